@@ -34,7 +34,6 @@ namespace plumbline::cli {
 namespace {
 
 using calibrate::FitRecords;
-using calibrate::ProfileFit;
 using model::Result;
 
 const std::string host_base = "host-datasheet", other_base = "generic-datasheet";
@@ -218,7 +217,7 @@ Result<void> run(const CalibrateArguments& arguments) {
   if (!arguments.trace.empty()) paths.push_back(arguments.trace);
   const std::string source = fmt::format("{}, {}{}", reports::machine_text(records),
                                          records.date.empty() ? "" : records.date + ", ", file_names(paths));
-  const ProfileFit fit = calibrate::fit_profile(records, base, source);
+  const calibrate::ProfileFit fit = calibrate::fit_profile(records, base, source);
   for (const std::string& note : fit.notes) fmt::print(stderr, "note: {}\n", note);
   note_missing(records, base.name());
   const bool to_stdout = arguments.out == "-";

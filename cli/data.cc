@@ -13,7 +13,6 @@ namespace plumbline::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using model::Failure;
 using model::is_file;
 using model::wrong_input;
 
@@ -52,7 +51,7 @@ const Collection& collection_of(Shipped kind) {
   return collections[static_cast<std::size_t>(kind)];
 }
 
-Failure miss(const Collection& collection, const std::string& wanted, const fs::path& root) {
+model::Failure miss(const Collection& collection, const std::string& wanted, const fs::path& root) {
   const std::vector<std::string> names = collection.names(root);
   const std::string by_name = model::did_you_mean(fs::path(wanted).filename().string(), names);
   const std::string nearest = by_name.empty() ? model::did_you_mean(fs::path(wanted).stem().string(), names) : by_name;

@@ -18,7 +18,6 @@
 namespace plumbline::cli {
 namespace {
 
-using model::Result;
 using model::wrong_input;
 
 double median(std::vector<double> values) {
@@ -45,7 +44,7 @@ reports::GenerationReport report_of(const RunArguments& arguments, const sim::In
 }
 
 // Returns what is predicted for requests as long as those that were generated.
-Result<model::ServingResult> predicted(const RunArguments& arguments, const reports::GenerationReport& report) {
+model::Result<model::ServingResult> predicted(const RunArguments& arguments, const reports::GenerationReport& report) {
   std::vector<std::string> overrides = arguments.plan.overrides;
   overrides.push_back(fmt::format("inference.input_tokens={}", report.prompts.front().size()));
   overrides.push_back(fmt::format("inference.output_tokens={}", report.outputs.front().size()));
@@ -56,7 +55,7 @@ Result<model::ServingResult> predicted(const RunArguments& arguments, const repo
 
 }  // namespace
 
-Result<void> check_generate_arguments(const RunArguments& a) {
+model::Result<void> check_generate_arguments(const RunArguments& a) {
   const real::GenerateOptions& generate = a.generate;
   if (generate.tokens < 0) return wrong_input("--generate", "must be at least 1");
   if (generate.tokens == 0) {
@@ -89,7 +88,7 @@ void add_generate_options(CLI::App& verb, RunArguments& arguments) {
   verb.add_option("--seed", generate.seed, "Of tokens that are drawn")->capture_default_str();
 }
 
-Result<int> generate_on_host(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
+model::Result<int> generate_on_host(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
   const auto device = TRY(host_device(arguments, inputs, world));
   real::GenerateOptions options = arguments.generate;
   options.checkpoint = arguments.options.checkpoint;

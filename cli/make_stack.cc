@@ -22,7 +22,6 @@ namespace {
 
 using calibrate::MeasuredStep;
 using calibrate::PublishedStep;
-using model::Result;
 
 // Returns the hardware that a cell names: "h100-dgx" or "h100-dgx:h100-torch".
 calibrate::StepHardware hardware_of(const std::string& cell) {
@@ -30,7 +29,7 @@ calibrate::StepHardware hardware_of(const std::string& cell) {
   return {cell, cell.substr(0, colon), colon == std::string::npos ? "" : cell.substr(colon + 1), "", {}};
 }
 
-Result<MeasuredStep> measured_step(const PublishedStep& step, const std::string& extends, InputsReader& reader) {
+model::Result<MeasuredStep> measured_step(const PublishedStep& step, const std::string& extends, InputsReader& reader) {
   if (const auto lacking = step.lacking(); !lacking.empty() || !step.seconds)
     return model::wrong_input(step.id, fmt::format("the row lacks {}", fmt::join(lacking, ", ")), "fill in its cells");
   calibrate::StepCase definition;
@@ -42,7 +41,7 @@ Result<MeasuredStep> measured_step(const PublishedStep& step, const std::string&
 }
 
 // Reads a table of published steps, or one whose columns are a plan, by path or name, and its measured step.
-Result<std::vector<MeasuredStep>> measured_steps(const std::string& path, const std::string& extends) {
+model::Result<std::vector<MeasuredStep>> measured_steps(const std::string& path, const std::string& extends) {
   InputsReader reader;
   std::vector<MeasuredStep> rows;
   const auto table = TRY(calibrate::CsvTable::read(path, {}));
@@ -64,8 +63,8 @@ Result<std::vector<MeasuredStep>> measured_steps(const std::string& path, const 
 
 }  // namespace
 
-Result<void> make_stack(const std::string& steps, const std::string& out, const std::string& extends,
-                        const std::string& csv) {
+model::Result<void> make_stack(const std::string& steps, const std::string& out, const std::string& extends,
+                               const std::string& csv) {
   const auto rows = TRY(measured_steps(steps, extends));
   const auto fit = TRY(calibrate::fit_stack(rows));
   const std::string base = rows.front().inputs.profile.stack();

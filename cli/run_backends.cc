@@ -19,9 +19,6 @@ namespace plumbline::cli {
 namespace {
 
 using model::infeasible;
-using model::Result;
-using model::wrong_input;
-using real::Bootstrap;
 using real::host::DeviceOptions;
 
 // Returns the predicted seconds of a kernel without co-runners.
@@ -51,7 +48,7 @@ model::Result<DeviceOptions> host_device(const RunArguments& arguments, const si
 
 namespace {
 
-Result<void> check_ranks(const RunArguments& arguments, const model::Plan& plan, const Bootstrap& job) {
+model::Result<void> check_ranks(const RunArguments& arguments, const model::Plan& plan, const real::Bootstrap& job) {
   const std::int64_t pipeline = plan.parallelism.pipeline;
   if (!arguments.emulated && job.ranks != plan.cluster.gpus)
     return infeasible(
@@ -62,12 +59,12 @@ Result<void> check_ranks(const RunArguments& arguments, const model::Plan& plan,
   if (arguments.emulated && job.ranks != 1)
     return infeasible("--emulate", "other ranks were started with the one that is emulated", "start one process");
   if (arguments.emulated && *arguments.emulated >= pipeline)
-    return wrong_input("--emulate", fmt::format("the plan has no pipeline rank {}", *arguments.emulated),
-                       fmt::format("they are 0 to {}", pipeline - 1));
+    return model::wrong_input("--emulate", fmt::format("the plan has no pipeline rank {}", *arguments.emulated),
+                              fmt::format("they are 0 to {}", pipeline - 1));
   return {};
 }
 
-reports::TrainingReport report_of(const RunArguments& arguments, const Bootstrap& job) {
+reports::TrainingReport report_of(const RunArguments& arguments, const real::Bootstrap& job) {
   reports::TrainingReport report{.clock = "gpu", .emulated_rank = arguments.emulated};
   if (arguments.emulated)
     report.notes.emplace_back("emulated: other ranks are stood in for; waits for them are not measured");
@@ -76,8 +73,8 @@ reports::TrainingReport report_of(const RunArguments& arguments, const Bootstrap
   return report;
 }
 
-Result<int> train(const RunArguments& arguments, const sim::Inputs& inputs, const Bootstrap& job, int device,
-                  real::ControlChannel& channel) {
+model::Result<int> train(const RunArguments& arguments, const sim::Inputs& inputs, const real::Bootstrap& job,
+                         int device, real::ControlChannel& channel) {
   const bool is_root = job.rank == 0;
   reports::TrainingReport report = report_of(arguments, job);
   RunMonitor monitor = monitor_of(inputs, arguments.options.steps);
@@ -128,7 +125,7 @@ model::Result<int> run_on_host(const RunArguments& arguments, const sim::Inputs&
   return write_run(arguments, inputs, result, {.clock = std::string(to_string(device.clock))});
 }
 
-Result<int> run_on_gpu(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
+model::Result<int> run_on_gpu(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
   // A rank that does not find the others reports it itself: rank 0 may not be running.
   const auto job = job_of(world);
   if (!job) return report(job.error());

@@ -13,11 +13,7 @@
 namespace plumbline::cli {
 namespace {
 
-using model::KernelShape;
-using model::Plan;
-using model::Result;
-
-std::string line_of(const KernelShape& shape, const std::string& model) {
+std::string line_of(const model::KernelShape& shape, const std::string& model) {
   std::string line = fmt::format("{} name={}/{}", shape.op, model, shape.name);
   if (!shape.phase.empty()) line += " phase=" + shape.phase;
   if (!shape.format.empty()) line += " format=" + shape.format;
@@ -29,9 +25,9 @@ std::string line_of(const KernelShape& shape, const std::string& model) {
 }
 
 // Returns the smallest plan of a model.
-Result<Plan> plan_around(const std::string& config, std::int64_t sequence_length,
-                         const std::vector<std::string>& overrides) {
-  Plan plan;
+model::Result<model::Plan> plan_around(const std::string& config, std::int64_t sequence_length,
+                                       const std::vector<std::string>& overrides) {
+  model::Plan plan;
   plan.model.config = config;
   plan.cluster.topology = "none";
   plan.cluster.gpus = 1;
@@ -41,7 +37,7 @@ Result<Plan> plan_around(const std::string& config, std::int64_t sequence_length
   return model::read_plan(model::to_toml(plan), config, overrides);
 }
 
-Result<model::KernelShapes> shapes_of(const Plan& plan, const model::Architecture& architecture) {
+model::Result<model::KernelShapes> shapes_of(const model::Plan& plan, const model::Architecture& architecture) {
   return model::compile(plan, architecture, TRY(model::make_layout(plan, architecture))).map(model::kernel_shapes);
 }
 
@@ -49,7 +45,7 @@ Result<model::KernelShapes> shapes_of(const Plan& plan, const model::Architectur
 
 std::string shapes_text(const model::KernelShapes& shapes, const std::string& model) {
   std::string text;
-  for (const KernelShape& shape : shapes.shapes) {
+  for (const model::KernelShape& shape : shapes.shapes) {
     const std::string line = line_of(shape, model);
     const auto measured = real::parse_kernel_case(line);
     const std::string problem = measured ? "" : measured.error().message;
@@ -61,8 +57,8 @@ std::string shapes_text(const model::KernelShapes& shapes, const std::string& mo
          fmt::format("# not among the kernels that are measured by themselves: {}\n", fmt::join(shapes.others, ", "));
 }
 
-Result<std::string> show_shapes(const std::string& name, std::int64_t sequence_length,
-                                const std::vector<std::string>& overrides) {
+model::Result<std::string> show_shapes(const std::string& name, std::int64_t sequence_length,
+                                       const std::vector<std::string>& overrides) {
   const auto config = resolve_model("", name);
   const auto plan_file = resolve(Shipped::plan, name);
   const bool is_plan = plan_file && (!config || name.ends_with(".toml"));

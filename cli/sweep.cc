@@ -24,7 +24,6 @@
 namespace plumbline::cli {
 namespace {
 
-using model::Error;
 using model::Result;
 using model::wrong_input;
 
@@ -47,7 +46,7 @@ sim::ChangedInputs changed_inputs(const SweepArguments& arguments) {
     all.insert(all.end(), changes.begin(), changes.end());
     auto inputs = reader->load(arguments.plan.plan, all);
     if (inputs) return inputs;
-    Error error = inputs.error();
+    model::Error error = inputs.error();
     for (const std::string& change : changes)
       if (error.file == "--set" && model::name_fits(error.key, change.substr(0, change.find('='))))
         error.file = "--over";
@@ -183,7 +182,7 @@ Result<sim::SolveTarget> parse_target(const std::string& text) {
     return wrong_input("--for", fmt::format("expected METRIC=VALUE, found '{}'", text), "for example step.time_s=15");
   const std::string metric = text.substr(0, equals);
   if (const auto known = calibrate::check_step_metric(metric); !known) {
-    Error error = known.error();
+    model::Error error = known.error();
     error.key = "--for";
     return tl::unexpected(error);
   }

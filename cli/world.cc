@@ -15,10 +15,6 @@
 namespace plumbline::cli {
 namespace {
 
-using model::Result;
-using real::Bootstrap;
-using real::cuda::GpuPresence;
-
 constexpr int no_device = 77;
 
 }  // namespace
@@ -33,7 +29,7 @@ real::host::DeviceOptions World::device(real::host::DeviceOptions wanted) const 
 
 int World::report(const model::Error& error) const { return is_root ? cli::report(error) : code_of(error); }
 
-Result<Bootstrap> job_of(const World& world) {
+model::Result<real::Bootstrap> job_of(const World& world) {
   auto job = real::read_bootstrap();
   if (!job || world.transport == nullptr) return job;
   job->rank = world.transport->rank();
@@ -41,19 +37,19 @@ Result<Bootstrap> job_of(const World& world) {
   return job;
 }
 
-Result<std::unique_ptr<real::ControlChannel>> channel_of(const Bootstrap& job, const World& world,
-                                                         real::ChannelOptions options) {
+model::Result<std::unique_ptr<real::ControlChannel>> channel_of(const real::Bootstrap& job, const World& world,
+                                                                real::ChannelOptions options) {
   if (world.transport != nullptr) return real::host::make_control_channel(*world.transport);
   options.program = fmt::format("plumbline {} of revision {}", model::version, source_revision());
   options.log = [](const std::string& line) { fmt::print(stderr, "plumbline: {}\n", line); };
   return real::connect(job, options);
 }
 
-Result<int> look_for_gpus(real::ControlChannel& channel, int device) {
+model::Result<int> look_for_gpus(real::ControlChannel& channel, int device) {
   const auto own = real::cuda::describe_gpu(device);
-  const bool ready = own.presence == GpuPresence::ready;
+  const bool ready = own.presence == real::cuda::GpuPresence::ready;
   const auto all = TRY(channel.gather(ready ? "" : own.message));
-  int code = own.presence == GpuPresence::not_built ? 2 : no_device;
+  int code = own.presence == real::cuda::GpuPresence::not_built ? 2 : no_device;
   bool missing = false;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const std::string& reason = all[rank];
@@ -61,7 +57,7 @@ Result<int> look_for_gpus(real::ControlChannel& channel, int device) {
     missing = true;
     fmt::print(stderr, "plumbline: {}{}\n", channel.ranks() > 1 ? fmt::format("rank {}: ", rank) : "", reason);
   }
-  if (missing && own.presence == GpuPresence::not_built)
+  if (missing && own.presence == real::cuda::GpuPresence::not_built)
     fmt::print(stderr, "build it where the CUDA toolkit is: cmake -D PLUMBLINE_CUDA=ON\n");
   return std::stoi(TRY(channel.broadcast(missing ? std::to_string(code) : "0")));
 }

@@ -18,8 +18,6 @@
 namespace plumbline::topologies {
 namespace {
 
-using model::Error;
-using model::Parameter;
 using model::UnitDimension;
 
 bool same_name(std::string_view a, std::string_view b) {
@@ -43,7 +41,7 @@ void take_reserve(const model::ParameterFile& file, ParameterTaker& taker, model
 }  // namespace
 
 model::Result<KnownDevice> load_device(const std::string& folder, const std::string& name,
-                                       std::vector<Parameter>& parameters,
+                                       std::vector<model::Parameter>& parameters,
                                        const std::vector<model::ConstantChange>& changes, const std::string& shipped) {
   const auto file_in = [&name](const std::string& devices) {
     return (std::filesystem::path(devices) / (name + ".toml")).string();
@@ -63,7 +61,7 @@ model::Result<KnownDevice> load_device(const std::string& folder, const std::str
       model::joined(TRY(model::read_chain(path, shipped, {.what = "device", .list_keys = {"aliases", "lacks"}})));
   for (const model::ConstantChange& change : changes) {
     if (auto done = model::apply_change(change, model::constants_of(file)); !done) {
-      Error error = done.error();
+      model::Error error = done.error();
       error.key = "device." + error.key;
       return tl::unexpected(error);
     }
@@ -105,7 +103,7 @@ model::Result<KnownDevice> load_device(const std::string& folder, const std::str
 model::Result<std::vector<KnownDevice>> load_devices(const std::string& folder) {
   std::vector<KnownDevice> devices;
   for (const std::string& name : model::names_in_folder(folder, ".toml")) {
-    std::vector<Parameter> parameters;
+    std::vector<model::Parameter> parameters;
     devices.push_back(TRY(load_device(folder, name, parameters)));
   }
   return devices;

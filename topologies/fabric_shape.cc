@@ -11,10 +11,9 @@ namespace plumbline::topologies {
 namespace {
 
 using model::Error;
-using model::ErrorKind;
 
 std::optional<Error> fault(std::string key, std::string message, std::string hint) {
-  return Error{ErrorKind::input, std::move(message), "", 0, std::move(key), std::move(hint)};
+  return Error{model::ErrorKind::input, std::move(message), "", 0, std::move(key), std::move(hint)};
 }
 
 std::optional<Error> find_fault_in_node(const FabricShape& shape) {
@@ -97,7 +96,7 @@ std::optional<Error> find_fault(const FabricShape& shape, std::int64_t gpus) {
   const FabricCapacity most = capacity(shape);
   if (gpus <= most.gpus) return std::nullopt;
   const std::int64_t nodes = model::ceil_div(gpus, shape.gpus_per_node);
-  return Error{ErrorKind::infeasible,
+  return Error{model::ErrorKind::infeasible,
                fmt::format("{} GPUs are {} nodes, the wiring connects {}", gpus, nodes, most.nodes),
                "",
                0,

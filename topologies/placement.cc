@@ -18,7 +18,6 @@
 namespace plumbline::topologies {
 namespace {
 
-using model::Error;
 using Gpus = std::vector<std::int64_t>;
 
 constexpr std::string_view placement_key = "cluster.placement";
@@ -155,7 +154,7 @@ model::Result<Placement> placement_of(const model::Plan& plan, std::int64_t gpus
   if (relative) rule = std::string(file) + (fs::path(plan.file).parent_path() / rule.substr(file.size())).string();
   auto placement = Placement::make(rule, plan.cluster.gpus, gpus_per_node);
   if (placement || !placement.error().file.empty()) return placement;
-  const Error& error = placement.error();
+  const model::Error& error = placement.error();
   return tl::unexpected(model::plan_error(plan, error.kind, error.key, error.message, error.hint));
 }
 

@@ -18,7 +18,6 @@ namespace plumbline::topologies {
 namespace {
 
 using model::Error;
-using model::ErrorKind;
 using model::Parameter;
 using model::ParameterFile;
 using model::UnitDimension;
@@ -79,7 +78,7 @@ std::optional<Error> check_texts(const ParameterFile& file) {
     if (file.text(key) == nullptr) missing.emplace_back(key);
   if (!missing.empty())
     return Error{
-        ErrorKind::input,
+        model::ErrorKind::input,
         missing.size() == 1 ? "required key is missing"
                             : fmt::format("required keys are missing: {}", fmt::join(missing, ", ")),
         file.path,
@@ -88,9 +87,9 @@ std::optional<Error> check_texts(const ParameterFile& file) {
         "device and default_profile stand above the first table, interconnect (\"switch\" or \"mesh\") in [node]"};
   const ParameterFile::Text& interconnect = *file.text("node.interconnect");
   if (interconnect.value == "switch" || interconnect.value == "mesh") return std::nullopt;
-  return Error{ErrorKind::input,  fmt::format("unknown interconnect '{}'", interconnect.value),
-               interconnect.path, interconnect.line,
-               interconnect.key,  "use \"switch\" or \"mesh\""};
+  return Error{model::ErrorKind::input, fmt::format("unknown interconnect '{}'", interconnect.value),
+               interconnect.path,       interconnect.line,
+               interconnect.key,        "use \"switch\" or \"mesh\""};
 }
 
 FabricShape take_fabric(const ParameterFile& file, ParameterTaker& taker) {

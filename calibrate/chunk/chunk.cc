@@ -17,9 +17,6 @@
 namespace plumbline::calibrate {
 namespace {
 
-using model::Error;
-using model::ErrorKind;
-
 constexpr double ps_per_us = 1e6, us_per_s = 1e6;
 
 enum ChunkColumn : std::size_t { index, stream, class_name, phase, layer, start, duration, grid, note, column_count };
@@ -123,7 +120,7 @@ class ChunkReader {
 
   void fail(std::string_view key, std::string message, std::string hint) {
     if (error_) return;
-    error_ = Error{ErrorKind::input, std::move(message), path_, line_, std::string(key), std::move(hint)};
+    error_ = model::Error{model::ErrorKind::input, std::move(message), path_, line_, std::string(key), std::move(hint)};
   }
 
   const std::string& path_;
@@ -131,7 +128,7 @@ class ChunkReader {
   std::optional<std::array<std::size_t, column_count>> order_;  // position of each column; none before the header
   int line_ = 0;
   int last_index_ = -1;
-  std::optional<Error> error_;
+  std::optional<model::Error> error_;
 };
 
 // Returns microseconds with at most three digits.

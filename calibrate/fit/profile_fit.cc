@@ -135,8 +135,6 @@ namespace {
 
 using model::DataType;
 using model::Graph;
-using model::Operator;
-using model::OperatorKind;
 using model::Tensor;
 
 std::int64_t whole(const FitRecord& record, const char* name) { return static_cast<std::int64_t>(record.extent(name)); }
@@ -154,7 +152,7 @@ Tensor tensor(std::initializer_list<std::int64_t> extents, DataType type) {
   return made;
 }
 
-Graph lone_operator(Operator op, std::initializer_list<Tensor> reads, std::initializer_list<Tensor> writes) {
+Graph lone_operator(model::Operator op, std::initializer_list<Tensor> reads, std::initializer_list<Tensor> writes) {
   Graph graph;
   for (const auto& [tensors, ids] : {std::pair{&reads, &op.reads}, std::pair{&writes, &op.writes}})
     for (const Tensor& each : *tensors) {
@@ -169,7 +167,7 @@ std::optional<Graph> gemm_graph(const FitRecord& record) {
   const std::int64_t m = whole(record, "m"), n = whole(record, "n"), k = whole(record, "k");
   if (m <= 0 || n <= 0 || k <= 0) return std::nullopt;
   const DataType type = operand_type(record.format);
-  Operator op{.kind = OperatorKind::matmul};
+  model::Operator op{.kind = model::OperatorKind::matmul};
   if (record.type == model::OperatorClass::weight_gradient_gemm) {
     op.phase = model::Phase::W;
     op.attributes = model::MatmulAttributes{.transpose_a = true, .accumulate = true};
@@ -180,7 +178,7 @@ std::optional<Graph> gemm_graph(const FitRecord& record) {
   const std::int64_t groups = record.launches > 0 ? 1 : std::max<std::int64_t>(1, whole(record, "groups"));
   if (groups == 1)
     return lone_operator(std::move(op), {tensor({m, k}, type), tensor({n, k}, type)}, {tensor({m, n}, result)});
-  op.kind = OperatorKind::grouped_matmul;
+  op.kind = model::OperatorKind::grouped_matmul;
   return lone_operator(std::move(op), {tensor({groups * m, k}, type), tensor({groups, n, k}, type)},
                        {tensor({groups * m, n}, result)});
 }
@@ -194,10 +192,10 @@ std::optional<Graph> attention_graph(const FitRecord& record) {
   const Tensor q = tensor({tokens, heads, qk}, DataType::bf16), k = tensor({tokens, shared, qk}, DataType::bf16);
   const Tensor v = tensor({tokens, shared, dv}, DataType::bf16), o = tensor({tokens, heads * dv}, DataType::bf16);
   const Tensor sums = tensor({tokens, heads}, DataType::fp32);
-  Operator op{.kind = record.kind};
+  model::Operator op{.kind = record.kind};
   op.attributes = model::AttentionAttributes{
       .query_heads = heads, .key_value_heads = shared, .query_key_dim = qk, .value_dim = dv, .sequence_length = length};
-  if (record.kind == OperatorKind::attention) return lone_operator(std::move(op), {q, k, v}, {o, sums});
+  if (record.kind == model::OperatorKind::attention) return lone_operator(std::move(op), {q, k, v}, {o, sums});
   op.phase = model::Phase::I;
   return lone_operator(std::move(op), {o, q, k, v, o, sums}, {q, k, v});
 }

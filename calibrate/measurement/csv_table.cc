@@ -10,9 +10,6 @@
 
 namespace plumbline::calibrate {
 
-using model::Error;
-using model::ErrorKind;
-
 std::optional<std::vector<std::string>> csv_cells(std::string_view line) {
   std::vector<std::string> cells(1);
   bool quoted = false;
@@ -98,8 +95,8 @@ model::Result<std::int64_t> CsvTable::whole(std::size_t row, std::string_view co
   return tl::unexpected(error(row, column, fmt::format("'{}' is no whole number up to a billion", text(row, column))));
 }
 
-Error CsvTable::error(std::size_t row, std::string_view column, std::string message) const {
-  return {ErrorKind::input, std::move(message), path_, rows_[row].line, std::string(column), ""};
+model::Error CsvTable::error(std::size_t row, std::string_view column, std::string message) const {
+  return {model::ErrorKind::input, std::move(message), path_, rows_[row].line, std::string(column), ""};
 }
 
 }  // namespace plumbline::calibrate

@@ -17,12 +17,10 @@ namespace plumbline::calibrate {
 namespace {
 
 using detail::Kind;
-using detail::Line;
 using detail::Record;
-using model::Error;
 using model::ErrorKind;
 
-tl::unexpected<Error> at(Error error, const std::string& path, int line) {
+tl::unexpected<model::Error> at(model::Error error, const std::string& path, int line) {
   error.file = path;
   error.line = line;
   return tl::unexpected(std::move(error));
@@ -77,7 +75,7 @@ bool comparable(const Measurement& m) {
 model::Result<void> check_pair(const KeyPlace& first, const KeyPlace& second) {
   constexpr double most = 2;
   const double one = first.record->time.p50, other = second.record->time.p50;
-  Error error{ErrorKind::input, "", second.file->path, second.record->line, "", ""};
+  model::Error error{ErrorKind::input, "", second.file->path, second.record->line, "", ""};
   if (one == other && first.record->date == second.record->date) {
     error.message = fmt::format("the same record as {}", first.text());
     error.hint = "give each file once";
@@ -98,7 +96,7 @@ class Reader {
     result_.path = path;
   }
 
-  model::Result<void> add(const Line& line) {
+  model::Result<void> add(const detail::Line& line) {
     auto record = detail::to_record(line.fields);
     if (!record) return at(record.error(), result_.path, line.number);
     Measurement& m = record->measurement;
@@ -181,7 +179,7 @@ model::Result<Measurements> parse_measurements(std::string_view text, const std:
   const auto lines = TRY(json ? detail::read_json_lines(text, path, notes) : detail::read_csv_lines(text, path));
   if (lines.empty()) return at({ErrorKind::input, "holds no record", "", 0, "", ""}, path, 0);
   Reader reader(path, devices);
-  for (const Line& line : lines) {
+  for (const detail::Line& line : lines) {
     TRY(reader.add(line));
   }
   return reader.finish(std::move(notes));

@@ -15,7 +15,6 @@ namespace {
 
 using detail::Fields;
 using detail::Line;
-using detail::Record;
 
 using Row = std::vector<std::string>;
 
@@ -72,7 +71,7 @@ model::Result<std::vector<Line>> detail::read_csv_lines(std::string_view text, c
 
 std::string to_csv(const Measurements& measurements) {
   std::vector<Fields> records;
-  for (const Record& record : detail::records_of(measurements)) records.push_back(detail::to_fields(record));
+  for (const detail::Record& record : detail::records_of(measurements)) records.push_back(detail::to_fields(record));
   const std::vector<std::string> columns = columns_of(records);
   std::string out = fmt::format("{}\n", fmt::join(columns, ","));
   for (const Fields& fields : records) {
@@ -184,7 +183,7 @@ model::Result<std::vector<Line>> detail::read_json_lines(std::string_view text, 
 
 std::string to_jsonl(const Measurements& measurements) {
   std::string out;
-  for (const Record& record : detail::records_of(measurements))
+  for (const detail::Record& record : detail::records_of(measurements))
     out += nested(detail::to_fields(record)).dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
   return out;
 }

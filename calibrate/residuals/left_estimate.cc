@@ -21,8 +21,6 @@
 namespace plumbline::calibrate {
 namespace {
 
-using model::Result;
-
 constexpr std::string_view file_head =
     R"(# ln(measured / predicted) of the training steps in calibrate/published, by set, software stack, precision of GEMMs,
 # class of model and hardware: rows, mean and variance of the steps' times, and of the fullest rank's memory.
@@ -44,13 +42,13 @@ Residuals residuals_of(const std::vector<double>& values) {
   return result;
 }
 
-Result<double> number(const CsvTable& table, std::size_t row, std::string_view column) {
+model::Result<double> number(const CsvTable& table, std::size_t row, std::string_view column) {
   const auto value = model::parse_decimal(table.text(row, column));
   if (!value) return tl::unexpected(table.error(row, column, "is not a number"));
   return value->value();
 }
 
-Result<Residuals> read_residuals(const CsvTable& table, std::size_t row, const std::string& prefix) {
+model::Result<Residuals> read_residuals(const CsvTable& table, std::size_t row, const std::string& prefix) {
   Residuals result;
   result.rows = static_cast<std::size_t>(TRY(number(table, row, prefix + "rows")));
   result.mean = TRY(number(table, row, prefix + "mean"));
@@ -97,7 +95,7 @@ std::string left_cells_csv(const std::vector<LeftCell>& cells) {
   return text;
 }
 
-Result<std::vector<LeftCell>> load_left_cells(const std::string& path) {
+model::Result<std::vector<LeftCell>> load_left_cells(const std::string& path) {
   const auto table = TRY(CsvTable::read(path, {cell_columns.begin(), cell_columns.end()}));
   std::vector<LeftCell> cells;
   for (std::size_t row = 0; row < table.rows(); ++row) {
@@ -114,8 +112,6 @@ Result<std::vector<LeftCell>> load_left_cells(const std::string& path) {
 }
 
 namespace {
-
-using Eigen::Index;
 
 // Effects: stack, precision, class of model, set, cell.
 constexpr std::size_t effects = 5;
@@ -189,14 +185,14 @@ AllShared all_shared(const std::vector<Observation>& seen, const Levels& levels)
 // Predicts a value of these levels for one choice of deviations; returns the logarithm of their likelihood too.
 std::pair<Estimate, double> predict(const std::vector<Observation>& seen, const AllShared& shared,
                                     const Deviations& deviations, double mu) {
-  const auto count = static_cast<Index>(seen.size());
+  const auto count = static_cast<Eigen::Index>(seen.size());
   Eigen::MatrixXd covariance(count, count);
   Eigen::VectorXd values(count), with_new(count);
-  for (Index i = 0; i < count; ++i) {
+  for (Eigen::Index i = 0; i < count; ++i) {
     const auto row = static_cast<std::size_t>(i);
     values(i) = seen[row].value;
     with_new(i) = covariance_of(shared.with_new[row], deviations, mu);
-    for (Index j = 0; j <= i; ++j)
+    for (Eigen::Index j = 0; j <= i; ++j)
       covariance(i, j) = covariance_of(shared.with_seen[row][static_cast<std::size_t>(j)], deviations, mu);
     covariance(i, i) += seen[row].noise;
   }

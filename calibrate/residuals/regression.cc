@@ -14,8 +14,6 @@
 namespace plumbline::calibrate {
 namespace {
 
-using model::Result;
-
 constexpr double growth = 1.02;  // of the times of a family, small enough that the step grows in proportion
 
 // Patterns of the constants of a family: those that are times, and those that are rates.
@@ -43,7 +41,7 @@ const std::vector<Family>& families() {
 }
 
 // Returns the profile with the times of a family grown by a factor.
-Result<model::Profile> grown(const model::Profile& profile, const Family& family, double factor) {
+model::Result<model::Profile> grown(const model::Profile& profile, const Family& family, double factor) {
   std::vector<model::ConstantChange> changes;
   const auto add = [&](std::string_view pattern, double by) {
     const auto fits = [&](const model::Parameter& constant) { return model::name_fits(constant.name, pattern); };
@@ -54,7 +52,7 @@ Result<model::Profile> grown(const model::Profile& profile, const Family& family
   return profile.with_changes(changes);
 }
 
-Result<double> seconds_of(const sim::Inputs& inputs, sim::PredictorPool& predictors) {
+model::Result<double> seconds_of(const sim::Inputs& inputs, sim::PredictorPool& predictors) {
   return predictors.with(inputs, [&](sim::Predictor& predictor) { return predictor.closed_form(inputs.plan); })
       .map([](const sim::PlanEstimate& estimate) { return estimate.step.time_s; });
 }
@@ -72,7 +70,7 @@ std::string_view to_string(StepCause cause) {
   return names[static_cast<std::size_t>(cause)];
 }
 
-Result<StepShares> step_shares(const sim::Inputs& inputs, sim::PredictorPool& predictors) {
+model::Result<StepShares> step_shares(const sim::Inputs& inputs, sim::PredictorPool& predictors) {
   const double step = TRY(seconds_of(inputs, predictors));
   StepShares shares{};
   for (const Family& family : families()) {

@@ -10,9 +10,6 @@
 
 namespace plumbline::calibrate::detail {
 
-using model::Error;
-using model::ErrorKind;
-
 struct TableReader::Table {
   const toml::table& toml;
 };
@@ -147,7 +144,8 @@ std::vector<std::string> TableReader::keys() const {
 
 void TableReader::fail(std::string_view key, int line, std::string message, std::string hint) {
   if (error_) return;
-  error_ = Error{ErrorKind::input, std::move(message), path_, line, prefix_ + std::string(key), std::move(hint)};
+  error_ = model::Error{model::ErrorKind::input,    std::move(message), path_, line,
+                        prefix_ + std::string(key), std::move(hint)};
 }
 
 void TableReader::finish() {
@@ -162,7 +160,7 @@ void TableReader::finish() {
 model::Result<void> read_table_file(const std::string& path, const TableReader::Visit& visit) {
   const auto text = TRY(model::read_text_file(path));
   TRY(model::check_nesting(text, path));
-  std::optional<Error> error;
+  std::optional<model::Error> error;
   try {
     const toml::table root = toml::parse(text, path);
     const TableReader::Table table{root};
@@ -171,7 +169,7 @@ model::Result<void> read_table_file(const std::string& path, const TableReader::
     reader.finish();
   } catch (const toml::parse_error& failure) {
     const int line = static_cast<int>(failure.source().begin.line);
-    error = Error{ErrorKind::input, std::string(failure.description()), path, line, "", ""};
+    error = model::Error{model::ErrorKind::input, std::string(failure.description()), path, line, "", ""};
   }
   if (error) return tl::unexpected(*error);
   return {};

@@ -7,8 +7,6 @@
 
 namespace plumbline::calibrate {
 
-using detail::TableReader;
-
 const ComponentGoal* ComponentComparison::goal(const std::string& family) const {
   const auto found = std::ranges::find(definition.goals, family, &ComponentGoal::family);
   return found == definition.goals.end() ? nullptr : &*found;
@@ -27,11 +25,11 @@ bool is_component_case(const std::string& path) { return detail::table_file_has(
 
 model::Result<ComponentCase> load_component_case(const std::string& path) {
   ComponentCase definition;
-  TRY(detail::read_table_file(path, [&](TableReader& file) {
+  TRY(detail::read_table_file(path, [&](detail::TableReader& file) {
     definition.name = file.text("name");
     definition.profiles = file.texts("recipes");
     file.require("goal");
-    file.optional_tables("goal", [&](TableReader& table) {
+    file.optional_tables("goal", [&](detail::TableReader& table) {
       ComponentGoal goal;
       READ_REQUIRED(table, goal, family, median, limit);
       goal.p90 = table.optional_positive("p90");

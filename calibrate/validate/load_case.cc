@@ -21,7 +21,6 @@ namespace plumbline::calibrate {
 namespace {
 
 using detail::TableReader;
-using model::Error;
 using Done = model::Result<void>;
 
 // A case as written in its file, before alternatives are expanded and measurements are read.
@@ -181,7 +180,7 @@ class CaseBuilder {
   model::Result<std::string> find(const std::string& name, const char* key, int line) const {
     auto path = files_.find(path_, name);
     if (path) return path;
-    Error error = path.error();
+    model::Error error = path.error();
     error.file = path_;
     error.line = line;
     error.key = key;
@@ -305,7 +304,7 @@ class CaseBuilder {
     return model::wrong_input_at(path_, raw.line_of(key), fmt::format("figure.{}", key), std::move(message),
                                  std::move(hint));
   }
-  Done wrong(const RawFigure& raw, std::string_view key, const Error& error) const {
+  Done wrong(const RawFigure& raw, std::string_view key, const model::Error& error) const {
     return wrong(raw, key, error.message, error.hint);
   }
 

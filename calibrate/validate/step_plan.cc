@@ -10,8 +10,6 @@
 namespace plumbline::calibrate {
 namespace {
 
-using model::Error;
-using model::ErrorKind;
 using Changes = std::vector<std::string>;
 using Renamed = std::pair<std::string_view, std::string_view>;  // column, key
 
@@ -92,8 +90,8 @@ void add_recompute(const std::string& cell, Changes& changes) {
   changes.push_back(fmt::format("recompute.operators=[{}]", list));
 }
 
-Error about(const PublishedStep& step, std::string message, std::string hint) {
-  return {ErrorKind::input, std::move(message), "", 0, step.id, std::move(hint)};
+model::Error about(const PublishedStep& step, std::string message, std::string hint) {
+  return {model::ErrorKind::input, std::move(message), "", 0, step.id, std::move(hint)};
 }
 
 // Returns the model that the row starts from, whose dimensions the row gives.
@@ -162,7 +160,7 @@ model::Result<StepPlan> step_plan(const PublishedStep& step, const StepCase& def
   if (!made.profile.empty()) changes.push_back("cluster.profile=" + model::toml_string(made.profile));
   auto plan = model::read_plan("", step.id, changes);
   if (!plan) {
-    const Error& error = plan.error();
+    const model::Error& error = plan.error();
     return tl::unexpected(about(step, fmt::format("{}: {}", error.key, error.message), error.hint));
   }
   plan->file.clear();  // there is no file: models are searched among the shipped ones

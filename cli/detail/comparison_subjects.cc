@@ -24,8 +24,6 @@ namespace plumbline::cli {
 namespace {
 
 using model::ComparisonSubject;
-using model::Error;
-using model::ErrorKind;
 using model::Result;
 
 // State that all subjects share.
@@ -154,7 +152,7 @@ Result<std::vector<NamedPlan>> read_plans(const std::string& subject, const std:
   const auto path =
       text != nullptr ? Result<std::string>(subject) : whole_name(subject, {Shipped::plan}).and_then(shipped);
   if (!path) {
-    Error error = path.error();
+    model::Error error = path.error();
     error.hint =
         "a plan (.toml), a result of `simulate --json` or `run --json` (.json) or, next to one plan, a chunk "
         "measurement (.csv) is expected; " +
@@ -215,7 +213,7 @@ Result<std::vector<ComparisonSubject>> comparison_subjects(const SubjectRequest&
     auto plans = TRY(read_plans(subject, overrides, request));
     for (NamedPlan& named : plans) {
       auto done = predict(named.plan, request, shared);
-      if (!done && done.error().kind == ErrorKind::input) return tl::unexpected(done.error());
+      if (!done && done.error().kind == model::ErrorKind::input) return tl::unexpected(done.error());
       found.push_back(predicted_subject(std::move(named), std::move(done), request));
     }
   }

@@ -168,8 +168,6 @@ namespace {
 
 using calibrate::Measurement;
 using calibrate::Measurements;
-using real::cuda::StageMeasurement;
-using real::host::Environment;
 
 // Up to this number of samples all are kept, so that later analyses are not limited to the quantiles.
 constexpr std::size_t most_kept = 64;
@@ -271,7 +269,7 @@ std::string failure_line(const real::CaseMachine& machine, const real::KernelCas
   return to_jsonl(records);
 }
 
-Measurements host_records(const std::vector<real::Series>& series, const Environment& environment,
+Measurements host_records(const std::vector<real::Series>& series, const real::host::Environment& environment,
                           real::host::ClockKind clock, const std::string& date) {
   nlohmann::ordered_json properties = {{"cores", environment.cores}, {"clock", to_string(clock)}};
   for (const auto& [level, bytes] : environment.caches) properties["caches"][level + "_bytes"] = bytes;
@@ -293,7 +291,7 @@ Measurements host_records(const std::vector<real::Series>& series, const Environ
                     });
 }
 
-Measurements plan_records(const StageMeasurement& measured, const std::string& date) {
+Measurements plan_records(const real::cuda::StageMeasurement& measured, const std::string& date) {
   const nlohmann::ordered_json properties = {{"communication_sms", measured.communication_sms},
                                              {"target_sms", measured.target_sms},
                                              {"nic_gbps", measured.nic_gbps},

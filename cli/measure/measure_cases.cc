@@ -27,7 +27,6 @@
 namespace plumbline::cli {
 namespace {
 
-using model::Failure;
 using model::Result;
 using model::wrong_input;
 using real::KernelCase;
@@ -159,7 +158,7 @@ int restarts_so_far() {
 
 // Replaces this process by one that continues after the case that lost the device's context: a process cannot recover
 // the context. Failed cases are not tried again. Returns only when the replacement fails.
-Failure restart(const MeasureArguments& arguments, std::optional<double> seconds_left) {
+model::Failure restart(const MeasureArguments& arguments, std::optional<double> seconds_left) {
   if (restarts_so_far() >= most_restarts) return model::infeasible("", "the device context was lost too often");
   if (seconds_left && *seconds_left <= 0)
     return model::infeasible("", "the device context was lost, and no time is left");

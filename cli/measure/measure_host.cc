@@ -31,17 +31,13 @@ namespace plumbline::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using model::Error;
 using model::Result;
-using real::MeasureProgress;
-using real::Series;
 using real::Subject;
 using real::Workload;
-using real::host::PlanCases;
 
 constexpr double giga = 1e9, mega = 1e6;
 
-Result<std::vector<Workload>> workloads_of_plan(const std::string& file, const PlanCases& cases) {
+Result<std::vector<Workload>> workloads_of_plan(const std::string& file, const real::host::PlanCases& cases) {
   const std::string path = TRY(resolve(Shipped::plan, cases.plan, file));
   const auto plan = TRY(model::load_plan(path, cases.set));
   const std::string config = TRY(resolve_model(plan.file, plan.model.config));
@@ -55,8 +51,8 @@ Result<std::vector<Workload>> workloads_of_file(const std::string& file) {
   const auto text = TRY(model::read_text_file(file));
   const auto cases = TRY(real::host::parse_cases(text, file));
   std::vector<Workload> workloads;
-  for (const PlanCases& plan : cases.plans) {
-    auto own = TRY(workloads_of_plan(file, plan).map_error([&](Error error) {
+  for (const real::host::PlanCases& plan : cases.plans) {
+    auto own = TRY(workloads_of_plan(file, plan).map_error([&](model::Error error) {
       if (error.file.empty()) error.file = file, error.line = plan.line, error.key = "plan.plan";
       return error;
     }));
@@ -93,7 +89,7 @@ class MeasureFollower {
   MeasureFollower(std::string out, const real::host::Environment& environment, real::host::ClockKind clock)
       : out_(std::move(out)), environment_(environment), clock_(clock), date_(now_in_utc()) {}
 
-  bool step(const MeasureProgress& progress, const std::vector<Series>& series) {
+  bool step(const real::MeasureProgress& progress, const std::vector<real::Series>& series) {
     bar_.update(progress.done, progress.total);
     const auto now = std::chrono::steady_clock::now();
     if (!out_.empty() && progress.round_ended && now - last_written_ >= between_writes) {
@@ -103,7 +99,7 @@ class MeasureFollower {
     return written_.has_value() && !interrupt_.requested();
   }
 
-  calibrate::Measurements records(const std::vector<Series>& series) const {
+  calibrate::Measurements records(const std::vector<real::Series>& series) const {
     return host_records(series, environment_, clock_, date_);
   }
   const Result<void>& written() const { return written_; }
@@ -128,7 +124,7 @@ Result<calibrate::Measurements> measured(const std::vector<real::Workload>& work
       {static_cast<std::size_t>(arguments.rounds), arguments.budget_s(), arguments.seed},
       world.transport};
   MeasureFollower follower(world.is_root ? arguments.out : "", environment, options.device.clock);
-  const auto observer = [&](const MeasureProgress& progress, const std::vector<Series>& series) {
+  const auto observer = [&](const real::MeasureProgress& progress, const std::vector<real::Series>& series) {
     return follower.step(progress, series);
   };
   const auto series = TRY(real::host::measure(workloads, options, observer));

@@ -17,9 +17,7 @@
 namespace plumbline::cli {
 namespace {
 
-using model::ErrorKind;
 using model::Result;
-using model::wrong_input;
 
 Result<std::vector<sim::ClusterChoice>> choices_of(const SearchRequest& request) {
   return sim::cluster_choices(request.clusters, request.gpus, request.offers);
@@ -48,13 +46,13 @@ Result<void> check_overrides(const SearchRequest& request, const std::vector<sim
   for (const std::string& change : request.plan.overrides) {
     const auto twice = [&](std::string_view key, bool given) { return given && change.starts_with(key); };
     if (twice("cluster.gpus=", sizes) || twice("cluster.topology=", clusters) || twice("cluster.profile=", profiles))
-      return wrong_input("--set", fmt::format("'{}' is also given by --gpus, --cluster or --offer", change),
-                         "give it once");
+      return model::wrong_input("--set", fmt::format("'{}' is also given by --gpus, --cluster or --offer", change),
+                                "give it once");
     if (twice("run.price_usd_per_gpu_hour=", prices) || twice("run.ownership=", prices))
-      return wrong_input("--set", fmt::format("'{}' and an offer's price exclude each other", change),
-                         "leave out one of them: an offer without a price is --offer CLUSTER:GPUS");
+      return model::wrong_input("--set", fmt::format("'{}' and an offer's price exclude each other", change),
+                                "leave out one of them: an offer without a price is --offer CLUSTER:GPUS");
     if (twice("run.tokens=", !request.tokens.empty()))
-      return wrong_input("--set", fmt::format("'{}' is also given by --tokens", change), "give it once");
+      return model::wrong_input("--set", fmt::format("'{}' is also given by --tokens", change), "give it once");
   }
   return {};
 }
@@ -137,7 +135,7 @@ Result<std::vector<sim::ClusterOption>> load_options(const SearchRequest& reques
     const std::string given = choice.cluster;
     choice.cluster = TRY(cluster_name(choice));
     auto option = sim::load_option(recipe, choice, overrides, inputs);
-    if (!option && option.error().kind == ErrorKind::input) return tl::unexpected(option.error());
+    if (!option && option.error().kind == model::ErrorKind::input) return tl::unexpected(option.error());
     options.push_back(option ? std::move(*option) : sim::ClusterOption{choice.cluster, choice.gpus});
     if (!option) options.back().error = option.error();
     if (choice.cluster != given) options.back().notes.push_back(fmt::format("given as '{}'", given));

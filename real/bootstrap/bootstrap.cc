@@ -11,18 +11,14 @@ namespace plumbline::real {
 
 namespace {
 
-using model::Error;
-using model::ErrorKind;
-using model::Result;
-
 // PyTorch's default port, which clusters leave open.
 constexpr int usual_port = 29500;
 // The range of ports over which the jobs of a node are spread.
 constexpr std::int64_t job_ports = 1000;
 
-tl::unexpected<Error> wrong(const std::string& name, std::string message) {
-  return tl::unexpected(Error{ErrorKind::input, std::move(message), "", 0, name,
-                              "the starter of the ranks, such as torchrun or srun, sets it"});
+tl::unexpected<model::Error> wrong(const std::string& name, std::string message) {
+  return tl::unexpected(model::Error{model::ErrorKind::input, std::move(message), "", 0, name,
+                                     "the starter of the ranks, such as torchrun or srun, sets it"});
 }
 
 class Reader {
@@ -42,7 +38,7 @@ class Reader {
     if (error_.empty()) error_ = fmt::format("'{}' is no number of ranks or ports", *text), wrong_name_ = name;
     return otherwise;
   }
-  Result<void> checked() const {
+  model::Result<void> checked() const {
     if (!error_.empty()) return wrong(wrong_name_, error_);
     return {};
   }
@@ -110,7 +106,7 @@ Environment process_environment() {
   };
 }
 
-Result<Bootstrap> read_bootstrap(const Environment& environment) {
+model::Result<Bootstrap> read_bootstrap(const Environment& environment) {
   Reader reader(environment);
   for (const Names& names : starters) {
     if (!reader.has(names.rank) || !reader.has(names.ranks)) continue;

@@ -22,13 +22,11 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-using model::Result;
-
 // Short enough for a step of half a second; a reading takes some milliseconds of one core.
 constexpr auto reading_pause = std::chrono::milliseconds(100);
 
-Result<std::unique_ptr<Communicator>> communicator_of(const RunInput& input, const GpuOptions& gpu, CudaDevice& device,
-                                                      ControlChannel& channel) {
+model::Result<std::unique_ptr<Communicator>> communicator_of(const RunInput& input, const GpuOptions& gpu,
+                                                             CudaDevice& device, ControlChannel& channel) {
   if (gpu.emulated)
     return make_emulated_communicator(device, emulation_options(input.plan, input.cluster, *gpu.emulated));
   return make_communicator(
@@ -92,8 +90,8 @@ std::int64_t memory_in_use() {
   return static_cast<std::int64_t>(total - free);
 }
 
-Result<GpuRunResult> run_on(const RunInput& input, const RunOptions& options, const GpuOptions& gpu, CudaDevice& device,
-                            Communicator& communicator, const GpuObserver& observer) {
+model::Result<GpuRunResult> run_on(const RunInput& input, const RunOptions& options, const GpuOptions& gpu,
+                                   CudaDevice& device, Communicator& communicator, const GpuObserver& observer) {
   const auto sampler = observer ? sampler_of(device.machine()) : nullptr;
   LastStep last(options, gpu, device.machine().folders);
   RunOptions own = options;
@@ -123,10 +121,10 @@ int usual_gpu(int local_rank) {
   return devices == 1 ? 0 : local_rank;
 }
 
-Result<GpuRunResult> run_on_gpu(const RunInput& input, const RunOptions& options, const GpuOptions& gpu,
-                                ControlChannel& channel, const GpuObserver& observer) {
+model::Result<GpuRunResult> run_on_gpu(const RunInput& input, const RunOptions& options, const GpuOptions& gpu,
+                                       ControlChannel& channel, const GpuObserver& observer) {
   // Errors before the communicator exists are this rank's only: they are sent to the others, which would wait for it.
-  const auto failed = [&](const model::Error& error) -> Result<GpuRunResult> {
+  const auto failed = [&](const model::Error& error) -> model::Result<GpuRunResult> {
     channel.abort(to_string(error));
     return tl::unexpected(error);
   };

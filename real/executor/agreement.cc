@@ -10,12 +10,10 @@
 namespace plumbline::real {
 namespace {
 
-using model::ErrorKind;
-
 // Returns a rank's summand: 0 on success, otherwise the kind of its error.
 double mark(const model::Result<void>& own) {
   if (own) return 0;
-  return own.error().kind == ErrorKind::input ? 1 : 2;
+  return own.error().kind == model::ErrorKind::input ? 1 : 2;
 }
 
 }  // namespace
@@ -30,7 +28,7 @@ model::Result<void> agree(Communicator& communicator, const model::Result<void>&
   if (!own) return own;
   if (!texts) return tl::unexpected(texts.error());
   const auto rank = static_cast<std::size_t>(failed - all.begin());
-  model::Error error{.kind = *failed == 1 ? ErrorKind::input : ErrorKind::infeasible,
+  model::Error error{.kind = *failed == 1 ? model::ErrorKind::input : model::ErrorKind::infeasible,
                      .message = fmt::format("rank {} failed", rank)};
   if (communicator.rank() == 0) error.message += ": " + (*texts)[rank];
   return tl::unexpected(error);

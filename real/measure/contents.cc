@@ -12,18 +12,14 @@
 namespace plumbline::real {
 namespace {
 
-using model::DataType;
-using model::Graph;
-using model::Operator;
 using model::OperatorKind;
-using model::Role;
 using model::Tensor;
 using model::TensorId;
 
 // Returns the smallest vocabulary that token ids or labels of the graph index.
-std::int64_t vocabulary_of(const Graph& graph) {
+std::int64_t vocabulary_of(const model::Graph& graph) {
   std::int64_t size = std::numeric_limits<std::int64_t>::max();
-  for (const Operator& op : graph.operators) {
+  for (const model::Operator& op : graph.operators) {
     if (op.kind == OperatorKind::embedding) size = std::min(size, graph.tensor(op.reads[1]).shape[0].size);
     if (op.kind == OperatorKind::cross_entropy) size = std::min(size, graph.tensor(op.reads[0]).shape.back().size);
   }
@@ -47,21 +43,21 @@ const std::vector<float>& normal_numbers() {
 
 }  // namespace
 
-Contents::Contents(const Graph& graph, std::uint64_t seed)
+Contents::Contents(const model::Graph& graph, std::uint64_t seed)
     : graph_(graph),
       seed_(seed),
       computed_(graph.tensors.size()),
       positive_(graph.tensors.size()),
       from_standin_(graph.tensors.size()),
       vocabulary_(vocabulary_of(graph)) {
-  for (const Operator& op : graph.operators) {
+  for (const model::Operator& op : graph.operators) {
     for (const TensorId id : op.writes) (has_stand_in(op.kind) ? from_standin_ : computed_)[id] = true;
     if (op.kind == OperatorKind::permute && permute_ == nullptr) permute_ = &op;
     if (op.kind == OperatorKind::adamw) positive_[op.writes.back()] = true;  // the second moment
   }
 }
 
-bool Contents::needed(TensorId id) const { return graph_.tensor(id).role != Role::activation || !computed_[id]; }
+bool Contents::needed(TensorId id) const { return graph_.tensor(id).role != model::Role::activation || !computed_[id]; }
 
 std::vector<float> Contents::values(TensorId id) const {
   std::vector<float> found;
@@ -71,7 +67,7 @@ std::vector<float> Contents::values(TensorId id) const {
 
 void Contents::values(TensorId id, std::vector<float>& into) const {
   const Tensor& tensor = graph_.tensor(id);
-  const bool index = tensor.type == DataType::int32 || tensor.type == DataType::int64;
+  const bool index = tensor.type == model::DataType::int32 || tensor.type == model::DataType::int64;
   if (!index) return numbers(tensor, id, into);
   const bool received = from_standin_[id] && permute_ != nullptr && tensor.shape.size() == 2;
   into = received ? received_indices(tensor) : token_ids(count_of(tensor));
@@ -106,11 +102,11 @@ std::vector<float> Contents::received_indices(const Tensor& tensor) const {
 // Parameters are scaled to preserve the magnitude of activations; sums and weights are above 0.
 void Contents::numbers(const Tensor& tensor, TensorId id, std::vector<float>& into) const {
   const std::size_t count = count_of(tensor);
-  const bool vector = tensor.role == Role::parameter && tensor.shape.size() == 1;
+  const bool vector = tensor.role == model::Role::parameter && tensor.shape.size() == 1;
   if (count == 1 || vector) return into.assign(count, 1.0F);
-  const bool matrix = tensor.role == Role::parameter;
+  const bool matrix = tensor.role == model::Role::parameter;
   const float scale = matrix ? 1.0F / std::sqrt(static_cast<float>(tensor.shape.back().size)) : 1.0F;
-  const bool positive = positive_[id] || (from_standin_[id] && tensor.type == DataType::fp32);
+  const bool positive = positive_[id] || (from_standin_[id] && tensor.type == model::DataType::fp32);
   const std::vector<float>& table = normal_numbers();
   const std::size_t first = static_cast<std::size_t>(model::Random(seed_ + id).next()) % table.size();
   into.resize(count);

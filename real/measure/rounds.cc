@@ -11,8 +11,6 @@
 namespace plumbline::real {
 namespace {
 
-using model::Result;
-
 class Measuring {
  public:
   Measuring(std::vector<RunnableWorkload>& workloads, const RoundOptions& options, const MeasureObserver& observer)
@@ -28,7 +26,7 @@ class Measuring {
     rate_sums_.resize(series_.size());
   }
 
-  Result<std::vector<Series>> run() {
+  model::Result<std::vector<Series>> run() {
     model::Random random(options_.seed);
     std::vector<std::size_t> order(workloads_.size());
     std::iota(order.begin(), order.end(), 0);
@@ -43,7 +41,7 @@ class Measuring {
 
  private:
   // Returns false when the measurement is to end here.
-  Result<bool> all_once(std::size_t round, const std::vector<std::size_t>& order) {
+  model::Result<bool> all_once(std::size_t round, const std::vector<std::size_t>& order) {
     const bool counts = round > 0;
     for (std::size_t i = 0; i < order.size(); ++i) {
       const auto samples = TRY(workloads_[order[i]].runner->round(round));
@@ -95,8 +93,8 @@ class Measuring {
 
 }  // namespace
 
-Result<std::vector<Series>> measure_in_rounds(std::vector<RunnableWorkload>& workloads, const RoundOptions& options,
-                                              const MeasureObserver& observer) {
+model::Result<std::vector<Series>> measure_in_rounds(std::vector<RunnableWorkload>& workloads,
+                                                     const RoundOptions& options, const MeasureObserver& observer) {
   return Measuring(workloads, options, observer).run();
 }
 

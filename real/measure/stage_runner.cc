@@ -16,8 +16,6 @@
 namespace plumbline::real {
 namespace {
 
-using model::OperatorKind;
-using model::Result;
 using model::Stream;
 
 constexpr std::uint32_t unlabeled = std::numeric_limits<std::uint32_t>::max();
@@ -36,7 +34,7 @@ class StageRunner final : public Runner {
         conditions_(conditions),
         buffers_(sequence, device, sets, Apart::all_to_all) {
     for (const Sequence::Step& step : sequence.steps) {
-      const OperatorKind kind = sequence.op(step).kind;
+      const model::OperatorKind kind = sequence.op(step).kind;
       if (is_all_to_all(kind)) all_to_alls_.push_back(step);
       if (!has_stand_in(kind)) computed_.push_back(step);
     }
@@ -60,7 +58,7 @@ class StageRunner final : public Runner {
     return found;
   }
 
-  Result<std::vector<Sample>> round(std::size_t) override {
+  model::Result<std::vector<Sample>> round(std::size_t) override {
     samples_.clear();
     for (const auto part :
          {&StageRunner::begin, &StageRunner::operators_alone, &StageRunner::all_to_alls_alone, &StageRunner::both}) {
@@ -80,7 +78,7 @@ class StageRunner final : public Runner {
     begun_ = true;
     for (std::size_t set = 0; set < sets; ++set) {
       for (const Sequence::Step& step : sequence_.steps) {
-        const OperatorKind kind = sequence_.op(step).kind;
+        const model::OperatorKind kind = sequence_.op(step).kind;
         if (!has_stand_in(kind)) device_.launch(Stream::compute, buffers_.kernel(set, step, unlabeled));
         if (!is_all_to_all(kind)) continue;
         device_.wait(Stream::communication, device_.record(Stream::compute));

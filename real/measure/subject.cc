@@ -14,9 +14,6 @@ namespace {
 using model::DataType;
 using model::Graph;
 using model::Operator;
-using model::OperatorKind;
-using model::Tensor;
-using model::TensorId;
 
 bool is_number(DataType type) { return type != DataType::int32 && type != DataType::int64 && type != DataType::uint8; }
 
@@ -27,16 +24,16 @@ std::string format_of(const Graph& graph, const Operator& op) {
     return std::string(to_string(bytes_per_element(a) >= bytes_per_element(b) ? a : b));
   }
   for (const auto* ids : {&op.writes, &op.reads})
-    for (const TensorId id : *ids)
+    for (const model::TensorId id : *ids)
       if (is_number(graph.tensor(id).type)) return std::string(to_string(graph.tensor(id).type));
   return "";
 }
 
 // Returns the tensor that is processed row by row: the output, but of operators that sum, the input.
-const Tensor& rows_of(const Graph& graph, const Operator& op) {
-  const Tensor& written = graph.tensor(op.writes[0]);
-  const bool sums = written.role == model::Role::gradient || op.kind == OperatorKind::cross_entropy ||
-                    op.kind == OperatorKind::router || op.kind == OperatorKind::sum_of_squares;
+const model::Tensor& rows_of(const Graph& graph, const Operator& op) {
+  const model::Tensor& written = graph.tensor(op.writes[0]);
+  const bool sums = written.role == model::Role::gradient || op.kind == model::OperatorKind::cross_entropy ||
+                    op.kind == model::OperatorKind::router || op.kind == model::OperatorKind::sum_of_squares;
   return sums ? graph.tensor(op.reads[0]) : written;
 }
 
@@ -47,7 +44,7 @@ std::vector<std::pair<std::string, std::int64_t>> shape_of(const Graph& graph, c
     const model::GemmShape p = gemm_shape(graph, op, 1);
     return {{"m", whole(p.m)}, {"n", whole(p.n)}, {"k", whole(p.k)}, {"groups", whole(p.groups)}};
   }
-  const Tensor& tensor = rows_of(graph, op);
+  const model::Tensor& tensor = rows_of(graph, op);
   const std::int64_t columns = tensor.shape.size() > 1 ? tensor.shape.back().size : 1;
   std::vector<std::pair<std::string, std::int64_t>> shape = {
       {"rows", whole(tensor.elements()) / std::max<std::int64_t>(1, columns)}, {"columns", columns}};

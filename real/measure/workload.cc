@@ -12,7 +12,6 @@ namespace plumbline::real {
 namespace {
 
 using model::Graph;
-using model::OperatorKind;
 using model::Phase;
 
 void add_phase(Sequence& sequence, std::size_t block, Phase phase) {
@@ -45,7 +44,7 @@ void add_all_to_alls(const Graph& block, const std::string& name, std::vector<Wo
   for (std::size_t op = 0; op < block.operators.size(); ++op) {
     const model::Operator& o = block.operators[op];
     if (o.recomputed) continue;
-    if (o.kind == OperatorKind::router) group.before.push_back(op);
+    if (o.kind == model::OperatorKind::router) group.before.push_back(op);
     if (!is_all_to_all(o.kind)) continue;
     const auto& attributes = std::get<model::DispatchAttributes>(o.attributes);
     group.ranks = attributes.experts / attributes.experts_per_rank;
@@ -83,7 +82,7 @@ Sequence sequence_of(Graph graph, std::int64_t cores) {
   return sequence;
 }
 
-bool has_stand_in(OperatorKind kind) { return model::class_of(kind) >= model::OperatorClass::exchange; }
+bool has_stand_in(model::OperatorKind kind) { return model::class_of(kind) >= model::OperatorClass::exchange; }
 
 std::vector<Workload> plan_workloads(const model::StepProgram& program, const std::string& name,
                                      const std::vector<std::int64_t>& cores) {

@@ -11,8 +11,6 @@
 namespace plumbline::reports {
 namespace {
 
-using model::OpType;
-
 constexpr std::size_t least_cells = 10;
 
 // Backgrounds of the 256-colour palette, light enough for black text, in the order of OpType.
@@ -27,7 +25,7 @@ constexpr std::array<Look, 5> looks = {{{'F', 117, 75, "forward"},
                                         {'W', 222, 208, "weight gradient"},
                                         {'X', 183, 140, "overlapped F and B"}}};
 
-const Look& look_of(OpType type) { return looks[static_cast<std::size_t>(type)]; }
+const Look& look_of(model::OpType type) { return looks[static_cast<std::size_t>(type)]; }
 
 char letter_of(const ScheduleBlock& block) {
   const char letter = look_of(block.type).letter;

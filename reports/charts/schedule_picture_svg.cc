@@ -10,8 +10,6 @@
 namespace plumbline::reports {
 namespace {
 
-using model::OpType;
-
 struct BlockLook {
   std::string_view css_class, meaning;
 };

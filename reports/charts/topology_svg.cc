@@ -11,10 +11,6 @@
 namespace plumbline::reports {
 namespace {
 
-using topologies::Fabric;
-using topologies::FabricShape;
-using topologies::Interconnect;
-
 // Draws from the top (cores) to the bottom (GPUs of one node).
 class TopologyPicture : private Drawing {
   static constexpr double width = 760;
@@ -22,10 +18,11 @@ class TopologyPicture : private Drawing {
   static constexpr std::int64_t most_drawn = 16;  // of a row of equal things
 
  public:
-  TopologyPicture(const topologies::Topology& topology, const Fabric& fabric) : topology_(topology), fabric_(fabric) {}
+  TopologyPicture(const topologies::Topology& topology, const topologies::Fabric& fabric)
+      : topology_(topology), fabric_(fabric) {}
 
   std::string draw() {
-    const FabricShape& shape = fabric_.shape();
+    const topologies::FabricShape& shape = fabric_.shape();
     text(y_ + 16, topology_.cluster.name, "title");
     text(y_ + 36, topology_.description);
     y_ += 60;
@@ -90,10 +87,10 @@ class TopologyPicture : private Drawing {
   }
 
   void node() {
-    const FabricShape& shape = fabric_.shape();
+    const topologies::FabricShape& shape = fabric_.shape();
     const std::int64_t drawn = std::min(shape.gpus_per_node, most_drawn);
     boxes(drawn, 24, caption(shape.gpus_per_node, fmt::format("{} of a node", topology_.cluster.device.name)), "s0");
-    shape.interconnect == Interconnect::mesh ? mesh(drawn) : switches(drawn);
+    shape.interconnect == topologies::Interconnect::mesh ? mesh(drawn) : switches(drawn);
     y_ += 20;
     text(y_ + 12, fmt::format("{} GPUs in all; from one half to the other {:.4g} TB/s per direction",
                               grouped(fabric_.gpus()), topologies::bisection_bandwidth(fabric_) / 1e12));
@@ -121,13 +118,13 @@ class TopologyPicture : private Drawing {
   }
 
   const topologies::Topology& topology_;
-  const Fabric& fabric_;
+  const topologies::Fabric& fabric_;
   double y_ = margin;
 };
 
 }  // namespace
 
-std::string topology_svg(const topologies::Topology& topology, const Fabric& fabric) {
+std::string topology_svg(const topologies::Topology& topology, const topologies::Fabric& fabric) {
   return TopologyPicture(topology, fabric).draw();
 }
 

@@ -16,7 +16,6 @@ namespace plumbline::reports {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using model::OpType;
 
 template <class T>
 Json value_of(const T& value) {
@@ -56,7 +55,7 @@ template <class T, std::size_t size>
 Json value_of(const std::array<T, size>& values) {
   Json json = Json::object();
   for (std::size_t i = 0; i < size; ++i)
-    json[std::string(model::to_string(static_cast<OpType>(i)))] = value_of(values[i]);
+    json[std::string(model::to_string(static_cast<model::OpType>(i)))] = value_of(values[i]);
   return json;
 }
 

@@ -21,7 +21,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using model::Error;
-using model::ErrorKind;
 
 // Reads fields of one document and keeps the first error.
 class Reader {
@@ -140,8 +139,8 @@ class Reader {
   }
   void fail(const std::string& key, std::string_view expected) {
     if (!error_)
-      error_ =
-          Error{ErrorKind::input, fmt::format("expected {}", expected), "", 0, key, "as `simulate --json` writes it"};
+      error_ = Error{model::ErrorKind::input,         fmt::format("expected {}", expected), "", 0, key,
+                     "as `simulate --json` writes it"};
   }
 
   const Json& json_;

@@ -8,13 +8,11 @@ namespace plumbline::reports {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using model::ComparedSchedule;
-using model::CostTable;
 
 Json stage_json(const model::ScheduleCosts& costs) { return FIELDS(costs, F, B, I, W, FB); }
 
 // Returns the uniform costs, or the list of stages with the factors; and p2p.
-Json costs_json(const CostTable& costs) {
+Json costs_json(const model::CostTable& costs) {
   Json json = Json::object();
   if (costs.stages.empty()) {
     json = stage_json(costs.uniform);
@@ -26,7 +24,7 @@ Json costs_json(const CostTable& costs) {
   return json;
 }
 
-Json row_json(const ComparedSchedule& row) {
+Json row_json(const model::ComparedSchedule& row) {
   if (row.infeasible)
     return {{"kind", row.kind}, {"possible", false}, {"reason", row.reason()}, {"micro_batches", row.micro_batches}};
   return joined<Json>(
@@ -69,12 +67,12 @@ std::string schedule_page_data(const model::CostedSchedule& output) {
   return Json{{"ops", ops}}.dump();
 }
 
-std::string comparison_csv(const std::vector<ComparedSchedule>& schedules) {
+std::string comparison_csv(const std::vector<model::ComparedSchedule>& schedules) {
   return csv_of_rows(list_of<Json>(schedules, row_json));
 }
 
-std::string comparison_json(const std::vector<ComparedSchedule>& schedules, const model::ScheduleShape& shape,
-                            const CostTable& costs) {
+std::string comparison_json(const std::vector<model::ComparedSchedule>& schedules, const model::ScheduleShape& shape,
+                            const model::CostTable& costs) {
   return document<Json>("schedule-all", {{"schedule", joined<Json>({{{"kind", "all"}},
                                                                     FIELDS(shape, ranks, micro_batches, virtual_stages),
                                                                     {{"costs", costs_json(costs)}}})},

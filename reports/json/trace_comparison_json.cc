@@ -9,7 +9,6 @@
 namespace plumbline::reports {
 namespace {
 
-using calibrate::ComparedGemm;
 using calibrate::TraceComparison;
 using model::ComparedTime;
 using Json = nlohmann::ordered_json;
@@ -24,8 +23,8 @@ Json compared_rows(const std::vector<ComparedTime>& rows, bool of_chunk) {
   });
 }
 
-Json gemms_of_trace(const std::vector<ComparedGemm>& gemms) {
-  return list_of<Json>(gemms, [&](const ComparedGemm& gemm) {
+Json gemms_of_trace(const std::vector<calibrate::ComparedGemm>& gemms) {
+  return list_of<Json>(gemms, [&](const calibrate::ComparedGemm& gemm) {
     return joined<Json>({{{"name", gemm.name},
                           {"kind", gemm.kind},
                           {"m", gemm.extents[0]},
@@ -76,7 +75,7 @@ std::string trace_comparison_csv(const TraceComparisonOutput& output) {
   add_times("exposed", c.exposed, csv);
   add_times("phase", c.phases, csv);
   add_times("layer", c.layers, csv);
-  for (const ComparedGemm& gemm : c.gemms)
+  for (const calibrate::ComparedGemm& gemm : c.gemms)
     csv.row("gemm", gemm.shape(), gemm.kind, gemm.count, gemm.predicted_s, gemm.measured_s,
             gemm.predicted_s / gemm.measured_s - 1);
   return csv.text();

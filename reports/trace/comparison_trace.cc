@@ -10,15 +10,11 @@
 namespace plumbline::reports {
 namespace {
 
-using model::Error;
-using model::ErrorKind;
-using model::Result;
-
-Error without_timeline(const model::ComparisonSubject& subject) {
+model::Error without_timeline(const model::ComparisonSubject& subject) {
   if (!subject.result) return subject.result.error();
   if (subject.origin == "plan")
-    return {ErrorKind::input, "the closed form has no timeline", "", 0, "--trace", "--fidelity step"};
-  return {ErrorKind::input,
+    return {model::ErrorKind::input, "the closed form has no timeline", "", 0, "--trace", "--fidelity step"};
+  return {model::ErrorKind::input,
           fmt::format("the result '{}' has no timeline", subject.name),
           "",
           0,
@@ -43,7 +39,7 @@ std::vector<TraceSubject> recorded_subjects(const model::ResultComparison& compa
   return subjects;
 }
 
-Result<std::vector<TraceSubject>> trace_subjects(const model::ResultComparison& comparison) {
+model::Result<std::vector<TraceSubject>> trace_subjects(const model::ResultComparison& comparison) {
   for (const model::ComparisonSubject& subject : comparison.subjects)
     if (subject.timeline.spans.empty()) return tl::unexpected(without_timeline(subject));
   return recorded_subjects(comparison);

@@ -15,7 +15,6 @@ namespace plumbline::sim {
 namespace {
 
 using model::AssumedKey;
-using model::UsualChange;
 
 constexpr double least_change = 0.05;
 
@@ -23,7 +22,7 @@ constexpr double least_change = 0.05;
 template <class RatioOf>
 std::vector<AssumedKey> assumed_keys(const model::Plan& plan, model::SoftwareOf what, const RatioOf& ratio_of) {
   std::vector<AssumedKey> found;
-  for (const UsualChange& change : model::usual_changes(plan, what)) {
+  for (const model::UsualChange& change : model::usual_changes(plan, what)) {
     if (!change.open || std::ranges::find(found, change.key, &AssumedKey::key) != found.end()) continue;
     const std::optional<double> ratio = ratio_of(change.plan);
     if (!ratio || std::abs(*ratio - 1) <= least_change) continue;

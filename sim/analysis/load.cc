@@ -11,7 +11,6 @@ namespace plumbline::sim {
 namespace {
 
 using model::OperatorClass;
-using model::Stream;
 using Links = model::CommunicationCost::LinkSeconds;
 
 // The order of a template's segments. Two segments may overlap where neither waits for the other.
@@ -31,7 +30,7 @@ class Order {
   // Returns whether segment i may overlap one on the second compute stream.
   bool with_second_stream(std::size_t i) const {
     for (std::size_t other = 0; other < before_.size(); ++other)
-      if (slot_.segments[other].stream == Stream::weight_gradient && !before_[i][other] && !before_[other][i])
+      if (slot_.segments[other].stream == model::Stream::weight_gradient && !before_[i][other] && !before_[other][i])
         return true;
     return false;
   }
@@ -82,14 +81,14 @@ class Loader {
         return;
       }
       case OperatorClass::host_link: {
-        const auto to = segment_.stream == Stream::to_host ? Resource::to_host : Resource::from_host;
+        const auto to = segment_.stream == model::Stream::to_host ? Resource::to_host : Resource::from_host;
         const double seconds = costs_.host.copy(graph_, op);
         load_.at_best(to) += seconds;
         load_.taken[static_cast<std::size_t>(to)] += seconds;
         return;
       }
       default:
-        if (segment_.stream != Stream::communication) add_kernels(op, width);
+        if (segment_.stream != model::Stream::communication) add_kernels(op, width);
     }
   }
 

@@ -21,8 +21,6 @@ namespace {
 
 using model::MeasuredCause;
 using model::Quantiles;
-using model::RateConvention;
-using model::StepTimes;
 
 constexpr std::size_t most_causes = 3;
 constexpr double least_effect = 0.005;  // of the step: smaller causes explain nothing, smaller errors need none
@@ -66,7 +64,7 @@ model::Result<RateCounts> rate_counts(const Inputs& inputs) {
 }
 
 // Returns the step of a value without conventions.
-double stated_step(const Inputs& inputs, const StepTimes& step, const MeasuredValue& value) {
+double stated_step(const Inputs& inputs, const model::StepTimes& step, const MeasuredValue& value) {
   if (value.quantity == MeasuredQuantity::seconds) return value.value;
   if (value.quantity == MeasuredQuantity::samples_per_s)
     return static_cast<double>(inputs.plan.batch.global_batch_size) / value.value;
@@ -154,12 +152,12 @@ model::Result<model::MeasuredMemory> measured_memory(const model::StepResult& re
 
 }  // namespace
 
-std::vector<RateConvention> rate_conventions(const StepTimes& step, const MeasuredValue& rate, const RateCounts& counts,
-                                             double expected_s) {
+std::vector<model::RateConvention> rate_conventions(const model::StepTimes& step, const MeasuredValue& rate,
+                                                    const RateCounts& counts, double expected_s) {
   const bool mfu = rate.quantity == MeasuredQuantity::mfu;
   std::vector<RateCounts::Peak> peaks = {{"BF16", 1}};
   if (mfu) peaks.insert(peaks.end(), counts.peaks.begin(), counts.peaks.end());
-  std::vector<RateConvention> conventions;
+  std::vector<model::RateConvention> conventions;
   const auto add = [&](std::string_view name, double counted) {
     for (const RateCounts::Peak& peak : peaks) {
       const double predicted = mfu ? counted * step.mfu / step.model_tflops_per_gpu / peak.over_bf16 : counted;
@@ -175,7 +173,7 @@ std::vector<RateConvention> rate_conventions(const StepTimes& step, const Measur
     if (causal != full) add("with recomputation, causal attention", causal * (1 + counts.recomputed_causal));
   }
   std::ranges::stable_sort(conventions, std::ranges::less{},
-                           [&](const RateConvention& one) { return distance(one.time_s, expected_s); });
+                           [&](const model::RateConvention& one) { return distance(one.time_s, expected_s); });
   return conventions;
 }
 

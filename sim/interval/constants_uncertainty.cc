@@ -20,8 +20,6 @@
 namespace plumbline::sim {
 namespace {
 
-using model::Parameter;
-
 // Returns the relative uncertainty of a constant that states none. The values are assumed (docs/intervals.md).
 double usual_uncertainty(model::Evidence kind) {
   switch (kind) {
@@ -65,7 +63,7 @@ constexpr Family families[] = {
 };
 
 // Returns whether a constant counts or names something, so that it is exact.
-bool is_known(const Parameter& constant, const model::ConstantRange& range) {
+bool is_known(const model::Parameter& constant, const model::ConstantRange& range) {
   const std::string_view name = constant.name;
   if (range.whole || constant.value == 0 || name.ends_with("_sms") || name.ends_with("line_rate")) return true;
   // Without a stated uncertainty an end of the range means that the effect is not there.
@@ -92,7 +90,7 @@ struct Uncertain {
 };
 
 std::optional<Uncertain> uncertain(const Inputs& inputs, std::size_t index) {
-  const Parameter& constant = inputs.profile.parameters()[index];
+  const model::Parameter& constant = inputs.profile.parameters()[index];
   const auto family = std::ranges::find_if(
       families, [&](const Family& one) { return std::string_view(constant.name).starts_with(one.prefix); });
   const auto range = model::constant_range(constant);

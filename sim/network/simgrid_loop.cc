@@ -26,7 +26,6 @@ namespace {
 
 namespace s4u = simgrid::s4u;
 namespace routing = simgrid::kernel::routing;
-using model::Error;
 using model::ErrorKind;
 using simgrid::kernel::timer::Timer;
 using topologies::Link;
@@ -118,20 +117,20 @@ std::size_t stack_size() {
   return bytes;
 }
 
-std::optional<Error> find_link_fault(const std::vector<Link>& links) {
+std::optional<model::Error> find_link_fault(const std::vector<Link>& links) {
   for (const Link& link : links) {
     if (link.bandwidth > 0 && link.bandwidth <= most_rate) continue;
-    return Error{ErrorKind::input, fmt::format("link {} has a bandwidth of {} B/s", link.name, link.bandwidth)};
+    return model::Error{ErrorKind::input, fmt::format("link {} has a bandwidth of {} B/s", link.name, link.bandwidth)};
   }
   const std::size_t needed = stack_per_link * links.size(), bytes = stack_size();
   if (bytes < needed) {
-    return Error{ErrorKind::infeasible,
-                 fmt::format("{} links need a stack of {} KiB for SimGrid's solver, the thread has {} KiB",
-                             links.size(), needed / 1024, bytes / 1024),
-                 "",
-                 0,
-                 "",
-                 "run it by on_own_stack()"};
+    return model::Error{ErrorKind::infeasible,
+                        fmt::format("{} links need a stack of {} KiB for SimGrid's solver, the thread has {} KiB",
+                                    links.size(), needed / 1024, bytes / 1024),
+                        "",
+                        0,
+                        "",
+                        "run it by on_own_stack()"};
   }
   return std::nullopt;
 }

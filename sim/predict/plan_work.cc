@@ -10,9 +10,6 @@ namespace plumbline::sim {
 
 namespace {
 
-using model::OpType;
-using model::StageLibrary;
-
 // Returns the seconds that a slot's collectives hold their stream at least. With zero_stage 3, what two consecutive
 // slots use is gathered once. The first use may therefore need no gather, and consecutive uses of one unit within a
 // slot count once.
@@ -76,7 +73,8 @@ SlotCounts slot_counts(const model::ScheduleTable& table) {
 
 // A pair sends an activation and a gradient over the same link.
 void fill_costs(PlanWork& work) {
-  const bool pairs = std::ranges::any_of(work.table->classes, [](const auto& one) { return one.type == OpType::FB; });
+  const bool pairs =
+      std::ranges::any_of(work.table->classes, [](const auto& one) { return one.type == model::OpType::FB; });
   const bool pipeline = work.layout.stages > 1;
   work.step.p2p = pipeline ? work.costs->communication.p2p(work.timed->stage_library().p2p(), pairs ? 2 : 1) : 0;
 }
@@ -134,7 +132,7 @@ Execution run_step(PlanWork& work, bool reduces, bool tail) {
 }
 
 Peak peak_of(const PlanWork& work, const model::Device& device) {
-  const StageLibrary& library = work.timed->stage_library();
+  const model::StageLibrary& library = work.timed->stage_library();
   std::vector<model::ChunkBytes> chunks;
   for (const std::int32_t kind : work.stage_kinds)
     chunks.push_back({library.kept_after_forward(kind), library.kept_for_weights(kind)});

@@ -14,8 +14,6 @@
 namespace plumbline::sim {
 namespace {
 
-using model::Decimal;
-using model::Error;
 using model::parse_decimal;
 using model::Result;
 using model::trimmed;
@@ -27,13 +25,13 @@ model::Failure failure(std::string message, std::string hint = std::string(examp
 }
 
 struct Range {
-  Decimal first, last, step;
+  model::Decimal first, last, step;
   bool factor = false;  // the step multiplies
 };
 
 // Returns whether the values rise. A step that leads away from the end is an error.
 Result<bool> direction(const Range& range, std::string_view text) {
-  const Decimal zero, one{1};
+  const model::Decimal zero, one{1};
   const bool rises = range.factor || less(zero, range.step);
   if (range.factor && !(less(zero, range.first) && less(one, range.step)))
     return failure(fmt::format("'{}': a factor above 1 and a start above 0 are needed", text));
@@ -48,7 +46,7 @@ Result<bool> direction(const Range& range, std::string_view text) {
 
 Result<void> expand(const Range& range, std::string_view text, std::vector<SweepValue>& values) {
   const auto rises = TRY(direction(range, text));
-  std::optional<Decimal> value = range.first;
+  std::optional<model::Decimal> value = range.first;
   while (value && !(rises ? less(range.last, *value) : less(*value, range.last))) {
     if (values.size() == most_points)
       return failure(fmt::format("'{}': more than {} values", text, most_points), "take a larger step");
@@ -183,7 +181,7 @@ Result<SweepAxis> parse_axis(std::string_view text) {
                    "for example --over overlap.communication_sms=0..64:4");
   }
   auto values = parse_values(trimmed(text.substr(equals + 1)));
-  const auto at_key = [&key](Error error) {
+  const auto at_key = [&key](model::Error error) {
     error.key = std::string(key);
     return error;
   };

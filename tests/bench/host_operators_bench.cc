@@ -8,7 +8,6 @@ namespace plumbline::tests {
 namespace {
 
 using model::OperatorKind;
-using real::host::Index;
 
 // Runs the operator repeatedly on the same memory, on one core.
 void run(benchmark::State& state, const HostOperator& host) {
@@ -27,7 +26,7 @@ void rate(benchmark::State& state, const char* unit, double work) {
 
 void gemm(benchmark::State& state) {
   model::Random random(1);
-  const Index n = state.range(0);
+  const real::host::Index n = state.range(0);
   run(state, {OperatorKind::matmul,
               model::MatmulAttributes{.transpose_b = true},
               {random_floats(n, n, random), random_floats(n, n, random)},
@@ -36,7 +35,7 @@ void gemm(benchmark::State& state) {
 }
 BENCHMARK(gemm)->Arg(256)->Arg(512);
 
-model::AttentionAttributes heads(Index length) {
+model::AttentionAttributes heads(real::host::Index length) {
   return {.query_heads = 4, .key_value_heads = 4, .query_key_dim = 64, .value_dim = 64, .sequence_length = length};
 }
 
@@ -66,7 +65,7 @@ void attention_backward(benchmark::State& state) {
 }
 BENCHMARK(attention_backward)->Arg(256)->Arg(1024);
 
-constexpr Index tokens = 4096, width = 1024;
+constexpr real::host::Index tokens = 4096, width = 1024;
 
 void norm(benchmark::State& state) {
   model::Random random(4);

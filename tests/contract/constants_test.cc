@@ -16,8 +16,6 @@
 namespace plumbline::tests {
 namespace {
 
-using model::UnitDimension;
-
 // Returns a name that fits the rule.
 std::string name_of(const model::ConstantRule& rule) {
   std::string name = rule.name;
@@ -26,7 +24,7 @@ std::string name_of(const model::ConstantRule& rule) {
   return name;
 }
 
-std::string unit_of(UnitDimension dimension) {
+std::string unit_of(model::UnitDimension dimension) {
   for (const char* unit : {"1", "s", "B", "GB/s", "TFLOP/s", "W", "J", "pJ/FLOP", "pJ/B", "MHz"})
     if (model::si_unit(unit)->dimension == dimension) return unit;
   return "";
@@ -78,7 +76,7 @@ TEST(Constants, EveryOneAllowsTheEndsOfItsRange) {
 }
 
 TEST(Constants, ANameHasOneRulePerDimension) {
-  std::set<std::pair<std::string, UnitDimension>> seen;
+  std::set<std::pair<std::string, model::UnitDimension>> seen;
   for (const model::ConstantRule& rule : model::constant_rules())
     EXPECT_TRUE(seen.emplace(rule.name, rule.dimension).second) << rule.name;
 }

@@ -20,7 +20,6 @@ using model::BlockKind;
 using model::InferencePass;
 using model::Role;
 using model::Tensor;
-using model::TensorId;
 
 constexpr Index requests = 2;  // of a rank, or of a tensor group
 constexpr Index prompt = tiny_sequence_length;
@@ -153,7 +152,7 @@ class TinyServer {
 
   void set_operands(Interpreter& block, std::size_t number, const model::Graph& graph, const Matrix& ids,
                     const Layout& layout, double cached) {
-    for (TensorId id = 0; id < graph.tensors.size(); ++id) {
+    for (model::TensorId id = 0; id < graph.tensors.size(); ++id) {
       const Tensor& tensor = graph.tensor(id);
       for (Index rank = 0; rank < layout.ranks; ++rank) {
         const auto r = static_cast<std::size_t>(rank);
@@ -197,7 +196,7 @@ class TinyServer {
         if (kind != BlockKind::head && kind != BlockKind::multi_token_prediction)
           stream[rank] = block.value(rank, graph.output);
         if (table && layout.sequence) stream[rank] = part(stream[rank], static_cast<Index>(rank), layout.tensor);
-        for (TensorId id = 0; id < graph.tensors.size(); ++id)
+        for (model::TensorId id = 0; id < graph.tensors.size(); ++id)
           if (is_output(graph.tensor(id)))
             take(result, number, static_cast<Index>(rank), graph.tensor(id), block.value(rank, id), layout);
       }

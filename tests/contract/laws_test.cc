@@ -19,7 +19,6 @@
 namespace plumbline::sim {
 namespace {
 
-using model::Stream;
 using tests::deepseek_plan;
 using tests::llama_plan;
 using tests::step_inputs;
@@ -114,7 +113,7 @@ TEST_P(Laws, ASlowerNicSlowsWhateverCrossesIt) {
     const std::vector<SegmentTime> fast = segment_times(program, slot, fast_costs);
     const std::vector<SegmentTime> slower = segment_times(program, slot, slow_costs);
     for (std::size_t i = 0; i < fast.size(); ++i) {
-      const bool all_to_all = slot.segments[i].stream == Stream::communication;
+      const bool all_to_all = slot.segments[i].stream == model::Stream::communication;
       all_to_alls += all_to_all;
       if (all_to_all) {
         EXPECT_GT(slower[i].transfer, fast[i].transfer);
@@ -147,7 +146,7 @@ TEST_P(Laws, ExpertParallelismTakesTimeWithoutTensorParallelism) {
     for (const model::SlotTemplate& slot : program.templates) {
       const std::vector<SegmentTime> times = segment_times(program, slot, costs);
       for (std::size_t i = 0; i < times.size(); ++i)
-        if (slot.segments[i].stream == Stream::communication) sum += times[i].transfer;
+        if (slot.segments[i].stream == model::Stream::communication) sum += times[i].transfer;
     }
     return sum;
   };

@@ -16,10 +16,8 @@ namespace {
 
 constexpr double rounding = 1e-9;
 
-using tests::Draw;
-
 // Draws a plan over all schedules, degrees, shardings and overlaps. Most do not divide; the caller draws again.
-model::Plan draw_plan(Draw& draw, model::Plan plan, bool experts) {
+model::Plan draw_plan(tests::Draw& draw, model::Plan plan, bool experts) {
   auto& degrees = plan.parallelism;
   degrees.tensor = draw.one_of<std::int64_t>({1, 1, 2});
   degrees.sequence = degrees.tensor > 1 && (experts || draw.one_of<int>({0, 1}) == 1);
@@ -77,7 +75,7 @@ std::string describe(const model::Plan& plan) {
 }
 
 TEST(ClusterRun, OfEqualGpusIsTheStep) {
-  Draw draw(7);
+  tests::Draw draw(7);
   for (const bool wired : {false, true}) {
     for (const bool experts : {true, false}) {
       const auto make = wired ? tests::wired_inputs : tests::step_inputs;

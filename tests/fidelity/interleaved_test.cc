@@ -12,7 +12,6 @@ using tests::expect_close;
 using tests::kind;
 using tests::listing;
 using tests::makespan;
-using tests::RandomCosts;
 
 // P = 2, v = 2, M = 4 in groups of 2. Rank 0 holds the stages 0 and 2. Its forwards: of micro-batches 0 and 1 stage 0
 // twice, then stage 2 twice; the same of 2 and 3. Its backwards: of 0 and 1 stage 2 twice, then stage 0 twice; and
@@ -36,7 +35,7 @@ TEST(Interleaved, ListingOfALongerGroup) {
 // back over P-1 chunks: (vM+P-1)(F+B). Transfers that the slack of the order hides add time only when the first
 // micro-batch goes down all vP stages and the last one comes back: 2 (vP-1).
 TEST(Interleaved, MakespanIsExactAndShortTransfersCostOnlyFillAndDrain) {
-  RandomCosts random;
+  tests::RandomCosts random;
   for (int round = 0; round < 300; ++round) {
     const std::int32_t P = random.integer(2, 8), M = P * random.integer(1, 5), v = random.integer(2, 4);
     const ScheduleShape shape{.ranks = P, .micro_batches = M, .virtual_stages = v};

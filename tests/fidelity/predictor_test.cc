@@ -20,9 +20,7 @@ namespace {
 // The same numbers are summed in different orders.
 constexpr double relative_rounding = 1e-9;
 
-using tests::Draw;
-
-void vary(Draw& draw, model::Plan& plan, bool experts) {
+void vary(tests::Draw& draw, model::Plan& plan, bool experts) {
   auto& degrees = plan.parallelism;
   degrees.tensor = draw.one_of<std::int64_t>({1, 1, 2, 4});
   degrees.sequence = degrees.tensor > 1 && (experts || draw.chance(2));
@@ -81,7 +79,7 @@ Covered compare(Inputs inputs, std::uint32_t seed, int plans, Fidelity fidelity 
   Predictor predictor(inputs);
   const bool experts = inputs.architecture.experts.routed_experts > 0;
   const bool by_events = fidelity == Fidelity::step;
-  Draw draw(seed);
+  tests::Draw draw(seed);
   Covered covered;
   for (int i = 0; i < plans; ++i) {
     vary(draw, inputs.plan, experts);

@@ -14,13 +14,12 @@ using tests::describe;
 using tests::expect_close;
 using tests::kind;
 using tests::makespan;
-using tests::RandomCosts;
 
 // The last rank starts after P-1 forwards and transfers and runs M forwards and M backwards without a break. The last
 // gradient goes back over P-1 backwards and transfers: T = (P-1)(F + p2p) + M (F + B) + (P-1)(B + p2p) = (M+P-1)(F+B) +
 // 2 (P-1) p2p.
 TEST(GPipe, MakespanIsExactWithAnyTransferTime) {
-  RandomCosts random;
+  tests::RandomCosts random;
   for (int round = 0; round < 300; ++round) {
     const std::int32_t P = random.integer(1, 12), M = random.integer(1, 40);
     ScheduleCosts c = random();
@@ -49,7 +48,7 @@ TEST(GPipe, ByHand) {
 // Fill and drain cost P-1 forwards and P-1 backwards; between them the last rank never waits:
 //   T = (M+P-1)(F+B), M >= P.
 TEST(OneForwardOneBackward, MakespanIsExactWithoutTransfers) {
-  RandomCosts random;
+  tests::RandomCosts random;
   for (int round = 0; round < 300; ++round) {
     const std::int32_t P = random.integer(1, 12), M = random.integer(P, 4 * P + 3);
     const ScheduleCosts c = random();
@@ -66,7 +65,7 @@ TEST(OneForwardOneBackward, MakespanIsExactWithoutTransfers) {
 // hence M >= 2P). Point-to-point transfers are not hidden, whatever their size: T = (M+P-1)(F+B) + [2(P-1) M/P +
 // 2(P-2)] p2p, P divides M, M >= 2P, P >= 2.
 TEST(OneForwardOneBackward, MakespanIsExactWithTransfers) {
-  RandomCosts random;
+  tests::RandomCosts random;
   for (int round = 0; round < 500; ++round) {
     const std::int32_t P = random.integer(2, 12), groups = random.integer(2, 6), M = P * groups;
     ScheduleCosts c = random();

@@ -15,7 +15,6 @@
 namespace plumbline::sim {
 namespace {
 
-using model::ServingResult;
 using tests::serving_inputs;
 using tests::shipped;
 

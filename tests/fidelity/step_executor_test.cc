@@ -15,10 +15,7 @@
 namespace plumbline::sim {
 namespace {
 
-using model::OpType;
 using model::ScheduleCosts;
-using model::ScheduleOp;
-using model::ScheduleShape;
 using tests::uniform_input;
 using tests::uniform_program;
 
@@ -26,7 +23,7 @@ constexpr double picosecond_rounding = 1e-9;  // relative; durations are rounded
 
 struct Case {
   const model::ScheduleKind* kind = nullptr;
-  ScheduleShape shape;
+  model::ScheduleShape shape;
 };
 
 std::vector<Case> cases() {
@@ -34,7 +31,7 @@ std::vector<Case> cases() {
   for (const model::ScheduleKind* kind : model::schedule_kinds())
     for (const std::int32_t ranks : {1, 2, 3, 4, 6, 8, 16})
       for (const std::int32_t micro_batches : {1, 3, 4, 2 * ranks, 3 * ranks, 4 * ranks, 120}) {
-        const ScheduleShape shape{.ranks = ranks, .micro_batches = micro_batches};
+        const model::ScheduleShape shape{.ranks = ranks, .micro_batches = micro_batches};
         if (kind->check(shape)) all.push_back({kind, shape});
       }
   return all;
@@ -103,14 +100,14 @@ TEST(StepExecutor, BusyLinksOnlyEverDelay) {
   }
 }
 
-ScheduleOp forward(std::int32_t stage, std::int32_t micro_batch) {
-  return {.type = OpType::F, .f_dir = 0, .f_stage = stage, .f_mb = micro_batch};
+model::ScheduleOp forward(std::int32_t stage, std::int32_t micro_batch) {
+  return {.type = model::OpType::F, .f_dir = 0, .f_stage = stage, .f_mb = micro_batch};
 }
-ScheduleOp backward(std::int32_t stage, std::int32_t micro_batch) {
-  return {.type = OpType::B, .b_dir = 0, .b_stage = stage, .b_mb = micro_batch};
+model::ScheduleOp backward(std::int32_t stage, std::int32_t micro_batch) {
+  return {.type = model::OpType::B, .b_dir = 0, .b_stage = stage, .b_mb = micro_batch};
 }
 
-model::Schedule by_hand(std::vector<std::vector<ScheduleOp>> ranks) {
+model::Schedule by_hand(std::vector<std::vector<model::ScheduleOp>> ranks) {
   model::Schedule schedule;
   schedule.kind = "by hand";
   schedule.stages = static_cast<std::int32_t>(ranks.size());

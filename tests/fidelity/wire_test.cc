@@ -21,7 +21,6 @@ namespace {
 using tests::planes_of_nodes;
 using topologies::Fabric;
 using topologies::FabricShape;
-using topologies::Placement;
 
 constexpr double nic = 50e9, exact = 1e-6;
 
@@ -100,7 +99,7 @@ TEST(Wire, FlowsOfDifferentGpusShareLinksOnTheNetworkOnly) {
 
 GroupLinks pairs_of_leaves(const FabricShape& shape) {
   const Fabric fabric = Fabric::make(shape, 1024).value();
-  return group_links(fabric, Placement::make("contiguous", 1024, 8).value(), 2, {2, 256}, nic);
+  return group_links(fabric, topologies::Placement::make("contiguous", 1024, 8).value(), 2, {2, 256}, nic);
 }
 
 // Each of two pipeline ranks has 64 nodes on two leaves of each plane, each node in a ring with one on the other leaf.

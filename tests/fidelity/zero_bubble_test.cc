@@ -14,7 +14,6 @@ using tests::expect_close;
 using tests::kind;
 using tests::listing;
 using tests::makespan;
-using tests::RandomCosts;
 
 // P = 3, M = 4, the middle rank: warm-up 1, then F, I and the W of one micro-batch earlier; one W is left.
 TEST(ZeroBubbleH1, ListingByHand) {
@@ -24,7 +23,7 @@ TEST(ZeroBubbleH1, ListingByHand) {
 // Idle (P-1)(F+B-2W) with B = I+W: the last rank starts after P-1 forwards, works M (F+I+W), of which P W after its
 // last input gradient; that one takes P-1 more I and a W to the end: (P-1) F + M (F+I+W) - P W + (P-1) I + W.
 TEST(ZeroBubbleH1, MakespanIsExactForShortWeightGradients) {
-  RandomCosts random;
+  tests::RandomCosts random;
   for (int round = 0; round < 300; ++round) {
     const std::int32_t P = random.integer(1, 12), M = random.integer(2 * P, 5 * P);
     ScheduleCosts c = random();

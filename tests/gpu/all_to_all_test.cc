@@ -22,7 +22,6 @@ namespace {
 
 using model::DataType;
 using model::OperatorKind;
-using model::Stream;
 using real::cuda::CudaBuffer;
 
 constexpr std::int64_t tokens = 173, hidden = 256, choices = 6;
@@ -103,7 +102,7 @@ class GpuAllToAll : public GpuTest {
     for (Held* held : reads) kernel.reads.push_back(held->buffer.get());
     for (Held* held : writes) kernel.writes.push_back(held->buffer.get());
     kernel.label = label;
-    communicator_->launch(Stream::communication, group_, kernel);
+    communicator_->launch(model::Stream::communication, group_, kernel);
   }
 
   // The rows that leave, by member, then by token.

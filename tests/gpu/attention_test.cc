@@ -8,9 +8,7 @@
 namespace plumbline::tests {
 namespace {
 
-using model::AttentionAttributes;
 using model::DataType;
-using model::OperatorKind;
 
 // Sums are FP32; results and probabilities have 8 significant bits.
 constexpr double fp32_attention = 1e-5, bf16_attention = 6e-3, bf16_attention_gradient = 1.5e-2;
@@ -18,13 +16,13 @@ constexpr double fp32_attention = 1e-5, bf16_attention = 6e-3, bf16_attention_gr
 class GpuAttention : public GpuTest {
  protected:
   // Checks two sequences, forward and backward. The gradient reads o and log-sum-exp in double precision.
-  void expect_near(const AttentionAttributes& a, DataType type) {
+  void expect_near(const model::AttentionAttributes& a, DataType type) {
     const std::int64_t tokens = 2 * a.sequence_length, queries = a.query_heads * a.query_key_dim;
     const std::int64_t keys = a.key_value_heads * a.query_key_dim, values = a.key_value_heads * a.value_dim;
     const std::int64_t outputs = a.query_heads * a.value_dim;
     const bool wide = type == DataType::fp32;
-    OperatorRun forward("attention", OperatorKind::attention, a);
-    OperatorRun backward("attention gradient", OperatorKind::attention_grad, a);
+    OperatorRun forward("attention", model::OperatorKind::attention, a);
+    OperatorRun backward("attention gradient", model::OperatorKind::attention_grad, a);
     backward.read(type, {tokens, outputs}, random_matrix(tokens, outputs, 4));
     std::uint64_t seed = 1;
     for (const std::int64_t columns : {queries, keys, values}) {
@@ -42,8 +40,8 @@ class GpuAttention : public GpuTest {
     backward.expect_near(device(), wide ? fp32_attention : bf16_attention_gradient);
   }
 
-  static AttentionAttributes heads(std::int64_t query_heads, std::int64_t shared_heads, std::int64_t query_key_dim,
-                                   std::int64_t value_dim, std::int64_t length) {
+  static model::AttentionAttributes heads(std::int64_t query_heads, std::int64_t shared_heads,
+                                          std::int64_t query_key_dim, std::int64_t value_dim, std::int64_t length) {
     return {.query_heads = query_heads,
             .key_value_heads = shared_heads,
             .query_key_dim = query_key_dim,
@@ -68,7 +66,7 @@ TEST_F(GpuAttention, InFp32) {
 
 TEST_F(GpuAttention, WithWindowsAndAlibi) {
   for (const DataType type : {DataType::fp32, DataType::bf16}) {
-    AttentionAttributes attributes = heads(4, 2, 64, 64, 300);
+    model::AttentionAttributes attributes = heads(4, 2, 64, 64, 300);
     attributes.window = 70;
     expect_near(attributes, type);
     attributes.alibi = true;

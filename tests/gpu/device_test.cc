@@ -15,7 +15,6 @@ using model::DataType;
 using model::Stream;
 using model::Tensor;
 using real::cuda::CudaBuffer;
-using real::cuda::Status;
 
 Tensor matrix(DataType type, std::int64_t rows, std::int64_t columns) {
   return {.name = "x", .shape = {{rows}, {columns}}, .type = type};
@@ -105,7 +104,7 @@ TEST_F(GpuDevice, AViewThatKernelsCannotReadIsRefused) {
 // Returns what a GEMM would read of a parameter: the values of its FP8 bytes.
 std::vector<float> values_on_device(const CudaBuffer& buffer) {
   std::vector<float> values(static_cast<std::size_t>(buffer.elements()));
-  const Status status = real::cuda::download(buffer.view(), values, nullptr);
+  const real::cuda::Status status = real::cuda::download(buffer.view(), values, nullptr);
   EXPECT_TRUE(status.ok()) << status.failure;
   return values;
 }
@@ -206,7 +205,7 @@ TEST_F(GpuDevice, TheFirstFailureStaysAndNothingRunsAfterIt) {
   const model::Operator op{.kind = model::OperatorKind::dispatch, .name = "send_tokens"};
   device().launch(Stream::compute, {.op = &op});
   device().fail({"something later"});
-  device().enqueue(Stream::compute, 1, [](cudaStream_t) -> Status {
+  device().enqueue(Stream::compute, 1, [](cudaStream_t) -> real::cuda::Status {
     ADD_FAILURE() << "launched after a failure";
     return {};
   });

@@ -13,7 +13,6 @@
 namespace plumbline::tests {
 
 using model::Operator;
-using model::OperatorKind;
 using model::Role;
 using model::Tensor;
 using model::TensorId;
@@ -81,7 +80,7 @@ bool OperatorComparison::compare(const Operator& op) {
   for (const TensorId id : op.writes)
     if (accumulates(id)) store(id);
   interpreter_.run(op);
-  if (op.kind == OperatorKind::permute)
+  if (op.kind == model::OperatorKind::permute)
     padding_ = {interpreter_.value(0, op.writes[3]), is_eight_bits(graph_.tensor(op.writes[0])) ? fp8_expert_rows : 1};
   for (const TensorId id : op.writes)
     if (!accumulates(id)) poison(id);

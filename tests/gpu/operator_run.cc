@@ -13,16 +13,15 @@ namespace plumbline::tests {
 
 namespace {
 
-using real::cuda::CudaBuffer;
 using Floats = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 Matrix stored(real::cuda::CudaDevice& device, const real::Buffer& buffer) {
-  const auto& memory = static_cast<const CudaBuffer&>(buffer);
+  const auto& memory = static_cast<const real::cuda::CudaBuffer&>(buffer);
   const std::vector<float> values = device.read(buffer);
   return Eigen::Map<const Floats>(values.data(), memory.rows(), memory.columns()).cast<double>();
 }
 
-void spoil(real::cuda::CudaDevice& device, const CudaBuffer& buffer) {
+void spoil(real::cuda::CudaDevice& device, const real::cuda::CudaBuffer& buffer) {
   device.enqueue(model::Stream::compute, 0, [&](cudaStream_t stream) {
     const real::cuda::TensorView view = buffer.view();
     const auto bytes = static_cast<std::size_t>(data_bytes(view.format, view.elements()));
@@ -67,7 +66,7 @@ void OperatorRun::expect_near(real::cuda::CudaDevice& device, double tolerance, 
   for (model::TensorId id = 0; id < values_.size(); ++id) {
     buffers.push_back(device.allocate(graph_.tensor(id)));
     if (values_[id].size() == 0) {
-      spoil(device, static_cast<CudaBuffer&>(*buffers[id]));
+      spoil(device, static_cast<real::cuda::CudaBuffer&>(*buffers[id]));
       continue;
     }
     const Floats floats = values_[id].cast<float>();

@@ -13,7 +13,6 @@ namespace plumbline::tests {
 namespace {
 
 using model::Graph;
-using model::OperatorKind;
 using model::Precision;
 
 // Errors of: FP32 sums of a few hundred terms; operands of 8 significant bits, with intermediate values rounded alike;
@@ -70,11 +69,11 @@ TEST(GpuOperatorKinds, AllAreInTheComparedBlocks) {
   for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp8})
     for (Graph& graph : operator_blocks(aligned_models(), precision, aligned_context))
       graphs.push_back(std::move(graph));
-  std::set<OperatorKind> compared;
+  std::set<model::OperatorKind> compared;
   for (const Graph& graph : graphs)
     for (const model::Operator& op : graph.operators) compared.insert(op.kind);
-  for (int kind = 0; kind <= static_cast<int>(OperatorKind::copy_to_device); ++kind) {
-    const auto known = static_cast<OperatorKind>(kind);
+  for (int kind = 0; kind <= static_cast<int>(model::OperatorKind::copy_to_device); ++kind) {
+    const auto known = static_cast<model::OperatorKind>(kind);
     EXPECT_TRUE(real::cuda::function_of(known) == nullptr || compared.contains(known)) << to_string(known);
   }
 }

@@ -17,9 +17,7 @@
 namespace plumbline::tests {
 namespace {
 
-using real::cuda::CudaBuffer;
 using real::cuda::Format;
-using real::cuda::TensorView;
 
 // Returns a format's relative root mean squared rounding error of normal numbers, with some margin.
 double tolerance(Format format) {
@@ -38,15 +36,15 @@ double tolerance(Format format) {
 class GpuRows : public GpuTest {
  protected:
   struct Tensor {
-    std::unique_ptr<CudaBuffer> buffer;
+    std::unique_ptr<real::cuda::CudaBuffer> buffer;
     std::vector<float> values;  // as the device holds them
-    TensorView view() const { return buffer->view(); }
+    real::cuda::TensorView view() const { return buffer->view(); }
   };
   using Launch = std::function<cudaError_t(cudaStream_t)>;
 
   Tensor make(Format format, std::int64_t rows, std::int64_t columns, std::uint64_t seed,
               std::int64_t matrix_rows = 0) {
-    Tensor tensor{std::make_unique<CudaBuffer>(format, rows, columns, matrix_rows), {}};
+    Tensor tensor{std::make_unique<real::cuda::CudaBuffer>(format, rows, columns, matrix_rows), {}};
     EXPECT_TRUE(tensor.buffer->allocate(rows).ok());
     for (std::int64_t i = 0; i < rows * columns; ++i)
       tensor.values.push_back(seed == 0 ? 0 : real::cuda::random_normal(seed, static_cast<std::uint64_t>(i)));

@@ -13,8 +13,6 @@ namespace plumbline::tests {
 namespace {
 
 using model::CollectiveCost;
-using model::Error;
-using model::ErrorKind;
 
 // The problem is in logarithms of the constants, which keeps them above 0 and removes their scale.
 class Problem {
@@ -24,15 +22,15 @@ class Problem {
     Problem problem(curve, profile, cluster);
     for (std::size_t i = 0; i < curve.points.size(); i += 2) problem.training_.push_back(curve.points[i]);
     if (problem.training_.size() < constants.size())
-      return tl::unexpected(Error{ErrorKind::input,
-                                  fmt::format("curve '{}' has {} sizes to fit {} constants to", curve.name,
-                                              problem.training_.size(), constants.size()),
-                                  "", 0, "", "measure more sizes, or fit fewer constants"});
+      return tl::unexpected(model::Error{model::ErrorKind::input,
+                                         fmt::format("curve '{}' has {} sizes to fit {} constants to", curve.name,
+                                                     problem.training_.size(), constants.size()),
+                                         "", 0, "", "measure more sizes, or fit fewer constants"});
     for (const std::string& name : constants) {
       const auto found = profile.find(name);
       if (!found)
-        return tl::unexpected(
-            Error{ErrorKind::input, fmt::format("profile '{}' lacks the constant", profile.name()), "", 0, name, ""});
+        return tl::unexpected(model::Error{
+            model::ErrorKind::input, fmt::format("profile '{}' lacks the constant", profile.name()), "", 0, name, ""});
       problem.indices_.push_back(*found);
     }
     const auto valid = CollectiveCost::make(profile, cluster);

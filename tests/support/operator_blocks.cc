@@ -9,8 +9,6 @@
 namespace plumbline::tests {
 
 using model::Graph;
-using model::Role;
-using model::Tensor;
 
 namespace {
 
@@ -40,7 +38,7 @@ std::vector<Graph> inference_blocks(const TinyModel& model, model::LayerContext 
 }  // namespace
 
 Graph widened(Graph graph) {
-  for (Tensor& tensor : graph.tensors)
+  for (model::Tensor& tensor : graph.tensors)
     if (tensor.type != model::DataType::int32) tensor.type = model::DataType::fp32;
   return graph;
 }
@@ -77,14 +75,14 @@ Graph optimizer_block() {
   plan.precision.gemm = model::Precision::fp16;
   plan.optimizer.gradient_clipping = true;
   Graph block;
-  block.tensors.push_back({.name = "w", .shape = {{elements}}, .role = Role::parameter});
+  block.tensors.push_back({.name = "w", .shape = {{elements}}, .role = model::Role::parameter});
   return model::make_stage_optimizer(plan, {}, model::stage_units(plan, {block}, {{0}})).graph;
 }
 
-Matrix start_value(const Tensor& tensor, std::int64_t sequence_length, model::Random& random) {
+Matrix start_value(const model::Tensor& tensor, std::int64_t sequence_length, model::Random& random) {
   Matrix value = zeros(tensor);
   const bool whole = tensor.type == model::DataType::int32;
-  const bool scale = tensor.role == Role::parameter && tensor.shape.size() == 1;
+  const bool scale = tensor.role == model::Role::parameter && tensor.shape.size() == 1;
   const double size = deviation(value);
   const auto numbers =
       static_cast<std::uint64_t>(tensor.name == "cached_lengths" ? most_cached_tokens + 1 : smallest_vocabulary);
@@ -97,7 +95,7 @@ Matrix start_value(const Tensor& tensor, std::int64_t sequence_length, model::Ra
       entry = (scale ? 1 : 0) + size * random.normal();
   }
   // Second moments and the scale of a loss are positive.
-  if (tensor.role == Role::gradient && !tensor.name.starts_with("d_")) value = value.cwiseAbs();
+  if (tensor.role == model::Role::gradient && !tensor.name.starts_with("d_")) value = value.cwiseAbs();
   if (tensor.name == "loss_scale") value.setConstant(1024);
   return value;
 }

@@ -15,8 +15,6 @@
 namespace plumbline::tests {
 namespace {
 
-using calibrate::ExchangeRow;
-
 model::ClusterShape nodes_of_eight(double nvlink) {
   model::ClusterShape shape;
   shape.gpus = 256;
@@ -27,7 +25,7 @@ model::ClusterShape nodes_of_eight(double nvlink) {
 }
 
 double predicted(const model::Profile& by, const model::ClusterShape& cluster, const std::string& version,
-                 const ExchangeRow& row) {
+                 const calibrate::ExchangeRow& row) {
   const auto cost = model::CommunicationCost::make(by, cluster, {{8, 1}, row.gpus}, {.low_latency = version}).value();
   const bool dispatch = row.direction == "dispatch";
   model::Graph graph;
@@ -52,10 +50,10 @@ struct LatencyErrors {
 
 // Returns the errors on the rows of a software on several nodes.
 LatencyErrors errors(const std::string& name, double nvlink, const std::string& version,
-                     const std::vector<ExchangeRow>& rows, const std::string& software) {
+                     const std::vector<calibrate::ExchangeRow>& rows, const std::string& software) {
   std::vector<double> found;
   const model::Profile by = profile(shipped_profile(name));
-  for (const ExchangeRow& row : rows)
+  for (const calibrate::ExchangeRow& row : rows)
     if (row.software.starts_with(software) && row.mode == "low_latency" && row.nodes > 1)
       found.push_back(std::abs(predicted(by, nodes_of_eight(nvlink), version, row) / row.seconds - 1));
   EXPECT_FALSE(found.empty()) << software;

@@ -7,10 +7,6 @@
 
 namespace plumbline::topologies {
 
-using model::Error;
-using model::ErrorKind;
-using model::Parameter;
-using model::ParameterFile;
 using model::UnitDimension;
 
 namespace {
@@ -51,13 +47,13 @@ double ParameterTaker::ratio(std::string_view name, double least, double most) {
 }
 
 double ParameterTaker::take(std::string_view name, UnitDimension dimension, bool may_be_zero, bool whole) {
-  const ParameterFile::Number* number = file_.number(name);
+  const model::ParameterFile::Number* number = file_.number(name);
   taken_.emplace_back(name);
   if (number == nullptr) {
     missing_.emplace_back(name);
     return 1;
   }
-  const Parameter& parameter = number->parameter;
+  const model::Parameter& parameter = number->parameter;
   const auto unit = model::si_unit(parameter.unit);
   if (!unit) {
     fail(name, unit.error().message, unit.error().hint);
@@ -91,13 +87,13 @@ std::int64_t ParameterTaker::count(std::string_view name, bool may_be_zero) {
   return static_cast<std::int64_t>(take(name, UnitDimension::count, may_be_zero));
 }
 
-std::optional<Error> ParameterTaker::finish() {
+std::optional<model::Error> ParameterTaker::finish() {
   if (!missing_.empty())
     fail(missing_.front(),
          missing_.size() == 1 ? "required entry is missing"
                               : fmt::format("required entries are missing: {}", fmt::join(missing_, ", ")),
          "write each as { value, unit, kind, source }");
-  for (const ParameterFile::Number& number : file_.numbers) {
+  for (const model::ParameterFile::Number& number : file_.numbers) {
     if (std::ranges::find(taken_, number.parameter.name) != taken_.end()) continue;
     fail(number.parameter.name, "unknown entry", model::did_you_mean(number.parameter.name, taken_));
   }
@@ -106,13 +102,13 @@ std::optional<Error> ParameterTaker::finish() {
 
 void ParameterTaker::fail(std::string_view name, std::string message, std::string hint) {
   if (error_) return;
-  const ParameterFile::Number* number = file_.number(name);
-  error_ = Error{ErrorKind::input,
-                 std::move(message),
-                 number == nullptr ? file_.path : number->path,
-                 number == nullptr ? 0 : number->line,
-                 std::string(name),
-                 std::move(hint)};
+  const model::ParameterFile::Number* number = file_.number(name);
+  error_ = model::Error{model::ErrorKind::input,
+                        std::move(message),
+                        number == nullptr ? file_.path : number->path,
+                        number == nullptr ? 0 : number->line,
+                        std::string(name),
+                        std::move(hint)};
 }
 
 }  // namespace plumbline::topologies

@@ -7,7 +7,6 @@
 namespace plumbline::calibrate {
 namespace {
 
-using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
@@ -38,7 +37,7 @@ class Problem {
   MatrixXd jacobian(const VectorXd& x, const VectorXd& residuals_there) const {
     constexpr double step = 1e-4;
     MatrixXd j(residuals_there.size(), x.size());
-    for (Index column = 0; column < x.size(); ++column) {
+    for (Eigen::Index column = 0; column < x.size(); ++column) {
       VectorXd moved = x;
       moved[column] += step;
       j.col(column) = (residuals(moved) - residuals_there) / step;
@@ -102,7 +101,7 @@ double advance(const Problem& problem, FitState& state, double& damping) {
 MatrixXd covariance(const Problem& problem, const FitState& state) {
   const VectorXd weights = problem.weights(state.residuals);
   const MatrixXd normal = problem.normal_matrix(problem.jacobian(state.x, state.residuals), weights);
-  const auto spare = static_cast<double>(std::max<Index>(1, state.residuals.size() - state.x.size()));
+  const auto spare = static_cast<double>(std::max<Eigen::Index>(1, state.residuals.size() - state.x.size()));
   const double variance = weights.cwiseProduct(state.residuals.cwiseAbs2()).sum() / spare;
   return normal.ldlt().solve(MatrixXd::Identity(state.x.size(), state.x.size())) * variance;
 }
@@ -124,7 +123,7 @@ LogFit log_fit(const Form& form, const VectorXd& seconds, const VectorXd& start,
   return {state.x.array().exp(), deviations, inverse.asDiagonal() * spread * inverse.asDiagonal(), state.loss};
 }
 
-std::vector<std::vector<double>> correlation_of(const LogFit& fit, const std::vector<Index>& constants,
+std::vector<std::vector<double>> correlation_of(const LogFit& fit, const std::vector<Eigen::Index>& constants,
                                                 const std::vector<double>& signs) {
   const auto sign = [&](std::size_t i) { return signs.empty() ? 1 : signs[i]; };
   std::vector<std::vector<double>> rows;

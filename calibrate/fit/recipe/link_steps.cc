@@ -179,11 +179,9 @@ struct CustomReduceFit {
   HeldOut held_out;
 };
 
-using Eigen::Index;
 using Eigen::VectorXd;
-using model::CollectiveAlgorithm;
 
-constexpr Index line_size = 3;
+constexpr Eigen::Index line_size = 3;
 
 class CustomReduceForm {
  public:
@@ -191,8 +189,8 @@ class CustomReduceForm {
 
   VectorXd operator()(const VectorXd& x) const {
     return vector_of(rows_, [&](const CollectiveRow& row) {
-      return std::min(on_line(row, CollectiveAlgorithm::one_shot, x.head(line_size)),
-                      on_line(row, CollectiveAlgorithm::two_shot, x.tail(line_size)));
+      return std::min(on_line(row, model::CollectiveAlgorithm::one_shot, x.head(line_size)),
+                      on_line(row, model::CollectiveAlgorithm::two_shot, x.tail(line_size)));
     });
   }
 
@@ -203,7 +201,7 @@ class CustomReduceForm {
   }
 
  private:
-  static double on_line(const CollectiveRow& row, CollectiveAlgorithm algorithm, const VectorXd& x) {
+  static double on_line(const CollectiveRow& row, model::CollectiveAlgorithm algorithm, const VectorXd& x) {
     const model::CollectiveLine line{.base = x[0], .nvlink_hop = x[1], .nvlink_rate = x[2]};
     return model::collective_path(algorithm, model::CollectiveProtocol::simple, model::Collective::all_reduce,
                                   {row.gpus, row.gpus}, line)
@@ -222,8 +220,8 @@ CustomReduceFit fit_custom_reduce_table(const std::vector<CollectiveRow>& rows, 
   start << 3e-6, 1e-7, machine.nvlink_rate / 2, 7e-6, 4e-7, machine.nvlink_rate / 2;
   const LogFit solution = log_fit(CustomReduceForm(training), seconds_of(training), start);
   CustomReduceFit fit;
-  const auto line = [&](Index at) {
-    const auto number = [&](const char* name, Index i, const char* unit) {
+  const auto line = [&](Eigen::Index at) {
+    const auto number = [&](const char* name, Eigen::Index i, const char* unit) {
       return Draft::Fitted{name, solution.values[i], unit, solution.uncertainty[i]};
     };
     return CustomReduceFit::Line{

@@ -19,8 +19,6 @@
 namespace plumbline::calibrate {
 namespace {
 
-using model::Evidence;
-
 struct LowLatencyRow {
   std::string shape;  // decides whether the row is left out of the fit
   std::string direction;
@@ -220,7 +218,7 @@ model::Result<void> fit_low_latency_step(Draft& draft) {
   }
   if (!step.kernel.empty())
     draft.set(fmt::format("exchange.low_latency.{}.once_per_rank", step.kind), 1, "1", std::nullopt,
-              Evidence::published,
+              model::Evidence::published,
               "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/moeAlltoAllKernels.cu");
   return {};
 }

@@ -15,7 +15,6 @@
 namespace plumbline::calibrate {
 namespace {
 
-using Eigen::Index;
 using Eigen::VectorXd;
 using model::Evidence;
 
@@ -176,7 +175,7 @@ model::Result<void> fit_attention_backward_step(Draft& draft) {
   draft.set("attention.backward.row_time", row_time(fit.values[0]) * factor, "ps", 2 * deviation, Evidence::assumed,
             "as many pairs as a row costs forward; " + how);
   const VectorXd held = as_measured(forward);
-  for (Index i = 0; i < ratios.size(); ++i) {
+  for (Eigen::Index i = 0; i < ratios.size(); ++i) {
     const Measurement& m = forward[static_cast<std::size_t>(i)];
     draft.notes.push_back(
         fmt::format("attention forward, {} heads of {}/{}, {} tokens: {:.0f} us by public tables, taken; own "

@@ -13,10 +13,6 @@
 namespace plumbline::calibrate {
 namespace {
 
-using model::Evidence;
-using model::GemmConstants;
-using model::GemmWork;
-
 // The constants that no record determines, as the recipe states them.
 model::Result<PowerAssumptions> power_assumptions(const Draft& draft) {
   const auto idle = draft.si("power.idle"), bytes = draft.si("power.energy_per_byte");
@@ -34,7 +30,7 @@ model::Result<PowerAssumptions> power_assumptions(const Draft& draft) {
 
 void set_energy(Draft& draft, const PowerFit& fit, const std::string& how) {
   draft.set(fmt::format("power.gemm.{}.energy_per_flop", draft.step().kind), fit.energy_per_flop, "pJ/FLOP",
-            fit.relative_uncertainty, Evidence::fitted,
+            fit.relative_uncertainty, model::Evidence::fitted,
             fmt::format("{}; belongs to power.clock_exponent {}", how, draft.si("power.clock_exponent").value_or(0)));
 }
 
@@ -46,7 +42,7 @@ model::Result<void> fit_own_energy(Draft& draft, const PowerAssumptions& assumpt
   const FitMachine machine = draft.machine();
   const auto found = gemm_constants(draft, step.kind);
   if (!found) return draft.wrong("step.kind", fmt::format("no step has made gemm.{}", step.kind), "put the fit first");
-  const GemmConstants& constants = *found;
+  const model::GemmConstants& constants = *found;
   constexpr double settled = 0.985, least_seconds = 300e-6;
   const double limit = machine.device.tdp;
   std::vector<HeldGemm> rows;
@@ -54,8 +50,8 @@ model::Result<void> fit_own_energy(Draft& draft, const PowerAssumptions& assumpt
     if (m.op != "gemm" || m.format != step.format || m.phase == "W" || m.clock.power_w.value_or(0) < settled * limit ||
         !m.flops || !m.bytes || m.communication_sms.value_or(0) > 0 || m.time.p50 < least_seconds)
       continue;
-    const GemmWork work{std::max(1.0, extent_of(m, "groups")), extent_of(m, "m"), extent_of(m, "n"), extent_of(m, "k"),
-                        operand_bytes(step.format == "fp8_tensor" ? "fp8" : step.format)};
+    const model::GemmWork work{std::max(1.0, extent_of(m, "groups")), extent_of(m, "m"), extent_of(m, "n"),
+                               extent_of(m, "k"), operand_bytes(step.format == "fp8_tensor" ? "fp8" : step.format)};
     rows.push_back({.flops = *m.flops,
                     .bytes = *m.bytes,
                     .sm_seconds = gemm_core_seconds(constants, work, static_cast<double>(machine.device.sms)),
@@ -116,7 +112,7 @@ model::Result<void> fit_read_energy(Draft& draft, const PowerAssumptions& assump
   }
   const double ratio = readings[0].energy_per_flop / readings[1].energy_per_flop;
   draft.set(fmt::format("power.gemm.{}.energy_per_flop", step.kind), *known * ratio, "pJ/FLOP",
-            std::hypot(readings[0].relative_spread, readings[1].relative_spread), Evidence::fitted,
+            std::hypot(readings[0].relative_spread, readings[1].relative_spread), model::Evidence::fitted,
             fmt::format("{:.3g} times power.gemm.bf16.energy_per_flop, as the meter read {} and {} GEMMs of {} at the "
                         "power limit ({})",
                         ratio, readings[0].rows, readings[1].rows, step.software.front(), draft.cited("gemm_held")));

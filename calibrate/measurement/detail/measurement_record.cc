@@ -11,8 +11,6 @@
 namespace plumbline::calibrate::detail {
 namespace {
 
-using model::Error;
-
 constexpr std::string_view shape_prefix = "shape.";
 
 const FieldTable& table() {
@@ -38,7 +36,7 @@ model::Result<void> normalize_time(const std::string& key, std::string& normal, 
   return {};
 }
 
-tl::unexpected<Error> unknown_key(const std::string& key) {
+tl::unexpected<model::Error> unknown_key(const std::string& key) {
   std::vector<std::string> names;
   for (const std::vector<Field>* fields : {&table().head, &table().values}) {
     for (const Field& field : *fields) names.push_back(field.key);
@@ -119,7 +117,7 @@ model::Result<Record> to_record(const Fields& fields) {
     if (std::ranges::find(seen, normal) != seen.end()) return model::wrong_input(key, "given twice");
     seen.push_back(normal);
     if (auto set = set_field(record, normal, value, factor); !set) {
-      Error error = set.error();
+      model::Error error = set.error();
       error.key = key;
       return tl::unexpected(error);
     }

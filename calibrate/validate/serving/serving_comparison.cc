@@ -15,12 +15,11 @@
 namespace plumbline::calibrate {
 namespace {
 
-using model::ServingPool;
 using model::ServingResult;
 
 constexpr std::size_t serving_draws = 64;
 
-const ServingPool& pool_of(const ServingResult& result, ServingPhase phase) {
+const model::ServingPool& pool_of(const ServingResult& result, ServingPhase phase) {
   return phase == ServingPhase::prefill ? result.pools.front() : result.pools.back();
 }
 
@@ -29,7 +28,7 @@ double tokens_of_cache(const model::Plan& plan) {
 }
 
 // Returns the seconds in which the memory reads weights and cache once.
-double roofline_step(const sim::Inputs& inputs, const ServingResult& result, const ServingPool& pool) {
+double roofline_step(const sim::Inputs& inputs, const ServingResult& result, const model::ServingPool& pool) {
   const double cache = result.batch_per_gpu * tokens_of_cache(inputs.plan) * result.kv_bytes_per_token;
   return (pool.weights_bytes + cache) / inputs.cluster.device.memory_bandwidth.value();
 }

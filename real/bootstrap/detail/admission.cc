@@ -16,8 +16,6 @@ namespace plumbline::real {
 
 namespace {
 
-using model::Result;
-
 // The time in which a short answer fits into the buffers of a connection.
 constexpr double answer_s = 1;
 
@@ -66,7 +64,7 @@ std::vector<std::int32_t> Admission::missing() const {
   return ranks;
 }
 
-Result<Sockets> Admission::run() {
+model::Result<Sockets> Admission::run() {
   const Deadline deadline = deadline_in(connect_s_);
   while (!missing().empty()) {
     if (milliseconds_until(deadline) == 0)
@@ -80,7 +78,7 @@ Result<Sockets> Admission::run() {
 }
 
 // Waits for the next event of any connection, and handles all that there are.
-Result<void> Admission::wait(Deadline deadline) {
+model::Result<void> Admission::wait(Deadline deadline) {
   std::vector<pollfd> files;
   for (const File& file : listener_.files()) files.push_back({file.number(), POLLIN, 0});
   const std::size_t first_visitor = files.size();
@@ -104,7 +102,7 @@ Result<void> Admission::wait(Deadline deadline) {
   return {};
 }
 
-Result<void> Admission::accept(const File& listening) {
+model::Result<void> Admission::accept(const File& listening) {
   constexpr int at_once = 64;  // those that wait are served in between
   for (int i = 0; i < at_once; ++i) {
     const int file = ::accept4(listening.number(), nullptr, nullptr, SOCK_CLOEXEC);

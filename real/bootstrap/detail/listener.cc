@@ -20,8 +20,6 @@ namespace plumbline::real {
 
 namespace {
 
-using model::Result;
-
 // An address of either family, as the system's calls fill it in.
 struct Address {
   sockaddr_storage storage{};
@@ -72,7 +70,7 @@ tl::unexpected<model::Error> cannot_listen(const std::string& host, int port, in
 
 }  // namespace
 
-Result<Listener> Listener::open(const std::string& host, int port) {
+model::Result<Listener> Listener::open(const std::string& host, int port) {
   const addrinfo wanted{.ai_flags = AI_PASSIVE, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
   addrinfo* found = nullptr;
   if (const int code = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found); code != 0)

@@ -22,8 +22,6 @@ namespace plumbline::real {
 
 namespace {
 
-using model::Result;
-
 // Waits for an event of the file. Returns false at the deadline.
 bool wait_for(int file, short event, Deadline deadline) {
   pollfd waiting{file, event, 0};
@@ -143,7 +141,7 @@ std::optional<Frame> Socket::receive(Deadline deadline) {
 
 void Socket::shut() { ::shutdown(file_, SHUT_RDWR); }
 
-Result<int> connect_to(const std::string& host, int port, Deadline deadline) {
+model::Result<int> connect_to(const std::string& host, int port, Deadline deadline) {
   std::string reason;
   constexpr auto pause = std::chrono::milliseconds(100);
   do {

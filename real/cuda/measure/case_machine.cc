@@ -18,8 +18,6 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-using model::Result;
-
 using Json = nlohmann::ordered_json;
 
 // cuDNN 91900 and NCCL 22809 are 9.19.0 and 2.28.9; cuBLASLt prints 130100 as 13.1.0.
@@ -140,7 +138,7 @@ class GpuCaseMachine final : public CaseMachine {
   std::string environment() const override { return environment_; }
   bool lost() const override { return context_is_lost(); }
 
-  Result<std::unique_ptr<Runner>> prepare(const KernelCase& what, int samples) override {
+  model::Result<std::unique_ptr<Runner>> prepare(const KernelCase& what, int samples) override {
     std::unique_ptr<CaseRunner> runner = runner_of(what, samples);
     if (const Status prepared = runner->prepare(); !prepared.ok()) return infeasible(prepared.failure);
     return runner;
@@ -167,13 +165,14 @@ class GpuCaseMachine final : public CaseMachine {
 
 }  // namespace
 
-Result<std::unique_ptr<CaseMachine>> open_case_machine(const CaseMachineOptions& options, ControlChannel& channel) {
+model::Result<std::unique_ptr<CaseMachine>> open_case_machine(const CaseMachineOptions& options,
+                                                              ControlChannel& channel) {
   auto machine = std::make_unique<GpuCaseMachine>(channel);
   if (const Status opened = machine->open(options); !opened.ok()) return infeasible(opened.failure);
   return machine;
 }
 
-Result<std::string> list_libraries(const std::vector<std::string>& folders) {
+model::Result<std::string> list_libraries(const std::vector<std::string>& folders) {
   return describe_libraries(library_folders(folders));
 }
 

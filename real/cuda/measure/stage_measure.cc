@@ -18,8 +18,6 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-using model::Result;
-
 // Reads clock and power after each round; without NVML the readings are unknown.
 class Readings {
  public:
@@ -82,9 +80,9 @@ void add(std::vector<Series> more, std::vector<Series>& all) {
 }  // namespace
 
 // Stages are measured one by one, because each may take nearly all the memory of a rank.
-Result<StageMeasurement> measure_stages(const model::Plan& plan, const model::ClusterShape& cluster,
-                                        const model::StepProgram& program, const std::string& name,
-                                        const StageMeasureOptions& options, const MeasureObserver& observer) {
+model::Result<StageMeasurement> measure_stages(const model::Plan& plan, const model::ClusterShape& cluster,
+                                               const model::StepProgram& program, const std::string& name,
+                                               const StageMeasureOptions& options, const MeasureObserver& observer) {
   const auto sms = device_sms(options.device);
   if (!sms) return tl::unexpected(sms.error());
   const EmulationOptions emulation = emulation_options(plan, cluster, 0);

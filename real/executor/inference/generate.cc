@@ -18,8 +18,6 @@
 
 namespace plumbline::real {
 
-using model::Error;
-using model::ErrorKind;
 using model::Plan;
 using model::Result;
 
@@ -27,9 +25,9 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
-tl::unexpected<Error> refuse_key(const Plan& plan, std::string key, std::string message, std::string hint) {
+tl::unexpected<model::Error> refuse_key(const Plan& plan, std::string key, std::string message, std::string hint) {
   return tl::unexpected(
-      model::plan_error(plan, ErrorKind::infeasible, std::move(key), std::move(message), std::move(hint)));
+      model::plan_error(plan, model::ErrorKind::infeasible, std::move(key), std::move(message), std::move(hint)));
 }
 
 // Returns the instance that the ranks are; refuses what can be predicted but not executed.

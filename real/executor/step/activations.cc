@@ -5,7 +5,6 @@
 namespace plumbline::real {
 
 using model::Lifetime;
-using model::OperatorKind;
 using model::TensorId;
 
 Activations::Activations(BufferPool& pool, const model::StepProgram& program, std::int32_t stage_kind)
@@ -17,8 +16,8 @@ Activations::Activations(BufferPool& pool, const model::StepProgram& program, st
   output_gradient_ = tensors_.index(last_position(), last().output_gradient);
   for (std::uint16_t position = 0; position < blocks_.size(); ++position)
     for (const model::Operator& op : graph(position).operators) {
-      if (op.kind == OperatorKind::cross_entropy) retained_.insert(tensors_.index(position, op.writes[0]));
-      if (op.kind == OperatorKind::cross_entropy_grad && op.reads.size() > 2)
+      if (op.kind == model::OperatorKind::cross_entropy) retained_.insert(tensors_.index(position, op.writes[0]));
+      if (op.kind == model::OperatorKind::cross_entropy_grad && op.reads.size() > 2)
         retained_.insert(tensors_.index(position, op.reads[2]));
     }
 }

@@ -8,8 +8,6 @@
 
 namespace plumbline::real {
 
-using model::Operator;
-using model::OperatorKind;
 using model::Role;
 using model::Tensor;
 using model::TensorId;
@@ -140,7 +138,7 @@ void StageState::bind_reduction(std::size_t index) {
   const std::int64_t shard = (unit.elements + unit.group.shards - 1) / unit.group.shards;
   Buffer* whole = unit.gradients.get();  // after a cast: the buffer in the format of the collective
   for (const std::uint16_t i : this->unit(index).reduce) {
-    const Operator& op = optimizer().operators[i];
+    const model::Operator& op = optimizer().operators[i];
     const TensorId read = op.reads[0], written = op.writes[0];
     if (optimizer().tensor(read).role == Role::gradient && !optimizer_.contains(read)) {
       const std::int64_t elements = elements_of(optimizer().tensor(read));
@@ -151,9 +149,9 @@ void StageState::bind_reduction(std::size_t index) {
         optimizer_[read] = memory_.back().get();
       }
     }
-    if (op.kind == OperatorKind::cast)
+    if (op.kind == model::OperatorKind::cast)
       whole = own(written, shard * unit.group.shards);
-    else if (op.kind == OperatorKind::reduce_scatter)
+    else if (op.kind == model::OperatorKind::reduce_scatter)
       own(written, shard);
     else
       optimizer_[written] = optimizer_[read];
@@ -166,7 +164,7 @@ void StageState::bind_optimizer(std::size_t index, const model::Plan& plan) {
   const bool sharded = plan.parallelism.zero_stage >= 1;
   const std::int64_t shard = (unit.elements + unit.group.shards - 1) / unit.group.shards;
   for (const std::uint16_t i : this->unit(index).update) {
-    const Operator& op = optimizer().operators[i];
+    const model::Operator& op = optimizer().operators[i];
     if (!optimizer_.contains(op.reads[0])) own(op.reads[0], shard);  // the unscaled gradient
     for (const TensorId written : op.writes) own(written, shard);
     if (!sharded) optimizer_[op.writes[0]] = unit.parameters.get();
@@ -183,7 +181,7 @@ void StageState::copy_parameters_to_shards(const std::vector<std::int32_t>& shar
       device_.copy(*unit.parameters, first, shard, *optimizer_tensor(id));
     };
     for (const std::uint16_t i : this->unit(index).update) {
-      const Operator& op = optimizer().operators[i];
+      const model::Operator& op = optimizer().operators[i];
       constexpr std::size_t with_master = 4;
       if (op.writes.size() == with_master) take_own(op.writes[1]);
       if (optimizer_tensor(op.writes[0]) != unit.parameters.get()) take_own(op.writes[0]);

@@ -30,8 +30,6 @@ double thread_seconds() {
   return static_cast<double>(time.tv_sec) + nanosecond * static_cast<double>(time.tv_nsec);
 }
 
-using model::Operator;
-using model::OperatorKind;
 using model::Role;
 using model::Stream;
 using model::TensorId;
@@ -73,14 +71,14 @@ void write_initial_parameters(RankState& rank) {
 }
 
 // Returns a micro-batch's loss. With a divided vocabulary it is computed from figures that the ranks have summed.
-double loss_of(const RankState& rank, const LocalStage& stage, std::uint16_t position, const Operator& op,
+double loss_of(const RankState& rank, const LocalStage& stage, std::uint16_t position, const model::Operator& op,
                std::int64_t key) {
   Activations& activations = *stage.activations;
   if (rank.input.plan->parallelism.tensor == 1)
     return rank.device().read(*activations.find(position, op.writes[0], key, true, model::Stream::compute))[0];
   const model::Graph& graph = stage.state->block(position);
-  const auto reduction = std::ranges::find_if(graph.operators, [&](const Operator& candidate) {
-    return candidate.kind == OperatorKind::all_reduce && candidate.reads[0] == op.writes[1];
+  const auto reduction = std::ranges::find_if(graph.operators, [&](const model::Operator& candidate) {
+    return candidate.kind == model::OperatorKind::all_reduce && candidate.reads[0] == op.writes[1];
   });
   const std::vector<float> figures =
       rank.device().read(*activations.find(position, reduction->writes[0], key, true, model::Stream::compute));
@@ -103,15 +101,15 @@ double summed_loss(const RankState& rank, const std::vector<MicroBatchPlace>& pl
   double sum = 0;
   for (const MicroBatchPlace& place : places) {
     if (rank.program().schedule.rank_of(place.direction, last) != rank.place.pipeline) continue;
-    for (const Operator& op : found->second.state->block(position).operators)
-      if (op.kind == OperatorKind::cross_entropy && !op.recomputed)
+    for (const model::Operator& op : found->second.state->block(position).operators)
+      if (op.kind == model::OperatorKind::cross_entropy && !op.recomputed)
         sum += loss_of(rank, found->second, position, op, rank.key(place.direction, place.micro_batch));
   }
   return sum;
 }
 
 const model::Operator& barrier_operator() {
-  static const model::Operator op{.kind = OperatorKind::all_reduce, .name = "barrier"};
+  static const model::Operator op{.kind = model::OperatorKind::all_reduce, .name = "barrier"};
   return op;
 }
 

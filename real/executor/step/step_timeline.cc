@@ -14,7 +14,6 @@ namespace {
 using model::kernel_depth;
 using model::phase_depth;
 using model::Span;
-using model::Stream;
 
 struct Extent {
   double start = 0, end = 0;
@@ -84,7 +83,7 @@ class Writer {
   // Puts messages on the pipeline stream, and the work after the slots on the optimizer's. A batch of messages has the
   // labels of the first that it sends.
   Span outside(const KernelRecord& record, const Label& label) {
-    const bool message = record.stream == Stream::pipeline;
+    const bool message = record.stream == model::Stream::pipeline;
     if (message && label.slot >= 0) {
       const auto& batch = rank_.program().batches[pipeline_][static_cast<std::size_t>(label.slot)];
       const auto sent = std::ranges::find_if(batch, &model::Transfer::send);
@@ -92,7 +91,7 @@ class Writer {
     }
     if (!message && label.slot < 0) return labels_.outside_slots(pipeline_, label.name);
     return {.rank = rank_.place.pipeline,
-            .stream = message ? Stream::pipeline : record.stream,
+            .stream = message ? model::Stream::pipeline : record.stream,
             .micro_batch = label.micro_batch};
   }
 

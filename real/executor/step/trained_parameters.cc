@@ -17,7 +17,6 @@
 namespace plumbline::real {
 
 using model::Error;
-using model::Result;
 using model::Role;
 using model::Tensor;
 
@@ -33,8 +32,8 @@ Tensor named(const model::Graph& graph, const std::string& name) {
 }  // namespace
 
 // The fingerprint of a checkpoint is the plan that trained it, which states how the ranks divide the model.
-Result<TrainedParameters> TrainedParameters::open(const std::string& folder, const model::Plan& plan,
-                                                  const model::Architecture& architecture) {
+model::Result<TrainedParameters> TrainedParameters::open(const std::string& folder, const model::Plan& plan,
+                                                         const model::Architecture& architecture) {
   const auto checkpoint = TRY(newest_checkpoint(folder));
   const auto trained = TRY(model::read_plan(checkpoint.fingerprint, plan.file, {}));
   const bool same = trained.model.config == plan.model.config && trained.model.overrides == plan.model.overrides;
@@ -94,7 +93,7 @@ void TrainedParameters::add_stage(const model::Plan& trained, const model::Archi
   }
 }
 
-Result<const std::vector<float>*> TrainedParameters::piece(const Part& part) {
+model::Result<const std::vector<float>*> TrainedParameters::piece(const Part& part) {
   const auto [entry, fresh] = pieces_.try_emplace({part.rank, part.piece});
   if (fresh) entry->second = TRY(read_checkpoint_piece(folder_, step_, part.rank, part.piece));
   if (entry->second.size() < static_cast<std::size_t>(part.first) + size_of(part.held))
@@ -105,7 +104,7 @@ Result<const std::vector<float>*> TrainedParameters::piece(const Part& part) {
   return &entry->second;
 }
 
-Result<std::vector<float>> TrainedParameters::read(std::int64_t layer, const std::string& name) {
+model::Result<std::vector<float>> TrainedParameters::read(std::int64_t layer, const std::string& name) {
   const auto found = wholes_.find({layer, name});
   if (found == wholes_.end())
     return tl::unexpected(Error{.message = fmt::format("the checkpoint has no parameter '{}' of layer {}", name, layer),

@@ -15,7 +15,6 @@
 namespace plumbline::real {
 namespace {
 
-using model::Error;
 using model::Result;
 
 // Returns the description of a value that is not finite, for an error.
@@ -81,9 +80,9 @@ Result<void> Trainer::begin() {
   }
   const auto present = TRY(from_first(communicator_, latest_checkpoint(store.folder).value_or(-1)));
   if (present < 0) return {};
-  return tl::unexpected(Error{.message = fmt::format("has a checkpoint of step {} already", present),
-                              .file = store.folder,
-                              .hint = "resume from it, or use another folder"});
+  return tl::unexpected(model::Error{.message = fmt::format("has a checkpoint of step {} already", present),
+                                     .file = store.folder,
+                                     .hint = "resume from it, or use another folder"});
 }
 
 Result<TrainingResult> Trainer::run(const StepObserver& observer) {

@@ -9,8 +9,6 @@ namespace plumbline::real::host {
 
 namespace {
 
-using model::Result;
-
 constexpr Tag control_tag{control_channel, 0};
 
 Packet packet_of(const std::string& bytes) {
@@ -25,11 +23,11 @@ class TransportChannel final : public ControlChannel {
   std::int32_t rank() const override { return transport_.rank(); }
   std::int32_t ranks() const override { return transport_.ranks(); }
 
-  Result<void> send(std::int32_t rank, const std::string& bytes) override {
+  model::Result<void> send(std::int32_t rank, const std::string& bytes) override {
     return guarded([&] { transport_.send(rank, control_tag, packet_of(bytes)); });
   }
 
-  Result<std::string> receive(std::int32_t rank) override {
+  model::Result<std::string> receive(std::int32_t rank) override {
     return guarded([&] {
       const std::vector<std::byte> bytes = transport_.receive(rank, control_tag).bytes;
       return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -41,7 +39,7 @@ class TransportChannel final : public ControlChannel {
 
  private:
   template <class Body>
-  static auto guarded(Body body) -> Result<decltype(body())> {
+  static auto guarded(Body body) -> model::Result<decltype(body())> {
     try {
       if constexpr (std::is_void_v<decltype(body())>) {
         body();

@@ -13,12 +13,7 @@
 namespace plumbline::real::host {
 namespace {
 
-using model::Error;
-using model::ErrorKind;
 using model::Result;
-
-using model::OperatorKind;
-using model::Phase;
 
 void add_gemms(const CaseFile& file, std::vector<Workload>& workloads) {
   for (const GemmCases& cases : file.gemms)
@@ -56,7 +51,8 @@ void add_interferences(const CaseFile& file, std::vector<Workload>& workloads) {
           for (const std::int64_t cores : cases.cores)
             for (const std::int64_t communication_sms : cases.communication_sms) {
               Sequence sequence = sequence_of(gemm_graph(m, n, k, model::Precision::fp32), cores);
-              std::erase_if(sequence.steps, [&](const auto& step) { return sequence.op(step).phase != Phase::F; });
+              std::erase_if(sequence.steps,
+                            [&](const auto& step) { return sequence.op(step).phase != model::Phase::F; });
               sequence.communication_sms = static_cast<int>(communication_sms);
               workloads.emplace_back(std::move(sequence));
             }
@@ -107,8 +103,8 @@ class TableReader {
   }
   void fail(const toml::node& node, const std::string& key, std::string message, std::string hint = "") {
     if (!error_.message.empty()) return;
-    error_ = {ErrorKind::input, std::move(message), path_, line_of(node), fmt::format("{}.{}", name_, key),
-              std::move(hint)};
+    error_ = {model::ErrorKind::input,          std::move(message), path_, line_of(node),
+              fmt::format("{}.{}", name_, key), std::move(hint)};
   }
   // Call it after all keys have been read.
   Result<void> finish() {
@@ -138,7 +134,7 @@ class TableReader {
   std::string name_;
   const std::string& path_;
   std::vector<std::string> known_;
-  Error error_;
+  model::Error error_;
 };
 
 void read(TableReader& reader, const toml::table& table, PlanCases& cases) {
@@ -221,8 +217,8 @@ class FileReader {
     return file;
   }
 
-  Error problem(int line, std::string key, std::string message, std::string hint) const {
-    return {ErrorKind::input, std::move(message), path_, line, std::move(key), std::move(hint)};
+  model::Error problem(int line, std::string key, std::string message, std::string hint) const {
+    return {model::ErrorKind::input, std::move(message), path_, line, std::move(key), std::move(hint)};
   }
 
  private:
@@ -259,7 +255,7 @@ class FileReader {
 
   const std::string& path_;
   std::vector<std::string> known_;
-  Error error_;
+  model::Error error_;
 };
 
 Numbers powers_up_to(int cores) {
@@ -279,7 +275,7 @@ std::vector<Workload> workloads_of(const CaseFile& file) {
   for (const MessageCases& cases : file.messages)
     for (const std::int64_t bytes : cases.bytes) workloads.emplace_back(MessageWorkload{bytes});
   for (const CollectiveCases& cases : file.collectives)
-    for (const OperatorKind op : cases.operators)
+    for (const model::OperatorKind op : cases.operators)
       for (const std::int64_t ranks : cases.ranks)
         for (const std::int64_t bytes : cases.bytes) workloads.emplace_back(CollectiveWorkload{op, ranks, bytes});
   add_interferences(file, workloads);

@@ -10,8 +10,6 @@ namespace {
 
 using model::Operator;
 using model::OperatorKind;
-using model::Result;
-using model::Stream;
 using model::TensorId;
 
 constexpr std::uint32_t unlabeled = 0;  // timed operators count from 1
@@ -29,11 +27,11 @@ class GroupRunner final : public Runner {
   }
 
   // A barrier before each operator keeps the ranks from waiting for each other's earlier work.
-  Result<std::vector<Sample>> round(std::size_t) override {
+  model::Result<std::vector<Sample>> round(std::size_t) override {
     std::vector<Sample> samples;
     for (const std::size_t op : workload_.before) {
       for (std::size_t rank = 0; rank < ranks_.devices.size(); ++rank)
-        ranks_.devices[rank]->launch(Stream::compute, kernel(rank, op, unlabeled));
+        ranks_.devices[rank]->launch(model::Stream::compute, kernel(rank, op, unlabeled));
       TRY(ranks_.synchronize());
     }
     for (std::size_t i = 0; i < workload_.timed.size(); ++i) {
@@ -90,12 +88,12 @@ class GroupRunner final : public Runner {
                          .reads = {barriers_[rank].get()},
                          .writes = {barriers_[rank].get()},
                          .label = unlabeled};
-    communicator.launch(Stream::communication, group, barrier);
-    communicator.launch(Stream::communication, group, kernel(rank, op, 1));
+    communicator.launch(model::Stream::communication, group, barrier);
+    communicator.launch(model::Stream::communication, group, kernel(rank, op, 1));
   }
 
   // Returns the seconds of an operator from the last rank's start to the last rank's end.
-  Result<double> time(std::size_t op) {
+  model::Result<double> time(std::size_t op) {
     const Operator& o = workload_.graph.operators[op];
     for (std::size_t rank = 0; rank < ranks_.devices.size(); ++rank) {
       if (o.kind != OperatorKind::dispatch && !received_rows_.empty()) fit_received(rank, o);

@@ -12,11 +12,7 @@
 namespace plumbline::real::host {
 namespace {
 
-using model::Error;
-using model::ErrorKind;
-using model::Result;
-
-Result<void> check_memory(const std::vector<Workload>& workloads) {
+model::Result<void> check_memory(const std::vector<Workload>& workloads) {
   double needed = 0;
   for (const Workload& workload : workloads) needed += buffer_bytes(workload);
   const double available = available_memory_bytes();
@@ -27,8 +23,8 @@ Result<void> check_memory(const std::vector<Workload>& workloads) {
       "measure fewer or smaller cases, or a smaller plan");
 }
 
-Result<std::vector<Series>> measured(const std::vector<Workload>& workloads, const MeasureOptions& options,
-                                     const MeasureObserver& observer) {
+model::Result<std::vector<Series>> measured(const std::vector<Workload>& workloads, const MeasureOptions& options,
+                                            const MeasureObserver& observer) {
   TRY(check_memory(workloads));
   Machines machines(options.device, options.transport);
   std::vector<RunnableWorkload> runnable;
@@ -41,8 +37,8 @@ Result<std::vector<Series>> measured(const std::vector<Workload>& workloads, con
 
 }  // namespace
 
-Result<std::vector<Series>> measure(const std::vector<Workload>& workloads, const MeasureOptions& options,
-                                    const MeasureObserver& observer) {
+model::Result<std::vector<Series>> measure(const std::vector<Workload>& workloads, const MeasureOptions& options,
+                                           const MeasureObserver& observer) {
   try {
     return measured(workloads, options, observer);
   } catch (const std::exception& failure) {

@@ -7,9 +7,6 @@
 namespace plumbline::real::host {
 namespace {
 
-using model::Result;
-using model::Stream;
-
 constexpr std::uint32_t first_label = 1, last_label = 2;  // others are 0
 
 model::Tensor plain_tensor(std::int64_t bytes) {
@@ -28,7 +25,7 @@ class MessageRunner final : public Runner {
     }
   }
 
-  Result<std::vector<Sample>> round(std::size_t) override {
+  model::Result<std::vector<Sample>> round(std::size_t) override {
     for (const bool timed : {false, true}) {
       transfer(0, true, timed ? first_label : 0);
       transfer(1, false, 0);
@@ -56,7 +53,7 @@ class MessageRunner final : public Runner {
     if (!here(rank)) return;
     const auto local = static_cast<std::size_t>(rank - ranks_.first);
     const std::array message = {Message{send, 1 - rank, 0, buffers_[local].get()}};
-    ranks_.communicators[local]->send_receive(Stream::pipeline, message, false, label);
+    ranks_.communicators[local]->send_receive(model::Stream::pipeline, message, false, label);
   }
 
   Machines::Ranks& ranks_;
@@ -85,7 +82,7 @@ class CollectiveRunner final : public Runner {
     }
   }
 
-  Result<std::vector<Sample>> round(std::size_t) override {
+  model::Result<std::vector<Sample>> round(std::size_t) override {
     for (const std::uint32_t label : {0U, first_label})
       for (std::size_t rank = 0; rank < ranks_.devices.size(); ++rank) launch(rank, label);
     TRY(ranks_.synchronize());
@@ -102,7 +99,7 @@ class CollectiveRunner final : public Runner {
                         .label = label};
     Group group = group_;
     group.position = ranks_.first + static_cast<std::int32_t>(rank);
-    ranks_.communicators[rank]->launch(Stream::collective, group, kernel);
+    ranks_.communicators[rank]->launch(model::Stream::collective, group, kernel);
   }
 
   Machines::Ranks& ranks_;

@@ -11,19 +11,15 @@ namespace plumbline::real::host {
 namespace {
 
 using model::DataType;
-using model::Error;
-using model::ErrorKind;
-using model::Operator;
-using model::Result;
 
 bool is_held(DataType type) {
   return type == DataType::fp32 || type == DataType::bf16 || type == DataType::fp16 || type == DataType::int32 ||
          type == DataType::int64 || type == DataType::uint8;
 }
 
-Result<void> check_computable(const Sequence& sequence) {
+model::Result<void> check_computable(const Sequence& sequence) {
   for (const Sequence::Step& step : sequence.steps) {
-    const Operator& op = sequence.op(step);
+    const model::Operator& op = sequence.op(step);
     if (!has_stand_in(op.kind) && function_of(op.kind) == nullptr)
       return infeasible(fmt::format("the host cannot compute {} ({})", to_string(op.kind), op.name));
     for (const auto* ids : {&op.reads, &op.writes}) {
@@ -80,7 +76,7 @@ HostDevice& Machines::device(int cores) {
   return *device;
 }
 
-Result<void> Machines::Ranks::synchronize() {
+model::Result<void> Machines::Ranks::synchronize() {
   for (const auto& device : devices) TRY(device->synchronize());
   return {};
 }
@@ -115,7 +111,7 @@ Machines::Ranks& Machines::ranks(std::int64_t count) {
   return *ranks;
 }
 
-Result<std::unique_ptr<Runner>> make_runner(const Workload& workload, Machines& machines) {
+model::Result<std::unique_ptr<Runner>> make_runner(const Workload& workload, Machines& machines) {
   if (const auto* sequence = std::get_if<Sequence>(&workload)) {
     TRY(check_computable(*sequence));
     return make_sequence_runner(*sequence, machines.device(sequence->cores));

@@ -18,14 +18,6 @@
 namespace plumbline::real::host {
 namespace {
 
-using model::Graph;
-using model::Operator;
-using model::OperatorKind;
-using model::Result;
-using model::Role;
-using model::Tensor;
-using model::TensorId;
-
 // Threads that copy through memory concurrently with the measured operators, as transfers and other ranks do.
 class Copier {
  public:
@@ -94,7 +86,7 @@ class SequenceRunner final : public Runner {
     if (sequence.communication_sms > 0) copier_.emplace(sequence.communication_sms);
   }
 
-  Result<std::vector<Sample>> round(std::size_t number) override {
+  model::Result<std::vector<Sample>> round(std::size_t number) override {
     const std::size_t set = number % buffer_sets;
     if (copier_) {
       copier_->start(device_, not_timed);
@@ -125,10 +117,10 @@ class SequenceRunner final : public Runner {
   // The communication stream writes the outputs of a dispatch, combine or collective, as in a step. A copy from the
   // host needs no stand-in, because its tensor is still there.
   void stand_in(std::size_t set, const Sequence::Step& step) {
-    const Operator& op = sequence_.op(step);
-    if (op.kind == OperatorKind::copy_to_device) return;
+    const model::Operator& op = sequence_.op(step);
+    if (op.kind == model::OperatorKind::copy_to_device) return;
     device_.wait(model::Stream::communication, device_.record(model::Stream::compute));
-    for (const TensorId id : op.writes) {
+    for (const model::TensorId id : op.writes) {
       auto* buffer = static_cast<HostBuffer*>(buffers_.at(set, step.block, id));
       const std::vector<float>& values = buffers_.left_in(step.block, id);
       const auto leave = [buffer, &values](StreamClock&) { std::ranges::copy(values, buffer->data()); };

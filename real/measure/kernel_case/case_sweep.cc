@@ -9,9 +9,6 @@
 namespace plumbline::real {
 namespace {
 
-using model::Error;
-using model::Result;
-
 // The outcome of one case.
 enum class CaseEnd { measured, failed, device_lost, cannot_write };
 
@@ -46,7 +43,7 @@ class Sweep {
 
  private:
   // The caller keeps the workload, because its runner has the findings.
-  Result<std::vector<Series>> measured(const KernelCase& what, std::vector<RunnableWorkload>& workload) {
+  model::Result<std::vector<Series>> measured(const KernelCase& what, std::vector<RunnableWorkload>& workload) {
     const std::size_t rounds = rounds_of(what);
     const int samples = (options_.samples + static_cast<int>(rounds) - 1) / static_cast<int>(rounds);
     auto runner = TRY(machine_.prepare(what, samples));

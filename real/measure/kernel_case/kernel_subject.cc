@@ -9,11 +9,8 @@ namespace plumbline::real {
 namespace {
 
 using model::DataType;
-using model::Graph;
-using model::Operator;
 using model::OperatorKind;
 using model::Role;
-using model::TensorId;
 
 struct Work {
   double flops = 0, bytes = 0;
@@ -37,15 +34,15 @@ class OneOperator {
   Work work() { return {model::flops(graph_, op(), 1, true).value(), model::bytes_moved(graph_, op(), 1).value()}; }
 
  private:
-  Operator& op() { return graph_.operators.front(); }
-  TensorId add(std::vector<std::int64_t> shape, DataType type, Role role) {
+  model::Operator& op() { return graph_.operators.front(); }
+  model::TensorId add(std::vector<std::int64_t> shape, DataType type, Role role) {
     model::Tensor tensor{.type = type, .role = role};
     for (const std::int64_t size : shape) tensor.shape.push_back({size});
     graph_.tensors.push_back(std::move(tensor));
-    return static_cast<TensorId>(graph_.tensors.size() - 1);
+    return static_cast<model::TensorId>(graph_.tensors.size() - 1);
   }
 
-  Graph graph_;
+  model::Graph graph_;
 };
 
 // A weight gradient is read and written in FP32; with scales per block both operands of its GEMM are activations.

@@ -19,7 +19,6 @@ namespace plumbline::reports {
 namespace {
 
 using model::ComparedTime;
-using model::PredictionError;
 
 // A first column of fixed width aligns the three tables.
 Table table_of(const std::string& title, const std::string& last) {
@@ -43,8 +42,8 @@ void add(Table& table, const std::string& name, const ComparedTime& row, const s
 }
 
 // Returns a table of rows that add up to the step, and the step.
-std::string parts_table(const PredictionError& error, const std::string& title, const std::vector<ComparedTime>& rows,
-                        const std::vector<std::string>& names) {
+std::string parts_table(const model::PredictionError& error, const std::string& title,
+                        const std::vector<ComparedTime>& rows, const std::vector<std::string>& names) {
   Table table = table_of(title, "of the step");
   for (std::size_t i = 0; i < rows.size(); ++i) add(table, names[i], rows[i], share(error.contribution(rows[i])));
   table.add_rule();
@@ -52,7 +51,7 @@ std::string parts_table(const PredictionError& error, const std::string& title, 
   return table.to_string();
 }
 
-std::string slot_tables(const PredictionError& error) {
+std::string slot_tables(const model::PredictionError& error) {
   Table each = table_of("one slot of rank 0", "count");
   std::vector<std::string> names;
   for (const model::SlotPrediction& slot : error.slots) {
@@ -63,7 +62,7 @@ std::string slot_tables(const PredictionError& error) {
   return each.to_string() + "\n" + parts_table(error, "all slots of rank 0", error.parts, names);
 }
 
-std::string class_table(const PredictionError& error) {
+std::string class_table(const model::PredictionError& error) {
   std::vector<std::string> names;
   for (const ComparedTime& row : error.classes) names.push_back(row.name);
   return parts_table(error, "class of operator, rank 0", error.classes, names);
@@ -144,7 +143,6 @@ std::string measured_pair_text(const model::ResultComparison::MeasuredPair& pair
 namespace {
 
 using model::StepResult;
-using model::Waterfall;
 using model::WaterfallRow;
 using Text = std::optional<std::string>;
 
@@ -339,7 +337,7 @@ std::string bar(double change, double largest) {
 }
 
 std::string waterfall_text(const model::ResultComparison::Difference& difference, double largest) {
-  const Waterfall& waterfall = difference.waterfall;
+  const model::Waterfall& waterfall = difference.waterfall;
   const auto seconds = [](double value) { return fixed(value, 3) + " s"; };
   const auto change = [](double value) { return fmt::format("{:+.3f} s", std::abs(value) < 0.5e-3 ? 0.0 : value); };
   std::string text = fmt::format("\n  {} -> {}\n", subject_letter(difference.from), subject_letter(difference.to));

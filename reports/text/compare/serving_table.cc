@@ -9,7 +9,6 @@
 namespace plumbline::reports {
 namespace {
 
-using calibrate::ComparedFigure;
 using calibrate::ComparedServing;
 using calibrate::ServingComparison;
 
@@ -17,7 +16,7 @@ constexpr std::size_t most_listed = 12;  // rows of a set
 constexpr std::size_t most_named = 4;    // rows of a note
 
 // Milliseconds, or tokens per second.
-std::string figure_text(const ComparedFigure& figure, double value) {
+std::string figure_text(const calibrate::ComparedFigure& figure, double value) {
   return figure.name == "tokens/s" ? number(value) : fmt::format("{} ms", number(value * 1e3));
 }
 
@@ -27,7 +26,7 @@ std::string gpus_text(const calibrate::PublishedServing& row) {
 }
 
 void add_row(const ComparedServing& row, Table& table) {
-  for (const ComparedFigure& figure : row.figures)
+  for (const calibrate::ComparedFigure& figure : row.figures)
     table.add({row.row.id, row.row.model, gpus_text(row.row), figure.name, figure_text(figure, figure.published),
                figure_text(figure, figure.predicted),
                row.row.average ? fmt::format("x{:.2f}", figure.predicted / figure.published)

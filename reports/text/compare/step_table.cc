@@ -20,9 +20,7 @@ namespace {
 
 constexpr std::size_t most_steps = 200;  // of a case whose rows are printed one by one
 
-using calibrate::ComparedStep;
 using calibrate::StepComparison;
-using calibrate::StepErrors;
 
 std::string error_text(std::optional<double> error) { return error ? signed_tight_percent(*error) : "-"; }
 
@@ -43,7 +41,7 @@ std::string next_table(const StepComparison& comparison, std::size_t& first) {
   const calibrate::PublishedStep& group = comparison.steps[first].step;
   bool any = false;
   for (; first < comparison.steps.size(); ++first) {
-    const ComparedStep& row = comparison.steps[first];
+    const calibrate::ComparedStep& row = comparison.steps[first];
     if (row.step.set != group.set || row.step.hardware != group.hardware) break;
     if (!row.prediction_error()) continue;
     any = true;
@@ -62,7 +60,7 @@ std::string steps_table(const StepComparison& comparison) {
 std::string memory_table(const StepComparison& comparison) {
   Table table("row | model | layout | >measured, GB | >predicted | >difference | ");
   bool any = false;
-  for (const ComparedStep& row : comparison.steps) {
+  for (const calibrate::ComparedStep& row : comparison.steps) {
     if (!row.peak_bytes || !row.step.memory_bytes) continue;
     any = true;
     const double difference = *row.comparable_bytes - *row.step.memory_bytes;
@@ -73,7 +71,7 @@ std::string memory_table(const StepComparison& comparison) {
   return any ? paragraph("Memory of the fullest GPU:") + table.to_string() + "\n" : "";
 }
 
-void add_errors(const std::string& name, std::string_view who, const StepErrors& errors, Table& table) {
+void add_errors(const std::string& name, std::string_view who, const calibrate::StepErrors& errors, Table& table) {
   table.row(name, who, errors.rows > 0 ? fmt::format("{}", errors.rows) : "", tight_percent(errors.median_absolute),
             error_text(errors.largest), tight_percent(errors.mean_absolute), error_text(errors.bias));
 }
@@ -196,7 +194,7 @@ std::string note_lines(std::string_view title, const Notes& notes) {
 
 std::string notes_of(const StepComparison& comparison) {
   Notes lacking, errors, missing, assumed, held_out;
-  for (const ComparedStep& row : comparison.steps) {
+  for (const calibrate::ComparedStep& row : comparison.steps) {
     const std::string& id = row.step.id;
     if (!row.lacking.empty()) note(lacking, fmt::format("{}", fmt::join(row.lacking, ", ")), id);
     if (row.error) note(errors, row.error->message, id);
@@ -230,7 +228,6 @@ std::string step_table(const StepComparison& comparison) {
 
 namespace {
 
-using calibrate::IntervalDemand;
 using calibrate::IntervalScore;
 using calibrate::IntervalScores;
 
@@ -299,7 +296,7 @@ std::string fit_verdicts(const IntervalScores& scores) {
 }
 
 // Returns what the aims ask for and the scores do not have.
-std::vector<std::string> short_of(const IntervalDemand& demand, const IntervalScores& scores) {
+std::vector<std::string> short_of(const calibrate::IntervalDemand& demand, const IntervalScores& scores) {
   std::vector<std::string> found;
   const IntervalScore& all = scores.scores.back().second.step;
   if (demand.aim_coverage && (all.coverage < demand.aim_coverage->first || all.coverage > demand.aim_coverage->second))
@@ -307,7 +304,7 @@ std::vector<std::string> short_of(const IntervalDemand& demand, const IntervalSc
                                 percent(demand.aim_coverage->first), percent(demand.aim_coverage->second)));
   for (const auto& [name, ranges] : scores.scores) {
     const IntervalScore& score = ranges.step;
-    if (score.rows >= IntervalDemand::rows_of_a_set && score.coverage < demand.aim_set_coverage.value_or(0))
+    if (score.rows >= calibrate::IntervalDemand::rows_of_a_set && score.coverage < demand.aim_set_coverage.value_or(0))
       found.push_back(fmt::format("{}: coverage {} instead of {} or more", name, percent(score.coverage),
                                   percent(*demand.aim_set_coverage)));
   }
@@ -320,7 +317,7 @@ std::vector<std::string> short_of(const IntervalDemand& demand, const IntervalSc
   return found;
 }
 
-std::string verdict(const IntervalDemand& demand, const IntervalScores& scores) {
+std::string verdict(const calibrate::IntervalDemand& demand, const IntervalScores& scores) {
   const std::vector<std::string> missed = short_of(demand, scores);
   return paragraph(fmt::format("Tolerated is a coverage of {} to {} over all: {}{}.", percent(demand.coverage.first),
                                percent(demand.coverage.second), scores.holds() ? "within" : "EXCEEDED",

@@ -13,7 +13,6 @@
 namespace plumbline::reports {
 namespace {
 
-using calibrate::ComparedGemm;
 using calibrate::TraceComparison;
 using model::ComparedTime;
 
@@ -80,12 +79,12 @@ std::string layers_text(const std::vector<ComparedTime>& all) {
                    rows);
 }
 
-std::string gemm_table(const std::vector<ComparedGemm>& gemms) {
+std::string gemm_table(const std::vector<calibrate::ComparedGemm>& gemms) {
   if (gemms.empty()) return "";
   constexpr std::size_t most = 20;
   Table table("GEMM, M x N x K | kind | >count | >kernels | >predicted, us | >measured, us | >TFLOP/s | >error");
   for (std::size_t i = 0; i < std::min(most, gemms.size()); ++i) {
-    const ComparedGemm& gemm = gemms[i];
+    const calibrate::ComparedGemm& gemm = gemms[i];
     const ComparedTime time{"", gemm.predicted_s, gemm.measured_s};
     table.row(gemm.shape(), gemm.kind, gemm.count,
               fixed(gemm.kernels, gemm.kernels == std::floor(gemm.kernels) ? 0 : 1),
@@ -132,9 +131,8 @@ std::string trace_comparison_text(const TraceComparisonOutput& output) {
 namespace {
 
 using model::TimelineComparison;
-using model::TimelineSummary;
 
-std::string slots_text(const TimelineSummary& summary) {
+std::string slots_text(const model::TimelineSummary& summary) {
   return summary.slots == 0 ? "of unknown phases"
                             : fmt::format("of {} {} of layers", summary.slots, summary.slots == 1 ? "pair" : "pairs");
 }
@@ -209,7 +207,7 @@ std::string lone_rows(const std::vector<ComparedTime>& rows, std::optional<doubl
 
 std::string classes_text(const TimelineComparison& c) {
   Table table("class | >predicted, ms | >share | >measured, ms | >share | >error");
-  const auto share = [](const std::optional<double>& seconds, const TimelineSummary& chunk) {
+  const auto share = [](const std::optional<double>& seconds, const model::TimelineSummary& chunk) {
     return seconds && chunk.seconds > 0 ? percent(*seconds / chunk.seconds) : "";
   };
   for (const ComparedTime& row : c.classes) {

@@ -15,10 +15,7 @@
 namespace plumbline::reports {
 namespace {
 
-using calibrate::Figure;
-using calibrate::ValidationCase;
-
-std::string label(const Figure& figure) {
+std::string label(const calibrate::Figure& figure) {
   return figure.unit == "1" ? figure.name : fmt::format("{}, {}", figure.name, figure.unit);
 }
 
@@ -100,11 +97,11 @@ std::string intervals_table(const calibrate::EvaluatedCase& evaluated) {
              : "";
 }
 
-std::string points(const Figure& figure, double value) {
+std::string points(const calibrate::Figure& figure, double value) {
   return fmt::format("{} {}", fixed(value, 1), figure.unit == "%" ? "points" : figure.unit);
 }
 
-std::string demand(const Figure& figure) {
+std::string demand(const calibrate::Figure& figure) {
   if (figure.aim) return fmt::format("{} (aim {})", percent(*figure.tolerance), percent(*figure.aim));
   if (figure.tolerance) return percent(*figure.tolerance);
   if (figure.absolute_tolerance) return points(figure, *figure.absolute_tolerance);
@@ -165,7 +162,7 @@ void add_group_checks(const std::string& group, const std::vector<const calibrat
 
 // Returns the plan's own profile compared with the baseline and the tolerances.
 std::string checks_table(const calibrate::EvaluatedCase& evaluated) {
-  const ValidationCase& definition = evaluated.definition;
+  const calibrate::ValidationCase& definition = evaluated.definition;
   Table table({{"figure"},
                {definition.profiles.back(), Align::right},
                {fmt::format("MFU {:.0f} %", definition.naive_mfu * 100), Align::right},
@@ -213,7 +210,7 @@ std::string sources(const calibrate::EvaluatedCase& evaluated) {
     note(lines, row.figure.source, row.figure.group.empty() ? row.figure.name : row.figure.group);
   std::string out;
   for (const auto& [source, names] : lines) out += paragraph(fmt::format("{}: {}", fmt::join(names, "; "), source));
-  const ValidationCase& definition = evaluated.definition;
+  const calibrate::ValidationCase& definition = evaluated.definition;
   return out + paragraph(fmt::format("baseline, constant MFU {:.0f} %: {}", definition.naive_mfu * 100,
                                      definition.naive_source));
 }
@@ -242,15 +239,13 @@ std::string validation_table(const calibrate::EvaluatedCase& evaluated) {
 
 namespace {
 
-using calibrate::LedgerEntry;
-
 // A quantity of an entry that has been measured.
 struct Scored {
   const model::Quantiles& predicted;
   double measured;
 };
 
-std::string name_of(const LedgerEntry& entry) { return std::filesystem::path(entry.path).stem().string(); }
+std::string name_of(const calibrate::LedgerEntry& entry) { return std::filesystem::path(entry.path).stem().string(); }
 
 std::string interval_text(const model::Quantiles& q, const std::function<std::string(double)>& text) {
   return fmt::format("{} .. {} .. {}", text(q.p10), text(q.p50), text(q.p90));
@@ -267,11 +262,11 @@ constexpr std::string_view ledger_titles = "entry | >P10 .. P50 .. P90 | >measur
 
 }  // namespace
 
-std::string ledger_table(const std::vector<LedgerEntry>& entries) {
+std::string ledger_table(const std::vector<calibrate::LedgerEntry>& entries) {
   Table times(ledger_titles), peaks(ledger_titles);
   Table open("entry | predicted | >P10 .. P50 .. P90");
   std::size_t measured = 0, inside = 0, with_peak = 0;
-  for (const LedgerEntry& entry : entries) {
+  for (const calibrate::LedgerEntry& entry : entries) {
     if (!entry.measured) {
       open.add({name_of(entry), entry.date, interval_text(entry.time, duration)});
       continue;

@@ -16,12 +16,8 @@
 namespace plumbline::reports {
 namespace {
 
-using calibrate::Failure;
-using calibrate::FitRecords;
-using calibrate::FittedFamily;
 using calibrate::Measurement;
 using calibrate::Measurements;
-using calibrate::ProfileFit;
 
 constexpr double giga = 1e9;
 
@@ -156,7 +152,7 @@ std::string heading(const Measurements& all, const std::string& name, const mode
 std::string failures_text(const Measurements& all) {
   Table table("failed | reason");
   bool any = false;
-  for (const Failure& failure : all.failures) {
+  for (const calibrate::Failure& failure : all.failures) {
     const bool made_good = std::ranges::any_of(all.values, [&](const Measurement& m) {
       return !failure.case_line.empty() && m.case_line == failure.case_line && m.device == failure.device;
     });
@@ -231,13 +227,13 @@ std::string measurements_text(const Measurements& all, const std::vector<topolog
   return text + failures_text(all);
 }
 
-std::string machine_text(const FitRecords& records) {
+std::string machine_text(const calibrate::FitRecords& records) {
   return records.clock.empty() ? records.device : fmt::format("{}, {} clock", records.device, records.clock);
 }
 
-std::string fit_text(const ProfileFit& fit, const FitRecords& records) {
+std::string fit_text(const calibrate::ProfileFit& fit, const calibrate::FitRecords& records) {
   Table table("family | >records | >median error | >largest | >left out | >largest");
-  for (const FittedFamily& family : fit.families) {
+  for (const calibrate::FittedFamily& family : fit.families) {
     const ErrorSizes fitted = sizes_of(family.errors), left_out = sizes_of(family.left_out);
     table.row(family.name, family.records, percent_or_dash(fitted.median), percent_or_dash(fitted.largest),
               percent_or_dash(left_out.median), percent_or_dash(left_out.largest));
@@ -250,10 +246,10 @@ std::string fit_text(const ProfileFit& fit, const FitRecords& records) {
       fit.measured_operators, fit.parameters.size() - fit.measured_operators, table.to_string());
 }
 
-std::string fit_csv(const ProfileFit& fit) {
+std::string fit_csv(const calibrate::ProfileFit& fit) {
   CsvTable table(
       {"family", "records", "median_error", "largest_error", "left_out_median_error", "left_out_largest_error"});
-  for (const FittedFamily& family : fit.families) {
+  for (const calibrate::FittedFamily& family : fit.families) {
     const ErrorSizes fitted = sizes_of(family.errors), left_out = sizes_of(family.left_out);
     table.row(family.name, family.records, fitted.median, fitted.largest, left_out.median, left_out.largest);
   }

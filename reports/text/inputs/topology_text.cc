@@ -13,12 +13,6 @@
 namespace plumbline::reports {
 namespace {
 
-using topologies::Fabric;
-using topologies::FabricCapacity;
-using topologies::FabricShape;
-using topologies::Interconnect;
-using topologies::Topology;
-
 constexpr std::size_t inside = 66;  // columns between the walls of a box
 constexpr std::size_t column = 8;   // of one GPU
 constexpr std::int64_t most_drawn = 8;
@@ -51,13 +45,13 @@ std::string row(const std::vector<std::int64_t>& indices, Cell&& cell) {
   return line;
 }
 
-std::string draw_node(const FabricShape& shape, std::int64_t nodes) {
+std::string draw_node(const topologies::FabricShape& shape, std::int64_t nodes) {
   const std::vector<std::int64_t> gpus = drawn(shape.gpus_per_node);
   const auto nic_of = [&](std::int64_t gpu) {
     return gpu * std::min(shape.nics, shape.gpus_per_node) / shape.gpus_per_node;
   };
   const auto bars = [&](std::int64_t) { return std::string("|"); };
-  const std::string links = shape.interconnect == Interconnect::mesh
+  const std::string links = shape.interconnect == topologies::Interconnect::mesh
                                 ? fmt::format(" mesh: {} to each other GPU ", rate(shape.peer_bandwidth()))
                                 : fmt::format(" switch: {} per GPU ", rate(shape.gpu_bandwidth));
   std::string out = top_wall(nodes == 1 ? "node" : fmt::format("node, {} of them", grouped(nodes)));
@@ -85,9 +79,9 @@ std::string draw_node(const FabricShape& shape, std::int64_t nodes) {
          lines.substr(0, lines.find_last_not_of(' ') + 1) + " " + nics + '\n';
 }
 
-std::string draw_fabric(const Fabric& fabric) {
-  const FabricShape& shape = fabric.shape();
-  const FabricCapacity most = topologies::capacity(shape);
+std::string draw_fabric(const topologies::Fabric& fabric) {
+  const topologies::FabricShape& shape = fabric.shape();
+  const topologies::FabricCapacity most = topologies::capacity(shape);
   std::string out =
       top_wall(shape.planes == 1 ? "network" : fmt::format("plane, {} of them, not connected", shape.planes));
   out +=
@@ -109,7 +103,7 @@ std::string draw_fabric(const Fabric& fabric) {
   return out + fmt::format("  +{:-^{}}+\n", "", inside);
 }
 
-std::string links_table(const Fabric& fabric) {
+std::string links_table(const topologies::Fabric& fabric) {
   Table table("links | >count | >each | >together");
   for (const topologies::LinkGroup& group : topologies::inventory(fabric)) {
     const double together = static_cast<double>(group.count) * group.bandwidth;
@@ -138,8 +132,8 @@ std::string prices_text(const model::ClusterShape& cluster) {
 
 }  // namespace
 
-std::string topology_drawing(const Topology& topology, const Fabric& fabric) {
-  const FabricShape& shape = fabric.shape();
+std::string topology_drawing(const topologies::Topology& topology, const topologies::Fabric& fabric) {
+  const topologies::FabricShape& shape = fabric.shape();
   std::string out;
   out += wrapped(fmt::format("{}: {}", topology.cluster.name, topology.description));
   out += fmt::format("{} GPUs on {}; the wiring connects at most {}\n\n", grouped(fabric.gpus()),

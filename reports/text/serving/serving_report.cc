@@ -17,7 +17,6 @@ namespace plumbline::reports {
 namespace {
 
 using model::Quantiles;
-using model::ServingPoint;
 using model::ServingPool;
 using model::ServingResult;
 using Row = std::vector<std::string>;
@@ -172,10 +171,10 @@ TitledTable frontier_table(const ServingResult& result) {
                     ">requests | >per GPU | >TPOT | >tokens/s/user | >tokens/s/GPU | >$/M out | limits",
                     {},
                     ""};
-  const std::vector<ServingPoint>& points = result.frontier;
+  const std::vector<model::ServingPoint>& points = result.frontier;
   const std::size_t shown = std::min(points.size(), most_points);
   for (std::size_t i = 0; i < shown; ++i) {
-    const ServingPoint& point = points[shown > 1 ? i * (points.size() - 1) / (shown - 1) : 0];
+    const model::ServingPoint& point = points[shown > 1 ? i * (points.size() - 1) / (shown - 1) : 0];
     table.rows.push_back({grouped(point.concurrency), number(point.batch_per_gpu), duration(point.tpot_s),
                           number(1 / point.tpot_s), number(point.output_tokens_per_s_per_gpu),
                           point.usd_per_million_output_tokens ? usd(*point.usd_per_million_output_tokens) : "",

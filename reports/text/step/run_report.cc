@@ -9,24 +9,22 @@
 namespace plumbline::reports {
 namespace {
 
-using model::HourlyPrice;
-using model::Known;
 using model::RunCost;
 
 std::string dollars(std::optional<double> usd) { return usd ? fmt::format("${}", grouped(*usd)) : "unknown"; }
 
-std::string range_text(const HourlyPrice& price) {
+std::string range_text(const model::HourlyPrice& price) {
   return price.low < price.high ? fmt::format("{:.2f} - {:.2f}", price.low, price.high) : "";
 }
 
-std::string parts_text(const HourlyPrice& price) {
+std::string parts_text(const model::HourlyPrice& price) {
   if (!price.capital || !price.electricity) return price.source;
   return fmt::format("capital {:.2f}, electricity {:.2f}; {}", *price.capital, *price.electricity, price.source);
 }
 
 struct Ownership {
   std::string name;
-  const Known<HourlyPrice>* known;
+  const model::Known<model::HourlyPrice>* known;
 };
 
 // Returns both, first the one that the costs use.

@@ -12,7 +12,6 @@
 namespace plumbline::reports {
 namespace {
 
-using model::IntervalPart;
 using model::PredictionInterval;
 using model::Quantiles;
 
@@ -62,7 +61,7 @@ std::string parts_section(const PredictionInterval& interval) {
   Table table("source | >share | to measure | >then");
   const std::size_t shown = std::min(interval.parts.size(), most_parts);
   for (std::size_t i = 0; i < shown; ++i) {
-    const IntervalPart& part = interval.parts[i];
+    const model::IntervalPart& part = interval.parts[i];
     table.add({part.source, percent(part.share), part.measurement,
                part.half_width_after ? plus_minus(*part.half_width_after) : ""});
   }

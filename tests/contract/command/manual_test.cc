@@ -13,7 +13,6 @@ namespace plumbline::tests {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::HasSubstr;
 
 // Runs a script of bash with the command in its path and returns what it prints.
 std::string in_bash(const std::string& script) {
@@ -84,7 +83,7 @@ TEST(Words, ThatAreUnknownAreWrongInputWithTheNearestName) {
   const auto refused = [](const std::string& arguments, const std::string& text) {
     const CommandResult result = plumbline(arguments);
     EXPECT_EQ(result.exit_code, 1) << arguments;
-    EXPECT_THAT(result.errors, HasSubstr(text)) << arguments;
+    EXPECT_THAT(result.errors, testing::HasSubstr(text)) << arguments;
     EXPECT_EQ(result.output, "") << arguments;
   };
   refused("simulat x", "unknown verb 'simulat' (did you mean 'simulate'? known: plan, simulate");

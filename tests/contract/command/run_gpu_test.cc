@@ -13,12 +13,11 @@
 namespace plumbline::tests {
 namespace {
 
-using testing::AnyOf;
 using testing::HasSubstr;
 
 const std::string hidden = "CUDA_VISIBLE_DEVICES= ";
-const auto names_the_reason = AnyOf(HasSubstr("no driver: "), HasSubstr("driver too old: "),
-                                    HasSubstr("stub library: "), HasSubstr("no device: "));
+const auto names_the_reason = testing::AnyOf(HasSubstr("no driver: "), HasSubstr("driver too old: "),
+                                             HasSubstr("stub library: "), HasSubstr("no device: "));
 
 bool built() { return real::cuda::describe_gpu(0).presence != real::cuda::GpuPresence::not_built; }
 

@@ -7,7 +7,6 @@ namespace plumbline::tests {
 namespace {
 
 using real::host::Packet;
-using real::host::Tag;
 using real::host::Transport;
 
 // Returns bytes that identify their sender, receiver and number.
@@ -45,13 +44,13 @@ class Checker {
   // Checks that channels and numbers are separate: the packet that was sent last can be received first.
   void tells_tags_apart() {
     const std::int32_t next = (rank_ + 1) % ranks_, before = (rank_ + ranks_ - 1) % ranks_;
-    const Tag tags[] = {{0, 0}, {0, 1}, {1, 0}, {real::host::tag_channels - 1, 0}, {3, 12345}};
+    const real::host::Tag tags[] = {{0, 0}, {0, 1}, {1, 0}, {real::host::tag_channels - 1, 0}, {3, 12345}};
     for (std::int32_t i = 0; i < 5; ++i) transport_.send(next, tags[i], stamped(8, rank_, next, i));
     for (std::int32_t i = 4; i >= 0; --i) expect(before, tags[i], 8, i);
   }
 
  private:
-  void expect(std::int32_t from, Tag tag, std::size_t size, std::int32_t number) {
+  void expect(std::int32_t from, real::host::Tag tag, std::size_t size, std::int32_t number) {
     const Packet packet = transport_.receive(from, tag);
     const Packet right = stamped(size, from, rank_, number);
     if (!wrong_.empty()) return;

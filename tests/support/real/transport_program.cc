@@ -17,7 +17,6 @@
 namespace plumbline::tests {
 namespace {
 
-using real::host::MpiSession;
 using real::host::Transport;
 
 // Every rank adds its number, with a stream and without one.
@@ -71,11 +70,11 @@ int fail(Transport& transport, bool by_signal) {
 int overlap(Transport& transport) {
   constexpr double bandwidth = 1e8, message = 1e7, computation = 0.05;  // bytes/s, bytes, s
   real::host::Packet packet{std::vector<std::byte>(static_cast<std::size_t>(message)), 0};
-  const double start = packet.time = MpiSession::time();
+  const double start = packet.time = real::host::MpiSession::time();
   if (transport.rank() == 0) transport.send(1, {}, std::move(packet));
   if (transport.rank() != 1) return 0;
-  MpiSession::compute(computation);
-  const double sent = transport.receive(0, {}).time, arrived = MpiSession::time();
+  real::host::MpiSession::compute(computation);
+  const double sent = transport.receive(0, {}).time, arrived = real::host::MpiSession::time();
   const double travel = message / bandwidth;
   const bool right = arrived >= sent + travel && arrived < start + computation + travel;
   std::printf("arrived %.4f s after it was sent: %s\n", arrived - sent, right ? "ok" : "wrong");

@@ -14,7 +14,6 @@
 namespace plumbline::calibrate {
 namespace {
 
-using testing::HasSubstr;
 using tests::shipped_kernel_classes;
 
 const std::string header = "index,stream,class,phase,layer,start_us,dur_us,grid_ctas,note\n";
@@ -89,7 +88,7 @@ TEST(Chunk, RefusesWithLineAndColumn) {
   for (const auto& [text, expected] : cases) {
     const auto chunk = parse_text(text);
     ASSERT_FALSE(chunk) << text;
-    EXPECT_THAT(model::to_string(chunk.error()), HasSubstr(expected));
+    EXPECT_THAT(model::to_string(chunk.error()), testing::HasSubstr(expected));
   }
   EXPECT_EQ(read_chunk("nowhere.csv", shipped_kernel_classes()).error().message, "no such file");
 }

@@ -15,7 +15,6 @@ namespace plumbline::calibrate {
 namespace {
 
 namespace fs = std::filesystem;
-using model::ErrorKind;
 
 // A file of the folder h100; the rows begin in line 4.
 class ComponentTables : public testing::Test {
@@ -31,7 +30,7 @@ class ComponentTables : public testing::Test {
   void expect_refused(const std::string& path, int line, const std::string& column, const std::string& text) const {
     const auto times = check_component_table(path);
     ASSERT_FALSE(times.has_value()) << text;
-    tests::expect_error(times.error(), ErrorKind::input, path, line, column, text);
+    tests::expect_error(times.error(), model::ErrorKind::input, path, line, column, text);
   }
 
  private:

@@ -20,7 +20,6 @@ namespace {
 using model::Graph;
 using model::Operator;
 using model::OperatorClass;
-using model::OperatorKind;
 
 const std::map<std::string, double> gpu_truth = {{"gemm.ramp", 3},
                                                  {"gemm.fp8.wave_overhead", 0.4},

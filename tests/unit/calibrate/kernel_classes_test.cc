@@ -18,7 +18,6 @@
 namespace plumbline::calibrate {
 namespace {
 
-using testing::HasSubstr;
 using tests::shipped_kernel_classes;
 
 TEST(KernelClasses, EveryClassOfThePublishedProfileIsKnown) {
@@ -125,7 +124,7 @@ TEST(KernelClasses, WrongFilesAreRefusedWithTheLine) {
   for (const auto& [text, expected] : cases) {
     const auto classes = load_kernel_classes(folder.write("k.toml", text));
     ASSERT_FALSE(classes) << text;
-    EXPECT_THAT(model::to_string(classes.error()), HasSubstr(expected));
+    EXPECT_THAT(model::to_string(classes.error()), testing::HasSubstr(expected));
   }
 }
 

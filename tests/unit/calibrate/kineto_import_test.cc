@@ -17,8 +17,6 @@ namespace plumbline::calibrate {
 namespace {
 
 using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
 using tests::gzipped;
 using tests::KinetoTrace;
 using tests::shipped_kernel_classes;
@@ -76,7 +74,7 @@ TEST(KinetoImport, CommentsNameTheSource) {
   EXPECT_THAT(imported->comments, Contains("trace name: step \"1\".json"));
   EXPECT_THAT(imported->comments, Contains("rank: 3"));
   EXPECT_THAT(imported->comments, Contains("world size: 64"));
-  EXPECT_THAT(imported->comments, Contains(HasSubstr("2 read; 2 kernels (1 classified, 1 unclassified)")));
+  EXPECT_THAT(imported->comments, Contains(testing::HasSubstr("2 read; 2 kernels (1 classified, 1 unclassified)")));
 }
 
 TEST(KinetoImport, WhatIsWrittenIsReadBack) {
@@ -84,7 +82,7 @@ TEST(KinetoImport, WhatIsWrittenIsReadBack) {
       KinetoTrace().annotation("attn(F)", "0", "9").launch(1, "1").kernel(gemm_kernel, 7, "5.125", "2.5", 1).json());
   ASSERT_TRUE(imported);
   const std::string csv = to_csv(imported->timeline, imported->comments);
-  EXPECT_THAT(csv, HasSubstr("\n0,7,gemm_fp8,F,0,0,2.5,112,section=attn(F) threads=384"));
+  EXPECT_THAT(csv, testing::HasSubstr("\n0,7,gemm_fp8,F,0,0,2.5,112,section=attn(F) threads=384"));
   const auto read = parse_chunk(csv, "chunk.csv", shipped_kernel_classes());
   ASSERT_TRUE(read) << model::to_string(read.error());
   EXPECT_EQ(to_csv(*read, imported->comments), csv);
@@ -117,7 +115,7 @@ TEST(KinetoImport, InnermostKnownAnnotationAroundTheLaunchGivesThePhase) {
                          .kernel(gemm_kernel, 7, "304", "1", 4)
                          .kernel(gemm_kernel, 7, "305", "1", 5)
                          .kernel(gemm_kernel, 7, "306", "1", 99);  // without a launch
-  EXPECT_THAT(phases(trace), ElementsAre("F -1", "W 0", "F -1", " -1", "F -1", " -1"));
+  EXPECT_THAT(phases(trace), testing::ElementsAre("F -1", "W 0", "F -1", " -1", "F -1", " -1"));
 }
 
 TEST(KinetoImport, AnnotationsOfTheGpuCountWhereNoLaunchDoes) {
@@ -127,7 +125,7 @@ TEST(KinetoImport, AnnotationsOfTheGpuCountWhereNoLaunchDoes) {
                          .kernel(gemm_kernel, 7, "100", "20")
                          .kernel(gemm_kernel, 20, "100", "20")
                          .kernel(gemm_kernel, 20, "140", "20");
-  EXPECT_THAT(phases(trace), ElementsAre("B -1", " -1", "B -1"));
+  EXPECT_THAT(phases(trace), testing::ElementsAre("B -1", " -1", "B -1"));
 }
 
 TEST(KinetoImport, OccurrencesNumberTheLayersBackwardsWhereTheChunkGoesBackwards) {
@@ -138,7 +136,7 @@ TEST(KinetoImport, OccurrencesNumberTheLayersBackwardsWhereTheChunkGoesBackwards
     trace.launch(2 * slot + 1, at(1)).launch(2 * slot + 2, at(11));
     trace.kernel(gemm_kernel, 7, at(50), "1", 2 * slot + 1).kernel(gemm_kernel, 7, at(60), "1", 2 * slot + 2);
   }
-  EXPECT_THAT(phases(trace), ElementsAre("F 0", "B 2", "F 1", "B 1", "F 2", "B 0"));
+  EXPECT_THAT(phases(trace), testing::ElementsAre("F 0", "B 2", "F 1", "B 1", "F 2", "B 0"));
 }
 
 TEST(KinetoImport, TakesTheDeviceWithMostKernelsOrTheOneAskedFor) {

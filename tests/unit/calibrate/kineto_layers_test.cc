@@ -12,8 +12,6 @@
 namespace plumbline::calibrate {
 namespace {
 
-using testing::Contains;
-using testing::HasSubstr;
 using tests::KinetoStep;
 using tests::matched;
 
@@ -52,7 +50,7 @@ TEST(KinetoLayers, RangesWithoutANumberAreCountedWithinAPass) {
   }
   const ImportedChunk imported = import_ranges(step.optimizer());
   EXPECT_GE(matched(step, imported).right, 0.99);
-  EXPECT_THAT(imported.findings, Contains(HasSubstr("layer of the kernels' time: by annotation")));
+  EXPECT_THAT(imported.findings, testing::Contains(testing::HasSubstr("layer of the kernels' time: by annotation")));
 }
 
 TEST(KinetoLayers, RangesOnTheStreamOfTheGpu) {

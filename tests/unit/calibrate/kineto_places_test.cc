@@ -22,7 +22,6 @@ using testing::HasSubstr;
 using testing::Not;
 using tests::KinetoStep;
 using tests::matched;
-using tests::Matched;
 
 model::Result<ImportedChunk> import_step(const std::string& text, const ImportOptions& options = {},
                                          const std::string& name = "trace.json") {
@@ -33,7 +32,7 @@ model::Result<ImportedChunk> import_step(const std::string& text, const ImportOp
 void expect_matched(const KinetoStep& step, const char* order) {
   const auto imported = import_step(step.trace.json());
   ASSERT_TRUE(imported) << model::to_string(imported.error());
-  const Matched shares = matched(step, *imported);
+  const tests::Matched shares = matched(step, *imported);
   EXPECT_GE(shares.right, 0.95) << order;
   EXPECT_LE(shares.wrong, 0.01) << order;
   EXPECT_THAT(imported->findings, Contains(HasSubstr(order)));

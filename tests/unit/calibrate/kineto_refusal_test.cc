@@ -18,7 +18,6 @@ namespace {
 
 using testing::HasSubstr;
 using tests::gzipped;
-using tests::KinetoTrace;
 
 class KinetoRefusal : public testing::Test {
  protected:
@@ -36,7 +35,7 @@ class KinetoRefusal : public testing::Test {
 
 // Returns a trace with entries of every kind and with misleading strings: brackets, quotes, escapes.
 std::string sample() {
-  return KinetoTrace()
+  return tests::KinetoTrace()
       .other(R"({"ph": "M", "name": "process_name", "pid": 0, "args": {"labels": "}],\"\\"}})")
       .annotation("attn(F)", "0", "100")
       .launch(1, "10")
@@ -48,7 +47,7 @@ std::string sample() {
 
 TEST_F(KinetoRefusal, GivesTheReason) {
   const std::string kernel = R"({"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, )";
-  const auto with = [&](const std::string& rest) { return KinetoTrace().other(kernel + rest + "}").json(); };
+  const auto with = [&](const std::string& rest) { return tests::KinetoTrace().other(kernel + rest + "}").json(); };
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"", "the file is empty"},
       {" \n\t", "nothing but blanks"},
@@ -58,7 +57,7 @@ TEST_F(KinetoRefusal, GivesTheReason) {
       {R"({"name": "a package", "list": [1, {"traceEvents": []}]})", "JSON without traceEvents"},
       {R"({"traceEvents": {"a": 1}})", "JSON without traceEvents"},
       {R"({"traceEvents": []})", "no GPU kernel among the 0 events"},
-      {KinetoTrace().launch(1, "1").copy("Memcpy", 7, "1", "1").json(), "no GPU kernel among the 2 events"},
+      {tests::KinetoTrace().launch(1, "1").copy("Memcpy", 7, "1", "1").json(), "no GPU kernel among the 2 events"},
       {R"({"traceEvents": [1]})", "'1' at byte 17, behind 0 events, is not expected there"},
       {R"({"traceEvents": [{},]})", "']' at byte 20, behind 1 events, is not expected there"},
       {R"({"traceEvents": []} x)", "'x' at byte 20"},

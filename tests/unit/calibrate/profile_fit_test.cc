@@ -23,7 +23,6 @@ namespace {
 using model::DataType;
 using model::Graph;
 using model::OperatorKind;
-using model::Phase;
 
 const std::map<std::string, double> host_truth = {{"gemm.ramp", 2},
                                                   {"gemm.fp32.wave_overhead", 0.5},
@@ -116,7 +115,7 @@ class HostFits : public testing::Test {
                      {.name = "b", .shape = {{k}, {n}}, .type = DataType::fp32},
                      {.name = "c", .shape = {{m}, {n}}, .type = DataType::fp32}};
     graph.operators = {{.kind = OperatorKind::matmul,
-                        .phase = gradient ? Phase::W : Phase::F,
+                        .phase = gradient ? model::Phase::W : model::Phase::F,
                         .reads = {0, 1},
                         .writes = {2},
                         .attributes = model::MatmulAttributes{.transpose_a = gradient, .accumulate = gradient}}};

@@ -12,8 +12,6 @@
 namespace plumbline::calibrate {
 namespace {
 
-using model::ErrorKind;
-
 // Rows that a table refuses, with the line, the column and the reason.
 class PublishedRows : public testing::Test {
  protected:
@@ -30,7 +28,7 @@ TEST_F(PublishedRows, OfGemms) {
     write("id,kernel,dtype,groups,m,n,k,time_us,source", line);
     const auto read = read_published_gemms(path_);
     ASSERT_FALSE(read.has_value()) << line;
-    tests::expect_error(read.error(), ErrorKind::input, path_, 3, column, message);
+    tests::expect_error(read.error(), model::ErrorKind::input, path_, 3, column, message);
   };
   write("id,kernel,dtype,groups,m,n,k,time_us,source", "a,b,bf16 in,1,64,32,16,2.5,c");
   const auto read = read_published_gemms(path_);
@@ -54,7 +52,7 @@ TEST_F(PublishedRows, OfAllToAlls) {
     write(header, line);
     const auto read = read_published_all_to_alls(path_);
     ASSERT_FALSE(read.has_value()) << line;
-    tests::expect_error(read.error(), ErrorKind::input, path_, 3, column, message);
+    tests::expect_error(read.error(), model::ErrorKind::input, path_, 3, column, message);
   };
   write(header, "a,low-latency,,,,,,,,,,,,b");
   EXPECT_EQ(read_published_all_to_alls(path_).value().size(), 0u);

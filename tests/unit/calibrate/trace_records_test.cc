@@ -15,9 +15,6 @@
 namespace plumbline::calibrate {
 namespace {
 
-using testing::Contains;
-using testing::HasSubstr;
-
 Measurements records_of(const std::string& plan, const std::string& profile, const std::vector<std::string>& overrides,
                         std::int32_t rank) {
   const sim::Inputs inputs = tests::step_inputs(plan, profile, overrides);
@@ -54,7 +51,7 @@ TEST(TraceRecords, HoldTheCollectivesOfDataParallelism) {
       records_of("llama-3-8b-fsdp-64xh100", "h100", {"batch.global_batch_size=256"}, 0)};
   const FitRecords records = fit_records(files).value();
   EXPECT_THAT(operations(records.together), testing::IsSupersetOf({"all_gather", "reduce_scatter"}));
-  EXPECT_THAT(files[0].notes, Contains(HasSubstr("Latency and rate of links are not fitted")));
+  EXPECT_THAT(files[0].notes, testing::Contains(testing::HasSubstr("Latency and rate of links are not fitted")));
 }
 
 // The SMs are the CTAs of the traced kernels, 56 x 2.

@@ -20,9 +20,6 @@
 namespace plumbline::calibrate {
 namespace {
 
-using model::ErrorKind;
-using model::OpType;
-
 const std::string head =
     "name = \"a case\"\n"
     "plan = \"a-plan\"\n"
@@ -56,7 +53,7 @@ class CaseFile : public testing::Test {
   void expect(const std::string& text, int line, const std::string& key, const std::string& message) const {
     const auto loaded = load(text);
     ASSERT_FALSE(loaded.has_value());
-    tests::expect_error(loaded.error(), ErrorKind::input, path_, line, key, message);
+    tests::expect_error(loaded.error(), model::ErrorKind::input, path_, line, key, message);
   }
   static std::string with(std::string text, const std::string& from, const std::string& to) {
     return text.replace(text.find(from), from.size(), to);
@@ -191,8 +188,8 @@ TEST_F(CaseFile, ErrorsAboutAllToAllsNameTheirPlace) {
          "figure.metric", "does not fit");
   const auto other = load(head + "table = \"gemm\"\n" + all_to_all);
   ASSERT_FALSE(other.has_value());
-  tests::expect_error(other.error(), ErrorKind::input, tests::shipped("calibrate/published/gemm.csv"), 3, "kernel_mode",
-                      "the column is missing");
+  tests::expect_error(other.error(), model::ErrorKind::input, tests::shipped("calibrate/published/gemm.csv"), 3,
+                      "kernel_mode", "the column is missing");
 }
 
 TEST_F(CaseFile, AsksForSingleKernels) {
@@ -270,14 +267,14 @@ TEST(SingleKernel, AsksTheCostFunction) {
 TEST(CaseMetric, ReadsScalesAndSums) {
   model::StepResult result;
   result.step.time_s = 2.5;
-  result.step.slots_s[static_cast<std::size_t>(OpType::B)] = 1.0;
+  result.step.slots_s[static_cast<std::size_t>(model::OpType::B)] = 1.0;
   Figure milliseconds{"step.time_s", "", "ms", 1, 1000, {}, ""};
   EXPECT_EQ(predicted(milliseconds, {.step = &result}), 2500);
   EXPECT_EQ(predicted(milliseconds, {}), std::nullopt);
   EXPECT_EQ(metric_value("step.slots_s.B", result), 1.0);
   // A value that was not computed is missing, and so is a sum with it.
   EXPECT_EQ(metric_value("step.slots_s.B + step.slots_s.I", result), std::nullopt);
-  result.step.slots_s[static_cast<std::size_t>(OpType::I)] = 0.5;
+  result.step.slots_s[static_cast<std::size_t>(model::OpType::I)] = 0.5;
   EXPECT_EQ(metric_value("step.slots_s.B+step.slots_s.I", result), 1.5);
   EXPECT_EQ(metric_value("run.gpu_hours", result), std::nullopt);
 }

@@ -15,8 +15,6 @@
 namespace plumbline::real {
 namespace {
 
-using model::ErrorKind;
-using testing::ElementsAre;
 using tests::expect_error;
 
 std::vector<std::string> texts(const std::vector<KernelCase>& cases) {
@@ -35,7 +33,7 @@ class CaseFile : public testing::Test {
                       const std::string& what) {
     const auto lines = read(name, text);
     ASSERT_FALSE(lines) << text;
-    expect_error(lines.error(), ErrorKind::input, path_, line, key, what);
+    expect_error(lines.error(), model::ErrorKind::input, path_, line, key, what);
   }
 
   const tests::TemporaryDirectory folder_;
@@ -47,13 +45,13 @@ TEST_F(CaseFile, ReadsTables) {
                           "[[case]]\nop = \"gemm\"\nk = 512\nm = 128\nn = 256\nphase = \"F\"\nformat = \"bf16\"\n"
                           "[[case]]\nop = \"launch\"\n");
   ASSERT_TRUE(lines) << to_string(lines.error());
-  EXPECT_THAT(texts(*lines), ElementsAre("gemm phase=F format=bf16 m=128 n=256 k=512", "launch"));
+  EXPECT_THAT(texts(*lines), testing::ElementsAre("gemm phase=F format=bf16 m=128 n=256 k=512", "launch"));
 }
 
 TEST_F(CaseFile, ReadsLines) {
   const auto lines = read("a.cases", "# two cases\nlaunch\n\t\r\ncopy bytes=1024  # small\r\n");
   ASSERT_TRUE(lines) << to_string(lines.error());
-  EXPECT_THAT(texts(*lines), ElementsAre("launch", "copy bytes=1024"));
+  EXPECT_THAT(texts(*lines), testing::ElementsAre("launch", "copy bytes=1024"));
 }
 
 TEST_F(CaseFile, ErrorsNameFileAndLine) {

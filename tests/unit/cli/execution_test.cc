@@ -17,7 +17,6 @@ namespace {
 
 using model::megatron::Execution;
 using testing::ElementsAre;
-using testing::IsEmpty;
 
 class ExecutedScript : public testing::Test {
  protected:
@@ -74,7 +73,7 @@ TEST_F(ExecutedScript, KeepsItsRecordersBeforeThePathOfACommand) {
               ElementsAre("python a.py 1", "python a.py 2", "python a.py 3", "python a.py 4", "python a.py 5",
                           "python a.py 6"));
   const Execution done = run("PATH=/usr/bin:/bin exec python a.py\n");
-  EXPECT_THAT(done.started, IsEmpty());
+  EXPECT_THAT(done.started, testing::IsEmpty());
   EXPECT_THAT(done.ending, testing::HasSubstr("a PATH for one command before exec or command"));
 }
 
@@ -164,7 +163,7 @@ TEST_F(ExecutedScript, IsOneGroupOfProcesses) {
 TEST_F(ExecutedScript, IsEndedAtItsDeadline) {
   EXPECT_EQ(run("while true; do :; done\n", {}, 1).ending, "was ended after 1 s");
   EXPECT_EQ(run("echo no >&2\nexit 3\n").ending, "ended with status 3: no");
-  EXPECT_THAT(run("true\n").started, IsEmpty());
+  EXPECT_THAT(run("true\n").started, testing::IsEmpty());
 }
 
 }  // namespace

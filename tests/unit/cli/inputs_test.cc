@@ -18,7 +18,6 @@
 namespace plumbline::cli {
 namespace {
 
-using testing::HasSubstr;
 using tests::expect_error;
 
 constexpr const char* served = R"([model]
@@ -58,7 +57,7 @@ TEST_F(ServingInputs, NameAnUnknownEngine) {
   const auto unknown = load(served, {"inference.engine=vlm"});
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().key, "inference.engine");
-  EXPECT_THAT(unknown.error().hint, HasSubstr("did you mean 'vllm'?"));
+  EXPECT_THAT(unknown.error().hint, testing::HasSubstr("did you mean 'vllm'?"));
 }
 
 TEST_F(ServingInputs, OfAPlanThatTrainsHaveDefaults) {
@@ -89,7 +88,7 @@ TEST(ShippedPlans, ThatServeAreFoundByName) {
   EXPECT_TRUE(plan->inference.given);
   const auto missing = find_plan("llama-3-70b-8xh200", {});
   ASSERT_FALSE(missing);
-  EXPECT_THAT(missing.error().hint, HasSubstr("did you mean 'llama-3-70b-8xh100'?"));
+  EXPECT_THAT(missing.error().hint, testing::HasSubstr("did you mean 'llama-3-70b-8xh100'?"));
 }
 
 TEST_F(ServingInputs, TakeAnEngineFromAFileNextToThePlan) {

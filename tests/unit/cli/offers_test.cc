@@ -11,7 +11,6 @@
 namespace plumbline::cli {
 namespace {
 
-using testing::Contains;
 using testing::HasSubstr;
 
 SearchRequest offered(std::vector<std::string> offers) {
@@ -35,7 +34,7 @@ TEST(Offers, AreClustersWithTheirPrice) {
   EXPECT_EQ(first.cluster, "h200-hgx");
   EXPECT_EQ(first.gpus, 16);
   EXPECT_EQ(first.inputs.plan.cluster.topology, "h200-hgx");
-  EXPECT_THAT(first.notes, Contains("given as 'h200'"));
+  EXPECT_THAT(first.notes, testing::Contains("given as 'h200'"));
   const auto price = sim::price_of(first).value;
   ASSERT_TRUE(price);
   EXPECT_EQ(price->value, 2.6);
@@ -58,7 +57,7 @@ TEST(Offers, AttentionIsInSixteenBitsWhereItsFormatIsNotKnown) {
   for (const sim::ClusterOption& option : *options) {
     EXPECT_EQ(option.inputs.plan.precision.attention, "bf16");
     const std::string& profile = option.inputs.profile.name();
-    EXPECT_THAT(option.notes, Contains("precision.attention is bf16: profile " + profile + " has no fp8"));
+    EXPECT_THAT(option.notes, testing::Contains("precision.attention is bf16: profile " + profile + " has no fp8"));
   }
 }
 
@@ -99,7 +98,7 @@ TEST(WholeNames, StandForTheirBeginnings) {
   const auto recipe = find_recipe(request);
   ASSERT_TRUE(recipe) << to_string(recipe.error());
   EXPECT_EQ(recipe->name, "qwen3-235b-a22b");
-  EXPECT_THAT(recipe->stated, Contains("'qwen3-235b' is qwen3-235b-a22b"));
+  EXPECT_THAT(recipe->stated, testing::Contains("'qwen3-235b' is qwen3-235b-a22b"));
   EXPECT_EQ(find_topology("h200", {})->cluster.name, "h200-hgx");
   EXPECT_TRUE(resolve_model("", "qwen3-235b"));
 }

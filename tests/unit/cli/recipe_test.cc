@@ -15,8 +15,6 @@ namespace plumbline::cli {
 namespace {
 
 using testing::Contains;
-using testing::IsEmpty;
-using testing::Not;
 using testing::StartsWith;
 
 TEST(Recipe, TokensSequenceAndBatchFollowFromTheParameters) {
@@ -93,7 +91,7 @@ TEST(Recipe, APlanFileIsItself) {
   const auto recipe = find_recipe(tests::shipped("examples/llama-3-8b-64xh800.toml"), {});
   ASSERT_TRUE(recipe);
   EXPECT_EQ(recipe->name, "llama-3-8b-64xh800");
-  EXPECT_THAT(reports::assumptions(*recipe, {}), IsEmpty());
+  EXPECT_THAT(reports::assumptions(*recipe, {}), testing::IsEmpty());
 }
 
 TEST(Recipe, AFileThatIsNoModelIsAnInputError) {
@@ -102,7 +100,7 @@ TEST(Recipe, AFileThatIsNoModelIsAnInputError) {
   const auto recipe = find_recipe((folder.path() / "broken.json").string(), {});
   ASSERT_FALSE(recipe);
   EXPECT_EQ(recipe.error().kind, model::ErrorKind::input);
-  EXPECT_THAT(recipe.error().file, Not(IsEmpty()));
+  EXPECT_THAT(recipe.error().file, testing::Not(testing::IsEmpty()));
 }
 
 }  // namespace

@@ -12,8 +12,6 @@ namespace plumbline::cli {
 namespace {
 
 using testing::Contains;
-using testing::HasSubstr;
-using testing::Not;
 
 // Trains 8 G parameters on H100 of 80 GB: parameters in BF16, gradients, master weights and moments in FP32 take 144
 // GB, without what the optimizer holds 48 GB.
@@ -54,7 +52,7 @@ TEST(Remedies, AreTakenBackWhereTheHostsCannotHoldThem) {
   const sim::ClusterOption option = searched("h100-dgx:1", "offload_optimizer", 100e9);
   EXPECT_TRUE(option.plans.empty());
   EXPECT_THAT(option.notes, Contains("the hosts do not hold what offload.optimizer=true puts there"));
-  EXPECT_THAT(option.notes, Not(Contains(HasSubstr("no plan fits"))));
+  EXPECT_THAT(option.notes, testing::Not(Contains(testing::HasSubstr("no plan fits"))));
 }
 
 // With moments in BF16 the host holds 96 GB, which it does; the GPU alone would still hold 112.
@@ -119,7 +117,7 @@ TEST(Remedies, LeavePlansAloneThatFit) {
 TEST(Remedies, AreThoseOfThePlan) {
   const sim::ClusterOption none = searched("h100-dgx:1", "none");
   EXPECT_TRUE(none.plans.empty());
-  EXPECT_THAT(none.notes, Not(Contains(HasSubstr("no plan fits"))));
+  EXPECT_THAT(none.notes, testing::Not(Contains(testing::HasSubstr("no plan fits"))));
   // 112 GB do not fit either.
   const sim::ClusterOption narrow = searched("h100-dgx:1", "bf16_moments");
   EXPECT_TRUE(narrow.plans.empty());

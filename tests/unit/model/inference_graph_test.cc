@@ -24,7 +24,6 @@ using model::LayerContext;
 using model::Operator;
 using model::OperatorKind;
 using model::Precision;
-using model::Role;
 using model::Tensor;
 
 LayerContext decode_context(const std::string& name, std::int64_t requests, double context_tokens,
@@ -161,7 +160,7 @@ TEST(Experts, LowLatencyMessagesHaveAHeader) {
   EXPECT_EQ(sent(OperatorKind::combine), 14680064);
 }
 
-bool is_matrix(const Tensor& tensor) { return tensor.role == Role::parameter && tensor.shape.size() > 1; }
+bool is_matrix(const Tensor& tensor) { return tensor.role == model::Role::parameter && tensor.shape.size() > 1; }
 
 TEST(DeepSeekV3, ParametersOfAttention) {
   for (const auto kind : {InferencePass::Kind::prefill, InferencePass::Kind::decode}) {
@@ -201,7 +200,7 @@ TEST(DeepSeekV3, WeightsOfARankThatDecodes) {
     const Graph block = make_block(kind, c);
     held += times * weight_bytes(block).value();
     for (const Tensor& tensor : block.tensors) {
-      if (tensor.role != Role::parameter) continue;
+      if (tensor.role != model::Role::parameter) continue;
       const bool gemm = is_matrix(tensor) && tensor.name != "router";
       const double plain = tensor.elements() * (tensor.type == DataType::fp8_block ? 1 : 2);
       (gemm ? counted : left_out) += times * plain;
@@ -249,7 +248,7 @@ TEST(Weights, AreStoredAsGemmsReadThem) {
           EXPECT_EQ(layer.tensor(op.reads[1]).type, narrow ? DataType::bf16 : stored);
         }
         for (const model::TensorId id : op.reads)
-          EXPECT_FALSE(op.kind == OperatorKind::cast && layer.tensor(id).role == Role::parameter) << op.name;
+          EXPECT_FALSE(op.kind == OperatorKind::cast && layer.tensor(id).role == model::Role::parameter) << op.name;
       }
     }
 }

@@ -14,7 +14,6 @@ namespace {
 
 using tests::expect_error;
 using tests::shipped;
-using tests::TemporaryDirectory;
 
 // The smallest plan has ten lines; appended text starts on line 11.
 const std::string minimal_text = R"([model]
@@ -30,7 +29,7 @@ global_batch_size = 256
 )";
 
 Plan load(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  const TemporaryDirectory folder;
+  const tests::TemporaryDirectory folder;
   const auto plan = load_plan(folder.write("plan.toml", text).string(), overrides);
   EXPECT_TRUE(plan) << to_string(plan.error());
   return plan.value_or(Plan{});
@@ -284,7 +283,7 @@ struct BadPlan {
 class BadPlanFile : public testing::TestWithParam<BadPlan> {};
 
 TEST_P(BadPlanFile, IsAnInputErrorAtItsPlace) {
-  const TemporaryDirectory folder;
+  const tests::TemporaryDirectory folder;
   const std::string path = folder.write("plan.toml", GetParam().text).string();
   const auto plan = load_plan(path, {});
   ASSERT_FALSE(plan);
@@ -382,7 +381,7 @@ struct BadOverride {
 class BadOverrides : public testing::TestWithParam<BadOverride> {};
 
 TEST_P(BadOverrides, AreInputErrorsOfTheCommandLine) {
-  const TemporaryDirectory folder;
+  const tests::TemporaryDirectory folder;
   const auto plan = load_plan(folder.write("plan.toml", minimal_text).string(), {GetParam().text});
   ASSERT_FALSE(plan);
   expect_error(plan.error(), ErrorKind::input, "--set", 0, GetParam().key, GetParam().says);

@@ -5,14 +5,12 @@
 namespace plumbline::tests {
 namespace {
 
-using model::DataType;
-using model::Extent;
 using model::Tensor;
 
-const Tensor kRows{.name = "rows", .shape = {{5, Extent::rows}, {2}}};
-const Tensor kTransposed{.name = "rows_t", .shape = {{2}, {5, Extent::rows}}};
-const Tensor kMap{.name = "row_map", .shape = {{5, Extent::rows}}, .type = DataType::int32};
-const Tensor kOffsets{.name = "expert_offsets", .shape = {{4}}, .type = DataType::int32};
+const Tensor kRows{.name = "rows", .shape = {{5, model::Extent::rows}, {2}}};
+const Tensor kTransposed{.name = "rows_t", .shape = {{2}, {5, model::Extent::rows}}};
+const Tensor kMap{.name = "row_map", .shape = {{5, model::Extent::rows}}, .type = model::DataType::int32};
+const Tensor kOffsets{.name = "expert_offsets", .shape = {{4}}, .type = model::DataType::int32};
 
 Matrix column(std::initializer_list<double> values) {
   Matrix result(static_cast<Index>(values.size()), 1);

@@ -14,7 +14,6 @@
 namespace plumbline::model {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using tests::architecture;
@@ -78,7 +77,7 @@ TEST(SoftwareRules, InterleavingNeedsAMultipleOfTheRanks) {
 TEST(SoftwareRules, InterleavingByWiderGroupsIsAnArgumentMore) {
   EXPECT_THAT(warnings(interleaved("interleaved-groups", 16)), IsEmpty());
   EXPECT_THAT(warnings(interleaved("interleaved-groups", 10)),
-              ElementsAre(HasSubstr("--microbatch-group-size-per-virtual-pipeline-stage 5")));
+              testing::ElementsAre(HasSubstr("--microbatch-group-size-per-virtual-pipeline-stage 5")));
   EXPECT_THAT(refusal(interleaved("interleaved-groups", 6)), HasSubstr("3 micro-batches are fewer than 4"));
 }
 

@@ -12,7 +12,6 @@ namespace plumbline::model {
 namespace {
 
 using testing::ElementsAre;
-using testing::IsEmpty;
 
 // Returns the other values of a key, in order.
 std::vector<std::string> others(const std::vector<UsualChange>& changes, std::string_view key) {
@@ -61,9 +60,9 @@ TEST(UsualChanges, SoftwareThatLacksAValueIsNotOfferedIt) {
   plan.software["stack.graphs"] = {"made", {"none"}};
   const auto changes = usual_changes(plan);
   EXPECT_THAT(others(changes, "stack.dispatcher"), ElementsAre("deepep"));
-  EXPECT_THAT(others(changes, "stack.graphs"), IsEmpty());
+  EXPECT_THAT(others(changes, "stack.graphs"), testing::IsEmpty());
   plan.parallelism.expert = 1;
-  EXPECT_THAT(others(usual_changes(plan), "stack.dispatcher"), IsEmpty()) << "no tokens leave their rank";
+  EXPECT_THAT(others(usual_changes(plan), "stack.dispatcher"), testing::IsEmpty()) << "no tokens leave their rank";
 }
 
 TEST(UsualChanges, OfServingAreThoseOfInference) {

@@ -19,9 +19,7 @@
 namespace plumbline::real {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using tests::local_rank;
 using tests::on_ranks;
 using Variables = std::map<std::string, std::string>;
@@ -129,16 +127,16 @@ TEST(ControlChannel, SumsGathersAndBroadcastsInTheOrderOfRanks) {
     const auto rank = static_cast<double>(channel.rank());
     // 1e16 + 1 is rounded: only one order of adding gives these bits.
     const auto sums = channel.sum({rank, rank == 0 ? 1e16 : 1.0}).value();
-    EXPECT_THAT(sums, ElementsAre(6, ((1e16 + 1) + 1) + 1));
+    EXPECT_THAT(sums, testing::ElementsAre(6, ((1e16 + 1) + 1) + 1));
     const auto all = channel.gather("rank " + std::to_string(channel.rank())).value();
     if (channel.rank() == 0) {
-      EXPECT_THAT(all, ElementsAre("rank 0", "rank 1", "rank 2", "rank 3"));
+      EXPECT_THAT(all, testing::ElementsAre("rank 0", "rank 1", "rank 2", "rank 3"));
     } else {
-      EXPECT_THAT(all, IsEmpty());
+      EXPECT_THAT(all, testing::IsEmpty());
     }
     const std::string key(128, '\0');
     EXPECT_EQ(channel.broadcast(channel.rank() == 0 ? key : "").value(), key);
-    EXPECT_THAT(channel.sum({}).value(), IsEmpty());
+    EXPECT_THAT(channel.sum({}).value(), testing::IsEmpty());
     return channel.failure().value_or("fine");
   });
   EXPECT_THAT(said, testing::Each(testing::Eq("fine")));
@@ -172,7 +170,7 @@ TEST(ControlChannel, SendsAllRanksTheReasonWhyOneEndsTheJob) {
     EXPECT_EQ(channel.failure(), "rank 2: out of memory");
     return sum ? "went on" : to_string(sum.error());
   });
-  EXPECT_THAT(said, ElementsAre("rank 2: out of memory", "rank 2: out of memory", ""));
+  EXPECT_THAT(said, testing::ElementsAre("rank 2: out of memory", "rank 2: out of memory", ""));
 }
 
 TEST(ControlChannel, NamesWhoDidNotCome) {

@@ -16,8 +16,6 @@
 namespace plumbline::real {
 namespace {
 
-using testing::HasSubstr;
-
 const Identity first_rank{0, 4, "a token of the job", "job 17", "plumbline 1", "pipeline = 2\nexpert = 4\n"};
 
 Identity other_rank() {
@@ -115,7 +113,7 @@ TEST(Handshake, NamesWhatDiffers) {
     change(other);
     const Talk end = talk(first_rank, other);
     EXPECT_FALSE(end.done);
-    EXPECT_THAT(end.refused_by_other, HasSubstr("rank 0 refuses this process: it " + end.refused_by_first));
+    EXPECT_THAT(end.refused_by_other, testing::HasSubstr("rank 0 refuses this process: it " + end.refused_by_first));
     return end.refused_by_first;
   };
   EXPECT_EQ(refusal([](Identity& other) { other.ranks = 8; }), "is one of 8 ranks, but rank 0 one of 4");
@@ -134,7 +132,7 @@ TEST(Handshake, RefusesAnotherVersionOfTheProtocol) {
   FirstHandshake here(first_rank);
   const HandshakeStep end = here.take({Frame::Kind::hello, "2 4"});
   EXPECT_EQ(end.refused, "is of another version of plumbline");
-  EXPECT_THAT(end.answer.value().bytes, HasSubstr("it is of another version of plumbline"));
+  EXPECT_THAT(end.answer.value().bytes, testing::HasSubstr("it is of another version of plumbline"));
 }
 
 TEST(Handshake, RefusesFramesOutOfOrder) {

@@ -17,7 +17,6 @@ namespace plumbline::tests {
 namespace {
 
 using model::DataType;
-using model::Extent;
 using model::OperatorKind;
 using model::TensorId;
 
@@ -66,7 +65,7 @@ class HostAllToAll : public testing::TestWithParam<Setting> {
     return static_cast<TensorId>(graph_.tensors.size() - 1);
   }
   TensorId made(const std::string& name, std::int64_t columns, DataType type) {
-    return tensor(name, {{rank_tokens, Extent::received}, {columns}}, type);
+    return tensor(name, {{rank_tokens, model::Extent::received}, {columns}}, type);
   }
   TensorId input(const std::string& name, std::int64_t rows, std::int64_t columns, DataType type) {
     inputs_.push_back(tensor(name, {{rows}, {columns}}, type));

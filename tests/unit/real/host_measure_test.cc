@@ -21,13 +21,12 @@
 namespace plumbline::real::host {
 namespace {
 
-using model::ErrorKind;
 using tests::expect_error;
 
 void expect_refused(const std::string& text, int line, const std::string& key, const std::string& what) {
   const auto read = parse_cases(text, "cases.toml");
   ASSERT_FALSE(read) << text;
-  expect_error(read.error(), ErrorKind::input, "cases.toml", line, key, what);
+  expect_error(read.error(), model::ErrorKind::input, "cases.toml", line, key, what);
 }
 
 TEST(HostCases, ASingleValueStandsForAList) {
@@ -248,7 +247,7 @@ TEST(HostMeasureEnds, WhereTheHostCannotCompute) {
   }();
   const auto series = measure(workloads, {}, nullptr);
   ASSERT_FALSE(series);
-  expect_error(series.error(), ErrorKind::infeasible, "", 0, "", "the host has no fp8");
+  expect_error(series.error(), model::ErrorKind::infeasible, "", 0, "", "the host has no fp8");
 }
 
 }  // namespace

@@ -18,7 +18,6 @@ namespace {
 using model::Graph;
 using model::OperatorKind;
 using model::Role;
-using model::Tensor;
 using model::TensorId;
 using real::host::HostBuffer;
 
@@ -41,7 +40,7 @@ class Comparison {
   Comparison(const Graph& graph, int cores) : graph_(graph), interpreter_(graph, 1), cores_(cores) {
     model::Random random(5);
     for (TensorId id = 0; id < graph.tensors.size(); ++id) {
-      const Tensor& tensor = graph.tensor(id);
+      const model::Tensor& tensor = graph.tensor(id);
       if (tensor.role == Role::activation || tensor.role == Role::host) continue;
       const Matrix value = start_value(tensor, tiny_sequence_length, random);
       interpreter_.set(0, id, value);

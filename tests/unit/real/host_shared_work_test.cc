@@ -9,7 +9,6 @@ namespace plumbline::tests {
 namespace {
 
 using enum model::OperatorKind;
-using model::OperatorKind;
 using real::host::Index;
 
 constexpr Index work_rows = 256, work_width = 96;

@@ -27,10 +27,8 @@
 namespace plumbline::real {
 namespace {
 
-using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
-using testing::SizeIs;
 using tests::local_rank;
 
 // The payload that a stranger of these tests reads.
@@ -127,7 +125,7 @@ TEST(HostileClients, SendWhatIsNotOfTheProtocol) {
   EXPECT_THAT(job.gathered, all_came);
   EXPECT_THAT(job.log, Contains(HasSubstr("sends what is not of the protocol")));
   EXPECT_THAT(job.log, Contains(HasSubstr("ended its connection early")));
-  EXPECT_THAT(job.log, SizeIs(2));
+  EXPECT_THAT(job.log, testing::SizeIs(2));
 }
 
 // A byte at a time, without an end: the connection gets no longer than a silent one.
@@ -226,8 +224,8 @@ TEST(HostileClients, RanksThatDifferAreNamed) {
     EXPECT_THAT(to_string(version.error()), HasSubstr("it is plumbline 9, rank 0 is "));
   });
   EXPECT_THAT(job.gathered, all_came);
-  EXPECT_THAT(job.log, AllOf(Contains(HasSubstr("rank 1 at 127.0.0.1: it has other inputs: 'pipeline = 4'")),
-                             Contains(HasSubstr("rank 2 at 127.0.0.1: it is plumbline 9"))));
+  EXPECT_THAT(job.log, testing::AllOf(Contains(HasSubstr("rank 1 at 127.0.0.1: it has other inputs: 'pipeline = 4'")),
+                                      Contains(HasSubstr("rank 2 at 127.0.0.1: it is plumbline 9"))));
 }
 
 // Returns the error of rank 0 in a process that may open `files` files, of which others leave `left` once it listens.
@@ -269,8 +267,8 @@ std::string error_with_files(rlim_t files, std::int32_t ranks, std::size_t left,
 TEST(HostileClients, FewFilesAreAnErrorAndNoEndlessLoop) {
   EXPECT_THAT(error_with_files(256, 1100, 64, 0),
               HasSubstr("rank 0 may have 256 files open, and needs 1172 to talk to 1100 ranks"));
-  EXPECT_THAT(error_with_files(100, 4, 5, 100),
-              AllOf(HasSubstr("ranks 1, 2, 3 did not connect to 127.0.0.1:"), HasSubstr("connections were refused")));
+  EXPECT_THAT(error_with_files(100, 4, 5, 100), testing::AllOf(HasSubstr("ranks 1, 2, 3 did not connect to 127.0.0.1:"),
+                                                               HasSubstr("connections were refused")));
   EXPECT_THAT(error_with_files(100, 4, 0, 1),
               HasSubstr("rank 0 can open no more files, and ranks 1, 2, 3 did not connect yet"));
 }

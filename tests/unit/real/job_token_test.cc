@@ -20,7 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
-using tests::TemporaryDirectory;
 
 model::Result<std::string> token(const std::map<std::string, std::string>& variables,
                                  Machines machines = Machines::one) {
@@ -38,7 +37,7 @@ TEST(JobToken, IsThatOfTheEnvironment) {
 
 // torchrun's own id is "none" unless somebody chooses one, which no token is made of.
 TEST(JobToken, IsTorchrunsIdWhereMachinesShareNoFile) {
-  const TemporaryDirectory home;
+  const tests::TemporaryDirectory home;
   const std::string id = "8f14e45f-ceea-467f-a9b0-5c6e2f1d7a10";
   std::map<std::string, std::string> variables{{"TORCHELASTIC_RUN_ID", id}, {"HOME", home.path().string()}};
   EXPECT_EQ(token(variables, Machines::several), id);
@@ -49,7 +48,7 @@ TEST(JobToken, IsTorchrunsIdWhereMachinesShareNoFile) {
 }
 
 TEST(JobToken, IsAFileThatTheFirstProcessCreatesForItsUserAlone) {
-  const TemporaryDirectory home;
+  const tests::TemporaryDirectory home;
   std::vector<std::string> tokens(8);
   std::vector<std::jthread> processes;
   for (std::string& own : tokens)
@@ -64,7 +63,7 @@ TEST(JobToken, IsAFileThatTheFirstProcessCreatesForItsUserAlone) {
 }
 
 TEST(JobToken, RefusesFilesThatOthersCanReadOrReplace) {
-  const TemporaryDirectory state;
+  const tests::TemporaryDirectory state;
   const fs::path file = state.write("plumbline/job-token", std::string(65, 'x'));
   const std::map<std::string, std::string> variables{{"XDG_STATE_HOME", state.path().string()}};
   EXPECT_THAT(to_string(token(variables).error()), HasSubstr("can be read by others (remove it, or set"));

@@ -13,8 +13,6 @@
 namespace plumbline::real {
 namespace {
 
-using testing::HasSubstr;
-
 KernelCase parsed(const std::string& line) {
   const auto result = parse_kernel_case(line);
   EXPECT_TRUE(result) << line << ": " << result.error().message;
@@ -89,7 +87,7 @@ TEST(KernelCases, MistakesAreNamed) {
   for (const auto& [line, expected] : mistakes) {
     const auto result = parse_kernel_case(line);
     ASSERT_FALSE(result) << line;
-    EXPECT_THAT(result.error().message, HasSubstr(expected));
+    EXPECT_THAT(result.error().message, testing::HasSubstr(expected));
   }
 }
 

@@ -15,12 +15,9 @@ namespace plumbline::real {
 namespace {
 
 using model::to_string;
-using testing::Each;
 using testing::ElementsAre;
 using tests::on_ranks;
-using tests::TinyStep;
 using tests::TinyStepOptions;
-using tests::World;
 using Trained = model::Result<TrainingResult>;
 
 // The result of a training, and the calls of its step.
@@ -41,10 +38,10 @@ TrainingOptions options_for(std::int64_t steps) {
 
 std::vector<TrainedRank> train_on(std::int32_t ranks, const TrainingOptions& options,
                                   const TinyStepOptions& tiny = {}) {
-  World world(ranks);
+  tests::World world(ranks);
   const auto text = text_of_16();
   return on_ranks<TrainedRank>(world, [&](Communicator& communicator) {
-    TinyStep step(communicator, tiny);
+    tests::TinyStep step(communicator, tiny);
     TrainedRank run;
     run.result =
         train(step, communicator, *text, options, [&](const StepFigures& figures) { run.figures.push_back(figures); });
@@ -276,10 +273,10 @@ class Short final : public TextSource {
 };
 
 TEST(Trainer, AnErrorOfOneRankEndsAll) {
-  World world(2);
+  tests::World world(2);
   const Short text;
   const auto results = on_ranks<Trained>(world, [&](Communicator& communicator) {
-    TinyStep step(communicator, {});
+    tests::TinyStep step(communicator, {});
     return train(step, communicator, text, options_for(9));
   });
   // Sequence 6 is the second rank's in the second step.

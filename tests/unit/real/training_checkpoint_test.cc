@@ -25,12 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using model::to_string;
-using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::StartsWith;
 using tests::on_ranks;
-using tests::PlainBuffer;
 using tests::PlainDevice;
 using tests::World;
 using Saved = model::Result<void>;
@@ -47,7 +43,7 @@ struct State {
   bool operator==(const State& other) const {
     return weights.values == other.weights.values && moments.values == other.moments.values;
   }
-  PlainBuffer weights, empty, moments;
+  tests::PlainBuffer weights, empty, moments;
 };
 
 float value_of(std::int64_t step, std::int32_t rank) { return static_cast<float>(1000 * step + 10 * rank); }
@@ -136,11 +132,11 @@ TEST_F(CheckpointTest, EveryRankGetsItsOwnBack) {
 TEST_F(CheckpointTest, TheNewestAreKept) {
   store_.keep = 3;
   for (std::int64_t step = 1; step <= 5; ++step) ASSERT_TRUE(save(step));
-  EXPECT_THAT(complete_checkpoints(store_.folder), ElementsAre(3, 4, 5));
+  EXPECT_THAT(complete_checkpoints(store_.folder), testing::ElementsAre(3, 4, 5));
   EXPECT_EQ(std::distance(fs::directory_iterator(store_.folder), {}), 3);
   store_.keep = 0;  // the new one is kept all the same
   ASSERT_TRUE(save(6));
-  EXPECT_THAT(complete_checkpoints(store_.folder), ElementsAre(6));
+  EXPECT_THAT(complete_checkpoints(store_.folder), testing::ElementsAre(6));
 }
 
 TEST_F(CheckpointTest, WhatIsNotCompleteDoesNotCountAndIsRemovedByTheNextSave) {
@@ -153,7 +149,7 @@ TEST_F(CheckpointTest, WhatIsNotCompleteDoesNotCountAndIsRemovedByTheNextSave) {
   ASSERT_TRUE(save(4));
   EXPECT_FALSE(fs::exists(root / ".step-00000002.partial"));
   EXPECT_TRUE(fs::exists(root / "notes"));
-  EXPECT_THAT(complete_checkpoints(store_.folder), ElementsAre(1, 4));
+  EXPECT_THAT(complete_checkpoints(store_.folder), testing::ElementsAre(1, 4));
 }
 
 TEST_F(CheckpointTest, AStepThatIsThereAlreadyStays) {
@@ -252,7 +248,7 @@ TEST_F(CheckpointTest, AFileOfAnotherRankOrStepIsRefusedUnderAMatchingManifest) 
   fs::copy_file(file(3), file(4), fs::copy_options::overwrite_existing);
   const auto crc = CheckpointFile::open(file(4).string()).value().crc();
   rewrite_manifest(4, [&](nlohmann::json& content) { content["files_crc32"] = {crc}; });
-  EXPECT_THAT(refusal().message, StartsWith("is of step 3, rank 0 of 1, where step 4, rank 0 of 1 is wanted"));
+  EXPECT_THAT(refusal().message, testing::StartsWith("is of step 3, rank 0 of 1, where step 4, rank 0 of 1 is wanted"));
 }
 
 TEST_F(CheckpointTest, NumbersThatNoTrainingHasAreRefused) {
@@ -299,7 +295,7 @@ TEST_F(CheckpointTest, AnotherVersion) {
 TEST_F(CheckpointTest, AnotherState) {
   ASSERT_TRUE(save(1));
   State longer(0.5F, 1001);
-  EXPECT_THAT(load(longer, store_).error().message, StartsWith("has 1000 elements in piece 'weights'"));
+  EXPECT_THAT(load(longer, store_).error().message, testing::StartsWith("has 1000 elements in piece 'weights'"));
 }
 
 TEST_F(CheckpointTest, DamageOfOneRankStopsAllBeforeAnythingIsOverwritten) {
@@ -313,7 +309,7 @@ TEST_F(CheckpointTest, DamageOfOneRankStopsAllBeforeAnythingIsOverwritten) {
     EXPECT_EQ(state, State(0.5F));
     return progress;
   });
-  EXPECT_THAT(results[0].error().message, StartsWith("rank 1 failed: "));
+  EXPECT_THAT(results[0].error().message, testing::StartsWith("rank 1 failed: "));
   EXPECT_THAT(results[0].error().message, HasSubstr("is damaged in piece 'moments'"));
   EXPECT_EQ(results[1].error().message, "is damaged in piece 'moments'");
   EXPECT_EQ(results[2].error().message, "rank 1 failed");

@@ -13,7 +13,6 @@ namespace plumbline::reports {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 
 // 64 GPUs for ten days, of which one was lost.
 struct Example {
@@ -66,7 +65,7 @@ TEST(CampaignReport, TextHasAllTables) {
                            "half of it", "-1.1 %", "Value of a spare", "64 GPUs end by 2026-12-13", "12.00 h",
                            "made up", "Checkpoints: asynchronous", "ramp (1.000 B", "that are stated, in the middle: "})
     EXPECT_THAT(text, HasSubstr(part));
-  EXPECT_THAT(text, Not(HasSubstr("never")));
+  EXPECT_THAT(text, testing::Not(HasSubstr("never")));
 }
 
 TEST(CampaignReport, APlanAtTheEdgeOfMemoryIsNamed) {

@@ -11,7 +11,6 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
-using testing::Not;
 
 RankedDeployment deployment(double rate, bool disaggregated) {
   RankedDeployment made;
@@ -62,7 +61,7 @@ TEST(DeploymentReport, ListsDeploymentsAndWhyAClusterHasNone) {
   EXPECT_THAT(text, HasSubstr("near, 128 GPUs: no deployment: 100 inference.max_tpot_s"));
   EXPECT_THAT(text, HasSubstr("100 inference.max_tpot_s, for example: one request alone takes 30 ms"));
   EXPECT_THAT(text, HasSubstr("Interactivity against throughput on far, 128 GPUs"));
-  EXPECT_THAT(text, Not(HasSubstr("No deployment keeps the limits")));
+  EXPECT_THAT(text, testing::Not(HasSubstr("No deployment keeps the limits")));
 }
 
 TEST(DeploymentReport, JsonHasOptionsByRank) {

@@ -15,7 +15,6 @@ namespace {
 using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::Not;
 
 // The errors of a cluster are 10 %, shared by its plans; the price is known.
 RankedPlan row(double step_s, double days, std::optional<double> usd, const std::string& cluster) {

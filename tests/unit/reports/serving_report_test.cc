@@ -12,7 +12,6 @@ namespace plumbline::reports {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 
 // A made-up deployment: 32 GPUs fill caches, 144 decode, at 50 ms a token.
 struct Example {
@@ -102,7 +101,7 @@ TEST(ServingReport, TextHasTheAnswerFirstThenItsParts) {
     EXPECT_THAT(text, HasSubstr(part));
   EXPECT_LT(text.find("TPOT"), text.find("A step of decode"));
   for (const char* part : {"p10", "not predicted", "share of the variance", "million input"})
-    EXPECT_THAT(text, Not(HasSubstr(part)));
+    EXPECT_THAT(text, testing::Not(HasSubstr(part)));
 }
 
 TEST(ServingReport, TheFirstTokenIsThatAtTheLoadAndOfARequestAlone) {
@@ -120,7 +119,7 @@ TEST(ServingReport, TheFirstTokenIsThatAtTheLoadAndOfARequestAlone) {
 TEST(ServingReport, ALatentCacheIsNotDividedByTensorParallelism) {
   Example example;
   example.inputs.architecture.attention = model::AttentionKind::multi_head_latent;
-  EXPECT_THAT(serving_text(example.report(), {}), Not(HasSubstr("latent")));
+  EXPECT_THAT(serving_text(example.report(), {}), testing::Not(HasSubstr("latent")));
   example.result.pools[0].tensor = 8;
   EXPECT_THAT(serving_text(example.report(), {}), HasSubstr("each of 8 ranks holds"));
 }

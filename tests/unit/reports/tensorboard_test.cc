@@ -16,7 +16,6 @@ namespace plumbline::reports {
 namespace {
 
 using tests::doubles_of;
-using tests::Field;
 using tests::fields_of;
 using tests::records_of;
 using tests::slow_crc32c;
@@ -67,7 +66,7 @@ TEST(TensorBoard, HoldsTheScalarsOfEachStepAsSoonAsTheyAreWritten) {
   }
 }
 
-std::multimap<std::uint64_t, Field> histogram_of(const std::vector<double>& values) {
+std::multimap<std::uint64_t, tests::Field> histogram_of(const std::vector<double>& values) {
   const tests::TemporaryDirectory folder;
   auto board = TensorBoard::create(folder.path().string(), 100).value();
   EXPECT_TRUE(board.write(1, 101, {}, {{"load/layer_3", values}}));

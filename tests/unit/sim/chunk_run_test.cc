@@ -18,16 +18,13 @@
 namespace plumbline::sim {
 namespace {
 
-using model::OpType;
-using model::Stream;
-
 constexpr double picoseconds = 5e-12;  // times are rounded to one, differences and sums to a few
 
 // A kernel of a chunk with its span.
 struct Traced {
   const model::Kernel* kernel;
   std::string name;
-  Stream stream;
+  model::Stream stream;
   std::int32_t slot;
   double start, end;
 };
@@ -65,8 +62,8 @@ class ChunkRuns : public testing::Test {
 
 std::vector<Traced> named(const ChunkRun& run, const std::string& name, std::int32_t slot) {
   std::vector<Traced> found = kernels_of(run);
-  std::erase_if(found,
-                [&](const Traced& k) { return k.name != name || k.slot != slot || k.stream != Stream::compute; });
+  std::erase_if(
+      found, [&](const Traced& k) { return k.name != name || k.slot != slot || k.stream != model::Stream::compute; });
   return found;
 }
 
@@ -145,7 +142,7 @@ TEST_F(ChunkRuns, KernelByKernelIsSegmentBySegmentWithinTwoPerCent) {
     const Inputs in = inputs({std::string("overlap.sm_policy=") + policy});
     const model::StepProgram program = tests::program_of(in);
     const CostModels costs = tests::costs_of(in);
-    const model::SlotTemplate& pair = tests::middle_slot(program, OpType::FB);
+    const model::SlotTemplate& pair = tests::middle_slot(program, model::OpType::FB);
     const double segments = run_template(pair, segment_times(program, pair, costs), costs.partition.device_sms).seconds;
     EXPECT_NEAR(seconds_of(run(in)) / segments, 1, 0.02) << policy;
   }

@@ -19,8 +19,6 @@
 namespace plumbline::sim {
 namespace {
 
-using model::ClusterSpread;
-
 // Sixteen experts' ranks in two pipeline ranks, with rows that differ by a tenth.
 Inputs experts(std::vector<std::string> overrides = {}) {
   std::vector<std::string> all = {"cluster.gpus=32",
@@ -166,7 +164,7 @@ TEST(ClusterStep, PartsOfTheBubbleAddUp) {
   ASSERT_TRUE(simulation.has_value()) << simulation.error().message;
   const model::StepResult& result = simulation->result;
   ASSERT_TRUE(result.cluster.has_value());
-  const ClusterSpread& cluster = *result.cluster;
+  const model::ClusterSpread& cluster = *result.cluster;
   EXPECT_EQ(result.fidelity, "cluster");
   EXPECT_EQ(cluster.gpus, 32);
   EXPECT_EQ(cluster.seeds, 3);
@@ -199,7 +197,7 @@ TEST(ClusterStep, DoesNotDependOnThreads) {
   const auto time = [](std::size_t threads) {
     const tbb::global_control most(tbb::global_control::max_allowed_parallelism, threads);
     const auto simulation = simulate_cluster(experts(), {.seeds = 4, .seed = 5});
-    const ClusterSpread& cluster = *simulation->result.cluster;
+    const model::ClusterSpread& cluster = *simulation->result.cluster;
     return std::vector<double>{simulation->result.step.time_s, cluster.step_s.p10, cluster.step_s.p90,
                                cluster.wait_s.p50, cluster.bubble.front().seconds};
   };

@@ -15,7 +15,6 @@ namespace plumbline::sim {
 namespace {
 
 using model::OpType;
-using model::Segment;
 using model::Stream;
 
 Inputs inputs(const std::string& dispatcher, const std::string& kind = "1f1b",
@@ -26,7 +25,7 @@ Inputs inputs(const std::string& dispatcher, const std::string& kind = "1f1b",
   return tests::step_inputs(tests::deepseek_plan, "h800", settings);
 }
 
-bool computes(const Segment& segment) {
+bool computes(const model::Segment& segment) {
   return segment.stream == Stream::compute || segment.stream == Stream::weight_gradient;
 }
 
@@ -35,7 +34,7 @@ int during_transfers(const model::SlotTemplate& slot) {
   int found = 0;
   for (std::size_t i = 0; i < slot.segments.size(); ++i) {
     if (slot.segments[i].stream != Stream::communication) continue;
-    const auto waits = [&](const Segment& s) { return std::ranges::find(s.waits, i) != s.waits.end(); };
+    const auto waits = [&](const model::Segment& s) { return std::ranges::find(s.waits, i) != s.waits.end(); };
     for (std::size_t j = i + 1; j < slot.segments.size() && !waits(slot.segments[j]); ++j)
       found += computes(slot.segments[j]) ? 1 : 0;
     for (std::size_t j = 0; j < i; ++j)  // those before it that it does not wait for
@@ -66,7 +65,7 @@ TEST(InOrderExchange, TheStackMayChoose) {
 
 TEST(InOrderExchange, OnlyTransfersAreOnTheirStream) {
   const model::StepProgram program = tests::program_of(inputs("alltoall"));
-  for (const Segment& segment : tests::middle_slot(program, OpType::F).segments) {
+  for (const model::Segment& segment : tests::middle_slot(program, OpType::F).segments) {
     if (segment.stream != Stream::communication) continue;
     for (const std::uint16_t index : segment.operators)
       EXPECT_TRUE(is_all_to_all(program.blocks[segment.block].operators[index].kind));

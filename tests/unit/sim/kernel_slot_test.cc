@@ -13,7 +13,6 @@
 namespace plumbline::sim {
 namespace {
 
-using model::OpType;
 using model::Segment;
 using model::Stream;
 
@@ -29,7 +28,7 @@ class KernelSlots : public testing::Test {
   const Inputs inputs_ = tests::step_inputs(tests::deepseek_plan, "h800");
   const model::StepProgram program_ = tests::program_of(inputs_);
   const CostModels costs_ = tests::costs_of(inputs_);
-  const model::SlotTemplate& pair_ = tests::middle_slot(program_, OpType::FB);
+  const model::SlotTemplate& pair_ = tests::middle_slot(program_, model::OpType::FB);
   const KernelSlot kernels_ = take_apart(program_, pair_, costs_);
 
   const model::Operator& op(const Segment& segment, std::uint16_t index) const {

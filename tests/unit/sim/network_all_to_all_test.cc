@@ -13,7 +13,6 @@
 namespace plumbline::sim {
 namespace {
 
-using testing::HasSubstr;
 using topologies::Fabric;
 
 Fabric two_nodes() { return *Fabric::make(tests::planes_of_nodes(), 16); }

@@ -14,9 +14,7 @@
 namespace plumbline::sim {
 namespace {
 
-using testing::DoubleNear;
 using testing::ElementsAre;
-using testing::IsEmpty;
 
 PlanCost cost(double days, std::optional<double> usd, double gpus = 64) {
   PlanCost made;
@@ -94,9 +92,9 @@ TEST(PlanRanking, ErrorsThatPlansShareCancelThoughTheirIntervalsOverlap) {
     return std::ranges::any_of(shared, [&](double other) { return 10 * one > 10.3 * other; });
   }));
   const auto best = probabilities_best(plans, Objective::time, {});
-  EXPECT_THAT(best, ElementsAre(DoubleNear(1, 1e-9), 0));
+  EXPECT_THAT(best, ElementsAre(testing::DoubleNear(1, 1e-9), 0));
   EXPECT_EQ(verdict(best).winner, 0u);
-  EXPECT_THAT(verdict(best).contenders, IsEmpty());
+  EXPECT_THAT(verdict(best).contenders, testing::IsEmpty());
   EXPECT_EQ(probability_better(plans[0], plans[1], Objective::time), 1);
 }
 
@@ -132,7 +130,7 @@ TEST(PlanRanking, ContendersAreTheFewestThatReachTheLevel) {
   EXPECT_THAT(open.contenders, ElementsAre(1, 3));  // 0.85
   EXPECT_EQ(verdict({0.1, 0.8, 0.1}).winner, 1u);
   EXPECT_THAT(verdict({0.2, 0.3, 0.0}).contenders, ElementsAre(1, 0));  // never 0.8: limits fail in half of the draws
-  EXPECT_THAT(verdict({0.0, 0.0}).contenders, IsEmpty());
+  EXPECT_THAT(verdict({0.0, 0.0}).contenders, testing::IsEmpty());
   EXPECT_FALSE(verdict({}).winner);
 }
 
@@ -165,7 +163,7 @@ TEST(PlanRanking, OfTwoPlansTheOneThatFitsIsBetter) {
 }
 
 TEST(PlanRanking, WithoutDrawsNothingIsSaidOfProbabilities) {
-  EXPECT_THAT(probabilities_best({cost(10, 1), drawn(cost(11, 1), {1})}, Objective::time, {}), IsEmpty());
+  EXPECT_THAT(probabilities_best({cost(10, 1), drawn(cost(11, 1), {1})}, Objective::time, {}), testing::IsEmpty());
   EXPECT_FALSE(probability_better(cost(10, 1), drawn(cost(11, 1), {1}), Objective::time));
 }
 

@@ -17,7 +17,6 @@ namespace {
 
 using model::Span;
 using model::Stream;
-using model::Timeline;
 
 std::int64_t end_of(const Span& span) { return span.start_ps + span.duration_ps; }
 bool within(const Span& inner, const Span& outer) {
@@ -32,7 +31,7 @@ class Recorders : public testing::Test {
                            Fidelity::step, true)
                       .value();
   }
-  static const Timeline& timeline() { return simulation_.timeline; }
+  static const model::Timeline& timeline() { return simulation_.timeline; }
 
   static std::vector<Span> spans(std::int32_t rank, Stream stream, int depth) {
     std::vector<Span> found;

@@ -18,7 +18,6 @@ namespace plumbline::sim {
 namespace {
 
 using model::OpType;
-using model::Stream;
 using HostConstants = std::map<std::string, double>;
 
 constexpr double accuracy_of_delay = 1e-8;  // of what the delay of launches is found to

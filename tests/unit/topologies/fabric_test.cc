@@ -11,8 +11,6 @@
 namespace plumbline::topologies {
 namespace {
 
-using model::ErrorKind;
-
 // Vec8 GPUs per node, eight rails on one network of 64-port switches in two layers.
 FabricShape multi_rail() {
   FabricShape shape;
@@ -192,7 +190,7 @@ TEST_P(ImpossibleWiring, IsAnInputError) {
   GetParam().spoil(shape);
   const auto fabric = Fabric::make(shape, 8);
   ASSERT_FALSE(fabric);
-  tests::expect_error(fabric.error(), ErrorKind::input, "", 0, GetParam().key, GetParam().says);
+  tests::expect_error(fabric.error(), model::ErrorKind::input, "", 0, GetParam().key, GetParam().says);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -228,7 +226,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Fabric, MoreGpusThanPortsIsInfeasible) {
   const auto fabric = Fabric::make(multi_rail(), 2049);  // 64 leaves of 32 ports
   ASSERT_FALSE(fabric);
-  tests::expect_error(fabric.error(), ErrorKind::infeasible, "", 0, "cluster.gpus", "at most 2048 GPUs");
+  tests::expect_error(fabric.error(), model::ErrorKind::infeasible, "", 0, "cluster.gpus", "at most 2048 GPUs");
 }
 
 }  // namespace

@@ -13,7 +13,6 @@
 namespace plumbline::topologies {
 namespace {
 
-using model::ErrorKind;
 using tests::TemporaryDirectory;
 
 std::string gpu(const std::string& bus, const std::string& inside, const std::string& attributes = "sm=\"90\"",
@@ -145,7 +144,7 @@ TEST(NcclTopology, WrongFiles) {
     const std::string path = folder.write("node.xml", xml).string();
     const auto imported = import_nccl_topology(path);
     ASSERT_FALSE(imported) << says;
-    tests::expect_error(imported.error(), ErrorKind::input, path, line, key, says);
+    tests::expect_error(imported.error(), model::ErrorKind::input, path, line, key, says);
   };
   expect("<system>\n<cpu>\n</system>\n", 3, "", "broken XML");
   expect("<graphs/>\n", 0, "", "no element 'system'");

@@ -230,8 +230,6 @@ TrainingAttentionFit fit_training_attention(const std::vector<TrainingAttentionR
 
 namespace {
 
-using model::CachedAttentionConstants;
-
 enum CachedNumber : Index { request_at, cached_ramp_at, ramp_time_at, merge_at, cached_rate_at, first_start_at };
 
 model::CachedAttentionWork cached_work(const CachedAttentionRow& row) {
@@ -262,7 +260,7 @@ class CachedAttentionForm {
       works_.emplace_back(cached_work(row), std::ranges::find(softwares, row.software) - softwares.begin());
   }
 
-  CachedAttentionConstants constants(const VectorXd& x, Index software) const {
+  model::CachedAttentionConstants constants(const VectorXd& x, Index software) const {
     return {.start = x[first_start_at + software],
             .request_time = x[request_at],
             .bandwidth = below(memory_, x[first_start_at + softwares_ + software]),
@@ -330,7 +328,7 @@ CachedAttentionTableFit fit_cached_attention_table(const std::vector<CachedAtten
   const CachedAttentionForm all(rows, softwares, machine);
   const VectorXd predicted = all(solution.values), roofline = all.roofline(), measured = seconds_of(rows);
   for (Index i = 0; i < count; ++i) {
-    const CachedAttentionConstants own = form.constants(solution.values, i);
+    const model::CachedAttentionConstants own = form.constants(solution.values, i);
     const std::string& software = softwares[static_cast<std::size_t>(i)];
     fit.softwares.push_back({software, own.start, own.bandwidth});
     starts.push_back(own.start);

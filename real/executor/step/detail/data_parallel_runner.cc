@@ -7,14 +7,13 @@
 
 namespace plumbline::real {
 
-using model::DataParallelCollectives;
 using model::Stream;
 
 namespace {
 
 constexpr Stream own_stream = Stream::optimizer;
 
-std::pair<std::int32_t, std::int32_t> moment(const DataParallelCollectives::Moment& m) {
+std::pair<std::int32_t, std::int32_t> moment(const model::DataParallelCollectives::Moment& m) {
   return {m.slot, m.segment < 0 && m.slot >= 0 ? std::numeric_limits<std::int32_t>::max() : m.segment};
 }
 
@@ -53,7 +52,7 @@ void DataParallelRunner::after(std::int32_t slot, std::int32_t segment) {
   const std::pair now =
       segment < 0 && slot >= 0 ? std::pair(slot, std::numeric_limits<std::int32_t>::max()) : std::pair(slot, segment);
   for (; next_ < order_.size() && moment(order_[next_].after) <= now; ++next_) {
-    const bool reduces = order_[next_].kind == DataParallelCollectives::Kind::reduce;
+    const bool reduces = order_[next_].kind == model::DataParallelCollectives::Kind::reduce;
     if (reduces && !rank_.device().concurrent()) return;
     launch(order_[next_]);
   }
@@ -68,7 +67,7 @@ void DataParallelRunner::launch(const Unit& unit) {
   Device& device = rank_.device();
   const auto& units = rank_.program().stage_units[static_cast<std::size_t>(unit.stage)];
   const model::ShardUnit& tensors = units[static_cast<std::size_t>(unit.unit)];
-  if (unit.kind == DataParallelCollectives::Kind::gather) {
+  if (unit.kind == model::DataParallelCollectives::Kind::gather) {
     if (!gather_) return;
     launch_operators(unit.stage, tensors.gather, own_stream, "gather parameters");
     awaited_[{unit.before.slot, unit.before.segment}].push_back(device.record(own_stream));

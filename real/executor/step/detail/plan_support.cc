@@ -17,12 +17,11 @@ namespace plumbline::real {
 namespace {
 
 using model::Error;
-using model::ErrorKind;
 using model::Plan;
 using model::Role;
 
 Error refuse(const Plan& plan, std::string key, std::string message, std::string hint) {
-  return model::plan_error(plan, ErrorKind::infeasible, std::move(key), std::move(message), std::move(hint));
+  return model::plan_error(plan, model::ErrorKind::infeasible, std::move(key), std::move(message), std::move(hint));
 }
 
 std::optional<Error> check_degrees(const Plan& plan, const model::Architecture& architecture) {

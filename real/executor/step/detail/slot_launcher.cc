@@ -9,9 +9,7 @@
 namespace plumbline::real {
 
 using model::Operator;
-using model::OperatorKind;
 using model::OpType;
-using model::Role;
 using model::Segment;
 using model::Stream;
 using model::TensorId;
@@ -32,7 +30,7 @@ std::int32_t tag_of(const Transfer& transfer, const model::Schedule& schedule) {
 bool has_backward(OpType type) { return type == OpType::B || type == OpType::FB; }
 
 const Operator& copy_operator() {
-  static const Operator op{.kind = OperatorKind::add, .name = "hand over"};
+  static const Operator op{.kind = model::OperatorKind::add, .name = "hand over"};
   return op;
 }
 
@@ -42,7 +40,7 @@ SlotLauncher::SlotLauncher(RankState& rank) : rank_(rank) {
   for (auto& [stage, local] : rank_.stages)
     for (std::uint16_t position = 0; position < local.state->positions(); ++position)
       for (const Operator& op : local.state->block(position).operators)
-        if (op.kind == OperatorKind::router && op.phase == model::Phase::F) {
+        if (op.kind == model::OperatorKind::router && op.phase == model::Phase::F) {
           const auto experts = std::get<model::RouterAttributes>(op.attributes).experts;
           loads_[{stage, position}] =
               rank_.device().allocate({.name = "expert_load", .shape = {{experts}}, .type = model::DataType::fp32});
@@ -196,14 +194,14 @@ Buffer* SlotLauncher::bind(std::int32_t stage, const Segment& segment, TensorId 
   LocalStage& local = rank_.stages.at(stage);
   const model::Tensor& tensor = local.state->block(position).tensor(id);
   switch (tensor.role) {
-    case Role::parameter:
-    case Role::gradient: {
+    case model::Role::parameter:
+    case model::Role::gradient: {
       if (Buffer* own = local.state->find(position, id)) return own;
       for (const auto& [other, candidate] : rank_.stages)
         if (Buffer* shared = candidate.state->owner(tensor.name)) return shared;
       return nullptr;
     }
-    case Role::constant:
+    case model::Role::constant:
       if (Buffer* bias = local.state->find(position, id)) return bias;
       return data(stage, position, id, key);
     default:
@@ -223,7 +221,7 @@ void SlotLauncher::launch_operator(std::int32_t slot, std::int32_t index, const 
   kernel.op = &op;
   for (const TensorId id : op.reads) kernel.reads.push_back(bind(stage, segment, id, key));
   for (const TensorId id : op.writes) kernel.writes.push_back(bind(stage, segment, id, key));
-  if (op.kind == OperatorKind::router && !op.recomputed)
+  if (op.kind == model::OperatorKind::router && !op.recomputed)
     kernel.writes.push_back(loads_.at({stage, segment.block_of_stage}).get());
   kernel.part = step.part;
   kernel.parts = step.parts;

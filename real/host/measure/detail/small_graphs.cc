@@ -14,8 +14,6 @@ namespace plumbline::real::host {
 namespace {
 
 using model::DataType;
-using model::Dimension;
-using model::Extent;
 using model::Graph;
 using model::GraphBuilder;
 using model::OperatorKind;
@@ -28,7 +26,7 @@ struct Shape {
 };
 
 TensorId input(GraphBuilder& b, const Shape& s, std::int64_t columns, const char* name = "x") {
-  return b.input(name, {{s.rows, Extent::tokens}, {columns}}, activation_type(s.precision));
+  return b.input(name, {{s.rows, model::Extent::tokens}, {columns}}, activation_type(s.precision));
 }
 
 template <class Layer>
@@ -91,7 +89,7 @@ Graph sigmoid_gate(const Shape& s) {
 // Casts between FP32 and the given format; FP32 itself is copied.
 Graph cast(const Shape& s) {
   Graph graph{.name = "alone"};
-  const std::vector<Dimension> shape = {{s.rows, Extent::tokens}, {s.columns}};
+  const std::vector<model::Dimension> shape = {{s.rows, model::Extent::tokens}, {s.columns}};
   graph.tensors = {{.name = "x", .shape = shape, .type = DataType::fp32, .role = model::Role::input},
                    {.name = "y", .shape = shape, .type = activation_type(s.precision)}};
   graph.operators = {
@@ -104,7 +102,7 @@ Graph cast(const Shape& s) {
 Graph cross_entropy(const Shape& s) {
   GraphBuilder b("alone", DataType::fp32, activation_type(s.precision));
   const TensorId x = input(b, s, s.columns);
-  const Dimension tokens{s.rows, Extent::tokens};
+  const model::Dimension tokens{s.rows, model::Extent::tokens};
   const TensorId labels = b.constant("labels", {tokens}, DataType::int32);
   const TensorId loss = b.activation("loss", {{1}}, DataType::fp32),
                  lse = b.activation("lse", {tokens}, DataType::fp32);

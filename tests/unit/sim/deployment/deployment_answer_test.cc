@@ -10,7 +10,6 @@ namespace plumbline::sim {
 namespace {
 
 using testing::ElementsAre;
-using testing::IsEmpty;
 
 DeploymentOption serving_option(double value, std::vector<double> draws, bool within = true) {
   DeploymentOption option;
@@ -52,8 +51,8 @@ TEST(DeploymentAnswer, WhatBreaksALimitIsBestOnlyWhereNothingKeepsThem) {
 
 TEST(DeploymentAnswer, WithoutDrawsNothingIsKnownOfTheBest) {
   EXPECT_THAT(ranked_answer(Objective::throughput, {serving_option(10, {10}), serving_option(9, {})}).best_with,
-              IsEmpty());
-  EXPECT_THAT(ranked_answer(Objective::throughput, {}).best_with, IsEmpty());
+              testing::IsEmpty());
+  EXPECT_THAT(ranked_answer(Objective::throughput, {}).best_with, testing::IsEmpty());
 }
 
 }  // namespace

@@ -17,8 +17,6 @@ namespace {
 using model::Instance;
 using testing::Contains;
 using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
 using tests::deepseek_plan;
 using tests::llama_plan;
 using tests::step_inputs;
@@ -239,14 +237,14 @@ TEST(DeploymentSearch, WhereNothingKeepsALimitTheShortestIsStated) {
   answer.options[0].on.inputs = small_inputs({"inference.max_tpot_s=0.001"});
   answer.options[0].search = searched(answer.options[0].on.inputs, {});
   const DeploymentSearchResult& found = answer.options[0].search;
-  EXPECT_THAT(found.best, IsEmpty());
+  EXPECT_THAT(found.best, testing::IsEmpty());
   ASSERT_TRUE(found.shortest_tpot);
   EXPECT_GT(found.shortest_tpot->result.tpot_s, 0.001);
   rank(answer);
   const auto sentences = what_would_do(answer);
   ASSERT_EQ(sentences.size(), 1u);
-  EXPECT_THAT(sentences[0], HasSubstr("the shortest TPOT is "));
-  EXPECT_THAT(sentences[0], HasSubstr("inference.max_tpot_s = 0.001"));
+  EXPECT_THAT(sentences[0], testing::HasSubstr("the shortest TPOT is "));
+  EXPECT_THAT(sentences[0], testing::HasSubstr("inference.max_tpot_s = 0.001"));
 }
 
 // A latent is one for all heads: tensor ranks each hold all of it, and groups with requests of their own divide it

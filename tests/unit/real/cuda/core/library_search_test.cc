@@ -13,8 +13,6 @@
 namespace plumbline::real::cuda {
 namespace {
 
-using testing::HasSubstr;
-
 TEST(LibrarySearch, WhatIsMissingIsNamedWithThePlacesTried) {
   std::string error;
   const LibraryName missing = {"Nothing", {"libplumbline_nothing.so.1", "libplumbline_nothing.so"}};
@@ -27,7 +25,7 @@ TEST(LibrarySearch, AFileThatIsNoLibraryIsReported) {
   folder.write("libplumbline_broken.so", "not a library");
   std::string error;
   EXPECT_EQ(Library::open({"Broken", {"libplumbline_broken.so"}}, {folder.path()}, error), nullptr);
-  EXPECT_THAT(error, HasSubstr("it does not load: "));
+  EXPECT_THAT(error, testing::HasSubstr("it does not load: "));
 }
 
 TEST(LibrarySearch, GivenFoldersComeFirst) {

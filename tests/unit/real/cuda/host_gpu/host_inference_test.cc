@@ -12,9 +12,6 @@
 namespace plumbline::tests {
 namespace {
 
-using real::cuda::Format;
-using real::cuda::TensorView;
-
 class HostInference : public testing::Test {
  protected:
   HostInference() { EXPECT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess); }
@@ -33,7 +30,7 @@ struct Fp32Matrix {
       : rows(rows_), columns(columns_), data(static_cast<std::size_t>(rows_ * columns_)) {
     for (std::size_t i = 0; i < data.size() && seed > 0; ++i) data[i] = real::cuda::random_normal(seed, i);
   }
-  TensorView view() { return {data.data(), nullptr, Format::fp32, rows, columns, 0}; }
+  real::cuda::TensorView view() { return {data.data(), nullptr, real::cuda::Format::fp32, rows, columns, 0}; }
   double at(std::int64_t row, std::int64_t column) const {
     return static_cast<double>(data[static_cast<std::size_t>(row * columns + column)]);
   }

@@ -28,11 +28,9 @@ using host_gpu::put;
 using host_gpu::Rank;
 using model::OperatorKind;
 using real::Group;
-using real::Message;
 using real::cuda::CudaBuffer;
 using real::cuda::Format;
 using real::cuda::Status;
-using testing::Each;
 using testing::HasSubstr;
 
 using Values = std::vector<float>;
@@ -114,7 +112,7 @@ TEST_P(Messages, ArriveOnAllChannelsInOrder) {
     const std::int32_t number = rank.number(), next = (number + 1) % 3, before = (number + 2) % 3;
     for (std::int32_t turn = 0; turn < 3; ++turn) {
       std::vector<std::unique_ptr<CudaBuffer>> sent, received;
-      std::vector<Message> messages;
+      std::vector<real::Message> messages;
       std::vector<Values> wanted;
       for (std::int32_t queue = 0; queue < real::message_channels; ++queue)
         for (std::int32_t i = 0; i < 2; ++i) {
@@ -143,7 +141,7 @@ TEST_P(Messages, WaitForTheReceiverInARendezvous) {
   on_gpus(2, [](const Rank& rank) {
     const bool sends = rank.number() == 0;
     const auto x = make_buffer(Format::fp32, 4, sends ? Values{1, 2, 3, 4} : Values(4));
-    const std::vector<Message> messages{{sends, 1 - rank.number(), 0, x.get(), 1}};
+    const std::vector<real::Message> messages{{sends, 1 - rank.number(), 0, x.get(), 1}};
     const auto post = [&] { rank.expect(rank.others.send_receive(messages, GetParam(), rank.stream)); };
     if (sends) {
       post();
@@ -171,7 +169,7 @@ TEST(MessageDeathTest, OfAnotherSizeEndsTheTest) {
   const auto body = [](const Rank& rank) {
     const bool sends = rank.number() == 0;
     const auto x = make_buffer(Format::fp32, sends ? 2 : 1, 4);
-    const std::vector<Message> messages{{sends, 1 - rank.number(), 0, x.get(), 0}};
+    const std::vector<real::Message> messages{{sends, 1 - rank.number(), 0, x.get(), 0}};
     rank.expect(rank.others.send_receive(messages, false, rank.stream));
     rank.synchronize();
   };
@@ -223,7 +221,7 @@ TEST(LostRank, IsFoundByItsCommunicators) {
     while (!rank.channel.failure()) std::this_thread::yield();
   });
   EXPECT_EQ(reasons.size(), 2U);
-  EXPECT_THAT(reasons, Each(testing::AllOf(HasSubstr("rank 1: "), HasSubstr("remote process exited"))));
+  EXPECT_THAT(reasons, testing::Each(testing::AllOf(HasSubstr("rank 1: "), HasSubstr("remote process exited"))));
 }
 
 // Two ranks that send each other tokens.

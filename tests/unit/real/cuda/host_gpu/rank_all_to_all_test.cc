@@ -21,11 +21,9 @@ namespace {
 
 using host_gpu::make_buffer;
 using host_gpu::numbers_of;
-using host_gpu::Rank;
 using model::OperatorKind;
 using real::cuda::CudaBuffer;
 using real::cuda::Format;
-using real::cuda::Status;
 
 using Values = std::vector<float>;
 
@@ -173,7 +171,7 @@ void expect_sums(const Values& got, const std::vector<Sum>& want, double precisi
 // The buffers of a rank, used in every round.
 class AllToAll {
  public:
-  AllToAll(const Setting& setting, const Rank& rank)
+  AllToAll(const Setting& setting, const host_gpu::Rank& rank)
       : setting_(setting), rank_(rank), group_(host_gpu::all_of(setting.ranks, rank.number())) {}
 
   void run(const World& world) {
@@ -269,7 +267,7 @@ class AllToAll {
 
   using Pointer = std::unique_ptr<CudaBuffer>;
   const Setting setting_;
-  const Rank& rank_;
+  const host_gpu::Rank& rank_;
   const real::Group group_;
   const Pointer x_ = make_buffer(setting_.payload, 1, columns), indices_ = make_buffer(Format::int32, 1, choices),
                 weights_ = make_buffer(Format::fp32, 1, choices), dout_ = make_buffer(setting_.payload, 1, columns),
@@ -287,7 +285,7 @@ class RankExchange : public testing::TestWithParam<Setting> {};
 TEST_P(RankExchange, MovesTokensAndAddsThemUp) {
   const Setting setting = GetParam();
   const std::vector<World> turns = {World(setting, 0), World(setting, 1), World(setting, 2)};
-  host_gpu::on_gpus(setting.ranks, setting.on_node, [&](const Rank& rank) {
+  host_gpu::on_gpus(setting.ranks, setting.on_node, [&](const host_gpu::Rank& rank) {
     AllToAll all_to_all(setting, rank);
     for (std::size_t turn = 0; turn < turns.size() && !testing::Test::HasFailure(); ++turn) {
       SCOPED_TRACE("rank " + std::to_string(rank.number()) + ", turn " + std::to_string(turn));
