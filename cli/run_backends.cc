@@ -37,9 +37,7 @@ model::Result<DeviceOptions> host_device(const RunArguments& arguments, const si
   DeviceOptions device;
   const auto clock = TRY(real::host::parse_clock(arguments.clock.value_or("wall"), real::host::run_clocks));
   device.clock = clock;
-  if (clock == real::host::ClockKind::profile) {
-    device.kernel_seconds = TRY(profile_seconds(inputs));
-  }
+  if (clock == real::host::ClockKind::profile) device.kernel_seconds = TRY(profile_seconds(inputs));
   device.compute_cores = arguments.cores.value_or(1);
   device.communication_cores = arguments.communication_cores.value_or(1);
   device.accumulation = arguments.accumulation == "fp16" ? model::DataType::fp16 : model::DataType::fp32;

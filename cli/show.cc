@@ -62,9 +62,8 @@ struct Shown {
 };
 
 model::Result<Shown> show_model(const ShowArguments& arguments) {
-  if (arguments.shapes) {
+  if (arguments.shapes)
     return Shown{TRY(show_shapes(arguments.name, arguments.sequence_length, arguments.overrides)), ""};
-  }
   return resolve_model("", arguments.name).and_then(model::load_architecture).map([&](const auto& architecture) {
     return Shown{reports::model_text(architecture, arguments.sequence_length),
                  reports::model_csv(architecture, arguments.sequence_length)};
@@ -84,9 +83,7 @@ model::Result<Shown> show_stack(const ShowArguments& arguments) {
       return Shown{reports::stack_text(stack), reports::stack_csv(stack)};
     });
   std::vector<model::Stack> stacks;
-  for (const std::string& name : TRY(shipped_names(Shipped::stack))) {
-    stacks.push_back(TRY(find_stack(name)));
-  }
+  for (const std::string& name : TRY(shipped_names(Shipped::stack))) stacks.push_back(TRY(find_stack(name)));
   return Shown{reports::stacks_text(stacks), reports::stacks_csv(stacks)};
 }
 

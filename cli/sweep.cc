@@ -206,9 +206,8 @@ Result<int> run(const SweepArguments& arguments, sim::Tasks& tasks) {
   const Patience patience;
   const auto fidelity = TRY(sweep_fidelity(arguments.fidelity));
   TRY(check(arguments));
-  if (arguments.plan.print) {
+  if (arguments.plan.print)
     return printed(model::to_toml(TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides)).plan));
-  }
   if (arguments.tornado) return run_tornado(arguments, fidelity, tasks);
   return arguments.solve.empty() ? run_sweep(arguments, fidelity, tasks) : run_solve(arguments, fidelity);
 }

@@ -44,9 +44,7 @@ struct ValidateArguments {
 model::Result<std::vector<std::string>> wanted_files(const std::vector<std::string>& names) {
   if (names.empty()) return shipped_case_files();
   std::vector<std::string> files;
-  for (const std::string& name : names) {
-    files.push_back(TRY(resolve(Shipped::validation_case, name)));
-  }
+  for (const std::string& name : names) files.push_back(TRY(resolve(Shipped::validation_case, name)));
   return files;
 }
 

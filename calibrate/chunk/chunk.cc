@@ -63,9 +63,8 @@ class ChunkReader {
       if (entry != column_count) return fail(names[place], "the column appears twice", "");
       entry = place;
     }
-    for (std::size_t i = 0; i < column_count; ++i) {
+    for (std::size_t i = 0; i < column_count; ++i)
       if (order.at(i) == column_count) return fail(column_names.at(i), "the column is missing", "");
-    }
     order_ = order;
   }
 

@@ -182,9 +182,7 @@ model::Result<std::vector<LedgerEntry>> read_ledger(const std::string& folder_or
     files.push_back(folder_or_file);
   }
   std::vector<LedgerEntry> entries;
-  for (const std::string& file : files) {
-    entries.push_back(TRY(read_ledger_entry(file)));
-  }
+  for (const std::string& file : files) entries.push_back(TRY(read_ledger_entry(file)));
   return entries;
 }
 

@@ -173,15 +173,12 @@ model::Result<Measurements> parse_measurements(std::string_view text, const std:
                                                const std::vector<topologies::KnownDevice>& devices) {
   std::vector<std::string> notes;
   const bool json = path.ends_with(".jsonl");
-  if (!json && !path.ends_with(".csv")) {
+  if (!json && !path.ends_with(".csv"))
     return at({ErrorKind::input, "not a file of measurements", "", 0, "", "its name ends in .jsonl or .csv"}, path, 0);
-  }
   const auto lines = TRY(json ? detail::read_json_lines(text, path, notes) : detail::read_csv_lines(text, path));
   if (lines.empty()) return at({ErrorKind::input, "holds no record", "", 0, "", ""}, path, 0);
   Reader reader(path, devices);
-  for (const detail::Line& line : lines) {
-    TRY(reader.add(line));
-  }
+  for (const detail::Line& line : lines) TRY(reader.add(line));
   return reader.finish(std::move(notes));
 }
 

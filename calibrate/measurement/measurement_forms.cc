@@ -30,9 +30,8 @@ std::string cell(std::string text) {
 std::vector<std::string> columns_of(const std::vector<Fields>& records) {
   std::vector<std::string> columns;
   for (const Fields& fields : records) {
-    for (const auto& field : fields) {
+    for (const auto& field : fields)
       if (std::ranges::find(columns, field.first) == columns.end()) columns.push_back(field.first);
-    }
   }
   std::ranges::stable_sort(columns, {}, [](const std::string& key) { return detail::place_of(key); });
   return columns;
@@ -61,9 +60,8 @@ model::Result<std::vector<Line>> detail::read_csv_lines(std::string_view text, c
     if (cells->size() != header.size())
       return malformed(path, number, fmt::format("{} cells under {} columns", cells->size(), header.size()));
     Line row{number, {}};
-    for (std::size_t i = 0; i < header.size(); ++i) {
+    for (std::size_t i = 0; i < header.size(); ++i)
       if (!(*cells)[i].empty()) row.fields.emplace_back(header[i], Value{(*cells)[i], false});
-    }
     lines.push_back(std::move(row));
   }
   return lines;
@@ -149,9 +147,8 @@ Json nested(const Fields& fields) {
 }
 
 std::string hint_for(std::string_view text) {
-  for (const std::string_view word : {"NaN", "nan", "Infinity", "inf"}) {
+  for (const std::string_view word : {"NaN", "nan", "Infinity", "inf"})
     if (text.find(word) != std::string_view::npos) return "JSON has no NaN and no infinity: leave the key out";
-  }
   return "one JSON object per line";
 }
 

@@ -15,9 +15,8 @@ namespace {
 bool of_step(const Figure& figure) { return !figure.question && !figure.all_to_all && !of_chunk(figure.metric); }
 
 std::optional<double> in_si(const Figure& figure, const Prediction& prediction) {
-  if (figure.question) {
+  if (figure.question)
     return prediction.kernels == nullptr ? std::nullopt : std::optional(prediction.kernels->answer(*figure.question));
-  }
   if (figure.all_to_all)
     return prediction.all_to_alls == nullptr ? std::nullopt
                                              : std::optional(prediction.all_to_alls->rate(*figure.all_to_all));
@@ -198,12 +197,10 @@ model::Result<const CaseRuns::Run*> CaseRuns::run_of(const std::string& plan, co
     run.step->interval = std::move(interval);
     run.draws = std::move(draws);
   }
-  if (needs.kernels && !run.kernels) {
+  if (needs.kernels && !run.kernels)
     run.kernels = TRY(SingleKernels::make(run.inputs.profile, run.inputs.cluster.device));
-  }
-  if (needs.all_to_alls && !run.all_to_alls) {
+  if (needs.all_to_alls && !run.all_to_alls)
     run.all_to_alls = TRY(SingleAllToAlls::make(run.inputs.profile, run.inputs.cluster));
-  }
   return &run;
 }
 

@@ -168,12 +168,8 @@ class CaseBuilder {
         return !raw.row.empty() && of_all_to_all(raw.figure.metric) == all_to_all;
       });
     };
-    if (takes(true)) {
-      all_to_alls_ = TRY(read_published_all_to_alls(path));
-    }
-    if (takes(false)) {
-      gemms_ = TRY(read_published_gemms(path));
-    }
+    if (takes(true)) all_to_alls_ = TRY(read_published_all_to_alls(path));
+    if (takes(false)) gemms_ = TRY(read_published_gemms(path));
     return {};
   }
 

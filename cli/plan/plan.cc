@@ -22,12 +22,8 @@ using model::wrong_input;
 
 Result<void> read_limits(const SearchRequest& request, sim::PlanAnswer& answer) {
   answer.objective = TRY(sim::parse_objective(request.objective));
-  if (!request.deadline.empty()) {
-    answer.limits.days = TRY(sim::parse_days(request.deadline));
-  }
-  if (!request.budget.empty()) {
-    answer.limits.usd = TRY(sim::parse_usd(request.budget));
-  }
+  if (!request.deadline.empty()) answer.limits.days = TRY(sim::parse_days(request.deadline));
+  if (!request.budget.empty()) answer.limits.usd = TRY(sim::parse_usd(request.budget));
   return {};
 }
 

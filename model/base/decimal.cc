@@ -23,9 +23,8 @@ std::string_view take_digits(std::string_view& text) {
 
 // Returns the same number with a smaller exponent.
 std::optional<Decimal> scaled_to(Decimal number, int exponent) {
-  for (; number.exponent > exponent && number.units != 0; --number.exponent) {
+  for (; number.exponent > exponent && number.units != 0; --number.exponent)
     if (__builtin_mul_overflow(number.units, std::int64_t{10}, &number.units)) return std::nullopt;
-  }
   number.exponent = exponent;
   return number;
 }

@@ -70,9 +70,8 @@ class Reader {
   bool read_list(const std::string& key, const toml::node& node) {
     const toml::array* list = node.as_array();
     if (list == nullptr) return fail(key, line_of(node), "expected an array of strings", "write it in brackets");
-    for (const toml::node& item : *list) {
+    for (const toml::node& item : *list)
       if (!read_text(key, item)) return false;
-    }
     return true;
   }
 
@@ -86,9 +85,8 @@ class Reader {
                             return inner != nullptr && !inner->is_table();
                           });
     if (is_entry) return read_entry(name, *table);
-    for (const auto& [key, inner] : *table) {
+    for (const auto& [key, inner] : *table)
       if (!read_node(name + "." + std::string(key.str()), inner)) return false;
-    }
     return true;
   }
 

@@ -55,9 +55,8 @@ std::vector<std::string> plan_keys() {
 
 std::vector<std::string> plan_sections() {
   std::vector<std::string> sections;
-  for (const std::string& key : plan_keys()) {
+  for (const std::string& key : plan_keys())
     if (sections.empty() || sections.back() != section_of(key)) sections.emplace_back(section_of(key));
-  }
   return sections;
 }
 

@@ -188,9 +188,8 @@ std::optional<Error> read_value(std::string_view key, const toml::node& node, st
 void name_model_overrides(const Document& document, Plan& plan) {
   const toml::table* section = document.root["model"].as_table();
   if (section == nullptr) return;
-  for (const auto& [key, value] : *section) {
+  for (const auto& [key, value] : *section)
     if (key.str() != "config") plan.model.overrides.try_emplace(std::string(key.str()));
-  }
 }
 
 // Returns the node of a key, or nullptr. A model key may contain a dot, as in attn_config.alibi.
@@ -282,12 +281,10 @@ std::optional<Error> unknown_keys(const Document& document) {
   const std::vector<std::string>& keys = document.keys;
   for (const auto& [section, node] : document.root) {
     const std::string name(section.str());
-    if (std::ranges::none_of(keys, [&](const std::string& key) { return key.starts_with(name + "."); })) {
+    if (std::ranges::none_of(keys, [&](const std::string& key) { return key.starts_with(name + "."); }))
       return located(document, name, section.source(), problem("unknown key", plan_key_hint(name)));
-    }
-    if (!node.is_table()) {
+    if (!node.is_table())
       return located(document, name, section.source(), problem("expected a table", fmt::format("write [{}]", name)));
-    }
     if (auto error = unknown_keys_of(document, name, *node.as_table())) return error;
   }
   return std::nullopt;
@@ -392,9 +389,8 @@ std::optional<Error> apply_override(Document& document, const std::string& text)
   const std::string_view renamed = renamed_key(alias);
   if (!alias.empty()) key = renamed.empty() ? alias : renamed;
   document.overridden.insert(key);
-  if (alias.empty() && std::ranges::find(document.keys, key) == document.keys.end()) {
+  if (alias.empty() && std::ranges::find(document.keys, key) == document.keys.end())
     return located(document, key, {}, problem("unknown key", plan_key_hint(key)));
-  }
   auto value = parse_override_value(text.substr(equals + 1));
   if (!value) return located(document, key, {}, value.error());
   if (!alias.empty() && renamed.empty()) {
@@ -516,9 +512,8 @@ Result<Plan> read_plan(std::string_view text, const std::string& path, const std
   std::optional<Plan> before;
   if (may_outgrow_layers(overrides))
     if (const auto error = read_fields(document, before.emplace())) return tl::unexpected(*error);
-  for (const std::string& change : overrides) {
+  for (const std::string& change : overrides)
     if (const auto error = apply_override(document, change)) return tl::unexpected(*error);
-  }
   if (const auto error = missing_keys(document)) return tl::unexpected(*error);
   Plan plan;
   plan.file = path;

@@ -77,9 +77,7 @@ Result<Profile> Profile::with_changes(const std::vector<ConstantChange>& changes
   Profile changed = *this;
   std::vector<Parameter*> constants;
   for (Parameter& parameter : changed.parameters_) constants.push_back(&parameter);
-  for (const ConstantChange& change : changes) {
-    TRY(apply_change(change, constants));
-  }
+  for (const ConstantChange& change : changes) TRY(apply_change(change, constants));
   std::set<std::string> replaced;
   for (const Parameter* constant : constants)
     if (!(*constant == parameters_[static_cast<std::size_t>(constant - changed.parameters_.data())])) {

@@ -33,9 +33,8 @@ std::string gemm_format(const Graph& graph, const Operator& op) {
 }
 
 std::string plain_name(std::string name) {
-  for (const std::string_view suffix : {"_dgrad", "_wgrad"}) {
+  for (const std::string_view suffix : {"_dgrad", "_wgrad"})
     if (name.ends_with(suffix)) name.resize(name.size() - suffix.size());
-  }
   return name;
 }
 
@@ -130,9 +129,8 @@ class ShapeCollector {
 
 KernelShapes kernel_shapes(const StepProgram& program) {
   ShapeCollector collector;
-  for (const Stage& stage : program.stages) {
+  for (const Stage& stage : program.stages)
     for (const std::uint16_t block : program.stage_kinds[stage.kind].blocks) collector.add(program.blocks[block]);
-  }
   for (const Graph& optimizer : program.stage_optimizers) {
     collector.add(optimizer);
     collector.add_updates(optimizer);

@@ -157,9 +157,7 @@ Result<ComparedSchedule> compare(const ScheduleKind& kind, const ScheduleShape& 
                          (static_cast<double>(shape->ranks) / stages);
   row.parameter_copies = output.schedule.parameter_copies;
   row.lower_bound = output.lower_bound;
-  if (costs.uniform.p2p > 0) {
-    row.exposed_p2p = TRY(exposed_p2p(kind, output));
-  }
+  if (costs.uniform.p2p > 0) row.exposed_p2p = TRY(exposed_p2p(kind, output));
   return row;
 }
 
@@ -175,18 +173,15 @@ CostTable cut_costs(const CostTable& costs, std::int32_t ranks, std::int32_t sta
   cut.uniform = scaled(costs.uniform, part);
   cut.stages.clear();
   if (costs.stages.empty()) return cut;
-  for (std::int32_t stage = 0; stage < stages; ++stage) {
+  for (std::int32_t stage = 0; stage < stages; ++stage)
     cut.stages.push_back(scaled(costs.stages[static_cast<std::size_t>(stage / (stages / ranks))], part));
-  }
   return cut;
 }
 
 Result<std::vector<ComparedSchedule>> compare_schedules(const ScheduleShape& shape, const CostTable& costs) {
   TRY(check_costs(shape, costs));
   std::vector<ComparedSchedule> rows;
-  for (const ScheduleKind* kind : schedule_kinds()) {
-    rows.push_back(TRY(compare(*kind, shape, costs)));
-  }
+  for (const ScheduleKind* kind : schedule_kinds()) rows.push_back(TRY(compare(*kind, shape, costs)));
   return rows;
 }
 

@@ -71,9 +71,8 @@ Result<void> read_key(CostTable& input, std::string_view key, const toml::node& 
     return {};
   }
   const toml::array* list = node.as_array();
-  if (key != "stage" && key != "micro_batch_factors") {
+  if (key != "stage" && key != "micro_batch_factors")
     return unknown_key(input.file, node_line(node), "", key, {"p2p", "micro_batch_factors", "stage"});
-  }
   if (list == nullptr) {
     return wrong_input_at(input.file, node_line(node), std::string(key), "not a list",
                           key == "stage" ? stage_hint : "");
@@ -101,9 +100,8 @@ Result<std::vector<std::size_t>> columns_from(std::string_view header, const std
     const auto known = std::find(cost_names.begin(), cost_names.end(), name);
     if (known == cost_names.end()) return unknown_key(file, line, "", name, cost_names);
     const auto index = static_cast<std::size_t>(known - cost_names.begin());
-    if (std::find(columns.begin(), columns.end(), index) != columns.end()) {
+    if (std::find(columns.begin(), columns.end(), index) != columns.end())
       return wrong_input_at(file, line, *known, "two columns of this name");
-    }
     columns.push_back(index);
   }
   return columns;
@@ -112,9 +110,8 @@ Result<std::vector<std::size_t>> columns_from(std::string_view header, const std
 Result<ScheduleCosts> stage_from_row(std::string_view row, const std::vector<std::size_t>& columns,
                                      const std::string& file, int line) {
   const std::vector<std::string_view> fields = fields_of(row);
-  if (fields.size() != columns.size()) {
+  if (fields.size() != columns.size())
     return wrong_input_at(file, line, "", fmt::format("{} fields below a header of {}", fields.size(), columns.size()));
-  }
   StageValues values;
   for (std::size_t column = 0; column < fields.size(); ++column) {
     const std::string_view text = fields[column];
@@ -133,9 +130,7 @@ Result<CostTable> costs_from_toml(const std::string& text, const std::string& fi
   CostTable input;
   input.file = file;
   try {
-    for (const auto& [key, node] : toml::parse(text, file)) {
-      TRY(read_key(input, key.str(), node));
-    }
+    for (const auto& [key, node] : toml::parse(text, file)) TRY(read_key(input, key.str(), node));
   } catch (const toml::parse_error& failure) {
     return wrong_input_at(file, static_cast<int>(failure.source().begin.line), "", std::string(failure.description()));
   }
@@ -159,9 +154,8 @@ Result<CostTable> costs_from_csv(const std::string& text, const std::string& fil
     }
     input.stages.push_back(TRY(stage_from_row(line, *columns, file, number)));
   }
-  if (input.stages.empty()) {
+  if (input.stages.empty())
     return wrong_input_at(file, 0, "", "lists no stage", "write a header with F, I and W, and a line for each stage");
-  }
   return input;
 }
 

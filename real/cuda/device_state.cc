@@ -14,9 +14,8 @@ DeviceReport absent(cudaError_t error) {
   cudaGetLastError();
   switch (error) {
     case cudaErrorInsufficientDriver:
-      if (driver == 0) {
+      if (driver == 0)
         return {DeviceState::no_driver, "no driver: libcuda.so.1 of the NVIDIA driver was not found", ""};
-      }
       return {DeviceState::driver_too_old,
               "driver too old: it supports CUDA " + version(driver) + ", this program needs " + version(CUDART_VERSION),
               ""};
@@ -42,12 +41,10 @@ DeviceReport look_for_device(int ordinal) {
             ""};
   }
   cudaDeviceProp properties{};
-  if (const cudaError_t failed = cudaGetDeviceProperties(&properties, ordinal); failed != cudaSuccess) {
+  if (const cudaError_t failed = cudaGetDeviceProperties(&properties, ordinal); failed != cudaSuccess)
     return {DeviceState::unusable, std::string("the device does not answer: ") + cudaGetErrorString(failed), ""};
-  }
-  if (properties.major < 8) {
+  if (properties.major < 8)
     return {DeviceState::unusable, std::string(properties.name) + " has compute capability below 8.0", ""};
-  }
   return {DeviceState::ok, properties.name, properties.name};
 }
 

@@ -31,9 +31,8 @@ bool geometric(const sim::SweepAxis& axis) {
   if (values.size() < 3 || *values[0].number <= 0 || *values[1].number <= *values[0].number) return false;
   const double factor = *values[1].number / *values[0].number;
   constexpr double tolerance = 1e-6;
-  for (std::size_t i = 2; i < values.size(); ++i) {
+  for (std::size_t i = 2; i < values.size(); ++i)
     if (std::abs(*values[i].number / (*values[i - 1].number * factor) - 1) > tolerance) return false;
-  }
   return true;
 }
 

@@ -69,9 +69,8 @@ double text_width(std::string_view text) {
 double axis_step(double end) {
   const double rough = end / 8;
   const double power = std::pow(10, std::floor(std::log10(rough)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
+  for (const double factor : {1.0, 2.0, 5.0})
     if (rough <= factor * power) return factor * power;
-  }
   return 10 * power;
 }
 

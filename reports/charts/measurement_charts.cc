@@ -57,9 +57,8 @@ class RooflinePicture : private Drawing {
     x_title(plot, "FLOP per byte of device memory");
     y_title(plot, "TFLOP/s (10^12 FLOP per second)");
     add_roofs();
-    for (const Roofline::Point& point : roofline_.points) {
+    for (const Roofline::Point& point : roofline_.points)
       if (drawable(point)) add_point(point);
-    }
     add_legend();
     return document(plot.right() + right_margin, plot.bottom() + below_plot + name_height,
                     fmt::format("Roofline of {}: TFLOP/s against FLOP per byte", roofline_.title), roofline_rules);
@@ -133,9 +132,8 @@ const std::string* busiest_device(const Measurements& all) {
   std::map<std::string, std::size_t> counts;
   for (const Measurement& m : all.values) ++counts[m.device];
   const Measurement* chosen = nullptr;
-  for (const Measurement& m : all.values) {
+  for (const Measurement& m : all.values)
     if (chosen == nullptr || counts[m.device] > counts[chosen->device]) chosen = &m;
-  }
   return chosen == nullptr ? nullptr : &chosen->device;
 }
 

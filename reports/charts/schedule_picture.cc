@@ -46,9 +46,8 @@ double scale_of(const SchedulePicture& picture, std::size_t cells) {
   if (!(shortest * scale >= 1) || std::isinf(shortest)) return scale;
   const auto whole = [&](double time) { return std::abs(time / shortest - std::round(time / shortest)) < 1e-6; };
   for (const auto& blocks : picture.ranks) {
-    for (const ScheduleBlock& block : blocks) {
+    for (const ScheduleBlock& block : blocks)
       if (!whole(block.start) || !whole(block.end)) return scale;
-    }
   }
   return std::floor(shortest * scale * (1 + 1e-9)) / shortest;
 }
@@ -107,9 +106,8 @@ std::string row(const std::vector<ScheduleBlock>& blocks, double scale, std::siz
 // Returns the signs and their meanings, broken between items into lines of at most `width` columns.
 std::string legend(const SchedulePicture& picture, std::size_t margin, std::size_t width, bool color) {
   std::array<bool, looks.size()> used{};
-  for (const auto& blocks : picture.ranks) {
+  for (const auto& blocks : picture.ranks)
     for (const ScheduleBlock& block : blocks) used[static_cast<std::size_t>(block.type)] = true;
-  }
   std::string text;
   std::size_t column = width;
   const auto add = [&](std::string_view sign, std::size_t sign_width, std::string_view meaning) {
@@ -168,9 +166,8 @@ std::string picture_text(const SchedulePicture& picture, std::size_t width, bool
   if (scale <= 0) return "";
   const auto cells = static_cast<std::size_t>(std::ceil(picture.makespan * scale - 1e-6));
   std::string text = fmt::format("{:>{}}\n", "rank", margin - 2);
-  for (std::size_t rank = 0; rank < picture.ranks.size(); ++rank) {
+  for (std::size_t rank = 0; rank < picture.ranks.size(); ++rank)
     text += fmt::format("{:>{}}  {}\n", rank, margin - 2, row(picture.ranks[rank], scale, cells, color));
-  }
   text += fmt::format("{:{}}0{:>{}}\n", "", margin, fmt::format("{:.6g}", picture.makespan), cells > 1 ? cells - 1 : 1);
   return text + legend(picture, margin, width, color);
 }

@@ -54,9 +54,8 @@ class ScheduleDrawing : private Drawing {
  private:
   void add_legend() {
     std::array<bool, block_looks.size()> used{};
-    for (const auto& blocks : picture_.ranks) {
+    for (const auto& blocks : picture_.ranks)
       for (const ScheduleBlock& block : blocks) used[static_cast<std::size_t>(block.type)] = true;
-    }
     double x = left;
     const auto item = [&](std::string_view css_class, std::string_view meaning) {
       add(R"(<rect class="{}" x="{}" y="36" width="12" height="12"/><text x="{}" y="46">{}</text>)", css_class, x,
@@ -64,9 +63,8 @@ class ScheduleDrawing : private Drawing {
       add("\n");
       x += 36 + 6.5 * static_cast<double>(meaning.size());
     };
-    for (std::size_t i = 0; i < block_looks.size(); ++i) {
+    for (std::size_t i = 0; i < block_looks.size(); ++i)
       if (used[i]) item(block_looks[i].css_class, block_looks[i].meaning);
-    }
     item("idle", "idle");
     if (!picture_.mark.empty()) add("<text x=\"{}\" y=\"46\">paler: {}</text>\n", x, escape_html(picture_.mark));
   }
@@ -87,9 +85,8 @@ class ScheduleDrawing : private Drawing {
     const std::string label = block.forward < 0    ? fmt::format("{}", block.backward)
                               : block.backward < 0 ? fmt::format("{}", block.forward)
                                                    : fmt::format("{}/{}", block.forward, block.backward);
-    if (digit_width * static_cast<double>(label.size()) <= width - 2) {
+    if (digit_width * static_cast<double>(label.size()) <= width - 2)
       add(R"(<text class="label" x="{:.2f}" y="{}">{}</text>)", x + width / 2, y + row_height - 7, label);
-    }
     add("\n");
   }
 

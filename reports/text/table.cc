@@ -65,9 +65,8 @@ std::string scaled(double value) {
     const char* name;
   };
   static constexpr std::array<Unit, 3> units = {{{1e12, " T"}, {1e9, " B"}, {1e6, " M"}}};
-  for (const Unit& unit : units) {
+  for (const Unit& unit : units)
     if (std::abs(value) >= unit.factor) return four_digits(value / unit.factor) + unit.name;
-  }
   return grouped(value);
 }
 
@@ -128,9 +127,8 @@ bool starts_code_point(char c) { return (static_cast<unsigned char>(c) & 0xC0) !
 // Returns the bytes of the first `count` code points.
 std::size_t bytes_of(std::string_view text, std::size_t count) {
   std::size_t seen = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
+  for (std::size_t i = 0; i < text.size(); ++i)
     if (starts_code_point(text[i]) && seen++ == count) return i;
-  }
   return text.size();
 }
 

@@ -96,9 +96,8 @@ class KeepSignals {
 std::unique_ptr<s4u::Engine> make_engine() {
   static bool configured = false;
   std::vector<std::string> words = {"plumbline", "--log=root.thres:error"};
-  if (!configured) {
+  if (!configured)
     words.insert(words.end(), {"--cfg=network/model:CM02", "--cfg=network/crosstraffic:0", "--cfg=network/optim:Lazy"});
-  }
   configured = true;
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
@@ -177,9 +176,8 @@ class SimGridNetwork::Impl {
     comm->set_data(record);
     comm->set_payload_size(static_cast<std::uint64_t>(bytes * units_per_byte));
     comm->start();
-    if (degraded_ > 0 && footprint != nullptr) {
+    if (degraded_ > 0 && footprint != nullptr)
       for (const Crossing& crossing : *footprint) set_bandwidth(crossing.link, factors_[crossing.link]);
-    }
     return comm;
   }
 
@@ -312,16 +310,14 @@ class SimGridLoop::Impl final : private Handler, private EndListener {
   }
 
   model::Result<void> change(const LinkChange& change) {
-    if (change.link >= network_.links().size()) {
+    if (change.link >= network_.links().size())
       return model::wrong_input("", fmt::format("there is no link {}", change.link));
-    }
     if (change.factor != 0 && !(change.factor >= least_factor && change.factor <= 1)) {
       return model::wrong_input("",
                                 fmt::format("a link's factor is 0, or {} to 1, not {}", least_factor, change.factor));
     }
-    if (!(change.time >= to_seconds(now_) && change.time < 1e6)) {
+    if (!(change.time >= to_seconds(now_) && change.time < 1e6))
       return model::wrong_input("", fmt::format("a link cannot change at {} s", change.time));
-    }
     changes_.push_back(change);
     at(to_time(change.time), {this, 0, 0, changes_.size() - 1});
     return {};

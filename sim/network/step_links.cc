@@ -26,26 +26,22 @@ std::string find_group_fault(const Fabric& fabric, const TrafficPattern& pattern
     if (!seen.insert(gpu).second) return fmt::format("GPU {} is twice in the group", gpu);
   }
   if (!amount(pattern.token_bytes)) return fmt::format("{} bytes per token", pattern.token_bytes);
-  if (pattern.kind == TrafficKind::message && pattern.gpus.size() != 2) {
+  if (pattern.kind == TrafficKind::message && pattern.gpus.size() != 2)
     return fmt::format("a message is between 2 ranks, not {}", pattern.gpus.size());
-  }
   return "";
 }
 
 std::string find_token_fault(const TrafficPattern& pattern) {
   const std::size_t ranks = pattern.gpus.size();
-  if (pattern.tokens.size() != 1 && pattern.tokens.size() != ranks) {
+  if (pattern.tokens.size() != 1 && pattern.tokens.size() != ranks)
     return fmt::format("tokens of {} ranks for a group of {}", pattern.tokens.size(), ranks);
-  }
-  if (!pattern.popularity.empty() && pattern.popularity.size() != ranks) {
+  if (!pattern.popularity.empty() && pattern.popularity.size() != ranks)
     return fmt::format("popularity of {} ranks for a group of {}", pattern.popularity.size(), ranks);
-  }
   if (!amounts(pattern.tokens) || !amounts(pattern.popularity)) return "tokens and popularity are finite amounts";
   const bool unpopular = std::accumulate(pattern.popularity.begin(), pattern.popularity.end(), 0.0) == 0;
   if (!pattern.popularity.empty() && unpopular) return "some rank must be popular";
-  if (!amount(pattern.nodes_per_token) || !amount(pattern.ranks_per_token)) {
+  if (!amount(pattern.nodes_per_token) || !amount(pattern.ranks_per_token))
     return fmt::format("{} nodes and {} ranks per token", pattern.nodes_per_token, pattern.ranks_per_token);
-  }
   return "";
 }
 
@@ -59,9 +55,8 @@ class TwoLeg {
   }
 
   std::vector<Transfer> transfers() {
-    for (const auto& [node, members] : nodes_) {
+    for (const auto& [node, members] : nodes_)
       for (std::size_t place = 0; place < members.size(); ++place) send(node, members[place], place);
-    }
     for (const auto& [ends, bytes] : inside_) transfers_.push_back({ends.first, ends.second, bytes, 1});
     return std::move(transfers_);
   }
@@ -124,9 +119,8 @@ model::Result<std::vector<Transfer>> transfers_of(const Fabric& fabric, const Tr
   }
   if (pattern.kind == TrafficKind::all_to_all) return all_to_all(pattern);
   std::vector<Transfer> transfers = TwoLeg(fabric, pattern).transfers();
-  if (pattern.kind == TrafficKind::combine) {
+  if (pattern.kind == TrafficKind::combine)
     for (Transfer& transfer : transfers) std::swap(transfer.from, transfer.to);
-  }
   return transfers;
 }
 

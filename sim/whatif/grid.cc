@@ -53,9 +53,8 @@ std::vector<std::string> SweepGrid::changes(std::size_t point) const {
 }
 
 std::optional<std::size_t> SweepGrid::numeric_axis() const {
-  for (std::size_t axis = axes_.size(); axis-- > 0;) {
+  for (std::size_t axis = axes_.size(); axis-- > 0;)
     if (axes_[axis].numeric() && axes_[axis].values.size() > 1) return axis;
-  }
   return std::nullopt;
 }
 

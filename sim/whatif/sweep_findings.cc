@@ -75,9 +75,8 @@ bool same_tokens(const std::vector<PointResult>& points) {
 
 std::optional<std::size_t> cheapest(const std::vector<std::optional<double>>& costs) {
   std::optional<std::size_t> best;
-  for (std::size_t i = 0; i < costs.size(); ++i) {
+  for (std::size_t i = 0; i < costs.size(); ++i)
     if (costs[i] && (!best || *costs[i] < *costs[*best])) best = i;
-  }
   return best;
 }
 

@@ -80,9 +80,8 @@ std::string check_external_header(const SourceFile& file, const std::string& hea
     const bool concerned = std::any_of(rule.prefixes.begin(), rule.prefixes.end(),
                                        [&](const std::string& prefix) { return header.starts_with(prefix); });
     if (!concerned || file.folder() == "tests") continue;
-    if (!file.path.starts_with(rule.only_under) || !file.path.ends_with(rule.only_in)) {
+    if (!file.path.starts_with(rule.only_under) || !file.path.ends_with(rule.only_in))
       return "<" + header + "> belongs only in " + rule.only_under + "*" + rule.only_in;
-    }
   }
   return "";
 }
@@ -94,9 +93,8 @@ std::string check_header_text(const SourceFile& file) {
                        [&](const std::string& line) { return line.find(text) != std::string::npos; });
   };
   if (!has("#pragma once")) return "no #pragma once";
-  if (file.folder() != "tests" && !has("namespace plumbline::" + file.folder())) {
+  if (file.folder() != "tests" && !has("namespace plumbline::" + file.folder()))
     return "nothing in namespace plumbline::" + file.folder();
-  }
   return "";
 }
 
@@ -111,9 +109,8 @@ std::string find_cycle(const std::map<std::string, std::set<std::string>>& graph
   }
   path.push_back(node);
   if (const auto edges = graph.find(node); edges != graph.end()) {
-    for (const std::string& next : edges->second) {
+    for (const std::string& next : edges->second)
       if (std::string cycle = find_cycle(graph, next, path, done); !cycle.empty()) return cycle;
-    }
   }
   path.pop_back();
   done.insert(node);
@@ -123,9 +120,8 @@ std::string find_cycle(const std::map<std::string, std::set<std::string>>& graph
 std::string find_cycle(const std::map<std::string, std::set<std::string>>& graph) {
   std::vector<std::string> path;
   std::set<std::string> done;
-  for (const auto& [node, edges] : graph) {
+  for (const auto& [node, edges] : graph)
     if (std::string cycle = find_cycle(graph, node, path, done); !cycle.empty()) return cycle;
-  }
   return "";
 }
 
@@ -219,9 +215,8 @@ TEST(Layering, ComponentsDoNotIncludeEachOther) {
 }
 
 TEST(Layering, EveryRuleReportsItsViolationWithTheLine) {
-  for (const auto& [path, text, expected] : kViolations) {
+  for (const auto& [path, text, expected] : kViolations)
     EXPECT_THAT(violations_with(path, text), testing::ElementsAre(expected));
-  }
 }
 
 }  // namespace

@@ -189,9 +189,8 @@ RC_GTEST_PROP(Megatron, PlansThatArgumentsExpressComeBackFromArgumentsAlone, ())
   // Plans that name their stages have the remainder of an uneven spread on the first ones. Naming an even spread is the
   // same as naming none.
   const std::int64_t stages = plan.parallelism.pipeline * plan.schedule.virtual_stages;
-  for (std::int64_t stage = 0; stage < stages; ++stage) {
+  for (std::int64_t stage = 0; stage < stages; ++stage)
     plan.schedule.layers_per_stage.counts.push_back(shape.layers / stages + (stage < shape.layers % stages ? 1 : 0));
-  }
   if (plan.schedule.layers_per_stage.counts == even_layer_counts(shape.layers, stages))
     plan.schedule.layers_per_stage = {.counts = {}, .even = stages > 1};
   const auto out = export_script(plan, shape);

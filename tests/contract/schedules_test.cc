@@ -219,9 +219,8 @@ TEST_P(EveryShape, EveryRankHoldsAsManyStagesAsThereAreParameterCopiesOfThem) {
     for (std::int32_t direction = 0; direction < schedule.directions; ++direction)
       for (std::int32_t stage = 0; stage < schedule.stages; ++stage)
         ++held.at(static_cast<std::size_t>(schedule.rank_of(direction, stage)));
-    for (const std::int32_t stages : held) {
+    for (const std::int32_t stages : held)
       EXPECT_EQ(stages * c.shape.ranks, schedule.parameter_copies * schedule.stages);
-    }
   });
 }
 

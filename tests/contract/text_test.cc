@@ -37,9 +37,8 @@ const std::regex kMarkdownLink("\\]\\(([^)#\\s]*)#?([^)\\s]*)\\)");
 std::vector<std::string> lines_matching(const fs::path& root, const std::regex& pattern) {
   std::vector<std::string> found;
   for (const SourceFile& file : read_source_tree(root, kTextExtensions)) {
-    for (std::size_t i = 0; i < file.lines.size(); ++i) {
+    for (std::size_t i = 0; i < file.lines.size(); ++i)
       if (std::regex_search(file.lines[i], pattern)) found.push_back(at(file, i, file.lines[i]));
-    }
   }
   return found;
 }
@@ -95,9 +94,8 @@ class ConstantCheck {
       if (const toml::table* inner = node.as_table()) {
         walk(*inner, child);
       } else if (const toml::array* list = node.as_array()) {
-        for (const toml::node& item : *list) {
+        for (const toml::node& item : *list)
           if (item.is_table()) walk(*item.as_table(), child);
-        }
       } else if (node.is_number()) {
         report(node, child + " is a number without unit, kind and source");
       }

@@ -20,9 +20,8 @@ std::string read_file(const fs::path& path) {
 }
 
 std::string replace_all(std::string text, const std::string& from, const std::string& to) {
-  for (std::size_t found = text.find(from); found != std::string::npos; found = text.find(from, found + to.size())) {
+  for (std::size_t found = text.find(from); found != std::string::npos; found = text.find(from, found + to.size()))
     text.replace(found, from.size(), to);
-  }
   return text;
 }
 

@@ -168,9 +168,8 @@ inline model::Timeline example_timeline(std::int32_t body = 20) {
     for (std::int32_t i = 0; i < 4; ++i) slot(W, 30 * ms, i);
     slot(optimizer, 300 * ms, -1);
     timeline.end_ps = std::max(timeline.end_ps, now);
-    for (const auto* group : {&slots, &phases, &kernels, &transfers}) {
+    for (const auto* group : {&slots, &phases, &kernels, &transfers})
       timeline.spans.insert(timeline.spans.end(), group->begin(), group->end());
-    }
   }
   return timeline;
 }

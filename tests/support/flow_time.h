@@ -35,16 +35,14 @@ inline model::Result<double> simulate_seconds(sim::SimGridNetwork& network, std:
                                               std::span<const sim::TrafficFlow> background,
                                               std::span<const sim::LinkChange> changes = {}) {
   sim::SimGridLoop loop(network);
-  for (const sim::LinkChange& change : changes) {
+  for (const sim::LinkChange& change : changes)
     if (auto done = loop.change(change); !done) return tl::unexpected(done.error());
-  }
   Stopwatch watch(loop);
   for (const sim::TrafficFlow& flow : timed) {
     loop.flow({&flow.footprint, flow.bytes, sim::unlimited, {&watch, Stopwatch::broken}}, {&watch, Stopwatch::ended});
   }
-  for (const sim::TrafficFlow& flow : background) {
+  for (const sim::TrafficFlow& flow : background)
     loop.flow({&flow.footprint, flow.bytes}, {&watch, Stopwatch::ignored});
-  }
   loop.run();
   if (watch.failed()) {
     const sim::FlowFailure& failure = loop.failures().front();

@@ -31,9 +31,8 @@ inline topologies::FabricShape planes_of_nodes(double oversubscription = 1, std:
 
 inline std::vector<topologies::Link> links_of(const std::vector<double>& bandwidths) {
   std::vector<topologies::Link> links;
-  for (const double bandwidth : bandwidths) {
+  for (const double bandwidth : bandwidths)
     links.push_back({"link" + std::to_string(links.size()), topologies::LinkKind::nic_up, bandwidth, 0});
-  }
   return links;
 }
 

@@ -42,9 +42,8 @@ inline double makespan(const Schedule& schedule, const ScheduleCosts& costs, Poi
 // Returns the op counts of one rank in the order F, B, I, W, FB.
 inline std::array<std::int32_t, 5> counts(const Schedule& schedule, std::int32_t rank) {
   std::array<std::int32_t, 5> count{};
-  for (const ScheduleOp& op : schedule.ranks[static_cast<std::size_t>(rank)]) {
+  for (const ScheduleOp& op : schedule.ranks[static_cast<std::size_t>(rank)])
     ++count[static_cast<std::size_t>(op.type)];
-  }
   return count;
 }
 
@@ -87,9 +86,8 @@ inline std::string listing(const std::vector<ScheduleOp>& ops) {
   for (const ScheduleOp& op : ops) {
     text += to_string(op.type);
     if (op.f_stage >= 0) text += std::to_string(op.f_stage) + "." + std::to_string(op.f_mb);
-    if (op.b_stage >= 0) {
+    if (op.b_stage >= 0)
       text += (op.f_stage >= 0 ? "/" : "") + std::to_string(op.b_stage) + "." + std::to_string(op.b_mb);
-    }
     text += ' ';
   }
   return text;

@@ -94,9 +94,8 @@ model::Result<void> detail::check_values(const Record& record) {
       check_rate("tflops", record.stated_flop_rate, m.flop_rate(), tera),
       check_rate("gbps", record.stated_byte_rate, m.byte_rate(), giga),
   };
-  for (const auto& check : checks) {
+  for (const auto& check : checks)
     if (!check) return check;
-  }
   return {};
 }
 

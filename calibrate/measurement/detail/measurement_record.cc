@@ -38,9 +38,8 @@ model::Result<void> normalize_time(const std::string& key, std::string& normal, 
 
 tl::unexpected<model::Error> unknown_key(const std::string& key) {
   std::vector<std::string> names;
-  for (const std::vector<Field>* fields : {&table().head, &table().values}) {
+  for (const std::vector<Field>* fields : {&table().head, &table().values})
     for (const Field& field : *fields) names.push_back(field.key);
-  }
   return model::wrong_input(key, "unknown key", model::did_you_mean(key, names));
 }
 
@@ -71,12 +70,10 @@ model::Result<void> require(const Record& record, const std::vector<std::string>
   if (record.kind != Kind::environment) required.emplace_back("op");
   if (record.kind == Kind::measurement) required.emplace_back("time_us.p50");
   if (record.kind == Kind::failure) required.emplace_back("reason");
-  if (record.measurement.check) {
+  if (record.measurement.check)
     for (const char* key : {"check.relative_error", "check.tolerance", "check.ok"}) required.emplace_back(key);
-  }
-  for (const std::string& key : required) {
+  for (const std::string& key : required)
     if (std::ranges::find(given, key) == given.end()) return model::wrong_input(key, "required key is missing");
-  }
   return {};
 }
 
@@ -106,9 +103,7 @@ std::string shortest(double number) {
 model::Result<Record> to_record(const Fields& fields) {
   Record record;
   const auto kind = std::ranges::find(fields, "kind", &Fields::value_type::first);
-  if (kind != fields.end()) {
-    TRY(set_field(record, kind->first, kind->second, 1));
-  }
+  if (kind != fields.end()) TRY(set_field(record, kind->first, kind->second, 1));
   std::vector<std::string> seen;
   for (const auto& [key, value] : fields) {
     std::string normal;

@@ -64,9 +64,7 @@ constexpr double bytes_per_gb = 1e9, s_per_us = 1e-6;
 using Size = std::pair<std::string_view, std::int64_t*>;  // column, destination of its value
 
 model::Result<void> read_sizes(const CsvTable& table, std::size_t row, std::initializer_list<Size> sizes) {
-  for (const auto& [column, size] : sizes) {
-    *size = TRY(table.whole(row, column));
-  }
+  for (const auto& [column, size] : sizes) *size = TRY(table.whole(row, column));
   return {};
 }
 
@@ -133,9 +131,7 @@ model::Result<std::vector<PublishedAllToAll>> read_published_all_to_alls(const s
 model::Result<std::vector<PublishedGemm>> read_published_gemms(const std::string& path) {
   const auto table = TRY(CsvTable::read(path, {"id", "kernel", "dtype", "groups", "m", "n", "k", "time_us", "source"}));
   std::vector<PublishedGemm> gemms;
-  for (std::size_t row = 0; row < table.rows(); ++row) {
-    gemms.push_back(TRY(gemm_of(table, row)));
-  }
+  for (std::size_t row = 0; row < table.rows(); ++row) gemms.push_back(TRY(gemm_of(table, row)));
   return gemms;
 }
 

@@ -67,9 +67,8 @@ void read_experts(ConfigReader& config, Architecture& model, const ExpertDefault
   experts.normalize_weights = config.flag("norm_topk_prob", missing.normalize_weights);
   experts.scaling_factor = config.number("routed_scaling_factor", missing.scaling_factor);
   const std::string score = config.text("scoring_func", missing.score);
-  if (score != "sigmoid" && score != "softmax") {
+  if (score != "sigmoid" && score != "softmax")
     config.fail("scoring_func", fmt::format("unknown scoring function '{}'", score), "one of sigmoid, softmax");
-  }
   experts.score = score == "sigmoid" ? ScoreFunction::sigmoid : ScoreFunction::softmax;
 }
 

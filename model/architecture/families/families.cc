@@ -100,9 +100,8 @@ std::vector<std::string> config_keys() {
     ConfigReader config = ConfigReader::empty();
     Architecture model;
     type.read(config, model);
-    for (const std::string& key : config.asked()) {
+    for (const std::string& key : config.asked())
       if (std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
-    }
   }
   return keys;
 }

@@ -14,16 +14,14 @@ constexpr std::int64_t most_chunks = 20'000'000;
 }  // namespace
 
 Result<void> check_counts(const ScheduleShape& shape) {
-  if (shape.ranks < 1) {
+  if (shape.ranks < 1)
     return infeasible("ranks", fmt::format("a pipeline needs at least one rank, not {}", shape.ranks));
-  }
   if (shape.micro_batches < 1) {
     return infeasible("micro_batches",
                       fmt::format("a step needs at least one micro-batch, not {}", shape.micro_batches));
   }
-  if (shape.virtual_stages < 1) {
+  if (shape.virtual_stages < 1)
     return infeasible("virtual_stages", fmt::format("a rank holds at least one chunk, not {}", shape.virtual_stages));
-  }
   const std::int64_t per_chunk = std::int64_t{shape.ranks} * shape.micro_batches;
   if (per_chunk > most_chunks / shape.virtual_stages) {
     return infeasible("micro_batches",

@@ -38,9 +38,8 @@ void post_receives_ahead(Schedule& schedule) {
   for (std::size_t rank = 0; rank < transfers.size(); ++rank)
     for (std::size_t k = 1; k < transfers[rank].size(); ++k)
       for (const Transfer& transfer : transfers[rank][k])
-        if (transfer.send) {
+        if (transfer.send)
           ends.of(transfer) = run->start[rank][k - 1] + ScheduleCosts{}.of(schedule.ranks[rank][k - 1].type);
-        }
   schedule.postings.assign(transfers.size(), {});
   for (std::size_t rank = 0; rank < transfers.size(); ++rank) {
     const std::vector<double>& start = run->start[rank];

@@ -20,9 +20,8 @@ std::vector<ScheduleOp> split_backward_program(std::int32_t rank, std::int32_t m
     ops.push_back(backward_op(OpType::I, 0, rank, mb));
     if (mb >= delay) ops.push_back(backward_op(OpType::W, 0, rank, mb - delay));
   }
-  for (std::int32_t mb = std::max(0, micro_batches - delay); mb < micro_batches; ++mb) {
+  for (std::int32_t mb = std::max(0, micro_batches - delay); mb < micro_batches; ++mb)
     ops.push_back(backward_op(OpType::W, 0, rank, mb));
-  }
   return ops;
 }
 

@@ -30,9 +30,8 @@ __device__ void store_before(const View& y, std::int64_t end, std::int64_t row, 
                              const Vec8& values) {
   if (y.scales != nullptr || column + tile_vector <= end) return store_vec8(y, row, column, values);
 #pragma unroll
-  for (int i = 0; i < tile_vector; ++i) {
+  for (int i = 0; i < tile_vector; ++i)
     if (column + i < end) store_one(y, row, column + i, values.v[i]);
-  }
 }
 
 template <class View>
@@ -90,9 +89,8 @@ bool halves_are_aligned(const TensorView& half) { return half.columns % tile_vec
 
 cudaError_t swiglu(const TensorView& gate_up, const TensorView& weights, const TensorView& out, cudaStream_t stream) {
   const TensorView w = as_row(weights);
-  if (all_bf16(gate_up, out) && halves_are_aligned(out)) {
+  if (all_bf16(gate_up, out) && halves_are_aligned(out))
     return launch_tiles(out, Swiglu<Bf16View>{gate_up, w, out}, stream);
-  }
   return launch_tiles(out, Swiglu<TensorView>{gate_up, w, out}, stream);
 }
 
@@ -101,9 +99,8 @@ cudaError_t swiglu_grad(const TensorView& d_hidden, const TensorView& gate_up, c
   if (d_gate_up.scales != nullptr && d_hidden.columns % scale_tile != 0) return cudaErrorInvalidValue;
   const TensorView w = as_row(weights), dw = as_row(d_weights);
   const auto launch = [&](auto body) { return launch_row_sums(d_hidden.rows, d_hidden.columns, body, stream); };
-  if (all_bf16(d_hidden, gate_up, d_gate_up) && halves_are_aligned(d_hidden)) {
+  if (all_bf16(d_hidden, gate_up, d_gate_up) && halves_are_aligned(d_hidden))
     return launch(SwigluGrad<Bf16View>{d_hidden, gate_up, w, d_gate_up, dw});
-  }
   return launch(SwigluGrad<TensorView>{d_hidden, gate_up, w, d_gate_up, dw});
 }
 

@@ -32,9 +32,8 @@ __device__ void for_each(std::int64_t columns, const RowTeam& team, const Body& 
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
 #pragma unroll
-    for (int i = 0; i < tile_vector; ++i) {
+    for (int i = 0; i < tile_vector; ++i)
       if (team.column(v) + i < columns) body(v, i);
-    }
   }
 }
 
@@ -74,9 +73,8 @@ __global__ void __launch_bounds__(most_threads<kWarp>)
       Vec8 shift{};
       if (kCentered && beta.data != nullptr) shift = load_vec8(beta, 0, team.column(v));
 #pragma unroll
-      for (int i = 0; i < tile_vector; ++i) {
+      for (int i = 0; i < tile_vector; ++i)
         held.vector[v].v[i] = held.vector[v].v[i] * scale * factor.v[i] + shift.v[i];
-      }
       store_vec8(y, row, team.column(v), held.vector[v]);
     }
   }
@@ -194,13 +192,11 @@ cudaError_t norm_grad(const TensorView& dy, const TensorView& x, const TensorVie
   const bool bf16 = all_bf16(dy, x, as_row(gamma), dx);
   const auto launch = form.centered ? (bf16 ? launch_norm_grad<Bf16View, true> : launch_norm_grad<TensorView, true>)
                                     : (bf16 ? launch_norm_grad<Bf16View, false> : launch_norm_grad<TensorView, false>);
-  if (const cudaError_t error = launch(dy, x, gamma, dx, form.epsilon, scratch, sms, stream); error != cudaSuccess) {
+  if (const cudaError_t error = launch(dy, x, gamma, dx, form.epsilon, scratch, sms, stream); error != cudaSuccess)
     return error;
-  }
   const std::int64_t blocks = grad_blocks(x, sms);
-  if (const cudaError_t error = add_partial_sums(scratch, blocks, x.columns, dgamma, stream); error != cudaSuccess) {
+  if (const cudaError_t error = add_partial_sums(scratch, blocks, x.columns, dgamma, stream); error != cudaSuccess)
     return error;
-  }
   if (!form.centered || dbeta.data == nullptr) return cudaSuccess;
   return add_partial_sums(scratch + blocks * x.columns, blocks, x.columns, dbeta, stream);
 }

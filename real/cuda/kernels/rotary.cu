@@ -66,9 +66,8 @@ __global__ void rotary_kernel(TensorView x_, TensorView y_, RotaryForm form, dou
   const Turner turner{form.head_dim - form.rope_dim, half, form.direction, rotations};
   for (std::int64_t row = blockIdx.x; row < x.rows; row += gridDim.x) {
     const std::int64_t earlier = form.lengths == nullptr ? 0 : form.lengths[row / form.sequence_length];
-    for (std::int64_t i = threadIdx.x; i < half; i += blockDim.x) {
+    for (std::int64_t i = threadIdx.x; i < half; i += blockDim.x)
       rotations[i] = rotation(earlier + row % form.sequence_length, i, form.rope_dim, log2_theta);
-    }
     __syncthreads();
     for (std::int64_t column = threadIdx.x * tile_vector; column / scale_tile * scale_tile < x.columns;
          column += blockDim.x * tile_vector) {

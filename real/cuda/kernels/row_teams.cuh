@@ -46,9 +46,8 @@ class Team {
   template <class Operation>
   __device__ static float of_warp(float value, Operation operation) {
 #pragma unroll
-    for (int offset = warp_size / 2; offset > 0; offset /= 2) {
+    for (int offset = warp_size / 2; offset > 0; offset /= 2)
       value = operation(value, __shfl_xor_sync(0xffffffffu, value, offset));
-    }
     return value;
   }
   template <class Operation>

@@ -89,9 +89,8 @@ cudaError_t sigmoid_gate(const TensorView& y, const TensorView& gate, const Tens
 
 cudaError_t sigmoid_gate_grad(const TensorView& d_out, const TensorView& y, const TensorView& gate,
                               const TensorView& dy, const TensorView& d_gate, cudaStream_t stream) {
-  if (all_bf16(d_out, y, dy)) {
+  if (all_bf16(d_out, y, dy))
     return launch_row_sums(y.rows, y.columns, SigmoidGateGrad<Bf16View>{d_out, y, gate, dy, d_gate}, stream);
-  }
   return launch_row_sums(y.rows, y.columns, SigmoidGateGrad<TensorView>{d_out, y, gate, dy, d_gate}, stream);
 }
 

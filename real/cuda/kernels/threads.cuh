@@ -16,9 +16,8 @@ __device__ inline float warp_sum(float value) {
 
 __device__ inline float warp_max(float value) {
 #pragma unroll
-  for (int offset = warp_size / 2; offset > 0; offset /= 2) {
+  for (int offset = warp_size / 2; offset > 0; offset /= 2)
     value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, offset));
-  }
   return value;
 }
 

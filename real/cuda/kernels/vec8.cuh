@@ -70,9 +70,8 @@ __device__ inline bool is_vector(const TensorView& x, std::int64_t row, std::int
 
 __device__ __noinline__ inline Vec8 load_singly(const TensorView& x, std::int64_t row, std::int64_t column) {
   Vec8 result{};
-  for (int i = 0; i < tile_vector; ++i) {
+  for (int i = 0; i < tile_vector; ++i)
     if (column + i < x.columns) result.v[i] = load_one(x, row, column + i);
-  }
   return result;
 }
 
@@ -148,9 +147,8 @@ __device__ inline float tile_largest(const Vec8& values) {
   for (int i = 0; i < tile_vector; ++i) largest = fmaxf(largest, fabsf(values.v[i]));
   const unsigned half_warp = 0xffffu << (threadIdx.x & tile_lanes);
 #pragma unroll
-  for (int offset = tile_lanes / 2; offset > 0; offset /= 2) {
+  for (int offset = tile_lanes / 2; offset > 0; offset /= 2)
     largest = fmaxf(largest, __shfl_xor_sync(half_warp, largest, offset));
-  }
   return largest;
 }
 
@@ -159,9 +157,8 @@ __device__ inline float new_reciprocal(const TensorView& y, std::int64_t row, st
   if (y.format == Format::fp8_tensor) return 1.0f / y.scales[0];
   if (y.format != Format::fp8_tile && y.format != Format::e5m6) return 1.0f;
 #pragma unroll
-  for (int i = 0; i < tile_vector; ++i) {
+  for (int i = 0; i < tile_vector; ++i)
     if (column + i >= y.columns) values.v[i] = 0.0f;
-  }
   const float largest = tile_largest(values);
   const float scale = y.format == Format::e5m6 ? e5m6_scale(largest) : block_scale(largest);
   if (threadIdx.x % tile_lanes == 0 && column < y.columns) y.scales[scale_index(y, row, column)] = scale;
@@ -183,9 +180,8 @@ __device__ __noinline__ inline void store_singly(const TensorView& y, std::int64
   const int count = static_cast<int>(left < tile_vector ? (left > 0 ? left : 0) : tile_vector);
   if (y.format == Format::e5m6) {
     auto* const to = reinterpret_cast<std::uint8_t*>(address(y, row * y.columns + column));
-    for (int i = 0; i < count; i += 2) {
+    for (int i = 0; i < count; i += 2)
       pack_e5m6(float_to_e5m6(values.v[i] * reciprocal), float_to_e5m6(values.v[i + 1] * reciprocal), to + i / 2 * 3);
-    }
     return;
   }
   for (int i = 0; i < count; ++i) store_one(y, row, column + i, values.v[i], reciprocal);

@@ -41,9 +41,8 @@ class HeadView {
     PLUMBLINE_TRY(fetch(tensor, head, raw));
     values.assign(static_cast<std::size_t>(length_), std::vector<double>(static_cast<std::size_t>(dim_)));
     auto next = raw.begin();
-    for (std::vector<double>& row : values) {
+    for (std::vector<double>& row : values)
       for (double& value : row) value = bf16_to_float(*next++);
-    }
     return {};
   }
 
@@ -100,9 +99,8 @@ class Check {
       AttentionHead held;
       PLUMBLINE_TRY(fetch(head, held));
       PLUMBLINE_TRY(fetch_sums(head, held));
-      for (std::size_t i = 0; i < positions.size(); ++i) {
+      for (std::size_t i = 0; i < positions.size(); ++i)
         add_key_gradients(held, static_cast<std::size_t>(positions[i]), dk[i], dv[i]);
-      }
     }
     PLUMBLINE_TRY(keys_.rows(at_.dk, key_head, got_dk));
     PLUMBLINE_TRY(values_.rows(at_.dv, key_head, got_dv));
@@ -130,9 +128,8 @@ class Check {
     PLUMBLINE_TRY(sums_.fetch(at_.log_sum_exp, head, sums));
     PLUMBLINE_TRY(outputs_.rows(at_.o, head, outputs));
     held.log_sum_exp.assign(sums.begin(), sums.end());
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
+    for (std::size_t i = 0; i < outputs.size(); ++i)
       held.deltas.push_back(std::inner_product(outputs[i].begin(), outputs[i].end(), held.d_o[i].begin(), 0.0));
-    }
     return {};
   }
 
@@ -150,13 +147,11 @@ class Check {
 // queries, keys and values. The stream that wrote them must be idle.
 Status compare_attention(const AttentionShape& shape, const AttentionOperands& operands, Comparison& comparison) {
   Check check(shape, operands, comparison);
-  for (const std::int64_t head : {std::int64_t{0}, shape.query_heads - 1}) {
+  for (const std::int64_t head : {std::int64_t{0}, shape.query_heads - 1})
     PLUMBLINE_TRY(shape.backward ? check.backward_of_queries(head) : check.forward(head));
-  }
   if (!shape.backward) return {};
-  for (const std::int64_t head : {std::int64_t{0}, shape.key_value_heads - 1}) {
+  for (const std::int64_t head : {std::int64_t{0}, shape.key_value_heads - 1})
     PLUMBLINE_TRY(check.backward_of_keys(head));
-  }
   return {};
 }
 
@@ -206,9 +201,8 @@ class AttentionOperation : public Operation {
       if (!result.ok) return {};
       comparison = {};
     }
-    for (const DeviceMemory* written : outputs()) {
+    for (const DeviceMemory* written : outputs())
       PLUMBLINE_TRY(written->set(0xff, tools.stream, "poisoning the outputs"));
-    }
     PLUMBLINE_TRY(run(tools.stream));
     PLUMBLINE_TRY(outcome(cudaStreamSynchronize(tools.stream), "running attention"));
     PLUMBLINE_TRY(compare_attention(shape_, operands(), comparison));

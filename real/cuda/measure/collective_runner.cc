@@ -48,12 +48,10 @@ Status enqueue(const Nccl& nccl, ncclComm_t communicator, const CollectivePlace&
   const auto all = static_cast<std::size_t>(place.elements);
   const auto part = static_cast<std::size_t>(place.elements / place.ranks);
   if (place.op == "all_to_all") return all_to_all(nccl, communicator, place, from, to, stream);
-  if (place.op == "all_reduce") {
+  if (place.op == "all_reduce")
     return nccl.outcome(nccl.all_reduce(from, to, all, ncclFloat32, ncclSum, communicator, stream), "ncclAllReduce");
-  }
-  if (place.op == "all_gather") {
+  if (place.op == "all_gather")
     return nccl.outcome(nccl.all_gather(from, to, part, ncclFloat32, communicator, stream), "ncclAllGather");
-  }
   return nccl.outcome(nccl.reduce_scatter(from, to, part, ncclFloat32, ncclSum, communicator, stream),
                       "ncclReduceScatter");
 }

@@ -24,9 +24,8 @@ class Gemm : public Operation {
   }
 
   Status run(cudaStream_t stream) override {
-    for (std::size_t group = 0; group < data_.groups(); ++group) {
+    for (std::size_t group = 0; group < data_.groups(); ++group)
       PLUMBLINE_TRY(gemm_of_[group]->run(data_.operands(group), workspace_, stream));
-    }
     return {};
   }
 

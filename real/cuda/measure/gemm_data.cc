@@ -61,9 +61,8 @@ Status GemmSample::apply_scales(bool of_x, std::int64_t index, std::vector<doubl
   }
   std::vector<float> fetched;
   PLUMBLINE_TRY(fetch_strided(scales + first, blocks, stride, fetched));
-  for (std::size_t i = 0; i < values.size(); ++i) {
+  for (std::size_t i = 0; i < values.size(); ++i)
     values[i] *= fetched[mode == ScaleMode::tensor ? 0 : i / static_cast<std::size_t>(scale_tile)];
-  }
   return {};
 }
 
@@ -114,9 +113,8 @@ Status GemmSample::after(Comparison& comparison) const {
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     PLUMBLINE_TRY(operand_row(true, rows_[r], x));
     PLUMBLINE_TRY(result_row(rows_[r], got));
-    for (std::size_t c = 0; c < columns_.size(); ++c) {
+    for (std::size_t c = 0; c < columns_.size(); ++c)
       comparison.add(got[c], std::inner_product(x.begin(), x.end(), w[c].begin(), start_[r][c]));
-    }
   }
   return {};
 }
@@ -186,9 +184,8 @@ void GemmData::align() {
   const std::int64_t operand = element_bytes(end_.shape.operand), result = element_bytes(end_.shape.result);
   int kept = 256;  // alignment of an allocation
   for (const Group& group : groups_) {
-    for (const std::int64_t bytes : {group.x * operand, group.w * operand, group.d * result}) {
+    for (const std::int64_t bytes : {group.x * operand, group.w * operand, group.d * result})
       while (bytes % kept != 0) kept /= 2;
-    }
   }
   for (Group& group : groups_) group.shape.alignment = kept;
 }
@@ -229,9 +226,7 @@ Status GemmData::allocate_and_fill(cudaStream_t stream) {
 // NaN has all bits set. An accumulating GEMM needs numbers instead: random ones of the magnitude of its result.
 Status GemmData::poison(cudaStream_t stream) const {
   const GemmShape& shape = end_.shape;
-  if (!shape.accumulate) {
-    return d_.set(0xff, stream, "poisoning the result");
-  }
+  if (!shape.accumulate) return d_.set(0xff, stream, "poisoning the result");
   // The standard deviation of a sum of k terms, each of two standard normal numbers multiplied.
   const float size = std::sqrt(static_cast<float>(shape.k));
   return outcome(fill_float(d_.as<float>(), end_.d, seed_d, size, stream), "filling the result");

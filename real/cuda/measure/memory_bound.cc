@@ -43,9 +43,8 @@ class RowKernel : public Operation {
     PLUMBLINE_TRY(run(tools.stream));
     PLUMBLINE_TRY(outcome(cudaStreamSynchronize(tools.stream), "running the kernel"));
     Comparison comparison;
-    for (const std::int64_t row : sampled_indices(output_rows(), sampled_rows, seed_sampled_rows)) {
+    for (const std::int64_t row : sampled_indices(output_rows(), sampled_rows, seed_sampled_rows))
       PLUMBLINE_TRY(check_row(row, comparison));
-    }
     result = comparison.outcome(output_bytes() == 1 ? fp8_tolerance : bf16_tolerance);
     return {};
   }
@@ -169,9 +168,8 @@ class Permute : public RowKernel {
   std::int64_t output_rows() const override { return what_.rows * what_.top_k; }
   Status prepare_more(Toolbox& tools) override {
     std::vector<std::int32_t> source(static_cast<std::size_t>(output_rows()));
-    for (std::size_t row = 0; row < source.size(); ++row) {
+    for (std::size_t row = 0; row < source.size(); ++row)
       source[row] = static_cast<std::int32_t>(source_of(static_cast<std::int64_t>(row)));
-    }
     PLUMBLINE_TRY(source_.allocate(output_rows() * 4));
     // The copy is on the stream that reads it: on another one, a copy of pageable memory may return before it has
     // ended.

@@ -13,9 +13,8 @@ constexpr std::int64_t least_flush_bytes = 16 << 20, flushes_of_cache = 5, works
 }  // namespace
 
 Toolbox::~Toolbox() {
-  for (cudaStream_t each : {stream, copy_stream, control}) {
+  for (cudaStream_t each : {stream, copy_stream, control})
     if (each != nullptr) cudaStreamDestroy(each);
-  }
 }
 
 Status Toolbox::open(int ordinal, const std::vector<std::string>& library_folders) {

@@ -51,9 +51,8 @@ bool library_takes(const AttentionTask& task, bool backward) {
   if (task.k.format != format || task.v.format != format) return false;
   if (!backward) return task.o.format == format;
   if (is_float(task.o.format) && task.o.format != format) return false;
-  for (const TensorView& x : {task.d_o, task.dq, task.dk, task.dv}) {
+  for (const TensorView& x : {task.d_o, task.dq, task.dk, task.dv})
     if (x.format != format) return false;
-  }
   return true;
 }
 
@@ -66,9 +65,8 @@ AttentionOperands operands_of(const AttentionTask& t) {
 }
 
 bool own_kernels_take(const AttentionTask& t, bool backward) {
-  for (const TensorView& x : {t.q, t.k, t.v}) {
+  for (const TensorView& x : {t.q, t.k, t.v})
     if (!is_float(x.format)) return false;
-  }
   return (!backward && is_float(t.o.format)) ||
          (is_float(t.d_o.format) && is_float(t.dq.format) && is_float(t.dk.format) && is_float(t.dv.format));
 }
@@ -124,9 +122,8 @@ Status run(const Call& call, AttentionTask task, bool backward) {
 
 Status attention(const Call& call) {
   PLUMBLINE_TRY(check(call.attributes<model::AttentionAttributes>(), call.in(0).rows()));
-  for (std::size_t i = 0; i < call.outs(); ++i) {
+  for (std::size_t i = 0; i < call.outs(); ++i)
     if (call.out(i).rows() != call.in(0).rows()) PLUMBLINE_TRY(call.out(i).resize(call.in(0).rows()));
-  }
   return run(call, task_of(call, false), false);
 }
 

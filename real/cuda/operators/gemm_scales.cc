@@ -39,9 +39,8 @@ const float* stored_scales(const MatrixPart& part) {
 std::int64_t scale_room(const MatrixPart& part) {
   std::int64_t floats = 0;
   if (part.tensor.format == Format::fp8_tile) floats = part.rows * tiles_of(part.tensor.columns);
-  if (part.tensor.format == Format::fp8_block && !stays(part.tensor)) {
+  if (part.tensor.format == Format::fp8_block && !stays(part.tensor))
     floats = block_rows(part.tensor, part.rows) * square_row(part.tensor);
-  }
   return (floats + scratch_step - 1) / scratch_step * scratch_step;
 }
 
@@ -50,9 +49,8 @@ Status lay_out_scales(const MatrixPart& part, float* scratch, cudaStream_t strea
   const std::int64_t blocks = tiles_of(part.tensor.columns);
   scales = scale_room(part) > 0 ? scratch : stored;
   if (scales == stored) return {};
-  if (part.tensor.format == Format::fp8_tile) {
+  if (part.tensor.format == Format::fp8_tile)
     return outcome(lay_out_rows(stored, scratch, part.rows, blocks, stream), "laying out scales");
-  }
   return outcome(lay_out_squares(stored, scratch, block_rows(part.tensor, part.rows), blocks, stream),
                  "laying out scales");
 }

@@ -110,9 +110,8 @@ Status weight_gradient(const Call& call, const Experts& experts) {
 
 Status grouped_matmul(const Call& call) {
   const std::vector<std::int64_t>& offsets = call.in(2).known;
-  if (static_cast<std::int64_t>(offsets.size()) != call.in(2).elements()) {
+  if (static_cast<std::int64_t>(offsets.size()) != call.in(2).elements())
     return {"the host lacks the offsets of the experts"};
-  }
   const Experts experts{offsets, share_of(static_cast<std::int64_t>(offsets.size()) - 1, call.kernel)};
   return call.attributes<model::MatmulAttributes>().accumulate ? weight_gradient(call, experts)
                                                                : forward(call, experts);

@@ -144,9 +144,8 @@ Status multiply(const Call& call, const GemmTask& task, const GemmScratch& scrat
     if (gemms.has(shape, operands, why)) return gemms.run(shape, operands, scratch.workspace, call.stream);
   }
   if (!is_small(task) || !own_kernel_takes(task)) return why;
-  for (std::int64_t i = 0; i < task.batch; ++i) {
+  for (std::int64_t i = 0; i < task.batch; ++i)
     PLUMBLINE_TRY(outcome(plain_gemm(plain_of(task, i), call.stream), "a GEMM"));
-  }
   return {};
 }
 

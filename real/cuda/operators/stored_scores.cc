@@ -48,9 +48,8 @@ Status batched_matmul(const Call& call) {
   GemmScratch scratch;
   PLUMBLINE_TRY(take_gemm_scratch(call, 0, scratch));
   for (std::int64_t first = 0; first < call.in(0).rows(); first += a.sequence_length) {
-    for (std::int64_t member = 0; member < a.query_heads / a.key_value_heads; ++member) {
+    for (std::int64_t member = 0; member < a.query_heads / a.key_value_heads; ++member)
       PLUMBLINE_TRY(multiply(call, task_of_member(call, first, member), scratch));
-    }
   }
   return {};
 }

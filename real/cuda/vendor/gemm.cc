@@ -118,13 +118,10 @@ Status GemmPlan::choose_algorithm(std::int64_t workspace_bytes, int alignment) {
   for (const auto attribute :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
-    if (status == CUBLAS_STATUS_SUCCESS) {
-      status = lt_.preference_set(preference, attribute, &least, sizeof least);
-    }
+    if (status == CUBLAS_STATUS_SUCCESS) status = lt_.preference_set(preference, attribute, &least, sizeof least);
   }
-  if (status == CUBLAS_STATUS_SUCCESS) {
+  if (status == CUBLAS_STATUS_SUCCESS)
     status = lt_.heuristic(lt_.handle, operation_, a_, b_, d_, d_, preference, candidates, found_, &found_count_);
-  }
   lt_.preference_destroy(preference);
   if (status == CUBLAS_STATUS_SUCCESS && found_count_ == 0) status = CUBLAS_STATUS_NOT_SUPPORTED;
   chosen_ = 0;

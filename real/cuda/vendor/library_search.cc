@@ -14,9 +14,8 @@ namespace {
 
 void add_matches(std::vector<std::string>& folders, const std::string& pattern) {
   glob_t found{};
-  if (glob(pattern.c_str(), 0, nullptr, &found) == 0) {
+  if (glob(pattern.c_str(), 0, nullptr, &found) == 0)
     folders.insert(folders.end(), found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  }
   globfree(&found);
 }
 
@@ -28,15 +27,13 @@ std::string environment(const char* name) {
 // NVIDIA's Python wheels put each library into nvidia/<package>/lib of the environment's packages.
 void add_python_folders(std::vector<std::string>& folders) {
   std::vector<std::string> prefixes;
-  for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+  for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"})
     if (const std::string value = environment(name); !value.empty()) prefixes.push_back(value);
-  }
   if (const std::string value = environment("HOME"); !value.empty()) prefixes.push_back(value + "/.local");
   prefixes.insert(prefixes.end(), {"/usr/local", "/usr", "/opt/*", "/opt"});
   for (const std::string& prefix : prefixes) {
-    for (const char* packages : {"site-packages", "dist-packages"}) {
+    for (const char* packages : {"site-packages", "dist-packages"})
       add_matches(folders, prefix + "/lib/python3*/" + packages + "/nvidia/*/lib");
-    }
   }
 }
 
@@ -62,18 +59,16 @@ const std::vector<LibraryName>& known_libraries() {
 
 const LibraryName& known_library(const std::string& name) {
   static const LibraryName none;
-  for (const LibraryName& library : known_libraries()) {
+  for (const LibraryName& library : known_libraries())
     if (library.name == name) return library;
-  }
   return none;
 }
 
 std::vector<std::string> library_folders(const std::vector<std::string>& given) {
   std::vector<std::string> folders = given;
   std::istringstream listed(environment("PLUMBLINE_LIBDIR"));
-  for (std::string folder; std::getline(listed, folder, ':');) {
+  for (std::string folder; std::getline(listed, folder, ':');)
     if (!folder.empty()) folders.push_back(folder);
-  }
   folders.emplace_back();
   add_matches(folders, "/usr/local/cuda*/lib64");
   add_matches(folders, "/usr/local/cuda*/targets/*-linux/lib");
@@ -90,9 +85,8 @@ std::shared_ptr<Library> Library::open(const LibraryName& name, const std::vecto
       std::string path = folder;
       if (!folder.empty()) path += '/';
       path += soname;
-      if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+      if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL))
         return std::shared_ptr<Library>(new Library(handle, loaded_path(handle, path)));
-      }
       const char* reason = dlerror();
       struct stat status {};
       // The error of an existing file that does not load is more useful than those of missing files.

@@ -35,9 +35,8 @@ std::string throttle_words(unsigned long long reasons) {
       {0x2, "application_clocks"}, {0x4, "power_cap"},         {0x8, "hardware_slowdown"}, {0x10, "sync_boost"},
       {0x20, "software_thermal"},  {0x40, "hardware_thermal"}, {0x80, "power_brake"},      {0x100, "display_clocks"}};
   std::string text;
-  for (const auto& [bit, word] : words) {
+  for (const auto& [bit, word] : words)
     if ((reasons & bit) != 0) text += (text.empty() ? "" : "|") + std::string(word);
-  }
   return text.empty() ? "none" : text;
 }
 

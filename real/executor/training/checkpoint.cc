@@ -120,9 +120,8 @@ std::optional<std::int64_t> step_of(std::string_view name) {
 std::vector<fs::path> entries(const std::string& folder) {
   std::vector<fs::path> paths;
   std::error_code ignored;
-  for (fs::directory_iterator entry(folder, ignored), end; !ignored && entry != end; entry.increment(ignored)) {
+  for (fs::directory_iterator entry(folder, ignored), end; !ignored && entry != end; entry.increment(ignored))
     paths.push_back(entry->path());
-  }
   return paths;
 }
 
@@ -228,25 +227,21 @@ Result<void> verify(CheckpointFile& file, const std::string& path, std::uint32_t
   const auto refuse = [&](const std::string& what) {
     return tl::unexpected(Error{.message = what, .file = path, .hint = "continue with the plumbline that wrote it"});
   };
-  if (file.crc() != crc) {
-    return damaged_checkpoint(path, "is not the file that the manifest names");
-  }
+  if (file.crc() != crc) return damaged_checkpoint(path, "is not the file that the manifest names");
   if (const CheckpointIdentity& other = file.header().identity; other != identity) {
     if (other.fingerprint != identity.fingerprint)
       return refuse("is of another plan or model: " + first_difference(other.fingerprint, identity.fingerprint));
     return refuse(fmt::format("is of step {}, rank {} of {}, where step {}, rank {} of {} is wanted", other.step,
                               other.rank, other.ranks, identity.step, identity.rank, identity.ranks));
   }
-  if (file.header().pieces.size() != state.size()) {
+  if (file.header().pieces.size() != state.size())
     return refuse(fmt::format("holds {} pieces of state, the run has {}", file.header().pieces.size(), state.size()));
-  }
   for (const StatePiece& piece : state) {
     const CheckpointPiece* stored = file.find(piece.name);
     if (stored == nullptr) return refuse("has no piece '" + piece.name + "'");
     const std::size_t elements = device.read(*piece.buffer).size();
-    if (stored->elements != elements) {
+    if (stored->elements != elements)
       return refuse(fmt::format("has {} elements in piece '{}', the run {}", stored->elements, piece.name, elements));
-    }
     TRY(file.read(*stored));
   }
   return {};

@@ -41,9 +41,8 @@ model::Result<std::vector<LayerLoad>> sum_loads(const std::vector<ExpertLoad>& o
                                     load.rows.size(), load.layer, layers, experts));
     }
     const std::int64_t first = (load.layer < 0 ? layers : load.layer) * experts;
-    for (std::int64_t e = 0; e < experts; ++e) {
+    for (std::int64_t e = 0; e < experts; ++e)
       values[static_cast<std::size_t>(first + e)] += load.rows[static_cast<std::size_t>(e)];
-    }
   }
   auto sums = TRY(communicator.sum(std::move(values)));
   std::vector<LayerLoad> loads;

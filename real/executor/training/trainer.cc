@@ -97,9 +97,7 @@ Result<TrainingResult> Trainer::run(const StepObserver& observer) {
     result.skipped += figures.skipped ? 1 : 0;
     if (observer) observer(figures);
     const bool due = options_.checkpoint_interval > 0 && progress_.step % options_.checkpoint_interval == 0;
-    if (due || stopped_ || progress_.step == options_.steps) {
-      TRY(save());
-    }
+    if (due || stopped_ || progress_.step == options_.steps) TRY(save());
     result.loads = std::move(figures.loads);
   }
   result.progress = progress_;
@@ -152,17 +150,15 @@ Result<void> Trainer::add_over_ranks(const StepOutcome& outcome, StepFigures& fi
 Result<void> Trainer::check(const StepOutcome& outcome, const StepFigures& figures) {
   const std::string hint = "try a lower learning rate; the last checkpoint is as it was";
   // The loss itself is not scaled, so a lower scale would not help.
-  if (!std::isfinite(figures.loss)) {
+  if (!std::isfinite(figures.loss))
     return infeasible(fmt::format("loss is {} in step {}", words(figures.loss), figures.step), hint);
-  }
   if (figures.skipped) {
     if (loss_scale_.shrink()) return {};
     return infeasible(
         fmt::format("gradients overflow in step {} although the loss scale is at its lowest", figures.step), hint);
   }
-  if (!std::isfinite(figures.gradient_norm)) {
+  if (!std::isfinite(figures.gradient_norm))
     return infeasible(fmt::format("gradient norm is {} in step {}", words(figures.gradient_norm), figures.step), hint);
-  }
   if (!outcome.finite) return infeasible(fmt::format("gradients overflow in step {}", figures.step), hint);
   loss_scale_.keep_or_grow();
   return {};
@@ -172,9 +168,8 @@ Result<void> Trainer::balance(const StepOutcome& outcome, StepFigures& figures) 
   if (options_.experts == 0) return {};
   auto loads = TRY(or_abort(sum_loads(outcome.loads, options_.layers, options_.experts, communicator_)));
   figures.loads = std::move(loads);
-  if (options_.balance_speed != 0 && !figures.skipped) {
+  if (options_.balance_speed != 0 && !figures.skipped)
     update_biases(step_, outcome.loads, figures.loads, options_.balance_speed);
-  }
   return {};
 }
 

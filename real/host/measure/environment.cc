@@ -33,9 +33,8 @@ Environment host_environment() {
   environment.cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   const std::pair<const char*, int> levels[] = {
       {"l1d", _SC_LEVEL1_DCACHE_SIZE}, {"l2", _SC_LEVEL2_CACHE_SIZE}, {"l3", _SC_LEVEL3_CACHE_SIZE}};
-  for (const auto& [name, query] : levels) {
+  for (const auto& [name, query] : levels)
     if (const long bytes = sysconf(query); bytes > 0) environment.caches.emplace_back(name, bytes);
-  }
   if (double load = 0; getloadavg(&load, 1) == 1) environment.load = load;
   environment.compiler = __VERSION__;
   environment.flags = PLUMBLINE_HOST_FLAGS;

@@ -26,9 +26,8 @@ tl::unexpected<model::Error> wrong(const std::string& path, const std::string& m
 std::string read_all(int file) {
   std::string text;
   char buffer[1 << 16];
-  for (ssize_t got = 0; (got = read(file, buffer, sizeof buffer)) > 0;) {
+  for (ssize_t got = 0; (got = read(file, buffer, sizeof buffer)) > 0;)
     text.append(buffer, static_cast<std::size_t>(got));
-  }
   return text;
 }
 

@@ -131,24 +131,20 @@ std::string set(KernelCase& value, const Key& key, const std::string& text) {
   }
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) {
+  if (error != std::errc() || end != text.data() + text.size())
     return key.name + " = '" + text + "' is no whole number";
-  }
-  if (number < key.least || number > key.most) {
+  if (number < key.least || number > key.most)
     return key.name + " = " + text + " is outside " + std::to_string(key.least) + " to " + std::to_string(key.most);
-  }
   value.*std::get<std::int64_t KernelCase::*>(key.member) = number;
   return "";
 }
 
 std::string check_groups(const KernelCase& value) {
   if (value.rows_by == "zipf" && value.groups == 1) return "rows_by=zipf needs several groups";
-  if (value.rows_by == "zipf" && rows_of_group(value) % row_block != 0) {
+  if (value.rows_by == "zipf" && rows_of_group(value) % row_block != 0)
     return "rows_by=zipf needs rows that are a multiple of 128";
-  }
-  if (value.implementation == "grouped" && (value.format != "bf16" || value.phase == "W")) {
+  if (value.implementation == "grouped" && (value.format != "bf16" || value.phase == "W"))
     return "way=grouped is for bf16 in phases F and I: the library's grouped GEMM writes what it reads";
-  }
   return "";
 }
 
@@ -157,15 +153,12 @@ std::string check(const KernelCase& value) {
   const std::string& operation = value.operation();
   if (const std::string problem = check_groups(value); !problem.empty()) return problem;
   if (value.by == "green" && value.ctas == 0) return "by=green needs ctas of at least 1";
-  if (operation == "gemm" && value.fast_accumulation != 0 && value.format != "fp8_tensor") {
+  if (operation == "gemm" && value.fast_accumulation != 0 && value.format != "fp8_tensor")
     return "fast_accumulation is a choice of fp8_tensor only";
-  }
-  if (operation == "gemm" && value.format != "bf16" && (value.m % 16 != 0 || value.n % 16 != 0 || value.k % 16 != 0)) {
+  if (operation == "gemm" && value.format != "bf16" && (value.m % 16 != 0 || value.n % 16 != 0 || value.k % 16 != 0))
     return "FP8 GEMMs need m, n and k that are multiples of 16";
-  }
-  if (operation == "gemm" && (value.m % 8 != 0 || value.n % 8 != 0 || value.k % 8 != 0)) {
+  if (operation == "gemm" && (value.m % 8 != 0 || value.n % 8 != 0 || value.k % 8 != 0))
     return "GEMMs need m, n and k that are multiples of 8";
-  }
   if (value.kv_heads > 0 && value.heads % value.kv_heads != 0) return "heads must be a multiple of kv_heads";
   if (value.latent != 0 && (value.kv_heads != 1 || value.v_dim > value.qk_dim))
     return "latent=1 needs kv_heads=1 and a v_dim of at most qk_dim";
@@ -232,9 +225,8 @@ std::string to_line(const KernelCase& value) {
       if (value.*(*word) != defaults.*(*word)) line += " " + key.name + "=" + value.*(*word);
     } else {
       const auto number = std::get<std::int64_t KernelCase::*>(key.member);
-      if (key.required || value.*number != defaults.*number) {
+      if (key.required || value.*number != defaults.*number)
         line += " " + key.name + "=" + std::to_string(value.*number);
-      }
     }
   }
   return line;

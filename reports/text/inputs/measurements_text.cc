@@ -29,9 +29,8 @@ std::int64_t extent(const calibrate::Shape& shape, std::string_view name) {
 template <class Values, class Key>
 std::vector<std::string> distinct(const Values& values, Key key) {
   std::vector<std::string> found;
-  for (const auto& value : values) {
+  for (const auto& value : values)
     if (std::ranges::find(found, std::invoke(key, value)) == found.end()) found.push_back(std::invoke(key, value));
-  }
   return found;
 }
 
@@ -84,13 +83,11 @@ std::string op_table(const Measurements& all, const std::string& device_name, co
                                        {"of peak", Align::right},
                                        {"check"}};
   std::vector<std::vector<std::string>> rows;
-  for (const Measurement& m : all.values) {
+  for (const Measurement& m : all.values)
     if (m.device == device_name && m.op == op) rows.push_back(cells_of(m, device));
-  }
   std::vector<std::size_t> used;
-  for (std::size_t i = 0; i < columns.size(); ++i) {
+  for (std::size_t i = 0; i < columns.size(); ++i)
     if (std::ranges::any_of(rows, [i](const auto& row) { return !row[i].empty(); })) used.push_back(i);
-  }
   std::vector<Column> chosen;
   for (const std::size_t i : used) chosen.push_back(columns[i]);
   Table table(chosen);
@@ -193,9 +190,8 @@ std::string shape_text(const calibrate::Subject& subject) {
 
 std::string joined(std::initializer_list<std::string> words, const char* separator) {
   std::string text;
-  for (const std::string& word : words) {
+  for (const std::string& word : words)
     if (!word.empty()) text += (text.empty() ? "" : separator) + word;
-  }
   return text;
 }
 
@@ -213,9 +209,8 @@ std::string variant_text(const Measurement& m) {
 
 std::string measurements_text(const Measurements& all, const std::vector<topologies::KnownDevice>& devices) {
   std::vector<std::string> names = distinct(all.values, &Measurement::device);
-  for (const calibrate::Environment& environment : all.environments) {
+  for (const calibrate::Environment& environment : all.environments)
     if (std::ranges::find(names, environment.device) == names.end()) names.push_back(environment.device);
-  }
   std::string text;
   for (const std::string& name : names) {
     const model::Device* device = topologies::find_device(devices, name);

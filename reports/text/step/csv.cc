@@ -20,9 +20,8 @@ class Writer {
     table_.row(metric, value, unit);
   }
   void per_op(std::string_view metric, const model::PerOp& values) {
-    for (std::size_t i = 0; i < values.size(); ++i) {
+    for (std::size_t i = 0; i < values.size(); ++i)
       row(fmt::format("{}.{}", metric, model::to_string(static_cast<model::OpType>(i))), values[i], "s");
-    }
   }
   const std::string& text() const { return table_.text(); }
 
@@ -132,9 +131,8 @@ std::string to_csv(const model::StepResult& result) {
   for (const model::LostTime& part : result.lost) out.row("bound.lost_s." + part.cause, part.seconds, "s");
   if (result.run) write_run(out, *result.run);
   write_memory(out, result.memory);
-  for (const EvidenceShare& share : evidence_shares(result.provenance)) {
+  for (const EvidenceShare& share : evidence_shares(result.provenance))
     out.row(fmt::format("provenance.{}.share_of_step", model::to_string(share.kind)), share.share, "1");
-  }
   return out.text();
 }
 

@@ -126,9 +126,8 @@ std::string memory_summary(const model::Memory& memory, Style style) {
               gigabytes(memory.capacity_bytes - rank.least_bytes()), over ? "over" : "");
   }
   out += table.to_string();
-  if (ranks.size() < memory.ranks.size()) {
+  if (ranks.size() < memory.ranks.size())
     out += paragraph(fmt::format("The {} fullest of {} ranks.", ranks.size(), memory.ranks.size()));
-  }
   out += paragraph(verdict(memory));
   if (const std::string host = host_sentence(memory); !host.empty()) out += paragraph(host);
   return memory.measured ? out : out + paragraph(explanation);

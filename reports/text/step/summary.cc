@@ -193,9 +193,8 @@ std::string summary(const model::StepResult& result, const model::Plan& plan,
   if (result.measured) out += heading("Measured", style) + measured_section(result);
   if (result.cluster) out += heading("Every GPU of the cluster", style) + cluster_section(result, comparisons);
   out += heading("Where the time goes (rank 0)", style) + slots_table(result.step);
-  if (!result.step.breakdown.empty()) {
+  if (!result.step.breakdown.empty())
     out += heading("By class of operator (rank 0)", style) + breakdown_table(result.step);
-  }
   if (result.step.gpu_power_w) out += heading("Power", style) + power_section(result, plan);
   if (result.bound_s && !result.lost.empty())
     out += heading("What the step loses against its bound", style) + lost_section(result);
@@ -211,9 +210,8 @@ std::string summary(const model::StepResult& result, const model::Plan& plan,
   }
   if (result.interval && !result.interval->parts.empty())
     out += heading("Where the uncertainty comes from", style) + parts_section(*result.interval);
-  if (!result.provenance.empty()) {
+  if (!result.provenance.empty())
     out += heading("What the step time rests on", style) + evidence_section(result.provenance);
-  }
   return out + comparison_table(comparisons, style);
 }
 

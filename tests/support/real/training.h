@@ -69,9 +69,7 @@ class World {
       changed_.notify_all();
     }
     changed_.wait(lock, [&] { return round_ != round || !failure_.empty(); });
-    if (round_ == round) {
-      return tl::unexpected(model::Error{.kind = model::ErrorKind::infeasible, .message = failure_});
-    }
+    if (round_ == round) return tl::unexpected(model::Error{.kind = model::ErrorKind::infeasible, .message = failure_});
     return met_;
   }
   void fail(const std::string& reason) {
@@ -101,9 +99,8 @@ class WorldCommunicator final : public real::Communicator {
     auto parts = world_.meet(rank_, {.values = std::move(values)});
     if (!parts) return tl::unexpected(parts.error());
     std::vector<double> sums(parts->front().values.size());
-    for (const World::Part& part : *parts) {
+    for (const World::Part& part : *parts)
       for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += part.values[i];
-    }
     return sums;
   }
   model::Result<std::vector<std::string>> gather(const std::string& text) override {

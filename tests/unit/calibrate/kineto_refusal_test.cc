@@ -163,9 +163,8 @@ TEST(KinetoSplitter, PiecesOfAnySizeGiveTheSameEvents) {
       for (const std::uint64_t offset : batch.offsets) events += text.at(offset);
       return model::Result<void>();
     });
-    for (std::size_t at = 0; at < text.size(); at += piece) {
+    for (std::size_t at = 0; at < text.size(); at += piece)
       if (!splitter.feed(std::string_view(text).substr(at, piece))) return std::string("refused");
-    }
     if (!splitter.finish()) return std::string("not finished");
     return events + std::to_string(splitter.events()) + splitter.properties().at("traceName");
   };

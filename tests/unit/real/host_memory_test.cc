@@ -111,9 +111,8 @@ TEST(Pool, PiecesDoNotOverlap) {
   for (const std::size_t floats : {std::size_t{1}, std::size_t{100}, std::size_t{70000}, std::size_t{20} << 20,
                                    std::size_t{3}, std::size_t{9} << 20, std::size_t{9} << 20})
     pieces.push_back(pool.take(floats));
-  for (const Pool::Piece& piece : pieces) {
+  for (const Pool::Piece& piece : pieces)
     piece.data[0] = piece.data[piece.capacity - 1] = static_cast<float>(piece.capacity);
-  }
   for (const Pool::Piece& a : pieces)
     for (const Pool::Piece& b : pieces)
       EXPECT_TRUE(a.data == b.data || a.data + a.capacity <= b.data || b.data + b.capacity <= a.data);

@@ -13,9 +13,8 @@ TEST(MeasureBudget, ReadsDurations) {
   EXPECT_EQ(parse_duration("90s"), 90);
   EXPECT_EQ(parse_duration("1.5h"), 5400);
   EXPECT_EQ(parse_duration("42"), 42);
-  for (const char* wrong : {"", "m", "0", "-3", "8x", "8 m", "nan", "inf", "1e30h"}) {
+  for (const char* wrong : {"", "m", "0", "-3", "8x", "8 m", "nan", "inf", "1e30h"})
     EXPECT_FALSE(parse_duration(wrong).has_value()) << wrong;
-  }
 }
 
 TEST(MeasureBudget, WhatWouldRunPastTheEndDoesNotFit) {

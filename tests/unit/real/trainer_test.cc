@@ -101,9 +101,8 @@ TEST(Trainer, EveryDivisionOfTheBatchTrainsTheSame) {
   }
   TrainingOptions larger = options_for(10);
   larger.batch.micro_batch_size = 2;
-  for (const TrainedRank& run : train_on(2, larger, {.micro_batch_size = 2})) {
+  for (const TrainedRank& run : train_on(2, larger, {.micro_batch_size = 2}))
     for (std::size_t i = 0; i < 10; ++i) EXPECT_NEAR(run.result->losses[i], alone.result->losses[i], 1e-6);
-  }
 }
 
 TEST(Trainer, WithoutAThreadItIsTheSame) {

@@ -338,9 +338,8 @@ TEST_F(CheckpointTest, AKilledSaveLeavesTheOneBefore) {
     ASSERT_EQ(waitpid(child, &status, 0), child);
     ASSERT_TRUE(WIFSIGNALED(status)) << "a save failed";
     std::error_code none_yet;
-    for (const auto& entry : fs::directory_iterator(store_.folder, none_yet)) {
+    for (const auto& entry : fs::directory_iterator(store_.folder, none_yet))
       partial += entry.path().extension() == ".partial" ? 1 : 0;
-    }
     const auto latest = latest_checkpoint(store_.folder);
     if (!latest) continue;
     ASSERT_GE(*latest, step);

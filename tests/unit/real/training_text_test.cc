@@ -97,9 +97,7 @@ TEST(FileText, ReadsEachWindowOncePerPassInTheOrderOfTheSeed) {
     const Tokens tokens = text->sequence(i).value();
     ASSERT_EQ(tokens.size(), 5U);
     const std::size_t first = letters.find(static_cast<char>(tokens[0]));
-    for (std::size_t t = 0; t < 5; ++t) {
-      EXPECT_EQ(tokens[t], static_cast<unsigned char>(letters[first + t]));
-    }
+    for (std::size_t t = 0; t < 5; ++t) EXPECT_EQ(tokens[t], static_cast<unsigned char>(letters[first + t]));
     passes[static_cast<std::size_t>(i / 15)].push_back(static_cast<std::int32_t>(first));
   }
   EXPECT_NE(passes[0], passes[1]);

@@ -244,9 +244,8 @@ TEST(Topology, DevicesAreKnownByWhatTheyCallThemselves) {
   }
   EXPECT_EQ(find_device(*known, "NVIDIA H200 NVL"), nullptr);  // another product with other rates
   // No name matches two devices.
-  for (const KnownDevice& one : *known) {
+  for (const KnownDevice& one : *known)
     for (const std::string& alias : one.aliases) EXPECT_EQ(find_device(*known, alias), &one.device) << alias;
-  }
 }
 
 TEST(Topology, AliasesAreAListOfTexts) {

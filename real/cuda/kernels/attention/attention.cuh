@@ -28,9 +28,8 @@ constexpr std::size_t shared_floats(std::int64_t columns) {
 // columns.
 template <int side, typename Body>
 __device__ void for_elements(int columns, const Body& body) {
-  for (int at = static_cast<int>(threadIdx.x); at < side * columns; at += attention_threads) {
+  for (int at = static_cast<int>(threadIdx.x); at < side * columns; at += attention_threads)
     body(at / columns, at % columns);
-  }
 }
 
 // Loads rows first .. first + side - 1 of a sequence that begins at row `from`; 0 beyond its end.

@@ -12,9 +12,8 @@ __global__ void inner_kernel(const AttentionTask task) {
   if (at >= task.sequences * task.length * task.query_heads) return;
   const std::int64_t row = at / task.query_heads, column = at % task.query_heads * task.value_dim;
   float sum = 0.0f;
-  for (std::int64_t c = threadIdx.x % warp_size; c < task.value_dim; c += warp_size) {
+  for (std::int64_t c = threadIdx.x % warp_size; c < task.value_dim; c += warp_size)
     sum += load_one(task.d_o, row, column + c) * load_one(task.o, row, column + c);
-  }
   sum = warp_sum(sum);
   if (threadIdx.x % warp_size == 0) task.inner[at] = sum;
 }

@@ -59,9 +59,8 @@ __global__ void forward_kernel(const AttentionTask task) {
   }
   for_elements<side>(value_wide, [&](int i, int c) { o.row(i)[c] /= softmax[i].sum; });
   store(o, task.o, from, first, task.length, head * value_wide);
-  if (threadIdx.x < side && first + threadIdx.x < task.length) {
+  if (threadIdx.x < side && first + threadIdx.x < task.length)
     task.log_sum_exp[(from + first + threadIdx.x) * task.query_heads + head] = log_sum_exp(softmax[threadIdx.x]);
-  }
 }
 
 template <int side>

@@ -16,13 +16,11 @@ __global__ void copy_kernel(const uint4* from, uint4* to, std::int64_t vectors) 
   for (std::int64_t start = thread_index(); start < vectors; start += stride * in_flight) {
     uint4 held[in_flight];
 #pragma unroll
-    for (int i = 0; i < in_flight; ++i) {
+    for (int i = 0; i < in_flight; ++i)
       if (start + i * stride < vectors) held[i] = from[start + i * stride];
-    }
 #pragma unroll
-    for (int i = 0; i < in_flight; ++i) {
+    for (int i = 0; i < in_flight; ++i)
       if (start + i * stride < vectors) to[start + i * stride] = held[i];
-    }
   }
 }
 

@@ -86,9 +86,8 @@ cudaError_t concatenate(const Parts& parts, const TensorView& y, cudaStream_t st
 
 cudaError_t sum_heads(const TensorView& x, std::int64_t heads, std::int64_t stride, std::int64_t offset,
                       const TensorView& y, cudaStream_t stream) {
-  if (whole_vectors(stride, offset) && all_bf16(x, y)) {
+  if (whole_vectors(stride, offset) && all_bf16(x, y))
     return launch_tiles(y, SumHeads<Bf16View>{x, heads, stride, offset, y}, stream);
-  }
   return launch_tiles(y, SumHeads<TensorView>{x, heads, stride, offset, y}, stream);
 }
 

@@ -72,9 +72,8 @@ cudaError_t gather_columns(const TensorView& x, const std::int32_t* map, const T
   if (y.columns == 0) return cudaSuccess;
   const dim3 blocks(parts(y.columns, scale_tile), parts(y.rows, column_warps * column_rows));
   const unsigned threads = column_warps * warp_size;
-  if (x.format == Format::fp8_tile && y.format == Format::fp8_tile) {
+  if (x.format == Format::fp8_tile && y.format == Format::fp8_tile)
     return launch(gather_columns_kernel<true>, {blocks, threads}, stream, x, map, y);
-  }
   if (y.scales != nullptr) return cudaErrorInvalidValue;
   return launch(gather_columns_kernel<false>, {blocks, threads}, stream, x, map, y);
 }

@@ -84,9 +84,8 @@ bool try_launch(const Transpose& t, cudaStream_t stream, cudaError_t& error) {
 
 cudaError_t transpose(const TensorView& x, const std::int32_t* row_map, const TensorView& y, cudaStream_t stream) {
   if (y.elements() == 0) return cudaSuccess;
-  if (y.format == Format::fp8_block) {
+  if (y.format == Format::fp8_block)
     return x.format == y.format && row_map == nullptr ? turn_blocks(x, y, stream) : cudaErrorNotSupported;
-  }
   if (y.format == Format::fp8_tensor) {
     if (const cudaError_t error = find_scale(x, y, stream); error != cudaSuccess) return error;
   }

@@ -23,9 +23,8 @@ __device__ Chunk load_chunk(const std::uint8_t* from, std::int64_t count) {
     return result;
   }
 #pragma unroll
-  for (int i = 0; i < chunk; ++i) {
+  for (int i = 0; i < chunk; ++i)
     if (i < count) result.word[i / 4] |= static_cast<std::uint32_t>(from[i]) << i % 4 * 8;
-  }
   return result;
 }
 __device__ void store_chunk(std::uint8_t* to, std::int64_t count, const Chunk& values) {
@@ -34,9 +33,8 @@ __device__ void store_chunk(std::uint8_t* to, std::int64_t count, const Chunk& v
     return;
   }
 #pragma unroll
-  for (int i = 0; i < chunk; ++i) {
+  for (int i = 0; i < chunk; ++i)
     if (i < count) to[i] = static_cast<std::uint8_t>(values.word[i / 4] >> i % 4 * 8);
-  }
 }
 
 // Each thread block transposes a block of 128 x 128.

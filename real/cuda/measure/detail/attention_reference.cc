@@ -23,9 +23,8 @@ double scale_of(const AttentionHead& head) { return 1 / std::sqrt(static_cast<do
 
 AttentionRow attention_row(const AttentionHead& head, std::size_t position) {
   std::vector<double> weights;
-  for (std::size_t key = 0; key <= position; ++key) {
+  for (std::size_t key = 0; key <= position; ++key)
     weights.push_back(scale_of(head) * dot(head.q[position], head.k[key]));
-  }
   const double largest = *std::max_element(weights.begin(), weights.end());
   double sum = 0;
   for (double& weight : weights) sum += weight = std::exp(weight - largest);

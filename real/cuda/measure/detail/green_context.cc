@@ -109,9 +109,8 @@ Status GreenContexts::open(int ordinal, int sms, std::unique_ptr<GreenContexts>&
   CUdevResource all{};
   PLUMBLINE_TRY(
       driver.outcome(driver.device_resource(device, &all, CU_DEV_RESOURCE_TYPE_SM), "cuDeviceGetDevResource"));
-  if (sms < 1 || sms >= static_cast<int>(all.sm.smCount)) {
+  if (sms < 1 || sms >= static_cast<int>(all.sm.smCount))
     return {"the device has " + std::to_string(all.sm.smCount) + " SMs, too few for this partition"};
-  }
   PLUMBLINE_TRY(divide(driver, all, sms, state->small, state->large, state->coscheduled));
   PLUMBLINE_TRY(create(driver, device, greatest, state->small));
   PLUMBLINE_TRY(create(driver, device, least, state->large));

@@ -57,9 +57,8 @@ CudnnGraph::Tensor CudnnGraph::tensor(const CudnnTensor& t) {
   d.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, memory_alignment);
   d.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, within);
   d.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, t.by_value);
-  if (t.reordered) {
+  if (t.reordered)
     d.set(CUDNN_ATTR_TENSOR_REORDERING_MODE, CUDNN_TYPE_TENSOR_REORDERING_MODE, CUDNN_TENSOR_REORDERING_F16x16);
-  }
   return finalize(d);
 }
 
@@ -83,9 +82,8 @@ void CudnnGraph::pointwise(cudnnPointwiseMode_t mode, cudnnDataType_t precision,
   constexpr cudnnBackendAttributeName_t places[] = {
       CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, CUDNN_ATTR_OPERATION_POINTWISE_TDESC,
       CUDNN_ATTR_OPERATION_POINTWISE_YDESC};
-  for (std::size_t i = 0; i < x_b_t_y.size(); ++i) {
+  for (std::size_t i = 0; i < x_b_t_y.size(); ++i)
     if (x_b_t_y[i] != nullptr) d.set_descriptor(places[i], x_b_t_y[i]);
-  }
   operation(d);
 }
 

@@ -152,9 +152,8 @@ model::Result<std::uint32_t> write_checkpoint_file(const std::string& path, cons
     piece.elements = values.size();
     piece.offset = end;
     piece.crc = crc32_of(bytes_of(values));
-    if (auto written = file.write(static_cast<std::int64_t>(end), raw(bytes_of(values))); !written) {
+    if (auto written = file.write(static_cast<std::int64_t>(end), raw(bytes_of(values))); !written)
       return tl::unexpected(written.error());
-    }
     end += piece.elements * element_bytes;
   }
   const std::string body = encode_body(header);
@@ -183,9 +182,7 @@ model::Result<void> CheckpointFile::read_header() {
   stream_.read(front.data(), static_cast<std::streamsize>(front.size()));
   const auto preamble = stream_ ? decode_preamble(front) : std::nullopt;
   if (!preamble) return damaged_checkpoint(path_, "is no checkpoint of plumbline");
-  if (preamble->version != checkpoint_version) {
-    return other_version(path_, preamble->version);
-  }
+  if (preamble->version != checkpoint_version) return other_version(path_, preamble->version);
   if (preamble->body_bytes > bytes - checkpoint_preamble_bytes)
     return damaged_checkpoint(path_, "is cut off in its header");
   std::string body(preamble->body_bytes, '\0');

@@ -36,9 +36,8 @@ Status ask(const Cudnn& cudnn, const CudnnGraph& graph, const CudnnTarget& targe
   PLUMBLINE_TRY(cudnn.outcome(cudnn.get(heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                                         static_cast<std::int64_t>(most_engines), &count, descriptors.data()),
                               "asking cuDNN for engines"));
-  for (std::size_t i = 0; i < static_cast<std::size_t>(count) && i < most_engines; ++i) {
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count) && i < most_engines; ++i)
     found.push_back(std::move(configs[i]));
-  }
   return {};
 }
 

@@ -19,9 +19,8 @@ TEST(AttentionArithmetic, AQuerySeesItselfAndWhatCameBefore) {
 }
 
 TEST(AttentionArithmetic, SlopesOfAlibiArePowersOfTwo) {
-  for (std::int64_t head = 0; head < 12; ++head) {
+  for (std::int64_t head = 0; head < 12; ++head)
     EXPECT_NEAR(alibi_slope(head, 12), std::exp2(-8.0 * static_cast<double>(head + 1) / 12), 1e-7);
-  }
 }
 
 // Keys come tile by tile, with very different scores: the sum is that of all keys at once.

@@ -17,9 +17,8 @@ constexpr std::size_t length = 7, qk_dim = 5, v_dim = 3;
 Rows random_rows(std::size_t columns, std::uint64_t seed) {
   Rows rows(length, std::vector<double>(columns));
   std::uint64_t index = 0;
-  for (auto& row : rows) {
+  for (auto& row : rows)
     for (double& value : row) value = random_normal(seed, index++);
-  }
   return rows;
 }
 

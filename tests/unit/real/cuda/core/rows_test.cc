@@ -24,9 +24,8 @@ double exact_swiglu(double gate, double up) { return gate * exact_sigmoid(gate) 
 double exact_gelu(double x) { return 0.5 * x * std::erfc(-x / std::numbers::sqrt2); }
 
 TEST(CudaActivations, SigmoidIsExactAlsoFarFromZero) {
-  for (double x = -80; x < 80; x += 0.37) {
+  for (double x = -80; x < 80; x += 0.37)
     expect_close(sigmoid(static_cast<float>(x)), exact_sigmoid(static_cast<float>(x)), 0);
-  }
   EXPECT_EQ(sigmoid(-200.0f), 0.0f);
   EXPECT_EQ(sigmoid(200.0f), 1.0f);
 }

@@ -37,9 +37,8 @@ std::vector<double> by_rows(const GemmTask& t) {
     for (std::int64_t i = 0; i < p.c.rows; ++i) {
       for (std::int64_t j = 0; j < p.c.columns; ++j) {
         double sum = 0;
-        for (std::int64_t k = 0; k < t.depth(); ++k) {
+        for (std::int64_t k = 0; k < t.depth(); ++k)
           sum += element(p.a, p.transpose_a, i, k) * element(p.b, p.transpose_b, k, j);
-        }
         c.push_back(p.factor * sum + (p.accumulate ? element(p.c, false, i, j) : 0));
       }
     }
@@ -64,9 +63,8 @@ std::vector<double> by_columns(const GemmTask& t) {
     for (std::int64_t column = 0; column < told.d.columns; ++column) {
       for (std::int64_t row = 0; row < told.d.rows; ++row) {
         double sum = 0;
-        for (std::int64_t k = 0; k < shape.k; ++k) {
+        for (std::int64_t k = 0; k < shape.k; ++k)
           sum += static_cast<double>(at(o.w, told.a, batch, row, k)) * at(o.x, told.b, batch, k, column);
-        }
         d.push_back(o.factor * sum + (shape.accumulate ? at(o.d, told.d, batch, row, column) : 0));
       }
     }
