@@ -144,10 +144,9 @@ model::Result<NcclDump> read_nccl_dump(const std::string& path) {
   const auto text = TRY(model::read_text_file(path));
   pugi::xml_document document;
   const pugi::xml_parse_result parsed = document.load_buffer(text.data(), text.size());
-  if (!parsed) {
+  if (!parsed)
     return model::wrong_input_at(path, model::line_of_offset(text, static_cast<std::size_t>(parsed.offset)), "",
                                  fmt::format("broken XML: {}", parsed.description()));
-  }
   const pugi::xml_node system = document.child("system");
   if (!system)
     return model::wrong_input_at(path, 0, "", "has no element 'system'",

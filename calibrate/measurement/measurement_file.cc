@@ -129,10 +129,9 @@ class Reader {
     TRY(detail::check_values(record));
     const Measurement& m = record.measurement;
     const auto [first, fresh] = first_line_.try_emplace(identity(m), line);
-    if (!fresh) {
+    if (!fresh)
       return model::wrong_input("", fmt::format("the same case as on line {}", first->second),
                                 "a case is measured once per device, shape, format, SM counts and cache state");
-    }
     const model::Device* device = topologies::find_device(devices_, m.device);
     if (device == nullptr) {
       unknown_.insert(m.device);

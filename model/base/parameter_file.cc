@@ -91,10 +91,9 @@ class Reader {
   }
 
   bool fail_not_table(const std::string& name, const toml::node& node) {
-    if (node.is_number()) {
+    if (node.is_number())
       return fail(name, line_of(node), "a number without unit, kind and source",
                   "write { value = ..., unit = \"...\", kind = \"...\", source = \"...\" }");
-    }
     return fail(name, line_of(node), "unknown key", did_you_mean(name, text_keys_));
   }
 
@@ -118,9 +117,8 @@ class Reader {
     if (!read_value(name, table, number.parameter.value) || !read_word(name, table, "unit", number.parameter.unit) ||
         !read_word(name, table, "kind", kind) || !read_word(name, table, "source", number.parameter.source) ||
         !read_uncertainty(name, table, number.parameter) || !read_range(name, table, number.parameter) ||
-        !read_evidence(name, table, kind, number.parameter.kind) || !read_rows(name, table, number.parameter)) {
+        !read_evidence(name, table, kind, number.parameter.kind) || !read_rows(name, table, number.parameter))
       return false;
-    }
     file_.numbers.push_back(std::move(number));
     return true;
   }
@@ -232,10 +230,9 @@ class Reader {
     const toml::node* node = table.get(key);
     if (node == nullptr) return fail(name, line_of(table), fmt::format("lacks '{}'", key), hint);
     const auto value = node->value_exact<std::string>();
-    if (!value || value->empty()) {
+    if (!value || value->empty())
       return fail(fmt::format("{}.{}", name, key), line_of(*node), "expected a string that is not empty",
                   key == std::string_view("unit") ? "a number without dimension has unit \"1\"" : "");
-    }
     word = *value;
     return true;
   }
@@ -244,10 +241,9 @@ class Reader {
     const toml::node* node = table.get("uncertainty");
     if (node == nullptr) return true;
     const auto value = node->is_number() ? node->value<double>() : std::nullopt;
-    if (!value || !std::isfinite(*value) || *value < 0) {
+    if (!value || !std::isfinite(*value) || *value < 0)
       return fail(name + ".uncertainty", line_of(*node), "expected a number that is not negative",
                   "one standard deviation over the value");
-    }
     parameter.relative_uncertainty = *value;
     return true;
   }

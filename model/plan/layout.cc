@@ -52,26 +52,23 @@ std::optional<Error> check_stage_counts(const Plan& plan, const Architecture& ar
   const std::vector<std::int64_t>& counts = plan.schedule.layers_per_stage.counts;
   const std::string key = "schedule.layers_per_stage";
   const std::int64_t most = architecture.layers + 2;
-  if (counts.empty() && layout.stages > most) {
+  if (counts.empty() && layout.stages > most)
     return impossible(plan, "parallelism.pipeline",
                       fmt::format("{} stages are more than the {} layers of {} with embedding and head", layout.stages,
                                   architecture.layers, architecture.name),
                       fmt::format("use at most {} stages", most));
-  }
   if (counts.empty()) return std::nullopt;
-  if (static_cast<std::int64_t>(counts.size()) != layout.stages) {
+  if (static_cast<std::int64_t>(counts.size()) != layout.stages)
     return impossible(plan, key,
                       fmt::format("{} entries for the {} stages of {} on {} ranks", counts.size(), layout.stages,
                                   plan.schedule.kind, plan.parallelism.pipeline),
                       "give one entry per stage, or \"balanced\" or \"even\"");
-  }
   const std::int64_t sum = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
-  if (sum != architecture.layers) {
+  if (sum != architecture.layers)
     return impossible(plan, key,
                       fmt::format("the stages hold {} layers, {} has {}", sum, architecture.name, architecture.layers),
                       sum < architecture.layers ? fmt::format("add {}", architecture.layers - sum)
                                                 : fmt::format("remove {}", sum - architecture.layers));
-  }
   for (std::int64_t stage = 0; stage < layout.stages; ++stage) {
     const bool predicts = architecture.multi_token_prediction_layers > 0 && stage > 0 && stage + 2 == layout.stages &&
                           !layout.embedding_with_head;
@@ -175,37 +172,32 @@ std::optional<Error> derive_experts(const Plan& plan, const Architecture& archit
   const auto& degrees = plan.parallelism;
   const std::int64_t routed = architecture.experts.routed_experts;
   const std::string key = "parallelism.expert";
-  if (routed == 0 && degrees.expert > 1) {
+  if (routed == 0 && degrees.expert > 1)
     return impossible(plan, key,
                       fmt::format("{} has no experts to spread over {} ranks", architecture.name, degrees.expert),
                       "set it to 1");
-  }
   const std::int64_t ranks = degrees.tensor * degrees.context * layout.data;
   const std::int64_t group = degrees.expert * degrees.expert_tensor;
-  if (group > ranks) {
+  if (group > ranks)
     return impossible(
         plan, key,
         fmt::format("an expert group of {} ranks is larger than the {} data-parallel ranks of a stage", group, ranks),
         fmt::format("use at most {}, more GPUs or fewer pipeline stages", ranks));
-  }
-  if (ranks % group != 0) {
+  if (ranks % group != 0)
     return impossible(
         plan, key,
         fmt::format("expert * expert_tensor = {} does not divide tensor * context * data = {}", group, ranks),
         fmt::format("use a divisor of {}", ranks));
-  }
-  if (routed % degrees.expert != 0) {
+  if (routed % degrees.expert != 0)
     return impossible(plan, key, fmt::format("{} routed experts do not divide over {} ranks", routed, degrees.expert),
                       fmt::format("use a divisor of {}", routed));
-  }
   const std::int64_t groups = groups_per_token(plan, architecture.experts);
   const std::int64_t reachable = groups * (routed / architecture.experts.groups);
-  if (architecture.experts.experts_per_token > reachable) {
+  if (architecture.experts.experts_per_token > reachable)
     return impossible(
         plan, "routing.max_nodes_per_token",
         fmt::format("a token cannot use {} of {} reachable experts", architecture.experts.experts_per_token, reachable),
         fmt::format("{} of {} expert groups hold too few experts", groups, architecture.experts.groups));
-  }
   if (auto error = check_rows(plan)) return error;
   if (auto error = check_gating(plan, architecture)) return error;
   const std::int64_t directions = layout.two_directions ? 2 : 1;

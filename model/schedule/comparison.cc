@@ -40,14 +40,12 @@ Result<void> check_costs(const Schedule& schedule, const CostTable& costs) {
   };
   const auto stages = static_cast<std::size_t>(schedule.stages);
   const auto micro_batches = static_cast<std::size_t>(schedule.shape.micro_batches);
-  if (!costs.stages.empty() && costs.stages.size() != stages) {
+  if (!costs.stages.empty() && costs.stages.size() != stages)
     return wrong("stage", fmt::format("lists {} stages, but {} of this shape has {}", costs.stages.size(),
                                       schedule.kind, stages));
-  }
-  if (!costs.micro_batch_factors.empty() && costs.micro_batch_factors.size() != micro_batches) {
+  if (!costs.micro_batch_factors.empty() && costs.micro_batch_factors.size() != micro_batches)
     return wrong("micro_batch_factors", fmt::format("lists {} micro-batches, but there are {}",
                                                     costs.micro_batch_factors.size(), micro_batches));
-  }
   return {};
 }
 

@@ -73,10 +73,9 @@ Result<void> read_key(CostTable& input, std::string_view key, const toml::node& 
   const toml::array* list = node.as_array();
   if (key != "stage" && key != "micro_batch_factors")
     return unknown_key(input.file, node_line(node), "", key, {"p2p", "micro_batch_factors", "stage"});
-  if (list == nullptr) {
+  if (list == nullptr)
     return wrong_input_at(input.file, node_line(node), std::string(key), "not a list",
                           key == "stage" ? stage_hint : "");
-  }
   for (const toml::node& item : *list) {
     if (key == "stage") {
       input.stages.push_back(TRY(stage_from(item, input.file)));
@@ -207,9 +206,7 @@ Result<ScheduleCosts> parse_costs(std::string_view text) {
 
 Result<CostTable> read_costs(const std::string& text_or_file) {
   const bool toml = text_or_file.ends_with(".toml"), csv = text_or_file.ends_with(".csv");
-  if (!toml && !csv) {
-    return CostTable{TRY(parse_costs(text_or_file)), {}, {}, ""};
-  }
+  if (!toml && !csv) return CostTable{TRY(parse_costs(text_or_file)), {}, {}, ""};
   const auto text = TRY(read_text_file(text_or_file));
   return toml ? costs_from_toml(text, text_or_file) : costs_from_csv(text, text_or_file);
 }

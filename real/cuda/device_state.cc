@@ -36,10 +36,9 @@ DeviceReport look_for_device(int ordinal) {
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess) return absent(error);
   if (count == 0) return absent(cudaErrorNoDevice);
-  if (ordinal >= count) {
+  if (ordinal >= count)
     return {DeviceState::no_device, "no device " + std::to_string(ordinal) + ": there are " + std::to_string(count),
             ""};
-  }
   cudaDeviceProp properties{};
   if (const cudaError_t failed = cudaGetDeviceProperties(&properties, ordinal); failed != cudaSuccess)
     return {DeviceState::unusable, std::string("the device does not answer: ") + cudaGetErrorString(failed), ""};

@@ -95,10 +95,9 @@ class ScheduleDrawing : private Drawing {
       return fmt::format("{} of micro-batch {} on stage {}", name, micro_batch, stage);
     };
     const bool pair = block.forward >= 0 && block.backward >= 0;
-    if (pair) {
+    if (pair)
       return fmt::format("{}, overlapped with {}", part("F", block.forward, block.forward_stage),
                          part("B", block.backward, block.backward_stage));
-    }
     return block.forward >= 0 ? part("F", block.forward, block.forward_stage)
                               : part(model::to_string(block.type), block.backward, block.backward_stage);
   }

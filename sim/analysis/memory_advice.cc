@@ -56,9 +56,8 @@ void add_degrees(const Plan& plan, std::vector<Settings>& changes) {
       changes.push_back({fmt::format("parallelism.zero_stage={}", stage)});
   for (std::int64_t size = plan.batch.micro_batch_size / 2; size >= 1; size /= 2)
     changes.push_back({fmt::format("batch.micro_batch_size={}", size)});
-  for (const model::Degree& degree : model::parallel_degrees) {
+  for (const model::Degree& degree : model::parallel_degrees)
     changes.push_back({fmt::format("parallelism.{}={}", degree.name, 2 * degrees.*degree.value)});
-  }
   if (degrees.tensor > 1 && !degrees.sequence) changes.push_back({"parallelism.sequence=true"});
   if (plan.schedule.kind != "1f1b") {
     Settings schedule = {"schedule.kind=1f1b"};

@@ -312,10 +312,9 @@ class SimGridLoop::Impl final : private Handler, private EndListener {
   model::Result<void> change(const LinkChange& change) {
     if (change.link >= network_.links().size())
       return model::wrong_input("", fmt::format("there is no link {}", change.link));
-    if (change.factor != 0 && !(change.factor >= least_factor && change.factor <= 1)) {
+    if (change.factor != 0 && !(change.factor >= least_factor && change.factor <= 1))
       return model::wrong_input("",
                                 fmt::format("a link's factor is 0, or {} to 1, not {}", least_factor, change.factor));
-    }
     if (!(change.time >= to_seconds(now_) && change.time < 1e6))
       return model::wrong_input("", fmt::format("a link cannot change at {} s", change.time));
     changes_.push_back(change);
@@ -442,10 +441,9 @@ bool SimGridNetwork::Impl::register_completion() {
 
 model::Result<void> on_own_stack(std::size_t links, const std::function<void()>& work) {
   const std::size_t bytes = stack_of_work + stack_per_link * links;
-  if (bytes > most_stack) {
+  if (bytes > most_stack)
     return model::infeasible("", fmt::format("{} links are more than SimGrid's solver can recurse over", links),
                              "take a smaller cluster");
-  }
   std::packaged_task<void()> task(work);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
@@ -477,10 +475,9 @@ SimGridNetwork& SimGridNetwork::operator=(SimGridNetwork&&) noexcept = default;
 SimGridNetwork::~SimGridNetwork() = default;
 
 model::Result<SimGridNetwork> SimGridNetwork::make(const std::vector<Link>& links, std::size_t limited_flows) {
-  if (Impl::owner() != nullptr) {
+  if (Impl::owner() != nullptr)
     return model::infeasible("", "SimGrid runs one network per process",
                              "destroy the one that is alive before making another");
-  }
   if (auto error = find_link_fault(links)) return tl::unexpected(*error);
   return SimGridNetwork(std::make_unique<Impl>(links, limited_flows));
 }

@@ -114,9 +114,8 @@ model::Result<std::vector<Transfer>> transfers_of(const Fabric& fabric, const Tr
   std::string fault = find_group_fault(fabric, pattern);
   if (fault.empty() && two_leg) fault = find_token_fault(pattern);
   if (!fault.empty()) return model::wrong_input("", fault);
-  if (pattern.kind == TrafficKind::message) {
+  if (pattern.kind == TrafficKind::message)
     return std::vector<Transfer>{{pattern.gpus[0], pattern.gpus[1], pattern.token_bytes, 0}};
-  }
   if (pattern.kind == TrafficKind::all_to_all) return all_to_all(pattern);
   std::vector<Transfer> transfers = TwoLeg(fabric, pattern).transfers();
   if (pattern.kind == TrafficKind::combine)

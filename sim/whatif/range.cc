@@ -176,10 +176,9 @@ Result<SweepAxis> parse_ends(std::string_view text) {
 Result<SweepAxis> parse_axis(std::string_view text) {
   const std::size_t equals = text.find('=');
   const std::string_view key = trimmed(text.substr(0, equals));
-  if (equals == std::string_view::npos || key.empty()) {
+  if (equals == std::string_view::npos || key.empty())
     return failure(fmt::format("expected KEY=RANGE, found '{}'", text),
                    "for example --over overlap.communication_sms=0..64:4");
-  }
   auto values = parse_values(trimmed(text.substr(equals + 1)));
   const auto at_key = [&key](model::Error error) {
     error.key = std::string(key);

@@ -21,10 +21,9 @@ void sweep_sms(benchmark::State& state, Fidelity fidelity, bool even = false) {
     one.plan.overlap.communication_sms = static_cast<std::int64_t>(8 + 2 * point);
     return model::Result<Inputs>(std::move(one));
   };
-  for (auto _ : state) {
+  for (auto _ : state)
     benchmark::DoNotOptimize(
         sweep(points, inputs, {.fidelity = fidelity, .threads = static_cast<unsigned>(state.range(0))}).value());
-  }
   state.counters["plans"] =
       benchmark::Counter(static_cast<double>(state.iterations()) * points, benchmark::Counter::kIsRate);
 }

@@ -167,10 +167,9 @@ Plan expressible_plan() {
   plan.precision.master_weights = *rc::gen::elementOf(std::vector{Precision::fp16, Precision::fp32});
   plan.precision.optimizer_moments = *rc::gen::elementOf(std::vector{Precision::fp8, Precision::bf16, Precision::fp32});
   plan.recompute.policy = *rc::gen::elementOf(std::vector<std::string>{"none", "selective", "full"});
-  if (plan.recompute.policy == "selective") {
+  if (plan.recompute.policy == "selective")
     plan.recompute.operators = *rc::gen::nonEmpty(rc::gen::unique<std::vector<std::string>>(rc::gen::elementOf(
         std::vector<std::string>{"rmsnorm", "mla_up_projection", "swiglu", "core_attention", "mlp", "moe"})));
-  }
   plan.overlap.gradient_reduce = *rc::gen::arbitrary<bool>();
   plan.overlap.parameter_gather = degrees.zero_stage == 0 || *rc::gen::arbitrary<bool>();
   plan.overlap.gradient_bucket_bytes = static_cast<double>(4 * pick({10'000'000, 12'345'678}));

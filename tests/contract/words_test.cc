@@ -72,10 +72,9 @@ std::vector<std::string> refused_words(const std::filesystem::path& root) {
     const Word* entry;
   };
   std::vector<Rule> rules;
-  for (const Word& word : kWords) {
+  for (const Word& word : kWords)
     rules.push_back({std::regex("\\b(" + std::string(word.refused) + ")\\b", std::regex::icase),
                      std::regex(*word.allowed_in == '\0' ? "^$" : word.allowed_in), &word});
-  }
   std::vector<std::string> found;
   for (const SourceFile& file : read_source_tree(root, {".h", ".cc", ".cu", ".cuh", ".def", ".md"})) {
     for (std::size_t i = 0; i < file.lines.size(); ++i) {

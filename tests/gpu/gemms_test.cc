@@ -119,10 +119,9 @@ class GpuExperts : public GpuTest {
   static OperatorRun gradient(const Formats& f, bool transposed) {
     OperatorRun run("grouped weight gradient", OperatorKind::grouped_matmul,
                     MatmulAttributes{!transposed, transposed, true});
-    for (const std::int64_t columns : {width, hidden}) {
+    for (const std::int64_t columns : {width, hidden})
       transposed ? run.read(f.rows, {columns, f.count()}, random_matrix(columns, f.count(), 3))
                  : run.read(f.rows, {f.count(), columns}, random_matrix(f.count(), columns, 3));
-    }
     run.read(DataType::int32, {experts + 1}, f.as_matrix());
     run.accumulate({experts, width, hidden}, random_matrix(experts * width, hidden, 4));
     return run;

@@ -134,10 +134,9 @@ inline model::PredictionInterval example_interval() {
 
 inline std::vector<std::string> example_rank_names() {
   std::vector<std::string> names;
-  for (std::int32_t rank = 0; rank < example_ranks; ++rank) {
+  for (std::int32_t rank = 0; rank < example_ranks; ++rank)
     names.push_back("rank " + std::to_string(rank) + " (stages " + std::to_string(rank) + ", " +
                     std::to_string(example_ranks - 1 - rank) + ")");
-  }
   return names;
 }
 

@@ -38,9 +38,8 @@ inline model::Result<double> simulate_seconds(sim::SimGridNetwork& network, std:
   for (const sim::LinkChange& change : changes)
     if (auto done = loop.change(change); !done) return tl::unexpected(done.error());
   Stopwatch watch(loop);
-  for (const sim::TrafficFlow& flow : timed) {
+  for (const sim::TrafficFlow& flow : timed)
     loop.flow({&flow.footprint, flow.bytes, sim::unlimited, {&watch, Stopwatch::broken}}, {&watch, Stopwatch::ended});
-  }
   for (const sim::TrafficFlow& flow : background)
     loop.flow({&flow.footprint, flow.bytes}, {&watch, Stopwatch::ignored});
   loop.run();

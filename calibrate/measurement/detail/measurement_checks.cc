@@ -21,11 +21,10 @@ model::Result<void> check_times(const Times& time) {
   double least = 0;
   for (const auto& [key, value] : rising) {
     if (!value) continue;
-    if (below != nullptr && *value < least) {
+    if (below != nullptr && *value < least)
       return model::wrong_input(
           key, fmt::format("{:.6g} us is less than {}, {:.6g} us", *value / micro, below, least / micro),
           "min <= p10 <= p50 <= p90");
-    }
     below = key;
     least = *value;
   }
@@ -109,12 +108,11 @@ std::optional<double> peak_flop_rate(const model::Device& device, std::string_vi
 
 model::Result<void> detail::check_peaks(const Measurement& m, const model::Device& device) {
   const std::optional<double> peak = peak_flop_rate(device, m.format);
-  if (peak && m.flop_rate() && *m.flop_rate() > above_peak * *peak) {
+  if (peak && m.flop_rate() && *m.flop_rate() > above_peak * *peak)
     return model::wrong_input("tflops",
                               fmt::format("{:.4g} TFLOP/s in {} is above the datasheet peak of {}, {:.4g} TFLOP/s",
                                           *m.flop_rate() / tera, m.format, device.name, *peak / tera),
                               "the time or the work is not what its key claims");
-  }
   if (m.cache != "cold" || !m.bytes) return {};
   // The last written results may still be in the cache when the time ends: at most half the bytes and the cache's size.
   constexpr double cache_bytes = 50e6;

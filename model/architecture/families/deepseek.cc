@@ -35,11 +35,10 @@ struct ExpertDefaults {
 
 void check_experts(ConfigReader& config, const Architecture& model) {
   const MixtureOfExperts& experts = model.experts;
-  if (experts.routed_experts % experts.groups != 0) {
+  if (experts.routed_experts % experts.groups != 0)
     config.conflict("n_group",
                     fmt::format("{} experts do not form {} equal groups", experts.routed_experts, experts.groups),
                     "it must divide n_routed_experts");
-  }
   if (experts.groups_per_token > experts.groups) {
     config.conflict("topk_group",
                     fmt::format("a token cannot use {} of {} groups", experts.groups_per_token, experts.groups),
@@ -47,11 +46,10 @@ void check_experts(ConfigReader& config, const Architecture& model) {
     return;
   }
   const std::int64_t reachable = experts.groups_per_token * (experts.routed_experts / experts.groups);
-  if (experts.experts_per_token > reachable) {
+  if (experts.experts_per_token > reachable)
     config.conflict("num_experts_per_tok",
                     fmt::format("a token cannot use {} of {} reachable experts", experts.experts_per_token, reachable),
                     "at most n_routed_experts / n_group * topk_group");
-  }
 }
 
 void read_experts(ConfigReader& config, Architecture& model, const ExpertDefaults& missing) {

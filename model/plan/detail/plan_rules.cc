@@ -149,16 +149,14 @@ std::string choice_hint(std::string_view found, const std::vector<std::string>& 
 
 std::optional<Error> check_plan_value(std::string_view key, std::int64_t value) {
   const IntegerRange range = integer_range(key);
-  if (value < range.least) {
+  if (value < range.least)
     return refuse(fmt::format("must be at least {}, found {}", range.least, value),
                   key == "parallelism.zero_stage" ? "0 replicates everything, 1 to 3 shard more and more"
                                                   : fmt::format("the smallest meaningful value is {}", range.least));
-  }
-  if (value > range.most) {
+  if (value > range.most)
     return refuse(fmt::format("must be at most {}, found {}", range.most, value),
                   key == "parallelism.zero_stage" ? "3, FSDP, shards parameters, gradients and optimizer states"
                                                   : "check the number of digits");
-  }
   return std::nullopt;
 }
 

@@ -25,12 +25,11 @@ class DualPipe final : public ScheduleKind {
           fmt::format("use {} ranks", shape.ranks + 1));
     }
     const std::int32_t least = 2 * shape.ranks;
-    if (shape.micro_batches < least) {
+    if (shape.micro_batches < least)
       return infeasible("micro_batches",
                         fmt::format("dualpipe on {} ranks needs at least {} micro-batches (both directions), not {}",
                                     shape.ranks, least, shape.micro_batches),
                         "raise the micro-batches per pipeline or lower the number of ranks");
-    }
     if (shape.micro_batches % 2 != 0) {
       return infeasible(
           "micro_batches",

@@ -43,21 +43,19 @@ std::vector<ScheduleOp> backwards_of(const ScheduleShape& shape, std::int32_t ra
 // for the next chunk; with a shorter group the ranks can deadlock.
 Result<void> check_interleaving(std::string_view name, const ScheduleShape& shape) {
   TRY(check_counts(shape));
-  if (shape.micro_batch_group < 0) {
+  if (shape.micro_batch_group < 0)
     return infeasible("micro_batch_group",
                       fmt::format("a micro-batch group has at least one micro-batch, not {}", shape.micro_batch_group),
                       "leave it out for a group of as many as ranks");
-  }
   const std::int32_t M = shape.micro_batches, P = shape.ranks, group = micro_batch_group(shape), rest = M % group;
   if (shape.virtual_stages == 1 || group >= M) return {};
   std::int32_t possible = std::max(group, std::min(P, M));  // M itself always fits
   while (M % possible != 0 && M % possible < P) ++possible;
-  if (group < P) {
+  if (group < P)
     return infeasible(
         "micro_batch_group",
         fmt::format("{} on {} ranks needs groups of at least {} micro-batches, not {}", name, P, P, group),
         fmt::format("use a micro-batch group of {}", possible));
-  }
   if (rest == 0 || rest >= P) return {};
   return infeasible(
       "micro_batches",

@@ -16,47 +16,42 @@ constexpr std::int64_t most_chunks = 20'000'000;
 Result<void> check_counts(const ScheduleShape& shape) {
   if (shape.ranks < 1)
     return infeasible("ranks", fmt::format("a pipeline needs at least one rank, not {}", shape.ranks));
-  if (shape.micro_batches < 1) {
+  if (shape.micro_batches < 1)
     return infeasible("micro_batches",
                       fmt::format("a step needs at least one micro-batch, not {}", shape.micro_batches));
-  }
   if (shape.virtual_stages < 1)
     return infeasible("virtual_stages", fmt::format("a rank holds at least one chunk, not {}", shape.virtual_stages));
   const std::int64_t per_chunk = std::int64_t{shape.ranks} * shape.micro_batches;
-  if (per_chunk > most_chunks / shape.virtual_stages) {
+  if (per_chunk > most_chunks / shape.virtual_stages)
     return infeasible("micro_batches",
                       fmt::format("{} ranks with {} micro-batches are more than a schedule of {} chunks holds",
                                   shape.ranks, shape.micro_batches, most_chunks));
-  }
   return {};
 }
 
 Result<void> check_ungrouped(std::string_view name, const ScheduleShape& shape) {
-  if (shape.micro_batch_group != 0) {
+  if (shape.micro_batch_group != 0)
     return infeasible("micro_batch_group", fmt::format("{} does not group its micro-batches", name),
                       "leave the micro-batch group out");
-  }
   return {};
 }
 
 Result<void> check_vee(std::string_view name, const ScheduleShape& shape) {
   TRY(check_counts(shape));
-  if (shape.virtual_stages > 2) {
+  if (shape.virtual_stages > 2)
     return infeasible(
         "virtual_stages",
         fmt::format("{} always holds 2 chunks per rank, but {} were asked for", name, shape.virtual_stages),
         "leave virtual stages out or set them to 2");
-  }
   return check_ungrouped(name, shape);
 }
 
 Result<void> check_single_chunk(std::string_view name, const ScheduleShape& shape) {
   TRY(check_counts(shape));
-  if (shape.virtual_stages != 1) {
+  if (shape.virtual_stages != 1)
     return infeasible("virtual_stages",
                       fmt::format("{} has no virtual stages, but {} were asked for", name, shape.virtual_stages),
                       "leave virtual stages at 1");
-  }
   return check_ungrouped(name, shape);
 }
 

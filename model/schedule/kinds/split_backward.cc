@@ -27,10 +27,9 @@ std::vector<ScheduleOp> split_backward_program(std::int32_t rank, std::int32_t m
 
 Schedule split_backward_schedule(std::string_view name, const ScheduleShape& shape, std::int32_t depth) {
   Schedule schedule = single_chunk_outline(name, shape);
-  for (std::int32_t rank = 0; rank < shape.ranks; ++rank) {
+  for (std::int32_t rank = 0; rank < shape.ranks; ++rank)
     schedule.ranks.push_back(
         split_backward_program(rank, shape.micro_batches, depth * (shape.ranks - 1 - rank), depth * rank));
-  }
   post_receives_ahead(schedule);
   return schedule;
 }

@@ -188,10 +188,9 @@ __device__ __noinline__ inline void store_singly(const TensorView& y, std::int64
 }
 
 __device__ inline uint4 to_16_bits(const Vec8& e, bool bf16) {
-  if (bf16) {
+  if (bf16)
     return make_uint4(to_two_bf16(e.v[0], e.v[1]), to_two_bf16(e.v[2], e.v[3]), to_two_bf16(e.v[4], e.v[5]),
                       to_two_bf16(e.v[6], e.v[7]));
-  }
   return make_uint4(to_two_fp16(e.v[0], e.v[1]), to_two_fp16(e.v[2], e.v[3]), to_two_fp16(e.v[4], e.v[5]),
                     to_two_fp16(e.v[6], e.v[7]));
 }

@@ -146,11 +146,10 @@ Result<void> prepare(const CheckpointStore& store, std::int64_t step) {
     fs::remove_all(path, failed);
     if (failed) return failure(path, "cannot be removed", failed);
   }
-  if (fs::exists(complete_folder(store, step), failed)) {
+  if (fs::exists(complete_folder(store, step), failed))
     return tl::unexpected(Error{.message = "a checkpoint of this step exists already",
                                 .file = complete_folder(store, step).string(),
                                 .hint = "continue from it, or use another folder"});
-  }
   fs::create_directory(partial_folder(store, step), failed);
   if (failed) return failure(partial_folder(store, step), "cannot be created", failed);
   return {};
@@ -200,24 +199,21 @@ std::string first_difference(std::string_view theirs, std::string_view ours) {
 Result<CheckpointManifest> verified_manifest(const CheckpointStore& store, std::int64_t step, std::int32_t ranks) {
   const std::string path = manifest_file(complete_folder(store, step)).string();
   auto manifest = TRY(read_manifest(path));
-  if (std::ssize(manifest.files) != ranks) {
+  if (std::ssize(manifest.files) != ranks)
     return tl::unexpected(
         Error{.message = fmt::format("a checkpoint of {} ranks, but this run has {}", manifest.files.size(), ranks),
               .file = path,
               .hint = "continue with the plan that wrote it"});
-  }
-  if (manifest.fingerprint != store.fingerprint) {
+  if (manifest.fingerprint != store.fingerprint)
     return tl::unexpected(Error{.message = "a checkpoint of another plan or model: " +
                                            first_difference(manifest.fingerprint, store.fingerprint),
                                 .file = path,
                                 .hint = "continue with the plan that wrote it, or use another folder"});
-  }
-  if (manifest.progress.step != step) {
+  if (manifest.progress.step != step)
     return tl::unexpected(
         Error{.message = fmt::format("a checkpoint of step {} under another step's name", manifest.progress.step),
               .file = path,
               .hint = "give the folder its own name back"});
-  }
   return manifest;
 }
 

@@ -36,10 +36,9 @@ model::Result<std::vector<LayerLoad>> sum_loads(const std::vector<ExpertLoad>& o
   // Every rank sends values for all layers, whichever it holds; those of the prediction module come last.
   std::vector<double> values(static_cast<std::size_t>((layers + 1) * experts));
   for (const ExpertLoad& load : own) {
-    if (load.layer < -1 || load.layer >= layers || std::ssize(load.rows) != experts) {
+    if (load.layer < -1 || load.layer >= layers || std::ssize(load.rows) != experts)
       return infeasible(fmt::format("loads of {} experts of layer {}, where the model has {} layers of {} experts",
                                     load.rows.size(), load.layer, layers, experts));
-    }
     const std::int64_t first = (load.layer < 0 ? layers : load.layer) * experts;
     for (std::int64_t e = 0; e < experts; ++e)
       values[static_cast<std::size_t>(first + e)] += load.rows[static_cast<std::size_t>(e)];

@@ -29,11 +29,10 @@ Random random_of(std::uint64_t seed, std::int64_t index) {
 model::Result<void> check(const TextOptions& options) {
   if (options.sequence_length < 1)
     return tl::unexpected(model::Error{.message = "a sequence needs at least one token", .key = "sequence_length"});
-  if (options.vocabulary < 2 || options.vocabulary > largest_vocabulary) {
+  if (options.vocabulary < 2 || options.vocabulary > largest_vocabulary)
     return tl::unexpected(model::Error{
         .message = fmt::format("a vocabulary of {} tokens cannot be trained on; 2 to 2^24 can", options.vocabulary),
         .key = "vocab_size"});
-  }
   return {};
 }
 

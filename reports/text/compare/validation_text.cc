@@ -37,11 +37,10 @@ std::vector<std::pair<std::string, std::vector<const calibrate::EvaluatedFigure*
 std::vector<std::string> figure_cells(const calibrate::EvaluatedFigure& row, std::string name) {
   constexpr int error_width = 7;
   std::vector<std::string> cells = {std::move(name), number(row.figure.value)};
-  for (const std::optional<double>& value : row.predicted) {
+  for (const std::optional<double>& value : row.predicted)
     cells.push_back(value ? fmt::format("{} {:>{}}", number(*value),
                                         error_or_blank(calibrate::error_of(row.figure, value)), error_width)
                           : "-");
-  }
   return cells;
 }
 

@@ -134,11 +134,10 @@ std::string heading(const Measurements& all, const std::string& name, const mode
     if (!m.date.empty()) days.insert(m.date.substr(0, day));
   }
   std::string text = fmt::format("{}: {} measurement{}", name, count, count == 1 ? "" : "s");
-  if (device != nullptr) {
+  if (device != nullptr)
     text += fmt::format("; datasheet of {}: {} SMs, BF16 {:.0f} and FP8 {:.0f} TFLOP/s, {:.0f} GB/s", device->name,
                         device->sms, device->bf16_peak.value() / tera, device->fp8_peak.value() / tera,
                         device->memory_bandwidth.value() / giga);
-  }
   std::string out;
   out += wrapped(text);
   if (!days.empty()) out += fmt::format("{}\n", fmt::join(days, ", "));

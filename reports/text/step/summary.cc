@@ -121,10 +121,9 @@ std::string slots_table(const model::StepTimes& step) {
         paragraph(fmt::format("Reductions of gradients that end after the last slot: {} ({} of the step), part of "
                               "the optimizer.",
                               duration(left), share(left)));
-  if (step.exposed_communication_s) {
+  if (step.exposed_communication_s)
     out += paragraph(fmt::format("Communication that compute waits for inside the slots: {} ({} of the step).",
                                  duration(*step.exposed_communication_s), share(*step.exposed_communication_s)));
-  }
   return out;
 }
 
@@ -161,10 +160,9 @@ std::string lost_section(const model::StepResult& result) {
 
 std::string evidence_section(const std::vector<model::ProvenanceEntry>& provenance) {
   std::string text;
-  for (const EvidenceShare& share : evidence_shares(provenance)) {
+  for (const EvidenceShare& share : evidence_shares(provenance))
     text += fmt::format("{}{} {} ({} {})", text.empty() ? "" : ", ", model::to_string(share.kind), percent(share.share),
                         share.constants, share.constants == 1 ? "constant" : "constants");
-  }
   std::string out = paragraph(text + ".");
   if (const std::string stack = stack_share(provenance); !stack.empty()) out += paragraph(stack);
   const std::string table = constants_table("Not measured", unmeasured(provenance), most_unmeasured, false);
@@ -177,10 +175,9 @@ std::string evidence_section(const std::vector<model::ProvenanceEntry>& provenan
 std::string comparison_table(const std::vector<Comparison>& comparisons, Style style) {
   if (comparisons.empty()) return "";
   Table table("quantity | >predicted | >published | unit | >error | source");
-  for (const Comparison& row : comparisons) {
+  for (const Comparison& row : comparisons)
     table.add({row.name, number(row.predicted), number(row.published), row.unit,
                row.published != 0 ? signed_percent(row.error()) : "", row.source});
-  }
   std::string out = heading("Predicted and published", style) + table.to_string();
   for (const Comparison& row : comparisons)
     if (!row.note.empty()) out += paragraph(fmt::format("Error of the {}: {}", row.name, row.note));

@@ -24,10 +24,9 @@ constexpr std::size_t most_reasons = 8;  // of infeasible points
 // Returns the coordinates of a point: "communication_sms 20, kind 1f1b".
 std::string place(const sim::SweepResult& result, std::size_t point) {
   std::string text;
-  for (std::size_t axis = 0; axis < result.grid.axes().size(); ++axis) {
+  for (std::size_t axis = 0; axis < result.grid.axes().size(); ++axis)
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", result.grid.short_name(axis),
                         result.grid.value(point, axis).text);
-  }
   return text;
 }
 

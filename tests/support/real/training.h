@@ -163,10 +163,9 @@ class TinyStep final : public real::TrainingStep {
   std::vector<real::MicroBatchPlace> places() const override {
     std::vector<real::MicroBatchPlace> places;
     const std::int64_t own = options_.global_batch_size / communicator_.ranks();
-    for (std::int64_t first = 0; first < own; first += options_.micro_batch_size) {
+    for (std::int64_t first = 0; first < own; first += options_.micro_batch_size)
       places.push_back({.micro_batch = static_cast<std::int32_t>(places.size()),
                         .first_sequence = communicator_.rank() * own + first});
-    }
     return places;
   }
 

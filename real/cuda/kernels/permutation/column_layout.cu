@@ -63,9 +63,8 @@ cudaError_t take_columns(const TensorView& first, const TensorView& second, cons
                          cudaStream_t stream) {
   const bool whole = whole_vectors(map.first_width, map.first_stride, map.first_offset, map.second_width,
                                    map.second_stride, map.second_offset);
-  if (whole && all_bf16(first, second, y)) {
+  if (whole && all_bf16(first, second, y))
     return launch_tiles(y, Gather<Bf16View, HeadColumns, 2>{{first, second}, map, y}, stream);
-  }
   return launch_tiles(y, Gather<TensorView, HeadColumns, 2>{{first, second}, map, y}, stream);
 }
 

@@ -113,10 +113,9 @@ cudaError_t sum_rows(const TensorView& x, const std::int32_t* positions, std::in
   if (y.rows == 0) return cudaSuccess;
   if (slots > most_summed_rows) return cudaErrorInvalidValue;
   const auto blocks = static_cast<unsigned>(y.rows);
-  if (is_aligned(x, Format::bf16) && is_aligned(y, Format::bf16)) {
+  if (is_aligned(x, Format::bf16) && is_aligned(y, Format::bf16))
     return launch(sum_rows_kernel<Aligned<Format::bf16>>, {blocks, row_threads}, stream, x, positions,
                   static_cast<int>(slots), y);
-  }
   return launch(sum_rows_kernel<TensorView>, {blocks, row_threads}, stream, x, positions, static_cast<int>(slots), y);
 }
 

@@ -166,10 +166,9 @@ model::Result<std::uint32_t> write_checkpoint_file(const std::string& path, cons
 
 model::Result<CheckpointFile> CheckpointFile::open(const std::string& path) {
   CheckpointFile file(path, std::ifstream(path, std::ios::binary));
-  if (!file.stream_) {
+  if (!file.stream_)
     return tl::unexpected(
         model::Error{.message = "cannot be read", .file = path, .hint = "every rank must see the whole checkpoint"});
-  }
   TRY(file.read_header());
   return file;
 }

@@ -173,10 +173,9 @@ TEST(CudaFormats, EightE5m6LieAsFourPairs) {
   pack_vec8_e5m6(values, words);
   std::uint8_t bytes[12], packed[12];
   for (int i = 0; i < 12; ++i) packed[i] = static_cast<std::uint8_t>(words[i / 4] >> i % 4 * 8);
-  for (int pair = 0; pair < 4; ++pair) {
+  for (int pair = 0; pair < 4; ++pair)
     pack_e5m6(static_cast<std::uint16_t>(values[2 * pair]), static_cast<std::uint16_t>(values[2 * pair + 1]),
               bytes + 3 * pair);
-  }
   for (int i = 0; i < 12; ++i) EXPECT_EQ(packed[i], bytes[i]);
   unpack_vec8_e5m6(words, back);
   for (int i = 0; i < 8; ++i) EXPECT_EQ(back[i], values[i]);
