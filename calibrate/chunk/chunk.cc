@@ -147,6 +147,33 @@ std::string plain_cell(std::string text) {
   return text;
 }
 
+double note_number(std::string_view note, std::string_view key) {
+  const std::string_view text = note_value(note, key);
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+bool any_rows(const sim::ChunkRank& rank) {
+  return std::ranges::any_of(rank.slots,
+                             [](const auto& slot) { return slot.forward_rows > 0 || slot.backward_rows > 0; });
+}
+
+bool any_waits(const sim::ChunkRank& rank) {
+  return std::ranges::any_of(rank.slots, [](const auto& slot) {
+    return std::ranges::any_of(slot.waits, [](const auto& wait) { return wait.has_value(); });
+  });
+}
+
+// Returns the seconds of a timeline's barriers by pair of layers.
+std::vector<double> barrier_seconds(const model::Timeline& timeline) {
+  std::vector<double> seconds(static_cast<std::size_t>(timeline.layer_pairs));
+  for (const model::Span* span : kernel_spans(timeline))
+    if (span->layer_pair >= 0 && timeline.kernels[static_cast<std::size_t>(span->kernel)].row == "notify")
+      seconds[static_cast<std::size_t>(span->layer_pair)] += static_cast<double>(span->duration_ps) * 1e-12;
+  return seconds;
+}
+
 }  // namespace
 
 model::Result<model::Timeline> parse_chunk(std::string_view text, const std::string& path,
@@ -224,37 +251,6 @@ std::string to_csv(const model::Timeline& timeline, const std::vector<std::strin
   }
   return out;
 }
-
-namespace {
-
-double note_number(std::string_view note, std::string_view key) {
-  const std::string_view text = note_value(note, key);
-  double value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
-
-bool any_rows(const sim::ChunkRank& rank) {
-  return std::ranges::any_of(rank.slots,
-                             [](const auto& slot) { return slot.forward_rows > 0 || slot.backward_rows > 0; });
-}
-
-bool any_waits(const sim::ChunkRank& rank) {
-  return std::ranges::any_of(rank.slots, [](const auto& slot) {
-    return std::ranges::any_of(slot.waits, [](const auto& wait) { return wait.has_value(); });
-  });
-}
-
-// Returns the seconds of a timeline's barriers by pair of layers.
-std::vector<double> barrier_seconds(const model::Timeline& timeline) {
-  std::vector<double> seconds(static_cast<std::size_t>(timeline.layer_pairs));
-  for (const model::Span* span : kernel_spans(timeline))
-    if (span->layer_pair >= 0 && timeline.kernels[static_cast<std::size_t>(span->kernel)].row == "notify")
-      seconds[static_cast<std::size_t>(span->layer_pair)] += static_cast<double>(span->duration_ps) * 1e-12;
-  return seconds;
-}
-
-}  // namespace
 
 sim::ChunkRank rank_of(const model::Timeline& measured, bool measured_waits) {
   using Spans = std::vector<const model::Span*>;

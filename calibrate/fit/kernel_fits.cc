@@ -154,25 +154,6 @@ void fill_up(const RecordForm& form, ConstantList& constants) {
   }
 }
 
-}  // namespace
-
-void fit_core_gemms(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
-  const RecordForm form = form_of_cores();
-  if (!fit_form(records, form, constants, result)) return;
-  constants.add("gemm.tile", 1, std::nullopt, model::Evidence::assumed, "elements, not tiles, take a core's time");
-  constants.add("gemm.k_block", 1, std::nullopt, model::Evidence::assumed, "as gemm.tile");
-  fill_up(form, constants);
-}
-
-void fit_tile_gemms(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
-  fit_form(records, form_of_tiles(constants.value("gemm.tile"), constants.value("gemm.k_block")), constants, result);
-}
-
-// Fits memory-bound operators: t = max(shortest, bytes / (bandwidth of the class * min(1, cores / saturation))), plus
-// for the permutation of tokens its map; attention: t = FLOPs / (rate * cores); routers: one time.
-
-namespace {
-
 using Eigen::VectorXd;
 using model::OperatorKind;
 
@@ -294,6 +275,21 @@ void fit_one_time(const std::string& name, const std::vector<const Measurement*>
 }
 
 }  // namespace
+
+void fit_core_gemms(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
+  const RecordForm form = form_of_cores();
+  if (!fit_form(records, form, constants, result)) return;
+  constants.add("gemm.tile", 1, std::nullopt, model::Evidence::assumed, "elements, not tiles, take a core's time");
+  constants.add("gemm.k_block", 1, std::nullopt, model::Evidence::assumed, "as gemm.tile");
+  fill_up(form, constants);
+}
+
+void fit_tile_gemms(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
+  fit_form(records, form_of_tiles(constants.value("gemm.tile"), constants.value("gemm.k_block")), constants, result);
+}
+
+// Fits memory-bound operators: t = max(shortest, bytes / (bandwidth of the class * min(1, cores / saturation))), plus
+// for the permutation of tokens its map; attention: t = FLOPs / (rate * cores); routers: one time.
 
 void fit_memory(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
   if (records.memory.empty()) return;

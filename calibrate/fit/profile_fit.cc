@@ -55,84 +55,6 @@ std::string fit_text(const model::ConstantFit& fit) {
                      rows.empty() ? "" : fmt::format("correlation = {}\n", list(rows)));
 }
 
-}  // namespace
-
-// Adds operators; one that was measured several times gets the median of its times.
-void add_measured_operators(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
-  using model::MeasuredOperators;
-  const bool gpu = records.machine == MachineKind::gpu;
-  std::map<std::pair<std::string, MeasuredOperators::Place>, std::vector<const FitRecord*>> operators;
-  const auto add = [&operators](const std::vector<FitRecord>& of_class, bool overlapped) {
-    for (const FitRecord& record : of_class)
-      if (!record.key.empty()) operators[{record.key, {record.cores, overlapped}}].push_back(&record);
-  };
-  for (const auto* of_class :
-       {&records.gemms, &records.attention, &records.memory, &records.divided, &records.routers, &records.together})
-    add(*of_class, false);
-  if (gpu) {
-    add(records.overlapped, true);
-    add(records.together_overlapped, true);
-  }
-  for (auto& [name, found] : operators) {
-    const auto middle = found.begin() + static_cast<std::ptrdiff_t>(found.size() / 2);
-    std::ranges::nth_element(found, middle, {}, &FitRecord::seconds);
-    const double spread = relative_spread(*(*middle)->measurement);
-    const auto unit = gpu ? MeasuredOperators::Unit::sms : MeasuredOperators::Unit::cores;
-    constants.add(MeasuredOperators::name(name.first, name.second, unit), (*middle)->seconds,
-                  spread > 0 ? std::optional(spread) : std::nullopt, model::Evidence::measured, "mean of its samples",
-                  "kernel.shortest");
-  }
-  result.measured_operators = operators.size();
-}
-
-ProfileFit fit_profile(const FitRecords& records, const model::Profile& base, const std::string& source) {
-  ProfileFit result;
-  result.notes = records.notes;
-  ConstantList constants(base, source);
-  fit_memory(records, constants, result);
-  if (records.machine == MachineKind::gpu)
-    fit_tile_gemms(records, constants, result);
-  else
-    fit_core_gemms(records, constants, result);
-  fit_attention(records, constants, result);
-  fit_single_times(records, constants, result);
-  fit_interference(records, constants, result);
-  fit_transfers(records, constants, result);
-  add_measured_operators(records, constants, result);
-  result.parameters = constants.take();
-  return result;
-}
-
-std::string profile_text(const ProfileHeading& heading, std::vector<model::Parameter> parameters,
-                         const std::vector<model::ConstantFit>& fits) {
-  const auto section_of = [](const std::string& of) { return of.substr(0, of.rfind('.')); };
-  std::ranges::sort(parameters, {}, [&](const model::Parameter& p) { return std::pair(section_of(p.name), p.name); });
-  std::string text;
-  for (const std::string& line : heading.about) text += fmt::format("# {}\n", line);
-  text += fmt::format("name = {}\ndescription = {}\nextends = {}\n", toml_string(heading.name),
-                      toml_string(heading.description), toml_string(heading.extends));
-  std::vector<std::string> devices;
-  for (const std::string& device : heading.devices) devices.push_back(toml_string(device));
-  if (!devices.empty()) text += fmt::format("devices = [{}]\n", fmt::join(devices, ", "));
-  if (!heading.stack.empty()) text += fmt::format("stack = {}\n", toml_string(heading.stack));
-  std::string section;
-  for (const model::Parameter& parameter : parameters) {
-    const std::string own = section_of(parameter.name);
-    if (own != section) text += fmt::format("\n[{}]\n", own);
-    section = own;
-    text += entry(std::string_view(parameter.name).substr(own.size() + 1), parameter);
-  }
-  for (const model::ConstantFit& fit : fits) text += fit_text(fit);
-  return text;
-}
-
-std::string profile_text(const std::string& name, const std::string& description, const std::string& extends,
-                         std::vector<model::Parameter> parameters) {
-  return profile_text({name, description, extends}, std::move(parameters));
-}
-
-namespace {
-
 using model::DataType;
 using model::Graph;
 using model::Tensor;
@@ -323,6 +245,80 @@ class Comparison {
 };
 
 }  // namespace
+
+// Adds operators; one that was measured several times gets the median of its times.
+void add_measured_operators(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
+  using model::MeasuredOperators;
+  const bool gpu = records.machine == MachineKind::gpu;
+  std::map<std::pair<std::string, MeasuredOperators::Place>, std::vector<const FitRecord*>> operators;
+  const auto add = [&operators](const std::vector<FitRecord>& of_class, bool overlapped) {
+    for (const FitRecord& record : of_class)
+      if (!record.key.empty()) operators[{record.key, {record.cores, overlapped}}].push_back(&record);
+  };
+  for (const auto* of_class :
+       {&records.gemms, &records.attention, &records.memory, &records.divided, &records.routers, &records.together})
+    add(*of_class, false);
+  if (gpu) {
+    add(records.overlapped, true);
+    add(records.together_overlapped, true);
+  }
+  for (auto& [name, found] : operators) {
+    const auto middle = found.begin() + static_cast<std::ptrdiff_t>(found.size() / 2);
+    std::ranges::nth_element(found, middle, {}, &FitRecord::seconds);
+    const double spread = relative_spread(*(*middle)->measurement);
+    const auto unit = gpu ? MeasuredOperators::Unit::sms : MeasuredOperators::Unit::cores;
+    constants.add(MeasuredOperators::name(name.first, name.second, unit), (*middle)->seconds,
+                  spread > 0 ? std::optional(spread) : std::nullopt, model::Evidence::measured, "mean of its samples",
+                  "kernel.shortest");
+  }
+  result.measured_operators = operators.size();
+}
+
+ProfileFit fit_profile(const FitRecords& records, const model::Profile& base, const std::string& source) {
+  ProfileFit result;
+  result.notes = records.notes;
+  ConstantList constants(base, source);
+  fit_memory(records, constants, result);
+  if (records.machine == MachineKind::gpu)
+    fit_tile_gemms(records, constants, result);
+  else
+    fit_core_gemms(records, constants, result);
+  fit_attention(records, constants, result);
+  fit_single_times(records, constants, result);
+  fit_interference(records, constants, result);
+  fit_transfers(records, constants, result);
+  add_measured_operators(records, constants, result);
+  result.parameters = constants.take();
+  return result;
+}
+
+std::string profile_text(const ProfileHeading& heading, std::vector<model::Parameter> parameters,
+                         const std::vector<model::ConstantFit>& fits) {
+  const auto section_of = [](const std::string& of) { return of.substr(0, of.rfind('.')); };
+  std::ranges::sort(parameters, {}, [&](const model::Parameter& p) { return std::pair(section_of(p.name), p.name); });
+  std::string text;
+  for (const std::string& line : heading.about) text += fmt::format("# {}\n", line);
+  text += fmt::format("name = {}\ndescription = {}\nextends = {}\n", toml_string(heading.name),
+                      toml_string(heading.description), toml_string(heading.extends));
+  std::vector<std::string> devices;
+  for (const std::string& device : heading.devices) devices.push_back(toml_string(device));
+  if (!devices.empty()) text += fmt::format("devices = [{}]\n", fmt::join(devices, ", "));
+  if (!heading.stack.empty()) text += fmt::format("stack = {}\n", toml_string(heading.stack));
+  std::string section;
+  for (const model::Parameter& parameter : parameters) {
+    const std::string own = section_of(parameter.name);
+    if (own != section) text += fmt::format("\n[{}]\n", own);
+    section = own;
+    text += entry(std::string_view(parameter.name).substr(own.size() + 1), parameter);
+  }
+  for (const model::ConstantFit& fit : fits) text += fit_text(fit);
+  return text;
+}
+
+std::string profile_text(const std::string& name, const std::string& description, const std::string& extends,
+                         std::vector<model::Parameter> parameters) {
+  return profile_text({name, description, extends}, std::move(parameters));
+}
 
 model::Result<CardComparison> compare_card(const FitRecords& records, const model::Profile& profile,
                                            const model::Device& device) {

@@ -121,49 +121,6 @@ void add_slowdown(const std::string& name, std::vector<double> ratios, ConstantL
                 fmt::format("middle of {} ratios during a transfer and alone", ratios.size()));
 }
 
-}  // namespace
-
-void fit_transfers(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
-  fit_messages(records, constants, result);
-  if (records.machine == MachineKind::gpu)
-    fit_gpu_collectives(records, constants, result);
-  else
-    fit_collectives(records, constants, result);
-}
-
-void fit_interference(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
-  std::vector<double> gemms, attention;
-  std::size_t unpaired = 0;
-  for (const FitRecord& overlapped : records.overlapped) {
-    const bool gemm = is_gemm(overlapped.type);
-    if (!gemm && overlapped.type != model::OperatorClass::attention) continue;
-    if (overlapped.alone_seconds > 0) {
-      const double share =
-          static_cast<double>(overlapped.cores) / static_cast<double>(overlapped.measurement->sms.value_or(1));
-      (gemm ? gemms : attention).push_back(overlapped.seconds / overlapped.alone_seconds * share);
-      continue;
-    }
-    const FitRecord* free = alone(overlapped, gemm ? records.gemms : records.attention, records.machine);
-    if (free == nullptr) {
-      ++unpaired;
-      continue;
-    }
-    // The effect of fewer SMs is not part of the slowdown.
-    const double fewer = static_cast<double>(overlapped.cores) / static_cast<double>(free->cores);
-    (gemm ? gemms : attention).push_back(overlapped.seconds / free->seconds * fewer);
-  }
-  add_slowdown("gemm.slowdown_beside_transfer", std::move(gemms), constants);
-  add_slowdown("attention.slowdown_beside_transfer", std::move(attention), constants);
-  if (unpaired > 0)
-    result.notes.push_back(fmt::format("{} record{} taken during a transfer without one of the same operator alone",
-                                       unpaired, unpaired == 1 ? "" : "s"));
-}
-
-// Fits collectives on GPUs with the cost function of all predictions (model/cost/collective_cost.h): the launch, and
-// the latency scale and rate of the links inside a node and between nodes, as far as the records reach.
-
-namespace {
-
 double constant(const model::Profile& profile, const char* name) {
   const auto index = profile.find(name);
   if (!index) return 0;
@@ -215,6 +172,45 @@ class CollectiveForm {
 };
 
 }  // namespace
+
+void fit_transfers(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
+  fit_messages(records, constants, result);
+  if (records.machine == MachineKind::gpu)
+    fit_gpu_collectives(records, constants, result);
+  else
+    fit_collectives(records, constants, result);
+}
+
+void fit_interference(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
+  std::vector<double> gemms, attention;
+  std::size_t unpaired = 0;
+  for (const FitRecord& overlapped : records.overlapped) {
+    const bool gemm = is_gemm(overlapped.type);
+    if (!gemm && overlapped.type != model::OperatorClass::attention) continue;
+    if (overlapped.alone_seconds > 0) {
+      const double share =
+          static_cast<double>(overlapped.cores) / static_cast<double>(overlapped.measurement->sms.value_or(1));
+      (gemm ? gemms : attention).push_back(overlapped.seconds / overlapped.alone_seconds * share);
+      continue;
+    }
+    const FitRecord* free = alone(overlapped, gemm ? records.gemms : records.attention, records.machine);
+    if (free == nullptr) {
+      ++unpaired;
+      continue;
+    }
+    // The effect of fewer SMs is not part of the slowdown.
+    const double fewer = static_cast<double>(overlapped.cores) / static_cast<double>(free->cores);
+    (gemm ? gemms : attention).push_back(overlapped.seconds / free->seconds * fewer);
+  }
+  add_slowdown("gemm.slowdown_beside_transfer", std::move(gemms), constants);
+  add_slowdown("attention.slowdown_beside_transfer", std::move(attention), constants);
+  if (unpaired > 0)
+    result.notes.push_back(fmt::format("{} record{} taken during a transfer without one of the same operator alone",
+                                       unpaired, unpaired == 1 ? "" : "s"));
+}
+
+// Fits collectives on GPUs with the cost function of all predictions (model/cost/collective_cost.h): the launch, and
+// the latency scale and rate of the links inside a node and between nodes, as far as the records reach.
 
 model::CollectiveGroup group_of(const Measurement& m) {
   const auto ranks = static_cast<std::int64_t>(extent_of(m, "ranks"));

@@ -63,34 +63,6 @@ double launch_growth(const model::Profile& profile) {
   return gap && gap->value > 0 ? 1 + 1e-6 / gap->value : 0;
 }
 
-}  // namespace
-
-std::string_view to_string(StepCause cause) {
-  constexpr std::string_view names[] = {"GEMMs", "attention", "memory-bound", "launches", "links", "hidden"};
-  return names[static_cast<std::size_t>(cause)];
-}
-
-model::Result<StepShares> step_shares(const sim::Inputs& inputs, sim::PredictorPool& predictors) {
-  const double step = TRY(seconds_of(inputs, predictors));
-  StepShares shares{};
-  for (const Family& family : families()) {
-    const bool launches = family.cause == StepCause::launches;
-    const double factor = launches ? launch_growth(inputs.profile) : growth;
-    if (factor == 0) continue;
-    sim::Inputs changed = inputs;
-    changed.profile = TRY(grown(inputs.profile, family, factor));
-    const double longer = TRY(seconds_of(changed, predictors));
-    shares[static_cast<std::size_t>(family.cause)] = (longer - step) / (launches ? 1 : growth - 1);
-  }
-  sim::Inputs apart = inputs;
-  apart.plan.overlap.gradient_reduce = apart.plan.overlap.parameter_gather = false;
-  const double exposed = TRY(seconds_of(apart, predictors));
-  shares[static_cast<std::size_t>(StepCause::hidden)] = std::max(0.0, exposed - step);
-  return shares;
-}
-
-namespace {
-
 using Eigen::Index;
 
 constexpr double factor_deviation = 1, launch_deviation = 20;  // of the prior; of launches in us
@@ -147,26 +119,6 @@ ResidualRegression regress(std::string name, const std::vector<ResidualRow>& row
         {static_cast<StepCause>(j), means(j), excess(j), std::sqrt(covariance(j, j)), excess(j) * means(j)});
   return result;
 }
-
-}  // namespace
-
-std::vector<ResidualRegression> residual_regressions(const std::vector<ResidualRow>& rows) {
-  std::vector<ResidualRegression> result;
-  std::vector<std::string> sets;
-  for (const ResidualRow& row : rows)
-    if (std::ranges::find(sets, row.set) == sets.end()) sets.push_back(row.set);
-  for (const std::string& set : sets) {
-    std::vector<ResidualRow> members;
-    std::ranges::copy_if(rows, std::back_inserter(members), [&](const ResidualRow& row) { return row.set == set; });
-    if (members.size() > step_causes) result.push_back(regress(set, members, false));
-  }
-  if (sets.size() < 2 || rows.size() <= step_causes) return result;
-  result.push_back(regress("all", rows, false));
-  result.push_back(regress("within sets", rows, true));
-  return result;
-}
-
-namespace {
 
 struct Plan {  // means over its repetitions
   double measured = 0, predicted = 0;
@@ -245,6 +197,46 @@ double scatter_of(const std::vector<Cluster>& clusters, bool schedules) {
 }
 
 }  // namespace
+
+std::string_view to_string(StepCause cause) {
+  constexpr std::string_view names[] = {"GEMMs", "attention", "memory-bound", "launches", "links", "hidden"};
+  return names[static_cast<std::size_t>(cause)];
+}
+
+model::Result<StepShares> step_shares(const sim::Inputs& inputs, sim::PredictorPool& predictors) {
+  const double step = TRY(seconds_of(inputs, predictors));
+  StepShares shares{};
+  for (const Family& family : families()) {
+    const bool launches = family.cause == StepCause::launches;
+    const double factor = launches ? launch_growth(inputs.profile) : growth;
+    if (factor == 0) continue;
+    sim::Inputs changed = inputs;
+    changed.profile = TRY(grown(inputs.profile, family, factor));
+    const double longer = TRY(seconds_of(changed, predictors));
+    shares[static_cast<std::size_t>(family.cause)] = (longer - step) / (launches ? 1 : growth - 1);
+  }
+  sim::Inputs apart = inputs;
+  apart.plan.overlap.gradient_reduce = apart.plan.overlap.parameter_gather = false;
+  const double exposed = TRY(seconds_of(apart, predictors));
+  shares[static_cast<std::size_t>(StepCause::hidden)] = std::max(0.0, exposed - step);
+  return shares;
+}
+
+std::vector<ResidualRegression> residual_regressions(const std::vector<ResidualRow>& rows) {
+  std::vector<ResidualRegression> result;
+  std::vector<std::string> sets;
+  for (const ResidualRow& row : rows)
+    if (std::ranges::find(sets, row.set) == sets.end()) sets.push_back(row.set);
+  for (const std::string& set : sets) {
+    std::vector<ResidualRow> members;
+    std::ranges::copy_if(rows, std::back_inserter(members), [&](const ResidualRow& row) { return row.set == set; });
+    if (members.size() > step_causes) result.push_back(regress(set, members, false));
+  }
+  if (sets.size() < 2 || rows.size() <= step_causes) return result;
+  result.push_back(regress("all", rows, false));
+  result.push_back(regress("within sets", rows, true));
+  return result;
+}
 
 std::vector<PlanOrder> plan_orders(const std::vector<OrderedRow>& rows) {
   const std::vector<Cluster> clusters = clusters_of(rows);

@@ -39,6 +39,33 @@ std::optional<double> in_unit(const Figure& figure, std::optional<double> value)
   return value ? std::optional(*value * figure.scale) : std::nullopt;
 }
 
+EvaluatedFigure evaluate(const Figure& figure, const std::vector<Prediction>& predictions, const Naive& naive) {
+  EvaluatedFigure row;
+  row.figure = figure;
+  for (const Prediction& prediction : predictions) {
+    row.predicted.push_back(predicted(figure, prediction));
+    row.intervals.push_back(interval_of(figure, prediction));
+  }
+  row.naive = baseline(figure, naive);
+  row.within = figure.within(row.predicted.back());
+  return row;
+}
+
+EvaluatedAggregate evaluate(const Aggregate& aggregate, const std::vector<EvaluatedFigure>& figures,
+                            std::size_t profiles) {
+  EvaluatedAggregate row{aggregate, {}, false};
+  for (std::size_t profile = 0; profile < profiles; ++profile) {
+    std::vector<double> errors;
+    for (const EvaluatedFigure& figure : figures) {
+      const auto error = error_of(figure.figure, figure.predicted[profile]);
+      if (figure.figure.group == aggregate.over && error) errors.push_back(*error);
+    }
+    row.values.push_back(aggregate.of(std::move(errors)));
+  }
+  row.within = row.values.back() && *row.values.back() <= aggregate.tolerance;
+  return row;
+}
+
 }  // namespace
 
 std::optional<bool> Figure::within(std::optional<double> predicted) const {
@@ -130,37 +157,6 @@ std::optional<double> baseline(const Figure& figure, const Naive& naive) {
     return in_unit(figure, naive.pair_flops ? std::optional(*naive.pair_flops / naive.flop_rate) : std::nullopt);
   return follows_from_step_time(figure.metric) ? predicted(figure, {.step = &naive.step}) : std::nullopt;
 }
-
-namespace {
-
-EvaluatedFigure evaluate(const Figure& figure, const std::vector<Prediction>& predictions, const Naive& naive) {
-  EvaluatedFigure row;
-  row.figure = figure;
-  for (const Prediction& prediction : predictions) {
-    row.predicted.push_back(predicted(figure, prediction));
-    row.intervals.push_back(interval_of(figure, prediction));
-  }
-  row.naive = baseline(figure, naive);
-  row.within = figure.within(row.predicted.back());
-  return row;
-}
-
-EvaluatedAggregate evaluate(const Aggregate& aggregate, const std::vector<EvaluatedFigure>& figures,
-                            std::size_t profiles) {
-  EvaluatedAggregate row{aggregate, {}, false};
-  for (std::size_t profile = 0; profile < profiles; ++profile) {
-    std::vector<double> errors;
-    for (const EvaluatedFigure& figure : figures) {
-      const auto error = error_of(figure.figure, figure.predicted[profile]);
-      if (figure.figure.group == aggregate.over && error) errors.push_back(*error);
-    }
-    row.values.push_back(aggregate.of(std::move(errors)));
-  }
-  row.within = row.values.back() && *row.values.back() <= aggregate.tolerance;
-  return row;
-}
-
-}  // namespace
 
 std::optional<double> error_of(const Figure& figure, std::optional<double> value) {
   return value ? std::optional(*value / figure.value - 1) : std::nullopt;

@@ -91,6 +91,19 @@ model::Graph memory_bound(const SlowdownQuestion& q) {
   return lone(std::move(op), {x}, {y});
 }
 
+using Direction = AllToAllQuestion::Direction;
+using Link = AllToAllQuestion::Link;
+
+model::RoutingSpread spread_of(const AllToAllQuestion& q, std::int64_t gpus_per_node) {
+  model::MixtureOfExperts experts;
+  experts.routed_experts = q.experts;
+  experts.groups = std::max<std::int64_t>(q.ranks / gpus_per_node, 1);
+  experts.groups_per_token = std::min(experts.groups, q.nodes_per_token);
+  // A token cannot select more experts than its groups contain.
+  experts.experts_per_token = std::min(q.experts_per_token, q.experts / experts.groups * experts.groups_per_token);
+  return model::routing_spread(experts, experts.groups_per_token, q.ranks, std::min(q.ranks, gpus_per_node));
+}
+
 }  // namespace
 
 double GemmQuestion::flops() const { return 2.0 * static_cast<double>(groups * m) * static_cast<double>(n * k); }
@@ -129,23 +142,6 @@ double SingleKernels::ask(const SlowdownQuestion& question) const {
   const CoRunner co_runner = named(co_runners, question.co_runner)->co_runner;
   return seconds(graph, {.sms = sms_, .held = question.held, .co_runner = co_runner}) / seconds(graph, {.sms = sms_});
 }
-
-namespace {
-
-using Direction = AllToAllQuestion::Direction;
-using Link = AllToAllQuestion::Link;
-
-model::RoutingSpread spread_of(const AllToAllQuestion& q, std::int64_t gpus_per_node) {
-  model::MixtureOfExperts experts;
-  experts.routed_experts = q.experts;
-  experts.groups = std::max<std::int64_t>(q.ranks / gpus_per_node, 1);
-  experts.groups_per_token = std::min(experts.groups, q.nodes_per_token);
-  // A token cannot select more experts than its groups contain.
-  experts.experts_per_token = std::min(q.experts_per_token, q.experts / experts.groups * experts.groups_per_token);
-  return model::routing_spread(experts, experts.groups_per_token, q.ranks, std::min(q.ranks, gpus_per_node));
-}
-
-}  // namespace
 
 SingleAllToAlls::SingleAllToAlls(model::Profile profile, model::ClusterShape cluster)
     : profile_(std::move(profile)), cluster_(std::move(cluster)) {}

@@ -73,18 +73,6 @@ void read_case(TableReader& reader, StepCase& definition) {
   reader.optional_table("interval", [&](TableReader& table) { definition.interval = read_interval(table); });
 }
 
-}  // namespace
-
-bool is_step_case(const std::string& path) { return detail::table_file_has(path, "steps"); }
-
-model::Result<StepCase> load_step_case(const std::string& path) {
-  StepCase definition;
-  TRY(detail::read_table_file(path, [&definition](TableReader& reader) { read_case(reader, definition); }));
-  return definition;
-}
-
-namespace {
-
 constexpr double bytes_per_gib = 1024.0 * 1024 * 1024;
 
 // Returns the columns of whole numbers above 0.
@@ -153,6 +141,14 @@ model::Result<PublishedStep> step_of(const CsvTable& table, std::size_t row) {
 }
 
 }  // namespace
+
+bool is_step_case(const std::string& path) { return detail::table_file_has(path, "steps"); }
+
+model::Result<StepCase> load_step_case(const std::string& path) {
+  StepCase definition;
+  TRY(detail::read_table_file(path, [&definition](TableReader& reader) { read_case(reader, definition); }));
+  return definition;
+}
 
 std::vector<std::string> PublishedStep::lacking() const {
   std::vector<std::string> columns;

@@ -17,6 +17,36 @@ double to_digits(double value, int digits) {
   return std::strtod(fmt::format("{:.{}g}", value, digits).c_str(), nullptr);
 }
 
+double product(const Draft::Errors& a, const Draft::Errors& b) {
+  double sum = 0;
+  for (const auto& [number, weight] : a)
+    if (const auto found = b.find(number); found != b.end()) sum += weight * found->second;
+  return sum;
+}
+
+// Constants with one error.
+struct Fact {
+  Draft::Errors errors;
+  std::vector<std::string> constants;
+};
+
+// Returns the facts that depend on the first, on one that depends on it, and so on, and takes them out of `facts`.
+std::vector<Fact> take_group(std::vector<Fact>& facts) {
+  constexpr double least = 0.05;  // a correlation below it counts as none
+  std::vector<Fact> group = {std::move(facts.front())};
+  facts.erase(facts.begin());
+  for (std::size_t i = 0; i < group.size(); ++i)
+    for (std::size_t j = 0; j < facts.size();) {
+      if (std::abs(product(group[i].errors, facts[j].errors)) < least) {
+        ++j;
+        continue;
+      }
+      group.push_back(std::move(facts[j]));
+      facts.erase(facts.begin() + static_cast<std::ptrdiff_t>(j));
+    }
+  return group;
+}
+
 }  // namespace
 
 double si_value(const model::Parameter& parameter) { return parameter.value * model::si_unit(parameter.unit)->factor; }
@@ -131,40 +161,6 @@ std::vector<model::Parameter> Draft::constants() const {
   for (const auto& [name, parameter] : own_) all.push_back(parameter);
   return all;
 }
-
-namespace {
-
-double product(const Draft::Errors& a, const Draft::Errors& b) {
-  double sum = 0;
-  for (const auto& [number, weight] : a)
-    if (const auto found = b.find(number); found != b.end()) sum += weight * found->second;
-  return sum;
-}
-
-// Constants with one error.
-struct Fact {
-  Draft::Errors errors;
-  std::vector<std::string> constants;
-};
-
-// Returns the facts that depend on the first, on one that depends on it, and so on, and takes them out of `facts`.
-std::vector<Fact> take_group(std::vector<Fact>& facts) {
-  constexpr double least = 0.05;  // a correlation below it counts as none
-  std::vector<Fact> group = {std::move(facts.front())};
-  facts.erase(facts.begin());
-  for (std::size_t i = 0; i < group.size(); ++i)
-    for (std::size_t j = 0; j < facts.size();) {
-      if (std::abs(product(group[i].errors, facts[j].errors)) < least) {
-        ++j;
-        continue;
-      }
-      group.push_back(std::move(facts[j]));
-      facts.erase(facts.begin() + static_cast<std::ptrdiff_t>(j));
-    }
-  return group;
-}
-
-}  // namespace
 
 std::vector<model::ConstantFit> Draft::fits() const {
   std::map<std::size_t, std::string> names;  // a copy stands after what it is a copy of

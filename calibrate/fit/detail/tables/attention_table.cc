@@ -145,6 +145,82 @@ bool skip_windows(const std::vector<TrainingAttentionRow>& rows) {
   return quantile(growth, middle) < between;
 }
 
+enum CachedNumber : Index { request_at, cached_ramp_at, ramp_time_at, merge_at, cached_rate_at, first_start_at };
+
+model::CachedAttentionWork cached_work(const CachedAttentionRow& row) {
+  const auto real = [](std::int64_t value) { return static_cast<double>(value); };
+  const double columns = real(row.latent() ? row.qk_dim : row.qk_dim + row.v_dim);
+  return {.requests = real(row.batch),
+          .queries = real(row.queries),
+          .query_heads = real(row.heads),
+          .kv_heads = real(row.kv_heads),
+          .pairs_per_query = real(row.keys),
+          .keys = real(row.keys),
+          .qk_dim = real(row.qk_dim),
+          .v_dim = real(row.v_dim),
+          .key_value_bytes = real(row.kv_heads) * columns * (row.format == "fp8" ? 1 : 2)};
+}
+
+// All softwares of a table: after the common constants a start of each, then a bandwidth of each.
+class CachedAttentionForm {
+ public:
+  CachedAttentionForm(const std::vector<CachedAttentionRow>& rows, const std::vector<std::string>& softwares,
+                      const FitMachine& machine)
+      : softwares_(static_cast<Index>(softwares.size())),
+        peak_(rows.front().format == "fp8" ? std::max(machine.device.fp8_peak.value(), machine.device.bf16_peak.value())
+                                           : machine.device.bf16_peak.value()),
+        memory_(machine.device.memory_bandwidth.value()),
+        least_rows_(rows.front().latent() ? latent_rows : 1) {
+    for (const CachedAttentionRow& row : rows)
+      works_.emplace_back(cached_work(row), std::ranges::find(softwares, row.software) - softwares.begin());
+  }
+
+  model::CachedAttentionConstants constants(const VectorXd& x, Index software) const {
+    return {.start = x[first_start_at + software],
+            .request_time = x[request_at],
+            .bandwidth = below(memory_, x[first_start_at + softwares_ + software]),
+            .rate = below(peak_, x[cached_rate_at]),
+            .ramp = x[cached_ramp_at],
+            .ramp_time = x[ramp_time_at],
+            .merge_time = x[merge_at],
+            .least_rows = least_rows_};
+  }
+
+  VectorXd operator()(const VectorXd& x) const {
+    return vector_of(works_, [&](const auto& each) {
+      return cached_attention_parts(constants(x, each.second), each.first).total();
+    });
+  }
+
+  VectorXd start() const {
+    constexpr double request = 5e-9, ramp = 5e-6, ramp_time = 10e-6, merge = 10e-9, start = 12e-6, share = 0.9;
+    VectorXd x(first_start_at + 2 * softwares_);
+    x.head(first_start_at) << request, ramp, ramp_time, merge, share;
+    x.segment(first_start_at, softwares_).setConstant(start);
+    x.tail(softwares_).setConstant(share);
+    return x;
+  }
+
+  // The constants of a shape that few rows depend on stay near their start.
+  VectorXd prior() const {
+    constexpr double weak = 10, none = 20;
+    VectorXd deviations = VectorXd::Constant(first_start_at + 2 * softwares_, none);
+    deviations.head(cached_rate_at).setConstant(weak);
+    return deviations;
+  }
+
+  VectorXd roofline() const {
+    return vector_of(works_, [&](const auto& each) {
+      return std::max(cached_attention_flops(each.first) / peak_, cached_attention_bytes(each.first) / memory_);
+    });
+  }
+
+ private:
+  std::vector<std::pair<model::CachedAttentionWork, Index>> works_;  // and software
+  Index softwares_;
+  double peak_, memory_, least_rows_;
+};
+
 }  // namespace
 
 AttentionTableFit fit_attention_table(const std::vector<AttentionRow>& rows, const FitMachine& machine,
@@ -227,86 +303,6 @@ TrainingAttentionFit fit_training_attention(const std::vector<TrainingAttentionR
              marked(used, [](const TrainingAttentionRow& r) { return r.queries >= training_tokens; }), fit.held_out);
   return fit;
 }
-
-namespace {
-
-enum CachedNumber : Index { request_at, cached_ramp_at, ramp_time_at, merge_at, cached_rate_at, first_start_at };
-
-model::CachedAttentionWork cached_work(const CachedAttentionRow& row) {
-  const auto real = [](std::int64_t value) { return static_cast<double>(value); };
-  const double columns = real(row.latent() ? row.qk_dim : row.qk_dim + row.v_dim);
-  return {.requests = real(row.batch),
-          .queries = real(row.queries),
-          .query_heads = real(row.heads),
-          .kv_heads = real(row.kv_heads),
-          .pairs_per_query = real(row.keys),
-          .keys = real(row.keys),
-          .qk_dim = real(row.qk_dim),
-          .v_dim = real(row.v_dim),
-          .key_value_bytes = real(row.kv_heads) * columns * (row.format == "fp8" ? 1 : 2)};
-}
-
-// All softwares of a table: after the common constants a start of each, then a bandwidth of each.
-class CachedAttentionForm {
- public:
-  CachedAttentionForm(const std::vector<CachedAttentionRow>& rows, const std::vector<std::string>& softwares,
-                      const FitMachine& machine)
-      : softwares_(static_cast<Index>(softwares.size())),
-        peak_(rows.front().format == "fp8" ? std::max(machine.device.fp8_peak.value(), machine.device.bf16_peak.value())
-                                           : machine.device.bf16_peak.value()),
-        memory_(machine.device.memory_bandwidth.value()),
-        least_rows_(rows.front().latent() ? latent_rows : 1) {
-    for (const CachedAttentionRow& row : rows)
-      works_.emplace_back(cached_work(row), std::ranges::find(softwares, row.software) - softwares.begin());
-  }
-
-  model::CachedAttentionConstants constants(const VectorXd& x, Index software) const {
-    return {.start = x[first_start_at + software],
-            .request_time = x[request_at],
-            .bandwidth = below(memory_, x[first_start_at + softwares_ + software]),
-            .rate = below(peak_, x[cached_rate_at]),
-            .ramp = x[cached_ramp_at],
-            .ramp_time = x[ramp_time_at],
-            .merge_time = x[merge_at],
-            .least_rows = least_rows_};
-  }
-
-  VectorXd operator()(const VectorXd& x) const {
-    return vector_of(works_, [&](const auto& each) {
-      return cached_attention_parts(constants(x, each.second), each.first).total();
-    });
-  }
-
-  VectorXd start() const {
-    constexpr double request = 5e-9, ramp = 5e-6, ramp_time = 10e-6, merge = 10e-9, start = 12e-6, share = 0.9;
-    VectorXd x(first_start_at + 2 * softwares_);
-    x.head(first_start_at) << request, ramp, ramp_time, merge, share;
-    x.segment(first_start_at, softwares_).setConstant(start);
-    x.tail(softwares_).setConstant(share);
-    return x;
-  }
-
-  // The constants of a shape that few rows depend on stay near their start.
-  VectorXd prior() const {
-    constexpr double weak = 10, none = 20;
-    VectorXd deviations = VectorXd::Constant(first_start_at + 2 * softwares_, none);
-    deviations.head(cached_rate_at).setConstant(weak);
-    return deviations;
-  }
-
-  VectorXd roofline() const {
-    return vector_of(works_, [&](const auto& each) {
-      return std::max(cached_attention_flops(each.first) / peak_, cached_attention_bytes(each.first) / memory_);
-    });
-  }
-
- private:
-  std::vector<std::pair<model::CachedAttentionWork, Index>> works_;  // and software
-  Index softwares_;
-  double peak_, memory_, least_rows_;
-};
-
-}  // namespace
 
 CachedAttentionTableFit fit_cached_attention_table(const std::vector<CachedAttentionRow>& rows,
                                                    const FitMachine& machine) {

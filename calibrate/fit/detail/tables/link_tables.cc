@@ -86,6 +86,50 @@ bool usable_exchange(const ExchangeRow& row) {
   return row.mode == "normal" && row.nodes <= most_nodes && !(row.nodes == 2 && row.sms == slow_sms);
 }
 
+constexpr double tray_hidden = 7168, tray_experts = 256, tray_top_k = 8;  // the only model that was measured
+constexpr std::int64_t gpus_of_tray = 4;
+
+enum TrayNumber : Index { tray_start_at, tray_exponent_at, tray_link_at, tray_local_at };
+
+// Dispatch carries the rows in their format, combine in BF16, except where it is called low precision.
+model::ExchangeWork tray_work(const TrayExchangeRow& row) {
+  const auto ranks = static_cast<double>(row.expert_parallel);
+  const std::string format = row.direction == "dispatch"  ? (row.format == "fp8" ? "fp8_block" : row.format)
+                             : row.direction == "combine" ? "bf16"
+                                                          : "nvfp4";
+  return {.tokens = static_cast<double>(row.tokens),
+          .token_bytes = tray_hidden * operand_bytes(format),
+          .ranks_per_token = distinct_groups(ranks, tray_experts, tray_top_k),
+          .nodes_per_token = 1,
+          .ranks = ranks,
+          .nodes = 1};
+}
+
+class TrayForm {
+ public:
+  explicit TrayForm(const std::vector<TrayExchangeRow>& rows) {
+    for (const TrayExchangeRow& row : rows) works_.push_back(tray_work(row));
+  }
+
+  static model::ExchangeConstants constants(const VectorXd& x) {
+    model::ExchangeConstants c;
+    c.start = x[tray_start_at];
+    c.start_exponent = x[tray_exponent_at];
+    c.nvlink_rate = x[tray_link_at];
+    c.local_rate = x[tray_local_at];
+    return c;
+  }
+
+  VectorXd operator()(const VectorXd& x) const { return seconds(constants(x)); }
+
+  VectorXd seconds(const model::ExchangeConstants& c) const {
+    return vector_of(works_, [&](const auto& work) { return exchange_seconds(c, work, 0).seconds(); });
+  }
+
+ private:
+  std::vector<model::ExchangeWork> works_;
+};
+
 }  // namespace
 
 double distinct_groups(double groups, double experts, double top_k) {
@@ -132,54 +176,6 @@ ExchangeTableFit fit_exchange_table(const std::vector<ExchangeRow>& table, const
              marked(rows, [](const ExchangeRow& row) { return row.tokens >= training_tokens; }), fit.held_out);
   return fit;
 }
-
-namespace {
-
-constexpr double tray_hidden = 7168, tray_experts = 256, tray_top_k = 8;  // the only model that was measured
-constexpr std::int64_t gpus_of_tray = 4;
-
-enum TrayNumber : Index { tray_start_at, tray_exponent_at, tray_link_at, tray_local_at };
-
-// Dispatch carries the rows in their format, combine in BF16, except where it is called low precision.
-model::ExchangeWork tray_work(const TrayExchangeRow& row) {
-  const auto ranks = static_cast<double>(row.expert_parallel);
-  const std::string format = row.direction == "dispatch"  ? (row.format == "fp8" ? "fp8_block" : row.format)
-                             : row.direction == "combine" ? "bf16"
-                                                          : "nvfp4";
-  return {.tokens = static_cast<double>(row.tokens),
-          .token_bytes = tray_hidden * operand_bytes(format),
-          .ranks_per_token = distinct_groups(ranks, tray_experts, tray_top_k),
-          .nodes_per_token = 1,
-          .ranks = ranks,
-          .nodes = 1};
-}
-
-class TrayForm {
- public:
-  explicit TrayForm(const std::vector<TrayExchangeRow>& rows) {
-    for (const TrayExchangeRow& row : rows) works_.push_back(tray_work(row));
-  }
-
-  static model::ExchangeConstants constants(const VectorXd& x) {
-    model::ExchangeConstants c;
-    c.start = x[tray_start_at];
-    c.start_exponent = x[tray_exponent_at];
-    c.nvlink_rate = x[tray_link_at];
-    c.local_rate = x[tray_local_at];
-    return c;
-  }
-
-  VectorXd operator()(const VectorXd& x) const { return seconds(constants(x)); }
-
-  VectorXd seconds(const model::ExchangeConstants& c) const {
-    return vector_of(works_, [&](const auto& work) { return exchange_seconds(c, work, 0).seconds(); });
-  }
-
- private:
-  std::vector<model::ExchangeWork> works_;
-};
-
-}  // namespace
 
 TrayTableFit fit_tray_table(const std::vector<TrayExchangeRow>& table, const std::string& kernel,
                             const std::string& direction, const std::string& format, const FitMachine& machine) {
