@@ -118,12 +118,6 @@ class RooflinePicture : private Drawing {
   std::vector<std::string> series_;
 };
 
-}  // namespace
-
-std::string roofline_svg(const Roofline& roofline) { return RooflinePicture(roofline).draw(); }
-
-namespace {
-
 using calibrate::Measurement;
 using calibrate::Measurements;
 
@@ -183,6 +177,8 @@ void add(LineChart::Panel& panel, const std::string& name, LineChart::Point poin
 }
 
 }  // namespace
+
+std::string roofline_svg(const Roofline& roofline) { return RooflinePicture(roofline).draw(); }
 
 LineChart partition_chart(const calibrate::Measurements& measurements) {
   LineChart chart;

@@ -36,6 +36,8 @@ Json row_json(const model::ComparedSchedule& row) {
         {"micro_batches", row.micro_batches}}});
 }
 
+Json spread_json(const model::LoadSpread& spread) { return FIELDS(spread, variation, max_violation); }
+
 }  // namespace
 
 std::string schedule_json(const model::CostedSchedule& output) {
@@ -78,12 +80,6 @@ std::string comparison_json(const std::vector<model::ComparedSchedule>& schedule
                                                                     {{"costs", costs_json(costs)}}})},
                                          {"schedules", list_of<Json>(schedules, row_json)}});
 }
-
-namespace {
-
-Json spread_json(const model::LoadSpread& spread) { return FIELDS(spread, variation, max_violation); }
-
-}  // namespace
 
 std::string routing_json(const model::RoutingStatistics& routing) {
   Json steps = Json::array();

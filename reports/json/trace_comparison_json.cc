@@ -43,6 +43,37 @@ void add_times(const char* table, const std::vector<ComparedTime>& rows, CsvTabl
   for (const ComparedTime& row : rows) csv.row(table, row.name, "", "", row.predicted_s, row.measured_s, row.error());
 }
 
+Json barrier_rows(const calibrate::ChunkComparison& comparison) {
+  Json list = Json::array();
+  for (std::size_t i = 0; i < comparison.barriers.size(); ++i)
+    list.push_back({{"slot", i},
+                    {"following_s", comparison.barriers[i].following},
+                    {"together_s", comparison.barriers[i].together},
+                    {"measured_s", comparison.measured_barriers[i]}});
+  return list;
+}
+
+constexpr const char* chunk_tables[] = {"totals", "spans", "periods", "barriers", "classes", "products"};
+
+Json comparison_of(const ChunkComparisonOutput& output) {
+  const model::TimelineComparison& c = output.comparison.times;
+  Json json = {{"profile", output.profile},
+               {"chunk", output.chunk_path},
+               {"kernels", output.kernels},
+               {"same_slots", c.same_slots},
+               {"slots", {{"predicted", c.predicted.slots}, {"measured", c.measured.slots}}},
+               {"inputs", {{"rows", output.comparison.rows_given}, {"waits", output.comparison.waits_given}}}};
+  for (const char* table : chunk_tables) json[table] = nullptr;
+  json["barriers"] = barrier_rows(output.comparison);
+  for (const auto& [table, rows] : {std::pair("totals", &c.totals),
+                                    {"spans", &c.phases},
+                                    {"periods", &c.periods},
+                                    {"classes", &c.classes},
+                                    {"products", &c.gemms}})
+    json[table] = compared_rows(*rows, true);
+  return json;
+}
+
 }  // namespace
 
 std::string trace_comparison_json(const TraceComparisonOutput& output) {
@@ -80,41 +111,6 @@ std::string trace_comparison_csv(const TraceComparisonOutput& output) {
             gemm.predicted_s / gemm.measured_s - 1);
   return csv.text();
 }
-
-namespace {
-
-Json barrier_rows(const calibrate::ChunkComparison& comparison) {
-  Json list = Json::array();
-  for (std::size_t i = 0; i < comparison.barriers.size(); ++i)
-    list.push_back({{"slot", i},
-                    {"following_s", comparison.barriers[i].following},
-                    {"together_s", comparison.barriers[i].together},
-                    {"measured_s", comparison.measured_barriers[i]}});
-  return list;
-}
-
-constexpr const char* chunk_tables[] = {"totals", "spans", "periods", "barriers", "classes", "products"};
-
-Json comparison_of(const ChunkComparisonOutput& output) {
-  const model::TimelineComparison& c = output.comparison.times;
-  Json json = {{"profile", output.profile},
-               {"chunk", output.chunk_path},
-               {"kernels", output.kernels},
-               {"same_slots", c.same_slots},
-               {"slots", {{"predicted", c.predicted.slots}, {"measured", c.measured.slots}}},
-               {"inputs", {{"rows", output.comparison.rows_given}, {"waits", output.comparison.waits_given}}}};
-  for (const char* table : chunk_tables) json[table] = nullptr;
-  json["barriers"] = barrier_rows(output.comparison);
-  for (const auto& [table, rows] : {std::pair("totals", &c.totals),
-                                    {"spans", &c.phases},
-                                    {"periods", &c.periods},
-                                    {"classes", &c.classes},
-                                    {"products", &c.gemms}})
-    json[table] = compared_rows(*rows, true);
-  return json;
-}
-
-}  // namespace
 
 std::string chunk_comparison_json(const ChunkComparisonOutput& output) {
   return document<Json>("compare-chunk",

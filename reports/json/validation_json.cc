@@ -246,6 +246,29 @@ void add_rows(const Json& head, const Json& object, Json& rows) {
   }
 }
 
+Json of_entry(const model::Quantiles& q, std::optional<double> measured) {
+  Json json = joined<Json>({FIELDS(q, p10, p50, p90), {{"measured", json_of<Json>(measured)}}});
+  if (!measured) return json;
+  json["inside"] = q.contains(*measured);
+  json["share_below"] = q.share_below(*measured);
+  json["error"] = q.p50 / *measured - 1;
+  return json;
+}
+
+Json of_entry(const calibrate::LedgerEntry& entry) {
+  const auto& measured = entry.measured;
+  Json json =
+      joined<Json>({{{"file", entry.path}},
+                    FIELDS(entry, date, revision, plan, profile),
+                    {{"stack", text_or_null<Json>(entry.stack)},
+                     {"constants_hash", entry.constants_hash},
+                     {"time_s", of_entry(entry.time, measured ? std::optional(measured->time_s) : std::nullopt)},
+                     {"peak_bytes", of_entry(entry.peak_bytes, measured ? measured->peak_bytes : std::nullopt)}}});
+  json["measured_date"] = measured ? Json(measured->date) : Json();
+  json["source"] = measured ? Json(measured->source) : Json();
+  return json;
+}
+
 }  // namespace
 
 std::string validation_json(const ValidationOutcome& outcome) {
@@ -273,33 +296,6 @@ std::string validation_csv(const ValidationOutcome& outcome) {
 }
 
 // Predictions that were made before their measurement, as JSON.
-
-namespace {
-
-Json of_entry(const model::Quantiles& q, std::optional<double> measured) {
-  Json json = joined<Json>({FIELDS(q, p10, p50, p90), {{"measured", json_of<Json>(measured)}}});
-  if (!measured) return json;
-  json["inside"] = q.contains(*measured);
-  json["share_below"] = q.share_below(*measured);
-  json["error"] = q.p50 / *measured - 1;
-  return json;
-}
-
-Json of_entry(const calibrate::LedgerEntry& entry) {
-  const auto& measured = entry.measured;
-  Json json =
-      joined<Json>({{{"file", entry.path}},
-                    FIELDS(entry, date, revision, plan, profile),
-                    {{"stack", text_or_null<Json>(entry.stack)},
-                     {"constants_hash", entry.constants_hash},
-                     {"time_s", of_entry(entry.time, measured ? std::optional(measured->time_s) : std::nullopt)},
-                     {"peak_bytes", of_entry(entry.peak_bytes, measured ? measured->peak_bytes : std::nullopt)}}});
-  json["measured_date"] = measured ? Json(measured->date) : Json();
-  json["source"] = measured ? Json(measured->source) : Json();
-  return json;
-}
-
-}  // namespace
 
 std::string ledger_json(const std::vector<calibrate::LedgerEntry>& entries) {
   const auto inside = [](const calibrate::LedgerEntry& entry) {

@@ -22,6 +22,31 @@ std::string four_digits(double value) {
   return fixed(value, 3);
 }
 
+constexpr std::size_t gap = 2;
+constexpr std::size_t longest_word = 32;  // longer words may be cut where a table has no other place
+
+bool starts_code_point(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
+
+// Returns the bytes of the first `count` code points.
+std::size_t bytes_of(std::string_view text, std::size_t count) {
+  std::size_t seen = 0;
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if (starts_code_point(text[i]) && seen++ == count) return i;
+  return text.size();
+}
+
+std::size_t widest_word(std::string_view text) {
+  std::size_t widest = 0;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    widest = std::max(widest, code_points(word));
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+  }
+  return widest;
+}
+
+void trim_right(std::string& line) { line.erase(line.find_last_not_of(' ') + 1); }
+
 }  // namespace
 
 std::string fixed(double value, int digits) { return fmt::format("{:.{}f}", value, digits); }
@@ -116,35 +141,6 @@ std::string escape_json(std::string_view text) {
   }
   return out;
 }
-
-namespace {
-
-constexpr std::size_t gap = 2;
-constexpr std::size_t longest_word = 32;  // longer words may be cut where a table has no other place
-
-bool starts_code_point(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
-
-// Returns the bytes of the first `count` code points.
-std::size_t bytes_of(std::string_view text, std::size_t count) {
-  std::size_t seen = 0;
-  for (std::size_t i = 0; i < text.size(); ++i)
-    if (starts_code_point(text[i]) && seen++ == count) return i;
-  return text.size();
-}
-
-std::size_t widest_word(std::string_view text) {
-  std::size_t widest = 0;
-  while (!text.empty()) {
-    const std::string_view word = text.substr(0, text.find(' '));
-    widest = std::max(widest, code_points(word));
-    text.remove_prefix(std::min(text.size(), word.size() + 1));
-  }
-  return widest;
-}
-
-void trim_right(std::string& line) { line.erase(line.find_last_not_of(' ') + 1); }
-
-}  // namespace
 
 std::vector<Column> columns_of(std::string_view titles) {
   std::vector<Column> columns;

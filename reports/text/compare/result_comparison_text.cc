@@ -125,23 +125,6 @@ std::string overlapped_pairs_text(const model::OverlappedPairs& pairs) {
   return text + paragraph(errors + ". Phases overlap; classes are sums over operators.");
 }
 
-}  // namespace
-
-std::string measured_pair_text(const model::ResultComparison::MeasuredPair& pair) {
-  std::string text =
-      fmt::format("\n  {} predicted, {} measured\n", subject_letter(pair.predicted), subject_letter(pair.measured));
-  text += differences(pair);
-  if (pair.error.slots.empty()) {
-    text += paragraph("The slots of rank 0 do not correspond: no table of them.");
-  } else {
-    text += slot_tables(pair.error);
-  }
-  text += "\n" + class_table(pair.error);
-  return pair.overlapped ? text + "\n" + overlapped_pairs_text(*pair.overlapped) : text;
-}
-
-namespace {
-
 using model::StepResult;
 using model::WaterfallRow;
 using Text = std::optional<std::string>;
@@ -369,6 +352,19 @@ bool same_profile(const model::ResultComparison& comparison) {
 }
 
 }  // namespace
+
+std::string measured_pair_text(const model::ResultComparison::MeasuredPair& pair) {
+  std::string text =
+      fmt::format("\n  {} predicted, {} measured\n", subject_letter(pair.predicted), subject_letter(pair.measured));
+  text += differences(pair);
+  if (pair.error.slots.empty()) {
+    text += paragraph("The slots of rank 0 do not correspond: no table of them.");
+  } else {
+    text += slot_tables(pair.error);
+  }
+  text += "\n" + class_table(pair.error);
+  return pair.overlapped ? text + "\n" + overlapped_pairs_text(*pair.overlapped) : text;
+}
 
 std::string subject_letter(std::size_t index) {
   constexpr std::size_t letters = 26;

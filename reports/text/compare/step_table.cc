@@ -209,25 +209,6 @@ std::string notes_of(const StepComparison& comparison) {
          note_lines("Assumed, because the source does not state it:", assumed);
 }
 
-}  // namespace
-
-std::string step_table(const StepComparison& comparison) {
-  const calibrate::StepCase& definition = comparison.definition;
-  std::string out = definition.name + "\n\n";
-  out += comparison.steps.size() > most_steps
-             ? paragraph(fmt::format("{} rows, each with its errors in --json.", comparison.steps.size())) + "\n"
-             : steps_table(comparison) + memory_table(comparison);
-  out += paragraph("Relative errors of the predicted rows:") + summary_table(comparison) + "\n";
-  out += memory_summary(comparison) + order_table(comparison) + residual_table(comparison);
-  out += demand_lines(comparison) + notes_of(comparison) + "\n";
-  return out + paragraph(fmt::format("baseline, {} of the dense 16-bit peak: {}", baseline_name(comparison),
-                                     definition.naive_source));
-}
-
-// Scores of intervals, as text and as a picture.
-
-namespace {
-
 using calibrate::IntervalScore;
 using calibrate::IntervalScores;
 
@@ -339,6 +320,21 @@ BarChart::Panel panel_of(const std::string& name, const IntervalScore& score) {
 }
 
 }  // namespace
+
+std::string step_table(const StepComparison& comparison) {
+  const calibrate::StepCase& definition = comparison.definition;
+  std::string out = definition.name + "\n\n";
+  out += comparison.steps.size() > most_steps
+             ? paragraph(fmt::format("{} rows, each with its errors in --json.", comparison.steps.size())) + "\n"
+             : steps_table(comparison) + memory_table(comparison);
+  out += paragraph("Relative errors of the predicted rows:") + summary_table(comparison) + "\n";
+  out += memory_summary(comparison) + order_table(comparison) + residual_table(comparison);
+  out += demand_lines(comparison) + notes_of(comparison) + "\n";
+  return out + paragraph(fmt::format("baseline, {} of the dense 16-bit peak: {}", baseline_name(comparison),
+                                     definition.naive_source));
+}
+
+// Scores of intervals, as text and as a picture.
 
 std::string interval_table(const IntervalScores& scores) {
   if (scores.scores.empty()) return "";

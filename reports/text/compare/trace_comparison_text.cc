@@ -115,21 +115,6 @@ std::string worst_text(const TraceComparison& c) {
   return "\n" + table.to_string();
 }
 
-}  // namespace
-
-std::string trace_comparison_text(const TraceComparisonOutput& output) {
-  const TraceComparison& c = output.comparison;
-  return trace_heading(output) + rows_text("of the rank's step", c.totals) + rows_text("class", c.classes) +
-         rows_text("exposed communication", c.exposed) + rows_text("phase, kernels that compute", c.phases) +
-         layers_text(c.layers) + gemm_table(c.gemms) + unmatched_text(c) + worst_text(c) + "\n" +
-         wrapped(
-             fmt::format("Kernels count with the launch gap after them, up to {:.0f} us, on both sides. An error is "
-                         "predicted over measured, less one.",
-                         calibrate::launch_gap_limit * per_micro));
-}
-
-namespace {
-
 using model::TimelineComparison;
 
 std::string slots_text(const model::TimelineSummary& summary) {
@@ -252,6 +237,17 @@ std::string gemms_text(const TimelineComparison& c) {
 }
 
 }  // namespace
+
+std::string trace_comparison_text(const TraceComparisonOutput& output) {
+  const TraceComparison& c = output.comparison;
+  return trace_heading(output) + rows_text("of the rank's step", c.totals) + rows_text("class", c.classes) +
+         rows_text("exposed communication", c.exposed) + rows_text("phase, kernels that compute", c.phases) +
+         layers_text(c.layers) + gemm_table(c.gemms) + unmatched_text(c) + worst_text(c) + "\n" +
+         wrapped(
+             fmt::format("Kernels count with the launch gap after them, up to {:.0f} us, on both sides. An error is "
+                         "predicted over measured, less one.",
+                         calibrate::launch_gap_limit * per_micro));
+}
 
 std::string chunk_comparison_text(const ChunkComparisonOutput& output) {
   const TimelineComparison& c = output.comparison.times;

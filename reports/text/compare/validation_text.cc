@@ -214,30 +214,6 @@ std::string sources(const calibrate::EvaluatedCase& evaluated) {
                                      definition.naive_source));
 }
 
-}  // namespace
-
-void note(Notes& notes, const std::string& text, const std::string& name) {
-  auto found = std::ranges::find(notes, text, &Notes::value_type::first);
-  if (found == notes.end()) found = notes.insert(notes.end(), {text, {}});
-  if (std::ranges::find(found->second, name) == found->second.end()) found->second.push_back(name);
-}
-
-std::string validation_table(const calibrate::EvaluatedCase& evaluated) {
-  std::string out = wrapped(evaluated.definition.name);
-  out +=
-      fmt::format("plan {}\n\n{}{}", evaluated.definition.plan, profiles_table(evaluated), intervals_table(evaluated));
-  const std::string checks = checks_table(evaluated);
-  if (!checks.empty()) {
-    out += fmt::format("\n{}", paragraph("Error of the plan's own profile, of a constant MFU, and what is tolerated:"));
-    out += checks + exceeded_in_groups(evaluated);
-  }
-  return out + "\n" + sources(evaluated);
-}
-
-// Predictions that were made before their measurement, as text.
-
-namespace {
-
 // A quantity of an entry that has been measured.
 struct Scored {
   const model::Quantiles& predicted;
@@ -259,7 +235,33 @@ void add_score(Table& table, const std::string& name, const Scored& scored,
 
 constexpr std::string_view ledger_titles = "entry | >P10 .. P50 .. P90 | >measured | | >probability | >P50 is off";
 
+std::string error_percent(double error) { return fmt::format("{:.1f}", 100 * error); }
+
+std::string goal_text(const calibrate::ComponentGoal& goal) {
+  return error_percent(goal.median) + (goal.p90 ? " / " + error_percent(*goal.p90) : "");
+}
+
 }  // namespace
+
+void note(Notes& notes, const std::string& text, const std::string& name) {
+  auto found = std::ranges::find(notes, text, &Notes::value_type::first);
+  if (found == notes.end()) found = notes.insert(notes.end(), {text, {}});
+  if (std::ranges::find(found->second, name) == found->second.end()) found->second.push_back(name);
+}
+
+std::string validation_table(const calibrate::EvaluatedCase& evaluated) {
+  std::string out = wrapped(evaluated.definition.name);
+  out +=
+      fmt::format("plan {}\n\n{}{}", evaluated.definition.plan, profiles_table(evaluated), intervals_table(evaluated));
+  const std::string checks = checks_table(evaluated);
+  if (!checks.empty()) {
+    out += fmt::format("\n{}", paragraph("Error of the plan's own profile, of a constant MFU, and what is tolerated:"));
+    out += checks + exceeded_in_groups(evaluated);
+  }
+  return out + "\n" + sources(evaluated);
+}
+
+// Predictions that were made before their measurement, as text.
 
 std::string ledger_table(const std::vector<calibrate::LedgerEntry>& entries) {
   Table times(ledger_titles), peaks(ledger_titles);
@@ -291,16 +293,6 @@ std::string ledger_table(const std::vector<calibrate::LedgerEntry>& entries) {
     out += fmt::format("{}Not measured yet.\n{}", out.empty() ? "" : "\n", open.to_string());
   return out;
 }
-
-namespace {
-
-std::string error_percent(double error) { return fmt::format("{:.1f}", 100 * error); }
-
-std::string goal_text(const calibrate::ComponentGoal& goal) {
-  return error_percent(goal.median) + (goal.p90 ? " / " + error_percent(*goal.p90) : "");
-}
-
-}  // namespace
 
 std::string held_out_text(const std::string& gpu, const std::vector<calibrate::HeldOut>& tables) {
   const auto summaries = calibrate::summaries(tables);

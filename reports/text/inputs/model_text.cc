@@ -120,6 +120,10 @@ std::int64_t cache_bytes_per_token(const model::Architecture& architecture) {
   return static_cast<std::int64_t>(model::cache_bytes(architecture, model::DataType::bf16, 1, 1));
 }
 
+std::vector<std::string> spread_row(const std::string& what, const model::LoadSpread& spread) {
+  return {what, fmt::format("{:.2f} %", 100 * spread.variation), fmt::format("{:.3f}", spread.max_violation)};
+}
+
 }  // namespace
 
 std::string model_csv(const model::Architecture& architecture, std::int64_t sequence_length) {
@@ -173,14 +177,6 @@ std::string model_text(const model::Architecture& architecture, std::int64_t seq
   for (auto& [name, value] : rows) table.add({name, value});
   return table.to_string();
 }
-
-namespace {
-
-std::vector<std::string> spread_row(const std::string& what, const model::LoadSpread& spread) {
-  return {what, fmt::format("{:.2f} %", 100 * spread.variation), fmt::format("{:.3f}", spread.max_violation)};
-}
-
-}  // namespace
 
 std::string routing_text(const model::RoutingStatistics& routing, const std::string& plan) {
   Table table("load | >deviation | >MaxVio");

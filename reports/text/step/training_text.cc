@@ -53,25 +53,6 @@ std::string training_lines(const TrainingReport& training) {
   return text;
 }
 
-}  // namespace
-
-std::string training_summary(const model::StepResult& result, const model::Plan& plan, const TrainingReport& training) {
-  const model::StepTimes& step = result.step;
-  const auto rank = static_cast<std::int32_t>(training.emulated_rank.value_or(0));
-  std::string text = fmt::format("{} on {}, {}\n", model_name(plan), hardware(plan, result.device), parallelism(plan));
-  text += fmt::format("measured step ({} clock): {}{}, median of {}", training.clock, duration(step.time_s),
-                      spread(training.measured_seconds), training.measured_seconds.size());
-  text += training.emulated_rank ? "\n" : fmt::format("; {} tokens/s\n", grouped(step.tokens_per_s));
-  if (training.issue_s)
-    text += fmt::format("the host issues an operator in {} of CPU time\n", duration(*training.issue_s));
-  if (result.memory.measured) text += fmt::format("memory in use: {} GB\n", gigabytes(result.memory.peak_bytes));
-  for (const std::string& note : training.notes) text += note + "\n";
-  text += "\n" + executed_slots(step, rank) + "\n" + executed_classes(step, rank);
-  return training.emulated_rank ? text : text + "\n" + training_lines(training);
-}
-
-namespace {
-
 // Shows bytes that are no printable characters of ASCII by their code, so that terminals take no commands from a model.
 std::string shown(const std::vector<std::int32_t>& tokens, bool are_bytes) {
   if (!are_bytes) return fmt::format("{}", fmt::join(tokens, " "));
@@ -92,6 +73,21 @@ std::string line_of(const std::string& name, double measured, const model::Servi
 }
 
 }  // namespace
+
+std::string training_summary(const model::StepResult& result, const model::Plan& plan, const TrainingReport& training) {
+  const model::StepTimes& step = result.step;
+  const auto rank = static_cast<std::int32_t>(training.emulated_rank.value_or(0));
+  std::string text = fmt::format("{} on {}, {}\n", model_name(plan), hardware(plan, result.device), parallelism(plan));
+  text += fmt::format("measured step ({} clock): {}{}, median of {}", training.clock, duration(step.time_s),
+                      spread(training.measured_seconds), training.measured_seconds.size());
+  text += training.emulated_rank ? "\n" : fmt::format("; {} tokens/s\n", grouped(step.tokens_per_s));
+  if (training.issue_s)
+    text += fmt::format("the host issues an operator in {} of CPU time\n", duration(*training.issue_s));
+  if (result.memory.measured) text += fmt::format("memory in use: {} GB\n", gigabytes(result.memory.peak_bytes));
+  for (const std::string& note : training.notes) text += note + "\n";
+  text += "\n" + executed_slots(step, rank) + "\n" + executed_classes(step, rank);
+  return training.emulated_rank ? text : text + "\n" + training_lines(training);
+}
 
 std::string generation_text(const GenerationReport& report) {
   std::string text;
