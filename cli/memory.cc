@@ -22,7 +22,6 @@
 #include "sim/predict/memos.h"
 
 namespace plumbline::cli {
-
 namespace {
 
 struct MemoryArguments {
@@ -30,28 +29,6 @@ struct MemoryArguments {
   Outputs outputs;
   std::optional<std::int64_t> rank;
 };
-
-}  // namespace
-
-model::Result<MemoryAnswer> predict_memory(const sim::Inputs& inputs, std::optional<std::int64_t> rank) {
-  const auto layout = TRY(model::make_layout(inputs.plan, inputs.architecture));
-  const auto program = TRY(model::compile(inputs.plan, inputs.architecture, layout, sim::spread_of(inputs)));
-  const auto ranks = static_cast<std::int64_t>(program.schedule.ranks.size());
-  if (rank && (*rank < 0 || *rank >= ranks))
-    return model::wrong_input("--rank", fmt::format("there is no pipeline rank {}", *rank),
-                              fmt::format("ranks are 0 to {}", ranks - 1));
-  const std::vector<model::SlotMemory> slots = model::slot_memories(program);
-  MemoryAnswer account;
-  account.memory =
-      model::memory(inputs.plan, layout, program, model::with_allocator(inputs.cluster.device, inputs.profile), slots);
-  const std::int64_t shown = rank.value_or(model::fullest_rank(account.memory)->rank);
-  account.levels = model::rank_levels(account.memory, program, slots, static_cast<std::size_t>(shown));
-  sim::add_fit(inputs, account.memory);
-  if (model::fit_of(account.memory) != model::Fit::fits) account.advice = sim::memory_advice(inputs);
-  return account;
-}
-
-namespace {
 
 std::vector<model::Parameter> reserve_constants(const sim::Inputs& inputs) {
   std::vector<model::Parameter> constants;
@@ -62,16 +39,6 @@ std::vector<model::Parameter> reserve_constants(const sim::Inputs& inputs) {
     if (parameter.name.starts_with("allocator.")) constants.push_back(parameter);
   return constants;
 }
-
-}  // namespace
-
-std::string memory_json(const MemoryAnswer& answer, const sim::Inputs& inputs) {
-  return reports::memory_to_json(
-      answer.memory, inputs.plan,
-      {&answer.levels, answer.advice ? &*answer.advice : nullptr, reserve_constants(inputs)});
-}
-
-namespace {
 
 model::Result<void> write_files(const MemoryArguments& arguments, const sim::Inputs& inputs,
                                 const MemoryAnswer& account) {
@@ -107,6 +74,30 @@ model::Result<int> run(const MemoryArguments& arguments) {
 }
 
 }  // namespace
+
+model::Result<MemoryAnswer> predict_memory(const sim::Inputs& inputs, std::optional<std::int64_t> rank) {
+  const auto layout = TRY(model::make_layout(inputs.plan, inputs.architecture));
+  const auto program = TRY(model::compile(inputs.plan, inputs.architecture, layout, sim::spread_of(inputs)));
+  const auto ranks = static_cast<std::int64_t>(program.schedule.ranks.size());
+  if (rank && (*rank < 0 || *rank >= ranks))
+    return model::wrong_input("--rank", fmt::format("there is no pipeline rank {}", *rank),
+                              fmt::format("ranks are 0 to {}", ranks - 1));
+  const std::vector<model::SlotMemory> slots = model::slot_memories(program);
+  MemoryAnswer account;
+  account.memory =
+      model::memory(inputs.plan, layout, program, model::with_allocator(inputs.cluster.device, inputs.profile), slots);
+  const std::int64_t shown = rank.value_or(model::fullest_rank(account.memory)->rank);
+  account.levels = model::rank_levels(account.memory, program, slots, static_cast<std::size_t>(shown));
+  sim::add_fit(inputs, account.memory);
+  if (model::fit_of(account.memory) != model::Fit::fits) account.advice = sim::memory_advice(inputs);
+  return account;
+}
+
+std::string memory_json(const MemoryAnswer& answer, const sim::Inputs& inputs) {
+  return reports::memory_to_json(
+      answer.memory, inputs.plan,
+      {&answer.levels, answer.advice ? &*answer.advice : nullptr, reserve_constants(inputs)});
+}
 
 void add_memory(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand(

@@ -146,6 +146,17 @@ std::string device_of(const real::ClockReading& reading) {
   return text;
 }
 
+Result<std::string> loads_csv(const sim::Inputs& inputs, const real::TrainingResult& result) {
+  if (result.loads.empty())
+    return wrong_input("--expert-loads", "the run measured no loads of experts",
+                       "it needs a model with experts, and all of its ranks");
+  std::vector<model::LayerRows> loads;
+  for (const real::LayerLoad& load : result.loads) loads.push_back({load.layer, load.rows});
+  return model::expert_loads_csv(
+      loads, {fmt::format("rows of each expert in step {} of {}, measured by plumbline run on {}", result.progress.step,
+                          inputs.plan.file, now_in_utc())});
+}
+
 }  // namespace
 
 Result<void> check_run_arguments(const RunArguments& arguments) {
@@ -257,21 +268,6 @@ void RunMonitor::show(const real::StepFigures& figures, const real::ClockReading
                   figures.skipped ? "  skipped: gradients overflowed" : "");
   std::fputs(line.c_str(), stderr);  // a log that takes nothing more is no reason to end a training, as fmt::print does
 }
-
-namespace {
-
-Result<std::string> loads_csv(const sim::Inputs& inputs, const real::TrainingResult& result) {
-  if (result.loads.empty())
-    return wrong_input("--expert-loads", "the run measured no loads of experts",
-                       "it needs a model with experts, and all of its ranks");
-  std::vector<model::LayerRows> loads;
-  for (const real::LayerLoad& load : result.loads) loads.push_back({load.layer, load.rows});
-  return model::expert_loads_csv(
-      loads, {fmt::format("rows of each expert in step {} of {}, measured by plumbline run on {}", result.progress.step,
-                          inputs.plan.file, now_in_utc())});
-}
-
-}  // namespace
 
 model::Result<int> write_run(const RunArguments& arguments, const sim::Inputs& inputs, const real::RunResult& result,
                              reports::TrainingReport report) {

@@ -31,21 +31,6 @@ model::Result<real::host::KernelSeconds> profile_seconds(const sim::Inputs& inpu
   };
 }
 
-}  // namespace
-
-model::Result<DeviceOptions> host_device(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
-  DeviceOptions device;
-  const auto clock = TRY(real::host::parse_clock(arguments.clock.value_or("wall"), real::host::run_clocks));
-  device.clock = clock;
-  if (clock == real::host::ClockKind::profile) device.kernel_seconds = TRY(profile_seconds(inputs));
-  device.compute_cores = arguments.cores.value_or(1);
-  device.communication_cores = arguments.communication_cores.value_or(1);
-  device.accumulation = arguments.accumulation == "fp16" ? model::DataType::fp16 : model::DataType::fp32;
-  return world.device(device);
-}
-
-namespace {
-
 model::Result<void> check_ranks(const RunArguments& arguments, const model::Plan& plan, const real::Bootstrap& job) {
   const std::int64_t pipeline = plan.parallelism.pipeline;
   if (!arguments.emulated && job.ranks != plan.cluster.gpus)
@@ -101,6 +86,17 @@ model::Result<int> train(const RunArguments& arguments, const sim::Inputs& input
 }
 
 }  // namespace
+
+model::Result<DeviceOptions> host_device(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
+  DeviceOptions device;
+  const auto clock = TRY(real::host::parse_clock(arguments.clock.value_or("wall"), real::host::run_clocks));
+  device.clock = clock;
+  if (clock == real::host::ClockKind::profile) device.kernel_seconds = TRY(profile_seconds(inputs));
+  device.compute_cores = arguments.cores.value_or(1);
+  device.communication_cores = arguments.communication_cores.value_or(1);
+  device.accumulation = arguments.accumulation == "fp16" ? model::DataType::fp16 : model::DataType::fp32;
+  return world.device(device);
+}
 
 model::Result<int> run_on_host(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
   const auto device = TRY(host_device(arguments, inputs, world));

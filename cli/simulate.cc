@@ -167,6 +167,39 @@ model::Result<void> check_fidelity(const SimulateArguments& arguments, sim::Fide
   return {};
 }
 
+// Returns the ranks whose timeline the outputs need: those that are chosen, else all.
+model::Result<sim::Recording> recording(const SimulateArguments& arguments, const sim::Inputs& inputs,
+                                        sim::Fidelity fidelity) {
+  if (arguments.trace_ranks.empty()) return arguments.outputs.given("--trace") || arguments.outputs.given("--html");
+  const std::int64_t ranks =
+      fidelity == sim::Fidelity::cluster ? inputs.plan.cluster.gpus : inputs.plan.parallelism.pipeline;
+  return sim::Recording(TRY(parse_trace_ranks(arguments.trace_ranks, ranks)));
+}
+
+model::Result<int> run(const SimulateArguments& arguments) {
+  const Patience patience;
+  const auto fidelity = TRY(sim::parse_fidelity(arguments.fidelity));
+  TRY(check_fidelity(arguments, fidelity));
+  auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
+  std::optional<sim::Measurement> measured;
+  if (arguments.measured) measured = TRY(read_measured(*arguments.measured, arguments.measured_memory, inputs.plan));
+  inputs.every_link = arguments.every_link;
+  inputs.slow_gpus = TRY(parse_slow(arguments.slow, inputs.plan.cluster.gpus));
+  note_power_limit(inputs.plan, inputs.cluster.device);
+  const auto changes = degrade(inputs, TRY(parse_degrade(arguments.degrade)));
+  if (inputs.fabric) TRY(topologies::check_domain(*inputs.fabric, inputs.plan));
+  if (arguments.plan.print) return printed(model::to_toml(inputs.plan));
+  const auto record = TRY(recording(arguments, inputs, fidelity));
+  const bool shown =
+      !arguments.outputs.to_stdout() || arguments.outputs.given("--json") || arguments.outputs.given("--html");
+  const auto simulation =
+      TRY(predict_step(inputs, {fidelity, record, changes, arguments.seeds, arguments.kernels, !arguments.no_interval,
+                                arguments.interval, measured, shown && !arguments.no_interval}));
+  if (!simulation.sample.empty()) fmt::print(stderr, "note: the timeline has {}\n", simulation.sample);
+  if (arguments.record) TRY(record_prediction(*arguments.record, inputs, simulation.result, arguments.interval.seed));
+  return show_step(arguments.outputs, arguments.plan.overrides, inputs, simulation);
+}
+
 }  // namespace
 
 model::Result<sim::Measurement> read_measured(const std::string& value_or_log, const std::optional<std::string>& memory,
@@ -216,43 +249,6 @@ model::Result<int> show_step(const Outputs& outputs, const std::vector<std::stri
   }
   return 0;
 }
-
-namespace {
-
-// Returns the ranks whose timeline the outputs need: those that are chosen, else all.
-model::Result<sim::Recording> recording(const SimulateArguments& arguments, const sim::Inputs& inputs,
-                                        sim::Fidelity fidelity) {
-  if (arguments.trace_ranks.empty()) return arguments.outputs.given("--trace") || arguments.outputs.given("--html");
-  const std::int64_t ranks =
-      fidelity == sim::Fidelity::cluster ? inputs.plan.cluster.gpus : inputs.plan.parallelism.pipeline;
-  return sim::Recording(TRY(parse_trace_ranks(arguments.trace_ranks, ranks)));
-}
-
-model::Result<int> run(const SimulateArguments& arguments) {
-  const Patience patience;
-  const auto fidelity = TRY(sim::parse_fidelity(arguments.fidelity));
-  TRY(check_fidelity(arguments, fidelity));
-  auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
-  std::optional<sim::Measurement> measured;
-  if (arguments.measured) measured = TRY(read_measured(*arguments.measured, arguments.measured_memory, inputs.plan));
-  inputs.every_link = arguments.every_link;
-  inputs.slow_gpus = TRY(parse_slow(arguments.slow, inputs.plan.cluster.gpus));
-  note_power_limit(inputs.plan, inputs.cluster.device);
-  const auto changes = degrade(inputs, TRY(parse_degrade(arguments.degrade)));
-  if (inputs.fabric) TRY(topologies::check_domain(*inputs.fabric, inputs.plan));
-  if (arguments.plan.print) return printed(model::to_toml(inputs.plan));
-  const auto record = TRY(recording(arguments, inputs, fidelity));
-  const bool shown =
-      !arguments.outputs.to_stdout() || arguments.outputs.given("--json") || arguments.outputs.given("--html");
-  const auto simulation =
-      TRY(predict_step(inputs, {fidelity, record, changes, arguments.seeds, arguments.kernels, !arguments.no_interval,
-                                arguments.interval, measured, shown && !arguments.no_interval}));
-  if (!simulation.sample.empty()) fmt::print(stderr, "note: the timeline has {}\n", simulation.sample);
-  if (arguments.record) TRY(record_prediction(*arguments.record, inputs, simulation.result, arguments.interval.seed));
-  return show_step(arguments.outputs, arguments.plan.overrides, inputs, simulation);
-}
-
-}  // namespace
 
 void add_simulate(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand("simulate", "Predict one training step: time, memory, cost");

@@ -54,31 +54,6 @@ sim::ChangedInputs changed_inputs(const SweepArguments& arguments) {
   };
 }
 
-}  // namespace
-
-Result<sim::Fidelity> sweep_fidelity(const std::string& word) {
-  const auto fidelity = TRY(sim::parse_fidelity(word));
-  if (fidelity == sim::Fidelity::cluster)
-    return model::wrong_input("--fidelity", "a sweep runs one GPU for each pipeline rank",
-                              "closed-form or step; plumbline simulate PLAN --fidelity cluster runs every GPU");
-  return fidelity;
-}
-
-Result<sim::SweepGrid> sweep_grid(const std::vector<std::string>& over, const std::vector<std::string>& overrides) {
-  std::vector<sim::SweepAxis> axes;
-  for (const std::string& text : over) {
-    auto axis = TRY(sim::parse_axis(text));
-    for (const std::string& change : overrides) {
-      if (change.starts_with(axis.key + "="))
-        return wrong_input(axis.key, "the key is both set and swept", "remove it from --set or from --over");
-    }
-    axes.push_back(std::move(axis));
-  }
-  return sim::SweepGrid::make(std::move(axes));
-}
-
-namespace {
-
 Result<sim::SweepGrid> read_grid(const SweepArguments& arguments) {
   auto grid = sweep_grid(arguments.over, arguments.plan.overrides);
   if (grid && arguments.outputs.given("--svg") && !grid->numeric_axis())
@@ -213,6 +188,27 @@ Result<int> run(const SweepArguments& arguments, sim::Tasks& tasks) {
 }
 
 }  // namespace
+
+Result<sim::Fidelity> sweep_fidelity(const std::string& word) {
+  const auto fidelity = TRY(sim::parse_fidelity(word));
+  if (fidelity == sim::Fidelity::cluster)
+    return model::wrong_input("--fidelity", "a sweep runs one GPU for each pipeline rank",
+                              "closed-form or step; plumbline simulate PLAN --fidelity cluster runs every GPU");
+  return fidelity;
+}
+
+Result<sim::SweepGrid> sweep_grid(const std::vector<std::string>& over, const std::vector<std::string>& overrides) {
+  std::vector<sim::SweepAxis> axes;
+  for (const std::string& text : over) {
+    auto axis = TRY(sim::parse_axis(text));
+    for (const std::string& change : overrides) {
+      if (change.starts_with(axis.key + "="))
+        return wrong_input(axis.key, "the key is both set and swept", "remove it from --set or from --over");
+    }
+    axes.push_back(std::move(axis));
+  }
+  return sim::SweepGrid::make(std::move(axes));
+}
 
 void add_sweep(CLI::App& root, int& exit_code, const World& world) {
   CLI::App* verb = root.add_subcommand("sweep", "Predict a step over ranges of plan and model keys: best and plateau");

@@ -28,7 +28,6 @@
 #include "reports/text/compare/validation_report.h"
 
 namespace plumbline::cli {
-
 namespace {
 
 constexpr int tolerance_exit = 3;
@@ -47,37 +46,6 @@ model::Result<std::vector<std::string>> wanted_files(const std::vector<std::stri
   for (const std::string& name : names) files.push_back(TRY(resolve(Shipped::validation_case, name)));
   return files;
 }
-
-}  // namespace
-
-model::Result<reports::ValidationOutcome> validate_cases(const std::vector<std::string>& names) {
-  const auto files = TRY(wanted_files(names));
-  InputsReader reader;
-  calibrate::CaseRuns runs(
-      [&](const std::string& plan, const std::string& profile) { return reader.load(plan, {}, profile); });
-  reports::ValidationOutcome outcome;
-  for (const std::string& file : files) {
-    if (calibrate::is_step_case(file)) {
-      outcome.steps.push_back(TRY(compare_case_steps(file)));
-      continue;
-    }
-    if (calibrate::is_serving_case(file)) {
-      outcome.serving.push_back(TRY(compare_case_serving(file)));
-      continue;
-    }
-    if (calibrate::is_component_case(file)) {
-      const auto definition = TRY(calibrate::load_component_case(file));
-      calibrate::ProfileMaker maker(TRY(recipe_folders()));
-      outcome.components.push_back(TRY(calibrate::compare_components(definition, maker)));
-      continue;
-    }
-    const auto definition = TRY(read_case(file));
-    outcome.figures.push_back(TRY(runs.evaluate(definition)));
-  }
-  return outcome;
-}
-
-namespace {
 
 // Returns the keys of the plan that an executed step depends on: the profile only predicts.
 std::vector<std::string> executed_keys(const model::Plan& plan) {
@@ -205,6 +173,33 @@ model::Result<int> run(const ValidateArguments& arguments) {
 }
 
 }  // namespace
+
+model::Result<reports::ValidationOutcome> validate_cases(const std::vector<std::string>& names) {
+  const auto files = TRY(wanted_files(names));
+  InputsReader reader;
+  calibrate::CaseRuns runs(
+      [&](const std::string& plan, const std::string& profile) { return reader.load(plan, {}, profile); });
+  reports::ValidationOutcome outcome;
+  for (const std::string& file : files) {
+    if (calibrate::is_step_case(file)) {
+      outcome.steps.push_back(TRY(compare_case_steps(file)));
+      continue;
+    }
+    if (calibrate::is_serving_case(file)) {
+      outcome.serving.push_back(TRY(compare_case_serving(file)));
+      continue;
+    }
+    if (calibrate::is_component_case(file)) {
+      const auto definition = TRY(calibrate::load_component_case(file));
+      calibrate::ProfileMaker maker(TRY(recipe_folders()));
+      outcome.components.push_back(TRY(calibrate::compare_components(definition, maker)));
+      continue;
+    }
+    const auto definition = TRY(read_case(file));
+    outcome.figures.push_back(TRY(runs.evaluate(definition)));
+  }
+  return outcome;
+}
 
 void add_validate(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand("validate", "Compare predictions with published and measured figures");

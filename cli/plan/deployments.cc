@@ -64,17 +64,6 @@ Result<void> search_all(const SearchRequest& request, sim::DeploymentAnswer& ans
   return {};
 }
 
-}  // namespace
-
-Result<sim::DeploymentAnswer> find_deployments(const SearchRequest& request, const sim::Recipe& recipe,
-                                               const std::function<bool()>& stopped) {
-  auto answer = TRY(load_answer(request, recipe));
-  TRY(search_all(request, answer, stopped));
-  return answer;
-}
-
-namespace {
-
 Result<void> write_forms(const SearchArguments& arguments, const sim::DeploymentAnswer& answer) {
   TRY(arguments.outputs.write({{"--json", [&] { return reports::deployment_json(answer); }},
                                {"--csv", [&] { return reports::deployment_csv(answer); }},
@@ -103,6 +92,13 @@ int deployment_exit(const sim::DeploymentAnswer& answer) {
 }
 
 }  // namespace
+
+Result<sim::DeploymentAnswer> find_deployments(const SearchRequest& request, const sim::Recipe& recipe,
+                                               const std::function<bool()>& stopped) {
+  auto answer = TRY(load_answer(request, recipe));
+  TRY(search_all(request, answer, stopped));
+  return answer;
+}
 
 Result<int> plan_deployments(const SearchArguments& arguments) {
   const auto recipe = TRY(find_recipe(arguments));

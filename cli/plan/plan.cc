@@ -14,7 +14,6 @@
 #include "sim/search/plan_answer.h"
 
 namespace plumbline::cli {
-
 namespace {
 
 using model::Result;
@@ -89,37 +88,6 @@ Result<void> search_options(const SearchRequest& request, sim::Tasks& tasks, sim
   return {};
 }
 
-}  // namespace
-
-Result<sim::PlanAnswer> find_plans(const SearchRequest& request, const sim::Recipe& recipe, sim::Tasks& tasks,
-                                   const std::function<bool()>& stopped) {
-  auto answer = TRY(load(request, recipe));
-  TRY(search_options(request, tasks, answer, stopped));
-  sim::rank(answer);
-  if (answer.order.empty() || !answer.complete) return answer;
-  InputsReader reader;
-  const auto add_campaign = [&](sim::Inputs& inputs) -> Result<std::string> {
-    return TRY(reader.add_campaign(inputs)).name;
-  };
-  // As a campaign reads the plan that -o writes: what was searched is stated, so that no stack sets it otherwise.
-  const auto load_stated =
-      [load = TRY(plan_loader(request, reader, Purpose::training))](const model::Plan& plan) -> Result<sim::Inputs> {
-    const auto text = TRY(plan_file(plan));
-    return load(TRY(model::read_plan(text, plan.file, {})));
-  };
-  const auto simulated = [](const sim::Inputs& inputs) {
-    return predict_step(inputs, {.with_interval = false, .with_assumed = false}).map([](sim::Simulation simulation) {
-      return std::move(simulation.result);
-    });
-  };
-  TRY(sim::find_campaigns(answer, add_campaign, load_stated, simulated, tasks));
-  sim::find_break_evens(answer, request.threads, stopped);
-  TRY(sim::find_parts(answer, request.threads));
-  return answer;
-}
-
-namespace {
-
 Result<void> write_files(const SearchArguments& arguments, const sim::PlanAnswer& answer) {
   auto written =
       arguments.outputs.write({{"--json", [&] { return reports::plan_json(answer); }},
@@ -164,6 +132,33 @@ Result<int> run(const SearchArguments& arguments, sim::Tasks& tasks) {
 }
 
 }  // namespace
+
+Result<sim::PlanAnswer> find_plans(const SearchRequest& request, const sim::Recipe& recipe, sim::Tasks& tasks,
+                                   const std::function<bool()>& stopped) {
+  auto answer = TRY(load(request, recipe));
+  TRY(search_options(request, tasks, answer, stopped));
+  sim::rank(answer);
+  if (answer.order.empty() || !answer.complete) return answer;
+  InputsReader reader;
+  const auto add_campaign = [&](sim::Inputs& inputs) -> Result<std::string> {
+    return TRY(reader.add_campaign(inputs)).name;
+  };
+  // As a campaign reads the plan that -o writes: what was searched is stated, so that no stack sets it otherwise.
+  const auto load_stated =
+      [load = TRY(plan_loader(request, reader, Purpose::training))](const model::Plan& plan) -> Result<sim::Inputs> {
+    const auto text = TRY(plan_file(plan));
+    return load(TRY(model::read_plan(text, plan.file, {})));
+  };
+  const auto simulated = [](const sim::Inputs& inputs) {
+    return predict_step(inputs, {.with_interval = false, .with_assumed = false}).map([](sim::Simulation simulation) {
+      return std::move(simulation.result);
+    });
+  };
+  TRY(sim::find_campaigns(answer, add_campaign, load_stated, simulated, tasks));
+  sim::find_break_evens(answer, request.threads, stopped);
+  TRY(sim::find_parts(answer, request.threads));
+  return answer;
+}
 
 void add_plan(CLI::App& root, int& exit_code, const World& world) {
   CLI::App* verb = root.add_subcommand(
