@@ -37,26 +37,6 @@ double idle_in_recurrence(const model::ScheduleTable& table, const std::vector<d
   return last - busy;
 }
 
-}  // namespace
-
-IdleTime split_idle(const model::ScheduleTable& table, const std::vector<double>& class_seconds, double p2p,
-                    std::size_t rank, double idle) {
-  IdleTime result;
-  result.fill_and_drain = idle;
-  if (table.ranks.size() == 1 || idle <= 0) return result;
-  const auto take = [&result](double seconds) {
-    const double taken = std::clamp(seconds, 0.0, result.fill_and_drain);
-    result.fill_and_drain -= taken;
-    return taken;
-  };
-  const double without_p2p = idle_in_recurrence(table, class_seconds, 0, rank);
-  result.point_to_point = take(idle_in_recurrence(table, class_seconds, p2p, rank) - without_p2p);
-  result.uneven_stages = take(without_p2p - idle_in_recurrence(table, means_by_kind(table, class_seconds), 0, rank));
-  return result;
-}
-
-namespace {
-
 void add_unit(Load& load, const UnitLoad& unit, double times) {
   const auto nic = static_cast<std::size_t>(Resource::data_parallel_nic);
   load.best[nic] += times * unit.best.network;
@@ -156,6 +136,22 @@ class RankLoader {
 };
 
 }  // namespace
+
+IdleTime split_idle(const model::ScheduleTable& table, const std::vector<double>& class_seconds, double p2p,
+                    std::size_t rank, double idle) {
+  IdleTime result;
+  result.fill_and_drain = idle;
+  if (table.ranks.size() == 1 || idle <= 0) return result;
+  const auto take = [&result](double seconds) {
+    const double taken = std::clamp(seconds, 0.0, result.fill_and_drain);
+    result.fill_and_drain -= taken;
+    return taken;
+  };
+  const double without_p2p = idle_in_recurrence(table, class_seconds, 0, rank);
+  result.point_to_point = take(idle_in_recurrence(table, class_seconds, p2p, rank) - without_p2p);
+  result.uneven_stages = take(without_p2p - idle_in_recurrence(table, means_by_kind(table, class_seconds), 0, rank));
+  return result;
+}
 
 std::vector<Load> rank_loads(const PlanWork& work, bool serial_messages) {
   std::vector<Load> loads;

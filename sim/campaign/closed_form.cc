@@ -12,36 +12,6 @@ namespace {
 
 double seconds_at(double bytes, double rate) { return rate > 0 ? bytes / rate : 0; }
 
-}  // namespace
-
-double checkpoint_bytes(const model::Plan& plan, const model::ModelMetrics& metrics) {
-  return (metrics.parameters + metrics.prediction_parameters) * model::state_bytes_per_parameter(plan);
-}
-
-CheckpointPolicy checkpoint_policy(CheckpointKind kind, bool on_ssd, double bytes, const model::ClusterShape& cluster,
-                                   const CheckpointStorage& storage) {
-  const double of_node = bytes / static_cast<double>(cluster.nodes()),
-               of_gpu = bytes / static_cast<double>(cluster.gpus);
-  const double copied_s = seconds_at(of_gpu, cluster.device.host_bandwidth.value());
-  const double stored_s = std::max(seconds_at(bytes, storage.all), seconds_at(of_node, storage.node));
-  const bool neighbor = kind == CheckpointKind::neighbor;
-  CheckpointPolicy policy;
-  double written_s = on_ssd ? seconds_at(of_node, storage.ssd) : stored_s;
-  if (neighbor) written_s = seconds_at(of_gpu, cluster.inter_node_bandwidth().value());
-  policy.load_s = copied_s + written_s;
-  policy.stall_s = copied_s + (neighbor ? storage.neighbor_stall_s : storage.stall_s);
-  policy.write_s = policy.stall_s + written_s + (neighbor ? 0 : storage.commit_s);
-  if (kind == CheckpointKind::synchronous) policy.stall_s = policy.write_s;
-  if (!neighbor && !on_ssd) return policy;
-  policy.copies = neighbor ? 2 : 1;
-  policy.storage_every = storage.every;
-  policy.storage_write_s = policy.write_s + stored_s + storage.commit_s;
-  policy.storage_load_s = copied_s + stored_s;
-  return policy;
-}
-
-namespace {
-
 // Returns the mean share of replicas that train where nodes in repair are a birth-death chain: new ones come in
 // proportion to the GPUs at work, and each is back at its own time. A run that is not elastic trains until one more
 // node than it has spares is in repair, with the probabilities of Erlang's loss formula, which are those of any
@@ -96,6 +66,32 @@ double nodes_factor(const CampaignInput& input) {
 }
 
 }  // namespace
+
+double checkpoint_bytes(const model::Plan& plan, const model::ModelMetrics& metrics) {
+  return (metrics.parameters + metrics.prediction_parameters) * model::state_bytes_per_parameter(plan);
+}
+
+CheckpointPolicy checkpoint_policy(CheckpointKind kind, bool on_ssd, double bytes, const model::ClusterShape& cluster,
+                                   const CheckpointStorage& storage) {
+  const double of_node = bytes / static_cast<double>(cluster.nodes()),
+               of_gpu = bytes / static_cast<double>(cluster.gpus);
+  const double copied_s = seconds_at(of_gpu, cluster.device.host_bandwidth.value());
+  const double stored_s = std::max(seconds_at(bytes, storage.all), seconds_at(of_node, storage.node));
+  const bool neighbor = kind == CheckpointKind::neighbor;
+  CheckpointPolicy policy;
+  double written_s = on_ssd ? seconds_at(of_node, storage.ssd) : stored_s;
+  if (neighbor) written_s = seconds_at(of_gpu, cluster.inter_node_bandwidth().value());
+  policy.load_s = copied_s + written_s;
+  policy.stall_s = copied_s + (neighbor ? storage.neighbor_stall_s : storage.stall_s);
+  policy.write_s = policy.stall_s + written_s + (neighbor ? 0 : storage.commit_s);
+  if (kind == CheckpointKind::synchronous) policy.stall_s = policy.write_s;
+  if (!neighbor && !on_ssd) return policy;
+  policy.copies = neighbor ? 2 : 1;
+  policy.storage_every = storage.every;
+  policy.storage_write_s = policy.write_s + stored_s + storage.commit_s;
+  policy.storage_load_s = copied_s + stored_s;
+  return policy;
+}
 
 double ideal_seconds(const std::vector<CampaignPhase>& phases) {
   double seconds = 0;

@@ -31,51 +31,6 @@ void scale(SegmentTime& time, double factor) {
     time.*part *= factor;
 }
 
-}  // namespace
-
-ExecutionInput without_waits(ExecutionInput input) {
-  for (auto& segments : input.template_times)
-    for (SegmentTime& time : segments) time.wait = 0;
-  return input;
-}
-
-ExecutionInput without_messages(ExecutionInput input) {
-  input.p2p_latency = input.stage_message_bytes = 0;
-  return input;
-}
-
-ExecutionInput with_mean_stages(ExecutionInput input) {
-  const model::StepProgram& program = *input.program;
-  std::vector<std::optional<double>> seconds(program.templates.size());
-  const auto seconds_of = [&](std::uint16_t slot, std::int32_t rank) {
-    if (!seconds[slot]) {
-      const auto& times = input.template_times[slot];
-      const model::SlotTemplate& whole = program.templates[slot];
-      seconds[slot] =
-          (input.links == nullptr ? run_template(whole, times, input.device_sms)
-                                  : run_template(whole, times, input.device_sms, *input.links,
-                                                 links_of_groups(input, static_cast<std::size_t>(rank)), rank))
-              .seconds;
-    }
-    return *seconds[slot];
-  };
-  std::array<double, 5> sums{}, counts{};
-  for (std::size_t rank = 0; rank < program.slot_templates.size(); ++rank)
-    for (const std::uint16_t slot : program.slot_templates[rank]) {
-      const auto type = static_cast<std::size_t>(program.templates[slot].type);
-      sums[type] += seconds_of(slot, static_cast<std::int32_t>(rank));
-      ++counts[type];
-    }
-  for (std::size_t slot = 0; slot < seconds.size(); ++slot) {
-    const auto type = static_cast<std::size_t>(program.templates[slot].type);
-    if (!seconds[slot] || *seconds[slot] <= 0) continue;
-    for (SegmentTime& time : input.template_times[slot]) scale(time, sums[type] / counts[type] / *seconds[slot]);
-  }
-  return input;
-}
-
-namespace {
-
 // What decides on a bubble: the step, and the part of it in which rank 0 runs no slot before the optimizer.
 struct StepAndBubble {
   double step = 0, bubble = 0;
@@ -333,6 +288,47 @@ model::Result<Inputs> with_contention(const Inputs& inputs) {
 }
 
 }  // namespace
+
+ExecutionInput without_waits(ExecutionInput input) {
+  for (auto& segments : input.template_times)
+    for (SegmentTime& time : segments) time.wait = 0;
+  return input;
+}
+
+ExecutionInput without_messages(ExecutionInput input) {
+  input.p2p_latency = input.stage_message_bytes = 0;
+  return input;
+}
+
+ExecutionInput with_mean_stages(ExecutionInput input) {
+  const model::StepProgram& program = *input.program;
+  std::vector<std::optional<double>> seconds(program.templates.size());
+  const auto seconds_of = [&](std::uint16_t slot, std::int32_t rank) {
+    if (!seconds[slot]) {
+      const auto& times = input.template_times[slot];
+      const model::SlotTemplate& whole = program.templates[slot];
+      seconds[slot] =
+          (input.links == nullptr ? run_template(whole, times, input.device_sms)
+                                  : run_template(whole, times, input.device_sms, *input.links,
+                                                 links_of_groups(input, static_cast<std::size_t>(rank)), rank))
+              .seconds;
+    }
+    return *seconds[slot];
+  };
+  std::array<double, 5> sums{}, counts{};
+  for (std::size_t rank = 0; rank < program.slot_templates.size(); ++rank)
+    for (const std::uint16_t slot : program.slot_templates[rank]) {
+      const auto type = static_cast<std::size_t>(program.templates[slot].type);
+      sums[type] += seconds_of(slot, static_cast<std::int32_t>(rank));
+      ++counts[type];
+    }
+  for (std::size_t slot = 0; slot < seconds.size(); ++slot) {
+    const auto type = static_cast<std::size_t>(program.templates[slot].type);
+    if (!seconds[slot] || *seconds[slot] <= 0) continue;
+    for (SegmentTime& time : input.template_times[slot]) scale(time, sums[type] / counts[type] / *seconds[slot]);
+  }
+  return input;
+}
 
 model::Result<Simulation> simulate_cluster(const Inputs& inputs, const ClusterOptions& options) {
   if (options.seeds < 1)

@@ -120,39 +120,6 @@ Uncertainty moving(const std::vector<std::pair<const Uncertain*, double>>& const
   return made;
 }
 
-}  // namespace
-
-void add_constants(const Inputs& inputs, std::vector<Uncertainty>& found) {
-  std::map<std::string, Uncertain, std::less<>> all;
-  for (std::size_t index = 0; index < inputs.profile.parameters().size(); ++index)
-    if (auto one = uncertain(inputs, index)) all.emplace(inputs.profile.parameters()[index].name, std::move(*one));
-  std::set<std::string, std::less<>> fitted;
-  for (const model::ConstantFit& fit : inputs.profile.fits()) {
-    const std::vector<std::vector<double>> factor = model::factor_of(fit);
-    for (std::size_t number = 0; number < factor.size(); ++number) {
-      std::vector<std::pair<const Uncertain*, double>> moved;
-      for (std::size_t entry = number; entry < factor.size(); ++entry)
-        for (const std::string& name : fit.constants[entry])
-          if (const auto one = all.find(name); one != all.end() && factor[entry][number] != 0) {
-            moved.emplace_back(&one->second, factor[entry][number]);
-            fitted.insert(name);
-          }
-      if (moved.empty()) continue;
-      found.push_back(moving(moved));
-      // Of two numbers that the same constant would name, one is of a constant that plays no part in a step.
-      if (std::ranges::find(fit.constants[number], inputs.profile.parameters()[moved.front().first->index].name) ==
-          fit.constants[number].end())
-        found.back().key += " with " + fit.constants[number].front();
-    }
-  }
-  for (const auto& [name, one] : all)
-    if (!fitted.contains(name)) found.push_back(moving({{&one, 1.0}}));
-}
-
-// The uncertainty of cost functions at single shapes.
-
-namespace {
-
 using model::CostFamily;
 
 std::string_view source_of(CostFamily family) {
@@ -188,6 +155,35 @@ std::string dispatch_measurement(const Inputs& inputs) {
 }
 
 }  // namespace
+
+void add_constants(const Inputs& inputs, std::vector<Uncertainty>& found) {
+  std::map<std::string, Uncertain, std::less<>> all;
+  for (std::size_t index = 0; index < inputs.profile.parameters().size(); ++index)
+    if (auto one = uncertain(inputs, index)) all.emplace(inputs.profile.parameters()[index].name, std::move(*one));
+  std::set<std::string, std::less<>> fitted;
+  for (const model::ConstantFit& fit : inputs.profile.fits()) {
+    const std::vector<std::vector<double>> factor = model::factor_of(fit);
+    for (std::size_t number = 0; number < factor.size(); ++number) {
+      std::vector<std::pair<const Uncertain*, double>> moved;
+      for (std::size_t entry = number; entry < factor.size(); ++entry)
+        for (const std::string& name : fit.constants[entry])
+          if (const auto one = all.find(name); one != all.end() && factor[entry][number] != 0) {
+            moved.emplace_back(&one->second, factor[entry][number]);
+            fitted.insert(name);
+          }
+      if (moved.empty()) continue;
+      found.push_back(moving(moved));
+      // Of two numbers that the same constant would name, one is of a constant that plays no part in a step.
+      if (std::ranges::find(fit.constants[number], inputs.profile.parameters()[moved.front().first->index].name) ==
+          fit.constants[number].end())
+        found.back().key += " with " + fit.constants[number].front();
+    }
+  }
+  for (const auto& [name, one] : all)
+    if (!fitted.contains(name)) found.push_back(moving({{&one, 1.0}}));
+}
+
+// The uncertainty of cost functions at single shapes.
 
 std::string measurement_of(CostFamily family, const Inputs& inputs) {
   switch (family) {

@@ -53,53 +53,6 @@ double straggling(double z) {
   return std::exp(std::max(0.0, middle + apart));
 }
 
-}  // namespace
-
-void add_fleet(const Inputs& inputs, std::vector<Uncertainty>& found) {
-  const model::Plan& plan = inputs.plan;
-  const auto gpus = static_cast<double>(plan.cluster.gpus);
-  found.push_back({"jitter of steps", fleet_source,
-                   [gpus](double z, InputChange& change) { change.step_factor *= 1 + steps_excess(gpus, z); }});
-  // Groups of tensor-parallel ranks are what was traced. The slowest of them is late by the sum of its operators'
-  // delays, which are taken as independent: their mean over a step falls with the square root of their number.
-  const std::int64_t groups = plan.cluster.gpus / plan.parallelism.tensor;
-  const double replicas =
-      static_cast<double>(groups) / static_cast<double>(plan.parallelism.context * plan.parallelism.pipeline);
-  const auto sequences =
-      static_cast<double>(plan.batch.global_batch_size) / static_cast<double>(plan.batch.micro_batch_size);
-  const double operators = 2 * std::max(1.0, sequences / replicas);  // forward and backward of each micro-batch
-  const double late = expected_largest(groups) / model::normal_p90 / std::sqrt(operators);
-  if (late > 0)
-    found.push_back({"jitter of operators", fleet_source, [late](double z, InputChange& change) {
-                       change.step_factor *= 1 + late * geometric(spread_of(operation_p90), z);
-                     }});
-  if (plan.cluster.fleet == "stragglers")
-    found.push_back(
-        {"stragglers", fleet_source, [](double z, InputChange& change) { change.step_factor *= straggling(z); }});
-}
-
-// The load of experts: how unevenly routing spreads rows over the ranks of an expert group.
-
-// A plan that states nothing is predicted with forced balance, and its draws are not: the middle of its interval is
-// above its step. Balance that is forced is known: stated as 0, as rows of each rank, or by padding to the capacity of
-// an expert. A capacity of experts bounds the rows that are drawn, as in a prediction (sim/step/stragglers.h).
-void add_load(const Inputs& inputs, std::vector<Uncertainty>& found) {
-  const model::MixtureOfExperts& experts = inputs.architecture.experts;
-  if (experts.routed_experts == 0 || inputs.plan.parallelism.expert == 1) return;
-  const auto& routing = inputs.plan.routing;
-  const model::RoutingBalance balance = model::routing_balance(inputs.plan, experts);
-  const bool forced = balance.stated && balance.used == 0;
-  if (forced || !routing.rows_per_rank.empty() || routing.pad_to_capacity.value_or(false)) return;
-  const Spread spread{balance.low, balance.middle, balance.high};
-  found.push_back({"load of experts", "expert load",
-                   [spread](double z, InputChange& change) { change.imbalance = std::max(0.0, linear(spread, z)); },
-                   "the fullest rank's rows of a step of your training (routing.imbalance)", 0.1});
-}
-
-// Power and silicon: the clock that GPUs hold, and the slowest of them, for which a synchronous step waits.
-
-namespace {
-
 constexpr char silicon_source[] = "power and silicon";
 constexpr char held[] = "GEMMs of this model held for a minute on one GPU (plumbline measure)";
 
@@ -179,6 +132,49 @@ bool bursts(const Inputs& inputs, const model::Parameter& clock) {
 }
 
 }  // namespace
+
+void add_fleet(const Inputs& inputs, std::vector<Uncertainty>& found) {
+  const model::Plan& plan = inputs.plan;
+  const auto gpus = static_cast<double>(plan.cluster.gpus);
+  found.push_back({"jitter of steps", fleet_source,
+                   [gpus](double z, InputChange& change) { change.step_factor *= 1 + steps_excess(gpus, z); }});
+  // Groups of tensor-parallel ranks are what was traced. The slowest of them is late by the sum of its operators'
+  // delays, which are taken as independent: their mean over a step falls with the square root of their number.
+  const std::int64_t groups = plan.cluster.gpus / plan.parallelism.tensor;
+  const double replicas =
+      static_cast<double>(groups) / static_cast<double>(plan.parallelism.context * plan.parallelism.pipeline);
+  const auto sequences =
+      static_cast<double>(plan.batch.global_batch_size) / static_cast<double>(plan.batch.micro_batch_size);
+  const double operators = 2 * std::max(1.0, sequences / replicas);  // forward and backward of each micro-batch
+  const double late = expected_largest(groups) / model::normal_p90 / std::sqrt(operators);
+  if (late > 0)
+    found.push_back({"jitter of operators", fleet_source, [late](double z, InputChange& change) {
+                       change.step_factor *= 1 + late * geometric(spread_of(operation_p90), z);
+                     }});
+  if (plan.cluster.fleet == "stragglers")
+    found.push_back(
+        {"stragglers", fleet_source, [](double z, InputChange& change) { change.step_factor *= straggling(z); }});
+}
+
+// The load of experts: how unevenly routing spreads rows over the ranks of an expert group.
+
+// A plan that states nothing is predicted with forced balance, and its draws are not: the middle of its interval is
+// above its step. Balance that is forced is known: stated as 0, as rows of each rank, or by padding to the capacity of
+// an expert. A capacity of experts bounds the rows that are drawn, as in a prediction (sim/step/stragglers.h).
+void add_load(const Inputs& inputs, std::vector<Uncertainty>& found) {
+  const model::MixtureOfExperts& experts = inputs.architecture.experts;
+  if (experts.routed_experts == 0 || inputs.plan.parallelism.expert == 1) return;
+  const auto& routing = inputs.plan.routing;
+  const model::RoutingBalance balance = model::routing_balance(inputs.plan, experts);
+  const bool forced = balance.stated && balance.used == 0;
+  if (forced || !routing.rows_per_rank.empty() || routing.pad_to_capacity.value_or(false)) return;
+  const Spread spread{balance.low, balance.middle, balance.high};
+  found.push_back({"load of experts", "expert load",
+                   [spread](double z, InputChange& change) { change.imbalance = std::max(0.0, linear(spread, z)); },
+                   "the fullest rank's rows of a step of your training (routing.imbalance)", 0.1});
+}
+
+// Power and silicon: the clock that GPUs hold, and the slowest of them, for which a synchronous step waits.
 
 void add_silicon(const Inputs& inputs, std::vector<Uncertainty>& found) {
   const model::Profile& profile = inputs.profile;

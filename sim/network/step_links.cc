@@ -107,24 +107,6 @@ std::vector<Transfer> all_to_all(const TrafficPattern& pattern) {
   return transfers;
 }
 
-}  // namespace
-
-model::Result<std::vector<Transfer>> transfers_of(const Fabric& fabric, const TrafficPattern& pattern) {
-  const bool two_leg = pattern.kind == TrafficKind::dispatch || pattern.kind == TrafficKind::combine;
-  std::string fault = find_group_fault(fabric, pattern);
-  if (fault.empty() && two_leg) fault = find_token_fault(pattern);
-  if (!fault.empty()) return model::wrong_input("", fault);
-  if (pattern.kind == TrafficKind::message)
-    return std::vector<Transfer>{{pattern.gpus[0], pattern.gpus[1], pattern.token_bytes, 0}};
-  if (pattern.kind == TrafficKind::all_to_all) return all_to_all(pattern);
-  std::vector<Transfer> transfers = TwoLeg(fabric, pattern).transfers();
-  if (pattern.kind == TrafficKind::combine)
-    for (Transfer& transfer : transfers) std::swap(transfer.from, transfer.to);
-  return transfers;
-}
-
-namespace {
-
 using Members = std::vector<std::int64_t>;  // GPUs of one group
 
 // Returns the members of each group, over all pipeline ranks that hold the group's stage.
@@ -240,41 +222,6 @@ RankLinks links_of_rank(const topologies::Fabric& fabric, const std::vector<Tran
   return links;
 }
 
-}  // namespace
-
-GroupLinks group_links(const topologies::Fabric& fabric, const topologies::Placement& placement, std::int64_t pipeline,
-                       const GroupPattern& pattern, double nic_bandwidth) {
-  if (pattern.ranks == 1) return {};
-  const std::int64_t block = placement.ranks() / pipeline;
-  std::vector<Transfer> transfers;
-  double members = 0, nodes = 0;
-  std::vector<std::vector<Transfer>> from_block(static_cast<std::size_t>(pipeline));
-  std::vector<Members> with_first(static_cast<std::size_t>(pipeline));  // members on the node of each block's first GPU
-  for (const Members& group : groups_of(placement, pipeline, pattern)) {
-    const std::vector<Members> parts = by_node(fabric, group);
-    members += static_cast<double>(group.size());
-    nodes += static_cast<double>(parts.size());
-    const std::size_t before = transfers.size();
-    add_ring(parts, transfers);
-    for (std::size_t i = before; i < transfers.size(); ++i)
-      from_block[static_cast<std::size_t>(placement.rank(transfers[i].from) / block)].push_back(transfers[i]);
-    for (const Members& part : parts)
-      for (const std::int64_t gpu : part)
-        if (placement.rank(gpu) % block == 0)
-          with_first[static_cast<std::size_t>(placement.rank(gpu) / block)] = members_from(part, gpu);
-  }
-  std::vector<RankLinks> ranks;
-  for (std::size_t p = 0; p < from_block.size(); ++p)
-    ranks.push_back(links_of_rank(fabric, from_block[p], with_first[p]));
-  GroupLinks links;
-  links.ranks_per_node = std::max<std::int64_t>(1, std::llround(members / nodes));
-  links.slowdown = std::max(1.0, bottleneck_seconds(fabric, transfers) * nic_bandwidth);
-  links.ranks = std::make_shared<const std::vector<RankLinks>>(std::move(ranks));
-  return links;
-}
-
-namespace {
-
 Footprint route_of(const Fabric& fabric, std::int64_t from, std::int64_t to) {
   std::vector<LinkId> links;
   fabric.route(from, to, links);
@@ -329,6 +276,51 @@ AllToAllLeg leg_of(const Fabric& fabric, const std::vector<Transfer>& all, std::
 }
 
 }  // namespace
+
+model::Result<std::vector<Transfer>> transfers_of(const Fabric& fabric, const TrafficPattern& pattern) {
+  const bool two_leg = pattern.kind == TrafficKind::dispatch || pattern.kind == TrafficKind::combine;
+  std::string fault = find_group_fault(fabric, pattern);
+  if (fault.empty() && two_leg) fault = find_token_fault(pattern);
+  if (!fault.empty()) return model::wrong_input("", fault);
+  if (pattern.kind == TrafficKind::message)
+    return std::vector<Transfer>{{pattern.gpus[0], pattern.gpus[1], pattern.token_bytes, 0}};
+  if (pattern.kind == TrafficKind::all_to_all) return all_to_all(pattern);
+  std::vector<Transfer> transfers = TwoLeg(fabric, pattern).transfers();
+  if (pattern.kind == TrafficKind::combine)
+    for (Transfer& transfer : transfers) std::swap(transfer.from, transfer.to);
+  return transfers;
+}
+
+GroupLinks group_links(const topologies::Fabric& fabric, const topologies::Placement& placement, std::int64_t pipeline,
+                       const GroupPattern& pattern, double nic_bandwidth) {
+  if (pattern.ranks == 1) return {};
+  const std::int64_t block = placement.ranks() / pipeline;
+  std::vector<Transfer> transfers;
+  double members = 0, nodes = 0;
+  std::vector<std::vector<Transfer>> from_block(static_cast<std::size_t>(pipeline));
+  std::vector<Members> with_first(static_cast<std::size_t>(pipeline));  // members on the node of each block's first GPU
+  for (const Members& group : groups_of(placement, pipeline, pattern)) {
+    const std::vector<Members> parts = by_node(fabric, group);
+    members += static_cast<double>(group.size());
+    nodes += static_cast<double>(parts.size());
+    const std::size_t before = transfers.size();
+    add_ring(parts, transfers);
+    for (std::size_t i = before; i < transfers.size(); ++i)
+      from_block[static_cast<std::size_t>(placement.rank(transfers[i].from) / block)].push_back(transfers[i]);
+    for (const Members& part : parts)
+      for (const std::int64_t gpu : part)
+        if (placement.rank(gpu) % block == 0)
+          with_first[static_cast<std::size_t>(placement.rank(gpu) / block)] = members_from(part, gpu);
+  }
+  std::vector<RankLinks> ranks;
+  for (std::size_t p = 0; p < from_block.size(); ++p)
+    ranks.push_back(links_of_rank(fabric, from_block[p], with_first[p]));
+  GroupLinks links;
+  links.ranks_per_node = std::max<std::int64_t>(1, std::llround(members / nodes));
+  links.slowdown = std::max(1.0, bottleneck_seconds(fabric, transfers) * nic_bandwidth);
+  links.ranks = std::make_shared<const std::vector<RankLinks>>(std::move(ranks));
+  return links;
+}
 
 std::vector<TrafficPattern> expert_patterns(const model::Plan& plan, const topologies::Placement& placement,
                                             const model::RoutingSpread& spread) {

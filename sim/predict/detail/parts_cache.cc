@@ -52,6 +52,9 @@ double highest_peak(const Predicted& predicted) {
 
 bool is_below(double seconds, double limit) { return seconds < limit * (1 - rate_rounding); }
 
+// Upper limits of the cache, sized for large models on large pipelines.
+constexpr std::size_t most_libraries = 256, most_table_ops = 50'000'000;
+
 }  // namespace
 
 model::Result<void> check_estimate(const Predicted& predicted, const model::StepTimes& step, double peak_bytes) {
@@ -91,13 +94,6 @@ std::vector<std::string> peak_warnings(const Predicted& predicted, double step_s
   return {fmt::format("the step is faster than the assumed peak of {} allows: its file understates it",
                       predicted.inputs.cluster.device.name)};
 }
-
-namespace {
-
-// Upper limits of the cache, sized for large models on large pipelines.
-constexpr std::size_t most_libraries = 256, most_table_ops = 50'000'000;
-
-}  // namespace
 
 PartsCache::PartsCache(Inputs inputs) : device_(inputs.cluster.device), inputs_(std::move(inputs)) {
   inputs_.cluster.device = model::with_allocator(device_, inputs_.profile);
