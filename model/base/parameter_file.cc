@@ -271,6 +271,28 @@ class Reader {
   Error error_;
 };
 
+Error extends_error(const ParameterFile& file, std::string message, std::string hint) {
+  return Error{ErrorKind::input, std::move(message), file.path, file.text("extends")->line, "extends", std::move(hint)};
+}
+
+// Returns the file of a base: next to the one that extends it, else in `shipped`; "" where there is none.
+std::string base_file(const std::string& base, const std::filesystem::path& folder, const std::string& shipped) {
+  const std::string name = base + ".toml";
+  if (std::filesystem::exists(folder / name)) return (folder / name).string();
+  const std::filesystem::path file = std::filesystem::path(shipped) / name;
+  return !shipped.empty() && std::filesystem::exists(file) ? file.string() : "";
+}
+
+Error no_base(const ParameterFile& file, const std::string& base, const std::filesystem::path& folder,
+              const std::string& shipped, const std::string& what) {
+  std::vector<std::string> names = names_in_folder(folder.empty() ? "." : folder, ".toml");
+  if (!shipped.empty()) std::ranges::copy(names_in_folder(shipped, ".toml"), std::back_inserter(names));
+  return extends_error(
+      file,
+      fmt::format("no {} '{}' in the same folder{}", what, base, shipped.empty() ? "" : ", and none that is shipped"),
+      did_you_mean(base, names, "give the name without .toml"));
+}
+
 }  // namespace
 
 const ParameterFile::Number* ParameterFile::number(std::string_view name) const {
@@ -327,32 +349,6 @@ Result<ParameterFile> read_parameter_file(const std::string& path, const std::ve
   }
   return file;
 }
-
-namespace {
-
-Error extends_error(const ParameterFile& file, std::string message, std::string hint) {
-  return Error{ErrorKind::input, std::move(message), file.path, file.text("extends")->line, "extends", std::move(hint)};
-}
-
-// Returns the file of a base: next to the one that extends it, else in `shipped`; "" where there is none.
-std::string base_file(const std::string& base, const std::filesystem::path& folder, const std::string& shipped) {
-  const std::string name = base + ".toml";
-  if (std::filesystem::exists(folder / name)) return (folder / name).string();
-  const std::filesystem::path file = std::filesystem::path(shipped) / name;
-  return !shipped.empty() && std::filesystem::exists(file) ? file.string() : "";
-}
-
-Error no_base(const ParameterFile& file, const std::string& base, const std::filesystem::path& folder,
-              const std::string& shipped, const std::string& what) {
-  std::vector<std::string> names = names_in_folder(folder.empty() ? "." : folder, ".toml");
-  if (!shipped.empty()) std::ranges::copy(names_in_folder(shipped, ".toml"), std::back_inserter(names));
-  return extends_error(
-      file,
-      fmt::format("no {} '{}' in the same folder{}", what, base, shipped.empty() ? "" : ", and none that is shipped"),
-      did_you_mean(base, names, "give the name without .toml"));
-}
-
-}  // namespace
 
 Result<std::vector<ParameterFile>> read_chain(const std::string& path, const std::string& shipped,
                                               const ChainKind& kind) {

@@ -18,6 +18,21 @@ TensorId limited(GraphBuilder& b, const std::string& name, TensorId gate_up, dou
   return y;
 }
 
+// A GEMM widens the rows, an activation follows, and another GEMM narrows them.
+template <class Activation>
+TensorId two_matrices(GraphBuilder& b, const LayerContext& c, const std::string& up, const std::string& down,
+                      TensorId x, std::int64_t width, const Activation& activation, bool partial = false) {
+  const bool bias = c.architecture.biases.mlp;
+  const LinearOptions options{.operands = c.operands(),
+                              .input_group = RecomputeGroup::rmsnorm,
+                              .output_group = RecomputeGroup::mlp,
+                              .bias = bias};
+  const TensorId wide = column_parallel_linear(b, c, up, enter_tensor_region(b, c, up, x, options), width, options);
+  return row_parallel_linear(
+      b, c, down, activation(wide), c.architecture.hidden_size,
+      {.operands = c.operands(), .input_group = RecomputeGroup::swiglu, .bias = bias, .partial = partial});
+}
+
 }  // namespace
 
 TensorId gated_activation(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId gate_up,
@@ -65,25 +80,6 @@ TensorId gelu_activation(GraphBuilder& b, const LayerContext& c, const std::stri
   });
   return h;
 }
-
-namespace {
-
-// A GEMM widens the rows, an activation follows, and another GEMM narrows them.
-template <class Activation>
-TensorId two_matrices(GraphBuilder& b, const LayerContext& c, const std::string& up, const std::string& down,
-                      TensorId x, std::int64_t width, const Activation& activation, bool partial = false) {
-  const bool bias = c.architecture.biases.mlp;
-  const LinearOptions options{.operands = c.operands(),
-                              .input_group = RecomputeGroup::rmsnorm,
-                              .output_group = RecomputeGroup::mlp,
-                              .bias = bias};
-  const TensorId wide = column_parallel_linear(b, c, up, enter_tensor_region(b, c, up, x, options), width, options);
-  return row_parallel_linear(
-      b, c, down, activation(wide), c.architecture.hidden_size,
-      {.operands = c.operands(), .input_group = RecomputeGroup::swiglu, .bias = bias, .partial = partial});
-}
-
-}  // namespace
 
 TensorId gated_mlp(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x,
                    std::int64_t intermediate, bool partial) {

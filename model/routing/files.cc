@@ -36,6 +36,38 @@ std::optional<LoadLine> parse_load_line(std::string_view text) {
 // Returns whether a line has content: it is neither blank nor a comment.
 bool has_content(std::string_view line) { return !line.empty() && line.front() != '#'; }
 
+std::optional<double> parse_length(std::string_view text) {
+  const auto length = parse_number<double>(trimmed(text));
+  return length && std::isfinite(*length) && *length >= 1 ? length : std::nullopt;
+}
+
+std::optional<RequestLength> parse_request(std::string_view line) {
+  const std::vector<std::string_view> cells = split_at(line, ',');
+  if (cells.size() != 2) return std::nullopt;
+  const auto input = parse_length(cells[0]), output = parse_length(cells[1]);
+  if (!input || !output) return std::nullopt;
+  return RequestLength{*input, *output};
+}
+
+// Parses each line with content of a file; `what` and `hint` describe them.
+template <class Parse>
+auto read_lines(const std::string& path, const Parse& parse, std::string_view what, const std::string& hint)
+    -> Result<std::vector<typename decltype(parse(std::string_view()))::value_type>> {
+  const auto text = TRY(read_text_file(path));
+  std::vector<typename decltype(parse(std::string_view()))::value_type> values;
+  int number = 0;
+  for (const std::string_view raw : lines_of(text)) {
+    ++number;
+    const std::string_view line = trimmed(raw);
+    if (!has_content(line)) continue;
+    const auto value = parse(line);
+    if (!value) return wrong_input_at(path, number, "", fmt::format("'{}' is no {}", line, what), hint);
+    values.push_back(*value);
+  }
+  if (values.empty()) return wrong_input_at(path, 0, "", fmt::format("no {} in it", what), hint);
+  return values;
+}
+
 }  // namespace
 
 std::string expert_loads_csv(const std::vector<LayerRows>& loads, const std::vector<std::string>& comments) {
@@ -84,42 +116,6 @@ Result<std::vector<LayerRows>> parse_expert_loads(std::string_view text, const s
   }
   return loads;
 }
-
-namespace {
-
-std::optional<double> parse_length(std::string_view text) {
-  const auto length = parse_number<double>(trimmed(text));
-  return length && std::isfinite(*length) && *length >= 1 ? length : std::nullopt;
-}
-
-std::optional<RequestLength> parse_request(std::string_view line) {
-  const std::vector<std::string_view> cells = split_at(line, ',');
-  if (cells.size() != 2) return std::nullopt;
-  const auto input = parse_length(cells[0]), output = parse_length(cells[1]);
-  if (!input || !output) return std::nullopt;
-  return RequestLength{*input, *output};
-}
-
-// Parses each line with content of a file; `what` and `hint` describe them.
-template <class Parse>
-auto read_lines(const std::string& path, const Parse& parse, std::string_view what, const std::string& hint)
-    -> Result<std::vector<typename decltype(parse(std::string_view()))::value_type>> {
-  const auto text = TRY(read_text_file(path));
-  std::vector<typename decltype(parse(std::string_view()))::value_type> values;
-  int number = 0;
-  for (const std::string_view raw : lines_of(text)) {
-    ++number;
-    const std::string_view line = trimmed(raw);
-    if (!has_content(line)) continue;
-    const auto value = parse(line);
-    if (!value) return wrong_input_at(path, number, "", fmt::format("'{}' is no {}", line, what), hint);
-    values.push_back(*value);
-  }
-  if (values.empty()) return wrong_input_at(path, 0, "", fmt::format("no {} in it", what), hint);
-  return values;
-}
-
-}  // namespace
 
 Result<std::shared_ptr<const RoutingFiles>> read_routing_files(const std::string& loads, const std::string& documents,
                                                                const std::string& requests) {

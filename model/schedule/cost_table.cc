@@ -122,6 +122,34 @@ Result<ScheduleCosts> stage_from_row(std::string_view row, const std::vector<std
   return stage_costs(values, file, line, "");
 }
 
+struct CostEntry {
+  std::string_view key;
+  double* value = nullptr;
+  bool given = false;
+};
+
+// Reads one "KEY=VALUE" of --costs.
+Result<void> parse_cost(std::string_view item, std::span<CostEntry> entries) {
+  const std::size_t equals = item.find('=');
+  const std::string_view key = item.substr(0, equals);
+  const auto entry = std::find_if(entries.begin(), entries.end(), [&](const CostEntry& e) { return e.key == key; });
+  if (equals == std::string_view::npos || entry == entries.end()) {
+    std::vector<std::string> names;
+    for (const CostEntry& known : entries) names.emplace_back(known.key);
+    if (equals == std::string_view::npos) names.clear();
+    return wrong_input(
+        "--costs", fmt::format("'{}' is no cost", item),
+        did_you_mean(key, names, "write KEY=VALUE with F, B, I, W, FB or p2p, or name a .toml or .csv file"));
+  }
+  const std::string_view text = item.substr(equals + 1);
+  const auto value = parse_number<double>(text);
+  if (!value || !is_cost(*value)) return wrong_input("--costs", fmt::format("'{}' is {}", item, not_a_cost));
+  if (entry->given) return wrong_input("--costs", fmt::format("'{}' is given twice", key));
+  *entry->value = *value;
+  entry->given = true;
+  return {};
+}
+
 }  // namespace
 
 Result<CostTable> costs_from_toml(const std::string& text, const std::string& file) {
@@ -157,38 +185,6 @@ Result<CostTable> costs_from_csv(const std::string& text, const std::string& fil
     return wrong_input_at(file, 0, "", "lists no stage", "write a header with F, I and W, and a line for each stage");
   return input;
 }
-
-namespace {
-
-struct CostEntry {
-  std::string_view key;
-  double* value = nullptr;
-  bool given = false;
-};
-
-// Reads one "KEY=VALUE" of --costs.
-Result<void> parse_cost(std::string_view item, std::span<CostEntry> entries) {
-  const std::size_t equals = item.find('=');
-  const std::string_view key = item.substr(0, equals);
-  const auto entry = std::find_if(entries.begin(), entries.end(), [&](const CostEntry& e) { return e.key == key; });
-  if (equals == std::string_view::npos || entry == entries.end()) {
-    std::vector<std::string> names;
-    for (const CostEntry& known : entries) names.emplace_back(known.key);
-    if (equals == std::string_view::npos) names.clear();
-    return wrong_input(
-        "--costs", fmt::format("'{}' is no cost", item),
-        did_you_mean(key, names, "write KEY=VALUE with F, B, I, W, FB or p2p, or name a .toml or .csv file"));
-  }
-  const std::string_view text = item.substr(equals + 1);
-  const auto value = parse_number<double>(text);
-  if (!value || !is_cost(*value)) return wrong_input("--costs", fmt::format("'{}' is {}", item, not_a_cost));
-  if (entry->given) return wrong_input("--costs", fmt::format("'{}' is given twice", key));
-  *entry->value = *value;
-  entry->given = true;
-  return {};
-}
-
-}  // namespace
 
 Result<ScheduleCosts> parse_costs(std::string_view text) {
   ScheduleCosts costs;
