@@ -24,7 +24,6 @@
 #include "sim/search/ranking.h"
 
 namespace plumbline::cli {
-
 namespace {
 
 constexpr std::int64_t most_seeds = 1'000'000;

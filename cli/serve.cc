@@ -18,7 +18,6 @@
 #include "sim/serving/serving.h"
 
 namespace plumbline::cli {
-
 namespace {
 
 struct ServeArguments {

@@ -28,7 +28,6 @@
 #include "topologies/inventory.h"
 
 namespace plumbline::cli {
-
 namespace {
 
 // Options of --collectives; empty ones take the defaults and the topology's profile.

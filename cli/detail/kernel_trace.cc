@@ -12,7 +12,6 @@
 #include "model/base/text_file.h"
 
 namespace plumbline::cli {
-
 namespace {
 
 model::Result<KernelTrace> read_profile(const std::string& path, const calibrate::KernelClasses& classes) {

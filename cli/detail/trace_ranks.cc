@@ -8,7 +8,6 @@
 #include <sstream>
 
 namespace plumbline::cli {
-
 namespace {
 
 std::optional<std::int32_t> rank_number(std::string_view text) {

@@ -5,7 +5,6 @@
 #include "model/cost/work.h"
 
 namespace plumbline::model {
-
 namespace {
 
 struct BlockMetrics {

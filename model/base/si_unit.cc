@@ -9,7 +9,6 @@
 #include <utility>
 
 namespace plumbline::model {
-
 namespace {
 
 using enum UnitDimension;

@@ -3,7 +3,6 @@
 #include "model/economics/ownership.h"
 
 namespace plumbline::model {
-
 namespace {
 
 constexpr double seconds_per_hour = 3600;

@@ -7,7 +7,6 @@
 #include <vector>
 
 namespace plumbline::model {
-
 namespace {
 
 bool in_layer(Section section) { return section != Section::embedding && section != Section::head; }

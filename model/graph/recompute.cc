@@ -4,7 +4,6 @@
 #include <vector>
 
 namespace plumbline::model {
-
 namespace {
 
 class Recomputer {

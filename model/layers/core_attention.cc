@@ -8,7 +8,6 @@
 #include "model/layers/elementary.h"
 
 namespace plumbline::model {
-
 namespace {
 
 using enum OperatorKind;

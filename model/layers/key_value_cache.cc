@@ -4,7 +4,6 @@
 #include <cmath>
 
 namespace plumbline::model {
-
 namespace {
 
 using enum OperatorKind;

@@ -13,7 +13,6 @@
 #include "model/memory/training_state.h"
 
 namespace plumbline::model {
-
 namespace {
 
 std::vector<std::int64_t> stages_on(const Schedule& schedule, std::int32_t rank) {

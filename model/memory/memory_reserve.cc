@@ -7,7 +7,6 @@
 #include "model/cost/constants.h"
 
 namespace plumbline::model {
-
 namespace {
 
 int groups_of_ranks(const Plan& plan, const Layout& layout) {

@@ -5,7 +5,6 @@
 #include "model/memory/slot_uses.h"
 
 namespace plumbline::model {
-
 namespace {
 
 enum class Account { activations, temporary, communication };

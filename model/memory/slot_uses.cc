@@ -1,7 +1,6 @@
 #include "model/memory/slot_uses.h"
 
 namespace plumbline::model {
-
 namespace {
 
 void use(SlotUse& use, std::int32_t first, std::int32_t last, Stream stream) {

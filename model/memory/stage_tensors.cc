@@ -3,7 +3,6 @@
 #include <optional>
 
 namespace plumbline::model {
-
 namespace {
 
 bool is_activation(const Tensor& tensor) { return tensor.role == Role::activation || tensor.role == Role::input; }

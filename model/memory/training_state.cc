@@ -9,7 +9,6 @@
 #include "model/program/stage_optimizer.h"
 
 namespace plumbline::model {
-
 namespace {
 
 struct Whole {  // the unsharded bytes of a unit

@@ -7,7 +7,6 @@
 #include "model/plan/layout.h"
 
 namespace plumbline::model {
-
 namespace {
 
 std::optional<Error> refuse(const Plan& plan, std::string key, std::string message, std::string hint) {

@@ -9,7 +9,6 @@
 #include "model/schedule/transfers.h"
 
 namespace plumbline::model {
-
 namespace {
 
 class Assembler {

@@ -6,7 +6,6 @@
 #include <utility>
 
 namespace plumbline::model {
-
 namespace {
 
 using CollectiveKind = DataParallelCollectives::Kind;

@@ -10,7 +10,6 @@
 #include "model/routing/rank_rows.h"
 
 namespace plumbline::model {
-
 namespace {
 
 constexpr int sample_tokens = 2048;

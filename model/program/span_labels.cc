@@ -7,7 +7,6 @@
 #include "model/cost/work.h"
 
 namespace plumbline::model {
-
 namespace {
 
 Direction direction_of(OpType type) {

@@ -6,7 +6,6 @@
 #include <utility>
 
 namespace plumbline::model {
-
 namespace {
 
 class OptimizerWriter {

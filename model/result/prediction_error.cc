@@ -4,7 +4,6 @@
 #include <utility>
 
 namespace plumbline::model {
-
 namespace {
 
 bool same_slots(const StepTimes& predicted, const StepTimes& measured) {

@@ -9,7 +9,6 @@
 #include "model/routing/files.h"
 
 namespace plumbline::model {
-
 namespace {
 
 bool packed(const Plan& plan) { return plan.batch.document_length || plan.batch.document_lengths; }

@@ -10,7 +10,6 @@
 #include "model/base/random.h"
 
 namespace plumbline::model {
-
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();

@@ -12,7 +12,6 @@
 #include "model/routing/gate.h"
 
 namespace plumbline::model {
-
 namespace {
 
 // Returns a seed for each combination of numbers.

@@ -8,7 +8,6 @@
 #include "model/routing/rank_rows.h"
 
 namespace plumbline::model {
-
 namespace {
 
 LoadSpread spread(const std::vector<double>& values) {

@@ -8,7 +8,6 @@
 #include <utility>
 
 namespace plumbline::real {
-
 namespace {
 
 // PyTorch's default port, which clusters leave open.

@@ -19,7 +19,6 @@
 #include "real/executor/infeasible.h"
 
 namespace plumbline::real {
-
 namespace {
 
 using model::Result;

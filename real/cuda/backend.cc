@@ -19,7 +19,6 @@
 #include "real/cuda/vendor/nvml.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // Short enough for a step of half a second; a reading takes some milliseconds of one core.

@@ -5,7 +5,6 @@
 #include "real/executor/infeasible.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 const char* const reason = "this build has no GPU backend, which PLUMBLINE_CUDA=ON adds";

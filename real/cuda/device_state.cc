@@ -3,7 +3,6 @@
 #include <cuda_runtime_api.h>
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 std::string version(int number) { return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10); }

@@ -6,7 +6,6 @@
 #include "real/executor/infeasible.h"
 
 namespace plumbline::real {
-
 namespace {
 
 class LoneChannel final : public ControlChannel {

@@ -14,7 +14,6 @@
 #include "real/executor/step/step_timeline.h"
 
 namespace plumbline::real {
-
 namespace {
 
 using model::OpType;

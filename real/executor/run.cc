@@ -14,7 +14,6 @@
 #include "real/executor/training/training_step.h"
 
 namespace plumbline::real {
-
 namespace {
 
 using model::Result;

@@ -7,7 +7,6 @@
 #include <string>
 
 namespace plumbline::real::host {
-
 namespace {
 
 double wall_seconds() {

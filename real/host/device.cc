@@ -12,7 +12,6 @@
 #include "real/host/rounding.h"
 
 namespace plumbline::real::host {
-
 namespace {
 
 // The host's streams, each with its own cores. Several streams of the model share one; their work runs in launch order.

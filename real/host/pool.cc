@@ -5,7 +5,6 @@
 #include <cstdint>
 
 namespace plumbline::real::host {
-
 namespace {
 
 constexpr std::size_t line = 64 / sizeof(float);  // floats of a cache line (x86-64: 64 bytes, datasheet)

@@ -4,7 +4,6 @@
 #include <cstdint>
 
 namespace plumbline::real::host {
-
 namespace {
 
 using std::bit_cast;

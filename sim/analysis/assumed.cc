@@ -11,7 +11,6 @@
 #include "sim/serving/serving.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 using model::AssumedKey;

@@ -4,7 +4,6 @@
 #include <optional>
 
 namespace plumbline::sim {
-
 namespace {
 
 using model::Stream;

@@ -7,7 +7,6 @@
 #include "sim/step/segment_time.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 using model::OperatorClass;

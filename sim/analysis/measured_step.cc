@@ -16,7 +16,6 @@
 #include "sim/predict/predictor.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 using model::MeasuredCause;

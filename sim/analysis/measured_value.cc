@@ -10,7 +10,6 @@
 #include "sim/analysis/measured_step.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 struct StepUnit {

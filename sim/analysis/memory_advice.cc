@@ -23,7 +23,6 @@
 #include "sim/predict/stage_balance.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 using model::MemoryChange;

@@ -14,7 +14,6 @@
 #include "sim/cluster/fleet_priors.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 // Streams of random numbers, one for each fact.

@@ -5,7 +5,6 @@
 #include <cstddef>
 
 namespace plumbline::sim {
-
 namespace {
 
 bool comes_later(const Scheduled& a, const Scheduled& b) { return a.order > b.order; }

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 namespace plumbline::sim {
-
 namespace {
 
 // SimGrid counts a flow in 64 bits of 2^-20 B, which is 1.7e13 B.

@@ -7,7 +7,6 @@
 #include "sim/engine/flow_rules.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 constexpr double equal_rates = 1e-12;  // a share that is smaller by less is rounding

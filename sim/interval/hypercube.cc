@@ -9,7 +9,6 @@
 #include "model/base/random.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 // Returns the quantile of a probability up to a half: Abramowitz and Stegun 26.2.23, whose error is below 4.5e-4, and

@@ -13,7 +13,6 @@
 #include "sim/step/stragglers.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 // Returns by what share the rows that the fullest rank of an expert group holds exceed the mean. Popular experts stay

@@ -11,7 +11,6 @@
 #include <utility>
 
 namespace plumbline::sim {
-
 namespace {
 
 constexpr double least_share = 1e-3;

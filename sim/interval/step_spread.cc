@@ -6,7 +6,6 @@
 #include "sim/predict/predictor.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 constexpr double least_exponent = 0, most_exponent = 2;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 namespace plumbline::sim {
-
 namespace {
 
 // Late launches rest on what the host takes to issue all of them, and on its waits for the GPU.

@@ -7,7 +7,6 @@
 #include "model/program/data_parallel.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 bool writes_gradients(model::OpType type) {

@@ -3,7 +3,6 @@
 #include "sim/predict/cost_models.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 void add_parallelism(const model::Plan& plan, PlanKey& key) {

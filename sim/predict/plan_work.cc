@@ -7,7 +7,6 @@
 #include "model/memory/memory_reserve.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 // Returns the seconds that a slot's collectives hold their stream at least. With zero_stage 3, what two consecutive

@@ -5,7 +5,6 @@
 #include "sim/predict/memos.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 // Returns whether both inputs give the same predictions for every plan.

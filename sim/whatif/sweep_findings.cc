@@ -11,7 +11,6 @@
 #include "model/cost/operator_class.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 // Points whose busiest rank has equally many FLOPs have the same work. FLOPs are compared in ten digits, because sums

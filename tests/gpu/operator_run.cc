@@ -10,7 +10,6 @@
 #include "tests/gpu/error_table.h"
 
 namespace plumbline::tests {
-
 namespace {
 
 using Floats = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;

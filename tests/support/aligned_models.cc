@@ -1,7 +1,6 @@
 #include "tests/support/aligned_models.h"
 
 namespace plumbline::tests {
-
 namespace {
 
 void align(model::MixtureOfExperts& experts) {

@@ -1,7 +1,6 @@
 #include "tests/support/routed_padding.h"
 
 namespace plumbline::tests {
-
 namespace {
 
 bool holds_offsets(const model::Tensor& tensor) { return tensor.name == "expert_offsets"; }

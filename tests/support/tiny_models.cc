@@ -1,7 +1,6 @@
 #include "tests/support/tiny_models.h"
 
 namespace plumbline::tests {
-
 namespace {
 
 using enum model::BlockKind;

@@ -5,7 +5,6 @@
 #include <numeric>
 
 namespace plumbline::model {
-
 namespace {
 
 double fullest(const ExpertPlacement& placement, const std::vector<double>& load) {

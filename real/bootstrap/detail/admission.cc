@@ -13,7 +13,6 @@
 #include "real/executor/infeasible.h"
 
 namespace plumbline::real {
-
 namespace {
 
 // The time in which a short answer fits into the buffers of a connection.

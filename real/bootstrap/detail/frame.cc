@@ -3,7 +3,6 @@
 #include <cstring>
 
 namespace plumbline::real {
-
 namespace {
 
 struct Header {

@@ -9,7 +9,6 @@
 #include "model/base/bytes.h"
 
 namespace plumbline::real {
-
 namespace {
 
 // What the frames of a handshake mean. The processes of a job must have the same.

@@ -17,7 +17,6 @@
 #include "real/bootstrap/detail/proof.h"
 
 namespace plumbline::real {
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -17,7 +17,6 @@
 #include "real/executor/infeasible.h"
 
 namespace plumbline::real {
-
 namespace {
 
 // An address of either family, as the system's calls fill it in.

@@ -19,7 +19,6 @@
 #include "real/executor/infeasible.h"
 
 namespace plumbline::real {
-
 namespace {
 
 // Waits for an event of the file. Returns false at the deadline.

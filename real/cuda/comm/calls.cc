@@ -3,7 +3,6 @@
 #include <string>
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 const model::DispatchAttributes& attributes_of(const Kernel& kernel) {

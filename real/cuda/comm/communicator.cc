@@ -7,7 +7,6 @@
 #include "real/cuda/comm/stand_ins.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // Groups of one rank communicate with themselves only: copies and local all-to-alls.

@@ -7,7 +7,6 @@
 #include <thread>
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // The integers of a layout in one region; the counts come first, because the host reads them.

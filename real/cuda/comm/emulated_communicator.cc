@@ -7,7 +7,6 @@
 #include "real/cuda/comm/stand_ins.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr int usual_collective_ctas = 16;  // NCCL's for a ring between nodes of eight GPUs

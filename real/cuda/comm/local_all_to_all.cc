@@ -3,7 +3,6 @@
 #include "real/cuda/comm/calls.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 Plane leaving(const void* from, std::int64_t bytes) { return {from, nullptr, bytes, 0}; }

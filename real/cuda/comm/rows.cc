@@ -1,7 +1,6 @@
 #include "real/cuda/comm/rows.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // Larger than the data in flight at any moment, and than the host processor's caches for device writes.

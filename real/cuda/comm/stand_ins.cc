@@ -4,7 +4,6 @@
 #include "real/cuda/kernels/fill.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr float activation_scale = 0.03125f;  // small enough for gradients to stay finite in any format

@@ -3,7 +3,6 @@
 #include <cstddef>
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // The alignment of cudaMalloc.

@@ -19,7 +19,6 @@
 #include "real/executor/infeasible.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // Returns the contents if they may be offsets of experts: whole numbers that begin at 0 and do not decrease.

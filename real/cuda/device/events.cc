@@ -3,7 +3,6 @@
 #include <utility>
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // A float of this many milliseconds is exact to 4 nanoseconds.

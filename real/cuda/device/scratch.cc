@@ -1,7 +1,6 @@
 #include "real/cuda/device/scratch.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr std::int64_t smallest = 1 << 20;  // bytes: enough for most operators

@@ -4,7 +4,6 @@
 #include "real/cuda/kernels/row_sums.cuh"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 __device__ float row_weight(const TensorView& weights, std::int64_t row) {

@@ -3,7 +3,6 @@
 #include "real/cuda/kernels/launch.cuh"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 template <class From, class To>

@@ -3,7 +3,6 @@
 #include "real/cuda/kernels/row_teams.cuh"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr int block_threads = 256;

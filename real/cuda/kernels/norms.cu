@@ -5,7 +5,6 @@
 #include "real/cuda/kernels/row_teams.cuh"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // More and smaller blocks per SM hide each other's reductions. Gradients, whose blocks are persistent, need the

@@ -3,7 +3,6 @@
 #include "real/cuda/kernels/plain_gemm.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr int tile = 16;  // of C, and of k: one block of 256 threads

@@ -6,7 +6,6 @@
 #include "real/cuda/kernels/rotary.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr std::int64_t most_pairs = 512;

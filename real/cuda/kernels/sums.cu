@@ -4,7 +4,6 @@
 #include "real/cuda/kernels/sums.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 template <class View>

@@ -14,7 +14,6 @@
 #include "real/cuda/operators/cudnn/attention_library.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr int sampled_queries = 8, sampled_keys = 4;

@@ -12,7 +12,6 @@
 #include "real/cuda/measure/transfer.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr std::uint64_t seed_new_queries = 91, seed_cached_keys = 92, seed_cached_values = 93;

@@ -15,7 +15,6 @@
 #include "real/executor/infeasible.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 using Json = nlohmann::ordered_json;

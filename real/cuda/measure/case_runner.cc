@@ -8,7 +8,6 @@
 #include "real/executor/infeasible.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr std::int64_t cycle_count_ns = 50000;  // long enough for a device clock with ticks of a microsecond

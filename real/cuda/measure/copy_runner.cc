@@ -9,7 +9,6 @@
 #include "real/cuda/measure/transfer.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr std::uint64_t seed_source = 41, seed_words = 42;

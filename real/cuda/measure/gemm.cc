@@ -8,7 +8,6 @@
 #include "real/cuda/vendor/cublaslt.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 class Gemm : public Operation {

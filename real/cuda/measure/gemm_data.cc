@@ -11,7 +11,6 @@
 #include "real/cuda/measure/transfer.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // A sample of a GEMM's entries, recomputed in double precision on the host: sampled rows times sampled columns of D,

@@ -11,7 +11,6 @@
 #include "real/cuda/vendor/library_search.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // The functions in use.

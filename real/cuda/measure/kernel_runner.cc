@@ -8,7 +8,6 @@
 #include "real/cuda/measure/timing.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 class KernelRunner final : public OperationRunner {

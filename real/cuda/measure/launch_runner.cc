@@ -6,7 +6,6 @@
 #include "real/cuda/measure/timing.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr int launches = 100;

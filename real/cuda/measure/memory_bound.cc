@@ -16,7 +16,6 @@
 #include "real/cuda/measure/transfer.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr int sampled_rows = 16;

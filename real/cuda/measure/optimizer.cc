@@ -11,7 +11,6 @@
 #include "real/cuda/measure/transfer.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr std::uint64_t seed_gradient = 31, seed_master = 32, seed_first = 33, seed_second = 34, seed_runs = 35;

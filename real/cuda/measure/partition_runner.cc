@@ -9,7 +9,6 @@
 #include "real/cuda/measure/timing.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 class PartitionRunner final : public OperationRunner {

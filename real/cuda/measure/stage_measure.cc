@@ -15,7 +15,6 @@
 #include "real/measure/stage_runner.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // Reads clock and power after each round; without NVML the readings are unknown.

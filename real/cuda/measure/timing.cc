@@ -5,7 +5,6 @@
 #include <utility>
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr double short_us = 50, graph_us = 200;

@@ -5,7 +5,6 @@
 #include "real/cuda/kernels/measuring/measuring.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr std::int64_t least_flush_bytes = 16 << 20, flushes_of_cache = 5, workspace_bytes = 64 << 20;

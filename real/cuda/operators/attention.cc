@@ -6,7 +6,6 @@
 #include "real/cuda/operators/operators.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 Status check(const model::AttentionAttributes& a, std::int64_t tokens) {

@@ -4,7 +4,6 @@
 #include <tuple>
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // One line per field of GemmShape.

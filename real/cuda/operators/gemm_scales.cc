@@ -3,7 +3,6 @@
 #include "real/cuda/kernels/permutation/scale_layout.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr std::int64_t scratch_step = 64;  // floats: 256 bytes, the alignment of the next region of scratch memory

@@ -4,7 +4,6 @@
 #include "real/cuda/operators/operators.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // Quantized tensors are read, but written by casts alone.

@@ -3,7 +3,6 @@
 #include "real/cuda/operators/operators.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr std::int64_t figures = 3;  // per token, if ranks divide the vocabulary (model/graph/operators.def)

@@ -7,7 +7,6 @@
 #include "real/cuda/operators/gemm_cache.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr std::int64_t fp8_depth = 16, fp8_width = 8;  // elements: required multiples of the library's FP8 GEMMs

@@ -6,7 +6,6 @@
 #include "real/cuda/operators/operators.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 NormForm form_of(const Call& call, bool centered) {

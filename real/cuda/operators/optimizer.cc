@@ -3,7 +3,6 @@
 #include "real/cuda/operators/operators.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 bool is_plain(const CudaBuffer& buffer) {

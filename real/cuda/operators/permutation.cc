@@ -7,7 +7,6 @@
 #include "real/cuda/operators/row_lists.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // Counts the rows of each expert into scratch memory.

@@ -4,7 +4,6 @@
 #include "real/cuda/operators/operators.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // The columns of a tensor's heads: query head `member` of the first key-value head, and the distance to that of the

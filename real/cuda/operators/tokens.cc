@@ -4,7 +4,6 @@
 #include "real/cuda/operators/operators.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // Returns the first id of this rank's part of the vocabulary.

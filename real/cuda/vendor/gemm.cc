@@ -3,7 +3,6 @@
 #include "real/cuda/vendor/cublaslt.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // The first version of cuBLASLt whose FP8 GEMMs take scales per block.

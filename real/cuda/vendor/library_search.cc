@@ -9,7 +9,6 @@
 #include <sstream>
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 void add_matches(std::vector<std::string>& folders, const std::string& pattern) {

@@ -10,7 +10,6 @@
 #include "real/cuda/vendor/library_search.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 using Version = std::array<int, 3>;

@@ -10,7 +10,6 @@
 #include "real/executor/parallel.h"
 
 namespace plumbline::real {
-
 namespace {
 
 using model::Tensor;

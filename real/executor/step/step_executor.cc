@@ -19,7 +19,6 @@
 #include "real/executor/step/step_timeline.h"
 
 namespace plumbline::real {
-
 namespace {
 
 // Returns the CPU time of this thread, in which it does not wait for others.

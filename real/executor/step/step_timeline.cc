@@ -8,7 +8,6 @@
 #include "model/program/span_labels.h"
 
 namespace plumbline::real {
-
 namespace {
 
 using model::kernel_depth;

@@ -9,7 +9,6 @@
 #include "real/host/rounding.h"
 
 namespace plumbline::real::host {
-
 namespace {
 
 using Packets = std::vector<std::vector<std::byte>>;  // [member]

@@ -9,7 +9,6 @@
 #include "real/host/rounding.h"
 
 namespace plumbline::real::host {
-
 namespace {
 
 // Returns part `j` of `parts` parts of nearly equal size.

@@ -8,7 +8,6 @@
 #include "real/host/comm/packing.h"
 
 namespace plumbline::real::host {
-
 namespace {
 
 // Channels of the transport. Each stream has its own for operators between ranks, because streams run concurrently.

@@ -6,7 +6,6 @@
 #include "real/executor/infeasible.h"
 
 namespace plumbline::real::host {
-
 namespace {
 
 constexpr Tag control_tag{control_channel, 0};

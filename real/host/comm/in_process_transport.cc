@@ -9,7 +9,6 @@
 #include "real/host/comm/transport.h"
 
 namespace plumbline::real::host {
-
 namespace {
 
 // The packets that have been sent to one rank and not yet received.

@@ -7,7 +7,6 @@
 #include "real/host/rounding.h"
 
 namespace plumbline::real::host {
-
 namespace {
 
 // Converts formats of 16 bits by Eigen's casts, which are vectorized. Addresses are even, because all elements of a

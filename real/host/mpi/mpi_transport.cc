@@ -14,7 +14,6 @@
 #include <utility>
 
 namespace plumbline::real::host {
-
 namespace {
 
 constexpr int training_failed = 2;  // the command's exit code

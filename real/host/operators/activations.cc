@@ -5,7 +5,6 @@
 #include "real/host/operators/rows.h"
 
 namespace plumbline::real::host {
-
 namespace {
 
 // Returns the weight of row i; 1 where the operator has no weights.

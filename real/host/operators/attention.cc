@@ -5,7 +5,6 @@
 #include "real/host/operators/operators.h"
 
 namespace plumbline::real::host {
-
 namespace {
 
 // The number of queries that are processed at a time: a multiple of the GEMM's innermost tile, and few enough that

@@ -3,7 +3,6 @@
 #include "real/host/operators/rows.h"
 
 namespace plumbline::real::host {
-
 namespace {
 
 // The rows and columns of a tile of the transposition: input and output, 8 KiB, fit the first-level cache (assumed).

@@ -4,7 +4,6 @@
 #include "real/host/operators/rows.h"
 
 namespace plumbline::real::host {
-
 namespace {
 
 float sigmoid(float x) { return 1 / (1 + std::exp(-x)); }

@@ -3,7 +3,6 @@
 #include "real/host/rounding.h"
 
 namespace plumbline::real::host {
-
 namespace {
 
 // Computes C row by row and rounds after each multiply-add; the columns of a row are independent.

@@ -5,7 +5,6 @@
 #include "real/host/operators/rows.h"
 
 namespace plumbline::real::host {
-
 namespace {
 
 // Returns the rows of A or B that belong to expert e.

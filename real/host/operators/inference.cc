@@ -5,7 +5,6 @@
 #include "real/host/operators/operators.h"
 
 namespace plumbline::real::host {
-
 namespace {
 
 // The tokens of a pass: new ones of each request, after those that its lengths count.

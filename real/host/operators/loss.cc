@@ -5,7 +5,6 @@
 #include "real/host/operators/rows.h"
 
 namespace plumbline::real::host {
-
 namespace {
 
 constexpr Index figures = 3;  // per token, where ranks divide the vocabulary: see write_figures()

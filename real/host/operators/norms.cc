@@ -4,7 +4,6 @@
 #include "real/host/operators/rows.h"
 
 namespace plumbline::real::host {
-
 namespace {
 
 float inverse_root(float mean_square, double epsilon) {

@@ -7,7 +7,6 @@
 #include "real/host/rounding.h"
 
 namespace plumbline::real::host {
-
 namespace {
 
 [[maybe_unused]] bool is_known(model::DataType type) {

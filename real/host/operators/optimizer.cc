@@ -4,7 +4,6 @@
 #include "real/host/operators/rows.h"
 
 namespace plumbline::real::host {
-
 namespace {
 
 // The number of elements that are processed at a time, so that outputs stay in the first-level cache until they are

@@ -3,7 +3,6 @@
 #include "real/host/operators/rows.h"
 
 namespace plumbline::real::host {
-
 namespace {
 
 Index whole(float number) { return static_cast<Index>(number); }

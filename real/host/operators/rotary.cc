@@ -4,7 +4,6 @@
 #include "real/host/operators/rows.h"
 
 namespace plumbline::real::host {
-
 namespace {
 
 // The cosines and sines of positions, [position, rope_dim / 2] each. A thread keeps the last table, because all layers

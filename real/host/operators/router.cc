@@ -5,7 +5,6 @@
 #include "real/host/operators/rows.h"
 
 namespace plumbline::real::host {
-
 namespace {
 
 constexpr float lowest = -std::numeric_limits<float>::infinity();

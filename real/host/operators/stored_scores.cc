@@ -3,7 +3,6 @@
 #include "real/host/operators/operators.h"
 
 namespace plumbline::real::host {
-
 namespace {
 
 // Computes one GEMM of one query head of one sequence; scores are stored head by head, over a sequence's keys each.

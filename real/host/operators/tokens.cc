@@ -2,7 +2,6 @@
 #include "real/host/operators/rows.h"
 
 namespace plumbline::real::host {
-
 namespace {
 
 // Returns a token's row in this rank's part of the vocabulary; -1 where another rank has it.

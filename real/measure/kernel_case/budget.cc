@@ -5,7 +5,6 @@
 #include <utility>
 
 namespace plumbline::real {
-
 namespace {
 
 // The correction is a moving average in which the newest case counts a quarter, within limits against odd cases.

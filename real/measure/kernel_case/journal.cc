@@ -12,7 +12,6 @@
 #include <sstream>
 
 namespace plumbline::real {
-
 namespace {
 
 std::string identity(const std::string& line, const std::string& cache, const std::string& variant) {

@@ -10,7 +10,6 @@
 #include "real/cuda/kernels/limits.h"
 
 namespace plumbline::real {
-
 namespace {
 
 // A key of a line: the member that it sets, and for words the allowed ones (none: any).

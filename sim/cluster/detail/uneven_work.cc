@@ -12,7 +12,6 @@
 #include "sim/step/stragglers.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 // Numbers by expert group, micro-batch, layer and rank, and by data-parallel rank and micro-batch.

@@ -10,7 +10,6 @@
 #include "sim/engine/loop.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 using model::Counter;

@@ -18,7 +18,6 @@
 #include "tests/support/host_gpu/stream.h"
 
 namespace plumbline::tests::host_gpu {
-
 namespace {
 
 constexpr std::size_t stack_bytes = 64 << 10;

@@ -10,7 +10,6 @@
 #include "tests/support/host_gpu/stream.h"
 
 namespace plumbline::tests::host_gpu {
-
 namespace {
 
 constexpr int devices = 64, multiprocessors = 4, shared_bytes = 227 << 10;

@@ -12,7 +12,6 @@
 #include "tests/support/host_gpu/stream.h"
 
 namespace plumbline::tests::host_gpu {
-
 namespace {
 
 constexpr std::size_t alignment = 256;

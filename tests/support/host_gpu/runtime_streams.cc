@@ -34,7 +34,6 @@ struct CUevent_st {
 };
 
 namespace plumbline::tests::host_gpu {
-
 namespace {
 
 class Streams {

@@ -1,7 +1,6 @@
 #include "tests/support/interpreter/operators.h"
 
 namespace plumbline::tests {
-
 namespace {
 
 // The source rank of a received token and its place there.

@@ -2,7 +2,6 @@
 #include "tests/support/interpreter/operators.h"
 
 namespace plumbline::tests {
-
 namespace {
 
 // Returns the factors by which dropout multiplies the probabilities of one head.

@@ -3,7 +3,6 @@
 #include "tests/support/interpreter/operators.h"
 
 namespace plumbline::tests {
-
 namespace {
 
 Index length(const Matrix& lengths, Index request) { return static_cast<Index>(lengths(request)); }

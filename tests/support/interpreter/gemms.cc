@@ -1,7 +1,6 @@
 #include "tests/support/interpreter/operators.h"
 
 namespace plumbline::tests {
-
 namespace {
 
 Matrix transposed(const Matrix& matrix, bool transpose) {

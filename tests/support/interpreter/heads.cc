@@ -3,7 +3,6 @@
 #include "tests/support/interpreter/operators.h"
 
 namespace plumbline::tests {
-
 namespace {
 
 // Rotates every pair of columns by its angle, times `direction`.

@@ -5,7 +5,6 @@
 #include "tests/support/interpreter/operators.h"
 
 namespace plumbline::tests {
-
 namespace {
 
 Index leading(const model::Tensor& tensor) {

@@ -4,7 +4,6 @@
 #include "tests/support/interpreter/operators.h"
 
 namespace plumbline::tests {
-
 namespace {
 
 // Returns the tokens that have a label.

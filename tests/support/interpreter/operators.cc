@@ -1,7 +1,6 @@
 #include "tests/support/interpreter/operators.h"
 
 namespace plumbline::tests {
-
 namespace {
 
 // Runs an operator that needs no data of other ranks.

@@ -4,7 +4,6 @@
 #include "tests/support/interpreter/operators.h"
 
 namespace plumbline::tests {
-
 namespace {
 
 Matrix sum_over_ranks(Calls calls) {

@@ -1,7 +1,6 @@
 #include "tests/support/interpreter/operators.h"
 
 namespace plumbline::tests {
-
 namespace {
 
 // One row of an expert: its received token, and the one of the token's k slots in which the expert was chosen.

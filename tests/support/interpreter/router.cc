@@ -6,7 +6,6 @@
 #include "tests/support/interpreter/operators.h"
 
 namespace plumbline::tests {
-
 namespace {
 
 using Row = Eigen::RowVectorXd;

@@ -2,7 +2,6 @@
 #include "tests/support/interpreter/operators.h"
 
 namespace plumbline::tests {
-
 namespace {
 
 // Returns the first column of one head's scores, of which there are as many as keys in the sequence.

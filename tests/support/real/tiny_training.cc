@@ -4,7 +4,6 @@
 #include "model/graph/offload.h"
 
 namespace plumbline::tests {
-
 namespace {
 
 using model::Role;

@@ -3,7 +3,6 @@
 #include <cstddef>
 
 namespace plumbline::tests {
-
 namespace {
 
 using real::host::Packet;

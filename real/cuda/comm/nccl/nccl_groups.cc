@@ -5,7 +5,6 @@
 #include <optional>
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // Short enough to end a failed run soon, long enough to make the checks cheap.

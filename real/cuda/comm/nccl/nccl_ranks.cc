@@ -8,7 +8,6 @@
 #include "real/executor/infeasible.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 struct Elements {

@@ -3,7 +3,6 @@
 #include <random>
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // Process numbers of the system may be equal, because containers number their processes from 1.

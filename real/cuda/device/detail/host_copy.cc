@@ -12,7 +12,6 @@
 #include "real/executor/parallel.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr std::int64_t worth_a_thread = 1 << 20;  // elements: they take some hundred us, a thread's start takes some 20

@@ -6,7 +6,6 @@
 #include "real/cuda/kernels/cast.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr std::uintptr_t vector_bytes = 16;  // of one access of a kernel

@@ -8,7 +8,6 @@
 #include <utility>
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 template <class Value>

@@ -10,7 +10,6 @@
 #include "real/cuda/vendor/library_search.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr CUpti_ActivityKind recorded[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,

@@ -10,7 +10,6 @@
 #include <set>
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 using Json = nlohmann::ordered_json;

@@ -3,7 +3,6 @@
 #include "real/cuda/kernels/all_to_all/reserved_sm.cuh"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 __global__ void peer_barrier_kernel(PeerBarrier barrier) {

@@ -2,7 +2,6 @@
 #include "real/cuda/kernels/all_to_all/reserved_sm.cuh"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 __device__ void copy_planes(const Plane* planes, int count, std::int64_t from, std::int64_t to, int lane) {

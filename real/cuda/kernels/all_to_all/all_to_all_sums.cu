@@ -4,7 +4,6 @@
 #include "real/cuda/kernels/all_to_all/reserved_sm.cuh"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr int vec = 8;  // elements that a lane takes at a time

@@ -3,7 +3,6 @@
 #include "real/cuda/kernels/launch.cuh"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // Computes do . o of every query and head, one per warp.

@@ -2,7 +2,6 @@
 #include "real/cuda/kernels/attention/attention_launch.cuh"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // Turns scores into exponentials relative to the largest so far, with a warp per query; `shrink` is the factor of

@@ -5,7 +5,6 @@
 #include "real/cuda/kernels/row_teams.cuh"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // Returns score i of a vector with its bias, or -infinity if the key is not seen.

@@ -4,7 +4,6 @@
 #include "real/cuda/kernels/threads.cuh"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr int block_threads = 256;

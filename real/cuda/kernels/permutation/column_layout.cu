@@ -2,7 +2,6 @@
 #include "real/cuda/kernels/permutation/column_layout.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // Gathers elements one by one if a vector of the output has several sources.

@@ -5,7 +5,6 @@
 #include "real/cuda/kernels/vec8.cuh"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // A block copies a row: 8 tiles of 128 columns at a time.

@@ -4,7 +4,6 @@
 #include "real/cuda/kernels/vec8.cuh"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // Each warp keeps the map of 128 columns for several rows.

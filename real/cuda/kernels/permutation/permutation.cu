@@ -3,7 +3,6 @@
 #include "real/cuda/kernels/threads.cuh"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr int block_warps = 4;

@@ -2,7 +2,6 @@
 #include "real/cuda/kernels/permutation/scale_layout.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr int block_threads = 256;

@@ -5,7 +5,6 @@
 #include <numeric>
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 double dot(const std::vector<double>& a, const std::vector<double>& b) {

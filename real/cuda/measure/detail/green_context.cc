@@ -6,7 +6,6 @@
 #include <utility>
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // The driver's functions, obtained through the runtime, because nothing links libcuda. Each number is the CUDA version

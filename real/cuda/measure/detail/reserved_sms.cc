@@ -11,7 +11,6 @@
 #include "real/cuda/measure/transfer.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr std::int64_t bytes_per_cta = 16 << 20;  // more than the L2 cache holds with a few CTAs

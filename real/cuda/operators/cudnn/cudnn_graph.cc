@@ -1,7 +1,6 @@
 #include "real/cuda/operators/cudnn/cudnn_graph.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr std::int64_t no_axis = -1;

@@ -13,7 +13,6 @@
 #include "model/program/plan_context.h"
 
 namespace plumbline::real {
-
 namespace {
 
 using model::Error;

@@ -7,7 +7,6 @@
 #include "tests/support/host_gpu/cublaslt/numbers.h"
 
 namespace plumbline::tests::host_gpu {
-
 namespace {
 
 using Eigen::Index;

@@ -15,7 +15,6 @@
 struct cublasLtContext {};
 
 namespace plumbline::tests::host_gpu {
-
 namespace {
 
 constexpr std::uint64_t workspace_alignment = 256, largest_workspace = 64 << 10;  // bytes

@@ -5,7 +5,6 @@
 #include <cstring>
 
 namespace plumbline::tests::host_gpu {
-
 namespace {
 
 template <typename Description, typename Handle>

@@ -5,7 +5,6 @@
 #include "real/cuda/kernels/arithmetic.h"
 
 namespace plumbline::tests::host_gpu {
-
 namespace {
 
 template <typename Stored, typename Load>

@@ -5,7 +5,6 @@
 #include "tests/support/host_gpu/cublaslt/gemms.h"
 
 namespace plumbline::tests::host_gpu {
-
 namespace {
 
 // Alignment of FP8 GEMMs: 16 bytes along k, 8 elements across.

@@ -6,7 +6,6 @@
 #include <set>
 
 namespace plumbline::tests::host_gpu {
-
 namespace {
 
 struct Registry {

@@ -20,7 +20,6 @@ struct ncclComm {
 };
 
 namespace plumbline::tests::host_gpu {
-
 namespace {
 
 struct Call {

@@ -6,7 +6,6 @@
 #include "real/cuda/kernels/arithmetic.h"
 
 namespace plumbline::tests::host_gpu {
-
 namespace {
 
 template <typename Stored, typename Sum, typename Load, typename Store>

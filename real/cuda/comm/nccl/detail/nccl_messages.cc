@@ -5,7 +5,6 @@
 #include "real/cuda/device/buffer.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 CudaBuffer& buffer_of(const Message& message) { return static_cast<CudaBuffer&>(*message.buffer); }

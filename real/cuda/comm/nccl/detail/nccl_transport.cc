@@ -1,7 +1,6 @@
 #include "real/cuda/comm/nccl/detail/nccl_transport.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 // The rows of a payload tensor for one peer, or from one.

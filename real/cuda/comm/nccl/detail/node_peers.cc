@@ -10,7 +10,6 @@
 #include "real/cuda/comm/nccl/peer_memory.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr std::int64_t trial_bytes = 1 << 21;  // the granularity at which drivers share memory

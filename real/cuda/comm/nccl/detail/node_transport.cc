@@ -4,7 +4,6 @@
 #include <thread>
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr std::int64_t turns_bytes = 4096;

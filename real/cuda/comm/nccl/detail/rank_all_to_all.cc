@@ -6,7 +6,6 @@
 #include "real/cuda/comm/rows.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr std::size_t indices_tensor = 1;

@@ -1,7 +1,6 @@
 #include "real/cuda/operators/cudnn/detail/attention_graph.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 using Tensor = CudnnGraph::Tensor;

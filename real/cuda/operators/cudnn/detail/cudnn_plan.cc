@@ -1,7 +1,6 @@
 #include "real/cuda/operators/cudnn/detail/cudnn_plan.h"
 
 namespace plumbline::real::cuda {
-
 namespace {
 
 constexpr std::size_t most_engines = 8;  // limit of the request: more than the library has for attention
