@@ -98,8 +98,7 @@ std::vector<reports::Comparison> published_runs(const CampaignArguments& argumen
 model::Result<void> write_forms(const Outputs& outputs, const reports::CampaignReport& report) {
   return outputs.write({{"--json", [&] { return reports::campaign_json(report); }},
                         {"--csv", [&] { return reports::campaign_csv(report); }},
-                        {"--svg", [&] { return reports::campaign_svg(report); }},
-                        {"--html", [&] { return outputs.page(reports::campaign_json(report)); }}});
+                        {"--svg", [&] { return reports::campaign_svg(report); }}});
 }
 
 model::Result<int> run_verb(const CampaignArguments& arguments, sim::Tasks& tasks) {

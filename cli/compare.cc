@@ -85,11 +85,9 @@ model::Result<calibrate::TraceComparison> compared_step(const sim::Inputs& input
 
 model::Result<void> write_pair(const CompareArguments& arguments, const reports::ChunkComparisonOutput& output) {
   TRY(arguments.outputs.check_among({"--json", "--csv", "--html"}, "an overlapped pair of chunks"));
-  const auto json = [&] { return reports::chunk_comparison_json(output); };
   if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::chunk_comparison_text(output));
-  return arguments.outputs.write({{"--json", json},
-                                  {"--csv", [&] { return reports::chunk_comparison_csv(output); }},
-                                  {"--html", [&] { return arguments.outputs.page(json()); }}});
+  return arguments.outputs.write({{"--json", [&] { return reports::chunk_comparison_json(output); }},
+                                  {"--csv", [&] { return reports::chunk_comparison_csv(output); }}});
 }
 
 model::Result<void> compare_with_trace(const CompareArguments& arguments, const std::string& plan,
@@ -103,16 +101,14 @@ model::Result<void> compare_with_trace(const CompareArguments& arguments, const 
   const auto comparison = TRY(compared_step(inputs, trace, arguments.rank));
   const reports::TraceComparisonOutput output{comparison, trace.timeline,        inputs.plan,
                                               plan,       inputs.profile.name(), name};
-  const auto json = [&] { return reports::trace_comparison_json(output); };
   const auto both = [&](const PieceSink& sink) {
     return reports::write_trace_comparison(output, {source_revision(), arguments.outputs.compressed("--trace"), {}},
                                            sink);
   };
   if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::trace_comparison_text(output));
-  return arguments.outputs.write({{"--json", json},
+  return arguments.outputs.write({{"--json", [&] { return reports::trace_comparison_json(output); }},
                                   {"--csv", [&] { return reports::trace_comparison_csv(output); }},
-                                  {"--trace", {}, both},
-                                  {"--html", [&] { return arguments.outputs.page(json()); }}});
+                                  {"--trace", {}, both}});
 }
 
 // Holds the step of a log against the prediction, and answers as `simulate --measured`.
@@ -163,14 +159,10 @@ std::int64_t ranks_of(const model::ResultComparison& comparison) {
 
 model::Result<void> write_files(const CompareArguments& arguments, const model::ResultComparison& comparison) {
   const Outputs& outputs = arguments.outputs;
-  const auto json = [&] { return reports::result_comparison_json(comparison); };
-  TRY(outputs.write({{"--json", json},
+  TRY(outputs.write({{"--json", [&] { return reports::result_comparison_json(comparison); }},
                      {"--csv", [&] { return reports::result_comparison_csv(comparison); }},
-                     {"--svg", [&] { return reports::result_comparison_svg(comparison); }},
-                     {"--html", [&] {
-                        return outputs.page(json(),
-                                            reports::step_page_data(reports::recorded_subjects(comparison), {}));
-                      }}}));
+                     {"--svg", [&] { return reports::result_comparison_svg(comparison); }}},
+                    [&] { return reports::step_page_data(reports::recorded_subjects(comparison), {}); }));
   if (!outputs.given("--trace")) return {};
   const auto subjects = TRY(reports::trace_subjects(comparison));
   const auto ranks = TRY(parse_trace_ranks(arguments.trace_ranks, ranks_of(comparison)));

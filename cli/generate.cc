@@ -104,8 +104,7 @@ model::Result<int> generate_on_host(const RunArguments& arguments, const sim::In
     report.predicted = *expected;
   else
     report.unpredicted = expected.error().message;
-  const auto json = [&] { return reports::generation_json(report, inputs.plan); };
-  TRY(arguments.outputs.write({{"--json", json}, {"--html", [&] { return arguments.outputs.page(json()); }}}));
+  TRY(arguments.outputs.write({{"--json", [&] { return reports::generation_json(report, inputs.plan); }}}));
   return arguments.outputs.to_stdout() ? 0 : printed(reports::generation_text(report));
 }
 

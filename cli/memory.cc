@@ -42,14 +42,13 @@ std::vector<model::Parameter> reserve_constants(const sim::Inputs& inputs) {
 
 model::Result<void> write_files(const MemoryArguments& arguments, const sim::Inputs& inputs,
                                 const MemoryAnswer& account) {
-  const auto json = [&] { return memory_json(account, inputs); };
   const auto svg = [&] {
     return reports::line_chart_svg(
         reports::memory_chart(account.levels, account.memory.capacity_bytes, reports::model_name(inputs.plan)));
   };
-  const auto csv = [&] { return reports::memory_csv(account.memory); };
-  return arguments.outputs.write(
-      {{"--json", json}, {"--csv", csv}, {"--svg", svg}, {"--html", [&] { return arguments.outputs.page(json()); }}});
+  return arguments.outputs.write({{"--json", [&] { return memory_json(account, inputs); }},
+                                  {"--csv", [&] { return reports::memory_csv(account.memory); }},
+                                  {"--svg", svg}});
 }
 
 model::Result<int> run(const MemoryArguments& arguments) {

@@ -252,10 +252,6 @@ void Outputs::add_page(CLI::App& verb) {
   add(verb, "--html", "Write a self-contained page to a file, or - for stdout");
 }
 
-std::string Outputs::page(std::string json, std::string extra) const {
-  return reports::page_html({{std::move(json), std::move(extra), {}}}, page_origin(*verb_));
-}
-
 bool Outputs::any() const {
   return std::ranges::any_of(paths_, [](const auto& output) { return !output.second.empty(); });
 }
@@ -280,7 +276,8 @@ model::Result<void> Outputs::check_among(const std::vector<std::string>& options
   return {};
 }
 
-model::Result<void> Outputs::write(std::initializer_list<Form> forms) const {
+model::Result<void> Outputs::write(std::initializer_list<Form> forms,
+                                   const std::function<std::string()>& page_data) const {
   for (const Form& form : forms) {
     if (!given(form.option)) continue;
     const std::string& path = paths_.at(form.option);
@@ -289,7 +286,10 @@ model::Result<void> Outputs::write(std::initializer_list<Form> forms) const {
     else
       TRY(form.content().and_then([&](const std::string& content) { return write_output(path, content); }));
   }
-  return {};
+  const auto json = std::ranges::find(forms, "--json", &Form::option);
+  if (json == forms.end() || !given("--html")) return {};
+  const reports::PageResult answer{TRY(json->content()), page_data ? page_data() : "", {}};
+  return write_output(paths_.at("--html"), reports::page_html({answer}, page_origin(*verb_)));
 }
 
 }  // namespace plumbline::cli

@@ -72,13 +72,14 @@ class Outputs {
   bool any() const;
   bool to_stdout() const;             // whether stdout is used by an output, so that no text may be printed
   void discard() { paths_.clear(); }  // so that nothing is written
-  // Returns the page of an answer of the verb that has --html: its JSON, and an object of what only pages carry.
-  std::string page(std::string json, std::string extra = {}) const;
   // Returns an input error when several forms go to stdout.
   model::Result<void> check() const;
   // Returns an input error where an output is given that is none of these, which are all that `subject` has.
   model::Result<void> check_among(const std::vector<std::string>& options, std::string_view subject) const;
-  model::Result<void> write(std::initializer_list<Form> forms) const;
+  // Writes the given forms. Where --json is one of them, --html writes the page of that JSON and of `page_data`, an
+  // object of what only pages carry.
+  model::Result<void> write(std::initializer_list<Form> forms,
+                            const std::function<std::string()>& page_data = {}) const;
 
  private:
   std::map<std::string, std::string> paths_;  // by option

@@ -289,16 +289,14 @@ model::Result<int> write_run(const RunArguments& arguments, const sim::Inputs& i
   const auto& [step, timeline] = std::tie(result.step.result, result.step.timeline);
   const Outputs& outputs = arguments.outputs;
   const auto ranks = TRY(parse_trace_ranks(arguments.trace_ranks, inputs.plan.parallelism.pipeline));
-  const auto json = [&] { return reports::to_json(step, inputs.plan, report, timeline); };
   const auto trace = [&](const PieceSink& sink) {
     return reports::write_trace({{"", &timeline, {}, step.fidelity, model::to_toml(inputs.plan)}},
                                 {source_revision(), outputs.compressed("--trace"), ranks}, sink);
   };
-  TRY(outputs.write({{"--json", json},
+  TRY(outputs.write({{"--json", [&] { return reports::to_json(step, inputs.plan, report, timeline); }},
                      {"--csv", [&] { return reports::to_csv(step); }},
                      {"--trace", {}, trace},
-                     {"--expert-loads", [&] { return loads_csv(inputs, training); }},
-                     {"--html", [&] { return outputs.page(json()); }}}));
+                     {"--expert-loads", [&] { return loads_csv(inputs, training); }}}));
   if (!outputs.to_stdout()) TRY(printed(reports::training_summary(step, inputs.plan, report)));
   if (training.progress.step == arguments.options.steps) return 0;
   std::fflush(stdout);  // before the output to stderr

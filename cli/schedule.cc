@@ -66,12 +66,10 @@ Result<void> run_one(const model::ScheduleKind& kind, const Options& options, co
   shape.virtual_stages = options.virtual_stages.value_or(shape.virtual_stages);
   const auto output = TRY(model::evaluate_schedule(kind, shape, costs));
   if (!options.outputs.any()) return write_output("-", reports::schedule_text(output, terminal_columns(), color()));
-  return options.outputs.write(
-      {{"--csv", [&] { return reports::schedule_csv(output.schedule); }},
-       {"--json", [&] { return reports::schedule_json(output); }},
-       {"--svg", [&] { return reports::schedule_svg(output); }},
-       {"--html",
-        [&] { return options.outputs.page(reports::schedule_json(output), reports::schedule_page_data(output)); }}});
+  return options.outputs.write({{"--csv", [&] { return reports::schedule_csv(output.schedule); }},
+                                {"--json", [&] { return reports::schedule_json(output); }},
+                                {"--svg", [&] { return reports::schedule_svg(output); }}},
+                               [&] { return reports::schedule_page_data(output); });
 }
 
 Result<void> run_all(const Options& options, const model::CostTable& costs) {
@@ -90,11 +88,9 @@ Result<void> run_all(const Options& options, const model::CostTable& costs) {
     tables += (tables.empty() ? "" : "\n") + reports::comparison_table(compared, shape, costs);
     rows.insert(rows.end(), compared.begin(), compared.end());
   }
-  const auto json = [&] { return reports::comparison_json(rows, shape, costs); };
-  TRY(options.outputs.write({{"--json", json},
+  TRY(options.outputs.write({{"--json", [&] { return reports::comparison_json(rows, shape, costs); }},
                              {"--csv", [&] { return reports::comparison_csv(rows); }},
-                             {"--svg", [&] { return reports::comparison_svg(rows, shape, costs); }},
-                             {"--html", [&] { return options.outputs.page(json()); }}}));
+                             {"--svg", [&] { return reports::comparison_svg(rows, shape, costs); }}}));
   if (!options.outputs.any()) TRY(write_output("-", tables));
   if (std::ranges::none_of(rows, [](const model::ComparedSchedule& row) { return !row.infeasible; }))
     return model::infeasible("", "no schedule exists for this shape");

@@ -38,8 +38,7 @@ model::Result<int> run(const ServeArguments& arguments) {
   const reports::ServingReport report{inputs, result, TRY(published_figures(inputs.plan, arguments.plan.overrides))};
   TRY(arguments.outputs.write({{"--json", [&] { return reports::serving_json(report); }},
                                {"--csv", [&] { return reports::serving_csv(report); }},
-                               {"--svg", [&] { return reports::serving_svg(report); }},
-                               {"--html", [&] { return arguments.outputs.page(reports::serving_json(report)); }}}));
+                               {"--svg", [&] { return reports::serving_svg(report); }}}));
   if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::serving_text(report, {.color = color()}));
   return 0;
 }

@@ -69,12 +69,10 @@ model::Result<void> write_files(const Outputs& outputs, const sim::Inputs& input
   const auto trace = [&](const PieceSink& sink) {
     return reports::write_trace({subject}, {source_revision(), outputs.compressed("--trace"), {}}, sink);
   };
-  const auto json = [&] { return reports::to_json(result, inputs.plan); };
-  return outputs.write(
-      {{"--json", json},
-       {"--csv", [&] { return reports::to_csv(result); }},
-       {"--trace", {}, trace},
-       {"--html", [&] { return outputs.page(json(), reports::step_page_data({subject}, comparisons)); }}});
+  return outputs.write({{"--json", [&] { return reports::to_json(result, inputs.plan); }},
+                        {"--csv", [&] { return reports::to_csv(result); }},
+                        {"--trace", {}, trace}},
+                       [&] { return reports::step_page_data({subject}, comparisons); });
 }
 
 // Parses "node3.gpu5.up=0.25@2.5": from 2.5 s on the link has a quarter of its bandwidth.

@@ -121,8 +121,7 @@ Result<int> run_sweep(const SweepArguments& arguments, sim::Fidelity fidelity, s
   }));
   TRY(arguments.outputs.write({{"--json", [&] { return reports::sweep_json(result); }},
                                {"--csv", [&] { return reports::sweep_csv(result); }},
-                               {"--svg", [&] { return reports::sweep_svg(result); }},
-                               {"--html", [&] { return arguments.outputs.page(reports::sweep_json(result)); }}}));
+                               {"--svg", [&] { return reports::sweep_svg(result); }}}));
   if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::sweep_text(result, color()));
   std::fflush(stdout);  // before the output to stderr
   print_warnings(result.points);
@@ -143,8 +142,7 @@ Result<int> run_tornado(const SweepArguments& arguments, sim::Fidelity fidelity,
   }));
   TRY(arguments.outputs.write({{"--json", [&] { return reports::tornado_json(result); }},
                                {"--csv", [&] { return reports::tornado_csv(result); }},
-                               {"--svg", [&] { return reports::tornado_svg(result); }},
-                               {"--html", [&] { return arguments.outputs.page(reports::tornado_json(result)); }}}));
+                               {"--svg", [&] { return reports::tornado_svg(result); }}}));
   if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::tornado_text(result, color()));
   return 0;
 }
@@ -171,8 +169,7 @@ Result<int> run_solve(const SweepArguments& arguments, sim::Fidelity fidelity) {
   const auto over = arguments.over.empty() ? std::nullopt : std::optional(arguments.over.front());
   const auto result = TRY(sim::solve(arguments.solve, over, target, changed_inputs(arguments), fidelity));
   TRY(arguments.outputs.write({{"--json", [&] { return reports::solve_json(result); }},
-                               {"--csv", [&] { return reports::solve_csv(result); }},
-                               {"--html", [&] { return arguments.outputs.page(reports::solve_json(result)); }}}));
+                               {"--csv", [&] { return reports::solve_csv(result); }}}));
   if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::solve_text(result, color()));
   return result.found() ? 0 : infeasible_exit;
 }

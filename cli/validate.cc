@@ -110,8 +110,7 @@ model::Result<int> score_ledger(const ValidateArguments& arguments) {
   const bool shipped = *arguments.ledger == shipped_ledger;
   const auto entries = TRY(calibrate::read_ledger(shipped ? data + "/ledger" : *arguments.ledger));
   TRY(arguments.outputs.write({{"--json", [&] { return reports::ledger_json(entries); }},
-                               {"--csv", [&] { return reports::ledger_csv(entries); }},
-                               {"--html", [&] { return arguments.outputs.page(reports::ledger_json(entries)); }}}));
+                               {"--csv", [&] { return reports::ledger_csv(entries); }}}));
   return arguments.outputs.to_stdout() ? 0 : printed(reports::ledger_table(entries));
 }
 
@@ -149,8 +148,7 @@ model::Result<int> run(const ValidateArguments& arguments) {
   TRY(arguments.outputs.write({{"--json", [&] { return reports::validation_json(outcome); }},
                                {"--csv", [&] { return reports::validation_csv(outcome); }},
                                {"--svg", [&] { return reports::interval_chart_svg(intervals); }},
-                               {"--residuals", [&] { return calibrate::left_cells_csv(left_cells(outcome.steps)); }},
-                               {"--html", [&] { return arguments.outputs.page(reports::validation_json(outcome)); }}}));
+                               {"--residuals", [&] { return calibrate::left_cells_csv(left_cells(outcome.steps)); }}}));
   int exit_code = 0;
   bool first = true;
   const auto show = [&](const std::string& name, bool holds, const std::string& table) {

@@ -66,8 +66,7 @@ Result<void> search_all(const SearchRequest& request, sim::DeploymentAnswer& ans
 
 Result<void> write_forms(const SearchArguments& arguments, const sim::DeploymentAnswer& answer) {
   TRY(arguments.outputs.write({{"--json", [&] { return reports::deployment_json(answer); }},
-                               {"--csv", [&] { return reports::deployment_csv(answer); }},
-                               {"--html", [&] { return arguments.outputs.page(reports::deployment_json(answer)); }}}));
+                               {"--csv", [&] { return reports::deployment_csv(answer); }}}));
   if (answer.order.empty()) return {};
   std::string best;
   if (arguments.outputs.given("-o")) best = TRY(plan_file(answer.best(0).plan));

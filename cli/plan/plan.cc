@@ -89,10 +89,8 @@ Result<void> search_options(const SearchRequest& request, sim::Tasks& tasks, sim
 }
 
 Result<void> write_files(const SearchArguments& arguments, const sim::PlanAnswer& answer) {
-  auto written =
-      arguments.outputs.write({{"--json", [&] { return reports::plan_json(answer); }},
-                               {"--csv", [&] { return reports::plan_csv(answer); }},
-                               {"--html", [&] { return arguments.outputs.page(reports::plan_json(answer)); }}});
+  auto written = arguments.outputs.write(
+      {{"--json", [&] { return reports::plan_json(answer); }}, {"--csv", [&] { return reports::plan_csv(answer); }}});
   if (!written || answer.order.empty()) return written;
   Result<std::string> best;
   if (arguments.outputs.given("-o")) best = plan_file(answer.best(answer.recommended).plan);
