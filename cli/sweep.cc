@@ -198,10 +198,9 @@ Result<sim::SweepGrid> sweep_grid(const std::vector<std::string>& over, const st
   std::vector<sim::SweepAxis> axes;
   for (const std::string& text : over) {
     auto axis = TRY(sim::parse_axis(text));
-    for (const std::string& change : overrides) {
+    for (const std::string& change : overrides)
       if (change.starts_with(axis.key + "="))
         return wrong_input(axis.key, "the key is both set and swept", "remove it from --set or from --over");
-    }
     axes.push_back(std::move(axis));
   }
   return sim::SweepGrid::make(std::move(axes));

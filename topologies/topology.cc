@@ -224,10 +224,9 @@ std::string next_to(const std::string& file, const std::string& device) {
 model::Result<KnownDevice> device_of(const ParameterFile& file, const std::string& folder, const std::string& shipped,
                                      const Variation& variation, std::vector<Parameter>& parameters) {
   std::vector<model::ConstantChange> changes;
-  for (const model::ConstantChange& change : variation.constants) {
+  for (const model::ConstantChange& change : variation.constants)
     if (change.name.starts_with(device_prefix))
       changes.push_back({change.name.substr(device_prefix.size()), change.value});
-  }
   const ParameterFile::Text& own = *file.text("device");
   auto device = load_device(folder, variation.device.value_or(next_to(own.path, own.value)), parameters, changes,
                             (std::filesystem::path(shipped) / "devices").string());

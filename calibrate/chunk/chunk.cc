@@ -105,15 +105,14 @@ class ChunkReader {
   std::int64_t picoseconds(ChunkColumn column, std::string_view text) {
     const auto parsed = model::parse_number<double>(text);
     const double value = parsed.value_or(0);
-    if (!parsed || !std::isfinite(value)) {
+    if (!parsed || !std::isfinite(value))
       fail(column_names.at(column), fmt::format("'{}' is no number", text), "microseconds");
-    } else if (value < 0) {
+    else if (value < 0)
       fail(column_names.at(column), fmt::format("{} is negative", text), "");
-    } else if (value * ps_per_us > static_cast<double>(longest_trace_ps)) {
+    else if (value * ps_per_us > static_cast<double>(longest_trace_ps))
       fail(column_names.at(column), fmt::format("{} microseconds are more than 46 days", text), "");
-    } else {
+    else
       return std::llround(value * ps_per_us);
-    }
     return 0;
   }
 

@@ -92,12 +92,11 @@ double standard_error(const std::vector<double>& deviations) {
 std::optional<PowerReading> read_power(std::span<const HeldGemm> rows, const PowerAssumptions& assumptions) {
   constexpr double settled = 0.985;
   std::vector<double> energies;
-  for (const HeldGemm& row : rows) {
+  for (const HeldGemm& row : rows)
     if (row.power_w >= settled * assumptions.constants.limit_share * row.limit_w)
       energies.push_back(
           ((row.power_w - assumptions.constants.idle) * row.seconds - assumptions.energy_per_byte * row.bytes) /
           row.flops);
-  }
   if (energies.size() < fewest_rows) return std::nullopt;
   PowerReading reading{.energy_per_flop = median(energies), .rows = energies.size()};
   for (double& energy : energies) energy = std::abs(energy / reading.energy_per_flop - 1);

@@ -137,11 +137,10 @@ Json nested(const Fields& fields) {
   for (const auto& [key, value] : fields) {
     Json leaf = value.quoted ? Json(value.text) : Json::parse(detail::is_list(key) ? array(value.text) : value.text);
     const std::size_t dot = key.find('.');
-    if (dot == std::string::npos) {
+    if (dot == std::string::npos)
       object[key] = std::move(leaf);
-    } else {
+    else
       object[key.substr(0, dot)][key.substr(dot + 1)] = std::move(leaf);
-    }
   }
   return object;
 }

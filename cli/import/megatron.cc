@@ -94,11 +94,10 @@ model::Result<megatron::ImportedScript> import_executed(const ImportArguments& a
 model::Result<void> refuse_inputs(const std::string& out, const fs::path& folder,
                                   const std::vector<std::string>& files) {
   std::error_code ignored;
-  for (const std::string& file : files) {
+  for (const std::string& file : files)
     if (out != "-" && (fs::equivalent(out, file, ignored) || fs::equivalent(out, folder / file, ignored)))
       return model::wrong_input("--output", fmt::format("'{}' is a file that is read", out),
                                 "name another file for the plan");
-  }
   return {};
 }
 

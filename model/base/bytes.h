@@ -38,11 +38,10 @@ inline constexpr std::size_t most_members = 36;
 
 template <class T, std::size_t N = most_members + 1>
 constexpr std::size_t members() {
-  if constexpr (N == 0 || takes<T>(std::make_index_sequence<N>())) {
+  if constexpr (N == 0 || takes<T>(std::make_index_sequence<N>()))
     return N;
-  } else {
+  else
     return members<T, N - 1>();
-  }
 }
 
 // Calls use(member, ...) with all members of a struct.
@@ -146,11 +145,10 @@ class ByteWriter {
   template <class T, class E>
   void one(const tl::expected<T, E>& value) {
     one(value.has_value());
-    if (value) {
+    if (value)
       one(*value);
-    } else {
+    else
       one(value.error());
-    }
   }
   template <class T>
   void one(const std::vector<T>& values) {

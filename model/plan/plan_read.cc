@@ -99,17 +99,16 @@ std::optional<Error> assign(const toml::node& node, Precision& field) {
 }
 
 std::optional<Error> assign(const toml::node& node, ConfigValue& field) {
-  if (const auto* value = node.as_string()) {
+  if (const auto* value = node.as_string())
     field = **value;
-  } else if (const auto* integer = node.as_integer()) {
+  else if (const auto* integer = node.as_integer())
     field = **integer;
-  } else if (const auto* number = node.as_floating_point()) {
+  else if (const auto* number = node.as_floating_point())
     field = **number;
-  } else if (const auto* flag = node.as_boolean()) {
+  else if (const auto* flag = node.as_boolean())
     field = **flag;
-  } else {
+  else
     return mismatch("a number, a string, true or false", node);
-  }
   return std::nullopt;
 }
 

@@ -184,15 +184,14 @@ class Composer {
   void run(const Place& place, Phase phase, Section section, bool replayed = false, const Operators& done = {}) {
     Operators operators = operators_of(place, phase, section, replayed);
     std::erase_if(operators, [&](std::uint16_t op) { return std::ranges::find(done, op) != done.end(); });
-    if (on_communication_stream(section) && exchanges_in_order(graph(place))) {
+    if (on_communication_stream(section) && exchanges_in_order(graph(place)))
       between_kernels(place, phase, section, operators);
-    } else if (on_communication_stream(section)) {
+    else if (on_communication_stream(section))
       append(place, phase, section, Stream::communication, 1, std::move(operators));
-    } else if (phase == Phase::W && section == Section::mlp) {
+    else if (phase == Phase::W && section == Section::mlp)
       weight_gradients(place, operators);
-    } else {
+    else
       computation(place, phase, section, operators);
-    }
   }
 
   // Appends transfers of the expert group, and the kernels before and after them on the stream of compute.

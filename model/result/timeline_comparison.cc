@@ -19,11 +19,10 @@ std::vector<Interval> merged(std::vector<Interval> intervals) {
   std::vector<Interval> result;
   for (const Interval& interval : intervals) {
     if (interval.end_ps <= interval.start_ps) continue;
-    if (result.empty() || interval.start_ps > result.back().end_ps) {
+    if (result.empty() || interval.start_ps > result.back().end_ps)
       result.push_back(interval);
-    } else {
+    else
       result.back().end_ps = std::max(result.back().end_ps, interval.end_ps);
-    }
   }
   return result;
 }
@@ -234,11 +233,10 @@ std::vector<ComparedTime> lined_up(const Entries& predicted, const Entries& meas
     ComparedTime row = row_of(entry);
     std::swap(row.predicted_s, row.measured_s);
     const auto found = std::ranges::find_if(rows, [&](const ComparedTime& known) { return same_key(known, row); });
-    if (found == rows.end()) {
+    if (found == rows.end())
       rows.push_back(std::move(row));
-    } else {
+    else
       found->predicted_s = row.predicted_s;
-    }
   }
   return rows;
 }

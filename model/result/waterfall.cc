@@ -40,11 +40,10 @@ class StepParts {
  public:
   void add(std::string_view name, double seconds) {
     const auto known = std::ranges::find(parts_, name, &StepTimes::ClassTime::name);
-    if (known == parts_.end()) {
+    if (known == parts_.end())
       parts_.push_back({std::string(name), seconds});
-    } else {
+    else
       known->seconds += seconds;
-    }
   }
   // Moves seconds out of one row into a row of their own, at most what the row has.
   void split(std::string_view from, std::string_view name, std::optional<double> seconds) {
@@ -123,10 +122,9 @@ Waterfall waterfall(const StepTimes& from, const StepTimes& to, WaterfallDetail 
   Waterfall result{from.time_s, to.time_s, {}};
   for (const StepTimes::ClassTime& part : first.all())
     result.rows.push_back({part.name, part.seconds, second.of(part.name)});
-  for (const StepTimes::ClassTime& part : second.all()) {
+  for (const StepTimes::ClassTime& part : second.all())
     if (std::ranges::find(result.rows, part.name, &WaterfallRow::name) == result.rows.end())
       result.rows.push_back({part.name, 0, part.seconds});
-  }
   std::erase_if(result.rows, [](const WaterfallRow& row) { return row.from_s == 0 && row.to_s == 0; });
   std::ranges::stable_sort(result.rows, {}, [](const WaterfallRow& row) { return place(row.name); });
   return result;

@@ -109,13 +109,12 @@ Result<ScheduleShape> shape_for(const ScheduleKind& kind, ScheduleShape shape) {
     const auto checked = kind.check(shape);
     if (checked) return shape;
     const std::string& key = checked.error().key;
-    if (key == "virtual_stages" && shape.virtual_stages > 1) {
+    if (key == "virtual_stages" && shape.virtual_stages > 1)
       shape.virtual_stages = 1;
-    } else if (key == "micro_batch_group" && shape.micro_batch_group != 0 && !takes_groups(kind, shape)) {
+    else if (key == "micro_batch_group" && shape.micro_batch_group != 0 && !takes_groups(kind, shape))
       shape.micro_batch_group = 0;
-    } else {
+    else
       return tl::make_unexpected(checked.error());
-    }
   }
 }
 

@@ -31,10 +31,9 @@ tl::unexpected<Error> unknown_key(const std::string& file, int line, const std::
 // Returns the costs of a stage; `prefix` is put before the name of a missing cost in errors.
 Result<ScheduleCosts> stage_costs(const StageValues& values, const std::string& file, int line,
                                   const std::string& prefix) {
-  for (const std::size_t index : {f_cost, i_cost, w_cost}) {
+  for (const std::size_t index : {f_cost, i_cost, w_cost})
     if (!values[index])
       return wrong_input_at(file, line, prefix + cost_names[index], "a stage without this cost", stage_hint);
-  }
   ScheduleCosts costs;
   costs.F = *values[f_cost];
   costs.I = *values[i_cost];
@@ -77,11 +76,10 @@ Result<void> read_key(CostTable& input, std::string_view key, const toml::node& 
     return wrong_input_at(input.file, node_line(node), std::string(key), "not a list",
                           key == "stage" ? stage_hint : "");
   for (const toml::node& item : *list) {
-    if (key == "stage") {
+    if (key == "stage")
       input.stages.push_back(TRY(stage_from(item, input.file)));
-    } else {
+    else
       input.micro_batch_factors.push_back(TRY(cost_value(item, input.file, "micro_batch_factors")));
-    }
   }
   return {};
 }

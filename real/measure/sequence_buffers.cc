@@ -94,10 +94,9 @@ void SequenceBuffers::add_set(std::size_t set) {
       table[block][id] = set > 0 && !is_apart(block, id) ? sets_[0][block][id] : allocate(block, id);
     }
   }
-  for (std::size_t block = table.size(); block-- > 0;) {
+  for (std::size_t block = table.size(); block-- > 0;)
     if (takes_back(block))
       table[block][graph(block).output_gradient] = table[block + 1][graph(block + 1).input_gradient];
-  }
 }
 
 }  // namespace plumbline::real

@@ -105,17 +105,16 @@ class Reader {
     field.even = value != "balanced" && field.counts.empty();
   }
   void assign(const Json& value, const std::string& key, model::ConfigValue& field) {
-    if (value.is_string()) {
+    if (value.is_string())
       field = value.get<std::string>();
-    } else if (value.is_boolean()) {
+    else if (value.is_boolean())
       field = value.get<bool>();
-    } else if (value.is_number_integer()) {
+    else if (value.is_number_integer())
       field = value.get<std::int64_t>();
-    } else if (value.is_number()) {
+    else if (value.is_number())
       field = value.get<double>();
-    } else {
+    else
       fail(key, "a number, a string, true or false");
-    }
   }
 
   const std::optional<Error>& error() const { return error_; }

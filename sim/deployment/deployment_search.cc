@@ -95,11 +95,10 @@ class DeploymentSearch {
   Result<DeploymentSearchResult> run() {
     find_shapes();
     for (const bool apart : disaggregations(inputs_.plan)) {
-      if (apart) {
+      if (apart)
         TRY(search_pairs());
-      } else {
+      else
         TRY(search_single_pools());
-      }
     }
     rank();
     add_frontier();

@@ -91,11 +91,10 @@ SweepValue value_of(const toml::node& node) {
   std::ostringstream text;
   node.visit([&text](const auto& concrete) {
     using Node = std::remove_cvref_t<decltype(concrete)>;
-    if constexpr (std::is_same_v<Node, toml::array>) {
+    if constexpr (std::is_same_v<Node, toml::array>)
       text << toml::toml_formatter(concrete, toml::format_flags::none);
-    } else {
+    else
       text << toml::toml_formatter(concrete);
-    }
   });
   value.text = std::move(text).str();
   return value;

@@ -112,11 +112,10 @@ class StepProgram final : public Handler {
   void handle(std::uint32_t step, std::uint64_t gpu) override {
     if (step == flows_per_gpu * (kernels + 1)) return;
     const Task next = {this, step + 1, 0, gpu};
-    if (step % (kernels + 1) == kernels) {
+    if (step % (kernels + 1) == kernels)
       loop_.flow({&footprints_[gpu], 2e6 + static_cast<double>(gpu)}, next);
-    } else {
+    else
       loop_.at(loop_.now() + 20'000'000 + static_cast<Time>(random_.next() % 1'000'000), next);
-    }
   }
 
  private:

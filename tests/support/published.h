@@ -21,13 +21,12 @@ inline std::vector<std::string> csv_fields(const std::string& line) {
   std::vector<std::string> fields(1);
   bool quoted = false;
   for (const char c : line) {
-    if (c == '"') {
+    if (c == '"')
       quoted = !quoted;
-    } else if (c == ',' && !quoted) {
+    else if (c == ',' && !quoted)
       fields.emplace_back();
-    } else {
+    else
       fields.back() += c;
-    }
   }
   return fields;
 }
@@ -109,10 +108,9 @@ inline std::vector<Kernel> chunk_kernels() {
 inline std::vector<Kernel> select(const std::vector<Kernel>& kernels, const std::string& kind, char phase,
                                   int slots = 4) {
   std::vector<Kernel> selected;
-  for (const Kernel& kernel : kernels) {
+  for (const Kernel& kernel : kernels)
     if (kernel.kind == kind && (phase == '*' || kernel.phase == phase) && kernel.slot < slots)
       selected.push_back(kernel);
-  }
   return selected;
 }
 

@@ -108,10 +108,9 @@ class TableReader {
   }
   // Call it after all keys have been read.
   Result<void> finish() {
-    for (const auto& [key, node] : table_) {
+    for (const auto& [key, node] : table_)
       if (std::ranges::find(known_, key.str()) == known_.end())
         fail(node, std::string(key.str()), "unknown key", suggestion(key.str(), known_));
-    }
     return error_.message.empty() ? Result<void>() : tl::unexpected(error_);
   }
 
@@ -207,11 +206,10 @@ class FileReader {
                           tables(root, "message", file.messages) && tables(root, "collective", file.collectives) &&
                           tables(root, "interference", file.interferences) && launch(root, file.launch);
     if (!read_all) return tl::unexpected(error_);
-    for (const auto& [key, node] : root) {
+    for (const auto& [key, node] : root)
       if (std::ranges::find(known_, key.str()) == known_.end())
         return tl::unexpected(
             problem(line_of(node), std::string(key.str()), "unknown key", suggestion(key.str(), known_)));
-    }
     if (root.empty())
       return tl::unexpected(problem(0, "", "holds no case", fmt::format("{}", fmt::join(known_, ", "))));
     return file;

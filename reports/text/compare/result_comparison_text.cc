@@ -357,11 +357,10 @@ std::string measured_pair_text(const model::ResultComparison::MeasuredPair& pair
   std::string text =
       fmt::format("\n  {} predicted, {} measured\n", subject_letter(pair.predicted), subject_letter(pair.measured));
   text += differences(pair);
-  if (pair.error.slots.empty()) {
+  if (pair.error.slots.empty())
     text += paragraph("The slots of rank 0 do not correspond: no table of them.");
-  } else {
+  else
     text += slot_tables(pair.error);
-  }
   text += "\n" + class_table(pair.error);
   return pair.overlapped ? text + "\n" + overlapped_pairs_text(*pair.overlapped) : text;
 }

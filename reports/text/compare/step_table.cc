@@ -176,12 +176,11 @@ std::string id_list(const std::vector<std::string>& ids) {
       const auto [prefix, number] = number_of(ids[last]);
       if (number_of(ids[last + 1]) != std::pair(prefix, number + 1)) break;
     }
-    if (last > first + 1) {
+    if (last > first + 1)
       parts.push_back(fmt::format("{} to {}", ids[first], ids[last]));
-    } else {
+    else
       parts.insert(parts.end(), ids.begin() + static_cast<std::ptrdiff_t>(first),
                    ids.begin() + static_cast<std::ptrdiff_t>(last) + 1);
-    }
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }

@@ -102,12 +102,11 @@ std::string op_table(const Measurements& all, const std::string& device_name, co
 // Appends "driver 580.95, libraries.cublasLt 13.1", wrapped.
 void add_properties(const nlohmann::ordered_json& object, const std::string& prefix, std::string& text) {
   for (const auto& [key, value] : object.items()) {
-    if (value.is_object()) {
+    if (value.is_object())
       add_properties(value, prefix + key + ".", text);
-    } else {
+    else
       text += fmt::format("{}{}{} {}", text.empty() ? "" : ", ", prefix, key,
                           value.is_string() ? value.get<std::string>() : value.dump());
-    }
   }
 }
 

@@ -21,10 +21,9 @@ std::vector<Comparison> comparisons(const std::vector<calibrate::ValidationCase>
   std::vector<Comparison> found;
   for (const calibrate::ValidationCase& published : cases) {
     if (published.plan != plan) continue;
-    for (const calibrate::Figure& figure : published.figures) {
+    for (const calibrate::Figure& figure : published.figures)
       if (const std::optional<double> value = calibrate::predicted(figure, {.step = &result}))
         found.push_back({figure.name, figure.unit, *value, figure.value, figure.source, figure.note});
-    }
   }
   return found;
 }

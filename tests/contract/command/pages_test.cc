@@ -128,11 +128,10 @@ void bring_files(const toml::table& file, const std::string& page, const fs::pat
   for (const auto& [name, from] : *files) {
     const fs::path target = folder / std::string(name.str()), source = root / from.value<std::string>().value();
     fs::create_directories(target.parent_path());
-    if (fs::is_directory(source)) {
+    if (fs::is_directory(source))
       fs::create_directory_symlink(source, target);
-    } else {
+    else
       fs::copy_file(source, target);
-    }
   }
 }
 

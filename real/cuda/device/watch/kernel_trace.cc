@@ -26,14 +26,13 @@ double microseconds(std::uint64_t nanoseconds) { return static_cast<double>(nano
 
 Json event_of(const KernelActivity& activity, std::uint64_t origin) {
   Json details;
-  if (activity.bytes > 0) {
+  if (activity.bytes > 0)
     details["bytes"] = activity.bytes;
-  } else {
+  else
     details = {{"blocks", activity.blocks},
                {"threads", activity.threads},
                {"registers", activity.registers},
                {"shared_bytes", activity.shared_bytes}};
-  }
   return {{"name", readable(activity.name)},
           {"ph", "X"},
           {"pid", 0},

@@ -38,12 +38,11 @@ __device__ void gather_row(const TensorView& x, const std::int64_t (&source)[hel
   for (int i = 0; i < held_columns; ++i) {
     const std::int64_t column = first + threadIdx.x % warp_size + i * warp_size;
     if (column >= y.columns) continue;
-    if (kFp8) {
+    if (kFp8)
       static_cast<std::uint8_t*>(y.data)[row * y.columns + column] =
           static_cast<std::uint8_t>(to_two_fp8(values[i] * reciprocal, 0.0f));
-    } else {
+    else
       store_one(y, row, column, values[i]);
-    }
   }
 }
 
