@@ -15,7 +15,6 @@ namespace plumbline::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using model::Result;
 
 Json keys_json() {
   Json keys = Json::object();
@@ -25,7 +24,7 @@ Json keys_json() {
 }
 
 // Returns the texts of the shipped plans of trainings by name: the others need the command.
-Result<Json> plans_json() {
+model::Result<Json> plans_json() {
   Json plans = Json::object();
   for (const std::string& name : TRY(shipped_names(Shipped::plan))) {
     const std::filesystem::path file = TRY(resolve(Shipped::plan, name));
@@ -35,7 +34,7 @@ Result<Json> plans_json() {
 }
 
 // Returns what the page offers: names of models, clusters and profiles, the plans, and what their keys mean.
-Result<std::string> shipped_json() {
+model::Result<std::string> shipped_json() {
   return Json{{"version", model::version},
               {"plans", TRY(plans_json())},
               {"models", TRY(shipped_names(Shipped::model))},
@@ -46,7 +45,7 @@ Result<std::string> shipped_json() {
 }
 
 // Reads the predictor, which is built where em++ is.
-Result<reports::PageEngine> playground_engine() {
+model::Result<reports::PageEngine> playground_engine() {
   const std::string path = TRY(data_folder()) + "/playground";
   const auto script = model::read_text_file(path + ".js"), module = model::read_text_file(path + ".wasm");
   if (script && module) return reports::PageEngine{*script, *module, TRY(shipped_json())};
@@ -54,7 +53,7 @@ Result<reports::PageEngine> playground_engine() {
                                "install em++ (emscripten), then configure with -DPLUMBLINE_PLAYGROUND=ON and build");
 }
 
-Result<int> write_playground(const Outputs& outputs) {
+model::Result<int> write_playground(const Outputs& outputs) {
   const auto engine = TRY(playground_engine());
   const auto page = TRY(reports::playground_html(engine));
   TRY(outputs.write({{"-o", [&] { return page; }}}));

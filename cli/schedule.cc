@@ -20,8 +20,6 @@
 namespace plumbline::cli {
 namespace {
 
-using model::Result;
-
 constexpr std::string_view all_kinds = "all";
 constexpr std::int32_t compared_chunks = 2;  // in the comparison, of schedules with a free number of chunks
 
@@ -41,7 +39,7 @@ std::size_t terminal_columns() {
   return known ? size.ws_col : reports::terminal_width;
 }
 
-Result<std::vector<std::int32_t>> micro_batches_of(const Options& options) {
+model::Result<std::vector<std::int32_t>> micro_batches_of(const Options& options) {
   constexpr const char* option = "--micro-batches";
   const auto axis = TRY(sim::parse_axis("micro-batches=" + options.micro_batches).map_error([](model::Error error) {
     error.file = option;
@@ -58,8 +56,8 @@ Result<std::vector<std::int32_t>> micro_batches_of(const Options& options) {
   return numbers;
 }
 
-Result<void> run_one(const model::ScheduleKind& kind, const Options& options, const model::CostTable& costs,
-                     model::ScheduleShape shape) {
+model::Result<void> run_one(const model::ScheduleKind& kind, const Options& options, const model::CostTable& costs,
+                            model::ScheduleShape shape) {
   if (!options.micro_batches.empty()) shape.micro_batches = TRY(micro_batches_of(options)).front();
   shape.ranks = options.ranks.value_or(shape.ranks);
   shape.micro_batch_group = options.shape.micro_batch_group;
@@ -72,7 +70,7 @@ Result<void> run_one(const model::ScheduleKind& kind, const Options& options, co
                                [&] { return reports::schedule_page_data(output); });
 }
 
-Result<void> run_all(const Options& options, const model::CostTable& costs) {
+model::Result<void> run_all(const Options& options, const model::CostTable& costs) {
   const auto numbers = TRY(micro_batches_of(options));
   if (numbers.size() > 1 && (options.outputs.given("--json") || options.outputs.given("--html")))
     return model::wrong_input(options.outputs.given("--json") ? "--json" : "--html",
@@ -97,7 +95,7 @@ Result<void> run_all(const Options& options, const model::CostTable& costs) {
   return {};
 }
 
-Result<void> run(const Options& options) {
+model::Result<void> run(const Options& options) {
   TRY(options.outputs.check());
   const auto costs = TRY(model::read_costs(options.costs));
   if (options.kind.starts_with(model::schedule_file_prefix)) {

@@ -18,7 +18,6 @@ namespace plumbline::topologies {
 namespace {
 
 using model::Error;
-using model::Parameter;
 using model::ParameterFile;
 using model::UnitDimension;
 
@@ -60,9 +59,9 @@ const std::vector<std::string> text_keys = {"name",    "description",      "devi
 constexpr std::string_view device_prefix = "device.";
 
 // Replaces a constant by the plan's value, with its provenance.
-void override_parameter(std::vector<Parameter>& parameters, std::string_view name, std::string_view key, double value,
-                        std::string_view unit) {
-  for (Parameter& parameter : parameters) {
+void override_parameter(std::vector<model::Parameter>& parameters, std::string_view name, std::string_view key,
+                        double value, std::string_view unit) {
+  for (model::Parameter& parameter : parameters) {
     if (parameter.name != name) continue;
     parameter.value = value;
     parameter.unit = unit;
@@ -155,7 +154,7 @@ void set_nics(FabricShape& fabric, std::int64_t nics) {
   fabric.planes = std::max<std::int64_t>(1, nics / rails_per_plane);
 }
 
-void apply(const Variation& variation, FabricShape& fabric, std::vector<Parameter>& parameters) {
+void apply(const Variation& variation, FabricShape& fabric, std::vector<model::Parameter>& parameters) {
   if (variation.nics_per_node) {
     set_nics(fabric, *variation.nics_per_node);
     override_parameter(parameters, "node.nics", "cluster.nics_per_node", static_cast<double>(*variation.nics_per_node),
@@ -222,7 +221,7 @@ std::string next_to(const std::string& file, const std::string& device) {
 }
 
 model::Result<KnownDevice> device_of(const ParameterFile& file, const std::string& folder, const std::string& shipped,
-                                     const Variation& variation, std::vector<Parameter>& parameters) {
+                                     const Variation& variation, std::vector<model::Parameter>& parameters) {
   std::vector<model::ConstantChange> changes;
   for (const model::ConstantChange& change : variation.constants)
     if (change.name.starts_with(device_prefix))

@@ -11,28 +11,26 @@
 namespace plumbline::cli {
 namespace {
 
-using model::Result;
-
 struct ManualArguments {
   std::string subject, output = "-";
   std::vector<std::string> words;
 };
 
-Result<const CLI::App*> find_verb(const CLI::App& root, const std::string& name) {
+model::Result<const CLI::App*> find_verb(const CLI::App& root, const std::string& name) {
   const std::vector<std::string> names = verb_names(root);
   for (const std::string& known : names)
     if (known == name) return root.get_subcommand(name);
   return model::wrong_input("", fmt::format("unknown verb '{}'", name), model::known_names(name, names));
 }
 
-Result<void> print_help(const CLI::App& root, const std::string& verb) {
+model::Result<void> print_help(const CLI::App& root, const std::string& verb) {
   // help() of the command is that of the verb that was chosen, which is this one.
   if (verb.empty())
     return write_output("-", root.get_formatter()->make_help(&root, root.get_name(), CLI::AppFormatMode::Normal));
   return write_output("-", TRY(find_verb(root, verb))->help("plumbline"));
 }
 
-Result<void> print_completion(const CLI::App& root, const ManualArguments& arguments) {
+model::Result<void> print_completion(const CLI::App& root, const ManualArguments& arguments) {
   if (arguments.subject != "words") return write_output(arguments.output, TRY(completion_script(arguments.subject)));
   std::string text;
   for (const Candidate& candidate : completions(root, arguments.words))
@@ -41,7 +39,7 @@ Result<void> print_completion(const CLI::App& root, const ManualArguments& argum
 }
 
 // Prints a page, or writes all of them into a folder.
-Result<void> print_man(const CLI::App& root, const ManualArguments& arguments) {
+model::Result<void> print_man(const CLI::App& root, const ManualArguments& arguments) {
   const auto pages = man_pages(root);
   const std::string& subject = arguments.subject;
   if (arguments.output != "-") {

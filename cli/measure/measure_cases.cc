@@ -28,9 +28,7 @@ namespace plumbline::cli {
 namespace {
 
 using model::Result;
-using model::wrong_input;
 using real::KernelCase;
-using real::Subject;
 using topologies::KnownDevice;
 
 constexpr const char* restarts_variable = "PLUMBLINE_MEASURE_RESTARTS";
@@ -48,8 +46,8 @@ Result<model::Device> datasheet(const std::vector<KnownDevice>& devices, const s
   if (const model::Device* device = device_called(devices, name)) return *device;
   std::vector<std::string> known;
   for (const KnownDevice& each : devices) known.push_back(each.device.name);
-  return wrong_input("--device", fmt::format("no datasheet rates of '{}'", name),
-                     fmt::format("known: {}", fmt::join(known, ", ")));
+  return model::wrong_input("--device", fmt::format("no datasheet rates of '{}'", name),
+                            fmt::format("known: {}", fmt::join(known, ", ")));
 }
 
 // Fills in what depends on the device: SM counts of concurrent copies, and in the built-in sweep the ranks of
@@ -75,27 +73,27 @@ Result<std::vector<KernelCase>> chosen_cases(const MeasureArguments& arguments, 
     return (!arguments.only.empty() && value.op != arguments.only) || (ranks > 1 && !is_collective(value));
   });
   if (cases.empty())
-    return wrong_input(arguments.only.empty() ? "CASES" : "--only", "there is nothing to measure",
-                       "plumbline measure --dry-run lists the built-in sweep");
+    return model::wrong_input(arguments.only.empty() ? "CASES" : "--only", "there is nothing to measure",
+                              "plumbline measure --dry-run lists the built-in sweep");
   fit_to(cases, sms, ranks, built_in);
   return cases;
 }
 
-double bandwidth_of(const Subject& subject, const model::Device& device) {
+double bandwidth_of(const real::Subject& subject, const model::Device& device) {
   return (subject.op == "host_to_device" ? device.host_bandwidth : device.memory_bandwidth).value();
 }
 
 // Returns the least seconds of the case by datasheet rates. The result is negative when the device cannot run it (FP8
 // without FP8 units), and 0 when nothing bounds it.
 double floor_s(const KernelCase& value, const model::Device& device) {
-  const Subject subject = subjects_of(value).front();
+  const real::Subject subject = subjects_of(value).front();
   const double moving = is_collective(value) ? 0 : subject.bytes / bandwidth_of(subject, device);
   if (subject.flops == 0) return moving;
   const auto peak = calibrate::peak_flop_rate(device, subject.format);
   return peak ? std::max(subject.flops / *peak, moving) : -1;
 }
 
-std::string bound_of(const Subject& subject, double floor, const model::Device& device) {
+std::string bound_of(const real::Subject& subject, double floor, const model::Device& device) {
   if (floor < 0) return "cannot";
   if (floor == 0) return "-";
   if (subject.op == "host_to_device") return "link";
@@ -113,7 +111,7 @@ ListedCases dry_run_table(const std::vector<KernelCase>& cases, const model::Dev
   double floors = 0, seconds = 0;
   std::size_t listed = 0;
   for (const KernelCase& value : cases) {
-    const Subject subject = subjects_of(value).front();
+    const real::Subject subject = subjects_of(value).front();
     const double floor = floor_s(value, device);
     const double needed = floor >= 0 ? real::estimated_seconds(value, floor, arguments.samples) : 0;
     if (budget && seconds + needed > *budget) continue;
@@ -202,7 +200,7 @@ Result<int> measured(const MeasureArguments& arguments, const std::vector<KnownD
   const auto journal = TRY(real::Journal::open(writes ? journal_path(arguments.out) : "/dev/null", machine.device()));
   if ((journal)->found() > 0) log(fmt::format("{} records of this device exist already", (journal)->found()));
   if (!(journal)->append(environment_line(machine, now_in_utc())))
-    return wrong_input("-o", fmt::format("{} cannot be written", arguments.out), "is the disk full?");
+    return model::wrong_input("-o", fmt::format("{} cannot be written", arguments.out), "is the disk full?");
   const model::Device* own = device_called(devices, machine.device());
   const model::Device& rates = own != nullptr ? *own : fallback;
   const Interrupt interrupt;
@@ -219,8 +217,8 @@ Result<int> measured(const MeasureArguments& arguments, const std::vector<KnownD
   const auto summary = real::measure_cases(cases, machine, *journal, budget, records, options, log);
   if (writes) log(summary_line(summary));
   if (summary.end == real::SweepEnd::cannot_write)
-    return wrong_input("-o", fmt::format("{} cannot be written", arguments.out),
-                       "free disk space; earlier records are complete");
+    return model::wrong_input("-o", fmt::format("{} cannot be written", arguments.out),
+                              "free disk space; earlier records are complete");
   if (summary.end == real::SweepEnd::device_lost) return restart(arguments, budget.left());
   if (writes) TRY(write_table(arguments.out, devices));
   return arguments.strict && summary.failed > 0 ? 1 : 0;

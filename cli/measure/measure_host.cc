@@ -32,7 +32,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using model::Result;
-using real::Subject;
 using real::Workload;
 
 constexpr double giga = 1e9, mega = 1e6;
@@ -69,7 +68,7 @@ std::string summary(const std::vector<Workload>& workloads, std::size_t cases) {
   std::size_t kernels = 0;
   for (const Workload& workload : workloads) {
     buffers += real::host::buffer_bytes(workload);
-    for (const Subject& subject : real::subjects_of(workload)) {
+    for (const real::Subject& subject : real::subjects_of(workload)) {
       flops += subject.flops;
       ++kernels;
     }
@@ -141,7 +140,7 @@ Result<std::vector<Workload>> host_workloads(const std::string& cases, int cores
 
 // Returns the table of all cases, and the work of one round.
 ListedCases host_cases_table(const std::vector<Workload>& workloads) {
-  const std::vector<Subject> subjects = real::distinct_subjects(workloads);
+  const std::vector<real::Subject> subjects = real::distinct_subjects(workloads);
   ListedCases cases = cases_table(subjects);
   cases.text += summary(workloads, subjects.size());
   return cases;
@@ -149,10 +148,10 @@ ListedCases host_cases_table(const std::vector<Workload>& workloads) {
 
 }  // namespace
 
-ListedCases cases_table(const std::vector<Subject>& subjects) {
+ListedCases cases_table(const std::vector<real::Subject>& subjects) {
   reports::CsvTable csv({"op", "phase", "format", "shape", "cores", "copying_cores", "flops", "bytes", "name"});
   reports::Table table("op | phase | format | shape | >cores | during | >GFLOP | >MB | name");
-  for (const Subject& subject : subjects) {
+  for (const real::Subject& subject : subjects) {
     calibrate::Subject shape;
     shape.shape = subject.shape;
     table.add({subject.op, subject.phase, subject.format, reports::shape_text(shape), fmt::format("{}", subject.cores),

@@ -13,7 +13,6 @@ namespace plumbline::real {
 namespace {
 
 using model::OperatorKind;
-using model::Tensor;
 using model::TensorId;
 
 // Returns the smallest vocabulary that token ids or labels of the graph index.
@@ -26,7 +25,7 @@ std::int64_t vocabulary_of(const model::Graph& graph) {
   return size == std::numeric_limits<std::int64_t>::max() ? 1 : size;
 }
 
-std::size_t count_of(const Tensor& tensor) { return static_cast<std::size_t>(tensor.elements()); }
+std::size_t count_of(const model::Tensor& tensor) { return static_cast<std::size_t>(tensor.elements()); }
 
 // Returns a table of normally distributed numbers; each tensor reads it from another offset.
 const std::vector<float>& normal_numbers() {
@@ -66,7 +65,7 @@ std::vector<float> Contents::values(TensorId id) const {
 }
 
 void Contents::values(TensorId id, std::vector<float>& into) const {
-  const Tensor& tensor = graph_.tensor(id);
+  const model::Tensor& tensor = graph_.tensor(id);
   const bool index = tensor.type == model::DataType::int32 || tensor.type == model::DataType::int64;
   if (!index) return numbers(tensor, id, into);
   const bool received = from_standin_[id] && permute_ != nullptr && tensor.shape.size() == 2;
@@ -82,7 +81,7 @@ std::vector<float> Contents::token_ids(std::size_t count) const {
 }
 
 // Assigns each token to at least one of the rank's experts, in turn.
-std::vector<float> Contents::received_indices(const Tensor& tensor) const {
+std::vector<float> Contents::received_indices(const model::Tensor& tensor) const {
   const auto& attributes = std::get<model::DispatchAttributes>(permute_->attributes);
   const std::int64_t tokens = tensor.shape[0].size, width = tensor.shape[1].size;
   const std::int64_t permuted = std::max<std::int64_t>(1, graph_.tensor(permute_->reads[1]).shape[0].size);
@@ -100,7 +99,7 @@ std::vector<float> Contents::received_indices(const Tensor& tensor) const {
 }
 
 // Parameters are scaled to preserve the magnitude of activations; sums and weights are above 0.
-void Contents::numbers(const Tensor& tensor, TensorId id, std::vector<float>& into) const {
+void Contents::numbers(const model::Tensor& tensor, TensorId id, std::vector<float>& into) const {
   const std::size_t count = count_of(tensor);
   const bool vector = tensor.role == model::Role::parameter && tensor.shape.size() == 1;
   if (count == 1 || vector) return into.assign(count, 1.0F);

@@ -7,19 +7,17 @@
 namespace plumbline::real {
 namespace {
 
-using model::Graph;
 using model::Role;
-using model::Tensor;
 using model::TensorId;
 
-bool persists(const Tensor& tensor) { return tensor.role != Role::activation && tensor.role != Role::input; }
+bool persists(const model::Tensor& tensor) { return tensor.role != Role::activation && tensor.role != Role::input; }
 
-bool fits(const Tensor& a, const Tensor& b) {
+bool fits(const model::Tensor& a, const model::Tensor& b) {
   return a.type == b.type && a.shape.size() == b.shape.size() &&
          std::ranges::equal(a.shape, b.shape, {}, &model::Dimension::size, &model::Dimension::size);
 }
 
-std::vector<bool> transferred_tensors(const Graph& graph) {
+std::vector<bool> transferred_tensors(const model::Graph& graph) {
   std::vector<bool> transferred(graph.tensors.size());
   for (const model::Operator& op : graph.operators) {
     if (!is_all_to_all(op.kind)) continue;
@@ -55,7 +53,7 @@ const std::vector<float>& SequenceBuffers::left_in(std::size_t block, TensorId t
 }
 
 Buffer* SequenceBuffers::allocate(std::size_t block, TensorId id) {
-  const Tensor& tensor = graph(block).tensor(id);
+  const model::Tensor& tensor = graph(block).tensor(id);
   owned_.push_back(device_.allocate(tensor));
   if (contents_[block].needed(id)) {
     contents_[block].values(id, written_);
@@ -66,13 +64,13 @@ Buffer* SequenceBuffers::allocate(std::size_t block, TensorId id) {
 
 bool SequenceBuffers::passes_on(std::size_t block) const {
   if (block + 1 >= sequence_.chained) return false;
-  const Graph &from = graph(block), &to = graph(block + 1);
+  const model::Graph &from = graph(block), &to = graph(block + 1);
   return fits(from.tensor(from.output), to.tensor(to.input));
 }
 
 bool SequenceBuffers::takes_back(std::size_t block) const {
   if (block + 1 >= sequence_.chained) return false;
-  const Graph &from = graph(block), &to = graph(block + 1);
+  const model::Graph &from = graph(block), &to = graph(block + 1);
   const bool crosses = from.output_gradient != from.input && to.input_gradient != to.input;
   return crosses && fits(from.tensor(from.output_gradient), to.tensor(to.input_gradient));
 }
@@ -85,7 +83,7 @@ bool SequenceBuffers::is_apart(std::size_t block, TensorId id) const {
 void SequenceBuffers::add_set(std::size_t set) {
   Table& table = sets_.emplace_back(sequence_.blocks.size());
   for (std::size_t block = 0; block < table.size(); ++block) {
-    const Graph& g = graph(block);
+    const model::Graph& g = graph(block);
     table[block].resize(g.tensors.size());
     if (block > 0 && passes_on(block - 1)) table[block][g.input] = table[block - 1][graph(block - 1).output];
     for (TensorId id = 0; id < g.tensors.size(); ++id) {

@@ -12,13 +12,12 @@ namespace plumbline::real {
 namespace {
 
 using model::DataType;
-using model::Graph;
 using model::Operator;
 
 bool is_number(DataType type) { return type != DataType::int32 && type != DataType::int64 && type != DataType::uint8; }
 
 // Returns the format of a GEMM's wider operand; of other operators, that of the first output that holds no indices.
-std::string format_of(const Graph& graph, const Operator& op) {
+std::string format_of(const model::Graph& graph, const Operator& op) {
   if (is_gemm(op.kind)) {
     const DataType a = graph.tensor(op.reads[0]).type, b = graph.tensor(op.reads[1]).type;
     return std::string(to_string(bytes_per_element(a) >= bytes_per_element(b) ? a : b));
@@ -30,7 +29,7 @@ std::string format_of(const Graph& graph, const Operator& op) {
 }
 
 // Returns the tensor that is processed row by row: the output, but of operators that sum, the input.
-const model::Tensor& rows_of(const Graph& graph, const Operator& op) {
+const model::Tensor& rows_of(const model::Graph& graph, const Operator& op) {
   const model::Tensor& written = graph.tensor(op.writes[0]);
   const bool sums = written.role == model::Role::gradient || op.kind == model::OperatorKind::cross_entropy ||
                     op.kind == model::OperatorKind::router || op.kind == model::OperatorKind::sum_of_squares;
@@ -39,7 +38,7 @@ const model::Tensor& rows_of(const Graph& graph, const Operator& op) {
 
 std::int64_t whole(double value) { return static_cast<std::int64_t>(std::ceil(value)); }
 
-std::vector<std::pair<std::string, std::int64_t>> shape_of(const Graph& graph, const Operator& op) {
+std::vector<std::pair<std::string, std::int64_t>> shape_of(const model::Graph& graph, const Operator& op) {
   if (is_gemm(op.kind)) {
     const model::GemmShape p = gemm_shape(graph, op, 1);
     return {{"m", whole(p.m)}, {"n", whole(p.n)}, {"k", whole(p.k)}, {"groups", whole(p.groups)}};
@@ -97,7 +96,7 @@ std::vector<Subject> subjects(const LaunchWorkload&) {
 
 }  // namespace
 
-Subject subject_of(const Graph& graph, const Operator& op, const std::string& name, int cores) {
+Subject subject_of(const model::Graph& graph, const Operator& op, const std::string& name, int cores) {
   Subject subject{.op = std::string(to_string(op.kind)),
                   .name = name + op.name,
                   .phase = std::string(to_string(op.phase)),

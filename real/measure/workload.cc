@@ -11,7 +11,6 @@
 namespace plumbline::real {
 namespace {
 
-using model::Graph;
 using model::Phase;
 
 void add_phase(Sequence& sequence, std::size_t block, Phase phase) {
@@ -39,7 +38,7 @@ Sequence stage_sequence(const model::StepProgram& program, std::size_t stage, co
 }
 
 // Adds the dispatch and combine of a block and their gradients.
-void add_all_to_alls(const Graph& block, const std::string& name, std::vector<Workload>& workloads) {
+void add_all_to_alls(const model::Graph& block, const std::string& name, std::vector<Workload>& workloads) {
   GroupWorkload group{.graph = block, .name = fmt::format("{}/{}/", name, block.name)};
   for (std::size_t op = 0; op < block.operators.size(); ++op) {
     const model::Operator& o = block.operators[op];
@@ -54,7 +53,7 @@ void add_all_to_alls(const Graph& block, const std::string& name, std::vector<Wo
 }
 
 // Adds one workload for each size of group.
-void add_collectives(const Graph& optimizer, const std::string& name, std::vector<Workload>& workloads) {
+void add_collectives(const model::Graph& optimizer, const std::string& name, std::vector<Workload>& workloads) {
   std::map<std::int64_t, GroupWorkload> groups;
   for (std::size_t op = 0; op < optimizer.operators.size(); ++op) {
     const auto* attributes = std::get_if<model::CollectiveAttributes>(&optimizer.operators[op].attributes);
@@ -72,7 +71,7 @@ void add_collectives(const Graph& optimizer, const std::string& name, std::vecto
 
 }  // namespace
 
-Sequence sequence_of(Graph graph, std::int64_t cores) {
+Sequence sequence_of(model::Graph graph, std::int64_t cores) {
   Sequence sequence;
   sequence.graphs.push_back(std::move(graph));
   sequence.blocks.push_back({0, ""});
@@ -97,7 +96,7 @@ std::vector<Workload> plan_workloads(const model::StepProgram& program, const st
     }
     add_collectives(program.stage_optimizers[stage], name, workloads);
   }
-  for (const Graph& block : program.blocks) add_all_to_alls(block, name, workloads);
+  for (const model::Graph& block : program.blocks) add_all_to_alls(block, name, workloads);
   return workloads;
 }
 

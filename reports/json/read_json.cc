@@ -20,7 +20,6 @@ namespace plumbline::reports {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using model::Error;
 
 // Reads fields of one document and keeps the first error.
 class Reader {
@@ -117,7 +116,7 @@ class Reader {
       fail(key, "a number, a string, true or false");
   }
 
-  const std::optional<Error>& error() const { return error_; }
+  const std::optional<model::Error>& error() const { return error_; }
 
  private:
   const Json* find(std::string_view key) const {
@@ -138,12 +137,12 @@ class Reader {
   }
   void fail(const std::string& key, std::string_view expected) {
     if (!error_)
-      error_ = Error{model::ErrorKind::input,         fmt::format("expected {}", expected), "", 0, key,
-                     "as `simulate --json` writes it"};
+      error_ = model::Error{model::ErrorKind::input,         fmt::format("expected {}", expected), "", 0, key,
+                            "as `simulate --json` writes it"};
   }
 
   const Json& json_;
-  std::optional<Error> error_;
+  std::optional<model::Error> error_;
 };
 
 // Returns the class of work whose key this is, or, as files of earlier versions have it, whose name.
@@ -281,7 +280,7 @@ model::Result<StoredResult> read_result(std::string_view text, const std::string
   if (!read_timeline(reader, stored.timeline))
     return refuse("the timeline has a row that is no span", "timeline.spans");
   if (reader.error()) {
-    Error error = *reader.error();
+    model::Error error = *reader.error();
     error.file = path;
     return tl::unexpected(std::move(error));
   }

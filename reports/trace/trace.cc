@@ -106,20 +106,19 @@ class Slices {
 
 namespace {
 
-using model::Direction;
 using model::Span;
 using model::Stream;
 
 constexpr std::int64_t shortest_ps = 1000;  // a slice of a whole nanosecond, which an arrow can be attached to
 
-bool is_forward(const Span& span) { return span.direction == Direction::forward; }
+bool is_forward(const Span& span) { return span.direction == model::Direction::forward; }
 
 }  // namespace
 
 Flows::Flows(const model::Timeline& timeline) {
   for (const Span& span : timeline.spans) {
     const bool computes = span.depth == model::phase_depth && span.stream == Stream::compute;
-    if (!computes || span.stage < 0 || span.direction == Direction::weight_gradient) continue;
+    if (!computes || span.stage < 0 || span.direction == model::Direction::weight_gradient) continue;
     if (span.duration_ps >= shortest_ps)
       phases_[{span.rank, span.stage, span.micro_batch, is_forward(span)}].push_back(&span);
   }
@@ -186,7 +185,7 @@ std::string_view name_prefix(const Span& span, const model::Timeline& timeline) 
   return communication_prefix(span.work < 0 ? "" : timeline.works[static_cast<std::size_t>(span.work)].class_name);
 }
 
-std::string_view text_of(Direction direction) {
+std::string_view text_of(model::Direction direction) {
   constexpr std::array<std::string_view, 6> texts = {
       "", "forward", "backward", "input gradient", "weight gradient", "forward and backward"};
   return texts[static_cast<std::size_t>(direction)];
@@ -252,7 +251,7 @@ void Slices::add(TraceOutput& output, const Span& span, std::int64_t process) {
   };
   number("stage", span.stage);
   number("chunk", span.chunk);
-  if (span.direction != Direction::none)
+  if (span.direction != model::Direction::none)
     fmt::format_to(output.end(), FMT_COMPILE(R"("direction":"{}",)"), text_of(span.direction));
   if (span.depth == model::slot_depth) layers("layers", span.stage);
   number("layer", span.layer);
@@ -273,10 +272,8 @@ void Slices::add(TraceOutput& output, const Span& span, std::int64_t process) {
 
 namespace {
 
-using model::Timeline;
-
 // A rank's number outside: of the pipeline, or of a GPU of a cluster.
-std::int32_t number_of(const Timeline& timeline, std::int32_t rank) {
+std::int32_t number_of(const model::Timeline& timeline, std::int32_t rank) {
   return timeline.gpus.empty() ? rank : timeline.gpus[static_cast<std::size_t>(rank)];
 }
 
@@ -293,7 +290,7 @@ class SubjectWriter {
     }
   }
 
-  const Timeline& timeline() const { return timeline_; }
+  const model::Timeline& timeline() const { return timeline_; }
   bool shows(std::int32_t rank) const {
     return rank >= 0 && rank < timeline_.ranks && !used_[static_cast<std::size_t>(rank)].empty();
   }
@@ -388,7 +385,7 @@ class SubjectWriter {
 
   TraceOutput& output_;
   const TraceSubject& subject_;
-  const Timeline& timeline_;
+  const model::Timeline& timeline_;
   std::int64_t index_, subjects_;
   std::vector<std::set<std::size_t>> used_;  // [rank]: its tracks; none: it is not written
 };
@@ -408,7 +405,7 @@ void add_distributed_info(TraceOutput& output, const std::vector<SubjectWriter>&
 
 void add_other_data(TraceOutput& output, const std::vector<TraceSubject>& subjects, const std::string& revision) {
   const auto subject = [&](const TraceSubject& one) {
-    const Timeline& timeline = *one.timeline;
+    const model::Timeline& timeline = *one.timeline;
     fmt::format_to(output.end(), R"("fidelity":"{}","ranks":"{}","plan":"{}")", escape_json(one.fidelity),
                    timeline.gpus.empty() ? "of the pipeline" : "GPUs", escape_json(one.plan));
   };

@@ -26,12 +26,11 @@ namespace plumbline::sim {
 namespace {
 
 using model::MemoryChange;
-using model::Plan;
 using model::Precision;
 using Settings = std::vector<std::string>;
 
 // Adds changes from one more recomputed operator to recomputing everything.
-void add_recomputation(const Plan& plan, std::vector<Settings>& changes) {
+void add_recomputation(const model::Plan& plan, std::vector<Settings>& changes) {
   if (plan.recompute.policy == "full") return;
   constexpr std::array words = {"rmsnorm", "swiglu", "mla_up_projection", "core_attention", "mlp", "moe"};
   const bool selective = plan.recompute.policy == "selective";
@@ -47,7 +46,7 @@ void add_recomputation(const Plan& plan, std::vector<Settings>& changes) {
   changes.push_back({"recompute.policy=full"});
 }
 
-void add_degrees(const Plan& plan, std::vector<Settings>& changes) {
+void add_degrees(const model::Plan& plan, std::vector<Settings>& changes) {
   const auto& degrees = plan.parallelism;
   constexpr std::int64_t last_zero_stage = 3;
   for (std::int64_t stage = degrees.zero_stage + 1; stage <= last_zero_stage; ++stage)
@@ -65,7 +64,7 @@ void add_degrees(const Plan& plan, std::vector<Settings>& changes) {
   }
 }
 
-void add_formats(const Plan& plan, std::vector<Settings>& changes) {
+void add_formats(const model::Plan& plan, std::vector<Settings>& changes) {
   if (plan.precision.optimizer_moments == Precision::fp32) changes.push_back({"precision.optimizer_moments=bf16"});
   if (plan.precision.gradients == Precision::fp32) changes.push_back({"precision.gradients=bf16"});
 }
@@ -95,7 +94,7 @@ std::pair<double, double> closeness(const MemoryChange& change) {
   return {change.fits_probability, -change.peak_bytes};
 }
 
-double closed_form_s(Predictor& predictor, const Plan& plan) {
+double closed_form_s(Predictor& predictor, const model::Plan& plan) {
   const auto estimate = predictor.closed_form(plan);
   return estimate ? estimate->step.time_s : no_step;
 }

@@ -8,8 +8,6 @@
 namespace plumbline::sim {
 namespace {
 
-using topologies::Fabric;
-
 // Sizes of one leg's transfers count as equal up to the rounding of the arithmetic that made them.
 constexpr double size_rounding = 1e-9;
 
@@ -37,7 +35,8 @@ Footprint footprint_of(std::vector<LinkId>& links) {
   return footprint;
 }
 
-void append_one_by_one(const Fabric& fabric, std::span<const Transfer> transfers, std::vector<TrafficFlow>& flows) {
+void append_one_by_one(const topologies::Fabric& fabric, std::span<const Transfer> transfers,
+                       std::vector<TrafficFlow>& flows) {
   std::vector<LinkId> route;
   for (const Transfer& transfer : transfers) {
     route.clear();
@@ -48,7 +47,7 @@ void append_one_by_one(const Fabric& fabric, std::span<const Transfer> transfers
 
 }  // namespace
 
-std::vector<double> link_loads(const Fabric& fabric, std::span<const Transfer> transfers) {
+std::vector<double> link_loads(const topologies::Fabric& fabric, std::span<const Transfer> transfers) {
   std::vector<double> loads(fabric.links().size());
   std::vector<LinkId> route;
   for (const Transfer& transfer : transfers) {
@@ -59,7 +58,7 @@ std::vector<double> link_loads(const Fabric& fabric, std::span<const Transfer> t
   return loads;
 }
 
-double bottleneck_seconds(const Fabric& fabric, std::span<const Transfer> transfers) {
+double bottleneck_seconds(const topologies::Fabric& fabric, std::span<const Transfer> transfers) {
   const std::vector<double> loads = link_loads(fabric, transfers);
   double seconds = 0;
   for (std::size_t link = 0; link < loads.size(); ++link)
@@ -67,7 +66,7 @@ double bottleneck_seconds(const Fabric& fabric, std::span<const Transfer> transf
   return seconds;
 }
 
-std::vector<TrafficFlow> footprint_flows(const Fabric& fabric, std::span<const Transfer> transfers) {
+std::vector<TrafficFlow> footprint_flows(const topologies::Fabric& fabric, std::span<const Transfer> transfers) {
   std::vector<TrafficFlow> flows;
   for (const auto& [leg, of_leg] : by_leg(transfers)) {
     if (!one_size(of_leg)) {

@@ -17,7 +17,6 @@ namespace {
 
 using model::BlockKind;
 using model::Role;
-using model::Tensor;
 using model::TensorId;
 
 struct Division {
@@ -77,7 +76,7 @@ Matrix rows_of(const Matrix& whole, const std::vector<Index>& widths, Index copi
 }
 
 // Returns what `rank` holds of a parameter or its gradient. Experts are distributed first, then divided.
-Matrix part_of(const Division& division, const Tensor& tensor, const Matrix& whole, Index rank) {
+Matrix part_of(const Division& division, const model::Tensor& tensor, const Matrix& whole, Index rank) {
   const std::string name = tensor.role == Role::gradient ? tensor.name.substr(2) : tensor.name;
   const Matrix held = zeros(tensor);
   Matrix own = whole;
@@ -110,14 +109,14 @@ class DividedLayers : public testing::TestWithParam<Division> {
     model::Random random(3);
     std::map<std::string, Matrix> values;
     for (TensorId id = 0; id < whole_graph_.tensors.size(); ++id) {
-      const Tensor& tensor = whole_graph_.tensor(id);
+      const model::Tensor& tensor = whole_graph_.tensor(id);
       if (tensor.role != Role::parameter && tensor.role != Role::constant) continue;
       const Matrix shape = zeros(tensor);
       values[tensor.name] = random_matrix(shape.rows(), shape.cols(), random);
       whole_.set(0, id, values[tensor.name]);
     }
     for (TensorId id = 0; id < graph_.tensors.size(); ++id) {
-      const Tensor& tensor = graph_.tensor(id);
+      const model::Tensor& tensor = graph_.tensor(id);
       if (tensor.role != Role::parameter && tensor.role != Role::constant) continue;
       for (Index rank = 0; rank < ranks; ++rank)
         divided_.set(static_cast<std::size_t>(rank), id, part_of(GetParam(), tensor, values.at(tensor.name), rank));
@@ -167,7 +166,7 @@ TEST_P(DividedLayers, GiveTheSameParameterGradients) {
   for (TensorId id = 0; id < whole_graph_.tensors.size(); ++id)
     if (whole_graph_.tensor(id).role == Role::gradient) expected[whole_graph_.tensor(id).name] = whole_.value(0, id);
   for (TensorId id = 0; id < graph_.tensors.size(); ++id) {
-    const Tensor& tensor = graph_.tensor(id);
+    const model::Tensor& tensor = graph_.tensor(id);
     if (tensor.role != Role::gradient) continue;
     const bool summed = GetParam().sequence && !tensor.divided && !tensor.expert;
     for (Index rank = 0; rank < ranks; ++rank) {

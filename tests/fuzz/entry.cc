@@ -10,17 +10,15 @@
 
 namespace {
 
-using plumbline::fuzz::Target;
-
-const Target* chosen = nullptr;
+const plumbline::fuzz::Target* chosen = nullptr;
 
 // libFuzzer ignores arguments that begin with two dashes and hands them on to the processes that it starts.
-const Target* target_of(int count, char** arguments) {
+const plumbline::fuzz::Target* target_of(int count, char** arguments) {
   constexpr std::string_view option = "--target=";
   for (int i = 1; i < count; ++i) {
     const std::string_view argument = arguments[i];
     if (!argument.starts_with(option)) continue;
-    for (const Target& target : plumbline::fuzz::targets())
+    for (const plumbline::fuzz::Target& target : plumbline::fuzz::targets())
       if (target.name == argument.substr(option.size())) return &target;
   }
   return nullptr;
@@ -34,7 +32,7 @@ extern "C" int LLVMFuzzerInitialize(int* count, char*** arguments) {
   chosen = target_of(*count, *arguments);
   if (chosen != nullptr) return 0;
   // For scripts: the targets, the longest input of each and where further inputs lie.
-  for (const Target& target : plumbline::fuzz::targets()) {
+  for (const plumbline::fuzz::Target& target : plumbline::fuzz::targets()) {
     std::printf("%s %zu", target.name.c_str(), target.longest);
     for (const std::string& seed : target.seeds) std::printf(" %s", seed.c_str());
     std::printf("\n");

@@ -22,7 +22,6 @@ namespace {
 
 using model::DataType;
 using model::OperatorKind;
-using real::cuda::CudaBuffer;
 
 constexpr std::int64_t tokens = 173, hidden = 256, choices = 6;
 constexpr std::int32_t ranks = 16, rank = 5, experts = 32;
@@ -84,12 +83,12 @@ class GpuAllToAll : public GpuTest {
   }
   // Writes random numbers and returns them as the format holds them.
   Values fill(Held& held, std::uint64_t seed) {
-    const auto& buffer = static_cast<const CudaBuffer&>(*held.buffer);
+    const auto& buffer = static_cast<const real::cuda::CudaBuffer&>(*held.buffer);
     device().write(*held.buffer, random_values(buffer.elements(), seed));
     return device().read(*held.buffer);
   }
   void poison(Held& held) {
-    const auto& buffer = static_cast<const CudaBuffer&>(*held.buffer);
+    const auto& buffer = static_cast<const real::cuda::CudaBuffer&>(*held.buffer);
     device().write(*held.buffer,
                    Values(static_cast<std::size_t>(buffer.elements()), std::numeric_limits<float>::quiet_NaN()));
   }
@@ -173,12 +172,12 @@ void GpuAllToAll::check(DataType payload, bool emulated) {
     }
   }
   launch(OperatorKind::dispatch, {&x, &indices, &weights}, {&received, &local, &received_weights});
-  EXPECT_EQ(static_cast<const CudaBuffer&>(*local.buffer).known, per_expert);
+  EXPECT_EQ(static_cast<const real::cuda::CudaBuffer&>(*local.buffer).known, per_expert);
 
   // The rows that come back differ from each other.
   Held y = hold("y", DataType::bf16, hidden, true), addend = hold("addend", DataType::bf16, hidden),
        out = hold("out", DataType::bf16, hidden);
-  ASSERT_TRUE(static_cast<CudaBuffer&>(*y.buffer).resize(static_cast<std::int64_t>(list.size())).ok());
+  ASSERT_TRUE(static_cast<real::cuda::CudaBuffer&>(*y.buffer).resize(static_cast<std::int64_t>(list.size())).ok());
   const Values made = fill(y, 4), added = fill(addend, 5);
   poison(out);
   launch(OperatorKind::combine, {&y, &indices, &addend}, {&out});

@@ -12,8 +12,6 @@
 
 namespace plumbline::tests {
 
-using model::Operator;
-using model::Role;
 using model::Tensor;
 using model::TensorId;
 using real::cuda::CudaBuffer;
@@ -56,13 +54,13 @@ OperatorComparison::OperatorComparison(const model::Graph& graph, real::cuda::Cu
   model::Random random(5);
   for (TensorId id = 0; id < graph.tensors.size(); ++id) {
     const Tensor& tensor = graph.tensor(id);
-    if (tensor.role == Role::activation || tensor.role == Role::host) continue;
+    if (tensor.role == model::Role::activation || tensor.role == model::Role::host) continue;
     interpreter_.set(0, id, start_value(tensor, options.sequence_length, random));
   }
 }
 
 bool OperatorComparison::run() {
-  for (const Operator& op : graph_.operators) {
+  for (const model::Operator& op : graph_.operators) {
     if (real::cuda::function_of(op.kind) == nullptr)
       interpreter_.run(op);
     else if (!compare(op))
@@ -71,9 +69,9 @@ bool OperatorComparison::run() {
   return true;
 }
 
-bool OperatorComparison::compare(const Operator& op) {
+bool OperatorComparison::compare(const model::Operator& op) {
   const auto accumulates = [&](TensorId id) {
-    return graph_.tensor(id).role == Role::gradient || graph_.tensor(id).role == Role::cache;
+    return graph_.tensor(id).role == model::Role::gradient || graph_.tensor(id).role == model::Role::cache;
   };
   for (const TensorId id : op.reads)
     if (!is_on_device(id)) store(id);
@@ -131,7 +129,7 @@ void OperatorComparison::poison(TensorId id) {
 }
 
 // The device's own launch() is not used: after its first failure it runs no more.
-Status OperatorComparison::launch(const Operator& op) {
+Status OperatorComparison::launch(const model::Operator& op) {
   real::Kernel kernel{.graph = &graph_, .op = &op};
   for (const TensorId id : op.reads) kernel.reads.push_back(&buffer(id));
   for (const TensorId id : op.writes) kernel.writes.push_back(&buffer(id));
@@ -154,7 +152,7 @@ double OperatorComparison::tolerance_of(const Tensor& tensor) const {
   return is_eight_bits(tensor) ? options_.fp8_tolerance : options_.tolerance;
 }
 
-void OperatorComparison::expect_equal(const Operator& op, TensorId id) {
+void OperatorComparison::expect_equal(const model::Operator& op, TensorId id) {
   const Tensor& tensor = graph_.tensor(id);
   const double error = difference(padding_.stripped(tensor, read(id)), interpreter_.value(0, id));
   error_table().add(std::string(to_string(op.kind)), options_.name, error, tolerance_of(tensor));

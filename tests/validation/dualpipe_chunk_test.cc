@@ -18,13 +18,12 @@ namespace plumbline::tests {
 namespace {
 
 using calibrate::metric_value;
-using calibrate::Waits;
 
 constexpr int held_out[] = {2, 3};
 
 class DualPipeChunk : public testing::Test {
  protected:
-  calibrate::ChunkComparison comparison(const std::string& profile_name, Waits waits) const {
+  calibrate::ChunkComparison comparison(const std::string& profile_name, calibrate::Waits waits) const {
     return calibrate::compare_chunk(chunk_, step_inputs(deepseek_plan, shipped_profile(profile_name)), waits).value();
   }
 
@@ -67,7 +66,7 @@ class DualPipeChunk : public testing::Test {
 TEST_F(DualPipeChunk, EvidenceBringsItCloser) {
   double error = 1;
   for (const std::string& name : profile_names) {
-    const calibrate::ChunkComparison c = comparison(name, Waits::measured);
+    const calibrate::ChunkComparison c = comparison(name, calibrate::Waits::measured);
     const double now = std::abs(c.times.predicted.seconds / c.times.measured.seconds - 1);
     EXPECT_LT(now, error) << name;
     error = now;
@@ -87,7 +86,7 @@ TEST_F(DualPipeChunk, HeldOutTransfers) {
 // random: the prediction is the mean over ranks, and the profiled waits of the held-out slots spread by 1.4 ms around
 // their middle.
 TEST_F(DualPipeChunk, HeldOutAllToAllPhasesWithPredictedWaits) {
-  const calibrate::ChunkComparison c = comparison("h800", Waits::predicted);
+  const calibrate::ChunkComparison c = comparison("h800", calibrate::Waits::predicted);
   const std::vector<double> waits = measured("notify");
   const auto [least, most] = std::ranges::minmax(waits);
   const double transfers = mean(measured("combine_kernel"));
@@ -103,7 +102,7 @@ TEST_F(DualPipeChunk, HeldOutAllToAllPhasesWithPredictedWaits) {
 
 // The chunk's length hardly depends on the choice of waits: those of this rank, or the mean of the group.
 TEST_F(DualPipeChunk, PredictedWaitsGiveTheSameLength) {
-  const calibrate::ChunkComparison c = comparison("h800", Waits::predicted);
+  const calibrate::ChunkComparison c = comparison("h800", calibrate::Waits::predicted);
   EXPECT_FALSE(c.waits_given);
   EXPECT_TRUE(c.rows_given);
   EXPECT_NEAR(c.times.predicted.seconds / c.times.measured.seconds, 1, 0.04);

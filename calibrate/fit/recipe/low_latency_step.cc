@@ -53,7 +53,6 @@ struct LowLatencyTableFit {
 };
 
 using Eigen::Index;
-using Eigen::VectorXd;
 using model::LowLatencyWork;
 
 double ranks_on_node(const LowLatencyWork& work) { return work.ranks / work.nodes; }
@@ -92,13 +91,13 @@ class LowLatencyForm {
                  const LowLatencyConstants& known)
       : rows_(rows), numbers_(numbers), known_(known) {}
 
-  VectorXd operator()(const VectorXd& x) const {
+  Eigen::VectorXd operator()(const Eigen::VectorXd& x) const {
     LowLatencyConstants constants = known_;
     for (std::size_t i = 0; i < numbers_.size(); ++i) constants.*numbers_[i]->value = x[static_cast<Index>(i)];
     return seconds(constants);
   }
 
-  VectorXd seconds(const LowLatencyConstants& constants) const {
+  Eigen::VectorXd seconds(const LowLatencyConstants& constants) const {
     return vector_of(rows_, [&](const auto& row) { return low_latency_seconds(constants, row.work).seconds(); });
   }
 
@@ -142,7 +141,7 @@ LowLatencyTableFit fit_low_latency_table(const std::vector<LowLatencyRow>& rows,
       marked(rows, [&](const LowLatencyRow& row) { return rows.size() > few_rows && is_held_out(row.shape); });
   const auto training = selected(rows, held, false);
   const std::vector<const LowLatencyNumber*> numbers = numbers_of(training, uses_nvlink);
-  VectorXd start(static_cast<Index>(numbers.size())), prior(start.size());
+  Eigen::VectorXd start(static_cast<Index>(numbers.size())), prior(start.size());
   for (Index i = 0; i < start.size(); ++i) {
     const LowLatencyNumber& number = *numbers[static_cast<std::size_t>(i)];
     const double value = known.*number.value;

@@ -15,11 +15,9 @@
 namespace plumbline::calibrate {
 namespace {
 
-using model::ServingResult;
-
 constexpr std::size_t serving_draws = 64;
 
-const model::ServingPool& pool_of(const ServingResult& result, ServingPhase phase) {
+const model::ServingPool& pool_of(const model::ServingResult& result, ServingPhase phase) {
   return phase == ServingPhase::prefill ? result.pools.front() : result.pools.back();
 }
 
@@ -28,7 +26,7 @@ double tokens_of_cache(const model::Plan& plan) {
 }
 
 // Returns the seconds in which the memory reads weights and cache once.
-double roofline_step(const sim::Inputs& inputs, const ServingResult& result, const model::ServingPool& pool) {
+double roofline_step(const sim::Inputs& inputs, const model::ServingResult& result, const model::ServingPool& pool) {
   const double cache = result.batch_per_gpu * tokens_of_cache(inputs.plan) * result.kv_bytes_per_token;
   return (pool.weights_bytes + cache) / inputs.cluster.device.memory_bandwidth.value();
 }
@@ -48,7 +46,7 @@ PredictedRange range_like(const model::Quantiles& quantiles, double of, const Co
 }
 
 // Adds the range of each figure of tokens that users wait for.
-void add_ranges(const PublishedServing& row, const ServingResult& result, const model::ServingInterval& interval,
+void add_ranges(const PublishedServing& row, const model::ServingResult& result, const model::ServingInterval& interval,
                 std::vector<ComparedFigure>& figures) {
   if (row.phase == ServingPhase::prefill || row.average) return;
   for (ComparedFigure& figure : figures)
@@ -60,7 +58,7 @@ void add_ranges(const PublishedServing& row, const ServingResult& result, const 
 
 // A decode row is one step, without prefill; of other rows TPOT and rate hold what prefill takes.
 std::vector<ComparedFigure> figures_of(const PublishedServing& row, const sim::Inputs& inputs,
-                                       const ServingResult& result) {
+                                       const model::ServingResult& result) {
   const bool decodes = row.phase == ServingPhase::decode;
   const double step = result.decode_step_s, tpot = decodes ? step / result.tokens_per_step : result.tpot_s;
   const double read = roofline_step(inputs, result, pool_of(result, row.phase));

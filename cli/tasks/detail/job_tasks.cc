@@ -18,7 +18,6 @@
 namespace plumbline::cli {
 namespace {
 
-using model::Error;
 using model::Result;
 
 // From another rank to rank 0, which answers with an order. An empty message instead: the rank ends.
@@ -30,7 +29,7 @@ struct TaskReport {
 struct TaskOrder {
   std::vector<std::size_t> tasks;                   // to do next
   std::optional<std::vector<std::string>> results;  // the set is done
-  std::optional<Error> error;                       // it has failed
+  std::optional<model::Error> error;                // it has failed
 };
 
 std::string versioned(const std::string& key) {
@@ -108,7 +107,7 @@ class Queue {
   }
 
   // Ends the set: no later result counts.
-  void end(const Error& error) {
+  void end(const model::Error& error) {
     const std::scoped_lock lock(mutex_);
     fail(0, error);
     changed_.notify_all();
@@ -126,7 +125,7 @@ class Queue {
  private:
   bool available() const { return !open_.empty() && open_.front() < end_; }
 
-  void fail(std::size_t task, const Error& error) {
+  void fail(std::size_t task, const model::Error& error) {
     if (error_ && task >= end_) return;
     end_ = task;
     error_ = error;
@@ -145,7 +144,7 @@ class Queue {
   std::deque<std::size_t> open_;  // not handed out, ascending
   std::size_t end_;               // the first task that failed
   std::size_t running_ = 0, computed_ = 0;
-  std::optional<Error> error_;
+  std::optional<model::Error> error_;
   std::vector<std::optional<std::string>> results_;
 };
 

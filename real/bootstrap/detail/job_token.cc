@@ -20,7 +20,6 @@ namespace plumbline::real {
 namespace {
 
 namespace fs = std::filesystem;
-using model::Result;
 
 // A random identifier (a UUID has 36 characters) is longer, a number or a name that somebody chose is shorter.
 constexpr std::size_t shortest_token = 16;
@@ -32,7 +31,7 @@ tl::unexpected<model::Error> unusable(const fs::path& path, std::string message,
 }
 
 // Returns the file's content; nothing where there is none.
-Result<std::optional<std::string>> read_token_file(const fs::path& path) {
+model::Result<std::optional<std::string>> read_token_file(const fs::path& path) {
   const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (file.number() < 0 && errno == ENOENT) return std::nullopt;
   if (file.number() < 0) return unusable(path, fmt::format("cannot be read: {}", std::strerror(errno)));
@@ -49,7 +48,7 @@ Result<std::optional<std::string>> read_token_file(const fs::path& path) {
 }
 
 // Writes a new token under a name of this process and links it to its own, unless another process was first.
-Result<void> create_token_file(const fs::path& path) {
+model::Result<void> create_token_file(const fs::path& path) {
   std::error_code failed;
   fs::create_directories(path.parent_path(), failed);
   std::string own = path.string() + ".XXXXXX";
@@ -67,7 +66,7 @@ Result<void> create_token_file(const fs::path& path) {
   return {};
 }
 
-Result<fs::path> token_file(const Environment& environment) {
+model::Result<fs::path> token_file(const Environment& environment) {
   if (const auto state = environment("XDG_STATE_HOME"); state && state->starts_with('/'))
     return fs::path(*state) / "plumbline/job-token";
   if (const auto home = environment("HOME"); home && home->starts_with('/'))
@@ -78,7 +77,7 @@ Result<fs::path> token_file(const Environment& environment) {
 
 }  // namespace
 
-Result<std::string> read_job_token(Machines machines, const Environment& environment) {
+model::Result<std::string> read_job_token(Machines machines, const Environment& environment) {
   if (auto token = environment("PLUMBLINE_JOB_TOKEN")) {
     if (token->size() >= shortest_token) return *token;
     return model::wrong_input("PLUMBLINE_JOB_TOKEN", fmt::format("{} characters can be guessed", token->size()),

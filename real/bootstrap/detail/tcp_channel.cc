@@ -21,8 +21,6 @@
 namespace plumbline::real {
 namespace {
 
-using model::Result;
-
 // The largest payload of a rank; timelines of a long step are the largest.
 constexpr std::uint64_t most_rank_bytes = std::uint64_t{1} << 32;
 // The time in which the end of a job is sent to a rank: it may take nothing any more.
@@ -59,8 +57,8 @@ class TcpChannel final : public ControlChannel {
   std::int32_t rank() const override { return rank_; }
   std::int32_t ranks() const override { return ranks_; }
 
-  Result<void> send(std::int32_t rank, const std::string& bytes) override { return send(peer(rank), bytes); }
-  Result<std::string> receive(std::int32_t rank) override { return receive(peer(rank)); }
+  model::Result<void> send(std::int32_t rank, const std::string& bytes) override { return send(peer(rank), bytes); }
+  model::Result<std::string> receive(std::int32_t rank) override { return receive(peer(rank)); }
 
   void abort(const std::string& reason) override { end_job(fmt::format("rank {}: {}", rank_, reason), nullptr); }
 
@@ -72,7 +70,7 @@ class TcpChannel final : public ControlChannel {
  private:
   Peer& peer(std::int32_t rank) { return peers_[static_cast<std::size_t>(rank_ > 0 ? 0 : rank - 1)]; }
 
-  Result<void> send(Peer& peer, const std::string& bytes) {
+  model::Result<void> send(Peer& peer, const std::string& bytes) {
     if (const auto known = failure()) return infeasible(*known);
     if (peer.socket->send({Frame::Kind::data, bytes}, wait_)) return {};
     peer.socket->shut();  // part of the frame may have been sent
@@ -82,7 +80,7 @@ class TcpChannel final : public ControlChannel {
     return infeasible(failure_.value_or(fmt::format("rank {} is gone", peer.rank)));
   }
 
-  Result<std::string> receive(Peer& peer) {
+  model::Result<std::string> receive(Peer& peer) {
     std::unique_lock lock(mutex_);
     const bool answered = came_.wait_for(lock, std::chrono::duration<double>(wait_),
                                          [&] { return !peer.inbox.empty() || failure_ || peer.left; });

@@ -8,7 +8,6 @@
 
 namespace plumbline::real {
 
-using model::Role;
 using model::Tensor;
 using model::TensorId;
 using Place = model::ShardUnit::Place;
@@ -17,7 +16,7 @@ namespace {
 
 std::optional<TensorId> gradient_of(const model::Graph& graph, const std::string& parameter) {
   for (TensorId id = 0; id < graph.tensors.size(); ++id)
-    if (graph.tensors[id].role == Role::gradient && graph.tensors[id].name == "d_" + parameter) return id;
+    if (graph.tensors[id].role == model::Role::gradient && graph.tensors[id].name == "d_" + parameter) return id;
   return std::nullopt;
 }
 
@@ -53,7 +52,7 @@ StageState::StageState(Device& device, const model::Plan& plan, const model::Lay
   for (std::uint16_t position = 0; position < blocks_.size(); ++position)
     for (TensorId id = 0; id < block(position).tensors.size(); ++id) {
       const Tensor& tensor = block(position).tensor(id);
-      if (tensor.role != Role::constant || tensor.name != "router_bias") continue;
+      if (tensor.role != model::Role::constant || tensor.name != "router_bias") continue;
       memory_.push_back(device_.allocate(tensor));
       tensors_[{position, id}] = memory_.back().get();
     }
@@ -140,7 +139,7 @@ void StageState::bind_reduction(std::size_t index) {
   for (const std::uint16_t i : this->unit(index).reduce) {
     const model::Operator& op = optimizer().operators[i];
     const TensorId read = op.reads[0], written = op.writes[0];
-    if (optimizer().tensor(read).role == Role::gradient && !optimizer_.contains(read)) {
+    if (optimizer().tensor(read).role == model::Role::gradient && !optimizer_.contains(read)) {
       const std::int64_t elements = elements_of(optimizer().tensor(read));
       if (elements == unit.elements) {
         optimizer_[read] = whole;
@@ -200,7 +199,7 @@ std::vector<StatePiece> StageState::pieces() const {
           result.push_back({fmt::format("{}/{}", prefix, optimizer().tensor(written).name), optimizer_tensor(written)});
   }
   for (const auto& [place, buffer] : tensors_)
-    if (block(place.first).tensor(place.second).role == Role::constant)
+    if (block(place.first).tensor(place.second).role == model::Role::constant)
       result.push_back({fmt::format("stage{}/block{}/router_bias", stage_, place.first), buffer});
   return result;
 }

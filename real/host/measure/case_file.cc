@@ -13,8 +13,6 @@
 namespace plumbline::real::host {
 namespace {
 
-using model::Result;
-
 void add_gemms(const CaseFile& file, std::vector<Workload>& workloads) {
   for (const GemmCases& cases : file.gemms)
     for (const std::int64_t m : cases.m)
@@ -107,11 +105,11 @@ class TableReader {
               fmt::format("{}.{}", name_, key), std::move(hint)};
   }
   // Call it after all keys have been read.
-  Result<void> finish() {
+  model::Result<void> finish() {
     for (const auto& [key, node] : table_)
       if (std::ranges::find(known_, key.str()) == known_.end())
         fail(node, std::string(key.str()), "unknown key", suggestion(key.str(), known_));
-    return error_.message.empty() ? Result<void>() : tl::unexpected(error_);
+    return error_.message.empty() ? model::Result<void>() : tl::unexpected(error_);
   }
 
  private:
@@ -199,7 +197,7 @@ class FileReader {
  public:
   explicit FileReader(const std::string& path) : path_(path) {}
 
-  Result<CaseFile> run(const toml::table& root) {
+  model::Result<CaseFile> run(const toml::table& root) {
     CaseFile file;
     const bool read_all = tables(root, "plan", file.plans) && tables(root, "product", file.gemms) &&
                           tables(root, "attention", file.attentions) && tables(root, "memory", file.memories) &&
@@ -281,7 +279,7 @@ std::vector<Workload> workloads_of(const CaseFile& file) {
   return workloads;
 }
 
-Result<CaseFile> parse_cases(std::string_view text, const std::string& path) {
+model::Result<CaseFile> parse_cases(std::string_view text, const std::string& path) {
   TRY(model::check_nesting(text, path));
   FileReader reader(path);
   try {

@@ -8,7 +8,6 @@
 namespace plumbline::real::host {
 namespace {
 
-using model::Operator;
 using model::OperatorKind;
 using model::TensorId;
 
@@ -60,7 +59,7 @@ class GroupRunner final : public Runner {
   }
 
   Kernel kernel(std::size_t rank, std::size_t op, std::uint32_t label) {
-    const Operator& o = workload_.graph.operators[op];
+    const model::Operator& o = workload_.graph.operators[op];
     Kernel kernel{.graph = &workload_.graph, .op = &o, .label = label};
     for (const TensorId id : o.reads) kernel.reads.push_back(buffers_[rank].at(id).get());
     for (const TensorId id : o.writes) kernel.writes.push_back(buffers_[rank].at(id).get());
@@ -68,7 +67,7 @@ class GroupRunner final : public Runner {
   }
 
   // Resizes the experts' outputs to the number of received tokens.
-  void fit_received(std::size_t rank, const Operator& op) {
+  void fit_received(std::size_t rank, const model::Operator& op) {
     const auto& tensors = workload_.graph.tensors;
     for (const TensorId id : op.reads) {
       if (tensors[id].shape.front().extent != model::Extent::received) continue;
@@ -94,7 +93,7 @@ class GroupRunner final : public Runner {
 
   // Returns the seconds of an operator from the last rank's start to the last rank's end.
   model::Result<double> time(std::size_t op) {
-    const Operator& o = workload_.graph.operators[op];
+    const model::Operator& o = workload_.graph.operators[op];
     for (std::size_t rank = 0; rank < ranks_.devices.size(); ++rank) {
       if (o.kind != OperatorKind::dispatch && !received_rows_.empty()) fit_received(rank, o);
       launch(rank, op);
@@ -105,7 +104,7 @@ class GroupRunner final : public Runner {
     return seconds;
   }
 
-  void remember_received(const Operator& dispatch) {
+  void remember_received(const model::Operator& dispatch) {
     received_rows_.clear();
     for (const Table& table : buffers_)
       received_rows_.push_back(static_cast<const HostBuffer&>(*table.at(dispatch.writes[0])).rows());

@@ -9,7 +9,6 @@
 namespace plumbline::reports {
 namespace {
 
-using calibrate::ComparedServing;
 using calibrate::ServingComparison;
 
 constexpr std::size_t most_listed = 12;  // rows of a set
@@ -25,7 +24,7 @@ std::string gpus_text(const calibrate::PublishedServing& row) {
   return fmt::format("{} {}", found == row.numbers.end() ? "?" : fmt::format("{}", found->second), row.hardware);
 }
 
-void add_row(const ComparedServing& row, Table& table) {
+void add_row(const calibrate::ComparedServing& row, Table& table) {
   for (const calibrate::ComparedFigure& figure : row.figures)
     table.add({row.row.id, row.row.model, gpus_text(row.row), figure.name, figure_text(figure, figure.published),
                figure_text(figure, figure.predicted),
@@ -36,9 +35,9 @@ void add_row(const ComparedServing& row, Table& table) {
 // Returns the rows of sets that are short enough; the others have their summary.
 std::string rows_table(const ServingComparison& comparison) {
   Table table("row | model | GPUs | figure | >published | >predicted | >error");
-  for (const ComparedServing& row : comparison.rows) {
+  for (const calibrate::ComparedServing& row : comparison.rows) {
     const auto of_set = std::ranges::count_if(
-        comparison.rows, [&](const ComparedServing& other) { return other.row.set == row.row.set; });
+        comparison.rows, [&](const calibrate::ComparedServing& other) { return other.row.set == row.row.set; });
     if (static_cast<std::size_t>(of_set) <= most_listed) add_row(row, table);
   }
   return table.to_string();
@@ -94,7 +93,7 @@ std::string parallel_text(const ServingComparison& comparison) {
 // Returns notes as "what: row, row".
 std::string reasons_text(const ServingComparison& comparison) {
   Notes notes;
-  for (const ComparedServing& row : comparison.rows) {
+  for (const calibrate::ComparedServing& row : comparison.rows) {
     if (!row.lacking.empty()) note(notes, fmt::format("Not stated: {}", fmt::join(row.lacking, ", ")), row.row.id);
     if (row.error) note(notes, fmt::format("Not predicted: {}", row.error->message), row.row.id);
     if (!row.figures.empty())

@@ -13,7 +13,6 @@
 namespace plumbline::reports {
 namespace {
 
-using calibrate::TraceComparison;
 using model::ComparedTime;
 
 constexpr double per_milli = 1e3, per_micro = 1e6;
@@ -40,7 +39,7 @@ std::vector<std::string> compared_cells(std::string name, const ComparedTime& ro
 }
 
 std::string trace_heading(const TraceComparisonOutput& output) {
-  const TraceComparison& c = output.comparison;
+  const calibrate::TraceComparison& c = output.comparison;
   const auto part = [&](double seconds) { return percent(c.match.all_s > 0 ? seconds / c.match.all_s : 0); };
   const auto kernels = output.measured.kernels.size();
   std::string text =
@@ -96,7 +95,7 @@ std::string gemm_table(const std::vector<calibrate::ComparedGemm>& gemms) {
   return text;
 }
 
-std::string unmatched_text(const TraceComparison& c) {
+std::string unmatched_text(const calibrate::TraceComparison& c) {
   if (c.unmatched.empty()) return "";
   constexpr std::size_t most = 5;
   std::vector<std::string> names;
@@ -106,7 +105,7 @@ std::string unmatched_text(const TraceComparison& c) {
   return "\n" + wrapped(fmt::format("Not matched, the longest: {}.", fmt::join(names, ", ")));
 }
 
-std::string worst_text(const TraceComparison& c) {
+std::string worst_text(const calibrate::TraceComparison& c) {
   if (c.worst.empty()) return "";
   Table table("the largest differences | >ms more | what to try");
   for (const calibrate::TraceDifference& difference : c.worst)
@@ -239,7 +238,7 @@ std::string gemms_text(const TimelineComparison& c) {
 }  // namespace
 
 std::string trace_comparison_text(const TraceComparisonOutput& output) {
-  const TraceComparison& c = output.comparison;
+  const calibrate::TraceComparison& c = output.comparison;
   return trace_heading(output) + rows_text("of the rank's step", c.totals) + rows_text("class", c.classes) +
          rows_text("exposed communication", c.exposed) + rows_text("phase, kernels that compute", c.phases) +
          layers_text(c.layers) + gemm_table(c.gemms) + unmatched_text(c) + worst_text(c) + "\n" +

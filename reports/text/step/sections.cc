@@ -12,12 +12,7 @@
 namespace plumbline::reports {
 namespace {
 
-using model::PredictionInterval;
-using model::Quantiles;
-
 constexpr std::size_t most_parts = 8;
-
-using model::MeasuredStep;
 
 constexpr double hundred = 100;
 
@@ -30,7 +25,7 @@ std::string most_runs(double share) {
   return fmt::format("{} of 100 such runs", count < most ? fixed(count, 0) : "at least 99");
 }
 
-std::string conventions_text(const MeasuredStep& measured, const model::Quantiles& predicted) {
+std::string conventions_text(const model::MeasuredStep& measured, const model::Quantiles& predicted) {
   if (measured.conventions.size() < 2) return "";
   Table table("counted as | >step | >faster");
   for (const model::RateConvention& one : measured.conventions)
@@ -68,7 +63,7 @@ std::string peak_text(const model::MeasuredMemory& memory) {
       memory.counted == model::MemoryCount::reserved ? "reserved" : "allocated", gigabytes(memory.added_bytes));
 }
 
-std::string causes_text(const MeasuredStep& measured, const model::Quantiles& predicted) {
+std::string causes_text(const model::MeasuredStep& measured, const model::Quantiles& predicted) {
   if (measured.causes.empty()) return "";
   const bool slower = measured.time_s > predicted.p50;
   const bool reached = measured.causes.front().reaches;
@@ -102,25 +97,26 @@ std::string from_to(const std::string& low, const std::string& high) {
   return fmt::format("{} to {}", same ? low.substr(0, unit) : low, high);
 }
 
-std::string seconds_span(const Quantiles& quantiles) {
+std::string seconds_span(const model::Quantiles& quantiles) {
   return from_to(duration(quantiles.p10), duration(quantiles.p90));
 }
 
-std::string left_sentence(const PredictionInterval& interval) {
+std::string left_sentence(const model::PredictionInterval& interval) {
   if (interval.left_rows.empty()) return "";
   return fmt::format("Measured steps took {} times what is predicted ({}).", fixed(interval.left_factor, 2),
                      interval.left_rows);
 }
 
-std::string memory_sentence(const PredictionInterval& interval) {
+std::string memory_sentence(const model::PredictionInterval& interval) {
   return fmt::format("{} to {} GB in eight of ten cases.", gigabytes(interval.peak_bytes.p10),
                      gigabytes(interval.peak_bytes.p90));
 }
 
-std::string run_interval_table(const PredictionInterval& interval) {
+std::string run_interval_table(const model::PredictionInterval& interval) {
   if (!interval.days) return "";
   Table table("as clusters run it | >p10 | >middle | >p90");
-  const auto row = [&table](const char* name, const std::optional<Quantiles>& quantiles, std::string (*text)(double)) {
+  const auto row = [&table](const char* name, const std::optional<model::Quantiles>& quantiles,
+                            std::string (*text)(double)) {
     if (quantiles) table.add({name, text(quantiles->p10), text(quantiles->p50), text(quantiles->p90)});
   };
   row("days", interval.days, [](double days) { return fixed(days, 1); });
@@ -129,7 +125,7 @@ std::string run_interval_table(const PredictionInterval& interval) {
   return table.to_string();
 }
 
-std::string parts_section(const PredictionInterval& interval) {
+std::string parts_section(const model::PredictionInterval& interval) {
   std::string out = paragraph(fmt::format(
       "The step time is its middle {}, from {} draws. Shares of the variance, and the interval after a measurement:",
       plus_minus(interval.time_s.half_width()), interval.draws));
@@ -147,7 +143,7 @@ std::string parts_section(const PredictionInterval& interval) {
   return others.empty() ? out : out + paragraph(fmt::format("Others: {}.", fmt::join(others, ", ")));
 }
 
-std::string verdict_sentence(const MeasuredStep& measured, double bound_s) {
+std::string verdict_sentence(const model::MeasuredStep& measured, double bound_s) {
   using enum model::MeasuredVerdict;
   switch (measured.verdict) {
     case slower:
@@ -178,7 +174,7 @@ std::string memory_verdict(const model::MeasuredMemory& memory) {
 }
 
 std::string measured_section(const model::StepResult& result) {
-  const MeasuredStep& measured = *result.measured;
+  const model::MeasuredStep& measured = *result.measured;
   const model::Quantiles& predicted = result.interval->time_s;
   std::string out = paragraph(fmt::format("{} is a step of {}. {}", measured.given, duration(measured.time_s),
                                           verdict_sentence(measured, result.bound_s.value_or(0))));

@@ -12,7 +12,6 @@
 namespace plumbline::sim {
 namespace {
 
-using model::Counter;
 using model::Span;
 using Spans = std::vector<const Span*>;
 
@@ -30,8 +29,8 @@ std::vector<RankSpans> spans_by_rank(const model::Timeline& timeline) {
   return ranks;
 }
 
-Counter memory_counter(std::int32_t rank, const Spans& slots, const model::RankLevels& levels) {
-  Counter counter{rank, "memory (bytes)", {"state", "activations", "temporary", "communication"}, {}};
+model::Counter memory_counter(std::int32_t rank, const Spans& slots, const model::RankLevels& levels) {
+  model::Counter counter{rank, "memory (bytes)", {"state", "activations", "temporary", "communication"}, {}};
   for (std::size_t op = 0; op < levels.ops.size(); ++op) {
     const model::MemoryLevel& level = levels.ops[op];
     const double state =
@@ -54,7 +53,7 @@ class PowerCounter {
     note(span.start_ps, std::min(power_.idle() + joules / to_seconds(span.duration_ps), power_.drawn_at_limit()));
     note(span.end_ps(), power_.idle());
   }
-  Counter take() { return std::move(counter_); }
+  model::Counter take() { return std::move(counter_); }
 
  private:
   void note(std::int64_t time_ps, double watts) {
@@ -63,7 +62,7 @@ class PowerCounter {
   }
 
   const model::PowerModel& power_;
-  Counter counter_;
+  model::Counter counter_;
 };
 
 }  // namespace

@@ -5,12 +5,9 @@
 namespace plumbline::tests {
 namespace {
 
-using real::host::Packet;
-using real::host::Transport;
-
 // Returns bytes that identify their sender, receiver and number.
-Packet stamped(std::size_t size, std::int32_t from, std::int32_t to, std::int32_t number) {
-  Packet packet;
+real::host::Packet stamped(std::size_t size, std::int32_t from, std::int32_t to, std::int32_t number) {
+  real::host::Packet packet;
   packet.time = 0.5 + number;
   packet.bytes.resize(size);
   for (std::size_t i = 0; i < size; ++i)
@@ -20,7 +17,8 @@ Packet stamped(std::size_t size, std::int32_t from, std::int32_t to, std::int32_
 
 class Checker {
  public:
-  explicit Checker(Transport& transport) : transport_(transport), rank_(transport.rank()), ranks_(transport.ranks()) {}
+  explicit Checker(real::host::Transport& transport)
+      : transport_(transport), rank_(transport.rank()), ranks_(transport.ranks()) {}
 
   std::string result() const { return wrong_; }
 
@@ -50,8 +48,8 @@ class Checker {
 
  private:
   void expect(std::int32_t from, real::host::Tag tag, std::size_t size, std::int32_t number) {
-    const Packet packet = transport_.receive(from, tag);
-    const Packet right = stamped(size, from, rank_, number);
+    const real::host::Packet packet = transport_.receive(from, tag);
+    const real::host::Packet right = stamped(size, from, rank_, number);
     if (!wrong_.empty()) return;
     const std::string which = "packet " + std::to_string(number) + " from rank " + std::to_string(from) + ", channel " +
                               std::to_string(tag.channel) + ": ";
@@ -63,14 +61,14 @@ class Checker {
       wrong_ = which + "time " + std::to_string(packet.time) + ", not " + std::to_string(right.time);
   }
 
-  Transport& transport_;
+  real::host::Transport& transport_;
   std::int32_t rank_, ranks_;
   std::string wrong_;
 };
 
 }  // namespace
 
-std::string check_transport(Transport& transport) {
+std::string check_transport(real::host::Transport& transport) {
   Checker checker(transport);
   if (transport.ranks() == 1) return "";
   checker.all_send_first(0, 0);

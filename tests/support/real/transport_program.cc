@@ -17,10 +17,8 @@
 namespace plumbline::tests {
 namespace {
 
-using real::host::Transport;
-
 // Every rank adds its number, with a stream and without one.
-std::string check_sums(Transport& transport, bool threads) {
+std::string check_sums(real::host::Transport& transport, bool threads) {
   real::host::HostDevice device({.threads = threads});
   const auto communicator = real::host::make_communicator(device, transport);
   const model::Tensor tensor{.name = "x", .shape = {{1000}}, .type = model::DataType::fp32};
@@ -50,7 +48,7 @@ std::string check_sums(Transport& transport, bool threads) {
   return "";
 }
 
-int contract(Transport& transport, bool threads) {
+int contract(real::host::Transport& transport, bool threads) {
   for (const std::string& wrong : {check_transport(transport), check_sums(transport, threads)})
     if (!wrong.empty()) transport.abort(wrong);
   // The test ends when rank 0 has a message from each other rank.
@@ -60,14 +58,14 @@ int contract(Transport& transport, bool threads) {
   return 0;
 }
 
-int fail(Transport& transport, bool by_signal) {
+int fail(real::host::Transport& transport, bool by_signal) {
   if (transport.rank() != 2) transport.receive(2, {});
   if (by_signal) std::raise(SIGKILL);
   transport.abort("as asked");
   return 0;
 }
 
-int overlap(Transport& transport) {
+int overlap(real::host::Transport& transport) {
   constexpr double bandwidth = 1e8, message = 1e7, computation = 0.05;  // bytes/s, bytes, s
   real::host::Packet packet{std::vector<std::byte>(static_cast<std::size_t>(message)), 0};
   const double start = packet.time = real::host::MpiSession::time();

@@ -19,7 +19,6 @@ namespace {
 
 using model::Graph;
 using model::Operator;
-using model::OperatorClass;
 
 const std::map<std::string, double> gpu_truth = {{"gemm.ramp", 3},
                                                  {"gemm.fp8.wave_overhead", 0.4},
@@ -55,9 +54,9 @@ class GpuFits : public testing::Test {
 
   // Gaps are part of the measured time: the next operator starts after them.
   void add(const Graph& layer, const Operator& op) {
-    const OperatorClass type = operator_class(layer, op);
-    if (type > OperatorClass::exchange) return;
-    const bool all_to_all = type == OperatorClass::exchange;
+    const model::OperatorClass type = operator_class(layer, op);
+    if (type > model::OperatorClass::exchange) return;
+    const bool all_to_all = type == model::OperatorClass::exchange;
     const double alone = all_to_all ? 2e-3 : cost_.time(layer, op, {.sms = 132}).seconds;
     record(layer, op, "in_step", all_to_all ? 20 : 0, alone);
     record(layer, op, "in_step_beside", 20, alone * (all_to_all ? 1.2 : slowdown_));
@@ -131,7 +130,7 @@ TEST_F(GpuFits, EveryOperatorHasItsTimeAloneAndOverlapped) {
   const model::Conditions overlapped{.sms = 132, .held = 20, .co_runner = model::CoRunner::transferring};
   for (const Graph& layer : layers_)
     for (const Operator& op : layer.operators) {
-      if (operator_class(layer, op) >= OperatorClass::exchange) continue;
+      if (operator_class(layer, op) >= model::OperatorClass::exchange) continue;
       const double alone = cost_.time(layer, op, {.sms = 132}).seconds;
       EXPECT_NEAR(cost.time(layer, op, {.sms = 132}).seconds / alone, 1, 1e-4) << op.name;
       EXPECT_NEAR(cost.time(layer, op, overlapped).seconds / alone, slowdown_, 1e-4) << op.name;

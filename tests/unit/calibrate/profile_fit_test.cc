@@ -21,7 +21,6 @@ namespace plumbline::calibrate {
 namespace {
 
 using model::DataType;
-using model::Graph;
 using model::OperatorKind;
 
 const std::map<std::string, double> host_truth = {{"gemm.ramp", 2},
@@ -97,7 +96,7 @@ class HostFits : public testing::Test {
     return files_[0].values.back();
   }
   // Adds the operator of a graph with the time that follows from the known constants.
-  Measurement& add_operator(const Graph& graph, const Shape& shape) {
+  Measurement& add_operator(const model::Graph& graph, const Shape& shape) {
     const model::Operator& op = graph.operators.front();
     const model::KernelTime time = cost_.time(graph, op, {.sms = 1});
     Measurement& m = add(std::string(to_string(op.kind)), shape, (time.seconds - time.gaps) * noise_());
@@ -110,7 +109,7 @@ class HostFits : public testing::Test {
     return m;
   }
   void add_gemm(std::int64_t m, std::int64_t n, std::int64_t k, bool gradient) {
-    Graph graph;
+    model::Graph graph;
     graph.tensors = {{.name = "a", .shape = {{gradient ? k : m}, {gradient ? m : k}}, .type = DataType::fp32},
                      {.name = "b", .shape = {{k}, {n}}, .type = DataType::fp32},
                      {.name = "c", .shape = {{m}, {n}}, .type = DataType::fp32}};
@@ -122,13 +121,13 @@ class HostFits : public testing::Test {
     add_operator(graph, {{"m", m}, {"n", n}, {"k", k}, {"groups", 1}});
   }
   void add_memory(OperatorKind kind, std::int64_t rows, std::int64_t columns) {
-    Graph graph;
+    model::Graph graph;
     graph.tensors = {{.name = "x", .shape = {{rows}, {columns}}, .type = DataType::fp32}};
     graph.operators = {{.kind = kind, .reads = {0}, .writes = {0}}};
     add_operator(graph, {{"rows", rows}, {"columns", columns}});
   }
   void add_attention(OperatorKind kind, std::int64_t tokens) {
-    Graph graph;
+    model::Graph graph;
     graph.tensors = {{.name = "x", .shape = {{tokens}, {4}, {32}}, .type = DataType::fp32}};
     model::AttentionAttributes a{.query_heads = 4, .key_value_heads = 4, .query_key_dim = 32, .value_dim = 32};
     a.sequence_length = tokens;

@@ -19,12 +19,10 @@ namespace {
 using model::BlockKind;
 using model::DataType;
 using model::Graph;
-using model::InferencePass;
 using model::LayerContext;
 using model::Operator;
 using model::OperatorKind;
 using model::Precision;
-using model::Tensor;
 
 LayerContext decode_context(const std::string& name, std::int64_t requests, double context_tokens,
                             std::int64_t new_tokens = 1) {
@@ -34,7 +32,7 @@ LayerContext decode_context(const std::string& name, std::int64_t requests, doub
   c.tokens = requests * new_tokens;
   c.groups_per_token = c.architecture.experts.groups_per_token;
   c.dispatcher = model::Dispatcher::low_latency;
-  c.inference = {.kind = InferencePass::Kind::decode,
+  c.inference = {.kind = model::InferencePass::Kind::decode,
                  .requests = requests,
                  .new_tokens = new_tokens,
                  .cached_tokens = context_tokens - static_cast<double>(new_tokens)};
@@ -160,14 +158,14 @@ TEST(Experts, LowLatencyMessagesHaveAHeader) {
   EXPECT_EQ(sent(OperatorKind::combine), 14680064);
 }
 
-bool is_matrix(const Tensor& tensor) { return tensor.role == model::Role::parameter && tensor.shape.size() > 1; }
+bool is_matrix(const model::Tensor& tensor) { return tensor.role == model::Role::parameter && tensor.shape.size() > 1; }
 
 TEST(DeepSeekV3, ParametersOfAttention) {
-  for (const auto kind : {InferencePass::Kind::prefill, InferencePass::Kind::decode}) {
+  for (const auto kind : {model::InferencePass::Kind::prefill, model::InferencePass::Kind::decode}) {
     LayerContext c = decode_context("deepseek-v3", 1, 1);
     c.inference.kind = kind;
     double sum = 0;
-    for (const Tensor& tensor : make_block(BlockKind::dense_layer, c).tensors)
+    for (const model::Tensor& tensor : make_block(BlockKind::dense_layer, c).tensors)
       if (is_matrix(tensor) && tensor.name != "gate_up" && tensor.name != "down") sum += tensor.elements();
     EXPECT_NEAR(sum, 1.87105e8, 5e2);
   }
@@ -177,11 +175,11 @@ std::map<BlockKind, double> deepseek_layers() { return {{BlockKind::dense_layer,
 
 TEST(DeepSeekV3, FlopsOfPrefillPerToken) {
   LayerContext c = decode_context("deepseek-v3", 1, 4096, 4096);
-  c.inference.kind = InferencePass::Kind::prefill;
+  c.inference.kind = model::InferencePass::Kind::prefill;
   double active = 0, flop = 0;
   for (const auto& [kind, layers] : deepseek_layers()) {
     const Graph layer = make_block(kind, c);
-    for (const Tensor& tensor : layer.tensors)
+    for (const model::Tensor& tensor : layer.tensors)
       if (is_matrix(tensor)) active += layers * tensor.elements() * (tensor.expert ? 8.0 / 256 : 1);
     for (const Operator& op : layer.operators) flop += layers * flops(layer, op, 1, true).value();
   }
@@ -199,7 +197,7 @@ TEST(DeepSeekV3, WeightsOfARankThatDecodes) {
   for (const auto& [kind, times] : blocks) {
     const Graph block = make_block(kind, c);
     held += times * weight_bytes(block).value();
-    for (const Tensor& tensor : block.tensors) {
+    for (const model::Tensor& tensor : block.tensors) {
       if (tensor.role != model::Role::parameter) continue;
       const bool gemm = is_matrix(tensor) && tensor.name != "router";
       const double plain = tensor.elements() * (tensor.type == DataType::fp8_block ? 1 : 2);

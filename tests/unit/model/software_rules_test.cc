@@ -15,7 +15,6 @@ namespace plumbline::model {
 namespace {
 
 using testing::HasSubstr;
-using testing::IsEmpty;
 using tests::architecture;
 
 using Counts = std::vector<std::int64_t>;
@@ -75,7 +74,7 @@ TEST(SoftwareRules, InterleavingNeedsAMultipleOfTheRanks) {
 }
 
 TEST(SoftwareRules, InterleavingByWiderGroupsIsAnArgumentMore) {
-  EXPECT_THAT(warnings(interleaved("interleaved-groups", 16)), IsEmpty());
+  EXPECT_THAT(warnings(interleaved("interleaved-groups", 16)), testing::IsEmpty());
   EXPECT_THAT(warnings(interleaved("interleaved-groups", 10)),
               testing::ElementsAre(HasSubstr("--microbatch-group-size-per-virtual-pipeline-stage 5")));
   EXPECT_THAT(refusal(interleaved("interleaved-groups", 6)), HasSubstr("3 micro-batches are fewer than 4"));
@@ -114,7 +113,7 @@ TEST(SoftwareRules, ExpertsOverlapWithAPipelineOfVirtualStages) {
 TEST(SoftwareRules, LayersAreEvenButForTheEnds) {
   Plan plan = plan_with({"even-layers"});
   plan.parallelism.pipeline = 4;
-  EXPECT_THAT(warnings(plan), IsEmpty());
+  EXPECT_THAT(warnings(plan), testing::IsEmpty());
   plan.schedule.layers_per_stage = {Counts{7, 9, 9, 7}};
   EXPECT_THAT(refusal(plan), HasSubstr("schedule.layers_per_stage: stack made refuses it (even-layers): 32 layers"));
   plan.schedule.layers_per_stage.found = true;
@@ -136,7 +135,7 @@ TEST(SoftwareRules, ShardedGradientsAndPipelines) {
   EXPECT_EQ(warnings(plan).size(), 1U);
   plan.software[std::string(rules_key)].values = {"fsdp-gradients"};
   plan.parallelism.zero_stage = 1;
-  EXPECT_THAT(warnings(plan), IsEmpty());
+  EXPECT_THAT(warnings(plan), testing::IsEmpty());
   plan.parallelism.pipeline = 1;
   EXPECT_EQ(warnings(plan).size(), 1U);
   plan.software[std::string(rules_key)].values = {"fsdp-alone"};
@@ -153,7 +152,7 @@ TEST(SoftwareRules, WhatIsComputedAgain) {
   plan.recompute.operators = selective_operators(plan);
   EXPECT_EQ(refusal(plan), "");
   plan.software[std::string(rules_key)].values = {"recompute-modules"};
-  EXPECT_THAT(selective_operators(plan), IsEmpty());
+  EXPECT_THAT(selective_operators(plan), testing::IsEmpty());
   plan.recompute.operators = {"rmsnorm", "swiglu"};
   EXPECT_THAT(refusal(plan), HasSubstr("leave swiglu out"));
   EXPECT_EQ(refusal(plan, "deepseek-v2-lite"), "");

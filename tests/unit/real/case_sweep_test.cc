@@ -15,9 +15,6 @@
 namespace plumbline::real {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-
 // Every sample takes a millisecond.
 class SteadyRunner final : public Runner {
  public:
@@ -98,11 +95,12 @@ TEST_F(CaseSweep, WritesEachVariantWithItsSamplesAndFindings) {
   const SweepSummary summary = sweep({"copy bytes=1000000000"});
   EXPECT_EQ(summary.measured, 1);
   EXPECT_EQ(summary.end, SweepEnd::done);
-  EXPECT_THAT(file(), HasSubstr(R"("variant":"kernel","samples":30,"note":"subject 0")"));
-  EXPECT_THAT(file(), HasSubstr(R"("variant":"driver","samples":30,"note":"subject 1")"));
+  EXPECT_THAT(file(), testing::HasSubstr(R"("variant":"kernel","samples":30,"note":"subject 0")"));
+  EXPECT_THAT(file(), testing::HasSubstr(R"("variant":"driver","samples":30,"note":"subject 1")"));
   // The copy moves 2e9 bytes in a millisecond.
-  EXPECT_THAT(said_, ElementsAre("copy bytes=1000000000: cold kernel 1000.0 us, 2000 GB/s; cold driver 1000.0 us, 2000 "
-                                 "GB/s"));
+  EXPECT_THAT(said_, testing::ElementsAre(
+                         "copy bytes=1000000000: cold kernel 1000.0 us, 2000 GB/s; cold driver 1000.0 us, 2000 "
+                         "GB/s"));
 }
 
 TEST_F(CaseSweep, ContinuesFromWhatIsThere) {
@@ -110,13 +108,13 @@ TEST_F(CaseSweep, ContinuesFromWhatIsThere) {
   const SweepSummary summary = sweep({"launch", "graph nodes=2"});
   EXPECT_EQ(summary.skipped, 1);
   EXPECT_EQ(summary.measured, 1);
-  EXPECT_THAT(machine_.prepared_, ElementsAre("launch", "graph nodes=2"));
+  EXPECT_THAT(machine_.prepared_, testing::ElementsAre("launch", "graph nodes=2"));
 }
 
 TEST_F(CaseSweep, RepeatsWhatFailedOnlyWhenAskedTo) {
   machine_.failures_["launch"] = "wrong numbers";
   EXPECT_EQ(sweep({"launch"}).failed, 1);
-  EXPECT_THAT(file(), HasSubstr(R"("reason":"wrong numbers")"));
+  EXPECT_THAT(file(), testing::HasSubstr(R"("reason":"wrong numbers")"));
   EXPECT_EQ(sweep({"launch"}).skipped, 1);
   machine_.failures_.clear();
   options_.retry = true;
@@ -129,7 +127,7 @@ TEST_F(CaseSweep, EndsWhereTheDeviceIsLostAndThenPassesOverTheCase) {
   const SweepSummary summary = sweep(lines);
   EXPECT_EQ(summary.end, SweepEnd::device_lost);
   EXPECT_EQ(summary.measured + summary.failed, 2);
-  EXPECT_THAT(file(), HasSubstr("(the device context is lost)"));
+  EXPECT_THAT(file(), testing::HasSubstr("(the device context is lost)"));
   const SweepSummary rest = sweep(lines);
   EXPECT_EQ(rest.skipped, 2);
   EXPECT_EQ(rest.measured, 1);

@@ -17,9 +17,7 @@ namespace {
 
 using model::Graph;
 using model::OperatorKind;
-using model::Role;
 using model::TensorId;
-using real::host::HostBuffer;
 
 constexpr double tolerance = 1e-4;      // relative to the largest entry: FP32 compared with double precision
 constexpr float zero_rounding = 1e-6f;  // of gradients that are zero
@@ -41,10 +39,10 @@ class Comparison {
     model::Random random(5);
     for (TensorId id = 0; id < graph.tensors.size(); ++id) {
       const model::Tensor& tensor = graph.tensor(id);
-      if (tensor.role == Role::activation || tensor.role == Role::host) continue;
+      if (tensor.role == model::Role::activation || tensor.role == model::Role::host) continue;
       const Matrix value = start_value(tensor, tiny_sequence_length, random);
       interpreter_.set(0, id, value);
-      if (tensor.role == Role::gradient || tensor.role == Role::cache)
+      if (tensor.role == model::Role::gradient || tensor.role == model::Role::cache)
         accumulated_[id] = make_buffer(pool_, tensor.type, value.cast<float>());
     }
     for (const model::Phase phase : {model::Phase::F, model::Phase::I, model::Phase::W}) interpreter_.run(phase);
@@ -61,7 +59,7 @@ class Comparison {
 
  private:
   void run(const model::Operator& op) {
-    std::vector<std::unique_ptr<HostBuffer>> buffers;
+    std::vector<std::unique_ptr<real::host::HostBuffer>> buffers;
     real::Kernel kernel{.graph = &graph_, .op = &op};
     for (const TensorId id : op.reads) {
       const FloatMatrix value = interpreter_.value(0, id).cast<float>();
@@ -79,10 +77,10 @@ class Comparison {
     real::host::run({kernel, cores_});
     for (std::size_t i = 0; i < op.writes.size(); ++i)
       if (!accumulated_.contains(op.writes[i]))
-        expect_equal(op.writes[i], static_cast<const HostBuffer&>(*kernel.writes[i]), op.name);
+        expect_equal(op.writes[i], static_cast<const real::host::HostBuffer&>(*kernel.writes[i]), op.name);
   }
 
-  void expect_equal(TensorId id, const HostBuffer& actual, const std::string& where) const {
+  void expect_equal(TensorId id, const real::host::HostBuffer& actual, const std::string& where) const {
     const FloatMatrix expected = interpreter_.value(0, id).cast<float>();
     const FloatMatrix found = actual.matrix();
     const bool both_zero =
@@ -95,7 +93,7 @@ class Comparison {
   Interpreter interpreter_;
   real::host::Pool pool_;
   real::host::Cores cores_;
-  std::map<TensorId, std::unique_ptr<HostBuffer>> accumulated_;
+  std::map<TensorId, std::unique_ptr<real::host::HostBuffer>> accumulated_;
 };
 
 std::set<OperatorKind> compare_all(int cores) {

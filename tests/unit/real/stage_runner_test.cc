@@ -17,8 +17,6 @@ namespace {
 
 using model::OperatorKind;
 using model::Stream;
-using tests::ImaginaryDevice;
-using tests::ImaginaryPeers;
 
 TEST(CoveredShare, IsTheTimeThatRecordsTakeOfAnInterval) {
   const std::vector<KernelRecord> records = {{0, Stream::communication, 1, 2}, {1, Stream::communication, 3, 5}};
@@ -44,12 +42,12 @@ class StageTimes : public testing::Test {
     std::vector<double> alone, overlapped, all_to_all_alone, all_to_all_overlapped;
   };
   Times times(const Sequence& sequence, std::size_t rounds) {
-    ImaginaryDevice device({.kernel_s = 100e-6,
-                            .kernel_overlapped_s = 120e-6,
-                            .gap_s = 2e-6,
-                            .all_to_all_s = 400e-6,
-                            .all_to_all_overlapped_s = 500e-6});
-    ImaginaryPeers peers(device, 2);
+    tests::ImaginaryDevice device({.kernel_s = 100e-6,
+                                   .kernel_overlapped_s = 120e-6,
+                                   .gap_s = 2e-6,
+                                   .all_to_all_s = 400e-6,
+                                   .all_to_all_overlapped_s = 500e-6});
+    tests::ImaginaryPeers peers(device, 2);
     RunnableWorkload workload = stage_workload(sequence, device, peers, {132, 20, 0.1});
     Times times;
     for (std::size_t round = 0; round < rounds; ++round) {
@@ -86,8 +84,8 @@ TEST_F(StageTimes, HoldTheGapsBeforeThemAndTheirCoRunners) {
 }
 
 TEST_F(StageTimes, EveryOperatorAndEveryAllToAllHasBoth) {
-  ImaginaryDevice device({});
-  ImaginaryPeers peers(device, 2);
+  tests::ImaginaryDevice device({});
+  tests::ImaginaryPeers peers(device, 2);
   for (const Sequence& sequence : sequences_) {
     std::multiset<std::string> computed, communicated;
     for (const Sequence::Step& step : sequence.steps) {
@@ -111,8 +109,8 @@ TEST_F(StageTimes, EveryOperatorAndEveryAllToAllHasBoth) {
 
 // All-to-alls that determine the number of tokens run once, where the step has them; then operators run without them.
 TEST_F(StageTimes, AllToAllsComeBeforeWhatNeedsTheirTokens) {
-  ImaginaryDevice device({});
-  ImaginaryPeers peers(device, 2);
+  tests::ImaginaryDevice device({});
+  tests::ImaginaryPeers peers(device, 2);
   const Sequence& sequence = sequences_.back();
   RunnableWorkload workload = stage_workload(sequence, device, peers, {132, 20, 0});
   ASSERT_TRUE(workload.runner->round(0));
@@ -125,8 +123,8 @@ TEST_F(StageTimes, AllToAllsComeBeforeWhatNeedsTheirTokens) {
 }
 
 TEST_F(StageTimes, AFailureOfTheDeviceEndsTheRound) {
-  ImaginaryDevice device({.fails = true});
-  ImaginaryPeers peers(device, 2);
+  tests::ImaginaryDevice device({.fails = true});
+  tests::ImaginaryPeers peers(device, 2);
   const auto samples = stage_workload(sequences_.back(), device, peers, {132, 20, 0}).runner->round(0);
   ASSERT_FALSE(samples);
   EXPECT_EQ(samples.error().message, "it broke");

@@ -17,7 +17,6 @@ namespace {
 using model::to_string;
 using testing::ElementsAre;
 using tests::on_ranks;
-using tests::TinyStepOptions;
 using Trained = model::Result<TrainingResult>;
 
 // The result of a training, and the calls of its step.
@@ -37,7 +36,7 @@ TrainingOptions options_for(std::int64_t steps) {
 }
 
 std::vector<TrainedRank> train_on(std::int32_t ranks, const TrainingOptions& options,
-                                  const TinyStepOptions& tiny = {}) {
+                                  const tests::TinyStepOptions& tiny = {}) {
   tests::World world(ranks);
   const auto text = text_of_16();
   return on_ranks<TrainedRank>(world, [&](Communicator& communicator) {
@@ -51,7 +50,7 @@ std::vector<TrainedRank> train_on(std::int32_t ranks, const TrainingOptions& opt
   });
 }
 
-TrainedRank train_alone(const TrainingOptions& options, const TinyStepOptions& tiny = {}) {
+TrainedRank train_alone(const TrainingOptions& options, const tests::TinyStepOptions& tiny = {}) {
   return train_on(1, options, tiny).front();
 }
 
@@ -118,13 +117,13 @@ TEST(Trainer, AContinuedTrainingIsTheSameToTheLastBit) {
   options.balance_speed = 0.01;
   options.fp16 = true;
   options.loss_scale = {.start = 1024, .interval = 3};
-  const TinyStepOptions tiny{.overflow_above = 3000};
+  const tests::TinyStepOptions tiny{.overflow_above = 3000};
   const auto through = train_on(2, options, tiny);
 
   const tests::TemporaryDirectory folder;
   options.checkpoint = {.folder = folder.path().string(), .fingerprint = "plan"};
   options.checkpoint_interval = 4;
-  TinyStepOptions killed = tiny;
+  tests::TinyStepOptions killed = tiny;
   killed.fails_in = 10;
   for (const TrainedRank& run : train_on(2, options, killed)) EXPECT_FALSE(run.result);
   EXPECT_THAT(complete_checkpoints(folder.path().string()), ElementsAre(4, 8));

@@ -10,7 +10,6 @@ namespace plumbline::real {
 namespace {
 
 using tests::on_ranks;
-using tests::World;
 using Loads = model::Result<std::vector<LayerLoad>>;
 
 TEST(LossScale, StartsAt65536AndHalvesOnOverflow) {
@@ -61,7 +60,7 @@ TEST(LossScale, OfOtherFormatsIsOne) {
 }
 
 TEST(ExpertBalance, SumsTheLoadsOfAllRanks) {
-  World world(3);
+  tests::World world(3);
   // Rank 0 holds layers 0 and 2, rank 1 layer 2, rank 2 the prediction module.
   const std::vector<std::vector<ExpertLoad>> own = {
       {{.layer = 2, .rows = {1, 3}}, {.layer = 0, .rows = {5, 5}}},
@@ -87,7 +86,7 @@ TEST(ExpertBalance, SumsTheLoadsOfAllRanks) {
 }
 
 TEST(ExpertBalance, RefusesLoadsOfAnotherModel) {
-  World world(1);
+  tests::World world(1);
   const auto loads = [&](const ExpertLoad& load) {
     tests::WorldCommunicator communicator(world, 0);
     return sum_loads({load}, 3, 2, communicator);
@@ -104,7 +103,7 @@ TEST(ExpertBalance, MovesBiasesByTheSpeedTowardsTheMean) {
 }
 
 TEST(ExpertBalance, EvensOutWhatARouterPrefers) {
-  World world(1);
+  tests::World world(1);
   tests::WorldCommunicator communicator(world, 0);
   tests::TinyStep step(communicator, {.experts = 4});
   MicroBatch batch;
@@ -124,7 +123,7 @@ TEST(ExpertBalance, EvensOutWhatARouterPrefers) {
 }
 
 TEST(ExpertBalance, LeavesLayersOfOtherRanksAlone) {
-  World world(1);
+  tests::World world(1);
   tests::WorldCommunicator communicator(world, 0);
   tests::TinyStep step(communicator, {.experts = 2});
   update_biases(step, {{.layer = 1, .rows = {1, 1}}}, {{.layer = 0, .rows = {9, 1}}}, 0.5);

@@ -25,7 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using model::to_string;
-using testing::HasSubstr;
 using tests::on_ranks;
 using tests::PlainDevice;
 using tests::World;
@@ -201,7 +200,7 @@ TEST_F(CheckpointTest, ChangedBitsNameThePiece) {
   ASSERT_TRUE(save(1));
   change_byte(file(1), -1);
   EXPECT_EQ(refusal().message, "is damaged in piece 'moments'");
-  EXPECT_THAT(refusal().hint, HasSubstr("remove this checkpoint's folder"));
+  EXPECT_THAT(refusal().hint, testing::HasSubstr("remove this checkpoint's folder"));
   change_byte(file(1), -1);
   change_byte(file(1), -7 * 4 - 1);
   EXPECT_EQ(refusal().message, "is damaged in piece 'weights'");
@@ -256,7 +255,7 @@ TEST_F(CheckpointTest, NumbersThatNoTrainingHasAreRefused) {
   const auto refused = [&](const std::string& key, const nlohmann::json& value) {
     nlohmann::json before;
     rewrite_manifest(3, [&](nlohmann::json& content) { before = std::exchange(content[key], value); });
-    EXPECT_THAT(refusal().message, HasSubstr("numbers that no training has")) << key;
+    EXPECT_THAT(refusal().message, testing::HasSubstr("numbers that no training has")) << key;
     rewrite_manifest(3, [&](nlohmann::json& content) { content[key] = before; });
   };
   refused("updates", 4);
@@ -273,7 +272,7 @@ TEST_F(CheckpointTest, AnotherPlanIsNamedByItsFirstDifference) {
   store_.fingerprint = "[model]\nlayers = 4\n[parallelism]\npipeline = 4\n";
   EXPECT_EQ(refusal().message, "a checkpoint of another plan or model: it has 'pipeline = 2', this run 'pipeline = 4'");
   store_.fingerprint = "[model]\nlayers = 4\n";
-  EXPECT_THAT(refusal().message, HasSubstr("it has '[parallelism]', this run ''"));
+  EXPECT_THAT(refusal().message, testing::HasSubstr("it has '[parallelism]', this run ''"));
 }
 
 TEST_F(CheckpointTest, AnotherNumberOfRanks) {
@@ -310,7 +309,7 @@ TEST_F(CheckpointTest, DamageOfOneRankStopsAllBeforeAnythingIsOverwritten) {
     return progress;
   });
   EXPECT_THAT(results[0].error().message, testing::StartsWith("rank 1 failed: "));
-  EXPECT_THAT(results[0].error().message, HasSubstr("is damaged in piece 'moments'"));
+  EXPECT_THAT(results[0].error().message, testing::HasSubstr("is damaged in piece 'moments'"));
   EXPECT_EQ(results[1].error().message, "is damaged in piece 'moments'");
   EXPECT_EQ(results[2].error().message, "rank 1 failed");
 }

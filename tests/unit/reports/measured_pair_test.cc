@@ -16,7 +16,6 @@ namespace plumbline::reports {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 using Json = nlohmann::json;
 
 model::ComparisonSubject predicted() {
@@ -53,8 +52,8 @@ TEST(CompareMeasured, TablesTakeThePlaceOfTheWaterfall) {
   EXPECT_THAT(text, HasSubstr("cpu clock, median of 3 steps, 9.200 s to 9.800 s"));
   EXPECT_THAT(text, HasSubstr("A predicted, B measured"));
   EXPECT_THAT(text, HasSubstr("overlapped pair"));
-  EXPECT_THAT(text, Not(HasSubstr("Where the step times differ")));
-  EXPECT_THAT(text, Not(HasSubstr("What was predicted is not")));
+  EXPECT_THAT(text, testing::Not(HasSubstr("Where the step times differ")));
+  EXPECT_THAT(text, testing::Not(HasSubstr("What was predicted is not")));
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(code_points(line), 80U) << line;
 }
@@ -83,9 +82,9 @@ TEST(CompareMeasured, AnotherPlanIsReported) {
   const std::string text = result_comparison_text(comparison({other, measured()}), false);
   EXPECT_THAT(text, HasSubstr("(predicted 30720, measured 15360)"));
   EXPECT_THAT(text, HasSubstr("schedule.kind"));
-  EXPECT_THAT(text, Not(HasSubstr("cluster.profile")));
+  EXPECT_THAT(text, testing::Not(HasSubstr("cluster.profile")));
   EXPECT_THAT(text, HasSubstr("do not correspond"));
-  EXPECT_THAT(text, Not(HasSubstr("one slot of rank 0")));
+  EXPECT_THAT(text, testing::Not(HasSubstr("one slot of rank 0")));
 }
 
 TEST(CompareMeasured, JsonHoldsTheSame) {

@@ -14,7 +14,6 @@ namespace plumbline::sim {
 namespace {
 
 using testing::HasSubstr;
-using testing::IsEmpty;
 using tests::campaign_of;
 using tests::day_s;
 using tests::hour_s;
@@ -37,7 +36,7 @@ TEST(Campaign, NothingFailsAtARateOfZero) {
   EXPECT_EQ(best.days.p50, 10);
   EXPECT_EQ(best.goodput.p10, 1);
   EXPECT_EQ(best.hours_between_failures, endless);
-  EXPECT_THAT(best.never, IsEmpty());
+  EXPECT_THAT(best.never, testing::IsEmpty());
   EXPECT_EQ(expected_goodput(input), 1);
   // 240 hours have 239 checkpoints within them.
   input.checkpoint.interval_s = hour_s;
@@ -61,7 +60,7 @@ TEST(Campaign, TimesAddUpAndFailuresAreCountedByKind) {
   input.planned_stops_per_day = 0.25;
   input.planned_stop_s = 3600;
   const CampaignResult result = campaign_run(input);
-  EXPECT_THAT(result.never, IsEmpty());
+  EXPECT_THAT(result.never, testing::IsEmpty());
   const double mean_days =
       std::accumulate(result.days_of_seed.begin(), result.days_of_seed.end(), 0.0) / static_cast<double>(input.seeds);
   EXPECT_NEAR(result.mean.total() / day_s, mean_days, 1e-9 * mean_days);
@@ -127,7 +126,7 @@ TEST(Campaign, CheckpointsLongerThanTheTimeBetweenFailuresNeverFinish) {
   input.checkpoint = {.interval_s = 3 * hour_s, .stall_s = 10, .write_s = 10};
   EXPECT_THAT(campaign_run(input).never, HasSubstr("a checkpoint every 3 h"));
   input.checkpoint.interval_s = 300;
-  EXPECT_THAT(campaign_run(input).never, IsEmpty());
+  EXPECT_THAT(campaign_run(input).never, testing::IsEmpty());
 }
 
 TEST(Campaign, ARestartThatNothingSurvivesNeverFinishes) {
@@ -144,7 +143,7 @@ TEST(Campaign, NodesThatNobodyRepairsRunOut) {
   EXPECT_THAT(campaign_run(input).never, HasSubstr("nodes that fail are not repaired, and those left run out"));
   // 30 failures are expected; 60 spares are enough for all seeds, 30 for about half of them.
   input.spare_nodes = 60;
-  EXPECT_THAT(campaign_run(input).never, IsEmpty());
+  EXPECT_THAT(campaign_run(input).never, testing::IsEmpty());
   input.spare_nodes = 30;
   const CampaignResult some = campaign_run(input);
   EXPECT_THAT(some.never, HasSubstr("of 100 runs: nodes that fail are not repaired, and 30 spare nodes run out"));

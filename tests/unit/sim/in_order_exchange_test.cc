@@ -15,7 +15,6 @@ namespace plumbline::sim {
 namespace {
 
 using model::OpType;
-using model::Stream;
 
 Inputs inputs(const std::string& dispatcher, const std::string& kind = "1f1b",
               const std::vector<std::string>& more = {}) {
@@ -26,14 +25,14 @@ Inputs inputs(const std::string& dispatcher, const std::string& kind = "1f1b",
 }
 
 bool computes(const model::Segment& segment) {
-  return segment.stream == Stream::compute || segment.stream == Stream::weight_gradient;
+  return segment.stream == model::Stream::compute || segment.stream == model::Stream::weight_gradient;
 }
 
 // Returns how many kernels' segments may run during a transfer: those launched between it and the first that waits.
 int during_transfers(const model::SlotTemplate& slot) {
   int found = 0;
   for (std::size_t i = 0; i < slot.segments.size(); ++i) {
-    if (slot.segments[i].stream != Stream::communication) continue;
+    if (slot.segments[i].stream != model::Stream::communication) continue;
     const auto waits = [&](const model::Segment& s) { return std::ranges::find(s.waits, i) != s.waits.end(); };
     for (std::size_t j = i + 1; j < slot.segments.size() && !waits(slot.segments[j]); ++j)
       found += computes(slot.segments[j]) ? 1 : 0;
@@ -66,7 +65,7 @@ TEST(InOrderExchange, TheStackMayChoose) {
 TEST(InOrderExchange, OnlyTransfersAreOnTheirStream) {
   const model::StepProgram program = tests::program_of(inputs("alltoall"));
   for (const model::Segment& segment : tests::middle_slot(program, OpType::F).segments) {
-    if (segment.stream != Stream::communication) continue;
+    if (segment.stream != model::Stream::communication) continue;
     for (const std::uint16_t index : segment.operators)
       EXPECT_TRUE(is_all_to_all(program.blocks[segment.block].operators[index].kind));
   }

@@ -18,7 +18,6 @@ namespace plumbline::sim {
 namespace {
 
 using model::Conditions;
-using model::CoRunner;
 using model::OpType;
 using model::Segment;
 using model::Stream;
@@ -55,8 +54,8 @@ class SegmentTimes : public testing::Test {
 };
 
 constexpr Conditions alone{.sms = 112};
-constexpr Conditions overlapped_waiting{.sms = 112, .held = 20, .co_runner = CoRunner::waiting};
-constexpr Conditions overlapped_transfer{.sms = 112, .held = 20, .co_runner = CoRunner::transferring};
+constexpr Conditions overlapped_waiting{.sms = 112, .held = 20, .co_runner = model::CoRunner::waiting};
+constexpr Conditions overlapped_transfer{.sms = 112, .held = 20, .co_runner = model::CoRunner::transferring};
 
 TEST_F(SegmentTimes, ComputeIsTheSumOfItsKernels) {
   for (const OpType type : {OpType::F, OpType::B, OpType::I, OpType::W, OpType::FB}) {
@@ -139,7 +138,7 @@ TEST_F(SegmentTimes, AnAllToAllPreparesWaitsAndTransfers) {
     for (std::uint16_t index : segment.operators) {
       const model::Operator& op = graph(segment).operators[index];
       if (!tests::between_ranks(graph(segment), op)) {  // on the whole GPU, or where a GEMM's blocks leave space
-        const Conditions overlapped{.sms = 132, .held = 112, .co_runner = CoRunner::computing};
+        const Conditions overlapped{.sms = 132, .held = 112, .co_runner = model::CoRunner::computing};
         expected.prepare += costs_.kernels.time(graph(segment), op, {.sms = 132}).seconds;
         expected.prepare_overlapped += costs_.kernels.time(graph(segment), op, overlapped).seconds;
         continue;
@@ -203,7 +202,7 @@ TEST_F(WithoutPartition, CommunicationTakesWhatItsKernelsNeedAndGemmsTheWholeGpu
     }
     EXPECT_NEAR(all[i].compute[0], over_kernels(segment, {.sms = 132}), rounding_of_times);
     EXPECT_NEAR(all[i].compute[2],
-                over_kernels(segment, {.sms = 132, .held = needed, .co_runner = CoRunner::transferring}),
+                over_kernels(segment, {.sms = 132, .held = needed, .co_runner = model::CoRunner::transferring}),
                 rounding_of_times);
     if (all[i].drain > 0) {
       // With a dense collective they leave it an SM for each of its 24 channels.

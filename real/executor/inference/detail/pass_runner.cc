@@ -8,10 +8,8 @@
 namespace plumbline::real {
 
 using model::BlockKind;
-using model::Result;
 using model::Role;
 using model::Tensor;
-using model::TensorId;
 
 namespace {
 
@@ -30,8 +28,8 @@ const Tensor& of_name(const model::Graph& graph, const std::string& name) {
 
 // Returns a parameter of a pass from those of training. Passes project both latents with one matrix, and apply the
 // up-projection of keys and values to queries and outputs instead, head by head.
-Result<std::vector<float>> from_training(TrainedParameters& trained, const model::Architecture& architecture,
-                                         std::int64_t layer, const std::string& name) {
+model::Result<std::vector<float>> from_training(TrainedParameters& trained, const model::Architecture& architecture,
+                                                std::int64_t layer, const std::string& name) {
   if (name.starts_with("q_kv_a")) {
     auto both = TRY(trained.read(layer, name.substr(0, 1) + name.substr(std::string("q_kv").size())));
     const auto key_value = TRY(trained.read(layer, name.substr(std::string("q_").size())));
@@ -66,7 +64,7 @@ PassRunner::PassRunner(InstanceRank& rank, const model::LayerContext& context) :
     Kind& made = kinds_[kind];
     made.graph = model::make_block(kind, context);
     made.whole = model::make_block(kind, context.undivided());
-    for (TensorId id = 0; id < made.graph.tensors.size(); ++id) {
+    for (model::TensorId id = 0; id < made.graph.tensors.size(); ++id) {
       const Tensor& tensor = made.graph.tensor(id);
       if (tensor.role == Role::activation) made.activations[id] = rank.device->allocate(tensor);
       if (tensor.role == Role::constant && !is_trained(tensor) && !data_.contains(tensor.name))
@@ -85,7 +83,7 @@ std::optional<std::pair<model::DataType, std::string>> PassRunner::missing_forma
   return std::nullopt;
 }
 
-Result<void> PassRunner::hold(TrainedParameters& trained) {
+model::Result<void> PassRunner::hold(TrainedParameters& trained) {
   for (const auto& [layer, kind] : blocks_)
     for (const Tensor& tensor : kinds_.at(kind).graph.tensors) {
       const bool fresh = !tensor.shared && !rank_.held.contains({layer, tensor.name});
@@ -97,8 +95,8 @@ Result<void> PassRunner::hold(TrainedParameters& trained) {
   return {};
 }
 
-Result<void> PassRunner::hold_parameter(std::int64_t layer, const Kind& kind, const Tensor& tensor,
-                                        TrainedParameters& trained) {
+model::Result<void> PassRunner::hold_parameter(std::int64_t layer, const Kind& kind, const Tensor& tensor,
+                                               TrainedParameters& trained) {
   const auto values = TRY(from_training(trained, *rank_.architecture, layer, tensor.name));
   const Tensor& whole = of_name(kind.whole, tensor.name);
   BufferPointer& buffer = rank_.held[{layer, tensor.name}];
@@ -108,7 +106,7 @@ Result<void> PassRunner::hold_parameter(std::int64_t layer, const Kind& kind, co
   return {};
 }
 
-Buffer* PassRunner::bind(std::int64_t layer, Kind& kind, TensorId id, Buffer* input, Buffer* output) {
+Buffer* PassRunner::bind(std::int64_t layer, Kind& kind, model::TensorId id, Buffer* input, Buffer* output) {
   const Tensor& tensor = kind.graph.tensor(id);
   if (is_trained(tensor) || tensor.role == Role::cache)
     return rank_.held.at({tensor.shared ? -1 : layer, tensor.name}).get();
@@ -133,16 +131,16 @@ void PassRunner::run_block(std::int64_t layer, Kind& kind, Buffer* input, Buffer
     Kernel kernel;
     kernel.graph = &kind.graph;
     kernel.op = &op;
-    for (const TensorId id : op.reads) kernel.reads.push_back(bind(layer, kind, id, input, output));
-    for (const TensorId id : op.writes) kernel.writes.push_back(bind(layer, kind, id, input, output));
+    for (const model::TensorId id : op.reads) kernel.reads.push_back(bind(layer, kind, id, input, output));
+    for (const model::TensorId id : op.writes) kernel.writes.push_back(bind(layer, kind, id, input, output));
     kernel.tensor_rank = rank_.place.tensor;
     kernel.numbers = numbers;
     launch(kernel);
   }
 }
 
-Result<std::vector<float>> PassRunner::run(const std::vector<float>& token_ids, std::int64_t cached,
-                                           const StepNumbers& numbers) {
+model::Result<std::vector<float>> PassRunner::run(const std::vector<float>& token_ids, std::int64_t cached,
+                                                  const StepNumbers& numbers) {
   rank_.device->write(*data_.at("token_ids"), token_ids);
   if (const auto lengths = data_.find("cached_lengths"); lengths != data_.end())
     rank_.device->write(*lengths->second,

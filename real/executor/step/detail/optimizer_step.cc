@@ -8,7 +8,6 @@ namespace plumbline::real {
 using model::Operator;
 using model::OperatorKind;
 using model::Stream;
-using model::TensorId;
 
 namespace {
 
@@ -44,7 +43,7 @@ std::vector<std::pair<std::int32_t, const Operator*>> OptimizerStep::operators(O
   return found;
 }
 
-Buffer* OptimizerStep::bind(std::int32_t stage, TensorId id) const {
+Buffer* OptimizerStep::bind(std::int32_t stage, model::TensorId id) const {
   return rank_.stages.at(stage).state->optimizer_tensor(id);
 }
 
@@ -52,15 +51,15 @@ void OptimizerStep::launch(std::int32_t stage, const Operator& op, Buffer* squar
   Kernel kernel;
   kernel.graph = &rank_.stages.at(stage).state->optimizer();
   kernel.op = &op;
-  for (const TensorId id : op.reads) kernel.reads.push_back(kernel.reads.empty() ? bind(stage, id) : squares);
-  for (const TensorId id : op.writes) kernel.writes.push_back(bind(stage, id));
+  for (const model::TensorId id : op.reads) kernel.reads.push_back(kernel.reads.empty() ? bind(stage, id) : squares);
+  for (const model::TensorId id : op.writes) kernel.writes.push_back(bind(stage, id));
   kernel.numbers = rank_.numbers;
   kernel.label = rank_.labels.add({-1, -1, op.name, -1});
   rank_.device().launch(Stream::compute, kernel);
 }
 
 // Weighs each part of the gradient by 1 / the number of ranks that hold it, so that the sum over ranks counts it once.
-void OptimizerStep::weigh(std::int32_t stage, std::size_t unit_index, TensorId id, Kernel& kernel) {
+void OptimizerStep::weigh(std::int32_t stage, std::size_t unit_index, model::TensorId id, Kernel& kernel) {
   Buffer* gradient = bind(stage, id);
   const auto [entry, fresh] = weighed_.try_emplace({stage, gradient});
   if (fresh) {

@@ -8,11 +8,9 @@
 
 namespace plumbline::real {
 
-using model::Operator;
 using model::OpType;
 using model::Segment;
 using model::Stream;
-using model::TensorId;
 using model::Transfer;
 
 namespace {
@@ -29,8 +27,8 @@ std::int32_t tag_of(const Transfer& transfer, const model::Schedule& schedule) {
 
 bool has_backward(OpType type) { return type == OpType::B || type == OpType::FB; }
 
-const Operator& copy_operator() {
-  static const Operator op{.kind = model::OperatorKind::add, .name = "hand over"};
+const model::Operator& copy_operator() {
+  static const model::Operator op{.kind = model::OperatorKind::add, .name = "hand over"};
   return op;
 }
 
@@ -39,7 +37,7 @@ const Operator& copy_operator() {
 SlotLauncher::SlotLauncher(RankState& rank) : rank_(rank) {
   for (auto& [stage, local] : rank_.stages)
     for (std::uint16_t position = 0; position < local.state->positions(); ++position)
-      for (const Operator& op : local.state->block(position).operators)
+      for (const model::Operator& op : local.state->block(position).operators)
         if (op.kind == model::OperatorKind::router && op.phase == model::Phase::F) {
           const auto experts = std::get<model::RouterAttributes>(op.attributes).experts;
           loads_[{stage, position}] =
@@ -47,7 +45,7 @@ SlotLauncher::SlotLauncher(RankState& rank) : rank_(rank) {
         }
 }
 
-Buffer* SlotLauncher::data(std::int32_t stage, std::uint16_t position, TensorId id, std::int64_t key) {
+Buffer* SlotLauncher::data(std::int32_t stage, std::uint16_t position, model::TensorId id, std::int64_t key) {
   BufferPointer& buffer = data_[{stage, position, id, key}];
   if (buffer == nullptr) buffer = rank_.device().allocate(rank_.stages.at(stage).state->block(position).tensor(id));
   return buffer.get();
@@ -189,7 +187,7 @@ void SlotLauncher::launch_segment(std::int32_t slot, std::int32_t index, const S
   concurrent.after(slot, index);
 }
 
-Buffer* SlotLauncher::bind(std::int32_t stage, const Segment& segment, TensorId id, std::int64_t key) {
+Buffer* SlotLauncher::bind(std::int32_t stage, const Segment& segment, model::TensorId id, std::int64_t key) {
   const std::uint16_t position = segment.block_of_stage;
   LocalStage& local = rank_.stages.at(stage);
   const model::Tensor& tensor = local.state->block(position).tensor(id);
@@ -209,7 +207,7 @@ Buffer* SlotLauncher::bind(std::int32_t stage, const Segment& segment, TensorId 
   }
 }
 
-void SlotLauncher::launch_operator(std::int32_t slot, std::int32_t index, const Step& step, const Operator& op) {
+void SlotLauncher::launch_operator(std::int32_t slot, std::int32_t index, const Step& step, const model::Operator& op) {
   const model::ScheduleOp& o = rank_.ops()[static_cast<std::size_t>(slot)];
   const auto template_index =
       rank_.program().slot_templates[static_cast<std::size_t>(rank_.place.pipeline)][static_cast<std::size_t>(slot)];
@@ -219,8 +217,8 @@ void SlotLauncher::launch_operator(std::int32_t slot, std::int32_t index, const 
   Kernel kernel;
   kernel.graph = &rank_.program().blocks[segment.block];
   kernel.op = &op;
-  for (const TensorId id : op.reads) kernel.reads.push_back(bind(stage, segment, id, key));
-  for (const TensorId id : op.writes) kernel.writes.push_back(bind(stage, segment, id, key));
+  for (const model::TensorId id : op.reads) kernel.reads.push_back(bind(stage, segment, id, key));
+  for (const model::TensorId id : op.writes) kernel.writes.push_back(bind(stage, segment, id, key));
   if (op.kind == model::OperatorKind::router && !op.recomputed)
     kernel.writes.push_back(loads_.at({stage, segment.block_of_stage}).get());
   kernel.part = step.part;

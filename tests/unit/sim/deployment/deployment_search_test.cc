@@ -15,7 +15,6 @@ namespace plumbline::sim {
 namespace {
 
 using model::Instance;
-using testing::Contains;
 using testing::ElementsAre;
 using tests::deepseek_plan;
 using tests::llama_plan;
@@ -97,10 +96,10 @@ DeploymentSearchResult searched(const Inputs& inputs, const DeploymentGoal& goal
 
 TEST(DeploymentSpace, HasThePublishedUnitsOfDeepSeek) {
   const auto words = words_of(pool_instances(step_inputs(deepseek_plan, "h800"), 512));
-  EXPECT_THAT(words, Contains("TP1 DP144 EP144+32 TBO"));  // decode, with one copy of 32 experts
-  EXPECT_THAT(words, Contains("TP1 DP128 EP128"));
-  EXPECT_THAT(words, Contains("TP8 PP2"));
-  EXPECT_THAT(words, Contains("TP4 DP8 EP32 TBO"));
+  EXPECT_THAT(words, testing::Contains("TP1 DP144 EP144+32 TBO"));  // decode, with one copy of 32 experts
+  EXPECT_THAT(words, testing::Contains("TP1 DP128 EP128"));
+  EXPECT_THAT(words, testing::Contains("TP8 PP2"));
+  EXPECT_THAT(words, testing::Contains("TP4 DP8 EP32 TBO"));
   EXPECT_EQ(std::set<std::string>(words.begin(), words.end()).size(), words.size()) << "each instance is there once";
 }
 

@@ -15,7 +15,6 @@
 namespace plumbline::sim {
 namespace {
 
-using model::ErrorKind;
 using model::ServingResult;
 using tests::deepseek_decode_unit;
 using tests::llama_node;
@@ -172,7 +171,7 @@ TEST(Serving, LimitsBoundTheRequestsInFlight) {
   EXPECT_NEAR(within.tpot_s, limit, 1e-6 * limit);
   EXPECT_LT(within.concurrency, most.concurrency);
   const model::Error unmet = refused(llama_node, "h100", {"inference.max_tpot_s=1e-4"});
-  EXPECT_EQ(unmet.kind, ErrorKind::infeasible);
+  EXPECT_EQ(unmet.kind, model::ErrorKind::infeasible);
   EXPECT_EQ(unmet.key, "inference.max_tpot_s");
   const model::Error late = refused(llama_node, "h100", {"inference.max_ttft_s=1e-4"});
   EXPECT_EQ(late.key, "inference.max_ttft_s");
@@ -180,11 +179,11 @@ TEST(Serving, LimitsBoundTheRequestsInFlight) {
 
 TEST(Serving, WhatDoesNotFitIsRefusedWithWhatWould) {
   const model::Error weights = refused(llama_node, "h100", {"parallelism.tensor=1", "inference.weights=\"bf16\""});
-  EXPECT_EQ(weights.kind, ErrorKind::infeasible);
+  EXPECT_EQ(weights.kind, model::ErrorKind::infeasible);
   EXPECT_EQ(weights.key, "parallelism.tensor");
   EXPECT_THAT(weights.hint, testing::HasSubstr("2 times as many GPUs"));
   const model::Error context = refused(llama_node, "h100", {"inference.input_tokens=100000000"});
-  EXPECT_EQ(context.kind, ErrorKind::infeasible);
+  EXPECT_EQ(context.kind, model::ErrorKind::infeasible);
   EXPECT_EQ(context.key, "inference.input_tokens");
   const model::Error heads = refused(llama_node, "h100", {"parallelism.tensor=128", "cluster.gpus=128"});
   EXPECT_EQ(heads.key, "parallelism.tensor");
@@ -261,7 +260,7 @@ TEST(Serving, LengthsOfRequestsAreWeighedByTheirSteps) {
   std::ofstream(file) << "100;10\n";
   const auto refused = model::read_plan(llama_node, "plan.toml", {"inference.lengths=\"" + file + "\""});
   ASSERT_FALSE(refused.has_value());
-  tests::expect_error(refused.error(), ErrorKind::input, file, 1, "", "input,output");
+  tests::expect_error(refused.error(), model::ErrorKind::input, file, 1, "", "input,output");
 }
 
 // Weights of a format without GEMMs of its own spare memory only.

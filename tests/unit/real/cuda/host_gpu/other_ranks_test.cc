@@ -27,7 +27,6 @@ using host_gpu::on_gpus;
 using host_gpu::put;
 using host_gpu::Rank;
 using model::OperatorKind;
-using real::Group;
 using real::cuda::CudaBuffer;
 using real::cuda::Format;
 using real::cuda::Status;
@@ -43,7 +42,7 @@ Values entries(std::int32_t rank, std::size_t count) {
   return values;
 }
 
-Status collective(const Rank& rank, OperatorKind kind, const Group& group, CudaBuffer& in, CudaBuffer& out) {
+Status collective(const Rank& rank, OperatorKind kind, const real::Group& group, CudaBuffer& in, CudaBuffer& out) {
   const model::Operator op{.kind = kind, .name = "a collective"};
   real::Kernel kernel{.op = &op};
   kernel.reads = {&in};
@@ -53,7 +52,7 @@ Status collective(const Rank& rank, OperatorKind kind, const Group& group, CudaB
 
 class Collectives : public testing::TestWithParam<Format> {};
 
-void check_collectives(const Rank& rank, const Group& group, Format format) {
+void check_collectives(const Rank& rank, const real::Group& group, Format format) {
   constexpr std::size_t part = 6;
   const auto size = static_cast<std::size_t>(group.size());
   const auto whole = make_buffer(format, 3, entries(rank.number(), size * part));
@@ -85,7 +84,7 @@ TEST_P(Collectives, AddAndGather) {
 // Collectives of separate groups, then of all ranks, then of the groups again.
 TEST_P(Collectives, OfGroupsAndAll) {
   on_gpus(4, [](const Rank& rank) {
-    const Group half{{rank.number() % 2, rank.number() % 2 + 2}, rank.number() / 2};
+    const real::Group half{{rank.number() % 2, rank.number() % 2 + 2}, rank.number() / 2};
     check_collectives(rank, half, GetParam());
     check_collectives(rank, all_of(4, rank.number()), GetParam());
     check_collectives(rank, half, GetParam());
@@ -183,7 +182,7 @@ std::vector<std::string> told(bool met_before, const std::function<void(const Ra
   std::vector<std::string> reasons;
   std::mutex mutex;
   on_gpus(ranks, [&](const Rank& rank) {
-    const Group group = all_of(ranks, rank.number());
+    const real::Group group = all_of(ranks, rank.number());
     const auto x = make_buffer(Format::fp32, 4, Values{1, 2, 3, 4});
     const auto call = [&] { return collective(rank, OperatorKind::all_reduce, group, *x, *x); };
     if (met_before) {
