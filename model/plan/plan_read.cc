@@ -376,14 +376,13 @@ Result<toml::table> parse_override_value(const std::string& text) {
 std::optional<Error> apply_override(Document& document, const std::string& text) {
   const std::size_t equals = text.find('=');
   std::string key = text.substr(0, equals);
-  if (equals == std::string::npos || key.empty()) {
+  if (equals == std::string::npos || key.empty())
     return Error{ErrorKind::input,
                  fmt::format("expected KEY=VALUE, found '{}'", text),
                  "--set",
                  0,
                  "",
                  "for example --set parallelism.pipeline=8"};
-  }
   const std::string alias = alias_name(key);
   const std::string_view renamed = renamed_key(alias);
   if (!alias.empty()) key = renamed.empty() ? alias : renamed;

@@ -122,7 +122,7 @@ std::optional<model::Error> find_link_fault(const std::vector<Link>& links) {
     return model::Error{ErrorKind::input, fmt::format("link {} has a bandwidth of {} B/s", link.name, link.bandwidth)};
   }
   const std::size_t needed = stack_per_link * links.size(), bytes = stack_size();
-  if (bytes < needed) {
+  if (bytes < needed)
     return model::Error{ErrorKind::infeasible,
                         fmt::format("{} links need a stack of {} KiB for SimGrid's solver, the thread has {} KiB",
                                     links.size(), needed / 1024, bytes / 1024),
@@ -130,7 +130,6 @@ std::optional<model::Error> find_link_fault(const std::vector<Link>& links) {
                         0,
                         "",
                         "run it by on_own_stack()"};
-  }
   return std::nullopt;
 }
 

@@ -273,10 +273,9 @@ TEST(DualPipeV, MakespanAndIdleAreExact) {
     const auto evaluation = evaluate(build("dualpipev", P, M), c).value();
     expect_close(evaluation.makespan, dualpipe_makespan(2 * P, 2 * M, c));
     expect_close(kind("dualpipev").exact_makespan({.ranks = P, .micro_batches = M}, c).value(), evaluation.makespan);
-    for (std::int32_t h = 0; h < P; ++h) {
+    for (std::int32_t h = 0; h < P; ++h)
       EXPECT_NEAR(evaluation.idle[static_cast<std::size_t>(h)],
                   evaluation.idle.back() - std::max(0, P - 2 - h) * (c.F + c.B - c.FB), 1e-9 * evaluation.makespan);
-    }
   }
 }
 

@@ -118,13 +118,12 @@ model::Result<void> detail::check_peaks(const Measurement& m, const model::Devic
   constexpr double cache_bytes = 50e6;
   const double through_memory = *m.bytes - std::min(cache_bytes, *m.bytes / 2);
   const double bandwidth = device.memory_bandwidth.value();
-  if (through_memory / m.time.p50 > above_peak * bandwidth) {
+  if (through_memory / m.time.p50 > above_peak * bandwidth)
     return model::wrong_input(
         "gbps",
         fmt::format("{:.4g} GB/s from a cold cache is above the datasheet bandwidth of {}, {:.4g} GB/s",
                     *m.byte_rate() / giga, device.name, bandwidth / giga),
         "the time or the bytes are not what their key claims");
-  }
   return {};
 }
 

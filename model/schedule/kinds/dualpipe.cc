@@ -17,26 +17,24 @@ class DualPipe final : public ScheduleKind {
 
   Result<void> check(const ScheduleShape& shape) const override {
     TRY(check_single_chunk(name(), shape));
-    if (shape.ranks % 2 != 0) {
+    if (shape.ranks % 2 != 0)
       return infeasible(
           "ranks",
           fmt::format("dualpipe needs an even number of ranks, not {}: each rank holds a stage of either direction",
                       shape.ranks),
           fmt::format("use {} ranks", shape.ranks + 1));
-    }
     const std::int32_t least = 2 * shape.ranks;
     if (shape.micro_batches < least)
       return infeasible("micro_batches",
                         fmt::format("dualpipe on {} ranks needs at least {} micro-batches (both directions), not {}",
                                     shape.ranks, least, shape.micro_batches),
                         "raise the micro-batches per pipeline or lower the number of ranks");
-    if (shape.micro_batches % 2 != 0) {
+    if (shape.micro_batches % 2 != 0)
       return infeasible(
           "micro_batches",
           fmt::format("dualpipe needs an even number of micro-batches, not {}: half of them go in each direction",
                       shape.micro_batches),
           fmt::format("use {} micro-batches", shape.micro_batches + 1));
-    }
     return {};
   }
 

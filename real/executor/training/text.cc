@@ -118,21 +118,19 @@ model::Result<std::unique_ptr<TextSource>> synthetic_text(const TextOptions& opt
 
 model::Result<std::unique_ptr<TextSource>> file_text(const std::string& path, const TextOptions& options) {
   TRY(check(options));
-  if (options.vocabulary < byte_values) {
+  if (options.vocabulary < byte_values)
     return tl::unexpected(model::Error{
         .message = fmt::format("a vocabulary of {} tokens cannot name all 256 bytes of a text", options.vocabulary),
         .file = path,
         .key = "vocab_size",
         .hint = "use a model with a larger vocabulary, or synthetic text"});
-  }
   auto text = TRY(model::read_text_file(path));
-  if (static_cast<std::int64_t>(text.size()) < options.sequence_length + 1) {
+  if (static_cast<std::int64_t>(text.size()) < options.sequence_length + 1)
     return tl::unexpected(model::Error{
         .message = fmt::format("{} bytes of text are less than one sequence of {} tokens and its last label",
                                text.size(), options.sequence_length),
         .file = path,
         .hint = "use a longer text or a shorter batch.sequence_length"});
-  }
   return std::make_unique<FileText>(std::move(text), options);
 }
 

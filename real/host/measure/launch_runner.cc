@@ -29,13 +29,12 @@ class LaunchRunner final : public Runner {
       while (!open) std::this_thread::yield();
     };
     if (device_.concurrent()) device_.enqueue(model::Stream::compute, {wait, [](StreamClock&) {}, gate_label});
-    for (std::uint32_t i = 1; i <= kernels; ++i) {
+    for (std::uint32_t i = 1; i <= kernels; ++i)
       device_.launch(model::Stream::compute, {.graph = &graph_,
                                               .op = &graph_.operators[0],
                                               .reads = {buffers_[0].get(), buffers_[1].get()},
                                               .writes = {buffers_[2].get()},
                                               .label = i});
-    }
     open = true;
     TRY(device_.synchronize());
     const std::vector<KernelRecord> records = device_.take_records();  // in the order in which they ran

@@ -128,13 +128,12 @@ std::string chunk_heading(const ChunkComparisonOutput& output) {
   text += wrapped(fmt::format("measured   {}: {} kernels, chunk {}", output.chunk_path, output.kernels,
                               slots_text(c.measured))) +
           "\n";
-  if (!c.same_slots) {
+  if (!c.same_slots)
     return text + wrapped(
                       "The two do not run the same layers, or the measurement does not name which kernel belongs to "
                       "which: totals and classes stand side by side without errors (shares may be compared), phases "
                       "and GEMMs are "
                       "left out.");
-  }
   const std::string_view rows =
       output.comparison.rows_given ? "the measured rank's" : "the expected ones (no rows= in the notes)";
   const std::string_view waits = output.comparison.waits_given ? "the measured rank's" : "predicted, mean of the group";

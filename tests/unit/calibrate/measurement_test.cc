@@ -208,9 +208,8 @@ TEST(Measurement, RefusesDuplicates) {
   EXPECT_TRUE(parse(norm + "\n" + changed(norm, "cold", "hot") + "\n"));
   EXPECT_TRUE(parse(norm + "\n" + changed(norm, "NVIDIA H200", "NVIDIA H800") + "\n"));
   for (const char* difference : {R"("sms":132,"op")", R"("communication_ctas":20,"op")", R"("target_sms":112,"op")",
-                                 R"("format":"bf16","op")", R"("name":"a","op")"}) {
+                                 R"("format":"bf16","op")", R"("name":"a","op")"})
     EXPECT_TRUE(parse(norm + "\n" + changed(norm, R"("op")", difference) + "\n")) << difference;
-  }
 }
 
 TEST(Measurement, RefusesRatesAboveTheDatasheet) {

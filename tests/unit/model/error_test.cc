@@ -65,13 +65,11 @@ TEST(DataType, WeightsOfMostQuantizedFormatsAreStoredInBf16) {
 
 TEST(Words, RoundTripAndSuggest) {
   for (const Precision precision : {Precision::fp8, Precision::bf16, Precision::fp16, Precision::fp32, Precision::mxfp8,
-                                    Precision::nvfp4, Precision::mxfp4}) {
+                                    Precision::nvfp4, Precision::mxfp4})
     EXPECT_EQ(parse_precision(to_string(precision)).value(), precision);
-  }
   for (const Evidence evidence :
-       {Evidence::measured, Evidence::fitted, Evidence::published, Evidence::datasheet, Evidence::assumed}) {
+       {Evidence::measured, Evidence::fitted, Evidence::published, Evidence::datasheet, Evidence::assumed})
     EXPECT_EQ(parse_evidence(to_string(evidence)).value(), evidence);
-  }
   EXPECT_NE(parse_precision("bf61").error().hint.find("'bf16'"), std::string::npos);
   EXPECT_NE(parse_evidence("mesured").error().hint.find("'measured'"), std::string::npos);
 }

@@ -188,11 +188,10 @@ TEST(Trainer, AnewOnlyWhereNoCheckpointIs) {
   options.checkpoint.folder = folder.path().string();
   ASSERT_TRUE(train_alone(options).result);
   EXPECT_EQ(latest_checkpoint(folder.path().string()), 2);
-  for (const TrainedRank& run : train_on(2, options)) {
+  for (const TrainedRank& run : train_on(2, options))
     EXPECT_EQ(to_string(run.result.error()), folder.path().string() +
                                                  ": has a checkpoint of step 2 already (resume from it, or use another "
                                                  "folder)");
-  }
 }
 
 TEST(Trainer, StopsAtALossThatIsNoNumber) {

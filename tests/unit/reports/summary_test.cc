@@ -125,9 +125,8 @@ TEST(Summary, LeavesOutWhatWasNotComputed) {
   result.step.breakdown.clear();
   const std::string text = summary(result, support::example_plan());
   for (const char* part :
-       {"lower bound", "loses against", "The whole run", "bubble", "waits for", "By class", "Predicted beside"}) {
+       {"lower bound", "loses against", "The whole run", "bubble", "waits for", "By class", "Predicted beside"})
     EXPECT_EQ(text.find(part), std::string::npos) << part;
-  }
 }
 
 TEST(Summary, GivesTheReasonWhyThereIsNoPrice) {
@@ -171,9 +170,8 @@ TEST(Csv, OneLinePerMetricAndNothingForNull) {
   for (const char* line :
        {"\nstep.time_s,20,s\n", "\nstep.slots_s.I,,s\n", "\nstep.chunk_s.FB,0.1327,s\n", "\ninterval.time_s.p50,,s\n",
         "\nrun.phases.context_extension.gpu_hours,119000,h\n", "\nbound.lost_s.bubble,5,s\n", "\nmemory.fits,1,1\n",
-        "\nprovenance.assumed.share_of_step,0.075,1\n"}) {
+        "\nprovenance.assumed.share_of_step,0.075,1\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line;
-  }
   EXPECT_EQ(text, to_csv(support::example_result()));
 }
 
