@@ -185,10 +185,9 @@ model::Result<const CaseRuns::Run*> CaseRuns::run_of(const std::string& plan, co
   }
   Run& run = found->second;
   if (needs.step && !run.step) {
-    auto simulation = predictors_.with(
-        run.inputs, [&](sim::Predictor& predictor) { return predictor.simulate(run.inputs.plan, {}); });
-    if (!simulation) return tl::unexpected(simulation.error());
-    run.step = std::move(simulation->result);
+    auto simulation = TRY(predictors_.with(
+        run.inputs, [&](sim::Predictor& predictor) { return predictor.simulate(run.inputs.plan, {}); }));
+    run.step = std::move(simulation.result);
     auto [interval, draws] = TRY(sim::draw_interval(run.inputs, *run.step));
     run.step->interval = std::move(interval);
     run.draws = std::move(draws);

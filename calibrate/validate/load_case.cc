@@ -140,11 +140,10 @@ class CaseBuilder {
       : path_(path), files_(files), raw_(std::move(raw)), result_(std::move(raw_.definition)) {}
 
   model::Result<ValidationCase> build() {
-    if (Done done = read_measurements(); !done) return tl::unexpected(done.error());
-    for (const RawFigure& figure : raw_.figures)
-      if (Done done = add(figure); !done) return tl::unexpected(done.error());
+    TRY(read_measurements());
+    for (const RawFigure& figure : raw_.figures) TRY(add(figure));
     for (std::size_t i = 0; i < result_.aggregates.size(); ++i)
-      if (Done done = check(result_.aggregates[i], raw_.aggregate_lines[i]); !done) return tl::unexpected(done.error());
+      TRY(check(result_.aggregates[i], raw_.aggregate_lines[i]));
     return std::move(result_);
   }
 

@@ -97,16 +97,15 @@ void list_unknown(const calibrate::ImportedChunk& imported, const std::string& c
 // Prints to stderr the selected kernels, and those without a class.
 model::Result<void> import_kineto_trace(const ImportArguments& arguments) {
   const auto classes = TRY(kernel_classes_file(arguments.classes).and_then(calibrate::load_kernel_classes));
-  const auto imported = [&] {
+  const auto imported = TRY([&] {
     ProgressBar bar("reading " + arguments.file);
     return calibrate::import_kineto(
         arguments.file, classes,
         {arguments.device, [&](auto done, auto total) { bar.update(done, total); }, arguments.step});
-  }();
-  if (!imported) return tl::unexpected(imported.error());
-  TRY(write_output(arguments.out, calibrate::to_csv(imported->timeline, imported->comments)));
-  print_what_was_taken(*imported);
-  list_unknown(*imported, arguments.classes.empty() ? "share/plumbline/kernels.toml" : arguments.classes);
+  }());
+  TRY(write_output(arguments.out, calibrate::to_csv(imported.timeline, imported.comments)));
+  print_what_was_taken(imported);
+  list_unknown(imported, arguments.classes.empty() ? "share/plumbline/kernels.toml" : arguments.classes);
   return {};
 }
 

@@ -68,10 +68,8 @@ Result<void> write_forms(const SearchArguments& arguments, const sim::Deployment
   TRY(arguments.outputs.write({{"--json", [&] { return reports::deployment_json(answer); }},
                                {"--csv", [&] { return reports::deployment_csv(answer); }}}));
   if (answer.order.empty()) return {};
-  std::string best;
-  if (arguments.outputs.given("-o")) best = TRY(plan_file(answer.best(0).plan));
-  return arguments.outputs.write(
-      {{"--svg", [&] { return reports::deployment_svg(answer); }}, {"-o", [&] { return best; }}});
+  return arguments.outputs.write({{"--svg", [&] { return reports::deployment_svg(answer); }},
+                                  {"-o", [&] { return plan_file(answer.best(0).plan); }}});
 }
 
 // Prints to stderr why there is no deployment within the limits; returns 0 when there is one.

@@ -89,13 +89,11 @@ Result<void> search_options(const SearchRequest& request, sim::Tasks& tasks, sim
 }
 
 Result<void> write_files(const SearchArguments& arguments, const sim::PlanAnswer& answer) {
-  auto written = arguments.outputs.write(
-      {{"--json", [&] { return reports::plan_json(answer); }}, {"--csv", [&] { return reports::plan_csv(answer); }}});
-  if (!written || answer.order.empty()) return written;
-  Result<std::string> best;
-  if (arguments.outputs.given("-o")) best = plan_file(answer.best(answer.recommended).plan);
-  if (!best) return tl::unexpected(best.error());
-  return arguments.outputs.write({{"--svg", [&] { return reports::plan_svg(answer); }}, {"-o", [&] { return *best; }}});
+  TRY(arguments.outputs.write(
+      {{"--json", [&] { return reports::plan_json(answer); }}, {"--csv", [&] { return reports::plan_csv(answer); }}}));
+  if (answer.order.empty()) return {};
+  return arguments.outputs.write({{"--svg", [&] { return reports::plan_svg(answer); }},
+                                  {"-o", [&] { return plan_file(answer.best(answer.recommended).plan); }}});
 }
 
 // Prints to stderr why the question has no answer; returns 0 when it has one.

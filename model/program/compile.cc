@@ -87,9 +87,9 @@ Result<StepProgram> compile(const Plan& plan, const Architecture& architecture, 
 Result<StepProgram> compile(const Plan& plan, const Architecture& architecture, const Layout& layout,
                             const RoutingSpread& spread) {
   const auto kind = TRY(schedule_kind(plan));
-  if (const Result<void> ok = (kind)->check(layout.schedule); !ok) return tl::unexpected(ok.error());
+  TRY(kind->check(layout.schedule));
   StageLibrary library(plan_context(plan, architecture, layout, spread), plan);
-  return assemble(plan, architecture, layout, (kind)->build(layout.schedule), library);
+  return assemble(plan, architecture, layout, kind->build(layout.schedule), library);
 }
 
 }  // namespace plumbline::model

@@ -96,13 +96,12 @@ model::Result<GpuRunResult> run_on(const RunInput& input, const RunOptions& opti
   RunOptions own = options;
   own.emulated = gpu.emulated.has_value();
   std::int64_t memory = 0;
-  auto run = run_rank(input, own, device, communicator, [&](const StepFigures& figures) {
+  auto run = TRY(run_rank(input, own, device, communicator, [&](const StepFigures& figures) {
     last.after(figures.step);
     memory = std::max(memory, memory_in_use());
     if (observer) observer(figures, sampler ? sampler->take() : ClockReading{});
-  });
-  if (!run) return tl::unexpected(run.error());
-  GpuRunResult result{std::move(*run), "", "", memory, communicator.transports()};
+  }));
+  GpuRunResult result{std::move(run), "", "", memory, communicator.transports()};
   if (gpu.kernels) last.report(result);
   return result;
 }

@@ -217,12 +217,11 @@ class Evaluation {
 
   Result<std::vector<std::optional<double>>> operator()(const std::vector<double>& xs) {
     auto points =
-        this->points(xs.size(), [&](std::size_t point) { return changed_({change_of(result_.key, xs[point])}); });
-    if (!points) return tl::unexpected(points.error());
+        TRY(this->points(xs.size(), [&](std::size_t point) { return changed_({change_of(result_.key, xs[point])}); }));
     std::vector<std::optional<double>> values;
     for (std::size_t i = 0; i < xs.size(); ++i) {
-      values.push_back((*points)[i] ? metric(*(*points)[i]) : std::nullopt);
-      if ((*points)[i]) result_.points.emplace(xs[i], std::move(*(*points)[i]));
+      values.push_back(points[i] ? metric(*points[i]) : std::nullopt);
+      if (points[i]) result_.points.emplace(xs[i], std::move(*points[i]));
     }
     return values;
   }
@@ -239,12 +238,11 @@ class Evaluation {
 
 // Simulates the plan as it is. A metric that its result lacks can never be reached.
 Result<void> add_present(const ChangedInputs& changed, const Evaluation& evaluation, SolveResult& result) {
-  auto points = evaluation.points(1, [&](std::size_t) { return changed({}); });
-  if (!points) return tl::unexpected(points.error());
-  if (!points->front()) return {};
-  result.present = evaluation.metric(*points->front());
+  auto points = TRY(evaluation.points(1, [&](std::size_t) { return changed({}); }));
+  if (!points.front()) return {};
+  result.present = evaluation.metric(*points.front());
   if (result.present) {
-    if (result.key.value) result.points.emplace(*result.key.value, std::move(*points->front()));
+    if (result.key.value) result.points.emplace(*result.key.value, std::move(*points.front()));
     return {};
   }
   const bool of_run = result.target.metric.find("run.") != std::string::npos;

@@ -67,9 +67,7 @@ model::Result<std::unique_ptr<Communicator>> make_communicator(CudaDevice& devic
   if (channel.ranks() > 1) {
     Machine& machine = device.machine();
     const OwnDevice own{machine.scratch, static_cast<int>(machine.properties.sharedMemPerBlockOptin), machine.folders};
-    auto connected = connect_ranks(own, channel, options);
-    if (!connected) return tl::unexpected(connected.error());
-    others = std::move(*connected);
+    others = TRY(connect_ranks(own, channel, options));
   }
   return std::make_unique<CudaCommunicator>(device, channel, options, std::move(others));
 }

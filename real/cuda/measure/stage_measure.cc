@@ -82,30 +82,28 @@ void add(std::vector<Series> more, std::vector<Series>& all) {
 model::Result<StageMeasurement> measure_stages(const model::Plan& plan, const model::ClusterShape& cluster,
                                                const model::StepProgram& program, const std::string& name,
                                                const StageMeasureOptions& options, const MeasureObserver& observer) {
-  const auto sms = device_sms(options.device);
-  if (!sms) return tl::unexpected(sms.error());
+  const int sms = TRY(device_sms(options.device));
   const EmulationOptions emulation = emulation_options(plan, cluster, 0);
-  StageMeasurement measured{.sms = *sms,
+  StageMeasurement measured{.sms = sms,
                             .communication_sms = emulation.communication_sms,
-                            .target_sms = target_sms(plan, *sms),
+                            .target_sms = target_sms(plan, sms),
                             .nic_gbps = emulation.nic_gbps};
-  const auto device = CudaDevice::open({options.device, options.library_folders, measured.target_sms});
-  if (!device) return tl::unexpected(device.error());
-  measured.device = (*device)->machine().properties.name;
-  const std::unique_ptr<Communicator> peers = make_emulated_communicator(**device, emulation);
-  const std::vector<Sequence> stages = stages_of(program, name, *sms);
-  Readings readings((*device)->machine());
+  const auto device = TRY(CudaDevice::open({options.device, options.library_folders, measured.target_sms}));
+  measured.device = device->machine().properties.name;
+  const std::unique_ptr<Communicator> peers = make_emulated_communicator(*device, emulation);
+  const std::vector<Sequence> stages = stages_of(program, name, sms);
+  Readings readings(device->machine());
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
     std::vector<RunnableWorkload> alone;
-    alone.push_back(stage_workload(stages[stage], **device, *peers, {*sms, emulation.communication_sms}));
-    auto series = measure_in_rounds(alone, options.rounds, [&](MeasureProgress progress, const auto& so_far) {
-      readings.take();
-      progress.done += stage * progress.total;
-      progress.total *= stages.size();
-      return !observer || observer(progress, so_far);
-    });
-    if (!series) return tl::unexpected(series.error());
-    add(std::move(*series), measured.series);
+    alone.push_back(stage_workload(stages[stage], *device, *peers, {sms, emulation.communication_sms}));
+    add(TRY(measure_in_rounds(alone, options.rounds,
+                              [&](MeasureProgress progress, const auto& so_far) {
+                                readings.take();
+                                progress.done += stage * progress.total;
+                                progress.total *= stages.size();
+                                return !observer || observer(progress, so_far);
+                              })),
+        measured.series);
   }
   measured.clock = readings.median();
   return measured;
