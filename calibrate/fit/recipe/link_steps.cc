@@ -16,7 +16,6 @@
 namespace plumbline::calibrate {
 
 // Steps of a recipe that fit transfers to component tables.
-
 namespace {
 
 using model::Evidence;
@@ -56,6 +55,73 @@ void set_trees(Draft& draft) {
       draft.share(fmt::format("collective.tree.{}.{}", protocol, part), draft.errors_of(ring),
                   parameter->relative_uncertainty, "tree");
     }
+}
+
+struct CustomReduceFit {
+  struct Line {
+    std::vector<Draft::Fitted> constants;
+    std::vector<std::vector<double>> correlation;  // of their errors
+  };
+  Line one_shot, two_shot;
+  HeldOut held_out;
+};
+
+using Eigen::VectorXd;
+
+constexpr Eigen::Index line_size = 3;
+
+class CustomReduceForm {
+ public:
+  explicit CustomReduceForm(const std::vector<CollectiveRow>& rows) : rows_(rows) {}
+
+  VectorXd operator()(const VectorXd& x) const {
+    return vector_of(rows_, [&](const CollectiveRow& row) {
+      return std::min(on_line(row, model::CollectiveAlgorithm::one_shot, x.head(line_size)),
+                      on_line(row, model::CollectiveAlgorithm::two_shot, x.tail(line_size)));
+    });
+  }
+
+  VectorXd roofline(double link) const {
+    return vector_of(rows_, [&](const CollectiveRow& row) {
+      return static_cast<double>(row.bytes) * model::bus_factor(model::Collective::all_reduce, row.gpus) / link;
+    });
+  }
+
+ private:
+  static double on_line(const CollectiveRow& row, model::CollectiveAlgorithm algorithm, const VectorXd& x) {
+    const model::CollectiveLine line{.base = x[0], .nvlink_hop = x[1], .nvlink_rate = x[2]};
+    return model::collective_path(algorithm, model::CollectiveProtocol::simple, model::Collective::all_reduce,
+                                  {row.gpus, row.gpus}, line)
+        .seconds(model::Bytes(static_cast<double>(row.bytes)));
+  }
+
+  const std::vector<CollectiveRow>& rows_;
+};
+
+// Requires rows.
+CustomReduceFit fit_custom_reduce_table(const std::vector<CollectiveRow>& rows, const FitMachine& machine) {
+  const std::vector<bool> held =
+      marked(rows, [](const CollectiveRow& row) { return is_held_out(fmt::format("{}-{}", row.gpus, row.bytes)); });
+  const auto training = selected(rows, held, false);
+  VectorXd start(2 * line_size);
+  start << 3e-6, 1e-7, machine.nvlink_rate / 2, 7e-6, 4e-7, machine.nvlink_rate / 2;
+  const LogFit solution = log_fit(CustomReduceForm(training), seconds_of(training), start);
+  CustomReduceFit fit;
+  const auto line = [&](Eigen::Index at) {
+    const auto number = [&](const char* name, Eigen::Index i, const char* unit) {
+      return Draft::Fitted{name, solution.values[i], unit, solution.uncertainty[i]};
+    };
+    return CustomReduceFit::Line{
+        {number("base", at, "us"), number("rank_time", at + 1, "us"), number("rate", at + 2, "GB/s")},
+        correlation_of(solution, {at, at + 1, at + 2})};
+  };
+  fit.one_shot = line(0);
+  fit.two_shot = line(line_size);
+  fit.held_out.family = "custom all-reduce";
+  const CustomReduceForm all(rows);
+  add_errors(all(solution.values), all.roofline(machine.nvlink_rate), seconds_of(rows), held,
+             std::vector<bool>(rows.size(), false), fit.held_out);
+  return fit;
 }
 
 }  // namespace
@@ -167,77 +233,6 @@ model::Result<void> fit_tray_step(Draft& draft) {
 //   one-shot: base + (n - 1) rank_time + (n - 1) D / rate
 //   two-shot: base + (n - 1) rank_time + 2 (n - 1)/n D / rate
 // of which the faster one counts.
-
-namespace {
-
-struct CustomReduceFit {
-  struct Line {
-    std::vector<Draft::Fitted> constants;
-    std::vector<std::vector<double>> correlation;  // of their errors
-  };
-  Line one_shot, two_shot;
-  HeldOut held_out;
-};
-
-using Eigen::VectorXd;
-
-constexpr Eigen::Index line_size = 3;
-
-class CustomReduceForm {
- public:
-  explicit CustomReduceForm(const std::vector<CollectiveRow>& rows) : rows_(rows) {}
-
-  VectorXd operator()(const VectorXd& x) const {
-    return vector_of(rows_, [&](const CollectiveRow& row) {
-      return std::min(on_line(row, model::CollectiveAlgorithm::one_shot, x.head(line_size)),
-                      on_line(row, model::CollectiveAlgorithm::two_shot, x.tail(line_size)));
-    });
-  }
-
-  VectorXd roofline(double link) const {
-    return vector_of(rows_, [&](const CollectiveRow& row) {
-      return static_cast<double>(row.bytes) * model::bus_factor(model::Collective::all_reduce, row.gpus) / link;
-    });
-  }
-
- private:
-  static double on_line(const CollectiveRow& row, model::CollectiveAlgorithm algorithm, const VectorXd& x) {
-    const model::CollectiveLine line{.base = x[0], .nvlink_hop = x[1], .nvlink_rate = x[2]};
-    return model::collective_path(algorithm, model::CollectiveProtocol::simple, model::Collective::all_reduce,
-                                  {row.gpus, row.gpus}, line)
-        .seconds(model::Bytes(static_cast<double>(row.bytes)));
-  }
-
-  const std::vector<CollectiveRow>& rows_;
-};
-
-// Requires rows.
-CustomReduceFit fit_custom_reduce_table(const std::vector<CollectiveRow>& rows, const FitMachine& machine) {
-  const std::vector<bool> held =
-      marked(rows, [](const CollectiveRow& row) { return is_held_out(fmt::format("{}-{}", row.gpus, row.bytes)); });
-  const auto training = selected(rows, held, false);
-  VectorXd start(2 * line_size);
-  start << 3e-6, 1e-7, machine.nvlink_rate / 2, 7e-6, 4e-7, machine.nvlink_rate / 2;
-  const LogFit solution = log_fit(CustomReduceForm(training), seconds_of(training), start);
-  CustomReduceFit fit;
-  const auto line = [&](Eigen::Index at) {
-    const auto number = [&](const char* name, Eigen::Index i, const char* unit) {
-      return Draft::Fitted{name, solution.values[i], unit, solution.uncertainty[i]};
-    };
-    return CustomReduceFit::Line{
-        {number("base", at, "us"), number("rank_time", at + 1, "us"), number("rate", at + 2, "GB/s")},
-        correlation_of(solution, {at, at + 1, at + 2})};
-  };
-  fit.one_shot = line(0);
-  fit.two_shot = line(line_size);
-  fit.held_out.family = "custom all-reduce";
-  const CustomReduceForm all(rows);
-  add_errors(all(solution.values), all.roofline(machine.nvlink_rate), seconds_of(rows), held,
-             std::vector<bool>(rows.size(), false), fit.held_out);
-  return fit;
-}
-
-}  // namespace
 
 model::Result<void> fit_custom_reduce_step(Draft& draft) {
   const RecipeStep& step = draft.step();
