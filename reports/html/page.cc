@@ -19,7 +19,6 @@ namespace plumbline::reports {
 // Bytes in the form in which pages carry them.
 
 std::string base64_of_gzip(std::string_view bytes);
-
 namespace {
 
 std::string base64(std::string_view bytes) {
@@ -34,21 +33,6 @@ std::string base64(std::string_view bytes) {
   }
   return text;
 }
-
-}  // namespace
-
-std::string base64_of_gzip(std::string_view bytes) {
-  std::string zipped;
-  Gzip gzip([&zipped](std::string_view piece) {
-    zipped += piece;
-    return true;
-  });
-  gzip.write(bytes);
-  gzip.finish();
-  return base64(zipped);
-}
-
-namespace {
 
 using Json = nlohmann::ordered_json;
 
@@ -71,46 +55,6 @@ std::string inert(std::string_view json) {
 std::string data_block(std::string_view name, std::string_view json) {
   return fmt::format("<script type=\"application/json\" data-block=\"{}\">\n{}\n</script>\n", name, inert(json));
 }
-
-}  // namespace
-
-std::string page_html(const std::vector<PageResult>& results, const PageOrigin& origin) {
-  const Json made_by = {
-      {"command", origin.command}, {"version", model::version}, {"revision", origin.revision}, {"date", origin.date}};
-  std::string data = data_block("made-by", text_of_json(made_by, 0));
-  for (const PageResult& result : results) {
-    data += data_block("name", text_of_json(Json(result.name), -1));
-    data += data_block("result", result.json);
-    data += data_block("extra", result.extra.empty() ? "null" : result.extra);
-  }
-  std::string page(page_template);
-  return page.replace(page.find(data_mark), data_mark.size(), data);
-}
-
-model::Result<std::string> playground_html(const PageEngine& engine) {
-  constexpr std::string_view mark = "<!--engine-->";
-  if (engine.script.find("</script") != std::string::npos || engine.script.find("<!--") != std::string::npos)
-    return model::wrong_input("", "the predictor of the playground would end the element it stands in",
-                              "build it again with the em++ that docs/playground.md names");
-  std::string page(playground_template);
-  return page.replace(page.find(mark), mark.size(),
-                      fmt::format("<script type=\"text/plain\" id=\"engine\">\n{}\n</script>\n"
-                                  "<script type=\"text/plain\" id=\"module\">{}</script>\n"
-                                  "<script type=\"application/json\" id=\"shipped\">{}</script>",
-                                  engine.script, base64_of_gzip(engine.module), inert(engine.shipped)));
-}
-
-model::Result<PageResult> read_page_result(std::string text, const std::string& path) {
-  const Json json = Json::parse(text, nullptr, false);
-  constexpr const char* hint = "give the file that --json of a verb wrote";
-  if (json.is_discarded()) return model::wrong_input_at(path, 0, "", "is not JSON", hint);
-  const auto frame = json.find("plumbline");
-  if (!json.is_object() || frame == json.end() || !frame->is_object() || !frame->contains("output"))
-    return model::wrong_input_at(path, 0, "plumbline.output", "is not a result of this command", hint);
-  return PageResult{.json = std::move(text), .extra = {}, .name = path};
-}
-
-namespace {
 
 using model::Span;
 
@@ -213,6 +157,53 @@ Json timeline_of(const TraceSubject& subject) {
 }
 
 }  // namespace
+
+std::string base64_of_gzip(std::string_view bytes) {
+  std::string zipped;
+  Gzip gzip([&zipped](std::string_view piece) {
+    zipped += piece;
+    return true;
+  });
+  gzip.write(bytes);
+  gzip.finish();
+  return base64(zipped);
+}
+
+std::string page_html(const std::vector<PageResult>& results, const PageOrigin& origin) {
+  const Json made_by = {
+      {"command", origin.command}, {"version", model::version}, {"revision", origin.revision}, {"date", origin.date}};
+  std::string data = data_block("made-by", text_of_json(made_by, 0));
+  for (const PageResult& result : results) {
+    data += data_block("name", text_of_json(Json(result.name), -1));
+    data += data_block("result", result.json);
+    data += data_block("extra", result.extra.empty() ? "null" : result.extra);
+  }
+  std::string page(page_template);
+  return page.replace(page.find(data_mark), data_mark.size(), data);
+}
+
+model::Result<std::string> playground_html(const PageEngine& engine) {
+  constexpr std::string_view mark = "<!--engine-->";
+  if (engine.script.find("</script") != std::string::npos || engine.script.find("<!--") != std::string::npos)
+    return model::wrong_input("", "the predictor of the playground would end the element it stands in",
+                              "build it again with the em++ that docs/playground.md names");
+  std::string page(playground_template);
+  return page.replace(page.find(mark), mark.size(),
+                      fmt::format("<script type=\"text/plain\" id=\"engine\">\n{}\n</script>\n"
+                                  "<script type=\"text/plain\" id=\"module\">{}</script>\n"
+                                  "<script type=\"application/json\" id=\"shipped\">{}</script>",
+                                  engine.script, base64_of_gzip(engine.module), inert(engine.shipped)));
+}
+
+model::Result<PageResult> read_page_result(std::string text, const std::string& path) {
+  const Json json = Json::parse(text, nullptr, false);
+  constexpr const char* hint = "give the file that --json of a verb wrote";
+  if (json.is_discarded()) return model::wrong_input_at(path, 0, "", "is not JSON", hint);
+  const auto frame = json.find("plumbline");
+  if (!json.is_object() || frame == json.end() || !frame->is_object() || !frame->contains("output"))
+    return model::wrong_input_at(path, 0, "plumbline.output", "is not a result of this command", hint);
+  return PageResult{.json = std::move(text), .extra = {}, .name = path};
+}
 
 std::string step_page_data(const std::vector<TraceSubject>& subjects, const std::vector<Comparison>& published) {
   Json timelines = Json::array();
