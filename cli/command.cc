@@ -32,7 +32,6 @@ namespace plumbline::cli {
 
 // Descriptions wrap in their column, lists of values at commas, commands of examples as a shell continues them.
 std::shared_ptr<CLI::Formatter> help_formatter();
-
 namespace {
 
 constexpr std::size_t description_column = 30;  // CLI::Formatter's
@@ -85,28 +84,6 @@ class HelpFormatter final : public CLI::Formatter {
   }
 };
 
-}  // namespace
-
-std::shared_ptr<CLI::Formatter> help_formatter() { return std::make_shared<HelpFormatter>(); }
-
-void add_plan_arguments(CLI::App& verb, PlanArguments& arguments) {
-  verb.add_option("PLAN", arguments.plan, "Plan file, or the name of a shipped example")->required();
-  add_repeatable(verb, "--set", arguments.overrides, "Override a key: --set parallelism.pipeline=8 (repeatable)");
-  verb.add_flag("--print-plan", arguments.print, "Print the effective plan with every default, then stop");
-}
-
-void add_repeatable(CLI::App& verb, const std::string& option, std::vector<std::string>& values,
-                    const std::string& help) {
-  verb.add_option(option, values, help)->take_all()->allow_extra_args(false);
-}
-
-bool color() {
-  const char* off = std::getenv("NO_COLOR");
-  return isatty(STDOUT_FILENO) != 0 && (off == nullptr || *off == '\0');
-}
-
-namespace {
-
 // Takes --wide out of the arguments, which every verb has; returns how many are left.
 int take_wide(int argc, char** argv) {
   char** const end =
@@ -128,6 +105,24 @@ int stdout_failure() {
 }
 
 }  // namespace
+
+std::shared_ptr<CLI::Formatter> help_formatter() { return std::make_shared<HelpFormatter>(); }
+
+void add_plan_arguments(CLI::App& verb, PlanArguments& arguments) {
+  verb.add_option("PLAN", arguments.plan, "Plan file, or the name of a shipped example")->required();
+  add_repeatable(verb, "--set", arguments.overrides, "Override a key: --set parallelism.pipeline=8 (repeatable)");
+  verb.add_flag("--print-plan", arguments.print, "Print the effective plan with every default, then stop");
+}
+
+void add_repeatable(CLI::App& verb, const std::string& option, std::vector<std::string>& values,
+                    const std::string& help) {
+  verb.add_option(option, values, help)->take_all()->allow_extra_args(false);
+}
+
+bool color() {
+  const char* off = std::getenv("NO_COLOR");
+  return isatty(STDOUT_FILENO) != 0 && (off == nullptr || *off == '\0');
+}
 
 int command(int argc, char** argv, const World& world) {
   open_streams();
