@@ -31,7 +31,6 @@ double StageCosts::factor(std::int32_t direction, std::int32_t micro_batch) cons
   if (side >= micro_batches_.size() || index >= micro_batches_[side].size()) return 1;
   return micro_batches_[side][index];
 }
-
 namespace {
 
 // A forward counts from its op on. A backward frees at its B, or at its W where split; in a pair the forward counts
@@ -44,39 +43,6 @@ std::int32_t peak_activations(const std::vector<ScheduleOp>& ops) {
   }
   return peak;
 }
-
-}  // namespace
-
-Result<ScheduleEvaluation> evaluate(const Schedule& schedule, const ScheduleCosts& costs, PointToPoint mode) {
-  return evaluate(schedule, UniformCosts(costs), mode);
-}
-
-Result<ScheduleEvaluation> evaluate(const Schedule& schedule, const ChunkCosts& costs, PointToPoint mode) {
-  const auto table = TRY(order_ops(schedule, mode));
-  ScheduleEvaluation result;
-  result.start.resize(schedule.ranks.size());
-  std::vector<double> ends(schedule.ranks.size(), 0.0);  // end of each rank's last op
-  result.busy = ends;
-  const auto seconds = [&](std::size_t i) {
-    const std::size_t rank = table.ops[i].rank;
-    return costs.of(schedule.ranks[rank][result.start[rank].size()]);
-  };
-  run_table(table, costs.p2p(), seconds, [&](std::size_t i, double start, double end) {
-    const std::size_t rank = table.ops[i].rank;
-    result.busy[rank] += seconds(i);
-    result.start[rank].push_back(start);
-    ends[rank] = end;
-  });
-  result.makespan = ends.empty() ? 0 : *std::ranges::max_element(ends);
-  for (std::size_t rank = 0; rank < ends.size(); ++rank) {
-    result.idle.push_back(result.makespan - result.busy[rank]);
-    result.window.push_back(result.start[rank].empty() ? 0 : ends[rank] - result.start[rank].front());
-    result.peak_activations.push_back(peak_activations(schedule.ranks[rank]));
-  }
-  return result;
-}
-
-namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
 
@@ -143,6 +109,35 @@ double bound_of(const ScheduleOutline& outline, const std::vector<double>& cheap
 }
 
 }  // namespace
+
+Result<ScheduleEvaluation> evaluate(const Schedule& schedule, const ScheduleCosts& costs, PointToPoint mode) {
+  return evaluate(schedule, UniformCosts(costs), mode);
+}
+
+Result<ScheduleEvaluation> evaluate(const Schedule& schedule, const ChunkCosts& costs, PointToPoint mode) {
+  const auto table = TRY(order_ops(schedule, mode));
+  ScheduleEvaluation result;
+  result.start.resize(schedule.ranks.size());
+  std::vector<double> ends(schedule.ranks.size(), 0.0);  // end of each rank's last op
+  result.busy = ends;
+  const auto seconds = [&](std::size_t i) {
+    const std::size_t rank = table.ops[i].rank;
+    return costs.of(schedule.ranks[rank][result.start[rank].size()]);
+  };
+  run_table(table, costs.p2p(), seconds, [&](std::size_t i, double start, double end) {
+    const std::size_t rank = table.ops[i].rank;
+    result.busy[rank] += seconds(i);
+    result.start[rank].push_back(start);
+    ends[rank] = end;
+  });
+  result.makespan = ends.empty() ? 0 : *std::ranges::max_element(ends);
+  for (std::size_t rank = 0; rank < ends.size(); ++rank) {
+    result.idle.push_back(result.makespan - result.busy[rank]);
+    result.window.push_back(result.start[rank].empty() ? 0 : ends[rank] - result.start[rank].front());
+    result.peak_activations.push_back(peak_activations(schedule.ranks[rank]));
+  }
+  return result;
+}
 
 ScheduleOutline::ScheduleOutline(const ScheduleTable& table) : classes(table.classes) {
   for (const ScheduleTable::Rank& rank : table.ranks) {
