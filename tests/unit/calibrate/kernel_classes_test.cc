@@ -94,30 +94,27 @@ TEST(KernelClasses, Annotations) {
 TEST(KernelClasses, WrongFilesAreRefusedWithTheLine) {
   const std::string rows = "rows = [\"GEMM\"]\n";
   const std::string phase = "[[phase]]\nphase = \"F\"\npatterns = [\"f\"]\n";
+  const auto a_class = [](const std::string& patterns, const std::string& row = "GEMM") {
+    return "[[class]]\nname = \"a\"\ncompare = \"" + row + "\"\n" + patterns + "\n";
+  };
+  const auto with = [&](const std::string& patterns) { return rows + a_class("patterns = " + patterns) + phase; };
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"rows = [", "k.toml:1"},
       {"row = 1\n", "rows: required key is missing"},
-      {rows + "[[class]]\nname = \"a\"\ncompare = \"GEMM\"\npattern = [\"x\"]\npatterns = [\"x\"]\n" + phase,
+      {rows + a_class("pattern = [\"x\"]\npatterns = [\"x\"]") + phase,
        "k.toml:5: class.pattern: unknown key (did you mean 'patterns'?"},
       {rows + phase, "class: required key is missing"},
       {rows + "class = 1\n" + phase, "class: expected a list of tables (write each as [[class]])"},
-      {rows + "[[class]]\nname = \"a\"\ncompare = \"GEM\"\npatterns = [\"x\"]\n" + phase,
+      {rows + a_class("patterns = [\"x\"]", "GEM") + phase,
        "k.toml:2: class.compare: 'GEM' is not known (did you mean 'GEMM'?"},
-      {rows + "[[class]]\nname = \"a\"\ncompare = \"GEMM\"\npatterns = [\"(x\"]\n" + phase,
-       "k.toml:2: class.patterns: '(x' is no regular expression"},
-      {rows + "[[class]]\nname = \"a\"\ncompare = \"GEMM\"\npatterns = [\"(a+)+b\"]\n" + phase,
-       "k.toml:2: class.patterns: '(a+)+b' repeats a group that repeats already"},
-      {rows + "[[class]]\nname = \"a\"\ncompare = \"GEMM\"\npatterns = [\"((x[a-z]*)y){2,9}\"]\n" + phase,
-       "repeats a group that repeats already"},
-      {rows + "[[class]]\nname = \"a\"\ncompare = \"GEMM\"\npatterns = [\"" + std::string(300, '(') + "\"]\n" + phase,
-       "a pattern has more than 256 characters"},
-      {rows + "[[class]]\nname = \"a\"\ncompare = \"GEMM\"\npatterns = []\n" + phase,
-       "k.toml:5: class.patterns: expected a list of strings"},
-      {rows + "[[class]]\nname = \"a\"\ncompare = \"GEMM\"\npatterns = [\"x\"]\n" +
-           "[[class]]\nname = \"a\"\ncompare = \"GEMM\"\npatterns = [\"y\"]\n" + phase,
+      {with("[\"(x\"]"), "k.toml:2: class.patterns: '(x' is no regular expression"},
+      {with("[\"(a+)+b\"]"), "k.toml:2: class.patterns: '(a+)+b' repeats a group that repeats already"},
+      {with("[\"((x[a-z]*)y){2,9}\"]"), "repeats a group that repeats already"},
+      {with("[\"" + std::string(300, '(') + "\"]"), "a pattern has more than 256 characters"},
+      {with("[]"), "k.toml:5: class.patterns: expected a list of strings"},
+      {rows + a_class("patterns = [\"x\"]") + a_class("patterns = [\"y\"]") + phase,
        "k.toml:6: class.name: 'a' appears twice"},
-      {rows + "[[class]]\nname = \"a\"\ncompare = \"GEMM\"\npatterns = [\"x\"]\n[[phase]]\nphase = \"Q\"\npatterns = "
-              "[\"f\"]\n",
+      {rows + a_class("patterns = [\"x\"]") + "[[phase]]\nphase = \"Q\"\npatterns = [\"f\"]\n",
        "k.toml:6: phase.phase: 'Q' is not known"},
   };
   const tests::TemporaryDirectory folder;
