@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/measurement/measurement_file.h"
 #include "cli/data.h"
 #include "cli/inputs.h"
 #include "cli/measure/measure.h"

@@ -8,7 +8,6 @@
 
 #include "model/economics/ownership.h"
 #include "tests/support/published.h"
-#include "topologies/inventory.h"
 #include "topologies/topology.h"
 
 namespace plumbline::topologies {

@@ -7,7 +7,6 @@
 #include <stdexcept>
 #include <string>
 
-#include "model/base/text_file.h"
 #include "model/plan/layout.h"
 #include "reports/text/plan/schedule_report.h"
 #include "sim/predict/simulate.h"

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "model/base/bytes.h"
-#include "model/base/text_file.h"
 #include "tests/support/real/channel_ranks.h"
 #include "tests/support/temporary_directory.h"
 

@@ -5,7 +5,6 @@
 
 #include "reports/json/json.h"
 #include "reports/json/read_json.h"
-#include "reports/text/step/sections.h"
 #include "reports/text/step/summary.h"
 #include "tests/support/example_result.h"
 

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "model/program/routing.h"
 #include "sim/interval/detail/peak.h"
 #include "sim/interval/detail/spread.h"
 #include "sim/interval/uncertainty.h"
