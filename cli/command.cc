@@ -32,6 +32,7 @@ namespace plumbline::cli {
 
 // Descriptions wrap in their column, lists of values at commas, commands of examples as a shell continues them.
 std::shared_ptr<CLI::Formatter> help_formatter();
+
 namespace {
 
 constexpr std::size_t description_column = 30;  // CLI::Formatter's

@@ -29,6 +29,7 @@ std::vector<CopyGroup> copies_of(const Graph& graph, Phase phase);
 // Adds the waits of two buffers in each direction. A block's forward waits until the copies of the block two before it
 // have left; a block's fetch starts when the backward of the block two before it has ended.
 void hold_to_two_buffers(std::vector<Segment>& segments);
+
 namespace {
 
 constexpr std::int32_t copy_buffers = 2;

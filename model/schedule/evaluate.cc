@@ -31,6 +31,7 @@ double StageCosts::factor(std::int32_t direction, std::int32_t micro_batch) cons
   if (side >= micro_batches_.size() || index >= micro_batches_[side].size()) return 1;
   return micro_batches_[side][index];
 }
+
 namespace {
 
 // A forward counts from its op on. A backward frees at its B, or at its W where split; in a pair the forward counts

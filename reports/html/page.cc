@@ -19,6 +19,7 @@ namespace plumbline::reports {
 // Bytes in the form in which pages carry them.
 
 std::string base64_of_gzip(std::string_view bytes);
+
 namespace {
 
 std::string base64(std::string_view bytes) {

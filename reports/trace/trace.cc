@@ -103,6 +103,7 @@ class Slices {
   std::vector<std::string> names_, works_, stage_layers_;  // as JSON
   std::int64_t correlation_ = 0;                           // of kernels, counted
 };
+
 namespace {
 
 using model::Span;

@@ -16,6 +16,7 @@
 namespace plumbline::calibrate {
 
 // Steps of a recipe that fit transfers to component tables.
+
 namespace {
 
 using model::Evidence;
