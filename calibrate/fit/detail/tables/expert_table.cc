@@ -129,6 +129,8 @@ ExpertTableFit fit_expert_table(const std::vector<ExpertRow>& table, const FitMa
 
 namespace {
 
+using model::GemmWork;
+
 constexpr double small_width = 0.1;  // of the loss
 
 struct SmallRow {
@@ -192,7 +194,7 @@ class SmallForm {
   VectorXd roofline() const {
     return vector_of(*rows_, [&](const SmallRow& row) {
       double seconds = 0;
-      for (const model::GemmWork& work : row.gemms)
+      for (const GemmWork& work : row.gemms)
         seconds += std::max(2 * work.groups * work.m * work.n * work.k / peak_, work.bytes() / bandwidth_);
       return seconds;
     });
@@ -288,7 +290,7 @@ double small_operand_bytes(const std::string& format, double m, double n) {
   return (m * activation + n * weight) / (m + n);
 }
 
-model::GemmWork small_work(const std::string& format, double groups, double m, double n, double k, double spread = 0) {
+GemmWork small_work(const std::string& format, double groups, double m, double n, double k, double spread = 0) {
   return {groups, m, n, k, small_operand_bytes(format, m, n), 2, spread};
 }
 
