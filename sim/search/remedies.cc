@@ -121,12 +121,12 @@ class RemedySearch {
   // Leaves out of a set that helps what need not be offloaded with the others, and adds the notes.
   model::Result<std::optional<ClusterOption>> with_fewest(Set looked_at, Set set, ClusterOption found) {
     for (std::size_t i = 0; i < remedies_.size() && found.search.complete; ++i) {
-      const Set fewer = set & ~(bit(i) & on_host_);
-      if (fewer == set || !tried_.insert(fewer).second) continue;
-      ClusterOption other = TRY(with(fewer));
+      const Set less = set & ~(bit(i) & on_host_);
+      if (less == set || !tried_.insert(less).second) continue;
+      ClusterOption other = TRY(with(less));
       if (other.plans.empty()) continue;
       found = std::move(other);
-      set = fewer;
+      set = less;
     }
     add_notes(looked_at, set, found.notes);
     return found;
