@@ -27,29 +27,39 @@ struct ChangedStep {
 // Predictions of one plan with changed inputs. For one thread.
 class ChangedSteps {
  public:
-  explicit ChangedSteps(Inputs inputs) : profile_(inputs.profile), plan_(inputs.plan) {
+  ChangedSteps(Inputs inputs, std::vector<double> imbalances)
+      : profile_(inputs.profile), plan_(inputs.plan), imbalances_(std::move(imbalances)) {
     inputs.shapes = shapes_.get();
     predictor_.emplace(std::move(inputs));
   }
 
-  model::Result<ChangedStep> of(const InputChange& change) { return of(change, false); }
+  model::Result<ChangedStep> of(const InputChange& change) {
+    if (!now_) now_ = TRY(predicted_first());
+    predictor_->set_profile(changed_profile(profile_, change));
+    return predicted(change);
+  }
 
-  // Returns the growth of ln(time). Unless the rows of experts change, slots wait for stragglers as without a change:
-  // those waits take most of a prediction's time, and of their change a gradient needs no more than its first order.
+  // Returns the growth of ln(time).
   model::Result<double> effect_of(const InputChange& change) {
-    if (!now_) {
-      now_ = TRY(of({})).time_s;
-      predictor_->set_profile(profile_, true);  // keeps these waits, whichever change comes first
-    }
     if (change.constants.empty() && change.shapes.all().empty() && !change.imbalance)
       return std::log(change.step_factor);
-    return std::log(TRY(of(change, !change.imbalance)).time_s / *now_);
+    const double then = TRY(of(change)).time_s;
+    return std::log(then / now_->time_s);
   }
 
  private:
-  model::Result<ChangedStep> of(const InputChange& change, bool keep_waits) {
+  // Slots wait for stragglers as between these predictions.
+  model::Result<ChangedStep> predicted_first() {
+    for (const double imbalance : imbalances_) {
+      InputChange change;
+      change.imbalance = imbalance;
+      TRY(predicted(change));
+    }
+    return predicted({});
+  }
+
+  model::Result<ChangedStep> predicted(const InputChange& change) {
     *shapes_ = change.shapes;
-    predictor_->set_profile(changed_profile(profile_, change), keep_waits);
     model::Plan plan = plan_;
     if (change.imbalance) model::set_imbalance(plan, *change.imbalance);
     auto parts = TRY(predictor_->step_parts(plan));
@@ -58,15 +68,17 @@ class ChangedSteps {
 
   model::Profile profile_;
   model::Plan plan_;
+  std::vector<double> imbalances_;
   std::unique_ptr<model::ShapeFactors> shapes_ = std::make_unique<model::ShapeFactors>();
   std::optional<Predictor> predictor_;
-  std::optional<double> now_;
+  std::optional<ChangedStep> now_;
 };
 
 // Steps with changed inputs, each used by one thread at a time.
 class ChangedStepsPool {
  public:
-  explicit ChangedStepsPool(const Inputs& inputs) : inputs_(inputs) {}
+  ChangedStepsPool(const Inputs& inputs, std::vector<double> imbalances)
+      : inputs_(inputs), imbalances_(std::move(imbalances)) {}
 
   // Returns use(steps).
   template <class Use>
@@ -81,13 +93,14 @@ class ChangedStepsPool {
  private:
   std::unique_ptr<ChangedSteps> take() {
     const std::lock_guard lock(mutex_);
-    if (idle_.empty()) return std::make_unique<ChangedSteps>(inputs_);
+    if (idle_.empty()) return std::make_unique<ChangedSteps>(inputs_, imbalances_);
     std::unique_ptr<ChangedSteps> steps = std::move(idle_.back());
     idle_.pop_back();
     return steps;
   }
 
   const Inputs& inputs_;
+  std::vector<double> imbalances_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<ChangedSteps>> idle_;
 };
@@ -104,7 +117,7 @@ class Drawing {
     const std::size_t blocks = options_.parts ? (drawn_.uncertainties.size() + block - 1) / block : 0;
     rows_.resize(options_.draws);
     if (options_.parts) effects_.assign(drawn_.uncertainties.size(), 0);
-    ChangedStepsPool pool(inputs_);
+    ChangedStepsPool pool(inputs_, imbalances());
     const ChangedStep now = TRY(pool.with([](ChangedSteps& steps) { return steps.of({}); }));
     limit_threads(options_.threads, [&] {
       for_each_index(blocks, [&](std::size_t task) { one_by_one(task * block, pool); });
@@ -123,6 +136,16 @@ class Drawing {
   }
 
  private:
+  // Returns the least, the middle and the largest imbalance of the draws.
+  std::vector<double> imbalances() const {
+    std::vector<double> drawn;
+    for (std::size_t row = 0; row < rows_.size(); ++row)
+      if (const auto imbalance = change_of(drawn_, row).imbalance) drawn.push_back(*imbalance);
+    if (drawn.empty()) return {};
+    std::ranges::sort(drawn);
+    return {drawn.front(), drawn[drawn.size() / 2], drawn.back()};
+  }
+
   // Most constants of a profile have no part in a step, and many shapes next to none: a block of them needs one
   // prediction.
   static constexpr std::size_t block = 8;

@@ -9,6 +9,8 @@
 namespace plumbline::sim {
 namespace {
 
+using model::CoRunner;
+
 bool writes_gradients(model::OpType type) {
   return type == model::OpType::B || type == model::OpType::W || type == model::OpType::FB;
 }
@@ -20,7 +22,23 @@ bool uses(const model::SlotTemplate& slot, model::Stream stream) {
 // Adds a kernel that moves so many bytes to a compute segment.
 void add_copy(model::Bytes bytes, const CostModels& costs, SegmentTime& time) {
   for (std::size_t state = 0; state < communication_states; ++state)
-    time.compute[state] += costs.kernels.moving(bytes, costs.partition.overlapped(static_cast<model::CoRunner>(state)));
+    time.compute[state] += costs.kernels.moving(bytes, costs.partition.overlapped(static_cast<CoRunner>(state)));
+}
+
+// Returns the waits between two known ones, or in proportion to the nearest. Even ranks do not wait.
+std::vector<double> waits_at(double deviation, const std::vector<StragglerWaits>& known) {
+  const auto above = std::ranges::lower_bound(known, deviation, {}, &StragglerWaits::deviation);
+  const StragglerWaits& near = above == known.end() ? known.back() : *above;
+  if (above == known.begin() || above == known.end()) {
+    std::vector<double> waits = near.seconds;
+    for (double& wait : waits) wait *= near.deviation > 0 ? deviation / near.deviation : 1;
+    return waits;
+  }
+  const StragglerWaits& below = *(above - 1);
+  const double part = (deviation - below.deviation) / (near.deviation - below.deviation);
+  std::vector<double> waits = below.seconds;
+  for (std::size_t s = 0; s < waits.size(); ++s) waits[s] += part * (near.seconds[s] - waits[s]);
+  return waits;
 }
 
 }  // namespace
@@ -94,6 +112,22 @@ std::vector<SegmentTime> TimedStages::times_of(std::int32_t slot, double clock) 
   return times;
 }
 
+StragglerWaits TimedStages::waits_of(std::int32_t slot, const std::vector<SegmentTime>& times) const {
+  const model::SlotTemplate& whole = library_.slot_template(slot);
+  StragglerWaits waits;
+  for (const SegmentTime& time : times)
+    waits.deviation += time.compute_per_row[static_cast<std::size_t>(CoRunner::none)];
+  if (imbalance_.rank_rows.empty()) waits.deviation *= imbalance_.variation;
+  if (kept_ != nullptr && kept_->contains(slot)) {
+    waits.seconds = waits_at(waits.deviation, kept_->at(slot));
+    return waits;
+  }
+  Imbalance imbalance = imbalance_;
+  imbalance.seed = slot_seed(whole.type);
+  waits.seconds = run_group(whole, times, ranks_, costs_.partition.device_sms, imbalance).waits;
+  return waits;
+}
+
 TimedStages::Timed& TimedStages::timed(std::int32_t slot) {
   std::unique_ptr<Timed>& known = slots_[slot];
   if (known) return *known;
@@ -102,12 +136,8 @@ TimedStages::Timed& TimedStages::timed(std::int32_t slot) {
   known->power = slot_power(library_.program(), whole, costs_);
   std::vector<SegmentTime> times = times_of(slot, known->power.clock);
   if (!even_ && uses(whole, model::Stream::communication)) {
-    Imbalance imbalance = imbalance_;
-    imbalance.seed = slot_seed(whole.type);
-    const bool kept = kept_ != nullptr && kept_->contains(slot);
-    known->waits =
-        kept ? kept_->at(slot) : run_group(whole, times, ranks_, costs_.partition.device_sms, imbalance).waits;
-    for (std::size_t s = 0; s < times.size(); ++s) times[s].wait = known->waits[s];
+    known->waits = waits_of(slot, times);
+    for (std::size_t s = 0; s < times.size(); ++s) times[s].wait = known->waits.seconds[s];
   }
   known->host = slot_host(library_.program(), whole, costs_, times);
   add_host(library_.program(), whole, costs_, known->host, times);
@@ -115,11 +145,13 @@ TimedStages::Timed& TimedStages::timed(std::int32_t slot) {
   return *known;
 }
 
-SlotWaits TimedStages::waits() const {
-  SlotWaits waits;
-  for (const auto& [slot, timed] : slots_)
-    if (!timed->waits.empty()) waits[slot] = timed->waits;
-  return waits;
+void TimedStages::add_waits(SlotWaits& waits) const {
+  for (const auto& [slot, timed] : slots_) {
+    if (timed->waits.seconds.empty()) continue;
+    std::vector<StragglerWaits>& known = waits[slot];
+    const auto place = std::ranges::lower_bound(known, timed->waits.deviation, {}, &StragglerWaits::deviation);
+    if (place == known.end() || place->deviation > timed->waits.deviation) known.insert(place, timed->waits);
+  }
 }
 
 const TemplateRun& TimedStages::run(std::int32_t slot) { return timed(slot).run; }
@@ -139,7 +171,7 @@ double TimedStages::collective_slowdown(std::int32_t slot) {
 std::vector<SegmentTime> TimedStages::times(std::int32_t slot) {
   const Timed& known = timed(slot);
   std::vector<SegmentTime> times = times_of(slot, known.power.clock);
-  for (std::size_t s = 0; s < known.waits.size(); ++s) times[s].wait = known.waits[s];
+  for (std::size_t s = 0; s < known.waits.seconds.size(); ++s) times[s].wait = known.waits.seconds[s];
   add_host(library_.program(), library_.slot_template(slot), costs_, known.host, times);
   return times;
 }

@@ -60,14 +60,19 @@ struct SlotPasses {
 };
 SlotPasses passes_in_slots(const model::Plan& plan, const CostModels& costs);
 
-// Waits of slots for stragglers by slot and segment, s.
-using SlotWaits = std::map<std::int32_t, std::vector<double>>;
+// The waits of a slot for stragglers, and what they grow with.
+struct StragglerWaits {
+  std::vector<double> seconds;  // [segment]
+  double deviation = 0;         // s; of what the rows of experts take on the ranks
+};
+using SlotWaits = std::map<std::int32_t, std::vector<StragglerWaits>>;  // by deviation
 
 class TimedStages {
  public:
   // All references must outlive the object. `imbalance` has no seed yet; `ranks` is the size of the expert group. With
   // a plan whose units are gathered and reduced in every slot, slots have the copies that this costs (passes_in_slots).
-  // `kept` are waits that are taken as they are, or null: a group of ranks is run for those that it lacks.
+  // `kept` are waits of the same slots under other costs and imbalances, or null: between them waits are linear in the
+  // deviation, and a group of ranks is run for slots that it lacks.
   TimedStages(model::StageLibrary& library, const CostModels& costs, const model::Device& device, Imbalance imbalance,
               std::int64_t ranks, std::optional<model::Plan> copying = std::nullopt, const SlotWaits* kept = nullptr);
 
@@ -88,7 +93,7 @@ class TimedStages {
   };
   const Account& account(std::int32_t slot);
 
-  SlotWaits waits() const;
+  void add_waits(SlotWaits& waits) const;
   model::StageLibrary& stage_library() { return library_; }
   const CostModels& costs() const { return costs_; }
 
@@ -97,7 +102,7 @@ class TimedStages {
     SlotPower power;
     SlotHost host;
     TemplateRun run;
-    std::vector<double> waits;              // [segment], where ranks are uneven
+    StragglerWaits waits;                   // none where ranks are even
     std::optional<double> with_collective;  // collective_slowdown()
     std::optional<SlotLoad> load;
     std::optional<Attribution> attribution;
@@ -106,6 +111,7 @@ class TimedStages {
   Timed& timed(std::int32_t slot);
   std::vector<SegmentTime> times_of(std::int32_t slot, double clock);  // without waits
   void add_copies(std::int32_t slot, bool forward, bool reduces, std::vector<SegmentTime>& times);
+  StragglerWaits waits_of(std::int32_t slot, const std::vector<SegmentTime>& times) const;
 
   model::StageLibrary& library_;
   const CostModels& costs_;

@@ -46,7 +46,7 @@ class Predictor::Parts {
     return estimate(run_closed_form(false));
   }
 
-  void set_profile(model::Profile profile, bool keep_waits) { cache_.set_profile(std::move(profile), keep_waits); }
+  void set_profile(model::Profile profile) { cache_.set_profile(std::move(profile)); }
 
   model::Result<model::StepTimes> step_parts(const model::Plan& plan) {
     TRY(prepare(plan));
@@ -248,9 +248,7 @@ Predictor::Predictor(Predictor&&) noexcept = default;
 Predictor& Predictor::operator=(Predictor&&) noexcept = default;
 
 model::Result<PlanEstimate> Predictor::closed_form(const model::Plan& plan) { return parts_->closed_form(plan); }
-void Predictor::set_profile(model::Profile profile, bool keep_waits) {
-  parts_->set_profile(std::move(profile), keep_waits);
-}
+void Predictor::set_profile(model::Profile profile) { parts_->set_profile(std::move(profile)); }
 model::Result<model::StepTimes> Predictor::step_parts(const model::Plan& plan) { return parts_->step_parts(plan); }
 model::Result<PlanEstimate> Predictor::events(const model::Plan& plan, Loop* loop) {
   return parts_->events(plan, loop);

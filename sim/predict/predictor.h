@@ -60,9 +60,10 @@ class Predictor {
   // Returns the links that the step's transfers cross, or nullptr where the inputs have no wiring.
   model::Result<std::shared_ptr<const StepLinks>> links(const model::Plan& plan);
 
-  // Replaces the constants of the profile. Layouts, graphs, links and tables of schedules stay, times are found anew;
-  // with keep_waits those that slots wait for stragglers are those of the predictions before the first such call.
-  void set_profile(model::Profile profile, bool keep_waits = false);
+  // Replaces the constants of the profile. Layouts, graphs, links and tables of schedules stay, times are found anew.
+  // Those that slots wait for stragglers, which would take most of a prediction's time, lie between those of the
+  // predictions before the first such call, by how much the ranks' times of experts vary.
+  void set_profile(model::Profile profile);
   // Returns the times of closed_form() without rates, chunks and power, and without its checks: constants that were
   // drawn may beat a datasheet.
   model::Result<model::StepTimes> step_parts(const model::Plan& plan);

@@ -128,6 +128,28 @@ void expect_all_covered(const Covered& covered) {
   EXPECT_GT(covered.valid, 100);
 }
 
+// The plan's step at an imbalance, by a predictor whose constants are replaced after those in `before`.
+double step_at(double imbalance, const std::vector<double>& before) {
+  Inputs inputs = shallow(tests::deepseek_plan, 9);
+  Predictor predictor(inputs);
+  const auto at = [&](double variation) {
+    inputs.plan.routing.imbalance = variation;
+    return predictor.step_parts(inputs.plan).value().time_s;
+  };
+  for (const double variation : before) at(variation);
+  if (!before.empty()) predictor.set_profile(inputs.profile);
+  return at(imbalance);
+}
+
+// Group runs take most of a prediction's time, so that changed constants take their waits between known ones.
+TEST(Predictor, WaitsForStragglersLieBetweenThoseBeforeTheChange) {
+  const std::vector<double> known = {0.05, 0.2, 0.6};
+  for (const double imbalance : known) EXPECT_DOUBLE_EQ(step_at(imbalance, known), step_at(imbalance, {}));
+  EXPECT_NEAR(step_at(0.1, known) / step_at(0.1, {}), 1, 0.005);
+  EXPECT_NEAR(step_at(0.4, known) / step_at(0.4, {}), 1, 0.005);
+  EXPECT_GT(step_at(0.4, known), step_at(0.2, {}));
+}
+
 TEST(Predictor, ForgetsNothingOfRandomPlansWithExperts) {
   expect_all_covered(compare(shallow(tests::deepseek_plan, 9), 1, 400));
 }

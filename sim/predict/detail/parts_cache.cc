@@ -102,10 +102,9 @@ PartsCache::PartsCache(Inputs inputs) : device_(inputs.cluster.device), inputs_(
   if (!inputs_.tables) inputs_.tables = std::make_shared<ScheduleTables>();
 }
 
-void PartsCache::set_profile(model::Profile profile, bool keep_waits) {
-  if (keep_waits && waits_.empty())
-    for (const auto& [key, timed] : timed_) waits_[&timed->stage_library()] = timed->waits();
-  keeps_waits_ = keep_waits;
+void PartsCache::set_profile(model::Profile profile) {
+  if (waits_.empty())
+    for (const auto& [key, timed] : timed_) timed->add_waits(waits_[&timed->stage_library()]);
   sharded_.clear();
   optimizers_.clear();
   timed_.clear();
@@ -212,10 +211,11 @@ void PartsCache::find_stages(PlanWork& work) {
   if (copying)
     key_.add(plan.parallelism.zero_stage, plan.overlap.gradient_bucket_bytes, plan.precision.gradient_reduce);
   auto& timed = timed_[key_.bytes()];
+  const auto kept = waits_.find(library.get());
   if (!timed)
     timed = std::make_unique<TimedStages>(*library, *work.costs, inputs_.cluster.device,
                                           imbalance_of(plan, inputs_.architecture.experts, 0), plan.parallelism.expert,
-                                          std::move(copying), keeps_waits_ ? &waits_[library.get()] : nullptr);
+                                          std::move(copying), kept == waits_.end() ? nullptr : &kept->second);
   work.timed = timed.get();
   key_.clear().add(timed.get());
   add_sharding(plan, work.layout, key_);

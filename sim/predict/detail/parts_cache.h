@@ -62,8 +62,8 @@ class PartsCache {
   void find_updates(PlanWork& work);
 
   // Replaces the constants: costs and what is timed by them are forgotten, with every part of an earlier plan. Slots
-  // wait for stragglers as before the first call with keep_waits, where that is true.
-  void set_profile(model::Profile profile, bool keep_waits);
+  // wait for stragglers as between the predictions before the first call, by how the rows of experts vary.
+  void set_profile(model::Profile profile);
 
   const Inputs& inputs() const { return inputs_; }
 
@@ -96,8 +96,7 @@ class PartsCache {
   Known<Stages> stages_;
   Known<model::StageLibrary> libraries_;
   Known<TimedStages> timed_;
-  std::map<const model::StageLibrary*, SlotWaits> waits_;
-  bool keeps_waits_ = false;
+  std::map<const model::StageLibrary*, SlotWaits> waits_;  // of the first profile; empty before the second
   StageOptimizers optimizers_;
   Known<ShardedStages> sharded_;
 };
