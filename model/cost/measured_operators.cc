@@ -66,7 +66,8 @@ struct Suffix {
   std::string operator()(const std::monostate&) const { return ""; }
   std::string operator()(const MatmulAttributes& a) const {
     return flag(a.transpose_a, "ta") + flag(a.transpose_b, "tb") + flag(a.accumulate, "acc") +
-           (a.groups_hit > 0 ? fmt::format("-hit{:g}", a.groups_hit) : "") + flag(a.masked, "masked");
+           (a.groups_hit > 0 ? fmt::format("-hit{:g}", a.groups_hit) : "") + flag(a.masked, "masked") +
+           (a.chunks > 1 ? fmt::format("-chunks{}", a.chunks) : "");
   }
   std::string operator()(const HeadMatmulAttributes& a) const { return fmt::format("-h{}c{}", a.heads, a.copied); }
   std::string operator()(const BatchedMatmulAttributes& a) const {

@@ -24,8 +24,10 @@ GemmShape plain_gemm(const Graph& graph, const Operator& op, double row_scale) {
   const auto& attributes = std::get<MatmulAttributes>(op.attributes);
   const Tensor& a = graph.tensor(op.reads[0]);
   const Tensor& c = graph.tensor(op.writes[0]);
-  return {1, extent(c.shape[0], row_scale), extent(c.shape[1], row_scale),
-          extent(a.shape[attributes.transpose_a ? 0 : 1], row_scale)};
+  const auto chunks = static_cast<double>(attributes.chunks);
+  const double rows = extent(c.shape[0], row_scale), inner = extent(a.shape[attributes.transpose_a ? 0 : 1], row_scale);
+  return {chunks, attributes.accumulate ? rows : rows / chunks, extent(c.shape[1], row_scale),
+          attributes.accumulate ? inner / chunks : inner};
 }
 
 GemmShape grouped_gemm(const Graph& graph, const Operator& op, double row_scale) {
@@ -189,10 +191,12 @@ Bytes bytes_moved(const Graph& graph, const Operator& op, double row_scale) {
                                    : elements(t, row_scale) * bytes_per_element(t.type) * weights_hit(op, t);
   }
   const auto* cast = std::get_if<CastAttributes>(&op.attributes);
+  const auto* matmul = std::get_if<MatmulAttributes>(&op.attributes);
   if (cast != nullptr && cast->finds_scale) total *= 2;
   for (TensorId id : op.writes) {
     const Tensor& t = graph.tensor(id);
-    const double passes = t.role == Role::gradient ? 2 : 1;
+    const double chunks = matmul == nullptr ? 1 : static_cast<double>(matmul->chunks);
+    const double passes = t.role == Role::gradient ? 2 * chunks : 1;
     total +=
         t.role == Role::cache ? cache_bytes(graph, op, t) : passes * elements(t, row_scale) * bytes_per_element(t.type);
   }

@@ -48,6 +48,7 @@ struct MatmulAttributes {
   bool accumulate = false;  // C += (weight gradients)
   double groups_hit = 0;    // of a grouped_matmul: experts that have rows, expected; 0: all
   bool masked = false;      // rows of each of them are in a block of their own, which they do not fill
+  std::int64_t chunks = 1;  // of tokens, one GEMM each
 };
 struct HeadMatmulAttributes {
   std::int64_t heads = 0, copied = 0;  // copied: last columns of a head that are not multiplied

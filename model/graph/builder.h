@@ -39,6 +39,7 @@ class GraphBuilder {
   TensorId gradient_of_parameter(TensorId parameter);
 
   const Tensor& tensor(TensorId id) const { return graph_.tensors[id]; }
+  void in_chunks(TensorId id, std::int64_t chunks) { graph_.tensors[id].chunks = chunks; }
   const Shape& shape(TensorId id) const { return graph_.tensors[id].shape; }
 
   // Forward operators get the current section and recompute group.

@@ -80,7 +80,8 @@ std::vector<bool> within_kernels(const Graph& graph) {
   };
   const auto passes = [&](const Operator& writer, const Operator& reader) {
     if (!reader.fused) return false;
-    if (reader.phase == writer.phase) return writer.fused || writer.kind == OperatorKind::grouped_matmul;
+    if (reader.phase == writer.phase)
+      return writer.fused || writer.kind == OperatorKind::grouped_matmul || writer.kind == OperatorKind::matmul;
     return writer.fused &&
            std::ranges::any_of(writer.reads, [&](TensorId operand) { return read_in(operand, reader.phase); });
   };

@@ -49,6 +49,7 @@ struct Tensor {
   // A parameter of which two copies as GEMMs read it, one transposed, are made once a step, or only the transposed one
   // where it is stored quantized.
   bool cast_once = false;
+  std::int64_t chunks = 1;  // parts that are computed and used one after another, of which memory holds one
 
   double elements() const;
   Bytes bytes() const { return Bytes(elements() * bytes_per_element(type)); }

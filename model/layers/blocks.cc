@@ -90,6 +90,20 @@ struct Labels {
   LossAttributes attributes;
 };
 
+// Chunks are of tokens. Megatron-Core's head that computes its loss has the gradient of some columns of the vocabulary
+// at a time (megatron/core/fusions/linear_cross_entropy/blackwell/entry.py @00ee9667, BwdConfig._vocab_per_split).
+std::int64_t logit_chunks(const LayerContext& c) {
+  constexpr std::int64_t columns = 3072;
+  return c.loss_in_head ? ceil_div(vocabulary(c), columns) : c.loss_chunks;
+}
+
+// Returns a tensor of the shape of the logits.
+TensorId like_logits(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId logits, DataType type) {
+  const TensorId made = b.activation(name, b.shape(logits), type);
+  b.in_chunks(made, logit_chunks(c));
+  return made;
+}
+
 // One kernel computes the loss from 16-bit logits, another their gradient, over the logits where it works in place.
 TensorId fused_loss(GraphBuilder& b, const LayerContext& c, const std::string& prefix, TensorId logits,
                     const Labels& labels) {
@@ -97,10 +111,10 @@ TensorId fused_loss(GraphBuilder& b, const LayerContext& c, const std::string& p
   TensorId lse = loss_figures(b, c, prefix);
   b.emit(cross_entropy, prefix + "cross_entropy", {logits, labels.ids}, {loss, lse}, labels.attributes);
   if (c.tensor > 1) lse = over_vocabulary(b, c, prefix, lse);
-  b.on_backward([&b, prefix, logits, labels, lse, in_place = c.loss_in_place] {
-    const TensorId d_logits = b.activation("d_" + prefix + "logits", b.shape(logits), b.activation_gradient_type());
-    b.emit_over(in_place, cross_entropy_grad, prefix + "cross_entropy_grad", {logits, labels.ids, lse}, {d_logits},
-                labels.attributes);
+  b.on_backward([&b, &c, prefix, logits, labels, lse] {
+    const TensorId d_logits = like_logits(b, c, "d_" + prefix + "logits", logits, b.activation_gradient_type());
+    b.emit_over(c.loss_in_place, cross_entropy_grad, prefix + "cross_entropy_grad", {logits, labels.ids, lse},
+                {d_logits}, labels.attributes);
     b.add_gradient(logits, d_logits);
   });
   return loss;
@@ -110,19 +124,19 @@ TensorId fused_loss(GraphBuilder& b, const LayerContext& c, const std::string& p
 // their gradient then is. That is cast back.
 TensorId stored_loss(GraphBuilder& b, const LayerContext& c, const std::string& prefix, TensorId logits,
                      const Labels& labels) {
-  const TensorId wide = b.activation(prefix + "logits_fp32", b.shape(logits), DataType::fp32);
+  const TensorId wide = like_logits(b, c, prefix + "logits_fp32", logits, DataType::fp32);
   b.emit(cast, prefix + "cast_logits", {logits}, {wide}, CastAttributes{});
   const TensorId loss = b.activation(prefix + "loss", {{1}}, DataType::fp32);
   const TensorId lse = loss_figures(b, c, prefix);
-  const TensorId logarithms = b.activation(prefix + "log_probabilities", b.shape(logits), DataType::fp32);
+  const TensorId logarithms = like_logits(b, c, prefix + "log_probabilities", logits, DataType::fp32);
   b.emit_over(c.loss_in_place, cross_entropy, prefix + "cross_entropy", {wide, labels.ids}, {loss, lse, logarithms},
               labels.attributes);
   if (c.tensor > 1) over_vocabulary(b, c, prefix, lse);
-  b.on_backward([&b, prefix, logits, logarithms, labels, in_place = c.loss_in_place] {
-    const TensorId d_wide = b.activation("d_" + prefix + "logits_fp32", b.shape(logits), DataType::fp32);
-    b.emit_over(in_place, cross_entropy_grad, prefix + "cross_entropy_grad", {logarithms, labels.ids}, {d_wide},
+  b.on_backward([&b, &c, prefix, logits, logarithms, labels] {
+    const TensorId d_wide = like_logits(b, c, "d_" + prefix + "logits_fp32", logits, DataType::fp32);
+    b.emit_over(c.loss_in_place, cross_entropy_grad, prefix + "cross_entropy_grad", {logarithms, labels.ids}, {d_wide},
                 labels.attributes);
-    const TensorId d_logits = b.activation("d_" + prefix + "logits", b.shape(logits), b.activation_gradient_type());
+    const TensorId d_logits = like_logits(b, c, "d_" + prefix + "logits", logits, b.activation_gradient_type());
     b.emit(cast, prefix + "cast_d_logits", {d_wide}, {d_logits}, CastAttributes{});
     b.add_gradient(logits, d_logits);
   });
@@ -135,8 +149,13 @@ TensorId output_head(GraphBuilder& b, const LayerContext& c, const std::string& 
   b.section(Section::head);
   const TensorId normalized = normalize_stream(b, c, prefix + "final_norm", x, c.stream_type());
   const TensorId entered = enter_tensor_region(b, c, prefix + "output_in", normalized);
-  const TensorId logits = column_parallel_linear(b, c, prefix + "output", entered, vocabulary(c) * c.tensor,
-                                                 {.operands = {c.unscaled_gemm()}, .weight = weight, .shared = shared});
+  const TensorId logits = column_parallel_linear(
+      b, c, prefix + "output", entered, vocabulary(c) * c.tensor,
+      {.operands = {c.unscaled_gemm()},
+       .output_group = c.loss_in_head ? RecomputeGroup::gather : RecomputeGroup::other,  // runs again
+       .weight = weight,
+       .shared = shared,
+       .chunks = c.loss_chunks});
   const Labels labels{b.constant(prefix + "labels", {tokens(c)}, DataType::int32), attributes};
   return c.fused_loss ? fused_loss(b, c, prefix, logits, labels) : stored_loss(b, c, prefix, logits, labels);
 }
@@ -260,6 +279,8 @@ BlockKind layer_kind(const Architecture& architecture, std::int64_t layer) {
 Graph make_block(BlockKind kind, const LayerContext& context) {
   Graph block = block_of_operators(kind, context);
   if (context.fused_experts) fuse_experts(block);
+  for (Operator& op : block.operators)
+    if (op.kind == cross_entropy || op.kind == cross_entropy_grad) op.fused = context.loss_in_head;
   return block;
 }
 

@@ -56,13 +56,15 @@ struct LayerContext {
   DataType gradients = DataType::fp32;  // format of parameter gradients
   RecomputePolicy recompute;
   AttentionKernel attention = AttentionKernel::fused;
-  bool delayed_scaling = false;      // fp8_tensor takes its scales from earlier steps, so producers can write FP8
-  bool weights_cast_once = false;    // a step, where GEMMs read another format than is stored; else where they are used
-  bool quantized_weights = false;    // parameters of quantized GEMMs are stored in their format
-  bool fused_loss = true;            // from 16-bit logits; else from FP32 copies, with log-probabilities stored
-  bool loss_in_place = false;        // log-probabilities and gradients overwrite what they are computed from
-  bool fused_experts = false;        // GEMMs of experts have their activation, biases and casts in their kernels
-  std::int64_t tokens = 0;           // tokens of one micro-batch on one rank
+  bool delayed_scaling = false;    // fp8_tensor takes its scales from earlier steps, so producers can write FP8
+  bool weights_cast_once = false;  // a step, where GEMMs read another format than is stored; else where they are used
+  bool quantized_weights = false;  // parameters of quantized GEMMs are stored in their format
+  bool fused_loss = true;          // from 16-bit logits; else from FP32 copies, with log-probabilities stored
+  bool loss_in_place = false;      // log-probabilities and gradients overwrite what they are computed from
+  bool loss_in_head = false;       // the head's GEMM computes it, and runs again for its gradient: no logits in memory
+  std::int64_t loss_chunks = 1;    // of tokens, whose head and loss run one after another
+  bool fused_experts = false;      // GEMMs of experts have their activation, biases and casts in their kernels
+  std::int64_t tokens = 0;         // tokens of one micro-batch on one rank
   std::int64_t sequence_length = 0;  // tokens
   std::int64_t tensor = 1;           // ranks that share heads and columns
   bool sequence = false;             // those ranks also share the tokens outside of tensor regions
@@ -144,16 +146,17 @@ struct LayerContext {
 template <class Visitor>
 void visit_context(const LayerContext& context, Visitor&& visit) {
   const auto& [architecture, gemm, experts, attention_format, dispatch, combine, gradients, recompute, attention,
-               delayed_scaling, weights_cast_once, quantized_weights, fused_loss, loss_in_place, fused_experts, tokens,
-               sequence_length, tensor, sequence, context_ranks, ring, expert_parallel, expert_tensor, groups_per_token,
-               shares_embedding, prediction_apart, distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows,
-               even_rows, redundant_experts, document_tokens, inference] = context;
+               delayed_scaling, weights_cast_once, quantized_weights, fused_loss, loss_in_place, loss_in_head,
+               loss_chunks, fused_experts, tokens, sequence_length, tensor, sequence, context_ranks, ring,
+               expert_parallel, expert_tensor, groups_per_token, shares_embedding, prediction_apart,
+               distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows, even_rows, redundant_experts,
+               document_tokens, inference] = context;
   const auto each = [&](const auto&... fields) { (visit(fields), ...); };
   each(gemm, experts, attention_format, dispatch, combine, gradients, attention, delayed_scaling, weights_cast_once,
-       quantized_weights, fused_loss, loss_in_place, fused_experts, tokens, sequence_length, tensor, sequence,
-       context_ranks, ring, expert_parallel, expert_tensor, groups_per_token, shares_embedding, prediction_apart,
-       distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows, even_rows, redundant_experts, document_tokens,
-       recompute.size());
+       quantized_weights, fused_loss, loss_in_place, loss_in_head, loss_chunks, fused_experts, tokens, sequence_length,
+       tensor, sequence, context_ranks, ring, expert_parallel, expert_tensor, groups_per_token, shares_embedding,
+       prediction_apart, distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows, even_rows,
+       redundant_experts, document_tokens, recompute.size());
   each(inference.kind, inference.requests, inference.new_tokens, inference.cached_tokens, inference.cache,
        inference.masked_experts, inference.shared_tokens, inference.weights_only, inference.expert_skew,
        inference.cache_rows);

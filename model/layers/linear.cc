@@ -137,6 +137,7 @@ struct Parts {
   Dimension tokens;
   std::optional<TensorId> bias;
   CollectiveAttributes sums_gradient, gathers_gradient;  // the latter: each rank has the gradient of its own tokens
+  std::int64_t chunks = 1;
   OperandFormat format;
 };
 
@@ -214,7 +215,8 @@ void quantized_gradients(GraphBuilder& b, const Parts& p) {
   const TensorId rows = gather_tokens(b, p, own.rows, 0);
   const TensorId transposed = transposed_weight(b, p);
   const TensorId dx = b.activation("d_" + p.name + "_in", {p.tokens, {p.in}}, b.activation_gradient_type());
-  b.emit(matmul, p.name + "_dgrad", {rows, transposed}, {dx}, MatmulAttributes{.transpose_b = true});
+  b.emit(matmul, p.name + "_dgrad", {rows, transposed}, {dx},
+         MatmulAttributes{.transpose_b = true, .chunks = p.chunks});
   give_input_gradient(b, p, dx);
 
   TensorId dyt = 0;
@@ -228,16 +230,16 @@ void quantized_gradients(GraphBuilder& b, const Parts& p) {
   const TensorId stored = b.kept(p.x) == p.x ? p.operand : b.kept(p.x);
   b.emit(cast_transpose, "cast_transpose_" + p.name + "_in", {stored}, {xt});
   b.emit_weight_gradient(matmul, p.name + "_wgrad", {dyt, xt}, {b.gradient_of_parameter(p.weight)},
-                         MatmulAttributes{.transpose_b = true, .accumulate = true});
+                         MatmulAttributes{.transpose_b = true, .accumulate = true, .chunks = p.chunks});
 }
 
 void plain_gradients(GraphBuilder& b, const Parts& p) {
   const TensorId dy = b.gradient(p.y);
   const TensorId dx = b.activation("d_" + p.name + "_in", {p.tokens, {p.in}}, b.activation_gradient_type());
-  b.emit(matmul, p.name + "_dgrad", {dy, p.weight}, {dx}, MatmulAttributes{});
+  b.emit(matmul, p.name + "_dgrad", {dy, p.weight}, {dx}, MatmulAttributes{.chunks = p.chunks});
   give_input_gradient(b, p, dx);
   b.emit_weight_gradient(matmul, p.name + "_wgrad", {dy, b.kept(p.x)}, {b.gradient_of_parameter(p.weight)},
-                         MatmulAttributes{.transpose_a = true, .accumulate = true});
+                         MatmulAttributes{.transpose_a = true, .accumulate = true, .chunks = p.chunks});
 }
 
 }  // namespace
@@ -274,6 +276,7 @@ TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64
               .bias = {},
               .sums_gradient = options.sums_gradient,
               .gathers_gradient = options.gathers_gradient,
+              .chunks = options.chunks,
               .format = options.operands};
   TensorId factor = weight;
   if (quantized && !is_quantized(b.tensor(weight).type)) {
@@ -288,7 +291,8 @@ TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64
   std::vector<TensorId> reads = {operand, factor};
   if (options.bias)
     reads.push_back(*(parts.bias = b.parameter(name + "_bias", {{out}}, written, {.divided = options.divided})));
-  b.emit(matmul, name, reads, {y}, MatmulAttributes{.transpose_b = true});
+  b.emit(matmul, name, reads, {y}, MatmulAttributes{.transpose_b = true, .chunks = options.chunks});
+  b.in_chunks(y, options.chunks);
   b.group(RecomputeGroup::other);
   b.on_backward([&b, parts, quantized] {
     quantized ? quantized_gradients(b, parts) : plain_gradients(b, parts);

@@ -25,7 +25,8 @@ struct LinearOptions {
   CollectiveAttributes sums_gradient = {};              // ranks that each make a part of the gradient of x
   // Ranks that divide the tokens of the gradient of y, of quantized GEMMs: [T/t, out]. They cast it before they gather.
   CollectiveAttributes gathers_gradient = {};
-  bool partial = false;  // a row-parallel GEMM returns the rank's part of the sum, and stays in the region
+  std::int64_t chunks = 1;  // of tokens, one GEMM each
+  bool partial = false;     // a row-parallel GEMM returns the rank's part of the sum, and stays in the region
 };
 
 // Returns x in the format of the GEMM `name`, cast if it has 16 bits and the format fewer.

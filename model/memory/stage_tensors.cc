@@ -25,6 +25,8 @@ std::vector<std::optional<Phase>> origins(const Graph& graph) {
   return origin;
 }
 
+Bytes in_memory(const Tensor& tensor) { return tensor.bytes() / static_cast<double>(tensor.chunks); }
+
 bool is_routed(const Tensor& tensor) { return !tensor.shape.empty() && tensor.shape[0].extent >= Extent::received; }
 
 bool receives(const Tensor& tensor) { return !tensor.shape.empty() && tensor.shape[0].extent == Extent::received; }
@@ -63,7 +65,7 @@ StageTensors::StageTensors(const StepProgram& program, std::int32_t stage_kind)
     const std::vector<bool> within = within_kernels(graph(position));
     for (TensorId id = 0; id < graph(position).tensors.size(); ++id, ++own)
       if (index_(position, id) == own && is_activation(graph(position).tensor(id)))
-        tensors_[own] = {within[id] ? Bytes() : graph(position).tensor(id).bytes(),
+        tensors_[own] = {within[id] ? Bytes() : in_memory(graph(position).tensor(id)),
                          Lifetime::within_slot,
                          false,
                          is_routed(graph(position).tensor(id)),

@@ -148,6 +148,7 @@ struct Plan {
   } attention;
   struct {
     std::string kernel = "fused";  // See model/layers/blocks.cc.
+    std::int64_t chunks = 1;
   } loss;
   struct {
     std::string policy = "none";

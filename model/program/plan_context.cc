@@ -70,7 +70,9 @@ LayerContext plan_degrees(const Plan& plan, const MixtureOfExperts& experts, con
   c.quantized_weights = plan.precision.parameters == "fp8";
   // A gathered parameter is gone before the next micro-batch, and so is its copy.
   c.weights_cast_once = plan.precision.weight_cast == "step" && plan.parallelism.zero_stage < 3;
-  c.fused_loss = plan.loss.kernel.starts_with("fused");
+  c.loss_in_head = plan.loss.kernel == "linear";
+  c.fused_loss = plan.loss.kernel.starts_with("fused") || c.loss_in_head;
+  c.loss_chunks = plan.loss.chunks;
   c.loss_in_place = plan.loss.kernel.ends_with("in_place");
   c.fused_experts = fuses_experts(plan);
   return c;

@@ -108,7 +108,7 @@ std::vector<std::string> plan_words(std::string_view key) {
       {"precision.attention", {"bf16", "fp8", "mxfp8"}},
       {"optimizer.ema", {"none", "host"}},
       {"optimizer.gradient_copy", {"none", "fp32"}},
-      {"loss.kernel", {"fused", "fused_in_place", "unfused", "unfused_in_place"}},
+      {"loss.kernel", {"fused", "fused_in_place", "unfused", "unfused_in_place", "linear"}},
       {"recompute.policy", {"none", "selective", "full"}},
       {"recompute.operators", {"rmsnorm", "mla_up_projection", "swiglu", "core_attention", "mlp", "moe"}},
       {"overlap.sm_policy", {"static", "none", "dynamic"}},

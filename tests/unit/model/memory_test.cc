@@ -143,6 +143,25 @@ TEST(SlotMemory, ALossInPlaceOverwritesItsLogits) {
   EXPECT_EQ(head_slot(true, false, OpType::I).kept, head_slot(true, true, OpType::I).kept);
 }
 
+// Logits of 64,000 B and their gradient are there in quarters; a head that computes its loss writes none, and has the
+// gradient of 3,072 words at a time, here of all 1,000. Both keep no more, and the second nothing of the logits.
+TEST(SlotMemory, LogitsInChunksAreInMemoryOneByOne) {
+  LayerContext c;
+  c.architecture.hidden_size = 64;
+  c.architecture.vocabulary = 1000;
+  c.tokens = c.sequence_length = 32;
+  const auto slots = [&c] { return slot_memories(tiny_program("1f1b", 1, 1, {make_block(BlockKind::head, c)})); };
+  const auto forward = static_cast<std::size_t>(OpType::F), backward = static_cast<std::size_t>(OpType::B);
+  const auto whole = slots();
+  c.loss_chunks = 4;
+  const auto chunked = slots();
+  EXPECT_EQ(whole[forward].kept - chunked[forward].kept, Bytes(64000 * 3 / 4));
+  EXPECT_EQ(whole[backward].moments.front().sum() - chunked[backward].moments.front().sum(), Bytes(2 * 64000 * 3 / 4));
+  c.loss_chunks = 1;
+  c.loss_in_head = true;
+  EXPECT_EQ(whole[forward].kept - slots()[forward].kept, Bytes(64000));
+}
+
 TEST(SlotMemory, AnUnfusedLossInPlaceOverwritesItsLogarithms) {
   const auto last = [](bool in_place) { return head_slot(false, in_place, OpType::F).moments.back().sum(); };
   EXPECT_EQ(last(false) - last(true), Bytes(32 * 1000 * 4));  // cross_entropy

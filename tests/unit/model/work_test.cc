@@ -35,6 +35,30 @@ TEST_F(WorkOfDeepSeek, Gemms) {
   EXPECT_EQ(bytes_of("q_a_wgrad", Phase::W), 4096 * (7168 + 1536) * 33 / 32.0 + 2 * 4.0 * 1536 * 7168);
 }
 
+// 4096 tokens in 8 chunks are 8 GEMMs of 512 rows, each of which reads and writes the gradient of the head. The head
+// that computes its loss runs its GEMM again, and its loss has no kernel.
+TEST(WorkOfAHead, ChunksAreGemmsOfTheirOwn) {
+  LayerContext c = deepseek_rank(Precision::bf16);
+  const Graph whole = make_block(BlockKind::head, c);
+  c.loss_chunks = 8;
+  const Graph head = make_block(BlockKind::head, c);
+  const auto vocabulary = static_cast<double>(c.architecture.vocabulary);
+  const GemmShape forward = gemm_shape(head, find(head, "output", Phase::F), 1);
+  EXPECT_EQ(forward.groups, 8);
+  EXPECT_EQ(forward.m, 512);
+  const Operator& gradient = find(head, "output_wgrad", Phase::W);
+  EXPECT_EQ(gemm_shape(head, gradient, 1).k, 512);
+  EXPECT_EQ(flops(head, gradient, 1, true), Flops(2.0 * 4096 * 7168 * vocabulary));
+  EXPECT_EQ((bytes_moved(head, gradient, 1) - bytes_moved(whole, find(whole, "output_wgrad", Phase::W), 1)).value(),
+            7 * 2 * 4.0 * 7168 * vocabulary);
+  c.loss_chunks = 1;
+  c.loss_in_head = true;
+  const Graph fused = make_block(BlockKind::head, c);
+  EXPECT_TRUE(find(fused, "output", Phase::I).recomputed);
+  EXPECT_TRUE(find(fused, "cross_entropy", Phase::F).fused);
+  EXPECT_TRUE(find(fused, "cross_entropy_grad", Phase::I).fused);
+}
+
 TEST_F(WorkOfDeepSeek, GroupedGemmsFollowTheRows) {
   // 4096 tokens * 8 experts each = 32768 rows over 4 local experts; gate and up together 2 * 2048 wide.
   const double gemm = 2.0 * 32768 * 7168 * 4096;
