@@ -111,7 +111,7 @@ constexpr Argument table[] = {
     {"--use-flash-attn", rule, "attention.kernel", "flash2"},
     {"--transformer-impl", rule, "attention.kernel", "local: unfused, where neither argument above is given"},
     {"--cross-entropy-loss-fusion", rule, "loss.kernel", "fused; of --cross-entropy-fusion-impl te fused_in_place"},
-    {"--cross-entropy-fusion-impl", rule, "loss.kernel", "native or te"},
+    {"--cross-entropy-fusion-impl", rule, "loss.kernel", "native, te or linear"},
     {"--accumulate-allreduce-grads-in-fp32", rule, "precision.gradients", "fp32; what --bf16 does by itself"},
     {"--grad-reduce-in-bf16", rule, "precision.gradients", "bf16"},
     {"--main-grads-dtype", rule, "precision.gradients", ""},

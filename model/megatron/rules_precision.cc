@@ -131,19 +131,30 @@ void write_attention(const RuleWriter& out) {
 
 // Without the argument Megatron-Core's loss works in place on FP32 logits
 // (megatron/core/tensor_parallel/cross_entropy.py
-// @00611e6e); Transformer Engine's stores the gradient over the logits.
+// @00611e6e); Transformer Engine's stores the gradient over the logits, and linear is within the head's GEMM
+// (megatron/core/fusions/fused_linear_cross_entropy.py @020c805b).
+constexpr std::pair<std::string_view, std::string_view> fused_losses[] = {
+    {"native", "fused"}, {"te", "fused_in_place"}, {"linear", "linear"}};
+
 void read_loss(const RuleReader& in) {
   if (!in.given.has("--cross-entropy-loss-fusion")) return;
-  const bool engine = in.given.value("--cross-entropy-fusion-impl") == "te";
-  in.plan.loss.kernel = engine ? "fused_in_place" : "fused";
-  if (!engine) in.note("--cross-entropy-loss-fusion", "the FP32 logits that its native kernels keep are not in memory");
+  const std::string named = in.given.value("--cross-entropy-fusion-impl").value_or("native");
+  const auto* found = std::ranges::find(fused_losses, named, &std::pair<std::string_view, std::string_view>::first);
+  in.plan.loss.kernel = found == std::end(fused_losses) ? "fused" : found->second;
+  if (found == std::end(fused_losses))
+    in.note("--cross-entropy-fusion-impl", fmt::format("'{}' is none of native, te, linear; native is priced", named));
+  else if (named == "native")
+    in.note("--cross-entropy-loss-fusion", "the FP32 logits that its native kernels keep are not in memory");
+  else if (named == "linear")
+    in.note("--cross-entropy-fusion-impl", "its kernels are for GPUs of compute capability 10, which is not checked");
 }
 
 void write_loss(const RuleWriter& out) {
   const std::string& kernel = out.plan.loss.kernel;
-  if (!kernel.starts_with("fused")) return;
+  const auto* found = std::ranges::find(fused_losses, kernel, &std::pair<std::string_view, std::string_view>::second);
+  if (found == std::end(fused_losses)) return;
   out.out.put_flag("--cross-entropy-loss-fusion");
-  if (kernel == "fused_in_place") out.out.put("--cross-entropy-fusion-impl", "te");
+  if (kernel != "fused") out.out.put("--cross-entropy-fusion-impl", std::string(found->first));
 }
 
 // Pairs of Megatron's modules and plumbline's operators.

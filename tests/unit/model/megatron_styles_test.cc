@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/base/text_file.h"
@@ -277,6 +278,29 @@ TEST(MegatronStyles, ExamplesOfMegatronAreReadOrRefusedWithTheRemedy) {
   EXPECT_TRUE(swift->plan.parallelism.sequence);
   EXPECT_EQ(swift->plan.precision.gemm, Precision::bf16);
   EXPECT_THAT(notes_of(swift), testing::HasSubstr("--lora_rank 8: unknown; it may change the cost"));
+}
+
+// Megatron's own loss works in place on FP32 logits; of its fusions one is within the head's GEMM.
+TEST(MegatronStyles, LossesAreThoseOfTheFusion) {
+  const auto of = [](const std::string& arguments) {
+    return import_style(
+        "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 12 --hidden-size 1024 "
+        "--num-attention-heads 16 --seq-length 4096 --max-position-embeddings 4096 "
+        "--micro-batch-size 1 --global-batch-size 64 --vocab-size 32000 --bf16 " +
+            arguments,
+        "loss.sh", {});
+  };
+  const std::string fused = "--cross-entropy-loss-fusion --cross-entropy-fusion-impl ";
+  for (const auto& [arguments, kernel] : {std::pair<std::string, std::string>{"", "unfused_in_place"},
+                                          {"--cross-entropy-fusion-impl te", "unfused_in_place"},
+                                          {fused + "native", "fused"},
+                                          {fused + "te", "fused_in_place"},
+                                          {fused + "linear", "linear"}}) {
+    const auto read = of(arguments);
+    ASSERT_TRUE(read) << to_string(read.error());
+    EXPECT_EQ(read->plan.loss.kernel, kernel) << arguments;
+  }
+  EXPECT_THAT(notes_of(of(fused + "liger")), testing::HasSubstr("'liger' is none of native, te, linear"));
 }
 
 TEST(MegatronStyles, WhatAnExecutedScriptStartedIsImported) {
