@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,12 +36,19 @@ struct Configuration {
   const Entry* find(std::string_view key) const;
 };
 
+// A file of Python whose text is a part of a source's, behind those of the files that it imports.
+struct PythonModule {
+  std::size_t begin = 0;
+  std::string package;                                        // the name of the folder that it lies in
+  std::map<std::string, std::size_t, std::less<>> imports{};  // modules by their name in "from NAME import"
+};
+
 struct Source {
   std::string_view text;
   const std::string& path;
   const std::vector<Rename>& renames;
-  std::string function;   // of Python, whose configuration is read; empty: the only one
-  std::size_t begin = 0;  // of the file itself, behind the text of those that it imports
+  std::string function;                      // of Python, whose configuration is read; empty: the only one
+  std::vector<PythonModule> modules = {{}};  // the last one is the file itself
 };
 
 // Read a file's text; errors name the path and the line. Keys in a list of tables are "callbacks[].name", and are
@@ -55,6 +63,9 @@ Result<Configuration> read_yaml(const Source& source);
 // the function's name. Every other statement is an entry in quotes.
 Result<Configuration> read_python(const Source& source);
 bool is_python(std::string_view text);
-inline constexpr std::string_view kModelRegistry = "model_registry";  // torchtitan's, which is never read itself
+// torchtitan's functions that name a model by its flavor, and the one that returns its first argument changed by its
+// second, here the field "transforms". None is read itself.
+inline constexpr std::string_view kModelRegistry = "model_registry", kModelBuilder = "build_model_config",
+                                  kTransforms = "apply_transforms";
 
 }  // namespace plumbline::model::configurations

@@ -14,6 +14,7 @@
 
 #include "model/base/text.h"
 #include "model/configurations/detail/collector.h"
+#include "model/configurations/detail/shared.h"
 
 namespace plumbline::model::configurations {
 namespace {
@@ -35,7 +36,8 @@ bool is_name(char one) { return one == '_' || (one >= '0' && one <= '9') || ((on
 
 class PythonReader {
  public:
-  explicit PythonReader(const Source& source) : source_(source), text_(source.text), out_(source.path, source.renames) {
+  explicit PythonReader(const Source& source)
+      : source_(source), text_(source.text), out_(source.path, source.renames), modules_(source.modules.size()) {
     for (std::size_t at = 0; at < text_.size(); ++at)
       if (text_[at] == '\n') newlines_.push_back(at);
   }
@@ -43,26 +45,27 @@ class PythonReader {
   Result<Configuration> read() && {
     split_statements();
     std::vector<std::string> names;
-    for (const auto& [name, statement] : functions_) names.push_back(name);
+    for (const auto& [name, statement] : modules_.back().functions)
+      if (module_at(statements_[statement].begin) + 1 == modules_.size()) names.push_back(name);
     const std::string wanted = source_.function.empty() && names.size() == 1 ? names.front() : source_.function;
-    pos_ = source_.begin;
-    const auto function = find_function(wanted);
-    if (!function)
+    const auto function = modules_.back().functions.find(wanted);
+    if (function == modules_.back().functions.end())
       return wrong_input_at(source_.path, 0, "",
                             wanted.empty() ? fmt::format("holds {} configurations", names.size())
                                            : fmt::format("has no configuration '{}'", wanted),
                             fmt::format("--config NAME takes one of {}", fmt::join(names, ", ")));
-    for (const Statement& statement : statements_)
-      if (statement.indent == 0 && is_imported(statement.begin)) execute(statement, imported_globals_);
-    unread_.clear();
-    globals_ = imported_globals_;
-    for (const Statement& statement : statements_)
-      if (statement.indent == 0 && !is_imported(statement.begin)) execute(statement, globals_);
-    const PythonValue root = run(*function, {});
+    for (const Statement& statement : statements_) {
+      if (statement.indent > 0) continue;
+      const std::size_t module = module_at(statement.begin);
+      import_names(statement, module);
+      execute(statement, modules_[module].globals);
+      if (module + 1 < modules_.size()) unread_.clear();
+    }
+    const PythonValue root = run(function->second, {});
     if (root.kind != PythonValue::Kind::call && !out_.failed())
       return wrong_input_at(source_.path, root.line, wanted, "returns no configuration that is read",
                             "nothing is run: calls with keywords and assignments are read");
-    out_.add({"", "def", wanted, {}, line_at(statements_[*function].begin)}, false);
+    out_.add({"", "def", wanted, {}, line_at(statements_[function->second].begin)}, false);
     flatten(root, "", 0);
     for (const auto& [line, text] : unread_) out_.add({"", fmt::format("'{}'", text), text, {}, line}, true);
     return std::move(out_).result();
@@ -74,7 +77,11 @@ class PythonReader {
     std::size_t indent;
   };
   using Scope = std::map<std::string, PythonValue, std::less<>>;
-  using Functions = std::map<std::string, std::size_t, std::less<>>;
+  // The functions of a file, its own and those that it imports, by their statement, and its first level.
+  struct Module {
+    std::map<std::string, std::size_t, std::less<>> functions;
+    Scope globals;
+  };
 
   // Returns the field of that name; nullptr where there is none.
   static PythonValue* find_field(const PythonValue& value, std::string_view name) {
@@ -91,11 +98,15 @@ class PythonReader {
     return value.fields->emplace_back(name, std::move(made)).second;
   }
 
-  bool is_imported(std::size_t at) const { return at < source_.begin; }
+  std::size_t module_at(std::size_t at) const {
+    const auto next = std::ranges::upper_bound(source_.modules, at, {}, &PythonModule::begin);
+    return static_cast<std::size_t>(next - source_.modules.begin()) - 1;
+  }
   // Returns the line in the file itself; 0 in those that it imports.
   int line_at(std::size_t at) const {
+    const std::size_t own = source_.modules.back().begin;
     const auto lines_before = [this](std::size_t place) { return std::ranges::lower_bound(newlines_, place); };
-    return is_imported(at) ? 0 : static_cast<int>(lines_before(at) - lines_before(source_.begin)) + 1;
+    return at < own ? 0 : static_cast<int>(lines_before(at) - lines_before(own)) + 1;
   }
   char letter() const { return pos_ < end_ ? text_[pos_] : '\0'; }
   bool is_quote(std::size_t at) const { return at < text_.size() && (text_[at] == '"' || text_[at] == '\''); }
@@ -130,33 +141,69 @@ class PythonReader {
       const std::size_t begin = std::min(text_.find_first_not_of(" \t\r", at), text_.size());
       const std::size_t end = find_outside(begin, text_.size(), "\n");
       const std::string_view statement = text_.substr(begin, end - begin);
-      Functions& functions = is_imported(begin) ? imported_functions_ : functions_;
       if (begin == at && statement.starts_with("def "))
-        functions[std::string(trimmed(statement.substr(4, statement.find('(') - 4)))] = statements_.size();
-      if (statement.starts_with("from ")) add_other_names(statement);
+        modules_[module_at(begin)].functions[std::string(trimmed(statement.substr(4, statement.find('(') - 4)))] =
+            statements_.size();
       if (!statement.empty() && statement.front() != '#') statements_.push_back({begin, end, begin - at});
       at = end + 1;
     }
   }
 
-  // Adds the names of "from module import name as other".
-  void add_other_names(std::string_view statement) {
-    for (std::string_view part :
-         split_at(statement.substr(std::min(statement.find(" import "), statement.size())), ',')) {
+  // Calls visit(name, other) for every name that "from MODULE import name as other" gives a module.
+  template <class Visitor>
+  static void visit_names(std::string_view statement, Visitor&& visit) {
+    const std::size_t import = statement.find(" import ");
+    if (!statement.starts_with("from ") || import == std::string_view::npos) return;
+    std::string list(statement.substr(import + 8));
+    std::ranges::replace_if(
+        list, [](char one) { return std::string_view("()\\\n\t").find(one) != std::string::npos; }, ' ');
+    for (const std::string_view part : split_at(list, ',')) {
+      const std::string_view name = trimmed(part.substr(0, part.find(" as ")));
       const std::size_t as = part.find(" as ");
-      const std::string_view name = trimmed(part.substr(0, as));
-      const auto function = imported_functions_.find(name.substr(name.find_last_of(" (\n") + 1));
-      if (as == std::string_view::npos || function == imported_functions_.end()) continue;
-      const std::string_view other = trimmed(part.substr(as + 4));
-      imported_functions_[std::string(other.substr(0, other.find_first_of(" )\n")))] = function->second;
+      if (!name.empty()) visit(name, as == std::string_view::npos ? name : trimmed(part.substr(as + 4)));
     }
   }
 
-  // Returns the statement that defines a function, for who calls it here: files that are imported do not call this one.
+  // Gives a module what it imports from a file that is read too. A function of its own hides one of that name.
+  void import_names(const Statement& statement, std::size_t module) {
+    const std::string_view text = text_.substr(statement.begin, statement.end - statement.begin);
+    if (!text.starts_with("from ")) return;
+    const auto from = source_.modules[module].imports.find(trimmed(text.substr(5, text.find(" import ") - 5)));
+    if (from == source_.modules[module].imports.end()) return;
+    const Module& other = modules_[from->second];
+    visit_names(text, [&](std::string_view name, std::string_view as) {
+      if (name == "*") {
+        modules_[module].functions.insert(other.functions.begin(), other.functions.end());
+        modules_[module].globals.insert(other.globals.begin(), other.globals.end());
+      }
+      if (const auto function = other.functions.find(name); function != other.functions.end()) {
+        const auto known = modules_[module].functions.emplace(as, function->second).first;
+        if (module_at(statements_[known->second].begin) != module) known->second = function->second;
+      }
+      if (const auto global = other.globals.find(name); global != other.globals.end())
+        modules_[module].globals.emplace(as, global->second);
+    });
+  }
+
   std::optional<std::size_t> find_function(std::string_view name) const {
-    const auto own = functions_.find(name), other = imported_functions_.find(name);
-    if (!is_imported(pos_) && own != functions_.end()) return own->second;
-    return other == imported_functions_.end() ? std::nullopt : std::optional(other->second);
+    const auto& functions = modules_[module_at(pos_)].functions;
+    const auto found = functions.find(name);
+    return found == functions.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  // Returns the name of the models whose package a module imports one of torchtitan's functions from.
+  std::string package_of(std::size_t module, std::string_view function) const {
+    std::string package = "an unknown package";
+    for (const Statement& statement : statements_) {
+      if (module_at(statement.begin) != module) continue;
+      const std::string_view text = text_.substr(statement.begin, statement.end - statement.begin);
+      visit_names(text, [&](std::string_view, std::string_view as) {
+        if (as != function) return;
+        const std::string_view name = trimmed(text.substr(5, text.find(" import ") - 5));
+        package = name == "." ? source_.modules[module].package : std::string(name.substr(name.rfind('.') + 1));
+      });
+    }
+    return package;
   }
 
   // Gives the parameters of a function the values of a call, or their defaults.
@@ -185,7 +232,7 @@ class PythonReader {
   PythonValue run(std::size_t function, const PythonValue& given) {
     const auto [begin, end] = std::pair(pos_, end_);
     const std::size_t first = function + 1;
-    const Scope& globals = is_imported(statements_[function].begin) ? imported_globals_ : globals_;
+    const Scope& globals = modules_[module_at(statements_[function].begin)].globals;
     for (const auto& [global, value] : globals)
       if (!may_add(value.size, value.line)) return {};
     Scope scope = globals;
@@ -366,6 +413,19 @@ class PythonReader {
     return pos_++ < end_;
   }
 
+  // Gives a model the length of its context, which configurations read from it: that of the call, else the flavor's.
+  void add_context(std::string_view package, PythonValue& model) {
+    const PythonValue* length = find_field(model, "seq_len");
+    PythonValue context{PythonValue::Kind::unread, "max_context_length", model.line};
+    if (length != nullptr && !(length->kind == PythonValue::Kind::scalar && length->text.empty())) {
+      context = *length;
+    } else if (!model.items.empty()) {
+      const auto longest = torchtitan_context(package, model.items.front().text);
+      if (longest) context = {PythonValue::Kind::scalar, std::to_string(*longest), model.line};
+    }
+    field(model, "max_context_length") = std::move(context);
+  }
+
   bool call(Scope& scope, const std::string& name, PythonValue& value) {
     value.kind = PythonValue::Kind::call;
     value.text = name;
@@ -373,7 +433,19 @@ class PythonReader {
     const bool closed = brackets(scope, value);
     const bool spreads = std::ranges::any_of(value.items, [](const auto& item) { return item.text.starts_with('*'); });
     const auto function = find_function(name);
-    if (closed && function && !spreads && name != kModelRegistry) value = run(*function, PythonValue(value));
+    const bool named = name == kModelRegistry || name == kModelBuilder;
+    if (closed && named) {
+      const std::string package = package_of(module_at(pos_), name);
+      field(value, "package") = {PythonValue::Kind::scalar, package, value.line};
+      if (name == kModelBuilder) add_context(package, value);
+    }
+    if (closed && name == kTransforms && value.items.size() == 2) {
+      const PythonValue transforms = value.items.back();
+      value = PythonValue(value.items.front());
+      if (value.fields != nullptr) field(value, "transforms") = transforms;
+    } else if (closed && function && !spreads && !named) {
+      value = run(*function, PythonValue(value));
+    }
     return closed;
   }
 
@@ -399,8 +471,10 @@ class PythonReader {
       entry.items.push_back(item.text);
       flatten_fields(item, element, depth);
     }
+    // Of a class without fields that is one of several the name is all there is: FullActivationRematConfig().
+    const bool bare = value.fields == nullptr || value.fields->empty();
     const bool section = value.kind == call && value.items.empty() && value.text.find('.') == std::string::npos &&
-                         (value.text.empty() || value.text == "dict" || value.text.ends_with("Config"));
+                         (value.text.empty() || value.text == "dict" || (value.text.ends_with("Config") && !bare));
     if (!section) out_.add(std::move(entry), false);
     flatten_fields(value, key, depth);
   }
@@ -418,8 +492,7 @@ class PythonReader {
   Collector out_;
   std::vector<std::size_t> newlines_;
   std::vector<Statement> statements_;
-  Functions functions_, imported_functions_;  // those of the files' first level, by their statement
-  Scope globals_, imported_globals_;
+  std::vector<Module> modules_;  // as the source's
   std::deque<PythonFields> objects_;
   std::vector<const PythonFields*> listed_;          // from the whole to what is being listed
   std::vector<std::pair<int, std::string>> unread_;  // lines and statements

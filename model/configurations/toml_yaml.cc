@@ -101,7 +101,7 @@ const Entry* Configuration::find(std::string_view key) const {
 }
 
 Result<Configuration> read_toml(const Source& source) {
-  const auto& [text, path, renames, function, begin] = source;
+  const auto& [text, path, renames, function, modules] = source;
   TRY(check_nesting(text, path));
   try {
     const toml::table root = toml::parse(text, path);
@@ -115,7 +115,7 @@ Result<Configuration> read_toml(const Source& source) {
 }
 
 Result<Configuration> read_yaml(const Source& source) {
-  const auto& [text, path, renames, function, begin] = source;
+  const auto& [text, path, renames, function, modules] = source;
   try {
     std::string spaced(text);
     std::ranges::replace(spaced, '\t', ' ');  // JSON may be indented by tabs, YAML may not

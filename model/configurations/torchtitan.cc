@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -17,6 +18,7 @@
 
 #include "model/base/text.h"
 #include "model/base/text_file.h"
+#include "model/configurations/detail/collector.h"
 #include "model/configurations/detail/shared.h"
 
 namespace plumbline::model::configurations {
@@ -41,8 +43,8 @@ constexpr TitanSchedule titan_schedules[] = {
 
 namespace fs = std::filesystem;
 
-// Returns the file of a module that a registry imports: in its own folder, or another registry of the same tree of
-// packages; empty where it is neither.
+// Returns the file of a module that a registry imports: in its own folder, or another registry or recipe of the same
+// tree of packages; empty where it is neither.
 fs::path file_of(std::string_view module, const fs::path& folder) {
   constexpr std::string_view registry = "config_registry.py";
   const std::size_t dots = std::min(module.find_first_not_of('.'), module.size());
@@ -52,41 +54,61 @@ fs::path file_of(std::string_view module, const fs::path& folder) {
   for (std::size_t i = 1; i < dots; ++i) from = from.parent_path();
   for (std::error_code ignored; !name.empty(); from = from.parent_path()) {
     fs::path file = from / (name + ".py");
-    const bool reads = dots > 0 || file.parent_path() == folder || file.filename() == registry;
+    const bool reads = dots > 0 || file.parent_path() == folder || file.filename() == registry ||
+                       module.starts_with("torchtitan_recipes.");
     if (reads && fs::is_regular_file(file, ignored)) return file;
     if (dots > 0 || !from.has_relative_path()) break;
   }
   return {};
 }
 
-// Returns the text of a registry behind those that it imports, whose functions it calls.
-std::string with_imports(const fs::path& file, std::string_view text, std::set<fs::path>& seen) {
-  constexpr std::size_t most_files = 50, largest_file = 1 << 20;
-  std::string whole;
-  for (std::string_view line : lines_of(text)) {
-    line = trimmed(line);
-    if (!line.starts_with("from ") || line.find(" import ") == std::string_view::npos) continue;
-    const fs::path other = file_of(trimmed(line.substr(5, line.find(" import ") - 5)), file.parent_path());
-    std::error_code ignored;
-    if (other.empty() || fs::file_size(other, ignored) > largest_file || seen.size() >= most_files ||
-        !seen.insert(other).second)
-      continue;
-    if (const auto imported = read_text_file(other.string())) whole += with_imports(other, *imported, seen) + "\n";
+// Files of Python as one text, each behind those that it imports, whose functions it calls.
+struct Registry {
+  std::string text;
+  std::vector<PythonModule> modules;
+  std::map<fs::path, std::size_t> known;  // indices of modules
+
+  void add(const fs::path& file, std::string_view source) {
+    constexpr std::size_t most_files = 50, largest_file = 1 << 20;
+    PythonModule module{0, file.parent_path().filename().string(), {}};
+    for (std::string_view line : lines_of(source)) {
+      line = trimmed(line);
+      if (!line.starts_with("from ") || line.find(" import ") == std::string_view::npos) continue;
+      const std::string_view name = trimmed(line.substr(5, line.find(" import ") - 5));
+      const fs::path other = file_of(name, file.parent_path());
+      std::error_code ignored;
+      if (other.empty() || fs::file_size(other, ignored) > largest_file || open.size() >= most_files) continue;
+      if (open.insert(other).second)
+        if (const auto imported = read_text_file(other.string())) add(other, *imported + "\n");
+      if (known.contains(other)) module.imports[std::string(name)] = known.at(other);
+    }
+    module.begin = text.size();
+    known[file] = modules.size();
+    modules.push_back(std::move(module));
+    text += source;
   }
-  return whole + std::string(text);
+
+  std::set<fs::path> open;  // files that are read, or are being read
+};
+
+// Gives what the releases of the end of 2026 call the model the names of the registries before them.
+void rename_built_model(const Source& source, Configuration& read) {
+  for (Entry& entry : read.entries) {
+    if (entry.key != "model" && !entry.written.starts_with("model.") && !entry.written.starts_with("model[")) continue;
+    entry.written.insert(std::string_view("model").size(), "_spec");
+    entry.key = with_renames(without_indices(entry.written), source.renames);
+  }
 }
 
-// Returns the name of the models of a registry: that of the package whose model_registry it calls.
-std::string registry_of(const Source& source) {
-  const std::string import = fmt::format(" import {}", kModelRegistry);
-  std::size_t end = source.text.find(import, source.begin);
-  if (end == std::string_view::npos) end = source.text.find(import);
-  if (end == std::string_view::npos) return "an unknown package";
-  std::string_view package = source.text.substr(0, end);
-  package.remove_prefix(package.find_last_of(" \n") + 1);
-  std::error_code ignored;
-  return package == "." ? fs::absolute(source.path, ignored).parent_path().filename().string()
-                        : std::string(package.substr(package.rfind('.') + 1));
+// Returns the policy of a class of activation checkpointing; its own name where it is none.
+std::string policy_of(const std::string& name) {
+  const auto is = [&name](std::string_view part) { return name.find(part) != std::string::npos; };
+  return name.empty()                                                  ? "none"
+         : is("SelectiveActivationRemat")                              ? "regions"
+         : is("Selective") || name.starts_with("ActivationCheckpoint") ? "selective"
+         : is("MemoryBudget")                                          ? "memory_budget"
+         : is("Full")                                                  ? "full"
+                                                                       : name;
 }
 
 // Reads what is not TOML, and gives classes the keys that earlier releases had in their place.
@@ -94,28 +116,33 @@ Result<Configuration> read_titan(const Source& source) {
   const bool python = is_python(source.text);
   if (!python && !trimmed(source.text).starts_with('{')) return read_toml(source);
   std::error_code ignored;
+  Registry registry;
   const fs::path file = fs::absolute(source.path, ignored).lexically_normal();
-  std::set<fs::path> seen = {file};
-  const std::string text = python ? with_imports(file, source.text, seen) : "";
-  const Source whole{text, source.path, source.renames, source.function, python ? text.size() - source.text.size() : 0};
+  registry.open.insert(file);
+  if (python) registry.add(file, source.text);
+  const Source whole{registry.text, source.path, source.renames, source.function, registry.modules};
   auto read = TRY(python ? read_python(whole) : read_yaml(source));
-  const Entry* spec = read.find("model_spec");
-  if (spec != nullptr)
-    read.entries.push_back({"model.name", "model_spec", registry_of(python ? whole : source), {}, spec->line});
+  const Entry* model = read.find("model");
+  if (model != nullptr && model->value == kModelBuilder) rename_built_model(source, read);
   for (Entry& entry : read.entries) {
     if (entry.key == "model_spec" && !entry.items.empty()) {
       entry.key = "model.flavor";
       entry.value = entry.items.front();
     } else if (entry.key == "activation_checkpoint") {
       entry.key = "activation_checkpoint.mode";
-      const auto is = [&entry](std::string_view name) { return entry.value.find(name) != std::string::npos; };
-      entry.value = entry.value.empty()  ? "none"
-                    : is("Selective")    ? "selective"
-                    : is("MemoryBudget") ? "memory_budget"
-                    : is("Full")         ? "full"
-                                         : entry.value;
+      entry.value = policy_of(entry.value);
+    } else if (entry.key.starts_with("transforms[].inner_attention")) {
+      entry.key = "transforms[].inner_attention";  // a class by its name, or by that of the class that it replaces
+      entry.unread = false;
+    } else if (entry.key == "transforms[].dispatcher") {
+      entry.unread = false;
     }
   }
+  // A section without fields states nothing, but for what is off without it.
+  std::erase_if(read.entries, [](const Entry& entry) {
+    return entry.value.ends_with("Config") && entry.value.find('.') == std::string::npos && entry.items.empty() &&
+           !entry.unread && entry.key != "compile" && entry.key.find('.') == std::string::npos;
+  });
   // A dump has the fields of the class alone.
   const Entry* policy = read.find("activation_checkpoint.determinism_check");
   if (policy != nullptr && read.find("activation_checkpoint.mode") == nullptr)
@@ -136,10 +163,18 @@ bool of_registry(const Draft& draft) {
   return flavor != nullptr && flavor->written.starts_with("model_spec");
 }
 
-bool compiles_model(Draft& draft) {
-  if (!draft.flag("compile.enable").value_or(false)) return false;
+// Returns whether a file is of the releases of the end of 2026, whose models are built by build_model_config.
+bool builds_model(const Draft& draft) { return draft.configuration().find("model_spec.max_context_length") != nullptr; }
+
+// Returns whether a component, the model or the loss, is compiled: all where none is named. The newest releases compile
+// where there is a section.
+bool compiles(Draft& draft, std::string_view component) {
+  const bool section = std::ranges::any_of(draft.configuration().entries, [](const Entry& entry) {
+    return entry.key.starts_with("compile.") || (entry.key == "compile" && !entry.is_null());
+  });
+  if (!draft.flag("compile.enable").value_or(builds_model(draft) && section)) return false;
   const auto components = draft.list("compile.components");
-  return components.empty() || std::ranges::find(components, "model") != components.end();
+  return components.empty() || std::ranges::find(components, component) != components.end();
 }
 
 void read_model(const RuleInput& in) {
@@ -311,14 +346,17 @@ std::optional<double> second_gemms(const Architecture& model) {
   return (columns + width) / (2 * width);
 }
 
-// Of op, torchtitan keeps the results of attention and of every second GEMM, and computes everything else again.
+// Of regions, torchtitan keeps the results of all GEMMs but those of experts' gate and up, of attention and of what is
+// sent (SelectiveActivationRematConfig of torchtitan/distributed/activation_checkpoint.py of September 2026). Of op, it
+// keeps the results of attention and of every second GEMM, and computes everything else again.
 // Gate and up projection are one GEMM here: so many layers compute them again that the FLOPs are the same.
-void read_operators(const RuleInput& in) {
+void read_operators(const RuleInput& in, bool regions) {
   Draft& draft = in.draft;
-  const std::string_view option = "activation_checkpoint.selective_ac_option";
+  const std::string_view option = regions ? "activation_checkpoint.mode" : "activation_checkpoint.selective_ac_option";
   draft.set("recompute.policy", "selective", "activation_checkpoint.mode");
   if (draft.given("recompute.operators")) return;
-  const std::vector<std::string> kept_experts = {"mlp", "swiglu", "rmsnorm"}, all = {"mlp", "swiglu", "rmsnorm", "moe"};
+  std::vector<std::string> kept_experts = {"mlp", "swiglu", "rmsnorm"}, all = {"mlp", "swiglu", "rmsnorm", "moe"};
+  if (regions) kept_experts.erase(kept_experts.begin()), all.erase(all.begin());
   if (in.has_experts()) {
     if (draft.degree("expert") == 1) return draft.set("recompute.operators", all, option);
     return draft.assume(
@@ -328,6 +366,7 @@ void read_operators(const RuleInput& in) {
         toml_of(kept_experts));
   }
   draft.set("recompute.operators", kept_experts, option);
+  if (regions) return;
   const auto model = in.architecture();
   const auto share = model ? second_gemms(*model) : std::nullopt;
   if (!share)
@@ -346,15 +385,22 @@ void read_recompute(const RuleInput& in) {
   Draft& draft = in.draft;
   const std::string_view key = "activation_checkpoint.mode";
   const auto mode = draft.text(key);
-  const std::string word = mode.value_or("selective");
-  if (word == "none" || word == "full") return draft.set("recompute.policy", word, key);
+  const std::string_view saved_key = "activation_checkpoint.save_regions";
+  const Entry* saved = draft.configuration().find(saved_key);
+  const std::string word = saved == nullptr ? mode.value_or("selective") : saved->items.empty() ? "full" : "regions";
+  if (word == "none" || word == "full") return draft.set("recompute.policy", word, saved == nullptr ? key : saved_key);
+  if (word == "regions") {
+    if (saved != nullptr && saved->items.front() != "*")
+      draft.not_modeled(saved_key, "all but the experts' first GEMM is kept of the results of GEMMs");
+    return read_operators(in, true);
+  }
   if (word != "selective") {
     draft.set("recompute.policy", "none", key);
     return draft.not_modeled(key, "nothing is recomputed");
   }
   const std::string_view option = "activation_checkpoint.selective_ac_option";
   const std::string which = draft.text(option).value_or(of_registry(draft) ? "op" : "2");
-  if (which == "op") return read_operators(in);
+  if (which == "op") return read_operators(in, false);
   const auto every = parse_number<std::int64_t>(which);
   if (!every || *every < 1) return draft.fail(option, fmt::format("'{}' is neither op nor a number", which));
   draft.set("recompute.policy", "full", key);
@@ -371,25 +417,36 @@ void read_filters(Draft& draft, std::string_view key) {
   }
 }
 
-void read_precision(Draft& draft) {
+void read_precision(const RuleInput& in) {
+  Draft& draft = in.draft;
   const std::string param = draft.text("training.mixed_precision_param").value_or("bfloat16");
   const std::string reduce = draft.text("training.mixed_precision_reduce").value_or("float32");
   Precision gemm = param == "float32" ? Precision::fp32 : Precision::bf16;
   std::string_view origin = "training.mixed_precision_param";
+  std::optional<Precision> experts;
   std::vector<std::string> converters = draft.list("model.converters");
   if (of_registry(draft) && converters.empty() && draft.configuration().find("quantize.linear.float8.filter_fqns"))
     converters = {draft.text("quantize.linear.float8.recipe_name").value_or("float8")};  // a dump names no classes
   for (const std::string& converter : converters) {
     const auto is = [&converter](std::string_view name) { return converter.find(name) != std::string::npos; };
     if (is("LoRA")) return refuse_adapter(draft, "model.converters", converter);
-    if (is("mx") || is("MX"))
-      gemm = Precision::mxfp8;
-    else if (is("float8") || is("Float8") || is("wise"))
-      gemm = Precision::fp8_tensor;
+    const auto format = is("mx") || is("MX")                         ? std::optional(Precision::mxfp8)
+                        : is("float8") || is("Float8") || is("wise") ? std::optional(Precision::fp8_tensor)
+                        : is("NVFP4")                                ? std::optional(Precision::nvfp4)
+                                                                     : std::nullopt;
+    if (!format)
+      draft.not_modeled("model.converters", "only float8, mx and nvfp4 change a GEMM");
+    else if (is("Group") || is("grouped"))
+      experts = format;
     else
-      draft.not_modeled("model.converters", "only float8 and mx change a GEMM");
+      gemm = *format;
     origin = "model.converters";
   }
+  // Converters of linear layers leave the experts as they are.
+  for (const std::string_view names : {"quantize.grouped_mm.float8.fqns", "quantize.grouped_mm.mx.fqns"})
+    if (!experts && !draft.list(names).empty()) experts = gemm;
+  if (const Precision format = experts.value_or(Precision::bf16); format != gemm && in.has_experts())
+    if (gemm != Precision::fp32) draft.set("precision.experts", to_string(format), origin);
   if (gemm == Precision::fp8_tensor &&
       draft.text("quantize.linear.float8.recipe_name").value_or("tensorwise") != "tensorwise")
     draft.not_modeled("quantize.linear.float8.recipe_name", "a scale per tensor is priced");
@@ -400,8 +457,67 @@ void read_precision(Draft& draft) {
   draft.set("precision.gradient_reduce", reduce == "bfloat16" ? "bf16" : "fp32", "training.mixed_precision_reduce");
 }
 
+// The head and its loss run in chunks of tokens, eight unless stated, gradient included: ChunkedLossWrapper and
+// ChunkedCELoss of torchtitan/components/loss.py @00a388d9.
+void read_loss(Draft& draft) {
+  const std::string name = draft.text("loss").value_or("");
+  if (name.find("Chunk") != std::string::npos)
+    draft.set("loss.chunks", draft.integer("loss.num_chunks").value_or(8), "loss.num_chunks");
+  else if (!name.empty() && name.find("CrossEntropy") == std::string::npos)
+    draft.not_modeled("loss", "the loss is the cross-entropy of all words");
+  if (compiles(draft, "loss") && !compiles(draft, "model"))
+    draft.set("loss.kernel", "fused", "compile.components");  // of a model that is not compiled
+}
+
+// Registries have PyTorch's scaled_dot_product_attention unless they state another one, those that build their models
+// FlexAttention (attn_backend of torchtitan/models/llama3/flavors.py @10503c1c).
+void read_attention(Draft& draft) {
+  const std::string_view key = "model_spec.attn_backend";
+  std::string backend = draft.text(key).value_or(builds_model(draft) ? "flex" : "sdpa");
+  const std::string flavor = draft.text("model.flavor").value_or("");
+  for (const std::string_view one : {"flex", "varlen"})  // flavors of their own before
+    if (flavor.ends_with(fmt::format("_{}", one)) || flavor.ends_with(fmt::format("_{}_attn", one))) backend = one;
+  if (backend == "flex" || backend == "varlen")
+    draft.set("attention.kernel", backend == "flex" ? "triton" : "flash2", key);
+  else if (backend != "sdpa")
+    draft.not_modeled(key, "kernels of attention are those of the stack");
+}
+
+// Changes of a model that is built, torchtitan/config/transform @0fe24f63.
+void read_transforms(Draft& draft) {
+  const std::string_view key = "transforms";
+  for (const std::string& name : draft.list(key)) {
+    const auto is = [&name](std::string_view part) { return name.find(part) != std::string::npos; };
+    if (is("LoRA")) return refuse_adapter(draft, key, name);
+    if (is("AsyncTensorParallel"))
+      draft.set("overlap.tensor", draft.degree("tensor") > 1, key);
+    else if (is("DistMoe"))
+      draft.not_modeled(key, "experts are sent by stack.dispatcher, and computed by kernels of the profile");
+    else if (!is("ContextParallel") && !is("TokenDispatcher"))
+      draft.not_modeled(key, fmt::format("{} is not priced", name));
+  }
+  if (const auto format = draft.text("transforms[].expert_precision"); format && *format != "bf16")
+    draft.set("precision.experts", *format, "transforms[].expert_precision");
+  if (const auto attention = draft.text("transforms[].inner_attention"); attention && draft.degree("context") > 1) {
+    const bool ring = attention->find("Ring") != std::string::npos;
+    draft.set("parallelism.context_method", ring ? "ring" : "all-gather", "transforms[].inner_attention");
+    if (!ring && attention->find("AllGather") == std::string::npos)
+      draft.not_modeled("transforms[].inner_attention", "keys and values are gathered");
+  }
+  if (const auto sender = draft.text("transforms[].dispatcher"); sender && draft.degree("expert") > 1) {
+    const auto is = [&sender](std::string_view part) { return sender->find(part) != std::string::npos; };
+    draft.set("stack.dispatcher",
+              is("Hybrid")   ? "hybridep"
+              : is("DeepEP") ? "deepep"
+                             : "alltoall",
+              "transforms[].dispatcher");
+    if (!is("Hybrid") && !is("DeepEP") && !is("AllToAll"))
+      draft.not_modeled("transforms[].dispatcher", "experts are sent by an all-to-all");
+  }
+}
+
 void read_rest(Draft& draft) {
-  const bool compiled = compiles_model(draft);
+  const bool compiled = compiles(draft, "model");
   const std::string_view stack = !compiled            ? "pytorch-fsdp-eager"
                                  : of_registry(draft) ? "torchtitan-2026"
                                                       : "torchtitan-compile";
@@ -414,7 +530,7 @@ void read_rest(Draft& draft) {
     draft.set("overlap.tensor", draft.degree("tensor") > 1, "model_spec.tp_gemm_backend");
   if (draft.degree("context") > 1) {
     const std::string_view balancer = "parallelism.context_parallel_load_balancer";
-    if (draft.configuration().find(balancer) != nullptr && !draft.text(balancer))
+    if ((draft.configuration().find(balancer) != nullptr || builds_model(draft)) && !draft.text(balancer))
       draft.not_modeled(balancer, "every rank has the same share of attention");
     const std::string_view key = "parallelism.context_parallel_rotate_method";
     draft.set("parallelism.context_method", draft.text(key).value_or("allgather") == "alltoall" ? "ring" : "all-gather",
@@ -434,8 +550,17 @@ void read_rest(Draft& draft) {
   }
   if (draft.text("training.dtype") == "bfloat16")
     draft.not_modeled("training.dtype", "master weights and optimizer states are FP32");
-  if (draft.text("loss").value_or("").find("Chunk") != std::string::npos)
-    draft.not_modeled("loss", "the logits of a micro-batch are there at once");
+  read_loss(draft);
+  read_attention(draft);
+  read_transforms(draft);
+  if (builds_model(draft) && !draft.flag("training.disable_cuda_graphs").value_or(false) &&
+      (draft.degree("expert") == 1 || draft.text("model_spec.non_blocking_capacity_factor")))
+    draft.set("stack.graphs", std::vector<std::string>{"full_iteration"}, "training.disable_cuda_graphs");
+  if (draft.text("optimizer.optimizers[].moment_dtype") == "bfloat16" ||
+      draft.text("optimizer.implementation") == "fused_opt_states_bf16")
+    draft.set("precision.optimizer_moments", "bf16", "optimizer.optimizers[].moment_dtype");
+  for (const std::string& name : draft.list("optimizer.optimizers"))
+    if (!name.starts_with("Adam")) draft.not_modeled("optimizer.optimizers", "the optimizer is Adam");
   const std::string container = draft.text("optimizer").value_or("adamw");
   if (container.find("InBackward") != std::string::npos)
     draft.not_modeled("optimizer", "the optimizer runs after the backward pass");
@@ -443,7 +568,7 @@ void read_rest(Draft& draft) {
     draft.not_modeled("optimizer", "the optimizer is Adam");
   const std::string optimizer = draft.text("optimizer.name").value_or("AdamW");
   if (optimizer != "AdamW" && optimizer != "Adam") draft.not_modeled("optimizer.name", "the optimizer is Adam");
-  if (draft.text("optimizer.implementation").value_or("fused") != "fused")
+  if (!draft.text("optimizer.implementation").value_or("fused").starts_with("fused"))
     draft.not_modeled("optimizer.implementation", "the fused optimizer is priced");
 }
 
@@ -453,7 +578,7 @@ void torchtitan_rules(const RuleInput& in) {
   read_pipeline(in);
   read_titan_batch(in.draft);
   read_recompute(in);
-  read_precision(in.draft);
+  read_precision(in);
   read_rest(in.draft);
 }
 
@@ -470,12 +595,18 @@ ConfigurationFormat torchtitan() {
           &read_titan,
           {{"model_spec.name", "model.name"},
            {"model_spec.flavor", "model.flavor"},
+           {"model_spec.package", "model.name"},
            {"model_spec.moe_comm_backend", "parallelism.expert_parallel_comm_backend"},
            {"model_spec.converters", "model.converters"},
            {"model_spec.converters[].", "quantize.linear.float8."},
            {"model_converters.converters", "model.converters"},
            {"model_converters.converters[].", "quantize.linear.float8."},
            {"validator.", "validation."},
+           {"optim.optimizer.", "optimizer."},
+           {"optim.optimizer", "optimizer"},
+           {"optim.max_norm", "training.max_norm"},
+           {"compile.enable_async_tensor_parallel", "parallelism.enable_async_tensor_parallel"},
+           {"parallelism.pipeline_parallel_module_fqns_per_model_part", "parallelism.module_fqns_per_model_part"},
            {"training.batch_size", "training.local_batch_size"},
            {"training.max_context_length", "training.seq_len"},
            {"training.compile", "compile.enable"},
@@ -489,6 +620,7 @@ ConfigurationFormat torchtitan() {
            {"experimental.enable_compiled_autograd", "parallelism.enable_compiled_autograd"},
            {"float8.moe_fqns", "quantize.grouped_mm.float8.fqns"},
            {"float8.", "quantize.linear.float8."},
+           {"mx.moe_fqns", "quantize.grouped_mm.mx.fqns"},
            {"mx.", "quantize.linear.mx."},
            {"quantize.dense.", "quantize.linear."},
            {"quantize.moe.", "quantize.grouped_mm."}},

@@ -22,7 +22,8 @@ constexpr KeyRow torchtitan_rows[] = {
     {"training.num_tokens_per_train_step", rule, "batch.global_batch_size", "over the sequence length"},
     {"parallelism.num_pp_microbatches", rule, "batch.global_batch_size",
      "micro-batches of a replica in a pipeline; default 1"},
-    {"training.disable_cuda_graphs", not_modeled, "", "launches are those of the stack"},
+    {"training.disable_cuda_graphs", rule, "stack.graphs",
+     "of build_model_config: full_iteration unless true, or where an exchange of experts waits for the host"},
     {"training.steps", rule, "run.tokens", "times global batch and sequence length"},
     {"training.max_norm", rule, "optimizer.gradient_clipping", "above 0: true"},
     {"training.enable_cpu_offload", rule, "offload.optimizer", "parameters and gradients stay on the GPU"},
@@ -71,7 +72,27 @@ constexpr KeyRow torchtitan_rows[] = {
     {"parallelism.pipeline_parallel_expert_parallel_overlap", rule, "schedule.kind",
      "DualPipeV overlaps; false is not modelled"},
     {"training.dtype", rule, "", "float32 (default); bfloat16 is not modelled"},
-    {"loss", rule, "", "in chunks: not modelled"},
+    {"loss", rule, "", "cross-entropy"},
+    {"loss.num_chunks", rule, "loss.chunks", "of a loss in chunks; default 8"},
+    {"model_spec.attn_backend", rule, "attention.kernel",
+     "flex (default of build_model_config): triton, varlen: flash2, sdpa: that of the stack"},
+    {"model_spec.num_mtp_layers", not_modeled, "", "the model has no prediction modules"},
+    {"compile", rule, "stack.name", "of build_model_config: a section compiles"},
+    {"transforms", rule, "", "of apply_transforms"},
+    {"transforms[].inner_attention", rule, "parallelism.context_method", "Ring: ring, KVAllGather: all-gather"},
+    {"transforms[].dispatcher", rule, "stack.dispatcher", "HybridEP, DeepEP, else alltoall"},
+    {"transforms[].expert_precision", rule, "precision.experts", "the value"},
+    {"activation_checkpoint.save_regions", rule, "recompute.policy", "none: full, else selective"},
+    {"activation_checkpoint.recompute_regions", rule, "", "the experts' first GEMM"},
+    {"optimizer.optimizers", rule, "", "Adam and AdamW are priced"},
+    {"optimizer.optimizers[].moment_dtype", rule, "precision.optimizer_moments", "bfloat16: bf16"},
+    {"optim.enable_cuda_graph", not_modeled, "", "launches of the optimizer are those of the stack"},
+    {"optim.ema", not_modeled, "", "set optimizer.ema"},
+    {"override.imports", not_modeled, "", "kernels are those of the stack"},
+    {"dist_moe", not_modeled, "", "experts are sent by stack.dispatcher"},
+    {"parallelism.fsdp_defer_gradient_reduction", not_modeled, "", "gradients are reduced as by their stage of ZeRO"},
+    {"parallelism.fsdp_symm_mem_scope", not_modeled, "", "gathers and reductions are NCCL's"},
+    {"parallelism.pp_max_unsharded_active_stages", not_modeled, "", "all stages of a rank stay gathered"},
     {"optimizer", rule, "", "AdamW and Adam after the backward pass are priced"},
     {"optimizer.name", rule, "", "AdamW and Adam are priced"},
     {"optimizer.implementation", rule, "", "fused is priced"},
@@ -81,8 +102,8 @@ constexpr KeyRow torchtitan_rows[] = {
     {"quantize.linear.float8.emulate", not_modeled, "", "FP8 GEMMs are those of the GPU"},
     {"quantize.linear.float8.filter_fqns", rule, "", "output, router.gate, auto_filter_small_kn; others not modelled"},
     {"quantize.linear.mx.filter_fqns", rule, "", "as for float8"},
-    {"quantize.grouped_mm.float8.fqns", rule, "", "experts follow precision.gemm"},
-    {"quantize.grouped_mm.mx.fqns", rule, "", "experts follow precision.gemm"},
+    {"quantize.grouped_mm.float8.fqns", rule, "precision.experts", "any: as precision.gemm, else bf16"},
+    {"quantize.grouped_mm.mx.fqns", rule, "precision.experts", "as for float8"},
     {"fault_tolerance.semi_sync_method", not_modeled, "", "replicas reduce every step"},
     {"fault_tolerance.enable", not_modeled, "", "replicas are those of the mesh"},
     {"comm.mode", not_modeled, "", "collectives are NCCL's"},
@@ -94,6 +115,9 @@ constexpr KeyGroup titan_groups[] = {
     {no_cost, "", R"(
 Trainer.Config() def hf_assets_path dump_folder tokenizer.* dataloader.* model_spec.* model_converters validator
 profiler.* loss.* parallelism.full_dtensor parallelism.spmd_backend quantize.linear.float8.model_compile_enabled
+checkpointer.* optim optim.lr_scheduler.* override dist_moe.* transforms[].*
+parallelism.save_parallelism_file parallelism.pp_num_unshard_lookahead_factor
+parallelism.pipeline_parallel_max_outstanding_sends
 debug.* activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns activation_checkpoint.*
 quantize.linear.float8.force_recompute_fp8_weight_in_bwd quantize.linear.mx.mxfp8_dim1_cast_kernel_choice
 quantize.grouped_mm.mx.recipe_name fault_tolerance.* validation.* checkpoint.* comm.* compile.backend experimental.*

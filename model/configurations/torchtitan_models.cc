@@ -119,6 +119,16 @@ std::optional<NamedModel> torchtitan_model(std::string_view name, std::string_vi
   return std::nullopt;
 }
 
+// MODEL_FLAVORS of torchtitan/models/llama3/flavors.py @10503c1c, qwen3/flavors.py and deepseek_v3/flavors.py
+// @0276e6ed.
+std::optional<std::int64_t> torchtitan_context(std::string_view name, std::string_view flavor) {
+  const bool small = flavor.starts_with("debugmodel");
+  if (name == "llama3") return 131072;
+  if (name == "qwen3") return small ? 4096 : 40960;
+  if (name == "deepseek_v3") return 16384;
+  return std::nullopt;
+}
+
 std::optional<std::pair<std::string_view, std::string_view>> titan_flavor(std::string_view shipped) {
   if (shipped == "deepseek-v3") return std::pair{"deepseek_v3", "671B"};
   const auto* found = std::ranges::find(shipped_flavors, shipped, &ShippedFlavor::shipped);

@@ -30,6 +30,8 @@ std::optional<NamedModel> torchtitan_model(std::string_view name, std::string_vi
 std::optional<std::pair<std::string_view, std::string_view>> titan_flavor(std::string_view shipped);
 // Returns the name of a schedule in torchtitan; "" where it has none.
 std::string_view titan_schedule(std::string_view kind);
+// Returns the longest context of a flavor, which is that of its configurations unless they state another one.
+std::optional<std::int64_t> torchtitan_context(std::string_view name, std::string_view flavor);
 // Returns "llama3 8B, 70B, 405B; qwen3 ...".
 std::string torchtitan_flavors();
 

@@ -315,6 +315,118 @@ TEST(Torchtitan, ReleasesThatCountTokensHaveWholeSequences) {
   expect_refusal(of("3000"), 4, "are no whole sequences of 3000 tokens");
 }
 
+// The form of torchtitan_recipes of the end of 2026: models are built with a length of context, which the batch reads
+// from them; optimizers, compilation and recomputation have sections of their own.
+TEST(Torchtitan, RecipesBuildTheirModels) {
+  const std::string head =
+      "from torchtitan.config.transform import apply_transforms, TokenDispatcherTransform\n"
+      "from torchtitan.models.llama3 import (\n    build_model_config,\n    other,\n)\n"
+      "def small(seq_len: int | None = None) -> Trainer.Config:\n"
+      "    model_config = build_model_config(\"8B\", seq_len=seq_len)\n"
+      "    return Trainer.Config(\n"
+      "        loss=ChunkedLossWrapper.Config(loss_fn=CrossEntropyLoss.Config(\n"
+      "            global_vocab_size=decoder_vocab_size(model_config))),\n"
+      "        model=model_config,\n"
+      "        optim=Optim.Config(optimizer=OptimizersContainer.Config(\n"
+      "            optimizers=[AdamW.Config(pattern=r\".*\", lr=3e-4, moment_dtype=\"bfloat16\")]), max_norm=0.0),\n"
+      "        training=TrainingConfig(num_tokens_per_microbatch_per_dp_rank=2 * model_config.max_context_length,\n"
+      "            max_context_length=model_config.max_context_length, steps=10),\n"
+      "        parallelism=ParallelismConfig(),\n"
+      "        checkpointer=CheckpointManager.Config(interval=10),\n"
+      "        activation_checkpoint=SelectiveActivationRematConfig())\n";
+  const auto of = [&](const std::string& lines) {
+    return import("torchtitan", head + "def one():\n    config = small(seq_len=8192)\n" + lines + "    return config\n",
+                  {"cluster.gpus=8"}, "one");
+  };
+  const auto eager = read(of(""));
+  EXPECT_EQ(eager.plan.model.config, "llama-3-8b");
+  EXPECT_EQ(eager.plan.batch.sequence_length, 8192);
+  EXPECT_EQ(eager.plan.batch.micro_batch_size, 2);
+  EXPECT_EQ(eager.plan.batch.global_batch_size, 16);
+  EXPECT_EQ(eager.plan.loss.chunks, 8);
+  EXPECT_EQ(eager.plan.attention.kernel, "triton") << "FlexAttention is the default";
+  EXPECT_EQ(eager.plan.precision.optimizer_moments, Precision::bf16);
+  EXPECT_FALSE(eager.plan.optimizer.gradient_clipping);
+  EXPECT_THAT(eager.plan.recompute.operators, ElementsAre("swiglu", "rmsnorm"));
+  EXPECT_FALSE(eager.plan.recompute.layers);
+  EXPECT_EQ(eager.plan.stack.name, "pytorch-fsdp-eager");
+  EXPECT_THAT(eager.plan.stack.graphs, ElementsAre("full_iteration"));
+  EXPECT_THAT(notes_of(eager), testing::Not(HasSubstr("unknown")));
+  const auto changed =
+      read(of("    config.model = build_model_config(\"8B\", seq_len=4096, attn_backend=\"varlen\")\n"
+              "    config.training.max_context_length = config.model.max_context_length\n"
+              "    config.training.disable_cuda_graphs = True\n    config.compile = CompileConfig()\n"
+              "    config.loss = CrossEntropyLoss.Config()\n"
+              "    config.activation_checkpoint = FullActivationRematConfig()\n"
+              "    config = apply_transforms(config, [AsyncTensorParallelTransform()])\n"
+              "    config.parallelism.tensor_parallel_degree = 2\n"));
+  EXPECT_EQ(changed.plan.batch.sequence_length, 4096);
+  EXPECT_EQ(changed.plan.batch.micro_batch_size, 4) << "as many tokens";
+  EXPECT_EQ(changed.plan.attention.kernel, "flash2");
+  EXPECT_EQ(changed.plan.loss.chunks, 1);
+  EXPECT_EQ(changed.plan.recompute.policy, "full");
+  EXPECT_EQ(changed.plan.stack.name, "torchtitan-2026");
+  EXPECT_THAT(changed.plan.stack.graphs, testing::IsEmpty());
+  EXPECT_TRUE(changed.plan.overlap.tensor);
+  // Without a length the flavor's holds, of models whose flavors are known.
+  const auto longest = read(import("torchtitan", head, {"cluster.gpus=8"}));
+  EXPECT_EQ(longest.plan.batch.sequence_length, 131072);
+  expect_refusal(import("torchtitan",
+                        "from torchtitan.models.kimi_k3 import build_model_config\ndef one():\n"
+                        "    model = build_model_config(\"2T\")\n    return Trainer.Config(model=model,\n"
+                        "        training=TrainingConfig(max_context_length=model.max_context_length))\n",
+                        {"cluster.gpus=8", "model.config=llama-3-8b"}),
+                 3, "'max_context_length' is an expression, which is not run");
+  expect_refusal(of("    config = apply_transforms(config, [LoRATransform(rank=8)])\n"), 21,
+                 "LoRATransform is not predicted");
+}
+
+// A converter of linear layers leaves the experts as they are, one of experts the linear layers.
+TEST(Torchtitan, ConvertersAreOfLinearLayersOrOfExperts) {
+  const auto of = [](const std::string& converters) {
+    return read(import("torchtitan",
+                       "from torchtitan.models.deepseek_v3 import model_registry\ndef one():\n"
+                       "    return Trainer.Config(model_spec=model_registry(\"671B\", converters=[" +
+                           converters + "]), training=TrainingConfig(seq_len=4096, local_batch_size=1))\n",
+                       {"cluster.gpus=64"}))
+        .plan.precision;
+  };
+  const std::string linear = "MXFP8LinearConverter.Config()", experts = "MXFP8GroupedLinearConverter.Config()";
+  EXPECT_EQ(of(linear).gemm, Precision::mxfp8);
+  EXPECT_EQ(of(linear).experts, Precision::bf16);
+  EXPECT_EQ(of(experts).gemm, Precision::bf16);
+  EXPECT_EQ(of(experts).experts, Precision::mxfp8);
+  EXPECT_EQ(of(linear + ", " + experts).experts, std::nullopt);
+  EXPECT_EQ(of("NVFP4LinearConverter.Config()").gemm, Precision::nvfp4);
+}
+
+// Two files that are imported may have functions of one name, and each its own package of models.
+TEST(Torchtitan, ImportedFilesHaveNamesOfTheirOwn) {
+  const tests::TemporaryDirectory folder;
+  const auto registry = [](const std::string& flavor, int length) {
+    return "from . import model_registry\nLENGTH = " + std::to_string(length) +
+           "\ndef debug():\n    return Trainer.Config(model_spec=model_registry(\"" + flavor +
+           "\"), training=TrainingConfig(local_batch_size=1, seq_len=LENGTH))\ndef run():\n    return debug()\n";
+  };
+  folder.write("torchtitan/models/llama3/config_registry.py", registry("8B", 8192));
+  folder.write("torchtitan/models/qwen3/config_registry.py", registry("32B", 4096));
+  const std::string text =
+      "from torchtitan.models.llama3.config_registry import debug, run as llama\n"
+      "from torchtitan.models.qwen3.config_registry import run\n"
+      "def first():\n    return llama()\ndef second():\n    return run()\ndef third():\n    return debug()\n";
+  const std::string path = folder.write("recipes.py", text);
+  const auto of = [&](const std::string& function) {
+    return read(import_configuration(format_of("torchtitan"), text, path,
+                                     {{"cluster.gpus=8"}, function, "plan.json", llama_3_8b}))
+        .plan;
+  };
+  EXPECT_EQ(of("first").model.config, "llama-3-8b");
+  EXPECT_EQ(of("first").batch.sequence_length, 8192);
+  EXPECT_EQ(of("second").model.config, "qwen3-32b");
+  EXPECT_EQ(of("second").batch.sequence_length, 4096);
+  EXPECT_EQ(of("third").model.config, "llama-3-8b");
+}
+
 TEST(Torchtitan, RegistriesAreRefusedWithTheirFunctions) {
   expect_refusal(import_file("torchtitan", "llama3-registry.py", {"cluster.gpus=8"}), 0,
                  "holds 2 configurations (--config NAME takes one of llama3_changed, llama3_small)");
