@@ -11,6 +11,22 @@ namespace {
 
 using Number = std::optional<std::int64_t>;
 
+// Shifts that lose bits, and powers that do not fit, have no value.
+Number shifted(std::int64_t left, std::int64_t by, bool up) {
+  if (by < 0 || by > 62) return std::nullopt;
+  std::int64_t result = 0;
+  if (up) return __builtin_mul_overflow(left, std::int64_t{1} << by, &result) ? Number() : result;
+  return left >> by;
+}
+
+Number power(std::int64_t base, std::int64_t exponent) {
+  if (exponent < 0 || exponent > 63) return std::nullopt;
+  std::int64_t result = 1;
+  for (; exponent > 0; --exponent)
+    if (__builtin_mul_overflow(result, base, &result)) return std::nullopt;
+  return result;
+}
+
 Number combine(std::int64_t left, std::string_view sign, std::int64_t right) {
   std::int64_t result = 0;
   if (sign == "+") return __builtin_add_overflow(left, right, &result) ? Number() : result;
@@ -24,16 +40,39 @@ Number combine(std::int64_t left, std::string_view sign, std::int64_t right) {
   if (sign == ">=") return left >= right;
   if (sign == "&&") return left != 0 && right != 0;
   if (sign == "||") return left != 0 || right != 0;
+  if (sign == "&") return left & right;
+  if (sign == "|") return left | right;
+  if (sign == "^") return left ^ right;
+  if (sign == "**") return power(left, right);
+  if (sign == "<<" || sign == ">>") return shifted(left, right, sign == "<<");
   if (right == 0 || right == -1) return std::nullopt;  // -1: the one quotient that overflows
   return sign == "/" ? left / right : left % right;
 }
 
-// Signs with two operands and how strongly they bind, 0: not read; longer ones before their beginnings.
+// Signs with two operands and how strongly they bind; longer ones before their beginnings. Powers bind from the right.
+constexpr int power_strength = 11;
 constexpr struct {
   std::string_view sign;
   int strength;
-} signs[] = {{"||", 1}, {"&&", 2}, {"==", 3}, {"!=", 3}, {"<=", 4}, {">=", 4}, {"<<", 0}, {">>", 0},
-             {"<", 4},  {">", 4},  {"**", 0}, {"+", 5},  {"-", 5},  {"*", 6},  {"/", 6},  {"%", 6}};
+} signs[] = {{"||", 1},
+             {"&&", 2},
+             {"==", 6},
+             {"!=", 6},
+             {"<=", 7},
+             {">=", 7},
+             {"<<", 8},
+             {">>", 8},
+             {"<", 7},
+             {">", 7},
+             {"**", power_strength},
+             {"|", 3},
+             {"^", 4},
+             {"&", 5},
+             {"+", 9},
+             {"-", 9},
+             {"*", 10},
+             {"/", 10},
+             {"%", 10}};
 
 // A parser by precedence.
 class Formula {
@@ -65,7 +104,7 @@ class Formula {
       while (sign != std::end(signs) && !text_.substr(at_).starts_with(sign->sign)) ++sign;
       if (sign == std::end(signs) || sign->strength < least) break;
       at_ += sign->sign.size();
-      const Number right = operation(sign->strength + 1);
+      const Number right = operation(sign->strength == power_strength ? power_strength : sign->strength + 1);
       left = right ? combine(*left, sign->sign, *right) : std::nullopt;
     }
     return left;
@@ -81,6 +120,9 @@ class Formula {
     } else if (take("-")) {
       value = atom();
       if (value) value = combine(0, "-", *value);
+    } else if (take("~")) {
+      value = atom();
+      if (value) value = ~*value;
     } else if (take("!")) {
       value = atom();
       if (value) value = *value == 0 ? 1 : 0;

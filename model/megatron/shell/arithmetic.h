@@ -11,7 +11,7 @@
 
 namespace plumbline::model::megatron {
 
-// Evaluates + - * / % comparisons && || ! ?: and brackets over decimal numbers, names and NAME[KEY], whose texts
+// Evaluates + - * / % ** << >> & | ^ ~ comparisons && || ! ?: and brackets over decimal numbers, names and NAME[KEY], whose texts
 // `value_of` returns. Returns nothing when the text has other content, a name has no such number, or a result does not
 // fit 64 bits.
 std::optional<std::int64_t> arithmetic(std::string_view text,

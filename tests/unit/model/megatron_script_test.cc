@@ -56,6 +56,8 @@ TEST(MegatronScript, Arrays) {
 }
 
 TEST(MegatronScript, ArithmeticAndWhatOnlyAShellEvaluates) {
+  EXPECT_THAT(last("run $((1 << 1 + 2)) $((7 & 3 | 8 ^ 2)) $((2 ** 3 ** 2)) $((~5 >> 1)) $((1 << 63))"),
+              ElementsAre("run", "8", "11", "512", "-3", "$((1 << 63))"));
   EXPECT_THAT(last("A=8\nrun $((A * 4 / (1 + 1))) $(( $A + -1 ))"), ElementsAre("run", "16", "7"));
   EXPECT_THAT(last("B=$((A * 4))\nrun $B $(hostname -s) $RANK"),
               ElementsAre("run", "$((A * 4))", "$(hostname -s)", "$RANK"));
@@ -63,7 +65,7 @@ TEST(MegatronScript, ArithmeticAndWhatOnlyAShellEvaluates) {
   EXPECT_EQ(arithmetic("9223372036854775807 + 1", none), std::nullopt);
   EXPECT_EQ(arithmetic("1 / 0", none), std::nullopt);
   EXPECT_EQ(arithmetic("09", none), std::nullopt);
-  EXPECT_EQ(arithmetic("2 ** 3", none), std::nullopt);
+  EXPECT_EQ(arithmetic("2 ** 3", none), 8);
   EXPECT_EQ(arithmetic("8 + (4 > 3 && 1 != 2 ? 10 : 20) * 2", none), 28);
 }
 
@@ -243,6 +245,47 @@ TEST(MegatronScript, WordsHaveTheirLines) {
   std::vector<int> lines;
   for (const Word& word : script->front().commands.back()) lines.push_back(word.line);
   EXPECT_THAT(lines, ElementsAre(4, 1, 1, 2, 2, 5));
+}
+
+// bash refuses these scripts, or ends at these lines.
+TEST(MegatronScript, DamagedScriptsAreErrorsWithTheirLine) {
+  const std::vector<std::pair<std::string, std::string>> refused = {
+      {"if [ 1 -gt 2 ]; then\nfi", "'then' has no commands"},
+      {"if true; then A=1\nelse\nfi", "'else' has no commands"},
+      {"while true; do\ndone", "'do' has no commands"},
+      {"f() {\n}", "'{' has no commands"},
+      {"(\n)", "'(' has no commands"},
+      {"true &&\n[[ -n $X ]] echo debug", "'echo' is no part of the command before it"},
+      {"if true; then A=1\nfi python b.py", "'python' is no part of the command before it"},
+      {"A=1\n; B=2", "';' is no part of a command"},
+      {"function f( {\n A=1; }", "'(' of line 2 has no ')'"},
+      {"for i in 1 2; do A=1\n", "'for' of line 2 has no 'done'"},
+      {"case x in\nx) A=1 ;;", "'case' of line 2 has no ')'"},
+      {"A=1\n]] echo", "']]' closes nothing"},
+  };
+  for (const auto& [script, what] : refused) {
+    const auto read = reading("#!/bin/bash\n" + script + "\npython a.py\n");
+    ASSERT_FALSE(read) << script;
+    EXPECT_EQ(read.error().message, what) << script;
+    EXPECT_GE(read.error().line, 2) << script;
+  }
+  // bash reads a whole line before it runs it, and none behind the training.
+  EXPECT_FALSE(reading("python a.py 2>&1 | tee lo${g.txt\n"));
+  EXPECT_FALSE(reading("python a.py; fi\n"));
+  EXPECT_FALSE(reading("if true; then\n  python a.py\n"));
+  EXPECT_TRUE(reading("python a.py\nfi\n"));
+  EXPECT_TRUE(reading("{ python a.py; } 2>&1 | tee log; f() { true; }\n"));
+}
+
+// A loop that waits runs any number of times, and one around a training once.
+TEST(MegatronScript, LoopsWithoutAnEndOfTheirOwn) {
+  EXPECT_THAT(last("N=0\nwhile true; do N=$((N+1)); if [ $N -eq 3 ]; then break; fi; done\nrun $N"),
+              ElementsAre("run", "3"));
+  EXPECT_THAT(last("N=1\nwhile true; do if nc -z $HOST 22; then break; fi; N=2; sleep 5; done\nrun 8"),
+              ElementsAre("run", "8"));
+  const auto again = reading("while :; do\n  python a.py\n  [ $? -eq 0 ] && break\n  sleep 5\ndone\n");
+  ASSERT_TRUE(again);
+  EXPECT_LE(again->front().commands.size(), 2u);
 }
 
 TEST(MegatronScript, WhatIsNotClosedIsAnErrorWithItsLine) {

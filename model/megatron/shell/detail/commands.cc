@@ -121,7 +121,7 @@ void Reader::run_text(Source& source) {
   Source* const outer = std::exchange(source_, &source);
   const std::size_t outer_at = std::exchange(at_, 0);
   list();
-  if (!broken_ && at_ < source.tokens.size()) fail(line(), fmt::format("'{}' closes nothing", token().raw), "");
+  if (!broken_ && at_ < source.tokens.size()) damaged(line(), fmt::format("'{}' closes nothing", token().raw));
   source_ = outer;
   at_ = outer_at;
 }

@@ -109,6 +109,13 @@ void Reader::fail(int line, std::string message, std::string hint) {
   if (source_ != nullptr) at_ = source_->tokens.size();
 }
 
+// Ends the reading of a script that bash reads no further: it runs what stands before the line, no part of it.
+void Reader::damaged(int line, std::string message, std::string hint) {
+  const bool trains = std::exchange(out_.trains, behind_);
+  fail(line, std::move(message), std::move(hint));
+  out_.trains = trains;
+}
+
 void Reader::refuse(int line, const std::string& what) { fail(line, fmt::format("{} is not read", what), or_execute); }
 
 // Decides a condition that is not known; behind the first training it does not hold. It stays open where there are many
@@ -134,7 +141,7 @@ bool Reader::take(std::string_view word) {
 void Reader::expect(std::string_view word, std::string_view of, int from) {
   skip_lines();
   if (!broken_ && !take(word))
-    fail(line(), fmt::format("'{}' of line {} has no '{}'", of, from % lines_of_a_file, word), "");
+    damaged(line(), fmt::format("'{}' of line {} has no '{}'", of, from % lines_of_a_file, word));
 }
 
 // Skips redirections.
@@ -172,7 +179,8 @@ void Reader::run_undecided(const Part& part) {
   const int at = line();
   const bool outer = repeated_;
   run_open(part);
-  if (!outer && skips_) refuse(at, "a 'return', 'break' or 'continue' that is not decided");
+  open_end_ = !outer && skips_ && !broken_;
+  if (open_end_) refuse(at, "a 'return', 'break' or 'continue' that is not decided");
   if (output_ != nullptr) output_->reset();
   status_ = Truth::unknown;
 }
@@ -196,12 +204,17 @@ bool Reader::is_inert(const Part& part) {
   return inert;
 }
 
-void Reader::list() {
-  while (!broken_) {
-    skip_lines();
-    if (token().kind == TokenKind::end || is_one_of(closers, token().raw)) return;
-    if (!take(";") && !take("&")) chain();
+void Reader::list(std::string_view of) {
+  bool any = false;
+  for (skip_lines(); !broken_ && token().kind != TokenKind::end && !is_one_of(closers, token().raw); skip_lines()) {
+    chain();
+    any = true;
+    const bool ends = token().kind == TokenKind::end || token().raw == "\n";
+    behind_ = behind_ || (ends && depth_ == 0 && out_.trains);
+    if (!broken_ && !take(";") && !take("&") && !ends && !is_one_of(closers, token().raw))
+      damaged(line(), fmt::format("'{}' is no part of the command before it", token().raw));
   }
+  if (!any && !broken_ && !of.empty()) damaged(line(), fmt::format("'{}' has no commands", of));
 }
 
 void Reader::chain() {
@@ -287,7 +300,7 @@ void Reader::command() {
 void Reader::compound() {
   const int from = line();
   const std::string& word = token().raw;
-  if (is_one_of(closers, word)) return fail(from, fmt::format("'{}' closes nothing", word), "");
+  if (is_one_of(closers, word) || word == "]]") return damaged(from, fmt::format("'{}' closes nothing", word));
   if (word == "select" || word == "coproc") return refuse(from, fmt::format("'{}'", word));
   if (token().kind == TokenKind::arithmetic) {
     const auto value = live() ? number(token().text) : std::nullopt;
@@ -295,12 +308,12 @@ void Reader::compound() {
     ++at_;
   } else if (take("(")) {
     if (live())
-      apart([&] { list(); });
+      apart([&] { list("("); });
     else
-      list();
+      list("(");
     expect(")", "(", from);
   } else if (take("{")) {
-    list();
+    list("{");
     expect("}", "{", from);
   } else if (take("if")) {
     branch(from);
@@ -323,7 +336,7 @@ void Reader::branch(int from) {
   missing_.clear();
   skip_lines();
   const std::size_t first = at_;
-  list();
+  list("if");
   Truth truth = status_;
   if (live() && truth == Truth::unknown)
     truth = is_inert([&] { clauses(truth, from, false); }) ? Truth::yes : settled(truth, from, written(first));
@@ -336,14 +349,14 @@ void Reader::branch(int from) {
 void Reader::clauses(Truth truth, int from, bool taken) {
   while (true) {
     expect("then", "if", from);
-    skip_if(taken || (repeated_ ? truth == Truth::no : truth != Truth::yes), [&] { list(); });
+    skip_if(taken || (repeated_ ? truth == Truth::no : truth != Truth::yes), [&] { list("then"); });
     taken = taken || truth == Truth::yes;
     skip_lines();
     const int at = line();
     if (!take("elif")) break;
     const std::size_t first = at_;
     skip_if(taken, [&] {
-      list();
+      list("elif");
       truth = settled(status_, at, written(first));
       if (live()) status_ = truth;
     });
@@ -351,7 +364,7 @@ void Reader::clauses(Truth truth, int from, bool taken) {
       return run_undecided([&] { clauses(truth, from, false); });
   }
   if (take("else"))
-    skip_if(taken, [&] { list(); });
+    skip_if(taken, [&] { list("else"); });
   else if (!taken && live())
     status_ = Truth::yes;
   expect("fi", "if", from);
@@ -370,7 +383,7 @@ void Reader::selection(int from) {
     bool runs = false;
     Truth truth = Truth::no;
     do {
-      if (token().kind != TokenKind::word) return fail(from, "a 'case' is not closed", "");
+      if (token().kind != TokenKind::word) return damaged(from, "a 'case' is not closed");
       if (!taken && truth != Truth::yes && live()) {
         const Letters pattern = expand_one(token().text);
         const bool known = is_known(subject) && is_known(pattern);
@@ -395,7 +408,7 @@ void Reader::selection(int from) {
 bool Reader::body(bool runs, std::string_view of, int from) {
   expect("do", of, from);
   loops_ += runs ? 1 : 0;
-  skip_if(!runs, [&] { list(); });
+  skip_if(!runs, [&] { list("do"); });
   loops_ -= runs ? 1 : 0;
   bool goes_on = runs && live();
   if (runs && (flow_ == Flow::next || flow_ == Flow::leave)) {
@@ -419,7 +432,26 @@ void Reader::repeat(const Part& part) {
   });
 }
 
+// A loop without an end of its own that another condition leaves, which is not decided, runs any number of times.
 void Reader::loop(int from) {
+  const std::size_t first = at_;
+  const bool waits = live() && !repeated_ && !out_.trains && output_ == nullptr;
+  if (!waits) return rounds(from);
+  const auto before = std::tuple(state_, out_, status_, missing_, readonly_, decided_);
+  rounds(from);
+  if (!broken_ || !open_end_) return;
+  std::tie(state_, out_, status_, missing_, readonly_, decided_) = before;
+  broken_ = open_end_ = false;
+  error_.reset();
+  flow_ = Flow::none;
+  repeat([&] {
+    at_ = first + 1;
+    list("while");
+    body(true, "while", from);
+  });
+}
+
+void Reader::rounds(int from) {
   const Truth ends = take("until") ? Truth::yes : Truth::no;
   take("while");
   const bool runs = live();
@@ -427,7 +459,7 @@ void Reader::loop(int from) {
   for (bool goes_on = true; goes_on;) {
     at_ = first;
     if (live()) missing_.clear();
-    list();
+    list("while");
     const Truth truth = status_;
     if (live() && !out_.trains && (truth == Truth::unknown || repeated_))
       return repeat([&] {
@@ -435,7 +467,7 @@ void Reader::loop(int from) {
         list();
         body(true, "while", from);
       });
-    goes_on = body(live() && truth != Truth::unknown && truth != ends, "while", from);
+    goes_on = body(live() && truth != Truth::unknown && truth != ends, "while", from) && !out_.trains;
   }
   if (runs && live()) status_ = Truth::yes;
 }
@@ -483,8 +515,10 @@ void Reader::condition(int from) {
 
 void Reader::function() {
   const std::string name = token().raw;
+  const int from = line();
+  if (token().kind != TokenKind::word) return damaged(from, fmt::format("'{}' is no name of a function", name));
   ++at_;
-  if (take("(")) take(")");
+  if (take("(")) expect(")", "(", from);
   skip_lines();
   if (live()) {
     if (repeated_)
@@ -504,10 +538,10 @@ void Reader::simple(int from) {
     return function();
   }
   if (token().kind == TokenKind::unclosed)
-    return fail(line(), fmt::format("'{}' is not closed", text_of(token().text)),
-                "the rest of the script would be one word; a here-document in $( ) is read by --execute");
+    return damaged(line(), fmt::format("'{}' is not closed", text_of(token().text)),
+                   "the rest of the script would be one word; a here-document in $( ) is read by --execute");
   if (at_ == first || token().raw == "(")
-    return fail(line(), fmt::format("'{}' is no part of a command", token().raw), "");
+    return damaged(line(), fmt::format("'{}' is no part of a command", token().raw));
   if (live()) {
     auto* const output = std::exchange(output_, silent_ ? nullptr : output_);
     run_simple(words, from);

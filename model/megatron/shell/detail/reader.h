@@ -75,6 +75,7 @@ class Reader {
   int line() const;
   std::string written(std::size_t first) const;
   void fail(int line, std::string message, std::string hint);
+  void damaged(int line, std::string message, std::string hint = "");
   void keep_variables();
   Truth settled(Truth truth, int line, const std::string& condition);
   void skip_lines();
@@ -89,7 +90,7 @@ class Reader {
   void run_undecided(const Part& part);
   template <class Part>
   bool is_inert(const Part& part);
-  void list();
+  void list(std::string_view of = {});  // what must have commands; empty: there may be none
   void chain();
   void pipeline();
   void command();
@@ -98,6 +99,7 @@ class Reader {
   void clauses(Truth truth, int from, bool taken);
   void selection(int from);
   void loop(int from);
+  void rounds(int from);
   void each(int from);
   bool body(bool runs, std::string_view of, int from);
   template <class Part>
@@ -148,6 +150,8 @@ class Reader {
   std::set<std::string> readonly_;
   std::optional<Letters>* output_ = nullptr;  // of the command in $( ): nothing once it is not known
   Command prefix_;                            // words before the string of commands at hand
+  bool behind_ = false;                       // the line of the first training has ended, so that bash has started it
+  bool open_end_ = false;  // it was refused because a condition that is not decided leaves what is around it
   bool broken_ = false;
   std::optional<Error> error_;
 };
