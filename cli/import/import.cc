@@ -65,6 +65,28 @@ std::string import_footer() {
          "  plumbline import components gemm.csv attention.csv --revision 095f58a5 -o tables";
 }
 
+// Refuses an option that only other formats read.
+model::Result<void> refuse_foreign_option(const std::string& format, const ImportArguments& given) {
+  const bool trace = format == "kineto", script = format == "megatron";
+  const bool plan = !trace && format != "components" && format != "nccl-tests" && format != "nccl-topology";
+  const struct {
+    bool is_foreign;
+    std::string_view name, of;
+  } options[] = {{given.device && !trace, "--device", "'import kineto'"},
+                 {given.step && !trace, "--step", "'import kineto'"},
+                 {!given.classes.empty() && !trace, "--classes", "'import kineto'"},
+                 {!given.definitions.empty() && !script, "--define", "'import megatron'"},
+                 {!given.more_arguments.empty() && !script, "--args", "'import megatron'"},
+                 {!given.function.empty() && (!plan || script || format == "hf"), "--config", "files of Python"},
+                 {!given.model.empty() && !plan, "--model", "plans"},
+                 {!given.topology.empty() && !plan, "--topology", "plans"},
+                 {given.gpus && !plan, "--gpus", "plans"},
+                 {!given.overrides.empty() && !plan, "--set", "plans"}};
+  for (const auto& [is_foreign, name, of] : options)
+    if (is_foreign) return model::wrong_input(std::string(name), fmt::format("only for {}", of));
+  return {};
+}
+
 // Runs a format with its files.
 model::Result<void> run_import(const std::string& format, ImportArguments& arguments) {
   arguments.file = arguments.files.front();
@@ -73,6 +95,7 @@ model::Result<void> run_import(const std::string& format, ImportArguments& argum
   if (arguments.files.size() > 1 && format != "components" && format != "torchtitan" && !arguments.execute)
     return model::wrong_input("FILE", fmt::format("'{}' is one file too many", arguments.files[1]),
                               "only 'import components' takes several");
+  TRY(refuse_foreign_option(format, arguments));
   if (!arguments.revision.empty() && format != "components")
     return model::wrong_input("--revision", "only for 'import components'");
   if (!arguments.model.empty()) TRY(resolve_model("", arguments.model));

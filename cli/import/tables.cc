@@ -26,8 +26,6 @@ namespace plumbline::cli {
 
 // Writes JSON Lines to a .jsonl file, else CSV.
 model::Result<void> import_nccl_tests(const ImportArguments& arguments) {
-  if (arguments.device || !arguments.classes.empty())
-    return model::wrong_input(arguments.device ? "--device" : "--classes", "only for 'import kineto'");
   const auto text = TRY(model::read_text_file(arguments.file));
   const auto measurements = TRY(calibrate::parse_nccl_tests(text, arguments.file));
   const bool lines = arguments.out.ends_with(".jsonl");
