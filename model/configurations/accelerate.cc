@@ -92,8 +92,12 @@ void read_strategy(Draft& draft) {
                        : "FSDP");
   if (!found->within_node) return;
   const auto gpus = draft.value("cluster.gpus");
-  const std::int64_t machines = draft.integer("num_machines").value_or(1);
+  const auto stated_machines = draft.integer("num_machines");
+  const std::int64_t machines = stated_machines.value_or(1);
+  constexpr std::int64_t usual = 8;
   if (!gpus) return;
+  if (!stated_machines && *gpus > usual)
+    return draft.assume("parallelism.shard_group", usual, "HYBRID_SHARD is within a machine, which has 8 GPUs");
   if (machines < 1 || *gpus % machines != 0)
     return draft.fail("num_machines", fmt::format("does not divide {} GPUs", *gpus));
   if (machines > 1) draft.set("parallelism.shard_group", *gpus / machines, strategy_key);
@@ -136,6 +140,15 @@ void read_fsdp(Draft& draft, Precision gemm) {
   }
   const std::string wrap = draft.text("fsdp_config.fsdp_auto_wrap_policy").value_or("TRANSFORMER_BASED_WRAP");
   if (wrap != "TRANSFORMER_BASED_WRAP") draft.not_modeled("fsdp_config.fsdp_auto_wrap_policy", "a unit is a layer");
+}
+
+bool refuse_shards(Draft& draft) {
+  const std::string_view key = "parallelism_config.parallelism_config_dp_shard_size";
+  const std::int64_t shards = draft.integer(key).value_or(1);
+  if (shards > 1)
+    draft.fail(key, fmt::format("{} shards need FSDP, which is not configured", shards),
+               "add its section, or --set parallelism.zero_stage=0 and leave the key out");
+  return shards <= 1;
 }
 
 namespace {
@@ -198,6 +211,7 @@ void accelerate_rules(const RuleInput& in) {
   } else if (type == "MEGATRON_LM") {
     read_megatron(draft);
   } else if (type == "MULTI_GPU" || type == "NO" || type == "MULTI_XPU") {
+    if (!refuse_shards(draft)) return;
     draft.set("parallelism.zero_stage", std::int64_t{0}, "distributed_type");
   } else {
     return draft.fail("distributed_type", fmt::format("'{}' is not supported", type),

@@ -134,6 +134,11 @@ void deepspeed_rules(const RuleInput& in) {
 
 }  // namespace
 
+const KeyRow* deepspeed_row(std::string_view key) {
+  static const ConfigurationFormat format = deepspeed();
+  return format.row(key);
+}
+
 ConfigurationFormat deepspeed() {
   return {"deepspeed", "DeepSpeed", &read_yaml, {}, table_of(deepspeed_keys, deepspeed_groups), &deepspeed_rules};
 }

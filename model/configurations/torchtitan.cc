@@ -306,9 +306,14 @@ void read_titan_batch(Draft& draft) {
   std::int64_t wanted = draft.integer(global_key).value_or(-1);
   draft.set("batch.sequence_length", length, length_key);
   if (counts_tokens) {
-    if (length < 1 || micro_tokens % length != 0 || (wanted > 0 && wanted % length != 0))
-      return draft.fail(micro_tokens % std::max<std::int64_t>(1, length) != 0 ? micro_key : global_key,
-                        fmt::format("are no whole sequences of {} tokens", length));
+    if (length < 1 || micro_tokens % length != 0 || (wanted > 0 && wanted % length != 0)) {
+      const bool of_micro = length < 1 || micro_tokens % length != 0;
+      return draft.fail(
+          !of_micro                                           ? global_key
+          : draft.configuration().find(tokens_key) != nullptr ? tokens_key
+                                                              : length_key,
+          fmt::format("{} tokens are no whole sequences of {} tokens", of_micro ? micro_tokens : wanted, length));
+    }
     micro = micro_tokens / length;
     local = micro * (pipeline ? draft.integer("parallelism.num_pp_microbatches").value_or(1) : 1);
     if (wanted > 0) wanted /= length;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -29,7 +30,8 @@ constexpr KeyRow trainer_keys[] = {
      "where neither bf16 nor fp16 is stated; default bfloat16, as most models are stored"},
     {"deepspeed", rule, "parallelism.zero_stage",
      "the stage that the file's name has: z0 to z3, zero0 to zero3; with offload: offload.optimizer"},
-    {"deepspeed.zero_optimization.stage", rule, "parallelism.zero_stage", "of a section in the file"},
+    {"deepspeed.zero_optimization.stage", rule, "parallelism.zero_stage",
+     "of a section in the file, as of ds_config.json"},
     {"fsdp", rule, "parallelism.zero_stage", "full_shard, shard_grad_op, hybrid_shard, no_shard; offload"},
     {"deepspeed_autotp_size", value, "parallelism.tensor", "the value"},
     {"gradient_checkpointing", rule, "recompute.policy", "full; default true, of axolotl false"},
@@ -43,6 +45,9 @@ constexpr KeyRow trainer_keys[] = {
     {"optim", rule, "", "AdamW and Adam are priced"},
     {"packing", rule, "", "sequences of the full length are priced"},
     {"stage", rule, "", "pt and sft; preferences and rewards are not modelled"},
+    {"enable_liger_kernel", rule, "loss.chunks", "its fused linear loss; other kernels are those of the stack"},
+    {"liger_fused_linear_cross_entropy", rule, "loss.chunks", "of axolotl's plugin of Liger"},
+    {"cut_cross_entropy", rule, "loss.kernel", "linear"},
     {"zero_hpz_partition_size", not_modeled, "", "parameters are gathered from all ranks"},
     {"freeze_vision_tower", not_modeled, "", "the model has no image encoder"},
     {"mixture_of_depths", not_modeled, "", "every token passes all layers"},
@@ -51,7 +56,7 @@ constexpr KeyRow trainer_keys[] = {
 constexpr KeyGroup trainer_groups[] = {
     {not_modeled, "one model trains on its text", "rl rlhf_type"},
     {not_modeled, "weights have 16 bits", "quantization_bit load_in_4bit load_in_8bit"},
-    {not_modeled, "kernels are those of the stack", "enable_liger_kernel plugins use_unsloth"},
+    {not_modeled, "kernels are those of the stack", "plugins use_unsloth"},
     {not_modeled, "the optimizer is Adam", "use_galore use_apollo use_badam"},
     {not_modeled, "all weights train", "unfrozen_parameters freeze_llm"},
     {not_modeled, "attention sees the whole sequence", "shift_attn neat_packing"},
@@ -152,22 +157,62 @@ Precision read_trainer_precision(Draft& draft) {
   return gemm;
 }
 
+constexpr ZeroKeys section_keys{"deepspeed.zero_optimization.stage",
+                                "deepspeed.zero_optimization.offload_optimizer.device",
+                                "deepspeed.zero_optimization.offload_param.device",
+                                "deepspeed.gradient_clipping",
+                                "deepspeed.zero_optimization.overlap_comm",
+                                "deepspeed.zero_optimization.reduce_bucket_size",
+                                "deepspeed.data_types.grad_accum_dtype",
+                                "deepspeed.communication_data_type"};
+
+// A section of DeepSpeed in the file has the keys of its own file.
+const KeyRow* trainer_row(std::string_view key) {
+  constexpr std::string_view section = "deepspeed.";
+  return key.starts_with(section) ? deepspeed_row(key.substr(section.size())) : accelerate_row(key);
+}
+
+bool has_section(const Draft& draft) {
+  return std::ranges::any_of(draft.configuration().entries,
+                             [](const Entry& entry) { return entry.key.starts_with("deepspeed.zero_optimization."); });
+}
+
 // Sets the stage that the name of DeepSpeed's file has, since the file is not read.
 void read_zero_of_name(Draft& draft, Precision gemm) {
   const std::string name = draft.text("deepspeed").value_or("");
-  std::int64_t stage = draft.integer("deepspeed.zero_optimization.stage").value_or(-1);
+  std::int64_t stage = -1;
   for (std::int64_t i = 0; i <= 3; ++i)
     for (const std::string_view word : {"z", "zero", "zero_", "stage"})
       if (contains(std::string_view(name).substr(name.rfind('/') + 1), fmt::format("{}{}", word, i))) stage = i;
   if (stage < 0 && !draft.given("parallelism.zero_stage"))
     return draft.fail("deepspeed", fmt::format("the name '{}' has no stage, and the file is not read", name),
                       "--set parallelism.zero_stage=N states it; import deepspeed reads the file");
-  draft.set("parallelism.zero_stage", stage, name.empty() ? "deepspeed.zero_optimization.stage" : "deepspeed");
+  draft.set("parallelism.zero_stage", stage, "deepspeed");
   // Of axolotl's files zero3_bf16_cpuoffload_params.json leaves the optimizer's states on the GPU.
   if (contains(name, "offload") && !contains(name, "offload_params")) draft.set("offload.optimizer", true, "deepspeed");
   if (contains(name, "offload") && stage == 3) draft.not_modeled("deepspeed", "parameters stay on the GPU");
   read_zero_buffers(draft, {}, gemm);
   draft.note(Note::Kind::assumed, "deepspeed", "assumed: DeepSpeed's defaults but for the stage");
+}
+
+// Liger computes head, loss and gradient of as many tokens at a time as make their logits no larger than the hidden
+// states: a power of 2 (linkedin/Liger-Kernel src/liger_kernel/ops/fused_linear_cross_entropy.py @00eba634), in place.
+// Cut cross-entropy has no logits in memory.
+void read_trainer_loss(const RuleInput& in) {
+  Draft& draft = in.draft;
+  if (draft.flag("cut_cross_entropy").value_or(false)) return draft.set("loss.kernel", "linear", "cut_cross_entropy");
+  const bool own = draft.flag("liger_fused_linear_cross_entropy").value_or(false);
+  const std::string_view key = own ? "liger_fused_linear_cross_entropy" : "enable_liger_kernel";
+  const auto model = in.architecture();
+  const std::int64_t tokens = bounded_product(
+      {draft.value("batch.micro_batch_size").value_or(0), draft.value("batch.sequence_length").value_or(0)});
+  if (!draft.flag(key).value_or(false)) return;
+  draft.not_modeled(key, "kernels but those of the loss are those of the stack");
+  if (!model || model->hidden_size < 1 || tokens < 1) return;
+  const std::int64_t parts = ceil_div(model->vocabulary, model->hidden_size);
+  const auto rows = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(ceil_div(tokens, parts))));
+  draft.set("loss.kernel", "fused_in_place", key);
+  draft.set("loss.chunks", ceil_div(tokens, rows), key);
 }
 
 void trainer_rules(const RuleInput& in) {
@@ -189,14 +234,18 @@ void trainer_rules(const RuleInput& in) {
   const bool sharded = std::ranges::any_of(draft.configuration().entries, [](const Entry& entry) {
     return entry.key.starts_with("fsdp") && (!entry.items.empty() || (!entry.value.empty() && entry.value != "false"));
   });
-  const bool zero = draft.text("deepspeed") || draft.integer("deepspeed.zero_optimization.stage");
-  if (zero)
+  const bool zero = draft.text("deepspeed") || has_section(draft);
+  if (has_section(draft)) {
+    read_zero(draft, section_keys, 0);
+    read_zero_buffers(draft, section_keys, gemm);
+  } else if (zero)
     read_zero_of_name(draft, gemm);
   else if (sharded)
     read_fsdp(draft, gemm);
-  else
+  else if (refuse_shards(draft))
     draft.set("parallelism.zero_stage", std::int64_t{0}, "neither DeepSpeed nor FSDP");
   read_trainer_batch(in, defaults);
+  read_trainer_loss(in);
   draft.set("optimizer.gradient_clipping", draft.number("max_grad_norm").value_or(1) > 0, "max_grad_norm");
   const std::string kept = draft.text("gradient_checkpointing").value_or("");  // axolotl's words for the host
   const bool offloads = kept.starts_with("offload") || kept == "unsloth";
@@ -223,8 +272,8 @@ ConfigurationFormat trainer(std::string_view name, std::string_view program, std
   renames.insert(renames.end(), {{"fsdp_version", "fsdp_config.fsdp_version"},
                                  {"fsdp_config.fsdp_", "fsdp_config.fsdp_"},
                                  {"fsdp_config.", "fsdp_config.fsdp_"}});
-  return {name,           program,        &read_trainer, std::move(renames), table_of(trainer_keys, trainer_groups),
-          &trainer_rules, &accelerate_row};
+  return {name,           program,     &read_trainer, std::move(renames), table_of(trainer_keys, trainer_groups),
+          &trainer_rules, &trainer_row};
 }
 
 }  // namespace

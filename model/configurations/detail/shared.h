@@ -44,6 +44,10 @@ void set_precision(Draft& draft, Precision gemm, std::string_view origin);
 // Returns accelerate's row of a key, and reads its section for FSDP.
 const KeyRow* accelerate_row(std::string_view key);
 void read_fsdp(Draft& draft, Precision gemm);
+// Refuses shards of data-parallel ranks without FSDP; returns whether there are none.
+bool refuse_shards(Draft& draft);
+// Returns DeepSpeed's row of a key of its own file.
+const KeyRow* deepspeed_row(std::string_view key);
 
 // Refuses a training of few weights, as LoRA is.
 void refuse_adapter(Draft& draft, std::string_view key, std::string_view method);

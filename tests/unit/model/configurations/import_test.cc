@@ -36,6 +36,8 @@ Result<Architecture> llama_3_8b(const std::string&) {
   model.key_value_heads = 8;
   model.head_dim = 128;
   model.intermediate_size = 14336;
+  model.hidden_size = 4096;
+  model.vocabulary = 128256;
   return model;
 }
 
@@ -379,6 +381,45 @@ TEST(Torchtitan, RecipesBuildTheirModels) {
                  3, "'max_context_length' is an expression, which is not run");
   expect_refusal(of("    config = apply_transforms(config, [LoRATransform(rank=8)])\n"), 21,
                  "LoRATransform is not predicted");
+}
+
+// Without the tokens of a micro-batch in the file the length does not divide torchtitan's default.
+TEST(Torchtitan, ALengthThatDoesNotDivideTheDefaultIsNamed) {
+  expect_refusal(import("torchtitan",
+                        "def one():\n    return Trainer.Config(\n"
+                        "        training=TrainingConfig(max_context_length=3000))\n",
+                        {"cluster.gpus=8", "model.config=llama-3-8b"}),
+                 3, "training.max_context_length: 16384 tokens are no whole sequences of 3000 tokens");
+}
+
+// Shards need FSDP; HYBRID_SHARD is within a machine, of eight GPUs where none is stated; a section of DeepSpeed has
+// the keys of its own file; Liger's loss has ceil(V / H) parts of tokens, rounded down to powers of 2.
+TEST(Trainers, ShardsSectionsAndLosses) {
+  expect_refusal(import("accelerate",
+                        "distributed_type: MULTI_GPU\nmixed_precision: bf16\nnum_processes: 8\nparallelism_config:\n"
+                        "  parallelism_config_dp_shard_size: 4\n  parallelism_config_dp_replicate_size: 2\n",
+                        {"model.config=llama-3-8b", "batch.sequence_length=4096", "batch.micro_batch_size=1"}),
+                 5, "4 shards need FSDP, which is not configured");
+  const std::string head =
+      "model_name_or_path: meta-llama/Meta-Llama-3-8B\nfinetuning_type: full\ncutoff_len: 4096\n"
+      "per_device_train_batch_size: 2\n";
+  const auto hybrid = read(import("llama-factory", head + "fsdp: hybrid_shard\n", {"cluster.gpus=32"}));
+  EXPECT_EQ(hybrid.plan.parallelism.shard_group, 8);
+  EXPECT_THAT(notes_of(hybrid), HasSubstr("HYBRID_SHARD is within a machine, which has 8 GPUs"));
+  const auto section = read(import("llama-factory",
+                                   head + "deepspeed:\n  zero_optimization:\n    stage: 2\n    overlap_comm: true\n"
+                                          "    offload_optimizer:\n      device: cpu\n  gradient_clipping: 1.0\n",
+                                   {"cluster.gpus=8"}));
+  EXPECT_EQ(section.plan.parallelism.zero_stage, 2);
+  EXPECT_TRUE(section.plan.offload.optimizer);
+  EXPECT_TRUE(section.plan.overlap.gradient_reduce);
+  EXPECT_EQ(section.plan.stack.name, "deepspeed");
+  EXPECT_THAT(notes_of(section), testing::Not(HasSubstr("unknown")));
+  const auto liger = read(import("llama-factory", head + "enable_liger_kernel: true\n", {"cluster.gpus=8"}));
+  EXPECT_EQ(liger.plan.loss.chunks, 32);  // 8,192 tokens by ceil(128,256 / 4,096) = 32 are 256, a power of 2
+  EXPECT_EQ(liger.plan.loss.kernel, "fused_in_place");
+  const auto cut = read(import("llama-factory", head + "cut_cross_entropy: true\n", {"cluster.gpus=8"}));
+  EXPECT_EQ(cut.plan.loss.kernel, "linear");
 }
 
 // A converter of linear layers leaves the experts as they are, one of experts the linear layers.
