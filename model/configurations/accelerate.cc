@@ -106,14 +106,17 @@ void read_strategy(Draft& draft) {
 }  // namespace
 
 void read_fsdp(Draft& draft, Precision gemm) {
+  const auto replicas = draft.integer("parallelism_config.parallelism_config_dp_replicate_size");
+  const auto shards = draft.integer("parallelism_config.parallelism_config_dp_shard_size");
+  if (shards && *shards > 0 && replicas.value_or(1) > 0 && !draft.given("cluster.gpus"))
+    draft.set("cluster.gpus", bounded_product({*shards, replicas.value_or(1), draft.model_parallel()}),
+              "the product of the degrees");
   read_strategy(draft);
   if (gemm != Precision::fp32) {
     draft.set("precision.gradients", "fp32", "shards of FP32 parameters");
     draft.set("precision.gradient_reduce", to_string(gemm == Precision::fp16 ? gemm : Precision::bf16),
               "mixed_precision");
   }
-  const auto replicas = draft.integer("parallelism_config.parallelism_config_dp_replicate_size");
-  const auto shards = draft.integer("parallelism_config.parallelism_config_dp_shard_size");
   const auto data = draft.data_parallel();
   if (data && shards && bounded_product({*shards, replicas.value_or(1)}) != *data)
     return draft.fail(

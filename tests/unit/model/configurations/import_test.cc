@@ -406,6 +406,14 @@ TEST(Trainers, ShardsSectionsAndLosses) {
   const auto hybrid = read(import("llama-factory", head + "fsdp: hybrid_shard\n", {"cluster.gpus=32"}));
   EXPECT_EQ(hybrid.plan.parallelism.shard_group, 8);
   EXPECT_THAT(notes_of(hybrid), HasSubstr("HYBRID_SHARD is within a machine, which has 8 GPUs"));
+  const auto product = read(import("axolotl",
+                                   "base_model: meta-llama/Meta-Llama-3-8B\nsequence_len: 8192\n"
+                                   "gradient_accumulation_steps: 4\ndp_shard_size: 4\ndp_replicate_size: 2\n"
+                                   "context_parallel_size: 2\nfsdp_version: 2\nfsdp_config:\n"
+                                   "  reshard_after_forward: true\n"));
+  EXPECT_EQ(product.plan.cluster.gpus, 16);
+  EXPECT_EQ(product.plan.batch.global_batch_size, 1 * 4 * 8);
+  EXPECT_EQ(product.plan.parallelism.shard_group, 8);
   const auto section = read(import("llama-factory",
                                    head + "deepspeed:\n  zero_optimization:\n    stage: 2\n    overlap_comm: true\n"
                                           "    offload_optimizer:\n      device: cpu\n  gradient_clipping: 1.0\n",
