@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/predict/memos.h"
@@ -219,6 +220,34 @@ TEST(Predictor, DistinguishesKernelsOfTheLoss) {
     const auto whole = simulate(inputs, Fidelity::closed_form, false).value();
     EXPECT_EQ(predictor.closed_form(inputs.plan).value().step.time_s, whole.result.step.time_s) << loss;
   }
+}
+
+// A stack may state that tensor ranks divide messages between stages, and copies of several sequences' tokens.
+TEST(Predictor, DistinguishesHowTokensAreDivided) {
+  Inputs inputs = shallow(tests::llama_plan, 8);
+  inputs.plan.parallelism.pipeline = 4;
+  inputs.plan.schedule.layers_per_stage = {};
+  const Inputs whole_messages = inputs;
+  std::vector<model::Parameter> constants = inputs.profile.parameters();
+  for (const auto& [name, value] :
+       {std::pair("message.divided", 1.0), {"sequence.gather_passes", 2.0}, {"sequence.reduce_passes", 2.0}})
+    constants.push_back({.name = name, .value = value, .unit = "1"});
+  inputs.profile = model::Profile("with divided tokens", "", constants);
+  Predictor predictor(inputs), undivided(whole_messages);
+  for (const std::int64_t tensor : {1, 4, 2})
+    for (const bool sequence : {false, true})
+      for (const std::int64_t micro_batch_size : {1, 2}) {
+        inputs.plan.parallelism.tensor = tensor;
+        inputs.plan.parallelism.sequence = sequence && tensor > 1;
+        inputs.plan.batch.micro_batch_size = micro_batch_size;
+        const auto whole = simulate(inputs, Fidelity::closed_form, false).value();
+        const double seconds = predictor.closed_form(inputs.plan).value().step.time_s;
+        EXPECT_EQ(seconds, whole.result.step.time_s) << describe(inputs.plan);
+        const double otherwise = undivided.closed_form(inputs.plan).value().step.time_s;
+        const bool divides = tensor > 1 && !sequence, copies = tensor > 1 && sequence && micro_batch_size > 1;
+        EXPECT_EQ(seconds < otherwise, divides) << describe(inputs.plan);
+        EXPECT_EQ(seconds > otherwise, copies) << describe(inputs.plan);
+      }
 }
 
 // A device whose host_bandwidth is not stated has none.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "model/memory/memory_reserve.h"
@@ -169,6 +170,10 @@ model::Result<void> PartsCache::find_costs(PlanWork& work) {
   add_costs(*work.plan, work.layout, inputs_.fabric.has_value(), key_.clear());
   if (inputs_.fabric) key_.add(topologies::used_nodes(*inputs_.fabric, *work.plan).gpus_per_node);
   if (inputs_.profile.find("overlap.memory_passes")) key_.add(work.layout.dense_group, work.layout.dense_stride);
+  // What is copied after gathers, and how messages are divided.
+  const auto states = [&](std::string_view constant) { return inputs_.profile.find(constant).has_value(); };
+  if (states("message.divided") || states("sequence.gather_passes") || states("sequence.reduce_passes"))
+    key_.add(work.plan->parallelism.tensor, work.plan->parallelism.sequence, work.plan->batch.micro_batch_size > 1);
   auto& known = costs_[key_.bytes()];
   if (!known) {
     inputs_.plan = *work.plan;
