@@ -71,7 +71,7 @@ class HostCost {
   bool blocks() const { return blocks_; }
   // Returns the seconds from the end of what the host waited for until the host goes on.
   double idle(const HostCalls& calls) const {
-    return (calls.synchronizations + calls.drains + (blocks_ ? calls.launches : 0)) * synchronization_.value;
+    return (blocks_ ? calls.launches : calls.synchronizations + calls.drains) * synchronization_.value;
   }
   Share idle_share(const HostCalls& calls) const { return {synchronization_.index, idle(calls)}; }
   // Returns the CPU seconds of an optimizer step that the GPU waits for.
