@@ -112,8 +112,8 @@ Span SpanLabels::kernel(const Span& place, std::size_t op, std::size_t segment, 
   return span;
 }
 
-Span SpanLabels::message(std::size_t rank, const Transfer& sent) {
-  if (message_ < 0) message_ = add_work({"point_to_point", 0, program_.stage_message.value()});
+Span SpanLabels::message(std::size_t rank, const Transfer& sent, double sent_bytes) {
+  if (message_ < 0) message_ = add_work({"point_to_point", 0, sent_bytes});
   return {.rank = static_cast<std::int32_t>(rank),
           .stream = Stream::pipeline,
           .micro_batch = sent.micro_batch,

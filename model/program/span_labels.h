@@ -28,7 +28,8 @@ class SpanLabels {
   Span segment(std::size_t rank, std::size_t op, std::size_t segment, double sent_bytes);
   // Returns operator `index` of the segment whose span is `place`.
   Span kernel(const Span& place, std::size_t op, std::size_t segment, std::size_t index);
-  Span message(std::size_t rank, const Transfer& sent);
+  // sent_bytes: what a GPU sends of the message.
+  Span message(std::size_t rank, const Transfer& sent, double sent_bytes);
   // Returns a span of the optimizer's stream: a collective of data parallelism, of this class, or work after the slots.
   Span outside_slots(std::size_t rank, std::string_view name, std::int32_t stage = -1,
                      const std::string& class_name = "collective", double sent_bytes = 0);

@@ -305,12 +305,14 @@ void Recorder::add_outside(const Span& place, std::int32_t track, const std::str
 void Recorder::message(const Messages::Arrival& arrival) {
   const std::int32_t track = track_of(arrival.sender);
   if (track < 0) return;
-  const Span place = labels_.message(rank_of(arrival.sender), {.send = true,
-                                                               .forward = arrival.forward,
-                                                               .peer = track_of(arrival.receiver),
-                                                               .direction = arrival.direction,
-                                                               .stage = arrival.stage,
-                                                               .micro_batch = arrival.micro_batch});
+  const Span place = labels_.message(rank_of(arrival.sender),
+                                     {.send = true,
+                                      .forward = arrival.forward,
+                                      .peer = track_of(arrival.receiver),
+                                      .direction = arrival.direction,
+                                      .stage = arrival.stage,
+                                      .micro_batch = arrival.micro_batch},
+                                     hardware_.message_bytes);
   if (hardware_.links != nullptr) {
     const Footprint& route = hardware_.links->message(static_cast<std::int32_t>(rank_of(arrival.sender)),
                                                       static_cast<std::int32_t>(rank_of(arrival.receiver)));
