@@ -262,8 +262,8 @@ SlotHost slot_host(const model::StepProgram& program, const model::SlotTemplate&
     double ahead = -costs.host.idle(at_message);
     Issue issue(program, slot, costs.host, times, issued, alone);
     late = issue.late(ahead);
-    // The slot before it was like it.
-    if (at_message.synchronizations == 0) late = issue.late(ahead);
+    // The slot before it was like it, and the host is never ahead by what it waited for at a message.
+    if (at_message.synchronizations == 0 || costs.host.blocks()) late = issue.late(ahead);
   }
   if (!(late > 0)) return host;
   host.per_launch = delay.reaching(alone.seconds + late, late / all);

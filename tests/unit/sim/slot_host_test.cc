@@ -106,6 +106,10 @@ TEST(SlotHost, AHostThatWaitsForEachLaunchIsNeverAhead) {
   const double launches = blocks.calls(OpType::F).launches;
   EXPECT_GT(launches, 0);
   EXPECT_NEAR(blocks.seconds(OpType::F) - alone.seconds(OpType::F), launches * 25e-6, 0.02 * launches * 25e-6);
+  // Then nothing is left to wait for at a message.
+  const Case messages(tests::llama_plan,
+                      {{"launch", 5}, {"synchronization", 20}, {"launch_blocking", 1}, {"synchronizations.slot", 1}});
+  EXPECT_DOUBLE_EQ(messages.seconds(OpType::F), blocks.seconds(OpType::F));
 }
 
 TEST(SlotHost, TheHostWaitsForWhatADispatchBringsBeforeItGoesOn) {
