@@ -262,7 +262,7 @@ SlotHost slot_host(const model::StepProgram& program, const model::SlotTemplate&
     double ahead = -costs.host.idle(at_message);
     Issue issue(program, slot, costs.host, times, issued, alone);
     late = issue.late(ahead);
-    // The slot before it was like it, and the host is never ahead by what it waited for at a message.
+    // The slot before it was like it. After a wait for its last launch none at a message is left.
     if (at_message.synchronizations == 0 || costs.host.blocks()) late = issue.late(ahead);
   }
   if (!(late > 0)) return host;
