@@ -215,7 +215,8 @@ model::Result<void> check_unread(const model::Plan& plan, const model::Architect
   for (const auto& [key, is_unread] :
        {std::pair("inference.redundant_experts", copies(PoolKind::prefill) || copies(PoolKind::decode)),
         std::pair("inference.two_micro_batches", halves(PoolKind::prefill) || halves(PoolKind::decode)),
-        std::pair("inference.expert_imbalance", s.expert_imbalance != 1)})
+        std::pair("inference.expert_imbalance", s.expert_imbalance.value_or(1) != 1),
+        std::pair("inference.expert_skew", s.expert_skew.value_or(0) != 0)})
     if (is_unread) return unread(key, fmt::format("{} has no experts", architecture.name), "leave it out");
   return {};
 }

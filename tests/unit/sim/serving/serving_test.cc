@@ -197,12 +197,13 @@ TEST(Serving, WhatDoesNotFitIsRefusedWithWhatWould) {
 }
 
 TEST(Serving, KeysOfExpertsAreRefusedOfADenseModel) {
-  for (const char* setting :
-       {"inference.redundant_experts=8", "inference.two_micro_batches=true", "inference.expert_imbalance=1.2"}) {
+  for (const char* setting : {"inference.redundant_experts=8", "inference.two_micro_batches=true",
+                              "inference.expert_imbalance=1.2", "inference.expert_skew=0.5"}) {
     const model::Error error = refused(llama_node, "h100", {setting});
     EXPECT_EQ(error.key, std::string(setting).substr(0, std::string(setting).find('=')));
     EXPECT_THAT(error.message, testing::HasSubstr("has no experts"));
   }
+  EXPECT_GT(served(llama_node, "h100", {"inference.expert_imbalance=1", "inference.expert_skew=0"}).tpot_s, 0);
 }
 
 TEST(Serving, PoolsOfADisaggregatedDeploymentMatchTheirRates) {
