@@ -48,7 +48,7 @@ class ChangedServing {
     auto& keys = inputs_.plan.inference;
     keys.concurrency = std::max<std::int64_t>(1, std::llround(concurrency));
     keys.max_ttft_s = keys.max_tpot_s = std::nullopt;
-    inputs_.passes = std::make_shared<PassGraphs>();
+    if (!inputs_.passes) inputs_.passes = std::make_shared<PassGraphs>();
     if (!inputs_.routing) inputs_.routing = std::make_shared<RoutingMemo>();
   }
   const Inputs& inputs() const { return inputs_; }
@@ -183,17 +183,20 @@ ServingMargin margin_of(const model::Plan& plan, const DrawnServing& drawn, doub
 
 model::Result<model::ServingResult> predict_serving_within(const Inputs& inputs, double confidence,
                                                            const IntervalOptions& options) {
+  Inputs shared = inputs;
+  shared.passes = std::make_shared<PassGraphs>();
   const auto& keys = inputs.plan.inference;
   IntervalOptions without_parts = options;
   without_parts.parts = false;
   ServingMargin margin;
-  const int rounds = keys.max_ttft_s || keys.max_tpot_s ? 2 : 0;
-  for (int i = 0; i < rounds; ++i) {
-    const auto result = TRY(ServingPredictor(inputs, margin).predict(inputs.plan));
-    margin = margin_of(inputs.plan, TRY(draw_serving_interval(inputs, result, without_parts)), confidence);
+  const bool limited = keys.max_ttft_s || keys.max_tpot_s;
+  const int rounds = keys.concurrency > 0 ? 1 : 2;  // Requests that the plan states stay as many.
+  for (int i = 0; limited && i < rounds; ++i) {
+    const auto result = TRY(ServingPredictor(shared, margin).predict(inputs.plan));
+    margin = margin_of(inputs.plan, TRY(draw_serving_interval(shared, result, without_parts)), confidence);
   }
-  auto result = TRY(predict_serving(inputs, margin));
-  result.interval = TRY(serving_interval_of(inputs, result, options));
+  auto result = TRY(predict_serving(shared, margin));
+  result.interval = TRY(serving_interval_of(shared, result, options));
   return result;
 }
 

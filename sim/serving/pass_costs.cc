@@ -124,6 +124,11 @@ void add_instance(const model::Plan& plan, const model::Instance& instance, Plan
 
 }  // namespace
 
+bool has_experts(model::BlockKind kind) {
+  using enum model::BlockKind;
+  return kind == moe_layer || kind == windowed_moe_layer || kind == multi_token_prediction;
+}
+
 double BoundSeconds::sum() const { return std::accumulate(by.begin(), by.end(), 0.0); }
 
 ServingBound BoundSeconds::largest() const {
@@ -332,6 +337,8 @@ std::shared_ptr<const BlockCost> PassCosts::block(const model::Plan& plan, const
                                                   const model::CommunicationCost& transfers, const PassShape& shape,
                                                   model::BlockKind kind) const {
   model::LayerContext degrees = context(plan, instance, shape);
+  const bool experts = has_experts(kind);
+  if (!experts) degrees.inference.expert_skew = 0;  // Draws of it share the other blocks.
   PlanKey key;
   model::visit_context(degrees, [&](const auto& value) { key.add(value); });
   key.add(kind);
@@ -343,8 +350,8 @@ std::shared_ptr<const BlockCost> PassCosts::block(const model::Plan& plan, const
     degrees.architecture = inputs_.architecture;
     PassGraphs own;
     PassGraphs& graphs = inputs_.passes ? *inputs_.passes : own;
-    return std::make_shared<const BlockCost>(
-        cost(*graphs.find(graph, degrees, kind), shape, plan.inference.weights, imbalance(plan, degrees), transfers));
+    return std::make_shared<const BlockCost>(cost(*graphs.find(graph, degrees, kind), shape, plan.inference.weights,
+                                                  experts ? imbalance(plan, degrees) : 1, transfers));
   });
 }
 

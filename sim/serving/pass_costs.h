@@ -23,6 +23,9 @@
 
 namespace plumbline::sim {
 
+// Returns whether a block has a layer with experts.
+bool has_experts(model::BlockKind kind);
+
 // Seconds by what binds them.
 struct BoundSeconds {
   static constexpr std::size_t bounds = 6;

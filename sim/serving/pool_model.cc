@@ -31,8 +31,6 @@ double on_slowest_stage(const PassTime& time, double less) {
   return (time.seconds - host - less) * time.longest / time.seconds;
 }
 
-bool has_experts(BlockKind kind) { return kind == BlockKind::moe_layer || kind == BlockKind::windowed_moe_layer; }
-
 PassPart pass_part(BlockPart part) {
   static constexpr std::array<PassPart, BlockCost::parts> parts = {
       PassPart::embedding,      PassPart::attention, PassPart::attention, PassPart::collectives, PassPart::dispatch,
