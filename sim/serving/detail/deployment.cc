@@ -117,24 +117,29 @@ double Deployment::steady_ttft(double batch, double tpot) const {
   }
   constexpr double most_use = 0.95;  // where more arrive, Little's law has the wait
   const double own = pass(std::min(arrive, most));
-  const double waits =
-      (between + own) / 2 + backlog_seconds(between + pass(most), std::min(use, most_use), most) - between;
-  const double loaded = (mixes() ? 0 : model.pass_latency()) + chunks * (own + between) + waits + sent_;
-  return ttft_ + busy * std::max(0.0, loaded - ttft_);
+  const double rest = (between + own) / 2 - between;
+  const double loaded = (mixes() ? 0 : model.pass_latency()) + chunks * (own + between) + rest + sent_;
+  const double backlog = backlog_seconds(between + pass(most), std::min(use, most_use), most);
+  return ttft_ + busy * std::max(0.0, loaded - ttft_) + (disaggregated() ? backlog : busy * backlog);
+}
+
+Deployment::WavePasses Deployment::wave_passes(double batch) const {
+  const PoolModel &model = *prefill_.model, &decode = *decode_.model;
+  const double prompts = std::max(1.0, batch / prefill_.ranks()), held = std::min(most_prompts(), prompts);
+  const double of_rank = batch / decode_.ranks() / 2;  // that decode, in the mean of the passes
+  return {std::ceil(prompts * model.chunks() / held - batch_rounding),
+          mixes() ? decode.step_seconds(of_rank) + decode.added_seconds(of_rank, held, 1)
+                  : model.prompt_pass_seconds(held)};
 }
 
 // All requests start together: their prompts fill passes, which the last of them waits for. Where passes have decode
 // steps too, requests end and start again as many at a time as a pass holds, so that after the first wave none waits
-// for others; elsewhere they end together, and each wave is like the first. Of requests without number the first wave
-// counts for nothing.
+// for others; elsewhere they end together, and each wave is like the first. A pool for prefill that takes longer for a
+// wave than its requests lets them wait. Of requests without number the first wave counts for nothing.
 RequestTimes Deployment::wave_times(double batch) const {
   const PoolModel &model = *prefill_.model, &decode = *decode_.model;
-  const double of_rank = batch / decode_.ranks(), output = decode.request().output, step = decode.step_seconds(of_rank);
-  const double most = most_prompts();
-  const double prompts = std::max(1.0, batch / prefill_.ranks()), held = std::min(most, prompts);
-  const double passes = std::ceil(prompts * model.chunks() / held - batch_rounding);
-  const double pass = mixes() ? decode.step_seconds(of_rank / 2) + decode.added_seconds(of_rank / 2, held, 1)
-                              : model.prompt_pass_seconds(held);
+  const double output = decode.request().output, step = decode.step_seconds(batch / decode_.ranks());
+  const auto [passes, pass] = wave_passes(batch);
   const double steps = output / decode.tokens_per_step();
   const double together = (passes + model.chunks()) / 2 * pass, apart = model.chunks() * pass;
   const double waves = requests_ ? std::max(1.0, *requests_ / batch) : std::numeric_limits<double>::infinity();
@@ -144,6 +149,7 @@ RequestTimes Deployment::wave_times(double batch) const {
       (mixes() ? 0 : model.pass_latency()) + sent_ + (staggered ? apart + (together - apart) / waves : together);
   if (disaggregated()) {
     times.tpot = step / decode.tokens_per_step();
+    times.ttft = std::max(times.ttft, passes * pass - output * times.tpot);
   } else {
     const double decoding = (mixes() ? std::max(0.0, steps - passes) : steps) * step;
     times.tpot = std::max(0.0, passes * pass + decoding - (staggered ? apart : together)) / output;
@@ -208,6 +214,8 @@ ServingState Deployment::wave(double concurrency) const {
   state.batch = std::min(together, most_batch_);
   state.full = state.batch >= most_batch_ * (1 - batch_rounding);
   const RequestTimes times = wave_times(state.batch);
+  const WavePasses prefill = wave_passes(state.batch);
+  state.fed = disaggregated() && prefill.count * prefill.seconds >= period(times) * (1 - batch_rounding);
   state.tpot = times.tpot;
   state.requests = state.batch / period(times);
   if (requests_) {

@@ -69,6 +69,10 @@ class Deployment {
   double steady_tpot(double batch) const;
   double steady_ttft(double batch, double tpot) const;
   double prompts_of_rank(double batch, double tpot) const;
+  struct WavePasses {  // of the pool for prefill, which compute the prompts of a wave
+    double count = 0, seconds = 0;
+  };
+  WavePasses wave_passes(double batch) const;
   RequestTimes wave_times(double batch) const;
   double period(const RequestTimes& times) const;
   double in_flight(double batch) const;

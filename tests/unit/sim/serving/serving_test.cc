@@ -88,6 +88,35 @@ TEST(Serving, PromptsQueueBeforeAPoolThatIsTooSmall) {
   EXPECT_LT(few.pools.at(0).step_s, many.pools.at(0).step_s);
 }
 
+// Prompts of 16,384 tokens fill a pass of their pool each, which is an M/D/1 queue: of passes of S, of which so many
+// arrive that a share u of the time is used, each waits for S u / (2 (1 - u)).
+TEST(Serving, LongPromptsQueueOneByOne) {
+  for (const char* requests : {"3", "6"}) {
+    const ServingResult r =
+        served(llama_node, "h100",
+               {"cluster.gpus=64", "inference.disaggregated=true", "inference.prefill.gpus=8",
+                "inference.input_tokens=16384", std::string("inference.concurrency=").append(requests)});
+    const double prompts_per_s = r.input_tokens_per_s_per_gpu * 64 / 16384;
+    const double pass = 16384 / (8 * r.prefill_tokens_per_s_per_gpu), use = prompts_per_s * pass;
+    ASSERT_GT(use, 0.05);
+    ASSERT_LT(use, 0.9);
+    const double wait = pass * use / (2 * (1 - use));
+    EXPECT_NEAR(r.ttft_s - r.ttft_unloaded_s, wait, 0.01 * wait);
+  }
+}
+
+// A pool that takes longer to prefill a wave than its requests take sets the rate: 16,384 tokens a pass.
+TEST(Serving, WavesAreNoFasterThanThePoolThatPrefillsThem) {
+  const ServingResult r =
+      served(llama_node, "h100",
+             {"cluster.gpus=128", "inference.disaggregated=true", "inference.prefill.gpus=8",
+              "inference.input_tokens=4096", "inference.concurrency=2000", "inference.arrivals=\"waves\""});
+  const double computed = 8 * r.prefill_tokens_per_s_per_gpu;
+  EXPECT_NEAR(r.input_tokens_per_s_per_gpu * 128, computed, 1e-6 * computed);
+  EXPECT_NEAR(r.concurrency, r.output_tokens_per_s / 1024 * (r.ttft_s + 1024 * r.tpot_s), 1e-3);
+  EXPECT_THAT(r.notes, testing::Contains(testing::HasSubstr("Prefill binds")));
+}
+
 TEST(Serving, LimitsOfTheFirstTokenHoldAtTheLoad) {
   const ServingResult most = served(llama_node, "h100", {"inference.concurrency=0"});
   const double limit = (most.ttft_s + most.ttft_unloaded_s) / 2;
