@@ -99,11 +99,12 @@ export const kinds = [
   {
     name: "serve",
     command: "serve llama-3-70b-8xh100",
-    shows: ({ serving }) => [
-      duration(serving.tpot_s),
-      duration(serving.ttft_unloaded_s),
-      `$${serving.usd_per_million_output_tokens.toFixed(3)}`,
-      serving.bound_by,
+    shows: ({ serving: { middle, bound_by } }) => [
+      duration(middle.tpot_s),
+      duration(middle.ttft_s),
+      duration(middle.ttft_unloaded_s),
+      `$${middle.usd_per_million_output_tokens.toFixed(3)}`,
+      bound_by,
       "An instance that serves at least a request fits with",
     ],
   },

@@ -3,6 +3,7 @@ import { type Child, h, name } from "../dom";
 import { duration, grouped, none, number } from "../format";
 import { planToml } from "../parts/basis";
 import { type Figure } from "../parts/figures";
+import { towardsMiddle } from "../parts/middle";
 import { fold, section } from "../parts/section";
 import { type Column, pairs, table } from "../parts/table";
 import type { Json } from "../result";
@@ -40,9 +41,17 @@ const quantities: Quantity[] = [
 ];
 
 const rangeOfSite = (site: Site, key: string): Range | null =>
-  site.plan ? rangeAround(site.plan.serving.interval, key, (site.plan.serving.middle ?? site.plan.serving)[key]) : null;
+  site.plan ? rangeAround(site.plan.serving.interval, key, site.plan.serving[key]) : null;
 
-export const sitesOf = (json: Json): Site[] => json.sites.map((site: Json) => siteOf(site, json.sites));
+/** A cluster with its deployments and frontier in the middle of the best one's interval. */
+function inTheMiddle(site: Json): Json {
+  if (site.plans.length === 0) return site;
+  const scaled = towardsMiddle(site.plans[0].serving);
+  const plans = site.plans.map((plan: Json) => ({ ...plan, serving: scaled(plan.serving) }));
+  return { ...site, plans, frontier: site.frontier.map(scaled) };
+}
+
+export const sitesOf = (json: Json): Site[] => json.sites.map((site: Json) => siteOf(inTheMiddle(site), json.sites));
 
 /** 14.8 requests in flight, lengths and formats: what is served. */
 export function questionOf(json: Json): string {

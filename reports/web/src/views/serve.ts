@@ -7,6 +7,7 @@ import { assumedSection, basis } from "../parts/basis";
 import { chart, type Series } from "../parts/chart";
 import { figures } from "../parts/figures";
 import { fitWords } from "../parts/fit";
+import { towardsMiddle } from "../parts/middle";
 import { answer, section } from "../parts/section";
 import { table } from "../parts/table";
 import { sourcesTable } from "../parts/uncertainty";
@@ -19,12 +20,8 @@ const eightOfTen = (quantiles: Json, format: (value: number) => string): string 
 
 /** The deployment and its frontier in the middle of the interval, where there is one. */
 function inTheMiddle(serving: Json): Json {
-  const { middle } = serving;
-  if (!middle) return serving;
-  const over = (key: string): number => (serving[key] > 0 ? middle[key] / serving[key] : 1);
-  const keys = ["tpot_s", "ttft_s", "ttft_unloaded_s", "output_tokens_per_s_per_gpu", "usd_per_million_output_tokens"];
-  const scaledPoint = (point: Json): Json => ({ ...point, ...Object.fromEntries(keys.filter((key) => point[key] !== null).map((key) => [key, point[key] * over(key)])) });
-  return { ...serving, ...middle, frontier: serving.frontier.map(scaledPoint) };
+  const scaled = towardsMiddle(serving);
+  return { ...scaled(serving), frontier: serving.frontier.map(scaled) };
 }
 
 function head(serving: Json): HTMLElement[] {
