@@ -62,28 +62,29 @@ double experts_with_rows(const MixtureOfExperts& experts, std::int64_t redundant
   return hit;
 }
 
-ServedRanks::ServedRanks(const MixtureOfExperts& experts, std::int64_t ranks, std::int64_t redundant, double skew)
-    : choices_(static_cast<double>(experts.experts_per_token)) {
-  for (std::uint64_t layer = 0; layer < served_layers; ++layer) {
-    std::vector<double> load = served_shares(experts, skew, layer);
-    ExpertPlacement placement = redundant > 0 ? balanced_experts(load, ranks, redundant, experts.groups)
-                                              : contiguous_experts(experts.routed_experts, ranks);
-    layers_.push_back({std::move(load), std::move(placement)});
+ServedRanks::ServedRanks(const MixtureOfExperts& experts, std::int64_t ranks, std::int64_t redundant, double skew) {
+  const auto choices = static_cast<double>(experts.experts_per_token);
+  for (std::uint64_t number = 0; number < served_layers; ++number) {
+    Layer& layer = layers_.emplace_back();
+    layer.load = served_shares(experts, skew, number);
+    layer.placement = redundant > 0 ? balanced_experts(layer.load, ranks, redundant, experts.groups)
+                                    : contiguous_experts(experts.routed_experts, ranks);
+    Random random(mixed(served_seed + served_layers + number));
+    for (const double load : layer.load) {
+      const double p = std::min(1.0, choices * load);
+      layer.noise.push_back(std::sqrt(p * (1 - p)) / choices * nearly_normal(random.next()));
+    }
   }
 }
 
 double ServedRanks::fullest(double tokens) const {
+  const double noise = 1 / std::sqrt(tokens);
   double sum = 0;
   std::vector<double> load, ranks;
-  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
-    const Layer& of = layers_[layer];
-    Random random(mixed(served_seed + served_layers + layer));
-    load = of.load;
-    for (double& value : load) {
-      const double p = std::min(1.0, choices_ * value);
-      value = std::max(0.0, value + std::sqrt(p * (1 - p) / tokens) / choices_ * nearly_normal(random.next()));
-    }
-    of.placement.rank_loads(load, ranks);
+  for (const Layer& layer : layers_) {
+    load = layer.load;
+    for (std::size_t e = 0; e < load.size(); ++e) load[e] = std::max(0.0, load[e] + noise * layer.noise[e]);
+    layer.placement.rank_loads(load, ranks);
     const double mean = std::accumulate(ranks.begin(), ranks.end(), 0.0) / static_cast<double>(ranks.size());
     sum += std::ranges::max(ranks) / mean;
   }

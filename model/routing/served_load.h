@@ -36,10 +36,9 @@ class ServedRanks {
 
  private:
   struct Layer {
-    std::vector<double> load;
+    std::vector<double> load, noise;  // by expert: shares, and what counting one token adds to them
     ExpertPlacement placement;
   };
-  double choices_ = 1;  // of a token
   std::vector<Layer> layers_;
 };
 
