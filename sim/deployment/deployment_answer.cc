@@ -41,8 +41,8 @@ model::Result<void> add_interval(DeploymentOption& option, unsigned threads) {
 
 // Gives plans that leave it open their requests in flight, of which limits that hold in a share of the cases decide, so
 // that `serve` predicts the same.
-model::Result<void> state_requests(const DeploymentOption& option, std::vector<RankedDeployment>& deployments) {
-  const ServingPredictor serving(option.on.inputs, option.goal.margin);
+model::Result<void> state_requests(const DeploymentOption& option, const ServingPredictor& serving,
+                                   std::vector<RankedDeployment>& deployments) {
   for (RankedDeployment& one : deployments) {
     auto& requests = one.plan.inference.concurrency;
     if (requests > 0) continue;
@@ -83,8 +83,8 @@ model::Result<void> search_option(const DeploymentAnswer& answer, DeploymentOpti
   const auto price = price_of(option.on);
   option.goal = {answer.objective, std::nullopt, answer.most_usd_per_hour};
   if (price.value) option.goal.usd_per_gpu_hour = price.value->value;
+  ServingPredictor serving(option.on.inputs);
   const auto search = [&] {
-    const ServingPredictor serving(option.on.inputs, option.goal.margin);
     const DeploymentPredictor predictor{[&](const model::Plan& plan) { return serving.predict(plan); },
                                         [&](const model::Plan& plan) { return serving.frontier(plan); }};
     return search_deployments(option.on.inputs, predictor, option.goal, options);
@@ -99,8 +99,9 @@ model::Result<void> search_option(const DeploymentAnswer& answer, DeploymentOpti
     draws.parts = false;
     const auto drawn = TRY(draw_serving_interval(inputs, found->best.front().result, draws));
     option.goal.margin = margin_of(inputs.plan, drawn, answer.confidence);
+    serving = serving.with(option.goal.margin);
     found = search();
-    if (found) TRY(state_requests(option, found->best));
+    if (found) TRY(state_requests(option, serving, found->best));
   }
   if (found) {
     option.search = std::move(*found);

@@ -188,14 +188,16 @@ model::Result<model::ServingResult> predict_serving_within(const Inputs& inputs,
   const auto& keys = inputs.plan.inference;
   IntervalOptions without_parts = options;
   without_parts.parts = false;
-  ServingMargin margin;
+  ServingPredictor serving(shared);
   const bool limited = keys.max_ttft_s || keys.max_tpot_s;
   const int rounds = keys.concurrency > 0 ? 1 : 2;  // Requests that the plan states stay as many.
   for (int i = 0; limited && i < rounds; ++i) {
-    const auto result = TRY(ServingPredictor(shared, margin).predict(inputs.plan));
-    margin = margin_of(inputs.plan, TRY(draw_serving_interval(shared, result, without_parts)), confidence);
+    const auto result = TRY(serving.predict(inputs.plan));
+    const auto drawn = TRY(draw_serving_interval(shared, result, without_parts));
+    serving = serving.with(margin_of(inputs.plan, drawn, confidence));
   }
-  auto result = TRY(predict_serving(shared, margin));
+  auto result = TRY(serving.predict(inputs.plan));
+  result.frontier = TRY(serving.frontier(inputs.plan));
   result.interval = TRY(serving_interval_of(shared, result, options));
   return result;
 }

@@ -172,7 +172,7 @@ ServingBound bound_of(const Deployment& deployment, const ServingState& state) {
 }  // namespace
 
 struct ServingPredictor::Memos {
-  Memos(const Inputs& given, const ServingMargin& limits) : inputs(given), margin(limits) {
+  explicit Memos(const Inputs& given) : inputs(given) {
     if (!inputs.routing) inputs.routing = std::make_shared<RoutingMemo>();
   }
 
@@ -184,16 +184,16 @@ struct ServingPredictor::Memos {
     return pools.find(pool_key(plan, kind), [&] { return PoolModel::make(inputs, *shared, plan, kind); });
   }
   model::Result<Deployment> deployment(const model::Plan& plan);
-  model::Result<double> concurrency(const model::Plan& plan, const Deployment& deployment) const;
+  model::Result<double> concurrency(const model::Plan& plan, const Deployment& deployment,
+                                    const ServingMargin& margin) const;
   void add_money(const model::Plan& plan, const Deployment& deployment, const ServingState& state,
                  model::ServingResult& result) const;
   void add_demand(const model::Plan& plan, const Deployment& deployment, model::ServingResult& result) const;
   void add_constants(const Deployment& deployment, const ServingState& state, model::ServingResult& result) const;
   void add_notes(const model::Plan& plan, const Deployment& deployment, const ServingState& state,
-                 model::ServingResult& result) const;
+                 const ServingMargin& margin, model::ServingResult& result) const;
 
   Inputs inputs;
-  ServingMargin margin;
   model::Memo<int, model::Result<std::shared_ptr<const PassCosts>>> costs;
   model::Memo<std::string, model::Result<std::shared_ptr<const PoolModel>>> pools;
 };
@@ -291,8 +291,8 @@ model::Result<Deployment> ServingPredictor::Memos::deployment(const model::Plan&
 }
 
 // Errors are infeasible ones about limits that not even one request alone meets.
-model::Result<double> ServingPredictor::Memos::concurrency(const model::Plan& plan,
-                                                           const Deployment& deployment) const {
+model::Result<double> ServingPredictor::Memos::concurrency(const model::Plan& plan, const Deployment& deployment,
+                                                           const ServingMargin& margin) const {
   const auto& s = plan.inference;
   const auto unmet = [&](const char* key, double limit, double found, const char* what, const char* remedy) {
     return tl::unexpected(model::plan_error(
@@ -352,7 +352,8 @@ void ServingPredictor::Memos::add_constants(const Deployment& deployment, const 
 }
 
 void ServingPredictor::Memos::add_notes(const model::Plan& plan, const Deployment& deployment,
-                                        const ServingState& state, model::ServingResult& result) const {
+                                        const ServingState& state, const ServingMargin& margin,
+                                        model::ServingResult& result) const {
   const auto& s = plan.inference;
   result.notes.push_back(
       fmt::format("To its first token a request takes {:.4g} ms alone and {:.4g} ms in the mean of {}.",
@@ -382,13 +383,17 @@ void ServingPredictor::Memos::add_notes(const model::Plan& plan, const Deploymen
   if (state.ttft > limits.ttft) over("to the first token", *s.max_ttft_s, {limits.ttft, any});
 }
 
-ServingPredictor::ServingPredictor(const Inputs& inputs, const ServingMargin& margin)
-    : memos_(std::make_unique<Memos>(inputs, margin)) {}
-ServingPredictor::~ServingPredictor() = default;
+ServingPredictor::ServingPredictor(const Inputs& inputs) : memos_(std::make_shared<Memos>(inputs)) {}
+
+ServingPredictor ServingPredictor::with(const ServingMargin& margin) const {
+  ServingPredictor other = *this;
+  other.margin_ = margin;
+  return other;
+}
 
 model::Result<model::ServingResult> ServingPredictor::predict(const model::Plan& plan) const {
   const auto deployment = TRY(memos_->deployment(plan));
-  const double concurrency = TRY(memos_->concurrency(plan, deployment));
+  const double concurrency = TRY(memos_->concurrency(plan, deployment, margin_));
   const ServingState state = deployment.state(concurrency);
   const PoolModel& decode = *deployment.decode().model;
   const PoolModel& prefill = *deployment.prefill().model;
@@ -421,17 +426,16 @@ model::Result<model::ServingResult> ServingPredictor::predict(const model::Plan&
   memos_->add_money(plan, deployment, state, result);
   memos_->add_demand(plan, deployment, result);
   memos_->add_constants(deployment, state, result);
-  memos_->add_notes(plan, deployment, state, result);
+  memos_->add_notes(plan, deployment, state, margin_, result);
   return result;
 }
 
 model::Result<std::vector<model::ServingPoint>> ServingPredictor::frontier(const model::Plan& plan) const {
-  return points_of(limits_of(plan, memos_->margin), price_of(plan, memos_->inputs.cluster),
-                   TRY(memos_->deployment(plan)));
+  return points_of(limits_of(plan, margin_), price_of(plan, memos_->inputs.cluster), TRY(memos_->deployment(plan)));
 }
 
-model::Result<model::ServingResult> predict_serving(const Inputs& inputs, const ServingMargin& margin) {
-  const ServingPredictor predictor(inputs, margin);
+model::Result<model::ServingResult> predict_serving(const Inputs& inputs) {
+  const ServingPredictor predictor(inputs);
   auto result = TRY(predictor.predict(inputs.plan));
   result.frontier = TRY(predictor.frontier(inputs.plan));
   return result;

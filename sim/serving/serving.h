@@ -22,8 +22,9 @@ struct ServingMargin {
 // Safe for several threads.
 class ServingPredictor {
  public:
-  explicit ServingPredictor(const Inputs& inputs, const ServingMargin& margin = {});
-  ~ServingPredictor();
+  explicit ServingPredictor(const Inputs& inputs);
+  // Returns one that holds limits with a margin and shares what this one keeps.
+  ServingPredictor with(const ServingMargin& margin) const;
 
   // Errors: infeasible ones name the key and the nearest value that works (degrees that do not divide heads or experts,
   // weights that do not fit, no space for one request); a profile that lacks a constant is an input error.
@@ -34,10 +35,11 @@ class ServingPredictor {
 
  private:
   struct Memos;
-  std::unique_ptr<Memos> memos_;
+  std::shared_ptr<Memos> memos_;
+  ServingMargin margin_;
 };
 
 // Predicts the inputs' plan, with its frontier.
-model::Result<model::ServingResult> predict_serving(const Inputs& inputs, const ServingMargin& margin = {});
+model::Result<model::ServingResult> predict_serving(const Inputs& inputs);
 
 }  // namespace plumbline::sim
