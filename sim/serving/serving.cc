@@ -379,8 +379,9 @@ void ServingPredictor::Memos::add_notes(const model::Plan& plan, const Deploymen
     result.notes.push_back(fmt::format("The time {} is above the limit of {:.4g} ms, which {} meet.", what, limit * 1e3,
                                        most ? fmt::format("at most {:.6g} requests in flight", *most) : "none"));
   };
-  if (state.tpot > limits.tpot) over("per output token", *s.max_tpot_s, {any, limits.tpot});
-  if (state.ttft > limits.ttft) over("to the first token", *s.max_ttft_s, {limits.ttft, any});
+  constexpr double rounding = 1 + 1e-9;  // Batches are bisected until they meet a limit.
+  if (state.tpot > limits.tpot * rounding) over("per output token", *s.max_tpot_s, {any, limits.tpot});
+  if (state.ttft > limits.ttft * rounding) over("to the first token", *s.max_ttft_s, {limits.ttft, any});
 }
 
 ServingPredictor::ServingPredictor(const Inputs& inputs) : memos_(std::make_shared<Memos>(inputs)) {}
