@@ -60,6 +60,10 @@ class SignalWatch {
   std::atomic<bool> requested_ = false;
 };
 
+void check_confidence(double share) {
+  if (!(share >= 0.05 && share <= 0.95)) throw py::value_error("confidence: a share of the cases from 0.05 to 0.95");
+}
+
 // The verbs. SimGrid has one engine per process, so that a process has one object, and one of its methods runs at a
 // time, on all cores; Python's lock is released meanwhile.
 class Engine {
@@ -88,15 +92,16 @@ class Engine {
     });
   }
 
-  std::string serve(const py::object& plan, const py::object& set, bool interval, std::size_t draws,
-                    std::uint64_t seed) {
+  std::string serve(const py::object& plan, const py::object& set, bool interval, std::size_t draws, std::uint64_t seed,
+                    double confidence) {
+    check_confidence(confidence);
     const PlanInput input = plan_input(plan, set);
     return run([&]() -> Result<std::string> {
       InputsReader reader(cli::Purpose::serving);
       const auto inputs = TRY(load_inputs(reader, input));
       std::optional<sim::IntervalOptions> options;
       if (interval) options = {.draws = draws, .seed = seed};
-      const auto result = TRY(cli::predict_deployment(inputs, options));
+      const auto result = TRY(cli::predict_deployment(inputs, options, confidence));
       return reports::serving_json({inputs, result, TRY(cli::published_figures(inputs.plan, input.overrides))});
     });
   }
@@ -119,7 +124,8 @@ class Engine {
   std::string plan(const py::object& subject, const std::vector<std::int64_t>& gpus, const Names& clusters,
                    const Names& offers, const std::string& objective, const std::string& deadline,
                    const std::string& budget, const std::string& tokens, std::size_t top, bool complete,
-                   unsigned threads, const py::object& set) {
+                   unsigned threads, const std::optional<double>& confidence, const py::object& set) {
+    if (confidence) check_confidence(*confidence);
     cli::SearchRequest request;
     request.gpus = gpus;
     request.clusters = clusters;
@@ -131,6 +137,7 @@ class Engine {
     request.top = top;
     request.complete = complete;
     request.threads = threads;
+    request.confidence = confidence;
     request.plan.overrides = overrides_of(set);
     const sim::Recipe recipe = recipe_of(subject, request);
     SignalWatch watch;

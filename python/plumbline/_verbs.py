@@ -51,11 +51,15 @@ def memory(plan: PlanLike, *, rank: Optional[int] = None, set: Optional[Mapping[
     return MemoryResult(_engine.memory(plan, changes(set, keys), rank), _file_of(plan))
 
 
-def serve(plan: PlanLike, *, interval: bool = True, draws: int = 128, seed: int = 1,
+def serve(plan: PlanLike, *, interval: bool = True, draws: int = 128, seed: int = 1, confidence: float = 0.5,
           set: Optional[Mapping[str, Any]] = None, **keys: Any) -> ServingResult:
-    """Predicts a deployment that serves, as `plumbline serve` does."""
+    """Predicts a deployment that serves, as `plumbline serve` does.
+
+    confidence: the share of cases in which inference.max_tpot_s and max_ttft_s hold; without an interval they are held
+    against the components alone.
+    """
     plan = plan_argument(plan)
-    return ServingResult(_engine.serve(plan, changes(set, keys), interval, draws, seed), _file_of(plan))
+    return ServingResult(_engine.serve(plan, changes(set, keys), interval, draws, seed, confidence), _file_of(plan))
 
 
 def _range(values: Values) -> str:
@@ -101,18 +105,19 @@ def _numbers(value: Union[None, int, Iterable[int]]) -> List[int]:
 def plan(model: PlanLike, *, gpus: Union[None, int, Iterable[int]] = None,
          cluster: Union[None, str, Iterable[str]] = None, offer: Union[None, str, Iterable[str]] = None,
          objective: str = "time", deadline: str = "", budget: str = "", tokens: str = "", top: int = 10,
-         complete: bool = False, threads: int = 0, set: Optional[Mapping[str, Any]] = None,
-         **keys: Any) -> PlanAnswer:
+         complete: bool = False, threads: int = 0, confidence: Optional[float] = None,
+         set: Optional[Mapping[str, Any]] = None, **keys: Any) -> PlanAnswer:
     """Finds the best plans of a model on clusters, as `plumbline plan` does; Ctrl-C returns no answer.
 
     model: a shipped model, a config.json, or a plan to search around.
     cluster: names, each with @GPUS and :PROFILE if it has its own; gpus: sizes of the others. offer: instead of both,
     "h200-hgx:512@2.60", with USD per GPU-hour. tokens: of the training, "5T". objective: time, cost or gpu-hours;
-    throughput, latency or tokens-per-dollar find deployments that serve.
+    throughput, latency or tokens-per-dollar find deployments that serve, whose limits of times hold in a share of
+    `confidence` of the cases (0.5).
     """
     subject = plan_argument(model)
     text = _engine.plan(subject, _numbers(gpus), _names(cluster), _names(offer), objective, deadline, budget, tokens,
-                        top, complete, threads, changes(set, keys))
+                        top, complete, threads, confidence, changes(set, keys))
     named = isinstance(subject, dict) or os.path.isfile(os.fspath(subject))
     return PlanAnswer(text, _file_of(subject) if named and not str(subject).endswith(".json") else "<plan>")
 

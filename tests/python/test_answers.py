@@ -44,6 +44,13 @@ class Answers(unittest.TestCase):
         self.assertEqual(self.serving.tpot_s, self.serving.to_dict()["serving"]["tpot_s"])
         self.assertIsNone(plumbline.simulate(PLAN, fidelity="closed-form", interval=False).interval)
 
+    def test_limits_hold_in_a_share_of_the_cases(self):
+        half, most = (plumbline.serve("llama-3-70b-8xh100", draws=16, confidence=share, inference__concurrency=0,
+                                      inference__max_tpot_s=0.03) for share in (0.5, 0.9))
+        self.assertLess(most.serving["concurrency"], half.serving["concurrency"])
+        with self.assertRaises(ValueError):
+            plumbline.serve("llama-3-70b-8xh100", confidence=2)
+
     def test_of_a_full_device_the_least_is_shown(self):
         answer = self.memory.to_dict()
         memory = answer["memory"]
