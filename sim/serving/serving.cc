@@ -142,9 +142,9 @@ std::vector<model::ServingPool> pools_of(const Deployment& deployment, const Ser
   std::vector<model::ServingPool> pools;
   if (deployment.disaggregated()) {
     const auto groups = static_cast<double>(prefill.model->instance().attention_data);
-    const double tokens = std::max(state.prompts, 1 / groups) * prefill.model->tokens_of_chunk();
-    const double prompts = tokens / std::max(1.0, prefill.model->request().input);
-    pools.push_back(pool_of(prefill, prefill.model->prompt_pass(state.prompts), tokens * groups,
+    const double prompts = std::max(state.prompts, 1 / groups);  // on a rank
+    pools.push_back(pool_of(prefill, prefill.model->prompt_pass(state.prompts),
+                            prompts * prefill.model->tokens_of_chunk() * groups,
                             prompts * prefill.ranks() / static_cast<double>(prefill.gpus())));
   }
   const double per_rank = state.batch / decode.ranks();

@@ -83,9 +83,20 @@ TEST(Serving, PromptsQueueBeforeAPoolThatIsTooSmall) {
   EXPECT_NEAR(twice.ttft_s - many.ttft_s, 2000 / (many.output_tokens_per_s / 1024), 0.1 * twice.ttft_s);
   EXPECT_GT(many.ttft_s, many.pools.at(0).step_s);
   EXPECT_NEAR(many.pools.at(0).tokens_per_step, 16384, 1);  // full passes of four prompts
+  EXPECT_NEAR(many.pools.at(0).batch_per_gpu * 8, 4, 1e-9);
   const ServingResult few = with("16");
   EXPECT_GT(few.ttft_s, few.pools.at(0).step_s);
   EXPECT_LT(few.pools.at(0).step_s, many.pools.at(0).step_s);
+}
+
+// Of prompts of 4,096 tokens half are computed, so that a pass of 16,384 has eight.
+TEST(Serving, CachedPrefixesLeaveRoomForMorePromptsInAPass) {
+  const ServingResult r =
+      served(llama_node, "h100",
+             {"cluster.gpus=128", "inference.disaggregated=true", "inference.prefill.gpus=8",
+              "inference.input_tokens=4096", "inference.prefix_hit_rate=0.5", "inference.concurrency=4000"});
+  EXPECT_NEAR(r.pools.at(0).tokens_per_step, 16384, 1);
+  EXPECT_NEAR(r.pools.at(0).batch_per_gpu * 8, 8, 1e-9);
 }
 
 // Prompts of 16,384 tokens fill a pass of their pool each, which is an M/D/1 queue: of passes of S, of which so many
