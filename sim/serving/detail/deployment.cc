@@ -80,6 +80,13 @@ double Deployment::steady_tpot(double batch) const {
          launch_share(batch);
 }
 
+// Of a step with prompts the seconds are those of decoding in all stages and of the prompts in one.
+double Deployment::latency(double pass, double per_rank) const {
+  const PoolModel& model = *prefill_.model;
+  if (!mixes()) return model.pass_latency();
+  return static_cast<double>(model.instance().pipeline - 1) * (pass - model.step_seconds(per_rank));
+}
+
 // Passes of a pool for prefill hold what arrived during the one before. On GPUs that decode, too, as many requests end
 // in a step as others begin.
 double Deployment::prompts_of_rank(double batch, double tpot) const {
@@ -118,7 +125,7 @@ double Deployment::steady_ttft(double batch, double tpot) const {
   constexpr double most_use = 0.95;  // where more arrive, Little's law has the wait
   const double own = pass(std::min(arrive, most));
   const double rest = (between + own) / 2 - between;
-  const double loaded = (mixes() ? 0 : model.pass_latency()) + chunks * (own + between) + rest + sent_;
+  const double loaded = latency(own, of_rank) + chunks * (own + between) + rest + sent_;
   const double backlog = backlog_seconds(between + pass(most), std::min(use, most_use), most);
   return ttft_ + busy * std::max(0.0, loaded - ttft_) + (disaggregated() ? backlog : busy * backlog);
 }
@@ -146,7 +153,7 @@ RequestTimes Deployment::wave_times(double batch) const {
   const bool staggered = mixes() || disaggregated();
   RequestTimes times;
   times.ttft =
-      (mixes() ? 0 : model.pass_latency()) + sent_ + (staggered ? apart + (together - apart) / waves : together);
+      latency(pass, batch / decode_.ranks() / 2) + sent_ + (staggered ? apart + (together - apart) / waves : together);
   if (disaggregated()) {
     times.tpot = step / decode.tokens_per_step();
     times.ttft = std::max(times.ttft, passes * pass - output * times.tpot);

@@ -69,6 +69,8 @@ class Deployment {
   double steady_tpot(double batch) const;
   double steady_ttft(double batch, double tpot) const;
   double prompts_of_rank(double batch, double tpot) const;
+  // Returns the seconds that prompts take in other stages after such a pass, in which so many requests decode.
+  double latency(double pass, double per_rank) const;
   struct WavePasses {  // of the pool for prefill, which compute the prompts of a wave
     double count = 0, seconds = 0;
   };

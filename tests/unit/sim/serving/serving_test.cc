@@ -70,6 +70,13 @@ TEST(Serving, TheFirstTokenWaitsForStepsUnderLoad) {
   }
 }
 
+// A prompt that joins steps of two stages is computed in both of them, after some of a step that runs.
+TEST(Serving, PromptsPassAllStagesUnderLoad) {
+  const ServingResult r =
+      served(llama_node, "h100", {"parallelism.tensor=4", "parallelism.pipeline=2", "inference.concurrency=16"});
+  EXPECT_GT(r.ttft_s, r.ttft_unloaded_s + r.decode_step_s / 4);
+}
+
 // A pool for prefill that is too small: twice the requests in flight only wait, by Little's law each of the added ones
 // for a request's worth of its rate.
 TEST(Serving, PromptsQueueBeforeAPoolThatIsTooSmall) {
