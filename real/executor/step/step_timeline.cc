@@ -86,7 +86,7 @@ class Writer {
     if (message && label.slot >= 0) {
       const auto& batch = rank_.program().batches[pipeline_][static_cast<std::size_t>(label.slot)];
       const auto sent = std::ranges::find_if(batch, &model::Transfer::send);
-      if (sent != batch.end()) return labels_.message(pipeline_, *sent);
+      if (sent != batch.end()) return labels_.message(pipeline_, *sent, rank_.program().stage_message.value());
     }
     if (!message && label.slot < 0) return labels_.outside_slots(pipeline_, label.name);
     return {.rank = rank_.place.pipeline,
