@@ -199,9 +199,9 @@ double KernelCost::launched_apart(const Graph& graph, const Operator& op) const 
   return cast != nullptr ? static_cast<double>(cast->experts) : 1;
 }
 
-int KernelCost::kernels(const Graph& graph, const Operator& op) {
+int KernelCost::kernels(const Graph& graph, const Operator& op) const {
   if (op.kind == OperatorKind::grouped_matmul && op.phase == Phase::W)
-    return static_cast<int>(gemm_shape(graph, op, 1).groups);
+    return fused_experts_ ? 1 : static_cast<int>(gemm_shape(graph, op, 1).groups);
   const auto pieces = static_cast<int>(ring_ranks(op));
   if (op.kind == OperatorKind::attention && pieces > 1) return 3 * pieces;  // each with two merging kernels
   // row sums, main kernel, query-gradient conversion; in a ring two sums after each but the first
@@ -367,8 +367,9 @@ KernelTime KernelCost::gemm(const Graph& graph, const Operator& op, const Condit
 }
 
 // Persistent kernels have one block per SM; the tiles of all groups fill waves over the SMs of the launch. A grouped
-// weight gradient is one kernel per expert, so every expert ends with its own partial wave. Blocks whose SM is taken by
-// a co-runner run when the others are done.
+// weight gradient is one kernel per expert, so every expert ends with its own partial wave, or those that run beside
+// each other with one of all. Blocks whose SM is taken by a co-runner run when the others are done; the blocks of fused
+// experts take their tiles as they come free, so that those which begin late find none left.
 KernelTime KernelCost::tiled_gemm(const Graph& graph, const Operator& op, const Conditions& conditions,
                                   const GemmShape& shape) const {
   const GemmKind& kind = gemm_kind(graph, op);
@@ -379,7 +380,8 @@ KernelTime KernelCost::tiled_gemm(const Graph& graph, const Operator& op, const 
   const bool apart = accumulation_bytes_.value > 0 && accumulates(op);
   form.memory_bandwidth *= conditions.bandwidth;
   const bool per_expert = op.phase == Phase::W;
-  const double launches = per_expert ? shape.groups : 1;
+  const bool fused = op.kind == OperatorKind::grouped_matmul && fused_experts_;
+  const double launches = per_expert && !fused ? std::ceil(shape.groups / expert_streams_) : 1;
   const bool grouped = op.kind == OperatorKind::grouped_matmul && !per_expert;
   const double spread = graph.inference ? 0 : row_spread(graph, op, per_expert ? shape.k : shape.m);
   const GemmWork work{shape.groups / launches,
@@ -390,7 +392,9 @@ KernelTime KernelCost::tiled_gemm(const Graph& graph, const Operator& op, const 
                       output_bytes(graph, op, apart),
                       per_expert ? 0 : spread,
                       per_expert ? spread : 0};
-  const auto sms = static_cast<double>(conditions.sms);
+  const SmOccupancy place = occupancy(conditions);
+  const auto launched = static_cast<double>(conditions.sms);
+  const double sms = fused ? std::min(launched, std::max(1.0, place.effective(1))) : launched;
   const double tiles = gemm_tiles(form, work), count = launches * (grouped ? kind.grouped_slowdown : 1);
   const GemmSeconds core = gemm_core(form, work, sms);
   const double written = launches * tiles * form.tile_m * form.tile_n * work.output_bytes;
@@ -405,7 +409,7 @@ KernelTime KernelCost::tiled_gemm(const Graph& graph, const Operator& op, const 
                    Share{kind.operand_time.index, operands * kind.operand_time.value},
                    Share{kind.droop.index, count * core.droop},
                    Share{slower.index, count * core.tiles * (1 - 1 / slower.value)}};
-  const double again = rounds(std::min(conditions.sms, static_cast<std::int64_t>(tiles)), 1, occupancy(conditions), 1);
+  const double again = fused ? 1 : rounds(std::min(conditions.sms, static_cast<std::int64_t>(tiles)), 1, place, 1);
   const double slowdown = moves_data(conditions.co_runner) && conditions.bandwidth == 1 ? gemm_slowdown_ : 1;
   result = scaled(result, again * slowdown / (sustained_clock_ * conditions.clock));
   if (apart) {

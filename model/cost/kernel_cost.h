@@ -76,8 +76,8 @@ class KernelCost {
   double best(const Graph& graph, const Operator& op) const;
 
   // Returns the number of launches of one operator where each is as fused as it can be: weight gradients of e experts
-  // are e kernels.
-  static int kernels(const Graph& graph, const Operator& op);
+  // are e kernels, or one of fused experts.
+  int kernels(const Graph& graph, const Operator& op) const;
   // Returns kernel.<operator>.launches where the profile states it, else kernels(). Software whose experts are launched
   // one by one (kernel.experts_apart) launches the GEMMs of experts, the casts of their rows and the sums with their
   // biases once for each. Kernels that swizzle scales before a GEMM are launched with it.
@@ -188,6 +188,8 @@ class KernelCost {
   std::vector<Fusion> fusion_;         // by OperatorKind
   bool experts_apart_ = false;         // whether experts are launched one by one
   bool indexed_experts_ = false;       // whether an engine has experts that read tokens through an index
+  bool fused_experts_ = false;         // whether one kernel has the GEMMs of all experts and what surrounds them
+  double expert_streams_ = 1;          // on which weight gradients of experts run beside each other
   double weight_swizzles_ = 0, activation_swizzles_ = 0;
   std::int64_t device_sms_ = 0;
   double tf32_slowdown_ = 1;  // BF16 over TF32 peak of the datasheet; TF32 has no waves of its own

@@ -25,9 +25,9 @@ namespace {
 
 using model::Segment;
 
-int launches(const model::Graph& graph, const model::Operator& op, double share) {
+int launches(const model::KernelCost& kernels, const model::Graph& graph, const model::Operator& op, double share) {
   if (op.kind != model::OperatorKind::grouped_matmul || op.phase != model::Phase::W) return 1;
-  return std::max(1, static_cast<int>(std::lround(share * model::KernelCost::kernels(graph, op))));
+  return std::max(1, static_cast<int>(std::lround(share * kernels.kernels(graph, op))));
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ KernelSlot take_apart(const model::StepProgram& program, const model::SlotTempla
     } else {
       const model::Graph& graph = program.blocks[segment.block];
       for (const std::uint16_t op : slot.segments[i].operators) {
-        const int count = launches(graph, graph.operators[op], segment.share);
+        const int count = launches(costs.kernels, graph, graph.operators[op], segment.share);
         for (int k = 0; k < count; ++k) {
           Segment kernel = segment;
           kernel.operators = {op};

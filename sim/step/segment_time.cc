@@ -57,7 +57,7 @@ SegmentTime compute_segment(const model::Graph& graph, const model::Segment& seg
       if (persistent) time.width[state] = conditions.sms;
       if (state == 0) {
         time.kernels.push_back(expected);
-        rest.add(expected, model::KernelCost::kernels(graph, op), persistent);
+        rest.add(expected, costs.kernels.kernels(graph, op), persistent);
       }
     }
   }

@@ -242,6 +242,8 @@ void KernelCost::read_fusion(ConstantReader& reader, const SoftwareKernels& soft
     }
   }
   experts_apart_ = !software.fused_experts && reader.find("kernel.experts_apart").value_or(Constant{}).value > 0;
+  fused_experts_ = software.fused_experts;
+  expert_streams_ = reader.find("kernel.expert_streams").value_or(Constant{.value = 1}).value;
 }
 
 void KernelCost::read_memory_classes(ConstantReader& reader) {

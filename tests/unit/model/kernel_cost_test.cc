@@ -34,7 +34,8 @@ class KernelTimes : public testing::Test {
   const KernelCost cost_ = make({});
 
   // `terms`: constants that the base profile lacks.
-  static KernelCost make(std::map<std::string, double> more, const std::vector<Parameter>& terms = {}) {
+  static KernelCost make(std::map<std::string, double> more, const std::vector<Parameter>& terms = {},
+                         const SoftwareKernels& software = {}) {
     more.merge(std::map<std::string, double>{{"gemm.ramp", 5},
                                              {"gemm.fp8.wave_overhead", 2},
                                              {"gemm.fp8.k_time", 3},
@@ -57,10 +58,11 @@ class KernelTimes : public testing::Test {
                                              {"kernel.launch_gap", 1}});
     std::vector<Parameter> parameters = profile_with(more).parameters();
     parameters.insert(parameters.end(), terms.begin(), terms.end());
-    return KernelCost::make(Profile("round", "", parameters), h800_device()).value();
+    return KernelCost::make(Profile("round", "", parameters), h800_device(), software).value();
   }
-  double microseconds(const KernelCost& cost, const std::string& name, Phase phase) const {
-    return cost.time(layer_, find(layer_, name, phase), {.sms = 132}).seconds * 1e6;
+  double microseconds(const KernelCost& cost, const std::string& name, Phase phase,
+                      const Conditions& conditions = {.sms = 132}) const {
+    return cost.time(layer_, find(layer_, name, phase), conditions).seconds * 1e6;
   }
   double microseconds(const std::string& name, Phase phase, const Conditions& conditions) const {
     return cost_.time(layer_, find(layer_, name, phase), conditions).seconds * 1e6;
@@ -69,6 +71,10 @@ class KernelTimes : public testing::Test {
     return microseconds(name, phase, {.sms = sms});
   }
 };
+
+Parameter number(const std::string& name, double value, const std::string& unit = "1") {
+  return {.name = name, .value = value, .unit = unit};
+}
 
 // Returns the us in which tiles of 128 x 128 with so many bytes an element are written at 2 TB/s.
 double written(int tiles, int bytes) { return tiles * 128.0 * 128 * bytes / 2e6; }
@@ -105,6 +111,36 @@ TEST_F(KernelTimes, GroupsShareWavesForwardAndNotInTheWeightGradient) {
   // is read and written.
   EXPECT_NEAR(microseconds("experts_gate_up_wgrad", Phase::W, 132),
               4 * 5 + 4 * 14 * (4 + 8256 * 0.004) + 4 * written(1792, 8) + 4, 1e-6);
+}
+
+TEST_F(KernelTimes, WeightGradientsOfExpertsOnStreamsShareWaves) {
+  // Two experts at a time are 3584 tiles, 28 waves of 132, twice; four are 7168 tiles, 55 waves.
+  const auto gradients = [](int batches, int waves, int tiles) {
+    return batches * (5 + waves * (4 + 8256 * 0.004) + written(tiles, 8) + 1);
+  };
+  for (const auto& [streams, expected] :
+       {std::pair(2.0, gradients(2, 28, 3584)), std::pair(3.0, gradients(2, 28, 3584)),
+        std::pair(4.0, gradients(1, 55, 7168)), std::pair(16.0, gradients(1, 55, 7168))})
+    EXPECT_NEAR(microseconds(make({}, {number("kernel.expert_streams", streams)}), "experts_gate_up_wgrad", Phase::W),
+                expected, 1e-6)
+        << streams;
+}
+
+TEST_F(KernelTimes, FusedExpertsTakeTheirTilesAsSmsComeFree) {
+  const KernelCost fused = make({}, {}, {.fused_experts = true});
+  const auto gradients = [](int waves) { return 5 + waves * (4 + 8256 * 0.004) + written(7168, 8); };
+  const auto forward = [](int waves) { return 5 + waves * (2 + 7168 * 0.003) + written(8256, 2); };
+  EXPECT_EQ(fused.kernels(layer_, find(layer_, "experts_gate_up_wgrad", Phase::W)), 1);
+  EXPECT_EQ(cost_.kernels(layer_, find(layer_, "experts_gate_up_wgrad", Phase::W)), 4);
+  EXPECT_NEAR(microseconds(fused, "experts_gate_up_wgrad", Phase::W), gradients(55) + 1, 1e-6);
+  EXPECT_NEAR(microseconds(fused, "experts_gate_up", Phase::F), forward(63) + 1, 1e-6);
+  // With 20 SMs held the tiles fill waves of 112 (8256 are 74), whether the kernel was launched on those or on all.
+  for (const std::int64_t sms : {112, 132}) {
+    const Conditions beside{.sms = sms, .held = 20, .co_runner = CoRunner::transferring};
+    EXPECT_NEAR(microseconds(fused, "experts_gate_up_wgrad", Phase::W, beside), 1.1 * gradients(64) + 1, 1e-6);
+    EXPECT_NEAR(microseconds(fused, "experts_gate_up", Phase::F, beside), 1.1 * forward(74) + 1, 1e-6);
+    EXPECT_EQ(microseconds(fused, "q_a", Phase::F, beside), microseconds("q_a", Phase::F, beside));
+  }
 }
 
 TEST_F(KernelTimes, AGemmWithACoRunner) {
@@ -174,10 +210,6 @@ TEST_F(KernelTimes, MemoryBoundKernelsHaveTheBandwidthThatACollectiveLeaves) {
 TEST_F(KernelTimes, NoKernelIsShorterThanTheShortest) {
   // 4096 x 64 rotary keys move 1 MB, below the shortest kernel of 3 us.
   EXPECT_NEAR(microseconds("rotary_key", Phase::F, 132), 3 + 1, 1e-9);
-}
-
-Parameter number(const std::string& name, double value, const std::string& unit = "1") {
-  return {.name = name, .value = value, .unit = unit};
 }
 
 TEST_F(KernelTimes, EachKindOfGemmMayHaveItsTiles) {
@@ -288,7 +320,7 @@ TEST_F(KernelTimes, ALowerClockSlowsTensorCoresOnly) {
   const KernelCost slow = make({{"kernel.sustained_clock", 0.8}});
   const auto ratio = [&](const std::string& name, Phase phase) {
     const Operator& op = find(layer_, name, phase);
-    const double gaps = KernelCost::kernels(layer_, op) * 1e-6;
+    const double gaps = cost_.kernels(layer_, op) * 1e-6;
     const Conditions whole{.sms = 132};
     return (slow.time(layer_, op, whole).seconds - gaps) / (cost_.time(layer_, op, whole).seconds - gaps);
   };
@@ -591,7 +623,7 @@ TEST_F(KernelTimes, ARingIsAKernelForTheKeysOfEachRank) {
   const KernelCost with_rows = make({}, {{.name = "attention.forward.row_time", .value = 0.1, .unit = "ns"}});
   const KernelTime without = cost_.time(ring, op, {.sms = 132});
   EXPECT_NEAR(with_rows.time(ring, op, {.sms = 132}).seconds - without.seconds, 4 * 1024 * 128 * 0.1e-9, 1e-12);
-  EXPECT_EQ(KernelCost::kernels(ring, op), 12);
+  EXPECT_EQ(cost_.kernels(ring, op), 12);
   EXPECT_NEAR(without.gaps, 12e-6, 1e-12);
   // The pairs of query and key are those of a quarter of the whole; merging moves 3 * 4 * 1,024 * 128 * 128 values.
   const double pairs = cost_.time(layer_, find(layer_, "attention"), {.sms = 132}).seconds - 1e-6;
@@ -599,7 +631,7 @@ TEST_F(KernelTimes, ARingIsAKernelForTheKeysOfEachRank) {
   EXPECT_GT(merging, 0);
   EXPECT_LT(merging, 12 * 1024.0 * 128 * 128 * 2 / 1e12);  // at 1 TB/s
   EXPECT_GE(without.seconds, cost_.best(ring, op));
-  EXPECT_EQ(KernelCost::kernels(ring, find(ring, "attention_grad", Phase::I)), 3 * 4 + 2 * 3);
+  EXPECT_EQ(cost_.kernels(ring, find(ring, "attention_grad", Phase::I)), 3 * 4 + 2 * 3);
 }
 
 }  // namespace
