@@ -14,8 +14,17 @@ namespace {
 
 constexpr double bits = 8, giga = 1e9;
 
-bool fuses_permutation(const Plan& plan) {
-  return std::ranges::find(plan.stack.fused, "permute") != plan.stack.fused.end();
+bool fuses(const Plan& plan, std::string_view part) {
+  return std::ranges::find(plan.stack.fused, part) != plan.stack.fused.end();
+}
+
+// Returns what an expert of a grouped GEMM asks of the host: a call of cuBLAS, with more operands where they have
+// scales, or a part of one call where a kernel has all experts.
+std::string_view expert_constant(const Plan& plan) {
+  if (fuses(plan, "experts")) return "host.fused_expert";
+  const Precision experts = plan.precision.experts.value_or(plan.precision.gemm);
+  if (experts == Precision::nvfp4) return "host.nvfp4_expert";
+  return is_quantized(experts) ? "host.quantized_expert" : "host.expert";
 }
 
 // Returns where a layer of experts needs its counts on the host: before the dispatch where the stack states so of all
@@ -25,7 +34,7 @@ OperatorKind counted_at(ConstantReader& reader, const Plan& plan) {
     return reader.find("host.synchronizations." + software + "at_dispatch").value_or(Constant{}).value > 0;
   };
   const bool at_dispatch =
-      stated("") || stated(plan.stack.dispatcher + ".") || (fuses_permutation(plan) && stated("fused."));
+      stated("") || stated(plan.stack.dispatcher + ".") || (fuses(plan, "permute") && stated("fused."));
   return plan.parallelism.expert > 1 && at_dispatch ? OperatorKind::dispatch : OperatorKind::router;
 }
 
@@ -68,7 +77,7 @@ Result<HostCost> HostCost::make(const Profile& profile, const ClusterShape& clus
   const bool padded = plan.routing.pad_to_capacity.value_or(false);
   if (cost.graphs_ || padded) cost.synchronizations_moe_ = 0;
   if (cost.synchronizations_moe_ == 0 || plan.parallelism.expert == 1) cost.synchronizations_permute_ = 0;
-  if (!padded && !fuses_permutation(plan)) cost.expert_tensor_ = static_cast<double>(plan.parallelism.expert_tensor);
+  if (!padded && !fuses(plan, "permute")) cost.expert_tensor_ = static_cast<double>(plan.parallelism.expert_tensor);
   if (reader.error()) return tl::unexpected(*reader.error());
   cost.link_ = cluster.device.host_bandwidth.value() * cost.link_efficiency_.value;
   cost.loader_ = plan.input.loader_gbps.value_or(0) * giga / bits;
@@ -100,8 +109,7 @@ void HostCost::read_launches(ConstantReader& reader, const Plan& plan) {
   forward_layer_ = timed("host.layer.forward");
   backward_layer_ = timed("host.layer.backward");
   view_ = timed("host.view");
-  const bool quantized = is_quantized(plan.precision.experts.value_or(plan.precision.gemm));
-  expert_ = timed(quantized ? "host.quantized_expert" : "host.expert");
+  expert_ = timed(expert_constant(plan));
   synchronization_ = timed("host.synchronization");
   step_ = timed("host.step");
   serving_ = {read("serving.step").value, read("serving.request").value, read("serving.host_step").value,

@@ -231,10 +231,13 @@ TEST(HostCost, RowsOfAnAllToAllAreSortedPieceByPiece) {
 
 // Four experts on each rank, whose attributes, splits and gradients are Python's and autograd's one by one.
 TEST(HostCost, GroupedGemmsAskForEachExpert) {
-  const Profile profile = host_profile({{"expert", 3}, {"quantized_expert", 5}});
-  const auto seconds = [&](const std::string& name, Phase phase, Precision experts) {
+  const Profile profile =
+      host_profile({{"expert", 3}, {"quantized_expert", 5}, {"nvfp4_expert", 7}, {"fused_expert", 2}});
+  const auto seconds = [&](const std::string& name, Phase phase, Precision experts,
+                           const std::vector<std::string>& fused = {}) {
     Plan plan;
     plan.precision.experts = experts;
+    plan.stack.fused = fused;
     const HostCost cost = HostCost::make(profile, two_nodes(100), plan).value();
     const Graph block = make_block(BlockKind::moe_layer, tests::deepseek_rank(experts));
     const HostCalls calls = cost.calls(block, tests::find(block, name, phase), 0.5, 1);
@@ -244,6 +247,10 @@ TEST(HostCost, GroupedGemmsAskForEachExpert) {
   EXPECT_DOUBLE_EQ(seconds("experts_down_dgrad", Phase::I, Precision::bf16), 4 * 3e-6);
   EXPECT_DOUBLE_EQ(seconds("experts_down_wgrad", Phase::W, Precision::bf16), 4 * 3e-6);
   EXPECT_DOUBLE_EQ(seconds("experts_gate_up", Phase::F, Precision::fp8), 4 * 5e-6);
+  EXPECT_DOUBLE_EQ(seconds("experts_gate_up", Phase::F, Precision::nvfp4), 4 * 7e-6);
+  for (const Precision experts : {Precision::mxfp8, Precision::nvfp4})
+    EXPECT_DOUBLE_EQ(seconds("experts_gate_up", Phase::F, experts, {"permute", "experts"}), 4 * 2e-6);
+  EXPECT_DOUBLE_EQ(seconds("experts_gate_up", Phase::F, Precision::mxfp8, {"permute"}), 4 * 5e-6);
   EXPECT_EQ(seconds("q_a", Phase::F, Precision::bf16), 0);
 }
 
