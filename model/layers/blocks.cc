@@ -151,7 +151,7 @@ TensorId output_head(GraphBuilder& b, const LayerContext& c, const std::string& 
   const TensorId entered = enter_tensor_region(b, c, prefix + "output_in", normalized);
   const TensorId logits = column_parallel_linear(
       b, c, prefix + "output", entered, vocabulary(c) * c.tensor,
-      {.operands = {c.unscaled_gemm()},
+      {.operands = c.head_operands(),
        .output_group = c.loss_in_head ? RecomputeGroup::gather : RecomputeGroup::other,  // runs again
        .weight = weight,
        .shared = shared,

@@ -59,6 +59,7 @@ struct LayerContext {
   bool delayed_scaling = false;    // fp8_tensor takes its scales from earlier steps, so producers can write FP8
   bool weights_cast_once = false;  // a step, where GEMMs read another format than is stored; else where they are used
   bool quantized_weights = false;  // parameters of quantized GEMMs are stored in their format
+  bool quantized_head = false;     // the output projection of training is one
   bool fused_loss = true;          // from 16-bit logits; else from FP32 copies, with log-probabilities stored
   bool loss_in_place = false;      // log-probabilities and gradients overwrite what they are computed from
   bool loss_in_head = false;       // the head's GEMM computes it, and runs again for its gradient: no logits in memory
@@ -95,6 +96,12 @@ struct LayerContext {
     const bool cast = is_quantized(precision) && !is_quantized(weight_type(precision));
     const bool delayed = precision == Precision::fp8_tensor && delayed_scaling;
     return {precision, delayed, cast && weights_cast_once, {}, cast && quantized_weights};
+  }
+  // The operands of the output projection in training, whose weight is stored as the embedding's.
+  OperandFormat head_operands() const {
+    OperandFormat format = quantized_head ? training_operands(gemm) : OperandFormat{unscaled_gemm()};
+    format.quantized_weights = false;
+    return format;
   }
   // The operands of projections of attention: checkpoints of experts in 4 bits (openai/gpt-oss-120b,
   // nvidia/DeepSeek-R1-FP4) keep them in 16.
@@ -146,15 +153,16 @@ struct LayerContext {
 template <class Visitor>
 void visit_context(const LayerContext& context, Visitor&& visit) {
   const auto& [architecture, gemm, experts, attention_format, dispatch, combine, gradients, recompute, attention,
-               delayed_scaling, weights_cast_once, quantized_weights, fused_loss, loss_in_place, loss_in_head,
-               loss_chunks, fused_experts, tokens, sequence_length, tensor, sequence, context_ranks, ring,
+               delayed_scaling, weights_cast_once, quantized_weights, quantized_head, fused_loss, loss_in_place,
+               loss_in_head, loss_chunks, fused_experts, tokens, sequence_length, tensor, sequence, context_ranks, ring,
                expert_parallel, expert_tensor, groups_per_token, shares_embedding, prediction_apart,
                distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows, even_rows, redundant_experts,
                document_tokens, inference] = context;
   const auto each = [&](const auto&... fields) { (visit(fields), ...); };
   each(gemm, experts, attention_format, dispatch, combine, gradients, attention, delayed_scaling, weights_cast_once,
-       quantized_weights, fused_loss, loss_in_place, loss_in_head, loss_chunks, fused_experts, tokens, sequence_length,
-       tensor, sequence, context_ranks, ring, expert_parallel, expert_tensor, groups_per_token, shares_embedding,
+       quantized_weights, quantized_head, fused_loss, loss_in_place, loss_in_head, loss_chunks, fused_experts, tokens,
+       sequence_length, tensor, sequence, context_ranks, ring, expert_parallel, expert_tensor, groups_per_token,
+       shares_embedding,
        prediction_apart, distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows, even_rows,
        redundant_experts, document_tokens, recompute.size());
   each(inference.kind, inference.requests, inference.new_tokens, inference.cached_tokens, inference.cache,

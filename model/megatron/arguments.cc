@@ -106,6 +106,7 @@ constexpr Argument table[] = {
     {"--fp8-recipe", rule, "precision.gemm", "blockwise: fp8; mxfp8; delayed (default), tensorwise: fp8_tensor"},
     {"--fp4-format", rule, "precision.gemm", "nvfp4; dispatch and combine stay bf16"},
     {"--fp8-param-gather", rule, "precision.parameters", "fp8"},
+    {"--fp8-output-proj", rule, "precision.head", "mxfp8, which it needs"},
     {"--fp8-dot-product-attention", rule, "precision.attention", "mxfp8 by that recipe, else fp8"},
     {"--attention-backend", rule, "attention.kernel", "fused: cudnn; flash: flash2; unfused, local: unfused"},
     {"--use-flash-attn", rule, "attention.kernel", "flash2"},

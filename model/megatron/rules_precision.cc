@@ -67,6 +67,10 @@ void read_precision(const RuleReader& in) {
     in.note("--fp8-recipe", fmt::format("{} is priced like blockwise", recipe));
   }
   if (in.given.has("--fp8-param-gather") && in.given.has("--fp8-format")) precision.parameters = "fp8";
+  if (in.given.has("--fp8-output-proj")) {
+    if (precision.gemm != Precision::mxfp8) in.refuse("--fp8-output-proj", "it needs --fp8-recipe mxfp8");
+    if (precision.gemm == Precision::mxfp8) precision.head = "mxfp8";
+  }
   if (in.given.has("--fp8-dot-product-attention") && is_quantized(precision.gemm)) {
     precision.attention = precision.gemm == Precision::mxfp8 ? "mxfp8" : "fp8";
     if (precision.gemm == Precision::fp8)
@@ -88,6 +92,7 @@ void write_precision(const RuleWriter& out) {
     given.put("--fp8-recipe", precision.scaling == "delayed" ? "delayed" : "tensorwise");
   }
   if (precision.parameters == "fp8") given.put_flag("--fp8-param-gather");
+  if (precision.head != "bf16") given.put_flag("--fp8-output-proj");
   if (precision.attention != "bf16" && is_quantized(precision.gemm)) given.put_flag("--fp8-dot-product-attention");
   if (precision.gemm == Precision::nvfp4) given.put("--fp4-format", "e2m1");
   if (precision.gradients == Precision::bf16) given.put_flag("--grad-reduce-in-bf16");

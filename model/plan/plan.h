@@ -133,6 +133,7 @@ struct Plan {
     std::optional<Precision> experts;
     std::string parameters = "bf16";
     std::string attention = "bf16";  // See model/layers/core_attention.h.
+    std::string head = "bf16";       // or mxfp8, with GEMMs in it
   } precision;
   struct {
     bool gradient_clipping = true;

@@ -244,6 +244,10 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
     return tl::unexpected(model::plan_error(inputs.plan, model::ErrorKind::infeasible, "precision.parameters",
                                             fmt::format("GEMMs in {} read no parameters in FP8", to_string(gemm)),
                                             "set it to bf16, or precision.gemm to fp8, fp8_tensor or mxfp8"));
+  if (inputs.plan.precision.head != "bf16" && gemm != model::Precision::mxfp8)
+    return tl::unexpected(model::plan_error(inputs.plan, model::ErrorKind::infeasible, "precision.head",
+                                            fmt::format("it is as other GEMMs are, which are in {}", to_string(gemm)),
+                                            "set it to bf16, or precision.gemm to mxfp8"));
   model::DeviceProfile holds = TRY(model::profile_on(inputs.profile, device));
   add_attention_warning(inputs.plan, device, holds);
   const auto on_device = std::make_shared<const model::DeviceProfile>(std::move(holds));

@@ -32,6 +32,7 @@ void add_costs(const model::Plan& plan, const model::Layout& layout, bool wired,
           plan.precision.combine, plan.offload.optimizer, plan.optimizer.ema, plan.cluster.power_limit_w,
           plan.cluster.host_speed, plan.stack.dispatcher, plan.stack.fused, plan.stack.graphs, plan.attention.kernel,
           plan.loss.kernel, plan.precision.attention, plan.precision.experts, plan.precision.parameters,
+          plan.precision.head,
           plan.parallelism.pipeline > 1 && plan.schedule.virtual_stages == 1,  // slots wait for messages
           plan.routing.pad_to_capacity, plan.offload.activations > 0);
   if (!wired) return;

@@ -76,6 +76,11 @@ void avoid_lacking_formats(Inputs& inputs, std::vector<std::string>& notes) {
   replace("precision.dispatch", inputs.plan.precision.dispatch);
   replace("precision.combine", inputs.plan.precision.combine);
   if (inputs.plan.inference.given) replace("inference.weights", inputs.plan.inference.weights);
+  std::string& head = inputs.plan.precision.head;
+  if (head != "bf16" && inputs.plan.precision.gemm != Precision::mxfp8 && !asked(inputs.plan, "precision.head")) {
+    head = "bf16";
+    notes.push_back("precision.head is bf16, as GEMMs are not in mxfp8");
+  }
   std::string& attention = inputs.plan.precision.attention;
   const auto format = model::attention_format(inputs.plan);
   if (!format || asked(inputs.plan, "precision.attention")) return;

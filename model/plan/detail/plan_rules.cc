@@ -106,6 +106,7 @@ std::vector<std::string> plan_words(std::string_view key) {
       {"precision.weight_cast", {"micro_batch", "step"}},
       {"precision.parameters", {"bf16", "fp8"}},
       {"precision.attention", {"bf16", "fp8", "mxfp8"}},
+      {"precision.head", {"bf16", "mxfp8"}},
       {"optimizer.ema", {"none", "host"}},
       {"optimizer.gradient_copy", {"none", "fp32"}},
       {"loss.kernel", {"fused", "fused_in_place", "unfused", "unfused_in_place", "linear"}},

@@ -195,6 +195,14 @@ TEST(MegatronStyles, ExamplesOfMegatronAreReadOrRefusedWithTheRemedy) {
   EXPECT_EQ(llama->plan.precision.parameters, "fp8");
   EXPECT_EQ(llama->plan.loss.kernel, "fused");
   EXPECT_THAT(notes_of(llama), testing::HasSubstr("'[ ! -f \"$PROGRAM\" ]' is not decided: it is taken not to hold"));
+  // The output projection in MXFP8, which is that of the recipe.
+  const std::string train = "python pretrain_gpt.py " + size + "--vocab-size 32000 --bf16 --fp8-format e4m3 ";
+  const auto head = import_style(train + "--fp8-recipe mxfp8 --fp8-output-proj\n", "head.sh", {{"WORLD_SIZE", "8"}});
+  ASSERT_TRUE(head) << to_string(head.error());
+  EXPECT_EQ(head->plan.precision.head, "mxfp8");
+  const auto other = import_style(train + "--fp8-recipe delayed --fp8-output-proj\n", "head.sh", {{"WORLD_SIZE", "8"}});
+  ASSERT_FALSE(other);
+  EXPECT_THAT(to_string(other.error()), testing::HasSubstr("it needs --fp8-recipe mxfp8"));
   // A loop over the parameters, directories that must exist, and stages that do not divide the layers.
   const std::string oss =
       "DIR=NONE\nwhile [[ $# -gt 0 ]]; do\n  case $1 in\n    --dir)\n      DIR=\"$2\"; shift 2 ;;\n    *) exit 1 ;;\n  "

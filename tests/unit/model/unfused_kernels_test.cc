@@ -305,6 +305,33 @@ TEST(UnfusedKernels, AttentionInMxfp8ReadsCastsAndHasItsConstants) {
   EXPECT_TRUE(std::get<CastAttributes>(find(whole, "cast_attention_query").attributes).finds_scale);
 }
 
+// The weight of the head is stored in 16 bits, as the embedding's, and cast; logits and their gradient have 16 bits.
+TEST(UnfusedKernels, AHeadInMxfp8ReadsCasts) {
+  LayerContext c = rank();
+  c.gemm = Precision::mxfp8;
+  const auto operands = [&c](const std::string& name, Phase phase) {
+    const Graph head = make_block(BlockKind::head, c);
+    const Operator& op = find(head, name, phase);
+    return std::pair(head.tensor(op.reads[0]).type, head.tensor(op.reads[1]).type);
+  };
+  const std::pair plain(DataType::bf16, DataType::bf16), cast(DataType::mxfp8, DataType::mxfp8);
+  for (const bool stored : {false, true}) {
+    c.quantized_weights = stored;
+    for (const bool quantized : {false, true}) {
+      c.quantized_head = quantized;
+      EXPECT_EQ(operands("output", Phase::F), quantized ? cast : plain);
+      EXPECT_EQ(operands("output_dgrad", Phase::I), quantized ? cast : plain);
+      EXPECT_EQ(operands("output_wgrad", Phase::W), quantized ? cast : plain);
+      const Graph head = make_block(BlockKind::head, c);
+      EXPECT_EQ(check(head), "");
+      const Operator& logits = find(head, "output");
+      EXPECT_EQ(head.tensor(logits.writes[0]).type, DataType::bf16);
+      for (const Tensor& tensor : head.tensors)
+        if (tensor.role == Role::parameter) EXPECT_EQ(tensor.type, DataType::bf16) << tensor.name;
+    }
+  }
+}
+
 TEST(UnfusedKernels, RowsThatAreNotAlignedSlowGemmsDown) {
   const KernelCost plain = cost(),
                    slow = cost({number("gemm.slowdown_aligned_8", 3), number("gemm.slowdown_aligned_4", 5)});

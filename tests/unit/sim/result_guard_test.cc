@@ -144,6 +144,11 @@ TEST(ProfileOfAnotherDevice, AFormatOfAttentionThatNothingHasIsRefused) {
               HasSubstr("precision.attention: v100-sxm lacks fp8"));
 }
 
+TEST(ProfileOfAnotherDevice, AHeadInAnotherFormatThanGemmsIsRefused) {
+  EXPECT_THAT(error_of(inputs_with("h800", {"precision.head=mxfp8"})),
+              HasSubstr("precision.head: it is as other GEMMs are, which are in fp8"));
+}
+
 TEST(ImpossibleConstants, FasterThanThePeakIsInfeasible) {
   Inputs inputs = inputs_with("h800");
   inputs.profile = inputs.profile.with_changes({{"gemm.*.k_time", 0.1}, {"attention.*_rate", 10}}).value();

@@ -115,6 +115,8 @@ std::optional<Error> check_formats(const Plan& plan, const model::Architecture& 
     return refuse(plan, "precision.parameters", "parameters in FP8 are simulated, not executed", "set it to bf16");
   if (p.attention != "bf16")
     return refuse(plan, "precision.attention", "attention in FP8 is simulated, not executed", "set it to bf16");
+  if (p.head != "bf16")
+    return refuse(plan, "precision.head", "an output projection in FP8 is simulated, not executed", "set it to bf16");
   const bool scaled = p.gemm == model::Precision::fp8_tensor;
   if (scaled && p.scaling == "delayed")
     return refuse(plan, "precision.scaling", "scales of earlier steps are simulated, not executed",
