@@ -92,7 +92,7 @@ void write_precision(const RuleWriter& out) {
     given.put("--fp8-recipe", precision.scaling == "delayed" ? "delayed" : "tensorwise");
   }
   if (precision.parameters == "fp8") given.put_flag("--fp8-param-gather");
-  if (precision.head != "bf16") given.put_flag("--fp8-output-proj");
+  if (precision.head != "bf16" && precision.gemm == Precision::mxfp8) given.put_flag("--fp8-output-proj");
   if (precision.attention != "bf16" && is_quantized(precision.gemm)) given.put_flag("--fp8-dot-product-attention");
   if (precision.gemm == Precision::nvfp4) given.put("--fp4-format", "e2m1");
   if (precision.gradients == Precision::bf16) given.put_flag("--grad-reduce-in-bf16");
