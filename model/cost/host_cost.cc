@@ -145,6 +145,8 @@ HostCalls& HostCalls::add(const HostCalls& other) {
 // backward pass takes the numbers of the forward pass.
 HostCalls HostCost::calls(const Graph& graph, const Operator& op, double launches, double share) const {
   if (launches == 0) return {};
+  // What is copied to buffers of a graph is issued by the operator that launches the graph.
+  if (op.name.starts_with("graph_")) return {.launches = share * launches};
   const std::string_view scope = captured_.empty() ? "" : scope_of(graph, op);
   const bool prepared = scope == "moe_preprocess" && captures(scope);
   if (captures(scope) && !prepared) {
@@ -181,7 +183,7 @@ HostCalls HostCost::layer_calls(bool forward) const {
   HostCalls calls;
   (forward ? calls.forward_layers : calls.backward_layers) = 1;
   if (captured_.empty()) return calls;
-  calls.graphs = calls.launches = 1;
+  calls.graphs = 1;
   (forward ? calls.forward : calls.backward) = 1;
   return calls;
 }

@@ -54,8 +54,8 @@ class HostCost {
   // captured in a graph. What prepares a dispatch is captured without the dispatch itself. Before a dispatch the host
   // waits for what the router chose, after a router for its end.
   HostCalls calls(const Graph& graph, const Operator& op, double launches, double share) const;
-  // Returns what a layer asks of it besides its operators: where parts of it are captured, they are a graph, for which
-  // the inputs are copied in one launch.
+  // Returns what a layer asks of it besides its operators: where parts of it are captured, they are a graph, which one
+  // operator launches.
   HostCalls layer_calls(bool forward) const;
   // Returns what a slot asks of it besides its operators and layers.
   HostCalls slot_calls() const { return {.synchronizations = synchronizations_slot_}; }

@@ -63,6 +63,8 @@ class GraphBuilder {
   // Returns the gradient of an activation: the sum of its contributions (an `add` where there are several).
   TensorId gradient(TensorId activation);
   void add_gradient(TensorId activation, TensorId contribution);
+  // Makes `copy` the gradient of an activation to which nothing contributes any more.
+  void replace_gradient(TensorId activation, TensorId copy) { gradients_[activation] = copy; }
   DataType activation_gradient_type() const { return activation_gradient_type_; }
 
   // Keeps `kept` (another format of `original`) for the backward pass in place of `original`.

@@ -26,14 +26,29 @@ LayerKind kind_of(const Architecture& a, std::int64_t layer) {
   return {a.is_moe_layer(layer), a.is_windowed_layer(layer)};
 }
 
-TensorId transformer_layer(GraphBuilder& b, const LayerContext& c, TensorId x, LayerKind kind) {
+// Returns the input of a layer where its CUDA graph reads it (NVIDIA/TransformerEngine
+// transformer_engine/pytorch/graph.py @02d6bdc6, Graphed.forward: it is copied unless it lies there).
+TensorId graph_input(GraphBuilder& b, TensorId x) {
+  const TensorId copy = b.activation("graph_input", b.shape(x), b.tensor(x).type);
+  b.emit(concatenate, "graph_input", {x}, {copy});
+  b.on_backward([&b, x, copy] { b.add_gradient(x, b.gradient(copy)); });
+  return copy;
+}
+
+TensorId transformer_layer(GraphBuilder& b, const LayerContext& c, TensorId layer_in, LayerKind kind) {
   const Architecture& a = c.architecture;
+  const bool captured = c.captured_parts && !c.inference;
   b.section(Section::attention);
+  const TensorId x = captured ? graph_input(b, layer_in) : layer_in;
   const TensorId normalized = normalize_stream(b, c, "attention_norm", x, c.norm_output());
   TensorId seen = attention_layer(b, c, normalized, kind.windowed);
   if (a.post_norms) seen = normalize_stream(b, c, "attention_out_norm", seen, c.stream_type());
   const TensorId attended =
       residual(b, "attention_residual", x, drop_out(b, "residual_dropout", seen, a.dropout.residual));
+  if (captured && !(kind.moe && c.captured_router))
+    b.on_backward([&b, attended] {
+      b.replace_gradient(attended, graph_gradient(b, "attention_residual", b.gradient(attended)));
+    });
   const TensorId mlp_input = normalize_stream(b, c, "mlp_norm", a.parallel_residual ? x : attended,
                                               kind.moe ? c.stream_type() : c.norm_output());
   if (kind.moe) return mixture_of_experts(b, c, mlp_input, attended);

@@ -65,7 +65,12 @@ struct LayerContext {
   bool loss_in_head = false;       // the head's GEMM computes it, and runs again for its gradient: no logits in memory
   std::int64_t loss_chunks = 1;    // of tokens, whose head and loss run one after another
   bool fused_experts = false;      // GEMMs of experts have their activation, biases and casts in their kernels
-  std::int64_t tokens = 0;         // tokens of one micro-batch on one rank
+  // The attention of each layer is part of a CUDA graph, which reads and writes buffers of its own: the input of the
+  // layer is copied to one, and so are the gradients of what the graph computes. With the router in it too, those are
+  // of its tokens and of what is added to the experts' results, the stream and shared experts that do not overlap with
+  // dispatch; else of the stream after attention.
+  bool captured_parts = false, captured_router = false;
+  std::int64_t tokens = 0;           // tokens of one micro-batch on one rank
   std::int64_t sequence_length = 0;  // tokens
   std::int64_t tensor = 1;           // ranks that share heads and columns
   bool sequence = false;             // those ranks also share the tokens outside of tensor regions
@@ -154,17 +159,16 @@ template <class Visitor>
 void visit_context(const LayerContext& context, Visitor&& visit) {
   const auto& [architecture, gemm, experts, attention_format, dispatch, combine, gradients, recompute, attention,
                delayed_scaling, weights_cast_once, quantized_weights, quantized_head, fused_loss, loss_in_place,
-               loss_in_head, loss_chunks, fused_experts, tokens, sequence_length, tensor, sequence, context_ranks, ring,
-               expert_parallel, expert_tensor, groups_per_token, shares_embedding, prediction_apart,
-               distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows, even_rows, redundant_experts,
-               document_tokens, inference] = context;
+               loss_in_head, loss_chunks, fused_experts, captured_parts, captured_router, tokens, sequence_length,
+               tensor, sequence, context_ranks, ring, expert_parallel, expert_tensor, groups_per_token,
+               shares_embedding, prediction_apart, distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows,
+               even_rows, redundant_experts, document_tokens, inference] = context;
   const auto each = [&](const auto&... fields) { (visit(fields), ...); };
   each(gemm, experts, attention_format, dispatch, combine, gradients, attention, delayed_scaling, weights_cast_once,
-       quantized_weights, quantized_head, fused_loss, loss_in_place, loss_in_head, loss_chunks, fused_experts, tokens,
-       sequence_length, tensor, sequence, context_ranks, ring, expert_parallel, expert_tensor, groups_per_token,
-       shares_embedding,
-       prediction_apart, distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows, even_rows,
-       redundant_experts, document_tokens, recompute.size());
+       quantized_weights, quantized_head, fused_loss, loss_in_place, loss_in_head, loss_chunks, fused_experts,
+       captured_parts, captured_router, tokens, sequence_length, tensor, sequence, context_ranks, ring, expert_parallel,
+       expert_tensor, groups_per_token, shares_embedding, prediction_apart, distinct_ranks_per_token, dispatcher,
+       dispatch_overlap, kept_rows, even_rows, redundant_experts, document_tokens, recompute.size());
   each(inference.kind, inference.requests, inference.new_tokens, inference.cached_tokens, inference.cache,
        inference.masked_experts, inference.shared_tokens, inference.weights_only, inference.expert_skew,
        inference.cache_rows);

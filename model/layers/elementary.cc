@@ -123,6 +123,12 @@ TensorId concatenate_columns(GraphBuilder& b, const std::string& name, const std
   return y;
 }
 
+TensorId graph_gradient(GraphBuilder& b, const std::string& name, TensorId gradient) {
+  const TensorId copy = b.activation("d_" + name + "_in_graph", b.shape(gradient), b.tensor(gradient).type);
+  b.emit(concatenate, "graph_gradient_" + name, {gradient}, {copy});
+  return copy;
+}
+
 TensorId rotate(GraphBuilder& b, const std::string& name, TensorId x, const RotaryAttributes& attributes,
                 std::optional<TensorId> lengths) {
   const TensorId y = b.activation(name, b.shape(x), b.tensor(x).type);

@@ -37,6 +37,10 @@ std::vector<TensorId> split_columns(GraphBuilder& builder, const std::string& na
 // Returns [x1 | x2 | ...], joined by columns.
 TensorId concatenate_columns(GraphBuilder& builder, const std::string& name, const std::vector<TensorId>& parts);
 
+// Returns a gradient where a CUDA graph of the backward pass reads it (NVIDIA/TransformerEngine
+// transformer_engine/pytorch/graph.py @02d6bdc6, Graphed.backward: it is copied unless it lies there).
+TensorId graph_gradient(GraphBuilder& builder, const std::string& name, TensorId gradient);
+
 // Applies the rotary position embedding to the last rope_dim columns of every head. `lengths`: the tokens before each
 // sequence, where there are any.
 TensorId rotate(GraphBuilder& builder, const std::string& name, TensorId x, const RotaryAttributes& attributes,

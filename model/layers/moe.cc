@@ -88,6 +88,11 @@ Routing route(GraphBuilder& b, const LayerContext& c, TensorId x) {
   return routing;
 }
 
+// Returns the gradient of what the router's part of a layer computes where its CUDA graph reads it.
+TensorId into_router(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId gradient) {
+  return c.captured_router ? graph_gradient(b, name, gradient) : gradient;
+}
+
 // Copies the rank's tokens to rows in the order of all experts, one for each choice, which the all-to-all of NCCL
 // sends.
 Rows copy_tokens(GraphBuilder& b, const LayerContext& c, TensorId x, const Routing& routing) {
@@ -102,12 +107,12 @@ Rows copy_tokens(GraphBuilder& b, const LayerContext& c, TensorId x, const Routi
                     b.activation("copy_offsets", {{experts + 1}}, DataType::int32)};
   b.emit(permute, "copy_tokens", {x, routing.indices, routing.weights},
          {copies.rows, copies.map, copies.weights, copies.offsets}, attributes);
-  b.on_backward([&b, x, routing, copies, attributes] {
+  b.on_backward([&b, &c, x, routing, copies, attributes] {
     const TensorId dx = b.activation("d_copied", b.shape(x), b.activation_gradient_type());
     const TensorId dw = b.activation("d_chosen_weights", b.shape(routing.weights), DataType::fp32);
     b.emit(permute_grad, "copy_tokens_grad",
            {b.gradient(copies.rows), copies.map, b.gradient(copies.weights), routing.indices}, {dx, dw}, attributes);
-    b.add_gradient(x, dx);
+    b.add_gradient(x, into_router(b, c, "copy_tokens", dx));
     b.add_gradient(routing.weights, dw);
   });
   return copies;
@@ -139,7 +144,7 @@ Received send_to_experts(GraphBuilder& b, const LayerContext& c, TensorId x, con
     const TensorId dw = b.activation("d_expert_weights", b.shape(routing.weights), DataType::fp32);
     b.emit(dispatch_grad, "dispatch_grad", {b.gradient(r.tokens), b.gradient(r.weights), routing.indices}, {dx, dw},
            all_to_all(c, activation_type(c.combine), routing_bytes(c, false)));
-    b.add_gradient(x, dx);
+    b.add_gradient(x, c.dispatcher == Dispatcher::alltoall ? dx : into_router(b, c, "dispatch", dx));
     b.add_gradient(routing.weights, dw);
   });
   return r;
@@ -524,7 +529,10 @@ TensorId mixture_of_experts(GraphBuilder& b, const LayerContext& c, TensorId x, 
   }
   b.on_backward([&b, &c, sent, copies, copies_tokens, returned, addends, sum, out] {
     TensorId d_out = b.gradient(out);
-    for (TensorId addend : addends) b.add_gradient(addend, d_out);
+    for (TensorId addend : addends) {
+      const bool captured = addend == addends.front() || c.in_order();
+      b.add_gradient(addend, captured ? into_router(b, c, b.tensor(addend).name, d_out) : d_out);
+    }
     if (copies_tokens) {
       const TensorId d_copies = b.activation("d_returned_copies", b.shape(returned), b.tensor(d_out).type);
       b.emit(gather_rows, "sum_copies_grad", {d_out, copies.map}, {d_copies});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "model/plan/software.h"
 #include "model/routing/documents.h"
@@ -76,6 +77,11 @@ LayerContext plan_degrees(const Plan& plan, const MixtureOfExperts& experts, con
   c.loss_chunks = plan.loss.chunks;
   c.loss_in_place = plan.loss.kernel.ends_with("in_place");
   c.fused_experts = fuses_experts(plan);
+  const auto captures = [&plan](std::string_view scope) {
+    return std::ranges::find(plan.stack.graphs, scope) != plan.stack.graphs.end();
+  };
+  c.captured_parts = captures("attn") && !captures("full_iteration");
+  c.captured_router = c.captured_parts && captures("moe_router");
   return c;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <variant>
 
 #include "model/cost/communication_cost.h"
@@ -110,6 +111,34 @@ TEST(Dispatcher, SharedExpertsOverlapWithDeepEpOnly) {
   overlapped.dispatch_overlap = true;
   EXPECT_LT(position(layer(in_order), "shared_gate_up"), position(layer(in_order), "router"));
   EXPECT_GT(position(layer(overlapped), "shared_gate_up"), position(layer(overlapped), "dispatch"));
+}
+
+// CUDA graphs read buffers of their own: of a layer's input, and of the gradients of what they computed.
+TEST(Dispatcher, GraphsOfALayersPartsCopyWhatTheyRead) {
+  const auto copies = [](const LayerContext& context) {
+    const Graph graph = layer(context);
+    EXPECT_EQ(check(graph), "");
+    std::pair<int, int> forward_backward;
+    for (const Operator& op : graph.operators)
+      if (op.name.starts_with("graph_")) {
+        ++(op.phase == Phase::F ? forward_backward.first : forward_backward.second);
+        // 4096 tokens of 7168 numbers in BF16.
+        EXPECT_EQ(graph.tensor(op.reads.at(0)).bytes().value(), 4096.0 * 7168 * 2);
+        EXPECT_EQ(graph.tensor(op.writes.at(0)).bytes().value(), 4096.0 * 7168 * 2);
+      }
+    return forward_backward;
+  };
+  LayerContext context = rank(Dispatcher::alltoall);
+  EXPECT_EQ(copies(context), std::pair(0, 0));
+  context.captured_parts = true;
+  EXPECT_EQ(copies(context), std::pair(1, 1));
+  // The tokens, the stream and the shared experts, which do not overlap.
+  context.captured_router = true;
+  EXPECT_EQ(copies(context), std::pair(1, 3));
+  context.dispatcher = Dispatcher::deepep;
+  EXPECT_EQ(copies(context), std::pair(1, 2));
+  context.recompute.insert(RecomputeGroup::moe);
+  EXPECT_EQ(copies(context), std::pair(1, 2));
 }
 
 TEST(Dispatcher, GraphsAreSoundInEveryFormat) {

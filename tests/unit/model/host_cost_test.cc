@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "model/layers/blocks.h"
@@ -301,8 +302,13 @@ TEST(HostCost, WhatIsCapturedIsOneLaunchOfALayer) {
   EXPECT_EQ(launches("experts_down"), 5);
   const HostCost cost = HostCost::make(profile, two_nodes(100), plan).value();
   EXPECT_EQ(cost.calls(block, tests::find(block, "router_choice"), 5, 1).synchronizations, 2);
-  // A copy of 4 us in an operator of 10 us, a graph, and the layer's own 100 us.
-  EXPECT_DOUBLE_EQ(cost.issue(cost.layer_calls(true)), 121e-6);
+  // An operator of 10 us, a graph, and the layer's own 100 us.
+  EXPECT_DOUBLE_EQ(cost.issue(cost.layer_calls(true)), 117e-6);
+  // What a graph reads is copied by the operator that launches it.
+  Graph copies = block;
+  copies.operators.front().name = "graph_input";
+  const HostCalls copy = cost.calls(copies, copies.operators.front(), 1, 1);
+  EXPECT_EQ(std::tuple(copy.launches, copy.forward), std::tuple(1, 0));
   plan.stack.graphs = {"mlp"};
   EXPECT_EQ(launches("experts_down"), 5);
   plan.stack.graphs = {"full_iteration"};
