@@ -17,6 +17,7 @@
 namespace plumbline::cli {
 namespace {
 
+using testing::HasSubstr;
 using tests::expect_error;
 
 constexpr const char* served = R"([model]

@@ -326,8 +326,10 @@ TEST(UnfusedKernels, AHeadInMxfp8ReadsCasts) {
       EXPECT_EQ(check(head), "");
       const Operator& logits = find(head, "output");
       EXPECT_EQ(head.tensor(logits.writes[0]).type, DataType::bf16);
-      for (const Tensor& tensor : head.tensors)
-        if (tensor.role == Role::parameter) EXPECT_EQ(tensor.type, DataType::bf16) << tensor.name;
+      for (const Tensor& tensor : head.tensors) {
+        if (tensor.role != Role::parameter) continue;
+        EXPECT_EQ(tensor.type, DataType::bf16) << tensor.name;
+      }
     }
   }
 }
