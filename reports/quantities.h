@@ -130,6 +130,8 @@ void visit_serving(const model::ServingResult& serving, Visitor&& visit) {
   visit("demand_gpus", serving.demand_gpus, "1");
   visit("demand_prefill_gpus", serving.demand_prefill_gpus, "1");
   visit("demand_decode_gpus", serving.demand_decode_gpus, "1");
+  visit("ttft_s", serving.ttft_s, "s");
+  visit("usd_per_million_output_tokens_of_demand", serving.usd_per_million_output_tokens_of_demand, "USD");
 }
 
 // Visits the quantiles of a deployment that serves.

@@ -57,7 +57,7 @@ ServingResult middle_serving(ServingResult result, const ServingFactors& factors
                              &result.output_tokens_per_s_per_node, &result.input_tokens_per_s_per_gpu})
     *rate *= factors.rate;
   for (auto* const usd : {&result.usd_per_million_output_tokens, &result.usd_per_million_input_tokens,
-                          &result.usd_per_million_tokens_all_in})
+                          &result.usd_per_million_tokens_all_in, &result.usd_per_million_output_tokens_of_demand})
     if (*usd) **usd *= factors.usd;
   for (auto* const gpus : {&result.demand_gpus, &result.demand_prefill_gpus, &result.demand_decode_gpus})
     if (*gpus) **gpus /= factors.rate;

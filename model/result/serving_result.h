@@ -76,9 +76,13 @@ struct ServingResult {
   double kv_capacity_tokens = 0;            // of the deployment
   double most_concurrency = 0;              // requests whose keys and values fit
   ServingBound bound_by = ServingBound::latency;
-  std::optional<double> usd_per_million_output_tokens, usd_per_million_input_tokens;  // of the GPUs of each phase
-  std::optional<double> usd_per_million_tokens_all_in;  // all GPUs over the output tokens alone
-  std::int64_t prefill_gpus = 0, decode_gpus = 0;       // without disaggregation both are all GPUs
+  // USD per million output tokens has three readings. The first, which is meant where no other is named, is of the GPU
+  // time that decodes; the second, with prompts, is of all GPUs; the third, of the demand, is of the whole GPUs that
+  // inference.demand_output_tokens_per_day takes, busy or not. Each is over the output tokens alone.
+  std::optional<double> usd_per_million_output_tokens, usd_per_million_tokens_all_in,
+      usd_per_million_output_tokens_of_demand;
+  std::optional<double> usd_per_million_input_tokens;  // of the GPU time that prefills
+  std::int64_t prefill_gpus = 0, decode_gpus = 0;      // without disaggregation both are all GPUs
   std::vector<ServingPool> pools;
   std::vector<ServingPoint> frontier;  // by growing concurrency
   std::optional<double> demand_gpus;   // for inference.demand_output_tokens_per_day

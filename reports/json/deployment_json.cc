@@ -27,7 +27,6 @@ Json deployment_of(const sim::RankedDeployment& row) {
   serving["bound_by"] = model::to_string(result.bound_by);
   serving["interval"] = serving_quantiles(result.interval);
   serving["middle"] = Json::parse(serving_middle_json(result));
-  serving["ttft_s"] = result.ttft_s;
   return {{"value", row.value},
           {"within_limits", row.within},
           {"deployment", sim::deployment_words(row.plan)},

@@ -350,7 +350,7 @@ std::string serving_middle_json(const model::ServingResult& result) {
   return text_of_json(FIELDS(middle, tpot_s, ttft_unloaded_s, itl_worst_s, output_tokens_per_s,
                              output_tokens_per_s_per_gpu, output_tokens_per_s_per_node, input_tokens_per_s_per_gpu,
                              usd_per_million_output_tokens, usd_per_million_input_tokens, usd_per_million_tokens_all_in,
-                             demand_gpus, ttft_s));
+                             demand_gpus, ttft_s, usd_per_million_output_tokens_of_demand));
 }
 
 std::string assumed_json(const std::vector<model::AssumedKey>& assumed) { return text_of_json(assumed_of(assumed)); }

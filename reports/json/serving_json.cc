@@ -84,7 +84,6 @@ Json serving_of(const model::ServingResult& result) {
              usd_per_million_output_tokens, within_limits, dominated, ttft_s);
   json["notes"] = result.notes;
   json["middle"] = Json::parse(serving_middle_json(result));
-  json["ttft_s"] = result.ttft_s;
   return json;
 }
 

@@ -328,15 +328,17 @@ void ServingPredictor::Memos::add_demand(const model::Plan& plan, const Deployme
                                          model::ServingResult& result) const {
   if (!plan.inference.demand_output_tokens_per_day) return;
   const double demand = *plan.inference.demand_output_tokens_per_day;
-  if (!deployment.disaggregated()) {
+  if (deployment.disaggregated()) {
+    const MeanRequest& request = deployment.decode().model->request();
+    const double computed = computed_tokens(request.input, plan.inference.prefix_hit_rate) / request.output;
+    result.demand_prefill_gpus = units_for(demand * computed, result.prefill_tokens_per_s_per_gpu);
+    result.demand_decode_gpus = units_for(demand, result.batch_per_gpu / result.tpot_s);
+    result.demand_gpus = *result.demand_prefill_gpus + *result.demand_decode_gpus;
+  } else {
     result.demand_gpus = units_for(demand, result.output_tokens_per_s_per_gpu);
-    return;
   }
-  const MeanRequest& request = deployment.decode().model->request();
-  const double computed = computed_tokens(request.input, plan.inference.prefix_hit_rate) / request.output;
-  result.demand_prefill_gpus = units_for(demand * computed, result.prefill_tokens_per_s_per_gpu);
-  result.demand_decode_gpus = units_for(demand, result.batch_per_gpu / result.tpot_s);
-  result.demand_gpus = *result.demand_prefill_gpus + *result.demand_decode_gpus;
+  result.usd_per_million_output_tokens_of_demand =
+      usd(price_of(plan, inputs.cluster), std::ceil(*result.demand_gpus), rate_of_demand(demand));
 }
 
 void ServingPredictor::Memos::add_constants(const Deployment& deployment, const ServingState& state,

@@ -75,7 +75,12 @@ inline double usd_per_million(double usd_per_hour, double tokens_per_s) {
   return usd_per_hour / (tokens_per_s * 3600) * 1e6;
 }
 
+// Returns tokens per second of a demand of tokens per day.
+inline double rate_of_demand(double tokens_per_day) { return tokens_per_day / 86400; }
+
 // Returns how many units of that rate a demand of tokens per day keeps busy.
-inline double units_for(double tokens_per_day, double tokens_per_s) { return tokens_per_day / 86400 / tokens_per_s; }
+inline double units_for(double tokens_per_day, double tokens_per_s) {
+  return rate_of_demand(tokens_per_day) / tokens_per_s;
+}
 
 }  // namespace plumbline::sim

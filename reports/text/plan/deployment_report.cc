@@ -12,7 +12,8 @@ namespace plumbline::reports {
 namespace {
 
 constexpr const char* deployment_columns =
-    "> | prefill | decode | >P:D GPUs | >chunk | >in flight | >batch/GPU | >TPOT | >TTFT | >tokens/s/GPU | >USD/M out "
+    "> | prefill | decode | >P:D GPUs | >chunk | >in flight | >batch/GPU | >TPOT | >TTFT | >tokens/s/GPU | >USD/M with "
+    "prompts "
     "| "
     "binds | >+ | ";
 
@@ -107,8 +108,8 @@ std::string deployments_table(const sim::DeploymentAnswer& answer, Style style) 
   return heading("Deployments on " + option_name(option.on), style) + table.to_string() + "\n" +
          paragraph(
              "TP tensor, PP pipeline, DP attention data, EP expert degree (+: redundant experts) of an instance, TBO: "
-             "two overlapped micro-batches; chunk: tokens of a step with prompts; TTFT: at that load; USD/M out: of "
-             "all GPUs over the output tokens.");
+             "two overlapped micro-batches; chunk: tokens of a step with prompts; TTFT: at that load; USD/M with "
+             "prompts: a million output tokens, of all GPUs.");
 }
 
 std::string frontier_table(const sim::DeploymentAnswer& answer, Style style) {

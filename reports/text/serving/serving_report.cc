@@ -83,8 +83,9 @@ TitledTable answer_table(const ServingResult& result) {
   answer.add("tokens/s of a GPU that only prefills", result.prefill_tokens_per_s_per_gpu, number);
   answer.add("USD per million output tokens", result.usd_per_million_output_tokens,
              interval.usd_per_million_output_tokens);
+  answer.add("USD per million output tokens, with prompts", result.usd_per_million_tokens_all_in);
+  answer.add("USD per million output tokens, of the demand", result.usd_per_million_output_tokens_of_demand);
   answer.add("USD per million input tokens", result.usd_per_million_input_tokens);
-  answer.add("USD per million output tokens, all GPUs", result.usd_per_million_tokens_all_in);
   answer.add("requests in flight (concurrency)", result.concurrency, number);
   answer.add("requests that decode, per GPU", result.batch_per_gpu, number);
   answer.add("requests for which there is KV space", result.most_concurrency, whole);

@@ -114,7 +114,7 @@ function more(serving: Json): HTMLElement {
     ["KV cache of a token", `${number(serving.kv_bytes_per_token / 1024)} KiB`],
     ["Tokens in the KV cache, at most", grouped(serving.kv_capacity_tokens)],
     ["Million input tokens", perMillion(serving.usd_per_million_input_tokens)],
-    ["Million output tokens, all GPUs", perMillion(serving.usd_per_million_tokens_all_in)],
+    ["Million output tokens, with prompts", perMillion(serving.usd_per_million_tokens_all_in)],
     ["GPUs for the stated demand", grouped(serving.demand_gpus)],
   ];
   return table<[string, string]>(

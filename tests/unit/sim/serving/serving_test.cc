@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <numeric>
 
@@ -289,6 +290,8 @@ TEST(Serving, DemandAndPricesFollowFromRates) {
   const ServingResult r =
       served(llama_node, "h100", {"inference.demand_output_tokens_per_day=1e9", "run.price_usd_per_gpu_hour=2.0"});
   EXPECT_NEAR(*r.demand_gpus * r.output_tokens_per_s_per_gpu * 86400, 1e9, 1);
+  // A day of whole GPUs at 2 USD an hour, over the thousand million tokens of the demand.
+  EXPECT_NEAR(*r.usd_per_million_output_tokens_of_demand, std::ceil(*r.demand_gpus) * 2.0 * 24 / 1000, 1e-9);
   EXPECT_NEAR(*r.usd_per_million_tokens_all_in, 2 * 8 / (r.output_tokens_per_s * 3600) * 1e6, 1e-9);
   EXPECT_NEAR(*r.usd_per_million_output_tokens + *r.usd_per_million_input_tokens, *r.usd_per_million_tokens_all_in,
               1e-9);  // as many tokens in as out
