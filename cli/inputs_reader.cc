@@ -140,6 +140,25 @@ Result<model::Stack> find_stack(const std::string& path_or_name, const std::stri
   return model::load_stack(path, TRY(data_folder()) + "/stacks", held_out);
 }
 
+namespace {
+
+// Whether it is the stack of an engine that serves.
+bool is_engine(const model::Stack& stack) {
+  return std::ranges::any_of(stack.parameters,
+                             [](const model::Parameter& constant) { return constant.name.starts_with("serving."); });
+}
+
+Result<std::vector<std::string>> shipped_engines() {
+  auto names = TRY(shipped_names(Shipped::stack));
+  std::erase_if(names, [](const std::string& name) {
+    const auto stack = find_stack(name);
+    return !stack || !is_engine(*stack);
+  });
+  return names;
+}
+
+}  // namespace
+
 Result<model::Plan> find_plan(const std::string& path_or_name, const std::vector<std::string>& overrides) {
   const auto name = TRY(whole_name(path_or_name, {Shipped::plan}));
   return model::load_plan(TRY(resolve(Shipped::plan, name)), overrides);
@@ -188,8 +207,12 @@ bool is_of_plan_alone(std::string_view change) {
   return std::ranges::any_of(sections, begins) && std::ranges::none_of(files, begins);
 }
 
+bool InputsReader::serves(const model::Plan& plan) const {
+  return purpose_ == Purpose::serving || (purpose_ == Purpose::stated && model::is_deployment(plan));
+}
+
 InputsReader::StackChoice InputsReader::stack_of(const model::Plan& plan, const model::Profile& profile) const {
-  if (purpose_ == Purpose::serving) return {"inference.engine", plan.inference.engine, true};
+  if (serves(plan)) return {"inference.engine", plan.inference.engine, true};
   return {"stack.name", plan.stack.name.value_or(profile.stack()), plan.stack.name.has_value()};
 }
 
@@ -208,12 +231,18 @@ Result<model::Profile> InputsReader::profile_of(model::Plan& plan, const std::st
       return find_stack(named, given ? plan.file : "", held_out);
     };
     const auto stack = stacks_.find({named, plan.file, held_out}, find);
+    const bool served = serves(plan);
     if (!stack && given && stack.error().file.empty())
       return tl::unexpected(
-          model::plan_error(plan, stack.error().kind, key, stack.error().message, stack.error().hint));
+          model::plan_error(plan, stack.error().kind, key, stack.error().message,
+                            served ? model::known_names(named, TRY(shipped_engines())) : stack.error().hint));
     if (!stack) return tl::unexpected(stack.error());
+    if (served && !is_engine(*stack))
+      return tl::unexpected(model::plan_error(plan, model::ErrorKind::input, key,
+                                              fmt::format("the stack {} has no constants of serving", named),
+                                              model::known_names(named, TRY(shipped_engines()))));
     TRY(model::apply_stack(*stack, profile, plan));
-    if (!given || purpose_ == Purpose::serving) plan.stack.name = named;  // a file of the profile's, too
+    if (!given || served) plan.stack.name = named;  // a file of the profile's, too
     profile = model::with_stack(profile, *stack);
   }
   return profile.with_changes(changes).map_error([](const Error& error) { return at_override(error, profile_prefix); });
@@ -331,7 +360,7 @@ Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::o
   model::Plan stacked = plan;
   const auto profile = TRY(profile_of(stacked, named, changes.profile, held_out, topology.cluster.device));
   sim::Inputs inputs{std::move(stacked), architecture, topology.cluster, profile, routing_, topology.fabric};
-  if (purpose_ == Purpose::serving) {
+  if (serves(inputs.plan)) {
     TRY(check_prompts(inputs.plan, config));
     return inputs;
   }

@@ -55,14 +55,15 @@ model::Result<ConstantChanges> take_constant_changes(std::vector<std::string>& o
 // Returns whether plans that differ in this KEY=VALUE can share a sim::Predictor.
 bool is_of_plan_alone(std::string_view change);
 
-enum class Purpose { training, serving };
+// What a plan is read for; stated: to serve where it is a deployment (model::is_deployment), else to train.
+enum class Purpose { training, serving, stated };
 
 // Reads the inputs of several plans, each profile, stack and each variation of a topology once. It is safe for several
 // threads.
 class InputsReader {
  public:
-  // For serving, the stack is that of inference.engine in place of the one with which the model was trained. A plan
-  // without [inference] is served with its defaults.
+  // For serving, the stack is that of inference.engine in place of the one with which the model was trained: one with
+  // constants of serving, else an input error lists those. A plan without [inference] is served with its defaults.
   InputsReader() = default;
   explicit InputsReader(Purpose purpose) : purpose_(purpose) {}
 
@@ -87,6 +88,7 @@ class InputsReader {
     std::string key, name;  // of the plan
     bool given = false;     // by the plan, else by the profile
   };
+  bool serves(const model::Plan& plan) const;
   StackChoice stack_of(const model::Plan& plan, const model::Profile& profile) const;
   // Returns the profile with the constants of the stack, and gives the plan the settings of the stack. A name
   // scaled:NAME gives those of NAME as an estimate on the device.

@@ -35,9 +35,11 @@ std::string_view plan_section(std::string_view key) {
   return section_of(key) == model_section ? model_section : key.substr(0, key.rfind('.'));
 }
 
+bool is_deployment(const Plan& plan) { return plan.inference.given && plan.batch.global_batch_size == 0; }
+
 bool lacks_section(const Plan& plan, std::string_view key) {
   if (section_of(key) == "inference") return !plan.inference.given;
-  return section_of(key) == "batch" && plan.inference.given && plan.batch.global_batch_size == 0;
+  return section_of(key) == "batch" && is_deployment(plan);
 }
 
 std::vector<std::string> plan_keys() {

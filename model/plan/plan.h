@@ -359,6 +359,8 @@ std::vector<std::string> plan_keys();      // every dotted key in file order, ph
 std::vector<std::string> plan_sections();  // "model", "cluster", ...
 // Returns the table of a key: "inference.prefill" of "inference.prefill.gpus", "model" of any key of the model.
 std::string_view plan_section(std::string_view key);
+// Returns whether the plan serves a model and does not train it: it has [inference] and no [batch].
+bool is_deployment(const Plan& plan);
 // Returns whether the plan does without the key's section: [inference] of one that only trains, [batch] of one that
 // only serves. What is written leaves it out.
 bool lacks_section(const Plan& plan, std::string_view key);

@@ -58,6 +58,28 @@ TEST_F(ServingInputs, NameAnUnknownEngine) {
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().key, "inference.engine");
   EXPECT_THAT(unknown.error().hint, testing::HasSubstr("did you mean 'vllm'?"));
+  EXPECT_THAT(unknown.error().hint, testing::HasSubstr("tensorrt-llm"));
+  EXPECT_THAT(unknown.error().hint, testing::Not(testing::HasSubstr("megatron")));  // no engine
+}
+
+TEST_F(ServingInputs, NameAStackThatOnlyTrains) {
+  const auto trains = load(served, {"inference.engine=megatron-2022"});
+  ASSERT_FALSE(trains);
+  EXPECT_EQ(trains.error().kind, model::ErrorKind::input);
+  EXPECT_EQ(trains.error().key, "inference.engine");
+  EXPECT_THAT(trains.error().hint, testing::HasSubstr("sglang"));
+}
+
+// A plan without [batch] is read to serve, one with it to train.
+TEST_F(ServingInputs, AreThoseOfADeploymentAsStated) {
+  const std::string path = folder_.write("plan.toml", served).string();
+  InputsReader reader(Purpose::stated);
+  const auto deployment = reader.load(path, {"inference.engine=sglang"});
+  ASSERT_TRUE(deployment) << to_string(deployment.error());
+  EXPECT_EQ(deployment->profile.stack(), "sglang");
+  const auto trained = reader.load(path, {"batch.global_batch_size=64", "batch.sequence_length=4096"});
+  ASSERT_TRUE(trained) << to_string(trained.error());
+  EXPECT_EQ(trained->profile.stack(), "megatron-2022");
 }
 
 TEST_F(ServingInputs, OfAPlanThatTrainsHaveDefaults) {
