@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <set>
@@ -15,6 +16,7 @@
 #include "cli/tasks/spread.h"
 #include "cli/verb.h"
 #include "model/base/decimal.h"
+#include "reports/quantities.h"
 #include "reports/text/whatif/whatif_report.h"
 #include "sim/whatif/grid.h"
 #include "sim/whatif/range.h"
@@ -40,8 +42,8 @@ struct SweepArguments {
 
 // Returns the inputs of the plan with changes after those of --set. Errors about a key of the changes name --over.
 sim::ChangedInputs changed_inputs(const SweepArguments& arguments) {
-  return [&arguments,
-          reader = std::make_shared<InputsReader>()](const std::vector<std::string>& changes) -> Result<sim::Inputs> {
+  return [&arguments, reader = std::make_shared<InputsReader>(Purpose::stated)](
+             const std::vector<std::string>& changes) -> Result<sim::Inputs> {
     std::vector<std::string> all = arguments.plan.overrides;
     all.insert(all.end(), changes.begin(), changes.end());
     auto inputs = reader->load(arguments.plan.plan, all);
@@ -101,11 +103,13 @@ void print_warnings(const std::vector<Result<sim::SweepPoint>>& points) {
   }
 }
 
-// Draws take a millisecond or two, and some twenty where ranks of experts wait for each other.
+// Draws take a millisecond or two, and some twenty where ranks of experts wait for each other; of a deployment some
+// hundred.
 bool draws_intervals(const SweepArguments& arguments, const sim::SweepGrid& grid, const sim::ChangedInputs& changed) {
-  constexpr std::size_t most_points = 200, most_with_experts = 20;
+  constexpr std::size_t most_points = 200, most_with_experts = 20, most_deployments = 16;
   if (arguments.intervals || arguments.no_intervals) return arguments.intervals;
   const auto inputs = changed(grid.changes(0));
+  if (inputs && model::is_deployment(inputs->plan)) return grid.size() <= most_deployments;
   const bool experts = inputs && inputs->architecture.experts.routed_experts > 0;
   return grid.size() <= (experts ? most_with_experts : most_points);
 }
@@ -147,25 +151,44 @@ Result<int> run_tornado(const SweepArguments& arguments, sim::Fidelity fidelity,
   return 0;
 }
 
-Result<sim::SolveTarget> parse_target(const std::string& text) {
+Result<void> check_serving_quantity(const std::string& key) {
+  std::vector<std::string> known;
+  reports::visit_serving(model::ServingResult(),
+                         [&](const char* name, const auto&, const char*) { known.emplace_back(name); });
+  if (std::ranges::find(known, key) != known.end()) return {};
+  return wrong_input("--for", fmt::format("'serving.{}' is no quantity of a deployment", key),
+                     model::known_names(key, known));
+}
+
+// Targets of deployments begin with `serving.`; the others are of steps at that fidelity.
+Result<sim::SolveTarget> parse_target(const std::string& text, sim::Fidelity fidelity) {
   const std::size_t equals = text.rfind('=');
   const auto number =
       equals == std::string::npos ? std::nullopt : model::parse_decimal(std::string_view(text).substr(equals + 1));
   if (!number)
     return wrong_input("--for", fmt::format("expected METRIC=VALUE, found '{}'", text), "for example step.time_s=15");
   const std::string metric = text.substr(0, equals);
+  constexpr std::string_view of_deployments = "serving.";
+  if (metric.starts_with(of_deployments)) {
+    const std::string key = metric.substr(of_deployments.size());
+    TRY(check_serving_quantity(key));
+    return sim::SolveTarget{metric, number->value(), [key](const sim::SweepPoint& point) {
+                              return point.serving ? reports::serving_quantity(*point.serving, key) : std::nullopt;
+                            }};
+  }
   if (const auto known = calibrate::check_step_metric(metric); !known) {
     model::Error error = known.error();
     error.key = "--for";
     return tl::unexpected(error);
   }
-  return sim::SolveTarget{metric, number->value(), [metric](const model::StepResult& result) {
-                            return calibrate::metric_value(metric, result);
+  return sim::SolveTarget{metric, number->value(), [metric, fidelity](const sim::SweepPoint& point) {
+                            return point.serving ? std::nullopt
+                                                 : calibrate::metric_value(metric, sim::step_result(point, fidelity));
                           }};
 }
 
 Result<int> run_solve(const SweepArguments& arguments, sim::Fidelity fidelity) {
-  const auto target = TRY(parse_target(arguments.target));
+  const auto target = TRY(parse_target(arguments.target, fidelity));
   const auto over = arguments.over.empty() ? std::nullopt : std::optional(arguments.over.front());
   const auto result = TRY(sim::solve(arguments.solve, over, target, changed_inputs(arguments), fidelity));
   TRY(arguments.outputs.write({{"--json", [&] { return reports::solve_json(result); }},
@@ -178,8 +201,7 @@ Result<int> run(const SweepArguments& arguments, sim::Tasks& tasks) {
   const Patience patience;
   const auto fidelity = TRY(sweep_fidelity(arguments.fidelity));
   TRY(check(arguments));
-  if (arguments.plan.print)
-    return printed(model::to_toml(TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides)).plan));
+  if (arguments.plan.print) return printed(model::to_toml(TRY(changed_inputs(arguments)({})).plan));
   if (arguments.tornado) return run_tornado(arguments, fidelity, tasks);
   return arguments.solve.empty() ? run_sweep(arguments, fidelity, tasks) : run_solve(arguments, fidelity);
 }
@@ -207,20 +229,21 @@ Result<sim::SweepGrid> sweep_grid(const std::vector<std::string>& over, const st
 }
 
 void add_sweep(CLI::App& root, int& exit_code, const World& world) {
-  CLI::App* verb = root.add_subcommand("sweep", "Predict a step over ranges of plan and model keys: best and plateau");
+  CLI::App* verb = root.add_subcommand("sweep", "Predict a step or a deployment over ranges of keys: best and plateau");
   const auto arguments = std::make_shared<SweepArguments>();
   add_plan_arguments(*verb, arguments->plan);
   add_repeatable(*verb, "--over", arguments->over, "KEY=RANGE, a key to sweep (repeatable: every combination)");
   verb->add_flag("--tornado", arguments->tornado,
-                 "Which input moves step time and cost most: each --over alone, or without them the usual inputs");
+                 "Which input moves time and cost most: each --over alone, or without them the usual inputs");
   verb->add_flag(
       "--interval", arguments->intervals,
-      "The middle and the interval of each point, however many there are: without it of at most 200, or 20 of a "
-      "model with experts");
+      "The middle and the interval of each point, however many there are: without it of at most 200, 20 of a "
+      "model with experts, or 16 deployments");
   verb->add_flag("--no-interval", arguments->no_intervals, "Predict one number only, what the components add up to")
       ->excludes("--interval");
   verb->add_option("--solve", arguments->solve, "KEY: for which value of it the target of --for is reached");
-  verb->add_option("--for", arguments->target, "METRIC=VALUE, the target: step.time_s=15, run.cost_usd=4e6");
+  verb->add_option("--for", arguments->target,
+                   "METRIC=VALUE, the target: step.time_s=15, run.cost_usd=4e6, serving.tpot_s=0.03");
   verb->add_option("--fidelity", arguments->fidelity, "closed-form | step")->capture_default_str();
   verb->add_option("--plateau", arguments->limits.plateau, "how much slower than the best still counts as the plateau")
       ->check(CLI::Range(0.0, 1.0))
@@ -238,7 +261,8 @@ void add_sweep(CLI::App& root, int& exit_code, const World& world) {
       "Ranges: 0..64:4 (both ends; without a step 1), 1..64:*2 (times 2), 0..0.2:0.05, lists 1,2,4 or fp8,bf16, and\n"
       "TOML lists [1, 2]; a key that takes a list: [[3, 5], [4, 4]]. Keys of the model are swept as model.KEY,\n"
       "constants as profile.NAME and topology.NAME (with a * in it: a factor on all that match). Several --over give\n"
-      "every combination, the last key fastest. GEMM: seconds of GEMMs over those of the fastest point that does the\n"
+      "every combination, the last key fastest. A plan with [inference] and without [batch] is swept as a deployment.\n"
+      "GEMM: seconds of GEMMs over those of the fastest point that does the\n"
       "same work.\n\n"
       "Examples:\n"
       "  plumbline sweep deepseek-v3-2048xh800 --over overlap.communication_sms=0..64:4\n"
@@ -249,6 +273,8 @@ void add_sweep(CLI::App& root, int& exit_code, const World& world) {
       "  plumbline sweep deepseek-v3-2048xh800 --tornado --svg tornado.svg\n"
       "  plumbline sweep deepseek-v3-2048xh800 --tornado --over 'profile.memory.*.bandwidth=0.8..1.2'\n"
       "  plumbline sweep deepseek-v3-2048xh800 --solve cluster.nic_gbps --for step.time_s=17.5\n"
+      "  plumbline sweep llama-3-70b-8xh100 --over inference.concurrency=1..1024:*2\n"
+      "  plumbline sweep llama-3-70b-8xh100 --solve inference.concurrency --for serving.tpot_s=0.03\n"
       "  mpirun -n 4 plumbline sweep deepseek-v3-2048xh800 --over overlap.communication_sms=0..64 --resume points.db");
   verb->callback([arguments, verb, &exit_code, world] {
     exit_code = run_spread(world, *verb, arguments->resume, arguments->outputs,

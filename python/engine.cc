@@ -115,7 +115,7 @@ class Engine {
       options.intervals = intervals;
       options.threads = threads;
       auto grid = TRY(cli::sweep_grid(over, input.overrides));
-      InputsReader reader;
+      InputsReader reader(cli::Purpose::stated);
       const auto inputs = [&](const Names& changes) { return load_inputs(reader, input, changes); };
       return reports::sweep_json(TRY(sim::sweep(std::move(grid), inputs, {}, options)));
     });

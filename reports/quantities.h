@@ -134,6 +134,15 @@ void visit_serving(const model::ServingResult& serving, Visitor&& visit) {
   visit("usd_per_million_output_tokens_of_demand", serving.usd_per_million_output_tokens_of_demand, "USD");
 }
 
+// Returns the quantity of that name; nothing where there is none, or it is not known.
+inline std::optional<double> serving_quantity(const model::ServingResult& serving, std::string_view key) {
+  std::optional<double> found;
+  visit_serving(serving, [&](std::string_view name, const auto& value, const char*) {
+    if (name == key && std::optional(value)) found = static_cast<std::optional<double>>(value);
+  });
+  return found;
+}
+
 // Visits the quantiles of a deployment that serves.
 template <class Visitor>
 void visit_serving_quantiles(const model::ServingInterval& interval, Visitor&& visit) {

@@ -12,6 +12,7 @@
 #include "model/base/provenance.h"
 #include "model/result/assumed_key.h"
 #include "model/result/prediction_interval.h"
+#include "model/result/result.h"
 
 namespace plumbline::model {
 
@@ -95,5 +96,8 @@ struct ServingResult {
   // wait. Nothing: not drawn.
   std::optional<double> fits_probability;
 };
+
+// Returns the memory of the fullest GPU of all pools, without ranks.
+Memory memory_of(const ServingResult& result);
 
 }  // namespace plumbline::model

@@ -73,7 +73,7 @@ def _range(values: Values) -> str:
 
 def sweep(plan: PlanLike, over: Mapping[str, Values], *, fidelity: str = "step", interval: bool = False,
           threads: int = 0, set: Optional[Mapping[str, Any]] = None, **keys: Any) -> "pandas.DataFrame":
-    """Predicts a step for every combination of values, on all cores, as `plumbline sweep` does.
+    """Predicts a step, or a deployment, for every combination of values, on all cores, as `plumbline sweep` does.
 
     over: values by dotted key, a list or a range of the command: `{"overlap.communication_sms": "0..64:4"}`.
     Returns a row per point, the last key fastest: the swept keys, `feasible`, `reason`, and the dotted keys of the

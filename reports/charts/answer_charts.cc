@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,10 +42,11 @@ std::vector<const sim::SweepLine*> drawn_lines(const sim::SweepResult& result) {
   std::vector<const sim::SweepLine*> lines;
   for (const sim::SweepLine& line : result.lines) lines.push_back(&line);
   if (lines.size() <= most_curves) return lines;
-  const auto speed = [&](const sim::SweepLine* line) {
-    return line->best ? middle_step(*result.points[line->points[*line->best]]).tokens_per_s : 0;
+  const auto least_cost = [&](const sim::SweepLine* line) {
+    const auto cost = line->best ? sim::cost(result, line->points[*line->best]) : std::nullopt;
+    return cost.value_or(std::numeric_limits<double>::infinity());
   };
-  std::ranges::stable_sort(lines, std::ranges::greater(), speed);
+  std::ranges::stable_sort(lines, {}, least_cost);
   lines.resize(most_curves);
   std::ranges::sort(lines);
   return lines;
@@ -77,10 +79,28 @@ void add_findings(const sim::SweepResult& result, const std::vector<const sim::S
     const auto x_at = [&](std::size_t position) { return *result.grid.value(line->points[position], axis).number; };
     chart.bands.push_back(
         {x_at(line->plateau.first), x_at(line->plateau.last), result.grid.line_name(line->points.front())});
-    const double seconds = middle_step(*result.points[*result.best]).time_s;
+    const sim::SweepPoint& best = *result.points[*result.best];
+    const double seconds = best.serving ? model::middle_serving(*best.serving).tpot_s : middle_step(best).time_s;
     chart.marks.push_back({x_at(*line->best), seconds,
                            fmt::format("best: {}, {}", result.grid.value(*result.best, axis).text, duration(seconds))});
   }
+}
+
+void add_deployments(const sim::SweepResult& result, const std::vector<const sim::SweepLine*>& lines,
+                     LineChart& chart) {
+  const auto add = [&](const char* title, auto quantity) {
+    auto panel = panel_of(result, lines, title, false, [&](std::size_t i) -> std::optional<double> {
+      if (!result.points[i]) return std::nullopt;
+      return quantity(model::middle_serving(*result.points[i]->serving));
+    });
+    if (any_value(panel)) chart.panels.push_back(std::move(panel));
+  };
+  add("TPOT in s", [](const model::ServingResult& middle) { return middle.tpot_s; });
+  add("TTFT at load in s", [](const model::ServingResult& middle) { return middle.ttft_s; });
+  add("output tokens/s of a GPU",
+      [](const model::ServingResult& middle) { return middle.output_tokens_per_s_per_gpu; });
+  add("USD per million output tokens, with prompts",
+      [](const model::ServingResult& middle) { return middle.usd_per_million_tokens_all_in; });
 }
 
 }  // namespace
@@ -103,6 +123,11 @@ std::string sweep_svg(const sim::SweepResult& result) {
                                percent(result.limits.plateau));
   chart.x_title = axis.key;
   chart.logarithmic = geometric(axis);
+  if (sim::of_deployments(result)) {
+    add_deployments(result, lines, chart);
+    add_findings(result, lines, chart);
+    return line_chart_svg(chart);
+  }
   chart.panels.push_back(panel_of(result, lines, "step time in s", false, step));
   const auto pair = [&](std::size_t i) {
     return points[i] ? points[i]->step.chunk_s[static_cast<std::size_t>(model::OpType::FB)] : std::nullopt;

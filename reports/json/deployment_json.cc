@@ -10,27 +10,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Returns the quantiles of a deployment; null where they were not drawn.
-Json serving_quantiles(const std::optional<model::ServingInterval>& interval) {
-  if (!interval) return nullptr;
-  Json json = Json::object();
-  visit_serving_quantiles(*interval, [&](const char* key, const auto& found, const char*) {
-    json[key] = found ? FIELDS(*found, p10, p50, p90) : Json(nullptr);
-  });
-  return json;
-}
-
 Json deployment_of(const sim::RankedDeployment& row) {
-  const model::ServingResult& result = row.result;
-  Json serving = Json::object();
-  visit_serving(result, [&](const char* key, const auto& value, const char*) { serving[key] = json_of<Json>(value); });
-  serving["bound_by"] = model::to_string(result.bound_by);
-  serving["interval"] = serving_quantiles(result.interval);
-  serving["middle"] = Json::parse(serving_middle_json(result));
   return {{"value", row.value},
           {"within_limits", row.within},
           {"deployment", sim::deployment_words(row.plan)},
-          {"serving", serving},
+          {"serving", Json::parse(serving_quantities_json(row.result))},
           {"plan", Json::parse(plan_json(row.plan))}};
 }
 

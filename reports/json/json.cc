@@ -353,6 +353,19 @@ std::string serving_middle_json(const model::ServingResult& result) {
                              demand_gpus, ttft_s, usd_per_million_output_tokens_of_demand));
 }
 
+std::string serving_quantities_json(const model::ServingResult& result) {
+  Json serving = Json::object(), interval = nullptr;
+  visit_serving(result, [&](const char* key, const auto& value, const char*) { serving[key] = json_of<Json>(value); });
+  serving["bound_by"] = model::to_string(result.bound_by);
+  if (result.interval)
+    visit_serving_quantiles(*result.interval, [&](const char* key, const auto& found, const char*) {
+      interval[key] = found ? FIELDS(*found, p10, p50, p90) : Json(nullptr);
+    });
+  serving["interval"] = interval;
+  serving["middle"] = Json::parse(serving_middle_json(result));
+  return text_of_json(serving);
+}
+
 std::string assumed_json(const std::vector<model::AssumedKey>& assumed) { return text_of_json(assumed_of(assumed)); }
 
 std::string fit_json(const model::Memory& memory) { return text_of_json(fit_of_memory(memory)); }

@@ -27,6 +27,8 @@ std::string plan_json(const model::Plan& plan);
 std::string step_json(const model::StepTimes& step);
 std::string middle_json(const model::StepResult& result);
 std::string serving_middle_json(const model::ServingResult& result);  // null without an interval
+// Returns the quantities, interval and middle of a deployment, which has no pools, frontier and notes here.
+std::string serving_quantities_json(const model::ServingResult& result);
 std::string interval_json(const std::optional<model::PredictionInterval>& interval);
 std::string fit_json(const model::Memory& memory);
 std::string assumed_json(const std::vector<model::AssumedKey>& assumed);

@@ -51,10 +51,8 @@ Json fit_object_of_serving(const model::ServingResult& result) {
 // The pools take the place of the stages of a training. A serving GPU holds no gradients and no optimizer states.
 Json memory_of_serving(const model::ServingResult& result) {
   Json stages = Json::array();
-  double peak = 0, capacity = 0;
   for (const model::ServingPool& pool : result.pools) {
     const double bytes = pool.weights_bytes + pool.activations_bytes + pool.reserve_bytes + pool.kv_bytes;
-    if (bytes > peak) peak = bytes, capacity = pool.capacity_bytes;
     stages.push_back({{"stage", stages.size()},
                       {"pool", pool.name},
                       {"parameters_bytes", pool.weights_bytes},
@@ -65,9 +63,10 @@ Json memory_of_serving(const model::ServingResult& result) {
                       {"kv_bytes", pool.kv_bytes},
                       {"peak_bytes", bytes}});
   }
-  return {{"peak_bytes", peak},
-          {"capacity_bytes", capacity},
-          {"fits", peak <= capacity},
+  const model::Memory memory = model::memory_of(result);
+  return {{"peak_bytes", memory.peak_bytes},
+          {"capacity_bytes", memory.capacity_bytes},
+          {"fits", memory.fits},
           {"stages", stages},
           {"fits_probability", json_of<Json>(result.fits_probability)},
           {"verdict", model::to_string(fit_of_serving(result))}};

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/memory/memory.h"
+#include "model/result/middle.h"
 #include "reports/json/document.h"
 #include "reports/json/json.h"
 #include "reports/text/whatif/whatif_report.h"
@@ -38,7 +39,7 @@ Json point_of(const sim::SweepResult& result, std::size_t index) {
                {"memory", nullptr},
                {"basis", nullptr}};
   if (!point) return json;
-  json["step"] = Json::parse(step_json(point->step));
+  if (!point->serving) json["step"] = Json::parse(step_json(point->step));
   if (point->interval) json["interval"] = Json::parse(interval_json(point->interval));
   json["bound"]["time_s"] = json_of<Json>(point->bound_s);
   const model::Memory& memory = point->memory;
@@ -51,6 +52,7 @@ Json point_of(const sim::SweepResult& result, std::size_t index) {
                    {"profile", point->profile},
                    {"stack", text_or_null<Json>(point->stack)},
                    {"device", point->device}};
+  if (point->serving) json["serving"] = Json::parse(serving_quantities_json(*point->serving));
   if (point->interval) json["middle"] = Json::parse(middle_json(sim::step_result(*point, result.fidelity)));
   return json;
 }
@@ -81,30 +83,34 @@ Json line_of(const sim::SweepResult& result, const sim::SweepLine& line) {
 Json optimum_of(const sim::SweepResult& result) {
   if (!result.best) return nullptr;
   const sim::SweepPoint& best = *result.points[*result.best];
-  return {{"point", *result.best},
-          {"values", values_of(result, *result.best)},
-          {"time_s", best.step.time_s},
-          {"middle_s", best.interval ? Json(best.interval->time_s.p50) : Json(nullptr)}};
+  Json json = {{"point", *result.best},
+               {"values", values_of(result, *result.best)},
+               {"time_s", best.serving ? Json(nullptr) : Json(best.step.time_s)},
+               {"middle_s", best.interval ? Json(best.interval->time_s.p50) : Json(nullptr)}};
+  if (best.serving) {
+    const model::ServingResult middle = model::middle_serving(*best.serving);
+    json.update(FIELDS(middle, usd_per_million_tokens_all_in, output_tokens_per_s_per_gpu));
+  }
+  return json;
 }
 
-Json setting_of(const sim::TornadoRow& row, std::size_t index) {
+Json setting_of(const sim::TornadoRow& row, std::size_t index, const sim::TornadoMetrics& metrics) {
   const model::Result<sim::SweepPoint>& point = row.points[index];
   const std::string reason = sim::reason(point);
-  Json cost = nullptr;
-  if (point && point->run && point->run->cost_usd) cost = *point->run->cost_usd;
-  return {{"value", row.input.settings[index].text},
-          {"set", row.input.settings[index].changes},
-          {"feasible", sim::feasible(point)},
-          {"reason", text_or_null<Json>(reason)},
-          {"step.time_s", point ? Json(point->step.time_s) : Json(nullptr)},
-          {"run.cost_usd", cost}};
+  Json json = {{"value", row.input.settings[index].text},
+               {"set", row.input.settings[index].changes},
+               {"feasible", sim::feasible(point)},
+               {"reason", text_or_null<Json>(reason)}};
+  for (std::size_t m = 0; m < metrics.size(); ++m)
+    json[std::string(metrics[m])] = json_of<Json>(sim::tornado_value(point, m));
+  return json;
 }
 
-Json row_of(const sim::TornadoRow& row) {
+Json row_of(const sim::TornadoRow& row, const sim::TornadoMetrics& metrics) {
   Json settings = Json::array(), widths = Json::object();
-  for (std::size_t i = 0; i < row.points.size(); ++i) settings.push_back(setting_of(row, i));
-  for (std::size_t m = 0; m < sim::tornado_metrics.size(); ++m)
-    widths[std::string(sim::tornado_metrics[m])] = row.spans[m] ? Json(row.spans[m]->width()) : Json(nullptr);
+  for (std::size_t i = 0; i < row.points.size(); ++i) settings.push_back(setting_of(row, i, metrics));
+  for (std::size_t m = 0; m < metrics.size(); ++m)
+    widths[std::string(metrics[m])] = row.spans[m] ? Json(row.spans[m]->width()) : Json(nullptr);
   return {{"name", row.input.name}, {"key", row.input.key}, {"width", widths}, {"settings", settings}};
 }
 
@@ -148,18 +154,19 @@ std::string sweep_json(const sim::SweepResult& result) {
 
 std::string tornado_json(const sim::TornadoResult& result) {
   Json base = Json::object();
-  for (std::size_t m = 0; m < sim::tornado_metrics.size(); ++m)
-    base[std::string(sim::tornado_metrics[m])] = json_of<Json>(result.base[m]);
-  return document<Json>("sweep-tornado",
-                        {{"tornado", {{"fidelity", sim::to_string(result.fidelity)}, {"base", base}}},
-                         {"inputs", list_of<Json>(result.rows, [](const sim::TornadoRow& row) { return row_of(row); })},
-                         {"plan", Json::parse(plan_json(result.plan))}});
+  for (std::size_t m = 0; m < result.metrics.size(); ++m)
+    base[std::string(result.metrics[m])] = json_of<Json>(result.base[m]);
+  return document<Json>(
+      "sweep-tornado",
+      {{"tornado", {{"fidelity", sim::to_string(result.fidelity)}, {"base", base}}},
+       {"inputs", list_of<Json>(result.rows, [&](const sim::TornadoRow& row) { return row_of(row, result.metrics); })},
+       {"plan", Json::parse(plan_json(result.plan))}});
 }
 
 std::string tornado_csv(const sim::TornadoResult& result) {
   Json rows = Json::array();
   for (const sim::TornadoRow& row : result.rows) {
-    const Json input = row_of(row);
+    const Json input = row_of(row, result.metrics);
     for (const Json& setting : input["settings"]) {
       rows.push_back({{"name", input["name"]}, {"key", input["key"]}, {"width", input["width"]}});
       rows.back().update(setting);

@@ -226,9 +226,7 @@ class Evaluation {
     return values;
   }
 
-  std::optional<double> metric(const SweepPoint& point) const {
-    return result_.target.read(step_result(point, result_.fidelity));
-  }
+  std::optional<double> metric(const SweepPoint& point) const { return result_.target.read(point); }
 
  private:
   const ChangedInputs& changed_;
@@ -246,6 +244,11 @@ Result<void> add_present(const ChangedInputs& changed, const Evaluation& evaluat
     return {};
   }
   const bool of_run = result.target.metric.find("run.") != std::string::npos;
+  const bool of_price = result.target.metric.find("usd") != std::string::npos;
+  if (points.front()->serving)
+    return model::wrong_input_at("--for", 0, result.target.metric, "the prediction of this deployment does not give it",
+                                 of_price ? "give a price: --set run.price_usd_per_gpu_hour=2.0"
+                                          : "serving.tpot_s, or another key of `serving` in `serve --json`");
   return model::wrong_input_at(
       "--for", 0, result.target.metric, "the prediction of this plan does not give it",
       of_run ? "add run.tokens to the plan, or --set run.tokens=..."
@@ -258,7 +261,9 @@ Result<SolveResult> solve(const std::string& key, const std::optional<std::strin
                           const ChangedInputs& changed, Fidelity fidelity) {
   const auto inputs = TRY(changed({}));
   auto known = TRY(solve_key(key, inputs, over));
-  SolveResult result{inputs.plan, fidelity, std::move(known), std::move(target), {}, {}, {}};
+  const bool steady = model::is_deployment(inputs.plan);  // a steady state has one fidelity
+  SolveResult result{
+      inputs.plan, steady ? Fidelity::closed_form : fidelity, std::move(known), std::move(target), {}, {}, {}};
   Evaluation evaluation(changed, result);
   TRY(add_present(changed, evaluation, result));
   const double near = result.key.value.value_or(result.key.range.low);

@@ -81,9 +81,9 @@ model::Result<SolveKey> solve_key(const std::string& key, const Inputs& inputs, 
 std::string value_text(const SolveKey& key, double x);  // for printing
 
 struct SolveTarget {
-  std::string metric;  // name
+  std::string metric;  // name, with `serving.` of deployments
   double value = 0;
-  std::function<std::optional<double>(const model::StepResult&)> read;  // nothing where a result lacks it
+  std::function<std::optional<double>(const SweepPoint&)> read;  // nothing where a point lacks it
 };
 
 struct SolveResult {

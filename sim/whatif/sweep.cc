@@ -2,17 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <mutex>
 #include <utility>
 
 #include "model/base/bytes.h"
 #include "model/memory/memory.h"
+#include "model/result/middle.h"
 #include "sim/campaign/closed_form.h"
 #include "sim/interval/interval.h"
 #include "sim/network/contention.h"
 #include "sim/predict/memos.h"
 #include "sim/predict/simulate.h"
+#include "sim/serving/serving.h"
 #include "sim/tasks/inputs_key.h"
 
 namespace plumbline::sim {
@@ -53,6 +56,41 @@ PointResult point_on_network(const Inputs& inputs, Predictor& predictor) {
   point.run = std::move(result.run);
   point.step = std::move(result.step);
   return point;
+}
+
+// Predictors of deployments, each shared by those that differ only in [parallelism] and [inference].
+class ServingPredictors {
+ public:
+  std::shared_ptr<const ServingPredictor> find(const Inputs& inputs) {
+    const std::string key = key_of(inputs);
+    const std::scoped_lock lock(mutex_);
+    const auto known = std::ranges::find(predictors_, key, &Entry::first);
+    if (known != predictors_.end()) return known->second;
+    if (predictors_.size() == most) predictors_.erase(predictors_.begin());
+    return predictors_.emplace_back(key, std::make_shared<const ServingPredictor>(inputs)).second;
+  }
+
+ private:
+  using Entry = std::pair<std::string, std::shared_ptr<const ServingPredictor>>;
+  static constexpr std::size_t most = 16;
+
+  static std::string key_of(Inputs inputs) {
+    inputs.plan.parallelism = {};
+    inputs.plan.inference = {};
+    return bytes_of(inputs);
+  }
+
+  std::mutex mutex_;
+  std::vector<Entry> predictors_;
+};
+
+// Returns why a deployment does not keep the limits of its plan; "" where it does or has none.
+std::string over_the_limit(const model::Plan& plan, const model::ServingResult& result) {
+  const auto over = [](const char* key, double found, std::optional<double> limit) {
+    return limit && found > *limit ? fmt::format("{:.4g} ms are above {} = {:.4g}", found * 1e3, key, *limit) : "";
+  };
+  const std::string tpot = over("inference.max_tpot_s", result.tpot_s, plan.inference.max_tpot_s);
+  return tpot.empty() ? over("inference.max_ttft_s", result.ttft_s, plan.inference.max_ttft_s) : tpot;
 }
 
 class Pool {
@@ -102,7 +140,7 @@ class Pool {
       hash = model::hash_of(inputs ? bytes_of(*inputs) : model::to_bytes(inputs.error()), hash);
       if (inputs) {
         inputs->routing = routing_;
-        if (!on_network(*inputs)) static_cast<void>(contention_->add(*inputs));
+        if (!on_network(*inputs) && !model::is_deployment(inputs->plan)) static_cast<void>(contention_->add(*inputs));
       }
       if (point < most_kept) kept_.push_back(std::move(inputs));
     }
@@ -120,6 +158,7 @@ class Pool {
   PointResult evaluate(std::size_t point) {
     auto inputs = TRY(point < kept_.size() ? std::move(kept_[point]) : inputs_(point));
     inputs.routing = routing_;
+    if (model::is_deployment(inputs.plan)) return evaluate_deployment(inputs);
     const bool network = on_network(inputs);
     if (!network && contention_->find(inputs) != nullptr) inputs.contention = contention_;
     auto found = TRY(predictors_->with(inputs, [&](Predictor& predictor) {
@@ -135,6 +174,21 @@ class Pool {
     return found;
   }
 
+  PointResult evaluate_deployment(const Inputs& inputs) {
+    SweepPoint point = point_of(inputs);
+    const IntervalOptions options{.draws = serving_draws, .threads = 1, .parts = false};
+    model::ServingResult& result = point.serving.emplace(TRY(deployments_.find(inputs)->predict(inputs.plan)));
+    result.constants.clear();
+    result.notes.clear();
+    add_fit(inputs, result, options);
+    if (options_.intervals) result.interval = TRY(serving_interval_of(inputs, result, options));
+    point.memory = model::memory_of(result);
+    point.infeasible_reason = model::fit_of(point.memory) == model::Fit::does_not_fit
+                                  ? fmt::format("does not fit (it does with {:.1f} %)", *result.fits_probability * 100)
+                                  : over_the_limit(inputs.plan, model::middle_serving(result));
+    return point;
+  }
+
   bool on_network(const Inputs& inputs) const {
     return options_.intervals && options_.fidelity == Fidelity::step && inputs.fabric.has_value();
   }
@@ -147,6 +201,7 @@ class Pool {
   std::vector<model::Result<Inputs>> kept_;  // of the first points, until they are evaluated
   std::shared_ptr<RoutingMemo> routing_ = std::make_shared<RoutingMemo>();
   std::shared_ptr<PredictorPool> predictors_;
+  ServingPredictors deployments_;
   std::shared_ptr<ContentionTable> contention_ = std::make_shared<ContentionTable>();
   std::mutex network_;  // a process has one SimGrid engine
 };

@@ -11,6 +11,7 @@
 #include "model/base/error.h"
 #include "model/result/middle.h"
 #include "model/result/result.h"
+#include "model/result/serving_result.h"
 #include "sim/predict/inputs.h"
 #include "sim/predict/predictor_pool.h"
 #include "sim/predict/simulation.h"
@@ -25,10 +26,12 @@ struct SweepPoint {
   std::optional<double> flops_at_peak_s;  // as in model::StepResult
   std::vector<std::string> warnings;      // the same
   std::string device, profile, stack;
-  model::Memory memory;                               // with an interval: of all ranks, and how probable it is to fit
-  std::string infeasible_reason;                      // why it does not fit in memory; "" when it does or may
-  std::optional<model::RunCost> run;                  // nothing without run.tokens
+  model::Memory memory;               // with an interval: of all ranks, and how probable it is to fit
+  std::string infeasible_reason;      // why it does not fit in memory or keep its limits; "" when it does or may
+  std::optional<model::RunCost> run;  // nothing without run.tokens
   std::optional<model::PredictionInterval> interval;  // where it was asked for
+  // Of a deployment, which has no step: without frontier, constants and notes; its interval where it was asked for.
+  std::optional<model::ServingResult> serving = std::nullopt;
 };
 
 using PointResult = model::Result<SweepPoint>;
@@ -46,7 +49,7 @@ using SweepInputs = std::function<model::Result<Inputs>(std::size_t point)>;
 using ChangedInputs = std::function<model::Result<Inputs>(const std::vector<std::string>& changes)>;
 
 struct SweepOptions {
-  Fidelity fidelity = Fidelity::step;
+  Fidelity fidelity = Fidelity::step;  // of steps
   // Of the points, without parts. With the step fidelity and wiring they run on the SimGrid loop, as simulate() on a
   // network, so that both state the same step of a plan; else transfers run as if alone on their links.
   bool intervals = false;
@@ -61,8 +64,8 @@ struct SweepOptions {
   std::shared_ptr<PredictorPool> predictors = nullptr;
 };
 
-// Simulates all points. An infeasible point keeps its error and the sweep continues. Wrong input ends the sweep with
-// the error of the first such point.
+// Predicts all points: steps, and deployments (model::is_deployment) in their steady state. An infeasible point keeps
+// its error and the sweep continues. Wrong input ends the sweep with the error of the first such point.
 model::Result<std::vector<PointResult>> sweep(std::size_t points, const SweepInputs& inputs,
                                               const SweepOptions& options);
 

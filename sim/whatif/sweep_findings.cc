@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "model/cost/operator_class.h"
+#include "model/result/middle.h"
 
 namespace plumbline::sim {
 namespace {
@@ -32,9 +33,15 @@ std::optional<double> total(const model::PerOp& values) {
   return sum;
 }
 
-// Returns seconds per token, so that points with different batches are comparable.
-std::optional<double> cost(const PointResult& point) {
-  if (!feasible(point) || point->step.tokens_per_s <= 0) return std::nullopt;
+// Returns seconds per token, so that points with different batches are comparable; of a deployment, of a GPU and an
+// output token, or its cost.
+std::optional<double> compared_cost(const PointResult& point, bool priced) {
+  if (!feasible(point)) return std::nullopt;
+  if (point->serving) {
+    const model::ServingResult middle = model::middle_serving(*point->serving);
+    return priced ? middle.usd_per_million_tokens_all_in : 1 / middle.output_tokens_per_s_per_gpu;
+  }
+  if (point->step.tokens_per_s <= 0) return std::nullopt;
   return 1 / middle_step(*point).tokens_per_s;
 }
 
@@ -46,10 +53,19 @@ std::vector<std::optional<double>> along(const std::vector<std::size_t>& line, c
   return values;
 }
 
-SweepLine line_of(std::vector<std::size_t> members, const std::vector<PointResult>& points, const SweepLimits& limits) {
+// Returns whether a price is known of every deployment.
+bool all_priced(const std::vector<PointResult>& points) {
+  return std::ranges::all_of(points, [](const PointResult& point) {
+    return !point || (point->serving && point->serving->usd_per_million_tokens_all_in);
+  });
+}
+
+SweepLine line_of(std::vector<std::size_t> members, const std::vector<PointResult>& points, const SweepLimits& limits,
+                  bool by_price) {
   SweepLine line;
   line.points = std::move(members);
-  const auto costs = along(line.points, points, cost);
+  const auto costs =
+      along(line.points, points, [&](const PointResult& point) { return compared_cost(point, by_price); });
   line.best = cheapest(costs);
   if (line.best) line.plateau = plateau(costs, *line.best, limits.plateau);
   const auto shares = along(line.points, points, [](const PointResult& point) { return exposed_share(point); });
@@ -155,18 +171,30 @@ std::optional<double> exposed_share(const PointResult& point) {
 }
 
 bool has_intervals(const SweepResult& result) {
+  return std::ranges::any_of(result.points, [](const PointResult& point) {
+    return point && (point->interval || (point->serving && point->serving->interval));
+  });
+}
+
+bool of_deployments(const SweepResult& result) {
   return std::ranges::any_of(result.points,
-                             [](const PointResult& point) { return point && point->interval.has_value(); });
+                             [](const PointResult& point) { return point && point->serving.has_value(); });
+}
+
+std::optional<double> cost(const SweepResult& result, std::size_t point) {
+  return compared_cost(result.points[point], result.priced);
 }
 
 SweepResult sweep_result(SweepGrid grid, Fidelity fidelity, const SweepLimits& limits,
                          std::vector<PointResult> points) {
-  SweepResult result{std::move(grid), fidelity, limits, std::move(points), {}, {}, {}, {}, true, true};
+  SweepResult result{std::move(grid), fidelity, limits, std::move(points), {}, {}, {}, {}, true, true, false};
+  result.priced = all_priced(result.points);
+  if (of_deployments(result)) result.fidelity = Fidelity::closed_form;  // of a steady state there is no other
   result.gemm_slowdowns = gemm_slowdowns(result.points);
   for (std::vector<std::size_t>& members : result.grid.lines())
-    result.lines.push_back(line_of(std::move(members), result.points, limits));
+    result.lines.push_back(line_of(std::move(members), result.points, limits, result.priced));
   std::vector<std::optional<double>> costs;
-  for (const PointResult& point : result.points) costs.push_back(cost(point));
+  for (const PointResult& point : result.points) costs.push_back(compared_cost(point, result.priced));
   result.best = cheapest(costs);
   result.same_tokens = same_tokens(result.points);
   return result;

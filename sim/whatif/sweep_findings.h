@@ -67,15 +67,24 @@ struct SweepResult {
   std::vector<PointResult> points;
   std::vector<std::optional<double>> gemm_slowdowns;  // per point
   std::vector<SweepLine> lines;
-  // The feasible point with the most tokens/s in the middle of its interval; nothing when there is none.
+  // The feasible point with the most tokens/s in the middle of its interval; of deployments that with the cheapest
+  // output tokens, prompts included, or with the most of a GPU where a price is not known. Nothing without a feasible
+  // point.
   std::optional<std::size_t> best;
   model::Plan plan;         // of the best point, or of the first without one
   bool complete = true;     // false: stopped before every point was simulated
   bool same_tokens = true;  // a step of every point trains on as many tokens
+  bool priced = false;      // deployments are compared by cost
 };
+
+// Returns whether the points are deployments; those of a plan are all of one kind.
+bool of_deployments(const SweepResult& result);
 
 // Returns whether the points have intervals: not, where nothing was simulated.
 bool has_intervals(const SweepResult& result);
+
+// Returns what a feasible point is compared by, less of which is better (SweepResult::best); nothing for others.
+std::optional<double> cost(const SweepResult& result, std::size_t point);
 
 // Returns the findings of the points; everything but `plan` and `complete`.
 SweepResult sweep_result(SweepGrid grid, Fidelity fidelity, const SweepLimits& limits, std::vector<PointResult> points);

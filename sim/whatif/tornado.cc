@@ -10,19 +10,12 @@ namespace {
 
 constexpr double least_width = 1e-9;  // relative: a smaller change counts as none
 
-// Returns step time or cost, in the order of tornado_metrics.
-std::optional<double> value_of(const PointResult& point, std::size_t metric) {
-  if (!point) return std::nullopt;
-  if (metric == 0) return point->step.time_s;
-  return point->run ? point->run->cost_usd : std::nullopt;
-}
-
 std::optional<TornadoSpan> span_of(std::optional<double> base, const std::vector<PointResult>& points,
                                    std::size_t metric) {
   if (!base) return std::nullopt;
   TornadoSpan span{*base, *base, std::nullopt, std::nullopt};
   for (std::size_t i = 0; i < points.size(); ++i) {
-    const auto value = value_of(points[i], metric);
+    const auto value = tornado_value(points[i], metric);
     if (!value) continue;
     if (*value < span.least) span.least = *value, span.least_setting = i;
     if (*value > span.most) span.most = *value, span.most_setting = i;
@@ -31,6 +24,14 @@ std::optional<TornadoSpan> span_of(std::optional<double> base, const std::vector
 }
 
 }  // namespace
+
+std::optional<double> tornado_value(const PointResult& point, std::size_t metric) {
+  if (!point) return std::nullopt;
+  if (point->serving)
+    return metric == 0 ? std::optional(point->serving->tpot_s) : point->serving->usd_per_million_tokens_all_in;
+  if (metric == 0) return point->step.time_s;
+  return point->run ? point->run->cost_usd : std::nullopt;
+}
 
 std::vector<const TornadoRow*> TornadoResult::by_width(std::size_t metric) const {
   std::vector<const TornadoRow*> found;
@@ -47,14 +48,18 @@ TornadoResult tornado_result(Fidelity fidelity, const std::vector<TornadoInput>&
                              std::vector<PointResult> points) {
   TornadoResult result;
   result.fidelity = fidelity;
-  for (std::size_t m = 0; m < tornado_metrics.size(); ++m) result.base[m] = value_of(points.front(), m);
+  if (points.front() && points.front()->serving) {
+    result.fidelity = Fidelity::closed_form;  // of a steady state there is no other
+    result.metrics = deployment_metrics;
+  }
+  for (std::size_t m = 0; m < step_metrics.size(); ++m) result.base[m] = tornado_value(points.front(), m);
   if (points.front()) result.infeasible_reason = points.front()->infeasible_reason;
   auto point = points.begin() + 1;
   for (const TornadoInput& input : inputs) {
     TornadoRow& row = result.rows.emplace_back();
     row.input = input;
     for (std::size_t i = 0; i < input.settings.size(); ++i) row.points.push_back(std::move(*point++));
-    for (std::size_t m = 0; m < tornado_metrics.size(); ++m) row.spans[m] = span_of(result.base[m], row.points, m);
+    for (std::size_t m = 0; m < step_metrics.size(); ++m) row.spans[m] = span_of(result.base[m], row.points, m);
   }
   std::ranges::stable_sort(result.rows, std::ranges::greater(),
                            [](const TornadoRow& row) { return row.spans[0] ? row.spans[0]->width() : 0; });

@@ -1,4 +1,4 @@
-// The inputs that change step time and cost most: each is varied alone between its ends.
+// The inputs that change time and cost most, of a step or a deployment: each is varied alone between its ends.
 #pragma once
 
 #include <array>
@@ -26,8 +26,10 @@ struct TornadoInput {
   std::vector<TornadoSetting> settings;  // at least one
 };
 
-// The quantities by which inputs are sorted, as JSON keys of a result.
-inline constexpr std::array<std::string_view, 2> tornado_metrics = {"step.time_s", "run.cost_usd"};
+// The quantities by which inputs are sorted, as JSON keys of a result: of a step, and of a deployment.
+using TornadoMetrics = std::array<std::string_view, 2>;
+inline constexpr TornadoMetrics step_metrics = {"step.time_s", "run.cost_usd"};
+inline constexpr TornadoMetrics deployment_metrics = {"serving.tpot_s", "serving.usd_per_million_tokens_all_in"};
 
 // The range of one quantity over an input's settings. Infeasible settings do not count.
 struct TornadoSpan {
@@ -38,16 +40,17 @@ struct TornadoSpan {
 
 struct TornadoRow {
   TornadoInput input;
-  std::vector<PointResult> points;                                       // of each setting
-  std::array<std::optional<TornadoSpan>, tornado_metrics.size()> spans;  // nothing: the quantity is not known
+  std::vector<PointResult> points;                                    // of each setting
+  std::array<std::optional<TornadoSpan>, step_metrics.size()> spans;  // nothing: the quantity is not known
 };
 
 struct TornadoResult {
   Fidelity fidelity = Fidelity::step;
   model::Plan plan;
-  std::array<std::optional<double>, tornado_metrics.size()> base;
+  TornadoMetrics metrics = step_metrics;
+  std::array<std::optional<double>, step_metrics.size()> base;
   std::string infeasible_reason;  // why the plan as it is does not fit; "" when it does
-  std::vector<TornadoRow> rows;   // by falling width in step time, then in the order of the inputs
+  std::vector<TornadoRow> rows;   // by falling width in the first quantity, then in the order of the inputs
   // Returns rows by falling width in a quantity, without those of width 0.
   std::vector<const TornadoRow*> by_width(std::size_t metric) const;
 };
@@ -58,6 +61,9 @@ std::vector<TornadoInput> usual_inputs(const Inputs& inputs);
 
 // Reads inputs as KEY=RANGE; every value is a setting. Errors: those of parse_ends(), and a key that is given twice.
 model::Result<std::vector<TornadoInput>> parse_inputs(const std::vector<std::string>& over);
+
+// Returns one of the quantities of a point, in the order of the metrics; nothing where it is not known.
+std::optional<double> tornado_value(const PointResult& point, std::size_t metric);
 
 // Makes the result. `points` are the plan as it is, then every setting of every input in order.
 TornadoResult tornado_result(Fidelity fidelity, const std::vector<TornadoInput>& inputs,

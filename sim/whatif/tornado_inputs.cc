@@ -10,6 +10,7 @@
 #include "model/economics/ownership.h"
 #include "model/program/routing.h"
 #include "model/routing/rank_rows.h"
+#include "model/routing/served_load.h"
 #include "sim/whatif/tornado.h"
 
 namespace plumbline::sim {
@@ -22,6 +23,7 @@ constexpr double deepest_fall = 0.99;  // for larger uncertainties: no rate is 0
 struct ConstantGroup {
   std::string_view name, pattern;
   bool of_experts = false;  // used with expert parallelism only
+  bool of_serving = false;  // used by deployments only
 };
 constexpr ConstantGroup groups[] = {
     {"GEMM time", "gemm.*.k_time"},
@@ -33,6 +35,11 @@ constexpr ConstantGroup groups[] = {
     {"barrier of expert ranks", "exchange.notify", true},
     {"network rate", "network.nic_rate"},
     {"latency of collectives", "collective.*latency_scale"},
+    {"bandwidth of GEMMs of few rows", "gemm.*small_m_bandwidth", false, true},
+    {"bandwidth of decode attention", "cached_attention.*.bandwidth", false, true},
+    {"start of the engine's all-reduce", "collective.custom.*base", false, true},
+    {"start of dispatch and combine", "exchange.low_latency.*start", true, true},
+    {"the engine between steps", "serving.step", false, true},
 };
 
 std::string setting_text(std::string_view key, double value) { return fmt::format("{}={}", key, value); }
@@ -120,10 +127,29 @@ void add_experts(const Inputs& inputs, std::vector<TornadoInput>& found) {
   }
 }
 
-// Adds what determines the cost of GPU-hours: a price, with its range where the topology has one.
-void add_cost(const Inputs& inputs, std::vector<TornadoInput>& found) {
+void add_served_experts(const Inputs& inputs, std::vector<TornadoInput>& found) {
+  const auto& keys = inputs.plan.inference;
+  if (keys.expert_skew || keys.expert_imbalance) return;
+  const model::ServedSkew skew = model::served_skew(inputs.architecture.experts);
+  constexpr std::string_view key = "inference.expert_skew";
+  TornadoInput input{"uneven experts", std::string(key), {}};
+  for (const double end : {skew.low, skew.high})
+    input.settings.push_back({fmt::format("{:.3g}", end), {setting_text(key, end)}});
+  found.push_back(std::move(input));
+}
+
+// Adds the requests of a deployment: how many are in flight, and how long they are.
+void add_requests(const model::Plan& plan, std::vector<TornadoInput>& found) {
+  const auto& keys = plan.inference;
+  if (keys.concurrency > 0) add_whole_key("requests in flight", "inference.concurrency", keys.concurrency, found);
+  if (keys.lengths) return;
+  add_whole_key("tokens of a prompt", "inference.input_tokens", keys.input_tokens, found);
+  add_whole_key("tokens of an output", "inference.output_tokens", keys.output_tokens, found);
+}
+
+// Adds the price of GPU-hours, with its range where the topology has one.
+void add_price(const Inputs& inputs, std::vector<TornadoInput>& found) {
   const model::Plan& plan = inputs.plan;
-  add_key("tokens of the run", "run.tokens", *plan.run.tokens, found);
   const bool owned = plan.run.ownership == "purchase";
   const auto price = owned ? model::purchase_price(plan, inputs.cluster) : model::rent_price(plan, inputs.cluster);
   if (!price.value) return;
@@ -146,15 +172,24 @@ void add_cost(const Inputs& inputs, std::vector<TornadoInput>& found) {
 
 std::vector<TornadoInput> usual_inputs(const Inputs& inputs) {
   const model::Plan& plan = inputs.plan;
-  const bool experts = plan.parallelism.expert > 1;
+  const bool experts = plan.parallelism.expert > 1, serves = model::is_deployment(plan);
   std::vector<TornadoInput> found;
   add_links(inputs, found);
   for (const ConstantGroup& group : groups)
-    if (experts || !group.of_experts) add_group(inputs, group, found);
+    if ((experts || !group.of_experts) && (serves || !group.of_serving)) add_group(inputs, group, found);
+  if (serves) {
+    if (inputs.architecture.experts.routed_experts > 0) add_served_experts(inputs, found);
+    add_requests(plan, found);
+    add_price(inputs, found);
+    return found;
+  }
   if (experts) add_experts(inputs, found);
   if (plan.overlap.communication_sms > 0)
     add_whole_key("communication SMs", "overlap.communication_sms", plan.overlap.communication_sms, found);
-  if (plan.run.tokens) add_cost(inputs, found);
+  if (plan.run.tokens) {
+    add_key("tokens of the run", "run.tokens", *plan.run.tokens, found);
+    add_price(inputs, found);
+  }
   return found;
 }
 

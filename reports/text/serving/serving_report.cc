@@ -57,14 +57,6 @@ std::optional<Quantiles> inverse(const std::optional<Quantiles>& quantiles) {
   return Quantiles{1 / quantiles->p90, 1 / quantiles->p50, 1 / quantiles->p10};
 }
 
-std::optional<double> value_of_key(const ServingResult& result, std::string_view key) {
-  std::optional<double> found;
-  visit_serving(result, [&](std::string_view name, const auto& value, const char*) {
-    if (name == key && std::optional(value)) found = static_cast<std::optional<double>>(value);
-  });
-  return found;
-}
-
 // `result` is that of the middle.
 TitledTable answer_table(const ServingResult& result) {
   const model::ServingInterval interval = result.interval.value_or(model::ServingInterval());
@@ -79,7 +71,7 @@ TitledTable answer_table(const ServingResult& result) {
   answer.add("output tokens/s of a node", result.output_tokens_per_s_per_node, grouped);
   answer.add("output tokens/s of all GPUs", result.output_tokens_per_s, grouped);
   answer.add("input tokens/s of a GPU", result.input_tokens_per_s_per_gpu, number);
-  answer.add("tokens/s of a GPU that only decodes", *value_of_key(result, "decode_tokens_per_s_per_gpu"), number);
+  answer.add("tokens/s of a GPU that only decodes", *serving_quantity(result, "decode_tokens_per_s_per_gpu"), number);
   answer.add("tokens/s of a GPU that only prefills", result.prefill_tokens_per_s_per_gpu, number);
   answer.add("USD per million output tokens", result.usd_per_million_output_tokens,
              interval.usd_per_million_output_tokens);
@@ -189,7 +181,7 @@ TitledTable frontier_table(const ServingResult& result) {
 TitledTable published_table(const ServingReport& report, const ServingResult& result) {
   TitledTable table{"Against published figures", "quantity | >predicted | >published | unit | >ratio | source", {}, ""};
   for (const calibrate::ExampleFigure& figure : report.published) {
-    const std::optional<double> value = value_of_key(result, figure.quantity);
+    const std::optional<double> value = serving_quantity(result, figure.quantity);
     if (!value) continue;
     const double predicted = *value * figure.scale;
     table.rows.push_back({figure.name, number(predicted), number(figure.value), figure.unit,

@@ -28,10 +28,12 @@ void add_row(const sim::SolveResult& result, const SolveSample& sample, const st
   std::vector<std::string> row = {
       sim::value_text(result.key, sample.x), metric_text(sample.value.value_or(0)), "", "", "", remark};
   if (point != result.points.end()) {
-    row[2] = duration(point->second.step.time_s);
-    row[3] = percent(point->second.step.mfu);
+    const auto& serving = point->second.serving;
+    row[2] = duration(serving ? serving->tpot_s : point->second.step.time_s);
+    row[3] = serving ? number(serving->output_tokens_per_s_per_gpu) : percent(point->second.step.mfu);
     row[4] = gigabytes(point->second.memory.peak_bytes) + " GB";
-    if (!point->second.infeasible_reason.empty()) row[5] += row[5].empty() ? "does not fit" : ", does not fit";
+    if (!point->second.infeasible_reason.empty())
+      row[5] += fmt::format("{}{}", row[5].empty() ? "" : ", ", serving ? "over the limit" : "does not fit");
   }
   table.add(std::move(row));
 }
@@ -48,10 +50,11 @@ std::string table_of(const sim::SolveResult& result) {
     shown = *sample;
     if (solution.exact) remark += remark.empty() ? "reaches it" : ", reaches it";
   }
+  const bool deployment = model::is_deployment(result.plan);
   Table table({{result.key.key, right},
                {result.target.metric, right},
-               {"step", right},
-               {"MFU", right},
+               {deployment ? "TPOT" : "step", right},
+               {deployment ? "tokens/s/GPU" : "MFU", right},
                {"memory", right},
                {""}});
   for (const auto& [x, row] : rows) add_row(result, row.first, row.second, table);

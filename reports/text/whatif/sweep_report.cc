@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "model/memory/memory.h"
+#include "model/result/middle.h"
 #include "reports/csv/csv_table.h"
+#include "reports/quantities.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/step/sections.h"
 #include "reports/text/table.h"
@@ -36,8 +38,7 @@ std::vector<std::size_t> shown_points(const sim::SweepResult& result) {
   std::iota(points.begin(), points.end(), 0);
   if (points.size() <= most_table_points) return points;
   std::erase_if(points, [&](std::size_t point) { return !sim::feasible(result.points[point]); });
-  std::ranges::stable_sort(points, std::ranges::greater(),
-                           [&](std::size_t point) { return middle_step(*result.points[point]).tokens_per_s; });
+  std::ranges::stable_sort(points, {}, [&](std::size_t point) { return sim::cost(result, point).value_or(0); });
   points.resize(std::min(points.size(), best_rows));
   return points;
 }
@@ -50,7 +51,28 @@ struct Metric {
   std::function<std::optional<std::string>(std::size_t point)> text;  // of a simulated point
 };
 
-std::vector<Metric> metrics(const sim::SweepResult& result) {
+// The columns of deployments, in the middle of their intervals.
+std::vector<Metric> columns_of_deployments(const sim::SweepResult& result) {
+  const auto of = [&result](auto text) {
+    return [&result, text](std::size_t i) {
+      return std::optional<std::string>(text(model::middle_serving(*result.points[i]->serving)));
+    };
+  };
+  using Serving = model::ServingResult;
+  const auto usd = [](std::optional<double> value) { return value ? fixed(*value, 3) : "-"; };
+  return {{"TPOT", of([](const Serving& middle) { return duration(middle.tpot_s); })},
+          {"eight of ten cases",
+           [&](std::size_t i) {
+             const auto& interval = result.points[i]->serving->interval;
+             return interval && interval->tpot_s ? std::optional(seconds_span(*interval->tpot_s)) : std::nullopt;
+           }},
+          {"TTFT at load", of([](const Serving& middle) { return duration(middle.ttft_s); })},
+          {"tokens/s/GPU", of([](const Serving& middle) { return number(middle.output_tokens_per_s_per_gpu); })},
+          {"USD/M out", of([usd](const Serving& middle) { return usd(middle.usd_per_million_output_tokens); })},
+          {"with prompts", of([usd](const Serving& middle) { return usd(middle.usd_per_million_tokens_all_in); })}};
+}
+
+std::vector<Metric> columns_of_steps(const sim::SweepResult& result) {
   const auto& points = result.points;
   const auto seconds = [](std::optional<double> value) {
     return value ? std::optional(duration(*value)) : std::nullopt;
@@ -83,11 +105,13 @@ std::vector<Metric> metrics(const sim::SweepResult& result) {
           {"bubble", [&, seconds](std::size_t i) { return seconds(points[i]->step.bubble_s); }}};
 }
 
+std::string best_word(const sim::SweepResult& result) { return result.priced ? "cheapest" : "most"; }
+
 std::string remark(const sim::SweepResult& result, std::size_t point) {
   if (!result.points[point]) return "infeasible";
-  const std::string best = point == result.best ? "best" : "";
+  const std::string best = point != result.best ? "" : !sim::of_deployments(result) ? "best" : best_word(result);
   const model::Fit fit = model::fit_of(result.points[point]->memory);
-  if (fit == model::Fit::fits) return best;
+  if (fit == model::Fit::fits) return sim::feasible(result.points[point]) ? best : "over the limit";
   return best + (best.empty() ? "" : ", ") + std::string(model::to_string(fit));
 }
 
@@ -97,7 +121,8 @@ std::string table(const sim::SweepResult& result) {
   const auto text_of = [&](const Metric& metric, std::size_t point) {
     return result.points[point] ? metric.text(point) : std::nullopt;
   };
-  std::vector<Metric> shown_metrics = metrics(result);
+  std::vector<Metric> shown_metrics =
+      sim::of_deployments(result) ? columns_of_deployments(result) : columns_of_steps(result);
   std::erase_if(shown_metrics, [&](const Metric& metric) {
     return std::ranges::none_of(shown, [&](std::size_t point) { return text_of(metric, point).has_value(); });
   });
@@ -117,8 +142,8 @@ std::string table(const sim::SweepResult& result) {
   }
   std::string text = table.to_string();
   if (shown.size() < result.points.size())
-    text += paragraph(
-        fmt::format("The {} fastest of {} points; --csv and --json hold all.", shown.size(), result.points.size()));
+    text += paragraph(fmt::format("The {} {} of {} points; --csv and --json hold all.", shown.size(),
+                                  sim::of_deployments(result) ? "best" : "fastest", result.points.size()));
   return text;
 }
 
@@ -174,13 +199,22 @@ std::string hidden_words(const sim::SweepResult& result, const sim::SweepLine& l
   return text;
 }
 
+// Returns what a point is best by: "10.00 s", or "$0.351".
+std::string best_value(const sim::SweepResult& result, std::size_t point) {
+  const sim::SweepPoint& best = *result.points[point];
+  if (!best.serving) return duration(middle_step(best).time_s);
+  const model::ServingResult middle = model::middle_serving(*best.serving);
+  return result.priced ? fmt::format("${:.3f} for a million output tokens with their prompts",
+                                     *middle.usd_per_million_tokens_all_in)
+                       : fmt::format("{} output tokens/s of a GPU", number(middle.output_tokens_per_s_per_gpu));
+}
+
 std::string line_sentence(const sim::SweepResult& result, const sim::SweepLine& line) {
   std::string text = result.grid.line_name(line.points.front());
   if (!text.empty()) text += ": ";
   if (!line.best) return text + "no point is feasible.";
-  const sim::SweepPoint& best = *result.points[line.points[*line.best]];
   text += fmt::format("best at {} {} with {}, plateau {}", result.grid.short_name(*result.grid.numeric_axis()),
-                      value_at(result, line, *line.best), duration(middle_step(best).time_s),
+                      value_at(result, line, *line.best), best_value(result, line.points[*line.best]),
                       interval(result, line, line.plateau));
   return text + hidden_words(result, line) + ".";
 }
@@ -188,17 +222,25 @@ std::string line_sentence(const sim::SweepResult& result, const sim::SweepLine& 
 std::string findings(const sim::SweepResult& result) {
   std::string text = "\n";
   if (!result.best) return text + paragraph("No point is feasible.");
-  text += paragraph(fmt::format("Best: {}, a step of {}.", place(result, *result.best),
-                                duration(middle_step(*result.points[*result.best]).time_s)));
-  text += paragraph(sim::has_intervals(result)
-                        ? "Steps are as clusters run them; what follows \"components\" divides what these add up to."
-                        : "Steps are what their components add up to; --interval shows them as clusters run them.");
+  const bool deployments = sim::of_deployments(result), intervals = sim::has_intervals(result);
+  text += paragraph(fmt::format("{}: {}, {}{}.", deployments && result.priced ? "Cheapest" : "Best",
+                                place(result, *result.best), deployments ? "" : "a step of ",
+                                best_value(result, *result.best)));
+  if (deployments)
+    text += paragraph(intervals ? "Times, rates and costs are the middle of their draws."
+                                : "Times are what components add up to; --interval shows the middle of their draws.");
+  else
+    text += paragraph(intervals
+                          ? "Steps are as clusters run them; what follows \"components\" divides what these add up to."
+                          : "Steps are what their components add up to; --interval shows them as clusters run them.");
   if (!result.same_tokens)
     text += paragraph("The points train on different numbers of tokens per step; the best has the most tokens/s.");
   if (!result.grid.numeric_axis()) return text;
-  const std::string along = fmt::format("Along {} (plateau: at most {} slower; hidden: at most {} of the pairs)",
-                                        result.grid.axes()[*result.grid.numeric_axis()].key,
-                                        percent(result.limits.plateau), percent(result.limits.hidden));
+  const std::string hidden =
+      deployments ? "" : fmt::format("; hidden: at most {} of the pairs", percent(result.limits.hidden));
+  const std::string along =
+      fmt::format("Along {} (plateau: at most {} {}{})", result.grid.axes()[*result.grid.numeric_axis()].key,
+                  percent(result.limits.plateau), deployments && result.priced ? "dearer" : "slower", hidden);
   text += fmt::format("\n{}\n", fmt::join(wrap(along, terminal_width), "\n"));
   for (std::size_t i = 0; i < std::min(result.lines.size(), most_lines); ++i)
     text += paragraph(line_sentence(result, result.lines[i]));
@@ -224,7 +266,46 @@ std::string sweep_text(const sim::SweepResult& result, bool color) {
   return bold(title, {color}) + "\n\n" + table(result) + reasons(result) + findings(result);
 }
 
+namespace {
+
+// A row for each deployment, with the columns of the JSON's serving.
+std::string deployments_csv(const sim::SweepResult& result) {
+  std::vector<std::string> columns;
+  for (const sim::SweepAxis& axis : result.grid.axes()) columns.push_back(axis.key);
+  columns.insert(columns.end(), {"feasible", "best"});
+  const std::size_t before = columns.size();
+  visit_serving(model::ServingResult(), [&](const char* key, const auto&, const char*) { columns.emplace_back(key); });
+  const std::size_t quantities = columns.size() - before;
+  columns.insert(columns.end(), {"bound_by", "reason"});
+  const bool intervals = sim::has_intervals(result);
+  if (intervals) columns.insert(columns.end(), {"tpot_p10_s", "tpot_p50_s", "tpot_p90_s"});
+  CsvTable table(columns);
+  for (std::size_t i = 0; i < result.points.size(); ++i) {
+    std::vector<std::string> row;
+    for (std::size_t axis = 0; axis < result.grid.axes().size(); ++axis) row.push_back(result.grid.value(i, axis).text);
+    row.insert(row.end(), {sim::feasible(result.points[i]) ? "1" : "0", i == result.best ? "1" : "0"});
+    const auto& point = result.points[i];
+    if (point && point->serving)
+      visit_serving(*point->serving,
+                    [&](const char*, const auto& value, const char*) { row.push_back(csv_cell(value)); });
+    else
+      row.resize(row.size() + quantities);
+    row.push_back(point && point->serving ? std::string(model::to_string(point->serving->bound_by)) : "");
+    row.push_back(sim::reason(point));
+    if (intervals) {
+      const bool known = point && point->serving && point->serving->interval && point->serving->interval->tpot_s;
+      const model::Quantiles tpot = known ? *point->serving->interval->tpot_s : model::Quantiles();
+      for (const double value : {tpot.p10, tpot.p50, tpot.p90}) row.push_back(known ? csv_cell(value) : "");
+    }
+    table.add(row);
+  }
+  return table.text();
+}
+
+}  // namespace
+
 std::string sweep_csv(const sim::SweepResult& result) {
+  if (sim::of_deployments(result)) return deployments_csv(result);
   std::string out;
   for (const sim::SweepAxis& axis : result.grid.axes()) out += csv_field(axis.key) + ",";
   out +=

@@ -13,10 +13,27 @@ namespace plumbline::reports {
 namespace {
 
 constexpr std::size_t half_bar = 8;  // characters for the widest side
-constexpr std::array<std::string_view, sim::tornado_metrics.size()> metric_titles = {"Step time", "Cost of the run"};
-constexpr std::size_t lower = 2, higher = 1;  // series colours of reports/charts/chart_frame.h
+// A quantity in words. Charts draw `unit` of it as 1.
+struct MetricWords {
+  std::string_view title, axis;
+  double unit = 1;
+  std::string (*amount)(double);
+  std::string_view unknown = "";  // why it is not known
+};
+constexpr MetricWords words_of_steps[] = {
+    {"Step time", "step time in s", 1, duration},
+    {"Cost of the run", "cost in millions of USD", 1e6, [](double usd) { return "$" + grouped(usd); },
+     "No cost: it takes run.tokens and a price (docs/economics.md)."}};
+constexpr MetricWords words_of_deployments[] = {
+    {"TPOT", "TPOT in ms", 1e-3, duration},
+    {"USD per million output tokens, with prompts", "USD per million output tokens, with prompts", 1,
+     [](double usd) { return fmt::format("${:.3f}", usd); }, "No cost: it takes a price (docs/economics.md)."}};
 
-std::string amount(std::size_t metric, double value) { return metric == 0 ? duration(value) : "$" + grouped(value); }
+const MetricWords& words_of(const sim::TornadoResult& result, std::size_t metric) {
+  return (result.metrics == sim::deployment_metrics ? words_of_deployments : words_of_steps)[metric];
+}
+
+constexpr std::size_t lower = 2, higher = 1;  // series colours of reports/charts/chart_frame.h
 
 std::string setting_name(const sim::TornadoRow& row, std::optional<std::size_t> setting) {
   return setting ? row.input.settings[*setting].text : "as it is";
@@ -41,10 +58,11 @@ double widest_side(const std::vector<const sim::TornadoRow*>& rows, std::size_t 
 
 std::string metric_table(const sim::TornadoResult& result, std::size_t metric) {
   using enum Align;
+  const MetricWords& words = words_of(result, metric);
   const double base = *result.base[metric];
   const std::vector<const sim::TornadoRow*> rows = result.by_width(metric);
   const double widest = widest_side(rows, metric, base);
-  std::string text = fmt::format("\n{}, {} as it is\n", metric_titles[metric], amount(metric, base));
+  std::string text = fmt::format("\n{}, {} as it is\n", words.title, words.amount(base));
   if (rows.empty()) return text + paragraph("No input changes it.");
   Table table({{"input"},
                {"least", right},
@@ -55,8 +73,8 @@ std::string metric_table(const sim::TornadoResult& result, std::size_t metric) {
                {std::string(half_bar, ' ') + "|"}});
   for (const sim::TornadoRow* row : rows) {
     const sim::TornadoSpan& span = *row->spans[metric];
-    table.add({row->input.name, amount(metric, span.least), setting_name(*row, span.least_setting),
-               amount(metric, span.most), setting_name(*row, span.most_setting), percent(span.width() / base),
+    table.add({row->input.name, words.amount(span.least), setting_name(*row, span.least_setting),
+               words.amount(span.most), setting_name(*row, span.most_setting), percent(span.width() / base),
                bar(span, base, widest)});
   }
   return text + table.to_string();
@@ -89,12 +107,13 @@ std::string remarks(const sim::TornadoResult& result) {
 }
 
 BarChart::Panel panel_of(const sim::TornadoResult& result, std::size_t metric) {
+  const MetricWords& words = words_of(result, metric);
   const double base = *result.base[metric];
-  const double unit = metric == 0 ? 1 : 1e6;
+  const double unit = words.unit;
   BarChart::Panel panel;
-  panel.title = std::string(metric_titles[metric]);
-  panel.x_title = metric == 0 ? "step time in s" : "cost in millions of USD";
-  panel.marks = {{base / unit, fmt::format("as it is: {}", amount(metric, base))}};
+  panel.title = std::string(words.title);
+  panel.x_title = std::string(words.axis);
+  panel.marks = {{base / unit, fmt::format("as it is: {}", words.amount(base))}};
   for (const sim::TornadoRow* row : result.by_width(metric)) {
     const sim::TornadoSpan& span = *row->spans[metric];
     auto& drawn = panel.rows.emplace_back();
@@ -104,7 +123,7 @@ BarChart::Panel panel_of(const sim::TornadoResult& result, std::size_t metric) {
       if (setting)
         drawn.bars.push_back(
             {base / unit, value / unit, color,
-             fmt::format("{} {}: {}", row->input.key, setting_name(*row, setting), amount(metric, value))});
+             fmt::format("{} {}: {}", row->input.key, setting_name(*row, setting), words.amount(value))});
     };
     add(span.least, span.least_setting, lower);
     add(span.most, span.most_setting, higher);
@@ -120,11 +139,11 @@ std::string tornado_text(const sim::TornadoResult& result, bool color) {
   std::string text = bold(title, {color}) + "\n";
   if (!result.infeasible_reason.empty())
     text += paragraph(fmt::format("The plan as it is {}.", result.infeasible_reason));
-  for (std::size_t m = 0; m < sim::tornado_metrics.size(); ++m) {
+  for (std::size_t m = 0; m < result.metrics.size(); ++m) {
     if (result.base[m]) {
       text += metric_table(result, m);
     } else if (m > 0) {
-      text += "\n" + paragraph("No cost: it takes run.tokens and a price (docs/economics.md).");
+      text += "\n" + paragraph(words_of(result, m).unknown);
     }
   }
   return text + remarks(result);
@@ -137,7 +156,7 @@ std::string tornado_svg(const sim::TornadoResult& result) {
       fmt::format("{}, each input varied alone, fidelity {}", std::filesystem::path(result.plan.file).stem().string(),
                   sim::to_string(result.fidelity));
   chart.legend = {{lower, "lower than as it is"}, {higher, "higher"}};
-  for (std::size_t m = 0; m < sim::tornado_metrics.size(); ++m)
+  for (std::size_t m = 0; m < result.metrics.size(); ++m)
     if (result.base[m]) chart.panels.push_back(panel_of(result, m));
   return bar_chart_svg(chart);
 }

@@ -157,5 +157,52 @@ TEST(SweepResult, WithoutAFeasiblePointThereIsNoBest) {
   EXPECT_TRUE(has(reports::sweep_svg(result), "</svg>"));
 }
 
+// Returns a deployment with that TPOT and cost of a million output tokens with their prompts.
+SweepPoint deployment_of(double tpot_s, double usd) {
+  SweepPoint point;
+  model::ServingResult& serving = point.serving.emplace();
+  serving.tpot_s = tpot_s;
+  serving.ttft_s = 0.8;
+  serving.output_tokens_per_s_per_gpu = 500;
+  serving.usd_per_million_output_tokens = usd / 2;
+  serving.usd_per_million_tokens_all_in = usd;
+  point.memory.peak_bytes = 50e9;
+  point.memory.capacity_bytes = 80e9;
+  return point;
+}
+
+SweepResult of_deployments_along_one_key() {
+  SweepPoint slow = deployment_of(0.2, 0.25);
+  slow.infeasible_reason = "200 ms are above inference.max_tpot_s = 0.1";
+  return result_of({"inference.concurrency=1,8,64"}, {deployment_of(0.02, 2), deployment_of(0.04, 0.5), slow});
+}
+
+TEST(SweepResult, DeploymentsAreComparedByTheCostOfTheirTokens) {
+  const SweepResult result = of_deployments_along_one_key();
+  EXPECT_EQ(result.best, 1u);  // the cheaper one is over its limit
+  const std::string text = reports::sweep_text(result, false);
+  EXPECT_TRUE(std::regex_search(text, std::regex("8 +40.00 ms +800.0 ms +500.0 +0.250 +0.500 .*cheapest"))) << text;
+  EXPECT_TRUE(std::regex_search(text, std::regex("64 +200.0 ms .*over the limit"))) << text;
+  EXPECT_TRUE(has(unwrapped(text), "Cheapest: concurrency 8, $0.500 for a million output tokens with their prompts."))
+      << text;
+  EXPECT_TRUE(has(text, "64: 200 ms are above")) << text;
+  EXPECT_FALSE(has(text, "hidden"));
+}
+
+TEST(SweepResult, JsonAndCsvOfDeploymentsHoldTheirQuantities) {
+  const SweepResult result = of_deployments_along_one_key();
+  const auto json = nlohmann::json::parse(reports::sweep_json(result));
+  EXPECT_TRUE(json["points"][0]["step"].is_null());
+  EXPECT_EQ(json["points"][0]["serving"]["tpot_s"], 0.02);
+  EXPECT_EQ(json["points"][2]["feasible"], false);
+  EXPECT_EQ(json["optimum"]["usd_per_million_tokens_all_in"], 0.5);
+  EXPECT_TRUE(json["optimum"]["time_s"].is_null());
+  const std::string csv = reports::sweep_csv(result);
+  EXPECT_TRUE(csv.starts_with("inference.concurrency,feasible,best,concurrency,")) << csv;
+  EXPECT_TRUE(has(csv, "\n8,1,1,")) << csv;
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 4);
+  EXPECT_TRUE(has(reports::sweep_svg(result), "TTFT at load in s"));
+}
+
 }  // namespace
 }  // namespace plumbline::sim

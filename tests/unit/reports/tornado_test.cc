@@ -82,6 +82,23 @@ TEST(Tornado, JsonHoldsEverySetting) {
   EXPECT_EQ(json["inputs"][1]["settings"][1]["feasible"], false);
 }
 
+TEST(Tornado, OfADeploymentHasItsTimesAndCosts) {
+  const auto of = [](double tpot_s, double usd) {
+    SweepPoint point;
+    point.serving.emplace().tpot_s = tpot_s;
+    point.serving->usd_per_million_tokens_all_in = usd;
+    return point;
+  };
+  const TornadoResult result =
+      tornado_result(Fidelity::step, {input_named("skew", 2)}, {of(0.05, 2), of(0.04, 1.5), of(0.06, 3)});
+  const std::string text = reports::tornado_text(result, false);
+  EXPECT_THAT(text, testing::HasSubstr("TPOT, 50.00 ms as it is"));
+  EXPECT_THAT(text, testing::HasSubstr("USD per million output tokens, with prompts, $2.000 as it is"));
+  const auto json = nlohmann::json::parse(reports::tornado_json(result));
+  EXPECT_EQ(json["tornado"]["base"]["serving.tpot_s"], 0.05);
+  EXPECT_EQ(json["inputs"][0]["settings"][1]["serving.usd_per_million_tokens_all_in"], 3);
+}
+
 Inputs inputs() {
   Inputs inputs;
   inputs.plan.cluster.gpus = inputs.cluster.gpus = 16;
