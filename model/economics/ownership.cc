@@ -163,6 +163,10 @@ Known<HourlyPrice> purchase_price(const Plan& plan, const ClusterShape& cluster,
   return {price, ""};
 }
 
+Known<HourlyPrice> hourly_price(const Plan& plan, const ClusterShape& cluster) {
+  return plan.run.ownership == "purchase" ? purchase_price(plan, cluster) : rent_price(plan, cluster);
+}
+
 std::optional<double> fabric_price(const ClusterShape& cluster) {
   Needs needs;
   const Fabric fabric(cluster.fabric, cluster.prices, needs);

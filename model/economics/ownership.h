@@ -42,6 +42,8 @@ Known<HourlyPrice> rent_price(const Plan& plan, const ClusterShape& cluster);
 // replace the topology's. gpu_power_w: mean power of a GPU in W, where that is known.
 Known<HourlyPrice> purchase_price(const Plan& plan, const ClusterShape& cluster,
                                   std::optional<double> gpu_power_w = std::nullopt);
+// Returns the one of both that run.ownership names.
+Known<HourlyPrice> hourly_price(const Plan& plan, const ClusterShape& cluster);
 
 // Returns the price of all NICs, switches and links in USD.
 std::optional<double> fabric_price(const ClusterShape& cluster);

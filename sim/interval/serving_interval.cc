@@ -117,8 +117,7 @@ model::Quantiles relative(const std::vector<Rates>& draws, const Rates& now, con
 
 std::optional<model::Quantiles> dollars(const Inputs& inputs, const std::vector<Rates>& draws, const Rates& now,
                                         std::optional<double> answer, const IntervalOptions& options) {
-  const auto price = inputs.plan.run.ownership == "purchase" ? model::purchase_price(inputs.plan, inputs.cluster).value
-                                                             : model::rent_price(inputs.plan, inputs.cluster).value;
+  const auto price = model::hourly_price(inputs.plan, inputs.cluster).value;
   if (!price || !answer) return std::nullopt;
   std::vector<double> costs = price_draws(*price, "price", options.seed, draws.size());
   for (std::size_t i = 0; i < draws.size(); ++i)

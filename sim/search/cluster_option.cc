@@ -285,10 +285,7 @@ Result<void> search_option(ClusterOption& option, const SearchOptions& options) 
 }
 
 model::Known<model::HourlyPrice> price_of(const ClusterOption& option) {
-  const model::Plan& plan = option.inputs.plan;
-  const bool owned = plan.run.ownership == "purchase";
-  auto price =
-      owned ? model::purchase_price(plan, option.inputs.cluster) : model::rent_price(plan, option.inputs.cluster);
+  auto price = model::hourly_price(option.inputs.plan, option.inputs.cluster);
   if (option.offered_usd && price.value) price.value->source = "offered";
   return price;
 }

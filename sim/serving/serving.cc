@@ -36,8 +36,7 @@ std::string pool_key(const model::Plan& plan, PoolKind kind) {
 }
 
 std::optional<double> price_of(const model::Plan& plan, const model::ClusterShape& cluster) {
-  const bool owned = plan.run.ownership == "purchase";
-  const auto price = owned ? model::purchase_price(plan, cluster) : model::rent_price(plan, cluster);
+  const auto price = model::hourly_price(plan, cluster);
   if (!price.value || price.value->value <= 0) return std::nullopt;
   return price.value->value;
 }

@@ -151,7 +151,7 @@ void add_requests(const model::Plan& plan, std::vector<TornadoInput>& found) {
 void add_price(const Inputs& inputs, std::vector<TornadoInput>& found) {
   const model::Plan& plan = inputs.plan;
   const bool owned = plan.run.ownership == "purchase";
-  const auto price = owned ? model::purchase_price(plan, inputs.cluster) : model::rent_price(plan, inputs.cluster);
+  const auto price = model::hourly_price(plan, inputs.cluster);
   if (!price.value) return;
   if (owned) {
     for (const model::Parameter& constant : inputs.cluster.parameters)
