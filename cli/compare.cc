@@ -224,7 +224,7 @@ model::Result<std::string> compare_kernel_trace(const sim::Inputs& inputs, const
 
 void add_compare(CLI::App& root, int& exit_code) {
   CLI::App* verb =
-      root.add_subcommand("compare", "Compare plans, results, traces and training logs: why one is slower");
+      root.add_subcommand("compare", "Compare plans, results, traces and logs: why one is slower, or dearer");
   const auto arguments = std::make_shared<CompareArguments>();
   verb->add_option("A B", arguments->subjects,
                    "Plans (files or shipped names) and results of `simulate --json` or `run --json`, as many as you\n"
@@ -279,11 +279,15 @@ void add_compare(CLI::App& root, int& exit_code) {
       "class, layer, phase and GEMM. Where the trace is one overlapped pair of chunks (DualPipe), the pair is "
       "compared;\n"
       "expert rows are taken from its notes (rows=N).\n"
+      "Plans with [inference] and without [batch] are deployments, compared by what an output token costs and where "
+      "its\n"
+      "GPU time differs.\n"
       "A training log is held against the interval of its plan, as `simulate --measured` does.\n\n"
       "Examples:\n"
       "  plumbline compare old.toml new.toml last-week.json\n"
       "  plumbline compare deepseek-v3-2048xh800 --cluster h800-rail-fat-tree,h100-dgx --svg difference.svg\n"
       "  plumbline compare deepseek-v3-2048xh800 --gpus 1024,2048,4096 --against previous\n"
+      "  plumbline compare llama-3-70b-8xh100 --cluster h100-dgx,h200-hgx\n"
       "  plumbline compare host-dualpipe measured.json --profile here.toml --trace both.json.gz\n"
       "  plumbline compare deepseek-v3-2048xh800 h800_dualpipe_chunk --profile h800-public --waits predicted\n"
       "  plumbline compare my-plan.toml trace.json.gz --rank 3 --json - --trace both.json.gz\n"

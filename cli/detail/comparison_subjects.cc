@@ -11,6 +11,7 @@
 #include "cli/progress.h"
 #include "model/base/text_file.h"
 #include "model/cost/operator_class.h"
+#include "model/economics/ownership.h"
 #include "model/plan/layout.h"
 #include "model/program/compile.h"
 #include "reports/json/read_json.h"
@@ -29,7 +30,7 @@ using model::Result;
 // State that all subjects share.
 struct Shared {
   ConstantChanges changes;
-  InputsReader reader;
+  InputsReader reader = InputsReader(Purpose::stated);
   sim::PredictorPool predictors;
 };
 
@@ -47,6 +48,8 @@ struct Prediction {
   sim::Simulation simulation;
   std::map<std::string, std::string> operator_classes;
   model::Timeline baseline;
+  std::optional<model::ServingResult> serving = {};
+  std::optional<double> usd_per_gpu_hour = {};
 };
 
 // Returns the row of the breakdown of each operator of a step.
@@ -62,8 +65,27 @@ std::map<std::string, std::string> operator_classes(const sim::Inputs& inputs) {
   return classes;
 }
 
+Result<Prediction> predict_deployment(const sim::Inputs& inputs, bool interval) {
+  const sim::IntervalOptions options{.draws = sim::serving_draws, .parts = false};
+  constexpr double middle = 0.5;
+  auto serving = TRY(interval ? sim::predict_serving_within(inputs, middle, options) : sim::predict_serving(inputs));
+  sim::add_fit(inputs, serving, options);
+  Prediction prediction{inputs.plan, {}, {}, {}};
+  model::StepResult& result = prediction.simulation.result;
+  result.fidelity = sim::to_string(sim::Fidelity::closed_form);
+  result.device = inputs.cluster.device.name;
+  result.profile = inputs.profile.name();
+  result.stack = inputs.profile.stack();
+  result.memory = model::memory_of(serving);
+  const auto price = model::hourly_price(inputs.plan, inputs.cluster);
+  if (price.value) prediction.usd_per_gpu_hour = price.value->value;
+  prediction.serving = std::move(serving);
+  return prediction;
+}
+
 Result<Prediction> predict(const model::Plan& plan, const SubjectRequest& request, Shared& shared) {
   const auto inputs = TRY(shared.reader.of_plan(plan, request.profile, shared.changes));
+  if (model::is_deployment(inputs.plan)) return predict_deployment(inputs, request.intervals);
   auto simulation = TRY(simulated(inputs, request, shared));
   sim::add_fit(inputs, simulation.result.memory);
   if (request.intervals) simulation.result.interval = TRY(sim::interval_of(inputs, simulation.result));
@@ -92,6 +114,8 @@ ComparisonSubject predicted_subject(NamedPlan named, Result<Prediction> done, co
   subject.result = std::move(done->simulation.result);
   subject.timeline = std::move(done->simulation.timeline);
   subject.rank_names = std::move(done->simulation.rank_names);
+  subject.serving = std::move(done->serving);
+  subject.usd_per_gpu_hour = done->usd_per_gpu_hour;
   subject.operator_classes = std::move(done->operator_classes);
   subject.baseline = request.baseline.value_or("");
   subject.baseline_timeline = std::move(done->baseline);
@@ -165,6 +189,18 @@ Result<std::vector<NamedPlan>> read_plans(const std::string& subject, const std:
   return variants(short_name(*path), plan, request);
 }
 
+// A deployment has no step that could be compared with one.
+Result<void> check_kinds(const std::vector<ComparisonSubject>& subjects) {
+  const auto serves = [](const ComparisonSubject& one) {
+    return one.origin == "plan" && model::is_deployment(one.plan);
+  };
+  const auto first = std::ranges::find_if(subjects, serves);
+  const auto other = std::ranges::find_if_not(subjects, serves);
+  if (first == subjects.end() || other == subjects.end()) return {};
+  return model::wrong_input(first->name, fmt::format("it serves and {} trains", other->name),
+                            "compare deployments with deployments, and steps with steps");
+}
+
 // Gives subjects of equal names their whole path, or else their number.
 void distinguish(std::vector<ComparisonSubject>& subjects, const std::vector<std::string>& paths) {
   const auto shared = [&](const std::string& name) {
@@ -217,6 +253,7 @@ Result<std::vector<ComparisonSubject>> comparison_subjects(const SubjectRequest&
       found.push_back(predicted_subject(std::move(named), std::move(done), request));
     }
   }
+  TRY(check_kinds(found));
   distinguish(found, request.subjects);
   return found;
 }

@@ -108,14 +108,21 @@ ResultComparison compare_results(std::vector<ComparisonSubject> subjects, Agains
     if (tokens.value_or(own) != own) comparison.same_tokens = false;
     tokens = own;
     if (from) {
-      comparison.differences.push_back(
-          {*from, i, waterfall(comparison.subjects[*from].result->step, result->step, detail)});
+      const ComparisonSubject &first = comparison.subjects[*from], &second = comparison.subjects[i];
+      comparison.differences.push_back({*from, i,
+                                        first.serving && second.serving
+                                            ? waterfall(*first.serving, *second.serving)
+                                            : waterfall(first.result->step, result->step, detail)});
       if (comparison.subjects[*from].measured() != comparison.subjects[i].measured())
         comparison.measured.push_back(pair_of(comparison.subjects, *from, i, detail));
     }
     if (!from || against == Against::previous) from = i;
   }
   return comparison;
+}
+
+bool ResultComparison::deployments() const {
+  return std::ranges::any_of(subjects, [](const ComparisonSubject& one) { return one.serving.has_value(); });
 }
 
 const ResultComparison::MeasuredPair* measured_pair(const ResultComparison& comparison,

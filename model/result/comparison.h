@@ -11,13 +11,14 @@
 #include "model/plan/plan.h"
 #include "model/result/prediction_error.h"
 #include "model/result/result.h"
+#include "model/result/serving_result.h"
 #include "model/result/timeline.h"
 #include "model/result/timeline_comparison.h"
 #include "model/result/waterfall.h"
 
 namespace plumbline::model {
 
-// A step predicted for a plan, or a stored result, predicted or measured.
+// A step or a deployment predicted for a plan, or a stored result, predicted or measured.
 struct ComparisonSubject {
   std::string name;           // short, differs from the others'
   std::string origin;         // "plan" or "result"
@@ -32,6 +33,9 @@ struct ComparisonSubject {
   // A measured result has a clock, and the times of the steps whose median it is.
   std::string clock = {};
   std::vector<double> measured_seconds = {};
+  // Of a deployment, whose `result` has no step: what it rests on, and its memory.
+  std::optional<ServingResult> serving = {};
+  std::optional<double> usd_per_gpu_hour = {};
 
   bool measured() const { return result && result->fidelity == "measured"; }
   // Returns why the plan is infeasible or does not fit, as a sentence without full stop; "" when it fits.
@@ -70,8 +74,10 @@ struct ResultComparison {
   std::vector<MeasuredPair> measured;
   Against against = Against::first;
   bool same_tokens = true;  // all steps train on the same number of tokens
+  bool deployments() const;
 };
 
+// The subjects are steps or deployments, all of one kind.
 ResultComparison compare_results(std::vector<ComparisonSubject> subjects, Against against, WaterfallDetail detail);
 
 // Returns the pair of a difference; null where both are predicted or both measured.

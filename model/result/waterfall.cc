@@ -109,6 +109,41 @@ StepParts parts_of(const StepTimes& step, WaterfallDetail detail, const Separabl
   return parts;
 }
 
+// Returns the rows of both, in the order of the first.
+Waterfall joined_rows(double from_s, double to_s, const StepParts& first, const StepParts& second) {
+  Waterfall result{from_s, to_s, {}};
+  for (const StepTimes::ClassTime& part : first.all())
+    result.rows.push_back({part.name, part.seconds, second.of(part.name)});
+  for (const StepTimes::ClassTime& part : second.all())
+    if (std::ranges::find(result.rows, part.name, &WaterfallRow::name) == result.rows.end())
+      result.rows.push_back({part.name, 0, part.seconds});
+  std::erase_if(result.rows, [](const WaterfallRow& row) { return row.from_s == 0 && row.to_s == 0; });
+  return result;
+}
+
+constexpr std::string_view prompts_row = "prompts";
+
+double seconds_of_tokens(const ServingResult& serving) {
+  constexpr double tokens = 1000;
+  return tokens / serving.output_tokens_per_s_per_gpu;
+}
+
+// A token takes its GPUs as its time does: in parts of a step of the pool that decodes, and what lies between.
+StepParts parts_of(const ServingResult& serving) {
+  StepParts parts;
+  const ServingPool& decode = serving.pools.back();
+  const bool apart = serving.pools.size() > 1;
+  const double all = seconds_of_tokens(serving);
+  const double decoding =
+      apart ? all * static_cast<double>(decode.gpus) / static_cast<double>(decode.gpus + serving.pools.front().gpus)
+            : all;
+  for (const ServingPart& part : decode.parts)
+    parts.add(part.name, decoding * part.seconds / serving.tokens_per_step / serving.tpot_s);
+  const double rest = all - parts.total();
+  if (std::abs(rest) > rounding) parts.add(prompts_row, rest);
+  return parts;
+}
+
 std::string change_text(double seconds, double largest) {
   if (largest >= 0.1) return fmt::format("{:+.2f} s", seconds);
   return largest >= 1e-3 ? fmt::format("{:+.1f} ms", seconds * 1e3) : fmt::format("{:+.1f} us", seconds * 1e6);
@@ -119,14 +154,14 @@ std::string change_text(double seconds, double largest) {
 Waterfall waterfall(const StepTimes& from, const StepTimes& to, WaterfallDetail detail) {
   const Separable apart(from, to);
   const StepParts first = parts_of(from, detail, apart), second = parts_of(to, detail, apart);
-  Waterfall result{from.time_s, to.time_s, {}};
-  for (const StepTimes::ClassTime& part : first.all())
-    result.rows.push_back({part.name, part.seconds, second.of(part.name)});
-  for (const StepTimes::ClassTime& part : second.all())
-    if (std::ranges::find(result.rows, part.name, &WaterfallRow::name) == result.rows.end())
-      result.rows.push_back({part.name, 0, part.seconds});
-  std::erase_if(result.rows, [](const WaterfallRow& row) { return row.from_s == 0 && row.to_s == 0; });
+  Waterfall result = joined_rows(from.time_s, to.time_s, first, second);
   std::ranges::stable_sort(result.rows, {}, [](const WaterfallRow& row) { return place(row.name); });
+  return result;
+}
+
+Waterfall waterfall(const ServingResult& from, const ServingResult& to) {
+  Waterfall result = joined_rows(seconds_of_tokens(from), seconds_of_tokens(to), parts_of(from), parts_of(to));
+  std::ranges::stable_partition(result.rows, [](const WaterfallRow& row) { return row.name != prompts_row; });
   return result;
 }
 

@@ -1,4 +1,4 @@
-// Explains why one step takes longer than another: splits the difference of two step times by causes.
+// Explains why one step takes longer than another, or an output token more of GPUs: splits the difference by causes.
 #pragma once
 
 #include <cstddef>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/result/result.h"
+#include "model/result/serving_result.h"
 
 namespace plumbline::model {
 
@@ -16,7 +17,7 @@ struct WaterfallRow {
 };
 
 struct Waterfall {
-  double from_s = 0, to_s = 0;     // the two step times
+  double from_s = 0, to_s = 0;     // the two step times, or GPU-seconds of deployments
   std::vector<WaterfallRow> rows;  // in a fixed order; they add up to both times; rows that both lack are left out
   double change_s() const { return to_s - from_s; }
 };
@@ -33,6 +34,11 @@ enum class WaterfallDetail {
 // other exposed communication) are one row of both. Where either step lacks a breakdown (closed form), compute and
 // exposed times in slots are one row, "slots". Time that a result does not attribute is "not attributed".
 Waterfall waterfall(const StepTimes& from, const StepTimes& to, WaterfallDetail detail = WaterfallDetail::categories);
+
+// Returns the GPU-seconds of all GPUs that a thousand output tokens take: the parts of a decode step, and "prompts", by
+// which a token takes longer than its share of a decode step, or that GPUs take that only prefill. Their price per hour
+// makes a cost of them.
+Waterfall waterfall(const ServingResult& from, const ServingResult& to);
 
 // Returns the rows that explain most of the change, largest first, in one line: "bubble +0.81 s, exposed communication
 // +0.32 s (GEMM -0.10 s)", with opposite changes in brackets. "" when no row changes by over a millionth of the step.

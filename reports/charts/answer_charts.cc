@@ -154,7 +154,7 @@ BarChart::Panel panel_of(const model::ResultComparison& comparison,
   BarChart::Panel panel;
   panel.title = fmt::format("{} to {}: {:+.3f} s ({})", from, to, waterfall.change_s(),
                             signed_percent(waterfall.change_s() / waterfall.from_s));
-  panel.x_title = "step time in s";
+  panel.x_title = comparison.deployments() ? "GPU-seconds of 1,000 output tokens" : "step time in s";
   panel.connected = true;
   double at = waterfall.from_s;
   for (const model::WaterfallRow& row : waterfall.rows) {
@@ -175,8 +175,10 @@ BarChart::Panel panel_of(const model::ResultComparison& comparison,
 
 std::string result_comparison_svg(const model::ResultComparison& comparison) {
   BarChart chart;
-  chart.title = "Where the step times differ";
-  chart.subtitle = "seconds of rank 0; each bar begins where the one above it ends";
+  const bool deployments = comparison.deployments();
+  chart.title = deployments ? "Where the GPU time of output tokens differs" : "Where the step times differ";
+  chart.subtitle = fmt::format("{}; each bar begins where the one above it ends",
+                               deployments ? "GPU-seconds of 1,000 output tokens" : "seconds of rank 0");
   chart.legend = {{faster_color, "faster"}, {slower_color, "slower"}};
   for (const model::ResultComparison::Difference& difference : comparison.differences)
     chart.panels.push_back(panel_of(comparison, difference));

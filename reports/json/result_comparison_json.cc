@@ -18,9 +18,12 @@ Json subject_of(const model::ComparisonSubject& subject) {
                {"origin", subject.origin},
                {"feasible", reason.empty()},
                {"reason", text_or_null<Json>(reason)}};
-  if (!subject.result) {
+  if (!subject.result || subject.serving) {
     for (const char* key : {"step", "interval", "bound", "run", "memory", "basis"}) json[key] = nullptr;
     json["plan"] = Json::parse(plan_json(subject.plan));
+    if (!subject.serving) return json;
+    json["serving"] = Json::parse(serving_quantities_json(*subject.serving));
+    json["usd_per_gpu_hour"] = json_of<Json>(subject.usd_per_gpu_hour);
     return json;
   }
   // The keys are those of `simulate --json`; what a stored result lacks is null.
@@ -129,6 +132,8 @@ std::string result_comparison_csv(const model::ResultComparison& comparison) {
     Json row = {{"table", "subjects"}};
     for (const char* key : {"name", "feasible", "reason", "step", "memory"}) row[key] = of[key];
     if (row["memory"].is_object()) row["memory"].erase("stages");
+    if (subject.serving)
+      for (const char* key : {"serving", "usd_per_gpu_hour"}) row[key] = of[key];
     rows.push_back(std::move(row));
   }
   for (const model::ResultComparison::Difference& difference : comparison.differences)

@@ -84,8 +84,10 @@ class ServingPredictors {
   std::vector<Entry> predictors_;
 };
 
-// Returns why a deployment does not keep the limits of its plan; "" where it does or has none.
+// Returns why a deployment does not keep the limits of its plan; "" where it does or has none. The most requests that a
+// plan without their number has are within them.
 std::string over_the_limit(const model::Plan& plan, const model::ServingResult& result) {
+  if (plan.inference.concurrency == 0) return "";
   const auto over = [](const char* key, double found, std::optional<double> limit) {
     return limit && found > *limit ? fmt::format("{:.4g} ms are above {} = {:.4g}", found * 1e3, key, *limit) : "";
   };
@@ -177,11 +179,14 @@ class Pool {
   PointResult evaluate_deployment(const Inputs& inputs) {
     SweepPoint point = point_of(inputs);
     const IntervalOptions options{.draws = serving_draws, .threads = 1, .parts = false};
-    model::ServingResult& result = point.serving.emplace(TRY(deployments_.find(inputs)->predict(inputs.plan)));
+    constexpr double middle = 0.5;
+    model::ServingResult& result =
+        point.serving.emplace(TRY(options_.intervals ? predict_serving_within(inputs, middle, options)
+                                                     : deployments_.find(inputs)->predict(inputs.plan)));
+    result.frontier.clear();
     result.constants.clear();
     result.notes.clear();
     add_fit(inputs, result, options);
-    if (options_.intervals) result.interval = TRY(serving_interval_of(inputs, result, options));
     point.memory = model::memory_of(result);
     point.infeasible_reason = model::fit_of(point.memory) == model::Fit::does_not_fit
                                   ? fmt::format("does not fit (it does with {:.1f} %)", *result.fits_probability * 100)

@@ -14,6 +14,7 @@
 #include "reports/text/step/describe.h"
 #include "reports/text/step/sections.h"
 #include "reports/text/table.h"
+#include "sim/deployment/deployment_answer.h"
 
 namespace plumbline::reports {
 namespace {
@@ -152,8 +153,11 @@ std::string legend(const model::ResultComparison& comparison) {
     if (subject.plan.model.config.empty()) continue;
     const StepResult none;
     const StepResult& result = subject.result ? *subject.result : none;
-    std::string what = fmt::format("{} on {}; {}", model_name(subject.plan), hardware(subject.plan, result.device),
-                                   parallelism(subject.plan));
+    std::string what =
+        fmt::format("{} on {}; {}", model_name(subject.plan), hardware(subject.plan, result.device),
+                    subject.serving ? fmt::format("{}, {} requests in flight", sim::deployment_words(subject.plan),
+                                                  grouped(subject.serving->concurrency))
+                                    : parallelism(subject.plan));
     if (subject.measured()) what += "; " + measured_steps(subject);
     if (!result.profile.empty()) what += fmt::format("; {}, fidelity {}", constants_words(result), result.fidelity);
     for (const std::string& sentence : result.warnings) what += fmt::format("; warning: {}", sentence);
@@ -212,6 +216,42 @@ std::vector<Quantity> quantities() {
        }}};
 }
 
+template <class Field>
+Quantity of_serving(std::string name, Field field) {
+  return {std::move(name), [field](const model::ComparisonSubject& subject, const StepResult&) {
+            return subject.serving ? Text(field(model::middle_serving(*subject.serving))) : Text();
+          }};
+}
+
+// Those of deployments, of which the first decides.
+std::vector<Quantity> deployment_quantities() {
+  using Serving = model::ServingResult;
+  const auto usd = [](const std::optional<double>& value) {
+    return value ? Text(fmt::format("${:.3f}", *value)) : Text();
+  };
+  const std::vector<Quantity> of_steps = quantities();
+  std::vector<Quantity> rows = {
+      of_serving("USD/M out, with prompts", [usd](const Serving& s) { return usd(s.usd_per_million_tokens_all_in); }),
+      of_serving("USD per M output tokens", [usd](const Serving& s) { return usd(s.usd_per_million_output_tokens); }),
+      of_serving("of the demand", [usd](const Serving& s) { return usd(s.usd_per_million_output_tokens_of_demand); }),
+      {"USD of a GPU-hour",
+       [usd](const model::ComparisonSubject& subject, const StepResult&) { return usd(subject.usd_per_gpu_hour); }},
+      of_serving("output tokens/s of a GPU",
+                 [](const Serving& s) { return Text(number(s.output_tokens_per_s_per_gpu)); }),
+      of_serving("TPOT", [](const Serving& s) { return Text(duration(s.tpot_s)); }),
+      {"eight of ten cases",
+       [](const model::ComparisonSubject& subject, const StepResult&) {
+         const auto& interval = subject.serving->interval;
+         return interval && interval->tpot_s ? Text(seconds_span(*interval->tpot_s)) : Text();
+       }},
+      of_serving("TTFT at load", [](const Serving& s) { return Text(duration(s.ttft_s)); }),
+      of_serving("requests that decode/GPU", [](const Serving& s) { return Text(number(s.batch_per_gpu)); }),
+      of_serving("what binds", [](const Serving& s) { return Text(std::string(model::to_string(s.bound_by))); })};
+  for (const Quantity& quantity : of_steps)
+    if (quantity.name == "peak memory" || quantity.name == "of capacity") rows.push_back(quantity);
+  return rows;
+}
+
 void add_quantity(const model::ResultComparison& comparison, const Quantity& quantity, Table& table) {
   std::vector<std::string> row = {quantity.name};
   bool known = false;
@@ -223,7 +263,20 @@ void add_quantity(const model::ResultComparison& comparison, const Quantity& qua
   if (known) table.add(std::move(row));
 }
 
-double middle_s(const model::ComparisonSubject& subject) { return model::middle_step(*subject.result).time_s; }
+// Returns what a subject is compared by: the time of a step; of a deployment the cost of output tokens with their
+// prompts, or where `priced` is false the time of a GPU.
+double compared_value(const model::ComparisonSubject& subject, bool priced) {
+  if (!subject.serving) return model::middle_step(*subject.result).time_s;
+  const model::ServingResult middle = model::middle_serving(*subject.serving);
+  return priced ? *middle.usd_per_million_tokens_all_in : 1 / middle.output_tokens_per_s_per_gpu;
+}
+
+// Returns the change from one subject to another.
+double change_of(const model::ComparisonSubject& from, const model::ComparisonSubject& to) {
+  const bool priced = from.serving && to.serving && from.serving->usd_per_million_tokens_all_in &&
+                      to.serving->usd_per_million_tokens_all_in;
+  return compared_value(to, priced) / compared_value(from, priced) - 1;
+}
 
 void add_changes(const model::ResultComparison& comparison, Table& table) {
   if (comparison.differences.empty()) return;
@@ -231,8 +284,8 @@ void add_changes(const model::ResultComparison& comparison, Table& table) {
   std::vector<std::string> row(comparison.subjects.size() + 1);
   row[0] = first ? "against " + subject_letter(comparison.differences.front().from) : "against the one before";
   for (const model::ResultComparison::Difference& difference : comparison.differences)
-    row[difference.to + 1] = signed_percent(
-        middle_s(comparison.subjects[difference.to]) / middle_s(comparison.subjects[difference.from]) - 1);
+    row[difference.to + 1] =
+        signed_percent(change_of(comparison.subjects[difference.from], comparison.subjects[difference.to]));
   table.add(std::move(row));
 }
 
@@ -260,7 +313,7 @@ std::string side_by_side(const model::ResultComparison& comparison) {
   std::vector<Column> columns = {{""}};
   for (std::size_t i = 0; i < comparison.subjects.size(); ++i) columns.push_back({subject_letter(i), Align::right});
   Table table(columns);
-  const std::vector<Quantity> rows = quantities();
+  const std::vector<Quantity> rows = comparison.deployments() ? deployment_quantities() : quantities();
   add_quantity(comparison, rows.front(), table);
   add_changes(comparison, table);
   for (std::size_t i = 1; i < rows.size(); ++i) add_quantity(comparison, rows[i], table);
@@ -280,6 +333,23 @@ std::string infeasible_text(const model::ResultComparison& comparison) {
   return text;
 }
 
+// Returns why an output token of one deployment is cheaper: the GPU time that it takes, and the price of that.
+std::string cost_sentence(const model::ComparisonSubject& a, const model::ComparisonSubject& b, const std::string& from,
+                          const std::string& to) {
+  const auto words = [](double change, const char* less, const char* more) {
+    return fmt::format("{} {}", percent(std::abs(change)), change < 0 ? less : more);
+  };
+  const double time = a.serving->output_tokens_per_s_per_gpu / b.serving->output_tokens_per_s_per_gpu - 1;
+  if (!a.usd_per_gpu_hour || !b.usd_per_gpu_hour)
+    return fmt::format("An output token of {} takes {} GPU time than one of {}.", to, words(time, "less", "more"),
+                       from);
+  return fmt::format(
+      "An output token of {}, with its prompt, is {} than one of {}: it takes {} GPU time, and a GPU-hour "
+      "costs {}.",
+      to, words(change_of(a, b), "cheaper", "dearer"), from, words(time, "less", "more"),
+      words(*b.usd_per_gpu_hour / *a.usd_per_gpu_hour - 1, "less", "more"));
+}
+
 // Returns whether intervals overlap, and whether what was measured lies inside.
 std::string interval_sentence(const model::ResultComparison& comparison,
                               const model::ResultComparison::Difference& difference) {
@@ -293,6 +363,8 @@ std::string interval_sentence(const model::ResultComparison& comparison,
                                  interval->time_s.contains(measured) ? "inside" : "outside",
                                  subject_letter(pair->predicted), percent(interval->time_s.share_below(measured))));
   }
+  const model::ComparisonSubject &a = comparison.subjects[difference.from], &b = comparison.subjects[difference.to];
+  if (a.serving && b.serving) return paragraph(cost_sentence(a, b, from, to));
   const auto &first = comparison.subjects[difference.from].result->interval,
              &second = comparison.subjects[difference.to].result->interval;
   if (!first || !second) return "";
@@ -319,14 +391,14 @@ std::string bar(double change, double largest) {
   return change < 0 ? blank + std::string(length, '-') + "|" : blank + "|" + std::string(length, '+');
 }
 
-std::string waterfall_text(const model::ResultComparison::Difference& difference, double largest) {
+std::string waterfall_text(const model::ResultComparison::Difference& difference, double largest, bool deployments) {
   const model::Waterfall& waterfall = difference.waterfall;
   const auto seconds = [](double value) { return fixed(value, 3) + " s"; };
   const auto change = [](double value) { return fmt::format("{:+.3f} s", std::abs(value) < 0.5e-3 ? 0.0 : value); };
   std::string text = fmt::format("\n  {} -> {}\n", subject_letter(difference.from), subject_letter(difference.to));
   using enum Align;
   // A first column of fixed width aligns the bars of all tables.
-  Table table({{fmt::format("{:<26}", "seconds of rank 0")},
+  Table table({{fmt::format("{:<26}", deployments ? "GPU-seconds of 1,000 tokens" : "seconds of rank 0")},
                {subject_letter(difference.from), right},
                {subject_letter(difference.to), right},
                {"change", right},
@@ -334,7 +406,8 @@ std::string waterfall_text(const model::ResultComparison::Difference& difference
   for (const WaterfallRow& row : waterfall.rows)
     table.add({row.name, seconds(row.from_s), seconds(row.to_s), change(row.change_s()), bar(row.change_s(), largest)});
   table.add_rule();
-  table.add({"step", seconds(waterfall.from_s), seconds(waterfall.to_s), change(waterfall.change_s())});
+  table.add(
+      {deployments ? "all" : "step", seconds(waterfall.from_s), seconds(waterfall.to_s), change(waterfall.change_s())});
   text += table.to_string();
   const std::string reasons = model::main_reasons(waterfall);
   return reasons.empty() ? text : text + paragraph(reasons + ".");
@@ -381,11 +454,16 @@ std::string result_comparison_text(const model::ResultComparison& comparison, bo
     text += paragraph(
         "The predictions rest on different profiles: part of a difference may come from what is known of the "
         "hardware.");
+  const bool deployments = comparison.deployments();
   const bool waterfalls = comparison.differences.size() > comparison.measured.size();
-  if (waterfalls) text += heading("Where the step times differ, by components", {.color = color});
+  if (waterfalls)
+    text += heading(deployments ? "Where the GPU time of output tokens differs, by components"
+                                : "Where the step times differ, by components",
+                    {.color = color});
   const double largest = largest_change(comparison);
   for (const model::ResultComparison::Difference& difference : comparison.differences)
-    if (model::measured_pair(comparison, difference) == nullptr) text += waterfall_text(difference, largest);
+    if (model::measured_pair(comparison, difference) == nullptr)
+      text += waterfall_text(difference, largest, deployments);
   if (!comparison.measured.empty()) text += heading("Predicted and measured", {.color = color});
   for (const model::ResultComparison::MeasuredPair& pair : comparison.measured) text += measured_pair_text(pair);
   return text;

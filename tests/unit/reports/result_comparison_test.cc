@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "model/result/comparison.h"
 #include "reports/json/json.h"
@@ -54,6 +55,64 @@ TEST(ComparePlans, TextGivesReasonsAndWhatIsInfeasible) {
   EXPECT_THAT(text, HasSubstr("A -> D"));
   EXPECT_THAT(text, HasSubstr("GEMM +3.00 s."));
   EXPECT_THAT(text, HasSubstr("|+++++++++"));
+}
+
+// Returns a deployment of a pool whose step of 8 ms has two equal parts, with a TPOT of 10 ms.
+model::ComparisonSubject deployment(const std::string& name, double tokens_per_s_per_gpu, double usd_per_gpu_hour) {
+  model::ComparisonSubject subject{name, "plan", support::example_plan(), model::StepResult(), ""};
+  model::ServingResult& serving = subject.serving.emplace();
+  serving.tpot_s = 0.010;
+  serving.output_tokens_per_s_per_gpu = tokens_per_s_per_gpu;
+  serving.usd_per_million_tokens_all_in = usd_per_gpu_hour / (tokens_per_s_per_gpu * 3600) * 1e6;
+  model::ServingPool& pool = serving.pools.emplace_back();
+  pool.name = "both";
+  pool.gpus = 8;
+  pool.step_s = 0.008;
+  pool.parts = {{"attention", 0.004}, {"experts", 0.004}};
+  subject.usd_per_gpu_hour = usd_per_gpu_hour;
+  return subject;
+}
+
+TEST(CompareDeployments, PartsAndPromptsAddUpToTheGpuTimeOfTokens) {
+  const model::Waterfall both = model::waterfall(*deployment("a", 1000, 2).serving, *deployment("b", 2000, 3).serving);
+  EXPECT_DOUBLE_EQ(both.from_s, 1);  // a thousand tokens at a thousand a second
+  EXPECT_DOUBLE_EQ(both.to_s, 0.5);
+  ASSERT_EQ(both.rows.size(), 3U);
+  EXPECT_NEAR(both.rows[0].from_s, 0.4, 1e-12);  // 4 of 10 ms
+  EXPECT_NEAR(both.rows[1].to_s, 0.2, 1e-12);
+  EXPECT_EQ(both.rows[2].name, "prompts");
+  EXPECT_NEAR(both.rows[2].from_s, 0.2, 1e-12);  // the 2 ms between
+}
+
+// Of 32 GPUs 8 only prefill; the others' step is their time per token.
+TEST(CompareDeployments, GpusThatPrefillAreThePrompts) {
+  model::ServingResult apart = *deployment("a", 1000, 2).serving;
+  apart.tpot_s = 0.008;
+  apart.pools.insert(apart.pools.begin(), model::ServingPool{.name = "prefill", .gpus = 8});
+  apart.pools.back().gpus = 24;
+  const model::Waterfall rows = model::waterfall(apart, apart);
+  ASSERT_EQ(rows.rows.size(), 3U);
+  EXPECT_NEAR(rows.rows[0].from_s, 0.375, 1e-12);
+  EXPECT_NEAR(rows.rows[2].from_s, 0.25, 1e-12);
+}
+
+TEST(CompareDeployments, TextSaysWhyOneIsCheaper) {
+  const model::ResultComparison compared = model::compare_results(
+      {deployment("a", 1000, 2), deployment("b", 2000, 3)}, model::Against::first, model::WaterfallDetail::categories);
+  EXPECT_TRUE(compared.deployments());
+  const std::string text = std::regex_replace(result_comparison_text(compared, false), std::regex("\n *"), " ");
+  EXPECT_THAT(text, HasSubstr("An output token of B, with its prompt, is 25.0 % cheaper than one of A: it takes 50.0 % "
+                              "less GPU time, and a GPU-hour costs 50.0 % more."));
+  EXPECT_THAT(text, HasSubstr("Where the GPU time of output tokens differs"));
+  EXPECT_THAT(text, HasSubstr("attention -0.20 s, experts -0.20 s, prompts -0.10 s."));
+  EXPECT_THAT(text, testing::Not(HasSubstr("rank 0")));
+  const auto json = nlohmann::json::parse(result_comparison_json(compared));
+  EXPECT_TRUE(json["subjects"][0]["step"].is_null());
+  EXPECT_EQ(json["subjects"][1]["serving"]["tpot_s"], 0.010);
+  EXPECT_EQ(json["subjects"][1]["usd_per_gpu_hour"], 3);
+  EXPECT_DOUBLE_EQ(json["waterfalls"][0]["change_s"], -0.5);
+  EXPECT_THAT(result_comparison_csv(compared), HasSubstr("serving.tpot_s"));
+  EXPECT_THAT(result_comparison_svg(compared), HasSubstr("GPU-seconds of 1,000 output tokens"));
 }
 
 TEST(ComparePlans, APlanAtTheEdgeOfMemoryIsNamed) {
