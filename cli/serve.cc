@@ -25,6 +25,7 @@ struct ServeArguments {
   Outputs outputs;
   bool no_interval = false;
   double confidence = 0.5;
+  std::optional<std::string> measured;
   sim::IntervalOptions interval{.draws = sim::serving_draws};
 };
 
@@ -35,7 +36,8 @@ model::Result<int> run(const ServeArguments& arguments) {
   if (arguments.plan.print) return printed(model::to_toml(inputs.plan));
   const auto result = TRY(predict_deployment(
       inputs, arguments.no_interval ? std::nullopt : std::optional(arguments.interval), arguments.confidence));
-  const reports::ServingReport report{inputs, result, TRY(published_figures(inputs.plan, arguments.plan.overrides))};
+  reports::ServingReport report{inputs, result, TRY(published_figures(inputs.plan, arguments.plan.overrides))};
+  if (arguments.measured) report.measured = TRY(measured_deployment(*arguments.measured, result));
   TRY(arguments.outputs.write({{"--json", [&] { return reports::serving_json(report); }},
                                {"--csv", [&] { return reports::serving_csv(report); }},
                                {"--svg", [&] { return reports::serving_svg(report); }}}));
@@ -66,6 +68,11 @@ model::Result<model::ServingResult> predict_deployment(const sim::Inputs& inputs
   return result;
 }
 
+model::Result<sim::MeasuredDeployment> measured_deployment(const std::string& value,
+                                                           const model::ServingResult& result) {
+  return sim::measured_deployment(result, TRY(sim::parse_measurement(value)).step);
+}
+
 void add_serve(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand(
       "serve", "Predict what serving a model costs: TPOT, TTFT, tokens/s per GPU, KV cache, USD per million tokens");
@@ -78,6 +85,9 @@ void add_serve(CLI::App& root, int& exit_code) {
       ->check(CLI::Range(0.05, 0.95))
       ->capture_default_str()
       ->excludes(alone);
+  verb->add_option("--measured", arguments->measured,
+                   "A measured time per output token (35ms) or rate of output tokens (9000tok/s, 560tok/s/GPU), to "
+                   "hold against the interval");
   verb->add_option("--draws", arguments->interval.draws, "Predictions behind the interval")
       ->check(CLI::Range(16, 65536))
       ->capture_default_str();
@@ -95,6 +105,7 @@ void add_serve(CLI::App& root, int& exit_code) {
       "  plumbline serve llama-3-70b-8xh100 --set inference.concurrency=0 --set inference.max_tpot_s=0.03 --confidence "
       "0.9\n"
       "  plumbline serve llama-3-70b-8xh100 --set inference.input_tokens=8192 --svg frontier.svg --json -\n"
+      "  plumbline serve llama-3-70b-8xh100 --set inference.concurrency=32 --measured 35ms\n"
       "  plumbline serve deepseek-v3-144xh800 --set inference.demand_output_tokens_per_day=168e9");
   verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });
 }

@@ -93,7 +93,7 @@ class Engine {
   }
 
   std::string serve(const py::object& plan, const py::object& set, bool interval, std::size_t draws, std::uint64_t seed,
-                    double confidence) {
+                    double confidence, const std::optional<std::string>& measured) {
     check_confidence(confidence);
     const PlanInput input = plan_input(plan, set);
     return run([&]() -> Result<std::string> {
@@ -102,7 +102,9 @@ class Engine {
       std::optional<sim::IntervalOptions> options;
       if (interval) options = {.draws = draws, .seed = seed};
       const auto result = TRY(cli::predict_deployment(inputs, options, confidence));
-      return reports::serving_json({inputs, result, TRY(cli::published_figures(inputs.plan, input.overrides))});
+      reports::ServingReport report{inputs, result, TRY(cli::published_figures(inputs.plan, input.overrides))};
+      if (measured) report.measured = TRY(cli::measured_deployment(*measured, result));
+      return reports::serving_json(report);
     });
   }
 

@@ -52,14 +52,17 @@ def memory(plan: PlanLike, *, rank: Optional[int] = None, set: Optional[Mapping[
 
 
 def serve(plan: PlanLike, *, interval: bool = True, draws: int = 128, seed: int = 1, confidence: float = 0.5,
-          set: Optional[Mapping[str, Any]] = None, **keys: Any) -> ServingResult:
+          measured: Optional[str] = None, set: Optional[Mapping[str, Any]] = None, **keys: Any) -> ServingResult:
     """Predicts a deployment that serves, as `plumbline serve` does.
 
     confidence: the share of cases in which inference.max_tpot_s and max_ttft_s hold; without an interval they are held
     against the components alone.
+    measured: a measured time per output token or rate to hold against the interval, as `--measured` ("35ms",
+        "9000tok/s").
     """
     plan = plan_argument(plan)
-    return ServingResult(_engine.serve(plan, changes(set, keys), interval, draws, seed, confidence), _file_of(plan))
+    return ServingResult(_engine.serve(plan, changes(set, keys), interval, draws, seed, confidence, measured),
+                         _file_of(plan))
 
 
 def _range(values: Values) -> str:

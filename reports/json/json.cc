@@ -121,6 +121,13 @@ Json log_of(const model::MeasuredStep& measured) {
                         {"convention_step_s", log.count ? Json(log.count->time_s) : Json(nullptr)}}});
 }
 
+Json causes_of(const model::MeasuredStep& measured, const char* time) {
+  return list_of<Json>(measured.causes, [&](const model::MeasuredCause& one) {
+    return Json{
+        {"cause", one.name}, {time, one.time_s}, {"reaches", one.reaches}, {"try", text_or_null<Json>(one.remedy)}};
+  });
+}
+
 Json measured_of(const model::StepResult& result) {
   if (!result.measured) return nullptr;
   constexpr double hundred = 100;
@@ -142,13 +149,7 @@ Json measured_of(const model::StepResult& result) {
           {"sentence", verdict_sentence(measured, result.bound_s.value_or(0))},
           {"convention", conventions.empty() ? Json(nullptr) : conventions[0]["convention"]},
           {"conventions", conventions},
-          {"causes", list_of<Json>(measured.causes,
-                                   [&](const model::MeasuredCause& one) {
-                                     return Json{{"cause", one.name},
-                                                 {"step_s", one.time_s},
-                                                 {"reaches", one.reaches},
-                                                 {"try", text_or_null<Json>(one.remedy)}};
-                                   })},
+          {"causes", causes_of(measured, "step_s")},
           {"memory", memory},
           {"log", log_of(measured)}};
 }
@@ -351,6 +352,18 @@ std::string serving_middle_json(const model::ServingResult& result) {
                              output_tokens_per_s_per_gpu, output_tokens_per_s_per_node, input_tokens_per_s_per_gpu,
                              usd_per_million_output_tokens, usd_per_million_input_tokens, usd_per_million_tokens_all_in,
                              demand_gpus, ttft_s, usd_per_million_output_tokens_of_demand));
+}
+
+std::string measured_json(const sim::MeasuredDeployment& found) {
+  constexpr double hundred = 100;
+  const model::MeasuredStep& measured = found.measured;
+  return text_of_json(Json{{"given", measured.given},
+                           {"tpot_s", measured.time_s},
+                           {"percentile", measured.share_below * hundred},
+                           {"verdict", word_of(measured.verdict)},
+                           {"sentence", verdict_sentence(measured, 0)},
+                           {"causes", causes_of(measured, "tpot_s")},
+                           {"predicted_tpot_s", FIELDS(found.predicted, p10, p50, p90)}});
 }
 
 std::string serving_quantities_json(const model::ServingResult& result) {

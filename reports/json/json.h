@@ -15,6 +15,7 @@
 #include "model/result/timeline.h"
 #include "model/routing/statistics.h"
 #include "reports/training_report.h"
+#include "sim/analysis/measured_step.h"
 
 namespace plumbline::reports {
 
@@ -27,6 +28,7 @@ std::string plan_json(const model::Plan& plan);
 std::string step_json(const model::StepTimes& step);
 std::string middle_json(const model::StepResult& result);
 std::string serving_middle_json(const model::ServingResult& result);  // null without an interval
+std::string measured_json(const sim::MeasuredDeployment& found);
 // Returns the quantities, interval and middle of a deployment, which has no pools, frontier and notes here.
 std::string serving_quantities_json(const model::ServingResult& result);
 std::string interval_json(const std::optional<model::PredictionInterval>& interval);

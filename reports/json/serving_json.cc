@@ -102,7 +102,8 @@ std::string serving_json(const ServingReport& report) {
                                   {"device", inputs.cluster.device.name}}},
                                 {"plan", Json::parse(plan_json(inputs.plan))},
                                 {"assumed", Json::parse(assumed_json(report.result.assumed))},
-                                {"fit", fit_object_of_serving(report.result)}});
+                                {"fit", fit_object_of_serving(report.result)},
+                                {"measured", report.measured ? Json::parse(measured_json(*report.measured)) : Json()}});
 }
 
 namespace {

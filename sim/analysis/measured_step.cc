@@ -216,4 +216,36 @@ model::Result<model::MeasuredStep> measured_step(const Inputs& inputs, const mod
   return measured;
 }
 
+model::Result<MeasuredDeployment> measured_deployment(const model::ServingResult& result, const MeasuredValue& value) {
+  using enum MeasuredQuantity;
+  constexpr const char* option = "--measured";
+  if (value.quantity != seconds && value.quantity != tokens_per_s && value.quantity != tokens_per_s_per_gpu)
+    return model::wrong_input(option, fmt::format("'{}' is no figure of a deployment", value.given),
+                              "a time per output token as 35ms, or output tokens as 9000tok/s or 560tok/s/GPU");
+  if (!result.interval || !result.interval->tpot_s || !result.interval->output_tokens_per_s_per_gpu)
+    return model::wrong_input(option, "the prediction has no interval to hold it against", "leave out --no-interval");
+  const Quantiles& tpot = *result.interval->tpot_s;
+  const Quantiles& rate = *result.interval->output_tokens_per_s_per_gpu;
+  MeasuredDeployment found{{}, tpot};
+  found.measured.given = value.given;
+  found.measured.time_s = value.value;
+  if (value.quantity != seconds) {
+    const double gpus = result.output_tokens_per_s / result.output_tokens_per_s_per_gpu;
+    const double own = value.quantity == tokens_per_s ? value.value / gpus : value.value;
+    const auto meant = [&](double of_gpu) { return tpot.p50 * rate.p50 / of_gpu; };
+    found.measured.time_s = meant(own);
+    found.predicted = {meant(rate.p90), tpot.p50, meant(rate.p10)};
+  }
+  model::MeasuredStep& measured = found.measured;
+  measured.share_below = found.predicted.share_below(measured.time_s);
+  measured.verdict = measured_verdict(measured.time_s, found.predicted, std::nullopt);
+  if (distance(measured.time_s, tpot.p50) < least_effect) return found;
+  Causes causes(found.predicted, measured.time_s);
+  for (const model::IntervalPart& part : result.interval->parts) causes.add_part(part);
+  for (const model::AssumedKey& key : result.assumed)
+    causes.add(fmt::format("{} {}", key.name, key.other), key.ratio, fmt::format("--set {}", key.setting));
+  measured.causes = std::move(causes).largest();
+  return found;
+}
+
 }  // namespace plumbline::sim

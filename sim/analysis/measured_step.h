@@ -1,5 +1,5 @@
-// A measured step held against its prediction: which step a measured value means, where that lies in the interval, and
-// what may have brought it there. docs/intervals.md explains it.
+// A measured step, or deployment, held against its prediction: which step a measured value means, where that lies in
+// the interval, and what may have brought it there. docs/intervals.md explains it.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include "model/base/error.h"
 #include "model/result/measured_step.h"
 #include "model/result/result.h"
+#include "model/result/serving_result.h"
 #include "sim/predict/inputs.h"
 
 namespace plumbline::sim {
@@ -59,5 +60,16 @@ model::MeasuredVerdict measured_verdict(double time_s, const model::Quantiles& p
 // device's memory.
 model::Result<model::MeasuredStep> measured_step(const Inputs& inputs, const model::StepResult& result,
                                                  const Measurement& measurement);
+
+// A measured deployment; its `time_s` is the time per output token that was measured, or that a measured rate of output
+// tokens (of all GPUs, or of one) means at the requests in flight of the prediction.
+struct MeasuredDeployment {
+  model::MeasuredStep measured;
+  model::Quantiles predicted;  // TPOT, or the one that the predicted rates mean
+};
+
+// Holds a measurement against a deployment. Input errors: one without an interval, a value that is neither a time nor
+// a rate of tokens.
+model::Result<MeasuredDeployment> measured_deployment(const model::ServingResult& result, const MeasuredValue& value);
 
 }  // namespace plumbline::sim

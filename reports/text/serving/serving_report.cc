@@ -12,6 +12,7 @@
 #include "model/result/middle.h"
 #include "reports/quantities.h"
 #include "reports/text/step/describe.h"
+#include "reports/text/step/sections.h"
 
 namespace plumbline::reports {
 namespace {
@@ -277,6 +278,7 @@ std::vector<std::string> serving_head(const ServingReport& report) {
 std::string serving_text(const ServingReport& report, Style style) {
   std::string out;
   for (const std::string& line : serving_head(report)) out += out.empty() ? bold(line, style) + "\n" : wrapped(line);
+  if (report.measured) out += heading("Measured", style) + measured_section(*report.measured);
   for (const TitledTable& table : serving_tables(report)) out += section(table, style);
   out += heading("What it rests on", style);
   for (const std::string& sentence : serving_sentences(report)) out += paragraph(sentence);

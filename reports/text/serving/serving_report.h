@@ -1,12 +1,14 @@
 // The output of `plumbline serve`: what a model costs to serve.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "calibrate/validate/serving/serving_case.h"
 #include "model/result/serving_result.h"
 #include "reports/text/table.h"
+#include "sim/analysis/measured_step.h"
 #include "sim/predict/inputs.h"
 
 namespace plumbline::reports {
@@ -15,6 +17,7 @@ struct ServingReport {
   const sim::Inputs& inputs;  // of the prediction
   const model::ServingResult& result;
   std::vector<calibrate::ExampleFigure> published = {};  // of the inputs' plan
+  std::optional<sim::MeasuredDeployment> measured = {};  // that was held against it
 };
 
 std::string serving_text(const ServingReport& report, Style style);

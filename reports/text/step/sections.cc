@@ -63,16 +63,18 @@ std::string peak_text(const model::MeasuredMemory& memory) {
       memory.counted == model::MemoryCount::reserved ? "reserved" : "allocated", gigabytes(memory.added_bytes));
 }
 
-std::string causes_text(const model::MeasuredStep& measured, const model::Quantiles& predicted) {
+// `what` is "Step" or "TPOT".
+std::string causes_text(const model::MeasuredStep& measured, const model::Quantiles& predicted, std::string_view what) {
   if (measured.causes.empty()) return "";
   const bool slower = measured.time_s > predicted.p50;
   const bool reached = measured.causes.front().reaches;
-  Table table("cause | >step | to try");
+  Table table(fmt::format("cause | >{} | to try", what == "Step" ? "step" : what));
   for (const model::MeasuredCause& cause : measured.causes)
     table.add({cause.name, duration(cause.time_s), cause.remedy});
-  return paragraph(fmt::format("{} than the middle of {}: {}", slower ? "Longer" : "Shorter", duration(predicted.p50),
-                               reached ? "each of these alone may reach that far. Steps that they make:"
-                                       : "no single cause reaches that far. Steps that the largest make:")) +
+  return paragraph(fmt::format(
+             "{} than the middle of {}: {} {}s that {} make:", slower ? "Longer" : "Shorter", duration(predicted.p50),
+             reached ? "each of these alone may reach that far." : "no single cause reaches that far.", what,
+             reached ? "they" : "the largest")) +
          table.to_string();
 }
 
@@ -179,13 +181,20 @@ std::string measured_section(const model::StepResult& result) {
   std::string out = paragraph(fmt::format("{} is a step of {}. {}", measured.given, duration(measured.time_s),
                                           verdict_sentence(measured, result.bound_s.value_or(0))));
   if (measured.log) out += log_text(*measured.log, measured.time_s);
-  out += conventions_text(measured, predicted) + causes_text(measured, predicted);
+  out += conventions_text(measured, predicted) + causes_text(measured, predicted, "Step");
   if (measured.memory)
     out += paragraph(fmt::format("Memory: {} where {} are predicted, {} to {} as clusters run it. {}",
                                  peak_text(*measured.memory), gigabytes(result.memory.peak_bytes),
                                  gigabytes(result.interval->peak_bytes.p10), gigabytes(result.interval->peak_bytes.p90),
                                  memory_verdict(*measured.memory)));
   return out;
+}
+
+std::string measured_section(const sim::MeasuredDeployment& found) {
+  const model::MeasuredStep& measured = found.measured;
+  return paragraph(fmt::format("{} is a TPOT of {}. {}", measured.given, duration(measured.time_s),
+                               verdict_sentence(measured, 0))) +
+         causes_text(measured, found.predicted, "TPOT");
 }
 
 std::string cluster_section(const model::StepResult& result, const std::vector<Comparison>& comparisons) {

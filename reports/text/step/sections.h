@@ -9,6 +9,7 @@
 #include "model/result/prediction_interval.h"
 #include "model/result/result.h"
 #include "reports/text/step/comparison.h"
+#include "sim/analysis/measured_step.h"
 
 namespace plumbline::reports {
 
@@ -39,6 +40,7 @@ std::string memory_verdict(const model::MeasuredMemory& memory);
 // Returns what was measured, where it lies, by which convention, and what may have made it longer or shorter. Requires
 // result.measured, and the interval that it is held against.
 std::string measured_section(const model::StepResult& result);
+std::string measured_section(const sim::MeasuredDeployment& found);
 
 // The cost of a whole run as text: phases, rented and owned price, energy, parts of the fabric.
 

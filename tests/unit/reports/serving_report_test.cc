@@ -116,6 +116,19 @@ TEST(ServingReport, TheFirstTokenIsThatAtTheLoadAndOfARequestAlone) {
   EXPECT_EQ(serving["interval"]["ttft_s"]["p90"], 4);
 }
 
+TEST(ServingReport, AMeasuredDeploymentIsHeldAgainstTheInterval) {
+  Example example = with_interval();
+  ServingReport report = example.report();
+  EXPECT_TRUE(nlohmann::json::parse(serving_json(report))["measured"].is_null());
+  report.measured = sim::measured_deployment(example.result, sim::parse_measurement("60ms")->step).value();
+  EXPECT_THAT(serving_text(report, {}), HasSubstr("60ms is a TPOT of 60.00 ms. As predicted:"));
+  const auto measured = nlohmann::json::parse(serving_json(report))["measured"];
+  EXPECT_DOUBLE_EQ(measured["tpot_s"], 0.06);
+  EXPECT_EQ(measured["verdict"], "as-predicted");
+  EXPECT_EQ(measured["predicted_tpot_s"]["p50"], 0.05);
+  EXPECT_EQ(measured["causes"][0]["cause"], "engine");
+}
+
 TEST(ServingReport, ALatentCacheIsNotDividedByTensorParallelism) {
   Example example;
   example.inputs.architecture.attention = model::AttentionKind::multi_head_latent;

@@ -252,5 +252,56 @@ TEST(MeasuredStep, RatesMayCountWhatIsRecomputed) {
   EXPECT_EQ(with->conventions.size(), 4u);
 }
 
+// Eight GPUs with 1,000 output tokens/s each in the middle, at 25 ms a token.
+model::ServingResult example_deployment() {
+  model::ServingResult result;
+  result.tpot_s = 0.024;
+  result.output_tokens_per_s_per_gpu = 1050;
+  result.output_tokens_per_s = 8 * 1050;
+  model::ServingInterval& interval = result.interval.emplace();
+  interval.tpot_s = model::Quantiles{0.020, 0.025, 0.030};
+  interval.output_tokens_per_s_per_gpu = model::Quantiles{800, 1000, 1250};
+  interval.parts.push_back({.source = "the engine between steps", .share = 1});
+  result.assumed.push_back({"stack.dispatcher", "dispatcher", "a", "b", "stack.dispatcher=b", "", 1.5});
+  return result;
+}
+
+model::Result<MeasuredDeployment> measured_as(const std::string& text) {
+  return measured_deployment(example_deployment(), parse_measurement(text).value().step);
+}
+
+TEST(MeasuredDeployment, ATimePerTokenLiesInItsInterval) {
+  const MeasuredDeployment slow = measured_as("35ms").value();
+  EXPECT_DOUBLE_EQ(slow.measured.time_s, 0.035);
+  EXPECT_EQ(slow.measured.verdict, model::MeasuredVerdict::slower);
+  ASSERT_EQ(slow.measured.causes.size(), 1U);  // the engine reaches 30 ms alone, the other dispatcher 37.5
+  EXPECT_EQ(slow.measured.causes[0].name, "dispatcher b");
+  EXPECT_NEAR(slow.measured.causes[0].time_s, 0.0375, 1e-12);
+  EXPECT_EQ(slow.measured.causes[0].remedy, "--set stack.dispatcher=b");
+  EXPECT_EQ(measured_as("22ms")->measured.verdict, model::MeasuredVerdict::as_predicted);
+  EXPECT_EQ(measured_as("10ms")->measured.verdict, model::MeasuredVerdict::faster);
+}
+
+TEST(MeasuredDeployment, ARateMeansATimePerToken) {
+  const MeasuredDeployment all = measured_as("8000tok/s").value(), one = measured_as("1ktok/s/GPU").value();
+  EXPECT_DOUBLE_EQ(all.measured.time_s, 0.025);  // the middle
+  EXPECT_DOUBLE_EQ(one.measured.time_s, all.measured.time_s);
+  EXPECT_NEAR(all.measured.share_below, 0.5, 1e-9);
+  EXPECT_TRUE(all.measured.causes.empty());
+  EXPECT_DOUBLE_EQ(all.predicted.p10, 0.020);  // 1,250 tokens/s of a GPU
+  EXPECT_DOUBLE_EQ(all.predicted.p90, 0.03125);
+  EXPECT_EQ(measured_as("700tok/s/GPU")->measured.verdict, model::MeasuredVerdict::slower);
+}
+
+TEST(MeasuredDeployment, RefusesWhatIsNoFigureOfIt) {
+  EXPECT_FALSE(measured_as("41%"));
+  EXPECT_FALSE(measured_as("8samples/s"));
+  model::ServingResult alone = example_deployment();
+  alone.interval.reset();
+  const auto refused = measured_deployment(alone, parse_measurement("35ms").value().step);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().file, "--measured");
+}
+
 }  // namespace
 }  // namespace plumbline::sim
