@@ -150,7 +150,7 @@ Result<std::string> plan_file(model::Plan plan) {
   std::error_code ignored;
   const bool same = shipped && std::filesystem::equivalent(*shipped, config, ignored);
   if (!same) plan.model.config = std::filesystem::absolute(config).lexically_normal().string();
-  return model::to_toml(plan);
+  return model::is_deployment(plan) ? model::deployment_toml(plan) : model::to_toml(plan);
 }
 
 }  // namespace plumbline::cli

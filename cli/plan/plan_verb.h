@@ -60,7 +60,8 @@ model::Result<sim::PlanAnswer> find_plans(const SearchRequest& request, const si
 model::Result<sim::DeploymentAnswer> find_deployments(const SearchRequest& request, const sim::Recipe& recipe,
                                                       const std::function<bool()>& stopped);
 
-// Returns the text of a plan that can be read from any folder: the files that it names have their whole paths.
+// Returns the text of a plan that can be read from any folder: the files that it names have their whole paths. A
+// deployment has only the keys on which it depends.
 model::Result<std::string> plan_file(model::Plan plan);
 
 // Searches the deployments that serve best by an objective for which sim::serves() holds; returns the exit code.

@@ -351,6 +351,8 @@ Result<void> apply_settings(const std::vector<PlanSetting>& settings, Plan& plan
 
 // Returns the effective plan as TOML with every default written out; load_plan reads it back to the same plan.
 std::string to_toml(const Plan& plan);
+// Returns the same with only the keys that a deployment depends on.
+std::string deployment_toml(const Plan& plan);
 
 // Returns the model's name and the plan's changes to it: "deepseek-v3", "deepseek-v3 (n_routed_experts 512)".
 std::string model_name(const Plan& plan);

@@ -2,6 +2,8 @@
 // ones that are not set.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,13 +24,35 @@ std::string line_of(std::string_view name, const std::optional<T>& value) {
   return value ? line_of(name, *value) : fmt::format("# {} is not set\n", name);
 }
 
-}  // namespace
+// Returns whether what serving costs depends on the key; the other keys are of trainings.
+bool decides_serving(std::string_view key) {
+  constexpr std::string_view sections[] = {"model.", "cluster.", "inference."};
+  constexpr std::string_view keys[] = {"parallelism.tensor",
+                                       "parallelism.pipeline",
+                                       "parallelism.expert",
+                                       "attention.kernel",
+                                       "overlap.communication_sms",
+                                       "overlap.communication_kernels",
+                                       "routing.max_nodes_per_token",
+                                       "stack.dispatcher",
+                                       "stack.fused",
+                                       "stack.graphs",
+                                       "run.price_usd_per_gpu_hour",
+                                       "run.ownership",
+                                       "run.depreciation_years",
+                                       "run.utilisation",
+                                       "run.pue",
+                                       "run.electricity_usd_per_kwh"};
+  return std::ranges::find(keys, key) != std::end(keys) ||
+         std::ranges::any_of(sections, [&](std::string_view section) { return key.starts_with(section); });
+}
 
-std::string to_toml(const Plan& plan) {
+template <class Kept>
+std::string printed_keys(const Plan& plan, Kept kept) {
   std::string text;
   std::string current;
   visit_fields(plan, [&](std::string_view key, const auto& field) {
-    if (lacks_section(plan, key)) return;
+    if (!kept(key)) return;
     const std::string_view section = plan_section(key);
     if (section != current) text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);
     current = section;
@@ -42,6 +66,15 @@ std::string to_toml(const Plan& plan) {
       line.insert(line.size() - 1, fmt::format("  # {}", place->second.implied_by));
     text += line;
   });
+  return text;
+}
+
+}  // namespace
+
+std::string deployment_toml(const Plan& plan) { return printed_keys(plan, decides_serving); }
+
+std::string to_toml(const Plan& plan) {
+  std::string text = printed_keys(plan, [&](std::string_view key) { return !lacks_section(plan, key); });
   const auto print_phases = [&text](std::string_view list, const auto& phases) {
     for (const auto& phase : phases) {
       text += fmt::format("\n[[{}]]\n", list);

@@ -79,6 +79,23 @@ TEST(DeploymentSweep, TheBestHasTheCheapestTokens) {
   EXPECT_NEAR(*cost(result, 2), 8 * 2.0 / (rate * 3600) * 1e6, 1e-9);
 }
 
+// What `plan -o` writes of a deployment.
+TEST(DeploymentFile, HasWhatServingDependsOn) {
+  const Inputs inputs = tests::serving_inputs(tests::deepseek_decode_unit, "h800",
+                                              {"run.price_usd_per_gpu_hour=2.0", "overlap.communication_sms=24"});
+  const std::string text = model::deployment_toml(inputs.plan);
+  for (const char* section : {"[inference]", "[model]", "[parallelism]", "price_usd_per_gpu_hour = 2"})
+    EXPECT_THAT(text, testing::HasSubstr(section));
+  for (const char* trains : {"[optimizer]", "[recompute]", "[schedule]", "[batch]", "[precision]", "zero_stage"})
+    EXPECT_THAT(text, testing::Not(testing::HasSubstr(trains)));
+  const Inputs again = tests::serving_inputs(text, "h800");
+  const model::ServingResult first = ServingPredictor(inputs).predict(inputs.plan).value(),
+                             second = ServingPredictor(again).predict(again.plan).value();
+  EXPECT_EQ(first.tpot_s, second.tpot_s);
+  EXPECT_EQ(first.ttft_s, second.ttft_s);
+  EXPECT_EQ(first.usd_per_million_tokens_all_in, second.usd_per_million_tokens_all_in);
+}
+
 TEST(DeploymentTornado, VariesRequestsAndPrice) {
   const auto changed = [](const Changes& changes) {
     Changes all = changes;
