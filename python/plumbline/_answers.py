@@ -271,6 +271,7 @@ class ServingResult(LinesAnswer, PlanResult):
     memory: Dict[str, Any] = key("memory")
     fits_probability: Optional[float] = key(
         "memory.fits_probability", "How probable it is that an instance starts and holds a request.")
+    measured: Optional[Dict[str, Any]] = key("measured", "A measured deployment, held against the interval.")
     middle: Optional[Dict[str, Any]] = key(
         "serving.middle", "Times, rates and prices in the middle of the interval; None where none was asked for.")
 
@@ -346,19 +347,27 @@ class Comparison(Answer):
     subjects: List[Dict[str, Any]] = key("subjects")
 
     def _rows(self) -> List[Dict[str, Any]]:
-        parts = ("step", "bound", "run", "memory")
+        parts = ("step", "bound", "run", "memory", "serving", "usd_per_gpu_hour")
         return [{"name": one["name"], "origin": one["origin"], "feasible": one["feasible"], "reason": one["reason"],
                  **flat({part: one.get(part) for part in parts if one.get(part) is not None})}
                 for one in self.subjects]
 
+    @staticmethod
+    def _time(subject: Dict[str, Any]) -> str:
+        """The time of a step, or of an output token of a deployment."""
+        serving = subject.get("serving")
+        if serving:
+            return number((serving.get("middle") or serving)["tpot_s"], "ms", 1e3)
+        return number((subject.get("step") or {}).get("time_s"), "s")
+
     def __repr__(self) -> str:
-        return "\n".join(f"{one['name']:<32} {number((one.get('step') or {}).get('time_s'), 's')}"
-                         for one in self.subjects)
+        return "\n".join(f"{one['name']:<32} {self._time(one)}" for one in self.subjects)
 
     def _repr_html_(self) -> str:
-        rows = [(one["name"], number((one.get("step") or {}).get("time_s"), "s"),
-                 number((one.get("step") or {}).get("mfu"), "%", 100), one["reason"] or "") for one in self.subjects]
-        return html_table(rows, ("subject", "step", "MFU", "infeasible because"))
+        rows = [(one["name"], self._time(one), number((one.get("step") or {}).get("mfu"), "%", 100),
+                 one["reason"] or "") for one in self.subjects]
+        time = "TPOT" if any(one.get("serving") for one in self.subjects) else "step"
+        return html_table(rows, ("subject", time, "MFU", "infeasible because"))
 
     def plot(self, axes: Optional["Axes"] = None) -> "Axes":
         """Draws what each step is spent on."""

@@ -123,6 +123,27 @@ class Answers(unittest.TestCase):
         self.assertEqual(list(frame["feasible"]), [True, True, False])
         self.assertIn("3", frame["reason"][2])
 
+    @needs_pandas
+    def test_sweep_of_deployments(self):
+        frame = plumbline.sweep("llama-3-70b-8xh100", {"inference.concurrency": [1, 32]})
+        for _, row in frame.iterrows():
+            one = plumbline.serve("llama-3-70b-8xh100", interval=False,
+                                  set={"inference.concurrency": int(row["inference.concurrency"])})
+            self.assertEqual(row["serving.tpot_s"], one.tpot_s)
+            self.assertEqual(row["serving.ttft_s"], one.ttft_s)
+
+    def test_comparison_of_deployments(self):
+        both = plumbline.compare("llama-3-70b-8xh100", cluster=["h100-dgx", "h200-hgx"], interval=False)
+        self.assertEqual(both.subjects[0]["serving"]["tpot_s"],
+                         plumbline.serve("llama-3-70b-8xh100", interval=False).tpot_s)
+        self.assertIn(" ms", repr(both))
+
+    def test_a_measured_deployment_is_held_against_its_interval(self):
+        held = plumbline.serve("llama-3-70b-8xh100", draws=16, measured="10s").measured
+        self.assertEqual(held["verdict"], "slower")
+        self.assertEqual(held["tpot_s"], 10)
+        self.assertIsNone(self.serving.measured)
+
     @needs_matplotlib
     def test_plots(self):
         for answer in (self.result, self.memory, self.comparison):

@@ -61,6 +61,8 @@ export function scaled(value: Maybe): string {
 }
 
 /** $5.329 M */
+/** Dollars of a million tokens, or of an hour. */
+export const perMillion = (value: Maybe): string => (missing(value) ? none : `$${value.toFixed(3)}`);
 export const usd = (value: Maybe): string => (missing(value) ? none : `$${scaled(value)}`);
 
 /** The label of a tick, without zeros that say nothing: 50.00 s -> 50 s. */

@@ -1,6 +1,6 @@
 // Steps laid side by side: plans, stored results, a prediction beside what was measured.
 import { h, name } from "../dom";
-import { duration, gigabytes, grouped, percent, signedPercent, span } from "../format";
+import { duration, gigabytes, grouped, perMillion, percent, signedPercent, span } from "../format";
 import { planToml } from "../parts/basis";
 import { intervals } from "../parts/bars";
 import { errorTable } from "../parts/measured";
@@ -16,6 +16,9 @@ import { pairSection, pipelineSection } from "./step/pipeline";
 import { basisWords, intervalOf } from "./step/words";
 import { degrees, hardware, line } from "./subject";
 
+/** Whether deployments that serve are compared, which have no step. */
+const deployments = (json: Json): boolean => json.subjects.some((subject: Json) => subject.serving);
+const middleOf = (subject: Json): Json => ({ ...subject.serving, ...subject.serving?.middle });
 const measured = (subject: Json): boolean => subject.basis?.fidelity === "measured";
 const timeOf = (subject: Json): number | null => intervalOf(subject)?.time_s.p50 ?? subject.step?.time_s ?? null;
 
@@ -23,7 +26,7 @@ function sentences(json: Json): HTMLElement {
   const parts: (Node | string)[] = [];
   for (const { from, to, from_s, to_s, reasons } of json.waterfalls) {
     if (parts.length) parts.push(" ");
-    parts.push(name(json.subjects[to].name), " takes ", h("b", {}, duration(to_s)), `, ${signedPercent(to_s / from_s - 1)} against ${duration(from_s)} of `, name(json.subjects[from].name), reasons ? `: ${reasons}.` : ".");
+    parts.push(name(json.subjects[to].name), deployments(json) ? " takes of its GPUs, for a thousand output tokens, " : " takes ", h("b", {}, duration(to_s)), `, ${signedPercent(to_s / from_s - 1)} against ${duration(from_s)} of `, name(json.subjects[from].name), reasons ? `: ${reasons}.` : ".");
   }
   return answer(...parts);
 }
@@ -55,12 +58,36 @@ function subjectsSection(json: Json): HTMLElement {
   return section("Side by side", "", rows.length ? intervals(rows, { lines, format: duration, pointName: "from components alone" }) : null, list);
 }
 
+function deploymentsSection(json: Json): HTMLElement {
+  const served = (title: string, key: string, show: (value: number) => string) => ({
+    title,
+    value: (row: Json) => middleOf(row)[key],
+    show: (row: Json) => (row.serving ? show(middleOf(row)[key]) : "–"),
+    number: true,
+  });
+  return section("Side by side", "", table<Json>(
+    [
+      { title: "Deployment", value: (row) => row.name },
+      served("With prompts", "usd_per_million_tokens_all_in", perMillion),
+      served("Million output tokens", "usd_per_million_output_tokens", perMillion),
+      { title: "A GPU-hour", value: (row) => row.usd_per_gpu_hour, show: (row) => perMillion(row.usd_per_gpu_hour ?? null), number: true },
+      served("Output tokens/s of a GPU", "output_tokens_per_s_per_gpu", grouped),
+      served("TPOT", "tpot_s", duration),
+      served("TTFT at load", "ttft_s", duration),
+      { title: "Binds", value: (row) => row.serving?.bound_by ?? "" },
+    ],
+    json.subjects,
+  ));
+}
+
 function differenceSection(json: Json, difference: Json): HTMLElement {
   const [from, to] = [json.subjects[difference.from].name, json.subjects[difference.to].name];
   const causes = difference.rows.map((row: Json) => ({ name: row.name, seconds: row.to_s - row.from_s, note: `${duration(row.from_s)} to ${duration(row.to_s)}` }));
   return section(
     `From ${from} to ${to}`,
-    "By use of the time of rank 0; the rows add up to the difference. Shares are of the second step.",
+    deployments(json)
+      ? "GPU-seconds of a thousand output tokens: parts of a decode step, and prompts. The rows add up to the difference."
+      : "By use of the time of rank 0; the rows add up to the difference. Shares are of the second step.",
     waterfall({ name: from, seconds: difference.from_s }, causes, { name: to, seconds: difference.to_s }),
   );
 }
@@ -89,14 +116,14 @@ export function timelineSections(page: Page, timelines: Timeline[]): (HTMLElemen
 
 export const compare: View = {
   kinds: ["compare"],
-  title: ({ json }) => (json.subjects.length === 2 ? `${json.subjects[0].name} and ${json.subjects[1].name}` : `${json.subjects.length} steps side by side`),
+  title: ({ json }) => (json.subjects.length === 2 ? `${json.subjects[0].name} and ${json.subjects[1].name}` : `${json.subjects.length} ${deployments(json) ? "deployments" : "steps"} side by side`),
   render(result: Result, root: HTMLElement, page: Page): void {
     const { json } = result;
     const add = (...parts: (HTMLElement | null)[]): void => root.append(...parts.filter((part): part is HTMLElement => part !== null));
     if (json.waterfalls.length) add(sentences(json));
     if (!json.comparison.same_tokens) add(notice(false, "The steps train on different numbers of tokens."));
     for (const subject of json.subjects) if (subject.reason) add(notice(true, name(subject.name), `: ${subject.reason}`));
-    add(subjectsSection(json), ...json.waterfalls.map((difference: Json) => differenceSection(json, difference)));
+    add(deployments(json) ? deploymentsSection(json) : subjectsSection(json), ...json.waterfalls.map((difference: Json) => differenceSection(json, difference)));
     add(...json.predicted_and_measured.map((pair: Json) => measuredSection(json, pair)));
     const timelines = (result.extra?.timelines ?? []).map(readTimeline);
     if (timelines.length) add(...timelineSections(page, timelines));

@@ -1,6 +1,6 @@
 // A deployment that serves: latency and throughput, pools by part of a layer, the frontier, money.
 import { h, name } from "../dom";
-import { duration, gigabytes, grouped, number, percent, scaled, span } from "../format";
+import { duration, gigabytes, grouped, number, perMillion, percent, scaled, span } from "../format";
 import type { Json, Result } from "../result";
 import { bars } from "../parts/bars";
 import { assumedSection, basis } from "../parts/basis";
@@ -14,7 +14,6 @@ import { sourcesTable } from "../parts/uncertainty";
 import type { Page, View } from "../view";
 import { hardware, line, modelName } from "./subject";
 
-const perMillion = (value: number | null | undefined): string => (value === null || value === undefined ? "–" : `$${value.toFixed(3)}`);
 const boundColors: Record<string, string> = { weights: "c1", kv: "c3", compute: "c4", links: "c5", latency: "c7", host: "c2" };
 const eightOfTen = (quantiles: Json, format: (value: number) => string): string | null => (quantiles?.p10 ? `${span(quantiles, format)} in eight of ten cases` : null);
 
@@ -137,7 +136,10 @@ export const serve: View = {
   render(result, root, page) {
     const { memory, ...json } = result.json;
     const serving = inTheMiddle(json.serving);
-    root.append(...head(serving), frontier(serving, page), ...serving.pools.map(poolSection), section("Memory", fitLead(memory), memoryBars(memory)), section("More figures", null, more(serving)));
+    root.append(...head(serving));
+    const held = json.measured;
+    if (held) root.append(section("Measured", `${held.given} is a TPOT of ${duration(held.tpot_s)}. ${held.sentence}`));
+    root.append(frontier(serving, page), ...serving.pools.map(poolSection), section("Memory", fitLead(memory), memoryBars(memory)), section("More figures", null, more(serving)));
     if (serving.interval?.parts?.length) root.append(section("How sure is this?", "Where the width of the intervals comes from.", sourcesTable(serving.interval.parts)));
     if (serving.notes?.length) root.append(section("What it leaves out", null, ...serving.notes.map((note: string) => h("p", {}, name(note)))));
     const open = assumedSection(json.assumed);

@@ -1,6 +1,6 @@
 // Sweeps over keys of a plan: the best point, the plateau, lines; what moves the step most; the value that is solved for.
 import { h, name } from "../dom";
-import { days, duration, gigabytes, number, percent, signedPercent, span, usd } from "../format";
+import { days, duration, gigabytes, number, perMillion, percent, signedPercent, span, usd } from "../format";
 import { outputOf, type Json, type Result } from "../result";
 import { basis } from "../parts/basis";
 import { intervals, type IntervalRow } from "../parts/bars";
@@ -14,9 +14,15 @@ import { hardware, line, modelName } from "./subject";
 const text = (value: Json): string => (Array.isArray(value) ? `[${value.join(", ")}]` : String(value));
 const setting = (values: Json): string => Object.entries<Json>(values).map(([key, value]) => `${key} = ${text(value)}`).join(", ");
 
+/** Whether the points are deployments that serve, which have no step. */
+const deployments = (json: Json): boolean => json.points.some((point: Json) => point.serving);
+const middleOf = (point: Json): Json => ({ ...point.serving, ...point.serving?.middle });
+/** Returns the seconds by which points are drawn: of the step, or of an output token. */
+const timeOf = (point: Json): number | undefined => (point.serving ? middleOf(point).tpot_s : point.step?.time_s);
+
 function lineName(values: Json, along: string): string {
   const others = Object.entries<Json>(values).filter(([key]) => key !== along);
-  return others.map(([key, value]) => `${key.replace(/^.*\./, "")} ${text(value)}`).join(", ") || "step time";
+  return others.map(([key, value]) => `${key.replace(/^.*\./, "")} ${text(value)}`).join(", ") || "points";
 }
 
 function sweepChart(json: Json, page: Page): HTMLElement | null {
@@ -24,18 +30,20 @@ function sweepChart(json: Json, page: Page): HTMLElement | null {
   if (!along) return null;
   const lines = new Map<string, Series>();
   for (const point of json.points) {
-    if (!point.step) continue;
+    const time = timeOf(point);
+    if (time === undefined) continue;
     const key = lineName(point.values, along);
     if (!lines.has(key)) lines.set(key, { name: key, points: [] });
-    lines.get(key)?.points.push([point.values[along], point.step.time_s]);
+    lines.get(key)?.points.push([point.values[along], time]);
   }
+  const what = deployments(json) ? "TPOT" : "Step time";
   return section(
-    `Step time against ${along}`,
-    json.plateau ? `From ${text(json.plateau.from)} to ${text(json.plateau.to)} it stays within ${percent(json.sweep.plateau)} of the best.` : null,
+    `${what} against ${along}`,
+    json.plateau && !deployments(json) ? `From ${text(json.plateau.from)} to ${text(json.plateau.to)} it stays within ${percent(json.sweep.plateau)} of the best.` : null,
     chart(page, {
-      label: `Step time against ${along}`,
+      label: `${what} against ${along}`,
       x: { title: along, format: number },
-      y: { title: "step", format: duration },
+      y: { title: what, format: duration },
       series: [...lines.values()],
     }),
   );
@@ -46,8 +54,22 @@ function pointsTable(json: Json): HTMLElement {
     title: key,
     value: (row: Json) => (typeof row.values[key] === "number" ? row.values[key] : text(row.values[key])),
   }));
-  const best = json.optimum ? json.points[json.optimum.point].step.time_s : NaN;
-  const columns: Column<Json>[] = [
+  const best = json.optimum ? json.points[json.optimum.point].step?.time_s : NaN;
+  const served = (title: string, key: string, show: (value: number) => string): Column<Json> => ({
+    title,
+    value: (row) => middleOf(row)[key],
+    show: (row) => (row.serving ? show(middleOf(row)[key]) : "–"),
+    number: true,
+  });
+  const columns: Column<Json>[] = deployments(json) ? [
+    ...keys,
+    served("TPOT", "tpot_s", duration),
+    served("TTFT at load", "ttft_s", duration),
+    served("Output tokens/s of a GPU", "output_tokens_per_s_per_gpu", number),
+    served("Million output tokens", "usd_per_million_output_tokens", perMillion),
+    served("With prompts", "usd_per_million_tokens_all_in", perMillion),
+    { title: "Binds", value: (row) => row.serving?.bound_by ?? "" },
+  ] : [
     ...keys,
     { title: "Step", value: (row) => row.step?.time_s, show: (row) => duration(row.step?.time_s), number: true },
     { title: "Against the best", value: (row) => row.step?.time_s, show: (row) => (row.step ? signedPercent(row.step.time_s / best - 1) : "–"), number: true },
@@ -65,7 +87,18 @@ function pointsTable(json: Json): HTMLElement {
 
 function renderSweep(json: Json, root: HTMLElement, page: Page): void {
   const best = json.optimum && json.points[json.optimum.point];
-  if (best) {
+  if (best?.serving) {
+    const middle = middleOf(best);
+    const cost = middle.usd_per_million_tokens_all_in;
+    root.append(
+      answer("Of ", String(json.points.length), " deployments ", h("b", {}, name(setting(best.values))), cost === null ? " serves the most tokens of a GPU." : " serves the cheapest tokens: a million of them with their prompts cost ", cost === null ? "" : h("b", {}, perMillion(cost)), cost === null ? "" : "."),
+      figures([
+        { name: "Time per output token", value: duration(middle.tpot_s) },
+        { name: "Time to the first token", value: duration(middle.ttft_s) },
+        { name: "Output tokens/s of a GPU", value: number(middle.output_tokens_per_s_per_gpu) },
+      ]),
+    );
+  } else if (best) {
     root.append(
       answer("The fastest of ", String(json.points.length), " points is ", h("b", {}, name(setting(best.values))), ": a step takes ", h("b", {}, duration(best.step.time_s)), "."),
       figures([
@@ -89,13 +122,15 @@ function rangeRow(input: Json, metric: string, base: number): IntervalRow {
 }
 
 function renderTornado(json: Json, root: HTMLElement): void {
-  const metric = "step.time_s";
+  const [metric, cost] = Object.keys(json.tornado.base);
+  const step = metric === "step.time_s" ? "step" : "TPOT";
+  const costs = (value: number | null): string => (step === "step" ? usd(value) : perMillion(value));
   const base = json.tornado.base[metric];
   const ordered = [...json.inputs].sort((a: Json, b: Json) => (b.width[metric] ?? 0) - (a.width[metric] ?? 0));
   const top = ordered[0];
   root.append(
-    answer("Of these inputs ", h("b", {}, name(top?.name ?? "")), ` moves the step most: by ${duration(top?.width[metric])} over its range, from ${duration(base)}.`),
-    section("Step time over the range of each input", null,
+    answer("Of these inputs ", h("b", {}, name(top?.name ?? "")), ` moves the ${step} most: by ${duration(top?.width[metric])} over its range, from ${duration(base)}.`),
+    section(`${step === "step" ? "Step time" : step} over the range of each input`, null,
       intervals(ordered.map((input: Json) => rangeRow(input, metric, base)), { format: duration, names: ["range of the input", "as planned"] })),
   );
   const settings = ordered.flatMap((input: Json) => input.settings.map((one: Json) => ({ ...one, input: input.name, key: input.key })));
@@ -105,9 +140,9 @@ function renderTornado(json: Json, root: HTMLElement): void {
         [
           { title: "Input", value: (row) => row.input },
           { title: "Value", value: (row) => row.value },
-          { title: "Step", value: (row) => row[metric], show: (row) => duration(row[metric]), number: true },
+          { title: step === "step" ? "Step" : step, value: (row) => row[metric], show: (row) => duration(row[metric]), number: true },
           { title: "Change", value: (row) => row[metric], show: (row) => (row[metric] ? signedPercent(row[metric] / base - 1) : "–"), number: true },
-          { title: "Cost", value: (row) => row["run.cost_usd"], show: (row) => usd(row["run.cost_usd"]), number: true },
+          { title: "Cost", value: (row) => row[cost], show: (row) => costs(row[cost]), number: true },
           { title: "Why not", value: (row) => row.reason, show: (row) => row.reason ?? "", wide: true },
         ],
         settings,
