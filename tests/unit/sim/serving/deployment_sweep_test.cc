@@ -50,7 +50,7 @@ TEST(DeploymentSweep, IntervalsAreThoseOfTheDeployment) {
 }
 
 TEST(DeploymentSweep, APointOverItsLimitIsNotFeasible) {
-  const std::string limit = fmt::format("inference.max_tpot_s={}", served(requests(1)).tpot_s * 1.0001);
+  const std::string limit = fmt::format("inference.max_tpot_s={}", served(requests(8)).tpot_s);
   const auto inputs = [&](std::size_t point) {
     return node_with({fmt::format("inference.concurrency={}", point == 0 ? 1 : 256), limit});
   };
