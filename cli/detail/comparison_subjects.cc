@@ -65,7 +65,7 @@ std::map<std::string, std::string> operator_classes(const sim::Inputs& inputs) {
   return classes;
 }
 
-Result<Prediction> predict_deployment(const sim::Inputs& inputs, bool interval) {
+Result<Prediction> deployment_prediction(const sim::Inputs& inputs, bool interval) {
   const sim::IntervalOptions options{.draws = sim::serving_draws, .parts = false};
   constexpr double middle = 0.5;
   auto serving = TRY(interval ? sim::predict_serving_within(inputs, middle, options) : sim::predict_serving(inputs));
@@ -85,7 +85,7 @@ Result<Prediction> predict_deployment(const sim::Inputs& inputs, bool interval) 
 
 Result<Prediction> predict(const model::Plan& plan, const SubjectRequest& request, Shared& shared) {
   const auto inputs = TRY(shared.reader.of_plan(plan, request.profile, shared.changes));
-  if (model::is_deployment(inputs.plan)) return predict_deployment(inputs, request.intervals);
+  if (model::is_deployment(inputs.plan)) return deployment_prediction(inputs, request.intervals);
   auto simulation = TRY(simulated(inputs, request, shared));
   sim::add_fit(inputs, simulation.result.memory);
   if (request.intervals) simulation.result.interval = TRY(sim::interval_of(inputs, simulation.result));

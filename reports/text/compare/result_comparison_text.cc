@@ -272,7 +272,7 @@ double compared_value(const model::ComparisonSubject& subject, bool priced) {
 }
 
 // Returns the change from one subject to another.
-double change_of(const model::ComparisonSubject& from, const model::ComparisonSubject& to) {
+double relative_change(const model::ComparisonSubject& from, const model::ComparisonSubject& to) {
   const bool priced = from.serving && to.serving && from.serving->usd_per_million_tokens_all_in &&
                       to.serving->usd_per_million_tokens_all_in;
   return compared_value(to, priced) / compared_value(from, priced) - 1;
@@ -285,7 +285,7 @@ void add_changes(const model::ResultComparison& comparison, Table& table) {
   row[0] = first ? "against " + subject_letter(comparison.differences.front().from) : "against the one before";
   for (const model::ResultComparison::Difference& difference : comparison.differences)
     row[difference.to + 1] =
-        signed_percent(change_of(comparison.subjects[difference.from], comparison.subjects[difference.to]));
+        signed_percent(relative_change(comparison.subjects[difference.from], comparison.subjects[difference.to]));
   table.add(std::move(row));
 }
 
@@ -346,7 +346,7 @@ std::string cost_sentence(const model::ComparisonSubject& a, const model::Compar
   return fmt::format(
       "An output token of {}, with its prompt, is {} than one of {}: it takes {} GPU time, and a GPU-hour "
       "costs {}.",
-      to, words(change_of(a, b), "cheaper", "dearer"), from, words(time, "less", "more"),
+      to, words(relative_change(a, b), "cheaper", "dearer"), from, words(time, "less", "more"),
       words(*b.usd_per_gpu_hour / *a.usd_per_gpu_hour - 1, "less", "more"));
 }
 
