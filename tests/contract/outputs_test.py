@@ -39,7 +39,8 @@ COMMANDS = [
     "campaign llama-3-8b-64xh800 --seeds 2 --set run.tokens=1e11 --set campaign.start='\"2027-01-01\"' --json -",
     "serve deepseek-v3-144xh800 --json -",
     "serve llama-3-70b-8xh100 --no-interval --set inference.concurrency=0 --json -",
-    "serve llama-3-70b-8xh100 --draws 16 --measured 9000tok/s --set inference.demand_output_tokens_per_day=1e9 --json -",
+    "serve llama-3-70b-8xh100 --draws 16 --measured 9000tok/s --set inference.demand_output_tokens_per_day=1e9"
+    " --json -",
     "schedule dualpipe --ranks 4 --micro-batches 10 --json -",
     "schedule 1f1b --ranks 2 --micro-batches 3 --costs tests/golden/inputs/uneven_stages.csv --json -",
     "schedule all --ranks 4 --micro-batches 8 --json -",
