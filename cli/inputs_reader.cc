@@ -11,6 +11,7 @@
 #include "model/architecture/metrics.h"
 #include "model/base/decimal.h"
 #include "model/base/text_file.h"
+#include "model/plan/instance.h"
 #include "model/plan/layout.h"
 #include "model/profile/device_profile.h"
 #include "model/routing/files.h"
@@ -341,6 +342,18 @@ Result<void> check_prompts(const model::Plan& plan, const std::string& config) {
                         fmt::format("use at most {}, or a config.json with more", positions)));
 }
 
+// Loads the small model that drafts, where the plan names one.
+Result<void> add_draft(sim::Inputs& inputs) {
+  const model::Plan& plan = inputs.plan;
+  if (model::draft_of(plan, inputs.architecture) != model::DraftKind::model) return {};
+  auto draft = resolve_model(plan.file, plan.inference.draft).and_then(model::load_architecture);
+  if (!draft)
+    return tl::unexpected(model::plan_error(plan, draft.error().kind, "inference.draft", draft.error().message,
+                                            "use \"mtp\", \"eagle\", \"ngram\" or a small model"));
+  inputs.draft = std::make_shared<const model::Architecture>(std::move(*draft));
+  return {};
+}
+
 }  // namespace
 
 Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::optional<std::string>& profile_name,
@@ -362,6 +375,7 @@ Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::o
   sim::Inputs inputs{std::move(stacked), architecture, topology.cluster, profile, routing_, topology.fabric};
   if (serves(inputs.plan)) {
     TRY(check_prompts(inputs.plan, config));
+    TRY(add_draft(inputs));
     return inputs;
   }
   inputs.plan = sim::with_balanced_stages(inputs.plan, inputs);

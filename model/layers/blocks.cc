@@ -176,12 +176,14 @@ TensorId output_head(GraphBuilder& b, const LayerContext& c, const std::string& 
 }
 
 // Emits the final norm, output projection and choice of a token: after the last token of each prompt, or after each
-// token of a decode pass, of which some may be speculated. Ranks gather their parts of the vocabulary.
+// token of a decode pass, of which some may be speculated; a draft follows the last one. Ranks gather their parts of
+// the vocabulary.
 TensorId next_tokens(GraphBuilder& b, const LayerContext& c, const std::string& prefix, TensorId x,
                      const std::string& weight, bool shared) {
   b.section(Section::head);
   TensorId rows = enter_tensor_region(b, c, prefix + "output_in", x);
-  if (c.inference.kind == InferencePass::Kind::prefill && c.inference.new_tokens > 1) {
+  const bool last_alone = c.inference.last_token || c.inference.kind == InferencePass::Kind::prefill;
+  if (last_alone && c.inference.new_tokens > 1) {
     const TensorId last = b.activation(prefix + "last_out", {{c.inference.requests}, b.shape(x)[1]}, b.tensor(x).type);
     b.emit(last_tokens, prefix + "last_tokens", {rows}, {last});
     rows = last;

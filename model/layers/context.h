@@ -42,6 +42,7 @@ struct InferencePass {
   bool weights_only = false;    // GEMMs of quantized weights read activations in 16 bits
   double expert_skew = 0;       // deviation over the mean of the load of one expert
   std::int64_t cache_rows = 0;  // of a request in its caches; 0: those of the tokens that are seen after the pass
+  bool last_token = false;      // decode, too, finds the token after the last new one of each request only
 
   explicit operator bool() const { return kind != Kind::none; }
 };
@@ -171,7 +172,7 @@ void visit_context(const LayerContext& context, Visitor&& visit) {
        dispatch_overlap, kept_rows, even_rows, redundant_experts, document_tokens, recompute.size());
   each(inference.kind, inference.requests, inference.new_tokens, inference.cached_tokens, inference.cache,
        inference.masked_experts, inference.shared_tokens, inference.weights_only, inference.expert_skew,
-       inference.cache_rows);
+       inference.cache_rows, inference.last_token);
   for (const RecomputeGroup group : recompute) visit(group);
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/architecture/architecture.h"
 #include "model/base/error.h"
@@ -46,6 +47,20 @@ inline constexpr std::string_view all_reduce_dispatch = "all-reduce";
 // fused_moe/communication/communication_factory.py (no communication without enable_attention_dp). Groups with requests
 // of their own send tokens by DeepEP's kernels of June 2025.
 std::string dispatch_of(const Plan& plan, const Instance& instance);
+
+// What speculates tokens (inference.draft): a module that was trained with the model, a head of one dense layer over
+// the model's last hidden state, a look-up of the last tokens in the text before, or a small model.
+enum class DraftKind : std::uint8_t { none, module, head, lookup, model };
+
+// Returns what speculates; none where no tokens are.
+DraftKind draft_of(const Plan& plan, const Architecture& architecture);
+// Returns what stands in inference.draft for a kind; "" for none and for a model.
+std::string_view to_string(DraftKind kind);
+
+// Returns the probabilities that speculated tokens are accepted after accepted ones by their position, of which the
+// last one holds for all later positions: the plan's, or else those published of the kind. Empty where nothing
+// speculates.
+std::vector<double> acceptance_of(const Plan& plan, const Architecture& architecture);
 
 // Returns the key that gives a degree of the pool: "inference.decode.tensor" where that table has it, else
 // "parallelism.tensor" or "inference.attention_data".

@@ -59,6 +59,14 @@ struct StageLayers {
   bool operator==(const StageLayers&) const = default;
 };
 
+// Probabilities that speculated tokens are accepted after accepted ones, by their position; the last one holds for all
+// positions after it. Never empty.
+struct AcceptanceShares {
+  std::vector<double> shares;
+
+  bool operator==(const AcceptanceShares&) const = default;
+};
+
 // The share of a tier's bandwidth that others take, by its name: nic, leaf, spine. Tiers that are not given have 0.
 using TierShares = std::map<std::string, double>;
 
@@ -236,8 +244,8 @@ struct Plan {
     bool two_micro_batches = false;
     std::int64_t chunked_prefill_tokens = 8192;
     std::int64_t speculative_tokens = 0;
-    double acceptance = 0.85;
-    std::string dispatch = "auto";  // See dispatch_of(), model/plan/instance.h.
+    std::optional<AcceptanceShares> acceptance;  // See draft_of(), model/plan/instance.h.
+    std::string dispatch = "auto";               // See dispatch_of(), model/plan/instance.h.
     double memory_share = 0.9;
     bool disaggregated = false;
     PoolKeys prefill, decode;
@@ -245,6 +253,7 @@ struct Plan {
     std::optional<double> demand_output_tokens_per_day;
     std::string arrivals = "steady";
     std::optional<std::int64_t> requests;
+    std::string draft = "auto";  // See draft_of(), model/plan/instance.h.
 
     bool operator==(const Inference&) const = default;
   } inference;

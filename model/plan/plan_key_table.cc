@@ -67,6 +67,10 @@ void describe_field(PlanKey& key, const StageLayers&) {
   key.words = plan_words(key.name);
   key.allowed += fmt::format(", or {}", one_of(key.words));
 }
+void describe_field(PlanKey& key, const AcceptanceShares&) {
+  describe_field(key, 0.0);
+  key.type = "number or list of numbers";
+}
 void describe_field(PlanKey& key, const TierShares&) {
   describe_field(key, 0.0);
   key.type = "number or table";

@@ -161,6 +161,13 @@ std::optional<Error> read_value(std::string_view key, const toml::node& node, St
   return error;
 }
 
+std::optional<Error> read_value(std::string_view key, const toml::node& node, AcceptanceShares& field) {
+  if (!node.is_array()) return read_value(key, node, field.shares.emplace_back());
+  if (auto error = read_value(key, node, field.shares)) return error;
+  if (field.shares.empty()) return problem("a list without values", "for example [0.85, 0.75]");
+  return std::nullopt;
+}
+
 std::optional<Error> read_value(std::string_view key, const toml::node& node, TierShares& field) {
   const std::vector<std::string> tiers = {"nic", "leaf", "spine"};
   const toml::table* table = node.as_table();

@@ -29,6 +29,8 @@ std::string text_of(const T& value) {
     return std::visit([](const auto& alternative) { return text_of(alternative); }, value);
   } else if constexpr (std::is_same_v<T, StageLayers>) {
     return value.counts.empty() ? (value.even ? "even" : "balanced") : text_of(value.counts);
+  } else if constexpr (std::is_same_v<T, AcceptanceShares>) {
+    return text_of(value.shares);
   } else {
     return nlohmann::json(value).dump();
   }

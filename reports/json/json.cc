@@ -23,6 +23,8 @@ Json value_of(const T& value) {
     return std::visit([](const auto& alternative) { return Json(alternative); }, value);
   else if constexpr (std::is_same_v<T, model::StageLayers>)
     return value.counts.empty() ? Json(value.even ? "even" : "balanced") : Json(value.counts);
+  else if constexpr (std::is_same_v<T, model::AcceptanceShares>)
+    return value.shares.size() == 1 ? Json(value.shares.front()) : Json(value.shares);
   else
     return json_of<Json>(value);
 }

@@ -103,6 +103,12 @@ class Reader {
     if (value != "balanced" && value != "even") assign(value, key, field.counts);
     field.even = value != "balanced" && field.counts.empty();
   }
+  void assign(const Json& value, const std::string& key, model::AcceptanceShares& field) {
+    if (value.is_number())
+      assign(value, key, field.shares.emplace_back());
+    else
+      assign(value, key, field.shares);
+  }
   void assign(const Json& value, const std::string& key, model::ConfigValue& field) {
     if (value.is_string())
       field = value.get<std::string>();

@@ -45,6 +45,8 @@ struct Inputs {
   std::shared_ptr<const CampaignInput> campaign = nullptr;
   std::map<std::int64_t, double> slow_gpus = {};  // of fidelity `cluster`: the speed of GPUs over that of the others
   bool every_link = false;  // all links of an expert group, not only those of the representative GPU
+  // The small model that inference.draft names; null where it names none.
+  std::shared_ptr<const model::Architecture> draft = nullptr;
 };
 
 }  // namespace plumbline::sim

@@ -116,6 +116,10 @@ std::vector<std::int32_t> without_repeats(std::vector<std::int32_t> constants) {
   return constants;
 }
 
+model::Precision weights_of(const model::Plan& plan, const PassShape& shape) {
+  return shape.model == PassModel::served ? plan.inference.weights : model::Precision::bf16;
+}
+
 void add_instance(const model::Plan& plan, const model::Instance& instance, PlanKey& key) {
   key.add(instance.tensor, instance.expert, instance.expert_tensor(), instance.redundant_experts,
           model::dispatch_of(plan, instance), plan.inference.weights, plan.routing.max_nodes_per_token,
@@ -169,6 +173,21 @@ model::Result<std::shared_ptr<const PassCosts>> PassCosts::make(const Inputs& in
                     .most = graphs("most").value_or(unbounded).value,
                     .wide_step = std::llround(graphs("wide_step").value_or(model::Constant{.value = 1}).value)};
   return std::shared_ptr<const PassCosts>(std::move(costs));
+}
+
+const model::Architecture& PassCosts::architecture(PassModel model) const {
+  if (model == PassModel::served) return inputs_.architecture;
+  return model == PassModel::head ? head_ : *inputs_.draft;
+}
+
+// EAGLE's heads are one layer with the model's widths, a dense MLP and no window over the projection of its last hidden
+// state and the embedding of the token after it (arXiv 2401.15077), which is what a prediction module is.
+model::Architecture PassCosts::head_of(model::Architecture model) {
+  if (model.intermediate_size == 0) model.intermediate_size = model.experts.intermediate_size;
+  model.experts = {};
+  model.window = {};
+  model.multi_token_prediction_layers = 1;
+  return model;
 }
 
 bool PassCosts::replays(double requests) const { return host_.graphs() && requests <= graphs_.most; }
@@ -238,8 +257,9 @@ model::Result<PassCosts::Communication> PassCosts::communication(const model::Pl
 model::LayerContext PassCosts::context(const model::Plan& plan, const model::Instance& instance,
                                        const PassShape& shape) const {
   const auto& inference = plan.inference;
+  const model::Architecture& architecture = this->architecture(shape.model);
   model::LayerContext c;
-  c.gemm = inference.weights;
+  c.gemm = weights_of(plan, shape);
   c.dispatch = dispatch_format(plan);
   c.combine = model::Precision::bf16;
   c.attention = model::attention_kernel(plan.attention.kernel);
@@ -250,12 +270,13 @@ model::LayerContext PassCosts::context(const model::Plan& plan, const model::Ins
   c.shares_embedding = instance.pipeline == 1;
   c.inference = {shape.kind, shape.requests, shape.new_tokens, shape.cached_tokens, inference.kv_cache};
   c.inference.expert_skew = skew(plan);
-  c.inference.weights_only = weights_only(inference.weights);
-  if (inputs_.architecture.experts.routed_experts == 0) return c;
+  c.inference.weights_only = weights_only(c.gemm);
+  c.inference.last_token = shape.drafts;
+  if (architecture.experts.routed_experts == 0) return c;
   const bool reduces = model::dispatch_of(plan, instance) == model::all_reduce_dispatch;
   c.expert_parallel = instance.expert;
   c.expert_tensor = instance.expert_tensor();
-  c.groups_per_token = model::groups_per_token(plan, inputs_.architecture.experts);
+  c.groups_per_token = model::groups_per_token(plan, architecture.experts);
   c.distinct_ranks_per_token = spread(plan, instance).ranks_per_token;
   c.inference.shared_tokens = instance.attention_data == 1 && (reduces || instance.expert == 1);
   // The ranks of a group that have the same tokens each send a part of them.
@@ -341,16 +362,16 @@ std::shared_ptr<const BlockCost> PassCosts::block(const model::Plan& plan, const
   if (!experts) degrees.inference.expert_skew = 0;  // Draws of it share the other blocks.
   PlanKey key;
   model::visit_context(degrees, [&](const auto& value) { key.add(value); });
-  key.add(kind);
+  key.add(kind, shape.model);
   const std::string graph = key.bytes();
   add_instance(plan, instance, key);
   key.add(shape.communicates, plan.inference.expert_imbalance, plan.overlap.communication_sms,
           plan.overlap.communication_kernels);
   return blocks_.find(key.bytes(), [&] {
-    degrees.architecture = inputs_.architecture;
+    degrees.architecture = architecture(shape.model);
     PassGraphs own;
     PassGraphs& graphs = inputs_.passes ? *inputs_.passes : own;
-    return std::make_shared<const BlockCost>(cost(*graphs.find(graph, degrees, kind), shape, plan.inference.weights,
+    return std::make_shared<const BlockCost>(cost(*graphs.find(graph, degrees, kind), shape, weights_of(plan, shape),
                                                   experts ? imbalance(plan, degrees) : 1, transfers));
   });
 }

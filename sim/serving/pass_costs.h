@@ -67,6 +67,10 @@ struct BlockCost {
   BoundSeconds sum() const;
 };
 
+// Which model a pass is of: the served one, with its prediction module; the head, or the small model, that drafts for
+// it.
+enum class PassModel : std::uint8_t { served, head, draft };
+
 // The tokens of a pass of one group of tensor-parallel ranks.
 struct PassShape {
   model::InferencePass::Kind kind = model::InferencePass::Kind::decode;
@@ -74,6 +78,8 @@ struct PassShape {
   double cached_tokens = 0;   // of each request before the pass
   std::int64_t padding = 0;   // of the requests, those that nobody made
   bool communicates = false;  // transfers of another micro-batch run during its kernels, and kernels during its own
+  PassModel model = PassModel::served;
+  bool drafts = false;  // of the new tokens only what follows the last one is wanted
 };
 
 // A block of a pass, and what follows from it without any constant.
@@ -112,7 +118,10 @@ class PassCosts {
   using Communication = std::shared_ptr<const model::CommunicationCost>;
   model::Result<Communication> communication(const model::Plan& plan, const model::Instance& instance,
                                              bool decodes) const;
-  // Returns the cost of a block of the plan's model on that instance, with the transfers of communication().
+  // Returns the model of a pass; that of PassModel::draft is the inputs', which must have one.
+  const model::Architecture& architecture(PassModel model) const;
+  // Returns the cost of a block of the shape's model on that instance, with the transfers of communication(). Drafts
+  // have weights of 16 bits.
   std::shared_ptr<const BlockCost> block(const model::Plan& plan, const model::Instance& instance,
                                          const model::CommunicationCost& transfers, const PassShape& shape,
                                          model::BlockKind kind) const;
@@ -140,7 +149,12 @@ class PassCosts {
  private:
   PassCosts(const Inputs& inputs, std::shared_ptr<const model::DeviceProfile> profile, const model::KernelCost& kernels,
             const model::HostCost& host)
-      : inputs_(inputs), profile_(std::move(profile)), kernels_(kernels), host_(host) {}
+      : inputs_(inputs),
+        head_(head_of(inputs.architecture)),
+        profile_(std::move(profile)),
+        kernels_(kernels),
+        host_(host) {}
+  static model::Architecture head_of(model::Architecture model);
 
   // Returns the deviation over the mean of the load of one expert, and the rows of a pass's fullest rank over the mean.
   double skew(const model::Plan& plan) const;
@@ -151,6 +165,7 @@ class PassCosts {
                  const model::CommunicationCost& communication) const;
 
   const Inputs& inputs_;
+  model::Architecture head_;
   std::shared_ptr<const model::DeviceProfile> profile_;
   model::KernelCost kernels_;
   model::HostCost host_;

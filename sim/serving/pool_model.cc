@@ -76,7 +76,40 @@ PassTime as_part(const PassTime& whole, PassPart part) {
     time[part].hidden += one.hidden;
   }
   time.seconds = whole.seconds;
+  time.core_attention = whole.core_attention;
   return time;
+}
+
+bool is_layer(BlockKind kind) { return kind != BlockKind::embedding && kind != BlockKind::head; }
+
+bool is_windowed(BlockKind kind) {
+  return kind == BlockKind::windowed_dense_layer || kind == BlockKind::windowed_moe_layer;
+}
+
+// Refuses drafts that the model or its instance cannot have.
+model::Result<void> check_draft(const Inputs& inputs, const model::Plan& plan, const model::Instance& instance) {
+  const model::Architecture& served = inputs.architecture;
+  const model::DraftKind kind = model::draft_of(plan, served);
+  const auto refuse = [&](std::string message, std::string hint) {
+    return tl::unexpected(
+        model::plan_error(plan, model::ErrorKind::infeasible, "inference.draft", std::move(message), std::move(hint)));
+  };
+  if (kind == model::DraftKind::module && served.multi_token_prediction_layers == 0)
+    return refuse(fmt::format("{} has no prediction module", served.name), "use \"eagle\", \"ngram\" or a small model");
+  if (kind != model::DraftKind::model) return {};
+  if (!inputs.draft) return refuse("its model was not loaded", "name a config.json or a shipped model");
+  const model::Architecture& draft = *inputs.draft;
+  if (draft.vocabulary != served.vocabulary)
+    return refuse(fmt::format("{} has a vocabulary of {}, {} one of {}", draft.name, draft.vocabulary, served.name,
+                              served.vocabulary),
+                  "use a model with the same tokens");
+  if (draft.experts.routed_experts > 0)
+    return refuse(fmt::format("{} has experts", draft.name), "use a dense model as the draft");
+  if (draft.heads % instance.tensor != 0 || draft.intermediate_size % instance.tensor != 0)
+    return refuse(
+        fmt::format("{} heads of {} do not divide over {} tensor ranks", draft.heads, draft.name, instance.tensor),
+        "use a larger draft, or fewer tensor ranks");
+  return {};
 }
 
 }  // namespace
@@ -137,10 +170,11 @@ model::Result<std::shared_ptr<const PoolModel>> PoolModel::make(const Inputs& in
   std::shared_ptr<PoolModel> pool(new PoolModel(costs, plan, kind, instance));
   pool->transfers_ = TRY(costs.communication(plan, instance, kind != model::PoolKind::prefill));
   pool->request_ = mean_request(plan);
-  const auto speculated = static_cast<double>(plan.inference.speculative_tokens);
-  pool->tokens_per_step_ = sim::tokens_per_step(speculated, plan.inference.acceptance);
-  pool->drafts_ = speculated > 0 && inputs.architecture.multi_token_prediction_layers > 0;
+  pool->tokens_per_step_ =
+      sim::tokens_per_step(plan.inference.speculative_tokens, model::acceptance_of(plan, inputs.architecture));
   pool->find_stages(inputs.architecture);
+  TRY(check_draft(inputs, plan, instance));
+  pool->find_draft(inputs.architecture);
   if (kind != model::PoolKind::decode) pool->find_prefill();
   TRY(pool->find_memory(inputs));
   return std::shared_ptr<const PoolModel>(std::move(pool));
@@ -159,6 +193,24 @@ void PoolModel::find_stages(const model::Architecture& architecture) {
     if (known) ++stages_.back().alike;
     if (!known) stages_.push_back(std::move(stage));
   }
+}
+
+void PoolModel::find_draft(const model::Architecture& architecture) {
+  const model::DraftKind kind = model::draft_of(plan_, architecture);
+  if (kind == model::DraftKind::module || kind == model::DraftKind::head)
+    draft_.blocks = {{BlockKind::multi_token_prediction, 1}};
+  if (kind == model::DraftKind::head) draft_.model = PassModel::head;
+  if (kind != model::DraftKind::model) return;
+  draft_.model = PassModel::draft;
+  const model::Architecture& small = costs_.architecture(PassModel::draft);
+  draft_.blocks = {{BlockKind::embedding, 1}, {BlockKind::head, 1}};
+  for (std::int64_t layer = 0; layer < small.layers; ++layer) ++draft_.blocks[model::layer_kind(small, layer)];
+}
+
+PassShape PoolModel::draft_shape(PassShape shape) const {
+  shape.model = draft_.model;
+  shape.drafts = true;
+  return shape;
 }
 
 // Rows that pad a batch have no keys and values.
@@ -206,13 +258,9 @@ PassTime PoolModel::pass(const PassShape& shape) const {
     longest = std::max(longest, one.seconds);
     time += one * static_cast<double>(stage.alike);
   }
-  if (shape.kind == Kind::decode && drafts_) {
-    PassShape draft = shape;
-    draft.new_tokens = 1;
-    const PassTime one = as_part(in_order(*block(draft, BlockKind::multi_token_prediction)), PassPart::speculation);
-    time += one * static_cast<double>(plan_.inference.speculative_tokens);
-    longest += one.seconds * static_cast<double>(plan_.inference.speculative_tokens);
-  }
+  const PassTime draft = draft_time(shape);
+  time += draft;
+  longest += draft.seconds;
   if (instance_.pipeline > 1) {
     const auto tokens = static_cast<double>(shape.requests * shape.new_tokens);
     const double sent = costs_.message_seconds(*transfers_, tokens);
@@ -231,14 +279,33 @@ PassTime PoolModel::pass(const PassShape& shape) const {
   return time;
 }
 
+// A draft reads all tokens of the pass, prompts too, since it has keys and values of its own; after them it speculates
+// one token, each further one in a pass of its own (vllm-project/vllm vllm/v1/spec_decode/eagle.py, propose;
+// sgl-project/sglang python/sglang/srt/speculative/eagle_worker.py, forward_draft_extend_after_decode and
+// draft_forward; NVIDIA/TensorRT-LLM tensorrt_llm/_torch/speculative/mtp.py, MTPEagleWorker).
+PassTime PoolModel::draft_time(const PassShape& shape) const {
+  const auto pass = [&](std::int64_t tokens) {
+    PassShape one = draft_shape(shape);
+    one.new_tokens = tokens;
+    PassTime time;
+    for (const auto& [kind, count] : draft_.blocks) time += in_order(*block(one, kind)) * static_cast<double>(count);
+    return time;
+  };
+  PassTime time = pass(shape.new_tokens);
+  const auto further = static_cast<double>(plan_.inference.speculative_tokens - 1);
+  if (shape.kind == Kind::decode && further > 0) time += pass(1) * further;
+  return as_part(time, PassPart::speculation);
+}
+
 double PoolModel::launch_seconds(const PassShape& shape) const {
-  double longest = 0;
-  for (const Stage& stage : stages_) {
+  const auto launches = [&](const PassShape& of, const std::map<BlockKind, std::int64_t>& blocks) {
     double seconds = 0;
-    for (const auto& [kind, count] : stage.blocks) seconds += block(shape, kind)->launches * static_cast<double>(count);
-    longest = std::max(longest, seconds);
-  }
-  return longest;
+    for (const auto& [kind, count] : blocks) seconds += block(of, kind)->launches * static_cast<double>(count);
+    return seconds;
+  };
+  double longest = 0;
+  for (const Stage& stage : stages_) longest = std::max(longest, launches(shape, stage.blocks));
+  return longest + launches(draft_shape(shape), draft_.blocks);
 }
 
 std::shared_ptr<const PassTime> PoolModel::at(std::int64_t requests, std::int64_t rows) const {
@@ -387,7 +454,7 @@ model::Result<void> PoolModel::find_memory(const Inputs& inputs) {
   if (instance_.gpus() > 1) memory_.reserve += device.reserve.communicator.value();
   if (instance_.expert > 1) memory_.reserve += device.reserve.all_to_all.value();
   for (const Stage& stage : stages_) {
-    const auto [weights, cache] = held(stage, inputs.architecture);
+    const auto [weights, cache] = held(stage);
     memory_.weights = std::max(memory_.weights, weights);
     memory_.bytes_per_request = std::max(memory_.bytes_per_request, cache);
   }
@@ -404,25 +471,23 @@ model::Result<void> PoolModel::find_memory(const Inputs& inputs) {
   return {};
 }
 
-// Returns the bytes of a stage's weights and of the keys and values of a request. A prediction module that speculates
-// is on the last stage.
-std::pair<double, double> PoolModel::held(const Stage& stage, const model::Architecture& architecture) const {
+// Returns the bytes of a stage's weights and of the keys and values of a request. A draft is on the last stage.
+std::pair<double, double> PoolModel::held(const Stage& stage) const {
   const PassShape shape = kind_ == model::PoolKind::prefill ? prefill_shape_ : decode_shape(1);
   const model::DataType type = model::cache_type(plan_.inference.kv_cache);
-  const auto of_layer = [&](bool windowed) {
-    return model::cache_bytes(architecture, type, instance_.tensor, windowed, request_.context);
-  };
   double weights = 0, cache = 0;
-  for (const auto& [kind, count] : stage.blocks) {
-    const auto many = static_cast<double>(count);
-    const bool windowed = kind == BlockKind::windowed_dense_layer || kind == BlockKind::windowed_moe_layer;
-    weights += block(shape, kind)->weights_bytes * many;
-    if (kind != BlockKind::embedding && kind != BlockKind::head) cache += of_layer(windowed) * many;
-  }
-  if (drafts_ && stage.blocks.contains(BlockKind::head)) {
-    weights += block(shape, BlockKind::multi_token_prediction)->weights_bytes;
-    cache += of_layer(architecture.is_windowed_layer(architecture.layers));
-  }
+  const auto add = [&](const PassShape& of, const std::map<BlockKind, std::int64_t>& blocks) {
+    const model::Architecture& model = costs_.architecture(of.model);
+    for (const auto& [kind, count] : blocks) {
+      const auto many = static_cast<double>(count);
+      const bool module = kind == BlockKind::multi_token_prediction;
+      const bool windowed = module ? model.is_windowed_layer(model.layers) : is_windowed(kind);
+      weights += block(of, kind)->weights_bytes * many;
+      if (is_layer(kind)) cache += model::cache_bytes(model, type, instance_.tensor, windowed, request_.context) * many;
+    }
+  };
+  add(shape, stage.blocks);
+  if (stage.blocks.contains(BlockKind::head)) add(draft_shape(shape), draft_.blocks);
   return {weights, cache};
 }
 

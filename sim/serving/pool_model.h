@@ -121,8 +121,9 @@ class PoolModel {
       : costs_(costs), plan_(plan), kind_(kind), instance_(instance) {}
 
   void find_stages(const model::Architecture& architecture);
+  void find_draft(const model::Architecture& architecture);
   model::Result<void> find_memory(const Inputs& inputs);
-  std::pair<double, double> held(const Stage& stage, const model::Architecture& architecture) const;
+  std::pair<double, double> held(const Stage& stage) const;
   model::Error no_space_for_weights(const Inputs& inputs) const;
   model::Error no_space_for_request(const Inputs& inputs) const;
   void find_prefill();
@@ -130,9 +131,11 @@ class PoolModel {
   PassShape decode_shape(std::int64_t requests, std::int64_t rows = 0) const;
   PassShape prompt_shape(std::int64_t requests, std::int64_t chunks) const;
   PassShape prompt_shape(std::int64_t requests) const { return prompt_shape(requests, chunks_); }
+  PassShape draft_shape(PassShape shape) const;
   std::shared_ptr<const BlockCost> block(const PassShape& shape, model::BlockKind kind) const;
   PassTime layer(const PassShape& shape, model::BlockKind kind) const;
   PassTime pass(const PassShape& shape) const;
+  PassTime draft_time(const PassShape& shape) const;
   double launch_seconds(const PassShape& shape) const;
   std::shared_ptr<const PassTime> at(std::int64_t requests, std::int64_t rows) const;
   struct Linear {  // seconds of a pass besides attention over keys and values: a rank's own, and of shared experts
@@ -156,7 +159,11 @@ class PoolModel {
   MeanRequest request_;
   PassCosts::Communication transfers_;
   std::vector<Stage> stages_;
-  bool drafts_ = false;  // prediction modules speculate
+  struct Draft {
+    PassModel model = PassModel::served;
+    std::map<model::BlockKind, std::int64_t> blocks;  // none where nothing, or no model, speculates
+  };
+  Draft draft_;
   double tokens_per_step_ = 1, chunk_ = 0;
   std::int64_t chunks_ = 1;  // passes of a prompt
   PassShape prefill_shape_;

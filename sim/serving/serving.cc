@@ -29,7 +29,8 @@ std::string pool_key(const model::Plan& plan, PoolKind kind) {
   PlanKey key;
   key.add(kind, i.tensor, i.pipeline, i.expert, i.attention_data, i.redundant_experts, i.two_micro_batches,
           s.input_tokens, s.output_tokens, s.lengths, s.prefix_hit_rate, s.kv_cache, s.weights, s.expert_imbalance,
-          s.expert_skew, s.chunked_prefill_tokens, s.speculative_tokens, s.acceptance, s.dispatch, s.memory_share);
+          s.expert_skew, s.chunked_prefill_tokens, s.speculative_tokens, s.draft, s.dispatch, s.memory_share);
+  if (s.acceptance) key.add(s.acceptance->shares);
   key.add(plan.overlap.communication_sms, plan.overlap.communication_kernels, plan.attention.kernel,
           plan.routing.max_nodes_per_token, plan.stack.dispatcher);
   return key.bytes();
@@ -370,9 +371,10 @@ void ServingPredictor::Memos::add_notes(const model::Plan& plan, const Deploymen
   if (state.fed)
     result.notes.push_back(fmt::format("Prefill binds: it starts {:.4g} requests a second, and {:.6g} decode.",
                                        state.requests, state.batch));
-  if (s.speculative_tokens > 0 && inputs.architecture.multi_token_prediction_layers == 0)
-    result.notes.push_back(fmt::format(
-        "{} has no prediction module: the draft of speculated tokens takes no time here.", inputs.architecture.name));
+  if (model::draft_of(plan, inputs.architecture) == model::DraftKind::lookup && !s.acceptance)
+    result.notes.push_back(
+        "Tokens that are looked up are accepted as in edits of a text (inference.acceptance): other text repeats "
+        "less.");
   const RequestTimes limits = limits_of(plan, margin);
   constexpr double any = std::numeric_limits<double>::infinity();
   const auto over = [&](const char* what, double limit, const RequestTimes& alone) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <vector>
 
 namespace plumbline::sim {
 
@@ -26,11 +28,15 @@ inline double overlapped_prefill_layer(const LayerSeconds& s) {
          std::max(attention, s.combine);
 }
 
-// Returns the tokens of a request in a step that checks `speculated` tokens, each accepted with that probability after
-// accepted ones: (1 - p^(k+1)) / (1 - p).
-inline double tokens_per_step(double speculated, double acceptance) {
-  if (acceptance >= 1) return speculated + 1;
-  return (1 - std::pow(acceptance, speculated + 1)) / (1 - acceptance);
+// Returns the tokens of a request in a step that checks `speculated` tokens, of which each is accepted after accepted
+// ones with the probability of its position, the last of those given for all later ones: 1 + p1 + p1 p2 + ...
+inline double tokens_per_step(std::int64_t speculated, const std::vector<double>& acceptance) {
+  double tokens = 1, accepted = 1;
+  for (std::int64_t i = 0; i < speculated && !acceptance.empty(); ++i) {
+    accepted *= acceptance[std::min(static_cast<std::size_t>(i), acceptance.size() - 1)];
+    tokens += accepted;
+  }
+  return tokens;
 }
 
 // Returns the mean tokens in the cache of a request while it decodes.

@@ -39,6 +39,10 @@ inline std::string text_of(const StageLayers& layers) {
   return layers.counts.empty() ? toml_string(layers.even ? "even" : "balanced") : text_of(layers.counts);
 }
 
+inline std::string text_of(const AcceptanceShares& acceptance) {
+  return acceptance.shares.size() == 1 ? text_of(acceptance.shares.front()) : text_of(acceptance.shares);
+}
+
 inline std::string text_of(const TierShares& shares) {
   std::string text;
   for (const auto& [tier, share] : shares)

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "model/memory/memory.h"
+#include "model/plan/instance.h"
 #include "model/result/middle.h"
 #include "reports/quantities.h"
 #include "reports/text/step/describe.h"
@@ -234,18 +235,30 @@ std::string latent_sentence(const ServingReport& report) {
       copies);
 }
 
+// Returns what speculates and how much of it is accepted.
+std::string speculation_sentence(const ServingReport& report) {
+  const model::Plan& plan = report.inputs.plan;
+  const model::Plan::Inference& keys = plan.inference;
+  const model::DraftKind draft = model::draft_of(plan, report.inputs.architecture);
+  if (draft == model::DraftKind::none) return "";
+  std::vector<std::string> shares;
+  for (const double share : model::acceptance_of(plan, report.inputs.architecture)) shares.push_back(percent(share));
+  shares.resize(std::min(shares.size(), static_cast<std::size_t>(keys.speculative_tokens)));
+  return fmt::format("A step checks {} {} of a request, drafted by {}, and yields {} at an acceptance of {}{}.",
+                     keys.speculative_tokens, keys.speculative_tokens == 1 ? "token" : "tokens",
+                     draft == model::DraftKind::model ? keys.draft : to_string(draft),
+                     fixed(report.result.tokens_per_step, 2), fmt::join(shares, ", "),
+                     keys.acceptance ? "" : ", as published");
+}
+
 // Returns what the prediction rests on and leaves out, as sentences.
 std::vector<std::string> serving_sentences(const ServingReport& report) {
   const model::ServingResult& result = report.result;
   const model::Plan::Inference& keys = report.inputs.plan.inference;
   std::vector<std::string> sentences = {keys.arrivals == "waves" ? "Waves of requests that start together."
                                                                  : "A steady state: no bursts, no tail latency."};
-  if (keys.speculative_tokens > 0)
-    sentences.push_back(
-        fmt::format("A step computes {} speculated {} of a request and yields {} tokens, at an "
-                    "acceptance of {}.",
-                    keys.speculative_tokens, keys.speculative_tokens == 1 ? "token" : "tokens",
-                    fixed(result.tokens_per_step, 2), percent(keys.acceptance)));
+  if (std::string speculation = speculation_sentence(report); !speculation.empty())
+    sentences.push_back(std::move(speculation));
   if (const std::string latent = latent_sentence(report); !latent.empty()) sentences.push_back(latent);
   sentences.insert(sentences.end(), result.notes.begin(), result.notes.end());
   if (!result.constants.empty())

@@ -104,6 +104,21 @@ TEST(ShippedPlans, PromptsHavePositions) {
   EXPECT_THAT(guessed.error().message, HasSubstr("at most 16"));
 }
 
+TEST(ShippedPlans, NameASmallModelThatDrafts) {
+  InputsReader reader(Purpose::serving);
+  const auto inputs =
+      reader.load("llama-3-70b-8xh100", {"inference.speculative_tokens=3", "inference.draft=llama-3-8b"});
+  ASSERT_TRUE(inputs) << to_string(inputs.error());
+  ASSERT_TRUE(inputs->draft);
+  EXPECT_EQ(inputs->draft->layers, 32);
+  EXPECT_FALSE(reader.load("llama-3-70b-8xh100", {"inference.speculative_tokens=3"})->draft) << "a head";
+  EXPECT_FALSE(reader.load("llama-3-70b-8xh100", {"inference.draft=llama-3-8b"})->draft) << "nothing is drafted";
+  const auto missing =
+      reader.load("llama-3-70b-8xh100", {"inference.speculative_tokens=3", "inference.draft=llama-4-8b"});
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().key, "inference.draft");
+}
+
 TEST(ShippedPlans, ThatServeAreFoundByName) {
   const auto plan = find_plan("llama-3-70b-8xh100", {});
   ASSERT_TRUE(plan) << to_string(plan.error());

@@ -44,6 +44,22 @@ void expect_same(const Plan& a, const Plan& b) {
   EXPECT_EQ(a.schedule.layers_per_stage, b.schedule.layers_per_stage);
 }
 
+TEST(Plan, AcceptanceIsANumberOrAListByPosition) {
+  const std::vector<std::string> one = {"inference.acceptance=0.6"}, many = {"inference.acceptance=[0.8, 0.7]"};
+  EXPECT_FALSE(load(minimal_text, {"inference.speculative_tokens=1"}).inference.acceptance);
+  EXPECT_EQ(load(minimal_text, one).inference.acceptance, (AcceptanceShares{{0.6}}));
+  EXPECT_EQ(load(minimal_text, many).inference.acceptance, (AcceptanceShares{{0.8, 0.7}}));
+  for (const auto& overrides : {one, many}) {
+    const Plan plan = load(minimal_text + "[inference]\n", overrides);
+    EXPECT_EQ(load(to_toml(plan)).inference, plan.inference);
+  }
+  for (const std::string value : {"0", "1.5", "[0.8, 0]", "[]", "\"most\""}) {
+    const auto plan = read_plan(minimal_text, "p.toml", {"inference.acceptance=" + value});
+    ASSERT_FALSE(plan) << value;
+    EXPECT_EQ(plan.error().key, "inference.acceptance");
+  }
+}
+
 TEST(Plan, ABackgroundIsANumberOrATableOfTiers) {
   const Plan one = load(minimal_text, {"cluster.background=0.25"});
   EXPECT_EQ(one.cluster.background, (TierShares{{"nic", 0.25}, {"leaf", 0.25}, {"spine", 0.25}}));

@@ -31,17 +31,28 @@ TEST(ServingForms, PrefillOverlapsEachHalfWithATransferOfTheOther) {
 }
 
 TEST(ServingForms, AcceptedTokensAreGeometric) {
-  EXPECT_NEAR(tokens_per_step(1, 0.85), 1.85, 1e-12);
-  EXPECT_NEAR(tokens_per_step(1, 0.9), 1.9, 1e-12);
-  EXPECT_NEAR(tokens_per_step(3, 0.8), 2.952, 1e-12);
-  EXPECT_DOUBLE_EQ(tokens_per_step(0, 0.85), 1);
-  EXPECT_DOUBLE_EQ(tokens_per_step(3, 1), 4);
-  EXPECT_NEAR(tokens_per_step(1, 0.875) / 1.8 - 1, 0.0416667, 5e-8);  // the report's factor of 1.8
+  EXPECT_NEAR(tokens_per_step(1, {0.85}), 1.85, 1e-12);
+  EXPECT_NEAR(tokens_per_step(1, {0.9}), 1.9, 1e-12);
+  EXPECT_NEAR(tokens_per_step(3, {0.8}), 2.952, 1e-12);
+  EXPECT_DOUBLE_EQ(tokens_per_step(0, {0.85}), 1);
+  EXPECT_DOUBLE_EQ(tokens_per_step(3, {1}), 4);
+  EXPECT_DOUBLE_EQ(tokens_per_step(3, {}), 1);
+  EXPECT_NEAR(tokens_per_step(1, {0.875}) / 1.8 - 1, 0.0416667, 5e-8);  // the report's factor of 1.8
+}
+
+// vLLM's test of EAGLE-3 for Llama-3.1-8B: 0.7296, 0.5208 and 0.3545 of the drafts are accepted up to their first,
+// second and third token, and a step yields 2.60 tokens.
+TEST(ServingForms, AcceptanceFallsWithThePosition) {
+  const std::vector<double> shares = {0.7296, 0.5208 / 0.7296, 0.3545 / 0.5208};
+  EXPECT_NEAR(tokens_per_step(3, shares), 1 + 0.7296 + 0.5208 + 0.3545, 1e-12);
+  EXPECT_NEAR(tokens_per_step(3, shares), 2.60, 0.005);
+  EXPECT_NEAR(tokens_per_step(2, shares), 1 + 0.7296 + 0.5208, 1e-12);
+  EXPECT_NEAR(tokens_per_step(4, {0.5, 0.25}), 1 + 0.5 + 0.125 + 0.03125 + 0.0078125, 1e-12);
 }
 
 // 18,598 tokens/s of a node are 2,324.8 of a GPU, with 128 requests and an acceptance of 0.6.
 TEST(ServingForms, TheStepOfTheProfileFollowsFromItsRate) {
-  EXPECT_NEAR(128 * tokens_per_step(1, 0.6) / 2324.8 * 1e3, 88.0936, 5e-5);
+  EXPECT_NEAR(128 * tokens_per_step(1, {0.6}) / 2324.8 * 1e3, 88.0936, 5e-5);
 }
 
 TEST(ServingForms, BatchesFollowFromRates) {

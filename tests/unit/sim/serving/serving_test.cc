@@ -474,6 +474,74 @@ TEST(Serving, SpeculationMakesMoreTokensOfAStep) {
   EXPECT_GT(two.decode_step_s, one.decode_step_s);
 }
 
+double speculation_seconds(const ServingResult& result) {
+  for (const model::ServingPart& part : result.pools.back().parts)
+    if (part.name == "speculation") return part.seconds;
+  return 0;
+}
+
+// A head of one layer of Llama 3 70B: 855.6 M weights of attention and MLP in 16 bits over eight ranks, and a
+// projection of twice the hidden size that each of them has; embedding and output matrix are the model's. Each pass
+// reads them and 263 MB of the output matrix.
+TEST(Serving, AHeadThatDraftsHasWeightsAndPassesOfItsOwn) {
+  const ServingResult none = served(llama_node, "h100");
+  const ServingResult one = served(llama_node, "h100", {"inference.speculative_tokens=1"});
+  const ServingResult three = served(llama_node, "h100", {"inference.speculative_tokens=3"});
+  const double layer = 855'638'016.0 * 2 / 8, projection = 2.0 * 8192 * 8192 * 2, output = 128256.0 * 8192 * 2 / 8;
+  EXPECT_NEAR(three.pools.at(0).weights_bytes - none.pools.at(0).weights_bytes, layer + projection, 1e6);
+  EXPECT_EQ(three.pools.at(0).weights_bytes, one.pools.at(0).weights_bytes);
+  // A token has keys and values in 81 layers.
+  const auto capacity = [](const ServingResult& r) {
+    return r.pools.at(0).kv_bytes / r.pools.at(0).kv_capacity_tokens;
+  };
+  EXPECT_NEAR(capacity(three) / capacity(none), 81.0 / 80, 1e-9);
+  const double pass = (layer + projection + output) / 3.35e12;
+  EXPECT_EQ(speculation_seconds(none), 0);
+  EXPECT_GT(speculation_seconds(one), pass);
+  EXPECT_LT(speculation_seconds(one), 4 * pass);
+  EXPECT_NEAR(speculation_seconds(three), 3 * speculation_seconds(one), 0.25 * speculation_seconds(one));
+  EXPECT_NEAR(three.tokens_per_step, 1 + 0.72 + 0.72 * 0.71 + 0.72 * 0.71 * 0.65, 1e-12);
+  EXPECT_GT(three.ttft_unloaded_s, none.ttft_unloaded_s) << "the head reads prompts, too";
+}
+
+TEST(Serving, ALookUpDraftsWithoutTheGpu) {
+  const std::vector<std::string> looked_up = {"inference.speculative_tokens=2", "inference.draft=\"ngram\""};
+  const ServingResult r = served(llama_node, "h100", looked_up), none = served(llama_node, "h100");
+  EXPECT_EQ(speculation_seconds(r), 0);
+  EXPECT_EQ(r.pools.at(0).weights_bytes, none.pools.at(0).weights_bytes);
+  EXPECT_NEAR(r.tokens_per_step, 1 + 0.44 + 0.44 * 0.91, 1e-12);
+  EXPECT_GT(r.decode_step_s, none.decode_step_s) << "three tokens of a request are checked";
+  EXPECT_THAT(r.notes, testing::Contains(testing::HasSubstr("repeats less")));
+}
+
+// Llama 3 8B for the 70B: its 8.03 G weights lie in 16 bits on eight ranks, and each pass reads all but the embedding.
+TEST(Serving, ASmallModelDraftsWithAllOfItsLayers) {
+  Inputs inputs = serving_inputs(llama_node, "h100",
+                                 {"inference.speculative_tokens=4", "inference.draft=\"models/llama-3-8b.json\"",
+                                  "inference.acceptance=[0.8, 0.7]"});
+  inputs.draft = std::make_shared<const model::Architecture>(
+      model::load_architecture(tests::shipped("examples/models/llama-3-8b.json")).value());
+  const ServingResult r = ServingPredictor(inputs).predict(inputs.plan).value(), none = served(llama_node, "h100");
+  const double weights = 8.03e9 * 2 / 8, embedding = 128256.0 * 4096 * 2 / 8;
+  EXPECT_NEAR(r.pools.at(0).weights_bytes - none.pools.at(0).weights_bytes, weights, 0.005 * weights);
+  EXPECT_GT(speculation_seconds(r), 4 * (weights - embedding) / 3.35e12);
+  EXPECT_NEAR(r.tokens_per_step, 1 + 0.8 + 0.8 * 0.7 + 0.8 * 0.49 + 0.8 * 0.343, 1e-12);
+}
+
+TEST(Serving, DraftsThatAModelCannotHaveAreRefused) {
+  const model::Error module =
+      refused(llama_node, "h100", {"inference.speculative_tokens=1", "inference.draft=\"mtp\""});
+  EXPECT_EQ(module.key, "inference.draft");
+  EXPECT_THAT(module.message, testing::HasSubstr("no prediction module"));
+  Inputs inputs = serving_inputs(llama_node, "h100",
+                                 {"inference.speculative_tokens=1", "inference.draft=\"models/llama-2-7b.json\""});
+  inputs.draft = std::make_shared<const model::Architecture>(
+      model::load_architecture(tests::shipped("examples/models/llama-2-7b.json")).value());
+  const auto other = ServingPredictor(inputs).predict(inputs.plan);
+  ASSERT_FALSE(other);
+  EXPECT_THAT(other.error().message, testing::HasSubstr("vocabulary of 32000"));
+}
+
 // Without attention data parallelism all ranks have the same tokens: engines send none of them, and sum what experts
 // add.
 TEST(Serving, ExpertsOnTensorRanksAreSummedByAnAllReduce) {
