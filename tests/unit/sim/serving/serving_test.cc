@@ -499,7 +499,8 @@ TEST(Serving, AHeadThatDraftsHasWeightsAndPassesOfItsOwn) {
   EXPECT_EQ(speculation_seconds(none), 0);
   EXPECT_GT(speculation_seconds(one), pass);
   EXPECT_LT(speculation_seconds(one), 4 * pass);
-  EXPECT_NEAR(speculation_seconds(three), 3 * speculation_seconds(one), 0.25 * speculation_seconds(one));
+  EXPECT_GT(speculation_seconds(three), 2 * speculation_seconds(one));
+  EXPECT_LT(speculation_seconds(three), 4 * speculation_seconds(one));
   EXPECT_NEAR(three.tokens_per_step, 1 + 0.72 + 0.72 * 0.71 + 0.72 * 0.71 * 0.65, 1e-12);
   EXPECT_GT(three.ttft_unloaded_s, none.ttft_unloaded_s) << "the head reads prompts, too";
 }
