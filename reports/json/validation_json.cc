@@ -216,7 +216,15 @@ Json serving_case_json(const calibrate::ServingComparison& comparison) {
           {"summaries", list_of<Json>(comparison.summaries, serving_errors_json)},
           {"demands", std::move(demands)},
           {"orders", list_of<Json>(comparison.orders, order_json)},
-          {"tensor_ratios", LISTED(comparison.ratios, set, rows, median_error)}};
+          {"tensor_ratios", LISTED(comparison.ratios, set, rows, median_error)},
+          {"splits", list_of<Json>(comparison.splits,
+                                   [](const calibrate::TokenTimeSplit& split) {
+                                     return Json{{"set", split.set},
+                                                 {"deployments", split.decode.rows},
+                                                 {"decode", errors_json(split.decode)},
+                                                 {"prompts", errors_json(split.prompts)}};
+                                   })},
+          {"engines", LISTED(comparison.engines, engine, rows, sets)}};
 }
 
 Json cases_json(const ValidationOutcome& outcome) {

@@ -200,6 +200,63 @@ std::vector<TensorRatios> ratios_of(const std::vector<ComparedServing>& rows) {
   return ratios;
 }
 
+// The line a + P x through points of x = 1 / OSL.
+struct SplitTime {
+  double decode = 0, prompts = 0;
+};
+
+template <class Time>
+SplitTime split_of(const std::map<std::int64_t, const ComparedFigure*>& by_output, const Time& time) {
+  double x = 0, y = 0, xx = 0, xy = 0;
+  for (const auto& [output, figure] : by_output) {
+    const double inverse = 1 / static_cast<double>(output);
+    x += inverse, y += time(*figure), xx += inverse * inverse, xy += inverse * time(*figure);
+  }
+  const auto points = static_cast<double>(by_output.size());
+  const double prompts = (points * xy - x * y) / (points * xx - x * x);
+  return {(y - prompts * x) / points, prompts};
+}
+
+std::vector<TokenTimeSplit> splits_of(const std::vector<ComparedServing>& rows) {
+  std::map<std::string, std::map<std::string, std::map<std::int64_t, const ComparedFigure*>>> sets;
+  for (const ComparedServing& row : rows) {
+    const ComparedFigure* tpot = figure_of(row, "TPOT");
+    if (tpot == nullptr || row.row.phase != ServingPhase::mixed || row.row.as_many_as_fit) continue;
+    const auto number = [&](const char* column) { return row.row.numbers.at(column); };
+    const std::string alike = fmt::format("{} {} {} {} {} {}", row.row.model, row.row.hardware, row.row.weights,
+                                          number("tensor"), number("concurrency"), number("input_tokens"));
+    sets[row.row.set][alike].try_emplace(number("output_tokens"), tpot);
+  }
+  std::vector<TokenTimeSplit> splits;
+  for (const auto& [set, deployments] : sets) {
+    std::vector<double> decode, prompts;
+    for (const auto& [name, by_output] : deployments) {
+      if (by_output.size() < 2) continue;
+      const SplitTime published = split_of(by_output, [](const ComparedFigure& figure) { return figure.published; });
+      const SplitTime predicted = split_of(by_output, [](const ComparedFigure& figure) { return figure.predicted; });
+      const auto& [shortest, figure] = *by_output.begin();
+      decode.push_back(predicted.decode / published.decode - 1);
+      prompts.push_back((predicted.prompts - published.prompts) / static_cast<double>(shortest) / figure->published);
+    }
+    if (!decode.empty()) splits.push_back({set, errors_of(decode), errors_of(prompts)});
+  }
+  return splits;
+}
+
+std::vector<ComparableRows> engines_of(const std::vector<ComparedServing>& rows) {
+  std::map<std::string, ComparableRows> engines;
+  for (const ComparedServing& row : rows) {
+    ComparableRows& engine = engines[row.row.engine];
+    engine.engine = row.row.engine;
+    if (row.figures.empty() || row.row.average || !row.row.missing.empty()) continue;
+    ++engine.rows;
+    if (std::ranges::find(engine.sets, row.row.set) == engine.sets.end()) engine.sets.push_back(row.row.set);
+  }
+  std::vector<ComparableRows> all;
+  for (auto& [name, engine] : engines) all.push_back(std::move(engine));
+  return all;
+}
+
 }  // namespace
 
 bool ComparedServingDemand::holds() const {
@@ -223,6 +280,8 @@ ServingComparison compare_serving(const ServingCase& definition, const std::vect
                                   [&](const PublishedServing& row) { return wanted_by(demand, row); })});
   comparison.orders = orders_of(comparison.rows);
   comparison.ratios = ratios_of(comparison.rows);
+  comparison.splits = splits_of(comparison.rows);
+  comparison.engines = engines_of(comparison.rows);
   return comparison;
 }
 

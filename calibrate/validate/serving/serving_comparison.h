@@ -44,6 +44,21 @@ struct TensorRatios {
   double median_error = 0;  // of |predicted ratio / published ratio - 1|, a row against that with fewest ranks
 };
 
+// TPOT = a + P / OSL over the output lengths of deployments that are alike otherwise, by least squares: decode has `a`,
+// and P is what the prompts of others add to the decoding of a request. A TPOT may be right where both are wrong.
+struct TokenTimeSplit {
+  std::string set;
+  StepErrors decode;   // of predicted a / published a - 1, a row for each deployment of two output lengths or more
+  StepErrors prompts;  // of the difference of P / OSL over the published TPOT, at the shortest output
+};
+
+// The rows of an engine that state everything that decides them: no feature that a plan cannot express.
+struct ComparableRows {
+  std::string engine;
+  std::size_t rows = 0;           // with predictions
+  std::vector<std::string> sets;  // in the order of the tables
+};
+
 struct ComparedServingDemand {
   ServingDemand demand;
   ServingSummary summary;
@@ -58,6 +73,8 @@ struct ServingComparison {
   std::vector<ComparedServingDemand> demands;
   std::vector<PlanOrder> orders;  // of tensor degrees and concurrencies with the same lengths, by TPOT
   std::vector<TensorRatios> ratios;
+  std::vector<TokenTimeSplit> splits;
+  std::vector<ComparableRows> engines;  // by name; all that rows have
 
   bool holds() const;
 };

@@ -87,7 +87,24 @@ std::string parallel_text(const ServingComparison& comparison) {
   for (const calibrate::TensorRatios& ratios : comparison.ratios)
     out += paragraph(fmt::format("{}: what a tensor degree changes in TPOT is off by {:.1f} % (median of {}).",
                                  ratios.set, ratios.median_error * 100, ratios.rows));
+  for (const calibrate::TokenTimeSplit& split : comparison.splits)
+    out += paragraph(fmt::format(
+        "{}: of TPOT = a + P / OSL over output lengths, decode (a) is off by {:.1f} % and by {:+.1f} % in the mean, "
+        "the "
+        "prompts of others (P / OSL) by {:.1f} % of the shortest output's TPOT and {:+.1f} % ({} deployments).",
+        split.set, split.decode.median_absolute * 100, split.decode.bias * 100, split.prompts.median_absolute * 100,
+        split.prompts.bias * 100, split.decode.rows));
   return out;
+}
+
+// Returns which sets of each engine state all that decides them.
+std::string engines_text(const ServingComparison& comparison) {
+  std::vector<std::string> parts;
+  for (const calibrate::ComparableRows& engine : comparison.engines)
+    parts.push_back(engine.rows == 0
+                        ? fmt::format("{} none", engine.engine)
+                        : fmt::format("{} {} ({})", engine.engine, engine.rows, fmt::join(engine.sets, ", ")));
+  return paragraph(fmt::format("Rows that state all that decides them, by engine: {}.", fmt::join(parts, "; ")));
 }
 
 // Returns notes as "what: row, row".
@@ -119,7 +136,8 @@ std::string serving_table(const ServingComparison& comparison) {
       paragraph(
           "Errors by set, and how many of its rows the 80 % interval holds; rows that are averages over a time are "
           "ratios, in no set:"),
-      sets_table(comparison), demands_text(comparison), parallel_text(comparison), reasons_text(comparison),
+      sets_table(comparison), demands_text(comparison), parallel_text(comparison),
+      engines_text(comparison) + reasons_text(comparison),
       paragraph("roofline: weights and cache once through the memory, and prompts at the dense peak of the weights' "
                 "format, by datasheets."));
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -117,6 +118,35 @@ TEST_F(ServingCases, ErrorsAreThoseOfThePredictions) {
   EXPECT_FALSE(compared.demands[0].reaches_aim());
   ASSERT_EQ(compared.orders.size(), 1U);
   EXPECT_EQ(compared.orders[0].rows, 2U);
+  EXPECT_TRUE(compared.splits.empty()) << "one output length";
+}
+
+// A published decode 2 ms longer and prompts 0.4 s of a request shorter than predicted cancel at 200 tokens, where the
+// TPOT is right: 2 ms = 0.4 s / 200.
+TEST_F(ServingCases, TimesPerTokenAreSplitIntoDecodeAndPrompts) {
+  const ServingCase definition = load();
+  const std::string start = "a,Llama,H100,mixed,vllm,1,1,1,1,bf16,,16,1024,", end = ",,10,,,\n";
+  auto read = rows("r1," + start + "100" + end + "r2," + start + "200" + end + "r3," + start + "400" + end +
+                   "r4,b,Llama,H100,mixed,sglang,1,1,1,1,bf16,,16,1024,100,,10,,,cached prompts\n");
+  const auto output = [](const PublishedServing& row) { return static_cast<double>(row.numbers.at("output_tokens")); };
+  double most = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const double tpot = predicted(read[i], definition).tpot_s;
+    read[i].tpot_s = tpot + 2e-3 - 0.4 / output(read[i]);
+    most = std::max(most, tpot);
+  }
+  const ServingComparison compared = compare_serving(definition, read, inputs);
+  EXPECT_NEAR(compared.rows[1].figures[0].error(), 0, 1e-12);
+  ASSERT_EQ(compared.splits.size(), 1U);
+  const TokenTimeSplit& split = compared.splits[0];
+  EXPECT_EQ(split.decode.rows, 1U);
+  EXPECT_LT(split.decode.bias, -2e-3 / (most + 2e-3));  // 2 ms of a decode that is shorter than any TPOT
+  EXPECT_NEAR(split.prompts.bias, 0.4 / 100 / *read[0].tpot_s, 1e-9);
+  ASSERT_EQ(compared.engines.size(), 2U);
+  EXPECT_EQ(compared.engines[0].engine, "sglang");
+  EXPECT_EQ(compared.engines[0].rows, 0U);
+  EXPECT_EQ(compared.engines[1].rows, 3U);
+  EXPECT_EQ(compared.engines[1].sets, (std::vector<std::string>{"a"}));
 }
 
 }  // namespace
