@@ -59,9 +59,12 @@ std::string printed_keys(const Plan& plan, Kept kept) {
     const std::string name(key.substr(section.size() + 1));
     std::string line = line_of(name.find('.') == std::string::npos ? name : text_of(name), field);  // no table
     const auto place = plan.places.find(key);
-    // Balance that nobody stated is drawn, stated balance is forced (RoutingBalance).
-    if (key == "routing.imbalance" && place == plan.places.end() && plan.routing.imbalance == 0)
-      line = fmt::format("# {} is not set\n", name);
+    // Balance that nobody stated is drawn, stated balance is forced (RoutingBalance). An engine may have a rule for a
+    // share of the memory that nobody stated.
+    const bool open_balance = key == "routing.imbalance" && plan.routing.imbalance == 0;
+    const bool open_share =
+        key == "inference.memory_share" && plan.inference.memory_share == Plan().inference.memory_share;
+    if (place == plan.places.end() && (open_balance || open_share)) line = fmt::format("# {} is not set\n", name);
     if (place != plan.places.end() && !place->second.implied_by.empty())
       line.insert(line.size() - 1, fmt::format("  # {}", place->second.implied_by));
     text += line;

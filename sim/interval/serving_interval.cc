@@ -153,12 +153,14 @@ std::optional<double> kept_share(const model::Plan& plan, const DrawnServing& dr
 void add_fit(const Inputs& inputs, model::ServingResult& result, const IntervalOptions& options) {
   Inputs own = inputs;
   own.memory_left.reset();
-  model::Memory memory;
-  memory.capacity_bytes = inputs.plan.inference.memory_share * inputs.cluster.device.memory.value();
-  for (const model::ServingPool& pool : result.pools)
+  for (const model::ServingPool& pool : result.pools) {
+    model::Memory memory;
+    memory.capacity_bytes = pool.weights_bytes + pool.reserve_bytes + pool.activations_bytes + pool.kv_bytes;
     memory.ranks.push_back(held_for_a_request(pool, mean_request(inputs.plan).context));
-  add_fit(own, memory, options);
-  result.fits_probability = memory.fits_probability;
+    add_fit(own, memory, options);
+    if (memory.fits_probability)
+      result.fits_probability = std::min(result.fits_probability.value_or(1), *memory.fits_probability);
+  }
 }
 
 // Times of the same draw are alike, so that the two quantiles lie little above the confidence.

@@ -120,6 +120,26 @@ model::Precision weights_of(const model::Plan& plan, const PassShape& shape) {
   return shape.model == PassModel::served ? plan.inference.weights : model::Precision::bf16;
 }
 
+EngineMemory memory_of(model::ConstantReader& reader) {
+  const auto read = [&](const std::string& name, double absent = 0) {
+    return reader.find("serving." + name).value_or(model::Constant{.value = absent}).value;
+  };
+  EngineMemory memory{.most_requests = read("most_requests"),
+                      .block_tokens = read("memory.block_tokens", 1),
+                      .of_static = read("memory.static") > 0,
+                      .of_free = read("memory.free") > 0,
+                      .logit = read("memory.logit")};
+  memory.left = {.fixed = read("memory.fixed"),
+                 .token = read("memory.token"),
+                 .graph = read("memory.graph"),
+                 .group_graph = read("memory.group_graph"),
+                 .gpu = read("memory.gpu"),
+                 .draft = read("memory.draft"),
+                 .draft_model = read("memory.draft_model"),
+                 .least = read("memory.least")};
+  return memory;
+}
+
 void add_instance(const model::Plan& plan, const model::Instance& instance, PlanKey& key) {
   key.add(instance.tensor, instance.expert, instance.expert_tensor(), instance.redundant_experts,
           model::dispatch_of(plan, instance), plan.inference.weights, plan.routing.max_nodes_per_token,
@@ -172,6 +192,7 @@ model::Result<std::shared_ptr<const PassCosts>> PassCosts::make(const Inputs& in
                     .wide_from = graphs("wide_from").value_or(unbounded).value,
                     .most = graphs("most").value_or(unbounded).value,
                     .wide_step = std::llround(graphs("wide_step").value_or(model::Constant{.value = 1}).value)};
+  costs->memory_ = memory_of(reader);
   return std::shared_ptr<const PassCosts>(std::move(costs));
 }
 

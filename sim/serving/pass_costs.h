@@ -107,6 +107,19 @@ struct CapturedBatch {
   std::int64_t below = 0, rows = 0;
 };
 
+// How an engine divides a GPU's memory; bytes.
+struct EngineMemory {
+  double most_requests = 0;  // of a rank; 0: any number
+  double block_tokens = 1;   // of the cache
+  bool of_static = false;    // the share is of weights and cache alone
+  bool of_free = false;      // it is of what weights, activations and libraries leave
+  double logit = 0;          // of each of most_requests rows in the run that finds the space
+  // What it leaves free where the plan states no share.
+  struct {
+    double fixed = 0, token = 0, graph = 0, group_graph = 0, gpu = 0, draft = 0, draft_model = 0, least = 0;
+  } left;
+};
+
 // The costs under one profile. Blocks are kept by what they depend on; safe for several threads.
 class PassCosts {
  public:
@@ -136,6 +149,8 @@ class PassCosts {
   // Returns the graph that such a step is padded to; none where its rows are those of its requests.
   std::optional<CapturedBatch> captured(double requests) const;
 
+  const EngineMemory& memory() const { return memory_; }
+  double largest_graph() const { return graphs_.most; }  // requests; infinite: every batch is captured
   // Returns whether the engine computes prompts in the steps of requests that decode.
   bool mixes_prompts() const { return mixes_prompts_; }
   // Returns whether groups of attention data parallelism divide the tokens of a chunk.
@@ -174,6 +189,7 @@ class PassCosts {
     double wide_from = 0, most = 0;
     std::int64_t wide_step = 0;
   } graphs_;
+  EngineMemory memory_;
   bool mixes_prompts_ = true, static_casts_ = false, shares_chunks_ = false;
   mutable model::Memo<std::string, model::Result<Communication>> communications_;
   mutable model::Memo<std::string, std::shared_ptr<const BlockCost>> blocks_;

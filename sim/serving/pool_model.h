@@ -106,7 +106,8 @@ class PoolModel {
   const model::Instance& instance() const { return instance_; }
   const MeanRequest& request() const { return request_; }
   const PoolMemory& memory() const { return memory_; }
-  double requests_per_rank() const;
+  double requests_per_rank() const;                            // for which there is space, and that the scheduler runs
+  bool scheduler_binds() const;                                // the latter are fewer
   double tokens_per_step() const { return tokens_per_step_; }  // of a request
   double chunk_tokens() const { return chunk_; }
   double chunks() const { return static_cast<double>(chunks_); }  // of a prompt
@@ -123,6 +124,10 @@ class PoolModel {
   void find_stages(const model::Architecture& architecture);
   void find_draft(const model::Architecture& architecture);
   model::Result<void> find_memory(const Inputs& inputs);
+  double memory_share() const;
+  double usable() const;  // bytes for weights, keys and values
+  std::vector<PassShape> largest_passes() const;
+  double runs_at_most(double requests) const;
   std::pair<double, double> held(const Stage& stage) const;
   model::Error no_space_for_weights(const Inputs& inputs) const;
   model::Error no_space_for_request(const Inputs& inputs) const;

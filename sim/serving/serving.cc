@@ -158,7 +158,7 @@ std::vector<model::ServingPool> pools_of(const Deployment& deployment, const Ser
 // prefill in them included.
 ServingBound bound_of(const Deployment& deployment, const ServingState& state) {
   if (state.fed) return deployment.prefill().model->prefill().time.bounds().largest();
-  if (state.full) return ServingBound::kv;
+  if (state.full && !deployment.decode().model->scheduler_binds()) return ServingBound::kv;
   const PoolModel& decode = *deployment.decode().model;
   BoundSeconds all = decode.step(state.batch / deployment.decode().ranks()).bounds();
   if (!deployment.disaggregated()) {
@@ -363,8 +363,10 @@ void ServingPredictor::Memos::add_notes(const model::Plan& plan, const Deploymen
                   s.arrivals == "waves" ? "a wave of requests that start together"
                                         : "requests that arrive at random as others end"));
   if (state.concurrency > deployment.most_concurrency())
-    result.notes.push_back(fmt::format("Of {:.6g} requests in flight some wait: there is space for {:.6g}.",
-                                       state.concurrency, deployment.most_concurrency()));
+    result.notes.push_back(
+        fmt::format("Of {:.6g} requests in flight some wait: {} {:.6g}.", state.concurrency,
+                    deployment.decode().model->scheduler_binds() ? "the engine runs at most" : "there is space for",
+                    deployment.most_concurrency()));
   if (deployment.decode().model->costs().weights_only(s.weights))
     result.notes.push_back(
         fmt::format("GEMMs read activations in 16 bits: the GPU or its profile has none of {}.", to_string(s.weights)));

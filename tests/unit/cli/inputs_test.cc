@@ -47,8 +47,8 @@ TEST_F(ServingInputs, HaveTheEngineInPlaceOfTheTrainingStack) {
   EXPECT_EQ(inputs->profile.stack(), "sglang");
   EXPECT_EQ(inputs->plan.stack.name, "sglang");
   EXPECT_TRUE(inputs->profile.find("serving.step"));
-  EXPECT_FALSE(inputs->profile.find("host.synchronization"));  // of Megatron
-  EXPECT_EQ(inputs->plan.inference.memory_share, 0.88);        // of the engine
+  EXPECT_FALSE(inputs->profile.find("host.synchronization"));            // of Megatron
+  EXPECT_FALSE(inputs->plan.places.contains("inference.memory_share"));  // the engine has a rule
   EXPECT_EQ(inputs->plan.inference.chunked_prefill_tokens, 4096);
   EXPECT_FALSE(inputs->left);
 }

@@ -32,20 +32,19 @@ model::ServingInterval interval(const Inputs& inputs, const IntervalOptions& opt
   return *found;
 }
 
-// 60 GB of weights, 4 of libraries, and a tenth of 10 GB for a request. One standard deviation of the libraries is half
+// 60 GB of weights, 4 of libraries, and 1 GB for a request. One standard deviation of the libraries is half
 // as much again: with two GB to spare they fit in all cases below it.
 TEST(ServingFit, IsThatOfARequestInTheShareOfTheEngine) {
-  Inputs inputs = serving_inputs("generic");
+  const Inputs inputs = serving_inputs("generic");
   const double context = mean_request(inputs.plan).context;
   model::ServingPool pool;
   pool.weights_bytes = 60e9;
   pool.reserve_bytes = 4e9;
-  pool.kv_bytes = 10e9;
-  pool.kv_capacity_tokens = 10 * context;
-  model::ServingResult result;
-  result.pools = {pool};
   const auto fits = [&](double usable) {
-    inputs.cluster.device.memory = model::Bytes(usable / inputs.plan.inference.memory_share);
+    pool.kv_bytes = usable - 64e9;
+    pool.kv_capacity_tokens = pool.kv_bytes / 1e9 * context;
+    model::ServingResult result;
+    result.pools = {pool};
     add_fit(inputs, result);
     return result.fits_probability.value();
   };

@@ -474,6 +474,66 @@ TEST(Serving, SpeculationMakesMoreTokensOfAStep) {
   EXPECT_GT(two.decode_step_s, one.decode_step_s);
 }
 
+// The memory of an H100 as an engine with those constants divides it.
+model::ServingPool divided(std::vector<model::Parameter> constants, const std::vector<std::string>& overrides = {}) {
+  Inputs inputs = serving_inputs(llama_node, "h100", overrides);
+  auto all = inputs.profile.parameters();
+  all.insert(all.end(), constants.begin(), constants.end());
+  inputs.profile = model::Profile("of an engine", "", std::move(all), inputs.profile.devices());
+  return ServingPredictor(inputs).predict(inputs.plan).value().pools.at(0);
+}
+
+model::Parameter of_engine(const std::string& name, double value, const char* unit) {
+  return {"serving." + name, value, unit, model::Evidence::assumed, "this test"};
+}
+
+// vLLM: 0.9 of the memory less weights, libraries and the run that finds the space, with 1,024 rows of 128,256 logits
+// of 6 B. TensorRT-LLM: 0.9 of what is left. SGLang: what its rule leaves less the weights, 1 - (512 + 1.5 * 8192 + 2 *
+// 512
+// + 1024) MiB / memory.
+TEST(Serving, EnginesDivideTheMemoryByTheirRules) {
+  const model::ServingPool whole = divided({});
+  const double others = whole.weights_bytes + whole.reserve_bytes + whole.activations_bytes;
+  EXPECT_NEAR(whole.kv_bytes, 0.9 * whole.capacity_bytes - others, 1);
+  const model::ServingPool vllm = divided({of_engine("most_requests", 1024, "1"), of_engine("memory.logit", 6, "B")});
+  EXPECT_GE(vllm.activations_bytes, 1024.0 * 128256 * 6);
+  EXPECT_NEAR(vllm.kv_bytes + vllm.activations_bytes, whole.kv_bytes + whole.activations_bytes, 1);
+  const model::ServingPool tensorrt = divided({of_engine("memory.free", 1, "1")});
+  EXPECT_NEAR(tensorrt.kv_bytes, 0.9 * (whole.capacity_bytes - others), 1);
+  constexpr double mib = 1048576;
+  const std::vector<model::Parameter> rule = {
+      of_engine("memory.static", 1, "1"),        of_engine("memory.fixed", 512 * mib, "B"),
+      of_engine("memory.token", 1.5 * mib, "B"), of_engine("memory.graph", 2 * mib, "B"),
+      of_engine("memory.gpu", 128 * mib, "B"),   of_engine("memory.draft", 2048 * mib, "B"),
+      of_engine("graphs.step", 8, "1"),          of_engine("graphs.most", 512, "1")};
+  const double left = (512 + 1.5 * 8192 + 2 * 512 + 8 * 128) * mib;
+  const model::ServingPool sglang = divided(rule);
+  EXPECT_NEAR(sglang.kv_bytes, sglang.capacity_bytes - left - sglang.weights_bytes, 1);
+  const model::ServingPool drafted = divided(rule, {"inference.speculative_tokens=1"});
+  EXPECT_NEAR(drafted.kv_bytes, drafted.capacity_bytes - left - 2048 * mib - drafted.weights_bytes, 1);
+  const model::ServingPool stated = divided(rule, {"inference.memory_share=0.8"});
+  EXPECT_NEAR(stated.kv_bytes, 0.8 * stated.capacity_bytes - stated.weights_bytes, 1);
+}
+
+// A request of 1,536 tokens in the mean has half a block more than it needs: 15.5 tokens of blocks of 32.
+TEST(Serving, RequestsHaveWholeBlocksOfTheCache) {
+  const model::ServingPool tokens = divided({}), blocks = divided({of_engine("memory.block_tokens", 32, "1")});
+  EXPECT_NEAR(tokens.kv_capacity_tokens / blocks.kv_capacity_tokens, (1536 + 15.5) / 1536, 1e-9);
+}
+
+TEST(Serving, SchedulersBoundTheRequestsOfAStep) {
+  Inputs inputs = serving_inputs(llama_node, "h100", {"inference.concurrency=0", "inference.arrivals=\"waves\""});
+  auto constants = inputs.profile.parameters();
+  constants.push_back(of_engine("most_requests", 32, "1"));
+  inputs.profile = model::Profile("of an engine", "", std::move(constants), inputs.profile.devices());
+  const ServingResult bounded = ServingPredictor(inputs).predict(inputs.plan).value();
+  EXPECT_DOUBLE_EQ(bounded.concurrency, 32);
+  EXPECT_NE(bounded.bound_by, model::ServingBound::kv);
+  inputs.plan.inference.concurrency = 64;
+  const ServingResult waiting = ServingPredictor(inputs).predict(inputs.plan).value();
+  EXPECT_THAT(waiting.notes, testing::Contains(testing::HasSubstr("the engine runs at most 32")));
+}
+
 double speculation_seconds(const ServingResult& result) {
   for (const model::ServingPart& part : result.pools.back().parts)
     if (part.name == "speculation") return part.seconds;
