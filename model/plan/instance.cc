@@ -55,21 +55,33 @@ void check_instance_experts(Divisions& rules, const Architecture& model, const I
                   instance.expert_tensor()));
 }
 
-// Acceptance by position as published, each after accepted ones.
-// One module that drafts its own successors: 0.85 to 0.90 of the second token (arXiv 2412.19437, section 5.4.3); 0.79
-// of those after it is derived from 3.06 tokens a step of three drafted ones, 1 + 0.85 (1 + p + p^2) (vllm-project/
-// vllm-ascend tests/e2e/pull_request/eight_card/test_glm5_2.py @28e9e11a, GLM-5.2).
-const std::vector<double> accepted_of_module = {0.85, 0.79};
+// Acceptance by position as published, each after accepted ones, and where the first of them lies.
+struct PublishedAcceptance {
+  std::vector<double> shares;
+  double low = 0, high = 0;
+};
+// One module that drafts its own successors: 0.85 to 0.90 of the second token (arXiv 2412.19437, section 5.4.3), 0.6 as
+// the readers of DeepSeek's profile took it; 0.79 of those after it is derived from 3.06 tokens a step of three drafted
+// ones, 1 + 0.85 (1 + p + p^2) (vllm-project/vllm-ascend tests/e2e/pull_request/eight_card/test_glm5_2.py @28e9e11a,
+// GLM-5.2).
+const PublishedAcceptance accepted_of_module = {{0.85, 0.79}, 0.6, 0.9};
 // Medians of EAGLE-3 heads of Llama-3.1-8B, Qwen3-8B and gpt-oss-20b over MT-Bench (vllm-project/vllm
-// tests/v1/spec_decode/test_acceptance_length.py @029ba375). Behind the third token it falls no further (issue 26191:
-// 0.74 to 0.76 of seven positions).
-const std::vector<double> accepted_of_head = {0.72, 0.71, 0.65};
+// tests/v1/spec_decode/test_acceptance_length.py @029ba375), whose first ones are 0.654 and 0.730 at the ends. Behind
+// the third token it falls no further (issue 26191: 0.74 to 0.76 of seven positions).
+const PublishedAcceptance accepted_of_head = {{0.72, 0.71, 0.65}, 0.65, 0.73};
 // Of edits of a text, which repeat it (vllm-project/vllm pull request 24344): 993 of 1,814 steps find a draft, whose
-// first token is accepted in 0.81 of the cases. Text that repeats nothing is accepted less.
-const std::vector<double> accepted_of_lookup = {0.44, 0.91, 0.95, 0.97};
-// Of a model with an eighteenth of the parameters of the one it drafts for, at any position (arXiv 2211.17192, table 3,
-// LaMDA; with a seventieth 0.71).
-const std::vector<double> accepted_of_model = {0.75};
+// first token is accepted in 0.81 of the cases, which is the upper end. Prose that repeats nothing: 0.11 (kekzl/imp
+// pull request 1460).
+const PublishedAcceptance accepted_of_lookup = {{0.44, 0.91, 0.95, 0.97}, 0.11, 0.81};
+// Of a model with a seventeenth of the parameters of the one it drafts for, at any position (arXiv 2211.17192, table 3,
+// LaMDA); 0.61 with a thousandth. The upper end is assumed.
+const PublishedAcceptance accepted_of_model = {{0.75}, 0.61, 0.85};
+
+const PublishedAcceptance& published_acceptance(DraftKind kind) {
+  if (kind == DraftKind::module) return accepted_of_module;
+  if (kind == DraftKind::head) return accepted_of_head;
+  return kind == DraftKind::lookup ? accepted_of_lookup : accepted_of_model;
+}
 
 }  // namespace
 
@@ -92,9 +104,14 @@ std::vector<double> acceptance_of(const Plan& plan, const Architecture& architec
   const DraftKind kind = draft_of(plan, architecture);
   if (kind == DraftKind::none) return {};
   if (plan.inference.acceptance) return plan.inference.acceptance->shares;
-  if (kind == DraftKind::module) return accepted_of_module;
-  if (kind == DraftKind::head) return accepted_of_head;
-  return kind == DraftKind::lookup ? accepted_of_lookup : accepted_of_model;
+  return published_acceptance(kind).shares;
+}
+
+std::optional<AcceptanceRange> acceptance_range(const Plan& plan, const Architecture& architecture) {
+  const DraftKind kind = draft_of(plan, architecture);
+  if (kind == DraftKind::none || plan.inference.acceptance) return std::nullopt;
+  const PublishedAcceptance& published = published_acceptance(kind);
+  return AcceptanceRange{published.low, published.shares.front(), published.high};
 }
 
 std::string_view to_string(PoolKind kind) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,6 +62,13 @@ std::string_view to_string(DraftKind kind);
 // last one holds for all later positions: the plan's, or else those published of the kind. Empty where nothing
 // speculates.
 std::vector<double> acceptance_of(const Plan& plan, const Architecture& architecture);
+
+// The first of the published ones: between `low` and `high` in eight of ten cases.
+struct AcceptanceRange {
+  double low = 0, middle = 0, high = 0;
+};
+// Returns it; nothing where the plan states an acceptance, or nothing speculates.
+std::optional<AcceptanceRange> acceptance_range(const Plan& plan, const Architecture& architecture);
 
 // Returns the key that gives a degree of the pool: "inference.decode.tensor" where that table has it, else
 // "parallelism.tensor" or "inference.attention_data".

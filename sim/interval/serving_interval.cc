@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "model/economics/ownership.h"
+#include "model/plan/instance.h"
 #include "model/profile/device_profile.h"
 #include "model/result/prediction_interval.h"
 #include "model/routing/served_load.h"
@@ -29,6 +30,17 @@ void add_expert_load(const Inputs& inputs, std::vector<Uncertainty>& found) {
   found.push_back({"load of experts that serve", "expert load",
                    [spread = Spread{skew.low, skew.middle, skew.high}](double z, InputChange& change) {
                      change.imbalance = std::max(0.0, linear(spread, z));
+                   }});
+}
+
+// Drafts that are accepted more are so at every position.
+void add_acceptance(const Inputs& inputs, std::vector<Uncertainty>& found) {
+  const auto range = model::acceptance_range(inputs.plan, inputs.architecture);
+  if (!range) return;
+  found.push_back({"acceptance of drafts", "acceptance",
+                   [spread = Spread{range->low, range->middle, range->high}](double z, InputChange& change) {
+                     const double first = std::clamp(linear(spread, z), 0.01, 0.99);
+                     change.acceptance_power = std::log(first) / std::log(spread.middle);
                    }});
 }
 
@@ -58,6 +70,11 @@ class ChangedServing {
     changed.profile = changed_profile(inputs_.profile, change);
     changed.shapes = &change.shapes;
     if (change.imbalance) changed.plan.inference.expert_skew = *change.imbalance;
+    if (change.acceptance_power) {
+      model::AcceptanceShares accepted{model::acceptance_of(changed.plan, changed.architecture)};
+      for (double& share : accepted.shares) share = std::pow(share, *change.acceptance_power);
+      changed.plan.inference.acceptance = std::move(accepted);
+    }
     const Rates rates = rates_of(TRY(ServingPredictor(changed).predict(changed.plan)));
     const double factor = change.step_factor;
     return Rates{rates.tpot_s * factor, rates.ttft_unloaded_s * factor, rates.ttft_s * factor,
@@ -215,7 +232,7 @@ model::Result<DrawnServing> draw_serving_interval(const Inputs& inputs, const mo
   const ChangedServing deployment(std::move(own), result.concurrency, options.threads);
   Drawn drawn;
   add_shapes(deployment.inputs(), TRY(deployment.shapes()), drawn.uncertainties);
-  for (const auto add : {add_constants, add_expert_load}) add(deployment.inputs(), drawn.uncertainties);
+  for (const auto add : {add_constants, add_expert_load, add_acceptance}) add(deployment.inputs(), drawn.uncertainties);
   std::erase_if(drawn.uncertainties, [&](const Uncertainty& one) {
     return options.without.contains(one.source) || options.without.contains(one.key);
   });

@@ -21,9 +21,11 @@ struct InputChange {
   std::vector<std::pair<std::size_t, double>> constants;  // index into the profile's parameters, factor on the value
   model::ShapeFactors shapes;
   std::optional<double> imbalance;  // of the plan's routing, instead of its own; in inference its skew
-  double step_factor = 1;           // on the step's time
-  double allocator = 0;             // standard normal: what the allocator holds unused, within its range
-  double libraries = 1;             // on the memory of contexts, workspaces and connections
+  // Of inference: the power to which the probabilities are raised with which drafts are accepted.
+  std::optional<double> acceptance_power;
+  double step_factor = 1;  // on the step's time
+  double allocator = 0;    // standard normal: what the allocator holds unused, within its range
+  double libraries = 1;    // on the memory of contexts, workspaces and connections
 };
 
 struct Uncertainty {
