@@ -305,7 +305,8 @@ double PoolModel::launch_seconds(const PassShape& shape) const {
   };
   double longest = 0;
   for (const Stage& stage : stages_) longest = std::max(longest, launches(shape, stage.blocks));
-  return longest + launches(draft_shape(shape), draft_.blocks);
+  const std::int64_t passes = shape.kind == Kind::decode ? plan_.inference.speculative_tokens : 1;
+  return longest + static_cast<double>(passes) * launches(draft_shape(shape), draft_.blocks);
 }
 
 std::shared_ptr<const PassTime> PoolModel::at(std::int64_t requests, std::int64_t rows) const {
@@ -403,11 +404,14 @@ std::vector<std::int32_t> PoolModel::constants(double batch) const {
   const PassShape shape = kind_ == model::PoolKind::prefill
                               ? prompt_shape(1)
                               : decode_shape(in_decode(std::max(1.0, batch / groups(batch))).above);
-  for (const Stage& stage : stages_)
-    for (const auto& [kind, count] : stage.blocks) {
-      const auto cost = block(shape, kind);
+  const auto add = [&](const PassShape& of, const std::map<BlockKind, std::int64_t>& blocks) {
+    for (const auto& [kind, count] : blocks) {
+      const auto cost = block(of, kind);
       all.insert(cost->constants.begin(), cost->constants.end());
     }
+  };
+  for (const Stage& stage : stages_) add(shape, stage.blocks);
+  add(draft_shape(shape), draft_.blocks);
   return {all.begin(), all.end()};
 }
 
