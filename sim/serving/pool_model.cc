@@ -466,13 +466,14 @@ double PoolModel::memory_share() const {
   if (left.fixed == 0 || plan_.places.contains("inference.memory_share")) return plan_.inference.memory_share;
   constexpr double least_chunk = 2048;
   constexpr std::int64_t node = 8;
+  constexpr double large = 60.0 * 1024 * 1024 * 1024;  // bytes
   const auto groups = static_cast<double>(instance_.attention_data);
   const double graph = std::isfinite(costs_.largest_graph()) ? costs_.largest_graph() : 0;
   const auto chunk = static_cast<double>(plan_.inference.chunked_prefill_tokens);
   double bytes = left.fixed + left.token * std::max(least_chunk, chunk) + left.graph * graph +
                  left.gpu * static_cast<double>(std::min(instance_.gpus(), node));
   if (groups > 1 && instance_.gpus() <= node) bytes += left.group_graph * graph * groups;
-  bytes = std::max(bytes, left.least);
+  if (memory_.capacity > large) bytes = std::max(bytes, left.least);
   if (!draft_.blocks.empty()) bytes += draft_.model == PassModel::draft ? left.draft_model : left.draft;
   return std::max(0.0, 1 - bytes / memory_.capacity);
 }
@@ -490,7 +491,7 @@ std::vector<PassShape> PoolModel::largest_passes() const {
   const auto chunk = plan_.inference.chunked_prefill_tokens;
   std::vector<PassShape> passes;
   if (costs_.memory().logit > 0 && chunk > 0) passes.push_back({.kind = Kind::prefill, .new_tokens = chunk});
-  const double most = std::max(1.0, most_requests((usable() - memory_.weights), memory_.bytes_per_request));
+  const double most = std::max(1.0, most_requests(usable() - memory_.weights, memory_.bytes_per_request));
   passes.push_back(kind_ == model::PoolKind::decode ? decode_shape(std::llround(std::ceil(runs_at_most(most))))
                                                     : prefill_shape_);
   return passes;
