@@ -558,7 +558,7 @@ TEST(Serving, AHeadThatDraftsHasWeightsAndPassesOfItsOwn) {
   const double pass = (layer + projection + output) / 3.35e12;
   EXPECT_EQ(speculation_seconds(none), 0);
   EXPECT_GT(speculation_seconds(one), pass);
-  EXPECT_LT(speculation_seconds(one), 4 * pass);
+  EXPECT_LT(speculation_seconds(one), 6 * pass);
   EXPECT_GT(speculation_seconds(three), 2 * speculation_seconds(one));
   EXPECT_LT(speculation_seconds(three), 4 * speculation_seconds(one));
   EXPECT_NEAR(three.tokens_per_step, 1 + 0.72 + 0.72 * 0.71 + 0.72 * 0.71 * 0.65, 1e-12);
