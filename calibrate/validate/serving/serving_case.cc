@@ -137,6 +137,8 @@ model::Result<ServingPlan> serving_plan(const PublishedServing& row, const Servi
   const auto concurrency = row.numbers.find("concurrency");
   changes.push_back(
       fmt::format("inference.concurrency={}", concurrency == row.numbers.end() ? 0 : concurrency->second));
+  // The requests of such a row all decode: none of them waits for its first token.
+  if (row.phase == ServingPhase::decode) changes.emplace_back("inference.arrivals=\"waves\"");
   changes.insert(changes.end(), row.plan.begin(), row.plan.end());
   auto plan = model::read_plan("", row.id, changes);
   if (!plan) {

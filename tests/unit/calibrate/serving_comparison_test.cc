@@ -79,9 +79,11 @@ TEST_F(ServingCases, RowsHaveTheirPlans) {
   EXPECT_EQ(mixed.inference.engine, "vllm");
   EXPECT_EQ(mixed.inference.concurrency, 64);
   EXPECT_EQ(mixed.inference.chunked_prefill_tokens, 2048);
+  EXPECT_EQ(mixed.inference.arrivals, "steady");
   const model::Plan decode = serving_plan(read[1], definition)->plan;
   EXPECT_TRUE(read[1].average);
   EXPECT_EQ(decode.inference.kv_cache, "fp8");
+  EXPECT_EQ(decode.inference.arrivals, "waves") << "all requests of the row decode";
   EXPECT_EQ(serving_plan(read[2], definition)->plan.inference.concurrency, 0);
   EXPECT_EQ(read[3].lacking(), (std::vector<std::string>{"concurrency", "input_tokens"}));
   const std::string path =
