@@ -18,9 +18,9 @@ constexpr double milliseconds = 1e-3;
 ServingDemand read_serving_demand(detail::TableReader& table) {
   ServingDemand demand;
   READ_REQUIRED(table, demand, name, figure);
-  if (demand.figure != "step" && demand.figure != "TPOT" && demand.figure != "tokens/s")
+  if (demand.figure != "step" && demand.figure != "TPOT" && demand.figure != "TTFT" && demand.figure != "tokens/s")
     table.fail("figure", table.line_of("figure"), fmt::format("unknown figure '{}'", demand.figure),
-               "known: step, TPOT, tokens/s");
+               "known: step, TPOT, TTFT, tokens/s");
   READ_OPTIONAL(table, demand, rows, sets, models, limit, aim);
   return demand;
 }
@@ -41,6 +41,7 @@ model::Result<void> read_figures(const CsvTable& table, std::size_t row, Publish
   serving.step_s = TRY(table.optional_positive(row, "step_ms", milliseconds));
   serving.tpot_s = TRY(table.optional_positive(row, "tpot_ms", milliseconds));
   serving.tokens_per_s_per_gpu = TRY(table.optional_positive(row, "tokens_per_s_per_gpu"));
+  if (table.has("ttft_ms")) serving.ttft_s = TRY(table.optional_positive(row, "ttft_ms", milliseconds));
   return {};
 }
 

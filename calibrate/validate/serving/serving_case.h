@@ -22,7 +22,7 @@ struct ServingHardware {  // what a cell of the column `hardware` stands for
 
 // A limit on the errors of rows, with what is wanted of them. An aim alone fails nothing.
 struct ServingDemand {
-  std::string name, figure;             // "step", "TPOT" or "tokens/s"
+  std::string name, figure;             // "step", "TPOT", "TTFT" or "tokens/s"
   std::vector<std::string> rows, sets;  // ids, or sets; the median of |error| counts
   std::vector<std::string> models;      // of the sets; empty: all
   std::optional<double> limit, aim;
@@ -52,6 +52,7 @@ struct PublishedServing {  // a row of a table
   // Stated values by column: gpus, tensor, attention_data, expert, concurrency, input_tokens, output_tokens.
   std::map<std::string, std::int64_t, std::less<>> numbers;
   std::optional<double> step_s, tpot_s, tokens_per_s_per_gpu;
+  std::optional<double> ttft_s;      // at the load
   std::vector<std::string> plan;     // further keys of the plan
   std::vector<std::string> missing;  // features of the row that a plan cannot express
 

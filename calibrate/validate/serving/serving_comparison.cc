@@ -50,7 +50,9 @@ void add_ranges(const PublishedServing& row, const model::ServingResult& result,
                 std::vector<ComparedFigure>& figures) {
   if (row.phase == ServingPhase::prefill || row.average) return;
   for (ComparedFigure& figure : figures)
-    if (figure.name != "tokens/s")
+    if (figure.name == "TTFT")
+      figure.range = range_like(*interval.ttft_s, result.ttft_s, figure);
+    else if (figure.name != "tokens/s")
       figure.range = range_like(*interval.tpot_s, result.tpot_s, figure);
     else
       figure.range = range_like(*interval.output_tokens_per_s_per_gpu, result.output_tokens_per_s_per_gpu, figure);
@@ -66,6 +68,11 @@ std::vector<ComparedFigure> figures_of(const PublishedServing& row, const sim::I
   std::vector<ComparedFigure> figures;
   if (row.step_s) figures.push_back({"step", *row.step_s, step, read, {}});
   if (row.tpot_s) figures.push_back({"TPOT", *row.tpot_s, tpot, read / result.tokens_per_step, {}});
+  if (row.ttft_s && row.phase == ServingPhase::mixed) {
+    const double instance = roofline_prefill(inputs) * static_cast<double>(result.pools.front().gpus_per_instance);
+    figures.push_back(
+        {"TTFT", *row.ttft_s, result.ttft_s, static_cast<double>(inputs.plan.inference.input_tokens) / instance, {}});
+  }
   if (!row.tokens_per_s_per_gpu) return figures;
   ComparedFigure rate{"tokens/s", *row.tokens_per_s_per_gpu, result.output_tokens_per_s_per_gpu, pool_rate / read, {}};
   if (row.phase == ServingPhase::prefill) {
@@ -137,7 +144,7 @@ std::vector<ServingSummary> summaries_of_sets(const std::vector<ComparedServing>
     const std::string& set = row.row.set;
     if (row.row.average || std::ranges::find(sets, set) != sets.end()) continue;
     sets.push_back(set);
-    for (const char* figure : {"step", "TPOT", "tokens/s"}) {
+    for (const char* figure : {"step", "TPOT", "TTFT", "tokens/s"}) {
       ServingSummary summary = summarize_figure(
           set, figure, rows, [&](const PublishedServing& other) { return other.set == set && !other.average; });
       if (summary.prediction.rows > 0) summaries.push_back(std::move(summary));

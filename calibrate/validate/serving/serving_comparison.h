@@ -15,9 +15,9 @@
 namespace plumbline::calibrate {
 
 // A published number with its prediction. The roofline reads all weights and the cache at the datasheet's memory
-// bandwidth once a step, and computes a prompt at the datasheet's peak.
+// bandwidth once a step, and computes a prompt at the datasheet's peak on the GPUs of an instance.
 struct ComparedFigure {
-  std::string name;  // "step", "TPOT" (s), "tokens/s" (of a GPU)
+  std::string name;  // "step", "TPOT", "TTFT" (s), "tokens/s" (of a GPU)
   double published = 0, predicted = 0, roofline = 0;
   std::optional<PredictedRange> range;
 

@@ -60,11 +60,11 @@ TEST_F(ServingCases, AreDistinguishedFromOtherCases) {
   EXPECT_FALSE(is_serving_case(tests::shipped("calibrate/cases/components.toml")));
   EXPECT_FALSE(is_serving_case("no-such-file.toml"));
   std::string wrong = serving_case_text;
-  wrong.replace(wrong.find("TPOT"), 4, "TTFT");
+  wrong.replace(wrong.find("TPOT"), 4, "last");
   const std::string path = folder_.write("wrong.toml", wrong).string();
   const auto refused = load_serving_case(path);
   ASSERT_FALSE(refused);
-  tests::expect_error(refused.error(), model::ErrorKind::input, path, 12, "demand.figure", "unknown figure 'TTFT'");
+  tests::expect_error(refused.error(), model::ErrorKind::input, path, 12, "demand.figure", "unknown figure 'last'");
 }
 
 TEST_F(ServingCases, RowsHaveTheirPlans) {
@@ -121,6 +121,23 @@ TEST_F(ServingCases, ErrorsAreThoseOfThePredictions) {
   ASSERT_EQ(compared.orders.size(), 1U);
   EXPECT_EQ(compared.orders[0].rows, 2U);
   EXPECT_TRUE(compared.splits.empty()) << "one output length";
+}
+
+// A prompt waits for others: the first token is not that of a request alone.
+TEST_F(ServingCases, FirstTokensAreComparedAtTheLoad) {
+  const ServingCase definition = load();
+  auto read = rows("r1,a,Llama,H100,mixed,vllm,1,1,1,1,bf16,,64,1024,256,,10,,,\n");
+  const model::ServingResult loaded = predicted(read[0], definition);
+  read[0].ttft_s = loaded.ttft_s / 2;
+  const ServingComparison compared = compare_serving(definition, read, inputs);
+  ASSERT_EQ(compared.rows[0].figures.size(), 2U);
+  const ComparedFigure& first = compared.rows[0].figures[1];
+  EXPECT_EQ(first.name, "TTFT");
+  EXPECT_NEAR(first.error(), 1, 1e-12);
+  EXPECT_LT(first.roofline, loaded.ttft_unloaded_s);
+  EXPECT_GT(loaded.ttft_s, loaded.ttft_unloaded_s);
+  ASSERT_EQ(compared.summaries.size(), 2U);
+  EXPECT_EQ(compared.summaries[1].figure, "TTFT");
 }
 
 // A published decode 2 ms longer and prompts 0.4 s of a request shorter than predicted cancel at 200 tokens, where the
