@@ -85,6 +85,7 @@ TEST(Dispatcher, MegatronKeepsTheRowsOfItsExperts) {
 TEST(Dispatcher, RowsThatArriveInSixteenBitsAreCast) {
   LayerContext context = rank(Dispatcher::hybridep, Precision::mxfp8);
   context.dispatch = Precision::bf16;
+  context.recompute = {};
   const Graph graph = layer(context);
   EXPECT_EQ(check(graph), "");
   EXPECT_EQ(graph.tensor(find(graph, "permute").writes[0]).type, DataType::bf16);

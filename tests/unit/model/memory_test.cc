@@ -143,8 +143,9 @@ TEST(SlotMemory, ALossInPlaceOverwritesItsLogits) {
   EXPECT_EQ(head_slot(true, false, OpType::I).kept, head_slot(true, true, OpType::I).kept);
 }
 
-// Logits of 64,000 B and their gradient are there in quarters; a head that computes its loss writes none, and has the
-// gradient of 3,072 words at a time, here of all 1,000. Both keep no more, and the second nothing of the logits.
+// Logits of 64,000 B, which a backward slot finds, and their gradient are there in quarters; a head that computes its
+// loss writes none, and has the gradient of 3,072 words at a time, here of all 1,000. Both keep no more, and the second
+// nothing of the logits.
 TEST(SlotMemory, LogitsInChunksAreInMemoryOneByOne) {
   LayerContext c;
   c.architecture.hidden_size = 64;
@@ -156,7 +157,7 @@ TEST(SlotMemory, LogitsInChunksAreInMemoryOneByOne) {
   c.loss_chunks = 4;
   const auto chunked = slots();
   EXPECT_EQ(whole[forward].kept - chunked[forward].kept, Bytes(64000 * 3 / 4));
-  EXPECT_EQ(whole[backward].moments.front().sum() - chunked[backward].moments.front().sum(), Bytes(2 * 64000 * 3 / 4));
+  EXPECT_EQ(whole[backward].moments.front().sum() - chunked[backward].moments.front().sum(), Bytes(64000 * 3 / 4));
   c.loss_chunks = 1;
   c.loss_in_head = true;
   EXPECT_EQ(whole[forward].kept - slots()[forward].kept, Bytes(64000));
