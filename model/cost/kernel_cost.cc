@@ -367,8 +367,8 @@ KernelTime KernelCost::gemm(const Graph& graph, const Operator& op, const Condit
 }
 
 // Persistent kernels have one block per SM; the tiles of all groups fill waves over the SMs of the launch. A grouped
-// weight gradient is one kernel per expert, so every expert ends with its own partial wave, or those that run beside
-// each other with one of all. Blocks whose SM is taken by a co-runner run when the others are done; the blocks of fused
+// weight gradient is one kernel per expert, so every expert ends with its own partial wave, or concurrent ones
+// end with one of all. Blocks whose SM is taken by a co-runner run when the others are done; the blocks of fused
 // experts take their tiles as they come free, so that those which begin late find none left.
 KernelTime KernelCost::tiled_gemm(const Graph& graph, const Operator& op, const Conditions& conditions,
                                   const GemmShape& shape) const {

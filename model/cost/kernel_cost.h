@@ -189,7 +189,7 @@ class KernelCost {
   bool experts_apart_ = false;         // whether experts are launched one by one
   bool indexed_experts_ = false;       // whether an engine has experts that read tokens through an index
   bool fused_experts_ = false;         // whether one kernel has the GEMMs of all experts and what surrounds them
-  double expert_streams_ = 1;          // on which weight gradients of experts run beside each other
+  double expert_streams_ = 1;          // on which weight gradients of experts are concurrent
   double weight_swizzles_ = 0, activation_swizzles_ = 0;
   std::int64_t device_sms_ = 0;
   double tf32_slowdown_ = 1;  // BF16 over TF32 peak of the datasheet; TF32 has no waves of its own

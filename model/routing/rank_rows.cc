@@ -7,7 +7,7 @@
 
 #include "model/base/random.h"
 #include "model/plan/layout.h"
-#include "model/routing/detail/expert_placement.h"
+#include "model/routing/expert_placement.h"
 #include "model/routing/files.h"
 #include "model/routing/gate.h"
 

@@ -132,6 +132,10 @@ void expect_all_covered(const Covered& covered) {
 // The plan's step at an imbalance, by a predictor whose constants are replaced after those in `before`.
 double step_at(double imbalance, const std::vector<double>& before) {
   Inputs inputs = shallow(tests::deepseek_plan, 9);
+  inputs.plan.parallelism.pipeline = 4;
+  inputs.plan.parallelism.expert = 16;
+  inputs.plan.batch.global_batch_size = 512;
+  inputs.plan.schedule.layers_per_stage = {};
   Predictor predictor(inputs);
   const auto at = [&](double variation) {
     inputs.plan.routing.imbalance = variation;

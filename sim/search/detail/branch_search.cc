@@ -39,10 +39,10 @@ Inputs without_wiring(Inputs inputs) {
 double fit_probability(const Inputs& inputs, const Peak& peak, double share) {
   const model::Device& device = inputs.cluster.device;
   const double host = model::fits_on_host(peak.host_bytes, device.host_memory.value());
-  const double room = std::log(share * device.memory.value() / peak.least_bytes);
-  if (!inputs.memory_left) return room >= 0 ? host : 0;
+  const double margin = std::log(share * device.memory.value() / peak.least_bytes);
+  if (!inputs.memory_left) return margin >= 0 ? host : 0;
   const Left& left = *inputs.memory_left;
-  const double deviation = std::hypot(left.common, left.own), more = room - left.location;
+  const double deviation = std::hypot(left.common, left.own), more = margin - left.location;
   if (deviation == 0) return more >= 0 ? host : 0;
   return host * std::erfc(-more / (deviation * std::sqrt(2.0))) / 2;
 }

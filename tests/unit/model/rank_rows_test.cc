@@ -12,7 +12,7 @@
 #include "model/base/random.h"
 #include "model/plan/layout.h"
 #include "model/program/routing.h"
-#include "model/routing/detail/expert_placement.h"
+#include "model/routing/expert_placement.h"
 #include "model/routing/documents.h"
 #include "model/routing/files.h"
 #include "model/routing/gate.h"

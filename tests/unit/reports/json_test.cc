@@ -193,10 +193,10 @@ TEST_F(ResultJson, SameInputSameBytes) {
             to_json(support::example_result(), support::example_plan()));
 }
 
-TEST(MemoryJson, HasTheEnvelopeAndTheMemoryOnly) {
+TEST(MemoryJson, HasTheEnvelopeTheMemoryAndItsVerdictOnly) {
   const OrderedJson json =
       OrderedJson::parse(memory_to_json(support::example_result().memory, support::example_plan()));
-  EXPECT_EQ(keys_of(json), (std::vector<std::string>{"plumbline", "memory", "plan"}));
+  EXPECT_EQ(keys_of(json), (std::vector<std::string>{"plumbline", "memory", "plan", "fit"}));
   EXPECT_EQ(json["memory"]["fits"], true);
 }
 

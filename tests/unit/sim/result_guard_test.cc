@@ -146,7 +146,7 @@ TEST(ProfileOfAnotherDevice, AFormatOfAttentionThatNothingHasIsRefused) {
 
 TEST(ProfileOfAnotherDevice, AHeadInAnotherFormatThanGemmsIsRefused) {
   EXPECT_THAT(error_of(inputs_with("h800", {"precision.head=mxfp8"})),
-              HasSubstr("precision.head: it is as other GEMMs are, which are in fp8"));
+              HasSubstr("precision.head: it is as other GEMMs are, which are in bf16"));
 }
 
 TEST(ImpossibleConstants, FasterThanThePeakIsInfeasible) {

@@ -76,7 +76,7 @@ TEST(ServingInterval, HoldsTheAnswerAndGoesWithItsPrice) {
   EXPECT_TRUE(found.usd_per_million_output_tokens->contains(*result.usd_per_million_output_tokens));
 }
 
-// The largest batch that keeps a limit in so many of the draws; more certainty leaves room for fewer requests.
+// The largest batch that keeps a limit in so many of the draws; more certainty leaves fewer requests.
 TEST(ServingInterval, LimitsHoldInAShareOfTheDraws) {
   const Inputs inputs = serving_inputs("vllm", {"inference.concurrency=0", "inference.max_tpot_s=0.02"});
   const IntervalOptions options{.draws = 64};

@@ -1,4 +1,4 @@
-#include "model/routing/detail/expert_placement.h"
+#include "model/routing/expert_placement.h"
 
 #include <algorithm>
 #include <cstddef>
