@@ -96,6 +96,10 @@ void read_strategy(Draft& draft) {
   const std::int64_t machines = stated_machines.value_or(1);
   constexpr std::int64_t usual = 8;
   if (!gpus) return;
+  if (!stated_machines && *gpus > usual && *gpus % usual != 0)
+    return draft.fail(stated ? key : strategy_key,
+                      fmt::format("is within a machine, and {} GPUs are no machines of {}", *gpus, usual),
+                      "add num_machines, or --set parallelism.shard_group=N");
   if (!stated_machines && *gpus > usual)
     return draft.assume("parallelism.shard_group", usual, "HYBRID_SHARD is within a machine, which has 8 GPUs");
   if (machines < 1 || *gpus % machines != 0)

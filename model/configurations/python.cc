@@ -57,7 +57,6 @@ class PythonReader {
     for (const Statement& statement : statements_) {
       if (statement.indent > 0) continue;
       const std::size_t module = module_at(statement.begin);
-      import_names(statement, module);
       execute(statement, modules_[module].globals);
       if (module + 1 < modules_.size()) unread_.clear();
     }
@@ -164,9 +163,9 @@ class PythonReader {
     }
   }
 
-  // Gives a module what it imports from a file that is read too. A function of its own hides one of that name.
-  void import_names(const Statement& statement, std::size_t module) {
-    const std::string_view text = text_.substr(statement.begin, statement.end - statement.begin);
+  // Gives a module the functions, and a scope of it the names, that a statement imports from a file that is read too. A
+  // function of its own hides one of that name.
+  void import_names(std::string_view text, std::size_t module, Scope& scope) {
     if (!text.starts_with("from ")) return;
     const auto from = source_.modules[module].imports.find(trimmed(text.substr(5, text.find(" import ") - 5)));
     if (from == source_.modules[module].imports.end()) return;
@@ -174,14 +173,14 @@ class PythonReader {
     visit_names(text, [&](std::string_view name, std::string_view as) {
       if (name == "*") {
         modules_[module].functions.insert(other.functions.begin(), other.functions.end());
-        modules_[module].globals.insert(other.globals.begin(), other.globals.end());
+        for (const auto& [global, value] : other.globals) scope.insert_or_assign(global, value);
       }
       if (const auto function = other.functions.find(name); function != other.functions.end()) {
         const auto known = modules_[module].functions.emplace(as, function->second).first;
         if (module_at(statements_[known->second].begin) != module) known->second = function->second;
       }
       if (const auto global = other.globals.find(name); global != other.globals.end())
-        modules_[module].globals.emplace(as, global->second);
+        scope.insert_or_assign(std::string(as), global->second);
     });
   }
 
@@ -246,6 +245,7 @@ class PythonReader {
   // Returns whether a statement returns; its value is then "return" of the scope.
   bool execute(const Statement& statement, Scope& scope) {
     const std::string_view text = text_.substr(statement.begin, statement.end - statement.begin);
+    import_names(text, module_at(statement.begin), scope);
     for (const std::string_view word : {"def ", "class ", "assert ", "from ", "import ", "\"", "'", "@"})
       if (text.starts_with(word)) return false;
     if (!may_add(1, line_at(statement.begin))) return true;

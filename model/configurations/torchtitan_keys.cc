@@ -23,7 +23,7 @@ constexpr KeyRow torchtitan_rows[] = {
     {"parallelism.num_pp_microbatches", rule, "batch.global_batch_size",
      "micro-batches of a replica in a pipeline; default 1"},
     {"training.disable_cuda_graphs", rule, "stack.graphs",
-     "of build_model_config: full_iteration unless true, or where an exchange of experts waits for the host"},
+     "of build_model_config: full_iteration unless true, or where the dispatch of experts waits for the host"},
     {"training.steps", rule, "run.tokens", "times global batch and sequence length"},
     {"training.max_norm", rule, "optimizer.gradient_clipping", "above 0: true"},
     {"training.enable_cpu_offload", rule, "offload.optimizer", "parameters and gradients stay on the GPU"},

@@ -47,7 +47,10 @@ constexpr KeyRow trainer_keys[] = {
     {"stage", rule, "", "pt and sft; preferences and rewards are not modelled"},
     {"enable_liger_kernel", rule, "loss.chunks", "its fused linear loss; other kernels are those of the stack"},
     {"liger_fused_linear_cross_entropy", rule, "loss.chunks", "of axolotl's plugin of Liger"},
+    {"liger_cross_entropy", rule, "loss.kernel", "of the same: fused_in_place"},
     {"cut_cross_entropy", rule, "loss.kernel", "linear"},
+    {"plugins", rule, "loss.kernel",
+     "of axolotl, CutCrossEntropyPlugin: linear unless cut_cross_entropy is false; Liger's has keys of its own"},
     {"zero_hpz_partition_size", not_modeled, "", "parameters are gathered from all ranks"},
     {"freeze_vision_tower", not_modeled, "", "the model has no image encoder"},
     {"mixture_of_depths", not_modeled, "", "every token passes all layers"},
@@ -56,7 +59,8 @@ constexpr KeyRow trainer_keys[] = {
 constexpr KeyGroup trainer_groups[] = {
     {not_modeled, "one model trains on its text", "rl rlhf_type"},
     {not_modeled, "weights have 16 bits", "quantization_bit load_in_4bit load_in_8bit"},
-    {not_modeled, "kernels are those of the stack", "plugins use_unsloth"},
+    {not_modeled, "kernels are those of the stack",
+     "liger_rope liger_rms_norm liger_rms_norm_gated liger_layer_norm liger_glu_activation use_unsloth"},
     {not_modeled, "the optimizer is Adam", "use_galore use_apollo use_badam"},
     {not_modeled, "all weights train", "unfrozen_parameters freeze_llm"},
     {not_modeled, "attention sees the whole sequence", "shift_attn neat_packing"},
@@ -174,7 +178,7 @@ const KeyRow* trainer_row(std::string_view key) {
 
 bool has_section(const Draft& draft) {
   return std::ranges::any_of(draft.configuration().entries,
-                             [](const Entry& entry) { return entry.key.starts_with("deepspeed.zero_optimization."); });
+                             [](const Entry& entry) { return entry.key.starts_with("deepspeed."); });
 }
 
 // Sets the stage that the name of DeepSpeed's file has, since the file is not read.
@@ -197,10 +201,20 @@ void read_zero_of_name(Draft& draft, Precision gemm) {
 
 // Liger computes head, loss and gradient of as many tokens at a time as make their logits no larger than the hidden
 // states: a power of 2 (linkedin/Liger-Kernel src/liger_kernel/ops/fused_linear_cross_entropy.py @00eba634), in place.
-// Cut cross-entropy has no logits in memory.
+// Cut cross-entropy has no logits in memory; its plugin has it on (axolotl src/axolotl/integrations/cut_cross_entropy/
+// args.py of 2026).
 void read_trainer_loss(const RuleInput& in) {
   Draft& draft = in.draft;
-  if (draft.flag("cut_cross_entropy").value_or(false)) return draft.set("loss.kernel", "linear", "cut_cross_entropy");
+  bool cuts = false;
+  for (const std::string& plugin : draft.list("plugins")) {
+    const bool is_cut = contains(plugin, "CutCrossEntropy");
+    cuts = cuts || is_cut;
+    if (!is_cut && !contains(plugin, "LigerPlugin")) draft.not_modeled("plugins", "kernels are those of the stack");
+  }
+  const auto stated = draft.flag("cut_cross_entropy");
+  if (stated.value_or(cuts)) return draft.set("loss.kernel", "linear", stated ? "cut_cross_entropy" : "plugins");
+  if (draft.flag("liger_cross_entropy").value_or(false))
+    draft.set("loss.kernel", "fused_in_place", "liger_cross_entropy");
   const bool own = draft.flag("liger_fused_linear_cross_entropy").value_or(false);
   const std::string_view key = own ? "liger_fused_linear_cross_entropy" : "enable_liger_kernel";
   const auto model = in.architecture();

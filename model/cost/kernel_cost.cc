@@ -202,6 +202,7 @@ double KernelCost::launched_apart(const Graph& graph, const Operator& op) const 
 int KernelCost::kernels(const Graph& graph, const Operator& op) const {
   if (op.kind == OperatorKind::grouped_matmul && op.phase == Phase::W)
     return fused_experts_ ? 1 : static_cast<int>(gemm_shape(graph, op, 1).groups);
+  if (const auto* matmul = std::get_if<MatmulAttributes>(&op.attributes)) return static_cast<int>(matmul->chunks);
   const auto pieces = static_cast<int>(ring_ranks(op));
   if (op.kind == OperatorKind::attention && pieces > 1) return 3 * pieces;  // each with two merging kernels
   // row sums, main kernel, query-gradient conversion; in a ring two sums after each but the first
@@ -369,7 +370,8 @@ KernelTime KernelCost::gemm(const Graph& graph, const Operator& op, const Condit
 // Persistent kernels have one block per SM; the tiles of all groups fill waves over the SMs of the launch. A grouped
 // weight gradient is one kernel per expert, so every expert ends with its own partial wave, or concurrent ones
 // end with one of all. Blocks whose SM is taken by a co-runner run when the others are done; the blocks of fused
-// experts take their tiles as they come free, so that those which begin late find none left.
+// experts take their tiles as they come free, so that those which begin late find none left. Chunks of tokens are GEMMs
+// one after another.
 KernelTime KernelCost::tiled_gemm(const Graph& graph, const Operator& op, const Conditions& conditions,
                                   const GemmShape& shape) const {
   const GemmKind& kind = gemm_kind(graph, op);
@@ -381,8 +383,10 @@ KernelTime KernelCost::tiled_gemm(const Graph& graph, const Operator& op, const 
   form.memory_bandwidth *= conditions.bandwidth;
   const bool per_expert = op.phase == Phase::W;
   const bool fused = op.kind == OperatorKind::grouped_matmul && fused_experts_;
-  const double launches = per_expert && !fused ? std::ceil(shape.groups / expert_streams_) : 1;
   const bool grouped = op.kind == OperatorKind::grouped_matmul && !per_expert;
+  const double launches = op.kind == OperatorKind::matmul ? shape.groups
+                          : per_expert && !fused          ? std::ceil(shape.groups / expert_streams_)
+                                                          : 1;
   const double spread = graph.inference ? 0 : row_spread(graph, op, per_expert ? shape.k : shape.m);
   const GemmWork work{shape.groups / launches,
                       shape.m,
@@ -413,7 +417,8 @@ KernelTime KernelCost::tiled_gemm(const Graph& graph, const Operator& op, const 
   const double slowdown = moves_data(conditions.co_runner) && conditions.bandwidth == 1 ? gemm_slowdown_ : 1;
   result = scaled(result, again * slowdown / (sustained_clock_ * conditions.clock));
   if (apart) {
-    result.shares[7] = {accumulation_bytes_.index, accumulation(graph, op, conditions)};
+    const double times = op.kind == OperatorKind::matmul ? shape.groups : 1;
+    result.shares[7] = {accumulation_bytes_.index, times * accumulation(graph, op, conditions)};
     result.seconds += result.shares[7].seconds;
   }
   const double swizzles = scale_swizzles(graph, op);

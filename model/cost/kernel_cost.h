@@ -76,7 +76,7 @@ class KernelCost {
   double best(const Graph& graph, const Operator& op) const;
 
   // Returns the number of launches of one operator where each is as fused as it can be: weight gradients of e experts
-  // are e kernels, or one of fused experts.
+  // are e kernels, or one of fused experts, and each chunk of tokens has its GEMM.
   int kernels(const Graph& graph, const Operator& op) const;
   // Returns kernel.<operator>.launches where the profile states it, else kernels(). Software whose experts are launched
   // one by one (kernel.experts_apart) launches the GEMMs of experts, the casts of their rows and the sums with their

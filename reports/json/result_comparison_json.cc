@@ -21,6 +21,7 @@ Json subject_of(const model::ComparisonSubject& subject) {
   if (!subject.result || subject.serving) {
     for (const char* key : {"step", "interval", "bound", "run", "memory", "basis"}) json[key] = nullptr;
     json["plan"] = Json::parse(plan_json(subject.plan));
+    json["fit"] = nullptr;
     if (!subject.serving) return json;
     json["serving"] = Json::parse(serving_quantities_json(*subject.serving));
     json["usd_per_gpu_hour"] = json_of<Json>(subject.usd_per_gpu_hour);
@@ -33,7 +34,8 @@ Json subject_of(const model::ComparisonSubject& subject) {
     result.update(Json::parse(subject.stored), true);
     result["step"] = step;  // by the keys of this version
   }
-  for (const char* key : {"step", "interval", "bound", "run", "memory", "basis", "plan"}) json[key] = result[key];
+  for (const char* key : {"step", "interval", "bound", "run", "memory", "basis", "plan", "fit"})
+    json[key] = result[key];
   return json;
 }
 

@@ -113,7 +113,7 @@ TEST_P(Blocks, RecomputationLeavesTheForwardPassAsItIs) {
         EXPECT_EQ(again[i].name, plain[i].name);
         EXPECT_EQ(names(other, again[i].reads), names(whole, plain[i].reads));
         std::vector<std::string> written = names(whole, plain[i].writes);
-        if (plain[i].kind == OperatorKind::cast) written.resize(again[i].writes.size());
+        if (plain[i].kind == model::OperatorKind::cast) written.resize(again[i].writes.size());
         EXPECT_EQ(names(other, again[i].writes), written);
       }
     }

@@ -126,6 +126,23 @@ TEST_F(KernelTimes, WeightGradientsOfExpertsOnStreamsShareWaves) {
         << streams;
 }
 
+TEST_F(KernelTimes, ChunksOfTokensAreGemmsOneAfterAnother) {
+  // 512 tokens of 8 chunks by 129,280 words are 4 * 1010 = 4040 tiles in 31 waves of 132; the gradient of 129,280 x
+  // 7168 has 56,560 tiles in 429 waves, and is read and written in FP32 by each chunk.
+  LayerContext context = deepseek_rank(Precision::bf16);
+  context.loss_chunks = 8;
+  const Graph head = make_block(BlockKind::head, context);
+  const KernelCost streams =
+      make({{"gemm.bf16_weight_gradient.wave_overhead", 1}, {"gemm.bf16_weight_gradient.k_time", 6}},
+           {number("kernel.expert_streams", 4)});
+  const auto times = [&](const char* name, Phase phase) {
+    return streams.time(head, find(head, name, phase), {.sms = 132}).seconds * 1e6;
+  };
+  EXPECT_NEAR(times("output", Phase::F), 8 * (5 + 31 * (1 + 7168 * 0.006) + written(4040, 2) + 1), 1e-6);
+  EXPECT_NEAR(times("output_wgrad", Phase::W), 8 * (5 + 429 * (1 + 512 * 0.006) + written(56560, 8) + 1), 1e-6);
+  EXPECT_EQ(streams.launches(head, find(head, "output", Phase::F)), 8);
+}
+
 TEST_F(KernelTimes, FusedExpertsTakeTheirTilesAsSmsComeFree) {
   const KernelCost fused = make({}, {}, {.fused_experts = true});
   const auto gradients = [](int waves) { return 5 + waves * (4 + 8256 * 0.004) + written(7168, 8); };

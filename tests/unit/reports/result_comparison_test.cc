@@ -121,6 +121,11 @@ TEST(ComparePlans, APlanAtTheEdgeOfMemoryIsNamed) {
   const auto compared = model::compare_results({subject("one", 9), std::move(edge), impossible("three")},
                                                model::Against::first, model::WaterfallDetail::categories);
   EXPECT_THAT(result_comparison_text(compared, false), testing::ContainsRegex("feasible +yes +at the edge +no"));
+  const auto subjects = nlohmann::json::parse(result_comparison_json(compared))["subjects"];
+  EXPECT_EQ(subjects[0]["fit"]["verdict"], "fits");
+  EXPECT_EQ(subjects[1]["fit"]["verdict"], "edge");
+  EXPECT_EQ(subjects[1]["fit"]["probability"], 0.6);
+  EXPECT_TRUE(subjects[2]["fit"].is_null());
 }
 
 TEST(ComparePlans, JsonHoldsSubjectsAndWaterfalls) {

@@ -406,6 +406,8 @@ TEST(Trainers, ShardsSectionsAndLosses) {
   const auto hybrid = read(import("llama-factory", head + "fsdp: hybrid_shard\n", {"cluster.gpus=32"}));
   EXPECT_EQ(hybrid.plan.parallelism.shard_group, 8);
   EXPECT_THAT(notes_of(hybrid), HasSubstr("HYBRID_SHARD is within a machine, which has 8 GPUs"));
+  expect_refusal(import("llama-factory", head + "fsdp: hybrid_shard\n", {"cluster.gpus=12"}), 5,
+                 "is within a machine, and 12 GPUs are no machines of 8");
   const auto product = read(import("axolotl",
                                    "base_model: meta-llama/Meta-Llama-3-8B\nsequence_len: 8192\n"
                                    "gradient_accumulation_steps: 4\ndp_shard_size: 4\ndp_replicate_size: 2\n"
@@ -422,12 +424,30 @@ TEST(Trainers, ShardsSectionsAndLosses) {
   EXPECT_TRUE(section.plan.offload.optimizer);
   EXPECT_TRUE(section.plan.overlap.gradient_reduce);
   EXPECT_EQ(section.plan.stack.name, "deepspeed");
+  const auto stage_0 =
+      read(import("llama-factory", head + "deepspeed:\n  bf16:\n    enabled: true\n", {"cluster.gpus=8"}));
+  EXPECT_EQ(stage_0.plan.parallelism.zero_stage, 0);
+  EXPECT_EQ(stage_0.plan.stack.name, "deepspeed");
   EXPECT_THAT(notes_of(section), testing::Not(HasSubstr("unknown")));
   const auto liger = read(import("llama-factory", head + "enable_liger_kernel: true\n", {"cluster.gpus=8"}));
   EXPECT_EQ(liger.plan.loss.chunks, 32);  // 8,192 tokens by ceil(128,256 / 4,096) = 32 are 256, a power of 2
   EXPECT_EQ(liger.plan.loss.kernel, "fused_in_place");
   const auto cut = read(import("llama-factory", head + "cut_cross_entropy: true\n", {"cluster.gpus=8"}));
   EXPECT_EQ(cut.plan.loss.kernel, "linear");
+  const auto plugin = [](const std::string& lines) {
+    return read(import("axolotl",
+                       "base_model: meta-llama/Meta-Llama-3-8B\nsequence_len: 4096\nplugins:\n"
+                       "  - axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin\n"
+                       "  - axolotl.integrations.liger.LigerPlugin\nliger_rope: true\n" +
+                           lines,
+                       {"cluster.gpus=8"}));
+  };
+  EXPECT_EQ(plugin("").plan.loss.kernel, "linear") << "the plugin has it on";
+  EXPECT_THAT(notes_of(plugin("")), HasSubstr("liger_rope = true: not modelled"));
+  EXPECT_THAT(notes_of(plugin("")), testing::Not(HasSubstr("plugins")));
+  const auto own = plugin("cut_cross_entropy: false\nliger_cross_entropy: true\n").plan.loss;
+  EXPECT_EQ(own.kernel, "fused_in_place");
+  EXPECT_EQ(own.chunks, 1);
 }
 
 // A converter of linear layers leaves the experts as they are, one of experts the linear layers.
@@ -462,7 +482,10 @@ TEST(Torchtitan, ImportedFilesHaveNamesOfTheirOwn) {
   const std::string text =
       "from torchtitan.models.llama3.config_registry import debug, run as llama\n"
       "from torchtitan.models.qwen3.config_registry import run\n"
-      "def first():\n    return llama()\ndef second():\n    return run()\ndef third():\n    return debug()\n";
+      "def first():\n    return llama()\ndef second():\n    return run()\ndef third():\n    return debug()\n"
+      "def fourth():\n    from torchtitan.models.llama3.config_registry import run as own, LENGTH\n"
+      "    config = own()\n    config.training.seq_len = LENGTH * 2\n    return config\n"
+      "def fifth():\n    from torchtitan.models.qwen3.config_registry import run as own\n    return own()\n";
   const std::string path = folder.write("recipes.py", text);
   const auto of = [&](const std::string& function) {
     return read(import_configuration(format_of("torchtitan"), text, path,
@@ -474,6 +497,9 @@ TEST(Torchtitan, ImportedFilesHaveNamesOfTheirOwn) {
   EXPECT_EQ(of("second").model.config, "qwen3-32b");
   EXPECT_EQ(of("second").batch.sequence_length, 4096);
   EXPECT_EQ(of("third").model.config, "llama-3-8b");
+  EXPECT_EQ(of("fourth").model.config, "llama-3-8b");
+  EXPECT_EQ(of("fourth").batch.sequence_length, 16384);
+  EXPECT_EQ(of("fifth").model.config, "qwen3-32b");
 }
 
 TEST(Torchtitan, RegistriesAreRefusedWithTheirFunctions) {
