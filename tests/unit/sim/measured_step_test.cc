@@ -300,7 +300,7 @@ TEST(MeasuredDeployment, RefusesWhatIsNoFigureOfIt) {
   alone.interval.reset();
   const auto refused = measured_deployment(alone, parse_measurement("35ms").value().step);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().file, "--measured");
+  EXPECT_EQ(refused.error().key, "--measured");
 }
 
 }  // namespace
