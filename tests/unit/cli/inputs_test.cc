@@ -26,7 +26,7 @@ config = "llama-3-8b"
 topology = "h100-dgx"
 gpus = 8
 [stack]
-name = "megatron-2022"
+name = "megatron-core-2025"
 [inference]
 chunked_prefill_tokens = 4096
 )";
@@ -62,7 +62,7 @@ TEST_F(ServingInputs, NameAnUnknownEngine) {
 }
 
 TEST_F(ServingInputs, NameAStackThatOnlyTrains) {
-  const auto trains = load(served, {"inference.engine=megatron-2022"});
+  const auto trains = load(served, {"inference.engine=megatron-core-2025"});
   ASSERT_FALSE(trains);
   EXPECT_EQ(trains.error().kind, model::ErrorKind::input);
   EXPECT_EQ(trains.error().key, "inference.engine");
@@ -79,7 +79,7 @@ TEST_F(ServingInputs, AreThoseOfADeploymentAsStated) {
   const auto trained =
       reader.load(path, {"batch.global_batch_size=64", "batch.micro_batch_size=1", "batch.sequence_length=4096"});
   ASSERT_TRUE(trained) << to_string(trained.error());
-  EXPECT_EQ(trained->profile.stack(), "megatron-2022");
+  EXPECT_EQ(trained->profile.stack(), "megatron-core-2025");
 }
 
 TEST_F(ServingInputs, OfAPlanThatTrainsHaveDefaults) {
