@@ -237,7 +237,7 @@ Result<std::vector<ComparisonSubject>> comparison_subjects(const SubjectRequest&
   TRY(check(request));
   std::vector<std::string> overrides = request.overrides;
   auto changes = TRY(take_constant_changes(overrides));
-  Shared shared{std::move(changes), {}, {}};
+  Shared shared{.changes = std::move(changes)};
   std::vector<ComparisonSubject> found;
   ProgressBar bar("subjects");
   for (const std::string& subject : request.subjects) {
