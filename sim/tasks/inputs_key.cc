@@ -38,6 +38,7 @@ std::string bytes_of(const Inputs& inputs) {
   model::ByteWriter writer(bytes);
   if (inputs.plan.files) writer.add(*inputs.plan.files);
   if (inputs.plan.schedule_file) writer.add(inputs.plan.schedule_file->build({}).ranks);
+  if (inputs.draft) writer.add(*inputs.draft);
   if (inputs.campaign) writer.add(*inputs.campaign);
   for (const auto& [shape, factor] : sorted(inputs.shapes)) writer.add(shape, factor);
   return bytes;

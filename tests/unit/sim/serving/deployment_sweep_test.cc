@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <memory>
+#include <utility>
+
 #include "sim/serving/serving.h"
 #include "sim/whatif/solve_plan.h"
 #include "sim/whatif/sweep_findings.h"
@@ -38,6 +42,26 @@ TEST(DeploymentSweep, PointsAreThoseOfTheServingPredictor) {
     EXPECT_FALSE(points[i]->serving->interval);
     EXPECT_TRUE(feasible(points[i]));
   }
+}
+
+// A point that drafts with a model has that model, whatever the points before it drafted with.
+TEST(DeploymentSweep, PointsHaveDraftsOfTheirOwn) {
+  const auto drafted = [](std::size_t point) {
+    constexpr std::array<const char*, 3> drafts = {"eagle", "models/llama-3-8b.json", "models/llama-3-70b.json"};
+    Inputs inputs =
+        node_with({"inference.speculative_tokens=2", fmt::format("inference.draft=\"{}\"", drafts[point])}).value();
+    if (point > 0)
+      inputs.draft = std::make_shared<const model::Architecture>(
+          model::load_architecture(tests::shipped(fmt::format("examples/{}", drafts[point]))).value());
+    return model::Result<Inputs>(std::move(inputs));
+  };
+  const auto points = sweep(3, drafted, {.threads = 1}).value();
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    ASSERT_TRUE(points[i]) << to_string(points[i].error());
+    const Inputs inputs = drafted(i).value();
+    EXPECT_EQ(points[i]->serving->tpot_s, ServingPredictor(inputs).predict(inputs.plan)->tpot_s) << i;
+  }
+  EXPECT_GT(points[2]->serving->tpot_s, points[1]->serving->tpot_s);
 }
 
 TEST(DeploymentSweep, IntervalsAreThoseOfTheDeployment) {
