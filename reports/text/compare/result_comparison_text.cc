@@ -223,6 +223,14 @@ Quantity of_serving(std::string name, Field field) {
           }};
 }
 
+// Returns the price of an hour at which tokens of the middle rate have their middle cost. The range of a price is not
+// even on both sides of it, so that half of its draws do not lie below it.
+std::optional<double> middle_price(const model::ComparisonSubject& subject) {
+  if (!subject.usd_per_gpu_hour) return std::nullopt;
+  const model::ServingFactors factors = model::middle_factors(*subject.serving);
+  return *subject.usd_per_gpu_hour * factors.usd * factors.rate;
+}
+
 // Those of deployments, of which the first decides.
 std::vector<Quantity> deployment_quantities() {
   using Serving = model::ServingResult;
@@ -234,8 +242,8 @@ std::vector<Quantity> deployment_quantities() {
       of_serving("USD/M out, with prompts", [usd](const Serving& s) { return usd(s.usd_per_million_tokens_all_in); }),
       of_serving("USD per M output tokens", [usd](const Serving& s) { return usd(s.usd_per_million_output_tokens); }),
       of_serving("of the demand", [usd](const Serving& s) { return usd(s.usd_per_million_output_tokens_of_demand); }),
-      {"USD of a GPU-hour",
-       [usd](const model::ComparisonSubject& subject, const StepResult&) { return usd(subject.usd_per_gpu_hour); }},
+      {"USD of a GPU-hour", [usd](const model::ComparisonSubject& subject,
+                                  const StepResult&) { return subject.serving ? usd(middle_price(subject)) : Text(); }},
       of_serving("output tokens/s of a GPU",
                  [](const Serving& s) { return Text(number(s.output_tokens_per_s_per_gpu)); }),
       of_serving("TPOT", [](const Serving& s) { return Text(duration(s.tpot_s)); }),
@@ -336,18 +344,22 @@ std::string infeasible_text(const model::ResultComparison& comparison) {
 // Returns why an output token of one deployment is cheaper: the GPU time that it takes, and the price of that.
 std::string cost_sentence(const model::ComparisonSubject& a, const model::ComparisonSubject& b, const std::string& from,
                           const std::string& to) {
-  const auto words = [](double change, const char* less, const char* more) {
-    return fmt::format("{} {}", percent(std::abs(change)), change < 0 ? less : more);
+  const auto words = [](double change, const char* less, const char* more, const char* same) {
+    const std::string share = percent(std::abs(change));
+    return share == percent(0) ? std::string(same) : fmt::format("{} {}", share, change < 0 ? less : more);
   };
-  const double time = a.serving->output_tokens_per_s_per_gpu / b.serving->output_tokens_per_s_per_gpu - 1;
-  if (!a.usd_per_gpu_hour || !b.usd_per_gpu_hour)
-    return fmt::format("An output token of {} takes {} GPU time than one of {}.", to, words(time, "less", "more"),
-                       from);
+  const double time = model::middle_serving(*a.serving).output_tokens_per_s_per_gpu /
+                          model::middle_serving(*b.serving).output_tokens_per_s_per_gpu -
+                      1;
+  const std::string gpu_time = words(time, "less", "more", "as much");
+  const auto price_a = middle_price(a), price_b = middle_price(b);
+  if (!price_a || !price_b)
+    return fmt::format("An output token of {} takes {} GPU time {} one of {}.", to, gpu_time,
+                       gpu_time == "as much" ? "as" : "than", from);
   return fmt::format(
-      "An output token of {}, with its prompt, is {} than one of {}: it takes {} GPU time, and a GPU-hour "
-      "costs {}.",
-      to, words(relative_change(a, b), "cheaper", "dearer"), from, words(time, "less", "more"),
-      words(*b.usd_per_gpu_hour / *a.usd_per_gpu_hour - 1, "less", "more"));
+      "An output token of {}, with its prompt, is {} one of {}: it takes {} GPU time, and a GPU-hour costs {}.", to,
+      words(relative_change(a, b), "cheaper than", "dearer than", "as dear as"), from, gpu_time,
+      words(*price_b / *price_a - 1, "less", "more", "as much"));
 }
 
 // Returns whether intervals overlap, and whether what was measured lies inside.

@@ -115,6 +115,32 @@ TEST(CompareDeployments, TextSaysWhyOneIsCheaper) {
   EXPECT_THAT(result_comparison_svg(compared), HasSubstr("GPU-seconds of 1,000 output tokens"));
 }
 
+// Returns the sentence of two deployments.
+std::string cost_words(model::ComparisonSubject a, model::ComparisonSubject b) {
+  const auto compared =
+      model::compare_results({std::move(a), std::move(b)}, model::Against::first, model::WaterfallDetail::categories);
+  return std::regex_replace(result_comparison_text(compared, false), std::regex("\n *"), " ");
+}
+
+// A rate of 900 in the middle instead of 1,000, and 1.25 times the cost: 0.9 * 1.25 = 1.125 times the price.
+TEST(CompareDeployments, TheMiddleCostIsAMiddlePriceTimesAMiddleTime) {
+  model::ComparisonSubject drawn = deployment("b", 1000, 2);
+  drawn.serving->usd_per_million_output_tokens = drawn.serving->usd_per_million_tokens_all_in;
+  model::ServingInterval& interval = drawn.serving->interval.emplace();
+  interval.output_tokens_per_s_per_gpu = model::Quantiles{800, 900, 1000};
+  const double cost = *drawn.serving->usd_per_million_output_tokens;
+  interval.usd_per_million_output_tokens = model::Quantiles{cost, 1.25 * cost, 2 * cost};
+  const std::string text = cost_words(deployment("a", 1000, 2), std::move(drawn));
+  EXPECT_THAT(text, HasSubstr("is 25.0 % dearer than one of A: it takes 11.1 % more GPU time, and a GPU-hour costs "
+                              "12.5 % more."));
+  EXPECT_THAT(text, testing::ContainsRegex("USD of a GPU-hour +.2[.]000 +.2[.]250"));
+}
+
+TEST(CompareDeployments, WhatIsAlikeIsNotMore) {
+  EXPECT_THAT(cost_words(deployment("a", 1000, 2), deployment("b", 1000, 2)),
+              HasSubstr("is as dear as one of A: it takes as much GPU time, and a GPU-hour costs as much."));
+}
+
 TEST(ComparePlans, APlanAtTheEdgeOfMemoryIsNamed) {
   model::ComparisonSubject edge = subject("two", 9);
   edge.result->memory.fits_probability = 0.6;
