@@ -411,7 +411,7 @@ model::Result<model::ServingResult> ServingPredictor::predict(const model::Plan&
   result.tpot_s = state.tpot;
   result.ttft_unloaded_s = deployment.ttft_unloaded();
   result.ttft_s = state.ttft;
-  result.itl_worst_s = deployment.worst_step(state.batch);
+  result.itl_worst_s = deployment.worst_step(state);
   result.output_tokens_per_s = output_rate(deployment, state);
   result.output_tokens_per_s_per_gpu = result.output_tokens_per_s / gpus;
   result.input_tokens_per_s_per_gpu = state.requests * decode.request().input / gpus;

@@ -179,13 +179,14 @@ double Deployment::decode_share(const ServingState& state) const {
   return std::min(1.0, decoding);
 }
 
-double Deployment::worst_step(double batch) const {
-  const double step = decode_.model->step_seconds(batch / decode_.ranks());
-  if (disaggregated()) return step;
+double Deployment::worst_step(const ServingState& state) const {
+  const double of_rank = state.batch / decode_.ranks(), step = decode_.model->step_seconds(of_rank);
+  const double others = std::max(0.0, state.concurrency - 1);
+  if (disaggregated() || others == 0) return step;
   const PoolModel& model = *decode_.model;
-  if (!chunked_) return step + model.prefill().time.seconds;
-  return step +
-         model.added_seconds(batch / decode_.ranks(), std::max(1.0, model.chunk_tokens() / model.tokens_of_chunk()), 1);
+  const double most = most_prompts(), prompts = std::min(most, others);
+  if (chunked_) return step + model.added_seconds(of_rank, prompts, 1);
+  return step + model.prefill().time.seconds * model.prompt_pass_seconds(prompts) / model.prompt_pass_seconds(most);
 }
 
 double Deployment::prefill_requests_per_s() const {

@@ -52,7 +52,8 @@ class Deployment {
   // Returns the largest number of them with at most these times; none where one request alone takes longer.
   std::optional<double> concurrency_within(const RequestTimes& limits) const;
   double ttft_unloaded() const { return ttft_; }  // of a request that waits for nothing
-  double worst_step(double batch) const;
+  // Returns the longest step: with as much of prompts as a step or pass takes, and as other requests in flight have.
+  double worst_step(const ServingState& state) const;
 
   // Returns the times of `batch` requests that decode; that per token holds the prefill of others on the same GPUs.
   RequestTimes times(double batch) const;

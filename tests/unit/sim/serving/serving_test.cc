@@ -56,6 +56,21 @@ TEST(Serving, ThroughputIsTheBatchOverTheTimePerToken) {
   EXPECT_GT(r.itl_worst_s, r.tpot_s);
 }
 
+// A pause is long by prompts of others: eight of 1,024 tokens are a chunk of 8,192, and a request alone has none.
+TEST(Serving, TheLongestPauseHasThePromptsOfOthers) {
+  for (const char* chunk : {"inference.chunked_prefill_tokens=8192", "inference.chunked_prefill_tokens=0"}) {
+    const auto pause = [&](const char* requests) {
+      const ServingResult r =
+          served(llama_node, "h100", {std::string("inference.concurrency=").append(requests), chunk});
+      return r.itl_worst_s - r.decode_step_s;
+    };
+    EXPECT_NEAR(pause("1"), 0, 1e-12) << chunk;
+    EXPECT_GT(pause("2"), 0) << chunk;
+    EXPECT_GT(pause("5"), 2 * pause("2")) << chunk;
+    EXPECT_LT(pause("5"), 6 * pause("2")) << chunk;
+  }
+}
+
 // Nothing runs when the only request in flight sends its prompt. Under load it waits for the rest of a step, and its
 // own pass decodes the tokens of others, too.
 TEST(Serving, TheFirstTokenWaitsForStepsUnderLoad) {
