@@ -64,7 +64,7 @@ std::string grouped(double value) {
 std::string number(double value) {
   const double magnitude = std::abs(value);
   if (magnitude >= 1e12 || (magnitude > 0 && magnitude < 1)) return fmt::format("{:.4g}", value);
-  return magnitude >= 9999.5 ? grouped(value) : four_digits(value);
+  return magnitude >= 999.95 ? grouped(value) : four_digits(value);
 }
 
 std::string duration(double seconds) {

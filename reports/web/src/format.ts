@@ -25,12 +25,12 @@ function fourDigits(value: number): string {
   return value.toFixed(3);
 }
 
-/** Four digits, grouped from 10,000 on: 20.00, 2,664,000. */
+/** Four digits, grouped: 20.00, 1,320, 2,664,000. */
 export function number(value: Maybe): string {
   if (missing(value)) return none;
   const magnitude = Math.abs(value);
   if (magnitude >= 1e12 || (magnitude > 0 && magnitude < 1)) return String(Number(value.toPrecision(4)));
-  return magnitude >= 9999.5 ? grouped(value) : fourDigits(value);
+  return magnitude >= 999.95 ? grouped(value) : fourDigits(value);
 }
 
 /** Four digits with the fitting unit: 19.93 s, 129.0 ms, 12.00 us. */

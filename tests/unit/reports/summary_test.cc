@@ -181,7 +181,9 @@ TEST(Format, NumbersAsPeopleReadThem) {
   EXPECT_EQ(grouped(-12345), "-12,345");
   EXPECT_EQ(grouped(-0.2), "0");
   EXPECT_EQ(number(20), "20.00");
-  EXPECT_EQ(number(5000), "5000");
+  EXPECT_EQ(number(5000), "5,000");
+  EXPECT_EQ(number(999.96), "1,000");
+  EXPECT_EQ(number(999.94), "999.9");
   EXPECT_EQ(number(0), "0.000");
   EXPECT_EQ(number(2.664e6), "2,664,000");
   EXPECT_EQ(number(3.3e-9), "3.3e-09");
