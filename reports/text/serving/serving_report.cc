@@ -82,7 +82,7 @@ TitledTable answer_table(const ServingResult& result) {
   answer.add("USD per million input tokens", result.usd_per_million_input_tokens);
   answer.add("requests in flight (concurrency)", result.concurrency, number);
   answer.add("requests that decode, per GPU", result.batch_per_gpu, number);
-  answer.add("requests for which there is KV space", result.most_concurrency, whole);
+  answer.add("requests for which there is a place", result.most_concurrency, whole);
   answer.add("tokens in the KV cache, at most", result.kv_capacity_tokens, whole);
   TitledTable table = answer.table();
   table.rows.push_back({"what binds", std::string(model::to_string(result.bound_by))});
