@@ -378,6 +378,16 @@ void ServingPredictor::Memos::add_notes(const model::Plan& plan, const Deploymen
     result.notes.push_back(
         "Tokens that are looked up are accepted as in edits of a text (inference.acceptance): other text repeats "
         "less.");
+  if (s.speculative_tokens == 0 && (s.draft != "auto" || s.acceptance))
+    result.notes.push_back(fmt::format("No tokens are speculated (inference.speculative_tokens = 0): {} has no effect.",
+                                       s.draft != "auto" ? "inference.draft" : "inference.acceptance"));
+  const auto& parts = result.pools.back().parts;
+  const auto drafts = std::ranges::find(parts, to_string(PassPart::speculation), &model::ServingPart::name);
+  if (drafts != parts.end() && drafts->seconds > result.decode_step_s / 2)
+    result.notes.push_back(
+        fmt::format("Drafts take {:.0f} % of a step, more than what checks them: compare with "
+                    "inference.speculative_tokens = 0, fewer of them, or a smaller draft.",
+                    drafts->seconds / result.decode_step_s * 100));
   const RequestTimes limits = limits_of(plan, margin);
   constexpr double any = std::numeric_limits<double>::infinity();
   const auto over = [&](const char* what, double limit, const RequestTimes& alone) {

@@ -604,6 +604,32 @@ TEST(Serving, ASmallModelDraftsWithAllOfItsLayers) {
   EXPECT_NEAR(r.tokens_per_step, 1 + 0.8 + 0.8 * 0.7 + 0.8 * 0.49 + 0.8 * 0.343, 1e-12);
 }
 
+// Sixteen passes of the 70B itself take longer than one that checks its tokens; one of the 8B does not.
+TEST(Serving, ADraftThatTakesMostOfAStepIsNoted) {
+  const auto drafted = [](const char* draft, const char* tokens) {
+    Inputs inputs = serving_inputs(llama_node, "h100",
+                                   {std::string("inference.speculative_tokens=").append(tokens),
+                                    std::string("inference.draft=\"models/").append(draft).append(".json\"")});
+    inputs.draft = std::make_shared<const model::Architecture>(
+        model::load_architecture(tests::shipped(std::string("examples/models/").append(draft).append(".json")))
+            .value());
+    return ServingPredictor(inputs).predict(inputs.plan).value().notes;
+  };
+  const auto noted = testing::Contains(testing::HasSubstr("of a step, more than what checks them"));
+  EXPECT_THAT(drafted("llama-3-70b", "16"), noted);
+  EXPECT_THAT(drafted("llama-3-8b", "1"), testing::Not(noted));
+}
+
+TEST(Serving, KeysOfDraftsWithoutDraftsAreNoted) {
+  const auto noted = [](const char* key) {
+    return testing::Contains(testing::HasSubstr(std::string(key).append(" has no effect")));
+  };
+  EXPECT_THAT(served(llama_node, "h100", {"inference.draft=\"eagle\""}).notes, noted("inference.draft"));
+  EXPECT_THAT(served(llama_node, "h100", {"inference.acceptance=0.8"}).notes, noted("inference.acceptance"));
+  for (const std::string& note : served(llama_node, "h100").notes)
+    EXPECT_THAT(note, testing::Not(testing::HasSubstr("no effect")));
+}
+
 TEST(Serving, DraftsThatAModelCannotHaveAreRefused) {
   const model::Error module =
       refused(llama_node, "h100", {"inference.speculative_tokens=1", "inference.draft=\"mtp\""});
