@@ -88,7 +88,9 @@ model::Result<Measurement> parse_measurement(std::string_view step, std::optiona
   };
   constexpr const char* option = "--measured";
   const auto read = TRY(read_measured<StepUnit>(
-      step, step_units, option, "a step as 2.1s, 1.2Mtok/s, 7800tok/s/GPU, 230TFLOP/s of a GPU, or an MFU as 41%"));
+      step, step_units, option,
+      "a step as 2.1s, a time per output token as 35ms, 1.2Mtok/s, 7800tok/s/GPU, 230TFLOP/s of a GPU, or an MFU as "
+      "41%"));
   if (read.unit.quantity == mfu && read.value > 1)
     return model::wrong_input(option, fmt::format("an MFU of '{}' is above the peak", step),
                               "at most 100%, or TFLOP/s of a GPU: 230TFLOP/s");

@@ -49,7 +49,7 @@ struct Refusal {
 
 TEST(MeasuredValue, IsRefusedWithWhatToWrite) {
   for (const auto& [text, message, hint] :
-       {Refusal{"", "begins with no number", "2.1s"}, Refusal{"fast", "begins with no number", "41%"},
+       {Refusal{"", "begins with no number", "2.1s"}, Refusal{"fast", "begins with no number", "35ms"},
         Refusal{"41", "'41' has no unit", "7800tok/s/GPU"},
         Refusal{"230TFLOPs", "unknown unit 'TFLOPs'", "did you mean 'TFLOPS'?"},
         Refusal{"71GB", "unknown unit 'GB'", "known: s, ms"}, Refusal{"0s", "not a finite number above 0", "2.1s"},
