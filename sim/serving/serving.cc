@@ -92,7 +92,7 @@ std::vector<model::ServingPoint> points_of(const RequestTimes& limits, const std
                                            const Deployment& deployment) {
   constexpr double per_octave = 2;
   std::vector<model::ServingPoint> points;
-  const double most = std::floor(deployment.most_concurrency());
+  const double most = deployment.state(std::floor(deployment.most_concurrency())).concurrency;
   double last = 0;
   for (int i = 0; last < most; ++i) {
     const double next = std::min(most, std::round(std::exp2(i / per_octave)));
@@ -410,13 +410,12 @@ ServingPredictor ServingPredictor::with(const ServingMargin& margin) const {
 
 model::Result<model::ServingResult> ServingPredictor::predict(const model::Plan& plan) const {
   const auto deployment = TRY(memos_->deployment(plan));
-  const double concurrency = TRY(memos_->concurrency(plan, deployment, margin_));
-  const ServingState state = deployment.state(concurrency);
+  const ServingState state = deployment.state(TRY(memos_->concurrency(plan, deployment, margin_)));
   const PoolModel& decode = *deployment.decode().model;
   const PoolModel& prefill = *deployment.prefill().model;
   const auto gpus = static_cast<double>(deployment.gpus());
   model::ServingResult result;
-  result.concurrency = concurrency;
+  result.concurrency = state.concurrency;
   result.batch_per_gpu = batch_per_gpu(deployment, state);
   result.tpot_s = state.tpot;
   result.ttft_unloaded_s = deployment.ttft_unloaded();

@@ -217,8 +217,8 @@ double Deployment::fed_batch(double batch) const {
 
 // A last wave that is not full takes its own time.
 ServingState Deployment::wave(double concurrency) const {
-  ServingState state{.concurrency = concurrency};
   const double together = std::min(concurrency, requests_.value_or(concurrency));
+  ServingState state{.concurrency = together};
   state.batch = std::min(together, most_batch_);
   state.full = state.batch >= most_batch_ * (1 - batch_rounding);
   const RequestTimes times = wave_times(state.batch);

@@ -160,6 +160,15 @@ TEST(Serving, LimitsOfTheFirstTokenHoldAtTheLoad) {
   EXPECT_LT(within.concurrency, most.concurrency);
 }
 
+// Of ten requests no more than ten are in flight, whatever the plan allows.
+TEST(Serving, WavesOfFewRequestsHaveThemInFlight) {
+  const Inputs inputs = serving_inputs(
+      llama_node, "h100", {"inference.arrivals=waves", "inference.requests=10", "inference.concurrency=64"});
+  const ServingPredictor serving(inputs);
+  EXPECT_EQ(serving.predict(inputs.plan)->concurrency, 10);
+  EXPECT_EQ(serving.frontier(inputs.plan)->back().concurrency, 10);
+}
+
 // 64 prompts of 1,024 tokens fill 8 passes of 8,192 tokens. In one wave their first tokens come after (1 + ... + 8) / 8
 // = 4.5 passes in the mean, in endless ones after one; none of 1,024 tokens more or less.
 TEST(Serving, WavesPrefillTogether) {
