@@ -172,8 +172,19 @@ model::Result<void> write_files(const CompareArguments& arguments, const model::
   return outputs.write({{"--trace", {}, trace}});
 }
 
+// Refuses options of what only steps have.
+model::Result<void> check_of_deployments(const CompareArguments& arguments) {
+  const std::pair<const char*, bool> others[] = {{"--trace", arguments.outputs.given("--trace")},
+                                                 {"--by-class", arguments.by_class},
+                                                 {"--baseline", arguments.baseline.has_value()}};
+  for (const auto& [option, given] : others)
+    if (given) return model::wrong_input(option, "it is of training steps, and these are deployments", "leave it out");
+  return {};
+}
+
 model::Result<int> show_steps(const CompareArguments& arguments) {
   const auto comparison = TRY(compare_steps(arguments));
+  if (comparison.deployments()) TRY(check_of_deployments(arguments));
   TRY(write_files(arguments, comparison));
   if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::result_comparison_text(comparison, color()));
   const auto possible = [](const model::ComparisonSubject& subject) { return subject.reason().empty(); };

@@ -155,9 +155,9 @@ std::string legend(const model::ResultComparison& comparison) {
     const StepResult& result = subject.result ? *subject.result : none;
     std::string what =
         fmt::format("{} on {}; {}", model_name(subject.plan), hardware(subject.plan, result.device),
-                    subject.serving ? fmt::format("{}, {} requests in flight", sim::deployment_words(subject.plan),
-                                                  grouped(subject.serving->concurrency))
-                                    : parallelism(subject.plan));
+                    subject.serving || model::is_deployment(subject.plan) ? sim::deployment_words(subject.plan)
+                                                                          : parallelism(subject.plan));
+    if (subject.serving) what += fmt::format(", {} requests in flight", grouped(subject.serving->concurrency));
     if (subject.measured()) what += "; " + measured_steps(subject);
     if (!result.profile.empty()) what += fmt::format("; {}, fidelity {}", constants_words(result), result.fidelity);
     for (const std::string& sentence : result.warnings) what += fmt::format("; warning: {}", sentence);

@@ -136,6 +136,16 @@ TEST(CompareDeployments, TheMiddleCostIsAMiddlePriceTimesAMiddleTime) {
   EXPECT_THAT(text, testing::ContainsRegex("USD of a GPU-hour +.2[.]000 +.2[.]250"));
 }
 
+TEST(CompareDeployments, OneThatCannotBeHasNoSchedule) {
+  model::ComparisonSubject none = impossible("b");
+  none.plan.inference.given = true;
+  none.plan.batch = {};
+  none.plan.parallelism.tensor = 4;
+  const std::string kind = none.plan.schedule.kind, text = cost_words(deployment("a", 1000, 2), std::move(none));
+  EXPECT_THAT(text, HasSubstr("; TP4"));
+  EXPECT_THAT(text, testing::Not(HasSubstr(kind)));
+}
+
 TEST(CompareDeployments, WhatIsAlikeIsNotMore) {
   EXPECT_THAT(cost_words(deployment("a", 1000, 2), deployment("b", 1000, 2)),
               HasSubstr("is as dear as one of A: it takes as much GPU time, and a GPU-hour costs as much."));
