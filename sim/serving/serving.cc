@@ -92,7 +92,8 @@ std::vector<model::ServingPoint> points_of(const RequestTimes& limits, const std
                                            const Deployment& deployment) {
   constexpr double per_octave = 2;
   std::vector<model::ServingPoint> points;
-  const double most = deployment.state(std::floor(deployment.most_concurrency())).concurrency;
+  const double held = std::floor(deployment.most_concurrency());
+  const double most = held < 1 ? 0 : deployment.state(held).concurrency;
   double last = 0;
   for (int i = 0; last < most; ++i) {
     const double next = std::min(most, std::round(std::exp2(i / per_octave)));
