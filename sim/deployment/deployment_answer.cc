@@ -40,18 +40,25 @@ model::Result<void> add_interval(DeploymentOption& option, unsigned threads) {
 }
 
 // Gives plans that leave it open their requests in flight, of which limits that hold in a share of the cases decide, so
-// that `serve` predicts the same.
-model::Result<void> state_requests(const DeploymentOption& option, const ServingPredictor& serving,
-                                   std::vector<RankedDeployment>& deployments) {
-  for (RankedDeployment& one : deployments) {
+// that `serve` predicts the same; those without a request that keeps them go.
+void state_requests(const DeploymentOption& option, const ServingPredictor& serving,
+                    std::vector<RankedDeployment>& deployments) {
+  std::erase_if(deployments, [&](RankedDeployment& one) {
     auto& requests = one.plan.inference.concurrency;
-    if (requests > 0) continue;
-    requests = std::max<std::int64_t>(1, static_cast<std::int64_t>(one.result.concurrency));
-    one.result = TRY(serving.predict(one.plan));
+    if (requests > 0) return false;
+    const auto most = serving.predict(one.plan);
+    if (!most) return true;
+    requests = std::max<std::int64_t>(1, static_cast<std::int64_t>(most->concurrency));
+    auto stated = serving.predict(one.plan);
+    if (!stated) return true;
+    one.result = std::move(*stated);
     one.result.constants.clear();
     one.value = value_of(one.plan, one.result, option.goal).value_or(one.value);
-  }
-  return {};
+    return false;
+  });
+  std::ranges::stable_sort(deployments, [&](const RankedDeployment& one, const RankedDeployment& other) {
+    return one.within != other.within ? one.within : better(option.goal.objective, one.value, other.value);
+  });
 }
 
 // Returns DeploymentAnswer::best_with.
@@ -101,7 +108,14 @@ model::Result<void> search_option(const DeploymentAnswer& answer, DeploymentOpti
     option.goal.margin = margin_of(inputs.plan, drawn, answer.confidence);
     serving = serving.with(option.goal.margin);
     found = search();
-    if (found) TRY(state_requests(option, serving, found->best));
+    while (found && !found->best.empty()) {
+      inputs.plan = found->best.front().plan;
+      if (const auto within = serving_within(inputs, serving, answer.confidence, draws)) {
+        state_requests(option, *within, found->best);
+        break;
+      }
+      found->best.erase(found->best.begin());  // not a single request keeps the limits in so many of its own draws
+    }
   }
   if (found) {
     option.search = std::move(*found);

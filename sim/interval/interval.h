@@ -61,8 +61,12 @@ model::Result<DrawnServing> draw_serving_interval(const Inputs& inputs, const mo
 // without limit in the plan is 1.
 ServingMargin margin_of(const model::Plan& plan, const DrawnServing& drawn, double confidence);
 
-// Predicts the inputs' plan, with its frontier and interval, such that its limits hold in that share of the draws. What
-// draws take longer than components depends on the requests in flight, so that these are found in two rounds.
+// Returns the predictor with the margin within which limits of the inputs' plan hold in that share of its own draws.
+// How wide these are depends on the requests in flight, which the plan leaves open, so that they are found in rounds.
+model::Result<ServingPredictor> serving_within(const Inputs& inputs, ServingPredictor serving, double confidence,
+                                               const IntervalOptions& options = {.draws = serving_draws});
+
+// Predicts the inputs' plan, with its frontier and interval, such that its limits hold in that share of the draws.
 model::Result<model::ServingResult> predict_serving_within(const Inputs& inputs, double confidence,
                                                            const IntervalOptions& options = {.draws = serving_draws});
 

@@ -199,21 +199,31 @@ ServingMargin margin_of(const model::Plan& plan, const DrawnServing& drawn, doub
   }
 }
 
+model::Result<ServingPredictor> serving_within(const Inputs& inputs, ServingPredictor serving, double confidence,
+                                               const IntervalOptions& options) {
+  const auto& keys = inputs.plan.inference;
+  if (!keys.max_ttft_s && !keys.max_tpot_s) return serving;
+  IntervalOptions without_parts = options;
+  without_parts.parts = false;
+  const auto exceeds = [](double time, const std::optional<double>& limit) { return limit && time > *limit; };
+  const int rounds = keys.concurrency > 0 ? 1 : 4;  // Requests that the plan states stay as many.
+  for (int i = 0; i < rounds; ++i) {
+    const auto result = TRY(serving.predict(inputs.plan));
+    const auto drawn = TRY(draw_serving_interval(inputs, result, without_parts));
+    const ServingMargin own = margin_of(inputs.plan, drawn, confidence);
+    if (i > 0 && !exceeds(result.tpot_s * own.tpot, keys.max_tpot_s) &&
+        !exceeds(result.ttft_s * own.ttft, keys.max_ttft_s))
+      break;
+    serving = serving.with(own);
+  }
+  return serving;
+}
+
 model::Result<model::ServingResult> predict_serving_within(const Inputs& inputs, double confidence,
                                                            const IntervalOptions& options) {
   Inputs shared = inputs;
   shared.passes = std::make_shared<PassGraphs>();
-  const auto& keys = inputs.plan.inference;
-  IntervalOptions without_parts = options;
-  without_parts.parts = false;
-  ServingPredictor serving(shared);
-  const bool limited = keys.max_ttft_s || keys.max_tpot_s;
-  const int rounds = keys.concurrency > 0 ? 1 : 2;  // Requests that the plan states stay as many.
-  for (int i = 0; limited && i < rounds; ++i) {
-    const auto result = TRY(serving.predict(inputs.plan));
-    const auto drawn = TRY(draw_serving_interval(shared, result, without_parts));
-    serving = serving.with(margin_of(inputs.plan, drawn, confidence));
-  }
+  const ServingPredictor serving = TRY(serving_within(shared, ServingPredictor(shared), confidence, options));
   auto result = TRY(serving.predict(inputs.plan));
   result.frontier = TRY(serving.frontier(inputs.plan));
   result.interval = TRY(serving_interval_of(shared, result, options));

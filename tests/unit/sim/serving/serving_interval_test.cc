@@ -88,6 +88,7 @@ TEST(ServingInterval, LimitsHoldInAShareOfTheDraws) {
   EXPECT_LT(most->concurrency, half->concurrency);
   EXPECT_NEAR(half->interval->tpot_s->p50, 0.02, 0.001);
   EXPECT_NEAR(most->interval->tpot_s->p90, 0.02, 0.001);
+  EXPECT_LE(most->interval->tpot_s->p90, 0.02 * (1 + 1e-9));
   EXPECT_FALSE(interval(serving_inputs("vllm"), options).limits_probability);
 }
 
