@@ -163,7 +163,8 @@ Json intervals_json(const calibrate::IntervalScores& scores) {
                     {"step", score_json(ranges.step)},
                     {"baseline", score_json(ranges.baseline)},
                     {"memory", score_json(ranges.memory)},
-                    {"fits_brier", ranges.fits.brier}});
+                    {"fits_brier", ranges.fits.brier},
+                    {"fits", FIELDS(ranges.fits, rows, fit, fit_wrong, unfit, unfit_wrong)}});
   return json;
 }
 
