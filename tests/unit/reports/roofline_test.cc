@@ -31,7 +31,7 @@ TEST(Roofline, PutsAPointAtItsNumbers) {
   // x = 76 + 760 ln(1000/200)/ln(5000/200) = 76 + 760/2 = 456; y = 64 + 420 (1 - ln(500/200)/ln(2000/200))
   // = 64 + 420 (1 - 0.39794) = 316.9.
   EXPECT_TRUE(has(svg, R"(<circle class="s0" cx="456.0" cy="316.9" r="4">)")) << svg;
-  EXPECT_TRUE(has(svg, "<title>a &amp; b: 500.0 TFLOP/s at 1000 FLOP/B</title>")) << svg;
+  EXPECT_TRUE(has(svg, "<title>a &amp; b: 500.0 TFLOP/s at 1,000 FLOP/B</title>")) << svg;
   // The flat roof starts at the bend, at 1000 TFLOP/s: y = 64 + 420 (1 - ln 5/ln 10) = 190.4.
   EXPECT_TRUE(has(svg, R"(<path class="roof outline" d="M456.0 190.4H836.0"/>)")) << svg;
   EXPECT_TRUE(has(svg, "BF16: 1,000 TFLOP/s"));
