@@ -47,6 +47,9 @@ class Predictor::Parts {
   }
 
   void set_profile(model::Profile profile) { cache_.set_profile(std::move(profile)); }
+  void set_links(const model::ClusterShape& cluster, const std::optional<topologies::FabricShape>& fabric) {
+    cache_.set_links(cluster, fabric);
+  }
 
   model::Result<model::StepTimes> step_parts(const model::Plan& plan) {
     TRY(prepare(plan));
@@ -249,6 +252,9 @@ Predictor& Predictor::operator=(Predictor&&) noexcept = default;
 
 model::Result<PlanEstimate> Predictor::closed_form(const model::Plan& plan) { return parts_->closed_form(plan); }
 void Predictor::set_profile(model::Profile profile) { parts_->set_profile(std::move(profile)); }
+void Predictor::set_links(const model::ClusterShape& cluster, const std::optional<topologies::FabricShape>& fabric) {
+  parts_->set_links(cluster, fabric);
+}
 model::Result<model::StepTimes> Predictor::step_parts(const model::Plan& plan) { return parts_->step_parts(plan); }
 model::Result<PlanEstimate> Predictor::events(const model::Plan& plan, Loop* loop) {
   return parts_->events(plan, loop);

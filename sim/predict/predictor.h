@@ -64,6 +64,8 @@ class Predictor {
   // Those that slots wait for stragglers, which would take most of a prediction's time, lie between those of the
   // predictions before the first such call, by how much the ranks' times of experts vary.
   void set_profile(model::Profile profile);
+  // Replaces the rates of links, whose number and order stay.
+  void set_links(const model::ClusterShape& cluster, const std::optional<topologies::FabricShape>& fabric);
   // Returns the times of closed_form() without rates, chunks and power, and without its checks: constants that were
   // drawn may beat a datasheet.
   model::Result<model::StepTimes> step_parts(const model::Plan& plan);

@@ -31,58 +31,67 @@ model::Profile scaled(const model::Profile& profile, std::string_view prefix, st
           profile.devices(), profile.stack(),       profile.fits()};
 }
 
-// Returns nothing where no prediction is possible, for example at a rate above the device's peak.
-std::optional<double> closed_form(const Inputs& inputs) {
-  const auto estimate = Predictor(inputs).closed_form(inputs.plan);
-  if (!estimate) return std::nullopt;
-  return estimate->fits ? estimate->step.time_s : out;
-}
-
-// The measure of one plan under changes.
+// The measure of one plan under changes of one quantity. For one thread.
 class Contender {
  public:
-  Contender(const BreakEvenCandidate& candidate, bool same_hardware)
-      : candidate_(candidate), same_hardware_(same_hardware) {}
+  Contender(const BreakEvenCandidate& candidate, bool same_hardware, BreakEvenQuantity quantity,
+            const BreakEvenOptions& options)
+      : candidate_(candidate), quantity_(quantity), now_(candidate.weight * candidate.step_s) {
+    if (!same_hardware && quantity != BreakEvenQuantity::imbalance) return;
+    predictor_.emplace(*candidate.inputs);
+    unchanged_ = closed_form(candidate.inputs->plan).value_or(out);
+    if (quantity == BreakEvenQuantity::imbalance)
+      for (const double factor : {options.lowest, options.highest})
+        closed_form(changed(*candidate.inputs, quantity, factor).plan);
+    predictor_->set_profile(candidate.inputs->profile);  // from here on slots wait for stragglers as between these
+  }
 
-  void prepare() { unchanged_ = closed_form(*candidate_.inputs).value_or(out); }
-
-  double value(BreakEvenQuantity quantity, double factor) const {
-    const double now = candidate_.weight * candidate_.step_s;
-    const bool affected = same_hardware_ || quantity == BreakEvenQuantity::imbalance;
-    if (!affected || !std::isfinite(unchanged_)) return now;
-    const std::optional<double> then = closed_form(changed(*candidate_.inputs, quantity, factor));
-    return then ? now * *then / unchanged_ : now;
+  double value(double factor) {
+    if (!std::isfinite(unchanged_)) return now_;
+    const Inputs then = changed(*candidate_.inputs, quantity_, factor);
+    if (quantity_ == BreakEvenQuantity::nic_bandwidth || quantity_ == BreakEvenQuantity::nvlink_bandwidth)
+      predictor_->set_links(then.cluster, then.fabric);
+    else if (quantity_ != BreakEvenQuantity::imbalance)
+      predictor_->set_profile(then.profile);
+    const std::optional<double> step_s = closed_form(then.plan);
+    return step_s ? now_ * *step_s / unchanged_ : now_;
   }
 
  private:
+  // Returns nothing where no prediction is possible, for example at a rate above the device's peak.
+  std::optional<double> closed_form(const model::Plan& plan) {
+    const auto estimate = predictor_->closed_form(plan);
+    if (!estimate) return std::nullopt;
+    return estimate->fits ? estimate->step.time_s : out;
+  }
+
   BreakEvenCandidate candidate_;
-  bool same_hardware_;
-  double unchanged_ = 0;
+  BreakEvenQuantity quantity_;
+  double now_;
+  std::optional<Predictor> predictor_;  // where the quantity changes the plan's measure
+  double unchanged_ = out;
 };
 
+// Which factor on one quantity overturns the choice. For one thread.
 class Question {
  public:
   Question(const BreakEvenCandidate& winner, const std::vector<BreakEvenCandidate>& alternatives,
-           const std::vector<bool>& same, const BreakEvenOptions& options)
-      : options_(options), winner_(winner, true) {
-    for (std::size_t i = 0; i < alternatives.size(); ++i) alternatives_.emplace_back(alternatives[i], same[i]);
+           const std::vector<bool>& same, BreakEvenQuantity quantity, const BreakEvenOptions& options)
+      : options_(options), quantity_(quantity), winner_(winner, true, quantity, options) {
+    for (std::size_t i = 0; i < alternatives.size() && !stopped(); ++i)
+      alternatives_.emplace_back(alternatives[i], same[i], quantity, options);
   }
 
-  void prepare() {
-    tbb::parallel_for(std::size_t{0}, alternatives_.size() + 1,
-                      [&](std::size_t i) { (i == 0 ? winner_ : alternatives_[i - 1]).prepare(); });
-  }
-
-  BreakEven nearest(BreakEvenQuantity quantity) const {
-    BreakEven break_even{quantity, std::nullopt, 0, std::nullopt};
+  BreakEven nearest() {
+    BreakEven break_even{quantity_, std::nullopt, 0, std::nullopt};
     const double step = std::sqrt(2.0);
     double up = 1, down = 1;
     while (!break_even.factor && (up < options_.highest || down > options_.lowest)) {
       const double higher = std::min(up * step, options_.highest), lower = std::max(down / step, options_.lowest);
-      const auto above = higher > up ? overturned(quantity, higher) : std::nullopt;
-      const auto below = lower < down ? overturned(quantity, lower) : std::nullopt;
-      const BreakEven rising = above ? bisected(quantity, up, higher, *above) : break_even;
-      const BreakEven falling = below ? bisected(quantity, down, lower, *below) : break_even;
+      const auto above = higher > up ? overturned(higher) : std::nullopt;
+      const auto below = lower < down ? overturned(lower) : std::nullopt;
+      const BreakEven rising = above ? bisected(up, higher, *above) : break_even;
+      const BreakEven falling = below ? bisected(down, lower, *below) : break_even;
       const bool take_rising = rising.factor && (!falling.factor || *rising.factor <= 1 / *falling.factor);
       break_even = take_rising ? rising : falling;
       up = higher;
@@ -95,11 +104,11 @@ class Question {
   bool stopped() const { return options_.stopped && options_.stopped(); }
 
   // Returns the best alternative that is better than the winner, if any.
-  std::optional<std::size_t> overturned(BreakEvenQuantity quantity, double factor) const {
-    double best = stopped() ? -out : winner_.value(quantity, factor);
+  std::optional<std::size_t> overturned(double factor) {
+    double best = stopped() ? -out : winner_.value(factor);
     std::optional<std::size_t> by;
     for (std::size_t i = 0; i < alternatives_.size() && !stopped(); ++i) {
-      const double value = alternatives_[i].value(quantity, factor);
+      const double value = alternatives_[i].value(factor);
       if (value >= best) continue;
       best = value;
       by = i;
@@ -108,18 +117,19 @@ class Question {
   }
 
   // `far` overturns the choice and `near` does not.
-  BreakEven bisected(BreakEvenQuantity quantity, double near, double far, std::size_t by) const {
+  BreakEven bisected(double near, double far, std::size_t by) {
     constexpr double precision = 0.01;
     while (std::abs(far / near - 1) > precision && !stopped()) {
       const double middle = std::sqrt(near * far);
-      const auto found = overturned(quantity, middle);
+      const auto found = overturned(middle);
       (found ? far : near) = middle;
       if (found) by = *found;
     }
-    return {quantity, far, by, std::nullopt};
+    return {quantity_, far, by, std::nullopt};
   }
 
   const BreakEvenOptions& options_;
+  BreakEvenQuantity quantity_;
   Contender winner_;
   std::vector<Contender> alternatives_;
 };
@@ -182,11 +192,10 @@ std::vector<BreakEven> break_evens(const BreakEvenCandidate& winner,
   if (winner.inputs->architecture.experts.routed_experts > 0 && imbalance > 0)
     quantities.push_back(BreakEvenQuantity::imbalance);
   std::vector<BreakEven> found(quantities.size());
-  Question question(winner, alternatives, same, options);
   limit_threads(options.threads, [&] {
-    question.prepare();
-    tbb::parallel_for(std::size_t{0}, quantities.size(),
-                      [&](std::size_t i) { found[i] = question.nearest(quantities[i]); });
+    tbb::parallel_for(std::size_t{0}, quantities.size(), [&](std::size_t i) {
+      found[i] = Question(winner, alternatives, same, quantities[i], options).nearest();
+    });
   });
   for (BreakEven& break_even : found) {
     if (break_even.quantity == BreakEvenQuantity::imbalance) break_even.from = imbalance;

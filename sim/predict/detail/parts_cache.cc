@@ -103,13 +103,26 @@ PartsCache::PartsCache(Inputs inputs) : device_(inputs.cluster.device), inputs_(
   if (!inputs_.tables) inputs_.tables = std::make_shared<ScheduleTables>();
 }
 
-void PartsCache::set_profile(model::Profile profile) {
-  if (waits_.empty())
-    for (const auto& [key, timed] : timed_) timed->add_waits(waits_[&timed->stage_library()]);
+void PartsCache::forget_times() {
   sharded_.clear();
   optimizers_.clear();
   timed_.clear();
   costs_.clear();
+}
+
+void PartsCache::set_links(const model::ClusterShape& cluster, const std::optional<topologies::FabricShape>& fabric) {
+  forget_times();
+  waits_.clear();
+  inputs_.cluster = cluster;
+  inputs_.cluster.device = model::with_allocator(device_, inputs_.profile);
+  inputs_.fabric = fabric;
+  inputs_.links = std::make_shared<LinksMemo>();
+}
+
+void PartsCache::set_profile(model::Profile profile) {
+  if (waits_.empty())
+    for (const auto& [key, timed] : timed_) timed->add_waits(waits_[&timed->stage_library()]);
+  forget_times();
   inputs_.profile = std::move(profile);
   inputs_.cluster.device = model::with_allocator(device_, inputs_.profile);
 }

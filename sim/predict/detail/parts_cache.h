@@ -64,6 +64,8 @@ class PartsCache {
   // Replaces the constants: costs and what is timed by them are forgotten, with every part of an earlier plan. Slots
   // wait for stragglers as between the predictions before the first call, by how the rows of experts vary.
   void set_profile(model::Profile profile);
+  // Does the same for the rates of links, on which waits depend: they are found anew.
+  void set_links(const model::ClusterShape& cluster, const std::optional<topologies::FabricShape>& fabric);
 
   const Inputs& inputs() const { return inputs_; }
 
@@ -80,6 +82,7 @@ class PartsCache {
   };
 
   void forget();
+  void forget_times();
   model::Result<void> find_table(PlanWork& work);
   model::Result<void> find_costs(PlanWork& work);
   void find_stages(PlanWork& work);
