@@ -127,8 +127,13 @@ Result<CommunicationCost> CommunicationCost::make(const Profile& profile, const 
   cost.notify_ = reader.require("exchange.notify");
   cost.layout_ = reader.require("exchange.layout");
   cost.host_round_trip_ = reader.require("exchange.host_round_trip");
-  cost.map_time_ = reader.find("exchange.hybridep.map_time").value_or(Constant{}).value;
-  cost.map_expert_time_ = reader.find("exchange.hybridep.map_expert_time").value_or(Constant{}).value;
+  const auto stated = [&](std::string_view name) { return reader.find(name).value_or(Constant{}).value; };
+  cost.map_time_ = stated("exchange.hybridep.map_time");
+  cost.map_expert_time_ = stated("exchange.hybridep.map_expert_time");
+  cost.ring_ = {.repeated_heads = stated("ring_attention.repeated_heads") > 0,
+                .returns = stated("ring_attention.returns") > 0,
+                .waits = stated("ring_attention.waits") > 0,
+                .gradient_element = stated("ring_attention.gradient_element")};
   cost.nic_rate_ = reader.require("network.nic_rate");
   cost.nvlink_rate_ = reader.require("network.nvlink_rate");
   cost.latency_ = reader.require("network.latency");
@@ -414,14 +419,24 @@ double CommunicationCost::ring_attention(const Graph& graph, const Operator& op,
   const auto& attributes = std::get<AttentionAttributes>(op.attributes);
   if (attributes.ring_ranks == 1) return seconds;
   const bool forward = op.kind == OperatorKind::attention;
-  const auto bytes = [&graph](TensorId id) { return graph.tensor(id).bytes(); };
-  // Backward, with keys and values go their gradients, which may have another format.
-  const Bytes piece = forward ? bytes(op.reads[1]) + bytes(op.reads[2])
-                              : bytes(op.reads[2]) + bytes(op.reads[3]) + bytes(op.writes[1]) + bytes(op.writes[2]);
+  const double copies = ring_.repeated_heads ? static_cast<double>(attributes.query_heads) /
+                                                   static_cast<double>(attributes.key_value_heads)
+                                             : 1;
+  const auto bytes = [&](TensorId id) { return copies * graph.tensor(id).bytes(); };
+  const auto gradient_bytes = [&](TensorId id) {
+    return ring_.gradient_element > 0 ? Bytes(copies * ring_.gradient_element * graph.tensor(id).elements())
+                                      : bytes(id);
+  };
+  const std::size_t key = forward ? 1 : 2;
+  const Bytes keys = bytes(op.reads[key]) + bytes(op.reads[key + 1]);
+  // Backward, with keys and values go their gradients.
+  const Bytes gradients = forward ? Bytes(0) : gradient_bytes(op.writes[1]) + gradient_bytes(op.writes[2]);
   const CollectiveGroup group = group_of(attributes.ring_ranks, attributes.ring_stride);
-  const double transfer = seconds_of({Collective::send_recv, group, piece});
+  const auto transfer = [&](Bytes sent) { return seconds_of({Collective::send_recv, group, sent}); };
+  const double each = transfer(keys + gradients), last = !forward && ring_.returns ? transfer(gradients) : 0;
   const auto pieces = static_cast<double>(attributes.ring_ranks);
-  return seconds / pieces + (pieces - 1) * std::max(seconds / pieces, transfer);
+  if (ring_.waits) return seconds + (pieces - 1) * each + last;
+  return seconds / pieces + (pieces - 1) * std::max(seconds / pieces, each) + last;
 }
 
 Share CommunicationCost::collective_share(const Graph& graph, const Operator& op) const {

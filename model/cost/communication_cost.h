@@ -102,6 +102,7 @@ class CommunicationCost {
   CollectiveLoad collective_load(const Graph& graph, const Operator& op) const;
   // Returns the seconds of ring attention, whose kernels take `seconds` in all. It runs in as many pieces as ranks,
   // each overlapped with the transfer of the next keys and values (backward: and gradients). The first never waits.
+  // Where a stack's ring_attention.waits is 1 nothing overlaps.
   double ring_attention(const Graph& graph, const Operator& op, double seconds) const;
 
   // Returns the same seconds as a share of the rate of the links that the group crosses.
@@ -134,6 +135,10 @@ class CommunicationCost {
   struct LowLatency {  // one direction of the version of these kernels
     LowLatencyConstants constants;
     Constant network, node;  // rates
+  };
+  struct Ring {  // ring attention as the software runs it
+    bool repeated_heads = false, returns = false, waits = false;
+    double gradient_element = 0;  // bytes; 0: those of the gradient's tensor
   };
   struct Call {  // a collective
     Collective kind;
@@ -169,6 +174,7 @@ class CommunicationCost {
   Constant nic_rate_, nvlink_rate_, latency_;
   CollectiveCost collectives_;
   std::map<std::pair<std::int64_t, std::int64_t>, CollectiveGroup> placed_groups_;  // by ranks and stride
+  Ring ring_;
   NetworkFactors network_;
   std::int64_t expert_parallel_ = 1, expert_stride_ = 1;
   std::int64_t ranks_per_node_ = 1;  // ranks of the expert-parallel group on a node

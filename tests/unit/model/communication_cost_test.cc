@@ -356,6 +356,43 @@ TEST_F(AllToAlls, Collectives) {
   EXPECT_EQ(seconds(OperatorKind::all_reduce, 1, 1), 0);
 }
 
+// Four ranks, one a node, whose queries have four times as many heads as keys and values.
+TEST_F(AllToAlls, ARingIsWhatItsSoftwareSends) {
+  Graph graph;
+  for (const char* name : {"do", "q", "k", "v", "dq", "dk", "dv"})
+    graph.tensors.push_back({.name = name, .shape = {{8192}, {1024}}, .type = DataType::bf16});
+  const AttentionAttributes ring{.query_heads = 32, .key_value_heads = 8, .ring_ranks = 4, .ring_stride = 8};
+  const Operator forward{
+      .kind = OperatorKind::attention, .name = "f", .reads = {1, 2, 3}, .writes = {0}, .attributes = ring};
+  const Operator backward{.kind = OperatorKind::attention_grad,
+                          .name = "b",
+                          .reads = {0, 1, 2, 3},
+                          .writes = {4, 5, 6},
+                          .attributes = ring};
+  const auto seconds = [&](const Operator& op, double kernels, const std::vector<Parameter>& constants) {
+    std::vector<Parameter> parameters = round_.parameters();
+    parameters.insert(parameters.end(), constants.begin(), constants.end());
+    return CommunicationCost::make(Profile("ring", "", parameters), h800_cluster(), {round_spread, 64}, {})
+        ->ring_attention(graph, op, kernels);
+  };
+  const Parameter repeated{.name = "ring_attention.repeated_heads", .value = 1, .unit = "1"},
+      wide{.name = "ring_attention.gradient_element", .value = 4, .unit = "B"},
+      returns{.name = "ring_attention.returns", .value = 1, .unit = "1"},
+      waits{.name = "ring_attention.waits", .value = 1, .unit = "1"};
+  const double keys = 2 * 2 * 8192.0 * 1024;  // bytes of keys and values, and of their gradients in 16 bits
+  const CollectiveCost by = CollectiveCost::make(round_, h800_cluster()).value();
+  const auto sent = [&](double bytes) { return by.time(Collective::send_recv, {4, 1}, Bytes(bytes)); };
+  // Long kernels hide their transfers, short ones wait for three.
+  EXPECT_DOUBLE_EQ(seconds(forward, 1, {}), 1);
+  EXPECT_DOUBLE_EQ(seconds(forward, 0, {}), 3 * sent(keys));
+  EXPECT_DOUBLE_EQ(seconds(backward, 0, {}), 3 * sent(2 * keys));
+  EXPECT_DOUBLE_EQ(seconds(forward, 0, {repeated}), 3 * sent(4 * keys));
+  EXPECT_DOUBLE_EQ(seconds(backward, 0, {wide}), 3 * sent(3 * keys));
+  EXPECT_DOUBLE_EQ(seconds(backward, 1, {wide, returns}), 1 + sent(2 * keys));
+  EXPECT_DOUBLE_EQ(seconds(forward, 1, {returns, waits}), 1 + 3 * sent(keys));
+  EXPECT_DOUBLE_EQ(seconds(backward, 1, {repeated, wide, returns, waits}), 1 + 3 * sent(12 * keys) + sent(8 * keys));
+}
+
 // The measured curve gives the SMs that hold the all-to-all, and the measured overlapped time applies with compute
 // kernels.
 TEST_F(AllToAlls, MeasuredOnesAreThoseOfTheirSms) {
