@@ -174,6 +174,7 @@ struct Plan {
     double gradient_bucket_bytes = 40e6;
     std::int64_t prefetch = 1;
     std::optional<std::int64_t> collective_sms;
+    bool tensor_gradients = true;
   } overlap;
   struct {
     std::optional<std::int64_t> max_nodes_per_token;

@@ -63,8 +63,8 @@ constexpr std::size_t sections = static_cast<std::size_t>(Section::optimizer) + 
 
 class Composer {
  public:
-  Composer(const std::vector<StageKind>& stage_kinds, const std::vector<Graph>& blocks, std::int64_t pieces)
-      : stage_kinds_(stage_kinds), blocks_(blocks), pieces_(pieces) {}
+  Composer(const std::vector<StageKind>& stage_kinds, const std::vector<Graph>& blocks, const TensorOverlap& overlap)
+      : stage_kinds_(stage_kinds), blocks_(blocks), overlap_(overlap) {}
 
   SlotTemplate compose(OpType type, std::int32_t f_kind, std::int32_t b_kind) {
     result_ = {type, f_kind, b_kind, {}};
@@ -169,6 +169,13 @@ class Composer {
     return model::is_collective(graph(place).operators[op].kind);
   }
 
+  // Returns whether an operator is a sum of input gradients with which nothing overlaps: software that finds the GEMM
+  // before a sum finds additions where several projections read the same input.
+  bool sums_alone(const Operator& op) const {
+    return !overlap_.gradients && op.phase == Phase::I && !op.recomputed && model::is_collective(op.kind) &&
+           op.kind != OperatorKind::all_gather;
+  }
+
   // Appends kernels and, on their own stream, the collectives between them. In pieces, a gather is overlapped with the
   // GEMM that reads it, and a sum with the GEMM that produces its input.
   void computation(const Place& place, Phase phase, Section section, const Operators& operators) {
@@ -180,7 +187,7 @@ class Composer {
     for (std::size_t i = 0; i < runs.size(); ++i) {
       Operators& run = runs[i];
       if (run.empty()) continue;
-      Operators* next = i + 1 < runs.size() && pieces_ > 1 ? &runs[i + 1] : nullptr;
+      Operators* next = i + 1 < runs.size() && overlap_.pieces > 1 ? &runs[i + 1] : nullptr;
       const bool is_collective = communicates(place, run.front());
       if (is_collective && run.size() == 1 && next != nullptr && gathers(place, run.front())) {
         const auto last = std::ranges::find_if(*next, [&](std::uint16_t op) { return is_gemm(place, op); });
@@ -191,7 +198,7 @@ class Composer {
         }
       }
       if (!is_collective && next != nullptr && next->size() == 1 && !gathers(place, next->front()) &&
-          is_gemm(place, run.back())) {
+          is_gemm(place, run.back()) && !sums_alone(graph(place).operators[next->front()])) {
         const Operators gemm = {run.back()};
         run.pop_back();
         append(place, phase, section, Stream::compute, 1, run);
@@ -208,8 +215,8 @@ class Composer {
   }
 
   void in_pieces(const Place& place, Phase phase, Section section, const Operators& first, const Operators& second) {
-    const double share = 1 / static_cast<double>(pieces_);
-    for (std::int64_t piece = 0; piece < pieces_; ++piece) {
+    const double share = 1 / static_cast<double>(overlap_.pieces);
+    for (std::int64_t piece = 0; piece < overlap_.pieces; ++piece) {
       for (const Operators* part : {&first, &second}) {
         const Stream stream = communicates(place, part->front()) ? Stream::collective : Stream::compute;
         append(place, phase, section, stream, share, *part);
@@ -371,7 +378,8 @@ class Composer {
     // waiting for its latest writer covers the others.
     using Latest = std::array<std::uint16_t, streams>;
     std::vector<Latest> written(forward.size() + backward.size(), Latest{});
-    Latest launched{};  // the latest segment of each stream, counted from 1
+    Latest launched{};         // the latest segment of each stream, counted from 1
+    std::uint16_t summed = 0;  // the latest sum for which all kernels wait, counted from 1
     for (std::size_t i = 0; i < result_.segments.size(); ++i) {
       Segment& s = result_.segments[i];
       const Graph& block = blocks_[s.block];
@@ -385,6 +393,12 @@ class Composer {
       if (in_order(s))
         for (const Stream before : {Stream::compute, Stream::weight_gradient})
           last[static_cast<std::size_t>(before)] = launched[static_cast<std::size_t>(before)];
+      if (s.stream == Stream::compute || s.stream == Stream::weight_gradient) {
+        std::uint16_t& collective = last[static_cast<std::size_t>(Stream::collective)];
+        collective = std::max(collective, summed);
+      }
+      if (std::ranges::any_of(s.operators, [&](std::uint16_t o) { return sums_alone(block.operators[o]); }))
+        summed = static_cast<std::uint16_t>(i + 1);
       launched[static_cast<std::size_t>(s.stream)] = static_cast<std::uint16_t>(i + 1);
       for (std::size_t stream = 0; stream < streams; ++stream)
         if (last[stream] > 0 && stream != static_cast<std::size_t>(s.stream))
@@ -416,7 +430,7 @@ class Composer {
 
   const std::vector<StageKind>& stage_kinds_;
   const std::vector<Graph>& blocks_;
-  std::int64_t pieces_;
+  TensorOverlap overlap_;
   std::vector<std::vector<Operators>> launched_;  // [block][group_of]
   Operators gathers_ahead_;                       // weight-gradient gathers to be launched after the next kernels
   std::optional<Place> leaving_;                  // the forward block whose copies to the host come next
@@ -424,6 +438,10 @@ class Composer {
 };
 
 }  // namespace
+
+TensorOverlap tensor_overlap(const Plan& plan) {
+  return {plan.overlap.tensor ? plan.parallelism.tensor : 1, plan.overlap.tensor_gradients};
+}
 
 bool is_host_copy(OperatorKind kind) {
   return kind == OperatorKind::copy_to_host || kind == OperatorKind::copy_to_device;
@@ -463,8 +481,8 @@ void hold_to_two_buffers(std::vector<Segment>& segments) {
 
 SlotTemplate make_slot_template(OpType type, std::int32_t f_kind, std::int32_t b_kind,
                                 const std::vector<StageKind>& stage_kinds, const std::vector<Graph>& blocks,
-                                std::int64_t pieces) {
-  return Composer(stage_kinds, blocks, pieces).compose(type, f_kind, b_kind);
+                                const TensorOverlap& overlap) {
+  return Composer(stage_kinds, blocks, overlap).compose(type, f_kind, b_kind);
 }
 
 }  // namespace plumbline::model

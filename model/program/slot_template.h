@@ -2,19 +2,28 @@
 // the waits between streams.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
+#include "model/plan/plan.h"
 #include "model/program/program.h"
 
 namespace plumbline::model {
 
+// How collectives of tensor groups overlap with GEMMs.
+struct TensorOverlap {
+  std::int64_t pieces = 1;  // in which they run, overlapped with the GEMMs that produce or consume their data; 1: whole
+  // Whether sums of input gradients overlap; where not, they run whole, and kernels wait for them.
+  bool gradients = true;
+};
+TensorOverlap tensor_overlap(const Plan& plan);
+
 // F, B, I and W run one chunk; dispatch and combine are exposed unless compute of the same chunk can overlap them.
 // FB interleaves the blocks of the forward and the backward chunk pair by pair, in DualPipe's order: compute attn(F),
 // mlp(B), mlp(W), mlp(F), attn(B), attn(W); communication combine(B), dispatch(F), dispatch(B), combine(F). Blocks
-// without a partner run as in a single chunk. Collectives of tensor groups run in `pieces`, overlapped with the GEMMs
-// that produce or consume their data; with 1 they are not overlapped.
+// without a partner run as in a single chunk.
 SlotTemplate make_slot_template(OpType type, std::int32_t f_kind, std::int32_t b_kind,
                                 const std::vector<StageKind>& stage_kinds, const std::vector<Graph>& blocks,
-                                std::int64_t pieces = 1);
+                                const TensorOverlap& overlap = {});
 
 }  // namespace plumbline::model

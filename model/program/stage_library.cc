@@ -3,13 +3,12 @@
 #include "model/graph/offload.h"
 #include "model/memory/slot_memory.h"
 #include "model/program/plan_context.h"
-#include "model/program/slot_template.h"
 
 namespace plumbline::model {
 
 StageLibrary::StageLibrary(LayerContext context, const Plan& plan)
     : context_(std::move(context)),
-      pieces_(plan.overlap.tensor ? plan.parallelism.tensor : 1),
+      overlap_(tensor_overlap(plan)),
       offloaded_(plan.offload.activations),
       p2p_(stage_message_bytes(context_)) {}
 
@@ -37,7 +36,7 @@ std::int32_t StageLibrary::slot(OpType type, std::int32_t f_kind, std::int32_t b
       known_slots_.try_emplace({type, f_kind, b_kind}, static_cast<std::int32_t>(slots_.size()));
   if (!fresh) return entry->second;
   auto slot = std::make_unique<Slot>();
-  slot->slot = make_slot_template(type, f_kind, b_kind, program_.stage_kinds, program_.blocks, pieces_);
+  slot->slot = make_slot_template(type, f_kind, b_kind, program_.stage_kinds, program_.blocks, overlap_);
   slots_.push_back(std::move(slot));
   return entry->second;
 }

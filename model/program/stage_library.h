@@ -17,6 +17,7 @@
 #include "model/plan/plan.h"
 #include "model/program/data_parallel.h"
 #include "model/program/program.h"
+#include "model/program/slot_template.h"
 
 namespace plumbline::model {
 
@@ -31,7 +32,8 @@ struct UnitPlaces {
 // Builds and stores stage kinds and slots, which are identified by their indices. Not thread-safe.
 class StageLibrary {
  public:
-  // `context` is the plan's; of the plan itself only overlap.tensor and offload.activations are used.
+  // `context` is the plan's; of the plan itself only overlap.tensor, overlap.tensor_gradients and
+  // offload.activations are used.
   StageLibrary(LayerContext context, const Plan& plan);
 
   std::int32_t kind(const BlockList& blocks);
@@ -63,8 +65,8 @@ class StageLibrary {
   const std::vector<StageTensors>& tensors() const;
 
   LayerContext context_;
-  std::int64_t pieces_;  // pieces of an overlapped tensor collective
-  double offloaded_;     // share of the activations that waits in host memory
+  TensorOverlap overlap_;
+  double offloaded_;  // share of the activations that waits in host memory
   Bytes p2p_;
   StepProgram program_;
   std::map<std::pair<BlockKind, bool>, std::uint16_t> known_blocks_;

@@ -11,16 +11,16 @@ void add_parallelism(const model::Plan& plan, PlanKey& key) {
 
 void add_overlap(const model::Plan& plan, PlanKey& key) {
   const auto& [communication_sms, sm_policy, communication_kernels, tensor, gradient_reduce, parameter_gather,
-               gradient_bucket_bytes, prefetch, collective_sms] = plan.overlap;
+               gradient_bucket_bytes, prefetch, collective_sms, tensor_gradients] = plan.overlap;
   key.add(communication_sms, sm_policy, communication_kernels, tensor, gradient_reduce, parameter_gather,
-          gradient_bucket_bytes, prefetch, collective_sms);
+          gradient_bucket_bytes, prefetch, collective_sms, tensor_gradients);
 }
 
 }  // namespace
 
 void add_graphs(const model::Plan& plan, const model::LayerContext& degrees, PlanKey& key) {
   model::visit_context(degrees, [&](const auto& value) { key.add(value); });
-  key.add(plan.overlap.tensor, plan.offload.activations);
+  key.add(plan.overlap.tensor, plan.overlap.tensor_gradients, plan.offload.activations);
 }
 
 void add_costs(const model::Plan& plan, const model::Layout& layout, bool wired, PlanKey& key) {

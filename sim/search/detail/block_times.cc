@@ -152,7 +152,7 @@ double Path::longest() const {
   return longest;
 }
 
-BlockSlots::BlockSlots(model::Graph block, std::int64_t pieces) : pieces_(pieces) {
+BlockSlots::BlockSlots(model::Graph block, const model::TensorOverlap& overlap) : overlap_(overlap) {
   program_.blocks.push_back(std::move(block));
   program_.stage_kinds.push_back({{0}});
 }
@@ -162,7 +162,7 @@ const model::SlotTemplate& BlockSlots::slot(model::OpType type) {
   const bool forward = type == model::OpType::F;
   if (!known)
     known = model::make_slot_template(type, forward ? 0 : -1, forward ? -1 : 0, program_.stage_kinds, program_.blocks,
-                                      pieces_);
+                                      overlap_);
   return *known;
 }
 

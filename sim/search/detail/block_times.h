@@ -30,6 +30,7 @@
 
 #include "model/graph/graph.h"
 #include "model/program/program.h"
+#include "model/program/slot_template.h"
 #include "model/schedule/schedule.h"
 #include "sim/predict/cost_models.h"
 #include "sim/step/segment_time.h"
@@ -69,13 +70,13 @@ class Path {
 // (model/program/slot_template.h).
 class BlockSlots {
  public:
-  BlockSlots(model::Graph block, std::int64_t pieces);
+  BlockSlots(model::Graph block, const model::TensorOverlap& overlap);
   const model::Graph& graph() const { return program_.blocks[0]; }
   const model::SlotTemplate& slot(model::OpType type);  // F, B, I or W
 
  private:
   model::StepProgram program_;
-  std::int64_t pieces_;
+  model::TensorOverlap overlap_;
   std::array<std::optional<model::SlotTemplate>, 4> slots_;
 };
 

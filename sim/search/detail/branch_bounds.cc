@@ -44,14 +44,14 @@ StageLists stage_lists(const model::Plan& plan, const model::Architecture& archi
 
 BranchBlocks::BranchBlocks(const Inputs& inputs, const model::Plan& plan)
     : context_(context_of(inputs, plan)),
-      pieces_(plan.overlap.tensor ? plan.parallelism.tensor : 1),
+      overlap_(model::tensor_overlap(plan)),
       p2p_(model::stage_message_bytes(context_)) {}
 
 BlockSlots& BranchBlocks::block(const StageBlock& block) {
   auto known = known_.find(block);
   if (known == known_.end())
     known =
-        known_.emplace(block, BlockSlots(model::make_stage_block(block.first, block.second, context_), pieces_)).first;
+        known_.emplace(block, BlockSlots(model::make_stage_block(block.first, block.second, context_), overlap_)).first;
   return known->second;
 }
 
@@ -91,7 +91,7 @@ const model::SlotTemplate& BranchBlocks::pair(const StageBlock& forward, const S
   const auto [entry, fresh] = pairs_.try_emplace({forward, backward});
   if (fresh)
     entry->second = model::make_slot_template(OpType::FB, 0, 1, {{{0}}, {{1}}},
-                                              {block(forward).graph(), block(backward).graph()}, pieces_);
+                                              {block(forward).graph(), block(backward).graph()}, overlap_);
   return entry->second;
 }
 

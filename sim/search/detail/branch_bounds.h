@@ -41,7 +41,7 @@ class BranchBlocks {
 
  private:
   model::LayerContext context_;
-  std::int64_t pieces_;
+  model::TensorOverlap overlap_;
   model::Bytes p2p_;
   std::map<StageBlock, BlockSlots> known_;
   std::map<std::pair<StageBlock, StageBlock>, model::SlotTemplate> pairs_;

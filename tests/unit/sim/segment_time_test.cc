@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/cost/operator_class.h"
@@ -258,6 +259,36 @@ TEST(SequencesInOrder, AreCopiedAfterAGatherAndBeforeAReduction) {
     }
     EXPECT_GT(moved, 0);
   }
+}
+
+// Sums of input gradients overlap with weight gradients, or are cut into pieces with the GEMM before them; without
+// either they are whole and the next kernel waits for them.
+TEST(SumsOfInputGradients, OverlapUnlessThePlanSaysNot) {
+  const auto sums = [](const std::string& pieces, const std::string& overlap) {
+    const Inputs inputs = tests::step_inputs(tests::llama_plan, "h800",
+                                             {"parallelism.tensor=4", "parallelism.sequence=true",
+                                              "overlap.tensor=" + pieces, "overlap.tensor_gradients=" + overlap});
+    const model::StepProgram program = tests::program_of(inputs);
+    const std::vector<Segment>& segments = tests::middle_slot(program, OpType::B).segments;
+    std::pair<int, int> whole_and_awaited;
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+      const Segment& segment = segments[i];
+      const model::Operator& op = program.blocks[segment.block].operators[segment.operators.front()];
+      if (op.kind != model::OperatorKind::reduce_scatter || op.phase != model::Phase::I || op.recomputed) continue;
+      if (segment.share == 1) ++whole_and_awaited.first;
+      const auto next = std::find_if(segments.begin() + static_cast<std::ptrdiff_t>(i), segments.end(),
+                                     [](const Segment& other) { return other.stream == Stream::compute; });
+      if (next != segments.end() && std::ranges::find(next->waits, i) != next->waits.end()) ++whole_and_awaited.second;
+    }
+    return whole_and_awaited;
+  };
+  const auto usual = sums("false", "true"), awaited = sums("false", "false"), cut = sums("true", "false");
+  EXPECT_GT(usual.first, 0);
+  EXPECT_LT(usual.second, usual.first);
+  EXPECT_EQ(awaited.first, usual.first);
+  EXPECT_EQ(awaited, cut);
+  EXPECT_EQ(awaited.second, awaited.first);
+  EXPECT_EQ(sums("true", "true").first, 0);
 }
 
 }  // namespace
