@@ -169,12 +169,9 @@ class Composer {
     return model::is_collective(graph(place).operators[op].kind);
   }
 
-  // Returns whether an operator is a sum of input gradients with which nothing overlaps: software that finds the GEMM
-  // before a sum finds additions where several projections read the same input.
-  bool sums_alone(const Operator& op) const {
-    return !overlap_.gradients && op.phase == Phase::I && !op.recomputed && model::is_collective(op.kind) &&
-           op.kind != OperatorKind::all_gather;
-  }
+  // Returns whether nothing overlaps with an operator: software that finds the GEMM before a sum finds additions where
+  // several projections read the same input.
+  bool sums_alone(const Operator& op) const { return !overlap_.gradients && sums_input_gradient(op); }
 
   // Appends kernels and, on their own stream, the collectives between them. In pieces, a gather is overlapped with the
   // GEMM that reads it, and a sum with the GEMM that produces its input.
@@ -441,6 +438,10 @@ class Composer {
 
 TensorOverlap tensor_overlap(const Plan& plan) {
   return {plan.overlap.tensor ? plan.parallelism.tensor : 1, plan.overlap.tensor_gradients};
+}
+
+bool sums_input_gradient(const Operator& op) {
+  return op.phase == Phase::I && !op.recomputed && model::is_collective(op.kind) && op.kind != OperatorKind::all_gather;
 }
 
 bool is_host_copy(OperatorKind kind) {

@@ -17,6 +17,8 @@ struct TensorOverlap {
   bool gradients = true;
 };
 TensorOverlap tensor_overlap(const Plan& plan);
+// Returns whether an operator sums an input gradient over ranks; what is computed again has none.
+bool sums_input_gradient(const Operator& op);
 
 // F, B, I and W run one chunk; dispatch and combine are exposed unless compute of the same chunk can overlap them.
 // FB interleaves the blocks of the forward and the backward chunk pair by pair, in DualPipe's order: compute attn(F),

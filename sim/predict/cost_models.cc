@@ -286,9 +286,12 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
   costs.fp32_reduce_passes = optional("sharding.fp32_reduce_passes", costs.reduce_passes);
   costs.accumulate_passes = optional("sharding.accumulate_passes", 0);
   const auto& parallelism = inputs.plan.parallelism;
-  if (parallelism.sequence && !overlap.tensor && inputs.plan.batch.micro_batch_size > 1)
-    costs.sequences = {parallelism.tensor, optional("sequence.gather_passes", 0),
-                       optional("sequence.reduce_passes", 0)};
+  if (parallelism.sequence && inputs.plan.batch.micro_batch_size > 1) {
+    const double gathered = optional("sequence.gather_passes", 0), reduced = optional("sequence.reduce_passes", 0);
+    const bool whole = !overlap.tensor;
+    costs.sequences = {parallelism.tensor, whole ? gathered : 0, whole ? reduced : 0,
+                       whole || !overlap.tensor_gradients ? reduced : 0};
+  }
   if (!parallelism.sequence && optional("message.divided", 0) > 0)
     costs.communication.divide_messages(parallelism.tensor);
   if (partition.collective_sms > 0) {

@@ -39,10 +39,10 @@ struct CostModels {
   // reduction, and to add up the gradients of a micro-batch.
   double gather_passes = 0, reduce_passes = 0, fp32_reduce_passes = 0, accumulate_passes = 0;
   // Where tensor ranks divide the tokens of several sequences and do not overlap: the bytes that kernels of their own
-  // move over those of all tokens, once they are gathered and before they are reduced.
+  // move over those of all tokens, once they are gathered and before they are reduced, in sums of input gradients too.
   struct {
     std::int64_t ranks = 1;
-    double gathered = 0, reduced = 0;
+    double gathered = 0, reduced = 0, gradients = 0;
   } sequences;
 };
 

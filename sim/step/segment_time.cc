@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <variant>
 
+#include "model/program/slot_template.h"
+
 namespace plumbline::sim {
 
 namespace {
@@ -138,7 +140,8 @@ double collective_seconds(const model::Graph& graph, const model::Operator& op, 
   const bool gathers = op.kind == model::OperatorKind::all_gather;
   if (!gathers && op.kind != model::OperatorKind::reduce_scatter) return seconds;
   const model::Tensor& all = graph.tensor(gathers ? op.writes[0] : op.reads[0]);
-  const double passes = gathers ? costs.sequences.gathered : costs.sequences.reduced;
+  const double reduced = model::sums_input_gradient(op) ? costs.sequences.gradients : costs.sequences.reduced;
+  const double passes = gathers ? costs.sequences.gathered : reduced;
   // Rows of experts have no sequences.
   if (passes == 0 || all.shape[0].extent != model::Extent::tokens) return seconds;
   return seconds + costs.kernels.moving(all.bytes() * passes, costs.partition.overlapped(CoRunner::none));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/cost/operator_class.h"
+#include "model/program/slot_template.h"
 #include "sim/step/slot_host.h"
 #include "tests/support/cost_models.h"
 #include "tests/support/costs.h"
@@ -232,11 +233,16 @@ TEST_F(WithDynamicPartition, GemmsTakeTheSmsThatAreFree) {
 
 // A gather over tensor ranks, or a reduction, of all tokens of several sequences comes with a copy of them: 4096
 // columns in 16 bits, read and written.
+// In pieces nothing is copied but what sums input gradients as a whole.
 TEST(SequencesInOrder, AreCopiedAfterAGatherAndBeforeAReduction) {
-  for (const int sequences : {1, 2}) {
+  for (const std::pair<int, bool> one : {std::pair(1, false), std::pair(2, false), std::pair(2, true)}) {
+    const int sequences = one.first;
+    const bool in_pieces = one.second;
     Inputs inputs = tests::step_inputs(
         tests::llama_plan, "h800",
-        {"parallelism.tensor=4", "parallelism.sequence=true", "batch.micro_batch_size=" + std::to_string(sequences)});
+        {"parallelism.tensor=4", "parallelism.sequence=true", "batch.micro_batch_size=" + std::to_string(sequences),
+         "overlap.tensor=" + std::string(in_pieces ? "true" : "false"),
+         "overlap.tensor_gradients=" + std::string(in_pieces ? "false" : "true")});
     const model::StepProgram program = tests::program_of(inputs);
     const CostModels plain = tests::costs_of(inputs);
     std::vector<model::Parameter> constants = inputs.profile.parameters();
@@ -250,8 +256,9 @@ TEST(SequencesInOrder, AreCopiedAfterAGatherAndBeforeAReduction) {
       if (segment.stream != Stream::collective) continue;
       const model::Graph& graph = program.blocks[segment.block];
       const auto copies = std::ranges::count_if(segment.operators, [&](const std::uint16_t index) {
-        const model::OperatorKind kind = graph.operators[index].kind;
-        return kind == model::OperatorKind::all_gather || kind == model::OperatorKind::reduce_scatter;
+        const model::Operator& op = graph.operators[index];
+        const bool sums = op.kind == model::OperatorKind::reduce_scatter;
+        return in_pieces ? sums && model::sums_input_gradient(op) : sums || op.kind == model::OperatorKind::all_gather;
       });
       const double more = segment_time(graph, segment, copying).transfer - segment_time(graph, segment, plain).transfer;
       EXPECT_NEAR(more, sequences == 1 ? 0 : static_cast<double>(copies) * copy, rounding_of_times);
@@ -273,8 +280,7 @@ TEST(SumsOfInputGradients, OverlapUnlessThePlanSaysNot) {
     std::pair<int, int> whole_and_awaited;
     for (std::size_t i = 0; i < segments.size(); ++i) {
       const Segment& segment = segments[i];
-      const model::Operator& op = program.blocks[segment.block].operators[segment.operators.front()];
-      if (op.kind != model::OperatorKind::reduce_scatter || op.phase != model::Phase::I || op.recomputed) continue;
+      if (!model::sums_input_gradient(program.blocks[segment.block].operators[segment.operators.front()])) continue;
       if (segment.share == 1) ++whole_and_awaited.first;
       const auto next = std::find_if(segments.begin() + static_cast<std::ptrdiff_t>(i), segments.end(),
                                      [](const Segment& other) { return other.stream == Stream::compute; });
