@@ -531,8 +531,12 @@ void read_rest(Draft& draft) {
   const bool asynchronous = draft.flag(async).value_or(false);
   if (asynchronous && compiled) draft.set("overlap.tensor", draft.degree("tensor") > 1, async);
   if (asynchronous && !compiled) draft.not_modeled(async, "it needs the compiled model, and is off without");
-  if (draft.text("model_spec.tp_gemm_backend") == "dist_gemm")
-    draft.set("overlap.tensor", draft.degree("tensor") > 1, "model_spec.tp_gemm_backend");
+  if (draft.text("model_spec.tp_gemm_backend") == "dist_gemm") {
+    const std::string_view key = "model_spec.tp_gemm_backend";
+    draft.set("overlap.tensor", draft.degree("tensor") > 1, key);
+    // The sum of the projections' gradients is one product (pytorch/torchtitan pull request 4162).
+    draft.set("overlap.tensor_gradients", true, key);
+  }
   if (draft.degree("context") > 1) {
     const std::string_view balancer = "parallelism.context_parallel_load_balancer";
     if ((draft.configuration().find(balancer) != nullptr || builds_model(draft)) && !draft.text(balancer))
