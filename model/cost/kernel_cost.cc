@@ -536,18 +536,33 @@ double KernelCost::streaming(const Memory& memory, Bytes bytes, const SmOccupanc
   return whole / std::min(1.0, occupancy.effective(streaming_blocks_) / memory.saturation_sms);
 }
 
+double KernelCost::indexed_elements(const Graph& graph, const Operator& op, double row_scale) const {
+  const Fusion& form = fusion(op);
+  const double each = rotates_by_factor(op) && form.factor_indexed ? form.factor_indexed->value : form.indexed.value;
+  return each > 0 ? each * elements(graph.tensor(op.reads[0]), row_scale) : 0;
+}
+
+double KernelCost::indexing(double elements, const Conditions& conditions) const {
+  const double sms = occupancy(conditions).effective(streaming_blocks_);
+  return elements * index_time_.value / (sms * sustained_clock_ * conditions.clock);
+}
+
 KernelTime KernelCost::memory_bound(const Graph& graph, const Operator& op, const Conditions& conditions) const {
   const Memory& memory = memory_[static_cast<std::size_t>(operator_class(graph, op))];
   const Constant& passes = passes_of(op);
   const auto& stated = stated_launches(op);
   const Bytes moved = bytes_moved(graph, op, conditions.row_scale);
   const double once = streaming(memory, moved, occupancy(conditions)) / conditions.bandwidth;
-  const double seconds = once * passes.value;
+  const double streamed = once * passes.value;
+  const double indexed = indexed_elements(graph, op, conditions.row_scale);
+  const double by_index = indexing(indexed, conditions);
+  const double seconds = streamed + by_index;
   const double shortest = shortest_kernel_.value * (stated ? stated->value : 1) * launched_apart(graph, op);
   KernelTime result;
   if (seconds >= shortest) {
-    result.shares[0] = {memory.bandwidth.index, std::min(seconds, once)};
-    result.shares[2] = {passes.index, std::max(0.0, seconds - once)};
+    result.shares[0] = {memory.bandwidth.index, std::min(streamed, once)};
+    result.shares[2] = {passes.index, std::max(0.0, streamed - once)};
+    result.shares[7] = {index_time_.index, by_index};
   } else {
     result.shares[0] = {shortest_kernel_.index, shortest};
   }
@@ -561,6 +576,8 @@ KernelTime KernelCost::memory_bound(const Graph& graph, const Operator& op, cons
   const double padded = padded_elements(graph, op) * conditions.row_scale;
   const Bytes copied(4 * padding_.value * padded);  // 16 bits, read and written
   result.passes = passes.value + (padded > 0 ? copied.value() / moved.value() : 0);
+  // An indexed element is read and written.
+  if (indexed > 0) result.passes += 2 * indexed * bytes_per_element(graph.tensor(op.reads[0]).type) / moved.value();
   result.shares[3] = {padding_.index, streaming(copies, copied, occupancy(conditions)) / conditions.bandwidth};
   std::ranges::copy(search(graph, op, conditions.row_scale, std::max(seconds, shortest)), result.shares.begin() + 4);
   return with_gaps(scaled(result, 1), launches(graph, op));

@@ -111,7 +111,9 @@ class KernelCost {
     std::optional<Constant> launches;
     // Of routers that score by a sigmoid, of those that choose among groups of experts, and of casts that find a scale.
     std::optional<Constant> sigmoid, grouped, scaled;
-    std::optional<Constant> factor_passes, factor_launches;  // of rotations whose sine and cosine have a factor
+    Constant indexed;  // elements that kernels of its own index one by one, for each element of its first operand
+    // Of rotations whose sine and cosine have a factor.
+    std::optional<Constant> factor_passes, factor_launches, factor_indexed;
   };
   struct Memory {
     Constant bandwidth;              // on the whole GPU
@@ -156,6 +158,10 @@ class KernelCost {
   std::array<Share, 3> search(const Graph& graph, const Operator& op, double row_scale, double copying) const;
   SmOccupancy occupancy(const Conditions& conditions) const;
   double streaming(const Memory& memory, Bytes bytes, const SmOccupancy& occupancy) const;
+  // Returns the elements that kernels of the operator index one by one, since operands are strided or broadcast.
+  double indexed_elements(const Graph& graph, const Operator& op, double row_scale) const;
+  // Returns the seconds of such kernels, which their integer instructions bound and not the memory.
+  double indexing(double elements, const Conditions& conditions) const;
   double shape_factor(const Graph& graph, const Operator& op) const;
   KernelTime scaled(KernelTime time, double factor) const;
   KernelTime with_gaps(KernelTime time, double kernels) const;
@@ -197,7 +203,7 @@ class KernelCost {
   std::array<double, 5> free_share_{};  // free share of an SM with each CoRunner
   std::int64_t streaming_blocks_ = 1;   // blocks on an SM of kernels with many small blocks
   std::array<Memory, 32> memory_;       // by OperatorClass
-  Constant launch_gap_, shortest_kernel_, scale_layout_, router_forward_, router_backward_, map_time_;
+  Constant launch_gap_, shortest_kernel_, index_time_, scale_layout_, router_forward_, router_backward_, map_time_;
   Constant padding_, search_start_, search_time_, copy_search_time_;  // of the dispatcher
   Constant router_forward_pair_, router_backward_pair_, router_gradient_bytes_;
   MeasuredOperators measured_;

@@ -14,12 +14,6 @@ double extent(const Dimension& d, double row_scale) {
   return static_cast<double>(d.size) * (varies ? row_scale : 1);
 }
 
-double elements(const Tensor& tensor, double row_scale) {
-  double product = 1;
-  for (const Dimension& d : tensor.shape) product *= extent(d, row_scale);
-  return product;
-}
-
 GemmShape plain_gemm(const Graph& graph, const Operator& op, double row_scale) {
   const auto& attributes = std::get<MatmulAttributes>(op.attributes);
   const Tensor& a = graph.tensor(op.reads[0]);
@@ -69,6 +63,12 @@ double keys_per_query(const AttentionAttributes& a, bool causal) {
 }
 
 }  // namespace
+
+double elements(const Tensor& tensor, double row_scale) {
+  double product = 1;
+  for (const Dimension& d : tensor.shape) product *= extent(d, row_scale);
+  return product;
+}
 
 GemmShape gemm_shape(const Graph& graph, const Operator& op, double row_scale) {
   if (op.kind == OperatorKind::batched_matmul) return batched_gemm(graph, op);

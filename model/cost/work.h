@@ -13,6 +13,9 @@ struct GemmShape {
   double groups = 1, m = 0, n = 0, k = 0;
 };
 
+// Returns the elements of a tensor. `row_scale` multiplies dimensions that vary with routing.
+double elements(const Tensor& tensor, double row_scale);
+
 // Returns the shape of a (grouped, batched) matmul. `row_scale` multiplies dimensions that vary with routing.
 GemmShape gemm_shape(const Graph& graph, const Operator& op, double row_scale);
 

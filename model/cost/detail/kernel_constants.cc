@@ -44,6 +44,7 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
   cost.latency_share_ = reader.require("kernel.latency_share").value;
   cost.launch_gap_ = reader.require("kernel.launch_gap");
   cost.shortest_kernel_ = reader.require("kernel.shortest");
+  cost.index_time_ = reader.find("kernel.index_time").value_or(Constant{});
   cost.scale_layout_ = reader.require("kernel.scale_layout");
   cost.router_forward_ = reader.require("router.forward");
   cost.router_backward_ = reader.require("router.backward");
@@ -225,11 +226,13 @@ void KernelCost::read_fusion(ConstantReader& reader, const SoftwareKernels& soft
     const std::string_view chosen = kind == OperatorClass::cross_entropy ? software.loss : software.dispatcher;
     const auto variant = [&](std::string_view what) { return own(fmt::format("{}.{}", chosen, what)); };
     fusion_[i] = {constant("passes").value_or(Constant{-1, 1}), constant("launches")};
+    fusion_[i].indexed = own("indexed").value_or(Constant{});
     if (const auto passes = variant("passes")) fusion_[i].passes = *passes;
     // Of fused experts one kernel sums the gradients of biases.
     if (software.fused_experts && static_cast<OperatorKind>(i) == OperatorKind::add_expert_bias_grad) fusion_[i] = {};
     fusion_[i].factor_passes = own("scaled.passes");
     fusion_[i].factor_launches = own("scaled.launches");
+    fusion_[i].factor_indexed = own("scaled.indexed");
     const bool routes = kind == OperatorClass::router;
     if (const auto fused = own("fused.launches"); fused && (routes ? software.fused_router : software.fused_permute)) {
       fusion_[i].launches = fused;

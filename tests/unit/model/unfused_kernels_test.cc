@@ -571,6 +571,39 @@ TEST(UnfusedKernels, SwizzleTheScalesOfBlocks) {
   }
 }
 
+// Elements that are indexed one by one take the instructions of the SMs, whatever the memory's rate.
+TEST(UnfusedKernels, StridedOperandsTakeTheTimeOfTheirIndices) {
+  const Graph layer = make_block(BlockKind::moe_layer, expert_rank(Precision::bf16));
+  const Operator& bias = find(layer, "experts_down_bias");
+  const KernelCost streams = cost({number("kernel.add_expert_bias.passes", 2)}),
+                   indexes = cost({number("kernel.add_expert_bias.passes", 2),
+                                   number("kernel.add_expert_bias.indexed", 3), number("kernel.index_time", 5, "ns")});
+  const double longer = 3 * elements(layer.tensor(bias.reads[0]), 1) * 5e-9;  // on one SM
+  const auto difference = [&](const Conditions& conditions) {
+    return indexes.time(layer, bias, conditions).seconds - streams.time(layer, bias, conditions).seconds;
+  };
+  EXPECT_NEAR(difference({.sms = 132}), longer / 132, 1e-12);
+  const Conditions beside{.sms = 132, .held = 32, .co_runner = CoRunner::transferring};
+  EXPECT_GT(difference(beside), 1.05 * longer / 132);
+  EXPECT_LE(difference(beside), longer / 100 + 1e-12);
+  EXPECT_NEAR(difference({.sms = 132, .clock = 0.5}), 2 * longer / 132, 1e-12);
+  EXPECT_NEAR(difference({.sms = 132, .row_scale = 2}), 2 * longer / 132, 1e-12);
+  EXPECT_NEAR(difference({.sms = 132, .bandwidth = 0.5}), longer / 132, 1e-12);
+  // What they read and write costs energy.
+  EXPECT_NEAR(indexes.time(layer, bias, {.sms = 132}).passes, 2 + 3, 0.1);
+  for (const KernelCost* one : {&streams, &indexes}) expect_sound(*one, layer);
+}
+
+TEST(UnfusedKernels, ARotationWithAFactorIndexesWhatItsOwnKernelsDo) {
+  const Graph scaled = make_block(BlockKind::moe_layer, expert_rank(Precision::bf16)),
+              plain = make_block(BlockKind::dense_layer, rank());
+  const KernelCost usual = cost(),
+                   indexes = cost({number("kernel.rotary.scaled.indexed", 4), number("kernel.index_time", 1, "ns")});
+  const double longer = 4 * elements(scaled.tensor(find(scaled, "rotary_query").reads[0]), 1) * 1e-9 / 132;
+  EXPECT_NEAR(time(indexes, scaled, "rotary_query").work, time(usual, scaled, "rotary_query").work + longer, 1e-12);
+  EXPECT_EQ(time(indexes, plain, "rotary_query").work, time(usual, plain, "rotary_query").work);
+}
+
 // What the software's operator moves is no property of copies that belong to no operator.
 TEST(UnfusedKernels, ACopyMovesItsOwnBytes) {
   Graph graph;
