@@ -7,14 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "model/cost/forms/kernel_forms.h"
 #include "model/profile/cluster.h"
 
 namespace plumbline::calibrate {
 
 struct FitMachine {  // what the fits and rooflines take from datasheets
   model::Device device;
-  double nvlink_rate = 0;  // B/s per GPU and direction
-  double nic_rate = 0;     // B/s per GPU and direction
+  double nvlink_rate = 0;                                  // B/s per GPU and direction
+  double nic_rate = 0;                                     // B/s per GPU and direction
+  double small_m_tile = model::SmallGemmConstants{}.tile;  // rows of the least tile of GEMMs of few rows
 };
 
 // Errors on the rows of a table that were left out of its fit, row by row.

@@ -28,7 +28,7 @@ namespace {
 
 // gemm.tile, gemm.<kind>.tile_m and .tile_n. The rates of GEMMs are times of one tile.
 bool is_tile(std::string_view name) {
-  return name_fits(name, "gemm.*tile") || name_fits(name, "gemm.*.tile_m") || name_fits(name, "gemm.*.tile_n");
+  return name == "gemm.tile" || name_fits(name, "gemm.*.tile_m") || name_fits(name, "gemm.*.tile_n");
 }
 
 }  // namespace

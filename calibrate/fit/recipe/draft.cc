@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "model/base/si_unit.h"
+#include "model/cost/forms/kernel_forms.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -136,7 +137,8 @@ model::Failure Draft::wrong(const std::string& key, const std::string& message, 
 }
 
 FitMachine Draft::machine() const {
-  return {device_, si("network.nvlink_line_rate").value_or(0), si("network.nic_line_rate").value_or(0)};
+  return {device_, si("network.nvlink_line_rate").value_or(0), si("network.nic_line_rate").value_or(0),
+          si("gemm.small_m_tile").value_or(model::SmallGemmConstants{}.tile)};
 }
 
 const std::string& Draft::tables() const {

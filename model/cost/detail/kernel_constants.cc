@@ -121,7 +121,8 @@ void KernelCost::read_small_gemms(ConstantReader& reader, std::string_view name,
   const auto own = [&](std::string_view what, const Constant& otherwise) {
     return reader.find(fmt::format("gemm.{}.{}", name, what)).value_or(otherwise);
   };
-  const double tile = std::min(SmallGemmConstants{}.tile, kind.form.tile_m);  // of CPUs it is one row
+  const double least = reader.find("gemm.small_m_tile").value_or(Constant{-1, SmallGemmConstants{}.tile}).value;
+  const double tile = std::min(least, kind.form.tile_m);  // of CPUs it is one row
   const auto small = [tile](const Constant& start, const Constant& bandwidth, const Constant& k_time,
                             const Constant& rate) -> SmallGemmKind {
     return {{start.value, bandwidth.value, k_time.value, rate.value, tile}, start, bandwidth, k_time, rate, {}};

@@ -62,7 +62,7 @@ struct SmallGemmConstants {
   double bandwidth = 0;   // B/s of operands and results
   double k_time = 0;      // s per element of the inner dimension, which no division of it among SMs avoids
   double rate = 0;        // FLOP/s of all SMs, over rows in whole tiles
-  double tile = 64;       // rows of a tile, the least that tensor cores of Hopper multiply
+  double tile = 64;       // rows of a tile, the least that the GPU multiplies; as a default Hopper's
   double tile_depth = 0;  // elements of the inner dimension whose products take as long as a tile's start and end
   double row_time = 0;    // s per element of the rows that enter and leave, next to the tiles
 };

@@ -160,13 +160,15 @@ class SmallForm {
       : rows_(&rows),
         peak_(datasheet_peak(machine.device, format)),
         bandwidth_(machine.device.memory_bandwidth.value()),
+        tile_(machine.small_m_tile),
         table_(table),
         known_(bandwidth) {}
 
   model::SmallGemmConstants constants(const VectorXd& x) const {
     model::SmallGemmConstants c{.start = x[small_start_at],
                                 .bandwidth = known_.value_or(below(bandwidth_, x[small_bandwidth_at])),
-                                .rate = below(peak_, x[small_rate_at])};
+                                .rate = below(peak_, x[small_rate_at]),
+                                .tile = tile_};
     (table_ == SmallTable::single ? c.k_time : c.tile_depth) = x[small_depth_at];
     if (table_ == SmallTable::experts) c.row_time = x[small_rows_at];
     return c;
@@ -202,7 +204,7 @@ class SmallForm {
 
  private:
   const std::vector<SmallRow>* rows_;
-  double peak_, bandwidth_;
+  double peak_, bandwidth_, tile_;
   SmallTable table_;
   std::optional<double> known_;
 };
