@@ -60,7 +60,8 @@ std::int64_t routing_bytes(const LayerContext& c, bool forward) {
   const std::int64_t k = c.architecture.experts.experts_per_token;
   if (c.dispatcher == Dispatcher::hybridep) return 0;
   if (c.dispatcher == Dispatcher::alltoall) return weight_gradient_bytes_per_expert;  // of a copy
-  if (c.dispatcher == Dispatcher::allgather) return gathered_routing_bytes * c.architecture.experts.routed_experts;
+  if (c.dispatcher == Dispatcher::allgather && !c.inference)
+    return gathered_routing_bytes * c.architecture.experts.routed_experts;
   return (forward ? routing_bytes_per_expert : weight_gradient_bytes_per_expert) * k;
 }
 

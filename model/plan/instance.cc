@@ -134,8 +134,10 @@ Instance instance_of(const Plan& plan, PoolKind pool) {
 }
 
 std::string dispatch_of(const Plan& plan, const Instance& instance) {
+  constexpr std::int64_t node = 8;  // GPUs
   if (plan.inference.dispatch != "auto") return plan.inference.dispatch;
-  return std::string(instance.attention_data == 1 ? all_reduce_dispatch : "deepep-2025-06");
+  const bool gathers = instance.attention_data == 1 || instance.tensor * instance.attention_data <= node;
+  return std::string(gathers ? all_reduce_dispatch : "deepep-2025-06");
 }
 
 std::string degree_key(const Plan& plan, PoolKind pool, std::string_view name) {

@@ -46,7 +46,11 @@ inline constexpr std::string_view all_reduce_dispatch = "all-reduce";
 // vllm/model_executor/layers/fused_moe/config.py (use_all2all_kernels asks for dp_size > 1), sgl-project/sglang
 // python/sglang/srt/server_args.py (moe_a2a_backend is "none"), NVIDIA/TensorRT-LLM tensorrt_llm/_torch/modules/
 // fused_moe/communication/communication_factory.py (no communication without enable_attention_dp). Groups with requests
-// of their own send tokens by DeepEP's kernels of June 2025.
+// of their own on up to eight ranks, a node's, gather all tokens and sum the results by a reduce-scatter, which engines
+// do unless they are told otherwise: vllm/config/parallel.py (all2all_backend is "allgather_reducescatter"), SGLang's
+// moe_a2a_backend again, TensorRT-LLM tensorrt_llm/_torch/modules/fused_moe.py (allgather and reducescatter with
+// use_dp). On more ranks they send tokens by DeepEP's kernels of June 2025, as vLLM's docs/serving/
+// expert_parallel_deployment.md advises for several nodes.
 std::string dispatch_of(const Plan& plan, const Instance& instance);
 
 // What speculates tokens (inference.draft): a module that was trained with the model, a head of one dense layer over

@@ -103,8 +103,15 @@ bool casts_before_exit(const model::Operator& op) {
 }
 
 // Returns the format in which tokens are sent to experts: FP8 where weights are quantized.
-model::Precision dispatch_format(const model::Plan& plan) {
-  return model::is_quantized(plan.inference.weights) ? model::Precision::fp8 : model::Precision::bf16;
+// Tokens that all ranks gather are cast to FP8 where the experts read them (NVIDIA/TensorRT-LLM
+// tensorrt_llm/_torch/modules/fused_moe.py, vllm-project/vllm's and sgl-project/sglang's gathers); to four bits,
+// before.
+model::Precision dispatch_format(const model::Plan& plan, const model::Instance& instance) {
+  using enum model::Precision;
+  const model::Precision weights = plan.inference.weights;
+  const bool gathers = instance.attention_data > 1 && model::dispatch_of(plan, instance) == model::all_reduce_dispatch;
+  if (gathers && (weights == fp8 || weights == fp8_tensor)) return bf16;
+  return model::is_quantized(weights) ? fp8 : bf16;
 }
 
 // Returns the indices of constants in order, each once; -1 is that of none.
@@ -263,7 +270,7 @@ model::Result<PassCosts::Communication> PassCosts::communication(const model::Pl
   key.add(low_latency, plan.overlap.communication_sms, plan.overlap.communication_kernels);
   return communications_.find(key.bytes(), [&]() -> model::Result<Communication> {
     const auto hidden = static_cast<double>(inputs_.architecture.hidden_size);
-    const double sent = hidden * model::bytes_per_element(model::activation_type(dispatch_format(plan)));
+    const double sent = hidden * model::bytes_per_element(model::activation_type(dispatch_format(plan, instance)));
     const double returned = hidden * model::bytes_per_element(model::DataType::bf16);
     auto costs = TRY(model::CommunicationCost::make(
         profile_->profile, inputs_.cluster,
@@ -281,7 +288,7 @@ model::LayerContext PassCosts::context(const model::Plan& plan, const model::Ins
   const model::Architecture& architecture = this->architecture(shape.model);
   model::LayerContext c;
   c.gemm = weights_of(plan, shape);
-  c.dispatch = dispatch_format(plan);
+  c.dispatch = dispatch_format(plan, instance);
   c.combine = model::Precision::bf16;
   c.attention = model::attention_kernel(plan.attention.kernel);
   c.tokens = shape.requests * shape.new_tokens;
