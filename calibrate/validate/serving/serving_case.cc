@@ -27,7 +27,7 @@ ServingDemand read_serving_demand(detail::TableReader& table) {
 
 model::Result<void> read_phase(const CsvTable& table, std::size_t row, PublishedServing& serving) {
   std::string phase = table.text(row, "phase");
-  serving.average = phase.starts_with("average ");
+  serving.average = phase.starts_with("average ") || phase.starts_with("unlike ");
   if (serving.average) phase = phase.substr(phase.find(' ') + 1);
   serving.as_many_as_fit = phase == "offline";
   if (phase == "prefill") serving.phase = ServingPhase::prefill;

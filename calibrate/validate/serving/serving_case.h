@@ -47,7 +47,7 @@ enum class ServingPhase : std::uint8_t { prefill, decode, mixed };
 struct PublishedServing {  // a row of a table
   std::string id, set, model, hardware, engine, weights, kv_cache;
   ServingPhase phase = ServingPhase::mixed;
-  bool average = false;         // over a time of changing load
+  bool average = false;         // over a time of changing load, or of another load than stated: a ratio
   bool as_many_as_fit = false;  // requests
   // Stated values by column: gpus, tensor, attention_data, expert, concurrency, input_tokens, output_tokens.
   std::map<std::string, std::int64_t, std::less<>> numbers;

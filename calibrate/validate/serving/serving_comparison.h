@@ -69,7 +69,7 @@ struct ComparedServingDemand {
 struct ServingComparison {
   ServingCase definition;
   std::vector<ComparedServing> rows;
-  std::vector<ServingSummary> summaries;  // of each set and figure, without averages over a time
+  std::vector<ServingSummary> summaries;  // of each set and figure, without averages
   std::vector<ComparedServingDemand> demands;
   std::vector<PlanOrder> orders;  // of tensor degrees and concurrencies with the same lengths, by TPOT
   std::vector<TensorRatios> ratios;

@@ -134,8 +134,8 @@ std::string serving_table(const ServingComparison& comparison) {
   return fmt::format(
       "{}\n\n{}\n{}{}\n{}\n{}\n{}\n{}", comparison.definition.name, rows_table(comparison),
       paragraph(
-          "Errors by set, and how many of its rows the 80 % interval holds; rows that are averages over a time are "
-          "ratios, in no set:"),
+          "Errors by set, and how many of its rows the 80 % interval holds; rows that are averages over a time, or of "
+          "another load than stated, are ratios, in no set:"),
       sets_table(comparison), demands_text(comparison), parallel_text(comparison),
       engines_text(comparison) + reasons_text(comparison),
       paragraph("roofline: weights and cache once through the memory, and prompts at the dense peak of the weights' "

@@ -72,7 +72,8 @@ TEST_F(ServingCases, RowsHaveTheirPlans) {
       "r1,a,Llama,H100,mixed,vllm,2,2,1,1,bf16,,64,1024,256,,10,1000,inference.chunked_prefill_tokens=2048,\n"
       "r2,a,Llama,H100,average decode,vllm,1,1,1,1,fp8,fp8,8,1000,100,5,,,,changing load\n"
       "r3,a,Llama,H100,offline,vllm,1,1,1,1,bf16,bf16,,1024,256,,,9000,,\n"
-      "r4,a,Llama,H100,mixed,vllm,1,1,1,1,bf16,bf16,,,256,,,9000,,\n");
+      "r4,a,Llama,H100,mixed,vllm,1,1,1,1,bf16,bf16,,,256,,,9000,,\n"
+      "r5,a,Llama,H100,unlike mixed,vllm,1,1,1,1,bf16,bf16,8,1024,256,,10,,,cached prompts\n");
   const ServingCase definition = load();
   const model::Plan mixed = serving_plan(read[0], definition)->plan;
   EXPECT_EQ(mixed.parallelism.tensor, 2);
@@ -86,6 +87,9 @@ TEST_F(ServingCases, RowsHaveTheirPlans) {
   EXPECT_EQ(decode.inference.arrivals, "waves") << "all requests of the row decode";
   EXPECT_EQ(serving_plan(read[2], definition)->plan.inference.concurrency, 0);
   EXPECT_EQ(read[3].lacking(), (std::vector<std::string>{"concurrency", "input_tokens"}));
+  EXPECT_FALSE(read[3].average);
+  EXPECT_TRUE(read[4].average) << "a ratio";
+  EXPECT_EQ(read[4].phase, ServingPhase::mixed);
   const std::string path =
       folder_.write("wrong.csv", columns + "r,a,Llama,H100,both,vllm,1,1,1,1,bf16,,1,1,1,,1,,,\n").string();
   const auto refused = read_published_serving(path);
