@@ -158,6 +158,17 @@ Result<std::vector<std::string>> shipped_engines() {
   return names;
 }
 
+// Returns the shipped stack that stands in for the named one on the device, or that one. Its name is the other's with a
+// suffix, so that few files are read.
+Result<std::string> stack_on(const std::string& device, const std::string& named) {
+  for (const std::string& name : TRY(shipped_names(Shipped::stack))) {
+    if (!name.starts_with(named + "-")) continue;
+    const auto stack = find_stack(name);
+    if (stack && stack->extends == named && stack->stands_in_on(device)) return name;
+  }
+  return named;
+}
+
 }  // namespace
 
 Result<model::Plan> find_plan(const std::string& path_or_name, const std::vector<std::string>& overrides) {
@@ -224,13 +235,13 @@ Result<model::Profile> InputsReader::profile_of(model::Plan& plan, const std::st
   const std::string own = scaled ? name.substr(scaled_prefix.size()) : name;
   auto profile = TRY(profiles_.find({own, plan.file}, [&] { return find_profile(own, plan.file); }));
   if (scaled) profile = TRY(scaled_to(device, profile, plan));
-  const auto [key, named, given] = stack_of(plan, profile);
+  const auto [key, stated, given] = stack_of(plan, profile);
+  const std::string named =
+      TRY(stand_ins_.find({stated, device.name}, [&, &stated = stated] { return stack_on(device.name, stated); }));
   if (named.empty() || named == model::no_stack) {
     profile = model::with_stack(profile, {});
   } else {
-    const auto find = [&, &named = named, &given = given] {
-      return find_stack(named, given ? plan.file : "", held_out);
-    };
+    const auto find = [&, &given = given] { return find_stack(named, given ? plan.file : "", held_out); };
     const auto stack = stacks_.find({named, plan.file, held_out}, find);
     const bool served = serves(plan);
     if (!stack && given && stack.error().file.empty())

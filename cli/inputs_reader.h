@@ -106,8 +106,9 @@ class InputsReader {
   model::Memo<std::string, model::Result<std::string>> names_;  // whole ones of plans and clusters, by what was given
   model::Memo<std::pair<std::string, std::string>, model::Result<model::Profile>> profiles_;  // by name and plan file
   model::Memo<std::array<std::string, 3>, model::Result<model::Stack>> stacks_;  // by name, plan file and held-out set
-  model::Memo<std::string, model::Result<topologies::Topology>> topologies_;     // by name, plan file and variation
-  model::Memo<std::string, model::Result<topologies::Background>> backgrounds_;  // by plan that states another
+  model::Memo<std::pair<std::string, std::string>, model::Result<std::string>> stand_ins_;  // by stack and device
+  model::Memo<std::string, model::Result<topologies::Topology>> topologies_;         // by name, plan file and variation
+  model::Memo<std::string, model::Result<topologies::Background>> backgrounds_;      // by plan that states another
   model::Memo<std::string, model::Result<std::vector<calibrate::LeftCell>>> cells_;  // by file
   model::Memo<std::string, model::Result<calibrate::Reliability>> reliability_;  // by the plan's name, or the device
   std::shared_ptr<sim::RoutingMemo> routing_ = std::make_shared<sim::RoutingMemo>();  // of all inputs

@@ -6,6 +6,7 @@
 
 #include "model/base/parameter_file.h"
 #include "model/plan/software.h"
+#include "model/profile/constant_change.h"
 #include "model/profile/constant_rules.h"
 
 namespace plumbline::model {
@@ -35,10 +36,20 @@ Result<void> add_settings(const std::vector<ParameterFile::Setting>& own, const 
 
 }  // namespace
 
+bool Stack::stands_in_on(std::string_view device) const {
+  return std::ranges::any_of(devices, [&](const std::string& pattern) { return name_fits(device, pattern); });
+}
+
 Result<Stack> load_stack(const std::string& path, const std::string& shipped, const std::string& held_out) {
-  auto chain =
-      TRY(read_chain(path, shipped, {.what = "stack", .form = ParameterForm::stack, .check = check_constants}));
-  Stack stack{chain.front().name(), chain.front().text_or_empty("description"), {}, {}, {}};
+  auto chain = TRY(
+      read_chain(path, shipped,
+                 {.what = "stack", .list_keys = {"devices"}, .form = ParameterForm::stack, .check = check_constants}));
+  const ParameterFile& own = chain.front();
+  Stack stack{own.name(),           own.text_or_empty("description"), {}, {}, {}, own.text_or_empty("extends"),
+              own.values("devices")};
+  if (!stack.devices.empty() && stack.extends.empty())
+    return wrong_input_at(path, own.text("devices")->line, "devices",
+                          "this stack extends none that it could stand in for", "name that stack in extends");
   if (stack.name == no_stack)
     return wrong_input_at(path, 0, "name", "'none' stands for no stack", "choose another name");
   for (const ParameterFile& file : chain) {

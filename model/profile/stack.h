@@ -20,9 +20,13 @@ struct Stack {
   std::vector<Parameter> parameters;  // sorted by name; each names this stack
   std::vector<PlanSetting> settings;  // those of the file first, then those of the stacks that it extends
   std::vector<PlanSetting> has;       // likewise: the values of a key that the software has
+  std::string extends;
+  std::vector<std::string> devices;  // where it stands in for the stack that it extends; names with *
+
+  bool stands_in_on(std::string_view device) const;
 };
 
-// Reads calibrate/stacks/<name>.toml: `name`, `description`, `extends`, entries as those of a profile
+// Reads calibrate/stacks/<name>.toml: `name`, `description`, `extends`, `devices`, entries as those of a profile
 // (model/profile/profile.h), tables `[[setting]]` with the key and value of a plan, kind, source and, where
 // they hold only with a constant of the profile, its name as `needs`, and tables `[[has]]` with the values that a key
 // may have. A key that no stack may set, a value that the plan would refuse and a key that is set or listed twice are

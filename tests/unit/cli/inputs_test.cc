@@ -52,6 +52,20 @@ TEST_F(ServingInputs, HaveTheEngineInPlaceOfTheTrainingStack) {
   EXPECT_FALSE(inputs->left);
 }
 
+TEST_F(ServingInputs, HaveTheEngineAsItIsOnTheDevice) {
+  const auto newer = load(served, {"inference.engine=vllm"});
+  const auto older = load(served, {"inference.engine=vllm", "cluster.topology=a100-dgx"});
+  ASSERT_TRUE(newer && older);
+  EXPECT_EQ(newer->profile.stack(), "vllm");
+  EXPECT_EQ(older->profile.stack(), "vllm-a100");
+  const auto most = [](const sim::Inputs& inputs) {
+    return inputs.profile.parameters()[inputs.profile.find("serving.most_requests").value()].value;
+  };
+  EXPECT_EQ(most(*newer), 1024);
+  EXPECT_EQ(most(*older), 256);
+  EXPECT_EQ(older->plan.inference.engine, "vllm");
+}
+
 TEST_F(ServingInputs, NameAnUnknownEngine) {
   const auto unknown = load(served, {"inference.engine=vlm"});
   ASSERT_FALSE(unknown);

@@ -199,6 +199,19 @@ TEST(Stack, HasRulesThatAForkLifts) {
   EXPECT_TRUE(software_warnings(plan).empty());
 }
 
+TEST(Stack, StandsInForTheOneThatItExtendsOnItsDevices) {
+  const TemporaryDirectory folder;
+  folder.write("base.toml", has("rules", "[]"));
+  const auto stack =
+      load_stack(folder.write("old.toml", "extends = \"base\"\ndevices = [\"a100*\"]\n").string()).value();
+  EXPECT_EQ(stack.extends, "base");
+  EXPECT_TRUE(stack.stands_in_on("a100-sxm-40gb"));
+  EXPECT_FALSE(stack.stands_in_on("a800-sxm"));
+  EXPECT_FALSE(load_stack((folder.path() / "base.toml").string())->stands_in_on("a100-sxm"));
+  const auto alone = folder.write("alone.toml", "devices = [\"a100*\"]\n");
+  expect_error(load_stack(alone.string()).error(), ErrorKind::input, alone.string(), 1, "devices", "extends none");
+}
+
 // What is computed again where a plan names nothing; other policies name nothing.
 TEST(Stack, NamesWhatSelectiveRecomputationIs) {
   const TemporaryDirectory folder;
