@@ -255,6 +255,7 @@ struct Plan {
     std::string arrivals = "steady";
     std::optional<std::int64_t> requests;
     std::string draft = "auto";  // See draft_of(), model/plan/instance.h.
+    std::optional<bool> mixed_chunks;
 
     bool operator==(const Inference&) const = default;
   } inference;

@@ -191,6 +191,7 @@ model::Result<std::shared_ptr<const PassCosts>> PassCosts::make(const Inputs& in
   costs->kernels_.use(inputs.shapes);
   model::ConstantReader reader(costs->profile_->profile);
   if (const auto mixes = reader.find("serving.mixed_chunks")) costs->mixes_prompts_ = mixes->value > 0;
+  if (const auto whole = reader.find("serving.whole_prompts")) costs->whole_prompts_ = whole->value > 0;
   if (const auto shares = reader.find("serving.shared_chunks")) costs->shares_chunks_ = shares->value > 0;
   if (const auto casts = reader.find("serving.static_casts")) costs->static_casts_ = casts->value > 0;
   const auto graphs = [&](const std::string& name) { return reader.find("serving.graphs." + name); };

@@ -151,8 +151,10 @@ class PassCosts {
 
   const EngineMemory& memory() const { return memory_; }
   double largest_graph() const { return graphs_.most; }  // requests; infinite: every batch is captured
-  // Returns whether the engine computes prompts in the steps of requests that decode.
+  // Returns whether the engine, left as it is, computes prompts in the steps of requests that decode.
   bool mixes_prompts() const { return mixes_prompts_; }
+  // Returns whether a prompt that fits in a step is computed in one.
+  bool whole_prompts() const { return whole_prompts_; }
   // Returns whether groups of attention data parallelism divide the tokens of a chunk.
   bool shares_chunks() const { return shares_chunks_; }
   // Returns whether GEMMs read weights of that format with activations in 16 bits: where the device has no such GEMMs,
@@ -190,7 +192,7 @@ class PassCosts {
     std::int64_t wide_step = 0;
   } graphs_;
   EngineMemory memory_;
-  bool mixes_prompts_ = true, static_casts_ = false, shares_chunks_ = false;
+  bool mixes_prompts_ = true, whole_prompts_ = false, static_casts_ = false, shares_chunks_ = false;
   mutable model::Memo<std::string, model::Result<Communication>> communications_;
   mutable model::Memo<std::string, std::shared_ptr<const BlockCost>> blocks_;
   mutable model::Memo<std::string, std::shared_ptr<const model::ServedRanks>> expert_ranks_;

@@ -361,13 +361,24 @@ double PoolModel::linear_seconds(double tokens, double tokens_of_experts) const 
   return linear(tokens).own + linear(tokens_of_experts).experts;
 }
 
+// Requests that decode have the first of a step's tokens where prompts join it (vllm-project/vllm
+// vllm/v1/core/sched/scheduler.py, schedule: the running requests first, waiting ones by what token_budget is left;
+// sgl-project/sglang python/sglang/srt/managers/schedule_policy.py, PrefillAdder: less mixed_with_decode_tokens;
+// NVIDIA/TensorRT-LLM tensorrt_llm/llmapi/llm_args.py: max_num_tokens of all requests).
+double PoolModel::prompt_tokens(double batch) const { return chunk_ - (mixes_prompts() ? decode_rows(batch) : 0); }
+
+double PoolModel::prompts_of_step(double batch) const {
+  const double prompts = prompt_tokens(batch) / tokens_of_chunk();
+  return std::max(1.0, costs_.whole_prompts() && chunks_ == 1 ? std::floor(prompts) : prompts);
+}
+
 double PoolModel::added_seconds(double batch, double prompts, double share) const {
   const double added = prompts * tokens_of_chunk(), rest = prompts * rest_of_prompt_;
-  if (!costs_.mixes_prompts()) {
+  if (!mixes_prompts()) {
     const double alone = linear_seconds(added, share * added) + rest;
     return alone + costs_.engine_seconds(alone, launch_seconds(prompt_shape(1)), prompts);
   }
-  const double rows = batch * static_cast<double>(decode_shape(1).new_tokens);
+  const double rows = decode_rows(batch);
   return linear_seconds(rows + added, rows + share * added) - linear_seconds(rows, rows) + rest;
 }
 

@@ -96,6 +96,11 @@ class PoolModel {
   // of `batch` requests on each. GEMMs have rows of both and read weights once where the engine computes them in one
   // step. Ranks that share experts wait for each other.
   double added_seconds(double batch, double prompts, double share) const;
+  // Returns whether prompts join the steps of requests that decode.
+  bool mixes_prompts() const { return plan_.inference.mixed_chunks.value_or(costs_.mixes_prompts()); }
+  // Returns the prompts, or chunks of them, for which a step has tokens that also decodes `batch` requests of each
+  // rank; at least one.
+  double prompts_of_step(double batch) const;
   double tokens_of_chunk() const { return static_cast<double>(prompt_shape(1).new_tokens); }  // of one prompt
   double prompt_seconds() const { return prompt_seconds_; }
   // Returns the constants of the profile that steps of about `batch` requests depend on.
@@ -109,7 +114,8 @@ class PoolModel {
   double requests_per_rank() const;                            // for which there is space, and that the scheduler runs
   bool scheduler_binds() const;                                // the latter are fewer
   double tokens_per_step() const { return tokens_per_step_; }  // of a request
-  double chunk_tokens() const { return chunk_; }
+  // Returns the tokens that a step has for prompts while it decodes `batch` requests of each rank.
+  double prompt_tokens(double batch) const;
   double chunks() const { return static_cast<double>(chunks_); }  // of a prompt
 
  private:
@@ -134,6 +140,7 @@ class PoolModel {
   void find_prefill();
   // With as many rows as requests, or with those of a captured batch.
   PassShape decode_shape(std::int64_t requests, std::int64_t rows = 0) const;
+  double decode_rows(double batch) const { return batch * static_cast<double>(1 + plan_.inference.speculative_tokens); }
   PassShape prompt_shape(std::int64_t requests, std::int64_t chunks) const;
   PassShape prompt_shape(std::int64_t requests) const { return prompt_shape(requests, chunks_); }
   PassShape draft_shape(PassShape shape) const;

@@ -1,9 +1,12 @@
 // Plans that serve shipped models on shipped clusters, as inputs of the predictor.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "sim/predict/memos.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::tests {
@@ -49,6 +52,22 @@ inline sim::Inputs serving_inputs(const std::string& text, const std::string& pr
                        topologies::variation_of(plan))
               .value(),
           model::load_profile(profile_file(profile_name)).value()};
+}
+
+inline model::Parameter of_engine(const std::string& name, double value, const char* unit = "1") {
+  return {"serving." + name, value, unit, model::Evidence::assumed, "this test"};
+}
+
+// Returns the same with further constants, and what parts of the predictor need of its own.
+inline sim::Inputs engine_inputs(const std::string& text, const std::string& profile_name,
+                                 const std::vector<model::Parameter>& constants,
+                                 const std::vector<std::string>& overrides = {}) {
+  sim::Inputs inputs = serving_inputs(text, profile_name, overrides);
+  auto all = inputs.profile.parameters();
+  all.insert(all.end(), constants.begin(), constants.end());
+  inputs.profile = model::Profile("of an engine", "", std::move(all), inputs.profile.devices());
+  inputs.routing = std::make_shared<sim::RoutingMemo>();
+  return inputs;
 }
 
 }  // namespace plumbline::tests

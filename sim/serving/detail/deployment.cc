@@ -51,18 +51,17 @@ double Deployment::prefill_share(double batch) const {
   if (!chunked_) return sim::prefill_share(of_rank, computed_, output, model.prefill_seconds_per_token());
   const double tokens = model.tokens_of_chunk();
   const double arrive = of_rank * model.tokens_per_step() / output * computed_ / tokens;  // on a rank in a step
-  const double prompts = std::clamp(arrive, 1.0, std::max(1.0, model.chunk_tokens() / tokens));
+  const double prompts = std::clamp(arrive, 1.0, most_prompts(of_rank));
   const double share = std::clamp(arrive, 1 / static_cast<double>(model.instance().attention_data), 1.0);  // of ranks
   return sim::prefill_share(of_rank, computed_, output,
                             model.added_seconds(of_rank, prompts, share) / (share * prompts * tokens));
 }
 
-bool Deployment::mixes() const { return !disaggregated() && chunked_ && decode_.model->costs().mixes_prompts(); }
+bool Deployment::mixes() const { return !disaggregated() && chunked_ && decode_.model->mixes_prompts(); }
 
-double Deployment::most_prompts() const {
+double Deployment::most_prompts(double of_rank) const {
   const PoolModel& model = *prefill_.model;
-  const bool stated = !disaggregated() && chunked_;
-  return stated ? std::max(1.0, model.chunk_tokens() / model.tokens_of_chunk()) : model.prompts_of_pass();
+  return !disaggregated() && chunked_ ? model.prompts_of_step(of_rank) : model.prompts_of_pass();
 }
 
 double Deployment::launch_share(double batch) const {
@@ -78,6 +77,11 @@ double Deployment::steady_tpot(double batch) const {
   const PoolModel& model = *decode_.model;
   return model.step_seconds(batch / decode_.ranks()) / model.tokens_per_step() + prefill_share(batch) +
          launch_share(batch);
+}
+
+double Deployment::mixed_step(double of_rank, double prompts, double share) const {
+  const PoolModel& model = *decode_.model;
+  return std::max(model.step_seconds(of_rank) + model.added_seconds(of_rank, prompts, share), model.prefill().launches);
 }
 
 // Of a step with prompts the seconds are those of decoding in all stages and of the prompts in one.
@@ -107,11 +111,10 @@ double Deployment::steady_ttft(double batch, double tpot) const {
   const PoolModel &model = *prefill_.model, &decode = *decode_.model;
   const double of_rank = batch / decode_.ranks(), output = decode.request().output, chunks = model.chunks();
   const auto groups = static_cast<double>(model.instance().attention_data);
-  const double most = most_prompts();
+  const double most = most_prompts(of_rank);
   const auto pass = [&](double prompts) {
-    if (!mixes()) return model.prompt_pass_seconds(prompts);
-    return decode.step_seconds(of_rank) +
-           decode.added_seconds(of_rank, std::clamp(prompts, 1.0, most), std::clamp(prompts, 1 / groups, 1.0));
+    return mixes() ? mixed_step(of_rank, std::clamp(prompts, 1.0, most), std::clamp(prompts, 1 / groups, 1.0))
+                   : model.prompt_pass_seconds(prompts);
   };
   const double between = disaggregated() || mixes() ? 0 : decode.step_seconds(of_rank);
   const double arrive = prompts_of_rank(batch, tpot);
@@ -131,26 +134,32 @@ double Deployment::steady_ttft(double batch, double tpot) const {
 }
 
 Deployment::WavePasses Deployment::wave_passes(double batch) const {
-  const PoolModel &model = *prefill_.model, &decode = *decode_.model;
-  const double prompts = std::max(1.0, batch / prefill_.ranks()), held = std::min(most_prompts(), prompts);
+  const PoolModel& model = *prefill_.model;
   const double of_rank = batch / decode_.ranks() / 2;  // that decode, in the mean of the passes
-  return {std::ceil(prompts * model.chunks() / held - batch_rounding),
-          mixes() ? decode.step_seconds(of_rank) + decode.added_seconds(of_rank, held, 1)
-                  : model.prompt_pass_seconds(held)};
+  const double prompts = std::max(1.0, batch / prefill_.ranks()), held = std::min(most_prompts(of_rank), prompts);
+  const double passes = prompts * model.chunks() / held;
+  const bool divided = mixes() && !model.costs().whole_prompts();  // so that all passes but the last are full
+  return {divided ? passes : std::ceil(passes - batch_rounding),
+          mixes() ? mixed_step(of_rank, held, 1) : model.prompt_pass_seconds(held)};
 }
 
 // All requests start together: their prompts fill passes, which the last of them waits for. Where passes have decode
 // steps too, requests end and start again as many at a time as a pass holds, so that after the first wave none waits
-// for others; elsewhere they end together, and each wave is like the first. A pool for prefill that takes longer for a
-// wave than its requests lets them wait. Of requests without number the first wave counts for nothing.
+// for prompts before it, only for the step of others that has begun when the last token of the request before it is
+// out: engines launch a step before they know the tokens of the last. Elsewhere they end together, and each wave is
+// like the first. A pool for prefill that takes longer for a wave than its requests lets them wait. Of requests without
+// number the first wave counts for nothing.
 RequestTimes Deployment::wave_times(double batch) const {
   const PoolModel &model = *prefill_.model, &decode = *decode_.model;
   const double output = decode.request().output, step = decode.step_seconds(batch / decode_.ranks());
   const auto [passes, pass] = wave_passes(batch);
   const double steps = output / decode.tokens_per_step();
-  const double together = (passes + model.chunks()) / 2 * pass, apart = model.chunks() * pass;
+  const double together = (passes + model.chunks()) / 2 * pass, own = model.chunks() * pass;
   const double waves = requests_ ? std::max(1.0, *requests_ / batch) : std::numeric_limits<double>::infinity();
   const bool staggered = mixes() || disaggregated();
+  const double decoding = (mixes() ? std::max(0.0, steps - passes) : steps) * step;
+  const double busy = mixes() ? std::clamp(passes / model.chunks() - 1, 0.0, 1.0) : 0;  // others run
+  const double apart = own + busy * (passes * pass + decoding) / std::max(steps, passes);
   RequestTimes times;
   times.ttft =
       latency(pass, batch / decode_.ranks() / 2) + sent_ + (staggered ? apart + (together - apart) / waves : together);
@@ -158,8 +167,7 @@ RequestTimes Deployment::wave_times(double batch) const {
     times.tpot = step / decode.tokens_per_step();
     times.ttft = std::max(times.ttft, passes * pass - output * times.tpot);
   } else {
-    const double decoding = (mixes() ? std::max(0.0, steps - passes) : steps) * step;
-    times.tpot = std::max(0.0, passes * pass + decoding - (staggered ? apart : together)) / output;
+    times.tpot = std::max(0.0, passes * pass + decoding - (staggered ? own : together)) / output;
   }
   return times;
 }
@@ -184,7 +192,7 @@ double Deployment::worst_step(const ServingState& state) const {
   const double others = std::max(0.0, state.concurrency - 1);
   if (disaggregated() || others == 0) return step;
   const PoolModel& model = *decode_.model;
-  const double most = most_prompts(), prompts = std::min(most, others);
+  const double most = most_prompts(of_rank), prompts = std::min(most, others);
   if (chunked_) return step + model.added_seconds(of_rank, prompts, 1);
   return step + model.prefill().time.seconds * model.prompt_pass_seconds(prompts) / model.prompt_pass_seconds(most);
 }
@@ -203,7 +211,8 @@ double Deployment::in_flight(double batch) const {
   return batch * period(times) / (decode_.model->request().output * times.tpot);
 }
 
-// A pool for prefill computes so many prompts per second; a step that also decodes computes at most a chunk.
+// A pool for prefill computes so many prompts per second; a step that also decodes computes at most the rest of a
+// chunk.
 double Deployment::fed_batch(double batch) const {
   const double output = decode_.model->request().output;
   if (disaggregated()) {
@@ -211,8 +220,10 @@ double Deployment::fed_batch(double batch) const {
     return largest(batch, [&](double b) { return b <= batch_of_rate(rate, steady_tpot(b)); });
   }
   if (!chunked_) return batch;
-  const double prompts_of_step = decode_.model->chunk_tokens() / computed_;
-  return std::min(batch, decode_.ranks() * prompts_of_step * output / decode_.model->tokens_per_step());
+  return largest(batch, [&](double b) {
+    const double of_rank = b / decode_.ranks(), prompts = decode_.model->prompt_tokens(of_rank) / computed_;
+    return of_rank <= prompts * output / decode_.model->tokens_per_step();
+  });
 }
 
 // A last wave that is not full takes its own time.

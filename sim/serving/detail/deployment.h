@@ -62,7 +62,7 @@ class Deployment {
 
  private:
   bool mixes() const;
-  double most_prompts() const;  // of a rank in a pass
+  double most_prompts(double of_rank) const;  // of a rank in a pass, while so many of its requests decode
   // Return the seconds per token that the prefill of others takes, and in which steps with prompts wait for the host.
   double prefill_share(double batch) const;
   double launch_share(double batch) const;
@@ -70,6 +70,9 @@ class Deployment {
   double steady_tpot(double batch) const;
   double steady_ttft(double batch, double tpot) const;
   double prompts_of_rank(double batch, double tpot) const;
+  // Returns the seconds of a step that decodes `of_rank` requests and computes `prompts` prompts, or chunks, on a share
+  // of the ranks; at least those of the host, which launches it kernel by kernel.
+  double mixed_step(double of_rank, double prompts, double share) const;
   // Returns the seconds that prompts take in other stages after such a pass, in which so many requests decode.
   double latency(double pass, double per_rank) const;
   struct WavePasses {  // of the pool for prefill, which compute the prompts of a wave

@@ -8,7 +8,6 @@
 #include <fstream>
 #include <numeric>
 
-#include "sim/predict/memos.h"
 #include "sim/serving/pool_model.h"
 #include "tests/support/serving_inputs.h"
 #include "tests/support/temporary_directory.h"
@@ -18,7 +17,9 @@ namespace {
 
 using model::ServingResult;
 using tests::deepseek_decode_unit;
+using tests::engine_inputs;
 using tests::llama_node;
+using tests::of_engine;
 using tests::serving_inputs;
 
 const std::string deepseek_v2_node = R"(
@@ -47,6 +48,18 @@ model::Error refused(const std::string& text, const std::string& profile, const 
   EXPECT_FALSE(result.has_value());
   return result ? model::Error{} : result.error();
 }
+
+// The GPUs of a plan without pools of their own.
+struct OnePool {
+  explicit OnePool(Inputs given) : inputs(std::move(given)) {}
+  OnePool(const OnePool&) = delete;
+  OnePool& operator=(const OnePool&) = delete;
+  const PoolModel* operator->() const { return pool.get(); }
+
+  Inputs inputs;
+  std::shared_ptr<const PassCosts> costs = PassCosts::make(inputs).value();
+  std::shared_ptr<const PoolModel> pool = PoolModel::make(inputs, *costs, inputs.plan, model::PoolKind::both).value();
+};
 
 TEST(Serving, ThroughputIsTheBatchOverTheTimePerToken) {
   const ServingResult r = served(llama_node, "h100");
@@ -169,8 +182,9 @@ TEST(Serving, WavesOfFewRequestsHaveThemInFlight) {
   EXPECT_EQ(serving.frontier(inputs.plan)->back().concurrency, 10);
 }
 
-// 64 prompts of 1,024 tokens fill 8 passes of 8,192 tokens. In one wave their first tokens come after (1 + ... + 8) / 8
-// = 4.5 passes in the mean, in endless ones after one; none of 1,024 tokens more or less.
+// 64 prompts of 1,024 tokens fill 8.03 steps of 8,192 tokens, of which 32 are of requests that decode, in the mean. In
+// one wave their first tokens come after half of these steps; in endless ones each waits for the step that runs, one of
+// 1,024 of which 8.03 have prompts, and for its own.
 TEST(Serving, WavesPrefillTogether) {
   const auto with = [](const char* requests) {
     std::vector<std::string> overrides = {"inference.arrivals=\"waves\""};
@@ -178,8 +192,9 @@ TEST(Serving, WavesPrefillTogether) {
     return served(llama_node, "h100", overrides);
   };
   const ServingResult endless = with(nullptr), one = with("64"), ten = with("640");
-  EXPECT_NEAR(one.ttft_s, 4.5 * endless.ttft_s, 1e-9);
-  EXPECT_NEAR(ten.ttft_s, (4.5 + 9) / 10 * endless.ttft_s, 1e-9);
+  const double steps = 64 * 1024 / (8192.0 - 32), full = one.ttft_s / ((1 + steps) / 2);
+  EXPECT_NEAR(endless.ttft_s, ((1024 - steps) * endless.decode_step_s + steps * full) / 1024 + full, 1e-9);
+  EXPECT_NEAR(ten.ttft_s, (one.ttft_s + 9 * endless.ttft_s) / 10, 1e-9);
   EXPECT_EQ(endless.batch_per_gpu * 8, 64);
   EXPECT_NEAR(endless.concurrency, endless.output_tokens_per_s / 1024 * (endless.ttft_s + 1024 * endless.tpot_s), 1e-6);
   EXPECT_LT(one.output_tokens_per_s, ten.output_tokens_per_s);
@@ -357,13 +372,35 @@ TEST(Serving, PromptsShareTheWeightsOfADecodeStep) {
   EXPECT_GT(joined.tpot_s, joined.decode_step_s);
 }
 
+TEST(Serving, PromptsJoinStepsAsThePlanStates) {
+  const ServingResult joined = served(llama_node, "h100"),
+                      apart = served(llama_node, "h100", {"inference.mixed_chunks=false"});
+  EXPECT_EQ(served(llama_node, "h100", {"inference.mixed_chunks=true"}).tpot_s, joined.tpot_s);
+  EXPECT_GT(apart.tpot_s, joined.tpot_s);
+  const Inputs apart_by_itself = engine_inputs(llama_node, "h100", {of_engine("mixed_chunks", 0)});
+  EXPECT_EQ(ServingPredictor(apart_by_itself).predict(apart_by_itself.plan).value().tpot_s, apart.tpot_s);
+}
+
+// Of 8,192 tokens 512 are of requests that decode: seven and a half prompts of 1,024 fit in the rest, or seven where
+// none is divided. Two rows of a request whose draft is checked leave six and a half of them.
+TEST(Serving, RequestsThatDecodeHaveTheFirstTokensOfAStep) {
+  const auto prompts = [](double whole, double requests, const char* override) {
+    return OnePool(engine_inputs(llama_node, "h100", {of_engine("whole_prompts", whole)}, {override}))
+        ->prompts_of_step(requests);
+  };
+  const char* alone = "inference.speculative_tokens=0";
+  EXPECT_DOUBLE_EQ(prompts(0, 0, alone), 8);
+  EXPECT_DOUBLE_EQ(prompts(0, 512, alone), 7.5);
+  EXPECT_DOUBLE_EQ(prompts(1, 512, alone), 7);
+  EXPECT_DOUBLE_EQ(prompts(0, 768, "inference.speculative_tokens=1"), 6.5);
+  EXPECT_DOUBLE_EQ(prompts(0, 768, "inference.mixed_chunks=false"), 8);
+  EXPECT_DOUBLE_EQ(prompts(0, 9000, alone), 1) << "others wait";
+}
+
 // Of eight ranks that share experts, one with a prompt delays the others: less than a prompt on each would, but by more
 // than an eighth of it.
 TEST(Serving, RanksThatShareExpertsWaitForPromptsOfOthers) {
-  Inputs inputs = serving_inputs(deepseek_decode_unit, "h800");
-  inputs.routing = std::make_shared<RoutingMemo>();
-  const auto costs = PassCosts::make(inputs).value();
-  const auto pool = PoolModel::make(inputs, *costs, inputs.plan, model::PoolKind::both).value();
+  const OnePool pool(engine_inputs(deepseek_decode_unit, "h800", {}));
   const double everywhere = pool->added_seconds(64, 1, 1), on_one_of_eight = pool->added_seconds(64, 1, 0.125);
   EXPECT_LT(on_one_of_eight, everywhere);
   EXPECT_GT(on_one_of_eight, 2 * everywhere / 8);
@@ -373,13 +410,7 @@ TEST(Serving, RanksThatShareExpertsWaitForPromptsOfOthers) {
 // that do nothing else take all of them.
 TEST(Serving, GroupsDivideTheTokensOfAChunk) {
   const auto pool_with = [](double shared) {
-    Inputs inputs = serving_inputs(deepseek_decode_unit, "h800");
-    auto constants = inputs.profile.parameters();
-    constants.push_back({"serving.shared_chunks", shared, "1", model::Evidence::assumed, "this test"});
-    inputs.profile = model::Profile("of an engine", "", std::move(constants), inputs.profile.devices());
-    inputs.routing = std::make_shared<RoutingMemo>();
-    const auto costs = PassCosts::make(inputs).value();
-    const auto pool = PoolModel::make(inputs, *costs, inputs.plan, model::PoolKind::both).value();
+    const OnePool pool(engine_inputs(deepseek_decode_unit, "h800", {of_engine("shared_chunks", shared)}));
     return std::pair(pool->chunks(), pool->prefill_seconds_per_token());
   };
   const auto [one, alone] = pool_with(0);
@@ -403,35 +434,30 @@ TEST(Serving, StagesOfAPipelineFollowEachOther) {
 // What an engine adds to a pass is divided over its stages: prefill on four of them slows by the factor, not by four
 // times as much.
 TEST(Serving, EnginesSlowEachStageByTheirFactor) {
-  Inputs inputs = serving_inputs(llama_node, "h100", {"parallelism.tensor=2", "parallelism.pipeline=4"});
-  const auto rate = [&inputs](double factor) {
-    auto constants = model::load_profile(tests::profile_file("h100"))->parameters();
-    constants.push_back({"serving.engine_factor", factor, "1", model::Evidence::assumed, "this test"});
-    inputs.profile = model::Profile("with a factor", "", std::move(constants), inputs.profile.devices());
+  const auto rate = [](double factor) {
+    const Inputs inputs = engine_inputs(llama_node, "h100", {of_engine("engine_factor", factor)},
+                                        {"parallelism.tensor=2", "parallelism.pipeline=4"});
     return ServingPredictor(inputs).predict(inputs.plan).value().prefill_tokens_per_s_per_gpu;
   };
   EXPECT_NEAR(rate(1) / rate(1.1), 1.1, 0.01);
 }
 
+model::Parameter of_host(const std::string& name, double value, const char* unit) {
+  return {"host." + name, value, unit, model::Evidence::assumed, "this test"};
+}
+
 // An engine that launches a kernel in 100 us, and captures batches as vLLM does.
 Inputs graph_inputs(double graphs, const std::vector<std::string>& overrides = {}) {
-  Inputs inputs = serving_inputs(llama_node, "h100", overrides);
-  auto constants = inputs.profile.parameters();
-  for (const auto& [name, value] :
-       {std::pair("host.graphs", graphs), std::pair("serving.graphs.step", 8.0),
-        std::pair("serving.graphs.wide_from", 256.0), std::pair("serving.graphs.wide_step", 16.0),
-        std::pair("serving.graphs.most", 512.0)})
-    constants.push_back({name, value, "1", model::Evidence::assumed, "this test"});
-  constants.push_back({"host.launch", 1e-4, "s", model::Evidence::assumed, "this test"});
-  inputs.profile = model::Profile("with graphs", "", std::move(constants), inputs.profile.devices());
-  inputs.routing = std::make_shared<RoutingMemo>();
-  return inputs;
+  return engine_inputs(
+      llama_node, "h100",
+      {of_engine("graphs.step", 8), of_engine("graphs.wide_from", 256), of_engine("graphs.wide_step", 16),
+       of_engine("graphs.most", 512), of_host("graphs", graphs, "1"), of_host("launch", 1e-4, "s")},
+      overrides);
 }
 
 TEST(Serving, BatchesArePaddedToThoseThatAreCaptured) {
-  const Inputs inputs = graph_inputs(1);
-  const auto costs = PassCosts::make(inputs).value();
-  const auto rows = [&](double requests) { return costs->captured(requests)->rows; };
+  const OnePool pool(graph_inputs(1));
+  const auto rows = [&](double requests) { return pool.costs->captured(requests)->rows; };
   EXPECT_EQ(rows(1), 1);
   EXPECT_EQ(rows(3), 4);
   EXPECT_EQ(rows(5), 8);
@@ -439,8 +465,7 @@ TEST(Serving, BatchesArePaddedToThoseThatAreCaptured) {
   EXPECT_EQ(rows(256), 256);
   EXPECT_EQ(rows(257), 272);
   EXPECT_EQ(rows(512), 512);
-  EXPECT_FALSE(costs->captured(513));
-  const auto pool = PoolModel::make(inputs, *costs, inputs.plan, model::PoolKind::both).value();
+  EXPECT_FALSE(pool.costs->captured(513));
   const PassTime one_more = pool->step(65), full = pool->step(72), before = pool->step(64);
   const auto sums = static_cast<std::size_t>(PassPart::collectives);
   EXPECT_DOUBLE_EQ(one_more.by[sums].seconds.sum(), full.by[sums].seconds.sum()) << "of 72 rows both";
@@ -466,12 +491,9 @@ TEST(Serving, WithoutGraphsTheHostLaunchesEachKernelOfADecodeStep) {
 // columns, have no kernel. Those of blocks of 128 entries have.
 TEST(Serving, EnginesThatKnowScalesCastWhereTheyWrite) {
   const auto cost = [](const char* weights, double casts) {
-    Inputs inputs = serving_inputs(llama_node, "h100", {std::string("inference.weights=").append(weights)});
-    auto constants = inputs.profile.parameters();
-    constants.push_back({"serving.static_casts", casts, "1", model::Evidence::assumed, "this test"});
-    constants.push_back({"host.launch", 1e-5, "s", model::Evidence::assumed, "this test"});
-    inputs.profile = model::Profile("of an engine", "", std::move(constants), inputs.profile.devices());
-    inputs.routing = std::make_shared<RoutingMemo>();
+    const Inputs inputs =
+        engine_inputs(llama_node, "h100", {of_engine("static_casts", casts), of_host("launch", 1e-5, "s")},
+                      {std::string("inference.weights=").append(weights)});
     const auto costs = PassCosts::make(inputs).value();
     const auto instance = model::make_instance(inputs.plan, inputs.architecture, model::PoolKind::both).value();
     const auto transfers = costs->communication(inputs.plan, instance, true).value();
@@ -499,16 +521,10 @@ TEST(Serving, SpeculationMakesMoreTokensOfAStep) {
 }
 
 // The memory of an H100 as an engine with those constants divides it.
-model::ServingPool divided(std::vector<model::Parameter> constants, const std::vector<std::string>& overrides = {}) {
-  Inputs inputs = serving_inputs(llama_node, "h100", overrides);
-  auto all = inputs.profile.parameters();
-  all.insert(all.end(), constants.begin(), constants.end());
-  inputs.profile = model::Profile("of an engine", "", std::move(all), inputs.profile.devices());
+model::ServingPool divided(const std::vector<model::Parameter>& constants,
+                           const std::vector<std::string>& overrides = {}) {
+  const Inputs inputs = engine_inputs(llama_node, "h100", constants, overrides);
   return ServingPredictor(inputs).predict(inputs.plan).value().pools.at(0);
-}
-
-model::Parameter of_engine(const std::string& name, double value, const char* unit) {
-  return {"serving." + name, value, unit, model::Evidence::assumed, "this test"};
 }
 
 // vLLM: 0.9 of the memory less weights, libraries and the run that finds the space, with 1,024 rows of 128,256 logits
@@ -519,17 +535,20 @@ TEST(Serving, EnginesDivideTheMemoryByTheirRules) {
   const model::ServingPool whole = divided({});
   const double others = whole.weights_bytes + whole.reserve_bytes + whole.activations_bytes;
   EXPECT_NEAR(whole.kv_bytes, 0.9 * whole.capacity_bytes - others, 1);
-  const model::ServingPool vllm = divided({of_engine("most_requests", 1024, "1"), of_engine("memory.logit", 6, "B")});
+  const model::ServingPool vllm = divided({of_engine("most_requests", 1024), of_engine("memory.logit", 6, "B")});
   EXPECT_GE(vllm.activations_bytes, 1024.0 * 128256 * 6);
   EXPECT_NEAR(vllm.kv_bytes + vllm.activations_bytes, whole.kv_bytes + whole.activations_bytes, 1);
-  const model::ServingPool tensorrt = divided({of_engine("memory.free", 1, "1")});
+  const model::ServingPool tensorrt = divided({of_engine("memory.free", 1)});
   EXPECT_NEAR(tensorrt.kv_bytes, 0.9 * (whole.capacity_bytes - others), 1);
   constexpr double mib = 1048576;
-  const std::vector<model::Parameter> rule = {
-      of_engine("memory.static", 1, "1"),        of_engine("memory.fixed", 512 * mib, "B"),
-      of_engine("memory.token", 1.5 * mib, "B"), of_engine("memory.graph", 2 * mib, "B"),
-      of_engine("memory.gpu", 128 * mib, "B"),   of_engine("memory.draft", 2048 * mib, "B"),
-      of_engine("graphs.step", 8, "1"),          of_engine("graphs.most", 512, "1")};
+  const std::vector<model::Parameter> rule = {of_engine("memory.static", 1),
+                                              of_engine("memory.fixed", 512 * mib, "B"),
+                                              of_engine("memory.token", 1.5 * mib, "B"),
+                                              of_engine("memory.graph", 2 * mib, "B"),
+                                              of_engine("memory.gpu", 128 * mib, "B"),
+                                              of_engine("memory.draft", 2048 * mib, "B"),
+                                              of_engine("graphs.step", 8),
+                                              of_engine("graphs.most", 512)};
   const double left = (512 + 1.5 * 8192 + 2 * 512 + 8 * 128) * mib;
   const model::ServingPool sglang = divided(rule);
   EXPECT_NEAR(sglang.kv_bytes, sglang.capacity_bytes - left - sglang.weights_bytes, 1);
@@ -541,15 +560,13 @@ TEST(Serving, EnginesDivideTheMemoryByTheirRules) {
 
 // A request of 1,536 tokens in the mean has half a block more than it needs: 15.5 tokens of blocks of 32.
 TEST(Serving, RequestsHaveWholeBlocksOfTheCache) {
-  const model::ServingPool tokens = divided({}), blocks = divided({of_engine("memory.block_tokens", 32, "1")});
+  const model::ServingPool tokens = divided({}), blocks = divided({of_engine("memory.block_tokens", 32)});
   EXPECT_NEAR(tokens.kv_capacity_tokens / blocks.kv_capacity_tokens, (1536 + 15.5) / 1536, 1e-9);
 }
 
 TEST(Serving, SchedulersBoundTheRequestsOfAStep) {
-  Inputs inputs = serving_inputs(llama_node, "h100", {"inference.concurrency=0", "inference.arrivals=\"waves\""});
-  auto constants = inputs.profile.parameters();
-  constants.push_back(of_engine("most_requests", 32, "1"));
-  inputs.profile = model::Profile("of an engine", "", std::move(constants), inputs.profile.devices());
+  Inputs inputs = engine_inputs(llama_node, "h100", {of_engine("most_requests", 32)},
+                                {"inference.concurrency=0", "inference.arrivals=\"waves\""});
   const ServingResult bounded = ServingPredictor(inputs).predict(inputs.plan).value();
   EXPECT_DOUBLE_EQ(bounded.concurrency, 32);
   EXPECT_NE(bounded.bound_by, model::ServingBound::kv);
