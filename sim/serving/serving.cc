@@ -212,6 +212,17 @@ model::Result<void> check_unread(const model::Plan& plan, const model::Architect
   if (s.requests && s.arrivals != "waves")
     return unread("inference.requests", "a steady state has no last request",
                   "set inference.arrivals = \"waves\", or leave inference.requests out");
+  // A plan that states inference.disaggregated = false says that its pools are for another time.
+  if (!s.disaggregated && !plan.places.contains("inference.disaggregated")) {
+    for (const auto& [pool, keys] : {std::pair("inference.prefill.", &s.prefill), {"inference.decode.", &s.decode}}) {
+      if (*keys == model::PoolKeys{}) continue;
+      const auto given = plan.places.lower_bound(std::string_view(pool));
+      const bool known = given != plan.places.end() && given->first.starts_with(pool);
+      const std::string key = known ? given->first : std::string(pool) + "gpus";
+      return unread(key.c_str(), "prefill and decode share all GPUs",
+                    "set inference.disaggregated = true, or leave inference.prefill and inference.decode out");
+    }
+  }
   if (architecture.experts.routed_experts > 0) return {};
   const auto copies = [&](PoolKind kind) { return model::instance_of(plan, kind).redundant_experts > 0; };
   const auto halves = [&](PoolKind kind) { return model::instance_of(plan, kind).two_micro_batches; };

@@ -293,6 +293,18 @@ TEST(Serving, KeysOfExpertsAreRefusedOfADenseModel) {
   EXPECT_GT(served(llama_node, "h100", {"inference.expert_imbalance=1", "inference.expert_skew=0"}).tpot_s, 0);
 }
 
+TEST(Serving, PoolsOfAPlanThatSharesItsGpusAreRefused) {
+  for (const std::string key : {"inference.prefill.tensor", "inference.decode.gpus"}) {
+    const model::Error error = refused(llama_node, "h100", {key + "=8"});
+    EXPECT_EQ(error.kind, model::ErrorKind::input);
+    EXPECT_EQ(error.key, key);
+    EXPECT_THAT(error.hint, testing::HasSubstr("inference.disaggregated = true"));
+  }
+  const ServingResult shared =
+      served(llama_node, "h100", {"inference.decode.tensor=4", "inference.disaggregated=false"});
+  EXPECT_EQ(shared.tpot_s, served(llama_node, "h100").tpot_s);
+}
+
 TEST(Serving, PoolsOfADisaggregatedDeploymentMatchTheirRates) {
   const ServingResult r =
       served(llama_node, "h100", {"cluster.gpus=128", "inference.disaggregated=true", "inference.concurrency=0"});
