@@ -304,7 +304,8 @@ model::Result<Deployment> ServingPredictor::Memos::deployment(const model::Plan&
   return Deployment(plan, inputs.cluster, {prefill, p}, {decode, d});
 }
 
-// Errors are infeasible ones about limits that not even one request alone meets.
+// Of requests that the plan leaves open a whole number. Errors are infeasible ones about limits that not even one
+// request alone meets.
 model::Result<double> ServingPredictor::Memos::concurrency(const model::Plan& plan, const Deployment& deployment,
                                                            const ServingMargin& margin) const {
   const auto& s = plan.inference;
@@ -318,13 +319,15 @@ model::Result<double> ServingPredictor::Memos::concurrency(const model::Plan& pl
   if (deployment.ttft_unloaded() > limits.ttft)
     return unmet("inference.max_ttft_s", *s.max_ttft_s, deployment.ttft_unloaded() * margin.ttft,
                  "a time to its first token", "divide prefill over more tensor ranks, or shorten the prompt");
+  constexpr double rounding = 1 + 1e-9;  // Batches are bisected until they meet a limit.
+  const auto whole = [&](double requests) { return std::max(1.0, std::floor(requests * rounding)); };
   if (!s.max_ttft_s && !s.max_tpot_s)
-    return s.concurrency > 0 ? static_cast<double>(s.concurrency) : deployment.most_concurrency();
+    return s.concurrency > 0 ? static_cast<double>(s.concurrency) : whole(deployment.most_concurrency());
   const auto within = deployment.concurrency_within(limits);
   if (const double alone = deployment.times(1).tpot; !within && alone > limits.tpot)
     return unmet("inference.max_tpot_s", *s.max_tpot_s, alone * margin.tpot, "a time per output token",
                  "divide the weights over more tensor ranks, store them in fewer bits, or speculate tokens");
-  return s.concurrency > 0 ? static_cast<double>(s.concurrency) : within.value_or(1);
+  return s.concurrency > 0 ? static_cast<double>(s.concurrency) : whole(within.value_or(1));
 }
 
 void ServingPredictor::Memos::add_money(const model::Plan& plan, const Deployment& deployment,

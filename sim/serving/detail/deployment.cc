@@ -231,7 +231,7 @@ ServingState Deployment::wave(double concurrency) const {
   const double together = std::min(concurrency, requests_.value_or(concurrency));
   ServingState state{.concurrency = together};
   state.batch = std::min(together, most_batch_);
-  state.full = state.batch >= most_batch_ * (1 - batch_rounding);
+  state.full = state.batch + 1 > most_batch_ * (1 + batch_rounding);
   const RequestTimes times = wave_times(state.batch);
   const WavePasses prefill = wave_passes(state.batch);
   state.fed = disaggregated() && prefill.count * prefill.seconds >= period(times) * (1 - batch_rounding);
@@ -258,8 +258,9 @@ ServingState Deployment::state(double concurrency) const {
   });
   ServingState state{.concurrency = concurrency};
   const double fed = fed_batch(batch);
-  state.full = fed >= most_batch_ * (1 - batch_rounding);
   state.fed = fed < batch * (1 - batch_rounding);
+  state.full =
+      fed >= most_batch_ * (1 - batch_rounding) || (!state.fed && concurrency + 1 > most_ * (1 + batch_rounding));
   batch = fed;
   state.batch = batch;
   state.tpot = steady_tpot(batch);

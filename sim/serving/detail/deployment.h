@@ -23,7 +23,7 @@ struct ServingState {
   double ttft = 0;      // the same, with what it waits for space and for prompts before it
   double requests = 0;  // that end per second
   double prompts = 0;   // of a rank of the pool for prefill in a pass, or chunks of them, in the mean
-  bool full = false;    // as many are in flight as there is space for, or more
+  bool full = false;    // there is no space for one more
   bool fed = false;     // prefill starts fewer than could decode
 };
 
