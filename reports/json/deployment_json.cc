@@ -15,7 +15,8 @@ Json deployment_of(const sim::RankedDeployment& row) {
           {"within_limits", row.within},
           {"deployment", sim::deployment_words(row.plan)},
           {"serving", Json::parse(serving_quantities_json(row.result))},
-          {"plan", Json::parse(plan_json(row.plan))}};
+          {"plan", Json::parse(plan_json(row.plan))},
+          {"fit", Json::parse(serving_fit_json(row.result))}};
 }
 
 Json option_of(const sim::DeploymentOption& option) {

@@ -353,7 +353,8 @@ std::string serving_middle_json(const model::ServingResult& result) {
   return text_of_json(FIELDS(middle, tpot_s, ttft_unloaded_s, itl_worst_s, output_tokens_per_s,
                              output_tokens_per_s_per_gpu, output_tokens_per_s_per_node, input_tokens_per_s_per_gpu,
                              usd_per_million_output_tokens, usd_per_million_input_tokens, usd_per_million_tokens_all_in,
-                             demand_gpus, ttft_s, usd_per_million_output_tokens_of_demand));
+                             demand_gpus, ttft_s, usd_per_million_output_tokens_of_demand, demand_prefill_gpus,
+                             demand_decode_gpus));
 }
 
 std::string measured_json(const sim::MeasuredDeployment& found) {

@@ -33,6 +33,7 @@ std::string measured_json(const sim::MeasuredDeployment& found);
 std::string serving_quantities_json(const model::ServingResult& result);
 std::string interval_json(const std::optional<model::PredictionInterval>& interval);
 std::string fit_json(const model::Memory& memory);
+std::string serving_fit_json(const model::ServingResult& result);  // null without pools
 std::string assumed_json(const std::vector<model::AssumedKey>& assumed);
 
 // Returns how uneven the experts of a plan are.

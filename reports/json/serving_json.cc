@@ -41,13 +41,6 @@ model::Fit fit_of_serving(const model::ServingResult& result) {
   return model::fit_of(result.fits_probability.value_or(1));
 }
 
-// What is free is the space for keys and values.
-Json fit_object_of_serving(const model::ServingResult& result) {
-  if (result.pools.empty()) return nullptr;
-  const double free = std::ranges::min(result.pools, {}, &model::ServingPool::kv_bytes).kv_bytes;
-  return fit_object<Json>(result.fits_probability, fit_of_serving(result), free);
-}
-
 // The pools take the place of the stages of a training. A serving GPU holds no gradients and no optimizer states.
 Json memory_of_serving(const model::ServingResult& result) {
   Json stages = Json::array();
@@ -88,6 +81,13 @@ Json serving_of(const model::ServingResult& result) {
 
 }  // namespace
 
+// What is free is the space for keys and values.
+std::string serving_fit_json(const model::ServingResult& result) {
+  if (result.pools.empty()) return text_of_json(Json(nullptr));
+  const double free = std::ranges::min(result.pools, {}, &model::ServingPool::kv_bytes).kv_bytes;
+  return text_of_json(fit_object<Json>(result.fits_probability, fit_of_serving(result), free));
+}
+
 std::string serving_json(const ServingReport& report) {
   const sim::Inputs& inputs = report.inputs;
   return document("serve", Json{{"serving", serving_of(report.result)},
@@ -102,7 +102,7 @@ std::string serving_json(const ServingReport& report) {
                                   {"device", inputs.cluster.device.name}}},
                                 {"plan", Json::parse(plan_json(inputs.plan))},
                                 {"assumed", Json::parse(assumed_json(report.result.assumed))},
-                                {"fit", fit_object_of_serving(report.result)},
+                                {"fit", Json::parse(serving_fit_json(report.result))},
                                 {"measured", report.measured ? Json::parse(measured_json(*report.measured)) : Json()}});
 }
 

@@ -13,6 +13,16 @@
 namespace plumbline::sim {
 namespace {
 
+void add_fits(DeploymentOption& option, unsigned threads) {
+  IntervalOptions options{.draws = serving_draws};
+  options.threads = threads;
+  Inputs inputs = option.on.inputs;
+  for (RankedDeployment& one : option.search.best) {
+    inputs.plan = one.plan;
+    add_fit(inputs, one.result, options);
+  }
+}
+
 // Gives the best deployment its interval and its draws.
 model::Result<void> add_interval(DeploymentOption& option, unsigned threads) {
   if (option.search.best.empty() || !option.search.complete) return {};
@@ -119,6 +129,7 @@ model::Result<void> search_option(const DeploymentAnswer& answer, DeploymentOpti
   }
   if (found) {
     option.search = std::move(*found);
+    add_fits(option, options.threads);
     return add_interval(option, options.threads);
   }
   if (found.error().kind == model::ErrorKind::input) return tl::unexpected(found.error());

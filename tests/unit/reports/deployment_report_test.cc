@@ -27,6 +27,10 @@ RankedDeployment deployment(double rate, bool disaggregated) {
   made.result.usd_per_million_tokens_all_in = 0.31;
   made.result.prefill_gpus = 32;
   made.result.decode_gpus = 96;
+  made.result.pools.resize(2);
+  made.result.pools[0].kv_bytes = 3e9;
+  made.result.pools[1].kv_bytes = 2e9;
+  made.result.fits_probability = 0.9;
   return made;
 }
 
@@ -72,6 +76,8 @@ TEST(DeploymentReport, JsonHasOptionsByRank) {
   EXPECT_EQ(answer["sites"][0]["cluster"], "far");
   EXPECT_EQ(answer["sites"][0]["plans"][0]["deployment"], "prefill TP4, decode TP8 DP16");
   EXPECT_EQ(answer["sites"][0]["plans"][0]["serving"]["output_tokens_per_s_per_gpu"], 2000);
+  const json fit = {{"verdict", "edge"}, {"probability", 0.9}, {"free_bytes", 2e9}};
+  EXPECT_EQ(answer["sites"][0]["plans"][0]["fit"], fit) << "of the pool with the least space";
   EXPECT_EQ(answer["sites"][0]["frontier"].size(), 2u);
   EXPECT_EQ(answer["sites"][1]["no_plan_because"],
             "100 inference.max_tpot_s, for example: one request alone takes 30 ms");

@@ -113,6 +113,9 @@ TEST(ServingReport, TheFirstTokenIsThatAtTheLoadAndOfARequestAlone) {
   const auto serving = nlohmann::json::parse(serving_json(example.report()))["serving"];
   EXPECT_EQ(serving["ttft_s"], 2.4);
   EXPECT_DOUBLE_EQ(serving["middle"]["ttft_s"], 3);
+  const double more = serving["middle"]["demand_gpus"].get<double>() / 1814.9;
+  EXPECT_DOUBLE_EQ(serving["middle"]["demand_prefill_gpus"], 764 * more);
+  EXPECT_DOUBLE_EQ(serving["middle"]["demand_decode_gpus"], 1051 * more);
   EXPECT_EQ(serving["interval"]["ttft_s"]["p90"], 4);
 }
 
