@@ -8,6 +8,7 @@
 
 #include "model/memory/memory.h"
 #include "model/result/middle.h"
+#include "model/result/waterfall.h"
 #include "reports/csv/csv_table.h"
 #include "reports/quantities.h"
 #include "reports/text/step/describe.h"
@@ -219,6 +220,66 @@ std::string line_sentence(const sim::SweepResult& result, const sim::SweepLine& 
   return text + hidden_words(result, line) + ".";
 }
 
+const model::ServingResult* deployment_of(const sim::SweepResult& result, std::size_t point) {
+  const auto& found = result.points[point];
+  return found && found->serving && !found->serving->pools.empty() ? &*found->serving : nullptr;
+}
+
+// Returns what binds along a line: "weights from 1 to 64, compute at 256".
+std::string bounds_words(const sim::SweepResult& result, const sim::SweepLine& line) {
+  const auto bound = [&](std::size_t position) -> std::optional<model::ServingBound> {
+    const model::ServingResult* one = deployment_of(result, line.points[position]);
+    return one != nullptr ? std::optional(one->bound_by) : std::nullopt;
+  };
+  std::vector<std::string> words;
+  for (std::size_t first = 0, next = 0; first < line.points.size(); first = next) {
+    for (next = first + 1; next < line.points.size() && bound(next) == bound(first);) ++next;
+    if (!bound(first)) continue;
+    const std::string where =
+        next == first + 1 ? "at " + value_at(result, line, first) : interval(result, line, {first, next - 1});
+    words.push_back(fmt::format("{} {}", model::to_string(*bound(first)), where));
+  }
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+// Returns by which parts of a step the GPU time of output tokens differs between two deployments; "" where it does not.
+std::string change_sentence(const sim::SweepResult& result, std::size_t from, std::size_t to) {
+  const model::ServingResult *a = deployment_of(result, from), *b = deployment_of(result, to);
+  if (a == nullptr || b == nullptr) return "";
+  const model::Waterfall parts = model::waterfall(*a, *b);
+  const std::string reasons = model::main_reasons(parts);
+  if (reasons.empty()) return "";
+  return fmt::format("From {} to {} a thousand output tokens take {} {} GPU time: {}.", place(result, from),
+                     place(result, to), duration(std::abs(parts.change_s())), parts.change_s() < 0 ? "less" : "more",
+                     reasons);
+}
+
+// Returns what binds along a line, and by what the deployments on either side of its best one are dearer.
+std::string why(const sim::SweepResult& result, const sim::SweepLine& line) {
+  std::string text;
+  if (const std::string bounds = bounds_words(result, line); !bounds.empty())
+    text += paragraph(fmt::format("What binds: {}.", bounds));
+  if (!line.best) return text;
+  const auto add = [&](std::size_t from, std::size_t to) {
+    if (const std::string change = change_sentence(result, line.points[from], line.points[to]); !change.empty())
+      text += paragraph(change);
+  };
+  if (*line.best > 0) add(*line.best - 1, *line.best);
+  if (*line.best + 1 < line.points.size()) add(*line.best, *line.best + 1);
+  return text;
+}
+
+// Returns by what the best deployment differs from the next best one.
+std::string why_best(const sim::SweepResult& result) {
+  std::optional<std::size_t> next;
+  for (std::size_t point = 0; point < result.points.size(); ++point) {
+    const auto cost = sim::cost(result, point);
+    if (point != result.best && cost && (!next || *cost < *sim::cost(result, *next))) next = point;
+  }
+  const std::string change = next ? change_sentence(result, *next, *result.best) : "";
+  return change.empty() ? "" : paragraph(change);
+}
+
 std::string findings(const sim::SweepResult& result) {
   std::string text = "\n";
   if (!result.best) return text + paragraph("No point is feasible.");
@@ -235,15 +296,17 @@ std::string findings(const sim::SweepResult& result) {
                           : "Steps are what their components add up to; --interval shows them as clusters run them.");
   if (!result.same_tokens)
     text += paragraph("The points train on different numbers of tokens per step; the best has the most tokens/s.");
-  if (!result.grid.numeric_axis()) return text;
+  if (!result.grid.numeric_axis()) return deployments ? text + why_best(result) : text;
   const std::string hidden =
       deployments ? "" : fmt::format("; hidden: at most {} of the pairs", percent(result.limits.hidden));
   const std::string along =
       fmt::format("Along {} (plateau: at most {} {}{})", result.grid.axes()[*result.grid.numeric_axis()].key,
                   percent(result.limits.plateau), deployments && result.priced ? "dearer" : "slower", hidden);
   text += fmt::format("\n{}\n", fmt::join(wrap(along, terminal_width), "\n"));
-  for (std::size_t i = 0; i < std::min(result.lines.size(), most_lines); ++i)
+  for (std::size_t i = 0; i < std::min(result.lines.size(), most_lines); ++i) {
     text += paragraph(line_sentence(result, result.lines[i]));
+    if (deployments) text += why(result, result.lines[i]);
+  }
   if (result.lines.size() > most_lines)
     text += paragraph(fmt::format("... and {} more combinations; --json holds all.", result.lines.size() - most_lines));
   return text;

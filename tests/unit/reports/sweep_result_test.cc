@@ -189,6 +189,30 @@ TEST(SweepResult, DeploymentsAreComparedByTheCostOfTheirTokens) {
   EXPECT_FALSE(has(text, "hidden"));
 }
 
+// Of one request a thousand tokens take 10 s of a GPU, of eight 2 s, 0.5 of them on the host.
+TEST(SweepResult, DeploymentsStateWhatBindsAndWhatChanges) {
+  using Parts = std::vector<model::ServingPart>;
+  const auto with = [](double tpot_s, double usd, double rate, model::ServingBound bound, Parts parts) {
+    SweepPoint point = deployment_of(tpot_s, usd);
+    point.serving->output_tokens_per_s_per_gpu = rate;
+    point.serving->bound_by = bound;
+    point.serving->pools.emplace_back().parts = std::move(parts);
+    return point;
+  };
+  using enum model::ServingBound;
+  const SweepPoint one = with(0.02, 2, 100, weights, {{"MLP", 0.02, 0, weights}});
+  const SweepPoint eight = with(0.04, 0.5, 500, compute, {{"MLP", 0.03, 0, compute}, {"host", 0.01, 0, host}});
+  const std::string along =
+      unwrapped(reports::sweep_text(result_of({"inference.concurrency=1,8,9"}, {one, eight, eight}), false));
+  EXPECT_TRUE(has(along, "What binds: weights at 1, compute from 8 to 9.")) << along;
+  const char* const change = "a thousand output tokens take 8.000 s less GPU time: MLP -8.50 s (host +0.50 s).";
+  EXPECT_TRUE(has(along, std::string("From concurrency 1 to concurrency 8 ").append(change))) << along;
+  EXPECT_FALSE(has(along, "From concurrency 8")) << "nothing changes";
+  const std::string engines =
+      unwrapped(reports::sweep_text(result_of({"inference.engine=vllm,sglang"}, {one, eight}), false));
+  EXPECT_TRUE(has(engines, std::string("From engine vllm to engine sglang ").append(change))) << engines;
+}
+
 TEST(SweepResult, JsonAndCsvOfDeploymentsHoldTheirQuantities) {
   const SweepResult result = of_deployments_along_one_key();
   const auto json = nlohmann::json::parse(reports::sweep_json(result));
