@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <utility>
+#include <vector>
 
 #include "sim/interval/interval.h"
 #include "sim/serving/serving.h"
@@ -71,6 +73,28 @@ void state_requests(const DeploymentOption& option, const ServingPredictor& serv
   });
 }
 
+// Marks the points of the frontier that keep the limits in the share of the draws of their own deployment.
+void mark_frontier(Inputs inputs, const ServingPredictor& serving, double confidence, const IntervalOptions& draws,
+                   std::vector<DeploymentPoint>& frontier) {
+  constexpr double any = std::numeric_limits<double>::infinity();
+  std::vector<std::pair<model::Plan, ServingMargin>> known;
+  for (DeploymentPoint& one : frontier) {
+    inputs.plan = one.plan;
+    inputs.plan.inference.concurrency = 0;
+    auto found = std::ranges::find_if(known, [&](const auto& other) {
+      return other.first.parallelism == inputs.plan.parallelism && other.first.inference == inputs.plan.inference;
+    });
+    if (found == known.end()) {
+      const auto within = serving_within(inputs, serving, confidence, draws);
+      found = known.emplace(known.end(), inputs.plan, within ? within->margin() : serving.margin());
+    }
+    const ServingMargin& margin = found->second;
+    const auto& keys = inputs.plan.inference;
+    one.point.within_limits = one.point.tpot_s * margin.tpot <= keys.max_tpot_s.value_or(any) &&
+                              one.point.ttft_s * margin.ttft <= keys.max_ttft_s.value_or(any);
+  }
+}
+
 // Returns DeploymentAnswer::best_with.
 std::vector<double> shares_best(const DeploymentAnswer& answer) {
   const auto draws_of = [&](std::size_t place) -> const std::vector<double>& {
@@ -114,18 +138,19 @@ model::Result<void> search_option(const DeploymentAnswer& answer, DeploymentOpti
     IntervalOptions draws{.draws = serving_draws};
     draws.threads = options.threads;
     draws.parts = false;
-    const auto drawn = TRY(draw_serving_interval(inputs, found->best.front().result, draws));
-    option.goal.margin = margin_of(inputs.plan, drawn, answer.confidence);
-    serving = serving.with(option.goal.margin);
+    serving = TRY(serving_within(inputs, serving, answer.confidence, draws));
+    option.goal.margin = serving.margin();
     found = search();
     while (found && !found->best.empty()) {
       inputs.plan = found->best.front().plan;
-      if (const auto within = serving_within(inputs, serving, answer.confidence, draws)) {
+      const auto within = serving_within(inputs, serving, answer.confidence, draws);
+      if (within && within->predict(inputs.plan)) {
         state_requests(option, *within, found->best);
         break;
       }
       found->best.erase(found->best.begin());  // not a single request keeps the limits in so many of its own draws
     }
+    if (found) mark_frontier(inputs, serving, answer.confidence, draws, found->frontier);
   }
   if (found) {
     option.search = std::move(*found);

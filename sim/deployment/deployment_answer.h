@@ -41,7 +41,8 @@ struct DeploymentAnswer {
 
 // Searches an option under the goal of the answer, and gives the best deployment its interval; fills goal and search,
 // or the error. With limits of times it searches twice: what the draws of the first best take longer than its
-// components is kept of the limits the second time. Returns input errors.
+// components is kept of the limits the second time. What is listed, and the points of the frontier, keep the limits in
+// the share of their own draws. Returns input errors.
 model::Result<void> search_option(const DeploymentAnswer& answer, DeploymentOption& option,
                                   const SearchOptions& options);
 

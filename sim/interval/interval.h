@@ -63,6 +63,8 @@ ServingMargin margin_of(const model::Plan& plan, const DrawnServing& drawn, doub
 
 // Returns the predictor with the margin within which limits of the inputs' plan hold in that share of its own draws.
 // How wide these are depends on the requests in flight, which the plan leaves open, so that they are found in rounds.
+// Where not even one request keeps the limits with it, predictions fail, as these do: errors are those without a
+// margin.
 model::Result<ServingPredictor> serving_within(const Inputs& inputs, ServingPredictor serving, double confidence,
                                                const IntervalOptions& options = {.draws = serving_draws});
 

@@ -208,11 +208,13 @@ model::Result<ServingPredictor> serving_within(const Inputs& inputs, ServingPred
   const auto exceeds = [](double time, const std::optional<double>& limit) { return limit && time > *limit; };
   const int rounds = keys.concurrency > 0 ? 1 : 4;  // Requests that the plan states stay as many.
   for (int i = 0; i < rounds; ++i) {
-    const auto result = TRY(serving.predict(inputs.plan));
-    const auto drawn = TRY(draw_serving_interval(inputs, result, without_parts));
+    const auto result = serving.predict(inputs.plan);
+    if (!result && i == 0) return tl::unexpected(result.error());
+    if (!result) break;  // Not even one request keeps the limits.
+    const auto drawn = TRY(draw_serving_interval(inputs, *result, without_parts));
     const ServingMargin own = margin_of(inputs.plan, drawn, confidence);
-    if (i > 0 && !exceeds(result.tpot_s * own.tpot, keys.max_tpot_s) &&
-        !exceeds(result.ttft_s * own.ttft, keys.max_ttft_s))
+    if (i > 0 && !exceeds(result->tpot_s * own.tpot, keys.max_tpot_s) &&
+        !exceeds(result->ttft_s * own.ttft, keys.max_ttft_s))
       break;
     serving = serving.with(own);
   }

@@ -25,6 +25,7 @@ class ServingPredictor {
   explicit ServingPredictor(const Inputs& inputs);
   // Returns one that holds limits with a margin and shares what this one keeps.
   ServingPredictor with(const ServingMargin& margin) const;
+  const ServingMargin& margin() const { return margin_; }
 
   // Errors: infeasible ones name the key and the nearest value that works (degrees that do not divide heads or experts,
   // weights that do not fit, no space for one request); a profile that lacks a constant is an input error.

@@ -92,6 +92,20 @@ TEST(ServingInterval, LimitsHoldInAShareOfTheDraws) {
   EXPECT_FALSE(interval(serving_inputs("vllm"), options).limits_probability);
 }
 
+// A limit that one request keeps as its components add up, but not in nine of ten draws.
+TEST(ServingInterval, LimitsThatNoRequestKeepsInItsDrawsAreRefused) {
+  const Inputs alone = serving_inputs("vllm", {"inference.concurrency=1"});
+  const double tpot = ServingPredictor(alone).predict(alone.plan).value().tpot_s;
+  const Inputs inputs =
+      serving_inputs("vllm", {"inference.concurrency=0", "inference.max_tpot_s=" + std::to_string(1.001 * tpot)});
+  const auto serving = serving_within(inputs, ServingPredictor(inputs), 0.9, {.draws = 32});
+  ASSERT_TRUE(serving) << to_string(serving.error());
+  EXPECT_GT(serving->margin().tpot, 1.001);
+  const auto refused = serving->predict(inputs.plan);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().key, "inference.max_tpot_s");
+}
+
 TEST(ServingInterval, TimesOfADrawKeepTheirLimitsTogether) {
   DrawnServing drawn;
   for (int i = 1; i <= 9; ++i) {
