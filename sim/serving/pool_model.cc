@@ -6,8 +6,6 @@
 #include <cmath>
 
 #include "model/base/integers.h"
-#include "model/layers/key_value_cache.h"
-#include "model/memory/memory_reserve.h"
 #include "model/plan/stage_split.h"
 #include "model/routing/files.h"
 #include "sim/serving/serving_forms.h"
@@ -78,12 +76,6 @@ PassTime as_part(const PassTime& whole, PassPart part) {
   time.seconds = whole.seconds;
   time.core_attention = whole.core_attention;
   return time;
-}
-
-bool is_layer(BlockKind kind) { return kind != BlockKind::embedding && kind != BlockKind::head; }
-
-bool is_windowed(BlockKind kind) {
-  return kind == BlockKind::windowed_dense_layer || kind == BlockKind::windowed_moe_layer;
 }
 
 // Refuses drafts that the model or its instance cannot have.
@@ -329,15 +321,6 @@ PoolModel::Between PoolModel::in_decode(double requests) const {
   return {batch->below, batch->rows, (requests - below) / (rows - below), batch->rows};
 }
 
-double PoolModel::requests_per_rank() const {
-  return runs_at_most(most_requests(memory_.space, memory_.bytes_per_request));
-}
-
-bool PoolModel::scheduler_binds() const {
-  const double most = costs_.memory().most_requests;
-  return most > 0 && most < most_requests(memory_.space, memory_.bytes_per_request);
-}
-
 // Of the slowest stage.
 PoolModel::Linear PoolModel::linear(double tokens) const {
   const auto at = [this](std::int64_t count) {
@@ -467,129 +450,6 @@ PassTime PoolModel::prompt_pass(double prompts) const {
   PassTime time = one_prompt_ * (1 - share);
   time += prefill_.time * share;
   return time;
-}
-
-// SGLang states a share by what it leaves to others (python/sglang/srt/server_args.py, _handle_gpu_memory_settings).
-// For more GPUs than a node's eight the rule leaves nothing, so that deployments state a share; without a statement
-// they have that of a node without groups.
-double PoolModel::memory_share() const {
-  const auto& left = costs_.memory().left;
-  if (left.fixed == 0 || plan_.places.contains("inference.memory_share")) return plan_.inference.memory_share;
-  constexpr double least_chunk = 2048;
-  constexpr std::int64_t node = 8;
-  constexpr double large = 60.0 * 1024 * 1024 * 1024;  // bytes
-  const auto groups = static_cast<double>(instance_.attention_data);
-  const double graph = std::isfinite(costs_.largest_graph()) ? costs_.largest_graph() : 0;
-  const auto chunk = static_cast<double>(plan_.inference.chunked_prefill_tokens);
-  double bytes = left.fixed + left.token * std::max(least_chunk, chunk) + left.graph * graph +
-                 left.gpu * static_cast<double>(std::min(instance_.gpus(), node));
-  if (groups > 1 && instance_.gpus() <= node) bytes += left.group_graph * graph * groups;
-  if (memory_.capacity > large) bytes = std::max(bytes, left.least);
-  if (!draft_.blocks.empty()) bytes += draft_.model == PassModel::draft ? left.draft_model : left.draft;
-  return std::max(0.0, 1 - bytes / memory_.capacity);
-}
-
-double PoolModel::usable() const {
-  const EngineMemory& engine = costs_.memory();
-  const double share = memory_share(), others = memory_.reserve + memory_.activations;
-  if (engine.of_static) return std::min(share * memory_.capacity, memory_.capacity - others);
-  if (engine.of_free) return memory_.weights + share * (memory_.capacity - others - memory_.weights);
-  return share * memory_.capacity - others;
-}
-
-// An engine that runs a pass to find its space runs a whole chunk, whatever the pool does.
-std::vector<PassShape> PoolModel::largest_passes() const {
-  const auto chunk = plan_.inference.chunked_prefill_tokens;
-  std::vector<PassShape> passes;
-  if (costs_.memory().logit > 0 && chunk > 0) passes.push_back({.kind = Kind::prefill, .new_tokens = chunk});
-  const double most = std::max(1.0, most_requests(usable() - memory_.weights, memory_.bytes_per_request));
-  passes.push_back(kind_ == model::PoolKind::decode ? decode_shape(std::llround(std::ceil(runs_at_most(most))))
-                                                    : prefill_shape_);
-  return passes;
-}
-
-double PoolModel::runs_at_most(double requests) const {
-  const double most = costs_.memory().most_requests;
-  return most > 0 ? std::min(requests, most) : requests;
-}
-
-model::Result<void> PoolModel::find_memory(const Inputs& inputs) {
-  const model::Device device = model::with_allocator(inputs.cluster.device, costs_.profile().profile);
-  memory_.capacity = device.memory.value();
-  memory_.reserve = (device.reserve.context + device.reserve.matmul_workspace).value();
-  if (instance_.gpus() > 1) memory_.reserve += device.reserve.communicator.value();
-  if (instance_.expert > 1) memory_.reserve += device.reserve.all_to_all.value();
-  for (const Stage& stage : stages_) {
-    const auto [weights, cache] = held(stage);
-    memory_.weights = std::max(memory_.weights, weights);
-    memory_.bytes_per_request = std::max(memory_.bytes_per_request, cache);
-  }
-  for (const PassShape& largest : largest_passes())
-    for (const Stage& stage : stages_)
-      for (const auto& [kind, count] : stage.blocks)
-        memory_.activations = std::max(memory_.activations, block(largest, kind)->activation_bytes);
-  const EngineMemory& engine = costs_.memory();
-  const double logits = engine.most_requests * static_cast<double>(inputs.architecture.vocabulary) * engine.logit;
-  memory_.activations = std::max(memory_.activations, logits);
-  memory_.space = usable() - memory_.weights;
-  if (memory_.space < 0) return tl::unexpected(no_space_for_weights(inputs));
-  if (requests_per_rank() < 1) return tl::unexpected(no_space_for_request(inputs));
-  return {};
-}
-
-// Returns the bytes of a stage's weights and of the keys and values of a request. A draft is on the last stage.
-std::pair<double, double> PoolModel::held(const Stage& stage) const {
-  const PassShape shape = kind_ == model::PoolKind::prefill ? prefill_shape_ : decode_shape(1);
-  const model::DataType type = model::cache_type(plan_.inference.kv_cache);
-  const double context = request_.context + (costs_.memory().block_tokens - 1) / 2;  // of whole blocks, in the mean
-  double weights = 0, cache = 0;
-  const auto add = [&](const PassShape& of, const std::map<BlockKind, std::int64_t>& blocks) {
-    const model::Architecture& model = costs_.architecture(of.model);
-    for (const auto& [kind, count] : blocks) {
-      const auto many = static_cast<double>(count);
-      const bool module = kind == BlockKind::multi_token_prediction;
-      const bool windowed = module ? model.is_windowed_layer(model.layers) : is_windowed(kind);
-      weights += block(of, kind)->weights_bytes * many;
-      if (is_layer(kind)) cache += model::cache_bytes(model, type, instance_.tensor, windowed, context) * many;
-    }
-  };
-  add(shape, stage.blocks);
-  if (stage.blocks.contains(BlockKind::head)) add(draft_shape(shape), draft_.blocks);
-  return {weights, cache};
-}
-
-namespace {
-
-std::string gigabytes(double bytes) { return fmt::format("{:.1f} GB", bytes / 1e9); }
-
-}  // namespace
-
-model::Error PoolModel::no_space_for_weights(const Inputs& inputs) const {
-  const std::string key =
-      model::degree_key(plan_, kind_, inputs.architecture.experts.routed_experts > 0 ? "expert" : "tensor");
-  const double usable = this->usable();
-  const double times = std::ceil(memory_.weights / std::max(usable, 1.0));
-  return model::plan_error(
-      plan_, model::ErrorKind::infeasible, key,
-      fmt::format("{} of weights a GPU do not fit: of {} the engine may use {}", gigabytes(memory_.weights),
-                  gigabytes(memory_.capacity), gigabytes(std::max(usable, 0.0))),
-      usable <= 0
-          ? "raise inference.memory_share"
-          : fmt::format("divide them over {:.0f} times as many GPUs of an instance, or store them in fewer bits "
-                        "(inference.weights)",
-                        times));
-}
-
-model::Error PoolModel::no_space_for_request(const Inputs& inputs) const {
-  const double tokens = request_.context * std::max(0.0, requests_per_rank());
-  const bool narrow = model::bytes_per_element(model::cache_type(plan_.inference.kv_cache)) <= 1;
-  return model::plan_error(
-      plan_, model::ErrorKind::infeasible, "inference.input_tokens",
-      fmt::format("{:.0f} tokens of one request of {} have no space: {} a GPU are left for keys and values, which hold "
-                  "{:.0f}",
-                  request_.context, inputs.architecture.name, gigabytes(memory_.space), tokens),
-      fmt::format("shorten input_tokens + output_tokens / 2 to {:.0f}, {}or use more GPUs for an instance",
-                  std::floor(tokens), narrow ? "" : "set inference.kv_cache = \"fp8\", "));
 }
 
 }  // namespace plumbline::sim

@@ -61,6 +61,8 @@ class Deployment {
   double decode_share(const ServingState& state) const;
 
  private:
+  static constexpr double batch_rounding = 1e-9;
+
   bool mixes() const;
   double most_prompts(double of_rank) const;  // of a rank in a pass, while so many of its requests decode
   // Return the seconds per token that the prefill of others takes, and in which steps with prompts wait for the host.

@@ -1,0 +1,70 @@
+// Requests that start together, as those of benchmarks of fixed lengths.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "sim/serving/detail/deployment.h"
+
+namespace plumbline::sim {
+
+Deployment::WavePasses Deployment::wave_passes(double batch) const {
+  const PoolModel& model = *prefill_.model;
+  const double of_rank = batch / decode_.ranks() / 2;  // that decode, in the mean of the passes
+  const double prompts = std::max(1.0, batch / prefill_.ranks()), held = std::min(most_prompts(of_rank), prompts);
+  const double passes = prompts * model.chunks() / held;
+  const bool divided = mixes() && !model.costs().whole_prompts();  // so that all passes but the last are full
+  return {divided ? passes : std::ceil(passes - batch_rounding),
+          mixes() ? mixed_step(of_rank, held, 1) : model.prompt_pass_seconds(held)};
+}
+
+// All requests start together: their prompts fill passes, which the last of them waits for. Where passes have decode
+// steps too, requests end and start again as many at a time as a pass holds, so that after the first wave none waits
+// for prompts before it, only for the step of others that has begun when the last token of the request before it is
+// out: engines launch a step before they know the tokens of the last. Elsewhere they end together, and each wave is
+// like the first. A pool for prefill that takes longer for a wave than its requests lets them wait. Of requests without
+// number the first wave counts for nothing.
+RequestTimes Deployment::wave_times(double batch) const {
+  const PoolModel &model = *prefill_.model, &decode = *decode_.model;
+  const double output = decode.request().output, step = decode.step_seconds(batch / decode_.ranks());
+  const auto [passes, pass] = wave_passes(batch);
+  const double steps = output / decode.tokens_per_step();
+  const double together = (passes + model.chunks()) / 2 * pass, own = model.chunks() * pass;
+  const double waves = requests_ ? std::max(1.0, *requests_ / batch) : std::numeric_limits<double>::infinity();
+  const bool staggered = mixes() || disaggregated();
+  const double decoding = (mixes() ? std::max(0.0, steps - passes) : steps) * step;
+  const double busy = mixes() ? std::clamp(passes / model.chunks() - 1, 0.0, 1.0) : 0;  // others run
+  const double apart = own + busy * (passes * pass + decoding) / std::max(steps, passes);
+  RequestTimes times;
+  times.ttft =
+      latency(pass, batch / decode_.ranks() / 2) + sent_ + (staggered ? apart + (together - apart) / waves : together);
+  if (disaggregated()) {
+    times.tpot = step / decode.tokens_per_step();
+    times.ttft = std::max(times.ttft, passes * pass - output * times.tpot);
+  } else {
+    times.tpot = std::max(0.0, passes * pass + decoding - (staggered ? own : together)) / output;
+  }
+  return times;
+}
+
+// A last wave that is not full takes its own time.
+ServingState Deployment::wave(double concurrency) const {
+  const double together = std::min(concurrency, requests_.value_or(concurrency));
+  ServingState state{.concurrency = together};
+  state.batch = std::min(together, most_batch_);
+  state.full = state.batch + 1 > most_batch_ * (1 + batch_rounding);
+  const RequestTimes times = wave_times(state.batch);
+  const WavePasses prefill = wave_passes(state.batch);
+  state.fed = disaggregated() && prefill.count * prefill.seconds >= period(times) * (1 - batch_rounding);
+  state.tpot = times.tpot;
+  state.requests = state.batch / period(times);
+  if (requests_) {
+    const double full = std::floor(*requests_ / state.batch + batch_rounding), rest = *requests_ - full * state.batch;
+    const double last = rest > batch_rounding * state.batch ? period(wave_times(rest)) : 0;
+    state.requests = *requests_ / (full * period(times) + last);
+  }
+  state.prompts = std::min(prefill_.model->prompts_of_pass(), std::max(1.0, state.batch / prefill_.ranks()));
+  state.ttft = times.ttft + (together / state.batch - 1) * period(times);
+  return state;
+}
+
+}  // namespace plumbline::sim
