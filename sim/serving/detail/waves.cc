@@ -18,11 +18,11 @@ Deployment::WavePasses Deployment::wave_passes(double batch) const {
 }
 
 // All requests start together: their prompts fill passes, which the last of them waits for. Where passes have decode
-// steps too, requests end and start again as many at a time as a pass holds, so that after the first wave none waits
-// for prompts before it, only for the step of others that has begun when the last token of the request before it is
-// out: engines launch a step before they know the tokens of the last. Elsewhere they end together, and each wave is
-// like the first. A pool for prefill that takes longer for a wave than its requests lets them wait. Of requests without
-// number the first wave counts for nothing.
+// steps too, requests end and start again as many at a time as a pass holds, so that after the first wave a prompt
+// waits for the step of others that has begun when the last token of the request before it is out (engines launch a
+// step before they know the tokens of the last), and for prompts before it only where a wave has more passes than a
+// request steps. Elsewhere they end together, and each wave is like the first. A pool for prefill that takes longer for
+// a wave than its requests lets them wait. Of requests without number the first wave counts for nothing.
 RequestTimes Deployment::wave_times(double batch) const {
   const PoolModel &model = *prefill_.model, &decode = *decode_.model;
   const double output = decode.request().output, step = decode.step_seconds(batch / decode_.ranks());
@@ -33,7 +33,8 @@ RequestTimes Deployment::wave_times(double batch) const {
   const bool staggered = mixes() || disaggregated();
   const double decoding = (mixes() ? std::max(0.0, steps - passes) : steps) * step;
   const double busy = mixes() ? std::clamp(passes / model.chunks() - 1, 0.0, 1.0) : 0;  // others run
-  const double apart = own + busy * (passes * pass + decoding) / std::max(steps, passes);
+  const double queue = mixes() ? std::max(0.0, passes - steps) * pass : 0;              // of prompts before its own
+  const double apart = own + busy * (passes * pass + decoding) / std::max(steps, passes) + queue;
   RequestTimes times;
   times.ttft =
       latency(pass, batch / decode_.ranks() / 2) + sent_ + (staggered ? apart + (together - apart) / waves : together);
@@ -41,7 +42,7 @@ RequestTimes Deployment::wave_times(double batch) const {
     times.tpot = step / decode.tokens_per_step();
     times.ttft = std::max(times.ttft, passes * pass - output * times.tpot);
   } else {
-    times.tpot = std::max(0.0, passes * pass + decoding - (staggered ? own : together)) / output;
+    times.tpot = std::max(0.0, passes * pass + decoding - queue - (staggered ? own : together)) / output;
   }
   return times;
 }

@@ -207,6 +207,17 @@ TEST(Serving, WavesPrefillTogether) {
   EXPECT_EQ(steady.key, "inference.requests");
 }
 
+// 64 prompts take 62.06 steps of 1,088 tokens, 32 of them of requests that decode; a request is in 16 of them and waits
+// for the others.
+TEST(Serving, PromptsOfWavesQueueWhereRequestsAreShorterThanTheirPasses) {
+  const std::vector<std::string> plan = {"inference.arrivals=\"waves\"", "inference.output_tokens=16",
+                                         "inference.chunked_prefill_tokens=1088"};
+  const ServingResult r = served(llama_node, "h100", plan);
+  const double steps = 64 * 1024 / (1088.0 - 32), full = r.ttft_s / (steps - 16 + 2);
+  EXPECT_NEAR(r.tpot_s, 15 * full / 16, 1e-9);
+  EXPECT_NEAR(r.concurrency, r.output_tokens_per_s / 16 * (r.ttft_s + 16 * r.tpot_s), 1e-6);
+}
+
 TEST(Serving, PartsAddUpToTheStep) {
   for (const auto& [text, profile] : {std::pair(llama_node, "h100"), std::pair(deepseek_decode_unit, "h800")}) {
     const ServingResult r = served(text, profile);
