@@ -1,6 +1,7 @@
-// The architecture of a transformer, as a Hugging Face config.json states it. Plain data.
+// The architecture of a language model, as a Hugging Face config.json states it. Plain data.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,7 +12,16 @@ enum class AttentionKind { multi_head_latent, grouped_query };
 enum class ScoreFunction { sigmoid, softmax };
 enum class NormKind { root_mean_square, layer };  // arXiv 1910.07467 | arXiv 1607.06450
 enum class MlpKind { swiglu, gelu };              // gated, three matrices (arXiv 2002.05202) | two matrices
-enum class PositionKind { rotary, learned, alibi };
+enum class PositionKind { rotary, learned, alibi, none };
+
+// What a layer does: it mixes tokens, then transforms each of them; a layer of some models does one of the two.
+enum class Mixer : std::uint8_t { none, attention, windowed_attention, recurrence };
+enum class FeedForward : std::uint8_t { none, dense, experts };
+struct LayerKind {
+  Mixer mixer = Mixer::attention;
+  FeedForward feed_forward = FeedForward::dense;
+  auto operator<=>(const LayerKind&) const = default;
+};
 
 // Multi-head latent attention (DeepSeek-V2 report, arXiv 2405.04434, section 2.1). q_lora_rank 0: no query compression.
 struct LatentAttention {
@@ -77,6 +87,29 @@ struct SlidingWindow {
   bool operator==(const SlidingWindow&) const = default;
 };
 
+// A mixer whose heads each carry a state [key_dim, value_dim] from token to token in place of keys and values. Queries,
+// keys and values come from one projection through a short causal convolution; per-head gates decay the state; a gate
+// as wide as the values multiplies the normalised result. What Mamba-2 names B, C, x, z and groups are keys, queries,
+// values, that gate and key heads.
+enum class RecurrenceKind : std::uint8_t {
+  gated_delta,  // Gated DeltaNet (arXiv 2412.06464): a token replaces what the state has for its key
+  state_space   // Mamba-2 (arXiv 2405.21060): a token adds to the state
+};
+struct Recurrence {
+  RecurrenceKind kind = RecurrenceKind::gated_delta;
+  std::int64_t key_heads = 0, value_heads = 0;  // value_heads 0: no layer has a recurrence
+  std::int64_t key_dim = 0, value_dim = 0;
+  std::int64_t convolution = 4;  // taps
+  bool convolution_bias = false;
+  std::int64_t chunk = 64;       // tokens that the kernels of training and prompts compute as one
+  std::int64_t state_bytes = 4;  // of an entry of the state between passes of inference
+
+  bool delta() const { return kind == RecurrenceKind::gated_delta; }
+  std::int64_t head_gates() const { return delta() ? 2 : 1; }       // columns: decay and strength, or the time step
+  std::int64_t head_parameters() const { return delta() ? 2 : 3; }  // decay, bias of its gate, the way past the state
+  bool operator==(const Recurrence&) const = default;
+};
+
 // What a model has and no operator here computes: it takes no time, and the executor refuses the model.
 struct Omissions {
   std::vector<std::string> what;  // "attention sinks", ...
@@ -99,6 +132,7 @@ struct Architecture {
   bool norm_bias = false;  // layer norm only
   double norm_epsilon = 1e-6;
   bool query_key_norm = false;  // every head's query and key are normalised (qwen3)
+  bool output_gate = false;     // attention's result times the sigmoid of a projection as wide (qwen3_next)
   MlpKind mlp = MlpKind::swiglu;
   double swiglu_limit = 0;         // of gate and up before experts' SwiGLU (gpt_oss); 0: none
   bool post_norms = false;         // what attention and MLP add to the stream is normalised, too (gemma)
@@ -114,11 +148,14 @@ struct Architecture {
   std::int64_t multi_token_prediction_layers = 0;
   AttentionKind attention = AttentionKind::grouped_query;
   LatentAttention latent;
+  Recurrence recurrence;
   MixtureOfExperts experts;
+  std::vector<LayerKind> pattern;  // of each layer; empty: attention and an MLP in each, as window and experts say
   Omissions omitted;
 
-  bool is_moe_layer(std::int64_t layer) const;
-  bool is_windowed_layer(std::int64_t layer) const;
+  LayerKind layer(std::int64_t number) const;  // counted from 0
+  bool is_moe_layer(std::int64_t number) const { return layer(number).feed_forward == FeedForward::experts; }
+  bool is_windowed_layer(std::int64_t number) const { return layer(number).mixer == Mixer::windowed_attention; }
   bool operator==(const Architecture&) const = default;
 };
 

@@ -165,6 +165,16 @@ std::vector<std::int64_t> ConfigReader::counts(std::string_view key) {
   return result;
 }
 
+std::vector<std::string> ConfigReader::texts(std::string_view key) {
+  const json* value = contents_->find(key);
+  if (value == nullptr) return {};
+  if (!value->is_array() || !std::ranges::all_of(*value, [](const json& entry) { return entry.is_string(); })) {
+    fail(key, fmt::format("expected a list of strings, found {}", shown(*value)), "");
+    return {};
+  }
+  return value->get<std::vector<std::string>>();
+}
+
 bool ConfigReader::flag(std::string_view key, bool missing) {
   const json* value = contents_->find(key);
   if (value == nullptr) return missing;

@@ -33,6 +33,7 @@ class ConfigReader {
   double number(std::string_view key, double missing);                 // finite
   double probability(std::string_view key, double missing);            // from 0 to below 1
   std::vector<std::int64_t> counts(std::string_view key);              // a list, each at least 0; missing: empty
+  std::vector<std::string> texts(std::string_view key);                // a list; missing: empty
   bool flag(std::string_view key, bool missing);
   std::string text(std::string_view key, std::string_view missing);
 

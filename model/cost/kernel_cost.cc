@@ -207,7 +207,13 @@ int KernelCost::kernels(const Graph& graph, const Operator& op) const {
   if (op.kind == OperatorKind::attention && pieces > 1) return 3 * pieces;  // each with two merging kernels
   // row sums, main kernel, query-gradient conversion; in a ring two sums after each but the first
   if (op.kind == OperatorKind::attention_grad) return 3 * pieces + 2 * (pieces - 1);
-  if (op.kind == OperatorKind::rmsnorm_grad || op.kind == OperatorKind::layernorm_grad)
+  if (const auto* scan = std::get_if<ScanAttributes>(&op.attributes)) {  // those that scan_work() counts
+    const bool delta = scan->kind == RecurrenceKind::gated_delta;
+    if (op.kind == OperatorKind::scan_step) return 1;
+    return op.kind == OperatorKind::scan ? (delta ? 8 : 5) : delta ? 11 : 14;
+  }
+  if (op.kind == OperatorKind::gated_rmsnorm_grad || op.kind == OperatorKind::rmsnorm_grad ||
+      op.kind == OperatorKind::layernorm_grad)
     return 3;  // main kernel, two reductions of the scale's gradient
   const auto* cast = std::get_if<CastAttributes>(&op.attributes);
   return cast != nullptr && (cast->scales_transposed || cast->finds_scale) ? 2 : 1;
@@ -302,6 +308,8 @@ KernelTime KernelCost::by_form(const Graph& graph, const Operator& op, const Con
       return cached_attention(graph, op, conditions);
     case OperatorClass::router:
       return router(graph, op, conditions);
+    case OperatorClass::scan:
+      return scan(graph, op, conditions);
     default:
       return memory_bound(graph, op, conditions);
   }
@@ -581,6 +589,20 @@ KernelTime KernelCost::memory_bound(const Graph& graph, const Operator& op, cons
   result.shares[3] = {padding_.index, streaming(copies, copied, occupancy(conditions)) / conditions.bandwidth};
   std::ranges::copy(search(graph, op, conditions.row_scale, std::max(seconds, shortest)), result.shares.begin() + 4);
   return with_gaps(scaled(result, 1), launches(graph, op));
+}
+
+// The kernels of chunks have few products for what they move, and the next product of a chunk waits for the one before
+// it: the times of both add up. Tokens one by one have no products of matrices.
+KernelTime KernelCost::scan(const Graph& graph, const Operator& op, const Conditions& conditions) const {
+  KernelTime time = memory_bound(graph, op, conditions);
+  if (op.kind == OperatorKind::scan_step) return time;
+  const GemmConstants& form = gemms_[static_cast<std::size_t>(GemmFormat::bf16)][0].form;
+  const auto sms = static_cast<double>(occupancy(conditions).free);
+  const double rate = 2 * form.tile_m * form.tile_n * sms / form.k_time * scan_share_.value;
+  const double products = flops(graph, op, 1, true).value() / (rate * sustained_clock_ * conditions.clock);
+  time.shares[7] = {scan_share_.index, products};
+  time.seconds += products;
+  return time;
 }
 
 double KernelCost::moving(Bytes bytes, const Conditions& conditions) const {

@@ -144,6 +144,7 @@ class KernelCost {
   Constant unaligned(const Graph& graph, const Operator& op) const;
   double accumulation(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime memory_bound(const Graph& graph, const Operator& op, const Conditions& conditions) const;
+  KernelTime scan(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime router(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   // Returns how often the kernels of an operator on experts' rows are launched.
   double launched_apart(const Graph& graph, const Operator& op) const;
@@ -204,6 +205,7 @@ class KernelCost {
   std::int64_t streaming_blocks_ = 1;   // blocks on an SM of kernels with many small blocks
   std::array<Memory, 32> memory_;       // by OperatorClass
   Constant launch_gap_, shortest_kernel_, index_time_, scale_layout_, router_forward_, router_backward_, map_time_;
+  Constant scan_share_{-1, 1};
   Constant padding_, search_start_, search_time_, copy_search_time_;  // of the dispatcher
   Constant router_forward_pair_, router_backward_pair_, router_gradient_bytes_;
   MeasuredOperators measured_;

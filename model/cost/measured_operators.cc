@@ -87,6 +87,10 @@ struct Suffix {
                        a.requests, a.new_tokens, a.context_tokens) +
            flag(a.latent, "latent") + (a.window > 0 ? fmt::format("-w{}", a.window) : "") + flag(a.alibi, "alibi");
   }
+  std::string operator()(const ScanAttributes& a) const {
+    return fmt::format("-kind{}-h{}k{}-d{}v{}-c{}-s{}", static_cast<int>(a.kind), a.value_heads, a.key_heads, a.key_dim,
+                       a.value_dim, a.chunk, a.sequence_length);
+  }
   std::string operator()(const RotaryAttributes& a) const {
     return fmt::format("-h{}-d{}-r{}-s{}", a.heads, a.head_dim, a.rope_dim, a.sequence_length) +
            flag(a.scaled, "scaled");

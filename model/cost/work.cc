@@ -133,8 +133,57 @@ CachedAttentionWork cached_attention_work(const Graph& graph, const Operator& op
           .element_bytes = bytes_per_element(graph.tensor(op.reads[0]).type)};
 }
 
+namespace {
+
+// By token and value head.
+ScanWork chunked_delta(const ScanAttributes& a, double e, bool backward) {
+  const auto K = static_cast<double>(a.key_dim), V = static_cast<double>(a.value_dim);
+  const auto Q = static_cast<double>(a.chunk);
+  if (backward) return {Q * (20 * K + 10 * V) + 16 * K * V + 4 * Q * Q, e * (27 * K + 15 * V + 2 * Q + 4 * K * V / Q)};
+  return {Q * (6 * K + 4 * V) + 6 * K * V + Q * Q / 3, e * (11 * K + 6 * V + 2 * Q + 2 * K * V / Q) + 8 * Q};
+}
+
+// By token and value head, as the other.
+ScanWork chunked_state_space(const ScanAttributes& a, double e, bool backward, bool causal) {
+  constexpr double tile = 64;
+  const auto K = static_cast<double>(a.key_dim), V = static_cast<double>(a.value_dim);
+  const auto Q = static_cast<double>(a.chunk);
+  const double G = static_cast<double>(a.key_heads) / static_cast<double>(a.value_heads);
+  const double P = causal ? (Q + std::min(Q, tile)) / 2 : Q;
+  if (backward)
+    return {6 * Q * K * G + 6 * P * V + 10 * K * V, e * (13 * G * K + 11 * V) + (20 + 5 * e) * K * V / Q + 24 * G * Q};
+  return {2 * Q * K * G + 2 * P * V + 4 * K * V, e * (4 * G * K + 3 * V) + (8 + 2 * e) * K * V / Q + 8 * G * Q};
+}
+
+}  // namespace
+
+ScanWork scan_work(const Graph& graph, const Operator& op, bool causal) {
+  const auto& a = std::get<ScanAttributes>(op.attributes);
+  const bool backward = op.kind == OperatorKind::scan_grad, delta = a.kind == RecurrenceKind::gated_delta;
+  const Tensor& mixed = graph.tensor(op.reads[backward ? 1 : 0]);
+  const auto rows = static_cast<double>(mixed.shape[0].size) * static_cast<double>(a.value_heads);
+  const double state = static_cast<double>(a.key_dim * a.value_dim);
+  double states = 0;  // bytes
+  for (const auto* tensors : {&op.reads, &op.writes})
+    for (const TensorId id : *tensors)
+      if (graph.tensor(id).role == Role::cache)
+        states +=
+            graph.tensor(id).bytes().value() *
+            (op.kind == OperatorKind::scan_step && tensors == &op.writes ? static_cast<double>(a.sequence_length) : 1);
+  if (op.kind == OperatorKind::scan_step) {
+    double operands = 0;
+    for (const TensorId id : {op.reads[0], op.reads[1], op.reads[2], op.writes[0]})
+      operands += graph.tensor(id).bytes().value();
+    return {rows * state * (delta ? 6 : 4), operands + states};
+  }
+  const double e = bytes_per_element(mixed.type);
+  const ScanWork one = delta ? chunked_delta(a, e, backward) : chunked_state_space(a, e, backward, causal);
+  return {rows * one.flops, rows * one.bytes + states};
+}
+
 Flops flops(const Graph& graph, const Operator& op, double row_scale, bool causal) {
   const OperatorClass type = class_of(op.kind);
+  if (type == OperatorClass::scan) return Flops(scan_work(graph, op, causal).flops);
   if (is_gemm(type)) {
     const GemmShape p = gemm_shape(graph, op, row_scale);
     return Flops(2 * p.groups * p.m * p.n * p.k);
@@ -185,6 +234,7 @@ double weights_hit(const Operator& op, const Tensor& tensor) {
 Bytes bytes_moved(const Graph& graph, const Operator& op, double row_scale) {
   double total = 0;
   if (class_of(op.kind) == OperatorClass::embedding) return table_bytes(graph, op);
+  if (class_of(op.kind) == OperatorClass::scan) return Bytes(scan_work(graph, op, true).bytes);
   for (TensorId id : op.reads) {
     const Tensor& t = graph.tensor(id);
     total += t.role == Role::cache ? cache_bytes(graph, op, t)

@@ -75,6 +75,12 @@ struct CachedAttentionAttributes {
   std::int64_t window = 0;                    // latest tokens that a query sees, itself included; 0: all
   bool alibi = false;                         // as in AttentionAttributes
 };
+// A recurrence over chunks of a sequence, or over new tokens one by one (model/architecture/architecture.h).
+struct ScanAttributes {
+  RecurrenceKind kind = RecurrenceKind::gated_delta;
+  std::int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;
+  std::int64_t chunk = 1, sequence_length = 0;  // tokens; T is a multiple of the latter
+};
 // The three GEMMs of attention over stored scores; query head h uses key-value head h / (Hq/Hk).
 enum class BatchedForm : std::uint8_t {
   rows,     // a[T,Hq*d], b[T,Hk*d] -> [T,Hq*S]: a b^T within each sequence
@@ -164,9 +170,9 @@ struct AdamwAttributes {
 
 using Attributes =
     std::variant<std::monostate, MatmulAttributes, BatchedMatmulAttributes, HeadMatmulAttributes, AttentionAttributes,
-                 CachedAttentionAttributes, RotaryAttributes, ClampAttributes, HeadsAttributes, RouterAttributes,
-                 DispatchAttributes, NormAttributes, CastAttributes, DropoutAttributes, PositionAttributes,
-                 ShiftAttributes, LossAttributes, CollectiveAttributes, AdamwAttributes>;
+                 CachedAttentionAttributes, ScanAttributes, RotaryAttributes, ClampAttributes, HeadsAttributes,
+                 RouterAttributes, DispatchAttributes, NormAttributes, CastAttributes, DropoutAttributes,
+                 PositionAttributes, ShiftAttributes, LossAttributes, CollectiveAttributes, AdamwAttributes>;
 
 // Returns the index in Attributes of the attributes of this operator kind.
 std::size_t attributes_index(OperatorKind kind);

@@ -1,11 +1,16 @@
 #include "model/layers/blocks.h"
 
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 #include "model/base/integers.h"
 #include "model/layers/detail/attention.h"
 #include "model/layers/elementary.h"
 #include "model/layers/key_value_cache.h"
 #include "model/layers/linear.h"
 #include "model/layers/mlp.h"
+#include "model/layers/recurrence.h"
 
 namespace plumbline::model {
 namespace {
@@ -18,13 +23,23 @@ Dimension stream_tokens(const LayerContext& c) { return {c.stream_tokens(), Exte
 // Tables are divided by rows of the vocabulary; the last part is padded.
 std::int64_t vocabulary(const LayerContext& c) { return ceil_div(c.architecture.vocabulary, c.tensor); }
 
-struct LayerKind {
-  bool moe = false, windowed = false;
+struct NamedLayer {
+  BlockKind block;
+  std::string_view name;
+  LayerKind kind;
 };
-
-LayerKind kind_of(const Architecture& a, std::int64_t layer) {
-  return {a.is_moe_layer(layer), a.is_windowed_layer(layer)};
-}
+constexpr auto layer_blocks = std::to_array<NamedLayer>({
+    {BlockKind::dense_layer, "dense_layer", {Mixer::attention, FeedForward::dense}},
+    {BlockKind::moe_layer, "moe_layer", {Mixer::attention, FeedForward::experts}},
+    {BlockKind::windowed_dense_layer, "windowed_dense_layer", {Mixer::windowed_attention, FeedForward::dense}},
+    {BlockKind::windowed_moe_layer, "windowed_moe_layer", {Mixer::windowed_attention, FeedForward::experts}},
+    {BlockKind::recurrent_dense_layer, "recurrent_dense_layer", {Mixer::recurrence, FeedForward::dense}},
+    {BlockKind::recurrent_moe_layer, "recurrent_moe_layer", {Mixer::recurrence, FeedForward::experts}},
+    {BlockKind::attention_layer, "attention_layer", {Mixer::attention, FeedForward::none}},
+    {BlockKind::recurrent_layer, "recurrent_layer", {Mixer::recurrence, FeedForward::none}},
+    {BlockKind::mlp_layer, "mlp_layer", {Mixer::none, FeedForward::dense}},
+    {BlockKind::experts_layer, "experts_layer", {Mixer::none, FeedForward::experts}},
+});
 
 // Returns the input of a layer where its CUDA graph reads it (NVIDIA/TransformerEngine
 // transformer_engine/pytorch/graph.py @02d6bdc6, Graphed.forward: it is copied unless it lies there).
@@ -35,23 +50,32 @@ TensorId graph_input(GraphBuilder& b, TensorId x) {
   return copy;
 }
 
-TensorId transformer_layer(GraphBuilder& b, const LayerContext& c, TensorId layer_in, LayerKind kind) {
+// Adds what attention or a recurrence makes of the stream to it; x: the stream as the layer reads it.
+TensorId mixed(GraphBuilder& b, const LayerContext& c, TensorId x, LayerKind kind) {
+  const Architecture& a = c.architecture;
+  const TensorId normalized = normalize_stream(b, c, "attention_norm", x, c.norm_output());
+  TensorId seen = kind.mixer == Mixer::recurrence
+                      ? recurrence(b, c, normalized)
+                      : attention_layer(b, c, normalized, kind.mixer == Mixer::windowed_attention);
+  if (a.post_norms) seen = normalize_stream(b, c, "attention_out_norm", seen, c.stream_type());
+  return residual(b, "attention_residual", x, drop_out(b, "residual_dropout", seen, a.dropout.residual));
+}
+
+TensorId layer(GraphBuilder& b, const LayerContext& c, TensorId layer_in, LayerKind kind) {
   const Architecture& a = c.architecture;
   const bool captured = c.captured_parts && !c.inference;
+  const bool moe = kind.feed_forward == FeedForward::experts;
   b.section(Section::attention);
   const TensorId x = captured ? graph_input(b, layer_in) : layer_in;
-  const TensorId normalized = normalize_stream(b, c, "attention_norm", x, c.norm_output());
-  TensorId seen = attention_layer(b, c, normalized, kind.windowed);
-  if (a.post_norms) seen = normalize_stream(b, c, "attention_out_norm", seen, c.stream_type());
-  const TensorId attended =
-      residual(b, "attention_residual", x, drop_out(b, "residual_dropout", seen, a.dropout.residual));
-  if (captured && !(kind.moe && c.captured_router))
+  const TensorId attended = kind.mixer == Mixer::none ? x : mixed(b, c, x, kind);
+  if (captured && !(moe && c.captured_router))
     b.on_backward([&b, attended] {
       b.replace_gradient(attended, graph_gradient(b, "attention_residual", b.gradient(attended)));
     });
-  const TensorId mlp_input = normalize_stream(b, c, "mlp_norm", a.parallel_residual ? x : attended,
-                                              kind.moe ? c.stream_type() : c.norm_output());
-  if (kind.moe) return mixture_of_experts(b, c, mlp_input, attended);
+  if (kind.feed_forward == FeedForward::none) return attended;
+  const TensorId mlp_input =
+      normalize_stream(b, c, "mlp_norm", a.parallel_residual ? x : attended, moe ? c.stream_type() : c.norm_output());
+  if (moe) return mixture_of_experts(b, c, mlp_input, attended);
   b.section(Section::mlp);
   TensorId y = dense_mlp(b, c, mlp_input);
   if (a.post_norms) y = normalize_stream(b, c, "mlp_out_norm", y, c.stream_type());
@@ -217,10 +241,10 @@ Graph embedding_block(const LayerContext& c) {
   return b.finish(ids, x, c.recompute);
 }
 
-Graph layer_block(const LayerContext& c, LayerKind kind) {
-  GraphBuilder b = builder(std::string(kind.windowed ? "windowed_" : "") + (kind.moe ? "moe_layer" : "dense_layer"), c);
+Graph layer_block(const LayerContext& c, const NamedLayer& block) {
+  GraphBuilder b = builder(std::string(block.name), c);
   const TensorId x = b.input("layer_in", {stream_tokens(c), {c.architecture.hidden_size}}, c.stream_type());
-  return b.finish(x, transformer_layer(b, c, x, kind), c.recompute);
+  return b.finish(x, layer(b, c, x, block.kind), c.recompute);
 }
 
 // Predicts the token after the next: the stream is concatenated with the embedding of the next token, then come one
@@ -242,8 +266,7 @@ Graph multi_token_prediction_block(const LayerContext& c) {
                                               {normalize(b, "mtp_stream_norm", x, a.norm_epsilon),
                                                normalize(b, "mtp_embedding_norm", embedded, a.norm_epsilon)});
   const TensorId projected = linear(b, "mtp_projection", joined, a.hidden_size, {.operands = c.operands()});
-  const TensorId layer_out = transformer_layer(
-      b, c, projected, {.moe = a.experts.routed_experts > 0, .windowed = a.is_windowed_layer(a.layers)});
+  const TensorId layer_out = layer(b, c, projected, layer_of(BlockKind::multi_token_prediction, a));
   const std::string weight = a.tied_embedding ? "embedding" : "output";
   const bool shared = a.tied_embedding || !c.prediction_apart;
   if (c.inference) return b.finish(x, next_tokens(b, c, "mtp_", layer_out, weight, shared), {});
@@ -269,28 +292,26 @@ Graph block_of_operators(BlockKind kind, const LayerContext& context) {
   switch (kind) {
     case BlockKind::embedding:
       return embedding_block(context);
-    case BlockKind::dense_layer:
-      return layer_block(context, {});
-    case BlockKind::moe_layer:
-      return layer_block(context, {.moe = true});
-    case BlockKind::windowed_dense_layer:
-      return layer_block(context, {.windowed = true});
-    case BlockKind::windowed_moe_layer:
-      return layer_block(context, {.moe = true, .windowed = true});
     case BlockKind::multi_token_prediction:
       return multi_token_prediction_block(context);
     case BlockKind::head:
       return head_block(context);
+    default:
+      return layer_block(context, *std::ranges::find(layer_blocks, kind, &NamedLayer::block));
   }
-  return {};
 }
 
 }  // namespace
 
-BlockKind layer_kind(const Architecture& architecture, std::int64_t layer) {
-  const LayerKind kind = kind_of(architecture, layer);
-  if (kind.windowed) return kind.moe ? BlockKind::windowed_moe_layer : BlockKind::windowed_dense_layer;
-  return kind.moe ? BlockKind::moe_layer : BlockKind::dense_layer;
+BlockKind layer_kind(const Architecture& architecture, std::int64_t number) {
+  return std::ranges::find(layer_blocks, architecture.layer(number), &NamedLayer::kind)->block;
+}
+
+LayerKind layer_of(BlockKind kind, const Architecture& a) {
+  if (kind == BlockKind::multi_token_prediction)
+    return {a.layer(a.layers).mixer, a.experts.routed_experts > 0 ? FeedForward::experts : FeedForward::dense};
+  const auto* found = std::ranges::find(layer_blocks, kind, &NamedLayer::block);
+  return found == layer_blocks.end() ? LayerKind{Mixer::none, FeedForward::none} : found->kind;
 }
 
 Graph make_block(BlockKind kind, const LayerContext& context) {

@@ -8,19 +8,28 @@
 
 namespace plumbline::model {
 
-// In windowed layers attention sees the architecture's window only.
+// A dense or MoE layer mixes tokens by attention, by attention to the architecture's window only, or by a recurrence.
+// The last four kinds of layers do one of the two things alone.
 enum class BlockKind : std::uint8_t {
   embedding,
   dense_layer,
   moe_layer,
   windowed_dense_layer,
   windowed_moe_layer,
+  recurrent_dense_layer,
+  recurrent_moe_layer,
+  attention_layer,
+  recurrent_layer,
+  mlp_layer,
+  experts_layer,
   multi_token_prediction,
   head
 };
 
-// Returns the kind of a transformer layer; layers count from 0.
+// Returns the kind of the block that a layer is; layers count from 0.
 BlockKind layer_kind(const Architecture& architecture, std::int64_t layer);
+// Returns what the layer of a block does: of a module of multi-token prediction, its layer; nothing at a model's ends.
+LayerKind layer_of(BlockKind kind, const Architecture& architecture);
 
 // Builds a block. embedding: token ids -> x. layers: x -> x. multi_token_prediction: passes x through and adds its loss
 // (DeepSeek-V3 report, section 2.2). head: x -> loss. In a pass of inference the head, and a prediction module as a

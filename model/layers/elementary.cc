@@ -68,13 +68,14 @@ TensorId drop_out(GraphBuilder& b, const std::string& name, TensorId x, double p
   return y;
 }
 
-TensorId gate_rows(GraphBuilder& b, const std::string& name, TensorId x, TensorId gate) {
+TensorId gated(GraphBuilder& b, const std::string& name, TensorId x, TensorId gate) {
+  const bool rows = b.shape(gate)[1].size == 1;
   const TensorId y = b.activation(name + "_out", b.shape(x), b.tensor(x).type);
-  b.emit(sigmoid_gate, name, {x, gate}, {y});
-  b.on_backward([&b, name, x, gate, y] {
+  b.emit(rows ? sigmoid_gate : gate_columns, name, {x, gate}, {y});
+  b.on_backward([&b, name, x, gate, y, rows] {
     const TensorId dx = b.activation("d_" + name + "_in", b.shape(x), b.activation_gradient_type());
     const TensorId d_gate = b.activation("d_" + name + "_gate", b.shape(gate), b.activation_gradient_type());
-    b.emit(sigmoid_gate_grad, name + "_grad", {b.gradient(y), x, gate}, {dx, d_gate});
+    b.emit(rows ? sigmoid_gate_grad : gate_columns_grad, name + "_grad", {b.gradient(y), x, gate}, {dx, d_gate});
     b.add_gradient(x, dx);
     b.add_gradient(gate, d_gate);
   });

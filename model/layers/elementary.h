@@ -24,8 +24,8 @@ TensorId normalize_stream(GraphBuilder& builder, const LayerContext& context, co
 // where only the forward pass is wanted.
 TensorId drop_out(GraphBuilder& builder, const std::string& name, TensorId x, double probability);
 
-// Returns sigmoid(gate) * x; x [T, h], gate [T, 1].
-TensorId gate_rows(GraphBuilder& builder, const std::string& name, TensorId x, TensorId gate);
+// Returns sigmoid(gate) * x; x [T, h], gate [T, 1] or [T, h].
+TensorId gated(GraphBuilder& builder, const std::string& name, TensorId x, TensorId gate);
 
 // Returns a + b, both [T, h].
 TensorId residual(GraphBuilder& builder, const std::string& name, TensorId a, TensorId b);

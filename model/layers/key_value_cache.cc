@@ -34,7 +34,9 @@ DataType cache_type(std::string_view name) {
   return name == "nvfp4" ? DataType::nvfp4 : DataType::bf16;
 }
 
-double cache_bytes(const Architecture& a, DataType type, std::int64_t tensor, bool windowed, double tokens) {
+double cache_bytes(const Architecture& a, DataType type, std::int64_t tensor, Mixer mixer, double tokens) {
+  const bool windowed = mixer == Mixer::windowed_attention;
+  if (mixer != Mixer::attention && !windowed) return 0;
   const std::int64_t columns = a.attention == AttentionKind::multi_head_latent
                                    ? a.latent.kv_lora_rank + a.latent.qk_rope_head_dim
                                    : 2 * std::max<std::int64_t>(1, a.key_value_heads / tensor) * a.head_dim;
@@ -44,7 +46,7 @@ double cache_bytes(const Architecture& a, DataType type, std::int64_t tensor, bo
 double cache_bytes(const Architecture& a, DataType type, std::int64_t tensor, double tokens) {
   double sum = 0;
   for (std::int64_t layer = 0; layer < a.layers; ++layer)
-    sum += cache_bytes(a, type, tensor, a.is_windowed_layer(layer), tokens);
+    sum += cache_bytes(a, type, tensor, a.layer(layer).mixer, tokens);
   return sum;
 }
 

@@ -16,8 +16,9 @@ namespace plumbline::model {
 DataType cache_type(std::string_view name);
 
 // Returns the bytes that a rank of `tensor` ones keeps for one request of that many tokens in one layer. Where ranks
-// outnumber key-value heads, several hold the same one. Layers with a window keep its tokens only.
-double cache_bytes(const Architecture& architecture, DataType type, std::int64_t tensor, bool windowed, double tokens);
+// outnumber key-value heads, several hold the same one. Layers with a window keep its tokens only, layers without
+// attention none.
+double cache_bytes(const Architecture& architecture, DataType type, std::int64_t tensor, Mixer mixer, double tokens);
 
 // Returns the same of all layers; of one token it is what each adds while no window is full.
 double cache_bytes(const Architecture& architecture, DataType type, std::int64_t tensor, double tokens);

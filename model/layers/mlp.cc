@@ -18,19 +18,28 @@ TensorId limited(GraphBuilder& b, const std::string& name, TensorId gate_up, dou
   return y;
 }
 
-// A GEMM widens the rows, an activation follows, and another GEMM narrows them.
-template <class Activation>
-TensorId two_matrices(GraphBuilder& b, const LayerContext& c, const std::string& up, const std::string& down,
-                      TensorId x, std::int64_t width, const Activation& activation, bool partial = false) {
-  const bool bias = c.architecture.biases.mlp;
-  const LinearOptions options{.operands = c.operands(),
-                              .input_group = RecomputeGroup::rmsnorm,
-                              .output_group = RecomputeGroup::mlp,
-                              .bias = bias};
-  const TensorId wide = column_parallel_linear(b, c, up, enter_tensor_region(b, c, up, x, options), width, options);
-  return row_parallel_linear(
-      b, c, down, activation(wide), c.architecture.hidden_size,
-      {.operands = c.operands(), .input_group = RecomputeGroup::swiglu, .bias = bias, .partial = partial});
+struct ActivationKinds {
+  OperatorKind forward, backward;
+};
+
+// Writes h from x, optionally times a weight per row.
+void emit_activation(GraphBuilder& b, const std::string& name, ActivationKinds kinds, TensorId x,
+                     std::optional<TensorId> row_weights, TensorId h) {
+  std::vector<TensorId> reads = {x};
+  if (row_weights) reads.push_back(*row_weights);
+  b.emit(kinds.forward, name, reads, {h});
+  b.group(RecomputeGroup::other);
+  b.on_backward([&b, name, kinds, x, row_weights, h] {
+    std::vector<TensorId> inputs = {b.gradient(h), b.kept(x)};
+    std::vector<TensorId> outputs = {b.activation("d_" + name + "_in", b.shape(x), b.activation_gradient_type())};
+    if (row_weights) {
+      inputs.push_back(*row_weights);
+      outputs.push_back(b.activation("d_row_weights", b.shape(*row_weights), DataType::fp32));
+    }
+    b.emit(kinds.backward, name + "_grad", inputs, outputs);
+    b.add_gradient(x, outputs[0]);
+    if (row_weights) b.add_gradient(*row_weights, outputs[1]);
+  });
 }
 
 }  // namespace
@@ -45,55 +54,49 @@ TensorId gated_activation(GraphBuilder& b, const LayerContext& c, const std::str
     gate_up = limited(b, name, gate_up, c.architecture.swiglu_limit);
   }
   if (fp8) keep(b, gate_up, DataType::fp8_tile);
-  std::vector<TensorId> reads = {gate_up};
-  if (row_weights) reads.push_back(*row_weights);
   b.group(RecomputeGroup::swiglu);
   const TensorId h = b.activation(name + "_out", shape, fp8 ? DataType::fp8_tile : b.tensor(gate_up).type);
-  b.emit(OperatorKind::swiglu, name, reads, {h});
-  b.group(RecomputeGroup::other);
-  b.on_backward([&b, name, gate_up, row_weights, h] {
-    const TensorId d_gate_up = b.activation("d_" + name + "_in", b.shape(gate_up), b.activation_gradient_type());
-    std::vector<TensorId> inputs = {b.gradient(h), b.kept(gate_up)};
-    std::vector<TensorId> outputs = {d_gate_up};
-    if (row_weights) {
-      inputs.push_back(*row_weights);
-      outputs.push_back(b.activation("d_row_weights", b.shape(*row_weights), DataType::fp32));
-    }
-    b.emit(OperatorKind::swiglu_grad, name + "_grad", inputs, outputs);
-    b.add_gradient(gate_up, d_gate_up);
-    if (row_weights) b.add_gradient(*row_weights, outputs[1]);
-  });
+  emit_activation(b, name, {OperatorKind::swiglu, OperatorKind::swiglu_grad}, gate_up, row_weights, h);
   return h;
 }
 
-TensorId gelu_activation(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x) {
+TensorId gelu_activation(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x,
+                         std::optional<TensorId> row_weights) {
   const bool fp8 = c.operands().precision == Precision::fp8;
   if (fp8) keep(b, x, DataType::fp8_tile);
   b.group(RecomputeGroup::swiglu);
   const TensorId h = b.activation(name + "_out", b.shape(x), fp8 ? DataType::fp8_tile : b.tensor(x).type);
-  b.emit(OperatorKind::gelu, name, {x}, {h});
-  b.group(RecomputeGroup::other);
-  b.on_backward([&b, name, x, h] {
-    const TensorId dx = b.activation("d_" + name + "_in", b.shape(x), b.activation_gradient_type());
-    b.emit(OperatorKind::gelu_grad, name + "_grad", {b.gradient(h), b.kept(x)}, {dx});
-    b.add_gradient(x, dx);
-  });
+  emit_activation(b, name, {OperatorKind::gelu, OperatorKind::gelu_grad}, x, row_weights, h);
   return h;
 }
 
-TensorId gated_mlp(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x,
-                   std::int64_t intermediate, bool partial) {
-  const auto activation = [&](TensorId gate_up) {
-    return gated_activation(b, c, name + "swiglu", gate_up, std::nullopt);
-  };
-  return two_matrices(b, c, name + "gate_up", name + "down", x, 2 * intermediate, activation, partial);
+std::int64_t wide_columns(const LayerContext& c, std::int64_t intermediate) {
+  return c.architecture.mlp == MlpKind::swiglu ? 2 * intermediate : intermediate;
+}
+
+TensorId activated(GraphBuilder& b, const LayerContext& c, const std::string& prefix, TensorId wide,
+                   std::optional<TensorId> row_weights) {
+  return c.architecture.mlp == MlpKind::swiglu ? gated_activation(b, c, prefix + "swiglu", wide, row_weights)
+                                               : gelu_activation(b, c, prefix + "gelu", wide, row_weights);
+}
+
+TensorId mlp(GraphBuilder& b, const LayerContext& c, const std::string& prefix, TensorId x, std::int64_t intermediate,
+             bool partial) {
+  const bool bias = c.architecture.biases.mlp;
+  const std::string up = prefix + (c.architecture.mlp == MlpKind::swiglu ? "gate_up" : "up");
+  const LinearOptions options{.operands = c.operands(),
+                              .input_group = RecomputeGroup::rmsnorm,
+                              .output_group = RecomputeGroup::mlp,
+                              .bias = bias};
+  const TensorId wide = column_parallel_linear(b, c, up, enter_tensor_region(b, c, up, x, options),
+                                               wide_columns(c, intermediate), options);
+  return row_parallel_linear(
+      b, c, prefix + "down", activated(b, c, prefix, wide), c.architecture.hidden_size,
+      {.operands = c.operands(), .input_group = RecomputeGroup::swiglu, .bias = bias, .partial = partial});
 }
 
 TensorId dense_mlp(GraphBuilder& b, const LayerContext& c, TensorId x) {
-  const Architecture& a = c.architecture;
-  if (a.mlp == MlpKind::swiglu) return gated_mlp(b, c, "", x, a.intermediate_size);
-  return two_matrices(b, c, "up", "down", x, a.intermediate_size,
-                      [&](TensorId up) { return gelu_activation(b, c, "gelu", up); });
+  return mlp(b, c, "", x, c.architecture.intermediate_size);
 }
 
 }  // namespace plumbline::model

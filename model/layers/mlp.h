@@ -15,19 +15,26 @@ namespace plumbline::model {
 
 // Shapes: gate_up [n, 2f], row_weights [n] -> [n, f].
 TensorId gated_activation(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId gate_up,
-                          std::optional<TensorId> row_weights);
+                          std::optional<TensorId> row_weights = std::nullopt);
 
 // GELU is h = x * Phi(x) with the normal distribution's Phi (arXiv 1606.08415). In FP8 training h is written in FP8 for
 // the next GEMM and x is kept in FP8 for the backward pass, as with SwiGLU.
 
 // Shapes: x [n, f] -> [n, f].
-TensorId gelu_activation(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x);
+TensorId gelu_activation(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x,
+                         std::optional<TensorId> row_weights = std::nullopt);
 
-// Returns down(swiglu(gate_up(x))), x [T, H] -> [T, H], or the rank's part of that sum; `name` prefixes the operators.
-TensorId gated_mlp(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x,
-                   std::int64_t intermediate, bool partial = false);
+// Returns the columns before the architecture's activation for so many after it, and that activation.
+std::int64_t wide_columns(const LayerContext& context, std::int64_t intermediate);
+TensorId activated(GraphBuilder& builder, const LayerContext& context, const std::string& prefix, TensorId wide,
+                   std::optional<TensorId> row_weights = std::nullopt);
 
-// Emits the architecture's dense MLP: gated, or down(gelu(up(x))).
+// Returns down(swiglu(gate_up(x))), or down(gelu(up(x))) where the architecture has no gate, x [T, H] -> [T, H], or the
+// rank's part of that sum.
+TensorId mlp(GraphBuilder& builder, const LayerContext& context, const std::string& prefix, TensorId x,
+             std::int64_t intermediate, bool partial = false);
+
+// Emits the architecture's dense MLP.
 TensorId dense_mlp(GraphBuilder& builder, const LayerContext& context, TensorId x);
 
 // x: the normalised input [T, H]; stream: the residual stream [T, H], added by the combine.

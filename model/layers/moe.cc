@@ -281,6 +281,10 @@ void expert_gradients(GraphBuilder& b, const ExpertGemm& p, const OperandFormat&
                          MatmulAttributes{.transpose_b = true, .accumulate = true});
 }
 
+std::string first_gemm(const LayerContext& c) {
+  return c.architecture.mlp == MlpKind::swiglu ? "experts_gate_up" : "experts_up";
+}
+
 TensorId expert_gemm(GraphBuilder& b, const LayerContext& c, ExpertGemm p) {
   const OperandFormat format = c.expert_operands();
   const bool scaled = is_quantized(format.precision), in_blocks = is_quantized(weight_type(format.precision));
@@ -376,9 +380,9 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
                            {id});
     return id;
   };
-  const TensorId gate_up =
-      expert_gemm(b, c, {"experts_gate_up", rows.rows, 0, 0, rows.offsets, hidden, 2 * f, n, true, gathered, {}});
-  const TensorId h = gated_activation(b, c, "experts_swiglu", gate_up, rows.weights);
+  const TensorId wide = expert_gemm(
+      b, c, {first_gemm(c), rows.rows, 0, 0, rows.offsets, hidden, wide_columns(c, f), n, true, gathered, {}});
+  const TensorId h = activated(b, c, "experts_", wide, rows.weights);
   b.group(RecomputeGroup::moe);
   const auto transpose = [&b, h, type, n, f] {
     const TensorId id = b.activation("experts_swiglu_t", {{f}, n}, type);
@@ -425,9 +429,9 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
 // The shared experts are one MLP as wide as all of them; their gate is a BF16 GEMM like the router.
 TensorId shared_experts(GraphBuilder& b, const LayerContext& c, TensorId x, bool partial = false) {
   const MixtureOfExperts& e = c.architecture.experts;
-  const TensorId y = gated_mlp(b, c, "shared_", x, e.shared_width(), partial);
+  const TensorId y = mlp(b, c, "shared_", x, e.shared_width(), partial);
   if (!e.shared_gate) return y;
-  return gate_rows(b, "shared_gating", y, linear(b, "shared_gate", x, 1, {.operands = {c.unscaled_gemm()}}));
+  return gated(b, "shared_gating", y, linear(b, "shared_gate", x, 1, {.operands = {c.unscaled_gemm()}}));
 }
 
 // Weights of inference are stored as their GEMM reads them.
@@ -457,9 +461,8 @@ TensorId served_experts(GraphBuilder& b, const LayerContext& c, const Received& 
   }
   b.section(Section::mlp);
   const Rows rows = as_rows ? Rows{all.tokens, 0, 0, all.offsets} : to_rows(b, c, all);
-  const TensorId gate_up = served_gemm(b, c, "experts_gate_up", rows.rows, rows.offsets, 2 * c.expert_columns());
-  const TensorId h =
-      gated_activation(b, c, "experts_swiglu", gate_up, as_rows ? std::nullopt : std::optional<TensorId>(rows.weights));
+  const TensorId wide = served_gemm(b, c, first_gemm(c), rows.rows, rows.offsets, wide_columns(c, c.expert_columns()));
+  const TensorId h = activated(b, c, "experts_", wide, as_rows ? std::nullopt : std::optional<TensorId>(rows.weights));
   const TensorId y = served_gemm(b, c, "experts_down", h, rows.offsets, hidden);
   if (as_rows) return scatter_received(b, c, "expert_sum", y);
   const TensorId sum = b.activation("expert_sum", {b.shape(all.tokens)[0], {hidden}}, activation_type(c.combine));

@@ -53,10 +53,10 @@ ServingBound kernel_bound(const model::Graph& graph, const model::Operator& op, 
   const OperatorClass type = model::operator_class(graph, op);
   const double bandwidth = device.memory_bandwidth.value();
   const double flops = model::flops(graph, op, 1, true).value();
-  if (type == OperatorClass::cached_attention)
+  if (type == OperatorClass::cached_attention || op.kind == model::OperatorKind::scan_step)
     return larger(seconds, model::bytes_moved(graph, op, 1).value() / bandwidth, ServingBound::kv,
                   flops / device.bf16_peak.value());
-  if (type == OperatorClass::attention) return ServingBound::compute;
+  if (type == OperatorClass::attention || type == OperatorClass::scan) return ServingBound::compute;
   if (is_gemm(type)) {
     const double peak = model::peak(device, graph.tensor(op.reads[0]).type);
     return larger(seconds, weights_read(graph, op) / bandwidth, ServingBound::weights, flops / peak);
@@ -76,7 +76,7 @@ class PartFinder {
   BlockPart part(const model::Graph& graph, const model::Operator& op) {
     const OperatorClass type = model::operator_class(graph, op);
     if (type == OperatorClass::collective) return BlockPart::collectives;
-    attended_ = attended_ || attends(type);
+    attended_ = attended_ || attends(type) || type == OperatorClass::scan;
     switch (op.section) {
       case Section::embedding:
         return BlockPart::embedding;
@@ -157,7 +157,7 @@ void add_instance(const model::Plan& plan, const model::Instance& instance, Plan
 
 bool has_experts(model::BlockKind kind) {
   using enum model::BlockKind;
-  return kind == moe_layer || kind == windowed_moe_layer || kind == multi_token_prediction;
+  return kind == multi_token_prediction || model::layer_of(kind, {}).feed_forward == model::FeedForward::experts;
 }
 
 double BoundSeconds::sum() const { return std::accumulate(by.begin(), by.end(), 0.0); }

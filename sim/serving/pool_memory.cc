@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "model/layers/key_value_cache.h"
+#include "model/layers/recurrence.h"
 #include "model/memory/memory_reserve.h"
 #include "sim/serving/pool_model.h"
 #include "sim/serving/serving_forms.h"
@@ -15,12 +16,6 @@ namespace {
 
 using Kind = model::InferencePass::Kind;
 using model::BlockKind;
-
-bool is_layer(BlockKind kind) { return kind != BlockKind::embedding && kind != BlockKind::head; }
-
-bool is_windowed(BlockKind kind) {
-  return kind == BlockKind::windowed_dense_layer || kind == BlockKind::windowed_moe_layer;
-}
 
 std::string gigabytes(double bytes) { return fmt::format("{:.1f} GB", bytes / 1e9); }
 
@@ -108,15 +103,18 @@ std::pair<double, double> PoolModel::held(const Stage& stage) const {
   const PassShape shape = kind_ == model::PoolKind::prefill ? prefill_shape_ : decode_shape(1);
   const model::DataType type = model::cache_type(plan_.inference.kv_cache);
   const double context = request_.context + (costs_.memory().block_tokens - 1) / 2;  // of whole blocks, in the mean
+  // A state is kept for each token that may be rejected, too.
+  const auto states = static_cast<double>(kind_ == model::PoolKind::prefill ? 1 : decode_shape(1).new_tokens);
   double weights = 0, cache = 0;
   const auto add = [&](const PassShape& of, const std::map<BlockKind, std::int64_t>& blocks) {
     const model::Architecture& model = costs_.architecture(of.model);
     for (const auto& [kind, count] : blocks) {
       const auto many = static_cast<double>(count);
-      const bool module = kind == BlockKind::multi_token_prediction;
-      const bool windowed = module ? model.is_windowed_layer(model.layers) : is_windowed(kind);
+      const model::Mixer mixer = model::layer_of(kind, model).mixer;
       weights += block(of, kind)->weights_bytes * many;
-      if (is_layer(kind)) cache += model::cache_bytes(model, type, instance_.tensor, windowed, context) * many;
+      cache += model::cache_bytes(model, type, instance_.tensor, mixer, context) * many;
+      if (mixer == model::Mixer::recurrence)
+        cache += model::recurrent_state_bytes(model, instance_.tensor) * states * many;
     }
   };
   add(shape, stage.blocks);

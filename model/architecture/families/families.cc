@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace plumbline::model {
 namespace {
@@ -32,7 +33,8 @@ void read_decoder(ConfigReader& config, Architecture& model, const DecoderDefaul
   model.key_value_heads = config.is_null("num_key_value_heads")
                               ? model.heads
                               : config.dimension("num_key_value_heads", missing.key_value_heads.value_or(model.heads));
-  model.intermediate_size = config.dimension("intermediate_size");
+  model.intermediate_size =
+      missing.dense_mlp ? config.dimension("intermediate_size") : config.count("intermediate_size", 0);
   model.vocabulary = config.dimension("vocab_size");
   model.tied_embedding = config.flag("tie_word_embeddings", missing.tied_embedding);
   model.norm_epsilon = config.number("rms_norm_eps", missing.norm_epsilon);
@@ -56,6 +58,42 @@ void read_rotary_share(ConfigReader& config, Architecture& model, std::string_vi
   if (share > 0 && share <= 1 && model.rotary_dim % 2 == 0 && model.rotary_dim > 0) return;
   config.conflict(key, fmt::format("{} of {} columns do not form pairs that turn", share, model.head_dim),
                   "a share of the head's columns that is an even number of them");
+}
+
+void read_mixers(ConfigReader& config, Architecture& model, std::int64_t attention_every) {
+  const std::vector<std::string> names = config.texts("layer_types");
+  const auto layers = static_cast<std::size_t>(model.layers);
+  if (!names.empty() && names.size() < layers) {
+    config.conflict("layer_types", fmt::format("{} names for {} layers", names.size(), layers),
+                    "state one name for each of num_hidden_layers");
+    return;
+  }
+  std::vector<LayerKind> pattern;
+  for (std::int64_t number = 0; number < model.layers; ++number) {
+    LayerKind kind = model.layer(number);
+    const std::string name = !names.empty()                        ? names[static_cast<std::size_t>(number)]
+                             : (number + 1) % attention_every == 0 ? "attention"
+                                                                   : "linear_attention";
+    if (name == "linear_attention" || name == "mamba")
+      kind.mixer = Mixer::recurrence;
+    else if (name != "full_attention" && name != "attention")
+      config.fail("layer_types", fmt::format("unknown type of layer '{}'", name),
+                  "one of linear_attention, mamba, full_attention, attention");
+    pattern.push_back(kind);
+  }
+  model.pattern = std::move(pattern);
+}
+
+void finish_recurrence(ConfigReader& config, Architecture& model, std::string_view format_key,
+                       std::string_view key_heads_key) {
+  Recurrence& r = model.recurrence;
+  const std::string format = config.text(format_key, "float32");
+  r.state_bytes = format == "float32" ? 4 : 2;
+  if (format != "float32" && format != "bfloat16" && format != "float16")
+    config.fail(format_key, fmt::format("unknown format of states '{}'", format), "float32, bfloat16 or float16");
+  if (r.value_heads % r.key_heads != 0)
+    config.conflict(key_heads_key, fmt::format("{} heads cannot share {} evenly", r.value_heads, r.key_heads),
+                    "it must divide the heads of the recurrence");
 }
 
 void read_equal_heads(ConfigReader& config, Architecture& model, const SizeKeys& keys) {

@@ -23,6 +23,7 @@ struct DecoderDefaults {
   double rope_theta = 10000.0;
   bool tied_embedding = false;
   bool gelu_gate = false;  // the gate of the MLP is GELU, by the key hidden_activation
+  bool dense_mlp = true;   // without dense layers their width may be missing
 };
 
 // Reads the decoder that Llama, Mistral, Qwen and DeepSeek share, by Llama's keys: RMSNorm, SwiGLU, rotary positions.
@@ -33,6 +34,15 @@ void read_head_dim(ConfigReader& config, Architecture& model, std::optional<std:
 
 // Reads the share of a head's columns that are rotated.
 void read_rotary_share(ConfigReader& config, Architecture& model, std::string_view key, double missing);
+
+// Reads what each layer mixes tokens with: by the names of layer_types, or attention in each n-th layer, counted from
+// one, and a recurrence in the others. What the layer does with each token is as the experts say. A model of fewer
+// layers than names has the first ones.
+void read_mixers(ConfigReader& config, Architecture& model, std::int64_t attention_every);
+
+// Reads the format of the recurrence's state between passes of inference, and checks its heads.
+void finish_recurrence(ConfigReader& config, Architecture& model, std::string_view format_key,
+                       std::string_view key_heads_key);
 
 // The keys of a family that divides the hidden size equally among heads, each with its own keys and values.
 struct SizeKeys {
@@ -55,8 +65,10 @@ void read_deepseek_v3(ConfigReader& config, Architecture& model);
 void read_glm4_moe(ConfigReader& config, Architecture& model);
 void read_gemma2(ConfigReader& config, Architecture& model);  // gemma.cc
 void read_gemma3(ConfigReader& config, Architecture& model);
-void read_gpt_oss(ConfigReader& config, Architecture& model);  // gpt_oss.cc
-void read_llama4(ConfigReader& config, Architecture& model);   // llama4.cc
+void read_gpt_oss(ConfigReader& config, Architecture& model);         // gpt_oss.cc
+void read_llama4(ConfigReader& config, Architecture& model);          // llama4.cc
+void read_granite_hybrid(ConfigReader& config, Architecture& model);  // mamba2.cc
+void read_nemotron_h(ConfigReader& config, Architecture& model);
 void read_minimax(ConfigReader& config, Architecture& model);  // minimax.cc
 void read_minimax_m2(ConfigReader& config, Architecture& model);
 void read_gpt2(ConfigReader& config, Architecture& model);      // gpt2.cc: GPT-2 and GPT-3
@@ -73,6 +85,9 @@ void read_qwen2(ConfigReader& config, Architecture& model);  // qwen.cc
 void read_qwen2_moe(ConfigReader& config, Architecture& model);
 void read_qwen3(ConfigReader& config, Architecture& model);
 void read_qwen3_moe(ConfigReader& config, Architecture& model);
+void read_qwen3_next(ConfigReader& config, Architecture& model);  // qwen_next.cc
+void read_qwen3_5(ConfigReader& config, Architecture& model);
+void read_qwen3_5_moe(ConfigReader& config, Architecture& model);
 
 struct ModelType {
   std::string_view name;  // Hugging Face's model_type
@@ -89,6 +104,7 @@ inline constexpr std::array model_types = {
     ModelType{"gpt_neox", read_gpt_neox},
     ModelType{"gpt_oss", read_gpt_oss},
     ModelType{"granite", read_granite},
+    ModelType{"granitemoehybrid", read_granite_hybrid},
     ModelType{"internlm2", read_internlm2},
     ModelType{"kimi_k2", read_deepseek_v3},
     ModelType{"llama", read_llama},
@@ -99,12 +115,18 @@ inline constexpr std::array model_types = {
     ModelType{"mistral", read_mistral},
     ModelType{"mixtral", read_mixtral},
     ModelType{"mpt", read_mpt},
+    ModelType{"nemotron_h", read_nemotron_h},
     ModelType{"olmo2", read_olmo2},
     ModelType{"phi3", read_phi3},
     ModelType{"qwen2", read_qwen2},
     ModelType{"qwen2_moe", read_qwen2_moe},
     ModelType{"qwen3", read_qwen3},
+    ModelType{"qwen3_5", read_qwen3_5},
+    ModelType{"qwen3_5_moe", read_qwen3_5_moe},
+    ModelType{"qwen3_5_moe_text", read_qwen3_5_moe},
+    ModelType{"qwen3_5_text", read_qwen3_5},
     ModelType{"qwen3_moe", read_qwen3_moe},
+    ModelType{"qwen3_next", read_qwen3_next},
 };
 
 // Returns every key that any model type reads.

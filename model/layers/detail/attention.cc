@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <optional>
 #include <utility>
 
 #include "model/layers/core_attention.h"
@@ -18,7 +20,9 @@ double score_scale(std::int64_t dim) { return 1 / std::sqrt(static_cast<double>(
 
 // In FP8 training the attention output is kept in E5M6, because its gradient is sensitive to it (DeepSeek-V3 report,
 // section 3.3.3).
-TensorId output_projection(GraphBuilder& b, const LayerContext& c, TensorId o) {
+TensorId output_projection(GraphBuilder& b, const LayerContext& c, TensorId o,
+                           std::optional<TensorId> gate = std::nullopt) {
+  if (gate) o = gated(b, "attention_gate", o, *gate);
   if (c.gemm == Precision::fp8) keep(b, o, DataType::e5m6);
   b.group(RecomputeGroup::other);
   return row_parallel_linear(b, c, "o", o, c.architecture.hidden_size,
@@ -27,7 +31,7 @@ TensorId output_projection(GraphBuilder& b, const LayerContext& c, TensorId o) {
 
 // Emits attention over q, k, v and the output projection.
 TensorId core_and_output(GraphBuilder& b, const LayerContext& c, TensorId q, TensorId k, TensorId v,
-                         AttentionAttributes attributes) {
+                         AttentionAttributes attributes, std::optional<TensorId> gate = std::nullopt) {
   if (attributes.sequence_length == 0) attributes.sequence_length = c.sequence_tokens();
   attributes.dropout = b.forward_only() ? 0 : c.architecture.dropout.attention;
   attributes.kernel = c.attention;
@@ -41,7 +45,7 @@ TensorId core_and_output(GraphBuilder& b, const LayerContext& c, TensorId q, Ten
     attributes.ring_ranks = c.context;
     attributes.ring_stride = c.tensor;
   }
-  return output_projection(b, c, core_attention(b, c, q, k, v, attributes));
+  return output_projection(b, c, core_attention(b, c, q, k, v, attributes), gate);
 }
 
 // Returns k [T, heads*(nope+rope)] and v [T, heads*value] from the up-projection and the shared rotary key.
@@ -180,9 +184,12 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
   const LinearOptions options{
       .operands = c.attention_operands(), .input_group = RecomputeGroup::rmsnorm, .bias = a.biases.query_key_value};
   // Where ranks outnumber key-value heads, several ranks hold the same head.
+  std::vector<std::int64_t> widths = {heads * d, kv_heads * d, kv_heads * d};
+  if (a.output_gate) widths.push_back(heads * d);
   const TensorId qkv = column_parallel_linear(b, c, "qkv", enter_tensor_region(b, c, "qkv", x, options),
-                                              (heads + 2 * kv_heads) * d * c.tensor, options);
-  const auto parts = split_columns(b, "split_qkv", qkv, {heads * d, kv_heads * d, kv_heads * d});
+                                              std::reduce(widths.begin(), widths.end()) * c.tensor, options);
+  const auto parts = split_columns(b, "split_qkv", qkv, widths);
+  const std::optional<TensorId> gate = a.output_gate ? std::optional(parts[3]) : std::nullopt;
   TensorId q = parts[0], k = parts[1];
   if (a.query_key_norm) {
     q = normalize(b, "query_norm", q, a.norm_epsilon, heads);
@@ -205,7 +212,8 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
                                        .value_dim = d,
                                        .scale = score_scale(d),
                                        .window = windowed ? a.window.tokens : 0,
-                                       .alibi = a.positions == PositionKind::alibi}));
+                                       .alibi = a.positions == PositionKind::alibi}),
+                               gate);
   }
   AttentionAttributes attributes{.query_heads = heads,
                                  .key_value_heads = kv_heads,
@@ -218,7 +226,7 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
     attributes.sequence_length = a.window.tokens;
     attributes.window = 0;
   }
-  return core_and_output(b, c, q, k, parts[2], attributes);
+  return core_and_output(b, c, q, k, parts[2], attributes, gate);
 }
 
 TensorId attention_layer(GraphBuilder& b, const LayerContext& c, TensorId x, bool windowed) {

@@ -57,6 +57,15 @@ void Divisions::require_divides(const std::string& key, std::int64_t degree, std
 // has its own keys and values.
 void Divisions::require_heads(const std::string& key, std::int64_t tensor, const Architecture& model) {
   require_divides(key, tensor, model.heads, "attention heads");
+  const Recurrence& r = model.recurrence;
+  if (r.value_heads > 0)
+    require(
+        key, tensor,
+        [&](std::int64_t d) { return r.value_heads % d == 0 && (r.key_heads % d == 0 || d % r.key_heads == 0); },
+        fmt::format(
+            "{} heads of the recurrence do not divide over {} ranks, or its {} keys neither do nor {} ranks into "
+            "copies of them",
+            r.value_heads, tensor, r.key_heads, tensor));
   if (model.attention == AttentionKind::multi_head_latent) return;
   const std::int64_t heads = model.key_value_heads;
   require(
@@ -76,6 +85,11 @@ std::optional<Error> check_divisions(const Plan& plan, const Architecture& model
   rules.require(
       "parallelism.context", degrees.context, [length](std::int64_t d) { return d == 1 || length % (2 * d) == 0; },
       fmt::format("{} tokens do not divide into two pieces for each of {} context ranks", length, degrees.context));
+  rules.require(
+      "parallelism.context", degrees.context,
+      [&](std::int64_t d) { return d == 1 || model.recurrence.value_heads == 0; },
+      fmt::format("layers of {} carry a state along the sequence, which no operator here sends between context ranks",
+                  model.name));
   if (degrees.sequence)
     rules.require(
         "parallelism.tensor", degrees.tensor, [&](std::int64_t d) { return length % (degrees.context * d) == 0; },

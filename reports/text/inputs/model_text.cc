@@ -6,6 +6,7 @@
 
 #include "model/architecture/metrics.h"
 #include "model/layers/key_value_cache.h"
+#include "model/layers/recurrence.h"
 #include "reports/csv/csv_table.h"
 #include "reports/text/inputs/inputs_text.h"
 #include "reports/text/table.h"
@@ -38,7 +39,17 @@ std::string attention_name(const model::Architecture& a) {
   const char* kind = a.key_value_heads == a.heads ? "multi-head"
                      : a.key_value_heads == 1     ? "multi-query"
                                                   : "grouped-query";
-  return fmt::format("{}{}", kind, a.query_key_norm ? ", queries and keys normalised" : "");
+  return fmt::format("{}{}{}", kind, a.query_key_norm ? ", queries and keys normalised" : "",
+                     a.output_gate ? ", gated" : "");
+}
+
+void add_recurrence(const model::Architecture& a, Rows& rows) {
+  const model::Recurrence& r = a.recurrence;
+  if (r.value_heads == 0) return;
+  rows.emplace_back("recurrence", fmt::format("{}, chunks of {} tokens, convolution of {}",
+                                              r.delta() ? "Gated DeltaNet" : "Mamba-2", r.chunk, r.convolution));
+  rows.emplace_back("recurrent heads", fmt::format("{} of {} x {}, {} of keys and queries", r.value_heads, r.key_dim,
+                                                   r.value_dim, r.key_heads));
 }
 
 void add_attention(const model::Architecture& a, Rows& rows) {
@@ -56,6 +67,8 @@ std::string positions_text(const model::Architecture& a) {
       return fmt::format("learned, {}", a.position_table);
     case model::PositionKind::alibi:
       return "ALiBi";
+    case model::PositionKind::none:
+      return "none";
     case model::PositionKind::rotary:
       break;
   }
@@ -87,14 +100,25 @@ void add_layer_style(const model::Architecture& a, Rows& rows) {
 }
 
 void add_layers(const model::Architecture& a, Rows& rows) {
-  std::int64_t moe = 0, windowed = 0;
-  for (std::int64_t layer = 0; layer < a.layers; ++layer) {
-    moe += a.is_moe_layer(layer) ? 1 : 0;
-    windowed += a.is_windowed_layer(layer) ? 1 : 0;
-  }
-  const std::string seen = windowed > 0 ? fmt::format("; {} with a window", windowed) : "";
+  const auto count = [&a](auto what) {
+    std::int64_t layers = 0;
+    for (std::int64_t number = 0; number < a.layers; ++number) layers += what(a.layer(number)) ? 1 : 0;
+    return layers;
+  };
+  const auto transform = [&](model::FeedForward kind) {
+    return count([kind](const model::LayerKind& layer) { return layer.feed_forward == kind; });
+  };
+  const auto mix = [&](model::Mixer kind) {
+    return count([kind](const model::LayerKind& layer) { return layer.mixer == kind; });
+  };
+  std::string mixers;
+  if (const auto windowed = mix(model::Mixer::windowed_attention); windowed > 0)
+    mixers = fmt::format("; {} with a window", windowed);
+  if (const auto recurrent = mix(model::Mixer::recurrence); recurrent > 0)
+    mixers += fmt::format("; {} recurrent, {} with attention", recurrent, mix(model::Mixer::attention));
   rows.emplace_back("layers",
-                    fmt::format("{}: {} dense, {} mixture of experts{}", a.layers, a.layers - moe, moe, seen));
+                    fmt::format("{}: {} dense, {} mixture of experts{}", a.layers, transform(model::FeedForward::dense),
+                                transform(model::FeedForward::experts), mixers));
   if (a.multi_token_prediction_layers > 0)
     rows.emplace_back("multi-token prediction", fmt::format("{}", a.multi_token_prediction_layers));
 }
@@ -118,6 +142,14 @@ std::int64_t counted_tokens(const model::Architecture& architecture, std::int64_
 
 std::int64_t cache_bytes_per_token(const model::Architecture& architecture) {
   return static_cast<std::int64_t>(model::cache_bytes(architecture, model::DataType::bf16, 1, 1));
+}
+
+double recurrent_bytes(const model::Architecture& architecture) {
+  double sum = 0;
+  for (std::int64_t layer = 0; layer < architecture.layers; ++layer)
+    if (architecture.layer(layer).mixer == model::Mixer::recurrence)
+      sum += model::recurrent_state_bytes(architecture, 1);
+  return sum;
 }
 
 std::vector<std::string> spread_row(const std::string& what, const model::LoadSpread& spread) {
@@ -145,6 +177,8 @@ std::string model_csv(const model::Architecture& architecture, std::int64_t sequ
   table.row("flops_per_token", metrics.flops_per_token, "FLOP");
   table.row("flops_per_token_causal", metrics.flops_per_token_causal, "FLOP");
   table.row("cache_bytes_per_token_bf16", cache_bytes_per_token(architecture), "B");
+  if (const double states = recurrent_bytes(architecture); states > 0)
+    table.row("state_bytes_per_request", static_cast<std::int64_t>(states), "B");
   return table.text();
 }
 
@@ -157,6 +191,7 @@ std::string model_text(const model::Architecture& architecture, std::int64_t seq
                                               architecture.tied_embedding ? ", head tied to the embedding" : ""));
   add_layer_style(architecture, rows);
   add_attention(architecture, rows);
+  add_recurrence(architecture, rows);
   add_experts(architecture.experts, rows);
   const std::int64_t tokens = counted_tokens(architecture, sequence_length);
   const model::ModelMetrics metrics = model::model_metrics(architecture, tokens);
@@ -173,6 +208,8 @@ std::string model_text(const model::Architecture& architecture, std::int64_t seq
                                 metrics.flops_per_token / giga, tokens, metrics.flops_per_token_causal / giga));
   rows.emplace_back("keys and values per token",
                     fmt::format("{} B in BF16", grouped(cache_bytes_per_token(architecture))));
+  if (const double states = recurrent_bytes(architecture); states > 0)
+    rows.emplace_back("states per request", fmt::format("{} B", grouped(static_cast<std::int64_t>(states))));
   Table table({{"model"}, {architecture.name + " (" + architecture.model_type + ")"}});
   for (auto& [name, value] : rows) table.add({name, value});
   return table.to_string();

@@ -83,7 +83,7 @@ Graph rotary(const Shape& s) {
 
 Graph sigmoid_gate(const Shape& s) {
   return of_layer(s, s.columns,
-                  [&](GraphBuilder& b, TensorId x) { return gate_rows(b, "sigmoid_gate", x, input(b, s, 1, "gate")); });
+                  [&](GraphBuilder& b, TensorId x) { return gated(b, "sigmoid_gate", x, input(b, s, 1, "gate")); });
 }
 
 // Casts between FP32 and the given format; FP32 itself is copied.

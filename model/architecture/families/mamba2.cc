@@ -1,0 +1,138 @@
+// Models with Mamba-2 (arXiv 2405.21060) in most layers: Nemotron-H (arXiv 2504.03624) and Nemotron 3 (arXiv
+// 2512.20848), Granite 4 (model card of ibm-granite/granite-4.0-h-small). Keys and their values where missing:
+// huggingface/transformers @13923c6 src/transformers/models/nemotron_h and granitemoehybrid, configuration_*.py.
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+
+#include "model/architecture/families/families.h"
+
+namespace plumbline::model {
+namespace {
+
+void require_no_projection_bias(ConfigReader& config) {
+  if (config.flag("mamba_proj_bias", false))
+    config.fail("mamba_proj_bias", "no operator adds biases to the projections of a recurrence", "use false");
+}
+
+// Returns a layer's symbol in the pattern of Nemotron-H: by its name in the newer key, else as the older one has it.
+std::string layer_symbols(ConfigReader& config) {
+  std::string symbols;
+  for (const std::string& name : config.texts("layers_block_type")) {
+    const bool recurrent = name == "mamba" || name == "linear_attention";
+    symbols += recurrent ? 'M' : name == "attention" || name == "full_attention" ? '*' : name == "moe" ? 'E' : '-';
+  }
+  return symbols.empty() ? config.text("hybrid_override_pattern", "") : symbols;
+}
+
+void read_nemotron_pattern(ConfigReader& config, Architecture& model) {
+  const std::string symbols = layer_symbols(config);
+  if (symbols.size() < static_cast<std::size_t>(model.layers)) {
+    config.conflict("hybrid_override_pattern", fmt::format("{} symbols for {} layers", symbols.size(), model.layers),
+                    "state one of M, *, - and E for each of num_hidden_layers");
+    return;
+  }
+  for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+    const char symbol = symbols[static_cast<std::size_t>(layer)];
+    LayerKind kind{Mixer::none, FeedForward::none};
+    if (symbol == 'M')
+      kind.mixer = Mixer::recurrence;
+    else if (symbol == '*')
+      kind.mixer = Mixer::attention;
+    else if (symbol == 'E')
+      kind.feed_forward = FeedForward::experts;
+    else if (symbol == '-')
+      kind.feed_forward = FeedForward::dense;
+    else
+      config.fail("hybrid_override_pattern", fmt::format("unknown layer '{}'", symbol),
+                  "M: Mamba-2, *: attention, -: MLP, E: experts");
+    model.pattern.push_back(kind);
+  }
+}
+
+void read_nemotron_experts(ConfigReader& config, Architecture& model) {
+  MixtureOfExperts& experts = model.experts;
+  experts.routed_experts = config.dimension("n_routed_experts", 8);
+  experts.experts_per_token = config.dimension("num_experts_per_tok", 2);
+  experts.intermediate_size = config.dimension("moe_intermediate_size", 7688);
+  experts.shared_experts = config.count("n_shared_experts", 1);
+  experts.shared_intermediate_size = config.dimension("moe_shared_expert_intermediate_size", 7688);
+  experts.groups = config.dimension("n_group", 1);
+  experts.groups_per_token = config.dimension("topk_group", 1);
+  experts.score = ScoreFunction::sigmoid;
+  experts.group_score_experts = 2;
+  experts.normalize_weights = config.flag("norm_topk_prob", true);
+  experts.scaling_factor = config.number("routed_scaling_factor", 1);
+  check_experts_per_token(config, model, "n_routed_experts");
+  if (config.count("moe_latent_size", 0) > 0)
+    config.fail("moe_latent_size", "no operator projects tokens to a latent before they are sent to experts",
+                "Nemotron 3 Nano has experts of the whole hidden size");
+}
+
+}  // namespace
+
+// Each layer does one thing, and positions are not encoded.
+void read_nemotron_h(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5, .dense_mlp = false});
+  read_head_dim(config, model, 128);
+  model.positions = PositionKind::none;
+  model.mlp = MlpKind::gelu;
+  model.omitted.what = {"squared ReLU as the activation (it costs what GELU does)"};
+  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  model.biases.mlp = config.flag("mlp_bias", false);
+  model.recurrence = {.kind = RecurrenceKind::state_space,
+                      .key_heads = config.dimension("n_groups", 8),
+                      .value_heads = config.dimension("mamba_num_heads", 128),
+                      .key_dim = config.dimension("ssm_state_size", 128),
+                      .value_dim = config.dimension("mamba_head_dim", 64),
+                      .convolution = config.dimension("conv_kernel", 4),
+                      .convolution_bias = config.flag("use_conv_bias", true),
+                      .chunk = config.dimension("chunk_size", 128)};
+  finish_recurrence(config, model, "mamba_ssm_cache_dtype", "n_groups");
+  require_no_projection_bias(config);
+  read_nemotron_experts(config, model);
+  read_nemotron_pattern(config, model);
+  bool sparse = false;
+  for (const LayerKind& kind : model.pattern) sparse = sparse || kind.feed_forward == FeedForward::experts;
+  if (!sparse) model.experts = {};
+  model.multi_token_prediction_layers = config.count("num_nextn_predict_layers", 0);
+}
+
+// Each layer has a recurrence or attention, then experts with a shared one, or without experts an MLP as wide as that.
+void read_granite_hybrid(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.dense_mlp = false});
+  read_head_dim(config, model);
+  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  if (config.text("position_embedding_type", "nope") == "nope") model.positions = PositionKind::none;
+  const std::int64_t shared = config.dimension("shared_intermediate_size", 1024);
+  MixtureOfExperts& experts = model.experts;
+  experts.routed_experts = config.count("num_local_experts", 8);
+  experts.experts_per_token = config.count("num_experts_per_tok", 2);
+  if (experts.routed_experts > 0) {
+    experts.intermediate_size = model.intermediate_size;
+    experts.shared_experts = 1;
+    experts.shared_intermediate_size = shared;
+    // A softmax over the selected experts' logits equals a softmax over all, normalised among the selected ones.
+    experts.normalize_weights = true;
+    check_experts_per_token(config, model, "num_local_experts");
+  } else {
+    experts = {};
+  }
+  model.intermediate_size = shared;
+  const std::int64_t heads = config.dimension("mamba_n_heads", 128);
+  const std::int64_t expand = config.dimension("mamba_expand", 2);
+  model.recurrence = {.kind = RecurrenceKind::state_space,
+                      .key_heads = config.dimension("mamba_n_groups", 1),
+                      .value_heads = heads,
+                      .key_dim = config.dimension("mamba_d_state", 256),
+                      .value_dim = config.dimension("mamba_d_head", expand * model.hidden_size / heads),
+                      .convolution = config.dimension("mamba_d_conv", 4),
+                      .convolution_bias = config.flag("mamba_conv_bias", true),
+                      .chunk = config.dimension("mamba_chunk_size", 256)};
+  finish_recurrence(config, model, "mamba_ssm_dtype", "mamba_n_groups");
+  require_no_projection_bias(config);
+  read_mixers(config, model, model.layers + 1);
+}
+
+}  // namespace plumbline::model

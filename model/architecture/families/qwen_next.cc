@@ -1,0 +1,67 @@
+// Qwen3-Next (model card of Qwen/Qwen3-Next-80B-A3B-Instruct) and the text models of Qwen3.5 (card of
+// Qwen/Qwen3.5-35B-A3B): Gated DeltaNet (arXiv 2412.06464) with gated attention in each fourth layer. Keys and their
+// values where missing: huggingface/transformers @008e574 src/transformers/models/qwen3_next and qwen3_5_moe,
+// configuration_*.py; projections: modeling_qwen3_next.py, Qwen3NextGatedDeltaNet and Qwen3NextAttention.
+#include <cstdint>
+
+#include "model/architecture/families/families.h"
+
+namespace plumbline::model {
+namespace {
+
+void read_hybrid(ConfigReader& config, Architecture& model, const DecoderDefaults& missing) {
+  read_decoder(config, model, missing);
+  read_head_dim(config, model, 256);
+  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  model.query_key_norm = model.output_gate = true;
+  read_rotary_share(config, model, "partial_rotary_factor", 0.25);
+  model.recurrence = {.kind = RecurrenceKind::gated_delta,
+                      .key_heads = config.dimension("linear_num_key_heads", 16),
+                      .value_heads = config.dimension("linear_num_value_heads", 32),
+                      .key_dim = config.dimension("linear_key_head_dim", 128),
+                      .value_dim = config.dimension("linear_value_head_dim", 128),
+                      .convolution = config.dimension("linear_conv_kernel_dim", 4)};
+  finish_recurrence(config, model, "mamba_ssm_dtype", "linear_num_key_heads");
+}
+
+void read_experts(ConfigReader& config, Architecture& model, std::int64_t count, std::int64_t per_token) {
+  MixtureOfExperts& experts = model.experts;
+  experts.routed_experts = config.dimension("num_experts", count);
+  experts.experts_per_token = config.dimension("num_experts_per_tok", per_token);
+  experts.intermediate_size = config.dimension("moe_intermediate_size", 512);
+  experts.shared_experts = 1;
+  experts.shared_intermediate_size = config.dimension("shared_expert_intermediate_size", 512);
+  experts.shared_gate = true;
+  experts.normalize_weights = config.flag("norm_topk_prob", true);
+  check_experts_per_token(config, model, "num_experts");
+}
+
+}  // namespace
+
+void read_qwen3_next(ConfigReader& config, Architecture& model) {
+  read_hybrid(config, model, {.key_value_heads = 2, .dense_mlp = false});
+  read_experts(config, model, 512, 10);
+  model.experts.layer_frequency = config.dimension("decoder_sparse_step", 1);
+  model.experts.layer_offset = model.experts.layer_frequency - 1;
+  model.experts.dense_layers = config.counts("mlp_only_layers");
+  model.multi_token_prediction_layers = config.count("num_nextn_predict_layers", 0);
+  read_mixers(config, model, config.dimension("full_attention_interval", 4));
+}
+
+// A config.json of model_type qwen3_5 or qwen3_5_moe has the text model inside text_config; vision is not read.
+void read_qwen3_5(ConfigReader& config, Architecture& model) {
+  config.read_inside("text_config");
+  read_hybrid(config, model, {.key_value_heads = 4});
+  model.multi_token_prediction_layers = config.count("mtp_num_hidden_layers", 0);
+  read_mixers(config, model, config.dimension("full_attention_interval", 4));
+}
+
+void read_qwen3_5_moe(ConfigReader& config, Architecture& model) {
+  config.read_inside("text_config");
+  read_hybrid(config, model, {.key_value_heads = 2, .dense_mlp = false});
+  read_experts(config, model, 256, 8);
+  model.multi_token_prediction_layers = config.count("mtp_num_hidden_layers", 0);
+  read_mixers(config, model, config.dimension("full_attention_interval", 4));
+}
+
+}  // namespace plumbline::model

@@ -1,0 +1,146 @@
+#include "model/layers/recurrence.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "model/base/integers.h"
+#include "model/layers/elementary.h"
+#include "model/layers/linear.h"
+
+namespace plumbline::model {
+namespace {
+
+using enum OperatorKind;
+
+// A rank's part. Where ranks outnumber key heads, several hold the same one.
+struct Heads {
+  Heads(const Recurrence& r, std::int64_t tensor)
+      : keys(std::max<std::int64_t>(1, r.key_heads / tensor)),
+        values(r.value_heads / tensor),
+        value_columns(values * r.value_dim),
+        mixed_columns(2 * keys * r.key_dim + value_columns) {}
+
+  std::int64_t keys, values, value_columns, mixed_columns;  // mixed: of queries, keys and values
+};
+
+// Returns the columns of what the kernels of a scan hold between them, in elements of 16 bits by token. gated_delta:
+// the chunks' keys and values that the recurrence is of (w, u, v_new) and the states before each chunk, backward with
+// the gradients of w, v_new and the states. state_space: states in FP32 and as they are passed on, and the FP32 scores
+// of a group.
+std::int64_t workspace_columns(const ScanAttributes& a, bool backward) {
+  const std::int64_t states = ceil_div(a.value_heads * a.key_dim * a.value_dim, a.chunk);
+  if (a.kind == RecurrenceKind::state_space) return (backward ? 2 : 1) * (3 * states + 2 * a.key_heads * a.chunk);
+  const std::int64_t rows = backward ? 2 * a.key_dim + 3 * a.value_dim : a.key_dim + 2 * a.value_dim;
+  return a.value_heads * rows + (backward ? 2 : 1) * states;
+}
+
+// Returns silu(convolution over the last tokens of each column); x [T, n].
+TensorId convolved(GraphBuilder& b, const LayerContext& c, TensorId x) {
+  const Recurrence& r = c.architecture.recurrence;
+  const Dimension columns = b.shape(x)[1];
+  const TensorId weight = b.parameter("convolution", {columns, {r.convolution + (r.convolution_bias ? 1 : 0)}},
+                                      weight_type(c.unscaled_gemm()), {.divided = c.tensor > 1});
+  const TensorId y = b.activation("convolution_out", b.shape(x), b.tensor(x).type);
+  std::vector<TensorId> reads = {x, weight}, writes = {y};
+  if (c.inference) {
+    writes.push_back(
+        b.cache("convolution_state", {{c.inference.requests * (r.convolution - 1)}, columns}, b.tensor(x).type));
+    if (c.inference.kind == InferencePass::Kind::decode) reads.push_back(writes.back());
+  }
+  b.emit(convolution, "convolution", reads, writes);
+  b.on_backward([&b, x, weight, y] {
+    const TensorId dx = b.activation("d_convolution_in", b.shape(x), b.activation_gradient_type());
+    b.emit(convolution_grad, "convolution_grad", {b.gradient(y), x, weight}, {dx, b.gradient_of_parameter(weight)});
+    b.add_gradient(x, dx);
+  });
+  return y;
+}
+
+// The chunks of gated_delta keep the inverse of a triangular matrix for the backward pass, which computes the rest
+// again.
+TensorId scanned(GraphBuilder& b, const LayerContext& c, TensorId mixed, TensorId gates, const Heads& heads) {
+  const Recurrence& r = c.architecture.recurrence;
+  const ScanAttributes a{r.kind, heads.keys, heads.values, r.key_dim, r.value_dim, r.chunk, c.sequence_tokens()};
+  const Dimension tokens = b.shape(mixed)[0];
+  const TensorId parameters = b.parameter("recurrence_heads", {{r.head_parameters()}, {heads.values}},
+                                          weight_type(c.unscaled_gemm()), {.divided = c.tensor > 1});
+  const TensorId y = b.activation("scan_out", {tokens, {heads.value_columns}}, b.tensor(mixed).type);
+  std::vector<TensorId> reads = {mixed, gates, parameters}, writes = {y};
+  const bool decodes = c.inference.kind == InferencePass::Kind::decode;
+  if (c.inference) {
+    writes.push_back(b.cache("recurrent_state", {{c.inference.requests * heads.values}, {r.key_dim * r.value_dim}},
+                             r.state_bytes == 2 ? DataType::bf16 : DataType::fp32));
+    if (decodes || c.inference.cached_tokens > 0) reads.push_back(writes.back());
+  }
+  if (decodes) {
+    b.emit(scan_step, "scan", reads, writes, a);
+    return y;
+  }
+  const auto workspace = [&b, tokens, a](bool backward) {
+    return b.activation(backward ? "d_scan_workspace" : "scan_workspace", {tokens, {workspace_columns(a, backward)}},
+                        DataType::bf16);
+  };
+  std::vector<TensorId> kept;
+  if (r.delta() && !c.inference)
+    kept.push_back(b.activation("scan_inverse", {tokens, {heads.values * r.chunk}}, b.tensor(mixed).type));
+  writes.insert(writes.end(), kept.begin(), kept.end());
+  writes.push_back(workspace(false));
+  b.emit(scan, "scan", reads, writes, a);
+  b.on_backward([&b, mixed, gates, parameters, y, kept, workspace, a] {
+    std::vector<TensorId> inputs = {b.gradient(y), mixed, gates, parameters};
+    inputs.insert(inputs.end(), kept.begin(), kept.end());
+    const TensorId d_mixed = b.activation("d_scan_in", b.shape(mixed), b.activation_gradient_type());
+    const TensorId d_gates = b.activation("d_scan_gates", b.shape(gates), b.activation_gradient_type());
+    b.emit(scan_grad, "scan_grad", inputs, {d_mixed, d_gates, b.gradient_of_parameter(parameters), workspace(true)}, a);
+    b.add_gradient(mixed, d_mixed);
+    b.add_gradient(gates, d_gates);
+  });
+  return y;
+}
+
+// Returns gamma * y / rms(y) times silu(gate), or of y * silu(gate) in state_space, which costs the same. gated_delta
+// has one gamma for all heads, state_space one for each column.
+TensorId gated_norm(GraphBuilder& b, const LayerContext& c, TensorId y, TensorId gate, const Heads& heads) {
+  const Recurrence& r = c.architecture.recurrence;
+  const NormAttributes attributes{c.architecture.norm_epsilon, r.delta() ? heads.values : heads.keys};
+  b.group(RecomputeGroup::rmsnorm);
+  const TensorId gamma = b.parameter("recurrence_norm", {{r.delta() ? r.value_dim : heads.value_columns}},
+                                     b.tensor(y).type, {.divided = !r.delta() && c.tensor > 1});
+  const TensorId z = b.activation("recurrence_norm_out", b.shape(y), b.tensor(y).type);
+  b.emit(gated_rmsnorm, "recurrence_norm", {y, gate, gamma}, {z}, attributes);
+  b.group(RecomputeGroup::other);
+  b.on_backward([&b, y, gate, gamma, z, attributes] {
+    const TensorId dy = b.activation("d_recurrence_norm_in", b.shape(y), b.activation_gradient_type());
+    const TensorId d_gate = b.activation("d_recurrence_gate", b.shape(gate), b.activation_gradient_type());
+    b.emit(gated_rmsnorm_grad, "recurrence_norm_grad", {b.gradient(z), y, gate, gamma},
+           {dy, d_gate, b.gradient_of_parameter(gamma)}, attributes);
+    b.add_gradient(y, dy);
+    b.add_gradient(gate, d_gate);
+  });
+  return z;
+}
+
+}  // namespace
+
+TensorId recurrence(GraphBuilder& b, const LayerContext& c, TensorId x) {
+  const Recurrence& r = c.architecture.recurrence;
+  const Heads heads(r, c.tensor);
+  const LinearOptions options{.operands = c.attention_operands(), .input_group = RecomputeGroup::rmsnorm};
+  const std::int64_t gates = r.head_gates() * heads.values;
+  const TensorId projected =
+      column_parallel_linear(b, c, "recurrence_in", enter_tensor_region(b, c, "recurrence_in", x, options),
+                             (heads.mixed_columns + heads.value_columns + gates) * c.tensor, options);
+  const auto parts = split_columns(b, "split_recurrence", projected, {heads.mixed_columns, heads.value_columns, gates});
+  const TensorId y = scanned(b, c, convolved(b, c, parts[0]), parts[2], heads);
+  return row_parallel_linear(b, c, "recurrence_out", gated_norm(b, c, y, parts[1], heads), c.architecture.hidden_size,
+                             {.operands = c.attention_operands()});
+}
+
+double recurrent_state_bytes(const Architecture& a, std::int64_t tensor) {
+  const Recurrence& r = a.recurrence;
+  const Heads heads(r, tensor);
+  return static_cast<double>(heads.values * r.key_dim * r.value_dim * r.state_bytes) +
+         static_cast<double>(2 * (r.convolution - 1) * heads.mixed_columns);
+}
+
+}  // namespace plumbline::model

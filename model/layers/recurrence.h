@@ -1,0 +1,18 @@
+// Emits a mixer with a state in place of keys and values (model/architecture/architecture.h, Recurrence) and its
+// projections. Tokens of training and of prompts are computed in chunks, tokens of decode passes one by one from the
+// state that earlier passes left.
+#pragma once
+
+#include "model/graph/builder.h"
+#include "model/layers/context.h"
+
+namespace plumbline::model {
+
+// Shapes: x [T, H] -> [T, H], without the residual. Tensor ranks divide the heads.
+TensorId recurrence(GraphBuilder& builder, const LayerContext& context, TensorId x);
+
+// Returns the bytes that a rank of `tensor` ones keeps for one request in one layer, however many tokens it has: the
+// state of its heads, and the last inputs of the convolution in 16 bits.
+double recurrent_state_bytes(const Architecture& architecture, std::int64_t tensor);
+
+}  // namespace plumbline::model
