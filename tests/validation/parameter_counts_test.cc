@@ -31,6 +31,9 @@ struct PublishedCount {
 //   Gemma              VH + H + L ((h + 2k)dH + hdH + 3HI + 4H), Gemma 3 + 2d a layer
 //   gpt-oss            2VH + H + L ((h + 2k)d(H + 1) + hdH + H + h + E (H + 1 + 3HF + 2F + H) + 2H)
 //   MPT                VH + H + L (12HH + 2H)
+//   Gated DeltaNet     H (2Kd + 2Vd + 2V) + VdH + 4 (2Kd + Vd) + 2V + d in place of attention, K key and V value heads;
+//                      attention with a gate H (2h + 2k)d + hdH + 2d
+//   Mamba-2            H (2Vd + 2Kn + V) + VdH + 5 (2Kn + Vd) + 3V + Vd, states of n
 //   DeepSeek-V2-Lite   2VH + H + L (attention + 2H) + 3HI + (L - 1) ((E + 2) 3HF + EH),
 //                      attention = Hh(dn + dr) + H(c + dr) + c + ch(dn + dv) + h dv H
 const PublishedCount counts[] = {
@@ -69,6 +72,11 @@ const PublishedCount counts[] = {
     {"glm-4.5-air", 106852245504, "by the dimensions of zai-org/GLM-4.5-Air; the card says 106B"},
     {"kimi-k2", 1026408209408, "by the dimensions of arXiv 2507.20534, which rounds to 1.04T"},
     {"minimax-m2", 228689748992, "by the dimensions of MiniMaxAI/MiniMax-M2, whose card says 230B"},
+    {"qwen3-next-80b-a3b", 79674391296, "by the dimensions of Qwen/Qwen3-Next-80B-A3B-Instruct, whose card says 80B"},
+    {"qwen3.5-35b-a3b", 34660610688, "the text model of Qwen/Qwen3.5-35B-A3B, by the dimensions; the name says 35B"},
+    // Without 128 selection biases a layer of experts.
+    {"nemotron-3-nano-30b-a3b", 31577937344, "by the dimensions of arXiv 2512.20848, which says 31.6B"},
+    {"granite-4.0-h-small", 32207337984, "by the dimensions of ibm-granite/granite-4.0-h-small, whose card says 32B"},
 };
 
 std::string test_name(std::string name) {
@@ -106,6 +114,8 @@ const PublishedActive active[] = {
     {"kimi-k2", 32.6, 0.6, true, "arXiv 2507.20534, table 2: 32.6B of 1.04T"},
     {"minimax-m2", 10, 0.6, false, "card of MiniMaxAI/MiniMax-M2: 10B of 230B"},
     {"llama-4-scout", 17, 0.5, true, "card of Llama-4-Scout-17B-16E: 17B of 109B"},
+    {"nemotron-3-nano-30b-a3b", 3.6, 0.05, true, "arXiv 2512.20848: 3.2B of 31.6B, 3.6B with embeddings"},
+    {"granite-4.0-h-small", 9, 0.5, false, "card of ibm-granite/granite-4.0-h-small: 9B of 32B"},
     {"llama-4-maverick", 17, 0.5, true, "card of Llama-4-Maverick-17B-128E: 17B of 400B"},
 };
 

@@ -270,6 +270,20 @@ INSTANTIATE_TEST_SUITE_P(
                  "\"num_attention_heads\": 4, \"intermediate_size\": 8, \"vocab_size\": 9, \"num_experts\": 4,\n"
                  "\"num_experts_per_tok\": 2, \"moe_intermediate_size\": 8,\n\"mlp_only_layers\": [0, -1]\n}",
                  5, "mlp_only_layers", "list of integers"},
+        BadModel{"short_pattern",
+                 "{\n\"model_type\": \"nemotron_h\", \"num_hidden_layers\": 3, \"hidden_size\": 8,\n"
+                 "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"vocab_size\": 9,\n"
+                 "\"hybrid_override_pattern\": \"M*\"}",
+                 4, "hybrid_override_pattern", "one of M, *, - and E"},
+        BadModel{"experts_of_a_latent",
+                 "{\n\"model_type\": \"nemotron_h\", \"num_hidden_layers\": 1, \"hidden_size\": 8,\n"
+                 "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"vocab_size\": 9,\n"
+                 "\"moe_latent_size\": 4, \"hybrid_override_pattern\": \"E\"}",
+                 4, "moe_latent_size", "Nemotron 3 Nano"},
+        BadModel{"unknown_mixer",
+                 "{\n\"model_type\": \"granitemoehybrid\", \"num_hidden_layers\": 1, \"hidden_size\": 64,\n"
+                 "\"num_attention_heads\": 4, \"vocab_size\": 9, \"mamba_n_heads\": 2, \"layer_types\": [\"rwkv\"]\n}",
+                 3, "layer_types", "one of linear_attention"},
         BadModel{"uneven_hidden_size",
                  "{\n\"model_type\": \"gpt2\", \"n_layer\": 2, \"n_embd\": 10,\n\"n_head\": 3, \"vocab_size\": 9}", 3,
                  "n_head", "must divide n_embd"},

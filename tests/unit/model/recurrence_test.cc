@@ -1,0 +1,222 @@
+// Layers with a recurrence against counts derived here: products of the published chunk algorithms, parameters and
+// FLOPs of whole models, tensors kept for the backward pass, and what a decoded token moves.
+#include "model/layers/recurrence.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "model/architecture/metrics.h"
+#include "model/cost/kernel_cost.h"
+#include "model/cost/work.h"
+#include "model/layers/blocks.h"
+#include "model/memory/stage_tensors.h"
+#include "model/plan/layout.h"
+#include "tests/support/architectures.h"
+#include "tests/support/costs.h"
+
+namespace plumbline::model {
+namespace {
+
+using tests::architecture;
+using Kind = InferencePass::Kind;
+
+constexpr double bandwidth = 3.35e12, peak = 989e12;  // of the H800's datasheet
+
+LayerContext training(const std::string& name, std::int64_t tokens) {
+  LayerContext c;
+  c.architecture = architecture(name);
+  c.tokens = c.sequence_length = tokens;
+  return c;
+}
+
+LayerContext decoding(const std::string& name, std::int64_t requests, std::int64_t new_tokens = 1) {
+  LayerContext c = training(name, requests * new_tokens);
+  c.inference = {.kind = Kind::decode, .requests = requests, .new_tokens = new_tokens, .cached_tokens = 1000};
+  c.inference.shared_tokens = true;
+  return c;
+}
+
+const Operator& only(const Graph& graph, OperatorKind kind) {
+  const auto found = std::ranges::find(graph.operators, kind, &Operator::kind);
+  EXPECT_NE(found, graph.operators.end());
+  return *found;
+}
+
+struct Product {
+  double m, n, k;
+};
+double flops_of(const std::vector<Product>& products) {
+  double sum = 0;
+  for (const Product& p : products) sum += 2 * p.m * p.n * p.k;
+  return sum;
+}
+
+// The kernels of chunk_gated_delta_rule_fwd on one head and chunk of 64 tokens, keys and values of 128, and a
+// triangular inverse of 64 x 64.
+TEST(Scan, OfTheDeltaRuleHasTheProductsOfItsKernels) {
+  const std::vector<Product> products = {
+      {64, 64, 128},   // keys with keys
+      {64, 128, 64},   // w
+      {64, 128, 64},   // u
+      {64, 128, 128},  // w times the state
+      {128, 128, 64},  // keys times new values
+      {64, 128, 128},  // queries times the state
+      {64, 64, 128},   // queries with keys
+      {64, 128, 64}    // their scores times new values
+  };
+  const LayerContext c = training("qwen3-next-80b-a3b", 4096);
+  const Graph layer = make_block(BlockKind::recurrent_moe_layer, c);
+  const double chunks_and_heads = 4096.0 / 64 * 32;
+  for (const bool causal : {true, false})
+    EXPECT_DOUBLE_EQ(flops(layer, only(layer, OperatorKind::scan), 1, causal).value(),
+                     chunks_and_heads * (flops_of(products) + 64.0 * 64 * 64 / 3));
+}
+
+// The four steps of arXiv 2405.21060, section 6, on chunks of 256 tokens: scores of the one group, their product with
+// the values of 128 heads of 64, of which tiles of 64 rows leave out what is above the diagonal, and two with states.
+TEST(Scan, OfAStateSpaceHasTheProductsOfItsPaper) {
+  const LayerContext c = training("granite-4.0-h-small", 4096);
+  const Graph layer = make_block(BlockKind::recurrent_moe_layer, c);
+  const double states = 2 * 2.0 * 256 * 64 * 128, scores = 2.0 * 256 * 256 * 128;
+  const double tiles = 4 * (1 + 2 + 3 + 4) / 4.0;  // of 16, of 64 x 64
+  const double values = 2.0 * 64 * 64 * 64 * tiles, all_values = 2.0 * 256 * 256 * 64;
+  const Operator& scan = only(layer, OperatorKind::scan);
+  EXPECT_DOUBLE_EQ(flops(layer, scan, 1, true).value(), 4096 / 256 * (scores + 128 * (values + states)));
+  EXPECT_DOUBLE_EQ(flops(layer, scan, 1, false).value(), 4096 / 256 * (scores + 128 * (all_values + states)));
+}
+
+// Three passes over every matrix that a token meets, causal attention over S / 2 keys, and the scans.
+TEST(Metrics, TrainingFlopsOfHybridsFollowFromTheirDimensions) {
+  constexpr double s = 4096, h = 2048;
+  const double attention = h * (2 * 16 + 2 * 2) * 256 + 16 * 256 * h;  // queries, gates, keys, values; output
+  const double delta = h * (2 * 16 * 128 + 2 * 32 * 128 + 2 * 32) + 32 * 128 * h;
+  const double experts = h * 512 + 11 * 3 * h * 512 + h;
+  const double scan = 32 * (64 * (6.0 * 128 + 4 * 128) + 6 * 128 * 128 + 64 * 64 / 3.0);
+  const double qwen = 6 * (12 * attention + 36 * delta + 48 * experts + 151936 * h) +
+                      3 * (12 * 2 * (256 + 256) * 16 * s / 2 + 36 * scan);
+  EXPECT_NEAR(model_metrics(architecture("qwen3-next-80b-a3b"), 4096).flops_per_token_causal, qwen, 1e-9 * qwen);
+
+  constexpr double n = 2688;
+  const double mamba = n * (2 * 4096 + 2 * 8 * 128 + 64) + 4096 * n, queries = n * (32 + 2 * 2) * 128 + 32 * 128 * n;
+  const double relu = n * 128 + 6 * 2 * n * 1856 + 2 * n * 3712;
+  const double state_space = 2 * 128 * 128 * 8 + 64 * (2 * 96 * 64 + 4 * 64 * 128.0);
+  const double nemotron = 6 * (23 * mamba + 6 * queries + 23 * relu + 131072 * n) +
+                          3 * (6 * 2 * (128 + 128) * 32 * s / 2 + 23 * state_space);
+  EXPECT_NEAR(model_metrics(architecture("nemotron-3-nano-30b-a3b"), 4096).flops_per_token_causal, nemotron,
+              1e-9 * nemotron);
+}
+
+// In 16 bits: input of the layer and of the projection 2688 each, queries, keys and values before and after the
+// convolution 6144 each, gate, result and normalised result 4096 each, time steps 64.
+TEST(Memory, KeepsWhatTheBackwardPassOfARecurrenceReads) {
+  LayerContext c = training("nemotron-3-nano-30b-a3b", 4096);
+  const auto kept = [&c] {
+    StepProgram program;
+    program.blocks = {make_block(BlockKind::recurrent_layer, c)};
+    program.stage_kinds = {{{0}}};
+    return StageTensors(program, 0).kept_after_forward().value();
+  };
+  EXPECT_DOUBLE_EQ(kept(), 4096 * 2.0 * (2 * 2688 + 2 * 6144 + 3 * 4096 + 64));
+  c.recompute = {RecomputeGroup::rmsnorm};  // both norms run again
+  EXPECT_DOUBLE_EQ(kept(), 4096 * 2.0 * (2688 + 2 * 6144 + 2 * 4096 + 64));
+}
+
+TEST(Recurrence, LayersOfEveryPatternAreWellFormed) {
+  for (const char* name : {"qwen3-next-80b-a3b", "qwen3.5-35b-a3b", "nemotron-3-nano-30b-a3b", "granite-4.0-h-small"})
+    for (const std::int64_t tensor : {1, 4})
+      for (const bool decodes : {false, true}) {
+        LayerContext c = decodes ? decoding(name, 4) : training(name, 4096);
+        c.tensor = tensor;
+        c.sequence = !decodes && tensor > 1;
+        for (std::int64_t layer = 0; layer < c.architecture.layers; ++layer)
+          EXPECT_EQ(check(make_block(layer_kind(c.architecture, layer), c)), "") << name << layer;
+      }
+  EXPECT_EQ(layer_kind(architecture("qwen3-next-80b-a3b"), 2), BlockKind::recurrent_moe_layer);
+  EXPECT_EQ(layer_kind(architecture("qwen3-next-80b-a3b"), 3), BlockKind::moe_layer);
+  EXPECT_EQ(layer_kind(architecture("nemotron-3-nano-30b-a3b"), 5), BlockKind::attention_layer);
+  EXPECT_EQ(layer_kind(architecture("nemotron-3-nano-30b-a3b"), 51), BlockKind::experts_layer);
+  EXPECT_EQ(layer_kind(architecture("granite-4.0-h-small"), 35), BlockKind::moe_layer);
+}
+
+TEST(TensorParallelism, DividesTheHeadsOfARecurrence) {
+  const auto weights = [](std::int64_t tensor) {
+    LayerContext c = decoding("nemotron-3-nano-30b-a3b", 4);
+    c.tensor = tensor;
+    double matrices = 0;
+    for (const Tensor& tensor : make_block(BlockKind::recurrent_layer, c).tensors)
+      if (tensor.role == Role::parameter && tensor.divided) matrices += tensor.elements();
+    return matrices;
+  };
+  LayerContext c = decoding("nemotron-3-nano-30b-a3b", 4);
+  const Graph whole = make_block(BlockKind::recurrent_layer, c);
+  double all = 0;
+  for (const Tensor& tensor : whole.tensors)
+    if (tensor.role == Role::parameter && tensor.name != "attention_norm") all += tensor.elements();
+  EXPECT_DOUBLE_EQ(weights(8), all / 8);
+  c.tensor = 8;
+  const Graph part = make_block(BlockKind::recurrent_layer, c);
+  EXPECT_EQ(std::ranges::count(part.operators, OperatorKind::all_reduce, &Operator::kind), 1);
+  EXPECT_DOUBLE_EQ(recurrent_state_bytes(c.architecture, 8), recurrent_state_bytes(c.architecture, 1) / 8);
+}
+
+// A state of 32 heads of 128 x 128 in FP32, and the last three inputs of 8192 columns in BF16.
+TEST(Decoding, ATokenReadsAndWritesTheStateHoweverLongItsContext) {
+  constexpr double state = 32 * 128 * 128 * 4.0;
+  EXPECT_DOUBLE_EQ(recurrent_state_bytes(architecture("qwen3-next-80b-a3b"), 1), state + 3 * 8192 * 2);
+  const KernelCost cost = KernelCost::make(tests::profile("h800"), tests::h800_device()).value();
+  double before = 0;
+  for (const std::int64_t requests : {64, 128}) {
+    LayerContext c = decoding("qwen3-next-80b-a3b", requests);
+    const Graph layer = make_block(BlockKind::recurrent_moe_layer, c);
+    const Operator& step = only(layer, OperatorKind::scan_step);
+    const double bytes = bytes_moved(layer, step, 1).value(), r = static_cast<double>(requests);
+    EXPECT_NEAR(bytes, r * 2 * state, 0.01 * bytes);
+    const KernelTime time = cost.time(layer, step, {.sms = 132});
+    const double roof = bytes / bandwidth;
+    EXPECT_GE(time.seconds - time.gaps, roof);
+    EXPECT_LT(time.seconds - time.gaps, 1.25 * roof);
+    EXPECT_GT(time.seconds, before);
+    before = time.seconds;
+    c.inference.cached_tokens = 100000;
+    EXPECT_EQ(bytes_moved(make_block(BlockKind::recurrent_moe_layer, c), step, 1).value(), bytes);
+  }
+  const Graph three = make_block(BlockKind::recurrent_moe_layer, decoding("qwen3-next-80b-a3b", 64, 3));
+  const double speculated = bytes_moved(three, only(three, OperatorKind::scan_step), 1).value();
+  EXPECT_NEAR(speculated, 64 * (1 + 3) * state, 0.01 * speculated);
+}
+
+// Chunks are never faster than their bytes, nor than their products at the rate of GEMMs.
+TEST(Scan, TakesTheTimeOfItsBytesAndProducts) {
+  const KernelCost cost = KernelCost::make(tests::profile("h800"), tests::h800_device()).value();
+  for (const char* name : {"qwen3-next-80b-a3b", "granite-4.0-h-small"}) {
+    const Graph layer = make_block(BlockKind::recurrent_moe_layer, training(name, 8192));
+    for (const OperatorKind kind : {OperatorKind::scan, OperatorKind::scan_grad}) {
+      const Operator& scan = only(layer, kind);
+      const KernelTime time = cost.time(layer, scan, {.sms = 132});
+      double shares = 0;
+      for (const Share& share : time.shares) shares += share.seconds;
+      EXPECT_NEAR(shares, time.seconds, 1e-12);
+      EXPECT_GT(time.seconds,
+                bytes_moved(layer, scan, 1).value() / bandwidth + flops(layer, scan, 1, true).value() / peak);
+      EXPECT_GE(time.seconds, cost.best(layer, scan));
+    }
+  }
+}
+
+TEST(Layout, RefusesContextRanksAndUnevenHeadsOfARecurrence) {
+  Plan plan;
+  plan.cluster.gpus = 8;
+  plan.batch = {.sequence_length = 4096, .micro_batch_size = 1, .global_batch_size = 32};
+  EXPECT_TRUE(make_layout(plan, architecture("nemotron-3-nano-30b-a3b")));
+  plan.parallelism.context = 2;
+  const auto refused = make_layout(plan, architecture("nemotron-3-nano-30b-a3b"));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().key, "parallelism.context");
+  EXPECT_NE(refused.error().message.find("state along the sequence"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace plumbline::model
