@@ -22,12 +22,12 @@ std::string gigabytes(double bytes) { return fmt::format("{:.1f} GB", bytes / 1e
 }  // namespace
 
 double PoolModel::requests_per_rank() const {
-  return runs_at_most(most_requests(memory_.space, memory_.bytes_per_request));
+  return runs_at_most(most_requests(memory_.space, memory_.bytes_per_request()));
 }
 
 bool PoolModel::scheduler_binds() const {
   const double most = costs_.memory().most_requests;
-  return most > 0 && most < most_requests(memory_.space, memory_.bytes_per_request);
+  return most > 0 && most < most_requests(memory_.space, memory_.bytes_per_request());
 }
 
 // SGLang states a share by what it leaves to others (python/sglang/srt/server_args.py, _handle_gpu_memory_settings).
@@ -63,7 +63,7 @@ std::vector<PassShape> PoolModel::largest_passes() const {
   const auto chunk = plan_.inference.chunked_prefill_tokens;
   std::vector<PassShape> passes;
   if (costs_.memory().logit > 0 && chunk > 0) passes.push_back({.kind = Kind::prefill, .new_tokens = chunk});
-  const double most = std::max(1.0, most_requests(usable() - memory_.weights, memory_.bytes_per_request));
+  const double most = std::max(1.0, most_requests(usable() - memory_.weights, memory_.bytes_per_request()));
   passes.push_back(kind_ == model::PoolKind::decode ? decode_shape(std::llround(std::ceil(runs_at_most(most))))
                                                     : prefill_shape_);
   return passes;
@@ -80,10 +80,12 @@ model::Result<void> PoolModel::find_memory(const Inputs& inputs) {
   memory_.reserve = (device.reserve.context + device.reserve.matmul_workspace).value();
   if (instance_.gpus() > 1) memory_.reserve += device.reserve.communicator.value();
   if (instance_.expert > 1) memory_.reserve += device.reserve.all_to_all.value();
+  if (kind_ != model::PoolKind::prefill) memory_.states_per_request = static_cast<double>(decode_shape(1).new_tokens);
   for (const Stage& stage : stages_) {
-    const auto [weights, cache] = held(stage);
-    memory_.weights = std::max(memory_.weights, weights);
-    memory_.bytes_per_request = std::max(memory_.bytes_per_request, cache);
+    const Held one = held(stage);
+    memory_.weights = std::max(memory_.weights, one.weights);
+    memory_.keys_values = std::max(memory_.keys_values, one.keys_values);
+    memory_.states = std::max(memory_.states, one.states);
   }
   for (const PassShape& largest : largest_passes())
     for (const Stage& stage : stages_)
@@ -98,28 +100,26 @@ model::Result<void> PoolModel::find_memory(const Inputs& inputs) {
   return {};
 }
 
-// Returns the bytes of a stage's weights and of the keys and values of a request. A draft is on the last stage.
-std::pair<double, double> PoolModel::held(const Stage& stage) const {
+// Returns the bytes of a stage's weights, and of the keys and values and of one state of a request. A draft is on the
+// last stage.
+PoolModel::Held PoolModel::held(const Stage& stage) const {
   const PassShape shape = kind_ == model::PoolKind::prefill ? prefill_shape_ : decode_shape(1);
   const model::DataType type = model::cache_type(plan_.inference.kv_cache);
   const double context = request_.context + (costs_.memory().block_tokens - 1) / 2;  // of whole blocks, in the mean
-  // A state is kept for each token that may be rejected, too.
-  const auto states = static_cast<double>(kind_ == model::PoolKind::prefill ? 1 : decode_shape(1).new_tokens);
-  double weights = 0, cache = 0;
+  Held sum;
   const auto add = [&](const PassShape& of, const std::map<BlockKind, std::int64_t>& blocks) {
     const model::Architecture& model = costs_.architecture(of.model);
     for (const auto& [kind, count] : blocks) {
       const auto many = static_cast<double>(count);
       const model::Mixer mixer = model::layer_of(kind, model).mixer;
-      weights += block(of, kind)->weights_bytes * many;
-      cache += model::cache_bytes(model, type, instance_.tensor, mixer, context) * many;
-      if (mixer == model::Mixer::recurrence)
-        cache += model::recurrent_state_bytes(model, instance_.tensor) * states * many;
+      sum.weights += block(of, kind)->weights_bytes * many;
+      sum.keys_values += model::cache_bytes(model, type, instance_.tensor, mixer, context) * many;
+      if (mixer == model::Mixer::recurrence) sum.states += model::recurrent_state_bytes(model, instance_.tensor) * many;
     }
   };
   add(shape, stage.blocks);
   if (stage.blocks.contains(BlockKind::head)) add(draft_shape(shape), draft_.blocks);
-  return {weights, cache};
+  return sum;
 }
 
 model::Error PoolModel::no_space_for_weights(const Inputs& inputs) const {
@@ -139,7 +139,8 @@ model::Error PoolModel::no_space_for_weights(const Inputs& inputs) const {
 }
 
 model::Error PoolModel::no_space_for_request(const Inputs& inputs) const {
-  const double tokens = request_.context * std::max(0.0, requests_per_rank());
+  const double states = memory_.states * memory_.states_per_request;
+  const double tokens = request_.context * std::max(0.0, memory_.space - states) / memory_.keys_values;
   const bool narrow = model::bytes_per_element(model::cache_type(plan_.inference.kv_cache)) <= 1;
   return model::plan_error(
       plan_, model::ErrorKind::infeasible, "inference.input_tokens",

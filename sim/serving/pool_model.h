@@ -57,8 +57,11 @@ MeanRequest mean_request(const model::Plan& plan);
 
 struct PoolMemory {  // bytes of the fullest GPU
   double weights = 0, reserve = 0, activations = 0, capacity = 0;
-  double space = 0;              // for keys and values
-  double bytes_per_request = 0;  // of keys and values at the mean context
+  double space = 0;                    // for keys, values and states
+  double keys_values = 0, states = 0;  // of a request, at the mean context
+  double states_per_request = 1;       // that are kept: one, and one for each token that may be rejected
+
+  double bytes_per_request() const { return keys_values + states * states_per_request; }
 };
 
 // A prompt in passes; a rank that has requests of its own computes `tokens` in each.
@@ -134,7 +137,10 @@ class PoolModel {
   double usable() const;  // bytes for weights, keys and values
   std::vector<PassShape> largest_passes() const;
   double runs_at_most(double requests) const;
-  std::pair<double, double> held(const Stage& stage) const;
+  struct Held {
+    double weights = 0, keys_values = 0, states = 0;
+  };
+  Held held(const Stage& stage) const;
   model::Error no_space_for_weights(const Inputs& inputs) const;
   model::Error no_space_for_request(const Inputs& inputs) const;
   void find_prefill();

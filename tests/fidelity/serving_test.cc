@@ -36,6 +36,29 @@ TEST(Serving, ADecodeUnitOfDeepseekHasRoomForItsRequests) {
   EXPECT_NEAR(pool_of(inputs, costs)->memory().weights / 1e9, 23.97, 0.01 * 23.97);
 }
 
+// Of 48 layers 36 keep a state of 4 of 32 heads for a rank of eight, however long the request, and one more for each
+// speculated token; 12 have keys and values of one of two heads.
+TEST(Serving, StatesOfARequestDoNotGrowWithIt) {
+  std::string text = tests::llama_node;
+  text.replace(text.find("llama-3-70b"), 11, "qwen3-next-80b-a3b");
+  const auto memory = [&](const std::string& input, const std::string& speculated) {
+    Inputs inputs = serving_inputs(text, "h100",
+                                   {"inference.input_tokens=" + input, "inference.output_tokens=1000",
+                                    "inference.draft=ngram", "inference.speculative_tokens=" + speculated});
+    std::shared_ptr<const PassCosts> costs;
+    const auto pool = pool_of(inputs, costs);
+    EXPECT_NEAR(pool->memory().keys_values / (12 * 2 * 256 * 2),
+                pool->request().context + (costs->memory().block_tokens - 1) / 2, 1e-6);
+    return pool->memory();
+  };
+  const PoolMemory shorter = memory("1000", "0"), longer = memory("9000", "0"), guesses = memory("1000", "2");
+  EXPECT_EQ(shorter.states, 36 * (4 * 128 * 128 * 4.0 + 3 * (2 * 2 + 4) * 128 * 2.0));
+  EXPECT_EQ(longer.states, shorter.states);
+  EXPECT_GT(longer.keys_values, 5 * shorter.keys_values);
+  EXPECT_EQ(shorter.bytes_per_request(), shorter.keys_values + shorter.states);
+  EXPECT_EQ(guesses.bytes_per_request(), guesses.keys_values + 3 * guesses.states);
+}
+
 // 68.5e9 weights of one byte in the layers, over 8 GPUs of 2.8 TB/s; embedding and head have two bytes and are left
 // out. No step is shorter.
 TEST(Serving, AStepReadsItsWeights) {

@@ -32,7 +32,8 @@ Deployment::Deployment(const model::Plan& plan, const model::ClusterShape& clust
   waves_ = plan.inference.arrivals == "waves";
   if (plan.inference.requests) requests_ = static_cast<double>(*plan.inference.requests);
   if (disaggregated()) {
-    const double sent = model.memory().bytes_per_request * model.request().input / model.request().context;
+    const PoolMemory& memory = model.memory();
+    const double sent = memory.keys_values * model.request().input / model.request().context + memory.states;
     sent_ = sent / cluster.inter_node_bandwidth().value();
   }
   ttft_ = prefill_.model->prompt_seconds() + sent_;
