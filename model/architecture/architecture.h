@@ -33,6 +33,15 @@ struct LatentAttention {
   bool operator==(const LatentAttention&) const = default;
 };
 
+// Attention of a query to the tokens alone that an indexer scores highest (DeepSeek-V3.2 report, arXiv 2512.02556,
+// section 2.1): the sum over its heads of a weight times ReLU(q k), with one key for all heads. Over latents, which all
+// heads of attention share, so that they share the choice.
+struct SparseAttention {
+  std::int64_t tokens = 0;  // that a query sees at most; 0: all
+  std::int64_t heads = 0, head_dim = 0;
+  bool operator==(const SparseAttention&) const = default;
+};
+
 // Mixture of experts. routed_experts 0: the model is dense.
 struct MixtureOfExperts {
   std::int64_t routed_experts = 0;
@@ -148,6 +157,7 @@ struct Architecture {
   std::int64_t multi_token_prediction_layers = 0;
   AttentionKind attention = AttentionKind::grouped_query;
   LatentAttention latent;
+  SparseAttention sparse;
   Recurrence recurrence;
   MixtureOfExperts experts;
   std::vector<LayerKind> pattern;  // of each layer; empty: attention and an MLP in each, as window and experts say

@@ -10,8 +10,8 @@ namespace {
 struct BlockMetrics {
   double parameters = 0;
   double active_parameters = 0;  // used by one token
-  double forward_flops = 0;      // FLOPs of one sequence
-  double forward_flops_causal = 0;
+  double flops = 0;              // FLOPs of one sequence
+  double flops_causal = 0;
 };
 
 // Returns the context without any parallelism: one rank holds every expert and receives every token once.
@@ -22,6 +22,13 @@ LayerContext whole_model(const Architecture& architecture, std::int64_t sequence
   context.sequence_length = sequence_length;
   context.groups_per_token = architecture.experts.groups_per_token;
   return context;
+}
+
+// A backward pass has two GEMMs for each GEMM of the forward pass. An indexer scores all tokens forward and learns from
+// the chosen ones.
+double training_passes(const Operator& op) {
+  if (op.kind == OperatorKind::index_scores || op.kind == OperatorKind::index_scores_grad) return 1;
+  return op.phase == Phase::F ? 3 : 0;
 }
 
 BlockMetrics measure(BlockKind kind, const LayerContext& context) {
@@ -37,9 +44,10 @@ BlockMetrics measure(BlockKind kind, const LayerContext& context) {
     metrics.active_parameters += tensor.elements() * active;
   }
   for (const Operator& op : graph.operators) {
-    if (op.phase != Phase::F) continue;
-    metrics.forward_flops += flops(graph, op, 1, false).value();
-    metrics.forward_flops_causal += flops(graph, op, 1, true).value();
+    const double passes = training_passes(op);
+    if (passes == 0) continue;
+    metrics.flops += passes * flops(graph, op, 1, false).value();
+    metrics.flops_causal += passes * flops(graph, op, 1, true).value();
   }
   return metrics;
 }
@@ -66,8 +74,6 @@ ModelMetrics model_metrics(const Architecture& architecture, std::int64_t sequen
   std::map<BlockKind, std::int64_t> counts = {{BlockKind::embedding, 1}, {BlockKind::head, 1}};
   for (std::int64_t layer = 0; layer < architecture.layers; ++layer) ++counts[layer_kind(architecture, layer)];
 
-  // A backward pass has two GEMMs for each GEMM of the forward pass.
-  constexpr double passes = 3;
   ModelMetrics metrics;
   for (const auto& [kind, count] : counts) {
     BlockMetrics block = measure(kind, context);
@@ -75,9 +81,8 @@ ModelMetrics model_metrics(const Architecture& architecture, std::int64_t sequen
     const auto times = static_cast<double>(count);
     metrics.parameters += times * block.parameters;
     metrics.active_parameters += times * block.active_parameters;
-    metrics.flops_per_token += times * passes * block.forward_flops / static_cast<double>(sequence_length);
-    metrics.flops_per_token_causal +=
-        times * passes * block.forward_flops_causal / static_cast<double>(sequence_length);
+    metrics.flops_per_token += times * block.flops / static_cast<double>(sequence_length);
+    metrics.flops_per_token_causal += times * block.flops_causal / static_cast<double>(sequence_length);
   }
   metrics.parameters += architecture.omitted.parameters;
   metrics.embedding_parameters = embedding_parameters(architecture);

@@ -39,7 +39,12 @@ GemmShape grouped_gemm(const Graph& graph, const Operator& op, double row_scale)
 }
 
 GemmShape head_gemm(const Graph& graph, const Operator& op) {
-  const auto& weight = graph.tensor(op.reads[1]).shape;
+  const bool of_weight = op.kind == OperatorKind::head_weight_grad;
+  const auto& weight = graph.tensor(of_weight ? op.writes[0] : op.reads[1]).shape;
+  const double rows = extent(graph.tensor(op.reads[0]).shape[0], 1);
+  if (of_weight) return {extent(weight[0], 1), extent(weight[1], 1), extent(weight[2], 1), rows};
+  if (op.kind == OperatorKind::head_matmul_grad)
+    return {extent(weight[0], 1), rows, extent(weight[2], 1), extent(weight[1], 1)};
   return {extent(weight[0], 1), extent(graph.tensor(op.reads[0]).shape[0], 1), extent(weight[1], 1),
           extent(weight[2], 1)};
 }
@@ -72,7 +77,7 @@ double elements(const Tensor& tensor, double row_scale) {
 
 GemmShape gemm_shape(const Graph& graph, const Operator& op, double row_scale) {
   if (op.kind == OperatorKind::batched_matmul) return batched_gemm(graph, op);
-  if (op.kind == OperatorKind::head_matmul) return head_gemm(graph, op);
+  if (std::holds_alternative<HeadMatmulAttributes>(op.attributes)) return head_gemm(graph, op);
   return op.kind == OperatorKind::grouped_matmul ? grouped_gemm(graph, op, row_scale)
                                                  : plain_gemm(graph, op, row_scale);
 }
@@ -80,7 +85,7 @@ GemmShape gemm_shape(const Graph& graph, const Operator& op, double row_scale) {
 // A rank of a context-parallel group has its part of the queries of every sequence; keys pass by, or were gathered.
 AttentionWork attention_work(const Graph& graph, const Operator& op, bool causal) {
   const auto& a = std::get<AttentionAttributes>(op.attributes);
-  const bool forward = op.kind == OperatorKind::attention;
+  const bool forward = op.kind == OperatorKind::attention || op.kind == OperatorKind::index_scores;
   const Tensor& q = graph.tensor(op.reads[forward ? 0 : 1]);
   const Tensor& k = graph.tensor(op.reads[forward ? 1 : 2]);
   const auto rows = static_cast<double>(q.shape[0].size);
@@ -117,7 +122,8 @@ CachedAttentionWork cached_attention_work(const Graph& graph, const Operator& op
   const double growing = queries - full;
   const double seen = (growing * (first + (growing - 1) / 2) + full * window) / queries;
   double stored = 0;
-  for (std::size_t i = 2; i < op.reads.size(); ++i) {
+  const std::size_t caches = op.kind == OperatorKind::cached_index_scores ? 3 : op.reads.size();
+  for (std::size_t i = 2; i < caches; ++i) {
     const Tensor& cache = graph.tensor(op.reads[i]);
     stored += static_cast<double>(cache.shape[1].size) * bytes_per_element(cache.type);
   }

@@ -40,7 +40,9 @@ double cache_bytes(const Architecture& a, DataType type, std::int64_t tensor, Mi
   const std::int64_t columns = a.attention == AttentionKind::multi_head_latent
                                    ? a.latent.kv_lora_rank + a.latent.qk_rope_head_dim
                                    : 2 * std::max<std::int64_t>(1, a.key_value_heads / tensor) * a.head_dim;
-  return static_cast<double>(columns) * bytes_per_element(type) * kept_tokens(a, windowed, tokens, 1);
+  const double index =
+      a.sparse.tokens > 0 ? static_cast<double>(a.sparse.head_dim) * bytes_per_element(DataType::fp8_tile) : 0;
+  return (static_cast<double>(columns) * bytes_per_element(type) + index) * kept_tokens(a, windowed, tokens, 1);
 }
 
 double cache_bytes(const Architecture& a, DataType type, std::int64_t tensor, double tokens) {
@@ -72,15 +74,28 @@ std::vector<TensorId> append(GraphBuilder& b, const LayerContext& c, TensorId le
   return caches;
 }
 
+TensorId append_index(GraphBuilder& b, const LayerContext& c, TensorId lengths, TensorId keys) {
+  const TensorId narrow = b.activation("index_key_fp8", b.shape(keys), DataType::fp8_tile);
+  b.emit(cast, "cast_index_key", {keys}, {narrow}, CastAttributes{});
+  const TensorId held = b.cache("index_cache", {cache_rows(c, false), b.shape(keys)[1]}, DataType::fp8_tile);
+  b.emit(append_cache, "append_index", {lengths, narrow}, {held});
+  return held;
+}
+
 bool reads_cache(const LayerContext& c) {
   return c.inference.kind == InferencePass::Kind::decode || c.inference.cached_tokens > 0;
 }
 
-TensorId attend(GraphBuilder& b, const LayerContext& c, TensorId lengths, TensorId q,
-                const std::vector<TensorId>& caches, CachedAttentionAttributes attributes) {
+CachedAttentionAttributes over_requests(const LayerContext& c, CachedAttentionAttributes attributes) {
   attributes.requests = c.inference.requests;
   attributes.new_tokens = c.inference.new_tokens;
   attributes.context_tokens = context_tokens(c);
+  return attributes;
+}
+
+TensorId attend(GraphBuilder& b, const LayerContext& c, TensorId lengths, TensorId q,
+                const std::vector<TensorId>& caches, CachedAttentionAttributes attributes) {
+  attributes = over_requests(c, attributes);
   const TensorId o =
       b.activation("attention_out", {b.shape(q)[0], {attributes.query_heads * attributes.value_dim}}, b.tensor(q).type);
   std::vector<TensorId> reads = {q, lengths};

@@ -31,8 +31,14 @@ std::optional<TensorId> cached_lengths(GraphBuilder& builder, const LayerContext
 std::vector<TensorId> append(GraphBuilder& builder, const LayerContext& context, TensorId lengths,
                              const std::vector<TensorId>& rows, bool joined, bool windowed);
 
+// Appends the keys of an indexer [T, w] in FP8 with a scale for 128 columns, whatever inference.kv_cache is.
+TensorId append_index(GraphBuilder& builder, const LayerContext& context, TensorId lengths, TensorId keys);
+
 // Returns whether queries of the pass see tokens of earlier ones, so that attention reads caches.
 bool reads_cache(const LayerContext& context);
+
+// Fills in the requests of a pass and their tokens.
+CachedAttentionAttributes over_requests(const LayerContext& context, CachedAttentionAttributes attributes);
 
 // Attends over keys and values, or a latent, of whole requests: q [T, Hq*dk] -> [T, Hq*dv].
 TensorId attend(GraphBuilder& builder, const LayerContext& context, TensorId lengths, TensorId q,

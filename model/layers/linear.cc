@@ -139,6 +139,7 @@ struct Parts {
   CollectiveAttributes sums_gradient, gathers_gradient;  // the latter: each rank has the gradient of its own tokens
   std::int64_t chunks = 1;
   OperandFormat format;
+  bool detached = false;
 };
 
 // Adds the gradient of x: its sum over the ranks, where several ranks each have a part.
@@ -235,9 +236,11 @@ void quantized_gradients(GraphBuilder& b, const Parts& p) {
 
 void plain_gradients(GraphBuilder& b, const Parts& p) {
   const TensorId dy = b.gradient(p.y);
-  const TensorId dx = b.activation("d_" + p.name + "_in", {p.tokens, {p.in}}, b.activation_gradient_type());
-  b.emit(matmul, p.name + "_dgrad", {dy, p.weight}, {dx}, MatmulAttributes{.chunks = p.chunks});
-  give_input_gradient(b, p, dx);
+  if (!p.detached) {
+    const TensorId dx = b.activation("d_" + p.name + "_in", {p.tokens, {p.in}}, b.activation_gradient_type());
+    b.emit(matmul, p.name + "_dgrad", {dy, p.weight}, {dx}, MatmulAttributes{.chunks = p.chunks});
+    give_input_gradient(b, p, dx);
+  }
   b.emit_weight_gradient(matmul, p.name + "_wgrad", {dy, b.kept(p.x)}, {b.gradient_of_parameter(p.weight)},
                          MatmulAttributes{.transpose_a = true, .accumulate = true, .chunks = p.chunks});
 }
@@ -277,7 +280,8 @@ TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64
               .sums_gradient = options.sums_gradient,
               .gathers_gradient = options.gathers_gradient,
               .chunks = options.chunks,
-              .format = options.operands};
+              .format = options.operands,
+              .detached = options.detached};
   TensorId factor = weight;
   if (quantized && !is_quantized(b.tensor(weight).type)) {
     const std::string copy = name + "_weight" + suffix(type);

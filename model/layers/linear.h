@@ -26,6 +26,7 @@ struct LinearOptions {
   // Ranks that divide the tokens of the gradient of y, of quantized GEMMs: [T/t, out]. They cast it before they gather.
   CollectiveAttributes gathers_gradient = {};
   std::int64_t chunks = 1;  // of tokens, one GEMM each
+  bool detached = false;    // x gets no gradient; of operands in 16 bits or more
   bool partial = false;     // a row-parallel GEMM returns the rank's part of the sum, and stays in the region
 };
 

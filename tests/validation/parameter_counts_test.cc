@@ -74,6 +74,9 @@ const PublishedCount counts[] = {
     {"minimax-m2", 228689748992, "by the dimensions of MiniMaxAI/MiniMax-M2, whose card says 230B"},
     {"qwen3-next-80b-a3b", 79674391296, "by the dimensions of Qwen/Qwen3-Next-80B-A3B-Instruct, whose card says 80B"},
     {"qwen3.5-35b-a3b", 34660610688, "the text model of Qwen/Qwen3.5-35B-A3B, by the dimensions; the name says 35B"},
+    // V3 and in each layer an indexer: 1536*64*128 + 7168*(128 + 64) + 2*128.
+    {"deepseek-v3.2", 671026404352 + 61 * (1536 * 8192 + 7168 * 192 + 256), "by the dimensions of arXiv 2512.02556"},
+    {"glm-5", 743911199232, "by the dimensions of zai-org/GLM-5, whose card says 744B"},
     // Without 128 selection biases a layer of experts.
     {"nemotron-3-nano-30b-a3b", 31577937344, "by the dimensions of arXiv 2512.20848, which says 31.6B"},
     {"granite-4.0-h-small", 32207337984, "by the dimensions of ibm-granite/granite-4.0-h-small, whose card says 32B"},
@@ -114,6 +117,7 @@ const PublishedActive active[] = {
     {"kimi-k2", 32.6, 0.6, true, "arXiv 2507.20534, table 2: 32.6B of 1.04T"},
     {"minimax-m2", 10, 0.6, false, "card of MiniMaxAI/MiniMax-M2: 10B of 230B"},
     {"llama-4-scout", 17, 0.5, true, "card of Llama-4-Scout-17B-16E: 17B of 109B"},
+    {"glm-5", 40, 0.9, false, "card of zai-org/GLM-5: 40B of 744B"},
     {"nemotron-3-nano-30b-a3b", 3.6, 0.05, true, "arXiv 2512.20848: 3.2B of 31.6B, 3.6B with embeddings"},
     {"granite-4.0-h-small", 9, 0.5, false, "card of ibm-granite/granite-4.0-h-small: 9B of 32B"},
     {"llama-4-maverick", 17, 0.5, true, "card of Llama-4-Maverick-17B-128E: 17B of 400B"},

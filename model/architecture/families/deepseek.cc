@@ -1,4 +1,5 @@
-// DeepSeek-V2 (arXiv 2405.04434), DeepSeek-V3 (arXiv 2412.19437) and Kimi K2 (arXiv 2507.20534), whose config.json
+// DeepSeek-V2 (arXiv 2405.04434), DeepSeek-V3 (arXiv 2412.19437) and V3.2 (arXiv 2512.02556), GLM-5 (model card of
+// zai-org/GLM-5), which has V3.2's attention, and Kimi K2 (arXiv 2507.20534), whose config.json
 // states DeepSeek-V3's architecture under its own model_type; GLM-4.5 (arXiv 2508.06471), which has its experts.
 #include <fmt/format.h>
 
@@ -86,6 +87,41 @@ void read_deepseek_v3(ConfigReader& config, Architecture& model) {
   model.experts.group_score_experts = 2;
   model.multi_token_prediction_layers = config.count("num_nextn_predict_layers", 1);
   check_experts(config, model);
+}
+
+namespace {
+
+void read_indexer(ConfigReader& config, Architecture& model, std::int64_t heads) {
+  model.sparse = {.tokens = config.dimension("index_topk", 2048),
+                  .heads = config.dimension("index_n_heads", heads),
+                  .head_dim = config.dimension("index_head_dim", 128)};
+  if (model.latent.q_lora_rank == 0)
+    config.conflict("q_lora_rank", "the indexer reads compressed queries, and the model has none",
+                    "state the rank of queries");
+}
+
+}  // namespace
+
+void read_deepseek_v32(ConfigReader& config, Architecture& model) {
+  read_deepseek_v3(config, model);
+  read_indexer(config, model, 64);
+}
+
+void read_glm_moe_dsa(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.norm_epsilon = 1e-5});
+  read_latent_attention(config, model);
+  read_experts(config, model,
+               {.shared_experts = 1,
+                .groups = 1,
+                .groups_per_token = 1,
+                .dense_layers_first = 3,
+                .normalize_weights = true,
+                .scaling_factor = 2.5,
+                .score = "sigmoid"});
+  model.experts.group_score_experts = 2;
+  model.multi_token_prediction_layers = config.count("num_nextn_predict_layers", 1);
+  check_experts(config, model);
+  read_indexer(config, model, 32);
 }
 
 void read_deepseek_v2(ConfigReader& config, Architecture& model) {

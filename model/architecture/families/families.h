@@ -62,6 +62,8 @@ void make_gpt_like(Architecture& model, bool biases);
 
 void read_deepseek_v2(ConfigReader& config, Architecture& model);  // deepseek.cc
 void read_deepseek_v3(ConfigReader& config, Architecture& model);
+void read_deepseek_v32(ConfigReader& config, Architecture& model);
+void read_glm_moe_dsa(ConfigReader& config, Architecture& model);
 void read_glm4_moe(ConfigReader& config, Architecture& model);
 void read_gemma2(ConfigReader& config, Architecture& model);  // gemma.cc
 void read_gemma3(ConfigReader& config, Architecture& model);
@@ -96,10 +98,12 @@ struct ModelType {
 inline constexpr std::array model_types = {
     ModelType{"deepseek_v2", read_deepseek_v2},
     ModelType{"deepseek_v3", read_deepseek_v3},
+    ModelType{"deepseek_v32", read_deepseek_v32},
     ModelType{"gemma2", read_gemma2},
     ModelType{"gemma3", read_gemma3},
     ModelType{"gemma3_text", read_gemma3},
     ModelType{"glm4_moe", read_glm4_moe},
+    ModelType{"glm_moe_dsa", read_glm_moe_dsa},
     ModelType{"gpt2", read_gpt2},
     ModelType{"gpt_neox", read_gpt_neox},
     ModelType{"gpt_oss", read_gpt_oss},

@@ -79,7 +79,90 @@ TensorId absorbed(GraphBuilder& b, const LayerContext& c, const std::string& nam
   const TensorId y =
       b.activation(name + "_out", {b.shape(x)[0], {heads.heads * (out + heads.copied)}}, b.tensor(x).type);
   b.emit(head_matmul, name, {x, weight}, {y}, heads);
+  b.on_backward([&b, name, x, weight, y, heads] {
+    const TensorId dx = b.activation("d_" + name + "_in", b.shape(x), b.activation_gradient_type());
+    b.emit(head_matmul_grad, name + "_dgrad", {b.gradient(y), weight}, {dx}, heads);
+    b.add_gradient(x, dx);
+    b.emit_weight_gradient(head_weight_grad, name + "_wgrad", {b.gradient(y), x}, {b.gradient_of_parameter(weight)},
+                           heads);
+  });
   return y;
+}
+
+// Emits the indexer of sparse attention, whole on each tensor rank. Its inputs get no gradient: it learns what
+// attention gives the chosen tokens (query and key, over latents), from which that is computed again in the backward
+// pass.
+void choose_tokens(GraphBuilder& b, const LayerContext& c, TensorId x, TensorId query_latent,
+                   std::optional<TensorId> lengths, TensorId query, TensorId key,
+                   const AttentionAttributes& attention) {
+  const Architecture& a = c.architecture;
+  const SparseAttention& s = a.sparse;
+  const LinearOptions own{.operands = {c.unscaled_gemm()}, .detached = true};
+  const auto turned = [&](const char* name, TensorId rows, std::int64_t heads) {
+    return rotate(b, name, rows,
+                  {heads, s.head_dim, a.latent.qk_rope_head_dim, c.sequence_tokens(), a.rope_theta, a.rope_scaled},
+                  lengths);
+  };
+  LinearOptions wide = own;
+  if (c.inference) wide.operands = c.attention_operands();
+  TensorId read = query_latent;
+  if (c.tensor > 1 && c.sequence && !c.inference) {  // without a gradient that would be scattered
+    read = b.activation("index_q_in", {{c.tokens, Extent::tokens}, b.shape(read)[1]}, b.tensor(read).type);
+    b.emit(all_gather, "gather_index_q_in", {query_latent}, {read}, c.tensor_group());
+  }
+  const TensorId q = turned("index_query", linear(b, "index_q", read, s.heads * s.head_dim, wide), s.heads);
+  const TensorId own_key =
+      layer_normalize(b, "index_key_norm", linear(b, "index_k", x, s.head_dim, own), a.norm_epsilon, true);
+  const TensorId k = turned("index_key", enter_tensor_region(b, c, "index_key", own_key), 1);
+  const TensorId w = enter_tensor_region(b, c, "index_weights", linear(b, "index_weights", x, s.heads, own));
+  const Dimension tokens = b.shape(q)[0];
+  b.group(RecomputeGroup::core_attention);
+  const TensorId chosen = b.activation("chosen_tokens", {tokens, {s.tokens}}, DataType::int32);
+  const auto scores = [&](double columns) {
+    return b.activation("index_scores", {tokens, {std::llround(std::ceil(columns))}}, DataType::fp32);
+  };
+  if (lengths) {
+    const TensorId cache = append_index(b, c, *lengths, k);
+    const CachedAttentionAttributes attributes = over_requests(
+        c, {.query_heads = s.heads, .key_value_heads = 1, .query_key_dim = s.head_dim, .value_dim = 0, .latent = true});
+    const TensorId all = scores(attributes.context_tokens);
+    b.emit(cached_index_scores, "index_scores", {q, *lengths, cache, w}, {all}, attributes);
+    b.emit(top_tokens, "top_tokens", {all}, {chosen});
+    return;
+  }
+  AttentionAttributes attributes{.query_heads = s.heads,
+                                 .key_value_heads = 1,
+                                 .query_key_dim = s.head_dim,
+                                 .value_dim = 0,
+                                 .sequence_length = c.sequence_tokens()};
+  const TensorId all = scores(static_cast<double>(c.sequence_tokens()));
+  b.emit(index_scores, "index_scores", {q, k, w}, {all}, attributes);
+  b.emit(top_tokens, "top_tokens", {all}, {chosen});
+  b.group(RecomputeGroup::other);
+  AttentionAttributes target_of = attention;
+  target_of.value_dim = 0;
+  attributes.window = s.tokens;
+  b.on_backward([&b, q, k, w, chosen, query, key, attributes, target_of] {
+    const TensorId target = b.activation("index_target", b.shape(chosen), DataType::fp32);
+    b.emit(index_scores, "index_target", {query, key}, {target}, target_of);
+    std::vector<TensorId> gradients;
+    for (const TensorId id : {q, k, w})
+      gradients.push_back(b.activation("d_" + b.tensor(id).name, b.shape(id), b.activation_gradient_type()));
+    b.emit(index_scores_grad, "index_scores_grad", {target, q, k, w, chosen}, gradients, attributes);
+    b.add_gradient(q, gradients[0]);
+    b.add_gradient(k, gradients[1]);
+    b.add_gradient(w, gradients[2]);
+  });
+}
+
+// Apply the up-projections of keys to queries, and of values to outputs.
+TensorId absorbed_query(GraphBuilder& b, const LayerContext& c, TensorId q, std::int64_t heads) {
+  const LatentAttention& l = c.architecture.latent;
+  return absorbed(b, c, "kv_b_key", q, {heads, l.qk_rope_head_dim}, l.qk_nope_head_dim, l.kv_lora_rank);
+}
+TensorId absorbed_output(GraphBuilder& b, const LayerContext& c, TensorId latent, std::int64_t heads) {
+  const LatentAttention& l = c.architecture.latent;
+  return output_projection(b, c, absorbed(b, c, "kv_b_value", latent, {heads}, l.kv_lora_rank, l.v_head_dim));
 }
 
 // Attends over latents as if each were the key and value of all heads: the up-projections of keys and of values are
@@ -87,16 +170,15 @@ TensorId absorbed(GraphBuilder& b, const LayerContext& c, const std::string& nam
 TensorId absorbed_attention(GraphBuilder& b, const LayerContext& c, TensorId lengths, TensorId q,
                             const std::vector<TensorId>& cache, std::int64_t heads) {
   const LatentAttention& l = c.architecture.latent;
-  const TensorId over_latent =
-      absorbed(b, c, "kv_b_key", q, {heads, l.qk_rope_head_dim}, l.qk_nope_head_dim, l.kv_lora_rank);
-  const TensorId latent = attend(b, c, lengths, over_latent, cache,
+  const TensorId latent = attend(b, c, lengths, absorbed_query(b, c, q, heads), cache,
                                  {.query_heads = heads,
                                   .key_value_heads = 1,
                                   .query_key_dim = l.kv_lora_rank + l.qk_rope_head_dim,
                                   .value_dim = l.kv_lora_rank,
                                   .latent = true,
-                                  .scale = score_scale(l.qk_nope_head_dim + l.qk_rope_head_dim)});
-  return output_projection(b, c, absorbed(b, c, "kv_b_value", latent, {heads}, l.kv_lora_rank, l.v_head_dim));
+                                  .scale = score_scale(l.qk_nope_head_dim + l.qk_rope_head_dim),
+                                  .window = c.architecture.sparse.tokens});
+  return absorbed_output(b, c, latent, heads);
 }
 
 // What a latent layer projects from the normalised stream.
@@ -139,6 +221,7 @@ TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, Ten
 
   const LinearOptions options{
       .operands = c.attention_operands(), .input_group = RecomputeGroup::rmsnorm, .output_group = up};
+  const TensorId query_latent = inputs.query;
   if (!c.inference || l.q_lora_rank == 0) inputs.query = enter_tensor_region(b, c, "q_b", inputs.query, options);
   const TensorId q = column_parallel_linear(b, c, "q_b", inputs.query, a.heads * qk, options);
   const RotaryAttributes key_rotation{1, l.qk_rope_head_dim, l.qk_rope_head_dim, c.sequence_tokens(), a.rope_theta};
@@ -147,6 +230,21 @@ TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, Ten
     return column_parallel_linear(b, c, "kv_b", latent, a.heads * (l.qk_nope_head_dim + l.v_head_dim), options);
   };
   const HeadsAttributes dims{heads, l.qk_nope_head_dim, l.qk_rope_head_dim, l.v_head_dim};
+  if (!lengths && a.sparse.tokens > 0) {
+    const TensorId rotary_key = rotate(b, "rotary_key", inputs.rotary_key, key_rotation);
+    const TensorId rotated = rotate(b, "rotary_query", q, query_rotation);
+    b.group(up);
+    const TensorId query = absorbed_query(b, c, rotated, heads);
+    const TensorId key = concatenate_columns(b, "latent_key", {kv_latent, rotary_key});
+    const AttentionAttributes attributes{.query_heads = heads,
+                                         .key_value_heads = 1,
+                                         .query_key_dim = l.kv_lora_rank + l.qk_rope_head_dim,
+                                         .value_dim = l.kv_lora_rank,
+                                         .sequence_length = c.sequence_tokens(),
+                                         .window = a.sparse.tokens};
+    choose_tokens(b, c, x, query_latent, lengths, query, key, attributes);
+    return absorbed_output(b, c, core_attention(b, c, query, key, kv_latent, attributes), heads);
+  }
   if (!lengths) {
     const TensorId kv = up_projected(kv_latent);
     b.group(up);
@@ -157,7 +255,9 @@ TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, Ten
   TensorId rotary_key = rotate(b, "rotary_key", inputs.rotary_key, key_rotation, lengths);
   const TensorId rotated = rotate(b, "rotary_query", q, query_rotation, lengths);
   const std::vector<TensorId> cache = append(b, c, *lengths, {kv_latent, rotary_key}, true, false);
-  if (c.inference.kind == InferencePass::Kind::decode) return absorbed_attention(b, c, *lengths, rotated, cache, heads);
+  if (a.sparse.tokens > 0) choose_tokens(b, c, x, query_latent, lengths, 0, 0, {});
+  if (c.inference.kind == InferencePass::Kind::decode || a.sparse.tokens > 0)
+    return absorbed_attention(b, c, *lengths, rotated, cache, heads);
   if (reads_cache(c)) {  // keys and values of earlier tokens are computed again from their latents
     const Dimension kept = b.shape(cache[0])[0];
     const DataType type = b.tensor(kv_latent).type;

@@ -90,6 +90,10 @@ std::optional<Error> check_divisions(const Plan& plan, const Architecture& model
       [&](std::int64_t d) { return d == 1 || model.recurrence.value_heads == 0; },
       fmt::format("layers of {} carry a state along the sequence, which no operator here sends between context ranks",
                   model.name));
+  rules.require(
+      "parallelism.context", degrees.context, [&](std::int64_t d) { return d == 1 || model.sparse.tokens == 0; },
+      fmt::format("the tokens that the indexer of {} chooses may be on any context rank, and no operator brings them",
+                  model.name));
   if (degrees.sequence)
     rules.require(
         "parallelism.tensor", degrees.tensor, [&](std::int64_t d) { return length % (degrees.context * d) == 0; },

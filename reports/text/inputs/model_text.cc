@@ -26,6 +26,9 @@ void add_latent_attention(const model::Architecture& a, Rows& rows) {
   rows.emplace_back("query-key head",
                     fmt::format("{} + {} rotary", a.latent.qk_nope_head_dim, a.latent.qk_rope_head_dim));
   add_count(rows, "value head", a.latent.v_head_dim);
+  if (a.sparse.tokens > 0)
+    rows.emplace_back("sees", fmt::format("{} tokens, chosen by {} heads of {}", grouped(a.sparse.tokens),
+                                          a.sparse.heads, a.sparse.head_dim));
 }
 
 std::string window_text(const model::Architecture& a) {

@@ -251,12 +251,12 @@ INSTANTIATE_TEST_SUITE_P(
     Files, BadArchitecture,
     testing::Values(
         BadModel{"unknown_type", "{\n\"model_type\": \"depseek_v3\"}", 2, "model_type", "did you mean 'deepseek_v3'"},
-        BadModel{"another_version", "{\n\"model_type\": \"deepseek_v32\"}", 2, "model_type",
-                 "'deepseek_v32' known: deepseek_v2"},
+        BadModel{"another_version", "{\n\"model_type\": \"deepseek_v4\"}", 2, "model_type",
+                 "'deepseek_v4' known: deepseek_v2"},
         BadModel{"short_name", "{\n\"model_type\": \"opt\"}", 2, "model_type", "'opt' known: deepseek_v2"},
         BadModel{"unlike_any_type", "{\n\"model_type\": \"rwkv\"}", 2, "model_type",
-                 "known: deepseek_v2, deepseek_v3, gemma2, gemma3, gemma3_text, glm4_moe, gpt2, gpt_neox, gpt_oss, "
-                 "granite, granitemoehybrid, internlm2, kimi_k2, llama"},
+                 "known: deepseek_v2, deepseek_v3, deepseek_v32, gemma2, gemma3, gemma3_text, glm4_moe, glm_moe_dsa, "
+                 "gpt2, gpt_neox, gpt_oss, granite, granitemoehybrid, internlm2, kimi_k2, llama"},
         BadModel{"no_type", "{}", 0, "model_type", "required key is missing"},
         BadModel{"missing_dimension", llama("hidden_size"), 0, "hidden_size", "required dimension is missing"},
         BadModel{"misspelled_dimension", llama("hidden_size", "\"hiden_size\": 64"), 0, "hidden_size",

@@ -1,0 +1,84 @@
+// Attention to the tokens that an indexer chooses, against counts derived from the dimensions of DeepSeek-V3.2.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "model/architecture/metrics.h"
+#include "model/cost/work.h"
+#include "model/layers/blocks.h"
+#include "model/layers/key_value_cache.h"
+#include "tests/support/architectures.h"
+
+namespace plumbline::model {
+namespace {
+
+LayerContext context_of(std::int64_t tokens, bool decodes, double cached = 0) {
+  LayerContext c;
+  c.architecture = tests::architecture("deepseek-v3.2");
+  c.tokens = c.sequence_length = tokens;
+  c.groups_per_token = 4;
+  if (!decodes) return c;
+  c.inference = {.kind = InferencePass::Kind::decode, .requests = tokens, .new_tokens = 1, .cached_tokens = cached};
+  c.inference.shared_tokens = true;
+  return c;
+}
+
+const Operator& only(const Graph& graph, OperatorKind kind) {
+  const auto found = std::ranges::find(graph.operators, kind, &Operator::kind);
+  EXPECT_NE(found, graph.operators.end());
+  return *found;
+}
+
+// A latent and a rotary key of 576 columns, and a key of the indexer of 128 in FP8 with one FP32 scale.
+TEST(SparseAttention, KeepsAKeyOfTheIndexerForEachToken) {
+  EXPECT_EQ(cache_bytes(tests::architecture("deepseek-v3.2"), DataType::bf16, 8, 1), 61 * (576 * 2.0 + 128 + 4));
+}
+
+// The indexer has 64 heads of 128 for every token of the context, attention 128 heads of 576 and 512 for 2048 of them.
+TEST(SparseAttention, ADecodedTokenReadsAllIndexKeysAndTheChosenLatents) {
+  for (const double context : {1000.0, 4096.0, 65536.0}) {
+    const Graph layer = make_block(BlockKind::dense_layer, context_of(16, true, context - 1));
+    EXPECT_EQ(check(layer), "");
+    const double seen = std::min(context, 2048.0);
+    EXPECT_DOUBLE_EQ(flops(layer, only(layer, OperatorKind::cached_index_scores), 1, true).value(),
+                     16 * context * 64 * 128 * 2);
+    const Operator& attention = only(layer, OperatorKind::cached_attention);
+    EXPECT_DOUBLE_EQ(flops(layer, attention, 1, true).value(), 16 * seen * 128 * (576 + 512) * 2);
+    const double latents = 16 * seen * 576 * 2, rows = 16 * 128 * (576 + 512) * 2.0;
+    EXPECT_NEAR(bytes_moved(layer, attention, 1).value(), latents + rows, 1e3);
+    EXPECT_GE(bytes_moved(layer, only(layer, OperatorKind::cached_index_scores), 1).value(), 16 * context * 132);
+  }
+}
+
+// Beyond 2048 tokens each further one of the sequence adds scores of the indexer alone: forward over half of the
+// tokens.
+TEST(SparseAttention, TrainingFlopsGrowWithTheIndexer) {
+  const Architecture model = tests::architecture("deepseek-v3.2");
+  const auto per_token = [&](std::int64_t tokens) { return model_metrics(model, tokens).flops_per_token_causal; };
+  const auto seen = [](double s) { return 2048 - 2048 * 2048 / (2 * s); };
+  // Attention forward and backward over latents; what the indexer learns from it, and learns: dq, dk and its scores.
+  const double pair = 3 * 128 * (576 + 512) * 2 + 128 * 576 * 2 + 64 * 128 * 6;
+  const double expected = 61 * ((65536 - 16384) / 2 * 64.0 * 128 * 2 + (seen(65536) - seen(16384)) * pair);
+  EXPECT_NEAR(per_token(65536) - per_token(16384), expected, 1e-6 * expected);
+}
+
+TEST(SparseAttention, IsWellFormedInTrainingOnTensorRanks) {
+  for (const char* name : {"deepseek-v3.2", "glm-5"})
+    for (const std::int64_t tensor : {1, 4})
+      for (const BlockKind kind : {BlockKind::dense_layer, BlockKind::moe_layer, BlockKind::multi_token_prediction}) {
+        LayerContext c = context_of(4096, false);
+        c.architecture = tests::architecture(name);
+        c.tensor = tensor;
+        c.sequence = tensor > 1;
+        const Graph block = make_block(kind, c);
+        EXPECT_EQ(check(block), "") << name;
+        const auto is_dgrad = [](const Operator& op) {
+          return op.name == "index_q_dgrad" || op.name == "index_k_dgrad";
+        };
+        EXPECT_TRUE(std::ranges::none_of(block.operators, is_dgrad));  // their inputs are detached
+      }
+}
+
+}  // namespace
+}  // namespace plumbline::model
