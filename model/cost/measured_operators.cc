@@ -91,6 +91,9 @@ struct Suffix {
     return fmt::format("-kind{}-h{}k{}-d{}v{}-c{}-s{}", static_cast<int>(a.kind), a.value_heads, a.key_heads, a.key_dim,
                        a.value_dim, a.chunk, a.sequence_length);
   }
+  std::string operator()(const ConvolutionAttributes& a) const {
+    return fmt::format("-t{}-s{}", a.taps, a.sequence_length);
+  }
   std::string operator()(const RotaryAttributes& a) const {
     return fmt::format("-h{}-d{}-r{}-s{}", a.heads, a.head_dim, a.rope_dim, a.sequence_length) +
            flag(a.scaled, "scaled");

@@ -81,6 +81,9 @@ struct ScanAttributes {
   std::int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;
   std::int64_t chunk = 1, sequence_length = 0;  // tokens; T is a multiple of the latter
 };
+struct ConvolutionAttributes {
+  std::int64_t taps = 0, sequence_length = 0;
+};
 // The three GEMMs of attention over stored scores; query head h uses key-value head h / (Hq/Hk).
 enum class BatchedForm : std::uint8_t {
   rows,     // a[T,Hq*d], b[T,Hk*d] -> [T,Hq*S]: a b^T within each sequence
@@ -170,9 +173,10 @@ struct AdamwAttributes {
 
 using Attributes =
     std::variant<std::monostate, MatmulAttributes, BatchedMatmulAttributes, HeadMatmulAttributes, AttentionAttributes,
-                 CachedAttentionAttributes, ScanAttributes, RotaryAttributes, ClampAttributes, HeadsAttributes,
-                 RouterAttributes, DispatchAttributes, NormAttributes, CastAttributes, DropoutAttributes,
-                 PositionAttributes, ShiftAttributes, LossAttributes, CollectiveAttributes, AdamwAttributes>;
+                 CachedAttentionAttributes, ScanAttributes, ConvolutionAttributes, RotaryAttributes, ClampAttributes,
+                 HeadsAttributes, RouterAttributes, DispatchAttributes, NormAttributes, CastAttributes,
+                 DropoutAttributes, PositionAttributes, ShiftAttributes, LossAttributes, CollectiveAttributes,
+                 AdamwAttributes>;
 
 // Returns the index in Attributes of the attributes of this operator kind.
 std::size_t attributes_index(OperatorKind kind);

@@ -47,10 +47,12 @@ TensorId convolved(GraphBuilder& b, const LayerContext& c, TensorId x) {
         b.cache("convolution_state", {{c.inference.requests * (r.convolution - 1)}, columns}, b.tensor(x).type));
     if (c.inference.kind == InferencePass::Kind::decode) reads.push_back(writes.back());
   }
-  b.emit(convolution, "convolution", reads, writes);
-  b.on_backward([&b, x, weight, y] {
+  const ConvolutionAttributes attributes{r.convolution, c.sequence_tokens()};
+  b.emit(convolution, "convolution", reads, writes, attributes);
+  b.on_backward([&b, x, weight, y, attributes] {
     const TensorId dx = b.activation("d_convolution_in", b.shape(x), b.activation_gradient_type());
-    b.emit(convolution_grad, "convolution_grad", {b.gradient(y), x, weight}, {dx, b.gradient_of_parameter(weight)});
+    b.emit(convolution_grad, "convolution_grad", {b.gradient(y), x, weight}, {dx, b.gradient_of_parameter(weight)},
+           attributes);
     b.add_gradient(x, dx);
   });
   return y;

@@ -192,7 +192,73 @@ model::Architecture glm4_moe() {
   return a;
 }
 
+constexpr model::LayerKind recurrent_layer_with(model::FeedForward feed_forward) {
+  return {model::Mixer::recurrence, feed_forward};
+}
+
+model::Architecture qwen3_next() {
+  model::Architecture a = llama(false);
+  a.model_type = "qwen3_next";
+  a.query_key_norm = a.output_gate = true;
+  a.experts = {.routed_experts = 4,
+               .shared_experts = 1,
+               .experts_per_token = 2,
+               .intermediate_size = 5,
+               .shared_intermediate_size = 7,
+               .shared_gate = true,
+               .normalize_weights = true};
+  a.recurrence = {.key_heads = 2, .value_heads = 4, .key_dim = 3, .value_dim = 2, .convolution = 3, .chunk = 2};
+  a.pattern = {recurrent_layer_with(model::FeedForward::experts),
+               {model::Mixer::attention, model::FeedForward::experts}};
+  return a;
+}
+
+model::Architecture granite_hybrid() {
+  model::Architecture a = llama(true);
+  a.model_type = "granitemoehybrid";
+  a.multi_token_prediction_layers = 0;
+  a.positions = model::PositionKind::none;
+  a.recurrence = {.kind = model::RecurrenceKind::state_space,
+                  .key_heads = 1,
+                  .value_heads = 2,
+                  .key_dim = 3,
+                  .value_dim = 4,
+                  .convolution = 2,
+                  .chunk = 5};
+  a.pattern = {recurrent_layer_with(model::FeedForward::dense), {}};
+  return a;
+}
+
+// Each layer does one thing, and experts have no gate.
+model::Architecture nemotron_h() {
+  model::Architecture a = granite_hybrid();
+  a.model_type = "nemotron_h";
+  a.tied_embedding = false;
+  a.layers = 4;
+  a.mlp = model::MlpKind::gelu;
+  a.recurrence.key_heads = 2;
+  a.recurrence.convolution_bias = true;
+  a.experts = {.routed_experts = 4,
+               .shared_experts = 1,
+               .experts_per_token = 2,
+               .intermediate_size = 5,
+               .score = model::ScoreFunction::sigmoid,
+               .normalize_weights = true,
+               .scaling_factor = 2.5};
+  a.pattern = {recurrent_layer_with(model::FeedForward::none),
+               {model::Mixer::none, model::FeedForward::experts},
+               {model::Mixer::attention, model::FeedForward::none},
+               {model::Mixer::none, model::FeedForward::dense}};
+  return a;
+}
+
 }  // namespace
+
+std::vector<TinyModel> recurrent_models() {
+  return {{"qwen3_next", qwen3_next(), {embedding, recurrent_moe_layer, moe_layer, head}},
+          {"granite_hybrid", granite_hybrid(), {embedding, recurrent_dense_layer, dense_layer, head}},
+          {"nemotron_h", nemotron_h(), {embedding, recurrent_layer, experts_layer, attention_layer, mlp_layer, head}}};
+}
 
 std::vector<TinyModel> tiny_models() {
   return {

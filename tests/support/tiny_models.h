@@ -22,6 +22,9 @@ struct TinyModel {
 // llama whose embedding is the output projection and feeds a prediction module.
 std::vector<TinyModel> tiny_models();
 
+// Returns models with recurrent layers, like qwen3_next, nemotron_h and granitemoehybrid, which no device runs.
+std::vector<TinyModel> recurrent_models();
+
 struct TinyLayout {
   model::Precision precision = model::Precision::bf16;
   model::RecomputePolicy recompute;

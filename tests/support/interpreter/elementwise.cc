@@ -170,7 +170,8 @@ void add_expert_bias_grad(Call& call) {
 void add_bias(Call& call) { call.out(0) = call.in(0).rowwise() + call.in(1).col(0).transpose(); }
 
 void gelu(Call& call) {
-  call.out(0) = call.in(0).unaryExpr([](double x) { return x * normal_distribution(x); });
+  const Eigen::ArrayXXd h = call.in(0).unaryExpr([](double x) { return x * normal_distribution(x); });
+  call.out(0) = h.colwise() * row_weights(call, 1, h.rows());
 }
 
 void gelu_grad(Call& call) {
@@ -178,7 +179,10 @@ void gelu_grad(Call& call) {
     const double density = std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi);
     return normal_distribution(x) + x * density;
   });
-  call.out(0) = call.in(0).cwiseProduct(slope);
+  const Eigen::ArrayXXd dy = call.in(0), x = call.in(1);
+  call.out(0) = (dy * slope.array()).colwise() * row_weights(call, 2, x.rows());
+  if (call.outs() > 1)
+    call.out(1) = (dy * x * x.unaryExpr([](double one) { return normal_distribution(one); })).rowwise().sum().matrix();
 }
 
 void column_sum(Call& call) { call.out(0) += call.in(0).colwise().sum().transpose(); }

@@ -1,0 +1,175 @@
+#include <cmath>
+#include <functional>
+#include <stdexcept>
+
+#include "tests/support/interpreter/operators.h"
+
+namespace plumbline::tests {
+namespace {
+
+using model::RecurrenceKind;
+using model::ScanAttributes;
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double softplus(double x) { return std::log1p(std::exp(x)); }
+
+// Returns the gradient of sum(d_out * function(operands)) to one operand, by central differences of fourth order. The
+// functions are smooth and of order 1, so that 9 digits are right.
+Matrix slopes(const Matrix& d_out, std::vector<Matrix> operands, std::size_t operand,
+              const std::function<Matrix(const std::vector<Matrix>&)>& function) {
+  constexpr double step = 1e-4;
+  Matrix& x = operands[operand];
+  Matrix result(x.rows(), x.cols());
+  for (Index i = 0; i < x.size(); ++i) {
+    const double at = x.data()[i];
+    const auto central = [&](double h) {
+      x.data()[i] = at + h;
+      const double above = d_out.cwiseProduct(function(operands)).sum();
+      x.data()[i] = at - h;
+      const double below = d_out.cwiseProduct(function(operands)).sum();
+      x.data()[i] = at;
+      return (above - below) / (2 * h);
+    };
+    result.data()[i] = (4 * central(step / 2) - central(step)) / 3;
+  }
+  return result;
+}
+
+// Operands: queries, keys and values; gates; head parameters (decay, bias of its gate, the way past the state). `state`
+// [R*Hv,dk*dv] is that before the tokens, and afterwards that after them. gated_delta normalises queries and keys.
+Matrix scan_of(const ScanAttributes& a, const std::vector<Matrix>& operands, Matrix& state) {
+  const Matrix &mixed = operands[0], &gates = operands[1], &heads = operands[2];
+  const bool delta = a.kind == RecurrenceKind::gated_delta;
+  const auto head_row = [&](Index row, Index h) { return heads(row * a.value_heads + h); };
+  const Index keys = a.key_heads * a.key_dim;
+  Matrix out = Matrix::Zero(mixed.rows(), a.value_heads * a.value_dim);
+  for (Index t = 0; t < mixed.rows(); ++t)
+    for (Index h = 0; h < a.value_heads; ++h) {
+      const Index key_head = h / (a.value_heads / a.key_heads);
+      Eigen::VectorXd q = mixed.row(t).segment(key_head * a.key_dim, a.key_dim);
+      Eigen::VectorXd k = mixed.row(t).segment(keys + key_head * a.key_dim, a.key_dim);
+      const Eigen::VectorXd v = mixed.row(t).segment(2 * keys + h * a.value_dim, a.value_dim);
+      Eigen::Map<Matrix> s(state.row(t / a.sequence_length * a.value_heads + h).data(), a.key_dim, a.value_dim);
+      const double step = softplus(gates(t, h) + head_row(1, h));
+      s *= std::exp(-std::exp(head_row(0, h)) * step);
+      Eigen::VectorXd added = v * step;
+      if (delta) {
+        q /= std::sqrt(q.squaredNorm() + 1e-6);
+        k /= std::sqrt(k.squaredNorm() + 1e-6);
+        added = sigmoid(gates(t, a.value_heads + h)) * (v - s.transpose() * k);
+      }
+      s += k * added.transpose();
+      const Eigen::VectorXd past = delta ? Eigen::VectorXd::Zero(a.value_dim).eval() : (head_row(2, h) * v).eval();
+      out.row(t).segment(h * a.value_dim, a.value_dim) = s.transpose() * q + past;
+    }
+  return out;
+}
+
+Matrix flat(const Matrix& x) { return Eigen::Map<const Matrix>(x.data(), x.size(), 1); }
+
+Matrix no_state(const ScanAttributes& a, Index rows) {
+  return Matrix::Zero(rows / a.sequence_length * a.value_heads, a.key_dim * a.value_dim);
+}
+
+void scan_with(Call& call) {
+  const auto& a = call.attributes<ScanAttributes>();
+  Matrix state = call.ins() > 3 ? call.in(3) : no_state(a, call.in(0).rows());
+  call.out(0) = scan_of(a, {call.in(0), call.in(1), flat(call.in(2))}, state);
+  for (std::size_t i = 1; i < call.outs(); ++i)
+    call.out(i) = call.out_tensor(i).role == model::Role::cache ? state : zeros(call.out_tensor(i));
+}
+
+// Operands: x, taps and a column more for a bias. Sequences begin with zeros.
+Matrix convolution_of(std::int64_t sequence, std::int64_t taps, const std::vector<Matrix>& operands) {
+  const Matrix &x = operands[0], &w = operands[1];
+  Matrix out = Matrix::Zero(x.rows(), x.cols());
+  for (Index t = 0; t < x.rows(); ++t)
+    for (Index column = 0; column < x.cols(); ++column) {
+      double sum = w.cols() > taps ? w(column, taps) : 0;
+      for (Index back = 0; back < taps && back <= t % sequence; ++back)
+        sum += w(column, taps - 1 - back) * x(t - back, column);
+      out(t, column) = sum * sigmoid(sum);
+    }
+  return out;
+}
+
+// Operands: y, gate, gamma.
+Matrix gated_norm_of(const model::NormAttributes& a, const std::vector<Matrix>& operands) {
+  const Matrix &y = operands[0], &gate = operands[1], &gamma = operands[2];
+  const Index width = y.cols() / a.heads;
+  Matrix out(y.rows(), y.cols());
+  for (Index t = 0; t < y.rows(); ++t)
+    for (Index h = 0; h < a.heads; ++h) {
+      const auto head = y.row(t).segment(h * width, width);
+      const double scale = 1 / std::sqrt(head.squaredNorm() / static_cast<double>(width) + a.epsilon);
+      for (Index i = h * width; i < (h + 1) * width; ++i)
+        out(t, i) = gamma(i % gamma.rows()) * y(t, i) * scale * gate(t, i) * sigmoid(gate(t, i));
+    }
+  return out;
+}
+
+[[noreturn]] void refuse() { throw std::logic_error("is predicted, and not interpreted"); }
+
+}  // namespace
+
+void scan(Call& call) { scan_with(call); }
+void scan_step(Call& call) { scan_with(call); }
+
+void scan_grad(Call& call) {
+  const auto& a = call.attributes<ScanAttributes>();
+  const std::vector<Matrix> operands = {call.in(1), call.in(2), flat(call.in(3))};
+  const auto function = [&a](const std::vector<Matrix>& x) {
+    Matrix state = no_state(a, x[0].rows());
+    return scan_of(a, x, state);
+  };
+  call.out(0) = slopes(call.in(0), operands, 0, function);
+  call.out(1) = slopes(call.in(0), operands, 1, function);
+  const Matrix heads = slopes(call.in(0), operands, 2, function);
+  call.out(2) += Eigen::Map<const Matrix>(heads.data(), call.out(2).rows(), call.out(2).cols());
+  call.out(3) = zeros(call.out_tensor(3));
+}
+
+void convolution(Call& call) {
+  const auto& a = call.attributes<model::ConvolutionAttributes>();
+  if (call.outs() > 1) refuse();
+  call.out(0) = convolution_of(a.sequence_length, a.taps, {call.in(0), call.in(1)});
+}
+
+void convolution_grad(Call& call) {
+  const auto& a = call.attributes<model::ConvolutionAttributes>();
+  const auto function = [&a](const std::vector<Matrix>& x) { return convolution_of(a.sequence_length, a.taps, x); };
+  call.out(0) = slopes(call.in(0), {call.in(1), call.in(2)}, 0, function);
+  call.out(1) += slopes(call.in(0), {call.in(1), call.in(2)}, 1, function);
+}
+
+void gated_rmsnorm(Call& call) {
+  call.out(0) = gated_norm_of(call.attributes<model::NormAttributes>(), {call.in(0), call.in(1), call.in(2)});
+}
+
+void gated_rmsnorm_grad(Call& call) {
+  const auto& a = call.attributes<model::NormAttributes>();
+  const std::vector<Matrix> operands = {call.in(1), call.in(2), call.in(3)};
+  const auto function = [&a](const std::vector<Matrix>& x) { return gated_norm_of(a, x); };
+  call.out(0) = slopes(call.in(0), operands, 0, function);
+  call.out(1) = slopes(call.in(0), operands, 1, function);
+  call.out(2) += slopes(call.in(0), operands, 2, function);
+}
+
+void gate_columns(Call& call) {
+  call.out(0) = call.in(0).cwiseProduct(call.in(1).unaryExpr([](double x) { return sigmoid(x); }));
+}
+
+void gate_columns_grad(Call& call) {
+  const Matrix s = call.in(2).unaryExpr([](double x) { return sigmoid(x); });
+  call.out(0) = call.in(0).cwiseProduct(s);
+  call.out(1) = call.in(0).cwiseProduct(call.in(1)).cwiseProduct(s).cwiseProduct((1 - s.array()).matrix());
+}
+
+void head_matmul_grad(Call&) { refuse(); }
+void head_weight_grad(Call&) { refuse(); }
+void index_scores(Call&) { refuse(); }
+void index_scores_grad(Call&) { refuse(); }
+void cached_index_scores(Call&) { refuse(); }
+void top_tokens(Call&) { refuse(); }
+
+}  // namespace plumbline::tests
