@@ -14,11 +14,32 @@ namespace plumbline::model::megatron {
 namespace {
 
 // Model types that Megatron's arguments cannot describe.
-constexpr std::string_view unsayable[] = {"deepseek_v32", "gemma2",           "gemma3",       "gemma3_text",
-                                          "glm4_moe",     "glm_moe_dsa",      "granite",      "granitemoehybrid",
-                                          "llama4",       "llama4_text",      "minimax",      "minimax_m2",
-                                          "mpt",          "nemotron_h",       "olmo2",        "qwen3_5",
-                                          "qwen3_5_moe",  "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"};
+constexpr std::string_view unsayable[] = {"deepseek_v32",
+                                          "gemma2",
+                                          "gemma3",
+                                          "gemma3_text",
+                                          "glm4_moe",
+                                          "glm_moe_dsa",
+                                          "granite",
+                                          "granitemoehybrid",
+                                          "kimi_k25",
+                                          "llama4",
+                                          "llama4_text",
+                                          "minimax",
+                                          "minimax_m2",
+                                          "mistral3",
+                                          "mpt",
+                                          "nemotron_h",
+                                          "olmo2",
+                                          "olmo3",
+                                          "qwen3_5",
+                                          "qwen3_5_moe",
+                                          "qwen3_5_moe_text",
+                                          "qwen3_5_text",
+                                          "qwen3_next",
+                                          "qwen3_vl",
+                                          "qwen3_vl_moe",
+                                          "seed_oss"};
 
 void take_attention(const Architecture& model, ModelShape& shape) {
   const LatentAttention& latent = model.latent;

@@ -3,9 +3,11 @@
 // states DeepSeek-V3's architecture under its own model_type; GLM-4.5 (arXiv 2508.06471), which has its experts.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/architecture/families/families.h"
 
@@ -98,6 +100,11 @@ void read_indexer(ConfigReader& config, Architecture& model, std::int64_t heads)
   if (model.latent.q_lora_rank == 0)
     config.conflict("q_lora_rank", "the indexer reads compressed queries, and the model has none",
                     "state the rank of queries");
+  const std::vector<std::string> types = config.texts("indexer_types");
+  const bool shares = std::ranges::find(types, "shared") != types.end();
+  if (shares || config.dimension("index_topk_freq", 1) > 1 || !config.text("index_topk_pattern", "").empty())
+    config.fail(shares ? "indexer_types" : "index_topk_freq", "layers that share the choice of another's indexer",
+                "only models with an indexer in each layer are predicted");
 }
 
 }  // namespace
@@ -122,6 +129,12 @@ void read_glm_moe_dsa(ConfigReader& config, Architecture& model) {
   model.multi_token_prediction_layers = config.count("num_nextn_predict_layers", 1);
   check_experts(config, model);
   read_indexer(config, model, 32);
+}
+
+// A config.json of model_type kimi_k25 has DeepSeek-V3's architecture inside text_config; vision is not read.
+void read_kimi_k25(ConfigReader& config, Architecture& model) {
+  config.read_inside("text_config");
+  read_deepseek_v3(config, model);
 }
 
 void read_deepseek_v2(ConfigReader& config, Architecture& model) {

@@ -62,6 +62,7 @@ void make_gpt_like(Architecture& model, bool biases);
 
 void read_deepseek_v2(ConfigReader& config, Architecture& model);  // deepseek.cc
 void read_deepseek_v3(ConfigReader& config, Architecture& model);
+void read_kimi_k25(ConfigReader& config, Architecture& model);
 void read_deepseek_v32(ConfigReader& config, Architecture& model);
 void read_glm_moe_dsa(ConfigReader& config, Architecture& model);
 void read_glm4_moe(ConfigReader& config, Architecture& model);
@@ -79,6 +80,8 @@ void read_granite(ConfigReader& config, Architecture& model);   // llama.cc
 void read_internlm2(ConfigReader& config, Architecture& model);
 void read_llama(ConfigReader& config, Architecture& model);
 void read_olmo2(ConfigReader& config, Architecture& model);
+void read_olmo3(ConfigReader& config, Architecture& model);
+void read_seed_oss(ConfigReader& config, Architecture& model);
 void read_phi3(ConfigReader& config, Architecture& model);
 void read_mistral(ConfigReader& config, Architecture& model);  // mistral.cc
 void read_mixtral(ConfigReader& config, Architecture& model);
@@ -111,16 +114,19 @@ inline constexpr std::array model_types = {
     ModelType{"granitemoehybrid", read_granite_hybrid},
     ModelType{"internlm2", read_internlm2},
     ModelType{"kimi_k2", read_deepseek_v3},
+    ModelType{"kimi_k25", read_kimi_k25},
     ModelType{"llama", read_llama},
     ModelType{"llama4", read_llama4},
     ModelType{"llama4_text", read_llama4},
     ModelType{"minimax", read_minimax},
     ModelType{"minimax_m2", read_minimax_m2},
     ModelType{"mistral", read_mistral},
+    ModelType{"mistral3", read_mistral},
     ModelType{"mixtral", read_mixtral},
     ModelType{"mpt", read_mpt},
     ModelType{"nemotron_h", read_nemotron_h},
     ModelType{"olmo2", read_olmo2},
+    ModelType{"olmo3", read_olmo3},
     ModelType{"phi3", read_phi3},
     ModelType{"qwen2", read_qwen2},
     ModelType{"qwen2_moe", read_qwen2_moe},
@@ -131,6 +137,9 @@ inline constexpr std::array model_types = {
     ModelType{"qwen3_5_text", read_qwen3_5},
     ModelType{"qwen3_moe", read_qwen3_moe},
     ModelType{"qwen3_next", read_qwen3_next},
+    ModelType{"qwen3_vl", read_qwen3},
+    ModelType{"qwen3_vl_moe", read_qwen3_moe},
+    ModelType{"seed_oss", read_seed_oss},
 };
 
 // Returns every key that any model type reads.

@@ -29,6 +29,23 @@ void read_olmo2(ConfigReader& config, Architecture& model) {
   model.query_key_norm = true;
 }
 
+// Three of four layers of OLMo 3 have a window (arXiv 2512.13961).
+void read_olmo3(ConfigReader& config, Architecture& model) {
+  read_olmo2(config, model);
+  model.window = {.tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 4096),
+                  .full_every = 4};
+}
+
+// Seed-OSS (model card of ByteDance-Seed/Seed-OSS-36B-Instruct).
+void read_seed_oss(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.key_value_heads = 8});
+  read_head_dim(config, model, 128);
+  model.biases.query_key_value = config.flag("attention_bias", true);
+  model.biases.attention_output = config.flag("attention_out_bias", false);
+  model.biases.mlp = config.flag("mlp_bias", false);
+  model.dropout.residual = config.probability("residual_dropout", 0.1);
+}
+
 void read_phi3(ConfigReader& config, Architecture& model) {
   read_decoder(config, model, {.norm_epsilon = 1e-5});
   read_head_dim(config, model);

@@ -3,7 +3,9 @@
 
 namespace plumbline::model {
 
+// A config.json of model_type mistral3 has the text model inside text_config; vision is not read.
 void read_mistral(ConfigReader& config, Architecture& model) {
+  config.read_inside("text_config");
   read_decoder(config, model, {.key_value_heads = 8});
   read_head_dim(config, model);
   // An explicit null means that there is no window; a missing key means the window of the first version.

@@ -47,7 +47,9 @@ void read_qwen2_moe(ConfigReader& config, Architecture& model) {
   model.experts.shared_gate = true;
 }
 
+// A config.json of Qwen3-VL has the text model inside text_config; vision is not read.
 void read_qwen3(ConfigReader& config, Architecture& model) {
+  config.read_inside("text_config");
   constexpr std::int64_t head_dim = 128;
   read_decoder(config, model, {.key_value_heads = 32});
   read_head_dim(config, model, head_dim);
@@ -57,6 +59,7 @@ void read_qwen3(ConfigReader& config, Architecture& model) {
 }
 
 void read_qwen3_moe(ConfigReader& config, Architecture& model) {
+  config.read_inside("text_config");
   read_decoder(config, model, {.key_value_heads = 4});
   read_head_dim(config, model);
   model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);

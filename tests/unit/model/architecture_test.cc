@@ -170,6 +170,43 @@ TEST(Architecture, QwenUsesItsWindowInTheUpperLayersIfAtAll) {
   EXPECT_TRUE(with->is_windowed_layer(2));
 }
 
+TEST(Architecture, TextModelsInsideOthersAreRead) {
+  const std::string experts = R"(, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 16)";
+  const auto same = [](const std::string& outer, const std::string& inner, const std::string& keys) {
+    auto nested = minimal(outer, "\"text_config\": {" + keys + "}");
+    const auto flat = minimal(inner, keys);
+    ASSERT_TRUE(nested && flat) << outer;
+    nested->model_type = inner;
+    EXPECT_EQ(*nested, *flat) << outer;
+  };
+  same("qwen3_vl", "qwen3", decoder);
+  same("qwen3_vl_moe", "qwen3_moe", decoder + experts);
+  same("mistral3", "mistral", decoder + R"(, "sliding_window": null)");
+  same("kimi_k25", "kimi_k2",
+       decoder + R"(, "kv_lora_rank": 8, "qk_nope_head_dim": 4, "qk_rope_head_dim": 2, "v_head_dim": 4,
+                    "n_routed_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 16)");
+}
+
+TEST(Architecture, Olmo3HasAWindowInThreeOfFourLayers) {
+  const auto model = minimal("olmo3", decoder);
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_TRUE(model->is_windowed_layer(2));
+  EXPECT_FALSE(model->is_windowed_layer(3));
+}
+
+TEST(Architecture, HybridsHaveAttentionInEachFourthLayer) {
+  const auto model = minimal("qwen3_5", "\"text_config\": {" + decoder + "}");
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_EQ(model->layer(2), (LayerKind{Mixer::recurrence, FeedForward::dense}));
+  EXPECT_EQ(model->layer(3), (LayerKind{Mixer::attention, FeedForward::dense}));
+  const auto named = minimal("qwen3_5", decoder + R"(, "layer_types": ["full_attention", "linear_attention",
+                                                      "linear_attention", "full_attention", "full_attention"])");
+  ASSERT_TRUE(named) << to_string(named.error());
+  EXPECT_EQ(named->pattern.size(), 4u);  // the first ones
+  EXPECT_EQ(named->layer(0).mixer, Mixer::attention);
+  EXPECT_EQ(named->layer(1).mixer, Mixer::recurrence);
+}
+
 TEST(Architecture, QwenChoosesItsMoeLayers) {
   const std::string experts = R"(, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
                                  "decoder_sparse_step": 2, "mlp_only_layers": [3])";
@@ -256,7 +293,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadModel{"short_name", "{\n\"model_type\": \"opt\"}", 2, "model_type", "'opt' known: deepseek_v2"},
         BadModel{"unlike_any_type", "{\n\"model_type\": \"rwkv\"}", 2, "model_type",
                  "known: deepseek_v2, deepseek_v3, deepseek_v32, gemma2, gemma3, gemma3_text, glm4_moe, glm_moe_dsa, "
-                 "gpt2, gpt_neox, gpt_oss, granite, granitemoehybrid, internlm2, kimi_k2, llama"},
+                 "gpt2, gpt_neox, gpt_oss, granite, granitemoehybrid, internlm2, kimi_k2, kimi_k25, llama"},
         BadModel{"no_type", "{}", 0, "model_type", "required key is missing"},
         BadModel{"missing_dimension", llama("hidden_size"), 0, "hidden_size", "required dimension is missing"},
         BadModel{"misspelled_dimension", llama("hidden_size", "\"hiden_size\": 64"), 0, "hidden_size",
@@ -280,6 +317,13 @@ INSTANTIATE_TEST_SUITE_P(
                  "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"vocab_size\": 9,\n"
                  "\"moe_latent_size\": 4, \"hybrid_override_pattern\": \"E\"}",
                  4, "moe_latent_size", "Nemotron 3 Nano"},
+        BadModel{
+            "shared_indexers",
+            "{\n\"model_type\": \"glm_moe_dsa\", \"num_hidden_layers\": 1, \"hidden_size\": 8, \"vocab_size\": 9,\n"
+            "\"num_attention_heads\": 4, \"intermediate_size\": 8, \"kv_lora_rank\": 4, \"qk_nope_head_dim\": 2,\n"
+            "\"qk_rope_head_dim\": 2, \"v_head_dim\": 2, \"n_routed_experts\": 8, \"num_experts_per_tok\": 2,\n"
+            "\"moe_intermediate_size\": 4,\n\"indexer_types\": [\"full\", \"shared\"]}",
+            6, "indexer_types", "an indexer in each layer"},
         BadModel{"unknown_mixer",
                  "{\n\"model_type\": \"granitemoehybrid\", \"num_hidden_layers\": 1, \"hidden_size\": 64,\n"
                  "\"num_attention_heads\": 4, \"vocab_size\": 9, \"mamba_n_heads\": 2, \"layer_types\": [\"rwkv\"]\n}",
