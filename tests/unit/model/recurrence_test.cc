@@ -142,9 +142,9 @@ TEST(Recurrence, LayersOfEveryPatternAreWellFormed) {
 }
 
 TEST(TensorParallelism, DividesTheHeadsOfARecurrence) {
-  const auto weights = [](std::int64_t tensor) {
+  const auto weights = [](std::int64_t ranks) {
     LayerContext c = decoding("nemotron-3-nano-30b-a3b", 4);
-    c.tensor = tensor;
+    c.tensor = ranks;
     double matrices = 0;
     for (const Tensor& tensor : make_block(BlockKind::recurrent_layer, c).tensors)
       if (tensor.role == Role::parameter && tensor.divided) matrices += tensor.elements();
