@@ -165,7 +165,6 @@ struct Architecture {
 
   LayerKind layer(std::int64_t number) const;  // counted from 0
   bool is_moe_layer(std::int64_t number) const { return layer(number).feed_forward == FeedForward::experts; }
-  bool is_windowed_layer(std::int64_t number) const { return layer(number).mixer == Mixer::windowed_attention; }
   bool operator==(const Architecture&) const = default;
 };
 

@@ -22,6 +22,10 @@ Architecture load_shipped(const std::string& name) {
   return model.value_or(Architecture{});
 }
 
+bool has_window(const Architecture& model, std::int64_t layer) {
+  return model.layer(layer).mixer == Mixer::windowed_attention;
+}
+
 // Returns a small llama file with one key per line; `replaced` replaces the line with its key.
 std::string llama(const std::string& key = "", const std::string& replaced = "") {
   std::string text = "{\n\"model_type\": \"llama\"";
@@ -141,9 +145,9 @@ TEST(Architecture, MistralHasAWindowUnlessTheFileHasNull) {
   ASSERT_TRUE(first) << to_string(first.error());
   EXPECT_EQ(first->window.tokens, 4096);
   EXPECT_EQ(first->key_value_heads, 8);
-  EXPECT_TRUE(first->is_windowed_layer(0));
+  EXPECT_TRUE(has_window(*first, 0));
   const auto later = minimal("mistral", decoder + R"(, "sliding_window": null, "head_dim": 128)");
-  EXPECT_FALSE(later->is_windowed_layer(0));
+  EXPECT_FALSE(has_window(*later, 0));
   EXPECT_EQ(later->head_dim, 128);
 }
 
@@ -161,13 +165,13 @@ TEST(Architecture, MixtralRoutesEveryLayer) {
 TEST(Architecture, QwenUsesItsWindowInTheUpperLayersIfAtAll) {
   const auto without = minimal("qwen2", decoder + R"(, "sliding_window": 16, "max_window_layers": 2)");
   ASSERT_TRUE(without) << to_string(without.error());
-  EXPECT_FALSE(without->is_windowed_layer(3));
+  EXPECT_FALSE(has_window(*without, 3));
   EXPECT_TRUE(without->biases.query_key_value);
   EXPECT_FALSE(without->biases.attention_output);
   const auto with =
       minimal("qwen2", decoder + R"(, "use_sliding_window": true, "sliding_window": 16, "max_window_layers": 2)");
-  EXPECT_FALSE(with->is_windowed_layer(1));
-  EXPECT_TRUE(with->is_windowed_layer(2));
+  EXPECT_FALSE(has_window(*with, 1));
+  EXPECT_TRUE(has_window(*with, 2));
 }
 
 TEST(Architecture, TextModelsInsideOthersAreRead) {
@@ -190,8 +194,8 @@ TEST(Architecture, TextModelsInsideOthersAreRead) {
 TEST(Architecture, Olmo3HasAWindowInThreeOfFourLayers) {
   const auto model = minimal("olmo3", decoder);
   ASSERT_TRUE(model) << to_string(model.error());
-  EXPECT_TRUE(model->is_windowed_layer(2));
-  EXPECT_FALSE(model->is_windowed_layer(3));
+  EXPECT_TRUE(has_window(*model, 2));
+  EXPECT_FALSE(has_window(*model, 3));
 }
 
 TEST(Architecture, HybridsHaveAttentionInEachFourthLayer) {
