@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <Eigen/Cholesky>
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "calibrate/fit/detail/constant_list.h"
+#include "calibrate/fit/detail/prior_fit.h"
 #include "calibrate/fit/profile_fit.h"
 #include "model/profile/constant_change.h"
 #include "sim/predict/predictor_pool.h"
@@ -27,7 +27,6 @@ constexpr double row_noise =
     0.04;  // of ln(predicted / measured): sim::schedule_scatter, what repetitions of a plan leave
 constexpr double usual_uncertainty = 0.3;  // of a constant that states none
 constexpr double least_effect = 1e-3;      // of a family on some step, relative, for a factor of e
-constexpr int stack_rounds = 12;
 
 struct StackFamily {
   std::string_view name;
@@ -102,47 +101,16 @@ class StackProblem {
     return result;
   }
 
-  Result<MatrixXd> jacobian(const VectorXd& factors, const VectorXd& there) {
-    constexpr double step = 0.02;
-    MatrixXd result(there.size(), factors.size());
-    for (Index j = 0; j < factors.size(); ++j) {
-      VectorXd moved = factors;
-      moved(j) += step;
-      const VectorXd residuals_moved = TRY(residuals(moved));
-      result.col(j) = (residuals_moved - there) / step;
-    }
-    return result;
-  }
-
-  struct Solution {
-    VectorXd factors, uncertainty;
-  };
-  // Returns the most likely factors of the included rows, by Gauss-Newton.
-  Result<Solution> solve() {
-    VectorXd x = VectorXd::Zero(factors());
-    MatrixXd covariance;
-    for (int round = 0; round < stack_rounds; ++round) {
-      const VectorXd there = TRY(residuals(x));
-      const MatrixXd all = TRY(jacobian(x, there));
-      MatrixXd normal = MatrixXd::Zero(factors(), factors());
-      VectorXd gradient = VectorXd::Zero(factors());
-      for (std::size_t i = 0; i < rows_.size(); ++i) {
-        if (!included_[i]) continue;
-        const auto row = all.row(static_cast<Index>(i));
-        normal += row.transpose() * row / (row_noise * row_noise);
-        gradient += row.transpose() * there(static_cast<Index>(i)) / (row_noise * row_noise);
-      }
-      for (Index j = 0; j < factors(); ++j) {
-        normal(j, j) += 1 / (prior(j) * prior(j));
-        gradient(j) += x(j) / (prior(j) * prior(j));
-      }
-      covariance = normal.ldlt().solve(MatrixXd::Identity(factors(), factors()));
-      constexpr double longest = 0.5;
-      const VectorXd move = (-covariance * gradient).cwiseMin(longest).cwiseMax(-longest);
-      x += move;
-      if (move.cwiseAbs().maxCoeff() < 1e-3) break;
-    }
-    return Solution{x, covariance.diagonal().cwiseSqrt()};
+  // Returns the most likely factors of the included rows.
+  Result<PriorFit> solve() {
+    PriorProblem problem{.errors = [this](const VectorXd& x) { return residuals(x); }, .longest = 0.5};
+    const VectorXd priors = VectorXd::Map(priors_.data(), factors());
+    problem.precision = priors.array().square().inverse().matrix().asDiagonal();
+    const auto rows = static_cast<Index>(rows_.size());
+    problem.deviation = VectorXd::Constant(rows, row_noise);
+    problem.weight.resize(rows);
+    for (Index i = 0; i < rows; ++i) problem.weight(i) = included_[static_cast<std::size_t>(i)] ? 1 : 0;
+    return fit_with_prior(problem, VectorXd::Zero(factors()));
   }
 
  private:
@@ -157,7 +125,7 @@ class StackProblem {
 Result<void> drop_silent(StackProblem& problem) {
   const VectorXd start = VectorXd::Zero(problem.factors());
   const VectorXd there = TRY(problem.residuals(start));
-  const MatrixXd slopes = TRY(problem.jacobian(start, there));
+  const MatrixXd slopes = TRY(slopes_of([&](const VectorXd& x) { return problem.residuals(x); }, start, there));
   for (Index j = problem.factors(); j-- > 0;)
     if (slopes.col(j).cwiseAbs().maxCoeff() < least_effect) problem.drop(j);
   return {};
@@ -197,20 +165,20 @@ Result<StackFit> fit_stack(const std::vector<MeasuredStep>& rows) {
                               "extend a shipped one: plumbline show stack lists them");
   const VectorXd before = TRY(problem.residuals(VectorXd::Zero(problem.factors())));
   const auto solution = TRY(problem.solve());
-  const VectorXd after = TRY(problem.residuals(solution.factors));
+  const VectorXd after = TRY(problem.residuals(solution.values));
   StackFit fit;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto at = static_cast<Index>(i);
     problem.include(i, false);
     const auto others = TRY(problem.solve());
-    const VectorXd left_out = TRY(problem.residuals(others.factors));
+    const VectorXd left_out = TRY(problem.residuals(others.values));
     problem.include(i, true);
     fit.rows.push_back({rows[i].id, relative(before(at)), relative(after(at)), relative(left_out(at))});
   }
   for (Index j = 0; j < problem.factors(); ++j) {
     StackFactor factor{std::string(problem.family(j).name),
-                       std::exp(solution.factors(j)),
-                       solution.uncertainty(j),
+                       std::exp(solution.values(j)),
+                       std::sqrt(solution.covariance(j, j)),
                        problem.prior(j),
                        {}};
     for (const model::Parameter* base : StackProblem::constants_of(problem.family(j), rows.front().inputs.profile)) {
