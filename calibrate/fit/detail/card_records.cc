@@ -1,0 +1,213 @@
+#include "calibrate/fit/detail/card_records.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+#include "calibrate/fit/detail/collective_records.h"
+#include "model/base/si_unit.h"
+#include "model/cost/kernel_cost.h"
+#include "model/cost/power_model.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using model::DataType;
+using model::Graph;
+using model::Tensor;
+
+std::int64_t whole(const FitRecord& record, const char* name) { return static_cast<std::int64_t>(record.extent(name)); }
+
+DataType operand_type(std::string_view format) {
+  if (format == "fp8" || format == "fp8_tensor") return DataType::fp8;
+  if (format.starts_with("fp8")) return DataType::fp8_tile;
+  if (format == "fp32") return DataType::fp32;
+  return format == "tf32" ? DataType::tf32 : format == "fp16" ? DataType::fp16 : DataType::bf16;
+}
+
+Tensor tensor(std::initializer_list<std::int64_t> extents, DataType type) {
+  Tensor made{.type = type};
+  for (const std::int64_t extent : extents) made.shape.push_back({extent});
+  return made;
+}
+
+Graph lone_operator(model::Operator op, std::initializer_list<Tensor> reads, std::initializer_list<Tensor> writes) {
+  Graph graph;
+  for (const auto& [tensors, ids] : {std::pair{&reads, &op.reads}, std::pair{&writes, &op.writes}})
+    for (const Tensor& each : *tensors) {
+      ids->push_back(static_cast<model::TensorId>(graph.tensors.size()));
+      graph.tensors.push_back(each);
+    }
+  graph.operators.push_back(std::move(op));
+  return graph;
+}
+
+std::optional<Graph> gemm_graph(const FitRecord& record) {
+  const std::int64_t m = whole(record, "m"), n = whole(record, "n"), k = whole(record, "k");
+  if (m <= 0 || n <= 0 || k <= 0) return std::nullopt;
+  const DataType type = operand_type(record.format);
+  model::Operator op{.kind = model::OperatorKind::matmul};
+  if (record.type == model::OperatorClass::weight_gradient_gemm) {
+    op.phase = model::Phase::W;
+    op.attributes = model::MatmulAttributes{.transpose_a = true, .accumulate = true};
+    return lone_operator(std::move(op), {tensor({k, m}, type), tensor({k, n}, type)}, {tensor({m, n}, DataType::fp32)});
+  }
+  op.attributes = model::MatmulAttributes{.transpose_b = true};
+  const DataType result = model::is_quantized(type) ? DataType::bf16 : type;
+  const std::int64_t groups = record.launches > 0 ? 1 : std::max<std::int64_t>(1, whole(record, "groups"));
+  if (groups == 1)
+    return lone_operator(std::move(op), {tensor({m, k}, type), tensor({n, k}, type)}, {tensor({m, n}, result)});
+  op.kind = model::OperatorKind::grouped_matmul;
+  return lone_operator(std::move(op), {tensor({groups * m, k}, type), tensor({groups, n, k}, type)},
+                       {tensor({groups * m, n}, result)});
+}
+
+std::optional<Graph> attention_graph(const FitRecord& record) {
+  const std::int64_t length = whole(record, "length"), heads = whole(record, "heads");
+  const std::int64_t qk = whole(record, "qk_dim"), dv = whole(record, "v_dim");
+  if (length <= 0 || heads <= 0 || qk <= 0 || dv <= 0) return std::nullopt;
+  const std::int64_t tokens = std::max<std::int64_t>(1, whole(record, "sequences")) * length;
+  const std::int64_t shared = whole(record, "kv_heads") > 0 ? whole(record, "kv_heads") : heads;
+  const Tensor q = tensor({tokens, heads, qk}, DataType::bf16), k = tensor({tokens, shared, qk}, DataType::bf16);
+  const Tensor v = tensor({tokens, shared, dv}, DataType::bf16), o = tensor({tokens, heads * dv}, DataType::bf16);
+  const Tensor sums = tensor({tokens, heads}, DataType::fp32);
+  model::Operator op{.kind = record.kind};
+  op.attributes = model::AttentionAttributes{
+      .query_heads = heads, .key_value_heads = shared, .query_key_dim = qk, .value_dim = dv, .sequence_length = length};
+  if (record.kind == model::OperatorKind::attention) return lone_operator(std::move(op), {q, k, v}, {o, sums});
+  op.phase = model::Phase::I;
+  return lone_operator(std::move(op), {o, q, k, v, o, sums}, {q, k, v});
+}
+
+std::optional<Graph> memory_graph(const FitRecord& record) {
+  if (!record.measurement->bytes || record.type == model::OperatorClass::embedding) return std::nullopt;
+  constexpr double bytes_of_half = 4;  // two bytes an element, read and written
+  const Tensor half = tensor({std::llround(*record.measurement->bytes / bytes_of_half)}, DataType::bf16);
+  return lone_operator({.kind = record.kind}, {half}, {half});
+}
+
+// Returns the graph with its one operator; nullopt where the shape of a GEMM or of attention is not stated. A GEMM of
+// several kernels, one behind the other, is one of them. Memory-bound operators read half of their bytes and write
+// half.
+std::optional<Graph> graph_of(const FitRecord& record) {
+  if (is_gemm(record.type)) return gemm_graph(record);
+  return record.type == model::OperatorClass::attention ? attention_graph(record) : memory_graph(record);
+}
+
+std::string family_of(const FitRecord& record) {
+  if (record.type == model::OperatorClass::attention)
+    return record.kind == model::OperatorKind::attention ? "attention" : "attention backward";
+  if (!is_gemm(record.type)) return fmt::format("memory-bound: {}", to_string(record.type));
+  const bool weights = record.type == model::OperatorClass::weight_gradient_gemm;
+  const std::string format = record.format == "fp8_tile" ? "fp8_block" : record.format;  // its other operand's
+  return fmt::format("GEMMs {}{}", format, weights ? ", weight gradients" : "");
+}
+
+// Returns how many times the operator of the record's graph runs.
+double runs_of(const FitRecord& record) {
+  const bool per_group = record.launches > 0 || record.type == model::OperatorClass::weight_gradient_gemm;
+  return per_group ? std::max(1.0, record.extent("groups")) : 1;
+}
+
+// Predicts operators with one profile.
+class OperatorTimes {
+ public:
+  static model::Result<OperatorTimes> make(const model::Profile& profile, const model::Device& device) {
+    auto cost = TRY(model::KernelCost::make(profile, device));
+    auto power = TRY(model::PowerModel::make(profile, {.given = std::nullopt, .usual = device.tdp}));
+    return OperatorTimes(profile, std::move(cost), std::move(power));
+  }
+
+  Predicted predict(const CardRecord& record, bool holds_gaps) {
+    model::ShapeFactors asked;
+    asked.record();
+    cost_.use(&asked);
+    const model::KernelTime time = held_time(*record.graph, record.sms);
+    Predicted made{.seconds = record.runs * (time.seconds - (holds_gaps ? 0 : time.gaps))};
+    double uncertainty = 0;
+    for (const model::Share& share : time.shares)
+      if (share.index >= 0)
+        uncertainty += share.seconds / time.seconds *
+                       profile_.parameters()[static_cast<std::size_t>(share.index)].relative_uncertainty.value_or(0);
+    made.uncertain = uncertainty * made.seconds;
+    if (!asked.all().empty()) made.shape = asked.all().begin()->first;
+    return made;
+  }
+
+ private:
+  OperatorTimes(const model::Profile& profile, model::KernelCost cost, std::optional<model::PowerModel> power)
+      : profile_(profile), cost_(std::move(cost)), power_(std::move(power)) {}
+
+  // Returns the time of a kernel that is held: at the clock that the power limit leaves it.
+  model::KernelTime held_time(const model::Graph& graph, std::int64_t sms) const {
+    const model::Operator& op = graph.operators.front();
+    const model::KernelTime burst = cost_.time(graph, op, {.sms = sms});
+    if (!power_) return burst;
+    return cost_.time(graph, op, {.sms = sms, .clock = power_->state(power_->window(graph, op, burst)).clock});
+  }
+
+  const model::Profile& profile_;
+  model::KernelCost cost_;
+  std::optional<model::PowerModel> power_;
+};
+
+constexpr std::string_view pause = "kernel.launch_gap";
+
+Predicted predicted_pause(const model::Profile& profile) {
+  const auto gap = profile.find(pause);
+  if (!gap) return {};
+  const model::Parameter& constant = profile.parameters()[*gap];
+  const double seconds = constant.value * model::si_unit(constant.unit)->factor;
+  return {.seconds = seconds, .uncertain = seconds * constant.relative_uncertainty.value_or(0), .shape = {}};
+}
+
+Predicted predicted_collective(const model::CollectiveCost& cost, const Measurement& m) {
+  const model::CollectiveGroup group = group_of(m);
+  return {.seconds = collective_seconds(cost, m),
+          .shape = model::shape_key(model::CostFamily::collective,
+                                    {static_cast<double>(*model::parse_collective(m.op)), extent_of(m, "bytes"),
+                                     static_cast<double>(group.ranks), static_cast<double>(group.nodes())})};
+}
+
+}  // namespace
+
+CardRecords::CardRecords(const FitRecords& records, const model::Device& device)
+    : device_(device), holds_gaps_(records.holds_gaps) {
+  const auto add = [&](const FitRecord& record, std::string family, bool inference) {
+    auto graph = graph_of(record);
+    if (!graph) return;
+    graph->inference = inference;  // kernels of decoding have constants of their own
+    const std::int64_t sms = is_gemm(record.type) ? record.cores : device.sms;
+    all_.push_back({std::move(family), record.measurement, record.seconds, std::move(graph), sms, runs_of(record)});
+  };
+  for (const auto* of_class : {&records.gemms, &records.attention, &records.memory})
+    for (const FitRecord& record : *of_class) add(record, family_of(record), false);
+  for (const FitRecord& record : records.small_gemms) add(record, family_of(record) + ", few rows", true);
+  if (!holds_gaps_)
+    for (const Measurement* m : records.launches)
+      all_.push_back({.family = "gaps between kernels", .measurement = m, .seconds = m->time.p50, .graph = {}});
+  for (const Measurement* m : records.collectives)
+    all_.push_back(
+        {.family = fmt::format("collectives: {}", m->op), .measurement = m, .seconds = m->time.p50, .graph = {}});
+}
+
+model::Result<std::vector<Predicted>> CardRecords::predict(const model::Profile& profile) const {
+  auto operators = TRY(OperatorTimes::make(profile, device_));
+  const auto collectives = TRY(collectives_of(profile));
+  std::vector<Predicted> predicted;
+  for (const CardRecord& record : all_) {
+    if (record.graph)
+      predicted.push_back(operators.predict(record, holds_gaps_));
+    else
+      predicted.push_back(model::parse_collective(record.measurement->op)
+                              ? predicted_collective(collectives, *record.measurement)
+                              : predicted_pause(profile));
+  }
+  return predicted;
+}
+
+}  // namespace plumbline::calibrate

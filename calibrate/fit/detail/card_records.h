@@ -1,0 +1,54 @@
+// The records of one GPU as the cost functions of all predictions see them: lone operators, collectives and the pauses
+// between kernels.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "calibrate/fit/fit_records.h"
+#include "model/base/error.h"
+#include "model/cost/shape_factors.h"
+#include "model/graph/graph.h"
+#include "model/profile/cluster.h"
+#include "model/profile/profile.h"
+
+namespace plumbline::calibrate {
+
+// By how much cards of one kind are assumed to differ in their clocks, relative.
+inline constexpr double between_cards = 0.05;
+
+struct CardRecord {
+  std::string family;  // "GEMMs bf16"
+  const Measurement* measurement = nullptr;
+  double seconds = 0;                 // measured
+  std::optional<model::Graph> graph;  // of its operator; without one it is a collective or a pause
+  std::int64_t sms = 0;               // that the operator has
+  double runs = 1;                    // how many times the operator runs
+};
+
+struct Predicted {
+  double seconds = 0;                    // 0: the profile says nothing of it
+  double uncertain = 0;                  // seconds by which it may be off, by the uncertainties of its constants
+  std::optional<model::ShapeKey> shape;  // whose error all records of it share
+};
+
+class CardRecords {
+ public:
+  // Takes all records without a concurrent transfer whose shape is stated. `records` must outlive the object.
+  CardRecords(const FitRecords& records, const model::Device& device);
+
+  const std::vector<CardRecord>& all() const { return all_; }
+
+  // Predicts each record. A sweep repeats each kernel: where the profile has a power model, an operator has the clock
+  // that the device's limit leaves it when it is held. Input errors: a constant that the profile lacks.
+  model::Result<std::vector<Predicted>> predict(const model::Profile& profile) const;
+
+ private:
+  model::Device device_;
+  bool holds_gaps_;
+  std::vector<CardRecord> all_;
+};
+
+}  // namespace plumbline::calibrate
