@@ -14,6 +14,7 @@
 #include "calibrate/chunk/chunk.h"
 #include "calibrate/fit/fit_records.h"
 #include "calibrate/fit/profile_fit.h"
+#include "calibrate/fit/refinement.h"
 #include "calibrate/import/kernel_classes.h"
 #include "calibrate/import/printed_files.h"
 #include "calibrate/match/trace_comparison.h"
@@ -41,6 +42,7 @@ const std::string host_base = "host-datasheet", other_base = "generic-datasheet"
 struct CalibrateArguments {
   std::vector<std::string> measurements;
   std::string out, csv, clock, extends;
+  std::string refine;       // a profile whose constants the records move, in place of a fit from nothing
   std::string profile;      // to make by its recipe, in place of measurements
   std::string stack;        // to make of measured steps
   std::string trace, plan;  // a trace, and the plan that ran
@@ -131,7 +133,7 @@ Result<model::Profile> base_of(const FitRecords& records, const std::string& wan
     });
     if (streams && !records.gemms.empty())
       return model::wrong_input("--extends", fmt::format("GEMMs of profile '{}' have another form", base.name()),
-                                "name a datasheet profile: GEMMs are fitted to the form without memory_bandwidth");
+                                "--refine moves its constants; to fit new ones, name a datasheet profile");
     return base;
   }
   if (records.machine == calibrate::MachineKind::host) return find_profile(host_base);
@@ -194,6 +196,66 @@ std::string file_names(const std::vector<std::string>& paths) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+// Everything that profiles are made of.
+struct Card {
+  FitRecords records;
+  const model::Device* device = nullptr;
+  std::string source;  // of the records
+};
+
+// Returns the heading of the profile, named after its file.
+calibrate::ProfileHeading heading_of(const CalibrateArguments& arguments, const FitRecords& records,
+                                     const std::string& extends) {
+  const bool host = !records.clock.empty();
+  return {
+      .name = arguments.out != "-" ? std::filesystem::path(arguments.out).stem().string()
+              : host               ? "host"
+                                   : "gpu",
+      .description = fmt::format("measured on one {}: {}", host ? "computer" : "GPU", reports::machine_text(records)),
+      .extends = extends};
+}
+
+Result<void> refine(const CalibrateArguments& arguments, const Card& card, std::FILE* out) {
+  if (card.records.machine == calibrate::MachineKind::host)
+    return model::wrong_input("--refine", "records of a host", "--refine moves the profile of a GPU; leave it out");
+  if (card.device == nullptr)
+    return model::wrong_input("--refine", fmt::format("no datasheet of '{}' is known", card.records.device),
+                              "its SMs and limits are part of every prediction: see topologies/devices");
+  const auto base = TRY(find_profile(arguments.refine));
+  const bool named = std::ranges::find(base.devices(), card.device->name) != base.devices().end();
+  if (!base.devices().empty() && !named)
+    fmt::print(stderr, "note: profile {} is of {}, the records of {}: what they do not move is that of {}\n",
+               base.name(), fmt::join(base.devices(), ", "), card.device->name, base.name());
+  calibrate::ProfileHeading heading = heading_of(arguments, card.records, base.name());
+  if (heading.name == base.name())
+    return model::wrong_input("--output", fmt::format("the name of the profile '{}', which it extends", base.name()),
+                              "choose another");
+  const auto refined = TRY(calibrate::refine_profile(card.records, base, *card.device, card.source));
+  for (const std::string& note : card.records.notes) fmt::print(stderr, "note: {}\n", note);
+  for (const std::string& note : refined.notes) fmt::print(stderr, "note: {}\n", note);
+  heading.description = fmt::format("{}, moved by records of one GPU: {}", base.name(), card.records.device);
+  if (!named) heading.devices = {card.device->name};
+  std::vector<model::Parameter> constants;
+  for (const calibrate::RefinedConstant& one : refined.constants) constants.push_back(one.constant);
+  TRY(write_output(arguments.out, calibrate::profile_text(heading, std::move(constants), refined.fits)));
+  if (!arguments.csv.empty()) TRY(write_output(arguments.csv, reports::refinement_csv(refined)));
+  fmt::print(out, "{}", reports::refinement_text(refined, card.records, base.name()));
+  return {};
+}
+
+Result<void> fit(const CalibrateArguments& arguments, const Card& card, std::FILE* out) {
+  const FitRecords& records = card.records;
+  const auto base = TRY(base_of(records, arguments.extends, card.device));
+  const calibrate::ProfileFit fit = calibrate::fit_profile(records, base, card.source);
+  for (const std::string& note : fit.notes) fmt::print(stderr, "note: {}\n", note);
+  note_missing(records, base.name());
+  TRY(write_output(arguments.out,
+                   calibrate::profile_text(heading_of(arguments, records, base.name()), fit.parameters)));
+  if (!arguments.csv.empty()) TRY(write_output(arguments.csv, reports::fit_csv(fit)));
+  fmt::print(out, "{}", reports::fit_text(fit, records));
+  return print_comparison(records, card.device, out);
+}
+
 Result<void> run(const CalibrateArguments& arguments) {
   if (arguments.csv == "-" && (arguments.out == "-" || arguments.stack == "-"))
     return model::wrong_input("--csv", "only one output can go to stdout", "give the other a file");
@@ -210,26 +272,14 @@ Result<void> run(const CalibrateArguments& arguments) {
     return model::wrong_input("--output", "required", "name the profile, a .toml; - is stdout");
   const auto devices = TRY(known_devices());
   const auto files = TRY(load_all(arguments, devices));
-  const auto records = TRY(calibrate::fit_records(files, arguments.clock));
-  const model::Device* device = topologies::find_device(devices, records.device);
-  const auto base = TRY(base_of(records, arguments.extends, device));
+  Card card{.records = TRY(calibrate::fit_records(files, arguments.clock)), .device = nullptr, .source = ""};
+  card.device = topologies::find_device(devices, card.records.device);
   std::vector<std::string> paths = arguments.measurements;
   if (!arguments.trace.empty()) paths.push_back(arguments.trace);
-  const std::string source = fmt::format("{}, {}{}", reports::machine_text(records),
-                                         records.date.empty() ? "" : records.date + ", ", file_names(paths));
-  const calibrate::ProfileFit fit = calibrate::fit_profile(records, base, source);
-  for (const std::string& note : fit.notes) fmt::print(stderr, "note: {}\n", note);
-  note_missing(records, base.name());
-  const bool to_stdout = arguments.out == "-";
-  const std::string name =
-      to_stdout ? (records.clock.empty() ? "gpu" : "host") : std::filesystem::path(arguments.out).stem().string();
-  const std::string description =
-      fmt::format("measured on one {}: {}", records.clock.empty() ? "GPU" : "computer", reports::machine_text(records));
-  TRY(write_output(arguments.out, calibrate::profile_text(name, description, base.name(), fit.parameters)));
-  if (!arguments.csv.empty()) TRY(write_output(arguments.csv, reports::fit_csv(fit)));
-  std::FILE* out = to_stdout || arguments.csv == "-" ? stderr : stdout;
-  fmt::print(out, "{}", reports::fit_text(fit, records));
-  return print_comparison(records, device, out);
+  card.source = fmt::format("{}, {}{}", reports::machine_text(card.records),
+                            card.records.date.empty() ? "" : card.records.date + ", ", file_names(paths));
+  std::FILE* out = arguments.out == "-" || arguments.csv == "-" ? stderr : stdout;
+  return arguments.refine.empty() ? fit(arguments, card, out) : refine(arguments, card, out);
 }
 
 }  // namespace
@@ -266,9 +316,14 @@ void add_calibrate(CLI::App& root, int& exit_code) {
       "--extends", arguments->extends,
       "The profile of the constants that no record determines (default: host-datasheet for a host, for a GPU the\n"
       "datasheet profile of its family)");
+  verb->add_option("--refine", arguments->refine,
+                   "A measured profile, such as h100: the records move its constants, each as far as its uncertainty\n"
+                   "allows, and all others stay (docs/measuring.md)")
+      ->excludes("--extends", "--profile", "--stack");
   verb->footer(
       "Examples:\n"
       "  plumbline measure -o gpu.jsonl --budget 8m && plumbline calibrate gpu.jsonl -o mine.toml\n"
+      "  plumbline calibrate gpu.jsonl --refine h100 -o mine.toml\n"
       "  plumbline calibrate gpu.jsonl chunk.jsonl all_reduce.txt chunk.csv -o mine.toml\n"
       "  plumbline plan deepseek-v3 --gpus 2048 --cluster h100-dgx:mine.toml\n"
       "  plumbline measure --backend host -o here.jsonl\n"

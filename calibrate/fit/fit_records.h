@@ -62,7 +62,8 @@ struct FittedFamily {  // the records that one form predicts
   std::size_t records = 0;
   std::vector<double> errors;  // predicted / measured - 1 of each, in sample
   std::vector<double>
-      left_out;  // errors of each record when fitted to the others; empty where too few records are left
+      left_out;                // errors of each record when fitted to the others; empty where too few records are left
+  std::vector<double> before;  // errors with the constants of a profile that was refined; else empty
 };
 
 struct ProfileFit {

@@ -166,11 +166,11 @@ Predicted predicted_pause(const model::Profile& profile) {
 }
 
 Predicted predicted_collective(const model::CollectiveCost& cost, const Measurement& m) {
-  const model::CollectiveGroup group = group_of(m);
+  const model::CollectiveGroup ranks = group_of(m);
   return {.seconds = collective_seconds(cost, m),
           .shape = model::shape_key(model::CostFamily::collective,
                                     {static_cast<double>(*model::parse_collective(m.op)), extent_of(m, "bytes"),
-                                     static_cast<double>(group.ranks), static_cast<double>(group.nodes())})};
+                                     static_cast<double>(ranks.ranks), static_cast<double>(ranks.nodes())})};
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ struct CardRecord {
 };
 
 struct Predicted {
-  double seconds = 0;                    // 0: the profile says nothing of it
+  double seconds = 0;                    // 0: the profile has no constant of it
   double uncertain = 0;                  // seconds by which it may be off, by the uncertainties of its constants
   std::optional<model::ShapeKey> shape;  // whose error all records of it share
 };

@@ -280,6 +280,60 @@ std::string stack_fit_text(const calibrate::StackFit& fit, const std::string& ba
       base.empty() ? "the profile" : base, factors.to_string(), rows.to_string());
 }
 
+std::string refinement_csv(const calibrate::Refinement& refined) {
+  CsvTable table({"table", "name", "records", "median_error_before", "median_error", "left_out_median_error", "unit",
+                  "before", "value", "prior", "uncertainty", "moved_deviations"});
+  for (const calibrate::FittedFamily& family : refined.families)
+    table.row("families", family.name, family.records, sizes_of(family.before).median, sizes_of(family.errors).median,
+              sizes_of(family.left_out).median, "", "", "", "", "", "");
+  for (const calibrate::RefinedConstant& one : refined.constants)
+    table.row("constants", one.constant.name, "", "", "", "", one.constant.unit, one.before, one.constant.value,
+              one.prior, one.constant.relative_uncertainty, one.moved);
+  return table.text();
+}
+
+std::string refinement_text(const calibrate::Refinement& refined, const calibrate::FitRecords& records,
+                            const std::string& base) {
+  Table families(fmt::format("family | >records | >{} | >refined | >left out", base));
+  std::vector<double> before, refined_errors, left_out;
+  for (const calibrate::FittedFamily& family : refined.families) {
+    families.row(family.name, family.records, percent_or_dash(sizes_of(family.before).median),
+                 percent_or_dash(sizes_of(family.errors).median), percent_or_dash(sizes_of(family.left_out).median));
+    before.insert(before.end(), family.before.begin(), family.before.end());
+    refined_errors.insert(refined_errors.end(), family.errors.begin(), family.errors.end());
+    left_out.insert(left_out.end(), family.left_out.begin(), family.left_out.end());
+  }
+  families.add_rule();
+  families.row("all", before.size(), percent_or_dash(sizes_of(before).median),
+               percent_or_dash(sizes_of(refined_errors).median), percent_or_dash(sizes_of(left_out).median));
+  Table constants(fmt::format("constant | >{} | >refined | >moved | >1 sd now", base));
+  std::vector<std::string> far;
+  for (std::size_t i = 0; i < refined.constants.size(); ++i) {
+    const calibrate::RefinedConstant& one = refined.constants[i];
+    if (one.alike) continue;
+    std::size_t alike = 0;
+    while (i + alike + 1 < refined.constants.size() && refined.constants[i + alike + 1].alike) ++alike;
+    constants.row(one.constant.name + (alike > 0 ? fmt::format(" +{}", alike) : ""), number(one.before),
+                  number(one.constant.value) + " " + one.constant.unit, fmt::format("{:+.1f} sd", one.moved),
+                  percent(*one.constant.relative_uncertainty));
+    if (std::abs(one.moved) > 2) far.push_back(one.constant.name);
+  }
+  const std::string doubt =
+      far.empty() ? ""
+                  : paragraph(fmt::format("More than two deviations: {}. Another software or a disturbed card may be "
+                                          "why.",
+                                          fmt::join(far, ", ")));
+  return fmt::format("{}, {}\nMedian errors with {}, refined, and of shapes that were left out:\n{}\n{}{}",
+                     machine_text(records), records.date.empty() ? "no date" : records.date, base, families.to_string(),
+                     constants.to_string(), doubt) +
+         paragraph(
+             "Left out: of each fifth of the shapes when the others move the constants, which is what other shapes may "
+             "expect; where it is above the first column, the records are too few or of another software. Moved: in "
+             "standard deviations before, of the profile and by which cards differ (5 %); +1: and one that states the "
+             "same "
+             "fact. All other constants stay.");
+}
+
 std::string card_text(const calibrate::CardComparison& comparison) {
   Table table(columns_of("family | >records | >measured / predicted | >p10 | >p90 | >allowed | "));
   std::vector<std::string> slower, faster;

@@ -7,6 +7,7 @@
 
 #include "calibrate/fit/fit_records.h"
 #include "calibrate/fit/profile_fit.h"
+#include "calibrate/fit/refinement.h"
 #include "calibrate/fit/stack_fit.h"
 #include "calibrate/measurement/measurement.h"
 #include "reports/charts/line_chart.h"
@@ -37,6 +38,12 @@ std::string fit_csv(const calibrate::ProfileFit& fit);  // a row for each family
 // Returns the factors of a stack that was fitted to steps, and the errors of these steps before and after.
 std::string stack_fit_text(const calibrate::StackFit& fit, const std::string& base);
 std::string stack_fit_csv(const calibrate::StackFit& fit);  // a row for each factor, then one for each step
+
+// Returns what records did to the profile `base`: the errors of their families before and after, and of shapes when the
+// others moved the constants; then the constants that moved.
+std::string refinement_text(const calibrate::Refinement& refined, const calibrate::FitRecords& records,
+                            const std::string& base);
+std::string refinement_csv(const calibrate::Refinement& refined);  // a row for each family, then one for each constant
 
 // Returns a table of the families of a card's records against the shipped profile of its kind, and the verdict.
 std::string card_text(const calibrate::CardComparison& comparison);

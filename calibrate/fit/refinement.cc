@@ -1,0 +1,286 @@
+#include "calibrate/fit/refinement.h"
+
+#include <fmt/format.h>
+
+#include <Eigen/Cholesky>
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "calibrate/fit/detail/card_records.h"
+#include "calibrate/fit/detail/constant_list.h"
+#include "calibrate/fit/detail/prior_fit.h"
+#include "model/profile/constant_rules.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+using model::Result;
+
+constexpr double unstated_residual = 0.1;  // of a family whose residual the profile does not state
+constexpr double least_slope = 1e-3;       // relative change of a time by a deviation of a constant that it depends on
+constexpr double least_learned = 0.1;      // by how much less uncertain a constant is that moves
+constexpr std::size_t folds = 5;
+
+// Constants that move together.
+struct Entry {
+  std::vector<std::size_t> constants;  // into the profile's parameters
+  std::optional<std::size_t> fit;      // into the profile's fits, and the entry of that fit
+  std::size_t in_fit = 0;
+};
+
+// Returns the deviation of ln(value) that the profile states.
+double stated_deviation(const model::Parameter& constant) { return std::log1p(*constant.relative_uncertainty); }
+
+double prior_deviation(const model::Parameter& constant) {
+  return std::hypot(stated_deviation(constant), between_cards);
+}
+
+// Returns whether times of records may move a constant. Energies are measured in watts, SMs are counted, and residuals
+// are no cause.
+bool moves(const model::Parameter& constant) {
+  return constant.relative_uncertainty.value_or(0) > 0 && constant.value > 0 && !constant.name.starts_with("power.") &&
+         !constant.name.starts_with("residual.") && !constant.name.ends_with("_sms") &&
+         !constant.name.starts_with(model::measured_prefix);
+}
+
+std::vector<Entry> entries_of(const model::Profile& profile) {
+  std::vector<Entry> entries;
+  std::set<std::size_t> fitted;
+  for (std::size_t fit = 0; fit < profile.fits().size(); ++fit)
+    for (std::size_t number = 0; number < profile.fits()[fit].constants.size(); ++number) {
+      Entry entry{.constants = {}, .fit = fit, .in_fit = number};
+      for (const std::string& name : profile.fits()[fit].constants[number])
+        if (const auto index = profile.find(name); index && moves(profile.parameters()[*index]))
+          entry.constants.push_back(*index);
+      fitted.insert(entry.constants.begin(), entry.constants.end());
+      if (!entry.constants.empty()) entries.push_back(std::move(entry));
+    }
+  for (std::size_t i = 0; i < profile.parameters().size(); ++i)
+    if (moves(profile.parameters()[i]) && !fitted.contains(i))
+      entries.push_back({.constants = {i}, .fit = std::nullopt});
+  return entries;
+}
+
+class Refining {
+ public:
+  Refining(const FitRecords& records, const model::Profile& base, const model::Device& device)
+      : base_(base), card_(records, device), entries_(entries_of(base)) {}
+
+  // Removes the entries on which no record depends. Errors: no record, no entry.
+  Result<void> prepare() {
+    const auto predicted = TRY(card_.predict(base_));
+    std::map<model::ShapeKey, double> of_shape;
+    for (const Predicted& one : predicted)
+      if (one.shape) ++of_shape[*one.shape];
+    std::map<std::optional<model::ShapeKey>, std::size_t> numbers;
+    std::vector<double> weights, deviations;
+    for (std::size_t i = 0; i < predicted.size(); ++i) {
+      const Predicted& one = predicted[i];
+      if (one.seconds <= 0) continue;
+      rows_.push_back(i);
+      fold_.push_back(numbers.try_emplace(one.shape, numbers.size()).first->second % folds);
+      weights.push_back(one.shape ? 1 / of_shape[*one.shape] : 1);
+      deviations.push_back(residual_of(one));
+    }
+    if (rows_.empty())
+      return model::wrong_input("MEASUREMENTS", "no record of a GEMM, attention, another kernel or a collective alone",
+                                "plumbline measure -o FILE measures them");
+    problem_.weight = VectorXd::Map(weights.data(), rows());
+    problem_.deviation = VectorXd::Map(deviations.data(), rows());
+    problem_.threshold = 1.345;  // 95 % efficiency where errors are normal
+    problem_.longest = 2;
+    problem_.errors = [this](const VectorXd& x) { return errors(x); };
+    const VectorXd start = VectorXd::Zero(size());
+    before_ = TRY(errors(start));
+    const MatrixXd slopes = TRY(slopes_of(problem_.errors, start, before_));
+    for (Index j = size(); j-- > 0;)
+      if (slopes.col(j).cwiseAbs().maxCoeff() < least_slope) entries_.erase(entries_.begin() + j);
+    if (entries_.empty())
+      return model::wrong_input("--refine",
+                                fmt::format("'{}' states no uncertainty of what was measured", base_.name()),
+                                "--extends takes its constants where no record measures them");
+    problem_.precision = prior().ldlt().solve(MatrixXd::Identity(size(), size()));
+    return {};
+  }
+
+  Result<Refinement> run(const std::string& source) {
+    const PriorFit fit = TRY(fit_with_prior(problem_, VectorXd::Zero(size())));
+    const VectorXd after = TRY(errors(fit.values));
+    slopes_ = TRY(slopes_of(problem_.errors, fit.values, after));
+    const VectorXd left_out = TRY(left_out_errors(fit));
+    Refinement made;
+    std::map<std::string, FittedFamily> families;
+    for (Index i = 0; i < rows(); ++i) {
+      FittedFamily& family = families[record(i).family];
+      family.before.push_back(std::expm1(before_(i)));
+      family.errors.push_back(std::expm1(after(i)));
+      family.left_out.push_back(std::expm1(left_out(i)));
+      family.records = family.errors.size();
+    }
+    for (auto& [name, family] : families) {
+      family.name = name;
+      made.families.push_back(std::move(family));
+    }
+    add_constants(fit, source, made);
+    if (made.constants.empty())
+      made.notes.push_back(
+          fmt::format("the records are too few to make any constant of {} more certain", base_.name()));
+    return made;
+  }
+
+ private:
+  Index size() const { return static_cast<Index>(entries_.size()); }
+  Index rows() const { return static_cast<Index>(rows_.size()); }
+  const Entry& entry(Index j) const { return entries_[static_cast<std::size_t>(j)]; }
+  const CardRecord& record(Index i) const { return card_.all()[rows_[static_cast<std::size_t>(i)]]; }
+  const model::Parameter& first_of(Index j) const { return base_.parameters()[entry(j).constants.front()]; }
+
+  double residual_of(const Predicted& one) const {
+    if (!one.shape) return unstated_residual;
+    const auto index = base_.find(fmt::format("residual.{}", to_string(one.shape->family)));
+    const double stated = index ? base_.parameters()[*index].value : 0;
+    return stated > 0 ? stated : unstated_residual;
+  }
+
+  // Returns the covariance of the entries, each in units of its prior deviation.
+  MatrixXd prior() const {
+    MatrixXd covariance = MatrixXd::Identity(size(), size());
+    for (Index i = 0; i < size(); ++i)
+      for (Index j = 0; j < i; ++j) {
+        if (!entry(i).fit || entry(i).fit != entry(j).fit) continue;
+        const auto factor = model::factor_of(base_.fits()[*entry(i).fit]);
+        double correlation = 0;
+        for (std::size_t k = 0; k <= std::min(entry(i).in_fit, entry(j).in_fit); ++k)
+          correlation += factor[entry(i).in_fit][k] * factor[entry(j).in_fit][k];
+        for (const Index of : {i, j}) correlation *= stated_deviation(first_of(of)) / prior_deviation(first_of(of));
+        covariance(i, j) = covariance(j, i) = correlation;
+      }
+    return covariance;
+  }
+
+  // Returns the constant where its entry is off by so many deviations; the former one where a profile may not have
+  // that.
+  static model::Parameter moved(const model::Parameter& constant, double deviations) {
+    model::Parameter other = constant;
+    other.value *= std::exp(deviations * prior_deviation(constant));
+    return model::check_constant(other) ? other : constant;
+  }
+
+  Result<VectorXd> errors(const VectorXd& x) const {
+    std::vector<model::Parameter> parameters = base_.parameters();
+    for (Index j = 0; j < size(); ++j)
+      for (const std::size_t index : entry(j).constants)
+        if (x(j) != 0) parameters[index] = moved(parameters[index], x(j));
+    const auto predicted = TRY(card_.predict(model::Profile(base_.name(), "", std::move(parameters))));
+    VectorXd result(rows());
+    for (Index i = 0; i < rows(); ++i)
+      result(i) = std::log(predicted[rows_[static_cast<std::size_t>(i)]].seconds / record(i).seconds);
+    return result;
+  }
+
+  // Returns the errors of each fifth of the shapes when fitted to the others.
+  Result<VectorXd> left_out_errors(const PriorFit& fit) const {
+    VectorXd result(rows());
+    for (std::size_t fold = 0; fold < folds; ++fold) {
+      PriorProblem others = problem_;
+      for (Index i = 0; i < rows(); ++i)
+        if (fold_[static_cast<std::size_t>(i)] == fold) others.weight(i) = 0;
+      const PriorFit without = TRY(fit_with_prior(others, fit.values, &slopes_));
+      const VectorXd found = TRY(errors(without.values));
+      for (Index i = 0; i < rows(); ++i)
+        if (fold_[static_cast<std::size_t>(i)] == fold) result(i) = found(i);
+    }
+    return result;
+  }
+
+  // Adds the entries that the records make more certain, and how their errors belong together.
+  void add_constants(const PriorFit& fit, const std::string& source, Refinement& made) const {
+    const VectorXd left = fit.covariance.diagonal().cwiseSqrt();
+    const MatrixXd scale = left.cwiseInverse().asDiagonal();
+    const MatrixXd correlation = scale * fit.covariance * scale;
+    std::vector<Index> learned;
+    for (Index j = 0; j < size(); ++j)
+      if (left(j) < 1 - least_learned) learned.push_back(j);
+    for (const Index j : learned) add_entry(j, fit.values(j), left(j), source, made);
+    while (!learned.empty()) {
+      const std::vector<Index> together = take_correlated(learned, correlation);
+      model::ConstantFit one;
+      for (std::size_t i = 0; i < together.size(); ++i) {
+        one.constants.push_back(names_of(together[i]));
+        if (i == 0) continue;
+        std::vector<double>& row = one.correlation.emplace_back();
+        for (std::size_t k = 0; k < i; ++k)
+          row.push_back(std::round(correlation(together[i], together[k]) * 100) / 100);
+      }
+      if (one.constants.size() > 1 || one.constants.front().size() > 1) made.fits.push_back(std::move(one));
+    }
+  }
+
+  void add_entry(Index j, double deviations, double left, const std::string& source, Refinement& made) const {
+    const auto depend = (slopes_.col(j).cwiseAbs().array() >= least_slope).count();
+    const std::string by = fmt::format("{} record{}", depend, depend == 1 ? "" : "s");
+    for (const std::size_t index : entry(j).constants) {
+      const model::Parameter& before = base_.parameters()[index];
+      constexpr int digits = 5;
+      model::Parameter constant = moved(before, deviations);
+      constant.value = rounded(constant.value, digits);
+      constant.relative_uncertainty = rounded(std::expm1(left * prior_deviation(before)), 2);
+      constant.kind = model::Evidence::fitted;
+      constant.source =
+          fmt::format("{} {} of {}, moved by {}; {}", before.value, before.unit, base_.name(), by, source);
+      constant.low = constant.high = std::nullopt;
+      made.constants.push_back({.constant = std::move(constant),
+                                .before = before.value,
+                                .prior = std::expm1(prior_deviation(before)),
+                                .moved = deviations,
+                                .alike = index != entry(j).constants.front()});
+    }
+  }
+
+  std::vector<std::string> names_of(Index j) const {
+    std::vector<std::string> names;
+    for (const std::size_t index : entry(j).constants) names.push_back(base_.parameters()[index].name);
+    return names;
+  }
+
+  // Takes the first of the entries, and all whose errors are correlated with it or with one that is taken.
+  static std::vector<Index> take_correlated(std::vector<Index>& entries, const MatrixXd& correlation) {
+    constexpr double least = 0.05;
+    std::vector<Index> taken = {entries.front()};
+    entries.erase(entries.begin());
+    for (std::size_t next = 0; next < taken.size(); ++next)
+      std::erase_if(entries, [&](Index j) {
+        const bool belongs = std::abs(correlation(taken[next], j)) >= least;
+        if (belongs) taken.push_back(j);
+        return belongs;
+      });
+    return taken;
+  }
+
+  const model::Profile& base_;
+  CardRecords card_;
+  std::vector<Entry> entries_;
+  std::vector<std::size_t> rows_;  // records that the base predicts
+  std::vector<std::size_t> fold_;  // of each row
+  PriorProblem problem_;
+  VectorXd before_;
+  MatrixXd slopes_;
+};
+
+}  // namespace
+
+Result<Refinement> refine_profile(const FitRecords& records, const model::Profile& base, const model::Device& device,
+                                  const std::string& source) {
+  Refining refining(records, base, device);
+  TRY(refining.prepare());
+  return refining.run(source);
+}
+
+}  // namespace plumbline::calibrate

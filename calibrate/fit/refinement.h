@@ -1,0 +1,41 @@
+// A measured profile moved by a user's own records of one GPU: each constant as far as its uncertainty allows.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "calibrate/fit/fit_records.h"
+#include "model/base/error.h"
+#include "model/base/provenance.h"
+#include "model/profile/cluster.h"
+#include "model/profile/profile.h"
+
+namespace plumbline::calibrate {
+
+struct RefinedConstant {
+  model::Parameter constant;  // with its new value and uncertainty, of kind fitted
+  double before = 0;          // in the constant's unit
+  double prior = 0;           // relative standard deviation before: of the profile, and by which cards differ
+  double moved = 0;           // in these standard deviations, with the sign of the change
+  bool alike = false;         // it moves with the constant before it, which states the same fact
+};
+
+struct Refinement {
+  std::vector<RefinedConstant> constants;
+  std::vector<model::ConstantFit> fits;  // of these constants: which of their errors belong together
+  std::vector<FittedFamily> families;    // errors with the profile as it was, refined, and of shapes left out
+  std::vector<std::string> notes;
+};
+
+// Moves the constants of `base` to where they are most likely after the records, which the cost functions of all
+// predictions predict (calibrate/fit/detail/card_records.h). Before them ln(constant) is normal around its value with
+// the deviation that the profile states, correlated as its fits state, and by 5 % more, as cards of one kind differ.
+// ln(measured / predicted) of a shape is normal around 0 with the residual of its family (0.1 where the profile states
+// none), all records of a shape counting as one; errors of more than 1.345 deviations weigh as their absolute values.
+// Constants without an uncertainty, energies, numbers of SMs, and those that the records do not make more certain by a
+// tenth stay as they are. `source` is the origin of the records. Input errors: no record that can be predicted, a base
+// none of whose constants the records move, a constant that the base lacks.
+model::Result<Refinement> refine_profile(const FitRecords& records, const model::Profile& base,
+                                         const model::Device& device, const std::string& source);
+
+}  // namespace plumbline::calibrate
