@@ -118,8 +118,8 @@ class OperatorTimes {
  public:
   static model::Result<OperatorTimes> make(const model::Profile& profile, const model::Device& device) {
     auto cost = TRY(model::KernelCost::make(profile, device));
-    auto power = TRY(model::PowerModel::make(profile, {.given = std::nullopt, .usual = device.tdp}));
-    return OperatorTimes(profile, std::move(cost), std::move(power));
+    const auto power = TRY(model::PowerModel::make(profile, {.given = std::nullopt, .usual = device.tdp}));
+    return OperatorTimes(profile, std::move(cost), power);
   }
 
   Predicted predict(const CardRecord& record, bool holds_gaps) {
@@ -139,8 +139,8 @@ class OperatorTimes {
   }
 
  private:
-  OperatorTimes(const model::Profile& profile, model::KernelCost cost, std::optional<model::PowerModel> power)
-      : profile_(profile), cost_(std::move(cost)), power_(std::move(power)) {}
+  OperatorTimes(const model::Profile& profile, model::KernelCost cost, const std::optional<model::PowerModel>& power)
+      : profile_(profile), cost_(std::move(cost)), power_(power) {}
 
   // Returns the time of a kernel that is held: at the clock that the power limit leaves it.
   model::KernelTime held_time(const model::Graph& graph, std::int64_t sms) const {
