@@ -116,9 +116,11 @@ constexpr std::string_view in_step = "in_step", in_step_overlapped = "in_step_be
 
 bool of_step(const Measurement& m) { return m.variant == in_step || m.variant == in_step_overlapped; }
 
-// Returns whether kernels for few rows run the GEMM: forms of training steps do not describe it.
+// Returns whether kernels for few rows run the GEMM: forms of training steps do not describe it. One without a phase is
+// taken as forward.
 bool of_few_rows(const FitRecord& record) {
-  return record.type == OperatorClass::gemm && record.measurement->phase == "F" &&
+  const std::string& phase = record.measurement->phase;
+  return record.type == OperatorClass::gemm && (phase.empty() || phase == "F") &&
          record.extent("m") <= model::small_gemm_rows;
 }
 

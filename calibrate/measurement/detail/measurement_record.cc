@@ -40,7 +40,13 @@ tl::unexpected<model::Error> unknown_key(const std::string& key) {
   std::vector<std::string> names;
   for (const std::vector<Field>* fields : {&table().head, &table().values})
     for (const Field& field : *fields) names.push_back(field.key);
-  return model::wrong_input(key, "unknown key", model::did_you_mean(key, names));
+  constexpr std::array<std::string_view, 16> extents = {"m",        "n",        "k",     "groups",   "length", "heads",
+                                                        "kv_heads", "qk_dim",   "v_dim", "top_k",    "bytes",  "ranks",
+                                                        "columns",  "elements", "rows",  "sequences"};
+  const bool extent = std::ranges::find(extents, key) != extents.end();
+  return model::wrong_input(
+      key, "unknown key",
+      extent ? fmt::format("did you mean '{}{}'?", shape_prefix, key) : model::did_you_mean(key, names));
 }
 
 model::Result<void> set_shape(Record& record, const std::string& key, const Value& value) {

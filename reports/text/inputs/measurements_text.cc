@@ -172,6 +172,38 @@ ErrorSizes sizes_of(std::vector<double> errors) {
 
 std::string percent_or_dash(std::optional<double> error) { return error ? percent(*error) : "-"; }
 
+// Returns a row for each constant that moved; those that state the same fact are counted behind its name.
+std::string moved_table(const calibrate::Refinement& refined, const std::string& base) {
+  Table table(fmt::format("constant | >{} | >refined | >moved | >1 sd now", base));
+  for (std::size_t i = 0; i < refined.constants.size();) {
+    const calibrate::RefinedConstant& one = refined.constants[i];
+    std::size_t alike = 0;
+    while (++i < refined.constants.size() && refined.constants[i].alike) ++alike;
+    table.row(one.constant.name + (alike > 0 ? fmt::format(" +{}", alike) : ""), number(one.before),
+              number(one.constant.value) + " " + one.constant.unit, fmt::format("{:+.1f} sd", one.moved),
+              percent_or_dash(one.constant.relative_uncertainty));
+  }
+  return table.to_string();
+}
+
+std::string refinement_verdict(const calibrate::Refinement& refined, const calibrate::FittedFamily& all,
+                               const std::string& base) {
+  const double was = sizes_of(all.before).median.value_or(0), is = sizes_of(all.left_out).median.value_or(0);
+  const std::string errors = fmt::format("{} in the middle, {} with {}", percent(is), percent(was), base);
+  std::string verdict = is < was ? fmt::format("Other shapes of this card: {}.", errors)
+                                 : fmt::format(
+                                       "No better for other shapes of this card ({}): the records are too "
+                                       "few, or of software that the forms do not describe.",
+                                       errors);
+  std::vector<std::string> far;
+  for (const calibrate::RefinedConstant& one : refined.constants)
+    if (std::abs(one.moved) > 2 && !one.alike) far.push_back(one.constant.name);
+  if (!far.empty())
+    verdict += fmt::format(" By more than two deviations: {}. Another software or a disturbed card may be why.",
+                           fmt::join(far, ", "));
+  return verdict;
+}
+
 }  // namespace
 
 std::string shape_text(const calibrate::Subject& subject) {
@@ -295,43 +327,27 @@ std::string refinement_csv(const calibrate::Refinement& refined) {
 std::string refinement_text(const calibrate::Refinement& refined, const calibrate::FitRecords& records,
                             const std::string& base) {
   Table families(fmt::format("family | >records | >{} | >refined | >left out", base));
-  std::vector<double> before, refined_errors, left_out;
-  for (const calibrate::FittedFamily& family : refined.families) {
+  calibrate::FittedFamily all{.name = "all"};
+  const auto add = [&](const calibrate::FittedFamily& family) {
     families.row(family.name, family.records, percent_or_dash(sizes_of(family.before).median),
                  percent_or_dash(sizes_of(family.errors).median), percent_or_dash(sizes_of(family.left_out).median));
-    before.insert(before.end(), family.before.begin(), family.before.end());
-    refined_errors.insert(refined_errors.end(), family.errors.begin(), family.errors.end());
-    left_out.insert(left_out.end(), family.left_out.begin(), family.left_out.end());
+  };
+  for (const calibrate::FittedFamily& family : refined.families) {
+    add(family);
+    all.records += family.records;
+    all.before.insert(all.before.end(), family.before.begin(), family.before.end());
+    all.errors.insert(all.errors.end(), family.errors.begin(), family.errors.end());
+    all.left_out.insert(all.left_out.end(), family.left_out.begin(), family.left_out.end());
   }
   families.add_rule();
-  families.row("all", before.size(), percent_or_dash(sizes_of(before).median),
-               percent_or_dash(sizes_of(refined_errors).median), percent_or_dash(sizes_of(left_out).median));
-  Table constants(fmt::format("constant | >{} | >refined | >moved | >1 sd now", base));
-  std::vector<std::string> far;
-  for (std::size_t i = 0; i < refined.constants.size(); ++i) {
-    const calibrate::RefinedConstant& one = refined.constants[i];
-    if (one.alike) continue;
-    std::size_t alike = 0;
-    while (i + alike + 1 < refined.constants.size() && refined.constants[i + alike + 1].alike) ++alike;
-    constants.row(one.constant.name + (alike > 0 ? fmt::format(" +{}", alike) : ""), number(one.before),
-                  number(one.constant.value) + " " + one.constant.unit, fmt::format("{:+.1f} sd", one.moved),
-                  percent(*one.constant.relative_uncertainty));
-    if (std::abs(one.moved) > 2) far.push_back(one.constant.name);
-  }
-  const std::string doubt =
-      far.empty() ? ""
-                  : paragraph(fmt::format("More than two deviations: {}. Another software or a disturbed card may be "
-                                          "why.",
-                                          fmt::join(far, ", ")));
-  return fmt::format("{}, {}\nMedian errors with {}, refined, and of shapes that were left out:\n{}\n{}{}",
-                     machine_text(records), records.date.empty() ? "no date" : records.date, base, families.to_string(),
-                     constants.to_string(), doubt) +
-         paragraph(
-             "Left out: of each fifth of the shapes when the others move the constants, which is what other shapes may "
-             "expect; where it is above the first column, the records are too few or of another software. Moved: in "
-             "standard deviations before, of the profile and by which cards differ (5 %); +1: and one that states the "
-             "same "
-             "fact. All other constants stay.");
+  add(all);
+  return fmt::format(
+      "{}, {}\nMedian errors with {}, refined, and of shapes that were left out:\n{}\n{}{}{}", machine_text(records),
+      records.date.empty() ? "no date" : records.date, base, families.to_string(), moved_table(refined, base),
+      paragraph(refinement_verdict(refined, all, base)),
+      paragraph("Left out: of each fifth of the shapes when the others move the constants. Moved: in standard "
+                "deviations before, of the profile and by which cards differ (5 %); +1: and one that states the same "
+                "fact. All other constants stay."));
 }
 
 std::string card_text(const calibrate::CardComparison& comparison) {

@@ -141,6 +141,7 @@ TEST(Measurement, RefusesMissingAndUnknownKeys) {
   expect_refused(changed(gemm_record, R"("tolerance":0.05,)", ""), "check.tolerance", "required key is missing");
   expect_refused(changed(failure, R"("reason":"no memory")", R"("reason":"")"), "reason", "required key is missing");
   expect_refused(changed(gemm_record, R"("target_sms")", R"("targt_sms")"), "targt_sms", "did you mean 'target_sms'?");
+  expect_refused(changed(gemm_record, R"("target_sms")", R"("columns")"), "columns", "did you mean 'shape.columns'?");
   expect_refused(changed(failure, R"("op")", R"("flops":1,"op")"), "flops", "has no such key");
   expect_refused(changed(gemm_record, R"("kind":"measurement")", R"("kind":"measure")"), "kind", "no kind of record");
   expect_refused(changed(gemm_record, R"("schema":1)", R"("schema":2)"), "schema", "schema 2 is not known");

@@ -242,5 +242,12 @@ TEST_F(SweepFits, GemmsOfFewRowsAreComparedOnly) {
   EXPECT_EQ(card.families[1].name, "GEMMs bf16, few rows");
 }
 
+// A table of one's own may have no column for the phase.
+TEST_F(SweepFits, GemmsWithoutAPhaseAreForward) {
+  add(gemm(64, 7168, 16384, 60 * us));
+  files_[0].values.back().phase = "";
+  EXPECT_EQ(records().small_gemms.size(), 1u);
+}
+
 }  // namespace
 }  // namespace plumbline::calibrate
