@@ -5,13 +5,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "calibrate/fit/detail/card_records.h"
 #include "calibrate/fit/profile_fit.h"
+#include "calibrate/measurement/measurement_file.h"
 #include "tests/support/costs.h"
 #include "tests/support/temporary_directory.h"
+#include "topologies/device.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -148,6 +151,52 @@ TEST_F(Refinements, AreWrittenAsAProfileThatExtendsTheOther) {
   EXPECT_NEAR(card.families.at(0).median, 1, 0.01);
   EXPECT_EQ(mine->parameters().size(), base_.parameters().size());
   EXPECT_EQ(mine->devices(), base_.devices());
+}
+
+// Of the records of which `others` holds.
+double median_error(const CardRecords& card, const model::Profile& profile, const std::vector<bool>& others) {
+  const auto predicted = card.predict(profile).value();
+  std::vector<double> errors;
+  for (std::size_t i = 0; i < predicted.size(); ++i)
+    if (others[i]) errors.push_back(std::abs(predicted[i].seconds / card.all()[i].seconds - 1));
+  std::ranges::sort(errors);
+  return errors.at(errors.size() / 2);
+}
+
+// A profile that no record of the card was fitted to predicts its other GEMMs better after thirty of them.
+TEST_F(Refinements, ThirtyGemmsOfACardHelpItsOthers) {
+  const auto devices = topologies::load_devices(tests::shipped("topologies/devices")).value();
+  files_[0] = load_measurements(tests::shipped("calibrate/measured/nvidia-h200-2026-11-27.jsonl"), devices).value();
+  FitRecords all = fit_records(files_).value();
+  const model::Device& device = *topologies::find_device(devices, all.device);
+  const model::Profile h200 = tests::profile("h200");
+  for (auto* other : {&all.attention, &all.memory, &all.small_gemms}) other->clear();
+  all.launches.clear();
+  all.collectives.clear();
+  const CardRecords card(all, device);
+  double before = 0, after = 0;
+  std::mt19937 random(1);
+  for (int draw = 0; draw < 6; ++draw) {
+    std::vector<FitRecord> shuffled = all.gemms;
+    std::ranges::shuffle(shuffled, random);
+    FitRecords some = all;
+    some.gemms.clear();
+    std::vector<bool> others(all.gemms.size(), true);
+    for (const FitRecord& chosen : shuffled)  // shape by shape
+      for (std::size_t i = 0; i < others.size() && some.gemms.size() < 30; ++i) {
+        const Measurement& m = *all.gemms[i].measurement;
+        if (!others[i] || m.shape != chosen.measurement->shape || m.format != chosen.format) continue;
+        some.gemms.push_back(all.gemms[i]);
+        others[i] = false;
+      }
+    const Refinement refined = refine_profile(some, h200, device, "").value();
+    std::vector<model::Parameter> parameters = h200.parameters();
+    for (const RefinedConstant& one : refined.constants)
+      parameters[h200.find(one.constant.name).value()] = one.constant;
+    before += median_error(card, h200, others);
+    after += median_error(card, {h200.name(), "", parameters, h200.devices()}, others);
+  }
+  EXPECT_LT(after, 0.97 * before);
 }
 
 TEST_F(Refinements, RefuseWhatCannotMove) {
