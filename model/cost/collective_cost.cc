@@ -207,7 +207,7 @@ Result<CollectiveCost> CollectiveCost::make(const Profile& profile, const Cluste
                                      reader.find(own + ".network_hop").value_or(ring.network_step),
                                      reader.find(own + ".efficiency").value_or(ring.efficiency)};
   }
-  cost.copy_bandwidth_ = reader.find("collective.copy_bandwidth").value_or(Constant{}).value;
+  cost.copy_bandwidth_ = reader.value("collective.copy_bandwidth");
   cost.nvls_ = pace("collective.nvls.simple");
   if (const auto base = reader.find("collective.pat.simple.base"))
     cost.pat_ = {*base, reader.require("collective.pat.simple.rank_time"),

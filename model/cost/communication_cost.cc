@@ -62,7 +62,7 @@ class SmConstants {
  private:
   double value(const char* name) {
     if (const auto own = reader_.find(own_ + name)) return own->value;
-    return reader_.find(other_ + name).value_or(Constant{}).value;
+    return reader_.value(other_ + name);
   }
 
   ConstantReader& reader_;
@@ -127,13 +127,12 @@ Result<CommunicationCost> CommunicationCost::make(const Profile& profile, const 
   cost.notify_ = reader.require("exchange.notify");
   cost.layout_ = reader.require("exchange.layout");
   cost.host_round_trip_ = reader.require("exchange.host_round_trip");
-  const auto stated = [&](std::string_view name) { return reader.find(name).value_or(Constant{}).value; };
-  cost.map_time_ = stated("exchange.hybridep.map_time");
-  cost.map_expert_time_ = stated("exchange.hybridep.map_expert_time");
-  cost.ring_ = {.repeated_heads = stated("ring_attention.repeated_heads") > 0,
-                .returns = stated("ring_attention.returns") > 0,
-                .waits = stated("ring_attention.waits") > 0,
-                .gradient_element = stated("ring_attention.gradient_element")};
+  cost.map_time_ = reader.value("exchange.hybridep.map_time");
+  cost.map_expert_time_ = reader.value("exchange.hybridep.map_expert_time");
+  cost.ring_ = {.repeated_heads = reader.value("ring_attention.repeated_heads") > 0,
+                .returns = reader.value("ring_attention.returns") > 0,
+                .waits = reader.value("ring_attention.waits") > 0,
+                .gradient_element = reader.value("ring_attention.gradient_element")};
   cost.nic_rate_ = reader.require("network.nic_rate");
   cost.nvlink_rate_ = reader.require("network.nvlink_rate");
   cost.latency_ = reader.require("network.latency");
@@ -207,7 +206,7 @@ Result<void> CommunicationCost::read_low_latency(const Profile& profile, const s
   low_latency_combine_ = read("combine");
   for (LowLatency* way : {&low_latency_dispatch_, &low_latency_combine_})
     for (double* time : {&way->constants.start, &way->constants.step}) *time *= network_.low_latency_start;
-  once_per_rank_ = reader.find(prefix + ".once_per_rank").value_or(Constant{}).value > 0;
+  once_per_rank_ = reader.value(prefix + ".once_per_rank") > 0;
   if (low_latency_dispatch_.network.value > 0 || expert_parallel_ <= ranks_per_node_) return {};
   return infeasible("inference.dispatch",
                     fmt::format("'{}' reaches GPUs of one NVLink domain only, and {} ranks of experts lie on several",

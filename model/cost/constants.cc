@@ -21,6 +21,10 @@ std::optional<Constant> ConstantReader::find(std::string_view name) {
   return Constant{static_cast<std::int32_t>(*index), parameter.value * unit->factor};
 }
 
+double ConstantReader::value(std::string_view name, double absent) {
+  return find(name).value_or(Constant{.value = absent}).value;
+}
+
 Constant ConstantReader::require(std::string_view name) { return require_either(name, name); }
 
 Constant ConstantReader::require_either(std::string_view name, std::string_view fallback) {

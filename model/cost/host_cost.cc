@@ -31,7 +31,7 @@ std::string_view expert_constant(const Plan& plan) {
 // its software, of the plan's dispatcher or of a fused permutation.
 OperatorKind counted_at(ConstantReader& reader, const Plan& plan) {
   const auto stated = [&](const std::string& software) {
-    return reader.find("host.synchronizations." + software + "at_dispatch").value_or(Constant{}).value > 0;
+    return reader.value("host.synchronizations." + software + "at_dispatch") > 0;
   };
   const bool at_dispatch =
       stated("") || stated(plan.stack.dispatcher + ".") || (fuses(plan, "permute") && stated("fused."));
@@ -97,7 +97,7 @@ Result<HostCost> HostCost::make(const Profile& profile, const ClusterShape& clus
 
 void HostCost::read_launches(ConstantReader& reader, const Plan& plan) {
   const auto read = [&](std::string_view name) { return reader.find(name).value_or(Constant{}); };
-  const double speed = plan.cluster.host_speed.value_or(reader.find("host.speed").value_or(Constant{.value = 1}).value);
+  const double speed = plan.cluster.host_speed.value_or(reader.value("host.speed", 1));
   const auto timed = [&](std::string_view name) {
     Constant constant = read(name);
     constant.value /= speed;
@@ -113,8 +113,7 @@ void HostCost::read_launches(ConstantReader& reader, const Plan& plan) {
   synchronization_ = timed("host.synchronization");
   step_ = timed("host.step");
   serving_ = {read("serving.step").value, read("serving.request").value, read("serving.host_step").value,
-              read("serving.host_request").value,
-              reader.find("serving.engine_factor").value_or(Constant{.value = 1}).value};
+              read("serving.host_request").value, reader.value("serving.engine_factor", 1)};
   graph_launch_ = timed("host.graph_launch");
   graphs_ = read("host.graphs").value > 0;
   blocks_ = read("host.launch_blocking").value > 0;

@@ -278,27 +278,24 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
   costs.kernels.use(inputs.shapes);
   costs.communication.use(inputs.shapes);
   model::ConstantReader reader(profile);
-  const auto optional = [&](std::string_view name, double fallback) {
-    return reader.find(name).value_or(model::Constant{.value = fallback}).value;
-  };
-  costs.gather_passes = optional("sharding.gather_passes", 0);
-  costs.reduce_passes = optional("sharding.reduce_passes", 0);
-  costs.fp32_reduce_passes = optional("sharding.fp32_reduce_passes", costs.reduce_passes);
-  costs.accumulate_passes = optional("sharding.accumulate_passes", 0);
+  costs.gather_passes = reader.value("sharding.gather_passes");
+  costs.reduce_passes = reader.value("sharding.reduce_passes");
+  costs.fp32_reduce_passes = reader.value("sharding.fp32_reduce_passes", costs.reduce_passes);
+  costs.accumulate_passes = reader.value("sharding.accumulate_passes");
   const auto& parallelism = inputs.plan.parallelism;
   if (parallelism.sequence && inputs.plan.batch.micro_batch_size > 1) {
-    const double gathered = optional("sequence.gather_passes", 0), reduced = optional("sequence.reduce_passes", 0);
+    const double gathered = reader.value("sequence.gather_passes"), reduced = reader.value("sequence.reduce_passes");
     const bool whole = !overlap.tensor;
     costs.sequences = {parallelism.tensor, whole ? gathered : 0, whole ? reduced : 0,
                        whole || !overlap.tensor_gradients ? reduced : 0};
   }
-  if (!parallelism.sequence && optional("message.divided", 0) > 0)
+  if (!parallelism.sequence && reader.value("message.divided") > 0)
     costs.communication.divide_messages(parallelism.tensor);
   if (partition.collective_sms > 0) {
-    costs.collective_slowdown = optional("overlap.collective_slowdown", 1);
-    costs.compute_slowdown = optional("overlap.compute_slowdown", 1);
+    costs.collective_slowdown = reader.value("overlap.collective_slowdown", 1);
+    costs.compute_slowdown = reader.value("overlap.compute_slowdown", 1);
     costs.partition.collective_bandwidth =
-        bandwidth_beside(inputs, layout, optional("overlap.memory_passes", 0), communication->collectives());
+        bandwidth_beside(inputs, layout, reader.value("overlap.memory_passes"), communication->collectives());
   }
   if (inputs.fabric) {
     auto links = TRY(links_of(inputs, spread_of(inputs)));

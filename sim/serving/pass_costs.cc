@@ -128,9 +128,7 @@ model::Precision weights_of(const model::Plan& plan, const PassShape& shape) {
 }
 
 EngineMemory memory_of(model::ConstantReader& reader) {
-  const auto read = [&](const std::string& name, double absent = 0) {
-    return reader.find("serving." + name).value_or(model::Constant{.value = absent}).value;
-  };
+  const auto read = [&](const std::string& name, double absent = 0) { return reader.value("serving." + name, absent); };
   EngineMemory memory{.most_requests = read("most_requests"),
                       .block_tokens = read("memory.block_tokens", 1),
                       .of_static = read("memory.static") > 0,
@@ -190,16 +188,15 @@ model::Result<std::shared_ptr<const PassCosts>> PassCosts::make(const Inputs& in
   std::shared_ptr<PassCosts> costs(new PassCosts(inputs, std::move(holds), kernels, host));
   costs->kernels_.use(inputs.shapes);
   model::ConstantReader reader(costs->profile_->profile);
-  if (const auto mixes = reader.find("serving.mixed_chunks")) costs->mixes_prompts_ = mixes->value > 0;
-  if (const auto whole = reader.find("serving.whole_prompts")) costs->whole_prompts_ = whole->value > 0;
-  if (const auto shares = reader.find("serving.shared_chunks")) costs->shares_chunks_ = shares->value > 0;
-  if (const auto casts = reader.find("serving.static_casts")) costs->static_casts_ = casts->value > 0;
-  const auto graphs = [&](const std::string& name) { return reader.find("serving.graphs." + name); };
-  const auto unbounded = model::Constant{.value = std::numeric_limits<double>::infinity()};
-  costs->graphs_ = {.step = std::llround(graphs("step").value_or(model::Constant{}).value),
-                    .wide_from = graphs("wide_from").value_or(unbounded).value,
-                    .most = graphs("most").value_or(unbounded).value,
-                    .wide_step = std::llround(graphs("wide_step").value_or(model::Constant{.value = 1}).value)};
+  costs->mixes_prompts_ = reader.value("serving.mixed_chunks", 1) > 0;
+  costs->whole_prompts_ = reader.value("serving.whole_prompts") > 0;
+  costs->shares_chunks_ = reader.value("serving.shared_chunks") > 0;
+  costs->static_casts_ = reader.value("serving.static_casts") > 0;
+  constexpr double unbounded = std::numeric_limits<double>::infinity();
+  costs->graphs_ = {.step = std::llround(reader.value("serving.graphs.step")),
+                    .wide_from = reader.value("serving.graphs.wide_from", unbounded),
+                    .most = reader.value("serving.graphs.most", unbounded),
+                    .wide_step = std::llround(reader.value("serving.graphs.wide_step", 1))};
   costs->memory_ = memory_of(reader);
   return std::shared_ptr<const PassCosts>(std::move(costs));
 }

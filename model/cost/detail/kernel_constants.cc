@@ -31,12 +31,12 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
   cost.gemm_output_bandwidth_ = reader.require_either("gemm.output_bandwidth", "memory.default.bandwidth");
   cost.gemm_slowdown_ = reader.require("gemm.slowdown_beside_transfer").value;
   cost.accumulation_bytes_ = reader.find("gemm.accumulation_bytes").value_or(Constant{});
-  cost.weight_swizzles_ = reader.find("gemm.weight_swizzles").value_or(Constant{}).value;
-  cost.activation_swizzles_ = reader.find("gemm.activation_swizzles").value_or(Constant{}).value;
+  cost.weight_swizzles_ = reader.value("gemm.weight_swizzles");
+  cost.activation_swizzles_ = reader.value("gemm.activation_swizzles");
   cost.unaligned_ = {reader.find("gemm.slowdown_aligned_8").value_or(Constant{-1, 1}),
                      reader.find("gemm.slowdown_aligned_4").value_or(Constant{-1, 1}),
                      reader.find("gemm.slowdown_aligned_2").value_or(Constant{-1, 1})};
-  cost.pads_vocabulary_ = reader.find("gemm.pads_vocabulary").value_or(Constant{}).value > 0;
+  cost.pads_vocabulary_ = reader.value("gemm.pads_vocabulary") > 0;
   cost.read_attention(reader);
   cost.read_cached_attention(reader);
   cost.attention_slowdown_ = reader.require("attention.slowdown_beside_transfer").value;
@@ -69,7 +69,7 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
   cost.search_start_ = permutes("search_start");
   cost.search_time_ = permutes("search_time");
   cost.copy_search_time_ = permutes("copy_search_time");
-  cost.indexed_experts_ = reader.find("serving.indexed_experts").value_or(Constant{}).value > 0;
+  cost.indexed_experts_ = reader.value("serving.indexed_experts") > 0;
   cost.read_memory_classes(reader);
   if (permutes("at_copy_rate").value > 0)
     cost.memory_[static_cast<std::size_t>(OperatorClass::permute)].bandwidth =
@@ -246,9 +246,9 @@ void KernelCost::read_fusion(ConstantReader& reader, const SoftwareKernels& soft
       fusion_[i].scaled = own("current.launches");
     }
   }
-  experts_apart_ = !software.fused_experts && reader.find("kernel.experts_apart").value_or(Constant{}).value > 0;
+  experts_apart_ = !software.fused_experts && reader.value("kernel.experts_apart") > 0;
   fused_experts_ = software.fused_experts;
-  expert_streams_ = reader.find("kernel.expert_streams").value_or(Constant{.value = 1}).value;
+  expert_streams_ = reader.value("kernel.expert_streams", 1);
 }
 
 void KernelCost::read_memory_classes(ConstantReader& reader) {
