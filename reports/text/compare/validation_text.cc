@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "calibrate/validate/interval_score.h"
 #include "reports/text/compare/validation_report.h"
 #include "reports/text/table.h"
 
@@ -214,23 +215,17 @@ std::string sources(const calibrate::EvaluatedCase& evaluated) {
                                      definition.naive_source));
 }
 
-// A quantity of an entry that has been measured.
-struct Scored {
-  const model::Quantiles& predicted;
-  double measured;
-};
-
 std::string name_of(const calibrate::LedgerEntry& entry) { return std::filesystem::path(entry.path).stem().string(); }
 
 std::string interval_text(const model::Quantiles& q, const std::function<std::string(double)>& text) {
   return fmt::format("{} .. {} .. {}", text(q.p10), text(q.p50), text(q.p90));
 }
 
-void add_score(Table& table, const std::string& name, const Scored& scored,
+void add_score(Table& table, const std::string& name, const calibrate::PredictedRange& range,
                const std::function<std::string(double)>& text) {
-  const auto& [predicted, measured] = scored;
+  const auto& [predicted, measured] = range;
   table.add({name, interval_text(predicted, text), text(measured), predicted.contains(measured) ? "inside" : "outside",
-             fixed(predicted.share_below(measured), 2), signed_percent(predicted.p50 / measured - 1)});
+             fixed(range.below(), 2), signed_percent(predicted.p50 / measured - 1)});
 }
 
 constexpr std::string_view ledger_titles = "entry | >P10 .. P50 .. P90 | >measured | | >probability | >P50 is off";

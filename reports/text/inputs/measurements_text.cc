@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "calibrate/validate/interval_score.h"
 #include "reports/csv/csv_table.h"
 #include "reports/text/table.h"
 
@@ -159,15 +160,12 @@ std::string failures_text(const Measurements& all) {
   return any ? "\n" + table.to_string() : "";
 }
 
-// The median and the largest of absolute values; none without values.
-struct ErrorSizes {
-  std::optional<double> median, largest;
-};
-ErrorSizes sizes_of(std::vector<double> errors) {
-  if (errors.empty()) return {};
-  for (double& error : errors) error = std::abs(error);
-  std::ranges::sort(errors);
-  return {(errors[(errors.size() - 1) / 2] + errors[errors.size() / 2]) / 2, errors.back()};
+std::optional<double> median_error(const std::vector<double>& errors) {
+  return errors.empty() ? std::nullopt : std::optional(calibrate::errors_of(errors).median_absolute);
+}
+
+std::optional<double> largest_error(const std::vector<double>& errors) {
+  return errors.empty() ? std::nullopt : std::optional(std::abs(calibrate::errors_of(errors).largest));
 }
 
 std::string percent_or_dash(std::optional<double> error) { return error ? percent(*error) : "-"; }
@@ -188,7 +186,7 @@ std::string moved_table(const calibrate::Refinement& refined, const std::string&
 
 std::string refinement_verdict(const calibrate::Refinement& refined, const calibrate::FittedFamily& all,
                                const std::string& base) {
-  const double was = sizes_of(all.before).median.value_or(0), is = sizes_of(all.left_out).median.value_or(0);
+  const double was = median_error(all.before).value_or(0), is = median_error(all.left_out).value_or(0);
   const std::string errors = fmt::format("{} in the middle, {} with {}", percent(is), percent(was), base);
   std::string verdict = is < was ? fmt::format("Other shapes of this card: {}.", errors)
                                  : fmt::format(
@@ -259,9 +257,9 @@ std::string machine_text(const calibrate::FitRecords& records) {
 std::string fit_text(const calibrate::ProfileFit& fit, const calibrate::FitRecords& records) {
   Table table("family | >records | >median error | >largest | >left out | >largest");
   for (const calibrate::FittedFamily& family : fit.families) {
-    const ErrorSizes fitted = sizes_of(family.errors), left_out = sizes_of(family.left_out);
-    table.row(family.name, family.records, percent_or_dash(fitted.median), percent_or_dash(fitted.largest),
-              percent_or_dash(left_out.median), percent_or_dash(left_out.largest));
+    table.row(family.name, family.records, percent_or_dash(median_error(family.errors)),
+              percent_or_dash(largest_error(family.errors)), percent_or_dash(median_error(family.left_out)),
+              percent_or_dash(largest_error(family.left_out)));
   }
   return fmt::format(
       "{}, {}\n{} constants: {} operators as measured, {} of forms\n\n{}\n"
@@ -275,8 +273,8 @@ std::string fit_csv(const calibrate::ProfileFit& fit) {
   CsvTable table(
       {"family", "records", "median_error", "largest_error", "left_out_median_error", "left_out_largest_error"});
   for (const calibrate::FittedFamily& family : fit.families) {
-    const ErrorSizes fitted = sizes_of(family.errors), left_out = sizes_of(family.left_out);
-    table.row(family.name, family.records, fitted.median, fitted.largest, left_out.median, left_out.largest);
+    table.row(family.name, family.records, median_error(family.errors), largest_error(family.errors),
+              median_error(family.left_out), largest_error(family.left_out));
   }
   return table.text();
 }
@@ -297,15 +295,17 @@ std::string stack_fit_text(const calibrate::StackFit& fit, const std::string& ba
     factors.row(factor.name, factor.constants.size(), fixed(factor.factor, 2), percent(factor.uncertainty),
                 percent(factor.prior));
   Table rows(fmt::format("row | >{} | >fitted | >left out", base.empty() ? "no stack" : base));
-  double before = 0, after = 0, left_out = 0;
-  const auto count = static_cast<double>(fit.rows.size());
+  std::vector<double> before, after, left_out;
   for (const calibrate::StackFit::Row& row : fit.rows) {
     rows.add({row.id, signed_percent(row.before), signed_percent(row.after), signed_percent(row.left_out)});
-    before += std::abs(row.before) / count;
-    after += std::abs(row.after) / count;
-    left_out += std::abs(row.left_out) / count;
+    before.push_back(row.before);
+    after.push_back(row.after);
+    left_out.push_back(row.left_out);
   }
-  rows.add({"mean absolute", percent(before), percent(after), percent(left_out)});
+  const auto mean = [](const std::vector<double>& errors) {
+    return percent(calibrate::errors_of(errors).mean_absolute);
+  };
+  rows.add({"mean absolute", mean(before), mean(after), mean(left_out)});
   return fmt::format(
       "Factors on the constants of {}:\n{}\nErrors of the steps; left out: of each when predicted from a fit to the "
       "others.\n{}",
@@ -316,8 +316,8 @@ std::string refinement_csv(const calibrate::Refinement& refined) {
   CsvTable table({"table", "name", "records", "median_error_before", "median_error", "left_out_median_error", "unit",
                   "before", "value", "prior", "uncertainty", "moved_deviations"});
   for (const calibrate::FittedFamily& family : refined.families)
-    table.row("families", family.name, family.records, sizes_of(family.before).median, sizes_of(family.errors).median,
-              sizes_of(family.left_out).median, "", "", "", "", "", "");
+    table.row("families", family.name, family.records, median_error(family.before), median_error(family.errors),
+              median_error(family.left_out), "", "", "", "", "", "");
   for (const calibrate::RefinedConstant& one : refined.constants)
     table.row("constants", one.constant.name, "", "", "", "", one.constant.unit, one.before, one.constant.value,
               one.prior, one.constant.relative_uncertainty, one.moved);
@@ -329,8 +329,8 @@ std::string refinement_text(const calibrate::Refinement& refined, const calibrat
   Table families(fmt::format("family | >records | >{} | >refined | >left out", base));
   calibrate::FittedFamily all{.name = "all"};
   const auto add = [&](const calibrate::FittedFamily& family) {
-    families.row(family.name, family.records, percent_or_dash(sizes_of(family.before).median),
-                 percent_or_dash(sizes_of(family.errors).median), percent_or_dash(sizes_of(family.left_out).median));
+    families.row(family.name, family.records, percent_or_dash(median_error(family.before)),
+                 percent_or_dash(median_error(family.errors)), percent_or_dash(median_error(family.left_out)));
   };
   for (const calibrate::FittedFamily& family : refined.families) {
     add(family);
