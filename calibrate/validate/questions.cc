@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "model/cost/communication_cost.h"
-#include "model/graph/graph.h"
+#include "model/graph/one_operator.h"
 #include "model/program/routing.h"
 
 namespace plumbline::calibrate {
@@ -16,7 +16,7 @@ namespace {
 
 using model::CoRunner;
 using model::DataType;
-using model::Dimension;
+using model::OneOperator;
 using model::OperatorKind;
 
 struct WorkKind {
@@ -48,47 +48,27 @@ model::Result<void> check_word(const Entry (&entries)[count], std::string_view w
                             fmt::format("known: {}", fmt::join(known, ", ")));
 }
 
-// Returns a graph with one operator that reads and writes the given tensors.
-model::Graph lone(model::Operator op, std::vector<model::Tensor> reads, std::vector<model::Tensor> writes) {
-  model::Graph graph;
-  for (model::Tensor& tensor : reads) {
-    op.reads.push_back(static_cast<model::TensorId>(graph.tensors.size()));
-    graph.tensors.push_back(std::move(tensor));
-  }
-  for (model::Tensor& tensor : writes) {
-    op.writes.push_back(static_cast<model::TensorId>(graph.tensors.size()));
-    graph.tensors.push_back(std::move(tensor));
-  }
-  graph.operators.push_back(std::move(op));
-  return graph;
-}
-
 model::Graph gemm(const GemmQuestion& q) {
   const bool grouped = q.groups > 1;
   const bool quantized = is_quantized(q.type), stored = is_quantized(model::weight_type(q.type));
   const DataType weights = quantized && !stored ? model::activation_type(q.type) : model::weight_type(q.type);
   const DataType result = quantized ? DataType::bf16 : model::activation_type(q.type);
-  model::Tensor a{"a", {Dimension{q.groups * q.m}, Dimension{q.k}}, model::activation_type(q.type)};
-  model::Tensor b{"b", {Dimension{q.n}, Dimension{q.k}}, weights};
-  if (grouped) b.shape.insert(b.shape.begin(), Dimension{q.groups});
-  model::Tensor c{"c", {Dimension{q.groups * q.m}, Dimension{q.n}}, result};
-  model::Operator op;
-  op.kind = grouped ? OperatorKind::grouped_matmul : OperatorKind::matmul;
-  op.attributes = model::MatmulAttributes{.transpose_b = true};
-  return lone(std::move(op), {a, b}, {c});
+  return OneOperator(grouped ? OperatorKind::grouped_matmul : OperatorKind::matmul,
+                     model::MatmulAttributes{.transpose_b = true})
+      .read({q.groups * q.m, q.k}, model::activation_type(q.type))
+      .read(grouped ? std::vector{q.groups, q.n, q.k} : std::vector{q.n, q.k}, weights)
+      .write({q.groups * q.m, q.n}, result)
+      .graph();
 }
 
 model::Graph memory_bound(const SlowdownQuestion& q) {
-  const model::Tensor x{"x", {Dimension{q.rows}, Dimension{q.columns}}, DataType::bf16};
-  const model::Tensor scale{"scale", {Dimension{q.columns}}, DataType::bf16};
-  model::Operator op;
-  op.kind = named(kinds, q.kind)->kind;
-  if (op.kind == OperatorKind::rmsnorm) return lone(std::move(op), {x, scale}, {x});
-  if (op.kind == OperatorKind::rmsnorm_grad) return lone(std::move(op), {x, x, scale}, {x, scale});
-  op.attributes = model::CastAttributes{};
-  model::Tensor y = x;
-  y.type = DataType::fp8_tile;
-  return lone(std::move(op), {x}, {y});
+  const std::vector<std::int64_t> x = {q.rows, q.columns}, scale = {q.columns};
+  constexpr DataType type = DataType::bf16;
+  const OperatorKind kind = named(kinds, q.kind)->kind;
+  if (kind == OperatorKind::rmsnorm) return OneOperator(kind).read(x, type).read(scale, type).write(x, type).graph();
+  if (kind == OperatorKind::rmsnorm_grad)
+    return OneOperator(kind).read(x, type).read(x, type).read(scale, type).write(x, type).write(scale, type).graph();
+  return OneOperator(kind, model::CastAttributes{}).read(x, type).write(x, DataType::fp8_tile).graph();
 }
 
 using Direction = AllToAllQuestion::Direction;
@@ -116,9 +96,7 @@ model::Result<void> check_question(const KernelQuestion& question) {
 }
 
 model::Result<SingleKernels> SingleKernels::make(const model::Profile& profile, const model::Device& device) {
-  const auto cost = TRY(model::KernelCost::make(profile, device));
-  const auto gap = profile.find("kernel.launch_gap");  // KernelCost requires it
-  return SingleKernels(cost, device.sms, static_cast<std::int32_t>(gap.value_or(0)));
+  return SingleKernels(TRY(model::KernelCost::make(profile, device)), device.sms);
 }
 
 double SingleKernels::answer(const KernelQuestion& question) const {
@@ -127,10 +105,7 @@ double SingleKernels::answer(const KernelQuestion& question) const {
 
 double SingleKernels::seconds(const model::Graph& graph, const model::Conditions& conditions) const {
   const model::KernelTime time = cost_.time(graph, graph.operators.front(), conditions);
-  double gaps = 0;
-  for (const model::Share& share : time.shares)
-    if (share.index == launch_gap_) gaps += share.seconds;
-  return time.seconds - gaps;
+  return time.seconds - time.gaps;
 }
 
 double SingleKernels::ask(const GemmQuestion& question) const {

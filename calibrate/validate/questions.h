@@ -48,15 +48,13 @@ class SingleKernels {  // answers questions by the cost function of a profile
   double answer(const KernelQuestion& question) const;
 
  private:
-  SingleKernels(const model::KernelCost& cost, std::int64_t sms, std::int32_t launch_gap)
-      : cost_(cost), sms_(sms), launch_gap_(launch_gap) {}
+  SingleKernels(const model::KernelCost& cost, std::int64_t sms) : cost_(cost), sms_(sms) {}
   double seconds(const model::Graph& graph, const model::Conditions& conditions) const;
   double ask(const GemmQuestion& question) const;
   double ask(const SlowdownQuestion& question) const;
 
   model::KernelCost cost_;
   std::int64_t sms_;
-  std::int32_t launch_gap_;  // index into the profile's parameters
 };
 
 // Questions about one expert all-to-all alone, answered by the cost function of the simulation: at what rate tokens

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
 #include <string_view>
 #include <utility>
 
@@ -12,13 +11,15 @@
 #include "model/base/si_unit.h"
 #include "model/cost/kernel_cost.h"
 #include "model/cost/power_model.h"
+#include "model/graph/one_operator.h"
 
 namespace plumbline::calibrate {
 namespace {
 
 using model::DataType;
 using model::Graph;
-using model::Tensor;
+using model::OneOperator;
+using model::OperatorKind;
 
 std::int64_t whole(const FitRecord& record, const char* name) { return static_cast<std::int64_t>(record.extent(name)); }
 
@@ -29,41 +30,31 @@ DataType operand_type(std::string_view format) {
   return format == "tf32" ? DataType::tf32 : format == "fp16" ? DataType::fp16 : DataType::bf16;
 }
 
-Tensor tensor(std::initializer_list<std::int64_t> extents, DataType type) {
-  Tensor made{.type = type};
-  for (const std::int64_t extent : extents) made.shape.push_back({extent});
-  return made;
-}
-
-Graph lone_operator(model::Operator op, std::initializer_list<Tensor> reads, std::initializer_list<Tensor> writes) {
-  Graph graph;
-  for (const auto& [tensors, ids] : {std::pair{&reads, &op.reads}, std::pair{&writes, &op.writes}})
-    for (const Tensor& each : *tensors) {
-      ids->push_back(static_cast<model::TensorId>(graph.tensors.size()));
-      graph.tensors.push_back(each);
-    }
-  graph.operators.push_back(std::move(op));
-  return graph;
-}
-
 std::optional<Graph> gemm_graph(const FitRecord& record) {
   const std::int64_t m = whole(record, "m"), n = whole(record, "n"), k = whole(record, "k");
   if (m <= 0 || n <= 0 || k <= 0) return std::nullopt;
   const DataType type = operand_type(record.format);
-  model::Operator op{.kind = model::OperatorKind::matmul};
-  if (record.type == model::OperatorClass::weight_gradient_gemm) {
-    op.phase = model::Phase::W;
-    op.attributes = model::MatmulAttributes{.transpose_a = true, .accumulate = true};
-    return lone_operator(std::move(op), {tensor({k, m}, type), tensor({k, n}, type)}, {tensor({m, n}, DataType::fp32)});
-  }
-  op.attributes = model::MatmulAttributes{.transpose_b = true};
+  if (record.type == model::OperatorClass::weight_gradient_gemm)
+    return OneOperator(OperatorKind::matmul, model::MatmulAttributes{.transpose_a = true, .accumulate = true},
+                       model::Phase::W)
+        .read({k, m}, type)
+        .read({k, n}, type)
+        .write({m, n}, DataType::fp32)
+        .graph();
+  const model::MatmulAttributes attributes{.transpose_b = true};
   const DataType result = model::is_quantized(type) ? DataType::bf16 : type;
   const std::int64_t groups = record.launches > 0 ? 1 : std::max<std::int64_t>(1, whole(record, "groups"));
   if (groups == 1)
-    return lone_operator(std::move(op), {tensor({m, k}, type), tensor({n, k}, type)}, {tensor({m, n}, result)});
-  op.kind = model::OperatorKind::grouped_matmul;
-  return lone_operator(std::move(op), {tensor({groups * m, k}, type), tensor({groups, n, k}, type)},
-                       {tensor({groups * m, n}, result)});
+    return OneOperator(OperatorKind::matmul, attributes)
+        .read({m, k}, type)
+        .read({n, k}, type)
+        .write({m, n}, result)
+        .graph();
+  return OneOperator(OperatorKind::grouped_matmul, attributes)
+      .read({groups * m, k}, type)
+      .read({groups, n, k}, type)
+      .write({groups * m, n}, result)
+      .graph();
 }
 
 std::optional<Graph> attention_graph(const FitRecord& record) {
@@ -72,22 +63,29 @@ std::optional<Graph> attention_graph(const FitRecord& record) {
   if (length <= 0 || heads <= 0 || qk <= 0 || dv <= 0) return std::nullopt;
   const std::int64_t tokens = std::max<std::int64_t>(1, whole(record, "sequences")) * length;
   const std::int64_t shared = whole(record, "kv_heads") > 0 ? whole(record, "kv_heads") : heads;
-  const Tensor q = tensor({tokens, heads, qk}, DataType::bf16), k = tensor({tokens, shared, qk}, DataType::bf16);
-  const Tensor v = tensor({tokens, shared, dv}, DataType::bf16), o = tensor({tokens, heads * dv}, DataType::bf16);
-  const Tensor sums = tensor({tokens, heads}, DataType::fp32);
-  model::Operator op{.kind = record.kind};
-  op.attributes = model::AttentionAttributes{
+  const std::vector<std::int64_t> q = {tokens, heads, qk}, k = {tokens, shared, qk}, v = {tokens, shared, dv};
+  const std::vector<std::int64_t> o = {tokens, heads * dv}, sums = {tokens, heads};
+  constexpr DataType type = DataType::bf16;
+  const model::AttentionAttributes attributes{
       .query_heads = heads, .key_value_heads = shared, .query_key_dim = qk, .value_dim = dv, .sequence_length = length};
-  if (record.kind == model::OperatorKind::attention) return lone_operator(std::move(op), {q, k, v}, {o, sums});
-  op.phase = model::Phase::I;
-  return lone_operator(std::move(op), {o, q, k, v, o, sums}, {q, k, v});
+  if (record.kind == OperatorKind::attention)
+    return OneOperator(record.kind, attributes)
+        .read(q, type)
+        .read(k, type)
+        .read(v, type)
+        .write(o, type)
+        .write(sums, DataType::fp32)
+        .graph();
+  OneOperator backward(record.kind, attributes, model::Phase::I);
+  backward.read(o, type).read(q, type).read(k, type).read(v, type).read(o, type).read(sums, DataType::fp32);
+  return backward.write(q, type).write(k, type).write(v, type).graph();
 }
 
 std::optional<Graph> memory_graph(const FitRecord& record) {
   if (!record.measurement->bytes || record.type == model::OperatorClass::embedding) return std::nullopt;
   constexpr double bytes_of_half = 4;  // two bytes an element, read and written
-  const Tensor half = tensor({std::llround(*record.measurement->bytes / bytes_of_half)}, DataType::bf16);
-  return lone_operator({.kind = record.kind}, {half}, {half});
+  const std::vector<std::int64_t> half = {std::llround(*record.measurement->bytes / bytes_of_half)};
+  return OneOperator(record.kind).read(half, DataType::bf16).write(half, DataType::bf16).graph();
 }
 
 // Returns the graph with its one operator; nullopt where the shape of a GEMM or of attention is not stated. A GEMM of
@@ -100,7 +98,7 @@ std::optional<Graph> graph_of(const FitRecord& record) {
 
 std::string family_of(const FitRecord& record) {
   if (record.type == model::OperatorClass::attention)
-    return record.kind == model::OperatorKind::attention ? "attention" : "attention backward";
+    return record.kind == OperatorKind::attention ? "attention" : "attention backward";
   if (!is_gemm(record.type)) return fmt::format("memory-bound: {}", to_string(record.type));
   const bool weights = record.type == model::OperatorClass::weight_gradient_gemm;
   const std::string format = record.format == "fp8_tile" ? "fp8_block" : record.format;  // its other operand's

@@ -3,12 +3,14 @@
 #include <utility>
 
 #include "model/cost/work.h"
+#include "model/graph/one_operator.h"
 #include "real/measure/kernel_case/kernel_case.h"
 
 namespace plumbline::real {
 namespace {
 
 using model::DataType;
+using model::OneOperator;
 using model::OperatorKind;
 using model::Role;
 
@@ -16,34 +18,10 @@ struct Work {
   double flops = 0, bytes = 0;
 };
 
-// A graph of one operator with its read and written tensors, for the cost functions. Tensors are activations; one that
-// is written in place is a gradient.
-class OneOperator {
- public:
-  explicit OneOperator(OperatorKind kind, model::Attributes attributes = {}) {
-    graph_.operators.push_back({.kind = kind, .attributes = std::move(attributes)});
-  }
-  OneOperator& read(std::vector<std::int64_t> shape, DataType type, Role role = Role::activation) {
-    op().reads.push_back(add(std::move(shape), type, role));
-    return *this;
-  }
-  OneOperator& write(std::vector<std::int64_t> shape, DataType type, Role role = Role::activation) {
-    op().writes.push_back(add(std::move(shape), type, role));
-    return *this;
-  }
-  Work work() { return {model::flops(graph_, op(), 1, true).value(), model::bytes_moved(graph_, op(), 1).value()}; }
-
- private:
-  model::Operator& op() { return graph_.operators.front(); }
-  model::TensorId add(std::vector<std::int64_t> shape, DataType type, Role role) {
-    model::Tensor tensor{.type = type, .role = role};
-    for (const std::int64_t size : shape) tensor.shape.push_back({size});
-    graph_.tensors.push_back(std::move(tensor));
-    return static_cast<model::TensorId>(graph_.tensors.size() - 1);
-  }
-
-  model::Graph graph_;
-};
+// Tensors are activations; one that is written in place is a gradient.
+Work work(const model::OneOperator& one) {
+  return {model::flops(one.graph(), one.op(), 1, true).value(), model::bytes_moved(one.graph(), one.op(), 1).value()};
+}
 
 // A weight gradient is read and written in FP32; with scales per block both operands of its GEMM are activations.
 Work gemm_work(const KernelCase& c) {
@@ -56,19 +34,16 @@ Work gemm_work(const KernelCase& c) {
   if (c.groups == 1) {
     OneOperator gemm(OperatorKind::matmul, attributes);
     gemm.read({c.m, c.k}, x).read({c.n, c.k}, w);
-    if (gradient) return gemm.write({c.m, c.n}, DataType::fp32, Role::gradient).work();
-    return gemm.write({c.m, c.n}, DataType::bf16).work();
+    if (gradient) return work(gemm.write({c.m, c.n}, DataType::fp32, Role::gradient));
+    return work(gemm.write({c.m, c.n}, DataType::bf16));
   }
   OneOperator gemm(OperatorKind::grouped_matmul, attributes);
   if (gradient)
-    return gemm.read({c.m, c.groups * c.k}, x)
-        .read({c.n, c.groups * c.k}, w)
-        .write({c.groups, c.m, c.n}, DataType::fp32, Role::gradient)
-        .work();
-  return gemm.read({c.groups * c.m, c.k}, x)
-      .read({c.groups, c.n, c.k}, w)
-      .write({c.groups * c.m, c.n}, DataType::bf16)
-      .work();
+    return work(gemm.read({c.m, c.groups * c.k}, x)
+                    .read({c.n, c.groups * c.k}, w)
+                    .write({c.groups, c.m, c.n}, DataType::fp32, Role::gradient));
+  return work(
+      gemm.read({c.groups * c.m, c.k}, x).read({c.groups, c.n, c.k}, w).write({c.groups * c.m, c.n}, DataType::bf16));
 }
 
 Work attention_work(const KernelCase& c) {
@@ -80,11 +55,11 @@ Work attention_work(const KernelCase& c) {
   constexpr DataType type = DataType::bf16;
   if (c.phase == "F") {
     OneOperator forward(OperatorKind::attention, attributes);
-    return forward.read(q, type).read(k, type).read(v, type).write(o, type).write(sums, DataType::fp32).work();
+    return work(forward.read(q, type).read(k, type).read(v, type).write(o, type).write(sums, DataType::fp32));
   }
   OneOperator backward(OperatorKind::attention_grad, attributes);
   backward.read(o, type).read(q, type).read(k, type).read(v, type).read(o, type).read(sums, DataType::fp32);
-  return backward.write(q, type).write(k, type).write(v, type).work();
+  return work(backward.write(q, type).write(k, type).write(v, type));
 }
 
 Work cached_attention_work(const KernelCase& c) {
@@ -101,35 +76,30 @@ Work cached_attention_work(const KernelCase& c) {
   attention.read({c.sequences, c.heads * c.qk_dim}, type).read({c.sequences}, DataType::int32);
   attention.read({rows, kv_heads * c.qk_dim}, type, Role::cache);
   if (c.latent == 0) attention.read({rows, kv_heads * c.v_dim}, type, Role::cache);
-  return attention.write({c.sequences, c.heads * c.v_dim}, type).work();
+  return work(attention.write({c.sequences, c.heads * c.v_dim}, type));
 }
 
 Work moved_rows_work(const KernelCase& c, const std::string& op) {
   const std::vector<std::int64_t> shape = {c.rows, c.columns};
   constexpr DataType type = DataType::bf16;
   if (op == "rmsnorm")
-    return OneOperator(OperatorKind::rmsnorm).read(shape, type).read({c.columns}, type).write(shape, type).work();
+    return work(OneOperator(OperatorKind::rmsnorm).read(shape, type).read({c.columns}, type).write(shape, type));
   if (op == "swiglu")
-    return OneOperator(OperatorKind::swiglu).read({c.rows, 2 * c.columns}, type).write(shape, type).work();
-  if (op == "quantise")
-    return OneOperator(OperatorKind::cast).read(shape, type).write(shape, DataType::fp8_tile).work();
+    return work(OneOperator(OperatorKind::swiglu).read({c.rows, 2 * c.columns}, type).write(shape, type));
+  if (op == "quantise") return work(OneOperator(OperatorKind::cast).read(shape, type).write(shape, DataType::fp8_tile));
   const std::int64_t out = c.rows * c.top_k;  // permute
-  return OneOperator(OperatorKind::permute)
-      .read(shape, type)
-      .read({out}, DataType::int32)
-      .write({out, c.columns}, type)
-      .work();
+  return work(
+      OneOperator(OperatorKind::permute).read(shape, type).read({out}, DataType::int32).write({out, c.columns}, type));
 }
 
 // AdamW with FP32 gradients and master weights, BF16 moments and weights.
 Work optimizer_work(const KernelCase& c) {
-  return OneOperator(OperatorKind::adamw)
-      .read({c.elements}, DataType::fp32)
-      .write({c.elements}, DataType::bf16)
-      .write({c.elements}, DataType::fp32, Role::gradient)
-      .write({c.elements}, DataType::bf16, Role::gradient)
-      .write({c.elements}, DataType::bf16, Role::gradient)
-      .work();
+  return work(OneOperator(OperatorKind::adamw)
+                  .read({c.elements}, DataType::fp32)
+                  .write({c.elements}, DataType::bf16)
+                  .write({c.elements}, DataType::fp32, Role::gradient)
+                  .write({c.elements}, DataType::bf16, Role::gradient)
+                  .write({c.elements}, DataType::bf16, Role::gradient));
 }
 
 Work work_of(const KernelCase& c) {
