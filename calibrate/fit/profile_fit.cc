@@ -144,11 +144,6 @@ std::string profile_text(const ProfileHeading& heading, std::vector<model::Param
   return text;
 }
 
-std::string profile_text(const std::string& name, const std::string& description, const std::string& extends,
-                         std::vector<model::Parameter> parameters) {
-  return profile_text({name, description, extends}, std::move(parameters));
-}
-
 model::Result<CardComparison> compare_card(const FitRecords& records, const model::Profile& profile,
                                            const model::Device& device) {
   const CardRecords card(records, device);

@@ -27,8 +27,6 @@ struct ProfileHeading {
 // Returns the TOML text of a profile with these constants, by section.
 std::string profile_text(const ProfileHeading& heading, std::vector<model::Parameter> parameters,
                          const std::vector<model::ConstantFit>& fits = {});
-std::string profile_text(const std::string& name, const std::string& description, const std::string& extends,
-                         std::vector<model::Parameter> parameters);
 
 // A card against the shipped profile of its kind, family by family: is this card normal?
 

@@ -201,7 +201,7 @@ std::string stack_text(const std::string& name, const std::string& extends, cons
   std::vector<model::Parameter> constants;
   for (const StackFactor& factor : fit.factors)
     constants.insert(constants.end(), factor.constants.begin(), factor.constants.end());
-  return profile_text(name, fmt::format("fitted to measured steps: {}", source), extends, std::move(constants));
+  return profile_text({name, fmt::format("fitted to measured steps: {}", source), extends}, std::move(constants));
 }
 
 }  // namespace plumbline::calibrate

@@ -42,7 +42,7 @@ std::string fitted_profile(const std::string& records_name, const TemporaryDirec
       calibrate::load_measurements(kept(records_name + ".jsonl"), devices).value()};
   const calibrate::ProfileFit fit =
       calibrate::fit_profile(calibrate::fit_records(files).value(), profile(shipped_profile(datasheet)), records_name);
-  return folder.write("h100.toml", calibrate::profile_text("h100", records_name, datasheet, fit.parameters)).string();
+  return folder.write("h100.toml", calibrate::profile_text({"h100", records_name, datasheet}, fit.parameters)).string();
 }
 
 model::ResultComparison predicted_and_measured(const std::string& name, const std::vector<std::string>& changes,

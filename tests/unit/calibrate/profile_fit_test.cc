@@ -294,7 +294,7 @@ TEST_F(HostFits, TheProfileGivesBackWhatWasMeasured) {
   const ProfileFit fit = this->fit();
   EXPECT_EQ(fit.measured_operators, files_[0].values.size());
   const tests::TemporaryDirectory folder;
-  const auto path = folder.write("here.toml", profile_text("here", "a \"test\"", "host-datasheet", fit.parameters));
+  const auto path = folder.write("here.toml", profile_text({"here", "a \"test\"", "host-datasheet"}, fit.parameters));
   const auto profile = model::load_profile(path.string(), tests::frozen("profiles"));
   ASSERT_TRUE(profile) << to_string(profile.error());
   EXPECT_EQ(profile->description(), "a \"test\"");
