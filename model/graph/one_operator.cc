@@ -4,8 +4,8 @@
 
 namespace plumbline::model {
 
-OneOperator::OneOperator(OperatorKind kind, Attributes attributes, Phase phase) {
-  graph_.operators.push_back({.kind = kind, .phase = phase, .attributes = std::move(attributes)});
+OneOperator::OneOperator(OperatorKind kind, const Attributes& attributes, Phase phase) {
+  graph_.operators.push_back({.kind = kind, .phase = phase, .attributes = attributes});
 }
 
 OneOperator& OneOperator::read(const std::vector<std::int64_t>& shape, DataType type, Role role) {

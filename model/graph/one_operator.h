@@ -10,7 +10,7 @@ namespace plumbline::model {
 
 class OneOperator {
  public:
-  explicit OneOperator(OperatorKind kind, Attributes attributes = {}, Phase phase = Phase::F);
+  explicit OneOperator(OperatorKind kind, const Attributes& attributes = {}, Phase phase = Phase::F);
 
   // Adds the tensor that the operator reads, or writes, behind those that it has.
   OneOperator& read(const std::vector<std::int64_t>& shape, DataType type, Role role = Role::activation);
