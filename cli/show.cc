@@ -231,6 +231,14 @@ model::Result<Shown> show_names(std::string_view kind) {
   return Shown{fmt::format("{}\n", fmt::join(names, "\n")), fmt::format("name\n{}\n", fmt::join(names, "\n"))};
 }
 
+// Without a name it lists them.
+model::Result<Shown> show_schema(const std::string& name) {
+  const std::vector<std::string> names = reports::schema_names();
+  if (name.empty()) return Shown{fmt::format("{}\n", fmt::join(names, "\n")), ""};
+  if (const auto schema = reports::json_schema(name)) return Shown{*schema, ""};
+  return model::wrong_input("NAME", fmt::format("no output is named '{}'", name), model::known_names(name, names));
+}
+
 model::Result<Shown> show(const ShowArguments& arguments) {
   if (lists_names(arguments)) return show_names(arguments.kind);
   if (arguments.kind == "model") return show_model(arguments);
@@ -242,13 +250,14 @@ model::Result<Shown> show(const ShowArguments& arguments) {
   if (arguments.kind == "routing") return show_routing(arguments);
   if (arguments.kind == "coverage") return show_coverage(arguments);
   if (arguments.kind == "reliability") return show_reliability(arguments);
+  if (arguments.kind == "schema") return show_schema(arguments.name);
   return show_keys(arguments);
 }
 
 // Refuses options that belong to another kind.
 model::Result<void> check(const ShowArguments& arguments) {
   const std::vector<std::string> kinds = {"model",        "topology", "profile",  "stack", "reliability",
-                                          "measurements", "routing",  "coverage", "key"};
+                                          "measurements", "routing",  "coverage", "key",   "schema"};
   if (std::ranges::find(kinds, arguments.kind) == kinds.end())
     return model::wrong_input("", fmt::format("cannot show '{}'", arguments.kind),
                               model::known_names(arguments.kind, kinds));
@@ -264,7 +273,10 @@ model::Result<void> check(const ShowArguments& arguments) {
     return only_for(option, "show topology --collectives");
   if (arguments.shapes && arguments.kind != "model") return only_for("--shapes", "show model");
   if (arguments.markdown && arguments.kind != "key") return only_for("--markdown", "show key");
-  if (arguments.name.empty() && arguments.kind != "stack" && arguments.kind != "key" && !lists_names(arguments))
+  const bool schema = arguments.kind == "schema";
+  if (schema && !arguments.csv.empty()) return model::wrong_input("--csv", "a schema has no table", "leave it out");
+  if (arguments.name.empty() && arguments.kind != "stack" && arguments.kind != "key" && !schema &&
+      !lists_names(arguments))
     return model::wrong_input("NAME", "is required");
   if (!arguments.csv.empty() && arguments.shapes)
     return model::wrong_input("--csv", "the shapes are a file of cases", "leave it out");
@@ -307,15 +319,19 @@ void add_show(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand(
       "show",
       "Print the contents of a model, a cluster, a cost profile, a software stack, rates of failures or measurements, "
-      "how uneven the experts of a plan are, what a prediction rests on, or what the keys of plans mean");
+      "how uneven the experts of a plan are, what a prediction rests on, or what the keys of plans and outputs "
+      "mean");
   const auto arguments = std::make_shared<ShowArguments>();
-  verb->add_option("KIND", arguments->kind,
-                   "model | topology | profile | stack | reliability | measurements | routing | coverage | key")
+  verb->add_option(
+          "KIND", arguments->kind,
+          "model | topology | profile | stack | reliability | measurements | routing | coverage | key | schema")
       ->required();
-  verb->add_option("NAME", arguments->name,
-                   "A shipped name or a file; of models, topologies, profiles, stacks and rates of failures, nothing "
-                   "lists those that "
-                   "are shipped; of keys, a key, a section, a constant of profiles, or nothing for all keys");
+  verb->add_option(
+      "NAME", arguments->name,
+      "A shipped name or a file; of models, topologies, profiles, stacks and rates of failures, nothing "
+      "lists those that "
+      "are shipped; of keys, a key, a section, a constant of profiles, or nothing for all keys; of schemas, an "
+      "output of --json, or nothing for their names");
   verb->add_option("--sequence-length", arguments->sequence_length,
                    "Tokens of a sequence, for a model's FLOPs per token")
       ->check(CLI::PositiveNumber)
@@ -356,7 +372,8 @@ void add_show(CLI::App& root, int& exit_code) {
       "  plumbline show stack megatron-core-2025\n"
       "  plumbline show reliability h100-llama3\n"
       "  plumbline show key parallelism.zero_stage\n"
-      "  plumbline show key gemm.bf16.k_time");
+      "  plumbline show key gemm.bf16.k_time\n"
+      "  plumbline show schema simulate");
   verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });
 }
 

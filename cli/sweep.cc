@@ -154,7 +154,7 @@ Result<int> run_tornado(const SweepArguments& arguments, sim::Fidelity fidelity,
 Result<void> check_serving_quantity(const std::string& key) {
   std::vector<std::string> known;
   reports::visit_serving(model::ServingResult(),
-                         [&](const char* name, const auto&, const char*) { known.emplace_back(name); });
+                         [&](const char* name, const auto&, auto...) { known.emplace_back(name); });
   if (std::ranges::find(known, key) != known.end()) return {};
   return wrong_input("--for", fmt::format("'serving.{}' is no quantity of a deployment", key),
                      model::known_names(key, known));

@@ -63,6 +63,15 @@ if(TARGET plumbline)
   install(FILES ${manual}/plumbline.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d OPTIONAL)
   install(DIRECTORY ${manual}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
   install(DIRECTORY ${manual}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man5 FILES_MATCHING PATTERN "*.5")
+  # So do the JSON Schemas of outputs.
+  set(schemas ${PROJECT_BINARY_DIR}/share/schemas)
+  file(MAKE_DIRECTORY ${schemas})
+  add_custom_command(OUTPUT ${schemas}/defs.schema.json VERBATIM DEPENDS plumbline ${PROJECT_SOURCE_DIR}/cmake/Schemas.cmake
+    COMMAND ${CMAKE_COMMAND} -D PLUMBLINE=$<TARGET_FILE:plumbline> -D FOLDER=${schemas}
+      -P ${PROJECT_SOURCE_DIR}/cmake/Schemas.cmake)
+  add_custom_target(plumbline_schemas ALL DEPENDS ${schemas}/defs.schema.json)
+  plumbline_install_data(DIRECTORY ${schemas}/ DESTINATION ${CMAKE_INSTALL_DATADIR}/plumbline/schema OPTIONAL
+    FILES_MATCHING PATTERN "*.json")
   # The component "portable" is the command with all libraries but the C library, for a machine that has none of them:
   #
   #   cmake --install build/release --component portable --prefix plumbline-portable

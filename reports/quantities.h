@@ -1,5 +1,6 @@
-// The quantities of a result, each listed once: the JSON and CSV writers and the reader use these lists. visit(key,
-// field, unit) is called in the order of the JSON; an empty unit marks a quantity that CSV leaves out.
+// The quantities of a result, each listed once: the JSON and CSV writers, the JSON Schemas and the reader use these
+// lists. visit(key, field, unit, meaning) is called in the order of the JSON; an empty unit marks a quantity that CSV
+// leaves out. What meanings do not say of null is that the value was not computed.
 #pragma once
 
 #include <algorithm>
@@ -16,28 +17,33 @@ namespace plumbline::reports {
 // Visits the quantities of a step. `Times` is model::StepTimes, const or not.
 template <class Times, class Visitor>
 void visit_step(Times& step, Visitor&& visit) {
-  visit("time_s", step.time_s, "s");
-  visit("tokens_per_s", step.tokens_per_s, "tokens/s");
-  visit("tokens_per_s_per_gpu", step.tokens_per_s_per_gpu, "tokens/s");
-  visit("model_tflops_per_gpu", step.model_tflops_per_gpu, "TFLOP/s");
-  visit("model_tflops_per_gpu_causal", step.model_tflops_per_gpu_causal, "TFLOP/s");
-  visit("mfu", step.mfu, "1");
-  visit("mfu_causal", step.mfu_causal, "1");
-  visit("bubble_s", step.bubble_s, "s");
-  visit("exposed_communication_s", step.exposed_communication_s, "s");
-  visit("optimizer_s", step.optimizer_s, "s");
-  visit("slots_s", step.slots_s, "s");
-  visit("chunk_s", step.chunk_s, "s");
-  visit("slot_counts", step.slot_counts, "");
-  visit("slots_mean_s", step.slots_mean_s, "s");
-  visit("exposed_mean_s", step.exposed_mean_s, "s");
-  visit("exposed_gradient_reduce_s", step.exposed_gradient_reduce_s, "");
-  visit("exposed_parameter_gather_s", step.exposed_parameter_gather_s, "");
-  visit("exposed_input_s", step.exposed_input_s, "");
-  visit("exposed_host_s", step.exposed_host_s, "");
-  visit("gpu_power_w", step.gpu_power_w, "W");
-  visit("energy_j", step.energy_j, "J");
-  visit("clock", step.clock, "1");
+  visit("time_s", step.time_s, "s", "seconds of a step");
+  visit("tokens_per_s", step.tokens_per_s, "tokens/s", "tokens/s of all GPUs");
+  visit("tokens_per_s_per_gpu", step.tokens_per_s_per_gpu, "tokens/s", "tokens/s of a GPU");
+  visit("model_tflops_per_gpu", step.model_tflops_per_gpu, "TFLOP/s",
+        "TFLOP/s, attention counted in full, no recomputation");
+  visit("model_tflops_per_gpu_causal", step.model_tflops_per_gpu_causal, "TFLOP/s",
+        "TFLOP/s, attention counted causally");
+  visit("mfu", step.mfu, "1", "model FLOP/s over the dense BF16 peak");
+  visit("mfu_causal", step.mfu_causal, "1", "the same, attention counted causally");
+  visit("bubble_s", step.bubble_s, "s", "seconds of rank 0 outside of slots and optimizer");
+  visit("exposed_communication_s", step.exposed_communication_s, "s",
+        "seconds in slots of rank 0 in which compute waits for communication");
+  visit("optimizer_s", step.optimizer_s, "s", "seconds of the optimizer and what it waits for");
+  visit("slots_s", step.slots_s, "s", "seconds of the slots of rank 0");
+  visit("chunk_s", step.chunk_s, "s", "seconds of one slot on a middle stage");
+  visit("slot_counts", step.slot_counts, "", "slots of rank 0");
+  visit("slots_mean_s", step.slots_mean_s, "s", "seconds of the slots, mean over the pipeline ranks");
+  visit("exposed_mean_s", step.exposed_mean_s, "s",
+        "seconds of exposed communication in slots, mean over the pipeline ranks");
+  visit("exposed_gradient_reduce_s", step.exposed_gradient_reduce_s, "",
+        "seconds in which the step waits for gradients");
+  visit("exposed_parameter_gather_s", step.exposed_parameter_gather_s, "", "seconds in which it waits for parameters");
+  visit("exposed_input_s", step.exposed_input_s, "", "seconds in which it waits for its input");
+  visit("exposed_host_s", step.exposed_host_s, "", "seconds in which it waits for copies to the host");
+  visit("gpu_power_w", step.gpu_power_w, "W", "watts of a GPU, mean over the step");
+  visit("energy_j", step.energy_j, "J", "joules of all GPUs in a step");
+  visit("clock", step.clock, "1", "clock in slots over that of the profile's rates");
 }
 
 // Returns the key of an object that stands for a name: no key has blanks.
@@ -62,82 +68,90 @@ void visit_breakdown(const model::StepTimes& step, Visitor&& visit) {
 // Visits the quantities of a run. `Run` is model::RunCost, const or not; phases() is called at the phases' position.
 template <class Run, class Visitor, class Phases>
 void visit_run(Run& run, Visitor&& visit, Phases&& phases) {
-  visit("tokens", run.tokens, "tokens");
-  visit("steps", run.steps, "1");
-  visit("days", run.days, "d");
-  visit("gpu_hours", run.gpu_hours, "h");
-  visit("cost_usd", run.cost_usd, "USD");
-  visit("goodput", run.goodput, "1");
+  visit("tokens", run.tokens, "tokens", "tokens of the training");
+  visit("steps", run.steps, "1", "steps of the training");
+  visit("days", run.days, "d", "days of the training");
+  visit("gpu_hours", run.gpu_hours, "h", "GPU-hours of the predicted phase");
+  visit("cost_usd", run.cost_usd, "USD", "USD of the same");
+  visit("goodput", run.goodput, "1", "share of the time that makes progress");
   phases();
-  visit("total_gpu_hours", run.total_gpu_hours, "h");
-  visit("total_cost_usd", run.total_cost_usd, "USD");
+  visit("total_gpu_hours", run.total_gpu_hours, "h", "GPU-hours with the phases that are stated");
+  visit("total_cost_usd", run.total_cost_usd, "USD", "cost with what is stated, not predicted");
 }
 
 // Visits the quantiles of an interval. `Interval` is model::PredictionInterval, const or not; visit(key, Quantiles or
-// optional, unit).
+// optional, unit, meaning).
 template <class Interval, class Visitor>
 void visit_quantiles(Interval& interval, Visitor&& visit) {
-  visit("time_s", interval.time_s, "s");
-  visit("tokens_per_s", interval.tokens_per_s, "tokens/s");
-  visit("days", interval.days, "d");
-  visit("gpu_hours", interval.gpu_hours, "h");
-  visit("cost_usd", interval.cost_usd, "USD");
-  visit("peak_bytes", interval.peak_bytes, "B");
+  visit("time_s", interval.time_s, "s", "seconds");
+  visit("tokens_per_s", interval.tokens_per_s, "tokens/s", "tokens/s");
+  visit("days", interval.days, "d", "days of the whole training");
+  visit("gpu_hours", interval.gpu_hours, "h", "GPU-hours of the whole training");
+  visit("cost_usd", interval.cost_usd, "USD", "USD of the whole training");
+  visit("peak_bytes", interval.peak_bytes, "B", "bytes on the fullest rank");
 }
 
 // Visits the quantities of a cluster. `Spread` is model::ClusterSpread, const or not; visit(key, Quantiles, number,
-// list or flag, unit).
+// list or flag, unit, meaning).
 template <class Spread, class Visitor>
 void visit_cluster(Spread& spread, Visitor&& visit) {
-  visit("gpus", spread.gpus, "1");
-  visit("seeds", spread.seeds, "1");
-  visit("by_kernels", spread.by_kernels, "");
-  visit("step_s", spread.step_s, "s");
-  visit("mean_step_s", spread.mean_step_s, "s");
-  visit("even_step_s", spread.even_step_s, "s");
-  visit("compute_s", spread.compute_s, "s");
-  visit("wait_s", spread.wait_s, "s");
-  visit("rank_wait_s", spread.rank_wait_s, "s");
-  visit("events", spread.events, "1");
-  visit("priors", spread.priors, "");
+  visit("gpus", spread.gpus, "1", "GPUs of the cluster");
+  visit("seeds", spread.seeds, "1", "drawn fleets");
+  visit("by_kernels", spread.by_kernels, "", "whether kernels were simulated one by one");
+  visit("step_s", spread.step_s, "s", "seconds of a step over the fleets");
+  visit("mean_step_s", spread.mean_step_s, "s", "their mean, seconds");
+  visit("even_step_s", spread.even_step_s, "s", "seconds of a step of equal GPUs");
+  visit("compute_s", spread.compute_s, "s", "seconds in which a GPU computes, over GPUs and fleets");
+  visit("wait_s", spread.wait_s, "s", "seconds in which a GPU waits for others, over GPUs and fleets");
+  visit("rank_wait_s", spread.rank_wait_s, "s", "seconds of waiting by pipeline rank");
+  visit("events", spread.events, "1", "events simulated");
+  visit("priors", spread.priors, "", "what GPUs differ in, with sources");
 }
 
 // Visits the quantities of a deployment that serves.
 template <class Visitor>
 void visit_serving(const model::ServingResult& serving, Visitor&& visit) {
-  visit("concurrency", serving.concurrency, "1");
-  visit("batch_per_gpu", serving.batch_per_gpu, "1");
-  visit("tpot_s", serving.tpot_s, "s");
-  visit("ttft_unloaded_s", serving.ttft_unloaded_s, "s");
-  visit("itl_worst_s", serving.itl_worst_s, "s");
-  visit("output_tokens_per_s", serving.output_tokens_per_s, "tokens/s");
-  visit("output_tokens_per_s_per_gpu", serving.output_tokens_per_s_per_gpu, "tokens/s");
-  visit("output_tokens_per_s_per_node", serving.output_tokens_per_s_per_node, "tokens/s");
-  visit("input_tokens_per_s_per_gpu", serving.input_tokens_per_s_per_gpu, "tokens/s");
-  visit("decode_step_s", serving.decode_step_s, "s");
-  visit("tokens_per_step", serving.tokens_per_step, "tokens");
-  visit("prefill_tokens_per_s_per_gpu", serving.prefill_tokens_per_s_per_gpu, "tokens/s");
-  visit("decode_tokens_per_s_per_gpu", serving.batch_per_gpu * serving.tokens_per_step / serving.decode_step_s,
-        "tokens/s");  // of GPUs that do nothing else
-  visit("kv_bytes_per_token", serving.kv_bytes_per_token, "B");
-  visit("kv_capacity_tokens", serving.kv_capacity_tokens, "tokens");
-  visit("most_concurrency", serving.most_concurrency, "1");
-  visit("usd_per_million_output_tokens", serving.usd_per_million_output_tokens, "USD");
-  visit("usd_per_million_input_tokens", serving.usd_per_million_input_tokens, "USD");
-  visit("usd_per_million_tokens_all_in", serving.usd_per_million_tokens_all_in, "USD");
-  visit("prefill_gpus", serving.prefill_gpus, "1");
-  visit("decode_gpus", serving.decode_gpus, "1");
-  visit("demand_gpus", serving.demand_gpus, "1");
-  visit("demand_prefill_gpus", serving.demand_prefill_gpus, "1");
-  visit("demand_decode_gpus", serving.demand_decode_gpus, "1");
-  visit("ttft_s", serving.ttft_s, "s");
-  visit("usd_per_million_output_tokens_of_demand", serving.usd_per_million_output_tokens_of_demand, "USD");
+  visit("concurrency", serving.concurrency, "1", "requests in flight in the whole deployment");
+  visit("batch_per_gpu", serving.batch_per_gpu, "1", "requests in flight on a GPU");
+  visit("tpot_s", serving.tpot_s, "s", "seconds between output tokens");
+  visit("ttft_unloaded_s", serving.ttft_unloaded_s, "s", "seconds to the first token, without a queue");
+  visit("itl_worst_s", serving.itl_worst_s, "s", "seconds of the longest pause between tokens");
+  visit("output_tokens_per_s", serving.output_tokens_per_s, "tokens/s", "output tokens a second");
+  visit("output_tokens_per_s_per_gpu", serving.output_tokens_per_s_per_gpu, "tokens/s",
+        "output tokens a second and GPU");
+  visit("output_tokens_per_s_per_node", serving.output_tokens_per_s_per_node, "tokens/s",
+        "output tokens a second and node");
+  visit("input_tokens_per_s_per_gpu", serving.input_tokens_per_s_per_gpu, "tokens/s", "input tokens a second and GPU");
+  visit("decode_step_s", serving.decode_step_s, "s", "seconds of a step that decodes");
+  visit("tokens_per_step", serving.tokens_per_step, "tokens", "tokens of a step");
+  visit("prefill_tokens_per_s_per_gpu", serving.prefill_tokens_per_s_per_gpu, "tokens/s",
+        "tokens prefilled a second and GPU");
+  visit("decode_tokens_per_s_per_gpu",
+        std::optional(serving.batch_per_gpu * serving.tokens_per_step / serving.decode_step_s), "tokens/s",
+        "of GPUs that only decode");
+  visit("kv_bytes_per_token", serving.kv_bytes_per_token, "B", "bytes of keys and values of a token on a GPU");
+  visit("kv_capacity_tokens", serving.kv_capacity_tokens, "tokens", "tokens whose keys and values fit");
+  visit("most_concurrency", serving.most_concurrency, "1",
+        "most requests in flight of which none waits for memory or for the engine's bound on them");
+  visit("usd_per_million_output_tokens", serving.usd_per_million_output_tokens, "USD",
+        "cost of a million output tokens, of the GPU time that decodes");
+  visit("usd_per_million_input_tokens", serving.usd_per_million_input_tokens, "USD", "cost of a million input tokens");
+  visit("usd_per_million_tokens_all_in", serving.usd_per_million_tokens_all_in, "USD",
+        "cost of a million output tokens, of all GPUs: with the prompts");
+  visit("prefill_gpus", serving.prefill_gpus, "1", "GPUs that prefill");
+  visit("decode_gpus", serving.decode_gpus, "1", "GPUs that decode");
+  visit("demand_gpus", serving.demand_gpus, "1", "GPUs for the stated demand");
+  visit("demand_prefill_gpus", serving.demand_prefill_gpus, "1", "GPUs that prefill the stated demand");
+  visit("demand_decode_gpus", serving.demand_decode_gpus, "1", "GPUs that decode the stated demand");
+  visit("ttft_s", serving.ttft_s, "s", "seconds to the first token at that load, with its wait");
+  visit("usd_per_million_output_tokens_of_demand", serving.usd_per_million_output_tokens_of_demand, "USD",
+        "cost of a million output tokens, of the whole GPUs that the demand takes");
 }
 
 // Returns the quantity of that name; nothing where there is none, or it is not known.
 inline std::optional<double> serving_quantity(const model::ServingResult& serving, std::string_view key) {
   std::optional<double> found;
-  visit_serving(serving, [&](std::string_view name, const auto& value, const char*) {
+  visit_serving(serving, [&](std::string_view name, const auto& value, auto...) {
     if (name == key && std::optional(value)) found = static_cast<std::optional<double>>(value);
   });
   return found;
@@ -146,11 +160,13 @@ inline std::optional<double> serving_quantity(const model::ServingResult& servin
 // Visits the quantiles of a deployment that serves.
 template <class Visitor>
 void visit_serving_quantiles(const model::ServingInterval& interval, Visitor&& visit) {
-  visit("tpot_s", interval.tpot_s, "s");
-  visit("ttft_unloaded_s", interval.ttft_unloaded_s, "s");
-  visit("output_tokens_per_s_per_gpu", interval.output_tokens_per_s_per_gpu, "tokens/s");
-  visit("usd_per_million_output_tokens", interval.usd_per_million_output_tokens, "USD");
-  visit("ttft_s", interval.ttft_s, "s");
+  visit("tpot_s", interval.tpot_s, "s", "seconds of an output token after the first");
+  visit("ttft_unloaded_s", interval.ttft_unloaded_s, "s", "seconds to the first token of a request alone");
+  visit("output_tokens_per_s_per_gpu", interval.output_tokens_per_s_per_gpu, "tokens/s",
+        "output tokens a second and GPU");
+  visit("usd_per_million_output_tokens", interval.usd_per_million_output_tokens, "USD",
+        "cost of a million output tokens");
+  visit("ttft_s", interval.ttft_s, "s", "seconds to the first token at that load");
 }
 
 }  // namespace plumbline::reports

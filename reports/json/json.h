@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/base/provenance.h"
@@ -15,7 +16,6 @@
 #include "model/result/timeline.h"
 #include "model/routing/statistics.h"
 #include "reports/training_report.h"
-#include "sim/analysis/measured_step.h"
 
 namespace plumbline::reports {
 
@@ -23,18 +23,24 @@ std::string to_json(const model::StepResult& result, const model::Plan& plan);
 // An executed step has two more keys: `training`, and `timeline` with the spans of the step.
 std::string to_json(const model::StepResult& result, const model::Plan& plan, const TrainingReport& training,
                     const model::Timeline& timeline);
-// Return `plan`, `step`, `middle`, `interval`, `fit` and `assumed` alone, for outputs that embed them.
+// Return `plan`, `step`, `run`, `middle`, `interval`, `fit` and `assumed` alone, for outputs that embed them.
 std::string plan_json(const model::Plan& plan);
 std::string step_json(const model::StepTimes& step);
+std::string run_json(const std::optional<model::RunCost>& run);
 std::string middle_json(const model::StepResult& result);
 std::string serving_middle_json(const model::ServingResult& result);  // null without an interval
-std::string measured_json(const sim::MeasuredDeployment& found);
 // Returns the quantities, interval and middle of a deployment, which has no pools, frontier and notes here.
 std::string serving_quantities_json(const model::ServingResult& result);
 std::string interval_json(const std::optional<model::PredictionInterval>& interval);
 std::string fit_json(const model::Memory& memory);
 std::string serving_fit_json(const model::ServingResult& result);  // null without pools
 std::string assumed_json(const std::vector<model::AssumedKey>& assumed);
+
+// The JSON Schemas (draft 2020-12) of outputs are made of the lists of keys that also write them. schema_names()
+// returns their names: `output` of the documents' envelopes, and "defs", what they share. json_schema() returns the
+// schema of that name as text, with references to defs.schema.json; nullopt where there is none.
+std::vector<std::string> schema_names();
+std::optional<std::string> json_schema(std::string_view name);
 
 // Returns how uneven the experts of a plan are.
 std::string routing_json(const model::RoutingStatistics& routing);

@@ -159,7 +159,7 @@ std::string class_of_key(const std::string& key) {
 }
 
 void read_step(Reader& reader, model::StepTimes& step) {
-  visit_step(step, [&](const std::string& key, auto& field, const char*) { reader.read("step." + key, field); });
+  visit_step(step, [&](const std::string& key, auto& field, auto...) { reader.read("step." + key, field); });
   if (const Json* breakdown = reader.object("step.breakdown_s")) {
     for (const auto& [key, value] : breakdown->items())
       if (!value.is_null())
@@ -171,8 +171,7 @@ void read_step(Reader& reader, model::StepTimes& step) {
 void read_run(Reader& reader, std::optional<model::RunCost>& run) {
   if (reader.object("run") == nullptr) return;
   visit_run(
-      run.emplace(), [&](const std::string& key, auto& field, const char*) { reader.read("run." + key, field); },
-      [] {});
+      run.emplace(), [&](const std::string& key, auto& field, auto...) { reader.read("run." + key, field); }, [] {});
 }
 
 void read_quantiles(Reader& reader, const std::string& key, model::Quantiles& field) {
@@ -183,7 +182,7 @@ void read_quantiles(Reader& reader, const std::string& key, model::Quantiles& fi
 
 void read_cluster(Reader& reader, std::optional<model::ClusterSpread>& cluster) {
   if (reader.object("cluster") == nullptr) return;
-  visit_cluster(cluster.emplace(), [&](const std::string& key, auto& field, const char*) {
+  visit_cluster(cluster.emplace(), [&](const std::string& key, auto& field, auto...) {
     if constexpr (std::is_same_v<decltype(field), model::Quantiles&>)
       read_quantiles(reader, "cluster." + key, field);
     else
@@ -197,7 +196,7 @@ void read_interval(Reader& reader, std::optional<model::PredictionInterval>& kno
   reader.read("interval.time_s.p50", time_s);
   if (!time_s) return;
   model::PredictionInterval& interval = known.emplace();
-  visit_quantiles(interval, [&](const std::string& key, auto& field, const char*) {
+  visit_quantiles(interval, [&](const std::string& key, auto& field, auto...) {
     std::optional<double> p10, p50, p90;
     reader.read(fmt::format("interval.{}.p10", key), p10);
     reader.read(fmt::format("interval.{}.p50", key), p50);

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
-#include "reports/json/document.h"
+#include "reports/json/detail/fields.h"
+#include "reports/json/detail/schemas.h"
 #include "reports/json/json.h"
 #include "reports/text/plan/schedule_report.h"
 
@@ -9,50 +10,142 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json stage_json(const model::ScheduleCosts& costs) { return FIELDS(costs, F, B, I, W, FB); }
-
-// Returns the uniform costs, or the list of stages with the factors; and p2p.
-Json costs_json(const model::CostTable& costs) {
-  Json json = Json::object();
-  if (costs.stages.empty()) {
-    json = stage_json(costs.uniform);
-  } else {
-    for (const model::ScheduleCosts& stage : costs.stages) json["stages"].push_back(stage_json(stage));
-    if (!costs.micro_batch_factors.empty()) json["micro_batch_factors"] = costs.micro_batch_factors;
-  }
-  json["p2p"] = costs.uniform.p2p;
-  return json;
+void cost_fields(auto& to, const model::ScheduleCosts& costs) {
+  constexpr const char* meaning = "cost of an op";
+  to("F", costs.F, meaning);
+  to("B", costs.B, meaning);
+  to("I", costs.I, meaning);
+  to("W", costs.W, meaning);
+  to("FB", costs.FB, meaning);
 }
 
-Json row_json(const model::ComparedSchedule& row) {
-  if (row.infeasible)
-    return {{"kind", row.kind}, {"possible", false}, {"reason", row.reason()}, {"micro_batches", row.micro_batches}};
-  return joined<Json>(
-      {{{"kind", row.kind}, {"possible", true}, {"chunks_per_rank", row.chunks}},
-       FIELDS(row, makespan, average_bubble, worst_bubble, peak_activations, parameter_copies),
-       {{"exposed_hops", json_of<Json>(row.exposed_p2p)},
-        {"lower_bound", row.lower_bound},
-        {"makespan_over_lower_bound", row.lower_bound > 0 ? Json(row.makespan / row.lower_bound) : Json(nullptr)},
-        {"micro_batches", row.micro_batches}}});
+// Returns the uniform costs, or the list of stages with the factors; and p2p. The schema is that of their definition.
+Stated<Json> costs_in_full(const model::CostTable& costs) {
+  const auto uniform = [&costs](auto& to) {
+    cost_fields(to, costs.uniform);
+    to("p2p", costs.uniform.p2p, "time of a message between ranks");
+  };
+  const auto by_stage = [&costs](auto& to) {
+    const auto& factors = costs.micro_batch_factors;
+    to("stages", List(costs.stages, [](auto& stage_to, const auto& stage) { cost_fields(stage_to, stage); }),
+       "durations by stage over the mean");
+    to.only_where(!factors.empty(), "micro_batch_factors", factors, "durations of micro-batches over the mean");
+    to("p2p", costs.uniform.p2p, "time of a message between ranks");
+  };
+  const Json written_costs = costs.stages.empty() ? written<Json>(Object{uniform}) : written<Json>(Object{by_stage});
+  return {written_costs, {{"anyOf", {Schema<Json>::of(Object{uniform}), Schema<Json>::of(Object{by_stage})}}}};
 }
 
-Json spread_json(const model::LoadSpread& spread) { return FIELDS(spread, variation, max_violation); }
+Stated<Json> costs_of(const model::CostTable& costs) {
+  return {costs_in_full(costs).value, reference<Json>("schedule_costs")};
+}
+
+void spread_fields(auto& to, const model::LoadSpread& spread) {
+  to("variation", spread.variation, "standard deviation over the mean");
+  to("max_violation", spread.max_violation, "load of the fullest over the mean, less 1");
+}
+
+void shape_fields(auto& to, const model::ScheduleShape& shape, const model::CostTable& costs) {
+  to("ranks", shape.ranks, "number of pipeline ranks");
+  to("micro_batches", shape.micro_batches, "number of micro-batches");
+  to("virtual_stages", shape.virtual_stages, "stages of a rank");
+  to("costs", costs_of(costs), "durations of passes in the unit of the question");
+}
+
+void evaluation_fields(auto& to, const model::CostedSchedule& output) {
+  const model::ScheduleEvaluation& evaluation = output.evaluation;
+  to("makespan", evaluation.makespan, "in the unit of the costs");
+  to("exact_makespan", output.exact_makespan, "by the schedule's closed form");
+  to("lower_bound", output.lower_bound, "proven lower bound of the makespan");
+  to("busy", evaluation.busy, "of each rank");
+  to("idle", evaluation.idle, "shares of time in which ranks wait, by rank");
+  to("window", evaluation.window, "from the first op of a rank to the end of its last");
+  to("peak_activations", evaluation.peak_activations, "chunks held at once");
+}
+
+void schedule_fields(auto& to, const model::CostedSchedule& output) {
+  to("schedule", Object{[&output](auto& part_to) {
+       part_to("kind", output.schedule.kind, "what kind of thing it is");
+       shape_fields(part_to, output.schedule.shape, output.costs);
+       evaluation_fields(part_to, output);
+     }},
+     "a schedule with its idle time");
+  evaluation_fields(to, output);
+}
+
+// A row of a schedule that exists for the shape, or of one that does not.
+Stated<Json> row_of(const model::ComparedSchedule& row) {
+  const auto head = [&row](auto& to, bool possible) {
+    to("kind", row.kind, "what kind of thing it is");
+    to("possible", Stated<Json>{possible, {{"const", possible}}}, "whether it can be laid out");
+  };
+  const auto infeasible = [&](auto& to) {
+    head(to, false);
+    to("reason", row.infeasible ? row.reason() : "", "why not, where it cannot be");
+    to("micro_batches", row.micro_batches, "number of micro-batches");
+  };
+  const auto feasible = [&](auto& to) {
+    head(to, true);
+    to("chunks_per_rank", row.chunks, "model chunks of a rank");
+    to("makespan", row.makespan, "time from the first pass to the end of the last");
+    to("average_bubble", row.average_bubble, "mean over ranks of the idle share of the step");
+    to("worst_bubble", row.worst_bubble, "largest idle share of a rank");
+    to("peak_activations", row.peak_activations, "most chunks whose activations a rank holds");
+    to("parameter_copies", row.parameter_copies, "ranks that hold the parameters of one stage");
+    to("exposed_hops", row.exposed_p2p, "messages that a rank waits for");
+    to("lower_bound", row.lower_bound, "proven lower bound of the makespan");
+    to("makespan_over_lower_bound", where(row.lower_bound > 0, row.makespan / row.lower_bound),
+       "makespan over its lower bound");
+    to("micro_batches", row.micro_batches, "number of micro-batches");
+  };
+  return {row.infeasible ? written<Json>(Object{infeasible}) : written<Json>(Object{feasible}),
+          {{"anyOf", {Schema<Json>::of(Object{infeasible}), Schema<Json>::of(Object{feasible})}}}};
+}
+
+Stated<Json> rows_of(const std::vector<model::ComparedSchedule>& schedules) {
+  return {list_of<Json>(schedules, [](const auto& row) { return row_of(row).value; }),
+          {{"type", "array"}, {"items", row_of(model::ComparedSchedule()).schema}}};
+}
+
+void comparison_fields(auto& to, const std::vector<model::ComparedSchedule>& schedules,
+                       const model::ScheduleShape& shape, const model::CostTable& costs) {
+  to("schedule", Object{[&](auto& part_to) {
+       part_to("kind", Stated<Json>{"all", {{"const", "all"}}}, "what kind of thing it is");
+       shape_fields(part_to, shape, costs);
+     }},
+     "a schedule with its idle time");
+  to("schedules", rows_of(schedules), "schedules one by one");
+}
+
+void routing_fields(auto& to, const model::RoutingStatistics& routing) {
+  to("routing", Object{[&routing](auto& part_to) {
+       part_to("experts", Object{[&](auto& spread_to) { spread_fields(spread_to, routing.experts); }},
+               "experts of a layer");
+       part_to("ranks", Object{[&](auto& spread_to) { spread_fields(spread_to, routing.ranks); }},
+               "how even the ranks of experts are");
+       part_to("dropped", routing.dropped, "share of rows above the capacity of an expert");
+       part_to("balance",
+               List(routing.balance,
+                    [](auto& step_to, const model::RoutingStatistics::Step& step) {
+                      spread_fields(step_to, step.experts);
+                      step_to("step", step.step, "number of the step");
+                    }),
+               "how even the experts are, step by step");
+       part_to("loads",
+               List(routing.loads,
+                    [](auto& load_to, const model::LayerRows& layer) {
+                      load_to("layer", layer.layer, "number of the layer");
+                      load_to("shares", layer.rows, "load of each expert");
+                    }),
+               "share of the rows of each expert, by layer");
+     }},
+     "what the experts of the plan receive");
+}
 
 }  // namespace
 
 std::string schedule_json(const model::CostedSchedule& output) {
-  const model::ScheduleEvaluation& evaluation = output.evaluation;
-  const Json results = joined<Json>({{{"makespan", evaluation.makespan},
-                                      {"exact_makespan", json_of<Json>(output.exact_makespan)},
-                                      {"lower_bound", output.lower_bound}},
-                                     FIELDS(evaluation, busy, idle, window, peak_activations)});
-  const model::ScheduleShape& shape = output.schedule.shape;
-  Json json = {{"schedule", joined<Json>({{{"kind", output.schedule.kind}},
-                                          FIELDS(shape, ranks, micro_batches, virtual_stages),
-                                          {{"costs", costs_json(output.costs)}}})}};
-  json["schedule"].update(results);
-  json.update(results);
-  return document("schedule", json);
+  return document("schedule", written<Json>(Object{[&](auto& to) { schedule_fields(to, output); }}));
 }
 
 std::string schedule_page_data(const model::CostedSchedule& output) {
@@ -70,43 +163,51 @@ std::string schedule_page_data(const model::CostedSchedule& output) {
 }
 
 std::string comparison_csv(const std::vector<model::ComparedSchedule>& schedules) {
-  return csv_of_rows(list_of<Json>(schedules, row_json));
+  return csv_of_rows(rows_of(schedules).value);
 }
 
 std::string comparison_json(const std::vector<model::ComparedSchedule>& schedules, const model::ScheduleShape& shape,
                             const model::CostTable& costs) {
-  return document<Json>("schedule-all", {{"schedule", joined<Json>({{{"kind", "all"}},
-                                                                    FIELDS(shape, ranks, micro_batches, virtual_stages),
-                                                                    {{"costs", costs_json(costs)}}})},
-                                         {"schedules", list_of<Json>(schedules, row_json)}});
+  return document("schedule-all",
+                  written<Json>(Object{[&](auto& to) { comparison_fields(to, schedules, shape, costs); }}));
 }
 
 std::string routing_json(const model::RoutingStatistics& routing) {
-  Json steps = Json::array();
-  for (const model::RoutingStatistics::Step& step : routing.balance) {
-    steps.push_back(spread_json(step.experts));
-    steps.back()["step"] = step.step;
-  }
-  return document<Json>("show-routing", {{"routing",
-                                          {{"experts", spread_json(routing.experts)},
-                                           {"ranks", spread_json(routing.ranks)},
-                                           {"dropped", routing.dropped},
-                                           {"balance", steps},
-                                           {"loads", list_of<Json>(routing.loads, [&](const model::LayerRows& layer) {
-                                              return Json{{"layer", layer.layer}, {"shares", layer.rows}};
-                                            })}}}});
+  return document("show-routing", written<Json>(Object{[&](auto& to) { routing_fields(to, routing); }}));
 }
 
 std::string routing_csv(const model::RoutingStatistics& routing) {
   Json rows = Json::array();
   const auto add = [&rows](const char* of, const Json& step, const model::LoadSpread& spread) {
     rows.push_back({{"of", of}, {"step", step}});
-    rows.back().update(spread_json(spread));
+    rows.back().update(written<Json>(Object{[&](auto& to) { spread_fields(to, spread); }}));
   };
   add("experts", nullptr, routing.experts);
   add("ranks", nullptr, routing.ranks);
   for (const model::RoutingStatistics::Step& step : routing.balance) add("balance", step.step, step.experts);
   return csv_of_rows(rows);
+}
+
+std::string schedule_definitions() {
+  return text_of_json(Json{{"schedule_costs", costs_in_full(model::CostTable()).schema}});
+}
+
+std::string schedule_schema() {
+  return text_of_json(document_schema<Json>("schedule", "plumbline schedule KIND --json",
+                                            "One pipeline schedule. Times are in the unit of the costs.",
+                                            [](auto& to) { schedule_fields(to, model::CostedSchedule()); }));
+}
+
+std::string schedule_comparison_schema() {
+  return text_of_json(document_schema<Json>(
+      "schedule-all", "plumbline schedule all --json", "All schedules of one shape, compared at equal work.",
+      [](auto& to) { comparison_fields(to, {}, model::ScheduleShape(), model::CostTable()); }));
+}
+
+std::string routing_schema() {
+  return text_of_json(document_schema<Json>("show-routing", "plumbline show routing PLAN --json",
+                                            "How uneven the experts of a plan are.",
+                                            [](auto& to) { routing_fields(to, model::RoutingStatistics()); }));
 }
 
 }  // namespace plumbline::reports

@@ -1,50 +1,49 @@
 // What campaigns look like in JSON, of a plan by itself and of the plans that a search found.
 #pragma once
 
-#include <cmath>
-#include <optional>
+#include <string_view>
 
 #include "model/result/prediction_interval.h"
-#include "reports/json/document.h"
+#include "reports/json/detail/shared_fields.h"
 #include "sim/campaign/campaign_data.h"
 #include "sim/goodput/campaign_answer.h"
 
 namespace plumbline::reports {
 
-// Days of a campaign that never ends are null.
-template <class Json>
-Json finite_or_null(double value) {
-  return std::isfinite(value) ? Json(value) : Json(nullptr);
+// Days of a campaign that never ends are infinite, which is null.
+inline model::Quantiles scaled(const model::Quantiles& quantiles, double factor) {
+  return {quantiles.p10 * factor, quantiles.p50 * factor, quantiles.p90 * factor};
 }
 
-template <class Json>
-Json quantile_object(const model::Quantiles& quantiles, double factor = 1) {
-  return {{"p10", finite_or_null<Json>(quantiles.p10 * factor)},
-          {"p50", finite_or_null<Json>(quantiles.p50 * factor)},
-          {"p90", finite_or_null<Json>(quantiles.p90 * factor)}};
+// The fewest GPUs by a date and the numbers that were tried.
+void fields(auto& to, const sim::CampaignOnGpus& of) {
+  const bool ran = of.reason.empty();
+  to("gpus", of.gpus, "number of GPUs");
+  to("step_s", where(ran, of.step_s), "seconds of a step");
+  to("days", where(ran, of.days), "days of the training");
+  to("in_time", where(ran, of.in_time), "share of the campaigns that end by then");
+  to("reason", unless_empty(of.reason), "why not, where it cannot be");
 }
+void fields(auto& to, const sim::FinishBy& of) {
+  to("days", of.days, "days of the training");
+  to("gpus", of.gpus, "number of GPUs");
+  to("tried", of.tried, "what was tried");
+}
+template <>
+inline constexpr std::string_view definition_name<sim::FinishBy> = "finish_by";
 
-// Returns the fewest GPUs by a date and the numbers that were tried; null where nobody asked.
-template <class Json>
-Json finish_object(const std::optional<sim::FinishBy>& finish) {
-  if (!finish) return nullptr;
-  Json tried = Json::array();
-  for (const sim::CampaignOnGpus& on : finish->tried) {
-    const bool ran = on.reason.empty();
-    tried.push_back({{"gpus", on.gpus},
-                     {"step_s", ran ? Json(on.step_s) : Json(nullptr)},
-                     {"days", ran ? quantile_object<Json>(on.days) : Json(nullptr)},
-                     {"in_time", ran ? Json(on.in_time) : Json(nullptr)},
-                     {"reason", text_or_null<Json>(on.reason)}});
-  }
-  return {{"days", finish->days}, {"gpus", finish->gpus ? Json(*finish->gpus) : Json(nullptr)}, {"tried", tried}};
+void fields(auto& to, const sim::CampaignTime& of) {
+  to("useful_s", of.useful_s, "seconds in which training advances");
+  to("lost_s", of.lost_s, "seconds of work that failures undo");
+  to("checkpoint_s", of.checkpoint_s, "seconds in which training waits for checkpoints");
+  to("detect_s", of.detect_s, "seconds until a failure is noticed");
+  to("restart_s", of.restart_s, "seconds of restarts");
+  to("wait_s", of.wait_s, "seconds without enough nodes");
+  to("slow_s", of.slow_s, "seconds lost to slow nodes");
+  to("planned_s", of.planned_s, "seconds of planned stops");
+  to("total_s", of.total(), "sum of all");
 }
-
-template <class Json>
-Json time_of_campaign(const sim::CampaignTime& time) {
-  return {{"useful_s", time.useful_s}, {"lost_s", time.lost_s},       {"checkpoint_s", time.checkpoint_s},
-          {"detect_s", time.detect_s}, {"restart_s", time.restart_s}, {"wait_s", time.wait_s},
-          {"slow_s", time.slow_s},     {"planned_s", time.planned_s}, {"total_s", time.total()}};
-}
+template <>
+inline constexpr std::string_view definition_name<sim::CampaignTime> = "campaign_time";
 
 }  // namespace plumbline::reports

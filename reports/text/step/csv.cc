@@ -30,7 +30,7 @@ class Writer {
 };
 
 void write_step(Writer& out, const model::StepTimes& step) {
-  visit_step(step, [&](std::string_view key, const auto& value, std::string_view unit) {
+  visit_step(step, [&](std::string_view key, const auto& value, std::string_view unit, auto) {
     if constexpr (std::is_convertible_v<decltype(value), std::optional<double>>)
       if (!unit.empty()) out.row(fmt::format("step.{}", key), value, unit);
   });
@@ -48,7 +48,7 @@ constexpr std::pair<std::string_view, double Quantiles::*> percentiles[] = {
     {"p10", &Quantiles::p10}, {"p50", &Quantiles::p50}, {"p90", &Quantiles::p90}};
 
 void write_cluster(Writer& out, const model::ClusterSpread& cluster) {
-  visit_cluster(cluster, [&](std::string_view key, const auto& value, std::string_view unit) {
+  visit_cluster(cluster, [&](std::string_view key, const auto& value, std::string_view unit, auto) {
     using Value = std::remove_cvref_t<decltype(value)>;
     if constexpr (std::is_same_v<Value, Quantiles>) {
       for (const auto& [name, quantile] : percentiles)
@@ -68,7 +68,7 @@ void write_cluster(Writer& out, const model::ClusterSpread& cluster) {
 // Without an interval the quantiles are empty and there are no parts.
 void write_interval(Writer& out, const std::optional<model::PredictionInterval>& known) {
   const model::PredictionInterval interval = known.value_or(model::PredictionInterval());
-  visit_quantiles(interval, [&](std::string_view key, const std::optional<Quantiles>& quantiles, const char* unit) {
+  visit_quantiles(interval, [&](std::string_view key, const std::optional<Quantiles>& quantiles, const char* unit, auto) {
     for (const auto& [name, quantile] : percentiles)
       out.row(fmt::format("interval.{}.{}", key, name),
               known && quantiles ? std::optional((*quantiles).*quantile) : std::nullopt, unit);
@@ -85,7 +85,7 @@ void write_interval(Writer& out, const std::optional<model::PredictionInterval>&
 void write_run(Writer& out, const model::RunCost& run) {
   visit_run(
       run,
-      [&](std::string_view key, const auto& value, std::string_view unit) {
+      [&](std::string_view key, const auto& value, std::string_view unit, auto) {
         out.row(fmt::format("run.{}", key), value, unit);
       },
       [&] {

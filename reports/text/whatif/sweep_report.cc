@@ -337,7 +337,7 @@ std::string deployments_csv(const sim::SweepResult& result) {
   for (const sim::SweepAxis& axis : result.grid.axes()) columns.push_back(axis.key);
   columns.insert(columns.end(), {"feasible", "best"});
   const std::size_t before = columns.size();
-  visit_serving(model::ServingResult(), [&](const char* key, const auto&, const char*) { columns.emplace_back(key); });
+  visit_serving(model::ServingResult(), [&](const char* key, const auto&, auto...) { columns.emplace_back(key); });
   const std::size_t quantities = columns.size() - before;
   columns.insert(columns.end(), {"bound_by", "reason"});
   const bool intervals = sim::has_intervals(result);
@@ -350,7 +350,7 @@ std::string deployments_csv(const sim::SweepResult& result) {
     const auto& point = result.points[i];
     if (point && point->serving)
       visit_serving(*point->serving,
-                    [&](const char*, const auto& value, const char*) { row.push_back(csv_cell(value)); });
+                    [&](const char*, const auto& value, auto...) { row.push_back(csv_cell(value)); });
     else
       row.resize(row.size() + quantities);
     row.push_back(point && point->serving ? std::string(model::to_string(point->serving->bound_by)) : "");

@@ -1,0 +1,8 @@
+# Writes the JSON Schema of every output, as the command prints it, to FOLDER/OUTPUT.schema.json:
+# cmake -D PLUMBLINE=... -D FOLDER=... -P Schemas.cmake.
+execute_process(COMMAND ${PLUMBLINE} show schema OUTPUT_VARIABLE names COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "[a-z-]+" names "${names}")
+foreach(name ${names})
+  execute_process(COMMAND ${PLUMBLINE} show schema ${name} OUTPUT_FILE ${FOLDER}/${name}.schema.json
+    COMMAND_ERROR_IS_FATAL ANY)
+endforeach()
