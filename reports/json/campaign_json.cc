@@ -12,10 +12,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 void point_fields(auto& to, const sim::CampaignPoint& point, bool named, const char* key, const char* meaning) {
-  if (named) to("name", point.name, "name of the choice");
-  to(key, point.value, meaning);
-  to("days", point.days, "");
-  to("goodput", point.goodput, "share of the time in which training advances");
+  if (named) to("name", "name of the choice", point.name);
+  to(key, meaning, point.value);
+  to("days", "", point.days);
+  to("goodput", "share of the time in which training advances", point.goodput);
 }
 
 // A kind of failure and how often it happened.
@@ -37,18 +37,16 @@ std::vector<FailureOfCampaign> failures_of_campaign(const sim::CampaignAnswer& a
 void checkpoint_fields(auto& to, const sim::CampaignAnswer& answer) {
   const sim::CheckpointPolicy& policy = answer.input.checkpoint;
   const sim::CampaignResult& result = answer.result;
-  to("interval_s", if_finite(result.checkpoint_interval_s), "seconds from one checkpoint to the next");
-  to("young_s", if_finite(result.young_s), "best interval by Young");
-  to("daly_s", if_finite(result.daly_s), "best interval by Daly");
-  to("stall_s", policy.stall_s, "seconds in which the run stands");
-  to("write_s", policy.write_s, "seconds to write a checkpoint");
-  to("load_s", policy.load_s, "seconds to load a checkpoint");
-  to("intervals",
-     List(answer.intervals,
-          [](auto& point_to, const sim::CampaignPoint& point) {
-            point_fields(point_to, point, true, "interval_s", "seconds from one checkpoint to the next");
-          }),
-     "the same with other intervals between checkpoints");
+  to("interval_s", "seconds from one checkpoint to the next", if_finite(result.checkpoint_interval_s));
+  to("young_s", "best interval by Young", if_finite(result.young_s));
+  to("daly_s", "best interval by Daly", if_finite(result.daly_s));
+  to("stall_s", "seconds in which the run stands", policy.stall_s);
+  to("write_s", "seconds to write a checkpoint", policy.write_s);
+  to("load_s", "seconds to load a checkpoint", policy.load_s);
+  to("intervals", "the same with other intervals between checkpoints",
+     List(answer.intervals, [](auto& point_to, const sim::CampaignPoint& point) {
+       point_fields(point_to, point, true, "interval_s", "seconds from one checkpoint to the next");
+     }));
 }
 
 void body_of_campaign(auto& to, const CampaignReport& report) {
@@ -57,78 +55,68 @@ void body_of_campaign(auto& to, const CampaignReport& report) {
   const auto failures = failures_of_campaign(answer);
   std::vector<std::optional<double>> days_of_seed;
   for (const double days : result.days_of_seed) days_of_seed.push_back(if_finite(days));
-  to("days", answer.days, "");
-  to("gpu_hours", scaled(answer.days, 24 * static_cast<double>(answer.input.gpus)), "");
-  to("cost_usd", answer.usd(), "cost in US dollars");
-  to("goodput", result.goodput, "");
-  to("mean_goodput", result.mean_goodput, "mean over all simulated campaigns");
-  to("interruptions", result.interruptions, "");
-  to("finished", result.finished, "share of the campaigns that finish");
-  to("never", unless_empty(result.never), "why others do not");
-  to("hours_between_failures", if_finite(result.hours_between_failures), "mean hours from one failure to the next");
-  to("mean_time_s", result.mean, "");
-  to("reliability", report.reliability.name, "name of the rates of failures");
-  to("failures",
-     List(failures,
-          [](auto& failure_to, const FailureOfCampaign& failure) {
-            failure_to("name", failure.mode.name, "name of the failure");
-            failure_to("per_gpu_hour", failure.mode.per_gpu_hour, "failures of one GPU in an hour");
-            failure_to("detect_s", failure.mode.detect_s, "seconds until a failure is noticed");
-            failure_to("repair_s", if_finite(failure.mode.repair_s), "seconds of a repair");
-            failure_to("slows", failure.mode.slows, "factor on the step while it lasts");
-            failure_to("mean_times", failure.mean_times, "times in a campaign");
-          }),
-     "what fails how often");
-  to("checkpoint", Object{[&answer](auto& part_to) { checkpoint_fields(part_to, answer); }},
-     "how often a checkpoint is written and what it costs");
-  to("spare_nodes", answer.input.spare_nodes, "nodes kept as spares");
-  to("spares",
-     List(answer.spares,
-          [](auto& point_to, const sim::CampaignPoint& point) {
-            point_fields(point_to, point, false, "spare_nodes", "nodes kept as spares");
-          }),
-     "what more or fewer spares give");
-  to("finish_by", answer.finish, "with --finish-by, the fewest GPUs that end by then");
-  to("start", report.start ? std::optional(model::date_text(*report.start)) : std::nullopt, "first day");
-  to("phases",
-     List(answer.input.phases,
-          [](auto& phase_to, const sim::CampaignPhase& phase) {
-            phase_to("name", phase.name, "name of the phase");
-            phase_to("tokens", phase.tokens, "number of tokens");
-            phase_to("tokens_per_step", phase.tokens_per_step, "tokens of a step");
-            phase_to("step_s", phase.step_s, "seconds of a step");
-          }),
-     "phases one by one");
-  to("seeds", answer.input.seeds, "campaigns simulated");
-  to("seed", answer.input.seed, "seed of the random numbers");
-  to("days_of_seed", days_of_seed, "days of each; null: never finished");
+  to("days", "", answer.days);
+  to("gpu_hours", "", scaled(answer.days, 24 * static_cast<double>(answer.input.gpus)));
+  to("cost_usd", "cost in US dollars", answer.usd());
+  to("goodput", "", result.goodput);
+  to("mean_goodput", "mean over all simulated campaigns", result.mean_goodput);
+  to("interruptions", "", result.interruptions);
+  to("finished", "share of the campaigns that finish", result.finished);
+  to("never", "why others do not", unless_empty(result.never));
+  to("hours_between_failures", "mean hours from one failure to the next", if_finite(result.hours_between_failures));
+  to("mean_time_s", "", result.mean);
+  to("reliability", "name of the rates of failures", report.reliability.name);
+  to("failures", "what fails how often", List(failures, [](auto& failure_to, const FailureOfCampaign& failure) {
+       failure_to("name", "name of the failure", failure.mode.name);
+       failure_to("per_gpu_hour", "failures of one GPU in an hour", failure.mode.per_gpu_hour);
+       failure_to("detect_s", "seconds until a failure is noticed", failure.mode.detect_s);
+       failure_to("repair_s", "seconds of a repair", if_finite(failure.mode.repair_s));
+       failure_to("slows", "factor on the step while it lasts", failure.mode.slows);
+       failure_to("mean_times", "times in a campaign", failure.mean_times);
+     }));
+  to("checkpoint", "how often a checkpoint is written and what it costs",
+     Object([&answer](auto& part_to) { checkpoint_fields(part_to, answer); }));
+  to("spare_nodes", "nodes kept as spares", answer.input.spare_nodes);
+  to("spares", "what more or fewer spares give",
+     List(answer.spares, [](auto& point_to, const sim::CampaignPoint& point) {
+       point_fields(point_to, point, false, "spare_nodes", "nodes kept as spares");
+     }));
+  to("finish_by", "with --finish-by, the fewest GPUs that end by then", answer.finish);
+  to("start", "first day", report.start ? std::optional(model::date_text(*report.start)) : std::nullopt);
+  to("phases", "phases one by one", List(answer.input.phases, [](auto& phase_to, const sim::CampaignPhase& phase) {
+       phase_to("name", "name of the phase", phase.name);
+       phase_to("tokens", "number of tokens", phase.tokens);
+       phase_to("tokens_per_step", "tokens of a step", phase.tokens_per_step);
+       phase_to("step_s", "seconds of a step", phase.step_s);
+     }));
+  to("seeds", "campaigns simulated", answer.input.seeds);
+  to("seed", "seed of the random numbers", answer.input.seed);
+  to("days_of_seed", "days of each; null: never finished", days_of_seed);
 }
 
 void campaign_fields(auto& to, const CampaignReport& report) {
-  to("campaign", Object{[&report](auto& part_to) { body_of_campaign(part_to, report); }},
-     "the outcome of the simulated campaigns");
-  to("step", embedded<Json>("step", step_json(report.step.step)), "");
-  to("interval", embedded<Json>("interval", interval_json(report.step.interval)), "");
-  to("middle", embedded<Json>("middle", middle_json(report.step)), "");
-  to("run", embedded<Json>("run", run_json(report.answer.run), true),
-     "the whole training in the middle of its campaigns; null where none ends");
-  to("reliability",
-     List(report.reliability.parameters,
-          [](auto& rate_to, const model::Parameter& rate) {
-            fields(rate_to, rate);
-            rate_to("relative_uncertainty", rate.relative_uncertainty, "standard deviation over the value");
-            rate_to("low", rate.low, "lower end");
-            rate_to("high", rate.high, "upper end");
-          }),
-     "rates of failures with their sources");
-  to("plan", embedded<Json>("plan", plan_json(report.plan)), "");
-  to("fit", embedded<Json>("fit", fit_json(report.step.memory)), "");
+  to("campaign", "the outcome of the simulated campaigns",
+     Object([&report](auto& part_to) { body_of_campaign(part_to, report); }));
+  to("step", "", embedded<Json>("step", step_json(report.step.step)));
+  to("interval", "", embedded<Json>("interval", interval_json(report.step.interval)));
+  to("middle", "", embedded<Json>("middle", middle_json(report.step)));
+  to("run", "the whole training in the middle of its campaigns; null where none ends",
+     embedded_where<Json>(true, "run", run_json(report.answer.run)));
+  to("reliability", "rates of failures with their sources",
+     List(report.reliability.parameters, [](auto& rate_to, const model::Parameter& rate) {
+       fields(rate_to, rate);
+       rate_to("relative_uncertainty", "standard deviation over the value", rate.relative_uncertainty);
+       rate_to("low", "lower end", rate.low);
+       rate_to("high", "upper end", rate.high);
+     }));
+  to("plan", "", embedded<Json>("plan", plan_json(report.plan)));
+  to("fit", "", embedded<Json>("fit", fit_json(report.step.memory)));
 }
 
 }  // namespace
 
 std::string campaign_json(const CampaignReport& report) {
-  return document("campaign", written<Json>(Object{[&](auto& to) { campaign_fields(to, report); }}));
+  return document("campaign", written<Json>(Object([&](auto& to) { campaign_fields(to, report); })));
 }
 
 std::string campaign_definitions() {

@@ -13,14 +13,14 @@ using Json = nlohmann::ordered_json;
 
 void deployment_point_fields(auto& to, const sim::DeploymentPoint& one) {
   const model::ServingPoint& point = one.point;
-  to("concurrency", point.concurrency, "requests in flight");
-  to("tpot_s", point.tpot_s, "seconds of an output token after the first");
-  to("ttft_unloaded_s", point.ttft_unloaded_s, "seconds to the first token of a request alone");
-  to("output_tokens_per_s_per_gpu", point.output_tokens_per_s_per_gpu, "output tokens a second and GPU");
-  to("usd_per_million_output_tokens", point.usd_per_million_output_tokens, "cost of a million output tokens");
-  to("within_limits", point.within_limits, "whether all limits are met");
-  to("ttft_s", point.ttft_s, "seconds to the first token at that load");
-  to("deployment", sim::deployment_words(one.plan), "place of the deployment in plans");
+  to("concurrency", "requests in flight", point.concurrency);
+  to("tpot_s", "seconds of an output token after the first", point.tpot_s);
+  to("ttft_unloaded_s", "seconds to the first token of a request alone", point.ttft_unloaded_s);
+  to("output_tokens_per_s_per_gpu", "output tokens a second and GPU", point.output_tokens_per_s_per_gpu);
+  to("usd_per_million_output_tokens", "cost of a million output tokens", point.usd_per_million_output_tokens);
+  to("within_limits", "whether all limits are met", point.within_limits);
+  to("ttft_s", "seconds to the first token at that load", point.ttft_s);
+  to("deployment", "place of the deployment in plans", sim::deployment_words(one.plan));
 }
 
 // An option and its rank, which one without a deployment has not.
@@ -44,72 +44,63 @@ void option_fields(auto& to, const PlacedOption& placed) {
   static const sim::DeploymentOption none;
   const sim::DeploymentOption& option = placed.option == nullptr ? none : *placed.option;
   const bool empty = placed.option != nullptr && option.search.best.empty();
-  to("cluster", option.on.cluster, "name of the cluster");
-  to("gpus", option.on.gpus, "number of GPUs");
-  to("profile", unless_empty(option.on.inputs.profile.name()), "profile with the constants");
-  to("no_plan_because", empty ? std::optional(why_none(option)) : std::nullopt, "why there is no plan");
-  to("usd_per_gpu_hour", option.goal.usd_per_gpu_hour, "price of a GPU-hour");
-  to("notes", option.on.notes, "what to know about it");
-  to("search", Object{[&option](auto& part_to) {
-       part_to("space", option.search.space, "plans of the space");
-       part_to("evaluated", option.search.evaluated, "how many were predicted");
-       part_to("complete", option.search.complete, "false: it was interrupted");
-       part_to("removed",
-               List(option.search.removed,
-                    [](auto& removed_to, const sim::Removed& removed) {
-                      removed_to("rule", removed.rule, "rule that removed them");
-                      removed_to("plans", removed.plans, "how many were removed");
-                    }),
-               "what was cut without a prediction, by rule");
-     }},
-     "how many were evaluated and removed");
-  to("plans",
-     List(option.search.best,
-          [](auto& row_to, const sim::RankedDeployment& row) {
-            row_to("value", row.value, "of the objective");
-            row_to("within_limits", row.within, "whether all limits are met");
-            row_to("deployment", sim::deployment_words(row.plan), "its degrees and pools");
-            row_to("serving", embedded<Json>("deployment", serving_quantities_json(row.result)), "");
-            row_to("plan", embedded<Json>("plan", plan_json(row.plan)), "");
-          }),
-     "plans, the best first");
-  to("frontier",
+  to("cluster", "name of the cluster", option.on.cluster);
+  to("gpus", "number of GPUs", option.on.gpus);
+  to("profile", "profile with the constants", unless_empty(option.on.inputs.profile.name()));
+  to("no_plan_because", "why there is no plan", empty ? std::optional(why_none(option)) : std::nullopt);
+  to("usd_per_gpu_hour", "price of a GPU-hour", option.goal.usd_per_gpu_hour);
+  to("notes", "what to know about it", option.on.notes);
+  to("search", "how many were evaluated and removed", Object([&option](auto& part_to) {
+       part_to("space", "plans of the space", option.search.space);
+       part_to("evaluated", "how many were predicted", option.search.evaluated);
+       part_to("complete", "false: it was interrupted", option.search.complete);
+       part_to("removed", "what was cut without a prediction, by rule",
+               List(option.search.removed, [](auto& removed_to, const sim::Removed& removed) {
+                 removed_to("rule", "rule that removed them", removed.rule);
+                 removed_to("plans", "how many were removed", removed.plans);
+               }));
+     }));
+  to("plans", "plans, the best first", List(option.search.best, [](auto& row_to, const sim::RankedDeployment& row) {
+       row_to("value", "of the objective", row.value);
+       row_to("within_limits", "whether all limits are met", row.within);
+       row_to("deployment", "its degrees and pools", sim::deployment_words(row.plan));
+       row_to("serving", "", embedded<Json>("deployment", serving_quantities_json(row.result)));
+       row_to("plan", "", embedded<Json>("plan", plan_json(row.plan)));
+     }));
+  to("frontier", "deployments that no other beats in both speed and price",
      List(option.search.frontier,
-          [](auto& point_to, const sim::DeploymentPoint& point) { deployment_point_fields(point_to, point); }),
-     "deployments that no other beats in both speed and price");
-  to.only_where(placed.rank.has_value(), "rank", placed.rank.value_or(0),
-                "by the objective; missing where there is no deployment");
-  to.only_where(placed.rank.has_value(), "probability_best", placed.probability_best,
+          [](auto& point_to, const sim::DeploymentPoint& point) { deployment_point_fields(point_to, point); }));
+  to.only_where(placed.rank.has_value(), "rank", "by the objective; missing where there is no deployment",
+                placed.rank.value_or(0));
+  to.only_where(placed.rank.has_value(), "probability_best",
                 "how probable it is that its best deployment is the best of all; missing where there is none, null: "
-                "nothing was drawn");
+                "nothing was drawn",
+                placed.probability_best);
 }
 
 void deployments_fields(auto& to, const sim::DeploymentAnswer& answer) {
   const bool found = !answer.order.empty();
   const std::vector<PlacedOption> options = placed_options(answer);
   const model::Plan plan = found ? answer.best(0).plan : model::Plan();
-  to("question", Object{[&answer](auto& part_to) {
-       part_to("subject", answer.name, "plan or model that is asked about");
-       part_to("objective", std::string(to_string(answer.objective)), "what is made best");
-       part_to("budget_usd_per_hour", answer.most_usd_per_hour, "largest cost of an hour of the deployment");
-       part_to("overrides", answer.overrides, "keys of the plan that were set");
-       part_to("confidence", answer.confidence, "share of cases in which limits of times hold");
-     }},
-     "what was asked");
-  to("complete", answer.complete, "whether every deployment was predicted or removed by proof");
-  to("limits_met", found && answer.best(0).within, "whether any answer meets all limits");
-  to("what_would", sim::what_would_do(answer), "what would meet the limits");
-  to("sites", List(options, [](auto& site_to, const PlacedOption& option) { option_fields(site_to, option); }),
-     "clusters, each with its best plans");
-  Stated<Json> taken = embedded<Json>("plan", plan_json(plan), true);
-  if (!found) taken.value = nullptr;
-  to("plan", taken, "the plan");
+  to("question", "what was asked", Object([&answer](auto& part_to) {
+       part_to("subject", "plan or model that is asked about", answer.name);
+       part_to("objective", "what is made best", std::string(to_string(answer.objective)));
+       part_to("budget_usd_per_hour", "largest cost of an hour of the deployment", answer.most_usd_per_hour);
+       part_to("overrides", "keys of the plan that were set", answer.overrides);
+       part_to("confidence", "share of cases in which limits of times hold", answer.confidence);
+     }));
+  to("complete", "whether every deployment was predicted or removed by proof", answer.complete);
+  to("limits_met", "whether any answer meets all limits", found && answer.best(0).within);
+  to("what_would", "what would meet the limits", sim::what_would_do(answer));
+  to("sites", "clusters, each with its best plans",
+     List(options, [](auto& site_to, const PlacedOption& option) { option_fields(site_to, option); }));
+  to("plan", "the plan", embedded_where<Json>(found, "plan", plan_json(plan)));
 }
 
 }  // namespace
 
 std::string deployment_json(const sim::DeploymentAnswer& answer) {
-  return document("plan-deployments", written<Json>(Object{[&](auto& to) { deployments_fields(to, answer); }}));
+  return document("plan-deployments", written<Json>(Object([&](auto& to) { deployments_fields(to, answer); })));
 }
 
 std::string deployments_schema() {
@@ -121,7 +112,7 @@ std::string deployments_schema() {
 std::string deployment_csv(const sim::DeploymentAnswer& answer) {
   Json rows = Json::array();
   for (const PlacedOption& option : placed_options(answer)) {
-    const Json site = written<Json>(Object{[&option](auto& to) { option_fields(to, option); }});
+    const Json site = written<Json>(Object([&option](auto& to) { option_fields(to, option); }));
     Json head = Json::object();
     for (const char* key : {"cluster", "gpus", "profile", "usd_per_gpu_hour", "no_plan_because"}) head[key] = site[key];
     head["cluster_rank"] = written<Json>(option.rank);

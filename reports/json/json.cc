@@ -34,7 +34,7 @@ void fields(auto& to, const model::PerOp& of) {
   constexpr std::array<const char*, 5> meanings = {"forward", "full backward", "backward for the input",
                                                    "backward for the weights",
                                                    "overlapped pair of forward and backward"};
-  for (std::size_t i = 0; i < of.size(); ++i) to(model::to_string(static_cast<model::OpType>(i)), of[i], meanings[i]);
+  for (std::size_t i = 0; i < of.size(); ++i) to(model::to_string(static_cast<model::OpType>(i)), meanings[i], of[i]);
 }
 template <>
 inline constexpr std::string_view definition_name<model::PerOp> = "per_op";
@@ -44,7 +44,7 @@ void fields(auto& to, const std::array<std::int64_t, 5>& of) {
       "forward passes of the pipeline rank", "full backward passes of the pipeline rank",
       "backward passes of inputs alone", "backward passes of weights alone",
       "pairs of a forward and a full backward pass"};
-  for (std::size_t i = 0; i < of.size(); ++i) to(model::to_string(static_cast<model::OpType>(i)), of[i], meanings[i]);
+  for (std::size_t i = 0; i < of.size(); ++i) to(model::to_string(static_cast<model::OpType>(i)), meanings[i], of[i]);
 }
 
 // Seconds of a step by class of work.
@@ -62,62 +62,60 @@ auto breakdown_of(const model::StepTimes& step) {
       {"bubble", "seconds in which the rank waits for others in the pipeline"},
       {"exposed_input", "seconds in which the step waits for its input"},
       {"exposed_copy_to_the_host", "seconds in which the step waits for copies to the host"}};
-  return Object{[&step](auto& to) {
+  return Object([&step](auto& to) {
     visit_breakdown(step, [&to](const std::string& key, std::optional<double> seconds) {
       const auto meaning = meanings.find(key);
-      to(key, seconds, meaning == meanings.end() ? "" : meaning->second);
+      to(key, meaning == meanings.end() ? "" : meaning->second, seconds);
     });
-  }};
+  });
 }
 
 void fields(auto& to, const model::StepTimes& of) {
   visit_step(of,
-             [&to](const char* key, const auto& value, const char*, const char* meaning) { to(key, value, meaning); });
-  to("breakdown_s", breakdown_of(of),
+             [&to](const char* key, const auto& value, const char*, const char* meaning) { to(key, meaning, value); });
+  to("breakdown_s",
      "seconds of rank 0 by class of work; they add up to time_s. 0: nothing of the class ran; null: not separated (all "
-     "classes in closed form, messages of an executed step, which are part of its bubble)");
+     "classes in closed form, messages of an executed step, which are part of its bubble)",
+     breakdown_of(of));
 }
 template <>
 inline constexpr std::string_view definition_name<model::StepTimes> = "step";
 
 void fields(auto& to, const model::ClusterSpread& of) {
   visit_cluster(
-      of, [&to](const char* key, const auto& value, const char*, const char* meaning) { to(key, value, meaning); });
-  to("bubble",
-     List(of.bubble,
-          [](auto& part_to, const model::BubblePart& part) {
-            part_to("cause", part.cause, "what causes it");
-            part_to("seconds", part.seconds, "seconds of idle time");
-            part_to("step_s", part.step_s, "seconds of the step that it accounts for");
-          }),
-     "idle time by cause");
+      of, [&to](const char* key, const auto& value, const char*, const char* meaning) { to(key, meaning, value); });
+  to("bubble", "idle time by cause", List(of.bubble, [](auto& part_to, const model::BubblePart& part) {
+       part_to("cause", "what causes it", part.cause);
+       part_to("seconds", "seconds of idle time", part.seconds);
+       part_to("step_s", "seconds of the step that it accounts for", part.step_s);
+     }));
 }
 template <>
 inline constexpr std::string_view definition_name<model::ClusterSpread> = "cluster";
 
 void fields(auto& to, const model::IntervalPart& of) {
-  to("source", of.source, "what is uncertain");
-  to("share", of.share, "its share of the variance of the logarithm of the time");
-  to("measurement", unless_empty(of.measurement), "what would make it certain");
-  to("half_width_after", of.half_width_after, "half width of the interval after that measurement, relative");
+  to("source", "what is uncertain", of.source);
+  to("share", "its share of the variance of the logarithm of the time", of.share);
+  to("measurement", "what would make it certain", unless_empty(of.measurement));
+  to("half_width_after", "half width of the interval after that measurement, relative", of.half_width_after);
 }
 
 // A prediction's interval, with all of its keys where there is none.
 auto uncertainty(const std::optional<model::PredictionInterval>& known) {
-  return Defined{"interval", [&](auto& to) {
-                   const model::PredictionInterval interval = known.value_or(model::PredictionInterval());
-                   visit_quantiles(interval, [&](const char* key, const std::optional<model::Quantiles>& found,
-                                                 const char*, const char* meaning) {
-                     to(key, QuantilesOrNulls{known ? found : std::nullopt}, meaning);
-                   });
-                   to("fits_probability", where(known.has_value(), interval.fits_probability),
-                      "how probable it is that the plan fits in memory");
-                   to("left_factor", where(known.has_value(), interval.left_factor),
-                      "factor on the time by what is left between predictions and measured steps");
-                   to("left_rows", unless_empty(interval.left_rows), "the measured steps behind that factor");
-                   to("draws", interval.draws, "predictions behind the quantiles");
-                   to("parts", interval.parts, "the parts it is made of");
-                 }};
+  return Defined("interval", [&](auto& to) {
+    const model::PredictionInterval interval = known.value_or(model::PredictionInterval());
+    visit_quantiles(
+        interval, [&](const char* key, const std::optional<model::Quantiles>& found, const char*, const char* meaning) {
+          to(key, meaning, QuantilesOrNulls{known ? found : std::nullopt});
+        });
+    to("fits_probability", "how probable it is that the plan fits in memory",
+       where(known.has_value(), interval.fits_probability));
+    to("left_factor", "factor on the time by what is left between predictions and measured steps",
+       where(known.has_value(), interval.left_factor));
+    to("left_rows", "the measured steps behind that factor", unless_empty(interval.left_rows));
+    to("draws", "predictions behind the quantiles", interval.draws);
+    to("parts", "the parts it is made of", interval.parts);
+  });
 }
 
 // The contract of simulate has the components under `step` and `run`.
@@ -125,186 +123,176 @@ void fields(auto& to, const Middle& of) {
   const auto of_run = [&of](double model::RunCost::*quantity) {
     return of.run ? std::optional(*of.run.*quantity) : std::nullopt;
   };
-  to("time_s", of.step.time_s, "seconds of the step");
-  to("tokens_per_s", of.step.tokens_per_s, "tokens/s");
-  to("tokens_per_s_per_gpu", of.step.tokens_per_s_per_gpu, "tokens/s of a GPU");
-  to("model_tflops_per_gpu", of.step.model_tflops_per_gpu, "TFLOP/s of a GPU");
-  to("mfu", of.step.mfu, "model FLOPs utilisation: share of the dense BF16 peak");
-  to("days", of_run(&model::RunCost::days), "days of the whole training");
-  to("gpu_hours", of_run(&model::RunCost::gpu_hours), "GPU-hours of the whole training");
-  to("cost_usd", of.run ? of.run->cost_usd : std::nullopt, "USD of the whole training");
-  to("peak_bytes", of.peak_bytes, "bytes on the fullest rank");
+  to("time_s", "seconds of the step", of.step.time_s);
+  to("tokens_per_s", "tokens/s", of.step.tokens_per_s);
+  to("tokens_per_s_per_gpu", "tokens/s of a GPU", of.step.tokens_per_s_per_gpu);
+  to("model_tflops_per_gpu", "TFLOP/s of a GPU", of.step.model_tflops_per_gpu);
+  to("mfu", "model FLOPs utilisation: share of the dense BF16 peak", of.step.mfu);
+  to("days", "days of the whole training", of_run(&model::RunCost::days));
+  to("gpu_hours", "GPU-hours of the whole training", of_run(&model::RunCost::gpu_hours));
+  to("cost_usd", "USD of the whole training", of.run ? of.run->cost_usd : std::nullopt);
+  to("peak_bytes", "bytes on the fullest rank", of.peak_bytes);
 }
 template <>
 inline constexpr std::string_view definition_name<std::optional<Middle>> = "middle";
 
 auto price_of(const model::Known<model::HourlyPrice>& found) {
-  return Defined{"price", [&](auto& to) {
-                   const bool known = found.value.has_value();
-                   const model::HourlyPrice price = found.value.value_or(model::HourlyPrice());
-                   to("usd_per_gpu_hour", where(known, price.value), "USD of a GPU-hour; null: unknown");
-                   to.only_where(known, "low", price.low, "lower end");
-                   to.only_where(known, "high", price.high, "upper end");
-                   to.only_where(known, "kind", Stated<Json>{price.kind, reference<Json>("price_kind")}, "");
-                   to.only_where(known, "source", price.source, "where it is from");
-                   to.only_where(known, "capital_usd_per_gpu_hour", price.capital, "USD of the hardware");
-                   to.only_where(known, "electricity_usd_per_gpu_hour", price.electricity, "USD of electricity");
-                   to.only_where(!known, "missing", found.missing, "why no price is known");
-                 }};
+  return Defined("price", [&](auto& to) {
+    const bool known = found.value.has_value();
+    const model::HourlyPrice price = found.value.value_or(model::HourlyPrice());
+    to("usd_per_gpu_hour", "USD of a GPU-hour; null: unknown", where(known, price.value));
+    to.only_where(known, "low", "lower end", price.low);
+    to.only_where(known, "high", "upper end", price.high);
+    to.only_where(known, "kind", "", Stated<Json>{price.kind, reference<Json>("price_kind")});
+    to.only_where(known, "source", "where it is from", price.source);
+    to.only_where(known, "capital_usd_per_gpu_hour", "USD of the hardware", price.capital);
+    to.only_where(known, "electricity_usd_per_gpu_hour", "USD of electricity", price.electricity);
+    to.only_where(!known, "missing", "why no price is known", found.missing);
+  });
 }
 
 void fields(auto& to, const model::RunCost& of) {
   const auto& price = of.price().value;
   const double hours = of.gpu_hours, all_hours = of.total_gpu_hours;
   visit_run(
-      of, [&to](const char* key, const auto& value, const char*, const char* meaning) { to(key, value, meaning); },
+      of, [&to](const char* key, const auto& value, const char*, const char* meaning) { to(key, meaning, value); },
       [&] {
-        to("phases",
-           List(of.phases,
-                [](auto& phase_to, const model::RunPhaseCost& phase) {
-                  phase_to("name", phase.name, "name of the phase");
-                  phase_to("gpu_hours", phase.gpu_hours, "hours of one GPU");
-                  phase_to("kind", phase.kind, "what kind of thing it is");
-                  phase_to("source", phase.source, "where it is from");
-                }),
-           "phases one by one");
+        to("phases", "phases one by one", List(of.phases, [](auto& phase_to, const model::RunPhaseCost& phase) {
+             phase_to("name", "name of the phase", phase.name);
+             phase_to("gpu_hours", "hours of one GPU", phase.gpu_hours);
+             phase_to("kind", "what kind of thing it is", phase.kind);
+             phase_to("source", "where it is from", phase.source);
+           }));
       });
-  to("goodput_source", of.goodput_source, "where the goodput is from");
-  to("ownership", of.ownership, "whether the GPUs are rented or bought");
-  to("price_usd_per_gpu_hour", where(price.has_value(), price.value_or(model::HourlyPrice()).value),
-     "price of a GPU-hour");
-  to("cost_usd_low", of.cost_low_usd(hours), "lower end of the cost");
-  to("cost_usd_high", of.cost_high_usd(hours), "upper end of the cost");
-  to("total_cost_usd_low", of.cost_low_usd(all_hours), "lower end of that cost");
-  to("total_cost_usd_high", of.cost_high_usd(all_hours), "upper end of that cost");
-  to("rent", price_of(of.rent), "");
-  to("purchase", price_of(of.purchase), "");
-  to("energy_mwh", of.energy_mwh(hours), "MWh");
-  to("total_energy_mwh", of.energy_mwh(all_hours), "MWh with the phases that are stated");
-  to("energy_source", energy_source(of), "where the power is from");
-  to("fabric", Object{[&of](auto& part_to) {
-       part_to("nics", of.fabric.nics, "number of NICs");
-       part_to("switches", of.fabric.switches, "number of switches");
-       part_to("links", of.fabric.links, "links of the fabric");
-       part_to("usd", of.fabric_usd, "price of the fabric");
-     }},
-     "parts of the network");
+  to("goodput_source", "where the goodput is from", of.goodput_source);
+  to("ownership", "whether the GPUs are rented or bought", of.ownership);
+  to("price_usd_per_gpu_hour", "price of a GPU-hour",
+     where(price.has_value(), price.value_or(model::HourlyPrice()).value));
+  to("cost_usd_low", "lower end of the cost", of.cost_low_usd(hours));
+  to("cost_usd_high", "upper end of the cost", of.cost_high_usd(hours));
+  to("total_cost_usd_low", "lower end of that cost", of.cost_low_usd(all_hours));
+  to("total_cost_usd_high", "upper end of that cost", of.cost_high_usd(all_hours));
+  to("rent", "", price_of(of.rent));
+  to("purchase", "", price_of(of.purchase));
+  to("energy_mwh", "MWh", of.energy_mwh(hours));
+  to("total_energy_mwh", "MWh with the phases that are stated", of.energy_mwh(all_hours));
+  to("energy_source", "where the power is from", energy_source(of));
+  to("fabric", "parts of the network", Object([&of](auto& part_to) {
+       part_to("nics", "number of NICs", of.fabric.nics);
+       part_to("switches", "number of switches", of.fabric.switches);
+       part_to("links", "links of the fabric", of.fabric.links);
+       part_to("usd", "price of the fabric", of.fabric_usd);
+     }));
 }
 template <>
 inline constexpr std::string_view definition_name<model::RunCost> = "run";
 
 void fields(auto& to, const model::LostTime& of) {
-  to("cause", of.cause, "what causes it");
-  to("seconds", of.seconds, "seconds by which it makes the step longer");
-  to("remedy", of.remedy, "what would change it");
+  to("cause", "what causes it", of.cause);
+  to("seconds", "seconds by which it makes the step longer", of.seconds);
+  to("remedy", "what would change it", of.remedy);
 }
 
 auto bound_of(const model::StepResult& result) {
-  return Defined{"bound", [&](auto& to) {
-                   const bool known = result.bound_s.has_value();
-                   const auto lost = where(known, result.lost);
-                   to("time_s", result.bound_s,
-                      "seconds that no schedule, overlap or kernel at the profile's best rates can beat");
-                   to("binds", where(known, result.bound_by), "the resource that sets the bound");
-                   to("rank", where(known, result.bound_rank), "the pipeline rank that it holds for");
-                   to("lost", lost, "what the step takes above the bound, the largest first");
-                   to("flops_at_peak_s", result.flops_at_peak_s,
-                      "seconds of the model's FLOPs at the peak of their format");
-                 }};
+  return Defined("bound", [&](auto& to) {
+    const bool known = result.bound_s.has_value();
+    const auto lost = where(known, result.lost);
+    to("time_s", "seconds that no schedule, overlap or kernel at the profile's best rates can beat", result.bound_s);
+    to("binds", "the resource that sets the bound", where(known, result.bound_by));
+    to("rank", "the pipeline rank that it holds for", where(known, result.bound_rank));
+    to("lost", "what the step takes above the bound, the largest first", lost);
+    to("flops_at_peak_s", "seconds of the model's FLOPs at the peak of their format", result.flops_at_peak_s);
+  });
 }
 
 void fields(auto& to, const model::Memory& of) {
   static const std::vector<std::string_view> verdicts = {"fits", "at the edge", "does not fit"};
   const model::RankMemory* fullest = model::fullest_rank(of);
   const bool predicted = !of.ranks.empty() && !of.measured;
-  to("peak_bytes", of.peak_bytes, "bytes on the fullest rank");
-  to("capacity_bytes", of.capacity_bytes, "bytes of a GPU");
-  to("fits", of.fits, "whether every rank's peak fits");
-  to("stages",
-     List(of.ranks,
-          [&of](auto& rank_to, const model::RankMemory& rank) {
-            rank_to("stage", rank.rank, "pipeline rank");
-            rank_to("stages", rank.stages, "the stages on it");
-            rank_to("parameters_bytes", rank.parameters_bytes, "bytes of parameters");
-            rank_to("gradients_bytes", rank.gradients_bytes, "bytes of gradients");
-            rank_to("optimizer_bytes", rank.optimizer_bytes, "bytes of optimizer states");
-            rank_to("activations_bytes", rank.activations_bytes, "bytes of kept activations");
-            rank_to("buffers_bytes", rank.buffers_bytes(), "temporary buffers, buffers of communication and reserves");
-            rank_to("peak_bytes", rank.peak_bytes, "bytes at the highest moment");
-            rank_to("temporary_bytes", rank.temporary_bytes, "bytes of temporaries");
-            rank_to("communication_bytes", rank.communication_bytes, "bytes of communication buffers");
-            rank_to("reserve_bytes", rank.reserve_bytes, "CUDA context, libraries, allocator");
-            rank_to("free_bytes", of.capacity_bytes - rank.peak_bytes, "capacity less the peak");
-            rank_to("activations_peak_bytes", rank.activations_peak_bytes,
-                    "the most that activations take at any moment");
-            rank_to("low_bytes", rank.low_bytes, "the least peak of what is uncertain");
-            rank_to("high_bytes", rank.high_bytes, "the largest");
-            rank_to("allocated_bytes", rank.allocated_bytes, "what tensors take");
-            rank_to("segments_bytes", rank.segments_bytes, "what the allocator holds for them");
-            rank_to("largest", rank.largest, "what is largest");
-            rank_to("peak_operator", rank.peak_operator, "the operator of the highest moment");
-            rank_to("host_bytes", rank.host_bytes, "bytes in host memory");
-          }),
-     "pipeline stages one by one");
-  to("fullest_rank", fullest != nullptr ? std::optional(fullest->rank) : std::nullopt, "pipeline rank");
-  to("measured", of.measured, "whether an executed step had these peaks");
-  to("fits_probability", of.fits_probability, "how probable it is that it fits as clusters run it; null: not drawn");
-  to("verdict", Word{where(predicted, model::to_string(model::fit_of(of))), verdicts, true},
-     "fits: with 95 % or more; does not fit: with less than 5 %; null: measured");
-  to("host_bytes", where(predicted, of.host_bytes), "bytes in the memory of the fullest host; null: measured");
-  to("host_capacity_bytes", where(of.host_capacity_bytes > 0, of.host_capacity_bytes),
-     "bytes of memory of a host; null: not known");
+  to("peak_bytes", "bytes on the fullest rank", of.peak_bytes);
+  to("capacity_bytes", "bytes of a GPU", of.capacity_bytes);
+  to("fits", "whether every rank's peak fits", of.fits);
+  to("stages", "pipeline stages one by one", List(of.ranks, [&of](auto& rank_to, const model::RankMemory& rank) {
+       rank_to("stage", "pipeline rank", rank.rank);
+       rank_to("stages", "the stages on it", rank.stages);
+       rank_to("parameters_bytes", "bytes of parameters", rank.parameters_bytes);
+       rank_to("gradients_bytes", "bytes of gradients", rank.gradients_bytes);
+       rank_to("optimizer_bytes", "bytes of optimizer states", rank.optimizer_bytes);
+       rank_to("activations_bytes", "bytes of kept activations", rank.activations_bytes);
+       rank_to("buffers_bytes", "temporary buffers, buffers of communication and reserves", rank.buffers_bytes());
+       rank_to("peak_bytes", "bytes at the highest moment", rank.peak_bytes);
+       rank_to("temporary_bytes", "bytes of temporaries", rank.temporary_bytes);
+       rank_to("communication_bytes", "bytes of communication buffers", rank.communication_bytes);
+       rank_to("reserve_bytes", "CUDA context, libraries, allocator", rank.reserve_bytes);
+       rank_to("free_bytes", "capacity less the peak", of.capacity_bytes - rank.peak_bytes);
+       rank_to("activations_peak_bytes", "the most that activations take at any moment", rank.activations_peak_bytes);
+       rank_to("low_bytes", "the least peak of what is uncertain", rank.low_bytes);
+       rank_to("high_bytes", "the largest", rank.high_bytes);
+       rank_to("allocated_bytes", "what tensors take", rank.allocated_bytes);
+       rank_to("segments_bytes", "what the allocator holds for them", rank.segments_bytes);
+       rank_to("largest", "what is largest", rank.largest);
+       rank_to("peak_operator", "the operator of the highest moment", rank.peak_operator);
+       rank_to("host_bytes", "bytes in host memory", rank.host_bytes);
+     }));
+  to("fullest_rank", "pipeline rank", fullest != nullptr ? std::optional(fullest->rank) : std::nullopt);
+  to("measured", "whether an executed step had these peaks", of.measured);
+  to("fits_probability", "how probable it is that it fits as clusters run it; null: not drawn", of.fits_probability);
+  to("verdict", "fits: with 95 % or more; does not fit: with less than 5 %; null: measured",
+     Word{where(predicted, model::to_string(model::fit_of(of))), verdicts, true});
+  to("host_bytes", "bytes in the memory of the fullest host; null: measured", where(predicted, of.host_bytes));
+  to("host_capacity_bytes", "bytes of memory of a host; null: not known",
+     where(of.host_capacity_bytes > 0, of.host_capacity_bytes));
 }
 template <>
 inline constexpr std::string_view definition_name<model::Memory> = "memory";
 
 auto basis_of(const model::StepResult& result) {
-  return Defined{"basis", [&](auto& to) {
-                   to("fidelity", result.fidelity, "how the step was predicted: closed-form, step or kernel");
-                   to("profile", result.profile, "profile with the constants");
-                   to("stack", unless_empty(result.stack), "software stack");
-                   to("device", result.device, "name of the GPU");
-                   to("warnings", result.warnings, "what to doubt");
-                 }};
+  return Defined("basis", [&](auto& to) {
+    to("fidelity", "how the step was predicted: closed-form, step or kernel", result.fidelity);
+    to("profile", "profile with the constants", result.profile);
+    to("stack", "software stack", unless_empty(result.stack));
+    to("device", "name of the GPU", result.device);
+    to("warnings", "what to doubt", result.warnings);
+  });
 }
 
 void fields(auto& to, const model::AssumedKey& of) {
-  to("key", of.key, "key of a plan");
-  to("name", of.name, "what the key is, in words");
-  to("value", unless_empty(of.value), "what is predicted with, in words; null: not set");
-  to("given_by", unless_empty(of.given_by), "the software stack; null: the default");
-  to("other", of.other, "another usual value, in words");
-  to("set", of.setting, "KEY=VALUE of the other, for --set");
-  to("time_ratio", of.ratio,
-     "with the other over as predicted: of the step, or of a deployment's time per output token");
+  to("key", "key of a plan", of.key);
+  to("name", "what the key is, in words", of.name);
+  to("value", "what is predicted with, in words; null: not set", unless_empty(of.value));
+  to("given_by", "the software stack; null: the default", unless_empty(of.given_by));
+  to("other", "another usual value, in words", of.other);
+  to("set", "KEY=VALUE of the other, for --set", of.setting);
+  to("time_ratio", "with the other over as predicted: of the step, or of a deployment's time per output token",
+     of.ratio);
 }
 template <>
 inline constexpr std::string_view definition_name<std::vector<model::AssumedKey>> = "assumed";
 
 void fields(auto& to, const model::MemoryChange& of) {
-  to("set", of.settings, "changes, as --set takes them");
-  to("peak_bytes", of.peak_bytes, "bytes of the fullest rank");
-  to("peak_operator", of.peak_operator, "operator at which the peak is reached");
-  to("step_ratio", of.step_ratio, "time of the step over that of the plan, where it fits");
-  to("allocated_bytes", of.allocated_bytes, "tensors of the rank that needs most at least");
-  to("unused_low_bytes", of.unused_low_bytes, "the least that its allocator holds in addition");
-  to("unused_high_bytes", of.unused_high_bytes, "the most, on a device without limit");
-  to("fits_probability", of.fits_probability, "how probable it is that it fits");
-  to("margin_bytes", of.margin_bytes, "capacity less what it needs at least");
+  to("set", "changes, as --set takes them", of.settings);
+  to("peak_bytes", "bytes of the fullest rank", of.peak_bytes);
+  to("peak_operator", "operator at which the peak is reached", of.peak_operator);
+  to("step_ratio", "time of the step over that of the plan, where it fits", of.step_ratio);
+  to("allocated_bytes", "tensors of the rank that needs most at least", of.allocated_bytes);
+  to("unused_low_bytes", "the least that its allocator holds in addition", of.unused_low_bytes);
+  to("unused_high_bytes", "the most, on a device without limit", of.unused_high_bytes);
+  to("fits_probability", "how probable it is that it fits", of.fits_probability);
+  to("margin_bytes", "capacity less what it needs at least", of.margin_bytes);
 }
 
 void fields(auto& to, const model::RateConvention& of) {
-  to("convention", of.name, "what is counted, and of an MFU the peak");
-  to("step_s", of.time_s, "seconds of the step that the rate means then");
+  to("convention", "what is counted, and of an MFU the peak", of.name);
+  to("step_s", "seconds of the step that the rate means then", of.time_s);
 }
 
 void fields(auto& to, const model::MemoryLevel& of) {
-  to("op", of.op, "number of the slot in the order of its rank");
-  to("what", of.what, "what the slot computes");
-  to("activations_bytes", of.activations_bytes, "bytes of kept activations");
-  to("temporary_bytes", of.temporary_bytes, "bytes of temporaries");
-  to("communication_bytes", of.communication_bytes, "bytes of communication buffers");
-  to("total_bytes", of.total_bytes, "sum of all");
+  to("op", "number of the slot in the order of its rank", of.op);
+  to("what", "what the slot computes", of.what);
+  to("activations_bytes", "bytes of kept activations", of.activations_bytes);
+  to("temporary_bytes", "bytes of temporaries", of.temporary_bytes);
+  to("communication_bytes", "bytes of communication buffers", of.communication_bytes);
+  to("total_bytes", "sum of all", of.total_bytes);
 }
 
 namespace {
@@ -330,47 +318,47 @@ std::vector<ConstantOfStep> provenance_of(const std::vector<model::ProvenanceEnt
 }
 
 void log_fields(auto& to, const model::MeasuredStep& measured, const model::MeasuredLog& log) {
-  to("format", log.format, "the program that printed it");
-  to("steps", log.steps, "lines of steps whose median is taken");
-  to("warm_up", log.warm_up, "lines before them that are left out");
-  to("pauses", log.pauses, "lines among them that are left out");
-  to("damaged", log.damaged, "lines that are cut or have another inside");
-  to("p10_s", measured.time_s * log.low, "seconds that a tenth of the steps take less than");
-  to("p90_s", measured.time_s * log.high, "seconds that a tenth of the steps take more than");
-  to("tflops_per_gpu", log.tflops, "as the log states them");
-  to("convention", log.count ? std::optional(log.count->name) : std::nullopt,
-     "what these count, by what comes closest to the step");
-  to("convention_step_s", log.count ? std::optional(log.count->time_s) : std::nullopt,
-     "seconds of the step that they mean then");
+  to("format", "the program that printed it", log.format);
+  to("steps", "lines of steps whose median is taken", log.steps);
+  to("warm_up", "lines before them that are left out", log.warm_up);
+  to("pauses", "lines among them that are left out", log.pauses);
+  to("damaged", "lines that are cut or have another inside", log.damaged);
+  to("p10_s", "seconds that a tenth of the steps take less than", measured.time_s * log.low);
+  to("p90_s", "seconds that a tenth of the steps take more than", measured.time_s * log.high);
+  to("tflops_per_gpu", "as the log states them", log.tflops);
+  to("convention", "what these count, by what comes closest to the step",
+     log.count ? std::optional(log.count->name) : std::nullopt);
+  to("convention_step_s", "seconds of the step that they mean then",
+     log.count ? std::optional(log.count->time_s) : std::nullopt);
 }
 
 void memory_fields(auto& to, const model::MeasuredMemory& memory) {
   static const std::vector<std::string_view> counts = {"device", "reserved", "allocated"};
-  to("peak_bytes", memory.peak_bytes, "bytes of the device: measured, with those added");
-  to("percentile", memory.share_below * hundred, "of 100 such runs, how many take less");
-  to("sentence", memory_verdict(memory), "where it lies, in words");
-  to("counted", Word{counts[static_cast<std::size_t>(memory.counted)], counts},
-     "by the measurement: the device, what the allocator reserved, or tensors");
-  to("added_bytes", memory.added_bytes, "what was not counted, as predicted");
+  to("peak_bytes", "bytes of the device: measured, with those added", memory.peak_bytes);
+  to("percentile", "of 100 such runs, how many take less", memory.share_below * hundred);
+  to("sentence", "where it lies, in words", memory_verdict(memory));
+  to("counted", "by the measurement: the device, what the allocator reserved, or tensors",
+     Word{counts[static_cast<std::size_t>(memory.counted)], counts});
+  to("added_bytes", "what was not counted, as predicted", memory.added_bytes);
 }
 
 void measured_fields(auto& to, const model::MeasuredStep& measured, double bound_s) {
   const auto& conventions = measured.conventions;
-  to("given", measured.given, "the measured value, as it was given, or the path of a log");
-  to("step_s", measured.time_s, "seconds of the step that it means");
-  to("percentile", measured.share_below * hundred, "of 100 such runs, how many are faster");
-  to("verdict", verdict_of(measured, true),
-     "between P10 and P90 of the prediction, outside of them, or below the lower bound");
-  to("sentence", verdict_sentence(measured, bound_s), "the verdict in words");
-  to("convention", conventions.empty() ? std::nullopt : std::optional(conventions[0].name),
-     "how FLOPs of the given rate are taken to be counted; null: a time or tokens");
-  to("conventions", conventions, "all ways of counting them, by distance to the prediction");
-  to("causes", causes_of(measured, "step_s", "seconds of the step that it alone may make"),
-     "what may have moved it from the middle of the prediction, the largest first");
-  to("memory", Maybe(measured.memory, [](auto& part_to, const auto& memory) { memory_fields(part_to, memory); }),
-     "with --measured-memory, or of a log: the measured peak of the fullest GPU");
-  to("log", Maybe(measured.log, [&](auto& part_to, const auto& log) { log_fields(part_to, measured, log); }),
-     "the training log that the step was read from; null: none");
+  to("given", "the measured value, as it was given, or the path of a log", measured.given);
+  to("step_s", "seconds of the step that it means", measured.time_s);
+  to("percentile", "of 100 such runs, how many are faster", measured.share_below * hundred);
+  to("verdict", "between P10 and P90 of the prediction, outside of them, or below the lower bound",
+     verdict_of(measured, true));
+  to("sentence", "the verdict in words", verdict_sentence(measured, bound_s));
+  to("convention", "how FLOPs of the given rate are taken to be counted; null: a time or tokens",
+     conventions.empty() ? std::nullopt : std::optional(conventions[0].name));
+  to("conventions", "all ways of counting them, by distance to the prediction", conventions);
+  to("causes", "what may have moved it from the middle of the prediction, the largest first",
+     causes_of(measured, "step_s", "seconds of the step that it alone may make"));
+  to("memory", "with --measured-memory, or of a log: the measured peak of the fullest GPU",
+     Maybe(measured.memory, [](auto& part_to, const auto& memory) { memory_fields(part_to, memory); }));
+  to("log", "the training log that the step was read from; null: none",
+     Maybe(measured.log, [&](auto& part_to, const auto& log) { log_fields(part_to, measured, log); }));
 }
 
 // Numbers of a list, null for those that are none.
@@ -381,27 +369,25 @@ std::vector<std::optional<double>> finite_ones(const std::vector<double>& values
 }
 
 void training_fields(auto& to, const TrainingReport& training) {
-  to("clock", training.clock, "wall | cpu | simulated | gpu");
-  to("date", training.date, "when the training ended, UTC");
-  to("emulated_rank", training.emulated_rank, "the pipeline rank that ran alone");
-  to("notes", training.notes, "what to know about the run");
-  to("first_step", training.first_step, "number of the first executed step");
-  to("loss", finite_ones(training.losses), "training loss by step");
-  to("gradient_norm", finite_ones(training.gradient_norms), "norm of the gradient by step");
-  to("seconds", training.seconds, "seconds of each step");
-  to("measured_seconds", training.measured_seconds, "seconds of the steps whose median step.time_s is");
-  to("skipped", training.skipped, "steps whose gradients overflowed");
-  to("expert_load",
-     List(training.loads,
-          [](auto& load_to, const TrainingReport::Load& load) {
-            load_to("layer", load.layer, "number of the layer");
-            load_to("max_violation", load.max_violation, "largest load over the mean, less one");
-            load_to("variation", load.variation, "deviation of the loads over the mean");
-            load_to("rows", load.rows, "rows of each expert");
-          }),
-     "rows of experts in the executed steps");
-  to("host_issue_s", training.issue_s, "seconds in which the host issues a step");
-  to("device_memory_bytes", training.device_memory_bytes, "bytes that the program allocated on the device");
+  to("clock", "wall | cpu | simulated | gpu", training.clock);
+  to("date", "when the training ended, UTC", training.date);
+  to("emulated_rank", "the pipeline rank that ran alone", training.emulated_rank);
+  to("notes", "what to know about the run", training.notes);
+  to("first_step", "number of the first executed step", training.first_step);
+  to("loss", "training loss by step", finite_ones(training.losses));
+  to("gradient_norm", "norm of the gradient by step", finite_ones(training.gradient_norms));
+  to("seconds", "seconds of each step", training.seconds);
+  to("measured_seconds", "seconds of the steps whose median step.time_s is", training.measured_seconds);
+  to("skipped", "steps whose gradients overflowed", training.skipped);
+  to("expert_load", "rows of experts in the executed steps",
+     List(training.loads, [](auto& load_to, const TrainingReport::Load& load) {
+       load_to("layer", "number of the layer", load.layer);
+       load_to("max_violation", "largest load over the mean, less one", load.max_violation);
+       load_to("variation", "deviation of the loads over the mean", load.variation);
+       load_to("rows", "rows of each expert", load.rows);
+     }));
+  to("host_issue_s", "seconds in which the host issues a step", training.issue_s);
+  to("device_memory_bytes", "bytes that the program allocated on the device", training.device_memory_bytes);
 }
 
 void timeline_fields(auto& to, const model::Timeline& timeline) {
@@ -411,77 +397,74 @@ void timeline_fields(auto& to, const model::Timeline& timeline) {
     return Json{s.name,     s.rank,        static_cast<int>(s.stream), s.layer, s.micro_batch,
                 s.start_ps, s.duration_ps, static_cast<int>(s.depth)};
   });
-  to("columns", Stated<Json>{columns, {{"const", columns}}}, "the columns of spans");
-  to("names", timeline.names, "names, to which the first column of a span points");
-  to("ranks", timeline.ranks, "spans of each pipeline rank");
-  to("end_ps", timeline.end_ps, "picoseconds");
-  to("spans", Stated<Json>{spans, {{"type", "array"}, {"items", span}}}, "kernels and transfers of the median step");
+  to("columns", "the columns of spans", Stated<Json>{columns, {{"const", columns}}});
+  to("names", "names, to which the first column of a span points", timeline.names);
+  to("ranks", "spans of each pipeline rank", timeline.ranks);
+  to("end_ps", "picoseconds", timeline.end_ps);
+  to("spans", "kernels and transfers of the median step", Stated<Json>{spans, {{"type", "array"}, {"items", span}}});
 }
 
 // What a predicted and an executed step have.
 void result_fields(auto& to, const model::StepResult& result, const model::Plan& plan) {
-  to("step", result.step, "");
-  to("interval", uncertainty(result.interval), "");
-  to("middle", middle_of(result), "");
-  to("power_span_s", result.power_span_s,
-     "the least and the most seconds of a step under a power limit; null: without one");
-  to("bound", bound_of(result), "");
-  to("cluster", result.cluster, "with --fidelity cluster: what the GPUs of the cluster differ in");
-  to("run", result.run, "null without run.tokens");
-  to("memory", result.memory, "");
-  to("provenance", provenance_of(result.provenance), "");
-  to("basis", basis_of(result), "");
-  to("plan", plan_of(plan), "");
+  to("step", "", result.step);
+  to("interval", "", uncertainty(result.interval));
+  to("middle", "", middle_of(result));
+  to("power_span_s", "the least and the most seconds of a step under a power limit; null: without one",
+     result.power_span_s);
+  to("bound", "", bound_of(result));
+  to("cluster", "with --fidelity cluster: what the GPUs of the cluster differ in", result.cluster);
+  to("run", "null without run.tokens", result.run);
+  to("memory", "", result.memory);
+  to("provenance", "", provenance_of(result.provenance));
+  to("basis", "", basis_of(result));
+  to("plan", "", plan_of(plan));
 }
 
 void simulate_fields(auto& to, const model::StepResult& result, const model::Plan& plan) {
   result_fields(to, result, plan);
   const double bound_s = result.bound_s.value_or(0);
-  to("measured",
-     Maybe(result.measured,
-           [bound_s](auto& part_to, const model::MeasuredStep& measured) {
-             measured_fields(part_to, measured, bound_s);
-           }),
-     "with --measured, or a log that is compared: a measured step against this prediction");
-  to("assumed", result.assumed, "");
-  to("fit", fit_of_memory(result.memory), "");
+  to("measured", "with --measured, or a log that is compared: a measured step against this prediction",
+     Maybe(result.measured, [bound_s](auto& part_to, const model::MeasuredStep& measured) {
+       measured_fields(part_to, measured, bound_s);
+     }));
+  to("assumed", "", result.assumed);
+  to("fit", "", fit_of_memory(result.memory));
 }
 
 void run_fields(auto& to, const model::StepResult& result, const model::Plan& plan, const TrainingReport& training,
                 const model::Timeline& timeline) {
   result_fields(to, result, plan);
-  to("training", Object{[&](auto& part_to) { training_fields(part_to, training); }}, "executed steps with their loss");
-  to("timeline", Object{[&](auto& part_to) { timeline_fields(part_to, timeline); }}, "spans of the executed step");
+  to("training", "executed steps with their loss", Object([&](auto& part_to) { training_fields(part_to, training); }));
+  to("timeline", "spans of the executed step", Object([&](auto& part_to) { timeline_fields(part_to, timeline); }));
 }
 
 void level_fields(auto& to, const model::RankLevels& levels) {
-  to("rank", levels.rank.rank, "pipeline rank");
-  to("fullest_op", levels.fullest, "position in ops");
-  to("ops", levels.ops, "memory after each slot");
-  to("within_fullest_op", levels.peak, "memory within the slot that reaches the peak");
+  to("rank", "pipeline rank", levels.rank.rank);
+  to("fullest_op", "position in ops", levels.fullest);
+  to("ops", "memory after each slot", levels.ops);
+  to("within_fullest_op", "memory within the slot that reaches the peak", levels.peak);
 }
 
 void advice_fields(auto& to, const model::MemoryAdvice& advice) {
-  to("tried", advice.tried, "how many changes were tried");
-  to("fitting", advice.fitting, "changes with which the plan fits");
-  to("closest", advice.closest, "the change that comes closest to fitting, where none fits");
+  to("tried", "how many changes were tried", advice.tried);
+  to("fitting", "changes with which the plan fits", advice.fitting);
+  to("closest", "the change that comes closest to fitting, where none fits", advice.closest);
 }
 
 void memory_output_fields(auto& to, const model::Memory& memory, const model::Plan& plan,
                           const MemoryDetails& details) {
   const auto levels = details.levels == nullptr ? std::nullopt : std::optional(*details.levels);
   const auto advice = details.advice == nullptr ? std::nullopt : std::optional(*details.advice);
-  to("memory", Object{[&](auto& part_to) {
+  to("memory", "memory of the ranks", Object([&](auto& part_to) {
        fields(part_to, memory);
-       part_to("timeline", Maybe(levels, [](auto& level_to, const auto& of) { level_fields(level_to, of); }),
-               "one rank over the step");
-       part_to("advice", Maybe(advice, [](auto& advice_to, const auto& of) { advice_fields(advice_to, of); }),
-               "changes that make the plan fit; null where it fits");
-       part_to("constants", details.constants, "constants that the memory rests on");
-     }},
-     "memory of the ranks");
-  to("plan", plan_of(plan), "");
-  to("fit", fit_of_memory(memory), "");
+       part_to("timeline", "one rank over the step",
+               Maybe(levels, [](auto& level_to, const auto& of) { level_fields(level_to, of); }));
+       part_to("advice", "changes that make the plan fit; null where it fits",
+               Maybe(advice, [](auto& advice_to, const auto& of) { advice_fields(advice_to, of); }));
+       part_to("constants", "constants that the memory rests on", details.constants);
+     }));
+  to("plan", "", plan_of(plan));
+  to("fit", "", fit_of_memory(memory));
 }
 
 template <class... Values>
@@ -492,7 +475,7 @@ std::string text_of(const Values&... values) {
 // Returns what fields(to, values ...) writes.
 template <class Fields>
 Json object_of(const Fields& fields) {
-  return written<Json>(Object{fields});
+  return written<Json>(Object(fields));
 }
 
 }  // namespace
@@ -531,9 +514,9 @@ std::string step_definitions() {
     return with_description(description, Schema<Json>::in_full(value));
   };
   const auto envelope = [](auto& to) {
-    to("version", std::string(), "version of plumbline that wrote the document");
-    to("schema", Stated<Json>{nullptr, {{"const", model::schema}}}, "version of this contract");
-    to("output", std::string(), "name of the document: OUTPUT.schema.json describes it");
+    to("version", "version of plumbline that wrote the document", std::string());
+    to("schema", "version of this contract", Stated<Json>{nullptr, {{"const", model::schema}}});
+    to("output", "name of the document: OUTPUT.schema.json describes it", std::string());
   };
   Word evidence;
   for (const model::Evidence kind : {model::Evidence::measured, model::Evidence::fitted, model::Evidence::published,
@@ -543,7 +526,7 @@ std::string step_definitions() {
   price_kind.words.push_back("stated");
   const model::StepResult result;
   return text_of_json(Json{
-      {"plumbline", of("Who wrote the document, and by which contract.", Object{envelope})},
+      {"plumbline", of("Who wrote the document, and by which contract.", Object(envelope))},
       {"evidence", of("What a value rests on.", evidence)},
       {"price_kind", of("What a price of a GPU-hour rests on; stated: by the plan or an offer.", price_kind)},
       {"quantiles", of("The quantiles of a prediction, in the unit of its key; null: not drawn, or never reached.",

@@ -24,33 +24,32 @@ void row_fields(auto& to, const sim::PlanAnswer& answer, const sim::RankedPlan& 
                 std::optional<double> best) {
   const auto& run = row.result.run;
   const model::RunCost cost = run.value_or(model::RunCost());
-  to("step", embedded<Json>("step", step_json(row.result.step)), "");
-  to("days", where(run.has_value(), cost.days), "days of the training");
-  to("gpu_hours", where(run.has_value(), cost.gpu_hours), "hours of one GPU");
-  to("cost_usd", cost.cost_usd, "cost in US dollars");
-  to("cost_usd_low", run ? run->cost_low_usd(run->gpu_hours) : std::nullopt, "lower end of the cost");
-  to("cost_usd_high", run ? run->cost_high_usd(run->gpu_hours) : std::nullopt, "upper end of the cost");
-  to("memory", Object{[&row](auto& part_to) {
-       part_to("peak_bytes", row.result.memory.peak_bytes, "bytes of the fullest rank");
-       part_to("capacity_bytes", row.result.memory.capacity_bytes, "bytes of a GPU");
-     }},
-     "memory of the ranks");
-  to("within_limits", sim::within(row.cost, answer.limits), "whether the middle meets all limits");
-  to("twins", row.twins, "other plans with the same work, time and memory");
-  to("middle", embedded<Json>("middle", middle_json(row.result)), "");
-  to("interval", embedded<Json>("interval", interval_json(row.result.interval)), "");
-  to("reason", unless_empty(reason), "why not, where it cannot be");
-  to("plan", embedded<Json>("plan", plan_json(row.plan)), "");
-  to("fit", embedded<Json>("fit", fit_json(row.result.memory)), "");
-  to("probability_best", best, "how probable it is that it is the best; null: nothing was drawn");
-  to("probability_deadline", probability_of(row.cost, {.days = answer.limits.days}),
-     "probability to meet the deadline, of the cases in which it fits in memory");
-  to("probability_budget", probability_of(row.cost, {.usd = answer.limits.usd}),
-     "probability to stay within the budget, of the cases in which it fits in memory");
+  to("step", "", embedded<Json>("step", step_json(row.result.step)));
+  to("days", "days of the training", where(run.has_value(), cost.days));
+  to("gpu_hours", "hours of one GPU", where(run.has_value(), cost.gpu_hours));
+  to("cost_usd", "cost in US dollars", cost.cost_usd);
+  to("cost_usd_low", "lower end of the cost", run ? run->cost_low_usd(run->gpu_hours) : std::nullopt);
+  to("cost_usd_high", "upper end of the cost", run ? run->cost_high_usd(run->gpu_hours) : std::nullopt);
+  to("memory", "memory of the ranks", Object([&row](auto& part_to) {
+       part_to("peak_bytes", "bytes of the fullest rank", row.result.memory.peak_bytes);
+       part_to("capacity_bytes", "bytes of a GPU", row.result.memory.capacity_bytes);
+     }));
+  to("within_limits", "whether the middle meets all limits", sim::within(row.cost, answer.limits));
+  to("twins", "other plans with the same work, time and memory", row.twins);
+  to("middle", "", embedded<Json>("middle", middle_json(row.result)));
+  to("interval", "", embedded<Json>("interval", interval_json(row.result.interval)));
+  to("reason", "why not, where it cannot be", unless_empty(reason));
+  to("plan", "", embedded<Json>("plan", plan_json(row.plan)));
+  to("fit", "", embedded<Json>("fit", fit_json(row.result.memory)));
+  to("probability_best", "how probable it is that it is the best; null: nothing was drawn", best);
+  to("probability_deadline", "probability to meet the deadline, of the cases in which it fits in memory",
+     probability_of(row.cost, {.days = answer.limits.days}));
+  to("probability_budget", "probability to stay within the budget, of the cases in which it fits in memory",
+     probability_of(row.cost, {.usd = answer.limits.usd}));
 }
 
 auto families_of(const model::StepResult& result) {
-  return Object{[&result](auto& to) {
+  return Object([&result](auto& to) {
     static const std::map<std::string, const char*, std::less<>> meanings = {
         {"GEMMs", "constants of GEMMs"},
         {"attention", "constants of attention"},
@@ -63,50 +62,49 @@ auto families_of(const model::StepResult& result) {
         {"other_constants", "constants of no other family"}};
     for (const FamilyShare& family : family_shares(result)) {
       const auto meaning = meanings.find(key_of_name(family.name));
-      to(key_of_name(family.name), Object{[&family](auto& share_to) {
-           share_to("share_of_step", family.share, "share of the step that the constants account for");
-           share_to("measured_share_of_step", family.measured,
-                    "share of the step that constants measured on this GPU account for");
-         }},
-         meaning == meanings.end() ? "" : meaning->second);
+      to(key_of_name(family.name), meaning == meanings.end() ? "" : meaning->second, Object([&family](auto& share_to) {
+           share_to("share_of_step", "share of the step that the constants account for", family.share);
+           share_to("measured_share_of_step", "share of the step that constants measured on this GPU account for",
+                    family.measured);
+         }));
     }
-  }};
+  });
 }
 
 auto offer_of(const sim::ClusterOption& option) {
-  return Object{[&option](auto& to) {
+  return Object([&option](auto& to) {
     const auto price = sim::price_of(option);
     const auto& value = price.value;
-    to("ownership", option.inputs.plan.run.ownership, "whether the GPUs are rented or bought");
-    to("usd_per_gpu_hour", value ? std::optional(value->value) : std::nullopt, "price of a GPU-hour");
-    to("low", value ? std::optional(value->low) : std::nullopt, "lower end");
-    to("high", value ? std::optional(value->high) : std::nullopt, "upper end");
-    to("kind", Stated<Json>{value ? Json(value->kind) : Json(nullptr), or_null(reference<Json>("price_kind"))},
-       "what kind of thing it is");
-    to("source", value ? std::optional(value->source) : std::nullopt, "where it is from");
-    to("missing", unless_empty(price.missing), "what the price does not contain");
-  }};
+    to("ownership", "whether the GPUs are rented or bought", option.inputs.plan.run.ownership);
+    to("usd_per_gpu_hour", "price of a GPU-hour", value ? std::optional(value->value) : std::nullopt);
+    to("low", "lower end", value ? std::optional(value->low) : std::nullopt);
+    to("high", "upper end", value ? std::optional(value->high) : std::nullopt);
+    to("kind", "what kind of thing it is",
+       Stated<Json>{value ? Json(value->kind) : Json(nullptr), or_null(reference<Json>("price_kind"))});
+    to("source", "where it is from", value ? std::optional(value->source) : std::nullopt);
+    to("missing", "what the price does not contain", unless_empty(price.missing));
+  });
 }
 
 void training_fields(auto& to, const sim::CampaignAnswer& training, const sim::Limits& limits,
                      const std::string& rates) {
   const sim::CampaignResult& campaign = training.result;
-  to("days", where(training.run.has_value(), training.days),
-     "over the interval of the step and failures; null: it never finishes");
-  to("cost_usd", training.usd(), "the same in USD");
-  to("probability_deadline", probability_of(training, {.days = limits.days}), "with failures, if it fits in memory");
-  to("probability_budget", probability_of(training, {.usd = limits.usd}), "with failures, if it fits in memory");
-  to("goodput", campaign.goodput, "at the predicted step");
-  to("mean_goodput", campaign.mean_goodput, "mean over all simulated campaigns");
-  to("interruptions", campaign.interruptions, "");
-  to("finished", campaign.finished, "share of the campaigns that finish");
-  to("never", unless_empty(campaign.never), "why others do not");
-  to("hours_between_failures", if_finite(campaign.hours_between_failures), "mean hours from one failure to the next");
-  to("mean_time_s", campaign.mean, "");
-  to("checkpoint_interval_s", if_finite(campaign.checkpoint_interval_s), "seconds from one checkpoint to the next");
-  to("spare_nodes", training.input.spare_nodes, "nodes kept as spares");
-  to("reliability", rates, "name of the rates of failures");
-  to("seeds", training.input.seeds, "campaigns simulated");
+  to("days", "over the interval of the step and failures; null: it never finishes",
+     where(training.run.has_value(), training.days));
+  to("cost_usd", "the same in USD", training.usd());
+  to("probability_deadline", "with failures, if it fits in memory", probability_of(training, {.days = limits.days}));
+  to("probability_budget", "with failures, if it fits in memory", probability_of(training, {.usd = limits.usd}));
+  to("goodput", "at the predicted step", campaign.goodput);
+  to("mean_goodput", "mean over all simulated campaigns", campaign.mean_goodput);
+  to("interruptions", "", campaign.interruptions);
+  to("finished", "share of the campaigns that finish", campaign.finished);
+  to("never", "why others do not", unless_empty(campaign.never));
+  to("hours_between_failures", "mean hours from one failure to the next", if_finite(campaign.hours_between_failures));
+  to("mean_time_s", "", campaign.mean);
+  to("checkpoint_interval_s", "seconds from one checkpoint to the next", if_finite(campaign.checkpoint_interval_s));
+  to("spare_nodes", "nodes kept as spares", training.input.spare_nodes);
+  to("reliability", "name of the rates of failures", rates);
+  to("seeds", "campaigns simulated", training.input.seeds);
 }
 
 // An option and its rank in the order, which one without a plan has not.
@@ -133,86 +131,73 @@ void cluster_fields(auto& to, const sim::PlanAnswer& answer, const PlacedCluster
     return all.empty() ? std::nullopt : std::optional(all[i]);
   };
   const auto range = ranked ? objective_interval(first, answer.objective) : std::nullopt;
-  Stated<Json> assumed = embedded<Json>("assumed", assumed_json(first.result.assumed), true);
-  if (!ranked || place != answer.recommended) assumed.value = nullptr;
   std::size_t at = 0;
-  to("cluster", option.cluster, "name of the cluster");
-  to("gpus", option.gpus, "number of GPUs");
-  to("profile", unless_empty(option.inputs.profile.name()), "profile with the constants");
-  to("stack", unless_empty(option.inputs.profile.stack()), "software stack");
-  to("rank", where(ranked, place + 1), "by the objective; null: no plan");
-  to("dominated", ranked ? answer.dominated[place] : std::nullopt, "whether another is both faster and cheaper");
-  to("reason",
+  to("cluster", "name of the cluster", option.cluster);
+  to("gpus", "number of GPUs", option.gpus);
+  to("profile", "profile with the constants", unless_empty(option.inputs.profile.name()));
+  to("stack", "software stack", unless_empty(option.inputs.profile.stack()));
+  to("rank", "by the objective; null: no plan", where(ranked, place + 1));
+  to("dominated", "whether another is both faster and cheaper", ranked ? answer.dominated[place] : std::nullopt);
+  to("reason", "why it is behind the one above",
      ranked && place > 0
          ? std::optional(reason_between(*placed_clusters(answer)[place - 1].option, option, answer.objective))
-         : std::nullopt,
-     "why it is behind the one above");
-  to("no_plan_because", !ranked && placed.option != nullptr ? std::optional(why_empty(option)) : std::nullopt,
-     "why there is no plan");
-  to("measured_share", ranked ? std::optional(measured_share(first.result)) : std::nullopt,
-     "share of the step on measured, fitted or published constants");
+         : std::nullopt);
+  to("no_plan_because", "why there is no plan",
+     !ranked && placed.option != nullptr ? std::optional(why_empty(option)) : std::nullopt);
+  to("measured_share", "share of the step on measured, fitted or published constants",
+     ranked ? std::optional(measured_share(first.result)) : std::nullopt);
   const auto measured = where(ranked, &first.result);
-  to("measured_by_family",
-     Maybe(measured,
-           [](auto& family_to, const model::StepResult* result) {
-             static const model::StepResult no_result;
-             families_of(result == nullptr ? no_result : *result).fields(family_to);
-           }),
-     "by family of constants; 0: the step uses none");
-  to("interval",
-     Maybe(range,
-           [](auto& end_to, const model::Quantiles& ends) {
-             end_to("low", ends.p10, "lower end");
-             end_to("high", ends.p90, "upper end");
-           }),
-     "of the objective: eight of ten cases");
-  to("price", offer_of(option), "what a GPU-hour costs");
+  to("measured_by_family", "by family of constants; 0: the step uses none",
+     Maybe(measured, [](auto& family_to, const model::StepResult* result) {
+       static const model::StepResult no_result;
+       families_of(result == nullptr ? no_result : *result).fields(family_to);
+     }));
+  to("interval", "of the objective: eight of ten cases", Maybe(range, [](auto& end_to, const model::Quantiles& ends) {
+       end_to("low", "lower end", ends.p10);
+       end_to("high", "upper end", ends.p90);
+     }));
+  to("price", "what a GPU-hour costs", offer_of(option));
   const auto campaign = ranked ? option.campaign : std::nullopt;
   to("campaign",
-     Maybe(campaign,
-           [&](auto& part_to, const sim::CampaignAnswer& training) {
-             training_fields(part_to, training, answer.limits, option.rates);
-           }),
      "the training with its failures, by its first plan; null: without tokens or rates of failures, or where a phase "
-     "cannot be predicted");
-  to("notes", option.notes, "what to know about it");
-  to("search", Object{[&option](auto& part_to) {
-       part_to("space", option.search.space, "plans of the space");
-       part_to("evaluated", option.search.evaluated, "how many were predicted");
-       part_to("complete", option.search.complete, "false: it was interrupted");
-       part_to("removed",
-               List(option.search.removed,
-                    [](auto& removed_to, const sim::Removed& removed) {
-                      removed_to("rule", removed.rule, "rule that removed them");
-                      removed_to("plans", removed.plans, "how many were removed");
-                      removed_to("example", unless_empty(removed.example), "one of those that were removed");
-                    }),
-               "what was cut without a prediction, by rule");
-     }},
-     "how many were evaluated and removed");
-  to("plans",
-     List(option.plans,
-          [&](auto& row_to, const sim::RankedPlan& row) {
-            const std::string reason =
-                at == 0 || at >= option.plans.size() ? "" : reason_on_option(option.plans[at - 1], row);
-            row_fields(row_to, answer, row, reason,
-                       at < option.best_with.size() ? std::optional(option.best_with[at]) : std::nullopt);
-            ++at;
-          }),
-     "plans, the best first");
-  to("edge",
+     "cannot be predicted",
+     Maybe(campaign, [&](auto& part_to, const sim::CampaignAnswer& training) {
+       training_fields(part_to, training, answer.limits, option.rates);
+     }));
+  to("notes", "what to know about it", option.notes);
+  to("search", "how many were evaluated and removed", Object([&option](auto& part_to) {
+       part_to("space", "plans of the space", option.search.space);
+       part_to("evaluated", "how many were predicted", option.search.evaluated);
+       part_to("complete", "false: it was interrupted", option.search.complete);
+       part_to("removed", "what was cut without a prediction, by rule",
+               List(option.search.removed, [](auto& removed_to, const sim::Removed& removed) {
+                 removed_to("rule", "rule that removed them", removed.rule);
+                 removed_to("plans", "how many were removed", removed.plans);
+                 removed_to("example", "one of those that were removed", unless_empty(removed.example));
+               }));
+     }));
+  to("plans", "plans, the best first", List(option.plans, [&](auto& row_to, const sim::RankedPlan& row) {
+       const std::string reason =
+           at == 0 || at >= option.plans.size() ? "" : reason_on_option(option.plans[at - 1], row);
+       row_fields(row_to, answer, row, reason,
+                  at < option.best_with.size() ? std::optional(option.best_with[at]) : std::nullopt);
+       ++at;
+     }));
+  to("edge", "faster plans that fit with less than search.min_fit, the fastest first",
      List(option.edge,
-          [&](auto& row_to, const sim::RankedPlan& row) { row_fields(row_to, answer, row, "", std::nullopt); }),
-     "faster plans that fit with less than search.min_fit, the fastest first");
-  to("finish_by", option.campaign ? option.campaign->finish : std::nullopt,
-     "with a deadline, the fewest GPUs of its first plan's degrees that end by then");
-  to("assumed", assumed, "what the plan of the recommended option leaves open of the software; null: another option");
-  to.only_where(ranked, "probability_best", best_of(answer.best_with, place),
-                "how probable it is that it is the best; null: nothing was drawn");
-  to.only_where(ranked, "probability_deadline", probability_of(first.cost, {.days = answer.limits.days}),
-                "probability to meet the deadline, of the cases in which it fits in memory");
-  to.only_where(ranked, "probability_budget", probability_of(first.cost, {.usd = answer.limits.usd}),
-                "probability to stay within the budget, of the cases in which it fits in memory");
+          [&](auto& row_to, const sim::RankedPlan& row) { row_fields(row_to, answer, row, "", std::nullopt); }));
+  to("finish_by", "with a deadline, the fewest GPUs of its first plan's degrees that end by then",
+     option.campaign ? option.campaign->finish : std::nullopt);
+  to("assumed", "what the plan of the recommended option leaves open of the software; null: another option",
+     embedded_where<Json>(ranked && place == answer.recommended, "assumed", assumed_json(first.result.assumed)));
+  to.only_where(ranked, "probability_best", "how probable it is that it is the best; null: nothing was drawn",
+                best_of(answer.best_with, place));
+  to.only_where(ranked, "probability_deadline",
+                "probability to meet the deadline, of the cases in which it fits in memory",
+                probability_of(first.cost, {.days = answer.limits.days}));
+  to.only_where(ranked, "probability_budget",
+                "probability to stay within the budget, of the cases in which it fits in memory",
+                probability_of(first.cost, {.usd = answer.limits.usd}));
 }
 
 // Returns the ranks of the contenders other than the most probable: on its cluster with its profile, or on others.
@@ -231,14 +216,14 @@ std::vector<std::size_t> ranks_of_contenders(const sim::PlanAnswer& answer, bool
 void verdict_fields(auto& to, const sim::PlanAnswer& answer) {
   const bool met = !answer.order.empty() && sim::within(answer.best(0).cost, answer.limits);
   const bool short_of = !met && !answer.order.empty();
-  to("winner", answer.verdict.winner ? std::optional(*answer.verdict.winner + 1) : std::nullopt,
-     "rank of the cluster that is best with enough probability");
-  to("indistinguishable", ranks_of_contenders(answer, false), "ranks of other clusters that may be the best");
-  to("ties", ranks_of_contenders(answer, true), "ranks on the same hardware that may be");
-  to("probability_needed", sim::sure_enough, "probability that is asked for");
-  to("limits_met", met, "whether any answer meets all limits");
-  to("shortfall", short_of ? std::optional(std::string(unmet_limits(answer))) : std::nullopt,
-     "why the limits are not met");
+  to("winner", "rank of the cluster that is best with enough probability",
+     answer.verdict.winner ? std::optional(*answer.verdict.winner + 1) : std::nullopt);
+  to("indistinguishable", "ranks of other clusters that may be the best", ranks_of_contenders(answer, false));
+  to("ties", "ranks on the same hardware that may be", ranks_of_contenders(answer, true));
+  to("probability_needed", "probability that is asked for", sim::sure_enough);
+  to("limits_met", "whether any answer meets all limits", met);
+  to("shortfall", "why the limits are not met",
+     short_of ? std::optional(std::string(unmet_limits(answer))) : std::nullopt);
 }
 
 // A break-even, and what it is against.
@@ -263,52 +248,44 @@ void plan_answer_fields(auto& to, const sim::PlanAnswer& answer) {
   const std::vector<PlacedCluster> clusters = placed_clusters(answer);
   const std::vector<Flip> flips = flips_of(answer);
   const auto recommended = where(found, answer.recommended);
-  Stated<Json> taken =
-      embedded<Json>("plan", plan_json(found ? answer.best(answer.recommended).plan : model::Plan()), true);
-  if (!found) taken.value = nullptr;
-  to("question", Object{[&answer](auto& part_to) {
-       part_to("subject", answer.name, "plan or model that is asked about");
-       part_to("objective", std::string(to_string(answer.objective)), "what is made best");
-       part_to("deadline_days", answer.limits.days, "days within which the training should end");
-       part_to("budget_usd", answer.limits.usd, "largest cost of the training");
-       part_to("assumptions", answer.assumptions, "what the question leaves open and what was taken");
-       part_to("overrides", answer.overrides, "keys of the plan that were set");
-     }},
-     "what was asked");
-  to("complete", answer.complete, "false: it was interrupted");
-  to("every_value", answer.every_value, "whether every value was tried that makes sense");
-  to("verdict", Object{[&answer](auto& part_to) { verdict_fields(part_to, answer); }},
-     "whether an answer meets the limits with the probability asked for");
-  to("sites",
-     List(clusters, [&answer](auto& site_to, const PlacedCluster& placed) { cluster_fields(site_to, answer, placed); }),
-     "clusters, each with its best plans");
-  to("flips",
-     List(flips,
-          [](auto& flip_to, const Flip& flip) {
-            flip_to("against", Word{flip.of_hardware ? "sites" : "plans", {"sites", "plans"}},
-                    "which subject the others are compared with");
-            flip_to("quantity", sim::describe(flip.break_even.quantity), "what would have to change");
-            flip_to("factor", flip.break_even.factor, "on the quantity; null: none changes the order");
-            flip_to("then_better", unless_empty(flip.then_better), "what is better from there on");
-          }),
-     "break-evens");
-  to("plan", taken, "the plan");
-  to("recommendation",
-     Maybe(recommended,
-           [&](auto& part_to, std::size_t place) {
-             part_to("rank", place + 1, "of the cluster; where nothing meets the limits, of the nearest");
-             part_to("within_limits", found && sim::within(answer.taken(place), answer.limits),
-                     "whether its middle meets all limits");
-             part_to("words", found ? recommendation(answer) : std::vector<std::string>(),
-                     "what it takes, the next best, what would overturn it, the fewest GPUs by the deadline");
-           }),
-     "the offer to take; null: none has a plan");
+  const model::Plan taken = found ? answer.best(answer.recommended).plan : model::Plan();
+  to("question", "what was asked", Object([&answer](auto& part_to) {
+       part_to("subject", "plan or model that is asked about", answer.name);
+       part_to("objective", "what is made best", std::string(to_string(answer.objective)));
+       part_to("deadline_days", "days within which the training should end", answer.limits.days);
+       part_to("budget_usd", "largest cost of the training", answer.limits.usd);
+       part_to("assumptions", "what the question leaves open and what was taken", answer.assumptions);
+       part_to("overrides", "keys of the plan that were set", answer.overrides);
+     }));
+  to("complete", "false: it was interrupted", answer.complete);
+  to("every_value", "whether every value was tried that makes sense", answer.every_value);
+  to("verdict", "whether an answer meets the limits with the probability asked for",
+     Object([&answer](auto& part_to) { verdict_fields(part_to, answer); }));
+  to("sites", "clusters, each with its best plans",
+     List(clusters,
+          [&answer](auto& site_to, const PlacedCluster& placed) { cluster_fields(site_to, answer, placed); }));
+  to("flips", "break-evens", List(flips, [](auto& flip_to, const Flip& flip) {
+       flip_to("against", "which subject the others are compared with",
+               Word{flip.of_hardware ? "sites" : "plans", {"sites", "plans"}});
+       flip_to("quantity", "what would have to change", sim::describe(flip.break_even.quantity));
+       flip_to("factor", "on the quantity; null: none changes the order", flip.break_even.factor);
+       flip_to("then_better", "what is better from there on", unless_empty(flip.then_better));
+     }));
+  to("plan", "the plan", embedded_where<Json>(found, "plan", plan_json(taken)));
+  to("recommendation", "the offer to take; null: none has a plan",
+     Maybe(recommended, [&](auto& part_to, std::size_t place) {
+       part_to("rank", "of the cluster; where nothing meets the limits, of the nearest", place + 1);
+       part_to("within_limits", "whether its middle meets all limits",
+               found && sim::within(answer.taken(place), answer.limits));
+       part_to("words", "what it takes, the next best, what would overturn it, the fewest GPUs by the deadline",
+               found ? recommendation(answer) : std::vector<std::string>());
+     }));
 }
 
 }  // namespace
 
 std::string plan_json(const sim::PlanAnswer& answer) {
-  return document("plan", written<Json>(Object{[&](auto& to) { plan_answer_fields(to, answer); }}));
+  return document("plan", written<Json>(Object([&](auto& to) { plan_answer_fields(to, answer); })));
 }
 
 std::string plan_answer_schema() {
@@ -320,7 +297,7 @@ std::string plan_answer_schema() {
 std::string plan_csv(const sim::PlanAnswer& answer) {
   Json rows = Json::array();
   for (const PlacedCluster& placed : placed_clusters(answer)) {
-    const Json site = written<Json>(Object{[&](auto& to) { cluster_fields(to, answer, placed); }});
+    const Json site = written<Json>(Object([&](auto& to) { cluster_fields(to, answer, placed); }));
     Json head = Json::object();
     for (const char* key : {"cluster", "gpus", "profile", "stack", "no_plan_because"}) head[key] = site[key];
     if (site["plans"].empty() && site["edge"].empty()) rows.push_back(head);

@@ -12,28 +12,28 @@ using Json = nlohmann::ordered_json;
 
 void cost_fields(auto& to, const model::ScheduleCosts& costs) {
   constexpr const char* meaning = "cost of an op";
-  to("F", costs.F, meaning);
-  to("B", costs.B, meaning);
-  to("I", costs.I, meaning);
-  to("W", costs.W, meaning);
-  to("FB", costs.FB, meaning);
+  to("F", meaning, costs.F);
+  to("B", meaning, costs.B);
+  to("I", meaning, costs.I);
+  to("W", meaning, costs.W);
+  to("FB", meaning, costs.FB);
 }
 
 // Returns the uniform costs, or the list of stages with the factors; and p2p. The schema is that of their definition.
 Stated<Json> costs_in_full(const model::CostTable& costs) {
   const auto uniform = [&costs](auto& to) {
     cost_fields(to, costs.uniform);
-    to("p2p", costs.uniform.p2p, "time of a message between ranks");
+    to("p2p", "time of a message between ranks", costs.uniform.p2p);
   };
   const auto by_stage = [&costs](auto& to) {
     const auto& factors = costs.micro_batch_factors;
-    to("stages", List(costs.stages, [](auto& stage_to, const auto& stage) { cost_fields(stage_to, stage); }),
-       "durations by stage over the mean");
-    to.only_where(!factors.empty(), "micro_batch_factors", factors, "durations of micro-batches over the mean");
-    to("p2p", costs.uniform.p2p, "time of a message between ranks");
+    to("stages", "durations by stage over the mean",
+       List(costs.stages, [](auto& stage_to, const auto& stage) { cost_fields(stage_to, stage); }));
+    to.only_where(!factors.empty(), "micro_batch_factors", "durations of micro-batches over the mean", factors);
+    to("p2p", "time of a message between ranks", costs.uniform.p2p);
   };
-  const Json written_costs = costs.stages.empty() ? written<Json>(Object{uniform}) : written<Json>(Object{by_stage});
-  return {written_costs, {{"anyOf", {Schema<Json>::of(Object{uniform}), Schema<Json>::of(Object{by_stage})}}}};
+  const Json written_costs = costs.stages.empty() ? written<Json>(Object(uniform)) : written<Json>(Object(by_stage));
+  return {written_costs, {{"anyOf", {Schema<Json>::of(Object(uniform)), Schema<Json>::of(Object(by_stage))}}}};
 }
 
 Stated<Json> costs_of(const model::CostTable& costs) {
@@ -41,65 +41,64 @@ Stated<Json> costs_of(const model::CostTable& costs) {
 }
 
 void spread_fields(auto& to, const model::LoadSpread& spread) {
-  to("variation", spread.variation, "standard deviation over the mean");
-  to("max_violation", spread.max_violation, "load of the fullest over the mean, less 1");
+  to("variation", "standard deviation over the mean", spread.variation);
+  to("max_violation", "load of the fullest over the mean, less 1", spread.max_violation);
 }
 
 void shape_fields(auto& to, const model::ScheduleShape& shape, const model::CostTable& costs) {
-  to("ranks", shape.ranks, "number of pipeline ranks");
-  to("micro_batches", shape.micro_batches, "number of micro-batches");
-  to("virtual_stages", shape.virtual_stages, "stages of a rank");
-  to("costs", costs_of(costs), "durations of passes in the unit of the question");
+  to("ranks", "number of pipeline ranks", shape.ranks);
+  to("micro_batches", "number of micro-batches", shape.micro_batches);
+  to("virtual_stages", "stages of a rank", shape.virtual_stages);
+  to("costs", "durations of passes in the unit of the question", costs_of(costs));
 }
 
 void evaluation_fields(auto& to, const model::CostedSchedule& output) {
   const model::ScheduleEvaluation& evaluation = output.evaluation;
-  to("makespan", evaluation.makespan, "in the unit of the costs");
-  to("exact_makespan", output.exact_makespan, "by the schedule's closed form");
-  to("lower_bound", output.lower_bound, "proven lower bound of the makespan");
-  to("busy", evaluation.busy, "of each rank");
-  to("idle", evaluation.idle, "shares of time in which ranks wait, by rank");
-  to("window", evaluation.window, "from the first op of a rank to the end of its last");
-  to("peak_activations", evaluation.peak_activations, "chunks held at once");
+  to("makespan", "in the unit of the costs", evaluation.makespan);
+  to("exact_makespan", "by the schedule's closed form", output.exact_makespan);
+  to("lower_bound", "proven lower bound of the makespan", output.lower_bound);
+  to("busy", "of each rank", evaluation.busy);
+  to("idle", "shares of time in which ranks wait, by rank", evaluation.idle);
+  to("window", "from the first op of a rank to the end of its last", evaluation.window);
+  to("peak_activations", "chunks held at once", evaluation.peak_activations);
 }
 
 void schedule_fields(auto& to, const model::CostedSchedule& output) {
-  to("schedule", Object{[&output](auto& part_to) {
-       part_to("kind", output.schedule.kind, "what kind of thing it is");
+  to("schedule", "a schedule with its idle time", Object([&output](auto& part_to) {
+       part_to("kind", "what kind of thing it is", output.schedule.kind);
        shape_fields(part_to, output.schedule.shape, output.costs);
        evaluation_fields(part_to, output);
-     }},
-     "a schedule with its idle time");
+     }));
   evaluation_fields(to, output);
 }
 
 // A row of a schedule that exists for the shape, or of one that does not.
 Stated<Json> row_of(const model::ComparedSchedule& row) {
   const auto head = [&row](auto& to, bool possible) {
-    to("kind", row.kind, "what kind of thing it is");
-    to("possible", Stated<Json>{possible, {{"const", possible}}}, "whether it can be laid out");
+    to("kind", "what kind of thing it is", row.kind);
+    to("possible", "whether it can be laid out", Stated<Json>{possible, {{"const", possible}}});
   };
   const auto infeasible = [&](auto& to) {
     head(to, false);
-    to("reason", row.infeasible ? row.reason() : "", "why not, where it cannot be");
-    to("micro_batches", row.micro_batches, "number of micro-batches");
+    to("reason", "why not, where it cannot be", row.infeasible ? row.reason() : "");
+    to("micro_batches", "number of micro-batches", row.micro_batches);
   };
   const auto feasible = [&](auto& to) {
     head(to, true);
-    to("chunks_per_rank", row.chunks, "model chunks of a rank");
-    to("makespan", row.makespan, "time from the first pass to the end of the last");
-    to("average_bubble", row.average_bubble, "mean over ranks of the idle share of the step");
-    to("worst_bubble", row.worst_bubble, "largest idle share of a rank");
-    to("peak_activations", row.peak_activations, "most chunks whose activations a rank holds");
-    to("parameter_copies", row.parameter_copies, "ranks that hold the parameters of one stage");
-    to("exposed_hops", row.exposed_p2p, "messages that a rank waits for");
-    to("lower_bound", row.lower_bound, "proven lower bound of the makespan");
-    to("makespan_over_lower_bound", where(row.lower_bound > 0, row.makespan / row.lower_bound),
-       "makespan over its lower bound");
-    to("micro_batches", row.micro_batches, "number of micro-batches");
+    to("chunks_per_rank", "model chunks of a rank", row.chunks);
+    to("makespan", "time from the first pass to the end of the last", row.makespan);
+    to("average_bubble", "mean over ranks of the idle share of the step", row.average_bubble);
+    to("worst_bubble", "largest idle share of a rank", row.worst_bubble);
+    to("peak_activations", "most chunks whose activations a rank holds", row.peak_activations);
+    to("parameter_copies", "ranks that hold the parameters of one stage", row.parameter_copies);
+    to("exposed_hops", "messages that a rank waits for", row.exposed_p2p);
+    to("lower_bound", "proven lower bound of the makespan", row.lower_bound);
+    to("makespan_over_lower_bound", "makespan over its lower bound",
+       where(row.lower_bound > 0, row.makespan / row.lower_bound));
+    to("micro_batches", "number of micro-batches", row.micro_batches);
   };
-  return {row.infeasible ? written<Json>(Object{infeasible}) : written<Json>(Object{feasible}),
-          {{"anyOf", {Schema<Json>::of(Object{infeasible}), Schema<Json>::of(Object{feasible})}}}};
+  return {row.infeasible ? written<Json>(Object(infeasible)) : written<Json>(Object(feasible)),
+          {{"anyOf", {Schema<Json>::of(Object(infeasible)), Schema<Json>::of(Object(feasible))}}}};
 }
 
 Stated<Json> rows_of(const std::vector<model::ComparedSchedule>& schedules) {
@@ -109,43 +108,37 @@ Stated<Json> rows_of(const std::vector<model::ComparedSchedule>& schedules) {
 
 void comparison_fields(auto& to, const std::vector<model::ComparedSchedule>& schedules,
                        const model::ScheduleShape& shape, const model::CostTable& costs) {
-  to("schedule", Object{[&](auto& part_to) {
-       part_to("kind", Stated<Json>{"all", {{"const", "all"}}}, "what kind of thing it is");
+  to("schedule", "a schedule with its idle time", Object([&](auto& part_to) {
+       part_to("kind", "what kind of thing it is", Stated<Json>{"all", {{"const", "all"}}});
        shape_fields(part_to, shape, costs);
-     }},
-     "a schedule with its idle time");
-  to("schedules", rows_of(schedules), "schedules one by one");
+     }));
+  to("schedules", "schedules one by one", rows_of(schedules));
 }
 
 void routing_fields(auto& to, const model::RoutingStatistics& routing) {
-  to("routing", Object{[&routing](auto& part_to) {
-       part_to("experts", Object{[&](auto& spread_to) { spread_fields(spread_to, routing.experts); }},
-               "experts of a layer");
-       part_to("ranks", Object{[&](auto& spread_to) { spread_fields(spread_to, routing.ranks); }},
-               "how even the ranks of experts are");
-       part_to("dropped", routing.dropped, "share of rows above the capacity of an expert");
-       part_to("balance",
-               List(routing.balance,
-                    [](auto& step_to, const model::RoutingStatistics::Step& step) {
-                      spread_fields(step_to, step.experts);
-                      step_to("step", step.step, "number of the step");
-                    }),
-               "how even the experts are, step by step");
-       part_to("loads",
-               List(routing.loads,
-                    [](auto& load_to, const model::LayerRows& layer) {
-                      load_to("layer", layer.layer, "number of the layer");
-                      load_to("shares", layer.rows, "load of each expert");
-                    }),
-               "share of the rows of each expert, by layer");
-     }},
-     "what the experts of the plan receive");
+  to("routing", "what the experts of the plan receive", Object([&routing](auto& part_to) {
+       part_to("experts", "experts of a layer",
+               Object([&](auto& spread_to) { spread_fields(spread_to, routing.experts); }));
+       part_to("ranks", "how even the ranks of experts are",
+               Object([&](auto& spread_to) { spread_fields(spread_to, routing.ranks); }));
+       part_to("dropped", "share of rows above the capacity of an expert", routing.dropped);
+       part_to("balance", "how even the experts are, step by step",
+               List(routing.balance, [](auto& step_to, const model::RoutingStatistics::Step& step) {
+                 spread_fields(step_to, step.experts);
+                 step_to("step", "number of the step", step.step);
+               }));
+       part_to("loads", "share of the rows of each expert, by layer",
+               List(routing.loads, [](auto& load_to, const model::LayerRows& layer) {
+                 load_to("layer", "number of the layer", layer.layer);
+                 load_to("shares", "load of each expert", layer.rows);
+               }));
+     }));
 }
 
 }  // namespace
 
 std::string schedule_json(const model::CostedSchedule& output) {
-  return document("schedule", written<Json>(Object{[&](auto& to) { schedule_fields(to, output); }}));
+  return document("schedule", written<Json>(Object([&](auto& to) { schedule_fields(to, output); })));
 }
 
 std::string schedule_page_data(const model::CostedSchedule& output) {
@@ -169,18 +162,18 @@ std::string comparison_csv(const std::vector<model::ComparedSchedule>& schedules
 std::string comparison_json(const std::vector<model::ComparedSchedule>& schedules, const model::ScheduleShape& shape,
                             const model::CostTable& costs) {
   return document("schedule-all",
-                  written<Json>(Object{[&](auto& to) { comparison_fields(to, schedules, shape, costs); }}));
+                  written<Json>(Object([&](auto& to) { comparison_fields(to, schedules, shape, costs); })));
 }
 
 std::string routing_json(const model::RoutingStatistics& routing) {
-  return document("show-routing", written<Json>(Object{[&](auto& to) { routing_fields(to, routing); }}));
+  return document("show-routing", written<Json>(Object([&](auto& to) { routing_fields(to, routing); })));
 }
 
 std::string routing_csv(const model::RoutingStatistics& routing) {
   Json rows = Json::array();
   const auto add = [&rows](const char* of, const Json& step, const model::LoadSpread& spread) {
     rows.push_back({{"of", of}, {"step", step}});
-    rows.back().update(written<Json>(Object{[&](auto& to) { spread_fields(to, spread); }}));
+    rows.back().update(written<Json>(Object([&](auto& to) { spread_fields(to, spread); })));
   };
   add("experts", nullptr, routing.experts);
   add("ranks", nullptr, routing.ranks);

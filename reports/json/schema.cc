@@ -38,6 +38,9 @@ constexpr NamedSchema schemas[] = {{"defs", shared_definitions},
                                    {"plan-deployments", deployments_schema},
                                    {"run", run_schema},
                                    {"run-generate", generation_schema},
+                                   {"sweep", sweep_schema},
+                                   {"sweep-tornado", tornado_schema},
+                                   {"sweep-solve", solve_schema},
                                    {"show-routing", routing_schema}};
 
 }  // namespace

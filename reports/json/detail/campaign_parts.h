@@ -18,30 +18,30 @@ inline model::Quantiles scaled(const model::Quantiles& quantiles, double factor)
 // The fewest GPUs by a date and the numbers that were tried.
 void fields(auto& to, const sim::CampaignOnGpus& of) {
   const bool ran = of.reason.empty();
-  to("gpus", of.gpus, "number of GPUs");
-  to("step_s", where(ran, of.step_s), "seconds of a step");
-  to("days", where(ran, of.days), "days of the training");
-  to("in_time", where(ran, of.in_time), "share of the campaigns that end by then");
-  to("reason", unless_empty(of.reason), "why not, where it cannot be");
+  to("gpus", "number of GPUs", of.gpus);
+  to("step_s", "seconds of a step", where(ran, of.step_s));
+  to("days", "days of the training", where(ran, of.days));
+  to("in_time", "share of the campaigns that end by then", where(ran, of.in_time));
+  to("reason", "why not, where it cannot be", unless_empty(of.reason));
 }
 void fields(auto& to, const sim::FinishBy& of) {
-  to("days", of.days, "days of the training");
-  to("gpus", of.gpus, "number of GPUs");
-  to("tried", of.tried, "what was tried");
+  to("days", "days of the training", of.days);
+  to("gpus", "number of GPUs", of.gpus);
+  to("tried", "what was tried", of.tried);
 }
 template <>
 inline constexpr std::string_view definition_name<sim::FinishBy> = "finish_by";
 
 void fields(auto& to, const sim::CampaignTime& of) {
-  to("useful_s", of.useful_s, "seconds in which training advances");
-  to("lost_s", of.lost_s, "seconds of work that failures undo");
-  to("checkpoint_s", of.checkpoint_s, "seconds in which training waits for checkpoints");
-  to("detect_s", of.detect_s, "seconds until a failure is noticed");
-  to("restart_s", of.restart_s, "seconds of restarts");
-  to("wait_s", of.wait_s, "seconds without enough nodes");
-  to("slow_s", of.slow_s, "seconds lost to slow nodes");
-  to("planned_s", of.planned_s, "seconds of planned stops");
-  to("total_s", of.total(), "sum of all");
+  to("useful_s", "seconds in which training advances", of.useful_s);
+  to("lost_s", "seconds of work that failures undo", of.lost_s);
+  to("checkpoint_s", "seconds in which training waits for checkpoints", of.checkpoint_s);
+  to("detect_s", "seconds until a failure is noticed", of.detect_s);
+  to("restart_s", "seconds of restarts", of.restart_s);
+  to("wait_s", "seconds without enough nodes", of.wait_s);
+  to("slow_s", "seconds lost to slow nodes", of.slow_s);
+  to("planned_s", "seconds of planned stops", of.planned_s);
+  to("total_s", "sum of all", of.total());
 }
 template <>
 inline constexpr std::string_view definition_name<sim::CampaignTime> = "campaign_time";

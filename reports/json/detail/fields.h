@@ -1,5 +1,5 @@
 // The keys of JSON objects, listed once for what is written and for its JSON Schema: a function fields(to, value) calls
-// to(key, value of the key, meaning) for each key in the order of the JSON, and `to` is a Writer or a Schema. The
+// to(key, meaning, value of the key) for each key in the order of the JSON, and `to` is a Writer or a Schema. The
 // latter calls it with a value of defaults, of which it uses types alone. These are templates because the headers of
 // the JSON library stay in sources.
 #pragma once
@@ -24,34 +24,30 @@ namespace plumbline::reports {
 // an object with the keys of fields(to),
 template <class Fields>
 struct Object {
+  explicit Object(Fields of) : fields(std::move(of)) {}
   Fields fields;
 };
-template <class Fields>
-Object(Fields) -> Object<Fields>;
 // the same with a name in defs.schema.json, to which schemas refer,
 template <class Fields>
 struct Defined {
+  Defined(std::string_view name, Fields of) : definition(name), fields(std::move(of)) {}
   std::string_view definition;
   Fields fields;
 };
-template <class Fields>
-Defined(const char*, Fields) -> Defined<Fields>;
 // a list of objects with the keys of fields(to, row),
 template <class Rows, class Fields>
 struct List {
+  List(const Rows& of, Fields row) : rows(of), fields(std::move(row)) {}
   const Rows& rows;
   Fields fields;
 };
-template <class Rows, class Fields>
-List(const Rows&, Fields) -> List<Rows, Fields>;
 // an object with the keys of fields(to, *value), null where there is none,
 template <class Value, class Fields>
 struct Maybe {
+  Maybe(const std::optional<Value>& of, Fields known) : value(of), fields(std::move(known)) {}
   const std::optional<Value>& value;
   Fields fields;
 };
-template <class Value, class Fields>
-Maybe(const std::optional<Value>&, Fields) -> Maybe<Value, Fields>;
 // one of several words, or null,
 struct Word {
   std::optional<std::string_view> text;
@@ -87,13 +83,13 @@ class Writer {
   Json json = Json::object();
 
   template <class T>
-  void operator()(std::string_view key, const T& value, std::string_view) {
+  void operator()(std::string_view key, std::string_view, const T& value) {
     json[std::string(key)] = of(value);
   }
   // A key that is left out where it is not there.
   template <class T>
-  void only_where(bool there, std::string_view key, const T& value, std::string_view meaning) {
-    if (there) (*this)(key, value, meaning);
+  void only_where(bool there, std::string_view key, std::string_view meaning, const T& value) {
+    if (there) (*this)(key, meaning, value);
   }
 
   template <class T>
@@ -178,12 +174,12 @@ template <class Json>
 class Schema {
  public:
   template <class T>
-  void operator()(std::string_view key, const T& value, std::string_view meaning) {
+  void operator()(std::string_view key, std::string_view meaning, const T& value) {
     required_.emplace_back(key);
-    only_where(true, key, value, meaning);
+    only_where(true, key, meaning, value);
   }
   template <class T>
-  void only_where(bool, std::string_view key, const T& value, std::string_view meaning) {
+  void only_where(bool, std::string_view key, std::string_view meaning, const T& value) {
     properties_[std::string(key)] = with_description(meaning, of(value));
   }
 
@@ -260,7 +256,7 @@ Json document_schema(std::string_view output, std::string_view title, std::strin
                      const Fields& fields) {
   Schema<Json> body;
   const Json name = {{"output", {{"description", "name of the output"}, {"const", output}}}};
-  body("plumbline", Stated<Json>{nullptr, reference<Json>("plumbline")}, "");
+  body("plumbline", "", Stated<Json>{nullptr, reference<Json>("plumbline")});
   fields(body);
   Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", title}};
   schema["description"] = description;

@@ -15,10 +15,10 @@ inline constexpr double hundred = 100;
 
 auto causes_of(const model::MeasuredStep& measured, const char* time, const char* meaning) {
   return List(measured.causes, [time, meaning](auto& to, const model::MeasuredCause& one) {
-    to("cause", one.name, "a source of the uncertainty, or a key of the plan");
-    to(time, one.time_s, meaning);
-    to("reaches", one.reaches, "whether that is as far as the measured one");
-    to("try", unless_empty(one.remedy), "what would show it: a measurement, or an option");
+    to("cause", "a source of the uncertainty, or a key of the plan", one.name);
+    to(time, meaning, one.time_s);
+    to("reaches", "whether that is as far as the measured one", one.reaches);
+    to("try", "what would show it: a measurement, or an option", unless_empty(one.remedy));
   });
 }
 

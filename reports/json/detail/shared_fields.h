@@ -24,9 +24,9 @@ void fields(auto& to, const QuantilesOrNulls& of) {
   const auto quantile = [&of](double model::Quantiles::*which) {
     return of.known ? if_finite((*of.known).*which) : std::nullopt;
   };
-  to("p10", quantile(&model::Quantiles::p10), "one of ten cases is below");
-  to("p50", quantile(&model::Quantiles::p50), "the middle of the cases");
-  to("p90", quantile(&model::Quantiles::p90), "nine of ten cases are below");
+  to("p10", "one of ten cases is below", quantile(&model::Quantiles::p10));
+  to("p50", "the middle of the cases", quantile(&model::Quantiles::p50));
+  to("p90", "nine of ten cases are below", quantile(&model::Quantiles::p90));
 }
 void fields(auto& to, const model::Quantiles& of) { fields(to, QuantilesOrNulls{of}); }
 template <>
@@ -36,9 +36,13 @@ inline constexpr std::string_view definition_name<model::Quantiles> = "quantiles
 
 // Returns what a function of json.h writes, of the type that has this definition.
 template <class Json>
-Stated<Json> embedded(std::string_view definition, const std::string& text, bool nullable = false) {
-  const Json schema = reference<Json>(definition);
-  return {Json::parse(text), nullable ? or_null(schema) : schema};
+Stated<Json> embedded(std::string_view definition, const std::string& text) {
+  return {Json::parse(text), reference<Json>(definition)};
+}
+// Returns the same, or null where it is not known.
+template <class Json>
+Stated<Json> embedded_where(bool known, std::string_view definition, const std::string& text) {
+  return {known ? Json::parse(text) : Json(nullptr), or_null(reference<Json>(definition))};
 }
 
 template <>
@@ -46,11 +50,11 @@ inline constexpr std::string_view definition_name<model::Evidence> = "evidence";
 
 // What a constant is and where it comes from.
 void fields(auto& to, const model::Parameter& of) {
-  to("parameter", of.name, "dotted name of the constant");
-  to("value", of.value, "the value");
-  to("unit", of.unit, "unit of the value");
-  to("kind", of.kind, "");
-  to("source", of.source, "where it is from");
+  to("parameter", "dotted name of the constant", of.name);
+  to("value", "the value", of.value);
+  to("unit", "unit of the value", of.unit);
+  to("kind", "", of.kind);
+  to("source", "where it is from", of.source);
 }
 template <>
 inline constexpr std::string_view definition_name<model::Parameter> = "constant";
@@ -62,9 +66,9 @@ struct ConstantOfStep {
 };
 void fields(auto& to, const ConstantOfStep& of) {
   fields(to, of.constant);
-  to("share_of_step", of.share_of_step, "its share of the step; null: not attributed");
-  to("relative_uncertainty", of.constant.relative_uncertainty, "one standard deviation over the value");
-  to("stack", unless_empty(of.constant.stack), "the stack that it comes from; null: the profile or the topology");
+  to("share_of_step", "its share of the step; null: not attributed", of.share_of_step);
+  to("relative_uncertainty", "one standard deviation over the value", of.constant.relative_uncertainty);
+  to("stack", "the stack that it comes from; null: the profile or the topology", unless_empty(of.constant.stack));
 }
 template <>
 inline constexpr std::string_view definition_name<std::vector<ConstantOfStep>> = "provenance";
@@ -77,10 +81,10 @@ struct FitInMemory {
 };
 void fields(auto& to, const FitInMemory& of) {
   static const std::vector<std::string_view> verdicts = {"fits", "edge", "no"};
-  to("verdict", Word{verdicts[static_cast<std::size_t>(of.fit)], verdicts},
-     "fits: with 95 % or more; no: with less than 5 %; edge: between them");
-  to("probability", of.probability, "that it fits as clusters run it; null: not drawn");
-  to("free_bytes", of.free_bytes, "what is left at least; below 0: what is missing");
+  to("verdict", "fits: with 95 % or more; no: with less than 5 %; edge: between them",
+     Word{verdicts[static_cast<std::size_t>(of.fit)], verdicts});
+  to("probability", "that it fits as clusters run it; null: not drawn", of.probability);
+  to("free_bytes", "what is left at least; below 0: what is missing", of.free_bytes);
 }
 template <>
 inline constexpr std::string_view definition_name<std::optional<FitInMemory>> = "fit";

@@ -68,11 +68,12 @@ void write_cluster(Writer& out, const model::ClusterSpread& cluster) {
 // Without an interval the quantiles are empty and there are no parts.
 void write_interval(Writer& out, const std::optional<model::PredictionInterval>& known) {
   const model::PredictionInterval interval = known.value_or(model::PredictionInterval());
-  visit_quantiles(interval, [&](std::string_view key, const std::optional<Quantiles>& quantiles, const char* unit, auto) {
-    for (const auto& [name, quantile] : percentiles)
-      out.row(fmt::format("interval.{}.{}", key, name),
-              known && quantiles ? std::optional((*quantiles).*quantile) : std::nullopt, unit);
-  });
+  visit_quantiles(interval,
+                  [&](std::string_view key, const std::optional<Quantiles>& quantiles, const char* unit, auto) {
+                    for (const auto& [name, quantile] : percentiles)
+                      out.row(fmt::format("interval.{}.{}", key, name),
+                              known && quantiles ? std::optional((*quantiles).*quantile) : std::nullopt, unit);
+                  });
   if (!known) return;
   out.row("interval.fits_probability", interval.fits_probability, "1");
   out.row("interval.left_factor", interval.left_factor, "1");

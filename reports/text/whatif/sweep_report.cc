@@ -349,8 +349,7 @@ std::string deployments_csv(const sim::SweepResult& result) {
     row.insert(row.end(), {sim::feasible(result.points[i]) ? "1" : "0", i == result.best ? "1" : "0"});
     const auto& point = result.points[i];
     if (point && point->serving)
-      visit_serving(*point->serving,
-                    [&](const char*, const auto& value, auto...) { row.push_back(csv_cell(value)); });
+      visit_serving(*point->serving, [&](const char*, const auto& value, auto...) { row.push_back(csv_cell(value)); });
     else
       row.resize(row.size() + quantities);
     row.push_back(point && point->serving ? std::string(model::to_string(point->serving->bound_by)) : "");
