@@ -3,7 +3,8 @@
 #include <vector>
 
 #include "model/result/prediction_error.h"
-#include "reports/json/document.h"
+#include "reports/json/detail/schemas.h"
+#include "reports/json/detail/shared_fields.h"
 #include "reports/json/json.h"
 #include "reports/text/compare/result_comparison.h"
 
@@ -12,114 +13,155 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json subject_of(const model::ComparisonSubject& subject) {
-  const std::string reason = subject.reason();
-  Json json = {{"name", subject.name},
-               {"origin", subject.origin},
-               {"feasible", reason.empty()},
-               {"reason", text_or_null<Json>(reason)}};
-  if (!subject.result || subject.serving) {
-    for (const char* key : {"step", "interval", "bound", "run", "memory", "basis"}) json[key] = nullptr;
-    json["plan"] = Json::parse(plan_json(subject.plan));
-    json["fit"] = nullptr;
-    if (!subject.serving) return json;
-    json["serving"] = Json::parse(serving_quantities_json(*subject.serving));
-    json["usd_per_gpu_hour"] = json_of<Json>(subject.usd_per_gpu_hour);
-    return json;
-  }
-  // The keys are those of `simulate --json`; what a stored result lacks is null.
+// Returns the keys of `simulate --json` of a subject that has a step, what a stored result lacks null; else nothing.
+Json keys_of_step(const model::ComparisonSubject& subject) {
+  if (!subject.result || subject.serving) return Json::object();
   Json result = Json::parse(to_json(*subject.result, subject.plan));
-  if (!subject.stored.empty()) {
-    const Json step = result["step"];
-    result.update(Json::parse(subject.stored), true);
-    result["step"] = step;  // by the keys of this version
-  }
-  for (const char* key : {"step", "interval", "bound", "run", "memory", "basis", "plan", "fit"})
-    json[key] = result[key];
-  return json;
+  if (subject.stored.empty()) return result;
+  const Json step = result["step"];
+  result.update(Json::parse(subject.stored), true);
+  result["step"] = step;  // by the keys of this version
+  return result;
 }
 
-Json difference_of(const model::ResultComparison::Difference& difference) {
+void subject_fields(auto& to, const model::ComparisonSubject& subject) {
+  const Json result = keys_of_step(subject);
+  const std::string reason = subject.reason();
+  const auto part = [&result](const char* key) {
+    return Stated<Json>{result.contains(key) ? result[key] : Json(nullptr), or_null(reference<Json>(key))};
+  };
+  const bool serves = subject.serving.has_value();
+  to("name", "name of the subject", subject.name);
+  to("origin", "where the subject is from", subject.origin);
+  to("feasible", "whether the plan can be laid out and fits", reason.empty());
+  to("reason", "why not, where it cannot be", unless_empty(reason));
+  to("step", "the step", part("step"));
+  to("interval", "range with p10, p50 and p90", part("interval"));
+  to("bound", "the proven lower bound of the step", part("bound"));
+  to("run", "the whole training", part("run"));
+  to("memory", "memory of the ranks", part("memory"));
+  to("basis", "what the prediction rests on", part("basis"));
+  to("plan", "",
+     Stated<Json>{result.contains("plan") ? result["plan"] : Json::parse(plan_json(subject.plan)),
+                  reference<Json>("plan")});
+  to("fit", "", Stated<Json>{part("fit").value, reference<Json>("fit")});
+  to.only_where(
+      serves, "serving", "",
+      embedded<Json>("deployment", serving_quantities_json(subject.serving.value_or(model::ServingResult()))));
+  to.only_where(serves, "usd_per_gpu_hour", "of a deployment: price of a GPU for an hour", subject.usd_per_gpu_hour);
+}
+
+void difference_fields(auto& to, const model::ResultComparison::Difference& difference) {
   const model::Waterfall& waterfall = difference.waterfall;
-  return {
-      {"from", difference.from},
-      {"to", difference.to},
-      {"from_s", waterfall.from_s},
-      {"to_s", waterfall.to_s},
-      {"change_s", waterfall.change_s()},
-      {"rows", list_of<Json>(waterfall.rows,
-                             [&](const model::WaterfallRow& row) {
-                               return joined<Json>({FIELDS(row, name, from_s, to_s), {{"change_s", row.change_s()}}});
-                             })},
-      {"reasons", model::main_reasons(waterfall)}};
+  to("from", "position in subjects", difference.from);
+  to("to", "last value", difference.to);
+  to("from_s", "seconds before", waterfall.from_s);
+  to("to_s", "seconds after", waterfall.to_s);
+  to("change_s", "seconds more than before", waterfall.change_s());
+  to("rows", "rows", List(waterfall.rows, [](auto& row_to, const model::WaterfallRow& row) {
+       row_to("name", "name of the row", row.name);
+       row_to("from_s", "seconds before", row.from_s);
+       row_to("to_s", "seconds after", row.to_s);
+       row_to("change_s", "seconds more than before", row.change_s());
+     }));
+  to("reasons", "what explains the change", model::main_reasons(waterfall));
 }
 
-Json row_of(const model::ComparedTime& row) {
-  return {{"predicted_s", row.predicted_s.value_or(0)},
-          {"measured_s", row.measured_s.value_or(0)},
-          {"error", json_of<Json>(row.error())}};
+void time_fields(auto& to, const model::ComparedTime& row) {
+  to("predicted_s", "predicted seconds", row.predicted_s.value_or(0));
+  to("measured_s", "measured seconds", row.measured_s.value_or(0));
+  to("error", "predicted over measured, less one", row.error());
 }
 
-Json named_row(const model::ComparedTime& row) { return joined<Json>({{{"name", row.name}}, row_of(row)}); }
-
-Json rows_of(const model::PredictionError& error, const std::vector<model::ComparedTime>& rows) {
-  return list_of<Json>(rows, [&](const model::ComparedTime& row) {
-    return joined<Json>({named_row(row), {{"of_step", error.contribution(row)}}});
+auto named_rows(const std::vector<model::ComparedTime>& rows) {
+  return List(rows, [](auto& to, const model::ComparedTime& row) {
+    to("name", "name of the row", row.name);
+    time_fields(to, row);
   });
 }
 
-Json overlapped_of(const model::OverlappedPairs::Prediction& prediction) {
-  const auto& slots = prediction.slots;
-  return joined<Json>({{{"count", slots.errors.size()}},
-                       row_of(slots.each),
-                       {{"errors", slots.errors},
-                        {"median_error", slots.median_error()},
-                        {"phases", list_of<Json>(slots.phases, named_row)},
-                        {"classes", list_of<Json>(prediction.classes, named_row)},
-                        {"operators", list_of<Json>(slots.kernels, named_row)}}});
+auto rows_of_step(const model::PredictionError& error, const std::vector<model::ComparedTime>& rows) {
+  return List(rows, [&error](auto& to, const model::ComparedTime& row) {
+    to("name", "name of the row", row.name);
+    time_fields(to, row);
+    to("of_step", "share of the error of the step", error.contribution(row));
+  });
 }
 
-Json overlapped_of(const std::optional<model::OverlappedPairs>& pairs) {
-  if (!pairs) return nullptr;
-  Json json = overlapped_of(pairs->predicted);
-  json["rank"] = pairs->predicted.slots.rank;
-  json["baseline"] = pairs->by_baseline ? overlapped_of(*pairs->by_baseline) : Json(nullptr);
-  if (pairs->by_baseline) json["baseline"]["profile"] = pairs->baseline;
-  return json;
+void overlapped_fields(auto& to, const model::OverlappedPairs::Prediction& prediction) {
+  const model::OverlappedSlots& slots = prediction.slots;
+  to("count", "how many", slots.errors.size());
+  time_fields(to, slots.each);
+  to("errors", "error of each of them, relative", slots.errors);
+  to("median_error", "median error, relative", slots.errors.empty() ? std::nullopt : if_finite(slots.median_error()));
+  to("phases", "phases one by one", named_rows(slots.phases));
+  to("classes", "time by class of kernels", named_rows(prediction.classes));
+  to("operators", "time by operator", named_rows(slots.kernels));
 }
 
-Json pair_of(const std::vector<model::ComparisonSubject>& subjects, const model::ResultComparison::MeasuredPair& pair) {
-  const auto& interval = subjects[pair.predicted].result->interval;
+void pair_fields(auto& to, const std::vector<model::ComparisonSubject>& subjects,
+                 const model::ResultComparison::MeasuredPair& pair) {
+  const auto interval = pair.predicted < subjects.size() ? subjects[pair.predicted].result->interval : std::nullopt;
   const double measured = pair.error.step.measured_s.value_or(0);
-  return {{"predicted", pair.predicted},
-          {"measured", pair.measured},
-          {"inside_interval", interval ? Json(interval->time_s.contains(measured)) : Json(nullptr)},
-          {"share_of_interval_below", interval ? Json(interval->time_s.share_below(measured)) : Json(nullptr)},
-          {"step", row_of(pair.error.step)},
-          {"slots",
-           list_of<Json>(pair.error.slots,
-                         [](const model::SlotPrediction& slot) {
-                           return joined<Json>({{{"name", slot.each.name}, {"count", slot.count}}, row_of(slot.each)});
-                         })},
-          {"parts", rows_of(pair.error, pair.error.parts)},
-          {"classes", rows_of(pair.error, pair.error.classes)},
-          {"overlapped", overlapped_of(pair.overlapped)},
-          {"differing_keys", LISTED(pair.plans, key, predicted, measured)}};
+  to("predicted", "position in subjects", pair.predicted);
+  to("measured", "what was measured", pair.measured);
+  to("inside_interval", "whether the measured step lies in the predicted range",
+     interval ? std::optional(interval->time_s.contains(measured)) : std::nullopt);
+  to("share_of_interval_below", "share of the range below the measured step",
+     interval ? std::optional(interval->time_s.share_below(measured)) : std::nullopt);
+  to("step", "the step", Object([&pair](auto& part_to) { time_fields(part_to, pair.error.step); }));
+  to("slots", "slots: passes of chunks", List(pair.error.slots, [](auto& slot_to, const model::SlotPrediction& slot) {
+       slot_to("name", "name of the kind of slot", slot.each.name);
+       slot_to("count", "how many", slot.count);
+       time_fields(slot_to, slot.each);
+     }));
+  to("parts", "the parts it is made of", rows_of_step(pair.error, pair.error.parts));
+  to("classes", "time by class of kernels", rows_of_step(pair.error, pair.error.classes));
+  to("overlapped", "slots that overlap with communication",
+     Maybe(pair.overlapped, [](auto& pairs_to, const model::OverlappedPairs& pairs) {
+       overlapped_fields(pairs_to, pairs.predicted);
+       pairs_to("rank", "pipeline rank", pairs.predicted.slots.rank);
+       pairs_to("baseline", "what the errors of a prediction without the method are",
+                Maybe(pairs.by_baseline, [&pairs](auto& baseline_to, const auto& prediction) {
+                  overlapped_fields(baseline_to, prediction);
+                  baseline_to("profile", "profile with the constants", pairs.baseline);
+                }));
+     }));
+  to("differing_keys", "keys of the plan in which both differ",
+     List(pair.plans, [](auto& key_to, const model::ResultComparison::PlanDifference& difference) {
+       key_to("key", "key of a plan or constant of a profile", difference.key);
+       key_to("predicted", "what was predicted", difference.predicted);
+       key_to("measured", "what was measured", difference.measured);
+     }));
+}
+
+void comparison_of_results(auto& to, const model::ResultComparison& comparison) {
+  to("comparison", "the comparison", Object([&comparison](auto& part_to) {
+       part_to("against", "which subject the others are compared with",
+               Word{comparison.against == model::Against::first ? "first" : "previous", {"first", "previous"}});
+       part_to("same_tokens", "whether all steps have the same tokens", comparison.same_tokens);
+     }));
+  to("subjects", "what is compared, in order",
+     List(comparison.subjects, [](auto& part_to, const auto& subject) { subject_fields(part_to, subject); }));
+  to("waterfalls",
+     "from one subject to the next, cause by cause: seconds of steps, or GPU-seconds of a thousand output tokens",
+     List(comparison.differences,
+          [](auto& part_to, const auto& difference) { difference_fields(part_to, difference); }));
+  to("predicted_and_measured", "each prediction next to its measurement",
+     List(comparison.measured,
+          [&](auto& pair_to, const auto& pair) { pair_fields(pair_to, comparison.subjects, pair); }));
 }
 
 }  // namespace
 
 std::string result_comparison_json(const model::ResultComparison& comparison) {
-  return document("compare",
-                  Json{{"comparison",
-                        {{"against", comparison.against == model::Against::first ? "first" : "previous"},
-                         {"same_tokens", comparison.same_tokens}}},
-                       {"subjects", list_of<Json>(comparison.subjects, subject_of)},
-                       {"waterfalls", list_of<Json>(comparison.differences, difference_of)},
-                       {"predicted_and_measured",
-                        list_of<Json>(comparison.measured, [&](const model::ResultComparison::MeasuredPair& pair) {
-                          return pair_of(comparison.subjects, pair);
-                        })}});
+  return document("compare", written<Json>(Object([&](auto& to) { comparison_of_results(to, comparison); })));
+}
+
+std::string result_comparison_schema() {
+  return text_of_json(document_schema<Json>("compare", "plumbline compare A B --json",
+                                            "Plans and results, and why one is slower.",
+                                            [](auto& to) { comparison_of_results(to, model::ResultComparison()); }));
 }
 
 std::string result_comparison_csv(const model::ResultComparison& comparison) {
@@ -130,7 +172,7 @@ std::string result_comparison_csv(const model::ResultComparison& comparison) {
     rows.push_back(std::move(row));
   };
   for (const model::ComparisonSubject& subject : comparison.subjects) {
-    const Json of = subject_of(subject);
+    const Json of = written<Json>(Object([&](auto& to) { subject_fields(to, subject); }));
     Json row = {{"table", "subjects"}};
     for (const char* key : {"name", "feasible", "reason", "step", "memory"}) row[key] = of[key];
     if (row["memory"].is_object()) row["memory"].erase("stages");
@@ -139,10 +181,10 @@ std::string result_comparison_csv(const model::ResultComparison& comparison) {
     rows.push_back(std::move(row));
   }
   for (const model::ResultComparison::Difference& difference : comparison.differences)
-    for (const Json& row : difference_of(difference)["rows"])
+    for (const Json& row : written<Json>(Object([&](auto& to) { difference_fields(to, difference); }))["rows"])
       add({{"table", "waterfalls"}, {"from", name(difference.from)}, {"to", name(difference.to)}}, row);
   for (const model::ResultComparison::MeasuredPair& pair : comparison.measured) {
-    const Json of = pair_of(comparison.subjects, pair);
+    const Json of = written<Json>(Object([&](auto& to) { pair_fields(to, comparison.subjects, pair); }));
     const auto head = [&](const char* table) {
       return Json{{"table", table}, {"predicted", name(pair.predicted)}, {"measured", name(pair.measured)}};
     };

@@ -41,6 +41,9 @@ constexpr NamedSchema schemas[] = {{"defs", shared_definitions},
                                    {"sweep", sweep_schema},
                                    {"sweep-tornado", tornado_schema},
                                    {"sweep-solve", solve_schema},
+                                   {"compare", result_comparison_schema},
+                                   {"compare-trace", trace_comparison_schema},
+                                   {"compare-chunk", chunk_comparison_schema},
                                    {"show-routing", routing_schema}};
 
 }  // namespace

@@ -2,7 +2,8 @@
 #include <vector>
 
 #include "reports/csv/csv_table.h"
-#include "reports/json/document.h"
+#include "reports/json/detail/schemas.h"
+#include "reports/json/detail/shared_fields.h"
 #include "reports/json/json.h"
 #include "reports/text/compare/trace_comparison.h"
 
@@ -13,89 +14,126 @@ using calibrate::TraceComparison;
 using model::ComparedTime;
 using Json = nlohmann::ordered_json;
 
-// Rows of a chunk have their kind and slot where there is one.
-Json compared_rows(const std::vector<ComparedTime>& rows, bool of_chunk) {
-  return list_of<Json>(rows, [&](const ComparedTime& row) {
-    Json entry = {{"name", row.name}};
-    if (of_chunk && !row.kind.empty()) entry["kind"] = row.kind;
-    if (of_chunk && row.slot >= 0) entry["slot"] = row.slot;
-    return joined<Json>({entry, FIELDS(row, predicted_s, measured_s), {{"error", json_of<Json>(row.error())}}});
-  });
-}
-
-Json gemms_of_trace(const std::vector<calibrate::ComparedGemm>& gemms) {
-  return list_of<Json>(gemms, [&](const calibrate::ComparedGemm& gemm) {
-    return joined<Json>({{{"name", gemm.name},
-                          {"kind", gemm.kind},
-                          {"m", gemm.extents[0]},
-                          {"n", gemm.extents[1]},
-                          {"k", gemm.extents[2]},
-                          {"groups", gemm.extents[3]}},
-                         FIELDS(gemm, count, predicted_s, measured_s, kernels, flops)});
-  });
-}
-
-Json unmatched_of_trace(const TraceComparison& c) { return LISTED(c.unmatched, name, count, seconds); }
-
-Json worst_of_trace(const TraceComparison& c) { return LISTED(c.worst, what, predicted_s, measured_s, advice); }
-
 void add_times(const char* table, const std::vector<ComparedTime>& rows, CsvTable& csv) {
   for (const ComparedTime& row : rows) csv.row(table, row.name, "", "", row.predicted_s, row.measured_s, row.error());
 }
 
-Json barrier_rows(const calibrate::ChunkComparison& comparison) {
-  Json list = Json::array();
-  for (std::size_t i = 0; i < comparison.barriers.size(); ++i)
-    list.push_back({{"slot", i},
-                    {"following_s", comparison.barriers[i].following},
-                    {"together_s", comparison.barriers[i].together},
-                    {"measured_s", comparison.measured_barriers[i]}});
-  return list;
+// Rows of a chunk have their kind and slot where there is one.
+void compared_fields(auto& to, const ComparedTime& row, bool of_chunk) {
+  to("name", "name of the row", row.name);
+  if (of_chunk) {
+    to.only_where(!row.kind.empty(), "kind", "what kind of thing it is", row.kind);
+    to.only_where(row.slot >= 0, "slot", "number of the slot", row.slot);
+  }
+  to("predicted_s", "predicted seconds", row.predicted_s);
+  to("measured_s", "measured seconds", row.measured_s);
+  to("error", "predicted over measured, less one", row.error());
+}
+
+auto rows_of_trace(const std::vector<ComparedTime>& rows) {
+  return List(rows, [](auto& to, const ComparedTime& row) { compared_fields(to, row, false); });
+}
+auto rows_of_chunk(const std::vector<ComparedTime>& rows) {
+  return List(rows, [](auto& to, const ComparedTime& row) { compared_fields(to, row, true); });
+}
+
+void gemm_fields(auto& to, const calibrate::ComparedGemm& gemm) {
+  to("name", "name of the GEMM", gemm.name);
+  to("kind", "fprop, dgrad, wgrad or recompute", gemm.kind);
+  to("m", "rows", gemm.extents[0]);
+  to("n", "columns", gemm.extents[1]);
+  to("k", "inner dimension", gemm.extents[2]);
+  to("groups", "matrices of a grouped GEMM", gemm.extents[3]);
+  to("count", "how many", gemm.count);
+  to("predicted_s", "seconds of one", gemm.predicted_s);
+  to("measured_s", "measured seconds", gemm.measured_s);
+  to("kernels", "kernels of the trace that one ran as", gemm.kernels);
+  to("flops", "floating-point operations of these kernels", gemm.flops);
+}
+
+void trace_fields(auto& to, const TraceComparisonOutput& output) {
+  const TraceComparison& c = output.comparison;
+  to("profile", "profile with the constants", output.profile);
+  to("trace", "file of the trace", output.trace_path);
+  to("kernels", "kernels of the trace", output.measured.kernels.size());
+  to("pipeline_rank", "rank of the pipeline", c.rank);
+  to("pipeline_rank_source", "how the rank was found", c.rank_source);
+  to("reached", "share of the predicted kernel time that the trace spans", c.reached);
+  to("kernel_s", "seconds of all kernels of the trace", c.match.all_s);
+  to("matched_s", "seconds of those that are kernels of the prediction", c.match.matched_s);
+  to("reordered_s", "seconds of those that run in another order than the plan's", c.match.reordered_s);
+  to("placed_s", "seconds of those that the kernels around them place", c.match.placed_s);
+  to("notes", "what to know about it", c.notes);
+  to("totals", "sums over the whole", rows_of_trace(c.totals));
+  to("classes", "time by class of kernels", rows_of_trace(c.classes));
+  to("exposed", "kinds of communication: seconds while no kernel computes", rows_of_trace(c.exposed));
+  to("phases", "phases one by one", rows_of_trace(c.phases));
+  to("layers", "time by layer", rows_of_trace(c.layers));
+  to("gemms", "GEMMs by their dimensions",
+     List(c.gemms, [](auto& gemm_to, const calibrate::ComparedGemm& gemm) { gemm_fields(gemm_to, gemm); }));
+  to("unmatched", "kernels that no predicted one matches",
+     List(c.unmatched, [](auto& kernel_to, const calibrate::UnmatchedKernels& kernels) {
+       kernel_to("name", "name of the unmatched", kernels.name);
+       kernel_to("count", "how many", kernels.count);
+       kernel_to("seconds", "seconds", kernels.seconds);
+     }));
+  to("worst", "the largest differences",
+     List(c.worst, [](auto& worst_to, const calibrate::TraceDifference& difference) {
+       worst_to("what", "what it is", difference.what);
+       worst_to("predicted_s", "predicted seconds", difference.predicted_s);
+       worst_to("measured_s", "measured seconds", difference.measured_s);
+       worst_to("advice", "what to do about it", difference.advice);
+     }));
 }
 
 constexpr const char* chunk_tables[] = {"totals", "spans", "periods", "barriers", "classes", "products"};
 
-Json comparison_of(const ChunkComparisonOutput& output) {
-  const model::TimelineComparison& c = output.comparison.times;
-  Json json = {{"profile", output.profile},
-               {"chunk", output.chunk_path},
-               {"kernels", output.kernels},
-               {"same_slots", c.same_slots},
-               {"slots", {{"predicted", c.predicted.slots}, {"measured", c.measured.slots}}},
-               {"inputs", {{"rows", output.comparison.rows_given}, {"waits", output.comparison.waits_given}}}};
-  for (const char* table : chunk_tables) json[table] = nullptr;
-  json["barriers"] = barrier_rows(output.comparison);
-  for (const auto& [table, rows] : {std::pair("totals", &c.totals),
-                                    {"spans", &c.phases},
-                                    {"periods", &c.periods},
-                                    {"classes", &c.classes},
-                                    {"products", &c.gemms}})
-    json[table] = compared_rows(*rows, true);
-  return json;
+void chunk_fields(auto& to, const ChunkComparisonOutput& output) {
+  const calibrate::ChunkComparison& comparison = output.comparison;
+  const model::TimelineComparison& c = comparison.times;
+  std::size_t slot = 0;
+  to("profile", "profile with the constants", output.profile);
+  to("chunk", "file of the measured chunk", output.chunk_path);
+  to("kernels", "number of kernels", output.kernels);
+  to("same_slots", "whether both have the same slots", c.same_slots);
+  to("slots", "slots: passes of chunks", Object([&c](auto& part_to) {
+       part_to("predicted", "slots of the prediction", c.predicted.slots);
+       part_to("measured", "slots of the measurement", c.measured.slots);
+     }));
+  to("inputs", "what the prediction was given", Object([&comparison](auto& part_to) {
+       part_to("rows", "whether measured rows of experts were given", comparison.rows_given);
+       part_to("waits", "whether waits for peers were given", comparison.waits_given);
+     }));
+  to("totals", "sums over the whole", rows_of_chunk(c.totals));
+  to("spans", "time by span", rows_of_chunk(c.phases));
+  to("periods", "time from one slot to the next", rows_of_chunk(c.periods));
+  to("barriers", "the same slots with and without a barrier between ranks",
+     List(comparison.barriers, [&](auto& barrier_to, const sim::ChunkModel::Barriers& barriers) {
+       const auto& measured = comparison.measured_barriers;
+       barrier_to("slot", "number of the slot", slot);
+       barrier_to("following_s", "seconds where slots follow one another", barriers.following);
+       barrier_to("together_s", "seconds where slots run together", barriers.together);
+       barrier_to("measured_s", "measured seconds", slot < measured.size() ? measured[slot] : 0.0);
+       ++slot;
+     }));
+  to("classes", "time by class of kernels", rows_of_chunk(c.classes));
+  to("products", "GEMMs with predicted and measured time", rows_of_chunk(c.gemms));
+}
+
+void trace_comparison_fields(auto& to, const TraceComparisonOutput& output) {
+  to("comparison", "the comparison", Object([&output](auto& part_to) { trace_fields(part_to, output); }));
+  to("plan", "", embedded<Json>("plan", plan_json(output.plan)));
+}
+
+void chunk_comparison_fields(auto& to, const ChunkComparisonOutput& output) {
+  to("comparison", "the comparison", Object([&output](auto& part_to) { chunk_fields(part_to, output); }));
+  to("plan", "", embedded<Json>("plan", plan_json(output.plan)));
 }
 
 }  // namespace
 
 std::string trace_comparison_json(const TraceComparisonOutput& output) {
-  const TraceComparison& c = output.comparison;
-  const Json comparison = joined<Json>({{{"profile", output.profile},
-                                         {"trace", output.trace_path},
-                                         {"kernels", output.measured.kernels.size()},
-                                         {"pipeline_rank", c.rank},
-                                         {"pipeline_rank_source", c.rank_source},
-                                         {"reached", c.reached},
-                                         {"kernel_s", c.match.all_s}},
-                                        FIELDS(c.match, matched_s, reordered_s, placed_s),
-                                        {{"notes", c.notes},
-                                         {"totals", compared_rows(c.totals, false)},
-                                         {"classes", compared_rows(c.classes, false)},
-                                         {"exposed", compared_rows(c.exposed, false)},
-                                         {"phases", compared_rows(c.phases, false)},
-                                         {"layers", compared_rows(c.layers, false)},
-                                         {"gemms", gemms_of_trace(c.gemms)},
-                                         {"unmatched", unmatched_of_trace(c)},
-                                         {"worst", worst_of_trace(c)}}});
-  return document<Json>("compare-trace", {{"comparison", comparison}, {"plan", Json::parse(plan_json(output.plan))}});
+  return document("compare-trace", written<Json>(Object([&](auto& to) { trace_comparison_fields(to, output); })));
 }
 
 std::string trace_comparison_csv(const TraceComparisonOutput& output) {
@@ -113,16 +151,35 @@ std::string trace_comparison_csv(const TraceComparisonOutput& output) {
 }
 
 std::string chunk_comparison_json(const ChunkComparisonOutput& output) {
-  return document<Json>("compare-chunk",
-                        {{"comparison", comparison_of(output)}, {"plan", Json::parse(plan_json(output.plan))}});
+  return document("compare-chunk", written<Json>(Object([&](auto& to) { chunk_comparison_fields(to, output); })));
 }
 
 std::string chunk_comparison_csv(const ChunkComparisonOutput& output) {
-  const Json comparison = comparison_of(output);
+  const Json comparison = written<Json>(Object([&](auto& to) { chunk_fields(to, output); }));
   Json rows = Json::array();
   for (const char* table : chunk_tables)
     for (const Json& row : comparison[table]) rows.emplace_back(Json{{"table", table}}).update(row);
   return csv_of_rows(rows);
+}
+
+std::string trace_comparison_schema() {
+  const TraceComparison comparison;
+  const model::Timeline measured;
+  const model::Plan plan;
+  return text_of_json(document_schema<Json>(
+      "compare-trace", "plumbline compare PLAN TRACE --json",
+      "A trace of one GPU and the predicted step of its pipeline rank.", [&](auto& to) {
+        trace_comparison_fields(to, TraceComparisonOutput{comparison, measured, plan, "", "", ""});
+      }));
+}
+
+std::string chunk_comparison_schema() {
+  const calibrate::ChunkComparison comparison;
+  const model::Plan plan;
+  return text_of_json(document_schema<Json>(
+      "compare-chunk", "plumbline compare PLAN CHUNK --json", "A profiled chunk and its prediction.", [&](auto& to) {
+        chunk_comparison_fields(to, ChunkComparisonOutput{comparison, plan, "", "", ""});
+      }));
 }
 
 }  // namespace plumbline::reports
