@@ -66,6 +66,7 @@ void option_fields(auto& to, const PlacedOption& placed) {
        row_to("deployment", "its degrees and pools", sim::deployment_words(row.plan));
        row_to("serving", "", embedded<Json>("deployment", serving_quantities_json(row.result)));
        row_to("plan", "", embedded<Json>("plan", plan_json(row.plan)));
+       row_to("fit", "", embedded<Json>("fit", serving_fit_json(row.result)));
      }));
   to("frontier", "deployments that no other beats in both speed and price",
      List(option.search.frontier,

@@ -44,6 +44,8 @@ constexpr NamedSchema schemas[] = {{"defs", shared_definitions},
                                    {"compare", result_comparison_schema},
                                    {"compare-trace", trace_comparison_schema},
                                    {"compare-chunk", chunk_comparison_schema},
+                                   {"validate", validation_schema},
+                                   {"validate-ledger", ledger_schema},
                                    {"show-routing", routing_schema}};
 
 }  // namespace

@@ -7,7 +7,8 @@
 
 #include "calibrate/residuals/regression.h"
 #include "calibrate/validate/step_case.h"
-#include "reports/json/document.h"
+#include "reports/json/detail/schemas.h"
+#include "reports/json/detail/shared_fields.h"
 #include "reports/text/compare/validation_report.h"
 
 namespace plumbline::reports {
@@ -15,227 +16,379 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json by_profile(const std::vector<std::string>& profiles, const std::vector<std::optional<double>>& values) {
+// Returns values by the names of their profiles.
+Stated<Json> by_profile(const std::vector<std::string>& profiles, const std::vector<std::optional<double>>& values) {
   Json json = Json::object();
-  for (std::size_t i = 0; i < profiles.size(); ++i) json[profiles[i]] = json_of<Json>(values[i]);
-  return json;
+  for (std::size_t i = 0; i < values.size(); ++i) json[profiles[i]] = written<Json>(values[i]);
+  return {json, {{"type", "object"}, {"additionalProperties", {{"type", {"number", "null"}}}}}};
 }
 
-Json figure_json(const calibrate::EvaluatedFigure& row, const std::vector<std::string>& profiles) {
-  std::vector<std::optional<double>> errors;
-  for (const std::optional<double>& value : row.predicted) errors.push_back(calibrate::error_of(row.figure, value));
-  Json intervals = Json::object();
+void ends_of_range(auto& to, const model::Quantiles& range) {
+  to("p10", "one in ten lies below", range.p10);
+  to("p50", "the median", range.p50);
+  to("p90", "nine in ten lie below", range.p90);
+}
+
+// Returns where a published figure lies in the intervals of the profiles that have one.
+Stated<Json> intervals_by_profile(const calibrate::EvaluatedFigure& row, const std::vector<std::string>& profiles) {
+  const auto of = [&row](const model::Quantiles& interval) {
+    return Object([&row, interval](auto& to) {
+      ends_of_range(to, interval);
+      to("inside", "whether the measurement lies in the range", interval.contains(row.figure.value));
+      to("share_below", "share of the range below the measurement", interval.share_below(row.figure.value));
+    });
+  };
+  Json json = Json::object();
   for (std::size_t i = 0; i < row.intervals.size(); ++i)
-    if (const auto& interval = row.intervals[i])
-      intervals[profiles[i]] = joined<Json>({FIELDS(*interval, p10, p50, p90),
-                                             {{"inside", interval->contains(row.figure.value)},
-                                              {"share_below", interval->share_below(row.figure.value)}}});
-  return joined<Json>(
-      {{{"name", row.figure.name},
-        {"metric", row.figure.metric},
-        {"group", text_or_null<Json>(row.figure.group)},
-        {"unit", row.figure.unit},
-        {"published", row.figure.value},
-        {"predicted", by_profile(profiles, row.predicted)},
-        {"error", by_profile(profiles, errors)},
-        {"interval", intervals},
-        {"naive", json_of<Json>(row.naive)},
-        {"naive_error", json_of<Json>(calibrate::error_of(row.figure, row.naive))}},
-       FIELDS(row.figure, tolerance, absolute_tolerance, at_most, aim),
-       {{"within_tolerance", row.within ? Json(*row.within) : Json(nullptr)}, {"source", row.figure.source}}});
+    if (const auto& interval = row.intervals[i]) json[profiles[i]] = written<Json>(of(*interval));
+  return {json, {{"type", "object"}, {"additionalProperties", Schema<Json>::of(of(model::Quantiles()))}}};
 }
 
-Json aggregate_json(const calibrate::EvaluatedAggregate& row, const std::vector<std::string>& profiles) {
-  return joined<Json>({FIELDS(row.aggregate, name, over, statistic),
-                       {{"value", by_profile(profiles, row.values)},
-                        {"tolerance", row.aggregate.tolerance},
-                        {"within_tolerance", row.within}}});
+void figure_fields(auto& to, const calibrate::EvaluatedFigure& row, const std::vector<std::string>& profiles) {
+  const calibrate::Figure& figure = row.figure;
+  std::vector<std::optional<double>> errors;
+  for (const std::optional<double>& value : row.predicted) errors.push_back(calibrate::error_of(figure, value));
+  to("name", "name of the figure", figure.name);
+  to("metric", "quantity that is looked at", figure.metric);
+  to("group", "name of the figures that belong together", unless_empty(figure.group));
+  to("unit", "unit of the value", figure.unit);
+  to("published", "the published figure", figure.value);
+  to("predicted", "what was predicted", by_profile(profiles, row.predicted));
+  to("error", "prediction over measurement, less 1", by_profile(profiles, errors));
+  to("interval", "range with p10, p50 and p90", intervals_by_profile(row, profiles));
+  to("naive", "the prediction of FLOPs over peak times a typical utilization", row.naive);
+  to("naive_error", "error of the naive prediction, relative", calibrate::error_of(figure, row.naive));
+  to("tolerance", "largest error that passes, relative", figure.tolerance);
+  to("absolute_tolerance", "largest difference that passes, in the unit of the figure", figure.absolute_tolerance);
+  to("at_most", "whether the published figure is an upper limit", figure.at_most);
+  to("aim", "error that the project aims at", figure.aim);
+  to("within_tolerance", "whether the error is within the tolerance", row.within);
+  to("source", "where it is from", figure.source);
 }
 
-Json case_json(const calibrate::EvaluatedCase& evaluated) {
+void aggregate_fields(auto& to, const calibrate::EvaluatedAggregate& row, const std::vector<std::string>& profiles) {
+  to("name", "name of the aggregate", row.aggregate.name);
+  to("over", "figures that the statistic is of", row.aggregate.over);
+  to("statistic", "statistic of the errors", row.aggregate.statistic);
+  to("value", "the value", by_profile(profiles, row.values));
+  to("tolerance", "largest error that passes, relative", row.aggregate.tolerance);
+  to("within_tolerance", "whether the error is within the tolerance", row.within);
+}
+
+constexpr const char* of_passed = "whether all figures of the case are within their tolerances";
+constexpr const char* of_naive = "the prediction of FLOPs over peak times a typical utilization";
+
+void case_fields(auto& to, const calibrate::EvaluatedCase& evaluated) {
   const calibrate::ValidationCase& definition = evaluated.definition;
-  return {
-      {"name", definition.name},
-      {"plan", definition.plan},
-      {"profiles", definition.profiles},
-      {"naive",
-       {{"mfu", definition.naive_mfu}, {"step_time_s", evaluated.naive_step_s}, {"source", definition.naive_source}}},
-      {"passed", evaluated.holds()},
-      {"figures",
-       list_of<Json>(evaluated.figures,
-                     [&](const calibrate::EvaluatedFigure& row) { return figure_json(row, definition.profiles); })},
-      {"aggregates", list_of<Json>(evaluated.aggregates, [&](const calibrate::EvaluatedAggregate& row) {
-         return aggregate_json(row, definition.profiles);
-       })}};
+  to("name", "name of the case", definition.name);
+  to("plan", "plan of the case", definition.plan);
+  to("profiles", "profiles of the predictions", definition.profiles);
+  to("naive", of_naive, Object([&](auto& part_to) {
+       part_to("mfu", "model FLOPs utilization", definition.naive_mfu);
+       part_to("step_time_s", "seconds of the naive step", if_finite(evaluated.naive_step_s));
+       part_to("source", "where it is from", definition.naive_source);
+     }));
+  to("passed", of_passed, evaluated.holds());
+  to("figures", "published figures, predicted",
+     List(evaluated.figures, [&](auto& row_to, const calibrate::EvaluatedFigure& row) {
+       figure_fields(row_to, row, definition.profiles);
+     }));
+  to("aggregates", "statistics over several figures, each with its tolerance",
+     List(evaluated.aggregates, [&](auto& row_to, const calibrate::EvaluatedAggregate& row) {
+       aggregate_fields(row_to, row, definition.profiles);
+     }));
 }
 
-Json range_json(const std::optional<calibrate::PredictedRange>& range) {
-  if (!range) return nullptr;
-  return joined<Json>({FIELDS(range->quantiles, p10, p50, p90), {{"pit", range->below()}}});
+void located_range(auto& to, const calibrate::PredictedRange& range) {
+  ends_of_range(to, range.quantiles);
+  to("pit", "where the measured value lies", if_finite(range.below()));
+}
+constexpr auto write_range = [](auto& to, const calibrate::PredictedRange& range) { located_range(to, range); };
+
+void memory_of_step(auto& to, const calibrate::ComparedStep& row) {
+  const auto& measured = row.step.memory_bytes;
+  const auto error = measured && row.peak_bytes ? std::optional(*row.comparable_bytes - *measured) : std::nullopt;
+  to("measured_bytes", "measured peak of memory", measured);
+  to("predicted_peak_bytes", "predicted peak of memory", row.peak_bytes);
+  to("predicted_comparable_bytes", "predicted bytes of what the source counts", row.comparable_bytes);
+  to("error_bytes", "predicted less measured bytes, relative", error);
+  to("interval", "range with p10, p50 and p90", Maybe(row.ranges.memory, write_range));
+  to("fits", "whether it fits in memory",
+     row.peak_bytes ? std::optional(*row.peak_bytes <= row.capacity_bytes) : std::nullopt);
+  to("fits_probability", "probability to fit in memory", row.ranges.fits_probability);
 }
 
-Json compared_step_json(const calibrate::ComparedStep& row) {
+void compared_step_fields(auto& to, const calibrate::ComparedStep& row) {
   const calibrate::PublishedStep& step = row.step;
-  Json memory = nullptr;
-  if (step.memory_bytes || row.peak_bytes) {
-    const bool both = step.memory_bytes && row.peak_bytes;
-    memory = {{"measured_bytes", json_of<Json>(step.memory_bytes)},
-              {"predicted_peak_bytes", json_of<Json>(row.peak_bytes)},
-              {"predicted_comparable_bytes", json_of<Json>(row.comparable_bytes)},
-              {"error_bytes", both ? Json(*row.comparable_bytes - *step.memory_bytes) : Json(nullptr)},
-              {"interval", range_json(row.ranges.memory)},
-              {"fits", row.peak_bytes ? Json(*row.peak_bytes <= row.capacity_bytes) : Json(nullptr)},
-              {"fits_probability", json_of<Json>(row.ranges.fits_probability)}};
-  }
-  return joined<Json>({FIELDS(step, id, set, variant, model, hardware),
-                       {{"layout", step.layout()},
-                        {"profile", text_or_null<Json>(row.profile)},
-                        {"measured_s", json_of<Json>(step.seconds)},
-                        {"measured_from", text_or_null<Json>(step.time)},
-                        {"predicted_s", json_of<Json>(row.predicted)},
-                        {"error", json_of<Json>(row.prediction_error())},
-                        {"interval", range_json(row.ranges.step)},
-                        {"baseline_s", json_of<Json>(row.baseline)},
-                        {"baseline_error", json_of<Json>(row.baseline_error())},
-                        {"memory", std::move(memory)},
-                        {"lacks", Json(row.lacking)},
-                        {"assumed", Json(step.assumed)},
-                        {"not_modelled", Json(row.missing)},
-                        {"held_out", Json(row.held_out)},
-                        {"not_simulated", row.error ? Json(row.error->message) : Json(nullptr)},
-                        {"source", step.source}}});
+  const auto memory = where(step.memory_bytes || row.peak_bytes, &row);
+  to("id", "identifier", step.id);
+  to("set", "set that the step belongs to", step.set);
+  to("variant", "what differs from the other steps of the row", step.variant);
+  to("model", "name of the model", step.model);
+  to("hardware", "GPU and cluster of the published step", step.hardware);
+  to("layout", "degrees of parallelism in words", step.layout());
+  to("profile", "profile with the constants", unless_empty(row.profile));
+  to("measured_s", "measured seconds", step.seconds);
+  to("measured_from", "how the figure was measured", unless_empty(step.time));
+  to("predicted_s", "predicted seconds", row.predicted);
+  to("error", "prediction over measurement, less 1", row.prediction_error());
+  to("interval", "range with p10, p50 and p90", Maybe(row.ranges.step, write_range));
+  to("baseline_s", "step of the baseline", row.baseline);
+  to("baseline_error", "error of the baseline, relative", row.baseline_error());
+  to("memory", "memory of the ranks", Maybe(memory, [](auto& memory_to, const calibrate::ComparedStep* of) {
+       static const calibrate::ComparedStep none;
+       memory_of_step(memory_to, of == nullptr ? none : *of);
+     }));
+  to("lacks", "what the source does not state", row.lacking);
+  to("assumed", "what was assumed because the source is silent", step.assumed);
+  to("not_modelled", "what the step has and the prediction has not", row.missing);
+  to("held_out", "whether no constant rests on the set", row.held_out);
+  to("not_simulated", "why the step is not predicted", row.error ? std::optional(row.error->message) : std::nullopt);
+  to("source", "where it is from", step.source);
 }
 
-Json errors_json(const calibrate::StepErrors& errors) {
-  return FIELDS(errors, median_absolute, largest, mean_absolute, bias);
+}  // namespace
+
+void fields(auto& to, const calibrate::StepErrors& errors) {
+  to("median_absolute", "median absolute error, relative", errors.median_absolute);
+  to("largest", "largest absolute error, relative", errors.largest);
+  to("mean_absolute", "mean absolute error, relative", errors.mean_absolute);
+  to("bias", "mean error, relative", errors.bias);
 }
 
-Json summary_json(const calibrate::StepSummary& summary) {
-  return {{"name", summary.name},
-          {"rows", summary.prediction.rows},
-          {"prediction", errors_json(summary.prediction)},
-          {"baseline", errors_json(summary.baseline)},
-          {"memory", summary.memory.rows > 0 ? errors_json(summary.memory) : Json()},
-          {"stated_fits", summary.stated_fits},
-          {"right_fits", summary.right_fits}};
+void fields(auto& to, const calibrate::PlanOrder& order) {
+  to("name", "name of the order", order.name);
+  to("runs", "measured runs", order.clusters);
+  to("plans", "how many plans are ranked", order.rows);
+  to("tau", "rank correlation by Kendall", order.tau);
+  to("regret", "measured time of the plan ranked first over the best, less 1", order.regret);
+  to("random_regret", "regret of a plan drawn at random", order.random_regret);
 }
 
-Json order_json(const calibrate::PlanOrder& order) {
-  return joined<Json>({{{"name", order.name}, {"runs", order.clusters}, {"plans", order.rows}},
-                       FIELDS(order, tau, regret, random_regret)});
+void fields(auto& to, const calibrate::IntervalScore& score) {
+  to("rows", "rows", score.rows);
+  to("coverage", "share of the measured values inside", score.coverage);
+  to("half_width", "mean half width of the range, relative", score.half_width);
+  to("pinball", "mean pinball loss of the range", score.pinball);
+  to("middle", "errors of the median of the range", score.middle);
+  to("tenths", "measured values in each tenth of the predicted distribution", score.tenths);
 }
 
-Json residuals_json(const calibrate::ResidualRegression& set) {
-  return joined<Json>({FIELDS(set, name, rows, before, after),
-                       {{"causes", LISTED(set.causes, cause, share, excess, uncertainty, explains)}}});
+namespace {
+
+std::optional<calibrate::IntervalScore> score_of(const calibrate::IntervalScore& score) {
+  return where(score.rows > 0, score);
 }
 
-Json step_case_json(const calibrate::StepComparison& comparison) {
+void summary_fields(auto& to, const calibrate::StepSummary& summary) {
+  to("name", "name of the summary", summary.name);
+  to("rows", "rows", summary.prediction.rows);
+  to("prediction", "errors of the prediction", summary.prediction);
+  to("baseline", "what the errors of a prediction without the method are", summary.baseline);
+  to("memory", "memory of the ranks", where(summary.memory.rows > 0, summary.memory));
+  to("stated_fits", "plans with a stated fit in memory", summary.stated_fits);
+  to("right_fits", "plans whose fit in memory was predicted right", summary.right_fits);
+}
+
+void residuals_fields(auto& to, const calibrate::ResidualRegression& set) {
+  to("name", "name of the residual", set.name);
+  to("rows", "rows", set.rows);
+  to("before", "spread of errors as they are", set.before);
+  to("after", "spread of errors after the causes are taken out", set.after);
+  to("causes", "what errors have in common, the largest share first",
+     List(set.causes, [](auto& cause_to, const calibrate::ResidualCause& cause) {
+       cause_to("cause", "what causes it", cause.cause);
+       cause_to("share", "share of the steps", cause.share);
+       cause_to("excess", "mean error of the steps with the cause over that of the others", cause.excess);
+       cause_to("uncertainty", "standard error of the excess", cause.uncertainty);
+       cause_to("explains", "share of the spread of errors that it explains", cause.explains);
+     }));
+}
+
+void step_case_fields(auto& to, const calibrate::StepComparison& comparison) {
   const calibrate::StepCase& definition = comparison.definition;
-  Json demands = list_of<Json>(comparison.demands, [](const calibrate::ComparedDemand& row) {
-    return joined<Json>({summary_json(row.summary),
-                         {{"mean_absolute_error_tolerance", row.demand.mean_absolute_error},
-                          {"bias_tolerance", row.demand.bias},
-                          {"within_tolerance", row.holds()},
-                          {"reaches_aim", row.reaches_aim()}}});
-  });
-  return {{"name", definition.name},
-          {"naive", {{"mfu", definition.naive_mfu}, {"source", definition.naive_source}}},
-          {"passed", comparison.holds()},
-          {"steps", list_of<Json>(comparison.steps, compared_step_json)},
-          {"summaries", list_of<Json>(comparison.summaries, summary_json)},
-          {"orders", list_of<Json>(comparison.orders, order_json)},
-          {"scatter", FIELDS(comparison.scatter, schedules, layouts)},
-          {"residuals", list_of<Json>(comparison.residuals, residuals_json)},
-          {"demands", std::move(demands)}};
+  to("name", "name of the case", definition.name);
+  to("naive", of_naive, Object([&](auto& part_to) {
+       part_to("mfu", "model FLOPs utilization", definition.naive_mfu);
+       part_to("source", "where it is from", definition.naive_source);
+     }));
+  to("passed", of_passed, comparison.holds());
+  to("steps", "published steps, predicted",
+     List(comparison.steps, [](auto& row_to, const auto& row) { compared_step_fields(row_to, row); }));
+  to("summaries", "errors by set",
+     List(comparison.summaries, [](auto& row_to, const auto& row) { summary_fields(row_to, row); }));
+  to("orders", "whether plans are ranked as measured", comparison.orders);
+  to("scatter", "spread of errors between plans of one model", Object([&](auto& part_to) {
+       part_to("schedules", "schedules one by one", if_finite(comparison.scatter.schedules));
+       part_to("layouts", "what was varied between the compared plans", if_finite(comparison.scatter.layouts));
+     }));
+  to("residuals", "what errors of predicted steps have in common",
+     List(comparison.residuals, [](auto& row_to, const auto& row) { residuals_fields(row_to, row); }));
+  to("demands", "what is asked of the errors on a set of steps",
+     List(comparison.demands, [](auto& row_to, const calibrate::ComparedDemand& row) {
+       summary_fields(row_to, row.summary);
+       row_to("mean_absolute_error_tolerance", "largest mean absolute error that passes",
+              row.demand.mean_absolute_error);
+       row_to("bias_tolerance", "largest mean error that passes", row.demand.bias);
+       row_to("within_tolerance", "whether the error is within the tolerance", row.holds());
+       row_to("reaches_aim", "whether the aim is reached", row.reaches_aim());
+     }));
 }
 
-Json score_json(const calibrate::IntervalScore& score) {
-  if (score.rows == 0) return nullptr;
-  return joined<Json>({FIELDS(score, rows, coverage, half_width, pinball),
-                       {{"middle", errors_json(score.middle)}, {"tenths", score.tenths}}});
+struct ScoredSet {
+  std::string name;
+  calibrate::RangeScores ranges;
+};
+
+std::vector<ScoredSet> scored_sets(const calibrate::IntervalScores& scores) {
+  std::vector<ScoredSet> sets;
+  for (const auto& [name, ranges] : scores.scores) sets.push_back({name, ranges});
+  return sets;
 }
 
-Json intervals_json(const calibrate::IntervalScores& scores) {
-  Json json = Json::array();
-  for (const auto& [name, ranges] : scores.scores)
-    json.push_back({{"name", name},
-                    {"step", score_json(ranges.step)},
-                    {"baseline", score_json(ranges.baseline)},
-                    {"memory", score_json(ranges.memory)},
-                    {"fits_brier", ranges.fits.brier},
-                    {"fits", FIELDS(ranges.fits, rows, fit, fit_wrong, unfit, unfit_wrong)}});
-  return json;
+void score_fields(auto& to, const ScoredSet& set) {
+  const calibrate::FitVerdicts& fits = set.ranges.fits;
+  to("name", "name of the choice", set.name);
+  to("step", "ranges of the step time", score_of(set.ranges.step));
+  to("baseline", "what the errors of a prediction without the method are", score_of(set.ranges.baseline));
+  to("memory", "ranges of the memory", score_of(set.ranges.memory));
+  to("fits_brier", "Brier score of the probability to fit", if_finite(fits.brier));
+  to("fits", "verdicts on memory of rows of which it is known whether they ran", Object([&fits](auto& part_to) {
+       part_to("rows", "rows with a probability to fit", fits.rows);
+       part_to("fit", "rows said to fit, with 95 % or more", fits.fit);
+       part_to("fit_wrong", "of those, rows that ended for lack of memory", fits.fit_wrong);
+       part_to("unfit", "rows said not to fit, with less than 5 %", fits.unfit);
+       part_to("unfit_wrong", "of those, rows that ran", fits.unfit_wrong);
+     }));
 }
 
-Json component_case_json(const calibrate::ComponentComparison& comparison) {
-  Json json;
-  json["name"] = comparison.definition.name;
-  json["passed"] = comparison.holds();
-  Json& rows = json["components"] = Json::array();
+// Errors of a table's or family's rows by a profile, with the goal of a family.
+struct ComponentRow {
+  std::string profile;
+  calibrate::HeldOutSummary errors;
+  std::optional<double> goal, goal_p90;
+};
+
+std::vector<ComponentRow> component_rows(const calibrate::ComponentComparison& comparison) {
+  std::vector<ComponentRow> rows;
   for (const calibrate::ComponentErrors& errors : comparison.profiles)
     for (const calibrate::HeldOutSummary& of : errors.summaries) {
       const calibrate::ComponentGoal* goal = of.table.empty() ? comparison.goal(of.family) : nullptr;
-      rows.push_back(
-          joined<Json>({{{"profile", errors.profile}, {"family", of.family}, {"table", text_or_null<Json>(of.table)}},
-                        FIELDS(of, fitted_rows, rows, median, p90, roofline_median, roofline_p90),
-                        {{"goal", goal == nullptr ? Json() : Json(goal->median)},
-                         {"goal_p90", goal == nullptr ? Json() : json_of<Json>(goal->p90)}}}));
+      rows.push_back({errors.profile, of, std::nullopt, std::nullopt});
+      if (goal == nullptr) continue;
+      rows.back().goal = goal->median;
+      rows.back().goal_p90 = goal->p90;
     }
-  return json;
+  return rows;
 }
 
-Json serving_errors_json(const calibrate::ServingSummary& summary) {
-  return {{"name", summary.name},
-          {"figure", summary.figure},
-          {"prediction", errors_json(summary.prediction)},
-          {"roofline", errors_json(summary.roofline)},
-          {"interval", score_json(summary.interval)}};
+void component_case_fields(auto& to, const calibrate::ComponentComparison& comparison) {
+  const std::vector<ComponentRow> rows = component_rows(comparison);
+  to("name", "name of the case", comparison.definition.name);
+  to("passed", of_passed, comparison.holds());
+  to("components", "errors on measured kernels and collectives, by table",
+     List(rows, [](auto& row_to, const ComponentRow& row) {
+       row_to("profile", "profile with the constants", row.profile);
+       row_to("family", "class of kernels or collectives", row.errors.family);
+       row_to("table", "component table", unless_empty(row.errors.table));
+       row_to("fitted_rows", "rows that constants were fitted to", row.errors.fitted_rows);
+       row_to("rows", "rows", row.errors.rows);
+       row_to("median", "median error, relative", row.errors.median);
+       row_to("p90", "nine in ten lie below", row.errors.p90);
+       row_to("roofline_median", "median error of the roofline", row.errors.roofline_median);
+       row_to("roofline_p90", "error of the roofline in nine of ten rows", row.errors.roofline_p90);
+       row_to("goal", "median error that the project aims at", row.goal);
+       row_to("goal_p90", "error of nine in ten rows that the project aims at", row.goal_p90);
+     }));
 }
 
-Json serving_case_json(const calibrate::ServingComparison& comparison) {
-  Json rows = Json::array();
-  for (const calibrate::ComparedServing& row : comparison.rows) {
-    rows.push_back(joined<Json>({FIELDS(row.row, id, set, average),
-                                 {{"lacking", row.lacking},
-                                  {"error", row.error ? Json(row.error->message) : Json()},
-                                  {"figures", list_of<Json>(row.figures, [&](const calibrate::ComparedFigure& figure) {
-                                     return joined<Json>({FIELDS(figure, name, published, predicted),
-                                                          {{"error", figure.error()}, {"roofline", figure.roofline}}});
-                                   })}}}));
-  }
-  Json demands = list_of<Json>(comparison.demands, [](const calibrate::ComparedServingDemand& demand) {
-    return joined<Json>({serving_errors_json(demand.summary),
-                         {{"aim", json_of<Json>(demand.demand.aim)},
-                          {"tolerance", json_of<Json>(demand.demand.limit)},
-                          {"within_tolerance", demand.holds()},
-                          {"reaches_aim", demand.reaches_aim()}}});
-  });
-  return {{"name", comparison.definition.name},
-          {"passed", comparison.holds()},
-          {"deployments", std::move(rows)},
-          {"summaries", list_of<Json>(comparison.summaries, serving_errors_json)},
-          {"demands", std::move(demands)},
-          {"orders", list_of<Json>(comparison.orders, order_json)},
-          {"tensor_ratios", LISTED(comparison.ratios, set, rows, median_error)},
-          {"splits", list_of<Json>(comparison.splits,
-                                   [](const calibrate::TokenTimeSplit& split) {
-                                     return Json{{"set", split.set},
-                                                 {"deployments", split.decode.rows},
-                                                 {"decode", errors_json(split.decode)},
-                                                 {"prompts", errors_json(split.prompts)}};
-                                   })},
-          {"engines", LISTED(comparison.engines, engine, rows, sets)}};
+void serving_errors_fields(auto& to, const calibrate::ServingSummary& summary) {
+  to("name", "name of the summary", summary.name);
+  to("figure", "figure whose errors are summed up", summary.figure);
+  to("prediction", "errors of the prediction", summary.prediction);
+  to("roofline", "errors of the roofline prediction", summary.roofline);
+  to("interval", "range with p10, p50 and p90", score_of(summary.interval));
 }
 
-Json cases_json(const ValidationOutcome& outcome) {
-  Json list = Json::array();
-  for (const calibrate::EvaluatedCase& evaluated : outcome.figures) list.push_back(case_json(evaluated));
-  for (const calibrate::StepComparison& comparison : outcome.steps) list.push_back(step_case_json(comparison));
-  for (const calibrate::ComponentComparison& comparison : outcome.components)
-    list.push_back(component_case_json(comparison));
-  for (const calibrate::ServingComparison& comparison : outcome.serving) list.push_back(serving_case_json(comparison));
-  return list;
+void serving_row_fields(auto& to, const calibrate::ComparedServing& row) {
+  to("id", "identifier", row.row.id);
+  to("set", "set of steps that it belongs to", row.row.set);
+  to("average", "whether the source states a mean over a varying load, or one that cannot be its own", row.row.average);
+  to("lacking", "what the source does not state", row.lacking);
+  to("error", "why it is not predicted", row.error ? std::optional(row.error->message) : std::nullopt);
+  to("figures", "published figures, predicted",
+     List(row.figures, [](auto& figure_to, const calibrate::ComparedFigure& figure) {
+       figure_to("name", "name of the figure", figure.name);
+       figure_to("published", "the published figure", figure.published);
+       figure_to("predicted", "what was predicted", figure.predicted);
+       figure_to("error", "prediction over measurement, less 1", figure.error());
+       figure_to("roofline", "errors of the roofline prediction", figure.roofline);
+     }));
+}
+
+void serving_case_fields(auto& to, const calibrate::ServingComparison& comparison) {
+  to("name", "name of the case", comparison.definition.name);
+  to("passed", of_passed, comparison.holds());
+  to("deployments", "published deployments that serve, predicted",
+     List(comparison.rows, [](auto& row_to, const auto& row) { serving_row_fields(row_to, row); }));
+  to("summaries", "errors by set",
+     List(comparison.summaries, [](auto& row_to, const auto& row) { serving_errors_fields(row_to, row); }));
+  to("demands", "what is asked of the errors on a set of steps",
+     List(comparison.demands, [](auto& row_to, const calibrate::ComparedServingDemand& demand) {
+       serving_errors_fields(row_to, demand.summary);
+       row_to("aim", "error that the project aims at", demand.demand.aim);
+       row_to("tolerance", "largest error that passes, relative", demand.demand.limit);
+       row_to("within_tolerance", "whether the error is within the tolerance", demand.holds());
+       row_to("reaches_aim", "whether the aim is reached", demand.reaches_aim());
+     }));
+  to("orders", "whether plans are ranked as measured", comparison.orders);
+  to("tensor_ratios", "predicted over measured bytes of tensors",
+     List(comparison.ratios, [](auto& row_to, const calibrate::TensorRatios& ratios) {
+       row_to("set", "set of steps that it belongs to", ratios.set);
+       row_to("rows", "rows", ratios.rows);
+       row_to("median_error", "median error, relative", ratios.median_error);
+     }));
+  to("splits", "TPOT = a + P / OSL over output lengths, by set",
+     List(comparison.splits, [](auto& row_to, const calibrate::TokenTimeSplit& split) {
+       row_to("set", "set of rows", split.set);
+       row_to("deployments", "deployments of two output lengths or more", split.decode.rows);
+       row_to("decode", "errors of a", split.decode);
+       row_to("prompts", "differences of P / OSL over the TPOT of the shortest output", split.prompts);
+     }));
+  to("engines", "rows that state all that decides them",
+     List(comparison.engines, [](auto& row_to, const calibrate::ComparableRows& rows) {
+       row_to("engine", "engine that serves", rows.engine);
+       row_to("rows", "rows", rows.rows);
+       row_to("sets", "their sets", rows.sets);
+     }));
+}
+
+Stated<Json> cases_of(const ValidationOutcome& outcome) {
+  Json list = Json::array(), forms = Json::array();
+  const auto add = [&](const auto& cases, const auto& keys) {
+    using Case = typename std::decay_t<decltype(cases)>::value_type;
+    const auto object = [&keys](const Case& one) { return Object([&keys, &one](auto& to) { keys(to, one); }); };
+    for (const Case& one : cases) list.push_back(written<Json>(object(one)));
+    forms.push_back(Schema<Json>::of(object(Case())));
+  };
+  add(outcome.figures, [](auto& to, const auto& one) { case_fields(to, one); });
+  add(outcome.steps, [](auto& to, const auto& one) { step_case_fields(to, one); });
+  add(outcome.components, [](auto& to, const auto& one) { component_case_fields(to, one); });
+  add(outcome.serving, [](auto& to, const auto& one) { serving_case_fields(to, one); });
+  return {list, {{"type", "array"}, {"items", {{"anyOf", forms}}}}};
+}
+
+void validation_fields(auto& to, const ValidationOutcome& outcome) {
+  const calibrate::IntervalScores scores = calibrate::interval_scores(outcome.steps);
+  const std::vector<ScoredSet> sets = scored_sets(scores);
+  const bool passed = scores.holds() && std::ranges::all_of(outcome.figures, &calibrate::EvaluatedCase::holds) &&
+                      std::ranges::all_of(outcome.steps, &calibrate::StepComparison::holds) &&
+                      std::ranges::all_of(outcome.components, &calibrate::ComponentComparison::holds) &&
+                      std::ranges::all_of(outcome.serving, &calibrate::ServingComparison::holds);
+  to("passed", "whether all cases passed", passed);
+  to("cases", "of figures, of steps, of components, of deployments", cases_of(outcome));
+  to("intervals", "how good the predicted ranges are",
+     List(sets, [](auto& set_to, const ScoredSet& set) { score_fields(set_to, set); }));
 }
 
 bool lists_objects(const Json& value) { return value.is_array() && !value.empty() && value.front().is_object(); }
@@ -255,73 +408,90 @@ void add_rows(const Json& head, const Json& object, Json& rows) {
   }
 }
 
-Json of_entry(const model::Quantiles& q, std::optional<double> measured) {
-  Json json = joined<Json>({FIELDS(q, p10, p50, p90), {{"measured", json_of<Json>(measured)}}});
-  if (!measured) return json;
-  json["inside"] = q.contains(*measured);
-  json["share_below"] = q.share_below(*measured);
-  json["error"] = q.p50 / *measured - 1;
-  return json;
+// A predicted range of an entry, and the measured value where there is one.
+void ledger_range(auto& to, const model::Quantiles& range, std::optional<double> measured) {
+  const double value = measured.value_or(1);
+  to("p10", "one in ten lies below", range.p10);
+  to("p50", "the median", range.p50);
+  to("p90", "nine in ten lie below", range.p90);
+  to("measured", "what was measured", measured);
+  to.only_where(measured.has_value(), "inside", "whether the measurement lies in the range, or how many do",
+                range.contains(value));
+  to.only_where(measured.has_value(), "share_below", "share of the range below the measurement",
+                range.share_below(value));
+  to.only_where(measured.has_value(), "error", "prediction over measurement, less 1", range.p50 / value - 1);
 }
 
-Json of_entry(const calibrate::LedgerEntry& entry) {
+void entry_fields(auto& to, const calibrate::LedgerEntry& entry) {
   const auto& measured = entry.measured;
-  Json json =
-      joined<Json>({{{"file", entry.path}},
-                    FIELDS(entry, date, revision, plan, profile),
-                    {{"stack", text_or_null<Json>(entry.stack)},
-                     {"constants_hash", entry.constants_hash},
-                     {"time_s", of_entry(entry.time, measured ? std::optional(measured->time_s) : std::nullopt)},
-                     {"peak_bytes", of_entry(entry.peak_bytes, measured ? measured->peak_bytes : std::nullopt)}}});
-  json["measured_date"] = measured ? Json(measured->date) : Json();
-  json["source"] = measured ? Json(measured->source) : Json();
-  return json;
+  to("file", "file of the entry", entry.path);
+  to("date", "day on which it was made (ISO 8601)", entry.date);
+  to("revision", "commit of the code", entry.revision);
+  to("plan", "the plan", entry.plan);
+  to("profile", "profile with the constants", entry.profile);
+  to("stack", "software stack", unless_empty(entry.stack));
+  to("constants_hash", "hash of all constants of the prediction", entry.constants_hash);
+  to("time_s", "seconds of the step", Object([&](auto& part_to) {
+       ledger_range(part_to, entry.time, measured ? std::optional(measured->time_s) : std::nullopt);
+     }));
+  to("peak_bytes", "bytes of the fullest rank", Object([&](auto& part_to) {
+       ledger_range(part_to, entry.peak_bytes, measured ? measured->peak_bytes : std::nullopt);
+     }));
+  to("measured_date", "day of the measurement (ISO 8601)", measured ? std::optional(measured->date) : std::nullopt);
+  to("source", "where it is from", measured ? std::optional(measured->source) : std::nullopt);
+}
+
+constexpr auto write_entry = [](auto& to, const calibrate::LedgerEntry& entry) { entry_fields(to, entry); };
+
+void ledger_fields(auto& to, const std::vector<calibrate::LedgerEntry>& entries) {
+  const auto inside = [](const calibrate::LedgerEntry& entry) {
+    return entry.measured && entry.time.contains(entry.measured->time_s);
+  };
+  const auto measured = std::ranges::count_if(entries, [](const auto& entry) { return entry.measured.has_value(); });
+  to("measured", "entries with a measurement", measured);
+  to("open", "predictions without a measurement yet", static_cast<std::ptrdiff_t>(entries.size()) - measured);
+  to("inside", "how many measurements lie in their range", std::ranges::count_if(entries, inside));
+  to("entries", "predictions that were written down before their measurement", List(entries, write_entry));
 }
 
 }  // namespace
 
 std::string validation_json(const ValidationOutcome& outcome) {
-  Json json;
-  const calibrate::IntervalScores scores = calibrate::interval_scores(outcome.steps);
-  json["passed"] = scores.holds() && std::ranges::all_of(outcome.figures, &calibrate::EvaluatedCase::holds) &&
-                   std::ranges::all_of(outcome.steps, &calibrate::StepComparison::holds) &&
-                   std::ranges::all_of(outcome.components, &calibrate::ComponentComparison::holds) &&
-                   std::ranges::all_of(outcome.serving, &calibrate::ServingComparison::holds);
-  json["cases"] = cases_json(outcome);
-  json["intervals"] = intervals_json(scores);
-  return document("validate", json);
+  return document("validate", written<Json>(Object([&](auto& to) { validation_fields(to, outcome); })));
 }
 
 std::string validation_csv(const ValidationOutcome& outcome) {
   Json rows = Json::array();
-  for (const Json& one : cases_json(outcome))
+  for (const Json& one : cases_of(outcome).value)
     for (const auto& [table, list] : one.items()) {
       if (!lists_objects(list)) continue;
       for (const Json& row : list) add_rows({{"case", one["name"]}, {"table", table}}, row, rows);
     }
-  for (const Json& row : intervals_json(calibrate::interval_scores(outcome.steps)))
-    add_rows({{"case", nullptr}, {"table", "intervals"}}, row, rows);
+  for (const ScoredSet& set : scored_sets(calibrate::interval_scores(outcome.steps)))
+    add_rows({{"case", nullptr}, {"table", "intervals"}},
+             written<Json>(Object([&set](auto& to) { score_fields(to, set); })), rows);
   return csv_of_rows(rows);
 }
 
-// Predictions that were made before their measurement, as JSON.
+std::string validation_schema() {
+  return text_of_json(document_schema<Json>(
+      "validate", "plumbline validate --json",
+      "Predictions against published and measured figures. Errors are relative: predicted over published, less one.",
+      [](auto& to) { validation_fields(to, ValidationOutcome()); }));
+}
 
 std::string ledger_json(const std::vector<calibrate::LedgerEntry>& entries) {
-  const auto inside = [](const calibrate::LedgerEntry& entry) {
-    return entry.measured && entry.time.contains(entry.measured->time_s);
-  };
-  const auto measured = std::ranges::count_if(entries, [](const auto& entry) { return entry.measured.has_value(); });
-  Json json;
-  json["measured"] = measured;
-  json["open"] = static_cast<std::ptrdiff_t>(entries.size()) - measured;
-  json["inside"] = std::ranges::count_if(entries, inside);
-  Json& list = json["entries"] = Json::array();
-  for (const calibrate::LedgerEntry& entry : entries) list.push_back(of_entry(entry));
-  return document("validate-ledger", json);
+  return document("validate-ledger", written<Json>(Object([&](auto& to) { ledger_fields(to, entries); })));
 }
 
 std::string ledger_csv(const std::vector<calibrate::LedgerEntry>& entries) {
-  return csv_of_rows(list_of<Json>(entries, [&](const calibrate::LedgerEntry& entry) { return of_entry(entry); }));
+  return csv_of_rows(written<Json>(List(entries, write_entry)));
+}
+
+std::string ledger_schema() {
+  return text_of_json(document_schema<Json>("validate-ledger", "plumbline validate --ledger --json",
+                                            "Predictions that were made before their measurement.",
+                                            [](auto& to) { ledger_fields(to, {}); }));
 }
 
 }  // namespace plumbline::reports

@@ -241,7 +241,9 @@ class Schema {
       return list(of(typename T::value_type{}));
     } else {
       constexpr bool whole = std::is_integral_v<T>;
-      return Json{{"type", std::is_same_v<T, bool> ? "boolean" : whole ? "integer" : "number"}};
+      Json schema = {{"type", std::is_same_v<T, bool> ? "boolean" : whole ? "integer" : "number"}};
+      if (std::is_unsigned_v<T> && !std::is_same_v<T, bool>) schema["minimum"] = 0;
+      return schema;
     }
   }
 

@@ -23,6 +23,8 @@ std::string solve_schema();
 std::string result_comparison_schema();
 std::string trace_comparison_schema();
 std::string chunk_comparison_schema();
+std::string validation_schema();
+std::string ledger_schema();
 std::string schedule_definitions();
 std::string schedule_schema();
 std::string schedule_comparison_schema();
