@@ -110,8 +110,9 @@ constexpr std::array<SpanColumn, 14> span_columns = {{
 
 Json kernels_of(const std::vector<model::Kernel>& kernels) {
   return list_of<Json>(kernels, [&](const model::Kernel& kernel) {
-    return joined<Json>(
-        {{{"row", kernel.row}, {"class", kernel.class_name}}, FIELDS(kernel, gemm, section, note, flops, bytes)});
+    return Json{{"row", kernel.row},         {"class", kernel.class_name}, {"gemm", kernel.gemm},
+                {"section", kernel.section}, {"note", kernel.note},        {"flops", kernel.flops},
+                {"bytes", kernel.bytes}};
   });
 }
 
@@ -123,7 +124,8 @@ Json works_of(const std::vector<model::SpanWork>& works) {
 
 Json counters_of(const std::vector<model::Counter>& counters) {
   return list_of<Json>(counters, [&](const model::Counter& counter) {
-    return joined<Json>({FIELDS(counter, rank, name, series), {{"count", counter.samples.size()}}});
+    return Json{
+        {"rank", counter.rank}, {"name", counter.name}, {"series", counter.series}, {"count", counter.samples.size()}};
   });
 }
 
@@ -210,8 +212,14 @@ std::string step_page_data(const std::vector<TraceSubject>& subjects, const std:
   Json timelines = Json::array();
   for (const TraceSubject& subject : subjects)
     if (!subject.timeline->spans.empty()) timelines.push_back(timeline_of(subject));
-  return text_of_json(
-      Json{{"timelines", timelines}, {"published", LISTED(published, name, unit, predicted, published, source)}}, -1);
+  const Json figures = list_of<Json>(published, [](const Comparison& one) {
+    return Json{{"name", one.name},
+                {"unit", one.unit},
+                {"predicted", one.predicted},
+                {"published", one.published},
+                {"source", one.source}};
+  });
+  return text_of_json(Json{{"timelines", timelines}, {"published", figures}}, -1);
 }
 
 }  // namespace plumbline::reports

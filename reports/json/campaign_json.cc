@@ -116,7 +116,7 @@ void campaign_fields(auto& to, const CampaignReport& report) {
 }  // namespace
 
 std::string campaign_json(const CampaignReport& report) {
-  return document("campaign", written<Json>(Object([&](auto& to) { campaign_fields(to, report); })));
+  return document("campaign", object_of<Json>([&](auto& to) { campaign_fields(to, report); }));
 }
 
 std::string campaign_definitions() {

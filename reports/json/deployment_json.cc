@@ -101,7 +101,7 @@ void deployments_fields(auto& to, const sim::DeploymentAnswer& answer) {
 }  // namespace
 
 std::string deployment_json(const sim::DeploymentAnswer& answer) {
-  return document("plan-deployments", written<Json>(Object([&](auto& to) { deployments_fields(to, answer); })));
+  return document("plan-deployments", object_of<Json>([&](auto& to) { deployments_fields(to, answer); }));
 }
 
 std::string deployments_schema() {
@@ -113,7 +113,7 @@ std::string deployments_schema() {
 std::string deployment_csv(const sim::DeploymentAnswer& answer) {
   Json rows = Json::array();
   for (const PlacedOption& option : placed_options(answer)) {
-    const Json site = written<Json>(Object([&option](auto& to) { option_fields(to, option); }));
+    const Json site = object_of<Json>([&option](auto& to) { option_fields(to, option); });
     Json head = Json::object();
     for (const char* key : {"cluster", "gpus", "profile", "usd_per_gpu_hour", "no_plan_because"}) head[key] = site[key];
     head["cluster_rank"] = written<Json>(option.rank);

@@ -467,26 +467,20 @@ void memory_output_fields(auto& to, const model::Memory& memory, const model::Pl
   to("fit", "", fit_of_memory(memory));
 }
 
-template <class... Values>
-std::string text_of(const Values&... values) {
-  return text_of_json(written<Json>(values...));
-}
-
-// Returns what fields(to, values ...) writes.
-template <class Fields>
-Json object_of(const Fields& fields) {
-  return written<Json>(Object(fields));
+template <class Value>
+std::string text_of(const Value& value) {
+  return text_of_json(written<Json>(value));
 }
 
 }  // namespace
 
 std::string to_json(const model::StepResult& result, const model::Plan& plan) {
-  return document("simulate", object_of([&](auto& to) { simulate_fields(to, result, plan); }));
+  return document("simulate", object_of<Json>([&](auto& to) { simulate_fields(to, result, plan); }));
 }
 
 std::string to_json(const model::StepResult& result, const model::Plan& plan, const TrainingReport& training,
                     const model::Timeline& timeline) {
-  return document("run", object_of([&](auto& to) { run_fields(to, result, plan, training, timeline); }), -1);
+  return document("run", object_of<Json>([&](auto& to) { run_fields(to, result, plan, training, timeline); }), -1);
 }
 
 std::string step_json(const model::StepTimes& step) { return text_of(step); }
@@ -504,7 +498,7 @@ std::string interval_json(const std::optional<model::PredictionInterval>& interv
 }
 
 std::string memory_to_json(const model::Memory& memory, const model::Plan& plan, const MemoryDetails& details) {
-  return document("memory", object_of([&](auto& to) { memory_output_fields(to, memory, plan, details); }));
+  return document("memory", object_of<Json>([&](auto& to) { memory_output_fields(to, memory, plan, details); }));
 }
 
 std::string memory_csv(const model::Memory& memory) { return csv_of_rows(written<Json>(memory)["stages"]); }

@@ -140,7 +140,7 @@ void cluster_fields(auto& to, const sim::PlanAnswer& answer, const PlacedCluster
   to("dominated", "whether another is both faster and cheaper", ranked ? answer.dominated[place] : std::nullopt);
   to("reason", "why it is behind the one above",
      ranked && place > 0
-         ? std::optional(reason_between(*placed_clusters(answer)[place - 1].option, option, answer.objective))
+         ? std::optional(reason_between(answer.options[answer.order[place - 1]], option, answer.objective))
          : std::nullopt);
   to("no_plan_because", "why there is no plan",
      !ranked && placed.option != nullptr ? std::optional(why_empty(option)) : std::nullopt);
@@ -285,7 +285,7 @@ void plan_answer_fields(auto& to, const sim::PlanAnswer& answer) {
 }  // namespace
 
 std::string plan_json(const sim::PlanAnswer& answer) {
-  return document("plan", written<Json>(Object([&](auto& to) { plan_answer_fields(to, answer); })));
+  return document("plan", object_of<Json>([&](auto& to) { plan_answer_fields(to, answer); }));
 }
 
 std::string plan_answer_schema() {
@@ -297,7 +297,7 @@ std::string plan_answer_schema() {
 std::string plan_csv(const sim::PlanAnswer& answer) {
   Json rows = Json::array();
   for (const PlacedCluster& placed : placed_clusters(answer)) {
-    const Json site = written<Json>(Object([&](auto& to) { cluster_fields(to, answer, placed); }));
+    const Json site = object_of<Json>([&](auto& to) { cluster_fields(to, answer, placed); });
     Json head = Json::object();
     for (const char* key : {"cluster", "gpus", "profile", "stack", "no_plan_because"}) head[key] = site[key];
     if (site["plans"].empty() && site["edge"].empty()) rows.push_back(head);

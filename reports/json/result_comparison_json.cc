@@ -155,7 +155,7 @@ void comparison_of_results(auto& to, const model::ResultComparison& comparison) 
 }  // namespace
 
 std::string result_comparison_json(const model::ResultComparison& comparison) {
-  return document("compare", written<Json>(Object([&](auto& to) { comparison_of_results(to, comparison); })));
+  return document("compare", object_of<Json>([&](auto& to) { comparison_of_results(to, comparison); }));
 }
 
 std::string result_comparison_schema() {
@@ -172,7 +172,7 @@ std::string result_comparison_csv(const model::ResultComparison& comparison) {
     rows.push_back(std::move(row));
   };
   for (const model::ComparisonSubject& subject : comparison.subjects) {
-    const Json of = written<Json>(Object([&](auto& to) { subject_fields(to, subject); }));
+    const Json of = object_of<Json>([&](auto& to) { subject_fields(to, subject); });
     Json row = {{"table", "subjects"}};
     for (const char* key : {"name", "feasible", "reason", "step", "memory"}) row[key] = of[key];
     if (row["memory"].is_object()) row["memory"].erase("stages");
@@ -181,10 +181,10 @@ std::string result_comparison_csv(const model::ResultComparison& comparison) {
     rows.push_back(std::move(row));
   }
   for (const model::ResultComparison::Difference& difference : comparison.differences)
-    for (const Json& row : written<Json>(Object([&](auto& to) { difference_fields(to, difference); }))["rows"])
+    for (const Json& row : object_of<Json>([&](auto& to) { difference_fields(to, difference); })["rows"])
       add({{"table", "waterfalls"}, {"from", name(difference.from)}, {"to", name(difference.to)}}, row);
   for (const model::ResultComparison::MeasuredPair& pair : comparison.measured) {
-    const Json of = written<Json>(Object([&](auto& to) { pair_fields(to, comparison.subjects, pair); }));
+    const Json of = object_of<Json>([&](auto& to) { pair_fields(to, comparison.subjects, pair); });
     const auto head = [&](const char* table) {
       return Json{{"table", table}, {"predicted", name(pair.predicted)}, {"measured", name(pair.measured)}};
     };

@@ -32,7 +32,7 @@ Stated<Json> costs_in_full(const model::CostTable& costs) {
     to.only_where(!factors.empty(), "micro_batch_factors", "durations of micro-batches over the mean", factors);
     to("p2p", "time of a message between ranks", costs.uniform.p2p);
   };
-  const Json written_costs = costs.stages.empty() ? written<Json>(Object(uniform)) : written<Json>(Object(by_stage));
+  const Json written_costs = costs.stages.empty() ? object_of<Json>(uniform) : object_of<Json>(by_stage);
   return {written_costs, {{"anyOf", {Schema<Json>::of(Object(uniform)), Schema<Json>::of(Object(by_stage))}}}};
 }
 
@@ -97,7 +97,7 @@ Stated<Json> row_of(const model::ComparedSchedule& row) {
        where(row.lower_bound > 0, row.makespan / row.lower_bound));
     to("micro_batches", "number of micro-batches", row.micro_batches);
   };
-  return {row.infeasible ? written<Json>(Object(infeasible)) : written<Json>(Object(feasible)),
+  return {row.infeasible ? object_of<Json>(infeasible) : object_of<Json>(feasible),
           {{"anyOf", {Schema<Json>::of(Object(infeasible)), Schema<Json>::of(Object(feasible))}}}};
 }
 
@@ -138,7 +138,7 @@ void routing_fields(auto& to, const model::RoutingStatistics& routing) {
 }  // namespace
 
 std::string schedule_json(const model::CostedSchedule& output) {
-  return document("schedule", written<Json>(Object([&](auto& to) { schedule_fields(to, output); })));
+  return document("schedule", object_of<Json>([&](auto& to) { schedule_fields(to, output); }));
 }
 
 std::string schedule_page_data(const model::CostedSchedule& output) {
@@ -161,19 +161,18 @@ std::string comparison_csv(const std::vector<model::ComparedSchedule>& schedules
 
 std::string comparison_json(const std::vector<model::ComparedSchedule>& schedules, const model::ScheduleShape& shape,
                             const model::CostTable& costs) {
-  return document("schedule-all",
-                  written<Json>(Object([&](auto& to) { comparison_fields(to, schedules, shape, costs); })));
+  return document("schedule-all", object_of<Json>([&](auto& to) { comparison_fields(to, schedules, shape, costs); }));
 }
 
 std::string routing_json(const model::RoutingStatistics& routing) {
-  return document("show-routing", written<Json>(Object([&](auto& to) { routing_fields(to, routing); })));
+  return document("show-routing", object_of<Json>([&](auto& to) { routing_fields(to, routing); }));
 }
 
 std::string routing_csv(const model::RoutingStatistics& routing) {
   Json rows = Json::array();
   const auto add = [&rows](const char* of, const Json& step, const model::LoadSpread& spread) {
     rows.push_back({{"of", of}, {"step", step}});
-    rows.back().update(written<Json>(Object([&](auto& to) { spread_fields(to, spread); })));
+    rows.back().update(object_of<Json>([&](auto& to) { spread_fields(to, spread); }));
   };
   add("experts", nullptr, routing.experts);
   add("ranks", nullptr, routing.ranks);

@@ -266,7 +266,7 @@ std::string serving_fit_json(const model::ServingResult& result) {
 }
 
 std::string serving_quantities_json(const model::ServingResult& result) {
-  return text_of_json(written<Json>(Object([&](auto& to) { deployment_fields(to, result); })));
+  return text_of_json(object_of<Json>([&](auto& to) { deployment_fields(to, result); }));
 }
 
 std::string serving_definitions() {
@@ -279,11 +279,11 @@ std::string serving_definitions() {
 }
 
 std::string serving_json(const ServingReport& report) {
-  return document("serve", written<Json>(Object([&](auto& to) { serving_fields(to, report); })));
+  return document("serve", object_of<Json>([&](auto& to) { serving_fields(to, report); }));
 }
 
 std::string generation_json(const GenerationReport& report, const model::Plan& plan) {
-  return document("run-generate", written<Json>(Object([&](auto& to) { generation_fields(to, report, plan); })));
+  return document("run-generate", object_of<Json>([&](auto& to) { generation_fields(to, report, plan); }));
 }
 
 std::string serving_schema() {

@@ -133,7 +133,7 @@ void chunk_comparison_fields(auto& to, const ChunkComparisonOutput& output) {
 }  // namespace
 
 std::string trace_comparison_json(const TraceComparisonOutput& output) {
-  return document("compare-trace", written<Json>(Object([&](auto& to) { trace_comparison_fields(to, output); })));
+  return document("compare-trace", object_of<Json>([&](auto& to) { trace_comparison_fields(to, output); }));
 }
 
 std::string trace_comparison_csv(const TraceComparisonOutput& output) {
@@ -151,11 +151,11 @@ std::string trace_comparison_csv(const TraceComparisonOutput& output) {
 }
 
 std::string chunk_comparison_json(const ChunkComparisonOutput& output) {
-  return document("compare-chunk", written<Json>(Object([&](auto& to) { chunk_comparison_fields(to, output); })));
+  return document("compare-chunk", object_of<Json>([&](auto& to) { chunk_comparison_fields(to, output); }));
 }
 
 std::string chunk_comparison_csv(const ChunkComparisonOutput& output) {
-  const Json comparison = written<Json>(Object([&](auto& to) { chunk_fields(to, output); }));
+  const Json comparison = object_of<Json>([&](auto& to) { chunk_fields(to, output); });
   Json rows = Json::array();
   for (const char* table : chunk_tables)
     for (const Json& row : comparison[table]) rows.emplace_back(Json{{"table", table}}).update(row);

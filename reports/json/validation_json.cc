@@ -457,7 +457,7 @@ void ledger_fields(auto& to, const std::vector<calibrate::LedgerEntry>& entries)
 }  // namespace
 
 std::string validation_json(const ValidationOutcome& outcome) {
-  return document("validate", written<Json>(Object([&](auto& to) { validation_fields(to, outcome); })));
+  return document("validate", object_of<Json>([&](auto& to) { validation_fields(to, outcome); }));
 }
 
 std::string validation_csv(const ValidationOutcome& outcome) {
@@ -468,8 +468,8 @@ std::string validation_csv(const ValidationOutcome& outcome) {
       for (const Json& row : list) add_rows({{"case", one["name"]}, {"table", table}}, row, rows);
     }
   for (const ScoredSet& set : scored_sets(calibrate::interval_scores(outcome.steps)))
-    add_rows({{"case", nullptr}, {"table", "intervals"}},
-             written<Json>(Object([&set](auto& to) { score_fields(to, set); })), rows);
+    add_rows({{"case", nullptr}, {"table", "intervals"}}, object_of<Json>([&set](auto& to) { score_fields(to, set); }),
+             rows);
   return csv_of_rows(rows);
 }
 
@@ -481,7 +481,7 @@ std::string validation_schema() {
 }
 
 std::string ledger_json(const std::vector<calibrate::LedgerEntry>& entries) {
-  return document("validate-ledger", written<Json>(Object([&](auto& to) { ledger_fields(to, entries); })));
+  return document("validate-ledger", object_of<Json>([&](auto& to) { ledger_fields(to, entries); }));
 }
 
 std::string ledger_csv(const std::vector<calibrate::LedgerEntry>& entries) {

@@ -176,7 +176,7 @@ template <class Fields>
 Stated<Json> with_keys(std::size_t least, const Fields& fields) {
   Json schema = Schema<Json>::of(Object(fields));
   schema["minProperties"] = least;
-  return {written<Json>(Object(fields)), schema};
+  return {object_of<Json>(fields), schema};
 }
 
 Stated<Json> metrics_of(const sim::TornadoMetrics& metrics, const std::array<std::optional<double>, 2>& values) {
@@ -262,21 +262,21 @@ void solve_fields(auto& to, const sim::SolveResult& result) {
 }  // namespace
 
 std::string sweep_json(const sim::SweepResult& result) {
-  return document("sweep", written<Json>(Object([&](auto& to) { sweep_fields(to, result); })));
+  return document("sweep", object_of<Json>([&](auto& to) { sweep_fields(to, result); }));
 }
 
 std::string tornado_json(const sim::TornadoResult& result) {
-  return document("sweep-tornado", written<Json>(Object([&](auto& to) { tornado_fields(to, result); })));
+  return document("sweep-tornado", object_of<Json>([&](auto& to) { tornado_fields(to, result); }));
 }
 
 std::string solve_json(const sim::SolveResult& result) {
-  return document("sweep-solve", written<Json>(Object([&](auto& to) { solve_fields(to, result); })));
+  return document("sweep-solve", object_of<Json>([&](auto& to) { solve_fields(to, result); }));
 }
 
 std::string tornado_csv(const sim::TornadoResult& result) {
   Json rows = Json::array();
   for (const sim::TornadoRow& row : result.rows) {
-    const Json input = written<Json>(Object([&](auto& to) { row_fields(to, row, result.metrics); }));
+    const Json input = object_of<Json>([&](auto& to) { row_fields(to, row, result.metrics); });
     for (const Json& setting : input["settings"]) {
       rows.push_back({{"name", input["name"]}, {"key", input["key"]}, {"width", input["width"]}});
       rows.back().update(setting);
@@ -288,7 +288,7 @@ std::string tornado_csv(const sim::TornadoResult& result) {
 std::string solve_csv(const sim::SolveResult& result) {
   Json rows = Json::array();
   for (const sim::SolveSample& sample : result.solution.samples) {
-    const Json of = written<Json>(Object([&](auto& to) { sample_fields(to, result, sample); }));
+    const Json of = object_of<Json>([&](auto& to) { sample_fields(to, result, sample); });
     rows.push_back({{result.key.key, of["value"]}, {result.target.metric, of["metric"]}, {"feasible", of["feasible"]}});
   }
   return csv_of_rows(rows);

@@ -149,6 +149,12 @@ Json written(const T& value) {
   return Writer<Json>::of(value);
 }
 
+// Returns the object with the keys of fields(to).
+template <class Json, class Fields>
+Json object_of(const Fields& fields) {
+  return written<Json>(Object(fields));
+}
+
 // Returns the schema of a value that may be null as well.
 template <class Json>
 Json or_null(Json schema) {
