@@ -1,6 +1,6 @@
 // The quantities of a result, each listed once: the JSON and CSV writers, the JSON Schemas and the reader use these
 // lists. visit(key, field, unit, meaning) is called in the order of the JSON; an empty unit marks a quantity that CSV
-// leaves out. What meanings do not say of null is that the value was not computed.
+// leaves out. A value that is null was not computed, unless its meaning has another reason.
 #pragma once
 
 #include <algorithm>

@@ -120,7 +120,7 @@ std::string plan_schema() {
   };
   add_phases("campaign", "Phases of the campaign, in order.", model::CampaignPhaseKeys());
   add_phases("run", "Phases whose cost is stated, not predicted.", model::RunPhase());
-  // The sections that model::lacks_section() knows, and keys of a config.json.
+  // model::lacks_section() names those that some plans have not; [model] takes keys of a config.json as well.
   Json required = Json::array();
   for (const Json& section : plan["required"])
     if (section != "batch" && section != "inference") required.push_back(section);

@@ -23,13 +23,12 @@ using nlohmann::json;
 
 const fs::path reports_folder = fs::path(source_folder()) / "reports";
 
-// Returns the schemas by their names: those of the lists of keys that write an output, and those that are files.
+// Returns the schemas by their names: those of the lists of keys that write an output, and that of traces, a file.
 const std::map<std::string, json>& schemas() {
   static const std::map<std::string, json> all = [] {
     std::map<std::string, json> found;
     for (const std::string& name : reports::schema_names()) found[name] = json::parse(*reports::json_schema(name));
-    for (const auto& entry : fs::directory_iterator(reports_folder / "schema"))
-      found[entry.path().stem().stem().string()] = json::parse(model::read_text_file(entry.path().string()).value());
+    found["trace"] = json::parse(model::read_text_file((reports_folder / "schema/trace.schema.json").string()).value());
     return found;
   }();
   return all;

@@ -1,6 +1,6 @@
 // The data blocks of a page: what made it, and its results.
 
-/** A document that `--json` writes. Its form is that of reports/schema; a view narrows what it reads. */
+/** A document that `--json` writes. Its form is what `plumbline show schema` prints; a view narrows what it reads. */
 export type Json = any; // eslint-disable-line @typescript-eslint/no-explicit-any
 
 export interface Result {
