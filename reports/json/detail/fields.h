@@ -4,8 +4,6 @@
 // the JSON library stay in sources.
 #pragma once
 
-#include <cstddef>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "model/base/provenance.h"
 #include "reports/json/document.h"
 
 namespace plumbline::reports {
