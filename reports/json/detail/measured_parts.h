@@ -13,7 +13,7 @@ namespace plumbline::reports {
 // Shares of runs are written in percent.
 inline constexpr double hundred = 100;
 
-auto causes_of(const model::MeasuredStep& measured, const char* time, const char* meaning) {
+inline auto causes_of(const model::MeasuredStep& measured, const char* time, const char* meaning) {
   return List(measured.causes, [time, meaning](auto& to, const model::MeasuredCause& one) {
     to("cause", "a source of the uncertainty, or a key of the plan", one.name);
     to(time, meaning, one.time_s);
