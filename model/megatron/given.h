@@ -16,6 +16,7 @@ struct GivenArgument {
   std::vector<std::string> values;  // empty for a flag
   int line = 0;
   bool unknown = false;  // a value is not known
+  int condition = 0;     // on which it depends, as in Word
 };
 
 class Given {

@@ -49,13 +49,8 @@ std::vector<Word> comments_of(std::string_view text) {
 // Adds the plans that the script would give without each of its arguments, and with what it leaves open.
 class Alternatives {
  public:
-  // All ways through the script have the plan of the first one.
   Alternatives(const std::string& path, const ImportOptions& options, const Reading& reading, ImportedScript& imported)
-      : path_(path),
-        options_(options),
-        reading_{{reading.ways.front()}, reading.comments},
-        imported_(imported),
-        plan_(plan_values(imported.plan)) {}
+      : path_(path), options_(options), reading_(reading), imported_(imported), plan_(plan_values(imported.plan)) {}
 
   void add_all(const Importer& importer) {
     for (const auto& [name, argument] : importer.given().all()) {
@@ -80,7 +75,7 @@ class Alternatives {
 
   const std::string& path_;
   const ImportOptions& options_;
-  Reading reading_;
+  const Reading& reading_;
   ImportedScript& imported_;
   std::map<std::string, std::string, std::less<>> plan_;
 };
@@ -113,7 +108,7 @@ Result<ImportedScript> import_execution(const Execution& execution, std::string_
                     started.empty() ? "" : fmt::format(", and started {}", started)),
         "give what it asks for with --define NAME=VALUE, its arguments behind --, or time with --deadline");
   }
-  auto imported = TRY(import_reading({{script}, comments_of(text)}, path, options));
+  auto imported = TRY(import_reading({script, comments_of(text)}, path, options));
   const auto note = [&imported](std::string text_of_note) {
     imported.notes.insert(imported.notes.begin(), {0, std::move(text_of_note)});
   };

@@ -230,7 +230,7 @@ RC_GTEST_PROP(Megatron, PlansThatArgumentsCannotExpressComeBackThroughComments, 
 Given arguments_in(const std::string& script) {
   const auto read = read_script(script, {.path = "s.sh", .definitions = {{"NNODES", "128"}}});
   std::vector<Note> notes;
-  const auto launch = read ? find_launch(read->front(), notes) : std::nullopt;
+  const auto launch = read ? find_launch(*read, notes) : std::nullopt;
   EXPECT_TRUE(launch);
   return launch ? group_arguments(launch->arguments, notes) : Given();
 }

@@ -46,7 +46,7 @@ bool has_no_key(const Argument* known) {
 
 Result<ImportedScript> Importer::run(const Reading& reading) {
   reading_ = &reading;
-  files_ = reading.ways.back().files;
+  files_ = reading.script.files;
   if (auto error = read_launch()) return tl::unexpected(*error);
   if (auto error = read_rows()) return tl::unexpected(*error);
   read_older_names();
@@ -70,23 +70,14 @@ Error Importer::problem(std::string_view argument, std::string message, std::str
 std::optional<Error> Importer::read_launch() {
   const auto more = read_script(options_.more_arguments, {.path = "--args", .definitions = options_.definitions});
   if (!more) return more.error();
-  for (const Script& way : reading_->ways) {
-    std::vector<Note> notes;
-    auto launch = find_launch(way, notes);
-    if (!launch) return no_launch(way);
-    for (const Command& command : more->front().commands)
-      for (const Word& word : command) launch->arguments.push_back({word.text, 0});
-    Given given = group_arguments(launch->arguments, notes);
-    if (given.open()) return not_known("", given.open()->text, given.open()->line);
-    given.erase(without_);
-    if (&way != &reading_->ways.front()) {
-      if (auto error = compare(way, *launch, given)) return error;
-      continue;
-    }
-    given_ = std::move(given);
-    launch_ = std::move(*launch);
-    out_.notes = std::move(notes);
-  }
+  auto launch = find_launch(reading_->script, out_.notes);
+  if (!launch) return no_launch(reading_->script);
+  launch_ = std::move(*launch);
+  for (const Command& command : more->commands)
+    for (const Word& word : command) launch_.arguments.push_back({word.text, 0});
+  given_ = group_arguments(launch_.arguments, out_.notes);
+  if (given_.open()) return not_known("", *given_.open());
+  given_.erase(without_);
   const std::string program = program_of(launch_);
   for (const char* other : {"bert", "t5", "mamba", "retro", "vision", "vlm", "multimodal"})
     if (program.find(other) != std::string::npos)
@@ -97,39 +88,13 @@ std::optional<Error> Importer::read_launch() {
   return std::nullopt;
 }
 
-// Refuses a way through the script that starts another training than the first one. What has no cost may differ.
-std::optional<Error> Importer::compare(const Script& way, const Launch& launch, const Given& given) {
-  const Decision& decision =
-      *std::ranges::mismatch(way.decisions, reading_->ways.front().decisions, {}, &Decision::holds, &Decision::holds)
-           .in1;
-  const std::string with = decision.names.empty() ? "" : fmt::format(" with {}", fmt::join(decision.names, ", "));
-  const std::string condition = fmt::format("'{}'{}", decision.condition, with);
-  const std::string hint =
-      fmt::format("{}--execute runs the script",
-                  decision.names.empty() ? "" : fmt::format("--define {}=VALUE, or ", *decision.names.begin()));
-  if (program_of(launch) != program_of(launch_) || launch.gpus != launch_.gpus) {
-    Error error = problem("", condition + " is not decided, and which training is started, on how many GPUs", hint);
-    error.line = decision.line % lines_of_a_file;
-    error.file = files_[static_cast<std::size_t>(decision.line / lines_of_a_file)];
-    return error;
-  }
-  auto all = given.all();
-  for (const auto& [name, argument] : given_.all()) all.try_emplace(name, argument);
-  for (const auto& [name, argument] : all) {
-    if (given_.has(name) && given.has(name) && given_.values(name) == given.values(name)) continue;
-    given_.put(name, argument);
-    if (!has_no_key(find_argument(name)))
-      return problem(name, fmt::format("{} is not decided ({})", condition, place_of(files_, decision.line)), hint);
-  }
-  return std::nullopt;
-}
-
 Error Importer::no_launch(const Script& script) const {
   constexpr std::string_view message = "no command runs a .py file with arguments of Megatron-LM";
   for (const Command& command : script.commands) {
-    const auto open = std::ranges::find_if(command, &Word::unknown);
+    const auto open =
+        std::ranges::find_if(command, [](const Word& word) { return word.unknown || word.condition > 0; });
     if (script.exit_line == 0 && open != command.end() && starts_programs(command.front().text)) {
-      Error error = not_known("", open->text, open->line);
+      Error error = not_known("", *open);
       error.message = fmt::format("{}; {}", message, error.message);
       return error;
     }
@@ -148,18 +113,12 @@ Error Importer::no_launch(const Script& script) const {
 // Notes what the reading rests on: defaults of the script itself, and files that are not read.
 void Importer::note_reading() {
   std::vector<std::string> defaults;
-  for (const Script& way : reading_->ways)
-    for (const Word& word : way.defaults) {
-      const std::string text = word.text + (word.text.ends_with('=') ? "''" : "");
-      if (std::ranges::find(defaults, text) == defaults.end()) defaults.push_back(text);
-    }
+  for (const Word& word : reading_->script.defaults)
+    defaults.push_back(word.text + (word.text.ends_with('=') ? "''" : ""));
   if (!defaults.empty())
     out_.notes.push_back(
         {0, fmt::format("the script's own defaults hold, --define changes them: {}", fmt::join(defaults, ", "))});
-  for (const Script& way : reading_->ways)
-    for (const Word& word : way.notes)
-      if (std::ranges::find(out_.notes, word.text, &Note::text) == out_.notes.end())
-        out_.notes.push_back({word.line, word.text});
+  for (const Word& word : reading_->script.notes) out_.notes.push_back({word.line, word.text});
 }
 
 std::optional<Error> Importer::read_rows() {
@@ -169,8 +128,9 @@ std::optional<Error> Importer::read_rows() {
       note_unread(name, argument, known);
       continue;
     }
-    if (argument.unknown)
-      return not_known(name, argument.values.empty() ? name : argument.values.front(), argument.line);
+    if (argument.unknown || argument.condition > 0)
+      return not_known(
+          name, {argument.values.empty() ? name : argument.values.front(), argument.line, true, argument.condition});
     if (!known->key.empty()) lines_[std::string(known->key)] = argument.line;
     if (known->meaning == Meaning::rule) continue;
     const bool is_flag = known->meaning == Meaning::flag;
@@ -198,26 +158,35 @@ Error Importer::not_a_number(std::string_view name, const std::string& value) co
   return problem(name, fmt::format("'{}' is no value for it", value), "expected a number");
 }
 
-// Names a word that is not known, with the first variable in it that the script does not set.
-Error Importer::not_known(std::string_view argument, const std::string& text, int line) const {
+// Names a word that is not known, with the condition that decides it or the first variable in it that the script does
+// not set.
+Error Importer::not_known(std::string_view argument, const Word& word) const {
+  const auto error = [&](const std::string& message, const std::string& hint) {
+    Error result = problem(argument, message, hint);
+    result.file = files_[static_cast<std::size_t>(word.line / lines_of_a_file)];
+    result.line = word.line % lines_of_a_file;
+    return result;
+  };
+  if (word.condition > 0) {
+    const Condition& condition = reading_->script.conditions[static_cast<std::size_t>(word.condition - 1)];
+    return error(fmt::format("{} ({})", undecided(condition), place_of(files_, condition.line)), remedy(condition));
+  }
+  const std::string& text = word.text;
   const bool is_command = text.find('`') != std::string::npos ||
                           (text.find("$(") != std::string::npos && text.find("$((") == std::string::npos);
   std::string name;
   for (const char letter : is_command ? std::string() : text + " ") {
     if (std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_')
       name += letter;
-    else if (name.empty() || reading_->ways.front().variables.contains(name) ||
+    else if (name.empty() || reading_->script.variables.contains(name) ||
              std::isdigit(static_cast<unsigned char>(name[0])) != 0)
       name.clear();
     else
       break;
   }
-  Error error = problem(
-      argument, fmt::format("'{}' is not known", text),
+  return error(
+      fmt::format("'{}' is not known", text),
       fmt::format("{}--execute runs the script", name.empty() ? "" : fmt::format("--define {}=VALUE, or ", name)));
-  error.file = files_[static_cast<std::size_t>(line / lines_of_a_file)];
-  error.line = line % lines_of_a_file;
-  return error;
 }
 
 void Importer::note_unread(const std::string& name, const GivenArgument& argument, const Argument* known) {

@@ -25,9 +25,9 @@ struct OpenChoice {
   std::string override_;  // KEY=VALUE of the plan
 };
 
-// All ways through a script, and its comment lines, without the #.
+// A script, and its comment lines, without the #.
 struct Reading {
-  std::vector<Script> ways;
+  Script script;
   std::vector<Word> comments;
 };
 
@@ -47,12 +47,11 @@ class Importer {
   // What the script gives (importer.cc)
   Error problem(std::string_view argument, std::string message, std::string hint) const;
   std::optional<Error> read_launch();
-  std::optional<Error> compare(const Script& way, const Launch& launch, const Given& given);
   Error no_launch(const Script& script) const;
   std::optional<Error> read_rows();
   Error not_a_number(std::string_view name, const std::string& value) const;
   std::optional<Error> refusal() const;
-  Error not_known(std::string_view argument, const std::string& text, int line) const;
+  Error not_known(std::string_view argument, const Word& word) const;
   bool set(std::string_view key, std::string_view value);
   void note_reading();
   void note_unread(const std::string& name, const GivenArgument& argument, const Argument* known);

@@ -105,6 +105,16 @@ std::string name_of(const std::string& value, const Script& script) {
   return plain ? name : "";
 }
 
+// Returns the first word of the launcher that may be an option or not, as a condition decides that is not known.
+std::optional<Word> undecided_option(const Command& launcher) {
+  for (std::size_t i = 0; i < launcher.size(); ++i) {
+    const bool value = i > 0 && launcher[i - 1].text.starts_with('-');
+    const bool named = launcher[i].unknown && (value || launcher[i].text.starts_with('-'));
+    if (launcher[i].condition > 0 && !named) return launcher[i];
+  }
+  return std::nullopt;
+}
+
 // Sets the first number of the launcher that the script does not decide.
 void name_open_number(const Command& launcher, const Script& script, Launch& launch) {
   for (const char* name : {"--nproc_per_node", "--nproc-per-node", "--num_gpus", "--nnodes", "--num_nodes", "--nodes",
@@ -112,7 +122,8 @@ void name_open_number(const Command& launcher, const Script& script, Launch& lau
     const auto value = option(launcher, {name});
     if (!value || count(value)) continue;
     const auto word = std::ranges::find_if(launcher, [name](const Word& one) { return one.text.starts_with(name); });
-    launch.open = {fmt::format("{} {}", name, *value), word->line};
+    const int condition = word->condition > 0 || word + 1 == launcher.end() ? word->condition : word[1].condition;
+    launch.open = {fmt::format("{} {}", name, *value), word->line, true, condition};
     launch.open_name = name_of(*value, script);
     return;
   }
@@ -210,8 +221,10 @@ std::optional<Launch> find_launch(const Script& script, std::vector<Note>& notes
     launch.emplace();
     launch->text = text_of({command.begin(), split + 1});
     launch->arguments.assign(split + 1, command.end());
-    launch->gpus = count_gpus(launcher, script);
-    if (!launch->gpus) name_open_number(launcher, script, *launch);
+    if (const auto open = undecided_option(launcher))
+      launch->open = *open;
+    else if (launch->gpus = count_gpus(launcher, script); !launch->gpus)
+      name_open_number(launcher, script, *launch);
   }
   return launch;
 }
@@ -223,7 +236,7 @@ Given group_arguments(const Command& words, std::vector<Note>& notes) {
   const auto finish = [&] {
     const bool is_switch = current.values == std::vector<std::string>{"true"};
     if (is_switch && find_argument(name) != nullptr) current.values.clear();
-    if (current.values == std::vector<std::string>{"false"})
+    if (current.condition == 0 && current.values == std::vector<std::string>{"false"})
       given.erase(name);
     else if (!name.empty())
       given.put(name, current);
@@ -234,7 +247,7 @@ Given group_arguments(const Command& words, std::vector<Note>& notes) {
     if (is_name(word.text) && !open) {
       finish();
       name = known_name(written);
-      current = {{}, word.line, word.unknown};
+      current = {{}, word.line, word.unknown, word.condition};
       if (written.size() < word.text.size()) current.values.push_back(word.text.substr(written.size() + 1));
     } else if (name.empty() && !word.unknown) {
       notes.push_back({word.line, fmt::format("'{}' belongs to no argument", word.text)});
@@ -243,6 +256,7 @@ Given group_arguments(const Command& words, std::vector<Note>& notes) {
     } else {
       current.values.push_back(word.text);
       current.unknown = current.unknown || word.unknown;
+      current.condition = current.condition > 0 ? current.condition : word.condition;
     }
   }
   finish();

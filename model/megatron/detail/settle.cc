@@ -163,6 +163,7 @@ std::optional<Error> Importer::settle_plan() {
 
 // Names the launcher's number that is missing, and the variable that would give it.
 Error Importer::no_gpus() const {
+  if (launch_.open.condition > 0) return not_known("", launch_.open);
   const std::string& open = launch_.open.text;
   const int line = launch_.open.line;
   const std::string message = open.empty() ? "" : fmt::format(": '{}' is known where it runs, not in the script", open);

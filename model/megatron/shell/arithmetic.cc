@@ -3,6 +3,7 @@
 #include <cctype>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -10,22 +11,6 @@ namespace plumbline::model::megatron {
 namespace {
 
 using Number = std::optional<std::int64_t>;
-
-// Shifts that lose bits, and powers that do not fit, have no value.
-Number shifted(std::int64_t left, std::int64_t by, bool up) {
-  if (by < 0 || by > 62) return std::nullopt;
-  std::int64_t result = 0;
-  if (up) return __builtin_mul_overflow(left, std::int64_t{1} << by, &result) ? Number() : result;
-  return left >> by;
-}
-
-Number power(std::int64_t base, std::int64_t exponent) {
-  if (exponent < 0 || exponent > 63) return std::nullopt;
-  std::int64_t result = 1;
-  for (; exponent > 0; --exponent)
-    if (__builtin_mul_overflow(result, base, &result)) return std::nullopt;
-  return result;
-}
 
 Number combine(std::int64_t left, std::string_view sign, std::int64_t right) {
   std::int64_t result = 0;
@@ -40,72 +25,35 @@ Number combine(std::int64_t left, std::string_view sign, std::int64_t right) {
   if (sign == ">=") return left >= right;
   if (sign == "&&") return left != 0 && right != 0;
   if (sign == "||") return left != 0 || right != 0;
-  if (sign == "&") return left & right;
-  if (sign == "|") return left | right;
-  if (sign == "^") return left ^ right;
-  if (sign == "**") return power(left, right);
-  if (sign == "<<" || sign == ">>") return shifted(left, right, sign == "<<");
   if (right == 0 || right == -1) return std::nullopt;  // -1: the one quotient that overflows
   return sign == "/" ? left / right : left % right;
 }
 
-// Signs with two operands and how strongly they bind; longer ones before their beginnings. Powers bind from the right.
-constexpr int power_strength = 11;
-constexpr struct {
-  std::string_view sign;
-  int strength;
-} signs[] = {{"||", 1},
-             {"&&", 2},
-             {"==", 6},
-             {"!=", 6},
-             {"<=", 7},
-             {">=", 7},
-             {"<<", 8},
-             {">>", 8},
-             {"<", 7},
-             {">", 7},
-             {"**", power_strength},
-             {"|", 3},
-             {"^", 4},
-             {"&", 5},
-             {"+", 9},
-             {"-", 9},
-             {"*", 10},
-             {"/", 10},
-             {"%", 10}};
+// Signs with two operands, those that bind least first.
+constexpr std::string_view levels[][4] = {{"||"},     {"&&"},         {"==", "!="}, {"<=", ">=", "<", ">"},
+                                          {"+", "-"}, {"*", "/", "%"}};
 
-// A parser by precedence.
 class Formula {
  public:
   Formula(std::string_view text, const std::function<std::optional<std::string>(std::string_view)>& value_of)
       : text_(text), value_of_(value_of) {}
 
   Number whole() {
-    const Number value = expression();
+    const Number value = operation(levels);
     return at_end() ? value : std::nullopt;
   }
 
  private:
-  Number expression() {
-    const Number condition = operation(1);
-    if (!condition || !take("?")) return condition;
-    ++depth_;
-    const Number yes = expression();
-    if (!take(":")) return std::nullopt;
-    const Number no = expression();
-    --depth_;
-    return *condition != 0 ? yes : no;
-  }
-
-  Number operation(int least) {
-    Number left = atom();
+  Number operation(std::span<const std::string_view[4]> rest) {
+    if (rest.empty()) return atom();
+    Number left = operation(rest.subspan(1));
     while (left && !at_end()) {
-      const auto* sign = std::begin(signs);
-      while (sign != std::end(signs) && !text_.substr(at_).starts_with(sign->sign)) ++sign;
-      if (sign == std::end(signs) || sign->strength < least) break;
-      at_ += sign->sign.size();
-      const Number right = operation(sign->strength == power_strength ? power_strength : sign->strength + 1);
-      left = right ? combine(*left, sign->sign, *right) : std::nullopt;
+      std::string_view found;
+      for (const std::string_view sign : rest.front())
+        if (found.empty() && !sign.empty() && take(sign)) found = sign;
+      if (found.empty()) break;
+      const Number right = operation(rest.subspan(1));
+      left = right ? combine(*left, found, *right) : std::nullopt;
     }
     return left;
   }
@@ -115,14 +63,11 @@ class Formula {
     ++depth_;
     Number value;
     if (take("(")) {
-      value = expression();
+      value = operation(levels);
       if (!take(")")) value.reset();
     } else if (take("-")) {
       value = atom();
       if (value) value = combine(0, "-", *value);
-    } else if (take("~")) {
-      value = atom();
-      if (value) value = ~*value;
     } else if (take("!")) {
       value = atom();
       if (value) value = *value == 0 ? 1 : 0;
@@ -155,8 +100,13 @@ class Formula {
     while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
     return at_ == text_.size();
   }
+  // A sign is not the beginning of a longer one that is not read, or of an assignment: ** << ++ +=.
   bool take(std::string_view sign) {
     if (at_end() || !text_.substr(at_).starts_with(sign)) return false;
+    const char next = at_ + sign.size() < text_.size() ? text_[at_ + sign.size()] : '\0';
+    const bool longer = std::string_view("+-*/%<>").find(sign) != std::string_view::npos &&
+                        (next == '=' || (next == sign[0] && sign != "/"));
+    if (longer && sign.size() == 1) return false;
     at_ += sign.size();
     return true;
   }

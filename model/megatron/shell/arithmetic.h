@@ -11,9 +11,9 @@
 
 namespace plumbline::model::megatron {
 
-// Evaluates + - * / % ** << >> & | ^ ~ comparisons && || ! ?: and brackets over decimal numbers, names and NAME[KEY],
-// whose texts `value_of` returns. Returns nothing when the text has other content, a name has no such number, or a
-// result does not fit 64 bits.
+// Evaluates + - * / % comparisons && || ! and brackets over decimal numbers, names and NAME[KEY], whose texts
+// `value_of` returns. Returns nothing when the text has other content, a name has no such number, or a result does not
+// fit 64 bits.
 std::optional<std::int64_t> arithmetic(std::string_view text,
                                        const std::function<std::optional<std::string>(std::string_view)>& value_of);
 

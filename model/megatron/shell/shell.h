@@ -1,7 +1,7 @@
 // Reads a launch script without running any program. Variables, arrays, arithmetic, conditions, functions and sourced
 // files have bash's meaning. What only a running shell has is not known: it stays as it is written ("$RANK",
-// "$(hostname)"), and so does a variable that depends on it, that is read from a file, or that a loop sets whose times
-// are not known. Where a condition decides that is not known, both ways are read.
+// "$(hostname)"), and so does a variable that depends on it. Where a condition decides that is not known, what it would
+// run is read as something that may not run: what that sets or adds is marked with the condition.
 #pragma once
 
 #include <functional>
@@ -22,6 +22,7 @@ struct Word {
   std::string text;
   int line = 0;          // where its text was written
   bool unknown = false;  // a part of it is as it is written, without its value
+  int condition = 0;     // on which it depends: a place in Script::conditions, counted from 1; 0: on none
 };
 using Command = std::vector<Word>;
 
@@ -44,21 +45,19 @@ struct ShellInputs {
 };
 
 // A condition that the script does not decide.
-struct Decision {
-  std::string condition;        // as it is written
+struct Condition {
+  std::string text;             // as it is written
   std::set<std::string> names;  // variables that are not known in it
   int line = 0;
-  bool holds = false;
 };
 
-// One way through a script.
 struct Script {
   std::vector<Command> commands;   // those in a string after -c begin with the words before it
   Definitions variables;           // at the first training, else at the end
-  std::vector<std::string> files;  // the script, and those that any way through it sources
+  std::vector<std::string> files;  // the script, and those that it sources
   std::vector<Word> defaults;      // NAME=VALUE of the variables for which the script's own default holds
-  std::vector<Word> notes;         // files that are not read, ways that start no training
-  std::vector<Decision> decisions;
+  std::vector<Word> notes;         // files that are not read, conditions that every training needs
+  std::vector<Condition> conditions;
   bool trains = false;
   int exit_line = 0;  // where the script ends itself; 0: nowhere
 };
@@ -66,12 +65,14 @@ struct Script {
 // Returns "FILE:LINE" of a line of a script, FILE without one.
 std::string place_of(const std::vector<std::string>& files, int line);
 
-// Returns every way through the script that starts a training, in the order of its decisions: one that does not hold
-// comes before one that does; one way that starts none where there is no other. The first decision in which two ways
-// differ is about the same condition. Fails with an input error (path and line) for a quote, bracket or command that is
-// not closed, a construct that is not read, a sourced file that is missing, and a script that does not end. Behind
-// seven decisions of a way, what depends on further ones is not known. What follows the first training is read as far
-// as it can be.
-Result<std::vector<Script>> read_script(std::string_view text, const ShellInputs& inputs);
+// Returns "'[ -n "$X" ]' with X is not decided", and --define X=VALUE or --execute as what helps.
+std::string undecided(const Condition& condition);
+std::string remedy(const Condition& condition);
+
+// Reads the script. A condition that is not known is taken not to let the script end, and to let the only training
+// start, with a note. Fails with an input error (path and line) for a quote, bracket or command that is not closed, a
+// construct that is not read, a sourced file that is missing, two trainings of which a condition decides that is not
+// known, and a script that does not end. What follows the first training is read as far as it can be.
+Result<Script> read_script(std::string_view text, const ShellInputs& inputs);
 
 }  // namespace plumbline::model::megatron

@@ -85,7 +85,6 @@ TEST(MegatronStyles, ScriptsAreImported) {
        256,
        {"gemm = \"fp8\""}},
       {"undecided.sh", {{"CLUSTER", "hopper"}}, 32, 80, 8192, 8, 1, 1, 128, {"gemm = \"fp8\""}},
-      {"getopts.sh", {{"nodes", "4"}}, 32, 40, 5120, 2, 1, 1, 512, {"sequence = true", "gemm = \"bf16\""}},
       {"machine.sh", {{"GPUS_PER_NODE", "4"}}, 16, 32, 4096, 1, 4, 1, 64, {}},
   };
   for (const Expected& expected : all) {
@@ -112,8 +111,8 @@ TEST(MegatronStyles, ScriptsThatAreNotDecidedAreRefusedWithTheReason) {
   for (const Refused& wanted : std::vector<Refused>{
            {"undecided.sh", 5, "--fp8-format",
             "'[ \"$CLUSTER\" = \"hopper\" ]' with CLUSTER is not decided (undecided.sh:3)", "--define CLUSTER=VALUE"},
-           {"getopts.sh", 7, "", "the script ends here before it starts a training", "--execute"},
-           {"heredoc.sh", 14, "", "'$CMD' is not known", "--execute"},
+           {"getopts.sh", 12, "", "'getopts' is not read", "--execute"},
+           {"heredoc.sh", 14, "", "'read' is not read", "--execute"},
            {"started.sh", 0, "", "no command runs a .py file", "--execute"},
            {"machine.sh", 11, "--pipeline-model-parallel-size", "with GPUS_PER_NODE is not decided",
             "--define GPUS_PER_NODE=VALUE"}}) {
@@ -139,7 +138,7 @@ TEST(MegatronStyles, WhatAReadingRestsOnIsSaid) {
   std::string notes;
   const auto nested = import_style("nested_if.sh", {});
   for (const Note& note : nested->notes) notes += note.text + "\n";
-  EXPECT_THAT(notes, testing::HasSubstr("--define changes them: MODE=cluster, NODES=''\n"));
+  EXPECT_THAT(notes, testing::HasSubstr("--define changes them: MODE=cluster, NODES='', OVERLAP=''\n"));
   notes.clear();
   const auto sourced = import_style("sourced.sh", {});
   for (const Note& note : sourced->notes) notes += place_of(sourced->files, note.line) + ": " + note.text + "\n";

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -20,10 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 5> declarations = {"export", "local", "readonly", "declare", "typeset"};
-constexpr std::array<std::string_view, 4> shells = {"bash", "sh", "zsh", "dash"};
-constexpr std::array<std::string_view, 4> wrappers = {"exec", "command", "builtin", "nohup"};
-constexpr std::array<std::string_view, 3> not_read = {"shopt", "alias", "enable"};
+constexpr std::string_view declarations[] = {"export", "local", "declare", "typeset"};
+constexpr std::string_view shells[] = {"bash", "sh", "zsh", "dash"};
+constexpr std::string_view not_read[] = {"shopt",     "alias", "enable",  "let",     "mapfile",
+                                         "readarray", "read",  "getopts", "readonly"};
 
 // Returns where the name of an assignment and its key end: NAME, NAME[KEY]; 0 for other words.
 std::pair<std::size_t, std::size_t> assignment(const Letters& word) {
@@ -35,14 +34,43 @@ std::pair<std::size_t, std::size_t> assignment(const Letters& word) {
   const std::size_t sign = end + (end < word.size() && word[end].symbol == '+' ? 1 : 0);
   return sign < word.size() && word[sign].symbol == '=' ? std::pair(name, end) : std::pair<std::size_t, std::size_t>();
 }
+bool is_assignment(const Letters& word) { return assignment(word).first > 0; }
+
 Letters unquoted(Letters letters) {
   for (Letter& letter : letters) letter.quoted = false;
   return letters;
 }
 
-bool is_assignment(const Letters& word) { return assignment(word).first > 0; }
+// Marks what each field of a value has more than that of the one before. A text that differs only in what is marked
+// already is added to it, as the other of two. Returns whether nothing else differs.
+bool mark_added(const Fields& before, Fields& value, int condition) {
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    Letters old = i < before.size() ? before[i] : Letters();
+    const auto same = [](const Letter& a, const Letter& b) { return a.symbol == b.symbol && a.kept == b.kept; };
+    const auto known = std::ranges::find_if(old, [](const Letter& letter) { return letter.condition > 0; });
+    auto [end, added] = std::ranges::mismatch(old, value[i], same);
+    if (end < known || (end != old.end() && value.size() > 1) || (i >= before.size() && value[i].empty())) return false;
+    if (end != old.end()) {
+      added = value[i].begin() + (known - old.begin());
+      old.push_back({' ', old.back().line});
+    }
+    const auto first = static_cast<std::ptrdiff_t>(old.size());
+    old.insert(old.end(), added, value[i].end());
+    for (auto letter = old.begin() + first; letter != old.end(); ++letter)
+      if (letter->condition == 0) letter->condition = condition;
+    value[i] = std::move(old);
+  }
+  return value.size() >= before.size();
+}
 
 }  // namespace
+
+void Reader::keep_variables() {
+  for (const auto& [name, value] : state_.variables) {
+    const bool known = value.empty() || condition_of(value.front()) == 0;
+    out_.variables[name] = value.empty() ? "" : known ? text_of(value.front()) : "$" + name;
+  }
+}
 
 std::optional<Fields> Reader::fields_of(const std::string& name) const {
   if (name == "@") return state_.parameters;
@@ -67,36 +95,35 @@ std::optional<Fields> Reader::element(const std::string& name, const Letters& ke
   if (found == state_.variables.end()) return std::nullopt;
   const auto place = number(key);
   const Fields& fields = found->second;
-  if (!place || !are_known(fields)) return Fields{open_value(name, 0)};
+  if (!place || !are_known(fields)) return Fields{open_value(name, 0, condition_of(joined(fields)))};
   const std::int64_t index = *place < 0 ? std::ssize(fields) + *place : *place;
   return index < 0 || index >= std::ssize(fields) ? Fields() : Fields{fields[static_cast<std::size_t>(index)]};
 }
 
+// Of what may not run, only what it adds to a value is known, and that it may not be there.
 void Reader::assign(const std::string& name, Fields value, bool appended) {
   if (inputs_.definitions.contains(name) && !appended) return;  // what comes from outside holds
   const int at = line();
   if (name == "IFS") return refuse(at, "an IFS of the script's own");
-  if (readonly_.contains(name)) return refuse(at, fmt::format("a new value of '{}', which is readonly,", name));
   for (Letters& field : value) field = unquoted(std::move(field));
-  state_.variables[name] = repeated_ ? Fields{open_value(name, at)} : std::move(value);
+  const auto before = state_.variables.find(name);
+  const bool is_new = before == state_.variables.end();
+  const bool adds = open_ > 0 && mark_added(is_new ? Fields() : before->second, value, open_);
+  if (adds && is_new) take_default(name, {}, at);
+  state_.variables[name] = open_ == 0 || adds ? std::move(value) : Fields{open_value(name, at, open_)};
 }
 
-void Reader::forget(const std::string& name) {
-  const bool outer = std::exchange(repeated_, true);
-  assign(name, {});
-  repeated_ = outer;
-}
+// Makes the value of a variable one that is not known.
+void Reader::forget(const std::string& name) { assign(name, {open_value(name, line(), open_)}); }
 
 void Reader::take_default(const std::string& name, const Letters& value, int line) {
-  // An empty default of a variable that the script sets elsewhere is no choice.
-  if (value.empty() && source_->assigns(name)) return;
   const std::string text = fmt::format("{}={}", name, text_of(value));
   if (std::ranges::find(out_.defaults, text, &Word::text) == out_.defaults.end()) out_.defaults.push_back({text, line});
 }
 
 bool Reader::charge(std::size_t letters) {
   letters_left_ -= static_cast<std::int64_t>(letters);
-  if (letters_left_ < 0) fail(line(), "its variables grow without end", "");
+  if (letters_left_ < 0) fail(line(), "its variables grow without end", "", certain_);
   return letters_left_ >= 0;
 }
 
@@ -120,6 +147,9 @@ void Reader::apart(const std::function<void()>& commands) {
 void Reader::run_text(Source& source) {
   Source* const outer = std::exchange(source_, &source);
   const std::size_t outer_at = std::exchange(at_, 0);
+  for (const Token& token : source.tokens)
+    if (token.kind != TokenKind::word && condition_of(token.text) > 0)
+      refuse(token.text.front().line, "a command that a condition decides");
   list();
   if (!broken_ && at_ < source.tokens.size()) damaged(line(), fmt::format("'{}' closes nothing", token().raw));
   source_ = outer;
@@ -136,9 +166,8 @@ void Reader::run_simple(const std::vector<Letters>& words, int line) {
       for (Letters& field : expand(*word)) fields.push_back(unquoted(std::move(field)));
   // NAME=VALUE before a command holds for that command alone, which sees it; before none it stays.
   const bool stays = plain == words.end() || declares, any = plain != words.begin();
-  const auto before = stays || !any ? decltype(state_.variables)() : state_.variables;
-  const bool reads = !fields.empty() && text_of(fields[0]) == "read";  // what an IFS before it separates is not known
-  if (!reads) std::for_each(words.begin(), plain, [this](const Letters& word) { assign_word(word); });
+  const Variables before = stays || !any ? Variables() : state_.variables;
+  std::for_each(words.begin(), plain, [this](const Letters& word) { assign_word(word); });
   if (declares) return declare({plain, words.end()}, line);
   if (broken_ || fields.empty()) return;
   status_ = fields.size() == 1 && text_of(fields[0]) == "return" ? last : Truth::yes;
@@ -147,7 +176,7 @@ void Reader::run_simple(const std::vector<Letters>& words, int line) {
                 [&](const Letters& word) { restore(text_of(slice(word, 0, assignment(word).first)), before); });
 }
 
-void Reader::restore(const std::string& name, const std::map<std::string, Fields, std::less<>>& before) {
+void Reader::restore(const std::string& name, const Variables& before) {
   const auto old = before.find(name);
   if (old != before.end())
     state_.variables[name] = old->second;
@@ -159,6 +188,7 @@ void Reader::restore(const std::string& name, const std::map<std::string, Fields
 void Reader::assign_word(const Letters& word) {
   const auto [name_end, end] = assignment(word);
   const std::string name = text_of(slice(word, 0, name_end));
+  if (!is_known(slice(word, 0, end + 1))) return refuse(word[0].line, "a command that a condition decides");
   const bool append = word[end].symbol == '+';
   const Letters rest = slice(word, end + (append ? 2 : 1), word.size());
   const bool is_list = !rest.empty() && rest[0].symbol == '(';
@@ -181,10 +211,8 @@ Fields Reader::list_of(const Letters& list) {
   Fields fields;
   for (const Token& token : Source(slice(list, 1, list.size() - 1)).tokens) {
     const std::size_t key = token.raw.starts_with('[') ? Scan(token.text).brackets(0, '[', ']') : token.raw.size();
-    if (token.kind != TokenKind::word && token.raw != "\n")
+    if ((token.kind != TokenKind::word && token.raw != "\n") || (key < token.raw.size() && token.raw[key] == '='))
       refuse(token.text.front().line, "a list with anything else than words");
-    else if (key < token.raw.size() && token.raw[key] == '=')  // at a place of its own
-      return {open_value("(" + token.raw + " ...)", token.text.front().line)};
     else if (token.raw != "\n")
       for (Letters& field : expand(token.text)) fields.push_back(std::move(field));
   }
@@ -193,33 +221,21 @@ Fields Reader::list_of(const Letters& list) {
 
 void Reader::declare(const std::vector<Letters>& words, int line) {
   const std::string kind = text_of(words[0]);
-  bool is_local = kind == "local" || ((kind == "declare" || kind == "typeset") && !state_.locals.empty());
-  bool fixed = kind == "readonly", keyed = false;
-  for (std::size_t i = 1; i < words.size() && !broken_; ++i) {
-    const bool assigns = is_assignment(words[i]);
-    for (const Letters& field : assigns ? Fields{words[i]} : expand(words[i])) {
-      const std::string text = text_of(field);
-      const std::string name =
-          assigns ? text_of(slice(field, 0, assignment(field).first)) : text.substr(0, text.find('='));
-      if (!assigns && text.starts_with('-')) {
-        if (text.find_first_of("nilu") != std::string::npos) return refuse(line, fmt::format("'{} {}'", kind, text));
-        keyed = keyed || text.find('A') != std::string::npos;
-        fixed = fixed || text.find('r') != std::string::npos;
-        is_local = is_local && text.find('g') == std::string::npos;
-        continue;
-      }
-      if (!assigns && !is_known(slice(field, 0, name.size())))
-        return refuse(line, fmt::format("'{}' of a name that is not known", kind));
-      if (is_local && !state_.locals.empty()) state_.locals.back().insert(name);
-      if (keyed)
-        forget(name);
-      else if (assigns)
+  bool is_local = kind != "export" && !state_.locals.empty();
+  for (auto word = words.begin() + 1; word != words.end() && !broken_; ++word) {
+    const bool assigns = is_assignment(*word);
+    for (const Letters& field : assigns ? Fields{*word} : expand(*word)) {
+      const std::string text = text_of(field), name = text.substr(0, text.find_first_of("+=["));
+      if (text.starts_with('-')) is_local = is_local && text.find('g') == std::string::npos;
+      if (text.starts_with('-') ? text.find_first_not_of("-axgp") != std::string::npos
+                                : !is_known(slice(field, 0, name.size() + 1)))
+        return refuse(line, fmt::format("'{} {}'", kind, text));
+      if (text.starts_with('-')) continue;
+      if (is_local) state_.locals.back().insert(name);
+      if (assigns)
         assign_word(field);
-      else if (name.size() < text.size())
-        assign(name, {slice(field, name.size() + 1, field.size())});
-      else if (is_local)
-        assign(name, {});
-      if (fixed) readonly_.insert(name);
+      else if (is_local || name.size() < text.size())
+        assign(name, name.size() < text.size() ? Fields{slice(field, name.size() + 1, field.size())} : Fields());
     }
   }
   status_ = Truth::yes;
@@ -227,22 +243,19 @@ void Reader::declare(const std::vector<Letters>& words, int line) {
 
 void Reader::run_words(const Fields& fields, int line) {
   const std::string name = text_of(fields[0]);
-  const auto command = std::find_if_not(fields.begin(), fields.end() - 1,
-                                        [](const Letters& field) { return is_one_of(wrappers, text_of(field)); });
-  if (command != fields.begin()) {
-    run_words({command, fields.end()}, line);
-    const bool replaces =
-        std::any_of(fields.begin(), command, [](const Letters& field) { return text_of(field) == "exec"; });
-    left_ = left_ || replaces;
-    if (replaces && flow_ == Flow::none && !repeated_) flow_ = Flow::end;
+  if (!is_known(fields[0])) return record(fields, line);
+  if (fields.size() > 1 && (name == "exec" || name == "nohup" || name == "command")) {
+    run_words({fields.begin() + 1, fields.end()}, line);
+    if (name == "exec" && open_ == 0 && flow_ == Flow::none) flow_ = Flow::end;
     return;
   }
   if (const auto found = state_.functions.find(name); found != state_.functions.end())
     return run_function(found->second, fields);
-  if (is_one_of(not_read, name) || (name == "trap" && text_of(joined(fields)).find("DEBUG") != std::string::npos))
+  const std::string next = fields.size() > 1 ? text_of(fields[1]) : "";
+  const bool traps = name == "trap" && text_of(joined(fields)).find("DEBUG") != std::string::npos;
+  if (is_one_of(not_read, name) || traps || (name == "printf" && next.starts_with("-v")))
     return refuse(line, fmt::format("'{}'", name));
-  if (!run_variables(name, fields, line) && !run_inputs(name, fields, line) && !run_control(name, fields, line) &&
-      !run_output(name, fields))
+  if (!run_variables(name, fields, line) && !run_control(name, fields, line) && !run_output(name, fields))
     record(fields, line);
 }
 
@@ -263,25 +276,24 @@ void Reader::run_function(const std::pair<Source*, std::size_t>& function, const
 
 // Commands that change variables; returns whether the command is one.
 bool Reader::run_variables(const std::string& name, const Fields& fields, int line) {
+  const auto here = [&] { refuse(line, fmt::format("'{}' where it is not known", text_of(joined(fields)))); };
   if (name == "unset") {
     for (std::size_t i = 1; i < fields.size(); ++i) {
       const std::string word = text_of(fields[i]);
       if (word.starts_with('-')) continue;
-      if (word.find('[') != std::string::npos || !is_known(fields[i])) refuse(line, fmt::format("'unset {}'", word));
+      if (word.find('[') != std::string::npos || !is_known(fields[i])) here();
       if (!broken_) assign(word, {});
       state_.functions.erase(word);
     }
   } else if (name == "shift") {
     const auto count = fields.size() > 1 ? integer(text_of(fields[1])) : std::optional<std::int64_t>(1);
-    if (!state_.parameters.empty() && (repeated_ || !count || !are_known(state_.parameters)))
-      refuse(line, "'shift' by a number, or of parameters, that are not known");
+    if (!state_.parameters.empty() && (open_ > 0 || !count || !are_known(state_.parameters))) here();
     status_ = truth_of(count && *count >= 0 && *count <= std::ssize(state_.parameters));
     if (status_ == Truth::yes) state_.parameters.erase(state_.parameters.begin(), state_.parameters.begin() + *count);
   } else if (name == "set") {
     const auto end = std::ranges::find(fields, "--", [](const Letters& f) { return text_of(f); });
     const bool plain = fields.size() > 1 && text_of(fields[1]).find_first_of("-+") != 0;
-    if (repeated_ && (plain || end != fields.end()))
-      refuse(line, "'set' behind an open condition or in a loop that runs any number of times");
+    if (open_ > 0 && (plain || end != fields.end())) here();
     if (plain || end != fields.end()) state_.parameters.assign(plain ? fields.begin() + 1 : end + 1, fields.end());
   } else {
     return false;
@@ -289,57 +301,29 @@ bool Reader::run_variables(const std::string& name, const Fields& fields, int li
   return true;
 }
 
-// Commands that set variables to what they read or compute, which is not known; returns whether the command is one.
-bool Reader::run_inputs(const std::string& name, const Fields& fields, int line) {
-  constexpr std::array<std::string_view, 5> inputs = {"read", "mapfile", "readarray", "getopts", "let"};
-  const bool prints = name == "printf" && fields.size() > 2 && text_of(fields[1]).starts_with("-v");
-  if (!prints && !is_one_of(inputs, name)) return false;
-  for (std::size_t i = 1; i < (prints ? 3 : fields.size()); ++i) {
-    const std::string word = text_of(fields[i]), stem = word.substr(0, word.find('['));
-    const std::size_t list = word.find('a');  // of read -a NAME
-    const bool glued = prints ? i == 1 && word.size() > 2 : list != word.npos && list + 1 < word.size();
-    if (!is_known(fields[i]) || (word.starts_with('-') && glued))
-      refuse(line, fmt::format("'{} {}'", name, word));
-    else if (name == "let")
-      number(fields[i]);
-    else if (!stem.empty() && begins_name(stem[0]) && std::ranges::all_of(stem, in_name))
-      forget(stem);
-  }
-  for (const char* other : {"REPLY", "MAPFILE", "OPTARG", "OPTIND"}) forget(other);
-  // A script that is read without parameters has no options.
-  const bool ends = name == "getopts" && fields.size() == 3 && state_.parameters.empty();
-  status_ = ends ? Truth::no : Truth::unknown;
-  return true;
-}
-
 // Commands that decide what runs next; returns whether the command is one.
 bool Reader::run_control(const std::string& name, const Fields& fields, int line) {
-  const bool leaves = name == "exit" || name == "return" || name == "break" || name == "continue";
-  if (leaves && repeated_) {
-    const std::int64_t levels = fields.size() > 1 ? integer(text_of(fields[1])).value_or(1) : 1;
-    left_ = left_ || name == "exit";
-    skips_ = skips_ || (name == "return" ? state_.locals.size() <= open_functions_
-                                         : name != "exit" && loops_ - levels < open_loops_);
-    status_ = Truth::unknown;
-  } else if (name == "[" || name == "test") {
+  if (name == "[" || name == "test") {
     status_ = test({fields.begin() + 1, fields.end() - (name == "[" && fields.size() > 1 ? 1 : 0)}, false);
   } else if (name == "exit" || name == "return") {
+    if (name == "return" && open_ > 0 && state_.locals.size() <= open_functions_)
+      refuse(line, "a 'return' that a condition decides");
     flow_ = name == "exit" ? Flow::end : Flow::give_back;
-    if ((name == "exit" || state_.locals.empty()) && out_.exit_line == 0) out_.exit_line = line;
+    if (open_ == 0 && (name == "exit" || state_.locals.empty()) && out_.exit_line == 0) out_.exit_line = line;
     if (fields.size() > 1) status_ = is_known(fields[1]) ? truth_of(text_of(fields[1]) == "0") : Truth::unknown;
   } else if (name == "break" || name == "continue") {
-    flow_ = name == "break" ? Flow::leave : Flow::next;
     levels_ = fields.size() > 1 ? static_cast<int>(integer(text_of(fields[1])).value_or(1) % 100) : 1;
+    if (open_ > 0 && loops_ - levels_ < open_loops_) refuse(line, fmt::format("a '{}' that a condition decides", name));
+    if (loops_ > 0) flow_ = name == "break" ? Flow::leave : Flow::next;
   } else if (name == "eval") {
     const Letters text = joined(fields, 1);
-    if (repeated_ && !text.empty() && text.front().kept) refuse(line, fmt::format("'eval {}'", text_of(text)));
+    if (!text.empty() && text.front().kept)
+      out_.notes.push_back({fmt::format("'eval {}' is not read: nothing that it sets is known", text_of(text)), line});
     run_text(sources_.emplace_back(text));
   } else if (name == "source" || name == ".") {
     run_source(fields, line);
-  } else if (name == "true" || name == ":") {
-    status_ = Truth::yes;
-  } else if (name == "false") {
-    status_ = Truth::no;
+  } else if (name == "true" || name == "false" || name == ":") {
+    status_ = truth_of(name != "false");
   } else {
     return false;
   }
@@ -355,19 +339,19 @@ FoundFile Reader::find(const std::string& path) const {
 void Reader::run_source(const Fields& fields, int line) {
   const std::string path = fields.size() > 1 ? text_of(fields[1]) : "";
   const FoundFile found = fields.size() > 1 && is_known(fields[1]) ? find(path) : FoundFile();
-  if (found.kind == FileKind::none || found.kind == FileKind::folder)
-    return fail(line, fmt::format("'{}' is sourced, and is no file next to the script", path),
-                "put it there, or let --execute run the script");
   status_ = Truth::unknown;
-  if (found.kind == FileKind::unknown)
+  if (found.kind == FileKind::unknown || (open_ > 0 && found.kind != FileKind::file))
     return out_.notes.push_back({fmt::format("'{}' is not read: nothing that it sets is known", path), line});
+  if (found.kind != FileKind::file)
+    return fail(line, fmt::format("'{}' is sourced, and is no file next to the script", path),
+                "put it there, or let --execute run the script", certain_);
   const fs::path whole = (fs::path(inputs_.folder) / state_.folder.value_or("") / path).lexically_normal();
   const std::string name = whole.lexically_relative(inputs_.folder).generic_string();
-  auto file = std::ranges::find(files_, name);
-  if (file == files_.end()) file = files_.insert(files_.end(), name);
-  if (files_.size() > 1000 || std::ranges::count(found.text, '\n') >= lines_of_a_file)
+  auto file = std::ranges::find(out_.files, name);
+  if (file == out_.files.end()) file = out_.files.insert(out_.files.end(), name);
+  if (out_.files.size() > 1000 || std::ranges::count(found.text, '\n') >= lines_of_a_file)
     return refuse(line, fmt::format("'{}', a file of over a million lines or behind a thousand others,", path));
-  const int first_line = static_cast<int>(file - files_.begin()) * lines_of_a_file + 1;
+  const int first_line = static_cast<int>(file - out_.files.begin()) * lines_of_a_file + 1;
   const Fields outer = state_.parameters;
   if (fields.size() > 2) state_.parameters.assign(fields.begin() + 2, fields.end());
   const Fields self = std::exchange(state_.variables["BASH_SOURCE"], Fields{letters_of(whole.string())});
@@ -391,20 +375,33 @@ void Reader::record(const Fields& fields, int line) {
       prefix_ = outer;
       return;
     }
-    words.push_back({text_of(fields[i]), fields[i].empty() ? 0 : fields[i].front().line, !is_known(fields[i])});
+    const bool kept = std::ranges::any_of(fields[i], &Letter::kept);
+    words.push_back(
+        {text_of(fields[i]), fields[i].empty() ? 0 : fields[i].front().line, kept, condition_of(fields[i])});
   }
   if (document_ && (shell || is_one_of(shells, words.back().text) || words[0].text == "sbatch"))
     return refuse(line, fmt::format("a here-document with commands for '{}'", words[0].text));
-  if (output_ != nullptr) *output_ = std::nullopt;
+  if (output_ != nullptr) output_->reset();
   status_ = Truth::unknown;
   const auto is_program = [](const Word& word) { return word.text.ends_with(".py"); };
-  if (inputs_.trains ? inputs_.trains(words) : std::ranges::any_of(words, is_program)) {
-    status_ = Truth::yes;
-    if (repeated_) refuse(line, "a training behind an open condition or in a loop that runs any number of times");
-    if (!out_.trains) keep_variables();
-    out_.trains = true;
-  }
+  if (inputs_.trains ? inputs_.trains(words) : std::ranges::any_of(words, is_program)) train();
   out_.commands.push_back(std::move(words));
+}
+
+// Takes a training that a condition decides to be started, where it is the only one.
+void Reader::train() {
+  status_ = Truth::yes;
+  if (!out_.trains) {
+    keep_variables();
+    if (open_ > 0) take_to_hold(open_, open_holds_);
+    training_part_ = parts_.empty() ? 0 : parts_.back();
+    training_condition_ = open_;
+  } else if (!certain_ && std::ranges::find(parts_, training_part_) == parts_.end()) {
+    const Condition& condition = out_.conditions[static_cast<std::size_t>(training_condition_ - 1)];
+    fail(condition.line, undecided(condition) + ", and which training is started", remedy(condition), false);
+  }
+  out_.trains = true;
+  certain_ = certain_ || open_ == 0;
 }
 
 // Runs commands that print what follows from their words; returns whether the command is one.
@@ -413,9 +410,8 @@ bool Reader::run_output(const std::string& name, const Fields& fields) {
   const std::string word = fields.size() > 1 ? text_of(fields[1]) : "";
   if (name == "cd" || name == "pushd" || name == "popd") {
     const bool relative = !word.starts_with('/');
-    left_ = true;
     const bool from_known = state_.folder && !state_.folder->empty() && !word.empty() && word != "-";
-    if (!known || repeated_ || (relative && !from_known))
+    if (!known || open_ > 0 || (relative && !from_known))
       state_.folder.reset();
     else
       state_.folder = relative ? *state_.folder + "/" + word : word;
@@ -437,11 +433,10 @@ bool Reader::run_output(const std::string& name, const Fields& fields) {
     return false;
   }
   if (output_ == nullptr) return true;
-  if (!text || !*output_ || !charge(text->size())) {
+  if (!text || !*output_ || !charge(text->size()))
     output_->reset();
-    return true;
-  }
-  (*output_)->insert((*output_)->end(), text->begin(), text->end());
+  else
+    (*output_)->insert((*output_)->end(), text->begin(), text->end());
   return true;
 }
 

@@ -18,7 +18,7 @@ Truth both(Truth left, Truth right) {
 }
 
 Truth has_text(const Letters& text) {
-  if (std::ranges::any_of(text, [](const Letter& letter) { return !letter.kept; })) return Truth::yes;
+  if (std::ranges::any_of(text, &Letter::is_known)) return Truth::yes;
   return text.empty() ? Truth::no : Truth::unknown;
 }
 
@@ -26,7 +26,7 @@ Truth has_text(const Letters& text) {
 Truth same_text(const Letters& left, const Letters& right) {
   if (is_known(left) && is_known(right)) return truth_of(text_of(left) == text_of(right));
   for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
-    if (left[i].kept || right[i].kept) break;
+    if (!left[i].is_known() || !right[i].is_known()) break;
     if (left[i].symbol != right[i].symbol) return Truth::no;
   }
   return Truth::unknown;

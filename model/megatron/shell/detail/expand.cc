@@ -1,4 +1,6 @@
 // Expands the words of a script: quotes, variables, arrays, arithmetic, output of commands.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -113,6 +115,7 @@ class Expander {
       const bool sum = next == '(' && at_ >= first + 5 && symbol(first + 2) == '(' && symbol(at_ - 2) == ')';
       if (!sum) return output(inside, first);
       const auto number = shell_.number(slice(text_, first + 3, at_ - 2));
+      condition_ = shell_.missed_condition();
       return number ? put_fields({letters_of(std::to_string(*number))}, first) : put_as_written(first, at_);
     }
     if (next == '\'' && !in_quotes_) {
@@ -138,9 +141,8 @@ class Expander {
   // Expands NAME, NAME[@], NAME[KEY], #NAME and the operators - = ? + # %; others are kept as they are written.
   void parameter(const Letters& inside, std::size_t first) {
     const auto sign_at = [&inside](std::size_t at) { return at < inside.size() ? inside[at].symbol : '\0'; };
-    std::size_t at = 0;
     const bool length = inside.size() > 1 && sign_at(0) == '#';
-    if (length) ++at;
+    std::size_t at = length ? 1 : 0;
     std::string name;
     if (sign_at(at) != '\0' && std::string_view("@*#?$!-").find(sign_at(at)) != std::string_view::npos)
       name = sign_at(at++);
@@ -148,7 +150,7 @@ class Expander {
       while (in_name(sign_at(at))) name += sign_at(at++);
     bool joins = name == "*";
     if (joins) name = "@";
-    bool all = name == "@", is_element = false;
+    bool all = name == "@";
     auto fields = shell_.fields_of(name);
     if (sign_at(at) == '[') {
       const std::size_t end = Scan(inside).brackets(at, '[', ']');
@@ -156,45 +158,40 @@ class Expander {
       at = end;
       joins = text_of(key) == "*";
       all = joins || text_of(key) == "@";
-      is_element = !all;
-      if (is_element) fields = shell_.element(name, key);
+      if (!all) fields = shell_.element(name, key);
     }
     if (fields && !all && fields->size() > 1) fields->resize(1);
     const bool known = fields && are_known(*fields);
+    condition_ = fields ? condition_of(joined(*fields)) : 0;
     const bool or_empty = sign_at(at) == ':';
     const char sign = or_empty && sign_at(at + 1) != '\0' ? sign_at(at + 1) : sign_at(at);
     const bool has_default = std::string_view("-=?+").find(sign) != std::string_view::npos && sign != '\0' &&
                              (name == "@" || (!name.empty() && in_name(name[0])));
-    if (!known && !(has_default && (sign != '+' || !fields))) shell_.miss(name);
-    if (length) {
-      if (!known || at < inside.size()) return put_as_written(first, at_);
-      const std::size_t size = all ? fields->size() : fields->empty() ? 0 : fields->front().size();
-      return put_fields({letters_of(std::to_string(size))}, first);
-    }
-    if (at == inside.size()) return fields ? put_fields(*fields, first, joins) : put_as_written(first, at_);
+    const bool plain = at == inside.size() && !length && fields;
+    if (!known && (fields || !has_default)) shell_.miss(name);
+    if (!plain && (fields ? !known : !has_default)) return put_as_written(first, at_);
+    if (plain) return put_fields(*fields, first, joins);
+    const std::size_t size = !fields || fields->empty() ? 0 : all ? fields->size() : fields->front().size();
+    if (length)
+      return at < inside.size() ? put_as_written(first, at_) : put_fields({letters_of(std::to_string(size))}, first);
     if (has_default) {
       const bool missing = !fields || fields->empty() || (or_empty && joined(*fields).empty());
       const Letters argument = slice(inside, at + (or_empty ? 2 : 1), inside.size());
-      if (sign == '+' && fields && !known) return put_as_written(first, at_);
       if (sign == '+' && !fields) shell_.take_default(name, {}, text_[first].line);
-      if (sign == '+' ? missing : !missing || sign == '?') {
-        if (sign == '+') return;
-        return fields ? put_fields(*fields, first, joins) : put_as_written(first, at_);
-      }
+      if (sign == '+' && missing) return;
+      if (sign != '+' && !missing) return put_fields(*fields, first, joins);
+      if (sign == '?') return put_as_written(first, at_);
       const Fields given = in_quotes_ ? Fields{shell_.expand_text(argument)}
                            : splits_  ? shell_.expand(argument)
                                       : Fields{shell_.expand_one(argument)};
       if (sign != '+' && !fields) shell_.take_default(name, joined(given), text_[first].line);
-      if (sign == '=' && is_element) return shell_.refuse(text_[first].line, "a default of an element");
       if (sign == '=') shell_.assign(name, {joined(given)});
       return put_fields(given, first, false, true);
     }
-    const bool too_long =
-        known && std::ranges::any_of(*fields, [](const auto& one) { return one.size() > most_trimmed; });
-    if (!known || too_long || (sign != '#' && sign != '%') || or_empty) return put_as_written(first, at_);
     const bool twice = sign_at(at + 1) == sign;
     const Letters pattern = shell_.expand_one(slice(inside, at + (twice ? 2 : 1), inside.size()));
-    if (!is_known(pattern)) return put_as_written(first, at_);
+    const bool too_long = std::ranges::any_of(*fields, [](const auto& one) { return one.size() > most_trimmed; });
+    if (too_long || (sign != '#' && sign != '%') || or_empty || !is_known(pattern)) return put_as_written(first, at_);
     for (Letters& field : *fields) field = trimmed(field, std::string(twice ? 2 : 1, sign), pattern);
     put_fields(*fields, first, joins);
   }
@@ -220,7 +217,8 @@ class Expander {
   }
 
   void put_as_written(std::size_t first, std::size_t end) {
-    for (std::size_t i = first; i < std::min(end, text_.size()); ++i) put({symbol(i), text_[i].line, true});
+    for (std::size_t i = first; i < std::min(end, text_.size()); ++i)
+      put({symbol(i), text_[i].line, true, false, text_[i].condition > 0 ? text_[i].condition : condition_});
   }
   void put_quoted(Letter letter) {
     letter.quoted = true;
@@ -240,22 +238,9 @@ class Expander {
   bool splits_;
   std::size_t at_ = 0;
   Fields fields_;
+  int condition_ = 0;  // of the value at hand
   bool in_field_ = false, in_quotes_ = false;
 };
-
-// Whether a formula sets the name that lies in it from `first` to `end`: ++x, x--, x = 1, x[i] += 1, x <<= 1.
-bool is_set(std::string_view formula, std::size_t first, std::size_t end) {
-  const std::string_view before = model::trimmed(formula.substr(0, first));
-  std::string_view behind = model::trimmed(formula.substr(end));
-  for (int depth = 0; !behind.empty() && (behind[0] == '[' || depth > 0); behind.remove_prefix(1))
-    depth += behind[0] == '[' ? 1 : behind[0] == ']' ? -1 : 0;
-  behind = model::trimmed(behind);
-  if (before.ends_with("++") || before.ends_with("--") || behind.starts_with("++") || behind.starts_with("--"))
-    return true;
-  const std::size_t sign = behind.find_first_not_of("+-*/%&|^");
-  const bool shifts = behind.starts_with("<<=") || behind.starts_with(">>=");
-  return shifts || (sign < 2 && behind[sign] == '=' && !behind.substr(sign).starts_with("=="));
-}
 
 }  // namespace
 
@@ -266,21 +251,16 @@ Letters Reader::expand_text(const Letters& text) { return Expander(text, *this, 
 std::optional<std::int64_t> Reader::number(const Letters& formula) {
   const Letters text = expand_text(formula);
   const std::string written = text_of(text);
-  bool sets = false;
-  if (text.size() > most_trimmed) {
-    refuse(line(), "arithmetic of so many letters");
-    return std::nullopt;
+  for (std::size_t i = 0; i + 1 < written.size(); ++i) {
+    const bool steps = (written[i] == '+' || written[i] == '-') && written[i + 1] == written[i];
+    const char before = i > 0 ? written[i - 1] : '\0';
+    const bool shifts = i > 1 && (before == '<' || before == '>') && written[i - 2] == before;
+    const bool compares = written[i + 1] == '=' || before == '=' || before == '!' || before == '<' || before == '>';
+    if (steps || (written[i] == '=' && (!compares || shifts)))
+      refuse(line(), fmt::format("arithmetic that sets a variable ('{}')", model::trimmed(written)));
   }
-  for (std::size_t first = 0, end = 0; first < text.size(); first = end + 1) {
-    for (end = first; end < text.size() && in_name(written[end]);) ++end;
-    if (end == first || !is_set(written, first, end)) continue;
-    sets = true;
-    if (!begins_name(written[first]) || !is_known(slice(text, first, end)))
-      refuse(line(), "an assignment to a name that is not known");
-    else
-      forget(written.substr(first, end - first));
-  }
-  if (sets || !is_known(text)) return std::nullopt;
+  missed_condition_ = condition_of(text);
+  if (broken_ || !is_known(text) || text.size() > most_trimmed) return std::nullopt;
   return arithmetic(written, [this](std::string_view name) -> std::optional<std::string> {
     const std::size_t key = name.find('[');
     const std::string list(name.substr(0, key));
@@ -289,6 +269,7 @@ std::optional<std::int64_t> Reader::number(const Letters& formula) {
                             : element(list, letters_of(name.substr(key + 1, name.size() - key - 2)));
     if (fields && !fields->empty() && is_known(fields->front())) return text_of(fields->front());
     miss(list);
+    missed_condition_ = fields ? condition_of(joined(*fields)) : 0;
     return std::nullopt;
   });
 }

@@ -3,23 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
-#include "model/megatron/shell/arithmetic.h"
-
 namespace plumbline::model::megatron {
 namespace {
 
 constexpr int deepest_command = 100;
-constexpr std::size_t most_decisions = 7;  // of a way: there are twice as many ways with each
-constexpr const char* or_execute = "write it otherwise in a copy, or let --execute run the script";
-constexpr std::array<std::string_view, 12> closers = {"then", "elif", "else", "fi", "do", "done",
-                                                      "esac", "}",    ")",    ";;", ";&", ";;&"};
+constexpr std::string_view closers[] = {"then", "elif", "else", "fi", "do", "done",
+                                        "esac", "}",    ")",    ";;", ";&", ";;&"};
 
 }  // namespace
 
@@ -29,44 +24,31 @@ std::string place_of(const std::vector<std::string>& files, int line) {
   return line > 0 ? fmt::format("{}:{}", name, line % lines_of_a_file) : name;
 }
 
-Result<std::vector<Script>> read_script(std::string_view text, const ShellInputs& inputs) {
+std::string undecided(const Condition& condition) {
+  const std::string with = condition.names.empty() ? "" : fmt::format(" with {}", fmt::join(condition.names, ", "));
+  return fmt::format("'{}'{} is not decided", condition.text, with);
+}
+
+std::string remedy(const Condition& condition) {
+  return (condition.names.empty() ? "" : fmt::format("--define {}=VALUE, or ", *condition.names.begin())) +
+         "--execute runs the script";
+}
+
+Result<Script> read_script(std::string_view text, const ShellInputs& inputs) {
   if (std::ranges::count(text, '\n') >= lines_of_a_file)
     return wrong_input_at(inputs.path, 0, "", "has over a million lines");
   Source source(letters_of(text, 1));
-  std::vector<Script> ways, idle;
-  std::vector<Decision> decisions;
-  std::vector<std::string> files = {inputs.path};
-  do {
-    Script script = TRY(Reader(inputs, decisions, files).run(source));
-    decisions = script.decisions;
-    (script.trains ? ways : idle).push_back(std::move(script));
-    while (!decisions.empty() && decisions.back().holds) decisions.pop_back();
-    if (!decisions.empty()) decisions.back().holds = true;
-  } while (!decisions.empty());
-  if (ways.empty()) ways.push_back(std::exchange(idle, {}).front());
-  for (const Script& script : idle) {
-    const std::vector<Decision>& own = script.decisions;
-    auto first = own.begin();  // that differs from those of every way with a training
-    for (const Script& way : ways)
-      first = std::max(first, std::ranges::mismatch(own, way.decisions, {}, &Decision::holds, &Decision::holds).in1);
-    ways[0].notes.push_back(
-        {fmt::format("'{}' is not decided: it is taken {}to hold, since no training is started otherwise",
-                     first->condition, first->holds ? "not " : ""),
-         first->line});
-  }
-  for (Script& way : ways) way.files = files;
-  return ways;
+  return Reader(inputs).run(source);
 }
 
-Reader::Reader(const ShellInputs& inputs, std::vector<Decision> decisions, std::vector<std::string>& files)
-    : inputs_(inputs), files_(files) {
+Reader::Reader(const ShellInputs& inputs) : inputs_(inputs) {
   for (const auto& [name, value] : inputs.definitions) state_.variables[name] = {letters_of(value)};
   for (int i = 1; inputs.definitions.contains(std::to_string(i)); ++i)
     state_.parameters.push_back(letters_of(inputs.definitions.find(std::to_string(i))->second));
   const std::string name = inputs.path.substr(inputs.path.rfind('/') + 1);
   state_.variables["0"] =
       state_.variables["BASH_SOURCE"] = {letters_of(inputs.folder.empty() ? name : inputs.folder + "/" + name)};
-  out_.decisions = std::move(decisions);
+  out_.files = {inputs.path};
 }
 
 Result<Script> Reader::run(Source& script) {
@@ -74,10 +56,6 @@ Result<Script> Reader::run(Source& script) {
   if (error_) return tl::unexpected(*error_);
   if (!out_.trains) keep_variables();
   return std::move(out_);
-}
-
-void Reader::keep_variables() {
-  for (const auto& [name, value] : state_.variables) out_.variables[name] = value.empty() ? "" : text_of(value.front());
 }
 
 const Token& Reader::token() const {
@@ -97,35 +75,25 @@ std::string Reader::written(std::size_t first) const {
   return end == first ? "" : text_of(slice(source_->text, source_->tokens[first].first, source_->tokens[end - 1].end));
 }
 
-// Ends the reading; what is wrong behind the first training is nobody's error.
-void Reader::fail(int line, std::string message, std::string hint) {
-  if (!broken_ && !out_.trains) {
-    const auto file = static_cast<std::size_t>(line / lines_of_a_file);
-    error_ = Error{
-        ErrorKind::input, std::move(message), files_[std::min(file, files_.size() - 1)], line % lines_of_a_file, "",
-        std::move(hint)};
+// Ends the reading, with an error unless nobody minds.
+void Reader::fail(int line, std::string message, std::string hint, bool ignored) {
+  if (!broken_ && !ignored) {
+    const std::string place = place_of(out_.files, line);
+    error_ = Error{ErrorKind::input, std::move(message), place.substr(0, place.rfind(':')), line % lines_of_a_file, "",
+                   std::move(hint)};
   }
   broken_ = true;
   if (source_ != nullptr) at_ = source_->tokens.size();
 }
 
-// Ends the reading of a script that bash reads no further: it runs what stands before the line, no part of it.
+// A script that bash reads no further: it runs what stands before the line, no part of it.
 void Reader::damaged(int line, std::string message, std::string hint) {
-  const bool trains = std::exchange(out_.trains, behind_);
-  fail(line, std::move(message), std::move(hint));
-  out_.trains = trains;
+  fail(line, std::move(message), std::move(hint), behind_);
 }
 
-void Reader::refuse(int line, const std::string& what) { fail(line, fmt::format("{} is not read", what), or_execute); }
-
-// Decides a condition that is not known; behind the first training it does not hold. It stays open where there are many
-// others, and in what is undecided itself.
-Truth Reader::settled(Truth truth, int line, const std::string& condition) {
-  if (repeated_ && live()) return truth;
-  if (truth != Truth::unknown || !live() || out_.trains) return truth == Truth::yes ? truth : Truth::no;
-  if (decided_ == most_decisions) return truth;
-  if (decided_ == out_.decisions.size()) out_.decisions.push_back({condition, missing_, line, false});
-  return truth_of(out_.decisions[decided_++].holds);
+void Reader::refuse(int line, const std::string& what) {
+  fail(line, fmt::format("{} is not read", what), "write it otherwise in a copy, or let --execute run the script",
+       certain_);
 }
 
 void Reader::skip_lines() {
@@ -160,48 +128,43 @@ void Reader::skip_if(bool skips, const Part& part) {
   skipping_ -= skips ? 1 : 0;
 }
 
-// Runs a part of which it is not known whether or how often it runs: what it sets is not known, and of conditions that
-// are not decided both outcomes are run.
+// Returns the place of a condition that is not known.
+int Reader::condition(int line, std::string text) {
+  out_.conditions.push_back({std::move(text), missing_, line});
+  return static_cast<int>(out_.conditions.size());
+}
+
+void Reader::take_to_hold(int condition, bool holds) {
+  const Condition& decided = out_.conditions[static_cast<std::size_t>(condition - 1)];
+  out_.notes.push_back(
+      {fmt::format("'{}' is not decided: it is taken {}to hold, since no training is started otherwise", decided.text,
+                   holds ? "" : "not "),
+       decided.line});
+}
+
+// Runs a part of which a condition decides whether or how often it runs: if it `holds`, or does not. A part that ends
+// the script is taken not to run. Returns whether what follows is reached from the part.
 template <class Part>
-void Reader::run_open(const Part& part) {
-  if (repeated_) return part();
-  repeated_ = true;
-  left_ = skips_ = false;
+bool Reader::run_open(int condition, bool holds, const Part& part) {
+  const auto outer = std::tuple(open_, open_holds_, open_functions_, open_loops_);
+  State before = state_;
+  open_ = condition;
+  open_holds_ = holds;
   open_functions_ = state_.locals.size();
   open_loops_ = loops_;
+  parts_.push_back(++last_part_);
   part();
-  repeated_ = false;
-}
-
-// Does that where what follows is run in any case.
-template <class Part>
-void Reader::run_undecided(const Part& part) {
-  const int at = line();
-  const bool outer = repeated_;
-  run_open(part);
-  open_end_ = !outer && skips_ && !broken_;
-  if (open_end_) refuse(at, "a 'return', 'break' or 'continue' that is not decided");
+  const bool ends = flow_ == Flow::end;
+  if (ends) {
+    if (training_part_ < parts_.back()) take_to_hold(condition, !holds);
+    state_ = std::move(before);
+    flow_ = Flow::none;
+  }
+  parts_.pop_back();
+  std::tie(open_, open_holds_, open_functions_, open_loops_) = outer;
   if (output_ != nullptr) output_->reset();
   status_ = Truth::unknown;
-}
-
-// Whether what is ahead changes nothing, so that it does not matter if it is run: it is tried, and undone.
-template <class Part>
-bool Reader::is_inert(const Part& part) {
-  if (repeated_ || output_ != nullptr) return false;
-  const State before = state_;
-  const std::size_t first = at_;
-  Script out = out_;
-  auto others = std::tuple(status_, missing_, readonly_);
-  run_open(part);
-  const bool inert = !broken_ && !left_ && !skips_ && state_ == before && out_.notes.size() == out.notes.size();
-  state_ = before;
-  at_ = first;
-  out_ = std::move(out);
-  std::tie(status_, missing_, readonly_) = std::move(others);
-  broken_ = false;
-  error_.reset();
-  return inert;
+  return !ends;
 }
 
 void Reader::list(std::string_view of) {
@@ -210,7 +173,7 @@ void Reader::list(std::string_view of) {
     chain();
     any = true;
     const bool ends = token().kind == TokenKind::end || token().raw == "\n";
-    behind_ = behind_ || (ends && depth_ == 0 && out_.trains);
+    behind_ = behind_ || (ends && depth_ == 0 && certain_);
     if (!broken_ && !take(";") && !take("&") && !ends && !is_one_of(closers, token().raw))
       damaged(line(), fmt::format("'{}' is no part of the command before it", token().raw));
   }
@@ -218,63 +181,41 @@ void Reader::list(std::string_view of) {
 }
 
 void Reader::chain() {
-  std::size_t first = at_;
+  const std::size_t first = at_;
   if (live()) missing_.clear();
   pipeline();
-  while (!broken_) {
-    const std::string condition = live() && status_ == Truth::unknown ? written(first) : "";
-    const bool success = take("&&");
-    if (!success && !take("||")) return;
+  while (!broken_ && (token().raw == "&&" || token().raw == "||")) {
+    const bool open = live() && status_ == Truth::unknown && !certain_;
+    const int decided = open ? condition(source_->tokens[first].text[0].line, written(first)) : 0;
+    const bool success = token().raw == "&&";
+    ++at_;
     skip_lines();
-    const auto rest = [&] {
-      do {
-        skip_lines();
-        pipeline();
-      } while (take("&&") || take("||"));
-    };
-    bool open = false;
-    if (live() && status_ == Truth::unknown && !is_inert(rest)) {
-      status_ = settled(status_, source_->tokens[first].text[0].line, condition);
-      open = status_ == Truth::unknown;
-    }
-    const bool runs = open || status_ == truth_of(success);
-    if (runs && live()) {
-      missing_.clear();
-      first = at_;
-    }
-    skip_if(!runs, [&] { open ? run_undecided([&] { pipeline(); }) : pipeline(); });
+    if (!open)
+      skip_if(status_ != truth_of(success), [&] { pipeline(); });
+    else if (!run_open(decided, success, [&] { pipeline(); }))
+      status_ = truth_of(!success);
   }
 }
 
 void Reader::pipeline() {
   bool inverted = false;
   while (take("!")) inverted = !inverted;
-  take("time");
-  const auto more = [this] {
-    const bool another = take("|") || take("|&");
+  const auto bar = [this] { return token().raw == "|" || token().raw == "|&"; };
+  const std::size_t first = at_;
+  skip_if(live(), [&] { command(); });
+  const bool parts = bar(), runs = live();
+  if (runs) at_ = first;
+  // The parts of a pipeline run in shells of their own; what the last one prints is not known.
+  auto* const outer = std::exchange(output_, parts ? nullptr : output_);
+  const auto part = [&] { runs&& parts ? apart([&] { command(); }) : command(); };
+  if (runs) part();
+  while (!broken_ && bar()) {
+    ++at_;
     skip_lines();
-    return another;
-  };
-  const auto bar = [this] { return token().raw.starts_with('|') && token().raw != "||"; };
-  bool parts = false;
-  if (live()) {
-    const std::size_t first = at_;
-    skip_if(true, [&] { command(), parts = bar(); });
-    if (!broken_) at_ = first;
+    part();
   }
-  if (parts) {
-    // The parts of a pipeline run in shells of their own; what the last one prints is not known.
-    auto* outer = std::exchange(output_, nullptr);
-    do {
-      apart([&] { command(); });
-    } while (bar() && more());
-    output_ = outer;
-    if (output_ != nullptr) *output_ = std::nullopt;
-  } else {
-    do {
-      command();
-    } while (bar() && more());
-  }
+  output_ = outer;
+  if (runs && parts && output_ != nullptr) output_->reset();
   if (inverted && live()) status_ = !status_;
 }
 
@@ -286,9 +227,9 @@ void Reader::command() {
     return;
   }
   if (++depth_ > deepest_command)
-    fail(line(), "commands are nested too deep", "functions that call themselves are not read");
+    fail(line(), "commands are nested too deep", "functions that call themselves are not read", certain_);
   if (live() && --commands_left_ < 0)
-    fail(line(), "the script runs over 100,000 commands", "loops without an end are not read");
+    fail(line(), "the script runs over 100,000 commands", "loops without an end are not read", certain_);
   const bool outer_document = std::exchange(document_, false), outer_silent = std::exchange(silent_, false);
   if (!broken_) compound();
   if (skipped && !broken_) source_->skipped[first] = at_;
@@ -301,7 +242,8 @@ void Reader::compound() {
   const int from = line();
   const std::string& word = token().raw;
   if (is_one_of(closers, word) || word == "]]") return damaged(from, fmt::format("'{}' closes nothing", word));
-  if (word == "select" || word == "coproc") return refuse(from, fmt::format("'{}'", word));
+  if (live() && condition_of(token().text) > 0) return refuse(from, "a command that a condition decides");
+  if (word == "select" || word == "coproc" || word == "time") return refuse(from, fmt::format("'{}'", word));
   if (token().kind == TokenKind::arithmetic) {
     const auto value = live() ? number(token().text) : std::nullopt;
     status_ = value ? truth_of(*value != 0) : Truth::unknown;
@@ -324,81 +266,94 @@ void Reader::compound() {
   } else if (take("for")) {
     each(from);
   } else if (take("[[")) {
-    condition(from);
+    test_words(from);
   } else {
     return take("function") ? function() : simple(from);
   }
   redirections();
-  if (silent_ && live() && output_ != nullptr) *output_ = std::nullopt;
+  if (silent_ && live() && output_ != nullptr) output_->reset();
 }
 
 void Reader::branch(int from) {
-  missing_.clear();
-  skip_lines();
-  const std::size_t first = at_;
-  list("if");
-  Truth truth = status_;
-  if (live() && truth == Truth::unknown)
-    truth = is_inert([&] { clauses(truth, from, false); }) ? Truth::yes : settled(truth, from, written(first));
-  if (live() && truth == Truth::unknown) return run_undecided([&] { clauses(truth, from, false); });
-  if (live()) status_ = truth;
-  clauses(truth, from, false);
-}
-
-// Reads what follows the condition of an if. `taken`: a clause before it was run.
-void Reader::clauses(Truth truth, int from, bool taken) {
-  while (true) {
-    expect("then", "if", from);
-    skip_if(taken || (repeated_ ? truth == Truth::no : truth != Truth::yes), [&] { list("then"); });
+  const int first_line = from;
+  const bool runs = live();
+  bool taken = false, reached = false;  // a clause was run in any case; what follows is reached
+  int open = 0;                         // the last condition that is not known
+  const auto run = [&](bool holds, const std::string& of) {
+    if (open == 0 || !live())
+      list(of);
+    else
+      reached = run_open(open, holds, [&] { list(of); }) || reached;
+  };
+  std::string word = "if";
+  do {
+    skip_lines();
+    if (live()) missing_.clear();
+    const std::size_t first = at_;
+    Truth truth = Truth::no;
+    skip_if(taken, [&] {
+      const auto test = [&] { list(word), truth = live() ? status_ : Truth::no; };
+      open > 0 && live() ? static_cast<void>(run_open(open, true, test)) : test();
+    });
+    if (truth == Truth::unknown && certain_) truth = Truth::no;
+    if (truth == Truth::unknown) open = condition(from, written(first));
+    expect("then", "if", first_line);
+    skip_if(truth == Truth::no, [&] { run(truth == Truth::unknown, "then"); });
     taken = taken || truth == Truth::yes;
     skip_lines();
-    const int at = line();
-    if (!take("elif")) break;
-    const std::size_t first = at_;
-    skip_if(taken, [&] {
-      list("elif");
-      truth = settled(status_, at, written(first));
-      if (live()) status_ = truth;
-    });
-    if (!taken && live() && truth == Truth::unknown && !repeated_)
-      return run_undecided([&] { clauses(truth, from, false); });
+    from = line();
+    word = "elif";
+  } while (take(word));
+  if (take("else")) {
+    skip_if(taken, [&] { run(false, "else"); });
+  } else if (!taken) {
+    reached = true;
+    if (live()) status_ = Truth::yes;
   }
-  if (take("else"))
-    skip_if(taken, [&] { list("else"); });
-  else if (!taken && live())
-    status_ = Truth::yes;
-  expect("fi", "if", from);
+  expect("fi", "if", first_line);
+  if (!runs || !live() || open == 0) return;
+  status_ = Truth::unknown;
+  if (reached) return;
+  flow_ = Flow::end;
+  if (open_ == 0) out_.exit_line = first_line;
 }
 
 void Reader::selection(int from) {
   missing_.clear();
-  const std::string question = "case " + token().raw;
-  const Letters subject = live() ? expand_one(token().text) : Letters();
-  bool taken = !live(), open = false;  // open: a clause may have been run
-  if (live()) status_ = Truth::yes;
+  const bool runs = live();
+  const Letters subject = runs ? expand_one(token().text) : Letters();
+  const std::string question = fmt::format("case {}", token().raw);
   ++at_;
+  bool taken = false, open = false;
   expect("in", "case", from);
   for (skip_lines(); !broken_ && !take("esac"); skip_lines()) {
     take("(");
-    bool runs = false;
     Truth truth = Truth::no;
+    std::string patterns;
     do {
       if (token().kind != TokenKind::word) return damaged(from, "a 'case' is not closed");
       if (!taken && truth != Truth::yes && live()) {
         const Letters pattern = expand_one(token().text);
         const bool known = is_known(subject) && is_known(pattern);
-        truth = token().raw == "*" ? Truth::yes
-                : known            ? truth_of(matches(pattern, subject))
-                                   : settled(Truth::unknown, from, question + " is " + token().raw);
-        runs = runs || truth != Truth::no;
+        const Truth one = token().raw == "*" ? Truth::yes
+                          : known            ? truth_of(matches(pattern, subject))
+                          : certain_         ? Truth::no
+                                             : Truth::unknown;
+        if (one != Truth::no) truth = one;
       }
+      patterns += (patterns.empty() ? "" : "|") + token().raw;
       ++at_;
     } while (take("|"));
     expect(")", "case", from);
-    open = open || (runs && truth != Truth::yes);
-    skip_if(!runs, [&] { open ? run_undecided([&] { list(); }) : list(); });
+    open = open || truth == Truth::unknown;
+    skip_if(truth == Truth::no, [&] {
+      if (open && live())
+        run_open(condition(from, question + " is " + patterns), true, [&] { list(); });
+      else
+        list();
+    });
     taken = taken || truth == Truth::yes;
-    if (live() && (token().raw == ";&" || token().raw == ";;&"))
+    if (runs && live() && truth != Truth::no && (token().raw == ";&" || token().raw == ";;&"))
       return refuse(line(), "a 'case' that goes on with its next clause");
     if (!take(";;") && !take(";&")) take(";;&");
   }
@@ -420,61 +375,22 @@ bool Reader::body(bool runs, std::string_view of, int from) {
   return goes_on && !broken_;
 }
 
-// Runs what may run any number of times, none among them, until a further time changes nothing.
-template <class Part>
-void Reader::repeat(const Part& part) {
-  run_undecided([&] {
-    decltype(state_.variables) before;
-    do {
-      before = state_.variables;
-      part();
-    } while (!broken_ && state_.variables != before);
-  });
-}
-
-// A loop without an end of its own that another condition leaves, which is not decided, runs any number of times.
 void Reader::loop(int from) {
-  const std::size_t first = at_;
-  const bool waits = live() && !repeated_ && !out_.trains && output_ == nullptr;
-  if (!waits) return rounds(from);
-  const auto before = std::tuple(state_, out_, status_, missing_, readonly_, decided_);
-  rounds(from);
-  if (!broken_ || !open_end_) return;
-  std::tie(state_, out_, status_, missing_, readonly_, decided_) = before;
-  broken_ = open_end_ = false;
-  error_.reset();
-  flow_ = Flow::none;
-  repeat([&] {
-    at_ = first + 1;
-    list("while");
-    body(true, "while", from);
-  });
-}
-
-void Reader::rounds(int from) {
-  const Truth ends = take("until") ? Truth::yes : Truth::no;
-  take("while");
+  const Truth ends = truth_of(token().raw == "until");
+  const std::size_t first = ++at_;
   const bool runs = live();
-  const std::size_t first = at_;
   for (bool goes_on = true; goes_on;) {
     at_ = first;
-    if (live()) missing_.clear();
     list("while");
-    const Truth truth = status_;
-    if (live() && !out_.trains && (truth == Truth::unknown || repeated_))
-      return repeat([&] {
-        at_ = first;
-        list();
-        body(true, "while", from);
-      });
-    goes_on = body(live() && truth != Truth::unknown && truth != ends, "while", from) && !out_.trains;
+    if (live() && status_ == Truth::unknown) return refuse(from, "a loop that runs any number of times");
+    goes_on = body(live() && status_ != ends, "while", from) && !certain_;
   }
   if (runs && live()) status_ = Truth::yes;
 }
 
 void Reader::each(int from) {
+  const bool runs = live();
   const bool formula = token().kind == TokenKind::arithmetic;  // for (( ))
-  if (formula && live()) number(token().text);
   const std::string name = token().raw;
   ++at_;
   skip_lines();
@@ -484,17 +400,11 @@ void Reader::each(int from) {
       for (Letters& word : live() ? expand(token().text) : Fields()) words.push_back(std::move(word));
   take(";");
   const std::size_t first = at_;
-  const bool runs = live();
   const auto is_open = [](const Letter& one) {
-    return one.kept || (!one.quoted && (one.symbol == '*' || one.symbol == '?'));
+    return !one.is_known() || (!one.quoted && (one.symbol == '*' || one.symbol == '?'));
   };
   const bool open = std::ranges::any_of(words, [&](const Letters& word) { return std::ranges::any_of(word, is_open); });
-  if (runs && !out_.trains && (formula || repeated_ || open))
-    return repeat([&] {
-      at_ = first;
-      if (!formula) assign(name, {});
-      body(true, "for", from);
-    });
+  if (runs && (open || formula)) return refuse(from, "a loop that runs any number of times");
   std::size_t next = 0;
   do {
     at_ = first;
@@ -502,7 +412,7 @@ void Reader::each(int from) {
   } while (body(runs && next < words.size(), "for", from) && ++next < words.size());
 }
 
-void Reader::condition(int from) {
+void Reader::test_words(int from) {
   std::vector<Letters> words;
   for (skip_lines(); !broken_ && token().raw != "]]"; skip_lines()) {
     if (token().kind == TokenKind::end || token().kind == TokenKind::unclosed) break;
@@ -521,8 +431,7 @@ void Reader::function() {
   if (take("(")) expect(")", "(", from);
   skip_lines();
   if (live()) {
-    if (repeated_)
-      refuse(line(), "a function that is defined behind an open condition or in a loop that runs any number of times");
+    if (open_ > 0) refuse(from, "a function behind a condition that is not decided");
     state_.functions[name] = {source_, at_};
     status_ = Truth::yes;
   }

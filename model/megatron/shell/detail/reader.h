@@ -1,5 +1,5 @@
-// Goes one way through a script on paper: its text is read command by command, variables change and commands are
-// recorded, and nothing is executed. What is not reached is read all the same, to find where it ends.
+// Goes through a script on paper: its text is read command by command, variables change and commands are recorded, and
+// nothing is executed. What is not reached is read all the same, to find where it ends.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,7 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "model/megatron/shell/detail/letters.h"
-#include "model/megatron/shell/detail/tokens.h"
+#include "model/megatron/shell/detail/text.h"
 #include "model/megatron/shell/shell.h"
 
 namespace plumbline::model::megatron {
@@ -28,21 +27,20 @@ constexpr Truth operator!(Truth truth) {
 
 enum class Flow { none, next, leave, give_back, end };  // continue, break, return, exit
 
+using Variables = std::map<std::string, Fields, std::less<>>;  // one field: a scalar; none: it is unset
+
 // What a shell of its own does not change.
 struct State {
-  std::map<std::string, Fields, std::less<>> variables;  // one field: a scalar; none: it is unset
-  Fields parameters;                                     // $1 ...
+  Variables variables;
+  Fields parameters;  // $1 ...
   std::map<std::string, std::pair<Source*, std::size_t>, std::less<>> functions;
   std::vector<std::set<std::string>> locals;  // of each function
   std::optional<std::string> folder{""};      // after cd; empty: where the script is started; nothing: not known
-
-  bool operator==(const State&) const = default;
 };
 
 class Reader {
  public:
-  // `decisions` are those of the way; further conditions do not hold. `files` are those of all ways.
-  Reader(const ShellInputs& inputs, std::vector<Decision> decisions, std::vector<std::string>& files);
+  explicit Reader(const ShellInputs& inputs);
 
   Result<Script> run(Source& script);
 
@@ -57,11 +55,11 @@ class Reader {
   std::optional<Fields> fields_of(const std::string& name) const;
   std::optional<Fields> element(const std::string& name, const Letters& key);
   void assign(const std::string& name, Fields value, bool appended = false);
-  void forget(const std::string& name);  // its value is not known any more
   // Returns what a command prints; nothing where only a running shell has it.
   std::optional<Letters> output_of(const Letters& command);
   // Records a name whose value is not known, and one for which the script has a default.
   void miss(const std::string& name) { missing_.insert(name); }
+  int missed_condition() const { return missed_condition_; }  // on which the last formula depends
   void take_default(const std::string& name, const Letters& value, int line);
   bool charge(std::size_t letters);                // whether so many letters more may be made
   void refuse(int line, const std::string& what);  // names a construct that is not read
@@ -74,84 +72,77 @@ class Reader {
   const Token& token() const;
   int line() const;
   std::string written(std::size_t first) const;
-  void fail(int line, std::string message, std::string hint);
+  void fail(int line, std::string message, std::string hint, bool ignored);
   void damaged(int line, std::string message, std::string hint = "");
-  void keep_variables();
-  Truth settled(Truth truth, int line, const std::string& condition);
   void skip_lines();
   bool take(std::string_view word);
   void expect(std::string_view word, std::string_view of, int from);
   bool redirections();
   template <class Part>
   void skip_if(bool skips, const Part& part);
+  int condition(int line, std::string text);
+  void take_to_hold(int condition, bool holds);
   template <class Part>
-  void run_open(const Part& part);
-  template <class Part>
-  void run_undecided(const Part& part);
-  template <class Part>
-  bool is_inert(const Part& part);
+  bool run_open(int condition, bool holds, const Part& part);
   void list(std::string_view of = {});  // what must have commands; empty: there may be none
   void chain();
   void pipeline();
   void command();
   void compound();
   void branch(int from);
-  void clauses(Truth truth, int from, bool taken);
   void selection(int from);
   void loop(int from);
-  void rounds(int from);
   void each(int from);
   bool body(bool runs, std::string_view of, int from);
-  template <class Part>
-  void repeat(const Part& part);
-  void condition(int from);
+  void test_words(int from);
   void function();
   void simple(int from);
 
   // Running (commands.cc)
+  void keep_variables();
   void run_text(Source& source);
   void apart(const std::function<void()>& commands);  // in a shell of its own
   void run_simple(const std::vector<Letters>& words, int line);
   void run_words(const Fields& fields, int line);
   bool run_variables(const std::string& name, const Fields& fields, int line);
-  bool run_inputs(const std::string& name, const Fields& fields, int line);
   bool run_control(const std::string& name, const Fields& fields, int line);
   bool run_output(const std::string& name, const Fields& fields);
   void run_function(const std::pair<Source*, std::size_t>& function, const Fields& fields);
   void run_source(const Fields& fields, int line);
   void record(const Fields& fields, int line);
+  void train();
   void assign_word(const Letters& word);
+  void forget(const std::string& name);
   Fields list_of(const Letters& list);
   void declare(const std::vector<Letters>& words, int line);
-  void restore(const std::string& name, const std::map<std::string, Fields, std::less<>>& before);
+  void restore(const std::string& name, const Variables& before);
   Truth test(const std::vector<Letters>& words, bool patterns);  // conditions.cc
 
   const ShellInputs& inputs_;
-  std::vector<std::string>& files_;
   std::int64_t commands_left_ = 100'000, letters_left_ = 5'000'000;  // so that no script is read without end
   Script out_;
   std::deque<Source> sources_;
   Source* source_ = nullptr;  // that is read, and where
   std::size_t at_ = 0;
   int skipping_ = 0;                // above 0: nothing is run
-  bool repeated_ = false;           // what is run here runs any number of times, none among them; then of that:
-  bool left_ = false;               // a command would have left the script or its folder
-  bool skips_ = false;              // a command would have skipped what follows
+  int open_ = 0;                    // the condition on which it depends whether what is at hand runs; then of that:
+  bool open_holds_ = false;         // if it holds, or does not
   std::size_t open_functions_ = 0;  // functions and loops around it
   int open_loops_ = 0, loops_ = 0;  // loops_: around what is run now
-  bool silent_ = false;             // the command at hand prints to a file
-  bool document_ = false;           // it reads a here-document
+  std::vector<int> parts_;          // that may not run, around what is at hand, by their numbers
+  int last_part_ = 0, training_part_ = 0, training_condition_ = 0;
+  bool certain_ = false;   // a training is started in any case
+  bool behind_ = false;    // its line has ended, so that bash has started it
+  bool silent_ = false;    // the command at hand prints to a file
+  bool document_ = false;  // it reads a here-document
   int depth_ = 0, levels_ = 0;
   State state_;
   Flow flow_ = Flow::none;
   Truth status_ = Truth::yes;
-  std::size_t decided_ = 0;        // decisions of the way that were taken
   std::set<std::string> missing_;  // names that the condition at hand lacks
-  std::set<std::string> readonly_;
+  int missed_condition_ = 0;
   std::optional<Letters>* output_ = nullptr;  // of the command in $( ): nothing once it is not known
   Command prefix_;                            // words before the string of commands at hand
-  bool behind_ = false;                       // the line of the first training has ended, so that bash has started it
-  bool open_end_ = false;  // it was refused because a condition that is not decided leaves what is around it
   bool broken_ = false;
   std::optional<Error> error_;
 };

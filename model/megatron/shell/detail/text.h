@@ -1,9 +1,10 @@
 // Holds the text of a script letter by letter, so that every word keeps the line on which it was written even when it
-// passes through variables.
+// passes through variables, and cuts it into words, signs and redirections.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,8 +17,9 @@ struct Letter {
   int line = 0;
   bool kept = false;    // from an expansion that only a running shell can evaluate: never split
   bool quoted = false;  // stands for itself in a pattern
+  int condition = 0;    // on which it depends whether it is there, by its place from 1; 0: on none
 
-  bool operator==(const Letter&) const = default;
+  bool is_known() const { return !kept && condition == 0; }
 };
 using Letters = std::vector<Letter>;
 using Fields = std::vector<Letters>;
@@ -27,19 +29,21 @@ Letters letters_of(std::string_view text, int first_line = 0);
 std::string text_of(const Letters& letters);
 
 // Returns "$NAME" as the value of a variable that is not known.
-Letters open_value(const std::string& name, int line);
+Letters open_value(const std::string& name, int line, int condition);
 Letters slice(const Letters& text, std::size_t first, std::size_t end);
 
 // Returns the fields from `first` on as one text, with a blank between them.
 Letters joined(const Fields& fields, std::size_t first = 0);
 
-// Whether no letter is kept, so that the text is what a shell would have.
+// Whether the text is what a shell would have.
 bool is_known(const Letters& letters);
 bool are_known(const Fields& fields);
+// Returns the first condition on which a letter depends; 0: there is none.
+int condition_of(const Letters& letters);
 
 template <class List>
 bool is_one_of(const List& list, std::string_view word) {
-  return std::ranges::find(list, word) != list.end();
+  return std::ranges::find(list, word) != std::end(list);
 }
 
 bool is_blank(char symbol);  // space, tab, carriage return
@@ -76,6 +80,26 @@ class Scan {
   const Letters& text_;
   std::optional<std::size_t> unclosed_;
   int depth_ = 0;
+};
+
+enum class TokenKind { end, word, sign, redirection, arithmetic, unclosed };
+
+struct Token {
+  TokenKind kind = TokenKind::end;
+  Letters text;     // of a word without line ends behind a backslash; of (( )) what is in it; what is not closed
+  std::string raw;  // the same; none of what is not closed
+  std::size_t first = 0, end = 0;
+  bool silent = false;    // sends what a command prints to a file
+  bool document = false;  // is a here-document
+};
+
+// A text of commands: a script, a file that it sources, or a string.
+struct Source {
+  explicit Source(Letters letters);
+
+  Letters text;
+  std::vector<Token> tokens;
+  std::map<std::size_t, std::size_t> skipped;  // the ends of commands that were read without being run, by their begin
 };
 
 }  // namespace plumbline::model::megatron
