@@ -124,7 +124,7 @@ constexpr Argument table[] = {
     {"--recompute-granularity", rule, "recompute.policy", "full or selective"},
     {"--recompute-activations", rule, "recompute.policy", "selective; read only"},
     {"--recompute-modules", rule, "recompute.operators", "default core_attn; names below"},
-    {"--recompute-method", rule, "recompute.policy", "uniform; block: the first layers of a stage"},
+    {"--recompute-method", rule, "recompute.policy", "uniform; block: the first layers of a stage; full needs it"},
     {"--recompute-num-layers", rule, "recompute.layers",
      "of block; of uniform 1 is written, a larger chunk keeps less than priced"},
     {"--checkpoint-activations", rule, "recompute.policy", "full, as it was; read only"},

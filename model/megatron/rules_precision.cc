@@ -188,6 +188,11 @@ void read_recompute(const RuleReader& in) {
       (granularity.empty() && (in.given.has("--recompute-method") || in.given.has("--checkpoint-activations")));
   if (full) {
     recompute.policy = "full";
+    // TransformerConfig.__post_init__ of megatron/core/transformer/transformer_config.py.
+    if (!granularity.empty() && !in.given.has("--recompute-method"))
+      return in.refuse("--recompute-granularity", "full needs --recompute-method uniform or block");
+    if (!granularity.empty() && !in.given.has("--recompute-num-layers"))
+      in.note("--recompute-method", "1 layer is taken; Megatron Core needs --recompute-num-layers");
     if (granularity.empty() && in.given.has("--recompute-method"))
       in.note("--recompute-method", "without a granularity all of a layer is recomputed, as in versions of 2021");
     if (in.given.value("--recompute-method") == "block")

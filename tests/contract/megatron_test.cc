@@ -119,6 +119,10 @@ TEST(Megatron, ArgumentsThatDependOnOthers) {
   EXPECT_THAT(notes_of("--bf16 --exp-avg-dtype bf16"), testing::HasSubstr("--use-precision-aware-optimizer"));
   EXPECT_THAT(notes_of("--fp8-format hybrid"), testing::HasSubstr("--bf16 is not given"));
   EXPECT_THAT(notes_of("--bf16 --recompute-method uniform"), testing::HasSubstr("without a granularity"));
+  EXPECT_THAT(notes_of("--bf16 --recompute-granularity full"),
+              testing::HasSubstr("full needs --recompute-method uniform or block"));
+  EXPECT_THAT(notes_of("--bf16 --recompute-granularity full --recompute-method block"),
+              testing::HasSubstr("1 layer is taken; Megatron Core needs --recompute-num-layers"));
   EXPECT_THAT(notes_of("--bf16 --transformer-impl local"), testing::HasSubstr("--transformer-impl: local"));
   EXPECT_THAT(notes_of("--bf16 --reset-attention-mask"), testing::HasSubstr("not modelled; it can change the cost"));
   // The vocabulary is that of the tokenizer of pretrain_gpt.py, unless another one is named.
