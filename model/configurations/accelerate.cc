@@ -16,55 +16,13 @@ namespace {
 using enum Meaning;
 
 constexpr KeyRow accelerate_keys[] = {
-    {"num_processes", rule, "cluster.gpus", "of all machines"},
-    {"num_machines", rule, "parallelism.shard_group", "HYBRID_SHARD: GPUs of a machine"},
-    {"distributed_type", rule, "parallelism.zero_stage", "FSDP, DEEPSPEED, MEGATRON_LM; MULTI_GPU and NO: 0"},
-    {"mixed_precision", rule, "precision.gemm", "no: fp32, fp16, bf16, fp8: fp8_tensor"},
-    {"gradient_accumulation_steps", rule, "batch.global_batch_size", "with micro-batch and ranks"},
-    {"fsdp_config.fsdp_sharding_strategy", rule, "parallelism.zero_stage",
-     "FULL_SHARD, SHARD_GRAD_OP (no resharding): 3, HYBRID_SHARD: within a machine, NO_SHARD: 0"},
-    {"fsdp_config.fsdp_version", rule, "parallelism.reshard_after_forward", "2: fsdp_reshard_after_forward holds"},
-    {"fsdp_config.fsdp_reshard_after_forward", rule, "parallelism.reshard_after_forward", "true, false, or a strategy"},
-    {"fsdp_config.fsdp_offload_params", rule, "offload.optimizer", "parameters stay on the GPU"},
-    {"fsdp_config.fsdp_activation_checkpointing", rule, "recompute.policy", "true: full"},
-    {"fsdp_config.fsdp_backward_prefetch", rule, "overlap.prefetch", "BACKWARD_PRE (default): 1, else 0"},
-    {"parallelism_config.parallelism_config_dp_replicate_size", rule, "parallelism.shard_group", "HSDP: shards"},
-    {"parallelism_config.parallelism_config_dp_shard_size", rule, "parallelism.zero_stage", "above 1: 3"},
-    {"parallelism_config.parallelism_config_tp_size", value, "parallelism.tensor", "the value"},
-    {"parallelism_config.parallelism_config_cp_size", value, "parallelism.context", "the value"},
-    {"parallelism_config.parallelism_config_cp_comm_strategy", rule, "parallelism.context_method",
-     "allgather (default), alltoall: ring"},
-    {"parallelism_config.parallelism_config_sp_size", not_modeled, "", "set parallelism.context by hand"},
-    {"deepspeed_config.zero_stage", rule, "parallelism.zero_stage", "the value"},
-    {"deepspeed_config.gradient_accumulation_steps", rule, "batch.global_batch_size", "with micro-batch and ranks"},
-    {"deepspeed_config.gradient_clipping", rule, "optimizer.gradient_clipping", "above 0: true"},
-    {"deepspeed_config.offload_optimizer_device", rule, "offload.optimizer", "cpu; nvme is priced as cpu"},
-    {"deepspeed_config.offload_param_device", rule, "", "parameters stay on the GPU"},
-    {"deepspeed_config.deepspeed_config_file", rule, "", "refused: import deepspeed reads that file"},
-    {"megatron_lm_config.megatron_lm_tp_degree", rule, "parallelism.tensor", "the value"},
-    {"megatron_lm_config.megatron_lm_pp_degree", rule, "parallelism.pipeline", "the value"},
-    {"megatron_lm_config.megatron_lm_num_micro_batches", rule, "batch.global_batch_size", "with micro-batch and ranks"},
-    {"megatron_lm_config.megatron_lm_sequence_parallelism", rule, "parallelism.sequence", "with a tensor degree"},
-    {"megatron_lm_config.megatron_lm_recompute_activations", rule, "recompute.policy", "selective: core_attention"},
-    {"megatron_lm_config.megatron_lm_use_distributed_optimizer", rule, "parallelism.zero_stage", "1"},
-    {"megatron_lm_config.megatron_lm_gradient_clipping", rule, "optimizer.gradient_clipping", "above 0: true"},
-    {"dynamo_config.dynamo_backend", rule, "stack.name", "INDUCTOR: torchtitan-compile, else pytorch-fsdp-eager"},
-    {"dynamo_backend", rule, "stack.name", "the older name"},
-    {"fp8_config.backend", rule, "precision.scaling", "TE: delayed, AO: current; MSAMP as TE"},
-    {"fsdp_config.fsdp_auto_wrap_policy", rule, "", "units of layers: TRANSFORMER_BASED_WRAP"},
-    {"fsdp_config.fsdp_forward_prefetch", not_modeled, "", "overlap.prefetch holds for both passes"},
-    {"fsdp_config.fsdp_min_num_params", not_modeled, "", "a unit is a layer"},
-    {"use_cpu", rule, "", "refused: no GPU takes part"},
-    {"debug", not_modeled, "", "its checks of collectives are not priced"},
+#define KEY(...) {__VA_ARGS__},
+#include "model/configurations/keys/accelerate.def"
 };
 
 constexpr KeyGroup accelerate_groups[] = {
-    {no_cost, "", R"(
-fsdp_config.* deepspeed_config.* megatron_lm_config.* parallelism_config.* dynamo_config.* fp8_config.fp8_format
-fp8_config.* compute_environment downcast_bf16 enable_cpu_affinity gpu_ids machine_rank main_process_ip
-main_process_port main_training_function rdzv_backend same_network tpu_env tpu_use_cluster tpu_use_sudo commands
-command_file ipex_config.* mpirun_config.* tpu_name tpu_zone
-)"},
+#define GROUP(...) {__VA_ARGS__},
+#include "model/configurations/keys/accelerate.def"
 };
 
 void read_strategy(Draft& draft) {

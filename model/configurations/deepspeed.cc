@@ -14,59 +14,13 @@ namespace {
 using enum Meaning;
 
 constexpr KeyRow deepspeed_keys[] = {
-    {"train_batch_size", rule, "batch.global_batch_size", "micro-batch x accumulation x data-parallel ranks, checked"},
-    {"train_micro_batch_size_per_gpu", rule, "batch.micro_batch_size", "default: batch over ranks and accumulation"},
-    {"gradient_accumulation_steps", rule, "batch.global_batch_size", "default 1"},
-    {"gradient_clipping", rule, "optimizer.gradient_clipping", "above 0: true; default false"},
-    {"bf16.enabled", rule, "precision.gemm", "bf16"},
-    {"bfloat16.enabled", rule, "precision.gemm", "bf16"},
-    {"fp16.enabled", rule, "precision.gemm", "fp16; neither: fp32"},
-    {"torch_autocast.enabled", rule, "precision.gemm", "with its dtype"},
-    {"torch_autocast.dtype", rule, "precision.gemm", "bfloat16 (default), float16"},
-    {"data_types.grad_accum_dtype", rule, "precision.gradients", "default: that of the GEMMs; bf16 without ZeRO: fp32"},
-    {"communication_data_type", rule, "precision.gradient_reduce", "fp16, bf16, fp32"},
-    {"zero_optimization.stage", rule, "parallelism.zero_stage", "default 0"},
-    {"zero_optimization.overlap_comm", rule, "overlap.gradient_reduce",
-     "and overlap.parameter_gather of stage 3; default: stage 3"},
-    {"zero_optimization.reduce_bucket_size", rule, "overlap.gradient_bucket_bytes",
-     "elements, times the bytes of a gradient; default 5e8"},
-    {"zero_optimization.offload_optimizer.device", rule, "offload.optimizer", "cpu; nvme is priced as cpu"},
-    {"zero_optimization.cpu_offload", rule, "offload.optimizer", "the older name"},
-    {"zero_optimization.offload_param.device", rule, "", "parameters stay on the GPU"},
-    {"zero_optimization.mics_shard_size", rule, "parallelism.shard_group", "ranks of a group"},
-    {"tensor_parallel.autotp_size", rule, "parallelism.tensor", "the value"},
-    {"tensor_parallel.tp_size", rule, "parallelism.tensor", "the older name"},
-    {"sequence_parallel_size", rule, "parallelism.context",
-     "Ulysses' all-to-all is priced as context_method all-gather"},
-    {"pipeline.stages", rule, "parallelism.pipeline", "a number; else --set"},
-    {"optimizer.type", rule, "", "Adam and AdamW are priced"},
-    {"zero_optimization.zero_hpz_partition_size", not_modeled, "", "parameters are gathered from all ranks"},
-    {"zero_optimization.zero_quantized_weights", not_modeled, "", "parameters are gathered in the format of the GEMMs"},
-    {"zero_optimization.zero_quantized_gradients", not_modeled, "", "gradients are sent in precision.gradient_reduce"},
-    {"zero_optimization.offload_optimizer.ratio", not_modeled, "", "all states wait in host memory"},
-    {"zero_optimization.stage3_prefetch_bucket_size", rule, "", "overlap.prefetch is one unit ahead"},
-    {"activation_checkpointing.cpu_checkpointing", not_modeled, "",
-     "offload.activations is the share that waits on the host"},
-    {"activation_checkpointing.partition_activations", not_modeled, "", "kept inputs of layers are not divided"},
-    {"amp.enabled", not_modeled, "", "precision.gemm is fp32 without bf16 or fp16"},
-    {"sparse_attention.*", not_modeled, "", "attention sees the whole sequence"},
-    {"compression_training.*", not_modeled, "", "nothing is compressed"},
-    {"elasticity.enabled", not_modeled, "", "GPUs and batch are those that are stated"},
-    {"progressive_layer_drop.enabled", not_modeled, "", "every step has all layers"},
-    {"compile.deepcompile", not_modeled, "", "gathers run one unit ahead"},
-    {"wall_clock_breakdown", not_modeled, "", "its synchronisations are not priced"},
-    {"sparse_gradients", not_modeled, "", "gradients of embeddings are dense"},
+#define KEY(...) {__VA_ARGS__},
+#include "model/configurations/keys/deepspeed.def"
 };
 
 constexpr KeyGroup deepspeed_groups[] = {
-    {not_modeled, "every step has the whole sequence", "data_efficiency.* curriculum_learning.enabled"},
-    {no_cost, "", R"(
-zero_optimization.* activation_checkpointing.* amp.* elasticity.* curriculum_learning.* progressive_layer_drop.*
-compile.* memory_breakdown prescale_gradients gradient_predivide_factor optimizer.* scheduler.* fp16.* bf16.*
-torch_autocast.* pipeline.* tensor_parallel.* aio.* autotuning.* checkpoint.* comms_logger.* csv_monitor.*
-flops_profiler.* monitor_config.* tensorboard.* wandb.* dump_state steps_per_print zero_allow_untested_optimizer
-zero_force_ds_cpu_optimizer disable_allgather dataloader_drop_last seed use_data_before_expert_parallelism
-)"},
+#define GROUP(...) {__VA_ARGS__},
+#include "model/configurations/keys/deepspeed.def"
 };
 
 Precision read_deepspeed_gemm(Draft& draft) {

@@ -24,6 +24,18 @@
 namespace plumbline::model::configurations {
 namespace {
 
+using enum Meaning;
+
+constexpr KeyRow torchtitan_rows[] = {
+#define KEY(...) {__VA_ARGS__},
+#include "model/configurations/keys/torchtitan.def"
+};
+
+constexpr KeyGroup titan_groups[] = {
+#define GROUP(...) {__VA_ARGS__},
+#include "model/configurations/keys/torchtitan.def"
+};
+
 struct TitanSchedule {
   std::string_view name, kind;  // kind: empty: refused, for the reason in `note`
   std::int64_t chunks;          // of a rank, where no key decides
@@ -633,7 +645,7 @@ ConfigurationFormat torchtitan() {
            {"mx.", "quantize.linear.mx."},
            {"quantize.dense.", "quantize.linear."},
            {"quantize.moe.", "quantize.grouped_mm."}},
-          torchtitan_keys(),
+          table_of(torchtitan_rows, titan_groups),
           &torchtitan_rules};
 }
 

@@ -18,65 +18,13 @@ namespace {
 using enum Meaning;
 
 constexpr KeyRow trainer_keys[] = {
-    {"model_name_or_path", rule, "model.config", "a shipped model of that name, or a folder by its whole path"},
-    {"cutoff_len", rule, "batch.sequence_length",
-     "default 2048; of axolotl sequence_len (512), of ms-swift max_length"},
-    {"per_device_train_batch_size", rule, "batch.micro_batch_size", "default 8; of axolotl and ms-swift 1"},
-    {"finetuning_type", rule, "", "full, else refused; LLaMA-Factory and ms-swift (tuner_type) default to lora"},
-    {"bf16", rule, "precision.gemm", "bf16, as auto and without a key; false without fp16: fp32"},
-    {"pure_bf16", rule, "precision.gemm", "bf16"},
-    {"fp16", rule, "precision.gemm", "fp16"},
-    {"torch_dtype", rule, "precision.gemm",
-     "where neither bf16 nor fp16 is stated; default bfloat16, as most models are stored"},
-    {"deepspeed", rule, "parallelism.zero_stage",
-     "the stage that the file's name has: z0 to z3, zero0 to zero3; with offload: offload.optimizer"},
-    {"deepspeed.zero_optimization.stage", rule, "parallelism.zero_stage",
-     "of a section in the file, as of ds_config.json"},
-    {"fsdp", rule, "parallelism.zero_stage", "full_shard, shard_grad_op, hybrid_shard, no_shard; offload"},
-    {"deepspeed_autotp_size", value, "parallelism.tensor", "the value"},
-    {"gradient_checkpointing", rule, "recompute.policy", "full; default true, of axolotl false"},
-    {"disable_gradient_checkpointing", rule, "recompute.policy", "true: none"},
-    {"sequence_parallel_size", rule, "parallelism.context",
-     "Ulysses' all-to-all is priced as context_method all-gather"},
-    {"ring_attn_func", rule, "parallelism.context_method", "varlen_llama3 (default): all-gather, else ring"},
-    {"torch_compile", rule, "stack.name", "torchtitan-compile, else pytorch-fsdp-eager"},
-    {"max_steps", rule, "run.tokens", "times global batch and sequence length"},
-    {"max_grad_norm", rule, "optimizer.gradient_clipping", "above 0 (default 1): true"},
-    {"optim", rule, "", "AdamW and Adam are priced"},
-    {"packing", rule, "", "sequences of the full length are priced"},
-    {"stage", rule, "", "pt and sft; preferences and rewards are not modelled"},
-    {"enable_liger_kernel", rule, "loss.chunks", "its fused linear loss; other kernels are those of the stack"},
-    {"liger_fused_linear_cross_entropy", rule, "loss.chunks", "of axolotl's plugin of Liger"},
-    {"liger_cross_entropy", rule, "loss.kernel", "of the same: fused_in_place"},
-    {"cut_cross_entropy", rule, "loss.kernel", "linear"},
-    {"plugins", rule, "loss.kernel",
-     "of axolotl, CutCrossEntropyPlugin: linear unless cut_cross_entropy is false; Liger's has keys of its own"},
-    {"zero_hpz_partition_size", not_modeled, "", "parameters are gathered from all ranks"},
-    {"freeze_vision_tower", not_modeled, "", "the model has no image encoder"},
-    {"mixture_of_depths", not_modeled, "", "every token passes all layers"},
+#define KEY(...) {__VA_ARGS__},
+#include "model/configurations/keys/trainers.def"
 };
 
 constexpr KeyGroup trainer_groups[] = {
-    {not_modeled, "one model trains on its text", "rl rlhf_type"},
-    {not_modeled, "weights have 16 bits", "quantization_bit load_in_4bit load_in_8bit"},
-    {not_modeled, "kernels are those of the stack",
-     "liger_rope liger_rms_norm liger_rms_norm_gated liger_layer_norm liger_glu_activation use_unsloth"},
-    {not_modeled, "the optimizer is Adam", "use_galore use_apollo use_badam"},
-    {not_modeled, "all weights train", "unfrozen_parameters freeze_llm"},
-    {not_modeled, "attention sees the whole sequence", "shift_attn neat_packing"},
-    {no_cost, "", R"(
-adam_beta1 adam_beta2 adam_epsilon attn_impl chat_template cosine_min_lr_ratio cosine_constant_lr_ratio
-dataloader_num_workers dataloader_pin_memory dataloader_prefetch_factor dataset dataset_dir dataset_num_proc
-dataset_prepared_path datasets[].* datasets ddp_timeout do_eval do_train early_stopping_patience eval_dataset
-eval_sample_packing eval_steps eval_strategy evals_per_epoch flash_attention flash_attn gradient_checkpointing_kwargs.*
-group_by_length hub_model_id include_num_input_tokens_seen learning_rate load_from_cache_file logging_steps logging_dir
-lr_scheduler lr_scheduler_type max_samples media_dir model_type num_epochs num_train_epochs optimizer_args
-output_dir overwrite_cache overwrite_output_dir pad_to_sequence_len per_device_eval_batch_size plot_loss
-preprocessing_num_workers report_to resume_from_checkpoint run_name save_only_model save_steps save_strategy
-save_total_limit saves_per_epoch seed special_tokens.* split_dataset_ratio strict system template
-test_datasets[].* test_datasets tokenizer_type trust_remote_code use_hf use_swanlab val_dataset val_set_size val_size
-wandb_entity wandb_log_model wandb_name wandb_project wandb_watch warmup_ratio warmup_steps weight_decay
-)"},
+#define GROUP(...) {__VA_ARGS__},
+#include "model/configurations/keys/trainers.def"
 };
 
 // What a file leaves open: LLaMA-Factory hparams/finetuning_args.py @00577a85, model_args.py and data_args.py; axolotl

@@ -14,8 +14,6 @@
 
 namespace plumbline::model::configurations {
 
-std::vector<KeyRow> torchtitan_keys();
-
 // Return NeMo's row of a key, and that of Megatron's argument of its name, where rules here read it.
 const KeyRow* nemo_row(std::string_view key);
 const KeyRow* megatron_row(std::string_view key);
