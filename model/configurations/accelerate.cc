@@ -16,12 +16,6 @@ namespace {
 using enum Meaning;
 
 constexpr KeyRow accelerate_keys[] = {
-#define KEY(...) {__VA_ARGS__},
-#include "model/configurations/keys/accelerate.def"
-};
-
-constexpr KeyGroup accelerate_groups[] = {
-#define GROUP(...) {__VA_ARGS__},
 #include "model/configurations/keys/accelerate.def"
 };
 
@@ -213,7 +207,7 @@ const KeyRow* accelerate_row(std::string_view key) {
 }
 
 ConfigurationFormat accelerate() {
-  return {"accelerate", "accelerate", &read_yaml, {}, table_of(accelerate_keys, accelerate_groups), &accelerate_rules};
+  return {"accelerate", "accelerate", &read_yaml, {}, table_of(accelerate_keys), &accelerate_rules};
 }
 
 }  // namespace plumbline::model::configurations

@@ -14,12 +14,6 @@ namespace {
 using enum Meaning;
 
 constexpr KeyRow deepspeed_keys[] = {
-#define KEY(...) {__VA_ARGS__},
-#include "model/configurations/keys/deepspeed.def"
-};
-
-constexpr KeyGroup deepspeed_groups[] = {
-#define GROUP(...) {__VA_ARGS__},
 #include "model/configurations/keys/deepspeed.def"
 };
 
@@ -94,7 +88,7 @@ const KeyRow* deepspeed_row(std::string_view key) {
 }
 
 ConfigurationFormat deepspeed() {
-  return {"deepspeed", "DeepSpeed", &read_yaml, {}, table_of(deepspeed_keys, deepspeed_groups), &deepspeed_rules};
+  return {"deepspeed", "DeepSpeed", &read_yaml, {}, table_of(deepspeed_keys), &deepspeed_rules};
 }
 
 }  // namespace plumbline::model::configurations

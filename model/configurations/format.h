@@ -18,7 +18,6 @@ namespace plumbline::model::configurations {
 
 // A key of a file and its meaning, as of Megatron's arguments. A name that ends in ".*" is of the key and all below.
 using KeyRow = megatron::Argument;
-using KeyGroup = megatron::ArgumentGroup;
 using megatron::Meaning, megatron::table_of;
 
 // A model that a file names or describes: a shipped one, else a config.json.

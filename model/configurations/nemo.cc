@@ -18,12 +18,6 @@ namespace {
 using enum Meaning;
 
 constexpr KeyRow nemo_rows[] = {
-#define KEY(...) {__VA_ARGS__},
-#include "model/configurations/keys/nemo.def"
-};
-
-constexpr KeyGroup nemo_groups[] = {
-#define GROUP(...) {__VA_ARGS__},
 #include "model/configurations/keys/nemo.def"
 };
 
@@ -121,7 +115,7 @@ ConfigurationFormat nemo() {
            {"optimizer_config.", "optimizer."},
            {"comm_overlap_config.", "comm_overlap."},
            {"mixed_precision.", "precision."}},
-          table_of(nemo_rows, nemo_groups),
+          table_of(nemo_rows),
           &nemo_rules,
           &megatron_row};
 }

@@ -27,12 +27,6 @@ namespace {
 using enum Meaning;
 
 constexpr KeyRow torchtitan_rows[] = {
-#define KEY(...) {__VA_ARGS__},
-#include "model/configurations/keys/torchtitan.def"
-};
-
-constexpr KeyGroup titan_groups[] = {
-#define GROUP(...) {__VA_ARGS__},
 #include "model/configurations/keys/torchtitan.def"
 };
 
@@ -645,7 +639,7 @@ ConfigurationFormat torchtitan() {
            {"mx.", "quantize.linear.mx."},
            {"quantize.dense.", "quantize.linear."},
            {"quantize.moe.", "quantize.grouped_mm."}},
-          table_of(torchtitan_rows, titan_groups),
+          table_of(torchtitan_rows),
           &torchtitan_rules};
 }
 

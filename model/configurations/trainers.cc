@@ -18,12 +18,6 @@ namespace {
 using enum Meaning;
 
 constexpr KeyRow trainer_keys[] = {
-#define KEY(...) {__VA_ARGS__},
-#include "model/configurations/keys/trainers.def"
-};
-
-constexpr KeyGroup trainer_groups[] = {
-#define GROUP(...) {__VA_ARGS__},
 #include "model/configurations/keys/trainers.def"
 };
 
@@ -234,8 +228,7 @@ ConfigurationFormat trainer(std::string_view name, std::string_view program, std
   renames.insert(renames.end(), {{"fsdp_version", "fsdp_config.fsdp_version"},
                                  {"fsdp_config.fsdp_", "fsdp_config.fsdp_"},
                                  {"fsdp_config.", "fsdp_config.fsdp_"}});
-  return {name,           program,     &read_trainer, std::move(renames), table_of(trainer_keys, trainer_groups),
-          &trainer_rules, &trainer_row};
+  return {name, program, &read_trainer, std::move(renames), table_of(trainer_keys), &trainer_rules, &trainer_row};
 }
 
 }  // namespace

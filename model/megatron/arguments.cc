@@ -15,19 +15,20 @@ namespace {
 using enum Meaning;
 
 constexpr Argument table[] = {
-#define KEY(...) {__VA_ARGS__},
 #include "model/megatron/arguments.def"
 };
 
 // Names of earlier versions, of Megatron-DeepSpeed and of ms-swift for arguments of the table.
 constexpr std::pair<std::string_view, std::string_view> other_names[] = {
-#define ALIAS(...) {__VA_ARGS__},
-#include "model/megatron/arguments.def"
-};
-
-constexpr ArgumentGroup argument_groups[] = {
-#define GROUP(...) {__VA_ARGS__},
-#include "model/megatron/arguments.def"
+    {"--layernorm-epsilon", "--norm-epsilon"},
+    {"--model-parallel-size", "--tensor-model-parallel-size"},
+    {"--batch-size", "--micro-batch-size"},
+    {"--max-length", "--seq-length"},
+    {"--use-custom-fsdp", "--use-megatron-fsdp"},
+    {"--activations-checkpoint-method", "--recompute-method"},
+    {"--activations-checkpoint-num-layers", "--recompute-num-layers"},
+    {"--checkpoint-num-layers", "--recompute-num-layers"},
+    {"--moe-expert-parallel-size", "--expert-model-parallel-size"},
 };
 
 }  // namespace
@@ -38,17 +39,17 @@ bool decides_step(const Argument& argument) {
          std::ranges::none_of(others, [&](std::string_view other) { return argument.key.starts_with(other); });
 }
 
-std::vector<Argument> table_of(std::span<const Argument> rows, std::span<const ArgumentGroup> groups) {
-  std::vector<Argument> all(rows.begin(), rows.end());
-  for (const ArgumentGroup& group : groups)
-    for (const std::string_view line : lines_of(group.names))
+std::vector<Argument> table_of(std::span<const Argument> rows) {
+  std::vector<Argument> all;
+  for (const Argument& row : rows)
+    for (const std::string_view line : lines_of(row.name))
       for (const std::string_view name : split_at(line, ' '))
-        if (!name.empty()) all.push_back({name, group.meaning, "", group.note});
+        if (!name.empty()) all.push_back({name, row.meaning, row.key, row.note});
   return all;
 }
 
 std::span<const Argument> arguments() {
-  static const std::vector<Argument> all = table_of(table, argument_groups);
+  static const std::vector<Argument> all = table_of(table);
   return all;
 }
 

@@ -23,14 +23,8 @@ struct Argument {
   std::string_view note;  // a summary of the rule, or what is left out
 };
 
-// Arguments of one meaning and note that have no key: their names, divided by blanks and lines.
-struct ArgumentGroup {
-  Meaning meaning;
-  std::string_view note, names;
-};
-
-// Returns a table with the arguments of the groups.
-std::vector<Argument> table_of(std::span<const Argument> rows, std::span<const ArgumentGroup> groups);
+// Returns a table with a row for each of the names that a row has, divided by blanks and lines.
+std::vector<Argument> table_of(std::span<const Argument> rows);
 
 // Returns whether an argument decides how a step is done, not what it computes: neither the model nor its batch.
 bool decides_step(const Argument& argument);
