@@ -35,6 +35,13 @@ std::vector<std::string> last(const std::string& script, const Definitions& defi
   return commands.empty() ? std::vector<std::string>() : words_of(commands.back());
 }
 
+// Returns why a script with these lines from its second on is not read.
+Error refusal(const std::string& lines) {
+  const auto read = reading("#!/bin/bash\n" + lines + "\npython a.py \"${TP:-4}\"\n");
+  EXPECT_FALSE(read) << lines;
+  return read ? Error() : read.error();
+}
+
 TEST(MegatronScript, VariablesAndQuotes) {
   EXPECT_THAT(last("TP=8\nrun --tp $TP --pp=${TP} '$TP' \"a $TP\""),
               ElementsAre("run", "--tp", "8", "--pp=8", "$TP", "a 8"));
@@ -185,11 +192,10 @@ TEST(MegatronScript, ConstructsThatAreNotReadAreNamed) {
       {"sbatch <<EOF\npython b.py\nEOF", "a here-document with commands for 'sbatch'"},
   };
   for (const auto& [script, what] : refused) {
-    const auto read = reading("#!/bin/bash\n" + script + "\npython a.py \"${TP:-4}\"\n");
-    ASSERT_FALSE(read) << script;
-    EXPECT_EQ(read.error().line, 2) << script;
-    EXPECT_EQ(read.error().message, what + " is not read") << script;
-    EXPECT_THAT(read.error().hint, testing::HasSubstr("--execute")) << script;
+    const Error error = refusal(script);
+    EXPECT_EQ(error.message, what + " is not read") << script;
+    EXPECT_EQ(error.line, 2) << script;
+    EXPECT_THAT(error.hint, testing::HasSubstr("--execute")) << script;
   }
   EXPECT_TRUE(reading("python a.py\nread X\nfor x in $X; do read Y; done\n"))
       << "behind the training it does not matter";
@@ -273,10 +279,9 @@ TEST(MegatronScript, DamagedScriptsAreErrorsWithTheirLine) {
       {"A=1\n]] echo", "']]' closes nothing"},
   };
   for (const auto& [script, what] : refused) {
-    const auto read = reading("#!/bin/bash\n" + script + "\npython a.py\n");
-    ASSERT_FALSE(read) << script;
-    EXPECT_EQ(read.error().message, what) << script;
-    EXPECT_GE(read.error().line, 2) << script;
+    const Error error = refusal(script);
+    EXPECT_EQ(error.message, what) << script;
+    EXPECT_GE(error.line, 2) << script;
   }
   // bash reads a whole line before it runs it, and none behind the training.
   EXPECT_FALSE(reading("python a.py 2>&1 | tee lo${g.txt\n"));

@@ -117,6 +117,11 @@ void Reader::assign(const std::string& name, Fields value, bool appended) {
 void Reader::forget(const std::string& name) { assign(name, {open_value(name, line(), open_)}); }
 
 void Reader::take_default(const std::string& name, const Letters& value, int line) {
+  // An empty default of a variable that the script sets elsewhere is no choice.
+  if (value.empty() && (!empty_.insert(name).second || !charge(source_->text.size() / 100))) return;
+  const std::string script = value.empty() ? text_of(source_->text) : "";
+  const std::size_t set = script.find(name + "=");
+  if (set != std::string::npos && (set == 0 || !in_name(script[set - 1]))) return;
   const std::string text = fmt::format("{}={}", name, text_of(value));
   if (std::ranges::find(out_.defaults, text, &Word::text) == out_.defaults.end()) out_.defaults.push_back({text, line});
 }
@@ -255,8 +260,7 @@ void Reader::run_words(const Fields& fields, int line) {
   const bool traps = name == "trap" && text_of(joined(fields)).find("DEBUG") != std::string::npos;
   if (is_one_of(not_read, name) || traps || (name == "printf" && next.starts_with("-v")))
     return refuse(line, fmt::format("'{}'", name));
-  if (!run_variables(name, fields, line) && !run_control(name, fields, line) && !run_output(name, fields))
-    record(fields, line);
+  if (!run_builtin(name, fields, line) && !run_output(name, fields)) record(fields, line);
 }
 
 void Reader::run_function(const std::pair<Source*, std::size_t>& function, const Fields& fields) {
@@ -274,8 +278,8 @@ void Reader::run_function(const std::pair<Source*, std::size_t>& function, const
   if (flow_ == Flow::give_back) flow_ = Flow::none;
 }
 
-// Commands that change variables; returns whether the command is one.
-bool Reader::run_variables(const std::string& name, const Fields& fields, int line) {
+// Commands that change variables or decide what runs next; returns whether the command is one.
+bool Reader::run_builtin(const std::string& name, const Fields& fields, int line) {
   const auto here = [&] { refuse(line, fmt::format("'{}' where it is not known", text_of(joined(fields)))); };
   if (name == "unset") {
     for (std::size_t i = 1; i < fields.size(); ++i) {
@@ -295,15 +299,7 @@ bool Reader::run_variables(const std::string& name, const Fields& fields, int li
     const bool plain = fields.size() > 1 && text_of(fields[1]).find_first_of("-+") != 0;
     if (open_ > 0 && (plain || end != fields.end())) here();
     if (plain || end != fields.end()) state_.parameters.assign(plain ? fields.begin() + 1 : end + 1, fields.end());
-  } else {
-    return false;
-  }
-  return true;
-}
-
-// Commands that decide what runs next; returns whether the command is one.
-bool Reader::run_control(const std::string& name, const Fields& fields, int line) {
-  if (name == "[" || name == "test") {
+  } else if (name == "[" || name == "test") {
     status_ = test({fields.begin() + 1, fields.end() - (name == "[" && fields.size() > 1 ? 1 : 0)}, false);
   } else if (name == "exit" || name == "return") {
     if (name == "return" && open_ > 0 && state_.locals.size() <= open_functions_)

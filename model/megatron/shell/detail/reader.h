@@ -104,8 +104,7 @@ class Reader {
   void apart(const std::function<void()>& commands);  // in a shell of its own
   void run_simple(const std::vector<Letters>& words, int line);
   void run_words(const Fields& fields, int line);
-  bool run_variables(const std::string& name, const Fields& fields, int line);
-  bool run_control(const std::string& name, const Fields& fields, int line);
+  bool run_builtin(const std::string& name, const Fields& fields, int line);
   bool run_output(const std::string& name, const Fields& fields);
   void run_function(const std::pair<Source*, std::size_t>& function, const Fields& fields);
   void run_source(const Fields& fields, int line);
@@ -140,6 +139,7 @@ class Reader {
   Flow flow_ = Flow::none;
   Truth status_ = Truth::yes;
   std::set<std::string> missing_;  // names that the condition at hand lacks
+  std::set<std::string> empty_;    // variables for which there is an empty default
   int missed_condition_ = 0;
   std::optional<Letters>* output_ = nullptr;  // of the command in $( ): nothing once it is not known
   Command prefix_;                            // words before the string of commands at hand
