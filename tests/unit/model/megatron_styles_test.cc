@@ -128,6 +128,23 @@ TEST(MegatronStyles, ScriptsThatAreNotDecidedAreRefusedWithTheReason) {
       "guarded.sh", {});
   ASSERT_FALSE(guarded);
   EXPECT_THAT(guarded.error().message, testing::HasSubstr("with X is not decided (guarded.sh:2)"));
+  // Of the launcher's words those that count GPUs are decided, others may be open.
+  const std::string arguments =
+      " pretrain_gpt.py --num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 8 --micro-batch-size 1 "
+      "--max-position-embeddings 8 --vocab-size 128 --bf16";
+  for (const std::string open : {"N=4\n[ $X = 1 ] && N=8\ntorchrun --nproc_per_node 8 --nnodes $N",
+                                 "S=\n[ $X = 1 ] && S='--nnodes 4'\ntorchrun $S --nproc_per_node 8",
+                                 "S=\n[ $X = 1 ] && S='srun -N 4'\n$S torchrun --nproc_per_node 8"}) {
+    const auto launched = import_style(open + arguments, "launched.sh", {});
+    ASSERT_FALSE(launched) << open;
+    EXPECT_THAT(launched.error().message, testing::HasSubstr("'[ $X = 1 ]' with X is not decided (launched.sh:2)"));
+    EXPECT_THAT(launched.error().hint, testing::HasSubstr("--define X=VALUE"));
+  }
+  EXPECT_TRUE(import_style("A=h\n[ $X = 1 ] && A=$X\ntorchrun --nproc_per_node 8 --master_addr $A" + arguments +
+                               " $([ $X = 1 ] && echo --save s)",
+                           "launched.sh", {{"X", "1"}}));
+  EXPECT_TRUE(
+      import_style("A=h\n[ $X = 1 ] && A=$X\ntorchrun --nproc_per_node 8 --master_addr $A" + arguments, "l.sh", {}));
   EXPECT_FALSE(import_style("model_size.sh", {{"1", "3b"}}));
   const auto missing = import_style("sourced.sh", {{"MODEL", "9b"}});
   ASSERT_FALSE(missing);

@@ -292,8 +292,14 @@ void Reader::branch(int from) {
     const std::size_t first = at_;
     Truth truth = Truth::no;
     skip_if(taken, [&] {
-      const auto test = [&] { list(word), truth = live() ? status_ : Truth::no; };
-      open > 0 && live() ? static_cast<void>(run_open(open, true, test)) : test();
+      const auto test = [&] {
+        list(word);
+        truth = live() ? status_ : Truth::no;
+      };
+      if (open > 0 && live())
+        run_open(open, true, test);
+      else
+        test();
     });
     if (truth == Truth::unknown && certain_) truth = Truth::no;
     if (truth == Truth::unknown) open = condition(from, written(first));

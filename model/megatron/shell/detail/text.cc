@@ -152,7 +152,10 @@ Letters letters_of(std::string_view text, int first_line) {
 
 Letters open_value(const std::string& name, int line, int condition) {
   Letters letters = letters_of("$" + name, line);
-  for (Letter& letter : letters) letter.kept = true, letter.condition = condition;
+  for (Letter& letter : letters) {
+    letter.kept = true;
+    letter.condition = condition;
+  }
   return letters;
 }
 
