@@ -16,7 +16,7 @@ namespace {
 using enum Meaning;
 
 constexpr KeyRow accelerate_keys[] = {
-#include "model/configurations/keys/accelerate.def"
+#include "model/configurations/detail/keys/accelerate.def"
 };
 
 void read_strategy(Draft& draft) {

@@ -14,7 +14,7 @@ namespace {
 using enum Meaning;
 
 constexpr KeyRow deepspeed_keys[] = {
-#include "model/configurations/keys/deepspeed.def"
+#include "model/configurations/detail/keys/deepspeed.def"
 };
 
 Precision read_deepspeed_gemm(Draft& draft) {

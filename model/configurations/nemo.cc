@@ -18,7 +18,7 @@ namespace {
 using enum Meaning;
 
 constexpr KeyRow nemo_rows[] = {
-#include "model/configurations/keys/nemo.def"
+#include "model/configurations/detail/keys/nemo.def"
 };
 
 // Returns the path that a reference of OmegaConf means: "model.x" of "${model.x}", and of "${.x}" in "model.y". Other

@@ -27,7 +27,7 @@ namespace {
 using enum Meaning;
 
 constexpr KeyRow torchtitan_rows[] = {
-#include "model/configurations/keys/torchtitan.def"
+#include "model/configurations/detail/keys/torchtitan.def"
 };
 
 struct TitanSchedule {

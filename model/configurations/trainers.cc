@@ -18,7 +18,7 @@ namespace {
 using enum Meaning;
 
 constexpr KeyRow trainer_keys[] = {
-#include "model/configurations/keys/trainers.def"
+#include "model/configurations/detail/keys/trainers.def"
 };
 
 // What a file leaves open: LLaMA-Factory hparams/finetuning_args.py @00577a85, model_args.py and data_args.py; axolotl

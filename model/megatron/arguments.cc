@@ -15,7 +15,7 @@ namespace {
 using enum Meaning;
 
 constexpr Argument table[] = {
-#include "model/megatron/arguments.def"
+#include "model/megatron/detail/arguments.def"
 };
 
 // Names of earlier versions, of Megatron-DeepSpeed and of ms-swift for arguments of the table.
