@@ -21,7 +21,7 @@ double score_scale(std::int64_t dim) { return 1 / std::sqrt(static_cast<double>(
 // In FP8 training the attention output is kept in E5M6, because its gradient is sensitive to it (DeepSeek-V3 report,
 // section 3.3.3).
 TensorId output_projection(GraphBuilder& b, const LayerContext& c, TensorId o,
-                           std::optional<TensorId> gate = std::nullopt) {
+                           const std::optional<TensorId>& gate = std::nullopt) {
   if (gate) o = gated(b, "attention_gate", o, *gate);
   if (c.gemm == Precision::fp8) keep(b, o, DataType::e5m6);
   b.group(RecomputeGroup::other);
@@ -31,7 +31,7 @@ TensorId output_projection(GraphBuilder& b, const LayerContext& c, TensorId o,
 
 // Emits attention over q, k, v and the output projection.
 TensorId core_and_output(GraphBuilder& b, const LayerContext& c, TensorId q, TensorId k, TensorId v,
-                         AttentionAttributes attributes, std::optional<TensorId> gate = std::nullopt) {
+                         AttentionAttributes attributes, const std::optional<TensorId>& gate = std::nullopt) {
   if (attributes.sequence_length == 0) attributes.sequence_length = c.sequence_tokens();
   attributes.dropout = b.forward_only() ? 0 : c.architecture.dropout.attention;
   attributes.kernel = c.attention;
@@ -289,7 +289,8 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
   const TensorId qkv = column_parallel_linear(b, c, "qkv", enter_tensor_region(b, c, "qkv", x, options),
                                               std::reduce(widths.begin(), widths.end()) * c.tensor, options);
   const auto parts = split_columns(b, "split_qkv", qkv, widths);
-  const std::optional<TensorId> gate = a.output_gate ? std::optional(parts[3]) : std::nullopt;
+  std::optional<TensorId> gate;
+  if (a.output_gate) gate = parts[3];
   TensorId q = parts[0], k = parts[1];
   if (a.query_key_norm) {
     q = normalize(b, "query_norm", q, a.norm_epsilon, heads);

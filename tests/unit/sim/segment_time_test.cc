@@ -235,7 +235,7 @@ TEST_F(WithDynamicPartition, GemmsTakeTheSmsThatAreFree) {
 // columns in 16 bits, read and written.
 // In pieces nothing is copied but what sums input gradients as a whole.
 TEST(SequencesInOrder, AreCopiedAfterAGatherAndBeforeAReduction) {
-  for (const std::pair<int, bool> one : {std::pair(1, false), std::pair(2, false), std::pair(2, true)}) {
+  for (const auto& one : {std::pair(1, false), std::pair(2, false), std::pair(2, true)}) {
     const int sequences = one.first;
     const bool in_pieces = one.second;
     Inputs inputs = tests::step_inputs(
