@@ -246,12 +246,12 @@ std::string bounds_words(const sim::SweepResult& result, const sim::SweepLine& l
 std::string change_sentence(const sim::SweepResult& result, std::size_t from, std::size_t to) {
   const model::ServingResult *a = deployment_of(result, from), *b = deployment_of(result, to);
   if (a == nullptr || b == nullptr) return "";
-  const model::Waterfall parts = model::waterfall(*a, *b);
-  const std::string reasons = model::main_reasons(parts);
+  const model::Waterfall changes = model::waterfall(*a, *b);
+  const std::string reasons = model::main_reasons(changes);
   if (reasons.empty()) return "";
   return fmt::format("From {} to {} a thousand output tokens take {} {} GPU time: {}.", place(result, from),
-                     place(result, to), duration(std::abs(parts.change_s())), parts.change_s() < 0 ? "less" : "more",
-                     reasons);
+                     place(result, to), duration(std::abs(changes.change_s())),
+                     changes.change_s() < 0 ? "less" : "more", reasons);
 }
 
 // Returns what binds along a line, and by what the deployments on either side of its best one are dearer.
