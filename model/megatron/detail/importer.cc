@@ -174,18 +174,27 @@ Error Importer::not_known(std::string_view argument, const Word& word) const {
   const std::string& text = word.text;
   const bool is_command = text.find('`') != std::string::npos ||
                           (text.find("$(") != std::string::npos && text.find("$((") == std::string::npos);
+  // A variable may be set to what is not known, such as TP=${TP:-8} behind a file that is not read.
+  const auto is_set = [&variables = reading_->script.variables](const std::string& name) {
+    const auto found = variables.find(name);
+    return found != variables.end() && found->second.find('$') == std::string::npos;
+  };
   std::string name;
   for (const char letter : is_command ? std::string() : text + " ") {
     if (std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_')
       name += letter;
-    else if (name.empty() || reading_->script.variables.contains(name) ||
-             std::isdigit(static_cast<unsigned char>(name[0])) != 0)
+    else if (name.empty() || is_set(name) || std::isdigit(static_cast<unsigned char>(name[0])) != 0)
       name.clear();
     else
       break;
   }
+  const Word& unread = reading_->script.unread;
+  const std::string why =
+      name.empty() || unread.text.empty()
+          ? ""
+          : fmt::format(": '{}' ({}) is not read and may set {}", unread.text, place_of(files_, unread.line), name);
   return error(
-      fmt::format("'{}' is not known", text),
+      fmt::format("'{}' is not known{}", text, why),
       fmt::format("{}--execute runs the script", name.empty() ? "" : fmt::format("--define {}=VALUE, or ", name)));
 }
 

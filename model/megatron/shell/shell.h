@@ -1,6 +1,7 @@
 // Reads a launch script without running any program. Variables, arrays, arithmetic, conditions, functions and sourced
 // files have bash's meaning. What only a running shell has is not known: it stays as it is written ("$RANK",
-// "$(hostname)"), and so does a variable that depends on it. Where a condition decides that is not known, what it would
+// "$(hostname)"), and so does a variable that depends on it. Behind a source or eval that is not read so does a default
+// ("${TP:-8}") of a variable that is not set before. Where a condition decides that is not known, what it would
 // run is read as something that may not run: what that sets or adds is marked with the condition.
 #pragma once
 
@@ -57,6 +58,7 @@ struct Script {
   std::vector<std::string> files;  // the script, and those that it sources
   std::vector<Word> defaults;      // NAME=VALUE of the variables for which the script's own default holds
   std::vector<Word> notes;         // files that are not read, conditions that every training needs
+  Word unread;                     // the last source or eval before that which is not read: it may set any variable
   std::vector<Condition> conditions;
   bool trains = false;
   int exit_line = 0;  // where the script ends itself; 0: nowhere

@@ -254,6 +254,26 @@ TEST(MegatronScript, WaysWithoutATrainingAreLeftOut) {
   EXPECT_EQ(ends->exit_line, 1);
 }
 
+// What is not read may set any variable, so that its default behind that is not known.
+TEST(MegatronScript, BehindWhatIsNotReadNoDefaultHolds) {
+  for (const std::string unread : {"source ~/.bashrc", "eval \"$(conda shell.bash hook)\"", ". \"$ENV\"",
+                                   "[ -n \"$X\" ] && source env.sh", "f() { source ~/.bashrc; }; f"}) {
+    const auto script = reading("PP=2\n" + unread +
+                                "\nTP=${TP:-8}\nA+=' --x 1'\n: ${CP:=4}\n"
+                                "python a.py --tp $TP --pp ${PP:-4} --cp $CP ${DP+--dp 1} $A");
+    ASSERT_TRUE(script) << to_string(script.error());
+    EXPECT_THAT(words_of(script->commands.back()), ElementsAre("python", "a.py", "--tp", "${TP:-8}", "--pp", "2",
+                                                               "--cp", "$CP", "${DP+--dp 1}", "$A", "--x", "1"))
+        << unread;
+    EXPECT_THAT(script->defaults, testing::IsEmpty());
+    EXPECT_EQ(script->unread.line, 2);
+    EXPECT_THAT(script->notes, testing::Contains(testing::Field(&Word::text, testing::HasSubstr("is not read"))));
+  }
+  EXPECT_THAT(last("source ~/.bashrc\nrun ${TP:-2}", {{"TP", "8"}}), ElementsAre("run", "8"));
+  EXPECT_THAT(last("(source ~/.bashrc)\nrun ${TP:-2}"), ElementsAre("run", "2")) << "in a shell of its own";
+  EXPECT_THAT(last("run ${TP:-2}\nsource ~/.bashrc"), ElementsAre("run", "2"));
+}
+
 TEST(MegatronScript, WordsHaveTheirLines) {
   const auto script = reading("A=\"--x 1\n  --y 2\"\n\nrun \\\n  $A --z\n");
   ASSERT_TRUE(script);

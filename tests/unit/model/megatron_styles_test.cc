@@ -172,6 +172,17 @@ TEST(MegatronStyles, WhatAReadingRestsOnIsSaid) {
   ASSERT_TRUE(away) << to_string(away.error());
   for (const Note& note : away->notes) notes += note.text + "\n";
   EXPECT_THAT(notes, testing::HasSubstr("'./venv/activate' is not read"));
+  // A default behind it is not known, and says so.
+  const std::string tensor =
+      "source ~/.bashrc\nTP=${TP:-8}\npython a.py --num-layers 12 --hidden-size 512 --num-attention-heads 8 "
+      "--seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 1 --vocab-size 32000 --bf16 "
+      "--tensor-model-parallel-size $TP\n";
+  const auto tensors = import_style(tensor, "tp.sh", {{"WORLD_SIZE", "8"}});
+  ASSERT_FALSE(tensors);
+  tests::expect_error(tensors.error(), ErrorKind::input, "tp.sh", 2, "--tensor-model-parallel-size",
+                      "'${TP:-8}' is not known: '~/.bashrc' (tp.sh:1) is not read and may set TP");
+  EXPECT_EQ(tensors.error().hint, "--define TP=VALUE, or --execute runs the script");
+  EXPECT_TRUE(import_style(tensor, "tp.sh", {{"WORLD_SIZE", "8"}, {"TP", "4"}}));
   // Nothing of an unknown folder is next to the script, where common/model_8b.sh is.
   for (const char* move : {"cd \"$MEGATRON\"", "cd megatron", "cd /x && cd -"}) {
     const auto moved = import_style(

@@ -70,6 +70,7 @@ void Reader::keep_variables() {
     const bool known = value.empty() || condition_of(value.front()) == 0;
     out_.variables[name] = value.empty() ? "" : known ? text_of(value.front()) : "$" + name;
   }
+  out_.unread = state_.unread;
 }
 
 std::optional<Fields> Reader::fields_of(const std::string& name) const {
@@ -108,7 +109,7 @@ void Reader::assign(const std::string& name, Fields value, bool appended) {
   for (Letters& field : value) field = unquoted(std::move(field));
   const auto before = state_.variables.find(name);
   const bool is_new = before == state_.variables.end();
-  const bool adds = open_ > 0 && mark_added(is_new ? Fields() : before->second, value, open_);
+  const bool adds = open_ > 0 && !may_be_set(name) && mark_added(is_new ? Fields() : before->second, value, open_);
   if (adds && is_new) take_default(name, {}, at);
   state_.variables[name] = open_ == 0 || adds ? std::move(value) : Fields{open_value(name, at, open_)};
 }
@@ -200,8 +201,9 @@ void Reader::assign_word(const Letters& word) {
   if (end > name_end) return forget(name);
   Fields value = is_list ? list_of(rest) : Fields{expand_one(rest)};
   if (append) {
-    if (!state_.variables.contains(name)) take_default(name, {}, word[0].line);
-    Fields longer = state_.variables[name];
+    const bool open = may_be_set(name);
+    if (!open && !state_.variables.contains(name)) take_default(name, {}, word[0].line);
+    Fields longer = open ? Fields{open_value(name, word[0].line, 0)} : state_.variables[name];
     if (is_list || longer.empty())
       longer.insert(longer.end(), value.begin(), value.end());
     else
@@ -313,8 +315,7 @@ bool Reader::run_builtin(const std::string& name, const Fields& fields, int line
     if (loops_ > 0) flow_ = name == "break" ? Flow::leave : Flow::next;
   } else if (name == "eval") {
     const Letters text = joined(fields, 1);
-    if (!text.empty() && text.front().kept)
-      out_.notes.push_back({fmt::format("'eval {}' is not read: nothing that it sets is known", text_of(text)), line});
+    if (!text.empty() && text.front().kept) pass_over("eval " + text_of(text), line);
     run_text(sources_.emplace_back(text));
   } else if (name == "source" || name == ".") {
     run_source(fields, line);
@@ -332,12 +333,17 @@ FoundFile Reader::find(const std::string& path) const {
   return inputs_.find_file(moved ? (fs::path(*state_.folder) / path).lexically_normal().string() : path);
 }
 
+// Notes a command that is not read and may set any variable.
+void Reader::pass_over(const std::string& what, int line) {
+  state_.unread = {what, line};
+  out_.notes.push_back({fmt::format("'{}' is not read: nothing that it sets is known", what), line});
+}
+
 void Reader::run_source(const Fields& fields, int line) {
   const std::string path = fields.size() > 1 ? text_of(fields[1]) : "";
   const FoundFile found = fields.size() > 1 && is_known(fields[1]) ? find(path) : FoundFile();
   status_ = Truth::unknown;
-  if (found.kind == FileKind::unknown || (open_ > 0 && found.kind != FileKind::file))
-    return out_.notes.push_back({fmt::format("'{}' is not read: nothing that it sets is known", path), line});
+  if (found.kind == FileKind::unknown || (open_ > 0 && found.kind != FileKind::file)) return pass_over(path, line);
   if (found.kind != FileKind::file)
     return fail(line, fmt::format("'{}' is sourced, and is no file next to the script", path),
                 "put it there, or let --execute run the script", certain_);

@@ -166,7 +166,7 @@ class Expander {
     const bool or_empty = sign_at(at) == ':';
     const char sign = or_empty && sign_at(at + 1) != '\0' ? sign_at(at + 1) : sign_at(at);
     const bool has_default = std::string_view("-=?+").find(sign) != std::string_view::npos && sign != '\0' &&
-                             (name == "@" || (!name.empty() && in_name(name[0])));
+                             (name == "@" || (!name.empty() && in_name(name[0]))) && !shell_.may_be_set(name);
     const bool plain = at == inside.size() && !length && fields;
     if (!known && (fields || !has_default)) shell_.miss(name);
     if (!plain && (fields ? !known : !has_default)) return put_as_written(first, at_);

@@ -36,6 +36,7 @@ struct State {
   std::map<std::string, std::pair<Source*, std::size_t>, std::less<>> functions;
   std::vector<std::set<std::string>> locals;  // of each function
   std::optional<std::string> folder{""};      // after cd; empty: where the script is started; nothing: not known
+  Word unread;                                // as in Script; without text: none
 };
 
 class Reader {
@@ -59,6 +60,10 @@ class Reader {
   std::optional<Letters> output_of(const Letters& command);
   // Records a name whose value is not known, and one for which the script has a default.
   void miss(const std::string& name) { missing_.insert(name); }
+  // Whether what is not read may have set a variable that the script does not set.
+  bool may_be_set(const std::string& name) const {
+    return !state_.unread.text.empty() && begins_name(name[0]) && !state_.variables.contains(name);
+  }
   int missed_condition() const { return missed_condition_; }  // on which the last formula depends
   void take_default(const std::string& name, const Letters& value, int line);
   bool charge(std::size_t letters);                // whether so many letters more may be made
@@ -108,6 +113,7 @@ class Reader {
   bool run_output(const std::string& name, const Fields& fields);
   void run_function(const std::pair<Source*, std::size_t>& function, const Fields& fields);
   void run_source(const Fields& fields, int line);
+  void pass_over(const std::string& what, int line);
   void record(const Fields& fields, int line);
   void train();
   void assign_word(const Letters& word);
