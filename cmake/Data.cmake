@@ -65,7 +65,6 @@ if(TARGET plumbline)
   install(DIRECTORY ${manual}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man5 FILES_MATCHING PATTERN "*.5")
   # So do the JSON Schemas of outputs.
   set(schemas ${PROJECT_BINARY_DIR}/share/schemas)
-  file(MAKE_DIRECTORY ${schemas})
   add_custom_command(OUTPUT ${schemas}/defs.schema.json VERBATIM DEPENDS plumbline ${PROJECT_SOURCE_DIR}/cmake/Schemas.cmake
     COMMAND ${CMAKE_COMMAND} -D PLUMBLINE=$<TARGET_FILE:plumbline> -D FOLDER=${schemas}
       -P ${PROJECT_SOURCE_DIR}/cmake/Schemas.cmake)
