@@ -42,18 +42,6 @@ def flat(value: Any, key: str = "") -> Dict[str, Any]:
     return {} if isinstance(value, list) else {key: value}
 
 
-def key(path: str, doc: Optional[str] = None, default: Any = None) -> Any:
-    """A property of an answer: the value of its JSON by the dotted key, or the default where that is absent or null."""
-
-    def read(answer: "Answer") -> Any:
-        value: Any = answer._data
-        for name in path.split("."):
-            value = None if value is None else value.get(name)
-        return default if value is None else value
-
-    return property(read, doc=doc)
-
-
 def html_table(rows: List[Tuple[str, ...]], head: Tuple[str, ...] = ()) -> str:
     def row(cells: Tuple[str, ...], tag: str) -> str:
         return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
@@ -69,7 +57,10 @@ def number(value: Any, unit: str = "", factor: float = 1.0) -> str:
 
 
 class Answer:
-    """What all answers have: the JSON, as text and as dict, and rows of it."""
+    """What all answers have: the JSON, as text and as dict, its keys as attributes, and rows of it. What a key means is
+    in the JSON Schema that `plumbline show schema` prints."""
+
+    _main: Tuple[str, ...] = ()  # keys of objects whose keys are attributes, too
 
     def __init__(self, text: str, file: str = "<plan>") -> None:
         self._text = text
@@ -89,6 +80,18 @@ class Answer:
         if self._parsed is None:
             self._parsed = json.loads(self._text)
         return self._parsed
+
+    def _attributes(self) -> Dict[str, Any]:
+        parts = [*(self._data[key] for key in reversed(self._main)), self._data]
+        return {key: value for part in parts for key, value in part.items()}
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and name in (found := self._attributes()):
+            return found[name]
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}", name=name, obj=self)
+
+    def __dir__(self) -> List[str]:
+        return [*super().__dir__(), *self._attributes()]
 
     def to_frame(self) -> "pandas.DataFrame":
         """A row for each thing that is answered; columns are the dotted keys of the JSON."""
@@ -119,13 +122,7 @@ class PlanResult(Answer):
 class MemoryAnswer(PlanResult):
     """An answer that has the memory of every pipeline rank."""
 
-    memory: Dict[str, Any] = key("memory")
-    peak_bytes: float = key("memory.peak_bytes")
-    capacity_bytes: float = key("memory.capacity_bytes")
-    fits: bool = key(
-        "memory.fits", "Whether the predicted peak fits in memory. A plan that does not is simulated all the same.")
-    fits_probability: Optional[float] = key(
-        "memory.fits_probability", "How probable it is that the plan fits as clusters run it; None where it was measured.")
+    _main = ("memory",)
 
     def _needs(self) -> str:
         """The peak and the capacity. Allocators fill a device, so that of a full one the least is what tells."""
@@ -160,19 +157,7 @@ class LinesAnswer(Answer):
 class Result(LinesAnswer, MemoryAnswer):
     """One predicted training step."""
 
-    step: Dict[str, Any] = key("step")
-    time_s: float = key("step.time_s")
-    tokens_per_s: float = key("step.tokens_per_s")
-    tokens_per_s_per_gpu: float = key("step.tokens_per_s_per_gpu")
-    model_tflops_per_gpu: float = key("step.model_tflops_per_gpu")
-    mfu: float = key("step.mfu")
-    mfu_causal: float = key("step.mfu_causal")
-    bubble_s: Optional[float] = key("step.bubble_s")
-    exposed_communication_s: Optional[float] = key("step.exposed_communication_s")
-    breakdown_s: Dict[str, float] = key(
-        "step.breakdown_s", "Seconds of rank 0 by what they are spent on; they add up to the step.", {})
-    measured: Optional[Dict[str, Any]] = key(
-        "measured", "The measured step against this prediction; None where none was given.")
+    _main = ("step", "memory")
 
     @property
     def interval(self) -> Optional[Dict[str, Any]]:
@@ -180,12 +165,10 @@ class Result(LinesAnswer, MemoryAnswer):
         interval = self._data["interval"]
         return interval if interval and interval.get("draws") else None
 
-    middle: Optional[Dict[str, Any]] = key(
-        "middle", "The step, its rates and the training in the middle of the interval; None where none was asked for.")
-    bound_s: Optional[float] = key("bound.time_s", "The proven lower bound of the step.")
-    run: Optional[Dict[str, Any]] = key("run", "The whole training: days, GPU-hours, cost; None without run.tokens.")
-    provenance: List[Dict[str, Any]] = key(
-        "provenance", "The constants that the step rests on, with their sources and shares of it.")
+    @property
+    def bound_s(self) -> Optional[float]:
+        """The proven lower bound of the step."""
+        return self._data["bound"]["time_s"]
 
     def _rows(self) -> List[Dict[str, Any]]:
         parts = ("step", "interval", "bound", "run", "memory")
@@ -260,20 +243,7 @@ class ServingResult(LinesAnswer, PlanResult):
     """A deployment that serves."""
 
     _name_width = 30
-
-    serving: Dict[str, Any] = key("serving")
-    tpot_s: float = key("serving.tpot_s")
-    ttft_s: float = key("serving.ttft_s", "At that load, with its wait.")
-    ttft_unloaded_s: float = key("serving.ttft_unloaded_s")
-    output_tokens_per_s_per_gpu: float = key("serving.output_tokens_per_s_per_gpu")
-    usd_per_million_output_tokens: Optional[float] = key("serving.usd_per_million_output_tokens")
-    bound_by: str = key("serving.bound_by")
-    memory: Dict[str, Any] = key("memory")
-    fits_probability: Optional[float] = key(
-        "memory.fits_probability", "How probable it is that an instance starts and holds a request.")
-    measured: Optional[Dict[str, Any]] = key("measured", "A measured deployment, held against the interval.")
-    middle: Optional[Dict[str, Any]] = key(
-        "serving.middle", "Times, rates and prices in the middle of the interval; None where none was asked for.")
+    _main = ("serving", "memory")
 
     def _rows(self) -> List[Dict[str, Any]]:
         return [flat(self.serving)]
@@ -297,9 +267,6 @@ class PlanAnswer(Answer):
 
     def __len__(self) -> int:
         return len(self._found())
-
-    complete: bool = key("complete", "False where the search was interrupted.")
-    verdict: Dict[str, Any] = key("verdict")
 
     @property
     def plans(self) -> List[Plan]:
@@ -344,8 +311,6 @@ class PlanAnswer(Answer):
 class Comparison(Answer):
     """Plans and results next to each other."""
 
-    subjects: List[Dict[str, Any]] = key("subjects")
-
     def _rows(self) -> List[Dict[str, Any]]:
         parts = ("step", "bound", "run", "memory", "serving", "usd_per_gpu_hour")
         return [{"name": one["name"], "origin": one["origin"], "feasible": one["feasible"], "reason": one["reason"],
@@ -381,8 +346,6 @@ class Comparison(Answer):
 class TraceComparison(PlanResult):
     """A trace of a GPU's kernels next to the predicted step of its pipeline rank, or of an overlapped pair of chunks."""
 
-    comparison: Dict[str, Any] = key("comparison")
-
     def _rows(self) -> List[Dict[str, Any]]:
         return [{"table": table, **flat(row)} for table, rows in self.comparison.items()
                 if isinstance(rows, list) for row in rows if isinstance(row, dict)]
@@ -401,8 +364,6 @@ class TraceComparison(PlanResult):
 
 class Validation(Answer):
     """Predictions next to published and measured figures."""
-
-    passed: bool = key("passed", "Whether every figure is within its tolerance.")
 
     def _rows(self) -> List[Dict[str, Any]]:
         return [{"case": case["name"], **flat(figure)}

@@ -44,6 +44,15 @@ class Answers(unittest.TestCase):
         self.assertEqual(self.serving.tpot_s, self.serving.to_dict()["serving"]["tpot_s"])
         self.assertIsNone(plumbline.simulate(PLAN, fidelity="closed-form", interval=False).interval)
 
+    def test_every_key_is_an_attribute(self):
+        json = self.serving.to_dict()
+        for part in (json, json["serving"]):
+            for name in set(part) - {"plan"}:
+                self.assertEqual(getattr(self.serving, name), part[name], name)
+                self.assertIn(name, dir(self.serving))
+        with self.assertRaisesRegex(AttributeError, "ServingResult has no attribute 'tpot'"):
+            self.serving.tpot
+
     def test_limits_hold_in_a_share_of_the_cases(self):
         half, most = (plumbline.serve("llama-3-70b-8xh100", draws=16, confidence=share, inference__concurrency=0,
                                       inference__max_tpot_s=0.03) for share in (0.5, 0.9))
