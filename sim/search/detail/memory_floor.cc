@@ -37,16 +37,15 @@ const model::Graph& MemoryFloor::graph(BlockKind kind, const model::Plan& plan, 
 }
 
 double MemoryFloor::block_bytes(BlockKind kind, const model::Plan& plan, const model::Layout& layout, States& states) {
-  std::optional<double>& known = states[static_cast<std::size_t>(kind)];
-  if (known) return *known;
+  const auto [entry, fresh] = states.try_emplace(kind);
+  double& bytes = entry->second;
+  if (!fresh) return bytes;
   const std::vector<model::Graph> blocks = {graph(kind, plan, layout)};
   const model::StageKind alone{{0}};
   const model::TrainingState state = model::training_state(plan, layout, blocks, {{&alone, nullptr}});
-  double bytes = 0;
   for (const model::StateBytes& part : {state.experts, state.others})
     bytes += (part.parameters + part.gradients + part.optimizer).value();
   if (device_.reserve.master_shards) bytes -= state.counts.shards.value();
-  known = bytes;
   return bytes;
 }
 

@@ -3,10 +3,8 @@
 // between forward and backward, gathered parameters, buckets, fragmentation.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <vector>
 
 #include "model/layers/blocks.h"
@@ -27,8 +25,7 @@ class MemoryFloor {
   std::vector<double> bytes(const model::Plan& plan, const Pipeline& pipeline);
 
  private:
-  static constexpr std::size_t kinds = 7;  // of model::BlockKind
-  using States = std::array<std::optional<double>, kinds>;
+  using States = std::map<model::BlockKind, double>;
 
   double block_bytes(model::BlockKind kind, const model::Plan& plan, const model::Layout& layout, States& states);
   const model::Graph& graph(model::BlockKind kind, const model::Plan& plan, const model::Layout& layout);
