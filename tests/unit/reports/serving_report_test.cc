@@ -78,6 +78,7 @@ struct Example {
     result.notes = {"The engine's scheduler is hidden."};
   }
   ServingReport report() const { return {inputs, result, published}; }
+  nlohmann::json json() const { return nlohmann::json::parse(serving_json(report())); }
 };
 
 Example with_interval() {
@@ -110,7 +111,7 @@ TEST(ServingReport, TheFirstTokenIsThatAtTheLoadAndOfARequestAlone) {
   const std::string text = serving_text(example.report(), {});
   EXPECT_THAT(text, testing::ContainsRegex("at this load +3.000 s +2.000 s +4.000 s"));
   EXPECT_THAT(text, testing::ContainsRegex("of a request alone .at least. +1.200 s"));
-  const auto serving = nlohmann::json::parse(serving_json(example.report()))["serving"];
+  const auto serving = example.json()["serving"];
   EXPECT_EQ(serving["ttft_s"], 2.4);
   EXPECT_DOUBLE_EQ(serving["middle"]["ttft_s"], 3);
   const double more = serving["middle"]["demand_gpus"].get<double>() / 1814.9;
@@ -171,16 +172,16 @@ TEST(ServingReport, TheAnswerIsTheMiddleOfItsInterval) {
   EXPECT_THAT(text, HasSubstr("1,980 GPUs"));                                                  // 1814.9 / 11 * 12
   EXPECT_THAT(text, HasSubstr("0.71"));                                                        // 1320 / 1850
   EXPECT_THAT(text, HasSubstr("A step of decode: 92.50 ms"));
-  const auto serving = nlohmann::json::parse(serving_json(example.report()))["serving"];
+  const auto serving = example.json()["serving"];
   EXPECT_EQ(serving["tpot_s"], 0.05);
   EXPECT_DOUBLE_EQ(serving["middle"]["tpot_s"], 0.055);
   EXPECT_DOUBLE_EQ(serving["middle"]["output_tokens_per_s"], 232320);
   EXPECT_EQ(serving["middle"]["usd_per_million_input_tokens"], nullptr);
-  EXPECT_EQ(nlohmann::json::parse(serving_json(Example().report()))["serving"]["middle"], nullptr);
+  EXPECT_EQ(Example().json()["serving"]["middle"], nullptr);
 }
 
 TEST(ServingReport, JsonHasTheKeysOfTheContract) {
-  const auto json = nlohmann::json::parse(serving_json(with_interval().report()));
+  const auto json = with_interval().json();
   for (const char* key : {"plumbline", "serving", "memory", "provenance", "plan"})
     EXPECT_TRUE(json.contains(key)) << key;
   const auto& serving = json["serving"];
@@ -203,14 +204,14 @@ TEST(ServingReport, JsonHasTheKeysOfTheContract) {
 
 TEST(ServingReport, HasTheVerdictOfItsProbability) {
   Example example;
-  const auto memory = [&] { return nlohmann::json::parse(serving_json(example.report()))["memory"]; };
+  const auto memory = [&] { return example.json()["memory"]; };
   EXPECT_TRUE(memory()["fits_probability"].is_null());
   EXPECT_EQ(memory()["verdict"], "fits");
   EXPECT_THAT(serving_text(example.report(), {}), Not(HasSubstr("An instance that serves")));
   example.result.fits_probability = 0.9;
   EXPECT_EQ(memory()["fits_probability"], 0.9);
   EXPECT_EQ(memory()["verdict"], "at the edge");
-  EXPECT_EQ(nlohmann::json::parse(serving_json(example.report()))["fit"],
+  EXPECT_EQ(example.json()["fit"],
             (nlohmann::json{{"verdict", "edge"}, {"probability", 0.9}, {"free_bytes", 30.85e9}}));
   EXPECT_THAT(serving_text(example.report(), {}), HasSubstr("at least a request is at the edge, with 90.0 %"));
 }
@@ -234,11 +235,11 @@ TEST(ServingReport, TheFrontierLeavesDominatedPointsOut) {
   const std::string svg = serving_svg(example.report());
   EXPECT_THAT(svg, HasSubstr(R"(<circle class="s2 faint")"));
   EXPECT_THAT(svg, testing::ContainsRegex(R"(class="line s0" d="M[0-9. ]+"/>)")) << "a line of one point";
-  EXPECT_EQ(nlohmann::json::parse(serving_json(example.report()))["serving"]["frontier"][0]["dominated"], true);
+  EXPECT_EQ(example.json()["serving"]["frontier"][0]["dominated"], true);
 }
 
 TEST(ServingFigures, AreOfShippedPlansAndQuantitiesOfTheJson) {
-  const auto json = nlohmann::json::parse(serving_json(Example().report()));
+  const auto json = Example().json();
   const auto figures = calibrate::load_example_figures(tests::shipped("calibrate/published/serving/examples.csv"));
   ASSERT_TRUE(figures) << to_string(figures.error());
   for (const calibrate::ExampleFigure& figure : *figures) {
