@@ -179,7 +179,7 @@ TEST(MegatronStyles, WhatAReadingRestsOnIsSaid) {
       "--tensor-model-parallel-size $TP\n";
   const auto tensors = import_style(tensor, "tp.sh", {{"WORLD_SIZE", "8"}});
   ASSERT_FALSE(tensors);
-  tests::expect_error(tensors.error(), ErrorKind::input, "tp.sh", 2, "--tensor-model-parallel-size",
+  tests::expect_error(tensors.error(), ErrorKind::input, "tp.sh", 3, "--tensor-model-parallel-size",
                       "'${TP:-8}' is not known: '~/.bashrc' (tp.sh:1) is not read and may set TP");
   EXPECT_EQ(tensors.error().hint, "--define TP=VALUE, or --execute runs the script");
   EXPECT_TRUE(import_style(tensor, "tp.sh", {{"WORLD_SIZE", "8"}, {"TP", "4"}}));
