@@ -227,6 +227,15 @@ std::optional<Error> check_positions(const Plan& plan, const Architecture& archi
       fmt::format("{} has positions for at most {} tokens", architecture.name, architecture.position_table));
 }
 
+// Batched GEMMs over whole sequences would score tokens that the indexer did not choose.
+std::optional<Error> check_attention(const Plan& plan, const Architecture& architecture) {
+  if (architecture.sparse.tokens == 0 || plan.attention.kernel != "unfused") return std::nullopt;
+  return impossible(plan, "attention.kernel",
+                    fmt::format("{} attends to the {} tokens that its indexer chooses, and stored scores are of all",
+                                architecture.name, architecture.sparse.tokens),
+                    "set it to fused");
+}
+
 }  // namespace
 
 Result<const ScheduleKind*> schedule_kind(const Plan& plan) {
@@ -303,6 +312,7 @@ Result<Layout> make_layout(const Plan& plan, const Architecture& architecture) {
                                      "add 'sequence_length = ...' under [batch]"));
   std::optional<Error> error = check_divisions(plan, architecture);
   if (!error) error = check_positions(plan, architecture);
+  if (!error) error = check_attention(plan, architecture);
   if (!error) error = derive_data(plan, layout);
   if (!error) error = derive_batch(plan, layout);
   if (!error) error = derive_schedule(plan, layout);

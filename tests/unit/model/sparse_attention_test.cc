@@ -2,12 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "model/architecture/metrics.h"
 #include "model/cost/work.h"
 #include "model/layers/blocks.h"
 #include "model/layers/key_value_cache.h"
+#include "model/plan/layout.h"
 #include "tests/support/architectures.h"
 
 namespace plumbline::model {
@@ -28,6 +30,12 @@ const Operator& only(const Graph& graph, OperatorKind kind) {
   const auto found = std::ranges::find(graph.operators, kind, &Operator::kind);
   EXPECT_NE(found, graph.operators.end());
   return *found;
+}
+
+// Returns the key that is refused, if one is.
+std::optional<std::string> refused(const Plan& plan, const Architecture& model) {
+  const auto layout = make_layout(plan, model);
+  return layout ? std::nullopt : std::optional(layout.error().key);
 }
 
 // A latent and a rotary key of 576 columns, and a key of the indexer of 128 in FP8 with one FP32 scale.
@@ -78,6 +86,20 @@ TEST(SparseAttention, IsWellFormedInTrainingOnTensorRanks) {
         };
         EXPECT_TRUE(std::ranges::none_of(block.operators, is_dgrad));  // their inputs are detached
       }
+}
+
+TEST(Layout, RefusesStoredScoresAndContextRanksOfSparseAttention) {
+  const Architecture model = tests::architecture("deepseek-v3.2");
+  Plan plan;
+  plan.cluster.gpus = 8;
+  plan.batch = {.sequence_length = 4096, .micro_batch_size = 1, .global_batch_size = 32};
+  EXPECT_FALSE(refused(plan, model));
+  Plan stored = plan;
+  stored.attention.kernel = "unfused";
+  EXPECT_EQ(refused(stored, model), "attention.kernel");
+  EXPECT_FALSE(refused(stored, tests::architecture("deepseek-v3")));
+  plan.parallelism.context = 2;
+  EXPECT_EQ(refused(plan, model), "parallelism.context");
 }
 
 }  // namespace
