@@ -28,8 +28,9 @@ std::vector<std::string> attention_kernels();
 AttentionKernel attention_kernel(std::string_view name);
 
 // Groups of operators that a plan can recompute, in the plan's words: rmsnorm is any norm, swiglu any activation.
-// `other` is recomputed under policy "full" only. `gather`, tensors gathered from other ranks' parts, is always
-// recomputed: keeping them whole would undo the division.
+// `other` is recomputed under policy "full" only. `always` is recomputed under each policy, as software does it:
+// tensors gathered from other ranks' parts, which kept whole would undo the division, and what one autograd function
+// computes again.
 enum class RecomputeGroup : std::uint8_t {
   none,
   rmsnorm,
@@ -39,7 +40,7 @@ enum class RecomputeGroup : std::uint8_t {
   mlp,
   moe,
   other,
-  gather
+  always
 };
 
 struct MatmulAttributes {

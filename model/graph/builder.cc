@@ -138,7 +138,7 @@ Graph GraphBuilder::finish(TensorId input, TensorId output, const RecomputePolic
   graph_.operators.insert(graph_.operators.end(), std::make_move_iterator(weight_gradients_.begin()),
                           std::make_move_iterator(weight_gradients_.end()));
   RecomputePolicy dropped = policy;
-  dropped.insert(RecomputeGroup::gather);
+  dropped.insert(RecomputeGroup::always);
   recompute(graph_, dropped, kept_as_);
   assert(check(graph_).empty() && "a layer emitted a graph that cannot be executed");
   return std::move(graph_);

@@ -191,7 +191,7 @@ TensorId output_head(GraphBuilder& b, const LayerContext& c, const std::string& 
   const TensorId logits = column_parallel_linear(
       b, c, prefix + "output", entered, vocabulary(c) * c.tensor,
       {.operands = c.head_operands(),
-       .output_group = c.loss_in_head ? RecomputeGroup::gather : RecomputeGroup::other,  // runs again
+       .output_group = c.loss_in_head ? RecomputeGroup::always : RecomputeGroup::other,  // runs again
        .weight = weight,
        .shared = shared,
        .chunks = c.loss_chunks});

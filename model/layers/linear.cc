@@ -12,7 +12,7 @@ using enum OperatorKind;
 TensorId gathered(GraphBuilder& b, const std::string& name, TensorId x, Dimension rows,
                   const CollectiveAttributes& group, bool has_gradient = true) {
   const RecomputeGroup before = b.group();
-  b.group(RecomputeGroup::gather);
+  b.group(RecomputeGroup::always);
   GraphBuilder::Shape shape = b.shape(x);
   shape[0] = rows;
   const TensorId all = b.activation(name + "_gathered", shape, b.tensor(x).type);

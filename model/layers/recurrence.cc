@@ -34,7 +34,9 @@ std::int64_t workspace_columns(const ScanAttributes& a, bool backward) {
   return a.value_heads * rows + (backward ? 2 : 1) * states;
 }
 
-// Returns silu(convolution over the last tokens of each column); x [T, n].
+// Returns silu(convolution over the last tokens of each column); x [T, n]. The autograd function that trains
+// state_space keeps x alone (MambaSplitConv1dScanCombinedFn of state-spaces/mamba @01b717a
+// mamba_ssm/ops/triton/ssd_combined.py).
 TensorId convolved(GraphBuilder& b, const LayerContext& c, TensorId x) {
   const Recurrence& r = c.architecture.recurrence;
   const Dimension columns = b.shape(x)[1];
@@ -48,7 +50,9 @@ TensorId convolved(GraphBuilder& b, const LayerContext& c, TensorId x) {
     if (c.inference.kind == InferencePass::Kind::decode) reads.push_back(writes.back());
   }
   const ConvolutionAttributes attributes{r.convolution, c.sequence_tokens()};
+  b.group(r.delta() ? RecomputeGroup::other : RecomputeGroup::always);
   b.emit(convolution, "convolution", reads, writes, attributes);
+  b.group(RecomputeGroup::other);
   b.on_backward([&b, x, weight, y, attributes] {
     const TensorId dx = b.activation("d_convolution_in", b.shape(x), b.activation_gradient_type());
     b.emit(convolution_grad, "convolution_grad", {b.gradient(y), x, weight}, {dx, b.gradient_of_parameter(weight)},
@@ -58,8 +62,11 @@ TensorId convolved(GraphBuilder& b, const LayerContext& c, TensorId x) {
   return y;
 }
 
-// The chunks of gated_delta keep the inverse of a triangular matrix for the backward pass, which computes the rest
-// again.
+// gated_delta keeps its normalised queries and keys, copied to all value heads, and the chunks' inverses of a
+// triangular matrix for the backward pass, which computes the rest again (ChunkGatedDeltaRuleFunction of
+// fla-org/flash-linear-attention @0315a70 fla/ops/gated_delta_rule/chunk.py; the copies are made before it by
+// huggingface/transformers @043bb8d src/transformers/models/qwen3_next/modular_qwen3_next.py and by NVIDIA/Megatron-LM
+// @00caa53 megatron/core/ssm/gated_delta_net.py).
 TensorId scanned(GraphBuilder& b, const LayerContext& c, TensorId mixed, TensorId gates, const Heads& heads) {
   const Recurrence& r = c.architecture.recurrence;
   const ScanAttributes a{r.kind, heads.keys, heads.values, r.key_dim, r.value_dim, r.chunk, c.sequence_tokens()};
@@ -84,7 +91,8 @@ TensorId scanned(GraphBuilder& b, const LayerContext& c, TensorId mixed, TensorI
   };
   std::vector<TensorId> kept;
   if (r.delta() && !c.inference)
-    kept.push_back(b.activation("scan_inverse", {tokens, {heads.values * r.chunk}}, b.tensor(mixed).type));
+    kept.push_back(
+        b.activation("scan_kept", {tokens, {heads.values * (2 * r.key_dim + r.chunk)}}, b.tensor(mixed).type));
   writes.insert(writes.end(), kept.begin(), kept.end());
   writes.push_back(workspace(false));
   b.emit(scan, "scan", reads, writes, a);

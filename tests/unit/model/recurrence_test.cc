@@ -109,8 +109,8 @@ TEST(Metrics, TrainingFlopsOfHybridsFollowFromTheirDimensions) {
               1e-9 * nemotron);
 }
 
-// In 16 bits: input of the layer and of the projection 2688 each, queries, keys and values before and after the
-// convolution 6144 each, gate, result and normalised result 4096 each, time steps 64.
+// In 16 bits: input of the layer and of the projection 2688 each, queries, keys and values before the convolution 6144,
+// which runs again, gate, result and normalised result 4096 each, time steps 64.
 TEST(Memory, KeepsWhatTheBackwardPassOfARecurrenceReads) {
   LayerContext c = training("nemotron-3-nano-30b-a3b", 4096);
   const auto kept = [&c] {
@@ -119,9 +119,17 @@ TEST(Memory, KeepsWhatTheBackwardPassOfARecurrenceReads) {
     program.stage_kinds = {{{0}}};
     return StageTensors(program, 0).kept_after_forward().value();
   };
-  EXPECT_DOUBLE_EQ(kept(), 4096 * 2.0 * (2 * 2688 + 2 * 6144 + 3 * 4096 + 64));
+  EXPECT_DOUBLE_EQ(kept(), 4096 * 2.0 * (2 * 2688 + 6144 + 3 * 4096 + 64));
   c.recompute = {RecomputeGroup::rmsnorm};  // both norms run again
-  EXPECT_DOUBLE_EQ(kept(), 4096 * 2.0 * (2688 + 2 * 6144 + 2 * 4096 + 64));
+  EXPECT_DOUBLE_EQ(kept(), 4096 * 2.0 * (2688 + 6144 + 2 * 4096 + 64));
+}
+
+// A query and a key of 128 for each of 32 value heads, and a row of an inverse of 64 x 64.
+TEST(Memory, OfTheDeltaRuleHasQueriesAndKeysOfAllValueHeads) {
+  const Graph layer = make_block(BlockKind::recurrent_moe_layer, training("qwen3-next-80b-a3b", 4096));
+  const TensorId kept = only(layer, OperatorKind::scan_grad).reads.back();
+  EXPECT_EQ(layer.tensor(kept).shape[1].size, 32 * (2 * 128 + 64));
+  EXPECT_EQ(std::ranges::count(layer.operators, OperatorKind::convolution, &Operator::kind), 1);  // none again
 }
 
 TEST(Recurrence, LayersOfEveryPatternAreWellFormed) {
