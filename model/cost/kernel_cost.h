@@ -204,8 +204,8 @@ class KernelCost {
   std::array<double, 5> free_share_{};  // free share of an SM with each CoRunner
   std::int64_t streaming_blocks_ = 1;   // blocks on an SM of kernels with many small blocks
   std::array<Memory, 32> memory_;       // by OperatorClass
-  Constant launch_gap_, shortest_kernel_, index_time_, scale_layout_, router_forward_, router_backward_, map_time_;
-  Constant scan_share_{-1, 1};
+  Constant launch_gap_, shortest_kernel_, index_time_, scale_layout_, router_forward_, router_backward_, map_time_,
+      scan_share_;
   Constant padding_, search_start_, search_time_, copy_search_time_;  // of the dispatcher
   Constant router_forward_pair_, router_backward_pair_, router_gradient_bytes_;
   MeasuredOperators measured_;

@@ -45,7 +45,7 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
   cost.launch_gap_ = reader.require("kernel.launch_gap");
   cost.shortest_kernel_ = reader.require("kernel.shortest");
   cost.index_time_ = reader.find("kernel.index_time").value_or(Constant{});
-  cost.scan_share_ = reader.find("scan.gemm_share").value_or(cost.scan_share_);
+  cost.scan_share_ = reader.require("scan.gemm_share");
   cost.scale_layout_ = reader.require("kernel.scale_layout");
   cost.router_forward_ = reader.require("router.forward");
   cost.router_backward_ = reader.require("router.backward");

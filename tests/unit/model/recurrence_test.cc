@@ -210,6 +210,9 @@ TEST(Scan, TakesTheTimeOfItsBytesAndProducts) {
       EXPECT_GT(time.seconds,
                 bytes_moved(layer, scan, 1).value() / bandwidth + flops(layer, scan, 1, true).value() / peak);
       EXPECT_GE(time.seconds, cost.best(layer, scan));
+      const Share& products = time.shares[7];  // at a quarter of the rate of GEMMs
+      EXPECT_EQ(tests::profile("h800").parameters()[static_cast<std::size_t>(products.index)].name, "scan.gemm_share");
+      EXPECT_GT(products.seconds, 4 * flops(layer, scan, 1, true).value() / peak);
     }
   }
 }
