@@ -75,10 +75,8 @@ std::vector<TensorId> append(GraphBuilder& b, const LayerContext& c, TensorId le
 }
 
 TensorId append_index(GraphBuilder& b, const LayerContext& c, TensorId lengths, TensorId keys) {
-  const TensorId narrow = b.activation("index_key_fp8", b.shape(keys), DataType::fp8_tile);
-  b.emit(cast, "cast_index_key", {keys}, {narrow}, CastAttributes{});
   const TensorId held = b.cache("index_cache", {cache_rows(c, false), b.shape(keys)[1]}, DataType::fp8_tile);
-  b.emit(append_cache, "append_index", {lengths, narrow}, {held});
+  b.emit(append_cache, "append_index", {lengths, keys}, {held});
   return held;
 }
 

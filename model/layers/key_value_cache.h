@@ -31,7 +31,8 @@ std::optional<TensorId> cached_lengths(GraphBuilder& builder, const LayerContext
 std::vector<TensorId> append(GraphBuilder& builder, const LayerContext& context, TensorId lengths,
                              const std::vector<TensorId>& rows, bool joined, bool windowed);
 
-// Appends the keys of an indexer [T, w] in FP8 with a scale for 128 columns, whatever inference.kv_cache is.
+// Appends the keys of an indexer [T, w] in FP8 with a scale for 128 columns, whatever inference.kv_cache is. The kernel
+// that appends them casts them.
 TensorId append_index(GraphBuilder& builder, const LayerContext& context, TensorId lengths, TensorId keys);
 
 // Returns whether queries of the pass see tokens of earlier ones, so that attention reads caches.

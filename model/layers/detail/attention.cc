@@ -91,7 +91,7 @@ TensorId absorbed(GraphBuilder& b, const LayerContext& c, const std::string& nam
 
 // Emits the indexer of sparse attention, whole on each tensor rank. Its inputs get no gradient: it learns what
 // attention gives the chosen tokens (query and key, over latents), from which that is computed again in the backward
-// pass.
+// pass. Engines score in FP8 (class Indexer of vllm-project/vllm @002d607 vllm/model_executor/models/deepseek_v2.py).
 void choose_tokens(GraphBuilder& b, const LayerContext& c, TensorId x, TensorId query_latent,
                    std::optional<TensorId> lengths, TensorId query, TensorId key,
                    const AttentionAttributes& attention) {
@@ -122,11 +122,13 @@ void choose_tokens(GraphBuilder& b, const LayerContext& c, TensorId x, TensorId 
     return b.activation("index_scores", {tokens, {std::llround(std::ceil(columns))}}, DataType::fp32);
   };
   if (lengths) {
+    const TensorId narrow = b.activation("index_q_fp8", b.shape(q), DataType::fp8_tile);
+    b.emit(cast, "cast_index_q", {q}, {narrow}, CastAttributes{});
     const TensorId cache = append_index(b, c, *lengths, k);
     const CachedAttentionAttributes attributes = over_requests(
         c, {.query_heads = s.heads, .key_value_heads = 1, .query_key_dim = s.head_dim, .value_dim = 0, .latent = true});
     const TensorId all = scores(attributes.context_tokens);
-    b.emit(cached_index_scores, "index_scores", {q, *lengths, cache, w}, {all}, attributes);
+    b.emit(cached_index_scores, "index_scores", {narrow, *lengths, cache, w}, {all}, attributes);
     b.emit(top_tokens, "top_tokens", {all}, {chosen});
     return;
   }

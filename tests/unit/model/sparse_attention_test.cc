@@ -55,7 +55,9 @@ TEST(SparseAttention, ADecodedTokenReadsAllIndexKeysAndTheChosenLatents) {
     EXPECT_DOUBLE_EQ(flops(layer, attention, 1, true).value(), 16 * seen * 128 * (576 + 512) * 2);
     const double latents = 16 * seen * 576 * 2, rows = 16 * 128 * (576 + 512) * 2.0;
     EXPECT_NEAR(bytes_moved(layer, attention, 1).value(), latents + rows, 1e3);
-    EXPECT_GE(bytes_moved(layer, only(layer, OperatorKind::cached_index_scores), 1).value(), 16 * context * 132);
+    const Operator& scores = only(layer, OperatorKind::cached_index_scores);
+    EXPECT_GE(bytes_moved(layer, scores, 1).value(), 16 * context * 132);
+    EXPECT_EQ(layer.tensor(scores.reads[0]).type, DataType::fp8_tile);  // queries
   }
 }
 
