@@ -33,9 +33,9 @@ struct LatentAttention {
   bool operator==(const LatentAttention&) const = default;
 };
 
-// Attention of a query to the tokens alone that an indexer scores highest (DeepSeek-V3.2 report, arXiv 2512.02556,
-// section 2.1): the sum over its heads of a weight times ReLU(q k), with one key for all heads. Over latents, which all
-// heads of attention share, so that they share the choice.
+// Attention of a query to the tokens alone that an indexer scores highest (deepseek-ai/DeepSeek-V3.2-Exp @6d8cb70
+// inference/model.py, classes Indexer and MLA): the sum over its heads of a weight times ReLU(q k), with one key for
+// all heads. Over latents, which all heads of attention share, so that they share the choice.
 struct SparseAttention {
   std::int64_t tokens = 0;  // that a query sees at most; 0: all
   std::int64_t heads = 0, head_dim = 0;

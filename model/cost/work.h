@@ -32,12 +32,12 @@ CachedAttentionWork cached_attention_work(const Graph& graph, const Operator& op
 // What the kernels of a scan compute and move. With e bytes an element, H value heads and G key heads, keys of K,
 // values of V, chunks of Q tokens, by token:
 //   gated_delta (fla-org/flash-linear-attention @0315a70 fla/ops/gated_delta_rule/chunk.py and what it calls; products
-//   of whole chunks, queries and keys copied to all value heads and normalised apart; (I + A)^-1 takes Q^3/3 a chunk)
+//   of whole chunks, queries and keys read and normalised at each value head, but not the copies that training makes of
+//   them first; (I + A)^-1 takes Q^3/3 a chunk)
 //     forward    H (Q (6K + 4V) + 6KV + Q^2/3) FLOPs,  H (e (11K + 6V + 2Q + 2KV/Q) + 8Q) bytes
 //     backward   H (Q (20K + 10V) + 16KV + 4Q^2),      H e (27K + 15V + 2Q + 4KV/Q)
-//   state_space (arXiv 2405.21060, section 6; state-spaces/mamba mamba_ssm/ops/triton/ssd_combined.py and what it
-//   calls; scores of a group are of whole chunks; P = (Q + min(Q, 64)) / 2 of them are used when causal, in tiles of
-//   64, else Q)
+//   state_space (state-spaces/mamba @01b717a mamba_ssm/ops/triton/ssd_combined.py and what it calls; scores of a group
+//   are of whole chunks; P = (Q + min(Q, 64)) / 2 of them are used when causal, in tiles of 64, else Q)
 //     forward    2QKG + H (2PV + 4KV) FLOPs,           e (4GK + 3HV) + (8 + 2e) HKV/Q + 8GQ bytes
 //     backward   6QKG + H (6PV + 10KV),                e (13GK + 11HV) + (20 + 5e) HKV/Q + 24GQ
 // Both backward passes compute the states again. One by one tokens take 6KV and 4KV a head, and the state is read once

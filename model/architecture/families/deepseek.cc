@@ -1,6 +1,8 @@
-// DeepSeek-V2 (arXiv 2405.04434), DeepSeek-V3 (arXiv 2412.19437) and V3.2 (arXiv 2512.02556), GLM-5 (model card of
-// zai-org/GLM-5), which has V3.2's attention, and Kimi K2 (arXiv 2507.20534), whose config.json
-// states DeepSeek-V3's architecture under its own model_type; GLM-4.5 (arXiv 2508.06471), which has its experts.
+// DeepSeek-V2 (arXiv 2405.04434), DeepSeek-V3 (arXiv 2412.19437) and V3.2 (deepseek-ai/DeepSeek-V3.2-Exp @6d8cb70
+// inference/model.py), GLM-5 (huggingface/transformers @008e574
+// src/transformers/models/glm_moe_dsa/configuration_glm_moe_dsa.py), which has V3.2's attention, and Kimi K2 (arXiv
+// 2507.20534), whose config.json states DeepSeek-V3's architecture under its own model_type; GLM-4.5 (arXiv
+// 2508.06471), which has its experts.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -29,14 +29,15 @@ void read_olmo2(ConfigReader& config, Architecture& model) {
   model.query_key_norm = true;
 }
 
-// Three of four layers of OLMo 3 have a window (arXiv 2512.13961).
+// Three of four layers of OLMo 3 have a window (huggingface/transformers @008e574
+// src/transformers/models/olmo3/configuration_olmo3.py).
 void read_olmo3(ConfigReader& config, Architecture& model) {
   read_olmo2(config, model);
   model.window = {.tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 4096),
                   .full_every = 4};
 }
 
-// Seed-OSS (model card of ByteDance-Seed/Seed-OSS-36B-Instruct).
+// Seed-OSS (huggingface/transformers @008e574 src/transformers/models/seed_oss/configuration_seed_oss.py).
 void read_seed_oss(ConfigReader& config, Architecture& model) {
   read_decoder(config, model, {.key_value_heads = 8});
   read_head_dim(config, model, 128);

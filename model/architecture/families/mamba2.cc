@@ -1,6 +1,6 @@
-// Models with Mamba-2 (arXiv 2405.21060) in most layers: Nemotron-H (arXiv 2504.03624) and Nemotron 3 (arXiv
-// 2512.20848), Granite 4 (model card of ibm-granite/granite-4.0-h-small). Keys and their values where missing:
-// huggingface/transformers @13923c6 src/transformers/models/nemotron_h and granitemoehybrid, configuration_*.py.
+// Models with Mamba-2 (arXiv 2405.21060) in most layers: Nemotron-H and Nemotron 3, Granite 4. Keys and their values
+// where missing: huggingface/transformers @13923c6 src/transformers/models/nemotron_h and granitemoehybrid,
+// configuration_*.py.
 #include <fmt/format.h>
 
 #include <cstdint>

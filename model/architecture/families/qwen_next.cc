@@ -1,7 +1,7 @@
-// Qwen3-Next (model card of Qwen/Qwen3-Next-80B-A3B-Instruct) and the text models of Qwen3.5 (card of
-// Qwen/Qwen3.5-35B-A3B): Gated DeltaNet (arXiv 2412.06464) with gated attention in each fourth layer. Keys and their
-// values where missing: huggingface/transformers @008e574 src/transformers/models/qwen3_next and qwen3_5_moe,
-// configuration_*.py; projections: modeling_qwen3_next.py, Qwen3NextGatedDeltaNet and Qwen3NextAttention.
+// Qwen3-Next and the text models of Qwen3.5: Gated DeltaNet (arXiv 2412.06464) with gated attention in each fourth
+// layer. Keys and their values where missing: huggingface/transformers @008e574 src/transformers/models/qwen3_next and
+// qwen3_5_moe, configuration_*.py; projections: @043bb8d qwen3_next/modular_qwen3_next.py, Qwen3NextGatedDeltaNet and
+// Qwen3NextAttention.
 #include <cstdint>
 
 #include "model/architecture/families/families.h"

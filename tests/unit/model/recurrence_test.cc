@@ -75,9 +75,9 @@ TEST(Scan, OfTheDeltaRuleHasTheProductsOfItsKernels) {
                      chunks_and_heads * (flops_of(products) + 64.0 * 64 * 64 / 3));
 }
 
-// The four steps of arXiv 2405.21060, section 6, on chunks of 256 tokens: scores of the one group, their product with
-// the values of 128 heads of 64, of which tiles of 64 rows leave out what is above the diagonal, and two with states.
-TEST(Scan, OfAStateSpaceHasTheProductsOfItsPaper) {
+// The steps of _mamba_chunk_scan_combined_fwd on chunks of 256 tokens: scores of the one group, their product with the
+// values of 128 heads of 64, of which tiles of 64 rows leave out what is above the diagonal, and two with states.
+TEST(Scan, OfAStateSpaceHasTheProductsOfItsKernels) {
   const LayerContext c = training("granite-4.0-h-small", 4096);
   const Graph layer = make_block(BlockKind::recurrent_moe_layer, c);
   const double states = 2 * 2.0 * 256 * 64 * 128, scores = 2.0 * 256 * 256 * 128;
