@@ -44,6 +44,7 @@ void read_seed_oss(ConfigReader& config, Architecture& model) {
   model.biases.query_key_value = config.flag("attention_bias", true);
   model.biases.attention_output = config.flag("attention_out_bias", false);
   model.biases.mlp = config.flag("mlp_bias", false);
+  model.dropout.attention = config.probability("attention_dropout", 0.1);
   model.dropout.residual = config.probability("residual_dropout", 0.1);
 }
 

@@ -104,7 +104,7 @@ void read_granite_hybrid(ConfigReader& config, Architecture& model) {
   read_decoder(config, model, {.dense_mlp = false});
   read_head_dim(config, model);
   model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
-  if (config.text("position_embedding_type", "nope") == "nope") model.positions = PositionKind::none;
+  if (config.text("position_embedding_type", "nope") != "rope") model.positions = PositionKind::none;
   const std::int64_t shared = config.dimension("shared_intermediate_size", 1024);
   MixtureOfExperts& experts = model.experts;
   experts.routed_experts = config.count("num_local_experts", 8);

@@ -191,6 +191,15 @@ TEST(Architecture, TextModelsInsideOthersAreRead) {
                     "n_routed_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 16)");
 }
 
+TEST(Architecture, SeedOssDropsWhereItsConfigSaysNothing) {
+  const auto model = minimal("seed_oss", decoder),
+             stated = minimal("seed_oss", decoder + R"(, "attention_dropout": 0)");
+  ASSERT_TRUE(model && stated);
+  EXPECT_EQ(model->dropout.attention, 0.1);
+  EXPECT_EQ(model->dropout.residual, 0.1);
+  EXPECT_EQ(stated->dropout.attention, 0);
+}
+
 TEST(Architecture, Olmo3HasAWindowInThreeOfFourLayers) {
   const auto model = minimal("olmo3", decoder);
   ASSERT_TRUE(model) << to_string(model.error());
