@@ -84,8 +84,10 @@ model::Result<void> PoolModel::find_memory(const Inputs& inputs) {
   for (const Stage& stage : stages_) {
     const Held one = held(stage);
     memory_.weights = std::max(memory_.weights, one.weights);
-    memory_.keys_values = std::max(memory_.keys_values, one.keys_values);
-    memory_.states = std::max(memory_.states, one.states);
+    PoolMemory of_stage = memory_;
+    of_stage.keys_values = one.keys_values;
+    of_stage.states = one.states;
+    if (of_stage.bytes_per_request() > memory_.bytes_per_request()) memory_ = of_stage;
   }
   for (const PassShape& largest : largest_passes())
     for (const Stage& stage : stages_)
@@ -140,7 +142,12 @@ model::Error PoolModel::no_space_for_weights(const Inputs& inputs) const {
 
 model::Error PoolModel::no_space_for_request(const Inputs& inputs) const {
   const double states = memory_.states * memory_.states_per_request;
-  const double tokens = request_.context * std::max(0.0, memory_.space - states) / memory_.keys_values;
+  if (memory_.space < states)
+    return model::plan_error(plan_, model::ErrorKind::infeasible, model::degree_key(plan_, kind_, "tensor"),
+                             fmt::format("{} of states of one request of {} have no space: {} a GPU are left for them",
+                                         gigabytes(states), inputs.architecture.name, gigabytes(memory_.space)),
+                             "use more GPUs for an instance, or speculate fewer tokens");
+  const double tokens = request_.context * (memory_.space - states) / memory_.keys_values;
   const bool narrow = model::bytes_per_element(model::cache_type(plan_.inference.kv_cache)) <= 1;
   return model::plan_error(
       plan_, model::ErrorKind::infeasible, "inference.input_tokens",
