@@ -59,6 +59,34 @@ TEST(Serving, StatesOfARequestDoNotGrowWithIt) {
   EXPECT_EQ(guesses.bytes_per_request(), guesses.keys_values + 3 * guesses.states);
 }
 
+TEST(Serving, StatesWithoutSpaceAreNotBlamedOnThePrompt) {
+  std::string text = tests::llama_node;
+  text.replace(text.find("llama-3-70b"), 11, "qwen3-next-80b-a3b");
+  Inputs inputs = serving_inputs(text, "h100", {"inference.input_tokens=1000", "inference.output_tokens=1000"});
+  inputs.architecture.recurrence.state_bytes = 1 << 30;  // of one entry: larger than any GPU
+  inputs.routing = std::make_shared<RoutingMemo>();
+  const auto costs = PassCosts::make(inputs).value();
+  const auto pool = PoolModel::make(inputs, *costs, inputs.plan, model::PoolKind::both);
+  ASSERT_FALSE(pool);
+  EXPECT_EQ(pool.error().key, "parallelism.tensor");
+  EXPECT_NE(pool.error().message.find("of states of one request"), std::string::npos) << pool.error().message;
+}
+
+// Keys, values and states of a request are those of one stage.
+TEST(Serving, TheFullestStageHoldsARequest) {
+  std::string text = tests::llama_node;
+  text.replace(text.find("llama-3-70b"), 11, "nemotron-3-nano-30b-a3b");
+  const auto bytes = [&](const std::string& tensor, const std::string& stages) {
+    Inputs inputs = serving_inputs(text, "h100",
+                                   {"inference.input_tokens=1000", "inference.output_tokens=1000",
+                                    "parallelism.tensor=" + tensor, "parallelism.pipeline=" + stages});
+    std::shared_ptr<const PassCosts> costs;
+    return pool_of(inputs, costs)->memory().bytes_per_request();
+  };
+  EXPECT_LT(bytes("2", "4"), 0.5 * bytes("2", "1"));
+  EXPECT_GE(bytes("2", "4"), 0.25 * bytes("2", "1"));
+}
+
 // 68.5e9 weights of one byte in the layers, over 8 GPUs of 2.8 TB/s; embedding and head have two bytes and are left
 // out. No step is shorter.
 TEST(Serving, AStepReadsItsWeights) {
