@@ -111,8 +111,9 @@ struct Recurrence {
   std::int64_t convolution = 4;  // taps
   bool convolution_bias = false;
   std::int64_t chunk = 64;       // tokens that the kernels of training and prompts compute as one
-  std::int64_t state_bytes = 4;  // of an entry of the state between passes of inference
+  std::int64_t state_bytes = 0;  // of an entry of the state between passes of inference; 0: config.json does not say
 
+  std::int64_t kept_bytes() const { return state_bytes > 0 ? state_bytes : 4; }
   bool delta() const { return kind == RecurrenceKind::gated_delta; }
   std::int64_t head_gates() const { return delta() ? 2 : 1; }       // columns: decay and strength, or the time step
   std::int64_t head_parameters() const { return delta() ? 2 : 3; }  // decay, bias of its gate, the way past the state

@@ -78,7 +78,7 @@ TensorId scanned(GraphBuilder& b, const LayerContext& c, TensorId mixed, TensorI
   const bool decodes = c.inference.kind == InferencePass::Kind::decode;
   if (c.inference) {
     writes.push_back(b.cache("recurrent_state", {{c.inference.requests * heads.values}, {r.key_dim * r.value_dim}},
-                             r.state_bytes == 2 ? DataType::bf16 : DataType::fp32));
+                             r.kept_bytes() == 2 ? DataType::bf16 : DataType::fp32));
     if (decodes || c.inference.cached_tokens > 0) reads.push_back(writes.back());
   }
   if (decodes) {
@@ -149,7 +149,7 @@ TensorId recurrence(GraphBuilder& b, const LayerContext& c, TensorId x) {
 double recurrent_state_bytes(const Architecture& a, std::int64_t tensor) {
   const Recurrence& r = a.recurrence;
   const Heads heads(r, tensor);
-  return static_cast<double>(heads.values * r.key_dim * r.value_dim * r.state_bytes) +
+  return static_cast<double>(heads.values * r.key_dim * r.value_dim * r.kept_bytes()) +
          static_cast<double>(2 * (r.convolution - 1) * heads.mixed_columns);
 }
 

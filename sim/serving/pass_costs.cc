@@ -191,6 +191,8 @@ model::Result<std::shared_ptr<const PassCosts>> PassCosts::make(const Inputs& in
   costs->mixes_prompts_ = reader.value("serving.mixed_chunks", 1) > 0;
   costs->whole_prompts_ = reader.value("serving.whole_prompts") > 0;
   costs->shares_chunks_ = reader.value("serving.shared_chunks") > 0;
+  std::int64_t& state_bytes = costs->served_.recurrence.state_bytes;
+  if (state_bytes == 0 && reader.value("serving.narrow_states") > 0) state_bytes = 2;
   costs->static_casts_ = reader.value("serving.static_casts") > 0;
   constexpr double unbounded = std::numeric_limits<double>::infinity();
   costs->graphs_ = {.step = std::llround(reader.value("serving.graphs.step")),
@@ -202,7 +204,7 @@ model::Result<std::shared_ptr<const PassCosts>> PassCosts::make(const Inputs& in
 }
 
 const model::Architecture& PassCosts::architecture(PassModel model) const {
-  if (model == PassModel::served) return inputs_.architecture;
+  if (model == PassModel::served) return served_;
   return model == PassModel::head ? head_ : *inputs_.draft;
 }
 

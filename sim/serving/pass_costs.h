@@ -167,6 +167,7 @@ class PassCosts {
   PassCosts(const Inputs& inputs, std::shared_ptr<const model::DeviceProfile> profile, const model::KernelCost& kernels,
             const model::HostCost& host)
       : inputs_(inputs),
+        served_(inputs.architecture),
         head_(head_of(inputs.architecture)),
         profile_(std::move(profile)),
         kernels_(kernels),
@@ -182,6 +183,7 @@ class PassCosts {
                  const model::CommunicationCost& communication) const;
 
   const Inputs& inputs_;
+  model::Architecture served_;  // with the format in which the engine keeps its states
   model::Architecture head_;
   std::shared_ptr<const model::DeviceProfile> profile_;
   model::KernelCost kernels_;

@@ -72,6 +72,20 @@ TEST(Serving, StatesWithoutSpaceAreNotBlamedOnThePrompt) {
   EXPECT_NE(pool.error().message.find("of states of one request"), std::string::npos) << pool.error().message;
 }
 
+// Qwen3-Next's config.json names no format of states, that of Qwen3.5 FP32.
+TEST(Serving, AnEngineKeepsStatesInSixteenBitsWhereNoFormatIsStated) {
+  const auto states = [](const std::string& model, double narrow) {
+    std::string text = tests::llama_node;
+    text.replace(text.find("llama-3-70b"), 11, model);
+    Inputs inputs = tests::engine_inputs(text, "h100", {tests::of_engine("narrow_states", narrow)},
+                                         {"inference.input_tokens=1000", "inference.output_tokens=1000"});
+    std::shared_ptr<const PassCosts> costs;
+    return pool_of(inputs, costs)->memory().states;
+  };
+  EXPECT_EQ(states("qwen3-next-80b-a3b", 0) - states("qwen3-next-80b-a3b", 1), 36 * 4 * 128 * 128 * 2.0);
+  EXPECT_EQ(states("qwen3.5-35b-a3b", 0), states("qwen3.5-35b-a3b", 1));
+}
+
 // Keys, values and states of a request are those of one stage.
 TEST(Serving, TheFullestStageHoldsARequest) {
   std::string text = tests::llama_node;

@@ -87,9 +87,9 @@ void read_mixers(ConfigReader& config, Architecture& model, std::int64_t attenti
 void finish_recurrence(ConfigReader& config, Architecture& model, std::string_view format_key,
                        std::string_view key_heads_key) {
   Recurrence& r = model.recurrence;
-  const std::string format = config.text(format_key, "float32");
-  r.state_bytes = format == "float32" ? 4 : 2;
-  if (format != "float32" && format != "bfloat16" && format != "float16")
+  const std::string format = config.text(format_key, "");
+  if (!format.empty()) r.state_bytes = format == "float32" ? 4 : 2;
+  if (!format.empty() && format != "float32" && format != "bfloat16" && format != "float16")
     config.fail(format_key, fmt::format("unknown format of states '{}'", format), "float32, bfloat16 or float16");
   if (r.value_heads % r.key_heads != 0)
     config.conflict(key_heads_key, fmt::format("{} heads cannot share {} evenly", r.value_heads, r.key_heads),
