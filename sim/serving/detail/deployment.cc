@@ -80,7 +80,8 @@ double Deployment::steady_tpot(double batch) const {
 
 double Deployment::mixed_step(double of_rank, double prompts, double share) const {
   const PoolModel& model = *decode_.model;
-  return std::max(model.step_seconds(of_rank) + model.added_seconds(of_rank, prompts, share), model.prefill().launches);
+  return std::max(model.step_seconds(of_rank) + model.added_seconds(of_rank, prompts, share),
+                  model.costs().engine_seconds(0, model.prefill().launches, prompts));
 }
 
 // Of a step with prompts the seconds are those of decoding in all stages and of the prompts in one.
@@ -153,6 +154,7 @@ double Deployment::worst_step(const ServingState& state) const {
   if (disaggregated() || others == 0) return step;
   const PoolModel& model = *decode_.model;
   const double most = most_prompts(of_rank), prompts = std::min(most, others);
+  if (mixes()) return mixed_step(of_rank, prompts, 1);
   if (chunked_) return step + model.added_seconds(of_rank, prompts, 1);
   return step + model.prefill().time.seconds * model.prompt_pass_seconds(prompts) / model.prompt_pass_seconds(most);
 }

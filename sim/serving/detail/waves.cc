@@ -21,13 +21,14 @@ Deployment::WavePasses Deployment::wave_passes(double batch) const {
 // steps too, requests end and start again as many at a time as a pass holds, so that after the first wave a prompt
 // waits for the step of others that has begun when the last token of the request before it is out (engines launch a
 // step before they know the tokens of the last), and for prompts before it only where a wave has more passes than a
-// request steps. Elsewhere they end together, and each wave is like the first. A pool for prefill that takes longer for
-// a wave than its requests lets them wait. Of requests without number the first wave counts for nothing.
+// request has steps, those of its chunks included, the last of which gives the first token. Elsewhere they end
+// together, and each wave is like the first. A pool for prefill that takes longer for a wave than its requests lets
+// them wait. Of requests without number the first wave counts for nothing.
 RequestTimes Deployment::wave_times(double batch) const {
   const PoolModel &model = *prefill_.model, &decode = *decode_.model;
   const double output = decode.request().output, step = decode.step_seconds(batch / decode_.ranks());
   const auto [passes, pass] = wave_passes(batch);
-  const double steps = output / decode.tokens_per_step();
+  const double steps = output / decode.tokens_per_step() + (mixes() ? model.chunks() - 1 : 0);
   const double together = (passes + model.chunks()) / 2 * pass, own = model.chunks() * pass;
   const double waves = requests_ ? std::max(1.0, *requests_ / batch) : std::numeric_limits<double>::infinity();
   const bool staggered = mixes() || disaggregated();

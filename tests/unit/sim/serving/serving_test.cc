@@ -483,6 +483,21 @@ Inputs graph_inputs(double graphs, const std::vector<std::string>& overrides = {
       overrides);
 }
 
+// A request alone waits for nothing: it has the four passes of its prompt, the last of which gives the first of eight
+// tokens. With a slow host its pass is launched no faster than on an idle engine.
+TEST(Serving, ARequestAloneIsAWaveOfItsOwn) {
+  const std::vector<std::string> plan = {"inference.arrivals=waves", "inference.concurrency=1",
+                                         "inference.input_tokens=4096", "inference.chunked_prefill_tokens=1024",
+                                         "inference.output_tokens=8"};
+  const ServingResult chunks = served(llama_node, "h100", plan);
+  EXPECT_NEAR(chunks.tpot_s, 7 * chunks.decode_step_s / 8, 1e-9);
+  EXPECT_LT(chunks.ttft_s, 1.2 * chunks.ttft_unloaded_s);
+  EXPECT_NEAR(chunks.output_tokens_per_s * (chunks.ttft_s + 8 * chunks.tpot_s), 8, 1e-6);
+  const Inputs slow = graph_inputs(1, {"inference.arrivals=waves", "inference.concurrency=1"});
+  const ServingResult launched = ServingPredictor(slow).predict(slow.plan).value();
+  for (const ServingResult& one : {chunks, launched}) EXPECT_GE(one.ttft_s, one.ttft_unloaded_s * (1 - 1e-9));
+}
+
 TEST(Serving, BatchesArePaddedToThoseThatAreCaptured) {
   const OnePool pool(graph_inputs(1));
   const auto rows = [&](double requests) { return pool.costs->captured(requests)->rows; };
