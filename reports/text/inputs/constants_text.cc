@@ -165,6 +165,8 @@ std::string profile_text(const model::Profile& profile) {
 std::string stack_text(const model::Stack& stack) {
   const std::string heading = fmt::format("{}: {}", stack.name, stack.description);
   std::string text = stack.parameters.empty() ? wrapped(heading) : constants_text(heading, stack.parameters);
+  if (!stack.devices.empty())
+    text += paragraph(fmt::format("On {} a plan that names {} has it.", fmt::join(stack.devices, ", "), stack.extends));
   for (const Parameter& parameter : stack.parameters)
     if (!parameter.rows.empty())
       text += paragraph(fmt::format("{} is fitted to rows of {}.", parameter.name, fmt::join(parameter.rows, ", ")));

@@ -279,10 +279,13 @@ std::vector<std::string> serving_sentences(const ServingReport& report) {
 std::vector<std::string> serving_head(const ServingReport& report) {
   const model::Plan& plan = report.inputs.plan;
   const model::Plan::Inference& keys = plan.inference;
+  const std::string& stack = report.inputs.profile.stack();
+  const bool stands_in = stack.starts_with(keys.engine + "-");  // on this device
   std::vector<std::string> head = {
       fmt::format("Serving {} on {}", model_name(plan), hardware(plan, report.inputs.cluster.device.name)),
-      fmt::format("engine {}, weights {}, KV cache {}; {}", keys.engine, model::to_string(keys.weights), keys.kv_cache,
-                  lengths(keys)),
+      fmt::format("engine {}, weights {}, KV cache {}; {}",
+                  stands_in ? fmt::format("{} as {}", keys.engine, stack) : keys.engine, model::to_string(keys.weights),
+                  keys.kv_cache, lengths(keys)),
       fmt::format("profile {}", report.inputs.profile.name())};
   if (!report.result.assumed.empty()) head.push_back(fmt::format("{} of TPOT", assumed_words(report.result.assumed)));
   return head;

@@ -105,6 +105,16 @@ TEST(ServingReport, TextHasTheAnswerFirstThenItsParts) {
     EXPECT_THAT(text, testing::Not(HasSubstr(part)));
 }
 
+TEST(ServingReport, NamesTheEngineAsItIsOnTheDevice) {
+  Example example;
+  const auto head = [&](const char* stack) {
+    example.inputs.profile = model::Profile("example", "", {}, {}, stack);
+    return serving_head(example.report())[1];
+  };
+  EXPECT_THAT(head("an-engine-old"), testing::StartsWith("engine an-engine as an-engine-old, weights fp8"));
+  EXPECT_THAT(head("an-engine"), testing::StartsWith("engine an-engine, weights fp8"));
+}
+
 TEST(ServingReport, TheFirstTokenIsThatAtTheLoadAndOfARequestAlone) {
   Example example = with_interval();
   example.result.interval->ttft_s = {2.0, 3.0, 4.0};
