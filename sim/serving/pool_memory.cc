@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <utility>
 
 #include "model/layers/key_value_cache.h"
 #include "model/layers/recurrence.h"
@@ -128,16 +130,18 @@ model::Error PoolModel::no_space_for_weights(const Inputs& inputs) const {
   const std::string key =
       model::degree_key(plan_, kind_, inputs.architecture.experts.routed_experts > 0 ? "expert" : "tensor");
   const double usable = this->usable();
-  const double times = std::ceil(memory_.weights / std::max(usable, 1.0));
+  std::string hint = fmt::format(
+      "divide them over {:.0f} times as many GPUs of an instance, or store them in fewer bits (inference.weights)",
+      std::ceil(memory_.weights / std::max(usable, 1.0)));
+  if (usable <= 0) hint = "raise inference.memory_share";
+  if (plan_.inference.chunked_prefill_tokens > 0 && memory_.activations > memory_.weights)
+    hint = fmt::format("lower inference.chunked_prefill_tokens: the activations of a step take {}",
+                       gigabytes(memory_.activations));
   return model::plan_error(
       plan_, model::ErrorKind::infeasible, key,
       fmt::format("{} of weights a GPU do not fit: of {} the engine may use {}", gigabytes(memory_.weights),
                   gigabytes(memory_.capacity), gigabytes(std::max(usable, 0.0))),
-      usable <= 0
-          ? "raise inference.memory_share"
-          : fmt::format("divide them over {:.0f} times as many GPUs of an instance, or store them in fewer bits "
-                        "(inference.weights)",
-                        times));
+      std::move(hint));
 }
 
 model::Error PoolModel::no_space_for_request(const Inputs& inputs) const {

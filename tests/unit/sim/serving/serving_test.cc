@@ -261,6 +261,13 @@ TEST(Serving, HitsOfThePrefixCacheSpareComputation) {
   EXPECT_LT(half.ttft_unloaded_s, none.ttft_unloaded_s);
 }
 
+// The activations of a step of 10^9 tokens leave no space, whatever the weights are divided over.
+TEST(Serving, AHugeChunkIsNamedWhereItTakesTheSpace) {
+  const model::Error refusal = refused(llama_node, "h100", {"inference.chunked_prefill_tokens=1000000000"});
+  EXPECT_EQ(refusal.kind, model::ErrorKind::infeasible);
+  EXPECT_THAT(refusal.hint, testing::HasSubstr("lower inference.chunked_prefill_tokens"));
+}
+
 // Zero requests in flight stand for as many as fit; a limit allows fewer.
 TEST(Serving, LimitsBoundTheRequestsInFlight) {
   const ServingResult most = served(llama_node, "h100", {"inference.concurrency=0"});
