@@ -102,10 +102,10 @@ bool casts_before_exit(const model::Operator& op) {
   return op.kind == model::OperatorKind::cast && (op.name == "cast_o" || op.name.ends_with("down"));
 }
 
-// Returns the format in which tokens are sent to experts: FP8 where weights are quantized.
-// Tokens that all ranks gather are cast to FP8 where the experts read them (NVIDIA/TensorRT-LLM
-// tensorrt_llm/_torch/modules/fused_moe.py, vllm-project/vllm's and sgl-project/sglang's gathers); to four bits,
-// before.
+// Returns the format in which tokens are sent to experts: FP8 where weights are quantized, also those of four bits.
+// Tokens that all ranks gather are cast to FP8 only where the experts read them (NVIDIA/TensorRT-LLM
+// tensorrt_llm/_torch/modules/fused_moe.py, vllm-project/vllm's and sgl-project/sglang's gathers), while experts of
+// four bits have theirs cast before.
 model::Precision dispatch_format(const model::Plan& plan, const model::Instance& instance) {
   using enum model::Precision;
   const model::Precision weights = plan.inference.weights;
