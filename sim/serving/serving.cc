@@ -212,6 +212,9 @@ model::Result<void> check_unread(const model::Plan& plan, const model::Architect
   if (s.requests && s.arrivals != "waves")
     return unread("inference.requests", "a steady state has no last request",
                   "set inference.arrivals = \"waves\", or leave inference.requests out");
+  if (s.mixed_chunks.value_or(false) && s.chunked_prefill_tokens == 0)
+    return unread("inference.mixed_chunks", "steps that decode have no tokens for prompts",
+                  "set inference.chunked_prefill_tokens above 0, or leave inference.mixed_chunks out");
   // A plan that states inference.disaggregated = false says that its pools are for another time.
   if (!s.disaggregated && !plan.places.contains("inference.disaggregated")) {
     for (const auto& [pool, keys] : {std::pair("inference.prefill.", &s.prefill), {"inference.decode.", &s.decode}}) {

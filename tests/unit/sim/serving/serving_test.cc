@@ -411,6 +411,8 @@ TEST(Serving, PromptsJoinStepsAsThePlanStates) {
   const ServingResult joined = served(llama_node, "h100"),
                       apart = served(llama_node, "h100", {"inference.mixed_chunks=false"});
   EXPECT_EQ(served(llama_node, "h100", {"inference.mixed_chunks=true"}).tpot_s, joined.tpot_s);
+  EXPECT_EQ(refused(llama_node, "h100", {"inference.mixed_chunks=true", "inference.chunked_prefill_tokens=0"}).key,
+            "inference.mixed_chunks");
   EXPECT_GT(apart.tpot_s, joined.tpot_s);
   const Inputs apart_by_itself = engine_inputs(llama_node, "h100", {of_engine("mixed_chunks", 0)});
   EXPECT_EQ(ServingPredictor(apart_by_itself).predict(apart_by_itself.plan).value().tpot_s, apart.tpot_s);
