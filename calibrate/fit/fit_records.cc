@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -124,6 +125,14 @@ bool of_few_rows(const FitRecord& record) {
          record.extent("m") <= model::small_gemm_rows;
 }
 
+// Formats of GEMMs that have constants of their own; a record without one is taken as BF16.
+constexpr std::array<std::string_view, 9> gemm_formats = {"bf16", "fp16",       "tf32",      "fp32",    "fp8",
+                                                          "",     "fp8_tensor", "fp8_block", "fp8_tile"};
+
+bool known_format(const FitRecord& record) {
+  return !is_gemm(record.type) || std::ranges::find(gemm_formats, record.format) != gemm_formats.end();
+}
+
 bool of_host(const Measurement& m) { return m.variant == "wall" || m.variant == "cpu" || m.variant == "simulated"; }
 
 // Returns the clock, which all records of one profile share; empty for a GPU.
@@ -221,14 +230,15 @@ class Sorter {
     record.launches = launches_of(m);
     record.seconds = sweep_.seconds(m);
     if (const Measurement* alone = sweep_.alone(m); alone != nullptr) record.alone_seconds = sweep_.seconds(*alone);
-    if (!of_few_rows(record)) return add_kernel(m, std::move(record));
-    leave(m, "few rows, whose constants come from tables of inference");
+    if (!of_few_rows(record) || !known_format(record)) return add_kernel(m, std::move(record));
     found_.small_gemms.push_back(std::move(record));
   }
 
   void leave(const Measurement& m, const std::string& why = "") { ++left_[why][m.op]; }
 
   void add_kernel(const Measurement& m, FitRecord record) {
+    if (!known_format(record))
+      return leave(m, fmt::format("format '{}' is not bf16, fp16, tf32, fp32, fp8_tensor or fp8_block", record.format));
     const bool gemm = is_gemm(record.type);
     const bool complete = gemm                                      ? record.extent("k") > 0
                           : record.type == OperatorClass::attention ? m.flops.has_value()

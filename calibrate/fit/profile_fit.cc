@@ -106,6 +106,10 @@ void add_measured_operators(const FitRecords& records, ConstantList& constants, 
 ProfileFit fit_profile(const FitRecords& records, const model::Profile& base, const std::string& source) {
   ProfileFit result;
   result.notes = records.notes;
+  if (const std::size_t few = records.small_gemms.size(); few > 0)
+    result.notes.push_back(
+        fmt::format("no constant uses {} record{} of gemm: few rows, whose constants come from tables of inference",
+                    few, few == 1 ? "" : "s"));
   ConstantList constants(base, source);
   fit_memory(records, constants, result);
   if (records.machine == MachineKind::gpu)

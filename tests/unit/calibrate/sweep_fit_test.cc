@@ -55,8 +55,8 @@ std::optional<double> value_of(const ProfileFit& fit, const std::string& name) {
   return std::nullopt;
 }
 
-bool has_note(const FitRecords& records, const std::string& text) {
-  return std::ranges::any_of(records.notes,
+bool has_note(const auto& noted, const std::string& text) {
+  return std::ranges::any_of(noted.notes,
                              [&](const std::string& note) { return note.find(text) != std::string::npos; });
 }
 
@@ -235,11 +235,28 @@ TEST_F(SweepFits, GemmsOfFewRowsAreComparedOnly) {
   EXPECT_EQ(found.gemms.size(), 1u);
   EXPECT_EQ(found.small_gemms.size(), 1u);
   EXPECT_TRUE(found.memory.empty());
-  EXPECT_TRUE(has_note(found, "1 record of gemm: few rows"));
+  EXPECT_FALSE(has_note(found, "few rows"));  // a refinement uses them
+  EXPECT_TRUE(has_note(fit_profile(found, base_, "a test"), "1 record of gemm: few rows"));
   EXPECT_TRUE(has_note(found, "1 record of cached_attention: plumbline's own kernel"));
   const CardComparison card = compare_card(found, base_, tests::h800_device()).value();
   ASSERT_EQ(card.families.size(), 2u);
   EXPECT_EQ(card.families[1].name, "GEMMs bf16, few rows");
+}
+
+// No constant is that of another format, whatever the rows.
+TEST_F(SweepFits, GemmsOfAFormatWithoutAFormAreLeftOutByName) {
+  for (const char* format : {"mxfp8", "BF16"})
+    for (const std::int64_t m : {64, 4096}) {
+      add(gemm(m, 7168, 16384, 300 * us, std::string(" as=") + format));
+      files_[0].values.back().format = format;
+    }
+  add(gemm(8192, 4096, 4096, 160 * us));
+  files_[0].values.back().format = "";
+  const FitRecords found = records();
+  EXPECT_EQ(found.gemms.size(), 1u);
+  EXPECT_TRUE(found.small_gemms.empty());
+  EXPECT_TRUE(has_note(found, "2 records of gemm: format 'mxfp8' is not bf16"));
+  EXPECT_TRUE(has_note(found, "2 records of gemm: format 'BF16' is not bf16"));
 }
 
 // A table of one's own may have no column for the phase.
