@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -196,6 +197,20 @@ std::string file_names(const std::vector<std::string>& paths) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+// A profile finds what it extends in its own folder, or where plumbline's lie.
+Result<void> check_folder(const std::string& base, const std::string& out) {
+  namespace fs = std::filesystem;
+  if (out == "-" || !model::is_file(base)) return {};
+  const auto folder_of = [](const std::string& file) {
+    std::error_code ignored;
+    return fs::weakly_canonical(fs::absolute(file, ignored), ignored).parent_path();
+  };
+  const fs::path own = folder_of(base);
+  if (own == folder_of(out) || own == folder_of(TRY(data_folder()) + "/profiles/any")) return {};
+  return model::wrong_input("--output", fmt::format("'{}' extends '{}', which lies in another folder", out, base),
+                            fmt::format("write it into '{}'", own.string()));
+}
+
 // Everything that profiles are made of.
 struct Card {
   FitRecords records;
@@ -226,6 +241,7 @@ Result<void> refine(const CalibrateArguments& arguments, const Card& card, std::
   if (!base.devices().empty() && !named)
     fmt::print(stderr, "note: profile {} is of {}, the records of {}: what they do not move is that of {}\n",
                base.name(), fmt::join(base.devices(), ", "), card.device->name, base.name());
+  TRY(check_folder(arguments.refine, arguments.out));
   calibrate::ProfileHeading heading = heading_of(arguments, card.records, base.name());
   if (heading.name == base.name())
     return model::wrong_input("--output", fmt::format("the name of the profile '{}', which it extends", base.name()),
@@ -246,6 +262,7 @@ Result<void> refine(const CalibrateArguments& arguments, const Card& card, std::
 Result<void> fit(const CalibrateArguments& arguments, const Card& card, std::FILE* out) {
   const FitRecords& records = card.records;
   const auto base = TRY(base_of(records, arguments.extends, card.device));
+  TRY(check_folder(arguments.extends, arguments.out));
   const calibrate::ProfileFit fit = calibrate::fit_profile(records, base, card.source);
   for (const std::string& note : fit.notes) fmt::print(stderr, "note: {}\n", note);
   note_missing(records, base.name());

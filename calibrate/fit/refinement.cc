@@ -13,6 +13,7 @@
 #include "calibrate/fit/detail/card_records.h"
 #include "calibrate/fit/detail/constant_list.h"
 #include "calibrate/fit/detail/prior_fit.h"
+#include "calibrate/fit/detail/robust_fit.h"
 #include "model/profile/constant_rules.h"
 
 namespace plumbline::calibrate {
@@ -26,6 +27,7 @@ using model::Result;
 constexpr double unstated_residual = 0.1;  // of a family whose residual the profile does not state
 constexpr double least_slope = 1e-3;       // relative change of a time by a deviation of a constant that it depends on
 constexpr double least_learned = 0.1;      // by how much less uncertain a constant is that moves
+constexpr double farthest = 2;             // factor by which the middle record may be off
 constexpr std::size_t folds = 5;
 
 // Constants that move together.
@@ -99,6 +101,7 @@ class Refining {
     problem_.errors = [this](const VectorXd& x) { return errors(x); };
     const VectorXd start = VectorXd::Zero(size());
     before_ = TRY(errors(start));
+    TRY(check_distance());
     const MatrixXd slopes = TRY(slopes_of(problem_.errors, start, before_));
     for (Index j = size(); j-- > 0;)
       if (slopes.col(j).cwiseAbs().maxCoeff() < least_slope) entries_.erase(entries_.begin() + j);
@@ -141,6 +144,17 @@ class Refining {
   const Entry& entry(Index j) const { return entries_[static_cast<std::size_t>(j)]; }
   const CardRecord& record(Index i) const { return card_.all()[rows_[static_cast<std::size_t>(i)]]; }
   const model::Parameter& first_of(Index j) const { return base_.parameters()[entry(j).constants.front()]; }
+
+  // Nothing that is uncertain of a card explains a factor of all times.
+  model::Result<void> check_distance() const {
+    const double middle = median({before_.begin(), before_.end()});
+    if (std::abs(middle) <= std::log(farthest)) return {};
+    return model::wrong_input(
+        "MEASUREMENTS",
+        fmt::format("the middle record takes {:.3g} times what '{}' predicts", std::exp(-middle), base_.name()),
+        "check that times are of one execution and in the unit that their key names; --extends fits constants from "
+        "nothing");
+  }
 
   double residual_of(const Predicted& one) const {
     if (!one.shape) return unstated_residual;

@@ -33,8 +33,9 @@ struct Refinement {
 // ln(measured / predicted) of a shape is normal around 0 with the residual of its family (0.1 where the profile states
 // none), all records of a shape counting as one; errors of more than 1.345 deviations weigh as their absolute values.
 // Constants without an uncertainty, energies, numbers of SMs, and those that the records do not make more certain by a
-// tenth stay as they are. `source` is the origin of the records. Input errors: no record that can be predicted, a base
-// none of whose constants the records move, a constant that the base lacks.
+// tenth stay as they are. `source` is the origin of the records. Input errors: no record that can be predicted, a
+// middle record that is off by more than a factor of 2, a base none of whose constants the records move, a constant
+// that the base lacks.
 model::Result<Refinement> refine_profile(const FitRecords& records, const model::Profile& base,
                                          const model::Device& device, const std::string& source);
 

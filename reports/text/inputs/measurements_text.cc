@@ -170,8 +170,10 @@ std::optional<double> largest_error(const std::vector<double>& errors) {
 
 std::string percent_or_dash(std::optional<double> error) { return error ? percent(*error) : "-"; }
 
-// Returns a row for each constant that moved; those that state the same fact are counted behind its name.
+// Returns a row for each constant that moved; those that state the same fact are counted behind its name. Empty where
+// none did.
 std::string moved_table(const calibrate::Refinement& refined, const std::string& base) {
+  if (refined.constants.empty()) return "";
   Table table(fmt::format("constant | >{} | >refined | >moved | >1 sd now", base));
   for (std::size_t i = 0; i < refined.constants.size();) {
     const calibrate::RefinedConstant& one = refined.constants[i];

@@ -199,6 +199,20 @@ TEST_F(Refinements, ThirtyGemmsOfACardHelpItsOthers) {
   EXPECT_LT(after, 0.97 * before);
 }
 
+// Times in another unit, or of another machine, are no news of a card.
+TEST_F(Refinements, RefuseTimesThatAreOffByAFactor) {
+  add_gemms(30);
+  for (const double factor : {1.0 / 3, 0.6, 1.8, 3.0, 1000.0}) {
+    FitRecords records = timed(base_);
+    for (FitRecord& record : records.gemms) record.seconds *= factor;
+    const auto refined = refine_profile(records, base_, device_, "a test");
+    EXPECT_EQ(refined.has_value(), factor > 0.5 && factor < 2) << factor;
+    if (!refined) {
+      EXPECT_EQ(refined.error().key, "MEASUREMENTS");
+    }
+  }
+}
+
 TEST_F(Refinements, RefuseWhatCannotMove) {
   Measurement other = gemm(4096, 4096, 4096);
   other.op = "host_to_device";
