@@ -207,8 +207,9 @@ Result<void> check_folder(const std::string& base, const std::string& out) {
   };
   const fs::path own = folder_of(base);
   if (own == folder_of(out) || own == folder_of(TRY(data_folder()) + "/profiles/any")) return {};
-  return model::wrong_input("--output", fmt::format("'{}' extends '{}', which lies in another folder", out, base),
-                            fmt::format("write it into '{}'", own.string()));
+  return model::wrong_input("--output",
+                            fmt::format("'{}' lies in another folder than '{}', which extends it", base, out),
+                            "write it next to that profile");
 }
 
 // Everything that profiles are made of.
