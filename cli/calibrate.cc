@@ -209,7 +209,7 @@ Result<void> check_folder(const std::string& base, const std::string& out) {
   if (own == folder_of(out) || own == folder_of(TRY(data_folder()) + "/profiles/any")) return {};
   return model::wrong_input("--output",
                             fmt::format("'{}' lies in another folder than '{}', which extends it", base, out),
-                            "write it next to that profile");
+                            "choose one next to it");
 }
 
 // Everything that profiles are made of.

@@ -237,8 +237,10 @@ class Sorter {
   void leave(const Measurement& m, const std::string& why = "") { ++left_[why][m.op]; }
 
   void add_kernel(const Measurement& m, FitRecord record) {
-    if (!known_format(record))
+    if (!known_format(record)) {
+      if (of_step(m) && !record.key.empty()) return found_.divided.push_back(std::move(record));
       return leave(m, fmt::format("format '{}' is not bf16, fp16, tf32, fp32, fp8_tensor or fp8_block", record.format));
+    }
     const bool gemm = is_gemm(record.type);
     const bool complete = gemm                                      ? record.extent("k") > 0
                           : record.type == OperatorClass::attention ? m.flops.has_value()

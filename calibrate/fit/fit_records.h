@@ -39,7 +39,8 @@ struct FitRecords {  // all records of one device, by the fit that uses them
   std::vector<FitRecord> gemms, attention, memory, routers;
   std::vector<FitRecord>
       small_gemms;  // forward GEMMs of few rows, as decoding has them: no form of training is fitted to them
-  std::vector<FitRecord> divided;   // of a step, whose bytes are not known: their times count for themselves alone
+  std::vector<FitRecord> divided;   // of a step, whose bytes are not known or whose format has no form: their times
+                                    // count for themselves alone
   std::vector<FitRecord> together;  // expert all-to-alls and collectives of a plan, timed over all ranks of a group
   // Host: GEMMs and attention while other cores copied memory. GPU: all operators while an all-to-all ran.
   std::vector<FitRecord> overlapped;
