@@ -126,11 +126,11 @@ bool of_few_rows(const FitRecord& record) {
 }
 
 // Formats of GEMMs that have constants of their own; a record without one is taken as BF16.
-constexpr std::array<std::string_view, 9> gemm_formats = {"bf16", "fp16",       "tf32",      "fp32",    "fp8",
-                                                          "",     "fp8_tensor", "fp8_block", "fp8_tile"};
+constexpr std::array<std::string_view, 9> fitted_formats = {"bf16", "fp16",       "tf32",      "fp32",    "fp8",
+                                                            "",     "fp8_tensor", "fp8_block", "fp8_tile"};
 
 bool known_format(const FitRecord& record) {
-  return !is_gemm(record.type) || std::ranges::find(gemm_formats, record.format) != gemm_formats.end();
+  return !is_gemm(record.type) || std::ranges::find(fitted_formats, record.format) != fitted_formats.end();
 }
 
 bool of_host(const Measurement& m) { return m.variant == "wall" || m.variant == "cpu" || m.variant == "simulated"; }

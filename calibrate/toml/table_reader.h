@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "model/base/for_each.h"
 
 namespace plumbline::calibrate::detail {
 
@@ -71,6 +70,16 @@ class TableReader {
   std::optional<model::Error>& error_;
   std::vector<std::string> known_;
 };
+
+// FOR_EACH(macro, a, b, c) is macro(a) macro(b) macro(c).
+#define PLUMBLINE_EXPAND(...) PLUMBLINE_EXPAND3(PLUMBLINE_EXPAND3(PLUMBLINE_EXPAND3(__VA_ARGS__)))
+#define PLUMBLINE_EXPAND3(...) PLUMBLINE_EXPAND2(PLUMBLINE_EXPAND2(PLUMBLINE_EXPAND2(__VA_ARGS__)))
+#define PLUMBLINE_EXPAND2(...) PLUMBLINE_EXPAND1(PLUMBLINE_EXPAND1(PLUMBLINE_EXPAND1(__VA_ARGS__)))
+#define PLUMBLINE_EXPAND1(...) __VA_ARGS__
+#define PLUMBLINE_PARENTHESES ()
+#define PLUMBLINE_ONE(macro, name, ...) macro(name) __VA_OPT__(PLUMBLINE_NEXT PLUMBLINE_PARENTHESES(macro, __VA_ARGS__))
+#define PLUMBLINE_NEXT() PLUMBLINE_ONE
+#define FOR_EACH(macro, ...) PLUMBLINE_EXPAND(PLUMBLINE_ONE(macro, __VA_ARGS__))
 
 // Read keys into the fields of the same names.
 #define READ_REQUIRED(reader, of, ...) \

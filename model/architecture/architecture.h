@@ -111,7 +111,7 @@ struct Recurrence {
   std::int64_t convolution = 4;  // taps
   bool convolution_bias = false;
   std::int64_t chunk = 64;       // tokens that the kernels of training and prompts compute as one
-  std::int64_t state_bytes = 0;  // of an entry of the state between passes of inference; 0: config.json does not say
+  std::int64_t state_bytes = 0;  // of an entry of the state between passes of inference; 0: not stated by config.json
 
   std::int64_t kept_bytes() const { return state_bytes > 0 ? state_bytes : 4; }
   bool delta() const { return kind == RecurrenceKind::gated_delta; }
@@ -161,7 +161,7 @@ struct Architecture {
   SparseAttention sparse;
   Recurrence recurrence;
   MixtureOfExperts experts;
-  std::vector<LayerKind> pattern;  // of each layer; empty: attention and an MLP in each, as window and experts say
+  std::vector<LayerKind> pattern;  // of each layer; empty: attention and an MLP in each, by window and experts
   Omissions omitted;
 
   LayerKind layer(std::int64_t number) const;  // counted from 0

@@ -592,7 +592,7 @@ KernelTime KernelCost::memory_bound(const Graph& graph, const Operator& op, cons
 }
 
 // The kernels of chunks have few products for what they move, and the next product of a chunk waits for the one before
-// it: the times of both add up. Tokens one by one have no products of matrices.
+// it: the times of both add up. Tokens one by one have no GEMM.
 KernelTime KernelCost::scan(const Graph& graph, const Operator& op, const Conditions& conditions) const {
   KernelTime time = memory_bound(graph, op, conditions);
   if (op.kind == OperatorKind::scan_step) return time;

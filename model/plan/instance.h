@@ -47,7 +47,7 @@ inline constexpr std::string_view all_reduce_dispatch = "all-reduce";
 // python/sglang/srt/server_args.py (moe_a2a_backend is "none"), NVIDIA/TensorRT-LLM tensorrt_llm/_torch/modules/
 // fused_moe/communication/communication_factory.py (no communication without enable_attention_dp). Groups with requests
 // of their own on up to eight ranks, a node's, gather all tokens and sum the results by a reduce-scatter, which engines
-// do unless they are told otherwise: vllm/config/parallel.py (all2all_backend is "allgather_reducescatter"), SGLang's
+// do by default: vllm/config/parallel.py (all2all_backend is "allgather_reducescatter"), SGLang's
 // moe_a2a_backend again, TensorRT-LLM tensorrt_llm/_torch/modules/fused_moe.py (allgather and reducescatter with
 // use_dp). On more ranks they send tokens by DeepEP's kernels of June 2025, as vLLM's docs/serving/
 // expert_parallel_deployment.md advises for several nodes.

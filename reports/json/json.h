@@ -28,7 +28,6 @@ std::string plan_json(const model::Plan& plan);
 std::string step_json(const model::StepTimes& step);
 std::string run_json(const std::optional<model::RunCost>& run);
 std::string middle_json(const model::StepResult& result);
-std::string serving_middle_json(const model::ServingResult& result);  // null without an interval
 // Returns the quantities, interval and middle of a deployment, which has no pools, frontier and notes here.
 std::string serving_quantities_json(const model::ServingResult& result);
 std::string interval_json(const std::optional<model::PredictionInterval>& interval);

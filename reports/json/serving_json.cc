@@ -257,10 +257,6 @@ void generation_fields(auto& to, const GenerationReport& report, const model::Pl
 
 }  // namespace
 
-std::string serving_middle_json(const model::ServingResult& result) {
-  return text_of_json(written<Json>(middle_of(result)));
-}
-
 std::string serving_fit_json(const model::ServingResult& result) {
   return text_of_json(written<Json>(fit_in_memory(result)));
 }

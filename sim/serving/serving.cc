@@ -215,7 +215,7 @@ model::Result<void> check_unread(const model::Plan& plan, const model::Architect
   if (s.mixed_chunks.value_or(false) && s.chunked_prefill_tokens == 0)
     return unread("inference.mixed_chunks", "steps that decode have no tokens for prompts",
                   "set inference.chunked_prefill_tokens above 0, or leave inference.mixed_chunks out");
-  // A plan that states inference.disaggregated = false says that its pools are for another time.
+  // A plan that states inference.disaggregated = false keeps its pools for another time.
   if (!s.disaggregated && !plan.places.contains("inference.disaggregated")) {
     for (const auto& [pool, keys] : {std::pair("inference.prefill.", &s.prefill), {"inference.decode.", &s.decode}}) {
       if (*keys == model::PoolKeys{}) continue;

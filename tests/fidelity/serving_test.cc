@@ -151,7 +151,8 @@ double most_output(const std::string& text, const std::vector<std::string>& over
 
 // DeepSeek-V2 report (arXiv 2405.04434), section 3.2.3: 5.76 times the generation throughput of DeepSeek 67B on eight
 // H800, with FP8 weights and keys and values of about 6 bits. Lengths, and the precision of 67B, are not published.
-// Tensor parallelism is not the cause: it replicates the latent.
+// Tensor parallelism is not the cause: it replicates the latent. Tokens go to the ranks of their experts alone, where
+// engines of today gather all tokens of a node.
 TEST(Serving, DeepseekV2GeneratesMoreThan67bByItsCacheAndItsGroups) {
   const std::string v2 = node_of("deepseek-v2", "expert = 8"), dense = node_of("deepseek-67b", "tensor = 8");
   double least = 1e9, most = 0, most_replicated = 0;
@@ -161,7 +162,9 @@ TEST(Serving, DeepseekV2GeneratesMoreThan67bByItsCacheAndItsGroups) {
         const std::string length = fmt::format("inference.input_tokens={}", input);
         const std::string stored = fmt::format("inference.kv_cache=\"{}\"", cache);
         const double baseline = most_output(dense, {length, fmt::format("inference.weights=\"{}\"", weights)});
-        const double ratio = most_output(v2, {length, stored, "inference.attention_data=8"}) / baseline;
+        const double ratio =
+            most_output(v2, {length, stored, "inference.attention_data=8", "inference.dispatch=deepep-2025-06"}) /
+            baseline;
         const double replicated = most_output(v2, {length, stored, "parallelism.tensor=8"}) / baseline;
         least = std::min(least, ratio);
         most = std::max(most, ratio);

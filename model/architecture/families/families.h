@@ -36,7 +36,7 @@ void read_head_dim(ConfigReader& config, Architecture& model, std::optional<std:
 void read_rotary_share(ConfigReader& config, Architecture& model, std::string_view key, double missing);
 
 // Reads what each layer mixes tokens with: by the names of layer_types, or attention in each n-th layer, counted from
-// one, and a recurrence in the others. What the layer does with each token is as the experts say. A model of fewer
+// one, and a recurrence in the others. What the layer does with each token follows from the experts. A model of fewer
 // layers than names has the first ones.
 void read_mixers(ConfigReader& config, Architecture& model, std::int64_t attention_every);
 

@@ -20,7 +20,7 @@ Deployment::WavePasses Deployment::wave_passes(double batch) const {
 // All requests start together: their prompts fill passes, which the last of them waits for. Where passes have decode
 // steps too, requests end and start again as many at a time as a pass holds, so that after the first wave a prompt
 // waits for the step of others that has begun when the last token of the request before it is out (engines launch a
-// step before they know the tokens of the last), and for prompts before it only where a wave has more passes than a
+// step before the tokens of the last are there), and for prompts before it only where a wave has more passes than a
 // request has steps, those of its chunks included, the last of which gives the first token. Elsewhere they end
 // together, and each wave is like the first. A pool for prefill that takes longer for a wave than its requests lets
 // them wait. Of requests without number the first wave counts for nothing.

@@ -737,7 +737,7 @@ TEST(Serving, ExpertsOnTensorRanksAreSummedByAnAllReduce) {
   EXPECT_NE(summed.tpot_s, with(tensor, "deepep-2025-06").tpot_s);
 }
 
-// Engines gather all tokens of a node unless they are told otherwise, in 16 bits: a token that every rank receives
+// Engines gather all tokens of a node by default, in 16 bits: a token that every rank receives
 // takes longer than one in FP8 for the ranks of its experts.
 TEST(Serving, GroupsOfOneNodeGatherTheirTokens) {
   const auto with = [](const std::string& dispatch) {
