@@ -575,8 +575,10 @@ TEST_F(KernelTimes, GemmsOfFewRowsJoinThoseOfManyRows) {
 
 // Where the GPU multiplies 16 rows at a time, a row takes a quarter of a tile of 64.
 TEST_F(KernelTimes, TheLeastTileOfFewRowsIsTheProfiles) {
-  const std::map<std::string, double> hopper = {
-      {"gemm.fp8.small_m_start", 2}, {"gemm.fp8.small_m_bandwidth", 1e6}, {"gemm.fp8.small_m_rate", 1200}};
+  const std::map<std::string, double> hopper = {{"gemm.fp8.small_m_start", 2},
+                                                {"gemm.fp8.small_m_bandwidth", 1e6},
+                                                {"gemm.fp8.small_m_k_time", 1e-9},
+                                                {"gemm.fp8.small_m_rate", 1200}};
   Graph graph = for_inference(layer_);
   const Operator op = find(graph, "q_a");
   for (const TensorId id : {op.reads[0], op.writes[0]}) graph.tensors[id].shape[0].size = 1;

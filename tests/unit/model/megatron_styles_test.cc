@@ -172,7 +172,7 @@ TEST(MegatronStyles, WhatAReadingRestsOnIsSaid) {
   ASSERT_TRUE(away) << to_string(away.error());
   for (const Note& note : away->notes) notes += note.text + "\n";
   EXPECT_THAT(notes, testing::HasSubstr("'./venv/activate' is not read"));
-  // A default behind it is not known, and says so.
+  // A default behind it is not known, and states so.
   const std::string tensor =
       "source ~/.bashrc\nTP=${TP:-8}\npython a.py --num-layers 12 --hidden-size 512 --num-attention-heads 8 "
       "--seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 1 --vocab-size 32000 --bf16 "
