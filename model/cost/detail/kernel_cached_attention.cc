@@ -14,6 +14,13 @@ namespace {
 // prefill, whose blocks read all keys one after the other.
 constexpr double prefill_queries = 128;
 
+// Prompts that attend over latents (sparse attention) have blocks for all SMs: keys are not divided between blocks, so
+// that no block waits for its part of them and no results are merged.
+CachedAttentionConstants without_division(CachedAttentionConstants form, const CachedAttentionWork& work) {
+  if (work.queries >= prefill_queries) form.ramp = form.merge_time = 0;
+  return form;
+}
+
 bool is_latent(const Operator& op) { return std::get<CachedAttentionAttributes>(op.attributes).latent; }
 
 bool runs_as_prefill(const Operator& op, const CachedAttentionWork& work) {
@@ -92,7 +99,7 @@ KernelTime KernelCost::cached_attention(const Graph& graph, const Operator& op, 
   }
   const CachedAttentionKind& kind = cached_attention_kind(graph, op);
   const double share = free / static_cast<double>(device_sms_) / slowdown;
-  CachedAttentionConstants form = kind.form;
+  CachedAttentionConstants form = without_division(kind.form, work);
   form.bandwidth *= share * conditions.bandwidth;
   form.rate *= share * clock;
   const CachedAttentionSeconds parts = cached_attention_parts(form, work);

@@ -6,11 +6,13 @@
 #include <string>
 
 #include "model/architecture/metrics.h"
+#include "model/cost/kernel_cost.h"
 #include "model/cost/work.h"
 #include "model/layers/blocks.h"
 #include "model/layers/key_value_cache.h"
 #include "model/plan/layout.h"
 #include "tests/support/architectures.h"
+#include "tests/support/costs.h"
 
 namespace plumbline::model {
 namespace {
@@ -58,6 +60,19 @@ TEST(SparseAttention, ADecodedTokenReadsAllIndexKeysAndTheChosenLatents) {
     const Operator& scores = only(layer, OperatorKind::cached_index_scores);
     EXPECT_GE(bytes_moved(layer, scores, 1).value(), 16 * context * 132);
     EXPECT_EQ(layer.tensor(scores.reads[0]).type, DataType::fp8_tile);  // queries
+  }
+}
+
+// The rows of a prompt are blocks for all SMs: beyond its products a kernel has its start alone, not merges of results
+// that grow with the rows.
+TEST(SparseAttention, APromptDividesNoKeys) {
+  LayerContext c = context_of(4096, false);
+  c.inference = {.kind = InferencePass::Kind::prefill, .requests = 1, .new_tokens = 4096};
+  const Graph layer = make_block(BlockKind::dense_layer, c);
+  const KernelCost cost = KernelCost::make(tests::profile("h800"), tests::h800_device()).value();
+  for (const OperatorKind kind : {OperatorKind::cached_attention, OperatorKind::cached_index_scores}) {
+    const Operator& op = only(layer, kind);
+    EXPECT_LT(cost.time(layer, op, {.sms = 132}).seconds, cost.best(layer, op) + 50e-6);
   }
 }
 
