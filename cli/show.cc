@@ -201,7 +201,7 @@ model::Result<Shown> show_routing(const ShowArguments& arguments) {
 // Returns what a prediction of a plan rests on; with --cases its kernels go to a file.
 model::Result<Shown> show_coverage(const ShowArguments& arguments) {
   const auto inputs = TRY(load_inputs(arguments.name, arguments.overrides));
-  const auto simulation = TRY(sim::simulate(inputs, sim::Fidelity::closed_form, {}));
+  const auto simulation = TRY(sim::simulate(inputs, sim::Fidelity::step, {}));
   if (!arguments.cases.empty()) {
     const auto cases = TRY(show_shapes(arguments.name, arguments.sequence_length, arguments.overrides));
     TRY(write_output(arguments.cases, cases));
