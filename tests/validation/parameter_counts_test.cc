@@ -1,9 +1,14 @@
 // Parameter counts of the shipped models compared with those published with their weights.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 
 #include "model/architecture/metrics.h"
+#include "model/base/text_file.h"
+#include "model/layers/key_value_cache.h"
+#include "model/layers/recurrence.h"
 #include "tests/support/architectures.h"
 
 namespace plumbline::model {
@@ -182,6 +187,32 @@ TEST(Mistral, AttentionFlopsFollowTheWindow) {
   // Of 32768 queries the first 4096 see half a window on average, the others all of it: 4096 - 4096 / 16.
   EXPECT_DOUBLE_EQ(keys(model, 32768, true), 3840);
   EXPECT_DOUBLE_EQ(keys(model, 32768, false), 4096);
+}
+
+// Returns the beginning of a model's row in the table of docs/models.md, to the last count.
+std::string row_of_models_page(const std::string& name) {
+  const Architecture model = architecture(name);
+  const ModelMetrics metrics = model_metrics(model, 1024);
+  double states = 0;
+  for (std::int64_t layer = 0; layer < model.layers; ++layer)
+    if (model.layer(layer).mixer == Mixer::recurrence) states += recurrent_state_bytes(model, 1);
+  return fmt::format("\n| {} | {} | {:.2f} B | {:.2f} B | {:.1f} kB |{} |", name, model.model_type,
+                     metrics.parameters / 1e9, metrics.active_parameters / 1e9,
+                     cache_bytes(model, DataType::bf16, 1, 1) / 1e3,
+                     states > 0 ? fmt::format(" {:.1f} MB", states / 1e6) : "");
+}
+
+TEST(ModelsPage, HasTheCountsOfEachShippedModel) {
+  const auto page = read_text_file(tests::shipped("docs/models.md"));
+  ASSERT_TRUE(page);
+  int models = 0;
+  for (const auto& file : std::filesystem::directory_iterator(tests::shipped("examples/models"))) {
+    const std::string name = file.path().stem().string();
+    if (name == "tiny-moe") continue;  // of the tests
+    EXPECT_NE(page->find(row_of_models_page(name)), std::string::npos) << row_of_models_page(name);
+    ++models;
+  }
+  EXPECT_GT(models, 0);
 }
 
 }  // namespace
