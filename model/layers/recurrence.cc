@@ -153,4 +153,11 @@ double recurrent_state_bytes(const Architecture& a, std::int64_t tensor) {
          static_cast<double>(2 * (r.convolution - 1) * heads.mixed_columns);
 }
 
+double request_state_bytes(const Architecture& a) {
+  double sum = 0;
+  for (std::int64_t layer = 0; layer < a.layers; ++layer)
+    if (a.layer(layer).mixer == Mixer::recurrence) sum += recurrent_state_bytes(a, 1);
+  return sum;
+}
+
 }  // namespace plumbline::model

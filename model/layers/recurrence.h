@@ -15,4 +15,7 @@ TensorId recurrence(GraphBuilder& builder, const LayerContext& context, TensorId
 // state of its heads, and the last inputs of the convolution in 16 bits.
 double recurrent_state_bytes(const Architecture& architecture, std::int64_t tensor);
 
+// Returns the same of all layers on all ranks; 0 without such layers.
+double request_state_bytes(const Architecture& architecture);
+
 }  // namespace plumbline::model

@@ -75,6 +75,7 @@ struct ServingResult {
   double prefill_tokens_per_s_per_gpu = 0;  // computed tokens, of GPUs that do nothing else
   double kv_bytes_per_token = 0;            // of all layers on all ranks of an instance, each stored once
   double kv_capacity_tokens = 0;            // of the deployment
+  double state_bytes_per_request = 0;       // of recurrent layers likewise, whatever the context
   double most_concurrency = 0;              // requests whose keys and values fit
   ServingBound bound_by = ServingBound::latency;
   // USD per million output tokens has three readings. The first, which is meant where no other is named, is of the GPU

@@ -184,6 +184,8 @@ void deployment_in_full(auto& to, const model::ServingResult& result) {
      List(result.frontier, [](auto& point_to, const model::ServingPoint& point) { frontier_fields(point_to, point); }));
   to("notes", "what to know about it", result.notes);
   to("middle", "", middle_of(result));
+  to("state_bytes_per_request", "bytes of the states of a request in recurrent layers, whatever its context",
+     result.state_bytes_per_request);
 }
 
 void serving_fields(auto& to, const ServingReport& report) {

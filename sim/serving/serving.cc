@@ -10,6 +10,7 @@
 
 #include "model/economics/ownership.h"
 #include "model/layers/key_value_cache.h"
+#include "model/layers/recurrence.h"
 #include "sim/predict/memos.h"
 #include "sim/predict/plan_key.h"
 #include "sim/serving/detail/deployment.h"
@@ -455,6 +456,8 @@ model::Result<model::ServingResult> ServingPredictor::predict(const model::Plan&
   result.pools = pools_of(deployment, state);
   result.kv_bytes_per_token =
       model::cache_bytes(memos_->inputs.architecture, model::cache_type(plan.inference.kv_cache), 1, 1);
+  result.state_bytes_per_request =
+      model::request_state_bytes(decode.costs().architecture(PassModel::served)) * decode.memory().states_per_request;
   result.kv_capacity_tokens =
       result.pools.back().kv_capacity_tokens * static_cast<double>(deployment.decode().instances);
   result.bound_by = bound_of(deployment, state);

@@ -193,9 +193,7 @@ TEST(Mistral, AttentionFlopsFollowTheWindow) {
 std::string row_of_models_page(const std::string& name) {
   const Architecture model = architecture(name);
   const ModelMetrics metrics = model_metrics(model, 1024);
-  double states = 0;
-  for (std::int64_t layer = 0; layer < model.layers; ++layer)
-    if (model.layer(layer).mixer == Mixer::recurrence) states += recurrent_state_bytes(model, 1);
+  const double states = request_state_bytes(model);
   return fmt::format("\n| {} | {} | {:.2f} B | {:.2f} B | {:.1f} kB |{} |", name, model.model_type,
                      metrics.parameters / 1e9, metrics.active_parameters / 1e9,
                      cache_bytes(model, DataType::bf16, 1, 1) / 1e3,

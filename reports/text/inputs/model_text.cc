@@ -153,14 +153,6 @@ std::int64_t cache_bytes_per_token(const model::Architecture& architecture) {
   return static_cast<std::int64_t>(model::cache_bytes(architecture, model::DataType::bf16, 1, 1));
 }
 
-double recurrent_bytes(const model::Architecture& architecture) {
-  double sum = 0;
-  for (std::int64_t layer = 0; layer < architecture.layers; ++layer)
-    if (architecture.layer(layer).mixer == model::Mixer::recurrence)
-      sum += model::recurrent_state_bytes(architecture, 1);
-  return sum;
-}
-
 std::vector<std::string> spread_row(const std::string& what, const model::LoadSpread& spread) {
   return {what, fmt::format("{:.2f} %", 100 * spread.variation), fmt::format("{:.3f}", spread.max_violation)};
 }
@@ -186,7 +178,7 @@ std::string model_csv(const model::Architecture& architecture, std::int64_t sequ
   table.row("flops_per_token", metrics.flops_per_token, "FLOP");
   table.row("flops_per_token_causal", metrics.flops_per_token_causal, "FLOP");
   table.row("cache_bytes_per_token_bf16", cache_bytes_per_token(architecture), "B");
-  if (const double states = recurrent_bytes(architecture); states > 0)
+  if (const double states = model::request_state_bytes(architecture); states > 0)
     table.row("state_bytes_per_request", static_cast<std::int64_t>(states), "B");
   return table.text();
 }
@@ -218,7 +210,7 @@ std::string model_text(const model::Architecture& architecture, std::int64_t seq
                                 metrics.flops_per_token / giga, tokens, metrics.flops_per_token_causal / giga));
   rows.emplace_back("keys and values per token",
                     fmt::format("{} B in BF16", grouped(cache_bytes_per_token(architecture))));
-  if (const double states = recurrent_bytes(architecture); states > 0)
+  if (const double states = model::request_state_bytes(architecture); states > 0)
     rows.emplace_back("states per request", fmt::format("{} B", grouped(static_cast<std::int64_t>(states))));
   Table table({{"model"}, {architecture.name + " (" + architecture.model_type + ")"}});
   for (auto& [name, value] : rows) table.add({name, value});

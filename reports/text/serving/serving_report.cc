@@ -109,13 +109,20 @@ std::string fit_sentence(const ServingResult& result) {
                      fit == "at the edge" ? "is at the edge" : fit, percent(*result.fits_probability));
 }
 
+std::string states_sentence(const ServingResult& result) {
+  if (result.state_bytes_per_request == 0) return "";
+  return fmt::format("The states of a request take {} bytes of the KV cache, whatever its context. ",
+                     grouped(result.state_bytes_per_request));
+}
+
 TitledTable memory_table(const ServingResult& result) {
-  TitledTable table{"Memory of the fullest GPU (GB = 1e9 bytes)",
-                    "pool | >weights | >activations | >reserve | >KV cache | >capacity | >KV tokens",
-                    {},
-                    fmt::format("{}A token takes {} bytes of keys and values on the GPUs of an instance. KV tokens are "
-                                "those for which an instance has space.",
-                                fit_sentence(result), grouped(result.kv_bytes_per_token))};
+  TitledTable table{
+      "Memory of the fullest GPU (GB = 1e9 bytes)",
+      "pool | >weights | >activations | >reserve | >KV cache | >capacity | >KV tokens",
+      {},
+      fmt::format("{}A token takes {} bytes of keys and values on the GPUs of an instance. {}KV tokens are "
+                  "those for which an instance has space.",
+                  fit_sentence(result), grouped(result.kv_bytes_per_token), states_sentence(result))};
   for (const ServingPool& pool : result.pools)
     table.rows.push_back({pool.name, gigabytes(pool.weights_bytes), gigabytes(pool.activations_bytes),
                           gigabytes(pool.reserve_bytes), gigabytes(pool.kv_bytes), gigabytes(pool.capacity_bytes),

@@ -174,6 +174,8 @@ TEST(TensorParallelism, DividesTheHeadsOfARecurrence) {
 TEST(Decoding, ATokenReadsAndWritesTheStateHoweverLongItsContext) {
   constexpr double state = 32 * 128 * 128 * 4.0;
   EXPECT_DOUBLE_EQ(recurrent_state_bytes(architecture("qwen3-next-80b-a3b"), 1), state + 3 * 8192 * 2);
+  EXPECT_DOUBLE_EQ(request_state_bytes(architecture("qwen3-next-80b-a3b")), 36 * (state + 3 * 8192 * 2));
+  EXPECT_EQ(request_state_bytes(architecture("deepseek-v3")), 0);
   const KernelCost cost = KernelCost::make(tests::profile("h800"), tests::h800_device()).value();
   double before = 0;
   for (const std::int64_t requests : {64, 128}) {

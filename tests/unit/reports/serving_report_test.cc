@@ -212,6 +212,14 @@ TEST(ServingReport, JsonHasTheKeysOfTheContract) {
   EXPECT_EQ(json["plan"]["inference"]["engine"], "an-engine");
 }
 
+TEST(ServingReport, StatesOfARequestAreInTheKeyValueCache) {
+  Example example;
+  EXPECT_THAT(serving_text(example.report(), {}), Not(HasSubstr("states of a request")));
+  example.result.state_bytes_per_request = 49082368;
+  EXPECT_THAT(serving_text(example.report(), {}), HasSubstr("49,082,368"));
+  EXPECT_EQ(example.json()["serving"]["state_bytes_per_request"], 49082368);
+}
+
 TEST(ServingReport, HasTheVerdictOfItsProbability) {
   Example example;
   const auto memory = [&] { return example.json()["memory"]; };
