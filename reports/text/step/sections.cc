@@ -182,11 +182,13 @@ std::string measured_section(const model::StepResult& result) {
                                           verdict_sentence(measured, result.bound_s.value_or(0))));
   if (measured.log) out += log_text(*measured.log, measured.time_s);
   out += conventions_text(measured, predicted) + causes_text(measured, predicted, "Step");
-  if (measured.memory)
+  if (measured.memory) {
+    // No measured peak is above the capacity: the range is that in which `share_below` counts.
+    const model::Quantiles peak = result.interval->peak_bytes.at_most(result.memory.capacity_bytes);
     out += paragraph(fmt::format("Memory: {} where {} are predicted, {} to {} as clusters run it. {}",
-                                 peak_text(*measured.memory), gigabytes(result.memory.peak_bytes),
-                                 gigabytes(result.interval->peak_bytes.p10), gigabytes(result.interval->peak_bytes.p90),
-                                 memory_verdict(*measured.memory)));
+                                 peak_text(*measured.memory), gigabytes(result.memory.peak_bytes), gigabytes(peak.p10),
+                                 gigabytes(peak.p90), memory_verdict(*measured.memory)));
+  }
   return out;
 }
 

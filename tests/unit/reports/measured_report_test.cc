@@ -58,6 +58,8 @@ TEST(MeasuredReport, IsASectionOfTheSummary) {
         "Memory: 60.0 GB where 58.0 are predicted, 56.0 to 61.0 as clusters run it."})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   EXPECT_NE(summary(result, support::example_plan()).find("\nMeasured\n" + text), std::string::npos);
+  result.memory.capacity_bytes = 60.5e9;
+  EXPECT_NE(measured_section(result).find("56.0 to 60.5 as clusters run it."), std::string::npos);
   result.measured->causes = {{"what is left", 21.5, false, ""}};
   EXPECT_NE(measured_section(result).find("no single cause"), std::string::npos);
 }
