@@ -5,10 +5,12 @@
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "cli/data.h"
 #include "cli/import/decisions.h"
+#include "cli/import/gpu_kernels.h"
 #include "cli/import/import.h"
 #include "cli/inputs.h"
 #include "cli/outputs.h"
@@ -66,6 +68,23 @@ model::Result<void> refuse_own_input(const ImportArguments& arguments, const std
                             "name another file for the plan");
 }
 
+// Takes the kernels of Megatron that the plan's GPUs run; the plan is read again, as if the user had set them.
+model::Result<void> decide_kernels(const configurations::ConfigurationFormat& format, const std::string& text,
+                                   const std::string& file, configurations::ConfigurationImport options,
+                                   configurations::ImportedConfiguration& imported) {
+  const std::vector<std::string> given = options.overrides;
+  for (model::PlanAlternative& other : imported.alternatives) take_gpu_kernels(given, other.plan);
+  const auto changes = take_gpu_kernels(given, imported.plan);
+  if (changes.empty()) return {};
+  for (const KernelChange& change : changes) options.overrides.push_back(change.setting);
+  auto again = TRY(configurations::import_configuration(format, text, file, options));
+  again.alternatives = std::move(imported.alternatives);
+  for (const KernelChange& change : changes)
+    again.notes.insert(again.notes.begin(), {configurations::Note::Kind::assumed, 0, change.note});
+  imported = std::move(again);
+  return {};
+}
+
 }  // namespace
 
 std::string named_model(const std::string& model) {
@@ -79,13 +98,13 @@ model::Result<void> import_configuration(const ImportArguments& arguments) {
   const auto text = TRY(model::read_text_file(arguments.file));
   const std::filesystem::path config = adjacent_config(arguments.out);
   const std::string adjacent = arguments.out == "-" ? "" : config.filename().string();
-  const auto imported =
-      TRY(configurations::import_configuration(*found, text, arguments.file,
-                                               {overrides_of(arguments),
-                                                arguments.function,
-                                                adjacent,
-                                                &load_model,
-                                                {arguments.files.begin() + 1, arguments.files.end()}}));
+  configurations::ConfigurationImport options{overrides_of(arguments),
+                                              arguments.function,
+                                              adjacent,
+                                              &load_model,
+                                              {arguments.files.begin() + 1, arguments.files.end()}};
+  auto imported = TRY(configurations::import_configuration(*found, text, arguments.file, options));
+  if (found->name == "nemo") TRY(decide_kernels(*found, text, arguments.file, options, imported));
   if (imported.config_json) {
     TRY(write_adjacent_config(arguments.out, *imported.config_json));
     fmt::print(stderr, "{}: the model as a config.json\n", config.string());

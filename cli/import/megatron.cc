@@ -12,12 +12,12 @@
 #include "cli/data.h"
 #include "cli/import/decisions.h"
 #include "cli/import/detail/execution.h"
+#include "cli/import/gpu_kernels.h"
 #include "cli/import/import.h"
 #include "cli/inputs_reader.h"
 #include "cli/outputs.h"
 #include "model/base/text_file.h"
 #include "model/megatron/import.h"
-#include "model/profile/cluster.h"
 #include "topologies/topology.h"
 
 namespace plumbline::cli {
@@ -121,20 +121,10 @@ void complete(const ImportArguments& arguments, model::Plan& plan) {
   if (arguments.model.empty()) plan.model.config = fs::absolute(adjacent_config(arguments.out)).string();
 }
 
-// Takes the attention that Megatron runs on GPUs for which it has no fused kernel.
-void decide_attention(megatron::ImportedScript& imported) {
-  const auto topology = find_topology(imported.plan.cluster.topology, topologies::variation_of(imported.plan));
-  if (!topology || !lacks(topology->cluster.device, "cudnn") || !lacks(topology->cluster.device, "flash2")) return;
-  const auto decide = [](model::Plan& plan) {
-    const bool open = plan.attention.kernel == "fused";
-    if (open) plan.attention.kernel = "unfused";
-    return open;
-  };
-  if (decide(imported.plan))
-    imported.notes.insert(imported.notes.begin(), {0, fmt::format("{} runs neither FlashAttention nor cuDNN's "
-                                                                  "attention: attention.kernel = \"unfused\"",
-                                                                  topology->cluster.device.name)});
-  for (model::PlanAlternative& other : imported.alternatives) decide(other.plan);
+void decide_kernels(const ImportArguments& arguments, megatron::ImportedScript& imported) {
+  for (const KernelChange& change : take_gpu_kernels(arguments.overrides, imported.plan))
+    imported.notes.insert(imported.notes.begin(), {0, change.note});
+  for (model::PlanAlternative& other : imported.alternatives) take_gpu_kernels(arguments.overrides, other.plan);
 }
 
 void print_effects(const ImportArguments& arguments, megatron::ImportedScript imported) {
@@ -155,7 +145,7 @@ model::Result<void> import_megatron(const ImportArguments& arguments) {
   auto imported = TRY(arguments.execute ? import_executed(arguments, text, options)
                                         : megatron::import_script(text, arguments.file, options));
   TRY(refuse_inputs(arguments.out, options.folder, imported.files));
-  decide_attention(imported);
+  decide_kernels(arguments, imported);
   if (imported.config) {
     const std::string path = adjacent_config(arguments.out);
     TRY(write_adjacent_config(arguments.out, imported.config->json));
