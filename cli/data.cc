@@ -128,7 +128,11 @@ model::Result<std::vector<std::string>> shipped_case_files() {
 model::Result<std::string> resolve_model(const std::string& plan_file, const std::string& config) {
   // An absolute config stays as it is: joining an absolute path drops the part before it.
   const fs::path adjacent = fs::path(plan_file).parent_path() / config;
-  if (is_file(adjacent)) return adjacent.lexically_normal().string();
+  if (is_file(adjacent)) {
+    std::string path = adjacent.lexically_normal().string();
+    TRY(refuse_foreign(path, collection_of(Shipped::model).what));
+    return path;
+  }
   auto found = whole_name(config, {Shipped::model}).and_then([](const std::string& name) {
     return find_shipped(Shipped::model, name);
   });

@@ -15,8 +15,8 @@ struct Sign {
   std::string_view what, command;
 };
 constexpr Sign signs[] = {
-    {"\x1f\x8b", "", "", "a compressed trace", "plumbline compare PLAN {0}"},
-    {"", "\"traceEvents\"", "", "a trace", "plumbline compare PLAN {0}"},
+    {"\x1f\x8b", "", "", "a compressed trace", "plumbline compare PLAN {0}, or import kineto {0} -o chunk.csv"},
+    {"", "\"traceEvents\"", "", "a trace", "plumbline compare PLAN {0}, or import kineto {0} -o chunk.csv"},
     {"<", "<system", "<cpu", "a topology dump of NCCL", "plumbline import nccl-topology {0} -o cluster.toml"},
     {"", "algbw", "busbw", "output of nccl-tests", "plumbline import nccl-tests {0} -o measurements.csv"},
     {"{", "\"zero_optimization\"", "", "a configuration of DeepSpeed",
@@ -42,6 +42,15 @@ constexpr Sign signs[] = {
     {"rank,slot,op,", "", "", "the order of a schedule", "--set schedule.kind=file:{0} gives it to a plan"},
 };
 
+// Returns the sign of the text, if any; a training log has none.
+const Sign* sign_of(const std::string& text, bool table) {
+  for (const Sign& sign : signs)
+    if (table == sign.one.starts_with('[') && text.starts_with(sign.begin) &&
+        text.find(sign.one) != std::string::npos && text.find(sign.other) != std::string::npos)
+      return &sign;
+  return nullptr;
+}
+
 }  // namespace
 
 model::Result<void> refuse_foreign(const std::string& path, std::string_view what) {
@@ -53,11 +62,16 @@ model::Result<void> refuse_foreign(const std::string& path, std::string_view wha
   };
   const bool table = path.ends_with(".toml");  // whose comments may quote anything
   if (!table && calibrate::is_training_log(*text)) return refused("a training log", "plumbline compare PLAN {0}");
-  for (const Sign& sign : signs)
-    if (table == sign.one.starts_with('[') && text->starts_with(sign.begin) &&
-        text->find(sign.one) != std::string::npos && text->find(sign.other) != std::string::npos)
-      return refused(sign.what, sign.command);
-  return {};
+  const Sign* sign = sign_of(*text, table);
+  if (sign == nullptr || sign->what == fmt::format("a {}", what)) return {};
+  return refused(sign->what, sign->command);
+}
+
+model::Error of_its_format(model::Error error, const std::string& path, std::string_view format) {
+  const auto foreign =
+      error.file == path ? refuse_foreign(path, fmt::format("file of 'import {}'", format)) : model::Result<void>();
+  const bool other = !foreign && foreign.error().hint.find(fmt::format("import {} ", format)) == std::string::npos;
+  return other ? foreign.error() : error;
 }
 
 }  // namespace plumbline::cli

@@ -9,7 +9,10 @@
 namespace plumbline::cli {
 
 // Returns an input error where the file is of another program, with the command that reads it. `what` is expected:
-// "plan", "topology". A file that is not recognized, or cannot be read, is left to its reader.
+// "plan", "topology", "model". A file that is not recognized, or cannot be read, is left to its reader.
 model::Result<void> refuse_foreign(const std::string& path, std::string_view what);
+
+// Returns the error with which an importer refused the file or, where the file is of another format, one that names it.
+model::Error of_its_format(model::Error error, const std::string& path, std::string_view format);
 
 }  // namespace plumbline::cli

@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <memory>
 #include <system_error>
+#include <utility>
 
 #include "cli/data.h"
+#include "cli/detail/foreign_file.h"
 #include "cli/formats.h"
 #include "cli/inputs_reader.h"
 #include "cli/outputs.h"
@@ -100,7 +102,9 @@ model::Result<void> run_import(const std::string& format, ImportArguments& argum
     return model::wrong_input("--revision", "only for 'import components'");
   if (!arguments.model.empty()) TRY(resolve_model("", arguments.model));
   if (!arguments.topology.empty()) TRY(find_topology(arguments.topology, {}));
-  return run_format<ImportArguments>(import_formats, format, arguments);
+  return run_format<ImportArguments>(import_formats, format, arguments).map_error([&](model::Error error) {
+    return of_its_format(std::move(error), arguments.file, format);
+  });
 }
 
 }  // namespace

@@ -24,7 +24,8 @@ TEST(ForeignFile, IsRefusedWithTheCommandThatReadsIt) {
                    "plumbline import nccl-tests {} -o measurements.csv"},
            Foreign{"node.xml", "<system version=\"2\">\n<cpu numaid=\"0\"/></system>\n", "a topology dump of NCCL",
                    "plumbline import nccl-topology {} -o cluster.toml"},
-           Foreign{"trace.json", "{\"schemaVersion\": 1, \"traceEvents\": []}", "a trace", "plumbline compare PLAN {}"},
+           Foreign{"trace.json", "{\"schemaVersion\": 1, \"traceEvents\": []}", "a trace",
+                   "plumbline compare PLAN {0}, or import kineto {0} -o chunk.csv"},
            Foreign{"launch.sh", "#!/bin/bash\ntorchrun pretrain_gpt.py --seq-length 4096\n", "a launch script",
                    "plumbline import megatron {} -o plan.toml"},
            Foreign{"ds.json", "{\"zero_optimization\": {\"stage\": 2}}", "a configuration of DeepSpeed",
@@ -74,6 +75,27 @@ TEST(ForeignFile, OtherFilesAreLeftToTheirReader) {
   EXPECT_TRUE(left("plan", "[cluster]\ngpus = 8\n"));
   EXPECT_TRUE(left("run.txt", "grep \"elapsed time per iteration (ms)\" train.log\n"));
   EXPECT_TRUE(refuse_foreign((folder.path() / "nowhere").string(), "plan"));
+}
+
+TEST(ForeignFile, IsWhatIsExpected) {
+  const tests::TemporaryDirectory folder;
+  const std::string path = folder.write("config.json", "{\"model_type\": \"llama\"}").string();
+  EXPECT_TRUE(refuse_foreign(path, "model"));
+  EXPECT_FALSE(refuse_foreign(path, "plan"));
+}
+
+TEST(ForeignFile, OfAnotherImporterNamesIt) {
+  const tests::TemporaryDirectory folder;
+  const std::string script = folder.write("launch.sh", "#!/bin/bash\ntorchrun pretrain_gpt.py --bf16\n").string();
+  const std::string trace = folder.write("trace.json", "{\"traceEvents\": [").string();
+  const auto message = [](const std::string& at, const std::string& path, const char* format) {
+    return of_its_format({model::ErrorKind::input, "is cut", at}, path, format).message;
+  };
+  EXPECT_EQ(message(script, script, "nemo"), "is a launch script, not a file of 'import nemo'");
+  EXPECT_EQ(message(script, script, "megatron"), "is cut");
+  EXPECT_EQ(message(trace, trace, "kineto"), "is cut");
+  EXPECT_EQ(message(trace, trace, "megatron"), "is a trace, not a file of 'import megatron'");
+  EXPECT_EQ(message("--output", trace, "megatron"), "is cut");
 }
 
 }  // namespace
