@@ -136,6 +136,11 @@ bool takes_unknown(std::string_view name, const GivenArgument& argument) {
   return !name.empty() && argument.values.empty() && (known == nullptr || known->meaning != Meaning::flag);
 }
 
+// Whether the two words are ms-swift's command for Megatron with its verb.
+bool is_swift(std::string_view word, std::string_view verb) {
+  return word.substr(word.rfind('/') + 1) == "megatron" && (verb == "sft" || verb == "pt" || verb == "rlhf");
+}
+
 // Returns the position of the program: a .py file, the module behind python's or torchrun's -m, or ms-swift's verb.
 std::optional<std::size_t> program_word(const Command& command) {
   bool python = false;
@@ -147,7 +152,7 @@ std::optional<std::size_t> program_word(const Command& command) {
     if (python && word == "-m" && next.find("torch.distributed") == std::string_view::npos &&
         next.find("accelerate") == std::string_view::npos && next.find("deepspeed") == std::string_view::npos)
       return i + 1 < command.size() ? std::optional(i + 1) : std::nullopt;
-    if (name == "megatron" && (next == "sft" || next == "pt" || next == "rlhf")) return i + 1;
+    if (is_swift(word, next)) return i + 1;
     python = python || name.starts_with("python") || name == "torchrun";
   }
   return std::nullopt;
@@ -163,6 +168,40 @@ std::optional<std::size_t> find_program(const Command& command) {
         return known != nullptr && known->meaning != Meaning::no_cost;
       });
   return trains ? program : std::nullopt;
+}
+
+// What ms-swift gives Megatron Core where its command does not decide (MegatronArguments of
+// swift/megatron/arguments/megatron_args.py @006938be; bf16 is the type of most checkpoints).
+constexpr std::pair<std::string_view, std::string_view> swift_defaults[] = {
+    {"--micro-batch-size", "1"},
+    {"--global-batch-size", "16"},
+    {"--bf16", ""},
+    {"--recompute-granularity", "selective"},
+    {"--attention-backend", "flash"},
+    {"--cross-entropy-loss-fusion", ""},
+    {"--use-distributed-optimizer", ""},
+    {"--moe-grouped-gemm", ""},
+    {"--moe-token-dispatcher-type", "alltoall"}};
+
+// Puts ms-swift's defaults before the arguments, so that those that are given win.
+void add_swift_defaults(Launch& launch, std::vector<Note>& notes) {
+  const auto gives = [&launch](std::string_view name) {
+    return std::ranges::any_of(launch.arguments, [name](const Word& word) {
+      std::string written = word.text.substr(0, word.text.find('='));
+      std::ranges::replace(written, '_', '-');
+      return written == name || known_name(written) == name;
+    });
+  };
+  Command defaults;
+  for (const auto& [name, value] : swift_defaults) {
+    const bool other_format = name == "--bf16" && (gives("--fp16") || gives("--torch-dtype"));
+    const bool no_dispatch = name == "--moe-token-dispatcher-type" && !gives("--expert-model-parallel-size");
+    if (gives(name) || other_format || no_dispatch) continue;
+    defaults.push_back({std::string(name), 0});
+    if (!value.empty()) defaults.push_back({std::string(value), 0});
+  }
+  if (!defaults.empty()) notes.push_back({0, "ms-swift's defaults: " + text_of(defaults)});
+  launch.arguments.insert(launch.arguments.begin(), defaults.begin(), defaults.end());
 }
 
 }  // namespace
@@ -221,6 +260,7 @@ std::optional<Launch> find_launch(const Script& script, std::vector<Note>& notes
     launch.emplace();
     launch->text = text_of({command.begin(), split + 1});
     launch->arguments.assign(split + 1, command.end());
+    if (launcher.size() > 0 && is_swift(launcher.back().text, split->text)) add_swift_defaults(*launch, notes);
     if (const auto open = undecided_option(launcher))
       launch->open = *open;
     else if (launch->gpus = count_gpus(launcher, script); !launch->gpus)

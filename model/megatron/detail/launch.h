@@ -33,6 +33,7 @@ bool is_training(const Command& command);
 // Returns the first command that runs a .py file, a module of Python or a verb of ms-swift's `megatron` with one of
 // Megatron's arguments, or nothing; further ones are noted. The number of GPUs is that of the launcher before the
 // program (torchrun, srun, mpirun), Slurm's header, WORLD_SIZE or ms-swift's NPROC_PER_NODE and NNODES.
+// ms-swift's own defaults stand before its arguments, and are noted.
 std::optional<Launch> find_launch(const Script& script, std::vector<Note>& notes);
 
 // Returns the arguments by the names that the table has for them, also where they are written with _ for - or by an

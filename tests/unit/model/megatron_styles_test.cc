@@ -313,6 +313,25 @@ TEST(MegatronStyles, ExamplesOfMegatronAreReadOrRefusedWithTheRemedy) {
   EXPECT_TRUE(swift->plan.parallelism.sequence);
   EXPECT_EQ(swift->plan.precision.gemm, Precision::bf16);
   EXPECT_THAT(notes_of(swift), testing::HasSubstr("--lora_rank 8: unknown; it may change the cost"));
+  // Its defaults are not Megatron-LM's.
+  EXPECT_EQ(swift->plan.batch.global_batch_size, 16);
+  EXPECT_EQ(swift->plan.parallelism.zero_stage, 1);
+  EXPECT_EQ(swift->plan.recompute.policy, "selective");
+  EXPECT_EQ(swift->plan.attention.kernel, "flash2");
+  EXPECT_EQ(swift->plan.loss.kernel, "fused");
+  EXPECT_THAT(notes_of(swift), testing::HasSubstr("ms-swift's defaults: --global-batch-size 16 "
+                                                  "--recompute-granularity selective --attention-backend flash"));
+  const auto chosen = import_style(
+      "NPROC_PER_NODE=8 NNODES=1 megatron sft --num_layers 12 --hidden_size 512 --num_attention_heads 8 "
+      "--max_length 1024 --vocab_size 32000 --num_experts 8 --expert_model_parallel_size 4 --global_batch_size 64 "
+      "--use_distributed_optimizer false --recompute_granularity none --fp16 true\n",
+      "swift.sh", {});
+  ASSERT_TRUE(chosen) << to_string(chosen.error());
+  EXPECT_EQ(chosen->plan.batch.global_batch_size, 64);
+  EXPECT_EQ(chosen->plan.parallelism.zero_stage, 0);
+  EXPECT_EQ(chosen->plan.recompute.policy, "none");
+  EXPECT_EQ(chosen->plan.precision.gemm, Precision::fp16);
+  EXPECT_EQ(chosen->plan.stack.dispatcher, "alltoall");
 }
 
 // Megatron's own loss works in place on FP32 logits; of its fusions one is within the head's GEMM.
