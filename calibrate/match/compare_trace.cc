@@ -25,6 +25,8 @@ using model::Span;
 using model::Timeline;
 using Intervals = std::vector<Interval>;
 
+constexpr double whole_step_share = 0.98;  // of the predicted kernel time, from which a trace is of the whole step
+
 double seconds_of(const Span& span) { return static_cast<double>(span.duration_ps) * 1e-12; }
 
 const model::Kernel& kernel_at(const Timeline& timeline, const Span& span) {
@@ -121,9 +123,8 @@ class TraceComparer {
     inside += (from_start ? front.predicted : 0) + (to_end ? end.predicted : 0);
     first_ps_ = from_start ? 0 : front.predicted_ps;
     last_ps_ = to_end ? never : end.predicted_ps;
-    constexpr double whole = 0.98;
     result_.reached = all > 0 ? inside / all : 0;
-    if (result_.reached >= whole) return;
+    if (result_.reached >= whole_step_share) return;
     result_.notes.push_back(
         fmt::format("The trace spans {:.0f} % of the predicted kernel time of the step: it was cut, or the plan "
                     "differs. Only this part is compared, and micro-batches are counted from where it fits best.",
@@ -320,6 +321,9 @@ model::Result<TraceComparison> compare_trace(const Timeline& trace, const sim::I
   result.rank_source = stated ? stated->source : fmt::format("the best match of {}", ranks.size());
   TraceComparer(measured, result).run(origin.whole_step);
   TRY(check_same_run(measured, origin.whole_step, result));
+  // Without --trace-ranks a trace of plumbline's own has the kernels of one slot of each kind.
+  if (origin.of_pipeline && result.reached < whole_step_share)
+    result.notes.emplace_back("A trace of plumbline has the kernels of all slots where --trace-ranks records them.");
   return result;
 }
 

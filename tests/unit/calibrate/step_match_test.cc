@@ -246,6 +246,10 @@ TEST(StepMatch, ComparesThePartOfTheStepThatACutTraceHolds) {
     EXPECT_GE(found.match.share(), least_share);
     ASSERT_FALSE(found.notes.empty());
     EXPECT_NE(found.notes.front().find("it was cut, or the plan differs"), std::string::npos);
+    const auto own =
+        compare_trace(imported_trace(half), pipeline.inputs, {.pipeline_rank = 2, .world_size = 4, .of_pipeline = true})
+            .value();
+    EXPECT_NE(own.notes.back().find("--trace-ranks"), std::string::npos);
   }
   EXPECT_GE(shares_of(pipeline.predicted, 2, {pipeline.kernels.begin(), middle}, {pipeline.predicted}).right,
             least_share);
