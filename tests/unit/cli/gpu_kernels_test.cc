@@ -21,7 +21,9 @@ TEST(GpuKernels, ScalesOfBlocksAreThoseOfMxfp8OnBlackwell) {
     plan.precision.gemm = asked;
     const auto changes = take_gpu_kernels(device, overrides, plan);
     EXPECT_EQ(changes.empty(), plan.precision.gemm == asked);
-    if (!changes.empty()) EXPECT_EQ(changes[0].setting, "precision.gemm=\"mxfp8\"");
+    if (!changes.empty()) {
+      EXPECT_EQ(changes[0].setting, "precision.gemm=\"mxfp8\"");
+    }
     return plan.precision.gemm;
   };
   const model::Device blackwell = gpu({"flash3"}), hopper = gpu({"mxfp8"}), instinct = gpu({"cudnn", "flash3"});
