@@ -207,7 +207,7 @@ void add_plan(CLI::App& root, int& exit_code, const World& world) {
       "--budget 2e6\n"
       "  plumbline plan deepseek-v3 --gpus 2048 --cluster h800-rail-fat-tree,h100-dgx,h200-hgx\n"
       "  plumbline plan llama-3-70b --tokens 5T --cluster h200-hgx@512,h100-dgx@1024\n"
-      "  plumbline plan llama-3-405b --gpus 8192,16384 --cluster h100-dgx:h100-torch --objective cost --deadline 70d\n"
+      "  plumbline plan llama-3-405b --gpus 8192,16384 --cluster h100-dgx:h100-torch --objective cost --deadline 120d\n"
       "  plumbline plan my/config.json --gpus 256 --cluster h200-hgx -o best.toml\n"
       "  plumbline plan deepseek-v3-2048xh800 --set search.pipeline=[8,16]\n"
       "  plumbline plan deepseek-v3 --objective throughput --gpus 512 --cluster h800-rail-fat-tree "
