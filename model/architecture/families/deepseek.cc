@@ -75,15 +75,13 @@ void read_experts(ConfigReader& config, Architecture& model, const ExpertDefault
   experts.score = score == "sigmoid" ? ScoreFunction::sigmoid : ScoreFunction::softmax;
 }
 
-}  // namespace
-
-void read_deepseek_v3(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model);
-  read_latent_attention(config, model);
+// V3's experts and module of prediction; a token's experts are in `groups_per_token` of `groups` groups.
+void read_scored_experts(ConfigReader& config, Architecture& model, std::int64_t groups,
+                         std::int64_t groups_per_token) {
   read_experts(config, model,
                {.shared_experts = 1,
-                .groups = 8,
-                .groups_per_token = 4,
+                .groups = groups,
+                .groups_per_token = groups_per_token,
                 .dense_layers_first = 3,
                 .normalize_weights = true,
                 .scaling_factor = 2.5,
@@ -92,8 +90,6 @@ void read_deepseek_v3(ConfigReader& config, Architecture& model) {
   model.multi_token_prediction_layers = config.count("num_nextn_predict_layers", 1);
   check_experts(config, model);
 }
-
-namespace {
 
 void read_indexer(ConfigReader& config, Architecture& model, std::int64_t heads) {
   model.sparse = {.tokens = config.dimension("index_topk", 2048),
@@ -111,6 +107,12 @@ void read_indexer(ConfigReader& config, Architecture& model, std::int64_t heads)
 
 }  // namespace
 
+void read_deepseek_v3(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model);
+  read_latent_attention(config, model);
+  read_scored_experts(config, model, 8, 4);
+}
+
 void read_deepseek_v32(ConfigReader& config, Architecture& model) {
   read_deepseek_v3(config, model);
   read_indexer(config, model, 64);
@@ -119,17 +121,7 @@ void read_deepseek_v32(ConfigReader& config, Architecture& model) {
 void read_glm_moe_dsa(ConfigReader& config, Architecture& model) {
   read_decoder(config, model, {.norm_epsilon = 1e-5});
   read_latent_attention(config, model);
-  read_experts(config, model,
-               {.shared_experts = 1,
-                .groups = 1,
-                .groups_per_token = 1,
-                .dense_layers_first = 3,
-                .normalize_weights = true,
-                .scaling_factor = 2.5,
-                .score = "sigmoid"});
-  model.experts.group_score_experts = 2;
-  model.multi_token_prediction_layers = config.count("num_nextn_predict_layers", 1);
-  check_experts(config, model);
+  read_scored_experts(config, model, 1, 1);
   read_indexer(config, model, 32);
 }
 
