@@ -17,6 +17,7 @@ using nlohmann::json;
 
 // The limit is far above published dimensions; products of three dimensions below it fit 64 bits.
 constexpr std::int64_t largest_dimension = 1'000'000;
+constexpr std::int64_t most_layers = 10'000;  // a step's program numbers blocks with 16 bits
 
 // Returns the line of a key. The JSON library keeps no positions, so the key is searched in the text, in quotes before
 // a colon; of a dotted key the last part.
@@ -112,16 +113,17 @@ Result<ConfigReader> ConfigReader::parse(std::string text, const std::string& pa
 
 ConfigReader ConfigReader::empty() { return ConfigReader(std::make_unique<Contents>()); }
 
-std::int64_t ConfigReader::integer(std::string_view key, std::int64_t minimum, std::optional<std::int64_t> missing) {
+std::int64_t ConfigReader::integer(std::string_view key, std::int64_t minimum, std::int64_t maximum,
+                                   std::optional<std::int64_t> missing) {
   const json* value = contents_->find(key);
   if (value == nullptr) {
     if (!missing) fail(key, "required dimension is missing", contents_->hint_for_missing(key));
     return missing.value_or(minimum);
   }
-  const std::string wanted = fmt::format("expected an integer from {} to {}", minimum, largest_dimension);
+  const std::string wanted = fmt::format("expected an integer from {} to {}", minimum, maximum);
   // The value is compared as a double first, because JSON integers may exceed 64 bits.
   const bool fits = value->is_number_integer() && value->get<double>() >= static_cast<double>(minimum) &&
-                    value->get<double>() <= static_cast<double>(largest_dimension);
+                    value->get<double>() <= static_cast<double>(maximum);
   if (!fits) {
     fail(key, fmt::format("{}, found {}", wanted, shown(*value)), "");
     return minimum;
@@ -129,9 +131,14 @@ std::int64_t ConfigReader::integer(std::string_view key, std::int64_t minimum, s
   return value->get<std::int64_t>();
 }
 
-std::int64_t ConfigReader::dimension(std::string_view key) { return integer(key, 1, std::nullopt); }
-std::int64_t ConfigReader::dimension(std::string_view key, std::int64_t missing) { return integer(key, 1, missing); }
-std::int64_t ConfigReader::count(std::string_view key, std::int64_t missing) { return integer(key, 0, missing); }
+std::int64_t ConfigReader::dimension(std::string_view key) { return integer(key, 1, largest_dimension, std::nullopt); }
+std::int64_t ConfigReader::dimension(std::string_view key, std::int64_t missing) {
+  return integer(key, 1, largest_dimension, missing);
+}
+std::int64_t ConfigReader::layers(std::string_view key) { return integer(key, 1, most_layers, std::nullopt); }
+std::int64_t ConfigReader::count(std::string_view key, std::int64_t missing) {
+  return integer(key, 0, largest_dimension, missing);
+}
 
 double ConfigReader::number(std::string_view key, double missing) {
   const json* value = contents_->find(key);

@@ -29,6 +29,7 @@ class ConfigReader {
 
   std::int64_t dimension(std::string_view key);                        // required, at least 1
   std::int64_t dimension(std::string_view key, std::int64_t missing);  // at least 1
+  std::int64_t layers(std::string_view key);                           // required, from 1 to 10,000
   std::int64_t count(std::string_view key, std::int64_t missing);      // at least 0
   double number(std::string_view key, double missing);                 // finite
   double probability(std::string_view key, double missing);            // from 0 to below 1
@@ -53,7 +54,8 @@ class ConfigReader {
  private:
   struct Contents;
   explicit ConfigReader(std::unique_ptr<Contents> contents);
-  std::int64_t integer(std::string_view key, std::int64_t minimum, std::optional<std::int64_t> missing);
+  std::int64_t integer(std::string_view key, std::int64_t minimum, std::int64_t maximum,
+                       std::optional<std::int64_t> missing);
   std::unique_ptr<Contents> contents_;
 };
 

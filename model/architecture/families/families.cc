@@ -26,7 +26,7 @@ void require_activation(ConfigReader& config, std::string_view key, std::string_
 }  // namespace
 
 void read_decoder(ConfigReader& config, Architecture& model, const DecoderDefaults& missing) {
-  model.layers = config.dimension("num_hidden_layers");
+  model.layers = config.layers("num_hidden_layers");
   model.hidden_size = config.dimension("hidden_size");
   model.heads = config.dimension("num_attention_heads");
   // An explicit null means that no heads are shared.
@@ -97,7 +97,7 @@ void finish_recurrence(ConfigReader& config, Architecture& model, std::string_vi
 }
 
 void read_equal_heads(ConfigReader& config, Architecture& model, const SizeKeys& keys) {
-  model.layers = config.dimension(keys.layers);
+  model.layers = config.layers(keys.layers);
   model.hidden_size = config.dimension(keys.hidden_size);
   model.heads = model.key_value_heads = config.dimension(keys.heads);
   model.head_dim = std::max<std::int64_t>(1, model.hidden_size / model.heads);

@@ -351,6 +351,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadModel{"zero_dimension", llama("hidden_size", "\"hidden_size\": 0"), 3, "hidden_size", "found 0"},
         BadModel{"negative_dimension", llama("num_hidden_layers", "\"num_hidden_layers\": -3"), 6, "num_hidden_layers",
                  "found -3"},
+        BadModel{"more_layers_than_are_numbered", llama("num_hidden_layers", "\"num_hidden_layers\": 100000"), 6,
+                 "num_hidden_layers", "from 1 to 10000, found 100000"},
         BadModel{"huge_dimension", llama("vocab_size", "\"vocab_size\": 18446744073709551615"), 7, "vocab_size",
                  "to 1000000"},
         BadModel{"text_dimension", llama("hidden_size", "\"hidden_size\": \"64\""), 3, "hidden_size", "found \"64\""},
