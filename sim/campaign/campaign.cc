@@ -93,7 +93,8 @@ model::Result<double> best_interval(const CampaignInput& input, const CampaignSe
 }
 
 constexpr std::size_t seeds_of_task = 16;
-constexpr double hopeless = 1e-3;  // goodput below which a campaign counts as one that never finishes
+constexpr double hopeless = 1e-3;    // goodput below which a campaign counts as one that never finishes
+constexpr double most_events = 1e6;  // of a seed; a year of 131,072 GPUs as those of Llama 3 has a tenth of that
 
 // Calls visit(name, value) with all amounts of an input but times of repair.
 template <class Visit>
@@ -206,6 +207,10 @@ model::Quantiles quantiles(std::vector<double> values) {
 // Returns why a campaign never finishes as its mean times show; empty: they do not.
 std::string hopeless_reason(const CampaignInput& input) {
   const CheckpointPolicy& policy = input.checkpoint;
+  const double planned_every_s = 86400 / input.planned_stops_per_day, restart_s = input.restart_s + policy.load_s;
+  if (restart_s >= planned_every_s)
+    return fmt::format("a planned stop comes every {:.3g} h and the restart after it takes {:.3g} h",
+                       planned_every_s / 3600, restart_s / 3600);
   const double between = seconds_between_failures(input), down = down_seconds(input);
   const double saved_after = policy.pause_s() + policy.stall_s;
   const double survival = between * std::exp(down / between) * std::expm1(saved_after / between);
@@ -218,6 +223,17 @@ std::string hopeless_reason(const CampaignInput& input) {
     return fmt::format("{} and a checkpoint takes {:.3g} h: hardly one is finished", failures,
                        std::max(policy.stall_s, policy.write_s) / 3600);
   return fmt::format("{} and a checkpoint every {:.3g} h: hardly one is reached", failures, policy.interval_s / 3600);
+}
+
+// Returns how many failures, stops, checks and copies to storage a run has, about.
+double expected_events(const CampaignInput& input) {
+  double by_second = input.planned_stops_per_day / 86400;
+  for (const FailureMode& mode : input.failures)
+    by_second += mode.per_gpu_hour / 3600 * static_cast<double>(input.gpus);
+  if (input.health_check_every_s > 0) by_second += 1 / input.health_check_every_s;
+  if (input.checkpoint.copies > 0 && input.checkpoint.storage_every > 0)
+    by_second += 1 / (input.checkpoint.pause_s() * static_cast<double>(input.checkpoint.storage_every));
+  return by_second * ideal_seconds(input.phases) / std::max(expected_goodput(input), hopeless);
 }
 
 std::string stuck_reason(const CampaignInput& input, const std::vector<SeedOutcome>& outcomes) {
@@ -262,8 +278,7 @@ void summarize(const std::vector<SeedOutcome>& outcomes, CampaignResult& result)
 }
 
 // Returns the best interval; the one of the closed form where nothing fails or the campaign never finishes.
-model::Result<double> interval_of(CampaignInput input, Tasks& tasks) {
-  input.checkpoint.interval_s = closed_form_interval(input);
+model::Result<double> interval_of(const CampaignInput& input, Tasks& tasks) {
   if (!std::isfinite(seconds_between_failures(input)) || !hopeless_reason(input).empty())
     return input.checkpoint.interval_s;
   return best_interval(input, [&](const CampaignInput& tried) -> model::Result<double> {
@@ -285,7 +300,15 @@ model::Result<CampaignResult> run_campaign(const CampaignInput& asked, Tasks& ta
   result.young_s = young_interval(input.checkpoint.stall_s, between);
   result.daly_s = daly_interval(input.checkpoint.stall_s, between);
   result.interruptions_of_mode.resize(input.failures.size());
-  if (input.checkpoint.interval_s == 0) input.checkpoint.interval_s = TRY(interval_of(input, tasks));
+  const bool searched = input.checkpoint.interval_s == 0;
+  if (searched) input.checkpoint.interval_s = closed_form_interval(input);
+  if (const double events = expected_events(input); hopeless_reason(input).empty() && !(events <= most_events))
+    return model::wrong_input("campaign",
+                              fmt::format("a run has about {:.3g} failures, planned stops, health checks and copies "
+                                          "to storage, at most {:.0e} are simulated",
+                                          events, most_events),
+                              "state fewer tokens, or stops and checks that are rarer");
+  if (searched) input.checkpoint.interval_s = TRY(interval_of(input, tasks));
   result.checkpoint_interval_s = input.checkpoint.pause_s();
   result.never = hopeless_reason(input);
   if (!result.never.empty()) {

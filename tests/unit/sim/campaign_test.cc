@@ -129,6 +129,28 @@ TEST(Campaign, CheckpointsLongerThanTheTimeBetweenFailuresNeverFinish) {
   EXPECT_THAT(campaign_run(input).never, testing::IsEmpty());
 }
 
+TEST(Campaign, PlannedStopsThatLeaveNoTimeNeverFinish) {
+  CampaignInput input = campaign_of(10, 0);
+  input.checkpoint = {.interval_s = hour_s, .load_s = 60};
+  input.restart_s = 540;
+  input.planned_stops_per_day = 144;
+  EXPECT_THAT(campaign_run(input).never, HasSubstr("a planned stop comes every 0.167 h"));
+  input.planned_stops_per_day = 100;
+  EXPECT_THAT(campaign_run(input).never, testing::IsEmpty());
+}
+
+TEST(Campaign, MoreEventsThanAreSimulatedAreRefused) {
+  CampaignInput often = campaign_of(10, 0);
+  often.health_check_every_s = 1e-3;
+  CampaignInput endless_run = campaign_of(10, 600);
+  endless_run.phases[0].tokens = 1e300;
+  for (const CampaignInput& input : {often, endless_run}) {
+    const auto result = run_campaign(input);
+    ASSERT_FALSE(result);
+    EXPECT_THAT(result.error().message, HasSubstr("at most 1e+06 are simulated"));
+  }
+}
+
 TEST(Campaign, ARestartThatNothingSurvivesNeverFinishes) {
   CampaignInput input = campaign_of(10, 600);
   input.checkpoint = {.interval_s = 60, .stall_s = 1, .write_s = 1};
