@@ -75,6 +75,8 @@ std::string plan_key_hint(std::string_view dotted) {
   std::ranges::copy_if(keys, std::back_inserter(siblings), [&](const auto& key) { return section_of(key) == section; });
   std::string nearest = has_leaf ? nearest_by_leaf(leaf_of(dotted), siblings) : nearest_section;
   if (nearest.empty()) nearest = nearest_by_leaf(leaf_of(dotted), keys);
+  if (nearest.empty() && has_leaf && section_of(dotted) == nearest_section)
+    return fmt::format("plumbline show key {} lists its keys", nearest_section);
   if (nearest.empty()) nearest = nearest_section;
   return nearest.empty() ? fmt::format("sections: {}", fmt::join(plan_sections(), ", "))
                          : fmt::format("did you mean '{}'?", nearest);

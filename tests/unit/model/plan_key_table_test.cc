@@ -71,6 +71,9 @@ TEST(PlanKeyTable, FindsKeysSectionsAndLastParts) {
   EXPECT_EQ(find_plan_keys("model.hidden_size")->size(), 1u);
   EXPECT_THAT(to_string(find_plan_keys("parallelism.tensr").error()),
               testing::HasSubstr("did you mean 'parallelism.tensor'?"));
+  // A section that is there is not what was meant.
+  EXPECT_THAT(to_string(find_plan_keys("inference.prompt").error()),
+              testing::HasSubstr("plumbline show key inference lists its keys"));
 }
 
 }  // namespace
