@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <set>
 
 #include "cli/data.h"
 #include "model/architecture/load_architecture.h"
@@ -295,13 +296,26 @@ Result<void> InputsReader::add_left(sim::Inputs& inputs, const std::string& held
   const std::string path = TRY(data_folder()) + "/residuals.csv";
   if (!model::is_file(path)) return {};
   const auto cells = TRY(cells_.find(path, [&] { return calibrate::load_left_cells(path); }));
-  const calibrate::StepKind kind = calibrate::step_kind(inputs);
-  const auto left = left_.find({kind, held_out}, [&] {
-    return std::array{calibrate::left_of(cells, kind, {held_out}),
-                      calibrate::left_of(cells, kind, {held_out}, calibrate::LeftOf::memory)};
+  using enum calibrate::LeftOf;
+  const bool served = serves(inputs.plan);
+  const calibrate::StepKind kind = served ? calibrate::serving_kind(inputs) : calibrate::step_kind(inputs);
+  const auto left = left_.find({kind, held_out, served}, [&] {
+    // Rows of an engine that were taken on one cluster with one client err together.
+    std::set<std::string> without{held_out};
+    if (served && !held_out.empty()) without.merge(calibrate::sets_of_stack(cells, kind.stack));
+    std::map<calibrate::LeftOf, std::optional<sim::Left>> found;
+    for (const auto of : served ? std::vector{tpot, rate, ttft} : std::vector{time, memory})
+      found[of] = calibrate::left_of(cells, kind, without, of);
+    return found;
   });
-  inputs.left = left[0];
-  inputs.memory_left = left[1];
+  const auto of = [&](calibrate::LeftOf quantity) {
+    const auto found = left.find(quantity);
+    return found == left.end() ? std::nullopt : found->second;
+  };
+  inputs.left = of(served ? tpot : time);
+  inputs.memory_left = of(memory);
+  inputs.rate_left = of(rate);
+  inputs.ttft_left = of(ttft);
   return {};
 }
 
@@ -387,6 +401,7 @@ Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::o
   if (serves(inputs.plan)) {
     TRY(check_prompts(inputs.plan, config));
     TRY(add_draft(inputs));
+    TRY(add_left(inputs, held_out));
     return inputs;
   }
   inputs.plan = sim::with_balanced_stages(inputs.plan, inputs);

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -95,7 +97,8 @@ class InputsReader {
   model::Result<model::Profile> profile_of(model::Plan& plan, const std::string& name,
                                            const std::vector<model::ConstantChange>& changes,
                                            const std::string& held_out, const model::Device& device);
-  // Adds what is left of the times and the memory of steps of this kind, by the shipped residuals of other sets.
+  // Adds what is left of the times and the memory of steps of this kind, or of the rates of such deployments, by the
+  // shipped residuals: those of other sets than the one held out, for deployments of other engines than that set's.
   model::Result<void> add_left(sim::Inputs& inputs, const std::string& held_out);
   // Replaces cluster.background_plan by the mean load of that plan.
   model::Result<void> add_background(model::Plan& plan);
@@ -112,8 +115,9 @@ class InputsReader {
   model::Memo<std::string, model::Result<std::vector<calibrate::LeftCell>>> cells_;  // by file
   model::Memo<std::string, model::Result<calibrate::Reliability>> reliability_;  // by the plan's name, or the device
   std::shared_ptr<sim::RoutingMemo> routing_ = std::make_shared<sim::RoutingMemo>();  // of all inputs
-  // Of time and memory, by kind and held-out set.
-  model::Memo<std::pair<calibrate::StepKind, std::string>, std::array<std::optional<sim::Left>, 2>> left_;
+  // Of what was measured, by kind, held-out set, and whether it is of deployments.
+  model::Memo<std::tuple<calibrate::StepKind, std::string, bool>, std::map<calibrate::LeftOf, std::optional<sim::Left>>>
+      left_;
 };
 
 // Returns the plan with the numbers that its rule of balanced stages gives, for programs that read plans without their

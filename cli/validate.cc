@@ -26,6 +26,7 @@
 #include "model/base/text_file.h"
 #include "reports/json/read_json.h"
 #include "reports/text/compare/validation_report.h"
+#include "sim/interval/step_draws.h"
 
 namespace plumbline::cli {
 namespace {
@@ -122,20 +123,31 @@ bool counts(const calibrate::ComparedStep& compared) {
          !compared.step.model_type.starts_with("deepseek");
 }
 
+void add_rows(const calibrate::ComparedStep& compared, std::vector<calibrate::LeftRow>& rows) {
+  const auto add = [&](calibrate::LeftOf of, double measured, double predicted, const sim::DrawnSpread& drawn) {
+    rows.push_back(
+        {of, compared.step.set, compared.kind, compared.step.hardware, std::log(measured / predicted), drawn});
+  };
+  add(calibrate::LeftOf::time, *compared.step.seconds, *compared.predicted, compared.ranges.drawn);
+  if (compared.memory_error() && !compared.missing_tensors)
+    add(calibrate::LeftOf::memory, *compared.step.memory_bytes, *compared.comparable_bytes, {});
+}
+
+void add_rows(const calibrate::ComparedServing& compared, std::vector<calibrate::LeftRow>& rows) {
+  for (const calibrate::ComparedFigure& figure : compared.figures)
+    if (const auto of = calibrate::left_of_name(figure.name); of && figure.range)
+      rows.push_back({*of, compared.row.set, compared.kind, compared.row.hardware,
+                      std::log(figure.published / figure.predicted), figure.drawn});
+}
+
 // Returns the statistics of the rows that count.
-std::vector<calibrate::LeftCell> left_cells(const std::vector<calibrate::StepComparison>& comparisons) {
+std::vector<calibrate::LeftCell> left_cells(const reports::ValidationOutcome& outcome) {
   std::vector<calibrate::LeftRow> rows;
-  for (const calibrate::StepComparison& comparison : comparisons)
-    for (const calibrate::ComparedStep& compared : comparison.steps) {
-      if (!comparison.definition.intervals || !counts(compared)) continue;
-      calibrate::LeftRow row{compared.step.set, compared.kind, compared.step.hardware};
-      row.time = std::log(*compared.step.seconds / *compared.predicted);
-      if (compared.memory_error() && !compared.missing_tensors)
-        row.memory = std::log(*compared.step.memory_bytes / *compared.comparable_bytes);
-      row.drawn_mean = compared.ranges.drawn_mean;
-      row.drawn_variance = compared.ranges.drawn_variance;
-      rows.push_back(row);
-    }
+  for (const calibrate::StepComparison& comparison : outcome.steps)
+    for (const calibrate::ComparedStep& compared : comparison.steps)
+      if (comparison.definition.intervals && counts(compared)) add_rows(compared, rows);
+  for (const calibrate::ServingComparison& comparison : outcome.serving)
+    for (const calibrate::ComparedServing& compared : comparison.rows) add_rows(compared, rows);
   return calibrate::left_cells(rows);
 }
 
@@ -148,7 +160,7 @@ model::Result<int> run(const ValidateArguments& arguments) {
   TRY(arguments.outputs.write({{"--json", [&] { return reports::validation_json(outcome); }},
                                {"--csv", [&] { return reports::validation_csv(outcome); }},
                                {"--svg", [&] { return reports::interval_chart_svg(intervals); }},
-                               {"--residuals", [&] { return calibrate::left_cells_csv(left_cells(outcome.steps)); }}}));
+                               {"--residuals", [&] { return calibrate::left_cells_csv(left_cells(outcome)); }}}));
   int exit_code = 0;
   bool first = true;
   const auto show = [&](const std::string& name, bool holds, const std::string& table) {

@@ -22,24 +22,26 @@ namespace plumbline::calibrate {
 namespace {
 
 constexpr std::string_view file_head =
-    R"(# ln(measured / predicted) of the training steps in calibrate/published, by set, software stack, precision of GEMMs,
-# class of model and hardware: rows, mean and variance of the steps' times, and of the fullest rank's memory.
-# drawn: mean and variance of ln(drawn / predicted), which the other sources of uncertainty explain. All rows count that
-# have a plan and a time, with what a plan cannot express of them, but those of models of DeepSeek and those that are
-# predicted with a datasheet's rates. Made by `plumbline validate --residuals`.
+    R"(# ln(measured / predicted) of the steps and deployments in calibrate/published, by what was measured, set, software
+# stack, precision of GEMMs, class of model and hardware: rows and their mean. deviation: of all rows of the set's stack
+# and class around these means; eight of ten are off by less than 1.28 of it. drawn: mean and variance of
+# ln(drawn / predicted), which the other sources of uncertainty explain. All rows count that have a plan and a value,
+# with what a plan cannot express of them, but steps of models of DeepSeek, steps that are predicted with a datasheet's
+# rates, and deployments under another load than stated. Made by `plumbline validate --residuals`.
 )";
 
-constexpr std::array<std::string_view, 13> cell_columns = {
-    "set",      "stack",      "precision",      "model",       "hardware",    "rows",           "mean",
-    "variance", "drawn_mean", "drawn_variance", "memory_rows", "memory_mean", "memory_variance"};
+constexpr std::array<std::string_view, 11> cell_columns = {"of",        "set",        "stack",         "precision",
+                                                           "model",     "hardware",   "rows",          "mean",
+                                                           "deviation", "drawn_mean", "drawn_variance"};
 
-Residuals residuals_of(const std::vector<double>& values) {
-  Residuals result;
-  result.rows = values.size();
-  const auto count = static_cast<double>(values.size());
-  for (const double value : values) result.mean += value / count;
-  for (const double value : values) result.variance += (value - result.mean) * (value - result.mean) / count;
-  return result;
+constexpr double eight_of_ten = 0.8;
+
+constexpr std::array<std::string_view, 5> quantity_names = {"time", "memory", "TPOT", "TTFT", "tokens/s"};
+
+double mean_of(const std::vector<double>& values) {
+  double mean = 0;
+  for (const double value : values) mean += value / static_cast<double>(values.size());
+  return mean;
 }
 
 model::Result<double> number(const CsvTable& table, std::size_t row, std::string_view column) {
@@ -48,50 +50,67 @@ model::Result<double> number(const CsvTable& table, std::size_t row, std::string
   return value->value();
 }
 
-model::Result<Residuals> read_residuals(const CsvTable& table, std::size_t row, const std::string& prefix) {
-  Residuals result;
-  result.rows = static_cast<std::size_t>(TRY(number(table, row, prefix + "rows")));
-  result.mean = TRY(number(table, row, prefix + "mean"));
-  result.variance = TRY(number(table, row, prefix + "variance"));
-  return result;
-}
-
 }  // namespace
 
-StepKind step_kind(const sim::Inputs& inputs) {
-  const model::Precision precision = inputs.plan.precision.gemm;
+std::string_view to_string(LeftOf quantity) { return quantity_names[static_cast<std::size_t>(quantity)]; }
+
+std::optional<LeftOf> left_of_name(std::string_view name) {
+  const auto found = std::ranges::find(quantity_names, name);
+  if (found == quantity_names.end()) return std::nullopt;
+  return static_cast<LeftOf>(found - quantity_names.begin());
+}
+
+namespace {
+
+StepKind kind_of(const sim::Inputs& inputs, model::Precision precision) {
   const bool half = precision == model::Precision::bf16 || precision == model::Precision::fp16;
   return {inputs.profile.stack().empty() ? std::string(model::no_stack) : inputs.profile.stack(),
           half ? "16 bit" : std::string(to_string(precision)),
           inputs.architecture.experts.routed_experts > 0 ? "moe" : "dense"};
 }
 
+}  // namespace
+
+StepKind step_kind(const sim::Inputs& inputs) { return kind_of(inputs, inputs.plan.precision.gemm); }
+
+StepKind serving_kind(const sim::Inputs& inputs) { return kind_of(inputs, inputs.plan.inference.weights); }
+
 std::vector<LeftCell> left_cells(const std::vector<LeftRow>& rows) {
-  std::map<std::tuple<std::string, StepKind, std::string>, std::vector<const LeftRow*>> groups;
-  for (const LeftRow& row : rows) groups[{row.set, row.kind, row.hardware}].push_back(&row);
+  std::map<std::tuple<LeftOf, std::string, StepKind, std::string>, std::vector<const LeftRow*>> groups;
+  for (const LeftRow& row : rows) groups[{row.of, row.set, row.kind, row.hardware}].push_back(&row);
   std::vector<LeftCell> cells;
+  using Scattered = std::tuple<LeftOf, std::string, std::string, std::string>;
+  const auto scattered = [](const LeftCell& cell) {
+    return Scattered{cell.of, cell.set, cell.kind.stack, cell.kind.model};
+  };
+  std::map<Scattered, std::vector<double>> distances;
   for (const auto& [key, members] : groups) {
-    std::vector<double> times, memory, means, variances;
+    std::vector<double> values, means, variances;
     for (const LeftRow* row : members) {
-      times.push_back(row->time);
-      if (row->memory) memory.push_back(*row->memory);
-      means.push_back(row->drawn_mean);
-      variances.push_back(row->drawn_variance);
+      values.push_back(row->value);
+      means.push_back(row->drawn.mean);
+      variances.push_back(row->drawn.variance);
     }
-    const auto& [set, kind, hardware] = key;
-    cells.push_back({set, kind, hardware, residuals_of(times), residuals_of(memory), residuals_of(means).mean,
-                     residuals_of(variances).mean});
+    const auto& [of, set, kind, hardware] = key;
+    cells.push_back({of, set, kind, hardware, values.size(), mean_of(values), 0, {mean_of(means), mean_of(variances)}});
+    const auto count = static_cast<double>(values.size());
+    if (values.size() > 1)  // The mean is nearer to its own rows than to others.
+      for (const double value : values)
+        distances[scattered(cells.back())].push_back(std::abs(value - cells.back().mean) *
+                                                     std::sqrt(count / (count - 1)));
   }
+  for (LeftCell& cell : cells)
+    if (const auto& of = distances[scattered(cell)]; !of.empty())
+      cell.deviation = model::quantile_of(of, eight_of_ten) / model::normal_p90;
   return cells;
 }
 
 std::string left_cells_csv(const std::vector<LeftCell>& cells) {
   std::string text = fmt::format("{}{}\n", file_head, fmt::join(cell_columns, ","));
   for (const LeftCell& cell : cells)
-    text += fmt::format("{},{},{},{},{},{},{:.4f},{:.5f},{:.4f},{:.5f},{},{:.4f},{:.5f}\n", cell.set, cell.kind.stack,
-                        cell.kind.precision, cell.kind.model, cell.hardware, cell.time.rows, cell.time.mean,
-                        cell.time.variance, cell.drawn_mean, cell.drawn_variance, cell.memory.rows, cell.memory.mean,
-                        cell.memory.variance);
+    text += fmt::format("{},{},{},{},{},{},{},{:.4f},{:.4f},{:.4f},{:.5f}\n", to_string(cell.of), cell.set,
+                        cell.kind.stack, cell.kind.precision, cell.kind.model, cell.hardware, cell.rows, cell.mean,
+                        cell.deviation, cell.drawn.mean, cell.drawn.variance);
   return text;
 }
 
@@ -99,16 +118,26 @@ model::Result<std::vector<LeftCell>> load_left_cells(const std::string& path) {
   const auto table = TRY(CsvTable::read(path, {cell_columns.begin(), cell_columns.end()}));
   std::vector<LeftCell> cells;
   for (std::size_t row = 0; row < table.rows(); ++row) {
-    LeftCell cell{table.text(row, "set"),
-                  {table.text(row, "stack"), table.text(row, "precision"), table.text(row, "model")},
-                  table.text(row, "hardware")};
-    cell.time = TRY(read_residuals(table, row, ""));
-    cell.memory = TRY(read_residuals(table, row, "memory_"));
-    cell.drawn_mean = TRY(number(table, row, "drawn_mean"));
-    cell.drawn_variance = TRY(number(table, row, "drawn_variance"));
-    cells.push_back(std::move(cell));
+    const auto of = left_of_name(table.text(row, "of"));
+    if (!of)
+      return tl::unexpected(table.error(row, "of", "is none of " + fmt::format("{}", fmt::join(quantity_names, ", "))));
+    cells.push_back({*of,
+                     table.text(row, "set"),
+                     {table.text(row, "stack"), table.text(row, "precision"), table.text(row, "model")},
+                     table.text(row, "hardware"),
+                     static_cast<std::size_t>(TRY(number(table, row, "rows"))),
+                     TRY(number(table, row, "mean")),
+                     TRY(number(table, row, "deviation")),
+                     {TRY(number(table, row, "drawn_mean")), TRY(number(table, row, "drawn_variance"))}});
   }
   return cells;
+}
+
+std::set<std::string> sets_of_stack(const std::vector<LeftCell>& cells, const std::string& stack) {
+  std::set<std::string> sets;
+  for (const LeftCell& cell : cells)
+    if (cell.kind.stack == stack) sets.insert(cell.set);
+  return sets;
 }
 
 namespace {
@@ -142,10 +171,10 @@ double band_variance(const Weighted& mixture, double mean) {
     }
     return sum;
   };
-  double low = 0, high = 2;
+  double low = 0, high = 10;
   for (int step = 0; step < 40; ++step) {
     const double middle = (low + high) / 2;
-    (inside(middle) < 0.8 ? low : high) = middle;
+    (inside(middle) < eight_of_ten ? low : high) = middle;
   }
   return std::pow(high / model::normal_p90, 2);
 }
@@ -221,39 +250,52 @@ Estimate average(const std::vector<Observation>& seen, const Levels& levels, con
   return {mean, band_variance(all, mean)};
 }
 
-const Residuals& residuals(const LeftCell& cell, LeftOf quantity) {
-  return quantity == LeftOf::time ? cell.time : cell.memory;
-}
-
-// Returns the deviation of rows within a set of the stack that is not among these. Its logarithm is normal over stacks
-// and sets; that of n rows in c cells is seen with a variance of 1 / (2 (n - c)). The mean of the deviations themselves
-// is returned: eight of ten rows follow it more closely than the root of their mean square, which the widest decides.
-double within_sets(const std::vector<LeftCell>& cells, const std::string& stack, LeftOf quantity) {
-  std::map<std::pair<std::string, std::string>, std::pair<double, double>> sums;  // squares and degrees of freedom
+// Returns the deviation with which eight of ten rows of a set of this kind, which is not among these, lie around what
+// they share. The logarithm of the sets' deviations is normal over stacks, classes of models and sets; that of n rows
+// in c cells is seen with a variance of 1 / (2 (n - c)).
+double within_sets(const std::vector<LeftCell>& cells, const StepKind& kind) {
+  struct Scatter {
+    double deviation = 0, freedom = 0;
+  };
+  std::map<std::tuple<std::string, std::string, std::string>, Scatter> scatters;
   for (const LeftCell& cell : cells) {
-    const Residuals& rows = residuals(cell, quantity);
-    auto& [squares, freedom] = sums[{cell.set, cell.kind.stack}];
-    squares += static_cast<double>(rows.rows) * rows.variance;
-    freedom += static_cast<double>(rows.rows) - 1;
+    Scatter& of = scatters[{cell.set, cell.kind.stack, cell.kind.model}];
+    of.deviation = cell.deviation;
+    of.freedom += static_cast<double>(cell.rows) - 1;
   }
   std::vector<Observation> seen;
-  for (const auto& [of, sum] : sums)
-    if (sum.first > 0 && sum.second > 0)
-      seen.push_back(
-          {std::log(std::sqrt(sum.first / sum.second) / usual), 0.5 / sum.second, {of.second, "", "", of.first, ""}});
+  for (const auto& [of, scatter] : scatters)
+    if (scatter.deviation > 0 && scatter.freedom > 0)
+      seen.push_back({std::log(scatter.deviation / usual),
+                      0.5 / scatter.freedom,
+                      {std::get<1>(of), "", std::get<2>(of), std::get<0>(of), ""}});
   std::vector<Deviations> grid;
   for (const double of_stack : {0.0, 0.2, 0.4, 0.7})
-    for (const double of_set : {0.1, 0.2, 0.35, 0.5, 0.7, 1.0}) grid.push_back({of_stack, 0, 0, of_set, 0});
-  const Estimate logarithm = average(seen, {stack, "", "", "", ""}, grid, 1, 1);
-  return usual * std::exp(logarithm.mean + logarithm.variance / 2);
+    for (const double of_class : {0.0, 0.3, 0.6})
+      for (const double of_set : {0.1, 0.2, 0.35, 0.5, 0.7, 1.0}) grid.push_back({of_stack, 0, of_class, of_set, 0});
+  const Estimate logarithm = average(seen, {kind.stack, "", kind.model, "", ""}, grid, 1, 1);
+  // Rows of a set whose deviation is not known are a mixture of normal values over the lognormal deviation.
+  constexpr int points = 40;
+  constexpr double reach = 4;
+  Weighted mixture;
+  double weights = 0;
+  for (int point = -points; point <= points; ++point) {
+    const double z = reach * point / points, weight = std::exp(-z * z / 2);
+    const double deviation = usual * std::exp(logarithm.mean + z * std::sqrt(logarithm.variance));
+    mixture.push_back({{0, deviation * deviation}, weight});
+    weights += weight;
+  }
+  for (auto& [estimate, weight] : mixture) weight /= weights;
+  return std::sqrt(band_variance(mixture, 0));
 }
 
-std::vector<Deviations> deviations_grid() {
+std::vector<Deviations> deviations_grid(double unit) {
   std::vector<Deviations> grid;
   for (const double stack : {0.0, 0.02, 0.04, 0.07, 0.10, 0.15})
     for (const double kind : {0.0, 0.02, 0.05})
       for (const double set : {0.01, 0.03, 0.05, 0.08, 0.12, 0.20})
-        for (const double cell : {0.0, 0.02, 0.05}) grid.push_back({stack, kind, kind, set, cell});
+        for (const double cell : {0.0, 0.02, 0.05})
+          grid.push_back({unit * stack, unit * kind, unit * kind, unit * set, unit * cell});
   return grid;
 }
 
@@ -261,23 +303,32 @@ std::vector<Deviations> deviations_grid() {
 double explained(const std::vector<LeftCell>& cells) {
   std::map<std::string, std::pair<double, double>> sums;
   for (const LeftCell& cell : cells) {
-    sums[cell.set].first += static_cast<double>(cell.time.rows) * cell.drawn_variance;
-    sums[cell.set].second += static_cast<double>(cell.time.rows);
+    sums[cell.set].first += static_cast<double>(cell.rows) * cell.drawn.variance;
+    sums[cell.set].second += static_cast<double>(cell.rows);
   }
   double mean = 0;
   for (const auto& [set, sum] : sums) mean += sum.first / sum.second / static_cast<double>(sums.size());
   return mean;
 }
 
-std::string basis(const std::vector<LeftCell>& cells, const std::string& stack, LeftOf quantity) {
+// Returns how many times wider than steps the rows may lie: the priors' unit. Times to the first token are off by
+// factors.
+double unit_of(const std::vector<Observation>& seen) {
+  double square = 0;
+  for (const Observation& one : seen) square += one.value * one.value / static_cast<double>(seen.size());
+  return std::max(1.0, std::sqrt(square) / mu_deviation);
+}
+
+std::string basis(const std::vector<LeftCell>& cells, const std::string& stack, bool serves) {
   std::size_t rows = 0, of_stack = 0;
   std::set<std::string> sets;
   for (const LeftCell& cell : cells) {
-    rows += residuals(cell, quantity).rows;
+    rows += cell.rows;
     sets.insert(cell.set);
-    if (cell.kind.stack == stack) of_stack += residuals(cell, quantity).rows;
+    if (cell.kind.stack == stack) of_stack += cell.rows;
   }
-  return fmt::format("{} steps of {} sets, {} of this stack", rows, sets.size(), of_stack);
+  return fmt::format("{} {} of {} sets, {} of this {}", rows, serves ? "deployments" : "steps", sets.size(), of_stack,
+                     serves ? "engine" : "stack");
 }
 
 }  // namespace
@@ -286,24 +337,25 @@ std::optional<sim::Left> left_of(const std::vector<LeftCell>& cells, const StepK
                                  const std::set<std::string>& without_sets, LeftOf quantity) {
   std::vector<LeftCell> used;
   for (const LeftCell& cell : cells)
-    if (!without_sets.contains(cell.set) && residuals(cell, quantity).rows > 0) used.push_back(cell);
+    if (cell.of == quantity && !without_sets.contains(cell.set)) used.push_back(cell);
   if (used.empty()) return std::nullopt;
-  const bool time = quantity == LeftOf::time;
-  const double own = within_sets(used, kind.stack, quantity);
+  const double own = within_sets(used, kind);
   std::vector<Observation> seen;
   for (const LeftCell& cell : used) {
-    const Residuals& rows = residuals(cell, quantity);
-    const double scatter = within_sets(used, cell.kind.stack, quantity);
-    seen.push_back({rows.mean - (time ? cell.drawn_mean : 0),
-                    scatter * scatter / static_cast<double>(rows.rows),
+    const double scatter = within_sets(used, cell.kind);
+    seen.push_back({cell.mean - cell.drawn.mean,
+                    scatter * scatter / static_cast<double>(cell.rows),
                     {cell.kind.stack, cell.kind.precision, cell.kind.model, cell.set, std::to_string(seen.size())}});
   }
-  const Estimate common =
-      average(seen, {kind.stack, kind.precision, kind.model, "", ""}, deviations_grid(), mu_deviation, usual);
+  const double unit = unit_of(seen);
+  Estimate common = average(seen, {kind.stack, kind.precision, kind.model, "", ""}, deviations_grid(unit),
+                            unit * mu_deviation, unit * usual);
+  const bool serves = quantity != LeftOf::time && quantity != LeftOf::memory;
+  if (serves) common = {0, common.variance + common.mean * common.mean};
   const double total = common.variance + own * own;
-  const double part = time ? std::max(smallest_part, 1 - explained(used) / total) : 1;
+  const double part = std::max(smallest_part, 1 - explained(used) / total);
   return sim::Left{common.mean, std::sqrt(common.variance * part), own * std::sqrt(part),
-                   basis(used, kind.stack, quantity)};
+                   basis(used, kind.stack, serves)};
 }
 
 }  // namespace plumbline::calibrate

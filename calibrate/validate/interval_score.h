@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/result/prediction_interval.h"
+#include "sim/interval/step_draws.h"
 
 namespace plumbline::calibrate {
 
@@ -51,8 +52,7 @@ struct RowRanges {
   std::optional<PredictedRange> baseline;  // the step by a constant MFU
   std::optional<double> fits_probability;
   std::optional<bool> ran;
-  // Mean and variance of ln(drawn / predicted) of the step, without what is left.
-  double drawn_mean = 0, drawn_variance = 0;
+  sim::DrawnSpread drawn;  // of the step, without what is left
 };
 
 // Verdicts about rows that ran or ended for lack of memory, by the probabilities of model::fit_of().

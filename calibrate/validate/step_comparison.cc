@@ -48,10 +48,7 @@ model::Result<RowRanges> row_ranges(const sim::Inputs& inputs, const model::Step
   if (row.measured_bytes) ranges.memory = {interval.peak_bytes.at_most(room), *row.measured_bytes};
   ranges.fits_probability = interval.fits_probability;
   ranges.ran = row.ran;
-  const auto count = static_cast<double>(draws.time_ratio.size());
-  for (const double ratio : draws.time_ratio) ranges.drawn_mean += std::log(ratio) / count;
-  for (const double ratio : draws.time_ratio)
-    ranges.drawn_variance += std::pow(std::log(ratio) - ranges.drawn_mean, 2) / count;
+  ranges.drawn = sim::drawn_spread(draws.time_ratio);
   return ranges;
 }
 

@@ -202,6 +202,14 @@ InputChange change_of(const Drawn& drawn, std::size_t row) {
   return change;
 }
 
+DrawnSpread drawn_spread(const std::vector<double>& ratios) {
+  DrawnSpread spread;
+  const auto count = static_cast<double>(ratios.size());
+  for (const double ratio : ratios) spread.mean += std::log(ratio) / count;
+  for (const double ratio : ratios) spread.variance += std::pow(std::log(ratio) - spread.mean, 2) / count;
+  return spread;
+}
+
 void draw_numbers(const IntervalOptions& options, Drawn& drawn) {
   std::erase_if(drawn.uncertainties, [&](const Uncertainty& one) {
     return options.without.contains(one.source) || options.without.contains(one.key);

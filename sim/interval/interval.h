@@ -47,12 +47,15 @@ void add_fit(const Inputs& inputs, model::ServingResult& result, const IntervalO
 model::Result<model::ServingInterval> serving_interval_of(const Inputs& inputs, const model::ServingResult& result,
                                                           const IntervalOptions& options = {.draws = serving_draws});
 
-// Returns the same, and its draws: of each the rates over those of the inputs as they are. The same index is the same
-// draw in every deployment.
+// Returns the same, and its draws: of each the rates over those of the inputs as they are, times what is left. The same
+// index is the same draw in every deployment.
 struct DrawnServing {
   model::ServingInterval interval;
   // Of the time per output token, of output tokens per second, of the time to the first token.
   std::vector<double> tpot_ratio, rate_ratio, ttft_ratio;
+  struct {
+    DrawnSpread tpot, rate, ttft;
+  } drawn;  // of the ratios without what is left
 };
 model::Result<DrawnServing> draw_serving_interval(const Inputs& inputs, const model::ServingResult& result,
                                                   const IntervalOptions& options = {.draws = serving_draws});

@@ -1,4 +1,6 @@
 // Intervals of deployments that serve, from draws through the steady state.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -125,21 +127,38 @@ model::Result<std::vector<double>> gradient_of(const ChangedServing& deployment,
   return gradient;
 }
 
-// Returns the quantiles of draws of a rate over that without a change, times that of the answer.
-model::Quantiles relative(const std::vector<Rates>& draws, const Rates& now, const Rates& answer, double Rates::*rate) {
-  std::vector<double> values;
-  for (const Rates& draw : draws) values.push_back(answer.*rate * (draw.*rate / now.*rate));
-  return model::quantiles_of(std::move(values));
+// Returns the draws of a rate over that without a change.
+std::vector<double> ratios_of(const std::vector<Rates>& draws, const Rates& now, double Rates::*rate) {
+  std::vector<double> ratios;
+  for (const Rates& draw : draws) ratios.push_back(draw.*rate / now.*rate);
+  return ratios;
 }
 
-std::optional<model::Quantiles> dollars(const Inputs& inputs, const std::vector<Rates>& draws, const Rates& now,
+// Returns the quantiles of a value of the answer by the draws of its ratio, with what is left of it.
+model::Quantiles range_of(double value, const std::vector<double>& ratios, const Left& left) {
+  const model::Quantiles of = quantiles_of(ratios, left);
+  return {value * of.p10, value * of.p50, value * of.p90};
+}
+
+std::optional<model::Quantiles> dollars(const Inputs& inputs, const std::vector<double>& rates, const Left& left,
                                         std::optional<double> answer, const IntervalOptions& options) {
   const auto price = model::hourly_price(inputs.plan, inputs.cluster).value;
   if (!price || !answer) return std::nullopt;
-  std::vector<double> costs = price_draws(*price, "price", options.seed, draws.size());
-  for (std::size_t i = 0; i < draws.size(); ++i)
-    costs[i] *= *answer * now.tokens_per_s_per_gpu / draws[i].tokens_per_s_per_gpu;
-  return model::quantiles_of(std::move(costs));
+  std::vector<double> costs = price_draws(*price, "price", options.seed, rates.size());
+  for (std::size_t i = 0; i < rates.size(); ++i) costs[i] /= rates[i];
+  return range_of(*answer, costs, left);
+}
+
+// Multiplies the draws by what is left of them: numbers of the engine, and numbers of the plan alone. The same facts
+// make output tokens slow and their rate low, so that both take the same numbers.
+void add_left(const Inputs& inputs, std::string_view fact, double sign, const Left& left, std::uint64_t seed,
+              std::vector<double>& ratios) {
+  const auto numbers = [&](const std::string& of) {
+    return normal_column(fmt::format("{} {} {}", left_source, fact, of), seed, ratios.size());
+  };
+  const std::vector<double> common = numbers(inputs.profile.stack()), own = numbers(model::to_toml(inputs.plan));
+  for (std::size_t i = 0; i < ratios.size(); ++i)
+    ratios[i] *= std::exp(left.location + sign * (left.common * common[i] + left.own * own[i]));
 }
 
 // Returns what the GPUs of a pool hold while it serves one request, as the memory of a rank.
@@ -255,22 +274,28 @@ model::Result<DrawnServing> draw_serving_interval(const Inputs& inputs, const mo
   const Rates now = TRY(deployment.of(InputChange{})), answer = rates_of(result);
   const std::vector<Rates> draws = TRY(deployment.of(changes));
   DrawnServing found;
-  for (const Rates& draw : draws) {
-    found.tpot_ratio.push_back(draw.tpot_s / now.tpot_s);
-    found.rate_ratio.push_back(draw.tokens_per_s_per_gpu / now.tokens_per_s_per_gpu);
-    found.ttft_ratio.push_back(draw.ttft_s / now.ttft_s);
-  }
+  found.tpot_ratio = ratios_of(draws, now, &Rates::tpot_s);
+  found.rate_ratio = ratios_of(draws, now, &Rates::tokens_per_s_per_gpu);
+  found.ttft_ratio = ratios_of(draws, now, &Rates::ttft_s);
   drawn.draws.time_ratio = found.tpot_ratio;
+  const bool known = options.without.contains(std::string(left_source));
+  const auto left = [&](const std::optional<Left>& of) { return known ? Left{} : of.value_or(Left{}); };
+  const Left tpot = left(inputs.left), rate = left(inputs.rate_left), ttft = left(inputs.ttft_left);
   model::ServingInterval& interval = found.interval;
-  interval.tpot_s = relative(draws, now, answer, &Rates::tpot_s);
-  interval.ttft_unloaded_s = relative(draws, now, answer, &Rates::ttft_unloaded_s);
-  interval.ttft_s = relative(draws, now, answer, &Rates::ttft_s);
-  interval.output_tokens_per_s_per_gpu = relative(draws, now, answer, &Rates::tokens_per_s_per_gpu);
+  interval.tpot_s = range_of(answer.tpot_s, found.tpot_ratio, tpot);
+  interval.ttft_unloaded_s = range_of(answer.ttft_unloaded_s, ratios_of(draws, now, &Rates::ttft_unloaded_s), {});
+  interval.ttft_s = range_of(answer.ttft_s, found.ttft_ratio, ttft);
+  interval.output_tokens_per_s_per_gpu = range_of(answer.tokens_per_s_per_gpu, found.rate_ratio, rate);
+  interval.usd_per_million_output_tokens =
+      dollars(inputs, found.rate_ratio, rate, result.usd_per_million_output_tokens, options);
+  found.drawn = {drawn_spread(found.tpot_ratio), drawn_spread(found.rate_ratio), drawn_spread(found.ttft_ratio)};
+  add_left(inputs, "tokens", 1, tpot, options.seed, found.tpot_ratio);
+  add_left(inputs, "tokens", -1, rate, options.seed, found.rate_ratio);
+  add_left(inputs, "first tokens", 1, ttft, options.seed, found.ttft_ratio);
   interval.limits_probability = kept_share(inputs.plan, found, answer);
-  interval.usd_per_million_output_tokens = dollars(inputs, draws, now, result.usd_per_million_output_tokens, options);
   if (!options.parts) return found;
   drawn.gradient = TRY(gradient_of(deployment, now.tpot_s, drawn.uncertainties));
-  interval.parts = parts_of(drawn, {});
+  interval.parts = parts_of(drawn, tpot);
   return found;
 }
 

@@ -50,6 +50,13 @@ struct IntervalOptions {
   bool parts = true;
 };
 
+// Mean and variance of ln(drawn / predicted).
+struct DrawnSpread {
+  double mean = 0, variance = 0;
+  bool operator==(const DrawnSpread&) const = default;
+};
+DrawnSpread drawn_spread(const std::vector<double>& ratios);
+
 // The predictions of one plan, draw by draw. The same index is the same draw in every plan, so that plans can be
 // compared draw by draw.
 struct StepDraws {

@@ -37,8 +37,10 @@ struct Inputs {
   std::shared_ptr<ScheduleTables> tables = nullptr;     // of schedules
   std::shared_ptr<PassGraphs> passes = nullptr;         // of inference; all inputs that share it have the same model
   std::optional<double> power_exponent = std::nullopt;  // model::PowerModel::Limit::exponent
-  std::optional<Left> left = std::nullopt;              // of steps; for intervals
+  std::optional<Left> left = std::nullopt;              // of steps, of deployments the TPOT; for intervals
   std::optional<Left> memory_left = std::nullopt;       // of the fullest rank's peak
+  std::optional<Left> rate_left = std::nullopt;         // of deployments: of output tokens per second
+  std::optional<Left> ttft_left = std::nullopt;         // of deployments: of the TTFT
   // Factors on the times of single kernel shapes, which must outlive the inputs; null: none.
   const model::ShapeFactors* shapes = nullptr;
   // Failures, checkpoints and stops of the whole training, its phases not included; null: run.goodput asks for none.

@@ -30,11 +30,11 @@ std::vector<std::pair<model::ShapeKey, double>> sorted(const model::ShapeFactors
 
 std::string bytes_of(const Inputs& inputs) {
   const model::Profile& profile = inputs.profile;
-  std::string bytes =
-      model::to_bytes(model::to_toml(inputs.plan), inputs.plan.file, inputs.plan.software,
-                      named_text(inputs.plan.cluster.placement), inputs.architecture, inputs.cluster, profile.name(),
-                      profile.parameters(), profile.devices(), profile.stack(), profile.fits(), inputs.fabric,
-                      inputs.power_exponent, inputs.left, inputs.memory_left, inputs.every_link, inputs.slow_gpus);
+  std::string bytes = model::to_bytes(
+      model::to_toml(inputs.plan), inputs.plan.file, inputs.plan.software, named_text(inputs.plan.cluster.placement),
+      inputs.architecture, inputs.cluster, profile.name(), profile.parameters(), profile.devices(), profile.stack(),
+      profile.fits(), inputs.fabric, inputs.power_exponent, inputs.left, inputs.memory_left, inputs.rate_left,
+      inputs.ttft_left, inputs.every_link, inputs.slow_gpus);
   model::ByteWriter writer(bytes);
   if (inputs.plan.files) writer.add(*inputs.plan.files);
   if (inputs.plan.schedule_file) writer.add(inputs.plan.schedule_file->build({}).ranks);

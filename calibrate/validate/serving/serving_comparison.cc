@@ -39,23 +39,25 @@ double roofline_prefill(const sim::Inputs& inputs) {
   return peak / (2 * model_metrics(inputs.architecture, inputs.plan.inference.input_tokens).active_parameters);
 }
 
-// Returns the range of a figure that is uncertain like one of the result.
-PredictedRange range_like(const model::Quantiles& quantiles, double of, const ComparedFigure& figure) {
+// Gives a figure the range of one of the result that it is uncertain like.
+void add_range(const model::Quantiles& quantiles, double of, const sim::DrawnSpread& drawn, ComparedFigure& figure) {
   const double factor = figure.predicted / of;
-  return {{quantiles.p10 * factor, quantiles.p50 * factor, quantiles.p90 * factor}, figure.published};
+  figure.range = {{quantiles.p10 * factor, quantiles.p50 * factor, quantiles.p90 * factor}, figure.published};
+  figure.drawn = drawn;
 }
 
 // Adds the range of each figure of tokens that users wait for.
-void add_ranges(const PublishedServing& row, const model::ServingResult& result, const model::ServingInterval& interval,
+void add_ranges(const PublishedServing& row, const model::ServingResult& result, const sim::DrawnServing& drawn,
                 std::vector<ComparedFigure>& figures) {
   if (row.phase == ServingPhase::prefill || row.average) return;
+  const model::ServingInterval& interval = drawn.interval;
   for (ComparedFigure& figure : figures)
     if (figure.name == "TTFT")
-      figure.range = range_like(*interval.ttft_s, result.ttft_s, figure);
+      add_range(*interval.ttft_s, result.ttft_s, drawn.drawn.ttft, figure);
     else if (figure.name != "tokens/s")
-      figure.range = range_like(*interval.tpot_s, result.tpot_s, figure);
+      add_range(*interval.tpot_s, result.tpot_s, drawn.drawn.tpot, figure);
     else
-      figure.range = range_like(*interval.output_tokens_per_s_per_gpu, result.output_tokens_per_s_per_gpu, figure);
+      add_range(*interval.output_tokens_per_s_per_gpu, result.output_tokens_per_s_per_gpu, drawn.drawn.rate, figure);
 }
 
 // A decode row is one step, without prefill; of other rows TPOT and rate hold what prefill takes.
@@ -96,14 +98,15 @@ ComparedServing compare_row(const PublishedServing& row, const ServingCase& defi
     return inputs_of(plan->plan, plan->profile, row.set);
   }();
   if (!inputs) return compared.error = inputs.error(), compared;
+  compared.kind = serving_kind(*inputs);
   const auto result = sim::ServingPredictor(*inputs).predict(inputs->plan);
   if (!result) return compared.error = result.error(), compared;
   compared.figures = figures_of(row, *inputs, *result);
   if (!ranges) return compared;
-  const auto interval =
-      sim::serving_interval_of(*inputs, *result, {.draws = serving_draws, .threads = 1, .parts = false});
-  if (!interval) return compared.error = interval.error(), compared;
-  add_ranges(row, *result, *interval, compared.figures);
+  const auto drawn =
+      sim::draw_serving_interval(*inputs, *result, {.draws = serving_draws, .threads = 1, .parts = false});
+  if (!drawn) return compared.error = drawn.error(), compared;
+  add_ranges(row, *result, *drawn, compared.figures);
   return compared;
 }
 

@@ -6,10 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/residuals/left_estimate.h"
 #include "calibrate/residuals/regression.h"
 #include "calibrate/validate/interval_score.h"
 #include "calibrate/validate/serving/serving_case.h"
 #include "model/base/error.h"
+#include "sim/interval/step_draws.h"
 #include "sim/predict/inputs.h"
 
 namespace plumbline::calibrate {
@@ -19,7 +21,8 @@ namespace plumbline::calibrate {
 struct ComparedFigure {
   std::string name;  // "step", "TPOT", "TTFT" (s), "tokens/s" (of a GPU)
   double published = 0, predicted = 0, roofline = 0;
-  std::optional<PredictedRange> range;
+  std::optional<PredictedRange> range;  // by everything but the row's engine
+  sim::DrawnSpread drawn;               // of the range, without what is left
 
   double error() const { return predicted / published - 1; }
 };
@@ -28,6 +31,7 @@ struct ComparedServing {  // a row with its prediction
   PublishedServing row;
   std::vector<std::string> lacking;   // columns without which there is no plan
   std::optional<model::Error> error;  // why there is no prediction, where there is a plan
+  StepKind kind;
   std::vector<ComparedFigure> figures;
 };
 
@@ -80,7 +84,7 @@ struct ServingComparison {
 };
 
 // Loads the inputs of a prediction: model, cluster and profile (the second argument; empty: the cluster's own). No
-// constant of the engine rests on the set `held_out`.
+// constant of the engine rests on the set `held_out`, and what is left is by the rows of other engines.
 using ServingInputsOf = std::function<model::Result<sim::Inputs>(const model::Plan&, const std::string& profile,
                                                                  const std::string& held_out)>;
 

@@ -15,7 +15,7 @@ namespace plumbline::calibrate {
 namespace {
 
 LeftCell cell(const std::string& set, const std::string& stack, std::size_t rows, double mean, double deviation) {
-  return {set, {stack, "bf16", "dense"}, "H100 80GB", {rows, mean, deviation * deviation}, {}};
+  return {LeftOf::time, set, {stack, "bf16", "dense"}, "H100 80GB", rows, mean, deviation, {}};
 }
 
 // Two stacks of three sets each, 0.2 apart.
@@ -42,7 +42,7 @@ TEST(LeftEstimate, ShrinksAStackOfFewRowsMoreThanOneOfMany) {
   auto cells = two_stacks();
   cells.push_back(cell("g", "other", 2, 0.3, 0.05));
   const double few = left(cells, "other").location;
-  cells.back().time.rows = 200;
+  cells.back().rows = 200;
   const double many = left(cells, "other").location;
   EXPECT_GT(few, left(two_stacks(), "other").location);
   EXPECT_GT(many, few);
@@ -83,22 +83,60 @@ TEST(LeftEstimate, IsWhatDrawsDoNotExplain) {
   auto cells = two_stacks();
   const sim::Left all = left(cells, "slow");
   const double variance = all.common * all.common + all.own * all.own;
-  for (LeftCell& each : cells) each.drawn_mean = 0.03;
+  for (LeftCell& each : cells) each.drawn.mean = 0.03;
   EXPECT_NEAR(left(cells, "slow").location, all.location - 0.03, 0.005);
-  for (LeftCell& each : cells) each.drawn_mean = 0, each.drawn_variance = 0.5 * variance;
+  for (LeftCell& each : cells) each.drawn = {0, 0.5 * variance};
   const sim::Left rest = left(cells, "slow");
   EXPECT_NEAR(rest.common * rest.common + rest.own * rest.own, 0.5 * variance, 1e-12);
   EXPECT_DOUBLE_EQ(rest.location, all.location);
-  for (LeftCell& each : cells) each.drawn_variance = 2 * variance;
+  for (LeftCell& each : cells) each.drawn.variance = 2 * variance;
   const sim::Left least = left(cells, "slow");
   EXPECT_NEAR(least.common * least.common + least.own * least.own, 0.1 * variance, 1e-12);
+}
+
+// Three sets of each class; those of mixtures of experts scatter by more.
+TEST(LeftEstimate, ScatterGoesWithTheClassOfTheModel) {
+  std::vector<LeftCell> cells;
+  for (int i = 0; i < 3; ++i) {
+    cells.push_back(cell("d" + std::to_string(i), "s", 40, 0, 0.05));
+    cells.push_back(cell("m" + std::to_string(i), "s", 40, 0, 0.2));
+    cells.back().kind.model = "moe";
+  }
+  EXPECT_NEAR(left_of(cells, {"s", "bf16", "dense"})->own, 0.055, 0.02);
+  EXPECT_NEAR(left_of(cells, {"s", "bf16", "moe"})->own, 0.2, 0.05);
+}
+
+// The rows of engines widen the band by how far they are off, and move no middle.
+TEST(LeftEstimate, OfDeploymentsHasNoLocation) {
+  std::vector<LeftCell> cells = {cell("a", "one", 40, 0.4, 0.05), cell("b", "two", 40, 0.5, 0.05)};
+  const double location = left(cells, "one").location;
+  EXPECT_GT(location, 0.2);
+  for (LeftCell& each : cells) each.of = LeftOf::tpot;
+  EXPECT_FALSE(left_of(cells, cells[0].kind));
+  const sim::Left tpot = left(cells, "one", {}, LeftOf::tpot);
+  EXPECT_EQ(tpot.location, 0);
+  EXPECT_GT(tpot.common, location);
+  EXPECT_EQ(tpot.rows, "80 deployments of 2 sets, 40 of this engine");
+  EXPECT_EQ(sets_of_stack(cells, "two"), std::set<std::string>{"b"});
+}
+
+// An engine whose rows are off by factors makes the intervals of others as wide.
+TEST(LeftEstimate, OfDeploymentsIsAsWideAsRowsAreOff) {
+  std::vector<LeftCell> cells = {cell("a", "one", 40, 1.2, 0.1)};
+  cells[0].of = LeftOf::ttft;
+  EXPECT_GT(left(cells, "new", {}, LeftOf::ttft).common, 0.6);
 }
 
 TEST(LeftEstimate, OfMemoryCountsTheRowsThatStateIt) {
   auto cells = two_stacks();
   EXPECT_FALSE(left_of(cells, cells[0].kind, {}, LeftOf::memory));
-  cells[0].memory = {5, 0.1, 0.0004};
-  cells[3].memory = {5, 0.1, 0.0004};
+  for (const std::size_t of : {0u, 3u}) {
+    cells.push_back(cells[of]);
+    cells.back().of = LeftOf::memory;
+    cells.back().rows = 5;
+    cells.back().mean = 0.1;
+    cells.back().deviation = 0.02;
+  }
   const sim::Left memory = left(cells, "slow", {}, LeftOf::memory);
   EXPECT_NEAR(memory.location, 0.1, 0.02);
   EXPECT_EQ(memory.rows, "10 steps of 2 sets, 5 of this stack");
@@ -117,7 +155,8 @@ TEST(LeftEstimate, BandsHoldForSetsThatAreLeftOut) {
         const double of_set = of_stack + normal(0.04);
         const std::string name = std::to_string(stack) + "." + std::to_string(set);
         for (int row = 0; row < 12; ++row)
-          all.push_back({name, {std::to_string(stack), "bf16", "dense"}, "H100 80GB", of_set + normal(0.08), {}});
+          all.push_back(
+              {LeftOf::time, name, {std::to_string(stack), "bf16", "dense"}, "H100 80GB", of_set + normal(0.08), {}});
       }
     }
     const auto cells = left_cells(all);
@@ -127,7 +166,7 @@ TEST(LeftEstimate, BandsHoldForSetsThatAreLeftOut) {
       for (const LeftRow& row : all) {
         if (row.set != set) continue;
         ++rows;
-        inside += std::abs(row.time - found.location) <= half;
+        inside += std::abs(row.value - found.location) <= half;
       }
     }
   }
@@ -143,26 +182,52 @@ TEST(LeftCells, AreOfStepsByStackPrecisionAndModel) {
   inputs.plan.precision.gemm = model::Precision::fp8_tensor;
   EXPECT_EQ(step_kind(inputs).precision, "fp8_tensor");
   EXPECT_EQ(step_kind(tests::step_inputs(tests::deepseek_plan, "h800")).model, "moe");
+  inputs.plan.inference.weights = model::Precision::nvfp4;
+  EXPECT_EQ(serving_kind(inputs).precision, "nvfp4");
+}
+
+// 40 rows scatter by 0.05; one in twenty of them is off by a factor of three. Two cells of a set have one deviation.
+TEST(LeftCells, ScatterIsThatOfEightRowsOfTen) {
+  std::mt19937_64 random(3);
+  const StepKind kind{"s", "bf16", "dense"};
+  std::vector<LeftRow> rows;
+  for (const std::string hardware : {"A100", "H100"})
+    for (int row = 0; row < 200; ++row)
+      rows.push_back({LeftOf::time, "a", kind, hardware, std::normal_distribution<double>(0, 0.05)(random), {}});
+  const double without = left_cells(rows).front().deviation;
+  EXPECT_NEAR(without, 0.05, 0.005);
+  for (std::size_t row = 0; row < rows.size(); row += 20) rows[row].value = row % 40 == 0 ? 1.1 : -1.1;
+  const auto cells = left_cells(rows);
+  EXPECT_LT(cells.front().deviation, 1.25 * without);
+  EXPECT_EQ(cells.front().deviation, cells.back().deviation);
 }
 
 TEST(LeftCells, AreReadAsTheyAreWritten) {
   const StepKind kind{"megatron-2022", "fp16", "dense"};
-  const auto cells = left_cells({{"b", kind, "A100", 0.25, 0.5, 0.125, 0.25},
-                                 {"b", kind, "A100", 0.75, {}, 0.125, 0.25},
-                                 {"a", kind, "A100", -0.5, {}, 0, 0}});
-  ASSERT_EQ(cells.size(), 2u);
+  const auto cells = left_cells({{LeftOf::time, "b", kind, "A100", 0.25, {0.125, 0.25}},
+                                 {LeftOf::time, "b", kind, "A100", 0.75, {0.125, 0.25}},
+                                 {LeftOf::ttft, "b", kind, "A100", 0.5, {}},
+                                 {LeftOf::time, "a", kind, "A100", -0.5, {}}});
+  ASSERT_EQ(cells.size(), 3u);
   EXPECT_EQ(cells[1].set, "b");
-  EXPECT_EQ(cells[1].time, (Residuals{2, 0.5, 0.0625}));
-  EXPECT_EQ(cells[1].memory, (Residuals{1, 0.5, 0}));
-  EXPECT_EQ(cells[1].drawn_mean, 0.125);
+  EXPECT_EQ(cells[1].rows, 2u);
+  EXPECT_EQ(cells[1].mean, 0.5);
+  EXPECT_EQ(cells[1].drawn, (sim::DrawnSpread{0.125, 0.25}));
+  // Both rows are 0.25 off a mean of two; a third would be sqrt(2) times as far.
+  EXPECT_NEAR(cells[1].deviation, 0.25 * std::sqrt(2.0) / 1.2816, 1e-4);
+  EXPECT_EQ(cells[2].of, LeftOf::ttft);
+  EXPECT_EQ(cells[2].deviation, 0);
   const tests::TemporaryDirectory folder;
   const std::string path = folder.write("residuals.csv", left_cells_csv(cells)).string();
-  EXPECT_EQ(load_left_cells(path).value(), cells);
-  std::string wrong = left_cells_csv(cells);
-  wrong.replace(wrong.find("0.5000"), 6, "half");
-  const auto refused = load_left_cells(folder.write("wrong.csv", wrong).string());
-  ASSERT_FALSE(refused);
-  EXPECT_NE(to_string(refused.error()).find("is not a number"), std::string::npos);
+  EXPECT_EQ(left_cells_csv(load_left_cells(path).value()), left_cells_csv(cells));
+  const auto refused_with = [&](const std::string& cell, const std::string& by, const std::string& message) {
+    std::string wrong = left_cells_csv(cells);
+    wrong.replace(wrong.find(cell), cell.size(), by);
+    const auto refused = load_left_cells(folder.write("wrong.csv", wrong).string());
+    return !refused && to_string(refused.error()).find(message) != std::string::npos;
+  };
+  EXPECT_TRUE(refused_with("0.5000", "half", "is not a number"));
+  EXPECT_TRUE(refused_with("TTFT", "latency", "none of time, memory, TPOT, TTFT, tokens/s"));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,43 @@ TEST(ServingInterval, HoldsTheAnswerAndGoesWithItsPrice) {
 }
 
 // The largest batch that keeps a limit in so many of the draws; more certainty leaves fewer requests.
+// Eight of ten lie within exp(1.28 * 0.5) of the middle, where what is left has deviations of 0.3 and 0.4.
+TEST(ServingInterval, WhatIsLeftWidensItAndMovesNoMiddle) {
+  Inputs inputs = serving_inputs("vllm");
+  const model::ServingInterval narrow = interval(inputs);
+  inputs.left = inputs.rate_left = Left{.common = 0.3, .own = 0.4};
+  inputs.ttft_left = Left{.own = 1};
+  const model::ServingInterval wide = interval(inputs);
+  EXPECT_NEAR(wide.tpot_s->p50 / narrow.tpot_s->p50, 1, 0.05);
+  EXPECT_NEAR(wide.ttft_s->p50 / narrow.ttft_s->p50, 1, 0.05);
+  EXPECT_GT(wide.tpot_s->p90 / wide.tpot_s->p10, std::exp(2 * model::normal_p90 * 0.5));
+  EXPECT_GT(wide.output_tokens_per_s_per_gpu->p90 / wide.output_tokens_per_s_per_gpu->p10,
+            std::exp(2 * model::normal_p90 * 0.5));
+  EXPECT_GT(wide.ttft_s->p90 / wide.ttft_s->p10, std::exp(2 * model::normal_p90));
+  EXPECT_GT(share_of(wide, "what is left"), 0.5);
+  EXPECT_EQ(share_of(narrow, "what is left"), 0);
+  const model::ServingInterval known = interval(inputs, {.draws = serving_draws, .without = {"what is left"}});
+  EXPECT_EQ(*known.tpot_s, *narrow.tpot_s);
+  EXPECT_EQ(*known.ttft_s, *narrow.ttft_s);
+}
+
+// Limits hold in a share of the draws, which have what is left: tokens that are slow have a low rate in the same draw.
+TEST(ServingInterval, DrawsHaveWhatIsLeft) {
+  Inputs inputs = serving_inputs("vllm");
+  const auto result = ServingPredictor(inputs).predict(inputs.plan).value();
+  const IntervalOptions options{.draws = serving_draws, .parts = false};
+  const DrawnServing narrow = draw_serving_interval(inputs, result, options).value();
+  inputs.left = inputs.rate_left = Left{.common = 0.5};
+  const DrawnServing wide = draw_serving_interval(inputs, result, options).value();
+  EXPECT_EQ(wide.drawn.tpot, narrow.drawn.tpot);
+  const double high = model::quantile_of(wide.tpot_ratio, 0.9);
+  EXPECT_GT(high, 1.2 * model::quantile_of(narrow.tpot_ratio, 0.9));
+  EXPECT_NEAR(std::log(high), std::log(wide.interval.tpot_s->p90 / result.tpot_s), 0.15);
+  EXPECT_EQ(wide.ttft_ratio, narrow.ttft_ratio);
+  for (std::size_t i = 0; i < wide.tpot_ratio.size(); ++i)
+    EXPECT_NEAR(wide.tpot_ratio[i] * wide.rate_ratio[i], narrow.tpot_ratio[i] * narrow.rate_ratio[i], 1e-9);
+}
+
 TEST(ServingInterval, LimitsHoldInAShareOfTheDraws) {
   const Inputs inputs = serving_inputs("vllm", {"inference.concurrency=0", "inference.max_tpot_s=0.02"});
   const IntervalOptions options{.draws = 64};
