@@ -43,7 +43,13 @@ def rows_of_steps(case):
             yield row(name, "step", summary["rows"], found["mean_absolute"], found["bias"])
 
 
-def rows_of_intervals(intervals):
+def rows_of_intervals(intervals, sets):
+    """The rows of intervals, and the mean of the sets, each of which counts the same (docs/intervals.md)."""
+    steps = [interval["step"] for interval in intervals if interval["name"] in sets and interval["step"]]
+    if steps:
+        error, bias, coverage = (sum(values) / len(steps) for values in zip(
+            *((step["middle"]["mean_absolute"], step["middle"]["bias"], step["coverage"]) for step in steps)))
+        yield row("mean of the sets", "middle", len(steps), error, bias, coverage)
     for interval in intervals:
         for figure, part in (("middle", interval["step"]), ("memory", interval["memory"])):
             if part:
@@ -68,7 +74,8 @@ def accuracy_of(answer):
     readers = {"figures": rows_of_figures, "steps": rows_of_steps, "components": rows_of_kernels,
                "deployments": rows_of_deployments}
     rows = [found for case in answer["cases"] for kind, read in readers.items() if kind in case for found in read(case)]
-    return rows + list(rows_of_intervals(answer["intervals"]))
+    sets = {step["set"] for case in answer["cases"] for step in case.get("steps", [])}
+    return rows + list(rows_of_intervals(answer["intervals"], sets))
 
 
 def differs(recorded, found):
