@@ -208,9 +208,8 @@ int KernelCost::kernels(const Graph& graph, const Operator& op) const {
   // row sums, main kernel, query-gradient conversion; in a ring two sums after each but the first
   if (op.kind == OperatorKind::attention_grad) return 3 * pieces + 2 * (pieces - 1);
   if (const auto* scan = std::get_if<ScanAttributes>(&op.attributes)) {  // those that scan_work() counts
-    const bool delta = scan->kind == RecurrenceKind::gated_delta;
     if (op.kind == OperatorKind::scan_step) return 1;
-    return op.kind == OperatorKind::scan ? (delta ? 8 : 5) : delta ? 11 : 14;
+    return op.kind == OperatorKind::scan ? (scan->delta() ? 8 : 5) : scan->delta() ? 11 : 14;
   }
   if (op.kind == OperatorKind::gated_rmsnorm_grad || op.kind == OperatorKind::rmsnorm_grad ||
       op.kind == OperatorKind::layernorm_grad)

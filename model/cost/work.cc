@@ -165,7 +165,7 @@ ScanWork chunked_state_space(const ScanAttributes& a, double e, bool backward, b
 
 ScanWork scan_work(const Graph& graph, const Operator& op, bool causal) {
   const auto& a = std::get<ScanAttributes>(op.attributes);
-  const bool backward = op.kind == OperatorKind::scan_grad, delta = a.kind == RecurrenceKind::gated_delta;
+  const bool backward = op.kind == OperatorKind::scan_grad, delta = a.delta();
   const Tensor& mixed = graph.tensor(op.reads[backward ? 1 : 0]);
   const auto rows = static_cast<double>(mixed.shape[0].size) * static_cast<double>(a.value_heads);
   const double state = static_cast<double>(a.key_dim * a.value_dim);

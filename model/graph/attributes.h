@@ -76,11 +76,9 @@ struct CachedAttentionAttributes {
   std::int64_t window = 0;                    // latest tokens that a query sees, itself included; 0: all
   bool alibi = false;                         // as in AttentionAttributes
 };
-// A recurrence over chunks of a sequence, or over new tokens one by one (model/architecture/architecture.h).
-struct ScanAttributes {
-  RecurrenceKind kind = RecurrenceKind::gated_delta;
-  std::int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;
-  std::int64_t chunk = 1, sequence_length = 0;  // tokens; T is a multiple of the latter
+// A recurrence of a rank's heads, over chunks of a sequence or over new tokens one by one.
+struct ScanAttributes : Recurrence {
+  std::int64_t sequence_length = 0;  // tokens; T is a multiple of it
 };
 struct ConvolutionAttributes {
   std::int64_t taps = 0, sequence_length = 0;

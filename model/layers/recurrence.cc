@@ -29,7 +29,7 @@ struct Heads {
 // of a group.
 std::int64_t workspace_columns(const ScanAttributes& a, bool backward) {
   const std::int64_t states = ceil_div(a.value_heads * a.key_dim * a.value_dim, a.chunk);
-  if (a.kind == RecurrenceKind::state_space) return (backward ? 2 : 1) * (3 * states + 2 * a.key_heads * a.chunk);
+  if (!a.delta()) return (backward ? 2 : 1) * (3 * states + 2 * a.key_heads * a.chunk);
   const std::int64_t rows = backward ? 2 * a.key_dim + 3 * a.value_dim : a.key_dim + 2 * a.value_dim;
   return a.value_heads * rows + (backward ? 2 : 1) * states;
 }
@@ -69,7 +69,9 @@ TensorId convolved(GraphBuilder& b, const LayerContext& c, TensorId x) {
 // @00caa53 megatron/core/ssm/gated_delta_net.py).
 TensorId scanned(GraphBuilder& b, const LayerContext& c, TensorId mixed, TensorId gates, const Heads& heads) {
   const Recurrence& r = c.architecture.recurrence;
-  const ScanAttributes a{r.kind, heads.keys, heads.values, r.key_dim, r.value_dim, r.chunk, c.sequence_tokens()};
+  ScanAttributes a{r, c.sequence_tokens()};
+  a.key_heads = heads.keys;
+  a.value_heads = heads.values;
   const Dimension tokens = b.shape(mixed)[0];
   const TensorId parameters = b.parameter("recurrence_heads", {{r.head_parameters()}, {heads.values}},
                                           weight_type(c.unscaled_gemm()), {.divided = c.tensor > 1});

@@ -7,7 +7,6 @@
 namespace plumbline::tests {
 namespace {
 
-using model::RecurrenceKind;
 using model::ScanAttributes;
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
@@ -39,7 +38,7 @@ Matrix slopes(const Matrix& d_out, std::vector<Matrix> operands, std::size_t ope
 // [R*Hv,dk*dv] is that before the tokens, and afterwards that after them. gated_delta normalises queries and keys.
 Matrix scan_of(const ScanAttributes& a, const std::vector<Matrix>& operands, Matrix& state) {
   const Matrix &mixed = operands[0], &gates = operands[1], &heads = operands[2];
-  const bool delta = a.kind == RecurrenceKind::gated_delta;
+  const bool delta = a.delta();
   const auto head_row = [&](Index row, Index h) { return heads(row * a.value_heads + h); };
   const Index keys = a.key_heads * a.key_dim;
   Matrix out = Matrix::Zero(mixed.rows(), a.value_heads * a.value_dim);
