@@ -177,17 +177,17 @@ void note_missing(const FitRecords& records, const std::string& base) {
     fmt::print(stderr, "note: no record of {}: their constants are those of {}\n", fmt::join(missing, ", "), base);
 }
 
-// Prints how the card compares to others of its kind, where a profile of their measurements is shipped.
+// Prints how the GPU compares to others of its kind, where a profile of their measurements is shipped.
 Result<void> print_comparison(const FitRecords& records, const model::Device* device, std::FILE* out) {
   if (records.machine == calibrate::MachineKind::host || device == nullptr) return {};
   const auto shipped = shipped_of_kind(device);
   if (!shipped) {
-    fmt::print(out, "\nIs this card normal? No shipped profile rests on measurements of {} to compare it with.\n",
+    fmt::print(out, "\nIs this GPU normal? No shipped profile rests on measurements of {} to compare it with.\n",
                device->name);
     return {};
   }
-  const auto comparison = TRY(calibrate::compare_card(records, *shipped, *device));
-  fmt::print(out, "\n{}", reports::card_text(comparison));
+  const auto comparison = TRY(calibrate::compare_gpu(records, *shipped, *device));
+  fmt::print(out, "\n{}", reports::gpu_text(comparison));
   return {};
 }
 
@@ -213,7 +213,7 @@ Result<void> check_folder(const std::string& base, const std::string& out) {
 }
 
 // Everything that profiles are made of.
-struct Card {
+struct Machine {
   FitRecords records;
   const model::Device* device = nullptr;
   std::string source;  // of the records
@@ -231,47 +231,47 @@ calibrate::ProfileHeading heading_of(const CalibrateArguments& arguments, const 
       .extends = extends};
 }
 
-Result<void> refine(const CalibrateArguments& arguments, const Card& card, std::FILE* out) {
-  if (card.records.machine == calibrate::MachineKind::host)
+Result<void> refine(const CalibrateArguments& arguments, const Machine& machine, std::FILE* out) {
+  if (machine.records.machine == calibrate::MachineKind::host)
     return model::wrong_input("--refine", "records of a host", "--refine moves the profile of a GPU; leave it out");
-  if (card.device == nullptr)
-    return model::wrong_input("--refine", fmt::format("no datasheet of '{}' is known", card.records.device),
+  if (machine.device == nullptr)
+    return model::wrong_input("--refine", fmt::format("no datasheet of '{}' is known", machine.records.device),
                               "its SMs and limits are part of every prediction: see topologies/devices");
   const auto base = TRY(find_profile(arguments.refine));
-  const bool named = std::ranges::find(base.devices(), card.device->name) != base.devices().end();
+  const bool named = std::ranges::find(base.devices(), machine.device->name) != base.devices().end();
   if (!base.devices().empty() && !named)
     fmt::print(stderr, "note: profile {} is of {}, the records of {}: what they do not move is that of {}\n",
-               base.name(), fmt::join(base.devices(), ", "), card.device->name, base.name());
+               base.name(), fmt::join(base.devices(), ", "), machine.device->name, base.name());
   TRY(check_folder(arguments.refine, arguments.out));
-  calibrate::ProfileHeading heading = heading_of(arguments, card.records, base.name());
+  calibrate::ProfileHeading heading = heading_of(arguments, machine.records, base.name());
   if (heading.name == base.name())
     return model::wrong_input("--output", fmt::format("the name of the profile '{}', which it extends", base.name()),
                               "choose another");
-  const auto refined = TRY(calibrate::refine_profile(card.records, base, *card.device, card.source));
-  for (const std::string& note : card.records.notes) fmt::print(stderr, "note: {}\n", note);
+  const auto refined = TRY(calibrate::refine_profile(machine.records, base, *machine.device, machine.source));
+  for (const std::string& note : machine.records.notes) fmt::print(stderr, "note: {}\n", note);
   for (const std::string& note : refined.notes) fmt::print(stderr, "note: {}\n", note);
-  heading.description = fmt::format("{}, moved by records of one GPU: {}", base.name(), card.records.device);
-  if (!named) heading.devices = {card.device->name};
+  heading.description = fmt::format("{}, moved by records of one GPU: {}", base.name(), machine.records.device);
+  if (!named) heading.devices = {machine.device->name};
   std::vector<model::Parameter> constants;
   for (const calibrate::RefinedConstant& one : refined.constants) constants.push_back(one.constant);
   TRY(write_output(arguments.out, calibrate::profile_text(heading, std::move(constants), refined.fits)));
   if (!arguments.csv.empty()) TRY(write_output(arguments.csv, reports::refinement_csv(refined)));
-  fmt::print(out, "{}", reports::refinement_text(refined, card.records, base.name()));
+  fmt::print(out, "{}", reports::refinement_text(refined, machine.records, base.name()));
   return {};
 }
 
-Result<void> fit(const CalibrateArguments& arguments, const Card& card, std::FILE* out) {
-  const FitRecords& records = card.records;
-  const auto base = TRY(base_of(records, arguments.extends, card.device));
+Result<void> fit(const CalibrateArguments& arguments, const Machine& machine, std::FILE* out) {
+  const FitRecords& records = machine.records;
+  const auto base = TRY(base_of(records, arguments.extends, machine.device));
   TRY(check_folder(arguments.extends, arguments.out));
-  const calibrate::ProfileFit fit = calibrate::fit_profile(records, base, card.source);
+  const calibrate::ProfileFit fit = calibrate::fit_profile(records, base, machine.source);
   for (const std::string& note : fit.notes) fmt::print(stderr, "note: {}\n", note);
   note_missing(records, base.name());
   TRY(write_output(arguments.out,
                    calibrate::profile_text(heading_of(arguments, records, base.name()), fit.parameters)));
   if (!arguments.csv.empty()) TRY(write_output(arguments.csv, reports::fit_csv(fit)));
   fmt::print(out, "{}", reports::fit_text(fit, records));
-  return print_comparison(records, card.device, out);
+  return print_comparison(records, machine.device, out);
 }
 
 Result<void> run(const CalibrateArguments& arguments) {
@@ -290,14 +290,14 @@ Result<void> run(const CalibrateArguments& arguments) {
     return model::wrong_input("--output", "required", "name the profile, a .toml; - is stdout");
   const auto devices = TRY(known_devices());
   const auto files = TRY(load_all(arguments, devices));
-  Card card{.records = TRY(calibrate::fit_records(files, arguments.clock)), .device = nullptr, .source = ""};
-  card.device = topologies::find_device(devices, card.records.device);
+  Machine machine{.records = TRY(calibrate::fit_records(files, arguments.clock)), .device = nullptr, .source = ""};
+  machine.device = topologies::find_device(devices, machine.records.device);
   std::vector<std::string> paths = arguments.measurements;
   if (!arguments.trace.empty()) paths.push_back(arguments.trace);
-  card.source = fmt::format("{}, {}{}", reports::machine_text(card.records),
-                            card.records.date.empty() ? "" : card.records.date + ", ", file_names(paths));
+  machine.source = fmt::format("{}, {}{}", reports::machine_text(machine.records),
+                               machine.records.date.empty() ? "" : machine.records.date + ", ", file_names(paths));
   std::FILE* out = arguments.out == "-" || arguments.csv == "-" ? stderr : stdout;
-  return arguments.refine.empty() ? fit(arguments, card, out) : refine(arguments, card, out);
+  return arguments.refine.empty() ? fit(arguments, machine, out) : refine(arguments, machine, out);
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
-#include "calibrate/fit/detail/card_records.h"
 #include "calibrate/fit/detail/constant_list.h"
+#include "calibrate/fit/detail/gpu_records.h"
 #include "model/base/text.h"
 #include "model/cost/measured_operators.h"
 
@@ -69,7 +69,7 @@ ComparedFamily summary(const std::string& name, Ratios& ratios) {
           .median = at_share(ratios.values, 0.5),
           .low = at_share(ratios.values, tenth),
           .high = at_share(ratios.values, 1 - tenth),
-          .allowed = stated > 0 ? std::max(stated, between_cards) : unstated,
+          .allowed = stated > 0 ? std::max(stated, between_gpus) : unstated,
           .stated = stated > 0};
 }
 
@@ -148,19 +148,19 @@ std::string profile_text(const ProfileHeading& heading, std::vector<model::Param
   return text;
 }
 
-model::Result<CardComparison> compare_card(const FitRecords& records, const model::Profile& profile,
-                                           const model::Device& device) {
-  const CardRecords card(records, device);
-  const auto predicted = TRY(card.predict(profile));
+model::Result<GpuComparison> compare_gpu(const FitRecords& records, const model::Profile& profile,
+                                         const model::Device& device) {
+  const GpuRecords gpu(records, device);
+  const auto predicted = TRY(gpu.predict(profile));
   std::map<std::string, Ratios> families;
   for (std::size_t i = 0; i < predicted.size(); ++i) {
     if (predicted[i].seconds <= 0) continue;
-    Ratios& ratios = families[card.all()[i].family];
-    ratios.values.push_back(card.all()[i].seconds / predicted[i].seconds);
+    Ratios& ratios = families[gpu.all()[i].family];
+    ratios.values.push_back(gpu.all()[i].seconds / predicted[i].seconds);
     ratios.seconds += predicted[i].seconds;
     ratios.uncertain += predicted[i].uncertain;
   }
-  CardComparison comparison{profile.name(), {}};
+  GpuComparison comparison{profile.name(), {}};
   for (auto& [name, ratios] : families) comparison.families.push_back(summary(name, ratios));
   return comparison;
 }

@@ -28,7 +28,7 @@ struct ProfileHeading {
 std::string profile_text(const ProfileHeading& heading, std::vector<model::Parameter> parameters,
                          const std::vector<model::ConstantFit>& fits = {});
 
-// A card against the shipped profile of its kind, family by family: is this card normal?
+// A GPU against the shipped profile of its kind, family by family: is this GPU normal?
 
 struct ComparedFamily {
   std::string name;  // "GEMMs bf16"
@@ -39,17 +39,17 @@ struct ComparedFamily {
   bool normal() const { return median <= 1 + allowed && median >= 1 - allowed; }
 };
 
-struct CardComparison {
+struct GpuComparison {
   std::string profile;
   std::vector<ComparedFamily> families;
 };
 
 // Predicts every record that was taken without a concurrent transfer. A family's allowance is the uncertainty of the
-// profile's constants, weighted by their part of the predicted times, and at least 5 %, by which the clocks of cards of
+// profile's constants, weighted by their part of the predicted times, and at least 5 %, by which the clocks of GPUs of
 // one kind are assumed to differ; where they state none, 10 %. A sweep repeats
 // each kernel: where the profile has a power model, GEMMs and attention have the clock that the device's limit leaves
 // each of them when it is held. Input errors: a constant that the profile lacks.
-model::Result<CardComparison> compare_card(const FitRecords& records, const model::Profile& profile,
-                                           const model::Device& device);
+model::Result<GpuComparison> compare_gpu(const FitRecords& records, const model::Profile& profile,
+                                         const model::Device& device);
 
 }  // namespace plumbline::calibrate

@@ -10,8 +10,8 @@
 #include <set>
 #include <utility>
 
-#include "calibrate/fit/detail/card_records.h"
 #include "calibrate/fit/detail/constant_list.h"
+#include "calibrate/fit/detail/gpu_records.h"
 #include "calibrate/fit/detail/prior_fit.h"
 #include "calibrate/fit/detail/robust_fit.h"
 #include "model/profile/constant_rules.h"
@@ -41,7 +41,7 @@ struct Entry {
 double stated_deviation(const model::Parameter& constant) { return std::log1p(*constant.relative_uncertainty); }
 
 double prior_deviation(const model::Parameter& constant) {
-  return std::hypot(stated_deviation(constant), between_cards);
+  return std::hypot(stated_deviation(constant), between_gpus);
 }
 
 // Returns whether times of records may move a constant. Energies are measured in watts, SMs are counted, and residuals
@@ -73,11 +73,11 @@ std::vector<Entry> entries_of(const model::Profile& profile) {
 class Refining {
  public:
   Refining(const FitRecords& records, const model::Profile& base, const model::Device& device)
-      : base_(base), card_(records, device), entries_(entries_of(base)) {}
+      : base_(base), records_(records, device), entries_(entries_of(base)) {}
 
   // Removes the entries on which no record depends. Errors: no record, no entry.
   Result<void> prepare() {
-    const auto predicted = TRY(card_.predict(base_));
+    const auto predicted = TRY(records_.predict(base_));
     std::map<model::ShapeKey, double> of_shape;
     for (const Predicted& one : predicted)
       if (one.shape) ++of_shape[*one.shape];
@@ -142,10 +142,10 @@ class Refining {
   Index size() const { return static_cast<Index>(entries_.size()); }
   Index rows() const { return static_cast<Index>(rows_.size()); }
   const Entry& entry(Index j) const { return entries_[static_cast<std::size_t>(j)]; }
-  const CardRecord& record(Index i) const { return card_.all()[rows_[static_cast<std::size_t>(i)]]; }
+  const GpuRecord& record(Index i) const { return records_.all()[rows_[static_cast<std::size_t>(i)]]; }
   const model::Parameter& first_of(Index j) const { return base_.parameters()[entry(j).constants.front()]; }
 
-  // Nothing that is uncertain of a card explains a factor of all times.
+  // Nothing that is uncertain of a GPU explains a factor of all times.
   model::Result<void> check_distance() const {
     const double middle = median({before_.begin(), before_.end()});
     if (std::abs(middle) <= std::log(farthest)) return {};
@@ -192,7 +192,7 @@ class Refining {
     for (Index j = 0; j < size(); ++j)
       for (const std::size_t index : entry(j).constants)
         if (x(j) != 0) parameters[index] = moved(parameters[index], x(j));
-    const auto predicted = TRY(card_.predict(model::Profile(base_.name(), "", std::move(parameters))));
+    const auto predicted = TRY(records_.predict(model::Profile(base_.name(), "", std::move(parameters))));
     VectorXd result(rows());
     for (Index i = 0; i < rows(); ++i)
       result(i) = std::log(predicted[rows_[static_cast<std::size_t>(i)]].seconds / record(i).seconds);
@@ -279,7 +279,7 @@ class Refining {
   }
 
   const model::Profile& base_;
-  CardRecords card_;
+  GpuRecords records_;
   std::vector<Entry> entries_;
   std::vector<std::size_t> rows_;  // records that the base predicts
   std::vector<std::size_t> fold_;  // of each row

@@ -15,7 +15,7 @@ namespace plumbline::calibrate {
 struct RefinedConstant {
   model::Parameter constant;  // with its new value and uncertainty, of kind fitted
   double before = 0;          // in the constant's unit
-  double prior = 0;           // relative standard deviation before: of the profile, and by which cards differ
+  double prior = 0;           // relative standard deviation before: of the profile, and by which GPUs differ
   double moved = 0;           // in these standard deviations, with the sign of the change
   bool alike = false;         // it moves with the constant before it, which states the same fact
 };
@@ -28,8 +28,8 @@ struct Refinement {
 };
 
 // Moves the constants of `base` to where they are most likely after the records, which the cost functions of all
-// predictions predict (calibrate/fit/detail/card_records.h). Before them ln(constant) is normal around its value with
-// the deviation that the profile states, correlated as its fits state, and by 5 % more, as cards of one kind differ.
+// predictions predict (calibrate/fit/detail/gpu_records.h). Before them ln(constant) is normal around its value with
+// the deviation that the profile states, correlated as its fits state, and by 5 % more, as GPUs of one kind differ.
 // ln(measured / predicted) of a shape is normal around 0 with the residual of its family (0.1 where the profile states
 // none), all records of a shape counting as one; errors of more than 1.345 deviations weigh as their absolute values.
 // Constants without an uncertainty, energies, numbers of SMs, and those that the records do not make more certain by a

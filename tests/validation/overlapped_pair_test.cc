@@ -91,7 +91,7 @@ TEST(OverlappedPair, InBf16ComesOutAsMeasured) {
   EXPECT_LT(std::abs(fitted_errors(bf16, bf16_changes).fitted), tolerance);
 }
 
-// The shipped profile of the H100 has nothing of these runs: public tables, other records of the card, and the power
+// The shipped profile of the H100 has nothing of these runs: public tables, other records of the GPU, and the power
 // model. Its pair is within 3 % of the executed one.
 TEST(OverlappedPair, ComesOutAsMeasuredByTheShippedProfile) {
   constexpr double limit = 0.03;

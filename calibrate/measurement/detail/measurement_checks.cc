@@ -12,7 +12,7 @@ namespace {
 
 constexpr double tera = 1e12, giga = 1e9, micro = 1e-6;
 constexpr double rounding = 0.02;    // for publications that print few digits
-constexpr double above_peak = 1.05;  // a card may clock higher than its datasheet reckons with
+constexpr double above_peak = 1.05;  // a GPU may clock higher than its datasheet reckons with
 
 model::Result<void> check_times(const Times& time) {
   const std::array<std::pair<const char*, std::optional<double>>, 4> rising = {

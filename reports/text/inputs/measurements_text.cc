@@ -190,16 +190,16 @@ std::string refinement_verdict(const calibrate::Refinement& refined, const calib
                                const std::string& base) {
   const double was = median_error(all.before).value_or(0), is = median_error(all.left_out).value_or(0);
   const std::string errors = fmt::format("{} in the middle, {} with {}", percent(is), percent(was), base);
-  std::string verdict = is < was ? fmt::format("Other shapes of this card: {}.", errors)
+  std::string verdict = is < was ? fmt::format("Other shapes of this GPU: {}.", errors)
                                  : fmt::format(
-                                       "No better for other shapes of this card ({}): the records are too "
+                                       "No better for other shapes of this GPU ({}): the records are too "
                                        "few, or of software that the forms do not describe.",
                                        errors);
   std::vector<std::string> far;
   for (const calibrate::RefinedConstant& one : refined.constants)
     if (std::abs(one.moved) > 2 && !one.alike) far.push_back(one.constant.name);
   if (!far.empty())
-    verdict += fmt::format(" By more than two deviations: {}. Another software or a disturbed card may be why.",
+    verdict += fmt::format(" By more than two deviations: {}. Another software or a disturbed GPU may be why.",
                            fmt::join(far, ", "));
   return verdict;
 }
@@ -348,11 +348,11 @@ std::string refinement_text(const calibrate::Refinement& refined, const calibrat
       records.date.empty() ? "no date" : records.date, base, families.to_string(), moved_table(refined, base),
       paragraph(refinement_verdict(refined, all, base)),
       paragraph("Left out: of each fifth of the shapes when the others move the constants. Moved: in standard "
-                "deviations before, of the profile and by which cards differ (5 %); +1: and one that states the same "
+                "deviations before, of the profile and by which GPUs differ (5 %); +1: and one that states the same "
                 "fact. All other constants stay."));
 }
 
-std::string card_text(const calibrate::CardComparison& comparison) {
+std::string gpu_text(const calibrate::GpuComparison& comparison) {
   Table table(columns_of("family | >records | >measured / predicted | >p10 | >p90 | >allowed | "));
   std::vector<std::string> slower, faster;
   for (const calibrate::ComparedFamily& family : comparison.families) {
@@ -365,19 +365,19 @@ std::string card_text(const calibrate::CardComparison& comparison) {
   std::string verdict;
   if (slower.empty() && faster.empty())
     verdict =
-        fmt::format("This card is normal: every family is within the uncertainty of profile {}.", comparison.profile);
+        fmt::format("This GPU is normal: every family is within the uncertainty of profile {}.", comparison.profile);
   if (!slower.empty())
-    verdict = fmt::format("This card is slower than profile {} allows for in {}.", comparison.profile,
+    verdict = fmt::format("This GPU is slower than profile {} allows for in {}.", comparison.profile,
                           fmt::join(slower, ", "));
   if (!faster.empty())
-    verdict += fmt::format("{}This card is faster than profile {} allows for in {}.", verdict.empty() ? "" : " ",
+    verdict += fmt::format("{}This GPU is faster than profile {} allows for in {}.", verdict.empty() ? "" : " ",
                            comparison.profile, fmt::join(faster, ", "));
   return fmt::format(
-      "Is this card normal? Its records against profile {}:\n{}\n{}{}", comparison.profile, table.to_string(),
+      "Is this GPU normal? Its records against profile {}:\n{}\n{}{}", comparison.profile, table.to_string(),
       paragraph(verdict),
       paragraph("Allowed: how far the middle may be off, by the uncertainties of the profile's constants and at "
                 "least 5 %; "
-                "* they state none, 10 % is assumed. Software and clocks differ too, not only cards."));
+                "* they state none, 10 % is assumed. Software and clocks differ too, not only GPUs."));
 }
 
 }  // namespace plumbline::reports

@@ -45,8 +45,8 @@ std::string refinement_text(const calibrate::Refinement& refined, const calibrat
                             const std::string& base);
 std::string refinement_csv(const calibrate::Refinement& refined);  // a row for each family, then one for each constant
 
-// Returns a table of the families of a card's records against the shipped profile of its kind, and the verdict.
-std::string card_text(const calibrate::CardComparison& comparison);
+// Returns a table of the families of a GPU's records against the shipped profile of its kind, and the verdict.
+std::string gpu_text(const calibrate::GpuComparison& comparison);
 
 // Returns the slowdown of each kernel, its time concurrent with a copy over its time alone, against the copy's SMs.
 // GEMMs have panels by the SMs for which their algorithm was chosen (all, or the free ones) and by what partitions the

@@ -178,7 +178,7 @@ TEST(KeptRecords, EachFileBecomesAProfile) {
   EXPECT_GE(profiles, 6);
 }
 
-TEST(KeptRecords, FilesOfOneCardBecomeAProfileInAnyMix) {
+TEST(KeptRecords, FilesOfOneGpuBecomeAProfileInAnyMix) {
   const std::string sweep = shipped("calibrate/measured/nvidia-h100-80gb-hbm3-2026-11-22.jsonl");
   const std::string plan = shipped("calibrate/measured/nvidia-h100-80gb-hbm3-2026-11-22-h100-chunk.jsonl");
   const std::string bf16 = shipped("calibrate/measured/nvidia-h100-80gb-hbm3-2026-11-22-h100-chunk-bf16.jsonl");

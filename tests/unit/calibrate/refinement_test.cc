@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/fit/detail/card_records.h"
+#include "calibrate/fit/detail/gpu_records.h"
 #include "calibrate/fit/profile_fit.h"
 #include "calibrate/measurement/measurement_file.h"
 #include "tests/support/costs.h"
@@ -49,8 +49,8 @@ class Refinements : public testing::Test {
   // Gives every record the time that it has with the constants of `truth`, and returns the records.
   FitRecords timed(const model::Profile& truth) {
     const FitRecords untimed = fit_records(files_).value();
-    const CardRecords card(untimed, device_);
-    const auto predicted = card.predict(truth).value();
+    const GpuRecords gpu(untimed, device_);
+    const auto predicted = gpu.predict(truth).value();
     for (std::size_t i = 0; i < predicted.size(); ++i) files_[0].values[i].time.p50 = predicted[i].seconds;
     return fit_records(files_).value();
   }
@@ -147,24 +147,24 @@ TEST_F(Refinements, AreWrittenAsAProfileThatExtendsTheOther) {
   const auto file = folder.write("mine.toml", profile_text({"mine", "moved", "h100"}, constants, refined.fits));
   const auto mine = model::load_profile(file.string(), tests::frozen("profiles"));
   ASSERT_TRUE(mine) << model::to_string(mine.error());
-  const CardComparison card = compare_card(records, *mine, device_).value();
-  EXPECT_NEAR(card.families.at(0).median, 1, 0.01);
+  const GpuComparison gpu = compare_gpu(records, *mine, device_).value();
+  EXPECT_NEAR(gpu.families.at(0).median, 1, 0.01);
   EXPECT_EQ(mine->parameters().size(), base_.parameters().size());
   EXPECT_EQ(mine->devices(), base_.devices());
 }
 
 // Of the records of which `others` holds.
-double median_error(const CardRecords& card, const model::Profile& profile, const std::vector<bool>& others) {
-  const auto predicted = card.predict(profile).value();
+double median_error(const GpuRecords& gpu, const model::Profile& profile, const std::vector<bool>& others) {
+  const auto predicted = gpu.predict(profile).value();
   std::vector<double> errors;
   for (std::size_t i = 0; i < predicted.size(); ++i)
-    if (others[i]) errors.push_back(std::abs(predicted[i].seconds / card.all()[i].seconds - 1));
+    if (others[i]) errors.push_back(std::abs(predicted[i].seconds / gpu.all()[i].seconds - 1));
   std::ranges::sort(errors);
   return errors.at(errors.size() / 2);
 }
 
-// A profile that no record of the card was fitted to predicts its other GEMMs better after thirty of them.
-TEST_F(Refinements, ThirtyGemmsOfACardHelpItsOthers) {
+// A profile that no record of the GPU was fitted to predicts its other GEMMs better after thirty of them.
+TEST_F(Refinements, ThirtyGemmsOfAGpuHelpItsOthers) {
   const auto devices = topologies::load_devices(tests::shipped("topologies/devices")).value();
   files_[0] = load_measurements(tests::shipped("calibrate/measured/nvidia-h200-2026-11-27.jsonl"), devices).value();
   FitRecords all = fit_records(files_).value();
@@ -173,7 +173,7 @@ TEST_F(Refinements, ThirtyGemmsOfACardHelpItsOthers) {
   for (auto* other : {&all.attention, &all.memory, &all.small_gemms}) other->clear();
   all.launches.clear();
   all.collectives.clear();
-  const CardRecords card(all, device);
+  const GpuRecords gpu(all, device);
   double before = 0, after = 0;
   std::mt19937 random(1);
   for (int draw = 0; draw < 6; ++draw) {
@@ -193,13 +193,13 @@ TEST_F(Refinements, ThirtyGemmsOfACardHelpItsOthers) {
     std::vector<model::Parameter> parameters = h200.parameters();
     for (const RefinedConstant& one : refined.constants)
       parameters[h200.find(one.constant.name).value()] = one.constant;
-    before += median_error(card, h200, others);
-    after += median_error(card, {h200.name(), "", parameters, h200.devices()}, others);
+    before += median_error(gpu, h200, others);
+    after += median_error(gpu, {h200.name(), "", parameters, h200.devices()}, others);
   }
   EXPECT_LT(after, 0.97 * before);
 }
 
-// Times in another unit, or of another machine, are no news of a card.
+// Times in another unit, or of another machine, are no news of a GPU.
 TEST_F(Refinements, RefuseTimesThatAreOffByAFactor) {
   add_gemms(30);
   for (const double factor : {1.0 / 3, 0.6, 1.8, 3.0, 1000.0}) {

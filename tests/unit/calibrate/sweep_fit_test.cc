@@ -205,13 +205,13 @@ TEST_F(SweepFits, ConstantsOfCollectivesComeBack) {
   EXPECT_FALSE(value_of(fit, "network.nic_rate"));
 }
 
-TEST_F(SweepFits, ACardIsComparedFamilyByFamily) {
+TEST_F(SweepFits, AGpuIsComparedFamilyByFamily) {
   for (const std::int64_t k : {1024, 2048, 4096, 8192}) add(gemm(4096, 4096, k, 1 * us));
   Measurement norm = record("rmsnorm", "rmsnorm", 1 * us);
   norm.bytes = 4e8;
   add(norm);
   const model::Device device = tests::h800_device();
-  const CardComparison first = compare_card(records(), base_, device).value();
+  const GpuComparison first = compare_gpu(records(), base_, device).value();
   ASSERT_EQ(first.families.size(), 2u);
   EXPECT_EQ(first.families[0].name, "GEMMs bf16");
   EXPECT_EQ(first.families[0].records, 4u);
@@ -219,12 +219,12 @@ TEST_F(SweepFits, ACardIsComparedFamilyByFamily) {
   // Times as predicted: that of each record is its time over its ratio.
   EXPECT_EQ(first.families[1].name, "memory-bound: norm");
   files_[0].values.back().time.p50 = 1 * us / first.families[1].median;
-  const CardComparison second = compare_card(records(), base_, device).value();
+  const GpuComparison second = compare_gpu(records(), base_, device).value();
   EXPECT_NEAR(second.families[1].median, 1, 1e-9);
   EXPECT_TRUE(second.families[1].normal());
 }
 
-// Decoding has kernels of its own: no constant of training rests on them, but a card is compared with them.
+// Decoding has kernels of its own: no constant of training rests on them, but a GPU is compared with them.
 TEST_F(SweepFits, GemmsOfFewRowsAreComparedOnly) {
   add(gemm(4096, 4096, 4096, 160 * us));
   add(gemm(64, 7168, 16384, 60 * us));
@@ -238,9 +238,9 @@ TEST_F(SweepFits, GemmsOfFewRowsAreComparedOnly) {
   EXPECT_FALSE(has_note(found, "few rows"));  // a refinement uses them
   EXPECT_TRUE(has_note(fit_profile(found, base_, "a test"), "1 record of gemm: few rows"));
   EXPECT_TRUE(has_note(found, "1 record of cached_attention: plumbline's own kernel"));
-  const CardComparison card = compare_card(found, base_, tests::h800_device()).value();
-  ASSERT_EQ(card.families.size(), 2u);
-  EXPECT_EQ(card.families[1].name, "GEMMs bf16, few rows");
+  const GpuComparison gpu = compare_gpu(found, base_, tests::h800_device()).value();
+  ASSERT_EQ(gpu.families.size(), 2u);
+  EXPECT_EQ(gpu.families[1].name, "GEMMs bf16, few rows");
 }
 
 // No constant is that of another format, whatever the rows.

@@ -16,10 +16,10 @@
 
 namespace plumbline::calibrate {
 
-// By how much cards of one kind are assumed to differ in their clocks, relative.
-inline constexpr double between_cards = 0.05;
+// By how much GPUs of one kind are assumed to differ in their clocks, relative.
+inline constexpr double between_gpus = 0.05;
 
-struct CardRecord {
+struct GpuRecord {
   std::string family;  // "GEMMs bf16"
   const Measurement* measurement = nullptr;
   double seconds = 0;                 // measured
@@ -34,12 +34,12 @@ struct Predicted {
   std::optional<model::ShapeKey> shape;  // whose error all records of it share
 };
 
-class CardRecords {
+class GpuRecords {
  public:
   // Takes all records without a concurrent transfer whose shape is stated. `records` must outlive the object.
-  CardRecords(const FitRecords& records, const model::Device& device);
+  GpuRecords(const FitRecords& records, const model::Device& device);
 
-  const std::vector<CardRecord>& all() const { return all_; }
+  const std::vector<GpuRecord>& all() const { return all_; }
 
   // Predicts each record. A sweep repeats each kernel: where the profile has a power model, an operator has the clock
   // that the device's limit leaves it when it is held. Input errors: a constant that the profile lacks.
@@ -48,7 +48,7 @@ class CardRecords {
  private:
   model::Device device_;
   bool holds_gaps_;
-  std::vector<CardRecord> all_;
+  std::vector<GpuRecord> all_;
 };
 
 }  // namespace plumbline::calibrate

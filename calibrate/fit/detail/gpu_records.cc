@@ -1,4 +1,4 @@
-#include "calibrate/fit/detail/card_records.h"
+#include "calibrate/fit/detail/gpu_records.h"
 
 #include <fmt/format.h>
 
@@ -120,7 +120,7 @@ class OperatorTimes {
     return OperatorTimes(profile, std::move(cost), power);
   }
 
-  Predicted predict(const CardRecord& record, bool holds_gaps) {
+  Predicted predict(const GpuRecord& record, bool holds_gaps) {
     model::ShapeFactors asked;
     asked.record();
     cost_.use(&asked);
@@ -173,7 +173,7 @@ Predicted predicted_collective(const model::CollectiveCost& cost, const Measurem
 
 }  // namespace
 
-CardRecords::CardRecords(const FitRecords& records, const model::Device& device)
+GpuRecords::GpuRecords(const FitRecords& records, const model::Device& device)
     : device_(device), holds_gaps_(records.holds_gaps) {
   const auto add = [&](const FitRecord& record, std::string family, bool inference) {
     auto graph = graph_of(record);
@@ -193,11 +193,11 @@ CardRecords::CardRecords(const FitRecords& records, const model::Device& device)
         {.family = fmt::format("collectives: {}", m->op), .measurement = m, .seconds = m->time.p50, .graph = {}});
 }
 
-model::Result<std::vector<Predicted>> CardRecords::predict(const model::Profile& profile) const {
+model::Result<std::vector<Predicted>> GpuRecords::predict(const model::Profile& profile) const {
   auto operators = TRY(OperatorTimes::make(profile, device_));
   const auto collectives = TRY(collectives_of(profile));
   std::vector<Predicted> predicted;
-  for (const CardRecord& record : all_) {
+  for (const GpuRecord& record : all_) {
     if (record.graph)
       predicted.push_back(operators.predict(record, holds_gaps_));
     else
