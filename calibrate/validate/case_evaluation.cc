@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <variant>
 
+#include "calibrate/validate/interval_score.h"
 #include "calibrate/validate/metric.h"
 #include "model/architecture/metrics.h"
 #include "model/economics/economics.h"
@@ -60,7 +62,7 @@ EvaluatedAggregate evaluate(const Aggregate& aggregate, const std::vector<Evalua
       const auto error = error_of(figure.figure, figure.predicted[profile]);
       if (figure.figure.group == aggregate.over && error) errors.push_back(*error);
     }
-    row.values.push_back(aggregate.of(std::move(errors)));
+    row.values.push_back(aggregate.of(errors));
   }
   row.within = row.values.back() && *row.values.back() <= aggregate.tolerance;
   return row;
@@ -84,18 +86,11 @@ std::string_view to_string(Aggregate::Statistic statistic) {
   return statistic == Aggregate::Statistic::rms_error ? "rms_error" : "median_absolute_error";
 }
 
-std::optional<double> Aggregate::of(std::vector<double> errors) const {
+std::optional<double> Aggregate::of(const std::vector<double>& errors) const {
   if (errors.empty()) return std::nullopt;
-  const auto count = static_cast<double>(errors.size());
-  if (statistic == Statistic::rms_error) {
-    double squares = 0;
-    for (const double error : errors) squares += error * error;
-    return std::sqrt(squares / count);
-  }
-  for (double& error : errors) error = std::abs(error);
-  std::ranges::sort(errors);
-  const std::size_t middle = errors.size() / 2;
-  return errors.size() % 2 == 1 ? errors[middle] : (errors[middle - 1] + errors[middle]) / 2;
+  if (statistic == Statistic::median_absolute_error) return errors_of(errors).median_absolute;
+  const double squares = std::inner_product(errors.begin(), errors.end(), errors.begin(), 0.0);
+  return std::sqrt(squares / static_cast<double>(errors.size()));
 }
 
 Needs needs_of(const ValidationCase& definition) {

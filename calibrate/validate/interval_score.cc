@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "calibrate/validate/validation_case.h"
 #include "model/memory/memory.h"
 
 namespace plumbline::calibrate {
@@ -16,18 +15,19 @@ double loss(double share, double predicted, double measured) {
 
 }  // namespace
 
-StepErrors errors_of(const std::vector<double>& errors) {
-  StepErrors result;
+ErrorStatistics errors_of(const std::vector<double>& errors) {
+  ErrorStatistics result;
   result.rows = errors.size();
   if (errors.empty()) return result;
-  Aggregate median;
-  median.statistic = Aggregate::Statistic::median_absolute_error;
-  result.median_absolute = median.of(errors).value_or(0);
+  std::vector<double> sizes;
   for (const double error : errors) {
+    sizes.push_back(std::abs(error));
     result.mean_absolute += std::abs(error) / static_cast<double>(errors.size());
     result.bias += error / static_cast<double>(errors.size());
     if (std::abs(error) > std::abs(result.largest)) result.largest = error;
   }
+  std::ranges::sort(sizes);
+  result.median_absolute = (sizes[(sizes.size() - 1) / 2] + sizes[sizes.size() / 2]) / 2;
   return result;
 }
 

@@ -13,11 +13,11 @@
 namespace plumbline::calibrate {
 
 // Statistics of relative errors.
-struct StepErrors {
+struct ErrorStatistics {
   std::size_t rows = 0;
   double median_absolute = 0, largest = 0, mean_absolute = 0, bias = 0;  // largest: with its sign
 };
-StepErrors errors_of(const std::vector<double>& errors);
+ErrorStatistics errors_of(const std::vector<double>& errors);
 
 // A predicted distribution with the measured value, both in the same unit.
 struct PredictedRange {
@@ -40,7 +40,7 @@ struct IntervalScore {
   // Mean over rows and P10, P50, P90 of the loss q (m - p) where the measured m is above the predicted p, and
   // (1 - q) (p - m) elsewhere, over m (Koenker and Bassett 1978).
   double pinball = 0;
-  StepErrors middle;                     // of P50
+  ErrorStatistics middle;                // of P50
   std::array<std::size_t, 10> tenths{};  // rows by below()
 };
 IntervalScore score_of(const std::vector<PredictedRange>& ranges);

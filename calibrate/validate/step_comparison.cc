@@ -22,53 +22,23 @@
 namespace plumbline::calibrate {
 namespace {
 
-struct RowValues {
-  sim::PeakOf peak = sim::PeakOf::device;  // what measured_bytes is of
-  std::optional<double> measured_s = std::nullopt, measured_bytes = std::nullopt;
-  std::optional<bool> ran = std::nullopt;
-};
-
-struct SetRow {
-  std::string set;
-  double predicted = 0, measured = 0;
-};
-
 // Quantiles need no more, since ln(step) is nearly linear in what is drawn.
 constexpr std::size_t draws_of_row = 32;
 
-// Returns the ranges of a row but the baseline's, from the interval of its predicted result. Errors: those of
-// sim::draw_interval().
-model::Result<RowRanges> row_ranges(const sim::Inputs& inputs, const model::StepResult& result, const RowValues& row) {
+// Returns the ranges of a row but the baseline's, from the interval of its predicted result; `peak` is what the row's
+// memory is of. Errors: those of sim::draw_interval().
+model::Result<RowRanges> row_ranges(const sim::Inputs& inputs, const model::StepResult& result,
+                                    const PublishedStep& step, sim::PeakOf peak) {
   const auto [interval, draws] =
-      TRY(sim::draw_interval(inputs, result, {.draws = draws_of_row, .threads = 1, .peak = row.peak}));
+      TRY(sim::draw_interval(inputs, result, {.draws = draws_of_row, .threads = 1, .peak = peak}));
   RowRanges ranges;
-  if (row.measured_s) ranges.step = {interval.time_s, *row.measured_s};
+  if (step.seconds) ranges.step = {interval.time_s, *step.seconds};
   // A full device shows its capacity, whatever more an allocator would hold.
-  const double room = row.peak == sim::PeakOf::device ? result.memory.capacity_bytes : INFINITY;
-  if (row.measured_bytes) ranges.memory = {interval.peak_bytes.at_most(room), *row.measured_bytes};
+  const double room = peak == sim::PeakOf::device ? result.memory.capacity_bytes : INFINITY;
+  if (step.memory_bytes) ranges.memory = {interval.peak_bytes.at_most(room), *step.memory_bytes};
   ranges.fits_probability = interval.fits_probability;
-  ranges.ran = row.ran;
+  ranges.ran = step.ran();
   ranges.drawn = sim::drawn_spread(draws.time_ratio);
-  return ranges;
-}
-
-// Returns the range of each row by the location and spread of ln(measured / predicted) on the other sets, each of which
-// counts the same; nothing of a single set.
-std::vector<PredictedRange> ranges_by_other_sets(const std::vector<SetRow>& rows) {
-  std::map<std::string, std::vector<double>> logarithms;  // by set
-  for (const SetRow& row : rows) logarithms[row.set].push_back(std::log(row.measured / row.predicted));
-  if (logarithms.size() < 2) return {};
-  std::vector<PredictedRange> ranges;
-  for (const SetRow& row : rows) {
-    double mean = 0, square = 0;
-    for (const auto& [set, values] : logarithms) {
-      if (set == row.set) continue;
-      const auto all = static_cast<double>(values.size() * (logarithms.size() - 1));
-      for (const double value : values) mean += value / all, square += value * value / all;
-    }
-    const double deviation = std::sqrt(std::max(square - mean * mean, 1e-12));
-    ranges.push_back(lognormal_range(row.predicted * std::exp(mean), deviation, row.measured));
-  }
   return ranges;
 }
 
@@ -106,14 +76,6 @@ struct RowInputs {
   }
 };
 
-RowValues values_of(const ComparedStep& row, sim::PeakOf peak) {
-  RowValues values{peak};
-  values.measured_s = row.step.seconds;
-  values.measured_bytes = row.step.memory_bytes;
-  values.ran = row.step.ran();
-  return values;
-}
-
 ComparedStep compare(const PublishedStep& step, const StepCase& definition, bool ranges, RowInputs& row_inputs,
                      sim::PredictorPool& predictors) {
   ComparedStep compared;
@@ -147,7 +109,7 @@ ComparedStep compare(const PublishedStep& step, const StepCase& definition, bool
   const Naive naive = naive_prediction(inputs->plan, inputs->architecture, inputs->cluster, definition.naive_mfu);
   compared.baseline = naive.step.step.time_s;
   if (!ranges || !definition.intervals) return compared;
-  auto likely = row_ranges(*inputs, simulation->result, values_of(compared, peak_of(plan->memory)));
+  auto likely = row_ranges(*inputs, simulation->result, step, peak_of(plan->memory));
   if (!likely) return compared.error = likely.error(), compared;
   compared.ranges = *likely;
   return compared;
@@ -164,15 +126,24 @@ std::vector<ComparedStep> compare_all(const StepCase& definition, const std::vec
   return compared;
 }
 
-// Adds what a constant MFU makes likely by the other sets.
+// Adds the range of each row's baseline by the location and spread of ln(measured / baseline) on the other sets, each
+// of which counts the same; nothing to rows of a single set.
 void add_baselines(std::vector<ComparedStep>& steps) {
-  std::vector<SetRow> rows;
+  std::map<std::string, std::vector<double>> logarithms;  // by set
   for (const ComparedStep& row : steps)
-    if (row.ranges.step) rows.push_back({row.step.set, *row.baseline, *row.step.seconds});
-  const std::vector<PredictedRange> ranges = ranges_by_other_sets(rows);
-  auto next = ranges.begin();
-  for (ComparedStep& row : steps)
-    if (row.ranges.step && next != ranges.end()) row.ranges.baseline = *next++;
+    if (row.ranges.step) logarithms[row.step.set].push_back(std::log(*row.step.seconds / *row.baseline));
+  if (logarithms.size() < 2) return;
+  for (ComparedStep& row : steps) {
+    if (!row.ranges.step) continue;
+    double mean = 0, square = 0;
+    for (const auto& [set, values] : logarithms) {
+      if (set == row.step.set) continue;
+      const auto all = static_cast<double>(values.size() * (logarithms.size() - 1));
+      for (const double value : values) mean += value / all, square += value * value / all;
+    }
+    const double deviation = std::sqrt(std::max(square - mean * mean, 1e-12));
+    row.ranges.baseline = lognormal_range(*row.baseline * std::exp(mean), deviation, *row.step.seconds);
+  }
 }
 
 // Summarizes the predicted rows that `which` accepts.
@@ -276,13 +247,13 @@ std::optional<double> ComparedStep::baseline_error() const {
 }
 
 bool ComparedDemand::holds() const {
-  const StepErrors& errors = summary.prediction;
+  const ErrorStatistics& errors = summary.prediction;
   return errors.rows > 0 && errors.mean_absolute <= demand.mean_absolute_error &&
          std::abs(errors.bias) <= demand.bias && errors.mean_absolute < summary.baseline.mean_absolute;
 }
 
 bool ComparedDemand::reaches_aim() const {
-  const StepErrors& errors = summary.prediction;
+  const ErrorStatistics& errors = summary.prediction;
   return errors.mean_absolute <= demand.aim_mean_absolute_error.value_or(INFINITY) &&
          std::abs(errors.bias) <= demand.aim_bias.value_or(INFINITY);
 }

@@ -42,7 +42,7 @@ struct ComparedStep {  // a row with its prediction and baseline
 
 struct StepSummary {  // the errors of a set of rows
   std::string name;
-  StepErrors prediction, baseline, memory;
+  ErrorStatistics prediction, baseline, memory;
   std::size_t stated_fits = 0, right_fits = 0;  // rows that ran or ran out of memory, and those predicted rightly
 };
 

@@ -46,7 +46,7 @@ struct Aggregate {
   double tolerance = 0;
 
   // Returns the statistic of relative errors; nullopt without errors.
-  std::optional<double> of(std::vector<double> errors) const;
+  std::optional<double> of(const std::vector<double>& errors) const;
 };
 
 std::string_view to_string(Aggregate::Statistic statistic);

@@ -149,7 +149,7 @@ void compared_step_fields(auto& to, const calibrate::ComparedStep& row) {
 
 }  // namespace
 
-void fields(auto& to, const calibrate::StepErrors& errors) {
+void fields(auto& to, const calibrate::ErrorStatistics& errors) {
   to("median_absolute", "median absolute error, relative", errors.median_absolute);
   to("largest", "largest absolute error, relative", errors.largest);
   to("mean_absolute", "mean absolute error, relative", errors.mean_absolute);

@@ -37,7 +37,7 @@ struct ComparedServing {  // a row with its prediction
 
 struct ServingSummary {  // of one figure over some rows
   std::string name, figure;
-  StepErrors prediction, roofline;
+  ErrorStatistics prediction, roofline;
   IntervalScore interval;  // of the rows that have one
 };
 
@@ -52,8 +52,8 @@ struct TensorRatios {
 // and P is what the prompts of others add to the decoding of a request. A TPOT may be right where both are wrong.
 struct TokenTimeSplit {
   std::string set;
-  StepErrors decode;   // of predicted a / published a - 1, a row for each deployment of two output lengths or more
-  StepErrors prompts;  // of the difference of P / OSL over the published TPOT, at the shortest output
+  ErrorStatistics decode;   // of predicted a / published a - 1, a row for each deployment of two output lengths or more
+  ErrorStatistics prompts;  // of the difference of P / OSL over the published TPOT, at the shortest output
 };
 
 // The rows of an engine that state everything that decides them: no feature that a plan cannot express.

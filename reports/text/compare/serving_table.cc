@@ -46,7 +46,7 @@ std::string rows_table(const ServingComparison& comparison) {
 std::string sets_table(const ServingComparison& comparison) {
   Table table("set | figure | >rows | >median | >largest | >bias | >roofline | >in 80 %");
   const auto add = [&](const calibrate::ServingSummary& summary) {
-    const calibrate::StepErrors& errors = summary.prediction;
+    const calibrate::ErrorStatistics& errors = summary.prediction;
     table.row(summary.name, summary.figure, errors.rows, tight_percent(errors.median_absolute),
               signed_tight_percent(errors.largest), signed_tight_percent(errors.bias),
               tight_percent(summary.roofline.median_absolute),

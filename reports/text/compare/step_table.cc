@@ -71,7 +71,7 @@ std::string memory_table(const StepComparison& comparison) {
   return any ? paragraph("Memory of the fullest GPU:") + table.to_string() + "\n" : "";
 }
 
-void add_errors(const std::string& name, std::string_view who, const calibrate::StepErrors& errors, Table& table) {
+void add_errors(const std::string& name, std::string_view who, const calibrate::ErrorStatistics& errors, Table& table) {
   table.row(name, who, errors.rows > 0 ? fmt::format("{}", errors.rows) : "", tight_percent(errors.median_absolute),
             error_text(errors.largest), tight_percent(errors.mean_absolute), error_text(errors.bias));
 }

@@ -116,8 +116,8 @@ TEST_F(StepCases, NameTheRowThatHasNoPlan) {
 
 // Errors of +10 %, -30 % and +50 %: the median of 10, 30, 50 is 30 %, the largest +50 %, the mean 30 %, the bias 30 / 3
 // = 10 %.
-TEST(StepErrors, OfThreeRows) {
-  const StepErrors errors = errors_of({0.1, -0.3, 0.5});
+TEST(ErrorStatistics, OfThreeRows) {
+  const ErrorStatistics errors = errors_of({0.1, -0.3, 0.5});
   EXPECT_EQ(errors.rows, 3u);
   EXPECT_DOUBLE_EQ(errors.median_absolute, 0.3);
   EXPECT_DOUBLE_EQ(errors.largest, 0.5);
@@ -126,7 +126,7 @@ TEST(StepErrors, OfThreeRows) {
   EXPECT_EQ(errors_of({}).rows, 0u);
 }
 
-TEST(StepErrors, DemandsNeedBothLimitsAndABetterBaseline) {
+TEST(ErrorStatistics, DemandsNeedBothLimitsAndABetterBaseline) {
   const auto holds = [](double mean, double bias, double baseline) {
     ComparedDemand row{{"", {}, 0.2, 0.1, 0.12, {}}, {}};
     row.summary.prediction = {5, 0, 0, mean, bias};
