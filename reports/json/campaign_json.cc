@@ -3,7 +3,7 @@
 #include "model/base/text.h"
 #include "reports/json/detail/campaign_parts.h"
 #include "reports/json/detail/schemas.h"
-#include "reports/json/json.h"
+#include "reports/json/detail/step_parts.h"
 #include "reports/text/campaign/campaign_report.h"
 
 namespace plumbline::reports {
@@ -97,11 +97,10 @@ void body_of_campaign(auto& to, const CampaignReport& report) {
 void campaign_fields(auto& to, const CampaignReport& report) {
   to("campaign", "the outcome of the simulated campaigns",
      Object([&report](auto& part_to) { body_of_campaign(part_to, report); }));
-  to("step", "", embedded<Json>("step", step_json(report.step.step)));
-  to("interval", "", embedded<Json>("interval", interval_json(report.step.interval)));
-  to("middle", "", embedded<Json>("middle", middle_json(report.step)));
-  to("run", "the whole training in the middle of its campaigns; null where none ends",
-     embedded_where<Json>(true, "run", run_json(report.answer.run)));
+  to("step", "", report.step.step);
+  to("interval", "", uncertainty(report.step.interval));
+  to("middle", "", middle_of(report.step));
+  to("run", "the whole training in the middle of its campaigns; null where none ends", report.answer.run);
   to("reliability", "rates of failures with their sources",
      List(report.reliability.parameters, [](auto& rate_to, const model::Parameter& rate) {
        fields(rate_to, rate);
@@ -109,8 +108,8 @@ void campaign_fields(auto& to, const CampaignReport& report) {
        rate_to("low", "lower end", rate.low);
        rate_to("high", "upper end", rate.high);
      }));
-  to("plan", "", embedded<Json>("plan", plan_json(report.plan)));
-  to("fit", "", embedded<Json>("fit", fit_json(report.step.memory)));
+  to("plan", "", plan_part<Json>(report.plan));
+  to("fit", "", fit_of_memory(report.step.memory));
 }
 
 }  // namespace

@@ -1,85 +1,17 @@
 #include "reports/json/json.h"
 
-#include <array>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
 #include "model/base/version.h"
-#include "model/result/middle.h"
 #include "reports/json/detail/measured_parts.h"
 #include "reports/json/detail/schemas.h"
-#include "reports/json/detail/shared_fields.h"
+#include "reports/json/detail/step_parts.h"
 #include "reports/quantities.h"
 #include "reports/text/step/sections.h"
 
 namespace plumbline::reports {
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-Stated<Json> plan_of(const model::Plan& plan) { return {Json::parse(plan_json(plan)), reference<Json>("plan")}; }
-
-// The step, its rates and the training in the middle of the interval.
-struct Middle {
-  model::StepTimes step;
-  std::optional<model::RunCost> run;
-  double peak_bytes = 0;
-};
-
-}  // namespace
-
-void fields(auto& to, const model::PerOp& of) {
-  constexpr std::array<const char*, 5> meanings = {"forward", "full backward", "backward for the input",
-                                                   "backward for the weights",
-                                                   "overlapped pair of forward and backward"};
-  for (std::size_t i = 0; i < of.size(); ++i) to(model::to_string(static_cast<model::OpType>(i)), meanings[i], of[i]);
-}
-template <>
-inline constexpr std::string_view definition_name<model::PerOp> = "per_op";
-
-void fields(auto& to, const std::array<std::int64_t, 5>& of) {
-  constexpr std::array<const char*, 5> meanings = {
-      "forward passes of the pipeline rank", "full backward passes of the pipeline rank",
-      "backward passes of inputs alone", "backward passes of weights alone",
-      "pairs of a forward and a full backward pass"};
-  for (std::size_t i = 0; i < of.size(); ++i) to(model::to_string(static_cast<model::OpType>(i)), meanings[i], of[i]);
-}
-
-// Seconds of a step by class of work.
-auto breakdown_of(const model::StepTimes& step) {
-  static const std::map<std::string, const char*, std::less<>> meanings = {
-      {"GEMM", "seconds of GEMMs"},
-      {"attention", "seconds of attention"},
-      {"other_memory-bound", "seconds of other kernels that memory limits"},
-      {"casts_and_transposes", "seconds of casts between formats and of transposes"},
-      {"optimizer", "seconds of the optimizer"},
-      {"router", "seconds of the routing of tokens to experts"},
-      {"host", "seconds in which the GPU waits for the host"},
-      {"exposed_communication", "seconds of communication during which nothing is computed"},
-      {"point-to-point", "seconds of messages between pipeline ranks"},
-      {"bubble", "seconds in which the rank waits for others in the pipeline"},
-      {"exposed_input", "seconds in which the step waits for its input"},
-      {"exposed_copy_to_the_host", "seconds in which the step waits for copies to the host"}};
-  return Object([&step](auto& to) {
-    visit_breakdown(step, [&to](const std::string& key, std::optional<double> seconds) {
-      const auto meaning = meanings.find(key);
-      to(key, meaning == meanings.end() ? "" : meaning->second, seconds);
-    });
-  });
-}
-
-void fields(auto& to, const model::StepTimes& of) {
-  visit_step(of,
-             [&to](const char* key, const auto& value, const char*, const char* meaning) { to(key, meaning, value); });
-  to("breakdown_s",
-     "seconds of rank 0 by class of work; they add up to time_s. 0: nothing of the class ran; null: not separated (all "
-     "classes in closed form, messages of an executed step, which are part of its bubble)",
-     breakdown_of(of));
-}
-template <>
-inline constexpr std::string_view definition_name<model::StepTimes> = "step";
 
 void fields(auto& to, const model::ClusterSpread& of) {
   visit_cluster(
@@ -92,100 +24,6 @@ void fields(auto& to, const model::ClusterSpread& of) {
 }
 template <>
 inline constexpr std::string_view definition_name<model::ClusterSpread> = "cluster";
-
-void fields(auto& to, const model::IntervalPart& of) {
-  to("source", "what is uncertain", of.source);
-  to("share", "its share of the variance of the logarithm of the time", of.share);
-  to("measurement", "what would make it certain", unless_empty(of.measurement));
-  to("half_width_after", "half width of the interval after that measurement, relative", of.half_width_after);
-}
-
-// A prediction's interval, with all of its keys where there is none.
-auto uncertainty(const std::optional<model::PredictionInterval>& known) {
-  return Defined("interval", [&](auto& to) {
-    const model::PredictionInterval interval = known.value_or(model::PredictionInterval());
-    visit_quantiles(
-        interval, [&](const char* key, const std::optional<model::Quantiles>& found, const char*, const char* meaning) {
-          to(key, meaning, QuantilesOrNulls{known ? found : std::nullopt});
-        });
-    to("fits_probability", "how probable it is that the plan fits in memory",
-       where(known.has_value(), interval.fits_probability));
-    to("left_factor", "factor on the time by what is left between predictions and measured steps",
-       where(known.has_value(), interval.left_factor));
-    to("left_rows", "the measured steps behind that factor", unless_empty(interval.left_rows));
-    to("draws", "predictions behind the quantiles", interval.draws);
-    to("parts", "the parts it is made of", interval.parts);
-  });
-}
-
-// The contract of simulate has the components under `step` and `run`.
-void fields(auto& to, const Middle& of) {
-  const auto of_run = [&of](double model::RunCost::*quantity) {
-    return of.run ? std::optional(*of.run.*quantity) : std::nullopt;
-  };
-  to("time_s", "seconds of the step", of.step.time_s);
-  to("tokens_per_s", "tokens/s", of.step.tokens_per_s);
-  to("tokens_per_s_per_gpu", "tokens/s of a GPU", of.step.tokens_per_s_per_gpu);
-  to("model_tflops_per_gpu", "TFLOP/s of a GPU", of.step.model_tflops_per_gpu);
-  to("mfu", "model FLOPs utilisation: share of the dense BF16 peak", of.step.mfu);
-  to("days", "days of the whole training", of_run(&model::RunCost::days));
-  to("gpu_hours", "GPU-hours of the whole training", of_run(&model::RunCost::gpu_hours));
-  to("cost_usd", "USD of the whole training", of.run ? of.run->cost_usd : std::nullopt);
-  to("peak_bytes", "bytes on the fullest rank", of.peak_bytes);
-}
-template <>
-inline constexpr std::string_view definition_name<std::optional<Middle>> = "middle";
-
-auto price_of(const model::Known<model::HourlyPrice>& found) {
-  return Defined("price", [&](auto& to) {
-    const bool known = found.value.has_value();
-    const model::HourlyPrice price = found.value.value_or(model::HourlyPrice());
-    to("usd_per_gpu_hour", "USD of a GPU-hour; null: unknown", where(known, price.value));
-    to.only_where(known, "low", "lower end", price.low);
-    to.only_where(known, "high", "upper end", price.high);
-    to.only_where(known, "kind", "", Stated<Json>{price.kind, reference<Json>("price_kind")});
-    to.only_where(known, "source", "where it is from", price.source);
-    to.only_where(known, "capital_usd_per_gpu_hour", "USD of the hardware", price.capital);
-    to.only_where(known, "electricity_usd_per_gpu_hour", "USD of electricity", price.electricity);
-    to.only_where(!known, "missing", "why no price is known", found.missing);
-  });
-}
-
-void fields(auto& to, const model::RunCost& of) {
-  const auto& price = of.price().value;
-  const double hours = of.gpu_hours, all_hours = of.total_gpu_hours;
-  visit_run(
-      of, [&to](const char* key, const auto& value, const char*, const char* meaning) { to(key, meaning, value); },
-      [&] {
-        to("phases", "phases one by one", List(of.phases, [](auto& phase_to, const model::RunPhaseCost& phase) {
-             phase_to("name", "name of the phase", phase.name);
-             phase_to("gpu_hours", "hours of one GPU", phase.gpu_hours);
-             phase_to("kind", "what kind of thing it is", phase.kind);
-             phase_to("source", "where it is from", phase.source);
-           }));
-      });
-  to("goodput_source", "where the goodput is from", of.goodput_source);
-  to("ownership", "whether the GPUs are rented or bought", of.ownership);
-  to("price_usd_per_gpu_hour", "price of a GPU-hour",
-     where(price.has_value(), price.value_or(model::HourlyPrice()).value));
-  to("cost_usd_low", "lower end of the cost", of.cost_low_usd(hours));
-  to("cost_usd_high", "upper end of the cost", of.cost_high_usd(hours));
-  to("total_cost_usd_low", "lower end of that cost", of.cost_low_usd(all_hours));
-  to("total_cost_usd_high", "upper end of that cost", of.cost_high_usd(all_hours));
-  to("rent", "", price_of(of.rent));
-  to("purchase", "", price_of(of.purchase));
-  to("energy_mwh", "MWh", of.energy_mwh(hours));
-  to("total_energy_mwh", "MWh with the phases that are stated", of.energy_mwh(all_hours));
-  to("energy_source", "where the power is from", energy_source(of));
-  to("fabric", "parts of the network", Object([&of](auto& part_to) {
-       part_to("nics", "number of NICs", of.fabric.nics);
-       part_to("switches", "number of switches", of.fabric.switches);
-       part_to("links", "links of the fabric", of.fabric.links);
-       part_to("usd", "price of the fabric", of.fabric_usd);
-     }));
-}
-template <>
-inline constexpr std::string_view definition_name<model::RunCost> = "run";
 
 void fields(auto& to, const model::LostTime& of) {
   to("cause", "what causes it", of.cause);
@@ -256,19 +94,6 @@ auto basis_of(const model::StepResult& result) {
   });
 }
 
-void fields(auto& to, const model::AssumedKey& of) {
-  to("key", "key of a plan", of.key);
-  to("name", "what the key is, in words", of.name);
-  to("value", "what is predicted with, in words; null: not set", unless_empty(of.value));
-  to("given_by", "the software stack; null: the default", unless_empty(of.given_by));
-  to("other", "another usual value, in words", of.other);
-  to("set", "KEY=VALUE of the other, for --set", of.setting);
-  to("time_ratio", "with the other over as predicted: of the step, or of a deployment's time per output token",
-     of.ratio);
-}
-template <>
-inline constexpr std::string_view definition_name<std::vector<model::AssumedKey>> = "assumed";
-
 void fields(auto& to, const model::MemoryChange& of) {
   to("set", "changes, as --set takes them", of.settings);
   to("peak_bytes", "bytes of the fullest rank", of.peak_bytes);
@@ -279,6 +104,29 @@ void fields(auto& to, const model::MemoryChange& of) {
   to("unused_high_bytes", "the most, on a device without limit", of.unused_high_bytes);
   to("fits_probability", "how probable it is that it fits", of.fits_probability);
   to("margin_bytes", "capacity less what it needs at least", of.margin_bytes);
+}
+
+void fields(auto& to, const model::RankLevels& levels) {
+  to("rank", "pipeline rank", levels.rank.rank);
+  to("fullest_op", "position in ops", levels.fullest);
+  to("ops", "memory after each slot", levels.ops);
+  to("within_fullest_op", "memory within the slot that reaches the peak", levels.peak);
+}
+
+void fields(auto& to, const model::MemoryAdvice& advice) {
+  to("tried", "how many changes were tried", advice.tried);
+  to("fitting", "changes with which the plan fits", advice.fitting);
+  to("closest", "the change that comes closest to fitting, where none fits", advice.closest);
+}
+
+void fields(auto& to, const model::MeasuredMemory& memory) {
+  static const std::vector<std::string_view> counts = {"device", "reserved", "allocated"};
+  to("peak_bytes", "bytes of the device: measured, with those added", memory.peak_bytes);
+  to("percentile", "of 100 such runs, how many take less", memory.share_below * hundred);
+  to("sentence", "where it lies, in words", memory_verdict(memory));
+  to("counted", "by the measurement: the device, what the allocator reserved, or tensors",
+     Word{counts[static_cast<std::size_t>(memory.counted)], counts});
+  to("added_bytes", "what was not counted, as predicted", memory.added_bytes);
 }
 
 void fields(auto& to, const model::RateConvention& of) {
@@ -297,19 +145,7 @@ void fields(auto& to, const model::MemoryLevel& of) {
 
 namespace {
 
-// Of a step that was measured there is no verdict.
-std::optional<FitInMemory> fit_of_memory(const model::Memory& memory) {
-  const model::RankMemory* fullest = model::fullest_rank(memory);
-  if (fullest == nullptr || memory.measured) return std::nullopt;
-  return FitInMemory{model::fit_of(memory), memory.fits_probability, memory.capacity_bytes - fullest->least_bytes()};
-}
-
-std::optional<Middle> middle_of(const model::StepResult& result) {
-  if (!result.interval) return std::nullopt;
-  const bool known = result.run.has_value();
-  return Middle{model::middle_step(result), known ? model::middle_run(result) : std::nullopt,
-                result.interval->peak_bytes.p50};
-}
+using Json = nlohmann::ordered_json;
 
 std::vector<ConstantOfStep> provenance_of(const std::vector<model::ProvenanceEntry>& entries) {
   std::vector<ConstantOfStep> constants;
@@ -332,16 +168,6 @@ void log_fields(auto& to, const model::MeasuredStep& measured, const model::Meas
      log.count ? std::optional(log.count->time_s) : std::nullopt);
 }
 
-void memory_fields(auto& to, const model::MeasuredMemory& memory) {
-  static const std::vector<std::string_view> counts = {"device", "reserved", "allocated"};
-  to("peak_bytes", "bytes of the device: measured, with those added", memory.peak_bytes);
-  to("percentile", "of 100 such runs, how many take less", memory.share_below * hundred);
-  to("sentence", "where it lies, in words", memory_verdict(memory));
-  to("counted", "by the measurement: the device, what the allocator reserved, or tensors",
-     Word{counts[static_cast<std::size_t>(memory.counted)], counts});
-  to("added_bytes", "what was not counted, as predicted", memory.added_bytes);
-}
-
 void measured_fields(auto& to, const model::MeasuredStep& measured, double bound_s) {
   const auto& conventions = measured.conventions;
   to("given", "the measured value, as it was given, or the path of a log", measured.given);
@@ -355,8 +181,7 @@ void measured_fields(auto& to, const model::MeasuredStep& measured, double bound
   to("conventions", "all ways of counting them, by distance to the prediction", conventions);
   to("causes", "what may have moved it from the middle of the prediction, the largest first",
      causes_of(measured, "step_s", "seconds of the step that it alone may make"));
-  to("memory", "with --measured-memory, or of a log: the measured peak of the fullest GPU",
-     Maybe(measured.memory, [](auto& part_to, const auto& memory) { memory_fields(part_to, memory); }));
+  to("memory", "with --measured-memory, or of a log: the measured peak of the fullest GPU", measured.memory);
   to("log", "the training log that the step was read from; null: none",
      Maybe(measured.log, [&](auto& part_to, const auto& log) { log_fields(part_to, measured, log); }));
 }
@@ -417,7 +242,7 @@ void result_fields(auto& to, const model::StepResult& result, const model::Plan&
   to("memory", "", result.memory);
   to("provenance", "", provenance_of(result.provenance));
   to("basis", "", basis_of(result));
-  to("plan", "", plan_of(plan));
+  to("plan", "", plan_part<Json>(plan));
 }
 
 void simulate_fields(auto& to, const model::StepResult& result, const model::Plan& plan) {
@@ -438,38 +263,18 @@ void run_fields(auto& to, const model::StepResult& result, const model::Plan& pl
   to("timeline", "spans of the executed step", Object([&](auto& part_to) { timeline_fields(part_to, timeline); }));
 }
 
-void level_fields(auto& to, const model::RankLevels& levels) {
-  to("rank", "pipeline rank", levels.rank.rank);
-  to("fullest_op", "position in ops", levels.fullest);
-  to("ops", "memory after each slot", levels.ops);
-  to("within_fullest_op", "memory within the slot that reaches the peak", levels.peak);
-}
-
-void advice_fields(auto& to, const model::MemoryAdvice& advice) {
-  to("tried", "how many changes were tried", advice.tried);
-  to("fitting", "changes with which the plan fits", advice.fitting);
-  to("closest", "the change that comes closest to fitting, where none fits", advice.closest);
-}
-
 void memory_output_fields(auto& to, const model::Memory& memory, const model::Plan& plan,
                           const MemoryDetails& details) {
   const auto levels = details.levels == nullptr ? std::nullopt : std::optional(*details.levels);
   const auto advice = details.advice == nullptr ? std::nullopt : std::optional(*details.advice);
   to("memory", "memory of the ranks", Object([&](auto& part_to) {
        fields(part_to, memory);
-       part_to("timeline", "one rank over the step",
-               Maybe(levels, [](auto& level_to, const auto& of) { level_fields(level_to, of); }));
-       part_to("advice", "changes that make the plan fit; null where it fits",
-               Maybe(advice, [](auto& advice_to, const auto& of) { advice_fields(advice_to, of); }));
+       part_to("timeline", "one rank over the step", levels);
+       part_to("advice", "changes that make the plan fit; null where it fits", advice);
        part_to("constants", "constants that the memory rests on", details.constants);
      }));
-  to("plan", "", plan_of(plan));
+  to("plan", "", plan_part<Json>(plan));
   to("fit", "", fit_of_memory(memory));
-}
-
-template <class Value>
-std::string text_of(const Value& value) {
-  return text_of_json(written<Json>(value));
 }
 
 }  // namespace
@@ -483,19 +288,7 @@ std::string to_json(const model::StepResult& result, const model::Plan& plan, co
   return document("run", object_of<Json>([&](auto& to) { run_fields(to, result, plan, training, timeline); }), -1);
 }
 
-std::string step_json(const model::StepTimes& step) { return text_of(step); }
-
-std::string run_json(const std::optional<model::RunCost>& run) { return text_of(run); }
-
-std::string middle_json(const model::StepResult& result) { return text_of(middle_of(result)); }
-
-std::string assumed_json(const std::vector<model::AssumedKey>& assumed) { return text_of(assumed); }
-
-std::string fit_json(const model::Memory& memory) { return text_of(fit_of_memory(memory)); }
-
-std::string interval_json(const std::optional<model::PredictionInterval>& interval) {
-  return text_of(uncertainty(interval));
-}
+std::string step_json(const model::StepTimes& step) { return text_of_json(written<Json>(step)); }
 
 std::string memory_to_json(const model::Memory& memory, const model::Plan& plan, const MemoryDetails& details) {
   return document("memory", object_of<Json>([&](auto& to) { memory_output_fields(to, memory, plan, details); }));
@@ -516,7 +309,7 @@ std::string step_definitions() {
   for (const model::Evidence kind : {model::Evidence::measured, model::Evidence::fitted, model::Evidence::published,
                                      model::Evidence::datasheet, model::Evidence::assumed})
     evidence.words.push_back(to_string(kind));
-  Word price_kind = evidence;
+  PriceKind price_kind{evidence};
   price_kind.words.push_back("stated");
   const model::StepResult result;
   return text_of_json(Json{

@@ -12,7 +12,6 @@
 #include "model/memory/memory_change.h"
 #include "model/plan/plan.h"
 #include "model/result/result.h"
-#include "model/result/serving_result.h"
 #include "model/result/timeline.h"
 #include "model/routing/statistics.h"
 #include "reports/training_report.h"
@@ -23,17 +22,7 @@ std::string to_json(const model::StepResult& result, const model::Plan& plan);
 // An executed step has two more keys: `training`, and `timeline` with the spans of the step.
 std::string to_json(const model::StepResult& result, const model::Plan& plan, const TrainingReport& training,
                     const model::Timeline& timeline);
-// Return `plan`, `step`, `run`, `middle`, `interval`, `fit` and `assumed` alone, for outputs that embed them.
-std::string plan_json(const model::Plan& plan);
-std::string step_json(const model::StepTimes& step);
-std::string run_json(const std::optional<model::RunCost>& run);
-std::string middle_json(const model::StepResult& result);
-// Returns the quantities, interval and middle of a deployment, which has no pools, frontier and notes here.
-std::string serving_quantities_json(const model::ServingResult& result);
-std::string interval_json(const std::optional<model::PredictionInterval>& interval);
-std::string fit_json(const model::Memory& memory);
-std::string serving_fit_json(const model::ServingResult& result);  // null without pools
-std::string assumed_json(const std::vector<model::AssumedKey>& assumed);
+std::string step_json(const model::StepTimes& step);  // `step` alone
 
 // The JSON Schemas (draft 2020-12) of outputs are made of the lists of keys that also write them. schema_names()
 // returns their names: `output` of the documents' envelopes, and "defs", what they share. json_schema() returns the

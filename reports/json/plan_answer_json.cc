@@ -4,8 +4,7 @@
 
 #include "reports/json/detail/campaign_parts.h"
 #include "reports/json/detail/schemas.h"
-#include "reports/json/json.h"
-#include "reports/quantities.h"
+#include "reports/json/detail/step_parts.h"
 #include "reports/text/plan/plan_report.h"
 #include "sim/search/break_even.h"
 
@@ -24,7 +23,7 @@ void row_fields(auto& to, const sim::PlanAnswer& answer, const sim::RankedPlan& 
                 std::optional<double> best) {
   const auto& run = row.result.run;
   const model::RunCost cost = run.value_or(model::RunCost());
-  to("step", "", embedded<Json>("step", step_json(row.result.step)));
+  to("step", "", row.result.step);
   to("days", "days of the training", where(run.has_value(), cost.days));
   to("gpu_hours", "hours of one GPU", where(run.has_value(), cost.gpu_hours));
   to("cost_usd", "cost in US dollars", cost.cost_usd);
@@ -36,11 +35,11 @@ void row_fields(auto& to, const sim::PlanAnswer& answer, const sim::RankedPlan& 
      }));
   to("within_limits", "whether the middle meets all limits", sim::within(row.cost, answer.limits));
   to("twins", "other plans with the same work, time and memory", row.twins);
-  to("middle", "", embedded<Json>("middle", middle_json(row.result)));
-  to("interval", "", embedded<Json>("interval", interval_json(row.result.interval)));
+  to("middle", "", middle_of(row.result));
+  to("interval", "", uncertainty(row.result.interval));
   to("reason", "why not, where it cannot be", unless_empty(reason));
-  to("plan", "", embedded<Json>("plan", plan_json(row.plan)));
-  to("fit", "", embedded<Json>("fit", fit_json(row.result.memory)));
+  to("plan", "", plan_part<Json>(row.plan));
+  to("fit", "", fit_of_memory(row.result.memory));
   to("probability_best", "how probable it is that it is the best; null: nothing was drawn", best);
   to("probability_deadline", "probability to meet the deadline, of the cases in which it fits in memory",
      probability_of(row.cost, {.days = answer.limits.days}));
@@ -79,8 +78,7 @@ auto offer_of(const sim::ClusterOption& option) {
     to("usd_per_gpu_hour", "price of a GPU-hour", value ? std::optional(value->value) : std::nullopt);
     to("low", "lower end", value ? std::optional(value->low) : std::nullopt);
     to("high", "upper end", value ? std::optional(value->high) : std::nullopt);
-    to("kind", "what kind of thing it is",
-       Stated<Json>{value ? Json(value->kind) : Json(nullptr), or_null(reference<Json>("price_kind"))});
+    to("kind", "what kind of thing it is", value ? std::optional(PriceKind{Word{value->kind, {}}}) : std::nullopt);
     to("source", "where it is from", value ? std::optional(value->source) : std::nullopt);
     to("missing", "what the price does not contain", unless_empty(price.missing));
   });
@@ -165,17 +163,7 @@ void cluster_fields(auto& to, const sim::PlanAnswer& answer, const PlacedCluster
        training_fields(part_to, training, answer.limits, option.rates);
      }));
   to("notes", "what to know about it", option.notes);
-  to("search", "how many were evaluated and removed", Object([&option](auto& part_to) {
-       part_to("space", "plans of the space", option.search.space);
-       part_to("evaluated", "how many were predicted", option.search.evaluated);
-       part_to("complete", "false: it was interrupted", option.search.complete);
-       part_to("removed", "what was cut without a prediction, by rule",
-               List(option.search.removed, [](auto& removed_to, const sim::Removed& removed) {
-                 removed_to("rule", "rule that removed them", removed.rule);
-                 removed_to("plans", "how many were removed", removed.plans);
-                 removed_to("example", "one of those that were removed", unless_empty(removed.example));
-               }));
-     }));
+  to("search", "how many were evaluated and removed", search_of(option.search, true));
   to("plans", "plans, the best first", List(option.plans, [&](auto& row_to, const sim::RankedPlan& row) {
        const std::string reason =
            at == 0 || at >= option.plans.size() ? "" : reason_on_option(option.plans[at - 1], row);
@@ -189,7 +177,7 @@ void cluster_fields(auto& to, const sim::PlanAnswer& answer, const PlacedCluster
   to("finish_by", "with a deadline, the fewest GPUs of its first plan's degrees that end by then",
      option.campaign ? option.campaign->finish : std::nullopt);
   to("assumed", "what the plan of the recommended option leaves open of the software; null: another option",
-     embedded_where<Json>(ranked && place == answer.recommended, "assumed", assumed_json(first.result.assumed)));
+     where(ranked && place == answer.recommended, first.result.assumed));
   to.only_where(ranked, "probability_best", "how probable it is that it is the best; null: nothing was drawn",
                 best_of(answer.best_with, place));
   to.only_where(ranked, "probability_deadline",
@@ -271,7 +259,7 @@ void plan_answer_fields(auto& to, const sim::PlanAnswer& answer) {
        flip_to("factor", "on the quantity; null: none changes the order", flip.break_even.factor);
        flip_to("then_better", "what is better from there on", unless_empty(flip.then_better));
      }));
-  to("plan", "the plan", embedded_where<Json>(found, "plan", plan_json(taken)));
+  to("plan", "the plan", plan_where<Json>(found, taken));
   to("recommendation", "the offer to take; null: none has a plan",
      Maybe(recommended, [&](auto& part_to, std::size_t place) {
        part_to("rank", "of the cluster; where nothing meets the limits, of the nearest", place + 1);

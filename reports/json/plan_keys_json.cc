@@ -6,7 +6,6 @@
 #include "model/plan/plan_key_table.h"
 #include "reports/json/detail/schemas.h"
 #include "reports/json/detail/shared_fields.h"
-#include "reports/json/json.h"
 
 namespace plumbline::reports {
 namespace {
@@ -69,7 +68,8 @@ void add_required(Json& object, const std::string& key, Json schema) {
 
 }  // namespace
 
-std::string plan_json(const model::Plan& plan) {
+template <class OrderedJson>
+Stated<OrderedJson> plan_part(const model::Plan& plan) {
   Json json = Json::object();
   model::visit_fields(plan, [&](std::string_view key, const auto& field) {
     if (!model::lacks_section(plan, key)) table_of(json, model::plan_section(key))[leaf_of(key)] = plan_value(field);
@@ -84,8 +84,9 @@ std::string plan_json(const model::Plan& plan) {
   };
   json["campaign"]["phase"] = phases(plan.campaign.phases);
   json["run"]["phase"] = phases(plan.run.phases);
-  return text_of_json(json);
+  return {json, reference<Json>("plan")};
 }
+template Stated<Json> plan_part<Json>(const model::Plan& plan);
 
 std::string plan_schema() {
   std::map<std::string, std::string> meanings;

@@ -4,7 +4,7 @@
 
 #include "model/result/prediction_error.h"
 #include "reports/json/detail/schemas.h"
-#include "reports/json/detail/shared_fields.h"
+#include "reports/json/detail/serving_parts.h"
 #include "reports/json/json.h"
 #include "reports/text/compare/result_comparison.h"
 
@@ -24,7 +24,9 @@ Json keys_of_step(const model::ComparisonSubject& subject) {
   return result;
 }
 
-void subject_fields(auto& to, const model::ComparisonSubject& subject) {
+}  // namespace
+
+void fields(auto& to, const model::ComparisonSubject& subject) {
   const Json result = keys_of_step(subject);
   const std::string reason = subject.reason();
   const auto part = [&result](const char* key) {
@@ -42,16 +44,14 @@ void subject_fields(auto& to, const model::ComparisonSubject& subject) {
   to("memory", "memory of the ranks", part("memory"));
   to("basis", "what the prediction rests on", part("basis"));
   to("plan", "",
-     Stated<Json>{result.contains("plan") ? result["plan"] : Json::parse(plan_json(subject.plan)),
+     Stated<Json>{result.contains("plan") ? result["plan"] : plan_part<Json>(subject.plan).value,
                   reference<Json>("plan")});
   to("fit", "", Stated<Json>{part("fit").value, reference<Json>("fit")});
-  to.only_where(
-      serves, "serving", "",
-      embedded<Json>("deployment", serving_quantities_json(subject.serving.value_or(model::ServingResult()))));
+  to.only_where(serves, "serving", "", subject.serving.value_or(model::ServingResult()));
   to.only_where(serves, "usd_per_gpu_hour", "of a deployment: price of a GPU for an hour", subject.usd_per_gpu_hour);
 }
 
-void difference_fields(auto& to, const model::ResultComparison::Difference& difference) {
+void fields(auto& to, const model::ResultComparison::Difference& difference) {
   const model::Waterfall& waterfall = difference.waterfall;
   to("from", "position in subjects", difference.from);
   to("to", "last value", difference.to);
@@ -66,6 +66,8 @@ void difference_fields(auto& to, const model::ResultComparison::Difference& diff
      }));
   to("reasons", "what explains the change", model::main_reasons(waterfall));
 }
+
+namespace {
 
 void time_fields(auto& to, const model::ComparedTime& row) {
   to("predicted_s", "predicted seconds", row.predicted_s.value_or(0));
@@ -141,12 +143,10 @@ void comparison_of_results(auto& to, const model::ResultComparison& comparison) 
                Word{comparison.against == model::Against::first ? "first" : "previous", {"first", "previous"}});
        part_to("same_tokens", "whether all steps have the same tokens", comparison.same_tokens);
      }));
-  to("subjects", "what is compared, in order",
-     List(comparison.subjects, [](auto& part_to, const auto& subject) { subject_fields(part_to, subject); }));
+  to("subjects", "what is compared, in order", comparison.subjects);
   to("waterfalls",
      "from one subject to the next, cause by cause: seconds of steps, or GPU-seconds of a thousand output tokens",
-     List(comparison.differences,
-          [](auto& part_to, const auto& difference) { difference_fields(part_to, difference); }));
+     comparison.differences);
   to("predicted_and_measured", "each prediction next to its measurement",
      List(comparison.measured,
           [&](auto& pair_to, const auto& pair) { pair_fields(pair_to, comparison.subjects, pair); }));
@@ -172,7 +172,7 @@ std::string result_comparison_csv(const model::ResultComparison& comparison) {
     rows.push_back(std::move(row));
   };
   for (const model::ComparisonSubject& subject : comparison.subjects) {
-    const Json of = object_of<Json>([&](auto& to) { subject_fields(to, subject); });
+    const Json of = written<Json>(subject);
     Json row = {{"table", "subjects"}};
     for (const char* key : {"name", "feasible", "reason", "step", "memory"}) row[key] = of[key];
     if (row["memory"].is_object()) row["memory"].erase("stages");
@@ -181,7 +181,7 @@ std::string result_comparison_csv(const model::ResultComparison& comparison) {
     rows.push_back(std::move(row));
   }
   for (const model::ResultComparison::Difference& difference : comparison.differences)
-    for (const Json& row : object_of<Json>([&](auto& to) { difference_fields(to, difference); })["rows"])
+    for (const Json& row : written<Json>(difference)["rows"])
       add({{"table", "waterfalls"}, {"from", name(difference.from)}, {"to", name(difference.to)}}, row);
   for (const model::ResultComparison::MeasuredPair& pair : comparison.measured) {
     const Json of = object_of<Json>([&](auto& to) { pair_fields(to, comparison.subjects, pair); });

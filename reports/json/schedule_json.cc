@@ -40,10 +40,14 @@ Stated<Json> costs_of(const model::CostTable& costs) {
   return {costs_in_full(costs).value, reference<Json>("schedule_costs")};
 }
 
-void spread_fields(auto& to, const model::LoadSpread& spread) {
+}  // namespace
+
+void fields(auto& to, const model::LoadSpread& spread) {
   to("variation", "standard deviation over the mean", spread.variation);
   to("max_violation", "load of the fullest over the mean, less 1", spread.max_violation);
 }
+
+namespace {
 
 void shape_fields(auto& to, const model::ScheduleShape& shape, const model::CostTable& costs) {
   to("ranks", "number of pipeline ranks", shape.ranks);
@@ -117,14 +121,12 @@ void comparison_fields(auto& to, const std::vector<model::ComparedSchedule>& sch
 
 void routing_fields(auto& to, const model::RoutingStatistics& routing) {
   to("routing", "what the experts of the plan receive", Object([&routing](auto& part_to) {
-       part_to("experts", "experts of a layer",
-               Object([&](auto& spread_to) { spread_fields(spread_to, routing.experts); }));
-       part_to("ranks", "how even the ranks of experts are",
-               Object([&](auto& spread_to) { spread_fields(spread_to, routing.ranks); }));
+       part_to("experts", "experts of a layer", routing.experts);
+       part_to("ranks", "how even the ranks of experts are", routing.ranks);
        part_to("dropped", "share of rows above the capacity of an expert", routing.dropped);
        part_to("balance", "how even the experts are, step by step",
                List(routing.balance, [](auto& step_to, const model::RoutingStatistics::Step& step) {
-                 spread_fields(step_to, step.experts);
+                 fields(step_to, step.experts);
                  step_to("step", "number of the step", step.step);
                }));
        part_to("loads", "share of the rows of each expert, by layer",
@@ -172,7 +174,7 @@ std::string routing_csv(const model::RoutingStatistics& routing) {
   Json rows = Json::array();
   const auto add = [&rows](const char* of, const Json& step, const model::LoadSpread& spread) {
     rows.push_back({{"of", of}, {"step", step}});
-    rows.back().update(object_of<Json>([&](auto& to) { spread_fields(to, spread); }));
+    rows.back().update(written<Json>(spread));
   };
   add("experts", nullptr, routing.experts);
   add("ranks", nullptr, routing.ranks);

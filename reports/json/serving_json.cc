@@ -1,80 +1,16 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "model/memory/memory.h"
-#include "model/result/middle.h"
 #include "reports/generation_report.h"
 #include "reports/json/detail/measured_parts.h"
 #include "reports/json/detail/schemas.h"
-#include "reports/json/detail/shared_fields.h"
-#include "reports/json/json.h"
-#include "reports/quantities.h"
+#include "reports/json/detail/serving_parts.h"
+#include "reports/json/detail/step_parts.h"
 #include "reports/text/serving/serving_report.h"
 #include "reports/text/step/sections.h"
 
 namespace plumbline::reports {
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-struct ServingMiddle {
-  model::ServingResult result;
-};
-
-std::optional<ServingMiddle> middle_of(const model::ServingResult& result) {
-  return result.interval ? std::optional(ServingMiddle{model::middle_serving(result)}) : std::nullopt;
-}
-
-}  // namespace
-
-void fields(auto& to, const ServingMiddle& of) {
-  const model::ServingResult& middle = of.result;
-  to("tpot_s", "seconds of an output token after the first", middle.tpot_s);
-  to("ttft_unloaded_s", "seconds to the first token of a request alone", middle.ttft_unloaded_s);
-  to("itl_worst_s", "seconds of the longest pause between tokens", middle.itl_worst_s);
-  to("output_tokens_per_s", "output tokens a second", middle.output_tokens_per_s);
-  to("output_tokens_per_s_per_gpu", "output tokens a second and GPU", middle.output_tokens_per_s_per_gpu);
-  to("output_tokens_per_s_per_node", "output tokens a second and node", middle.output_tokens_per_s_per_node);
-  to("input_tokens_per_s_per_gpu", "input tokens a second and GPU", middle.input_tokens_per_s_per_gpu);
-  to("usd_per_million_output_tokens", "cost of a million output tokens", middle.usd_per_million_output_tokens);
-  to("usd_per_million_input_tokens", "cost of a million input tokens", middle.usd_per_million_input_tokens);
-  to("usd_per_million_tokens_all_in", "cost of all GPUs over a million output tokens",
-     middle.usd_per_million_tokens_all_in);
-  to("demand_gpus", "GPUs for the stated demand", middle.demand_gpus);
-  to("ttft_s", "seconds to the first token at that load", middle.ttft_s);
-  to("usd_per_million_output_tokens_of_demand",
-     "cost of a million output tokens, of the whole GPUs that the demand takes",
-     middle.usd_per_million_output_tokens_of_demand);
-  to("demand_prefill_gpus", "those that only prefill; null where both phases share GPUs", middle.demand_prefill_gpus);
-  to("demand_decode_gpus", "those that only decode; null where both phases share GPUs", middle.demand_decode_gpus);
-}
-template <>
-inline constexpr std::string_view definition_name<std::optional<ServingMiddle>> = "serving_middle";
-
-namespace {
-
-Word bound_word(model::ServingBound bound) {
-  using enum model::ServingBound;
-  Word word = {model::to_string(bound), {}};
-  for (const model::ServingBound one : {weights, kv, compute, links, latency, host})
-    word.words.push_back(to_string(one));
-  return word;
-}
-
-void deployment_fields(auto& to, const model::ServingResult& result) {
-  visit_serving(
-      result, [&to](const char* key, const auto& value, const char*, const char* meaning) { to(key, meaning, value); });
-  to("bound_by", "what binds most of a decode step", bound_word(result.bound_by));
-  to("interval", "range with p10, p50 and p90",
-     Maybe(result.interval, [](auto& part_to, const model::ServingInterval& interval) {
-       visit_serving_quantiles(interval, [&](const char* key, const auto& found, const char*, const char* meaning) {
-         part_to(key, meaning, found);
-       });
-     }));
-  to("middle", "", middle_of(result));
-}
-
-void measured_deployment_fields(auto& to, const sim::MeasuredDeployment& found) {
+void fields(auto& to, const sim::MeasuredDeployment& found) {
   const model::MeasuredStep& measured = found.measured;
   to("given", "the measured value, as it was given", measured.given);
   to("tpot_s", "seconds of an output token that it means", measured.time_s);
@@ -85,6 +21,10 @@ void measured_deployment_fields(auto& to, const sim::MeasuredDeployment& found) 
      causes_of(measured, "tpot_s", "seconds of an output token that it alone may make"));
   to("predicted_tpot_s", "", found.predicted);
 }
+
+namespace {
+
+using Json = nlohmann::ordered_json;
 
 // With all of its keys where there is none.
 void interval_fields(auto& to, const std::optional<model::ServingInterval>& known) {
@@ -99,7 +39,9 @@ void interval_fields(auto& to, const std::optional<model::ServingInterval>& know
      interval.limits_probability);
 }
 
-void pool_fields(auto& to, const model::ServingPool& pool) {
+}  // namespace
+
+void fields(auto& to, const model::ServingPool& pool) {
   to("pool", "GPUs that prefill, decode or do both", pool.name);
   to("gpus", "number of GPUs", pool.gpus);
   to("instances", "copies of the model", pool.instances);
@@ -122,17 +64,7 @@ void pool_fields(auto& to, const model::ServingPool& pool) {
      }));
 }
 
-// A deployment that was predicted has space for its weights and a request.
-model::Fit fit_of_serving(const model::ServingResult& result) {
-  return model::fit_of(result.fits_probability.value_or(1));
-}
-
-// What is free is the space for keys and values.
-std::optional<FitInMemory> fit_in_memory(const model::ServingResult& result) {
-  if (result.pools.empty()) return std::nullopt;
-  const double free = std::ranges::min(result.pools, {}, &model::ServingPool::kv_bytes).kv_bytes;
-  return FitInMemory{fit_of_serving(result), result.fits_probability, free};
-}
+namespace {
 
 // The pools take the place of the stages of a training. A serving GPU holds no gradients and no optimizer states.
 void memory_of_serving(auto& to, const model::ServingResult& result) {
@@ -160,28 +92,14 @@ void memory_of_serving(auto& to, const model::ServingResult& result) {
      Word{model::to_string(fit_of_serving(result)), verdicts});
 }
 
-void frontier_fields(auto& to, const model::ServingPoint& point) {
-  to("concurrency", "requests in flight", point.concurrency);
-  to("batch_per_gpu", "requests in flight on a GPU", point.batch_per_gpu);
-  to("tpot_s", "seconds of an output token after the first", point.tpot_s);
-  to("ttft_unloaded_s", "seconds to the first token of a request alone", point.ttft_unloaded_s);
-  to("output_tokens_per_s_per_gpu", "output tokens a second and GPU", point.output_tokens_per_s_per_gpu);
-  to("usd_per_million_output_tokens", "cost of a million output tokens", point.usd_per_million_output_tokens);
-  to("within_limits", "whether all limits are met", point.within_limits);
-  to("dominated", "whether another point is faster for users or GPUs, and slower for neither", point.dominated);
-  to("ttft_s", "seconds to the first token at that load", point.ttft_s);
-}
-
 void deployment_in_full(auto& to, const model::ServingResult& result) {
-  visit_serving(
-      result, [&to](const char* key, const auto& value, const char*, const char* meaning) { to(key, meaning, value); });
-  to("bound_by", "what binds most of a decode step", bound_word(result.bound_by));
+  decode_fields(to, result);
   to("interval", "range with p10, p50 and p90",
      Object([&result](auto& part_to) { interval_fields(part_to, result.interval); }));
-  to("pools", "pools of GPUs",
-     List(result.pools, [](auto& pool_to, const model::ServingPool& pool) { pool_fields(pool_to, pool); }));
+  to("pools", "pools of GPUs", result.pools);
   to("frontier", "the deployment by requests in flight",
-     List(result.frontier, [](auto& point_to, const model::ServingPoint& point) { frontier_fields(point_to, point); }));
+     List(result.frontier,
+          [](auto& point_to, const model::ServingPoint& point) { point_fields(point_to, point, true); }));
   to("notes", "what to know about it", result.notes);
   to("middle", "", middle_of(result));
   to("state_bytes_per_request", "bytes of the states of a request in recurrent layers, whatever its context",
@@ -200,11 +118,10 @@ void serving_fields(auto& to, const ServingReport& report) {
        part_to("stack", "software stack", unless_empty(report.inputs.profile.stack()));
        part_to("device", "name of the GPU", report.inputs.cluster.device.name);
      }));
-  to("plan", "", embedded<Json>("plan", plan_json(report.inputs.plan)));
-  to("assumed", "", embedded<Json>("assumed", assumed_json(report.result.assumed)));
+  to("plan", "", plan_part<Json>(report.inputs.plan));
+  to("assumed", "", report.result.assumed);
   to("fit", "", fit_in_memory(report.result));
-  to("measured", "with --measured: a measured deployment against this prediction",
-     Maybe(report.measured, [](auto& part_to, const auto& found) { measured_deployment_fields(part_to, found); }));
+  to("measured", "with --measured: a measured deployment against this prediction", report.measured);
 }
 
 std::string text_of_tokens(const std::vector<std::int32_t>& tokens) {
@@ -254,26 +171,17 @@ void generation_fields(auto& to, const GenerationReport& report, const model::Pl
                                        text_of_tokens(output));
                }));
      }));
-  to("plan", "", embedded<Json>("plan", plan_json(plan)));
+  to("plan", "", plan_part<Json>(plan));
 }
 
 }  // namespace
 
-std::string serving_fit_json(const model::ServingResult& result) {
-  return text_of_json(written<Json>(fit_in_memory(result)));
-}
-
-std::string serving_quantities_json(const model::ServingResult& result) {
-  return text_of_json(object_of<Json>([&](auto& to) { deployment_fields(to, result); }));
-}
-
 std::string serving_definitions() {
   const model::ServingResult result;
-  const auto deployment = [&result](auto& to) { deployment_fields(to, result); };
-  const Json middle = Schema<Json>::in_full(middle_of(result));
-  return text_of_json(Json{
-      {"deployment", with_description("A deployment in its steady state.", Schema<Json>::of(Object(deployment)))},
-      {"serving_middle", with_description("A deployment in the middle of its interval; null: without one.", middle)}});
+  return text_of_json(
+      Json{{"deployment", with_description("A deployment in its steady state.", Schema<Json>::in_full(result))},
+           {"serving_middle", with_description("A deployment in the middle of its interval; null: without one.",
+                                               Schema<Json>::in_full(middle_of(result)))}});
 }
 
 std::string serving_json(const ServingReport& report) {

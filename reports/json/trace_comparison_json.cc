@@ -4,7 +4,6 @@
 #include "reports/csv/csv_table.h"
 #include "reports/json/detail/schemas.h"
 #include "reports/json/detail/shared_fields.h"
-#include "reports/json/json.h"
 #include "reports/text/compare/trace_comparison.h"
 
 namespace plumbline::reports {
@@ -37,7 +36,9 @@ auto rows_of_chunk(const std::vector<ComparedTime>& rows) {
   return List(rows, [](auto& to, const ComparedTime& row) { compared_fields(to, row, true); });
 }
 
-void gemm_fields(auto& to, const calibrate::ComparedGemm& gemm) {
+}  // namespace
+
+void fields(auto& to, const calibrate::ComparedGemm& gemm) {
   to("name", "name of the GEMM", gemm.name);
   to("kind", "fprop, dgrad, wgrad or recompute", gemm.kind);
   to("m", "rows", gemm.extents[0]);
@@ -50,6 +51,8 @@ void gemm_fields(auto& to, const calibrate::ComparedGemm& gemm) {
   to("kernels", "kernels of the trace that one ran as", gemm.kernels);
   to("flops", "floating-point operations of these kernels", gemm.flops);
 }
+
+namespace {
 
 void trace_fields(auto& to, const TraceComparisonOutput& output) {
   const TraceComparison& c = output.comparison;
@@ -69,8 +72,7 @@ void trace_fields(auto& to, const TraceComparisonOutput& output) {
   to("exposed", "kinds of communication: seconds while no kernel computes", rows_of_trace(c.exposed));
   to("phases", "phases one by one", rows_of_trace(c.phases));
   to("layers", "time by layer", rows_of_trace(c.layers));
-  to("gemms", "GEMMs by their dimensions",
-     List(c.gemms, [](auto& gemm_to, const calibrate::ComparedGemm& gemm) { gemm_fields(gemm_to, gemm); }));
+  to("gemms", "GEMMs by their dimensions", c.gemms);
   to("unmatched", "kernels that no predicted one matches",
      List(c.unmatched, [](auto& kernel_to, const calibrate::UnmatchedKernels& kernels) {
        kernel_to("name", "name of the unmatched", kernels.name);
@@ -122,12 +124,12 @@ void chunk_fields(auto& to, const ChunkComparisonOutput& output) {
 
 void trace_comparison_fields(auto& to, const TraceComparisonOutput& output) {
   to("comparison", "the comparison", Object([&output](auto& part_to) { trace_fields(part_to, output); }));
-  to("plan", "", embedded<Json>("plan", plan_json(output.plan)));
+  to("plan", "", plan_part<Json>(output.plan));
 }
 
 void chunk_comparison_fields(auto& to, const ChunkComparisonOutput& output) {
   to("comparison", "the comparison", Object([&output](auto& part_to) { chunk_fields(part_to, output); }));
-  to("plan", "", embedded<Json>("plan", plan_json(output.plan)));
+  to("plan", "", plan_part<Json>(output.plan));
 }
 
 }  // namespace

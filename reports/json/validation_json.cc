@@ -78,7 +78,13 @@ void aggregate_fields(auto& to, const calibrate::EvaluatedAggregate& row, const 
 constexpr const char* of_passed = "whether all figures of the case are within their tolerances";
 constexpr const char* of_naive = "the prediction of FLOPs over peak times a typical utilization";
 
-void case_fields(auto& to, const calibrate::EvaluatedCase& evaluated) {
+std::optional<calibrate::IntervalScore> score_of(const calibrate::IntervalScore& score) {
+  return where(score.rows > 0, score);
+}
+
+}  // namespace
+
+void fields(auto& to, const calibrate::EvaluatedCase& evaluated) {
   const calibrate::ValidationCase& definition = evaluated.definition;
   to("name", "name of the case", definition.name);
   to("plan", "plan of the case", definition.plan);
@@ -99,11 +105,10 @@ void case_fields(auto& to, const calibrate::EvaluatedCase& evaluated) {
      }));
 }
 
-void located_range(auto& to, const calibrate::PredictedRange& range) {
+void fields(auto& to, const calibrate::PredictedRange& range) {
   ends_of_range(to, range.quantiles);
   to("pit", "where the measured value lies", if_finite(range.below()));
 }
-constexpr auto write_range = [](auto& to, const calibrate::PredictedRange& range) { located_range(to, range); };
 
 void memory_of_step(auto& to, const calibrate::ComparedStep& row) {
   const auto& measured = row.step.memory_bytes;
@@ -112,13 +117,13 @@ void memory_of_step(auto& to, const calibrate::ComparedStep& row) {
   to("predicted_peak_bytes", "predicted peak of memory", row.peak_bytes);
   to("predicted_comparable_bytes", "predicted bytes of what the source counts", row.comparable_bytes);
   to("error_bytes", "predicted less measured bytes, relative", error);
-  to("interval", "range with p10, p50 and p90", Maybe(row.ranges.memory, write_range));
+  to("interval", "range with p10, p50 and p90", row.ranges.memory);
   to("fits", "whether it fits in memory",
      row.peak_bytes ? std::optional(*row.peak_bytes <= row.capacity_bytes) : std::nullopt);
   to("fits_probability", "probability to fit in memory", row.ranges.fits_probability);
 }
 
-void compared_step_fields(auto& to, const calibrate::ComparedStep& row) {
+void fields(auto& to, const calibrate::ComparedStep& row) {
   const calibrate::PublishedStep& step = row.step;
   const auto memory = where(step.memory_bytes || row.peak_bytes, &row);
   to("id", "identifier", step.id);
@@ -132,7 +137,7 @@ void compared_step_fields(auto& to, const calibrate::ComparedStep& row) {
   to("measured_from", "how the figure was measured", unless_empty(step.time));
   to("predicted_s", "predicted seconds", row.predicted);
   to("error", "prediction over measurement, less 1", row.prediction_error());
-  to("interval", "range with p10, p50 and p90", Maybe(row.ranges.step, write_range));
+  to("interval", "range with p10, p50 and p90", row.ranges.step);
   to("baseline_s", "step of the baseline", row.baseline);
   to("baseline_error", "error of the baseline, relative", row.baseline_error());
   to("memory", "memory of the ranks", Maybe(memory, [](auto& memory_to, const calibrate::ComparedStep* of) {
@@ -146,8 +151,6 @@ void compared_step_fields(auto& to, const calibrate::ComparedStep& row) {
   to("not_simulated", "why the step is not predicted", row.error ? std::optional(row.error->message) : std::nullopt);
   to("source", "where it is from", step.source);
 }
-
-}  // namespace
 
 void fields(auto& to, const calibrate::ErrorStatistics& errors) {
   to("median_absolute", "median absolute error, relative", errors.median_absolute);
@@ -174,13 +177,7 @@ void fields(auto& to, const calibrate::IntervalScore& score) {
   to("tenths", "measured values in each tenth of the predicted distribution", score.tenths);
 }
 
-namespace {
-
-std::optional<calibrate::IntervalScore> score_of(const calibrate::IntervalScore& score) {
-  return where(score.rows > 0, score);
-}
-
-void summary_fields(auto& to, const calibrate::StepSummary& summary) {
+void fields(auto& to, const calibrate::StepSummary& summary) {
   to("name", "name of the summary", summary.name);
   to("rows", "rows", summary.prediction.rows);
   to("prediction", "errors of the prediction", summary.prediction);
@@ -190,7 +187,7 @@ void summary_fields(auto& to, const calibrate::StepSummary& summary) {
   to("right_fits", "plans whose fit in memory was predicted right", summary.right_fits);
 }
 
-void residuals_fields(auto& to, const calibrate::ResidualRegression& set) {
+void fields(auto& to, const calibrate::ResidualRegression& set) {
   to("name", "name of the residual", set.name);
   to("rows", "rows", set.rows);
   to("before", "spread of errors as they are", set.before);
@@ -205,7 +202,7 @@ void residuals_fields(auto& to, const calibrate::ResidualRegression& set) {
      }));
 }
 
-void step_case_fields(auto& to, const calibrate::StepComparison& comparison) {
+void fields(auto& to, const calibrate::StepComparison& comparison) {
   const calibrate::StepCase& definition = comparison.definition;
   to("name", "name of the case", definition.name);
   to("naive", of_naive, Object([&](auto& part_to) {
@@ -213,20 +210,17 @@ void step_case_fields(auto& to, const calibrate::StepComparison& comparison) {
        part_to("source", "where it is from", definition.naive_source);
      }));
   to("passed", of_passed, comparison.holds());
-  to("steps", "published steps, predicted",
-     List(comparison.steps, [](auto& row_to, const auto& row) { compared_step_fields(row_to, row); }));
-  to("summaries", "errors by set",
-     List(comparison.summaries, [](auto& row_to, const auto& row) { summary_fields(row_to, row); }));
+  to("steps", "published steps, predicted", comparison.steps);
+  to("summaries", "errors by set", comparison.summaries);
   to("orders", "whether plans are ranked as measured", comparison.orders);
   to("scatter", "spread of errors between plans of one model", Object([&](auto& part_to) {
        part_to("schedules", "schedules one by one", if_finite(comparison.scatter.schedules));
        part_to("layouts", "what was varied between the compared plans", if_finite(comparison.scatter.layouts));
      }));
-  to("residuals", "what errors of predicted steps have in common",
-     List(comparison.residuals, [](auto& row_to, const auto& row) { residuals_fields(row_to, row); }));
+  to("residuals", "what errors of predicted steps have in common", comparison.residuals);
   to("demands", "what is asked of the errors on a set of steps",
      List(comparison.demands, [](auto& row_to, const calibrate::ComparedDemand& row) {
-       summary_fields(row_to, row.summary);
+       fields(row_to, row.summary);
        row_to("mean_absolute_error_tolerance", "largest mean absolute error that passes",
               row.demand.mean_absolute_error);
        row_to("bias_tolerance", "largest mean error that passes", row.demand.bias);
@@ -234,6 +228,8 @@ void step_case_fields(auto& to, const calibrate::StepComparison& comparison) {
        row_to("reaches_aim", "whether the aim is reached", row.reaches_aim());
      }));
 }
+
+namespace {
 
 struct ScoredSet {
   std::string name;
@@ -246,7 +242,9 @@ std::vector<ScoredSet> scored_sets(const calibrate::IntervalScores& scores) {
   return sets;
 }
 
-void score_fields(auto& to, const ScoredSet& set) {
+}  // namespace
+
+void fields(auto& to, const ScoredSet& set) {
   const calibrate::FitVerdicts& fits = set.ranges.fits;
   to("name", "name of the choice", set.name);
   to("step", "ranges of the step time", score_of(set.ranges.step));
@@ -261,6 +259,8 @@ void score_fields(auto& to, const ScoredSet& set) {
        part_to("unfit_wrong", "of those, rows that ran", fits.unfit_wrong);
      }));
 }
+
+namespace {
 
 // Errors of a table's or family's rows by a profile, with the goal of a family.
 struct ComponentRow {
@@ -282,7 +282,9 @@ std::vector<ComponentRow> component_rows(const calibrate::ComponentComparison& c
   return rows;
 }
 
-void component_case_fields(auto& to, const calibrate::ComponentComparison& comparison) {
+}  // namespace
+
+void fields(auto& to, const calibrate::ComponentComparison& comparison) {
   const std::vector<ComponentRow> rows = component_rows(comparison);
   to("name", "name of the case", comparison.definition.name);
   to("passed", of_passed, comparison.holds());
@@ -302,7 +304,7 @@ void component_case_fields(auto& to, const calibrate::ComponentComparison& compa
      }));
 }
 
-void serving_errors_fields(auto& to, const calibrate::ServingSummary& summary) {
+void fields(auto& to, const calibrate::ServingSummary& summary) {
   to("name", "name of the summary", summary.name);
   to("figure", "figure whose errors are summed up", summary.figure);
   to("prediction", "errors of the prediction", summary.prediction);
@@ -310,7 +312,7 @@ void serving_errors_fields(auto& to, const calibrate::ServingSummary& summary) {
   to("interval", "range with p10, p50 and p90", score_of(summary.interval));
 }
 
-void serving_row_fields(auto& to, const calibrate::ComparedServing& row) {
+void fields(auto& to, const calibrate::ComparedServing& row) {
   to("id", "identifier", row.row.id);
   to("set", "set of steps that it belongs to", row.row.set);
   to("average", "whether the source states a mean over a varying load, or one that cannot be its own", row.row.average);
@@ -326,16 +328,14 @@ void serving_row_fields(auto& to, const calibrate::ComparedServing& row) {
      }));
 }
 
-void serving_case_fields(auto& to, const calibrate::ServingComparison& comparison) {
+void fields(auto& to, const calibrate::ServingComparison& comparison) {
   to("name", "name of the case", comparison.definition.name);
   to("passed", of_passed, comparison.holds());
-  to("deployments", "published deployments that serve, predicted",
-     List(comparison.rows, [](auto& row_to, const auto& row) { serving_row_fields(row_to, row); }));
-  to("summaries", "errors by set",
-     List(comparison.summaries, [](auto& row_to, const auto& row) { serving_errors_fields(row_to, row); }));
+  to("deployments", "published deployments that serve, predicted", comparison.rows);
+  to("summaries", "errors by set", comparison.summaries);
   to("demands", "what is asked of the errors on a set of steps",
      List(comparison.demands, [](auto& row_to, const calibrate::ComparedServingDemand& demand) {
-       serving_errors_fields(row_to, demand.summary);
+       fields(row_to, demand.summary);
        row_to("aim", "error that the project aims at", demand.demand.aim);
        row_to("tolerance", "largest error that passes, relative", demand.demand.limit);
        row_to("within_tolerance", "whether the error is within the tolerance", demand.holds());
@@ -363,22 +363,25 @@ void serving_case_fields(auto& to, const calibrate::ServingComparison& compariso
      }));
 }
 
+namespace {
+
 Stated<Json> cases_of(const ValidationOutcome& outcome) {
   Json list = Json::array(), forms = Json::array();
-  const auto add = [&](const auto& cases, const auto& keys) {
+  const auto add = [&](const auto& cases) {
     using Case = typename std::decay_t<decltype(cases)>::value_type;
-    const auto object = [&keys](const Case& one) { return Object([&keys, &one](auto& to) { keys(to, one); }); };
-    for (const Case& one : cases) list.push_back(written<Json>(object(one)));
-    forms.push_back(Schema<Json>::of(object(Case())));
+    for (const Case& one : cases) list.push_back(written<Json>(one));
+    forms.push_back(Schema<Json>::in_full(Case()));
   };
-  add(outcome.figures, [](auto& to, const auto& one) { case_fields(to, one); });
-  add(outcome.steps, [](auto& to, const auto& one) { step_case_fields(to, one); });
-  add(outcome.components, [](auto& to, const auto& one) { component_case_fields(to, one); });
-  add(outcome.serving, [](auto& to, const auto& one) { serving_case_fields(to, one); });
+  add(outcome.figures);
+  add(outcome.steps);
+  add(outcome.components);
+  add(outcome.serving);
   return {list, {{"type", "array"}, {"items", {{"anyOf", forms}}}}};
 }
 
-void validation_fields(auto& to, const ValidationOutcome& outcome) {
+}  // namespace
+
+void fields(auto& to, const ValidationOutcome& outcome) {
   const calibrate::IntervalScores scores = calibrate::interval_scores(outcome.steps);
   const std::vector<ScoredSet> sets = scored_sets(scores);
   const bool passed = scores.holds() && std::ranges::all_of(outcome.figures, &calibrate::EvaluatedCase::holds) &&
@@ -387,9 +390,10 @@ void validation_fields(auto& to, const ValidationOutcome& outcome) {
                       std::ranges::all_of(outcome.serving, &calibrate::ServingComparison::holds);
   to("passed", "whether all cases passed", passed);
   to("cases", "of figures, of steps, of components, of deployments", cases_of(outcome));
-  to("intervals", "how good the predicted ranges are",
-     List(sets, [](auto& set_to, const ScoredSet& set) { score_fields(set_to, set); }));
+  to("intervals", "how good the predicted ranges are", sets);
 }
+
+namespace {
 
 bool lists_objects(const Json& value) { return value.is_array() && !value.empty() && value.front().is_object(); }
 
@@ -411,9 +415,7 @@ void add_rows(const Json& head, const Json& object, Json& rows) {
 // A predicted range of an entry, and the measured value where there is one.
 void ledger_range(auto& to, const model::Quantiles& range, std::optional<double> measured) {
   const double value = measured.value_or(1);
-  to("p10", "one in ten lies below", range.p10);
-  to("p50", "the median", range.p50);
-  to("p90", "nine in ten lie below", range.p90);
+  ends_of_range(to, range);
   to("measured", "what was measured", measured);
   to.only_where(measured.has_value(), "inside", "whether the measurement lies in the range, or how many do",
                 range.contains(value));
@@ -422,7 +424,9 @@ void ledger_range(auto& to, const model::Quantiles& range, std::optional<double>
   to.only_where(measured.has_value(), "error", "prediction over measurement, less 1", range.p50 / value - 1);
 }
 
-void entry_fields(auto& to, const calibrate::LedgerEntry& entry) {
+}  // namespace
+
+void fields(auto& to, const calibrate::LedgerEntry& entry) {
   const auto& measured = entry.measured;
   to("file", "file of the entry", entry.path);
   to("date", "day on which it was made (ISO 8601)", entry.date);
@@ -441,7 +445,7 @@ void entry_fields(auto& to, const calibrate::LedgerEntry& entry) {
   to("source", "where it is from", measured ? std::optional(measured->source) : std::nullopt);
 }
 
-constexpr auto write_entry = [](auto& to, const calibrate::LedgerEntry& entry) { entry_fields(to, entry); };
+namespace {
 
 void ledger_fields(auto& to, const std::vector<calibrate::LedgerEntry>& entries) {
   const auto inside = [](const calibrate::LedgerEntry& entry) {
@@ -451,14 +455,12 @@ void ledger_fields(auto& to, const std::vector<calibrate::LedgerEntry>& entries)
   to("measured", "entries with a measurement", measured);
   to("open", "predictions without a measurement yet", static_cast<std::ptrdiff_t>(entries.size()) - measured);
   to("inside", "how many measurements lie in their range", std::ranges::count_if(entries, inside));
-  to("entries", "predictions that were written down before their measurement", List(entries, write_entry));
+  to("entries", "predictions that were written down before their measurement", entries);
 }
 
 }  // namespace
 
-std::string validation_json(const ValidationOutcome& outcome) {
-  return document("validate", object_of<Json>([&](auto& to) { validation_fields(to, outcome); }));
-}
+std::string validation_json(const ValidationOutcome& outcome) { return document("validate", written<Json>(outcome)); }
 
 std::string validation_csv(const ValidationOutcome& outcome) {
   Json rows = Json::array();
@@ -468,8 +470,7 @@ std::string validation_csv(const ValidationOutcome& outcome) {
       for (const Json& row : list) add_rows({{"case", one["name"]}, {"table", table}}, row, rows);
     }
   for (const ScoredSet& set : scored_sets(calibrate::interval_scores(outcome.steps)))
-    add_rows({{"case", nullptr}, {"table", "intervals"}}, object_of<Json>([&set](auto& to) { score_fields(to, set); }),
-             rows);
+    add_rows({{"case", nullptr}, {"table", "intervals"}}, written<Json>(set), rows);
   return csv_of_rows(rows);
 }
 
@@ -477,7 +478,7 @@ std::string validation_schema() {
   return text_of_json(document_schema<Json>(
       "validate", "plumbline validate --json",
       "Predictions against published and measured figures. Errors are relative: predicted over published, less one.",
-      [](auto& to) { validation_fields(to, ValidationOutcome()); }));
+      [](auto& to) { fields(to, ValidationOutcome()); }));
 }
 
 std::string ledger_json(const std::vector<calibrate::LedgerEntry>& entries) {
@@ -485,7 +486,7 @@ std::string ledger_json(const std::vector<calibrate::LedgerEntry>& entries) {
 }
 
 std::string ledger_csv(const std::vector<calibrate::LedgerEntry>& entries) {
-  return csv_of_rows(written<Json>(List(entries, write_entry)));
+  return csv_of_rows(written<Json>(entries));
 }
 
 std::string ledger_schema() {

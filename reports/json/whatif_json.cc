@@ -1,11 +1,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "model/memory/memory.h"
-#include "model/result/middle.h"
 #include "reports/json/detail/schemas.h"
-#include "reports/json/detail/shared_fields.h"
-#include "reports/json/json.h"
+#include "reports/json/detail/serving_parts.h"
+#include "reports/json/detail/step_parts.h"
 #include "reports/text/whatif/whatif_report.h"
 
 namespace plumbline::reports {
@@ -45,7 +43,7 @@ void point_fields(auto& to, const sim::SweepResult& result, std::size_t place) {
   to("values", "values of the swept keys", values_of(result, place));
   to("feasible", "whether the plan can be laid out and fits", sim::feasible(point));
   to("reason", "why not, where it cannot be", unless_empty(sim::reason(point)));
-  to("step", "the step; null: of a deployment", embedded_where<Json>(known && !of.serving, "step", step_json(of.step)));
+  to("step", "the step; null: of a deployment", where(known && !of.serving, of.step));
   to("exposed_communication_share", "share of the step in which only communication runs", sim::exposed_share(point));
   to("gemm_slowdown", "factor on GEMMs that run next to communication",
      place < result.gemm_slowdowns.size() ? result.gemm_slowdowns[place] : std::nullopt);
@@ -69,10 +67,9 @@ void point_fields(auto& to, const sim::SweepResult& result, std::size_t place) {
        part_to("device", "name of the GPU", one.device);
      }));
   const bool drawn = known && of.interval.has_value(), serves = known && of.serving.has_value();
-  to.only_where(drawn, "interval", "", embedded<Json>("interval", interval_json(of.interval)));
-  to.only_where(serves, "serving", "",
-                embedded<Json>("deployment", serving_quantities_json(of.serving.value_or(model::ServingResult()))));
-  to.only_where(drawn, "middle", "", embedded<Json>("middle", middle_json(sim::step_result(of, result.fidelity))));
+  to.only_where(drawn, "interval", "", uncertainty(of.interval));
+  to.only_where(serves, "serving", "", of.serving.value_or(model::ServingResult()));
+  to.only_where(drawn, "middle", "", middle_of(sim::step_result(of, result.fidelity)));
 }
 
 // A stretch with the numeric key's values at its ends.
@@ -153,7 +150,7 @@ void sweep_fields(auto& to, const sim::SweepResult& result) {
   to("plateau", "where more brings little", Maybe(plateau, write_stretch));
   to("lines", "the sweep along its first key for each value of the second",
      List(lines, [&result](auto& line_to, const sim::SweepLine& line) { line_fields(line_to, result, line); }));
-  to("plan", "", embedded<Json>("plan", plan_json(result.plan)));
+  to("plan", "", plan_part<Json>(result.plan));
 }
 
 // Values of the two metrics of a tornado.
@@ -219,7 +216,7 @@ void tornado_fields(auto& to, const sim::TornadoResult& result) {
   to("inputs", "what the prediction was given", List(result.rows, [&result](auto& row_to, const sim::TornadoRow& row) {
        row_fields(row_to, row, result.metrics);
      }));
-  to("plan", "", embedded<Json>("plan", plan_json(result.plan)));
+  to("plan", "", plan_part<Json>(result.plan));
 }
 
 void sample_fields(auto& to, const sim::SolveResult& result, const sim::SolveSample& sample) {
@@ -256,7 +253,7 @@ void solve_fields(auto& to, const sim::SolveResult& result) {
        part_to("crossings", "where the metric passes the target", solution.crossings);
      }));
   to("samples", "values that were tried", List(solution.samples, write_sample));
-  to("plan", "", embedded<Json>("plan", plan_json(result.plan)));
+  to("plan", "", plan_part<Json>(result.plan));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 // the JSON library stay in sources.
 #pragma once
 
+#include <cmath>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -134,6 +135,8 @@ class Writer {
       Json list = Json::array();
       for (const typename T::value_type& row : value) list.push_back(of(row));
       return list;
+    } else if constexpr (std::is_floating_point_v<T>) {
+      return std::isfinite(value) ? Json(value) : Json(nullptr);
     } else {
       return Json(value);
     }

@@ -10,6 +10,7 @@
 
 #include "model/base/provenance.h"
 #include "model/memory/memory.h"
+#include "model/plan/plan.h"
 #include "model/result/prediction_interval.h"
 #include "reports/json/detail/fields.h"
 
@@ -35,15 +36,13 @@ inline constexpr std::string_view definition_name<QuantilesOrNulls> = "quantiles
 template <>
 inline constexpr std::string_view definition_name<model::Quantiles> = "quantiles";
 
-// Returns what a function of json.h writes, of the type that has this definition.
+// Returns the sections and keys of a plan (plan_keys_json.cc, which instantiates it).
 template <class Json>
-Stated<Json> embedded(std::string_view definition, const std::string& text) {
-  return {Json::parse(text), reference<Json>(definition)};
-}
-// Returns the same, or null where it is not known.
+Stated<Json> plan_part(const model::Plan& plan);
+// Returns the same, or null where there is none.
 template <class Json>
-Stated<Json> embedded_where(bool known, std::string_view definition, const std::string& text) {
-  return {known ? Json::parse(text) : Json(nullptr), or_null(reference<Json>(definition))};
+Stated<Json> plan_where(bool known, const model::Plan& plan) {
+  return {known ? plan_part<Json>(plan).value : Json(nullptr), or_null(reference<Json>("plan"))};
 }
 
 template <>
@@ -89,5 +88,20 @@ void fields(auto& to, const FitInMemory& of) {
 }
 template <>
 inline constexpr std::string_view definition_name<std::optional<FitInMemory>> = "fit";
+
+// What a search looked at, of training or of deployments, which have no example.
+auto search_of(const auto& search, bool with_example) {
+  return Object([&search, with_example](auto& to) {
+    to("space", "plans of the space", search.space);
+    to("evaluated", "how many were predicted", search.evaluated);
+    to("complete", "false: it was interrupted", search.complete);
+    to("removed", "what was cut without a prediction, by rule",
+       List(search.removed, [with_example](auto& removed_to, const auto& removed) {
+         removed_to("rule", "rule that removed them", removed.rule);
+         removed_to("plans", "how many were removed", removed.plans);
+         if (with_example) removed_to("example", "one of those that were removed", unless_empty(removed.example));
+       }));
+  });
+}
 
 }  // namespace plumbline::reports

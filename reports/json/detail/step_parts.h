@@ -1,0 +1,204 @@
+// A step, its interval, the training that it is of, and whether that fits in memory, as several outputs have them.
+#pragma once
+
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/memory/memory.h"
+#include "model/result/assumed_key.h"
+#include "model/result/middle.h"
+#include "model/result/result.h"
+#include "reports/json/detail/shared_fields.h"
+#include "reports/quantities.h"
+#include "reports/text/step/sections.h"
+
+namespace plumbline::reports {
+
+void fields(auto& to, const model::PerOp& of) {
+  constexpr std::array<const char*, 5> meanings = {"forward", "full backward", "backward for the input",
+                                                   "backward for the weights",
+                                                   "overlapped pair of forward and backward"};
+  for (std::size_t i = 0; i < of.size(); ++i) to(model::to_string(static_cast<model::OpType>(i)), meanings[i], of[i]);
+}
+template <>
+inline constexpr std::string_view definition_name<model::PerOp> = "per_op";
+
+void fields(auto& to, const std::array<std::int64_t, 5>& of) {
+  constexpr std::array<const char*, 5> meanings = {
+      "forward passes of the pipeline rank", "full backward passes of the pipeline rank",
+      "backward passes of inputs alone", "backward passes of weights alone",
+      "pairs of a forward and a full backward pass"};
+  for (std::size_t i = 0; i < of.size(); ++i) to(model::to_string(static_cast<model::OpType>(i)), meanings[i], of[i]);
+}
+
+// Seconds of a step by class of work.
+inline auto breakdown_of(const model::StepTimes& step) {
+  static const std::map<std::string, const char*, std::less<>> meanings = {
+      {"GEMM", "seconds of GEMMs"},
+      {"attention", "seconds of attention"},
+      {"other_memory-bound", "seconds of other kernels that memory limits"},
+      {"casts_and_transposes", "seconds of casts between formats and of transposes"},
+      {"optimizer", "seconds of the optimizer"},
+      {"router", "seconds of the routing of tokens to experts"},
+      {"host", "seconds in which the GPU waits for the host"},
+      {"exposed_communication", "seconds of communication during which nothing is computed"},
+      {"point-to-point", "seconds of messages between pipeline ranks"},
+      {"bubble", "seconds in which the rank waits for others in the pipeline"},
+      {"exposed_input", "seconds in which the step waits for its input"},
+      {"exposed_copy_to_the_host", "seconds in which the step waits for copies to the host"}};
+  return Object([&step](auto& to) {
+    visit_breakdown(step, [&to](const std::string& key, std::optional<double> seconds) {
+      const auto meaning = meanings.find(key);
+      to(key, meaning == meanings.end() ? "" : meaning->second, seconds);
+    });
+  });
+}
+
+void fields(auto& to, const model::StepTimes& of) {
+  visit_step(of,
+             [&to](const char* key, const auto& value, const char*, const char* meaning) { to(key, meaning, value); });
+  to("breakdown_s",
+     "seconds of rank 0 by class of work; they add up to time_s. 0: nothing of the class ran; null: not separated (all "
+     "classes in closed form, messages of an executed step, which are part of its bubble)",
+     breakdown_of(of));
+}
+template <>
+inline constexpr std::string_view definition_name<model::StepTimes> = "step";
+
+void fields(auto& to, const model::IntervalPart& of) {
+  to("source", "what is uncertain", of.source);
+  to("share", "its share of the variance of the logarithm of the time", of.share);
+  to("measurement", "what would make it certain", unless_empty(of.measurement));
+  to("half_width_after", "half width of the interval after that measurement, relative", of.half_width_after);
+}
+
+// A prediction's interval, with all of its keys where there is none.
+inline auto uncertainty(const std::optional<model::PredictionInterval>& known) {
+  return Defined("interval", [&](auto& to) {
+    const model::PredictionInterval interval = known.value_or(model::PredictionInterval());
+    visit_quantiles(
+        interval, [&](const char* key, const std::optional<model::Quantiles>& found, const char*, const char* meaning) {
+          to(key, meaning, QuantilesOrNulls{known ? found : std::nullopt});
+        });
+    to("fits_probability", "how probable it is that the plan fits in memory",
+       where(known.has_value(), interval.fits_probability));
+    to("left_factor", "factor on the time by what is left between predictions and measured steps",
+       where(known.has_value(), interval.left_factor));
+    to("left_rows", "the measured steps behind that factor", unless_empty(interval.left_rows));
+    to("draws", "predictions behind the quantiles", interval.draws);
+    to("parts", "the parts it is made of", interval.parts);
+  });
+}
+
+// The step, its rates and the training in the middle of the interval.
+struct Middle {
+  model::StepTimes step;
+  std::optional<model::RunCost> run;
+  double peak_bytes = 0;
+};
+
+// The contract of simulate has the components under `step` and `run`.
+void fields(auto& to, const Middle& of) {
+  const auto of_run = [&of](double model::RunCost::*quantity) {
+    return of.run ? std::optional(*of.run.*quantity) : std::nullopt;
+  };
+  to("time_s", "seconds of the step", of.step.time_s);
+  to("tokens_per_s", "tokens/s", of.step.tokens_per_s);
+  to("tokens_per_s_per_gpu", "tokens/s of a GPU", of.step.tokens_per_s_per_gpu);
+  to("model_tflops_per_gpu", "TFLOP/s of a GPU", of.step.model_tflops_per_gpu);
+  to("mfu", "model FLOPs utilisation: share of the dense BF16 peak", of.step.mfu);
+  to("days", "days of the whole training", of_run(&model::RunCost::days));
+  to("gpu_hours", "GPU-hours of the whole training", of_run(&model::RunCost::gpu_hours));
+  to("cost_usd", "USD of the whole training", of.run ? of.run->cost_usd : std::nullopt);
+  to("peak_bytes", "bytes on the fullest rank", of.peak_bytes);
+}
+template <>
+inline constexpr std::string_view definition_name<std::optional<Middle>> = "middle";
+
+struct PriceKind : Word {};
+template <>
+inline constexpr std::string_view definition_name<PriceKind> = "price_kind";
+
+inline auto price_of(const model::Known<model::HourlyPrice>& found) {
+  return Defined("price", [&](auto& to) {
+    const bool known = found.value.has_value();
+    const model::HourlyPrice price = found.value.value_or(model::HourlyPrice());
+    to("usd_per_gpu_hour", "USD of a GPU-hour; null: unknown", where(known, price.value));
+    to.only_where(known, "low", "lower end", price.low);
+    to.only_where(known, "high", "upper end", price.high);
+    to.only_where(known, "kind", "", PriceKind{Word{price.kind, {}}});
+    to.only_where(known, "source", "where it is from", price.source);
+    to.only_where(known, "capital_usd_per_gpu_hour", "USD of the hardware", price.capital);
+    to.only_where(known, "electricity_usd_per_gpu_hour", "USD of electricity", price.electricity);
+    to.only_where(!known, "missing", "why no price is known", found.missing);
+  });
+}
+
+void fields(auto& to, const model::RunCost& of) {
+  const auto& price = of.price().value;
+  const double hours = of.gpu_hours, all_hours = of.total_gpu_hours;
+  visit_run(
+      of, [&to](const char* key, const auto& value, const char*, const char* meaning) { to(key, meaning, value); },
+      [&] {
+        to("phases", "phases one by one", List(of.phases, [](auto& phase_to, const model::RunPhaseCost& phase) {
+             phase_to("name", "name of the phase", phase.name);
+             phase_to("gpu_hours", "hours of one GPU", phase.gpu_hours);
+             phase_to("kind", "what kind of thing it is", phase.kind);
+             phase_to("source", "where it is from", phase.source);
+           }));
+      });
+  to("goodput_source", "where the goodput is from", of.goodput_source);
+  to("ownership", "whether the GPUs are rented or bought", of.ownership);
+  to("price_usd_per_gpu_hour", "price of a GPU-hour",
+     where(price.has_value(), price.value_or(model::HourlyPrice()).value));
+  to("cost_usd_low", "lower end of the cost", of.cost_low_usd(hours));
+  to("cost_usd_high", "upper end of the cost", of.cost_high_usd(hours));
+  to("total_cost_usd_low", "lower end of that cost", of.cost_low_usd(all_hours));
+  to("total_cost_usd_high", "upper end of that cost", of.cost_high_usd(all_hours));
+  to("rent", "", price_of(of.rent));
+  to("purchase", "", price_of(of.purchase));
+  to("energy_mwh", "MWh", of.energy_mwh(hours));
+  to("total_energy_mwh", "MWh with the phases that are stated", of.energy_mwh(all_hours));
+  to("energy_source", "where the power is from", energy_source(of));
+  to("fabric", "parts of the network", Object([&of](auto& part_to) {
+       part_to("nics", "number of NICs", of.fabric.nics);
+       part_to("switches", "number of switches", of.fabric.switches);
+       part_to("links", "links of the fabric", of.fabric.links);
+       part_to("usd", "price of the fabric", of.fabric_usd);
+     }));
+}
+template <>
+inline constexpr std::string_view definition_name<model::RunCost> = "run";
+
+void fields(auto& to, const model::AssumedKey& of) {
+  to("key", "key of a plan", of.key);
+  to("name", "what the key is, in words", of.name);
+  to("value", "what is predicted with, in words; null: not set", unless_empty(of.value));
+  to("given_by", "the software stack; null: the default", unless_empty(of.given_by));
+  to("other", "another usual value, in words", of.other);
+  to("set", "KEY=VALUE of the other, for --set", of.setting);
+  to("time_ratio", "with the other over as predicted: of the step, or of a deployment's time per output token",
+     of.ratio);
+}
+template <>
+inline constexpr std::string_view definition_name<std::vector<model::AssumedKey>> = "assumed";
+
+// Of a step that was measured there is no verdict.
+inline std::optional<FitInMemory> fit_of_memory(const model::Memory& memory) {
+  const model::RankMemory* fullest = model::fullest_rank(memory);
+  if (fullest == nullptr || memory.measured) return std::nullopt;
+  return FitInMemory{model::fit_of(memory), memory.fits_probability, memory.capacity_bytes - fullest->least_bytes()};
+}
+
+inline std::optional<Middle> middle_of(const model::StepResult& result) {
+  if (!result.interval) return std::nullopt;
+  const bool known = result.run.has_value();
+  return Middle{model::middle_step(result), known ? model::middle_run(result) : std::nullopt,
+                result.interval->peak_bytes.p50};
+}
+
+}  // namespace plumbline::reports
