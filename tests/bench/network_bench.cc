@@ -75,6 +75,7 @@ class Rescheduler final : public Handler {
   Rescheduler(Loop& loop, std::int64_t events) : loop_(loop), left_(events) {}
   void schedule() {
     --left_;
+    // Up to a millisecond ahead, in picoseconds.
     loop_.at(loop_.now() + static_cast<Time>(random_.next() % 1'000'000'000), {this, 0, 0, 0});
   }
   void handle(std::uint32_t, std::uint64_t) override {
@@ -87,19 +88,31 @@ class Rescheduler final : public Handler {
   model::Random random_{1};
 };
 
+// With a constant set of pending events, as GPUs cause it.
+void reschedule(benchmark::State& state, Loop& loop, std::int64_t events) {
+  Rescheduler rescheduler(loop, events);
+  for (std::int64_t i = 0; i < state.range(0); ++i) rescheduler.schedule();
+  benchmark::DoNotOptimize(loop.run());
+  state.SetItemsProcessed(state.items_processed() + events);
+}
+
 void timers(benchmark::State& state) {
-  constexpr std::int64_t events = 1 << 18;
   const std::vector<topologies::Link> links = tests::links_of({50e9});
   auto network = SimGridNetwork::make(links);
   for (auto _ : state) {
     SimGridLoop loop(*network);
-    Rescheduler rescheduler(loop, events);
-    for (std::int64_t i = 0; i < state.range(0); ++i) rescheduler.schedule();
-    benchmark::DoNotOptimize(loop.run());
+    reschedule(state, loop, 1 << 18);
   }
-  state.SetItemsProcessed(state.iterations() * events);
 }
 BENCHMARK(timers)->Arg(64)->Arg(4096)->Unit(benchmark::kMillisecond);
+
+void heap_loop(benchmark::State& state) {
+  for (auto _ : state) {
+    HeapLoop loop;
+    reschedule(state, loop, 1 << 20);
+  }
+}
+BENCHMARK(heap_loop)->Arg(64)->Arg(4096)->Arg(32768)->Unit(benchmark::kMillisecond);
 
 // The size of a training step: 16 GPUs, each 5,000 times four kernels and then an all-to-all; 80,000 flows in all. A
 // GPU's flows cross the links of one GPU each, or of all 64 of its group.
