@@ -16,11 +16,17 @@ namespace plumbline::model {
 namespace {
 
 const std::vector<std::string> entry_keys = {"value", "unit", "kind", "source", "uncertainty", "low", "high"};
-const std::vector<std::string> setting_keys = {"key", "value", "kind", "source", "needs"};
+const std::vector<std::string> setting_keys = {"key", "value", "kind", "source", "needs", "instead_of"};
 const std::vector<std::string> has_keys = {"key", "values", "kind", "source"};
 const std::vector<std::string> fit_keys = {"constants", "correlation"};
 
 int line_of(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
+
+std::string toml_of(const toml::node& node) {
+  std::ostringstream text;
+  node.visit([&text](const auto& value) { text << value; });
+  return text.str();
+}
 
 // Reads one file. Methods return false once `error_` holds the first problem found.
 class Reader {
@@ -209,9 +215,8 @@ class Reader {
       return false;
     const toml::node* value = table.get(value_key);
     if (value == nullptr) return fail(made.key, made.line, fmt::format("lacks '{}'", value_key), hint);
-    std::ostringstream text;
-    value->visit([&text](const auto& alternative) { text << alternative; });
-    made.value = text.str();
+    made.value = toml_of(*value);
+    if (const toml::node* other = table.get("instead_of")) made.instead_of = toml_of(*other);
     if (table.contains("needs") && !read_word(name, table, "needs", made.needs, hint)) return false;
     all.push_back(std::move(made));
     return true;

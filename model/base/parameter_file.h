@@ -30,7 +30,8 @@ struct ParameterFile {
     Evidence kind = Evidence::assumed;
     std::string source;
     int line = 0;
-    std::string needs;  // of [[setting]]: a constant; empty where there is none
+    std::string needs;       // of [[setting]]: a constant; empty where there is none
+    std::string instead_of;  // of [[setting]]: a value as TOML; empty where there is none
   };
 
   struct Fit {  // a table of [[fit]]
@@ -61,8 +62,8 @@ std::vector<Parameter*> constants_of(ParameterFile& file);
 enum class ParameterForm {
   constants,
   profile,  // there may be tables [[fit]] of constants and correlation (model/base/provenance.h)
-  stack     // entries may have `rows`, a list of words, and there may be tables [[setting]] of key, value, kind, source
-            // and needs and tables [[has]] of key, values, kind and source
+  stack  // entries may have `rows`, a list of words, and there may be tables [[setting]] of key, value, kind, source,
+         // needs and instead_of and tables [[has]] of key, values, kind and source
 };
 
 // Reads the file. `text_keys` are the dotted keys that hold a string, `list_keys` the top-level keys that hold an array

@@ -68,7 +68,7 @@ std::string words_of(const Plan& plan, std::string_view wanted) {
 
 bool is_open(const Plan& plan, std::string_view key) {
   const auto place = plan.places.find(key);
-  return place == plan.places.end() || !place->second.implied_by.empty();
+  return place == plan.places.end() || (!place->second.implied_by.empty() && place->second.given.empty());
 }
 
 // Adds the changes of one key.

@@ -279,6 +279,7 @@ struct Plan {
     std::string file;  // "--set" for an override
     int line = 0;
     std::string implied_by = "";  // what gives the key, for people; empty: the plan does
+    std::string given = "";       // the word that the plan gives and implied_by replaces; empty: it gives none
   };
   std::map<std::string, Place, std::less<>> places;  // where each given key was set
   std::map<std::string, SoftwareValues> software;    // by key; a key that is not there may have any value
@@ -292,6 +293,8 @@ struct PlanSetting {
   std::string source;
   Plan::Place place;
   std::string needs;  // the constant of a profile without which a setting does not hold; empty: none
+  std::string
+      instead_of;  // as TOML, the value that a setting replaces where the plan gives it; empty: the plan's stays
 };
 
 // Makes an error about a key of the plan, located where the key was given (else at the plan's file).
@@ -357,7 +360,8 @@ Result<Plan> read_plan(std::string_view text, const std::string& path, const std
 // decides neither about model, cluster, batch and run nor about a search.
 Result<void> check_setting(const PlanSetting& setting);
 
-// Sets those keys that the plan does not give.
+// Sets those keys that the plan does not give, and those whose value a setting replaces; values that are replaced are
+// taken from the lists of what the plan's software has.
 Result<void> apply_settings(const std::vector<PlanSetting>& settings, Plan& plan);
 
 // Returns the effective plan as TOML with every default written out; load_plan reads it back to the same plan.

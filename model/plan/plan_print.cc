@@ -66,7 +66,9 @@ std::string printed_keys(const Plan& plan, Kept kept) {
         key == "inference.memory_share" && plan.inference.memory_share == Plan().inference.memory_share;
     if (place == plan.places.end() && (open_balance || open_share)) line = fmt::format("# {} is not set\n", name);
     if (place != plan.places.end() && !place->second.implied_by.empty())
-      line.insert(line.size() - 1, fmt::format("  # {}", place->second.implied_by));
+      line.insert(line.size() - 1,
+                  fmt::format("  # {}{}", place->second.implied_by,
+                              place->second.given.empty() ? "" : " instead of " + place->second.given));
     text += line;
   });
   return text;

@@ -434,10 +434,10 @@ Failure refused(const PlanSetting& setting, const Error& error) {
 }
 
 // Returns the value of a setting, whose key must be one that software decides about, under the key "value".
-Result<toml::table> value_of(const PlanSetting& setting) {
+Result<toml::table> value_of(const PlanSetting& setting, const std::string& text) {
   if (!is_of_software(setting.key))
     return refused(setting, problem("no stack decides about this key", "it belongs into the plan"));
-  auto value = parse_override_value(setting.value);
+  auto value = parse_override_value(text);
   if (!value) return refused(setting, value.error());
   return std::move(*value);
 }
@@ -456,9 +456,31 @@ Result<std::string> read_field(const PlanSetting& setting, const toml::node& val
 }
 
 Result<void> apply_setting(const PlanSetting& setting, Plan& plan) {
-  const auto value = TRY(value_of(setting));
+  const auto value = TRY(value_of(setting, setting.value));
   TRY(read_field(setting, *value.get("value"), plan));
   plan.places[setting.key] = setting.place;
+  return {};
+}
+
+// Returns the word of the value that the setting replaces.
+Result<std::string> replaced_word(const PlanSetting& setting) {
+  Plan plan;
+  const auto value = TRY(value_of(setting, setting.instead_of));
+  return read_field(setting, *value.get("value"), plan);
+}
+
+// Gives the plan the setting's value where it has the one that this replaces, which its software then does not have.
+Result<void> replace(const PlanSetting& setting, Plan& plan) {
+  const std::string other = TRY(replaced_word(setting));
+  std::string now;
+  visit_fields(plan, [&](std::string_view key, const auto& field) {
+    if (key == setting.key) now = word_of(field);
+  });
+  if (const auto list = plan.software.find(listed_as(setting.key)); list != plan.software.end())
+    std::erase(list->second.values, other);
+  if (now != other) return {};
+  TRY(apply_setting(setting, plan));
+  plan.places[setting.key].given = other;
   return {};
 }
 
@@ -567,6 +589,7 @@ Result<void> change_plan(const std::vector<std::string>& overrides, Plan& plan) 
 
 Result<void> check_setting(const PlanSetting& setting) {
   Plan plan;
+  if (!setting.instead_of.empty()) TRY(replaced_word(setting));
   return apply_setting(setting, plan);
 }
 
@@ -576,12 +599,15 @@ Result<void> apply_settings(const std::vector<PlanSetting>& settings, Plan& plan
     return setting.key == "recompute.operators" && plan.recompute.policy != "selective";
   };
   for (const PlanSetting& setting : settings)
-    if (!plan.places.contains(setting.key) && !idle(setting)) TRY(apply_setting(setting, plan));
+    if (setting.instead_of.empty() && !plan.places.contains(setting.key) && !idle(setting))
+      TRY(apply_setting(setting, plan));
+  for (const PlanSetting& setting : settings)
+    if (!setting.instead_of.empty()) TRY(replace(setting, plan));
   return {};
 }
 
 Result<std::vector<std::string>> listed_values(const PlanSetting& list) {
-  const auto value = TRY(value_of(list));
+  const auto value = TRY(value_of(list, list.value));
   const toml::array* items = value.get("value")->as_array();
   const bool of_rules = list.key == rules_key;
   if (items == nullptr || (items->empty() && !of_rules))

@@ -10,9 +10,6 @@
 namespace plumbline::model {
 namespace {
 
-// Returns the key whose list holds for the key: experts have the formats of all GEMMs.
-std::string listed_as(std::string_view key) { return std::string(key == "precision.experts" ? "precision.gemm" : key); }
-
 // Returns whether the key decides anything in the plan.
 bool is_at_work(const Plan& plan, std::string_view key) {
   if (key == "schedule.kind") return plan.parallelism.pipeline > 1;
@@ -21,6 +18,8 @@ bool is_at_work(const Plan& plan, std::string_view key) {
 }
 
 }  // namespace
+
+std::string listed_as(std::string_view key) { return std::string(key == "precision.experts" ? "precision.gemm" : key); }
 
 bool software_has(const Plan& plan, const std::string& key, std::string_view value) {
   const auto list = plan.software.find(key);
@@ -38,6 +37,17 @@ std::vector<std::string> software_warnings(const Plan& plan) {
                                    fmt::join(list->second.values, ", ")));
   });
   return warnings;
+}
+
+std::vector<std::string> software_replacements(const Plan& plan) {
+  std::vector<std::string> sentences;
+  visit_fields(plan, [&](std::string_view key, const auto& field) {
+    const auto place = plan.places.find(key);
+    if (place == plan.places.end() || place->second.given.empty()) return;
+    sentences.push_back(
+        fmt::format("{} runs {} {} as {} on this GPU", place->second.implied_by, key, place->second.given, word_of(field)));
+  });
+  return sentences;
 }
 
 std::optional<Precision> attention_format(const Plan& plan) {

@@ -28,8 +28,14 @@ Result<std::vector<std::string>> listed_values(const PlanSetting& list);
 // Returns whether the plan's software has the value of the key.
 bool software_has(const Plan& plan, const std::string& key, std::string_view value);
 
+// Returns the key whose list holds for the key: experts have the formats of all GEMMs.
+std::string listed_as(std::string_view key);
+
 // Returns a sentence for each value at work in the plan that its software does not have.
 std::vector<std::string> software_warnings(const Plan& plan);
+
+// Returns a sentence for each value that the plan gives and its software replaces.
+std::vector<std::string> software_replacements(const Plan& plan);
 
 // Returns whether the software computes whole experts in the kernels of their GEMMs. Transformer Engine's kernels are
 // those of MXFP8 and NVFP4 (transformer_engine/pytorch/ops/fused).

@@ -18,12 +18,15 @@ Result<void> add_settings(const std::vector<ParameterFile::Setting>& own, const 
                           const std::string& stack, const Check& check, std::vector<PlanSetting>& all) {
   const std::size_t earlier = all.size();
   for (const ParameterFile::Setting& setting : own) {
-    const auto known = std::ranges::find(all, setting.key, &PlanSetting::key);
+    const auto known = std::ranges::find_if(all, [&](const PlanSetting& other) {
+      return other.key == setting.key && other.instead_of == setting.instead_of;
+    });
     const auto at = static_cast<std::size_t>(known - all.begin());
     if (known != all.end() && at >= earlier)
       return wrong_input_at(file, setting.line, setting.key, "is there twice", "remove one");
-    PlanSetting made{setting.key,  setting.value, setting.kind, setting.source, {file, setting.line, "stack " + stack},
-                     setting.needs};
+    PlanSetting made{
+        setting.key,   setting.value,     setting.kind, setting.source, {file, setting.line, "stack " + stack},
+        setting.needs, setting.instead_of};
     TRY(check(made));
     if (!made.needs.empty())
       TRY(find_constant_rules(made.needs).map_error([&](const Error& error) {

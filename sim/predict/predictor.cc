@@ -146,6 +146,8 @@ class Predictor::Parts {
     for (std::string& sentence : model::layout_warnings(*work_.plan, work_.layout))
       limits.warnings.push_back(std::move(sentence));
     for (std::string& sentence : model::software_warnings(*work_.plan)) limits.warnings.push_back(std::move(sentence));
+    for (std::string& sentence : model::software_replacements(*work_.plan))
+      limits.warnings.push_back(std::move(sentence));
     if (const auto& fabric = cache_.inputs().fabric)
       for (std::string& sentence : topologies::placement_warnings(*fabric, *work_.plan))
         limits.warnings.push_back(std::move(sentence));

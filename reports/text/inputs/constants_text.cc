@@ -83,7 +83,9 @@ CsvTable csv_of(const std::vector<Parameter>& constants) {
 }
 
 std::string value_of(const model::PlanSetting& setting) {
-  return setting.needs.empty() ? setting.value : setting.value + ", given " + setting.needs;
+  std::string text = setting.value;
+  if (!setting.instead_of.empty()) text += " instead of " + setting.instead_of;
+  return setting.needs.empty() ? text : text + ", given " + setting.needs;
 }
 
 // Returns a table of settings with their sources below it; nothing where there are none.

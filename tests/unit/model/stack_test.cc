@@ -146,6 +146,39 @@ TEST(Stack, SetsOnlyWhatTheProfileHasTheConstantFor) {
                "attention.cudnn.forward_rate");
 }
 
+// The format that a plan names is one that the software computes in another one where the profile has its rate. What
+// else runs is not replaced, and a search finds that the software does not have it.
+TEST(Stack, RunsAnotherValueInsteadOfWhatThePlanGives) {
+  const TemporaryDirectory folder;
+  const std::string instead = "instead_of = \"fp8\"\nneeds = \"gemm.mxfp8.k_time\"\n";
+  const auto path = folder.write("te.toml", setting("precision.gemm", "\"mxfp8\"") + instead +
+                                                setting("precision.experts", "\"mxfp8\"") + instead +
+                                                has("precision.gemm", "[\"bf16\", \"fp8\", \"mxfp8\"]"));
+  const auto stack = load_stack(path.string()).value();
+  const Profile blackwell("p", "", {Parameter{.name = "gemm.mxfp8.k_time"}});
+  const auto applied = [&](const Profile& profile, const std::vector<std::string>& changes) {
+    Plan plan = read_plan(plan_text, "plan.toml", changes).value();
+    EXPECT_TRUE(apply_stack(stack, profile, plan));
+    return plan;
+  };
+  const Plan plan = applied(blackwell, {"precision.gemm=fp8"});
+  EXPECT_EQ(plan.precision.gemm, Precision::mxfp8);
+  EXPECT_FALSE(plan.precision.experts);
+  EXPECT_NE(to_toml(plan).find("gemm = \"mxfp8\"  # stack te instead of fp8\n"), std::string::npos);
+  EXPECT_EQ(software_replacements(plan),
+            std::vector<std::string>{"stack te runs precision.gemm fp8 as mxfp8 on this GPU"});
+  EXPECT_TRUE(software_warnings(plan).empty());
+  EXPECT_FALSE(software_has(plan, "precision.gemm", "fp8"));
+  EXPECT_EQ(applied(blackwell, {"precision.experts=fp8"}).precision.experts, Precision::mxfp8);
+  const Plan hopper = applied({}, {"precision.gemm=fp8"}), unscaled = applied(blackwell, {});
+  EXPECT_EQ(hopper.precision.gemm, Precision::fp8);
+  EXPECT_TRUE(software_has(hopper, "precision.gemm", "fp8"));
+  EXPECT_TRUE(software_replacements(hopper).empty());
+  EXPECT_EQ(unscaled.precision.gemm, Precision::bf16);
+  const auto wrong = folder.write("wrong.toml", setting("precision.gemm", "\"mxfp8\"") + "instead_of = \"fp9\"\n");
+  expect_error(load_stack(wrong.string()).error(), ErrorKind::input, wrong.string(), 1, "precision.gemm", "fp8");
+}
+
 // Returns the sentences about a plan with these changes and the software of a stack.
 std::vector<std::string> warnings(const Stack& stack, const std::vector<std::string>& changes) {
   Plan plan = read_plan(plan_text, "plan.toml", changes).value();
