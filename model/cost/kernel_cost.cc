@@ -199,6 +199,11 @@ double KernelCost::launched_apart(const Graph& graph, const Operator& op) const 
   return cast != nullptr ? static_cast<double>(cast->experts) : 1;
 }
 
+// Returns whether one kernel has the GEMMs of several experts.
+bool KernelCost::is_grouped(const Operator& op) const {
+  return op.kind == OperatorKind::grouped_matmul && op.phase != Phase::W && !experts_apart_;
+}
+
 int KernelCost::kernels(const Graph& graph, const Operator& op) const {
   if (op.kind == OperatorKind::grouped_matmul && op.phase == Phase::W)
     return fused_experts_ ? 1 : static_cast<int>(gemm_shape(graph, op, 1).groups);
@@ -238,8 +243,7 @@ double KernelCost::shape_factor(const Graph& graph, const Operator& op) const {
     case OperatorClass::gemm:
     case OperatorClass::weight_gradient_gemm: {
       const GemmShape shape = gemm_shape(graph, op, 1);
-      const bool weight_gradient = op.phase == Phase::W;
-      const bool grouped = op.kind == OperatorKind::grouped_matmul && !weight_gradient;
+      const bool weight_gradient = op.phase == Phase::W, grouped = is_grouped(op);
       const bool small = graph.inference && shape.m <= small_kind(graph, op).most_rows;
       const CostFamily family = small     ? grouped ? CostFamily::small_grouped_gemm : CostFamily::small_gemm
                                 : grouped ? CostFamily::grouped_gemm
@@ -374,11 +378,11 @@ KernelTime KernelCost::gemm(const Graph& graph, const Operator& op, const Condit
   return tiled_gemm(graph, op, conditions, gemm_shape(graph, op, conditions.row_scale));
 }
 
-// Persistent kernels have one block per SM; the tiles of all groups fill waves over the SMs of the launch. A grouped
-// weight gradient is one kernel per expert, so every expert ends with its own partial wave, or concurrent ones
-// end with one of all. Blocks whose SM is taken by a co-runner run when the others are done; the blocks of fused
-// experts take their tiles as they come free, so that those which begin late find none left. Chunks of tokens are GEMMs
-// one after another.
+// Persistent kernels have one block per SM; the tiles of all groups fill waves over the SMs of the launch. GEMMs of
+// experts that are launched one by one, and grouped weight gradients, are a kernel for each expert, so that every
+// expert ends with its own partial wave: a kernel fills the GPU, and one on another stream waits for it. Blocks whose
+// SM is taken by a co-runner run when the others are done; the blocks of fused experts take their tiles as they come
+// free, so that those which begin late find none left. Chunks of tokens are GEMMs one after another.
 KernelTime KernelCost::tiled_gemm(const Graph& graph, const Operator& op, const Conditions& conditions,
                                   const GemmShape& shape) const {
   const GemmKind& kind = gemm_kind(graph, op);
@@ -388,21 +392,20 @@ KernelTime KernelCost::tiled_gemm(const Graph& graph, const Operator& op, const 
   form.k_time *= slower.value;
   const bool apart = accumulation_bytes_.value > 0 && accumulates(op);
   form.memory_bandwidth *= conditions.bandwidth;
-  const bool per_expert = op.phase == Phase::W;
+  const bool weight_gradient = op.phase == Phase::W;
   const bool fused = op.kind == OperatorKind::grouped_matmul && fused_experts_;
-  const bool grouped = op.kind == OperatorKind::grouped_matmul && !per_expert;
-  const double launches = op.kind == OperatorKind::matmul ? shape.groups
-                          : per_expert && !fused          ? std::ceil(shape.groups / expert_streams_)
-                                                          : 1;
-  const double spread = graph.inference ? 0 : row_spread(graph, op, per_expert ? shape.k : shape.m);
+  const bool grouped = is_grouped(op);
+  const bool per_expert = op.kind == OperatorKind::grouped_matmul && !grouped && !fused;
+  const double launches = op.kind == OperatorKind::matmul || per_expert ? shape.groups : 1;
+  const double spread = graph.inference ? 0 : row_spread(graph, op, weight_gradient ? shape.k : shape.m);
   const GemmWork work{shape.groups / launches,
                       shape.m,
                       shape.n,
                       shape.k,
                       operand_bytes(graph, op, shape),
                       output_bytes(graph, op, apart),
-                      per_expert ? 0 : spread,
-                      per_expert ? spread : 0};
+                      weight_gradient ? 0 : spread,
+                      weight_gradient ? spread : 0};
   const SmOccupancy place = occupancy(conditions);
   const auto launched = static_cast<double>(conditions.sms);
   const double sms = fused ? std::min(launched, std::max(1.0, place.effective(1))) : launched;

@@ -148,6 +148,7 @@ class KernelCost {
   KernelTime router(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   // Returns how often the kernels of an operator on experts' rows are launched.
   double launched_apart(const Graph& graph, const Operator& op) const;
+  bool is_grouped(const Operator& op) const;
   // Returns the kernels that swizzle the scales of a GEMM's operands, whose blocks of 16 or 32 elements tensor cores
   // read in another order than casts write: one an operand, also where it is the operands of many experts.
   double scale_swizzles(const Graph& graph, const Operator& op) const;
@@ -196,7 +197,6 @@ class KernelCost {
   bool experts_apart_ = false;         // whether experts are launched one by one
   bool indexed_experts_ = false;       // whether an engine has experts that read tokens through an index
   bool fused_experts_ = false;         // whether one kernel has the GEMMs of all experts and what surrounds them
-  double expert_streams_ = 1;          // on which weight gradients of experts are concurrent
   double weight_swizzles_ = 0, activation_swizzles_ = 0;
   std::int64_t device_sms_ = 0;
   double tf32_slowdown_ = 1;  // BF16 over TF32 peak of the datasheet; TF32 has no waves of its own

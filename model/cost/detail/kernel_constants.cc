@@ -248,7 +248,6 @@ void KernelCost::read_fusion(ConstantReader& reader, const SoftwareKernels& soft
   }
   experts_apart_ = !software.fused_experts && reader.value("kernel.experts_apart") > 0;
   fused_experts_ = software.fused_experts;
-  expert_streams_ = reader.value("kernel.expert_streams", 1);
 }
 
 void KernelCost::read_memory_classes(ConstantReader& reader) {

@@ -113,17 +113,15 @@ TEST_F(KernelTimes, GroupsShareWavesForwardAndNotInTheWeightGradient) {
               4 * 5 + 4 * 14 * (4 + 8256 * 0.004) + 4 * written(1792, 8) + 4, 1e-6);
 }
 
-TEST_F(KernelTimes, WeightGradientsOfExpertsOnStreamsShareWaves) {
-  // Two experts at a time are 3584 tiles, 28 waves of 132, twice; four are 7168 tiles, 55 waves.
-  const auto gradients = [](int batches, int waves, int tiles) {
-    return batches * (5 + waves * (4 + 8256 * 0.004) + written(tiles, 8) + 1);
-  };
-  for (const auto& [streams, expected] :
-       {std::pair(2.0, gradients(2, 28, 3584)), std::pair(3.0, gradients(2, 28, 3584)),
-        std::pair(4.0, gradients(1, 55, 7168)), std::pair(16.0, gradients(1, 55, 7168))})
-    EXPECT_NEAR(microseconds(make({}, {number("kernel.expert_streams", streams)}), "experts_gate_up_wgrad", Phase::W),
-                expected, 1e-6)
-        << streams;
+// Software that launches experts one by one has a GEMM of a dense layer for each, which no other shares a wave with:
+// 64.5 * 32 = 2064 tiles in 16 waves of 132.
+TEST_F(KernelTimes, ExpertsLaunchedOneByOneShareNoWaves) {
+  const KernelCost apart = make({}, {number("kernel.experts_apart", 1), number("gemm.fp8.grouped_slowdown", 1.5)});
+  EXPECT_NEAR(microseconds(apart, "experts_gate_up", Phase::F),
+              4 * (5 + 16 * (2 + 7168 * 0.003) + written(2064, 2) + 1), 1e-6);
+  EXPECT_EQ(microseconds(apart, "experts_gate_up_wgrad", Phase::W),
+            microseconds("experts_gate_up_wgrad", Phase::W, 132));
+  EXPECT_EQ(apart.launches(layer_, find(layer_, "experts_gate_up", Phase::F)), 4);
 }
 
 TEST_F(KernelTimes, ChunksOfTokensAreGemmsOneAfterAnother) {
@@ -132,15 +130,14 @@ TEST_F(KernelTimes, ChunksOfTokensAreGemmsOneAfterAnother) {
   LayerContext context = deepseek_rank(Precision::bf16);
   context.loss_chunks = 8;
   const Graph head = make_block(BlockKind::head, context);
-  const KernelCost streams =
-      make({{"gemm.bf16_weight_gradient.wave_overhead", 1}, {"gemm.bf16_weight_gradient.k_time", 6}},
-           {number("kernel.expert_streams", 4)});
+  const KernelCost cost =
+      make({{"gemm.bf16_weight_gradient.wave_overhead", 1}, {"gemm.bf16_weight_gradient.k_time", 6}});
   const auto times = [&](const char* name, Phase phase) {
-    return streams.time(head, find(head, name, phase), {.sms = 132}).seconds * 1e6;
+    return cost.time(head, find(head, name, phase), {.sms = 132}).seconds * 1e6;
   };
   EXPECT_NEAR(times("output", Phase::F), 8 * (5 + 31 * (1 + 7168 * 0.006) + written(4040, 2) + 1), 1e-6);
   EXPECT_NEAR(times("output_wgrad", Phase::W), 8 * (5 + 429 * (1 + 512 * 0.006) + written(56560, 8) + 1), 1e-6);
-  EXPECT_EQ(streams.launches(head, find(head, "output", Phase::F)), 8);
+  EXPECT_EQ(cost.launches(head, find(head, "output", Phase::F)), 8);
 }
 
 TEST_F(KernelTimes, FusedExpertsTakeTheirTilesAsSmsComeFree) {
