@@ -44,8 +44,8 @@ std::vector<std::string> software_replacements(const Plan& plan) {
   visit_fields(plan, [&](std::string_view key, const auto& field) {
     const auto place = plan.places.find(key);
     if (place == plan.places.end() || place->second.given.empty()) return;
-    sentences.push_back(
-        fmt::format("{} runs {} {} as {} on this GPU", place->second.implied_by, key, place->second.given, word_of(field)));
+    sentences.push_back(fmt::format("{} runs {} {} as {} on this GPU", place->second.implied_by, key,
+                                    place->second.given, word_of(field)));
   });
   return sentences;
 }
