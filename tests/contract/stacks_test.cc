@@ -56,6 +56,23 @@ TEST(StackFiles, NothingOfDeepSeekIsFitted) {
   for (const model::Parameter& constant : stack.parameters) EXPECT_TRUE(constant.rows.empty()) << constant.name;
 }
 
+// Transformer Engine has no GEMM with scales of blocks of 128 on Blackwell.
+TEST(StackFiles, BlockwiseScalesAreThoseOfMxfp8OnBlackwell) {
+  const auto format_on = [](const std::string& name, const std::string& stack) {
+    auto plan = model::load_plan(shipped("examples/llama-3-8b-64xh800.toml"), {"precision.gemm=fp8"}).value();
+    const auto profile = model::load_profile(shipped("calibrate/profiles/" + name + ".toml")).value();
+    const auto software = model::load_stack(shipped("calibrate/stacks/" + stack + ".toml")).value();
+    EXPECT_TRUE(model::apply_stack(software, profile, plan));
+    return plan.precision.gemm;
+  };
+  for (const char* stack : {"megatron-core-2025", "megatron-core-2026"}) {
+    for (const char* name : {"b200", "b300", "gb200", "gb300"})
+      EXPECT_EQ(format_on(name, stack), model::Precision::mxfp8) << name;
+    EXPECT_EQ(format_on("h100", stack), model::Precision::fp8);
+  }
+  EXPECT_EQ(format_on("b200", "deepseek-v3"), model::Precision::fp8);
+}
+
 TEST(StackFiles, EveryProfileNamesOneThatIsShipped) {
   const std::vector<std::string> names = stacks();
   for (const std::string& name : model::names_in_folder(shipped("calibrate/profiles"), ".toml")) {
