@@ -9,9 +9,10 @@ namespace plumbline::model {
 
 namespace {
 
+bool varies(const Dimension& d) { return d.extent != Extent::fixed && d.extent != Extent::tokens; }
+
 double extent(const Dimension& d, double row_scale) {
-  const bool varies = d.extent != Extent::fixed && d.extent != Extent::tokens;
-  return static_cast<double>(d.size) * (varies ? row_scale : 1);
+  return static_cast<double>(d.size) * (varies(d) ? row_scale : 1);
 }
 
 GemmShape plain_gemm(const Graph& graph, const Operator& op, double row_scale) {
@@ -68,6 +69,11 @@ double keys_per_query(const AttentionAttributes& a, bool causal) {
 }
 
 }  // namespace
+
+bool varies_with_rows(const Graph& graph, const Operator& op) {
+  const auto any = [&](TensorId id) { return std::ranges::any_of(graph.tensor(id).shape, varies); };
+  return std::ranges::any_of(op.reads, any) || std::ranges::any_of(op.writes, any);
+}
 
 double elements(const Tensor& tensor, double row_scale) {
   double product = 1;

@@ -13,6 +13,9 @@ struct GemmShape {
   double groups = 1, m = 0, n = 0, k = 0;
 };
 
+// Returns whether any of the operator's tensors varies with routing: if not, no `row_scale` changes its cost.
+bool varies_with_rows(const Graph& graph, const Operator& op);
+
 // Returns the elements of a tensor. `row_scale` multiplies dimensions that vary with routing.
 double elements(const Tensor& tensor, double row_scale);
 

@@ -45,7 +45,7 @@ SegmentTime compute_segment(const model::Graph& graph, const model::Segment& seg
   MeanRest rest;
   for (std::uint16_t index : segment.operators) {
     const model::Operator& op = graph.operators[index];
-    const bool persistent = is_gemm(model::operator_class(graph, op));
+    const bool persistent = is_gemm(model::operator_class(graph, op)), varies = model::varies_with_rows(graph, op);
     for (std::size_t state = 0; state < communication_states; ++state) {
       Conditions conditions = costs.partition.overlapped(static_cast<CoRunner>(state));
       conditions.clock = clock;
@@ -53,7 +53,7 @@ SegmentTime compute_segment(const model::Graph& graph, const model::Segment& seg
           conditions.co_runner == CoRunner::collective ? segment.share * costs.compute_slowdown : segment.share;
       const double expected = part * kernel_seconds(graph, op, conditions, costs);
       conditions.row_scale = more_rows;
-      const double more = part * kernel_seconds(graph, op, conditions, costs);
+      const double more = varies ? part * kernel_seconds(graph, op, conditions, costs) : expected;
       time.compute[state] += expected;
       time.compute_per_row[state] += (more - expected) / (more_rows - 1);
       if (persistent) time.width[state] = conditions.sms;

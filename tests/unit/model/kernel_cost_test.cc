@@ -472,6 +472,19 @@ TEST_P(Laws, MoreRowsNeverSpeedUp) {
   }
 }
 
+TEST_P(Laws, RowsOfExpertsMoveOnlyWhatVariesWithThem) {
+  for (const Graph& block : all_blocks()) {
+    for (const Operator& op : block.operators) {
+      if (between_ranks(block, op) || varies_with_rows(block, op)) continue;
+      for (Conditions conditions : all_conditions()) {
+        const double expected = seconds(block, op, conditions);
+        conditions.row_scale = 2;
+        EXPECT_EQ(seconds(block, op, conditions), expected) << block.name << " " << op.name;
+      }
+    }
+  }
+}
+
 TEST_P(Laws, NothingIsBelowTheBestOnItsSms) {
   for (const Graph& block : all_blocks()) {
     for (const Operator& op : block.operators) {

@@ -60,6 +60,8 @@ TEST(WorkOfAHead, ChunksAreGemmsOfTheirOwn) {
 }
 
 TEST_F(WorkOfDeepSeek, GroupedGemmsFollowTheRows) {
+  EXPECT_TRUE(varies_with_rows(layer_, find(layer_, "experts_gate_up", Phase::F)));
+  EXPECT_FALSE(varies_with_rows(layer_, find(layer_, "q_a", Phase::F)));
   // 4096 tokens * 8 experts each = 32768 rows over 4 local experts; gate and up together 2 * 2048 wide.
   const double gemm = 2.0 * 32768 * 7168 * 4096;
   EXPECT_EQ(flops_of("experts_gate_up", Phase::F), gemm);
