@@ -259,8 +259,9 @@ AllToAllLeg leg_of(const Fabric& fabric, const std::vector<Transfer>& all, std::
   LinkId worst = 0;
   std::vector<LinkId> used;
   for (LinkId link = 0; link < loads.size(); ++link) {
+    if (loads[link] == 0) continue;
     if (seconds(link) > seconds(worst)) worst = link;
-    if (every_link && loads[link] > 0) used.push_back(link);
+    if (every_link) used.push_back(link);
   }
   if (!every_link) used = links_of(fabric, transfers, gpu);
   if (std::ranges::find(used, worst) == used.end()) used.push_back(worst);

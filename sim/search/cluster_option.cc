@@ -108,13 +108,11 @@ struct Drawn {
 
 // Each plan is a task. Those of a search that was stopped are drawn here, since no other run has the same.
 Result<void> draw_plans(const ClusterOption& option, const SearchOptions& options, std::vector<RankedPlan>& plans) {
-  Inputs inputs = option.inputs;
-  inputs.links = std::make_shared<LinksMemo>();
-  std::uint64_t key = model::hash_of(bytes_of(inputs));
+  std::uint64_t key = model::hash_of(bytes_of(option.inputs));
   for (const RankedPlan& found : plans)
     key = model::hash_of(model::to_bytes(model::to_toml(found.plan), found.cost.step_s), key);
   const auto draw = [&](std::size_t i) -> Result<std::string> {
-    Inputs own = inputs;
+    Inputs own = option.inputs;
     own.plan = plans[i].plan;
     model::StepResult result = plans[i].result;
     PlanCost cost;
@@ -214,6 +212,7 @@ Result<ClusterOption> load_option(const Recipe& recipe, const ClusterChoice& cho
   avoid_lacking_formats(option.inputs, option.notes);
   if (option.notes.size() > notes) option.inputs = TRY(load(option.inputs.plan));  // what is left depends on the format
   option.inputs.routing = std::make_shared<RoutingMemo>();
+  option.inputs.links = std::make_shared<LinksMemo>();
   option.inputs.tables = std::make_shared<ScheduleTables>();
   option.cluster = option.inputs.cluster.name;
   option.gpus = plan->cluster.gpus;

@@ -129,7 +129,6 @@ model::Result<void> BranchPlans::evaluate(const Item& item, double limit, Found&
 
 model::Result<Found> BranchPlans::decide(const FoundSoFar& before) {
   Found found;
-  incumbents_ = before;
   if (pipeline_choices_.empty()) return found;
   const std::vector<std::int64_t>& shares = open_.branch->communication_sms;
   if (scope_.bounded() && above(open_.bound, before.sure.limit())) {
@@ -138,6 +137,7 @@ model::Result<Found> BranchPlans::decide(const FoundSoFar& before) {
         open_.bound, [&]() -> const auto& { return plan(0, shares.front()); });
     return found;
   }
+  incumbents_ = before;  // a large copy
   for (const std::int64_t sms : shares) TRY(collect(sms, found));
   std::ranges::stable_sort(items_, {}, &Item::bound);
   for (std::size_t i = 0; i < items_.size(); ++i) {
