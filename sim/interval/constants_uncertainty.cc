@@ -14,6 +14,7 @@
 
 #include "model/plan/layout.h"
 #include "model/profile/constant_rules.h"
+#include "model/program/routing.h"
 #include "sim/interval/uncertainty.h"
 #include "sim/predict/predictor.h"
 
@@ -210,7 +211,9 @@ model::Result<std::vector<model::ShapeKey>> shapes_of(const Inputs& inputs) {
   asked.record();
   Inputs recorded = inputs;
   recorded.shapes = &asked;
-  TRY(Predictor(std::move(recorded)).closed_form(inputs.plan));
+  model::set_imbalance(recorded.plan, 0);  // no shape depends on it, and stragglers take most of the time
+  const model::Plan even = recorded.plan;
+  TRY(Predictor(std::move(recorded)).closed_form(even));
   std::vector<model::ShapeKey> shapes;
   for (const auto& [shape, factor] : asked.all()) shapes.push_back(shape);
   std::ranges::sort(shapes);

@@ -48,6 +48,20 @@ TEST_F(Shapes, OfAStepAreOfTheFamiliesThatItUses) {
   EXPECT_EQ(shapes_of(inputs_).value(), shapes_);
 }
 
+// Waits for stragglers lengthen a step, and no kernel has another shape.
+TEST_F(Shapes, AreThoseOfAStepWithUnevenRows) {
+  const Inputs uneven = tests::step_inputs(tests::deepseek_plan, "h800", {"routing.imbalance=0.1"});
+  model::ShapeFactors asked;
+  asked.record();
+  Inputs recorded = uneven;
+  recorded.shapes = &asked;
+  step_of(recorded);
+  std::vector<model::ShapeKey> shapes;
+  for (const auto& [shape, factor] : asked.all()) shapes.push_back(shape);
+  std::ranges::sort(shapes);
+  EXPECT_EQ(shapes_of(uneven).value(), shapes);
+}
+
 TEST_F(Shapes, NoFactorChangesNothing) {
   model::ShapeFactors ones;
   for (const model::ShapeKey& shape : shapes_) ones.set(shape, 1);
