@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "model/base/text_file.h"
+#include "model/plan/layout.h"
 #include "model/profile/stack.h"
+#include "tests/support/architectures.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::tests {
@@ -71,6 +73,17 @@ TEST(StackFiles, BlockwiseScalesAreThoseOfMxfp8OnBlackwell) {
     EXPECT_EQ(format_on("h100", stack), model::Precision::fp8);
   }
   EXPECT_EQ(format_on("b200", "deepseek-v3"), model::Precision::fp8);
+}
+
+// The all-to-all that the schedule hides is that of experts.
+TEST(StackFiles, DeepSeekOverlapsNoDenseModel) {
+  auto plan = model::load_plan(shipped("examples/llama-3-8b-64xh800.toml"), {}).value();
+  ASSERT_TRUE(model::apply_stack(model::load_stack(shipped("calibrate/stacks/deepseek-v3.toml")).value(), {}, plan));
+  plan.schedule.kind = "interleaved-overlap";
+  plan.schedule.virtual_stages = 2;
+  const auto layout = model::make_layout(plan, architecture("llama-3-8b"));
+  ASSERT_FALSE(layout);
+  EXPECT_NE(to_string(layout.error()).find("stack deepseek-v3 refuses it (expert-overlap)"), std::string::npos);
 }
 
 TEST(StackFiles, EveryProfileNamesOneThatIsShipped) {
