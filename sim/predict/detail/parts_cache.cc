@@ -53,8 +53,9 @@ double highest_peak(const Predicted& predicted) {
 
 bool is_below(double seconds, double limit) { return seconds < limit * (1 - rate_rounding); }
 
-// Upper limits of the cache, sized for large models on large pipelines.
-constexpr std::size_t most_libraries = 256, most_table_ops = 50'000'000;
+// Upper limits of the cache, sized for large models on large pipelines. A search decides one branch under one
+// recomputation after another, and returns to none of their libraries: more of them only take memory.
+constexpr std::size_t most_libraries = 32, most_table_ops = 50'000'000;
 
 }  // namespace
 
