@@ -102,18 +102,6 @@ bool casts_before_exit(const model::Operator& op) {
   return op.kind == model::OperatorKind::cast && (op.name == "cast_o" || op.name.ends_with("down"));
 }
 
-// Returns the format in which tokens are sent to experts: FP8 where weights are quantized, also those of four bits.
-// Tokens that all ranks gather are cast to FP8 only where the experts read them (NVIDIA/TensorRT-LLM
-// tensorrt_llm/_torch/modules/fused_moe.py, vllm-project/vllm's and sgl-project/sglang's gathers), while experts of
-// four bits have theirs cast before.
-model::Precision dispatch_format(const model::Plan& plan, const model::Instance& instance) {
-  using enum model::Precision;
-  const model::Precision weights = plan.inference.weights;
-  const bool gathers = instance.attention_data > 1 && model::dispatch_of(plan, instance) == model::all_reduce_dispatch;
-  if (gathers && (weights == fp8 || weights == fp8_tensor)) return bf16;
-  return model::is_quantized(weights) ? fp8 : bf16;
-}
-
 // Returns the indices of constants in order, each once; -1 is that of none.
 std::vector<std::int32_t> without_repeats(std::vector<std::int32_t> constants) {
   std::ranges::sort(constants);
@@ -244,6 +232,20 @@ double PassCosts::message_seconds(const model::CommunicationCost& transfers, dou
 
 bool PassCosts::weights_only(model::Precision weights) const {
   return model::peak(inputs_.cluster.device, weights) == 0 || !kernels_.has_gemm(weights);
+}
+
+// Tokens that all ranks gather are cast to FP8 only where the experts read them (NVIDIA/TensorRT-LLM
+// tensorrt_llm/_torch/modules/fused_moe.py, vllm-project/vllm's and sgl-project/sglang's gathers), while experts of
+// NVFP4 have theirs cast before (NVIDIA/TensorRT-LLM tensorrt_llm/_torch/utils.py: disable_fp4_allgather() is false;
+// sgl-project/sglang python/sglang/srt/layers/moe/token_dispatcher/standard.py: fp4_quantize, then all_gatherv).
+model::Precision PassCosts::dispatch_format(const model::Plan& plan, const model::Instance& instance) const {
+  using enum model::Precision;
+  const model::Precision weights = plan.inference.weights;
+  if (!model::is_quantized(weights) || weights_only(weights)) return bf16;
+  const bool gathers = instance.attention_data > 1 && model::dispatch_of(plan, instance) == model::all_reduce_dispatch;
+  if (!gathers) return fp8;
+  if (weights == nvfp4) return nvfp4;
+  return weights == fp8 || weights == fp8_tensor ? bf16 : fp8;
 }
 
 double PassCosts::engine_seconds(double device, double launches, double requests) const {

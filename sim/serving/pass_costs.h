@@ -178,6 +178,8 @@ class PassCosts {
   double skew(const model::Plan& plan) const;
   double imbalance(const model::Plan& plan, const model::LayerContext& pass) const;
   model::RoutingSpread spread(const model::Plan& plan, const model::Instance& instance) const;
+  // Returns the format in which tokens are sent to experts.
+  model::Precision dispatch_format(const model::Plan& plan, const model::Instance& instance) const;
   model::LayerContext context(const model::Plan& plan, const model::Instance& instance, const PassShape& shape) const;
   BlockCost cost(const PassGraph& block, const PassShape& shape, model::Precision weights, double imbalance,
                  const model::CommunicationCost& communication) const;
