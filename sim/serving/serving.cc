@@ -248,8 +248,9 @@ model::Result<std::int64_t> instances_of(const model::Plan& plan, PoolKind kind,
   const std::string key = kind == PoolKind::both ? "cluster.gpus" : fmt::format("inference.{}.gpus", to_string(kind));
   return tl::unexpected(model::plan_error(
       plan, model::ErrorKind::infeasible, key,
-      fmt::format("{} GPUs are no whole number of instances of {}: {} stages of {} tensor x {} attention data ranks",
-                  gpus, each, instance.pipeline, instance.tensor, instance.attention_data),
+      fmt::format("{} GPUs{} are no whole number of instances of {}: stages {} x tensor {} x attention data {}", gpus,
+                  kind == PoolKind::both ? "" : fmt::format(" for {}", to_string(kind)), each, instance.pipeline,
+                  instance.tensor, instance.attention_data),
       below > 0 ? fmt::format("use {} or {}", below, below + each) : fmt::format("use {}", each)));
 }
 
@@ -291,13 +292,20 @@ model::Result<Deployment> ServingPredictor::Memos::deployment(const model::Plan&
     const auto [p, d] = matched(gpus, *prefill, *decode);
     const std::int64_t least = prefill->instance().gpus() + decode->instance().gpus();
     if (p == 0)
-      return tl::unexpected(model::plan_error(
-          plan, model::ErrorKind::infeasible, "cluster.gpus",
-          fmt::format("{} GPUs hold no instance for prefill and one for decode", gpus), fmt::format("use {}", least)));
+      return tl::unexpected(
+          model::plan_error(plan, model::ErrorKind::infeasible, "cluster.gpus",
+                            fmt::format("{} GPUs do not hold an instance of {} for prefill and one of {} for decode",
+                                        gpus, prefill->instance().gpus(), decode->instance().gpus()),
+                            fmt::format("use {}", least)));
     return Deployment(plan, inputs.cluster, {prefill, p}, {decode, d});
   }
   const std::int64_t prefill_gpus = s.prefill.gpus.value_or(gpus - s.decode.gpus.value_or(0));
   const std::int64_t decode_gpus = s.decode.gpus.value_or(gpus - prefill_gpus);
+  if (prefill_gpus <= 0 || decode_gpus <= 0)
+    return tl::unexpected(model::plan_error(
+        plan, model::ErrorKind::infeasible, s.decode.gpus ? "inference.decode.gpus" : "inference.prefill.gpus",
+        fmt::format("of {} GPUs none is left for {}", gpus, prefill_gpus <= 0 ? "prefill" : "decode"),
+        "leave an instance to each pool, or give more GPUs (cluster.gpus)"));
   if (prefill_gpus + decode_gpus > gpus)
     return tl::unexpected(model::plan_error(
         plan, model::ErrorKind::infeasible, "inference.decode.gpus",

@@ -207,6 +207,19 @@ TEST(Serving, WavesPrefillTogether) {
   EXPECT_EQ(steady.key, "inference.requests");
 }
 
+// Under load a prompt waits at least for its own kernels. Those that dispatch it are slower than the low-latency ones
+// of a decode step with as many rows.
+TEST(Serving, FirstTokensOfWavesComeNoEarlierThanThatOfARequestAlone) {
+  for (const char* requests : {"1", "2", "16", "64"}) {
+    const ServingResult r =
+        served(deepseek_v2_node, "h800",
+               {"inference.attention_data=8", "inference.dispatch=deepep-2025-06", "inference.arrivals=waves",
+                "inference.input_tokens=128", "inference.output_tokens=2048", "cluster.host_speed=100",
+                std::string("inference.concurrency=") + requests});
+    EXPECT_GE(r.ttft_s, r.ttft_unloaded_s * (1 - 1e-9)) << requests;
+  }
+}
+
 // 64 prompts take 62.06 steps of 1,088 tokens, 32 of them of requests that decode; a request is in 16 of them and waits
 // for the others.
 TEST(Serving, PromptsOfWavesQueueWhereRequestsAreShorterThanTheirPasses) {
@@ -326,6 +339,22 @@ TEST(Serving, PoolsOfAPlanThatSharesItsGpusAreRefused) {
   const ServingResult shared =
       served(llama_node, "h100", {"inference.decode.tensor=4", "inference.disaggregated=false"});
   EXPECT_EQ(shared.tpot_s, served(llama_node, "h100").tpot_s);
+}
+
+// The reason of an error is all that a point of a sweep has.
+TEST(Serving, PoolsWithoutGpusAreRefusedWithTheirSizes) {
+  const auto with = [](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"inference.disaggregated=true"};
+    all.insert(all.end(), more.begin(), more.end());
+    return refused(llama_node, "h100", all);
+  };
+  EXPECT_THAT(with({}).message, testing::HasSubstr("instance of 8 for prefill and one of 8 for decode"));
+  const model::Error taken = with({"inference.decode.gpus=8"});
+  EXPECT_EQ(taken.key, "inference.decode.gpus");
+  EXPECT_THAT(taken.message, testing::HasSubstr("none is left for prefill"));
+  EXPECT_THAT(with({"inference.decode.gpus=16"}).message, testing::HasSubstr("none is left for prefill"));
+  EXPECT_THAT(with({"inference.prefill.gpus=8"}).message, testing::HasSubstr("none is left for decode"));
+  EXPECT_THAT(with({"inference.decode.gpus=4"}).message, testing::HasSubstr("4 GPUs for prefill are no whole number"));
 }
 
 TEST(Serving, PoolsOfADisaggregatedDeploymentMatchTheirRates) {
