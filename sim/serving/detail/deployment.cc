@@ -78,13 +78,10 @@ double Deployment::steady_tpot(double batch) const {
          launch_share(batch);
 }
 
-// added_seconds() is a difference of passes of prompts, without what their kernels, such as those that dispatch, take
-// longer than a decode step's for the same rows. A step takes at least what its prompts take alone.
 double Deployment::mixed_step(double of_rank, double prompts, double share) const {
   const PoolModel& model = *decode_.model;
-  return std::max({model.step_seconds(of_rank) + model.added_seconds(of_rank, prompts, share),
-                   model.prompt_pass_seconds(share < 1 ? share : prompts),
-                   model.costs().engine_seconds(0, model.prefill().launches, prompts)});
+  return std::max(model.step_seconds(of_rank) + model.added_seconds(of_rank, prompts, share),
+                  model.costs().engine_seconds(0, model.prefill().launches, prompts));
 }
 
 // Of a step with prompts the seconds are those of decoding in all stages and of the prompts in one.

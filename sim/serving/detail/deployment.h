@@ -73,7 +73,7 @@ class Deployment {
   double steady_ttft(double batch, double tpot) const;
   double prompts_of_rank(double batch, double tpot) const;
   // Returns the seconds of a step that decodes `of_rank` requests and computes `prompts` prompts, or chunks, on a share
-  // of the ranks; at least those of the prompts alone, and of the host, which launches it kernel by kernel.
+  // of the ranks; at least those of the host, which launches it kernel by kernel.
   double mixed_step(double of_rank, double prompts, double share) const;
   // Returns the seconds that prompts take in other stages after such a pass, in which so many requests decode.
   double latency(double pass, double per_rank) const;

@@ -39,6 +39,8 @@ RequestTimes Deployment::wave_times(double batch) const {
   RequestTimes times;
   times.ttft =
       latency(pass, batch / decode_.ranks() / 2) + sent_ + (staggered ? apart + (together - apart) / waves : together);
+  // The kernels that dispatch prompts may be slower than a decode step's, of which passes with both are made up.
+  times.ttft = std::max(times.ttft, ttft_);
   if (disaggregated()) {
     times.tpot = step / decode.tokens_per_step();
     times.ttft = std::max(times.ttft, passes * pass - output * times.tpot);
