@@ -275,6 +275,10 @@ model::Result<std::optional<FoundRank>> stated_rank(const model::Plan& plan, con
                               fmt::format("the trace is of {} {}, the plan of {}", origin.world_size,
                                           origin.of_pipeline ? "pipeline ranks" : "GPUs", all),
                               "compare it with the plan that ran");
+  if (origin.plan_gpus > 0 && origin.plan_gpus != gpus)
+    return model::wrong_input("",
+                              fmt::format("the trace is of a plan for {} GPUs, the plan of {}", origin.plan_gpus, gpus),
+                              "compare it with the plan that ran");
   if (origin.pipeline_rank) {
     if (*origin.pipeline_rank < 0 || *origin.pipeline_rank >= ranks)
       return model::wrong_input("--rank", fmt::format("{} is no pipeline rank of the plan", *origin.pipeline_rank),

@@ -65,6 +65,7 @@ struct TraceOrigin {
   std::optional<std::int32_t> pipeline_rank;
   int rank = -1, world_size = 0;  // of the trace: its GPU among all, and their number; -1 and 0: unknown
   bool of_pipeline = false;       // these count pipeline ranks, as in the traces that plumbline writes
+  std::int64_t plan_gpus = 0;     // of the plan of such a trace; 0: unknown
   bool whole_step = false;        // the trace is a step from its beginning to its end; false: it may have been cut
 };
 

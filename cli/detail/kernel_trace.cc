@@ -22,6 +22,7 @@ model::Result<KernelTrace> read_profile(const std::string& path, const calibrate
                      {.rank = imported.rank,
                       .world_size = imported.world_size,
                       .of_pipeline = imported.of_pipeline,
+                      .plan_gpus = imported.plan_gpus,
                       .whole_step = imported.whole_step},
                      path,
                      imported.device_name};
@@ -37,6 +38,7 @@ model::Result<KernelTrace> read_table(const std::string& path, const calibrate::
                      {.rank = number("rank").value_or(-1),
                       .world_size = number("world size").value_or(0),
                       .of_pipeline = calibrate::chunk_comment(text, "ranks") == "of the pipeline",
+                      .plan_gpus = number("GPUs of the plan").value_or(0),
                       .whole_step = calibrate::chunk_comment(text, "step") == "whole"},
                      path,
                      calibrate::chunk_comment(text, "device")};

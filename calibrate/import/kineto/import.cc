@@ -290,6 +290,7 @@ std::vector<std::string> comments_of(const std::string& path, const Trace& trace
     lines.push_back(fmt::format("rank: {}{}", result.rank, trace.rank < 0 ? " (of the file's name)" : ""));
   if (trace.world_size > 0) lines.push_back(fmt::format("world size: {}", trace.world_size));
   if (trace.of_pipeline) lines.emplace_back("ranks: of the pipeline");
+  if (trace.plan_gpus > 0) lines.push_back(fmt::format("GPUs of the plan: {}", trace.plan_gpus));
   if (result.whole_step) lines.emplace_back("step: whole");
   lines.push_back(fmt::format(
       "events: {} read; {} kernels ({} classified, {} unclassified) and {} copies and memory "
@@ -324,6 +325,7 @@ Result<ImportedChunk> import_kineto(const std::string& path, const KernelClasses
   result.rank = trace.rank >= 0 ? trace.rank : rank_of_name(path);
   result.world_size = trace.world_size;
   result.of_pipeline = trace.of_pipeline;
+  result.plan_gpus = trace.plan_gpus;
   if (!trace.cut.empty()) result.findings.push_back(fmt::format("{}; what is complete is imported", trace.cut));
   std::vector<std::size_t> all = work_of(trace, device);
   if (too_long(trace, all))

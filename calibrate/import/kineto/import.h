@@ -39,6 +39,7 @@ struct ImportedChunk {
   std::string device_name;            // empty: unknown
   int rank = -1, world_size = 0;      // of the trace or its file's name among all GPUs; -1 and 0: unknown
   bool of_pipeline = false;           // these count pipeline ranks
+  std::int64_t plan_gpus = 0;         // of the plan that a trace of plumbline has; 0: unknown
   std::map<int, std::int64_t> found;  // kernels by device, of all devices in the trace
   std::int64_t kernels = 0, copies = 0, with_phase = 0;
   std::vector<UnknownKernel> unknown;  // the longest total time first

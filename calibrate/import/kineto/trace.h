@@ -94,6 +94,7 @@ struct Trace {
   std::map<int, TraceDevice> devices;  // by number; only those that the trace describes
   int rank = -1, world_size = 0;       // -1 and 0: unknown
   bool of_pipeline = false;            // these count pipeline ranks, as plumbline states
+  std::int64_t plan_gpus = 0;          // of the plan that plumbline states; 0: none
 };
 
 // What the patterns of kernels.toml make of the names of a trace, looked up once per name.

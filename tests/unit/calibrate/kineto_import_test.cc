@@ -77,6 +77,22 @@ TEST(KinetoImport, CommentsNameTheSource) {
   EXPECT_THAT(imported->comments, Contains(testing::HasSubstr("2 read; 2 kernels (1 classified, 1 unclassified)")));
 }
 
+// A trace that plumbline wrote has its plan, which states the GPUs; a plan that is not read states none.
+TEST(KinetoImport, GpusAreThoseOfThePlan) {
+  std::string text = KinetoTrace().kernel(gemm_kernel, 7, "1", "2").json();
+  const std::size_t begin = text.find('{') + 1;
+  const std::string written = R"(model.config = 'm.json'\ncluster = {topology = 'h100-dgx', gpus = 24}\n)"
+                              R"(batch = {global_batch_size = 24, micro_batch_size = 1, sequence_length = 8}\n)";
+  for (const auto& [plan, gpus] : {std::pair<std::string, std::int64_t>{written, 24}, {"[", 0}}) {
+    std::string own = text;
+    own.insert(begin, R"("otherData": {"ranks": "of the pipeline", "plan": ")" + plan + "\"},");
+    const auto imported = import_text(own);
+    ASSERT_TRUE(imported) << model::to_string(imported.error());
+    EXPECT_TRUE(imported->of_pipeline);
+    EXPECT_EQ(imported->plan_gpus, gpus) << plan;
+  }
+}
+
 TEST(KinetoImport, WhatIsWrittenIsReadBack) {
   const auto imported = import_text(
       KinetoTrace().annotation("attn(F)", "0", "9").launch(1, "1").kernel(gemm_kernel, 7, "5.125", "2.5", 1).json());

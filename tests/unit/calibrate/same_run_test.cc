@@ -172,6 +172,11 @@ TEST(SameRun, RefusesAnotherWorld) {
               HasSubstr("the trace is of 8 GPUs, the plan of 64"));
   EXPECT_THAT(refusal(kernels, inputs, {.rank = 0, .world_size = 2, .of_pipeline = true}),
               HasSubstr("the trace is of 2 pipeline ranks, the plan of 1"));
+  // A trace of plumbline counts pipeline ranks, and has its plan.
+  EXPECT_THAT(refusal(kernels, inputs, {.rank = 0, .world_size = 1, .of_pipeline = true, .plan_gpus = 32}),
+              HasSubstr("the trace is of a plan for 32 GPUs, the plan of 64"));
+  EXPECT_THAT(refusal(kernels, inputs, {.rank = 0, .world_size = 1, .of_pipeline = true, .plan_gpus = 64}),
+              testing::Not(HasSubstr("for 64 GPUs")));
 }
 
 // Qwen3-8B has the heads and the width of Llama-3-8B, and 12,288 columns where that has 14,336.

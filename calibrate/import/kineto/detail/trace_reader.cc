@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "calibrate/import/kineto/detail/events.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -86,6 +87,9 @@ void read_properties(const std::map<std::string, std::string, std::less<>>& prop
   with_property(properties, "otherData", [&](const simdjson::dom::element& element) {
     std::string_view ranks;
     trace.of_pipeline = element["ranks"].get(ranks) == simdjson::SUCCESS && ranks == "of the pipeline";
+    std::string_view text;
+    if (element["plan"].get(text) != simdjson::SUCCESS) return;
+    if (const auto plan = model::read_plan(text, "otherData", {})) trace.plan_gpus = plan->cluster.gpus;
   });
   with_property(properties, "deviceProperties", [&](const simdjson::dom::element& element) {
     simdjson::dom::array devices;
