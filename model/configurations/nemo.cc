@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/base/text.h"
 #include "model/configurations/detail/shared.h"
 
 namespace plumbline::model::configurations {
@@ -38,6 +39,38 @@ std::optional<std::string> referenced(const Entry& entry) {
   return scope.empty() ? path : scope + "." + path;
 }
 
+// Returns the module that a file of Python imports a function from; those of which it imports all where it names none.
+std::string module_of(std::string_view text, std::string_view function) {
+  std::string all;
+  for (std::string_view line : lines_of(text)) {
+    line = trimmed(line);
+    const std::size_t import = line.find(" import ");
+    if (!line.starts_with("from ") || import == std::string_view::npos) continue;
+    const std::string module(trimmed(line.substr(5, import - 5)));
+    if (line.find(function, import) != std::string_view::npos) return module;
+    if (trimmed(line.substr(import + 8)) == "*") all += (all.empty() ? "" : " or ") + module;
+  }
+  return all.empty() ? "another file" : all;
+}
+
+// A recipe of another file has degrees that this one may leave to it.
+void require_degrees_of_base(Draft& draft) {
+  for (const Entry& entry : draft.configuration().entries) {
+    if (!entry.key.ends_with("_config()")) continue;
+    std::string open;
+    for (const std::string_view part : {"moe", "_a3b", "_a22b", "deepseek", "kimi", "gpt_oss", "mixtral", "glm"})
+      if (open.empty() && entry.key.find(part) != std::string::npos && !draft.given("parallelism.expert"))
+        open = "parallelism.expert";
+    for (const std::string degree : {"parallelism.context", "parallelism.pipeline", "parallelism.tensor"})
+      if (!draft.given(degree)) open = degree;
+    if (!open.empty())
+      draft.fail(entry.key,
+                 fmt::format("'{}' sets {}, which this file leaves to it, and is defined in {}, which is not read",
+                             entry.key, open, entry.value),
+                 fmt::format("--set {}=N states what it sets", open));
+  }
+}
+
 Result<Configuration> read_nemo(const Source& source) {
   auto read = TRY(is_python(source.text) ? read_python(source) : read_yaml(source));
   constexpr int longest_chain = 8;
@@ -51,6 +84,8 @@ Result<Configuration> read_nemo(const Source& source) {
       entry.items = found->items;
     }
     if (entry.value == "???") entry.value.clear();
+    if (entry.key.ends_with("_config()") && entry.value.empty())
+      entry.value = module_of(source.text, std::string_view(entry.key).substr(0, entry.key.size() - 2));
     if (entry.key == "mixed_precision" && !entry.items.empty()) entry.value = entry.items.front();  // of a function
   }
   return read;
@@ -85,6 +120,7 @@ void nemo_rules(const RuleInput& in) {
     draft.set("batch.sequence_length", *length, "model.seq_length");
   read_nemo_model(in);
   read_nemo_degrees(in);
+  require_degrees_of_base(draft);
   read_nemo_training(in);
 }
 

@@ -940,7 +940,7 @@ def llama3_70b_pretrain_64gpu_h100_fp8cs_config() -> ConfigContainer:
     _benchmark_common(cfg)
     return cfg
 )",
-                                    {"batch.sequence_length=8192"}));
+                                    {"batch.sequence_length=8192", "parallelism.context=1"}));
   EXPECT_EQ(imported.plan.cluster.gpus, 64);
   EXPECT_EQ(imported.plan.model.config, "llama-3-70b");
   EXPECT_EQ(imported.plan.parallelism.pipeline, 8);
@@ -953,6 +953,29 @@ def llama3_70b_pretrain_64gpu_h100_fp8cs_config() -> ConfigContainer:
   EXPECT_THAT(imported.toml, HasSubstr("zero_stage = 1  # llama3_70b_pretrain_config()"));
   EXPECT_THAT(notes_of(imported), HasSubstr("'_benchmark_common(cfg)': unknown"));
   EXPECT_THAT(notes_of(imported), HasSubstr("llama3_70b_pretrain_config(): unknown"));
+}
+
+// What a recipe of another file sets is no default.
+TEST(Nemo, DegreesThatARecipeOfAnotherFileSetsAreAskedFor) {
+  const auto of = [](const std::string& from, const std::string& model, const std::string& degree) {
+    const std::string base = model + "_pretrain_config";
+    return import(
+        "nemo",
+        "from megatron.bridge.recipes." + from + "\n\n\ndef " + model +
+            "_pretrain_64gpu_h100_bf16_config():\n    cfg = " + base +
+            "()\n    cfg.model.tensor_model_parallel_size = 4\n    cfg.model.pipeline_model_parallel_size = 8\n" +
+            degree + "    cfg.train.micro_batch_size = 1\n    cfg.train.global_batch_size = 256\n    return cfg\n",
+        {"batch.sequence_length=8192"});
+  };
+  expect_refusal(
+      of("llama import llama3_70b_pretrain_config", "llama3_70b", ""), 5,
+      "'llama3_70b_pretrain_config()' sets parallelism.context, which this file leaves to it, and is defined in "
+      "megatron.bridge.recipes.llama, which is not read");
+  const std::string context = "    cfg.model.context_parallel_size = 2\n";
+  EXPECT_EQ(read(of("llama import *", "llama3_70b", context)).plan.parallelism.context, 2);
+  expect_refusal(of("deepseek import *", "deepseek_v3", context), 5,
+                 "sets parallelism.expert, which this file leaves to it, and is defined in "
+                 "megatron.bridge.recipes.deepseek");
 }
 
 TEST(Nemo, RecipesBeginAsBridgesCommonOnes) {
