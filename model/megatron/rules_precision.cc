@@ -192,7 +192,7 @@ void read_recompute(const RuleReader& in) {
     if (!granularity.empty() && !in.given.has("--recompute-method"))
       return in.refuse("--recompute-granularity", "full needs --recompute-method uniform or block");
     if (!granularity.empty() && !in.given.has("--recompute-num-layers"))
-      in.note("--recompute-method", "1 layer is taken; Megatron Core needs --recompute-num-layers");
+      return in.refuse("--recompute-granularity", "full needs --recompute-num-layers N");
     if (granularity.empty() && in.given.has("--recompute-method"))
       in.note("--recompute-method", "without a granularity all of a layer is recomputed, as in versions of 2021");
     if (in.given.value("--recompute-method") == "block")

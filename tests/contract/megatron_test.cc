@@ -122,7 +122,10 @@ TEST(Megatron, ArgumentsThatDependOnOthers) {
   EXPECT_THAT(notes_of("--bf16 --recompute-granularity full"),
               testing::HasSubstr("full needs --recompute-method uniform or block"));
   EXPECT_THAT(notes_of("--bf16 --recompute-granularity full --recompute-method block"),
-              testing::HasSubstr("1 layer is taken; Megatron Core needs --recompute-num-layers"));
+              testing::HasSubstr("full needs --recompute-num-layers N"));
+  EXPECT_THAT(notes_of("--bf16 --recompute-granularity full --recompute-method uniform"),
+              testing::HasSubstr("full needs --recompute-num-layers N"));
+  EXPECT_THAT(notes_of("--bf16 --recompute-method block"), testing::HasSubstr("without a granularity"));
   EXPECT_THAT(notes_of("--bf16 --transformer-impl local"), testing::HasSubstr("--transformer-impl: local"));
   EXPECT_THAT(notes_of("--bf16 --reset-attention-mask"), testing::HasSubstr("not modelled; it can change the cost"));
   // The vocabulary is that of the tokenizer of pretrain_gpt.py, unless another one is named.
