@@ -56,7 +56,7 @@ std::string module_of(std::string_view text, std::string_view function) {
 // A recipe of another file has degrees that this one may leave to it.
 void require_degrees_of_base(Draft& draft) {
   for (const Entry& entry : draft.configuration().entries) {
-    if (!entry.key.ends_with("_config()")) continue;
+    if (!entry.key.ends_with("_config()") || entry.key.find('.') != std::string::npos) continue;
     std::string open;
     for (const std::string_view part : {"moe", "_a3b", "_a22b", "deepseek", "kimi", "gpt_oss", "mixtral", "glm"})
       if (open.empty() && entry.key.find(part) != std::string::npos && !draft.given("parallelism.expert"))
@@ -65,8 +65,8 @@ void require_degrees_of_base(Draft& draft) {
       if (!draft.given(degree)) open = degree;
     if (!open.empty())
       draft.fail(entry.key,
-                 fmt::format("'{}' sets {}, which this file leaves to it, and is defined in {}, which is not read",
-                             entry.key, open, entry.value),
+                 fmt::format("sets {}, which this file leaves to it, and is defined in {}, which is not read", open,
+                             entry.value),
                  fmt::format("--set {}=N states what it sets", open));
   }
 }
@@ -84,7 +84,7 @@ Result<Configuration> read_nemo(const Source& source) {
       entry.items = found->items;
     }
     if (entry.value == "???") entry.value.clear();
-    if (entry.key.ends_with("_config()") && entry.value.empty())
+    if (entry.key.ends_with("_config()"))
       entry.value = module_of(source.text, std::string_view(entry.key).substr(0, entry.key.size() - 2));
     if (entry.key == "mixed_precision" && !entry.items.empty()) entry.value = entry.items.front();  // of a function
   }

@@ -969,7 +969,7 @@ TEST(Nemo, DegreesThatARecipeOfAnotherFileSetsAreAskedFor) {
   };
   expect_refusal(
       of("llama import llama3_70b_pretrain_config", "llama3_70b", ""), 5,
-      "'llama3_70b_pretrain_config()' sets parallelism.context, which this file leaves to it, and is defined in "
+      "llama3_70b_pretrain_config(): sets parallelism.context, which this file leaves to it, and is defined in "
       "megatron.bridge.recipes.llama, which is not read");
   const std::string context = "    cfg.model.context_parallel_size = 2\n";
   EXPECT_EQ(read(of("llama import *", "llama3_70b", context)).plan.parallelism.context, 2);
