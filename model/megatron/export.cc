@@ -149,6 +149,7 @@ Plan comparable(Plan plan) {
   StageLayers& layers = plan.schedule.layers_per_stage;
   if (layers.counts.empty() && plan.parallelism.pipeline * plan.schedule.virtual_stages == 1) layers = {};
   plan.inference = {};
+  plan.rollout = {};
   plan.model = {};
   plan.model.config = "model";
   plan.run.phases.clear();
@@ -196,6 +197,7 @@ Result<ExportedScript> export_script(const Plan& plan, const ModelShape& shape) 
             ? fmt::format("{}; the script's arguments set it, the plan that is read back leaves it", key)
             : fmt::format("no argument of Megatron sets {}", key));
   if (plan.inference.given) out.notes.emplace_back("[inference] is left out: Megatron trains");
+  if (plan.rollout.given) out.notes.emplace_back("[rollout] is left out: Megatron trains an update");
   if (!plan.run.phases.empty()) out.notes.push_back("phases that are stated, not predicted, are left out");
   note_model(shape, back.shape, out.notes);
   return out;

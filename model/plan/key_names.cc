@@ -39,6 +39,7 @@ bool is_deployment(const Plan& plan) { return plan.inference.given && plan.batch
 
 bool lacks_section(const Plan& plan, std::string_view key) {
   if (section_of(key) == "inference") return !plan.inference.given;
+  if (section_of(key) == "rollout") return !plan.rollout.given;
   return section_of(key) == "batch" && is_deployment(plan);
 }
 

@@ -259,6 +259,23 @@ struct Plan {
 
     bool operator==(const Inference&) const = default;
   } inference;
+  struct Rollout {  // See model/plan/rollout.h.
+    bool given = false;
+    std::string algorithm = "grpo";
+    std::int64_t prompts = 0, answers = 0, prompt_tokens = 0, answer_tokens = 0;
+    double answer_tokens_sd = 0;
+    std::int64_t max_answer_tokens = 0;
+    std::string placement = "colocated";
+    std::optional<std::int64_t> gpus, staleness, tensor, pipeline, expert;
+    std::optional<bool> offload;
+    std::int64_t updates = 1, epochs = 1;
+    std::optional<double> oversampling;
+    std::optional<bool> reference, critic;
+    bool old_log_probs = true;
+    std::string reward_model = "rule";
+    double reward_s = 0;
+    std::optional<std::int64_t> steps;
+  } rollout;
   struct {
     std::optional<double> tokens;
     std::optional<ConfigValue> goodput;
@@ -379,7 +396,7 @@ std::string_view plan_section(std::string_view key);
 // Returns whether the plan serves a model and does not train it: it has [inference] and no [batch].
 bool is_deployment(const Plan& plan);
 // Returns whether the plan does without the key's section: [inference] of one that only trains, [batch] of one that
-// only serves. What is written leaves it out.
+// only serves, [rollout] of one that generates nothing to train on. What is written leaves it out.
 bool lacks_section(const Plan& plan, std::string_view key);
 
 // Returns "did you mean 'parallelism.pipeline'?": the nearest key of the same section, else a key of that name in

@@ -146,7 +146,8 @@ void visit_all(Visitor&& visit) {
 }
 
 bool is_required(const std::string& key) {
-  return std::ranges::find(required_plan_keys, key) != required_plan_keys.end() || key == "campaign.phase.name" ||
+  return std::ranges::find(required_plan_keys, key) != required_plan_keys.end() ||
+         std::ranges::find(required_rollout_keys, key) != required_rollout_keys.end() || key == "campaign.phase.name" ||
          key.starts_with("run.phase.");
 }
 

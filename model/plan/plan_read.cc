@@ -20,6 +20,7 @@
 #include "model/plan/detail/value_text.h"
 #include "model/plan/plan.h"
 #include "model/plan/plan_change.h"
+#include "model/plan/rollout.h"
 #include "model/plan/sharding_words.h"
 #include "model/plan/software.h"
 #include "model/routing/files.h"
@@ -297,9 +298,13 @@ std::optional<Error> unknown_keys(const Document& document) {
 }
 
 std::optional<Error> missing_keys(const Document& document) {
-  const bool serves = document.root.contains("inference") && !document.root.contains("batch");
-  for (const std::string_view key : required_plan_keys) {
+  const bool generates = document.root.contains("rollout");
+  const bool serves = document.root.contains("inference") && !document.root.contains("batch") && !generates;
+  std::vector<std::string_view> required(required_plan_keys.begin(), required_plan_keys.end());
+  if (generates) required.insert(required.end(), required_rollout_keys.begin(), required_rollout_keys.end());
+  for (const std::string_view key : required) {
     if (document.root.at_path(key) || (serves && key.starts_with("batch."))) continue;
+    if (generates && key == "batch.global_batch_size") continue;
     const std::size_t dot = key.find('.');
     return Error{ErrorKind::input, "required key is missing",
                  document.file,    0,
@@ -422,7 +427,8 @@ Result<Document> parse_plan(std::string_view text, const std::string& path) {
 
 // Returns whether software decides about a key.
 bool is_of_software(std::string_view key) {
-  constexpr std::string_view others[] = {"model.", "cluster.", "batch.", "campaign.", "run.", "search.", "stack.name"};
+  constexpr std::string_view others[] = {"model.",   "cluster.", "batch.",  "campaign.",
+                                         "rollout.", "run.",     "search.", "stack.name"};
   constexpr std::string_view of_engines[] = {"inference.chunked_prefill_tokens", "inference.dispatch",
                                              "inference.memory_share"};
   if (key.starts_with("inference.")) return std::ranges::find(of_engines, key) != std::end(of_engines);
@@ -545,9 +551,11 @@ Result<Plan> read_plan(std::string_view text, const std::string& path, const std
   Plan plan;
   plan.file = path;
   plan.inference.given = document.root.contains("inference");
+  plan.rollout.given = document.root.contains("rollout");
   if (const auto error = read_fields(document, plan)) return tl::unexpected(*error);
   if (before) forget_outgrown_layers(*before, plan);
   if (const auto error = apply_aliases(document.aliases, plan)) return tl::unexpected(*error);
+  if (plan.rollout.given) TRY(complete_rollout(plan));
   if (const auto error = read_all_phases(document, plan)) return tl::unexpected(*error);
   TRY(read_files(plan));
   return plan;

@@ -16,7 +16,8 @@ namespace {
 // Returns whether a key changes the executed work; others set constants, search ranges or the cost of the run.
 bool executed(std::string_view key) {
   return key != "cluster.profile" && !key.starts_with("stack.") && !key.starts_with("run.") &&
-         !key.starts_with("campaign.") && !key.starts_with("inference.") && !key.starts_with("search.");
+         !key.starts_with("campaign.") && !key.starts_with("inference.") && !key.starts_with("rollout.") &&
+         !key.starts_with("search.");
 }
 
 template <class T>

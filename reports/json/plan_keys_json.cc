@@ -124,7 +124,7 @@ std::string plan_schema() {
   // model::lacks_section() names those that some plans have not; [model] takes keys of a config.json as well.
   Json required = Json::array();
   for (const Json& section : plan["required"])
-    if (section != "batch" && section != "inference") required.push_back(section);
+    if (section != "batch" && section != "inference" && section != "rollout") required.push_back(section);
   plan["required"] = required;
   Json& model = plan["properties"]["model"];
   model["description"] = "config, and keys of the config.json that the plan overrides";

@@ -218,6 +218,7 @@ void read_plan(Reader& reader, model::Plan& plan) {
       if (key != "config") plan.model.overrides.try_emplace(key);
   }
   plan.inference.given = reader.object("plan.inference") != nullptr;
+  plan.rollout.given = reader.object("plan.rollout") != nullptr;
   model::visit_fields(plan,
                       [&](std::string_view key, auto& field) { reader.read(fmt::format("plan.{}", key), field); });
 }

@@ -47,6 +47,9 @@ constexpr NumberRange number_ranges[] = {
     {"inference.expert_skew", 0, true, 10, true, "0: every expert is as popular"},
     {"inference.acceptance", 0, false, 1, true, "a share, such as 0.9"},
     {"inference.memory_share", 0, false, 1, true, "a share, such as 0.9"},
+    {"rollout.answer_tokens_sd", 0, true, no_limit, true, "0: all answers have one length"},
+    {"rollout.oversampling", 1, true, 1000, true, "1: every prompt that is answered is trained on"},
+    {"rollout.reward_s"},
     {"run.goodput", 0, false, 1, true, "1: no second is lost"},
     {"run.price_usd_per_gpu_hour"},
     {"run.utilisation", 0, false, 1, true, "1: the GPUs work around the clock"},
@@ -88,6 +91,7 @@ IntegerRange integer_range(std::string_view key) {
   if (key.starts_with("inference.") && !key.ends_with("_tokens")) return {1, 1'000'000};
   if (key.starts_with("parallelism.") || key.starts_with("schedule.") || key.starts_with("search."))
     return {1, 1'000'000};
+  if (key.starts_with("rollout.") && !key.ends_with("_tokens")) return {1, 1'000'000};
   return {1, 1'000'000'000};
 }
 
@@ -125,6 +129,8 @@ std::vector<std::string> plan_words(std::string_view key) {
       {"campaign.checkpoint_storage", {"parallel", "ssd"}},
       {"inference.kv_cache", {"fp32", "bf16", "fp16", "fp8", "int6", "nvfp4"}},
       {"inference.arrivals", {"steady", "waves"}},
+      {"rollout.algorithm", {"grpo", "ppo", "dapo"}},
+      {"rollout.placement", {"colocated", "split", "asynchronous"}},
       {"run.goodput", {"campaign"}},
       {"run.ownership", {"rent", "purchase"}}};
   const auto found = words.find(key);

@@ -36,6 +36,10 @@ std::optional<Error> check_plan_value(std::string_view key, const std::vector<Va
 inline constexpr std::array<std::string_view, 6> required_plan_keys = {
     "model.config",          "cluster.topology",       "cluster.gpus",
     "batch.sequence_length", "batch.micro_batch_size", "batch.global_batch_size"};
+// Those without which there is no [rollout]; batch.global_batch_size follows from it.
+inline constexpr std::array<std::string_view, 6> required_rollout_keys = {
+    "rollout.prompts",       "rollout.answers",          "rollout.prompt_tokens",
+    "rollout.answer_tokens", "rollout.answer_tokens_sd", "rollout.max_answer_tokens"};
 
 // The range of a key that is a whole number.
 struct IntegerRange {

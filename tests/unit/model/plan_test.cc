@@ -157,7 +157,10 @@ TEST(Plan, PrintedPlanKeepsAwkwardTextAndNumbers) {
 }
 
 TEST(Plan, PrintsEveryKey) {
-  const Plan plan = load(minimal_text, {"inference.engine=vllm"});
+  const std::string rollout =
+      "[inference]\n[rollout]\nprompts = 2\nanswers = 1\nprompt_tokens = 48\nanswer_tokens = 1000\n"
+      "answer_tokens_sd = 100\nmax_answer_tokens = 2000\n";
+  const Plan plan = load(minimal_text + rollout, {"batch.global_batch_size=64"});
   const std::string text = to_toml(plan);
   visit_fields(plan, [&](std::string_view key, const auto&) {
     const std::string leaf(key.substr(plan_section(key).size() + 1));
