@@ -15,6 +15,7 @@
 #include "model/result/cluster_spread.h"
 #include "model/result/measured_step.h"
 #include "model/result/prediction_interval.h"
+#include "model/result/rollout_result.h"
 #include "model/schedule/schedule.h"
 
 namespace plumbline::model {
@@ -159,6 +160,7 @@ struct StepResult {
   std::optional<RunCost> run;
   Memory memory;
   std::vector<ProvenanceEntry> provenance;
+  std::optional<RolloutResult> rollout;  // of a plan with [rollout], whose update is `step`
 };
 
 }  // namespace plumbline::model

@@ -49,6 +49,10 @@ struct Inputs {
   bool every_link = false;  // all links of an expert group, not only those of the representative GPU
   // The small model that inference.draft names; null where it names none.
   std::shared_ptr<const model::Architecture> draft = nullptr;
+  // Of a plan with [rollout]: the deployment that generates (model::engine_plan()), and the model that
+  // rollout.reward_model names; else null.
+  std::shared_ptr<const Inputs> engines = nullptr;
+  std::shared_ptr<const model::Architecture> reward = nullptr;
 };
 
 }  // namespace plumbline::sim

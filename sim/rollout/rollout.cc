@@ -1,0 +1,399 @@
+#include "sim/rollout/rollout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/architecture/metrics.h"
+#include "model/cost/collective_cost.h"
+#include "model/cost/constants.h"
+#include "model/economics/ownership.h"
+#include "model/plan/layout.h"
+#include "model/plan/rollout.h"
+#include "sim/predict/memos.h"
+#include "sim/rollout/detail/rollout_forms.h"
+#include "sim/serving/pool_model.h"
+#include "sim/serving/serving_forms.h"
+
+namespace plumbline::sim {
+namespace {
+
+using model::Plan;
+using model::RolloutResult;
+
+constexpr std::uint64_t answers_seed = 1;
+constexpr int drawn_steps = 8;  // whose mean is predicted
+
+// Returns an error of the engines about the plan's own keys.
+model::Error error_of_plan(const Plan& plan, model::Error error) {
+  constexpr std::string_view degrees = "parallelism.";
+  std::string key = error.key;
+  if (key.starts_with(degrees)) key = "rollout." + key.substr(degrees.size());
+  if (key == "cluster.gpus" && !model::is_colocated(plan)) key = "rollout.gpus";
+  if (key == "inference.input_tokens") {
+    key = "rollout.max_answer_tokens";
+    error.hint = "shorten it, use more GPUs for an engine (rollout.tensor), or set inference.kv_cache = \"fp8\"";
+  }
+  if (key == error.key) return error;
+  return model::plan_error(plan, error.kind, std::move(key), std::move(error.message), std::move(error.hint));
+}
+
+// Bytes of a GPU's share of a model that trains.
+struct States {
+  double parameters = 0, optimizer = 0;
+  double sum() const { return parameters + optimizer; }
+};
+States states_of(const model::StepResult& update) {
+  States largest;
+  for (const model::RankMemory& rank : update.memory.ranks)
+    if (const States own{rank.parameters_bytes, rank.optimizer_bytes}; own.sum() > largest.sum()) largest = own;
+  return largest;
+}
+
+// What a GPU holds besides the policy that trains on it: a critic, and a reference model.
+struct OtherModels {
+  double critics = 0, references = 0;
+
+  explicit OtherModels(const Plan& plan) {
+    const model::RolloutPasses passes = model::passes_of(plan);
+    critics = passes.critic ? 1 : 0;
+    references = passes.reference ? 1 : 0;
+  }
+  double bytes(const States& states) const { return critics * states.sum() + references * states.parameters; }
+};
+
+bool offloads(const Plan& plan) { return model::is_colocated(plan) && plan.rollout.offload.value_or(true); }
+
+// An engine whose decode steps depend on how long answers are by then. What attention reads grows with the tokens in
+// the cache, so that steps lie on a line between those with no answer yet and those with the longest one.
+class Engine {
+ public:
+  // `decoding` is the mean length of the answers that a step decodes, weighed by how many steps they take; an engine
+  // holds as many requests as have space when they are half of it.
+  static model::Result<Engine> make(const Inputs& inputs, double decoding) {
+    Engine engine;
+    engine.costs_ = TRY(PassCosts::make(inputs));
+    const double longest = static_cast<double>(inputs.plan.inference.output_tokens);
+    const auto pool = [&](double output) {
+      Plan plan = inputs.plan;
+      plan.inference.output_tokens = std::llround(std::max(1.0, output));
+      return PoolModel::make(inputs, *engine.costs_, plan, model::PoolKind::both);
+    };
+    engine.longest_ = longest;
+    engine.last_ = TRY(pool(2 * longest));
+    engine.first_ = TRY(pool(2));
+    engine.mean_ = TRY(pool(decoding));
+    return engine;
+  }
+
+  const model::Instance& instance() const { return mean_->instance(); }
+  const PoolMemory& memory() const { return mean_->memory(); }
+  double groups() const { return static_cast<double>(instance().attention_data); }  // with requests of their own
+  double most() const { return mean_->requests_per_rank() * groups(); }
+  double tokens_per_step() const { return mean_->tokens_per_step(); }
+  double prefill(double computed) const { return mean_->prefill_seconds_per_token() * computed / groups(); }
+  double step(double requests, double answered) const {
+    const double batch = requests / groups(), first = first_->step_seconds(batch);
+    const double share = longest_ > 1 ? std::clamp((answered - 1) / (longest_ - 1), 0.0, 1.0) : 0;
+    return first + share * (last_->step_seconds(batch) - first);
+  }
+
+ private:
+  std::shared_ptr<const PassCosts> costs_;
+  std::shared_ptr<const PoolModel> first_, mean_, last_;
+  double longest_ = 1;
+};
+
+struct Generation {              // of a step, in the mean of those that are drawn
+  double seconds = 0, busy = 0;  // of the last engine; of all, in the mean
+  double tail = 0, longest = 0, tokens = 0;
+};
+
+// Draws the answers of steps, deals them to engines and lets each drain. With a staleness of several steps an engine
+// goes on with the answers of the next ones while the last of a step end.
+Generation generate(const Plan& plan, const AnswerLengths& lengths, const Engine& engine, std::int64_t instances) {
+  const auto together = static_cast<std::size_t>(plan.rollout.staleness.value_or(1));
+  const auto of_step =
+      static_cast<std::size_t>(std::llround(model::trained_answers(plan) * model::passes_of(plan).oversampling));
+  const auto engines = static_cast<std::size_t>(instances);
+  const double prompt = static_cast<double>(plan.rollout.prompt_tokens);
+  const double computed = computed_tokens(prompt, model::engine_plan(plan).inference.prefix_hit_rate);
+  const auto step = [&](double requests, double answered) { return engine.step(requests, answered); };
+  const double steps = drawn_steps, steps_together = static_cast<double>(together), all = static_cast<double>(engines);
+  Generation mean;
+  for (int drawn = 0; drawn < drawn_steps; ++drawn) {
+    model::Random random(answers_seed, static_cast<std::uint64_t>(drawn) << 32);
+    std::vector<std::vector<double>> dealt(engines);
+    double longest = 0;
+    for (std::size_t i = 0; i < of_step * together; ++i) {
+      const double length = lengths.draw(random);
+      dealt[i % engines].push_back(length);
+      longest = std::max(longest, length);
+      mean.tokens += length / steps_together / steps;
+    }
+    double last = 0;
+    for (const std::vector<double>& own : dealt) {
+      if (own.empty()) continue;
+      const Drain drained = drain(own, engine.most(), engine.prefill(computed), engine.tokens_per_step(), step);
+      last = std::max(last, drained.seconds);
+      mean.busy += drained.seconds / steps_together / all / steps;
+      mean.tail += (drained.seconds - drained.nine_tenths) / steps_together / all / steps;
+    }
+    mean.seconds += last / steps_together / steps;
+    mean.longest += longest / steps;
+  }
+  return mean;
+}
+
+// Returns the mean length of the answers that a step decodes: E[length^2] / E[length].
+double decoding_length(const AnswerLengths& lengths) {
+  constexpr int draws = 65536;
+  model::Random random(answers_seed);
+  double sum = 0, squares = 0;
+  for (int i = 0; i < draws; ++i) {
+    const double length = lengths.draw(random);
+    sum += length;
+    squares += length * length;
+  }
+  return squares / sum;
+}
+
+// Returns the share of the tokens of an update's sequences that its samples have. Micro-batches are alike and not full,
+// as software that packs samples by a limit of tokens makes them; their time grows with their tokens.
+double filled_share(const Plan& plan) {
+  const double sequences = static_cast<double>(plan.batch.global_batch_size * plan.batch.sequence_length);
+  const double tokens = model::trained_answers(plan) * model::sample_tokens(plan);
+  return std::min(1.0, tokens / static_cast<double>(plan.rollout.updates) / sequences);
+}
+
+// Returns the seconds of an update over its samples.
+double filled_update(const Plan& plan, const model::StepTimes& update) {
+  const double optimizer = update.optimizer_s.value_or(0);
+  return optimizer + filled_share(plan) * (update.time_s - optimizer);
+}
+
+// Returns the seconds of a forward pass over all samples of a step: the micro-batches of its updates follow each other
+// through the stages.
+double forward_pass(const Plan& plan, const model::Layout& layout, const model::StepTimes& update) {
+  constexpr auto forward = static_cast<std::size_t>(model::OpType::F);
+  const auto slots = static_cast<double>(update.slot_counts[forward]);
+  const double chunk =
+      slots > 0 ? update.slots_mean_s[forward].value_or(0) / slots : update.chunk_s[forward].value_or(0);
+  const auto count = static_cast<double>(plan.rollout.updates * layout.micro_batches * plan.schedule.virtual_stages);
+  return filled_share(plan) * chunk * (count + static_cast<double>(plan.parallelism.pipeline - 1));
+}
+
+// Returns the seconds until the engines have the policy's weights. Each parameter is gathered in full on the ranks over
+// which it is divided, before an engine takes its part; engines on GPUs of their own get it by a broadcast over both
+// pools (volcengine/verl verl/workers/sharding_manager/fsdp_vllm.py, update_params; docs/advance/one_step_off.md).
+double synchronization(const Inputs& inputs, const model::CollectiveCost& collectives, double weights) {
+  const Plan& plan = inputs.plan;
+  const auto& degrees = plan.parallelism;
+  const std::int64_t node = inputs.cluster.gpus_per_node;
+  const std::int64_t whole = degrees.tensor * degrees.pipeline;
+  const std::int64_t shards = degrees.shard_group > 0 ? degrees.shard_group * whole : plan.cluster.gpus;
+  const std::int64_t held = std::min(plan.cluster.gpus, degrees.zero_stage == 3 ? shards : whole * degrees.expert);
+  const auto time = [&](model::Collective collective, std::int64_t ranks) {
+    return collectives.time(collective, model::CollectiveGroup::strided(ranks, 1, node), model::Bytes(weights));
+  };
+  const double gathered = time(model::Collective::all_gather, held);
+  if (model::is_colocated(plan)) return gathered;
+  return gathered + time(model::Collective::broadcast, plan.cluster.gpus + model::rollout_gpus(plan));
+}
+
+class Prediction {
+ public:
+  Prediction(const Inputs& inputs, const model::StepResult& update)
+      : inputs_(inputs),
+        plan_(inputs.plan),
+        update_(update),
+        passes_(model::passes_of(inputs.plan)),
+        states_(states_of(update)),
+        others_(inputs.plan) {}
+
+  model::Result<RolloutResult> make();
+
+ private:
+  void add(std::string name, std::string pool, double seconds) {
+    if (seconds > 0) result_.parts.push_back({std::move(name), std::move(pool), seconds});
+  }
+  model::Result<Inputs> engine_inputs() const;
+  model::Result<void> add_swap();
+  void add_training(const model::Layout& layout);
+  void add_memory(const Engine& engine);
+  void add_step(const Generation& generation);
+  void add_money();
+  double seconds_of(std::string_view pool) const;
+
+  const Inputs& inputs_;
+  const Plan& plan_;
+  const model::StepResult& update_;
+  model::RolloutPasses passes_;
+  States states_;
+  OtherModels others_;
+  RolloutResult result_;
+};
+
+// What trains and stays on the GPUs takes its part of the memory before the engine does.
+model::Result<Inputs> Prediction::engine_inputs() const {
+  Inputs engines = *inputs_.engines;
+  if (!engines.routing) engines.routing = std::make_shared<RoutingMemo>();
+  engines.plan.inference.output_tokens = plan_.rollout.max_answer_tokens;
+  if (!model::is_colocated(plan_) || offloads(plan_)) return engines;
+  const double left = 1 - (states_.sum() + others_.bytes(states_)) / update_.memory.capacity_bytes;
+  if (left <= 0)
+    return tl::unexpected(model::plan_error(plan_, model::ErrorKind::infeasible, "rollout.offload",
+                                            "what trains leaves no memory to an engine",
+                                            "set it to true, or shard more (parallelism.zero_stage)"));
+  engines.plan.inference.memory_share *= left;
+  engines.plan.places["inference.memory_share"] = {};
+  return engines;
+}
+
+// What trains is copied to the host and back; a reference model, which nothing changes, is copied from there.
+model::Result<void> Prediction::add_swap() {
+  if (!offloads(plan_)) return {};
+  model::ConstantReader reader(inputs_.profile);
+  const double efficiency = reader.require("host.link_efficiency").value;
+  if (reader.error()) return tl::unexpected(*reader.error());
+  const double rate = inputs_.cluster.device.host_bandwidth.value() * efficiency;
+  if (rate == 0)
+    return tl::unexpected(model::plan_error(
+        plan_, model::ErrorKind::infeasible, "rollout.offload",
+        fmt::format("no constant gives the rate between {} and its host", inputs_.cluster.device.name),
+        "set it to false, or add host_bandwidth to the device's file"));
+  const double copied = 2 * (1 + others_.critics) * states_.sum() + others_.references * states_.parameters;
+  add("states to the host and back", "all", copied / rate);
+  return {};
+}
+
+void Prediction::add_training(const model::Layout& layout) {
+  const auto& r = plan_.rollout;
+  const double forward = forward_pass(plan_, layout, update_.step);
+  if (inputs_.reward) {
+    const std::int64_t length = plan_.rollout.prompt_tokens + plan_.rollout.answer_tokens;
+    const double size = model::model_metrics(*inputs_.reward, length).flops_per_token /
+                        model::model_metrics(inputs_.architecture, length).flops_per_token;
+    add("reward model", "training", forward * size * passes_.oversampling);
+  } else {
+    const double answers = model::trained_answers(plan_) * passes_.oversampling;
+    add("rewards by rule", "hosts", r.reward_s * std::ceil(answers / static_cast<double>(result_.engine_gpus)));
+  }
+  if (r.old_log_probs) add("old log-probabilities", "training", forward);
+  if (passes_.reference) add("reference log-probabilities", "training", forward);
+  if (passes_.critic) add("values of the critic", "training", forward);
+  const double trained = static_cast<double>(result_.updates) * filled_update(plan_, update_.step);
+  if (passes_.critic) add("training of the critic", "training", trained);
+  add("training of the policy", "training", trained);
+}
+
+void Prediction::add_memory(const Engine& engine) {
+  const PoolMemory& held = engine.memory();
+  const bool colocated = model::is_colocated(plan_);
+  const double others = others_.bytes(states_);
+  model::RolloutMemory& memory = result_.memory;
+  memory.capacity_bytes = update_.memory.capacity_bytes;
+  memory.host_capacity_bytes = update_.memory.host_capacity_bytes;
+  memory.training_bytes = update_.memory.peak_bytes + (colocated ? held.reserve : 0);
+  memory.generation_bytes = held.weights + held.reserve + held.activations + held.space;
+  memory.host_bytes = update_.memory.host_bytes;
+  if (offloads(plan_)) {
+    memory.host_bytes += (states_.sum() + others) * static_cast<double>(inputs_.cluster.device.host_gpus);
+  } else {
+    memory.training_bytes += others;
+    if (colocated) memory.generation_bytes += states_.sum() + others;
+  }
+  const bool host = memory.host_capacity_bytes == 0 || memory.host_bytes <= memory.host_capacity_bytes;
+  memory.fits = host && std::max(memory.training_bytes, memory.generation_bytes) <= memory.capacity_bytes;
+}
+
+double Prediction::seconds_of(std::string_view pool) const {
+  double sum = 0;
+  for (const model::RolloutPart& part : result_.parts)
+    if (part.pool == pool) sum += part.seconds;
+  return sum;
+}
+
+// A rule is computed by the hosts, after the generation of the answers that it is about.
+void Prediction::add_step(const Generation& generation) {
+  const double both = seconds_of("all"), training = seconds_of("training"), hosts = seconds_of("hosts");
+  const bool overlaps = plan_.rollout.placement == "asynchronous";
+  double& step = result_.step_s;
+  step = both + (overlaps ? std::max(generation.seconds, hosts + training) : generation.seconds + hosts + training);
+  if (model::is_colocated(plan_)) {
+    result_.engines_idle = result_.training_idle = (generation.seconds - generation.busy + hosts) / step;
+  } else {
+    result_.engines_idle = 1 - (both + generation.busy) / step;
+    result_.training_idle = 1 - (both + training) / step;
+  }
+  result_.tail_s = generation.tail;
+  result_.longest_tokens = generation.longest;
+  result_.tokens_per_s = model::trained_answers(plan_) * model::sample_tokens(plan_) / step;
+  result_.tokens_per_s_per_gpu = result_.tokens_per_s / static_cast<double>(result_.gpus);
+  result_.generated_tokens_per_s = generation.tokens / generation.seconds;
+}
+
+void Prediction::add_money() {
+  constexpr double hour = 3600, day = 24 * hour;
+  const double gpu_hours = result_.step_s * static_cast<double>(result_.gpus) / hour;
+  const auto price = model::hourly_price(plan_, inputs_.cluster).value;
+  if (price && price->value > 0) result_.step_usd = gpu_hours * price->value;
+  if (!plan_.rollout.steps) return;
+  model::RolloutRun& run = result_.run.emplace();
+  run.steps = static_cast<double>(*plan_.rollout.steps);
+  run.days = run.steps * result_.step_s / day;
+  run.gpu_hours = run.steps * gpu_hours;
+  if (result_.step_usd) run.cost_usd = run.steps * *result_.step_usd;
+}
+
+model::Result<RolloutResult> Prediction::make() {
+  const auto& r = plan_.rollout;
+  const Inputs engines = TRY(engine_inputs());
+  const AnswerLengths lengths(static_cast<double>(r.answer_tokens), r.answer_tokens_sd,
+                              static_cast<double>(r.max_answer_tokens));
+  const Engine engine = TRY(Engine::make(engines, decoding_length(lengths)));
+  const auto collectives = TRY(model::CollectiveCost::make(inputs_.profile, inputs_.cluster));
+  const auto layout = TRY(model::make_layout(plan_, inputs_.architecture));
+  const std::int64_t gpus = model::rollout_gpus(plan_), each = engine.instance().gpus();
+  if (gpus % each != 0)
+    return tl::unexpected(
+        model::plan_error(plan_, model::ErrorKind::infeasible, "cluster.gpus",
+                          fmt::format("{} GPUs that generate are no whole number of engines of {}", gpus, each),
+                          fmt::format("use {}", (gpus / each + 1) * each)));
+  result_.algorithm = r.algorithm;
+  result_.placement = r.placement;
+  result_.engine_gpus = gpus;
+  result_.training_gpus = plan_.cluster.gpus;
+  result_.gpus = model::is_colocated(plan_) ? gpus : gpus + plan_.cluster.gpus;
+  result_.instances = gpus / each;
+  result_.requests_at_once = std::floor(engine.most());
+  result_.updates = r.updates * r.epochs;
+  result_.weights_bytes = engine.memory().weights * static_cast<double>(each);
+  result_.cut_share = lengths.cut_share();
+  TRY(add_swap());
+  add("weights to the engines", "all", synchronization(inputs_, collectives, result_.weights_bytes));
+  const Generation generation = generate(plan_, lengths, engine, result_.instances);
+  add("generation", "engines", generation.seconds);
+  add_training(layout);
+  add_memory(engine);
+  add_step(generation);
+  add_money();
+  return std::move(result_);
+}
+
+}  // namespace
+
+model::Result<RolloutResult> predict_rollout(const Inputs& inputs, const model::StepResult& update) {
+  return Prediction(inputs, update).make().map_error([&](model::Error error) {
+    return error_of_plan(inputs.plan, std::move(error));
+  });
+}
+
+}  // namespace plumbline::sim

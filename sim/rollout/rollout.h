@@ -1,0 +1,17 @@
+// Predicts a step of reinforcement learning from the update that a plan trains and the deployment that generates its
+// answers (formulas: docs/reinforcement_learning.md).
+#pragma once
+
+#include "model/base/error.h"
+#include "model/result/result.h"
+#include "sim/predict/inputs.h"
+
+namespace plumbline::sim {
+
+// Returns the step of a plan with [rollout], whose inputs have `engines`, and a `reward` where the plan names a model.
+// `update` is the result of its [batch], which is trained rollout.updates times in each epoch. Answers are drawn by a
+// fixed seed. Errors: infeasible ones of the engines, with the keys of [rollout] (GPUs that are no whole number of
+// instances, weights or the longest answer that do not fit); a profile that lacks a constant is an input error.
+model::Result<model::RolloutResult> predict_rollout(const Inputs& inputs, const model::StepResult& update);
+
+}  // namespace plumbline::sim

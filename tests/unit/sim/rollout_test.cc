@@ -1,0 +1,266 @@
+#include "sim/rollout/rollout.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/plan/rollout.h"
+#include "sim/rollout/detail/rollout_forms.h"
+#include "tests/support/serving_inputs.h"
+
+namespace plumbline::sim {
+namespace {
+
+// Without a cap the mean and deviation of a log-normal are the stated ones; with it the mean stays.
+TEST(AnswerLengths, KeepTheStatedMeanWhereLongOnesAreCut) {
+  for (const double most : {1e9, 8000.0, 3000.0, 1100.0}) {
+    const AnswerLengths lengths(1000, 800, most);
+    EXPECT_NEAR(lengths.cut_mean(), 1000, 1e-6) << most;
+    model::Random random(7);
+    double sum = 0, squares = 0, cut = 0;
+    constexpr int draws = 200'000;
+    for (int i = 0; i < draws; ++i) {
+      const double length = lengths.draw(random);
+      EXPECT_LE(length, most);
+      sum += length;
+      squares += length * length;
+      cut += length == most ? 1 : 0;
+    }
+    EXPECT_NEAR(sum / draws, 1000, 10) << most;
+    EXPECT_NEAR(cut / draws, lengths.cut_share(), 0.01) << most;
+    if (most > 1e6) {
+      EXPECT_NEAR(std::sqrt(squares / draws - 1e6), 800, 40);
+    }
+  }
+}
+
+TEST(AnswerLengths, AreAllAlikeWithoutDeviationOrAtTheLongest) {
+  model::Random random(1);
+  EXPECT_EQ(AnswerLengths(1000, 0, 4000).draw(random), 1000);
+  EXPECT_EQ(AnswerLengths(4000, 500, 4000).draw(random), 4000);
+}
+
+double one_second(double, double) { return 1; }
+
+// 10 requests of 5 tokens, 4 at once, take three waves of 5 steps, and each waits once for a prompt of 0.5 s.
+TEST(Drain, OfEqualLengthsIsInWaves) {
+  const Drain drained = drain(std::vector<double>(10, 5), 4, 0.5, 1, one_second);
+  EXPECT_DOUBLE_EQ(drained.seconds, 15 + 5);
+  EXPECT_DOUBLE_EQ(drain(std::vector<double>(10, 6), 4, 0, 2, one_second).seconds, 9);  // two tokens a step
+  EXPECT_DOUBLE_EQ(drain({}, 4, 1, 1, one_second).seconds, 0);
+}
+
+// A short request makes place for the next one: lengths 2, 10, 3, 5 on two places end at 2, 10, 5 and 10.
+TEST(Drain, StartsARequestWhenOneEnds) { EXPECT_DOUBLE_EQ(drain({2, 10, 3, 5}, 2, 0, 1, one_second).seconds, 10); }
+
+// The batch drains: ten at once, whose steps take as many seconds, then nine, and so on: 10 + 9 + ... + 1. After 9 of
+// the ten have ended, the last one step is left.
+TEST(Drain, StepsAreThoseOfTheRequestsThatAreLeft) {
+  std::vector<double> lengths(10);
+  std::iota(lengths.begin(), lengths.end(), 1);
+  const auto by_batch = [](double batch, double) { return batch; };
+  const Drain drained = drain(lengths, 100, 0, 1, by_batch);
+  EXPECT_DOUBLE_EQ(drained.seconds, 55);
+  EXPECT_DOUBLE_EQ(drained.nine_tenths, 54);
+}
+
+// Steps that take as many seconds as a request has tokens: of one with n tokens the sum is n^2 / 2. The second one
+// begins at 0 again.
+TEST(Drain, CountsTheTokensThatEachRequestHas) {
+  const auto by_tokens = [](double, double answered) { return answered; };
+  EXPECT_DOUBLE_EQ(drain({6, 4}, 1, 0, 1, by_tokens).seconds, 18 + 8);
+  EXPECT_DOUBLE_EQ(drain({6, 6}, 2, 0, 1, by_tokens).seconds, 18);
+}
+
+const std::string text = R"([model]
+config = "models/llama-3-8b.json"
+[cluster]
+topology = "h100-dgx"
+gpus = 16
+[parallelism]
+zero_stage = 3
+[batch]
+sequence_length = 8192
+micro_batch_size = 1
+[recompute]
+policy = "full"
+[inference]
+weights = "bf16"
+[rollout]
+prompts = 64
+answers = 8
+prompt_tokens = 500
+answer_tokens = 1500
+answer_tokens_sd = 1200
+max_answer_tokens = 6000
+updates = 2
+old_log_probs = true
+)";
+
+struct Predicted {
+  Inputs inputs;
+  model::StepResult update;
+  model::RolloutResult rollout;
+
+  double part(const std::string& name) const {
+    const auto found = std::ranges::find(rollout.parts, name, &model::RolloutPart::name);
+    return found == rollout.parts.end() ? 0 : found->seconds;
+  }
+};
+
+model::Result<Predicted> predicted_or_refused(const std::vector<std::string>& overrides) {
+  Inputs inputs = tests::serving_inputs(text, "h100", overrides);
+  Inputs engines = inputs;
+  engines.plan = model::engine_plan(inputs.plan);
+  inputs.engines = std::make_shared<const Inputs>(std::move(engines));
+  auto simulation = TRY(simulate(inputs, Fidelity::closed_form, false));
+  auto rollout = TRY(predict_rollout(inputs, simulation.result));
+  return Predicted{std::move(inputs), std::move(simulation.result), std::move(rollout)};
+}
+
+Predicted predicted(const std::vector<std::string>& overrides = {}) {
+  auto found = predicted_or_refused(overrides);
+  EXPECT_TRUE(found) << to_string(found.error());
+  return std::move(found.value());
+}
+
+double sum_of(const model::RolloutResult& rollout, const std::string& pool = "") {
+  double sum = 0;
+  for (const model::RolloutPart& part : rollout.parts)
+    if (pool.empty() || part.pool == pool) sum += part.seconds;
+  return sum;
+}
+
+const std::vector<std::string> on_two_pools = {"rollout.placement=split", "rollout.gpus=16"};
+const std::vector<std::string> at_once = {"rollout.placement=asynchronous", "rollout.gpus=16"};
+
+TEST(Rollout, PartsFollowEachOtherUnlessTheyAreAsynchronous) {
+  for (const auto& overrides : {std::vector<std::string>(), on_two_pools}) {
+    const Predicted p = predicted(overrides);
+    EXPECT_NEAR(p.rollout.step_s, sum_of(p.rollout), 1e-9);
+    EXPECT_GT(p.part("generation"), 0);
+    EXPECT_GT(p.part("weights to the engines"), 0);
+    EXPECT_GT(p.rollout.tail_s, 0);
+    EXPECT_LT(p.rollout.tail_s, p.part("generation"));
+  }
+  const Predicted p = predicted(at_once);
+  EXPECT_NEAR(p.rollout.step_s,
+              sum_of(p.rollout, "all") + std::max(sum_of(p.rollout, "engines"), sum_of(p.rollout, "training")), 1e-9);
+}
+
+// The policy is trained on the samples' tokens alone: 512 samples of 2,000 tokens in two updates of 64 sequences of
+// 8,192 tokens (62.5, rounded up to 16 ranks) fill 62.5 / 64 of what is not the optimizer.
+TEST(Rollout, TrainsAsManyUpdatesAsItsEpochsHave) {
+  const Predicted once = predicted(), twice = predicted({"rollout.epochs=2"});
+  const double optimizer = once.update.step.optimizer_s.value();
+  const double filled = optimizer + 62.5 / 64 * (once.update.step.time_s - optimizer);
+  EXPECT_EQ(once.inputs.plan.batch.global_batch_size, 64);
+  EXPECT_NEAR(once.part("training of the policy"), 2 * filled, 1e-9);
+  EXPECT_NEAR(twice.part("training of the policy"), 4 * filled, 1e-9);
+  EXPECT_EQ(twice.rollout.updates, 4);
+  EXPECT_NEAR(twice.part("generation"), once.part("generation"), 1e-12);
+}
+
+// A forward pass computes a third of the FLOPs of a step, or a quarter with recomputation.
+TEST(Rollout, PassesAreThoseOfTheAlgorithm) {
+  const Predicted grpo = predicted(), ppo = predicted({"rollout.algorithm=ppo"});
+  const Predicted dapo = predicted({"rollout.algorithm=dapo", "rollout.oversampling=1"});
+  const double forward = grpo.part("old log-probabilities");
+  EXPECT_GT(forward, 0.15 * grpo.part("training of the policy"));
+  EXPECT_LT(forward, 0.35 * grpo.part("training of the policy"));
+  EXPECT_EQ(grpo.part("reference log-probabilities"), forward);
+  EXPECT_EQ(grpo.part("training of the critic"), 0);
+  EXPECT_EQ(ppo.part("values of the critic"), forward);
+  EXPECT_EQ(ppo.part("training of the critic"), ppo.part("training of the policy"));
+  EXPECT_EQ(dapo.part("reference log-probabilities"), 0);
+  EXPECT_EQ(predicted({"rollout.old_log_probs=false"}).part("old log-probabilities"), 0);
+}
+
+TEST(Rollout, MorePromptsThanAreTrainedOnAreOnlyGenerated) {
+  const Predicted one = predicted(), three = predicted({"rollout.oversampling=3"});
+  EXPECT_GT(three.part("generation"), one.part("generation"));
+  EXPECT_EQ(three.part("training of the policy"), one.part("training of the policy"));
+  EXPECT_NEAR(three.rollout.tokens_per_s * three.rollout.step_s, 64 * 8 * 2000, 1e-3);
+}
+
+// Lengths that vary have a tail; the same mean without one is generated faster.
+TEST(Rollout, TheLongestAnswerSetsTheEndOfTheGeneration) {
+  const Predicted varied = predicted(), alike = predicted({"rollout.answer_tokens_sd=0"});
+  EXPECT_LT(alike.part("generation"), varied.part("generation"));
+  EXPECT_NEAR(alike.rollout.longest_tokens, 1500, 1e-9);
+  EXPECT_EQ(varied.rollout.longest_tokens, 6000);
+  EXPECT_GT(varied.rollout.engines_idle, alike.rollout.engines_idle);
+}
+
+// Answers of several steps in flight hide the tails of each.
+TEST(Rollout, StalenessHidesTheTail) {
+  double longer = predicted(at_once).part("generation");
+  for (const char* staleness : {"2", "4"}) {
+    auto overrides = at_once;
+    overrides.push_back(std::string("rollout.staleness=") + staleness);
+    const double seconds = predicted(overrides).part("generation");
+    EXPECT_LT(seconds, longer) << staleness;
+    longer = seconds;
+  }
+}
+
+TEST(Rollout, TwoPoolsWaitForEachOther) {
+  const Predicted one = predicted(), split = predicted(on_two_pools);
+  EXPECT_EQ(split.rollout.gpus, 32);
+  EXPECT_EQ(split.part("states to the host and back"), 0);
+  EXPECT_EQ(split.part("generation"), one.part("generation"));
+  EXPECT_GT(split.part("weights to the engines"), one.part("weights to the engines"));
+  const double step = split.rollout.step_s;
+  EXPECT_NEAR(split.rollout.training_idle, split.part("generation") / step, 1e-9);
+  EXPECT_GT(split.rollout.engines_idle, sum_of(split.rollout, "training") / step);
+}
+
+TEST(Rollout, RewardsTakeTheirTime) {
+  EXPECT_NEAR(predicted({"rollout.reward_s=0.25"}).part("rewards by rule"), 0.25 * 512 / 16, 1e-9);
+}
+
+// Both halves fit on a GPU one after another; what is not put into the host's memory leaves less to the engine.
+TEST(Rollout, ColocatedHalvesShareTheMemory) {
+  const Predicted away = predicted(), here = predicted({"rollout.offload=false"});
+  EXPECT_TRUE(away.rollout.memory.fits);
+  EXPECT_GT(away.rollout.memory.training_bytes, away.update.memory.peak_bytes);
+  EXPECT_GT(away.rollout.memory.host_bytes, 0);
+  EXPECT_GT(away.part("states to the host and back"), 0);
+  EXPECT_EQ(here.part("states to the host and back"), 0);
+  EXPECT_LT(here.rollout.requests_at_once, away.rollout.requests_at_once);
+  EXPECT_LE(here.rollout.memory.generation_bytes, here.rollout.memory.capacity_bytes);
+  EXPECT_GT(predicted({"rollout.algorithm=ppo", "rollout.offload=false"}).rollout.memory.training_bytes,
+            here.rollout.memory.training_bytes);
+}
+
+TEST(Rollout, RefusesEnginesThatCannotBe) {
+  const auto refused = [](const std::vector<std::string>& overrides) {
+    const auto found = predicted_or_refused(overrides);
+    EXPECT_FALSE(found);
+    return found ? model::Error{} : found.error();
+  };
+  EXPECT_EQ(refused({"rollout.placement=split", "rollout.gpus=12", "rollout.tensor=8"}).key, "rollout.gpus");
+  EXPECT_EQ(refused({"rollout.tensor=3"}).key, "rollout.tensor");
+  const model::Error longest =
+      refused({"rollout.max_answer_tokens=600000", "batch.sequence_length=700000", "rollout.answer_tokens=1500"});
+  EXPECT_EQ(longest.key, "rollout.max_answer_tokens") << to_string(longest);
+}
+
+TEST(Rollout, ARunIsItsSteps) {
+  const Predicted p = predicted({"rollout.steps=100"});
+  ASSERT_TRUE(p.rollout.run);
+  EXPECT_NEAR(p.rollout.run->days, 100 * p.rollout.step_s / 86400, 1e-9);
+  EXPECT_NEAR(p.rollout.run->gpu_hours, 100 * p.rollout.step_s * 16 / 3600, 1e-6);
+  ASSERT_TRUE(p.rollout.step_usd);
+  EXPECT_NEAR(*p.rollout.run->cost_usd, 100 * *p.rollout.step_usd, 1e-6);
+  EXPECT_FALSE(predicted().rollout.run);
+}
+
+}  // namespace
+}  // namespace plumbline::sim
