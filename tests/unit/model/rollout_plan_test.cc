@@ -126,7 +126,7 @@ TEST(RolloutPlan, NamesWhatIsMissingAndWhatIsMisspelt) {
   EXPECT_EQ(refused({}, shorter).key, "rollout.answers");
   const Error misspelt = refused({}, text + "max_answer_token = 3000\n");
   EXPECT_EQ(misspelt.key, "rollout.max_answer_token");
-  EXPECT_EQ(misspelt.line, 25);
+  EXPECT_EQ(misspelt.line, 23);
   EXPECT_NE(misspelt.hint.find("rollout.max_answer_tokens"), std::string::npos) << misspelt.hint;
 }
 

@@ -114,18 +114,20 @@ struct Predicted {
   }
 };
 
-model::Result<Predicted> predicted_or_refused(const std::vector<std::string>& overrides) {
+// With `rewarded` a model of the policy's size rewards the answers.
+model::Result<Predicted> predicted_or_refused(const std::vector<std::string>& overrides, bool rewarded = false) {
   Inputs inputs = tests::serving_inputs(text, "h100", overrides);
   Inputs engines = inputs;
   engines.plan = model::engine_plan(inputs.plan);
   inputs.engines = std::make_shared<const Inputs>(std::move(engines));
+  if (rewarded) inputs.reward = std::make_shared<const model::Architecture>(inputs.architecture);
   auto simulation = TRY(simulate(inputs, Fidelity::closed_form, false));
   auto rollout = TRY(predict_rollout(inputs, simulation.result));
   return Predicted{std::move(inputs), std::move(simulation.result), std::move(rollout)};
 }
 
-Predicted predicted(const std::vector<std::string>& overrides = {}) {
-  auto found = predicted_or_refused(overrides);
+Predicted predicted(const std::vector<std::string>& overrides = {}, bool rewarded = false) {
+  auto found = predicted_or_refused(overrides, rewarded);
   EXPECT_TRUE(found) << to_string(found.error());
   return std::move(found.value());
 }
@@ -221,7 +223,11 @@ TEST(Rollout, TwoPoolsWaitForEachOther) {
   EXPECT_GT(split.rollout.engines_idle, sum_of(split.rollout, "training") / step);
 }
 
+// A rule on as many answers as GPUs at once; a model of the policy's size as long as its log-probabilities, over all
+// prompts that are answered.
 TEST(Rollout, RewardsTakeTheirTime) {
+  const Predicted p = predicted({"rollout.oversampling=2"}, true);
+  EXPECT_NEAR(p.part("reward model"), 2 * p.part("old log-probabilities"), 1e-9);
   EXPECT_NEAR(predicted({"rollout.reward_s=0.25"}).part("rewards by rule"), 0.25 * 512 / 16, 1e-9);
 }
 
