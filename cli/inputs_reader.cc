@@ -14,6 +14,7 @@
 #include "model/base/text_file.h"
 #include "model/plan/instance.h"
 #include "model/plan/layout.h"
+#include "model/plan/rollout.h"
 #include "model/profile/device_profile.h"
 #include "model/routing/files.h"
 #include "sim/campaign/closed_form.h"
@@ -379,6 +380,29 @@ Result<void> add_draft(sim::Inputs& inputs) {
   return {};
 }
 
+// Loads the deployment that generates the answers of a plan with [rollout], and the model that rewards them.
+Result<void> add_engines(const model::Plan& plan, const std::string& config, const ConstantChanges& changes,
+                         sim::Inputs& inputs) {
+  const std::int64_t positions = TRY(model::longest_sequence(config, plan.model.overrides));
+  const std::int64_t longest = plan.rollout.prompt_tokens + plan.rollout.max_answer_tokens;
+  if (positions > 0 && longest > positions)
+    return tl::unexpected(model::plan_error(
+        plan, model::ErrorKind::infeasible, "rollout.max_answer_tokens",
+        fmt::format("a prompt and an answer of {} tokens have no place in the {} positions of {}", longest, positions,
+                    plan.model.config),
+        fmt::format("use at most {}, or a config.json with more", positions - plan.rollout.prompt_tokens)));
+  InputsReader reader(Purpose::serving);
+  inputs.engines =
+      std::make_shared<const sim::Inputs>(TRY(reader.of_plan(model::engine_plan(plan), std::nullopt, changes)));
+  if (plan.rollout.reward_model == model::rule_reward) return {};
+  auto reward = resolve_model(plan.file, plan.rollout.reward_model).and_then(model::load_architecture);
+  if (!reward)
+    return tl::unexpected(model::plan_error(plan, reward.error().kind, "rollout.reward_model", reward.error().message,
+                                            "use \"rule\" or a model"));
+  inputs.reward = std::make_shared<const model::Architecture>(std::move(*reward));
+  return {};
+}
+
 }  // namespace
 
 Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::optional<std::string>& profile_name,
@@ -406,6 +430,7 @@ Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::o
   }
   inputs.plan = sim::with_balanced_stages(inputs.plan, inputs);
   TRY(add_left(inputs, held_out));
+  if (plan.rollout.given) TRY(add_engines(plan, config, changes, inputs));
   if (plan.run.goodput && !model::number_of(*plan.run.goodput)) TRY(add_campaign(inputs));
   return inputs;
 }

@@ -32,6 +32,7 @@
 #include "sim/analysis/assumed.h"
 #include "sim/cluster/cluster_step.h"
 #include "sim/interval/step_spread.h"
+#include "sim/rollout/rollout.h"
 
 namespace plumbline::cli {
 namespace {
@@ -229,6 +230,7 @@ model::Result<sim::Simulation> predict_step(const sim::Inputs& inputs, const Ste
   if (interval && request.fidelity == sim::Fidelity::cluster)
     interval->without.insert({"jitter and slow ranks", "slowest GPU"});
   TRY(sim::add_spread(inputs, simulation.result, interval));
+  if (inputs.engines) simulation.result.rollout = TRY(sim::predict_rollout(inputs, simulation.result));
   if (request.with_assumed) simulation.result.assumed = TRY(sim::assumed_of_step(inputs));
   if (request.measured)
     simulation.result.measured = TRY(sim::measured_step(inputs, simulation.result, *request.measured));
@@ -243,6 +245,10 @@ model::Result<int> show_step(const Outputs& outputs, const std::vector<std::stri
     fmt::print("{}", reports::summary(simulation.result, inputs.plan, comparisons, {.color = color()}));
   if (model::fit_of(simulation.result.memory) == model::Fit::does_not_fit) {
     fmt::print(stderr, "{}\n", model::infeasible_reason(simulation.result.memory));
+    return infeasible_exit;
+  }
+  if (simulation.result.rollout && !simulation.result.rollout->memory.fits) {
+    fmt::print(stderr, "{}\n", reports::rollout_memory_reason(*simulation.result.rollout));
     return infeasible_exit;
   }
   return 0;

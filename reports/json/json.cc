@@ -6,6 +6,7 @@
 
 #include "model/base/version.h"
 #include "reports/json/detail/measured_parts.h"
+#include "reports/json/detail/rollout_parts.h"
 #include "reports/json/detail/schemas.h"
 #include "reports/json/detail/step_parts.h"
 #include "reports/quantities.h"
@@ -254,6 +255,8 @@ void simulate_fields(auto& to, const model::StepResult& result, const model::Pla
      }));
   to("assumed", "", result.assumed);
   to("fit", "", fit_of_memory(result.memory));
+  to("rollout", "of a plan with [rollout]: a step of reinforcement learning, whose update of the policy `step` is",
+     Maybe(result.rollout, [](auto& part_to, const model::RolloutResult& of) { rollout_fields(part_to, of); }));
 }
 
 void run_fields(auto& to, const model::StepResult& result, const model::Plan& plan, const TrainingReport& training,

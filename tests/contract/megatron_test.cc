@@ -46,6 +46,7 @@ TEST(Megatron, EveryShippedPlanComesBack) {
   for (const std::string& name : names_in_folder(shipped("examples"), ".toml")) {
     const auto plan = load_plan(shipped("examples/" + name + ".toml"), {});
     ASSERT_TRUE(plan) << to_string(plan.error());
+    if (plan->rollout.given) continue;  // a script has neither its engines nor the lengths of its samples
     const ModelShape shape = shape_in(shipped("examples/" + plan->model.config), plan->model.overrides);
     const auto out = export_script(*plan, shape);
     ASSERT_TRUE(out) << name << to_string(out.error());

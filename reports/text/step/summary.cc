@@ -185,7 +185,12 @@ std::string comparison_table(const std::vector<Comparison>& comparisons, Style s
 
 std::string summary(const model::StepResult& result, const model::Plan& plan,
                     const std::vector<Comparison>& comparisons, Style style) {
-  std::string out = title(result, plan, style) + headline(result);
+  std::string out = title(result, plan, style);
+  if (result.rollout) {
+    out.pop_back();  // the heading begins with an empty line, too
+    out += rollout_section(*result.rollout, style) + heading("An update of the policy", style);
+  }
+  out += headline(result);
   if (result.measured) out += heading("Measured", style) + measured_section(result);
   if (result.cluster) out += heading("Every GPU of the cluster", style) + cluster_section(result, comparisons);
   out += heading("Where the time goes (rank 0)", style) + slots_table(result.step);

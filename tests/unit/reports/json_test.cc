@@ -46,9 +46,10 @@ TEST(ResultFit, IsTheVerdictWithWhatIsFree) {
 }
 
 TEST_F(ResultJson, HasTheContractsKeysInOrder) {
-  EXPECT_EQ(keys_of(json),
-            (std::vector<std::string>{"plumbline", "step", "interval", "middle", "power_span_s", "bound", "cluster",
-                                      "run", "memory", "provenance", "basis", "plan", "measured", "assumed", "fit"}));
+  EXPECT_EQ(keys_of(json), (std::vector<std::string>{"plumbline", "step", "interval", "middle", "power_span_s", "bound",
+                                                     "cluster", "run", "memory", "provenance", "basis", "plan",
+                                                     "measured", "assumed", "fit", "rollout"}));
+  EXPECT_TRUE(json["rollout"].is_null());
   EXPECT_EQ(json["plumbline"]["version"], model::version);
   EXPECT_EQ(json["plumbline"]["schema"], model::schema);
   expect_begins_with(json["step"], {"time_s", "tokens_per_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu",

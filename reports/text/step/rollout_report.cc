@@ -1,0 +1,78 @@
+// A step of reinforcement learning as text.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "model/result/rollout_result.h"
+#include "reports/text/step/summary.h"
+
+namespace plumbline::reports {
+
+namespace {
+
+std::string parts_of_rollout(const model::RolloutResult& rollout) {
+  Table table("part | GPUs | >time | >share");
+  for (const model::RolloutPart& part : rollout.parts)
+    table.row(part.name, part.pool, duration(part.seconds), percent(part.seconds / rollout.step_s));
+  table.add_rule();
+  table.row("step", "", duration(rollout.step_s), "");
+  return table.to_string();
+}
+
+std::string rates_of_rollout(const model::RolloutResult& rollout) {
+  Table table("quantity | > | ");
+  const auto row = [&table](const char* name, const std::string& value, const std::string& note) {
+    table.row(name, value, note);
+  };
+  row("tokens/s", grouped(rollout.tokens_per_s),
+      grouped(rollout.tokens_per_s_per_gpu) + " per GPU, of those trained on");
+  row("generated tokens/s", grouped(rollout.generated_tokens_per_s), "while engines generate");
+  row("tail of the generation", duration(rollout.tail_s), "after nine of ten answers");
+  row("longest answer", grouped(rollout.longest_tokens), fmt::format("tokens; {} are cut", percent(rollout.cut_share)));
+  row("engines", grouped(rollout.instances),
+      fmt::format("of {} GPUs, {} answers at once", rollout.engine_gpus / rollout.instances,
+                  grouped(rollout.requests_at_once)));
+  row("idle, GPUs that generate", percent(rollout.engines_idle), "");
+  row("idle, GPUs that train", percent(rollout.training_idle), "");
+  if (rollout.step_usd) row("cost of a step", fmt::format("${:.2f}", *rollout.step_usd), "");
+  return table.to_string();
+}
+
+std::string memory_of_rollout(const model::RolloutMemory& memory) {
+  std::string host = fmt::format("{} GB", gigabytes(memory.host_bytes));
+  if (memory.host_capacity_bytes > 0) host += fmt::format(" of {} GB", gigabytes(memory.host_capacity_bytes));
+  return paragraph(
+      fmt::format("Memory of the fullest GPU: {} GB in training and {} GB in generation, of {} GB; of a "
+                  "host {}. It {}.",
+                  gigabytes(memory.training_bytes), gigabytes(memory.generation_bytes),
+                  gigabytes(memory.capacity_bytes), host, memory.fits ? "fits" : "does not fit"));
+}
+
+}  // namespace
+
+std::string rollout_memory_reason(const model::RolloutResult& rollout) {
+  const model::RolloutMemory& memory = rollout.memory;
+  if (memory.fits) return "";
+  const auto needs = [](const char* what, double bytes, double capacity) {
+    return fmt::format("does not fit: {} needs {} GB of {} GB", what, gigabytes(bytes), gigabytes(capacity));
+  };
+  if (memory.training_bytes > memory.capacity_bytes)
+    return needs("a GPU that trains", memory.training_bytes, memory.capacity_bytes);
+  if (memory.generation_bytes > memory.capacity_bytes)
+    return needs("a GPU that generates", memory.generation_bytes, memory.capacity_bytes);
+  return needs("a host", memory.host_bytes, memory.host_capacity_bytes);
+}
+
+std::string rollout_section(const model::RolloutResult& rollout, Style style) {
+  std::string out =
+      heading(fmt::format("A step of reinforcement learning ({}, {})", rollout.algorithm, rollout.placement), style);
+  out += parts_of_rollout(rollout) + '\n' + rates_of_rollout(rollout) + memory_of_rollout(rollout.memory);
+  if (rollout.run)
+    out += paragraph(fmt::format("{} steps take {} days and {} GPU-hours{}.", grouped(rollout.run->steps),
+                                 number(rollout.run->days), grouped(rollout.run->gpu_hours),
+                                 rollout.run->cost_usd ? fmt::format(", ${}", grouped(*rollout.run->cost_usd)) : ""));
+  return out;
+}
+
+}  // namespace plumbline::reports

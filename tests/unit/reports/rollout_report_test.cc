@@ -1,0 +1,97 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "reports/json/json.h"
+#include "reports/text/step/summary.h"
+#include "tests/support/example_result.h"
+
+namespace plumbline::reports {
+namespace {
+
+model::RolloutResult example_rollout() {
+  model::RolloutResult rollout;
+  rollout.algorithm = "grpo";
+  rollout.placement = "split";
+  rollout.step_s = 100;
+  rollout.parts = {{"weights to the engines", "all", 2},
+                   {"generation", "engines", 60},
+                   {"old log-probabilities", "training", 8},
+                   {"training of the policy", "training", 30}};
+  rollout.tail_s = 12;
+  rollout.longest_tokens = 8192;
+  rollout.cut_share = 0.02;
+  rollout.engines_idle = 0.4;
+  rollout.training_idle = 0.6;
+  rollout.tokens_per_s = 50000;
+  rollout.tokens_per_s_per_gpu = 1562.5;
+  rollout.generated_tokens_per_s = 80000;
+  rollout.gpus = 32;
+  rollout.engine_gpus = rollout.training_gpus = 16;
+  rollout.instances = 4;
+  rollout.requests_at_once = 200;
+  rollout.updates = 2;
+  rollout.weights_bytes = 16e9;
+  rollout.memory = {60e9, 70e9, 500e9, 85e9, 2000e9, true};
+  rollout.step_usd = 2.5;
+  rollout.run = model::RolloutRun{1000, 1.157, 889, 2500};
+  return rollout;
+}
+
+TEST(RolloutReport, HasTheStepItsRatesAndItsRun) {
+  const std::string text = rollout_section(example_rollout());
+  for (const char* line :
+       {"A step of reinforcement learning (grpo, split)", "generation              engines   60.00 s  60.0 %",
+        "step                              100.0 s", "idle, GPUs that train", "of 4 GPUs, 200 answers at once",
+        "60.0 GB in training and 70.0 GB in generation", "It fits.", "1,000 steps take 1.157 days and 889", "$2,500"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
+  for (std::size_t begin = 0; begin < text.size(); begin = text.find('\n', begin) + 1)
+    EXPECT_LE(code_points(text.substr(begin, text.find('\n', begin) - begin)), terminal_width);
+}
+
+TEST(RolloutReport, ComesBeforeTheUpdateItIsMadeOf) {
+  model::StepResult result = support::example_result();
+  EXPECT_EQ(summary(result, support::example_plan()).find("reinforcement"), std::string::npos);
+  result.rollout = example_rollout();
+  const std::string text = summary(result, support::example_plan());
+  const std::size_t rollout = text.find("A step of reinforcement learning"),
+                    update = text.find("An update of the policy");
+  ASSERT_NE(update, std::string::npos) << text;
+  EXPECT_LT(rollout, update);
+  EXPECT_LT(update, text.find("step time"));
+}
+
+TEST(RolloutReport, StatesWhichHalfDoesNotFit) {
+  model::RolloutResult rollout = example_rollout();
+  EXPECT_EQ(rollout_memory_reason(rollout), "");
+  rollout.memory.fits = false;
+  rollout.memory.host_bytes = 3000e9;
+  EXPECT_EQ(rollout_memory_reason(rollout), "does not fit: a host needs 3000.0 GB of 2000.0 GB");
+  rollout.memory.generation_bytes = 90e9;
+  EXPECT_EQ(rollout_memory_reason(rollout), "does not fit: a GPU that generates needs 90.0 GB of 85.0 GB");
+  rollout.memory.training_bytes = 91e9;
+  EXPECT_EQ(rollout_memory_reason(rollout), "does not fit: a GPU that trains needs 91.0 GB of 85.0 GB");
+}
+
+TEST(RolloutReport, IsAnObjectOfTheJson) {
+  model::StepResult result = support::example_result();
+  result.rollout = example_rollout();
+  const auto json = nlohmann::json::parse(to_json(result, support::example_plan()))["rollout"];
+  EXPECT_EQ(json["step_s"], 100);
+  EXPECT_EQ(json["parts"][1]["name"], "generation");
+  EXPECT_EQ(json["parts"][1]["pool"], "engines");
+  EXPECT_EQ(json["parts"][1]["seconds"], 60);
+  EXPECT_EQ(json["engines_idle_share"], 0.4);
+  EXPECT_EQ(json["memory"]["fits"], true);
+  EXPECT_EQ(json["run"]["cost_usd"], 2500);
+  result.rollout->run.reset();
+  result.rollout->memory.host_capacity_bytes = 0;
+  const auto open = nlohmann::json::parse(to_json(result, support::example_plan()))["rollout"];
+  EXPECT_TRUE(open["run"].is_null());
+  EXPECT_TRUE(open["memory"]["host_capacity_bytes"].is_null());
+}
+
+}  // namespace
+}  // namespace plumbline::reports
