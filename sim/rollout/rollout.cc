@@ -42,6 +42,8 @@ model::Error error_of_plan(const Plan& plan, model::Error error) {
     error.hint = "shorten it, use more GPUs for an engine (rollout.tensor), or set inference.kv_cache = \"fp8\"";
   }
   if (key == error.key) return error;
+  if (model::is_colocated(plan) && !plan.rollout.offload.value_or(true))
+    error.hint += ", or set rollout.offload = true";
   return model::plan_error(plan, error.kind, std::move(key), std::move(error.message), std::move(error.hint));
 }
 
