@@ -16,7 +16,7 @@ struct RolloutPart {
 };
 
 struct RolloutMemory {          // bytes of the fullest GPU of each half
-  double training_bytes = 0;    // what trains at its highest moment; colocated with an engine that sleeps
+  double training_bytes = 0;    // what trains needs at least (RankMemory); colocated with an engine that sleeps
   double generation_bytes = 0;  // of an engine with its cache; colocated with what stays of the training
   double host_bytes = 0;        // of the host whose GPUs put most there
   double capacity_bytes = 0, host_capacity_bytes = 0;  // 0: unknown

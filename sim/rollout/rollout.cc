@@ -15,6 +15,7 @@
 #include "model/cost/collective_cost.h"
 #include "model/cost/constants.h"
 #include "model/economics/ownership.h"
+#include "model/memory/memory.h"
 #include "model/plan/layout.h"
 #include "model/plan/rollout.h"
 #include "sim/predict/memos.h"
@@ -303,7 +304,8 @@ void Prediction::add_memory(const Engine& engine) {
   model::RolloutMemory& memory = result_.memory;
   memory.capacity_bytes = update_.memory.capacity_bytes;
   memory.host_capacity_bytes = update_.memory.host_capacity_bytes;
-  memory.training_bytes = update_.memory.peak_bytes + (colocated ? held.reserve : 0);
+  const model::RankMemory* fullest = model::fullest_rank(update_.memory);
+  memory.training_bytes = (fullest != nullptr ? fullest->least_bytes() : 0) + (colocated ? held.reserve : 0);
   memory.generation_bytes = held.weights + held.reserve + held.activations + held.space;
   memory.host_bytes = update_.memory.host_bytes;
   if (offloads(plan_)) {

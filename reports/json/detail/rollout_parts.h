@@ -7,7 +7,7 @@
 namespace plumbline::reports {
 
 void rollout_memory_fields(auto& to, const model::RolloutMemory& of) {
-  to("training_bytes", "bytes of the fullest GPU that trains, of a colocated engine that sleeps, too",
+  to("training_bytes", "bytes that the fullest GPU that trains needs at least, of a colocated engine that sleeps, too",
      of.training_bytes);
   to("generation_bytes", "bytes of the fullest GPU that generates, with its cache and what of the training stays there",
      of.generation_bytes);

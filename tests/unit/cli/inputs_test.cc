@@ -129,6 +129,35 @@ TEST(ShippedPlans, NameASmallModelThatDrafts) {
   EXPECT_EQ(missing.error().key, "inference.draft");
 }
 
+TEST(ShippedPlans, OfRolloutsHaveTheDeploymentThatGenerates) {
+  InputsReader reader;
+  const auto inputs = reader.load("dapo-qwen3-32b-128xh100", {"rollout.reward_model=qwen3-8b"});
+  ASSERT_TRUE(inputs) << to_string(inputs.error());
+  ASSERT_TRUE(inputs->engines);
+  EXPECT_EQ(inputs->plan.stack.name, "pytorch-fsdp-eager");
+  EXPECT_EQ(inputs->engines->plan.stack.name, "vllm");
+  EXPECT_EQ(inputs->engines->profile.stack(), "vllm");
+  EXPECT_EQ(inputs->engines->plan.parallelism.tensor, 4);
+  EXPECT_EQ(inputs->engines->cluster.gpus, 128);
+  EXPECT_FALSE(inputs->engines->engines);
+  ASSERT_TRUE(inputs->reward);
+  EXPECT_EQ(inputs->reward->layers, 36);
+  EXPECT_FALSE(reader.load("dapo-qwen3-32b-128xh100", {})->reward) << "a rule";
+  EXPECT_FALSE(reader.load("llama-3-8b-64xh800", {})->engines);
+  const auto split = reader.load("dapo-qwen3-32b-128xh100", {"rollout.placement=split", "rollout.gpus=64"});
+  ASSERT_TRUE(split) << to_string(split.error());
+  EXPECT_EQ(split->cluster.gpus, 128);
+  EXPECT_EQ(split->engines->cluster.gpus, 64);
+  const auto missing = reader.load("dapo-qwen3-32b-128xh100", {"rollout.reward_model=qwen3-9b"});
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().key, "rollout.reward_model");
+  const auto longer =
+      reader.load("dapo-qwen3-32b-128xh100", {"rollout.max_answer_tokens=40705", "batch.sequence_length=45056"});
+  ASSERT_FALSE(longer);
+  EXPECT_EQ(longer.error().key, "rollout.max_answer_tokens");
+  EXPECT_THAT(longer.error().hint, HasSubstr("at most 40704"));
+}
+
 TEST(ShippedPlans, ThatServeAreFoundByName) {
   const auto plan = find_plan("llama-3-70b-8xh100", {});
   ASSERT_TRUE(plan) << to_string(plan.error());
