@@ -12,6 +12,7 @@ namespace plumbline::model {
 namespace {
 
 constexpr double most_answers = 262144;  // that are in flight, each of which is drawn
+constexpr double most_sequences = 1e9;   // of a step, as integer_range() has it
 
 // Refuses keys that do not belong together.
 std::optional<Error> check_keys(const Plan& plan) {
@@ -68,15 +69,15 @@ std::optional<Error> check_lengths(const Plan& plan) {
   return std::nullopt;
 }
 
-// Returns the sequences of an update.
-std::int64_t update_sequences(const Plan& plan) {
+// Returns the sequences of an update, a whole number.
+double update_sequences(const Plan& plan) {
   const auto& degrees = plan.parallelism;
   const std::int64_t data =
       std::max<std::int64_t>(1, plan.cluster.gpus / (degrees.tensor * degrees.context * degrees.pipeline));
   const double tokens = trained_answers(plan) * sample_tokens(plan) / static_cast<double>(plan.rollout.updates);
-  const auto together = static_cast<double>(data * plan.batch.micro_batch_size);
+  const double together = static_cast<double>(data) * static_cast<double>(plan.batch.micro_batch_size);
   const double packed = tokens / static_cast<double>(plan.batch.sequence_length);
-  return static_cast<std::int64_t>(std::max(1.0, std::ceil(packed / together)) * together);
+  return std::max(1.0, std::ceil(packed / together)) * together;
 }
 
 }  // namespace
@@ -105,7 +106,12 @@ Result<void> complete_rollout(Plan& plan) {
   if (auto error = check_keys(plan)) return tl::unexpected(std::move(*error));
   if (auto error = check_lengths(plan)) return tl::unexpected(std::move(*error));
   const auto imply = [&plan](const char* key) { plan.places[key] = {plan.file, 0, "rollout"}; };
-  const std::int64_t sequences = update_sequences(plan);
+  const double exact = update_sequences(plan);
+  if (exact > most_sequences)
+    return tl::unexpected(plan_error(plan, ErrorKind::infeasible, "batch.micro_batch_size",
+                                     fmt::format("an update has {:.3g} sequences of all ranks", exact),
+                                     fmt::format("at most {:.0f} are predicted", most_sequences)));
+  const auto sequences = static_cast<std::int64_t>(exact);
   if (plan.places.contains("batch.global_batch_size") && plan.batch.global_batch_size != sequences)
     return tl::unexpected(plan_error(
         plan, ErrorKind::input, "batch.global_batch_size",

@@ -19,6 +19,15 @@ constexpr const char* kTableText =
     "[model]\nconfig = \"m.json\"\n[cluster]\ntopology = \"t\"\ngpus = 64\n"
     "[batch]\nsequence_length = 4096\nmicro_batch_size = 1\nglobal_batch_size = 256\n";
 
+// Keys of [rollout] belong to a plan with engines, whose batch follows: 1,024 samples of 1,024 tokens.
+constexpr const char* kRolloutText =
+    "[inference]\n[rollout]\nprompts = 1024\nanswers = 1\nprompt_tokens = 24\nanswer_tokens = 1000\n"
+    "answer_tokens_sd = 100\nmax_answer_tokens = 2000\n";
+
+std::string table_text(const std::string& key) {
+  return std::string(kTableText) + (key.starts_with("rollout.") ? kRolloutText : "");
+}
+
 PlanKey table_key(const std::string& name) {
   const auto keys = find_plan_keys(name);
   EXPECT_TRUE(keys && keys->size() == 1) << name;
@@ -56,10 +65,12 @@ TEST(PlanKeyTable, ListsWordsThatTheReaderTakes) {
     if (key.alias || key.name.find(".phase.") != std::string::npos) continue;
     for (const std::string& word : key.words) {
       const bool list = key.type.starts_with("list of words");
-      const auto plan = read_plan(kTableText, "p.toml", {key.name + "=" + (list ? "[\"" + word + "\"]" : word)});
+      std::vector<std::string> overrides = {key.name + "=" + (list ? "[\"" + word + "\"]" : word)};
+      if (key.name == "rollout.placement" && word != "colocated") overrides.emplace_back("rollout.gpus=8");
+      const auto plan = read_plan(table_text(key.name), "p.toml", overrides);
       EXPECT_TRUE(plan) << to_string(plan.error());
     }
-    const bool refuses = key.words.empty() || !read_plan(kTableText, "p.toml", {key.name + "=no-such-word"});
+    const bool refuses = key.words.empty() || !read_plan(table_text(key.name), "p.toml", {key.name + "=no-such-word"});
     EXPECT_TRUE(refuses) << key.name;
   }
 }
@@ -67,7 +78,7 @@ TEST(PlanKeyTable, ListsWordsThatTheReaderTakes) {
 TEST(PlanKeyTable, FindsKeysSectionsAndLastParts) {
   EXPECT_EQ(find_plan_keys("batch")->size(), 5u);
   EXPECT_EQ(find_plan_keys("fsdp")->front().name, "parallelism.fsdp");
-  EXPECT_EQ(find_plan_keys("tensor")->size(), 5u);  // of parallelism, overlap, search and both pools
+  EXPECT_EQ(find_plan_keys("tensor")->size(), 6u);  // of parallelism, overlap, search, both pools and rollouts
   EXPECT_EQ(find_plan_keys("model.hidden_size")->size(), 1u);
   EXPECT_THAT(to_string(find_plan_keys("parallelism.tensr").error()),
               testing::HasSubstr("did you mean 'parallelism.tensor'?"));

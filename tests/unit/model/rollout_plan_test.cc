@@ -113,6 +113,7 @@ TEST(RolloutPlan, RefusesKeysThatDoNotBelongTogether) {
   expect({"rollout.answer_tokens=3001"}, "rollout.answer_tokens", ErrorKind::infeasible);
   expect({"rollout.max_answer_tokens=3897"}, "batch.sequence_length", ErrorKind::infeasible);
   expect({"rollout.prompts=200000"}, "rollout.prompts", ErrorKind::infeasible);
+  expect({"batch.micro_batch_size=600000000"}, "batch.micro_batch_size", ErrorKind::infeasible);
   EXPECT_TRUE(load({"rollout.max_answer_tokens=3896"}));
 }
 
