@@ -16,6 +16,7 @@
 #include "model/plan/layout.h"
 #include "model/plan/rollout.h"
 #include "model/profile/device_profile.h"
+#include "model/program/plan_context.h"
 #include "model/routing/files.h"
 #include "sim/campaign/closed_form.h"
 #include "sim/predict/simulate.h"
@@ -112,8 +113,8 @@ sim::CampaignInput campaign_of(const sim::Inputs& inputs, const calibrate::Relia
     if (keys.detect_s && mode.slows <= 1) mode.detect_s = *keys.detect_s;
     if (keys.repair_days && mode.repair_s > 0) mode.repair_s = *keys.repair_days * seconds_per_day;
   }
-  const double bytes =
-      sim::checkpoint_bytes(plan, model::model_metrics(inputs.architecture, plan.batch.sequence_length));
+  const double bytes = sim::checkpoint_bytes(
+      plan, model::model_metrics(inputs.architecture, plan.batch.sequence_length, model::adapters_of(plan)));
   campaign.checkpoint = sim::checkpoint_policy(checkpoint_kind(keys.checkpoint), keys.checkpoint_storage == "ssd",
                                                bytes, cluster, storage_of(plan, reliability.storage));
   campaign.checkpoint.interval_s = keys.checkpoint_interval_s;
@@ -213,8 +214,9 @@ Result<ConstantChanges> take_constant_changes(std::vector<std::string>& override
 }
 
 bool is_of_plan_alone(std::string_view change) {
-  constexpr std::array sections = {"parallelism.", "batch.", "schedule.",  "precision.", "optimizer.", "offload.",
-                                   "attention.",   "loss.",  "recompute.", "overlap.",   "routing.",   "input."};
+  constexpr std::array sections = {"parallelism.", "batch.",   "schedule.",  "precision.", "optimizer.",
+                                   "training.",    "offload.", "attention.", "loss.",      "recompute.",
+                                   "overlap.",     "routing.", "input."};
   constexpr std::array files = {"batch.document_lengths=", "routing.load_file=", "schedule.kind=file:",
                                 "schedule.kind=\"file:", "schedule.kind='file:"};
   const auto begins = [change](std::string_view with) { return change.starts_with(with); };

@@ -1,5 +1,6 @@
 #include "model/architecture/metrics.h"
 
+#include <algorithm>
 #include <map>
 
 #include "model/cost/work.h"
@@ -8,9 +9,9 @@ namespace plumbline::model {
 namespace {
 
 struct BlockMetrics {
-  double parameters = 0;
-  double active_parameters = 0;  // used by one token
-  double flops = 0;              // FLOPs of one sequence
+  double parameters = 0, trained = 0;  // `trained`: beside frozen ones
+  double active_parameters = 0;        // used by one token
+  double flops = 0;                    // FLOPs of one sequence
   double flops_causal = 0;
 };
 
@@ -24,11 +25,13 @@ LayerContext whole_model(const Architecture& architecture, std::int64_t sequence
   return context;
 }
 
-// A backward pass has two GEMMs for each GEMM of the forward pass. An indexer scores all tokens forward and learns from
-// the chosen ones.
-double training_passes(const Operator& op) {
+// A backward pass has two GEMMs for each GEMM of the forward pass, one of a frozen matrix. An indexer scores all tokens
+// forward and learns from the chosen ones.
+double training_passes(const Graph& graph, const Operator& op) {
   if (op.kind == OperatorKind::index_scores || op.kind == OperatorKind::index_scores_grad) return 1;
-  return op.phase == Phase::F ? 3 : 0;
+  const bool frozen = std::ranges::any_of(op.reads, [&](TensorId id) { return graph.tensor(id).frozen; });
+  if (op.phase != Phase::F) return 0;
+  return frozen ? 2 : 3;
 }
 
 BlockMetrics measure(BlockKind kind, const LayerContext& context) {
@@ -37,6 +40,10 @@ BlockMetrics measure(BlockKind kind, const LayerContext& context) {
   BlockMetrics metrics;
   for (const Tensor& tensor : graph.tensors) {
     if (tensor.role != Role::parameter || tensor.shared) continue;
+    if (context.adapters.rank > 0 && !tensor.frozen) {
+      metrics.trained += tensor.elements();
+      continue;
+    }
     const double active =
         tensor.expert ? static_cast<double>(experts.experts_per_token) / static_cast<double>(experts.routed_experts)
                       : 1.0;
@@ -44,7 +51,7 @@ BlockMetrics measure(BlockKind kind, const LayerContext& context) {
     metrics.active_parameters += tensor.elements() * active;
   }
   for (const Operator& op : graph.operators) {
-    const double passes = training_passes(op);
+    const double passes = training_passes(graph, op);
     if (passes == 0) continue;
     metrics.flops += passes * flops(graph, op, 1, false).value();
     metrics.flops_causal += passes * flops(graph, op, 1, true).value();
@@ -69,17 +76,21 @@ double embedding_parameters(const Architecture& a) {
 
 }  // namespace
 
-ModelMetrics model_metrics(const Architecture& architecture, std::int64_t sequence_length) {
-  const LayerContext context = whole_model(architecture, sequence_length);
+ModelMetrics model_metrics(const Architecture& architecture, std::int64_t sequence_length, const Adapters& adapters) {
+  LayerContext context = whole_model(architecture, sequence_length);
+  context.adapters = adapters;
+  context.adapters.nf4 = false;  // GEMMs read copies of such weights
   std::map<BlockKind, std::int64_t> counts = {{BlockKind::embedding, 1}, {BlockKind::head, 1}};
   for (std::int64_t layer = 0; layer < architecture.layers; ++layer) ++counts[layer_kind(architecture, layer)];
 
   ModelMetrics metrics;
+  if (adapters.rank > 0) metrics.trained_parameters = 0;
   for (const auto& [kind, count] : counts) {
     BlockMetrics block = measure(kind, context);
     if (kind == BlockKind::embedding) block.active_parameters = active_in_embedding(architecture);
     const auto times = static_cast<double>(count);
     metrics.parameters += times * block.parameters;
+    if (metrics.trained_parameters) *metrics.trained_parameters += times * block.trained;
     metrics.active_parameters += times * block.active_parameters;
     metrics.flops_per_token += times * block.flops / static_cast<double>(sequence_length);
     metrics.flops_per_token_causal += times * block.flops_causal / static_cast<double>(sequence_length);
@@ -87,8 +98,10 @@ ModelMetrics model_metrics(const Architecture& architecture, std::int64_t sequen
   metrics.parameters += architecture.omitted.parameters;
   metrics.embedding_parameters = embedding_parameters(architecture);
   if (architecture.multi_token_prediction_layers > 0) {
-    const double each = measure(BlockKind::multi_token_prediction, context).parameters;
-    metrics.prediction_parameters = static_cast<double>(architecture.multi_token_prediction_layers) * each;
+    const auto modules = static_cast<double>(architecture.multi_token_prediction_layers);
+    const BlockMetrics each = measure(BlockKind::multi_token_prediction, context);
+    metrics.prediction_parameters = modules * each.parameters;
+    if (metrics.trained_parameters) *metrics.trained_parameters += modules * each.trained;
   }
   return metrics;
 }

@@ -30,6 +30,7 @@ constexpr TypeRow types[] = {
     {"nvfp4", 0.5 + 1.0 / 16},
     {"mxfp4", 0.5 + 1.0 / 32},
     {"int6", 0.75},
+    {"nf4", 0.5 + 1.0 / 64 + scale_bytes / (64 * 256)},
 };
 
 struct PrecisionRow {

@@ -1,6 +1,7 @@
 // Number formats of tensors. Block-scaled FP8 includes its FP32 scales: one per 1x128 tile of an activation, one per
 // 128x128 block of a weight (DeepSeek-V3 report, arXiv 2412.19437, section 3.3). MXFP8 and MXFP4 have a scale of one
-// byte per 32 elements (OCP Microscaling Formats 1.0), NVFP4 one per 16 (arXiv 2509.25149).
+// byte per 32 elements (OCP Microscaling Formats 1.0), NVFP4 one per 16 (arXiv 2509.25149). NF4 has one per 64, a byte
+// itself scaled by an FP32 number per 256 of them (QLoRA, arXiv 2305.14314, sections 2 and 3: 0.127 bits an element).
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,8 @@ enum class DataType : std::uint8_t {
   mxfp8,
   nvfp4,
   mxfp4,
-  int6  // keys and values of DeepSeek-V2 (arXiv 2405.04434, section 3.2.2), whose scales are not published
+  int6,  // keys and values of DeepSeek-V2 (arXiv 2405.04434, section 3.2.2), whose scales are not published
+  nf4
 };
 
 // Returns the bytes of an element, scales included (fp8_tile: 1 + 4/128; e5m6: 12 bits plus a tile's scale).

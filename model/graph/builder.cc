@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cassert>
 #include <iterator>
+#include <set>
+
+#include "model/graph/frozen.h"
 
 namespace plumbline::model {
 
@@ -40,12 +43,13 @@ TensorId GraphBuilder::parameter(const std::string& name, const Shape& shape, Da
                 .expert = holding.expert,
                 .divided = holding.divided,
                 .shared = holding.shared,
-                .cast_once = holding.cast_once};
+                .cast_once = holding.cast_once,
+                .frozen = !trains_};
   const TensorId id = add_tensor(tensor);
   if (graph_.inference) return id;
   tensor.name = "d_" + name;
   tensor.type = gradient_type_;
-  tensor.role = Role::gradient;
+  tensor.role = trains_ ? Role::gradient : Role::activation;
   parameter_gradients_[id] = add_tensor(std::move(tensor));
   return id;
 }
@@ -137,6 +141,10 @@ Graph GraphBuilder::finish(TensorId input, TensorId output, const RecomputePolic
   if (contributions_.contains(input)) graph_.input_gradient = gradient(input);
   graph_.operators.insert(graph_.operators.end(), std::make_move_iterator(weight_gradients_.begin()),
                           std::make_move_iterator(weight_gradients_.end()));
+  std::set<TensorId> frozen;
+  for (const auto& [parameter, gradient] : parameter_gradients_)
+    if (tensor(parameter).frozen) frozen.insert(gradient);
+  if (!frozen.empty()) leave_out_gradients(graph_, frozen);
   RecomputePolicy dropped = policy;
   dropped.insert(RecomputeGroup::always);
   recompute(graph_, dropped, kept_as_);

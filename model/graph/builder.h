@@ -42,6 +42,10 @@ class GraphBuilder {
   void in_chunks(TensorId id, std::int64_t chunks) { graph_.tensors[id].chunks = chunks; }
   const Shape& shape(TensorId id) const { return graph_.tensors[id].shape; }
 
+  // Parameters from here on are trained, or frozen. Where any is frozen, finish() leaves out what only its gradient
+  // needs (model/graph/frozen.h).
+  void train(bool trains) { trains_ = trains; }
+
   // Forward operators get the current section and recompute group.
   void section(Section section) { section_ = section; }
   Section section() const { return section_; }
@@ -86,7 +90,7 @@ class GraphBuilder {
   DataType gradient_type_ = DataType::fp32, activation_gradient_type_ = DataType::fp32;
   Section section_ = Section::attention;
   RecomputeGroup group_ = RecomputeGroup::other;
-  bool backward_ = false;
+  bool backward_ = false, trains_ = true;
   std::vector<Operator> weight_gradients_;
   std::vector<Rule> tape_;
   std::map<TensorId, std::vector<TensorId>> contributions_;

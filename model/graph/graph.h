@@ -30,7 +30,7 @@ struct Dimension {
 enum class Role : std::uint8_t {
   activation,  // lives from its writer to its last reader
   input,       // enters from the adjacent block (activation in F, gradient in I)
-  parameter,   // trained
+  parameter,   // trained, or `frozen`
   constant,    // not trained, e.g. the routing bias
   host,        // a part of an activation while it waits in host memory
   gradient,    // gradient of a parameter, accumulated over micro-batches
@@ -49,6 +49,7 @@ struct Tensor {
   // A parameter of which two copies as GEMMs read it, one transposed, are made once a step, or only the transposed one
   // where it is stored quantized.
   bool cast_once = false;
+  bool frozen = false;      // a parameter that is not trained: it has no gradient
   std::int64_t chunks = 1;  // parts that are computed and used one after another, of which memory holds one
 
   double elements() const;

@@ -228,7 +228,9 @@ TensorId next_tokens(GraphBuilder& b, const LayerContext& c, const std::string& 
 }
 
 GraphBuilder builder(const std::string& name, const LayerContext& c) {
-  return c.inference ? GraphBuilder(name) : GraphBuilder(name, c.gradients, c.stream_type());
+  GraphBuilder b = c.inference ? GraphBuilder(name) : GraphBuilder(name, c.gradients, c.stream_type());
+  b.train(c.inference || c.adapters.rank == 0);
+  return b;
 }
 
 Graph embedding_block(const LayerContext& c) {

@@ -17,14 +17,27 @@ struct OperandFormat {
   bool delayed_scaling = false, weights_cast_once = false;
   std::optional<DataType> stored;  // weights of inference, which no kernel casts; default: those of training
   bool quantized_weights = false;  // of training, which the optimizer writes in the format of the operands
+  std::int64_t adapter_rank = 0;   // of the adapter next to the GEMM; 0: it has none
+  bool nf4_weights = false;        // frozen weights, which a kernel writes in 16 bits before each GEMM
 
   DataType weight() const {
     if (stored) return *stored;
+    if (nf4_weights) return DataType::nf4;
     return quantized_weights ? activation_type(precision) : weight_type(precision);
   }
   // Returns whether one kernel reads 16 bits once and writes them in blocks along either direction
   // (NVIDIA/TransformerEngine @006b3360 transformer_engine/common, MXFP8's ScalingType::BIDIMENSIONAL).
   bool casts_both_layouts() const { return precision == Precision::mxfp8; }
+};
+
+// What is trained next to frozen parameters: y = x W^T + (x A^T) B^T with A[rank, in] and B[out, rank] (LoRA, arXiv
+// 2106.09685), for each matrix that a checkpoint has, so that a GEMM of several has several.
+struct Adapters {
+  std::int64_t rank = 0;                                 // 0: there are none, and all parameters are trained
+  bool attention = false, mlp = false, experts = false;  // the linear layers that have one; mlp: shared experts too
+  bool nf4 = false;  // the frozen weights of linear layers are stored in NF4 (QLoRA, arXiv 2305.14314)
+
+  auto operator<=>(const Adapters&) const = default;
 };
 
 // A pass of inference over the requests of a rank. Blocks of such a pass have no phases I and W.
@@ -90,12 +103,19 @@ struct LayerContext {
   std::int64_t redundant_experts = 0;  // copies of experts on all ranks of a group together
   double document_tokens = 0;          // mean tokens of a token's document; 0: the sequence
   InferencePass inference;             // none: training
+  Adapters adapters;                   // of training
 
   OperandFormat operands() const {
     if (inference) return {activation_precision(), false, false, stored_weight(gemm)};
-    return training_operands(gemm);
+    return adapted_operands(gemm, adapters.mlp);
   }
-  OperandFormat expert_operands() const { return training_operands(experts.value_or(gemm)); }
+  OperandFormat expert_operands() const { return adapted_operands(experts.value_or(gemm), adapters.experts); }
+  OperandFormat adapted_operands(Precision precision, bool has_adapter) const {
+    OperandFormat format = training_operands(precision);
+    if (has_adapter) format.adapter_rank = adapters.rank;
+    format.nf4_weights = adapters.nf4;
+    return format;
+  }
   // FP8 weights in blocks of 128 x 128 (weight_type) are read in both directions. Of other quantized ones a transposed
   // copy is kept.
   OperandFormat training_operands(Precision precision) const {
@@ -114,6 +134,7 @@ struct LayerContext {
   OperandFormat attention_operands() const {
     const bool kept =
         inference && architecture.experts.routed_experts > 0 && bytes_per_element(stored_weight(gemm)) < 1;
+    if (!inference) return adapted_operands(gemm, adapters.attention);
     return kept ? OperandFormat{unscaled_gemm()} : operands();
   }
   // The format of activations in GEMMs of a pass of inference.
@@ -163,7 +184,7 @@ void visit_context(const LayerContext& context, Visitor&& visit) {
                loss_in_head, loss_chunks, fused_experts, captured_parts, captured_router, tokens, sequence_length,
                tensor, sequence, context_ranks, ring, expert_parallel, expert_tensor, groups_per_token,
                shares_embedding, prediction_apart, distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows,
-               even_rows, redundant_experts, document_tokens, inference] = context;
+               even_rows, redundant_experts, document_tokens, inference, adapters] = context;
   const auto each = [&](const auto&... fields) { (visit(fields), ...); };
   each(gemm, experts, attention_format, dispatch, combine, gradients, attention, delayed_scaling, weights_cast_once,
        quantized_weights, quantized_head, fused_loss, loss_in_place, loss_in_head, loss_chunks, fused_experts,
@@ -173,6 +194,7 @@ void visit_context(const LayerContext& context, Visitor&& visit) {
   each(inference.kind, inference.requests, inference.new_tokens, inference.cached_tokens, inference.cache,
        inference.masked_experts, inference.shared_tokens, inference.weights_only, inference.expert_skew,
        inference.cache_rows, inference.last_token);
+  each(adapters.rank, adapters.attention, adapters.mlp, adapters.experts, adapters.nf4);
   for (const RecomputeGroup group : recompute) visit(group);
 }
 

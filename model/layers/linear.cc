@@ -3,6 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "model/layers/elementary.h"
+
 namespace plumbline::model {
 namespace {
 
@@ -102,7 +104,7 @@ TensorId row_parallel_linear(GraphBuilder& b, const LayerContext& c, const std::
                              std::int64_t out, LinearOptions options) {
   if (c.tensor == 1) return linear(b, name, x, out, options);
   const bool bias = std::exchange(options.bias, false);
-  options.divided = true;
+  options.divided = options.divided_by_rows = true;
   const bool casts = !options.partial && casts_before_gathers(c, options.operands);
   if (casts) options.gathers_gradient = c.tensor_group();
   const TensorId part = linear(b, name, x, out, options);
@@ -238,11 +240,55 @@ void plain_gradients(GraphBuilder& b, const Parts& p) {
   const TensorId dy = b.gradient(p.y);
   if (!p.detached) {
     const TensorId dx = b.activation("d_" + p.name + "_in", {p.tokens, {p.in}}, b.activation_gradient_type());
-    b.emit(matmul, p.name + "_dgrad", {dy, p.weight}, {dx}, MatmulAttributes{.chunks = p.chunks});
+    const TensorId weight = stored_in_16_bits(b, p.name + "_weight_again", p.weight, b.tensor(p.y).type);
+    b.emit(matmul, p.name + "_dgrad", {dy, weight}, {dx}, MatmulAttributes{.chunks = p.chunks});
     give_input_gradient(b, p, dx);
   }
   b.emit_weight_gradient(matmul, p.name + "_wgrad", {dy, b.kept(p.x)}, {b.gradient_of_parameter(p.weight)},
                          MatmulAttributes{.transpose_a = true, .accumulate = true, .chunks = p.chunks});
+}
+
+}  // namespace
+
+TensorId stored_in_16_bits(GraphBuilder& b, const std::string& copy, TensorId weight, DataType type) {
+  if (b.tensor(weight).type != DataType::nf4) return weight;
+  const TensorId wide = b.activation(copy, b.shape(weight), type);
+  b.emit(cast, "dequantize_" + copy, {weight}, {wide}, CastAttributes{});
+  return wide;
+}
+
+TensorId add_adapters(GraphBuilder& b, const std::string& name, TensorId y, const std::vector<std::int64_t>& parts,
+                      RecomputeGroup group, const std::function<TensorId(const std::string&, std::int64_t)>& adapter) {
+  std::vector<TensorId> made;
+  b.train(true);
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    made.push_back(adapter(name + "_adapter" + (parts.size() > 1 ? std::to_string(i) : ""), parts[i]));
+  b.train(false);
+  b.group(group);
+  const TensorId sum = residual(b, name + "_adapted", y, concatenate_columns(b, name + "_adapters", made));
+  b.group(RecomputeGroup::other);
+  return sum;
+}
+
+namespace {
+
+// Where ranks divide W, each has its part of what the adapter adds: A is whole where W is divided by columns and B
+// where it is divided by rows, so that no collectives are added.
+TensorId adapted(GraphBuilder& b, const std::string& name, TensorId x, TensorId y, const LinearOptions& options) {
+  LinearOptions down = options;
+  down.operands.adapter_rank = 0;
+  down.operands.nf4_weights = down.bias = false;
+  down.divided = options.divided_by_rows;
+  LinearOptions up = down;
+  up.divided = options.divided && !options.divided_by_rows;
+  up.input_group = options.output_group;
+  up.sums_gradient = {};
+  const std::vector<std::int64_t> whole = {b.shape(y)[1].size};
+  return add_adapters(b, name, y, options.parts.empty() ? whole : options.parts, options.output_group,
+                      [&](const std::string& part, std::int64_t columns) {
+                        const TensorId a = linear(b, part + "_a", x, options.operands.adapter_rank, down);
+                        return linear(b, part + "_b", a, columns, up);
+                      });
 }
 
 }  // namespace
@@ -282,7 +328,7 @@ TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64
               .chunks = options.chunks,
               .format = options.operands,
               .detached = options.detached};
-  TensorId factor = weight;
+  TensorId factor = stored_in_16_bits(b, name + "_weight_bf16", weight, type);
   if (quantized && !is_quantized(b.tensor(weight).type)) {
     const std::string copy = name + "_weight" + suffix(type);
     if (options.operands.weights_cast_once) {
@@ -302,7 +348,7 @@ TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64
     quantized ? quantized_gradients(b, parts) : plain_gradients(b, parts);
     bias_gradient(b, parts);
   });
-  return y;
+  return options.operands.adapter_rank > 0 ? adapted(b, name, x, y, options) : y;
 }
 
 }  // namespace plumbline::model

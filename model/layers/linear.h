@@ -7,7 +7,9 @@
 // layouts (model/program/stage_optimizer.h casts them). Weights of inference are stored in their format.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "model/graph/builder.h"
 #include "model/layers/context.h"
@@ -22,16 +24,27 @@ struct LinearOptions {
   std::string weight;                                   // name of W; empty: that of the GEMM
   bool shared = false;                                  // W belongs to another block of the same rank
   bool divided = false;                                 // W and b are this rank's part of larger tensors
+  bool divided_by_rows = false;                         // by rows of x W^T's sum: x is a part too
   CollectiveAttributes sums_gradient = {};              // ranks that each make a part of the gradient of x
   // Ranks that divide the tokens of the gradient of y, of quantized GEMMs: [T/t, out]. They cast it before they gather.
   CollectiveAttributes gathers_gradient = {};
   std::int64_t chunks = 1;  // of tokens, one GEMM each
   bool detached = false;    // x gets no gradient; of operands in 16 bits or more
   bool partial = false;     // a row-parallel GEMM returns the rank's part of the sum, and stays in the region
+  std::vector<std::int64_t> parts = {};  // columns of the rank's y of each matrix in W; empty: it is one
 };
+
+// Returns a weight as GEMMs in 16 bits read it: a copy of one that is stored in NF4.
+TensorId stored_in_16_bits(GraphBuilder& builder, const std::string& copy, TensorId weight, DataType type);
 
 // Returns x in the format of the GEMM `name`, cast if it has 16 bits and the format fewer.
 TensorId gemm_operand(GraphBuilder& builder, const std::string& name, TensorId x, const OperandFormat& format);
+
+// Adds to y what adapters make of the input of its GEMM: `adapter` returns (x A^T) B^T of that name and width for each
+// part of y's columns. The kernel that joins them stands for those that scale them, by 1: alpha is taken as the rank.
+TensorId add_adapters(GraphBuilder& builder, const std::string& name, TensorId y,
+                      const std::vector<std::int64_t>& parts, RecomputeGroup group,
+                      const std::function<TensorId(const std::string&, std::int64_t)>& adapter);
 
 // Shapes: x [T, in] -> [T, out]. GEMMs of quantized operands need both contiguous in K. So the input gradient needs W
 // transposed and the weight gradient both operands transposed.

@@ -74,6 +74,10 @@ std::int64_t wide_columns(const LayerContext& c, std::int64_t intermediate) {
   return c.architecture.mlp == MlpKind::swiglu ? 2 * intermediate : intermediate;
 }
 
+std::vector<std::int64_t> adapted_parts(const LayerContext& c, std::int64_t intermediate) {
+  return std::vector<std::int64_t>(c.architecture.mlp == MlpKind::swiglu ? 2 : 1, intermediate);
+}
+
 TensorId activated(GraphBuilder& b, const LayerContext& c, const std::string& prefix, TensorId wide,
                    std::optional<TensorId> row_weights) {
   return c.architecture.mlp == MlpKind::swiglu ? gated_activation(b, c, prefix + "swiglu", wide, row_weights)
@@ -87,7 +91,8 @@ TensorId mlp(GraphBuilder& b, const LayerContext& c, const std::string& prefix, 
   const LinearOptions options{.operands = c.operands(),
                               .input_group = RecomputeGroup::rmsnorm,
                               .output_group = RecomputeGroup::mlp,
-                              .bias = bias};
+                              .bias = bias,
+                              .parts = adapted_parts(c, intermediate / c.tensor)};
   const TensorId wide = column_parallel_linear(b, c, up, enter_tensor_region(b, c, up, x, options),
                                                wide_columns(c, intermediate), options);
   return row_parallel_linear(

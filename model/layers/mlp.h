@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "model/graph/builder.h"
 #include "model/layers/context.h"
@@ -26,6 +27,8 @@ TensorId gelu_activation(GraphBuilder& builder, const LayerContext& context, con
 
 // Returns the columns before the architecture's activation for so many after it, and that activation.
 std::int64_t wide_columns(const LayerContext& context, std::int64_t intermediate);
+// Returns the columns of each of the matrices that compute them.
+std::vector<std::int64_t> adapted_parts(const LayerContext& context, std::int64_t intermediate);
 TensorId activated(GraphBuilder& builder, const LayerContext& context, const std::string& prefix, TensorId wide,
                    std::optional<TensorId> row_weights = std::nullopt);
 

@@ -237,7 +237,8 @@ TensorId quantized(GraphBuilder& b, const std::string& name, const std::string& 
 }
 
 void plain_expert_gradients(GraphBuilder& b, const ExpertGemm& p, TensorId dy, TensorId dx, TensorId dw) {
-  b.emit(grouped_matmul, p.name + "_dgrad", {dy, p.weight, p.offsets}, {dx}, MatmulAttributes{});
+  const TensorId weight = stored_in_16_bits(b, p.name + "_weight_again", p.weight, b.tensor(p.y).type);
+  b.emit(grouped_matmul, p.name + "_dgrad", {dy, weight, p.offsets}, {dx}, MatmulAttributes{});
   b.add_gradient(p.x, dx);
   b.emit_weight_gradient(grouped_matmul, p.name + "_wgrad", {dy, p.transposed_input(), p.offsets}, {dw},
                          MatmulAttributes{.transpose_a = true, .accumulate = true});
@@ -285,15 +286,14 @@ std::string first_gemm(const LayerContext& c) {
   return c.architecture.mlp == MlpKind::swiglu ? "experts_gate_up" : "experts_up";
 }
 
-TensorId expert_gemm(GraphBuilder& b, const LayerContext& c, ExpertGemm p) {
-  const OperandFormat format = c.expert_operands();
+TensorId expert_gemm(GraphBuilder& b, const LayerContext& c, ExpertGemm p, const OperandFormat& format) {
   const bool scaled = is_quantized(format.precision), in_blocks = is_quantized(weight_type(format.precision));
   const Dimension e{c.experts_per_rank()};
   p.weight =
       b.parameter(p.name, in_blocks ? GraphBuilder::Shape{e, {p.in}, {p.out}} : GraphBuilder::Shape{e, {p.out}, {p.in}},
                   format.weight(), {.expert = true, .cast_once = format.weights_cast_once});
-  TensorId operand = p.x, factor = p.weight;
   const std::string copy = p.name + "_weight";
+  TensorId operand = p.x, factor = stored_in_16_bits(b, copy + "_bf16", p.weight, b.tensor(p.x).type);
   if (in_blocks) {
     factor = b.activation(copy + "_t", {e, {p.out}, {p.in}}, b.tensor(p.weight).type);
     b.emit(transpose, "transpose_" + p.name, {p.weight}, {factor});
@@ -321,6 +321,32 @@ TensorId expert_gemm(GraphBuilder& b, const LayerContext& c, ExpertGemm p) {
   }
   b.on_backward([&b, p, format] { expert_gradients(b, p, format); });
   return p.y;
+}
+
+// The same with the adapters of each expert, whose operands are not quantized.
+TensorId adapted_expert_gemm(GraphBuilder& b, const LayerContext& c, const ExpertGemm& p,
+                             const std::vector<std::int64_t>& parts) {
+  OperandFormat format = c.expert_operands();
+  const TensorId y = expert_gemm(b, c, p, format);
+  const std::int64_t rank = std::exchange(format.adapter_rank, 0);
+  if (rank == 0) return y;
+  format.nf4_weights = false;
+  const auto rows = [input = p.transposed_input, known = std::make_shared<std::optional<TensorId>>()] {
+    if (!*known) *known = input();
+    return **known;
+  };
+  return add_adapters(b, p.name, y, parts, b.group(), [&](const std::string& name, std::int64_t columns) {
+    ExpertGemm down = p, up = p;
+    down.name = name + "_a";
+    down.out = up.in = rank;
+    down.transposed_input = rows;
+    const TensorId a = expert_gemm(b, c, down, format);
+    up.name = name + "_b";
+    up.x = a;
+    up.out = columns;
+    up.transposed_input = [a] { return a; };
+    return expert_gemm(b, c, up, format);
+  });
 }
 
 // Adds the bias of each row's expert, which counts as much as the expert does.
@@ -380,8 +406,9 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
                            {id});
     return id;
   };
-  const TensorId wide = expert_gemm(
-      b, c, {first_gemm(c), rows.rows, 0, 0, rows.offsets, hidden, wide_columns(c, f), n, true, gathered, {}});
+  const TensorId wide = adapted_expert_gemm(
+      b, c, {first_gemm(c), rows.rows, 0, 0, rows.offsets, hidden, wide_columns(c, f), n, true, gathered, {}},
+      adapted_parts(c, f));
   const TensorId h = activated(b, c, "experts_", wide, rows.weights);
   b.group(RecomputeGroup::moe);
   const auto transpose = [&b, h, type, n, f] {
@@ -400,7 +427,9 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
   };
   const TensorId y = add_expert_biases(
       b, c, rows,
-      expert_gemm(b, c, {"experts_down", h, 0, 0, rows.offsets, f, hidden, n, at_once, transposed, gathered_gradient}));
+      adapted_expert_gemm(b, c,
+                          {"experts_down", h, 0, 0, rows.offsets, f, hidden, n, at_once, transposed, gathered_gradient},
+                          {hidden}));
 
   const bool sums = !arrive_as_rows || b.tensor(y).type != activation_type(c.combine);
   const TensorId sum =

@@ -42,11 +42,12 @@ class StateCounter {
       if (plan_.offload.optimizer) state_.counts.on_host += times * tensor.bytes() / shards;
       return;
     }
-    count(tensor, times, shards);
+    if (!tensor.frozen) count(tensor, times, shards);
     bytes.parameters += times * tensor.bytes() / (zero_ >= 3 ? shards : 1);
     const double copies = is_quantized(tensor.type) ? 1 : 2;
     if (tensor.cast_once)
       bytes.parameters += times * Bytes(copies * tensor.elements() * bytes_per_element(operand_type(tensor)));
+    if (tensor.frozen) return;
     const Bytes states = times * Bytes(tensor.elements() * optimizer_bytes(plan_, tensor.type) / shards);
     (plan_.offload.optimizer ? state_.counts.on_host : bytes.optimizer) += states;
     if (plan_.optimizer.ema == "host") state_.counts.on_host += times * average_bytes(tensor) / shards;

@@ -17,7 +17,7 @@ struct StateBytes {
                      // optimizer.gradient_copy, which are divided like them
   Bytes optimizer;   // the rank's shard of master weights and two moments; none where the host holds them
 };
-struct ParameterCounts {  // of a rank, in elements where no unit is given
+struct ParameterCounts {  // of those that a rank trains, in elements where no unit is given
   double held = 0;        // zero_stage 3: its shards
   double updated = 0;     // those that its optimizer updates
   double largest = 0;     // the largest tensor; of experts one

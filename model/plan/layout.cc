@@ -217,6 +217,29 @@ std::optional<Error> check_recomputation(const Plan& plan) {
                     "name them: [\"core_attention\"] is Megatron's default; or set recompute.policy to none or full");
 }
 
+std::optional<Error> check_adapters(const Plan& plan, const Architecture& architecture) {
+  const auto& [method, rank, targets] = plan.training;
+  if (method == "full") return std::nullopt;
+  const auto& precision = plan.precision;
+  const bool quantized = is_quantized(precision.gemm), has_experts = architecture.experts.routed_experts > 0;
+  const bool experts = std::ranges::find(targets, "experts") != targets.end();
+  const std::string key = "training.targets";
+  if (experts && !has_experts && targets.size() == 1)
+    return impossible(plan, key, fmt::format("{} has no experts", architecture.name), "name attention or mlp");
+  const bool quantized_experts = has_experts && is_quantized(precision.experts.value_or(precision.gemm));
+  if (experts && quantized_experts)
+    return impossible(plan, key, "adapters of experts are next to GEMMs in 16 bits only",
+                      "set precision.experts = \"bf16\"");
+  if (method == "qlora" && (quantized || quantized_experts))
+    return impossible(plan, "training.method", "weights in NF4 are multiplied in 16 bits",
+                      "set precision.gemm = \"bf16\", or training.method = \"lora\"");
+  if (quantized && plan.parallelism.sequence && plan.parallelism.tensor > 1)
+    return impossible(plan, "parallelism.sequence",
+                      "adapters read tokens that are gathered in 16 bits, quantized GEMMs such in their own format",
+                      "set precision.gemm = \"bf16\", or parallelism.sequence = false");
+  return std::nullopt;
+}
+
 std::optional<Error> check_positions(const Plan& plan, const Architecture& architecture) {
   const bool learned = architecture.positions == PositionKind::learned;
   if (!learned || plan.batch.sequence_length <= architecture.position_table) return std::nullopt;
@@ -320,6 +343,7 @@ Result<Layout> make_layout(const Plan& plan, const Architecture& architecture) {
   if (!error) error = derive_experts(plan, architecture, layout);
   if (!error) error = check_sharding(plan, layout);
   if (!error) error = check_recomputation(plan);
+  if (!error) error = check_adapters(plan, architecture);
   if (!error) error = check_software(plan, architecture, layout);
   if (error) return tl::unexpected(*error);
   return layout;

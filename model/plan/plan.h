@@ -143,6 +143,11 @@ struct Plan {
     std::string attention = "bf16";  // See model/layers/core_attention.h.
     std::string head = "bf16";       // or mxfp8, with GEMMs in it
   } precision;
+  struct {  // See model/layers/context.h, Adapters.
+    std::string method = "full";
+    std::int64_t rank = 16;
+    std::vector<std::string> targets;
+  } training;
   struct {
     bool gradient_clipping = true;
     std::string ema = "none";

@@ -30,6 +30,16 @@ Dispatcher dispatcher_of(const Plan& plan) {
   return name == "hybridep" ? Dispatcher::hybridep : Dispatcher::deepep;
 }
 
+Adapters adapters_of(const Plan& plan) {
+  const auto& training = plan.training;
+  if (training.method == "full") return {};
+  const auto has = [&](std::string_view target) {
+    if (training.targets.empty()) return target != "experts";
+    return std::ranges::find(training.targets, target) != training.targets.end();
+  };
+  return {training.rank, has("attention"), has("mlp"), has("experts"), training.method == "qlora"};
+}
+
 LayerContext plan_context(const Plan& plan, const Architecture& architecture, const Layout& layout,
                           const RoutingSpread& spread) {
   LayerContext context = plan_degrees(plan, architecture.experts, layout, spread);
@@ -81,6 +91,7 @@ LayerContext plan_degrees(const Plan& plan, const MixtureOfExperts& experts, con
     return std::ranges::find(plan.stack.graphs, scope) != plan.stack.graphs.end();
   };
   c.captured_parts = captures("attn") && !captures("full_iteration");
+  c.adapters = adapters_of(plan);
   c.captured_router = c.captured_parts && captures("moe_router");
   return c;
 }

@@ -21,6 +21,9 @@ RecomputePolicy recompute_policy(const Plan& plan);
 // Returns how the plan's tokens reach their experts: stack.dispatcher, else deepep.
 Dispatcher dispatcher_of(const Plan& plan);
 
+// Returns what the plan trains next to frozen parameters.
+Adapters adapters_of(const Plan& plan);
+
 // Returns the context of the plan's layers. plan and layout must belong together.
 LayerContext plan_context(const Plan& plan, const Architecture& architecture, const Layout& layout,
                           const RoutingSpread& spread);

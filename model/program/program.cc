@@ -72,6 +72,7 @@ class Grouper {
     const Graph& g = blocks_[block];
     for (TensorId id = 0; id < g.tensors.size(); ++id) {
       if (g.tensors[id].role != Role::parameter || g.tensors[id].shared) continue;
+      if (g.tensors[id].frozen && !by_block_) continue;
       Owned one{id, gradient_of(g, g.tensors[id].name), 0};
       if (one.gradient) one.written = last_write(g, *one.gradient);
       owned.push_back(one);
@@ -104,11 +105,13 @@ class Grouper {
     StageUnit& unit = units_[index];
     unit.parameters.push_back({position, owned.parameter});
     if (owned.gradient) unit.gradients.push_back({position, *owned.gradient});
-    auto piece = std::ranges::find(unit.pieces, tensor.type, &UnitPiece::stored);
-    if (piece == unit.pieces.end()) piece = unit.pieces.insert(piece, {tensor.type, 0, 0, 0});
+    auto piece = std::ranges::find_if(unit.pieces, [&tensor](const UnitPiece& one) {
+      return one.stored == tensor.type && one.frozen == tensor.frozen;
+    });
+    if (piece == unit.pieces.end()) piece = unit.pieces.insert(piece, {tensor.type, tensor.frozen, 0, 0, 0});
     piece->elements += tensor.elements();
     if (!tensor.divided && !tensor.expert) piece->whole += tensor.elements();
-    if (tensor.cast_once) piece->cast += tensor.elements();
+    if (tensor.cast_once && !tensor.frozen) piece->cast += tensor.elements();
     owners_.try_emplace({tensor.name, tensor.expert}, index);
   }
 

@@ -95,6 +95,7 @@ std::string span_name(Section section, Phase phase);
 
 struct UnitPiece {  // the parameters of one stored format
   DataType stored = DataType::bf16;
+  bool frozen = false;  // gathered, but neither reduced nor updated
   double elements = 0;
   double whole = 0;  // of these, elements that every tensor-parallel rank holds whole
   double cast = 0;   // of these, elements that are cast to FP8 once a step
@@ -106,8 +107,9 @@ struct StageUnit {
   std::vector<ShardUnit::Place> parameters, gradients;
 };
 
-// Groups the parameters that the stage owns, in the order in which the backward pass completes their gradients. Where
-// another block of the stage shares a parameter, its place there is listed too.
+// Groups the parameters that the stage owns, frozen ones only where they are gathered (zero_stage 3), in the order in
+// which the backward pass completes their gradients. Where another block of the stage shares a parameter, its place
+// there is listed too.
 std::vector<StageUnit> stage_units(const Plan& plan, const std::vector<Graph>& blocks, const StageKind& stage);
 
 }  // namespace plumbline::model

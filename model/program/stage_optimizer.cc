@@ -19,11 +19,13 @@ class OptimizerWriter {
       ShardUnit& written = result_.units.emplace_back();
       written.parameters = unit.parameters;
       written.gradients = unit.gradients;
-      for (const UnitPiece& piece : unit.pieces) reduce(unit, piece, written);
+      for (const UnitPiece& piece : unit.pieces)
+        if (!piece.frozen) reduce(unit, piece, written);
     }
     if (plan_.precision.gemm == Precision::fp16) unscale();
     if (plan_.optimizer.gradient_clipping) norm();
     for (const Shard& shard : shards_) update(shard);
+    gather_frozen(units);
     for (const StageUnit& unit : units)
       for (const UnitPiece& piece : unit.pieces) cast_weights(unit, piece);
     if (plan_.precision.gemm == Precision::fp8_tensor && plan_.precision.scaling == "delayed") share_largest_entries();
@@ -40,12 +42,33 @@ class OptimizerWriter {
     TensorId gradient = 0;
   };
 
-  void reduce(const StageUnit& unit, const UnitPiece& piece, ShardUnit& written) {
+  Shard shard_of(const StageUnit& unit, const UnitPiece& piece, std::size_t index) const {
     const ShardGroup group = shard_group(plan_, layout_, unit.expert);
     const bool one_format = unit.pieces.size() == 1;
     const std::string name = one_format ? unit.name : unit.name + "_" + std::string(to_string(piece.stored));
-    Shard shard{name, static_cast<std::int64_t>(piece.elements), 0, piece.stored, group, result_.units.size() - 1, 0};
-    shard.elements = static_cast<std::int64_t>(std::ceil(piece.elements / static_cast<double>(group.shards)));
+    const auto elements = static_cast<std::int64_t>(std::ceil(piece.elements / static_cast<double>(group.shards)));
+    return {piece.frozen ? "frozen_" + name : name,
+            static_cast<std::int64_t>(piece.elements),
+            elements,
+            piece.stored,
+            group,
+            index,
+            0};
+  }
+
+  void gather_frozen(const std::vector<StageUnit>& units) {
+    for (std::size_t i = 0; i < units.size(); ++i)
+      for (const UnitPiece& piece : units[i].pieces) {
+        if (!piece.frozen) continue;
+        const Shard shard = shard_of(units[i], piece, i);
+        gather(shard, add("shard_" + shard.name, shard.elements, shard.stored, Role::constant), result_.units[i]);
+      }
+  }
+
+  void reduce(const StageUnit& unit, const UnitPiece& piece, ShardUnit& written) {
+    Shard shard = shard_of(unit, piece, result_.units.size() - 1);
+    const std::string& name = shard.name;
+    const ShardGroup& group = shard.group;
     const DataType accumulated = activation_type(plan_.precision.gradients);
     const DataType wire = activation_type(plan_.precision.gradient_reduce.value_or(plan_.precision.gradients));
     TensorId gradient = add("d_" + name, shard.whole, accumulated, Role::gradient);

@@ -20,7 +20,8 @@ struct StageOptimizer {
 // Under zero_stage 0 the gradients are all-reduced and every rank updates all parameters. Sharded gradients are
 // reduce-scattered, all-reduced between the replicas of a shard, and the parameters all-gathered. Units of zero_stage 0
 // to 2 are buckets of at least overlap.gradient_bucket_bytes of unsharded gradients; those of zero_stage 3 are blocks.
-// Experts always form units of their own. `units` are those of the stage, in the order of stage_units().
+// Experts always form units of their own. Frozen parameters are gathered only. `units` are those of the stage, in the
+// order of stage_units().
 StageOptimizer make_stage_optimizer(const Plan& plan, const Layout& layout, const std::vector<StageUnit>& units);
 
 // Returns whether the plan keeps a master copy of parameters of this format. A master copy in the same 16-bit format

@@ -43,9 +43,10 @@ struct StepTimes {
   PerOp exposed_mean_s;                              // part of those in which compute waits for communication
   PerOp chunk_s;                                     // one chunk of each kind on a middle stage
   // The following are known where the profile has a power model (model/cost/power_model.h).
-  std::optional<double> gpu_power_w;  // mean over the step and the GPUs
-  std::optional<double> energy_j;     // of all GPUs
-  PerOp clock;                        // in slots, mean over the pipeline ranks: over that of the profile's rates
+  std::optional<double> gpu_power_w;         // mean over the step and the GPUs
+  std::optional<double> energy_j;            // of all GPUs
+  PerOp clock;                               // in slots, mean over the pipeline ranks: over that of the profile's rates
+  std::optional<double> trained_parameters;  // of adapters; nothing: all parameters are trained
   // The following are printed only, outside the JSON contract: counts behind slots_s, busy time by class on rank 0.
   std::array<std::int64_t, 5> slot_counts{};
   struct ClassTime {

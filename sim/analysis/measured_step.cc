@@ -46,7 +46,8 @@ double recomputed_share(const Inputs& inputs, const model::Layout& layout, bool 
 model::Result<RateCounts> rate_counts(const Inputs& inputs) {
   const model::Plan& plan = inputs.plan;
   const model::Layout layout = TRY(model::make_layout(plan, inputs.architecture));
-  const model::ModelMetrics metrics = model::model_metrics(inputs.architecture, plan.batch.sequence_length);
+  const model::ModelMetrics metrics =
+      model::model_metrics(inputs.architecture, plan.batch.sequence_length, model::adapters_of(plan));
   RateCounts counts;
   counts.recomputed = recomputed_share(inputs, layout, false, metrics.flops_per_token);
   counts.recomputed_causal = recomputed_share(inputs, layout, true, metrics.flops_per_token_causal);

@@ -68,7 +68,8 @@ double nodes_factor(const CampaignInput& input) {
 }  // namespace
 
 double checkpoint_bytes(const model::Plan& plan, const model::ModelMetrics& metrics) {
-  return (metrics.parameters + metrics.prediction_parameters) * model::state_bytes_per_parameter(plan);
+  return metrics.trained_parameters.value_or(metrics.parameters + metrics.prediction_parameters) *
+         model::state_bytes_per_parameter(plan);
 }
 
 CheckpointPolicy checkpoint_policy(CheckpointKind kind, bool on_ssd, double bytes, const model::ClusterShape& cluster,

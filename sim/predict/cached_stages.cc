@@ -59,7 +59,8 @@ TimedOptimizer& StageOptimizers::of(const std::vector<model::StageUnit>& units, 
   add_sharding(plan, layout, key_.clear().add(&costs));
   for (const model::StageUnit& unit : units) {
     key_.add(unit.expert, unit.pieces.size());
-    for (const auto& [stored, elements, whole, cast] : unit.pieces) key_.add(stored, elements, whole, cast);
+    for (const auto& [stored, frozen, elements, whole, cast] : unit.pieces)
+      key_.add(stored, frozen, elements, whole, cast);
   }
   std::unique_ptr<TimedOptimizer>& known = known_[key_.bytes()];
   if (known) return *known;
@@ -97,7 +98,7 @@ void TimedStages::add_copies(std::int32_t slot, bool forward, bool reduces, std:
     if (segment < 0) continue;
     double bytes = 0;
     for (const model::UnitPiece& piece : units.units[u].pieces)
-      bytes += piece.elements * model::bytes_per_element(piece.stored);
+      if (!reduces || !piece.frozen) bytes += piece.elements * model::bytes_per_element(piece.stored);
     add_copy(model::Bytes(passes * bytes), costs_, times[static_cast<std::size_t>(segment)]);
   }
 }

@@ -4,14 +4,15 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
+#include <map>
 #include <set>
-#include <unordered_map>
 #include <utility>
 
 #include "model/architecture/metrics.h"
 #include "model/memory/memory.h"
 #include "model/plan/software.h"
 #include "model/program/compile.h"
+#include "model/program/plan_context.h"
 #include "model/routing/documents.h"
 #include "sim/campaign/closed_form.h"
 #include "sim/engine/loop.h"
@@ -212,8 +213,9 @@ class Predictor::Parts {
     // Tokens attend to their document, whose FLOPs are those of a sequence as long.
     const double documents = model::document_tokens(*work_.plan);
     const std::int64_t sequence = documents > 0 ? std::llround(documents) : work_.plan->batch.sequence_length;
-    const auto [metrics, fresh] = metrics_.try_emplace(sequence);
-    if (fresh) metrics->second = model::model_metrics(cache_.inputs().architecture, sequence);
+    const model::Adapters adapters = model::adapters_of(*work_.plan);
+    const auto [metrics, fresh] = metrics_.try_emplace({sequence, adapters});
+    if (fresh) metrics->second = model::model_metrics(cache_.inputs().architecture, sequence, adapters);
     model::StepTimes step = accounting.times(metrics->second);
     if (execution.events > 0) step.breakdown = accounting.breakdown();
     return step;
@@ -244,7 +246,7 @@ class Predictor::Parts {
 
   PartsCache cache_;
   PlanWork work_;
-  std::unordered_map<std::int64_t, model::ModelMetrics> metrics_;  // by sequence length
+  std::map<std::pair<std::int64_t, model::Adapters>, model::ModelMetrics> metrics_;  // by sequence length
 };
 
 Predictor::Predictor(Inputs inputs) : parts_(std::make_unique<Parts>(std::move(inputs))) {}

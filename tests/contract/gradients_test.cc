@@ -107,6 +107,37 @@ TEST_P(Gradients, DoNotDependOnTheNumberOfRanks) {
     EXPECT_LT((several.gradients.at(name) - ranks * gradient).cwiseAbs().maxCoeff(), least) << name;
 }
 
+// Adapters next to frozen parameters get the gradients that finite differences have; nothing computes another's. What
+// is left of a backward pass is the same however the frozen weights are stored.
+TEST_P(Gradients, OfAdaptersMeetFiniteDifferences) {
+  const bool quantized = layout().precision != Precision::bf16;
+  TinyLayout tuned = layout();
+  tuned.adapters = {.rank = 2, .attention = true, .mlp = true, .experts = !quantized};
+  TinyTraining training(model(), tuned);
+  const TinyTraining::Step step = training.step();
+  for (const model::RecomputePolicy& policy : {kSelective, kEverything}) {
+    tuned.recompute = policy;
+    tuned.adapters.nf4 = !quantized;
+    TinyTraining stored(model(), tuned);
+    stored.parameters() = training.parameters();
+    const TinyTraining::Step again = stored.step();
+    for (const auto& [name, gradient] : step.gradients) EXPECT_EQ(again.gradients.at(name), gradient) << name;
+  }
+  model::Random random(2);
+  std::size_t trained = 0;
+  for (auto& [name, parameter] : training.parameters()) {
+    const Matrix& gradient = step.gradients.at(name);
+    const bool frozen = name.find("_adapter") == std::string::npos;
+    EXPECT_EQ(gradient.cwiseAbs().maxCoeff() == 0, frozen) << name;
+    if (frozen) continue;
+    ++trained;
+    const Index entry = entries_to_check(gradient, random)[0];
+    const double expected = slope(training, parameter.data()[entry]);
+    EXPECT_NEAR(gradient.data()[entry], expected, 1e-5 * std::abs(expected) + 1e-10) << name << " [" << entry << "]";
+  }
+  EXPECT_GT(trained, 0u);
+}
+
 // Returns the weights of all experts, each transposed.
 Matrix transposed(const Matrix& weights, Index experts) {
   const Index height = weights.rows() / experts;

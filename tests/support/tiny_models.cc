@@ -297,7 +297,8 @@ model::LayerContext tiny_context(const TinyModel& model, const TinyLayout& layou
           .sequence_length = tiny_sequence_length,
           .expert_parallel = layout.ranks,
           .groups_per_token = model.architecture.experts.groups_per_token,
-          .distinct_ranks_per_token = static_cast<double>(layout.ranks)};
+          .distinct_ranks_per_token = static_cast<double>(layout.ranks),
+          .adapters = layout.adapters};
 }
 
 }  // namespace plumbline::tests

@@ -31,6 +31,7 @@ struct TinyLayout {
   std::int64_t ranks = 1;      // expert-parallel ranks
   std::int64_t sequences = 4;  // those of the whole batch, divided over the ranks
   bool offloaded = false;      // whether activations wait in host memory
+  model::Adapters adapters = {};
 };
 inline constexpr std::int64_t tiny_sequence_length = 5;
 

@@ -283,11 +283,12 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
   const std::int64_t d = a.head_dim;
   const std::int64_t heads = a.heads / c.tensor;
   const std::int64_t kv_heads = std::max<std::int64_t>(1, a.key_value_heads / c.tensor);
-  const LinearOptions options{
+  LinearOptions options{
       .operands = c.attention_operands(), .input_group = RecomputeGroup::rmsnorm, .bias = a.biases.query_key_value};
   // Where ranks outnumber key-value heads, several ranks hold the same head.
   std::vector<std::int64_t> widths = {heads * d, kv_heads * d, kv_heads * d};
   if (a.output_gate) widths.push_back(heads * d);
+  options.parts = widths;
   const TensorId qkv = column_parallel_linear(b, c, "qkv", enter_tensor_region(b, c, "qkv", x, options),
                                               std::reduce(widths.begin(), widths.end()) * c.tensor, options);
   const auto parts = split_columns(b, "split_qkv", qkv, widths);

@@ -111,6 +111,8 @@ std::vector<std::string> plan_words(std::string_view key) {
       {"precision.parameters", {"bf16", "fp8"}},
       {"precision.attention", {"bf16", "fp8", "mxfp8"}},
       {"precision.head", {"bf16", "mxfp8"}},
+      {"training.method", {"full", "lora", "qlora"}},
+      {"training.targets", {"attention", "mlp", "experts"}},
       {"optimizer.ema", {"none", "host"}},
       {"optimizer.gradient_copy", {"none", "fp32"}},
       {"loss.kernel", {"fused", "fused_in_place", "unfused", "unfused_in_place", "linear"}},
@@ -139,7 +141,9 @@ std::vector<std::string> plan_words(std::string_view key) {
 
 const std::map<std::string, std::vector<std::string>>& list_words(std::string_view key) {
   static const std::map<std::string, std::vector<std::string>> none,
-      graphs = {{"none", {}}, {"partial", {"attn", "moe_router", "moe_preprocess"}}, {"full", {"full_iteration"}}};
+      graphs = {{"none", {}}, {"partial", {"attn", "moe_router", "moe_preprocess"}}, {"full", {"full_iteration"}}},
+      targets = {{"all-linear", {"attention", "mlp", "experts"}}};
+  if (key == "training.targets") return targets;
   return key == "stack.graphs" ? graphs : none;
 }
 

@@ -87,6 +87,8 @@ std::string parallelism(const model::Plan& plan) {
   const model::StageLayers& layers = plan.schedule.layers_per_stage;
   if (layers.found) text += fmt::format(", layers balanced {}", fmt::join(layers.counts, " "));
   text += sharding_words(plan);
+  const auto& training = plan.training;
+  if (training.method != "full") text += fmt::format(", {} of rank {}", training.method, training.rank);
   return text + fmt::format(", {}", model::to_string(plan.precision.gemm));
 }
 

@@ -59,6 +59,8 @@ std::string headline(const model::StepResult& result) {
   line("MFU (BF16 peak)", percent(step.mfu), percent(step.mfu_causal) + " with causal attention");
   line("TFLOP/s per GPU", fixed(step.model_tflops_per_gpu, 1),
        fixed(step.model_tflops_per_gpu_causal, 1) + " with causal attention");
+  if (step.trained_parameters)
+    line("trained parameters", grouped(*step.trained_parameters), "of adapters; the others are frozen");
   if (result.interval)
     line("from components", duration(result.step.time_s),
          fmt::format("divided below{}{}", bound.empty() ? "" : "; ", bound));

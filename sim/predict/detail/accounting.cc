@@ -207,6 +207,7 @@ void StepAccounting::fill_rates(const model::ModelMetrics& metrics, model::StepT
   step.model_tflops_per_gpu_causal = per_gpu(metrics.flops_per_token_causal) / 1e12;
   step.mfu = per_gpu(metrics.flops_per_token) / peak;
   step.mfu_causal = per_gpu(metrics.flops_per_token_causal) / peak;
+  step.trained_parameters = metrics.trained_parameters;
 }
 
 void StepAccounting::fill_slots(model::StepTimes& step) const {

@@ -62,6 +62,9 @@ std::optional<Error> check_degrees(const Plan& plan, const model::Architecture& 
 }
 
 std::optional<Error> check_memory(const Plan& plan) {
+  if (plan.training.method != "full")
+    return refuse(plan, "training.method", "adapters next to frozen parameters are simulated, not executed",
+                  "set it to full");
   if (plan.offload.optimizer || plan.offload.activations > 0)
     return refuse(plan, plan.offload.optimizer ? "offload.optimizer" : "offload.activations",
                   "offloading is simulated, not executed", "remove it");
