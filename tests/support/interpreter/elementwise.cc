@@ -60,7 +60,7 @@ void rmsnorm_grad(Call& call) {
   const Matrix unit = scale.matrix().asDiagonal() * x;
   const Matrix dx = scale.matrix().asDiagonal() * along_removed(dy * call.in(2).col(0).asDiagonal(), unit);
   call.out(0) = Eigen::Map<const Matrix>(dx.data(), call.in(0).rows(), call.in(0).cols());
-  call.out(1) += (dy.array() * unit.array()).colwise().sum().transpose().matrix();
+  if (call.outs() > 1) call.out(1) += (dy.array() * unit.array()).colwise().sum().transpose().matrix();
 }
 
 void layernorm(Call& call) {
@@ -74,7 +74,7 @@ void layernorm_grad(Call& call) {
   const Centered x = centered(call.in(1), call.attributes<model::NormAttributes>().epsilon);
   const Matrix d_shifted = x.scale.matrix().asDiagonal() * along_removed(dy * call.in(2).col(0).asDiagonal(), x.unit);
   call.out(0) = d_shifted.colwise() - d_shifted.rowwise().mean();
-  call.out(1) += (dy.array() * x.unit.array()).colwise().sum().transpose().matrix();
+  if (call.outs() > 1) call.out(1) += (dy.array() * x.unit.array()).colwise().sum().transpose().matrix();
   if (call.outs() > 2) call.out(2) += dy.colwise().sum().transpose();
 }
 
@@ -159,11 +159,13 @@ void add_expert_bias(Call& call) {
 }
 
 void add_expert_bias_grad(Call& call) {
-  call.out(1) = Matrix::Zero(call.in(2).rows(), call.in(2).cols());
+  const bool trained = call.outs() > 1;
+  Matrix& d_weights = call.out(trained ? 1 : 0);
+  d_weights = Matrix::Zero(call.in(2).rows(), call.in(2).cols());
   for (Index e = 0; e < call.in(1).rows(); ++e)
     for (auto row = static_cast<Index>(call.in(3)(e, 0)); row < static_cast<Index>(call.in(3)(e + 1, 0)); ++row) {
-      call.out(0).row(e) += call.in(2)(row, 0) * call.in(0).row(row);
-      call.out(1)(row, 0) = call.in(0).row(row).dot(call.in(1).row(e));
+      if (trained) call.out(0).row(e) += call.in(2)(row, 0) * call.in(0).row(row);
+      d_weights(row, 0) = call.in(0).row(row).dot(call.in(1).row(e));
     }
 }
 

@@ -123,9 +123,11 @@ void scan_grad(Call& call) {
   };
   call.out(0) = slopes(call.in(0), operands, 0, function);
   call.out(1) = slopes(call.in(0), operands, 1, function);
+  const std::size_t workspace = call.outs() - 1;
+  call.out(workspace) = zeros(call.out_tensor(workspace));
+  if (workspace == 2) return;  // the head parameters are frozen
   const Matrix heads = slopes(call.in(0), operands, 2, function);
   call.out(2) += Eigen::Map<const Matrix>(heads.data(), call.out(2).rows(), call.out(2).cols());
-  call.out(3) = zeros(call.out_tensor(3));
 }
 
 void convolution(Call& call) {
@@ -138,7 +140,7 @@ void convolution_grad(Call& call) {
   const auto& a = call.attributes<model::ConvolutionAttributes>();
   const auto function = [&a](const std::vector<Matrix>& x) { return convolution_of(a.sequence_length, a.taps, x); };
   call.out(0) = slopes(call.in(0), {call.in(1), call.in(2)}, 0, function);
-  call.out(1) += slopes(call.in(0), {call.in(1), call.in(2)}, 1, function);
+  if (call.outs() > 1) call.out(1) += slopes(call.in(0), {call.in(1), call.in(2)}, 1, function);
 }
 
 void gated_rmsnorm(Call& call) {
@@ -151,7 +153,7 @@ void gated_rmsnorm_grad(Call& call) {
   const auto function = [&a](const std::vector<Matrix>& x) { return gated_norm_of(a, x); };
   call.out(0) = slopes(call.in(0), operands, 0, function);
   call.out(1) = slopes(call.in(0), operands, 1, function);
-  call.out(2) += slopes(call.in(0), operands, 2, function);
+  if (call.outs() > 2) call.out(2) += slopes(call.in(0), operands, 2, function);
 }
 
 void gate_columns(Call& call) {
