@@ -15,11 +15,11 @@ struct Whole {  // the unsharded bytes of a unit
   Bytes parameters, gradients;
 };
 
-// Returns the bytes of master weight and moments of a parameter.
-double optimizer_bytes(const Plan& plan, DataType stored) {
+// Returns the bytes of master weight and moments of a parameter, of which Muon has one.
+double optimizer_bytes(const Plan& plan, DataType stored, bool muon) {
   const double master =
       has_master_weights(plan, stored) ? bytes_per_element(activation_type(plan.precision.master_weights)) : 0;
-  return master + 2 * bytes_per_element(activation_type(plan.precision.optimizer_moments));
+  return master + (muon ? 1 : 2) * bytes_per_element(activation_type(plan.precision.optimizer_moments));
 }
 
 class StateCounter {
@@ -48,7 +48,8 @@ class StateCounter {
     if (tensor.cast_once)
       bytes.parameters += times * Bytes(copies * tensor.elements() * bytes_per_element(operand_type(tensor)));
     if (tensor.frozen) return;
-    const Bytes states = times * Bytes(tensor.elements() * optimizer_bytes(plan_, tensor.type) / shards);
+    const Bytes states =
+        times * Bytes(tensor.elements() * optimizer_bytes(plan_, tensor.type, updated_by_muon(plan_, tensor)) / shards);
     (plan_.offload.optimizer ? state_.counts.on_host : bytes.optimizer) += states;
     if (plan_.optimizer.ema == "host") state_.counts.on_host += times * average_bytes(tensor) / shards;
   }
@@ -182,7 +183,7 @@ TrainingState training_state(const Plan& plan, const Layout& layout, const std::
 
 double state_bytes_per_parameter(const Plan& plan) {
   const DataType stored = weight_type(plan.precision.gemm);
-  return bytes_per_element(stored) + optimizer_bytes(plan, stored);
+  return bytes_per_element(stored) + optimizer_bytes(plan, stored, plan.optimizer.kind == "muon");
 }
 
 }  // namespace plumbline::model

@@ -240,6 +240,11 @@ std::optional<Error> check_adapters(const Plan& plan, const Architecture& archit
   return std::nullopt;
 }
 
+std::optional<Error> check_optimizer(const Plan& plan) {
+  if (plan.optimizer.kind != "muon" || !plan.offload.optimizer) return std::nullopt;
+  return impossible(plan, "offload.optimizer", "a host does not compute the GEMMs of Muon", "set it to false");
+}
+
 std::optional<Error> check_positions(const Plan& plan, const Architecture& architecture) {
   const bool learned = architecture.positions == PositionKind::learned;
   if (!learned || plan.batch.sequence_length <= architecture.position_table) return std::nullopt;
@@ -344,6 +349,7 @@ Result<Layout> make_layout(const Plan& plan, const Architecture& architecture) {
   if (!error) error = check_sharding(plan, layout);
   if (!error) error = check_recomputation(plan);
   if (!error) error = check_adapters(plan, architecture);
+  if (!error) error = check_optimizer(plan);
   if (!error) error = check_software(plan, architecture, layout);
   if (error) return tl::unexpected(*error);
   return layout;

@@ -149,6 +149,7 @@ struct Plan {
     std::vector<std::string> targets;
   } training;
   struct {
+    std::string kind = "adamw";  // See model/program/stage_optimizer.h.
     bool gradient_clipping = true;
     std::string ema = "none";
     std::string gradient_copy = "none";

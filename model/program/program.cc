@@ -9,6 +9,8 @@
 #include <tuple>
 #include <utility>
 
+#include "model/program/stage_optimizer.h"
+
 namespace plumbline::model {
 
 std::string span_name(Section section, Phase phase) {
@@ -47,7 +49,8 @@ std::optional<TensorId> gradient_of(const Graph& graph, const std::string& param
 class Grouper {
  public:
   Grouper(const Plan& plan, const std::vector<Graph>& blocks, const StageKind& stage)
-      : by_block_(plan.parallelism.zero_stage == 3),
+      : plan_(plan),
+        by_block_(plan.parallelism.zero_stage == 3),
         bucket_bytes_(plan.overlap.gradient_bucket_bytes),
         gradient_bytes_(bytes_per_element(activation_type(plan.precision.gradients))),
         blocks_(blocks),
@@ -82,7 +85,8 @@ class Grouper {
   }
 
   std::size_t unit_for(const Tensor& tensor, std::uint16_t position) {
-    const Key key{by_block_ ? position : 0, tensor.expert, by_block_ ? DataType::bf16 : tensor.type};
+    const Key key{by_block_ ? position : 0, tensor.expert, by_block_ ? DataType::bf16 : tensor.type,
+                  !by_block_ && updated_by_muon(plan_, tensor)};
     const auto [entry, fresh] = open_.try_emplace(key, units_.size());
     if (fresh) {
       const std::string_view kind = tensor.expert ? "experts" : "dense";
@@ -105,11 +109,16 @@ class Grouper {
     StageUnit& unit = units_[index];
     unit.parameters.push_back({position, owned.parameter});
     if (owned.gradient) unit.gradients.push_back({position, *owned.gradient});
-    auto piece = std::ranges::find_if(unit.pieces, [&tensor](const UnitPiece& one) {
-      return one.stored == tensor.type && one.frozen == tensor.frozen;
+    const bool muon = updated_by_muon(plan_, tensor);
+    auto piece = std::ranges::find_if(unit.pieces, [&tensor, muon](const UnitPiece& one) {
+      return one.stored == tensor.type && one.frozen == tensor.frozen && one.muon == muon;
     });
-    if (piece == unit.pieces.end()) piece = unit.pieces.insert(piece, {tensor.type, tensor.frozen, 0, 0, 0});
+    if (piece == unit.pieces.end()) piece = unit.pieces.insert(piece, {tensor.type, tensor.frozen, muon, 0, 0, 0, {}});
     piece->elements += tensor.elements();
+    if (muon) {
+      const std::int64_t rows = tensor.shape[tensor.shape.size() - 2].size, columns = tensor.shape.back().size;
+      piece->matrices[{rows, columns}] += tensor.elements() / static_cast<double>(rows * columns);
+    }
     if (!tensor.divided && !tensor.expert) piece->whole += tensor.elements();
     if (tensor.cast_once && !tensor.frozen) piece->cast += tensor.elements();
     owners_.try_emplace({tensor.name, tensor.expert}, index);
@@ -128,7 +137,8 @@ class Grouper {
     }
   }
 
-  using Key = std::tuple<std::uint16_t, bool, DataType>;
+  using Key = std::tuple<std::uint16_t, bool, DataType, bool>;
+  const Plan& plan_;
   bool by_block_;
   double bucket_bytes_, gradient_bytes_;
   const std::vector<Graph>& blocks_;

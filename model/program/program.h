@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/architecture/architecture.h"
@@ -96,9 +98,11 @@ std::string span_name(Section section, Phase phase);
 struct UnitPiece {  // the parameters of one stored format
   DataType stored = DataType::bf16;
   bool frozen = false;  // gathered, but neither reduced nor updated
+  bool muon = false;    // updated by Muon, else by AdamW
   double elements = 0;
   double whole = 0;  // of these, elements that every tensor-parallel rank holds whole
   double cast = 0;   // of these, elements that are cast to FP8 once a step
+  std::map<std::pair<std::int64_t, std::int64_t>, double> matrices;  // of Muon: how many of each shape
 };
 struct StageUnit {
   std::string name;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -24,6 +25,8 @@ class OptimizerWriter {
     }
     if (plan_.precision.gemm == Precision::fp16) unscale();
     if (plan_.optimizer.gradient_clipping) norm();
+    if (plan_.optimizer.kind == "muon")
+      for (const bool expert : {false, true}) orthogonalize(units, expert);
     for (const Shard& shard : shards_) update(shard);
     gather_frozen(units);
     for (const StageUnit& unit : units)
@@ -37,6 +40,7 @@ class OptimizerWriter {
     std::string name;
     std::int64_t whole = 0, elements = 0;
     DataType stored = DataType::bf16;
+    bool muon = false;
     ShardGroup group;
     std::size_t unit = 0;
     TensorId gradient = 0;
@@ -45,12 +49,14 @@ class OptimizerWriter {
   Shard shard_of(const StageUnit& unit, const UnitPiece& piece, std::size_t index) const {
     const ShardGroup group = shard_group(plan_, layout_, unit.expert);
     const bool one_format = unit.pieces.size() == 1;
-    const std::string name = one_format ? unit.name : unit.name + "_" + std::string(to_string(piece.stored));
+    std::string name = one_format ? unit.name : unit.name + "_" + std::string(to_string(piece.stored));
+    if (piece.muon) name += "_muon";
     const auto elements = static_cast<std::int64_t>(std::ceil(piece.elements / static_cast<double>(group.shards)));
     return {piece.frozen ? "frozen_" + name : name,
             static_cast<std::int64_t>(piece.elements),
             elements,
             piece.stored,
+            piece.muon,
             group,
             index,
             0};
@@ -163,11 +169,63 @@ class OptimizerWriter {
       writes.push_back(
           add("master_" + shard.name, shard.elements, activation_type(plan_.precision.master_weights), Role::gradient));
     writes.push_back(add("first_moment_" + shard.name, shard.elements, moment, Role::gradient));
-    writes.push_back(add("second_moment_" + shard.name, shard.elements, moment, Role::gradient));
-    unit.update.push_back(
-        emit(OperatorKind::adamw, "adamw_" + shard.name, reads, writes, AdamwAttributes{.on_host = on_host}));
+    if (shard.muon) {
+      const TensorId copy = add("bf16_moment_" + shard.name, shard.elements, DataType::bf16, Role::activation);
+      emit(OperatorKind::cast, "cast_moment_" + shard.name, {writes.back()}, {copy}, CastAttributes{});
+      reads.push_back(add("orthogonal_" + shard.name, shard.elements, DataType::bf16, Role::constant));
+    } else {
+      writes.push_back(add("second_moment_" + shard.name, shard.elements, moment, Role::gradient));
+    }
+    unit.update.push_back(emit(OperatorKind::adamw, (shard.muon ? "muon_" : "adamw_") + shard.name, reads, writes,
+                               AdamwAttributes{.on_host = on_host}));
     gather(shard, on_host ? to_device(shard, updated) : updated, unit);
     if (plan_.optimizer.ema == "host" && !on_host) average(shard, writes[master ? 1 : 0]);
+  }
+
+  // The matrices of all pieces are one list, of which each rank's shard is a piece.
+  void orthogonalize(const std::vector<StageUnit>& units, bool expert) {
+    std::map<std::pair<std::int64_t, std::int64_t>, double> matrices;
+    double all = 0, elements = 0;
+    for (const StageUnit& unit : units)
+      for (const UnitPiece& piece : unit.pieces)
+        for (const auto& [shape, count] : piece.matrices) {
+          if (unit.expert != expert) continue;
+          matrices[shape] += count;
+          all += count;
+          elements += count * static_cast<double>(shape.first * shape.second);
+        }
+    if (all == 0) return;
+    const std::string name = expert ? "experts" : "dense";
+    const ShardGroup group = shard_group(plan_, layout_, expert);
+    double share = 1;
+    if (group.shards > 1) {
+      share = std::min(1.0, 1 / static_cast<double>(group.shards) + 1 / all);
+      const auto met = static_cast<std::int64_t>(std::ceil(share * elements));
+      const TensorId own = add("own_moment_" + name, met / group.shards, DataType::bf16, Role::constant);
+      const TensorId whole = add("met_moment_" + name, met, DataType::bf16, Role::activation);
+      emit(OperatorKind::all_gather, "gather_moment_" + name, {own}, {whole},
+           CollectiveAttributes{group.shards, group.stride});
+    }
+    for (const auto& [shape, count] : matrices) newton_schulz(name, shape, share * count);
+  }
+
+  // Matrices follow each other, three GEMMs an iteration.
+  void newton_schulz(const std::string& name, const std::pair<std::int64_t, std::int64_t>& shape, double matrices) {
+    constexpr double iterations = 5;
+    const auto [m, n] = std::minmax(shape.first, shape.second);
+    const auto times = static_cast<std::int64_t>(std::ceil(iterations * matrices));
+    const MatmulAttributes attributes{.chunks = times};
+    const std::string suffix = name + "_" + std::to_string(m) + "x" + std::to_string(n);
+    const auto all = [&](const char* what, std::int64_t columns, Role role) {
+      const TensorId id = add(what + suffix, 0, DataType::bf16, role);
+      result_.graph.tensors[id].shape = {{times * m}, {columns}};
+      return id;
+    };
+    const TensorId x = all("x_", n, Role::constant), a = all("a_", m, Role::activation),
+                   b = all("b_", m, Role::activation), next = all("next_x_", n, Role::activation);
+    emit(OperatorKind::matmul, "gram_" + suffix, {x, x}, {a}, attributes);
+    emit(OperatorKind::matmul, "square_" + suffix, {a, a}, {b}, attributes);
+    emit(OperatorKind::matmul, "apply_" + suffix, {b, x}, {next}, attributes);
   }
 
   TensorId to_device(const Shard& shard, TensorId updated) {
@@ -240,6 +298,13 @@ class OptimizerWriter {
 };
 
 }  // namespace
+
+bool updated_by_muon(const Plan& plan, const Tensor& parameter) {
+  if (plan.optimizer.kind != "muon" || parameter.frozen || parameter.shape.size() < 2) return false;
+  const std::size_t last = parameter.shape.size() - 1;
+  const bool vector = std::min(parameter.shape[last - 1].size, parameter.shape[last].size) == 1;
+  return !vector && parameter.name != "embedding" && parameter.name != "positions" && parameter.name != "output";
+}
 
 bool has_master_weights(const Plan& plan, DataType stored) {
   const DataType master = activation_type(plan.precision.master_weights);

@@ -58,8 +58,8 @@ void add_sharding(const model::Plan& plan, const model::Layout& layout, PlanKey&
                weight_cast, experts, parameters, attention, head] = plan.precision;
   key.add(gemm, dispatch, combine, gradients, master_weights, optimizer_moments, gradient_reduce, scaling, weight_cast,
           experts, parameters, attention, head);
-  key.add(plan.cluster.gpus, plan.optimizer.gradient_clipping, plan.optimizer.ema, plan.optimizer.gradient_copy,
-          plan.offload.optimizer, layout.two_directions);
+  key.add(plan.cluster.gpus, plan.optimizer.kind, plan.optimizer.gradient_clipping, plan.optimizer.ema,
+          plan.optimizer.gradient_copy, plan.offload.optimizer, layout.two_directions);
 }
 
 void add_stages(const model::Plan& plan, const model::Layout& layout, PlanKey& key) {

@@ -113,6 +113,7 @@ std::vector<std::string> plan_words(std::string_view key) {
       {"precision.head", {"bf16", "mxfp8"}},
       {"training.method", {"full", "lora", "qlora"}},
       {"training.targets", {"attention", "mlp", "experts"}},
+      {"optimizer.kind", {"adamw", "muon"}},
       {"optimizer.ema", {"none", "host"}},
       {"optimizer.gradient_copy", {"none", "fp32"}},
       {"loss.kernel", {"fused", "fused_in_place", "unfused", "unfused_in_place", "linear"}},

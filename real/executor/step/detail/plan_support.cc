@@ -68,6 +68,8 @@ std::optional<Error> check_memory(const Plan& plan) {
   if (plan.offload.optimizer || plan.offload.activations > 0)
     return refuse(plan, plan.offload.optimizer ? "offload.optimizer" : "offload.activations",
                   "offloading is simulated, not executed", "remove it");
+  if (plan.optimizer.kind != "adamw")
+    return refuse(plan, "optimizer.kind", "Muon is simulated, not executed", "set it to adamw");
   if (plan.optimizer.ema != "none")
     return refuse(plan, "optimizer.ema", "a moving average on the host is simulated, not executed", "set it to none");
   return std::nullopt;
