@@ -114,6 +114,9 @@ TEST_P(Gradients, OfAdaptersMeetFiniteDifferences) {
   TinyLayout tuned = layout();
   tuned.adapters = {.rank = 2, .attention = true, .mlp = true, .experts = !quantized};
   TinyTraining training(model(), tuned);
+  // Adapters that add little leave the frozen layers the curvature that finite differences bear.
+  for (auto& [name, parameter] : training.parameters())
+    if (name.find("_adapter") != std::string::npos) parameter *= 0.25;
   const TinyTraining::Step step = training.step();
   for (const model::RecomputePolicy& policy : {kSelective, kEverything}) {
     tuned.recompute = policy;
