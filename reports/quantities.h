@@ -45,7 +45,7 @@ void visit_step(Times& step, Visitor&& visit) {
   visit("energy_j", step.energy_j, "J", "joules of all GPUs in a step");
   visit("clock", step.clock, "1", "clock in slots over that of the profile's rates");
   visit("trained_parameters", step.trained_parameters, "",
-        "parameters of adapters beside a frozen model; null: all parameters are trained");
+        "parameters of adapters next to a frozen model; null: all parameters are trained");
 }
 
 // Returns the key of an object that stands for a name: no key has blanks.

@@ -9,7 +9,7 @@ namespace plumbline::model {
 namespace {
 
 struct BlockMetrics {
-  double parameters = 0, trained = 0;  // `trained`: beside frozen ones
+  double parameters = 0, trained = 0;  // `trained`: next to frozen ones
   double active_parameters = 0;        // used by one token
   double flops = 0;                    // FLOPs of one sequence
   double flops_causal = 0;

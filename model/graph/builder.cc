@@ -5,7 +5,7 @@
 #include <iterator>
 #include <set>
 
-#include "model/graph/frozen.h"
+#include "model/graph/detail/frozen.h"
 
 namespace plumbline::model {
 

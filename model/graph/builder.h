@@ -43,7 +43,7 @@ class GraphBuilder {
   const Shape& shape(TensorId id) const { return graph_.tensors[id].shape; }
 
   // Parameters from here on are trained, or frozen. Where any is frozen, finish() leaves out what only its gradient
-  // needs (model/graph/frozen.h).
+  // needs (model/graph/detail/frozen.h).
   void train(bool trains) { trains_ = trains; }
 
   // Forward operators get the current section and recompute group.

@@ -1,4 +1,4 @@
-#include "model/graph/frozen.h"
+#include "model/graph/detail/frozen.h"
 
 #include <algorithm>
 #include <vector>
