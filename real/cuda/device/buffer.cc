@@ -47,6 +47,7 @@ std::optional<Format> format_of(model::DataType type) {
     case model::DataType::nvfp4:
     case model::DataType::mxfp4:
     case model::DataType::int6:
+    case model::DataType::nf4:
       return std::nullopt;
   }
   return std::nullopt;
