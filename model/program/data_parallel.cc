@@ -67,7 +67,7 @@ class Planner {
     const auto last = static_cast<std::int32_t>(ops_.size()) - 1;
     const bool waits = !overlap && plan_.parallelism.zero_stage >= 2 && slot < last;
     for (std::int32_t unit = 0; unit < static_cast<std::int32_t>(units(stage).size()); ++unit) {
-      if (units(stage)[static_cast<std::size_t>(unit)].reduce.empty()) continue;  // frozen
+      if (units(stage)[static_cast<std::size_t>(unit)].gradients.empty()) continue;  // frozen
       DataParallelCollectives s{CollectiveKind::reduce, stage, unit, {slot, -1}, {}};
       if (overlap) s.after.segment = span_of(slot, false, stage, unit, true).last;
       if (waits) s.before = {slot + 1, -1};
