@@ -111,6 +111,9 @@ struct StageUnit {
   std::vector<ShardUnit::Place> parameters, gradients;
 };
 
+// Returns whether Muon updates a parameter: matrices of layers, not embedding, head and vectors.
+bool updated_by_muon(const Plan& plan, const Tensor& parameter);
+
 // Groups the parameters that the stage owns, frozen ones only where they are gathered (zero_stage 3), in the order in
 // which the backward pass completes their gradients. Where another block of the stage shares a parameter, its place
 // there is listed too.

@@ -299,13 +299,6 @@ class OptimizerWriter {
 
 }  // namespace
 
-bool updated_by_muon(const Plan& plan, const Tensor& parameter) {
-  if (plan.optimizer.kind != "muon" || parameter.frozen || parameter.shape.size() < 2) return false;
-  const std::size_t last = parameter.shape.size() - 1;
-  const bool vector = std::min(parameter.shape[last - 1].size, parameter.shape[last].size) == 1;
-  return !vector && parameter.name != "embedding" && parameter.name != "positions" && parameter.name != "output";
-}
-
 bool has_master_weights(const Plan& plan, DataType stored) {
   const DataType master = activation_type(plan.precision.master_weights);
   return master != stored || bytes_per_element(master) > 2;

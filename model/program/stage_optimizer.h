@@ -30,9 +30,6 @@ struct StageOptimizer {
 // the part of a matrix that they hold (muon_tp_mode blockwise of Megatron-LM).
 StageOptimizer make_stage_optimizer(const Plan& plan, const Layout& layout, const std::vector<StageUnit>& units);
 
-// Returns whether Muon updates a parameter: matrices of layers, not embedding, head and vectors.
-bool updated_by_muon(const Plan& plan, const Tensor& parameter);
-
 // Returns whether the plan keeps a master copy of parameters of this format. A master copy in the same 16-bit format
 // would hold nothing that the parameter does not.
 bool has_master_weights(const Plan& plan, DataType stored);
