@@ -57,7 +57,8 @@ std::vector<Remedy> remedies_of(const Inputs& inputs) {
     if (remedy == remedies.end()) continue;
     const std::string setting = remedy->setting;
     const bool free = !asked(inputs.plan, setting.substr(0, setting.find('=')).c_str());
-    const bool possible = !word.starts_with("offload") || inputs.cluster.device.host_bandwidth.value() > 0;
+    const bool on_gpu = word == "offload_optimizer" && inputs.plan.optimizer.kind == "muon";
+    const bool possible = !on_gpu && (!word.starts_with("offload") || inputs.cluster.device.host_bandwidth.value() > 0);
     model::Plan changed = inputs.plan;
     const bool changes = possible && free && model::change_plan({setting}, changed) &&
                          model::to_toml(changed) != model::to_toml(inputs.plan);
