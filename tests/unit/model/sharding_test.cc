@@ -166,9 +166,9 @@ StepProgram lone_program(const Plan& plan) {
   return program;
 }
 
-using Kind = DataParallelCollectives::Kind;
+using Shared = DataParallelCollectives::Kind;
 struct Line {
-  Kind kind;
+  Shared kind;
   int unit, after_slot, after_segment, before_slot, before_segment;
   bool operator==(const Line&) const = default;
 };
@@ -182,7 +182,7 @@ std::vector<Line> lines(const Plan& plan) {
 }
 
 TEST(DataParallelSchedule, GathersRunAsFarAheadAsThereAreBuffers) {
-  using enum Kind;
+  using enum Shared;
   Plan plan;
   plan.parallelism.zero_stage = 3;
   // Units 2, 1, 0 are blocks 0, 1, 2. With one buffer more than is needed, a gather starts when the use two before it
@@ -198,7 +198,7 @@ TEST(DataParallelSchedule, GathersRunAsFarAheadAsThereAreBuffers) {
 }
 
 TEST(DataParallelSchedule, WithoutOverlapReductionsFollowTheSlots) {
-  using enum Kind;
+  using enum Shared;
   Plan plan;
   plan.overlap.gradient_reduce = false;
   plan.overlap.gradient_bucket_bytes = 1e9;
