@@ -94,7 +94,7 @@ std::vector<LeftCell> left_cells(const std::vector<LeftRow>& rows) {
     const auto& [of, set, kind, hardware] = key;
     cells.push_back({of, set, kind, hardware, values.size(), mean_of(values), 0, {mean_of(means), mean_of(variances)}});
     const auto count = static_cast<double>(values.size());
-    if (values.size() > 1)  // The mean is nearer to its own rows than to others.
+    if (values.size() > 1)  // The mean of few rows is nearer to them than what they share is (Bessel's correction).
       for (const double value : values)
         distances[scattered(cells.back())].push_back(std::abs(value - cells.back().mean) *
                                                      std::sqrt(count / (count - 1)));
@@ -250,9 +250,13 @@ Estimate average(const std::vector<Observation>& seen, const Levels& levels, con
   return {mean, band_variance(all, mean)};
 }
 
+// Variance of the logarithm of a set's deviation times its degrees of freedom, n - c of n rows in c cells. A quantile q
+// of share p is seen with a variance of p (1 - p) / (n f(q)^2); of absolute normal values, at p = 0.8, q is 1.2816
+// standard deviations, where their density f is 0.351 over one: 0.16 / (0.351 * 1.2816)^2.
+constexpr double quantile_noise = 0.79;
+
 // Returns the deviation with which eight of ten rows of a set of this kind, which is not among these, lie around what
-// they share. The logarithm of the sets' deviations is normal over stacks, classes of models and sets; that of n rows
-// in c cells is seen with a variance of 1 / (2 (n - c)).
+// they share. The logarithm of the sets' deviations is normal over stacks, classes of models and sets.
 double within_sets(const std::vector<LeftCell>& cells, const StepKind& kind) {
   struct Scatter {
     double deviation = 0, freedom = 0;
@@ -267,7 +271,7 @@ double within_sets(const std::vector<LeftCell>& cells, const StepKind& kind) {
   for (const auto& [of, scatter] : scatters)
     if (scatter.deviation > 0 && scatter.freedom > 0)
       seen.push_back({std::log(scatter.deviation / usual),
-                      0.5 / scatter.freedom,
+                      quantile_noise / scatter.freedom,
                       {std::get<1>(of), "", std::get<2>(of), std::get<0>(of), ""}});
   std::vector<Deviations> grid;
   for (const double of_stack : {0.0, 0.2, 0.4, 0.7})

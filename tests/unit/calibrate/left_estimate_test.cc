@@ -186,7 +186,8 @@ TEST(LeftCells, AreOfStepsByStackPrecisionAndModel) {
   EXPECT_EQ(serving_kind(inputs).precision, "nvfp4");
 }
 
-// 40 rows scatter by 0.05; one in twenty of them is off by a factor of three. Two cells of a set have one deviation.
+// 200 rows of each GPU scatter by 0.05; one in twenty of them is off by a factor of three. Two cells of a set have one
+// deviation.
 TEST(LeftCells, ScatterIsThatOfEightRowsOfTen) {
   std::mt19937_64 random(3);
   const StepKind kind{"s", "bf16", "dense"};
@@ -213,7 +214,7 @@ TEST(LeftCells, AreReadAsTheyAreWritten) {
   EXPECT_EQ(cells[1].rows, 2u);
   EXPECT_EQ(cells[1].mean, 0.5);
   EXPECT_EQ(cells[1].drawn, (sim::DrawnSpread{0.125, 0.25}));
-  // Both rows are 0.25 off a mean of two; a third would be sqrt(2) times as far.
+  // Both rows are 0.25 off a mean of two; Bessel's correction is sqrt(2).
   EXPECT_NEAR(cells[1].deviation, 0.25 * std::sqrt(2.0) / 1.2816, 1e-4);
   EXPECT_EQ(cells[2].of, LeftOf::ttft);
   EXPECT_EQ(cells[2].deviation, 0);
