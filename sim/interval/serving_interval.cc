@@ -140,13 +140,14 @@ model::Quantiles range_of(double value, const std::vector<double>& ratios, const
   return {value * of.p10, value * of.p50, value * of.p90};
 }
 
+// Returns the quantiles of the cost; `rates` and `left` are of the rate of tokens, which it is inverse to.
 std::optional<model::Quantiles> dollars(const Inputs& inputs, const std::vector<double>& rates, const Left& left,
                                         std::optional<double> answer, const IntervalOptions& options) {
   const auto price = model::hourly_price(inputs.plan, inputs.cluster).value;
   if (!price || !answer) return std::nullopt;
   std::vector<double> costs = price_draws(*price, "price", options.seed, rates.size());
   for (std::size_t i = 0; i < rates.size(); ++i) costs[i] /= rates[i];
-  return range_of(*answer, costs, left);
+  return range_of(*answer, costs, {.location = -left.location, .common = left.common, .own = left.own});
 }
 
 // Multiplies the draws by what is left of them: numbers of the engine, and numbers of the plan alone. The same facts
@@ -264,12 +265,8 @@ model::Result<DrawnServing> draw_serving_interval(const Inputs& inputs, const mo
   Drawn drawn;
   add_shapes(deployment.inputs(), TRY(deployment.shapes()), drawn.uncertainties);
   for (const auto add : {add_constants, add_expert_load, add_acceptance}) add(deployment.inputs(), drawn.uncertainties);
-  std::erase_if(drawn.uncertainties, [&](const Uncertainty& one) {
-    return options.without.contains(one.source) || options.without.contains(one.key);
-  });
+  draw_numbers(options, drawn);
   std::vector<InputChange> changes;
-  for (const Uncertainty& one : drawn.uncertainties)
-    drawn.z.push_back(normal_column(one.key, options.seed, options.draws));
   for (std::size_t row = 0; row < options.draws; ++row) changes.push_back(change_of(drawn, row));
   const Rates now = TRY(deployment.of(InputChange{})), answer = rates_of(result);
   const std::vector<Rates> draws = TRY(deployment.of(changes));

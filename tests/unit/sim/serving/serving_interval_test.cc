@@ -77,7 +77,6 @@ TEST(ServingInterval, HoldsTheAnswerAndGoesWithItsPrice) {
   EXPECT_TRUE(found.usd_per_million_output_tokens->contains(*result.usd_per_million_output_tokens));
 }
 
-// The largest batch that keeps a limit in so many of the draws; more certainty leaves fewer requests.
 // Eight of ten lie within exp(1.28 * 0.5) of the middle, where what is left has deviations of 0.3 and 0.4.
 TEST(ServingInterval, WhatIsLeftWidensItAndMovesNoMiddle) {
   Inputs inputs = serving_inputs("vllm");
@@ -115,6 +114,7 @@ TEST(ServingInterval, DrawsHaveWhatIsLeft) {
     EXPECT_NEAR(wide.tpot_ratio[i] * wide.rate_ratio[i], narrow.tpot_ratio[i] * narrow.rate_ratio[i], 1e-9);
 }
 
+// The largest batch that keeps a limit in so many of the draws; more certainty leaves fewer requests.
 TEST(ServingInterval, LimitsHoldInAShareOfTheDraws) {
   const Inputs inputs = serving_inputs("vllm", {"inference.concurrency=0", "inference.max_tpot_s=0.02"});
   const IntervalOptions options{.draws = 64};
