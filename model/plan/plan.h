@@ -316,8 +316,8 @@ struct PlanSetting {
   std::string source;
   Plan::Place place;
   std::string needs;  // the constant of a profile without which a setting does not hold; empty: none
-  std::string
-      instead_of;  // as TOML, the value that a setting replaces where the plan gives it; empty: the plan's stays
+  // As TOML, the value that a setting replaces where the plan gives it; empty: the plan's stays.
+  std::string instead_of;
 };
 
 // Makes an error about a key of the plan, located where the key was given (else at the plan's file).

@@ -10,6 +10,7 @@
 #include "reports/text/step/sections.h"
 
 namespace plumbline::reports {
+
 void fields(auto& to, const sim::MeasuredDeployment& found) {
   const model::MeasuredStep& measured = found.measured;
   to("given", "the measured value, as it was given", measured.given);

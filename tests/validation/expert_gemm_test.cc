@@ -34,7 +34,7 @@ const std::vector<Timed> a100 = {{40, 616, 3072, 5120, 0.6313 * 312e12},  {40, 6
                                  {20, 1232, 3072, 5120, 0.7074 * 312e12}, {20, 1232, 5120, 3072, 0.7039 * 312e12},
                                  {20, 1232, 5120, 1536, 0.6755 * 312e12}, {20, 1232, 1536, 5120, 0.6572 * 312e12}};
 
-// Returns the mean absolute error of the profile's times, `launches` a row for each of its experts.
+// Returns the mean absolute error of the profile's times; `one_by_one`: each expert is a launch and ends with a gap.
 double mean_error(const model::Profile& profile, const std::string& device, const std::vector<Timed>& rows,
                   bool one_by_one) {
   std::vector<model::Parameter> ignored;
