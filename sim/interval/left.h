@@ -9,8 +9,7 @@ namespace plumbline::sim {
 // Of ln(measured / predicted).
 struct Left {
   double location = 0;  // its middle
-  // Standard deviations: of what all plans of one software stack share, and of what each plan
-  // has of its own.
+  // Standard deviations: of what all plans of one software stack share, and of what each plan has of its own.
   double common = 0, own = 0;
   std::string rows;  // what it rests on: "603 steps of 10 sets, 21 of this stack"
   bool operator==(const Left&) const = default;
