@@ -303,10 +303,13 @@ std::vector<Deviations> deviations_grid(double unit) {
   return grid;
 }
 
-// Returns the mean over sets of what draws explain of the variance of their rows.
-double explained(const std::vector<LeftCell>& cells) {
+// Returns the mean over sets of what draws explain of the variance of their rows, of this class of models where sets
+// have it: loads of experts are drawn of one class alone.
+double explained(const std::vector<LeftCell>& cells, const std::string& model) {
+  const bool any = std::ranges::find(cells, model, [](const LeftCell& cell) { return cell.kind.model; }) != cells.end();
   std::map<std::string, std::pair<double, double>> sums;
   for (const LeftCell& cell : cells) {
+    if (any && cell.kind.model != model) continue;
     sums[cell.set].first += static_cast<double>(cell.rows) * cell.drawn.variance;
     sums[cell.set].second += static_cast<double>(cell.rows);
   }
@@ -357,7 +360,7 @@ std::optional<sim::Left> left_of(const std::vector<LeftCell>& cells, const StepK
   const bool serves = quantity != LeftOf::time && quantity != LeftOf::memory;
   if (serves) common = {0, common.variance + common.mean * common.mean};
   const double total = common.variance + own * own;
-  const double part = std::max(smallest_part, 1 - explained(used) / total);
+  const double part = std::max(smallest_part, 1 - explained(used, kind.model) / total);
   return sim::Left{common.mean, std::sqrt(common.variance * part), own * std::sqrt(part),
                    basis(used, kind.stack, serves)};
 }

@@ -94,6 +94,17 @@ TEST(LeftEstimate, IsWhatDrawsDoNotExplain) {
   EXPECT_NEAR(least.common * least.common + least.own * least.own, 0.1 * variance, 1e-12);
 }
 
+TEST(LeftEstimate, DrawsOfMixturesOfExpertsExplainNothingOfDenseModels) {
+  auto cells = two_stacks();
+  cells.push_back(cell("x", "slow", 10, 0.1, 0.05));
+  cells.back().kind.model = "moe";
+  const StepKind moe = cells.back().kind;
+  const sim::Left dense = left(cells, "slow"), mixture = *left_of(cells, moe);
+  cells.back().drawn.variance = 10;
+  EXPECT_EQ(left(cells, "slow"), dense);
+  EXPECT_LT(left_of(cells, moe)->common, 0.5 * mixture.common);
+}
+
 // Three sets of each class; those of mixtures of experts scatter by more.
 TEST(LeftEstimate, ScatterGoesWithTheClassOfTheModel) {
   std::vector<LeftCell> cells;
