@@ -136,6 +136,9 @@ std::int64_t ConfigReader::dimension(std::string_view key, std::int64_t missing)
   return integer(key, 1, largest_dimension, missing);
 }
 std::int64_t ConfigReader::layers(std::string_view key) { return integer(key, 1, most_layers, std::nullopt); }
+std::int64_t ConfigReader::layers(std::string_view key, std::int64_t missing) {
+  return integer(key, 0, most_layers, missing);
+}
 std::int64_t ConfigReader::count(std::string_view key, std::int64_t missing) {
   return integer(key, 0, largest_dimension, missing);
 }

@@ -30,6 +30,7 @@ class ConfigReader {
   std::int64_t dimension(std::string_view key);                        // required, at least 1
   std::int64_t dimension(std::string_view key, std::int64_t missing);  // at least 1
   std::int64_t layers(std::string_view key);                           // required, from 1 to 10,000
+  std::int64_t layers(std::string_view key, std::int64_t missing);     // from 0 to 10,000
   std::int64_t count(std::string_view key, std::int64_t missing);      // at least 0
   double number(std::string_view key, double missing);                 // finite
   double probability(std::string_view key, double missing);            // from 0 to below 1

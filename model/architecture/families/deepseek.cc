@@ -87,7 +87,7 @@ void read_scored_experts(ConfigReader& config, Architecture& model, std::int64_t
                 .scaling_factor = 2.5,
                 .score = "sigmoid"});
   model.experts.group_score_experts = 2;
-  model.multi_token_prediction_layers = config.count("num_nextn_predict_layers", 1);
+  model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", 1);
   check_experts(config, model);
 }
 
@@ -163,7 +163,7 @@ void read_glm4_moe(ConfigReader& config, Architecture& model) {
                 .scaling_factor = 1.0,
                 .score = "sigmoid"});
   model.experts.group_score_experts = 2;
-  model.multi_token_prediction_layers = config.count("num_nextn_predict_layers", 0);
+  model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", 0);
   check_experts(config, model);
 }
 

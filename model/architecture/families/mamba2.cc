@@ -96,7 +96,7 @@ void read_nemotron_h(ConfigReader& config, Architecture& model) {
   bool sparse = false;
   for (const LayerKind& kind : model.pattern) sparse = sparse || kind.feed_forward == FeedForward::experts;
   if (!sparse) model.experts = {};
-  model.multi_token_prediction_layers = config.count("num_nextn_predict_layers", 0);
+  model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", 0);
 }
 
 // Each layer has a recurrence or attention, then experts with a shared one, or without experts an MLP as wide as that.

@@ -20,7 +20,7 @@ void read_minimax_m2(ConfigReader& config, Architecture& model) {
   experts.score = ScoreFunction::sigmoid;
   experts.normalize_weights = true;
   check_experts_per_token(config, model, "num_local_experts");
-  if (config.flag("use_mtp", true)) model.multi_token_prediction_layers = config.count("num_mtp_modules", 3);
+  if (config.flag("use_mtp", true)) model.multi_token_prediction_layers = config.layers("num_mtp_modules", 3);
   if (!model.query_key_norm) return;
   // One weight for each column of all heads, where a norm of single heads has one for each column of a head.
   model.omitted.parameters =

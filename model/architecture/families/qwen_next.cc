@@ -44,7 +44,7 @@ void read_qwen3_next(ConfigReader& config, Architecture& model) {
   model.experts.layer_frequency = config.dimension("decoder_sparse_step", 1);
   model.experts.layer_offset = model.experts.layer_frequency - 1;
   model.experts.dense_layers = config.counts("mlp_only_layers");
-  model.multi_token_prediction_layers = config.count("num_nextn_predict_layers", 0);
+  model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", 0);
   read_mixers(config, model, config.dimension("full_attention_interval", 4));
 }
 
@@ -52,7 +52,7 @@ void read_qwen3_next(ConfigReader& config, Architecture& model) {
 void read_qwen3_5(ConfigReader& config, Architecture& model) {
   config.read_inside("text_config");
   read_hybrid(config, model, {.key_value_heads = 4});
-  model.multi_token_prediction_layers = config.count("mtp_num_hidden_layers", 0);
+  model.multi_token_prediction_layers = config.layers("mtp_num_hidden_layers", 0);
   read_mixers(config, model, config.dimension("full_attention_interval", 4));
 }
 
@@ -60,7 +60,7 @@ void read_qwen3_5_moe(ConfigReader& config, Architecture& model) {
   config.read_inside("text_config");
   read_hybrid(config, model, {.key_value_heads = 2, .dense_mlp = false});
   read_experts(config, model, 256, 8);
-  model.multi_token_prediction_layers = config.count("mtp_num_hidden_layers", 0);
+  model.multi_token_prediction_layers = config.layers("mtp_num_hidden_layers", 0);
   read_mixers(config, model, config.dimension("full_attention_interval", 4));
 }
 
