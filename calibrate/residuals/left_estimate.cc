@@ -346,10 +346,16 @@ std::optional<sim::Left> left_of(const std::vector<LeftCell>& cells, const StepK
   for (const LeftCell& cell : cells)
     if (cell.of == quantity && !without_sets.contains(cell.set)) used.push_back(cell);
   if (used.empty()) return std::nullopt;
-  const double own = within_sets(used, kind);
+  std::map<std::pair<std::string, std::string>, double> known;
+  const auto scatter_of = [&](const StepKind& of) {
+    const auto [found, fresh] = known.try_emplace({of.stack, of.model});
+    if (fresh) found->second = within_sets(used, of);
+    return found->second;
+  };
+  const double own = scatter_of(kind);
   std::vector<Observation> seen;
   for (const LeftCell& cell : used) {
-    const double scatter = within_sets(used, cell.kind);
+    const double scatter = scatter_of(cell.kind);
     seen.push_back({cell.mean - cell.drawn.mean,
                     scatter * scatter / static_cast<double>(cell.rows),
                     {cell.kind.stack, cell.kind.precision, cell.kind.model, cell.set, std::to_string(seen.size())}});
