@@ -17,11 +17,11 @@ namespace plumbline::cli {
 // A result that was put is in the file, whenever the process ends. One process at a time may have the file open.
 class ResultStore {
  public:
-  // Makes the file if there is none. Input errors, whose key is --resume: it cannot be made, is another kind of file,
-  // or another run has it open.
+  // Makes the file if there is none. Input errors, whose key is --resume: it cannot be made, is another kind of file
+  // or of another form, or another run has it open.
   static model::Result<std::unique_ptr<ResultStore>> open(const std::string& path);
 
-  // Returns the results of the set by task.
+  // Returns the results of the set by task. Input error: a result is not the one that was put for its set and task.
   model::Result<std::map<std::size_t, std::string>> find(const std::string& set) const;
   model::Result<void> put(const std::string& set, std::size_t task, const std::string& result);
   const std::string& path() const { return path_; }

@@ -1,8 +1,10 @@
 #include "cli/tasks/detail/job_tasks.h"
 
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
 #include <atomic>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -138,6 +140,48 @@ TEST(JobTasks, StoredResultsAreTakenByKey) {
   other.key = "other squares";
   EXPECT_EQ(run(other).value(), all_squares());
   EXPECT_EQ(calls, static_cast<int>(2 * many));
+}
+
+// Executes statements of SQL on a file that no store has open.
+void change(const std::string& path, const char* statements) {
+  sqlite3* file = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &file), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(file, statements, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(file);
+  sqlite3_close(file);
+}
+
+TEST(ResultStore, RefusesResultsThatAreNotOfTheirKey) {
+  const tests::TemporaryDirectory folder;
+  const std::string path = (folder.path() / "results.db").string();
+  const auto store = [&] { return ResultStore::open(path).value(); };
+  {
+    const auto first = store();
+    ASSERT_TRUE(first->put("set", 0, "zero"));
+    ASSERT_TRUE(first->put("set", 1, "one"));
+  }
+  EXPECT_EQ(store()->find("set").value(), (std::map<std::size_t, std::string>{{0, "zero"}, {1, "one"}}));
+  change(path,
+         "UPDATE results SET task = 2 WHERE task = 0; UPDATE results SET task = 0 WHERE task = 1;"
+         "UPDATE results SET task = 1 WHERE task = 2");
+  const auto swapped = store()->find("set");
+  ASSERT_FALSE(swapped);
+  EXPECT_EQ(swapped.error().key, "--resume");
+  EXPECT_NE(swapped.error().message.find("task 0 is not the one that was kept"), std::string::npos);
+  EXPECT_TRUE(store()->find("other set").value().empty());
+}
+
+TEST(ResultStore, RefusesViewsAndTriggers) {
+  for (const char* addition : {"ALTER TABLE results RENAME TO r; CREATE VIEW results AS SELECT * FROM r",
+                               "CREATE TRIGGER t AFTER INSERT ON results BEGIN DELETE FROM results; END"}) {
+    const tests::TemporaryDirectory folder;
+    const std::string path = (folder.path() / "results.db").string();
+    ASSERT_TRUE(ResultStore::open(path));
+    ASSERT_TRUE(ResultStore::open(path));  // its own file again
+    change(path, addition);
+    const auto changed = ResultStore::open(path);
+    ASSERT_FALSE(changed) << addition;
+    EXPECT_NE(changed.error().message.find("no file of results"), std::string::npos) << changed.error().message;
+  }
 }
 
 TEST(ResultStore, RefusesOtherFiles) {
