@@ -119,8 +119,9 @@ class NameMemo {
 using Progress = std::function<void(std::uint64_t read, std::uint64_t size)>;
 
 // Reads a trace, .json or .json.gz; memory grows with the GPU's work and the operators of autograd. Of a file that is
-// cut off, the complete events are read. Input errors: a file that is missing, empty or a damaged gzip stream; those of
-// EventSplitter; events of the GPU with missing, negative or unreadable fields.
+// cut off, the complete events are read. Input errors: a file that is missing, empty, a damaged gzip stream or one
+// that becomes more than 100 times as large; more than 262,144 different names; those of EventSplitter; events of the
+// GPU with missing, negative or unreadable fields.
 model::Result<Trace> read_trace(const std::string& path, const Progress& progress);
 
 }  // namespace plumbline::calibrate

@@ -45,6 +45,23 @@ std::string sample() {
       .json();
 }
 
+TEST_F(KinetoRefusal, GzipStreamsThatBecomeFarLargerThanTracesDo) {
+  constexpr std::size_t blanks = std::size_t{80} << 20;
+  const std::string trace = sample() + std::string(blanks, ' ');
+  EXPECT_TRUE(import_text(trace));
+  EXPECT_THAT(reason(gzipped(trace)), HasSubstr("over 100 times as many"));
+}
+
+TEST_F(KinetoRefusal, MoreNamesThanTracesHave) {
+  constexpr int names = (1 << 18) + 1;
+  std::string trace = "[";
+  for (int i = 0; i < names; ++i)
+    trace += R"({"ph": "X", "cat": "user_annotation", "pid": 1, "tid": 1, "ts": 1, "dur": 1, "name": ")" +
+             std::to_string(i) + "\"},";
+  trace.back() = ']';
+  EXPECT_THAT(reason(trace), HasSubstr("more than 262144 different names and shapes"));
+}
+
 TEST_F(KinetoRefusal, GivesTheReason) {
   const std::string kernel = R"({"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, )";
   const auto with = [&](const std::string& rest) { return tests::KinetoTrace().other(kernel + rest + "}").json(); };

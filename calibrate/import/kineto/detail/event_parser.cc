@@ -357,6 +357,9 @@ simdjson::error_code read_event(ondemand::object object, Event& event) {
 
 // Kernels and copies of a trace. Each takes up to 1.1 kB with its place and its text (608 MB for 500,000 of one step).
 constexpr std::size_t most_work = std::size_t{1} << 23;
+// Different names, and shapes, of a trace. Each is held against all patterns of kernels, for some 0.1 ms; traces of
+// training have thousands.
+constexpr std::size_t most_names = std::size_t{1} << 18;
 
 struct EventParser::State {
   std::string path;
@@ -403,6 +406,10 @@ Result<void> EventParser::read(EventBatch& batch) {
   if (state_->trace.work.size() > most_work)
     return model::wrong_input_at(state_->path, 0, "", fmt::format("more than {} kernels and copies", most_work),
                                  "record fewer steps: torch.profiler.schedule(wait=1, warmup=1, active=1)");
+  if (state_->trace.names.size() > most_names)
+    return model::wrong_input_at(state_->path, 0, "",
+                                 fmt::format("more than {} different names and shapes", most_names),
+                                 "kernels of training have the same names in each step; record fewer steps");
   return {};
 }
 

@@ -56,6 +56,19 @@ model::Result<std::size_t> read_piece(gzFile file, const std::string& path, std:
                                "copy the file again, or test it with gzip -t");
 }
 
+// Fails (input) when a gzip stream has become far larger than traces do, so that memory and time grow with the file.
+model::Result<void> check_growth(gzFile file, const std::string& path, std::uint64_t text) {
+  constexpr std::uint64_t most_times = 100, always = std::uint64_t{64} << 20;  // traces become 5 to 30 times as large
+  const auto packed = static_cast<std::uint64_t>(std::max<z_off_t>(gzoffset(file), 0));
+  if (gzdirect(file) != 0 || text <= always || text / most_times <= packed) return {};
+  return model::wrong_input_at(path, 0, "",
+                               fmt::format("{} bytes of the gzip stream become more than {} bytes of text, over {} "
+                                           "times as many",
+                                           packed, text, most_times),
+                               "traces become 5 to 30 times as large; of one that repeats itself that much, give the "
+                               "unpacked file (gunzip)");
+}
+
 // Calls use(element) with the parsed value of a property, unless it is missing or not JSON.
 template <class Use>
 void with_property(const std::map<std::string, std::string, std::less<>>& properties, std::string_view key,
@@ -114,11 +127,14 @@ model::Result<Trace> read_trace(const std::string& path, const Progress& progres
   EventSplitter splitter(path, [&](EventBatch& batch) { return parser.read(batch); });
   constexpr std::size_t piece = std::size_t{1} << 18;
   std::string text(piece, '\0');
+  std::uint64_t unpacked = 0;
   for (bool first = true;; first = false) {
     const auto count = TRY(read_piece(file.get(), path, text));
     if (count == 0 && first && gzdirect(file.get()) != 0)
       return model::wrong_input_at(path, 0, "", "the file is empty", "record the trace again");
     if (count == 0) break;
+    unpacked += count;
+    TRY(check_growth(file.get(), path, unpacked));
     TRY(splitter.feed(std::string_view(text).substr(0, count)));
     if (progress) progress(static_cast<std::uint64_t>(std::max<z_off_t>(gzoffset(file.get()), 0)), size);
   }
