@@ -204,6 +204,20 @@ struct ServingPredictor::Memos {
 
 namespace {
 
+// A token has at most one row for an expert, so that a rank has the rows of at most all tokens for each of its experts:
+// experts over those of a token times the mean.
+model::Result<void> check_imbalance(const model::Plan& plan, const model::Architecture& architecture) {
+  const auto& experts = architecture.experts;
+  const double most = static_cast<double>(experts.routed_experts) / static_cast<double>(experts.experts_per_token);
+  const double stated = plan.inference.expert_imbalance.value_or(1);
+  if (stated <= most) return {};
+  return tl::unexpected(model::plan_error(
+      plan, model::ErrorKind::input, "inference.expert_imbalance",
+      fmt::format("no rank has {} times the mean of the rows: a token takes {} of the {} experts of {}", stated,
+                  experts.experts_per_token, experts.routed_experts, architecture.name),
+      fmt::format("use at most {}", most)));
+}
+
 // Refuses keys that a deployment does not read.
 model::Result<void> check_unread(const model::Plan& plan, const model::Architecture& architecture) {
   const auto& s = plan.inference;
@@ -227,7 +241,7 @@ model::Result<void> check_unread(const model::Plan& plan, const model::Architect
                     "set inference.disaggregated = true, or leave inference.prefill and inference.decode out");
     }
   }
-  if (architecture.experts.routed_experts > 0) return {};
+  if (architecture.experts.routed_experts > 0) return check_imbalance(plan, architecture);
   const auto copies = [&](PoolKind kind) { return model::instance_of(plan, kind).redundant_experts > 0; };
   const auto halves = [&](PoolKind kind) { return model::instance_of(plan, kind).two_micro_batches; };
   for (const auto& [key, is_unread] :

@@ -329,6 +329,15 @@ TEST(Serving, KeysOfExpertsAreRefusedOfADenseModel) {
   EXPECT_GT(served(llama_node, "h100", {"inference.expert_imbalance=1", "inference.expert_skew=0"}).tpot_s, 0);
 }
 
+// All tokens take an expert of the fullest rank at most: 256 experts of which a token takes 8.
+TEST(Serving, ImbalanceBeyondThatOfOneExpertIsRefused) {
+  const model::Error error = refused(deepseek_decode_unit, "h800", {"inference.expert_imbalance=32.5"});
+  EXPECT_EQ(error.kind, model::ErrorKind::input);
+  EXPECT_EQ(error.key, "inference.expert_imbalance");
+  EXPECT_EQ(error.hint, "use at most 32");
+  EXPECT_GT(served(deepseek_decode_unit, "h800", {"inference.expert_imbalance=32"}).tpot_s, 0);
+}
+
 TEST(Serving, PoolsOfAPlanThatSharesItsGpusAreRefused) {
   for (const std::string key : {"inference.prefill.tensor", "inference.decode.gpus"}) {
     const model::Error error = refused(llama_node, "h100", {key + "=8"});
