@@ -19,13 +19,48 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view extension = ".toml";
 
-// Returns the hash of names, values and uncertainties in hexadecimal digits.
+// Returns the hash in hexadecimal digits.
+std::string hash_of(const std::string& text) { return fmt::format("{:016x}", model::hash_of(text)); }
+
+// Returns the hash of names, values and uncertainties.
 std::string hash_of(const model::Profile& profile) {
   std::string text;
   for (const model::Parameter& c : profile.parameters())
     text += fmt::format("{}={} {} {} {} {};", c.name, c.value, c.unit, c.relative_uncertainty.value_or(0),
                         c.low.value_or(0), c.high.value_or(0));
-  return fmt::format("{:016x}", model::hash_of(text));
+  return hash_of(text);
+}
+
+std::string quantiles_toml(std::string_view key, const model::Quantiles& q) {
+  return fmt::format("{} = {{ p10 = {}, p50 = {}, p90 = {} }}\n", key, q.p10, q.p50, q.p90);
+}
+
+// Returns a string of several lines; one that a literal cannot hold is a quoted string.
+std::string lines_toml(const std::string& text) {
+  constexpr std::string_view quotes = "'''";
+  return text.find(quotes) == std::string::npos ? fmt::format("{}\n{}{}", quotes, text, quotes)
+                                                : model::toml_string(text);
+}
+
+// Returns the keys of [predicted], but for their hash.
+std::string prediction_toml(const LedgerEntry& entry) {
+  std::string out;
+  const auto text = [&out](std::string_view key, const std::string& value) {
+    if (!value.empty()) out += fmt::format("{} = {}\n", key, model::toml_string(value));
+  };
+  text("date", entry.date);
+  text("version", entry.version);
+  text("revision", entry.revision);
+  text("plan", entry.plan);
+  text("profile", entry.profile);
+  text("stack", entry.stack);
+  text("device", entry.device);
+  text("constants_hash", entry.constants_hash);
+  text("fidelity", entry.fidelity);
+  out += fmt::format("draws = {}\nseed = {}\ntime_s = {}\n", entry.draws, entry.seed, entry.time_s);
+  out += quantiles_toml("step_s", entry.time) + quantiles_toml("peak_bytes", entry.peak_bytes);
+  out += fmt::format("plan_toml = {}\n", lines_toml(entry.plan_toml));
+  return out;
 }
 
 // Whether the text has the form of "2026-11-23T10:30:00Z", so that the order of texts is that of times.
@@ -65,6 +100,11 @@ void read_prediction(TableReader& reader, LedgerEntry& entry) {
   entry.time_s = reader.positive("time_s");
   entry.time = read_quantiles(reader, "step_s");
   entry.peak_bytes = read_quantiles(reader, "peak_bytes");
+  const std::string hash = reader.optional_text("prediction_hash");
+  if (!hash.empty() && hash != hash_of(prediction_toml(entry)))
+    reader.fail("prediction_hash", reader.line_of("prediction_hash"),
+                "the prediction was changed after it was recorded",
+                "take the file as it was recorded; a prediction is never changed afterwards");
 }
 
 void read_measured(TableReader& reader, LedgerEntry& entry) {
@@ -83,17 +123,6 @@ void read_entry(TableReader& reader, LedgerEntry& entry) {
   reader.require("predicted");
   reader.optional_table("predicted", [&](TableReader& table) { read_prediction(table, entry); });
   reader.optional_table("measured", [&](TableReader& table) { read_measured(table, entry); });
-}
-
-std::string quantiles_toml(std::string_view key, const model::Quantiles& q) {
-  return fmt::format("{} = {{ p10 = {}, p50 = {}, p90 = {} }}\n", key, q.p10, q.p50, q.p90);
-}
-
-// Returns a string of several lines; one that a literal cannot hold is a quoted string.
-std::string lines_toml(const std::string& text) {
-  constexpr std::string_view quotes = "'''";
-  return text.find(quotes) == std::string::npos ? fmt::format("{}\n{}{}", quotes, text, quotes)
-                                                : model::toml_string(text);
 }
 
 }  // namespace
@@ -134,22 +163,9 @@ std::string ledger_file_name(const LedgerEntry& entry) {
 }
 
 std::string ledger_toml(const LedgerEntry& entry) {
+  const std::string predicted = prediction_toml(entry);
   std::string out = "# Predicted before it was measured; a prediction is never changed afterwards.\n[predicted]\n";
-  const auto text = [&out](std::string_view key, const std::string& value) {
-    if (!value.empty()) out += fmt::format("{} = {}\n", key, model::toml_string(value));
-  };
-  text("date", entry.date);
-  text("version", entry.version);
-  text("revision", entry.revision);
-  text("plan", entry.plan);
-  text("profile", entry.profile);
-  text("stack", entry.stack);
-  text("device", entry.device);
-  text("constants_hash", entry.constants_hash);
-  text("fidelity", entry.fidelity);
-  out += fmt::format("draws = {}\nseed = {}\ntime_s = {}\n", entry.draws, entry.seed, entry.time_s);
-  out += quantiles_toml("step_s", entry.time) + quantiles_toml("peak_bytes", entry.peak_bytes);
-  out += fmt::format("plan_toml = {}\n", lines_toml(entry.plan_toml));
+  out += fmt::format("prediction_hash = \"{}\"\n{}", hash_of(predicted), predicted);
   if (entry.measured) out += ledger_toml(*entry.measured);
   return out;
 }

@@ -55,7 +55,7 @@ std::string ledger_toml(const LedgerEntry& entry);
 std::string ledger_toml(const LedgerMeasurement& measured);
 
 // Reads an entry. Input errors name file, line and key: a date in another form, a measurement that is older than
-// its prediction, quantiles out of order.
+// its prediction, quantiles out of order, a prediction that is not the one of its hash (older entries have none).
 model::Result<LedgerEntry> read_ledger_entry(const std::string& path);
 
 // Reads the entries of a folder, or the one of a file, ordered by name. A folder without entries is an input error.

@@ -86,6 +86,18 @@ TEST(Ledger, RefusesEntriesThatLackWhatMakesThemPredictions) {
   EXPECT_EQ(error_of(folder, text, "[predicted]", "[prediction]").key, "predicted");
 }
 
+TEST(Ledger, RefusesAPredictionThatWasChanged) {
+  const TemporaryDirectory folder;
+  const std::string text = ledger_toml(example());
+  EXPECT_EQ(error_of(folder, text, "p50 = 0.3125", "p50 = 0.3126").key, "predicted.prediction_hash");
+  EXPECT_EQ(error_of(folder, text, "seed = 7", "seed = 8").key, "predicted.prediction_hash");
+  EXPECT_EQ(error_of(folder, text, "tiny-moe", "tiny-mow").key, "predicted.prediction_hash");
+  std::string without = text;  // as entries of earlier versions
+  const std::size_t begin = without.find("prediction_hash"), end = without.find('\n', begin) + 1;
+  without.erase(begin, end - begin);
+  EXPECT_TRUE(read_ledger_entry(folder.write("old.toml", without).string()));
+}
+
 TEST(Ledger, OfAFolderIsItsFilesInOrder) {
   const TemporaryDirectory folder;
   const auto none = read_ledger(folder.path().string());
