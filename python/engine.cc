@@ -111,16 +111,20 @@ class Engine {
   std::string sweep(const py::object& plan, const Names& over, const py::object& set, const std::string& fidelity,
                     bool intervals, unsigned threads) {
     const PlanInput input = plan_input(plan, set);
-    return run([&]() -> Result<std::string> {
+    SignalWatch watch;
+    const std::string json = run([&]() -> Result<std::string> {
       sim::SweepOptions options;
       options.fidelity = TRY(cli::sweep_fidelity(fidelity));
       options.intervals = intervals;
       options.threads = threads;
+      options.stopped = [&watch] { return watch.requested(); };
       auto grid = TRY(cli::sweep_grid(over, input.overrides));
       InputsReader reader(cli::Purpose::stated);
       const auto inputs = [&](const Names& changes) { return load_inputs(reader, input, changes); };
       return reports::sweep_json(TRY(sim::sweep(std::move(grid), inputs, {}, options)));
     });
+    watch.raise();
+    return json;
   }
 
   std::string plan(const py::object& subject, const std::vector<std::int64_t>& gpus, const Names& clusters,

@@ -71,6 +71,14 @@ class Threads(unittest.TestCase):
             plumbline.plan("llama-3-405b", gpus=[4096, 8192, 12288, 16384], cluster="h100-dgx", complete=True)
         timer.join()
 
+    def test_an_interrupted_sweep_ends(self):
+        timer = threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT))
+        with self.assertRaises(KeyboardInterrupt):
+            timer.start()
+            plumbline.sweep(PLAN, over={"overlap.communication_sms": "0..100:1",
+                                        "batch.global_batch_size": "15360..153600:512"})
+        timer.join()
+
     def test_simulations_of_several_threads(self):
         plans = ["llama-3-8b-64xh800", "llama-3-8b-fsdp-64xh100"] * 3
         expected = [plumbline.simulate(plan, interval=False).time_s for plan in plans]
