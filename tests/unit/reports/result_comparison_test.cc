@@ -26,13 +26,13 @@ model::ComparisonSubject subject(const std::string& name, double gemm) {
   return {name, "plan", support::example_plan(), std::move(result), ""};
 }
 
-model::ComparisonSubject impossible(const std::string& name) {
+model::ComparisonSubject impossible_plan(const std::string& name) {
   return {name, "plan", support::example_plan(),
           tl::unexpected(model::Error{model::ErrorKind::infeasible, "cannot be", "", 0, "cluster.gpus", ""}), ""};
 }
 
 model::ResultComparison comparison(model::Against against) {
-  return model::compare_results({subject("one", 9), impossible("two"), subject("three", 10), subject("four", 12)},
+  return model::compare_results({subject("one", 9), impossible_plan("two"), subject("three", 10), subject("four", 12)},
                                 against, model::WaterfallDetail::categories);
 }
 
@@ -137,7 +137,7 @@ TEST(CompareDeployments, TheMiddleCostIsAMiddlePriceTimesAMiddleTime) {
 }
 
 TEST(CompareDeployments, OneThatCannotBeHasNoSchedule) {
-  model::ComparisonSubject none = impossible("b");
+  model::ComparisonSubject none = impossible_plan("b");
   none.plan.inference.given = true;
   none.plan.batch = {};
   none.plan.parallelism.tensor = 4;
@@ -154,7 +154,7 @@ TEST(CompareDeployments, WhatIsAlikeIsNotMore) {
 TEST(ComparePlans, APlanAtTheEdgeOfMemoryIsNamed) {
   model::ComparisonSubject edge = subject("two", 9);
   edge.result->memory.fits_probability = 0.6;
-  const auto compared = model::compare_results({subject("one", 9), std::move(edge), impossible("three")},
+  const auto compared = model::compare_results({subject("one", 9), std::move(edge), impossible_plan("three")},
                                                model::Against::first, model::WaterfallDetail::categories);
   EXPECT_THAT(result_comparison_text(compared, false), testing::ContainsRegex("feasible +yes +at the edge +no"));
   const auto subjects = nlohmann::json::parse(result_comparison_json(compared))["subjects"];
