@@ -106,6 +106,7 @@ TEST(RolloutPlan, RefusesKeysThatDoNotBelongTogether) {
   expect({"rollout.placement=split", "rollout.gpus=8", "rollout.staleness=1"}, "rollout.staleness", ErrorKind::input);
   expect({"rollout.placement=split", "rollout.gpus=8", "rollout.offload=true"}, "rollout.offload", ErrorKind::input);
   expect({"rollout.reward_model=m.json", "rollout.reward_s=1"}, "rollout.reward_s", ErrorKind::input);
+  expect({"run.tokens=1e9"}, "run.tokens", ErrorKind::input);
   expect({"inference.disaggregated=true"}, "inference.disaggregated", ErrorKind::input);
   expect({"batch.global_batch_size=64"}, "batch.global_batch_size", ErrorKind::input);
   expect({"rollout.placement=together"}, "rollout.placement", ErrorKind::input);
