@@ -11,7 +11,7 @@ namespace plumbline::model {
 // A part of a step. Parts of different pools follow each other, or run at once where the placement is asynchronous.
 struct RolloutPart {
   std::string name;
-  std::string pool;  // "engines", "training", or "all": both wait for it
+  std::string pool;  // "engines", "training", "hosts", which no GPU has, or "all": both wait for it
   double seconds = 0;
 };
 

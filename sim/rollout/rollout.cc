@@ -18,6 +18,7 @@
 #include "model/memory/memory.h"
 #include "model/plan/layout.h"
 #include "model/plan/rollout.h"
+#include "model/program/plan_context.h"
 #include "sim/predict/memos.h"
 #include "sim/rollout/detail/rollout_forms.h"
 #include "sim/serving/pool_model.h"
@@ -60,16 +61,21 @@ States states_of(const model::StepResult& update) {
   return largest;
 }
 
-// What a GPU holds besides the policy that trains on it: a critic, and a reference model.
+// What a GPU holds besides the policy that trains on it: a critic, and models that nothing changes, in policies. Next
+// to adapters the reference model is the policy without them. A reward model is divided over the GPUs as the policy is.
 struct OtherModels {
-  double critics = 0, references = 0;
+  double critics = 0, frozen = 0;
 
-  explicit OtherModels(const Plan& plan) {
-    const model::RolloutPasses passes = model::passes_of(plan);
+  explicit OtherModels(const Inputs& inputs) {
+    const model::RolloutPasses passes = model::passes_of(inputs.plan);
     critics = passes.critic ? 1 : 0;
-    references = passes.reference ? 1 : 0;
+    frozen = passes.reference && model::adapters_of(inputs.plan).rank == 0 ? 1 : 0;
+    if (!inputs.reward) return;
+    const std::int64_t length = inputs.plan.batch.sequence_length;
+    frozen += model::model_metrics(*inputs.reward, length).parameters /
+              model::model_metrics(inputs.architecture, length).parameters;
   }
-  double bytes(const States& states) const { return critics * states.sum() + references * states.parameters; }
+  double bytes(const States& states) const { return critics * states.sum() + frozen * states.parameters; }
 };
 
 bool offloads(const Plan& plan) { return model::is_colocated(plan) && plan.rollout.offload.value_or(true); }
@@ -219,7 +225,7 @@ class Prediction {
         update_(update),
         passes_(model::passes_of(inputs.plan)),
         states_(states_of(update)),
-        others_(inputs.plan) {}
+        others_(inputs) {}
 
   model::Result<RolloutResult> make();
 
@@ -260,7 +266,7 @@ model::Result<Inputs> Prediction::engine_inputs() const {
   return engines;
 }
 
-// What trains is copied to the host and back; a reference model, which nothing changes, is copied from there.
+// What trains is copied to the host and back; models that nothing changes are copied from there.
 model::Result<void> Prediction::add_swap() {
   if (!offloads(plan_)) return {};
   model::ConstantReader reader(inputs_.profile);
@@ -272,7 +278,7 @@ model::Result<void> Prediction::add_swap() {
         plan_, model::ErrorKind::infeasible, "rollout.offload",
         fmt::format("no constant gives the rate between {} and its host", inputs_.cluster.device.name),
         "set it to false, or add host_bandwidth to the device's file"));
-  const double copied = 2 * (1 + others_.critics) * states_.sum() + others_.references * states_.parameters;
+  const double copied = 2 * (1 + others_.critics) * states_.sum() + others_.frozen * states_.parameters;
   add("states to the host and back", "all", copied / rate);
   return {};
 }
@@ -309,7 +315,8 @@ void Prediction::add_memory(const Engine& engine) {
   memory.generation_bytes = held.weights + held.reserve + held.activations + held.space;
   memory.host_bytes = update_.memory.host_bytes;
   if (offloads(plan_)) {
-    memory.host_bytes += (states_.sum() + others) * static_cast<double>(inputs_.cluster.device.host_gpus);
+    const std::int64_t gpus = std::min(inputs_.cluster.device.host_gpus, plan_.cluster.gpus);
+    memory.host_bytes += (states_.sum() + others) * static_cast<double>(gpus);
   } else {
     memory.training_bytes += others;
     if (colocated) memory.generation_bytes += states_.sum() + others;
@@ -352,9 +359,11 @@ void Prediction::add_money() {
   if (!plan_.rollout.steps) return;
   model::RolloutRun& run = result_.run.emplace();
   run.steps = static_cast<double>(*plan_.rollout.steps);
-  run.days = run.steps * result_.step_s / day;
-  run.gpu_hours = run.steps * gpu_hours;
-  if (result_.step_usd) run.cost_usd = run.steps * *result_.step_usd;
+  const double goodput = plan_.run.goodput ? model::number_of(*plan_.run.goodput).value_or(1) : 1;
+  const double passed = run.steps / goodput;  // in steps
+  run.days = passed * result_.step_s / day;
+  run.gpu_hours = passed * gpu_hours;
+  if (result_.step_usd) run.cost_usd = passed * *result_.step_usd;
 }
 
 model::Result<RolloutResult> Prediction::make() {

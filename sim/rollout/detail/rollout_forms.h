@@ -40,7 +40,11 @@ class AnswerLengths {
     const double z = (std::log(most_) - log_mean_) / sigma_;
     return std::exp(log_mean_ + sigma_ * sigma_ / 2) * below(z - sigma_) + most_ * below(-z);
   }
-  double cut_share() const { return sigma_ == 0 ? 0 : below((log_mean_ - std::log(most_)) / sigma_); }
+  double cut_share() const {
+    const double above = log_mean_ - std::log(most_);
+    if (sigma_ > 0) return below(above / sigma_);
+    return above < 0 ? 0 : 1;
+  }
 
  private:
   static double below(double z) { return std::erfc(-z / std::numbers::sqrt2) / 2; }  // Phi

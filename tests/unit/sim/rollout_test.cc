@@ -45,6 +45,8 @@ TEST(AnswerLengths, AreAllAlikeWithoutDeviationOrAtTheLongest) {
   model::Random random(1);
   EXPECT_EQ(AnswerLengths(1000, 0, 4000).draw(random), 1000);
   EXPECT_EQ(AnswerLengths(4000, 500, 4000).draw(random), 4000);
+  EXPECT_EQ(AnswerLengths(1000, 0, 4000).cut_share(), 0);
+  EXPECT_EQ(AnswerLengths(4000, 500, 4000).cut_share(), 1);
 }
 
 double one_second(double, double) { return 1; }
@@ -246,6 +248,19 @@ TEST(Rollout, ColocatedHalvesShareTheMemory) {
             here.rollout.memory.training_bytes);
 }
 
+// Models that nothing changes have parameters alone, on each of the eight GPUs of a host. Next to adapters the
+// reference model is the policy without them.
+TEST(Rollout, HoldsTheModelsThatItRuns) {
+  const auto on_host = [](const std::vector<std::string>& overrides, bool rewarded = false) {
+    return predicted(overrides, rewarded).rollout.memory.host_bytes;
+  };
+  const double parameters = 8 * predicted().update.memory.ranks.at(0).parameters_bytes;
+  const double plain = on_host({"rollout.reference=false"});
+  EXPECT_NEAR(on_host({}) - plain, parameters, 1);
+  EXPECT_NEAR(on_host({"rollout.reference=false"}, true) - plain, parameters, 1);
+  EXPECT_EQ(on_host({"training.method=lora"}), on_host({"training.method=lora", "rollout.reference=false"}));
+}
+
 TEST(Rollout, RefusesEnginesThatCannotBe) {
   const auto refused = [](const std::vector<std::string>& overrides) {
     const auto found = predicted_or_refused(overrides);
@@ -267,6 +282,9 @@ TEST(Rollout, ARunIsItsSteps) {
   ASSERT_TRUE(p.rollout.step_usd);
   EXPECT_NEAR(*p.rollout.run->cost_usd, 100 * *p.rollout.step_usd, 1e-6);
   EXPECT_FALSE(predicted().rollout.run);
+  const Predicted lost = predicted({"rollout.steps=100", "run.goodput=0.5"});
+  EXPECT_NEAR(lost.rollout.run->days, 2 * p.rollout.run->days, 1e-9);
+  EXPECT_NEAR(*lost.rollout.run->cost_usd, 2 * *p.rollout.run->cost_usd, 1e-6);
 }
 
 }  // namespace
