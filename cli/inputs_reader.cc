@@ -292,7 +292,11 @@ Result<sim::Inputs> InputsReader::load(const std::string& plan_name, const std::
   std::vector<std::string> of_plan_keys = overrides;
   const auto changes = TRY(take_constant_changes(of_plan_keys));
   const auto name = TRY(noted_name(names_, plan_name, Shipped::plan, "plan"));
-  return of_plan(TRY(find_plan(name, of_plan_keys)), profile_name, changes);
+  const auto plan = TRY(find_plan(name, of_plan_keys));
+  if (plan.rollout.given && purpose_ != Purpose::training)
+    std::call_once(noted_rollout_,
+                   [] { fmt::print(stderr, "note: [rollout] is left out; simulate joins its halves\n"); });
+  return of_plan(plan, profile_name, changes);
 }
 
 Result<void> InputsReader::add_left(sim::Inputs& inputs, const std::string& held_out) {
@@ -323,6 +327,10 @@ Result<void> InputsReader::add_left(sim::Inputs& inputs, const std::string& held
 }
 
 Result<calibrate::Reliability> InputsReader::add_campaign(sim::Inputs& inputs) {
+  if (inputs.plan.rollout.given)
+    return tl::unexpected(model::plan_error(inputs.plan, model::ErrorKind::input, "rollout",
+                                            "a campaign has steps of pretraining, not of reinforcement learning",
+                                            "leave out [rollout], or state run.goodput as a number"));
   const std::string& device = inputs.cluster.device.name;
   const std::string named = inputs.plan.campaign.reliability.value_or("");
   const auto reliability = TRY(reliability_.find(named.empty() ? "device " + device : named,
@@ -383,8 +391,9 @@ Result<void> add_draft(sim::Inputs& inputs) {
 }
 
 // Loads the deployment that generates the answers of a plan with [rollout], and the model that rewards them.
-Result<void> add_engines(const model::Plan& plan, const std::string& config, const ConstantChanges& changes,
-                         sim::Inputs& inputs) {
+Result<void> add_engines(const model::Plan& plan, const std::string& config,
+                         const std::optional<std::string>& profile_name, const ConstantChanges& changes,
+                         const std::string& held_out, sim::Inputs& inputs) {
   const std::int64_t positions = TRY(model::longest_sequence(config, plan.model.overrides));
   const std::int64_t longest = plan.rollout.prompt_tokens + plan.rollout.max_answer_tokens;
   if (positions > 0 && longest > positions)
@@ -394,8 +403,8 @@ Result<void> add_engines(const model::Plan& plan, const std::string& config, con
                     plan.model.config),
         fmt::format("use at most {}, or a config.json with more", positions - plan.rollout.prompt_tokens)));
   InputsReader reader(Purpose::serving);
-  inputs.engines =
-      std::make_shared<const sim::Inputs>(TRY(reader.of_plan(model::engine_plan(plan), std::nullopt, changes)));
+  inputs.engines = std::make_shared<const sim::Inputs>(
+      TRY(reader.of_plan(model::engine_plan(plan), profile_name, changes, held_out)));
   if (plan.rollout.reward_model == model::rule_reward) return {};
   auto reward = resolve_model(plan.file, plan.rollout.reward_model).and_then(model::load_architecture);
   if (!reward)
@@ -432,7 +441,8 @@ Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::o
   }
   inputs.plan = sim::with_balanced_stages(inputs.plan, inputs);
   TRY(add_left(inputs, held_out));
-  if (plan.rollout.given) TRY(add_engines(plan, config, changes, inputs));
+  if (plan.rollout.given && purpose_ == Purpose::training)
+    TRY(add_engines(plan, config, profile_name, changes, held_out, inputs));
   if (plan.run.goodput && !model::number_of(*plan.run.goodput)) TRY(add_campaign(inputs));
   return inputs;
 }

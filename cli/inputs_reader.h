@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -73,7 +74,8 @@ class InputsReader {
   // is noted on stderr, once. `profile` overrides the plan's choice. The stack is the plan's, else the profile's: the
   // plan has its settings, the profile its constants. An override is KEY=VALUE with a key of the plan, or with a
   // constant: profile.NAME=VALUE or topology.NAME=VALUE (model/profile/constant_change.h; names as `show profile` and
-  // `show topology` print them).
+  // `show topology` print them). The engines of a plan with [rollout] are read for training alone; else a note on
+  // stderr states, once, that they are left out.
   model::Result<sim::Inputs> load(const std::string& plan, const std::vector<std::string>& overrides,
                                   const std::optional<std::string>& profile = std::nullopt);
   // Gives the inputs the campaign of their plan (sim/campaign/campaign.h), and returns the rates that it rests on:
@@ -106,6 +108,7 @@ class InputsReader {
                                                   const std::vector<model::ConstantChange>& changes);
 
   Purpose purpose_ = Purpose::training;
+  std::once_flag noted_rollout_;
   model::Memo<std::string, model::Result<std::string>> names_;  // whole ones of plans and clusters, by what was given
   model::Memo<std::pair<std::string, std::string>, model::Result<model::Profile>> profiles_;  // by name and plan file
   model::Memo<std::array<std::string, 3>, model::Result<model::Stack>> stacks_;  // by name, plan file and held-out set

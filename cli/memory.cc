@@ -55,6 +55,8 @@ model::Result<int> run(const MemoryArguments& arguments) {
   TRY(arguments.outputs.check());
   const auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
   if (arguments.plan.print) return printed(model::to_toml(inputs.plan));
+  if (inputs.plan.rollout.given)
+    fmt::print(stderr, "note: memory of an update alone; simulate has that of both halves of [rollout]\n");
   const auto account = TRY(predict_memory(inputs, arguments.rank));
   if (const auto layout = model::make_layout(inputs.plan, inputs.architecture))
     for (const std::string& sentence : model::layout_warnings(inputs.plan, *layout))

@@ -136,6 +136,10 @@ Result<std::vector<sim::ClusterOption>> load_options(const SearchRequest& reques
     choice.cluster = TRY(cluster_name(choice));
     auto option = sim::load_option(recipe, choice, overrides, inputs);
     if (!option && option.error().kind == model::ErrorKind::input) return tl::unexpected(option.error());
+    if (option && option->inputs.plan.rollout.given)
+      return tl::unexpected(model::plan_error(option->inputs.plan, model::ErrorKind::input, "rollout",
+                                              "no search weighs generation against training",
+                                              "vary keys with simulate --set, or leave out [rollout]"));
     options.push_back(option ? std::move(*option) : sim::ClusterOption{choice.cluster, choice.gpus});
     if (!option) options.back().error = option.error();
     if (choice.cluster != given) options.back().notes.push_back(fmt::format("given as '{}'", given));
