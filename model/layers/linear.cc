@@ -51,6 +51,15 @@ bool casts_before_gathers(const LayerContext& c, const OperandFormat& format) {
   return divides_tokens(c) && !c.inference && is_quantized(format.precision);
 }
 
+// Adds the gradient of x: its sum over the ranks, where several ranks each have a part.
+void give_input_gradient(GraphBuilder& b, const std::string& gemm, TensorId x, TensorId dx,
+                         const CollectiveAttributes& sums) {
+  if (sums.ranks == 1) return b.add_gradient(x, dx);
+  const TensorId sum = b.activation("sum_d_" + gemm + "_in", b.shape(dx), b.tensor(dx).type);
+  b.emit(all_reduce, "reduce_d_" + gemm, {dx}, {sum}, sums);
+  b.add_gradient(x, sum);
+}
+
 TensorId biased(GraphBuilder& b, const std::string& name, TensorId y) {
   const TensorId bias = b.parameter(name + "_bias", {b.shape(y)[1]}, b.tensor(y).type);
   const TensorId sum = b.activation(name + "_biased", b.shape(y), b.tensor(y).type);
@@ -97,6 +106,13 @@ TensorId column_parallel_linear(GraphBuilder& b, const LayerContext& c, const st
                                 std::int64_t out, LinearOptions options) {
   options.divided = c.tensor > 1;
   options.sums_gradient = summing_ranks(c);
+  if (options.operands.adapter_rank > 0 && options.sums_gradient.ranks > 1) {
+    const TensorId own = b.activation(name + "_in_of_rank", b.shape(x), b.tensor(x).type);  // only its gradient is used
+    b.on_backward(
+        [&b, name, x, own, ranks = options.sums_gradient] { give_input_gradient(b, name, x, b.gradient(own), ranks); });
+    options.sums_gradient = {};
+    options.gradient_of = own;
+  }
   return linear(b, name, x, out / c.tensor, options);
 }
 
@@ -142,15 +158,8 @@ struct Parts {
   std::int64_t chunks = 1;
   OperandFormat format;
   bool detached = false;
+  TensorId gradient_of = 0;  // gets the gradient of x
 };
-
-// Adds the gradient of x: its sum over the ranks, where several ranks each have a part.
-void give_input_gradient(GraphBuilder& b, const Parts& p, TensorId dx) {
-  if (p.sums_gradient.ranks == 1) return b.add_gradient(p.x, dx);
-  const TensorId sum = b.activation("sum_d_" + p.name + "_in", b.shape(dx), b.tensor(dx).type);
-  b.emit(all_reduce, "reduce_d_" + p.name, {dx}, {sum}, p.sums_gradient);
-  b.add_gradient(p.x, sum);
-}
 
 // The bias gradient is emitted in phase I, so that dy is not kept for it.
 void bias_gradient(GraphBuilder& b, const Parts& p) {
@@ -220,7 +229,7 @@ void quantized_gradients(GraphBuilder& b, const Parts& p) {
   const TensorId dx = b.activation("d_" + p.name + "_in", {p.tokens, {p.in}}, b.activation_gradient_type());
   b.emit(matmul, p.name + "_dgrad", {rows, transposed}, {dx},
          MatmulAttributes{.transpose_b = true, .chunks = p.chunks});
-  give_input_gradient(b, p, dx);
+  give_input_gradient(b, p.name, p.gradient_of, dx, p.sums_gradient);
 
   TensorId dyt = 0;
   if (own.transposed) {
@@ -242,7 +251,7 @@ void plain_gradients(GraphBuilder& b, const Parts& p) {
     const TensorId dx = b.activation("d_" + p.name + "_in", {p.tokens, {p.in}}, b.activation_gradient_type());
     const TensorId weight = stored_in_16_bits(b, p.name + "_weight_again", p.weight, b.tensor(p.y).type);
     b.emit(matmul, p.name + "_dgrad", {dy, weight}, {dx}, MatmulAttributes{.chunks = p.chunks});
-    give_input_gradient(b, p, dx);
+    give_input_gradient(b, p.name, p.gradient_of, dx, p.sums_gradient);
   }
   b.emit_weight_gradient(matmul, p.name + "_wgrad", {dy, b.kept(p.x)}, {b.gradient_of_parameter(p.weight)},
                          MatmulAttributes{.transpose_a = true, .accumulate = true, .chunks = p.chunks});
@@ -283,6 +292,7 @@ TensorId adapted(GraphBuilder& b, const std::string& name, TensorId x, TensorId 
   up.divided = options.divided && !options.divided_by_rows;
   up.input_group = options.output_group;
   up.sums_gradient = {};
+  up.gradient_of = {};
   const std::vector<std::int64_t> whole = {b.shape(y)[1].size};
   return add_adapters(b, name, y, options.parts.empty() ? whole : options.parts, options.output_group,
                       [&](const std::string& part, std::int64_t columns) {
@@ -327,7 +337,8 @@ TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64
               .gathers_gradient = options.gathers_gradient,
               .chunks = options.chunks,
               .format = options.operands,
-              .detached = options.detached};
+              .detached = options.detached,
+              .gradient_of = options.gradient_of.value_or(x)};
   TensorId factor = stored_in_16_bits(b, name + "_weight_bf16", weight, type);
   if (quantized && !is_quantized(b.tensor(weight).type)) {
     const std::string copy = name + "_weight" + suffix(type);

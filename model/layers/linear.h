@@ -8,6 +8,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,8 @@ struct LinearOptions {
   std::int64_t chunks = 1;  // of tokens, one GEMM each
   bool detached = false;    // x gets no gradient; of operands in 16 bits or more
   bool partial = false;     // a row-parallel GEMM returns the rank's part of the sum, and stays in the region
-  std::vector<std::int64_t> parts = {};  // columns of the rank's y of each matrix in W; empty: it is one
+  std::optional<TensorId> gradient_of = {};  // gets the gradient of x; default: x
+  std::vector<std::int64_t> parts = {};      // columns of the rank's y of each matrix in W; empty: it is one
 };
 
 // Returns a weight as GEMMs in 16 bits read it: a copy of one that is stored in NF4.

@@ -226,6 +226,11 @@ std::optional<Error> check_adapters(const Plan& plan, const Architecture& archit
   const std::string key = "training.targets";
   if (experts && !has_experts && targets.size() == 1)
     return impossible(plan, key, fmt::format("{} has no experts", architecture.name), "name attention or mlp");
+  bool dense = architecture.experts.shared_width() > 0;
+  for (std::int64_t layer = 0; layer < architecture.layers; ++layer) dense = dense || !architecture.is_moe_layer(layer);
+  if (!dense && targets == std::vector<std::string>{"mlp"})
+    return impossible(plan, key, fmt::format("{} has no MLP but experts", architecture.name),
+                      "name attention or experts");
   const bool quantized_experts = has_experts && is_quantized(precision.experts.value_or(precision.gemm));
   if (experts && quantized_experts)
     return impossible(plan, key, "adapters of experts are next to GEMMs in 16 bits only",

@@ -109,6 +109,23 @@ TEST(Adapters, KeepTheInputsThatTheyRead) {
   EXPECT_TRUE(read_after_forward(attention, "attention_norm_out"));
 }
 
+// The gradient of an input that W and its adapters read is summed over tensor ranks once.
+TEST(Adapters, AddNoCollectivesToThoseOfTheirMatrices) {
+  const auto collectives = [](const std::vector<std::string>& overrides) {
+    std::multiset<std::string> found;
+    for (const Operator& op : layer(overrides).operators)
+      if (op.kind == OperatorKind::all_reduce || op.kind == OperatorKind::all_gather ||
+          op.kind == OperatorKind::reduce_scatter)
+        found.insert(op.name);
+    return found;
+  };
+  for (const char* sequence : {"parallelism.sequence=false", "parallelism.sequence=true"}) {
+    const auto full = collectives({"parallelism.tensor=2", sequence, "training.method=full"});
+    EXPECT_FALSE(full.empty());
+    EXPECT_EQ(collectives({"parallelism.tensor=2", sequence}).size(), full.size()) << sequence;
+  }
+}
+
 // Nothing of the embedding is computed in the backward pass; the head passes its gradient on.
 TEST(Adapters, LeaveTheEndsOfTheModelFrozen) {
   const Compiled compiled({});
@@ -186,6 +203,8 @@ TEST(Adapters, AreRefusedWhereTheyAreNotPredicted) {
   EXPECT_EQ(refusal({"precision.gemm=mxfp8"}), "");
   EXPECT_EQ(refusal({"training.targets=all-linear"}), "");
   EXPECT_THAT(refusal({"training.targets=[\"experts\"]"}), HasSubstr("training.targets"));
+  EXPECT_THAT(refusal({"training.targets=[\"mlp\"]"}, "mixtral-8x7b"), HasSubstr("no MLP but experts"));
+  EXPECT_EQ(refusal({"training.targets=[\"mlp\"]"}, "deepseek-v2-lite"), "");
   EXPECT_THAT(refusal({"training.method=qlora", "precision.gemm=fp8"}), HasSubstr("training.method"));
   EXPECT_THAT(refusal({"precision.gemm=mxfp8", "parallelism.tensor=2", "parallelism.sequence=true"}),
               HasSubstr("parallelism.sequence"));
