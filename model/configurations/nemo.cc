@@ -110,12 +110,14 @@ void nemo_rules(const RuleInput& in) {
   Draft& draft = in.draft;
   for (const Entry& entry : draft.configuration().entries) {
     const bool adapts = entry.key == "peft" || entry.key.starts_with("peft.") || entry.key.ends_with("peft_scheme");
-    if (adapts && !(entry.value.empty() && entry.items.empty()))
-      return refuse_adapter(draft, entry.key, entry.value.empty() ? "an adapter" : entry.value);
+    if (adapts && !(entry.value.empty() && entry.items.empty()) &&
+        refuse_adapter(draft, entry.key, entry.value.empty() ? "an adapter" : entry.value))
+      return;
   }
   for (const Entry& entry : draft.configuration().entries)  // recipes of Python that begin as Bridge's for adapters
-    if (entry.key.ends_with("_peft_config()") || entry.key.ends_with("_peft_common()"))
-      return refuse_adapter(draft, entry.key, "an adapter");
+    if ((entry.key.ends_with("_peft_config()") || entry.key.ends_with("_peft_common()")) &&
+        refuse_adapter(draft, entry.key, "an adapter"))
+      return;
   if (const auto length = draft.integer("model.seq_length"); length && !draft.given("batch.sequence_length"))
     draft.set("batch.sequence_length", *length, "model.seq_length");
   read_nemo_model(in);

@@ -40,10 +40,12 @@ std::vector<std::int64_t> split_with_ends(std::int64_t layers, std::int64_t stag
   return counts;
 }
 
-void refuse_adapter(Draft& draft, std::string_view key, std::string_view method) {
-  draft.fail(key,
-             fmt::format("{} is not predicted: frozen weights have neither gradients nor optimizer states", method),
-             "the same training of all weights is: up to half more time, several times the memory");
+bool refuse_adapter(Draft& draft, std::string_view key, std::string_view method) {
+  if (draft.given("training.method")) return false;
+  draft.fail(key, fmt::format("{} is not read", method),
+             "--set training.method=lora, training.rank=N and training.targets=[...] state adapters, "
+             "training.method=full that all weights train");
+  return true;
 }
 
 void spread_evenly(Draft& draft) {

@@ -440,7 +440,10 @@ void read_precision(const RuleInput& in) {
     converters = {draft.text("quantize.linear.float8.recipe_name").value_or("float8")};  // a dump names no classes
   for (const std::string& converter : converters) {
     const auto is = [&converter](std::string_view name) { return converter.find(name) != std::string::npos; };
-    if (is("LoRA")) return refuse_adapter(draft, "model.converters", converter);
+    if (is("LoRA")) {
+      if (refuse_adapter(draft, "model.converters", converter)) return;
+      continue;
+    }
     const auto format = is("mx") || is("MX")                         ? std::optional(Precision::mxfp8)
                         : is("float8") || is("Float8") || is("wise") ? std::optional(Precision::fp8_tensor)
                         : is("NVFP4")                                ? std::optional(Precision::nvfp4)
@@ -499,8 +502,9 @@ void read_transforms(Draft& draft) {
   const std::string_view key = "transforms";
   for (const std::string& name : draft.list(key)) {
     const auto is = [&name](std::string_view part) { return name.find(part) != std::string::npos; };
-    if (is("LoRA")) return refuse_adapter(draft, key, name);
-    if (is("AsyncTensorParallel"))
+    if (is("LoRA")) {
+      if (refuse_adapter(draft, key, name)) return;
+    } else if (is("AsyncTensorParallel"))
       draft.set("overlap.tensor", draft.degree("tensor") > 1, key);
     else if (is("DistMoe"))
       draft.not_modeled(key, "experts are sent by stack.dispatcher, and computed by kernels of the profile");

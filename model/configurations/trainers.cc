@@ -171,12 +171,66 @@ void read_trainer_loss(const RuleInput& in) {
   draft.set("loss.chunks", ceil_div(tokens, rows), key);
 }
 
+// Sets the layers of the modules that a file names, as models of Hugging Face have them; those of MLPs are of experts
+// too where the model has any.
+void read_lora_targets(const RuleInput& in) {
+  Draft& draft = in.draft;
+  const std::string_view key = "lora_target", all = "lora_target_linear";
+  const bool axolotl = draft.program() == "axolotl";
+  const std::vector<std::string> modules = draft.list(key);
+  const auto names = [&modules](std::initializer_list<std::string_view> parts) {
+    return std::ranges::any_of(modules, [&parts](const std::string& module) {
+      return std::ranges::any_of(parts, [&module](std::string_view part) { return contains(module, part); });
+    });
+  };
+  if (draft.flag(all).value_or(false) || names({"all"}) || (modules.empty() && !axolotl))
+    return draft.set("training.targets", "all-linear", draft.flag(all) ? all : key);
+  if (modules.empty()) {
+    draft.not_modeled(key, "adapters are next to all GEMMs of attention; PEFT has a list for each model");
+    return draft.set("training.targets", std::vector<std::string>{"attention"}, "no module is named");
+  }
+  const bool attention = names({"q_", "k_", "v_", "o_proj", "kv_", "qkv", "query", "out_proj", "c_attn", "Wqkv"});
+  const bool mlp = names({"gate", "up_", "down_", "w1", "w2", "w3", "fc", "dense_", "c_fc"});
+  std::vector<std::string> targets;
+  if (attention) targets.emplace_back("attention");
+  if (mlp) targets.emplace_back("mlp");
+  if (mlp && in.has_experts()) targets.emplace_back("experts");
+  if (targets.empty())
+    return draft.fail(key, "no module of attention or MLP is named", "--set training.targets=[...] states them");
+  draft.set("training.targets", targets, key);
+  const bool whole = (!attention || modules.size() >= 4) && (!mlp || names({"down", "w2", "fc2", "4h_to_h", "c_proj"}));
+  if (!whole) draft.not_modeled(key, "all GEMMs of attention, or of an MLP, have adapters");
+}
+
+// Returns whether the training is one that is predicted: of all weights, or of LoRA's adapters.
+bool read_finetuning(const RuleInput& in, const TrainerDefaults& defaults) {
+  Draft& draft = in.draft;
+  const std::string_view key = "finetuning_type", rank = "lora_rank";
+  const std::string method = draft.text(key).value_or(std::string(defaults.finetuning));
+  const auto bits = draft.integer("quantization_bit");
+  const bool four = draft.flag("load_in_4bit").value_or(false) || bits == 4;
+  if (bits && (bits != 4 || method == "full")) draft.not_modeled("quantization_bit", "weights have 16 bits");
+  if (method == "full") return true;
+  const bool dora = draft.flag("use_dora").value_or(false);
+  if ((method != "lora" && method != "qlora") || dora)
+    return !refuse_adapter(draft, dora ? "use_dora" : key, dora ? "DoRA" : method);
+  draft.set("training.method", four || method == "qlora" ? "qlora" : "lora",
+            four ? draft.flag("load_in_4bit") ? "load_in_4bit" : "quantization_bit" : key);
+  if (draft.program() == "axolotl" && !draft.integer(rank) && !draft.given("training.rank")) {
+    draft.fail(rank, "the rank of the adapters (lora_r) is not stated", "--set training.rank=N states it");
+    return false;
+  }
+  constexpr std::int64_t silent = 8;  // of LLaMA-Factory and ms-swift
+  draft.set("training.rank", draft.integer(rank).value_or(silent), rank);
+  if (!draft.given("training.targets")) read_lora_targets(in);
+  return true;
+}
+
 void trainer_rules(const RuleInput& in) {
   Draft& draft = in.draft;
   const auto& defaults = *std::ranges::find(trainer_defaults, draft.program(), &TrainerDefaults::program);
-  const std::string method = draft.text("finetuning_type").value_or(std::string(defaults.finetuning));
-  if (method != "full") return refuse_adapter(draft, "finetuning_type", method);
   read_named_model(in);
+  if (!read_finetuning(in, defaults)) return;
   if (const auto degree = draft.integer("sequence_parallel_size"); degree && *degree > 1) {
     draft.set("parallelism.context", *degree, "sequence_parallel_size");
     draft.not_modeled("sequence_parallel_size", "keys and values are gathered; Ulysses sends heads by all-to-all");
@@ -241,6 +295,8 @@ ConfigurationFormat axolotl() {
                   {"sequence_len", "cutoff_len"},
                   {"micro_batch_size", "per_device_train_batch_size"},
                   {"adapter", "finetuning_type"},
+                  {"lora_r", "lora_rank"},
+                  {"lora_target_modules", "lora_target"},
                   {"bfloat16", "pure_bf16"},
                   {"float16", "fp16"},
                   {"sample_packing", "packing"},
@@ -258,6 +314,7 @@ ConfigurationFormat ms_swift() {
                   {"max_length", "cutoff_len"},
                   {"train_type", "finetuning_type"},
                   {"tuner_type", "finetuning_type"},
+                  {"target_modules", "lora_target"},
                   {"use_liger_kernel", "enable_liger_kernel"},
                   {"quant_bits", "quantization_bit"}});
 }

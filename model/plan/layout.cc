@@ -227,7 +227,8 @@ std::optional<Error> check_adapters(const Plan& plan, const Architecture& archit
   if (experts && !has_experts && targets.size() == 1)
     return impossible(plan, key, fmt::format("{} has no experts", architecture.name), "name attention or mlp");
   bool dense = architecture.experts.shared_width() > 0;
-  for (std::int64_t layer = 0; layer < architecture.layers; ++layer) dense = dense || !architecture.is_moe_layer(layer);
+  for (std::int64_t layer = 0; layer < architecture.layers; ++layer)
+    dense = dense || architecture.layer(layer).feed_forward == FeedForward::dense;
   if (!dense && targets == std::vector<std::string>{"mlp"})
     return impossible(plan, key, fmt::format("{} has no MLP but experts", architecture.name),
                       "name attention or experts");
@@ -323,6 +324,10 @@ std::vector<std::string> layout_warnings(const Plan& plan, const Layout& layout)
     warnings.push_back(fmt::format(
         "schedule.layers_per_stage has the {} stages of another schedule: the {} of this one are balanced, {}",
         layers.replaced, layout.stages, fmt::join(layers.counts, " ")));
+  const auto& training = plan.training;
+  if (training.method == "full" && (training.rank != decltype(plan.training){}.rank || !training.targets.empty()))
+    warnings.emplace_back(
+        "training.rank and training.targets have no effect: with training.method full all is trained");
   const std::int64_t given = plan.batch.global_batch_size;
   const std::int64_t priced = layout.micro_batches * layout.data * plan.batch.micro_batch_size;
   if (priced == given) return warnings;

@@ -47,8 +47,8 @@ bool refuse_shards(Draft& draft);
 // Returns DeepSpeed's row of a key of its own file.
 const KeyRow* deepspeed_row(std::string_view key);
 
-// Refuses a training of few weights, as LoRA is.
-void refuse_adapter(Draft& draft, std::string_view key, std::string_view method);
+// Refuses a training of few weights that is not read, unless the user states the plan's; returns whether it does.
+bool refuse_adapter(Draft& draft, std::string_view key, std::string_view method);
 
 // Sets the even division of layers over stages of programs that make no other.
 void spread_evenly(Draft& draft);

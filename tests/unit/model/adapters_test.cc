@@ -198,6 +198,16 @@ std::string refusal(const std::vector<std::string>& overrides, const std::string
   return layout ? "" : to_string(layout.error());
 }
 
+TEST(Adapters, KeysWithoutEffectAreWarnedOf) {
+  const auto warnings = [](const std::vector<std::string>& overrides) {
+    const Plan plan = tuned(overrides);
+    return layout_warnings(plan, make_layout(plan, architecture("llama-3-8b")).value());
+  };
+  EXPECT_THAT(warnings({"training.method=full", "training.rank=8"}), testing::ElementsAre(HasSubstr("training.rank")));
+  EXPECT_THAT(warnings({"training.method=full"}), testing::IsEmpty());
+  EXPECT_THAT(warnings({"training.rank=8"}), testing::IsEmpty());
+}
+
 TEST(Adapters, AreRefusedWhereTheyAreNotPredicted) {
   EXPECT_EQ(refusal({}), "");
   EXPECT_EQ(refusal({"precision.gemm=mxfp8"}), "");

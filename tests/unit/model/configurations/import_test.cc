@@ -380,7 +380,7 @@ TEST(Torchtitan, RecipesBuildTheirModels) {
                         {"cluster.gpus=8", "model.config=llama-3-8b"}),
                  3, "'max_context_length' is an expression, which is not run");
   expect_refusal(of("    config = apply_transforms(config, [LoRATransform(rank=8)])\n"), 21,
-                 "LoRATransform is not predicted");
+                 "LoRATransform is not read");
 }
 
 // Without the tokens of a micro-batch in the file the length does not divide torchtitan's default.
@@ -516,7 +516,7 @@ TEST(Torchtitan, RegistriesAreRefusedWithTheirFunctions) {
   expect_refusal(of("Trainer.Config(training=TrainingConfig(seq_len=[8192)"), 3, "returns no configuration");
   expect_refusal(of("replace(*all), 1"), 3, "returns no configuration");
   expect_refusal(of("Trainer.Config(model_spec=model_registry(\"8B\", converters=[LoRAConverter.Config(rank=8)]))"), 3,
-                 "LoRAConverter.Config is not predicted");
+                 "LoRAConverter.Config is not read");
   const auto nested =
       read(of("Trainer.Config(training=TrainingConfig(**base), compile=dict(enable=False), x=[(1, 2)])"));
   EXPECT_THAT(notes_of(nested), HasSubstr("training: unknown"));
@@ -797,13 +797,51 @@ TEST(Trainers, WordsOfFsdp) {
   EXPECT_EQ(replicated.batch.global_batch_size, 8);
 }
 
+TEST(Trainers, AdaptersOfLora) {
+  using testing::ElementsAre;
+  const auto factory = [](const std::string& keys, const std::string& model = "Qwen/Qwen3-8B") {
+    return read(import("llama-factory", "model_name_or_path: " + model + "\n" + keys, {"cluster.gpus=8"}))
+        .plan.training;
+  };
+  const auto silent = factory("");
+  EXPECT_EQ(silent.method, "lora");
+  EXPECT_EQ(silent.rank, 8);
+  EXPECT_THAT(silent.targets, ElementsAre("attention", "mlp", "experts"));
+  const auto stated =
+      factory("finetuning_type: lora\nlora_rank: 64\nlora_target: q_proj,v_proj\nquantization_bit: 4\n");
+  EXPECT_EQ(stated.method, "qlora");
+  EXPECT_EQ(stated.rank, 64);
+  EXPECT_THAT(stated.targets, ElementsAre("attention"));
+  EXPECT_THAT(factory("lora_target: gate_proj,up_proj,down_proj\n", "Qwen/Qwen3-30B-A3B").targets,
+              ElementsAre("mlp", "experts"));
+  EXPECT_EQ(factory("finetuning_type: full\n").method, "full");
+
+  const auto axolotl = read(import("axolotl",
+                                   "base_model: Qwen/Qwen3-8B\nadapter: qlora\nload_in_4bit: true\nlora_r: 32\n"
+                                   "lora_alpha: 16\nlora_dropout: 0.05\nlora_target_linear: true\n",
+                                   {"cluster.gpus=8"}));
+  EXPECT_EQ(axolotl.plan.training.method, "qlora");
+  EXPECT_EQ(axolotl.plan.training.rank, 32);
+  EXPECT_THAT(axolotl.plan.training.targets, ElementsAre("attention", "mlp", "experts"));
+  EXPECT_THAT(notes_of(axolotl), HasSubstr("lora_dropout = 0.05: not modelled"));
+  EXPECT_THAT(notes_of(axolotl), testing::Not(HasSubstr("unknown")));
+
+  const auto swift = read(import("ms-swift",
+                                 "model: Qwen/Qwen3-8B\nmax_length: 2048\ntrain_type: lora\nlora_rank: 16\n"
+                                 "target_modules: [q_proj, k_proj, v_proj, o_proj]\n",
+                                 {"cluster.gpus=8"}));
+  EXPECT_EQ(swift.plan.training.method, "lora");
+  EXPECT_EQ(swift.plan.training.rank, 16);
+  EXPECT_THAT(swift.plan.training.targets, ElementsAre("attention"));
+  EXPECT_THAT(notes_of(swift), testing::Not(HasSubstr("target_modules")));
+}
+
 TEST(Trainers, FewWeightsAndFilesWithoutAStageAreRefused) {
   const std::string model = "model_name_or_path: Qwen/Qwen3-8B\n";
-  expect_refusal(import("llama-factory", model + "finetuning_type: lora\n", {"cluster.gpus=8"}), 2,
-                 "lora is not predicted: frozen weights have neither gradients nor optimizer states");
-  expect_refusal(import("llama-factory", model, {"cluster.gpus=8"}), 0, "lora is not predicted");
-  expect_refusal(import("axolotl", "base_model: Qwen/Qwen3-8B\nadapter: qlora\n", {"cluster.gpus=8"}), 2,
-                 "adapter: qlora is not predicted");
+  expect_refusal(import("llama-factory", model + "finetuning_type: oft\n", {"cluster.gpus=8"}), 2, "oft is not read");
+  expect_refusal(import("llama-factory", model + "use_dora: true\n", {"cluster.gpus=8"}), 2, "DoRA is not read");
+  expect_refusal(import("axolotl", "base_model: Qwen/Qwen3-8B\nadapter: lora\n", {"cluster.gpus=8"}), 0,
+                 "the rank of the adapters (lora_r) is not stated");
   const std::string all = model + "finetuning_type: full\n";
   expect_refusal(import("llama-factory", all + "deepspeed: configs/mine.json\n", {"cluster.gpus=8"}), 3,
                  "the name 'configs/mine.json' has no stage");
@@ -921,7 +959,7 @@ train:
   EXPECT_EQ(half.plan.precision.gemm, Precision::fp16);
   EXPECT_THAT(notes_of(half), testing::Not(HasSubstr("states no precision")));
   expect_refusal(import("nemo", "peft:\n  _target_: megatron.bridge.peft.lora.LoRA\n", {"cluster.gpus=8"}), 2,
-                 "LoRA is not predicted");
+                 "LoRA is not read");
 }
 
 TEST(Nemo, RecipesOfPythonHaveTheirGpusAndModelInNames) {
@@ -993,7 +1031,7 @@ TEST(Nemo, RecipesBeginAsBridgesCommonOnes) {
   EXPECT_EQ(tuned.plan.parallelism.zero_stage, 1);
   EXPECT_EQ(tuned.plan.precision.gradients, Precision::fp32);
   EXPECT_FALSE(tuned.plan.overlap.gradient_reduce || tuned.plan.overlap.parameter_gather);
-  expect_refusal(of("_peft_common()"), 2, "an adapter is not predicted");
+  expect_refusal(of("_peft_common()"), 2, "an adapter is not read");
 }
 
 TEST(Nemo, RecipesOfAdaptersAreRefused) {
@@ -1004,9 +1042,9 @@ TEST(Nemo, RecipesOfAdaptersAreRefused) {
         {"batch.sequence_length=2048"});
   };
   expect_refusal(of("llama3_8b_peft_config(peft_scheme=\"lora\")", "cfg.train.micro_batch_size = 1"), 2,
-                 "lora is not predicted");
+                 "lora is not read");
   expect_refusal(of("llama3_8b_peft_config()", "cfg.peft.target_modules = [\"linear_qkv\"]"), 3,
-                 "an adapter is not predicted");
+                 "an adapter is not read");
 }
 
 TEST(Nemo, StagesMayBeUneven) {
