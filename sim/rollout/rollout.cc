@@ -284,7 +284,7 @@ model::Result<void> Prediction::add_swap() {
 }
 
 void Prediction::add_training(const model::Layout& layout) {
-  const auto& r = plan_.rollout;
+  const Plan::Rollout& r = plan_.rollout;
   const double forward = forward_pass(plan_, layout, update_.step);
   if (inputs_.reward) {
     const std::int64_t length = plan_.rollout.prompt_tokens + plan_.rollout.answer_tokens;

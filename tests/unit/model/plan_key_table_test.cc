@@ -83,7 +83,7 @@ TEST(PlanKeyTable, FindsKeysSectionsAndLastParts) {
   EXPECT_THAT(to_string(find_plan_keys("parallelism.tensr").error()),
               testing::HasSubstr("did you mean 'parallelism.tensor'?"));
   // A section that is there is not what was meant.
-  EXPECT_THAT(to_string(find_plan_keys("inference.prompt").error()),
+  EXPECT_THAT(to_string(find_plan_keys("inference.xyzzy").error()),
               testing::HasSubstr("plumbline show key inference lists its keys"));
 }
 
