@@ -14,7 +14,7 @@ using model::Result;
 
 constexpr std::int64_t application = 0x706c756d;  // marks the file as one of results
 constexpr std::int64_t format = 2;
-constexpr const char* table =
+constexpr const char* create_results =
     "CREATE TABLE results (task_set BLOB, task INTEGER, result BLOB, checksum INTEGER, PRIMARY KEY (task_set, task))";
 constexpr const char* deleted = "delete it: what it kept is computed again";
 
@@ -85,7 +85,8 @@ Result<std::unique_ptr<ResultStore>> ResultStore::open(const std::string& path) 
   TRY(store->execute("PRAGMA locking_mode = EXCLUSIVE"));
   const auto parts = TRY(store->number("SELECT count(*) FROM sqlite_master"));
   const auto known = TRY(store->number(
-      fmt::format("SELECT count(*) FROM sqlite_master WHERE sql = '{}' OR name = 'sqlite_autoindex_results_1'", table)
+      fmt::format("SELECT count(*) FROM sqlite_master WHERE sql = '{}' OR name = 'sqlite_autoindex_results_1'",
+                  create_results)
           .c_str()));
   constexpr std::int64_t own_parts = 2;  // the table and the index of its key: no view, no trigger
   const auto own = TRY(store->number("PRAGMA application_id"));
@@ -96,7 +97,7 @@ Result<std::unique_ptr<ResultStore>> ResultStore::open(const std::string& path) 
   TRY(store->execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"));
   if (parts == 0)
     TRY(store->execute(fmt::format("BEGIN IMMEDIATE; PRAGMA application_id = {}; PRAGMA user_version = {}; {}; COMMIT",
-                                   application, format, table)
+                                   application, format, create_results)
                            .c_str()));
   return store;
 }
