@@ -41,14 +41,19 @@ std::optional<std::string> referenced(const Entry& entry) {
 
 // Returns the module that a file of Python imports a function from; those of which it imports all where it names none.
 std::string module_of(std::string_view text, std::string_view function) {
-  std::string all;
-  for (std::string_view line : lines_of(text)) {
-    line = trimmed(line);
-    const std::size_t import = line.find(" import ");
-    if (!line.starts_with("from ") || import == std::string_view::npos) continue;
-    const std::string module(trimmed(line.substr(5, import - 5)));
-    if (line.find(function, import) != std::string_view::npos) return module;
-    if (trimmed(line.substr(import + 8)) == "*") all += (all.empty() ? "" : " or ") + module;
+  std::string all, module;
+  bool open = false;  // names in parentheses go on in the next line
+  for (std::string_view names : lines_of(text)) {
+    names = trimmed(names);
+    if (!open) {
+      const std::size_t import = names.find(" import ");
+      if (!names.starts_with("from ") || import == std::string_view::npos) continue;
+      module = trimmed(names.substr(5, import - 5));
+      names = trimmed(names.substr(import + 8));
+    }
+    open = (open || names.starts_with('(')) && names.find(')') == std::string_view::npos;
+    if (names.find(function) != std::string_view::npos) return module;
+    if (names == "*") all += (all.empty() ? "" : " or ") + module;
   }
   return all.empty() ? "another file" : all;
 }
@@ -58,7 +63,8 @@ void require_degrees_of_base(Draft& draft) {
   for (const Entry& entry : draft.configuration().entries) {
     if (!entry.key.ends_with("_config()") || entry.key.find('.') != std::string::npos) continue;
     std::string open;
-    for (const std::string_view part : {"moe", "_a3b", "_a22b", "deepseek", "kimi", "gpt_oss", "mixtral", "glm"})
+    for (const std::string_view part : {"moe", "_a3b", "_a22b", "deepseek", "kimi", "gpt_oss", "mixtral", "glm",
+                                        "moonlight", "minimax", "nemotron_3"})
       if (open.empty() && entry.key.find(part) != std::string::npos && !draft.given("parallelism.expert"))
         open = "parallelism.expert";
     for (const std::string degree : {"parallelism.context", "parallelism.pipeline", "parallelism.tensor"})

@@ -1009,11 +1009,15 @@ TEST(Nemo, DegreesThatARecipeOfAnotherFileSetsAreAskedFor) {
       of("llama import llama3_70b_pretrain_config", "llama3_70b", ""), 5,
       "llama3_70b_pretrain_config(): sets parallelism.context, which this file leaves to it, and is defined in "
       "megatron.bridge.recipes.llama, which is not read");
+  expect_refusal(
+      of("llama import (\n    llama3_70b_pretrain_config,\n)\nfrom megatron.bridge.utils import *", "llama3_70b", ""),
+      8, "is defined in megatron.bridge.recipes.llama, which");
   const std::string context = "    cfg.model.context_parallel_size = 2\n";
   EXPECT_EQ(read(of("llama import *", "llama3_70b", context)).plan.parallelism.context, 2);
   expect_refusal(of("deepseek import *", "deepseek_v3", context), 5,
                  "sets parallelism.expert, which this file leaves to it, and is defined in "
                  "megatron.bridge.recipes.deepseek");
+  expect_refusal(of("nemotronh import *", "nemotron_3_nano", context), 5, "sets parallelism.expert");
 }
 
 TEST(Nemo, RecipesBeginAsBridgesCommonOnes) {
