@@ -215,7 +215,7 @@ model::Result<void> check_imbalance(const model::Plan& plan, const model::Archit
       plan, model::ErrorKind::input, "inference.expert_imbalance",
       fmt::format("no rank has {} times the mean of the rows: a token takes {} of the {} experts of {}", stated,
                   experts.experts_per_token, experts.routed_experts, architecture.name),
-      fmt::format("use at most {}", most)));
+      fmt::format("use at most {}", std::floor(100 * most) / 100)));
 }
 
 // Refuses keys that a deployment does not read.

@@ -336,6 +336,8 @@ TEST(Serving, ImbalanceBeyondThatOfOneExpertIsRefused) {
   EXPECT_EQ(error.key, "inference.expert_imbalance");
   EXPECT_EQ(error.hint, "use at most 32");
   EXPECT_GT(served(deepseek_decode_unit, "h800", {"inference.expert_imbalance=32"}).tpot_s, 0);
+  // Of 160 experts 6: what the hint names is below 26.666...
+  EXPECT_EQ(refused(deepseek_v2_node, "h800", {"inference.expert_imbalance=27"}).hint, "use at most 26.66");
 }
 
 TEST(Serving, PoolsOfAPlanThatSharesItsGpusAreRefused) {
