@@ -192,7 +192,8 @@ void read_recompute(const RuleReader& in) {
     if (!granularity.empty() && !in.given.has("--recompute-method"))
       return in.refuse("--recompute-granularity", "full needs --recompute-method uniform or block");
     if (!granularity.empty() && !in.given.has("--recompute-num-layers"))
-      return in.refuse("--recompute-granularity", "full needs --recompute-num-layers N");
+      return in.refuse("--recompute-granularity",
+                       "full needs --recompute-num-layers N, in versions of 2022 1 by default");
     if (granularity.empty() && in.given.has("--recompute-method"))
       in.note("--recompute-method", "without a granularity all of a layer is recomputed, as in versions of 2021");
     if (in.given.value("--recompute-method") == "block")
