@@ -231,15 +231,18 @@ void Table::shrink(Block& block, const std::vector<Widths>& widths) const {
 
 std::vector<Table::Block> Table::blocks() const {
   const std::vector<Widths> widths = this->widths();
+  // A last column in which nothing stands would begin a block of its own where the others fill the line.
+  std::size_t count = columns_.size();
+  while (count > 1 && widths[count - 1].natural == 0) --count;
   Block all;
-  for (std::size_t i = 0; i < columns_.size(); ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     all.columns.push_back(i);
     all.widths.push_back(widths[i].natural);
   }
   shrink(all, widths);
   if (fits(all)) return {all};
   std::vector<Block> blocks;
-  for (std::size_t i = 0; i < columns_.size(); ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     if (!blocks.empty()) {
       Block with = blocks.back();
       with.columns.push_back(i);

@@ -76,6 +76,15 @@ TEST(Table, ContinuesBelowItselfAndNeverCutsNumbers) {
   EXPECT_EQ(lines[6], "x  " + number + "  " + number);
 }
 
+TEST(Table, BeginsNoBlockForALastColumnWithoutText) {
+  const std::string number(39, '7');
+  Table table({{"a", Align::right}, {"b", Align::right}, {""}}, 0);
+  table.add({number, number, ""});
+  EXPECT_EQ(lines_of(table.to_string()).size(), 3u);  // titles, rule, row, of 80 without a gap for the last column
+  table.add({number, number, "over"});
+  EXPECT_EQ(lines_of(table.to_string()).size(), 9u);
+}
+
 TEST(Table, IsAsWideAsItIsWhereAsked) {
   ::setenv("PLUMBLINE_WIDE", "1", 1);
   Table table("source");
