@@ -266,8 +266,12 @@ void trainer_rules(const RuleInput& in) {
   if (!draft.given("recompute.policy"))
     draft.set("recompute.policy", checkpoints ? "full" : "none", "gradient_checkpointing");
   const std::string optimizer = draft.text("optim").value_or("adamw_torch");
-  if (!contains(optimizer, "adam") || contains(optimizer, "bit"))
+  if (contains(optimizer, "adam") && contains(optimizer, "8bit")) {
+    draft.set("precision.optimizer_moments", "fp8", "optim");  // as many bytes, but for a scale per 256 elements
+    draft.not_modeled("optim", "moments of embeddings have 8 bits too, and all stay on the GPU");
+  } else if (!contains(optimizer, "adam") || contains(optimizer, "bit")) {
     draft.not_modeled("optim", "the optimizer is Adam with states of FP32");
+  }
   const std::string stage = draft.text("stage").value_or("sft");
   if (stage != "sft" && stage != "pt") draft.not_modeled("stage", "one model trains on its text");
   draft.set("stack.name",

@@ -715,6 +715,7 @@ TEST(Trainers, NamesOfThreeProgramsAreOneTable) {
   EXPECT_EQ(factory.plan.batch.global_batch_size, 16);  // 1 x 2 x 8
   EXPECT_EQ(factory.plan.recompute.policy, "full") << "unless it is disabled";
   EXPECT_EQ(factory.plan.precision.gradients, Precision::bf16);
+  EXPECT_EQ(factory.plan.precision.optimizer_moments, Precision::fp32);
   EXPECT_EQ(factory.plan.stack.name, "deepspeed");
   EXPECT_THAT(notes_of(factory), testing::Not(HasSubstr("unknown")));
 
@@ -733,6 +734,7 @@ TEST(Trainers, NamesOfThreeProgramsAreOneTable) {
   EXPECT_EQ(axolotl.plan.precision.gemm, Precision::bf16);
   EXPECT_EQ(axolotl.plan.precision.gradients, Precision::fp32);
   EXPECT_EQ(axolotl.plan.stack.name, "pytorch-fsdp-eager");
+  EXPECT_EQ(axolotl.plan.precision.optimizer_moments, Precision::fp8);
   EXPECT_THAT(notes_of(axolotl), HasSubstr("optimizer = adamw_bnb_8bit: not modelled"));
   EXPECT_THAT(notes_of(axolotl), HasSubstr("every sequence has the full length"));
 
