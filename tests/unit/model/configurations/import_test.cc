@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "model/architecture/load_architecture.h"
 #include "model/base/text.h"
 #include "model/base/text_file.h"
 #include "model/configurations/export.h"
@@ -801,8 +802,13 @@ TEST(Trainers, WordsOfFsdp) {
 
 TEST(Trainers, AdaptersOfLora) {
   using testing::ElementsAre;
-  const auto factory = [](const std::string& keys, const std::string& model = "Qwen/Qwen3-8B") {
-    return read(import("llama-factory", "model_name_or_path: " + model + "\n" + keys, {"cluster.gpus=8"}))
+  const auto shipped_model = [](const std::string& name) {
+    return load_architecture(shipped("examples/models/" + name + ".json"));
+  };
+  const auto factory = [&](const std::string& keys, const std::string& model = "Qwen/Qwen3-8B") {
+    const std::string text = "model_name_or_path: " + model + "\n" + keys;
+    return read(import_configuration(format_of("llama-factory"), text, "file",
+                                     {{"cluster.gpus=8"}, "", "plan.json", shipped_model}))
         .plan.training;
   };
   const auto silent = factory("");
