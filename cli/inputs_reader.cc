@@ -293,9 +293,6 @@ Result<sim::Inputs> InputsReader::load(const std::string& plan_name, const std::
   const auto changes = TRY(take_constant_changes(of_plan_keys));
   const auto name = TRY(noted_name(names_, plan_name, Shipped::plan, "plan"));
   const auto plan = TRY(find_plan(name, of_plan_keys));
-  if (plan.rollout.given && purpose_ != Purpose::training)
-    std::call_once(noted_rollout_,
-                   [] { fmt::print(stderr, "note: [rollout] is left out; simulate joins its halves\n"); });
   return of_plan(plan, profile_name, changes);
 }
 
@@ -420,6 +417,9 @@ Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::o
                                           const ConstantChanges& changes, const std::string& held_out) {
   model::Plan plan = given;
   plan.inference.given = plan.inference.given || purpose_ == Purpose::serving;
+  if (plan.rollout.given && purpose_ != Purpose::training)
+    std::call_once(noted_rollout_,
+                   [] { fmt::print(stderr, "note: [rollout] is left out; simulate joins its halves\n"); });
   TRY(add_background(plan));
   const auto topology_name = noted_name(names_, plan.cluster.topology, Shipped::topology, "cluster");
   plan.cluster.topology = TRY(topology_name.map_error([&](const Error& error) {

@@ -266,7 +266,9 @@ void trainer_rules(const RuleInput& in) {
   if (!draft.given("recompute.policy"))
     draft.set("recompute.policy", checkpoints ? "full" : "none", "gradient_checkpointing");
   const std::string optimizer = draft.text("optim").value_or("adamw_torch");
-  if (contains(optimizer, "adam") && contains(optimizer, "8bit")) {
+  if (optimizer == "muon") {
+    draft.set("optimizer.kind", "muon", "optim");
+  } else if (contains(optimizer, "adam") && contains(optimizer, "8bit")) {
     draft.set("precision.optimizer_moments", "fp8", "optim");  // as many bytes, but for a scale per 256 elements
     draft.not_modeled("optim", "moments of embeddings have 8 bits too, and all stay on the GPU");
   } else if (!contains(optimizer, "adam") || contains(optimizer, "bit")) {

@@ -75,9 +75,12 @@ std::string plan_key_hint(std::string_view dotted) {
   std::vector<std::string> siblings;
   std::ranges::copy_if(keys, std::back_inserter(siblings), [&](const auto& key) { return section_of(key) == section; });
   std::string nearest = has_leaf ? nearest_by_leaf(leaf_of(dotted), siblings) : nearest_section;
-  if (nearest.empty()) nearest = nearest_by_leaf(leaf_of(dotted), keys);
-  if (nearest.empty() && has_leaf && section_of(dotted) == nearest_section)
-    return fmt::format("plumbline show key {} lists its keys", nearest_section);
+  // Of another section than one that is there only the same last part is meant.
+  const bool section_is_there = has_leaf && section_of(dotted) == nearest_section;
+  if (const std::string elsewhere = nearest_by_leaf(leaf_of(dotted), keys);
+      nearest.empty() && (!section_is_there || leaf_of(elsewhere) == leaf_of(dotted)))
+    nearest = elsewhere;
+  if (nearest.empty() && section_is_there) return fmt::format("plumbline show key {} lists its keys", nearest_section);
   if (nearest.empty()) nearest = nearest_section;
   return nearest.empty() ? fmt::format("sections: {}", fmt::join(plan_sections(), ", "))
                          : fmt::format("did you mean '{}'?", nearest);

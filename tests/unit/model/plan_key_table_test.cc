@@ -83,8 +83,10 @@ TEST(PlanKeyTable, FindsKeysSectionsAndLastParts) {
   EXPECT_THAT(to_string(find_plan_keys("parallelism.tensr").error()),
               testing::HasSubstr("did you mean 'parallelism.tensor'?"));
   // A section that is there is not what was meant.
-  EXPECT_THAT(to_string(find_plan_keys("inference.xyzzy").error()),
+  EXPECT_THAT(to_string(find_plan_keys("inference.prompt").error()),
               testing::HasSubstr("plumbline show key inference lists its keys"));
+  EXPECT_THAT(to_string(find_plan_keys("parallelism.sequence_length").error()),
+              testing::HasSubstr("did you mean 'batch.sequence_length'?"));
 }
 
 }  // namespace

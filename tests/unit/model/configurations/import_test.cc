@@ -826,10 +826,12 @@ TEST(Trainers, AdaptersOfLora) {
 
   const auto axolotl = read(import("axolotl",
                                    "base_model: Qwen/Qwen3-8B\nadapter: qlora\nload_in_4bit: true\nlora_r: 32\n"
-                                   "lora_alpha: 16\nlora_dropout: 0.05\nlora_target_linear: true\n",
+                                   "lora_alpha: 16\nlora_dropout: 0.05\nlora_target_linear: true\n"
+                                   "optimizer: muon\n",
                                    {"cluster.gpus=8"}));
   EXPECT_EQ(axolotl.plan.training.method, "qlora");
   EXPECT_EQ(axolotl.plan.training.rank, 32);
+  EXPECT_EQ(axolotl.plan.optimizer.kind, "muon");
   EXPECT_THAT(axolotl.plan.training.targets, ElementsAre("attention", "mlp", "experts"));
   EXPECT_THAT(notes_of(axolotl), HasSubstr("lora_dropout = 0.05: not modelled"));
   EXPECT_THAT(notes_of(axolotl), testing::Not(HasSubstr("unknown")));
