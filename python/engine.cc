@@ -151,7 +151,10 @@ class Engine {
     const std::string json = run([&]() -> Result<std::string> {
       if (sim::serves(TRY(sim::parse_objective(objective))))
         return reports::deployment_json(TRY(cli::find_deployments(request, recipe, stopped)));
-      return reports::plan_json(TRY(cli::find_plans(request, recipe, sim::local_tasks(), stopped)));
+      auto options = TRY(cli::load_options(request, recipe, cli::Purpose::training));
+      if (cli::trains_by_rollout(options))
+        return reports::rollout_plans_json(TRY(cli::find_rollouts(request, recipe, std::move(options), stopped)));
+      return reports::plan_json(TRY(cli::find_plans(request, recipe, std::move(options), sim::local_tasks(), stopped)));
     });
     watch.raise();
     return json;

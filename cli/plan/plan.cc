@@ -46,13 +46,13 @@ Result<void> check_answerable(const sim::PlanAnswer& answer) {
   return {};
 }
 
-Result<sim::PlanAnswer> load(const SearchRequest& request, const sim::Recipe& recipe) {
+Result<sim::PlanAnswer> load(const SearchRequest& request, const sim::Recipe& recipe,
+                             std::vector<sim::ClusterOption> options) {
   if (request.confidence)
     return wrong_input("--confidence", "it is of the times of a deployment that serves",
                        "give --objective throughput, latency or tokens-per-dollar, too");
   sim::PlanAnswer answer;
   TRY(read_limits(request, answer));
-  auto options = TRY(load_options(request, recipe, Purpose::training));
   answer.options = std::move(options);
   answer.name = recipe.name;
   answer.overrides = TRY(overrides_of(request));
@@ -117,10 +117,13 @@ Result<int> run(const SearchArguments& arguments, sim::Tasks& tasks) {
   const auto objective = TRY(sim::parse_objective(arguments.objective));
   if (sim::serves(objective)) return plan_deployments(arguments);
   const auto recipe = TRY(find_recipe(arguments));
-  if (arguments.plan.print) return printed(model::to_toml(TRY(load(arguments, recipe)).options.front().inputs.plan));
+  auto options = TRY(load_options(arguments, recipe, Purpose::training));
+  if (arguments.plan.print) return printed(model::to_toml(options.front().inputs.plan));
   TRY(arguments.outputs.check());
+  if (trains_by_rollout(options)) return plan_rollouts(arguments, recipe, std::move(options));
   const Interrupt interrupt;
-  const auto answer = TRY(find_plans(arguments, recipe, tasks, [&] { return interrupt.requested(); }));
+  const auto answer =
+      TRY(find_plans(arguments, recipe, std::move(options), tasks, [&] { return interrupt.requested(); }));
   TRY(write_files(arguments, answer));
   if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::plan_text(answer, color()));
   std::fflush(stdout);  // before the output to stderr
@@ -129,9 +132,10 @@ Result<int> run(const SearchArguments& arguments, sim::Tasks& tasks) {
 
 }  // namespace
 
-Result<sim::PlanAnswer> find_plans(const SearchRequest& request, const sim::Recipe& recipe, sim::Tasks& tasks,
+Result<sim::PlanAnswer> find_plans(const SearchRequest& request, const sim::Recipe& recipe,
+                                   std::vector<sim::ClusterOption> options, sim::Tasks& tasks,
                                    const std::function<bool()>& stopped) {
-  auto answer = TRY(load(request, recipe));
+  auto answer = TRY(load(request, recipe, std::move(options)));
   TRY(search_options(request, tasks, answer, stopped));
   sim::rank(answer);
   if (answer.order.empty() || !answer.complete) return answer;

@@ -136,15 +136,16 @@ Result<std::vector<sim::ClusterOption>> load_options(const SearchRequest& reques
     choice.cluster = TRY(cluster_name(choice));
     auto option = sim::load_option(recipe, choice, overrides, inputs);
     if (!option && option.error().kind == model::ErrorKind::input) return tl::unexpected(option.error());
-    if (option && option->inputs.plan.rollout.given)
-      return tl::unexpected(model::plan_error(option->inputs.plan, model::ErrorKind::input, "rollout",
-                                              "no search weighs generation against training",
-                                              "vary keys with simulate --set, or leave out [rollout]"));
     options.push_back(option ? std::move(*option) : sim::ClusterOption{choice.cluster, choice.gpus});
     if (!option) options.back().error = option.error();
     if (choice.cluster != given) options.back().notes.push_back(fmt::format("given as '{}'", given));
   }
   return options;
+}
+
+bool trains_by_rollout(const std::vector<sim::ClusterOption>& options) {
+  return std::ranges::any_of(
+      options, [](const sim::ClusterOption& option) { return !option.error && option.inputs.plan.rollout.given; });
 }
 
 Result<std::string> plan_file(model::Plan plan) {

@@ -14,6 +14,7 @@
 #include "cli/verb.h"
 #include "model/base/error.h"
 #include "sim/deployment/deployment_answer.h"
+#include "sim/rollout/rollout_search.h"
 #include "sim/search/cluster_option.h"
 #include "sim/search/plan_answer.h"
 #include "sim/tasks/tasks.h"
@@ -53,10 +54,18 @@ model::Result<std::vector<std::string>> overrides_of(const SearchRequest& reques
 model::Result<std::vector<sim::ClusterOption>> load_options(const SearchRequest& request, const sim::Recipe& recipe,
                                                             Purpose purpose);
 
-// Searches the plans of a recipe on each cluster of the request, ranks them and finds what would change the answer;
-// `stopped` ends a search early. Deployments are those of an objective for which sim::serves() holds.
-model::Result<sim::PlanAnswer> find_plans(const SearchRequest& request, const sim::Recipe& recipe, sim::Tasks& tasks,
+// Returns whether the question is that of a plan with [rollout].
+bool trains_by_rollout(const std::vector<sim::ClusterOption>& options);
+
+// Searches the plans of a recipe on each of its options, ranks them and finds what would change the answer; `stopped`
+// ends a search early. Deployments are those of an objective for which sim::serves() holds, splits of GPUs those of a
+// question for which trains_by_rollout() holds.
+model::Result<sim::PlanAnswer> find_plans(const SearchRequest& request, const sim::Recipe& recipe,
+                                          std::vector<sim::ClusterOption> options, sim::Tasks& tasks,
                                           const std::function<bool()>& stopped);
+model::Result<sim::RolloutAnswer> find_rollouts(const SearchRequest& request, const sim::Recipe& recipe,
+                                                std::vector<sim::ClusterOption> options,
+                                                const std::function<bool()>& stopped);
 model::Result<sim::DeploymentAnswer> find_deployments(const SearchRequest& request, const sim::Recipe& recipe,
                                                       const std::function<bool()>& stopped);
 
@@ -66,5 +75,9 @@ model::Result<std::string> plan_file(model::Plan plan);
 
 // Searches the deployments that serve best by an objective for which sim::serves() holds; returns the exit code.
 model::Result<int> plan_deployments(const SearchArguments& arguments);
+
+// Searches the splits of GPUs of a question for which trains_by_rollout() holds; returns the exit code.
+model::Result<int> plan_rollouts(const SearchArguments& arguments, const sim::Recipe& recipe,
+                                 std::vector<sim::ClusterOption> options);
 
 }  // namespace plumbline::cli

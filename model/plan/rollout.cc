@@ -72,17 +72,6 @@ std::optional<Error> check_lengths(const Plan& plan) {
   return std::nullopt;
 }
 
-// Returns the sequences of an update, a whole number.
-double update_sequences(const Plan& plan) {
-  const auto& degrees = plan.parallelism;
-  const std::int64_t data =
-      std::max<std::int64_t>(1, plan.cluster.gpus / (degrees.tensor * degrees.context * degrees.pipeline));
-  const double tokens = trained_answers(plan) * sample_tokens(plan) / static_cast<double>(plan.rollout.updates);
-  const double together = static_cast<double>(data) * static_cast<double>(plan.batch.micro_batch_size);
-  const double packed = tokens / static_cast<double>(plan.batch.sequence_length);
-  return std::max(1.0, std::ceil(packed / together)) * together;
-}
-
 }  // namespace
 
 RolloutPasses passes_of(const Plan& plan) {
@@ -105,22 +94,38 @@ double sample_tokens(const Plan& plan) {
   return static_cast<double>(plan.rollout.prompt_tokens) + static_cast<double>(plan.rollout.answer_tokens);
 }
 
+double step_sequences(const Plan& plan) {
+  if (!plan.rollout.given) return static_cast<double>(plan.batch.global_batch_size);
+  const auto& degrees = plan.parallelism;
+  const std::int64_t data =
+      std::max<std::int64_t>(1, plan.cluster.gpus / (degrees.tensor * degrees.context * degrees.pipeline));
+  const double tokens = trained_answers(plan) * sample_tokens(plan) / static_cast<double>(plan.rollout.updates);
+  const double together = static_cast<double>(data) * static_cast<double>(plan.batch.micro_batch_size);
+  const double packed = tokens / static_cast<double>(plan.batch.sequence_length);
+  return std::max(1.0, std::ceil(packed / together)) * together;
+}
+
 Result<void> complete_rollout(Plan& plan) {
   if (auto error = check_keys(plan)) return tl::unexpected(std::move(*error));
   if (auto error = check_lengths(plan)) return tl::unexpected(std::move(*error));
-  const auto imply = [&plan](const char* key) { plan.places[key] = {plan.file, 0, "rollout"}; };
-  const double exact = update_sequences(plan);
+  constexpr const char* section = "rollout";
+  const auto imply = [&plan](const char* key) { plan.places[key] = {plan.file, 0, section}; };
+  const auto stated = [&plan](const char* key) {
+    const auto place = plan.places.find(key);
+    return place != plan.places.end() && place->second.implied_by != section;
+  };
+  const double exact = step_sequences(plan);
   if (exact > most_sequences)
     return tl::unexpected(plan_error(plan, ErrorKind::infeasible, "batch.micro_batch_size",
                                      fmt::format("an update has {:.3g} sequences of all ranks", exact),
                                      fmt::format("at most {:.0f} are predicted", most_sequences)));
   const auto sequences = static_cast<std::int64_t>(exact);
-  if (plan.places.contains("batch.global_batch_size") && plan.batch.global_batch_size != sequences)
+  if (stated("batch.global_batch_size") && plan.batch.global_batch_size != sequences)
     return tl::unexpected(plan_error(
         plan, ErrorKind::input, "batch.global_batch_size",
         fmt::format("{} sequences hold the samples of an update, found {}", sequences, plan.batch.global_batch_size),
         "leave it out: it follows from [rollout]"));
-  if (!plan.places.contains("batch.global_batch_size")) {
+  if (!stated("batch.global_batch_size")) {
     plan.batch.global_batch_size = sequences;
     imply("batch.global_batch_size");
   }

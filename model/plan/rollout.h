@@ -30,10 +30,14 @@ std::int64_t rollout_gpus(const Plan& plan);
 double trained_answers(const Plan& plan);  // of a step
 double sample_tokens(const Plan& plan);    // a prompt with an answer, in the mean
 
-// Checks a plan with [rollout] and gives it what follows from that: batch.global_batch_size, as many sequences as hold
-// the samples of an update when these are packed one after another, rounded up to whole micro-batches of all
-// data-parallel ranks; and batch.document_length, the mean length of a sample, where the plan states neither it nor a
-// file. Errors: keys that do not belong together, or another batch (input); lengths that do not fit (infeasible).
+// Returns the sequences of a step: batch.global_batch_size, or with [rollout] as many as hold the samples of an update
+// when these are packed one after another, rounded up to whole micro-batches of all data-parallel ranks.
+double step_sequences(const Plan& plan);
+
+// Checks a plan with [rollout] and gives it what follows from that: batch.global_batch_size, that of step_sequences(),
+// and batch.document_length, the mean length of a sample, where the plan states neither it nor a file. What followed
+// from an earlier placement is replaced. Errors: keys that do not belong together, or another batch (input); lengths
+// that do not fit (infeasible).
 Result<void> complete_rollout(Plan& plan);
 
 // Returns the plan of the engines as a deployment of their own: their GPUs and degrees, the lengths of [rollout], each

@@ -300,6 +300,9 @@ class PlanAnswer(Answer):
             degrees = found["plan"]["parallelism"]
             words = ", ".join(f"{name} {value}" for name, value in degrees.items()
                               if isinstance(value, int) and not isinstance(value, bool) and value > 1)
+            if "rollout" in found:
+                return (str(site["cluster"]), str(found["rollout"]["gpus"]), number(found["rollout"]["step_s"], "s"),
+                        ", ".join(part for part in (found["placement"], words) if part))
             speed = number((found["middle"] or found["step"])["time_s"], "s") if "step" in found else number(
                 found["serving"]["output_tokens_per_s_per_gpu"], "tokens/s")
             return (str(site["cluster"]), str(site["gpus"]), speed, words)

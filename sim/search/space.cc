@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/plan/rollout.h"
 #include "model/plan/software.h"
 #include "sim/predict/stage_balance.h"
 
@@ -64,9 +65,10 @@ void Space::add_branches(model::Plan plan) {
   for (const std::int64_t size : choices_.micro_batch_size) {
     plan.batch.micro_batch_size = size;
     plan.parallelism.pipeline = base_.parallelism.pipeline;
-    Branch branch{degrees, size, {}, choices_.communication_sms(degrees.expert)};
+    Branch branch{degrees, size, 0, {}, choices_.communication_sms(degrees.expert)};
     for (const std::int64_t ranks : choices_.pipeline(degrees.tensor, degrees.context)) {
       plan.parallelism.pipeline = ranks;
+      plan.batch.global_batch_size = static_cast<std::int64_t>(model::step_sequences(plan));
       model::Plan probe = outline_of(plan);
       probe.schedule.kind = any_schedule;
       probe.schedule.virtual_stages = 1;
@@ -79,6 +81,9 @@ void Space::add_branches(model::Plan plan) {
           const Pipeline* found = pipeline(plan);
           if (found == nullptr || std::ranges::find(stages, found->stages) != stages.end()) continue;
           stages.push_back(found->stages);
+          std::int64_t& least = branch.global_batch_size;
+          least =
+              branch.pipelines.empty() ? plan.batch.global_batch_size : std::min(least, plan.batch.global_batch_size);
           branch.pipelines.push_back(found);
         }
       }
@@ -186,11 +191,13 @@ model::Plan Space::plan(const Branch& branch) const {
   model::Plan plan = base_;
   plan.parallelism = branch.parallelism;
   plan.batch.micro_batch_size = branch.micro_batch_size;
+  plan.batch.global_batch_size = branch.global_batch_size;
   return plan;
 }
 
 void Space::apply(const Point& point, model::Plan& plan) {
   plan.parallelism.pipeline = point.pipeline->shape.ranks;
+  plan.batch.global_batch_size = static_cast<std::int64_t>(model::step_sequences(plan));
   plan.schedule.kind = point.pipeline->kind->name();
   plan.schedule.virtual_stages = point.pipeline->virtual_stages;
   plan.parallelism.zero_stage = point.zero_stage;

@@ -35,6 +35,7 @@ struct Pipeline {
 struct Branch {
   model::Plan::Parallelism parallelism;  // pipeline and zero_stage are those of the inputs' plan
   std::int64_t micro_batch_size = 1;
+  std::int64_t global_batch_size = 0;  // the least of the pipelines: with [rollout] it depends on the data ranks
   std::vector<const Pipeline*> pipelines;
   std::vector<std::int64_t> communication_sms;
 };

@@ -51,7 +51,6 @@ const std::map<std::string, std::string> kEntryPoints = {
     {"reports/tensorboard/tensorboard.h", "what `plumbline run --tensorboard` writes"},
     {"sim/analysis/memory_advice.h", "what `plumbline memory` advises"},
     {"sim/deployment/deployment_search.h", "the search of deployments, for whoever plans"},
-    {"sim/rollout/rollout.h", "a step of reinforcement learning, for whoever predicts one"},
     {"sim/search/search.h", "the search, for whoever plans"},
     {"topologies/nccl_topology.h", "what `plumbline import` reads"},
     {"topologies/simgrid_platform.h", "what `plumbline export` writes"},

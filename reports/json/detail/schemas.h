@@ -14,6 +14,7 @@ std::string campaign_definitions();
 std::string campaign_schema();
 std::string plan_answer_schema();
 std::string deployments_schema();
+std::string rollout_plans_schema();
 std::string serving_definitions();
 std::string serving_schema();
 std::string generation_schema();

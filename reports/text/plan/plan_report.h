@@ -8,6 +8,7 @@
 
 #include "reports/text/table.h"
 #include "sim/deployment/deployment_answer.h"
+#include "sim/rollout/rollout_search.h"
 #include "sim/search/plan_answer.h"
 
 namespace plumbline::reports {
@@ -85,6 +86,11 @@ std::string deployment_json(const sim::DeploymentAnswer& answer);
 std::string deployment_csv(const sim::DeploymentAnswer& answer);  // a row for each; for a cluster without one, why
 // Draws the frontier of each option: tokens/s of a user against tokens/s of a GPU.
 std::string deployment_svg(const sim::DeploymentAnswer& answer);
+
+// The output of `plumbline plan` about a plan with [rollout]; text has `top` splits.
+std::string rollout_plans_text(const sim::RolloutAnswer& answer, std::size_t top, bool color);
+std::string rollout_plans_json(const sim::RolloutAnswer& answer);
+std::string rollout_plans_csv(const sim::RolloutAnswer& answer);  // a row for each split
 
 // Returns why an option has no deployment.
 std::string why_none(const sim::DeploymentOption& option);

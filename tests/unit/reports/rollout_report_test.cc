@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "reports/json/json.h"
+#include "reports/text/plan/plan_report.h"
 #include "reports/text/step/summary.h"
 #include "tests/support/example_result.h"
 
@@ -91,6 +93,44 @@ TEST(RolloutReport, IsAnObjectOfTheJson) {
   const auto open = nlohmann::json::parse(to_json(result, support::example_plan()))["rollout"];
   EXPECT_TRUE(open["run"].is_null());
   EXPECT_TRUE(open["memory"]["host_capacity_bytes"].is_null());
+}
+
+sim::RolloutAnswer example_splits() {
+  sim::RolloutAnswer answer;
+  answer.name = "policy";
+  answer.options.resize(1);
+  answer.options.front().cluster = "h100-dgx";
+  sim::RankedPlan best;
+  best.plan = support::example_plan();
+  best.result = support::example_result();
+  best.result.rollout = example_rollout();
+  best.cost.step_s = 100;
+  best.cost.usd = 2500;
+  answer.splits = {{0, "split", 16, 16, best, ""}, {0, "colocated", 32, 32, {}, "does not fit"}};
+  return answer;
+}
+
+TEST(RolloutPlans, ListSplitsAndWhyOthersHaveNoPlan) {
+  const std::string text = rollout_plans_text(example_splits(), 5, false);
+  for (const char* line : {"policy: how to divide the GPUs", "16+16  100.0 s", "4 engines of 4 GPUs, 200 answers at",
+                           "None: colocated, 32 GPUs: does not fit."})
+    EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
+}
+
+TEST(RolloutPlans, AreSitesWithPlansInJsonAndRowsInCsv) {
+  sim::RolloutAnswer answer = example_splits();
+  answer.limits.usd = 3000;
+  const auto json = nlohmann::json::parse(rollout_plans_json(answer));
+  EXPECT_EQ(json["limits_met"], true);
+  const auto& site = json["sites"][0];
+  EXPECT_EQ(site["rank"], 1);
+  EXPECT_EQ(site["plans"][0]["rollout"]["step_s"], 100);
+  EXPECT_EQ(site["plans"][0]["engine_gpus"], 16);
+  EXPECT_EQ(site["plans"][0]["plan"], json["plan"]);
+  EXPECT_EQ(site["refused"][0]["reason"], "does not fit");
+  const std::string csv = rollout_plans_csv(answer);
+  EXPECT_EQ(std::ranges::count(csv, '\n'), 3);
+  EXPECT_NE(csv.find("h100-dgx,does not fit,colocated,32,32"), std::string::npos) << csv;
 }
 
 }  // namespace

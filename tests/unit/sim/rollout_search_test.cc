@@ -1,0 +1,179 @@
+#include "sim/rollout/rollout_search.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/plan/rollout.h"
+#include "model/result/rollout_result.h"
+#include "sim/predict/simulate.h"
+#include "sim/rollout/rollout.h"
+#include "tests/support/serving_inputs.h"
+
+namespace plumbline::sim {
+namespace {
+
+const std::string policy_text = R"([model]
+config = "models/llama-3-8b.json"
+[cluster]
+topology = "h100-dgx"
+gpus = 32
+[parallelism]
+zero_stage = 3
+[batch]
+sequence_length = 8192
+micro_batch_size = 1
+[recompute]
+policy = "full"
+[inference]
+weights = "bf16"
+[search]
+tensor = [1, 2]
+pipeline = [1]
+context = [1]
+zero_stage = [3]
+micro_batch_size = [1, 2]
+recompute = ["full"]
+[rollout]
+algorithm = "grpo"
+prompts = 64
+answers = 8
+prompt_tokens = 500
+answer_tokens = 1500
+answer_tokens_sd = 1200
+max_answer_tokens = 6000
+updates = 2
+steps = 100
+)";
+
+Inputs with_engines(Inputs inputs) {
+  Inputs engines = inputs;
+  engines.plan = model::engine_plan(inputs.plan);
+  inputs.engines = std::make_shared<const Inputs>(std::move(engines));
+  return inputs;
+}
+
+struct Asked {
+  RolloutAnswer answer;
+  model::Result<void> searched;
+};
+
+Asked divided_gpus(const std::vector<std::string>& overrides = {}, std::int64_t gpus = 32,
+                   const SearchOptions& options = {}) {
+  Asked asked;
+  ClusterOption option;
+  option.inputs = with_engines(tests::serving_inputs(policy_text, "h100", overrides));
+  const Inputs given = option.inputs;
+  asked.answer.options.push_back(std::move(option));
+  const auto load = [&given](const model::Plan& plan) -> model::Result<Inputs> {
+    Inputs own = given;
+    own.plan = plan;
+    return with_engines(std::move(own));
+  };
+  asked.searched = search_splits(asked.answer, 0, gpus, load, options, [](std::size_t, std::size_t) {});
+  rank(asked.answer);
+  return asked;
+}
+
+// The answer to the question as it is.
+const Asked& asked_plainly() {
+  static const Asked asked = divided_gpus();
+  return asked;
+}
+
+// Three shares of four nodes, each with both placements, and all GPUs for both halves.
+TEST(RolloutSearch, DividesWholeNodes) {
+  const Asked& asked = asked_plainly();
+  ASSERT_TRUE(asked.searched) << to_string(asked.searched.error());
+  ASSERT_EQ(asked.answer.splits.size(), 7u);
+  double before = 0;
+  for (const RolloutSplit& split : asked.answer.splits) {
+    ASSERT_TRUE(split.best) << split.placement << ' ' << split.engine_gpus << ": " << split.refusal;
+    EXPECT_EQ(split.engine_gpus % 8, 0);
+    EXPECT_EQ(split.best->plan.cluster.gpus, split.training_gpus);
+    if (split.placement != "colocated") {
+      EXPECT_EQ(split.training_gpus + split.engine_gpus, 32);
+    }
+    EXPECT_GE(split.best->cost.step_s, before);
+    before = split.best->cost.step_s;
+  }
+}
+
+// The step of a found plan is that of the plan by itself, and the batch is that of its data-parallel ranks.
+TEST(RolloutSearch, FindsPlansThatArePredictedAlike) {
+  const Asked& asked = asked_plainly();
+  ASSERT_TRUE(asked.answer.found());
+  for (const RolloutSplit& split : asked.answer.splits) {
+    model::Plan plan = split.best->plan;
+    EXPECT_EQ(static_cast<double>(plan.batch.global_batch_size), model::step_sequences(plan));
+    ASSERT_TRUE(model::complete_rollout(plan)) << split.placement;
+    Inputs own = asked.answer.options.front().inputs;
+    own.plan = plan;
+    own = with_engines(std::move(own));
+    const auto simulated = simulate_top_plans(own, {plan});
+    ASSERT_TRUE(simulated.front());
+    const auto rollout = predict_rollout(own, simulated.front()->result);
+    ASSERT_TRUE(rollout) << to_string(rollout.error());
+    EXPECT_NEAR(rollout->step_s, split.best->cost.step_s, 1e-9 * rollout->step_s);
+  }
+}
+
+// Halves that wait for each other take longer than halves at once on the same GPUs.
+TEST(RolloutSearch, AtOnceIsFasterThanOneAfterTheOther) {
+  const Asked& asked = asked_plainly();
+  const auto step = [&](const std::string& placement, std::int64_t engine_gpus) {
+    for (const RolloutSplit& split : asked.answer.splits)
+      if (split.placement == placement && split.engine_gpus == engine_gpus) return split.best->cost.step_s;
+    return 0.0;
+  };
+  for (const std::int64_t engine_gpus : {8, 16, 24})
+    EXPECT_LT(step("asynchronous", engine_gpus), step("split", engine_gpus));
+}
+
+TEST(RolloutSearch, KeepsWhatIsSet) {
+  const Asked asked = divided_gpus({"rollout.placement=asynchronous", "rollout.gpus=16", "rollout.tensor=4",
+                                    "rollout.staleness=2", "cluster.gpus=16"});
+  ASSERT_EQ(asked.answer.splits.size(), 1u);
+  const RolloutSplit& split = asked.answer.splits.front();
+  ASSERT_TRUE(split.best) << split.refusal;
+  EXPECT_EQ(split.placement, "asynchronous");
+  EXPECT_EQ(split.engine_gpus, 16);
+  EXPECT_EQ(split.best->plan.rollout.tensor, 4);
+  EXPECT_EQ(split.best->plan.rollout.staleness, 2);
+}
+
+TEST(RolloutSearch, PutsWhatExceedsALimitLast) {
+  RolloutAnswer answer = asked_plainly().answer;
+  const double dearest = *answer.splits.back().best->cost.usd, cheapest = *answer.splits.front().best->cost.usd;
+  ASSERT_LT(cheapest, dearest);
+  answer.objective = Objective::cost;
+  answer.limits.usd = (cheapest + dearest) / 2;
+  rank(answer);
+  EXPECT_TRUE(within(answer.splits.front().best->cost, answer.limits));
+  EXPECT_FALSE(within(answer.splits.back().best->cost, answer.limits));
+}
+
+TEST(RolloutSearch, StatesWhyASplitHasNoPlan) {
+  const Asked asked = divided_gpus({"rollout.tensor=3"});
+  ASSERT_TRUE(asked.searched);
+  for (const RolloutSplit& split : asked.answer.splits) {
+    EXPECT_FALSE(split.best);
+    EXPECT_FALSE(split.refusal.empty());
+  }
+  EXPECT_FALSE(asked.answer.found());
+}
+
+TEST(RolloutSearch, EndsWhenItIsStopped) {
+  SearchOptions options;
+  options.stopped = [] { return true; };
+  const Asked asked = divided_gpus({}, 32, options);
+  EXPECT_FALSE(asked.answer.complete);
+  EXPECT_TRUE(asked.answer.splits.empty());
+}
+
+}  // namespace
+}  // namespace plumbline::sim
