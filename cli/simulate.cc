@@ -231,6 +231,7 @@ model::Result<sim::Simulation> predict_step(const sim::Inputs& inputs, const Ste
     interval->without.insert({"jitter and slow ranks", "slowest GPU"});
   TRY(sim::add_spread(inputs, simulation.result, interval));
   if (inputs.engines) simulation.result.rollout = TRY(sim::predict_rollout(inputs, simulation.result));
+  if (inputs.engines && interval) TRY(sim::add_rollout_interval(inputs, simulation.result, *interval));
   if (request.with_assumed) simulation.result.assumed = TRY(sim::assumed_of_step(inputs));
   if (request.measured)
     simulation.result.measured = TRY(sim::measured_step(inputs, simulation.result, *request.measured));

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "model/result/prediction_interval.h"
+
 namespace plumbline::model {
 
 // A part of a step. Parts of different pools follow each other, or run at once where the placement is asynchronous.
@@ -45,7 +47,8 @@ struct RolloutResult {
   double weights_bytes = 0;     // of the policy in the engine's format
   RolloutMemory memory;
   std::optional<double> step_usd;
-  std::optional<RolloutRun> run;  // nothing: without rollout.steps
+  std::optional<RolloutRun> run;        // nothing: without rollout.steps
+  std::optional<Quantiles> interval_s;  // of the step
 };
 
 }  // namespace plumbline::model

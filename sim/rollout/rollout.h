@@ -4,6 +4,7 @@
 
 #include "model/base/error.h"
 #include "model/result/result.h"
+#include "sim/interval/step_draws.h"
 #include "sim/predict/inputs.h"
 
 namespace plumbline::sim {
@@ -13,5 +14,11 @@ namespace plumbline::sim {
 // fixed seed. Errors: infeasible ones of the engines, with the keys of [rollout] (GPUs that are no whole number of
 // instances, weights or the longest answer that do not fit); a profile that lacks a constant is an input error.
 model::Result<model::RolloutResult> predict_rollout(const Inputs& inputs, const model::StepResult& update);
+
+// Adds the interval of the step to the rollout of an update: draws of the update and of the engines' decode steps, each
+// with what is left of its software, independent of each other; what is sent and copied is as predicted. Errors: those
+// of draw_interval() and draw_serving_interval().
+model::Result<void> add_rollout_interval(const Inputs& inputs, model::StepResult& update,
+                                         const IntervalOptions& options);
 
 }  // namespace plumbline::sim

@@ -52,6 +52,7 @@ void rollout_fields(auto& to, const model::RolloutResult& of) {
        run_to("gpu_hours", "hours of one GPU", run.gpu_hours);
        run_to("cost_usd", "USD of the run; null: no price is known", run.cost_usd);
      }));
+  to("interval_s", "seconds of the step; null: no interval was asked for", of.interval_s);
 }
 
 }  // namespace plumbline::reports

@@ -47,8 +47,14 @@ TEST(RolloutReport, HasTheStepItsRatesAndItsRun) {
   for (const char* line :
        {"A step of reinforcement learning (grpo, split)", "generation              engines   60.00 s  60.0 %",
         "step                              100.0 s", "idle, GPUs that train", "of 4 GPUs, 200 answers at once",
-        "60.0 GB in training and 70.0 GB in generation", "It fits.", "1,000 steps take 1.157 days and 889", "$2,500"})
+        "60.0 GB in training and 70.0 GB in generation", "It fits.", "1,000 such steps take 1.157 days and 889",
+        "$2,500"})
     EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
+  model::RolloutResult ranged = example_rollout();
+  ranged.interval_s = model::Quantiles{90, 110, 140};
+  const std::string middle = rollout_section(ranged);
+  for (const char* words : {"a step takes 110.0 s, in eight of ten cases 90.00 s to", "take 1.273 days", "$2,750"})
+    EXPECT_NE(middle.find(words), std::string::npos) << words << "\n" << middle;
   for (std::size_t begin = 0; begin < text.size(); begin = text.find('\n', begin) + 1)
     EXPECT_LE(code_points(text.substr(begin, text.find('\n', begin) - begin)), terminal_width);
 }

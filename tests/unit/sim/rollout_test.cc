@@ -6,6 +6,7 @@
 #include <cmath>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -272,6 +273,31 @@ TEST(Rollout, RefusesEnginesThatCannotBe) {
   const model::Error longest =
       refused({"rollout.max_answer_tokens=600000", "batch.sequence_length=700000", "rollout.answer_tokens=1500"});
   EXPECT_EQ(longest.key, "rollout.max_answer_tokens") << to_string(longest);
+}
+
+// Updates that take twice as long in the middle make the step as much longer as their share of it is.
+TEST(Rollout, TheIntervalHasWhatIsLeftOfBothHalves) {
+  const auto interval_with = [](std::optional<Left> steps, std::optional<Left> decode) {
+    Predicted p = predicted();
+    Inputs engines = *p.inputs.engines;
+    engines.left = decode;
+    p.inputs.engines = std::make_shared<const Inputs>(std::move(engines));
+    p.inputs.left = steps;
+    p.update.rollout = p.rollout;
+    EXPECT_TRUE(add_rollout_interval(p.inputs, p.update, {.draws = 16}));
+    return *p.update.rollout->interval_s;
+  };
+  const Predicted p = predicted();
+  const model::Quantiles plain = interval_with(std::nullopt, std::nullopt);
+  EXPECT_LT(plain.p10, plain.p50);
+  EXPECT_LT(plain.p50, plain.p90);
+  EXPECT_NEAR(plain.p50, p.rollout.step_s, 0.15 * p.rollout.step_s);
+  const Left doubled{.location = std::log(2)};
+  EXPECT_NEAR(interval_with(doubled, std::nullopt).p50 - plain.p50, sum_of(p.rollout, "training"),
+              0.15 * p.rollout.step_s);
+  EXPECT_NEAR(interval_with(std::nullopt, doubled).p50 - plain.p50, sum_of(p.rollout, "engines"),
+              0.15 * p.rollout.step_s);
+  EXPECT_GT(interval_with(Left{.own = 0.3}, std::nullopt).half_width(), plain.half_width());
 }
 
 TEST(Rollout, ARunIsItsSteps) {
