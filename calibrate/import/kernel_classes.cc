@@ -6,13 +6,13 @@
 #include <regex>
 #include <utility>
 
-#include "calibrate/toml/table_reader.h"
+#include "model/base/table_reader.h"
 #include "model/base/text.h"
 
 namespace plumbline::calibrate {
 namespace {
 
-using detail::TableReader;
+using model::TableReader;
 using Texts = std::vector<std::string>;
 
 // A limit, as deep recursion of std::regex on a very long name would overflow the stack. The significant part of a
@@ -258,7 +258,7 @@ LayerAnnotation KernelClasses::layer(std::string_view annotation) const {
 
 model::Result<KernelClasses> load_kernel_classes(const std::string& path) {
   auto state = std::make_unique<ClassState>();
-  TRY(detail::read_table_file(path, [&](TableReader& file) {
+  TRY(model::read_table_file(path, [&](TableReader& file) {
     const auto tables = [&](const char* key, void (*read)(TableReader&, ClassState&)) {
       file.optional_tables(key, [&](TableReader& table) { read(table, *state); });
     };

@@ -6,15 +6,15 @@
 #include <filesystem>
 #include <string_view>
 
-#include "calibrate/toml/table_reader.h"
 #include "model/base/bytes.h"
+#include "model/base/table_reader.h"
 #include "model/base/text.h"
 #include "model/base/text_file.h"
 
 namespace plumbline::calibrate {
 namespace {
 
-using detail::TableReader;
+using model::TableReader;
 namespace fs = std::filesystem;
 
 constexpr std::string_view extension = ".toml";
@@ -181,7 +181,7 @@ std::string ledger_toml(const LedgerMeasurement& measured) {
 model::Result<LedgerEntry> read_ledger_entry(const std::string& path) {
   LedgerEntry entry;
   entry.path = path;
-  TRY(detail::read_table_file(path, [&entry](TableReader& reader) { read_entry(reader, entry); }));
+  TRY(model::read_table_file(path, [&entry](TableReader& reader) { read_entry(reader, entry); }));
   return entry;
 }
 

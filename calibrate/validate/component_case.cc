@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "calibrate/toml/table_reader.h"
+#include "model/base/table_reader.h"
 
 namespace plumbline::calibrate {
 
@@ -21,15 +21,15 @@ bool ComponentComparison::holds() const {
   });
 }
 
-bool is_component_case(const std::string& path) { return detail::table_file_has(path, "recipes"); }
+bool is_component_case(const std::string& path) { return model::table_file_has(path, "recipes"); }
 
 model::Result<ComponentCase> load_component_case(const std::string& path) {
   ComponentCase definition;
-  TRY(detail::read_table_file(path, [&](detail::TableReader& file) {
+  TRY(model::read_table_file(path, [&](model::TableReader& file) {
     definition.name = file.text("name");
     definition.profiles = file.texts("recipes");
     file.require("goal");
-    file.optional_tables("goal", [&](detail::TableReader& table) {
+    file.optional_tables("goal", [&](model::TableReader& table) {
       ComponentGoal goal;
       READ_REQUIRED(table, goal, family, median, limit);
       goal.p90 = table.optional_positive("p90");

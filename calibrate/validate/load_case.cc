@@ -11,16 +11,16 @@
 
 #include "calibrate/chunk/chunk.h"
 #include "calibrate/import/kernel_classes.h"
-#include "calibrate/toml/table_reader.h"
 #include "calibrate/validate/detail/case_rows.h"
 #include "calibrate/validate/metric.h"
 #include "calibrate/validate/validation_case.h"
 #include "model/base/error.h"
+#include "model/base/table_reader.h"
 
 namespace plumbline::calibrate {
 namespace {
 
-using detail::TableReader;
+using model::TableReader;
 using Done = model::Result<void>;
 
 // A case as written in its file, before alternatives are expanded and measurements are read.
@@ -316,7 +316,7 @@ class CaseBuilder {
 
 model::Result<ValidationCase> load_case(const std::string& path, const CaseFiles& files) {
   RawCase raw;
-  TRY(detail::read_table_file(path, [&raw](TableReader& reader) { read_raw_case(reader, raw); }));
+  TRY(model::read_table_file(path, [&raw](TableReader& reader) { read_raw_case(reader, raw); }));
   return CaseBuilder(path, files, std::move(raw)).build();
 }
 

@@ -6,12 +6,12 @@
 #include <set>
 
 #include "calibrate/measurement/csv_table.h"
-#include "calibrate/toml/table_reader.h"
+#include "model/base/table_reader.h"
 
 namespace plumbline::calibrate {
 namespace {
 
-using detail::TableReader;
+using model::TableReader;
 
 StepHardware read_hardware(TableReader& reader) {
   StepHardware hardware;
@@ -142,11 +142,11 @@ model::Result<PublishedStep> step_of(const CsvTable& table, std::size_t row) {
 
 }  // namespace
 
-bool is_step_case(const std::string& path) { return detail::table_file_has(path, "steps"); }
+bool is_step_case(const std::string& path) { return model::table_file_has(path, "steps"); }
 
 model::Result<StepCase> load_step_case(const std::string& path) {
   StepCase definition;
-  TRY(detail::read_table_file(path, [&definition](TableReader& reader) { read_case(reader, definition); }));
+  TRY(model::read_table_file(path, [&definition](TableReader& reader) { read_case(reader, definition); }));
   return definition;
 }
 

@@ -4,13 +4,13 @@
 #include <filesystem>
 #include <utility>
 
-#include "calibrate/toml/table_reader.h"
+#include "model/base/table_reader.h"
 #include "model/base/text_file.h"
 
 namespace plumbline::calibrate {
 namespace {
 
-using detail::TableReader;
+using model::TableReader;
 
 const std::vector<std::string> known_fits = {
     "gemm",           "experts",        "attention",          "collectives",      "exchange",
@@ -35,7 +35,7 @@ RecipeStep read_step(TableReader& table, const std::string& path) {
 
 model::Result<std::vector<RecipeStep>> shared_steps(const std::string& path) {
   std::vector<RecipeStep> steps;
-  TRY(detail::read_table_file(path, [&](TableReader& file) {
+  TRY(model::read_table_file(path, [&](TableReader& file) {
     file.optional_tables("step", [&](TableReader& table) { steps.push_back(read_step(table, path)); });
   }));
   return steps;
@@ -85,7 +85,7 @@ model::Result<Recipe> load_recipe(const std::string& path) {
   Recipe recipe;
   recipe.path = path;
   std::optional<model::Error> wrong;  // of a file of steps
-  TRY(detail::read_table_file(path, [&](TableReader& file) {
+  TRY(model::read_table_file(path, [&](TableReader& file) {
     READ_REQUIRED(file, recipe, name, description, extends, about, devices);
     READ_OPTIONAL(file, recipe, stack, tables, measured, stated);
     file.optional_tables("step", [&](TableReader& table) {

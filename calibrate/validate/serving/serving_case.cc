@@ -6,7 +6,7 @@
 #include <set>
 
 #include "calibrate/measurement/csv_table.h"
-#include "calibrate/toml/table_reader.h"
+#include "model/base/table_reader.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -15,7 +15,7 @@ constexpr const char* serving_numbers[] = {"gpus",        "tensor",       "atten
                                            "concurrency", "input_tokens", "output_tokens"};
 constexpr double milliseconds = 1e-3;
 
-ServingDemand read_serving_demand(detail::TableReader& table) {
+ServingDemand read_serving_demand(model::TableReader& table) {
   ServingDemand demand;
   READ_REQUIRED(table, demand, name, figure);
   if (demand.figure != "step" && demand.figure != "TPOT" && demand.figure != "TTFT" && demand.figure != "tokens/s")
@@ -53,22 +53,22 @@ model::Error about_row(const PublishedServing& row, std::string message, std::st
 
 }  // namespace
 
-bool is_serving_case(const std::string& path) { return detail::table_file_has(path, "deployments"); }
+bool is_serving_case(const std::string& path) { return model::table_file_has(path, "deployments"); }
 
 model::Result<ServingCase> load_serving_case(const std::string& path) {
   ServingCase definition;
-  TRY(detail::read_table_file(path, [&](detail::TableReader& reader) {
+  TRY(model::read_table_file(path, [&](model::TableReader& reader) {
     definition.name = reader.text("name");
     definition.tables = reader.text_or_texts("deployments");
-    reader.optional_tables("hardware", [&](detail::TableReader& table) {
+    reader.optional_tables("hardware", [&](model::TableReader& table) {
       definition.hardware.push_back(
           {table.text("name"), table.text("topology"), table.optional_text("device"), table.optional_text("profile")});
     });
-    reader.optional_tables("model", [&](detail::TableReader& table) {
+    reader.optional_tables("model", [&](model::TableReader& table) {
       definition.models.emplace_back(table.text("name"), table.text("config"));
     });
     reader.optional_tables(
-        "demand", [&](detail::TableReader& table) { definition.demands.push_back(read_serving_demand(table)); });
+        "demand", [&](model::TableReader& table) { definition.demands.push_back(read_serving_demand(table)); });
   }));
   return definition;
 }

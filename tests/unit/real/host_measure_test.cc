@@ -56,15 +56,15 @@ TEST(HostCases, ErrorsNameLineAndNearestName) {
   expect_refused(gemm + "core = 1\n", 5, "product.core", "did you mean 'cores'?");
   expect_refused("[[product]]\nm = 1\nn = 2\n", 1, "product.k", "required key is missing");
   expect_refused("[[prodct]]\nm = 1\n", 1, "prodct", "did you mean 'product'?");
-  expect_refused("[product]\nm = 1\n", 1, "product", "write [[product]]");
+  expect_refused("[product]\nm = 1\n", 1, "product", "write each as [[product]]");
   expect_refused(gemm + "cores = 0\n", 5, "product.cores", "whole numbers above 0");
-  expect_refused(gemm + "cores = []\n", 5, "product.cores", "an empty list");
+  expect_refused(gemm + "cores = []\n", 5, "product.cores", "whole numbers above 0");
   expect_refused(gemm + "format = \"fp8\"\n", 5, "product.format", "the host computes no 'fp8'");
   expect_refused("[[memory]]\noperators = [\"rmsnrm\"]\nrows = 1\ncolumns = 1\n", 2, "memory.operators",
                  "did you mean 'rmsnorm'?");
   expect_refused("[[collective]]\noperators = \"all_gater\"\nranks = 2\nbytes = 8\n", 2, "collective.operators",
                  "did you mean 'all_gather'?");
-  expect_refused("[[plan]]\nplan = 3\n", 2, "plan.plan", "words in quotes");
+  expect_refused("[[plan]]\nplan = 3\n", 2, "plan.plan", "expected a string");
   expect_refused("launch = 1\n", 1, "launch", "true or false");
   expect_refused("m = [\n", 1, "", "end-of-file");
   expect_refused("", 0, "", "holds no case");

@@ -12,14 +12,14 @@
 
 #include "model/base/error.h"
 
-namespace plumbline::calibrate::detail {
+namespace plumbline::model {
 
 class TableReader {
  public:
   using Visit = std::function<void(TableReader&)>;
   struct Table;  // of the TOML library
 
-  TableReader(const Table& table, std::string prefix, const std::string& path, std::optional<model::Error>& error)
+  TableReader(const Table& table, std::string prefix, const std::string& path, std::optional<Error>& error)
       : table_(table), prefix_(std::move(prefix)), path_(path), error_(error) {}
 
   std::string text(std::string_view key);
@@ -34,9 +34,11 @@ class TableReader {
   std::vector<std::string> texts(std::string_view key);           // not empty
   std::vector<std::string> optional_texts(std::string_view key);  // empty when missing
   std::vector<std::string> text_or_texts(std::string_view key);   // one string, or a list that is not empty
+  std::string word(std::string_view key);                         // a whole number, or a text without blanks, "#", "="
 
-  // Read into a field, whose type gives what the key holds: a text, texts, a number above 0, a whole one, a flag. Where
-  // the key is missing, a required one is an error, and the field of another stays.
+  // Read into a field, whose type gives what the key holds: a text, texts, a number above 0, a whole one, several of
+  // these (one stands for a list of one), a flag. Where the key is missing, a required one is an error, and the field
+  // of another stays.
   template <class Field>
   void required(std::string_view key, Field& field) {
     require(key);
@@ -47,6 +49,7 @@ class TableReader {
   void optional(std::string_view key, std::optional<double>& field) { field = optional_positive(key); }
   void optional(std::string_view key, double& field) { field = optional_positive(key).value_or(field); }
   void optional(std::string_view key, std::int64_t& field) { field = whole(key, field); }
+  void optional(std::string_view key, std::vector<std::int64_t>& field);
   void optional(std::string_view key, bool& field) { field = flag(key, field); }
 
   // Calls visit with a reader of the table under the key, if there is one.
@@ -59,6 +62,7 @@ class TableReader {
   int line() const;                         // of the table
   int line_of(std::string_view key) const;  // 0 when it does not have the key
   std::vector<std::string> keys() const;    // those that the table has
+  // An empty key is the table itself.
   void fail(std::string_view key, int line, std::string message, std::string hint);
   // Fails for every key that was not read. Called after all reads.
   void finish();
@@ -67,7 +71,7 @@ class TableReader {
   const Table& table_;
   std::string prefix_;
   const std::string& path_;
-  std::optional<model::Error>& error_;
+  std::optional<Error>& error_;
   std::vector<std::string> known_;
 };
 
@@ -89,9 +93,10 @@ class TableReader {
 #define PLUMBLINE_READ_REQUIRED(name) read_by.required(#name, read_into.name);
 #define PLUMBLINE_READ_OPTIONAL(name) read_by.optional(#name, read_into.name);
 
-// Reads a TOML file with `visit`; an input error names file, line and key.
-model::Result<void> read_table_file(const std::string& path, const TableReader::Visit& visit);
+// Reads a TOML file, or the text of one, with `visit`; an input error names file, line and key.
+Result<void> read_table_text(std::string_view text, const std::string& path, const TableReader::Visit& visit);
+Result<void> read_table_file(const std::string& path, const TableReader::Visit& visit);
 // Whether the file has the key; no for a file that is missing or no TOML, whose error is left to its reader.
 bool table_file_has(const std::string& path, std::string_view key);
 
-}  // namespace plumbline::calibrate::detail
+}  // namespace plumbline::model

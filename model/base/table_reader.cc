@@ -1,4 +1,4 @@
-#include "calibrate/toml/table_reader.h"
+#include "model/base/table_reader.h"
 
 #include <fmt/format.h>
 #include <toml++/toml.h>
@@ -8,7 +8,7 @@
 
 #include "model/base/text_file.h"
 
-namespace plumbline::calibrate::detail {
+namespace plumbline::model {
 
 struct TableReader::Table {
   const toml::table& toml;
@@ -106,6 +106,27 @@ std::vector<std::string> TableReader::text_or_texts(std::string_view key) {
   return texts(key);
 }
 
+std::string TableReader::word(std::string_view key) {
+  require(key);
+  const toml::node_view<const toml::node> node = table_.toml[key];
+  if (const auto number = node.value_exact<std::int64_t>()) return fmt::format("{}", *number);
+  const auto text = node.value_exact<std::string>();
+  if (text && !text->empty() && text->find_first_of(" \t\n\r#=") == std::string::npos) return *text;
+  fail(key, line_of(key), "expected a whole number or one word", "");
+  return "";
+}
+
+void TableReader::optional(std::string_view key, std::vector<std::int64_t>& field) {
+  if (!has(key)) return;
+  const toml::node& node = *table_.toml.get(key);
+  const toml::array one{node};
+  const toml::array& list = node.is_array() ? *node.as_array() : one;
+  field.clear();
+  for (const toml::node& item : list)
+    if (const auto number = item.value_exact<std::int64_t>(); number && *number > 0) field.push_back(*number);
+  if (field.empty() || field.size() != list.size()) fail(key, line_of(key), "expected whole numbers above 0", "");
+}
+
 void TableReader::optional_table(std::string_view key, const Visit& visit) {
   if (!has(key)) return;
   const toml::table* table = table_.toml.get(key)->as_table();
@@ -144,8 +165,9 @@ std::vector<std::string> TableReader::keys() const {
 
 void TableReader::fail(std::string_view key, int line, std::string message, std::string hint) {
   if (error_) return;
-  error_ = model::Error{model::ErrorKind::input,    std::move(message), path_, line,
-                        prefix_ + std::string(key), std::move(hint)};
+  std::string name = prefix_ + std::string(key);
+  if (name.ends_with('.')) name.pop_back();
+  error_ = Error{ErrorKind::input, std::move(message), path_, line, std::move(name), std::move(hint)};
 }
 
 void TableReader::finish() {
@@ -153,14 +175,13 @@ void TableReader::finish() {
     if (std::ranges::find(known_, key) != known_.end()) continue;
     std::ranges::sort(known_);
     known_.erase(std::ranges::unique(known_).begin(), known_.end());
-    fail(key, line_of(key), "unknown key", model::did_you_mean(key, known_));
+    fail(key, line_of(key), "unknown key", did_you_mean(key, known_));
   }
 }
 
-model::Result<void> read_table_file(const std::string& path, const TableReader::Visit& visit) {
-  const auto text = TRY(model::read_text_file(path));
-  TRY(model::check_nesting(text, path));
-  std::optional<model::Error> error;
+Result<void> read_table_text(std::string_view text, const std::string& path, const TableReader::Visit& visit) {
+  TRY(check_nesting(text, path));
+  std::optional<Error> error;
   try {
     const toml::table root = toml::parse(text, path);
     const TableReader::Table table{root};
@@ -169,10 +190,14 @@ model::Result<void> read_table_file(const std::string& path, const TableReader::
     reader.finish();
   } catch (const toml::parse_error& failure) {
     const int line = static_cast<int>(failure.source().begin.line);
-    error = model::Error{model::ErrorKind::input, std::string(failure.description()), path, line, "", ""};
+    error = Error{ErrorKind::input, std::string(failure.description()), path, line, "", ""};
   }
   if (error) return tl::unexpected(*error);
   return {};
+}
+
+Result<void> read_table_file(const std::string& path, const TableReader::Visit& visit) {
+  return read_table_text(TRY(read_text_file(path)), path, visit);
 }
 
 bool table_file_has(const std::string& path, std::string_view key) {
@@ -181,4 +206,4 @@ bool table_file_has(const std::string& path, std::string_view key) {
   return found;
 }
 
-}  // namespace plumbline::calibrate::detail
+}  // namespace plumbline::model
