@@ -60,6 +60,7 @@ class Accountant {
     memory.stages = stages_on(program_.schedule, rank);
     const TrainingState& state = state_of(memory.stages);
     memory.parameters_bytes = (state.experts.parameters + state.others.parameters).value();
+    memory.gathered_bytes = state.gathered_parameters.value();
     memory.gradients_bytes = (state.experts.gradients + state.others.gradients).value();
     memory.optimizer_bytes = (state.experts.optimizer + state.others.optimizer).value();
     const auto index = static_cast<std::size_t>(rank);

@@ -15,7 +15,6 @@
 #include "model/result/cluster_spread.h"
 #include "model/result/measured_step.h"
 #include "model/result/prediction_interval.h"
-#include "model/result/rollout_result.h"
 #include "model/schedule/schedule.h"
 
 namespace plumbline::model {
@@ -61,6 +60,7 @@ struct RankMemory {
   std::vector<std::int64_t> stages;  // stages it holds
   // The bytes at the rank's highest moment; they add up to the peak.
   double parameters_bytes = 0, gradients_bytes = 0, optimizer_bytes = 0;
+  double gathered_bytes = 0;       // part of the parameters: shards of other ranks that it has gathered
   double activations_bytes = 0;    // kept between the phases of micro-batches in flight
   double temporary_bytes = 0;      // tensors that live in the running slot only
   double communication_bytes = 0;  // messages, dispatch and combine buffers, gradient buckets, library buffers
@@ -139,6 +139,44 @@ struct LostTime {
 struct ProvenanceEntry {
   Parameter parameter;
   double share_of_step = 0;  // share of the step's time that depends on this constant
+};
+
+// A part of a step of reinforcement learning. Parts of different pools follow each other, or run at once where the
+// placement is asynchronous.
+struct RolloutPart {
+  std::string name;
+  std::string pool;  // "engines", "training", "hosts", which no GPU has, or "all": both wait for it
+  double seconds = 0;
+};
+
+struct RolloutMemory {          // bytes of the fullest GPU of each half
+  double training_bytes = 0;    // what trains needs at least (RankMemory); colocated with an engine that sleeps
+  double generation_bytes = 0;  // of an engine with its cache; colocated with what stays of the training
+  double host_bytes = 0;        // of the host whose GPUs put most there
+  double capacity_bytes = 0, host_capacity_bytes = 0;  // 0: unknown
+  bool fits = true;
+};
+
+struct RolloutResult {
+  std::string algorithm, placement;
+  double step_s = 0;
+  std::vector<RolloutPart> parts;
+  double tail_s = 0;          // of the generation, after nine of ten answers have ended, in the mean of the engines
+  double longest_tokens = 0;  // of a step's answers, in the mean of steps
+  double cut_share = 0;       // of the answers, which reach the longest length
+  double engines_idle = 0, training_idle = 0;  // shares of the step in which a GPU of the pool has no work
+  double tokens_per_s = 0;                     // prompts and answers that are trained on, over the step
+  double tokens_per_s_per_gpu = 0;             // of all GPUs
+  double generated_tokens_per_s = 0;           // answers over the time of generation
+  std::int64_t gpus = 0, engine_gpus = 0, training_gpus = 0, instances = 0;
+  double requests_at_once = 0;  // of an instance, for which it has space
+  std::int64_t updates = 0;     // of the policy in a step
+  double weights_bytes = 0;     // of the policy in the engine's format
+  RolloutMemory memory;
+  std::optional<double> step_usd;
+  // Of rollout.steps, by steps, days, gpu_hours, cost_usd and goodput; nothing: without them.
+  std::optional<RunCost> run;
+  std::optional<Quantiles> interval_s;  // of the step
 };
 
 struct StepResult {

@@ -49,16 +49,15 @@ model::Error error_of_plan(const Plan& plan, model::Error error) {
   return model::plan_error(plan, error.kind, std::move(key), std::move(error.message), std::move(error.hint));
 }
 
-// Bytes of a GPU's share of a model that trains.
-struct States {
-  double parameters = 0, optimizer = 0;
-  double sum() const { return parameters + optimizer; }
-};
-States states_of(const model::StepResult& update) {
-  States largest;
-  for (const model::RankMemory& rank : update.memory.ranks)
-    if (const States own{rank.parameters_bytes, rank.optimizer_bytes}; own.sum() > largest.sum()) largest = own;
-  return largest;
+// Return the bytes of the parameters that a rank keeps, and of these with the optimizer's states. What it gathers of
+// other ranks' shards is there while it computes, and of one model at a time.
+double kept_parameters(const model::RankMemory& rank) { return rank.parameters_bytes - rank.gathered_bytes; }
+double kept_states(const model::RankMemory& rank) { return kept_parameters(rank) + rank.optimizer_bytes; }
+
+// Returns the rank of the update that keeps most.
+model::RankMemory fullest_states(const model::StepResult& update) {
+  const auto fullest = std::ranges::max_element(update.memory.ranks, {}, kept_states);
+  return fullest == update.memory.ranks.end() ? model::RankMemory() : *fullest;
 }
 
 // What a GPU holds besides the policy that trains on it: a critic, and models that nothing changes, in policies. Next
@@ -75,7 +74,9 @@ struct OtherModels {
     frozen += model::model_metrics(*inputs.reward, length).parameters /
               model::model_metrics(inputs.architecture, length).parameters;
   }
-  double bytes(const States& states) const { return critics * states.sum() + frozen * states.parameters; }
+  double bytes(const model::RankMemory& rank) const {
+    return critics * kept_states(rank) + frozen * kept_parameters(rank);
+  }
 };
 
 bool offloads(const Plan& plan) { return model::is_colocated(plan) && plan.rollout.offload.value_or(true); }
@@ -224,7 +225,7 @@ class Prediction {
         plan_(inputs.plan),
         update_(update),
         passes_(model::passes_of(inputs.plan)),
-        states_(states_of(update)),
+        trained_(fullest_states(update)),
         others_(inputs) {}
 
   model::Result<RolloutResult> make();
@@ -245,7 +246,7 @@ class Prediction {
   const Plan& plan_;
   const model::StepResult& update_;
   model::RolloutPasses passes_;
-  States states_;
+  model::RankMemory trained_;  // of the rank with the most states
   OtherModels others_;
   RolloutResult result_;
 };
@@ -256,7 +257,7 @@ model::Result<Inputs> Prediction::engine_inputs() const {
   if (!engines.routing) engines.routing = std::make_shared<RoutingMemo>();
   engines.plan.inference.output_tokens = plan_.rollout.max_answer_tokens;
   if (!model::is_colocated(plan_) || offloads(plan_)) return engines;
-  const double left = 1 - (states_.sum() + others_.bytes(states_)) / update_.memory.capacity_bytes;
+  const double left = 1 - (kept_states(trained_) + others_.bytes(trained_)) / update_.memory.capacity_bytes;
   if (left <= 0)
     return tl::unexpected(model::plan_error(plan_, model::ErrorKind::infeasible, "rollout.offload",
                                             "what trains leaves no memory to an engine",
@@ -278,7 +279,7 @@ model::Result<void> Prediction::add_swap() {
         plan_, model::ErrorKind::infeasible, "rollout.offload",
         fmt::format("no constant gives the rate between {} and its host", inputs_.cluster.device.name),
         "set it to false, or add host_bandwidth to the device's file"));
-  const double copied = 2 * (1 + others_.critics) * states_.sum() + others_.frozen * states_.parameters;
+  const double copied = 2 * (1 + others_.critics) * kept_states(trained_) + others_.frozen * kept_parameters(trained_);
   add("states to the host and back", "all", copied / rate);
   return {};
 }
@@ -306,7 +307,7 @@ void Prediction::add_training(const model::Layout& layout) {
 void Prediction::add_memory(const Engine& engine) {
   const PoolMemory& held = engine.memory();
   const bool colocated = model::is_colocated(plan_);
-  const double others = others_.bytes(states_);
+  const double others = others_.bytes(trained_);
   model::RolloutMemory& memory = result_.memory;
   memory.capacity_bytes = update_.memory.capacity_bytes;
   memory.host_capacity_bytes = update_.memory.host_capacity_bytes;
@@ -316,10 +317,10 @@ void Prediction::add_memory(const Engine& engine) {
   memory.host_bytes = update_.memory.host_bytes;
   if (offloads(plan_)) {
     const std::int64_t gpus = std::min(inputs_.cluster.device.host_gpus, plan_.cluster.gpus);
-    memory.host_bytes += (states_.sum() + others) * static_cast<double>(gpus);
+    memory.host_bytes += (kept_states(trained_) + others) * static_cast<double>(gpus);
   } else {
     memory.training_bytes += others;
-    if (colocated) memory.generation_bytes += states_.sum() + others;
+    if (colocated) memory.generation_bytes += kept_states(trained_) + others;
   }
   const bool host = memory.host_capacity_bytes == 0 || memory.host_bytes <= memory.host_capacity_bytes;
   memory.fits = host && std::max(memory.training_bytes, memory.generation_bytes) <= memory.capacity_bytes;
@@ -357,10 +358,10 @@ void Prediction::add_money() {
   const auto price = model::hourly_price(plan_, inputs_.cluster).value;
   if (price && price->value > 0) result_.step_usd = gpu_hours * price->value;
   if (!plan_.rollout.steps) return;
-  model::RolloutRun& run = result_.run.emplace();
+  model::RunCost& run = result_.run.emplace();
   run.steps = static_cast<double>(*plan_.rollout.steps);
-  const double goodput = plan_.run.goodput ? model::number_of(*plan_.run.goodput).value_or(1) : 1;
-  const double passed = run.steps / goodput;  // in steps
+  if (plan_.run.goodput) run.goodput = model::number_of(*plan_.run.goodput).value_or(1);
+  const double passed = run.steps / run.goodput;  // in steps
   run.days = passed * result_.step_s / day;
   run.gpu_hours = passed * gpu_hours;
   if (result_.step_usd) run.cost_usd = passed * *result_.step_usd;

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "model/plan/rollout.h"
-#include "model/result/rollout_result.h"
+#include "model/result/result.h"
 #include "sim/interval/interval.h"
 #include "sim/predict/simulate.h"
 #include "sim/rollout/rollout.h"

@@ -1,7 +1,7 @@
 // What a step of reinforcement learning looks like in JSON.
 #pragma once
 
-#include "model/result/rollout_result.h"
+#include "model/result/result.h"
 #include "reports/json/detail/fields.h"
 
 namespace plumbline::reports {
@@ -46,7 +46,7 @@ void rollout_fields(auto& to, const model::RolloutResult& of) {
   to("weights_bytes", "bytes of the policy in the engine's format, which each step sends", of.weights_bytes);
   to("memory", "whether both halves fit", Object([&of](auto& part_to) { rollout_memory_fields(part_to, of.memory); }));
   to("step_usd", "USD of a step; null: no price is known", of.step_usd);
-  to("run", "null without rollout.steps", Maybe(of.run, [](auto& run_to, const model::RolloutRun& run) {
+  to("run", "null without rollout.steps", Maybe(of.run, [](auto& run_to, const model::RunCost& run) {
        run_to("steps", "steps of reinforcement learning", run.steps);
        run_to("days", "days of the run", run.days);
        run_to("gpu_hours", "hours of one GPU", run.gpu_hours);

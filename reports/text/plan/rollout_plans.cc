@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string>
 
-#include "model/result/rollout_result.h"
+#include "model/result/result.h"
 #include "reports/text/plan/plan_report.h"
 
 namespace plumbline::reports {

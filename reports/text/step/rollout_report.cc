@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string>
 
-#include "model/result/rollout_result.h"
+#include "model/result/result.h"
 #include "reports/text/step/summary.h"
 
 namespace plumbline::reports {

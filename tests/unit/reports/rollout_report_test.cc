@@ -38,7 +38,7 @@ model::RolloutResult example_rollout() {
   rollout.weights_bytes = 16e9;
   rollout.memory = {60e9, 70e9, 500e9, 85e9, 2000e9, true};
   rollout.step_usd = 2.5;
-  rollout.run = model::RolloutRun{1000, 1.157, 889, 2500};
+  rollout.run = model::RunCost{.steps = 1000, .days = 1.157, .gpu_hours = 889, .cost_usd = 2500};
   return rollout;
 }
 

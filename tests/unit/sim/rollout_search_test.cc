@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "model/plan/rollout.h"
-#include "model/result/rollout_result.h"
+#include "model/result/result.h"
 #include "sim/predict/simulate.h"
 #include "sim/rollout/rollout.h"
 #include "tests/support/serving_inputs.h"
