@@ -13,7 +13,7 @@
 #include "model/base/parameter_file.h"
 #include "model/base/text_file.h"
 #include "model/graph/attributes.h"
-#include "topologies/detail/parameter_taker.h"
+#include "topologies/parameter_taker.h"
 
 namespace plumbline::topologies {
 namespace {

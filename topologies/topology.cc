@@ -10,9 +10,9 @@
 #include "model/base/parameter_file.h"
 #include "model/base/si_unit.h"
 #include "model/economics/prices.h"
-#include "topologies/detail/parameter_taker.h"
 #include "topologies/device.h"
 #include "topologies/inventory.h"
+#include "topologies/parameter_taker.h"
 
 namespace plumbline::topologies {
 namespace {

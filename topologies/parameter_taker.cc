@@ -1,4 +1,4 @@
-#include "topologies/detail/parameter_taker.h"
+#include "topologies/parameter_taker.h"
 
 #include <fmt/format.h>
 
@@ -16,12 +16,12 @@ struct Range {
   double low = 0, high = 1e15;
 };
 
-Range range_of(UnitDimension dimension) {
+Range range_of(UnitDimension dimension, double longest_s) {
   switch (dimension) {
     case UnitDimension::count:
       return {0, 1e9};
     case UnitDimension::seconds:
-      return {0, 1e3};
+      return {0, longest_s};
     case UnitDimension::bytes_per_second:
       return {1e3, 1e18};
     case UnitDimension::flops_per_second:
@@ -46,6 +46,12 @@ double ParameterTaker::ratio(std::string_view name, double least, double most) {
   return 1;
 }
 
+double ParameterTaker::amount(std::string_view name, UnitDimension dimension, std::optional<double> fallback) {
+  if (!fallback || file_.number(name) != nullptr) return take(name, dimension, true, false);
+  could_take(name);
+  return *fallback;
+}
+
 double ParameterTaker::take(std::string_view name, UnitDimension dimension, bool may_be_zero, bool whole) {
   const model::ParameterFile::Number* number = file_.number(name);
   taken_.emplace_back(name);
@@ -67,7 +73,7 @@ double ParameterTaker::take(std::string_view name, UnitDimension dimension, bool
     return 1;
   }
   const double value = parameter.value * unit->factor;
-  const Range range = range_of(dimension);
+  const Range range = range_of(dimension, longest_s_);
   const bool in_range = (may_be_zero && value == 0) || (value > 0 && value >= range.low && value <= range.high);
   const bool not_a_count = whole && value != std::floor(value);
   if (!in_range || not_a_count) {

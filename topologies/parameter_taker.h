@@ -18,14 +18,17 @@ namespace plumbline::topologies {
 // Keeps the first error, and all entries that are missing.
 class ParameterTaker {
  public:
-  // Names in `parameters` get the prefix.
-  ParameterTaker(const model::ParameterFile& file, std::string prefix, std::vector<model::Parameter>& parameters)
-      : file_(file), prefix_(std::move(prefix)), parameters_(parameters) {}
+  // Names in `parameters` get the prefix. No time is longer than `longest_s` seconds.
+  ParameterTaker(const model::ParameterFile& file, std::string prefix, std::vector<model::Parameter>& parameters,
+                 double longest_s = 1e3)
+      : file_(file), prefix_(std::move(prefix)), parameters_(parameters), longest_s_(longest_s) {}
 
   // Returns the value in SI units. It must be above 0, or from 0 on with may_be_zero; a count must be whole.
   double take(std::string_view name, model::UnitDimension dimension, bool may_be_zero = false);
   std::int64_t count(std::string_view name, bool may_be_zero = false);
   double ratio(std::string_view name, double least = 0, double most = 1e15);  // may be a fraction
+  // Returns an amount from 0 on, which may be a fraction; the fallback where the file does not have it.
+  double amount(std::string_view name, model::UnitDimension dimension, std::optional<double> fallback = std::nullopt);
 
   // Names an entry that is missing but allowed, as a suggestion for unknown ones.
   void could_take(std::string_view name) { taken_.emplace_back(name); }
@@ -40,6 +43,7 @@ class ParameterTaker {
   const model::ParameterFile& file_;
   std::string prefix_;
   std::vector<model::Parameter>& parameters_;
+  double longest_s_;
   std::vector<std::string> taken_, missing_;
   std::optional<model::Error> error_;
 };
