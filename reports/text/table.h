@@ -55,6 +55,7 @@ class Table {
   void row(const Cells&... cells) {
     add({text_of(cells)...});
   }
+  bool empty() const { return rows_.empty(); }
   void add_rule();                // a rule across all columns, e.g. before totals
   std::string to_string() const;  // ends in a newline
 

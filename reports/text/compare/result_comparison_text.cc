@@ -93,12 +93,8 @@ void add_pairs(Table& table, const std::vector<ComparedTime>& rows, const std::v
 
 std::string pair_table(const model::OverlappedPairs& pairs) {
   const model::OverlappedSlots& slots = pairs.predicted.slots;
-  std::vector<Column> columns = {{fmt::format("overlapped pair of rank {}", slots.rank)},
-                                 {"predicted", Align::right},
-                                 {"measured", Align::right},
-                                 {"error", Align::right}};
-  if (pairs.by_baseline) columns.insert(columns.end(), {{"baseline", Align::right}, {"error", Align::right}});
-  Table table(std::move(columns));
+  Table table(fmt::format("overlapped pair of rank {} | >predicted | >measured | >error{}", slots.rank,
+                          pairs.by_baseline ? " | >baseline | >error" : ""));
   const auto mean_of = [&](ComparedTime row) {
     row.name = fmt::format("mean of {}", slots.errors.size());
     return std::vector{std::move(row)};

@@ -30,25 +30,17 @@ std::string baseline_name(const StepComparison& comparison) {
 
 // Returns the table of rows with a prediction that share set and hardware, from `first` on; moves `first` past them.
 std::string next_table(const StepComparison& comparison, std::size_t& first) {
-  Table table({{"row"},
-               {"model"},
-               {"GPUs", Align::right},
-               {"layout"},
-               {"measured", Align::right},
-               {"predicted, s", Align::right},
-               {"error", Align::right},
-               {baseline_name(comparison), Align::right}});
+  Table table(fmt::format("row | model | >GPUs | layout | >measured | >predicted, s | >error | >{}",
+                          baseline_name(comparison)));
   const calibrate::PublishedStep& group = comparison.steps[first].step;
-  bool any = false;
   for (; first < comparison.steps.size(); ++first) {
     const calibrate::ComparedStep& row = comparison.steps[first];
     if (row.step.set != group.set || row.step.hardware != group.hardware) break;
     if (!row.prediction_error()) continue;
-    any = true;
     table.row(row.step.id, row.step.model, row.step.numbers.at("gpus"), row.step.layout(), number(*row.step.seconds),
               number(*row.predicted), error_text(row.prediction_error()), error_text(row.baseline_error()));
   }
-  return any ? fmt::format("{}, {}:\n{}\n", group.set, group.hardware, table.to_string()) : "";
+  return table.empty() ? "" : fmt::format("{}, {}:\n{}\n", group.set, group.hardware, table.to_string());
 }
 
 std::string steps_table(const StepComparison& comparison) {
@@ -59,16 +51,14 @@ std::string steps_table(const StepComparison& comparison) {
 
 std::string memory_table(const StepComparison& comparison) {
   Table table("row | model | layout | >measured, GB | >predicted | >difference | ");
-  bool any = false;
   for (const calibrate::ComparedStep& row : comparison.steps) {
     if (!row.peak_bytes || !row.step.memory_bytes) continue;
-    any = true;
     const double difference = *row.comparable_bytes - *row.step.memory_bytes;
     table.add({row.step.id, row.step.model, row.step.layout(), gigabytes(*row.step.memory_bytes),
                gigabytes(*row.comparable_bytes), fmt::format("{:+.1f}", difference / 1e9),
                *row.peak_bytes <= row.capacity_bytes ? "fits" : "does not fit"});
   }
-  return any ? paragraph("Memory of the fullest GPU:") + table.to_string() + "\n" : "";
+  return table.empty() ? "" : paragraph("Memory of the fullest GPU:") + table.to_string() + "\n";
 }
 
 void add_errors(const std::string& name, std::string_view who, const calibrate::ErrorStatistics& errors, Table& table) {
@@ -90,17 +80,15 @@ std::string summary_table(const StepComparison& comparison) {
 // Returns the errors of predicted memory by set, and how often a run is rightly predicted to fit or not.
 std::string memory_summary(const StepComparison& comparison) {
   Table table("set | >rows | >mean absolute | >bias | fit or out of memory");
-  bool any = false;
   for (const calibrate::StepSummary& summary : comparison.summaries) {
     if (summary.memory.rows == 0 && summary.right_fits == summary.stated_fits) continue;
-    any = true;
     const bool stated = summary.memory.rows > 0;
     table.add({summary.name, stated ? fmt::format("{}", summary.memory.rows) : "-",
                stated ? tight_percent(summary.memory.mean_absolute) : "-",
                stated ? error_text(summary.memory.bias) : "-",
                fmt::format("{} of {} right", summary.right_fits, summary.stated_fits)});
   }
-  return any ? paragraph("Memory of the fullest GPU, by set:") + table.to_string() + "\n" : "";
+  return table.empty() ? "" : paragraph("Memory of the fullest GPU, by set:") + table.to_string() + "\n";
 }
 
 std::string order_table(const StepComparison& comparison) {
@@ -246,33 +234,29 @@ std::string tenths_bars(const IntervalScore& all) {
 
 std::string memory_scores(const IntervalScores& scores) {
   Table table("set | >rows | >in P10-P90 | >half-width | >mean absolute | >bias");
-  bool any = false;
   for (const auto& [name, ranges] : scores.scores) {
     const IntervalScore& score = ranges.memory;
     if (score.rows == 0) continue;
-    any = true;
     table.row(name, score.rows, tight_percent(score.coverage, 0), tight_percent(score.half_width),
               tight_percent(score.middle.mean_absolute), signed_tight_percent(score.middle.bias));
   }
-  return any ? paragraph("The same of memory:") + table.to_string() : "";
+  return table.empty() ? "" : paragraph("The same of memory:") + table.to_string();
 }
 
 std::string fit_verdicts(const IntervalScores& scores) {
   Table table("set | >rows | >fit | >wrong | >do not fit | >wrong | >Brier");
-  bool any = false;
   for (const auto& [name, ranges] : scores.scores) {
     const calibrate::FitVerdicts& fits = ranges.fits;
     if (fits.rows == 0) continue;
-    any = true;
     table.row(name, fits.rows, fits.fit, fits.fit_wrong, fits.unfit, fits.unfit_wrong,
               fmt::format("{:.3f}", fits.brier));
   }
-  return any ? paragraph(
-                   "Rows that ran or ended for lack of memory: how many are predicted to fit (a probability of 95 % or "
-                   "more) or not to (below 5 %), how many of each wrongly, and the mean square of the probability less "
-                   "what happened (1 or 0):") +
-                   table.to_string()
-             : "";
+  if (table.empty()) return "";
+  return paragraph(
+             "Rows that ran or ended for lack of memory: how many are predicted to fit (a probability of 95 % or "
+             "more) or not to (below 5 %), how many of each wrongly, and the mean square of the probability less "
+             "what happened (1 or 0):") +
+         table.to_string();
 }
 
 // Returns what the aims ask for and the scores do not have.

@@ -81,7 +81,6 @@ std::string intervals_table(const calibrate::EvaluatedCase& evaluated) {
   std::vector<Column> columns = {{"figure"}, {"published", Align::right}};
   for (const std::string& profile : evaluated.definition.profiles) columns.push_back({profile, Align::right});
   Table table(columns);
-  bool any = false;
   for (const calibrate::EvaluatedFigure& row : evaluated.figures) {
     std::vector<std::string> cells = {label(row.figure), number(row.figure.value)};
     for (const std::optional<model::Quantiles>& interval : row.intervals)
@@ -89,12 +88,10 @@ std::string intervals_table(const calibrate::EvaluatedCase& evaluated) {
                                              interval->contains(row.figure.value) ? "in" : "out")
                                : "-");
     if (std::ranges::none_of(row.intervals, [](const auto& interval) { return interval.has_value(); })) continue;
-    any = true;
     table.add(std::move(cells));
   }
-  return any ? fmt::format("\n{}{}", paragraph("Eight of ten cases, and whether the published value is in them:"),
-                           table.to_string())
-             : "";
+  if (table.empty()) return "";
+  return "\n" + paragraph("Eight of ten cases, and whether the published value is in them:") + table.to_string();
 }
 
 std::string points(const calibrate::Figure& figure, double value) {
@@ -163,12 +160,8 @@ void add_group_checks(const std::string& group, const std::vector<const calibrat
 // Returns the plan's own profile compared with the baseline and the tolerances.
 std::string checks_table(const calibrate::EvaluatedCase& evaluated) {
   const calibrate::ValidationCase& definition = evaluated.definition;
-  Table table({{"figure"},
-               {definition.profiles.back(), Align::right},
-               {fmt::format("MFU {:.0f} %", definition.naive_mfu * 100), Align::right},
-               {"error", Align::right},
-               {"tolerance", Align::right},
-               {"verdict"}});
+  Table table(fmt::format("figure | >{} | >MFU {:.0f} % | >error | >tolerance | verdict", definition.profiles.back(),
+                          definition.naive_mfu * 100));
   bool any = false;
   for (const auto& [group, rows] : groups_of(evaluated)) {
     if (group.empty()) {

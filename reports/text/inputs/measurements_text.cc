@@ -74,15 +74,8 @@ std::vector<std::string> cells_of(const Measurement& m, const model::Device* dev
 // Returns the table of an operation, without columns that are empty for it.
 std::string op_table(const Measurements& all, const std::string& device_name, const std::string& op,
                      const model::Device* device) {
-  const std::vector<Column> columns = {{"name"},
-                                       {"shape"},
-                                       {"format"},
-                                       {"variant"},
-                                       {"p50", Align::right},
-                                       {"p10-p90", Align::right},
-                                       {"rate", Align::right},
-                                       {"of peak", Align::right},
-                                       {"check"}};
+  const std::vector<Column> columns =
+      columns_of("name | shape | format | variant | >p50 | >p10-p90 | >rate | >of peak | check");
   std::vector<std::vector<std::string>> rows;
   for (const Measurement& m : all.values)
     if (m.device == device_name && m.op == op) rows.push_back(cells_of(m, device));
@@ -147,17 +140,15 @@ std::string heading(const Measurements& all, const std::string& name, const mode
 
 std::string failures_text(const Measurements& all) {
   Table table("failed | reason");
-  bool any = false;
   for (const calibrate::Failure& failure : all.failures) {
     const bool made_good = std::ranges::any_of(all.values, [&](const Measurement& m) {
       return !failure.case_line.empty() && m.case_line == failure.case_line && m.device == failure.device;
     });
     if (made_good) continue;
-    any = true;
     table.add(
         {joined({failure.op, failure.name, failure.phase, failure.format, shape_text(failure)}, " "), failure.reason});
   }
-  return any ? "\n" + table.to_string() : "";
+  return table.empty() ? "" : "\n" + table.to_string();
 }
 
 std::optional<double> median_error(const std::vector<double>& errors) {

@@ -131,17 +131,15 @@ std::string comparison_table(const std::vector<model::ComparedSchedule>& schedul
   Table table("schedule | >makespan | >bubble | >worst | >peak | >copies | >p2p | >bound | >over");
   const auto digits = [](double value) { return fmt::format("{:.5g}", value); };
   const auto short_number = [](double value) { return fmt::format("{:.4g}", value); };
-  bool any = false;
   for (const model::ComparedSchedule& row : schedules) {
     if (row.infeasible) continue;
-    any = true;
     table.row(row.kind, digits(row.makespan), in_percent(row.average_bubble), in_percent(row.worst_bubble),
               short_number(row.peak_activations), row.parameter_copies,
               row.exposed_p2p ? short_number(*row.exposed_p2p) : "-", digits(row.lower_bound),
               row.lower_bound > 0 ? in_percent(over_bound(row)) : "-");
   }
   const std::string infeasible = impossible_lines(schedules);
-  if (!any) return heading(shape, costs) + infeasible.substr(1);
+  if (table.empty()) return heading(shape, costs) + infeasible.substr(1);
   return heading(shape, costs) + table.to_string() + infeasible + R"(
 bubble, worst  idle of the average and of the worst rank, % of the makespan
 peak           activations of the fullest rank, in micro-batches of a full stage

@@ -19,10 +19,7 @@ std::string spread(const std::vector<double>& seconds) {
 }
 
 std::string executed_slots(const model::StepTimes& step, std::int32_t rank) {
-  Table table({{fmt::format("slots of rank {}", rank)},
-               {"count", Align::right},
-               {"each", Align::right},
-               {"together", Align::right}});
+  Table table(fmt::format("slots of rank {} | >count | >each | >together", rank));
   for (std::size_t kind = 0; kind < step.slots_s.size(); ++kind) {
     if (step.slot_counts[kind] == 0) continue;
     const double total = step.slots_s[kind].value_or(0);
@@ -36,7 +33,7 @@ std::string executed_slots(const model::StepTimes& step, std::int32_t rank) {
 }
 
 std::string executed_classes(const model::StepTimes& step, std::int32_t rank) {
-  Table table({{fmt::format("time of rank {}", rank)}, {"seconds", Align::right}, {"share", Align::right}});
+  Table table(fmt::format("time of rank {} | >seconds | >share", rank));
   for (const auto& part : step.breakdown)
     table.add({part.name, duration(part.seconds), percent(part.seconds / step.time_s)});
   return table.to_string();

@@ -40,7 +40,6 @@ void add_row(const sim::SolveResult& result, const SolveSample& sample, const st
 
 // Returns the plan as it is and the solutions, by rising value of the key.
 std::string table_of(const sim::SolveResult& result) {
-  using enum Align;
   const sim::Solution& solution = result.solution;
   std::map<double, std::pair<SolveSample, std::string>> rows;
   if (result.present && result.key.value) rows[*result.key.value] = {{*result.key.value, result.present}, "as it is"};
@@ -51,12 +50,8 @@ std::string table_of(const sim::SolveResult& result) {
     if (solution.exact) remark += remark.empty() ? "reaches it" : ", reaches it";
   }
   const bool deployment = model::is_deployment(result.plan);
-  Table table({{result.key.key, right},
-               {result.target.metric, right},
-               {deployment ? "TPOT" : "step", right},
-               {deployment ? "tokens/s/GPU" : "MFU", right},
-               {"memory", right},
-               {""}});
+  Table table(fmt::format(">{} | >{} | >{} | >memory | ", result.key.key, result.target.metric,
+                          deployment ? "TPOT | >tokens/s/GPU" : "step | >MFU"));
   for (const auto& [x, row] : rows) add_row(result, row.first, row.second, table);
   return rows.empty() ? "" : table.to_string();
 }
