@@ -282,8 +282,14 @@ void memory_output_fields(auto& to, const model::Memory& memory, const model::Pl
 
 }  // namespace
 
+template <class Json>
+Json step_keys(const model::StepResult& result, const model::Plan& plan) {
+  return object_of<Json>([&](auto& to) { simulate_fields(to, result, plan); });
+}
+template Json step_keys<Json>(const model::StepResult& result, const model::Plan& plan);
+
 std::string to_json(const model::StepResult& result, const model::Plan& plan) {
-  return document("simulate", object_of<Json>([&](auto& to) { simulate_fields(to, result, plan); }));
+  return document("simulate", step_keys<Json>(result, plan));
 }
 
 std::string to_json(const model::StepResult& result, const model::Plan& plan, const TrainingReport& training,

@@ -5,6 +5,7 @@
 #include "model/result/prediction_error.h"
 #include "reports/json/detail/schemas.h"
 #include "reports/json/detail/serving_parts.h"
+#include "reports/json/detail/step_parts.h"
 #include "reports/json/json.h"
 #include "reports/text/compare/result_comparison.h"
 
@@ -16,7 +17,7 @@ using Json = nlohmann::ordered_json;
 // Returns the keys of `simulate --json` of a subject that has a step, what a stored result lacks null; else nothing.
 Json keys_of_step(const model::ComparisonSubject& subject) {
   if (!subject.result || subject.serving) return Json::object();
-  Json result = Json::parse(to_json(*subject.result, subject.plan));
+  Json result = step_keys<Json>(*subject.result, subject.plan);
   if (subject.stored.empty()) return result;
   const Json step = result["step"];
   result.update(Json::parse(subject.stored), true);

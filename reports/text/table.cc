@@ -126,22 +126,6 @@ std::string escape_html(std::string_view text) {
   return out;
 }
 
-std::string escape_json(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
 std::vector<Column> columns_of(std::string_view titles) {
   std::vector<Column> columns;
   while (true) {

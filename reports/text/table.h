@@ -22,7 +22,6 @@ std::string tight_percent(double fraction, int digits = 1);  // 43.8%, in tables
 std::string signed_tight_percent(double fraction);           // +1.2%
 std::string scaled(double value);                            // 14.80 T, 2.664 M, 512
 std::string escape_html(std::string_view text);              // for HTML and SVG; control characters become U+FFFD
-std::string escape_json(std::string_view text);              // for the inside of a JSON string
 
 inline constexpr double tera = 1e12;  // FLOP/s of one TFLOP/s
 inline constexpr std::size_t terminal_width = 80;

@@ -14,8 +14,8 @@
 #include <tuple>
 #include <utility>
 
+#include "model/base/text.h"
 #include "model/base/version.h"
-#include "reports/text/table.h"
 #include "reports/trace/gzip.h"
 
 namespace plumbline::reports {
@@ -172,9 +172,15 @@ std::string layer_range(const std::vector<std::int32_t>& layers) {
   return first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last);
 }
 
+// Returns the text for the inside of a JSON string, which escapes as TOML does.
+std::string escaped(std::string_view text) {
+  const std::string quoted = model::toml_string(text);
+  return quoted.substr(1, quoted.size() - 2);
+}
+
 std::string work_members(const model::SpanWork& work) {
   std::string text;
-  if (!work.class_name.empty()) text += fmt::format(R"("class":"{}",)", escape_json(work.class_name));
+  if (!work.class_name.empty()) text += fmt::format(R"("class":"{}",)", escaped(work.class_name));
   if (work.flops > 0) text += fmt::format(R"("flops":{:.0f},)", work.flops);
   if (work.bytes > 0) text += fmt::format(R"("bytes":{:.0f},)", work.bytes);
   return text;
@@ -209,9 +215,9 @@ class SubjectWriter {
     const auto given = static_cast<std::size_t>(rank);
     const std::string name =
         given < subject_.rank_names.size() ? subject_.rank_names[given] : fmt::format("rank {}", rank);
-    add_metadata("process_name", rank, 0,
-                 fmt::format(R"("name":"{}{}{}")", escape_json(subject_.label), subject_.label.empty() ? "" : " ",
-                             escape_json(name)));
+    add_metadata(
+        "process_name", rank, 0,
+        fmt::format(R"("name":"{}{}{}")", escaped(subject_.label), subject_.label.empty() ? "" : " ", escaped(name)));
     add_metadata("process_sort_index", rank, 0, fmt::format(R"("sort_index":{})", process(rank)));
     add_track(rank, 0);
     for (const std::size_t track : used_[given]) add_track(rank, track);
@@ -314,17 +320,16 @@ void add_distributed_info(TraceOutput& output, const std::vector<SubjectWriter>&
 void add_other_data(TraceOutput& output, const std::vector<TraceSubject>& subjects, const std::string& revision) {
   const auto subject = [&](const TraceSubject& one) {
     const model::Timeline& timeline = *one.timeline;
-    fmt::format_to(output.end(), R"("fidelity":"{}","ranks":"{}","plan":"{}")", escape_json(one.fidelity),
-                   timeline.gpus.empty() ? "of the pipeline" : "GPUs", escape_json(one.plan));
+    fmt::format_to(output.end(), R"("fidelity":"{}","ranks":"{}","plan":"{}")", escaped(one.fidelity),
+                   timeline.gpus.empty() ? "of the pipeline" : "GPUs", escaped(one.plan));
   };
-  fmt::format_to(output.end(), R"(,"otherData":{{"version":"{}","revision":"{}",)", model::version,
-                 escape_json(revision));
+  fmt::format_to(output.end(), R"(,"otherData":{{"version":"{}","revision":"{}",)", model::version, escaped(revision));
   if (subjects.size() == 1) {
     subject(subjects.front());
   } else {
     output.add(R"("subjects":[)");
     for (std::size_t i = 0; i < subjects.size(); ++i) {
-      fmt::format_to(output.end(), R"({}{{"label":"{}",)", i == 0 ? "" : ",", escape_json(subjects[i].label));
+      fmt::format_to(output.end(), R"({}{{"label":"{}",)", i == 0 ? "" : ",", escaped(subjects[i].label));
       subject(subjects[i]);
       output.add("}");
     }
@@ -375,7 +380,7 @@ SliceTime slice_time(const Span& span) {
 }
 
 Slices::Slices(const model::Timeline& timeline) : timeline_(timeline) {
-  for (const std::string& name : timeline.names) names_.push_back(escape_json(name));
+  for (const std::string& name : timeline.names) names_.push_back(escaped(name));
   for (const model::SpanWork& work : timeline.works) works_.push_back(work_members(work));
   for (const auto& layers : timeline.stage_layers) stage_layers_.push_back(layer_range(layers));
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "model/base/bytes.h"
 #include "model/base/random.h"
 #include "model/plan/layout.h"
 #include "real/executor/device.h"
@@ -44,13 +45,6 @@ std::vector<Rows> divided_rows(const std::vector<std::int64_t>& heights, Rows al
 std::int64_t rows_worth_a_thread(std::int64_t columns) {
   constexpr std::int64_t numbers = 1 << 16;  // take about 2 ms; a thread starts in some 20 us
   return std::max<std::int64_t>(1, numbers / columns);
-}
-
-// Returns the FNV-1a hash of the name.
-std::uint64_t seed_of(const std::string& name) {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const char letter : name) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3ULL;
-  return hash;
 }
 
 // The position of a part in the whole parameter.
@@ -120,7 +114,7 @@ void initial_part(const model::Architecture& architecture, const Tensor& whole, 
     std::ranges::fill(values, whole.name.ends_with("_bias") ? 0.0F : 1.0F);
     return;
   }
-  const std::uint64_t seed = seed_of(name);
+  const std::uint64_t seed = model::hash_of(name);
   const double deviation = 1 / std::sqrt(static_cast<double>(place.columns_of_whole));
   constexpr std::uint64_t draws = 2;  // random numbers per normal number
   const auto fill_rows = [&](std::int64_t begin, std::int64_t end) {

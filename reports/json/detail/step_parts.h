@@ -18,6 +18,10 @@
 
 namespace plumbline::reports {
 
+// Returns the keys of `simulate --json` (json.cc, which instantiates it).
+template <class Json>
+Json step_keys(const model::StepResult& result, const model::Plan& plan);
+
 void fields(auto& to, const model::PerOp& of) {
   constexpr std::array<const char*, 5> meanings = {"forward", "full backward", "backward for the input",
                                                    "backward for the weights",
