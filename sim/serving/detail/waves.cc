@@ -23,7 +23,12 @@ Deployment::WavePasses Deployment::wave_passes(double batch) const {
 // step before the tokens of the last are there), and for prompts before it only where a wave has more passes than a
 // request has steps, those of its chunks included, the last of which gives the first token. Elsewhere they end
 // together, and each wave is like the first. A pool for prefill that takes longer for a wave than its requests lets
-// them wait. Of requests without number the first wave counts for nothing.
+// them wait. Of requests without number the first wave counts for nothing. Only in the first wave have all groups of
+// attention data parallelism prompts together: after it each computes its own when it has a place for them, and the
+// others wait for it, as in a steady state (NVIDIA/TensorRT-LLM
+// docs/source/blogs/tech_blog/blog10_ADP_Balance_Strategy.md, the baseline: a rank may compute a prompt in an iteration
+// in which the others only decode; waiting for each other's prompts, attention_dp_config.enable_balance, is off by
+// default).
 RequestTimes Deployment::wave_times(double batch) const {
   const PoolModel &model = *prefill_.model, &decode = *decode_.model;
   const double output = decode.request().output, step = decode.step_seconds(batch / decode_.ranks());
@@ -46,6 +51,10 @@ RequestTimes Deployment::wave_times(double batch) const {
     times.ttft = std::max(times.ttft, passes * pass - output * times.tpot);
   } else {
     times.tpot = std::max(0.0, passes * pass + decoding - queue - (staggered ? own : together)) / output;
+    if (mixes() && decode.instance().attention_data > 1) {
+      const double by_chance = steady_tpot(batch);
+      times.tpot = by_chance + (times.tpot - by_chance) / waves;
+    }
   }
   return times;
 }

@@ -207,6 +207,25 @@ TEST(Serving, WavesPrefillTogether) {
   EXPECT_EQ(steady.key, "inference.requests");
 }
 
+// In the first wave all groups have prompts in the same steps; in later ones each when a request of its own ends, which
+// the others wait for.
+TEST(Serving, GroupsMeetTheirPromptsInTheFirstWaveOnly) {
+  const auto waves = [](const char* requests) {
+    std::vector<std::string> overrides = {"inference.attention_data=8", "inference.concurrency=512",
+                                          "inference.arrivals=waves"};
+    if (requests != nullptr) overrides.push_back(std::string("inference.requests=").append(requests));
+    return served(deepseek_v2_node, "h800", overrides);
+  };
+  const ServingResult one = waves("512"), ten = waves("5120"), endless = waves(nullptr);
+  EXPECT_GT(endless.tpot_s, one.tpot_s);
+  EXPECT_NEAR(ten.tpot_s, (one.tpot_s + 9 * endless.tpot_s) / 10, 1e-9);
+  const Inputs inputs = serving_inputs(deepseek_v2_node, "h800", {"inference.attention_data=8"});
+  const auto points = ServingPredictor(inputs).frontier(inputs.plan).value();
+  const auto below = std::ranges::find_if(points, [](const auto& point) { return point.batch_per_gpu > 64; }) - 1;
+  EXPECT_GT(endless.tpot_s, below->tpot_s) << "steady, with fewer requests than 64 that decode";
+  EXPECT_LT(endless.tpot_s, (below + 1)->tpot_s) << "with more";
+}
+
 // Under load a prompt waits at least for its own kernels. Those that dispatch it are slower than the low-latency ones
 // of a decode step with as many rows.
 TEST(Serving, FirstTokensOfWavesComeNoEarlierThanThatOfARequestAlone) {
