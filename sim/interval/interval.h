@@ -47,12 +47,17 @@ void add_fit(const Inputs& inputs, model::ServingResult& result, const IntervalO
 model::Result<model::ServingInterval> serving_interval_of(const Inputs& inputs, const model::ServingResult& result,
                                                           const IntervalOptions& options = {.draws = serving_draws});
 
-// Returns the same, and its draws: of each the rates over those of the inputs as they are, times what is left. The same
-// index is the same draw in every deployment.
+// Returns the same, and its draws: of each the times and rates over those of the inputs as they are. The same index is
+// the same draw in every deployment.
 struct DrawnServing {
+  struct Time {
+    std::vector<double> ratio;  // without what is left
+    Left left;
+    std::vector<double> least;  // the same, below which it is in no case; empty: nothing
+  };
   model::ServingInterval interval;
-  // Of the time per output token, of output tokens per second, of the time to the first token.
-  std::vector<double> tpot_ratio, rate_ratio, ttft_ratio;
+  Time tpot, ttft;
+  std::vector<double> tpot_ratio, rate_ratio;  // of time per output token and output tokens/s, times what is left
   struct {
     DrawnSpread tpot, rate, ttft;
   } drawn;  // of the ratios without what is left
@@ -60,12 +65,14 @@ struct DrawnServing {
 model::Result<DrawnServing> draw_serving_interval(const Inputs& inputs, const model::ServingResult& result,
                                                   const IntervalOptions& options = {.draws = serving_draws});
 
-// Returns the factors on times within which a share of at least `confidence` of the draws lie together; that of a time
-// without limit in the plan is 1.
-ServingMargin margin_of(const model::Plan& plan, const DrawnServing& drawn, double confidence);
+// Returns factors on times within which a share of `confidence` of the cases lie together; that of a time without limit
+// in the plan is 1. Where both have one, pairs trade the one for the other; `slack`: up to which the limits are kept.
+std::vector<ServingMargin> margins_of(const model::Plan& plan, const DrawnServing& drawn, const ServingMargin& slack,
+                                      double confidence);
 
-// Returns the predictor with the margin within which limits of the inputs' plan hold in that share of its own draws.
-// How wide these are depends on the requests in flight, which the plan leaves open, so that they are found in rounds.
+// Returns the predictor with the margin within which limits of the inputs' plan hold in that share of its own draws; of
+// several the one that leaves most requests in flight. How wide draws are depends on these, which the plan leaves open,
+// so that they are found in rounds.
 // Where not even one request keeps the limits with it, predictions fail, as these do: errors are those without a
 // margin.
 model::Result<ServingPredictor> serving_within(const Inputs& inputs, ServingPredictor serving, double confidence,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <map>
 #include <numbers>
 #include <numeric>
@@ -152,36 +153,61 @@ Best best_measurements(const Drawn& drawn, const Sources& sources, const Left& l
   return best;
 }
 
-}  // namespace
+double deviation_of(const Left& left) { return std::hypot(left.common, left.own); }
 
-double probability_below(double most, const std::vector<double>& draws, const Left& left) {
-  const double deviation = std::hypot(left.common, left.own);
-  double sum = 0;
-  for (const double draw : draws) {
-    const double above = std::log(most / draw) - left.location;
-    sum += deviation > 0 ? std::erfc(-above / deviation / std::numbers::sqrt2) / 2 : static_cast<double>(above >= 0);
-  }
-  return sum / static_cast<double>(draws.size());
+// Returns logarithms between which the draws times what is left lie.
+struct Ends {
+  double low = 0, high = 0;
+};
+Ends ends_of(const std::vector<double>& draws, const Left& left) {
+  constexpr double reach = 6;  // standard deviations
+  const auto ends = std::ranges::minmax(draws);
+  const double factor = std::exp(left.location), deviation = deviation_of(left);
+  return {std::log(ends.min * factor) - reach * deviation, std::log(ends.max * factor) + reach * deviation};
 }
 
-model::Quantiles quantiles_of(const std::vector<double>& draws, const Left& left) {
-  const double deviation = std::hypot(left.common, left.own), factor = std::exp(left.location);
-  if (deviation == 0) {
-    const model::Quantiles between = model::quantiles_of(draws);
-    return {factor * between.p10, factor * between.p50, factor * between.p90};
-  }
-  constexpr double reach = 6;  // standard deviations
-  constexpr int halvings = 50;
-  const auto ends = std::ranges::minmax(draws);
-  const auto at = [&](double probability) {
-    double low = std::log(ends.min * factor) - reach * deviation,
-           high = std::log(ends.max * factor) + reach * deviation;
-    for (int i = 0; i < halvings; ++i) {
-      const double middle = (low + high) / 2;
-      (probability_below(std::exp(middle), draws, left) < probability ? low : high) = middle;
-    }
-    return std::exp((low + high) / 2);
+}  // namespace
+
+std::vector<double> probabilities_below(double most, const std::vector<double>& draws, const Left& left,
+                                        const Least& least) {
+  // Returns the standard normal number up to which a draw times what is left is at most `most`.
+  const auto number = [most](double draw, const Left& of, double deviation) {
+    const double above = std::log(most / draw) - of.location;
+    if (deviation > 0) return above / deviation;
+    return above >= 0 ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
   };
+  const double own = deviation_of(left), of_least = deviation_of(least.left);
+  std::vector<double> probabilities;
+  for (std::size_t i = 0; i < draws.size(); ++i) {
+    double z = number(draws[i], left, own);
+    if (!least.draws.empty()) z = std::min(z, number(least.draws[i], least.left, of_least));
+    probabilities.push_back(std::erfc(-z / std::numbers::sqrt2) / 2);
+  }
+  return probabilities;
+}
+
+double quantile_of(const std::vector<double>& draws, const Left& left, const Least& least, double probability) {
+  if (deviation_of(left) == 0 && deviation_of(least.left) == 0) {
+    std::vector<double> values = draws;
+    for (double& value : values) value *= std::exp(left.location);
+    for (std::size_t i = 0; i < least.draws.size(); ++i)
+      values[i] = std::max(values[i], least.draws[i] * std::exp(least.left.location));
+    return model::quantile_of(std::move(values), probability);
+  }
+  constexpr int halvings = 50;
+  auto [low, high] = ends_of(draws, left);
+  if (!least.draws.empty()) high = std::max(high, ends_of(least.draws, least.left).high);
+  for (int i = 0; i < halvings; ++i) {
+    const double middle = (low + high) / 2;
+    const std::vector<double> below = probabilities_below(std::exp(middle), draws, left, least);
+    const double mean = std::accumulate(below.begin(), below.end(), 0.0) / static_cast<double>(below.size());
+    (mean < probability ? low : high) = middle;
+  }
+  return std::exp((low + high) / 2);
+}
+
+model::Quantiles quantiles_of(const std::vector<double>& draws, const Left& left, const Least& least) {
+  const auto at = [&](double probability) { return quantile_of(draws, left, least, probability); };
   return {at(0.1), at(0.5), at(0.9)};
 }
 

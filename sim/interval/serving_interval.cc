@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 #include <utility>
 
 #include "model/economics/ownership.h"
@@ -134,32 +136,59 @@ std::vector<double> ratios_of(const std::vector<Rates>& draws, const Rates& now,
   return ratios;
 }
 
+std::vector<double> scaled_draws(std::vector<double> draws, double factor) {
+  for (double& draw : draws) draw *= factor;
+  return draws;
+}
+
 // Returns the quantiles of a value of the answer by the draws of its ratio, with what is left of it.
-model::Quantiles range_of(double value, const std::vector<double>& ratios, const Left& left) {
-  const model::Quantiles of = quantiles_of(ratios, left);
+model::Quantiles range_of(double value, const std::vector<double>& ratios, const Left& left, const Least& least = {}) {
+  const model::Quantiles of = quantiles_of(ratios, left, least);
   return {value * of.p10, value * of.p50, value * of.p90};
 }
 
-// Returns the quantiles of the cost; `rates` and `left` are of the rate of tokens, which it is inverse to.
-std::optional<model::Quantiles> dollars(const Inputs& inputs, const std::vector<double>& rates, const Left& left,
-                                        std::optional<double> answer, const IntervalOptions& options) {
-  const auto price = model::hourly_price(inputs.plan, inputs.cluster).value;
-  if (!price || !answer) return std::nullopt;
-  std::vector<double> costs = price_draws(*price, "price", options.seed, rates.size());
-  for (std::size_t i = 0; i < rates.size(); ++i) costs[i] /= rates[i];
-  return range_of(*answer, costs, {.location = -left.location, .common = left.common, .own = left.own});
+model::Quantiles inverse(const model::Quantiles& of) { return {1 / of.p90, 1 / of.p50, 1 / of.p10}; }
+
+// The time in which a deployment makes a token, in draws over that of the answer.
+struct TokenTime {
+  std::vector<double> ratio;
+  Left left;
+  Least least;
+};
+
+// No more requests decode than are in flight, so that it is at least the time per output token over these.
+TokenTime token_time(const model::ServingResult& result, const DrawnServing::Time& tpot, std::vector<double> rates,
+                     const Left& left) {
+  for (double& rate : rates) rate = 1 / rate;
+  const double decoding = result.output_tokens_per_s * result.tpot_s / result.concurrency;  // share of those in flight
+  return {std::move(rates),
+          {.location = -left.location, .common = left.common, .own = left.own},
+          {scaled_draws(tpot.ratio, decoding), tpot.left}};
 }
 
-// Multiplies the draws by what is left of them: numbers of the engine, and numbers of the plan alone. The same facts
+// Returns the quantiles of the cost.
+std::optional<model::Quantiles> dollars(const Inputs& inputs, TokenTime token, std::optional<double> answer,
+                                        const IntervalOptions& options) {
+  const auto price = model::hourly_price(inputs.plan, inputs.cluster).value;
+  if (!price || !answer) return std::nullopt;
+  const std::vector<double> prices = price_draws(*price, "price", options.seed, token.ratio.size());
+  for (std::size_t i = 0; i < prices.size(); ++i) {
+    token.ratio[i] *= prices[i];
+    token.least.draws[i] *= prices[i];
+  }
+  return range_of(*answer, token.ratio, token.left, token.least);
+}
+
+// Returns the draws times what is left of them: numbers of the engine, and numbers of the plan alone. The same facts
 // make output tokens slow and their rate low, so that both take the same numbers.
-void add_left(const Inputs& inputs, std::string_view fact, double sign, const Left& left, std::uint64_t seed,
-              std::vector<double>& ratios) {
+std::vector<double> with_left(const Inputs& inputs, const Left& left, std::uint64_t seed, std::vector<double> ratios) {
   const auto numbers = [&](const std::string& of) {
-    return normal_column(fmt::format("{} {} {}", left_source, fact, of), seed, ratios.size());
+    return normal_column(fmt::format("{} tokens {}", left_source, of), seed, ratios.size());
   };
   const std::vector<double> common = numbers(inputs.profile.stack()), own = numbers(model::to_toml(inputs.plan));
   for (std::size_t i = 0; i < ratios.size(); ++i)
-    ratios[i] *= std::exp(left.location + sign * (left.common * common[i] + left.own * own[i]));
+    ratios[i] *= std::exp(left.location + left.common * common[i] + left.own * own[i]);
+  return ratios;
 }
 
 // Returns what the GPUs of a pool hold while it serves one request, as the memory of a rank.
@@ -173,16 +202,37 @@ model::RankMemory held_for_a_request(const model::ServingPool& pool, double cont
   return rank;
 }
 
-// Returns the share of the draws that keep the plan's limits; nothing without limits.
-std::optional<double> kept_share(const model::Plan& plan, const DrawnServing& drawn, const Rates& answer) {
+// Returns the share of the cases in which times are at most these factors long: what is left of them is independent.
+double share_within(const DrawnServing& drawn, const ServingMargin& most) {
+  const auto below = [](const DrawnServing::Time& time, double factor) {
+    return probabilities_below(factor, time.ratio, time.left, {time.least, {}});
+  };
+  const std::vector<double> ttft = below(drawn.ttft, most.ttft), tpot = below(drawn.tpot, most.tpot);
+  return std::inner_product(ttft.begin(), ttft.end(), tpot.begin(), 0.0) / static_cast<double>(ttft.size());
+}
+
+// Returns the factors on times up to which they keep the plan's limits; infinite ones where it has none.
+ServingMargin slack_of(const model::Plan& plan, double ttft_s, double tpot_s) {
+  constexpr double any = std::numeric_limits<double>::infinity();
+  return {plan.inference.max_ttft_s.value_or(any) / ttft_s, plan.inference.max_tpot_s.value_or(any) / tpot_s};
+}
+
+// Returns the margin with which most requests keep the limits; the first where none do.
+ServingMargin largest_within(const model::Plan& plan, const ServingPredictor& serving,
+                             const std::vector<ServingMargin>& margins) {
   const auto& keys = plan.inference;
-  if (!keys.max_ttft_s && !keys.max_tpot_s) return std::nullopt;
-  double kept = 0;
-  for (std::size_t i = 0; i < drawn.tpot_ratio.size(); ++i) {
-    const double tpot = answer.tpot_s * drawn.tpot_ratio[i], ttft = answer.ttft_s * drawn.ttft_ratio[i];
-    if (tpot <= keys.max_tpot_s.value_or(tpot) && ttft <= keys.max_ttft_s.value_or(ttft)) ++kept;
+  ServingMargin best = margins.front();
+  double most = 0;
+  for (const ServingMargin& margin : margins) {
+    const auto result = serving.with(margin).predict(plan);
+    if (!result || result->concurrency <= most) continue;
+    constexpr double rounding = 1 + 1e-9;  // Batches are bisected until they meet a limit.
+    const double ttft = result->ttft_s * margin.ttft, tpot = result->tpot_s * margin.tpot;
+    if (ttft > keys.max_ttft_s.value_or(ttft) * rounding || tpot > keys.max_tpot_s.value_or(tpot) * rounding) continue;
+    best = margin;
+    most = result->concurrency;
   }
-  return kept / static_cast<double>(drawn.tpot_ratio.size());
+  return best;
 }
 
 }  // namespace
@@ -200,43 +250,56 @@ void add_fit(const Inputs& inputs, model::ServingResult& result, const IntervalO
   }
 }
 
-// Times of the same draw are alike, so that the two quantiles lie little above the confidence.
-ServingMargin margin_of(const model::Plan& plan, const DrawnServing& drawn, double confidence) {
+std::vector<ServingMargin> margins_of(const model::Plan& plan, const DrawnServing& drawn, const ServingMargin& slack,
+                                      double confidence) {
   const auto& keys = plan.inference;
-  const auto at = [&](double probability) {
-    return ServingMargin{keys.max_ttft_s ? model::quantile_of(drawn.ttft_ratio, probability) : 1,
-                         keys.max_tpot_s ? model::quantile_of(drawn.tpot_ratio, probability) : 1};
+  const auto factor = [](const DrawnServing::Time& time, double probability) {
+    return quantile_of(time.ratio, time.left, {time.least, {}}, probability);
   };
-  if (!keys.max_ttft_s || !keys.max_tpot_s) return at(confidence);
-  const auto draws = static_cast<double>(drawn.tpot_ratio.size());
-  double probability = confidence;
-  for (ServingMargin margin = at(probability);; margin = at(probability)) {
-    double together = 0;
-    for (std::size_t i = 0; i < drawn.tpot_ratio.size(); ++i)
-      if (drawn.tpot_ratio[i] <= margin.tpot && drawn.ttft_ratio[i] <= margin.ttft) ++together;
-    if (together >= confidence * (draws + 1) - 1 || probability >= 1) return margin;
-    probability += 1 / draws;
-  }
+  if (!keys.max_ttft_s || !keys.max_tpot_s)
+    return {
+        {keys.max_ttft_s ? factor(drawn.ttft, confidence) : 1, keys.max_tpot_s ? factor(drawn.tpot, confidence) : 1}};
+  // Returns the smallest factor on a time with which a share of `confidence` lies within margin_with(factor).
+  const auto least = [&](const DrawnServing::Time& time, const auto& margin_with) {
+    constexpr int halvings = 40;
+    double low = factor(time, confidence), high = factor(time, 1 - 1e-9);
+    for (int i = 0; i < halvings; ++i) {
+      const double middle = (low + high) / 2;
+      (share_within(drawn, margin_with(middle)) < confidence ? low : high) = middle;
+    }
+    return margin_with(high);
+  };
+  std::vector<ServingMargin> margins;
+  const auto add_with_ttft = [&](double ttft) {
+    margins.push_back(least(drawn.tpot, [&](double tpot) { return ServingMargin{ttft, tpot}; }));
+  };
+  // Of the cases that may break a limit, shares that are left to the one on tokens after the first.
+  for (const double share : {1 / 32., 1 / 8., 1 / 2., 7 / 8., 31 / 32.})
+    add_with_ttft(factor(drawn.ttft, confidence + (1 - confidence) * share));
+  constexpr double any = std::numeric_limits<double>::infinity();
+  if (share_within(drawn, {slack.ttft, any}) > confidence) add_with_ttft(slack.ttft);
+  if (share_within(drawn, {any, slack.tpot}) > confidence)
+    margins.push_back(least(drawn.ttft, [&](double ttft) { return ServingMargin{ttft, slack.tpot}; }));
+  return margins;
 }
 
 model::Result<ServingPredictor> serving_within(const Inputs& inputs, ServingPredictor serving, double confidence,
                                                const IntervalOptions& options) {
-  const auto& keys = inputs.plan.inference;
-  if (!keys.max_ttft_s && !keys.max_tpot_s) return serving;
+  const model::Plan& plan = inputs.plan;
+  if (!plan.inference.max_ttft_s && !plan.inference.max_tpot_s) return serving;
   IntervalOptions without_parts = options;
   without_parts.parts = false;
-  const auto exceeds = [](double time, const std::optional<double>& limit) { return limit && time > *limit; };
-  const int rounds = keys.concurrency > 0 ? 1 : 4;  // Requests that the plan states stay as many.
+  // Requests that the plan states stay as many.
+  const int rounds = plan.inference.concurrency > 0 ? 1 : 4;
   for (int i = 0; i < rounds; ++i) {
-    const auto result = serving.predict(inputs.plan);
+    const auto result = serving.predict(plan);
     if (!result && i == 0) return tl::unexpected(result.error());
     if (!result) break;  // Not even one request keeps the limits.
     const auto drawn = TRY(draw_serving_interval(inputs, *result, without_parts));
-    const ServingMargin own = margin_of(inputs.plan, drawn, confidence);
-    if (i > 0 && !exceeds(result->tpot_s * own.tpot, keys.max_tpot_s) &&
-        !exceeds(result->ttft_s * own.ttft, keys.max_ttft_s))
-      break;
-    serving = serving.with(own);
+    constexpr double rounding = 1 - 1e-6;
+    if (i > 0 && *drawn.interval.limits_probability >= confidence * rounding) break;
+    serving = serving.with(largest_within(
+        plan, serving, margins_of(plan, drawn, slack_of(plan, result->ttft_s, result->tpot_s), confidence)));
   }
   return serving;
 }
@@ -271,28 +334,35 @@ model::Result<DrawnServing> draw_serving_interval(const Inputs& inputs, const mo
   const Rates now = TRY(deployment.of(InputChange{})), answer = rates_of(result);
   const std::vector<Rates> draws = TRY(deployment.of(changes));
   DrawnServing found;
-  found.tpot_ratio = ratios_of(draws, now, &Rates::tpot_s);
-  found.rate_ratio = ratios_of(draws, now, &Rates::tokens_per_s_per_gpu);
-  found.ttft_ratio = ratios_of(draws, now, &Rates::ttft_s);
-  drawn.draws.time_ratio = found.tpot_ratio;
   const bool known = options.without.contains(std::string(left_source));
   const auto left = [&](const std::optional<Left>& of) { return known ? Left{} : of.value_or(Left{}); };
-  const Left tpot = left(inputs.left), rate = left(inputs.rate_left), ttft = left(inputs.ttft_left);
+  const auto ratios = [&](double Rates::*rate) { return ratios_of(draws, now, rate); };
+  // A first token comes after the passes of its own prompt. What is left of the time per token is an error of steps,
+  // which those of a request alone have, too.
+  const std::vector<double> alone = ratios(&Rates::ttft_unloaded_s);
+  found.tpot = {ratios(&Rates::tpot_s), left(inputs.left), {}};
+  found.ttft = {ratios(&Rates::ttft_s), left(inputs.ttft_left),
+                scaled_draws(alone, answer.ttft_unloaded_s / answer.ttft_s)};
+  const std::vector<double> rates = ratios(&Rates::tokens_per_s_per_gpu);
+  drawn.draws.time_ratio = found.tpot.ratio;
+  found.drawn = {drawn_spread(found.tpot.ratio), drawn_spread(rates), drawn_spread(found.ttft.ratio)};
+  const TokenTime token = token_time(result, found.tpot, rates, left(inputs.rate_left));
   model::ServingInterval& interval = found.interval;
-  interval.tpot_s = range_of(answer.tpot_s, found.tpot_ratio, tpot);
-  interval.ttft_unloaded_s = range_of(answer.ttft_unloaded_s, ratios_of(draws, now, &Rates::ttft_unloaded_s), {});
-  interval.ttft_s = range_of(answer.ttft_s, found.ttft_ratio, ttft);
-  interval.output_tokens_per_s_per_gpu = range_of(answer.tokens_per_s_per_gpu, found.rate_ratio, rate);
-  interval.usd_per_million_output_tokens =
-      dollars(inputs, found.rate_ratio, rate, result.usd_per_million_output_tokens, options);
-  found.drawn = {drawn_spread(found.tpot_ratio), drawn_spread(found.rate_ratio), drawn_spread(found.ttft_ratio)};
-  add_left(inputs, "tokens", 1, tpot, options.seed, found.tpot_ratio);
-  add_left(inputs, "tokens", -1, rate, options.seed, found.rate_ratio);
-  add_left(inputs, "first tokens", 1, ttft, options.seed, found.ttft_ratio);
-  interval.limits_probability = kept_share(inputs.plan, found, answer);
+  interval.tpot_s = range_of(answer.tpot_s, found.tpot.ratio, found.tpot.left);
+  interval.ttft_unloaded_s = range_of(answer.ttft_unloaded_s, alone, {});
+  interval.ttft_s = range_of(answer.ttft_s, found.ttft.ratio, found.ttft.left, {found.ttft.least, {}});
+  interval.output_tokens_per_s_per_gpu =
+      inverse(range_of(1 / answer.tokens_per_s_per_gpu, token.ratio, token.left, token.least));
+  interval.usd_per_million_output_tokens = dollars(inputs, token, result.usd_per_million_output_tokens, options);
+  found.tpot_ratio = with_left(inputs, found.tpot.left, options.seed, found.tpot.ratio);
+  found.rate_ratio = with_left(inputs, token.left, options.seed, token.ratio);
+  const std::vector<double> least = with_left(inputs, token.least.left, options.seed, token.least.draws);
+  for (std::size_t i = 0; i < least.size(); ++i) found.rate_ratio[i] = 1 / std::max(found.rate_ratio[i], least[i]);
+  if (inputs.plan.inference.max_ttft_s || inputs.plan.inference.max_tpot_s)
+    interval.limits_probability = share_within(found, slack_of(inputs.plan, answer.ttft_s, answer.tpot_s));
   if (!options.parts) return found;
   drawn.gradient = TRY(gradient_of(deployment, now.tpot_s, drawn.uncertainties));
-  interval.parts = parts_of(drawn, tpot);
+  interval.parts = parts_of(drawn, found.tpot.left);
   return found;
 }
 

@@ -37,13 +37,20 @@ model::Result<Drawn> draw(const Inputs& inputs, const IntervalOptions& options);
 
 inline constexpr std::string_view left_source = "what is left";
 
-// Returns the probability that a draw times what is left is at most `most`; the draws are equally likely, and what is
-// left is a lognormal factor.
-double probability_below(double most, const std::vector<double>& draws, const Left& left);
+// What draws are at least: those of another quantity, times what is left of it by the same numbers. Empty: nothing.
+struct Least {
+  std::vector<double> draws;
+  Left left;
+};
 
-// Returns the quantiles of the draws times what is left. Where nothing is left, they are interpolated linearly between
-// the two nearest draws, so that another draw is below p10 with probability 0.1.
-model::Quantiles quantiles_of(const std::vector<double>& draws, const Left& left);
+// Returns of each draw the probability that it is at most `most` times what is left, which is a lognormal factor.
+std::vector<double> probabilities_below(double most, const std::vector<double>& draws, const Left& left,
+                                        const Least& least = {});
+
+// Returns a quantile of the draws, which are equally likely, times what is left. Where nothing is left, it is
+// interpolated linearly between the two nearest draws, so that another draw is below it with that probability.
+double quantile_of(const std::vector<double>& draws, const Left& left, const Least& least, double probability);
+model::Quantiles quantiles_of(const std::vector<double>& draws, const Left& left, const Least& least = {});
 
 // Explains ln(time) of the draws by the sources' linear scores: the sum of gradient * z over a source's uncertainties.
 // Least squares give each score a coefficient near 1; a source's share is the covariance of (coefficient * score) and
