@@ -73,6 +73,7 @@ Result<HostCost> HostCost::make(const Profile& profile, const ClusterShape& clus
   cost.graphs_ = cost.graphs_ || cost.captures("full_iteration");
   if (cost.graphs_) cost.synchronizations_clamp_ = cost.synchronizations_slot_ = 0;
   if (!waits_for_messages(plan)) cost.synchronizations_slot_ = 0;
+  if (plan.parallelism.pipeline == 1) cost.messages_ = 0;
   // Experts that are padded have the same rows whatever the routing.
   const bool padded = plan.routing.pad_to_capacity.value_or(false);
   if (cost.graphs_ || padded) cost.synchronizations_moe_ = 0;
@@ -122,6 +123,7 @@ void HostCost::read_launches(ConstantReader& reader, const Plan& plan) {
   synchronizations_permute_ = read(fmt::format("host.synchronizations.{}.at_permute", plan.stack.dispatcher)).value;
   synchronizations_clamp_ = read("host.synchronizations.clamp").value;
   synchronizations_slot_ = read("host.synchronizations.slot").value;
+  messages_ = read("host.messages").value;
   for (const Constant& one : {launch_, forward_, backward_, forward_layer_, backward_layer_, synchronization_})
     issues_ = issues_ || one.index >= 0;
 }

@@ -57,8 +57,11 @@ class HostCost {
   // Returns what a layer asks of it besides its operators: where parts of it are captured, they are a graph, which one
   // operator launches.
   HostCalls layer_calls(bool forward) const;
-  // Returns what a slot asks of it besides its operators and layers.
-  HostCalls slot_calls() const { return {.synchronizations = synchronizations_slot_}; }
+  // Returns what a slot asks of it besides its operators and layers: its messages to and from other stages, each a
+  // launch and an operator as a collective is.
+  HostCalls slot_calls() const {
+    return {.launches = messages_, .forward = messages_, .synchronizations = synchronizations_slot_};
+  }
   // Returns whether slots are launched as CUDA graphs.
   bool graphs() const { return graphs_; }
   // Returns the CPU seconds in which a slot, or the end of a step, is issued by one thread, and the constants behind
@@ -96,7 +99,7 @@ class HostCost {
     double wait = 0, request_wait = 0, host = 0, request_host = 0, factor = 1;
   } serving_;
   double fills_ = 0, synchronizations_moe_ = 0, synchronizations_permute_ = 0, synchronizations_clamp_ = 0,
-         synchronizations_slot_ = 0;
+         synchronizations_slot_ = 0, messages_ = 0;
   double expert_tensor_ = 0;  // ranks whose chunks of rows are sorted with the rank's own; 0: a kernel sorts them
   bool issues_ = false, graphs_ = false, blocks_ = false;
   OperatorKind counted_at_ = OperatorKind::router;  // before it (dispatch) or after it the host waits for its counts

@@ -33,7 +33,8 @@ void add_costs(const model::Plan& plan, const model::Layout& layout, bool wired,
           plan.cluster.host_speed, plan.stack.dispatcher, plan.stack.fused, plan.stack.graphs, plan.attention.kernel,
           plan.loss.kernel, plan.precision.attention, plan.precision.experts, plan.precision.parameters,
           plan.precision.head,
-          plan.parallelism.pipeline > 1 && plan.schedule.virtual_stages == 1,  // slots wait for messages
+          plan.parallelism.pipeline > 1,                                       // slots have messages
+          plan.parallelism.pipeline > 1 && plan.schedule.virtual_stages == 1,  // and wait for them
           plan.routing.pad_to_capacity, plan.offload.activations > 0);
   if (!wired) return;
   key.add(plan.cluster.gpus, plan.cluster.placement, plan.cluster.domain_gpus, plan.parallelism.pipeline);

@@ -81,11 +81,11 @@ class Issue {
       : program_(program), slot_(slot), host_(host), times_(times), issued_(issued), run_(run) {}
 
   // Returns by how much later the slot ends than where everything is issued at its start. The host begins `ahead` of
-  // the GPU by so many seconds, and is ahead by as many as are left there at its end.
+  // the GPU by so many seconds, and is ahead by as many as are left there once it has issued the slot's messages.
   double late(double& ahead) {
     const double issued_at_once = end(-std::numeric_limits<double>::infinity());
     const double ended = end(-ahead);
-    ahead = ended - now_;
+    ahead = ended - now_ - host_.one_by_one(host_.slot_calls());
     return ended - issued_at_once;
   }
 
@@ -262,8 +262,12 @@ SlotHost slot_host(const model::StepProgram& program, const model::SlotTemplate&
     double ahead = -costs.host.idle(at_message);
     Issue issue(program, slot, costs.host, times, issued, alone);
     late = issue.late(ahead);
-    // The slot before it was like it. After a wait for its last launch none at a message is left.
-    if (at_message.synchronizations == 0 || costs.host.blocks()) late = issue.late(ahead);
+    // The slot before it was like it. After a wait for its last launch none at a message is left. Where the host waits
+    // for the messages, the slot lasts until they are issued.
+    if (at_message.synchronizations == 0 || costs.host.blocks())
+      late = issue.late(ahead);
+    else
+      late += std::max(0.0, -ahead);
   }
   if (!(late > 0)) return host;
   host.per_launch = delay.reaching(alone.seconds + late, late / all);

@@ -274,6 +274,18 @@ TEST(HostCost, StagesOfSeveralChunksDoNotWaitForMessages) {
   EXPECT_EQ(waits(), 0);
 }
 
+TEST(HostCost, MessagesBetweenStagesAreIssued) {
+  const Profile profile = host_profile({{"messages", 2}});
+  Plan plan;
+  const auto calls = [&] { return HostCost::make(profile, two_nodes(100), plan)->slot_calls(); };
+  EXPECT_EQ(calls().launches, 0);
+  EXPECT_EQ(calls().forward, 0);
+  plan.parallelism.pipeline = 4;
+  plan.schedule.virtual_stages = 2;
+  EXPECT_EQ(calls().launches, 2);
+  EXPECT_EQ(calls().forward, 2);
+}
+
 TEST(HostCost, APlanMayStateTheSpeedOfTheHost) {
   Plan plan;
   const Profile profile = host_profile({{"graphs", 1}, {"graph_launch", 7}});
