@@ -75,8 +75,8 @@ inline model::Profile with_every_term(const model::Profile& profile) {
 inline model::Profile with_host(const model::Profile& profile, const std::map<std::string, double>& values) {
   std::vector<model::Parameter> parameters = profile.parameters();
   for (const auto& [name, value] : values) {
-    const bool counts =
-        name == "graphs" || name == "launch_blocking" || name == "fills" || name.starts_with("synchronizations.");
+    const bool counts = name == "graphs" || name == "launch_blocking" || name == "fills" || name == "messages" ||
+                        name.starts_with("synchronizations.");
     parameters.push_back({.name = "host." + name, .value = value, .unit = counts ? "1" : "us"});
   }
   return model::Profile(profile.name() + " with a host", profile.description(), parameters);
