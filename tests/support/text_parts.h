@@ -14,4 +14,14 @@ inline std::size_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
+// Returns the code points of the longest line.
+inline std::size_t longest_line(const std::string& text) {
+  std::size_t longest = 0, line = 0;
+  for (const char c : text) {
+    line = c == '\n' ? 0 : line + ((static_cast<unsigned char>(c) & 0xC0) != 0x80 ? 1 : 0);
+    longest = line > longest ? line : longest;
+  }
+  return longest;
+}
+
 }  // namespace plumbline::tests

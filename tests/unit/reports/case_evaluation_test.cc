@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "reports/text/compare/validation_report.h"
 #include "reports/text/step/comparison.h"
+#include "tests/support/text_parts.h"
 
 namespace plumbline::reports {
 namespace {
@@ -129,8 +129,7 @@ TEST(Evaluation, TableHasWhatMatters) {
   const std::string text = validation_table(evaluate_steps(two_figures(), {15, 19}));
   for (const char* part : {"a case", "15.00  -25.0%", "19.00   -5.0%", "MFU 40 %", "+10.0%", "within", "a paper"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+  EXPECT_LE(tests::longest_line(text), 80u) << text;
 }
 
 TEST(Evaluation, JsonHasNullForWhatIsUnknown) {

@@ -1,12 +1,12 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "reports/json/json.h"
 #include "reports/json/read_json.h"
 #include "reports/text/step/summary.h"
 #include "tests/support/example_result.h"
+#include "tests/support/text_parts.h"
 
 namespace plumbline::reports {
 namespace {
@@ -37,8 +37,7 @@ TEST(ClusterReport, SaysWhatWasDrawnAndWhatItCosts) {
         "alike 19.00 s", "slow ranks", "-0.250 s", "0.500 s", "2.050 s", "published", "2.060 s",
         "rank 0 wait least (2.000 s), those of rank 1 most (3.000 s)", "<0.5 %>"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) EXPECT_LE(code_points(line), terminal_width) << line;
+  EXPECT_LE(tests::longest_line(text), terminal_width) << text;
 }
 
 TEST(ClusterReport, IsReadBackFromJson) {

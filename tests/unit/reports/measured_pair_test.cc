@@ -3,7 +3,6 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "model/result/comparison.h"
 #include "reports/json/json.h"
@@ -44,18 +43,6 @@ model::ComparisonSubject measured() {
 
 model::ResultComparison comparison(std::vector<model::ComparisonSubject> subjects) {
   return model::compare_results(std::move(subjects), model::Against::first, model::WaterfallDetail::categories);
-}
-
-TEST(CompareMeasured, TablesTakeThePlaceOfTheWaterfall) {
-  const std::string text = result_comparison_text(comparison({predicted(), measured()}), false);
-  EXPECT_THAT(text, HasSubstr("run (measured)"));
-  EXPECT_THAT(text, HasSubstr("cpu clock, median of 3 steps, 9.200 s to 9.800 s"));
-  EXPECT_THAT(text, HasSubstr("A predicted, B measured"));
-  EXPECT_THAT(text, HasSubstr("overlapped pair"));
-  EXPECT_THAT(text, testing::Not(HasSubstr("Where the step times differ")));
-  EXPECT_THAT(text, testing::Not(HasSubstr("What was predicted is not")));
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) EXPECT_LE(code_points(line), 80U) << line;
 }
 
 TEST(CompareMeasured, TheOrderOfTheSubjectsDoesNotMatter) {

@@ -1,12 +1,12 @@
 #include <gtest/gtest.h>
 
-#include <sstream>
 #include <string>
 
 #include "reports/text/step/sections.h"
 #include "reports/text/step/summary.h"
 #include "reports/text/table.h"
 #include "tests/support/example_result.h"
+#include "tests/support/text_parts.h"
 
 namespace plumbline::reports {
 namespace {
@@ -50,8 +50,7 @@ TEST(MeasuredReport, IsASectionOfTheSummary) {
                                 {"no CUDA graphs", 22.5, true, "--set stack.graphs=none"}},
                      .memory = model::MeasuredMemory{60e9, 0.8}};
   const std::string text = measured_section(result);
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) EXPECT_LE(code_points(line), terminal_width) << line;
+  EXPECT_LE(tests::longest_line(text), terminal_width) << text;
   for (const char* part :
        {"350TFLOP/s is a step of 22.00 s. As predicted: 67 % of such runs are faster.", "counted as", "24.70 s",
         "Longer than the middle of 21.00 s: each of these", "what is left    23.10 s", "--set stack.graphs=none",

@@ -8,6 +8,7 @@
 #include "reports/text/plan/plan_report.h"
 #include "sim/interval/hypercube.h"
 #include "tests/support/example_result.h"
+#include "tests/support/text_parts.h"
 
 namespace plumbline::sim {
 namespace {
@@ -209,22 +210,6 @@ TEST(PlanAnswer, OffersOfOneClusterAndSizeAreNamedByTheirPrice) {
   EXPECT_EQ(reports::option_name(answer, answer.options[2]), "far, 2,048 GPUs");
 }
 
-TEST(PlanAnswer, TextNamesClusterOptionsPlansAndTheChoice) {
-  PlanAnswer answer = example_answer();
-  rank(answer);
-  const std::string text = reports::plan_text(answer, false);
-  for (const char* part : {"example: 3 cluster options, for the shortest time", "Clusters, each with its best plan",
-                           "Plans on far, 2,048 GPUs", "far, 2,048 GPUs has the shortest time with 9",
-                           "empty, 2,048 GPUs: no plan: memory: states alone", "assumed: something."})
-    EXPECT_THAT(words_of(text), HasSubstr(part));
-}
-
-std::size_t count_of(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
-}
-
 // A table that continues below itself repeats its rule. Names of clusters and profiles are as long as shipped ones.
 TEST(PlanAnswer, EachTableIsOneBlockOfEightyColumns) {
   PlanAnswer answer;
@@ -239,9 +224,9 @@ TEST(PlanAnswer, EachTableIsOneBlockOfEightyColumns) {
   answer.limits.days = 2000;
   rank(answer);
   for (const std::string& table : {reports::options_table(answer, {}), reports::plans_table(answer, {})}) {
-    EXPECT_EQ(count_of(table, "MFU"), 1u) << table;
-    EXPECT_EQ(count_of(table, "s/GPU"), 1u) << table;
-    EXPECT_EQ(count_of(table, "\n  -"), 1u) << table;
+    EXPECT_EQ(tests::count(table, "MFU"), 1u) << table;
+    EXPECT_EQ(tests::count(table, "s/GPU"), 1u) << table;
+    EXPECT_EQ(tests::count(table, "\n  -"), 1u) << table;
     EXPECT_THAT(table, testing::Not(testing::ContainsRegex("[^\n]{81}")));
   }
   EXPECT_THAT(reports::options_table(answer, {}), HasSubstr("front: 1; dominated: 2."));
@@ -317,7 +302,7 @@ TEST(PlanAnswer, CsvHasARowForPlansAtTheEdge) {
   answer.options[2].edge = {row(7.5, 37.5, 4.7e6, "far")};
   rank(answer);
   // The header, two plans and one at the edge of "far", the plan of "near", the reason of "empty".
-  EXPECT_EQ(count_of(reports::plan_csv(answer), "\n"), 6u);
+  EXPECT_EQ(tests::count(reports::plan_csv(answer), "\n"), 6u);
 }
 
 TEST(PlanAnswer, PictureHasTheFrontAsRings) {

@@ -103,14 +103,6 @@ TEST(ScheduleEvaluation, ListsMustFitTheSchedule) {
   refuse(costs, "costs.toml: micro_batch_factors: lists 3 micro-batches, but there are 4");
 }
 
-TEST(ScheduleText, ShowsTableAndPictureAndBound) {
-  const CostedSchedule output = evaluated("1f1b", {.ranks = 2, .micro_batches = 2}, {});
-  const std::string text = reports::schedule_text(output, 80, false);
-  for (const char* part : {"activations\n", "     0  F0", "makespan     9\n", "lower bound  9  (+0.0 %)\n"})
-    EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
-  EXPECT_NE(reports::schedule_json(output).find("\"lower_bound\": 9.0"), std::string::npos);
-}
-
 TEST(ScheduleJson, HoldsStagesAndTheirFactors) {
   CostTable costs;
   costs.uniform.p2p = 0.5;

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "reports/text/step/memory_report.h"
 #include "reports/text/table.h"
 #include "tests/support/example_result.h"
+#include "tests/support/text_parts.h"
 
 namespace plumbline::reports {
 namespace {
@@ -17,29 +17,6 @@ namespace {
 const std::vector<Comparison> summarised_figures = {
     {"step time", "s", 20.0, 19.926, "arXiv 2412.19437 and the published profile of one step", ""},
     {"GPU-hours, pretraining", "h", 2.677e6, 2.664e6, "arXiv 2412.19437, table 1", ""}};
-
-void expect_fits_80_columns(const std::string& text) {
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) {
-    EXPECT_LE(code_points(line), terminal_width) << line;
-    EXPECT_TRUE(line.empty() || line.back() != ' ') << '"' << line << '"';
-  }
-}
-
-TEST(Summary, HoldsEveryHeadlineIn80Columns) {
-  const std::string text = summary(support::example_result(), support::example_plan(), summarised_figures);
-  expect_fits_80_columns(text);
-  for (const char* part :
-       {"example-moe on 2,048 H800 (h800-rail-fat-tree)", "20.00 s", "lower bound 11.90 s", "3,145,728", "43.7 %",
-        "38.9 %", "431.9", "overlapped pair", "132.70 ms", "106", "bubble", "optimizer", "GEMM", "##########",
-        "Fits: peak 58.0 GB of 84.9 GB.", "2,677,000", "$5,592,000", "predicted", "published",
-        // 2,796,000 GPU-hours at 1.90 USD and at 1,500 W
-        "1.50 - 4.00", "$5,312,400", "capital 1.80", "4,194 MWh", "upper estimate", "96 switches",
-        // 20 / 19.926 - 1 = 0.37 %
-        "+0.4 %", "launch.gap", "assumed", "plumbline show coverage PLAN"}) {
-    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
-  }
-}
 
 TEST(Summary, ExplainsErrorsAndReductionsThatNothingHides) {
   model::StepResult result = support::example_result();
@@ -78,7 +55,7 @@ TEST(Summary, HasWhatIsAssumedOfTheSoftwareInItsHead) {
       {"stack.dispatcher", "dispatcher", "alltoall", "hybridep", "stack.dispatcher=hybridep", "", 0.69},
       {"stack.dispatch_overlap", "overlap of dispatch", "", "off", "stack.dispatch_overlap=false", "", 1.2}};
   const std::string text = summary(result, support::example_plan());
-  expect_fits_80_columns(text);
+  EXPECT_LE(tests::longest_line(text), terminal_width) << text;
   EXPECT_NE(text.find("\nassumed: dispatcher alltoall (hybridep: -31.0 %), overlap of dispatch (off:\n+20.0 %)\n"),
             std::string::npos)
       << text;
@@ -88,7 +65,7 @@ TEST(Summary, LeadsWithTheInterval) {
   auto result = support::example_result();
   result.interval = support::example_interval();
   const std::string text = summary(result, support::example_plan(), summarised_figures);
-  expect_fits_80_columns(text);
+  EXPECT_LE(tests::longest_line(text), terminal_width) << text;
   for (const char* part :
        {"step time              21.00 s  8 of 10 take 19.00 to 24.00 s",
         "from components        20.00 s  divided below; lower bound 11.90 s",
@@ -160,19 +137,8 @@ TEST(Summary, ShowsTheFullestOfManyRanks) {
     }
   }
   const std::string text = memory_summary(memory);
-  expect_fits_80_columns(text);
+  EXPECT_LE(tests::longest_line(text), terminal_width) << text;
   EXPECT_NE(text.find("The 16 fullest of 64 ranks"), std::string::npos);
-}
-
-TEST(Csv, OneLinePerMetricAndNothingForNull) {
-  const std::string text = to_csv(support::example_result());
-  EXPECT_EQ(text.rfind("metric,value,unit\n", 0), 0u);
-  for (const char* line :
-       {"\nstep.time_s,20,s\n", "\nstep.slots_s.I,,s\n", "\nstep.chunk_s.FB,0.1327,s\n", "\ninterval.time_s.p50,,s\n",
-        "\nrun.phases.context_extension.gpu_hours,119000,h\n", "\nbound.lost_s.bubble,5,s\n", "\nmemory.fits,1,1\n",
-        "\nprovenance.assumed.share_of_step,0.075,1\n"})
-    EXPECT_NE(text.find(line), std::string::npos) << line;
-  EXPECT_EQ(text, to_csv(support::example_result()));
 }
 
 TEST(Format, NumbersAsPeopleReadThem) {
