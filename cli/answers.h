@@ -19,6 +19,7 @@
 #include "sim/analysis/measured_step.h"
 #include "sim/interval/interval.h"
 #include "sim/predict/simulate.h"
+#include "sim/tasks/watch.h"
 #include "sim/whatif/grid.h"
 
 namespace plumbline::cli {
@@ -33,8 +34,10 @@ struct StepRequest {
   sim::IntervalOptions interval = {};             // its seed is also that of the first fleet
   std::optional<sim::Measurement> measured = {};  // which is held against the interval
   bool with_assumed = true;                       // what the plan leaves open of the software
+  sim::Watch watch = {};                          // of the drawn fleets, then of the interval
 };
-// Simulates a step with its interval. One call at a time may use SimGrid (sim/network/simgrid_loop.h).
+// Simulates a step with its interval, without what was stopped by the watch before it was there. One call at a time may
+// use SimGrid (sim/network/simgrid_loop.h).
 model::Result<sim::Simulation> predict_step(const sim::Inputs& inputs, const StepRequest& request);
 
 // Reads a measured step: a value and a peak of memory as `--measured` and `--measured-memory` take them, or the path of
@@ -71,8 +74,10 @@ model::Result<sim::SweepGrid> sweep_grid(const std::vector<std::string>& over,
 model::Result<std::vector<calibrate::ExampleFigure>> published_figures(const model::Plan& plan,
                                                                        const std::vector<std::string>& overrides);
 
-// Evaluates cases, by file or shipped name; without names all that are shipped.
-model::Result<reports::ValidationOutcome> validate_cases(const std::vector<std::string>& names);
+// Evaluates cases, by file or shipped name; without names all that are shipped. Those that were not finished when it
+// was stopped are left out.
+model::Result<reports::ValidationOutcome> validate_cases(const std::vector<std::string>& names,
+                                                         const sim::Watch& watch = {});
 
 // The subjects of `compare`: predictions of plans, and results that were stored as JSON, predicted or measured.
 struct SubjectRequest {

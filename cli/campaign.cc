@@ -119,12 +119,11 @@ model::Result<int> run_verb(const CampaignArguments& arguments, sim::Tasks& task
     fmt::print(stderr, "{}\n", model::infeasible_reason(step.memory));
     return code_of({model::ErrorKind::infeasible, "", "", 0, "", ""});
   }
-  if (!arguments.no_interval) step.interval = TRY(sim::interval_of(inputs, step));
-  constexpr std::uint64_t intervals = 5, sizes = 6;  // campaigns of the tables
-  const std::uint64_t campaigns = 1 + intervals + options.spares.size() + (options.finish_days ? sizes : 0);
-  ProgressBar bar("campaigns");
-  std::uint64_t done = 0;
-  options.on_campaign = [&] { bar.update(std::min(++done, campaigns), campaigns); };
+  const Interrupt interrupt;
+  if (!arguments.no_interval) {
+    WatchedBar bar("draws", interrupt);
+    step.interval = TRY(sim::interval_of(inputs, step, {.watch = bar.watch()}));
+  }
   const auto on_gpus = [&](std::int64_t gpus) -> model::Result<sim::Inputs> {
     std::vector<std::string> changes = arguments.plan.overrides;
     changes.push_back(fmt::format("cluster.gpus={}", gpus));
@@ -132,11 +131,22 @@ model::Result<int> run_verb(const CampaignArguments& arguments, sim::Tasks& task
     TRY(reader.add_campaign(scaled));
     return scaled;
   };
-  const auto answer = TRY(sim::campaign_answer(inputs, step, options, step_of_campaign, on_gpus));
+  const auto run = [&] {
+    WatchedBar bar("campaigns", interrupt);
+    options.watch = bar.watch();
+    return sim::campaign_answer(inputs, step, options, step_of_campaign, on_gpus);
+  };
+  const auto answer = TRY(run());
   const reports::CampaignReport report{
       inputs.plan, step, answer, reliability, published_runs(arguments, inputs.plan, step, answer), start};
   TRY(write_forms(arguments.outputs, report));
   if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::campaign_text(report, {.color = color()}));
+  if (!answer.complete) {
+    std::fflush(stdout);  // before the output to stderr
+    fmt::print(stderr, "plumbline: stopped after {} of {} campaigns: the answer is incomplete{}\n", answer.input.seeds,
+               arguments.seeds, arguments.resume.empty() ? "" : "; a later run with --resume goes on");
+    return interrupted_exit();
+  }
   const std::string never = reports::never_sentence(report);
   if (never.empty()) return 0;
   fmt::print(stderr, "{}\n", never);

@@ -86,7 +86,7 @@ model::Result<std::vector<calibrate::ValidationCase>> shipped_cases() {
   return cases;
 }
 
-model::Result<calibrate::StepComparison> compare_case_steps(const std::string& path) {
+model::Result<calibrate::StepComparison> compare_case_steps(const std::string& path, const sim::Watch& watch) {
   const auto definition = TRY(calibrate::load_step_case(path));
   std::vector<calibrate::PublishedStep> steps;
   for (const std::string& name : definition.tables) {
@@ -98,10 +98,12 @@ model::Result<calibrate::StepComparison> compare_case_steps(const std::string& p
   const auto inputs = [&](const model::Plan& plan, const std::string& profile, const std::string& held_out) {
     return reader.of_plan(plan, profile, {}, held_out);
   };
-  return calibrate::compare_steps(definition, steps, inputs, true);
+  auto comparison = calibrate::compare_steps(definition, steps, inputs, true, watch);
+  if (watch.stops()) return model::interrupted("", "stopped before all rows were predicted");
+  return comparison;
 }
 
-model::Result<calibrate::ServingComparison> compare_case_serving(const std::string& path) {
+model::Result<calibrate::ServingComparison> compare_case_serving(const std::string& path, const sim::Watch& watch) {
   const auto definition = TRY(calibrate::load_serving_case(path));
   std::vector<calibrate::PublishedServing> rows;
   for (const std::string& name : definition.tables) {
@@ -113,7 +115,9 @@ model::Result<calibrate::ServingComparison> compare_case_serving(const std::stri
   const auto inputs = [&](const model::Plan& plan, const std::string& profile, const std::string& held_out) {
     return reader.of_plan(plan, profile.empty() ? std::nullopt : std::optional(profile), {}, held_out);
   };
-  return calibrate::compare_serving(definition, rows, inputs, true);
+  auto comparison = calibrate::compare_serving(definition, rows, inputs, true, watch);
+  if (watch.stops()) return model::interrupted("", "stopped before all rows were predicted");
+  return comparison;
 }
 
 }  // namespace plumbline::cli

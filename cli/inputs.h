@@ -38,10 +38,11 @@ model::Result<calibrate::ValidationCase> read_case(const std::string& path);
 model::Result<std::vector<calibrate::ValidationCase>> shipped_cases();
 
 // Reads a case over published training steps (calibrate/validate/step_case.h) and predicts all rows of its table, with
-// their ranges.
-model::Result<calibrate::StepComparison> compare_case_steps(const std::string& path);
+// their ranges. ErrorKind::interrupted where it was stopped.
+model::Result<calibrate::StepComparison> compare_case_steps(const std::string& path, const sim::Watch& watch = {});
 
 // Reads a case over published deployments (calibrate/validate/serving/serving_case.h) and predicts all rows.
-model::Result<calibrate::ServingComparison> compare_case_serving(const std::string& path);
+// ErrorKind::interrupted where it was stopped.
+model::Result<calibrate::ServingComparison> compare_case_serving(const std::string& path, const sim::Watch& watch = {});
 
 }  // namespace plumbline::cli

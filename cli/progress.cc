@@ -35,17 +35,21 @@ std::atomic<bool> interruptible = false;
 std::atomic<int> caught = 0;  // number of the signal that asked to stop; 0: none
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
+void write_to_stderr(std::string_view sentence) {
+  static_cast<void>(!::write(STDERR_FILENO, sentence.data(), sentence.size()));
+}
+
 void end_process(int number) {
   remove_temporary();
-  constexpr std::string_view sentence = "plumbline: ended by a signal; files that were not finished are as before\n";
-  static_cast<void>(!::write(STDERR_FILENO, sentence.data(), sentence.size()));
+  write_to_stderr("plumbline: ended by a signal; files that were not finished are as before\n");
   ::signal(number, SIG_DFL);
   ::raise(number);
 }
 
 void on_signal(int number) {
   int none = 0;
-  if (!interruptible || !caught.compare_exchange_strong(none, number)) end_process(number);
+  if (!interruptible || !caught.compare_exchange_strong(none, number)) return end_process(number);
+  write_to_stderr("plumbline: stops as soon as what it does now is done; another signal ends it at once\n");
 }
 
 }  // namespace

@@ -2,9 +2,13 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <thread>
+#include <utility>
+
+#include "sim/tasks/watch.h"
 
 namespace plumbline::cli {
 
@@ -50,6 +54,21 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
 
   bool requested() const;  // safe from any thread
+};
+
+// A bar and an interrupt as what computes takes them.
+class WatchedBar {
+ public:
+  WatchedBar(std::string what, const Interrupt& interrupt) : bar_(std::move(what)), interrupt_(interrupt) {}
+  // Valid while this object lives.
+  sim::Watch watch() {
+    return {[this] { return interrupt_.requested(); },
+            [this](std::size_t done, std::size_t total) { bar_.update(done, total); }};
+  }
+
+ private:
+  ProgressBar bar_;
+  const Interrupt& interrupt_;
 };
 
 // Returns the exit code of a verb that an Interrupt ended early, as shells report signals: 128 and the signal's number.

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "cli/data.h"
 #include "cli/inputs.h"
 #include "cli/outputs.h"
+#include "cli/progress.h"
 #include "cli/verb.h"
 #include "reports/text/serving/serving_report.h"
 #include "sim/analysis/assumed.h"
@@ -34,15 +36,29 @@ model::Result<int> run(const ServeArguments& arguments) {
   InputsReader reader(Purpose::serving);
   const auto inputs = TRY(reader.load(arguments.plan.plan, arguments.plan.overrides));
   if (arguments.plan.print) return printed(model::to_toml(inputs.plan));
-  const auto result = TRY(predict_deployment(
-      inputs, arguments.no_interval ? std::nullopt : std::optional(arguments.interval), arguments.confidence));
+  const Interrupt interrupt;
+  const auto predicted = [&] {
+    WatchedBar bar("draws", interrupt);
+    std::optional<sim::IntervalOptions> interval;
+    if (!arguments.no_interval) interval = arguments.interval;
+    if (interval) interval->watch = bar.watch();
+    return predict_deployment(inputs, interval, arguments.confidence);
+  };
+  const auto result = TRY(predicted());
+  const bool stopped = interrupt.requested();
   reports::ServingReport report{inputs, result, TRY(published_figures(inputs.plan, arguments.plan.overrides))};
-  if (arguments.measured) report.measured = TRY(measured_deployment(*arguments.measured, result));
+  if (arguments.measured && (result.interval || !stopped))
+    report.measured = TRY(measured_deployment(*arguments.measured, result));
   TRY(arguments.outputs.write({{"--json", [&] { return reports::serving_json(report); }},
                                {"--csv", [&] { return reports::serving_csv(report); }},
                                {"--svg", [&] { return reports::serving_svg(report); }}}));
   if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::serving_text(report, {.color = color()}));
-  return 0;
+  if (!stopped) return 0;
+  std::fflush(stdout);  // before the output to stderr
+  fmt::print(stderr, "plumbline: stopped: {}\n",
+             result.interval ? "the interval rests on the draws so far"
+                             : "there is no interval, and the limits hold for the prediction alone");
+  return interrupted_exit();
 }
 
 }  // namespace
@@ -64,7 +80,7 @@ model::Result<model::ServingResult> predict_deployment(const sim::Inputs& inputs
       TRY(interval ? sim::predict_serving_within(inputs, confidence, *interval) : sim::predict_serving(inputs));
   sim::add_fit(inputs, result, interval.value_or(sim::IntervalOptions{.draws = sim::serving_draws}));
   if (!interval) return result;
-  result.assumed = TRY(sim::assumed_of_deployment(inputs, result.concurrency));
+  if (!interval->watch.stops()) result.assumed = TRY(sim::assumed_of_deployment(inputs, result.concurrency));
   return result;
 }
 

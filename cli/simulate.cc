@@ -37,7 +37,7 @@
 namespace plumbline::cli {
 namespace {
 
-constexpr std::size_t fewest_draws = 16, most_draws = 65536;
+constexpr std::size_t most_draws = 65536;
 
 struct SimulateArguments {
   PlanArguments plan;
@@ -175,6 +175,15 @@ model::Result<sim::Recording> recording(const SimulateArguments& arguments, cons
   return sim::Recording(TRY(parse_trace_ranks(arguments.trace_ranks, ranks)));
 }
 
+// Returns how much of the answer there is.
+std::string what_is_there(const SimulateArguments& arguments, const model::StepResult& result) {
+  std::string text;
+  if (result.cluster) text = fmt::format("the step is that of {} drawn fleets, ", result.cluster->seeds);
+  if (arguments.no_interval) return text + "without an interval";
+  if (!result.interval) return text + "the step has no interval";
+  return text + fmt::format("the interval rests on {} of {} draws", result.interval->draws, arguments.interval.draws);
+}
+
 model::Result<int> run(const SimulateArguments& arguments) {
   const Patience patience;
   const auto fidelity = TRY(sim::parse_fidelity(arguments.fidelity));
@@ -191,12 +200,23 @@ model::Result<int> run(const SimulateArguments& arguments) {
   const auto record = TRY(recording(arguments, inputs, fidelity));
   const bool shown =
       !arguments.outputs.to_stdout() || arguments.outputs.given("--json") || arguments.outputs.given("--html");
-  const auto simulation =
-      TRY(predict_step(inputs, {fidelity, record, changes, arguments.seeds, arguments.kernels, !arguments.no_interval,
-                                arguments.interval, measured, shown && !arguments.no_interval}));
-  if (!simulation.sample.empty()) fmt::print(stderr, "note: the timeline has {}\n", simulation.sample);
-  if (arguments.record) TRY(record_prediction(*arguments.record, inputs, simulation.result, arguments.interval.seed));
-  return show_step(arguments.outputs, arguments.plan.overrides, inputs, simulation);
+  const Interrupt interrupt;
+  const auto simulation = [&] {
+    WatchedBar bar(fidelity == sim::Fidelity::cluster ? "fleets, then draws" : "draws", interrupt);
+    return predict_step(inputs, {fidelity, record, changes, arguments.seeds, arguments.kernels, !arguments.no_interval,
+                                 arguments.interval, measured, shown && !arguments.no_interval, bar.watch()});
+  }();
+  if (!simulation) return tl::unexpected(simulation.error());
+  const bool stopped = interrupt.requested();
+  if (!simulation->sample.empty()) fmt::print(stderr, "note: the timeline has {}\n", simulation->sample);
+  if (arguments.record && !stopped)
+    TRY(record_prediction(*arguments.record, inputs, simulation->result, arguments.interval.seed));
+  const int exit_code = TRY(show_step(arguments.outputs, arguments.plan.overrides, inputs, *simulation));
+  if (!stopped) return exit_code;
+  std::fflush(stdout);  // before the output to stderr
+  fmt::print(stderr, "plumbline: stopped: {}{}\n", what_is_there(arguments, simulation->result),
+             arguments.record ? "; nothing is recorded" : "");
+  return interrupted_exit();
 }
 
 }  // namespace
@@ -221,19 +241,23 @@ model::Result<sim::Simulation> predict_step(const sim::Inputs& inputs, const Ste
     sim::ClusterOptions options{.by_kernels = request.by_kernels, .record = request.record};
     options.seed = request.interval.seed;
     options.seeds = request.seeds.value_or(options.seeds);
+    options.watch = request.watch;
     return sim::simulate_cluster(inputs, options);
   };
   auto simulation = TRY(simulated());
   std::optional<sim::IntervalOptions> interval;
   if (request.with_interval) interval = request.interval;
+  if (interval) interval->watch = request.watch;
   // What the GPUs of a simulated cluster differ in is part of its step and not drawn again for its interval.
   if (interval && request.fidelity == sim::Fidelity::cluster)
     interval->without.insert({"jitter and slow ranks", "slowest GPU"});
   TRY(sim::add_spread(inputs, simulation.result, interval));
   if (inputs.engines) simulation.result.rollout = TRY(sim::predict_rollout(inputs, simulation.result));
-  if (inputs.engines && interval) TRY(sim::add_rollout_interval(inputs, simulation.result, *interval));
-  if (request.with_assumed) simulation.result.assumed = TRY(sim::assumed_of_step(inputs));
-  if (request.measured)
+  if (inputs.engines && simulation.result.interval)
+    TRY(sim::add_rollout_interval(inputs, simulation.result, *interval));
+  const bool stopped = request.watch.stops();
+  if (request.with_assumed && !stopped) simulation.result.assumed = TRY(sim::assumed_of_step(inputs));
+  if (request.measured && (simulation.result.interval || !stopped))
     simulation.result.measured = TRY(sim::measured_step(inputs, simulation.result, *request.measured));
   return simulation;
 }
@@ -279,7 +303,7 @@ void add_simulate(CLI::App& root, int& exit_code) {
                    "With --fidelity cluster, GPU=SPEED: gpu17=0.9 has nine tenths of the others' speed (repeatable)");
   verb->add_flag("--no-interval", arguments->no_interval, "Predict one number only, without its interval");
   verb->add_option("--draws", arguments->interval.draws, "Predictions behind the interval")
-      ->check(CLI::Range(fewest_draws, most_draws))
+      ->check(CLI::Range(sim::fewest_draws, most_draws))
       ->capture_default_str();
   verb->add_option("--without", arguments->interval.without,
                    "A source of uncertainty that is taken as known (repeatable)")

@@ -155,7 +155,13 @@ model::Result<int> run(const ValidateArguments& arguments) {
   const Patience patience;
   if (arguments.ledger) return score_ledger(arguments);
 
-  const auto outcome = TRY(validate_cases(arguments.cases));
+  const Interrupt interrupt;
+  const auto outcome = TRY([&] {
+    WatchedBar bar("cases", interrupt);
+    return validate_cases(arguments.cases, bar.watch());
+  }());
+  if (!outcome.complete && arguments.outputs.given("--residuals"))
+    return model::interrupted("--residuals", "stopped before all cases were there, on which the statistics rest");
   const calibrate::IntervalScores intervals = calibrate::interval_scores(outcome.steps);
   TRY(arguments.outputs.write({{"--json", [&] { return reports::validation_json(outcome); }},
                                {"--csv", [&] { return reports::validation_csv(outcome); }},
@@ -179,34 +185,41 @@ model::Result<int> run(const ValidateArguments& arguments) {
     show(row.definition.name, row.holds(), reports::component_table(row));
   for (const calibrate::ServingComparison& row : outcome.serving)
     show(row.definition.name, row.holds(), reports::serving_table(row));
-  return exit_code;
+  if (outcome.complete) return exit_code;
+  std::fflush(stdout);  // before the output to stderr
+  fmt::print(stderr, "plumbline: stopped: the cases that were not finished are left out\n");
+  return interrupted_exit();
 }
 
 }  // namespace
 
-model::Result<reports::ValidationOutcome> validate_cases(const std::vector<std::string>& names) {
+model::Result<reports::ValidationOutcome> validate_cases(const std::vector<std::string>& names,
+                                                         const sim::Watch& watch) {
   const auto files = TRY(wanted_files(names));
   InputsReader reader;
   calibrate::CaseRuns runs(
       [&](const std::string& plan, const std::string& profile) { return reader.load(plan, {}, profile); });
   reports::ValidationOutcome outcome;
-  for (const std::string& file : files) {
+  const auto add = [&](const std::string& file, const sim::Watch& rows) -> model::Result<void> {
     if (calibrate::is_step_case(file)) {
-      outcome.steps.push_back(TRY(compare_case_steps(file)));
-      continue;
-    }
-    if (calibrate::is_serving_case(file)) {
-      outcome.serving.push_back(TRY(compare_case_serving(file)));
-      continue;
-    }
-    if (calibrate::is_component_case(file)) {
+      outcome.steps.push_back(TRY(compare_case_steps(file, rows)));
+    } else if (calibrate::is_serving_case(file)) {
+      outcome.serving.push_back(TRY(compare_case_serving(file, rows)));
+    } else if (calibrate::is_component_case(file)) {
       const auto definition = TRY(calibrate::load_component_case(file));
       calibrate::ProfileMaker maker(TRY(recipe_folders()));
       outcome.components.push_back(TRY(calibrate::compare_components(definition, maker)));
-      continue;
+    } else {
+      const auto definition = TRY(read_case(file));
+      outcome.figures.push_back(TRY(runs.evaluate(definition)));
     }
-    const auto definition = TRY(read_case(file));
-    outcome.figures.push_back(TRY(runs.evaluate(definition)));
+    return {};
+  };
+  for (std::size_t i = 0; i < files.size() && outcome.complete; ++i) {
+    const auto added = add(files[i], watch.of_part(i, files.size()));
+    if (!added && added.error().kind != model::ErrorKind::interrupted) return tl::unexpected(added.error());
+    if (watch.on_progress) watch.on_progress(i + 1, files.size());
+    outcome.complete = added && (i + 1 == files.size() || !watch.stops());
   }
   return outcome;
 }

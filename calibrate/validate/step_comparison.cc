@@ -17,7 +17,6 @@
 #include "sim/interval/interval.h"
 #include "sim/predict/inputs.h"
 #include "sim/predict/predictor_pool.h"
-#include "sim/tasks/indices.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -117,11 +116,11 @@ ComparedStep compare(const PublishedStep& step, const StepCase& definition, bool
 
 // Returns the compared rows in their order.
 std::vector<ComparedStep> compare_all(const StepCase& definition, const std::vector<PublishedStep>& steps,
-                                      const InputsOf& inputs_of, bool ranges) {
+                                      const InputsOf& inputs_of, bool ranges, const sim::Watch& watch) {
   std::vector<ComparedStep> compared(steps.size());
   RowInputs inputs{inputs_of};
   sim::PredictorPool predictors;
-  sim::for_each_index(steps.size(),
+  sim::for_each_index(steps.size(), watch,
                       [&](std::size_t i) { compared[i] = compare(steps[i], definition, ranges, inputs, predictors); });
   return compared;
 }
@@ -295,10 +294,10 @@ IntervalScores interval_scores(const std::vector<StepComparison>& comparisons) {
 }
 
 StepComparison compare_steps(const StepCase& definition, const std::vector<PublishedStep>& steps,
-                             const InputsOf& inputs_of, bool ranges) {
+                             const InputsOf& inputs_of, bool ranges, const sim::Watch& watch) {
   StepComparison comparison;
   comparison.definition = definition;
-  comparison.steps = compare_all(definition, steps, inputs_of, ranges);
+  comparison.steps = compare_all(definition, steps, inputs_of, ranges, watch);
   comparison.summaries = summaries_of(comparison.steps);
   for (const StepDemand& demand : definition.demands) {
     const auto wanted = [&](const PublishedStep& row) { return matches(demand, row); };

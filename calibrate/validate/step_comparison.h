@@ -13,6 +13,7 @@
 #include "calibrate/validate/step_case.h"
 #include "model/base/error.h"
 #include "sim/predict/simulate.h"
+#include "sim/tasks/watch.h"
 
 namespace plumbline::calibrate {
 
@@ -71,9 +72,10 @@ using InputsOf = std::function<model::Result<sim::Inputs>(const model::Plan&, co
                                                           const std::string& held_out)>;
 
 // Compares all rows, on all cores. A row whose plan is infeasible or wrong has its error; the others go on. `inputs_of`
-// is called on one thread at a time. Ranges take most of the time.
+// is called on one thread at a time. Ranges take most of the time. A comparison that was stopped lacks rows and is of
+// no use.
 StepComparison compare_steps(const StepCase& definition, const std::vector<PublishedStep>& steps,
-                             const InputsOf& inputs_of, bool ranges = false);
+                             const InputsOf& inputs_of, bool ranges = false, const sim::Watch& watch = {});
 
 // The scores of the intervals of several comparisons' rows together.
 struct IntervalScores {

@@ -69,6 +69,10 @@ Failure infeasible(std::string key, std::string message, std::string hint) {
   return Failure({ErrorKind::infeasible, std::move(message), "", 0, std::move(key), std::move(hint)});
 }
 
+Failure interrupted(std::string key, std::string message) {
+  return Failure({ErrorKind::interrupted, std::move(message), "", 0, std::move(key), ""});
+}
+
 std::string to_string(const Error& error) {
   std::string text;
   if (!error.file.empty()) {

@@ -29,11 +29,12 @@ using Result = tl::expected<T, Error>;
 // The error that a function returns in place of a Result<T>.
 using Failure = tl::unexpected<Error>;
 
-// Make errors of both kinds about a key, field or option, and about a line of a file (0: no single line). Arguments are
+// Make errors of these kinds about a key, field or option, and about a line of a file (0: no single line). Arguments are
 // in the order in which the text prints them; all but the message may be empty.
 Failure wrong_input(std::string key, std::string message, std::string hint = "");
 Failure wrong_input_at(std::string file, int line, std::string key, std::string message, std::string hint = "");
 Failure infeasible(std::string key, std::string message, std::string hint = "");
+Failure interrupted(std::string key, std::string message);  // by a signal
 
 // Moves the value out of a Result; returns nothing for a Result<void>.
 template <class Result>

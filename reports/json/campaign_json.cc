@@ -92,6 +92,7 @@ void body_of_campaign(auto& to, const CampaignReport& report) {
   to("seeds", "campaigns simulated", answer.input.seeds);
   to("seed", "seed of the random numbers", answer.input.seed);
   to("days_of_seed", "days of each; null: never finished", days_of_seed);
+  to("complete", "false: it was interrupted", answer.complete);
 }
 
 void campaign_fields(auto& to, const CampaignReport& report) {

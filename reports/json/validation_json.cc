@@ -391,6 +391,7 @@ void fields(auto& to, const ValidationOutcome& outcome) {
   to("passed", "whether all cases passed", passed);
   to("cases", "of figures, of steps, of components, of deployments", cases_of(outcome));
   to("intervals", "how good the predicted ranges are", sets);
+  to("complete", "false: it was interrupted", outcome.complete);
 }
 
 namespace {

@@ -168,22 +168,32 @@ std::uint64_t seed_of(const CampaignInput& input, std::size_t number) {
   return model::Random(input.seed, number).next();
 }
 
-// Runs the first seeds of a campaign whose interval is known.
-model::Result<std::vector<SeedOutcome>> run_seeds(const CampaignInput& input, Tasks& tasks) {
+// Runs the first seeds of a campaign whose interval is known; fewer where it is stopped.
+model::Result<std::vector<SeedOutcome>> run_seeds(const CampaignInput& input, Tasks& tasks, const Watch& watch) {
   const auto seeds = static_cast<std::size_t>(input.seeds);
   const auto run = [&](std::size_t task) -> model::Result<std::string> {
+    if (watch.stops()) return model::interrupted("", "stopped before its campaigns were run");
     std::vector<SeedOutcome> outcomes;
     const std::size_t end = std::min(seeds, (task + 1) * seeds_of_task);
     for (std::size_t seed = task * seeds_of_task; seed < end; ++seed)
       outcomes.push_back(run_seed(input, seed_of(input, seed)));
     return model::to_bytes(outcomes);
   };
-  const std::vector<std::string> results =
-      TRY(tasks.run({.key = fmt::format("campaign {:016x}", model::hash_of(model::to_bytes(input))),
-                     .count = (seeds + seeds_of_task - 1) / seeds_of_task,
-                     .run = run}));
+  const std::size_t count = (seeds + seeds_of_task - 1) / seeds_of_task;
+  std::vector<std::string> results(count);
+  std::size_t done = 0;
+  const auto keep = [&](std::size_t task, const std::string& bytes) {
+    results[task] = bytes;
+    if (watch.on_progress) watch.on_progress(++done, count);
+  };
+  const auto all = tasks.run({.key = fmt::format("campaign {:016x}", model::hash_of(model::to_bytes(input))),
+                              .count = count,
+                              .run = run,
+                              .done = keep});
+  if (!all && !watch.stops()) return tl::unexpected(all.error());
   std::vector<SeedOutcome> outcomes;
-  for (const std::string& bytes : results) {
+  for (const std::string& bytes : all ? *all : results) {
+    if (bytes.empty()) continue;  // it was not run
     auto some = model::from_bytes<std::vector<SeedOutcome>>(bytes);
     if (!some) return model::infeasible("", "the result of seeds is damaged", "run the campaign without --resume");
     std::ranges::move(*some, std::back_inserter(outcomes));
@@ -278,11 +288,12 @@ void summarize(const std::vector<SeedOutcome>& outcomes, CampaignResult& result)
 }
 
 // Returns the best interval; the one of the closed form where nothing fails or the campaign never finishes.
-model::Result<double> interval_of(const CampaignInput& input, Tasks& tasks) {
+model::Result<double> interval_of(const CampaignInput& input, Tasks& tasks, const Watch& watch) {
   if (!std::isfinite(seconds_between_failures(input)) || !hopeless_reason(input).empty())
     return input.checkpoint.interval_s;
   return best_interval(input, [&](const CampaignInput& tried) -> model::Result<double> {
-    const std::vector<SeedOutcome> outcomes = TRY(run_seeds(tried, tasks));
+    const std::vector<SeedOutcome> outcomes = TRY(run_seeds(tried, tasks, {.stopped = watch.stopped}));
+    if (watch.stops()) return model::interrupted("", "stopped while the best interval between checkpoints was sought");
     double seconds = 0;
     for (const SeedOutcome& outcome : outcomes) seconds += outcome.stuck == Stuck::no ? outcome.time.total() : never;
     return seconds;
@@ -291,7 +302,7 @@ model::Result<double> interval_of(const CampaignInput& input, Tasks& tasks) {
 
 }  // namespace
 
-model::Result<CampaignResult> run_campaign(const CampaignInput& asked, Tasks& tasks) {
+model::Result<CampaignResult> run_campaign(const CampaignInput& asked, Tasks& tasks, const Watch& watch) {
   TRY(check(asked));
   CampaignInput input = asked;
   CampaignResult result;
@@ -308,7 +319,7 @@ model::Result<CampaignResult> run_campaign(const CampaignInput& asked, Tasks& ta
                                           "to storage, at most {:.0e} are simulated",
                                           events, most_events),
                               "state fewer tokens, or stops and checks that are rarer");
-  if (searched) input.checkpoint.interval_s = TRY(interval_of(input, tasks));
+  if (searched) input.checkpoint.interval_s = TRY(interval_of(input, tasks, watch));
   result.checkpoint_interval_s = input.checkpoint.pause_s();
   result.never = hopeless_reason(input);
   if (!result.never.empty()) {
@@ -316,7 +327,9 @@ model::Result<CampaignResult> run_campaign(const CampaignInput& asked, Tasks& ta
     result.days = {never, never, never};
     return result;
   }
-  const std::vector<SeedOutcome> outcomes = TRY(run_seeds(input, tasks));
+  const std::vector<SeedOutcome> outcomes = TRY(run_seeds(input, tasks, watch));
+  if (outcomes.empty()) return model::interrupted("", "stopped before a campaign was run");
+  result.complete = std::ssize(outcomes) == input.seeds;
   result.never = stuck_reason(input, outcomes);
   summarize(outcomes, result);
   run_seed(input, seed_of(input, 0), &result.events);

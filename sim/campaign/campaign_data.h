@@ -80,8 +80,9 @@ struct CampaignEvent {  // of the first seed
 };
 
 struct CampaignResult {
-  std::string never;    // why it, or a share of its seeds, never finishes; empty: all do
-  double finished = 0;  // share of seeds that finish. Quantiles are over all seeds, means over these
+  bool complete = true;  // false: it was stopped, and is over fewer seeds
+  std::string never;     // why it, or a share of its seeds, never finishes; empty: all do
+  double finished = 0;   // share of seeds that finish. Quantiles are over all seeds, means over these
   model::Quantiles days, goodput, interruptions;  // days of a seed that never finishes are infinite, its goodput is 0
   double mean_interruptions = 0, mean_goodput = 0;
   std::vector<double> interruptions_of_mode;  // means, in the order of the failures; of what slows: how often it did

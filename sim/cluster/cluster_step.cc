@@ -16,7 +16,6 @@
 #include "sim/network/contention.h"
 #include "sim/predict/predictor.h"
 #include "sim/step/template_run.h"
-#include "sim/tasks/indices.h"
 
 namespace plumbline::sim {
 namespace {
@@ -109,6 +108,7 @@ class ClusterStep {
     causes_.imbalance &= options.imbalance;
     reducing_share_ = 1 / static_cast<double>(inputs.plan.parallelism.synchronization_interval);
     replicas_ = inputs.plan.cluster.gpus / inputs.plan.parallelism.pipeline;
+    for (std::int64_t seed = 0; seed < options.seeds; ++seed) seeds_.push_back(seed);
   }
 
   // Runs one kind of step for all seeds and returns the mean over seeds and replicas.
@@ -139,14 +139,14 @@ class ClusterStep {
     simulation.sample = fmt::format(
         "{} of {} GPUs: of each pipeline rank the first replica, and those that compute longest and at the "
         "median, as many as fit",
-        sample_.size(), runs_->compute.size() / static_cast<std::size_t>(options_.seeds));
+        sample_.size(), runs_->compute.size() / seeds_.size());
   }
 
   // `step` is the mean, with what it waits for that its events do not have: the input and the host.
   model::ClusterSpread spread(const model::StepTimes& step) const {
     const ClusterRuns& runs = *runs_;
     model::ClusterSpread spread;
-    spread.seeds = options_.seeds;
+    spread.seeds = std::ssize(seeds_);
     spread.by_kernels = options_.by_kernels;
     spread.events = events_;
     std::vector<double> steps;
@@ -157,13 +157,13 @@ class ClusterStep {
     spread.step_s = model::quantiles_of(steps);
     spread.mean_step_s = step.time_s;
     spread.even_step_s = runs.even.front().step + outside;
-    spread.gpus = static_cast<std::int64_t>(runs.compute.size()) / options_.seeds;
+    spread.gpus = std::ssize(runs.compute) / spread.seeds;
     spread.compute_s = model::quantiles_of(runs.compute);
     spread.wait_s = model::quantiles_of(runs.wait);
     spread.rank_wait_s.assign(static_cast<std::size_t>(spread.gpus / replicas_), 0);
     for (std::size_t i = 0; i < runs.wait.size(); ++i)
       spread.rank_wait_s[i % static_cast<std::size_t>(spread.gpus) / static_cast<std::size_t>(replicas_)] +=
-          runs.wait[i] / static_cast<double>(replicas_ * options_.seeds);
+          runs.wait[i] / static_cast<double>(replicas_ * spread.seeds);
     spread.bubble = bubble_parts(outside);
     spread.priors = draw_.priors(causes_);
     return spread;
@@ -187,41 +187,67 @@ class ClusterStep {
     return causes;
   }
   // Returns the number of seeds whose causes are removed.
-  std::size_t taken_apart() const { return static_cast<std::size_t>(std::min(options_.seeds, most_taken_apart)); }
+  std::size_t taken_apart() const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(seeds_, [](std::int64_t seed) { return seed < most_taken_apart; }));
+  }
   // Returns whether a level lacks something that the one before it has.
   bool differs(std::size_t level) const {
     if (level == 0) return true;
     return level == 1 ? causes_.slow_ranks : causes_.imbalance;
   }
 
-  // The mean of each seed's replicas is taken where it ran, those of the seeds are summed in their order.
+  struct SeedRuns {
+    std::int64_t seed = 0;  // after the first
+    std::array<std::optional<model::Result<Execution>>, drawn_levels> at;
+    std::vector<double> compute, wait;  // [gpu]
+  };
+
+  bool wanted(std::int64_t seed, std::size_t level) const {
+    return differs(level) && (level == 0 || seed < most_taken_apart);
+  }
+  bool finished(const SeedRuns& runs) const {
+    for (std::size_t level = 0; level < drawn_levels; ++level)
+      if (wanted(runs.seed, level) && !runs.at[level]) return false;
+    return true;
+  }
+
+  // The mean of each seed's replicas is taken where it ran, those of the seeds are summed in their order. Steps of the
+  // second kind run for the seeds that the first kind has.
   model::Result<Execution> run_drawn(const ExecutionInput& input, double jitter, ClusterRuns& runs) {
-    const auto seeds = static_cast<std::size_t>(options_.seeds);
-    std::vector<std::optional<model::Result<Execution>>> found(seeds * drawn_levels);
-    runs.drawn.resize(seeds);
-    const std::size_t gpus = static_cast<std::size_t>(replicas_) * input.program->schedule.ranks.size();
-    runs.compute.resize(seeds * gpus);
-    runs.wait.resize(seeds * gpus);
-    for_each_index(found.size(), [&](std::size_t task) {
-      const std::size_t seed = task / drawn_levels, level = task % drawn_levels;
-      if (!differs(level) || (level > 0 && seed >= taken_apart())) return;
-      const auto drawn = draw_.draw(options_.seed + seed, causes_of(level), jitter);
-      auto& place = found[task] =
+    std::vector<SeedRuns> of_seeds;
+    for (const std::int64_t seed : seeds_) of_seeds.push_back({.seed = seed});
+    for_each_index(of_seeds.size() * drawn_levels, runs_ ? Watch() : options_.watch, [&](std::size_t task) {
+      SeedRuns& of_seed = of_seeds[task / drawn_levels];
+      const std::size_t level = task % drawn_levels;
+      if (!wanted(of_seed.seed, level)) return;
+      const auto drawn = draw_.draw(options_.seed + static_cast<std::uint64_t>(of_seed.seed), causes_of(level), jitter);
+      auto& place = of_seed.at[level] =
           drawn.and_then([&](const FleetDraw::Drawn& one) { return execute(with(input, one.fleet)); });
       if (!*place) return;
-      if (level == 0) note_gpus(**place, seed * gpus, runs);
+      if (level == 0) note_gpus(**place, of_seed);
       (*place)->ranks = mean_over_replicas((*place)->ranks, replicas_);
     });
+    std::erase_if(of_seeds, [&](const SeedRuns& of_seed) { return !finished(of_seed); });
+    if (of_seeds.empty() || of_seeds.front().seed >= most_taken_apart)
+      return model::interrupted("", "stopped before the step of a drawn fleet was there");
+    seeds_.clear();
     Execution mean;
-    for (std::size_t seed = 0; seed < seeds; ++seed)
+    for (SeedRuns& of_seed : of_seeds) {
+      const auto before = static_cast<double>(seeds_.size());
+      seeds_.push_back(of_seed.seed);
+      std::array<StepAndBubble, drawn_levels>& drawn = runs.drawn.emplace_back();
       for (std::size_t level = 0; level < drawn_levels; ++level) {
-        const auto& one = found[seed * drawn_levels + level];
-        runs.drawn[seed][level] = one ? step_and_bubble(TRY(*one)) : runs.drawn[seed][level - 1];
+        const auto& one = of_seed.at[level];
+        drawn[level] = one ? step_and_bubble(TRY(*one)) : drawn[level - 1];
         if (one) events_ += static_cast<std::int64_t>((*one)->events);
-        if (level > 0) continue;
-        const auto before = static_cast<double>(seed);
-        mean = seed == 0 ? **one : mean_of(std::move(mean), **one, before / (before + 1));
       }
+      const Execution& first = **of_seed.at.front();
+      mean = before == 0 ? first : mean_of(std::move(mean), first, before / (before + 1));
+      runs.compute.insert(runs.compute.end(), of_seed.compute.begin(), of_seed.compute.end());
+      runs.wait.insert(runs.wait.end(), of_seed.wait.begin(), of_seed.wait.end());
+      of_seed = SeedRuns();
+    }
     mean.events = static_cast<std::uint64_t>(events_);
     return mean;
   }
@@ -239,12 +265,11 @@ class ClusterStep {
     return TRY(execute(input)).timeline;
   }
 
-  void note_gpus(const Execution& execution, std::size_t first, ClusterRuns& runs) const {
-    for (std::size_t gpu = 0; gpu < execution.ranks.size(); ++gpu) {
-      const RankTimes& times = execution.ranks[gpu];
+  static void note_gpus(const Execution& execution, SeedRuns& runs) {
+    for (const RankTimes& times : execution.ranks) {
       const double slots = total(times.slot_seconds);
-      runs.compute[first + gpu] = slots - total(times.exposed);
-      runs.wait[first + gpu] = execution.pipeline_end - slots + times.barrier_wait;
+      runs.compute.push_back(slots - total(times.exposed));
+      runs.wait.push_back(execution.pipeline_end - slots + times.barrier_wait);
     }
   }
 
@@ -273,6 +298,7 @@ class ClusterStep {
   double reducing_share_ = 1;
   std::int64_t replicas_ = 1;
   std::optional<ClusterRuns> runs_;
+  std::vector<std::int64_t> seeds_;  // after the first; in the end those of `runs_`
   std::vector<SampledGpu> sample_;
   std::int64_t events_ = 0;
 };

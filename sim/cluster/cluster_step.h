@@ -8,6 +8,7 @@
 #include "sim/predict/inputs.h"
 #include "sim/predict/simulation.h"
 #include "sim/step/recording.h"
+#include "sim/tasks/watch.h"
 
 namespace plumbline::sim {
 
@@ -21,10 +22,11 @@ struct ClusterOptions {
   Recording record;         // the timeline of these GPUs in the first seed, or of a sample
   // What is drawn.
   bool slow_ranks = true, jitter = true, imbalance = true;
+  Watch watch = {};  // of its runs; seeds that were not finished when it stopped are left out
 };
 
 // Returns the mean step with its spread (StepResult::cluster). Seeds run in parallel; results are the same at any
-// number of threads. Errors: those of simulate().
+// number of threads. Errors: those of simulate(); ErrorKind::interrupted where it was stopped before the first seed.
 model::Result<Simulation> simulate_cluster(const Inputs& inputs, const ClusterOptions& options);
 
 }  // namespace plumbline::sim

@@ -135,11 +135,41 @@ std::optional<model::RunCost> cost_of(const Inputs& inputs, const model::StepRes
   return run;
 }
 
+// Runs the campaigns of an answer one after another.
+class CampaignRuns {
+ public:
+  explicit CampaignRuns(const CampaignOptions& options) : options_(options) {}
+
+  // Returns a campaign; over fewer seeds where it was stopped.
+  Result<CampaignResult> begun(const CampaignInput& input) {
+    const Watch watch = options_.watch.of_part(before_, std::max(expected(), before_ + 1));
+    auto result = TRY(run_campaign(input, *options_.tasks, watch));
+    ++before_;
+    return result;
+  }
+  Result<CampaignResult> whole(const CampaignInput& input) {
+    auto result = TRY(begun(input));
+    if (!result.complete) return model::interrupted("", "stopped before all campaigns were run");
+    return result;
+  }
+  bool stopped() const { return options_.watch.stops(); }
+
+ private:
+  // Returns how many campaigns there are, about.
+  std::size_t expected() const {
+    constexpr std::size_t intervals = 5, sizes = 6;
+    return 1 + (options_.intervals ? intervals : 0) + options_.spares.size() + (options_.finish_days ? sizes : 0);
+  }
+
+  const CampaignOptions& options_;
+  std::size_t before_ = 0;
+};
+
 // Runs campaigns that differ from one in single values.
 class Variations {
  public:
-  Variations(CampaignInput input, const CampaignOptions& options, model::Quantiles factor)
-      : input_(std::move(input)), options_(options), factor_(factor) {}
+  Variations(CampaignInput input, CampaignRuns& runs, model::Quantiles factor)
+      : input_(std::move(input)), runs_(runs), factor_(factor) {}
 
   Result<CampaignPoint> interval(std::string name, double seconds) const {
     CampaignInput input = input_;
@@ -154,22 +184,21 @@ class Variations {
 
  private:
   Result<CampaignPoint> point(std::string name, double value, const CampaignInput& input) const {
-    const auto result = TRY(run_campaign(input, *options_.tasks));
-    if (options_.on_campaign) options_.on_campaign();
+    const auto result = TRY(runs_.whole(input));
     return CampaignPoint{std::move(name), value, days_of(result, factor_), result.mean_goodput};
   }
 
   CampaignInput input_;
-  const CampaignOptions& options_;
+  CampaignRuns& runs_;
   model::Quantiles factor_;
 };
 
-Result<void> add_variations(const CampaignOptions& options, CampaignAnswer& answer) {
+Result<void> add_variations(const CampaignOptions& options, CampaignRuns& runs, CampaignAnswer& answer) {
   const CampaignResult& result = answer.result;
   const double best = result.checkpoint_interval_s;
   CampaignInput input = answer.input;
   input.checkpoint.interval_s = best;
-  const Variations variations(input, options, answer.step_factor);
+  const Variations variations(input, runs, answer.step_factor);
   if (options.intervals && std::isfinite(result.hours_between_failures)) {
     const std::pair<const char*, double> intervals[] = {
         {"half of it", best / 2},
@@ -187,10 +216,11 @@ Result<void> add_variations(const CampaignOptions& options, CampaignAnswer& answ
 // Searches the fewest GPUs on which campaigns end in time, from those of the plan on.
 class GpuSearch {
  public:
-  GpuSearch(const Inputs& inputs, const CampaignOptions& options, const PredictStep& predict,
+  GpuSearch(const Inputs& inputs, const CampaignOptions& options, CampaignRuns& runs, const PredictStep& predict,
             const InputsOnGpus& on_gpus, const CampaignAnswer& own, double own_fit)
       : inputs_(inputs),
         options_(options),
+        runs_(runs),
         predict_(predict),
         on_gpus_(on_gpus),
         own_(own),
@@ -275,6 +305,7 @@ class GpuSearch {
     const auto refuse = [&](const model::Error& error) {
       return CampaignOnGpus{.gpus = gpus, .refused = true, .reason = error.message};
     };
+    if (runs_.stopped()) return model::interrupted("--finish-by", "stopped before the sizes were tried");
     const auto inputs = on_gpus_(gpus);
     if (!inputs) return refuse(inputs.error());
     const auto step = predict_(*inputs);
@@ -290,8 +321,7 @@ class GpuSearch {
     input.phases = *phases;
     input.seeds = options_.seeds;
     input.seed = options_.seed;
-    const auto result = TRY(run_campaign(input, *options_.tasks));
-    if (options_.on_campaign) options_.on_campaign();
+    const auto result = TRY(runs_.whole(input));
     return outcome(input, result);
   }
 
@@ -304,6 +334,7 @@ class GpuSearch {
 
   const Inputs& inputs_;
   const CampaignOptions& options_;
+  CampaignRuns& runs_;
   const PredictStep& predict_;
   const InputsOnGpus& on_gpus_;
   const CampaignAnswer& own_;
@@ -340,8 +371,9 @@ Result<CampaignAnswer> campaign_answer(const Inputs& inputs, const model::StepRe
   if (step.interval)
     for (const auto part : quantile_parts) answer.step_factor.*part = step.interval->time_s.*part / middle_s;
   answer.usd_factor = answer.step_factor;
-  answer.result = TRY(run_campaign(answer.input, *options.tasks));
-  if (options.on_campaign) options.on_campaign();
+  CampaignRuns runs(options);
+  answer.result = TRY(runs.begun(answer.input));
+  answer.input.seeds = std::ssize(answer.result.days_of_seed);
   answer.days = days_of(answer.result, answer.step_factor);
   answer.run = cost_of(inputs, step, answer);
   if (answer.run && answer.run->price().value) {
@@ -355,9 +387,16 @@ Result<CampaignAnswer> campaign_answer(const Inputs& inputs, const model::StepRe
       answer.run->cost_usd = usd;
     }
   }
-  if (answer.result.finished > 0) TRY(add_variations(options, answer));
-  if (options.finish_days)
-    answer.finish = TRY(GpuSearch(inputs, options, predict, on_gpus, answer, step.memory.fit_probability()).run());
+  const auto add_tables = [&]() -> Result<void> {
+    if (answer.result.finished > 0) TRY(add_variations(options, runs, answer));
+    if (options.finish_days)
+      answer.finish =
+          TRY(GpuSearch(inputs, options, runs, predict, on_gpus, answer, step.memory.fit_probability()).run());
+    return {};
+  };
+  const auto tables = add_tables();
+  if (!tables && tables.error().kind != model::ErrorKind::interrupted) return tl::unexpected(tables.error());
+  answer.complete = answer.result.complete && tables.has_value();
   return answer;
 }
 

@@ -52,6 +52,8 @@ struct CampaignAnswer {
   std::vector<CampaignPoint> intervals, spares;
   std::optional<FinishBy> finish;
 
+  bool complete = true;  // false: it was stopped; `input.seeds` are those that were run, and what came later is missing
+
   // Of its GPUs at the value of the price; nothing without a price, or where it never finishes.
   std::optional<double> usd_per_day;
   // The step's factor with that of the price over its value, by quantiles of what the steps alone cost.
@@ -67,11 +69,11 @@ struct CampaignAnswer {
 struct CampaignOptions {
   std::int64_t seeds = 200;
   std::uint64_t seed = 1;
-  bool intervals = true;                        // compares intervals between checkpoints
-  std::vector<std::int64_t> spares;             // numbers of spare nodes to compare
-  std::optional<double> finish_days;            // searches the fewest GPUs that need no more
-  std::function<void()> on_campaign = nullptr;  // called after each campaign; may be empty
-  Tasks* tasks = &local_tasks();                // that run the seeds
+  bool intervals = true;              // compares intervals between checkpoints
+  std::vector<std::int64_t> spares;   // numbers of spare nodes to compare
+  std::optional<double> finish_days;  // searches the fewest GPUs that need no more
+  Tasks* tasks = &local_tasks();      // that run the seeds
+  Watch watch = {};                   // of the campaigns of all tables together
 };
 
 // Predicts a step of the plan of these inputs.
@@ -81,7 +83,8 @@ using InputsOnGpus = std::function<model::Result<Inputs>(std::int64_t gpus)>;
 
 // Returns the campaign of inputs whose step is `step`. Phases of other batches are predicted by `predict`; a plan
 // without [[campaign.phase]] has one of all its tokens. Requires inputs.campaign. Errors: a plan without tokens, phases
-// that have more than those (input), and those of predictions and campaigns.
+// that have more than those (input), and those of predictions and campaigns. One that is stopped lacks the points that
+// were not finished, and its search for GPUs.
 model::Result<CampaignAnswer> campaign_answer(const Inputs& inputs, const model::StepResult& step,
                                               const CampaignOptions& options, const PredictStep& predict,
                                               const InputsOnGpus& on_gpus);

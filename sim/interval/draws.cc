@@ -13,8 +13,8 @@
 #include "sim/network/contention.h"
 #include "sim/predict/memos.h"
 #include "sim/predict/predictor.h"
-#include "sim/tasks/indices.h"
 #include "sim/tasks/tasks.h"
+#include "sim/tasks/watch.h"
 
 namespace plumbline::sim {
 namespace {
@@ -119,18 +119,20 @@ class Drawing {
     if (options_.parts) effects_.assign(drawn_.uncertainties.size(), 0);
     ChangedStepsPool pool(inputs_, imbalances());
     const ChangedStep now = TRY(pool.with([](ChangedSteps& steps) { return steps.of({}); }));
-    limit_threads(options_.threads, [&] {
-      for_each_index(blocks, [&](std::size_t task) { one_by_one(task * block, pool); });
-      for_each_index(rows_.size(), [&](std::size_t row) {
-        rows_[row] = pool.with([&](ChangedSteps& steps) { return steps.of(change_of(drawn_, row)); });
-      });
-    });
+    const auto one = [&](std::size_t task) {
+      if (task >= rows_.size()) return one_by_one((task - rows_.size()) * block, pool);
+      rows_[task] = pool.with([&](ChangedSteps& steps) { return steps.of(change_of(drawn_, task)); });
+    };
+    limit_threads(options_.threads, [&] { for_each_index(rows_.size() + blocks, options_.watch, one); });
+    drawn_.whole = !options_.watch.stops();
     drawn_.draws.step = now.parts;
     for (const std::optional<Step>& row : rows_) {
+      if (!row) continue;
       const ChangedStep step = TRY(*row);
       drawn_.draws.time_ratio.push_back(step.time_s / now.time_s);
       drawn_.draws.steps.push_back(step.parts);
     }
+    if (!drawn_.whole) return enough_draws(drawn_.draws.steps.size());
     for (const model::Result<double>& effect : effects_) drawn_.gradient.push_back(TRY(effect));
     return {};
   }

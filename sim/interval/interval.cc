@@ -49,7 +49,7 @@ model::PredictionInterval without_parts(const Drawn& drawn, const Inputs& inputs
                                         const IntervalOptions& options) {
   const Left left = left_of(inputs.left, left_source, options).value_or(Left{});
   model::PredictionInterval interval;
-  interval.draws = options.draws;
+  interval.draws = drawn.draws.steps.size();
   interval.left_factor = std::exp(left.location);
   interval.left_rows = left.rows;
   const std::vector<double>& ratios = drawn.draws.time_ratio;
@@ -84,7 +84,8 @@ model::Result<model::PredictionInterval> interval_of(const Inputs& inputs, const
                                                      const IntervalOptions& options) {
   const Drawn drawn = TRY(draw(inputs, options));
   model::PredictionInterval interval = without_parts(drawn, inputs, result, options);
-  if (options.parts) interval.parts = parts_of(drawn, left_of(inputs.left, left_source, options).value_or(Left{}));
+  if (options.parts && drawn.whole)
+    interval.parts = parts_of(drawn, left_of(inputs.left, left_source, options).value_or(Left{}));
   return interval;
 }
 

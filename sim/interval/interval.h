@@ -79,6 +79,7 @@ model::Result<ServingPredictor> serving_within(const Inputs& inputs, ServingPred
                                                const IntervalOptions& options = {.draws = serving_draws});
 
 // Predicts the inputs' plan, with its frontier and interval, such that its limits hold in that share of the draws.
+// Where it was stopped before there were draws, the limits are those of the prediction alone, and there is no interval.
 model::Result<model::ServingResult> predict_serving_within(const Inputs& inputs, double confidence,
                                                            const IntervalOptions& options = {.draws = serving_draws});
 

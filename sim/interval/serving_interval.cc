@@ -20,8 +20,8 @@
 #include "sim/serving/pass_costs.h"
 #include "sim/serving/pool_model.h"
 #include "sim/serving/serving.h"
-#include "sim/tasks/indices.h"
 #include "sim/tasks/tasks.h"
+#include "sim/tasks/watch.h"
 
 namespace plumbline::sim {
 namespace {
@@ -60,7 +60,8 @@ Rates rates_of(const model::ServingResult& result) {
 // A deployment under changes. It is predicted at a fixed number of requests, without limits that would change it.
 class ChangedServing {
  public:
-  ChangedServing(Inputs inputs, double concurrency, unsigned threads) : inputs_(std::move(inputs)), threads_(threads) {
+  ChangedServing(Inputs inputs, double concurrency, const IntervalOptions& options)
+      : inputs_(std::move(inputs)), options_(options) {
     auto& keys = inputs_.plan.inference;
     keys.concurrency = std::max<std::int64_t>(1, std::llround(concurrency));
     keys.max_ttft_s = keys.max_tpot_s = std::nullopt;
@@ -85,12 +86,15 @@ class ChangedServing {
                  rates.tokens_per_s_per_gpu / factor};
   }
 
-  // Returns the same for each change, from several threads.
+  // Returns the same for each change, from several threads; for fewer where it was stopped.
   model::Result<std::vector<Rates>> of(const std::vector<InputChange>& changes) const {
     std::vector<std::optional<model::Result<Rates>>> found(changes.size());
-    limit_threads(threads_, [&] { for_each_index(changes.size(), [&](std::size_t i) { found[i] = of(changes[i]); }); });
+    limit_threads(options_.threads, [&] {
+      for_each_index(changes.size(), options_.watch, [&](std::size_t i) { found[i] = of(changes[i]); });
+    });
     std::vector<Rates> rates;
-    for (std::optional<model::Result<Rates>>& one : found) rates.push_back(TRY(std::move(*one)));
+    for (std::optional<model::Result<Rates>>& one : found)
+      if (one) rates.push_back(TRY(std::move(*one)));
     return rates;
   }
 
@@ -106,24 +110,26 @@ class ChangedServing {
 
  private:
   Inputs inputs_;
-  unsigned threads_;
+  const IntervalOptions& options_;
 };
 
 // Returns by how much ln(time per token) grows with each uncertainty alone. Most shapes have next to no part in it: a
-// block of them needs one prediction.
-model::Result<std::vector<double>> gradient_of(const ChangedServing& deployment, double tpot_s,
-                                               const std::vector<Uncertainty>& uncertainties) {
+// block of them needs one prediction. Nothing where it was stopped.
+model::Result<std::optional<std::vector<double>>> gradient_of(const ChangedServing& deployment, double tpot_s,
+                                                              const std::vector<Uncertainty>& uncertainties) {
   constexpr std::size_t block = 16;
   constexpr double no_effect = 5e-4;
   std::vector<InputChange> blocks((uncertainties.size() + block - 1) / block);
   for (std::size_t u = 0; u < uncertainties.size(); ++u) uncertainties[u].apply(1, blocks[u / block]);
   const auto together = TRY(deployment.of(blocks));
+  if (together.size() < blocks.size()) return std::nullopt;
   std::vector<std::size_t> effective;
   for (std::size_t u = 0; u < uncertainties.size(); ++u)
     if (std::abs(std::log(together[u / block].tpot_s / tpot_s)) >= no_effect) effective.push_back(u);
   std::vector<InputChange> changes(effective.size());
   for (std::size_t i = 0; i < effective.size(); ++i) uncertainties[effective[i]].apply(1, changes[i]);
   const auto alone = TRY(deployment.of(changes));
+  if (alone.size() < changes.size()) return std::nullopt;
   std::vector<double> gradient(uncertainties.size(), 0);
   for (std::size_t i = 0; i < effective.size(); ++i) gradient[effective[i]] = std::log(alone[i].tpot_s / tpot_s);
   return gradient;
@@ -308,10 +314,12 @@ model::Result<model::ServingResult> predict_serving_within(const Inputs& inputs,
                                                            const IntervalOptions& options) {
   Inputs shared = inputs;
   shared.passes = std::make_shared<PassGraphs>();
-  const ServingPredictor serving = TRY(serving_within(shared, ServingPredictor(shared), confidence, options));
+  const ServingPredictor alone(shared);
+  const auto within = TRY(unless_stopped(serving_within(shared, alone, confidence, options)));
+  const ServingPredictor& serving = within ? *within : alone;
   auto result = TRY(serving.predict(inputs.plan));
   result.frontier = TRY(serving.frontier(inputs.plan));
-  result.interval = TRY(serving_interval_of(shared, result, options));
+  result.interval = TRY(unless_stopped(serving_interval_of(shared, result, options)));
   return result;
 }
 
@@ -324,7 +332,7 @@ model::Result<DrawnServing> draw_serving_interval(const Inputs& inputs, const mo
                                                   const IntervalOptions& options) {
   Inputs own = inputs;
   own.profile = TRY(model::profile_on(inputs.profile, inputs.cluster.device)).profile;
-  const ChangedServing deployment(std::move(own), result.concurrency, options.threads);
+  const ChangedServing deployment(std::move(own), result.concurrency, options);
   Drawn drawn;
   add_shapes(deployment.inputs(), TRY(deployment.shapes()), drawn.uncertainties);
   for (const auto add : {add_constants, add_expert_load, add_acceptance}) add(deployment.inputs(), drawn.uncertainties);
@@ -333,6 +341,7 @@ model::Result<DrawnServing> draw_serving_interval(const Inputs& inputs, const mo
   for (std::size_t row = 0; row < options.draws; ++row) changes.push_back(change_of(drawn, row));
   const Rates now = TRY(deployment.of(InputChange{})), answer = rates_of(result);
   const std::vector<Rates> draws = TRY(deployment.of(changes));
+  if (draws.size() < changes.size()) TRY(enough_draws(draws.size()));
   DrawnServing found;
   const bool known = options.without.contains(std::string(left_source));
   const auto left = [&](const std::optional<Left>& of) { return known ? Left{} : of.value_or(Left{}); };
@@ -361,7 +370,9 @@ model::Result<DrawnServing> draw_serving_interval(const Inputs& inputs, const mo
   if (inputs.plan.inference.max_ttft_s || inputs.plan.inference.max_tpot_s)
     interval.limits_probability = share_within(found, slack_of(inputs.plan, answer.ttft_s, answer.tpot_s));
   if (!options.parts) return found;
-  drawn.gradient = TRY(gradient_of(deployment, now.tpot_s, drawn.uncertainties));
+  auto gradient = TRY(gradient_of(deployment, now.tpot_s, drawn.uncertainties));
+  if (!gradient || draws.size() < changes.size()) return found;
+  drawn.gradient = std::move(*gradient);
   interval.parts = parts_of(drawn, found.tpot.left);
   return found;
 }

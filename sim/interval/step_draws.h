@@ -8,7 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "model/base/error.h"
 #include "model/result/result.h"
+#include "sim/tasks/watch.h"
 
 namespace plumbline::sim {
 
@@ -39,6 +41,9 @@ double fullest_bytes(const model::Memory& memory, PeakOf part);
 // Draws of a deployment that serves, of which small shares need more than those of a step.
 inline constexpr std::size_t serving_draws = 128;
 
+// Quantiles of fewer are none.
+inline constexpr std::size_t fewest_draws = 16;
+
 struct IntervalOptions {
   std::size_t draws = 64;
   std::uint64_t seed = 1;
@@ -48,7 +53,16 @@ struct IntervalOptions {
   PeakOf peak = PeakOf::device;  // what peak_bytes is of; fits_probability is always of the device
   // Whether the interval has its parts, which take a prediction more for each uncertainty that has an effect.
   bool parts = true;
+  // An interval that is stopped rests on the predictions so far and has no parts; before there are `fewest_draws`, it
+  // is an error of ErrorKind::interrupted.
+  Watch watch = {};
 };
+
+// Refuses as few draws as an interval that was stopped may have.
+inline model::Result<void> enough_draws(std::size_t draws) {
+  if (draws < fewest_draws) return model::interrupted("", "stopped before there was an interval");
+  return {};
+}
 
 // Mean and variance of ln(drawn / predicted).
 struct DrawnSpread {

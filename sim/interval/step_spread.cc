@@ -37,7 +37,7 @@ model::Result<void> add_spread(const Inputs& inputs, model::StepResult& result,
                                const std::optional<IntervalOptions>& options) {
   result.power_span_s = TRY(power_span(inputs, result.step.time_s));
   add_fit(inputs, result.memory, options.value_or(IntervalOptions()));
-  if (options) result.interval = TRY(interval_of(inputs, result, *options));
+  if (options) result.interval = TRY(unless_stopped(interval_of(inputs, result, *options)));
   return {};
 }
 

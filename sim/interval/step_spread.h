@@ -18,7 +18,8 @@ namespace plumbline::sim {
 // Predictor::closed_form().
 model::Result<std::optional<std::array<double, 2>>> power_span(const Inputs& inputs, double step_s);
 
-// Adds to a result whether it fits in memory, what the limit of power leaves open and, with options, its interval.
+// Adds to a result whether it fits in memory, what the limit of power leaves open and, with options, its interval, of
+// which there is none where it was stopped.
 // Errors: those of power_span() and interval_of().
 model::Result<void> add_spread(const Inputs& inputs, model::StepResult& result,
                                const std::optional<IntervalOptions>& options);

@@ -20,8 +20,8 @@ model::Result<std::vector<double>> update_ratios(const Inputs& inputs, const mod
   const auto drawn = TRY(draw_interval(inputs, update, options));
   const Left left = inputs.left.value_or(Left{});
   const double deviation = std::hypot(left.common, left.own);
-  const std::vector<double> numbers =
-      normal_column("what is left of updates", options.seed, options.draws * copies_of_draw);
+  const std::size_t draws = drawn.draws.time_ratio.size();  // fewer than asked for where it was stopped
+  const std::vector<double> numbers = normal_column("what is left of updates", options.seed, draws * copies_of_draw);
   std::vector<double> ratios;
   for (std::size_t i = 0; i < numbers.size(); ++i)
     ratios.push_back(drawn.draws.time_ratio[i / copies_of_draw] * std::exp(left.location + deviation * numbers[i]));
@@ -48,7 +48,7 @@ model::Result<void> add_rollout_interval(const Inputs& inputs, model::StepResult
   const std::vector<double> decode = TRY(decode_ratios(inputs, rollout, options));
   const bool at_once = rollout.placement == "asynchronous";
   std::vector<double> steps;
-  for (std::size_t i = 0; i < training.size(); ++i) {
+  for (std::size_t i = 0; i < std::min(training.size(), decode.size() * copies_of_draw); ++i) {
     double both = 0, engines = 0, trainers = 0;
     for (const model::RolloutPart& part : rollout.parts) {
       if (part.pool == "engines") engines += part.seconds * decode[i / copies_of_draw];

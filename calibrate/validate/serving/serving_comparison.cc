@@ -10,7 +10,6 @@
 #include "model/architecture/metrics.h"
 #include "sim/interval/interval.h"
 #include "sim/serving/serving.h"
-#include "sim/tasks/indices.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -112,10 +111,10 @@ ComparedServing compare_row(const PublishedServing& row, const ServingCase& defi
 
 // Returns the compared rows in their order, on all cores.
 std::vector<ComparedServing> compare_rows(const ServingCase& definition, const std::vector<PublishedServing>& rows,
-                                          const ServingInputsOf& inputs_of, bool ranges) {
+                                          const ServingInputsOf& inputs_of, bool ranges, const sim::Watch& watch) {
   std::vector<ComparedServing> compared(rows.size());
   std::mutex reads;
-  sim::for_each_index(rows.size(),
+  sim::for_each_index(rows.size(), watch,
                       [&](std::size_t i) { compared[i] = compare_row(rows[i], definition, inputs_of, reads, ranges); });
   return compared;
 }
@@ -280,9 +279,9 @@ bool ComparedServingDemand::reaches_aim() const {
 bool ServingComparison::holds() const { return std::ranges::all_of(demands, &ComparedServingDemand::holds); }
 
 ServingComparison compare_serving(const ServingCase& definition, const std::vector<PublishedServing>& rows,
-                                  const ServingInputsOf& inputs_of, bool ranges) {
+                                  const ServingInputsOf& inputs_of, bool ranges, const sim::Watch& watch) {
   ServingComparison comparison{.definition = definition};
-  comparison.rows = compare_rows(definition, rows, inputs_of, ranges);
+  comparison.rows = compare_rows(definition, rows, inputs_of, ranges, watch);
   comparison.summaries = summaries_of_sets(comparison.rows);
   for (const ServingDemand& demand : definition.demands)
     comparison.demands.push_back(

@@ -89,8 +89,9 @@ using ServingInputsOf = std::function<model::Result<sim::Inputs>(const model::Pl
                                                                  const std::string& held_out)>;
 
 // Compares all rows, on all cores. One whose plan is infeasible or wrong has its error; the others go on. `inputs_of`
-// is called on one thread at a time. Ranges take most of the time.
+// is called on one thread at a time. Ranges take most of the time. A comparison that was stopped lacks rows and is of
+// no use.
 ServingComparison compare_serving(const ServingCase& definition, const std::vector<PublishedServing>& rows,
-                                  const ServingInputsOf& inputs_of, bool ranges = false);
+                                  const ServingInputsOf& inputs_of, bool ranges = false, const sim::Watch& watch = {});
 
 }  // namespace plumbline::calibrate

@@ -43,6 +43,7 @@ struct ValidationOutcome {
   std::vector<calibrate::StepComparison> steps = {};
   std::vector<calibrate::ComponentComparison> components = {};
   std::vector<calibrate::ServingComparison> serving = {};
+  bool complete = true;  // false: it was stopped, and cases are missing
 };
 std::string validation_json(const ValidationOutcome& outcome);
 // Returns the tables of all cases one after the other: the first columns are the case and the list of its JSON.

@@ -19,6 +19,7 @@ struct Drawn {
   std::vector<Uncertainty> uncertainties;  // of which no source is switched off
   std::vector<std::vector<double>> z;      // [uncertainty][draw]
   StepDraws draws;
+  bool whole = true;  // false: it was stopped, so that draws are missing and there is no gradient
   // By how much ln(step time) grows when one number is 1 and all others are 0; empty without parts.
   std::vector<double> gradient;
 };

@@ -1,9 +1,12 @@
 // SIGINT and SIGTERM end a verb early: what is done so far is kept and reported, and the exit code is that of the
 // signal.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>  // kill is POSIX
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -88,13 +91,42 @@ TEST(Signals, ASweepWritesThePointsThatItHasAndGoesOn) {
   EXPECT_EQ(resumed.output, alone.output);
 }
 
-// What has no answer yet ends as a program without handlers would.
+// The interval between checkpoints is given, so that all that is stored is of the campaign itself.
+TEST(Signals, ACampaignWritesTheRunsThatItHas) {
+  const TemporaryDirectory folder;
+  const fs::path results = folder.path() / "results.db", log = folder.path() / "results.db-wal";
+  const fs::path answer = folder.path() / "answer.json", errors = folder.path() / "errors";
+  Background campaign(
+      {plumbline_program(), "campaign", "deepseek-v3-2048xh800", "--no-interval", "--seeds", "1000000", "--set",
+       "campaign.checkpoint_interval_s=1800", "--json", answer.string(), "--resume", results.string()},
+      errors.string());
+  constexpr std::uintmax_t some = 8 * 4096;  // bytes of the log: after some results
+  const auto ready = [&] {
+    std::error_code missing;
+    const std::uintmax_t bytes = fs::file_size(log, missing);
+    return !missing && bytes > some;
+  };
+  EXPECT_EQ(exit_after(campaign, SIGTERM, ready), of_signals + SIGTERM);
+  const json partial = json::parse(read(answer))["campaign"];
+  EXPECT_EQ(partial["complete"], false);
+  EXPECT_GT(partial["seeds"], 0);
+  EXPECT_EQ(partial["days_of_seed"].size(), partial["seeds"].get<std::size_t>());
+  EXPECT_GT(partial["days"]["p50"], 0);
+  EXPECT_NE(read(errors).find("of 1000000 campaigns: the answer is incomplete; a later run with --resume goes on"),
+            std::string::npos)
+      << read(errors);
+}
+
+// What has no answer yet ends as a program without handlers would: here while it reads its input.
 TEST(Signals, AVerbWithoutAnAnswerEndsByTheSignal) {
   const TemporaryDirectory folder;
-  const fs::path log = folder.path() / "results.db-wal", answer = folder.path() / "answer.json";
-  Background campaign({plumbline_program(), "campaign", "deepseek-v3-2048xh800", "--no-interval", "--seeds", "1000000",
-                       "--json", answer.string(), "--resume", (folder.path() / "results.db").string()});
-  EXPECT_EQ(exit_after(campaign, SIGTERM, [&] { return fs::exists(log); }), -SIGTERM);
+  const fs::path input = folder.path() / "input.json", answer = folder.path() / "answer.json";
+  ASSERT_EQ(::mkfifo(input.c_str(), S_IRUSR | S_IWUSR), 0);
+  Background comparison({plumbline_program(), "compare", input.string(), "host-dualpipe", "--json", answer.string()});
+  int writer = -1;  // can be opened once the verb reads
+  const auto reads = [&] { return (writer = ::open(input.c_str(), O_WRONLY | O_NONBLOCK)) >= 0; };
+  EXPECT_EQ(exit_after(comparison, SIGTERM, reads), -SIGTERM);
+  ::close(writer);
   EXPECT_FALSE(fs::exists(answer));
 }
 

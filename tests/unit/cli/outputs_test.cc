@@ -14,6 +14,8 @@
 
 #include "cli/progress.h"
 #include "model/base/text_file.h"
+#include "sim/tasks/tasks.h"
+#include "sim/tasks/watch.h"
 #include "tests/support/processes.h"
 #include "tests/support/temporary_directory.h"
 
@@ -84,6 +86,30 @@ TEST_F(ReplacedOutput, KeepsItsContentWhereASignalEndsTheProcess) {
     EXPECT_EQ(WTERMSIG(status), number);
     EXPECT_EQ(content(target_), "old");
     EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 1) << "a temporary file is left";
+  }
+}
+
+// The first signal ends watched work at its next piece, the second one the process.
+TEST(Interrupted, WorkEndsAtItsNextPiece) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    const auto work = [number](int signals) {
+      ::signal(number, SIG_DFL);  // whatever started the tests may ignore it
+      handle_signals();
+      const Interrupt interrupt;
+      WatchedBar bar("pieces", interrupt);
+      int done = 0;
+      const auto piece = [&](std::size_t) {
+        if (++done == 3)
+          for (int i = 0; i < signals; ++i) ::raise(number);
+      };
+      sim::on_threads(1, [&] { return sim::for_each_index(10, bar.watch(), piece), 0; });
+      ::_exit(done == 3 ? interrupted_exit() : 1);
+    };
+    const int once = in_child([&] { work(1); }), twice = in_child([&] { work(2); });
+    EXPECT_TRUE(WIFEXITED(once)) << once;
+    EXPECT_EQ(WEXITSTATUS(once), 128 + number);
+    EXPECT_TRUE(WIFSIGNALED(twice)) << twice;
+    EXPECT_EQ(WTERMSIG(twice), number);
   }
 }
 

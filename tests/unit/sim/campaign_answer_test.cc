@@ -74,6 +74,20 @@ TEST(CampaignAnswer, AddsWhatFailuresCost) {
   EXPECT_FALSE(answer.finish);
 }
 
+TEST(CampaignAnswer, ThatIsStoppedHasWhatWasRun) {
+  const Inputs inputs = failing_inputs({});
+  std::size_t campaigns = 0;  // that have been run of 13: its own, five intervals, a spare, six sizes
+  const Watch watch{[&] { return campaigns >= 1; },
+                    [&](std::size_t done, std::size_t total) { campaigns = done * 13 / total; }};
+  const CampaignAnswer answer =
+      answer_of(inputs, {.seeds = 50, .spares = {0}, .finish_days = 1000, .watch = watch}).value();
+  EXPECT_FALSE(answer.complete);
+  EXPECT_EQ(answer.input.seeds, 50);
+  EXPECT_TRUE(answer.run);
+  EXPECT_TRUE(answer.spares.empty());
+  EXPECT_FALSE(answer.finish);
+}
+
 TEST(CampaignAnswer, TheClosedFormOfTheStepAgreesWithTheCampaign) {
   Inputs inputs = failing_inputs({"run.goodput=campaign"});
   const CampaignAnswer answer = answer_of(inputs, {.seeds = 200}).value();

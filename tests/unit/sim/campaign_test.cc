@@ -79,6 +79,24 @@ TEST(Campaign, TimesAddUpAndFailuresAreCountedByKind) {
   EXPECT_DOUBLE_EQ(result.events.back().time_s / day_s, result.days_of_seed[0]);
 }
 
+// A task runs 16 seeds; one after another, the first task comes first.
+TEST(Campaign, ThatIsStoppedIsOverTheSeedsThatWereRun) {
+  CampaignInput input = campaign_of(5, 4 * hour_s);
+  input.checkpoint = {.interval_s = 1800, .stall_s = 20, .write_s = 20};
+  input.seeds = 50;
+  std::size_t tasks = 0;
+  const Watch watch{[&] { return tasks >= 1; }, [&](std::size_t done, std::size_t) { tasks = done; }};
+  const CampaignResult whole = campaign_run(input);
+  const auto some = on_threads(1, [&] { return run_campaign(input, local_tasks(), watch); });
+  ASSERT_TRUE(some) << to_string(some.error());
+  EXPECT_FALSE(some->complete);
+  EXPECT_TRUE(whole.complete);
+  ASSERT_EQ(some->days_of_seed.size(), 16u);
+  EXPECT_TRUE(std::equal(some->days_of_seed.begin(), some->days_of_seed.end(), whole.days_of_seed.begin()));
+  EXPECT_EQ(run_campaign(input, local_tasks(), {.stopped = [] { return true; }}).error().kind,
+            model::ErrorKind::interrupted);
+}
+
 // Runs tasks one after another, the last one first.
 class Backwards final : public Tasks {
  public:

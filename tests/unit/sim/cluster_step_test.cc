@@ -6,6 +6,7 @@
 #include <toml++/toml.h>
 
 #include <cmath>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -202,6 +203,24 @@ TEST(ClusterStep, DoesNotDependOnThreads) {
                                cluster.wait_s.p50, cluster.bubble.front().seconds};
   };
   EXPECT_EQ(time(1), time(2));
+}
+
+// One after another, the three runs of each of two fleets come first.
+TEST(ClusterStep, ThatIsStoppedIsOfTheFleetsThatItHas) {
+  const tbb::global_control most(tbb::global_control::max_allowed_parallelism, 1);
+  const auto stopped_after = [](std::size_t runs) {
+    const auto ended = std::make_shared<std::size_t>(0);
+    return simulate_cluster(
+        experts(),
+        {.seeds = 4, .watch = {[=] { return *ended >= runs; }, [=](std::size_t done, std::size_t) { *ended = done; }}});
+  };
+  const auto two = simulate_cluster(experts(), {.seeds = 2}), some = stopped_after(6);
+  ASSERT_TRUE(two && some);
+  EXPECT_EQ(some->result.cluster->seeds, 2);
+  EXPECT_EQ(some->result.step.time_s, two->result.step.time_s);
+  EXPECT_EQ(some->result.cluster->wait_s, two->result.cluster->wait_s);
+  EXPECT_EQ(some->result.cluster->bubble.front().seconds, two->result.cluster->bubble.front().seconds);
+  EXPECT_EQ(stopped_after(2).error().kind, model::ErrorKind::interrupted);
 }
 
 TEST(ClusterStep, NeedsASeed) {

@@ -3,12 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "sim/interval/detail/parts.h"
+#include "sim/interval/step_spread.h"
 #include "sim/interval/uncertainty.h"
 #include "sim/predict/simulate.h"
 #include "tests/support/step_inputs.h"
@@ -45,6 +48,35 @@ Inputs with_uncertainty(Inputs inputs, const std::string& prefix, double factor)
 std::vector<double> time_ratios(const Inputs& inputs, IntervalOptions options) {
   options.parts = false;
   return draw(inputs, options).value().draws.time_ratio;
+}
+
+// Returns a watch that stops after so many pieces of work.
+Watch ending_after(std::size_t pieces) {
+  const auto done = std::make_shared<std::atomic<std::size_t>>(0);
+  return {[=] { return *done >= pieces; }, [=](std::size_t, std::size_t) { ++*done; }};
+}
+
+TEST(Interval, ThatIsStoppedRestsOnTheDrawsSoFar) {
+  const Inputs inputs = llama();
+  const IntervalOptions options{.draws = 32, .threads = 1, .watch = ending_after(20)};
+  const PredictionInterval some = interval(inputs, options);
+  EXPECT_EQ(some.draws, 20u);
+  EXPECT_LT(some.time_s.p10, some.time_s.p90);
+  EXPECT_TRUE(some.parts.empty());
+  const PredictionInterval whole = interval(inputs, {.draws = 32, .threads = 1, .watch = ending_after(1'000'000)});
+  EXPECT_EQ(whole.draws, 32u);
+  EXPECT_FALSE(whole.parts.empty());
+}
+
+TEST(Interval, OfTooFewDrawsIsNone) {
+  const Inputs inputs = llama();
+  model::StepResult result = result_of(inputs);
+  IntervalOptions options{.draws = 32, .threads = 1, .watch = ending_after(3)};
+  EXPECT_EQ(interval_of(inputs, result, options).error().kind, model::ErrorKind::interrupted);
+  options.watch = ending_after(3);
+  ASSERT_TRUE(add_spread(inputs, result, options));
+  EXPECT_FALSE(result.interval);
+  EXPECT_TRUE(result.memory.fits_probability);
 }
 
 void expect_same_for_any_threads(const Inputs& inputs, IntervalOptions options) {

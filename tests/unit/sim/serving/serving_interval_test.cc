@@ -254,5 +254,20 @@ TEST(ServingInterval, AcceptanceIsUncertainUnlessStated) {
   EXPECT_EQ(share_of(interval(serving_inputs("vllm")), "acceptance"), 0);
 }
 
+TEST(ServingInterval, ThatIsStoppedLeavesTheDeployment) {
+  const Inputs inputs = serving_inputs("generic", {"inference.max_tpot_s=0.1"});
+  IntervalOptions options{.draws = 32, .threads = 1, .watch = {.stopped = [] { return true; }}};
+  const auto alone = ServingPredictor(inputs).predict(inputs.plan),
+             stopped = predict_serving_within(inputs, 0.9, options);
+  ASSERT_TRUE(stopped) << to_string(stopped.error());
+  EXPECT_EQ(stopped->tpot_s, alone->tpot_s);
+  EXPECT_FALSE(stopped->interval);
+  std::size_t draws = 0;
+  options.watch = {[&] { return draws >= 20; }, [&](std::size_t done, std::size_t) { draws = done; }};
+  const model::ServingInterval some = interval(inputs, options);
+  EXPECT_LT(some.tpot_s->p10, some.tpot_s->p90);
+  EXPECT_TRUE(some.parts.empty());
+}
+
 }  // namespace
 }  // namespace plumbline::sim
