@@ -90,8 +90,8 @@ auto with_progress(sim::Fidelity fidelity, bool intervals, sim::Tasks& tasks, Wo
   ProgressBar bar("points");
   return work({.fidelity = fidelity,
                .intervals = intervals,
-               .on_progress = [&bar](std::size_t done, std::size_t total) { bar.update(done, total); },
-               .tasks = &tasks});
+               .tasks = &tasks,
+               .watch = {.on_progress = [&bar](std::size_t done, std::size_t total) { bar.update(done, total); }}});
 }
 
 void print_warnings(const std::vector<Result<sim::SweepPoint>>& points) {
@@ -120,7 +120,7 @@ Result<int> run_sweep(const SweepArguments& arguments, sim::Fidelity fidelity, s
   const sim::ChangedInputs changed = changed_inputs(arguments);
   const bool intervals = draws_intervals(arguments, grid, changed);
   const auto result = TRY(with_progress(fidelity, intervals, tasks, [&](sim::SweepOptions options) {
-    options.stopped = [&] { return interrupt.requested(); };
+    options.watch.stopped = [&] { return interrupt.requested(); };
     return sim::sweep(std::move(grid), changed, arguments.limits, options);
   }));
   TRY(arguments.outputs.write({{"--json", [&] { return reports::sweep_json(result); }},

@@ -104,20 +104,13 @@ class Pool {
         predictors_(options.predictors ? options.predictors : std::make_shared<PredictorPool>()) {}
 
   model::Result<std::vector<PointResult>> run() {
-    const std::string key = prepare();
-    std::size_t done = 0;
     std::vector<std::string> results(points_, model::to_bytes(PointResult(not_begun())));
-    const auto complete = options_.tasks->run({.key = key,
-                                               .count = points_,
-                                               .run = [this](std::size_t point) { return bytes_of_point(point); },
-                                               .done =
-                                                   [&](std::size_t point, const std::string& bytes) {
-                                                     results[point] = bytes;
-                                                     if (options_.on_progress) options_.on_progress(++done, points_);
-                                                   }});
-    if (!complete && !stopped()) return tl::unexpected(complete.error());
+    for (std::size_t size = first_block; begin_ < points_ && !stopped(); begin_ += size, size *= 2) {
+      size = std::min(size, points_ - begin_);
+      TRY(run_block(size, results));
+    }
     std::vector<PointResult> points;
-    for (const std::string& bytes : complete ? *complete : results) {
+    for (const std::string& bytes : results) {
       auto point = model::from_bytes<PointResult>(bytes);
       if (!point) return model::infeasible("", "the result of a point is damaged", "run the sweep without --resume");
       points.push_back(std::move(*point));
@@ -126,39 +119,56 @@ class Pool {
   }
 
  private:
-  bool stopped() const { return options_.stopped && options_.stopped(); }
+  bool stopped() const { return options_.watch.stops(); }
+
+  // Runs the points of a block, whose results are in a file before the next block is prepared; of one that is stopped,
+  // some.
+  model::Result<void> run_block(std::size_t size, std::vector<std::string>& results) {
+    const auto keep = [&](std::size_t task, const std::string& bytes) {
+      results[begin_ + task] = bytes;
+      if (options_.watch.on_progress) options_.watch.on_progress(++done_, points_);
+    };
+    auto complete = options_.tasks->run({.key = prepare(size),
+                                         .count = size,
+                                         .run = [this](std::size_t task) { return bytes_of_point(task); },
+                                         .done = keep});
+    if (!complete && !stopped()) return tl::unexpected(complete.error());
+    if (complete) std::ranges::move(*complete, results.begin() + static_cast<std::ptrdiff_t>(begin_));
+    return {};
+  }
 
   // The error of a task, which is no result of its point: no file of results may keep it.
   static tl::unexpected<model::Error> not_begun() {
     return model::infeasible("", "not simulated: the sweep was stopped");
   }
 
-  // Tabulates contention before any point runs, since SimGrid has one engine per process. Returns the key of all
-  // inputs. Errors of a point are reported when it is evaluated.
-  std::string prepare() {
+  // Tabulates contention before any point of the block runs, since SimGrid has one engine per process. Returns the key
+  // of all of its inputs. Errors of a point are reported when it is evaluated.
+  std::string prepare(std::size_t size) {
+    kept_.clear();
     std::uint64_t hash = model::hash_of(model::to_bytes(options_.fidelity, options_.intervals));
-    for (std::size_t point = 0; point < points_ && !stopped(); ++point) {
-      model::Result<Inputs> inputs = inputs_(point);
+    for (std::size_t task = 0; task < size && !stopped(); ++task) {
+      model::Result<Inputs> inputs = inputs_(begin_ + task);
       hash = model::hash_of(inputs ? bytes_of(*inputs) : model::to_bytes(inputs.error()), hash);
       if (inputs) {
         inputs->routing = routing_;
         if (!on_network(*inputs) && !model::is_deployment(inputs->plan)) static_cast<void>(contention_->add(*inputs));
       }
-      if (point < most_kept) kept_.push_back(std::move(inputs));
+      if (task < most_kept) kept_.push_back(std::move(inputs));
     }
     return fmt::format("sweep {:016x}", hash);
   }
 
   // Wrong input at a point fails its task; a point that is infeasible is a result.
-  model::Result<std::string> bytes_of_point(std::size_t point) {
+  model::Result<std::string> bytes_of_point(std::size_t task) {
     if (stopped()) return not_begun();
-    const PointResult result = evaluate(point);
+    const PointResult result = evaluate(task);
     if (!result && result.error().kind == model::ErrorKind::input) return tl::unexpected(result.error());
     return model::to_bytes(result);
   }
 
-  PointResult evaluate(std::size_t point) {
-    auto inputs = TRY(point < kept_.size() ? std::move(kept_[point]) : inputs_(point));
+  PointResult evaluate(std::size_t task) {
+    auto inputs = TRY(task < kept_.size() ? std::move(kept_[task]) : inputs_(begin_ + task));
     inputs.routing = routing_;
     if (model::is_deployment(inputs.plan)) return evaluate_deployment(inputs);
     const bool network = on_network(inputs);
@@ -199,11 +209,14 @@ class Pool {
   }
 
   static constexpr std::size_t most_kept = 256;  // inputs take some 100 kB each
+  static constexpr std::size_t first_block =
+      256;  // each is twice the one before, so that cores seldom wait for a block
 
   const SweepInputs& inputs_;
   const SweepOptions& options_;
   const std::size_t points_;
-  std::vector<model::Result<Inputs>> kept_;  // of the first points, until they are evaluated
+  std::size_t begin_ = 0, done_ = 0;         // the first point of the block; points that have a result
+  std::vector<model::Result<Inputs>> kept_;  // of the first points of the block, until they are evaluated
   std::shared_ptr<RoutingMemo> routing_ = std::make_shared<RoutingMemo>();
   std::shared_ptr<PredictorPool> predictors_;
   ServingPredictors deployments_;

@@ -16,6 +16,7 @@
 #include "sim/predict/predictor_pool.h"
 #include "sim/predict/simulation.h"
 #include "sim/tasks/tasks.h"
+#include "sim/tasks/watch.h"
 
 namespace plumbline::sim {
 
@@ -53,13 +54,9 @@ struct SweepOptions {
   // Of the points, without parts. With the step fidelity and wiring they run on the SimGrid loop, as simulate() on a
   // network, so that both state the same step of a plan; else transfers run as if alone on their links.
   bool intervals = false;
-  unsigned threads = 0;  // of this process; 0: one per core
-  // Called after each point, one call at a time; may be empty.
-  std::function<void(std::size_t done, std::size_t total)> on_progress;
+  unsigned threads = 0;           // of this process; 0: one per core
   Tasks* tasks = &local_tasks();  // each point is a task
-  // Asked before each point, from several threads; points that were not begun when it held are infeasible. May be
-  // empty.
-  std::function<bool()> stopped = {};
+  Watch watch = {};               // of the points; those that were not begun when it stopped are infeasible
   // Shared by consecutive sweeps; null: the sweep makes its own.
   std::shared_ptr<PredictorPool> predictors = nullptr;
 };

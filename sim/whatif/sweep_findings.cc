@@ -205,7 +205,7 @@ model::Result<SweepResult> sweep(SweepGrid grid, const ChangedInputs& inputs, co
   const auto at = [&](std::size_t point) { return inputs(grid.changes(point)); };
   auto points = TRY(sweep(grid.size(), at, options));
   SweepResult result = sweep_result(std::move(grid), options.fidelity, limits, std::move(points));
-  result.complete = !(options.stopped && options.stopped());
+  result.complete = !options.watch.stops();
   if (auto shown = inputs(result.grid.changes(result.best.value_or(0)))) result.plan = std::move(shown->plan);
   return result;
 }

@@ -81,13 +81,34 @@ TEST(Sweep, WrongInputEndsItWithTheFirstWrongPoint) {
   }
 }
 
+// Work that is kept in files is handed out before the inputs of all points are read.
+TEST(Sweep, BeginsBeforeAllInputsAreRead) {
+  std::size_t read = 0, done = 0, read_before_first = 0;
+  const auto inputs = [&](std::size_t) -> model::Result<Inputs> {
+    ++read;
+    return model::infeasible("", "impossible");
+  };
+  const auto on_progress = [&](std::size_t now, std::size_t) {
+    if (now == 1) read_before_first = read;
+    done = now;
+  };
+  constexpr std::size_t all = 5000;
+  const auto points = sweep(all, inputs, {.threads = 1, .watch = {[&] { return done >= 300; }, on_progress}}).value();
+  EXPECT_LT(read_before_first, 300u);
+  ASSERT_EQ(points.size(), all);
+  EXPECT_EQ(points[299].error().message, "impossible");
+  EXPECT_EQ(points[300].error().message, "not simulated: the sweep was stopped");
+  EXPECT_EQ(points.back().error().message, "not simulated: the sweep was stopped");
+}
+
 TEST(Sweep, CountsEveryPoint) {
   std::vector<std::size_t> counts;
   const auto inputs = [](std::size_t) -> model::Result<Inputs> {
     return tl::unexpected(model::Error{model::ErrorKind::infeasible, "impossible"});
   };
-  ASSERT_TRUE(
-      sweep(3, inputs, {.threads = 2, .on_progress = [&](std::size_t done, std::size_t) { counts.push_back(done); }}));
+  ASSERT_TRUE(sweep(3, inputs, {.threads = 2, .watch = {.on_progress = [&](std::size_t done, std::size_t) {
+                                                counts.push_back(done);
+                                              }}}));
   EXPECT_EQ(counts, (std::vector<std::size_t>{1, 2, 3}));
   EXPECT_TRUE(sweep(0, inputs, {})->empty());
 }
