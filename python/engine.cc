@@ -72,10 +72,11 @@ class Engine {
                        std::size_t draws, std::uint64_t seed, std::optional<std::int64_t> seeds,
                        const std::optional<std::string>& measured, const std::optional<std::string>& measured_memory) {
     const PlanInput input = plan_input(plan, set);
-    return run([&]() -> Result<std::string> {
+    return run([&](const sim::Watch& watch) -> Result<std::string> {
       cli::StepRequest request{.fidelity = TRY(sim::parse_fidelity(fidelity)), .seeds = seeds};
       request.with_interval = request.with_assumed = interval;
       request.interval = {.draws = draws, .seed = seed};
+      request.watch = watch;
       InputsReader reader;
       const auto inputs = TRY(load_inputs(reader, input));
       if (measured) request.measured = TRY(cli::read_measured(*measured, measured_memory, inputs.plan));
@@ -85,7 +86,7 @@ class Engine {
 
   std::string memory(const py::object& plan, const py::object& set, std::optional<std::int64_t> rank) {
     const PlanInput input = plan_input(plan, set);
-    return run([&]() -> Result<std::string> {
+    return run([&](const sim::Watch&) -> Result<std::string> {
       InputsReader reader;
       const auto inputs = TRY(load_inputs(reader, input));
       return cli::memory_json(TRY(cli::predict_memory(inputs, rank)), inputs);
@@ -96,11 +97,11 @@ class Engine {
                     double confidence, const std::optional<std::string>& measured) {
     check_confidence(confidence);
     const PlanInput input = plan_input(plan, set);
-    return run([&]() -> Result<std::string> {
+    return run([&](const sim::Watch& watch) -> Result<std::string> {
       InputsReader reader(cli::Purpose::serving);
       const auto inputs = TRY(load_inputs(reader, input));
       std::optional<sim::IntervalOptions> options;
-      if (interval) options = {.draws = draws, .seed = seed};
+      if (interval) options = {.draws = draws, .seed = seed, .watch = watch};
       const auto result = TRY(cli::predict_deployment(inputs, options, confidence));
       reports::ServingReport report{inputs, result, TRY(cli::published_figures(inputs.plan, input.overrides))};
       if (measured) report.measured = TRY(cli::measured_deployment(*measured, result));
@@ -111,20 +112,17 @@ class Engine {
   std::string sweep(const py::object& plan, const Names& over, const py::object& set, const std::string& fidelity,
                     bool intervals, unsigned threads) {
     const PlanInput input = plan_input(plan, set);
-    SignalWatch watch;
-    const std::string json = run([&]() -> Result<std::string> {
+    return run([&](const sim::Watch& watch) -> Result<std::string> {
       sim::SweepOptions options;
       options.fidelity = TRY(cli::sweep_fidelity(fidelity));
       options.intervals = intervals;
       options.threads = threads;
-      options.stopped = [&watch] { return watch.requested(); };
+      options.watch = watch;
       auto grid = TRY(cli::sweep_grid(over, input.overrides));
       InputsReader reader(cli::Purpose::stated);
       const auto inputs = [&](const Names& changes) { return load_inputs(reader, input, changes); };
       return reports::sweep_json(TRY(sim::sweep(std::move(grid), inputs, {}, options)));
     });
-    watch.raise();
-    return json;
   }
 
   std::string plan(const py::object& subject, const std::vector<std::int64_t>& gpus, const Names& clusters,
@@ -146,18 +144,15 @@ class Engine {
     request.confidence = confidence;
     request.plan.overrides = overrides_of(set);
     const sim::Recipe recipe = recipe_of(subject, request);
-    SignalWatch watch;
-    const auto stopped = [&watch] { return watch.requested(); };
-    const std::string json = run([&]() -> Result<std::string> {
+    return run([&](const sim::Watch& watch) -> Result<std::string> {
       if (sim::serves(TRY(sim::parse_objective(objective))))
-        return reports::deployment_json(TRY(cli::find_deployments(request, recipe, stopped)));
+        return reports::deployment_json(TRY(cli::find_deployments(request, recipe, watch.stopped)));
       auto options = TRY(cli::load_options(request, recipe, cli::Purpose::training));
       if (cli::trains_by_rollout(options))
-        return reports::rollout_plans_json(TRY(cli::find_rollouts(request, recipe, std::move(options), stopped)));
-      return reports::plan_json(TRY(cli::find_plans(request, recipe, std::move(options), sim::local_tasks(), stopped)));
+        return reports::rollout_plans_json(TRY(cli::find_rollouts(request, recipe, std::move(options), watch.stopped)));
+      return reports::plan_json(
+          TRY(cli::find_plans(request, recipe, std::move(options), sim::local_tasks(), watch.stopped)));
     });
-    watch.raise();
-    return json;
   }
 
   std::string compare(const Names& names, const std::map<std::string, std::string>& results,
@@ -173,7 +168,7 @@ class Engine {
     }
     request.intervals = intervals;
     if (against != "first" && against != "previous") throw py::value_error("against: first or previous");
-    return run([&]() -> Result<std::string> {
+    return run([&](const sim::Watch&) -> Result<std::string> {
       request.fidelity = TRY(sim::parse_fidelity(fidelity));
       auto subjects = TRY(cli::comparison_subjects(request));
       return reports::result_comparison_json(model::compare_results(
@@ -185,22 +180,29 @@ class Engine {
   std::string compare_trace(const py::object& plan, const std::string& name, const py::object& set,
                             const std::string& trace, std::optional<std::int32_t> rank) {
     const PlanInput input = plan_input(plan, set);
-    return run([&]() -> Result<std::string> {
+    return run([&](const sim::Watch&) -> Result<std::string> {
       InputsReader reader;
       return cli::compare_kernel_trace(TRY(load_inputs(reader, input)), name, trace, rank);
     });
   }
 
   std::string validate(const Names& cases) {
-    return run([&]() -> Result<std::string> { return reports::validation_json(TRY(cli::validate_cases(cases))); });
+    return run([&](const sim::Watch& watch) -> Result<std::string> {
+      return reports::validation_json(TRY(cli::validate_cases(cases, watch)));
+    });
   }
 
  private:
   template <class Work>
   std::string run(const Work& work) {
-    const py::gil_scoped_release released;
-    const std::scoped_lock lock(mutex_);
-    return value_or_raise(work());
+    SignalWatch signals;
+    auto answer = [&] {
+      const py::gil_scoped_release released;
+      const std::scoped_lock lock(mutex_);
+      return work(sim::Watch{[&signals] { return signals.requested(); }});
+    }();
+    signals.raise();
+    return value_or_raise(std::move(answer));
   }
 
   static sim::Recipe recipe_of(const py::object& subject, cli::SearchRequest request) {

@@ -71,6 +71,13 @@ class Threads(unittest.TestCase):
             plumbline.plan("llama-3-405b", gpus=[4096, 8192, 12288, 16384], cluster="h100-dgx", complete=True)
         timer.join()
 
+    def test_an_interrupted_simulation_ends(self):
+        timer = threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT))
+        with self.assertRaises(KeyboardInterrupt):
+            timer.start()
+            plumbline.simulate(PLAN, draws=65536)
+        timer.join()
+
     def test_an_interrupted_sweep_ends(self):
         timer = threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT))
         with self.assertRaises(KeyboardInterrupt):
