@@ -105,7 +105,7 @@ void add_serve(CLI::App& root, int& exit_code) {
                    "A measured time per output token (35ms) or rate of output tokens (9000tok/s, 560tok/s/GPU), to "
                    "hold against the interval");
   verb->add_option("--draws", arguments->interval.draws, "Predictions behind the interval")
-      ->check(CLI::Range(16, 65536))
+      ->check(CLI::Range(sim::fewest_draws, sim::most_draws))
       ->capture_default_str();
   verb->add_option("--seed", arguments->interval.seed, "Of those predictions")
       ->check(CLI::Range(1, 1'000'000'000))

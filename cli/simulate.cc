@@ -37,8 +37,6 @@
 namespace plumbline::cli {
 namespace {
 
-constexpr std::size_t most_draws = 65536;
-
 struct SimulateArguments {
   PlanArguments plan;
   std::string fidelity = "step";
@@ -285,7 +283,7 @@ void add_simulate(CLI::App& root, int& exit_code) {
   add_plan_arguments(*verb, arguments->plan);
   verb->add_option("--fidelity", arguments->fidelity, "closed-form | step | cluster")->capture_default_str();
   verb->add_option("--seeds", arguments->seeds, "With --fidelity cluster: drawn fleets, 8 by default")
-      ->check(CLI::Range(1, 1'000'000));
+      ->check(CLI::Range(std::int64_t{1}, sim::most_fleets));
   verb->add_flag("--kernels", arguments->kernels, "With --fidelity cluster: kernel by kernel instead of slot by slot");
   arguments->outputs.add(*verb, "--json", "Write the result as JSON to a file, or - for stdout");
   arguments->outputs.add(*verb, "--csv", "Write the result as CSV to a file, or - for stdout");
@@ -303,7 +301,7 @@ void add_simulate(CLI::App& root, int& exit_code) {
                    "With --fidelity cluster, GPU=SPEED: gpu17=0.9 has nine tenths of the others' speed (repeatable)");
   verb->add_flag("--no-interval", arguments->no_interval, "Predict one number only, without its interval");
   verb->add_option("--draws", arguments->interval.draws, "Predictions behind the interval")
-      ->check(CLI::Range(sim::fewest_draws, most_draws))
+      ->check(CLI::Range(sim::fewest_draws, sim::most_draws))
       ->capture_default_str();
   verb->add_option("--without", arguments->interval.without,
                    "A source of uncertainty that is taken as known (repeatable)")

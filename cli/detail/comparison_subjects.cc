@@ -218,6 +218,8 @@ void distinguish(std::vector<ComparisonSubject>& subjects, const std::vector<std
 }
 
 Result<void> check(const SubjectRequest& request) {
+  if (request.subjects.empty())
+    return model::wrong_input("", "there is nothing to compare", "give plans or results, two at least");
   const bool varied = !request.clusters.empty() || !request.gpus.empty();
   const std::string option = request.clusters.empty() ? "--gpus" : "--cluster";
   if (varied && (request.subjects.size() != 1 || is_result(request.subjects.front(), request)))

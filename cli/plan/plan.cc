@@ -188,7 +188,9 @@ void add_plan(CLI::App& root, int& exit_code, const World& world) {
   verb->add_option("--confidence", arguments->confidence,
                    "Share of cases in which limits of a deployment's TPOT and TTFT hold (default: 0.5)")
       ->check(CLI::Range(0.05, 0.95));
-  verb->add_option("--top", arguments->top, "Plans to list")->check(CLI::Range(1, 1000))->capture_default_str();
+  verb->add_option("--top", arguments->top, "Plans to list")
+      ->check(CLI::Range(std::size_t{1}, SearchRequest::most_top))
+      ->capture_default_str();
   verb->add_option("--threads", arguments->threads, "Threads of the search; 0: as many as cores")
       ->capture_default_str();
   verb->add_flag("--complete", arguments->complete,

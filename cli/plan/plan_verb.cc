@@ -126,6 +126,9 @@ Result<std::vector<std::string>> overrides_of(const SearchRequest& request) {
 
 Result<std::vector<sim::ClusterOption>> load_options(const SearchRequest& request, const sim::Recipe& recipe,
                                                      Purpose purpose) {
+  if (request.top < 1 || request.top > SearchRequest::most_top)
+    return model::wrong_input("--top",
+                              fmt::format("must be from 1 to {}, found {}", SearchRequest::most_top, request.top));
   std::vector<std::string> overrides = TRY(overrides_of(request));
   TRY(take_constant_changes(overrides));
   InputsReader reader(purpose);

@@ -28,6 +28,7 @@ struct SearchRequest {
   std::vector<std::string> clusters, offers;
   std::string objective = "time", deadline, budget, tokens;
   std::optional<double> confidence;  // of limits of a deployment's times
+  static constexpr std::size_t most_top = 1000;
   std::size_t top = 5;
   unsigned threads = 0;
   bool complete = false, exhaustive = false, any_software = false;

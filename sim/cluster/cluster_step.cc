@@ -357,8 +357,9 @@ ExecutionInput with_mean_stages(ExecutionInput input) {
 }
 
 model::Result<Simulation> simulate_cluster(const Inputs& inputs, const ClusterOptions& options) {
-  if (options.seeds < 1)
-    return model::wrong_input("--seeds", fmt::format("{} fleets cannot be drawn", options.seeds), "draw at least one");
+  if (options.seeds < 1 || options.seeds > most_fleets)
+    return model::wrong_input("--seeds", fmt::format("{} fleets cannot be drawn", options.seeds),
+                              fmt::format("draw at least one, and at most {}", most_fleets));
   Predictor predictor(TRY(with_contention(inputs)));
   ClusterStep step(inputs, options);
   auto simulation =

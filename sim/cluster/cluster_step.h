@@ -15,6 +15,8 @@ namespace plumbline::sim {
 // The bubble is taken apart for the first seeds, each of which is then run several times.
 inline constexpr std::int64_t most_taken_apart = 8;
 
+inline constexpr std::int64_t most_fleets = 1'000'000;
+
 struct ClusterOptions {
   std::int64_t seeds = 8;
   std::uint64_t seed = 1;   // of the first

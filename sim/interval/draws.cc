@@ -221,6 +221,7 @@ void draw_numbers(const IntervalOptions& options, Drawn& drawn) {
 }
 
 model::Result<Drawn> draw(const Inputs& inputs, const IntervalOptions& options) {
+  TRY(check_draws(options));
   const Inputs shared = TRY(inputs_of_draws(inputs));
   Drawn drawn;
   add_shapes(shared, TRY(shapes_of(shared)), drawn.uncertainties);

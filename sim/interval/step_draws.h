@@ -41,8 +41,8 @@ double fullest_bytes(const model::Memory& memory, PeakOf part);
 // Draws of a deployment that serves, of which small shares need more than those of a step.
 inline constexpr std::size_t serving_draws = 128;
 
-// Quantiles of fewer are none.
-inline constexpr std::size_t fewest_draws = 16;
+// Quantiles of fewer are none; more take more memory than they are worth.
+inline constexpr std::size_t fewest_draws = 16, most_draws = 65536;
 
 struct IntervalOptions {
   std::size_t draws = 64;
@@ -57,6 +57,13 @@ struct IntervalOptions {
   // is an error of ErrorKind::interrupted.
   Watch watch = {};
 };
+
+// Refuses other numbers of draws (input).
+inline model::Result<void> check_draws(const IntervalOptions& options) {
+  if (options.draws >= fewest_draws && options.draws <= most_draws) return {};
+  return model::wrong_input("draws", "must be from " + std::to_string(fewest_draws) + " to " +
+                                         std::to_string(most_draws) + ", found " + std::to_string(options.draws));
+}
 
 // Refuses as few draws as an interval that was stopped may have.
 inline model::Result<void> enough_draws(std::size_t draws) {

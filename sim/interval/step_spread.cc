@@ -35,6 +35,7 @@ model::Result<std::optional<std::array<double, 2>>> power_span(const Inputs& inp
 
 model::Result<void> add_spread(const Inputs& inputs, model::StepResult& result,
                                const std::optional<IntervalOptions>& options) {
+  if (options) TRY(check_draws(*options));
   result.power_span_s = TRY(power_span(inputs, result.step.time_s));
   add_fit(inputs, result.memory, options.value_or(IntervalOptions()));
   if (options) result.interval = TRY(unless_stopped(interval_of(inputs, result, *options)));

@@ -93,6 +93,15 @@ class Plans(unittest.TestCase):
 
 
 class Errors(unittest.TestCase):
+    def test_amounts_out_of_range(self):
+        for amount, call in (("draws", lambda: plumbline.simulate(TEN_LINES, fidelity="closed-form", draws=0)),
+                             ("draws", lambda: plumbline.serve("llama-3-70b-8xh100", draws=10**9)),
+                             ("--seeds", lambda: plumbline.simulate(TEN_LINES, fidelity="cluster", seeds=10**18)),
+                             ("--top", lambda: plumbline.plan("llama-3-8b", gpus=16, cluster="h100-dgx", top=0)),
+                             ("nothing to compare", plumbline.compare)):
+            with self.assertRaisesRegex(plumbline.InputError, amount):
+                call()
+
     def test_an_unknown_key_of_a_file_has_file_line_and_hint(self):
         with tempfile.TemporaryDirectory() as folder:
             file = os.path.join(folder, "plan.toml")
