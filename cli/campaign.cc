@@ -119,7 +119,7 @@ model::Result<int> run_verb(const CampaignArguments& arguments, sim::Tasks& task
     fmt::print(stderr, "{}\n", model::infeasible_reason(step.memory));
     return code_of({model::ErrorKind::infeasible, "", "", 0, "", ""});
   }
-  const Interrupt interrupt;
+  Interrupt interrupt(Interrupt::Kept::nothing);
   if (!arguments.no_interval) {
     WatchedBar bar("draws", interrupt);
     step.interval = TRY(sim::interval_of(inputs, step, {.watch = bar.watch()}));

@@ -106,12 +106,14 @@ void handle_signals() {
   }
 }
 
-Interrupt::Interrupt() {
+Interrupt::Interrupt(Kept kept) {
   caught = 0;
-  interruptible = true;
+  interruptible = kept == Kept::something;
 }
 
 Interrupt::~Interrupt() { interruptible = false; }
+
+void Interrupt::keep() { interruptible = true; }
 
 bool Interrupt::requested() const { return caught != 0; }
 

@@ -45,30 +45,35 @@ class Patience {
 void handle_signals();
 
 // While an object lives, the first of these signals only sets a flag; the next one ends the process. At most one may
-// exist at a time.
+// exist at a time. As long as there is nothing to keep, the first one ends it as well.
 class Interrupt {
  public:
-  Interrupt();
+  enum class Kept : bool { nothing, something };
+  explicit Interrupt(Kept kept = Kept::something);
   ~Interrupt();
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 
+  void keep();             // from now on there is something to keep
   bool requested() const;  // safe from any thread
 };
 
-// A bar and an interrupt as what computes takes them.
+// A bar and an interrupt as what computes takes them. Once a piece of the work is done, there is something to keep.
 class WatchedBar {
  public:
-  WatchedBar(std::string what, const Interrupt& interrupt) : bar_(std::move(what)), interrupt_(interrupt) {}
+  WatchedBar(std::string what, Interrupt& interrupt) : bar_(std::move(what)), interrupt_(interrupt) {}
   // Valid while this object lives.
   sim::Watch watch() {
     return {[this] { return interrupt_.requested(); },
-            [this](std::size_t done, std::size_t total) { bar_.update(done, total); }};
+            [this](std::size_t done, std::size_t total) {
+              interrupt_.keep();
+              bar_.update(done, total);
+            }};
   }
 
  private:
   ProgressBar bar_;
-  const Interrupt& interrupt_;
+  Interrupt& interrupt_;
 };
 
 // Returns the exit code of a verb that an Interrupt ended early, as shells report signals: 128 and the signal's number.

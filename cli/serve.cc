@@ -36,7 +36,7 @@ model::Result<int> run(const ServeArguments& arguments) {
   InputsReader reader(Purpose::serving);
   const auto inputs = TRY(reader.load(arguments.plan.plan, arguments.plan.overrides));
   if (arguments.plan.print) return printed(model::to_toml(inputs.plan));
-  const Interrupt interrupt;
+  Interrupt interrupt(Interrupt::Kept::nothing);
   const auto predicted = [&] {
     WatchedBar bar("draws", interrupt);
     std::optional<sim::IntervalOptions> interval;

@@ -198,7 +198,7 @@ model::Result<int> run(const SimulateArguments& arguments) {
   const auto record = TRY(recording(arguments, inputs, fidelity));
   const bool shown =
       !arguments.outputs.to_stdout() || arguments.outputs.given("--json") || arguments.outputs.given("--html");
-  const Interrupt interrupt;
+  Interrupt interrupt(Interrupt::Kept::nothing);
   const auto simulation = [&] {
     WatchedBar bar(fidelity == sim::Fidelity::cluster ? "fleets, then draws" : "draws", interrupt);
     return predict_step(inputs, {fidelity, record, changes, arguments.seeds, arguments.kernels, !arguments.no_interval,

@@ -155,7 +155,7 @@ model::Result<int> run(const ValidateArguments& arguments) {
   const Patience patience;
   if (arguments.ledger) return score_ledger(arguments);
 
-  const Interrupt interrupt;
+  Interrupt interrupt(Interrupt::Kept::nothing);
   const auto outcome = TRY([&] {
     WatchedBar bar("cases", interrupt);
     return validate_cases(arguments.cases, bar.watch());

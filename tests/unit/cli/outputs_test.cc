@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -89,23 +90,26 @@ TEST_F(ReplacedOutput, KeepsItsContentWhereASignalEndsTheProcess) {
   }
 }
 
-// The first signal ends watched work at its next piece, the second one the process.
+// The first signal ends watched work at its next piece, the second one the process; so does one before there is a
+// piece.
 TEST(Interrupted, WorkEndsAtItsNextPiece) {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     const auto work = [number](int signals) {
       ::signal(number, SIG_DFL);  // whatever started the tests may ignore it
       handle_signals();
-      const Interrupt interrupt;
+      Interrupt interrupt(Interrupt::Kept::nothing);
       WatchedBar bar("pieces", interrupt);
       int done = 0;
       const auto piece = [&](std::size_t) {
-        if (++done == 3)
-          for (int i = 0; i < signals; ++i) ::raise(number);
+        if (++done == (signals == 0 ? 1 : 3))
+          for (int i = 0; i < std::max(signals, 1); ++i) ::raise(number);
       };
       sim::on_threads(1, [&] { return sim::for_each_index(10, bar.watch(), piece), 0; });
       ::_exit(done == 3 ? interrupted_exit() : 1);
     };
-    const int once = in_child([&] { work(1); }), twice = in_child([&] { work(2); });
+    const int at_first = in_child([&] { work(0); }), once = in_child([&] { work(1); }),
+              twice = in_child([&] { work(2); });
+    EXPECT_TRUE(WIFSIGNALED(at_first)) << at_first;
     EXPECT_TRUE(WIFEXITED(once)) << once;
     EXPECT_EQ(WEXITSTATUS(once), 128 + number);
     EXPECT_TRUE(WIFSIGNALED(twice)) << twice;
