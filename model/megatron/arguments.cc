@@ -18,7 +18,8 @@ constexpr Argument table[] = {
 #include "model/megatron/detail/arguments.def"
 };
 
-// Names of earlier versions, of Megatron-DeepSpeed and of ms-swift for arguments of the table.
+// Names of earlier versions, of Megatron-DeepSpeed, of MindSpeed-LLM, of Pai-Megatron-Patch and of ms-swift for
+// arguments of the table.
 constexpr std::pair<std::string_view, std::string_view> other_names[] = {
     {"--layernorm-epsilon", "--norm-epsilon"},
     {"--model-parallel-size", "--tensor-model-parallel-size"},
@@ -29,6 +30,16 @@ constexpr std::pair<std::string_view, std::string_view> other_names[] = {
     {"--activations-checkpoint-num-layers", "--recompute-num-layers"},
     {"--checkpoint-num-layers", "--recompute-num-layers"},
     {"--moe-expert-parallel-size", "--expert-model-parallel-size"},
+    {"--use-flash-attn-v2", "--use-flash-attn"},
+    {"--multi-head-latent-attention", "--multi-latent-attention"},
+    {"--qk-nope-head-dim", "--qk-head-dim"},
+    {"--qk-rope-head-dim", "--qk-pos-emb-head-dim"},
+    {"--moe-intermediate-size", "--moe-ffn-hidden-size"},
+    {"--n-group", "--moe-router-num-groups"},
+    {"--topk-group", "--moe-router-group-topk"},
+    {"--routed-scaling-factor", "--moe-router-topk-scaling-factor"},
+    {"--num-mtp-predictor", "--mtp-num-layers"},
+    {"--moe-fb-overlap", "--overlap-moe-expert-parallel-comm"},
 };
 
 }  // namespace

@@ -79,8 +79,11 @@ void read_batch(const RuleReader& in) {
   }
   const auto samples = integer(in.given.value("--train-samples").value_or(""));
   const auto steps = integer(in.given.value("--train-iters").value_or(""));
+  const auto tokens = integer(in.given.value("--train-tokens").value_or(""));
   const double length = static_cast<double>(batch.sequence_length);
-  if (samples) {
+  if (tokens) {
+    in.plan.run.tokens = static_cast<double>(*tokens);
+  } else if (samples) {
     in.plan.run.tokens = static_cast<double>(*samples) * length;
   } else if (steps) {
     in.plan.run.tokens = static_cast<double>(*steps) * static_cast<double>(batch.global_batch_size) * length;
@@ -106,6 +109,11 @@ void read_experts(const RuleReader& in) {
   const auto given = integer(in.given.value("--expert-tensor-parallel-size").value_or(""));
   auto& degrees = in.plan.parallelism;
   degrees.expert_tensor = given ? *given : in.shape.experts ? degrees.tensor : 1;
+  // MindSpeed's experts lie whole on the tensor-parallel ranks.
+  if (in.shape.experts && in.given.has("--moe-tp-extend-ep")) {
+    degrees.expert_tensor = 1;
+    if (__builtin_mul_overflow(degrees.expert, degrees.tensor, &degrees.expert)) degrees.expert = 0;
+  }
   read_context(in);
 }
 

@@ -23,6 +23,7 @@ constexpr std::int64_t kMostStages = 1'000'000;
 constexpr const char* embedding_counts = "--account-for-embedding-in-pipeline-split";
 constexpr const char* loss_counts = "--account-for-loss-in-pipeline-split";
 
+constexpr const char* noops = "--noop-layers";
 constexpr const char* group_size = "--microbatch-group-size-per-virtual-pipeline-stage";
 
 std::optional<std::int64_t> number(const RuleReader& in, std::string_view argument) {
@@ -34,13 +35,20 @@ std::int64_t virtual_stages(const RuleReader& in) {
   if (const auto count = number(in, "--num-virtual-stages-per-pipeline-rank")) return *count;
   const auto layers = number(in, "--num-layers-per-virtual-pipeline-stage");
   if (!layers || *layers < 1 || pipeline < 1) return 1;
-  const std::int64_t all =
-      in.shape.layers + (in.given.has(embedding_counts) ? 1 : 0) + (in.given.has(loss_counts) ? 1 : 0);
+  const auto idle = parse_noop_layers(in.given.value(noops).value_or(""));
+  const std::int64_t all = in.shape.layers + (idle ? static_cast<std::int64_t>(idle->size()) : 0) +
+                           (in.given.has(embedding_counts) ? 1 : 0) + (in.given.has(loss_counts) ? 1 : 0);
   if (all / pipeline % *layers != 0) {
     in.refuse("--num-layers-per-virtual-pipeline-stage", "does not divide the layers of a rank");
     return 1;
   }
   return std::max<std::int64_t>(1, all / pipeline / *layers);
+}
+
+// Returns the stages that layers are divided over; a V has two on each rank.
+std::int64_t stages_of(const RuleReader& in) {
+  const auto& plan = in.plan;
+  return plan.parallelism.pipeline * (plan.schedule.kind == "dualpipev" ? 2 : plan.schedule.virtual_stages);
 }
 
 void read_layout(const RuleReader& in, const std::string& layout) {
@@ -84,10 +92,9 @@ void read_ends(const RuleReader& in) {
   }
 }
 
-void read_accounts(const RuleReader& in) {
-  const bool embedding = in.given.has(embedding_counts), loss = in.given.has(loss_counts);
+void read_accounts(const RuleReader& in, bool embedding, bool loss) {
   auto& schedule = in.plan.schedule;
-  const std::int64_t stages = in.plan.parallelism.pipeline * schedule.virtual_stages;
+  const std::int64_t stages = stages_of(in);
   if (const auto counts = accounted_ends(in.shape.layers, stages, embedding, loss)) {
     schedule.layers_per_stage = {*counts};
   } else {
@@ -119,27 +126,64 @@ void read_group(const RuleReader& in) {
     in.note(group_size, fmt::format("groups of {} are priced", group));
 }
 
+// MindSpeed divides all layers over the stages, those that do nothing too.
+void read_noops(const RuleReader& in, const std::vector<std::int64_t>& idle) {
+  const std::int64_t all = in.shape.layers + static_cast<std::int64_t>(idle.size()), stages = stages_of(in);
+  if (all % stages != 0)
+    return in.refuse("--num-layers", fmt::format("{} layers do not divide over {} stages", all, stages));
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), all / stages);
+  for (const std::int64_t layer : idle) {
+    if (layer >= all) return in.refuse(noops, fmt::format("layer {} is none of {}", layer, all));
+    --counts[static_cast<std::size_t>(layer / (all / stages))];
+  }
+  for (std::int64_t stage = 0; stage < stages; ++stage)
+    if (counts[static_cast<std::size_t>(stage)] < fewest_layers(stage, stages))
+      return in.note(noops, "leaves a stage without layers, which no plan has; layers are spread evenly");
+  in.plan.schedule.layers_per_stage = {counts};
+}
+
+// DeepSpeed balances stages by what the method counts, and does without a remainder.
+bool read_partition(const RuleReader& in) {
+  if (!in.given.has("--deepspeed") || in.given.has("--no-pipeline-parallel")) return false;
+  if (in.given.value("--pp-partition-method").value_or("").find("embedding") == std::string::npos) return true;
+  const auto counts = accounted_ends(in.shape.layers, stages_of(in), true, true);
+  if (counts) in.plan.schedule.layers_per_stage = {*counts};
+  return true;
+}
+
 void read_schedule(const RuleReader& in) {
   auto& schedule = in.plan.schedule;
   const std::int64_t pipeline = in.plan.parallelism.pipeline;
   schedule.virtual_stages = virtual_stages(in);
+  const std::string method = in.given.value("--schedules-method").value_or("");
+  const bool vee = method == "dualpipev";
+  if (!method.empty() && !vee) in.note("--schedules-method", fmt::format("'{}' is priced as 1F1B", method));
+  if (vee) schedule.kind = method;
   if (pipeline < 1 || schedule.virtual_stages < 1 || pipeline > kMostStages / schedule.virtual_stages) return;
   const std::string layout = in.given.value("--pipeline-model-parallel-layout").value_or("");
+  const auto idle = parse_noop_layers(in.given.value(noops).value_or(""));
+  if (!idle) return in.refuse(noops, fmt::format("'{}' is no list of layers", in.given.value(noops).value_or("")));
+  bool balanced = false;
   if (!layout.empty()) {
     read_layout(in, layout);
+  } else if (!idle->empty()) {
+    read_noops(in, *idle);
   } else if (in.given.has(embedding_counts) || in.given.has(loss_counts)) {
-    read_accounts(in);
+    read_accounts(in, in.given.has(embedding_counts), in.given.has(loss_counts));
+  } else if (read_partition(in)) {
+    balanced = true;
   } else {
     read_ends(in);
   }
   // Megatron splits evenly where no argument gives another split; an even split needs no list.
-  const std::int64_t stages = pipeline * schedule.virtual_stages;
+  const std::int64_t stages = stages_of(in);
   StageLayers& layers = schedule.layers_per_stage;
-  if (layout.empty() && layers.counts.empty() && in.shape.layers % stages != 0)
+  if (layout.empty() && idle->empty() && !balanced && layers.counts.empty() && in.shape.layers % stages != 0)
     in.refuse("--num-layers", fmt::format("{} layers do not divide over {} stages", in.shape.layers, stages));
   if (layers.counts.empty() || layers.counts == even_layer_counts(in.shape.layers, stages))
     layers = {.even = stages > 1};
   const bool overlapped = in.given.has("--overlap-moe-expert-parallel-comm");
+  if (vee) return;  // it overlaps forward and backward by itself
   if (schedule.virtual_stages > 1) {
     schedule.kind = overlapped ? "interleaved-overlap" : "interleaved";
     read_group(in);

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/base/decimal.h"
 #include "model/megatron/detail/fields.h"
 #include "model/megatron/rules.h"
 #include "model/megatron/shell/arithmetic.h"
@@ -23,10 +24,19 @@ std::string nearest_setting(std::string_view name, const GivenArgument& argument
   constexpr std::pair<std::string_view, std::string_view> keys[] = {
       {"--moe-hybridep-num-sms", "overlap.communication_sms"},
       {"--moe-router-topk-limited-devices", "routing.max_nodes_per_token"}};
+  if (name == "--swap-optimizer") return "offload.optimizer=true";
   for (const auto& [argument_name, key] : keys)
     if (name == argument_name && argument.values.size() == 1 && integer(argument.values[0]))
       return fmt::format("{}={}", key, argument.values[0]);
   return name == "--fine-grained-activation-offloading" ? "offload.activations=1" : "";
+}
+
+// Whether an argument that no plan has asks for what is priced.
+bool is_priced(std::string_view name, const GivenArgument& argument) {
+  if (argument.values.size() != 1 || argument.unknown || argument.condition > 0) return false;
+  const auto number = parse_decimal(argument.values[0]);
+  return (name == "--optimizer" && argument.values[0] == "adam") ||
+         (name.ends_with("-dropout") && number && number->value() == 0);
 }
 
 std::string program_of(const Launch& launch) { return launch.text.substr(launch.text.find_last_of(" /") + 1); }
@@ -201,17 +211,18 @@ Error Importer::not_known(std::string_view argument, const Word& word) const {
 void Importer::note_unread(const std::string& name, const GivenArgument& argument, const Argument* known) {
   std::string text = name;
   for (const std::string& value : argument.values) text += " " + value;
-  if (known == nullptr || known->meaning != Meaning::no_cost) out_.unread.push_back(text);
+  if (known == nullptr || (known->meaning != Meaning::no_cost && !is_priced(name, argument)))
+    out_.unread.push_back(text);
   if (known == nullptr) {
     const std::string nearest = nearest_argument(name);
     text += nearest.empty() ? ": unknown; it may change the cost"
                             : fmt::format(": unknown; it may change the cost (did you mean '{}'?)", nearest);
-  } else if (known->meaning == Meaning::no_cost) {
+  } else if (known->meaning == Meaning::no_cost || is_priced(name, argument)) {
     text += ": changes no cost";
   } else {
     text += fmt::format(": not modelled; it can change the cost{}{}", known->note.empty() ? "" : ": ", known->note);
   }
-  const bool free = known != nullptr && known->meaning == Meaning::no_cost;
+  const bool free = known != nullptr && (known->meaning == Meaning::no_cost || is_priced(name, argument));
   if (const std::string setting = nearest_setting(name, argument); !setting.empty())
     open_.push_back({argument.line, fmt::format("with what is nearest to {}", name), "", setting});
   out_.notes.push_back({argument.line, std::move(text), free ? NoteKind::no_cost : NoteKind::not_modeled});

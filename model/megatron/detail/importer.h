@@ -59,6 +59,7 @@ class Importer {
 
   // What follows from it (settle.cc)
   void read_older_names();
+  void read_names_of_forks();
   std::optional<Error> require(std::string_view argument, std::int64_t value) const;
   std::optional<Error> settle_model();
   std::optional<Error> pad_vocabulary();

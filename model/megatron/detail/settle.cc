@@ -13,6 +13,7 @@
 #include "model/base/integers.h"
 #include "model/megatron/detail/fields.h"
 #include "model/megatron/detail/importer.h"
+#include "model/megatron/detail/stages.h"
 #include "model/megatron/shell/arithmetic.h"
 #include "model/plan/alternative.h"
 #include "model/plan/plan_change.h"
@@ -29,7 +30,35 @@ constexpr std::pair<std::string_view, std::int64_t> tokenizers[] = {{"GPT2BPETok
 
 }  // namespace
 
+// Sets what MindSpeed and Megatron-DeepSpeed state by other arguments than Megatron-LM.
+void Importer::read_names_of_forks() {
+  ModelShape& shape = out_.shape;
+  const auto number = [this](std::string_view name) -> std::int64_t {
+    const auto text = given_.value(name);
+    const auto value = text ? integer(*text) : std::nullopt;
+    if (text && (!value || *value < 1 || *value > kLargest))
+      out_.notes.push_back(
+          {given_.line(name), fmt::format("{}: '{}' is no number above 0", name, *text), NoteKind::refused});
+    return value && *value >= 1 && *value <= kLargest ? *value : 0;
+  };
+  if (const std::int64_t heads = number("--num-key-value-heads"); heads > 0) {
+    shape.grouped_query = true;
+    shape.query_groups = heads;
+  }
+  for (const char* padded : {"--padded-vocab-size", "--pad-vocab-size-to"})
+    if (const std::int64_t size = number(padded); size > 0 && !shape.vocabulary) shape.vocabulary = size;
+  if (const auto idle = parse_noop_layers(given_.value("--noop-layers").value_or("")))
+    shape.layers -= static_cast<std::int64_t>(idle->size());
+  const std::int64_t dense = number("--first-k-dense-replace");
+  if (dense > 0 && dense < shape.layers && shape.expert_layers == ModelShape().expert_layers)
+    shape.expert_layers = expert_layers_text({dense, 1}, shape.layers);
+  const std::int64_t shared = number("--n-shared-experts");
+  if (shared > 0 && !shape.shared_expert_ffn && shape.expert_ffn && *shape.expert_ffn <= kLargest)
+    shape.shared_expert_ffn = shared * *shape.expert_ffn;
+}
+
 void Importer::read_older_names() {
+  read_names_of_forks();
   if (given_.has("--use-rotary-position-embeddings")) out_.shape.position = "rope";
   if (std::string window = given_.value("--window-size").value_or(""); !window.empty()) {
     std::erase(window, '(');

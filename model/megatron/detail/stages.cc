@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/base/text.h"
 #include "model/megatron/shell/arithmetic.h"
 
 namespace plumbline::model::megatron {
@@ -118,6 +119,17 @@ std::optional<std::vector<std::int64_t>> uneven_ends(std::int64_t layers, std::i
     }
   }
   return counts;
+}
+
+std::optional<std::vector<std::int64_t>> parse_noop_layers(std::string_view text) {
+  std::vector<std::int64_t> layers;
+  if (text.empty()) return layers;
+  for (const std::string_view item : split_at(text, ',')) {
+    const auto layer = integer(item);
+    if (!layer || *layer < 0 || std::ranges::find(layers, *layer) != layers.end()) return std::nullopt;
+    layers.push_back(*layer);
+  }
+  return layers;
 }
 
 }  // namespace plumbline::model::megatron

@@ -33,4 +33,7 @@ std::optional<std::vector<std::int64_t>> uneven_ends(std::int64_t layers, std::i
                                                      std::int64_t virtual_stages, std::optional<std::int64_t> first,
                                                      std::optional<std::int64_t> last);
 
+// Parses numbers of layers from 0, each given once: "61,62,63". Nothing for other text.
+std::optional<std::vector<std::int64_t>> parse_noop_layers(std::string_view text);
+
 }  // namespace plumbline::model::megatron

@@ -334,6 +334,69 @@ TEST(MegatronStyles, ExamplesOfMegatronAreReadOrRefusedWithTheRemedy) {
   EXPECT_EQ(chosen->plan.stack.dispatcher, "alltoall");
 }
 
+// What forks state by arguments of their own: DeepSeek-V3 in MindSpeed's names, and stages of Megatron-DeepSpeed.
+TEST(MegatronStyles, ArgumentsOfForksAreThoseOfMegatron) {
+  const std::string gpus =
+      "torchrun --nproc_per_node 8 --nnodes 8 pretrain_gpt.py --seq-length 4096 --bf16 "
+      "--max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 256 ";
+  const auto of = [&](const std::string& arguments) { return import_style(gpus + arguments, "fork.sh", {}); };
+  const std::string latent =
+      "--num-layers 64 --noop-layers 61,62,63 --hidden-size 7168 --ffn-hidden-size 18432 --num-attention-heads 128 "
+      "--padded-vocab-size 129280 --multi-head-latent-attention --q-lora-rank 1536 --kv-lora-rank 512 "
+      "--qk-nope-head-dim 128 --qk-rope-head-dim 64 --v-head-dim 128 --num-experts 256 --moe-router-topk 8 "
+      "--moe-intermediate-size 2048 --first-k-dense-replace 3 --n-shared-experts 2 --n-group 8 --topk-group 4 "
+      "--routed-scaling-factor 2.5 --swiglu --normalization RMSNorm --disable-bias-linear "
+      "--position-embedding-type rope --untie-embeddings-and-output-weights --tensor-model-parallel-size 2 "
+      "--pipeline-model-parallel-size 8 --expert-model-parallel-size 4 --moe-tp-extend-ep --swap-optimizer ";
+  const auto deepseek = of(latent + "--schedules-method dualpipev --moe-fb-overlap");
+  ASSERT_TRUE(deepseek) << to_string(deepseek.error());
+  const ModelShape& shape = deepseek->shape;
+  EXPECT_EQ(shape.layers, 61);
+  EXPECT_TRUE(shape.latent);
+  EXPECT_EQ(shape.qk_head_dim, 128);
+  EXPECT_EQ(shape.qk_position_dim, 64);
+  EXPECT_EQ(shape.vocabulary, 129280);
+  EXPECT_EQ(shape.expert_layers, "([0]*3+[1]*58)");
+  EXPECT_EQ(shape.shared_expert_ffn, 4096);
+  EXPECT_EQ(shape.expert_groups, 8);
+  EXPECT_EQ(shape.groups_per_token, 4);
+  EXPECT_EQ(deepseek->config->model_type, "deepseek_v2");  // whose router is a softmax
+  const Plan& plan = deepseek->plan;
+  EXPECT_EQ(plan.parallelism.expert, 8);  // 4 x the tensor degree
+  EXPECT_EQ(plan.parallelism.expert_tensor, 1);
+  EXPECT_EQ(plan.schedule.kind, "dualpipev");
+  std::vector<std::int64_t> counts(16, 4);  // 64 layers on 16 stages, of which the last three do nothing
+  counts.back() = 1;
+  EXPECT_EQ(plan.schedule.layers_per_stage.counts, counts);
+  const auto one_way = of(latent);
+  ASSERT_TRUE(one_way) << to_string(one_way.error());
+  EXPECT_EQ(one_way->plan.schedule.kind, "1f1b");
+  EXPECT_EQ(one_way->plan.schedule.layers_per_stage.counts, (std::vector<std::int64_t>{8, 8, 8, 8, 8, 8, 8, 5}));
+  const auto outside = of(latent + "--noop-layers 64");
+  ASSERT_FALSE(outside);
+  EXPECT_THAT(outside.error().message, testing::HasSubstr("layer 64 is none of 64"));
+
+  // BLOOM's 70 layers, with embedding and head, on 8 stages; without them DeepSpeed does with a remainder.
+  const std::string bloom =
+      "--num-layers 70 --hidden-size 14336 --num-attention-heads 112 --pad-vocab-size-to 250880 --deepspeed "
+      "--num-key-value-heads 8 --pipeline-model-parallel-size 8 --train-tokens 300000000 ";
+  for (const char* method : {"", "--pp-partition-method 'type:transformer|embedding'"}) {
+    const auto read = of(bloom + method);
+    ASSERT_TRUE(read) << method << to_string(read.error());
+    EXPECT_EQ(read->shape.key_value_heads(), 8);
+    EXPECT_EQ(read->shape.vocabulary, 250880);
+    EXPECT_EQ(read->plan.run.tokens, 3e8);
+  }
+  EXPECT_FALSE(of(bloom + "--no-pipeline-parallel"));
+  // An optimizer and a dropout that are priced as they are stated change nothing.
+  const auto adam = of(bloom + "--optimizer adam --hidden-dropout 0 --attention-dropout 0.1");
+  ASSERT_TRUE(adam);
+  const std::vector<std::string>& unread = adam->unread;
+  EXPECT_THAT(unread, testing::Contains("--attention-dropout 0.1"));
+  EXPECT_THAT(unread, testing::Not(testing::Contains("--hidden-dropout 0")));
+  EXPECT_THAT(unread, testing::Not(testing::Contains("--optimizer adam")));
+}
+
 // Megatron's own loss works in place on FP32 logits; of its fusions one is within the head's GEMM.
 TEST(MegatronStyles, LossesAreThoseOfTheFusion) {
   const auto of = [](const std::string& arguments) {
