@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -139,6 +142,47 @@ double matched_share(const std::vector<MatchItem>& items, const std::vector<std:
   return all > 0 ? found / all : 1;
 }
 
+// Whether a GEMM is one of a layer: heads run in chunks or with a padded vocabulary, and adapters have a small rank.
+bool of_layer(const std::array<double, 3>& extents, double vocabulary) {
+  constexpr double least = 256, padding = 0.9;
+  return std::ranges::min(extents) > least && std::max(extents[0], extents[1]) < padding * vocabulary;
+}
+
+// Returns the FLOPs of the trace's gradients of weights over those of the plan's step. By their shapes they are the
+// GEMMs that sum over the tokens of a micro-batch, and no recomputation runs them again. Nothing where the plan has
+// experts, where other GEMMs sum over as many values, or where shapes are not recorded.
+std::optional<double> weight_gradient_ratio(const Timeline& measured, const TraceComparison& comparison) {
+  std::map<double, double> planned;  // FLOPs by what is summed over
+  std::set<double> others;
+  double vocabulary = std::numeric_limits<double>::infinity();
+  const std::vector<MatchItem> items = match_items(comparison.predicted, comparison.rank);
+  for (const MatchItem& item : items) {
+    const model::Kernel& kernel = kernel_of(comparison.predicted, static_cast<std::size_t>(item.span));
+    if (kernel.extents[3] > 1) return std::nullopt;
+    if (kernel.gemm.ends_with("output") && kernel.gemm_kind == "fprop") vocabulary = kernel.extents[1];
+  }
+  for (const MatchItem& item : items) {
+    if (item.row > MatchRow::weight_gradient || item.extents[0] == 0) continue;
+    const model::Kernel& kernel = kernel_of(comparison.predicted, static_cast<std::size_t>(item.span));
+    if (item.row == MatchRow::weight_gradient && of_layer(item.extents, vocabulary))
+      planned[item.extents[2]] += kernel.flops;
+    else if (item.row == MatchRow::gemm)
+      others.insert(item.extents[2]);
+  }
+  for (const double inner : others) planned.erase(inner);
+  double wanted = 0, ran = 0, known_s = 0, unknown_s = 0;
+  for (const auto& [inner, flops] : planned) wanted += flops;
+  for (const MatchItem& item : match_items(measured, {})) {
+    if (item.row > MatchRow::weight_gradient) continue;
+    (item.extents[0] > 0 ? known_s : unknown_s) += item.seconds;
+    if (planned.contains(item.extents[2]) && of_layer(item.extents, vocabulary))
+      ran += traced_flops(kernel_of(measured, static_cast<std::size_t>(item.span)));
+  }
+  constexpr double most_unknown = 0.05;
+  if (wanted <= 0 || known_s <= 0 || unknown_s > most_unknown * known_s) return std::nullopt;
+  return ran / wanted;
+}
+
 model::Failure another_run(const std::string& what) {
   return model::wrong_input("", "the trace is of another run than the plan: " + what,
                             "compare it with the plan that ran: its model, batch, layout and recomputation");
@@ -178,6 +222,12 @@ model::Result<void> check_same_run(const Timeline& measured, bool whole_step, Tr
   const ShapeCheck shapes(measured, comparison);
   constexpr double little = 0.02;
   if (shapes.other_s > shapes.same_s) return another_run(shapes.text());
+  const auto gradients = whole_step ? weight_gradient_ratio(measured, comparison) : std::nullopt;
+  if (gradients && std::abs(*gradients - 1) > little)
+    return another_run(
+        fmt::format("its gradients of weights have {:.0f} % of the plan's FLOPs, as of {} layers or "
+                    "micro-batches",
+                    100 * *gradients, *gradients < 1 ? "fewer" : "more"));
   if (shapes.other_s > little * shapes.same_s)
     comparison.notes.push_back(fmt::format("GEMMs differ from the plan's: {}.", shapes.text()));
   constexpr double most_unknown = 0.1;  // names without a class leave open what is missing

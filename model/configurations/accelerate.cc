@@ -64,9 +64,11 @@ void read_strategy(Draft& draft) {
 void read_fsdp(Draft& draft, Precision gemm) {
   const auto replicas = draft.integer("parallelism_config.parallelism_config_dp_replicate_size");
   const auto shards = draft.integer("parallelism_config.parallelism_config_dp_shard_size");
-  if (shards && *shards > 0 && replicas.value_or(1) > 0 && !draft.given("cluster.gpus"))
-    draft.set("cluster.gpus", bounded_product({*shards, replicas.value_or(1), draft.model_parallel()}),
-              "the product of the degrees");
+  // Weights that are not of experts are not sharded over the ranks of axolotl's experts.
+  const std::int64_t copies =
+      bounded_product({replicas.value_or(1), draft.integer("expert_parallel_size").value_or(1)});
+  if (shards && *shards > 0 && copies > 0 && !draft.given("cluster.gpus"))
+    draft.set("cluster.gpus", bounded_product({*shards, copies, draft.model_parallel()}), "the product of the degrees");
   read_strategy(draft);
   if (gemm != Precision::fp32) {
     draft.set("precision.gradients", "fp32", "shards of FP32 parameters");
@@ -74,16 +76,15 @@ void read_fsdp(Draft& draft, Precision gemm) {
               "mixed_precision");
   }
   const auto data = draft.data_parallel();
-  if (data && shards && bounded_product({*shards, replicas.value_or(1)}) != *data)
-    return draft.fail(
-        "parallelism_config.parallelism_config_dp_shard_size",
-        fmt::format("{} shards x {} replicas are not the {} data-parallel ranks", *shards, replicas.value_or(1), *data),
-        "the product of the degrees is the number of GPUs");
+  if (data && shards && bounded_product({*shards, copies}) != *data)
+    return draft.fail("parallelism_config.parallelism_config_dp_shard_size",
+                      fmt::format("{} shards x {} replicas are not the {} data-parallel ranks", *shards, copies, *data),
+                      "the product of the degrees is the number of GPUs");
   if (shards && *shards <= 1 && draft.degree("context") == 1)
     draft.set("parallelism.zero_stage", std::int64_t{0}, "parallelism_config.parallelism_config_dp_shard_size");
-  else if (replicas && *replicas > 1 && shards)
+  else if (copies > 1 && shards)
     draft.set("parallelism.shard_group", bounded_product({*shards, draft.degree("context")}),
-              "parallelism_config.parallelism_config_dp_replicate_size");
+              replicas ? "parallelism_config.parallelism_config_dp_replicate_size" : "expert_parallel_size");
   if (draft.flag("fsdp_config.fsdp_offload_params").value_or(false)) {
     draft.set("offload.optimizer", true, "fsdp_config.fsdp_offload_params");
     draft.not_modeled("fsdp_config.fsdp_offload_params", "parameters and gradients stay on the GPU");

@@ -142,7 +142,10 @@ void add_alternatives(const ConfigurationFormat& format, const Configuration& co
   overrides.push_back(fmt::format("cluster.gpus={}", read.imported.plan.cluster.gpus));  // they are compared on as many
   const auto values = plan_values(read.imported.plan);
   const auto add = [&](int line, const std::string& text, const Result<Read>& other) {
-    if (other && plan_values(other->imported.plan) != values)
+    const bool again = std::ranges::any_of(read.imported.alternatives, [&](const auto& one) {
+      return one.line == line && one.text == text;  // words that stand for several keys
+    });
+    if (!again && other && plan_values(other->imported.plan) != values)
       read.imported.alternatives.push_back({line, text, other->imported.plan});
   };
   // Keys without a row have notes alone, and a file can have many of them.

@@ -47,9 +47,14 @@ void collect(const toml::node& node, const std::string& key, int depth, Collecto
 
 int line_of(const YAML::Node& node) { return node.Mark().line + 1; }
 
-// Null has no value, quoted or not.
+// Null has no value, quoted or not. Numbers of YAML 1.1, which programs in Python read, may be 500_000.
 std::string yaml_text(const YAML::Node& node) {
-  return node.IsScalar() && !(node.Tag() == "?" && node.Scalar() == "null") ? node.Scalar() : "";
+  if (!node.IsScalar() || (node.Tag() == "?" && node.Scalar() == "null")) return "";
+  std::string text = node.Scalar();
+  const bool number = !text.empty() && text.front() >= '1' && text.front() <= '9' &&
+                      text.find_first_not_of("0123456789_") == std::string::npos;
+  if (number && node.Tag() == "?") std::erase(text, '_');
+  return text;
 }
 
 void collect(const YAML::Node& node, const std::string& key, int depth, bool merged, Collector& out);

@@ -98,6 +98,13 @@ Precision read_trainer_precision(Draft& draft) {
   const std::string stored = draft.text("torch_dtype").value_or("bfloat16");
   const bool half = draft.flag("fp16").value_or(stored == "float16");
   const bool brain = draft.flag("bf16").value_or(stored == "bfloat16") || draft.flag("pure_bf16").value_or(false);
+  // As accelerate's mixed_precision: FP8 of torchao, or of Transformer Engine.
+  if (draft.flag("fp8").value_or(false)) {
+    set_precision(draft, Precision::fp8_tensor, "fp8");
+    draft.set("precision.scaling", draft.text("fp8_backend").value_or("auto") == "te" ? "delayed" : "current",
+              "fp8_backend");
+    return Precision::fp8_tensor;
+  }
   const Precision gemm = half ? Precision::fp16 : brain ? Precision::bf16 : Precision::fp32;
   set_precision(draft, gemm, half ? "fp16" : draft.configuration().find("bf16") != nullptr ? "bf16" : "torch_dtype");
   return gemm;
@@ -151,7 +158,8 @@ void read_trainer_loss(const RuleInput& in) {
   for (const std::string& plugin : draft.list("plugins")) {
     const bool is_cut = contains(plugin, "CutCrossEntropy");
     cuts = cuts || is_cut;
-    if (!is_cut && !contains(plugin, "LigerPlugin")) draft.not_modeled("plugins", "kernels are those of the stack");
+    const bool has_keys = contains(plugin, "LigerPlugin") || contains(plugin, "ExpertParallelPlugin");
+    if (!is_cut && !has_keys) draft.not_modeled("plugins", "kernels are those of the stack");
   }
   const auto stated = draft.flag("cut_cross_entropy");
   if (stated.value_or(cuts)) return draft.set("loss.kernel", "linear", stated ? "cut_cross_entropy" : "plugins");
@@ -234,6 +242,14 @@ void trainer_rules(const RuleInput& in) {
   if (const auto degree = draft.integer("sequence_parallel_size"); degree && *degree > 1) {
     draft.set("parallelism.context", *degree, "sequence_parallel_size");
     draft.not_modeled("sequence_parallel_size", "keys and values are gathered; Ulysses sends heads by all-to-all");
+  }
+  // Experts of axolotl lie over ranks of their own dimension, and DeepEP sends the tokens (src/axolotl/integrations/
+  // expert_parallel/README.md @07d1cbc3).
+  const std::string_view experts = "expert_parallel_size";
+  if (const auto degree = draft.integer(experts); degree && *degree > 1) {
+    draft.set("parallelism.expert", *degree, experts);
+    draft.set("stack.dispatcher", "deepep", experts);
+    draft.not_modeled(experts, "experts are sharded over their replicas too");
   }
   if (draft.degree("context") > 1)
     draft.set("parallelism.context_method",

@@ -188,6 +188,26 @@ TEST(SameRun, RefusesAnotherModelByItsShapes) {
   EXPECT_THAT(reason, HasSubstr("14336"));
 }
 
+// A layer more or less is a thirty-second of the gradients of weights; a recomputation changes none of them.
+TEST(SameRun, RefusesOtherNumbersOfLayersByTheirWeightGradients) {
+  const sim::Inputs own = fsdp_inputs("128");
+  const model::Timeline predicted = all_kernels(own, {0});
+  const auto kernels = divided(predicted, named(predicted, 0, torch_gemms));
+  const TraceOrigin whole{.whole_step = true};
+  EXPECT_EQ(refusal(kernels, own, whole), "compared");
+  for (const char* layers : {"30", "31", "33", "40"}) {
+    const sim::Inputs other = tests::step_inputs(
+        fsdp_plan, "h100", {"batch.global_batch_size=128", std::string("model.num_hidden_layers=") + layers});
+    EXPECT_THAT(refusal(kernels, other, whole),
+                HasSubstr(std::stoi(layers) > 32 ? "of the plan's FLOPs, as of fewer layers or micro-batches"
+                                                 : "of the plan's FLOPs, as of more layers or micro-batches"))
+        << layers;
+  }
+  const sim::Inputs recomputed =
+      tests::step_inputs(fsdp_plan, "h100", {"batch.global_batch_size=128", "recompute.policy=none"});
+  EXPECT_THAT(refusal(kernels, recomputed, whole), testing::Not(HasSubstr("gradients of weights")));
+}
+
 TEST(SameRun, RefusesExpertsOnOneSideAlone) {
   const sim::Inputs dense = tests::step_inputs(
       tests::llama_plan, "h800-public", {"cluster.gpus=16", "parallelism.pipeline=4", "batch.global_batch_size=32"});

@@ -776,6 +776,37 @@ TEST(Trainers, ShardsTimesReplicasAreTheDataParallelRanks) {
   expect_refusal(import("axolotl", mesh, {"cluster.gpus=64"}), 2, "4 shards x 2 replicas are not the 32");
 }
 
+// Numbers of YAML 1.1, FP8, and experts over ranks of their own, as the programs' examples have them.
+TEST(Trainers, LongContextsFp8AndExperts) {
+  const auto of = [](const std::string& format, const std::string& text, const std::string& gpus) {
+    return read(import(format, text, {"cluster.gpus=" + gpus}));
+  };
+  const auto longest = of("axolotl",
+                          "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 500_000\nsequence_parallel_degree: 8\n"
+                          "tiled_mlp: true\ngradient_checkpointing: true\nactivation_offloading: legacy\n"
+                          "deepspeed: deepspeed_configs/zero3_bf16.json\n",
+                          "8");
+  EXPECT_EQ(longest.plan.batch.sequence_length, 500000);
+  EXPECT_THAT(notes_of(longest), HasSubstr("tiled_mlp = true: not modelled"));
+  EXPECT_THAT(notes_of(longest), HasSubstr("activation_offloading = legacy: not modelled"));
+  const std::string factory =
+      "model_name_or_path: meta-llama/Meta-Llama-3-8B-Instruct\nfinetuning_type: full\nbf16: true\n"
+      "fsdp: full_shard auto_wrap\nfsdp_transformer_layer_cls_to_wrap: LlamaDecoderLayer\nfp8: true\n";
+  const auto torchao = of("llama-factory", factory + "fp8_backend: torchao\n", "8");
+  EXPECT_EQ(torchao.plan.precision.gemm, Precision::fp8_tensor);
+  EXPECT_EQ(torchao.plan.precision.scaling, "current");
+  EXPECT_THAT(notes_of(torchao), testing::Not(HasSubstr("unknown")));
+  EXPECT_EQ(of("llama-factory", factory + "fp8_backend: te\n", "8").plan.precision.scaling, "delayed");
+  const std::string experts =
+      "base_model: Qwen/Qwen3-30B-A3B\nexpert_parallel_size: 2\ndp_shard_size: 2\nfsdp_config:\n"
+      "  reshard_after_forward: true\nplugins:\n  - axolotl.integrations.expert_parallel.ExpertParallelPlugin\n";
+  const Plan plan = of("axolotl", experts, "4").plan;
+  EXPECT_EQ(plan.parallelism.expert, 2);
+  EXPECT_EQ(plan.parallelism.shard_group, 2);
+  EXPECT_EQ(plan.stack.dispatcher, "deepep");
+  expect_refusal(import("axolotl", experts, {"cluster.gpus=8"}), 3, "2 shards x 2 replicas are not the 8");
+}
+
 TEST(Trainers, TheModelMayBeAFolder) {
   const auto of = [](const std::string& name) {
     return import("llama-factory", "finetuning_type: full\nmodel_name_or_path: " + name + "\n", {"cluster.gpus=8"});
