@@ -87,7 +87,8 @@ model::Result<std::string> resolve(Shipped kind, const std::string& path_or_name
   const bool next_to_it = !named_in.empty() && is_file(adjacent);
   if (!next_to_it && !is_file(path_or_name)) return find_shipped(kind, path_or_name);
   std::string path = next_to_it ? adjacent.lexically_normal().string() : path_or_name;
-  if (collection_of(kind).extension == ".toml") TRY(refuse_foreign(path, collection_of(kind).what));
+  if (collection_of(kind).extension == ".toml" || kind == Shipped::model)
+    TRY(refuse_foreign(path, collection_of(kind).what));
   return path;
 }
 

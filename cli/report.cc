@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/detail/foreign_file.h"
 #include "cli/detail/page_origin.h"
 #include "cli/outputs.h"
 #include "cli/verb.h"
@@ -21,7 +22,9 @@ model::Result<int> write_report(const CLI::App& verb, const ReportArguments& arg
   std::vector<reports::PageResult> results;
   for (const std::string& path : arguments.results) {
     auto text = TRY(model::read_text_file(path));
-    results.push_back(TRY(reports::read_page_result(std::move(text), path)));
+    auto result = reports::read_page_result(std::move(text), path);
+    if (!result) TRY(refuse_foreign(path, "result"));
+    results.push_back(TRY(std::move(result)));
   }
   TRY(arguments.outputs.write({{"-o", [&] { return reports::page_html(results, page_origin(verb)); }}}));
   return 0;

@@ -8,9 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "cli/detail/foreign_file.h"
 #include "cli/outputs.h"
 #include "cli/verb.h"
 #include "model/base/text.h"
+#include "model/base/text_file.h"
 #include "model/schedule/comparison.h"
 #include "model/schedule/schedule_file.h"
 #include "reports/text/plan/schedule_report.h"
@@ -101,6 +103,12 @@ model::Result<void> run(const Options& options) {
   if (options.kind.starts_with(model::schedule_file_prefix)) {
     const auto file = TRY(model::read_schedule_file(options.kind.substr(model::schedule_file_prefix.size())));
     return run_one(*file, options, costs, file->outline({}).shape);
+  }
+  if (model::is_file(options.kind)) {
+    if (!options.kind.ends_with(".csv")) TRY(refuse_foreign(options.kind, "schedule"));
+    return model::wrong_input(
+        "", fmt::format("'{}' is a file, not a kind of schedule", options.kind),
+        fmt::format("{}{} reads the order that --csv wrote", model::schedule_file_prefix, options.kind));
   }
   if (!options.ranks || options.micro_batches.empty())
     return model::wrong_input(options.ranks ? "--micro-batches" : "--ranks", "is required", "only a file has its own");
