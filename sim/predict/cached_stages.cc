@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "model/program/data_parallel.h"
+#include "sim/predict/memos.h"
 
 namespace plumbline::sim {
 namespace {
@@ -72,8 +73,8 @@ TimedOptimizer& StageOptimizers::of(const std::vector<model::StageUnit>& units, 
 }
 
 TimedStages::TimedStages(model::StageLibrary& library, const CostModels& costs, const model::Device& device,
-                         Imbalance imbalance, std::int64_t ranks, std::optional<model::Plan> copying,
-                         const SlotWaits* kept)
+                         Imbalance imbalance, std::int64_t ranks, RoutingMemo& routing,
+                         std::optional<model::Plan> copying, const SlotWaits* kept)
     : library_(library),
       costs_(costs),
       device_(device),
@@ -82,6 +83,7 @@ TimedStages::TimedStages(model::StageLibrary& library, const CostModels& costs, 
       imbalance_(std::move(imbalance)),
       ranks_(ranks),
       even_(ranks == 1 || imbalance_.even()),
+      routing_(routing),
       copying_(std::move(copying)),
       kept_(kept) {}
 
@@ -127,7 +129,7 @@ StragglerWaits TimedStages::waits_of(std::int32_t slot, const std::vector<Segmen
   }
   Imbalance imbalance = imbalance_;
   imbalance.seed = slot_seed(whole.type);
-  waits.seconds = run_group(whole, times, ranks_, costs_.partition.device_sms, imbalance).waits;
+  waits.seconds = routing_.straggler_waits(whole, times, ranks_, costs_.partition.device_sms, imbalance);
   return waits;
 }
 

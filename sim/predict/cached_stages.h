@@ -34,6 +34,8 @@
 
 namespace plumbline::sim {
 
+class RoutingMemo;
+
 // A stage's optimizer step under one cost model.
 struct TimedOptimizer {
   OptimizerTiming timing;
@@ -71,10 +73,12 @@ class TimedStages {
  public:
   // All references must outlive the object. `imbalance` has no seed yet; `ranks` is the size of the expert group. With
   // a plan whose units are gathered and reduced in every slot, slots have the copies that this costs (passes_in_slots).
-  // `kept` are waits of the same slots under other costs and imbalances, or null: between them waits are linear in the
-  // deviation, and a group of ranks is run for slots that it lacks.
+  // `routing` remembers groups of ranks that were run. `kept` are waits of the same slots under other costs and
+  // imbalances, or null: between them waits are linear in the deviation, and a group of ranks is run for slots that it
+  // lacks.
   TimedStages(model::StageLibrary& library, const CostModels& costs, const model::Device& device, Imbalance imbalance,
-              std::int64_t ranks, std::optional<model::Plan> copying = std::nullopt, const SlotWaits* kept = nullptr);
+              std::int64_t ranks, RoutingMemo& routing, std::optional<model::Plan> copying = std::nullopt,
+              const SlotWaits* kept = nullptr);
 
   // Returns the run of a slot on a GPU alone.
   const TemplateRun& run(std::int32_t slot);
@@ -121,6 +125,7 @@ class TimedStages {
   Imbalance imbalance_;
   std::int64_t ranks_;
   bool even_;
+  RoutingMemo& routing_;
   std::optional<model::Plan> copying_;
   const SlotWaits* kept_;
   std::map<std::int32_t, std::unique_ptr<Timed>> slots_;

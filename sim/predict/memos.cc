@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <functional>
+#include <string>
 #include <string_view>
 #include <utility>
 
+#include "model/base/bytes.h"
 #include "model/plan/layout.h"
 #include "sim/predict/inputs.h"
+#include "sim/step/stragglers.h"
 #include "topologies/placement.h"
 
 namespace plumbline::sim {
@@ -18,6 +21,24 @@ model::RoutingSpread RoutingMemo::spread(const model::MixtureOfExperts& experts,
       expert_parallel,        ranks_per_node};
   return known_.find(key,
                      [&] { return model::routing_spread(experts, groups_per_token, expert_parallel, ranks_per_node); });
+}
+
+std::vector<double> RoutingMemo::straggler_waits(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
+                                                 std::int64_t ranks, std::int64_t device_sms,
+                                                 const Imbalance& imbalance) {
+  std::string bytes;
+  model::ByteWriter key(bytes);
+  key.add(ranks, device_sms, imbalance, times);
+  for (const model::Segment& segment : slot.segments)
+    key.add(segment.stream, segment.block_of_stage, segment.forward_side, segment.waits);
+  if (runs_ > most_runs) {
+    waits_.clear();
+    runs_ = 0;
+  }
+  return waits_.find({std::hash<std::string>{}(bytes), model::hash_of(bytes)}, [&] {
+    ++runs_;
+    return run_group(slot, times, ranks, device_sms, imbalance).waits;
+  });
 }
 
 model::RoutingSpread spread_of(const Inputs& inputs) { return spread_of(inputs, inputs.plan); }

@@ -232,9 +232,9 @@ void PartsCache::find_stages(PlanWork& work) {
   auto& timed = timed_[key_.bytes()];
   const auto kept = waits_.find(library.get());
   if (!timed)
-    timed = std::make_unique<TimedStages>(*library, *work.costs, inputs_.cluster.device,
-                                          imbalance_of(plan, inputs_.architecture.experts, 0), plan.parallelism.expert,
-                                          std::move(copying), kept == waits_.end() ? nullptr : &kept->second);
+    timed = std::make_unique<TimedStages>(
+        *library, *work.costs, inputs_.cluster.device, imbalance_of(plan, inputs_.architecture.experts, 0),
+        plan.parallelism.expert, *inputs_.routing, std::move(copying), kept == waits_.end() ? nullptr : &kept->second);
   work.timed = timed.get();
   key_.clear().add(timed.get());
   add_sharding(plan, work.layout, key_);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/base/random.h"
+#include "sim/predict/memos.h"
 #include "sim/step/step_executor.h"
 #include "tests/support/gpus.h"
 
@@ -119,6 +120,29 @@ TEST(Stragglers, TheSeedDecides) {
   EXPECT_EQ(once.waits, again.waits);
   EXPECT_EQ(once.seconds, again.seconds);
   EXPECT_NE(once.waits, run_group(t.slot, t.times, 16, sms, drawn(0.1, 12)).waits);
+}
+
+// Everything that decides a run is a part of its key.
+TEST(Stragglers, TheMemoReturnsTheWaitsOfARun) {
+  RoutingMemo memo;
+  TwoBlocks t;
+  const auto expect_same = [&](std::int64_t ranks, std::int64_t device_sms, const Imbalance& imbalance) {
+    const std::vector<double> waits = run_group(t.slot, t.times, ranks, device_sms, imbalance).waits;
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(memo.straggler_waits(t.slot, t.times, ranks, device_sms, imbalance), waits);
+    return waits;
+  };
+  const std::vector<double> first = expect_same(16, sms, drawn(0.1, 11));
+  EXPECT_NE(expect_same(8, sms, drawn(0.1, 11)), first);
+  EXPECT_NE(expect_same(16, sms, drawn(0.1, 12)), first);
+  EXPECT_NE(expect_same(16, sms, drawn(0.2, 11)), first);
+  expect_same(4, sms, stated({100, 200, 300, 400}));
+  t.slot.segments[2].waits = {1};
+  EXPECT_NE(expect_same(16, sms, drawn(0.1, 11)), first);
+  t.slot.segments[2].waits = {};
+  t.slot.segments[2].block_of_stage = 2;
+  EXPECT_NE(expect_same(16, sms, drawn(0.1, 11)), first);
+  t.times[1].transfer *= 2;
+  expect_same(16, sms, drawn(0.1, 11));
 }
 
 TEST(Stragglers, RelativeRowsHaveTheMeanOne) {
