@@ -22,6 +22,36 @@ double collective_seconds(const StepRecurrence& step, const SlotSync& sync) {
   return seconds;
 }
 
+// Returns the peak of the fullest rank, whose slots hold so much at their fullest moments. bytes_of(rank) returns its
+// bytes and the least of them.
+template <class BytesOf>
+Peak peak_with(const PlanWork& work, const model::Device& device, const std::vector<model::Bytes>& slots,
+               const BytesOf& bytes_of) {
+  const model::StageLibrary& library = work.timed->stage_library();
+  std::vector<model::ChunkBytes> chunks;
+  for (const std::int32_t kind : work.stage_kinds)
+    chunks.push_back({library.kept_after_forward(kind), library.kept_for_weights(kind)});
+  Peak peak;
+  std::vector<double> on_hosts;
+  for (std::size_t rank = 0; rank < work.table->ranks.size(); ++rank) {
+    const ShardedStages::State& state = *work.states[rank];
+    const model::FullestMoment dynamic = model::fullest_moment(work.table->ranks[rank], chunks, slots, library.p2p());
+    double in_flight = 0;
+    for (const auto& moment : work.table->ranks[rank].moments)
+      in_flight = std::max(in_flight, static_cast<double>(std::accumulate(moment.forwards.begin(),
+                                                                          moment.forwards.end(), std::int64_t{0})));
+    const model::RankPeak whole = model::rank_peak(*work.plan, work.layout, device,
+                                                   {model::Bytes(state.bytes), state.gradients, state.counts,
+                                                    dynamic.sum, dynamic.kept, library.p2p() * in_flight});
+    const auto [bytes, least] = bytes_of(whole);
+    peak.bytes = std::max(peak.bytes, bytes.value());
+    peak.least_bytes = std::max(peak.least_bytes, least.value());
+    on_hosts.push_back(state.counts.on_host.value());
+  }
+  peak.host_bytes = model::fullest_host(*work.plan, device, on_hosts);
+  return peak;
+}
+
 }  // namespace
 
 // Finds durations and collectives of every slot class. Classes with the same slot are looked up once.
@@ -131,30 +161,17 @@ Execution run_step(PlanWork& work, bool reduces, bool tail) {
 }
 
 Peak peak_of(const PlanWork& work, const model::Device& device) {
-  const model::StageLibrary& library = work.timed->stage_library();
-  std::vector<model::ChunkBytes> chunks;
-  for (const std::int32_t kind : work.stage_kinds)
-    chunks.push_back({library.kept_after_forward(kind), library.kept_for_weights(kind)});
   std::vector<model::Bytes> slots;
-  for (const std::int32_t slot : work.slots) slots.push_back(library.fullest(slot));
-  Peak peak;
-  std::vector<double> on_hosts;
-  for (std::size_t rank = 0; rank < work.table->ranks.size(); ++rank) {
-    const ShardedStages::State& state = *work.states[rank];
-    const model::FullestMoment dynamic = model::fullest_moment(work.table->ranks[rank], chunks, slots, library.p2p());
-    double in_flight = 0;
-    for (const auto& moment : work.table->ranks[rank].moments)
-      in_flight = std::max(in_flight, static_cast<double>(std::accumulate(moment.forwards.begin(),
-                                                                          moment.forwards.end(), std::int64_t{0})));
-    const model::RankPeak whole = model::rank_peak(*work.plan, work.layout, device,
-                                                   {model::Bytes(state.bytes), state.gradients, state.counts,
-                                                    dynamic.sum, dynamic.kept, library.p2p() * in_flight});
-    peak.bytes = std::max(peak.bytes, whole.sum().value());
-    peak.least_bytes = std::max(peak.least_bytes, whole.low.value());
-    on_hosts.push_back(state.counts.on_host.value());
-  }
-  peak.host_bytes = model::fullest_host(*work.plan, device, on_hosts);
-  return peak;
+  for (const std::int32_t slot : work.slots) slots.push_back(work.timed->stage_library().fullest(slot));
+  return peak_with(work, device, slots, [](const model::RankPeak& rank) { return std::pair(rank.sum(), rank.low); });
+}
+
+Peak least_peak_of(const PlanWork& work, const model::Device& device) {
+  const std::vector<model::Bytes> slots(work.table->classes.size());
+  return peak_with(work, device, slots, [](const model::RankPeak& rank) {
+    const model::Bytes least = rank.sum() - rank.held;
+    return std::pair(least, least);
+  });
 }
 
 // Finds slots like time_slots(), without their durations.

@@ -60,5 +60,7 @@ Execution run_step(PlanWork& work, bool reduces, bool tail);
 
 // Returns the peak of the fullest rank.
 Peak peak_of(const PlanWork& work, const model::Device& device);
+// The same without slots, which need not be found, and without what the allocator holds: at most the peak.
+Peak least_peak_of(const PlanWork& work, const model::Device& device);
 
 }  // namespace plumbline::sim

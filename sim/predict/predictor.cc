@@ -70,6 +70,13 @@ class Predictor::Parts {
     return peak();
   }
 
+  model::Result<Peak> least_peak(const model::Plan& plan) {
+    if (plan.offload.activations > 0) return peak(plan);
+    TRY(cache_.find(plan, work_));
+    cache_.find_states(work_);
+    return least_peak_of(work_, cache_.inputs().cluster.device);
+  }
+
   model::Result<model::Memory> memory(const model::Plan& plan) {
     TRY(cache_.find(plan, work_));
     return memory(program());
@@ -265,6 +272,7 @@ model::Result<PlanEstimate> Predictor::events(const model::Plan& plan, Loop* loo
 }
 model::Result<model::Memory> Predictor::memory(const model::Plan& plan) { return parts_->memory(plan); }
 model::Result<Peak> Predictor::peak(const model::Plan& plan) { return parts_->peak(plan); }
+model::Result<Peak> Predictor::least_peak(const model::Plan& plan) { return parts_->least_peak(plan); }
 model::Result<PlanLimits> Predictor::limits(const model::Plan& plan, Fidelity fidelity, double step_s) {
   return parts_->limits(plan, fidelity, step_s);
 }

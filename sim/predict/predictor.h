@@ -55,6 +55,9 @@ class Predictor {
 
   model::Result<model::Memory> memory(const model::Plan& plan);
   model::Result<Peak> peak(const model::Plan& plan);  // times nothing
+  // Returns at most the bytes of peak(), and its bytes on hosts: those that the fullest rank holds between slots,
+  // without what its allocator holds. No slot is composed.
+  model::Result<Peak> least_peak(const model::Plan& plan);
   // Returns an error where a step of step_s, as closed_form() or events() return it, is below its limits.
   model::Result<PlanLimits> limits(const model::Plan& plan, Fidelity fidelity, double step_s);
   // Returns the links that the step's transfers cross, or nullptr where the inputs have no wiring.

@@ -128,7 +128,7 @@ class Search {
     std::vector<std::optional<Found>> found(units.size());  // where this process decided the unit
     const auto decide = [&](std::size_t i) -> model::Result<std::string> {
       if (scope_.stopped()) return stopped_unit();
-      auto one = TRY(plans_of(units[i]).decide(incumbents_));
+      auto one = TRY(plans_of(units[i]).decide(incumbents_, statistics_));
       const bool complete = one.complete;
       found[i] = std::move(one);
       return complete ? model::Result<std::string>(model::to_bytes(*found[i])) : stopped_unit();

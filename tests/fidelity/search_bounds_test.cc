@@ -84,7 +84,11 @@ TEST_P(SearchBounds, StatesAreNeverMoreThanThePeak) {
     if (plans++ % 5 != 0) return;
     const std::vector<double> floors = floor.bytes(plan, *point.pipeline);
     const auto split = static_cast<std::size_t>(point.split - point.pipeline->splits.data());
-    const double peak = predictor.peak(plan).value().bytes;
+    const Peak least = predictor.least_peak(plan).value(), exact = predictor.peak(plan).value();
+    const double peak = exact.bytes;
+    EXPECT_LE(least.bytes, peak * above_rounding) << describe(plan);
+    EXPECT_GT(least.bytes, 0.1 * peak) << describe(plan);
+    EXPECT_EQ(least.host_bytes, exact.host_bytes);
     EXPECT_LE(floors[split], peak * above_rounding) << describe(plan);
     EXPECT_GT(floors[split], 0.01 * peak) << describe(plan);
     EXPECT_EQ(peak, predictor.closed_form(plan)->peak.bytes);

@@ -84,9 +84,17 @@ bool BranchPlans::in_time(const Item& item, double limit, Found& found) {
   return false;
 }
 
+// Returns the plan's peak, or less where that exceeds the GPU by more than the peak of a plan that was removed.
+model::Result<Peak> BranchPlans::peak(const Statistics& removed) {
+  const auto least = TRY(worker_.predictor().least_peak(plan_));
+  const double closest = removed.by_rule[static_cast<std::size_t>(Rule::memory)].measure;
+  if (least.bytes >= closest && above(least.bytes, scope_.inputs.cluster.device.memory.value())) return least;
+  return worker_.predictor().peak(plan_);
+}
+
 model::Result<std::optional<Peak>> BranchPlans::in_memory(const Item& item, Found& found) {
   auto peak = peaks_.find(item.pipeline_choice);
-  if (peak == peaks_.end()) peak = peaks_.emplace(item.pipeline_choice, worker_.predictor().peak(plan_)).first;
+  if (peak == peaks_.end()) peak = peaks_.emplace(item.pipeline_choice, this->peak(found.statistics)).first;
   if (!peak->second) {
     if (peak->second.error().kind == model::ErrorKind::input) return tl::unexpected(peak->second.error());
     found.statistics.refuse(plan_, to_string(peak->second.error()));
@@ -127,8 +135,9 @@ model::Result<void> BranchPlans::evaluate(const Item& item, double limit, Found&
   return {};
 }
 
-model::Result<Found> BranchPlans::decide(const FoundSoFar& before) {
+model::Result<Found> BranchPlans::decide(const FoundSoFar& before, const Statistics& removed) {
   Found found;
+  found.statistics = removed.rest();
   if (pipeline_choices_.empty()) return found;
   const std::vector<std::int64_t>& shares = open_.branch->communication_sms;
   if (scope_.bounded() && above(open_.bound, before.sure.limit())) {

@@ -19,8 +19,9 @@ class BranchPlans {
   // All arguments must outlive the object.
   BranchPlans(SearchWorker& worker, const OpenBranch& open, const Recomputation& recompute);
 
-  // Removes plans by cheap bounds first and evaluates the rest in the order of their bounds.
-  model::Result<Found> decide(const FoundSoFar& before);
+  // Removes plans by cheap bounds first and evaluates the rest in the order of their bounds. `removed` are those of
+  // branches before: of plans that are further from fitting no exact peak is found.
+  model::Result<Found> decide(const FoundSoFar& before, const Statistics& removed);
   // Returns a plan of those that allow the recomputation; valid until the next call.
   const model::Plan& plan(std::size_t pipeline_choice, std::int64_t sms);
 
@@ -36,6 +37,7 @@ class BranchPlans {
   double bound(std::size_t pipeline_choice, std::int64_t sms);
   // These decide one plan. in_time() returns whether it is still undecided, and in_memory() its peak where it is.
   bool in_time(const Item& item, double limit, Found& found);
+  model::Result<Peak> peak(const Statistics& removed);
   model::Result<std::optional<Peak>> in_memory(const Item& item, Found& found);
   model::Result<void> evaluate(const Item& item, double limit, Found& found);
 
@@ -50,7 +52,7 @@ class BranchPlans {
   std::map<std::int64_t, BranchBounds> bounds_;  // [communication SMs]; empty where nothing is bounded
   std::map<std::pair<std::int64_t, std::string>, StageLists> stages_;                  // [stages, split]
   std::map<std::pair<const Pipeline*, const Split*>, double> pipeline_choice_bounds_;  // for the SMs being collected
-  std::map<std::size_t, model::Result<Peak>> peaks_;  // [pipeline choice]; does not depend on SMs
+  std::map<std::size_t, model::Result<Peak>> peaks_;  // [pipeline choice], as peak() finds it; does not depend on SMs
   std::vector<Item> items_;
 };
 

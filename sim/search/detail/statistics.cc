@@ -55,6 +55,12 @@ std::string describe(const model::Plan& plan) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+Statistics Statistics::rest() const {
+  Statistics rest;
+  for (std::size_t rule = 0; rule < rules; ++rule) rest.by_rule[rule].measure = by_rule[rule].measure;
+  return rest;
+}
+
 void Statistics::refuse(const model::Plan& plan, const std::string& why) {
   Closest& closest = by_rule[static_cast<std::size_t>(Rule::refused)];
   if (closest.plans++ == 0) closest.plan = fmt::format("{}: {}", describe(plan), why);

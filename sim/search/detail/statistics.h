@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,7 @@ std::string describe(const model::Plan& plan);
 struct Statistics {
   struct Closest {  // the plans that a rule removed, and the closest of them
     std::uint64_t plans = 0;
-    double measure = 0;
+    double measure = std::numeric_limits<double>::infinity();
     std::string plan;
   };
   std::array<Closest, rules> by_rule;
@@ -39,12 +40,14 @@ struct Statistics {
   template <class MakePlan>
   void remove(Rule rule, std::uint64_t plans, double measure, const MakePlan& plan) {
     Closest& closest = by_rule[static_cast<std::size_t>(rule)];
-    if (plans > 0 && (closest.plans == 0 || measure < closest.measure)) {
+    if (plans > 0 && measure < closest.measure) {
       closest.measure = measure;
       closest.plan = describe(plan());
     }
     closest.plans += plans;
   }
+  // Returns empty statistics to which only plans that are closer than those removed here are the closest.
+  Statistics rest() const;
   void refuse(const model::Plan& plan, const std::string& why);
   void add(const Statistics& other);
 
