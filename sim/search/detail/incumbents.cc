@@ -20,12 +20,12 @@ Shape shape_of(const model::Plan& plan) {
 }
 
 bool Incumbents::add(const Shape& shape, const Candidate& candidate) {
-  const auto [entry, fresh] = known_.try_emplace(shape, candidate);
-  if (!fresh && candidate.estimate.step.time_s >= entry->second.estimate.step.time_s) return false;
-  if (!fresh) entry->second = candidate;
+  std::shared_ptr<const Candidate>& known = known_[shape];
+  if (known != nullptr && candidate.estimate.step.time_s >= known->estimate.step.time_s) return false;
+  known = std::make_shared<const Candidate>(candidate);
   if (known_.size() < top_) return true;
   std::vector<double> steps;
-  for (const auto& [key, best] : known_) steps.push_back(best.estimate.step.time_s);
+  for (const auto& [key, best] : known_) steps.push_back(best->estimate.step.time_s);
   const auto last = steps.begin() + static_cast<std::ptrdiff_t>(top_) - 1;
   std::ranges::nth_element(steps, last);
   limit_ = *last;
@@ -34,12 +34,12 @@ bool Incumbents::add(const Shape& shape, const Candidate& candidate) {
 
 double Incumbents::limit(const Shape& shape) const {
   const auto own = known_.find(shape);
-  return own == known_.end() ? limit_ : std::min(limit_, own->second.estimate.step.time_s);
+  return own == known_.end() ? limit_ : std::min(limit_, own->second->estimate.step.time_s);
 }
 
 std::vector<Candidate> Incumbents::ranked(std::size_t most) const {
   std::vector<Candidate> all;
-  for (const auto& [shape, candidate] : known_) all.push_back(candidate);
+  for (const auto& [shape, candidate] : known_) all.push_back(*candidate);
   std::ranges::stable_sort(all, {}, [](const Candidate& candidate) { return candidate.estimate.step.time_s; });
   if (all.size() > most) all.resize(most);
   return all;

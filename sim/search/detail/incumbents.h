@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "sim/search/candidate.h"
@@ -33,8 +34,8 @@ class Incumbents {
 
  private:
   std::size_t top_;
-  double limit_ = std::numeric_limits<double>::infinity();  // step of the `top`-th best shape
-  std::map<Shape, Candidate> known_;
+  double limit_ = std::numeric_limits<double>::infinity();   // step of the `top`-th best shape
+  std::map<Shape, std::shared_ptr<const Candidate>> known_;  // every branch starts with a copy
 };
 
 // Those that surely fit in memory, and faster ones at the edge.
