@@ -10,6 +10,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <deque>
 #include <future>
 #include <optional>
 #include <simgrid/kernel/Timer.hpp>
@@ -61,6 +62,13 @@ class EndListener {
   ~EndListener() = default;
 };
 
+// A link, and what routes name it by, which SimGrid finds by a cast.
+struct RoutedLink {
+  explicit RoutedLink(s4u::Link* made) : link(made), in_routes(made->get_impl()) {}
+  s4u::Link* link;
+  simgrid::kernel::resource::StandardLinkImpl* in_routes;
+};
+
 // A zone of two hosts. The route between them is the footprint of the flow that is about to start.
 class FootprintZone final : public routing::NetZoneImpl {
  public:
@@ -69,7 +77,7 @@ class FootprintZone final : public routing::NetZoneImpl {
     into->link_list_ = links_;
   }
   void clear() { links_.clear(); }
-  void append(const s4u::Link& link, std::uint32_t times) { links_.insert(links_.end(), times, link.get_impl()); }
+  void append(const RoutedLink& link, std::uint32_t times) { links_.insert(links_.end(), times, link.in_routes); }
 
  private:
   std::vector<simgrid::kernel::resource::StandardLinkImpl*> links_;
@@ -141,12 +149,12 @@ class SimGridNetwork::Impl {
       : links_(links), engine_(make_engine()), zone_(new FootprintZone("cluster")) {  // the engine owns it
     source_ = zone_->create_host("source", {1.0})->seal();
     target_ = zone_->create_host("target", {1.0})->seal();
-    const auto add = [&](std::vector<s4u::Link*>& to, const std::string& name, double bandwidth) {
-      to.push_back(zone_->create_link(name, {bandwidth * units_per_byte})->seal());
+    const auto add = [&](std::deque<RoutedLink>& to, const std::string& name, double bandwidth) {
+      to.emplace_back(zone_->create_link(name, {bandwidth * units_per_byte})->seal());
     };
-    shared_.reserve(links.size());
     for (std::size_t i = 0; i < links.size(); ++i) add(shared_, std::to_string(i), links[i].bandwidth);
-    for (std::size_t i = 0; i < limited_flows; ++i) add(free_limiters_, fmt::format("limit{}", i), most_rate);
+    for (std::size_t i = 0; i < limited_flows; ++i) add(limiters_, fmt::format("limit{}", i), most_rate);
+    for (RoutedLink& limiter : limiters_) free_limiters_.push_back(&limiter);
     zone_->seal();
     factors_.assign(links.size(), 1.0);
     static const bool registered = register_completion();
@@ -162,13 +170,13 @@ class SimGridNetwork::Impl {
 
   // Starts a communication with `record` as its data. SimGrid limits a flow for its whole life by the bandwidths at its
   // start, so it starts on links of full bandwidth with an open limiter.
-  s4u::CommPtr start(void* record, const Footprint* footprint, double bytes, s4u::Link* limiter) {
+  s4u::CommPtr start(void* record, const Footprint* footprint, double bytes, const RoutedLink* limiter) {
     zone_->clear();
     if (limiter != nullptr) zone_->append(*limiter, 1);
     if (footprint != nullptr) {
       for (const Crossing& crossing : *footprint) {
         if (degraded_ > 0) set_bandwidth(crossing.link, 1);
-        zone_->append(*shared_[crossing.link], crossing.times);
+        zone_->append(shared_[crossing.link], crossing.times);
       }
     }
     s4u::CommPtr comm = s4u::Comm::sendto_init(source_, target_);
@@ -183,8 +191,8 @@ class SimGridNetwork::Impl {
   void set_factor(LinkId link, double factor) {
     double& current = factors_[link];
     degraded_ = degraded_ - (current < 1 ? 1 : 0) + (factor < 1 ? 1 : 0);
-    if (factor == 0 && current > 0) shared_[link]->turn_off();
-    if (factor > 0 && current == 0) shared_[link]->turn_on();
+    if (factor == 0 && current > 0) shared_[link].link->turn_off();
+    if (factor > 0 && current == 0) shared_[link].link->turn_on();
     current = factor;
     set_bandwidth(link, factor);
   }
@@ -193,18 +201,18 @@ class SimGridNetwork::Impl {
       if (factors_[link] < 1) set_factor(link, 1);
   }
 
-  s4u::Link* take_limiter() {
+  const RoutedLink* take_limiter() {
     if (free_limiters_.empty()) return nullptr;
-    s4u::Link* limiter = free_limiters_.back();
+    const RoutedLink* limiter = free_limiters_.back();
     free_limiters_.pop_back();
     return limiter;
   }
-  void give_back(s4u::Link* limiter) {
+  void give_back(const RoutedLink* limiter) {
     set_limit(*limiter, most_rate);
     free_limiters_.push_back(limiter);
   }
-  static void set_limit(s4u::Link& limiter, double rate) {
-    limiter.set_bandwidth(std::min(rate, most_rate) * units_per_byte);
+  static void set_limit(const RoutedLink& limiter, double rate) {
+    limiter.link->set_bandwidth(std::min(rate, most_rate) * units_per_byte);
   }
 
   const std::vector<Link>& links() const { return links_; }
@@ -222,7 +230,8 @@ class SimGridNetwork::Impl {
   // A link that is off keeps its last bandwidth, because SimGrid accepts no 0.
   void set_bandwidth(LinkId link, double factor) {
     const double bandwidth = links_[link].bandwidth * units_per_byte * factor;
-    if (bandwidth > 0 && shared_[link]->get_bandwidth() != bandwidth) shared_[link]->set_bandwidth(bandwidth);
+    s4u::Link& own = *shared_[link].link;
+    if (bandwidth > 0 && own.get_bandwidth() != bandwidth) own.set_bandwidth(bandwidth);
   }
 
   static Impl* engine_owner;
@@ -231,10 +240,11 @@ class SimGridNetwork::Impl {
   FootprintZone* zone_;
   s4u::Host* source_ = nullptr;
   s4u::Host* target_ = nullptr;
-  std::vector<s4u::Link*> shared_;         // by LinkId
-  std::vector<s4u::Link*> free_limiters_;  // private links that enforce rate limits
-  std::vector<double> factors_;            // by LinkId
-  std::size_t degraded_ = 0;               // links whose factor is below 1
+  std::deque<RoutedLink> shared_;    // by LinkId
+  std::deque<RoutedLink> limiters_;  // private links that enforce rate limits
+  std::vector<const RoutedLink*> free_limiters_;
+  std::vector<double> factors_;  // by LinkId
+  std::size_t degraded_ = 0;     // links whose factor is below 1
   EndListener* loop_ = nullptr;
 };
 
@@ -336,7 +346,7 @@ class SimGridLoop::Impl final : private Handler, private EndListener {
     Task done, failed;
     std::uint64_t order = 0;
     const Footprint* footprint = nullptr;
-    s4u::Link* limiter = nullptr;
+    const RoutedLink* limiter = nullptr;
   };
 
   Time end_time() const { return std::llround(std::ceil((clock_seconds() - start_) * 1e12)); }
@@ -412,7 +422,7 @@ class SimGridLoop::Impl final : private Handler, private EndListener {
   // Drops completed communications here, because SimGrid must not lose the last reference to one while it completes it.
   void release() {
     parked_.clear();
-    for (s4u::Link* limiter : spent_limiters_) network_.give_back(limiter);
+    for (const RoutedLink* limiter : spent_limiters_) network_.give_back(limiter);
     spent_limiters_.clear();
   }
 
@@ -422,7 +432,7 @@ class SimGridLoop::Impl final : private Handler, private EndListener {
   EventHeap events_;
   FlowSlots<Running> flows_;
   std::vector<s4u::CommPtr> parked_;
-  std::vector<s4u::Link*> spent_limiters_;
+  std::vector<const RoutedLink*> spent_limiters_;
   std::vector<LinkChange> changes_;
   std::vector<FlowFailure> failures_;
   Timer* timer_ = nullptr;
