@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "model/base/si_unit.h"
 
 namespace plumbline::model {
@@ -19,6 +21,12 @@ std::optional<Constant> ConstantReader::find(std::string_view name) {
     return Constant{};
   }
   return Constant{static_cast<std::int32_t>(*index), parameter.value * unit->factor};
+}
+
+bool ConstantReader::any(std::string_view prefix) const {
+  const auto first = std::ranges::lower_bound(profile_.parameters(), prefix, {},
+                                              [](const Parameter& one) { return std::string_view(one.name); });
+  return first != profile_.parameters().end() && first->name.starts_with(prefix);
 }
 
 double ConstantReader::value(std::string_view name, double absent) {

@@ -31,6 +31,8 @@ class ConstantReader {
   Constant require_either(std::string_view name, std::string_view fallback);
   // Returns the constant, or nullopt when the profile lacks it.
   std::optional<Constant> find(std::string_view name);
+  // Returns whether the profile has a constant whose name begins so.
+  bool any(std::string_view prefix) const;
   // Returns the constant's value, or `absent` when the profile lacks it.
   double value(std::string_view name, double absent = 0);
 

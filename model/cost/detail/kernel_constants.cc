@@ -220,7 +220,10 @@ void KernelCost::read_fusion(ConstantReader& reader, const SoftwareKernels& soft
   fusion_.resize(kinds.size());
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     const OperatorClass kind = class_of(static_cast<OperatorKind>(i));
-    const auto own = [&](std::string_view what) { return reader.find(fmt::format("kernel.{}.{}", kinds[i], what)); };
+    const bool some = reader.any(fmt::format("kernel.{}.", kinds[i]));  // few operators have constants of their own
+    const auto own = [&](std::string_view what) {
+      return some ? reader.find(fmt::format("kernel.{}.{}", kinds[i], what)) : std::nullopt;
+    };
     const auto constant = [&](std::string_view what) {
       const auto found = own(what);
       return found || !is_memory_class(kind) ? found : reader.find(fmt::format("kernel.{}.{}", to_string(kind), what));
