@@ -1,6 +1,7 @@
 // The kinds of pages that are tested: a command, texts that its page must show, made of the JSON of the same command,
 // and what else a kind promises. Figures are written here by the rules of docs/pages.md, not by the code of the page.
 
+import { printed } from "./look.mjs";
 import { planKinds } from "./plan_kinds.mjs";
 
 const gigabytes = (bytes) => `${(bytes / 1e9).toFixed(1)} GB`;
@@ -155,12 +156,32 @@ export const kinds = [
       check((await page.locator(".timeline").count()) === 2, "simulate: there is no picture of an overlapped pair");
       const stored = await page.evaluate(() => JSON.parse(document.querySelector('script[data-block="extra"]').textContent).timelines[0].count);
       check(stored > 1e5, `simulate: the timeline has only ${stored} spans`);
+      await printed(page, check, 4);
     },
   },
   {
     name: "simulate measured",
     command: "simulate llama-3-8b-64xh800 --draws 16 --measured 200TFLOP/s",
     shows: ({ measured, assumed }) => [measured.sentence, ...measured.causes.map((one) => one.cause), ...assumed.flatMap((one) => [one.name, `--set ${one.set}`])],
+  },
+  {
+    name: "simulate reinforcement learning",
+    command: "simulate dapo-qwen3-32b-128xh100 --draws 16",
+    shows: ({ step, interval, rollout }) => [
+      `takes ${duration(rollout.step_s)}; its longest part is generation`,
+      `${rollout.run.days.toFixed(1)} days`,
+      ...rollout.parts.flatMap((part) => [part.name, duration(part.seconds), percent(part.seconds / rollout.step_s)]),
+      `${duration(rollout.generation_tail_s)} after nine of ten answers`,
+      gigabytes(rollout.memory.generation_bytes),
+      `One update of the policy on 128 h100-sxm (h100-dgx) takes ${duration(interval.time_s.p50)}`,
+      `${duration(step.time_s)} from components alone`,
+    ],
+    also: (page, result, check) => printed(page, check, 4),
+  },
+  {
+    name: "simulate adapters",
+    command: "simulate llama-3-70b-lora-8xh100 --draws 16",
+    shows: ({ step }) => ["FSDP over 8, lora of rank 16, bf16", `${(step.trained_parameters / 1e6).toFixed(1)} M`, "of adapters; the others are frozen"],
   },
   {
     name: "run",

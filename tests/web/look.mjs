@@ -1,4 +1,5 @@
-// What is wrong with the look of a page, evaluated inside of it. Each function returns findings as sentences.
+// What is wrong with the look of a page. Functions without parameters are evaluated inside of it and return findings as
+// sentences.
 
 /** Text that lies outside of the window or of a box that does not scroll. */
 export function cutOff() {
@@ -51,4 +52,14 @@ export function unnamed() {
   }
   if (!document.title.trim() || document.querySelectorAll("h1").length === 0) findings.push("there is no heading");
   return findings;
+}
+
+/** What is printed, without what is folded, fits on so many sheets of A4, and nothing on them is cut off. */
+export async function printed(page, check, most) {
+  const sheets = (await page.pdf({ format: "A4", preferCSSPageSize: true })).toString("latin1").match(/\/Type\s*\/Page\b/g);
+  check(sheets.length <= most, `it prints on ${sheets.length} sheets, not ${most}`);
+  await page.emulateMedia({ media: "print" });
+  await page.setViewportSize({ width: 703, height: 1039 }); // A4 within its margins
+  const cut = await page.evaluate(() => [...document.querySelectorAll(".scroll")].filter((box) => box.scrollWidth > box.clientWidth + 1).length);
+  check(cut === 0, `${cut} tables are wider than the sheet`);
 }

@@ -1,4 +1,5 @@
 // The pages of `plan`: of trainings and of deployments that serve.
+import { printed } from "./look.mjs";
 
 /** Three significant digits, all digits before the point. */
 const three = (value) => {
@@ -34,16 +35,6 @@ const offerTexts = (site) => [
 
 const quick = "--set search.tensor=1 --set search.context=1 --set search.pipeline=1 --set search.micro_batch_size=1";
 
-/** What a buyer prints fits on three sheets of A4, and nothing on them is cut off. */
-async function printed(page, check) {
-  await page.emulateMedia({ media: "print" });
-  const sheets = (await page.pdf({ format: "A4", preferCSSPageSize: true })).toString("latin1").match(/\/Type\s*\/Page\b/g);
-  check(sheets.length <= 3, `it prints on ${sheets.length} sheets`);
-  await page.setViewportSize({ width: 695, height: 1017 }); // A4 within its margins
-  const cut = await page.evaluate(() => [...document.querySelectorAll(".scroll")].filter((box) => box.scrollWidth > box.clientWidth + 1).length);
-  check(cut === 0, `${cut} tables are wider than the sheet`);
-}
-
 export const planKinds = [
   {
     name: "plan",
@@ -57,7 +48,7 @@ export const planKinds = [
       ...flips.filter((flip) => flip.factor !== null).map((flip) => `×${flip.factor.toFixed(2)}`),
       chance(sites[0].campaign.probability_budget),
     ],
-    also: (page, result, check) => printed(page, check),
+    also: (page, result, check) => printed(page, check, 2),
   },
   {
     name: "plan of one offer without tokens",
@@ -81,6 +72,6 @@ export const planKinds = [
         chance(best),
         deployment,
       ]),
-    also: (page, result, check) => printed(page, check),
+    also: (page, result, check) => printed(page, check, 2),
   },
 ];

@@ -41,5 +41,9 @@ export function svg<K extends keyof SVGElementTagNameMap>(
   return element;
 }
 
+/** Returns a key such as gemm.fp8.k_time, which breaks between its words only. */
+export const identifier = (text: unknown): HTMLElement =>
+  h("bdi", { class: "identifier" }, ...String(text ?? "").split(/(?<=[._/])/).flatMap((word, i) => (i > 0 ? [h("wbr"), word] : [word])));
+
 /** Returns a name of the user's, whose direction of writing stays its own. */
 export const name = (text: unknown): HTMLElement => h("bdi", {}, String(text ?? ""));

@@ -1,5 +1,5 @@
 // What an answer rests on: constants with their sources, and the plan with every default.
-import { h, name } from "../dom";
+import { h, identifier, name } from "../dom";
 import { none, number, percent, signedPercent } from "../format";
 import type { Json } from "../result";
 import { foldedSection, section } from "./section";
@@ -36,7 +36,7 @@ export function constantsTable(constants: Constant[]): HTMLElement {
   const ordered = [...constants].sort((a, b) => (b.share_of_step ?? 0) - (a.share_of_step ?? 0));
   return table(
     [
-      { title: "Constant", value: (row) => row.parameter },
+      { title: "Constant", value: (row) => row.parameter, show: (row) => identifier(row.parameter) },
       { title: "Value", value: (row) => row.value, show: (row) => `${number(row.value)} ${row.unit}`.trim(), number: true },
       { title: "Share of step", value: (row) => row.share_of_step, show: (row) => (row.share_of_step === null ? none : percent(row.share_of_step)), number: true },
       { title: "Kind", value: (row) => row.kind, show: (row) => kindBadge(row.kind) },

@@ -1,5 +1,5 @@
 // Memory of each pipeline rank: does it fit, what is largest, what would make it fit.
-import { h, name } from "../dom";
+import { h, identifier, name } from "../dom";
 import { gigabytes } from "../format";
 import type { Json, Result } from "../result";
 import { bars, type Part } from "../parts/bars";
@@ -101,7 +101,7 @@ function ranksTable(memory: Json): HTMLElement {
 function constants(list: Json[]): HTMLElement {
   return table<Json>(
     [
-      { title: "Constant", value: (row) => row.parameter },
+      { title: "Constant", value: (row) => row.parameter, show: (row) => identifier(row.parameter) },
       { title: "Value", value: (row) => row.value, show: (row) => `${row.value} ${row.unit}`, number: true },
       { title: "Kind", value: (row) => row.kind, show: (row) => kindBadge(row.kind) },
       { title: "Source", value: (row) => row.source, show: (row) => linked(row.source), wide: true },

@@ -11,6 +11,7 @@ import { readTimeline, readTimelineRows, type Timeline } from "../timeline/data"
 import type { Page, View } from "../view";
 import { levelsSection, memorySection } from "./step/memory";
 import { kernelsSection, pairSection, pipelineSection } from "./step/pipeline";
+import { rolloutAnswer, rolloutFigures, rolloutSection } from "./step/rollout";
 import { runSection, trainingSection } from "./step/run";
 import { breakdownSection, clusterSection, idealSection, intervalSection, measuredSection, publishedSection } from "./step/time";
 import { basisWords, intervalOf, tokensOf } from "./step/words";
@@ -22,7 +23,7 @@ const mostConstants = 12;
 function sentence(json: Json): HTMLElement {
   const { step, run, memory } = json;
   const interval = intervalOf(json);
-  const parts: (Node | string)[] = ["One training step on ", name(hardware(json.plan, json.basis?.device)), json.training ? " took " : " takes ", h("b", {}, duration(interval?.time_s.p50 ?? step.time_s))];
+  const parts: (Node | string)[] = [json.rollout ? "One update of the policy on " : "One training step on ", name(hardware(json.plan, json.basis?.device)), json.training ? " took " : " takes ", h("b", {}, duration(interval?.time_s.p50 ?? step.time_s))];
   if (interval) parts.push(` (${span(interval.time_s, duration)} in eight of ten cases)`);
   parts.push(` and ${json.training ? "learned" : "learns"} from ${scaled(tokensOf(json.plan))} tokens.`);
   if (run) {
@@ -55,6 +56,7 @@ function tiles(json: Json): HTMLElement {
       ? { name: "Memory", value: gigabytes(memory.peak_bytes), note: `of ${gigabytes(memory.capacity_bytes)} on the fullest GPU`, tone: fitTone(memory) }
       : null,
     step.gpu_power_w ? { name: "Power per GPU", value: `${grouped(step.gpu_power_w)} W`, note: `${scaled(step.energy_j / 1e6)} MJ a step` } : null,
+    step.trained_parameters ? { name: "Trained parameters", value: scaled(step.trained_parameters), note: "of adapters; the others are frozen" } : null,
     run ? { name: "GPU-hours", value: scaled(interval?.gpu_hours?.p50 ?? run.total_gpu_hours), note: interval?.gpu_hours ? `${span(interval.gpu_hours, scaled)}` : null } : null,
   ];
   return figures(list);
@@ -82,12 +84,16 @@ function timelineOf(result: Result): Timeline | null {
 
 export const step: View = {
   kinds: ["simulate", "run"],
-  title: (result) => (result.json.training ? `A step of ${modelName(result.json.plan)}, executed` : `A training step of ${modelName(result.json.plan)}`),
+  title: ({ json: { plan, rollout, training } }) => {
+    if (rollout) return `Reinforcement learning of ${modelName(plan)}`;
+    return training ? `A step of ${modelName(plan)}, executed` : `A training step of ${modelName(plan)}`;
+  },
   subtitle: (result) => line(degrees(result.json.plan), basisWords(result.json)),
   render(result: Result, root: HTMLElement, page: Page): void {
     const { json } = result;
     const timeline = timelineOf(result);
     const add = (...parts: (HTMLElement | null)[]): void => root.append(...parts.filter((part): part is HTMLElement => part !== null));
+    if (json.rollout) add(rolloutAnswer(json), rolloutFigures(json.rollout), rolloutSection(json.rollout), h("h2", { class: "part" }, "An update of the policy"));
     add(sentence(json), ...(json.basis?.warnings ?? []).map((warning: string) => notice(false, name(`${warning}.`))), tiles(json));
     add(measuredSection(json.measured), intervalSection(json), trainingSection(page, json), idealSection(json));
     if (timeline) add(pipelineSection(page, timeline, true), pairSection(page, timeline), kernelsSection(timeline));

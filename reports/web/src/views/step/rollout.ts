@@ -1,0 +1,61 @@
+// A step of reinforcement learning: engines generate answers, and the policy is updated with them.
+import { h, name } from "../../dom";
+import { days, duration, gigabytes, grouped, percent, usd } from "../../format";
+import { bars } from "../../parts/bars";
+import { figures } from "../../parts/figures";
+import { answer, section } from "../../parts/section";
+import { pairs } from "../../parts/table";
+import type { Json } from "../../result";
+import { hardware } from "../subject";
+
+const poolColors: Record<string, string> = { engines: "c2", training: "c1", all: "c7", hosts: "c4" };
+const engineWords = (rollout: Json): string =>
+  `${grouped(rollout.instances)} engines of ${grouped(rollout.engine_gpus / rollout.instances)} GPUs`;
+
+export function rolloutAnswer(json: Json): HTMLElement {
+  const { rollout } = json;
+  const { run, step_s: step } = rollout;
+  const longest = rollout.parts.reduce((a: Json, b: Json) => (b.seconds > a.seconds ? b : a));
+  const parts: (Node | string)[] = [
+    "A step of reinforcement learning (", name(`${rollout.algorithm}, ${rollout.placement}`), ") on ", name(hardware(json.plan, json.basis?.device)), " takes ",
+    h("b", {}, duration(step)), "; its longest part is ", name(longest.name), ` with ${percent(longest.seconds / step)}.`,
+  ];
+  if (run) parts.push(` ${grouped(run.steps)} steps take `, h("b", {}, days(run.days)), ...(run.cost_usd ? [" and cost ", h("b", {}, usd(run.cost_usd))] : []), ".");
+  parts.push(rollout.memory.fits ? " It fits in memory." : " It does not fit in memory.");
+  return answer(...parts);
+}
+
+export function rolloutFigures(rollout: Json): HTMLElement {
+  const { memory, step_s: step } = rollout;
+  const fullest = Math.max(memory.training_bytes, memory.generation_bytes);
+  return figures([
+    { name: "Step", value: duration(step), note: `${grouped(rollout.updates)} updates of the policy` },
+    { name: "Tokens per second", value: grouped(rollout.tokens_per_s), note: `${grouped(rollout.tokens_per_s_per_gpu)} per GPU, of those trained on` },
+    { name: "Generated per second", value: grouped(rollout.generated_tokens_per_s), note: "tokens, while engines generate" },
+    { name: "GPUs without work", value: percent(rollout.engines_idle_share), note: `that generate; ${percent(rollout.training_idle_share)} of those that train` },
+    { name: "Memory", value: gigabytes(fullest), note: `of ${gigabytes(memory.capacity_bytes)} on the fullest GPU`, tone: memory.fits ? undefined : "bad" },
+    rollout.step_usd ? { name: "Cost of a step", value: usd(rollout.step_usd) } : null,
+  ]);
+}
+
+export function rolloutSection(rollout: Json): HTMLElement {
+  const { memory, step_s: step } = rollout;
+  const rows = rollout.parts.map((part: Json) => ({
+    label: h("span", {}, name(part.name), " ", h("small", {}, name(part.pool))),
+    parts: [{ name: part.pool, value: part.seconds, color: poolColors[part.pool] ?? "accent" }],
+    text: h("span", {}, duration(part.seconds), h("small", {}, ` ${percent(part.seconds / step)}`)),
+  }));
+  const facts: [string, string][] = [
+    ["Tail of the generation", `${duration(rollout.generation_tail_s)} after nine of ten answers have ended`],
+    ["Longest answer", `${grouped(rollout.longest_answer_tokens)} tokens; ${percent(rollout.cut_share)} of the answers are cut`],
+    ["Weights in an engine's format", gigabytes(rollout.weights_bytes)],
+    ["Memory of a GPU", `${gigabytes(memory.training_bytes)} in training, ${gigabytes(memory.generation_bytes)} in generation, of ${gigabytes(memory.capacity_bytes)}`],
+  ];
+  if (memory.host_capacity_bytes) facts.push(["Memory of a host", `${gigabytes(memory.host_bytes)} of ${gigabytes(memory.host_capacity_bytes)}`]);
+  return section(
+    "From prompts to updates",
+    `${engineWords(rollout)} generate, up to ${grouped(rollout.requests_at_once)} answers at once each; ${grouped(rollout.training_gpus)} GPUs train.`,
+    bars(rows),
+    pairs(facts),
+  );
+}
