@@ -212,7 +212,7 @@ class OptimizerWriter {
   // Matrices follow each other, three GEMMs an iteration.
   void newton_schulz(const std::string& name, const std::pair<std::int64_t, std::int64_t>& shape, double matrices) {
     constexpr double iterations = 5;
-    const auto [m, n] = std::minmax(shape.first, shape.second);
+    const std::int64_t m = std::min(shape.first, shape.second), n = std::max(shape.first, shape.second);
     const auto times = static_cast<std::int64_t>(std::ceil(iterations * matrices));
     const MatmulAttributes attributes{.chunks = times};
     const std::string suffix = name + "_" + std::to_string(m) + "x" + std::to_string(n);
