@@ -93,6 +93,13 @@ void body_of_campaign(auto& to, const CampaignReport& report) {
   to("seed", "seed of the random numbers", answer.input.seed);
   to("days_of_seed", "days of each; null: never finished", days_of_seed);
   to("complete", "false: it was interrupted", answer.complete);
+  to("events", "what happened in the first of them, without regular checkpoints",
+     List(result.events, [](auto& event_to, const sim::CampaignEvent& event) {
+       event_to("time_s", "seconds since the start", event.time_s);
+       event_to("what", "a failure or something slow with its name, a restart, a planned stop, ...", event.what);
+       event_to("lost_s", "seconds of steps that are done again", event.lost_s);
+       event_to("progress", "share of all tokens that are trained by then", event.progress);
+     }));
 }
 
 void campaign_fields(auto& to, const CampaignReport& report) {

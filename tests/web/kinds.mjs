@@ -95,7 +95,16 @@ export const kinds = [
   {
     name: "campaign",
     command: "campaign llama-3-405b-16384xh100 --seeds 3 --no-interval",
-    shows: ({ campaign }) => [`${campaign.days.p50.toFixed(1)} days`, percent(campaign.mean_goodput)],
+    shows: ({ campaign }) => [
+      `${campaign.days.p50.toFixed(1)} days`,
+      percent(campaign.mean_goodput),
+      `with ${campaign.events.filter((event) => event.what.startsWith("failure")).length} failures`,
+    ],
+    also: async (page, { campaign }, check) => {
+      const marks = await page.locator(".mark.moment").count();
+      const wanted = campaign.events.filter((event) => !/^(restart|finished)/.test(event.what)).length;
+      check(marks === wanted, `campaign: ${marks} events are drawn, not ${wanted}`);
+    },
   },
   {
     name: "serve",

@@ -97,6 +97,34 @@ function axisTicks(low: number, high: number): number[] {
   return few.length > 1 ? few : ticks(low, high, 8);
 }
 
+function axisRow(low: number, high: number, format: (value: number) => string): HTMLElement[] {
+  const axis = h("div", { class: "axis", "aria-hidden": "true" });
+  for (const tick of axisTicks(low, high)) {
+    const share = (tick - low) / (high - low);
+    const edge = share < 0.08 ? "first" : share > 0.92 ? "last" : null;
+    axis.append(h("span", { class: edge, style: `left:${at(tick, low, high)}` }, short(format(tick))));
+  }
+  return [h("div", { class: "gap" }), axis, h("div", { class: "gap" })];
+}
+
+export interface MomentRow {
+  label: Child;
+  color: string;
+  moments: number[];
+  text: Child;
+}
+
+/** Returns rows of moments between 0 and `end` over one axis. */
+export function moments(rows: MomentRow[], end: number, format: (value: number) => string): HTMLElement {
+  const grid = h("div", { class: "bars" });
+  for (const row of rows) {
+    const marks = row.moments.map((moment) => h("div", { class: "mark moment", style: `left:${at(moment, 0, end)};background:var(--${row.color})` }));
+    grid.append(h("div", { class: "label" }, row.label), h("div", { class: "bar", "aria-hidden": "true" }, ...marks), h("div", { class: "value" }, row.text));
+  }
+  grid.append(...axisRow(0, end, format));
+  return grid;
+}
+
 export interface IntervalOptions {
   lines?: Line[];
   format: (value: number) => string;
@@ -126,13 +154,7 @@ export function intervals(rows: IntervalRow[], options: IntervalOptions): HTMLEl
     );
     grid.append(h("div", { class: "label" }, row.label), bar, h("div", { class: "value" }, row.text));
   }
-  const axis = h("div", { class: "axis", "aria-hidden": "true" });
-  for (const tick of axisTicks(low, high)) {
-    const share = (tick - low) / (high - low);
-    const edge = share < 0.08 ? "first" : share > 0.92 ? "last" : null;
-    axis.append(h("span", { class: edge, style: `left:${at(tick, low, high)}` }, short(options.format(tick))));
-  }
-  grid.append(h("div", { class: "gap" }), axis, h("div", { class: "gap" }));
+  grid.append(...axisRow(low, high, options.format));
   const [range, middle] = options.names ?? ["eight of ten cases", "median"];
   const items = [legendItem("accent-soft", range), legendItem("accent", middle, "line")];
   if (options.pointName) items.push(legendItem("accent", options.pointName, "dot"));

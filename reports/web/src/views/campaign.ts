@@ -2,13 +2,14 @@
 import { h, name } from "../dom";
 import { days, duration, fixed, grouped, long, number, percent, scaled, span, usd } from "../format";
 import type { Json, Result } from "../result";
-import { bars, intervals } from "../parts/bars";
+import { bars, intervals, moments, type MomentRow } from "../parts/bars";
 import { basis, kindBadge, linked } from "../parts/basis";
+import { chart } from "../parts/chart";
 import { figures } from "../parts/figures";
 import { answer, foldedSection, notice, section } from "../parts/section";
 import { table } from "../parts/table";
 import { leftSentence, sourcesTable } from "../parts/uncertainty";
-import type { View } from "../view";
+import type { Page, View } from "../view";
 import { degrees, hardware, line, modelName } from "./subject";
 
 const daysSpan = (quantiles: Json): string => span(quantiles, (value) => `${value.toFixed(1)} days`);
@@ -31,6 +32,49 @@ function whereTimeGoes(campaign: Json): HTMLElement {
     .sort((a, b) => b.parts[0].value - a.parts[0].value);
   const lead = `${percent(times.useful_s / times.total_s)} of the time makes progress. The rest, mean of ${campaign.seeds} simulated campaigns:`;
   return section("Where time is lost", lead, bars(rows, { legend: false, format: long }));
+}
+
+const eventColors: Record<string, string> = { failure: "c5", slow: "c8", evicted: "c8", "planned stop": "c7", "waits for nodes": "c6" };
+/** Failures with a row of their own; the rarer ones share a row. */
+const mostFailures = 7;
+const inDays = (event: Json): number => event.time_s / 86400;
+
+/** Rows by what happened; restarts follow failures, and the end is that of the axis. */
+function momentRows(events: Json[]): MomentRow[] {
+  const rows = new Map<string, MomentRow & { failure: boolean }>();
+  for (const event of events) {
+    const [kind, cause] = String(event.what).split(": ");
+    if (kind === "restart" || kind === "finished") continue;
+    const label = kind === "evicted" ? `evicted ${cause}` : (cause ?? kind);
+    if (!rows.has(label)) rows.set(label, { label: name(label), color: eventColors[kind] ?? "c1", moments: [], text: "", failure: kind === "failure" });
+    rows.get(label)?.moments.push(inDays(event));
+  }
+  const ordered = [...rows.values()].sort((a, b) => b.moments.length - a.moments.length);
+  const failing = ordered.filter((row) => row.failure);
+  const rest = failing.splice(failing.length > mostFailures + 1 ? mostFailures : failing.length);
+  const shared = { label: `${rest.length} rarer failures`, color: "c5", moments: rest.flatMap((row) => row.moments), text: "" };
+  const shown: MomentRow[] = [...failing, ...(rest.length ? [shared] : []), ...ordered.filter((row) => !row.failure)];
+  return shown.map((row) => ({ ...row, text: grouped(row.moments.length) }));
+}
+
+/** One campaign over its days: what it has trained, and what happened to it. */
+function oneCampaign(page: Page, campaign: Json): HTMLElement | null {
+  const events: Json[] = campaign.events ?? [];
+  if (events.length === 0) return null;
+  const asDay = (value: number): string => `${number(value)} d`;
+  const waits = events.filter((event) => event.what === "waits for nodes").length;
+  const lead = `The first of ${campaign.seeds} simulated campaigns, with ${grouped(events.filter((event) => event.what.startsWith("failure")).length)} failures. A checkpoint is written every ${long(campaign.checkpoint.interval_s)}; ${waits ? `${grouped(waits)} times no spare node was left` : "a spare node was left each time"}.`;
+  return section(
+    "Day by day",
+    lead,
+    chart(page, {
+      label: "Share of all tokens that are trained, over the days of a campaign",
+      x: { title: "time", format: asDay, zero: true },
+      y: { title: "tokens trained", format: (share) => `${(share * 100).toFixed(0)} %`, zero: true },
+      series: [{ name: "trained", points: [[0, 0], ...events.map((event): [number, number] => [inDays(event), event.progress])], color: "c3" }],
+    }),
+    moments(momentRows(events), inDays(events[events.length - 1]), asDay),
+  );
 }
 
 function checkpoints(campaign: Json): HTMLElement {
@@ -143,10 +187,10 @@ export const campaign: View = {
   kinds: ["campaign"],
   title: (result: Result) => `The whole training of ${modelName(result.json.plan)}`,
   subtitle: (result) => line(hardware(result.json.plan), degrees(result.json.plan), result.json.campaign.start && `from ${result.json.campaign.start}`),
-  render(result, root) {
+  render(result, root, page) {
     const { json } = result;
-    root.append(...head(json), whereTimeGoes(json.campaign), checkpoints(json.campaign));
-    for (const part of [spares(json.campaign), finishBy(json.campaign)]) if (part) root.append(part);
+    root.append(...head(json));
+    for (const part of [oneCampaign(page, json.campaign), whereTimeGoes(json.campaign), checkpoints(json.campaign), spares(json.campaign), finishBy(json.campaign)]) if (part) root.append(part);
     if (json.interval?.parts?.length)
       root.append(section("How sure is the step?", `A step takes ${span(json.interval.time_s, duration)} in eight of ten cases.`, sourcesTable(json.interval.parts), leftSentence(json.interval)));
     if (json.run?.phases?.length) root.append(section("Phases", null, phases(json.run)));
