@@ -8,6 +8,7 @@ import { compare } from "./compare";
 import { memory } from "./memory";
 import { plan } from "./plan";
 import { deployments } from "./plan_deployments";
+import { rollouts } from "./plan_rollouts";
 import { schedule } from "./schedule";
 import { serve } from "./serve";
 import { step } from "./step";
@@ -22,6 +23,7 @@ const views: View[] = [
   deployments,
   memory,
   plan,
+  rollouts,
   schedule,
   serve,
   step,

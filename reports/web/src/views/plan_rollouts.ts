@@ -1,0 +1,95 @@
+// The page of how the GPUs of reinforcement learning are divided between generation and training.
+import { h, name } from "../dom";
+import { days, duration, grouped, percent, signedPercent, usd } from "../format";
+import { bars } from "../parts/bars";
+import { answer, notice, section } from "../parts/section";
+import { table } from "../parts/table";
+import type { Json, Result } from "../result";
+import type { View } from "../view";
+import { rolloutFigures, rolloutSection } from "./step/rollout";
+
+interface Split {
+  site: Json;
+  json: Json;
+}
+
+const gpusOf = (split: Json): string =>
+  split.placement === "colocated" ? grouped(split.training_gpus) : `${grouped(split.training_gpus)} + ${grouped(split.engine_gpus)}`;
+const secondsOf = (split: Json, pool: string): number =>
+  split.rollout.parts.reduce((sum: number, part: Json) => (part.pool === pool ? sum + part.seconds : sum), 0);
+
+function splitTable(splits: Split[]): HTMLElement {
+  const first = splits[0].json.rollout.step_s;
+  return table<Split>(
+    [
+      { title: "Placement", value: (row) => row.json.placement },
+      { title: "Cluster", value: (row) => row.site.cluster },
+      { title: "GPUs that train + generate", value: (row) => row.json.training_gpus, show: (row) => gpusOf(row.json), number: true },
+      { title: "Step", value: (row) => row.json.rollout.step_s, show: (row) => duration(row.json.rollout.step_s), number: true },
+      { title: "Against the first", value: (row) => row.json.rollout.step_s, show: (row) => signedPercent(row.json.rollout.step_s / first - 1), number: true },
+      { title: "Tokens/s/GPU", value: (row) => row.json.rollout.tokens_per_s_per_gpu, show: (row) => grouped(row.json.rollout.tokens_per_s_per_gpu), number: true },
+      { title: "Idle, training", value: (row) => row.json.rollout.training_idle_share, show: (row) => percent(row.json.rollout.training_idle_share), number: true },
+      { title: "Idle, engines", value: (row) => row.json.rollout.engines_idle_share, show: (row) => percent(row.json.rollout.engines_idle_share), number: true },
+      { title: "Run", value: (row) => row.json.rollout.run?.days, show: (row) => days(row.json.rollout.run?.days), number: true },
+      { title: "Cost", value: (row) => row.json.rollout.run?.cost_usd, show: (row) => usd(row.json.rollout.run?.cost_usd), number: true },
+    ],
+    splits,
+    { rowClass: (row) => (row.json.within_limits ? null : "quiet") },
+  );
+}
+
+export const rollouts: View = {
+  kinds: ["plan-rollouts"],
+  title: (result: Result) => `GPUs of ${result.json.question.subject}`,
+  subtitle: () => "how they are divided between generation and training",
+  render(result, root) {
+    const { json } = result;
+    const splits: Split[] = json.sites.flatMap((site: Json) => site.plans.map((split: Json) => ({ site, json: split })));
+    if (!json.complete) root.append(notice(true, "The search was stopped: this is the best that was found until then."));
+    if (splits.length > 0) {
+      const { site, json: best } = splits[0];
+      root.append(
+        answer(
+          "The step is the shortest with the halves ", h("b", {}, name(best.placement)), " on ", name(site.cluster), `, ${gpusOf(best)} GPUs: `,
+          h("b", {}, duration(best.rollout.step_s)), best.rollout.run ? `; the run takes ${days(best.rollout.run.days)}.` : ".",
+        ),
+      );
+      if (!json.limits_met) root.append(notice(true, "No split meets the limits."));
+      root.append(
+        rolloutFigures(best.rollout),
+        rolloutSection(best.rollout),
+        section(
+          "Splits",
+          "Times are what components add up to.",
+          bars(
+            splits.slice(0, 12).map((split) => ({
+              label: h("span", {}, name(split.json.placement), " ", h("small", {}, gpusOf(split.json))),
+              parts: [
+                { name: "generation", value: secondsOf(split.json, "engines"), color: "c2" },
+                { name: "training", value: secondsOf(split.json, "training"), color: "c1" },
+              ],
+              text: duration(split.json.rollout.step_s),
+            })),
+          ),
+          splitTable(splits),
+        ),
+      );
+    }
+    const refused = json.sites.flatMap((site: Json) => site.refused.map((split: Json) => ({ site, json: split })));
+    if (refused.length > 0)
+      root.append(
+        section(
+          "Splits without a plan",
+          null,
+          table<Split>(
+            [
+              { title: "Placement", value: (row) => row.json.placement },
+              { title: "GPUs", value: (row) => row.json.training_gpus, show: (row) => gpusOf(row.json), number: true },
+              { title: "Why", value: (row) => row.json.reason, wide: true },
+            ],
+            refused,
+          ),
+        ),
+      );
+  },
+};
