@@ -8,6 +8,7 @@
 #include "cli/verb.h"
 #include "model/base/text_file.h"
 #include "model/base/version.h"
+#include "model/plan/plan.h"
 #include "model/plan/plan_key_table.h"
 #include "reports/html/page.h"
 
@@ -23,12 +24,15 @@ Json keys_json() {
   return keys;
 }
 
-// Returns the texts of the shipped plans of trainings by name: the others need the command.
+// Returns the texts of the shipped plans of trainings by name, but of those with engines that generate: these and
+// others need the command.
 model::Result<Json> plans_json() {
   Json plans = Json::object();
   for (const std::string& name : TRY(shipped_names(Shipped::plan))) {
     const std::filesystem::path file = TRY(resolve(Shipped::plan, name));
-    if (file.parent_path().filename() == "examples") plans[name] = TRY(model::read_text_file(file.string()));
+    if (file.parent_path().filename() != "examples") continue;
+    if (!TRY(model::load_plan(file.string(), {})).rollout.given)
+      plans[name] = TRY(model::read_text_file(file.string()));
   }
   return plans;
 }

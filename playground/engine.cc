@@ -77,7 +77,12 @@ class Engine {
  private:
   Result<sim::Inputs> inputs_of(const std::string& plan, Strings changes) {
     const auto constants = TRY(cli::take_constant_changes(changes));
-    return reader_.of_plan(TRY(model::read_plan(plan, "/input/plan.toml", changes)), std::nullopt, constants);
+    const auto read = TRY(model::read_plan(plan, "/input/plan.toml", changes));
+    if (read.rollout.given)
+      return tl::unexpected(model::plan_error(read, model::ErrorKind::input, "rollout",
+                                              "no engine that generates is in the page",
+                                              "use plumbline simulate, or leave [rollout] out"));
+    return reader_.of_plan(read, std::nullopt, constants);
   }
 
   // Returns the predictor of the last plan where this one may share it. Goodput, which a campaign gives, is not shared.

@@ -188,6 +188,12 @@ export const kinds = [
     also: (page, result, check) => printed(page, check, 4),
   },
   {
+    name: "plan reinforcement learning",
+    command: "plan dapo-qwen3-32b-128xh100 --set search.tensor=1 --set search.context=8 --set search.micro_batch_size=1 --set search.pipeline=1 --set cluster.gpus=96 --set rollout.placement=split --set rollout.gpus=32",
+    shows: ({ sites }) => sites.flatMap(({ plans }) => plans.flatMap(({ placement, rollout }) => [placement, duration(rollout.step_s), percent(rollout.training_idle_share)])),
+    also: (page, result, check) => printed(page, check, 4),
+  },
+  {
     name: "simulate adapters",
     command: "simulate llama-3-70b-lora-8xh100 --draws 16",
     shows: ({ step }) => ["FSDP over 8, lora of rank 16, bf16", `${(step.trained_parameters / 1e6).toFixed(1)} M`, "of adapters; the others are frozen"],
