@@ -60,7 +60,7 @@ export const rollouts: View = {
         rolloutSection(best.rollout),
         section(
           "Splits",
-          "Times are what components add up to.",
+          "Times are what components add up to; asynchronous halves run at once.",
           bars(
             splits.slice(0, 12).map((split) => ({
               label: h("span", {}, name(split.json.placement), " ", h("small", {}, gpusOf(split.json))),
