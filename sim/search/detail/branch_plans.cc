@@ -58,7 +58,9 @@ model::Result<void> BranchPlans::collect(std::int64_t sms, Found& found) {
     const auto costs = TRY(worker_.costs(plan(0, sms)));
     if (costs != nullptr) {
       BranchBounds& bounds = bounds_.emplace(sms, BranchBounds(*blocks_, *costs)).first->second;
-      const double branch = bounds.branch(plan(0, sms));
+      plan(0, sms);
+      plan_.batch.global_batch_size = open_.branch->global_batch_size;  // other pipelines may have fewer sequences
+      const double branch = bounds.branch(plan_);
       if (above(branch, limit)) {
         found.statistics.remove(
             Rule::branch, pipeline_choices_.size(), branch, [&]() -> const auto& { return plan(0, sms); });

@@ -121,12 +121,14 @@ model::Result<double> SearchWorker::bound(const OpenBranch& open) {
   model::Plan plan = scope_.space.plan(*open.branch);
   Space::apply({first.pipeline, first.zero_stage, first.split, &nothing, 0}, plan);
   BranchBlocks blocks(scope_.free, plan);
+  model::Plan fewest = plan;  // sequences
+  fewest.batch.global_batch_size = open.branch->global_batch_size;
   double least = std::numeric_limits<double>::infinity();
   for (const std::int64_t sms : open.branch->communication_sms) {
     plan.overlap.communication_sms = sms;
     const auto found = TRY(costs(plan));
     if (found == nullptr) return 0;  // their evaluation reports the reason
-    least = std::min(least, BranchBounds(blocks, *found).branch(plan));
+    least = std::min(least, BranchBounds(blocks, *found).branch(fewest));
   }
   return least;
 }
