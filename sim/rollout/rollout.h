@@ -16,8 +16,9 @@ namespace plumbline::sim {
 model::Result<model::RolloutResult> predict_rollout(const Inputs& inputs, const model::StepResult& update);
 
 // Adds the interval of the step to the rollout of an update: draws of the update and of the engines' decode steps, each
-// with what is left of its software, independent of each other; what is sent and copied is as predicted. Errors: those
-// of draw_interval() and draw_serving_interval().
+// with what is left of its software, independent of each other; what is sent and copied is as predicted. There is
+// none where it was stopped before it had enough of them. Errors: those of draw_interval() and
+// draw_serving_interval().
 model::Result<void> add_rollout_interval(const Inputs& inputs, model::StepResult& update,
                                          const IntervalOptions& options);
 

@@ -8,6 +8,7 @@
 #include "sim/interval/interval.h"
 #include "sim/rollout/rollout.h"
 #include "sim/serving/serving.h"
+#include "sim/tasks/watch.h"
 
 namespace plumbline::sim {
 namespace {
@@ -44,15 +45,17 @@ model::Result<std::vector<double>> decode_ratios(const Inputs& inputs, const mod
 model::Result<void> add_rollout_interval(const Inputs& inputs, model::StepResult& update,
                                          const IntervalOptions& options) {
   model::RolloutResult& rollout = *update.rollout;
-  const std::vector<double> training = TRY(update_ratios(inputs, update, options));
-  const std::vector<double> decode = TRY(decode_ratios(inputs, rollout, options));
+  const auto training = TRY(unless_stopped(update_ratios(inputs, update, options)));
+  if (!training) return {};
+  const auto decode = TRY(unless_stopped(decode_ratios(inputs, rollout, options)));
+  if (!decode) return {};
   const bool at_once = rollout.placement == "asynchronous";
   std::vector<double> steps;
-  for (std::size_t i = 0; i < std::min(training.size(), decode.size() * copies_of_draw); ++i) {
+  for (std::size_t i = 0; i < std::min(training->size(), decode->size() * copies_of_draw); ++i) {
     double both = 0, engines = 0, trainers = 0;
     for (const model::RolloutPart& part : rollout.parts) {
-      if (part.pool == "engines") engines += part.seconds * decode[i / copies_of_draw];
-      if (part.pool == "training") trainers += part.seconds * training[i];
+      if (part.pool == "engines") engines += part.seconds * (*decode)[i / copies_of_draw];
+      if (part.pool == "training") trainers += part.seconds * (*training)[i];
       if (part.pool == "hosts") trainers += part.seconds;
       if (part.pool == "all") both += part.seconds;
     }

@@ -152,14 +152,20 @@ Result<void> search_splits(RolloutAnswer& answer, std::size_t option, std::int64
   for (const std::int64_t share : engine_shares(given.plan, gpus, node))
     for (const char* placement : {"split", "asynchronous"})
       if (wanted(placement)) splits.push_back({option, placement, gpus - share, share, {}, {}});
+  const auto stopped = [&] { return options.stopped && options.stopped(); };
   std::optional<Result<Updates>> updates;
   std::int64_t trained = 0;  // GPUs of `updates`
   for (std::size_t i = 0; i < splits.size(); ++i) {
     RolloutSplit& split = splits[i];
     progress(i, splits.size());
-    if (options.stopped && options.stopped()) {
+    if (stopped()) {
       answer.complete = false;
       break;
+    }
+    if (split.training_gpus < 1) {
+      split.refusal = fmt::format("rollout.gpus = {} leaves none of {} GPUs to the training", split.engine_gpus, gpus);
+      answer.splits.push_back(std::move(split));
+      continue;
     }
     Plan plan = divided(given.plan, split.placement, gpus, split.engine_gpus);
     if (!updates || trained != split.training_gpus) {
@@ -172,7 +178,8 @@ Result<void> search_splits(RolloutAnswer& answer, std::size_t option, std::int64
       TRY(decide(**updates, plan.rollout, engine_tensors(given.plan, split.engine_gpus, node), split));
     else
       split.refusal = updates->error().message;
-    answer.splits.push_back(std::move(split));
+    if (stopped()) answer.complete = false;
+    if (answer.complete || split.best) answer.splits.push_back(std::move(split));  // no refusal of what was stopped
   }
   return {};
 }
