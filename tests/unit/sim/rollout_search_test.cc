@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
@@ -167,10 +168,28 @@ TEST(RolloutSearch, StatesWhyASplitHasNoPlan) {
   EXPECT_FALSE(asked.answer.found());
 }
 
+TEST(RolloutSearch, StatesThatNoGpuTrains) {
+  const Asked asked = divided_gpus({"rollout.placement=split", "rollout.gpus=32"});
+  ASSERT_TRUE(asked.searched) << to_string(asked.searched.error());
+  ASSERT_EQ(asked.answer.splits.size(), 1u);
+  EXPECT_EQ(asked.answer.splits.front().refusal, "rollout.gpus = 32 leaves none of 32 GPUs to the training");
+}
+
 TEST(RolloutSearch, EndsWhenItIsStopped) {
   SearchOptions options;
   options.stopped = [] { return true; };
   const Asked asked = divided_gpus({}, 32, options);
+  EXPECT_FALSE(asked.answer.complete);
+  EXPECT_TRUE(asked.answer.splits.empty());
+}
+
+// The search of the only split is stopped: that it found no plan is no reason why there is none.
+TEST(RolloutSearch, ASplitThatIsStoppedIsNotRefused) {
+  std::atomic<int> asked_before = 0;
+  SearchOptions options;
+  options.stopped = [&] { return asked_before++ > 0; };
+  const Asked asked = divided_gpus({"rollout.placement=colocated"}, 32, options);
+  ASSERT_TRUE(asked.searched) << to_string(asked.searched.error());
   EXPECT_FALSE(asked.answer.complete);
   EXPECT_TRUE(asked.answer.splits.empty());
 }

@@ -303,6 +303,13 @@ TEST(Rollout, TheIntervalHasWhatIsLeftOfBothHalves) {
   EXPECT_GT(interval_with(Left{.own = 0.3}, std::nullopt).half_width(), plain.half_width());
 }
 
+TEST(Rollout, IsWithoutAnIntervalWhereItsDrawsAreStopped) {
+  Predicted p = predicted();
+  p.update.rollout = p.rollout;
+  EXPECT_TRUE(add_rollout_interval(p.inputs, p.update, {.draws = 16, .watch = {.stopped = [] { return true; }}}));
+  EXPECT_FALSE(p.update.rollout->interval_s);
+}
+
 TEST(Rollout, ARunIsItsSteps) {
   const Predicted p = predicted({"rollout.steps=100"});
   ASSERT_TRUE(p.rollout.run);
