@@ -64,7 +64,9 @@ Result<sim::Recipe> find_recipe(const std::string& wanted, const std::vector<std
                                 std::optional<double> tokens) {
   const bool config = wanted.ends_with(".json");
   if (model::is_file(wanted) && config)
-    return sim::recipe_of_model(wanted, fs::absolute(wanted).lexically_normal().string(), gpus, tokens);
+    return resolve(Shipped::model, wanted).and_then([&](const std::string& path) {
+      return sim::recipe_of_model(wanted, fs::absolute(path).lexically_normal().string(), gpus, tokens);
+    });
   const auto plan = resolve(Shipped::plan, wanted);
   if (model::is_file(wanted) || (plan && !config)) return plan.and_then(sim::recipe_of_plan);
   if (auto recipe = from_model(wanted, gpus, tokens)) return std::move(*recipe);
