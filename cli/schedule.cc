@@ -104,7 +104,7 @@ model::Result<void> run(const Options& options) {
     const auto file = TRY(model::read_schedule_file(options.kind.substr(model::schedule_file_prefix.size())));
     return run_one(*file, options, costs, file->outline({}).shape);
   }
-  if (model::is_file(options.kind)) {
+  if (options.kind != all_kinds && !model::find_schedule(options.kind) && model::is_file(options.kind)) {
     if (!options.kind.ends_with(".csv")) TRY(refuse_foreign(options.kind, "schedule"));
     return model::wrong_input(
         "", fmt::format("'{}' is a file, not a kind of schedule", options.kind),
