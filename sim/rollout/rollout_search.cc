@@ -155,6 +155,7 @@ Result<void> search_splits(RolloutAnswer& answer, std::size_t option, std::int64
   const auto stopped = [&] { return options.stopped && options.stopped(); };
   std::optional<Result<Updates>> updates;
   std::int64_t trained = 0;  // GPUs of `updates`
+  const auto stopped = [&] { return options.stopped && options.stopped(); };
   for (std::size_t i = 0; i < splits.size(); ++i) {
     RolloutSplit& split = splits[i];
     progress(i, splits.size());
@@ -172,6 +173,10 @@ Result<void> search_splits(RolloutAnswer& answer, std::size_t option, std::int64
       trained = split.training_gpus;
       const auto completed = model::complete_rollout(plan);
       updates = completed ? find_updates(plan, load, options) : tl::unexpected(completed.error());
+      if (stopped()) {  // of whose updates not all were decided
+        answer.complete = false;
+        break;
+      }
     }
     if (!*updates && updates->error().kind == ErrorKind::input) return tl::unexpected(updates->error());
     if (*updates)

@@ -181,6 +181,11 @@ TEST(RolloutSearch, EndsWhenItIsStopped) {
   const Asked asked = divided_gpus({}, 32, options);
   EXPECT_FALSE(asked.answer.complete);
   EXPECT_TRUE(asked.answer.splits.empty());
+  std::atomic<int> calls = 0;
+  options.stopped = [&] { return ++calls > 1; };  // while the updates of the first split are searched
+  const Asked later = divided_gpus({}, 32, options);
+  EXPECT_FALSE(later.answer.complete);
+  EXPECT_TRUE(later.answer.splits.empty()) << "no split is refused for want of time";
 }
 
 // The search of the only split is stopped: that it found no plan is no reason why there is none.
