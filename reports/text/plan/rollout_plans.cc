@@ -73,7 +73,8 @@ std::string split_words(const sim::RolloutAnswer& answer, std::size_t place) {
 
 std::string rollout_plans_text(const sim::RolloutAnswer& answer, std::size_t top, bool color) {
   const Style style{color};
-  std::string out = bold(fmt::format("{}: how to divide the GPUs between training and generation", answer.name), style);
+  std::string out =
+      bold(fmt::format("{}: how to divide the GPUs between training and generation", answer.name), style) + '\n';
   for (const sim::ClusterOption& option : answer.options)
     for (const std::string& note : option.notes)
       out += paragraph(fmt::format("note: {}: {}", option_name(option), note));
@@ -85,9 +86,8 @@ std::string rollout_plans_text(const sim::RolloutAnswer& answer, std::size_t top
     for (std::size_t place = 0; place < count; ++place) out += split_words(answer, place);
     out += '\n' + paragraph(
                       "GPUs: those that train, and those that generate where these are others. idle: share of the step "
-                      "in which a "
-                      "GPU of that half has no work. "
-                      "+: more than the first. Times are what components add up to, without an interval.");
+                      "in which a GPU of that half has no work. +: more than the first. Times are what components add "
+                      "up to, without an interval.");
   }
   for (const sim::RolloutSplit& split : answer.splits)
     if (!split.best)
