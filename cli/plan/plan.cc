@@ -38,19 +38,11 @@ Result<void> check_answerable(const sim::PlanAnswer& answer) {
     if (answer.limits.any() || answer.objective == sim::Objective::cost)
       return wrong_input(option, "days and cost need the length of the training", "give the tokens: --tokens 1T");
   }
-  const bool price = std::ranges::any_of(
-      answer.options, [](const sim::ClusterOption& option) { return sim::price_of(option).value.has_value(); });
-  if (!price && (answer.limits.usd || answer.objective == sim::Objective::cost))
-    return wrong_input(answer.limits.usd ? "--budget" : "--objective", "no price is known of any of the clusters",
-                       "give one: --set run.price_usd_per_gpu_hour=2.0");
-  return {};
+  return check_priced(answer.options, answer.limits, answer.objective);
 }
 
 Result<sim::PlanAnswer> load(const SearchRequest& request, const sim::Recipe& recipe,
                              std::vector<sim::ClusterOption> options) {
-  if (request.confidence)
-    return wrong_input("--confidence", "it is of the times of a deployment that serves",
-                       "give --objective throughput, latency or tokens-per-dollar, too");
   sim::PlanAnswer answer;
   TRY(read_limits(request, answer));
   answer.options = std::move(options);

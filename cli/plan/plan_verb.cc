@@ -129,6 +129,9 @@ Result<std::vector<sim::ClusterOption>> load_options(const SearchRequest& reques
   if (request.top < 1 || request.top > SearchRequest::most_top)
     return model::wrong_input("--top",
                               fmt::format("must be from 1 to {}, found {}", SearchRequest::most_top, request.top));
+  if (request.confidence && purpose == Purpose::training)
+    return model::wrong_input("--confidence", "it is of the times of a deployment that serves",
+                              "give --objective throughput, latency or tokens-per-dollar, too");
   std::vector<std::string> overrides = TRY(overrides_of(request));
   TRY(take_constant_changes(overrides));
   InputsReader reader(purpose);
@@ -144,6 +147,15 @@ Result<std::vector<sim::ClusterOption>> load_options(const SearchRequest& reques
     if (choice.cluster != given) options.back().notes.push_back(fmt::format("given as '{}'", given));
   }
   return options;
+}
+
+Result<void> check_priced(const std::vector<sim::ClusterOption>& options, const sim::Limits& limits,
+                          sim::Objective objective) {
+  const bool priced = std::ranges::any_of(
+      options, [](const sim::ClusterOption& option) { return sim::price_of(option).value.has_value(); });
+  if (priced || (!limits.usd && objective != sim::Objective::cost)) return {};
+  return model::wrong_input(limits.usd ? "--budget" : "--objective", "no price is known of any of the clusters",
+                            "give one: --set run.price_usd_per_gpu_hour=2.0");
 }
 
 bool trains_by_rollout(const std::vector<sim::ClusterOption>& options) {

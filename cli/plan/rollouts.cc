@@ -31,6 +31,7 @@ Result<sim::RolloutAnswer> load_rollout_answer(const SearchRequest& request, con
     if ((answer.limits.any() || answer.objective == sim::Objective::cost) && !option.error &&
         !option.inputs.plan.rollout.steps)
       return wrong_input("rollout.steps", "days and cost need the length of the run", "give --set rollout.steps=200");
+  TRY(check_priced(options, answer.limits, answer.objective));
   answer.options = std::move(options);
   return answer;
 }
@@ -45,7 +46,8 @@ Result<sim::RolloutAnswer> find_rollouts(const SearchRequest& request, const sim
   const auto inputs = TRY(plan_loader(request, reader, Purpose::training));
   sim::SearchOptions search;
   search.threads = request.threads;
-  search.breadth = request.complete ? sim::Breadth::complete : sim::Breadth::quick;
+  search.breadth = request.complete || request.exhaustive ? sim::Breadth::complete : sim::Breadth::quick;
+  search.exhaustive = request.exhaustive;
   search.stopped = stopped;
   const auto choices = TRY(sim::cluster_choices(request.clusters, request.gpus, request.offers));
   for (std::size_t i = 0; i < answer.options.size(); ++i) {
