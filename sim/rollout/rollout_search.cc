@@ -152,7 +152,6 @@ Result<void> search_splits(RolloutAnswer& answer, std::size_t option, std::int64
   for (const std::int64_t share : engine_shares(given.plan, gpus, node))
     for (const char* placement : {"split", "asynchronous"})
       if (wanted(placement)) splits.push_back({option, placement, gpus - share, share, {}, {}});
-  const auto stopped = [&] { return options.stopped && options.stopped(); };
   std::optional<Result<Updates>> updates;
   std::int64_t trained = 0;  // GPUs of `updates`
   const auto stopped = [&] { return options.stopped && options.stopped(); };

@@ -177,8 +177,8 @@ export const kinds = [
     name: "simulate reinforcement learning",
     command: "simulate dapo-qwen3-32b-128xh100 --draws 16",
     shows: ({ step, interval, rollout }) => [
-      `takes ${duration(rollout.step_s)}; its longest part is generation`,
-      `${rollout.run.days.toFixed(1)} days`,
+      `takes ${duration(rollout.interval_s.p50)}; its longest part is generation`,
+      `${((rollout.run.days * rollout.interval_s.p50) / rollout.step_s).toFixed(1)} days`,
       ...rollout.parts.flatMap((part) => [part.name, duration(part.seconds), percent(part.seconds / rollout.step_s)]),
       `${duration(rollout.generation_tail_s)} after nine of ten answers`,
       gigabytes(rollout.memory.generation_bytes),

@@ -50,7 +50,7 @@ export const rollouts: View = {
       const { site, json: best } = splits[0];
       root.append(
         answer(
-          "The step is the shortest with the halves ", h("b", {}, name(best.placement)), " on ", name(site.cluster), `, ${gpusOf(best)} GPUs: `,
+          json.question.objective === "time" ? "The step is the shortest" : "The run is the cheapest", " with the halves ", h("b", {}, name(best.placement)), " on ", name(site.cluster), `, ${gpusOf(best)} GPUs: `,
           h("b", {}, duration(best.rollout.step_s)), best.rollout.run ? `; the run takes ${days(best.rollout.run.days)}.` : ".",
         ),
       );

@@ -14,22 +14,25 @@ const engineWords = (rollout: Json): string =>
 
 export function rolloutAnswer(json: Json): HTMLElement {
   const { rollout } = json;
-  const { run, step_s: step } = rollout;
+  const { run, step_s: components, interval_s: interval } = rollout;
+  const step = interval ? interval.p50 : components;
   const longest = rollout.parts.reduce((a: Json, b: Json) => (b.seconds > a.seconds ? b : a));
   const parts: (Node | string)[] = [
     "A step of reinforcement learning (", name(`${rollout.algorithm}, ${rollout.placement}`), ") on ", name(hardware(json.plan, json.basis?.device)), " takes ",
-    h("b", {}, duration(step)), "; its longest part is ", name(longest.name), ` with ${percent(longest.seconds / step)}.`,
+    h("b", {}, duration(step)), "; its longest part is ", name(longest.name), ` with ${percent(longest.seconds / components)}.`,
   ];
-  if (run) parts.push(` ${grouped(run.steps)} steps take `, h("b", {}, days(run.days)), ...(run.cost_usd ? [" and cost ", h("b", {}, usd(run.cost_usd))] : []), ".");
+  if (run) parts.push(` ${grouped(run.steps)} steps take `, h("b", {}, days((run.days * step) / components)), ...(run.cost_usd ? [" and cost ", h("b", {}, usd((run.cost_usd * step) / components))] : []), ".");
   parts.push(rollout.memory.fits ? " It fits in memory." : " It does not fit in memory.");
   return answer(...parts);
 }
 
 export function rolloutFigures(rollout: Json): HTMLElement {
-  const { memory, step_s: step } = rollout;
+  const { memory, step_s: step, interval_s: interval } = rollout;
   const fullest = Math.max(memory.training_bytes, memory.generation_bytes);
   return figures([
-    { name: "Step", value: duration(step), note: `${grouped(rollout.updates)} updates of the policy` },
+    interval
+      ? { name: "Step", value: duration(interval.p50), note: `eight of ten take ${duration(interval.p10)} to ${duration(interval.p90)}` }
+      : { name: "Step", value: duration(step), note: `${grouped(rollout.updates)} updates of the policy` },
     { name: "Tokens per second", value: grouped(rollout.tokens_per_s), note: `${grouped(rollout.tokens_per_s_per_gpu)} per GPU, of those trained on` },
     { name: "Generated per second", value: grouped(rollout.generated_tokens_per_s), note: "tokens, while engines generate" },
     { name: "GPUs without work", value: percent(rollout.engines_idle_share), note: `that generate; ${percent(rollout.training_idle_share)} of those that train` },
