@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <memory>
 #include <numeric>
+#include <utility>
 
+#include "model/base/memo.h"
 #include "model/base/random.h"
 #include "model/routing/rank_rows.h"
 
@@ -20,18 +23,33 @@ void share_out(std::vector<double>& load) {
   for (double& value : load) value /= sum;
 }
 
-// Returns the shares of experts, of which a token chooses each at most once. The normal numbers that they are made of
-// have exactly the mean 0 and the deviation 1, so that few experts have their skew, too.
-std::vector<double> served_shares(const MixtureOfExperts& experts, double skew, std::uint64_t layer) {
-  Random random(mixed(served_seed + layer));
-  std::vector<double> load(static_cast<std::size_t>(experts.routed_experts));
-  for (double& value : load) value = random.normal();
-  const auto count = static_cast<double>(load.size());
-  const double mean = std::accumulate(load.begin(), load.end(), 0.0) / count;
+// Normal numbers of the experts of a layer, less their mean, and the sum of their squares.
+struct Normals {
+  std::vector<double> centered;
   double squares = 0;
-  for (const double value : load) squares += (value - mean) * (value - mean);
-  const double scale = squares > 0 ? std::sqrt(std::log1p(skew * skew) * count / squares) : 0;
-  for (double& value : load) value = std::exp(scale * (value - mean));
+};
+
+Normals normals(std::int64_t experts, std::uint64_t layer) {
+  Random random(mixed(served_seed + layer));
+  Normals made{std::vector<double>(static_cast<std::size_t>(experts))};
+  for (double& value : made.centered) value = random.normal();
+  const double sum = std::accumulate(made.centered.begin(), made.centered.end(), 0.0);
+  const double mean = sum / static_cast<double>(experts);
+  for (double& value : made.centered) value -= mean;
+  for (const double value : made.centered) made.squares += value * value;
+  return made;
+}
+
+// Returns the shares of experts, of which a token chooses each at most once. The normal numbers that they are made of
+// have exactly the mean 0 and the deviation 1, so that few experts have their skew, too; they are kept for all skews.
+std::vector<double> served_shares(const MixtureOfExperts& experts, double skew, std::uint64_t layer) {
+  static Memo<std::pair<std::int64_t, std::uint64_t>, std::shared_ptr<const Normals>> known;
+  const auto made = known.find({experts.routed_experts, layer},
+                               [&] { return std::make_shared<const Normals>(normals(experts.routed_experts, layer)); });
+  std::vector<double> load = made->centered;
+  const auto count = static_cast<double>(load.size());
+  const double scale = made->squares > 0 ? std::sqrt(std::log1p(skew * skew) * count / made->squares) : 0;
+  for (double& value : load) value = std::exp(scale * value);
   share_out(load);
   for (double& value : load) value = std::min(value, 1 / static_cast<double>(experts.experts_per_token));
   share_out(load);

@@ -6,10 +6,13 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "sim/interval/interval.h"
+#include "sim/predict/memos.h"
+#include "sim/serving/pass_costs.h"
 #include "sim/serving/serving.h"
 
 namespace plumbline::sim {
@@ -73,11 +76,13 @@ void state_requests(const DeploymentOption& option, const ServingPredictor& serv
   });
 }
 
+// Plans with the margins that serving_within() has found for them.
+using KnownMargins = std::vector<std::pair<model::Plan, ServingMargin>>;
+
 // Marks the points of the frontier that keep the limits in the share of the draws of their own deployment.
 void mark_frontier(Inputs inputs, const ServingPredictor& serving, double confidence, const IntervalOptions& draws,
-                   std::vector<DeploymentPoint>& frontier) {
+                   KnownMargins known, std::vector<DeploymentPoint>& frontier) {
   constexpr double any = std::numeric_limits<double>::infinity();
-  std::vector<std::pair<model::Plan, ServingMargin>> known;
   for (DeploymentPoint& one : frontier) {
     inputs.plan = one.plan;
     inputs.plan.inference.concurrency = 0;
@@ -124,15 +129,18 @@ model::Result<void> search_option(const DeploymentAnswer& answer, DeploymentOpti
   const auto price = price_of(option.on);
   option.goal = {answer.objective, std::nullopt, answer.most_usd_per_hour};
   if (price.value) option.goal.usd_per_gpu_hour = price.value->value;
+  option.on.inputs.passes = std::make_shared<PassGraphs>();
+  if (!option.on.inputs.routing) option.on.inputs.routing = std::make_shared<RoutingMemo>();
   ServingPredictor serving(option.on.inputs);
-  const auto search = [&] {
-    const DeploymentPredictor predictor{[&](const model::Plan& plan) { return serving.predict(plan); },
-                                        [&](const model::Plan& plan) { return serving.frontier(plan); }};
+  const auto search = [&](bool with_frontier) {
+    DeploymentPredictor predictor{[&](const model::Plan& plan) { return serving.predict(plan); }, {}};
+    if (with_frontier) predictor.frontier = [&](const model::Plan& plan) { return serving.frontier(plan); };
     return search_deployments(option.on.inputs, predictor, option.goal, options);
   };
-  auto found = search();
   const auto& keys = option.on.inputs.plan.inference;
-  if (found && found->complete && !found->best.empty() && (keys.max_ttft_s || keys.max_tpot_s)) {
+  const bool limited = keys.max_ttft_s || keys.max_tpot_s;
+  auto found = search(!limited);  // limits have a second search, with a margin
+  if (found && found->complete && !found->best.empty() && limited) {
     Inputs inputs = option.on.inputs;
     inputs.plan = found->best.front().plan;
     IntervalOptions draws{.draws = serving_draws};
@@ -140,17 +148,19 @@ model::Result<void> search_option(const DeploymentAnswer& answer, DeploymentOpti
     draws.parts = false;
     serving = TRY(serving_within(inputs, serving, answer.confidence, draws));
     option.goal.margin = serving.margin();
-    found = search();
+    found = search(true);
+    KnownMargins known;
     while (found && !found->best.empty()) {
       inputs.plan = found->best.front().plan;
       const auto within = serving_within(inputs, serving, answer.confidence, draws);
+      known.emplace_back(inputs.plan, within ? within->margin() : serving.margin());
       if (within && within->predict(inputs.plan)) {
         state_requests(option, *within, found->best);
         break;
       }
       found->best.erase(found->best.begin());  // not a single request keeps the limits in so many of its own draws
     }
-    if (found) mark_frontier(inputs, serving, answer.confidence, draws, found->frontier);
+    if (found) mark_frontier(inputs, serving, answer.confidence, draws, std::move(known), found->frontier);
   }
   if (found) {
     option.search = std::move(*found);

@@ -324,6 +324,7 @@ class DeploymentSearch {
   }
 
   void add_frontier() {
+    if (!predictor_.frontier) return;
     std::vector<std::optional<Result<std::vector<model::ServingPoint>>>> frontiers(found_.size());
     for_each_index(found_.size(), [&](std::size_t i) {
       if (!stopped()) frontiers[i] = predictor_.frontier(found_[i].plan);

@@ -21,7 +21,7 @@ namespace plumbline::sim {
 // What predicts deployments (sim/serving/serving.h). Called from several threads.
 struct DeploymentPredictor {
   std::function<model::Result<model::ServingResult>(const model::Plan&)> predict;
-  std::function<model::Result<std::vector<model::ServingPoint>>(const model::Plan&)> frontier;
+  std::function<model::Result<std::vector<model::ServingPoint>>(const model::Plan&)> frontier;  // empty: none is asked
 };
 
 // What a deployment should be best in, and what it must keep besides inference.max_ttft_s and max_tpot_s of the plan.

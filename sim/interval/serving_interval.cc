@@ -48,12 +48,7 @@ void add_acceptance(const Inputs& inputs, std::vector<Uncertainty>& found) {
                    }});
 }
 
-// What an interval is of.
-struct Rates {
-  double tpot_s = 0, ttft_unloaded_s = 0, ttft_s = 0, tokens_per_s_per_gpu = 0;
-};
-
-Rates rates_of(const model::ServingResult& result) {
+ServingRates rates_of(const model::ServingResult& result) {
   return {result.tpot_s, result.ttft_unloaded_s, result.ttft_s, result.output_tokens_per_s_per_gpu};
 }
 
@@ -70,7 +65,40 @@ class ChangedServing {
   }
   const Inputs& inputs() const { return inputs_; }
 
-  model::Result<Rates> of(const InputChange& change) const {
+  model::Result<ServingRates> of(const InputChange& change) const {
+    const Inputs changed = changed_by(change);
+    const ServingRates rates = TRY(ServingPredictor(changed).rates(changed.plan));
+    const double factor = change.step_factor;
+    return ServingRates{rates.tpot_s * factor, rates.ttft_unloaded_s * factor, rates.ttft_s * factor,
+                        rates.output_tokens_per_s_per_gpu / factor};
+  }
+
+  // Returns the same for each change, from several threads; for fewer where it was stopped.
+  model::Result<std::vector<ServingRates>> of(const std::vector<InputChange>& changes) const {
+    std::vector<std::optional<model::Result<ServingRates>>> found(changes.size());
+    limit_threads(options_.threads, [&] {
+      for_each_index(changes.size(), options_.watch, [&](std::size_t i) { found[i] = of(changes[i]); });
+    });
+    std::vector<ServingRates> rates;
+    for (std::optional<model::Result<ServingRates>>& one : found)
+      if (one) rates.push_back(TRY(std::move(*one)));
+    return rates;
+  }
+
+  model::Result<std::vector<model::ShapeKey>> shapes() const {
+    InputChange change;
+    change.shapes.record();
+    const Inputs recorded = changed_by(change);
+    TRY(ServingPredictor(recorded).predict(recorded.plan));
+    std::vector<model::ShapeKey> found;
+    for (const auto& [shape, factor] : change.shapes.all()) found.push_back(shape);
+    std::ranges::sort(found);
+    return found;
+  }
+
+ private:
+  // The change must outlive what is returned.
+  Inputs changed_by(const InputChange& change) const {
     Inputs changed = inputs_;
     changed.profile = changed_profile(inputs_.profile, change);
     changed.shapes = &change.shapes;
@@ -80,35 +108,9 @@ class ChangedServing {
       for (double& share : accepted.shares) share = std::pow(share, *change.acceptance_power);
       changed.plan.inference.acceptance = std::move(accepted);
     }
-    const Rates rates = rates_of(TRY(ServingPredictor(changed).predict(changed.plan)));
-    const double factor = change.step_factor;
-    return Rates{rates.tpot_s * factor, rates.ttft_unloaded_s * factor, rates.ttft_s * factor,
-                 rates.tokens_per_s_per_gpu / factor};
+    return changed;
   }
 
-  // Returns the same for each change, from several threads; for fewer where it was stopped.
-  model::Result<std::vector<Rates>> of(const std::vector<InputChange>& changes) const {
-    std::vector<std::optional<model::Result<Rates>>> found(changes.size());
-    limit_threads(options_.threads, [&] {
-      for_each_index(changes.size(), options_.watch, [&](std::size_t i) { found[i] = of(changes[i]); });
-    });
-    std::vector<Rates> rates;
-    for (std::optional<model::Result<Rates>>& one : found)
-      if (one) rates.push_back(TRY(std::move(*one)));
-    return rates;
-  }
-
-  model::Result<std::vector<model::ShapeKey>> shapes() const {
-    InputChange change;
-    change.shapes.record();
-    TRY(of(change));
-    std::vector<model::ShapeKey> found;
-    for (const auto& [shape, factor] : change.shapes.all()) found.push_back(shape);
-    std::ranges::sort(found);
-    return found;
-  }
-
- private:
   Inputs inputs_;
   const IntervalOptions& options_;
 };
@@ -136,9 +138,10 @@ model::Result<std::optional<std::vector<double>>> gradient_of(const ChangedServi
 }
 
 // Returns the draws of a rate over that without a change.
-std::vector<double> ratios_of(const std::vector<Rates>& draws, const Rates& now, double Rates::*rate) {
+std::vector<double> ratios_of(const std::vector<ServingRates>& draws, const ServingRates& now,
+                              double ServingRates::*rate) {
   std::vector<double> ratios;
-  for (const Rates& draw : draws) ratios.push_back(draw.*rate / now.*rate);
+  for (const ServingRates& draw : draws) ratios.push_back(draw.*rate / now.*rate);
   return ratios;
 }
 
@@ -340,20 +343,20 @@ model::Result<DrawnServing> draw_serving_interval(const Inputs& inputs, const mo
   draw_numbers(options, drawn);
   std::vector<InputChange> changes;
   for (std::size_t row = 0; row < options.draws; ++row) changes.push_back(change_of(drawn, row));
-  const Rates now = TRY(deployment.of(InputChange{})), answer = rates_of(result);
-  const std::vector<Rates> draws = TRY(deployment.of(changes));
+  const ServingRates now = TRY(deployment.of(InputChange{})), answer = rates_of(result);
+  const std::vector<ServingRates> draws = TRY(deployment.of(changes));
   if (draws.size() < changes.size()) TRY(enough_draws(draws.size()));
   DrawnServing found;
   const bool known = options.without.contains(std::string(left_source));
   const auto left = [&](const std::optional<Left>& of) { return known ? Left{} : of.value_or(Left{}); };
-  const auto ratios = [&](double Rates::*rate) { return ratios_of(draws, now, rate); };
+  const auto ratios = [&](double ServingRates::*rate) { return ratios_of(draws, now, rate); };
   // A first token comes after the passes of its own prompt. What is left of the time per token is an error of steps,
   // which those of a request alone have, too.
-  const std::vector<double> alone = ratios(&Rates::ttft_unloaded_s);
-  found.tpot = {ratios(&Rates::tpot_s), left(inputs.left), {}};
-  found.ttft = {ratios(&Rates::ttft_s), left(inputs.ttft_left),
+  const std::vector<double> alone = ratios(&ServingRates::ttft_unloaded_s);
+  found.tpot = {ratios(&ServingRates::tpot_s), left(inputs.left), {}};
+  found.ttft = {ratios(&ServingRates::ttft_s), left(inputs.ttft_left),
                 scaled_draws(alone, answer.ttft_unloaded_s / answer.ttft_s)};
-  const std::vector<double> rates = ratios(&Rates::tokens_per_s_per_gpu);
+  const std::vector<double> rates = ratios(&ServingRates::output_tokens_per_s_per_gpu);
   drawn.draws.time_ratio = found.tpot.ratio;
   found.drawn = {drawn_spread(found.tpot.ratio), drawn_spread(rates), drawn_spread(found.ttft.ratio)};
   const TokenTime token = token_time(result, found.tpot, rates, left(inputs.rate_left));
@@ -362,7 +365,7 @@ model::Result<DrawnServing> draw_serving_interval(const Inputs& inputs, const mo
   interval.ttft_unloaded_s = range_of(answer.ttft_unloaded_s, alone, {});
   interval.ttft_s = range_of(answer.ttft_s, found.ttft.ratio, found.ttft.left, {found.ttft.least, {}});
   interval.output_tokens_per_s_per_gpu =
-      inverse(range_of(1 / answer.tokens_per_s_per_gpu, token.ratio, token.left, token.least));
+      inverse(range_of(1 / answer.output_tokens_per_s_per_gpu, token.ratio, token.left, token.least));
   interval.usd_per_million_output_tokens = dollars(inputs, token, result.usd_per_million_output_tokens, options);
   found.tpot_ratio = with_left(inputs, found.tpot.left, options.seed, found.tpot.ratio);
   found.rate_ratio = with_left(inputs, token.left, options.seed, token.ratio);

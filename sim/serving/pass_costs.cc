@@ -111,6 +111,14 @@ std::vector<std::int32_t> without_repeats(std::vector<std::int32_t> constants) {
   return constants;
 }
 
+// Returns a GEMM of experts of which so many have rows, kept in `changed`; other operators as they are.
+const model::Operator& with_hit(const model::Operator& op, double hit, model::Operator& changed) {
+  if (hit == 0 || op.kind != model::OperatorKind::grouped_matmul) return op;
+  changed = op;
+  std::get<model::MatmulAttributes>(changed.attributes).groups_hit = hit;
+  return changed;
+}
+
 model::Precision weights_of(const model::Plan& plan, const PassShape& shape) {
   return shape.model == PassModel::served ? plan.inference.weights : model::Precision::bf16;
 }
@@ -336,8 +344,9 @@ double PassCosts::imbalance(const model::Plan& plan, const model::LayerContext& 
   return ranks->fullest(static_cast<double>(pass.choosing_tokens()));
 }
 
-BlockCost PassCosts::cost(const PassGraph& block, const PassShape& shape, model::Precision weights, double imbalance,
-                          const model::CommunicationCost& communication) const {
+BlockCost PassCosts::cost(const PassGraph& block, const PassShape& shape, model::Precision weights,
+                          const ExpertLoad& load, const model::CommunicationCost& communication) const {
+  const double imbalance = load.imbalance;
   const bool writes_operands = static_casts_ && weights == model::Precision::fp8_tensor;
   const model::Graph& graph = block.graph;
   const model::Device& device = inputs_.cluster.device;
@@ -351,7 +360,9 @@ BlockCost PassCosts::cost(const PassGraph& block, const PassShape& shape, model:
   PartFinder parts;
   std::vector<std::int32_t> constants;
   model::HostCalls calls;
-  for (const model::Operator& op : graph.operators) {
+  model::Operator hit;
+  for (const model::Operator& even : graph.operators) {
+    const model::Operator& op = with_hit(even, load.hit, hit);
     if (writes_operands && casts_before_exit(op)) continue;
     calls.add(host_.calls(graph, op, kernels_.launches(graph, op), 1));
     const OperatorClass type = model::operator_class(graph, op);
@@ -389,20 +400,24 @@ std::shared_ptr<const BlockCost> PassCosts::block(const model::Plan& plan, const
                                                   model::BlockKind kind) const {
   model::LayerContext degrees = context(plan, instance, shape);
   const bool experts = has_experts(kind);
-  if (!experts) degrees.inference.expert_skew = 0;  // Draws of it share the other blocks.
+  const double skew = experts ? degrees.inference.expert_skew : 0;
+  degrees.inference.expert_skew = 0;  // Draws of it share the graphs.
   PlanKey key;
   model::visit_context(degrees, [&](const auto& value) { key.add(value); });
   key.add(kind, shape.model);
   const std::string graph = key.bytes();
   add_instance(plan, instance, key);
-  key.add(shape.communicates, plan.inference.expert_imbalance, plan.overlap.communication_sms,
+  key.add(skew, shape.communicates, plan.inference.expert_imbalance, plan.overlap.communication_sms,
           plan.overlap.communication_kernels);
   return blocks_.find(key.bytes(), [&] {
     degrees.architecture = architecture(shape.model);
     PassGraphs own;
     PassGraphs& graphs = inputs_.passes ? *inputs_.passes : own;
-    return std::make_shared<const BlockCost>(cost(*graphs.find(graph, degrees, kind), shape, weights_of(plan, shape),
-                                                  experts ? imbalance(plan, degrees) : 1, transfers));
+    const auto found = graphs.find(graph, degrees, kind);
+    degrees.inference.expert_skew = skew;
+    ExpertLoad load;
+    if (experts) load = {imbalance(plan, degrees), skew > 0 ? degrees.experts_hit() : 0};
+    return std::make_shared<const BlockCost>(cost(*found, shape, weights_of(plan, shape), load, transfers));
   });
 }
 

@@ -82,7 +82,7 @@ struct PassShape {
   bool drafts = false;  // of the new tokens only what follows the last one is wanted
 };
 
-// A block of a pass, and what follows from it without any constant.
+// A block of a pass whose experts are equally popular, and what follows from it without any constant.
 struct PassGraph {
   explicit PassGraph(model::Graph block);
 
@@ -181,7 +181,11 @@ class PassCosts {
   // Returns the format in which tokens are sent to experts.
   model::Precision dispatch_format(const model::Plan& plan, const model::Instance& instance) const;
   model::LayerContext context(const model::Plan& plan, const model::Instance& instance, const PassShape& shape) const;
-  BlockCost cost(const PassGraph& block, const PassShape& shape, model::Precision weights, double imbalance,
+  struct ExpertLoad {
+    double imbalance = 1;  // as imbalance() has it
+    double hit = 0;        // experts of the rank that have rows; 0: those of the graph
+  };
+  BlockCost cost(const PassGraph& block, const PassShape& shape, model::Precision weights, const ExpertLoad& load,
                  const model::CommunicationCost& communication) const;
 
   const Inputs& inputs_;

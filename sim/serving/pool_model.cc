@@ -244,9 +244,14 @@ PassTime PoolModel::layer(const PassShape& shape, BlockKind kind) const {
 PassTime PoolModel::pass(const PassShape& shape) const {
   PassTime time;
   double longest = 0;
+  std::map<BlockKind, PassTime> layers;
   for (const Stage& stage : stages_) {
     PassTime one;
-    for (const auto& [kind, count] : stage.blocks) one += layer(shape, kind) * static_cast<double>(count);
+    for (const auto& [kind, count] : stage.blocks) {
+      const auto [known, fresh] = layers.try_emplace(kind);
+      if (fresh) known->second = layer(shape, kind);
+      one += known->second * static_cast<double>(count);
+    }
     longest = std::max(longest, one.seconds);
     time += one * static_cast<double>(stage.alike);
   }

@@ -65,6 +65,11 @@ double output_rate(const Deployment& deployment, const ServingState& state) {
   return state.requests * deployment.decode().model->request().output;
 }
 
+ServingRates rates_of(const Deployment& deployment, const ServingState& state) {
+  return {state.tpot, deployment.ttft_unloaded(), state.ttft,
+          output_rate(deployment, state) / static_cast<double>(deployment.gpus())};
+}
+
 double batch_per_gpu(const Deployment& deployment, const ServingState& state) {
   return state.batch / static_cast<double>(deployment.decode().gpus());
 }
@@ -162,7 +167,7 @@ std::vector<model::ServingPool> pools_of(const Deployment& deployment, const Ser
 // prefill in them included.
 ServingBound bound_of(const Deployment& deployment, const ServingState& state) {
   if (state.fed) return deployment.prefill().model->prefill().time.bounds().largest();
-  if (state.full && !deployment.decode().model->scheduler_binds()) return ServingBound::kv;
+  if (deployment.full(state) && !deployment.decode().model->scheduler_binds()) return ServingBound::kv;
   const PoolModel& decode = *deployment.decode().model;
   BoundSeconds all = decode.step(state.batch / deployment.decode().ranks()).bounds();
   if (!deployment.disaggregated()) {
@@ -450,6 +455,11 @@ ServingPredictor ServingPredictor::with(const ServingMargin& margin) const {
   return other;
 }
 
+model::Result<ServingRates> ServingPredictor::rates(const model::Plan& plan) const {
+  const auto deployment = TRY(memos_->deployment(plan));
+  return rates_of(deployment, deployment.state(TRY(memos_->concurrency(plan, deployment, margin_))));
+}
+
 model::Result<model::ServingResult> ServingPredictor::predict(const model::Plan& plan) const {
   const auto deployment = TRY(memos_->deployment(plan));
   const ServingState state = deployment.state(TRY(memos_->concurrency(plan, deployment, margin_)));
@@ -459,12 +469,13 @@ model::Result<model::ServingResult> ServingPredictor::predict(const model::Plan&
   model::ServingResult result;
   result.concurrency = state.concurrency;
   result.batch_per_gpu = batch_per_gpu(deployment, state);
-  result.tpot_s = state.tpot;
-  result.ttft_unloaded_s = deployment.ttft_unloaded();
-  result.ttft_s = state.ttft;
+  const ServingRates rates = rates_of(deployment, state);
+  result.tpot_s = rates.tpot_s;
+  result.ttft_unloaded_s = rates.ttft_unloaded_s;
+  result.ttft_s = rates.ttft_s;
   result.itl_worst_s = deployment.worst_step(state);
   result.output_tokens_per_s = output_rate(deployment, state);
-  result.output_tokens_per_s_per_gpu = result.output_tokens_per_s / gpus;
+  result.output_tokens_per_s_per_gpu = rates.output_tokens_per_s_per_gpu;
   result.input_tokens_per_s_per_gpu = state.requests * decode.request().input / gpus;
   result.output_tokens_per_s_per_node =
       result.output_tokens_per_s_per_gpu * static_cast<double>(memos_->inputs.cluster.gpus_per_node);

@@ -17,6 +17,11 @@ struct ServingMargin {
   double ttft = 1, tpot = 1;
 };
 
+// What a deployment does in the mean, as ServingResult has it.
+struct ServingRates {
+  double tpot_s = 0, ttft_unloaded_s = 0, ttft_s = 0, output_tokens_per_s_per_gpu = 0;
+};
+
 // Predicts deployments of one model on one cluster under one profile; plans may differ in [parallelism] and
 // [inference]. Graphs, costs and times of passes are kept by what they depend on, so that related plans share them.
 // Safe for several threads.
@@ -30,6 +35,9 @@ class ServingPredictor {
   // Errors: infeasible ones name the key and the nearest value that works (degrees that do not divide heads or experts,
   // weights that do not fit, no space for one request); a profile that lacks a constant is an input error.
   model::Result<model::ServingResult> predict(const model::Plan& plan) const;
+
+  // Returns these of the same prediction, without the passes that only its other numbers need.
+  model::Result<ServingRates> rates(const model::Plan& plan) const;
 
   // Returns points from one request to as many as fit, without interval.
   model::Result<std::vector<model::ServingPoint>> frontier(const model::Plan& plan) const;

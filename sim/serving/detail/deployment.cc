@@ -38,7 +38,6 @@ Deployment::Deployment(const model::Plan& plan, const model::ClusterShape& clust
   }
   ttft_ = prefill_.model->prompt_seconds() + sent_;
   most_batch_ = model.requests_per_rank() * decode_.ranks();
-  most_ = in_flight(most_batch_);
 }
 
 // Where prompts may follow each decode step, those that arrive during one do, on each rank that has some. Ranks that
@@ -200,8 +199,6 @@ ServingState Deployment::state(double concurrency) const {
   ServingState state{.concurrency = concurrency};
   const double fed = fed_batch(batch);
   state.fed = fed < batch * (1 - batch_rounding);
-  state.full =
-      fed >= most_batch_ * (1 - batch_rounding) || (!state.fed && concurrency + 1 > most_ * (1 + batch_rounding));
   batch = fed;
   state.batch = batch;
   state.tpot = steady_tpot(batch);
@@ -209,6 +206,12 @@ ServingState Deployment::state(double concurrency) const {
   state.prompts = state.fed ? prefill_.model->prompts_of_pass() : prompts_of_rank(batch, state.tpot);
   state.ttft = concurrency / state.requests - output * state.tpot;
   return state;
+}
+
+bool Deployment::full(const ServingState& state) const {
+  if (waves_) return state.batch + 1 > most_batch_ * (1 + batch_rounding);
+  return state.batch >= most_batch_ * (1 - batch_rounding) ||
+         (!state.fed && state.concurrency + 1 > most_concurrency() * (1 + batch_rounding));
 }
 
 std::optional<double> Deployment::concurrency_within(const RequestTimes& limits) const {

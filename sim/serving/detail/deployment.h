@@ -23,7 +23,6 @@ struct ServingState {
   double ttft = 0;      // the same, with what it waits for space and for prompts before it
   double requests = 0;  // that end per second
   double prompts = 0;   // of a rank of the pool for prefill in a pass, or chunks of them, in the mean
-  bool full = false;    // there is no space for one more
   bool fed = false;     // prefill starts fewer than could decode
 };
 
@@ -48,7 +47,9 @@ class Deployment {
   // Returns the state with that many requests in flight; those for which there is no space wait.
   ServingState state(double concurrency) const;
   // Returns the largest number of requests in flight whose keys and values fit.
-  double most_concurrency() const { return most_; }
+  double most_concurrency() const { return in_flight(most_batch_); }
+  // Returns whether there is no space for one more.
+  bool full(const ServingState& state) const;
   // Returns the largest number of them with at most these times; none where one request alone takes longer.
   std::optional<double> concurrency_within(const RequestTimes& limits) const;
   double ttft_unloaded() const { return ttft_; }  // of a request that waits for nothing
@@ -92,7 +93,7 @@ class Deployment {
   bool chunked_ = true, waves_ = false;
   std::optional<double> requests_;  // of all waves
   double sent_ = 0;                 // seconds in which keys and values reach the pool that decodes
-  double ttft_ = 0, most_ = 0, most_batch_ = 0;
+  double ttft_ = 0, most_batch_ = 0;
 };
 
 }  // namespace plumbline::sim

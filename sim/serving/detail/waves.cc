@@ -64,7 +64,6 @@ ServingState Deployment::wave(double concurrency) const {
   const double together = std::min(concurrency, requests_.value_or(concurrency));
   ServingState state{.concurrency = together};
   state.batch = std::min(together, most_batch_);
-  state.full = state.batch + 1 > most_batch_ * (1 + batch_rounding);
   const RequestTimes times = wave_times(state.batch);
   const WavePasses prefill = wave_passes(state.batch);
   state.fed = disaggregated() && prefill.count * prefill.seconds >= period(times) * (1 - batch_rounding);
