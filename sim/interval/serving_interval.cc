@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -300,11 +301,14 @@ model::Result<ServingPredictor> serving_within(const Inputs& inputs, ServingPred
   without_parts.parts = false;
   // Requests that the plan states stay as many.
   const int rounds = plan.inference.concurrency > 0 ? 1 : 4;
+  std::map<double, DrawnServing> known;  // by the requests in flight, which decide all times
   for (int i = 0; i < rounds; ++i) {
     const auto result = serving.predict(plan);
     if (!result && i == 0) return tl::unexpected(result.error());
     if (!result) break;  // Not even one request keeps the limits.
-    const auto drawn = TRY(draw_serving_interval(inputs, *result, without_parts));
+    const auto [found, fresh] = known.try_emplace(result->concurrency);
+    if (fresh) found->second = TRY(draw_serving_interval(inputs, *result, without_parts));
+    const DrawnServing& drawn = found->second;
     constexpr double rounding = 1 - 1e-6;
     if (i > 0 && *drawn.interval.limits_probability >= confidence * rounding) break;
     serving = serving.with(largest_within(

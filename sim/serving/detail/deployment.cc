@@ -13,12 +13,22 @@ namespace {
 constexpr int halvings = 60;
 
 // Returns the largest value up to `most` that `allowed` accepts, which accepts all values below one that it accepts and
-// is taken to accept 0.
+// is taken to accept 0. Values that are far apart need passes of their own: those above and below the halving of `most`
+// that is next to `guess` are tried first.
 template <class Allowed>
-double largest(double most, const Allowed& allowed) {
+double largest(double most, double guess, const Allowed& allowed) {
   if (allowed(most)) return most;
-  double low = 0, high = most;
-  for (int i = 0; i < halvings; ++i) (allowed((low + high) / 2) ? low : high) = (low + high) / 2;
+  int rejected = 0, accepted = halvings + 1;  // halvings of `most`
+  int next = static_cast<int>(std::clamp(std::ceil(std::log2(most / guess)), 1.0, 1.0 * halvings));
+  for (int step = 1; accepted - rejected > 1; step *= 2) {
+    const bool is_accepted = allowed(std::ldexp(most, -next));
+    (is_accepted ? accepted : rejected) = next;
+    next = is_accepted ? next - step : next + step;
+    if (next <= rejected || next >= accepted) next = (rejected + accepted) / 2;
+  }
+  if (accepted > halvings) return 0;
+  double low = std::ldexp(most, -accepted), high = std::ldexp(most, -rejected);
+  for (int i = accepted; i < halvings; ++i) (allowed((low + high) / 2) ? low : high) = (low + high) / 2;
   return low;
 }
 
@@ -178,10 +188,10 @@ double Deployment::fed_batch(double batch) const {
   const double output = decode_.model->request().output;
   if (disaggregated()) {
     const double rate = prefill_requests_per_s() * output;
-    return largest(batch, [&](double b) { return b <= batch_of_rate(rate, steady_tpot(b)); });
+    return largest(batch, batch, [&](double b) { return b <= batch_of_rate(rate, steady_tpot(b)); });
   }
   if (!chunked_) return batch;
-  return largest(batch, [&](double b) {
+  return largest(batch, batch, [&](double b) {
     const double of_rank = b / decode_.ranks(), prompts = decode_.model->prompt_tokens(of_rank) / computed_;
     return of_rank <= prompts * output / decode_.model->tokens_per_step();
   });
@@ -192,7 +202,8 @@ double Deployment::fed_batch(double batch) const {
 ServingState Deployment::state(double concurrency) const {
   if (waves_) return wave(concurrency);
   const double output = decode_.model->request().output;
-  double batch = largest(std::min(concurrency, most_batch_), [&](double b) {
+  const double most = std::min(concurrency, most_batch_);
+  double batch = largest(most, most, [&](double b) {
     const RequestTimes times = this->times(b);
     return b <= active_batch(concurrency, output, times.tpot, times.ttft);
   });
@@ -215,7 +226,12 @@ bool Deployment::full(const ServingState& state) const {
 }
 
 std::optional<double> Deployment::concurrency_within(const RequestTimes& limits) const {
-  const double batch = largest(most_batch_, [&](double b) {
+  // Times per token are about linear.
+  const double one = std::min(1.0, most_batch_);
+  const double shortest = times(one).tpot, longest = times(most_batch_).tpot;
+  const double share = (limits.tpot - shortest) / (longest - shortest);
+  const double guess = share > 0 && share < 1 ? one + share * (most_batch_ - one) : share > 0 ? most_batch_ : one;
+  const double batch = largest(most_batch_, guess, [&](double b) {
     const RequestTimes times = this->times(b);
     return times.tpot <= limits.tpot && times.ttft <= limits.ttft;
   });
