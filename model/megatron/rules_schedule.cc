@@ -45,10 +45,18 @@ std::int64_t virtual_stages(const RuleReader& in) {
   return std::max<std::int64_t>(1, all / pipeline / *layers);
 }
 
+// Returns the kind of schedule that MindSpeed names: one whose stages lie in a V on the ranks.
+const ScheduleKind* vee_schedule(const RuleReader& in) {
+  const auto kind = find_schedule(in.given.value("--schedules-method").value_or(""));
+  const ScheduleShape shape{.ranks = 2, .micro_batches = 8};
+  const bool vee = kind && (*kind)->check(shape) && (*kind)->outline(shape).placement == Placement::vee;
+  return vee ? *kind : nullptr;
+}
+
 // Returns the stages that layers are divided over; a V has two on each rank.
 std::int64_t stages_of(const RuleReader& in) {
   const auto& plan = in.plan;
-  return plan.parallelism.pipeline * (plan.schedule.kind == "dualpipev" ? 2 : plan.schedule.virtual_stages);
+  return plan.parallelism.pipeline * (vee_schedule(in) != nullptr ? 2 : plan.schedule.virtual_stages);
 }
 
 void read_layout(const RuleReader& in, const std::string& layout) {
@@ -156,7 +164,7 @@ void read_schedule(const RuleReader& in) {
   const std::int64_t pipeline = in.plan.parallelism.pipeline;
   schedule.virtual_stages = virtual_stages(in);
   const std::string method = in.given.value("--schedules-method").value_or("");
-  const bool vee = method == "dualpipev";
+  const bool vee = vee_schedule(in) != nullptr;
   if (!method.empty() && !vee) in.note("--schedules-method", fmt::format("'{}' is priced as 1F1B", method));
   if (vee) schedule.kind = method;
   if (pipeline < 1 || schedule.virtual_stages < 1 || pipeline > kMostStages / schedule.virtual_stages) return;

@@ -129,7 +129,9 @@ StragglerWaits TimedStages::waits_of(std::int32_t slot, const std::vector<Segmen
   }
   Imbalance imbalance = imbalance_;
   imbalance.seed = slot_seed(whole.type);
-  waits.seconds = routing_.straggler_waits(whole, times, ranks_, costs_.partition.device_sms, imbalance);
+  const std::int64_t sms = costs_.partition.device_sms;
+  waits.seconds = routing_.straggler_waits(group_run_bytes(whole, times, ranks_, sms, imbalance),
+                                           [&] { return run_group(whole, times, ranks_, sms, imbalance).waits; });
   return waits;
 }
 

@@ -9,7 +9,6 @@
 #include "model/base/bytes.h"
 #include "model/plan/layout.h"
 #include "sim/predict/inputs.h"
-#include "sim/step/stragglers.h"
 #include "topologies/placement.h"
 
 namespace plumbline::sim {
@@ -23,21 +22,15 @@ model::RoutingSpread RoutingMemo::spread(const model::MixtureOfExperts& experts,
                      [&] { return model::routing_spread(experts, groups_per_token, expert_parallel, ranks_per_node); });
 }
 
-std::vector<double> RoutingMemo::straggler_waits(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
-                                                 std::int64_t ranks, std::int64_t device_sms,
-                                                 const Imbalance& imbalance) {
-  std::string bytes;
-  model::ByteWriter key(bytes);
-  key.add(ranks, device_sms, imbalance, times);
-  for (const model::Segment& segment : slot.segments)
-    key.add(segment.stream, segment.block_of_stage, segment.forward_side, segment.waits);
+std::vector<double> RoutingMemo::straggler_waits(const std::string& bytes,
+                                                 const std::function<std::vector<double>()>& run) {
   if (runs_ > most_runs) {
     waits_.clear();
     runs_ = 0;
   }
   return waits_.find({std::hash<std::string>{}(bytes), model::hash_of(bytes)}, [&] {
     ++runs_;
-    return run_group(slot, times, ranks, device_sms, imbalance).waits;
+    return run();
   });
 }
 

@@ -5,35 +5,32 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "model/base/error.h"
 #include "model/base/memo.h"
-#include "model/program/program.h"
 #include "model/program/routing.h"
 #include "model/schedule/schedule_table.h"
 
 namespace plumbline::sim {
-
-struct Imbalance;
-struct SegmentTime;
 
 class RoutingMemo {
  public:
   // Returns model::routing_spread(), bit for bit.
   model::RoutingSpread spread(const model::MixtureOfExperts& experts, std::int64_t groups_per_token,
                               std::int64_t expert_parallel, std::int64_t ranks_per_node);
-  // Returns the waits of run_group(), bit for bit.
-  std::vector<double> straggler_waits(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
-                                      std::int64_t ranks, std::int64_t device_sms, const Imbalance& imbalance);
+  // Returns the waits of a group run, which `run` gives; `bytes` are everything that it reads.
+  std::vector<double> straggler_waits(const std::string& bytes, const std::function<std::vector<double>()>& run);
 
  private:
   // The four fields of the experts that routing reads, then the other arguments.
   using Key = std::array<std::int64_t, 7>;
   model::Memo<Key, model::RoutingSpread> known_;
-  // Two hashes of everything that a group run reads, whose bytes are many. Above this number of runs the memo of waits
+  // Two hashes of those bytes, which are many. Above this number of runs the memo of waits
   // is cleared: a run has some hundred segments.
   using RunKey = std::pair<std::size_t, std::uint64_t>;
   static constexpr std::size_t most_runs = 20'000;

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "model/base/bytes.h"
 #include "model/base/random.h"
 #include "model/program/routing.h"
 #include "sim/engine/gpu_loop.h"
@@ -161,6 +162,16 @@ Imbalance imbalance_of(const model::Plan& plan, const model::MixtureOfExperts& e
 GroupRun run_group(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times, std::int64_t ranks,
                    std::int64_t device_sms, const Imbalance& imbalance) {
   return Group(slot, times, ranks, device_sms, imbalance).run();
+}
+
+std::string group_run_bytes(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times, std::int64_t ranks,
+                            std::int64_t device_sms, const Imbalance& imbalance) {
+  std::string bytes;
+  model::ByteWriter key(bytes);
+  key.add(ranks, device_sms, imbalance, times);
+  for (const model::Segment& segment : slot.segments)
+    key.add(segment.stream, segment.block_of_stage, segment.forward_side, segment.waits);
+  return bytes;
 }
 
 }  // namespace plumbline::sim

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "model/architecture/architecture.h"
@@ -44,5 +45,9 @@ std::uint64_t slot_seed(model::OpType type);
 // Runs a few consecutive slots of one template on all ranks of the group. The first slot only couples them.
 GroupRun run_group(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times, std::int64_t ranks,
                    std::int64_t device_sms, const Imbalance& imbalance);
+
+// Returns everything that run_group() reads of its arguments, as bytes.
+std::string group_run_bytes(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times, std::int64_t ranks,
+                            std::int64_t device_sms, const Imbalance& imbalance);
 
 }  // namespace plumbline::sim
