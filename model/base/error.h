@@ -29,8 +29,8 @@ using Result = tl::expected<T, Error>;
 // The error that a function returns in place of a Result<T>.
 using Failure = tl::unexpected<Error>;
 
-// Make errors of these kinds about a key, field or option, and about a line of a file (0: no single line). Arguments are
-// in the order in which the text prints them; all but the message may be empty.
+// Make errors of these kinds about a key, field or option, and about a line of a file (0: no single line). Arguments
+// are in the order in which the text prints them; all but the message may be empty.
 Failure wrong_input(std::string key, std::string message, std::string hint = "");
 Failure wrong_input_at(std::string file, int line, std::string key, std::string message, std::string hint = "");
 Failure infeasible(std::string key, std::string message, std::string hint = "");

@@ -228,8 +228,7 @@ model::Result<megatron::Execution> execute(const ScriptExecution& what) {
   if (const int error = start(command, environment_of(what, folder.path()), output, process); error != 0)
     return model::wrong_input("--execute", fmt::format("bash cannot be started: {}", std::strerror(error)));
   const auto status = wait_for(process, Clock::now() + what.deadline, interrupt);
-  if (interrupt.requested())
-    return model::interrupted("--execute", "was interrupted, and the script was ended");
+  if (interrupt.requested()) return model::interrupted("--execute", "was interrupted, and the script was ended");
   megatron::Execution out;
   for (int number = 1; number < 10'000; ++number) {
     const auto record = model::read_text_file((folder.path() / "records" / std::to_string(number)).string());
