@@ -2,14 +2,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>  // kill is POSIX
 #include <spawn.h>
-#include <stdlib.h>  // mkdtemp is POSIX
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
+#include <csignal>  // kill is POSIX
+#include <cstdlib>  // mkdtemp is POSIX
 #include <cstring>
 #include <filesystem>
 #include <fstream>
