@@ -38,6 +38,8 @@ COMMANDS = [
     "campaign llama-3-405b-16384xh100 --seeds 5 --finish-by 60d --no-interval --json -",
     "campaign llama-3-8b-64xh800 --seeds 2 --set run.tokens=1e11 --set campaign.start='\"2027-01-01\"' --json -",
     "serve deepseek-v3-144xh800 --json -",
+    "plan dapo-qwen3-32b-128xh100 --set search.tensor=1 --set search.context=8 --set search.micro_batch_size=1 "
+    "--set search.pipeline=1 --set rollout.tensor=8 --json -",
     "serve llama-3-70b-8xh100 --no-interval --set inference.concurrency=0 --json -",
     "serve llama-3-70b-8xh100 --draws 16 --measured 9000tok/s --set inference.demand_output_tokens_per_day=1e9"
     " --json -",
