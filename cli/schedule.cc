@@ -104,16 +104,19 @@ model::Result<void> run(const Options& options) {
     const auto file = TRY(model::read_schedule_file(options.kind.substr(model::schedule_file_prefix.size())));
     return run_one(*file, options, costs, file->outline({}).shape);
   }
-  if (options.kind != all_kinds && !model::find_schedule(options.kind) && model::is_file(options.kind)) {
-    if (!options.kind.ends_with(".csv")) TRY(refuse_foreign(options.kind, "schedule"));
+  const auto kind = model::find_schedule(options.kind);
+  if (options.kind != all_kinds && !kind) {
+    const bool order = options.kind.ends_with(".csv");
+    if (!order && model::is_file(options.kind)) TRY(refuse_foreign(options.kind, "schedule"));
+    if (!order) return tl::unexpected(kind.error());
     return model::wrong_input(
-        "", fmt::format("'{}' is a file, not a kind of schedule", options.kind),
+        "", fmt::format("'{}' is no kind of schedule", options.kind),
         fmt::format("{}{} reads the order that --csv wrote", model::schedule_file_prefix, options.kind));
   }
   if (!options.ranks || options.micro_batches.empty())
     return model::wrong_input(options.ranks ? "--micro-batches" : "--ranks", "is required", "only a file has its own");
   if (options.kind == all_kinds) return run_all(options, costs);
-  return run_one(*TRY(model::find_schedule(options.kind)), options, costs, options.shape);
+  return run_one(**kind, options, costs, options.shape);
 }
 
 std::string known_kinds() {
