@@ -6,6 +6,7 @@
 #include <iterator>
 #include <memory>
 #include <ranges>
+#include <span>
 #include <utility>
 
 #include "model/base/bytes.h"
@@ -153,24 +154,18 @@ struct SimulatedPlans {
   std::size_t failing = 0;              // of those that the search took for sure, how many fit with less
 };
 
-// Simulates the first candidates, the fastest shapes first. Those that cannot be predicted or hardly fit are left out;
-// `refusal` has the reason of the last.
-SimulatedPlans simulate_found(const ClusterOption& option, const SearchResult& search, std::size_t most,
-                              std::optional<Error>& refusal) {
+// Simulates plans and adds those that do not hardly fit to `found`; `refusal` has the reason of the last that could not
+// be predicted. Returns the least that a step took, in units of the search's estimate (1e9: no plan was predicted).
+double add_simulated(const ClusterOption& option, std::span<const Candidate> candidates, bool sure,
+                     SimulatedPlans& found, std::optional<Error>& refusal) {
   std::vector<model::Plan> plans;
-  const auto add = [&](const std::vector<Candidate>& candidates, std::size_t count) {
-    for (const Candidate& candidate : candidates | std::views::take(count)) {
-      plans.push_back(candidate.plan);
-      plans.back().search = {};  // a setting of the search, not of the found plan
-    }
-  };
-  add(search.best, most);
-  const std::size_t sure = plans.size();
-  add(search.edge, most_at_edge);
+  for (const Candidate& candidate : candidates) {
+    plans.push_back(candidate.plan);
+    plans.back().search = {};  // a setting of the search, not of the found plan
+  }
   auto simulations = simulate_top_plans(option.inputs, plans);
   const double least = option.inputs.plan.search.min_fit;
-  std::vector<RankedPlan> fitting;
-  SimulatedPlans found;
+  double least_ratio = 1e9;
   for (std::size_t i = 0; i < plans.size(); ++i) {
     auto& simulation = simulations[i];
     if (!simulation) {
@@ -181,14 +176,36 @@ SimulatedPlans simulate_found(const ClusterOption& option, const SearchResult& s
     Inputs own = option.inputs;
     own.plan = plans[i];
     if (memory.fits) add_fit(own, memory);
-    if (i < sure && (!memory.fits || *memory.fits_probability < least)) ++found.failing;
-    if (!memory.fits || *memory.fits_probability < std::min(model::hardly_fits, least)) continue;
+    const double fit = memory.fits ? *memory.fits_probability : 0;
+    if (sure && fit < least) ++found.failing;
     const PlanCost cost = cost_of(option, simulation->result);
-    add_plan({std::move(plans[i]), std::move(simulation->result), cost}, fitting);
+    least_ratio = std::min(least_ratio, cost.step_s / candidates[i].estimate.step.time_s);
+    if (!memory.fits || fit < std::min(model::hardly_fits, least)) continue;
+    add_plan({std::move(plans[i]), std::move(simulation->result), cost}, fit >= least ? found.plans : found.edge);
   }
-  sort_by_step(fitting);
-  for (RankedPlan& plan : fitting)
-    (*plan.result.memory.fits_probability >= least ? found.plans : found.edge).push_back(std::move(plan));
+  sort_by_step(found.plans);
+  sort_by_step(found.edge);
+  return least_ratio;
+}
+
+// Simulates the first `top` candidates and those at the edge, and of as many others those that would be among the first
+// if the simulation were as kind to them as to the kindest of these.
+SimulatedPlans simulate_found(const ClusterOption& option, const SearchResult& search, std::size_t top,
+                              std::optional<Error>& refusal) {
+  SimulatedPlans found;
+  const std::span<const Candidate> best = search.best;
+  const std::span<const Candidate> first = best.first(std::min(top, best.size()));
+  const double ratio = add_simulated(option, first, true, found, refusal);
+  add_simulated(option, std::span(search.edge).first(std::min(most_at_edge, search.edge.size())), false, found,
+                refusal);
+  std::span<const Candidate> others = best.subspan(first.size(), std::min(top, best.size() - first.size()));
+  if (found.plans.size() >= top) {
+    const double slowest = found.plans[top - 1].cost.step_s;
+    const auto slower = std::ranges::find_if(
+        others, [&](const Candidate& candidate) { return candidate.estimate.step.time_s * ratio >= slowest; });
+    others = others.first(static_cast<std::size_t>(slower - others.begin()));
+  }
+  add_simulated(option, others, true, found, refusal);
   return found;
 }
 
@@ -259,7 +276,7 @@ Result<void> search_option(ClusterOption& option, const SearchOptions& options) 
     // After a stop only a few plans are simulated, so that the user does not wait for all.
     constexpr std::size_t when_stopped = 3;
     const bool complete = found->complete;
-    SimulatedPlans simulated = simulate_found(option, *found, complete ? 2 * options.top : when_stopped, refusal);
+    SimulatedPlans simulated = simulate_found(option, *found, complete ? options.top : when_stopped, refusal);
     const bool enough = simulated.failing == 0 || simulated.plans.size() >= options.top;
     if (share == 1 || simulated.plans.size() > option.plans.size()) {
       option.search = std::move(*found);

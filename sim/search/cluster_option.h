@@ -52,9 +52,9 @@ using LoadInputs = std::function<model::Result<Inputs>(const model::Plan&)>;
 model::Result<ClusterOption> load_option(const Recipe& recipe, const ClusterChoice& choice,
                                          const std::vector<std::string>& overrides, const LoadInputs& load);
 
-// Searches, simulates the best 2 * top plans and those at the edge, and keeps `top` of those that fit with
-// search.min_fit, and some at the edge, with their intervals and draws. Fills search, plans and edge, or error if that
-// fails. Returns input errors.
+// Searches, simulates the best `top` plans, those at the edge and of as many more those that could be among the best,
+// and keeps `top` of those that fit with search.min_fit, and some at the edge, with their intervals and draws. Fills
+// search, plans and edge, or error if that fails. Returns input errors.
 model::Result<void> search_option(ClusterOption& option, const SearchOptions& options);
 
 // Keeps of the plans at the edge the few fastest that are faster than the first plan.
