@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -183,39 +182,6 @@ TEST_F(AllToAlls, ATrayOfARackHasRatesOfItsOwn) {
   EXPECT_DOUBLE_EQ(alone(4), bytes * (2 * 3.0 / 4 / 80e9 + 1 / 400e9));
 }
 
-TEST_F(AllToAlls, NothingBeatsTheBestOfItsLinks) {
-  for (const char* name : {"dispatch", "combine"})
-    for (const std::int64_t ranks : {8, 16, 64})
-      for (const std::int64_t sms : {1, 8, 20, 64}) {
-        const CommunicationCost by =
-            CommunicationCost::make(profile("h800"), h800_cluster(), {round_spread, ranks}, {.sms = sms}).value();
-        const AllToAllTime t = time(by, name);
-        const CommunicationCost::LinkSeconds best = by.all_to_all_at_best(layer_, find(layer_, name));
-        EXPECT_LE(best.network, std::min(t.network, t.network_overlapped)) << name << ranks << " " << sms;
-        EXPECT_LE(best.node, t.node) << name << ranks << " " << sms;
-        EXPECT_EQ(t.alone, std::max(t.network, t.node));
-      }
-}
-
-TEST_F(AllToAlls, MoreSmsNeverSlowATransfer) {
-  for (const char* family : {"deepep-v1", "hybrid-ep"}) {
-    for (const auto& [name, phase] : std::vector<std::pair<std::string, Phase>>{
-             {"dispatch", Phase::F}, {"combine", Phase::F}, {"dispatch_grad", Phase::I}, {"combine_grad", Phase::I}}) {
-      const Profile h800 = profile("h800");
-      const auto with = [&](std::int64_t sms) {
-        return CommunicationCost::make(h800, h800_cluster(), {round_spread, 64}, {family, sms}).value();
-      };
-      AllToAllTime before = time(with(1), name, phase);
-      for (std::int64_t sms = 2; sms <= 40; ++sms) {
-        const AllToAllTime now = time(with(sms), name, phase);
-        EXPECT_LE(now.alone, before.alone) << family << " " << name << " with " << sms;
-        EXPECT_LE(now.overlapped, before.overlapped) << family << " " << name << " with " << sms;
-        before = now;
-      }
-    }
-  }
-}
-
 TEST_F(AllToAlls, AnUnknownFamilyIsAnError) {
   const auto cost = CommunicationCost::make(round_, h800_cluster(), {round_spread, 64}, {.family = "deepep-v9"});
   ASSERT_FALSE(cost);
@@ -290,16 +256,6 @@ TEST_F(AllToAlls, LowLatencyKernelsAreChosenByName) {
   const auto best = by.all_to_all_at_best(call.graph, call.graph.operators.front());
   EXPECT_LT(best.network, call.on(by).network);
   EXPECT_LT(best.node, call.on(by).node);
-}
-
-TEST_F(AllToAlls, ASlowerNicNeverHelpsAndAlwaysShows) {
-  const CommunicationCost slow = cost(64, {}, 200), fast = cost();
-  for (const auto& [name, phase] : std::vector<std::pair<std::string, Phase>>{
-           {"dispatch", Phase::F}, {"combine", Phase::F}, {"dispatch_grad", Phase::I}, {"combine_grad", Phase::I}}) {
-    EXPECT_GT(time(slow, name, phase).alone, time(fast, name, phase).alone) << name;
-    EXPECT_GT(time(slow, name, phase).overlapped, time(fast, name, phase).overlapped) << name;
-  }
-  EXPECT_GT(slow.p2p(Bytes(1e8), 1), fast.p2p(Bytes(1e8), 1));
 }
 
 TEST_F(AllToAlls, NoShippedProfileBeatsTheLineRates) {

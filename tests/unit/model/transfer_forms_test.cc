@@ -78,34 +78,6 @@ TEST(LowLatencyForm, AVersionWithoutNvlinkUsesNicsWithinANode) {
   EXPECT_EQ(low_latency_seconds(c, {8e6, 1, 1}).seconds(), 0);
 }
 
-TEST(ExchangeForm, LinksCarryWhatLeaves) {
-  // 7/8 of 6 MB stay on NVLink; of three nodes one is the sender's in four times: 2.25 MB over the NIC.
-  EXPECT_DOUBLE_EQ(work_in_one_node.node_bytes(), 5.25e6);
-  EXPECT_EQ(work_in_one_node.network_bytes(), 0);
-  EXPECT_DOUBLE_EQ(work_of_four_nodes.network_bytes(), 2.25e6);
-  ExchangeConstants c;
-  c.nvlink_rate = 200e9;
-  c.nic_rate = 50e9;
-  const ExchangeSeconds time = exchange_seconds(c, work_of_four_nodes, 20);
-  EXPECT_DOUBLE_EQ(time.network, 45e-6);
-  EXPECT_DOUBLE_EQ(time.node, 26.25e-6);
-  EXPECT_DOUBLE_EQ(time.seconds(), 45e-6);
-  EXPECT_EQ(exchange_seconds(c, work_in_one_node, 20).network, 0);
-}
-
-TEST(ExchangeForm, TheWorkOfTheSmsOnANode) {
-  // 6 MB at 20 GB/s per SM are 300 us of one SM, 6,000 rows of 10 ns 60 us, 1,000 tokens of 40 ns another 40 us.
-  ExchangeConstants c = by_sms();
-  EXPECT_DOUBLE_EQ(exchange_seconds(c, work_in_one_node, 10).node, 30e-6);
-  c.row_time = 10e-9;
-  c.token_time = 40e-9;
-  EXPECT_DOUBLE_EQ(exchange_seconds(c, work_in_one_node, 10).node, 40e-6);
-  EXPECT_DOUBLE_EQ(exchange_seconds(c, work_in_one_node, 20).node, 20e-6);
-  c.node_rate = 1e9;  // counts on several nodes only
-  EXPECT_DOUBLE_EQ(exchange_seconds(c, work_in_one_node, 20).node, 20e-6);
-  EXPECT_TRUE(exchange_seconds(c, work_in_one_node, 20).sms_limit_node);
-}
-
 TEST(ExchangeForm, OnSeveralNodesHalfOfTheSmsForward) {
   ExchangeConstants c = by_sms();
   EXPECT_DOUBLE_EQ(exchange_seconds(c, work_of_four_nodes, 10).network, 60e-6);
@@ -132,13 +104,6 @@ TEST(ExchangeForm, AStartByRanks) {
   EXPECT_DOUBLE_EQ(exchange_seconds(c, work_of_four_nodes, 10).network, 10e-6 * std::sqrt(32.0) + 60e-6);
 }
 
-TEST(ExchangeForm, EveryTokenOnceInItsDomain) {
-  ExchangeConstants c;
-  c.nvlink_rate = 200e9;
-  c.local_rate = 50e9;
-  EXPECT_DOUBLE_EQ(exchange_seconds(c, work_in_one_node, 20).node, 26.25e-6 + 20e-6);
-}
-
 TEST(ExchangeForm, NothingIsShorterThanItsLinks) {
   ExchangeConstants c = by_sms();
   c.start = 5e-6;
@@ -157,21 +122,6 @@ TEST(ExchangeForm, NothingIsShorterThanItsLinks) {
       before = time.seconds();
     }
   }
-}
-
-TEST(ExchangeForm, SaturationCostsOnePercent) {
-  ExchangeConstants c = by_sms();
-  c.nvlink_rate = 300e9;
-  c.nic_rate = 45e9;
-  for (const ExchangeWork& work : {work_in_one_node, work_of_four_nodes}) {
-    const auto sms = static_cast<double>(exchange_saturation(c, work));
-    const double least = exchange_link_seconds(c, work).seconds();
-    EXPECT_LE(exchange_seconds(c, work, sms).seconds(), 1.0101 * least);
-    EXPECT_GT(exchange_seconds(c, work, sms - 2).seconds(), 1.0099 * least);
-  }
-  EXPECT_EQ(exchange_saturation(c, {1000, 1000, 1, 1, 1, 1}), 0);  // one rank sends nothing
-  c.rank_rate = 0;
-  EXPECT_EQ(exchange_saturation(c, work_in_one_node), 0);  // no SMs limit
 }
 
 }  // namespace
