@@ -49,18 +49,6 @@ int for_all_tables(const Check& check) {
   return checked;
 }
 
-TEST(ScheduleTables, OutlineIsTheScheduleWithoutPrograms) {
-  for_all_tables([](const ScheduleKind&, const Schedule& schedule, const ScheduleTable& table) {
-    EXPECT_EQ(table.outline.kind, schedule.kind);
-    EXPECT_EQ(table.outline.stages, schedule.stages);
-    EXPECT_EQ(table.outline.directions, schedule.directions);
-    EXPECT_EQ(table.outline.placement, schedule.placement);
-    EXPECT_EQ(table.outline.parameter_copies, schedule.parameter_copies);
-    EXPECT_EQ(table.outline.point_to_point, schedule.point_to_point);
-    EXPECT_TRUE(table.outline.ranks.empty());
-  });
-}
-
 // Each op starts when the last of its inputs is there and no earlier, for any transfers and costs.
 TEST(ScheduleTables, StartEachOpAfterWhatItNeeds) {
   const int checked = for_all_tables([](const ScheduleKind&, const Schedule& schedule, const ScheduleTable& table) {
@@ -81,18 +69,6 @@ TEST(ScheduleTables, StartEachOpAfterWhatItNeeds) {
     EXPECT_EQ(makespan, evaluate(schedule, uneven, schedule.point_to_point).value().makespan);
   });
   EXPECT_GT(checked, 200);
-}
-
-TEST(ScheduleTables, NameWhoWaitsForWhom) {
-  Schedule schedule = (*find_schedule("1f1b"))->build({2, 2, 1, 0});
-  std::ranges::reverse(schedule.ranks[0]);
-  const auto table = order_ops(schedule, PointToPoint::eager);
-  ASSERT_FALSE(table);
-  EXPECT_EQ(table.error().kind, ErrorKind::infeasible);
-  EXPECT_EQ(table.error().message,
-            "schedule 1f1b deadlocks: rank 0 before op 0 (B) waits for rank 0 over the activation of stage 0, "
-            "direction 0, micro-batch 1; rank 1 before op 0 (F) waits for rank 0 over the activation of stage 0, "
-            "direction 0, micro-batch 0");
 }
 
 TEST(ScheduleTables, HoldAsManyChunksAsTheSchedule) {

@@ -35,41 +35,6 @@ TEST(DualPipe, OpCounts) {
   }
 }
 
-// The shape of DeepSeek-V3. Rank 0: F = 16 + 7, B = 8, I = W = 15, FB = 120 - 24 + 1. Rank 7 (middle): F = 16 + 0 + 1,
-// B = 8 + 1, I = W = 8, FB = 120 - 24 + 8 - 1.
-TEST(DualPipe, OpCountsOfDeepSeekV3) {
-  const Schedule schedule = build("dualpipe", 16, 120);
-  for (const std::int32_t rank : {0, 15}) EXPECT_EQ(counts(schedule, rank), (std::array{23, 8, 15, 15, 97}));
-  for (const std::int32_t rank : {7, 8}) EXPECT_EQ(counts(schedule, rank), (std::array{17, 9, 8, 8, 103}));
-}
-
-// P = 4, M = 8, rank 0 (h = 0, H = 2) step by step: 2 F0 | F0 F1 | I1 W F1 | 1 x {FB(0,1), FB(1,0)} |
-// B1 FB(1,0) | B1 B0: the switch is at i = 0 after direction 1, so the second is split | W I0 | W.
-TEST(DualPipe, ProgramOfTheFirstRankOfFour) {
-  const Schedule schedule = build("dualpipe", 4, 8);
-  std::string program;
-  for (const ScheduleOp& op : schedule.ranks[0]) {
-    program += to_string(op.type);
-    if (op.f_dir >= 0) program += "f" + std::to_string(op.f_dir) + std::to_string(op.f_mb);
-    if (op.b_dir >= 0) program += "b" + std::to_string(op.b_dir) + std::to_string(op.b_mb);
-    program += ' ';
-  }
-  EXPECT_EQ(program, "Ff00 Ff01 Ff02 Ff10 Ib10 Wb10 Ff11 FBf03b11 FBf12b00 Bb12 FBf13b01 Bb13 Ib02 Wb02 Ib03 Wb03 ");
-}
-
-// The upper half is the lower half with the directions swapped.
-TEST(DualPipe, UpperHalfMirrorsTheLower) {
-  const Schedule schedule = build("dualpipe", 8, 24);
-  for (std::size_t rank = 0; rank < 4; ++rank) {
-    std::vector<ScheduleOp> mirrored = schedule.ranks[7 - rank];
-    for (ScheduleOp& op : mirrored) {
-      if (op.f_dir >= 0) op.f_dir = 1 - op.f_dir;
-      if (op.b_dir >= 0) op.b_dir = 1 - op.b_dir;
-    }
-    EXPECT_EQ(schedule.ranks[rank], mirrored);
-  }
-}
-
 // Micro-batches of one direction pass in order, and weight gradients run in the order of their input gradients.
 TEST(DualPipe, MicroBatchesPassInOrder) {
   const Schedule schedule = build("dualpipe", 8, 24);
@@ -126,19 +91,6 @@ TEST(DualPipe, MakespanIsExact) {
     ASSERT_TRUE(exact);
     expect_close(*exact, dualpipe_makespan(P, M, c));
     expect_close(makespan(build("dualpipe", P, M), c), *exact);
-  }
-}
-
-// The fill of the derivation above: op 2H+1 of the middle, after 2H+1 forwards, is its first backward.
-TEST(DualPipe, FirstBackwardOfTheMiddle) {
-  RandomCosts random;
-  for (int round = 0; round < 100; ++round) {
-    const std::int32_t H = random.integer(1, 8);
-    const ScheduleCosts c = random();
-    const Schedule schedule = build("dualpipe", 2 * H, 4 * H);
-    const auto middle = static_cast<std::size_t>(H - 1), op = static_cast<std::size_t>(2 * H + 1);
-    ASSERT_EQ(schedule.ranks[middle][op].type, OpType::B);
-    expect_close(evaluate(schedule, c).value().start[middle][op], 2 * H * c.F + std::max(H * c.F, (H - 1) * c.I));
   }
 }
 
