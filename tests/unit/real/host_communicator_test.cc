@@ -90,21 +90,6 @@ INSTANTIATE_TEST_SUITE_P(Sizes, HostSums,
                          testing::Values(Sum{DataType::fp32, 4096}, Sum{DataType::fp32, 1001}, Sum{DataType::fp32, 3},
                                          Sum{DataType::bf16, 1001}, Sum{DataType::fp16, 1001}));
 
-TEST(HostCollectives, OfGroupsThatShareNoRank) {
-  run_ranks(ranks, {}, [](HostDevice& device, Communicator& communicator) {
-    const std::int32_t rank = communicator.rank();
-    const Group group{{rank % 2 + 2, rank % 2}, rank < 2 ? 1 : 0};  // in another order than the world's
-    const BufferPointer piece = filled(device, DataType::fp32, {static_cast<float>(rank), 10});
-    const BufferPointer all = device.allocate(vector_tensor(4)), own = device.allocate(vector_tensor(2));
-    communicator.launch(model::Stream::collective, group, kernel_of(OperatorKind::all_gather, *piece, *all));
-    communicator.launch(model::Stream::collective, group, kernel_of(OperatorKind::reduce_scatter, *all, *own));
-    ASSERT_TRUE(device.synchronize());
-    const auto low = static_cast<float>(rank % 2), high = static_cast<float>(rank % 2 + 2);
-    EXPECT_EQ(device.read(*all), (std::vector<float>{high, 10, low, 10}));
-    EXPECT_EQ(device.read(*own), (std::vector<float>{2 * static_cast<float>(rank), 20}));
-  });
-}
-
 // Shards have unequal sizes and different formats; a rank's own shard is already in its place.
 TEST(HostCollectives, GathersAnyPieces) {
   run_ranks(ranks, {}, [](HostDevice& device, Communicator& communicator) {
@@ -125,18 +110,6 @@ TEST(HostCollectives, GathersAnyPieces) {
   });
 }
 
-TEST(HostCollectives, OfOneRankCopy) {
-  run_ranks(1, {}, [](HostDevice& device, Communicator& communicator) {
-    const BufferPointer in = filled(device, DataType::fp32, {1, 2.5, 3}), out = device.allocate(vector_tensor(3));
-    for (auto collective : {OperatorKind::all_reduce, OperatorKind::reduce_scatter, OperatorKind::all_gather}) {
-      device.write(*out, std::vector<float>(3, 0.0F));
-      communicator.launch(model::Stream::collective, all_ranks(1, 0), kernel_of(collective, *in, *out));
-      ASSERT_TRUE(device.synchronize());
-      EXPECT_EQ(device.read(*out), (std::vector<float>{1, 2.5, 3}));
-    }
-  });
-}
-
 TEST(HostCollectives, ReportSizesThatDoNotFit) {
   run_ranks(ranks, {}, [](HostDevice& device, Communicator& communicator) {
     const BufferPointer in = device.allocate(vector_tensor(7)), out = device.allocate(vector_tensor(2));
@@ -146,35 +119,6 @@ TEST(HostCollectives, ReportSizesThatDoNotFit) {
     ASSERT_FALSE(done);
     EXPECT_EQ(done.error().message, "a sum of 7 elements does not scatter over 4 ranks");
   });
-}
-
-TEST(HostCollectives, LeaveARecordWithTheirLabel) {
-  run_ranks(ranks, {}, [](HostDevice& device, Communicator& communicator) {
-    const BufferPointer x = device.allocate(vector_tensor(8));
-    communicator.launch(model::Stream::optimizer, all_ranks(ranks, communicator.rank()),
-                        kernel_of(OperatorKind::all_reduce, *x, *x));
-    ASSERT_TRUE(device.synchronize());
-    const std::vector<KernelRecord> records = device.take_records();
-    ASSERT_EQ(records.size(), 1U);
-    EXPECT_EQ(records[0].label, 7U);
-    EXPECT_EQ(records[0].stream, model::Stream::optimizer);
-    EXPECT_LE(records[0].start, records[0].end);
-  });
-}
-
-TEST(HostCommunicator, SumsAndGathersBetweenSteps) {
-  std::array<double, ranks> sums{};
-  run_ranks(ranks, {}, [&](HostDevice&, Communicator& communicator) {
-    const std::int32_t rank = communicator.rank();
-    const auto sum = communicator.sum({0.1 * (rank + 1), 1});
-    ASSERT_TRUE(sum);
-    sums[static_cast<std::size_t>(rank)] = sum->at(0);
-    EXPECT_EQ(sum->at(1), 4);
-    const auto texts = communicator.gather(std::string(static_cast<std::size_t>(rank), 'x'));
-    ASSERT_TRUE(texts);
-    EXPECT_EQ(*texts, rank == 0 ? (std::vector<std::string>{"", "x", "xx", "xxx"}) : std::vector<std::string>{});
-  });
-  for (const double sum : sums) EXPECT_EQ(sum, 0.1 * 1 + 0.1 * 2 + 0.1 * 3 + 0.1 * 4);
 }
 
 // Whatever a rank waits for, its error names the rank that failed.

@@ -1,4 +1,4 @@
-// Guarantees of the host's operators beyond the graph: numerics, divided vocabularies, the step's numbers.
+// Guarantees of the host's operators beyond the graph: numerics, the step's numbers.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -128,70 +128,6 @@ TEST(HostNumerics, NarrowAccumulationLosesLongSums) {
   EXPECT_EQ(run_on_host(gemm)[0](0), 4096);
   gemm.accumulation = model::DataType::fp16;
   EXPECT_EQ(run_on_host(gemm)[0](0), 512);
-}
-
-constexpr Index id_count = 6, vocabulary = 10, width = 4;
-
-FloatMatrix token_ids() { return Eigen::Vector<float, id_count>(0, 4, 5, 9, 4, 7); }
-
-HostOperator on_part(HostOperator host, std::int32_t rank) {
-  host.kernel.tensor_rank = rank;
-  return host;
-}
-
-TEST(DividedVocabulary, EmbeddingsOfTwoPartsAddUp) {
-  model::Random random(6);
-  const FloatMatrix table = random_floats(vocabulary, width, random), dx = random_floats(id_count, width, random);
-  const FloatMatrix ids = token_ids();
-  const FloatMatrix whole = run_on_host({embedding, {}, {ids, table}, {no_floats(id_count, width)}})[0];
-  const FloatMatrix d_whole = run_on_host({embedding_grad, {}, {dx, ids}, {table}})[0];
-  FloatMatrix sum = no_floats(id_count, width);
-  for (std::int32_t rank = 0; rank < 2; ++rank) {
-    const FloatMatrix part = table.middleRows(rank * 5, 5);
-    sum += run_on_host(on_part({embedding, {}, {ids, part}, {FloatMatrix::Ones(id_count, width)}}, rank))[0];
-    const FloatMatrix d_part = run_on_host(on_part({embedding_grad, {}, {dx, ids}, {part}}, rank))[0];
-    EXPECT_EQ(d_part, d_whole.middleRows(rank * 5, 5));
-  }
-  EXPECT_EQ(sum, whole);
-}
-
-TEST(DividedVocabulary, LossOfTwoPartsIsTheWhole) {
-  model::Random random(7);
-  const FloatMatrix logits = random_floats(id_count, vocabulary, random);
-  FloatMatrix labels = token_ids();
-  labels(1) = -1;
-  const model::LossAttributes loss{.ignored = 1, .sequence_length = 3, .weight = 0.5};  // tokens 2 and 5 carry none
-  const auto whole = run_on_host({cross_entropy, loss, {logits, labels}, {no_floats(1, 1), no_floats(id_count, 1)}});
-  HostOperator gradient{cross_entropy_grad, loss, {logits, labels, whole[1]}, {logits}};
-  gradient.kernel.numbers.loss_scale = 8;
-  const FloatMatrix d_whole = run_on_host(gradient)[0];
-
-  FloatMatrix figures = no_floats(id_count, 3);
-  for (std::int32_t rank = 0; rank < 2; ++rank) {
-    const auto part = run_on_host(on_part({cross_entropy,
-                                           loss,
-                                           {logits.middleCols(rank * 5, 5), labels},
-                                           {FloatMatrix::Ones(1, 1), no_floats(id_count, 3)}},
-                                          rank));
-    EXPECT_EQ(part[0](0), 0);
-    figures += part[1];
-  }
-  // Tokens 0, 3 and 4.
-  EXPECT_EQ(figures.col(2), (Eigen::Vector<float, id_count>(1, 0, 0, 1, 1, 0)));
-  const double total =
-      (figures.col(2).array() * (figures.col(0).array().log() - figures.col(1).array())).sum() / figures.col(2).sum();
-  EXPECT_NEAR(whole[0](0), 0.5 * total, 1e-5);
-  for (std::int32_t rank = 0; rank < 2; ++rank) {
-    gradient.reads = {logits.middleCols(rank * 5, 5), labels, figures};
-    gradient.writes = {no_floats(id_count, 5)};
-    const FloatMatrix d_part = run_on_host(on_part(gradient, rank))[0];
-    EXPECT_LE((d_part - d_whole.middleCols(rank * 5, 5)).cwiseAbs().maxCoeff(), 1e-6);
-  }
-  EXPECT_EQ(d_whole.row(1).cwiseAbs().sum() + d_whole.row(2).cwiseAbs().sum(), 0);
-  gradient.reads = {logits, labels, whole[1]};
-  gradient.writes = {logits};
-  gradient.kernel.numbers.loss_scale = 1;
-  EXPECT_LE(difference(8 * run_on_host(gradient)[0], d_whole), 1e-6);
 }
 
 TEST(DispatchLayoutBuilder, TiesGoToTheLowerExpertAndLoadsAreCounted) {

@@ -51,21 +51,6 @@ TEST(HostPacking, KeepsNotANumber) {
   }
 }
 
-TEST(HostPacking, TakesRowsAndAddsThemToRows) {
-  for (const DataType type : {DataType::bf16, DataType::fp16, DataType::fp32}) {
-    Pool pool;
-    HostBuffer from(pool, type, 3, 2), to(pool, type, 2, 2);
-    from.matrix() << 1, 2, 3, 4, 5, 6;
-    to.matrix() << 10, 20, 30, 40;
-    Packer packer(0);
-    packer.add_rows(from, std::vector<Index>{2, 0});
-    const std::vector<std::byte> bytes = packer.take();
-    EXPECT_EQ(bytes.size(), 4 * wire_bytes(type));
-    Unpacker(bytes).add_rows(type, to, std::vector<Index>{0, 1});
-    EXPECT_EQ(std::vector<float>(to.data(), to.data() + 4), (std::vector<float>{15, 26, 31, 42}));
-  }
-}
-
 TEST(HostPacking, ReportsAPacketThatDoesNotFit) {
   Packer packer(0);
   packer.add(DataType::fp32, std::vector<float>(3));

@@ -6,13 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -175,57 +173,6 @@ TEST(HostileClients, FillTheQueue) {
   const Outcome job = job_among(before, patient);
   EXPECT_THAT(job.gathered, all_came);
   EXPECT_THAT(job.log, Contains(HasSubstr("is silent while many others connect")));
-}
-
-// Plays all that a rank has sent to a later job with the same token, and sends rank 0 its own messages.
-TEST(HostileClients, ReplayAndReflect) {
-  std::string recorded;
-  const auto record = [&](const Frame& frame) { recorded += header_of(frame) + frame.bytes; };
-  const Bootstrap own = local_rank(2, 3);
-  const Identity rank{own.rank, own.ranks, own.token, own.job, "", ""};
-  const auto recording = [&](int port) {
-    const auto socket = stranger(port);
-    OtherHandshake handshake(rank);
-    std::optional<Frame> next = handshake.hello();
-    while (next) {
-      record(*next);
-      socket->send(*next, 60);
-      const auto answer = handshake.proved() ? std::nullopt : socket->receive(soon());
-      next = answer ? handshake.take(*answer).answer : std::nullopt;
-    }
-    EXPECT_TRUE(handshake.proved());
-  };
-  EXPECT_THAT(job_among(recording).gathered, all_came);
-  std::optional<Frame> answer;
-  const Outcome job = job_among([&](int port) {
-    const auto replay = stranger(port);
-    send_raw(*replay, recorded);
-    while (const auto frame = replay->receive(soon())) answer = frame;
-    const auto mirror = stranger(port);
-    mirror->send(OtherHandshake(rank).hello(), 60);
-    while (auto frame = mirror->receive(soon())) mirror->send({Frame::Kind::proof, frame->bytes}, 60);
-  });
-  EXPECT_THAT(job.gathered, all_came);
-  ASSERT_TRUE(answer);
-  EXPECT_EQ(answer->kind, Frame::Kind::abort);
-  EXPECT_THAT(answer->bytes, HasSubstr("does not have the token of this job"));
-  EXPECT_THAT(job.log, Contains(HasSubstr("does not have the token of this job")));
-}
-
-// A rank of the job that is started with other inputs, or twice, is named with its number.
-TEST(HostileClients, RanksThatDifferAreNamed) {
-  const Outcome job = job_among([](int port) {
-    const auto plan = connect_to_first(local_rank(1, 3, port), {.inputs = "pipeline = 4"});
-    ASSERT_FALSE(plan);
-    EXPECT_EQ(to_string(plan.error()),
-              "127.0.0.1:" + std::to_string(port) +
-                  ": rank 0 refuses this process: it has other inputs: 'pipeline = 4' where rank 0 has ''");
-    const auto version = connect_to_first(local_rank(2, 3, port), {.program = "plumbline 9"});
-    EXPECT_THAT(to_string(version.error()), HasSubstr("it is plumbline 9, rank 0 is "));
-  });
-  EXPECT_THAT(job.gathered, all_came);
-  EXPECT_THAT(job.log, testing::AllOf(Contains(HasSubstr("rank 1 at 127.0.0.1: it has other inputs: 'pipeline = 4'")),
-                                      Contains(HasSubstr("rank 2 at 127.0.0.1: it is plumbline 9"))));
 }
 
 // Returns the error of rank 0 in a process that may open `files` files, of which others leave `left` once it listens.

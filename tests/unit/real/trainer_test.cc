@@ -249,16 +249,6 @@ TEST(Trainer, StopsWhenNoLossScaleHelps) {
             "gradients overflow in step 3 although the loss scale is at its lowest");
 }
 
-TEST(Trainer, BalancesTheExperts) {
-  TrainingOptions options = options_for(150);
-  const TrainedRank preferred = train_alone(options);
-  options.balance_speed = 0.01;
-  const TrainedRank balanced = train_alone(options);
-  EXPECT_EQ(balanced.result->losses, preferred.result->losses);  // nothing computes with the experts here
-  EXPECT_GT(preferred.result->loads[0].max_violation, 1);
-  EXPECT_LT(balanced.result->loads[0].max_violation, preferred.result->loads[0].max_violation / 3);
-}
-
 // A text that ends after two sequences of one rank's share.
 class Short final : public TextSource {
  public:

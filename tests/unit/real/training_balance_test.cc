@@ -12,13 +12,6 @@ namespace {
 using tests::on_ranks;
 using Loads = model::Result<std::vector<LayerLoad>>;
 
-TEST(LossScale, StartsAt65536AndHalvesOnOverflow) {
-  LossScale scale{LossScaleOptions{}};
-  EXPECT_EQ(scale.factor(), 65536);
-  EXPECT_TRUE(scale.shrink());
-  EXPECT_EQ(scale.factor(), 32768);
-}
-
 TEST(LossScale, DoublesAfterAnIntervalWithoutOverflow) {
   LossScale scale({.start = 8, .interval = 3, .highest = 16});
   const auto good = [&](int steps) {
@@ -31,25 +24,6 @@ TEST(LossScale, DoublesAfterAnIntervalWithoutOverflow) {
   EXPECT_EQ(good(1), 8);
   EXPECT_EQ(good(3), 16);
   EXPECT_EQ(good(6), 16);  // the upper limit
-}
-
-TEST(LossScale, ReportsThatItCannotGetLower) {
-  LossScale scale({.start = 3, .lowest = 1});
-  EXPECT_TRUE(scale.shrink());
-  EXPECT_EQ(scale.factor(), 1.5);
-  EXPECT_TRUE(scale.shrink());
-  EXPECT_EQ(scale.factor(), 1);
-  EXPECT_FALSE(scale.shrink());
-}
-
-TEST(LossScale, ContinuesFromItsState) {
-  LossScale scale({.start = 8, .interval = 3});
-  scale.keep_or_grow();
-  scale.keep_or_grow();
-  LossScale continued({.start = 8, .interval = 3});
-  continued.restore(scale.state());
-  continued.keep_or_grow();
-  EXPECT_EQ(continued.factor(), 16);
 }
 
 TEST(LossScale, OfOtherFormatsIsOne) {
@@ -100,26 +74,6 @@ TEST(ExpertBalance, MovesBiasesByTheSpeedTowardsTheMean) {
   const LayerLoad load{.rows = {10, 2, 6, 6}};
   const std::vector<float> bias = moved_bias({0.5F, 0.5F, 0.5F, -1.0F}, load, 0.25);
   EXPECT_EQ(bias, (std::vector<float>{0.25F, 0.75F, 0.5F, -1.0F}));  // experts at the mean keep their bias
-}
-
-TEST(ExpertBalance, EvensOutWhatARouterPrefers) {
-  tests::World world(1);
-  tests::WorldCommunicator communicator(world, 0);
-  tests::TinyStep step(communicator, {.experts = 4});
-  MicroBatch batch;
-  for (int t = 0; t < 440; ++t) {
-    batch.token_ids.push_back(static_cast<float>(t % 16));
-    batch.labels.push_back(static_cast<float>(t % 16));
-  }
-  std::vector<double> violations;
-  for (std::int64_t i = 0; i < 200; ++i) {
-    const auto outcome = step.run({batch}, {}).value();
-    const auto loads = sum_loads(outcome.loads, 2, 4, communicator).value();
-    violations.push_back(loads.at(0).max_violation);
-    update_biases(step, outcome.loads, loads, 0.01);
-  }
-  EXPECT_GT(violations.front(), 1);
-  EXPECT_LT(violations.back(), 0.4);
 }
 
 TEST(ExpertBalance, LeavesLayersOfOtherRanksAlone) {

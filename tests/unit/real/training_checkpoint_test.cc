@@ -175,11 +175,6 @@ TEST_F(CheckpointTest, AFolderThatCannotBeMadeIsAnErrorOnAllRanks) {
   EXPECT_EQ(results[1].error().message, "rank 0 failed");
 }
 
-TEST_F(CheckpointTest, NoneThere) {
-  EXPECT_EQ(refusal().message, "no checkpoint there");
-  EXPECT_EQ(refusal().file, store_.folder);
-}
-
 TEST_F(CheckpointTest, TruncatedFilesNameThePiece) {
   ASSERT_TRUE(save(1));
   const auto bytes = fs::file_size(file(1));
@@ -194,16 +189,6 @@ TEST_F(CheckpointTest, TruncatedFilesNameThePiece) {
   EXPECT_EQ(refusal().message, "is no checkpoint of plumbline");
   fs::remove(file(1));
   EXPECT_EQ(refusal().message, "cannot be read");
-}
-
-TEST_F(CheckpointTest, ChangedBitsNameThePiece) {
-  ASSERT_TRUE(save(1));
-  change_byte(file(1), -1);
-  EXPECT_EQ(refusal().message, "is damaged in piece 'moments'");
-  EXPECT_THAT(refusal().hint, testing::HasSubstr("remove this checkpoint's folder"));
-  change_byte(file(1), -1);
-  change_byte(file(1), -7 * 4 - 1);
-  EXPECT_EQ(refusal().message, "is damaged in piece 'weights'");
 }
 
 TEST_F(CheckpointTest, EveryChangedBitOfTheHeaderIsSeen) {
@@ -275,11 +260,6 @@ TEST_F(CheckpointTest, AnotherPlanIsNamedByItsFirstDifference) {
   EXPECT_THAT(refusal().message, testing::HasSubstr("it has '[parallelism]', this run ''"));
 }
 
-TEST_F(CheckpointTest, AnotherNumberOfRanks) {
-  ASSERT_TRUE(save(1, 2));
-  EXPECT_EQ(refusal().message, "a checkpoint of 2 ranks, but this run has 1");
-}
-
 TEST_F(CheckpointTest, AnotherVersion) {
   ASSERT_TRUE(save(1));
   change_byte(file(1), static_cast<std::int64_t>(checkpoint_magic.size()));
@@ -312,45 +292,6 @@ TEST_F(CheckpointTest, DamageOfOneRankStopsAllBeforeAnythingIsOverwritten) {
   EXPECT_THAT(results[0].error().message, testing::HasSubstr("is damaged in piece 'moments'"));
   EXPECT_EQ(results[1].error().message, "is damaged in piece 'moments'");
   EXPECT_EQ(results[2].error().message, "rank 1 failed");
-}
-
-// Saves step after step until the process is killed.
-[[noreturn]] void save_forever(const CheckpointStore& store, std::int64_t step) {
-  World world(1);
-  tests::WorldCommunicator communicator(world, 0);
-  PlainDevice device;
-  for (;; ++step) {
-    State state(value_of(step, 0), 100000);
-    if (!save_checkpoint(store, progress_at(step), state.pieces(), device, communicator)) _exit(1);
-  }
-}
-
-TEST_F(CheckpointTest, AKilledSaveLeavesTheOneBefore) {
-  model::Random random(1);
-  std::int64_t step = 0;
-  int partial = 0;
-  for (int kill_number = 0; kill_number < 25; ++kill_number) {
-    const pid_t child = tests::start_child([&] { save_forever(store_, step + 1); });
-    usleep(static_cast<useconds_t>(random.uniform() * 40000));
-    ASSERT_EQ(kill(child, SIGKILL), 0);
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status)) << "a save failed";
-    std::error_code none_yet;
-    for (const auto& entry : fs::directory_iterator(store_.folder, none_yet))
-      partial += entry.path().extension() == ".partial" ? 1 : 0;
-    const auto latest = latest_checkpoint(store_.folder);
-    if (!latest) continue;
-    ASSERT_GE(*latest, step);
-    step = *latest;
-    State state(0.5F, 100000);
-    const auto loaded = load(state, store_);
-    ASSERT_TRUE(loaded) << to_string(loaded.error());
-    EXPECT_EQ(loaded->step, step);
-    EXPECT_EQ(state, State(value_of(step, 0), 100000));
-  }
-  RecordProperty("last_step", static_cast<int>(step));
-  RecordProperty("partial_folders", partial);
 }
 
 }  // namespace
