@@ -104,18 +104,6 @@ TEST(CampaignReport, NeverIsSaidAndIsNullInJson) {
   EXPECT_EQ(json["campaign"]["never"], "no node is left");
 }
 
-TEST(CampaignReport, JsonHasTheEnvelopeAndUnits) {
-  const auto json = nlohmann::json::parse(campaign_json(Example().report()));
-  for (const char* key : {"plumbline", "campaign", "step", "run", "reliability", "plan"})
-    EXPECT_TRUE(json.contains(key)) << key;
-  EXPECT_EQ(json["campaign"]["gpu_hours"]["p50"], 10 * 24 * 64);
-  EXPECT_EQ(json["campaign"]["mean_time_s"]["lost_s"], 86400);
-  EXPECT_EQ(json["campaign"]["failures"][0]["mean_times"], 2);
-  EXPECT_EQ(json["campaign"]["finish_by"]["gpus"], 64);
-  EXPECT_EQ(json["campaign"]["finish_by"]["tried"][1]["reason"], "no");
-  EXPECT_EQ(json["reliability"][0]["kind"], "assumed");
-}
-
 TEST(CampaignReport, CsvHasEventsAndCampaigns) {
   const std::string csv = campaign_csv(Example().report());
   EXPECT_THAT(csv, HasSubstr("record,campaign,days,what,lost_s,progress\nevent,0,1,\"failure: faulty GPU\",600,0.1\n"));

@@ -63,17 +63,6 @@ TEST(CollectivesText, CountPerRankInMultiplesOf16Bytes) {
   EXPECT_EQ(rows_of(text_of(Collective::broadcast, 1000, 1000))[0][4], "0");
 }
 
-TEST(CollectivesText, NamesTheSourcesOfTheTimes) {
-  const std::string text = text_of(Collective::all_reduce, 8, 8, 16);
-  EXPECT_NE(text.find("predicted by plumbline, not measured"), std::string::npos);
-  EXPECT_NE(text.find("network.nic_rate 40 GB/s (assumed)"), std::string::npos);
-  EXPECT_NE(text.find("16 x h100-sxm, 8 on a node; profile generic-datasheet"), std::string::npos);
-}
-
-TEST(CollectivesText, OneGpuIsRefused) {
-  EXPECT_FALSE(collectives_text(h100(1), tests::profile("generic-datasheet"), {}));
-}
-
 TEST(CollectivesText, Sizes) {
   EXPECT_EQ(model::parse_binary_size("8", "--min").value(), 8);
   EXPECT_EQ(model::parse_binary_size("4K", "--min").value(), 4096);

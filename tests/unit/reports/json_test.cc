@@ -90,14 +90,6 @@ TEST(StoredResult, HasTheClassesOfEarlierVersionsByTheirNames) {
   EXPECT_EQ(names, (std::vector<std::string>{"casts and transposes", "other memory-bound", "something else"}));
 }
 
-TEST_F(ResultJson, KeepsValuesExactly) {
-  EXPECT_EQ(json["step"]["slots_s"]["FB"].get<double>(), 14.05);
-  EXPECT_EQ(json["step"]["mfu"].get<double>(), 0.4366);
-  EXPECT_EQ(json["memory"]["capacity_bytes"].get<double>(), 84.94e9);
-  EXPECT_EQ(json["provenance"][4]["kind"], "assumed");
-  EXPECT_EQ(json["run"]["phases"][1]["kind"], "published");
-}
-
 TEST_F(ResultJson, BoundHasWhatBindsAndTheLosses) {
   const OrderedJson& bound = json["bound"];
   EXPECT_EQ(keys_of(bound), (std::vector<std::string>{"time_s", "binds", "rank", "lost", "flops_at_peak_s"}));
@@ -187,18 +179,6 @@ TEST_F(ResultJson, EmbedsTheWholePlanNested) {
                       [&](std::string_view key, const auto&) { fields += model::lacks_section(source, key) ? 0 : 1; });
   for (const auto& section : plan) embedded += section.size();
   EXPECT_EQ(embedded, fields + 2);
-}
-
-TEST_F(ResultJson, SameInputSameBytes) {
-  EXPECT_EQ(to_json(support::example_result(), support::example_plan()),
-            to_json(support::example_result(), support::example_plan()));
-}
-
-TEST(MemoryJson, HasTheEnvelopeTheMemoryAndItsVerdictOnly) {
-  const OrderedJson json =
-      OrderedJson::parse(memory_to_json(support::example_result().memory, support::example_plan()));
-  EXPECT_EQ(keys_of(json), (std::vector<std::string>{"plumbline", "memory", "plan", "fit"}));
-  EXPECT_EQ(json["memory"]["fits"], true);
 }
 
 TEST(ResultJsonText, SurvivesBytesThatAreNotUtf8) {

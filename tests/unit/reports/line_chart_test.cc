@@ -28,15 +28,6 @@ TEST(LineChart, PutsPointsAtTheirNumbers) {
   EXPECT_FALSE(has(svg, ">-0</text>"));
 }
 
-TEST(LineChart, NamesItsAxesAndReadsInLightAndDark) {
-  const std::string svg = line_chart_svg(square());
-  EXPECT_TRUE(has(svg, "A &lt;title&gt;"));
-  EXPECT_TRUE(has(svg, ">SMs &amp; more</text>"));
-  EXPECT_TRUE(has(svg, ">seconds</text>"));
-  EXPECT_TRUE(has(svg, ">first</text>"));
-  EXPECT_TRUE(has(svg, "prefers-color-scheme: dark"));
-}
-
 TEST(LineChart, AMissingValueInterruptsTheLine) {
   LineChart chart = square();
   chart.panels[0].series[0].points = {{0, 0}, {2, 1}, {5, std::nullopt}, {8, 2}, {10, 10}};

@@ -74,19 +74,6 @@ TEST(CompareMeasured, AnotherPlanIsReported) {
   EXPECT_THAT(text, testing::Not(HasSubstr("one slot of rank 0")));
 }
 
-TEST(CompareMeasured, JsonHoldsTheSame) {
-  const auto json = Json::parse(result_comparison_json(comparison({predicted(), measured()})));
-  const Json& pair = json["predicted_and_measured"].at(0);
-  EXPECT_EQ(pair["slots"].back()["name"], "FB");
-  EXPECT_NEAR(pair["slots"].back()["predicted_s"].get<double>() - pair["slots"].back()["measured_s"].get<double>(), 0.1,
-              1e-12);
-  double sum = 0;
-  for (const Json& row : pair["classes"]) sum += row["of_step"].get<double>();
-  EXPECT_NEAR(sum, pair["step"]["error"].get<double>(), 1e-9);
-  EXPECT_TRUE(pair["differing_keys"].empty());
-  EXPECT_EQ(json["waterfalls"].size(), 1U);
-}
-
 TEST(CompareMeasured, OneTraceHoldsBothStepsRankByRank) {
   const model::ResultComparison both = comparison({predicted(), measured()});
   const auto subjects = trace_subjects(both);

@@ -36,33 +36,6 @@ TEST(MeasuredReport, HasAVerdictOfMemory) {
   EXPECT_TRUE(memory_verdict({40e9, 0.02}).starts_with("Less than in 98 of 100 such runs"));
 }
 
-// The interval is 19 to 24 s around 21 s.
-TEST(MeasuredReport, IsASectionOfTheSummary) {
-  model::StepResult result = support::example_result();
-  result.interval = support::example_interval();
-  EXPECT_EQ(summary(result, support::example_plan()).find("\nMeasured\n"), std::string::npos);
-  result.measured = {.given = "350TFLOP/s",
-                     .time_s = 22,
-                     .share_below = 0.67,
-                     .verdict = as_predicted,
-                     .conventions = {{"model FLOPs, causal attention", 22}, {"model FLOPs, full attention", 24.7}},
-                     .causes = {{"what is left", 23.1, true, "a step of your stack on 8 GPUs"},
-                                {"no CUDA graphs", 22.5, true, "--set stack.graphs=none"}},
-                     .memory = model::MeasuredMemory{60e9, 0.8}};
-  const std::string text = measured_section(result);
-  EXPECT_LE(tests::longest_line(text), terminal_width) << text;
-  for (const char* part :
-       {"350TFLOP/s is a step of 22.00 s. As predicted: 67 % of such runs are faster.", "counted as", "24.70 s",
-        "Longer than the middle of 21.00 s: each of these", "what is left    23.10 s", "--set stack.graphs=none",
-        "Memory: 60.0 GB where 58.0 are predicted, 56.0 to 61.0 as clusters run it."})
-    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
-  EXPECT_NE(summary(result, support::example_plan()).find("\nMeasured\n" + text), std::string::npos);
-  result.memory.capacity_bytes = 60.5e9;
-  EXPECT_NE(measured_section(result).find("56.0 to 60.5 as clusters run it."), std::string::npos);
-  result.measured->causes = {{"what is left", 21.5, false, ""}};
-  EXPECT_NE(measured_section(result).find("no single cause"), std::string::npos);
-}
-
 // The step is 22 s, and the rate of its log means 22.44 s, or twice that.
 TEST(MeasuredReport, ALogIsDescribed) {
   model::StepResult result = support::example_result();

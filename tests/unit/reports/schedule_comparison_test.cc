@@ -23,12 +23,6 @@ std::vector<ComparedSchedule> compare(const ScheduleShape& shape, const CostTabl
 
 constexpr ScheduleShape four_by_eight{.ranks = 4, .micro_batches = 8, .virtual_stages = 2};
 
-TEST(ScheduleComparison, HoldsEverySchedule) {
-  const auto rows = compare(four_by_eight, {});
-  ASSERT_EQ(rows.size(), schedule_kinds().size());
-  for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i].kind, schedule_kinds()[i]->name());
-}
-
 // A rank computes 8 x (F + B) = 24 in every schedule, however many chunks that is: the makespan less its idle time.
 TEST(ScheduleComparison, EveryScheduleHasTheSameWork) {
   std::size_t possible = 0;
@@ -60,30 +54,6 @@ TEST(ScheduleComparison, NumbersOfKnownSchedules) {
   EXPECT_NEAR(interleaved.makespan, 24 + 4.5, 1e-9);
   EXPECT_EQ(interleaved.chunks, 2);
   EXPECT_FALSE(interleaved.exposed_p2p) << "no transfer takes time";
-}
-
-// DualPipe holds every stage twice and P + 1 of its micro-batches; DualPipeV holds it once, in 2P + 1 chunks of half a
-// stage.
-TEST(ScheduleComparison, ActivationsAndCopiesAreThoseOfFullStages) {
-  const auto rows = compare(four_by_eight, {});
-  EXPECT_EQ(row_of(rows, "dualpipe").chunks, 2);
-  EXPECT_EQ(row_of(rows, "dualpipe").parameter_copies, 2);
-  EXPECT_EQ(row_of(rows, "dualpipe").peak_activations, 5);
-  EXPECT_EQ(row_of(rows, "dualpipev").chunks, 2);
-  EXPECT_EQ(row_of(rows, "dualpipev").parameter_copies, 1);
-  EXPECT_EQ(row_of(rows, "dualpipev").peak_activations, 4.5);
-}
-
-TEST(ScheduleComparison, GivesTheReasonWhyAScheduleIsImpossible) {
-  const ScheduleShape odd{.ranks = 3, .micro_batches = 6, .virtual_stages = 2};
-  const auto rows = compare(odd, {});
-  ASSERT_TRUE(row_of(rows, "dualpipe").infeasible);
-  EXPECT_NE(row_of(rows, "dualpipe").infeasible->message.find("even number of ranks"), std::string::npos);
-  EXPECT_FALSE(row_of(rows, "1f1b").infeasible);
-  EXPECT_NE(reports::comparison_table(rows, odd, {}).find("not possible here:\n  dualpipe  "), std::string::npos);
-  EXPECT_NE(
-      reports::comparison_json(rows, odd, {}).find("\"possible\": false,\n      \"reason\": \"dualpipe needs an even"),
-      std::string::npos);
 }
 
 // Six chunks for two ranks with three chunks each: each stage is cut into three equal parts.

@@ -19,26 +19,6 @@ CostedSchedule evaluated(const std::string& kind, const ScheduleShape& shape, co
 
 ScheduleCosts stage(double F, double I, double W) { return {.F = F, .B = I + W, .I = I, .W = W, .FB = F + I + W}; }
 
-// One micro-batch passes two stages: F 1, transfer, F 2, B 4, transfer, B 2.
-TEST(ScheduleEvaluation, StagesHaveTheirOwnCosts) {
-  CostTable costs;
-  costs.uniform.p2p = 0.5;
-  costs.stages = {stage(1, 1, 1), stage(2, 3, 1)};
-  const CostedSchedule output = evaluated("1f1b", {.ranks = 2, .micro_batches = 1}, costs);
-  EXPECT_DOUBLE_EQ(output.evaluation.makespan, 10);
-  EXPECT_DOUBLE_EQ(output.lower_bound, 10) << "one micro-batch has no slack";
-  EXPECT_FALSE(output.exact_makespan) << "stated for equal stages only";
-  EXPECT_DOUBLE_EQ(output.end[1].back(), 7.5);
-}
-
-// One rank: (1 + 2) of the first micro-batch and three times that of the second.
-TEST(ScheduleEvaluation, MicroBatchesHaveTheirFactors) {
-  CostTable costs;
-  costs.stages = {stage(1, 1, 1)};
-  costs.micro_batch_factors = {1, 3};
-  EXPECT_DOUBLE_EQ(evaluated("gpipe", {.ranks = 1, .micro_batches = 2}, costs).evaluation.makespan, 12);
-}
-
 // Of the four micro-batches the last two are direction 1's: rank 0 holds stage 0 of direction 0 (3 each) and stage 1
 // of direction 1 (3 times factor 2 each).
 TEST(ScheduleEvaluation, FactorsOfBothDirectionsFollowEachOther) {
@@ -101,18 +81,6 @@ TEST(ScheduleEvaluation, ListsMustFitTheSchedule) {
   costs.stages.push_back(stage(1, 1, 1));
   costs.micro_batch_factors = {1, 1, 1};
   refuse(costs, "costs.toml: micro_batch_factors: lists 3 micro-batches, but there are 4");
-}
-
-TEST(ScheduleJson, HoldsStagesAndTheirFactors) {
-  CostTable costs;
-  costs.uniform.p2p = 0.5;
-  costs.stages = {ScheduleCosts{}};
-  costs.micro_batch_factors = {2};
-  const auto json =
-      nlohmann::json::parse(reports::schedule_json(evaluated("gpipe", {.ranks = 1, .micro_batches = 1}, costs)));
-  const auto& held = json["schedule"]["costs"];
-  EXPECT_EQ(held.dump(),
-            R"({"micro_batch_factors":[2.0],"p2p":0.5,"stages":[{"B":2.0,"F":1.0,"FB":3.0,"I":1.0,"W":1.0}]})");
 }
 
 Result<std::shared_ptr<const ScheduleKind>> read_back(const tests::TemporaryDirectory& folder, const std::string& csv) {

@@ -48,18 +48,6 @@ std::string without_escapes(const std::string& text) {
   return std::regex_replace(text, std::regex("\x1b\\[[0-9;]*m"), "");
 }
 
-// 18 cells for 9 units of time: two cells a unit. The legend breaks at 26 columns: "F forward" ends at 17,
-// "B backward" would end at 29.
-TEST(SchedulePicture, LettersScaleToTheWidth) {
-  EXPECT_EQ(picture_text(two_ranks(), margin + 18, false),
-            "  rank\n"
-            "     0  F0F1....B0--..B1--\n"
-            "     1  ..F0B0--F1B1--....\n"
-            "        0                9\n"
-            "        F forward\n"
-            "        B backward  . idle\n");
-}
-
 // At one cell a unit a forward has no space for its number, and a backward of two has.
 TEST(SchedulePicture, NumbersStandWhereTheyFit) {
   EXPECT_THAT(picture_text(two_ranks(), margin + 9, false), HasSubstr("     0  FF..B0.B1\n     1  .FB0FB1..\n"));
@@ -77,20 +65,6 @@ TEST(SchedulePicture, UnequalOpsFillTheWidth) {
   picture.ranks = {{forward(0, 0, 1), backward(OpType::B, 0, 1, 2.5)}};
   picture.makespan = 2.5;
   EXPECT_THAT(picture_text(picture, margin + 20, false), HasSubstr("     0  F0------B0----------\n"));
-}
-
-TEST(SchedulePicture, EveryKindHasItsLetter) {
-  SchedulePicture picture;
-  picture.ranks = {{forward(0, 0, 4), backward(OpType::I, 1, 4, 8), backward(OpType::W, 1, 8, 12),
-                    ScheduleBlock{OpType::FB, 2, 0, 0, 0, true, 12, 16}}};
-  picture.makespan = 16;
-  picture.mark = "direction 1";
-  const std::string text = picture_text(picture, margin + 16, false);
-  EXPECT_THAT(text, HasSubstr("F0--I1--W1--x2/0\n"));
-  EXPECT_THAT(text, HasSubstr("X overlapped F and B"));
-  EXPECT_THAT(text, HasSubstr("lower case: direction 1"));
-  EXPECT_THAT(text, Not(HasSubstr("B backward"))) << "only what is drawn";
-  EXPECT_THAT(text, Not(HasSubstr("\x1b"))) << "no escape without colour";
 }
 
 // The same blocks with backgrounds: blue 117, green 114; numbers in the middle; lines have the same width.
@@ -148,14 +122,6 @@ TEST(ScheduleSvg, BlocksHavePlaceAndTitle) {
   EXPECT_THAT(svg, HasSubstr("1f1b &lt;2&gt;")) << "text is escaped";
   EXPECT_TRUE(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
   EXPECT_TRUE(svg.ends_with("</svg>\n"));
-}
-
-TEST(ScheduleSvg, LegendNamesWhatIsDrawn) {
-  const std::string svg = picture_svg(two_ranks());
-  EXPECT_THAT(svg, HasSubstr(">F forward</text>"));
-  EXPECT_THAT(svg, HasSubstr(">B backward</text>"));
-  EXPECT_THAT(svg, Not(HasSubstr("weight gradient")));
-  EXPECT_THAT(svg, Not(HasSubstr("paler")));
 }
 
 }  // namespace
