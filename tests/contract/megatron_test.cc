@@ -351,26 +351,6 @@ TEST(Megatron, AScriptThatIsNoUtf8IsRefused) {
   tests::expect_error(read.error(), ErrorKind::input, "s.sh", 2, "", "UTF-8");
 }
 
-// A script with parts removed and symbols changed is either read or refused with an error.
-RC_GTEST_PROP(Megatron, MutilatedScriptsAreReadOrRefused, ()) {
-  static const std::string whole = read_text_file(shipped("tests/golden/inputs/megatron/deepseek-v3.sh")).value();
-  std::string script = whole;
-  const int changes = *rc::gen::inRange(1, 12);
-  for (int i = 0; i < changes; ++i) {
-    const auto place = static_cast<std::size_t>(*rc::gen::inRange(0, static_cast<int>(script.size()) - 1));
-    const std::string put =
-        *rc::gen::elementOf(std::vector<std::string>{"", "\"", "-", "0", "99999999999", "$", "(", "*"});
-    script.replace(place, static_cast<std::size_t>(*rc::gen::inRange(0, 12)), put);
-  }
-  const auto read = import_script(script, "s.sh", {.definitions = {{"NNODES", "128"}}, .config = "m.json"});
-  if (!read) {
-    RC_ASSERT(!read.error().message.empty());
-    return;
-  }
-  RC_ASSERT(read->config.has_value());
-  RC_ASSERT(shape_of(read->config->json, "m.json", {}).has_value());
-}
-
 TEST(Megatron, OptionsAddToTheScript) {
   const std::string script =
       "python pretrain_gpt.py --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 8 "

@@ -67,16 +67,6 @@ TEST(Layout, ExpertsFoldOverTensorRanks) {
   EXPECT_FALSE(make_layout(plan, architecture("deepseek-v3")));
 }
 
-TEST(Layout, OneDirectionIsNotDoubled) {
-  Plan plan = expert_plan();
-  plan.schedule.kind = "1f1b";
-  const auto layout = make_layout(plan, architecture("deepseek-v3"));
-  ASSERT_TRUE(layout) << to_string(layout.error());
-  EXPECT_FALSE(layout->two_directions);
-  EXPECT_EQ(layout->dense_group, 128);
-  EXPECT_EQ(layout->expert_group, 2);
-}
-
 TEST(Layout, DenseModelOnEightGpus) {
   const auto layout = make_layout(dense_plan(), architecture("llama-3-8b"));
   ASSERT_TRUE(layout) << to_string(layout.error());
@@ -87,15 +77,6 @@ TEST(Layout, DenseModelOnEightGpus) {
   EXPECT_EQ(layout->experts_per_rank, 0);
   EXPECT_EQ(layout->dense_group, 8);
   EXPECT_EQ(layout->stage_layers.at(0).size(), 32u);
-}
-
-TEST(Layout, TheShippedMinimalPlanIsValid) {
-  const auto plan = load_plan(shipped("examples/llama-3-8b-64xh800.toml"), {});
-  ASSERT_TRUE(plan) << to_string(plan.error());
-  const auto layout = make_layout(*plan, architecture("llama-3-8b"));
-  ASSERT_TRUE(layout) << to_string(layout.error());
-  EXPECT_EQ(layout->data, 32);           // 64 / 2
-  EXPECT_EQ(layout->micro_batches, 16);  // 512 / 32
 }
 
 TEST(Layout, ASequenceNeedsALearnedPositionForEveryToken) {
@@ -234,13 +215,6 @@ TEST(Layout, ExpertsThatDoNotDivideOverTheRanksAreRefused) {
   ASSERT_FALSE(layout);
   expect_error(layout.error(), ErrorKind::infeasible, plan_path, line_of(plan, "parallelism.expert"),
                "parallelism.expert", "256 routed experts");
-}
-
-TEST(Layout, RowsOfEveryExpertRankAreTaken) {
-  Plan plan = expert_plan();
-  plan.routing.imbalance = 0;
-  plan.routing.rows_per_rank.assign(64, 512);
-  EXPECT_TRUE(make_layout(plan, architecture("deepseek-v3")));
 }
 
 TEST(Layout, ATokenMustReachEnoughExperts) {

@@ -477,19 +477,6 @@ TEST(MegatronStyles, DecisionsHaveThePlanWithoutThem) {
     EXPECT_THAT(alternative.text, testing::Not(testing::HasSubstr("--num-layers"))) << "the model is no decision";
 }
 
-// Every script, cut anywhere and with pieces of others put in, is read or refused, in bounded work.
-RC_GTEST_PROP(MegatronStyles, CutAndMixedScriptsAreReadOrRefused, ()) {
-  static const std::vector<std::string> names = names_in_folder(styles, ".sh");
-  const auto any = [] { return read_text_file(styles + "/" + *rc::gen::elementOf(names) + ".sh").value(); };
-  std::string script = any();
-  script.resize(static_cast<std::size_t>(*rc::gen::inRange(0, static_cast<int>(script.size()) + 1)));
-  const std::string other = any();
-  const auto from = static_cast<std::size_t>(*rc::gen::inRange(0, static_cast<int>(other.size())));
-  if (*rc::gen::arbitrary<bool>()) script += other.substr(from);
-  const auto read = import_style(script, "s.sh", {});
-  if (!read) RC_ASSERT(!read.error().message.empty());
-}
-
 // Scripts without an end are refused.
 TEST(MegatronStyles, WorkIsBounded) {
   std::string deep;

@@ -75,12 +75,6 @@ TEST(StageSplit, BalancedCountsGiveTheStageOfTheHeadLess) {
   EXPECT_EQ(balanced_layer_counts(equal_layers(3, 0.5), 1), (Counts{3}));
 }
 
-// A head of 5 layers decides the maximum: the four other stages could have 5, 5, 1, 1 of 12 as well.
-TEST(StageSplit, OfEqualMaximaTheEvenCountsWin) {
-  EXPECT_EQ(balanced_layer_counts(equal_layers(12, 5), 5), (Counts{3, 3, 3, 3, 0}));
-  EXPECT_EQ(balanced_layer_counts(equal_layers(13, 5), 5), (Counts{3, 3, 3, 4, 0})) << "the remainder is a later one's";
-}
-
 // Of all divisions none has a smaller maximum, and of those with it none is more even.
 TEST(StageSplit, BalancedCountsAreTheBestOfAllDivisions) {
   Random random(7);
@@ -99,39 +93,6 @@ TEST(StageSplit, BalancedCountsAreTheBestOfAllDivisions) {
     EXPECT_NEAR(dearest(costs, counts), best.first, 1e-9);
     EXPECT_EQ(squares(counts), best.second);
   }
-}
-
-// More stages never make the dearest one dearer, and a dearer head never makes it cheaper.
-TEST(StageSplit, TheDearestStageIsMonotone) {
-  Random random(11);
-  for (int draw = 0; draw < 100; ++draw) {
-    SplitCosts costs = drawn_costs(random);
-    const auto most = static_cast<std::int64_t>(costs.layers.size()) + 2;
-    double before = 1e9;
-    for (std::int64_t stages = 1; stages <= most; ++stages) {
-      const double now = dearest(costs, balanced_layer_counts(costs, stages));
-      EXPECT_LE(now, before + 1e-9);
-      before = now;
-    }
-    SplitCosts dearer = costs;
-    dearer.last += 1;
-    for (std::int64_t stages = 1; stages <= most; ++stages)
-      EXPECT_GE(dearest(dearer, balanced_layer_counts(dearer, stages)),
-                dearest(costs, balanced_layer_counts(costs, stages)) - 1e-9);
-  }
-}
-
-TEST(StageSplit, EveryNumberOfStagesUpToTheLayersAndBothEndsHasBalancedCounts) {
-  for (std::int64_t layers = 1; layers <= 12; ++layers)
-    for (std::int64_t stages = 1; stages <= layers + 2; ++stages)
-      for (const double head : {0.0, 0.7, 30.0}) {
-        const Counts counts = balanced_layer_counts(equal_layers(layers, head), stages);
-        ASSERT_EQ(counts.size(), static_cast<std::size_t>(stages));
-        EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}), layers);
-        for (std::int64_t stage = 0; stage < stages; ++stage)
-          EXPECT_GE(counts[static_cast<std::size_t>(stage)], fewest_layers(stage, stages))
-              << layers << " layers on " << stages << " stages, head " << head;
-      }
 }
 
 }  // namespace

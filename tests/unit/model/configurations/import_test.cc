@@ -81,28 +81,6 @@ void expect_refusal(const Result<ImportedConfiguration>& imported, int line, con
 const std::string titan =
     "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 4\nseq_len = 8192\n";
 
-TEST(Torchtitan, ShardsOverWhatTheOtherDegreesLeave) {
-  // 64 GPUs / tensor 2 = 32 data-parallel ranks, of which 2 replicate 16 shards.
-  const auto hsdp = read(import_file("torchtitan", "llama3-8b.toml", {"cluster.gpus=64"}));
-  EXPECT_EQ(hsdp.plan.model.config, "llama-3-8b");
-  EXPECT_EQ(hsdp.plan.parallelism.zero_stage, 3);
-  EXPECT_EQ(hsdp.plan.parallelism.shard_group, 16);
-  EXPECT_TRUE(hsdp.plan.parallelism.sequence);
-  EXPECT_TRUE(hsdp.plan.parallelism.reshard_after_forward);
-  EXPECT_TRUE(hsdp.plan.overlap.tensor);
-  EXPECT_EQ(hsdp.plan.precision.gemm, Precision::fp8_tensor);
-  EXPECT_EQ(hsdp.plan.precision.gradient_reduce, Precision::fp32);
-  EXPECT_EQ(hsdp.plan.batch.global_batch_size, 32);  // one sequence a rank
-  EXPECT_EQ(hsdp.plan.run.tokens, 1000.0 * 32 * 8192);
-  EXPECT_EQ(hsdp.plan.stack.name, "torchtitan-compile");
-  // Every second GEMM: (1024 + 4096 + 14336) / (2 x 14336) of gate and up, in 32 layers.
-  EXPECT_THAT(hsdp.plan.recompute.operators, ElementsAre("mlp", "swiglu", "rmsnorm"));
-  EXPECT_EQ(hsdp.plan.recompute.layers, 22);
-  EXPECT_THAT(notes_of(hsdp), HasSubstr("enable_fsdp_float8_all_gather = true: not modelled"));
-  EXPECT_GT(hsdp.no_cost, 10);
-  EXPECT_FALSE(hsdp.config_json);
-}
-
 TEST(Torchtitan, OptionsWinAndWhatFollowsFollowsFromThem) {
   const auto wider = read(import_file("torchtitan", "llama3-8b.toml", {"cluster.gpus=64", "parallelism.tp=8"}));
   EXPECT_EQ(wider.plan.parallelism.tensor, 8);
@@ -112,22 +90,6 @@ TEST(Torchtitan, OptionsWinAndWhatFollowsFollowsFromThem) {
   EXPECT_EQ(fsdp.plan.parallelism.zero_stage, 3);
   EXPECT_NE(fsdp.plan.parallelism.shard_group, 16) << "no replicas";
   expect_refusal(import("torchtitan", titan, {"cluster.gpus=8", "parallelism.tensr=2"}), 0, "did you mean");
-}
-
-TEST(Torchtitan, PipelinesCountEmbeddingAndHeadAsLayers) {
-  const auto imported = read(import_file("torchtitan", "deepseek-v3-671b.toml"));
-  EXPECT_EQ(imported.plan.cluster.gpus, 512);  // 64 shards x 8 stages
-  EXPECT_EQ(imported.plan.schedule.kind, "interleaved");
-  EXPECT_EQ(imported.plan.schedule.virtual_stages, 2);
-  // 61 layers + 2 over 16 stages: 15 stages of 4 and one of 3, less one layer at each end.
-  EXPECT_THAT(imported.plan.schedule.layers_per_stage.counts,
-              ElementsAre(3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 2));
-  EXPECT_EQ(imported.plan.batch.micro_batch_size, 1);
-  EXPECT_FALSE(imported.plan.parallelism.reshard_after_forward);
-  EXPECT_EQ(imported.plan.stack.dispatcher, "deepep");
-  EXPECT_EQ(imported.plan.stack.name, "pytorch-fsdp-eager") << "only the loss is compiled";
-  ASSERT_TRUE(imported.config_json);
-  EXPECT_EQ(imported.plan.model.config, "plan.json");
 }
 
 TEST(Torchtitan, ModesOfRecomputation) {
@@ -893,33 +855,6 @@ TEST(Trainers, FewWeightsAndFilesWithoutAStageAreRefused) {
                  "no shipped model has the name 'gpt2'");
 }
 
-TEST(Nemo, RecipesOfThreeGenerations) {
-  const auto two = read(import_file("nemo", "nemo-llama3-70b.yaml"));
-  EXPECT_EQ(two.plan.model.config, "llama-3-70b");
-  EXPECT_EQ(two.plan.cluster.gpus, 64);
-  EXPECT_EQ(two.plan.schedule.kind, "interleaved");
-  EXPECT_EQ(two.plan.schedule.virtual_stages, 5);
-  EXPECT_EQ(two.plan.parallelism.zero_stage, 1);
-  EXPECT_TRUE(two.plan.parallelism.sequence);
-  EXPECT_TRUE(two.plan.overlap.tensor);
-  EXPECT_EQ(two.plan.precision.gradients, Precision::fp32);
-  EXPECT_EQ(two.plan.overlap.gradient_bucket_bytes, 160e6);
-  EXPECT_EQ(two.plan.run.tokens, 1000.0 * 128 * 8192);
-  const auto one = read(import_file("nemo", "nemo-gpt.yaml"));
-  EXPECT_EQ(one.plan.cluster.gpus, 32);
-  EXPECT_EQ(one.plan.batch.sequence_length, 2048);
-  EXPECT_THAT(one.plan.recompute.operators, ElementsAre("core_attention"));
-  ASSERT_TRUE(one.config_json);
-  EXPECT_THAT(*one.config_json, HasSubstr("\"model_type\": \"llama\""));
-  EXPECT_THAT(*one.config_json, HasSubstr("\"vocab_size\": 50688"));  // 50257 up to a multiple of 128 x 4
-  EXPECT_THAT(*one.config_json, HasSubstr("\"max_position_embeddings\": 2048")) << "${.encoder_seq_length}";
-  const auto bridge = read(import_file("nemo", "bridge-override.yaml", {"cluster.gpus=32"}));
-  EXPECT_EQ(bridge.plan.model.config, "llama-3-8b");
-  EXPECT_EQ(std::get<std::int64_t>(bridge.plan.model.overrides.at("num_hidden_layers")), 16);
-  EXPECT_EQ(bridge.plan.precision.gemm, Precision::mxfp8);
-  EXPECT_EQ(bridge.plan.batch.sequence_length, 8192);
-}
-
 // Fields that have the name of an argument of Megatron are read by its rules.
 TEST(Nemo, WholeConfigurationsOfBridge) {
   const std::string dump = R"(_target_: megatron.bridge.training.config.ConfigContainer
@@ -1005,7 +940,6 @@ train:
 
 TEST(Nemo, RecipesOfPythonHaveTheirGpusAndModelInNames) {
   const auto imported = read(import("nemo", R"(from megatron.bridge.perf_recipes.llama.common import *
-
 
 def llama3_70b_pretrain_64gpu_h100_fp8cs_config() -> ConfigContainer:
     cfg = llama3_70b_pretrain_config()
@@ -1191,15 +1125,6 @@ RC_GTEST_PROP(Configurations, MutilatedFilesAreReadOrRefused, ()) {
       import(format, text, {"cluster.gpus=64", "model.config=llama-3-8b", "batch.sequence_length=4096"},
              name.ends_with(".py") ? "llama3_changed" : "");
   if (!imported) RC_ASSERT(!imported.error().message.empty());
-}
-
-TEST(Configurations, WhatWasGivenIsWrittenWithItsOriginAndReadBack) {
-  const auto imported = read(import_file("torchtitan", "llama3-8b.toml", {"cluster.gpus=64"}));
-  EXPECT_THAT(imported.toml, HasSubstr("gpus = 64  # --set"));
-  EXPECT_THAT(imported.toml, HasSubstr("sequence_length = 8192  # training.seq_len"));
-  const auto back = read_plan(imported.toml, "plan.toml", {});
-  ASSERT_TRUE(back) << to_string(back.error());
-  EXPECT_EQ(to_toml(*back), to_toml(imported.plan));
 }
 
 TEST(Configurations, TablesNameKeysThatExistAndAreDocumented) {
