@@ -15,16 +15,6 @@ using tests::GpuRun;
 using tests::segment;
 using tests::transfer_time;
 
-TEST(GpuModel, AStreamRunsItsSegmentsInOrder) {
-  GpuRun gpu({{segment(Stream::compute), compute_time(1)}, {segment(Stream::compute), compute_time(2)}});
-  gpu.run();
-  EXPECT_DOUBLE_EQ(gpu.start(0), 0);
-  EXPECT_DOUBLE_EQ(gpu.end(0), 1);
-  EXPECT_DOUBLE_EQ(gpu.start(1), 1);
-  EXPECT_DOUBLE_EQ(gpu.end(1), 3);
-  EXPECT_DOUBLE_EQ(gpu.slot_end(), 3);
-}
-
 TEST(GpuModel, AnEmptySlotEndsAtOnce) {
   GpuRun gpu({});
   gpu.run();
@@ -58,21 +48,6 @@ TEST(GpuModel, WhatWaitsHoldsUpItsStream) {
   EXPECT_DOUBLE_EQ(gpu.start(2), 4);
 }
 
-TEST(GpuModel, ComputeSlowsWithATransfer) {
-  GpuRun gpu({{segment(Stream::compute), compute_time(2, 4)}, {segment(Stream::communication), transfer_time(1, 1)}});
-  gpu.run();
-  // With the transfer until 1: a quarter done. The other three quarters at full speed: 0.75 * 2 = 1.5.
-  EXPECT_DOUBLE_EQ(gpu.end(1), 1);
-  EXPECT_DOUBLE_EQ(gpu.end(0), 2.5);
-}
-
-TEST(GpuModel, ATransferSlowsWithCompute) {
-  GpuRun gpu({{segment(Stream::communication), transfer_time(2, 4)}, {segment(Stream::compute), compute_time(1)}});
-  gpu.run();
-  // A quarter is done when compute ends at 1, then 0.75 * 2 = 1.5.
-  EXPECT_DOUBLE_EQ(gpu.end(0), 2.5);
-}
-
 TEST(GpuModel, BothSlowEachOther) {
   GpuRun gpu({{segment(Stream::compute), compute_time(2, 4)}, {segment(Stream::communication), transfer_time(1, 3)}});
   gpu.run();
@@ -92,18 +67,6 @@ TEST(GpuModel, TheRateChangesInTheMiddle) {
   EXPECT_DOUBLE_EQ(gpu.transfer(1), 2);
   EXPECT_DOUBLE_EQ(gpu.end(1), 4);
   EXPECT_DOUBLE_EQ(gpu.end(0), 5);
-}
-
-TEST(GpuModel, ABarrierHoldsTheStream) {
-  GpuRun gpu({{segment(Stream::communication), transfer_time(1, 1, {.prepare = 0.5, .wait = 2, .notify = 0.25})},
-              {segment(Stream::compute), compute_time(2.5, 5)}});
-  gpu.run();
-  // The GPU arrives at 0.5, the others at 2.5, the barrier ends at 2.75, the transfer at 3.75. Compute is as fast with
-  // waiting ranks as alone here.
-  EXPECT_DOUBLE_EQ(gpu.arrival(0), 0.5);
-  EXPECT_DOUBLE_EQ(gpu.transfer(0), 2.75);
-  EXPECT_DOUBLE_EQ(gpu.end(0), 3.75);
-  EXPECT_DOUBLE_EQ(gpu.end(1), 2.5);
 }
 
 TEST(GpuModel, TwoComputeStreamsShareEvenly) {
@@ -163,7 +126,7 @@ TEST(GpuModel, FewRowsNeverTakeNegativeTime) {
 TEST(GpuModel, RunsOneSlotAfterAnother) {
   GpuRun gpu({{segment(Stream::compute), compute_time(2, 4)}, {segment(Stream::communication), transfer_time(1, 1)}});
   gpu.run({}, 2);
-  // 2.5 as in ComputeSlowsWithATransfer, twice.
+  // With the transfer until 1 a quarter is done, then 0.75 * 2 alone: 2.5, twice.
   EXPECT_EQ(gpu.slots_ended(), 2);
   EXPECT_DOUBLE_EQ(gpu.start(0), 2.5);
   EXPECT_DOUBLE_EQ(gpu.slot_end(), 5);
