@@ -38,35 +38,6 @@ void expect_matched(const KinetoStep& step, const char* order) {
   EXPECT_THAT(imported->findings, Contains(HasSubstr(order)));
 }
 
-TEST(KinetoPlaces, GradientAccumulationByOrder) {
-  KinetoStep step;
-  for (int micro_batch = 0; micro_batch < 3; ++micro_batch)
-    step.forward_pass(4, true, true).backward_pass(4, true, true);
-  expect_matched(step.optimizer(), "by order: 4 layers in a pass, 3 forward and 3 backward passes");
-}
-
-TEST(KinetoPlaces, OneForwardOneBackwardByOrder) {
-  KinetoStep step;
-  const auto forward = [&] { step.forward_pass(4, false, false); };
-  const auto backward = [&] { step.backward_pass(4, false, false); };
-  forward(), forward(), forward();  // warm-up of the second of four stages, with 6 micro-batches
-  for (int i = 0; i < 3; ++i) backward(), forward();
-  backward(), backward(), backward();
-  expect_matched(step.optimizer(), "by order: 4 layers in a pass, 6 forward and 6 backward passes");
-}
-
-TEST(KinetoPlaces, InterleavedByOrder) {
-  KinetoStep step;
-  const auto forward = [&](bool first) { step.forward_pass(3, first, false); };
-  for (int i = 0; i < 5; ++i) forward(i < 4);
-  for (int i = 0; i < 3; ++i) {
-    step.backward_pass(3, false, false);
-    forward(false);
-  }
-  for (int i = 0; i < 5; ++i) step.backward_pass(3, i > 0, false);
-  expect_matched(step.optimizer(), "by order: 3 layers in a pass, 8 forward and 8 backward passes");
-}
-
 TEST(KinetoPlaces, AllForwardsFirstByOrder) {
   KinetoStep step;
   for (int i = 0; i < 3; ++i) step.forward_pass(4, true, false);
