@@ -1,7 +1,6 @@
 // Imports launch scripts in the styles of public repositories: their plans, or the reason why there is none.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
