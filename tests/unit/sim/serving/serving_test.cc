@@ -826,7 +826,8 @@ TEST(Serving, GathersHaveTheFormatOfTheOperands) {
       if (part.name == "dispatch") return part.seconds;
     return 0.0;
   };
-  const double narrow = dispatch("b200-hgx", "b200", "nvfp4"), wide = dispatch("b200-hgx", "b200", "bf16");
+  const std::string b200 = tests::shipped("calibrate/profiles/b200.toml");
+  const double narrow = dispatch("b200-hgx", b200, "nvfp4"), wide = dispatch("b200-hgx", b200, "bf16");
   EXPECT_GT(narrow, 0);
   EXPECT_LT(narrow, 0.7 * wide);
   EXPECT_EQ(dispatch("h800-rail-fat-tree", "h800", "nvfp4"), dispatch("h800-rail-fat-tree", "h800", "fp8"));
