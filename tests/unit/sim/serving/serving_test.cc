@@ -826,7 +826,7 @@ TEST(Serving, GathersHaveTheFormatOfTheOperands) {
       if (part.name == "dispatch") return part.seconds;
     return 0.0;
   };
-  const std::string b200 = tests::shipped("calibrate/profiles/b200.toml");
+  const std::string b200 = tests::shipped_profile("b200");
   const double narrow = dispatch("b200-hgx", b200, "nvfp4"), wide = dispatch("b200-hgx", b200, "bf16");
   EXPECT_GT(narrow, 0);
   EXPECT_LT(narrow, 0.7 * wide);
