@@ -62,12 +62,6 @@ void expect_on_both_loops(const std::vector<topologies::Link>& links, const std:
   }
 }
 
-// Two messages of 1 GB share 50 GB/s: both take 2 GB / 50 GB/s = 40 ms.
-TEST(Wire, TwoFlowsOnANicTakeTwiceAsLong) {
-  const Footprint own = {{0, 1}};
-  expect_on_both_loops(tests::links_of({nic}), {{&own, 1e9}, {&own, 1e9}}, {0.04, 0.04});
-}
-
 // A reduction of 1 GB with one connection next to an all-to-all of seven, 1 GB in all: of eight equal shares of 50 GB/s
 // the all-to-all has seven and ends after 1 / 43.75 s. The reduction has moved 1/7 GB by then and has the NIC alone for
 // the other 6/7 GB: both together are 2 GB / 50 GB/s.

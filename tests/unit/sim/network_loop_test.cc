@@ -1,5 +1,5 @@
-// Flows on both loops: their times alone, shared links in SimGrid, limits, changes of links, and failures. Both loops
-// must agree when no link is shared.
+// Flows on both loops: their times alone, limits, changes of links, and failures. Both loops must agree when no link is
+// shared; flows that share one are in fidelity/wire_test.cc.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -124,34 +124,6 @@ TEST_F(Flows, LimitsChangeWhileTheyRun) {
   SimGridNetwork network = network_of(links_);
   SimGridLoop simgrid(network);
   EXPECT_EQ(changing_limit(simgrid), expected);
-}
-
-TEST_F(Flows, ShareALinkByTheTimesTheyCrossIt) {
-  SimGridNetwork network = network_of(links_);
-  SimGridLoop loop(network);
-  tests::Script script(loop);
-  const Footprint seven = {{0, 7}};
-  loop.flow({&seven, 50e3}, script.task("seven"));
-  loop.flow({&fast_, 100e3}, script.task("one"));
-  loop.run();
-  // There are 8 equal connections at 6.25 GB/s until seven have their 50 kB, at 8 us; then 50 kB at 50 GB/s.
-  ASSERT_EQ(script.seen.size(), 2u);
-  expect_time(script.seen[0].second, 8 * microsecond);
-  expect_time(script.seen[1].second, 9 * microsecond);
-}
-
-TEST_F(Flows, LeaveToOthersWhatTheirLimitKeepsThemFromTaking) {
-  SimGridNetwork network = network_of(links_);
-  SimGridLoop loop(network);
-  tests::Script script(loop);
-  loop.flow({&fast_, 50e3, 10e9}, script.task("limited"));
-  loop.flow({&fast_, 160e3}, script.task("free"));
-  loop.run();
-  // The free one has 40 GB/s: 4 us; the limited one takes 5 us.
-  ASSERT_EQ(script.seen.size(), 2u);
-  EXPECT_EQ(script.seen[0].first, "free");
-  expect_time(script.seen[0].second, 4 * microsecond);
-  expect_time(script.seen[1].second, 5 * microsecond);
 }
 
 TEST_F(Flows, SlowDownWithTheirLinkAndRecoverWithIt) {
