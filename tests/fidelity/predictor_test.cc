@@ -279,16 +279,6 @@ TEST(Predictor, DistinguishesPlacements) {
   EXPECT_EQ(steps.size(), 2U);
 }
 
-TEST(Predictor, RefusesWhatTheLayoutRefuses) {
-  Inputs inputs = tests::step_inputs(tests::llama_plan, "h800");
-  Predictor predictor(inputs);
-  inputs.plan.parallelism.pipeline = 7;  // 64 GPUs
-  const auto refused = predictor.closed_form(inputs.plan);
-  ASSERT_FALSE(refused.has_value());
-  EXPECT_EQ(refused.error().kind, model::ErrorKind::infeasible);
-  EXPECT_EQ(refused.error().key, "cluster.gpus");
-}
-
 // Stages of several chunks send their messages without the host, so that plans with and without share no costs.
 TEST(Predictor, DistinguishesVirtualStages) {
   Inputs inputs = shallow(tests::llama_plan, 8);
