@@ -46,6 +46,7 @@ const PublishedCount counts[] = {
     // 2*32000*8192 + 8192 + 80 * (80*128*8192 + 8192*8192 + 3*8192*28672 + 2*8192)
     {"llama-2-70b", 68976648192, "by the dimensions of arXiv 2307.09288; the card of Llama-2-70b-hf says 69B"},
     {"llama-3-8b", 8030261248, "meta-llama/Meta-Llama-3-8B: 16,060,522,496 bytes"},
+    {"llama-3-405b", 405853388800, "by the dimensions of arXiv 2407.21783, table 3, which says 405B"},
     {"llama-3-70b", 70553706496, "meta-llama/Meta-Llama-3-70B: 141,107,412,992 bytes"},
     {"mistral-7b", 7241732096, "mistralai/Mistral-7B-v0.1: 14,483,464,192 bytes"},
     {"mixtral-8x7b", 46702792704, "mistralai/Mixtral-8x7B-v0.1: 93,405,585,408 bytes"},
@@ -63,6 +64,10 @@ const PublishedCount counts[] = {
     {"gpt3-175b", 174604259328, "by the dimensions of arXiv 2005.14165, table 2.1: 175.0B"},
     {"gpt-neox-20b", 20554567680, "model card of EleutherAI/gpt-neox-20b: 20,554,567,680"},
     {"mpt-7b", 6649286656, "mosaicml/mpt-7b: 13,298,573,312 bytes"},
+    // 95 * 692,076,544 + 2 * 102400 * 8192 + 8192
+    {"deepseek-67b", 67425001472, "by the dimensions of arXiv 2401.02954, which says 67B"},
+    {"deepseek-v2", 235741434880, "by the dimensions of arXiv 2405.04434, which says 236B"},
+    {"deepseek-v3", 671026404352, "by the dimensions of arXiv 2412.19437, which says 671B"},
     {"deepseek-v2-lite", 15706484224, "deepseek-ai/DeepSeek-V2-Lite: 31,412,968,448 bytes"},
     {"gemma-2-9b", 9241705984, "by the dimensions of google/gemma-2-9b; the card shows 9.24B"},
     {"gemma-2-27b", 27227128320, "by the dimensions of google/gemma-2-27b; the card shows 27.2B"},
@@ -118,6 +123,7 @@ const PublishedActive active[] = {
     // 3.353 B by the dimensions: the card truncates the second digit.
     {"qwen3-30b-a3b", 3.3, 0.06, true, "model card of Qwen/Qwen3-30B-A3B: 3.3B of 30.5B"},
     {"qwen3-235b-a22b", 22, 0.5, true, "model card of Qwen/Qwen3-235B-A22B: 22B of 235B"},
+    {"deepseek-v2", 21, 0.5, false, "arXiv 2405.04434, abstract: 21B of 236B"},
     {"deepseek-v2-lite", 2.4, 0.06, false, "arXiv 2405.04434, appendix B: 2.4B of 15.7B"},
     {"kimi-k2", 32.6, 0.6, true, "arXiv 2507.20534, table 2: 32.6B of 1.04T"},
     {"minimax-m2", 10, 0.6, false, "card of MiniMaxAI/MiniMax-M2: 10B of 230B"},
@@ -149,6 +155,51 @@ TEST(EmbeddingParameters, AreWhatQwenLeavesOutOfItsNonEmbeddingCount) {
   EXPECT_NEAR(without("qwen2.5-72b"), 70.0, 0.25);  // 70.21 by the dimensions
   EXPECT_NEAR(without("qwen3-8b"), 6.95, 0.005);
   EXPECT_NEAR(without("qwen3-30b-a3b"), 29.9, 0.05);
+}
+
+TEST(DeepSeekV3, ParametersFollowFromTheDimensions) {
+  const double attention =
+      7168.0 * 1536 + 1536 + 1536.0 * 128 * 192 + 7168.0 * 576 + 512 + 512.0 * 128 * 256 + 128.0 * 128 * 7168;
+  const double norms = 2 * 7168;
+  const double expert = 3.0 * 7168 * 2048;
+  const double dense_layer = attention + norms + 3.0 * 7168 * 18432;
+  const double moe_layer = attention + norms + 257 * expert + 256.0 * 7168;
+  const double ends = 2.0 * 129280 * 7168 + 7168;
+  const ModelMetrics metrics = model_metrics(architecture("deepseek-v3"), 4096);
+  EXPECT_EQ(metrics.parameters, 3 * dense_layer + 58 * moe_layer + ends);
+  // Activated: 8 of 256 experts; of the embedding the row that a token looks up. 36.6 B, published as 37 B
+  // (arXiv 2412.19437, abstract); with the whole table it would be 37.6 B.
+  EXPECT_EQ(metrics.active_parameters,
+            3 * dense_layer + 58 * (moe_layer - 248 * expert) + 129280.0 * 7168 + 7168 + 7168);
+  EXPECT_NEAR(metrics.active_parameters, 37e9, 0.5e9);
+  // The module of multi-token prediction: a MoE layer, the projection of two streams, three norms. Published
+  // as 11.5 B without the shared embedding and head (README of the weights).
+  EXPECT_EQ(metrics.prediction_parameters, moe_layer + 2.0 * 7168 * 7168 + 3 * 7168);
+  EXPECT_NEAR(metrics.prediction_parameters, 11.5e9, 0.01 * 11.5e9 + 0.05e9);
+}
+
+TEST(DeepSeekV3, TrainingFlopsPerToken) {
+  // Consistent with arXiv 2505.09343, table 4: MFU 43.73 % (non-causal) and 38.94 % (causal) of 989 TFLOP/s
+  // on 2,048 GPUs at 15360 * 4096 tokens in 19.926 s, i.e. 280.5 and 249.8 GFLOP per token; by the
+  // dimensions 281.15 and 250.45.
+  const ModelMetrics metrics = model_metrics(architecture("deepseek-v3"), 4096);
+  EXPECT_NEAR(metrics.flops_per_token, 281.15e9, 0.005 * 281.15e9);
+  EXPECT_NEAR(metrics.flops_per_token_causal, 250.45e9, 0.005 * 250.45e9);
+  // Six per activated matrix parameter, and attention over 4096 keys: 3 * 2 * 4096 * 128 * (192 + 128) per layer.
+  const double matrices = metrics.active_parameters - 7168 - 61 * (2 * 7168 + 1536 + 512) - 7168;
+  const double attention = 61 * 6.0 * 4096 * 128 * 320;
+  EXPECT_NEAR(metrics.flops_per_token, 6 * matrices + attention, 1e3);
+  EXPECT_NEAR(metrics.flops_per_token_causal, 6 * matrices + attention / 2, 1e3);
+}
+
+TEST(DenseModels, EveryParameterIsActive) {
+  for (const char* name : {"deepseek-67b", "llama-3-8b", "llama-3-405b"}) {
+    const Architecture a = architecture(name);
+    const ModelMetrics metrics = model_metrics(a, 8192);
+    const auto rows = static_cast<double>((a.vocabulary - 1) * a.hidden_size);  // of the table, not looked up
+    EXPECT_EQ(metrics.active_parameters, metrics.parameters - rows) << name;
+    EXPECT_EQ(metrics.prediction_parameters, 0) << name;
+  }
 }
 
 // arXiv 2205.05198, appendix A, eq. 7: 72 B L s h^2 (1 + s / 6h + v / 12 h L) FLOPs of a step, attention not causal.
