@@ -87,53 +87,6 @@ TEST(Plan, AWordMayStandForCudaGraphs) {
   expect_error(refused.error(), ErrorKind::input, "--set", 0, "stack.graphs", "partial");
 }
 
-TEST(Plan, MinimalPlanTakesTheDefaults) {
-  const Plan plan = load(minimal_text);
-  EXPECT_EQ(plan.cluster.gpus, 64);
-  EXPECT_EQ(plan.parallelism.pipeline, 1);
-  EXPECT_EQ(plan.parallelism.expert_tensor, 1);
-  EXPECT_EQ(plan.schedule.kind, "1f1b");
-  EXPECT_TRUE(plan.schedule.layers_per_stage.counts.empty());
-  EXPECT_EQ(plan.precision.gemm, Precision::bf16);
-  EXPECT_EQ(plan.precision.gradients, Precision::fp32);
-  EXPECT_EQ(plan.precision.optimizer_moments, Precision::fp32);
-  EXPECT_EQ(plan.recompute.policy, "none");
-  EXPECT_EQ(plan.attention.kernel, "fused");
-  EXPECT_EQ(plan.offload.activations, 0);
-  EXPECT_EQ(plan.overlap.communication_sms, 0);
-  EXPECT_EQ(plan.overlap.sm_policy, "static");
-  EXPECT_EQ(plan.overlap.communication_kernels, "deepep-v1");
-  EXPECT_TRUE(plan.routing.rows_per_rank.empty());
-  EXPECT_TRUE(plan.overlap.gradient_reduce);
-  EXPECT_FALSE(plan.routing.max_nodes_per_token);
-  EXPECT_FALSE(plan.run.tokens);
-  EXPECT_FALSE(plan.cluster.profile);
-}
-
-TEST(Plan, ReadsTheShippedDeepSeekV3Plan) {
-  const auto plan = load_plan(shipped("examples/deepseek-v3-2048xh800.toml"), {});
-  ASSERT_TRUE(plan) << to_string(plan.error());
-  EXPECT_EQ(plan->model.config, "models/deepseek-v3.json");
-  EXPECT_EQ(plan->cluster.topology, "h800-rail-fat-tree");
-  EXPECT_EQ(plan->cluster.gpus, 2048);
-  EXPECT_EQ(plan->parallelism.pipeline, 16);
-  EXPECT_EQ(plan->parallelism.expert, 64);
-  EXPECT_EQ(plan->parallelism.zero_stage, 1);
-  EXPECT_EQ(plan->batch.global_batch_size, 15360);
-  EXPECT_EQ(plan->schedule.kind, "dualpipe");
-  EXPECT_EQ(plan->schedule.layers_per_stage.counts.size(), 16u);
-  EXPECT_EQ(plan->precision.gemm, Precision::fp8);
-  EXPECT_EQ(plan->precision.optimizer_moments, Precision::bf16);
-  EXPECT_EQ(plan->recompute.operators, (std::vector<std::string>{"rmsnorm", "mla_up_projection", "swiglu"}));
-  EXPECT_EQ(plan->overlap.communication_sms, 20);
-  EXPECT_DOUBLE_EQ(plan->routing.imbalance, 0.075);
-  EXPECT_DOUBLE_EQ(plan->run.tokens.value(), 14.8e12);
-  ASSERT_EQ(plan->run.phases.size(), 2u);
-  EXPECT_EQ(plan->run.phases[0].name, "context_extension");
-  EXPECT_DOUBLE_EQ(plan->run.phases[0].gpu_hours, 119000);
-  EXPECT_DOUBLE_EQ(plan->run.phases[1].gpu_hours, 5000);
-}
-
 TEST(Plan, PrintedPlanReadsBackTheSame) {
   for (const char* example : {"examples/deepseek-v3-2048xh800.toml", "examples/llama-3-8b-64xh800.toml"}) {
     const auto plan = load_plan(shipped(example), {});
