@@ -133,13 +133,5 @@ TEST_P(Killed, ResumesEveryTime) {
 INSTANTIATE_TEST_SUITE_P(Verbs, Spread, testing::Values(sweep, search, training));
 INSTANTIATE_TEST_SUITE_P(Verbs, Killed, testing::Values(sweep, search));
 
-TEST(Resume, RefusesAFileOfAnotherKind) {
-  const TemporaryDirectory folder;
-  const std::string text = folder.write("notes.txt", std::string(5000, 'x')).string();
-  const CommandResult result = plumbline(sweep + " --resume " + text);
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_NE(result.errors.find("no file of results"), std::string::npos) << result.errors;
-}
-
 }  // namespace
 }  // namespace plumbline::tests
