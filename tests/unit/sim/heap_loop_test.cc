@@ -39,23 +39,6 @@ class HeapLoops : public testing::Test {
   Notes notes_{loop_};
 };
 
-TEST_F(HeapLoops, WithoutEventsNothingHappens) {
-  EXPECT_EQ(loop_.run(), 0u);
-  EXPECT_EQ(loop_.now(), 0);
-}
-
-TEST_F(HeapLoops, OrdersByTimeThenPriorityThenScheduling) {
-  notes_.at(20, 0, 0);
-  notes_.at(10, 1, 1);
-  notes_.at(10, 0, 2);
-  notes_.at(10, 0, 3);
-  notes_.at(10, 1, 4);
-  EXPECT_EQ(loop_.run(), 5u);
-  // Time 10 before 20; at 10 priority 0 (2, then 3) before priority 1 (1, then 4).
-  EXPECT_EQ(notes_.seen, (std::vector<Order>{{10, 0, 2}, {10, 0, 3}, {10, 1, 1}, {10, 1, 4}, {20, 0, 0}}));
-  EXPECT_EQ(loop_.now(), 20);
-}
-
 TEST_F(HeapLoops, TheWholeRangeOfPrioritiesCounts) {
   notes_.at(1, 65535, 0);
   notes_.at(1, 32768, 1);
