@@ -155,6 +155,8 @@ class PassCosts {
   bool mixes_prompts() const { return mixes_prompts_; }
   // Returns whether a prompt that fits in a step is computed in one.
   bool whole_prompts() const { return whole_prompts_; }
+  // Returns the steps that the engine launches before the tokens of the last are out.
+  double steps_ahead() const { return steps_ahead_; }
   // Returns whether groups of attention data parallelism divide the tokens of a chunk.
   bool shares_chunks() const { return shares_chunks_; }
   // Returns whether GEMMs read weights of that format with activations in 16 bits: where the device has no such GEMMs,
@@ -201,6 +203,7 @@ class PassCosts {
   } graphs_;
   EngineMemory memory_;
   bool mixes_prompts_ = true, whole_prompts_ = false, static_casts_ = false, shares_chunks_ = false;
+  double steps_ahead_ = 0;
   mutable model::Memo<std::string, model::Result<Communication>> communications_;
   mutable model::Memo<std::string, std::shared_ptr<const BlockCost>> blocks_;
   mutable model::Memo<std::string, std::shared_ptr<const model::ServedRanks>> expert_ranks_;

@@ -113,9 +113,9 @@ double Deployment::prompts_of_rank(double batch, double tpot) const {
   return arrive;
 }
 
-// A prompt waits for the rest of the pass or step that runs, and for those of others that do not fit in the next; then
-// its chunks are computed one a pass. Without a pool for prefill a decode step follows each pass, or has the prompts.
-// Nothing runs where no other request is in flight.
+// A prompt waits for the rest of the pass or step that runs, for those that the engine has launched by then, and for
+// those of others that do not fit in the next; then its chunks are computed one a pass. Without a pool for prefill a
+// decode step follows each pass, or has the prompts. Nothing runs where no other request is in flight.
 double Deployment::steady_ttft(double batch, double tpot) const {
   const PoolModel &model = *prefill_.model, &decode = *decode_.model;
   const double of_rank = batch / decode_.ranks(), output = decode.request().output, chunks = model.chunks();
@@ -137,7 +137,9 @@ double Deployment::steady_ttft(double batch, double tpot) const {
   constexpr double most_use = 0.95;  // where more arrive, Little's law has the wait
   const double own = pass(std::min(arrive, most));
   const double rest = (between + own) / 2 - between;
-  const double loaded = latency(own, of_rank) + chunks * (own + between) + rest + sent_;
+  const double mean = tpot * decode.tokens_per_step() / (mixes() ? 1 : 1 + std::min(1.0, arrive));
+  const double launched = disaggregated() ? 0 : model.costs().steps_ahead() * mean;
+  const double loaded = latency(own, of_rank) + chunks * (own + between) + rest + launched + sent_;
   const double backlog = backlog_seconds(between + pass(most), std::min(use, most_use), most);
   return ttft_ + busy * std::max(0.0, loaded - ttft_) + (disaggregated() ? backlog : busy * backlog);
 }

@@ -18,17 +18,17 @@ Deployment::WavePasses Deployment::wave_passes(double batch) const {
 }
 
 // All requests start together: their prompts fill passes, which the last of them waits for. Where passes have decode
-// steps too, requests end and start again as many at a time as a pass holds, so that after the first wave a prompt
-// waits for the step of others that has begun when the last token of the request before it is out (engines launch a
-// step before the tokens of the last are there), and for prompts before it only where a wave has more passes than a
-// request has steps, those of its chunks included, the last of which gives the first token. Elsewhere they end
-// together, and each wave is like the first. A pool for prefill that takes longer for a wave than its requests lets
-// them wait. Of requests without number the first wave counts for nothing. Only in the first wave have all groups of
-// attention data parallelism prompts together: after it each computes its own when it has a place for them, and the
-// others wait for it, as in a steady state (NVIDIA/TensorRT-LLM
-// docs/source/blogs/tech_blog/blog10_ADP_Balance_Strategy.md, the baseline: a rank may compute a prompt in an iteration
-// in which the others only decode; waiting for each other's prompts, attention_dp_config.enable_balance, is off by
-// default).
+// steps too, requests end and start again as many at a time as a pass holds. After the first wave a prompt waits for
+// the step that begins as the last token of the request before it is out, and for those that the engine has launched by
+// then (PassCosts::steps_ahead); of these the ones that follow the passes of other groups have prompts, which all but
+// the first groups of a wave do. It waits for prompts before it only where a wave has more passes than a request has
+// steps, those of its chunks included, the last of which gives the first token. Elsewhere they end together, and each
+// wave is like the first. A pool for prefill that takes longer for a wave than its requests lets them wait. Of requests
+// without number the first wave counts for nothing. Only in the first wave have all groups of attention data
+// parallelism prompts together: after it each computes its own when it has a place for them, and the others wait for
+// it, as in a steady state (NVIDIA/TensorRT-LLM docs/source/blogs/tech_blog/blog10_ADP_Balance_Strategy.md, the
+// baseline: a rank may compute a prompt in an iteration in which the others only decode; waiting for each other's
+// prompts, attention_dp_config.enable_balance, is off by default).
 RequestTimes Deployment::wave_times(double batch) const {
   const PoolModel &model = *prefill_.model, &decode = *decode_.model;
   const double output = decode.request().output, step = decode.step_seconds(batch / decode_.ranks());
@@ -37,10 +37,16 @@ RequestTimes Deployment::wave_times(double batch) const {
   const double together = (passes + model.chunks()) / 2 * pass, own = model.chunks() * pass;
   const double waves = requests_ ? std::max(1.0, *requests_ / batch) : std::numeric_limits<double>::infinity();
   const bool staggered = mixes() || disaggregated();
-  const double decoding = (mixes() ? std::max(0.0, steps - passes) : steps) * step;
-  const double busy = mixes() ? std::clamp(passes / model.chunks() - 1, 0.0, 1.0) : 0;  // others run
-  const double queue = mixes() ? std::max(0.0, passes - steps) * pass : 0;              // of prompts before its own
-  const double apart = own + busy * (passes * pass + decoding) / std::max(steps, passes) + queue;
+  // Others run while a prompt waits.
+  const double groups = passes / model.chunks(), busy = mixes() ? std::clamp(groups - 1, 0.0, 1.0) : 0;
+  const double waits = busy * (1 + model.costs().steps_ahead());
+  const double apart_steps = mixes() ? std::max(0.0, steps + waits - passes) : steps;  // of a wave, without prompts
+  const double missed = std::min(waits, apart_steps);  // of the first group's waits; the next misses its chunks' less
+  const double with_prompts =
+      std::max(0.0, waits - (missed + std::max(0.0, missed - model.chunks())) / std::max(1.0, groups));
+  const double waited = with_prompts * pass + (waits - with_prompts) * step;
+  const double queue = mixes() ? std::max(0.0, passes - steps - waits) * pass : 0;  // of prompts before its own
+  const double decoding = apart_steps * step, apart = own + waited + queue;
   RequestTimes times;
   times.ttft =
       latency(pass, batch / decode_.ranks() / 2) + sent_ + (staggered ? apart + (together - apart) / waves : together);
@@ -50,7 +56,7 @@ RequestTimes Deployment::wave_times(double batch) const {
     times.tpot = step / decode.tokens_per_step();
     times.ttft = std::max(times.ttft, passes * pass - output * times.tpot);
   } else {
-    times.tpot = std::max(0.0, passes * pass + decoding - queue - (staggered ? own : together)) / output;
+    times.tpot = std::max(0.0, passes * pass + decoding - (staggered ? apart : together)) / output;
     if (mixes() && decode.instance().attention_data > 1) {
       const double by_chance = steady_tpot(batch);
       times.tpot = by_chance + (times.tpot - by_chance) / waves;

@@ -185,8 +185,9 @@ TEST(Serving, WavesOfFewRequestsHaveThemInFlight) {
 }
 
 // 64 prompts of 1,024 tokens fill 8.03 steps of 8,192 tokens, of which 32 are of requests that decode, in the mean. In
-// one wave their first tokens come after half of these steps; in endless ones each waits for the step that runs, one of
-// 1,024 of which 8.03 have prompts, and for its own.
+// one wave their first tokens come after half of these steps; in endless ones each waits for its own step and for the
+// one that begins as a request ends, which has prompts but for the first of 8.03 groups. A request is in 1,024 of the
+// 1,025 steps from its start to that of the next one in its place.
 TEST(Serving, WavesPrefillTogether) {
   const auto with = [](const char* requests) {
     std::vector<std::string> overrides = {"inference.arrivals=\"waves\""};
@@ -195,16 +196,34 @@ TEST(Serving, WavesPrefillTogether) {
   };
   const ServingResult endless = with(nullptr), one = with("64"), ten = with("640");
   const double steps = 64 * 1024 / (8192.0 - 32), full = one.ttft_s / ((1 + steps) / 2);
-  EXPECT_NEAR(endless.ttft_s, ((1024 - steps) * endless.decode_step_s + steps * full) / 1024 + full, 1e-9);
+  EXPECT_NEAR(endless.ttft_s, 2 * full - (full - endless.decode_step_s) / steps, 1e-9);
   EXPECT_NEAR(ten.ttft_s, (one.ttft_s + 9 * endless.ttft_s) / 10, 1e-9);
   EXPECT_EQ(endless.batch_per_gpu * 8, 64);
   EXPECT_NEAR(endless.concurrency, endless.output_tokens_per_s / 1024 * (endless.ttft_s + 1024 * endless.tpot_s), 1e-6);
   EXPECT_LT(one.output_tokens_per_s, ten.output_tokens_per_s);
   EXPECT_LT(ten.output_tokens_per_s, endless.output_tokens_per_s);
-  const double decoding = 1024 * endless.decode_step_s;
-  EXPECT_GT(1024 * endless.tpot_s + endless.ttft_s, decoding);
+  EXPECT_NEAR(1024 * endless.tpot_s + endless.ttft_s, steps * full + (1025 - steps) * endless.decode_step_s, 1e-9);
   const model::Error steady = refused(llama_node, "h100", {"inference.requests=64"});
   EXPECT_EQ(steady.key, "inference.requests");
+}
+
+// An engine that has launched the next step when the tokens of the last are out lets a prompt wait for that one, too.
+// Of a wave of 8.03 groups the first waits for two steps without prompts and the second for one.
+TEST(Serving, PromptsWaitForStepsThatAreLaunched) {
+  const auto with = [](double ahead, std::vector<std::string> overrides) {
+    const Inputs inputs = engine_inputs(llama_node, "h100", {of_engine("steps_ahead", ahead)}, overrides);
+    return ServingPredictor(inputs).predict(inputs.plan).value();
+  };
+  const std::string waves = "inference.arrivals=waves";
+  const double steps = 64 * 1024 / (8192.0 - 32);
+  const double full = with(1, {waves, "inference.requests=64"}).ttft_s / ((1 + steps) / 2);
+  const ServingResult ahead = with(1, {waves});
+  EXPECT_NEAR(ahead.ttft_s, 3 * full - 3 * (full - ahead.decode_step_s) / steps, 1e-9);
+  EXPECT_NEAR(1024 * ahead.tpot_s + ahead.ttft_s, steps * full + (1026 - steps) * ahead.decode_step_s, 1e-9);
+  const ServingResult alone = with(1, {"inference.concurrency=1"});
+  EXPECT_NEAR(alone.ttft_s, alone.ttft_unloaded_s, 1e-9) << "nothing is launched";
+  const ServingResult steady = with(1, {}), synchronous = with(0, {});
+  EXPECT_NEAR(steady.ttft_s - synchronous.ttft_s, steady.tpot_s, 0.02 * steady.tpot_s);
 }
 
 // In the first wave all groups have prompts in the same steps; in later ones each when a request of its own ends, which
@@ -239,13 +258,13 @@ TEST(Serving, FirstTokensOfWavesComeNoEarlierThanThatOfARequestAlone) {
   }
 }
 
-// 64 prompts take 62.06 steps of 1,088 tokens, 32 of them of requests that decode; a request is in 16 of them and waits
-// for the others.
+// 64 prompts take 62.06 steps of 1,088 tokens, 32 of them of requests that decode; a request is in 16 of them, the
+// first of which is its prompt's, and waits for the others.
 TEST(Serving, PromptsOfWavesQueueWhereRequestsAreShorterThanTheirPasses) {
   const std::vector<std::string> plan = {"inference.arrivals=\"waves\"", "inference.output_tokens=16",
                                          "inference.chunked_prefill_tokens=1088"};
   const ServingResult r = served(llama_node, "h100", plan);
-  const double steps = 64 * 1024 / (1088.0 - 32), full = r.ttft_s / (steps - 16 + 2);
+  const double steps = 64 * 1024 / (1088.0 - 32), full = r.ttft_s / (steps - 16 + 1);
   EXPECT_NEAR(r.tpot_s, 15 * full / 16, 1e-9);
   EXPECT_NEAR(r.concurrency, r.output_tokens_per_s / 16 * (r.ttft_s + 16 * r.tpot_s), 1e-6);
 }
