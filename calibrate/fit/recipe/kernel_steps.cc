@@ -42,6 +42,9 @@ std::string versions(const std::vector<Row>& rows) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+// Returns the kind of what a step's tables give: those of another GPU are taken for this one.
+Evidence evidence(const RecipeStep& step) { return step.tables.empty() ? Evidence::fitted : Evidence::assumed; }
+
 using GemmTables = std::vector<std::vector<GemmRow>>;
 
 // Returns the rows of one format: those of the software that gives the shape, and those that share the rate.
@@ -217,7 +220,7 @@ model::Result<void> fit_training_direction(Draft& draft, std::vector<TrainingAtt
   const std::string how = fmt::format("fitted to two thirds of {} causal rows {} of 50 ms and less, {} ({}){}",
                                       fit.rows, direction, versions(rows), draft.cited("attention_training"),
                                       step.times ? fmt::format(", whose times count {} fold", *step.times) : "");
-  const Evidence kind = step.tables.empty() ? Evidence::fitted : Evidence::assumed;
+  const Evidence kind = evidence(step);
   std::vector<Draft::Fitted> fitted = {{start + "_rate", fit.rate, "TFLOP/s", fit.rate_deviation},
                                        {start + ".row_time", fit.row_time, "ps", fit.row_deviation}};
   if (fit.pair_deviation > 0) fitted.push_back({start + ".pair_time", fit.pair_time, "fs", fit.pair_deviation});
@@ -317,6 +320,7 @@ void set_small(Draft& draft, const SmallGemmFit& fit, const std::string& prefix,
   for (std::size_t i = 0; i < fit.held_out.size(); ++i) {
     const HeldOut& table = fit.held_out[i];
     softwares.insert(table.table);
+    if (!step.tables.empty()) continue;  // rows of another GPU are no test of this profile
     draft.held_out.push_back(table);
     if (fit.fitted_errors[i].empty()) continue;
     draft.notes.push_back(
@@ -344,7 +348,7 @@ void set_small(Draft& draft, const SmallGemmFit& fit, const std::string& prefix,
       if (sets[j]) correlation.back().push_back(fit.correlation[i - 1][j]);
     constants.push_back({fmt::format("gemm.{}.{}small_m_{}", step.kind, prefix, all[i].name), all[i].value, all[i].unit,
                          std::min(1.0, fit.deviations[i])});
-    draft.set({constants.back()}, i == 0 && holds_gaps ? how + ", less kernel.launch_gap" : how);
+    draft.set({constants.back()}, i == 0 && holds_gaps ? how + ", less kernel.launch_gap" : how, evidence(step));
   }
   draft.correlate(constants, correlation);
 }

@@ -224,5 +224,20 @@ TEST_F(RecipeFile, NeighborsScaleByFiguresOfTheDevices) {
               HasSubstr("as generic-datasheet (593 TFLOP/s, assumed), by device.memory_bandwidth"));
 }
 
+// Times that a table of another GPU gives are assumed of this one, and their errors test no constant of it.
+TEST_F(RecipeFile, ExpertsMayBeOfAnotherGpusTable) {
+  ASSERT_EQ(error_of(with("[[step]]\nfit = \"decode_experts\"\nkind = \"nvfp4\"\nformat = \"nvfp4\"\n"
+                          "software = [\"flashinfer\"]\ntables = \"b300\"\n",
+                          "b200-sxm")),
+            "");
+  ProfileMaker maker(own_folders());
+  const auto made = *maker.make("x");
+  const auto rate = std::ranges::find(made->constants, "gemm.nvfp4.grouped_small_m_rate", &model::Parameter::name);
+  ASSERT_NE(rate, made->constants.end());
+  EXPECT_EQ(rate->kind, model::Evidence::assumed);
+  EXPECT_THAT(rate->source, HasSubstr("components/b300/decode_experts.csv"));
+  EXPECT_TRUE(made->held_out.empty());
+}
+
 }  // namespace
 }  // namespace plumbline::calibrate
