@@ -43,6 +43,8 @@ struct Family {
 };
 // What engines differ in and no other constant of theirs explains.
 constexpr std::string_view engine = "engine";
+// Constants of several of these families that err together, such as those scaled from one other GPU.
+constexpr std::string_view of_several = "shared constants";
 // Constants with other prefixes have no part in the time of a step, or uncertainties of their own (add_silicon()).
 constexpr Family families[] = {
     {"serving.engine_factor", engine},
@@ -75,6 +77,7 @@ bool is_known(const model::Parameter& constant, const model::ConstantRange& rang
 std::string measurement_of_source(std::string_view source, const Inputs& inputs) {
   using enum model::CostFamily;
   if (source == "host") return "launches of your software on one of your hosts";
+  if (source == of_several) return "kernels of this model on one GPU (plumbline measure)";
   if (source == engine) return "a step of your engine at one batch";
   if (source == "software stack") return std::string(step_measurement);
   if (source == "GEMM constants") return measurement_of(gemm, inputs);
@@ -111,8 +114,12 @@ std::optional<Uncertain> uncertain(const Inputs& inputs, std::size_t index) {
 }
 
 // Returns the uncertainty of a number that moves constants by so much of their deviations; it is named by the first.
-Uncertainty moving(const std::vector<std::pair<const Uncertain*, double>>& constants) {
+Uncertainty moving(const Inputs& inputs, const std::vector<std::pair<const Uncertain*, double>>& constants) {
   Uncertainty made = constants.front().first->own;
+  if (std::ranges::any_of(constants, [&](const auto& one) { return one.first->own.source != made.source; })) {
+    made.source = of_several;
+    made.measurement = measurement_of_source(of_several, inputs);
+  }
   std::vector<std::pair<std::size_t, double>> moves;
   for (const auto& [constant, weight] : constants) moves.emplace_back(constant->index, weight * constant->deviation);
   made.apply = [moves = std::move(moves)](double z, InputChange& change) {
@@ -173,7 +180,7 @@ void add_constants(const Inputs& inputs, std::vector<Uncertainty>& found) {
             fitted.insert(name);
           }
       if (moved.empty()) continue;
-      found.push_back(moving(moved));
+      found.push_back(moving(inputs, moved));
       // Of two numbers that the same constant would name, one is of a constant that plays no part in a step.
       if (std::ranges::find(fit.constants[number], inputs.profile.parameters()[moved.front().first->index].name) ==
           fit.constants[number].end())
@@ -181,7 +188,7 @@ void add_constants(const Inputs& inputs, std::vector<Uncertainty>& found) {
     }
   }
   for (const auto& [name, one] : all)
-    if (!fitted.contains(name)) found.push_back(moving({{&one, 1.0}}));
+    if (!fitted.contains(name)) found.push_back(moving(inputs, {{&one, 1.0}}));
 }
 
 // The uncertainty of cost functions at single shapes.

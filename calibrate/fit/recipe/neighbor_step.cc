@@ -15,6 +15,7 @@ struct Neighbor {
   std::string name;
   std::vector<model::Parameter> parameters;  // constants and, where its device is known, device figures
   std::vector<model::ConstantFit> fits;
+  bool other_gpu = false;  // whether its constants are of another GPU than the recipe's
 
   const model::Parameter* find(const std::string& of) const {
     const auto found = std::ranges::find(parameters, of, &model::Parameter::name);
@@ -26,6 +27,14 @@ struct Neighbor {
     return parameter == nullptr ? std::nullopt : std::optional(si_value(*parameter));
   }
 };
+
+// Returns 1 for a constant of which more makes kernels slower, and -1 where more makes them faster.
+double slowing(const model::Parameter& constant) {
+  const model::UnitDimension dimension = model::si_unit(constant.unit)->dimension;
+  const bool rate =
+      dimension == model::UnitDimension::bytes_per_second || dimension == model::UnitDimension::flops_per_second;
+  return rate || constant.name.ends_with(".efficiency") ? -1 : 1;
+}
 
 // Returns what the error of a neighbor's constant is made of.
 Draft::Errors neighbor_errors(const Draft& draft, const Neighbor& neighbor, const std::string& name) {
@@ -50,6 +59,7 @@ model::Result<Neighbor> neighbor_of(const Draft& draft) {
   const auto profile = TRY(draft.inputs().profile(name));
   Neighbor neighbor{name.substr(name.rfind('/') + 1), profile.parameters(), profile.fits()};
   if (profile.devices().empty()) return neighbor;
+  neighbor.other_gpu = profile.devices().front() != draft.recipe().devices.front();
   std::vector<model::Parameter> figures;
   TRY(topologies::load_device(draft.inputs().devices, profile.devices().front(), figures));
   for (model::Parameter& figure : figures) neighbor.parameters.push_back(std::move(figure));
@@ -104,8 +114,12 @@ model::Result<void> take_neighbor_step(Draft& draft) {
                 parameter.relative_uncertainty, step.same ? parameter.kind : model::Evidence::assumed,
                 fmt::format("as {} ({} {}, {}){}", of, parameter.value, parameter.unit, to_string(parameter.kind),
                             scale.how));
-      draft.share(renamed(step, parameter.name), neighbor_errors(draft, neighbor, parameter.name),
-                  parameter.relative_uncertainty, fmt::format("{}:{}", step.path, step.line));
+      // Software of one GPU uses another one better or worse as a whole: what is scaled from it errs together.
+      if (neighbor.other_gpu && !step.same)
+        draft.share(renamed(step, parameter.name), {{"scaled from " + neighbor.name, slowing(parameter)}});
+      else
+        draft.share(renamed(step, parameter.name), neighbor_errors(draft, neighbor, parameter.name),
+                    parameter.relative_uncertainty, fmt::format("{}:{}", step.path, step.line));
     }
     if (!any) return draft.wrong("step.constants", fmt::format("{} has no constant '{}'", neighbor.name, pattern));
   }

@@ -65,8 +65,8 @@ TEST(Recipe, ResidualsHoldOnOtherRows) {
 }
 
 // Returns the correlation of the errors of two constants.
-double correlation(const model::Profile& profile, const std::string& a, const std::string& b) {
-  for (const model::ConstantFit& fit : profile.fits()) {
+double correlation(const std::vector<model::ConstantFit>& fits, const std::string& a, const std::string& b) {
+  for (const model::ConstantFit& fit : fits) {
     const auto place = [&](const std::string& name) {
       const auto has = [&](const std::vector<std::string>& entry) { return std::ranges::count(entry, name) > 0; };
       return static_cast<std::size_t>(std::ranges::find_if(fit.constants, has) - fit.constants.begin());
@@ -80,10 +80,11 @@ double correlation(const model::Profile& profile, const std::string& a, const st
 // A weight gradient's k_time is that of the other GEMMs times a ratio of its own, so it shares as much of its error as
 // k_time has: 0.021 of 0.047. What is copied within a profile is one fact.
 TEST(Recipe, CopiesShareTheErrorOfWhatTheyCopy) {
-  const auto h100 = model::load_profile(tests::shipped("calibrate/profiles/h100.toml")).value();
+  const auto profile = model::load_profile(tests::shipped("calibrate/profiles/h100.toml")).value();
   const auto uncertainty = [&](const std::string& name) {
-    return h100.parameters()[h100.find(name).value()].relative_uncertainty.value();
+    return profile.parameters()[profile.find(name).value()].relative_uncertainty.value();
   };
+  const std::vector<model::ConstantFit>& h100 = profile.fits();
   EXPECT_NEAR(correlation(h100, "gemm.bf16.k_time", "gemm.bf16_weight_gradient.k_time"),
               uncertainty("gemm.bf16.k_time") / uncertainty("gemm.bf16_weight_gradient.k_time"), 0.01);
   EXPECT_EQ(correlation(h100, "gemm.bf16.droop", "gemm.bf16_weight_gradient.droop"), 1);
@@ -222,6 +223,26 @@ TEST_F(RecipeFile, NeighborsScaleByFiguresOfTheDevices) {
   EXPECT_EQ(constants.front().relative_uncertainty, 0.3);
   EXPECT_THAT(constants.front().source,
               HasSubstr("as generic-datasheet (593 TFLOP/s, assumed), by device.memory_bandwidth"));
+}
+
+// What is scaled from another GPU is slower or faster than that as a whole: rates fall where times grow. Constants of
+// the recipe's own GPU keep errors of their own.
+TEST_F(RecipeFile, WhatIsScaledFromAnotherGpuErrsTogether) {
+  const std::string rest = "uncertainty = 0.3\n";
+  const std::string text =
+      "[[step]]\nneighbor = \"h100\"\nconstants = [\"gemm.bf16.k_time\"]\nover = [\"device.bf16_peak\"]\n" + rest +
+      "[[step]]\nneighbor = \"h100\"\nconstants = [\"attention.forward_rate\", \"network.latency\"]\n" + rest +
+      "[[step]]\nneighbor = \"h200\"\nconstants = [\"memory.norm.bandwidth\"]\n" + rest;
+  const auto fits = [&](const std::string& device) {
+    EXPECT_EQ(error_of(with(text, device)), "");
+    ProfileMaker maker(own_folders());
+    return (*maker.make("x"))->fits;
+  };
+  const auto h200 = fits("h200-sxm");
+  EXPECT_EQ(correlation(h200, "gemm.bf16.k_time", "network.latency"), 1);
+  EXPECT_EQ(correlation(h200, "gemm.bf16.k_time", "attention.forward_rate"), -1);
+  EXPECT_EQ(correlation(h200, "gemm.bf16.k_time", "memory.norm.bandwidth"), 0);
+  EXPECT_EQ(correlation(fits("h100-sxm"), "gemm.bf16.k_time", "network.latency"), 0);
 }
 
 // Times that a table of another GPU gives are assumed of this one, and their errors test no constant of it.

@@ -187,6 +187,24 @@ TEST(Interval, GivesEqualConstantsEqualDraws) {
   for (std::size_t i = 0; i < llama_constants.size(); ++i) EXPECT_EQ(llama_constants[i].key, deepseek_constants[i].key);
 }
 
+// Constants that err together may be of several kinds of kernels, and count to none of them.
+TEST(Interval, CountsWhatSeveralKindsShareApart) {
+  Inputs inputs = llama();
+  const std::vector<model::ConstantFit> fits = {{{{"gemm.bf16.k_time"}, {"attention.forward_rate"}}, {{-1}}}};
+  inputs.profile = model::Profile(inputs.profile.name(), "", inputs.profile.parameters(), inputs.profile.devices(),
+                                  inputs.profile.stack(), fits);
+  std::vector<Uncertainty> found;
+  add_constants(inputs, found);
+  const auto several = std::ranges::find(found, "shared constants", &Uncertainty::source);
+  ASSERT_NE(several, found.end());
+  EXPECT_EQ(std::ranges::count(found, "shared constants", &Uncertainty::source), 1);
+  InputChange change;
+  several->apply(1, change);
+  ASSERT_EQ(change.constants.size(), 2u);
+  for (const auto& [index, factor] : change.constants)
+    EXPECT_EQ(factor > 1, inputs.profile.parameters()[index].name == "gemm.bf16.k_time");
+}
+
 // A constant of more than its whole range leaves no draw beyond it: an error would end the interval.
 TEST(Interval, KeepsConstantsInTheirRange) {
   EXPECT_EQ(time_ratios(with_uncertainty(llama(), "", 1000), {.draws = 64}).size(), 64);

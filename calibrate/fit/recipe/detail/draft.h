@@ -44,6 +44,8 @@ class Draft {
   // States that the error of a constant is another's, whose relative uncertainty is given, and that what it is more
   // uncertain is shared by all that share the other's error and `why`.
   void share(const std::string& name, const Errors& other, std::optional<double> uncertainty, const std::string& why);
+  // States that the error of a constant is nothing else than that.
+  void share(const std::string& name, Errors whole) { errors_.insert_or_assign(name, std::move(whole)); }
 
   // Returns the constant as made so far or as in the base; device figures are "device.<name>". Also known is
   // derived.attention_pair, the seconds of a (query, key) pair at head dimension 128 forward.
