@@ -5,6 +5,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <string>
 #include <vector>
 
 #include "calibrate/fit/detail/robust_fit.h"
@@ -23,6 +24,14 @@ struct LogFit {
   Eigen::VectorXd uncertainty;  // relative standard deviation of each; large where no row depends on it
   Eigen::MatrixXd correlation;  // of the errors of their logarithms
   double loss = 0;
+};
+
+// A fitted constant as a step writes it: its name, value in SI, unit in a profile and relative standard deviation.
+struct Fitted {
+  std::string name;
+  double value;
+  const char* unit;
+  double deviation;
 };
 
 // Requires at least one row; `start` is above 0.

@@ -69,19 +69,16 @@ void set_gemm(Draft& draft, const GemmTableFit& shape, double rate, double sprea
   const double none = std::numeric_limits<double>::infinity();
   const double k_time = 2 * c.tile_m * c.tile_n * static_cast<double>(draft.machine().device.sms) / rate;
   draft.set({{kind + ".tile_m", c.tile_m, "1", none}, {kind + ".tile_n", c.tile_n, "1", none}}, how);
-  std::vector<Draft::Fitted> constants = {
-      {kind + ".k_time", k_time, "ns", std::max(shape.rate_deviation, spread)},
-      {kind + ".wave_overhead", c.wave_overhead, "us", shape.wave_overhead_deviation},
-      {kind + ".wave_share", c.wave_share, "1", shape.wave_share_deviation},
-      {kind + ".memory_bandwidth", c.memory_bandwidth, "TB/s", shape.memory_deviation},
-      {kind + ".droop", c.droop, "1", shape.droop_deviation},
-      {kind + ".droop_time", c.droop_time, "us", shape.droop_time_deviation}};
+  const Fitted &of_ramp = shape.fitted[0], &of_rate = shape.fitted[1];
+  std::vector<Fitted> constants = {{kind + ".k_time", k_time, "ns", std::max(of_rate.deviation, spread)}};
+  for (auto part = shape.fitted.end() - gemm_shape_numbers; part != shape.fitted.end(); ++part)
+    constants.push_back({fmt::format("{}.{}", kind, part->name), part->value, part->unit, part->deviation});
   draft.set(constants, how);
-  constants.front().deviation = shape.rate_deviation;
+  constants.front().deviation = of_rate.deviation;
   draft.correlate(constants, shape.correlation);
   if (draft.step().kind != "bf16") return;
   const double gap = draft.si("kernel.launch_gap").value_or(0);
-  draft.set("gemm.ramp", std::max(0.0, c.ramp - gap), "us", shape.ramp_deviation * c.ramp / std::max(c.ramp - gap, gap),
+  draft.set("gemm.ramp", std::max(0.0, c.ramp - gap), "us", of_ramp.deviation * c.ramp / std::max(c.ramp - gap, gap),
             Evidence::fitted, how + ", less kernel.launch_gap");
 }
 
@@ -94,8 +91,7 @@ GemmTableFit form_of(const GemmTables& tables, const FitMachine& machine, bool q
     if (other.constants.droop >= form.constants.droop) continue;
     form.constants.droop = other.constants.droop;
     form.constants.droop_time = other.constants.droop_time;
-    form.droop_deviation = other.droop_deviation;
-    form.droop_time_deviation = other.droop_time_deviation;
+    std::copy(other.fitted.end() - 2, other.fitted.end(), form.fitted.end() - 2);
   }
   return form;
 }
@@ -113,10 +109,10 @@ model::Result<void> fit_gemm_step(Draft& draft) {
   std::vector<std::string> each;
   std::size_t rows = 0;
   for (const std::vector<GemmRow>& table : tables) {
-    const GemmTableFit fit = tables.size() > 1 ? fit_gemm_rate(table, machine, form, step.quantizes) : form;
+    const GemmTableFit fit = tables.size() > 1 ? fit_gemm_table(table, machine, step.quantizes, &form) : form;
     draft.held_out.push_back(fit.held_out);
-    rates.push_back(fit.rate);
-    each.push_back(fmt::format("{} {:.4g}", versions(table), fit.rate / teraflops));
+    rates.push_back(fit.constants.rate);
+    each.push_back(fmt::format("{} {:.4g}", versions(table), rates.back() / teraflops));
     rows += table.size();
   }
   double rate = 0;
@@ -144,6 +140,7 @@ model::Result<void> fit_expert_step(Draft& draft) {
     return draft.wrong("step.kind", fmt::format("{}.k_time is not fitted yet", kind), "fit gemm before experts");
   const double dense = 2 * *m * *n * static_cast<double>(draft.machine().device.sms) / *k_time;
   const ExpertTableFit fit = fit_expert_table(rows, draft.machine(), dense);
+  const Fitted &rate = fit.fitted[1], &weights = fit.fitted[2];
   draft.held_out.push_back(fit.held_out);
   if (fit.left_series > 0)
     draft.notes.push_back(fmt::format("{}: {} series of experts are far slower than the others and left out of the fit",
@@ -151,13 +148,12 @@ model::Result<void> fit_expert_step(Draft& draft) {
   const std::string how = fmt::format(
       "rate of dense GEMMs over that of experts, {:.4g} over {:.4g} TFLOP/s, fitted to balanced rows of {} {} "
       "({}); experts are not faster than dense GEMMs by assumption",
-      dense / teraflops, fit.rate / teraflops, versions(rows), step.kernel, draft.cited("experts"));
+      dense / teraflops, rate.value / teraflops, versions(rows), step.kernel, draft.cited("experts"));
   if (!step.constant.empty())
-    draft.set(step.constant, fit.weight_bandwidth, "TB/s", fit.weight_bandwidth_deviation, Evidence::fitted,
+    draft.set(step.constant, weights.value, weights.unit, weights.deviation, Evidence::fitted,
               fmt::format("the rate at which few rows of an expert read its weights, fitted to {} {} ({})",
                           versions(rows), step.kernel, draft.cited("experts")));
-  draft.set(kind + ".grouped_slowdown", std::max(1.0, dense / fit.rate), "1", fit.rate_deviation, Evidence::fitted,
-            how);
+  draft.set(kind + ".grouped_slowdown", std::max(1.0, dense / rate.value), "1", rate.deviation, Evidence::fitted, how);
   return {};
 }
 
@@ -169,20 +165,18 @@ model::Result<void> fit_attention_step(Draft& draft) {
   const FitMachine machine = draft.machine();
   const AttentionTableFit fit = fit_attention_table(rows, machine, step.share);
   draft.held_out.push_back(fit.held_out);
-  const model::AttentionConstants& c = fit.constants;
   const std::string how = fmt::format(
       "fitted to two thirds of {} prefills in bursts, {} ({}), launches and cache writes of "
       "the frameworks apart",
       rows.size(), versions(rows), draft.cited("attention"));
-  const Draft::Fitted rate{"attention.forward_rate", c.rate, "TFLOP/s", fit.rate_deviation},
-      pair{"attention.forward.pair_time", c.pair_time, "fs", fit.pair_deviation},
-      row{"attention.forward.row_time", c.row_time, "ps", fit.row_deviation},
-      tail{"attention.forward.tail", c.tail, "1", fit.tail_deviation};
+  std::vector<Fitted> constants = fit.fitted;
+  for (Fitted& constant : constants)
+    constant.name = (constant.name == "rate" ? "attention.forward_" : "attention.forward.") + constant.name;
+  const Fitted &rate = constants[0], &row = constants[1], &tail = constants[2], &pair = constants[3];
   draft.set({rate}, how + "; of the two GEMMs alone");
   draft.set({pair}, how, step.share ? Evidence::assumed : Evidence::fitted);
   draft.set({row, tail}, how);
-  std::vector<Draft::Fitted> constants = {rate, row, tail};
-  if (!step.share) constants.push_back(pair);
+  if (step.share) constants.pop_back();
   draft.correlate(constants, fit.correlation);
   draft.set("attention.reference_sms", static_cast<double>(machine.device.sms), "1", std::nullopt, Evidence::datasheet,
             "the rates are for the whole GPU");
@@ -214,16 +208,15 @@ model::Result<void> fit_training_direction(Draft& draft, std::vector<TrainingAtt
                                            .tail = draft.si(start + ".tail").value_or(0),
                                            .kv_bandwidth = draft.si("attention.kv_bandwidth").value_or(0)};
   TrainingAttentionFit fit = fit_training_attention(rows, draft.machine(), known, step.times.value_or(1));
-  if (fit.rate == 0)
+  if (fit.fitted.empty())
     return draft.wrong("step.software", fmt::format("{} has no causal {} row of 50 ms and less",
                                                     draft.cited("attention_training"), direction));
   const std::string how = fmt::format("fitted to two thirds of {} causal rows {} of 50 ms and less, {} ({}){}",
                                       fit.rows, direction, versions(rows), draft.cited("attention_training"),
                                       step.times ? fmt::format(", whose times count {} fold", *step.times) : "");
   const Evidence kind = evidence(step);
-  std::vector<Draft::Fitted> fitted = {{start + "_rate", fit.rate, "TFLOP/s", fit.rate_deviation},
-                                       {start + ".row_time", fit.row_time, "ps", fit.row_deviation}};
-  if (fit.pair_deviation > 0) fitted.push_back({start + ".pair_time", fit.pair_time, "fs", fit.pair_deviation});
+  std::vector<Fitted> fitted = fit.fitted;
+  for (Fitted& constant : fitted) constant.name = start + (constant.name == "rate" ? "_" : ".") + constant.name;
   draft.set({fitted.front()}, how + "; of the GEMMs alone", kind);
   draft.set({fitted.begin() + 1, fitted.end()}, how, kind);
   draft.correlate(fitted, fit.correlation);
@@ -278,17 +271,10 @@ model::Result<void> fit_cached_attention_step(Draft& draft) {
       fmt::format("fitted to two thirds of {} shapes in bursts ({}); {}{}", rows.size(), draft.cited(table), each,
                   fit.softwares.size() > 1 ? ", their geometric mean" : "");
   const std::string kind = fmt::format("cached_attention.{}.", step.kind);
-  const model::CachedAttentionConstants& c = fit.constants;
-  draft.set({{kind + "start", c.start, "us", fit.start_deviation},
-             {kind + "bandwidth", c.bandwidth, "TB/s", fit.bandwidth_deviation},
-             {kind + "rate", c.rate, "TFLOP/s", fit.rate_deviation},
-             {kind + "request_time", c.request_time, "ns", fit.request_deviation},
-             {kind + "ramp", c.ramp, "us", fit.ramp_deviation},
-             {kind + "ramp_time", c.ramp_time, "us", fit.ramp_time_deviation},
-             {kind + "merge_time", c.merge_time, "ns", fit.merge_deviation}},
-            how);
-  if (c.least_rows > 1)
-    draft.set(kind + "least_rows", c.least_rows, "1", std::nullopt, Evidence::assumed,
+  for (Fitted& constant : fit.fitted) constant.name = kind + constant.name;
+  draft.set(fit.fitted, how);
+  if (const double least = fit.constants.least_rows; least > 1)
+    draft.set(kind + "least_rows", least, "1", std::nullopt, Evidence::assumed,
               "the rows of the GPU's tensor-core instruction, which heads fill");
   return {};
 }
@@ -330,24 +316,19 @@ void set_small(Draft& draft, const SmallGemmFit& fit, const std::string& prefix,
   const std::string how = fmt::format("fitted to two thirds of the rows of {} ({}){}", fmt::join(softwares, ", "),
                                       cited, softwares.size() > 1 ? ", at the mean of their levels" : "");
   const double gap = holds_gaps ? draft.si("kernel.launch_gap").value_or(0) : 0;
-  const Draft::Fitted all[] = {{"start", std::max(0.0, fit.constants.start - gap), "us", 0},
-                               {"bandwidth", fit.constants.bandwidth, "TB/s", 0},
-                               {"rate", fit.constants.rate, "TFLOP/s", 0},
-                               prefix.empty() ? Draft::Fitted{"k_time", fit.constants.k_time, "ns", 0}
-                                              : Draft::Fitted{"tile_depth", fit.constants.tile_depth, "1", 0},
-                               {"row_time", fit.constants.row_time, "ps", 0}};
   if (!prefix.empty() && fit.constants.tile_depth < least_depth) sets[3] = false;
   if (fit.constants.row_time < least_row_time) sets.resize(std::min<std::size_t>(sets.size(), 4));
-  sets.resize(fit.deviations.size(), false);
-  std::vector<Draft::Fitted> constants;
+  sets.resize(fit.fitted.size(), false);
+  std::vector<Fitted> constants;
   std::vector<std::vector<double>> correlation;
-  for (std::size_t i = 0; i < fit.deviations.size(); ++i) {
+  for (std::size_t i = 0; i < fit.fitted.size(); ++i) {
     if (!sets[i]) continue;
     if (!constants.empty()) correlation.emplace_back();
     for (std::size_t j = 0; j < i; ++j)
       if (sets[j]) correlation.back().push_back(fit.correlation[i - 1][j]);
-    constants.push_back({fmt::format("gemm.{}.{}small_m_{}", step.kind, prefix, all[i].name), all[i].value, all[i].unit,
-                         std::min(1.0, fit.deviations[i])});
+    const auto& [name, value, unit, deviation] = fit.fitted[i];
+    constants.push_back({fmt::format("gemm.{}.{}small_m_{}", step.kind, prefix, name),
+                         i == 0 ? std::max(0.0, value - gap) : value, unit, std::min(1.0, deviation)});
     draft.set({constants.back()}, i == 0 && holds_gaps ? how + ", less kernel.launch_gap" : how, evidence(step));
   }
   draft.correlate(constants, correlation);

@@ -34,10 +34,9 @@ void set_lines(Draft& draft, const std::string& algorithm, const std::array<std:
     const CollectiveLine& line = own ? *lines[i] : **known;
     const std::string name = fmt::format("collective.{}.{}.", algorithm, protocol_names[i]);
     const std::string source = own ? how : how + "; fastest at no size, so written as another line";
-    const std::vector<Draft::Fitted> constants = {
-        {name + "base", line.base.value, "us", line.base.deviation},
-        {name + "nvlink_hop", line.hop.value, "us", line.hop.deviation},
-        {name + "efficiency", line.rate.value / link_rate, "1", line.rate.deviation}};
+    std::vector<Fitted> constants = line.numbers;
+    constants.back() = {"efficiency", line.rate().value / link_rate, "1", line.rate().deviation};
+    for (Fitted& constant : constants) constant.name = name + constant.name;
     draft.set(constants, source, own ? Evidence::fitted : Evidence::assumed);
     if (own) draft.correlate(constants, line.correlation);
   }
@@ -59,11 +58,7 @@ void set_trees(Draft& draft) {
 }
 
 struct CustomReduceFit {
-  struct Line {
-    std::vector<Draft::Fitted> constants;
-    std::vector<std::vector<double>> correlation;  // of their errors
-  };
-  Line one_shot, two_shot;
+  CollectiveLine one_shot, two_shot;  // base, rank_time, rate
   HeldOut held_out;
 };
 
@@ -110,11 +105,10 @@ CustomReduceFit fit_custom_reduce_table(const std::vector<CollectiveRow>& rows, 
   CustomReduceFit fit;
   const auto line = [&](Eigen::Index at) {
     const auto number = [&](const char* name, Eigen::Index i, const char* unit) {
-      return Draft::Fitted{name, solution.values[i], unit, solution.uncertainty[i]};
+      return Fitted{name, solution.values[i], unit, solution.uncertainty[i]};
     };
-    return CustomReduceFit::Line{
-        {number("base", at, "us"), number("rank_time", at + 1, "us"), number("rate", at + 2, "GB/s")},
-        correlation_of(solution, {at, at + 1, at + 2})};
+    return CollectiveLine{{number("base", at, "us"), number("rank_time", at + 1, "us"), number("rate", at + 2, "GB/s")},
+                          correlation_of(solution, {at, at + 1, at + 2})};
   };
   fit.one_shot = line(0);
   fit.two_shot = line(line_size);
@@ -136,8 +130,8 @@ model::Result<void> fit_collective_step(Draft& draft) {
   const std::string how =
       fmt::format("fitted to two thirds of {} collectives on one node ({})", rows.size(), draft.cited("collectives"));
   // The lines are shares of the fastest, which is that of the link.
-  const double rate = std::max(fit.ring[2]->rate.value, fit.direct[2] ? fit.direct[2]->rate.value : 0);
-  draft.set("network.nvlink_rate", rate, "GB/s", std::max(fit.ring[2]->rate.deviation, 0.04), Evidence::fitted,
+  const double rate = std::max(fit.ring[2]->rate().value, fit.direct[2] ? fit.direct[2]->rate().value : 0);
+  draft.set("network.nvlink_rate", rate, "GB/s", std::max(fit.ring[2]->rate().deviation, 0.04), Evidence::fitted,
             how + "; versions of NCCL differ by 4 %");
   for (const char* scale : {"collective.nvlink_latency_scale", "collective.network_latency_scale"})
     draft.set(scale, 1, "1", std::nullopt, Evidence::fitted, "latencies of this profile are measured ones");
@@ -149,11 +143,12 @@ model::Result<void> fit_collective_step(Draft& draft) {
             Evidence::fitted, how);
   if (!fit.in_switch) return {};
   draft.set("collective.nvls.available", 1, "1", std::nullopt, Evidence::fitted, how);
-  draft.set("collective.nvls.simple.base", fit.in_switch->base.value, "us", fit.in_switch->base.deviation,
+  draft.set("collective.nvls.simple.base", fit.in_switch->numbers[0].value, "us", fit.in_switch->numbers[0].deviation,
             Evidence::fitted, how);
   draft.set("collective.nvls.simple.nvlink_hop", 0, "us", std::nullopt, Evidence::fitted, "the base holds it");
-  draft.set("collective.nvls.simple.efficiency", fit.in_switch->rate.value / rate, "1", fit.in_switch->rate.deviation,
-            Evidence::fitted, how + "; bytes of the buffer over those of a ring's link");
+  draft.set("collective.nvls.simple.efficiency", fit.in_switch->rate().value / rate, "1",
+            fit.in_switch->rate().deviation, Evidence::fitted,
+            how + "; bytes of the buffer over those of a ring's link");
   return {};
 }
 
@@ -163,26 +158,15 @@ model::Result<void> fit_exchange_step(Draft& draft) {
   if (!nvlink)
     return draft.wrong("step.fit", "network.nvlink_rate is not known yet", "fit collectives before exchange");
   for (const char* direction : {"dispatch", "combine"}) {
-    const ExchangeTableFit fit = fit_exchange_table(rows, direction, draft.machine(), *nvlink);
+    const auto fit = fit_exchange_table(rows, direction, draft.machine(), *nvlink);
     draft.held_out.push_back(fit.held_out);
     const std::string how =
         fmt::format("fitted to two thirds of the rows of DeepEP's {} ({})", direction, draft.cited("exchange"));
     const bool dispatch = std::string(direction) == "dispatch";
-    const model::ExchangeConstants& c = fit.constants;
-    const auto constants_of = [&](const std::string& name) {
-      std::vector<Draft::Fitted> constants = {{name + "start", c.start, "us", fit.start},
-                                              {name + "rank_rate", c.rank_rate, "GB/s", fit.rank_rate},
-                                              {name + "row_time", c.row_time, "ns", fit.row_time},
-                                              {name + "token_time", c.token_time, "ns", fit.token_time}};
-      if (fit.several_nodes)
-        constants.insert(constants.end(), {{name + "start_exponent", c.start_exponent, "1", fit.start_exponent},
-                                           {name + "node_rate", c.node_rate, "GB/s", fit.node_rate},
-                                           {name + "forward_rate", c.forward_rate, "GB/s", fit.forward_rate},
-                                           {name + "nic_rate", c.nic_rate, "GB/s", fit.nic_rate}});
-      return constants;
-    };
-    const auto own = constants_of(fmt::format("exchange.{}.", direction));
-    const auto copies = constants_of(dispatch ? "exchange.cached_dispatch." : "exchange.weighted_combine.");
+    std::vector<Fitted> own = fit.fitted, copies = fit.fitted;
+    for (Fitted& constant : own) constant.name = fmt::format("exchange.{}.{}", direction, constant.name);
+    for (Fitted& constant : copies)
+      constant.name = (dispatch ? "exchange.cached_dispatch." : "exchange.weighted_combine.") + constant.name;
     draft.set(own, how);
     draft.correlate(own, fit.correlation);
     draft.set(copies, how);
@@ -203,22 +187,22 @@ model::Result<void> fit_tray_step(Draft& draft) {
   const auto rows = TRY(load_tray_exchange_rows(draft.table("nvl72")));
   double link = 1, local = 1, links = 0, locals = 0;
   for (const char* direction : {"dispatch", "combine"}) {
-    const TrayTableFit fit = fit_tray_table(rows, step.kernel, direction, step.format, draft.machine());
+    const auto fit = fit_tray_table(rows, step.kernel, direction, step.format, draft.machine());
     draft.held_out.push_back(fit.held_out);
     const bool dispatch = std::string(direction) == "dispatch";
-    links = std::max(
-        {links, fit.nvlink_rate, std::abs(std::log(fit.constants.nvlink_rate / link)) / 2 * (dispatch ? 0 : 1)});
-    locals = std::max(
-        {locals, fit.local_rate, std::abs(std::log(fit.constants.local_rate / local)) / 2 * (dispatch ? 0 : 1)});
-    link = dispatch ? fit.constants.nvlink_rate : std::sqrt(link * fit.constants.nvlink_rate);
-    local = dispatch ? fit.constants.local_rate : std::sqrt(local * fit.constants.local_rate);
+    const auto take = [&](const Fitted& rate, double& mean, double& deviation) {
+      deviation = std::max({deviation, rate.deviation, std::abs(std::log(rate.value / mean)) / 2 * (dispatch ? 0 : 1)});
+      mean = dispatch ? rate.value : std::sqrt(mean * rate.value);
+    };
+    take(fit.fitted[2], link, links);
+    take(fit.fitted[3], local, locals);
     const std::string how = fmt::format("fitted to two thirds of the rows of {} {}, beyond a tray ({})", step.kernel,
                                         direction, draft.cited("nvl72"));
-    for (const char* name : {dispatch ? "dispatch" : "combine", dispatch ? "cached_dispatch" : "weighted_combine"}) {
-      draft.set(fmt::format("exchange.{}.start", name), fit.constants.start, "us", fit.start, Evidence::fitted, how);
-      draft.set(fmt::format("exchange.{}.start_exponent", name), fit.constants.start_exponent, "1", fit.start_exponent,
-                Evidence::fitted, how);
-    }
+    for (const char* name : {dispatch ? "dispatch" : "combine", dispatch ? "cached_dispatch" : "weighted_combine"})
+      for (Fitted start : {fit.fitted[0], fit.fitted[1]}) {
+        start.name = fmt::format("exchange.{}.{}", name, start.name);
+        draft.set({start}, how);
+      }
   }
   const std::string how = fmt::format(
       "fitted to the rows of {} beyond a tray ({}), geometric mean of dispatch and combine; "
@@ -250,9 +234,9 @@ model::Result<void> fit_custom_reduce_step(Draft& draft) {
   const std::string how = fmt::format("fitted to two thirds of the rows of {} ({})", rows.front().software,
                                       draft.cited("custom_all_reduce"));
   for (const auto& [shot, line] : {std::pair("one_shot", &fit.one_shot), std::pair("two_shot", &fit.two_shot)}) {
-    for (Draft::Fitted& constant : line->constants) constant.name = fmt::format("{}{}.{}", prefix, shot, constant.name);
-    draft.set(line->constants, how);
-    draft.correlate(line->constants, line->correlation);
+    for (Fitted& constant : line->numbers) constant.name = fmt::format("{}{}.{}", prefix, shot, constant.name);
+    draft.set(line->numbers, how);
+    draft.correlate(line->numbers, line->correlation);
   }
   return {};
 }

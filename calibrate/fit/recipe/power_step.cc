@@ -157,8 +157,9 @@ model::Result<void> fit_power_step(Draft& draft) {
     row.sm_seconds =
         gemm_core_seconds(form.constants, {1, m, n, k, element, activation}, static_cast<double>(machine.device.sms));
     row.other_seconds = form.constants.ramp;
-    if (form.quantize_bandwidth > 0)
-      row.other_seconds += m * k * (activation + element) / form.quantize_bandwidth + k * form.quantize_k_time;
+    if (form.constants.quantize_bandwidth > 0)
+      row.other_seconds +=
+          m * k * (activation + element) / form.constants.quantize_bandwidth + k * form.constants.quantize_k_time;
   }
   const auto fit = fit_power(rows, assumptions);
   if (!fit) return draft.wrong("step.software", "too few of the held GEMMs are at the power limit");

@@ -235,14 +235,16 @@ AttentionTableFit fit_attention_table(const std::vector<AttentionRow>& rows, con
   const AttentionForm form(training, softwares, machine, pair_share);
   const VectorXd seconds = seconds_of(training);
   const LogFit solution = log_fit(form, seconds, form.start(machine.device.bf16_peak.value()), {});
-  AttentionTableFit fit;
-  fit.constants = form.constants(solution.values, 0);
+  AttentionTableFit fit{.constants = form.constants(solution.values, 0)};
+  const AttentionConstants& c = fit.constants;
   fit.constants.kv_bandwidth = 0;
   const double spread = half_spread(form, seconds, solution.values, static_cast<Index>(softwares.size()));
-  fit.rate_deviation = std::max(solution.uncertainty[per_dim_at], spread);
-  fit.row_deviation = solution.uncertainty[row_at];
-  fit.tail_deviation = solution.uncertainty[tail_at];
-  fit.pair_deviation = pair_share ? std::numeric_limits<double>::infinity() : solution.uncertainty[pair_at];
+  const VectorXd& sd = solution.uncertainty;
+  const double none = std::numeric_limits<double>::infinity();
+  fit.fitted = {{"rate", c.rate, "TFLOP/s", std::max(sd[per_dim_at], spread)},
+                {"row_time", c.row_time, "ps", sd[row_at]},
+                {"tail", c.tail, "1", sd[tail_at]},
+                {"pair_time", c.pair_time, "fs", pair_share ? none : sd[pair_at]}};
   std::vector<Index> written = {per_dim_at, row_at, tail_at};
   if (!pair_share) written.push_back(pair_at);
   fit.correlation = correlation_of(solution, written, {-1, 1, 1, 1});
@@ -271,30 +273,23 @@ TrainingAttentionFit fit_training_attention(const std::vector<TrainingAttentionR
   const auto sms = static_cast<double>(machine.device.sms);
   const bool fits_pairs = used.front().format != "bf16";
   fit.skips_window = skip_windows(used);
+  constexpr double dim = 1, row = 5e5;  // from the peak, in seconds times FLOP/s
+  const double peak = datasheet_peak(machine.device, used.front().format);
+  using C = AttentionConstants;
+  std::vector<FormNumber<C>> numbers = {{"rate", &C::rate, "TFLOP/s", dim / peak, 20, 0, 2},
+                                        {"row_time", &C::row_time, "ps", row / peak}};
+  if (fits_pairs) numbers.push_back({"pair_time", &C::pair_time, "fs", known.pair_time});
+  const FormNumbers<C> form(numbers, known);
   const auto seconds_by = [&](const std::vector<TrainingAttentionRow>& of, const VectorXd& x) {
-    AttentionConstants c = known;
-    c.rate = 2 / x[0];
-    c.row_time = x[1];
-    if (fits_pairs) c.pair_time = x[2];
-    return vector_of(of, [&](const TrainingAttentionRow& each) {
+    return vector_of(of, [&, c = form.constants(x)](const TrainingAttentionRow& each) {
       return attention_seconds(c, training_work(each, fit.skips_window), sms, sms);
     });
   };
-  constexpr double dim = 1, row = 5e5;  // from the peak, in seconds times FLOP/s
-  const double peak = datasheet_peak(machine.device, used.front().format);
-  VectorXd start(fits_pairs ? 3 : 2);
-  start.head(2) = Eigen::Vector2d(dim, row) / peak;
-  if (fits_pairs) start[2] = known.pair_time;
-  const LogFit solution =
-      log_fit([&](const VectorXd& x) { return seconds_by(training, x); }, seconds_of(training) * times, start, {});
-  fit.rate = 2 / solution.values[0];
-  fit.row_time = solution.values[1];
-  fit.pair_time = fits_pairs ? solution.values[2] : known.pair_time;
-  fit.rate_deviation = solution.uncertainty[0];
-  fit.row_deviation = solution.uncertainty[1];
-  if (fits_pairs) fit.pair_deviation = solution.uncertainty[2];
-  fit.correlation =
-      fits_pairs ? correlation_of(solution, {0, 1, 2}, {-1, 1, 1}) : correlation_of(solution, {0, 1}, {-1, 1});
+  const LogFit solution = log_fit([&](const VectorXd& x) { return seconds_by(training, x); },
+                                  seconds_of(training) * times, form.start(), {});
+  fit.constants = form.constants(solution.values);
+  fit.fitted = form.fitted(solution);
+  fit.correlation = form.correlation(solution);
   const VectorXd roofline = vector_of(used, [&](const TrainingAttentionRow& each) {
     return roofline_seconds(training_work(each, true), machine.device, peak);
   });
@@ -342,13 +337,16 @@ CachedAttentionTableFit fit_cached_attention_table(const std::vector<CachedAtten
                marked(its_rows, [](const CachedAttentionRow& row) { return row.keys >= training_tokens; }), errors);
     fit.held_out.push_back(std::move(errors));
   }
-  fit.start_deviation = std::max(start_error, half_range(starts, fit.constants.start));
-  fit.bandwidth_deviation = std::max(bandwidth_error, half_range(bandwidths, fit.constants.bandwidth));
-  fit.request_deviation = solution.uncertainty[request_at];
-  fit.rate_deviation = solution.uncertainty[cached_rate_at] * share_below(solution.values[cached_rate_at]);
-  fit.ramp_deviation = solution.uncertainty[cached_ramp_at];
-  fit.ramp_time_deviation = solution.uncertainty[ramp_time_at];
-  fit.merge_deviation = solution.uncertainty[merge_at];
+  model::CachedAttentionConstants& c = fit.constants;
+  const double start_spread = half_range(starts, c.start), bandwidth_spread = half_range(bandwidths, c.bandwidth);
+  const VectorXd& sd = solution.uncertainty;
+  fit.fitted = {{"start", c.start, "us", std::max(start_error, start_spread)},
+                {"bandwidth", c.bandwidth, "TB/s", std::max(bandwidth_error, bandwidth_spread)},
+                {"rate", c.rate, "TFLOP/s", sd[cached_rate_at] * share_below(solution.values[cached_rate_at])},
+                {"request_time", c.request_time, "ns", sd[request_at]},
+                {"ramp", c.ramp, "us", sd[cached_ramp_at]},
+                {"ramp_time", c.ramp_time, "us", sd[ramp_time_at]},
+                {"merge_time", c.merge_time, "ns", sd[merge_at]}};
   return fit;
 }
 

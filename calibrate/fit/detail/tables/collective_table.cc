@@ -136,9 +136,14 @@ std::vector<CollectiveRow> medians(const std::vector<CollectiveRow>& rows) {
   return result;
 }
 
+Fitted number_of(const LogFit& fit, Index at, const char* name, const char* unit) {
+  return {name, fit.values[at], unit, fit.uncertainty[at]};
+}
+
 CollectiveLine line_of(const LogFit& fit, Index at) {
-  const auto number = [&](Index i) { return FittedNumber{fit.values[i], fit.uncertainty[i]}; };
-  return {number(at), number(at + 1), number(at + 2), correlation_of(fit, {at, at + 1, at + 2})};
+  return {{number_of(fit, at, "base", "us"), number_of(fit, at + 1, "nvlink_hop", "us"),
+           number_of(fit, at + 2, "rate", "GB/s")},
+          correlation_of(fit, {at, at + 1, at + 2})};
 }
 
 std::array<std::optional<CollectiveLine>, 3> lines_of(const CollectiveLines& form, const LogFit& fit, bool direct) {
@@ -146,7 +151,7 @@ std::array<std::optional<CollectiveLine>, 3> lines_of(const CollectiveLines& for
   for (Index line = 0; line < line_count; ++line)
     if (form.uses(fit.values, direct, line))
       found[static_cast<std::size_t>(line)] = line_of(fit, (direct ? direct_at : ring_at) + line_numbers * line);
-  if (found[0] && found[1] && found[0]->base.value > found[1]->base.value) std::swap(found[0], found[1]);
+  if (found[0] && found[1] && found[0]->numbers[0].value > found[1]->numbers[0].value) std::swap(found[0], found[1]);
   return found;
 }
 
@@ -174,13 +179,11 @@ CollectiveTableFit fit_collective_table(const std::vector<CollectiveRow>& rows, 
   CollectiveTableFit result;
   result.ring = lines_of(form, best, false);
   result.direct = lines_of(form, best, true);
-  result.copy_bandwidth = {best.values[copy_at], best.uncertainty[copy_at]};
+  result.copy_bandwidth = number_of(best, copy_at, "copy_bandwidth", "GB/s");
   const auto reduces = [&](const CollectiveCase& c) { return form.fastest(best.values, c).first == line_count; };
   if (switch_sums &&
       std::ranges::any_of(training, [&](const CollectiveRow& row) { return reduces(collective_case(row)); }))
-    result.in_switch = {{best.values[switch_base], best.uncertainty[switch_base]},
-                        {},
-                        {best.values[switch_rate], best.uncertainty[switch_rate]}};
+    result.in_switch = {{number_of(best, switch_base, "base", "us"), number_of(best, switch_rate, "rate", "GB/s")}, {}};
   result.held_out.family = "collectives";
   result.held_out.table = "NCCL";
   const CollectiveLines all(rows, switch_sums);

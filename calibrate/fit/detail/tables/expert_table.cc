@@ -19,8 +19,6 @@ using Eigen::VectorXd;
 constexpr double expert_width = 0.08;  // of the loss
 constexpr double flops_per_row = 6;    // FLOPs per row over H F: gate, up and down projection
 
-enum ExpertNumber : Index { launch_at, flops_at, weights_at, activations_at, entry_at, per_expert_at };
-
 struct ExpertWork {
   double experts, rows_of_expert, tile_rows, hidden_ffn, weight_bytes, activation_bytes, entry_bytes;
 };
@@ -43,25 +41,18 @@ ExpertWork expert_work(const ExpertRow& row) {
 
 class ExpertForm {
  public:
-  ExpertForm(const std::vector<ExpertRow>& rows, double dense_rate) : dense_rate_(dense_rate) {
+  ExpertForm(const std::vector<ExpertRow>& rows, const FormNumbers<ExpertConstants>& numbers) : numbers_(numbers) {
     for (const ExpertRow& row : rows) works_.push_back(expert_work(row));
   }
 
   VectorXd operator()(const VectorXd& x) const {
-    const double flops = below(dense_rate_, x[flops_at]);
+    const ExpertConstants c = numbers_.constants(x);
     return vector_of(works_, [&](const ExpertWork& w) {
       const double expert =
-          std::max(flops_per_row * w.tile_rows * w.hidden_ffn / flops, w.weight_bytes / x[weights_at]);
-      return x[launch_at] + w.experts * (expert + x[per_expert_at]) + w.activation_bytes / x[activations_at] +
-             w.entry_bytes / x[entry_at];
+          std::max(flops_per_row * w.tile_rows * w.hidden_ffn / c.rate, w.weight_bytes / c.weight_bandwidth);
+      return c.launch + w.experts * (expert + c.per_expert) + w.activation_bytes / c.activation_bandwidth +
+             w.entry_bytes / c.entry_bandwidth;
     });
-  }
-
-  static VectorXd start(double bandwidth) {
-    constexpr double share = 0.7, launch_start = 20e-6, expert_start = 0.2e-6;
-    VectorXd x(per_expert_at + 1);
-    x << launch_start, share, share * bandwidth, share * bandwidth, share * bandwidth, expert_start;
-    return x;
   }
 
   VectorXd roofline(const FitMachine& machine, const std::string& format) const {
@@ -74,8 +65,20 @@ class ExpertForm {
 
  private:
   std::vector<ExpertWork> works_;
-  double dense_rate_;
+  const FormNumbers<ExpertConstants>& numbers_;
 };
+
+FormNumbers<ExpertConstants> expert_numbers(double dense_rate, double bandwidth) {
+  using C = ExpertConstants;
+  constexpr double share = 0.7;
+  return {{{"launch", &C::launch, "us", 20e-6},
+           {"rate", &C::rate, "TFLOP/s", share, 20, dense_rate},
+           {"weight_bandwidth", &C::weight_bandwidth, "TB/s", share * bandwidth},
+           {"activation_bandwidth", &C::activation_bandwidth, "TB/s", share * bandwidth},
+           {"entry_bandwidth", &C::entry_bandwidth, "TB/s", share * bandwidth},
+           {"per_expert", &C::per_expert, "us", 0.2e-6}},
+          {}};
+}
 
 std::string model_of(const ExpertRow& row) {
   return fmt::format("{}-{}-{}-{}-{}", row.hidden, row.ffn, row.top_k, row.experts, row.expert_parallel);
@@ -107,21 +110,18 @@ ExpertTableFit fit_expert_table(const std::vector<ExpertRow>& table, const FitMa
   });
   ExpertTableFit fit;
   auto training = selected(rows, held, false);
-  VectorXd seconds = seconds_of(training);
-  const VectorXd start = ExpertForm::start(machine.device.memory_bandwidth.value());
-  LogFit solution = log_fit(ExpertForm(training, dense_rate), seconds, start, {expert_width});
-  const std::vector<bool> slow =
-      in_slow_series(training, seconds, ExpertForm(training, dense_rate)(solution.values), fit.left_series);
-  training = selected(training, slow, false);
-  solution = log_fit(ExpertForm(training, dense_rate), seconds_of(training), solution.values, {expert_width});
-  fit.rate = below(dense_rate, solution.values[flops_at]);
-  fit.rate_deviation = solution.uncertainty[flops_at] * share_below(solution.values[flops_at]);
-  fit.weight_bandwidth = solution.values[weights_at];
-  fit.weight_bandwidth_deviation = solution.uncertainty[weights_at];
+  const VectorXd seconds = seconds_of(training);
+  const FormNumbers<ExpertConstants> numbers = expert_numbers(dense_rate, machine.device.memory_bandwidth.value());
+  const ExpertForm form(training, numbers);
+  LogFit solution = log_fit(form, seconds, numbers.start(), {expert_width});
+  training = selected(training, in_slow_series(training, seconds, form(solution.values), fit.left_series), false);
+  solution = log_fit(ExpertForm(training, numbers), seconds_of(training), solution.values, {expert_width});
+  fit.constants = numbers.constants(solution.values);
+  fit.fitted = numbers.fitted(solution);
   const ExpertRow& first = rows.front();
   fit.held_out.family = "experts";
   fit.held_out.table = fmt::format("{} {} {}", first.software, first.kernel, first.format);
-  const ExpertForm all(rows, dense_rate);
+  const ExpertForm all(rows, numbers);
   add_errors(all(solution.values), all.roofline(machine, first.format), seconds_of(rows), held,
              marked(rows, [](const ExpertRow& row) { return row.tokens >= training_tokens; }), fit.held_out);
   return fit;
@@ -140,17 +140,11 @@ struct SmallRow {
   double seconds = 0;
 };
 
-// Single GEMMs have k_time in place of tile_depth, and the last two are of experts.
-enum SmallNumber : Index {
-  small_start_at,
-  small_bandwidth_at,
-  small_rate_at,
-  small_depth_at,
-  small_rows_at,
-  small_entry_at
-};
-
 enum class SmallTable : std::uint8_t { single, grouped, experts };
+
+struct SmallConstants : model::SmallGemmConstants {
+  double entry_bandwidth = std::numeric_limits<double>::infinity();  // of experts
+};
 
 class SmallForm {
  public:
@@ -160,37 +154,38 @@ class SmallForm {
       : rows_(&rows),
         peak_(datasheet_peak(machine.device, format)),
         bandwidth_(machine.device.memory_bandwidth.value()),
-        tile_(machine.small_m_tile),
-        table_(table),
-        known_(bandwidth) {}
+        known_(bandwidth),
+        numbers_({}, {}) {
+    using C = SmallConstants;
+    constexpr double share = 0.8;
+    std::vector<FormNumber<C>> numbers = {{"start", &C::start, "us", 4e-6},
+                                          {"bandwidth", &C::bandwidth, "TB/s", share, 20, bandwidth_},
+                                          {"rate", &C::rate, "TFLOP/s", share, 20, peak_},
+                                          {"tile_depth", &C::tile_depth, "1", 200}};
+    if (table == SmallTable::single) numbers.back() = {"k_time", &C::k_time, "ns", 4e-10};
+    if (table == SmallTable::experts)
+      numbers.insert(numbers.end(), {{"row_time", &C::row_time, "ps", 1e-12},
+                                     {"entry_bandwidth", &C::entry_bandwidth, "TB/s", bandwidth_}});
+    C known;
+    known.tile = machine.small_m_tile;
+    numbers_ = {numbers, known};
+  }
 
-  model::SmallGemmConstants constants(const VectorXd& x) const {
-    model::SmallGemmConstants c{.start = x[small_start_at],
-                                .bandwidth = known_.value_or(below(bandwidth_, x[small_bandwidth_at])),
-                                .rate = below(peak_, x[small_rate_at]),
-                                .tile = tile_};
-    (table_ == SmallTable::single ? c.k_time : c.tile_depth) = x[small_depth_at];
-    if (table_ == SmallTable::experts) c.row_time = x[small_rows_at];
+  const FormNumbers<SmallConstants>& numbers() const { return numbers_; }
+
+  SmallConstants constants(const VectorXd& x) const {
+    SmallConstants c = numbers_.constants(x);
+    c.bandwidth = known_.value_or(c.bandwidth);
     return c;
   }
 
   VectorXd operator()(const VectorXd& x) const {
-    const model::SmallGemmConstants c = constants(x);
+    const SmallConstants c = constants(x);
     return vector_of(*rows_, [&](const SmallRow& row) {
       double seconds = c.start + row.activation_seconds;
       for (const GemmWork& work : row.gemms) seconds += small_gemm_core(c, work, 1).total();
-      if (table_ == SmallTable::experts) seconds += row.entry_bytes / x[small_entry_at];
-      return seconds;
+      return seconds + row.entry_bytes / c.entry_bandwidth;
     });
-  }
-
-  VectorXd start() const {
-    constexpr double launch = 4e-6, share = 0.8, inner = 4e-10, depth = 200, row = 1e-12;
-    VectorXd x(table_ == SmallTable::experts ? small_entry_at + 1 : small_rows_at);
-    x.head(small_depth_at) << launch, share, share;
-    x[small_depth_at] = table_ == SmallTable::single ? inner : depth;
-    if (table_ == SmallTable::experts) x.tail(2) << row, bandwidth_;
-    return x;
   }
 
   VectorXd roofline() const {
@@ -204,9 +199,9 @@ class SmallForm {
 
  private:
   const std::vector<SmallRow>* rows_;
-  double peak_, bandwidth_, tile_;
-  SmallTable table_;
+  double peak_, bandwidth_;
   std::optional<double> known_;
+  FormNumbers<SmallConstants> numbers_;
 };
 
 using SoftwareLevels = std::map<std::string, double>;  // median of measured / fitted, by software
@@ -236,7 +231,14 @@ void take_levels(const SoftwareLevels& levels, double bandwidth, double peak, Sm
   c.k_time *= mean;
   c.rate = std::min(peak, c.rate / mean);
   c.row_time *= mean;
-  for (double& deviation : fit.deviations) deviation = std::max(deviation, (most - least) / 2);
+  for (Fitted& number : fit.fitted) number.deviation = std::max(number.deviation, (most - least) / 2);
+  for (const auto& [name, value] : {std::pair("start", c.start),
+                                    {"bandwidth", c.bandwidth},
+                                    {"rate", c.rate},
+                                    {"k_time", c.k_time},
+                                    {"row_time", c.row_time}})
+    for (Fitted& number : fit.fitted)
+      if (number.name == name) number.value = value;
 }
 
 // Adds the errors of each software, with the rate of its own that its level is.
@@ -268,15 +270,10 @@ SmallGemmFit fit_small(const std::vector<SmallRow>& rows, const FitMachine& mach
   const auto training = selected(rows, held, false);
   const SmallForm form(training, machine, format, table, bandwidth);
   const VectorXd seconds = seconds_of(training);
-  const LogFit solution = log_fit(form, seconds, form.start(), {.width = small_width});
-  SmallGemmFit fit{.constants = form.constants(solution.values)};
-  std::vector<Index> numbers = {small_start_at, small_bandwidth_at, small_rate_at, small_depth_at};
-  if (table == SmallTable::experts) numbers.push_back(small_rows_at);
-  for (const Index number : numbers) {
-    const bool bounded = number == small_bandwidth_at || number == small_rate_at;
-    fit.deviations.push_back(solution.uncertainty[number] * (bounded ? share_below(solution.values[number]) : 1));
-  }
-  fit.correlation = correlation_of(solution, numbers);
+  const LogFit solution = log_fit(form, seconds, form.numbers().start(), {.width = small_width});
+  SmallGemmFit fit{.constants = form.constants(solution.values), .fitted = form.numbers().fitted(solution)};
+  std::erase_if(fit.fitted, [](const Fitted& number) { return number.name == "entry_bandwidth"; });
+  fit.correlation = form.numbers().correlation(solution, {"entry_bandwidth"});
   const SoftwareLevels levels = levels_of(training, form(solution.values));
   const SmallForm all(rows, machine, format, table, bandwidth);
   take_errors(rows, all(solution.values), all.roofline(), levels, {.family = family, .table = format}, fit);

@@ -2,82 +2,51 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
+#include <limits>
 #include <string>
-#include <utility>
+#include <vector>
 
-#include "calibrate/fit/detail/log_fit.h"
 #include "calibrate/fit/detail/tables/tables.h"
 
 namespace plumbline::calibrate {
 namespace {
 
-using Eigen::Index;
-using Eigen::VectorXd;
+using model::ExchangeConstants;
+using model::ExchangeWork;
 
-enum ExchangeNumber : Index { start_at, rank_at, row_time_at, token_at, exponent_at, node_at, forward_at, nic_at };
+struct ExchangeBySms {
+  ExchangeWork work;
+  double sms = 0;
+};
 
-model::ExchangeWork exchange_work(const ExchangeRow& row) {
+// The numbers of one node, then those of several.
+const std::vector<FormNumber<ExchangeConstants>> exchange_numbers = {
+    {"start", &ExchangeConstants::start, "us", 20e-6},
+    {"rank_rate", &ExchangeConstants::rank_rate, "GB/s", 30e9},
+    {"row_time", &ExchangeConstants::row_time, "ns", 50e-9},
+    {"token_time", &ExchangeConstants::token_time, "ns", 400e-9},
+    {"start_exponent", &ExchangeConstants::start_exponent, "1", 0.3},
+    {"node_rate", &ExchangeConstants::node_rate, "GB/s", 8e9},
+    {"forward_rate", &ExchangeConstants::forward_rate, "GB/s", 30e9},
+    {"nic_rate", &ExchangeConstants::nic_rate, "GB/s", 45e9}};
+constexpr std::ptrdiff_t numbers_of_a_node = 4;
+
+FormRow<ExchangeBySms> exchange_row(const ExchangeRow& row) {
   constexpr double scaled_fp8 = 1 + 4.0 / 128, bf16 = 2;
   const auto experts = static_cast<double>(row.experts), top_k = static_cast<double>(row.top_k);
   const auto ranks = static_cast<double>(row.gpus), nodes = static_cast<double>(row.nodes);
-  return {.tokens = static_cast<double>(row.tokens),
-          .token_bytes = static_cast<double>(row.hidden) * (row.direction == "dispatch" ? scaled_fp8 : bf16),
-          .ranks_per_token = distinct_groups(ranks, experts, top_k),
-          .nodes_per_token = distinct_groups(nodes, experts, top_k),
-          .ranks = ranks,
-          .nodes = nodes};
+  const ExchangeWork work{
+      .tokens = static_cast<double>(row.tokens),
+      .token_bytes = static_cast<double>(row.hidden) * (row.direction == "dispatch" ? scaled_fp8 : bf16),
+      .ranks_per_token = distinct_groups(ranks, experts, top_k),
+      .nodes_per_token = distinct_groups(nodes, experts, top_k),
+      .ranks = ranks,
+      .nodes = nodes};
+  return {fmt::format("{}-{}-{}-{}-{}", row.nodes, row.tokens, row.hidden, row.top_k, row.experts),
+          {work, static_cast<double>(row.sms)},
+          row.seconds,
+          row.tokens >= training_tokens};
 }
-
-class ExchangeForm {
- public:
-  ExchangeForm(const std::vector<ExchangeRow>& rows, double nvlink_rate, bool several_nodes)
-      : nvlink_rate_(nvlink_rate), several_nodes_(several_nodes) {
-    for (const ExchangeRow& row : rows) works_.emplace_back(exchange_work(row), static_cast<double>(row.sms));
-  }
-
-  model::ExchangeConstants constants(const VectorXd& x) const {
-    model::ExchangeConstants c;
-    c.start = x[start_at];
-    c.rank_rate = x[rank_at];
-    c.row_time = x[row_time_at];
-    c.token_time = x[token_at];
-    c.nvlink_rate = nvlink_rate_;
-    if (!several_nodes_) return c;
-    c.start_exponent = x[exponent_at];
-    c.node_rate = x[node_at];
-    c.forward_rate = x[forward_at];
-    c.nic_rate = x[nic_at];
-    return c;
-  }
-
-  VectorXd operator()(const VectorXd& x) const {
-    const model::ExchangeConstants c = constants(x);
-    return vector_of(works_, [&](const auto& of) { return exchange_seconds(c, of.first, of.second).seconds(); });
-  }
-
-  VectorXd start() const {
-    constexpr double launch = 20e-6, rank = 30e9, row = 50e-9, token = 400e-9, exponent = 0.3, node = 8e9, nic = 45e9;
-    VectorXd x(several_nodes_ ? nic_at + 1 : token_at + 1);
-    x[start_at] = launch;
-    x[rank_at] = rank;
-    x[row_time_at] = row;
-    x[token_at] = token;
-    if (several_nodes_) x.tail(4) << exponent, node, rank, nic;
-    return x;
-  }
-
-  VectorXd roofline(const FitMachine& machine) const {
-    return vector_of(works_, [&](const auto& of) {
-      return std::max(of.first.network_bytes() / machine.nic_rate, of.first.node_bytes() / machine.nvlink_rate);
-    });
-  }
-
- private:
-  std::vector<std::pair<model::ExchangeWork, double>> works_;  // and SMs
-  double nvlink_rate_;
-  bool several_nodes_;
-};
 
 // With twelve SMs between two nodes the shipped configuration of DeepEP is 1.7 times slower than with eight or sixteen,
 // and on eight nodes times no longer depend on SMs: neither belongs to the GPU.
@@ -86,49 +55,28 @@ bool usable_exchange(const ExchangeRow& row) {
   return row.mode == "normal" && row.nodes <= most_nodes && !(row.nodes == 2 && row.sms == slow_sms);
 }
 
-constexpr double tray_hidden = 7168, tray_experts = 256, tray_top_k = 8;  // the only model that was measured
-constexpr std::int64_t gpus_of_tray = 4;
-
-enum TrayNumber : Index { tray_start_at, tray_exponent_at, tray_link_at, tray_local_at };
-
 // Dispatch carries the rows in their format, combine in BF16, except where it is called low precision.
-model::ExchangeWork tray_work(const TrayExchangeRow& row) {
+FormRow<ExchangeWork> tray_row(const TrayExchangeRow& row) {
+  constexpr double hidden = 7168, experts = 256, top_k = 8;  // the only model that was measured
   const auto ranks = static_cast<double>(row.expert_parallel);
   const std::string format = row.direction == "dispatch"  ? (row.format == "fp8" ? "fp8_block" : row.format)
                              : row.direction == "combine" ? "bf16"
                                                           : "nvfp4";
-  return {.tokens = static_cast<double>(row.tokens),
-          .token_bytes = tray_hidden * operand_bytes(format),
-          .ranks_per_token = distinct_groups(ranks, tray_experts, tray_top_k),
-          .nodes_per_token = 1,
-          .ranks = ranks,
-          .nodes = 1};
+  return {fmt::format("{}-{}", row.tokens, row.expert_parallel),
+          {.tokens = static_cast<double>(row.tokens),
+           .token_bytes = hidden * operand_bytes(format),
+           .ranks_per_token = distinct_groups(ranks, experts, top_k),
+           .nodes_per_token = 1,
+           .ranks = ranks,
+           .nodes = 1},
+          row.seconds,
+          row.tokens >= training_tokens};
 }
 
-class TrayForm {
- public:
-  explicit TrayForm(const std::vector<TrayExchangeRow>& rows) {
-    for (const TrayExchangeRow& row : rows) works_.push_back(tray_work(row));
-  }
-
-  static model::ExchangeConstants constants(const VectorXd& x) {
-    model::ExchangeConstants c;
-    c.start = x[tray_start_at];
-    c.start_exponent = x[tray_exponent_at];
-    c.nvlink_rate = x[tray_link_at];
-    c.local_rate = x[tray_local_at];
-    return c;
-  }
-
-  VectorXd operator()(const VectorXd& x) const { return seconds(constants(x)); }
-
-  VectorXd seconds(const model::ExchangeConstants& c) const {
-    return vector_of(works_, [&](const auto& work) { return exchange_seconds(c, work, 0).seconds(); });
-  }
-
- private:
-  std::vector<model::ExchangeWork> works_;
-};
+template <class Work>
+std::vector<bool> held_rows(const std::vector<FormRow<Work>>& rows) {
+  return marked(rows, [](const FormRow<Work>& row) { return is_held_out(row.shape); });
+}
 
 }  // namespace
 
@@ -141,70 +89,47 @@ double distinct_groups(double groups, double experts, double top_k) {
   return groups * (1 - std::exp(choose(others) - choose(experts)));
 }
 
-ExchangeTableFit fit_exchange_table(const std::vector<ExchangeRow>& table, const std::string& direction,
-                                    const FitMachine& machine, double nvlink_rate) {
-  std::vector<ExchangeRow> rows;
-  std::ranges::copy_if(table, std::back_inserter(rows),
-                       [&](const ExchangeRow& row) { return row.direction == direction && usable_exchange(row); });
-  const std::vector<bool> held = marked(rows, [](const ExchangeRow& row) {
-    return is_held_out(fmt::format("{}-{}-{}-{}-{}", row.nodes, row.tokens, row.hidden, row.top_k, row.experts));
-  });
-  ExchangeTableFit fit;
-  fit.several_nodes = std::ranges::any_of(rows, [](const ExchangeRow& row) { return row.nodes > 1; });
-  const auto training = selected(rows, held, false);
-  const ExchangeForm form(training, nvlink_rate, fit.several_nodes);
-  const LogFit solution = log_fit(form, seconds_of(training), form.start(), {});
-  fit.constants = form.constants(solution.values);
-  const VectorXd& sd = solution.uncertainty;
-  fit.start = sd[start_at];
-  fit.rank_rate = sd[rank_at];
-  fit.row_time = sd[row_time_at];
-  fit.token_time = sd[token_at];
-  if (fit.several_nodes) {
-    fit.start_exponent = sd[exponent_at];
-    fit.node_rate = sd[node_at];
-    fit.forward_rate = sd[forward_at];
-    fit.nic_rate = sd[nic_at];
+TableFit<ExchangeConstants> fit_exchange_table(const std::vector<ExchangeRow>& table, const std::string& direction,
+                                               const FitMachine& machine, double nvlink_rate) {
+  std::vector<FormRow<ExchangeBySms>> rows;
+  bool several_nodes = false;
+  for (const ExchangeRow& row : table) {
+    if (row.direction != direction || !usable_exchange(row)) continue;
+    rows.push_back(exchange_row(row));
+    several_nodes = several_nodes || row.nodes > 1;
   }
-  std::vector<Index> written = {start_at, rank_at, row_time_at, token_at};
-  if (fit.several_nodes) written.insert(written.end(), {exponent_at, node_at, forward_at, nic_at});
-  fit.correlation = correlation_of(solution, written);
+  auto numbers = exchange_numbers;
+  if (!several_nodes) numbers.erase(numbers.begin() + numbers_of_a_node, numbers.end());
+  auto fit = fit_numbers(rows, held_rows(rows), numbers, {.nvlink_rate = nvlink_rate},
+                         {.nvlink_rate = machine.nvlink_rate, .nic_rate = machine.nic_rate},
+                         [](const ExchangeConstants& c, const ExchangeBySms& of) {
+                           return exchange_seconds(c, of.work, of.sms).seconds();
+                         });
   fit.held_out.family = "exchange";
   fit.held_out.table = "DeepEP " + direction;
-  const ExchangeForm all(rows, nvlink_rate, fit.several_nodes);
-  add_errors(all(solution.values), all.roofline(machine), seconds_of(rows), held,
-             marked(rows, [](const ExchangeRow& row) { return row.tokens >= training_tokens; }), fit.held_out);
   return fit;
 }
 
-TrayTableFit fit_tray_table(const std::vector<TrayExchangeRow>& table, const std::string& kernel,
-                            const std::string& direction, const std::string& format, const FitMachine& machine) {
-  std::vector<TrayExchangeRow> rows;
-  std::ranges::copy_if(table, std::back_inserter(rows), [&](const TrayExchangeRow& row) {
-    return row.kernel == kernel && row.direction == direction && row.format == format && row.tokens > 1 &&
-           row.expert_parallel > gpus_of_tray;
-  });
-  const std::vector<bool> held = marked(rows, [](const TrayExchangeRow& row) {
-    return is_held_out(fmt::format("{}-{}", row.tokens, row.expert_parallel));
-  });
-  const auto training = selected(rows, held, false);
-  constexpr double start_time = 10e-6, exponent = 0.1, local_share = 0.15;
-  VectorXd start(tray_local_at + 1);
-  start << start_time, exponent, machine.nvlink_rate, local_share * machine.nvlink_rate;
-  const LogFit solution = log_fit(TrayForm(training), seconds_of(training), start, {});
-  TrayTableFit fit;
-  fit.constants = TrayForm::constants(solution.values);
-  fit.start = solution.uncertainty[tray_start_at];
-  fit.start_exponent = solution.uncertainty[tray_exponent_at];
-  fit.nvlink_rate = solution.uncertainty[tray_link_at];
-  fit.local_rate = solution.uncertainty[tray_local_at];
+TableFit<ExchangeConstants> fit_tray_table(const std::vector<TrayExchangeRow>& table, const std::string& kernel,
+                                           const std::string& direction, const std::string& format,
+                                           const FitMachine& machine) {
+  constexpr std::int64_t gpus_of_tray = 4;
+  std::vector<FormRow<ExchangeWork>> rows;
+  for (const TrayExchangeRow& row : table)
+    if (row.kernel == kernel && row.direction == direction && row.format == format && row.tokens > 1 &&
+        row.expert_parallel > gpus_of_tray)
+      rows.push_back(tray_row(row));
+  constexpr double local_share = 0.15;
+  auto fit = fit_numbers<ExchangeConstants>(
+      rows, held_rows(rows),
+      {{"start", &ExchangeConstants::start, "us", 10e-6},
+       {"start_exponent", &ExchangeConstants::start_exponent, "1", 0.1},
+       {"nvlink_rate", &ExchangeConstants::nvlink_rate, "GB/s", machine.nvlink_rate},
+       {"local_rate", &ExchangeConstants::local_rate, "GB/s", local_share * machine.nvlink_rate}},
+      {}, {.nvlink_rate = machine.nvlink_rate},
+      [](const ExchangeConstants& c, const ExchangeWork& work) { return exchange_seconds(c, work, 0).seconds(); });
   fit.held_out.family = "exchange";
   fit.held_out.table = fmt::format("{} {} {}", kernel, direction, format);
-  model::ExchangeConstants ideal;
-  ideal.nvlink_rate = machine.nvlink_rate;
-  const TrayForm all(rows);
-  add_errors(all(solution.values), all.seconds(ideal), seconds_of(rows), held,
-             marked(rows, [](const TrayExchangeRow& row) { return row.tokens >= training_tokens; }), fit.held_out);
   return fit;
 }
 

@@ -5,10 +5,14 @@
 #include <array>
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "calibrate/components/load.h"
+#include "calibrate/fit/detail/log_fit.h"
 #include "calibrate/fit/held_out.h"
 #include "model/cost/forms/cached_attention_form.h"
 #include "model/cost/forms/kernel_forms.h"
@@ -39,38 +43,132 @@ std::vector<Row> selected(const std::vector<Row>& rows, const std::vector<bool>&
   return found;
 }
 
+// A number of a form that rows determine: the constant that it is, and where its fit starts.
+template <class Constants>
+struct FormNumber {
+  const char* name;
+  double Constants::*constant;
+  const char* unit;
+  double start;       // in SI; of one with a limit, the share of it
+  double prior = 20;  // deviation in ln around the start, as of LogFitOptions
+  double limit = 0;   // above 0: the constant is below() it
+  double over = 0;    // above 0: the constant is this over the number
+};
+
+// The numbers of a form, and the constants that it knows.
+template <class Constants>
+class FormNumbers {
+ public:
+  FormNumbers(std::vector<FormNumber<Constants>> numbers, const Constants& known)
+      : numbers_(std::move(numbers)), known_(known) {}
+
+  Eigen::VectorXd start() const { return vector_of(numbers_, &FormNumber<Constants>::start); }
+  Eigen::VectorXd prior() const { return vector_of(numbers_, &FormNumber<Constants>::prior); }
+
+  Constants constants(const Eigen::VectorXd& x) const {
+    Constants constants = known_;
+    for (std::size_t i = 0; i < numbers_.size(); ++i) {
+      const FormNumber<Constants>& number = numbers_[i];
+      const double found = x[static_cast<Eigen::Index>(i)];
+      constants.*number.constant = number.limit > 0  ? below(number.limit, found)
+                                   : number.over > 0 ? number.over / found
+                                                     : found;
+    }
+    return constants;
+  }
+
+  std::vector<Fitted> fitted(const LogFit& fit) const {
+    const Constants found = constants(fit.values);
+    std::vector<Fitted> all;
+    for (const FormNumber<Constants>& number : numbers_) {
+      const auto at = static_cast<Eigen::Index>(all.size());
+      all.push_back({number.name, found.*number.constant, number.unit,
+                     fit.uncertainty[at] * (number.limit > 0 ? share_below(fit.values[at]) : 1)});
+    }
+    return all;
+  }
+
+  // Returns the correlations of the numbers that are not named.
+  std::vector<std::vector<double>> correlation(const LogFit& fit,
+                                               const std::set<std::string_view>& without = {}) const {
+    std::vector<Eigen::Index> written;
+    std::vector<double> signs;
+    for (std::size_t i = 0; i < numbers_.size(); ++i) {
+      if (without.contains(numbers_[i].name)) continue;
+      written.push_back(static_cast<Eigen::Index>(i));
+      signs.push_back(numbers_[i].over > 0 ? -1 : 1);
+    }
+    return correlation_of(fit, written, signs);
+  }
+
+ private:
+  std::vector<FormNumber<Constants>> numbers_;
+  Constants known_;
+};
+
+// A row of a table as a form sees it.
+template <class Work>
+struct FormRow {
+  std::string shape;  // decides whether the fit leaves the row out
+  Work work;
+  double seconds = 0;
+  bool large = false;  // as large as training has it
+};
+
+// What a fit finds.
+template <class Constants>
+struct TableFit {
+  Constants constants;
+  std::vector<Fitted> fitted;                    // the numbers, in their order
+  std::vector<std::vector<double>> correlation;  // of their errors, as correlation_of() has it
+  HeldOut held_out;                              // without its family and table
+};
+
+// Fits the numbers to the rows that `held` does not mark. `seconds(constants, work)` is the form, `known` has the
+// constants that are not fitted, and `ideal` those of a datasheet's roofline.
+template <class Constants, class Work, class Seconds>
+TableFit<Constants> fit_numbers(const std::vector<FormRow<Work>>& rows, const std::vector<bool>& held,
+                                const std::vector<FormNumber<Constants>>& numbers, const Constants& known,
+                                const Constants& ideal, const Seconds& seconds) {
+  const FormNumbers<Constants> all(numbers, known);
+  const auto times = [&](const std::vector<FormRow<Work>>& of, const Constants& constants) {
+    return vector_of(of, [&](const FormRow<Work>& row) { return seconds(constants, row.work); });
+  };
+  const auto training = selected(rows, held, false);
+  const LogFit solution = log_fit([&](const Eigen::VectorXd& x) { return times(training, all.constants(x)); },
+                                  seconds_of(training), all.start(), {.prior = all.prior()});
+  TableFit<Constants> fit{all.constants(solution.values), all.fitted(solution), all.correlation(solution), {}};
+  add_errors(times(rows, fit.constants), times(rows, ideal), seconds_of(rows), held,
+             marked(rows, [](const FormRow<Work>& row) { return row.large; }), fit.held_out);
+  return fit;
+}
+
 // Fits GEMMs of one software and format to the form of model/cost/forms/kernel_forms.h. The times of quantized formats
 // hold a kernel that quantizes the 16-bit activation; it has two constants of its own,
 //   quantize = m k (2 + operand bytes) / quantize_bandwidth + k quantize_k_time,
 // and belongs to the software that was measured, not to the GPU. Rows slower than 1.15 times the fit are dropped twice:
 // what disturbs a measurement only ever lengthens it.
-struct GemmTableFit {
-  model::GemmConstants constants;  // in SI; the ramp holds all launches of the software
-  double rate = 0;                 // FLOP/s of the whole GPU: 2 tile_m tile_n SMs / k_time
-  double quantize_bandwidth = 0;   // B/s; 0: the format is not quantized
-  double quantize_k_time = 0;      // s per element of the inner dimension
-  // Relative standard deviations of the fit; infinite where the constants were given.
-  double rate_deviation = 0, wave_overhead_deviation = 0, wave_share_deviation = 0, memory_deviation = 0,
-         droop_deviation = 0, droop_time_deviation = 0, ramp_deviation = 0;
-  // Of the errors of k_time, wave_overhead, wave_share, memory_bandwidth, droop and droop_time; none where the shape
-  // was given.
-  std::vector<std::vector<double>> correlation;
-  HeldOut held_out;
+struct GemmTableConstants : model::GemmConstants {  // in SI; the ramp holds all launches of the software
+  double rate = 0;                                  // FLOP/s of the whole GPU: 2 tile_m tile_n SMs / k_time
+  double quantize_bandwidth = 0;                    // B/s; 0: the format is not quantized
+  double quantize_k_time = 0;                       // s per element of the inner dimension
 };
+
+// Fitted are ramp, rate, what quantizes, and, unless the shape is given, wave_overhead, wave_share, memory_bandwidth,
+// droop and droop_time; the correlation is that of the rate and the shape.
+using GemmTableFit = TableFit<GemmTableConstants>;
+inline constexpr std::ptrdiff_t gemm_shape_numbers = 5;  // at the end of the fitted ones
 
 // Returns whether the fits leave the shape out: with i, j, l the places of m, n, k among the sizes of the table,
 // (i + 2 j + 3 l) mod 5 = 0, one row in five, in which each size occurs. Where less than half of the grid of sizes was
 // measured, (2 j + 3 l) mod 5 = 0: whole pairs of n and k.
 std::vector<bool> held_out_gemms(const std::vector<GemmRow>& rows);
 
-// Fits all constants; the tile is the one of seven with the least loss. Requires rows of one software and format.
-// `quantizes`: whether the times of formats below 16 bits hold the quantizing kernel.
-GemmTableFit fit_gemm_table(const std::vector<GemmRow>& rows, const FitMachine& machine, bool quantizes = true);
-
-// Fits the rate, the ramp and the quantizing kernel with the other constants of `shape`: a table of few sizes of m does
-// not determine those.
-GemmTableFit fit_gemm_rate(const std::vector<GemmRow>& rows, const FitMachine& machine, const GemmTableFit& shape,
-                           bool quantizes = true);
+// Fits all constants; the tile is the one of five with the least loss. With a `shape`, the rate, the ramp and the
+// quantizing kernel with the other constants of it: a table of few sizes of m does not determine those. Requires rows
+// of one software and format. `quantizes`: whether the times of formats below 16 bits hold the quantizing kernel.
+GemmTableFit fit_gemm_table(const std::vector<GemmRow>& rows, const FitMachine& machine, bool quantizes = true,
+                            const GemmTableFit* shape = nullptr);
 
 // Returns the bytes of an operand's element with its scales. Formats: bf16, fp8, fp8_block, nvfp4, mxfp4.
 double operand_bytes(const std::string& format);
@@ -84,10 +182,9 @@ double datasheet_peak(const model::Device& device, const std::string& format);
 // fitted), and half the spread of these is an uncertainty.
 struct SmallGemmFit {
   model::SmallGemmConstants constants;  // in SI; the start holds all launches of the software
-  // Of start, bandwidth, rate, k_time (of groups tile_depth), and of experts row_time: relative standard deviations,
-  // those of the fit or half the spread between softwares where that is larger, and the correlations of each with those
-  // before it.
-  std::vector<double> deviations;
+  // start, bandwidth, rate, k_time (of groups tile_depth), and of experts row_time, with the deviations of the fit or
+  // half the spread between softwares where that is larger, and the correlations of each with those before it.
+  std::vector<Fitted> fitted;
   std::vector<std::vector<double>> correlation;
   std::vector<HeldOut> held_out;  // by software
   // |fitted / measured - 1| of rows of the fit with 64 and 128 rows, by software as in held_out.
@@ -108,11 +205,15 @@ SmallGemmFit fit_small_experts(const std::vector<ExpertRow>& rows, const FitMach
 //       + R (2 H + 3 F) 2 B / activation_bandwidth + T k H 2 B / entry_bandwidth + experts * per_expert
 // The rate stays below that of dense GEMMs, of which a profile takes the ratio: alone, rate and activation_bandwidth
 // stand in for each other. Only balanced rows are used, because the tables lack the rows of each expert of the others.
-struct ExpertTableFit {
-  double rate = 0, rate_deviation = 0;                          // FLOP/s of the whole GPU
-  double weight_bandwidth = 0, weight_bandwidth_deviation = 0;  // B/s at which weights are read
-  std::size_t left_series = 0;                                  // series that a badly chosen kernel disturbs throughout
-  HeldOut held_out;
+struct ExpertConstants {
+  double launch = 0, per_expert = 0;  // s
+  double rate = 0;                    // FLOP/s of the whole GPU
+  double weight_bandwidth = 0;        // B/s at which weights are read
+  double activation_bandwidth = 0, entry_bandwidth = 0;
+};
+
+struct ExpertTableFit : TableFit<ExpertConstants> {
+  std::size_t left_series = 0;  // series that a badly chosen kernel disturbs throughout
 };
 
 // Requires balanced rows among those of one software, kernel and format. `dense_rate`: FLOP/s of dense GEMMs.
@@ -123,14 +224,10 @@ ExpertTableFit fit_expert_table(const std::vector<ExpertRow>& rows, const FitMac
 // Of causal attention forward: one set of constants for all head dimensions and softwares of a GPU, except for what
 // belongs to a software, its launch and the bandwidth of keys and values. The measured calls of serving frameworks also
 // write keys and values into a paged cache, so that bandwidth holds for serving alone.
-struct AttentionTableFit {
-  model::AttentionConstants constants;  // of the whole GPU, without a kv_bandwidth
-  // Relative: of the rate the larger of the fit's deviation and half the spread between softwares.
-  double rate_deviation = 0, pair_deviation = 0, row_deviation = 0, tail_deviation = 0;
-  std::vector<std::vector<double>>
-      correlation;  // of the errors of the rate, row_time, tail and, where it is fitted, pair_time
-  HeldOut held_out;
-};
+//
+// Fitted are rate, row_time, tail and pair_time, whose deviation is infinite where it is not fitted: then the
+// correlation lacks it. The deviation of the rate is at least half the spread between softwares.
+using AttentionTableFit = TableFit<model::AttentionConstants>;  // of the whole GPU, without a kv_bandwidth
 
 // `pair_share`: pair_time over the time of a pair at head dimension 128, where the rows have one dimension only and
 // do not determine both; nullopt: fitted. Requires rows.
@@ -140,13 +237,9 @@ AttentionTableFit fit_attention_table(const std::vector<AttentionRow>& rows, con
 // Of one direction of one kernel of training. Its few rows have large grids, which do not determine how late the last
 // blocks end, and in BF16 two head dimensions, which do not determine what a pair costs besides its GEMMs: those are
 // known from elsewhere.
-struct TrainingAttentionFit {
-  double rate = 0, row_time = 0, pair_time = 0;                      // FLOP/s and s, as of AttentionConstants
-  double rate_deviation = 0, row_deviation = 0, pair_deviation = 0;  // relative
+struct TrainingAttentionFit : TableFit<model::AttentionConstants> {  // fitted: rate, row_time and, in FP8, pair_time
   bool skips_window = true;  // whether time grows as the length in a window, and not as its square
-  std::vector<std::vector<double>> correlation = {};  // of the errors of rate, row_time and, in FP8, pair_time
-  std::size_t rows = 0;                               // fitted and held out
-  HeldOut held_out;
+  std::size_t rows = 0;      // fitted and held out
 };
 
 // Fits causal rows without deterministic sums. Rows of more than `longest` seconds are left out, because ten launches
@@ -171,9 +264,8 @@ struct CachedAttentionSoftware {
 struct CachedAttentionTableFit {
   model::CachedAttentionConstants constants;  // start and bandwidth are the geometric means over the softwares
   std::vector<CachedAttentionSoftware> softwares;
-  // Relative; of start and bandwidth the larger of the fit's deviation and half the spread between softwares.
-  double start_deviation = 0, bandwidth_deviation = 0, request_deviation = 0, rate_deviation = 0, ramp_deviation = 0,
-         ramp_time_deviation = 0, merge_deviation = 0;
+  // All constants but least_rows; of start and bandwidth the deviation is at least half the spread between softwares.
+  std::vector<Fitted> fitted;
   std::vector<HeldOut> held_out;  // of each software, with its own start and bandwidth
 };
 
@@ -187,21 +279,18 @@ CachedAttentionTableFit fit_cached_attention_table(const std::vector<CachedAtten
 //   switch: base + 8/9 (1 + 1/n) D / rate, for an all-reduce of more than two GPUs; the rate is that of eight
 // Simple moves a rank's own piece out of place: D / (n copy_bandwidth) more. These are the lines of
 // model/cost/collective_cost.h with a launch of 0 and latency scales of 1.
-struct FittedNumber {
-  double value = 0;      // in SI
-  double deviation = 0;  // relative standard deviation
-};
-
 struct CollectiveLine {
-  FittedNumber base, hop, rate;                  // s, s, B/s on the bus
+  std::vector<Fitted> numbers;                   // base, nvlink_hop, rate on the bus; in the switch without the hop
   std::vector<std::vector<double>> correlation;  // of their errors; none of a line in the switch
+
+  const Fitted& rate() const { return numbers.back(); }
 };
 
 struct CollectiveTableFit {
   // In order of base latency: LL, LL128, Simple. A line that is the fastest nowhere is not identified: nullopt.
   std::array<std::optional<CollectiveLine>, 3> ring, direct;
-  FittedNumber copy_bandwidth;
-  std::optional<CollectiveLine> in_switch;  // without a time per step
+  Fitted copy_bandwidth;
+  std::optional<CollectiveLine> in_switch;
   HeldOut held_out;
 };
 
@@ -211,39 +300,24 @@ CollectiveTableFit fit_collective_table(const std::vector<CollectiveRow>& rows, 
                                         bool switch_sums);
 
 // Fits DeepEP's normal kernels, one direction, to the form of model/cost/forms/transfer_forms.h: start, per-SM rates
-// and times per row and token from the rows on one node and on several together. NVLink never limits these kernels with
-// the SMs that were measured, so its rate is given.
-struct ExchangeTableFit {
-  model::ExchangeConstants constants;  // without several nodes: no node_rate, forward_rate, nic_rate, start_exponent
-  bool several_nodes = false;
-  // Relative standard deviations.
-  double start = 0, start_exponent = 0, node_rate = 0, rank_rate = 0, forward_rate = 0, row_time = 0, token_time = 0,
-         nic_rate = 0;
-  // Of the errors of start, rank_rate, row_time, token_time and, on several nodes, start_exponent, node_rate,
-  // forward_rate and nic_rate.
-  std::vector<std::vector<double>> correlation;
-  HeldOut held_out;
-};
-
+// and times per row and token from the rows on one node and, where there are some, on several. NVLink never limits
+// these kernels with the SMs that were measured, so its rate is given.
+//
 // Uses the rows of normal kernels and of `direction` ("dispatch" or "combine") on up to four nodes. `nvlink_rate`: B/s
 // that collectives reach. Requires such rows.
-ExchangeTableFit fit_exchange_table(const std::vector<ExchangeRow>& rows, const std::string& direction,
-                                    const FitMachine& machine, double nvlink_rate);
+TableFit<model::ExchangeConstants> fit_exchange_table(const std::vector<ExchangeRow>& rows,
+                                                      const std::string& direction, const FitMachine& machine,
+                                                      double nvlink_rate);
 
 // Returns the expected number of distinct groups, of `groups` equal ones, that `top_k` of `experts` reach.
 double distinct_groups(double groups, double experts, double top_k);
 
 // Fits the expert all-to-all over NVLink between trays (GB200 NVL72) to the form of model/cost/forms/transfer_forms.h
 // without SMs: start * ranks^exponent + node bytes / nvlink_rate + tokens * bytes / local_rate. Within a tray (up to
-// four GPUs) the rates are others, and belong to no plan that spans trays.
-struct TrayTableFit {
-  model::ExchangeConstants constants;  // start, start_exponent, nvlink_rate, local_rate
-  double start = 0, start_exponent = 0, nvlink_rate = 0, local_rate = 0;  // relative standard deviations
-  HeldOut held_out;
-};
-
-// Uses the rows of one kernel, direction and format, of more than one token and beyond a tray. Requires such rows.
-TrayTableFit fit_tray_table(const std::vector<TrayExchangeRow>& rows, const std::string& kernel,
-                            const std::string& direction, const std::string& format, const FitMachine& machine);
+// four GPUs) the rates are others, and belong to no plan that spans trays. Uses the rows of one kernel, direction and
+// format, of more than one token and beyond a tray. Requires such rows.
+TableFit<model::ExchangeConstants> fit_tray_table(const std::vector<TrayExchangeRow>& rows, const std::string& kernel,
+                                                  const std::string& direction, const std::string& format,
+                                                  const FitMachine& machine);
 
 }  // namespace plumbline::calibrate

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/fit/detail/log_fit.h"
 #include "calibrate/fit/held_out.h"
 #include "calibrate/fit/recipe/recipe.h"
 #include "calibrate/measurement/measurement.h"
@@ -26,12 +27,6 @@ class Draft {
   void set(const std::string& name, double si, const std::string& unit, std::optional<double> uncertainty,
            model::Evidence kind, const std::string& source);
   void set(model::Parameter parameter);
-  struct Fitted {
-    std::string name;
-    double value;
-    const char* unit;
-    double deviation;
-  };
   void set(const std::vector<Fitted>& constants, const std::string& how,
            model::Evidence kind = model::Evidence::fitted);
 
