@@ -10,6 +10,9 @@
 
 namespace plumbline::calibrate {
 
+namespace {
+
+// Returns the cells of one line; nullopt when a quoted cell does not end on it.
 std::optional<std::vector<std::string>> csv_cells(std::string_view line) {
   std::vector<std::string> cells(1);
   bool quoted = false;
@@ -29,8 +32,14 @@ std::optional<std::vector<std::string>> csv_cells(std::string_view line) {
   return quoted ? std::nullopt : std::optional(cells);
 }
 
+}  // namespace
+
 model::Result<CsvTable> CsvTable::read(const std::string& path, const std::vector<std::string_view>& needed) {
-  const auto text = TRY(model::read_text_file(path));
+  return parse(TRY(model::read_text_file(path)), path, needed);
+}
+
+model::Result<CsvTable> CsvTable::parse(std::string_view text, const std::string& path,
+                                        const std::vector<std::string_view>& needed) {
   const auto wrong = [&](int line, std::string_view column, std::string message) {
     return model::wrong_input_at(path, line, std::string(column), std::move(message));
   };
@@ -41,7 +50,7 @@ model::Result<CsvTable> CsvTable::read(const std::string& path, const std::vecto
     ++number;
     if (line.empty() || line.front() == '#') continue;
     std::optional<std::vector<std::string>> cells = csv_cells(line);
-    if (!cells) return wrong(number, "", "a quote does not end on its line");
+    if (!cells) return wrong(number, "", "a quote is not closed on this line");
     if (table.columns_.empty()) {
       for (std::size_t i = 0; i < cells->size(); ++i)
         if (!table.columns_.emplace((*cells)[i], i).second)

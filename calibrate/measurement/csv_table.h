@@ -1,4 +1,5 @@
-// A CSV file with a header as rows of named cells. Lines that start with '#' are comments.
+// A CSV file with a header as rows of named cells. Lines that start with '#' are comments. Quotes protect commas within
+// a line, and two quotes inside quotes are one.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +13,17 @@
 
 namespace plumbline::calibrate {
 
-// Returns the cells of one line: quotes protect commas, and two quotes inside quotes are one. Returns nullopt when a
-// quoted cell does not end on the line.
-std::optional<std::vector<std::string>> csv_cells(std::string_view line);
-
 class CsvTable {
  public:
   // Input errors name file and line: a missing file, no header, a needed column that is missing, a row with more or
   // fewer cells than columns.
   static model::Result<CsvTable> read(const std::string& path, const std::vector<std::string_view>& needed);
+  static model::Result<CsvTable> parse(std::string_view text, const std::string& path,
+                                       const std::vector<std::string_view>& needed);
 
   std::size_t rows() const { return rows_.size(); }
   const std::vector<std::string>& columns() const { return names_; }  // in the order of the header
+  int line(std::size_t row) const { return rows_[row].line; }         // of the file
   bool has(std::string_view column) const { return columns_.contains(column); }
   const std::string& text(std::size_t row, std::string_view column) const;  // the header has the column
   // Returns the cell of a column that the header may lack, and the parts of one, trimmed; empty where nothing is

@@ -16,8 +16,6 @@ namespace {
 using detail::Fields;
 using detail::Line;
 
-using Row = std::vector<std::string>;
-
 std::string cell(std::string text) {
   std::ranges::replace(text, '\n', ' ');
   if (text.find_first_of(",\"#") == std::string::npos) return text;
@@ -37,32 +35,16 @@ std::vector<std::string> columns_of(const std::vector<Fields>& records) {
   return columns;
 }
 
-tl::unexpected<model::Error> malformed(const std::string& path, int line, std::string message) {
-  return model::wrong_input_at(path, line, "", std::move(message),
-                               "a header of keys, then one record per line; docs/measuring.md lists them");
-}
-
 }  // namespace
 
 model::Result<std::vector<Line>> detail::read_csv_lines(std::string_view text, const std::string& path) {
+  const auto table = TRY(CsvTable::parse(text, path, {}));
   std::vector<Line> lines;
-  Row header;
-  int number = 0;
-  for (const std::string_view line : model::lines_of(text)) {
-    ++number;
-    if (line.empty() || line.front() == '#') continue;
-    auto cells = csv_cells(line);
-    if (!cells) return malformed(path, number, "a quote is not closed on this line");
-    if (header.empty()) {
-      header = std::move(*cells);
-      continue;
-    }
-    if (cells->size() != header.size())
-      return malformed(path, number, fmt::format("{} cells under {} columns", cells->size(), header.size()));
-    Line row{number, {}};
-    for (std::size_t i = 0; i < header.size(); ++i)
-      if (!(*cells)[i].empty()) row.fields.emplace_back(header[i], Value{(*cells)[i], false});
-    lines.push_back(std::move(row));
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    Line& line = lines.emplace_back(Line{table.line(row), {}});
+    for (const std::string& column : table.columns())
+      if (const std::string& text_of_cell = table.text(row, column); !text_of_cell.empty())
+        line.fields.emplace_back(column, Value{text_of_cell, false});
   }
   return lines;
 }
