@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <cstdlib>
 
 #include "model/base/si_unit.h"
 
@@ -20,8 +19,6 @@ std::optional<double> usable(double uncertainty) {
 }
 
 }  // namespace
-
-double rounded(double value, int digits) { return std::strtod(fmt::format("{:.{}g}", value, digits).c_str(), nullptr); }
 
 const model::Parameter* ConstantList::find(const std::string& name) const {
   const auto added = std::ranges::find(parameters_, name, &model::Parameter::name);

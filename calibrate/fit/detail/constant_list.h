@@ -12,9 +12,6 @@
 
 namespace plumbline::calibrate {
 
-// Returns the value with as many digits as a fit has.
-double rounded(double value, int digits);
-
 class ConstantList {
  public:
   ConstantList(const model::Profile& base, std::string source) : base_(base), source_(std::move(source)) {}

@@ -1,8 +1,11 @@
 #include "calibrate/fit/detail/robust_fit.h"
 
+#include <fmt/format.h>
+
 #include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <unsupported/Eigen/LevenbergMarquardt>
 #include <unsupported/Eigen/NumericalDiff>
@@ -138,6 +141,8 @@ double median(std::vector<double> values) {
   std::ranges::nth_element(values, middle);
   return *middle;
 }
+
+double rounded(double value, int digits) { return std::strtod(fmt::format("{:.{}g}", value, digits).c_str(), nullptr); }
 
 VectorXd starting_point(const Eigen::MatrixXd& features, const VectorXd& seconds) {
   VectorXd start(features.cols());

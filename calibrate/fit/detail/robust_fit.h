@@ -37,6 +37,9 @@ struct RobustFit {
 // Returns the median; of an even number the upper of the middle two. Requires values.
 double median(std::vector<double> values);
 
+// Returns the value with as many significant digits as a fit has.
+double rounded(double value, int digits);
+
 // Returns start parameters with which all columns have equal shares of the median observation. Column j contributes
 // features(i, j) times parameter j to observation i. Requires a feature above 0 in every column.
 Eigen::VectorXd starting_point(const Eigen::MatrixXd& features, const Eigen::VectorXd& seconds);

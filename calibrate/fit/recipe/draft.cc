@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <utility>
 
@@ -13,10 +12,6 @@
 
 namespace plumbline::calibrate {
 namespace {
-
-double to_digits(double value, int digits) {
-  return std::strtod(fmt::format("{:.{}g}", value, digits).c_str(), nullptr);
-}
 
 double product(const Draft::Errors& a, const Draft::Errors& b) {
   double sum = 0;
@@ -78,13 +73,13 @@ void Draft::set(const std::string& name, double si, const std::string& unit, std
   if (step_ != nullptr && step_->uncertainty) uncertainty = std::max(*step_->uncertainty, uncertainty.value_or(0));
   model::Parameter parameter;
   parameter.name = name;
-  parameter.value = to_digits(si / model::si_unit(unit)->factor, digits);
+  parameter.value = rounded(si / model::si_unit(unit)->factor, digits);
   parameter.unit = unit;
   parameter.kind = kind;
   parameter.source = source;
   if (step_ != nullptr && !step_->because.empty()) parameter.source += "; " + step_->because;
   if (uncertainty && std::isfinite(*uncertainty))
-    parameter.relative_uncertainty = to_digits(*uncertainty, uncertainty_digits);
+    parameter.relative_uncertainty = rounded(*uncertainty, uncertainty_digits);
   set(std::move(parameter));
 }
 
@@ -106,7 +101,7 @@ void Draft::correlate(const std::vector<Fitted>& constants, const std::vector<st
 void Draft::share(const std::string& name, const Errors& other, std::optional<double> uncertainty,
                   const std::string& why) {
   const double own = find(name)->relative_uncertainty.value_or(0), of_other = uncertainty.value_or(0);
-  const double weight = own > 0 ? std::min(1.0, to_digits(of_other, 2) / own) : 1;
+  const double weight = own > 0 ? std::min(1.0, rounded(of_other, 2) / own) : 1;
   Errors errors;
   std::string more = why;
   for (const auto& [number, part] : other) {
