@@ -212,10 +212,7 @@ int KernelCost::kernels(const Graph& graph, const Operator& op) const {
   if (op.kind == OperatorKind::attention && pieces > 1) return 3 * pieces;  // each with two merging kernels
   // row sums, main kernel, query-gradient conversion; in a ring two sums after each but the first
   if (op.kind == OperatorKind::attention_grad) return 3 * pieces + 2 * (pieces - 1);
-  if (const auto* scan = std::get_if<ScanAttributes>(&op.attributes)) {  // those that scan_work() counts
-    if (op.kind == OperatorKind::scan_step) return 1;
-    return op.kind == OperatorKind::scan ? (scan->delta() ? 8 : 5) : scan->delta() ? 11 : 14;
-  }
+  if (class_of(op.kind) == OperatorClass::scan) return scan_work(graph, op, true).kernels;
   if (op.kind == OperatorKind::gated_rmsnorm_grad || op.kind == OperatorKind::rmsnorm_grad ||
       op.kind == OperatorKind::layernorm_grad)
     return 3;  // main kernel, two reductions of the scale's gradient

@@ -147,50 +147,77 @@ CachedAttentionWork cached_attention_work(const Graph& graph, const Operator& op
 
 namespace {
 
+// The scores that a token has in a chunk of Q: those of tiles that the mask does not hide.
+double scores_in_tiles(double Q, double tile, bool causal) { return causal ? (Q + std::min(Q, tile)) / 2 : Q; }
+
 // By token and value head.
 ScanWork chunked_delta(const ScanAttributes& a, double e, bool backward) {
   const auto K = static_cast<double>(a.key_dim), V = static_cast<double>(a.value_dim);
   const auto Q = static_cast<double>(a.chunk);
-  if (backward) return {Q * (20 * K + 10 * V) + 16 * K * V + 4 * Q * Q, e * (27 * K + 15 * V + 2 * Q + 4 * K * V / Q)};
-  return {Q * (6 * K + 4 * V) + 6 * K * V + Q * Q / 3, e * (11 * K + 6 * V + 2 * Q + 2 * K * V / Q) + 8 * Q};
+  if (backward)
+    return {Q * (20 * K + 10 * V) + 16 * K * V + 4 * Q * Q, e * (27 * K + 15 * V + 2 * Q + 4 * K * V / Q), 11};
+  return {Q * (6 * K + 4 * V) + 6 * K * V + Q * Q / 3, e * (11 * K + 6 * V + 2 * Q + 2 * K * V / Q) + 8 * Q, 8};
+}
+
+// By token and value head, as the other.
+ScanWork chunked_channel_delta(const ScanAttributes& a, double e, bool backward, bool causal) {
+  const auto K = static_cast<double>(a.key_dim), V = static_cast<double>(a.value_dim);
+  const auto Q = static_cast<double>(a.chunk);
+  const double P = scores_in_tiles(Q, 16, causal);
+  if (backward)
+    return {8 * P * K + Q * (6 * K + 10 * V) + 16 * K * V + 4 * Q * Q,
+            e * (25 * K + 15 * V + 3 * Q + 4 * K * V / Q) + 68 * K + 16 * Q, 16};
+  return {4 * P * K + Q * (2 * K + 4 * V) + 6 * K * V + Q * Q / 3,
+          e * (15 * K + 6 * V + 17 * Q / 4 + 2 * K * V / Q) + 20 * K + 2 * Q, 9};
 }
 
 // By token and value head, as the other.
 ScanWork chunked_state_space(const ScanAttributes& a, double e, bool backward, bool causal) {
-  constexpr double tile = 64;
   const auto K = static_cast<double>(a.key_dim), V = static_cast<double>(a.value_dim);
   const auto Q = static_cast<double>(a.chunk);
   const double G = static_cast<double>(a.key_heads) / static_cast<double>(a.value_heads);
-  const double P = causal ? (Q + std::min(Q, tile)) / 2 : Q;
+  const double P = scores_in_tiles(Q, 64, causal);
   if (backward)
-    return {6 * Q * K * G + 6 * P * V + 10 * K * V, e * (13 * G * K + 11 * V) + (20 + 5 * e) * K * V / Q + 24 * G * Q};
-  return {2 * Q * K * G + 2 * P * V + 4 * K * V, e * (4 * G * K + 3 * V) + (8 + 2 * e) * K * V / Q + 8 * G * Q};
+    return {6 * Q * K * G + 6 * P * V + 10 * K * V, e * (13 * G * K + 11 * V) + (20 + 5 * e) * K * V / Q + 24 * G * Q,
+            14};
+  return {2 * Q * K * G + 2 * P * V + 4 * K * V, e * (4 * G * K + 3 * V) + (8 + 2 * e) * K * V / Q + 8 * G * Q, 5};
+}
+
+ScanWork chunked(const ScanAttributes& a, double e, bool backward, bool causal) {
+  switch (a.kind) {
+    case RecurrenceKind::gated_delta:
+      return chunked_delta(a, e, backward);
+    case RecurrenceKind::channel_delta:
+      return chunked_channel_delta(a, e, backward, causal);
+    case RecurrenceKind::state_space:
+      break;
+  }
+  return chunked_state_space(a, e, backward, causal);
 }
 
 }  // namespace
 
 ScanWork scan_work(const Graph& graph, const Operator& op, bool causal) {
   const auto& a = std::get<ScanAttributes>(op.attributes);
-  const bool backward = op.kind == OperatorKind::scan_grad, delta = a.delta();
+  const bool backward = op.kind == OperatorKind::scan_grad;
   const Tensor& mixed = graph.tensor(op.reads[backward ? 1 : 0]);
   const auto rows = static_cast<double>(mixed.shape[0].size) * static_cast<double>(a.value_heads);
   const double state = static_cast<double>(a.key_dim * a.value_dim);
-  double states = 0;  // bytes
+  double states = 0, operands = 0;  // bytes
   for (const auto* tensors : {&op.reads, &op.writes})
-    for (const TensorId id : *tensors)
+    for (const TensorId id : *tensors) {
+      const bool step = op.kind == OperatorKind::scan_step && tensors == &op.writes;
       if (graph.tensor(id).role == Role::cache)
-        states +=
-            graph.tensor(id).bytes().value() *
-            (op.kind == OperatorKind::scan_step && tensors == &op.writes ? static_cast<double>(a.sequence_length) : 1);
+        states += graph.tensor(id).bytes().value() * (step ? static_cast<double>(a.sequence_length) : 1);
+      else
+        operands += graph.tensor(id).bytes().value();
+    }
   if (op.kind == OperatorKind::scan_step) {
-    double operands = 0;
-    for (const TensorId id : {op.reads[0], op.reads[1], op.reads[2], op.writes[0]})
-      operands += graph.tensor(id).bytes().value();
-    return {rows * state * (delta ? 6 : 4), operands + states};
+    const auto decays = static_cast<double>(a.channel_gates());
+    return {rows * state * (a.delta() ? 6 : 4), operands + states + 8 * rows * decays, decays > 0 ? 2 : 1};
   }
-  const double e = bytes_per_element(mixed.type);
-  const ScanWork one = delta ? chunked_delta(a, e, backward) : chunked_state_space(a, e, backward, causal);
-  return {rows * one.flops, rows * one.bytes + states};
+  const ScanWork one = chunked(a, bytes_per_element(mixed.type), backward, causal);
+  return {rows * one.flops, rows * one.bytes + states, one.kernels};
 }
 
 Flops flops(const Graph& graph, const Operator& op, double row_scale, bool causal) {

@@ -39,14 +39,21 @@ CachedAttentionWork cached_attention_work(const Graph& graph, const Operator& op
 //   them first; (I + A)^-1 takes Q^3/3 a chunk)
 //     forward    H (Q (6K + 4V) + 6KV + Q^2/3) FLOPs,  H (e (11K + 6V + 2Q + 2KV/Q) + 8Q) bytes
 //     backward   H (Q (20K + 10V) + 16KV + 4Q^2),      H e (27K + 15V + 2Q + 4KV/Q)
+//   channel_delta (the same repository's fla/ops/kda, chunk_intra.py and wy_fast.py @7f2becb, chunk_bwd.py @0395eef;
+//   scores of P = (Q + 16) / 2 keys when causal, in tiles of 16, else Q; decays and gradients before and after the last
+//   kernel have FP32)
+//     forward    H (4PK + Q (2K + 4V) + 6KV + Q^2/3),  H (e (15K + 6V + 17Q/4 + 2KV/Q) + 20K + 2Q)
+//     backward   H (8PK + Q (6K + 10V) + 16KV + 4Q^2), H (e (25K + 15V + 3Q + 4KV/Q) + 68K + 16Q)
 //   state_space (state-spaces/mamba @01b717a mamba_ssm/ops/triton/ssd_combined.py and what it calls; scores of a group
 //   are of whole chunks; P = (Q + min(Q, 64)) / 2 of them are used when causal, in tiles of 64, else Q)
 //     forward    2QKG + H (2PV + 4KV) FLOPs,           e (4GK + 3HV) + (8 + 2e) HKV/Q + 8GQ bytes
 //     backward   6QKG + H (6PV + 10KV),                e (13GK + 11HV) + (20 + 5e) HKV/Q + 24GQ
-// Both backward passes compute the states again. One by one tokens take 6KV and 4KV a head, and the state is read once
-// and written after each new token, so that a rejected one can be taken back.
+// All backward passes compute the states again. One by one tokens take 6KV and 4KV a head, and the state is read once
+// and written after each new token, so that a rejected one can be taken back; decays of channels are written in FP32 by
+// a kernel before it.
 struct ScanWork {
   double flops = 0, bytes = 0;
+  int kernels = 1;
 };
 ScanWork scan_work(const Graph& graph, const Operator& op, bool causal);
 

@@ -1,6 +1,8 @@
 #include "model/layers/recurrence.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "model/base/integers.h"
@@ -25,13 +27,27 @@ struct Heads {
 
 // Returns the columns of what the kernels of a scan hold between them, in elements of 16 bits by token. gated_delta:
 // the chunks' keys and values that the recurrence is of (w, u, v_new) and the states before each chunk, backward with
-// the gradients of w, v_new and the states. state_space: states in FP32 and as they are passed on, and the FP32 scores
-// of a group.
+// the gradients of w, v_new and the states. channel_delta also has decays in FP32 and keys that they are part of,
+// backward queries too, and FP32 gradients of queries, keys, decays and scores before and after the last kernel.
+// state_space: states in FP32 and as they are passed on, and the FP32 scores of a group.
 std::int64_t workspace_columns(const ScanAttributes& a, bool backward) {
   const std::int64_t states = ceil_div(a.value_heads * a.key_dim * a.value_dim, a.chunk);
   if (!a.delta()) return (backward ? 2 : 1) * (3 * states + 2 * a.key_heads * a.chunk);
-  const std::int64_t rows = backward ? 2 * a.key_dim + 3 * a.value_dim : a.key_dim + 2 * a.value_dim;
+  std::int64_t rows = backward ? 2 * a.key_dim + 3 * a.value_dim : a.key_dim + 2 * a.value_dim;
+  if (a.channel_gates() > 0) rows += backward ? 11 * a.key_dim + 4 * a.chunk : 3 * a.key_dim;
   return a.value_heads * rows + (backward ? 2 : 1) * states;
+}
+
+// Returns the columns that a scan keeps for the backward pass, which computes the rest again. gated_delta: normalised
+// queries and keys, copied to all value heads, and the chunks' inverses of a triangular matrix
+// (ChunkGatedDeltaRuleFunction of fla-org/flash-linear-attention @0315a70 fla/ops/gated_delta_rule/chunk.py; the copies
+// are made before it by huggingface/transformers @043bb8d
+// src/transformers/models/qwen3_next/modular_qwen3_next.py and by NVIDIA/Megatron-LM @00caa53
+// megatron/core/ssm/gated_delta_net.py). channel_delta: the scores of queries too (ChunkKDAFunction, @0395eef
+// fla/ops/kda/chunk.py).
+std::int64_t kept_columns(const ScanAttributes& a) {
+  if (!a.delta()) return 0;
+  return a.value_heads * (2 * a.key_dim + (a.channel_gates() > 0 ? 2 : 1) * a.chunk);
 }
 
 // Returns silu(convolution over the last tokens of each column); x [T, n]. The autograd function that trains
@@ -62,12 +78,8 @@ TensorId convolved(GraphBuilder& b, const LayerContext& c, TensorId x) {
   return y;
 }
 
-// gated_delta keeps its normalised queries and keys, copied to all value heads, and the chunks' inverses of a
-// triangular matrix for the backward pass, which computes the rest again (ChunkGatedDeltaRuleFunction of
-// fla-org/flash-linear-attention @0315a70 fla/ops/gated_delta_rule/chunk.py; the copies are made before it by
-// huggingface/transformers @043bb8d src/transformers/models/qwen3_next/modular_qwen3_next.py and by NVIDIA/Megatron-LM
-// @00caa53 megatron/core/ssm/gated_delta_net.py).
-TensorId scanned(GraphBuilder& b, const LayerContext& c, TensorId mixed, TensorId gates, const Heads& heads) {
+TensorId scanned(GraphBuilder& b, const LayerContext& c, TensorId mixed, const std::vector<TensorId>& gates,
+                 const Heads& heads) {
   const Recurrence& r = c.architecture.recurrence;
   ScanAttributes a{r, c.sequence_tokens()};
   a.key_heads = heads.keys;
@@ -76,7 +88,10 @@ TensorId scanned(GraphBuilder& b, const LayerContext& c, TensorId mixed, TensorI
   const TensorId parameters = b.parameter("recurrence_heads", {{r.head_parameters()}, {heads.values}},
                                           weight_type(c.unscaled_gemm()), {.divided = c.tensor > 1});
   const TensorId y = b.activation("scan_out", {tokens, {heads.value_columns}}, b.tensor(mixed).type);
-  std::vector<TensorId> reads = {mixed, gates, parameters}, writes = {y};
+  std::vector<TensorId> reads = {mixed}, writes = {y};
+  reads.insert(reads.end(), gates.begin(), gates.end());
+  reads.push_back(parameters);
+  const std::vector<TensorId> operands = reads;
   const bool decodes = c.inference.kind == InferencePass::Kind::decode;
   if (c.inference) {
     writes.push_back(b.cache("recurrent_state", {{c.inference.requests * heads.values}, {r.key_dim * r.value_dim}},
@@ -92,26 +107,30 @@ TensorId scanned(GraphBuilder& b, const LayerContext& c, TensorId mixed, TensorI
                         DataType::bf16);
   };
   std::vector<TensorId> kept;
-  if (r.delta() && !c.inference)
-    kept.push_back(
-        b.activation("scan_kept", {tokens, {heads.values * (2 * r.key_dim + r.chunk)}}, b.tensor(mixed).type));
+  if (kept_columns(a) > 0 && !c.inference)
+    kept.push_back(b.activation("scan_kept", {tokens, {kept_columns(a)}}, b.tensor(mixed).type));
   writes.insert(writes.end(), kept.begin(), kept.end());
   writes.push_back(workspace(false));
   b.emit(scan, "scan", reads, writes, a);
-  b.on_backward([&b, mixed, gates, parameters, y, kept, workspace, a] {
-    std::vector<TensorId> inputs = {b.gradient(y), mixed, gates, parameters};
+  b.on_backward([&b, mixed, gates, parameters, operands, y, kept, workspace, a] {
+    std::vector<TensorId> inputs = {b.gradient(y)}, gradients;
+    inputs.insert(inputs.end(), operands.begin(), operands.end());
     inputs.insert(inputs.end(), kept.begin(), kept.end());
-    const TensorId d_mixed = b.activation("d_scan_in", b.shape(mixed), b.activation_gradient_type());
-    const TensorId d_gates = b.activation("d_scan_gates", b.shape(gates), b.activation_gradient_type());
-    b.emit(scan_grad, "scan_grad", inputs, {d_mixed, d_gates, b.gradient_of_parameter(parameters), workspace(true)}, a);
-    b.add_gradient(mixed, d_mixed);
-    b.add_gradient(gates, d_gates);
+    gradients.push_back(b.activation("d_scan_in", b.shape(mixed), b.activation_gradient_type()));
+    for (const TensorId gate : gates)
+      gradients.push_back(b.activation("d_scan_" + b.tensor(gate).name, b.shape(gate), b.activation_gradient_type()));
+    std::vector<TensorId> written = gradients;
+    written.push_back(b.gradient_of_parameter(parameters));
+    written.push_back(workspace(true));
+    b.emit(scan_grad, "scan_grad", inputs, written, a);
+    b.add_gradient(mixed, gradients[0]);
+    for (std::size_t i = 0; i < gates.size(); ++i) b.add_gradient(gates[i], gradients[i + 1]);
   });
   return y;
 }
 
-// Returns gamma * y / rms(y) times silu(gate), or of y * silu(gate) in state_space, which costs the same. gated_delta
-// has one gamma for all heads, state_space one for each column.
+// Returns gamma * y / rms(y) times silu(gate), or what costs the same: times sigmoid(gate) in channel_delta, and the
+// norm of y * silu(gate) in state_space. That has one gamma for each column, the others one for all heads.
 TensorId gated_norm(GraphBuilder& b, const LayerContext& c, TensorId y, TensorId gate, const Heads& heads) {
   const Recurrence& r = c.architecture.recurrence;
   const NormAttributes attributes{c.architecture.norm_epsilon, r.delta() ? heads.values : heads.keys};
@@ -132,20 +151,41 @@ TensorId gated_norm(GraphBuilder& b, const LayerContext& c, TensorId y, TensorId
   return z;
 }
 
+// Returns the gates of decays and of the output, each projected to a few columns first, whole on each tensor rank.
+std::pair<TensorId, TensorId> low_rank_gates(GraphBuilder& b, const LayerContext& c, TensorId x) {
+  const Recurrence& r = c.architecture.recurrence;
+  LinearOptions options{.operands = c.attention_operands(), .input_group = RecomputeGroup::rmsnorm};
+  const TensorId both = linear(b, "gates_a", x, 2 * r.gate_rank, options);
+  const auto narrow =
+      split_columns(b, "split_gates", enter_tensor_region(b, c, "gates", both), {r.gate_rank, r.gate_rank});
+  options.input_group = RecomputeGroup::other;
+  const TensorId decays =
+      column_parallel_linear(b, c, "decay_gates", narrow[0], r.value_heads * r.channel_gates(), options);
+  return {decays, column_parallel_linear(b, c, "output_gates", narrow[1], r.value_heads * r.value_dim, options)};
+}
+
 }  // namespace
 
 TensorId recurrence(GraphBuilder& b, const LayerContext& c, TensorId x) {
   const Recurrence& r = c.architecture.recurrence;
   const Heads heads(r, c.tensor);
   const LinearOptions options{.operands = c.attention_operands(), .input_group = RecomputeGroup::rmsnorm};
-  const std::int64_t gates = r.head_gates() * heads.values;
+  std::vector<std::int64_t> widths = {heads.mixed_columns, r.head_gates() * heads.values};
+  if (r.gate_rank == 0) widths.insert(widths.begin() + 1, heads.value_columns);
   const TensorId projected =
       column_parallel_linear(b, c, "recurrence_in", enter_tensor_region(b, c, "recurrence_in", x, options),
-                             (heads.mixed_columns + heads.value_columns + gates) * c.tensor, options);
-  const auto parts = split_columns(b, "split_recurrence", projected, {heads.mixed_columns, heads.value_columns, gates});
-  const TensorId y = scanned(b, c, convolved(b, c, parts[0]), parts[2], heads);
-  return row_parallel_linear(b, c, "recurrence_out", gated_norm(b, c, y, parts[1], heads), c.architecture.hidden_size,
-                             {.operands = c.attention_operands()});
+                             std::reduce(widths.begin(), widths.end()) * c.tensor, options);
+  const auto parts = split_columns(b, "split_recurrence", projected, widths);
+  std::vector<TensorId> gates = {parts.back()};
+  TensorId output_gate = parts[1];
+  if (r.gate_rank > 0) {
+    const auto [decays, output] = low_rank_gates(b, c, x);
+    gates.insert(gates.begin(), decays);
+    output_gate = output;
+  }
+  const TensorId y = scanned(b, c, convolved(b, c, parts[0]), gates, heads);
+  return row_parallel_linear(b, c, "recurrence_out", gated_norm(b, c, y, output_gate, heads),
+                             c.architecture.hidden_size, {.operands = c.attention_operands()});
 }
 
 double recurrent_state_bytes(const Architecture& a, std::int64_t tensor) {

@@ -213,6 +213,23 @@ model::Architecture qwen3_next() {
   return a;
 }
 
+// A decay of each column of the keys, gates of low rank, and latent attention without positions.
+model::Architecture kimi_linear() {
+  model::Architecture a = deepseek_v2(0);
+  a.model_type = "kimi_linear";
+  a.positions = model::PositionKind::none;
+  a.recurrence = {.kind = model::RecurrenceKind::channel_delta,
+                  .key_heads = 2,
+                  .value_heads = 2,
+                  .key_dim = 3,
+                  .value_dim = 3,
+                  .convolution = 2,
+                  .gate_rank = 3,
+                  .chunk = 2};
+  a.pattern = {recurrent_layer_with(model::FeedForward::dense), {model::Mixer::attention, model::FeedForward::experts}};
+  return a;
+}
+
 model::Architecture granite_hybrid() {
   model::Architecture a = llama(true);
   a.model_type = "granitemoehybrid";
@@ -256,6 +273,7 @@ model::Architecture nemotron_h() {
 
 std::vector<TinyModel> recurrent_models() {
   return {{"qwen3_next", qwen3_next(), {embedding, recurrent_moe_layer, moe_layer, head}},
+          {"kimi_linear", kimi_linear(), {embedding, recurrent_dense_layer, moe_layer, head}},
           {"granite_hybrid", granite_hybrid(), {embedding, recurrent_dense_layer, dense_layer, head}},
           {"nemotron_h", nemotron_h(), {embedding, recurrent_layer, experts_layer, attention_layer, mlp_layer, head}}};
 }

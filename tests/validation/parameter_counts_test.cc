@@ -38,6 +38,7 @@ struct PublishedCount {
 //   MPT                VH + H + L (12HH + 2H)
 //   Gated DeltaNet     H (2Kd + 2Vd + 2V) + VdH + 4 (2Kd + Vd) + 2V + d in place of attention, K key and V value heads;
 //                      attention with a gate H (2h + 2k)d + hdH + 2d
+//   Kimi Delta         3HVd + VdH + H (2d + V) + 2dVd + 12Vd + V(d + 1) + d in place of attention, V heads
 //   Mamba-2            H (2Vd + 2Kn + V) + VdH + 5 (2Kn + Vd) + 3V + Vd, states of n
 //   DeepSeek-V2-Lite   2VH + H + L (attention + 2H) + 3HI + (L - 1) ((E + 2) 3HF + EH),
 //                      attention = Hh(dn + dr) + H(c + dr) + c + ch(dn + dv) + h dv H
@@ -87,6 +88,9 @@ const PublishedCount counts[] = {
     // V3 and in each layer an indexer: 1536*64*128 + 7168*(128 + 64) + 2*128.
     {"deepseek-v3.2", 671026404352 + 61 * (1536 * 8192 + 7168 * 192 + 256), "by the dimensions of arXiv 2512.02556"},
     {"glm-5", 743911199232, "by the dimensions of zai-org/GLM-5, whose card says 744B"},
+    // Without 256 selection biases a layer of experts: 20 layers of Kimi Delta Attention and 7 of latent attention, of
+    // Hh(dn + dr) + H(c + dr) + c + ch(dn + dv) + h dv H; the first layer's MLP is dense.
+    {"kimi-linear-48b-a3b", 49122675072, "by the dimensions of arXiv 2510.26692: 48B without embeddings"},
     // Without 128 selection biases a layer of experts.
     {"nemotron-3-nano-30b-a3b", 31577937344, "by the dimensions of arXiv 2512.20848, which says 31.6B"},
     {"granite-4.0-h-small", 32207337984, "by the dimensions of ibm-granite/granite-4.0-h-small, whose card says 32B"},
@@ -126,6 +130,7 @@ const PublishedActive active[] = {
     {"deepseek-v2", 21, 0.5, false, "arXiv 2405.04434, abstract: 21B of 236B"},
     {"deepseek-v2-lite", 2.4, 0.06, false, "arXiv 2405.04434, appendix B: 2.4B of 15.7B"},
     {"kimi-k2", 32.6, 0.6, true, "arXiv 2507.20534, table 2: 32.6B of 1.04T"},
+    {"kimi-linear-48b-a3b", 3, 0.5, false, "arXiv 2510.26692: 3B of 48B"},
     {"minimax-m2", 10, 0.6, false, "card of MiniMaxAI/MiniMax-M2: 10B of 230B"},
     {"llama-4-scout", 17, 0.5, true, "card of Llama-4-Scout-17B-16E: 17B of 109B"},
     {"glm-5", 40, 0.9, false, "card of zai-org/GLM-5: 40B of 744B"},
@@ -146,7 +151,7 @@ TEST_P(ActiveParameters, AreThePublishedOnes) {
 INSTANTIATE_TEST_SUITE_P(Published, ActiveParameters, testing::ValuesIn(active),
                          [](const auto& parameter) { return test_name(parameter.param.model); });
 
-TEST(EmbeddingParameters, AreWhatQwenLeavesOutOfItsNonEmbeddingCount) {
+TEST(EmbeddingParameters, AreWhatPublishedCountsLeaveOut) {
   // Model cards: Qwen2.5-72B 72.7B, 70.0B without embeddings; Qwen3-8B 8.2B and 6.95B; Qwen3-30B-A3B 30.5B and 29.9B.
   const auto without = [](const char* name) {
     const ModelMetrics metrics = model_metrics(architecture(name), 1024);
@@ -155,6 +160,8 @@ TEST(EmbeddingParameters, AreWhatQwenLeavesOutOfItsNonEmbeddingCount) {
   EXPECT_NEAR(without("qwen2.5-72b"), 70.0, 0.25);  // 70.21 by the dimensions
   EXPECT_NEAR(without("qwen3-8b"), 6.95, 0.005);
   EXPECT_NEAR(without("qwen3-30b-a3b"), 29.9, 0.05);
+  // arXiv 2510.26692: 48B.
+  EXPECT_NEAR(without("kimi-linear-48b-a3b"), 48, 0.5);
 }
 
 TEST(DeepSeekV3, ParametersFollowFromTheDimensions) {

@@ -14,18 +14,19 @@
 #include "model/architecture/families/families.h"
 
 namespace plumbline::model {
-namespace {
 
-void read_latent_attention(ConfigReader& config, Architecture& model) {
+void read_latent_attention(ConfigReader& config, Architecture& model, std::int64_t missing_q_rank) {
   model.attention = AttentionKind::multi_head_latent;
   // An explicit null means that queries are not compressed; a missing key means the default rank.
-  model.latent.q_lora_rank = config.is_null("q_lora_rank") ? 0 : config.count("q_lora_rank", 1536);
+  model.latent.q_lora_rank = config.is_null("q_lora_rank") ? 0 : config.count("q_lora_rank", missing_q_rank);
   model.latent.kv_lora_rank = config.dimension("kv_lora_rank");
   model.latent.qk_nope_head_dim = config.dimension("qk_nope_head_dim");
   model.latent.qk_rope_head_dim = config.dimension("qk_rope_head_dim");
   model.latent.v_head_dim = config.dimension("v_head_dim");
   model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
 }
+
+namespace {
 
 // The values of missing keys, which differ between the generations of the same router.
 struct ExpertDefaults {

@@ -117,10 +117,11 @@ void require_gelu(ConfigReader& config, std::string_view key, std::string_view m
       std::array<std::string_view, 5>{"gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "quick_gelu"});
 }
 
-void check_experts_per_token(ConfigReader& config, const Architecture& model, std::string_view experts_key) {
+void check_experts_per_token(ConfigReader& config, const Architecture& model, std::string_view experts_key,
+                             std::string_view key) {
   const MixtureOfExperts& experts = model.experts;
   if (experts.experts_per_token <= experts.routed_experts) return;
-  config.conflict("num_experts_per_tok",
+  config.conflict(key,
                   fmt::format("a token cannot use {} of {} experts", experts.experts_per_token, experts.routed_experts),
                   fmt::format("at most {}", experts_key));
 }

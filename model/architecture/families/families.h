@@ -29,6 +29,9 @@ struct DecoderDefaults {
 // Reads the decoder that Llama, Mistral, Qwen and DeepSeek share, by Llama's keys: RMSNorm, SwiGLU, rotary positions.
 void read_decoder(ConfigReader& config, Architecture& model, const DecoderDefaults& missing = {});
 
+// Reads the dimensions of latent attention; without a key for the rank of queries it is `missing_q_rank`.
+void read_latent_attention(ConfigReader& config, Architecture& model, std::int64_t missing_q_rank = 1536);
+
 // Reads head_dim; when missing it is `missing` or, without one, an equal share of the hidden size.
 void read_head_dim(ConfigReader& config, Architecture& model, std::optional<std::int64_t> missing = std::nullopt);
 
@@ -55,7 +58,8 @@ void require_silu(ConfigReader& config, std::string_view key);
 void require_gelu(ConfigReader& config, std::string_view key, std::string_view missing);
 
 // Checks that a token uses at most as many experts as there are.
-void check_experts_per_token(ConfigReader& config, const Architecture& model, std::string_view experts_key);
+void check_experts_per_token(ConfigReader& config, const Architecture& model, std::string_view experts_key,
+                             std::string_view key = "num_experts_per_tok");
 
 // Sets what GPT-like models share: LayerNorm before attention and MLP, an MLP of two matrices with GELU.
 void make_gpt_like(Architecture& model, bool biases);
@@ -72,7 +76,8 @@ void read_gpt_oss(ConfigReader& config, Architecture& model);         // gpt_oss
 void read_llama4(ConfigReader& config, Architecture& model);          // llama4.cc
 void read_granite_hybrid(ConfigReader& config, Architecture& model);  // mamba2.cc
 void read_nemotron_h(ConfigReader& config, Architecture& model);
-void read_minimax(ConfigReader& config, Architecture& model);  // minimax.cc
+void read_kimi_linear(ConfigReader& config, Architecture& model);  // kimi_linear.cc
+void read_minimax(ConfigReader& config, Architecture& model);      // minimax.cc
 void read_minimax_m2(ConfigReader& config, Architecture& model);
 void read_gpt2(ConfigReader& config, Architecture& model);      // gpt2.cc: GPT-2 and GPT-3
 void read_gpt_neox(ConfigReader& config, Architecture& model);  // gpt_neox.cc
@@ -115,6 +120,7 @@ inline constexpr std::array model_types = {
     ModelType{"internlm2", read_internlm2},
     ModelType{"kimi_k2", read_deepseek_v3},
     ModelType{"kimi_k25", read_kimi_k25},
+    ModelType{"kimi_linear", read_kimi_linear},
     ModelType{"llama", read_llama},
     ModelType{"llama4", read_llama4},
     ModelType{"llama4_text", read_llama4},

@@ -232,9 +232,12 @@ TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, Ten
     return column_parallel_linear(b, c, "kv_b", latent, a.heads * (l.qk_nope_head_dim + l.v_head_dim), options);
   };
   const HeadsAttributes dims{heads, l.qk_nope_head_dim, l.qk_rope_head_dim, l.v_head_dim};
+  const auto turned = [&](const char* name, TensorId rows, const RotaryAttributes& rotation) {
+    return a.positions == PositionKind::rotary ? rotate(b, name, rows, rotation, lengths) : rows;
+  };
   if (!lengths && a.sparse.tokens > 0) {
-    const TensorId rotary_key = rotate(b, "rotary_key", inputs.rotary_key, key_rotation);
-    const TensorId rotated = rotate(b, "rotary_query", q, query_rotation);
+    const TensorId rotary_key = turned("rotary_key", inputs.rotary_key, key_rotation);
+    const TensorId rotated = turned("rotary_query", q, query_rotation);
     b.group(up);
     const TensorId query = absorbed_query(b, c, rotated, heads);
     const TensorId key = concatenate_columns(b, "latent_key", {kv_latent, rotary_key});
@@ -250,12 +253,12 @@ TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, Ten
   if (!lengths) {
     const TensorId kv = up_projected(kv_latent);
     b.group(up);
-    const TensorId rotary_key = rotate(b, "rotary_key", inputs.rotary_key, key_rotation);
+    const TensorId rotary_key = turned("rotary_key", inputs.rotary_key, key_rotation);
     const auto [k, v] = key_and_value(b, c, kv, rotary_key, dims);
-    return core_and_output(b, c, rotate(b, "rotary_query", q, query_rotation), k, v, {heads, heads, qk, l.v_head_dim});
+    return core_and_output(b, c, turned("rotary_query", q, query_rotation), k, v, {heads, heads, qk, l.v_head_dim});
   }
-  TensorId rotary_key = rotate(b, "rotary_key", inputs.rotary_key, key_rotation, lengths);
-  const TensorId rotated = rotate(b, "rotary_query", q, query_rotation, lengths);
+  TensorId rotary_key = turned("rotary_key", inputs.rotary_key, key_rotation);
+  const TensorId rotated = turned("rotary_query", q, query_rotation);
   const std::vector<TensorId> cache = append(b, c, *lengths, {kv_latent, rotary_key}, true, false);
   if (a.sparse.tokens > 0) choose_tokens(b, c, x, query_latent, lengths, 0, 0, {});
   if (c.inference.kind == InferencePass::Kind::decode || a.sparse.tokens > 0)

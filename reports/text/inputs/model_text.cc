@@ -23,8 +23,8 @@ void add_latent_attention(const model::Architecture& a, Rows& rows) {
   add_count(rows, "heads", a.heads);
   if (a.latent.q_lora_rank > 0) add_count(rows, "query latent", a.latent.q_lora_rank);
   add_count(rows, "key-value latent", a.latent.kv_lora_rank);
-  rows.emplace_back("query-key head",
-                    fmt::format("{} + {} rotary", a.latent.qk_nope_head_dim, a.latent.qk_rope_head_dim));
+  rows.emplace_back("query-key head", fmt::format("{} + {} {}", a.latent.qk_nope_head_dim, a.latent.qk_rope_head_dim,
+                                                  a.positions == model::PositionKind::rotary ? "rotary" : "shared"));
   add_count(rows, "value head", a.latent.v_head_dim);
   if (a.sparse.tokens > 0)
     rows.emplace_back("sees", fmt::format("{} tokens, chosen by {} heads of {}", grouped(a.sparse.tokens),
@@ -46,11 +46,23 @@ std::string attention_name(const model::Architecture& a) {
                      a.output_gate ? ", gated" : "");
 }
 
+const char* recurrence_name(model::RecurrenceKind kind) {
+  switch (kind) {
+    case model::RecurrenceKind::gated_delta:
+      return "Gated DeltaNet";
+    case model::RecurrenceKind::channel_delta:
+      return "Kimi Delta Attention";
+    case model::RecurrenceKind::state_space:
+      break;
+  }
+  return "Mamba-2";
+}
+
 void add_recurrence(const model::Architecture& a, Rows& rows) {
   const model::Recurrence& r = a.recurrence;
   if (r.value_heads == 0) return;
-  rows.emplace_back("recurrence", fmt::format("{}, chunks of {} tokens, convolution of {}",
-                                              r.delta() ? "Gated DeltaNet" : "Mamba-2", r.chunk, r.convolution));
+  rows.emplace_back("recurrence", fmt::format("{}, chunks of {} tokens, convolution of {}", recurrence_name(r.kind),
+                                              r.chunk, r.convolution));
   rows.emplace_back("recurrent heads", fmt::format("{} of {} x {}, {} of keys and queries", r.value_heads, r.key_dim,
                                                    r.value_dim, r.key_heads));
 }

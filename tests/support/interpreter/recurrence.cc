@@ -34,11 +34,12 @@ Matrix slopes(const Matrix& d_out, std::vector<Matrix> operands, std::size_t ope
   return result;
 }
 
-// Operands: queries, keys and values; gates; head parameters (decay, bias of its gate, the way past the state). `state`
-// [R*Hv,dk*dv] is that before the tokens, and afterwards that after them. gated_delta normalises queries and keys.
+// Operands: queries, keys and values; gates, in channel_delta those of columns and the strengths; head parameters
+// (decay, biases of its gates, the way past the state). `state` [R*Hv,dk*dv] is that before the tokens, and afterwards
+// that after them. The delta rules normalise queries and keys.
 Matrix scan_of(const ScanAttributes& a, const std::vector<Matrix>& operands, Matrix& state) {
-  const Matrix &mixed = operands[0], &gates = operands[1], &heads = operands[2];
-  const bool delta = a.delta();
+  const Matrix &mixed = operands[0], &gates = operands[1], &heads = operands.back();
+  const bool delta = a.delta(), channels = a.channel_gates() > 0;
   const auto head_row = [&](Index row, Index h) { return heads(row * a.value_heads + h); };
   const Index keys = a.key_heads * a.key_dim;
   Matrix out = Matrix::Zero(mixed.rows(), a.value_heads * a.value_dim);
@@ -50,12 +51,16 @@ Matrix scan_of(const ScanAttributes& a, const std::vector<Matrix>& operands, Mat
       const Eigen::VectorXd v = mixed.row(t).segment(2 * keys + h * a.value_dim, a.value_dim);
       Eigen::Map<Matrix> s(state.row(t / a.sequence_length * a.value_heads + h).data(), a.key_dim, a.value_dim);
       const double step = softplus(gates(t, h) + head_row(1, h));
-      s *= std::exp(-std::exp(head_row(0, h)) * step);
+      for (Index row = 0; row < a.key_dim; ++row) {
+        const double own = channels ? softplus(gates(t, h * a.key_dim + row) + head_row(1 + row, h)) : step;
+        s.row(row) *= std::exp(-std::exp(head_row(0, h)) * own);
+      }
       Eigen::VectorXd added = v * step;
       if (delta) {
         q /= std::sqrt(q.squaredNorm() + 1e-6);
         k /= std::sqrt(k.squaredNorm() + 1e-6);
-        added = sigmoid(gates(t, a.value_heads + h)) * (v - s.transpose() * k);
+        const double strength = channels ? operands[2](t, h) : gates(t, a.value_heads + h);
+        added = sigmoid(strength) * (v - s.transpose() * k);
       }
       s += k * added.transpose();
       const Eigen::VectorXd past = delta ? Eigen::VectorXd::Zero(a.value_dim).eval() : (head_row(2, h) * v).eval();
@@ -70,10 +75,22 @@ Matrix no_state(const ScanAttributes& a, Index rows) {
   return Matrix::Zero(rows / a.sequence_length * a.value_heads, a.key_dim * a.value_dim);
 }
 
+// Queries, keys and values, gates, head parameters.
+std::size_t operand_count(const ScanAttributes& a) { return a.channel_gates() > 0 ? 4 : 3; }
+
+std::vector<Matrix> operands_from(Call& call, std::size_t first) {
+  std::vector<Matrix> operands;
+  const std::size_t end = first + operand_count(call.attributes<ScanAttributes>());
+  for (std::size_t i = first; i < end; ++i) operands.push_back(call.in(i));
+  operands.back() = flat(operands.back());
+  return operands;
+}
+
 void scan_with(Call& call) {
   const auto& a = call.attributes<ScanAttributes>();
-  Matrix state = call.ins() > 3 ? call.in(3) : no_state(a, call.in(0).rows());
-  call.out(0) = scan_of(a, {call.in(0), call.in(1), flat(call.in(2))}, state);
+  const std::size_t parameters = operand_count(a) - 1;
+  Matrix state = call.ins() > parameters + 1 ? call.in(parameters + 1) : no_state(a, call.in(0).rows());
+  call.out(0) = scan_of(a, operands_from(call, 0), state);
   for (std::size_t i = 1; i < call.outs(); ++i)
     call.out(i) = call.out_tensor(i).role == model::Role::cache ? state : zeros(call.out_tensor(i));
 }
@@ -116,18 +133,18 @@ void scan_step(Call& call) { scan_with(call); }
 
 void scan_grad(Call& call) {
   const auto& a = call.attributes<ScanAttributes>();
-  const std::vector<Matrix> operands = {call.in(1), call.in(2), flat(call.in(3))};
+  const std::vector<Matrix> operands = operands_from(call, 1);
   const auto function = [&a](const std::vector<Matrix>& x) {
     Matrix state = no_state(a, x[0].rows());
     return scan_of(a, x, state);
   };
-  call.out(0) = slopes(call.in(0), operands, 0, function);
-  call.out(1) = slopes(call.in(0), operands, 1, function);
-  const std::size_t workspace = call.outs() - 1;
+  const std::size_t parameters = operands.size() - 1, workspace = call.outs() - 1;
+  for (std::size_t i = 0; i < parameters; ++i) call.out(i) = slopes(call.in(0), operands, i, function);
   call.out(workspace) = zeros(call.out_tensor(workspace));
-  if (workspace == 2) return;  // the head parameters are frozen
-  const Matrix heads = slopes(call.in(0), operands, 2, function);
-  call.out(2) += Eigen::Map<const Matrix>(heads.data(), call.out(2).rows(), call.out(2).cols());
+  if (workspace == parameters) return;  // the head parameters are frozen
+  const Matrix heads = slopes(call.in(0), operands, parameters, function);
+  Matrix& sum = call.out(parameters);
+  sum += Eigen::Map<const Matrix>(heads.data(), sum.rows(), sum.cols());
 }
 
 void convolution(Call& call) {

@@ -187,6 +187,25 @@ TEST(Architecture, HybridsHaveAttentionInEachFourthLayer) {
   EXPECT_EQ(named->layer(1).mixer, Mixer::recurrence);
 }
 
+TEST(Architecture, KimiLinearListsItsLayersFromOne) {
+  const std::string rest = R"(, "kv_lora_rank": 8, "qk_nope_head_dim": 4, "qk_rope_head_dim": 2, "v_head_dim": 4,
+                              "num_experts": 8, "num_experts_per_token": 2, "moe_intermediate_size": 16,
+                              "first_k_dense_replace": 1, "mla_use_nope": true, "linear_attn_config": {"num_heads": 2,
+                              "head_dim": 4, "full_attn_layers": [4], "kda_layers": )";
+  const auto model = minimal("kimi_linear", decoder + rest + "[1, 2, 3]}");
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_EQ(model->layer(0), (LayerKind{Mixer::recurrence, FeedForward::dense}));
+  EXPECT_EQ(model->layer(2), (LayerKind{Mixer::recurrence, FeedForward::experts}));
+  EXPECT_EQ(model->layer(3), (LayerKind{Mixer::attention, FeedForward::experts}));
+  EXPECT_EQ(model->positions, PositionKind::none);
+  EXPECT_EQ(model->recurrence.gate_rank, 4);
+  const auto missing = minimal("kimi_linear", decoder + rest + "[1, 2]}");
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().key, "linear_attn_config.kda_layers");
+  EXPECT_NE(missing.error().message.find("layer 3 is in neither"), std::string::npos);
+  EXPECT_FALSE(minimal("kimi_linear", decoder + rest + "[1, 2, 3, 4]}"));
+}
+
 TEST(Architecture, QwenChoosesItsMoeLayers) {
   const std::string experts = R"(, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
                                  "decoder_sparse_step": 2, "mlp_only_layers": [3])";
@@ -273,7 +292,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadModel{"short_name", "{\n\"model_type\": \"opt\"}", 2, "model_type", "'opt' known: deepseek_v2"},
         BadModel{"unlike_any_type", "{\n\"model_type\": \"rwkv\"}", 2, "model_type",
                  "known: deepseek_v2, deepseek_v3, deepseek_v32, gemma2, gemma3, gemma3_text, glm4_moe, glm_moe_dsa, "
-                 "gpt2, gpt_neox, gpt_oss, granite, granitemoehybrid, internlm2, kimi_k2, kimi_k25, llama"},
+                 "gpt2, gpt_neox, gpt_oss, granite, granitemoehybrid, internlm2, kimi_k2, kimi_k25, "
+                 "kimi_linear, llama"},
         BadModel{"no_type", "{}", 0, "model_type", "required key is missing"},
         BadModel{"missing_dimension", llama("hidden_size"), 0, "hidden_size", "required dimension is missing"},
         BadModel{"misspelled_dimension", llama("hidden_size", "\"hiden_size\": 64"), 0, "hidden_size",

@@ -75,6 +75,29 @@ TEST(Scan, OfTheDeltaRuleHasTheProductsOfItsKernels) {
                      chunks_and_heads * (flops_of(products) + 64.0 * 64 * 64 / 3));
 }
 
+// The kernels of chunk_kda_fwd on one head and chunk of 64 tokens, keys and values of 128. Scores are of tiles of 16 x
+// 16, of which those on and below the diagonal are 4 + 3 + 2 + 1.
+TEST(Scan, OfTheDeltaRuleByChannelsHasTheProductsOfItsKernels) {
+  const std::vector<Product> products = {
+      {64, 128, 64},   // w
+      {64, 128, 64},   // u
+      {64, 128, 128},  // w times the state
+      {128, 128, 64},  // keys times new values
+      {64, 128, 128},  // queries times the state
+      {64, 128, 64}    // scores times new values
+  };
+  const Graph layer = make_block(BlockKind::recurrent_moe_layer, training("kimi-linear-48b-a3b", 4096));
+  const Operator& scan = only(layer, OperatorKind::scan);
+  const double both = 2 * flops_of({{16, 16, 128}}), inverse = 64.0 * 64 * 64 / 3;  // keys with keys and with queries
+  for (const auto& [causal, tiles] : {std::pair{true, 10}, {false, 16}})
+    EXPECT_DOUBLE_EQ(flops(layer, scan, 1, causal).value(),
+                     4096.0 / 64 * 32 * (flops_of(products) + tiles * both + inverse));
+  // Each of the kernels reads and writes at least its operands once: normalised queries and keys, decays and their sums
+  // in FP32, two score matrices, w, u and keys with their decays, states and new values, the output.
+  const double least = 2 * (4 * 128 + 128 + 2 * 64 + 3 * 128 + 2 * 128 + 128.0 * 128 / 64) + 4 * 128;
+  EXPECT_GT(bytes_moved(layer, scan, 1).value(), 4096 * 32 * least);
+}
+
 // The steps of _mamba_chunk_scan_combined_fwd on chunks of 256 tokens: scores of the one group, their product with the
 // values of 128 heads of 64, of which tiles of 64 rows leave out what is above the diagonal, and two with states.
 TEST(Scan, OfAStateSpaceHasTheProductsOfItsKernels) {
@@ -98,6 +121,16 @@ TEST(Metrics, TrainingFlopsOfHybridsFollowFromTheirDimensions) {
   const double qwen = 6 * (12 * attention + 36 * delta + 48 * experts + 151936 * h) +
                       3 * (12 * 2 * (256 + 256) * 16 * s / 2 + 36 * scan);
   EXPECT_NEAR(model_metrics(architecture("qwen3-next-80b-a3b"), 4096).flops_per_token_causal, qwen, 1e-9 * qwen);
+
+  // Latent attention of queries and keys of 192 and values of 128; gates of rank 128, strengths of 32 heads.
+  constexpr double k = 2304;
+  const double latent = k * 32 * 192 + k * 576 + 512 * 32 * 256 + 4096 * k;
+  const double kimi_delta = k * (3 * 4096 + 32) + 2 * (k * 128 + 128 * 4096) + 4096 * k;
+  const double by_channels = 32 * (4 * 40 * 128 + 64 * (2.0 * 128 + 4 * 128) + 6 * 128 * 128 + 64 * 64 / 3.0);
+  const double kimi =
+      6 * (7 * latent + 20 * kimi_delta + 26 * (k * 256 + 9 * 3 * k * 1024) + 3 * k * 9216 + 163840 * k) +
+      3 * (7 * 2 * (192 + 128) * 32 * s / 2 + 20 * by_channels);
+  EXPECT_NEAR(model_metrics(architecture("kimi-linear-48b-a3b"), 4096).flops_per_token_causal, kimi, 1e-9 * kimi);
 
   constexpr double n = 2688;
   const double mamba = n * (2 * 4096 + 2 * 8 * 128 + 64) + 4096 * n, queries = n * (32 + 2 * 2) * 128 + 32 * 128 * n;
@@ -132,8 +165,20 @@ TEST(Memory, OfTheDeltaRuleHasQueriesAndKeysOfAllValueHeads) {
   EXPECT_EQ(std::ranges::count(layer.operators, OperatorKind::convolution, &Operator::kind), 1);  // none again
 }
 
+// In 16 bits: inputs of the layer and of its projections 2304 each, queries, keys and values before and after the
+// convolution 12288, strengths 32, decays 4096, two latents of gates of 128, output gates, result and normalised result
+// 4096 each; of 32 heads normalised queries and keys, and scores and an inverse of 64 x 64.
+TEST(Memory, OfTheDeltaRuleByChannelsHasItsGates) {
+  StepProgram program;
+  program.blocks = {make_block(BlockKind::recurrent_layer, training("kimi-linear-48b-a3b", 4096))};
+  program.stage_kinds = {{{0}}};
+  EXPECT_DOUBLE_EQ(StageTensors(program, 0).kept_after_forward().value(),
+                   4096 * 2.0 * (2 * 2304 + 2 * 12288 + 32 + 4096 + 2 * 128 + 3 * 4096 + 32 * (2 * 128 + 2 * 64)));
+}
+
 TEST(Recurrence, LayersOfEveryPatternAreWellFormed) {
-  for (const char* name : {"qwen3-next-80b-a3b", "qwen3.5-35b-a3b", "nemotron-3-nano-30b-a3b", "granite-4.0-h-small"})
+  for (const char* name : {"qwen3-next-80b-a3b", "qwen3.5-35b-a3b", "kimi-linear-48b-a3b", "nemotron-3-nano-30b-a3b",
+                           "granite-4.0-h-small"})
     for (const std::int64_t tensor : {1, 4})
       for (const bool decodes : {false, true}) {
         LayerContext c = decodes ? decoding(name, 4) : training(name, 4096);
@@ -144,6 +189,9 @@ TEST(Recurrence, LayersOfEveryPatternAreWellFormed) {
       }
   EXPECT_EQ(layer_kind(architecture("qwen3-next-80b-a3b"), 2), BlockKind::recurrent_moe_layer);
   EXPECT_EQ(layer_kind(architecture("qwen3-next-80b-a3b"), 3), BlockKind::moe_layer);
+  EXPECT_EQ(layer_kind(architecture("kimi-linear-48b-a3b"), 0), BlockKind::recurrent_dense_layer);
+  EXPECT_EQ(layer_kind(architecture("kimi-linear-48b-a3b"), 25), BlockKind::recurrent_moe_layer);
+  EXPECT_EQ(layer_kind(architecture("kimi-linear-48b-a3b"), 26), BlockKind::moe_layer);  // the last
   EXPECT_EQ(layer_kind(architecture("nemotron-3-nano-30b-a3b"), 5), BlockKind::attention_layer);
   EXPECT_EQ(layer_kind(architecture("nemotron-3-nano-30b-a3b"), 51), BlockKind::experts_layer);
   EXPECT_EQ(layer_kind(architecture("granite-4.0-h-small"), 35), BlockKind::moe_layer);
@@ -176,6 +224,8 @@ TEST(Decoding, ATokenReadsAndWritesTheStateHoweverLongItsContext) {
   EXPECT_DOUBLE_EQ(recurrent_state_bytes(architecture("qwen3-next-80b-a3b"), 1), state + 3 * 8192 * 2);
   EXPECT_DOUBLE_EQ(request_state_bytes(architecture("qwen3-next-80b-a3b")), 36 * (state + 3 * 8192 * 2));
   EXPECT_EQ(request_state_bytes(architecture("deepseek-v3")), 0);
+  // Kimi Linear: 20 layers with the same states, and inputs of 12288 columns.
+  EXPECT_DOUBLE_EQ(request_state_bytes(architecture("kimi-linear-48b-a3b")), 20 * (state + 3 * 12288 * 2));
   const KernelCost cost = KernelCost::make(tests::profile("h800"), tests::h800_device()).value();
   double before = 0;
   for (const std::int64_t requests : {64, 128}) {
@@ -198,10 +248,24 @@ TEST(Decoding, ATokenReadsAndWritesTheStateHoweverLongItsContext) {
   EXPECT_NEAR(speculated, 64 * (1 + 3) * state, 0.01 * speculated);
 }
 
+// Decays of 4096 columns are read in BF16, and in FP32 written and read.
+TEST(Decoding, DecaysOfChannelsAreWrittenBeforeTheStateIsRead) {
+  constexpr double state = 32 * 128 * 128 * 4.0, mixed = 3 * 4096, operands = 2 * (mixed + 4096 + 32 + 4096);
+  const KernelCost cost = KernelCost::make(tests::profile("h800"), tests::h800_device()).value();
+  const Graph layer = make_block(BlockKind::recurrent_moe_layer, decoding("kimi-linear-48b-a3b", 64));
+  const Operator& step = only(layer, OperatorKind::scan_step);
+  const double bytes = bytes_moved(layer, step, 1).value();
+  EXPECT_DOUBLE_EQ(bytes, 64 * (2 * state + operands + 8 * 4096) + 2 * 32 * 129);
+  const KernelTime time = cost.time(layer, step, {.sms = 132});
+  EXPECT_GE(time.seconds - time.gaps, bytes / bandwidth);
+  EXPECT_LT(time.seconds - time.gaps, 1.25 * bytes / bandwidth);
+  EXPECT_EQ(cost.kernels(layer, step), 2);
+}
+
 // Chunks are never faster than their bytes, nor than their products at the rate of GEMMs.
 TEST(Scan, TakesTheTimeOfItsBytesAndProducts) {
   const KernelCost cost = KernelCost::make(tests::profile("h800"), tests::h800_device()).value();
-  for (const char* name : {"qwen3-next-80b-a3b", "granite-4.0-h-small"}) {
+  for (const char* name : {"qwen3-next-80b-a3b", "kimi-linear-48b-a3b", "granite-4.0-h-small"}) {
     const Graph layer = make_block(BlockKind::recurrent_moe_layer, training(name, 8192));
     for (const OperatorKind kind : {OperatorKind::scan, OperatorKind::scan_grad}) {
       const Operator& scan = only(layer, kind);
@@ -217,6 +281,21 @@ TEST(Scan, TakesTheTimeOfItsBytesAndProducts) {
       EXPECT_GT(products.seconds, 4 * flops(layer, scan, 1, true).value() / peak);
     }
   }
+}
+
+// 32 heads of either kind, an MLP of 9216 columns and experts of 1024, 256 experts, 27 layers on 3 stages.
+TEST(Layout, DividesKimiLinearInEachOtherWay) {
+  const Architecture model = architecture("kimi-linear-48b-a3b");
+  Plan plan;
+  plan.cluster.gpus = 192;
+  plan.batch = {.sequence_length = 4096, .micro_batch_size = 1, .global_batch_size = 384};
+  plan.parallelism = {.tensor = 8, .sequence = true, .pipeline = 3, .expert = 8};
+  const auto layout = make_layout(plan, model);
+  EXPECT_TRUE(layout) << to_string(layout.error());
+  plan.parallelism.tensor = 64;
+  const auto refused = make_layout(plan, model);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().key, "parallelism.tensor");
 }
 
 TEST(Layout, RefusesContextRanksAndUnevenHeadsOfARecurrence) {
