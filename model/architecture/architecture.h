@@ -15,7 +15,10 @@ enum class MlpKind { swiglu, gelu };              // gated, three matrices (arXi
 enum class PositionKind { rotary, learned, alibi, none };
 
 // What a layer does: it mixes tokens, then transforms each of them; a layer of some models does one of the two.
-enum class Mixer : std::uint8_t { none, attention, windowed_attention, recurrence };
+// Attention and a recurrence may read the same tokens in parallel, which are added.
+enum class Mixer : std::uint8_t { none, attention, windowed_attention, recurrence, attention_and_recurrence };
+inline bool attends(Mixer mixer) { return mixer != Mixer::none && mixer != Mixer::recurrence; }
+inline bool recurs(Mixer mixer) { return mixer == Mixer::recurrence || mixer == Mixer::attention_and_recurrence; }
 enum class FeedForward : std::uint8_t { none, dense, experts };
 struct LayerKind {
   Mixer mixer = Mixer::attention;
@@ -111,6 +114,7 @@ struct Recurrence {
   std::int64_t key_dim = 0, value_dim = 0;
   std::int64_t convolution = 4;  // taps
   bool convolution_bias = false;
+  bool normalized = true;        // the result, before or after it is gated
   std::int64_t gate_rank = 0;    // of the two matrices each behind decays and output gates; 0: they are projected
   std::int64_t chunk = 64;       // tokens that the kernels of training and prompts compute as one
   std::int64_t state_bytes = 0;  // of an entry of the state between passes of inference; 0: not stated by config.json

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <vector>
 
 #include "model/base/integers.h"
 #include "model/layers/detail/attention.h"
@@ -35,6 +36,7 @@ constexpr auto layer_blocks = std::to_array<NamedLayer>({
     {BlockKind::windowed_moe_layer, "windowed_moe_layer", {Mixer::windowed_attention, FeedForward::experts}},
     {BlockKind::recurrent_dense_layer, "recurrent_dense_layer", {Mixer::recurrence, FeedForward::dense}},
     {BlockKind::recurrent_moe_layer, "recurrent_moe_layer", {Mixer::recurrence, FeedForward::experts}},
+    {BlockKind::parallel_dense_layer, "parallel_dense_layer", {Mixer::attention_and_recurrence, FeedForward::dense}},
     {BlockKind::attention_layer, "attention_layer", {Mixer::attention, FeedForward::none}},
     {BlockKind::recurrent_layer, "recurrent_layer", {Mixer::recurrence, FeedForward::none}},
     {BlockKind::mlp_layer, "mlp_layer", {Mixer::none, FeedForward::dense}},
@@ -50,15 +52,18 @@ TensorId graph_input(GraphBuilder& b, TensorId x) {
   return copy;
 }
 
-// Adds what attention or a recurrence makes of the stream to it; x: the stream as the layer reads it.
+// Adds what attention and a recurrence make of the stream to it; x: the stream as the layer reads it.
 TensorId mixed(GraphBuilder& b, const LayerContext& c, TensorId x, LayerKind kind) {
   const Architecture& a = c.architecture;
   const TensorId normalized = normalize_stream(b, c, "attention_norm", x, c.norm_output());
-  TensorId seen = kind.mixer == Mixer::recurrence
-                      ? recurrence(b, c, normalized)
-                      : attention_layer(b, c, normalized, kind.mixer == Mixer::windowed_attention);
-  if (a.post_norms) seen = normalize_stream(b, c, "attention_out_norm", seen, c.stream_type());
-  return residual(b, "attention_residual", x, drop_out(b, "residual_dropout", seen, a.dropout.residual));
+  std::vector<TensorId> terms = {x};
+  const auto add_seen = [&](TensorId seen) {
+    if (a.post_norms) seen = normalize_stream(b, c, "attention_out_norm", seen, c.stream_type());
+    terms.push_back(drop_out(b, "residual_dropout", seen, a.dropout.residual));
+  };
+  if (attends(kind.mixer)) add_seen(attention_layer(b, c, normalized, kind.mixer == Mixer::windowed_attention));
+  if (recurs(kind.mixer)) add_seen(recurrence(b, c, normalized));
+  return residual(b, "attention_residual", terms);
 }
 
 TensorId layer(GraphBuilder& b, const LayerContext& c, TensorId layer_in, LayerKind kind) {
@@ -79,7 +84,7 @@ TensorId layer(GraphBuilder& b, const LayerContext& c, TensorId layer_in, LayerK
   b.section(Section::mlp);
   TensorId y = dense_mlp(b, c, mlp_input);
   if (a.post_norms) y = normalize_stream(b, c, "mlp_out_norm", y, c.stream_type());
-  return residual(b, "mlp_residual", attended, drop_out(b, "mlp_dropout", y, a.dropout.residual));
+  return residual(b, "mlp_residual", {attended, drop_out(b, "mlp_dropout", y, a.dropout.residual)});
 }
 
 TensorId embed(GraphBuilder& b, const LayerContext& c, TensorId ids, bool shared) {

@@ -8,8 +8,8 @@
 
 namespace plumbline::model {
 
-// A dense or MoE layer mixes tokens by attention, by attention to the architecture's window only, or by a recurrence.
-// The last four kinds of layers do one of the two things alone.
+// A dense or MoE layer mixes tokens by attention, by attention to the architecture's window only, by a recurrence, or
+// by attention and a recurrence in parallel. The last four kinds of layers do one of the two things alone.
 enum class BlockKind : std::uint8_t {
   embedding,
   dense_layer,
@@ -18,6 +18,7 @@ enum class BlockKind : std::uint8_t {
   windowed_moe_layer,
   recurrent_dense_layer,
   recurrent_moe_layer,
+  parallel_dense_layer,
   attention_layer,
   recurrent_layer,
   mlp_layer,

@@ -82,13 +82,12 @@ TensorId gated(GraphBuilder& b, const std::string& name, TensorId x, TensorId ga
   return y;
 }
 
-TensorId residual(GraphBuilder& b, const std::string& name, TensorId a, TensorId other) {
-  const TensorId sum = b.activation(name, b.shape(a), b.tensor(a).type);
-  b.emit(add, name, {a, other}, {sum});
-  b.on_backward([&b, a, other, sum] {
+TensorId residual(GraphBuilder& b, const std::string& name, const std::vector<TensorId>& terms) {
+  const TensorId sum = b.activation(name, b.shape(terms[0]), b.tensor(terms[0]).type);
+  b.emit(add, name, terms, {sum});
+  b.on_backward([&b, terms, sum] {
     const TensorId gradient = b.gradient(sum);
-    b.add_gradient(a, gradient);
-    b.add_gradient(other, gradient);
+    for (const TensorId term : terms) b.add_gradient(term, gradient);
   });
   return sum;
 }

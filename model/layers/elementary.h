@@ -27,8 +27,8 @@ TensorId drop_out(GraphBuilder& builder, const std::string& name, TensorId x, do
 // Returns sigmoid(gate) * x; x [T, h], gate [T, 1] or [T, h].
 TensorId gated(GraphBuilder& builder, const std::string& name, TensorId x, TensorId gate);
 
-// Returns a + b, both [T, h].
-TensorId residual(GraphBuilder& builder, const std::string& name, TensorId a, TensorId b);
+// Returns the sum of the terms, each [T, h].
+TensorId residual(GraphBuilder& builder, const std::string& name, const std::vector<TensorId>& terms);
 
 // Returns column ranges of x [T, sum of widths].
 std::vector<TensorId> split_columns(GraphBuilder& builder, const std::string& name, TensorId x,

@@ -36,7 +36,7 @@ DataType cache_type(std::string_view name) {
 
 double cache_bytes(const Architecture& a, DataType type, std::int64_t tensor, Mixer mixer, double tokens) {
   const bool windowed = mixer == Mixer::windowed_attention;
-  if (mixer != Mixer::attention && !windowed) return 0;
+  if (!attends(mixer)) return 0;
   const std::int64_t columns = a.attention == AttentionKind::multi_head_latent
                                    ? a.latent.kv_lora_rank + a.latent.qk_rope_head_dim
                                    : 2 * std::max<std::int64_t>(1, a.key_value_heads / tensor) * a.head_dim;

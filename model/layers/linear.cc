@@ -274,7 +274,7 @@ TensorId add_adapters(GraphBuilder& b, const std::string& name, TensorId y, cons
     made.push_back(adapter(name + "_adapter" + (parts.size() > 1 ? std::to_string(i) : ""), parts[i]));
   b.train(false);
   b.group(group);
-  const TensorId sum = residual(b, name + "_adapted", y, concatenate_columns(b, name + "_adapters", made));
+  const TensorId sum = residual(b, name + "_adapted", {y, concatenate_columns(b, name + "_adapters", made)});
   b.group(RecomputeGroup::other);
   return sum;
 }

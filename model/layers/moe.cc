@@ -506,8 +506,8 @@ TensorId reduced_mixture(GraphBuilder& b, const LayerContext& c, TensorId x, Ten
   const Routing routing = route(b, c, x);
   const TensorId payload = is_quantized(format.precision) ? quantized(b, "expert_in", "cast_experts", x, format, 1) : x;
   TensorId sum = served_experts(b, c, {payload, routing.indices, routing.weights});
-  if (c.architecture.experts.shared_experts > 0) sum = residual(b, "add_shared", sum, shared_experts(b, c, x, true));
-  return residual(b, "add_moe", stream, leave_tensor_region(b, c, "moe", sum));
+  if (c.architecture.experts.shared_experts > 0) sum = residual(b, "add_shared", {sum, shared_experts(b, c, x, true)});
+  return residual(b, "add_moe", {stream, leave_tensor_region(b, c, "moe", sum)});
 }
 
 // Ranks that divided the tokens of a tensor group for the dispatch each compute whole shared experts.

@@ -130,21 +130,27 @@ TensorId scanned(GraphBuilder& b, const LayerContext& c, TensorId mixed, const s
 }
 
 // Returns gamma * y / rms(y) times silu(gate), or what costs the same: times sigmoid(gate) in channel_delta, and the
-// norm of y * silu(gate) in state_space. That has one gamma for each column, the others one for all heads.
+// norm of y * silu(gate) in state_space. That has one gamma for each column, the others one for all heads. Without a
+// norm the product alone is returned.
 TensorId gated_norm(GraphBuilder& b, const LayerContext& c, TensorId y, TensorId gate, const Heads& heads) {
   const Recurrence& r = c.architecture.recurrence;
   const NormAttributes attributes{c.architecture.norm_epsilon, r.delta() ? heads.values : heads.keys};
   b.group(RecomputeGroup::rmsnorm);
-  const TensorId gamma = b.parameter("recurrence_norm", {{r.delta() ? r.value_dim : heads.value_columns}},
-                                     b.tensor(y).type, {.divided = !r.delta() && c.tensor > 1});
+  std::vector<TensorId> reads = {y, gate}, gamma;
+  if (r.normalized)
+    gamma.push_back(b.parameter("recurrence_norm", {{r.delta() ? r.value_dim : heads.value_columns}}, b.tensor(y).type,
+                                {.divided = !r.delta() && c.tensor > 1}));
+  reads.insert(reads.end(), gamma.begin(), gamma.end());
   const TensorId z = b.activation("recurrence_norm_out", b.shape(y), b.tensor(y).type);
-  b.emit(gated_rmsnorm, "recurrence_norm", {y, gate, gamma}, {z}, attributes);
+  b.emit(gated_rmsnorm, "recurrence_norm", reads, {z}, attributes);
   b.group(RecomputeGroup::other);
-  b.on_backward([&b, y, gate, gamma, z, attributes] {
+  b.on_backward([&b, y, gate, gamma, reads, z, attributes] {
     const TensorId dy = b.activation("d_recurrence_norm_in", b.shape(y), b.activation_gradient_type());
     const TensorId d_gate = b.activation("d_recurrence_gate", b.shape(gate), b.activation_gradient_type());
-    b.emit(gated_rmsnorm_grad, "recurrence_norm_grad", {b.gradient(z), y, gate, gamma},
-           {dy, d_gate, b.gradient_of_parameter(gamma)}, attributes);
+    std::vector<TensorId> inputs = {b.gradient(z)}, gradients = {dy, d_gate};
+    inputs.insert(inputs.end(), reads.begin(), reads.end());
+    for (const TensorId weight : gamma) gradients.push_back(b.gradient_of_parameter(weight));
+    b.emit(gated_rmsnorm_grad, "recurrence_norm_grad", inputs, gradients, attributes);
     b.add_gradient(y, dy);
     b.add_gradient(gate, d_gate);
   });
@@ -198,7 +204,7 @@ double recurrent_state_bytes(const Architecture& a, std::int64_t tensor) {
 double request_state_bytes(const Architecture& a) {
   double sum = 0;
   for (std::int64_t layer = 0; layer < a.layers; ++layer)
-    if (a.layer(layer).mixer == Mixer::recurrence) sum += recurrent_state_bytes(a, 1);
+    if (recurs(a.layer(layer).mixer)) sum += recurrent_state_bytes(a, 1);
   return sum;
 }
 

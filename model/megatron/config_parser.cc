@@ -15,6 +15,7 @@ namespace {
 
 // Model types that Megatron's arguments cannot describe.
 constexpr std::string_view unsayable[] = {"deepseek_v32",
+                                          "falcon_h1",
                                           "gemma2",
                                           "gemma3",
                                           "gemma3_text",

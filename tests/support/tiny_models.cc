@@ -246,6 +246,18 @@ model::Architecture granite_hybrid() {
   return a;
 }
 
+// Attention and a recurrence without a norm in parallel.
+model::Architecture falcon_h1() {
+  model::Architecture a = granite_hybrid();
+  a.model_type = "falcon_h1";
+  a.tied_embedding = false;
+  a.positions = model::PositionKind::rotary;
+  a.recurrence.convolution_bias = true;
+  a.recurrence.normalized = false;
+  a.pattern.assign(2, {model::Mixer::attention_and_recurrence, model::FeedForward::dense});
+  return a;
+}
+
 // Each layer does one thing, and experts have no gate.
 model::Architecture nemotron_h() {
   model::Architecture a = granite_hybrid();
@@ -274,6 +286,7 @@ model::Architecture nemotron_h() {
 std::vector<TinyModel> recurrent_models() {
   return {{"qwen3_next", qwen3_next(), {embedding, recurrent_moe_layer, moe_layer, head}},
           {"kimi_linear", kimi_linear(), {embedding, recurrent_dense_layer, moe_layer, head}},
+          {"falcon_h1", falcon_h1(), {embedding, parallel_dense_layer, head}},
           {"granite_hybrid", granite_hybrid(), {embedding, recurrent_dense_layer, dense_layer, head}},
           {"nemotron_h", nemotron_h(), {embedding, recurrent_layer, experts_layer, attention_layer, mlp_layer, head}}};
 }

@@ -93,6 +93,8 @@ const PublishedCount counts[] = {
     {"kimi-linear-48b-a3b", 49122675072, "by the dimensions of arXiv 2510.26692: 48B without embeddings"},
     // Without 128 selection biases a layer of experts.
     {"nemotron-3-nano-30b-a3b", 31577937344, "by the dimensions of arXiv 2512.20848, which says 31.6B"},
+    // Llama's attention and MLP, and Mamba-2, in each layer.
+    {"falcon-h1-7b", 7585648736, "by the dimensions of tiiuae/Falcon-H1-7B-Base; arXiv 2507.22448 says 7.59B"},
     {"granite-4.0-h-small", 32207337984, "by the dimensions of ibm-granite/granite-4.0-h-small, whose card says 32B"},
 };
 

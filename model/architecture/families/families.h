@@ -70,7 +70,8 @@ void read_kimi_k25(ConfigReader& config, Architecture& model);
 void read_deepseek_v32(ConfigReader& config, Architecture& model);
 void read_glm_moe_dsa(ConfigReader& config, Architecture& model);
 void read_glm4_moe(ConfigReader& config, Architecture& model);
-void read_gemma2(ConfigReader& config, Architecture& model);  // gemma.cc
+void read_falcon_h1(ConfigReader& config, Architecture& model);  // mamba2.cc
+void read_gemma2(ConfigReader& config, Architecture& model);     // gemma.cc
 void read_gemma3(ConfigReader& config, Architecture& model);
 void read_gpt_oss(ConfigReader& config, Architecture& model);         // gpt_oss.cc
 void read_llama4(ConfigReader& config, Architecture& model);          // llama4.cc
@@ -107,6 +108,7 @@ inline constexpr std::array model_types = {
     ModelType{"deepseek_v2", read_deepseek_v2},
     ModelType{"deepseek_v3", read_deepseek_v3},
     ModelType{"deepseek_v32", read_deepseek_v32},
+    ModelType{"falcon_h1", read_falcon_h1},
     ModelType{"gemma2", read_gemma2},
     ModelType{"gemma3", read_gemma3},
     ModelType{"gemma3_text", read_gemma3},

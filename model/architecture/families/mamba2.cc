@@ -1,8 +1,10 @@
-// Models with Mamba-2 (arXiv 2405.21060) in most layers: Nemotron-H and Nemotron 3, Granite 4. Keys and their values
-// where missing: huggingface/transformers @13923c6 src/transformers/models/nemotron_h and granitemoehybrid,
-// configuration_*.py.
+// Models with Mamba-2 (arXiv 2405.21060) in most layers: Nemotron-H and Nemotron 3, Granite 4, Falcon-H1 (arXiv
+// 2507.22448). Keys and their values where missing: huggingface/transformers @13923c6
+// src/transformers/models/nemotron_h and granitemoehybrid, @020a37d falcon_h1, configuration_*.py.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -14,6 +16,21 @@ namespace {
 void require_no_projection_bias(ConfigReader& config) {
   if (config.flag("mamba_proj_bias", false))
     config.fail("mamba_proj_bias", "no operator adds biases to the projections of a recurrence", "use false");
+}
+
+// Reads a recurrence by the keys of Granite and Falcon-H1; `inner`: columns of all its values.
+void read_mamba(ConfigReader& config, Architecture& model, std::int64_t inner) {
+  const std::int64_t heads = config.dimension("mamba_n_heads", 128);
+  model.recurrence = {.kind = RecurrenceKind::state_space,
+                      .key_heads = config.dimension("mamba_n_groups", 1),
+                      .value_heads = heads,
+                      .key_dim = config.dimension("mamba_d_state", 256),
+                      .value_dim = config.dimension("mamba_d_head", std::max<std::int64_t>(1, inner / heads)),
+                      .convolution = config.dimension("mamba_d_conv", 4),
+                      .convolution_bias = config.flag("mamba_conv_bias", true),
+                      .chunk = config.dimension("mamba_chunk_size", 256)};
+  finish_recurrence(config, model, "mamba_ssm_dtype", "mamba_n_groups");
+  require_no_projection_bias(config);
 }
 
 // Returns a layer's symbol in the pattern of Nemotron-H: by its name in the newer key, else as the older one has it.
@@ -120,19 +137,29 @@ void read_granite_hybrid(ConfigReader& config, Architecture& model) {
     experts = {};
   }
   model.intermediate_size = shared;
-  const std::int64_t heads = config.dimension("mamba_n_heads", 128);
-  const std::int64_t expand = config.dimension("mamba_expand", 2);
-  model.recurrence = {.kind = RecurrenceKind::state_space,
-                      .key_heads = config.dimension("mamba_n_groups", 1),
-                      .value_heads = heads,
-                      .key_dim = config.dimension("mamba_d_state", 256),
-                      .value_dim = config.dimension("mamba_d_head", expand * model.hidden_size / heads),
-                      .convolution = config.dimension("mamba_d_conv", 4),
-                      .convolution_bias = config.flag("mamba_conv_bias", true),
-                      .chunk = config.dimension("mamba_chunk_size", 256)};
-  finish_recurrence(config, model, "mamba_ssm_dtype", "mamba_n_groups");
-  require_no_projection_bias(config);
+  read_mamba(config, model, config.dimension("mamba_expand", 2) * model.hidden_size);
   read_mixers(config, model, model.layers + 1);
+}
+
+// Each layer has attention and a recurrence side by side. Multipliers of activations are parts of kernels that are
+// there or, as constants, of weights.
+void read_falcon_h1(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5});
+  read_head_dim(config, model);
+  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  model.biases.mlp = config.flag("mlp_bias", false);
+  const std::int64_t expanded = config.dimension("mamba_expand", 2) * model.hidden_size;
+  const std::int64_t inner = config.is_null("mamba_d_ssm") ? expanded : config.dimension("mamba_d_ssm", 1024);
+  read_mamba(config, model, inner);
+  model.recurrence.normalized = config.flag("mamba_rms_norm", false);
+  if (model.recurrence.value_heads * model.recurrence.value_dim != inner)
+    config.conflict("mamba_d_ssm",
+                    fmt::format("{} heads of {} are not {} columns", model.recurrence.value_heads,
+                                model.recurrence.value_dim, inner),
+                    "mamba_n_heads times mamba_d_head");
+  if (config.flag("projectors_bias", false))
+    config.fail("projectors_bias", "no operator adds biases to the projections of a recurrence", "use false");
+  model.pattern.assign(static_cast<std::size_t>(model.layers), {Mixer::attention_and_recurrence, FeedForward::dense});
 }
 
 }  // namespace plumbline::model

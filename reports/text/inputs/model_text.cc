@@ -131,6 +131,8 @@ void add_layers(const model::Architecture& a, Rows& rows) {
     mixers = fmt::format("; {} with a window", windowed);
   if (const auto recurrent = mix(model::Mixer::recurrence); recurrent > 0)
     mixers += fmt::format("; {} recurrent, {} with attention", recurrent, mix(model::Mixer::attention));
+  if (const auto both = mix(model::Mixer::attention_and_recurrence); both > 0)
+    mixers += fmt::format("; {} with attention and a recurrence", both);
   rows.emplace_back("layers",
                     fmt::format("{}: {} dense, {} mixture of experts{}", a.layers, transform(model::FeedForward::dense),
                                 transform(model::FeedForward::experts), mixers));

@@ -9,6 +9,12 @@ namespace {
 
 using model::ScanAttributes;
 
+std::vector<Matrix> operands_from(const Call& call, std::size_t first, std::size_t end) {
+  std::vector<Matrix> operands;
+  for (std::size_t i = first; i < end; ++i) operands.push_back(call.in(i));
+  return operands;
+}
+
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double softplus(double x) { return std::log1p(std::exp(x)); }
 
@@ -78,10 +84,8 @@ Matrix no_state(const ScanAttributes& a, Index rows) {
 // Queries, keys and values, gates, head parameters.
 std::size_t operand_count(const ScanAttributes& a) { return a.channel_gates() > 0 ? 4 : 3; }
 
-std::vector<Matrix> operands_from(Call& call, std::size_t first) {
-  std::vector<Matrix> operands;
-  const std::size_t end = first + operand_count(call.attributes<ScanAttributes>());
-  for (std::size_t i = first; i < end; ++i) operands.push_back(call.in(i));
+std::vector<Matrix> scan_operands(const Call& call, std::size_t first) {
+  std::vector<Matrix> operands = operands_from(call, first, first + operand_count(call.attributes<ScanAttributes>()));
   operands.back() = flat(operands.back());
   return operands;
 }
@@ -90,7 +94,7 @@ void scan_with(Call& call) {
   const auto& a = call.attributes<ScanAttributes>();
   const std::size_t parameters = operand_count(a) - 1;
   Matrix state = call.ins() > parameters + 1 ? call.in(parameters + 1) : no_state(a, call.in(0).rows());
-  call.out(0) = scan_of(a, operands_from(call, 0), state);
+  call.out(0) = scan_of(a, scan_operands(call, 0), state);
   for (std::size_t i = 1; i < call.outs(); ++i)
     call.out(i) = call.out_tensor(i).role == model::Role::cache ? state : zeros(call.out_tensor(i));
 }
@@ -109,17 +113,20 @@ Matrix convolution_of(std::int64_t sequence, std::int64_t taps, const std::vecto
   return out;
 }
 
-// Operands: y, gate, gamma.
+// Operands: y, gate, gamma where there is a norm.
 Matrix gated_norm_of(const model::NormAttributes& a, const std::vector<Matrix>& operands) {
-  const Matrix &y = operands[0], &gate = operands[1], &gamma = operands[2];
+  const Matrix &y = operands[0], &gate = operands[1];
+  const bool normalized = operands.size() > 2;
   const Index width = y.cols() / a.heads;
   Matrix out(y.rows(), y.cols());
   for (Index t = 0; t < y.rows(); ++t)
     for (Index h = 0; h < a.heads; ++h) {
       const auto head = y.row(t).segment(h * width, width);
       const double scale = 1 / std::sqrt(head.squaredNorm() / static_cast<double>(width) + a.epsilon);
-      for (Index i = h * width; i < (h + 1) * width; ++i)
-        out(t, i) = gamma(i % gamma.rows()) * y(t, i) * scale * gate(t, i) * sigmoid(gate(t, i));
+      for (Index i = h * width; i < (h + 1) * width; ++i) {
+        const double factor = normalized ? operands[2](i % operands[2].rows()) * scale : 1;
+        out(t, i) = factor * y(t, i) * gate(t, i) * sigmoid(gate(t, i));
+      }
     }
   return out;
 }
@@ -133,7 +140,7 @@ void scan_step(Call& call) { scan_with(call); }
 
 void scan_grad(Call& call) {
   const auto& a = call.attributes<ScanAttributes>();
-  const std::vector<Matrix> operands = operands_from(call, 1);
+  const std::vector<Matrix> operands = scan_operands(call, 1);
   const auto function = [&a](const std::vector<Matrix>& x) {
     Matrix state = no_state(a, x[0].rows());
     return scan_of(a, x, state);
@@ -161,12 +168,12 @@ void convolution_grad(Call& call) {
 }
 
 void gated_rmsnorm(Call& call) {
-  call.out(0) = gated_norm_of(call.attributes<model::NormAttributes>(), {call.in(0), call.in(1), call.in(2)});
+  call.out(0) = gated_norm_of(call.attributes<model::NormAttributes>(), operands_from(call, 0, call.ins()));
 }
 
 void gated_rmsnorm_grad(Call& call) {
   const auto& a = call.attributes<model::NormAttributes>();
-  const std::vector<Matrix> operands = {call.in(1), call.in(2), call.in(3)};
+  const std::vector<Matrix> operands = operands_from(call, 1, call.ins());
   const auto function = [&a](const std::vector<Matrix>& x) { return gated_norm_of(a, x); };
   call.out(0) = slopes(call.in(0), operands, 0, function);
   call.out(1) = slopes(call.in(0), operands, 1, function);

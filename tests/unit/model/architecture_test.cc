@@ -206,6 +206,19 @@ TEST(Architecture, KimiLinearListsItsLayersFromOne) {
   EXPECT_FALSE(minimal("kimi_linear", decoder + rest + "[1, 2, 3, 4]}"));
 }
 
+TEST(Architecture, FalconH1HasBothMixersInEachLayer) {
+  const std::string mamba = R"(, "mamba_n_heads": 4, "mamba_d_state": 8, "mamba_rms_norm": true, "mamba_d_ssm": )";
+  const auto model = minimal("falcon_h1", decoder + mamba + "32");
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_EQ(model->layer(3), (LayerKind{Mixer::attention_and_recurrence, FeedForward::dense}));
+  EXPECT_EQ(model->recurrence.value_dim, 8);
+  EXPECT_TRUE(model->recurrence.normalized);
+  EXPECT_EQ(minimal("falcon_h1", decoder + mamba + "null")->recurrence.value_dim, 32);  // twice the hidden size
+  const auto uneven = minimal("falcon_h1", decoder + mamba + R"(32, "mamba_d_head": 4)");
+  ASSERT_FALSE(uneven);
+  EXPECT_EQ(uneven.error().key, "mamba_d_ssm");
+}
+
 TEST(Architecture, QwenChoosesItsMoeLayers) {
   const std::string experts = R"(, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
                                  "decoder_sparse_step": 2, "mlp_only_layers": [3])";
@@ -291,8 +304,8 @@ INSTANTIATE_TEST_SUITE_P(
                  "'deepseek_v4' known: deepseek_v2"},
         BadModel{"short_name", "{\n\"model_type\": \"opt\"}", 2, "model_type", "'opt' known: deepseek_v2"},
         BadModel{"unlike_any_type", "{\n\"model_type\": \"rwkv\"}", 2, "model_type",
-                 "known: deepseek_v2, deepseek_v3, deepseek_v32, gemma2, gemma3, gemma3_text, glm4_moe, glm_moe_dsa, "
-                 "gpt2, gpt_neox, gpt_oss, granite, granitemoehybrid, internlm2, kimi_k2, kimi_k25, "
+                 "known: deepseek_v2, deepseek_v3, deepseek_v32, falcon_h1, gemma2, gemma3, gemma3_text, glm4_moe, "
+                 "glm_moe_dsa, gpt2, gpt_neox, gpt_oss, granite, granitemoehybrid, internlm2, kimi_k2, kimi_k25, "
                  "kimi_linear, llama"},
         BadModel{"no_type", "{}", 0, "model_type", "required key is missing"},
         BadModel{"missing_dimension", llama("hidden_size"), 0, "hidden_size", "required dimension is missing"},

@@ -12,6 +12,7 @@
 #include "model/cost/kernel_cost.h"
 #include "model/cost/work.h"
 #include "model/layers/blocks.h"
+#include "model/layers/key_value_cache.h"
 #include "model/memory/stage_tensors.h"
 #include "model/plan/layout.h"
 #include "tests/support/architectures.h"
@@ -157,6 +158,19 @@ TEST(Memory, KeepsWhatTheBackwardPassOfARecurrenceReads) {
   EXPECT_DOUBLE_EQ(kept(), 4096 * 2.0 * (2688 + 6144 + 2 * 4096 + 64));
 }
 
+// Next to what attention and the MLP keep: queries, keys and values before the convolution 3584, gate, result and
+// normalised result 3072 each, time steps 24. The input of both is one.
+TEST(Memory, OfParallelMixersHasOneInput) {
+  const auto kept = [](BlockKind kind) {
+    StepProgram program;
+    program.blocks = {make_block(kind, training("falcon-h1-7b", 4096))};
+    program.stage_kinds = {{{0}}};
+    return StageTensors(program, 0).kept_after_forward().value();
+  };
+  EXPECT_DOUBLE_EQ(kept(BlockKind::parallel_dense_layer) - kept(BlockKind::dense_layer),
+                   4096 * 2.0 * (3584 + 3 * 3072 + 24));
+}
+
 // A query and a key of 128 for each of 32 value heads, and a row of an inverse of 64 x 64.
 TEST(Memory, OfTheDeltaRuleHasQueriesAndKeysOfAllValueHeads) {
   const Graph layer = make_block(BlockKind::recurrent_moe_layer, training("qwen3-next-80b-a3b", 4096));
@@ -176,9 +190,32 @@ TEST(Memory, OfTheDeltaRuleByChannelsHasItsGates) {
                    4096 * 2.0 * (2 * 2304 + 2 * 12288 + 32 + 4096 + 2 * 128 + 3 * 4096 + 32 * (2 * 128 + 2 * 64)));
 }
 
+// Attention and a recurrence read the same input: FLOPs, keys and values and states of a layer are the sums of both.
+TEST(Recurrence, NextToAttentionAddsToTheSameStream) {
+  constexpr double s = 4096, h = 3072;
+  const Architecture model = architecture("falcon-h1-7b");
+  const double attention = h * (12 + 2 * 2) * 128 + 12 * 128 * h, mlp = 3 * h * 12288;
+  const double mamba = h * (2 * 3072 + 2 * 256 + 24) + 3072 * h;
+  const double scan = 2 * 128 * 256 + 24 * (2 * 96 * 128 + 4 * 256 * 128.0);  // scores of one group, of 128 x 128
+  const double falcon =
+      6 * (44 * (attention + mamba + mlp) + 130048 * h) + 3 * 44 * (2 * (128 + 128) * 12 * s / 2 + scan);
+  EXPECT_NEAR(model_metrics(model, 4096).flops_per_token_causal, falcon, 1e-9 * falcon);
+  EXPECT_EQ(layer_kind(model, 0), BlockKind::parallel_dense_layer);
+  EXPECT_DOUBLE_EQ(cache_bytes(model, DataType::bf16, 1, 1), 44 * 2 * 2 * 128 * 2);
+  EXPECT_DOUBLE_EQ(request_state_bytes(model), 44 * (24 * 256 * 128 * 4 + 3 * (3072 + 2 * 256) * 2.0));
+
+  const Graph layer = make_block(BlockKind::parallel_dense_layer, training("falcon-h1-7b", 4096));
+  const auto sum = std::ranges::find(layer.operators, "attention_residual", &Operator::name);
+  ASSERT_NE(sum, layer.operators.end());
+  EXPECT_EQ(sum->reads.size(), 3u);  // one kernel adds both to the stream
+  const Graph decoded = make_block(BlockKind::parallel_dense_layer, decoding("falcon-h1-7b", 8));
+  EXPECT_EQ(std::ranges::count(decoded.operators, OperatorKind::cached_attention, &Operator::kind), 1);
+  EXPECT_EQ(std::ranges::count(decoded.operators, OperatorKind::scan_step, &Operator::kind), 1);
+}
+
 TEST(Recurrence, LayersOfEveryPatternAreWellFormed) {
   for (const char* name : {"qwen3-next-80b-a3b", "qwen3.5-35b-a3b", "kimi-linear-48b-a3b", "nemotron-3-nano-30b-a3b",
-                           "granite-4.0-h-small"})
+                           "granite-4.0-h-small", "falcon-h1-7b"})
     for (const std::int64_t tensor : {1, 4})
       for (const bool decodes : {false, true}) {
         LayerContext c = decodes ? decoding(name, 4) : training(name, 4096);
