@@ -100,19 +100,20 @@ struct SlidingWindow {
 };
 
 // A mixer whose heads each carry a state [key_dim, value_dim] from token to token in place of keys and values. Queries,
-// keys and values come from one projection through a short causal convolution; gates decay the state; a gate as wide as
-// the values multiplies the normalised result. What Mamba-2 names B, C, x, z and groups are keys, queries, values, that
-// gate and key heads.
+// keys and values come from one projection through a short causal convolution and SiLU; gates or constants decay the
+// state; a gate as wide as the values multiplies the normalised result. What Mamba-2 names B, C, x, z and groups are
+// keys, queries, values, that gate and key heads.
 enum class RecurrenceKind : std::uint8_t {
   gated_delta,    // Gated DeltaNet (arXiv 2412.06464): a token replaces what the state has for its key
   channel_delta,  // Kimi Delta Attention (arXiv 2510.26692): the same with a decay of each column of the keys
-  state_space     // Mamba-2 (arXiv 2405.21060): a token adds to the state
+  state_space,    // Mamba-2 (arXiv 2405.21060): a token adds to the state
+  constant_decay  // lightning attention (arXiv 2405.17381): the same with a constant factor for each head
 };
 struct Recurrence {
   RecurrenceKind kind = RecurrenceKind::gated_delta;
   std::int64_t key_heads = 0, value_heads = 0;  // value_heads 0: no layer has a recurrence
   std::int64_t key_dim = 0, value_dim = 0;
-  std::int64_t convolution = 4;  // taps
+  std::int64_t convolution = 4;  // taps; 0: none, SiLU alone
   bool convolution_bias = false;
   bool normalized = true;        // the result, before or after it is gated
   std::int64_t gate_rank = 0;    // of the two matrices each behind decays and output gates; 0: they are projected
@@ -120,13 +121,17 @@ struct Recurrence {
   std::int64_t state_bytes = 0;  // of an entry of the state between passes of inference; 0: not stated by config.json
 
   std::int64_t kept_bytes() const { return state_bytes > 0 ? state_bytes : 4; }
-  bool delta() const { return kind != RecurrenceKind::state_space; }
+  bool delta() const { return kind == RecurrenceKind::gated_delta || kind == RecurrenceKind::channel_delta; }
+  bool constant() const { return kind == RecurrenceKind::constant_decay; }
   // Columns next to queries, keys and values: decay and strength, the strength, or the time step.
-  std::int64_t head_gates() const { return kind == RecurrenceKind::gated_delta ? 2 : 1; }
+  std::int64_t head_gates() const { return constant() ? 0 : kind == RecurrenceKind::gated_delta ? 2 : 1; }
   // Columns of the decays that are projected apart.
   std::int64_t channel_gates() const { return kind == RecurrenceKind::channel_delta ? key_dim : 0; }
   // Decay, biases of its gates, the way past the state.
-  std::int64_t head_parameters() const { return kind == RecurrenceKind::channel_delta ? 1 + key_dim : delta() ? 2 : 3; }
+  std::int64_t head_parameters() const {
+    if (kind == RecurrenceKind::channel_delta) return 1 + key_dim;
+    return constant() ? 0 : delta() ? 2 : 3;
+  }
   bool operator==(const Recurrence&) const = default;
 };
 

@@ -183,12 +183,23 @@ ScanWork chunked_state_space(const ScanAttributes& a, double e, bool backward, b
   return {2 * Q * K * G + 2 * P * V + 4 * K * V, e * (4 * G * K + 3 * V) + (8 + 2 * e) * K * V / Q + 8 * G * Q, 5};
 }
 
+// By token and value head, as the other.
+ScanWork chunked_constant_decay(const ScanAttributes& a, double e, bool backward, bool causal) {
+  const auto K = static_cast<double>(a.key_dim), V = static_cast<double>(a.value_dim);
+  const auto Q = static_cast<double>(a.chunk);
+  const double P = scores_in_tiles(Q, 64, causal);
+  if (backward) return {6 * P * (K + V) + 8 * K * V, e * (10 * K + 10 * V) + 20 * K * V / Q, 5};
+  return {2 * P * (K + V) + 4 * K * V, e * (8 * K + 9 * V) + 16 * K * V / Q, 8};
+}
+
 ScanWork chunked(const ScanAttributes& a, double e, bool backward, bool causal) {
   switch (a.kind) {
     case RecurrenceKind::gated_delta:
       return chunked_delta(a, e, backward);
     case RecurrenceKind::channel_delta:
       return chunked_channel_delta(a, e, backward, causal);
+    case RecurrenceKind::constant_decay:
+      return chunked_constant_decay(a, e, backward, causal);
     case RecurrenceKind::state_space:
       break;
   }

@@ -48,9 +48,14 @@ CachedAttentionWork cached_attention_work(const Graph& graph, const Operator& op
 //   are of whole chunks; P = (Q + min(Q, 64)) / 2 of them are used when causal, in tiles of 64, else Q)
 //     forward    2QKG + H (2PV + 4KV) FLOPs,           e (4GK + 3HV) + (8 + 2e) HKV/Q + 8GQ bytes
 //     backward   6QKG + H (6PV + 10KV),                e (13GK + 11HV) + (20 + 5e) HKV/Q + 24GQ
-// All backward passes compute the states again. One by one tokens take 6KV and 4KV a head, and the state is read once
-// and written after each new token, so that a rejected one can be taken back; decays of channels are written in FP32 by
-// a kernel before it.
+//   constant_decay (OpenNLPLab/lightning-attention @d15c385 lightning_attn/ops/triton/lightning_attn2_parallel.py, from
+//   which vllm-project/vllm's are made, which keep 4 bytes an element; P as in state_space for all scores; queries,
+//   keys, values and the result are copied to and from the order of heads)
+//     forward    H (2P (K + V) + 4KV),                 H (e (8K + 9V) + 16KV/Q)
+//     backward   H (6P (K + V) + 8KV),                 H (e (10K + 10V) + 20KV/Q)
+// The other backward passes compute the states again. One by one tokens take 6KV a head in the delta rules, else 4KV,
+// and the state is read once and written after each new token, so that a rejected one can be taken back; decays of
+// channels are written in FP32 by a kernel before it.
 struct ScanWork {
   double flops = 0, bytes = 0;
   int kernels = 1;

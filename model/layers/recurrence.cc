@@ -29,9 +29,11 @@ struct Heads {
 // the chunks' keys and values that the recurrence is of (w, u, v_new) and the states before each chunk, backward with
 // the gradients of w, v_new and the states. channel_delta also has decays in FP32 and keys that they are part of,
 // backward queries too, and FP32 gradients of queries, keys, decays and scores before and after the last kernel.
-// state_space: states in FP32 and as they are passed on, and the FP32 scores of a group.
-std::int64_t workspace_columns(const ScanAttributes& a, bool backward) {
+// state_space: states in FP32 and as they are passed on, and the FP32 scores of a group. constant_decay: states in
+// FP32, which training keeps, and their gradients.
+std::int64_t workspace_columns(const ScanAttributes& a, bool inference, bool backward) {
   const std::int64_t states = ceil_div(a.value_heads * a.key_dim * a.value_dim, a.chunk);
+  if (a.constant()) return backward || inference ? 2 * states : 0;
   if (!a.delta()) return (backward ? 2 : 1) * (3 * states + 2 * a.key_heads * a.chunk);
   std::int64_t rows = backward ? 2 * a.key_dim + 3 * a.value_dim : a.key_dim + 2 * a.value_dim;
   if (a.channel_gates() > 0) rows += backward ? 11 * a.key_dim + 4 * a.chunk : 3 * a.key_dim;
@@ -46,6 +48,7 @@ std::int64_t workspace_columns(const ScanAttributes& a, bool backward) {
 // megatron/core/ssm/gated_delta_net.py). channel_delta: the scores of queries too (ChunkKDAFunction, @0395eef
 // fla/ops/kda/chunk.py).
 std::int64_t kept_columns(const ScanAttributes& a) {
+  if (a.constant()) return 2 * ceil_div(a.value_heads * a.key_dim * a.value_dim, a.chunk);
   if (!a.delta()) return 0;
   return a.value_heads * (2 * a.key_dim + (a.channel_gates() > 0 ? 2 : 1) * a.chunk);
 }
@@ -56,24 +59,33 @@ std::int64_t kept_columns(const ScanAttributes& a) {
 TensorId convolved(GraphBuilder& b, const LayerContext& c, TensorId x) {
   const Recurrence& r = c.architecture.recurrence;
   const Dimension columns = b.shape(x)[1];
-  const TensorId weight = b.parameter("convolution", {columns, {r.convolution + (r.convolution_bias ? 1 : 0)}},
-                                      weight_type(c.unscaled_gemm()), {.divided = c.tensor > 1});
-  const TensorId y = b.activation("convolution_out", b.shape(x), b.tensor(x).type);
-  std::vector<TensorId> reads = {x, weight}, writes = {y};
-  if (c.inference) {
+  std::vector<TensorId> weight;
+  if (r.convolution > 0)
+    weight.push_back(b.parameter("convolution", {columns, {r.convolution + (r.convolution_bias ? 1 : 0)}},
+                                 weight_type(c.unscaled_gemm()), {.divided = c.tensor > 1}));
+  // vLLM's lightning attention reads FP32 (vllm-project/vllm @038f589 vllm/model_executor/layers/mamba/linear_attn.py).
+  const TensorId y =
+      b.activation("convolution_out", b.shape(x), r.constant() && c.inference ? DataType::fp32 : b.tensor(x).type);
+  std::vector<TensorId> reads = {x}, writes = {y};
+  reads.insert(reads.end(), weight.begin(), weight.end());
+  if (c.inference && r.convolution > 0) {
     writes.push_back(
         b.cache("convolution_state", {{c.inference.requests * (r.convolution - 1)}, columns}, b.tensor(x).type));
     if (c.inference.kind == InferencePass::Kind::decode) reads.push_back(writes.back());
   }
   const ConvolutionAttributes attributes{r.convolution, c.sequence_tokens()};
-  b.group(r.delta() ? RecomputeGroup::other : RecomputeGroup::always);
+  b.group(r.kind == RecurrenceKind::state_space ? RecomputeGroup::always : RecomputeGroup::other);
   b.emit(convolution, "convolution", reads, writes, attributes);
   b.group(RecomputeGroup::other);
   b.on_backward([&b, x, weight, y, attributes] {
-    const TensorId dx = b.activation("d_convolution_in", b.shape(x), b.activation_gradient_type());
-    b.emit(convolution_grad, "convolution_grad", {b.gradient(y), x, weight}, {dx, b.gradient_of_parameter(weight)},
-           attributes);
-    b.add_gradient(x, dx);
+    std::vector<TensorId> inputs = {b.gradient(y), x};
+    std::vector<TensorId> gradients = {b.activation("d_convolution_in", b.shape(x), b.activation_gradient_type())};
+    for (const TensorId taps : weight) {
+      inputs.push_back(taps);
+      gradients.push_back(b.gradient_of_parameter(taps));
+    }
+    b.emit(convolution_grad, "convolution_grad", inputs, gradients, attributes);
+    b.add_gradient(x, gradients[0]);
   });
   return y;
 }
@@ -85,12 +97,14 @@ TensorId scanned(GraphBuilder& b, const LayerContext& c, TensorId mixed, const s
   a.key_heads = heads.keys;
   a.value_heads = heads.values;
   const Dimension tokens = b.shape(mixed)[0];
-  const TensorId parameters = b.parameter("recurrence_heads", {{r.head_parameters()}, {heads.values}},
-                                          weight_type(c.unscaled_gemm()), {.divided = c.tensor > 1});
+  std::vector<TensorId> parameters;
+  if (r.head_parameters() > 0)
+    parameters.push_back(b.parameter("recurrence_heads", {{r.head_parameters()}, {heads.values}},
+                                     weight_type(c.unscaled_gemm()), {.divided = c.tensor > 1}));
   const TensorId y = b.activation("scan_out", {tokens, {heads.value_columns}}, b.tensor(mixed).type);
   std::vector<TensorId> reads = {mixed}, writes = {y};
   reads.insert(reads.end(), gates.begin(), gates.end());
-  reads.push_back(parameters);
+  reads.insert(reads.end(), parameters.begin(), parameters.end());
   const std::vector<TensorId> operands = reads;
   const bool decodes = c.inference.kind == InferencePass::Kind::decode;
   if (c.inference) {
@@ -102,15 +116,19 @@ TensorId scanned(GraphBuilder& b, const LayerContext& c, TensorId mixed, const s
     b.emit(scan_step, "scan", reads, writes, a);
     return y;
   }
-  const auto workspace = [&b, tokens, a](bool backward) {
-    return b.activation(backward ? "d_scan_workspace" : "scan_workspace", {tokens, {workspace_columns(a, backward)}},
-                        DataType::bf16);
+  const auto workspace = [&b, tokens, a, inference = static_cast<bool>(c.inference)](bool backward) {
+    std::vector<TensorId> held;
+    if (const std::int64_t columns = workspace_columns(a, inference, backward); columns > 0)
+      held.push_back(
+          b.activation(backward ? "d_scan_workspace" : "scan_workspace", {tokens, {columns}}, DataType::bf16));
+    return held;
   };
   std::vector<TensorId> kept;
   if (kept_columns(a) > 0 && !c.inference)
     kept.push_back(b.activation("scan_kept", {tokens, {kept_columns(a)}}, b.tensor(mixed).type));
   writes.insert(writes.end(), kept.begin(), kept.end());
-  writes.push_back(workspace(false));
+  const std::vector<TensorId> held = workspace(false);
+  writes.insert(writes.end(), held.begin(), held.end());
   b.emit(scan, "scan", reads, writes, a);
   b.on_backward([&b, mixed, gates, parameters, operands, y, kept, workspace, a] {
     std::vector<TensorId> inputs = {b.gradient(y)}, gradients;
@@ -120,8 +138,8 @@ TensorId scanned(GraphBuilder& b, const LayerContext& c, TensorId mixed, const s
     for (const TensorId gate : gates)
       gradients.push_back(b.activation("d_scan_" + b.tensor(gate).name, b.shape(gate), b.activation_gradient_type()));
     std::vector<TensorId> written = gradients;
-    written.push_back(b.gradient_of_parameter(parameters));
-    written.push_back(workspace(true));
+    for (const TensorId weight : parameters) written.push_back(b.gradient_of_parameter(weight));
+    written.push_back(workspace(true)[0]);
     b.emit(scan_grad, "scan_grad", inputs, written, a);
     b.add_gradient(mixed, gradients[0]);
     for (std::size_t i = 0; i < gates.size(); ++i) b.add_gradient(gates[i], gradients[i + 1]);
@@ -129,19 +147,21 @@ TensorId scanned(GraphBuilder& b, const LayerContext& c, TensorId mixed, const s
   return y;
 }
 
-// Returns gamma * y / rms(y) times silu(gate), or what costs the same: times sigmoid(gate) in channel_delta, and the
-// norm of y * silu(gate) in state_space. That has one gamma for each column, the others one for all heads. Without a
-// norm the product alone is returned.
+// Returns gamma * y / rms(y) times silu(gate), or what costs the same: times sigmoid(gate) in channel_delta and
+// constant_decay, and the norm of y * silu(gate) in state_space. The delta rules have one gamma for all heads, the
+// others one for each column. Without a norm the product alone is returned.
 TensorId gated_norm(GraphBuilder& b, const LayerContext& c, TensorId y, TensorId gate, const Heads& heads) {
   const Recurrence& r = c.architecture.recurrence;
-  const NormAttributes attributes{c.architecture.norm_epsilon, r.delta() ? heads.values : heads.keys};
+  const NormAttributes attributes{c.architecture.norm_epsilon, r.constant() ? 1
+                                                               : r.delta()  ? heads.values
+                                                                            : heads.keys};
   b.group(RecomputeGroup::rmsnorm);
   std::vector<TensorId> reads = {y, gate}, gamma;
   if (r.normalized)
-    gamma.push_back(b.parameter("recurrence_norm", {{r.delta() ? r.value_dim : heads.value_columns}}, b.tensor(y).type,
-                                {.divided = !r.delta() && c.tensor > 1}));
+    gamma.push_back(b.parameter("recurrence_norm", {{r.delta() ? r.value_dim : heads.value_columns}},
+                                b.tensor(gate).type, {.divided = !r.delta() && c.tensor > 1}));
   reads.insert(reads.end(), gamma.begin(), gamma.end());
-  const TensorId z = b.activation("recurrence_norm_out", b.shape(y), b.tensor(y).type);
+  const TensorId z = b.activation("recurrence_norm_out", b.shape(y), b.tensor(gate).type);
   b.emit(gated_rmsnorm, "recurrence_norm", reads, {z}, attributes);
   b.group(RecomputeGroup::other);
   b.on_backward([&b, y, gate, gamma, reads, z, attributes] {
@@ -176,13 +196,15 @@ TensorId recurrence(GraphBuilder& b, const LayerContext& c, TensorId x) {
   const Recurrence& r = c.architecture.recurrence;
   const Heads heads(r, c.tensor);
   const LinearOptions options{.operands = c.attention_operands(), .input_group = RecomputeGroup::rmsnorm};
-  std::vector<std::int64_t> widths = {heads.mixed_columns, r.head_gates() * heads.values};
-  if (r.gate_rank == 0) widths.insert(widths.begin() + 1, heads.value_columns);
+  std::vector<std::int64_t> widths = {heads.mixed_columns};
+  if (r.gate_rank == 0) widths.push_back(heads.value_columns);
+  if (r.head_gates() > 0) widths.push_back(r.head_gates() * heads.values);
   const TensorId projected =
       column_parallel_linear(b, c, "recurrence_in", enter_tensor_region(b, c, "recurrence_in", x, options),
                              std::reduce(widths.begin(), widths.end()) * c.tensor, options);
   const auto parts = split_columns(b, "split_recurrence", projected, widths);
-  std::vector<TensorId> gates = {parts.back()};
+  std::vector<TensorId> gates;
+  if (r.head_gates() > 0) gates.push_back(parts.back());
   TensorId output_gate = parts[1];
   if (r.gate_rank > 0) {
     const auto [decays, output] = low_rank_gates(b, c, x);
@@ -198,7 +220,7 @@ double recurrent_state_bytes(const Architecture& a, std::int64_t tensor) {
   const Recurrence& r = a.recurrence;
   const Heads heads(r, tensor);
   return static_cast<double>(heads.values * r.key_dim * r.value_dim * r.kept_bytes()) +
-         static_cast<double>(2 * (r.convolution - 1) * heads.mixed_columns);
+         static_cast<double>(2 * std::max<std::int64_t>(0, r.convolution - 1) * heads.mixed_columns);
 }
 
 double request_state_bytes(const Architecture& a) {

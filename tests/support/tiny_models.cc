@@ -246,6 +246,24 @@ model::Architecture granite_hybrid() {
   return a;
 }
 
+// A decay without gates, no convolution, and a norm over all heads.
+model::Architecture minimax() {
+  model::Architecture a = mixtral();
+  a.model_type = "minimax";
+  a.key_value_heads = 2;
+  a.rotary_dim = 4;
+  a.recurrence = {.kind = model::RecurrenceKind::constant_decay,
+                  .key_heads = 4,
+                  .value_heads = 4,
+                  .key_dim = 3,
+                  .value_dim = 3,
+                  .convolution = 0,
+                  .chunk = 2};
+  a.pattern = {recurrent_layer_with(model::FeedForward::experts),
+               {model::Mixer::attention, model::FeedForward::experts}};
+  return a;
+}
+
 // Attention and a recurrence without a norm in parallel.
 model::Architecture falcon_h1() {
   model::Architecture a = granite_hybrid();
@@ -286,6 +304,7 @@ model::Architecture nemotron_h() {
 std::vector<TinyModel> recurrent_models() {
   return {{"qwen3_next", qwen3_next(), {embedding, recurrent_moe_layer, moe_layer, head}},
           {"kimi_linear", kimi_linear(), {embedding, recurrent_dense_layer, moe_layer, head}},
+          {"minimax", minimax(), {embedding, recurrent_moe_layer, moe_layer, head}},
           {"falcon_h1", falcon_h1(), {embedding, parallel_dense_layer, head}},
           {"granite_hybrid", granite_hybrid(), {embedding, recurrent_dense_layer, dense_layer, head}},
           {"nemotron_h", nemotron_h(), {embedding, recurrent_layer, experts_layer, attention_layer, mlp_layer, head}}};

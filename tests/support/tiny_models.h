@@ -22,8 +22,8 @@ struct TinyModel {
 // llama whose embedding is the output projection and feeds a prediction module.
 std::vector<TinyModel> tiny_models();
 
-// Returns models with recurrent layers, like qwen3_next, kimi_linear, falcon_h1, granitemoehybrid and nemotron_h, which
-// no device runs.
+// Returns models with recurrent layers, like qwen3_next, kimi_linear, minimax, falcon_h1, granitemoehybrid and
+// nemotron_h, which no device runs.
 std::vector<TinyModel> recurrent_models();
 
 struct TinyLayout {

@@ -82,6 +82,8 @@ const PublishedCount counts[] = {
     {"glm-4.5", 352797814784, "by the dimensions of zai-org/GLM-4.5; the card says 355B"},
     {"glm-4.5-air", 106852245504, "by the dimensions of zai-org/GLM-4.5-Air; the card says 106B"},
     {"kimi-k2", 1026408209408, "by the dimensions of arXiv 2507.20534, which rounds to 1.04T"},
+    // Lightning attention of 64 heads in seven of eight layers: 4HVd + VdH + Vd in place of attention.
+    {"minimax-m1", 456089655296, "by the dimensions of MiniMaxAI/MiniMax-M1-80k, whose card says 456B"},
     {"minimax-m2", 228689748992, "by the dimensions of MiniMaxAI/MiniMax-M2, whose card says 230B"},
     {"qwen3-next-80b-a3b", 79674391296, "by the dimensions of Qwen/Qwen3-Next-80B-A3B-Instruct, whose card says 80B"},
     {"qwen3.5-35b-a3b", 34660610688, "the text model of Qwen/Qwen3.5-35B-A3B, by the dimensions; the name says 35B"},
@@ -162,6 +164,10 @@ TEST(EmbeddingParameters, AreWhatPublishedCountsLeaveOut) {
   EXPECT_NEAR(without("qwen2.5-72b"), 70.0, 0.25);  // 70.21 by the dimensions
   EXPECT_NEAR(without("qwen3-8b"), 6.95, 0.005);
   EXPECT_NEAR(without("qwen3-30b-a3b"), 29.9, 0.05);
+  // arXiv 2501.08313: 45.9B of 456B are active, without the embedding and the output projection.
+  const Architecture minimax = architecture("minimax-m1");
+  const auto head = static_cast<double>((minimax.vocabulary + 1) * minimax.hidden_size);
+  EXPECT_NEAR((model_metrics(minimax, 1024).active_parameters - head) / 1e9, 45.9, 0.05);
   // arXiv 2510.26692: 48B.
   EXPECT_NEAR(without("kimi-linear-48b-a3b"), 48, 0.5);
 }

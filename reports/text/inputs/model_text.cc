@@ -52,6 +52,8 @@ const char* recurrence_name(model::RecurrenceKind kind) {
       return "Gated DeltaNet";
     case model::RecurrenceKind::channel_delta:
       return "Kimi Delta Attention";
+    case model::RecurrenceKind::constant_decay:
+      return "lightning attention";
     case model::RecurrenceKind::state_space:
       break;
   }
@@ -61,8 +63,8 @@ const char* recurrence_name(model::RecurrenceKind kind) {
 void add_recurrence(const model::Architecture& a, Rows& rows) {
   const model::Recurrence& r = a.recurrence;
   if (r.value_heads == 0) return;
-  rows.emplace_back("recurrence", fmt::format("{}, chunks of {} tokens, convolution of {}", recurrence_name(r.kind),
-                                              r.chunk, r.convolution));
+  const std::string taps = r.convolution > 0 ? fmt::format(", convolution of {}", r.convolution) : "";
+  rows.emplace_back("recurrence", fmt::format("{}, chunks of {} tokens{}", recurrence_name(r.kind), r.chunk, taps));
   rows.emplace_back("recurrent heads", fmt::format("{} of {} x {}, {} of keys and queries", r.value_heads, r.key_dim,
                                                    r.value_dim, r.key_heads));
 }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <stdexcept>
@@ -40,10 +41,28 @@ Matrix slopes(const Matrix& d_out, std::vector<Matrix> operands, std::size_t ope
   return result;
 }
 
+// The state as in scan_of(), which calls it.
+Matrix constant_decay_of(const ScanAttributes& a, const Matrix& mixed, Matrix& state) {
+  const Index columns = a.value_heads * a.key_dim;
+  Matrix out = Matrix::Zero(mixed.rows(), a.value_heads * a.value_dim);
+  for (Index t = 0; t < mixed.rows(); ++t)
+    for (Index h = 0; h < a.value_heads; ++h) {
+      const Eigen::VectorXd q = mixed.row(t).segment(h * a.key_dim, a.key_dim);
+      const Eigen::VectorXd k = mixed.row(t).segment(columns + h * a.key_dim, a.key_dim);
+      const Eigen::VectorXd v = mixed.row(t).segment(2 * columns + h * a.value_dim, a.value_dim);
+      Eigen::Map<Matrix> s(state.row(t / a.sequence_length * a.value_heads + h).data(), a.key_dim, a.value_dim);
+      s *= std::exp(-std::exp2(-8.0 * static_cast<double>(h + 1) / static_cast<double>(a.value_heads)));
+      s += k * v.transpose();
+      out.row(t).segment(h * a.value_dim, a.value_dim) = s.transpose() * q;
+    }
+  return out;
+}
+
 // Operands: queries, keys and values; gates, in channel_delta those of columns and the strengths; head parameters
 // (decay, biases of its gates, the way past the state). `state` [R*Hv,dk*dv] is that before the tokens, and afterwards
 // that after them. The delta rules normalise queries and keys.
 Matrix scan_of(const ScanAttributes& a, const std::vector<Matrix>& operands, Matrix& state) {
+  if (a.constant()) return constant_decay_of(a, operands[0], state);
   const Matrix &mixed = operands[0], &gates = operands[1], &heads = operands.back();
   const bool delta = a.delta(), channels = a.channel_gates() > 0;
   const auto head_row = [&](Index row, Index h) { return heads(row * a.value_heads + h); };
@@ -82,18 +101,18 @@ Matrix no_state(const ScanAttributes& a, Index rows) {
 }
 
 // Queries, keys and values, gates, head parameters.
-std::size_t operand_count(const ScanAttributes& a) { return a.channel_gates() > 0 ? 4 : 3; }
+std::size_t operand_count(const ScanAttributes& a) { return a.constant() ? 1 : a.channel_gates() > 0 ? 4 : 3; }
 
 std::vector<Matrix> scan_operands(const Call& call, std::size_t first) {
   std::vector<Matrix> operands = operands_from(call, first, first + operand_count(call.attributes<ScanAttributes>()));
-  operands.back() = flat(operands.back());
+  if (operands.size() > 1) operands.back() = flat(operands.back());
   return operands;
 }
 
 void scan_with(Call& call) {
   const auto& a = call.attributes<ScanAttributes>();
-  const std::size_t parameters = operand_count(a) - 1;
-  Matrix state = call.ins() > parameters + 1 ? call.in(parameters + 1) : no_state(a, call.in(0).rows());
+  const std::size_t operands = operand_count(a);
+  Matrix state = call.ins() > operands ? call.in(operands) : no_state(a, call.in(0).rows());
   call.out(0) = scan_of(a, scan_operands(call, 0), state);
   for (std::size_t i = 1; i < call.outs(); ++i)
     call.out(i) = call.out_tensor(i).role == model::Role::cache ? state : zeros(call.out_tensor(i));
@@ -101,7 +120,9 @@ void scan_with(Call& call) {
 
 // Operands: x, taps and a column more for a bias. Sequences begin with zeros.
 Matrix convolution_of(std::int64_t sequence, std::int64_t taps, const std::vector<Matrix>& operands) {
-  const Matrix &x = operands[0], &w = operands[1];
+  const Matrix& x = operands[0];
+  if (taps == 0) return x.unaryExpr([](double value) { return value * sigmoid(value); });
+  const Matrix& w = operands[1];
   Matrix out = Matrix::Zero(x.rows(), x.cols());
   for (Index t = 0; t < x.rows(); ++t)
     for (Index column = 0; column < x.cols(); ++column) {
@@ -145,7 +166,7 @@ void scan_grad(Call& call) {
     Matrix state = no_state(a, x[0].rows());
     return scan_of(a, x, state);
   };
-  const std::size_t parameters = operands.size() - 1, workspace = call.outs() - 1;
+  const std::size_t parameters = std::max<std::size_t>(1, operands.size() - 1), workspace = call.outs() - 1;
   for (std::size_t i = 0; i < parameters; ++i) call.out(i) = slopes(call.in(0), operands, i, function);
   call.out(workspace) = zeros(call.out_tensor(workspace));
   if (workspace == parameters) return;  // the head parameters are frozen
@@ -157,14 +178,15 @@ void scan_grad(Call& call) {
 void convolution(Call& call) {
   const auto& a = call.attributes<model::ConvolutionAttributes>();
   if (call.outs() > 1) refuse();
-  call.out(0) = convolution_of(a.sequence_length, a.taps, {call.in(0), call.in(1)});
+  call.out(0) = convolution_of(a.sequence_length, a.taps, operands_from(call, 0, call.ins()));
 }
 
 void convolution_grad(Call& call) {
   const auto& a = call.attributes<model::ConvolutionAttributes>();
   const auto function = [&a](const std::vector<Matrix>& x) { return convolution_of(a.sequence_length, a.taps, x); };
-  call.out(0) = slopes(call.in(0), {call.in(1), call.in(2)}, 0, function);
-  if (call.outs() > 1) call.out(1) += slopes(call.in(0), {call.in(1), call.in(2)}, 1, function);
+  const std::vector<Matrix> operands = operands_from(call, 1, call.ins());
+  call.out(0) = slopes(call.in(0), operands, 0, function);
+  if (call.outs() > 1) call.out(1) += slopes(call.in(0), operands, 1, function);
 }
 
 void gated_rmsnorm(Call& call) {

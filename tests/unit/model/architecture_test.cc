@@ -219,6 +219,24 @@ TEST(Architecture, FalconH1HasBothMixersInEachLayer) {
   EXPECT_EQ(uneven.error().key, "mamba_d_ssm");
 }
 
+TEST(Architecture, MiniMaxListsTypesOrNamesOfItsLayers) {
+  const std::string experts = R"(, "num_local_experts": 4, "rotary_dim": 2)";
+  const auto typed = minimal("minimax_m1", decoder + experts + R"(, "attn_type_list": [0, 0, 0, 1, 0])");
+  ASSERT_TRUE(typed) << to_string(typed.error());
+  EXPECT_EQ(typed->layer(2), (LayerKind{Mixer::recurrence, FeedForward::experts}));
+  EXPECT_EQ(typed->layer(3), (LayerKind{Mixer::attention, FeedForward::experts}));
+  EXPECT_EQ(typed->recurrence.value_heads, 32);
+  const auto named = minimal("minimax", decoder + experts + R"(, "layer_types": ["full_attention", "linear_attention",
+                                                                "linear_attention", "linear_attention"])");
+  ASSERT_TRUE(named) << to_string(named.error());
+  EXPECT_EQ(named->layer(0).mixer, Mixer::attention);
+  for (const char* wrong : {"[0, 0, 1]", "[0, 0, 2, 1]"}) {
+    const auto refused = minimal("minimax_text_01", decoder + experts + R"(, "attn_type_list": )" + wrong);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().key, "attn_type_list");
+  }
+}
+
 TEST(Architecture, QwenChoosesItsMoeLayers) {
   const std::string experts = R"(, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
                                  "decoder_sparse_step": 2, "mlp_only_layers": [3])";

@@ -112,6 +112,22 @@ TEST(Scan, OfAStateSpaceHasTheProductsOfItsKernels) {
   EXPECT_DOUBLE_EQ(flops(layer, scan, 1, false).value(), 4096 / 256 * (scores + 128 * (all_values + states)));
 }
 
+// The four kernels of LightningAttention2Parallel on one head and chunk of 256 tokens, keys and values of 128; of the
+// scores, in tiles of 64, those on and below the diagonal are 4 + 3 + 2 + 1.
+TEST(Scan, OfAConstantDecayHasTheProductsOfItsKernels) {
+  const Graph layer = make_block(BlockKind::recurrent_moe_layer, training("minimax-m1", 4096));
+  const double states = flops_of({{128, 128, 256}, {256, 128, 128}});  // keys times values, queries times the state
+  const double tile = flops_of({{64, 64, 128}, {64, 128, 64}});        // scores, scores times values
+  EXPECT_DOUBLE_EQ(flops(layer, only(layer, OperatorKind::scan), 1, true).value(),
+                   4096.0 / 256 * 64 * (states + 10 * tile));
+  // Backward: twice the gradient of scores, the scores again, and each times queries, keys and the result's gradient;
+  // the gradient of the state, and three products with states.
+  EXPECT_DOUBLE_EQ(flops(layer, only(layer, OperatorKind::scan_grad), 1, true).value(),
+                   4096.0 / 256 * 64 * (2 * states + 10 * 3 * tile));
+  EXPECT_EQ(std::ranges::count(layer.tensors, std::string("convolution"), &Tensor::name), 0);  // SiLU alone
+  EXPECT_EQ(layer.tensor(only(layer, OperatorKind::scan_grad).reads.back()).shape[1].size, 64 * 2 * 128 * 128 / 256);
+}
+
 // Three passes over every matrix that a token meets, causal attention over S / 2 keys, and the scans.
 TEST(Metrics, TrainingFlopsOfHybridsFollowFromTheirDimensions) {
   constexpr double s = 4096, h = 2048;
@@ -132,6 +148,13 @@ TEST(Metrics, TrainingFlopsOfHybridsFollowFromTheirDimensions) {
       6 * (7 * latent + 20 * kimi_delta + 26 * (k * 256 + 9 * 3 * k * 1024) + 3 * k * 9216 + 163840 * k) +
       3 * (7 * 2 * (192 + 128) * 32 * s / 2 + 20 * by_channels);
   EXPECT_NEAR(model_metrics(architecture("kimi-linear-48b-a3b"), 4096).flops_per_token_causal, kimi, 1e-9 * kimi);
+
+  constexpr double m = 6144;
+  const double lightning = m * 4 * 8192 + 8192 * m, softmax = m * (64 + 2 * 8) * 128 + 8192 * m;
+  const double constant = 64 * (2 * 160 * 256 + 4 * 128 * 128.0);
+  const double minimax = 6 * (70 * lightning + 10 * softmax + 80 * (m * 32 + 2 * 3 * m * 9216) + 200064 * m) +
+                         3 * (10 * 2 * (128 + 128) * 64 * s / 2 + 70 * constant);
+  EXPECT_NEAR(model_metrics(architecture("minimax-m1"), 4096).flops_per_token_causal, minimax, 1e-9 * minimax);
 
   constexpr double n = 2688;
   const double mamba = n * (2 * 4096 + 2 * 8 * 128 + 64) + 4096 * n, queries = n * (32 + 2 * 2) * 128 + 32 * 128 * n;
@@ -169,6 +192,16 @@ TEST(Memory, OfParallelMixersHasOneInput) {
   };
   EXPECT_DOUBLE_EQ(kept(BlockKind::parallel_dense_layer) - kept(BlockKind::dense_layer),
                    4096 * 2.0 * (3584 + 3 * 3072 + 24));
+}
+
+// Inputs of the layer and of its projections 6144 each, queries, keys and values before and after SiLU 24576, gate,
+// result and normalised result 8192 each, and a state of 64 heads in FP32 for each 256 tokens.
+TEST(Memory, OfAConstantDecayHasItsStates) {
+  StepProgram program;
+  program.blocks = {make_block(BlockKind::recurrent_layer, training("minimax-m1", 4096))};
+  program.stage_kinds = {{{0}}};
+  EXPECT_DOUBLE_EQ(StageTensors(program, 0).kept_after_forward().value(),
+                   4096 * 2.0 * (2 * 6144 + 2 * 24576 + 3 * 8192) + 4096 / 256 * 64 * 4.0 * 128 * 128);
 }
 
 // A query and a key of 128 for each of 32 value heads, and a row of an inverse of 64 x 64.
@@ -215,7 +248,7 @@ TEST(Recurrence, NextToAttentionAddsToTheSameStream) {
 
 TEST(Recurrence, LayersOfEveryPatternAreWellFormed) {
   for (const char* name : {"qwen3-next-80b-a3b", "qwen3.5-35b-a3b", "kimi-linear-48b-a3b", "nemotron-3-nano-30b-a3b",
-                           "granite-4.0-h-small", "falcon-h1-7b"})
+                           "granite-4.0-h-small", "falcon-h1-7b", "minimax-m1"})
     for (const std::int64_t tensor : {1, 4})
       for (const bool decodes : {false, true}) {
         LayerContext c = decodes ? decoding(name, 4) : training(name, 4096);
@@ -299,10 +332,24 @@ TEST(Decoding, DecaysOfChannelsAreWrittenBeforeTheStateIsRead) {
   EXPECT_EQ(cost.kernels(layer, step), 2);
 }
 
+// A state of 64 heads of 128 x 128 is read and written by each token, next to queries, keys and values in FP32.
+TEST(Decoding, OfAConstantDecayHasAStateAlone) {
+  constexpr double state = 64 * 128 * 128 * 4.0, rows = 4 * 64 * 128 * 4.0;
+  EXPECT_DOUBLE_EQ(request_state_bytes(architecture("minimax-m1")), 70 * state);
+  const KernelCost cost = KernelCost::make(tests::profile("h800"), tests::h800_device()).value();
+  const Graph layer = make_block(BlockKind::recurrent_moe_layer, decoding("minimax-m1", 32));
+  const Operator& step = only(layer, OperatorKind::scan_step);
+  EXPECT_DOUBLE_EQ(bytes_moved(layer, step, 1).value(), 32 * (2 * state + rows));
+  EXPECT_DOUBLE_EQ(flops(layer, step, 1, true).value(), 32 * 64 * 4.0 * 128 * 128);
+  const KernelTime time = cost.time(layer, step, {.sms = 132});
+  EXPECT_GE(time.seconds - time.gaps, 32 * (2 * state + rows) / bandwidth);
+  EXPECT_LT(time.seconds - time.gaps, 1.25 * 32 * (2 * state + rows) / bandwidth);
+}
+
 // Chunks are never faster than their bytes, nor than their products at the rate of GEMMs.
 TEST(Scan, TakesTheTimeOfItsBytesAndProducts) {
   const KernelCost cost = KernelCost::make(tests::profile("h800"), tests::h800_device()).value();
-  for (const char* name : {"qwen3-next-80b-a3b", "kimi-linear-48b-a3b", "granite-4.0-h-small"}) {
+  for (const char* name : {"qwen3-next-80b-a3b", "kimi-linear-48b-a3b", "granite-4.0-h-small", "minimax-m1"}) {
     const Graph layer = make_block(BlockKind::recurrent_moe_layer, training(name, 8192));
     for (const OperatorKind kind : {OperatorKind::scan, OperatorKind::scan_grad}) {
       const Operator& scan = only(layer, kind);
@@ -335,12 +382,31 @@ TEST(Layout, DividesKimiLinearInEachOtherWay) {
   EXPECT_EQ(refused.error().key, "parallelism.tensor");
 }
 
+// 12 heads with 2 of keys and values, 24 of the recurrence with one of keys; 64 heads with 8, and 32 experts of 9216.
+TEST(Layout, DividesFalconH1AndMiniMaxInEachOtherWay) {
+  Plan plan;
+  plan.batch = {.sequence_length = 4096, .micro_batch_size = 1, .global_batch_size = 384};
+  plan.cluster.gpus = 96;
+  plan.parallelism = {.tensor = 4, .sequence = true, .pipeline = 4};
+  EXPECT_TRUE(make_layout(plan, architecture("falcon-h1-7b")));
+  plan.parallelism.tensor = 8;
+  EXPECT_FALSE(make_layout(plan, architecture("falcon-h1-7b")));
+  plan.cluster.gpus = 512;
+  plan.parallelism.expert = 32;
+  plan.batch.global_batch_size = 512;
+  EXPECT_TRUE(make_layout(plan, architecture("minimax-m1")));
+}
+
 TEST(Layout, RefusesContextRanksAndUnevenHeadsOfARecurrence) {
   Plan plan;
   plan.cluster.gpus = 8;
   plan.batch = {.sequence_length = 4096, .micro_batch_size = 1, .global_batch_size = 32};
   EXPECT_TRUE(make_layout(plan, architecture("nemotron-3-nano-30b-a3b")));
+  EXPECT_TRUE(make_layout(plan, architecture("falcon-h1-7b")));
+  EXPECT_TRUE(make_layout(plan, architecture("minimax-m1")));
   plan.parallelism.context = 2;
+  EXPECT_FALSE(make_layout(plan, architecture("falcon-h1-7b")));
+  EXPECT_FALSE(make_layout(plan, architecture("minimax-m1")));
   const auto refused = make_layout(plan, architecture("nemotron-3-nano-30b-a3b"));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().key, "parallelism.context");
