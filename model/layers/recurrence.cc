@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -147,9 +148,21 @@ TensorId scanned(GraphBuilder& b, const LayerContext& c, TensorId mixed, const s
   return y;
 }
 
+// Returns [T, 1]: the products of tensors [T, n] or [n], of one tensor its squares, summed over columns and ranks.
+TensorId row_sums(GraphBuilder& b, const LayerContext& c, const std::string& name, const std::vector<TensorId>& reads) {
+  const Dimension tokens = b.shape(reads[0])[0];
+  const TensorId own = b.activation(name, {tokens, {1}}, DataType::fp32);
+  b.emit(row_products, name, reads, {own});
+  const TensorId all = b.activation(name + "_sum", {tokens, {1}}, DataType::fp32);
+  b.emit(all_reduce, "reduce_" + name, {own}, {all}, c.tensor_group());
+  return all;
+}
+
 // Returns gamma * y / rms(y) times silu(gate), or what costs the same: times sigmoid(gate) in channel_delta and
 // constant_decay, and the norm of y * silu(gate) in state_space. The delta rules have one gamma for all heads, the
-// others one for each column. Without a norm the product alone is returned.
+// others one for each column. Without a norm the product alone is returned. A norm over the heads of all ranks needs
+// the sum of squares of them all (vllm-project/vllm @038f589 vllm/model_executor/layers/mamba/linear_attn.py,
+// MiniMaxText01RMSNormTP, and mamba_mixer2.py, Mixer2RMSNormGated), and backward the sum of another product.
 TensorId gated_norm(GraphBuilder& b, const LayerContext& c, TensorId y, TensorId gate, const Heads& heads) {
   const Recurrence& r = c.architecture.recurrence;
   const NormAttributes attributes{c.architecture.norm_epsilon, r.constant() ? 1
@@ -161,14 +174,21 @@ TensorId gated_norm(GraphBuilder& b, const LayerContext& c, TensorId y, TensorId
     gamma.push_back(b.parameter("recurrence_norm", {{r.delta() ? r.value_dim : heads.value_columns}},
                                 b.tensor(gate).type, {.divided = !r.delta() && c.tensor > 1}));
   reads.insert(reads.end(), gamma.begin(), gamma.end());
+  const std::vector<TensorId> operands = reads;
+  const bool over_ranks = r.normalized && c.tensor > 1 && (r.constant() || (!r.delta() && r.key_heads == 1));
+  if (over_ranks) reads.push_back(row_sums(b, c, "recurrence_norm_squares", {y}));
   const TensorId z = b.activation("recurrence_norm_out", b.shape(y), b.tensor(gate).type);
   b.emit(gated_rmsnorm, "recurrence_norm", reads, {z}, attributes);
   b.group(RecomputeGroup::other);
-  b.on_backward([&b, y, gate, gamma, reads, z, attributes] {
+  b.on_backward([&b, &c, y, gate, gamma, reads, operands, over_ranks, z, attributes] {
     const TensorId dy = b.activation("d_recurrence_norm_in", b.shape(y), b.activation_gradient_type());
     const TensorId d_gate = b.activation("d_recurrence_gate", b.shape(gate), b.activation_gradient_type());
     std::vector<TensorId> inputs = {b.gradient(z)}, gradients = {dy, d_gate};
-    inputs.insert(inputs.end(), reads.begin(), reads.end());
+    inputs.insert(inputs.end(), operands.begin(), operands.end());
+    if (over_ranks) {
+      const TensorId products = row_sums(b, c, "recurrence_norm_products", inputs);
+      inputs.insert(inputs.end(), {reads.back(), products});
+    }
     for (const TensorId weight : gamma) gradients.push_back(b.gradient_of_parameter(weight));
     b.emit(gated_rmsnorm_grad, "recurrence_norm_grad", inputs, gradients, attributes);
     b.add_gradient(y, dy);

@@ -214,6 +214,7 @@ void gate_columns_grad(Call& call) {
 
 void head_matmul_grad(Call&) { refuse(); }
 void head_weight_grad(Call&) { refuse(); }
+void row_products(Call&) { refuse(); }
 void index_scores(Call&) { refuse(); }
 void index_scores_grad(Call&) { refuse(); }
 void cached_index_scores(Call&) { refuse(); }

@@ -288,6 +288,24 @@ TEST(TensorParallelism, DividesTheHeadsOfARecurrence) {
   EXPECT_DOUBLE_EQ(recurrent_state_bytes(c.architecture, 8), recurrent_state_bytes(c.architecture, 1) / 8);
 }
 
+// A norm over all heads adds an all-reduce of 4 bytes a token to that behind the output projection, and one backward.
+TEST(TensorParallelism, OfANormOverAllHeadsSumsSquares) {
+  for (const auto& [name, heads_of_all] :
+       {std::pair{"minimax-m1", true}, {"granite-4.0-h-small", true}, {"qwen3-next-80b-a3b", false}}) {
+    for (const bool decodes : {true, false}) {
+      LayerContext c = decodes ? decoding(name, 4) : training(name, 4096);
+      c.tensor = 4;
+      const Graph layer = make_block(BlockKind::recurrent_layer, c);
+      EXPECT_EQ(check(layer), "") << name;
+      double bytes = 0;
+      for (const Operator& op : layer.operators)
+        if (op.kind == OperatorKind::all_reduce && layer.tensor(op.reads[0]).shape[1].size == 1)
+          bytes += layer.tensor(op.reads[0]).bytes().value();
+      EXPECT_EQ(bytes, heads_of_all ? (decodes ? 4 * 4 : 2 * 4 * 4096) : 0) << name;
+    }
+  }
+}
+
 // A state of 32 heads of 128 x 128 in FP32, and the last three inputs of 8192 columns in BF16.
 TEST(Decoding, ATokenReadsAndWritesTheStateHoweverLongItsContext) {
   constexpr double state = 32 * 128 * 128 * 4.0;
