@@ -59,6 +59,24 @@ TEST(Serving, StatesOfARequestDoNotGrowWithIt) {
   EXPECT_EQ(guesses.bytes_per_request(), guesses.keys_values + 3 * guesses.states);
 }
 
+// Kimi Linear has states in 20 of 27 layers, of 4 of 32 heads for a rank of eight, and latents in the others, whole on
+// each rank. Falcon-H1 has both in each of 44 layers: of 6 of 24 heads for a rank of four, next to one of two heads.
+TEST(Serving, StatesAreOfLayersThatHaveThem) {
+  const auto memory = [](const std::string& model, const std::string& tensor, double token) {
+    std::string text = tests::llama_node;
+    text.replace(text.find("llama-3-70b"), 11, model);
+    Inputs inputs = serving_inputs(
+        text, "h100", {"inference.input_tokens=1000", "inference.output_tokens=1000", "parallelism.tensor=" + tensor});
+    std::shared_ptr<const PassCosts> costs;
+    const auto pool = pool_of(inputs, costs);
+    EXPECT_NEAR(pool->memory().keys_values / token, pool->request().context + (costs->memory().block_tokens - 1) / 2,
+                1e-6);
+    return pool->memory().states;
+  };
+  EXPECT_EQ(memory("kimi-linear-48b-a3b", "8", 7 * (512 + 64) * 2), 20 * (4 * 128 * 128 * 4.0 + 3 * 3 * 4 * 128 * 2.0));
+  EXPECT_EQ(memory("falcon-h1-7b", "4", 44 * 2 * 128 * 2), 44 * (6 * 256 * 128 * 4.0 + 3 * (2 * 256 + 6 * 128) * 2.0));
+}
+
 TEST(Serving, StatesWithoutSpaceAreNotBlamedOnThePrompt) {
   std::string text = tests::llama_node;
   text.replace(text.find("llama-3-70b"), 11, "qwen3-next-80b-a3b");
