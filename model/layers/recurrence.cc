@@ -160,7 +160,7 @@ TensorId row_sums(GraphBuilder& b, const LayerContext& c, const std::string& nam
 
 // Returns gamma * y / rms(y) times silu(gate), or what costs the same: times sigmoid(gate) in channel_delta and
 // constant_decay, and the norm of y * silu(gate) in state_space. The delta rules have one gamma for all heads, the
-// others one for each column. Without a norm the product alone is returned. A norm over the heads of all ranks needs
+// others one for each column. Without a norm it is y * silu(gate). A norm over the heads of all ranks needs
 // the sum of squares of them all (vllm-project/vllm @038f589 vllm/model_executor/layers/mamba/linear_attn.py,
 // MiniMaxText01RMSNormTP, and mamba_mixer2.py, Mixer2RMSNormGated), and backward the sum of another product.
 TensorId gated_norm(GraphBuilder& b, const LayerContext& c, TensorId y, TensorId gate, const Heads& heads) {
