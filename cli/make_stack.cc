@@ -1,7 +1,6 @@
 // plumbline calibrate --stack: the constants of a stack from a user's own measured steps.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <string>

@@ -13,7 +13,6 @@
 #include <ctime>
 #include <filesystem>
 #include <system_error>
-#include <utility>
 
 #include "cli/data.h"
 #include "cli/detail/page_origin.h"

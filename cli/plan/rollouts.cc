@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <string>
 #include <utility>
 
 #include "cli/plan/plan_verb.h"

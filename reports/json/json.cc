@@ -2,7 +2,6 @@
 
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <utility>
 
 #include "model/base/version.h"
 #include "reports/json/detail/measured_parts.h"

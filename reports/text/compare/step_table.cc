@@ -1,7 +1,6 @@
 // Published training steps with their predictions, as text.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <string>
 #include <string_view>

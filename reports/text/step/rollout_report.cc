@@ -1,7 +1,6 @@
 // A step of reinforcement learning as text.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <string>
 
 #include "model/result/result.h"

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "model/result/cluster_spread.h"
 #include "model/result/prediction_interval.h"
 #include "model/result/result.h"
 #include "reports/text/step/comparison.h"
