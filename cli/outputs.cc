@@ -9,17 +9,17 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <system_error>
 
 #include "cli/data.h"
-#include "cli/detail/page_origin.h"
 #include "cli/detail/temporary_name.h"
 #include "cli/progress.h"
+#include "model/base/text.h"
 #include "model/base/text_file.h"
-#include "reports/html/page.h"
 
 namespace plumbline::cli {
 namespace {
@@ -143,6 +143,42 @@ int print(const PieceWriter& writer) {
   errno = 0;
   const bool written = writer(into(stdout));
   return written && std::fflush(stdout) == 0 ? 0 : reason();
+}
+
+// Returns the word in quotes where a shell would take it for something else.
+std::string shell_word(std::string_view word) {
+  constexpr std::string_view plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=.,:/@%";
+  if (!word.empty() && word.find_first_not_of(plain) == std::string_view::npos) return std::string(word);
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
+// Returns " --gpus 8,16": the option with its values.
+std::string option_words(const CLI::Option& option) {
+  std::vector<std::string> values = option.results();
+  const std::string name = option.get_positional() ? "" : " " + option.get_name();
+  if (option.get_items_expected_max() == 0) return name;
+  if (option.get_delimiter() != '\0')
+    values = {fmt::format("{}", fmt::join(values, std::string(1, option.get_delimiter())))};
+  std::string words;
+  for (const std::string& value : values) words += fmt::format("{} {}", name, shell_word(value));
+  return words;
+}
+
+std::string command_words(const CLI::App& verb) {
+  std::string words = "plumbline " + verb.get_name();
+  std::vector<const CLI::Option*> options = verb.get_options();
+  std::ranges::stable_partition(options, [](const CLI::Option* option) { return option->get_positional(); });
+  for (const CLI::Option* option : options)
+    if (option->count() > 0) words += option_words(*option);
+  return words;
+}
+
+std::time_t page_time() {
+  const char* fixed = std::getenv("SOURCE_DATE_EPOCH");
+  const auto seconds = model::parse_number<std::int64_t>(fixed == nullptr ? "" : fixed);
+  return seconds ? static_cast<std::time_t>(*seconds) : std::time(nullptr);
 }
 
 }  // namespace
@@ -289,6 +325,10 @@ model::Result<void> Outputs::write(std::initializer_list<Form> forms,
   if (json == forms.end() || !given("--html")) return {};
   const reports::PageResult answer{TRY(json->content()), page_data ? page_data() : "", {}};
   return write_output(paths_.at("--html"), reports::page_html({answer}, page_origin(*verb_)));
+}
+
+reports::PageOrigin page_origin(const CLI::App& verb) {
+  return {command_words(verb), source_revision(), fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(page_time()))};
 }
 
 }  // namespace plumbline::cli

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/base/error.h"
+#include "reports/html/page.h"
 
 namespace plumbline::cli {
 
@@ -85,5 +86,9 @@ class Outputs {
   std::map<std::string, std::string> paths_;  // by option
   const CLI::App* verb_ = nullptr;            // that has --html
 };
+
+// Returns the verb with the arguments it was given, as a shell takes them, and the date: that of SOURCE_DATE_EPOCH
+// (seconds since 1970) where the environment has it, else now.
+reports::PageOrigin page_origin(const CLI::App& verb);
 
 }  // namespace plumbline::cli

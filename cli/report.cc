@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "cli/detail/foreign_file.h"
-#include "cli/detail/page_origin.h"
 #include "cli/outputs.h"
 #include "cli/verb.h"
 #include "model/base/text_file.h"
