@@ -16,7 +16,6 @@
 #include "cli/answers.h"
 #include "cli/data.h"
 #include "cli/detail/kernel_trace.h"
-#include "cli/detail/trace_ranks.h"
 #include "cli/inputs.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"

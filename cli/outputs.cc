@@ -13,6 +13,8 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <set>
+#include <sstream>
 #include <system_error>
 
 #include "cli/data.h"
@@ -329,6 +331,29 @@ model::Result<void> Outputs::write(std::initializer_list<Form> forms,
 
 reports::PageOrigin page_origin(const CLI::App& verb) {
   return {command_words(verb), source_revision(), fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(page_time()))};
+}
+
+void add_trace_ranks(CLI::App& verb, std::string& text, const std::string& what) {
+  verb.add_option("--trace-ranks", text, "With --trace: these " + what)->type_name("0,3,8-11");
+}
+
+model::Result<std::vector<std::int32_t>> parse_trace_ranks(const std::string& text, std::int64_t ranks) {
+  std::set<std::int32_t> found;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const std::size_t dash = part.find('-');
+    const auto first = model::parse_number<std::int32_t>(std::string_view(part).substr(0, dash));
+    const auto last =
+        dash == std::string::npos ? first : model::parse_number<std::int32_t>(std::string_view(part).substr(dash + 1));
+    if (!first || !last || *last < *first)
+      return model::wrong_input("--trace-ranks", fmt::format("'{}' is no rank and no range of ranks", part),
+                                "for example 0,3,8-11");
+    if (*last >= ranks)
+      return model::wrong_input("--trace-ranks", fmt::format("there is no rank {}", *last),
+                                fmt::format("ranks are 0 to {}", ranks - 1));
+    for (std::int32_t rank = *first; rank <= *last; ++rank) found.insert(rank);
+  }
+  return std::vector<std::int32_t>(found.begin(), found.end());
 }
 
 }  // namespace plumbline::cli

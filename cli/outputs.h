@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <map>
@@ -90,5 +91,12 @@ class Outputs {
 // Returns the verb with the arguments it was given, as a shell takes them, and the date: that of SOURCE_DATE_EPOCH
 // (seconds since 1970) where the environment has it, else now.
 reports::PageOrigin page_origin(const CLI::App& verb);
+
+// Adds --trace-ranks. `what`: what the ranks are, and more about them, for the help.
+void add_trace_ranks(CLI::App& verb, std::string& text, const std::string& what);
+
+// Returns the ranks of "0,3,8-11", ascending, each once; none for "". Input errors: what is no list, and ranks that are
+// not below `ranks`.
+model::Result<std::vector<std::int32_t>> parse_trace_ranks(const std::string& text, std::int64_t ranks);
 
 }  // namespace plumbline::cli

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "cli/data.h"
-#include "cli/detail/trace_ranks.h"
+#include "cli/outputs.h"
 #include "cli/progress.h"
 #include "model/architecture/metrics.h"
 #include "model/plan/plan.h"

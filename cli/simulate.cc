@@ -15,7 +15,6 @@
 #include "calibrate/ledger/ledger.h"
 #include "cli/answers.h"
 #include "cli/data.h"
-#include "cli/detail/trace_ranks.h"
 #include "cli/inputs.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
