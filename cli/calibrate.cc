@@ -23,7 +23,6 @@
 #include "calibrate/measurement/measurement_file.h"
 #include "cli/data.h"
 #include "cli/detail/foreign_file.h"
-#include "cli/detail/kernel_trace.h"
 #include "cli/inputs.h"
 #include "cli/make_profiles.h"
 #include "cli/outputs.h"

@@ -15,7 +15,6 @@
 #include "calibrate/match/trace_comparison.h"
 #include "cli/answers.h"
 #include "cli/data.h"
-#include "cli/detail/kernel_trace.h"
 #include "cli/inputs.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"

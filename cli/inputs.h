@@ -6,12 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/match/trace_comparison.h"
 #include "calibrate/measurement/measurement.h"
 #include "calibrate/validate/serving/serving_comparison.h"
 #include "calibrate/validate/step_comparison.h"
 #include "calibrate/validate/validation_case.h"
 #include "cli/inputs_reader.h"
 #include "model/base/error.h"
+#include "model/result/timeline.h"
 #include "sim/search/recipe.h"
 #include "topologies/device.h"
 
@@ -44,5 +46,19 @@ model::Result<calibrate::StepComparison> compare_case_steps(const std::string& p
 // Reads a case over published deployments (calibrate/validate/serving/serving_case.h) and predicts all rows.
 // ErrorKind::interrupted where it was stopped.
 model::Result<calibrate::ServingComparison> compare_case_serving(const std::string& path, const sim::Watch& watch = {});
+
+// A trace of one GPU's kernels as a verb's input: a profiler's file, or the CSV that `import kineto` makes of one.
+struct KernelTrace {
+  model::Timeline timeline;
+  calibrate::TraceOrigin origin;  // without a pipeline rank
+  std::string path, device;       // the device's own name; empty: unknown
+};
+
+// Returns whether a .json or .json.gz file is a trace of a profiler, which no result of a step is.
+bool is_profiler_trace(const std::string& path);
+
+// Reads a trace, or a CSV by path or shipped name. `classes`: a file of kernel classes; empty: the shipped one. Errors
+// are those of calibrate::import_kineto and read_chunk.
+model::Result<KernelTrace> read_kernel_trace(const std::string& path_or_name, const std::string& classes);
 
 }  // namespace plumbline::cli
