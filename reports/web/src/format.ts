@@ -1,7 +1,7 @@
 // Numbers as the command prints them (reports/text/format.h). What was not computed is a dash.
 
 export const none = "–";
-type Maybe = number | null | undefined;
+export type Maybe = number | null | undefined;
 
 const missing = (value: Maybe): value is null | undefined =>
   value === null || value === undefined || Number.isNaN(value);
@@ -60,9 +60,9 @@ export function scaled(value: Maybe): string {
   return grouped(value);
 }
 
-/** $5.329 M */
-/** Dollars of a million tokens, or of an hour. */
+/** Dollars of a million tokens, or of an hour: $0.521 */
 export const perMillion = (value: Maybe): string => (missing(value) ? none : `$${value.toFixed(3)}`);
+/** $5.329 M */
 export const usd = (value: Maybe): string => (missing(value) ? none : `$${scaled(value)}`);
 
 /** The label of a tick, without zeros that say nothing: 50.00 s -> 50 s. */

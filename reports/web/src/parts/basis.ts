@@ -3,7 +3,7 @@ import { h, identifier, name } from "../dom";
 import { none, number, percent, signedPercent } from "../format";
 import type { Json } from "../result";
 import { foldedSection, section } from "./section";
-import { table } from "./table";
+import { amount, table } from "./table";
 
 interface Constant {
   parameter: string;
@@ -34,11 +34,11 @@ export function linked(text: string): HTMLElement {
 /** Returns a table of constants, those of the largest share first. */
 export function constantsTable(constants: Constant[]): HTMLElement {
   const ordered = [...constants].sort((a, b) => (b.share_of_step ?? 0) - (a.share_of_step ?? 0));
-  return table(
+  return table<Constant>(
     [
       { title: "Constant", value: (row) => row.parameter, show: (row) => identifier(row.parameter) },
       { title: "Value", value: (row) => row.value, show: (row) => `${number(row.value)} ${row.unit}`.trim(), number: true },
-      { title: "Share of step", value: (row) => row.share_of_step, show: (row) => (row.share_of_step === null ? none : percent(row.share_of_step)), number: true },
+      amount("Share of step", (row) => row.share_of_step, percent),
       { title: "Kind", value: (row) => row.kind, show: (row) => kindBadge(row.kind) },
       { title: "Source", value: (row) => row.source, show: (row) => linked(row.source), wide: true },
     ],
@@ -91,7 +91,7 @@ export function assumedSection(assumed: Json[] | undefined): HTMLElement | null 
         { title: "Predicted with", value: (row) => row.value ?? none },
         { title: "By", value: (row) => row.given_by ?? "default" },
         { title: "With", value: (row) => row.other },
-        { title: "Change", value: (row) => row.time_ratio - 1, show: (row) => signedPercent(row.time_ratio - 1), number: true },
+        amount("Change", (row) => row.time_ratio - 1, signedPercent),
         { title: "To set it", value: (row) => row.set, show: (row) => name(`--set ${row.set}`) },
       ],
       assumed,

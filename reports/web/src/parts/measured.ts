@@ -3,16 +3,16 @@ import { h, type Child } from "../dom";
 import { duration, signedPercent } from "../format";
 import type { Json } from "../result";
 import { bars } from "./bars";
-import { table } from "./table";
+import { amount, table } from "./table";
 
 /** Returns the rows as a table, in their order; `label` is the title of their names. */
 export const errorTable = (rows: Json[], label: string, nameOf = (row: Json): string => row.name): HTMLElement =>
   table<Json>(
     [
       { title: label, value: nameOf },
-      { title: "Predicted", value: (row) => row.predicted_s, show: (row) => duration(row.predicted_s), number: true },
-      { title: "Measured", value: (row) => row.measured_s, show: (row) => duration(row.measured_s), number: true },
-      { title: "Error", value: (row) => row.error, show: (row) => signedPercent(row.error), number: true },
+      amount("Predicted", (row) => row.predicted_s, duration),
+      amount("Measured", (row) => row.measured_s, duration),
+      amount("Error", (row) => row.error, signedPercent),
       { title: "Of the step", value: (row) => row.of_step, show: (row) => (row.of_step === undefined ? "" : signedPercent(row.of_step)), number: true },
     ],
     rows,

@@ -1,5 +1,16 @@
 // Deployments that serve, in the middle of their intervals: half of the cases are faster.
+import type { Maybe } from "../format";
 import type { Json } from "../result";
+import { amount, type Column } from "./table";
+
+/** Whether some of these subjects or points are deployments, which have no step. */
+export const deployments = (list: Json[]): boolean => list.some((one) => one.serving);
+
+export const middleOf = (one: Json): Json => ({ ...one.serving, ...one.serving?.middle });
+
+/** Returns a column of what deployments serve. */
+export const served = (title: string, key: string, format: (value: Maybe) => string): Column<Json> =>
+  amount(title, (row) => middleOf(row)[key], format);
 
 /** Returns how a deployment, or a point of its frontier, is scaled by the middle of one over its components. */
 export function towardsMiddle(serving: Json): (values: Json) => Json {

@@ -1,6 +1,6 @@
 // Tables whose numbers line up, that sort by a click, and whose rows become cards on a narrow screen.
 import { h, type Child } from "../dom";
-import { none } from "../format";
+import { type Maybe, none } from "../format";
 
 export interface Column<Row> {
   title: string;
@@ -13,6 +13,14 @@ export interface Column<Row> {
   /** Long text that may wrap. */
   wide?: boolean;
 }
+
+/** Returns a column of numbers; `format` says what stands where there is none. */
+export const amount = <Row>(title: string, value: (row: Row) => Maybe, format: (value: Maybe) => string): Column<Row> => ({
+  title,
+  value,
+  show: (row) => format(value(row)),
+  number: true,
+});
 
 export interface TableOptions<Row> {
   caption?: string;

@@ -2,7 +2,7 @@
 import { h } from "../dom";
 import { percent } from "../format";
 import type { Json } from "../result";
-import { table } from "./table";
+import { amount, table } from "./table";
 
 /** Returns the sources of the interval by their share of the variance, with what would make each certain. */
 export function sourcesTable(parts: Json[]): HTMLElement {
@@ -10,7 +10,7 @@ export function sourcesTable(parts: Json[]): HTMLElement {
   return table<Json>(
     [
       { title: "Source", value: (row) => row.source },
-      { title: "Of the variance", value: (row) => row.share, show: (row) => percent(row.share), number: true },
+      amount("Of the variance", (row) => row.share, percent),
       ...(measurable
         ? [
             { title: "To measure", value: (row: Json) => row.measurement, show: (row: Json) => row.measurement ?? "", wide: true },

@@ -3,7 +3,7 @@ import { type Child, h, name } from "../dom";
 import { duration, grouped, none, percent, signedPercent } from "../format";
 import { planToml } from "../parts/basis";
 import { fold, section } from "../parts/section";
-import { pairs, table } from "../parts/table";
+import { amount, pairs, table } from "../parts/table";
 import type { Json } from "../result";
 import { priceOf } from "./evidence";
 import { type Offer, offerName } from "./offers";
@@ -23,8 +23,8 @@ const edgeTable = (rows: Json[]): HTMLElement =>
   table<Json>(
     [
       { title: "Plan", value: (row) => `${degreeWords(row.plan)}, ${layers(row.plan.schedule)}` },
-      { title: "Step", value: (row) => middleOf(row).time_s, show: (row) => duration(middleOf(row).time_s), number: true },
-      { title: "Fits with", value: (row) => row.interval?.fits_probability, show: (row) => chance(row.interval?.fits_probability), number: true },
+      amount("Step", (row) => middleOf(row).time_s, duration),
+      amount("Fits with", (row) => row.interval?.fits_probability, chance),
     ],
     rows,
   );
@@ -40,13 +40,13 @@ export function planTable(rows: Json[]): HTMLElement {
       { title: "Micro-batch", value: (row) => row.plan.batch.micro_batch_size, number: true },
       { title: "ZeRO", value: (row) => row.plan.parallelism.zero_stage, number: true },
       { title: "Recompute", value: (row) => row.plan.recompute.policy },
-      { title: "Step", value: (row) => middleOf(row).time_s, show: (row) => duration(middleOf(row).time_s), number: true },
-      { title: "MFU", value: (row) => middleOf(row).mfu, show: (row) => percent(middleOf(row).mfu), number: true },
-      { title: "Tokens/s per GPU", value: (row) => middleOf(row).tokens_per_s_per_gpu, show: (row) => grouped(middleOf(row).tokens_per_s_per_gpu), number: true },
+      amount("Step", (row) => middleOf(row).time_s, duration),
+      amount("MFU", (row) => middleOf(row).mfu, percent),
+      amount("Tokens/s per GPU", (row) => middleOf(row).tokens_per_s_per_gpu, grouped),
       { title: "Slower by", value: (row) => middleOf(row).time_s, show: (row) => (row === rows[0] ? none : signedPercent(middleOf(row).time_s / fastest - 1)), number: true },
       { title: "Days", value: (row) => row.days, show: (row) => days(range(row, "days")), number: true },
       { title: "Cost", value: (row) => row.cost_usd, show: (row) => money(range(row, "cost_usd")), number: true },
-      { title: "Best with", value: (row) => row.probability_best, show: (row) => chance(row.probability_best), number: true },
+      amount("Best with", (row) => row.probability_best, chance),
       { title: "Plans like it", value: (row) => row.twins || null, number: true },
       { title: "Memory", value: (row) => row.memory.peak_bytes, show: (row) => memoryWords(row), number: true },
     ],

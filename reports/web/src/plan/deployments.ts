@@ -5,7 +5,7 @@ import { planToml } from "../parts/basis";
 import { type Figure } from "../parts/figures";
 import { towardsMiddle } from "../parts/middle";
 import { fold, section } from "../parts/section";
-import { type Column, pairs, table } from "../parts/table";
+import { amount, type Column, pairs, table } from "../parts/table";
 import type { Json } from "../result";
 import { searched } from "./appendix";
 import { offerLabel, offerName, type Site, siteOf } from "./offers";
@@ -119,7 +119,7 @@ export function siteTable(all: Site[]): HTMLElement {
     ...quantities.flatMap((quantity) => quantityColumn(quantity, sites)),
   ];
   if (sites.some((site) => site.best !== null))
-    columns.push({ title: "Best with", value: (site) => site.best, show: (site) => chance(site.best), number: true });
+    columns.push(amount("Best with", (site) => site.best, chance));
   columns.push({ title: "Limits", value: (site) => (site.plan.within_limits ? 0 : 1), show: (site) => (site.plan.within_limits ? "kept" : "broken") });
   return h("div", { class: "offers" }, table(columns, sites, { rowClass: (site) => (site.rank === 1 ? "best" : null) }));
 }
@@ -131,9 +131,9 @@ function deploymentTable(rows: Json[]): HTMLElement {
       { title: "Deployment", value: (row) => row.deployment },
       { title: "Tokens/s of a GPU", value: (row) => row.serving.output_tokens_per_s_per_gpu, show: (row) => rounded(row.serving.output_tokens_per_s_per_gpu, 3), number: true },
       { title: "A million tokens", value: (row) => row.serving.usd_per_million_output_tokens, show: (row) => (row.serving.usd_per_million_output_tokens === null ? none : `$${rounded(row.serving.usd_per_million_output_tokens, 3)}`), number: true },
-      { title: "Time of a token", value: (row) => row.serving.tpot_s, show: (row) => duration(row.serving.tpot_s), number: true },
-      { title: "First token", value: (row) => row.serving.ttft_s, show: (row) => duration(row.serving.ttft_s), number: true },
-      { title: "Requests", value: (row) => row.serving.concurrency, show: (row) => grouped(row.serving.concurrency), number: true },
+      amount("Time of a token", (row) => row.serving.tpot_s, duration),
+      amount("First token", (row) => row.serving.ttft_s, duration),
+      amount("Requests", (row) => row.serving.concurrency, grouped),
       { title: "Bound by", value: (row) => row.serving.bound_by },
       { title: "Limits", value: (row) => (row.within_limits ? 0 : 1), show: (row) => (row.within_limits ? "kept" : "broken") },
     ],

@@ -3,7 +3,7 @@ import { h, name } from "../dom";
 import { grouped, none, percent } from "../format";
 import { bars, type Part } from "../parts/bars";
 import { fold, section } from "../parts/section";
-import { table } from "../parts/table";
+import { amount, table } from "../parts/table";
 import type { Json } from "../result";
 import { type Offer, offerLabel, offerName } from "./offers";
 import { chance, daysUnit, rangeIn, rangeOf, rounded, usdUnit } from "./ranges";
@@ -57,10 +57,10 @@ function riskTable(offers: Offer[]): HTMLElement {
       { title: "Offer", value: (offer) => offer.rank, show: (offer) => offerLabel(offer) },
       { title: "Days", value: (offer) => offer.risk?.days?.middle, show: (offer) => (offer.risk?.days ? rangeIn(offer.risk.days, daysUnit(offer.risk.days.middle)) : "never ends"), number: true },
       { title: "Cost", value: (offer) => offer.risk?.usd?.middle, show: (offer) => (offer.risk?.usd ? rangeIn(offer.risk.usd, usdUnit(offer.risk.usd.middle)) : none), number: true },
-      { title: "Goodput", value: (offer) => offer.risk?.json.mean_goodput, show: (offer) => percent(offer.risk?.json.mean_goodput), number: true },
-      { title: "Interruptions", value: (offer) => offer.risk?.json.interruptions.p50, show: (offer) => grouped(offer.risk?.json.interruptions.p50), number: true },
+      amount("Goodput", (offer) => offer.risk?.json.mean_goodput, percent),
+      amount("Interruptions", (offer) => offer.risk?.json.interruptions.p50, grouped),
       { title: "Between failures", value: (offer) => offer.risk?.json.hours_between_failures, show: (offer) => hours(offer.risk?.json.hours_between_failures), number: true },
-      { title: "Finishes", value: (offer) => offer.risk?.json.finished, show: (offer) => chance(offer.risk?.json.finished), number: true },
+      amount("Finishes", (offer) => offer.risk?.json.finished, chance),
     ],
     offers,
     { sortable: false },

@@ -7,7 +7,7 @@ import { basis, kindBadge, linked } from "../parts/basis";
 import { chart } from "../parts/chart";
 import { figures } from "../parts/figures";
 import { answer, foldedSection, notice, section } from "../parts/section";
-import { table } from "../parts/table";
+import { amount, table } from "../parts/table";
 import { leftSentence, sourcesTable } from "../parts/uncertainty";
 import type { Page, View } from "../view";
 import { degrees, hardware, line, modelName } from "./subject";
@@ -114,9 +114,9 @@ function finishBy(campaign: Json): HTMLElement | null {
     table<Json>(
       [
         { title: "GPUs", value: (row) => row.gpus, show: (row) => grouped(row.gpus) },
-        { title: "Step", value: (row) => row.step_s, show: (row) => duration(row.step_s), number: true },
+        amount("Step", (row) => row.step_s, duration),
         { title: "Days, P10 to P90", value: (row) => row.days?.p50, show: (row) => (row.days ? daysSpan(row.days) : "–"), number: true },
-        { title: "In time", value: (row) => row.in_time, show: (row) => percent(row.in_time), number: true },
+        amount("In time", (row) => row.in_time, percent),
         { title: "Why not", value: (row) => row.reason, show: (row) => row.reason ?? "", wide: true },
       ],
       wanted.tried,
@@ -131,8 +131,8 @@ function failures(campaign: Json): HTMLElement {
       { title: "Failure", value: (row) => row.name },
       { title: "Times in the campaign", value: (row) => row.mean_times, show: (row) => fixed(row.mean_times, 2), number: true },
       { title: "Per million GPU-hours", value: (row) => row.per_gpu_hour, show: (row) => number(row.per_gpu_hour * 1e6), number: true },
-      { title: "Detected after", value: (row) => row.detect_s, show: (row) => long(row.detect_s), number: true },
-      { title: "Repaired after", value: (row) => row.repair_s, show: (row) => long(row.repair_s), number: true },
+      amount("Detected after", (row) => row.detect_s, long),
+      amount("Repaired after", (row) => row.repair_s, long),
     ],
     [...campaign.failures].sort((a: Json, b: Json) => (b.mean_times ?? 0) - (a.mean_times ?? 0)),
   );
@@ -142,7 +142,7 @@ function phases(run: Json): HTMLElement {
   return table<Json>(
     [
       { title: "Phase", value: (row) => row.name },
-      { title: "GPU-hours", value: (row) => row.gpu_hours, show: (row) => grouped(row.gpu_hours), number: true },
+      amount("GPU-hours", (row) => row.gpu_hours, grouped),
       { title: "Kind", value: (row) => row.kind, show: (row) => kindBadge(row.kind) },
       { title: "Source", value: (row) => row.source, show: (row) => linked(row.source), wide: true },
     ],

@@ -4,7 +4,7 @@ import { duration, grouped, signedPercent } from "../format";
 import { planToml } from "../parts/basis";
 import { errorBars, errorTable } from "../parts/measured";
 import { answer, foldedSection, section } from "../parts/section";
-import { table } from "../parts/table";
+import { amount, table } from "../parts/table";
 import type { Json, Result } from "../result";
 import type { View } from "../view";
 import { modelName } from "./subject";
@@ -23,9 +23,9 @@ function barrierSection(rows: Json[]): HTMLElement | null {
   const list = table<Json>(
     [
       { title: "Slot", value: (row) => row.slot },
-      { title: "Pairs that follow others", value: (row) => row.following_s, show: (row) => duration(row.following_s), number: true },
-      { title: "Ranks that begin together", value: (row) => row.together_s, show: (row) => duration(row.together_s), number: true },
-      { title: "Measured rank", value: (row) => row.measured_s, show: (row) => duration(row.measured_s), number: true },
+      amount("Pairs that follow others", (row) => row.following_s, duration),
+      amount("Ranks that begin together", (row) => row.together_s, duration),
+      amount("Measured rank", (row) => row.measured_s, duration),
     ],
     rows,
     { sortable: false },

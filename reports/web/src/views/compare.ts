@@ -4,9 +4,10 @@ import { duration, gigabytes, grouped, perMillion, percent, signedPercent, span 
 import { planToml } from "../parts/basis";
 import { intervals } from "../parts/bars";
 import { errorTable } from "../parts/measured";
+import { deployments, served } from "../parts/middle";
 import { answer, fold, foldedSection, notice, section } from "../parts/section";
 import { speedOf } from "../parts/speed";
-import { table } from "../parts/table";
+import { amount, table } from "../parts/table";
 import { waterfall } from "../parts/waterfall";
 import type { Json, Result } from "../result";
 import { readTimeline, type Timeline } from "../timeline/data";
@@ -16,9 +17,6 @@ import { pairSection, pipelineSection } from "./step/pipeline";
 import { basisWords, intervalOf } from "./step/words";
 import { degrees, hardware, line } from "./subject";
 
-/** Whether deployments that serve are compared, which have no step. */
-const deployments = (json: Json): boolean => json.subjects.some((subject: Json) => subject.serving);
-const middleOf = (subject: Json): Json => ({ ...subject.serving, ...subject.serving?.middle });
 const measured = (subject: Json): boolean => subject.basis?.fidelity === "measured";
 const timeOf = (subject: Json): number | null => intervalOf(subject)?.time_s.p50 ?? subject.step?.time_s ?? null;
 
@@ -26,7 +24,7 @@ function sentences(json: Json): HTMLElement {
   const parts: (Node | string)[] = [];
   for (const { from, to, from_s, to_s, reasons } of json.waterfalls) {
     if (parts.length) parts.push(" ");
-    parts.push(name(json.subjects[to].name), deployments(json) ? " takes of its GPUs, for a thousand output tokens, " : " takes ", h("b", {}, duration(to_s)), `, ${signedPercent(to_s / from_s - 1)} against ${duration(from_s)} of `, name(json.subjects[from].name), reasons ? `: ${reasons}.` : ".");
+    parts.push(name(json.subjects[to].name), deployments(json.subjects) ? " takes of its GPUs, for a thousand output tokens, " : " takes ", h("b", {}, duration(to_s)), `, ${signedPercent(to_s / from_s - 1)} against ${duration(from_s)} of `, name(json.subjects[from].name), reasons ? `: ${reasons}.` : ".");
   }
   return answer(...parts);
 }
@@ -45,12 +43,12 @@ function subjectsSection(json: Json): HTMLElement {
   const list = table<Json>(
     [
       { title: "Subject", value: (row) => row.name },
-      { title: "Step time", value: timeOf, show: (row) => duration(timeOf(row)), number: true },
+      amount("Step time", timeOf, duration),
       { title: "From components", value: (row) => row.step?.time_s, show: (row) => (measured(row) ? "" : duration(row.step?.time_s)), number: true },
-      { title: "Tokens/s per GPU", value: (row) => row.step && speedOf(row.step, intervalOf(row)).tokensPerGpu, show: (row) => grouped(row.step && speedOf(row.step, intervalOf(row)).tokensPerGpu), number: true },
-      { title: "MFU", value: (row) => row.step && speedOf(row.step, intervalOf(row)).mfu, show: (row) => percent(row.step && speedOf(row.step, intervalOf(row)).mfu), number: true },
+      amount("Tokens/s per GPU", (row) => row.step && speedOf(row.step, intervalOf(row)).tokensPerGpu, grouped),
+      amount("MFU", (row) => row.step && speedOf(row.step, intervalOf(row)).mfu, percent),
       { title: "Bubble", value: (row) => row.step?.bubble_s, show: (row) => (row.step ? percent(row.step.bubble_s / row.step.time_s) : ""), number: true },
-      { title: "Peak memory", value: (row) => row.memory?.peak_bytes, show: (row) => gigabytes(row.memory?.peak_bytes), number: true },
+      amount("Peak memory", (row) => row.memory?.peak_bytes, gigabytes),
       { title: "What it is", value: (row) => line(hardware(row.plan, row.basis?.device), degrees(row.plan), basisWords(row)), wide: true },
     ],
     json.subjects,
@@ -59,18 +57,12 @@ function subjectsSection(json: Json): HTMLElement {
 }
 
 function deploymentsSection(json: Json): HTMLElement {
-  const served = (title: string, key: string, show: (value: number) => string) => ({
-    title,
-    value: (row: Json) => middleOf(row)[key],
-    show: (row: Json) => (row.serving ? show(middleOf(row)[key]) : "–"),
-    number: true,
-  });
   return section("Side by side", "", table<Json>(
     [
       { title: "Deployment", value: (row) => row.name },
       served("With prompts", "usd_per_million_tokens_all_in", perMillion),
       served("Million output tokens", "usd_per_million_output_tokens", perMillion),
-      { title: "A GPU-hour", value: (row) => row.usd_per_gpu_hour, show: (row) => perMillion(row.usd_per_gpu_hour ?? null), number: true },
+      amount("A GPU-hour", (row) => row.usd_per_gpu_hour, perMillion),
       served("Output tokens/s of a GPU", "output_tokens_per_s_per_gpu", grouped),
       served("TPOT", "tpot_s", duration),
       served("TTFT at load", "ttft_s", duration),
@@ -85,7 +77,7 @@ function differenceSection(json: Json, difference: Json): HTMLElement {
   const causes = difference.rows.map((row: Json) => ({ name: row.name, seconds: row.to_s - row.from_s, note: `${duration(row.from_s)} to ${duration(row.to_s)}` }));
   return section(
     `From ${from} to ${to}`,
-    deployments(json)
+    deployments(json.subjects)
       ? "GPU-seconds of a thousand output tokens: parts of a decode step, and prompts. The rows add up to the difference."
       : "By use of the time of rank 0; the rows add up to the difference. Shares are of the second step.",
     waterfall({ name: from, seconds: difference.from_s }, causes, { name: to, seconds: difference.to_s }),
@@ -116,14 +108,14 @@ export function timelineSections(page: Page, timelines: Timeline[]): (HTMLElemen
 
 export const compare: View = {
   kinds: ["compare"],
-  title: ({ json }) => (json.subjects.length === 2 ? `${json.subjects[0].name} and ${json.subjects[1].name}` : `${json.subjects.length} ${deployments(json) ? "deployments" : "steps"} side by side`),
+  title: ({ json }) => (json.subjects.length === 2 ? `${json.subjects[0].name} and ${json.subjects[1].name}` : `${json.subjects.length} ${deployments(json.subjects) ? "deployments" : "steps"} side by side`),
   render(result: Result, root: HTMLElement, page: Page): void {
     const { json } = result;
     const add = (...parts: (HTMLElement | null)[]): void => root.append(...parts.filter((part): part is HTMLElement => part !== null));
     if (json.waterfalls.length) add(sentences(json));
     if (!json.comparison.same_tokens) add(notice(false, "The steps train on different numbers of tokens."));
     for (const subject of json.subjects) if (subject.reason) add(notice(true, name(subject.name), `: ${subject.reason}`));
-    add(deployments(json) ? deploymentsSection(json) : subjectsSection(json), ...json.waterfalls.map((difference: Json) => differenceSection(json, difference)));
+    add(deployments(json.subjects) ? deploymentsSection(json) : subjectsSection(json), ...json.waterfalls.map((difference: Json) => differenceSection(json, difference)));
     add(...json.predicted_and_measured.map((pair: Json) => measuredSection(json, pair)));
     const timelines = (result.extra?.timelines ?? []).map(readTimeline);
     if (timelines.length) add(...timelineSections(page, timelines));

@@ -8,7 +8,7 @@ import { chart } from "../parts/chart";
 import { figures } from "../parts/figures";
 import { fitOf, fitTone, fitWords } from "../parts/fit";
 import { answer, foldedSection, section } from "../parts/section";
-import { table } from "../parts/table";
+import { amount, type Column, table } from "../parts/table";
 import type { Page, View } from "../view";
 import { degrees, hardware, line, modelName } from "./subject";
 
@@ -70,7 +70,7 @@ function advice(memory: Json): HTMLElement | null {
     table<Json>(
       [
         { title: "Change", value: (row) => row.set.join(" "), show: (row) => h("code", {}, name(row.set.join("  "))), wide: true },
-        { title: "Peak", value: (row) => row.peak_bytes, show: (row) => gigabytes(row.peak_bytes), number: true },
+        amount("Peak", (row) => row.peak_bytes, gigabytes),
       ],
       rows,
       { sortable: false },
@@ -79,12 +79,7 @@ function advice(memory: Json): HTMLElement | null {
 }
 
 function ranksTable(memory: Json): HTMLElement {
-  const bytes = (title: string, key: string) => ({
-    title,
-    value: (row: Json) => row[key],
-    show: (row: Json) => gigabytes(row[key]),
-    number: true,
-  });
+  const bytes = (title: string, key: string): Column<Json> => amount(title, (row) => row[key], gigabytes);
   return table<Json>(
     [
       { title: "Rank", value: (row) => row.stage },

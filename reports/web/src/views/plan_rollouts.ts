@@ -3,7 +3,7 @@ import { h, name } from "../dom";
 import { days, duration, grouped, percent, signedPercent, usd } from "../format";
 import { bars } from "../parts/bars";
 import { answer, notice, section } from "../parts/section";
-import { table } from "../parts/table";
+import { amount, table } from "../parts/table";
 import type { Json, Result } from "../result";
 import type { View } from "../view";
 import { rolloutFigures, rolloutSection } from "./step/rollout";
@@ -25,13 +25,13 @@ function splitTable(splits: Split[]): HTMLElement {
       { title: "Placement", value: (row) => row.json.placement },
       { title: "Cluster", value: (row) => row.site.cluster },
       { title: "GPUs that train + generate", value: (row) => row.json.training_gpus, show: (row) => gpusOf(row.json), number: true },
-      { title: "Step", value: (row) => row.json.rollout.step_s, show: (row) => duration(row.json.rollout.step_s), number: true },
+      amount("Step", (row) => row.json.rollout.step_s, duration),
       { title: "Against the first", value: (row) => row.json.rollout.step_s, show: (row) => signedPercent(row.json.rollout.step_s / first - 1), number: true },
-      { title: "Tokens/s/GPU", value: (row) => row.json.rollout.tokens_per_s_per_gpu, show: (row) => grouped(row.json.rollout.tokens_per_s_per_gpu), number: true },
-      { title: "Idle, training", value: (row) => row.json.rollout.training_idle_share, show: (row) => percent(row.json.rollout.training_idle_share), number: true },
-      { title: "Idle, engines", value: (row) => row.json.rollout.engines_idle_share, show: (row) => percent(row.json.rollout.engines_idle_share), number: true },
-      { title: "Run", value: (row) => row.json.rollout.run?.days, show: (row) => days(row.json.rollout.run?.days), number: true },
-      { title: "Cost", value: (row) => row.json.rollout.run?.cost_usd, show: (row) => usd(row.json.rollout.run?.cost_usd), number: true },
+      amount("Tokens/s/GPU", (row) => row.json.rollout.tokens_per_s_per_gpu, grouped),
+      amount("Idle, training", (row) => row.json.rollout.training_idle_share, percent),
+      amount("Idle, engines", (row) => row.json.rollout.engines_idle_share, percent),
+      amount("Run", (row) => row.json.rollout.run?.days, days),
+      amount("Cost", (row) => row.json.rollout.run?.cost_usd, usd),
     ],
     splits,
     { rowClass: (row) => (row.json.within_limits ? null : "quiet") },

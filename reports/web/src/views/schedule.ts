@@ -5,7 +5,7 @@ import { outputOf, type Json, type Result } from "../result";
 import { bars, legend, legendItem, ticks } from "../parts/bars";
 import { figures } from "../parts/figures";
 import { answer, section } from "../parts/section";
-import { pairs, table } from "../parts/table";
+import { amount, pairs, table } from "../parts/table";
 import type { View } from "../view";
 import { line } from "./subject";
 
@@ -69,9 +69,9 @@ function renderAll(json: Json, root: HTMLElement): void {
       table<Json>(
         [
           { title: "Schedule", value: (row) => row.kind },
-          { title: "Makespan", value: (row) => row.makespan, show: (row) => number(row.makespan), number: true },
-          { title: "Idle", value: (row) => row.average_bubble, show: (row) => percent(row.average_bubble), number: true },
-          { title: "Idle, worst rank", value: (row) => row.worst_bubble, show: (row) => percent(row.worst_bubble), number: true },
+          amount("Makespan", (row) => row.makespan, number),
+          amount("Idle", (row) => row.average_bubble, percent),
+          amount("Idle, worst rank", (row) => row.worst_bubble, percent),
           { title: "Peak activations", value: (row) => row.peak_activations, show: (row) => fixed(row.peak_activations, 1), number: true },
           { title: "Copies of parameters", value: (row) => row.parameter_copies, number: true },
           { title: "Messages waited for", value: (row) => row.exposed_hops, show: (row) => (row.exposed_hops === null ? none : fixed(row.exposed_hops, 1)), number: true },

@@ -9,7 +9,7 @@ import { figures } from "../parts/figures";
 import { fitWords } from "../parts/fit";
 import { towardsMiddle } from "../parts/middle";
 import { answer, section } from "../parts/section";
-import { table } from "../parts/table";
+import { amount, table } from "../parts/table";
 import { sourcesTable } from "../parts/uncertainty";
 import type { Page, View } from "../view";
 import { hardware, line, modelName } from "./subject";
@@ -62,10 +62,10 @@ function frontierTable(serving: Json): HTMLElement {
   return table<Json>(
     [
       { title: "Requests in flight", value: (row) => row.concurrency, show: (row) => grouped(row.concurrency) },
-      { title: "Time per token", value: (row) => row.tpot_s, show: (row) => duration(row.tpot_s), number: true },
-      { title: "First token", value: (row) => row.ttft_s, show: (row) => duration(row.ttft_s), number: true },
-      { title: "Tokens/s of a GPU", value: (row) => row.output_tokens_per_s_per_gpu, show: (row) => number(row.output_tokens_per_s_per_gpu), number: true },
-      { title: "Million output tokens", value: (row) => row.usd_per_million_output_tokens, show: (row) => perMillion(row.usd_per_million_output_tokens), number: true },
+      amount("Time per token", (row) => row.tpot_s, duration),
+      amount("First token", (row) => row.ttft_s, duration),
+      amount("Tokens/s of a GPU", (row) => row.output_tokens_per_s_per_gpu, number),
+      amount("Million output tokens", (row) => row.usd_per_million_output_tokens, perMillion),
       { title: "Within limits", value: (row) => (row.within_limits ? "yes" : "no") },
     ],
     serving.frontier,

@@ -6,17 +6,15 @@ import { basis } from "../parts/basis";
 import { intervals, type IntervalRow } from "../parts/bars";
 import { chart, type Series } from "../parts/chart";
 import { figures } from "../parts/figures";
+import { deployments, middleOf, served } from "../parts/middle";
 import { answer, section } from "../parts/section";
-import { table, type Column } from "../parts/table";
+import { amount, type Column, table } from "../parts/table";
 import type { Page, View } from "../view";
 import { hardware, line, modelName } from "./subject";
 
 const text = (value: Json): string => (Array.isArray(value) ? `[${value.join(", ")}]` : String(value));
 const setting = (values: Json): string => Object.entries<Json>(values).map(([key, value]) => `${key} = ${text(value)}`).join(", ");
 
-/** Whether the points are deployments that serve, which have no step. */
-const deployments = (json: Json): boolean => json.points.some((point: Json) => point.serving);
-const middleOf = (point: Json): Json => ({ ...point.serving, ...point.serving?.middle });
 /** Returns the seconds by which points are drawn: of the step, or of an output token. */
 const timeOf = (point: Json): number | undefined => (point.serving ? middleOf(point).tpot_s : point.step?.time_s);
 
@@ -36,10 +34,10 @@ function sweepChart(json: Json, page: Page): HTMLElement | null {
     if (!lines.has(key)) lines.set(key, { name: key, points: [] });
     lines.get(key)?.points.push([point.values[along], time]);
   }
-  const what = deployments(json) ? "TPOT" : "Step time";
+  const what = deployments(json.points) ? "TPOT" : "Step time";
   return section(
     `${what} against ${along}`,
-    json.plateau && !deployments(json) ? `From ${text(json.plateau.from)} to ${text(json.plateau.to)} it stays within ${percent(json.sweep.plateau)} of the best.` : null,
+    json.plateau && !deployments(json.points) ? `From ${text(json.plateau.from)} to ${text(json.plateau.to)} it stays within ${percent(json.sweep.plateau)} of the best.` : null,
     chart(page, {
       label: `${what} against ${along}`,
       x: { title: along, format: number },
@@ -55,13 +53,7 @@ function pointsTable(json: Json): HTMLElement {
     value: (row: Json) => (typeof row.values[key] === "number" ? row.values[key] : text(row.values[key])),
   }));
   const best = json.optimum ? json.points[json.optimum.point].step?.time_s : NaN;
-  const served = (title: string, key: string, show: (value: number) => string): Column<Json> => ({
-    title,
-    value: (row) => middleOf(row)[key],
-    show: (row) => (row.serving ? show(middleOf(row)[key]) : "–"),
-    number: true,
-  });
-  const columns: Column<Json>[] = deployments(json) ? [
+  const columns: Column<Json>[] = deployments(json.points) ? [
     ...keys,
     served("TPOT", "tpot_s", duration),
     served("TTFT at load", "ttft_s", duration),
@@ -71,11 +63,11 @@ function pointsTable(json: Json): HTMLElement {
     { title: "Binds", value: (row) => row.serving?.bound_by ?? "" },
   ] : [
     ...keys,
-    { title: "Step", value: (row) => row.step?.time_s, show: (row) => duration(row.step?.time_s), number: true },
+    amount("Step", (row) => row.step?.time_s, duration),
     { title: "Against the best", value: (row) => row.step?.time_s, show: (row) => (row.step ? signedPercent(row.step.time_s / best - 1) : "–"), number: true },
-    { title: "MFU", value: (row) => row.step?.mfu, show: (row) => percent(row.step?.mfu), number: true },
-    { title: "Waits for communication", value: (row) => row.exposed_communication_share, show: (row) => percent(row.exposed_communication_share), number: true },
-    { title: "Peak memory", value: (row) => row.memory?.peak_bytes, show: (row) => gigabytes(row.memory?.peak_bytes), number: true },
+    amount("MFU", (row) => row.step?.mfu, percent),
+    amount("Waits for communication", (row) => row.exposed_communication_share, percent),
+    amount("Peak memory", (row) => row.memory?.peak_bytes, gigabytes),
   ];
   if (json.points.some((row: Json) => row.interval?.time_s?.p10))
     columns.push({ title: "P10 to P90", value: (row) => row.interval?.time_s?.p50, show: (row) => span(row.interval?.time_s, duration), number: true });
@@ -140,7 +132,7 @@ function renderTornado(json: Json, root: HTMLElement): void {
         [
           { title: "Input", value: (row) => row.input },
           { title: "Value", value: (row) => row.value },
-          { title: step === "step" ? "Step" : step, value: (row) => row[metric], show: (row) => duration(row[metric]), number: true },
+          amount(step === "step" ? "Step" : step, (row) => row[metric], duration),
           { title: "Change", value: (row) => row[metric], show: (row) => (row[metric] ? signedPercent(row[metric] / base - 1) : "–"), number: true },
           { title: "Cost", value: (row) => row[cost], show: (row) => costs(row[cost]), number: true },
           { title: "Why not", value: (row) => row.reason, show: (row) => row.reason ?? "", wide: true },

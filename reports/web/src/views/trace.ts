@@ -5,7 +5,7 @@ import { planToml } from "../parts/basis";
 import { figures } from "../parts/figures";
 import { errorBars, errorTable } from "../parts/measured";
 import { answer, foldedSection, notice, section } from "../parts/section";
-import { table } from "../parts/table";
+import { amount, table } from "../parts/table";
 import type { Json, Result } from "../result";
 import type { View } from "../view";
 import { modelName } from "./subject";
@@ -27,9 +27,9 @@ const worstTable = (rows: Json[]): HTMLElement =>
   table<Json>(
     [
       { title: "What", value: (row) => row.what },
-      { title: "Predicted", value: (row) => row.predicted_s, show: (row) => duration(row.predicted_s), number: true },
-      { title: "Measured", value: (row) => row.measured_s, show: (row) => duration(row.measured_s), number: true },
-      { title: "Difference", value: (row) => row.measured_s - row.predicted_s, show: (row) => duration(row.measured_s - row.predicted_s), number: true },
+      amount("Predicted", (row) => row.predicted_s, duration),
+      amount("Measured", (row) => row.measured_s, duration),
+      amount("Difference", (row) => row.measured_s - row.predicted_s, duration),
       { title: "What to try", value: (row) => row.advice, wide: true },
     ],
     rows,
@@ -40,10 +40,10 @@ const gemmTable = (rows: Json[]): HTMLElement =>
     [
       { title: "GEMM", value: productOf },
       { title: "Shape", value: shapeOf },
-      { title: "Count", value: (row) => row.count, show: (row) => grouped(row.count), number: true },
+      amount("Count", (row) => row.count, grouped),
       { title: "Predicted", value: (row) => row.predicted_s, show: (row) => `${duration(row.predicted_s)} ${rateOf(row, row.predicted_s)}`, number: true },
       { title: "Measured", value: (row) => row.measured_s, show: (row) => `${duration(row.measured_s)} ${rateOf(row, row.measured_s)}`, number: true },
-      { title: "Error", value: (row) => row.predicted_s / row.measured_s - 1, show: (row) => signedPercent(row.predicted_s / row.measured_s - 1), number: true },
+      amount("Error", (row) => row.predicted_s / row.measured_s - 1, signedPercent),
     ],
     rows,
   );
@@ -52,8 +52,8 @@ const unmatchedTable = (rows: Json[]): HTMLElement =>
   table<Json>(
     [
       { title: "Kernel", value: (row) => row.name, wide: true },
-      { title: "Count", value: (row) => row.count, show: (row) => grouped(row.count), number: true },
-      { title: "Time", value: (row) => row.seconds, show: (row) => duration(row.seconds), number: true },
+      amount("Count", (row) => row.count, grouped),
+      amount("Time", (row) => row.seconds, duration),
     ],
     rows,
   );

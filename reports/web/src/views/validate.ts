@@ -5,7 +5,7 @@ import { outputOf, type Json, type Result } from "../result";
 import { intervals } from "../parts/bars";
 import { figures } from "../parts/figures";
 import { answer, foldedSection, notice, section } from "../parts/section";
-import { table, type Column } from "../parts/table";
+import { amount, type Column, table } from "../parts/table";
 import type { View } from "../view";
 
 const verdict = (ok: boolean | null): HTMLElement => h("span", { class: ok === null ? "soft" : ok ? "good" : "bad" }, ok === null ? none : ok ? "within" : "outside");
@@ -16,10 +16,10 @@ function figuresCase(one: Json): HTMLElement[] {
   const columns: Column<Json>[] = [
     { title: "Figure", value: (row) => row.name },
     { title: "Published", value: (row) => row.published, show: (row) => `${number(row.published)} ${row.unit}`, number: true },
-    ...one.profiles.map((profile: string) => ({ title: profile, value: (row: Json) => row.predicted?.[profile], show: (row: Json) => number(row.predicted?.[profile]), number: true })),
-    { title: "Error", value: (row) => row.error?.[own], show: (row) => signedPercent(row.error?.[own]), number: true },
-    { title: "Naive", value: (row) => row.naive_error, show: (row) => signedPercent(row.naive_error), number: true },
-    { title: "Tolerance", value: (row) => row.tolerance, show: (row) => (row.tolerance === null ? none : percent(row.tolerance)), number: true },
+    ...one.profiles.map((profile: string) => (amount(profile, (row: Json) => row.predicted?.[profile], number))),
+    amount("Error", (row) => row.error?.[own], signedPercent),
+    amount("Naive", (row) => row.naive_error, signedPercent),
+    amount("Tolerance", (row) => row.tolerance, percent),
     { title: "Verdict", value: (row) => String(row.within_tolerance), show: (row) => verdict(row.within_tolerance) },
     { title: "Source", value: (row) => row.source, wide: true },
   ];
@@ -29,8 +29,8 @@ function figuresCase(one: Json): HTMLElement[] {
       table<Json>(
         [
           { title: "Over the rows", value: (row) => row.name },
-          { title: "Value", value: (row) => last(row.value), show: (row) => percent(last(row.value)), number: true },
-          { title: "Tolerance", value: (row) => row.tolerance, show: (row) => percent(row.tolerance), number: true },
+          amount("Value", (row) => last(row.value), percent),
+          amount("Tolerance", (row) => row.tolerance, percent),
           { title: "Verdict", value: (row) => String(row.within_tolerance), show: (row) => verdict(row.within_tolerance) },
         ],
         one.aggregates,
@@ -42,11 +42,11 @@ function figuresCase(one: Json): HTMLElement[] {
 const errorColumns: Column<Json>[] = [
   { title: "Rows", value: (row) => row.name },
   { title: "Number", value: (row) => row.rows, number: true },
-  { title: "Mean error", value: (row) => row.prediction.mean_absolute, show: (row) => percent(row.prediction.mean_absolute), number: true },
-  { title: "Median", value: (row) => row.prediction.median_absolute, show: (row) => percent(row.prediction.median_absolute), number: true },
-  { title: "Largest", value: (row) => row.prediction.largest, show: (row) => percent(row.prediction.largest), number: true },
-  { title: "Bias", value: (row) => row.prediction.bias, show: (row) => signedPercent(row.prediction.bias), number: true },
-  { title: "Baseline's mean", value: (row) => row.baseline?.mean_absolute, show: (row) => percent(row.baseline?.mean_absolute), number: true },
+  amount("Mean error", (row) => row.prediction.mean_absolute, percent),
+  amount("Median", (row) => row.prediction.median_absolute, percent),
+  amount("Largest", (row) => row.prediction.largest, percent),
+  amount("Bias", (row) => row.prediction.bias, signedPercent),
+  amount("Baseline's mean", (row) => row.baseline?.mean_absolute, percent),
 ];
 
 function stepsCase(one: Json): HTMLElement[] {
@@ -68,11 +68,11 @@ function stepsCase(one: Json): HTMLElement[] {
       { title: "Model", value: (row) => row.model },
       { title: "Hardware", value: (row) => row.hardware },
       { title: "Layout", value: (row) => row.layout, wide: true },
-      { title: "Measured", value: (row) => row.measured_s, show: (row) => duration(row.measured_s), number: true },
-      { title: "Predicted", value: (row) => row.predicted_s, show: (row) => duration(row.predicted_s), number: true },
-      { title: "Error", value: (row) => row.error, show: (row) => signedPercent(row.error), number: true },
+      amount("Measured", (row) => row.measured_s, duration),
+      amount("Predicted", (row) => row.predicted_s, duration),
+      amount("Error", (row) => row.error, signedPercent),
       { title: "P10 to P90", value: (row) => row.interval?.p50, show: (row) => span(row.interval, duration), number: true },
-      { title: "Baseline", value: (row) => row.baseline_error, show: (row) => signedPercent(row.baseline_error), number: true },
+      amount("Baseline", (row) => row.baseline_error, signedPercent),
     ],
     one.steps,
   );
@@ -97,10 +97,10 @@ function componentsTable(rows: Json[]): HTMLElement {
         { title: "Profile", value: (row) => row.profile },
         { title: "Kernels", value: (row) => row.family },
         { title: "Rows", value: (row) => row.rows, number: true },
-        { title: "Median error", value: (row) => row.median, show: (row) => percent(row.median), number: true },
-        { title: "P90", value: (row) => row.p90, show: (row) => percent(row.p90), number: true },
-        { title: "Roofline's median", value: (row) => row.roofline_median, show: (row) => percent(row.roofline_median), number: true },
-        { title: "Goal", value: (row) => row.goal, show: (row) => percent(row.goal), number: true },
+        amount("Median error", (row) => row.median, percent),
+        amount("P90", (row) => row.p90, percent),
+        amount("Roofline's median", (row) => row.roofline_median, percent),
+        amount("Goal", (row) => row.goal, percent),
         { title: "Table", value: (row) => row.table, wide: true },
       ],
       rows,
@@ -114,10 +114,10 @@ function servingCase(one: Json): HTMLElement[] {
       [
         { title: "Rows", value: (row) => row.name },
         { title: "Figure", value: (row) => row.figure },
-        { title: "Mean error", value: (row) => row.prediction.mean_absolute, show: (row) => percent(row.prediction.mean_absolute), number: true },
-        { title: "Bias", value: (row) => row.prediction.bias, show: (row) => signedPercent(row.prediction.bias), number: true },
-        { title: "Roofline's mean", value: (row) => row.roofline.mean_absolute, show: (row) => percent(row.roofline.mean_absolute), number: true },
-        { title: "Inside the interval", value: (row) => row.interval?.coverage, show: (row) => percent(row.interval?.coverage), number: true },
+        amount("Mean error", (row) => row.prediction.mean_absolute, percent),
+        amount("Bias", (row) => row.prediction.bias, signedPercent),
+        amount("Roofline's mean", (row) => row.roofline.mean_absolute, percent),
+        amount("Inside the interval", (row) => row.interval?.coverage, percent),
       ],
       [...one.demands, ...one.summaries],
     ),
@@ -127,9 +127,9 @@ function servingCase(one: Json): HTMLElement[] {
         [
           { title: "Deployment", value: (row) => row.id },
           { title: "Figure", value: (row) => row.name },
-          { title: "Published", value: (row) => row.published, show: (row) => number(row.published), number: true },
-          { title: "Predicted", value: (row) => row.predicted, show: (row) => number(row.predicted), number: true },
-          { title: "Error", value: (row) => row.error, show: (row) => signedPercent(row.error), number: true },
+          amount("Published", (row) => row.published, number),
+          amount("Predicted", (row) => row.predicted, number),
+          amount("Error", (row) => row.error, signedPercent),
         ],
         rows,
       ),
@@ -154,10 +154,10 @@ function renderCases(json: Json, root: HTMLElement): void {
           [
             { title: "Rows", value: (row) => row.name },
             { title: "Number", value: (row) => row.step.rows, number: true },
-            { title: "Inside", value: (row) => row.step.coverage, show: (row) => percent(row.step.coverage), number: true },
-            { title: "Half width", value: (row) => row.step.half_width, show: (row) => percent(row.step.half_width), number: true },
-            { title: "Baseline's inside", value: (row) => row.baseline?.coverage, show: (row) => percent(row.baseline?.coverage), number: true },
-            { title: "Baseline's half width", value: (row) => row.baseline?.half_width, show: (row) => percent(row.baseline?.half_width), number: true },
+            amount("Inside", (row) => row.step.coverage, percent),
+            amount("Half width", (row) => row.step.half_width, percent),
+            amount("Baseline's inside", (row) => row.baseline?.coverage, percent),
+            amount("Baseline's half width", (row) => row.baseline?.half_width, percent),
           ],
           scored,
         )),
@@ -175,8 +175,8 @@ function renderLedger(json: Json, root: HTMLElement): void {
           { title: "Plan", value: (row) => row.plan },
           { title: "Recorded", value: (row) => row.date, show: (row) => String(row.date).slice(0, 10) },
           { title: "Step, P10 to P90", value: (row) => row.time_s?.p50, show: (row) => span(row.time_s, duration), number: true },
-          { title: "Measured", value: (row) => row.time_s?.measured, show: (row) => duration(row.time_s?.measured), number: true },
-          { title: "Error", value: (row) => row.time_s?.error, show: (row) => signedPercent(row.time_s?.error), number: true },
+          amount("Measured", (row) => row.time_s?.measured, duration),
+          amount("Error", (row) => row.time_s?.error, signedPercent),
           { title: "Peak memory, P10 to P90", value: (row) => row.peak_bytes?.p50, show: (row) => span(row.peak_bytes, gigabytes), number: true },
           { title: "Profile", value: (row) => row.profile },
         ],

@@ -2,7 +2,7 @@
 import { h } from "../../dom";
 import { duration, percent } from "../../format";
 import { foldedSection, section } from "../../parts/section";
-import { table } from "../../parts/table";
+import { amount, table } from "../../parts/table";
 import { isSlots, kernelDepth, type Timeline } from "../../timeline/data";
 import { TimelineView } from "../../timeline/timeline";
 import { Viewport } from "../../timeline/viewport";
@@ -36,8 +36,8 @@ function busyTable(timeline: Timeline): HTMLElement {
     [
       { title: "Rank", value: (row) => row.rank },
       { title: "Slots", value: (row) => row.slots, number: true },
-      { title: "In slots", value: (row) => row.busy, show: (row) => duration(row.busy), number: true },
-      { title: "Share of the step", value: (row) => row.busy / whole, show: (row) => percent(row.busy / whole), number: true },
+      amount("In slots", (row) => row.busy, duration),
+      amount("Share of the step", (row) => row.busy / whole, percent),
     ],
     busyOf(timeline),
   );
@@ -92,11 +92,17 @@ export function pairSection(page: Page, timeline: Timeline): HTMLElement | null 
   return section(title, lead, view.element);
 }
 
+interface Kernel {
+  name: string;
+  count: number;
+  seconds: number;
+}
+
 /** The kernels of a slot as a table, the longest first. */
 export function kernelsSection(timeline: Timeline): HTMLElement | null {
   const slot = slotWithKernels(timeline);
   if (!slot) return null;
-  const totals = new Map<string, { name: string; count: number; seconds: number }>();
+  const totals = new Map<string, Kernel>();
   const { spans, names } = timeline;
   for (const lane of timeline.lanes.filter((lane) => lane.rank === slot.rank && lane.depth === kernelDepth))
     for (let i = lane.first; i < lane.last; ++i) {
@@ -110,13 +116,13 @@ export function kernelsSection(timeline: Timeline): HTMLElement | null {
   const rows = [...totals.values()].sort((a, b) => b.seconds - a.seconds);
   const whole = (slot.end - slot.start) / 1e9;
   return foldedSection(`Kernels of that slot`, `${rows.length} by name, the longest first`, () =>
-    table(
+    table<Kernel>(
       [
         { title: "Kernel", value: (row) => row.name },
         { title: "Count", value: (row) => row.count, number: true },
-        { title: "Together", value: (row) => row.seconds, show: (row) => duration(row.seconds), number: true },
-        { title: "Each", value: (row) => row.seconds / row.count, show: (row) => duration(row.seconds / row.count), number: true },
-        { title: "Of the slot", value: (row) => row.seconds / whole, show: (row) => percent(row.seconds / whole), number: true },
+        amount("Together", (row) => row.seconds, duration),
+        amount("Each", (row) => row.seconds / row.count, duration),
+        amount("Of the slot", (row) => row.seconds / whole, percent),
       ],
       rows,
     ),

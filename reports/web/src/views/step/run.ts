@@ -3,7 +3,7 @@ import { h } from "../../dom";
 import { days, duration, fixed, grouped, number, scaled, usd } from "../../format";
 import { chart } from "../../parts/chart";
 import { section } from "../../parts/section";
-import { table } from "../../parts/table";
+import { amount, table } from "../../parts/table";
 import type { Json } from "../../result";
 import type { Page } from "../../view";
 
@@ -15,8 +15,8 @@ export function runSection(json: Json): HTMLElement | null {
   const rows = table<Json>(
     [
       { title: "Phase", value: (phase) => phase.name.replace(/_/g, " ") },
-      { title: "GPU-hours", value: (phase) => phase.gpu_hours, show: (phase) => grouped(phase.gpu_hours), number: true },
-      { title: "Cost", value: (phase) => (price ? phase.gpu_hours * price : null), show: (phase) => usd(price ? phase.gpu_hours * price : null), number: true },
+      amount("GPU-hours", (phase) => phase.gpu_hours, grouped),
+      amount("Cost", (phase) => (price ? phase.gpu_hours * price : null), usd),
       { title: "Kind", value: (phase) => phase.kind },
       { title: "Source", value: (phase) => phase.source, wide: true },
     ],

@@ -3,7 +3,7 @@ import { h, name } from "../../dom";
 import { duration, fixed, gigabytes, number, percent, signedPercent, span } from "../../format";
 import { bars, intervals, type Part } from "../../parts/bars";
 import { section } from "../../parts/section";
-import { table } from "../../parts/table";
+import { amount, table } from "../../parts/table";
 import { sourcesTable } from "../../parts/uncertainty";
 import { waterfall } from "../../parts/waterfall";
 import type { Json } from "../../result";
@@ -77,8 +77,8 @@ export function publishedSection(rows: Json[]): HTMLElement | null {
     table<Json>(
       [
         { title: "Quantity", value: (row) => row.name },
-        { title: "Predicted", value: (row) => row.predicted, show: (row) => number(row.predicted), number: true },
-        { title: "Published", value: (row) => row.published, show: (row) => number(row.published), number: true },
+        amount("Predicted", (row) => row.predicted, number),
+        amount("Published", (row) => row.published, number),
         { title: "Unit", value: (row) => row.unit },
         { title: "Error", value: (row) => row.predicted / row.published - 1, show: (row) => (row.published ? signedPercent(row.predicted / row.published - 1) : ""), number: true },
         { title: "Source", value: (row) => row.source, wide: true },
@@ -94,7 +94,7 @@ const steps = (title: string, key: string, rows: Json[]): HTMLElement | null =>
     : table<Json>(
         [
           { title, value: (row) => row[key] },
-          { title: "Step", value: (row) => row.step_s, show: (row) => duration(row.step_s), number: true },
+          amount("Step", (row) => row.step_s, duration),
           { title: "To try", value: (row) => row.try ?? "" },
         ],
         rows,
@@ -123,8 +123,8 @@ export function clusterSection(json: Json): HTMLElement | null {
     table<Json>(
       [
         { title: "Cause", value: (part) => part.cause },
-        { title: "Of the bubble", value: (part) => part.seconds, show: (part) => duration(part.seconds), number: true },
-        { title: "Of the step", value: (part) => part.step_s, show: (part) => duration(part.step_s), number: true },
+        amount("Of the bubble", (part) => part.seconds, duration),
+        amount("Of the step", (part) => part.step_s, duration),
       ],
       cluster.bubble ?? [],
     ),
