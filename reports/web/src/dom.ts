@@ -3,7 +3,8 @@
 export type Child = Node | string | number | null | undefined | false;
 type Attributes = Record<string, string | number | boolean | null | undefined>;
 
-function add(parent: Element, children: Child[]): void {
+/** Appends children; what is missing is left out. */
+export function append(parent: Element, ...children: Child[]): void {
   for (const child of children) {
     if (child === null || child === undefined || child === false) continue;
     parent.append(child instanceof Node ? child : String(child));
@@ -25,7 +26,7 @@ export function h<K extends keyof HTMLElementTagNameMap>(
 ): HTMLElementTagNameMap[K] {
   const element = document.createElement(tag);
   setAttributes(element, attributes);
-  add(element, children);
+  append(element, ...children);
   return element;
 }
 
@@ -37,7 +38,7 @@ export function svg<K extends keyof SVGElementTagNameMap>(
 ): SVGElementTagNameMap[K] {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   setAttributes(element, attributes);
-  add(element, children);
+  append(element, ...children);
   return element;
 }
 

@@ -1,5 +1,5 @@
 // A whole training with its failures: days, cost, goodput, where time goes, checkpoints, spares, GPUs by a date.
-import { h, name } from "../dom";
+import { append, h, name } from "../dom";
 import { days, duration, fixed, grouped, long, number, percent, scaled, span, usd } from "../format";
 import type { Json, Result } from "../result";
 import { bars, intervals, moments, type MomentRow } from "../parts/bars";
@@ -189,13 +189,18 @@ export const campaign: View = {
   subtitle: (result) => line(hardware(result.json.plan), degrees(result.json.plan), result.json.campaign.start && `from ${result.json.campaign.start}`),
   render(result, root, page) {
     const { json } = result;
-    root.append(...head(json));
-    for (const part of [oneCampaign(page, json.campaign), whereTimeGoes(json.campaign), checkpoints(json.campaign), spares(json.campaign), finishBy(json.campaign)]) if (part) root.append(part);
-    if (json.interval?.parts?.length)
-      root.append(section("How sure is the step?", `A step takes ${span(json.interval.time_s, duration)} in eight of ten cases.`, sourcesTable(json.interval.parts), leftSentence(json.interval)));
-    if (json.run?.phases?.length) root.append(section("Phases", null, phases(json.run)));
-    root.append(
-      foldedSection("What fails", json.campaign.reliability, () => failures(json.campaign)),
+    const { campaign: answered, interval, run } = json;
+    append(
+      root,
+      ...head(json),
+      oneCampaign(page, answered),
+      whereTimeGoes(answered),
+      checkpoints(answered),
+      spares(answered),
+      finishBy(answered),
+      interval?.parts?.length ? section("How sure is the step?", `A step takes ${span(interval.time_s, duration)} in eight of ten cases.`, sourcesTable(interval.parts), leftSentence(interval)) : null,
+      run?.phases?.length ? section("Phases", null, phases(run)) : null,
+      foldedSection("What fails", answered.reliability, () => failures(answered)),
       foldedSection("Rates behind it", `${json.reliability.length} with their sources`, () => rates(json.reliability)),
       ...basis(json),
     );

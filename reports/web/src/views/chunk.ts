@@ -1,7 +1,7 @@
 // A chunk of a profiled step next to its prediction, kernel by kernel.
-import { h } from "../dom";
+import { append, h } from "../dom";
 import { duration, grouped, signedPercent } from "../format";
-import { planToml } from "../parts/basis";
+import { basis } from "../parts/basis";
 import { errorBars, errorTable } from "../parts/measured";
 import { answer, foldedSection, section } from "../parts/section";
 import { amount, table } from "../parts/table";
@@ -41,14 +41,14 @@ export const chunk: View = {
     const { comparison } = json;
     const whole = comparison.totals.find((row: Json) => row.name === "chunk");
     if (whole) root.append(answer("The chunk took ", duration(whole.measured_s), " and is predicted with ", h("b", {}, duration(whole.predicted_s)), `: ${signedPercent(whole.error)}.`));
-    const parts = [
+    append(
+      root,
       section("Predicted and measured", inputWords(comparison), errorBars(comparison.totals)),
       section("By class of kernels", "Seconds of all kernels of a class; compute and communication overlap.", errorBars(comparison.classes)),
       comparison.spans.length ? foldedSection("Phase by phase", "in the order in which they begin", () => errorTable([...comparison.spans, ...comparison.periods], "Phase", slotOf)) : null,
       comparison.products.length ? foldedSection("GEMMs", "mean of the slots", () => errorTable(comparison.products, "GEMM", productOf)) : null,
       barrierSection(comparison.barriers),
-      foldedSection("The effective plan", "every default written out", () => h("pre", {}, planToml(json.plan))),
-    ];
-    root.append(...parts.filter((part): part is HTMLElement => part !== null));
+      ...basis({ plan: json.plan }),
+    );
   },
 };

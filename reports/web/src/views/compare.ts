@@ -1,5 +1,5 @@
 // Steps laid side by side: plans, stored results, a prediction beside what was measured.
-import { h, name } from "../dom";
+import { append, h, name } from "../dom";
 import { duration, gigabytes, grouped, perMillion, percent, signedPercent, span } from "../format";
 import { planToml } from "../parts/basis";
 import { intervals } from "../parts/bars";
@@ -111,15 +111,14 @@ export const compare: View = {
   title: ({ json }) => (json.subjects.length === 2 ? `${json.subjects[0].name} and ${json.subjects[1].name}` : `${json.subjects.length} ${deployments(json.subjects) ? "deployments" : "steps"} side by side`),
   render(result: Result, root: HTMLElement, page: Page): void {
     const { json } = result;
-    const add = (...parts: (HTMLElement | null)[]): void => root.append(...parts.filter((part): part is HTMLElement => part !== null));
-    if (json.waterfalls.length) add(sentences(json));
-    if (!json.comparison.same_tokens) add(notice(false, "The steps train on different numbers of tokens."));
-    for (const subject of json.subjects) if (subject.reason) add(notice(true, name(subject.name), `: ${subject.reason}`));
-    add(deployments(json.subjects) ? deploymentsSection(json) : subjectsSection(json), ...json.waterfalls.map((difference: Json) => differenceSection(json, difference)));
-    add(...json.predicted_and_measured.map((pair: Json) => measuredSection(json, pair)));
+    if (json.waterfalls.length) append(root, sentences(json));
+    if (!json.comparison.same_tokens) append(root, notice(false, "The steps train on different numbers of tokens."));
+    for (const subject of json.subjects) if (subject.reason) append(root, notice(true, name(subject.name), `: ${subject.reason}`));
+    append(root, deployments(json.subjects) ? deploymentsSection(json) : subjectsSection(json), ...json.waterfalls.map((difference: Json) => differenceSection(json, difference)));
+    append(root, ...json.predicted_and_measured.map((pair: Json) => measuredSection(json, pair)));
     const timelines = (result.extra?.timelines ?? []).map(readTimeline);
-    if (timelines.length) add(...timelineSections(page, timelines));
+    if (timelines.length) append(root, ...timelineSections(page, timelines));
     for (const subject of json.subjects)
-      if (subject.plan) add(foldedSection(`The plan of ${subject.name}`, "every default written out", () => h("pre", {}, planToml(subject.plan))));
+      if (subject.plan) append(root, foldedSection(`The plan of ${subject.name}`, "every default written out", () => h("pre", {}, planToml(subject.plan))));
   },
 };

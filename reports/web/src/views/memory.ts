@@ -1,5 +1,5 @@
 // Memory of each pipeline rank: does it fit, what is largest, what would make it fit.
-import { h, identifier, name } from "../dom";
+import { append, h, identifier, name } from "../dom";
 import { gigabytes } from "../format";
 import type { Json, Result } from "../result";
 import { bars, type Part } from "../parts/bars";
@@ -114,7 +114,8 @@ export const memory: View = {
     const fullest = all.stages.find((rank: Json) => rank.stage === all.fullest_rank) ?? all.stages[0];
     const chanceToFit = fitWords(all);
     const verdicts = { fits: "It fits: the", "at the edge": `At the edge: ${chanceToFit}. The`, "does not fit": "It does not fit: the" };
-    root.append(
+    append(
+      root,
       answer(`${verdicts[fitOf(all)]} fullest GPU, on pipeline rank ${fullest.stage}, needs `, h("b", {}, gigabytes(all.peak_bytes)), ` of its ${gigabytes(all.capacity_bytes)}.`),
       figures([
         { name: "Peak", value: gigabytes(all.peak_bytes), note: `of ${gigabytes(all.capacity_bytes)}${chanceToFit ? `, ${chanceToFit}` : ""}`, tone: fitTone(all) ?? "good" },
@@ -123,10 +124,11 @@ export const memory: View = {
         { name: "Largest there", value: String(fullest.largest ?? "").replace(/^.*, /, ""), note: String(fullest.largest ?? "").replace(/, .*$/, "") },
       ]),
       section("All ranks", "What each rank's GPU holds at its fullest.", rankBars(all)),
+      advice(all),
+      overTime(all, page),
+      foldedSection("Every rank in numbers", "", () => ranksTable(all)),
+      all.constants?.length ? foldedSection("What reserves rest on", "", () => constants(all.constants)) : null,
+      ...basis({ plan }),
     );
-    for (const part of [advice(all), overTime(all, page)]) if (part) root.append(part);
-    root.append(foldedSection("Every rank in numbers", "", () => ranksTable(all)));
-    if (all.constants?.length) root.append(foldedSection("What reserves rest on", "", () => constants(all.constants)));
-    root.append(...basis({ plan }));
   },
 };

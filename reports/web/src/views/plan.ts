@@ -1,5 +1,5 @@
 // The buyer's page: which offer to train on, what it takes and how sure that is.
-import { type Child, h, name } from "../dom";
+import { append, type Child, h, name } from "../dom";
 import { duration, grouped, none, percent } from "../format";
 import { appendix, planTable } from "../plan/appendix";
 import { evidence } from "../plan/evidence";
@@ -95,10 +95,11 @@ export const plan: View = {
     root.classList.add("plan");
     root.append(answerParagraph(...answer(json, offers)));
     if (!json.complete) root.append(notice(true, "The search was stopped: this is the best that was found until then."));
-    if (!first) return void root.append(without(offers) ?? "", appendix(offers));
+    if (!first) return append(root, without(offers), appendix(offers));
     root.append(figures(tiles(json, offers, first)));
     const lead = offers.length > 1 ? "Days and dollars of each offer's best plan." : null;
-    const sections = [
+    append(
+      root,
       section(offers.length > 1 ? "Offers" : "The offer", lead, offerTable(json, offers)),
       planSection(first),
       assumedSection(first.json.assumed),
@@ -108,7 +109,6 @@ export const plan: View = {
       without(offers),
       assumptions(json),
       appendix(offers),
-    ];
-    root.append(...sections.filter((part) => part !== null));
+    );
   },
 };

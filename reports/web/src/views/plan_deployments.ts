@@ -1,5 +1,5 @@
 // The buyer's page of deployments that serve: which offer, what a token takes and costs.
-import { h, name } from "../dom";
+import { append, h, name } from "../dom";
 import { chart } from "../parts/chart";
 import { figures } from "../parts/figures";
 import { answer, notice, section } from "../parts/section";
@@ -41,9 +41,8 @@ export const deployments: View = {
     if (!json.complete) root.append(notice(true, "The search was stopped: this is the best that was found until then."));
     for (const sentence of json.what_would) root.append(notice(!json.limits_met, name(sentence), "."));
     if (first) {
-      root.append(figures(tilesOf(first)));
-      root.append(section(sites.length > 1 ? "Offers" : "The offer", "Eight of ten cases in brackets.", siteTable(sites)));
-      root.append(deploymentSection(first), frontier(sites, page) ?? "");
+      const offers = section(sites.length > 1 ? "Offers" : "The offer", "Eight of ten cases in brackets.", siteTable(sites));
+      append(root, figures(tilesOf(first)), offers, deploymentSection(first), frontier(sites, page));
     }
     const given: string[] = json.question.overrides;
     if (given.length > 0) root.append(section("What was given", null, h("ul", {}, ...given.map((line) => h("li", {}, h("code", {}, name(line)))))));

@@ -1,5 +1,5 @@
 // A deployment that serves: latency and throughput, pools by part of a layer, the frontier, money.
-import { h, name } from "../dom";
+import { append, h, name } from "../dom";
 import { duration, gigabytes, grouped, number, perMillion, percent, scaled, span } from "../format";
 import type { Json, Result } from "../result";
 import { bars } from "../parts/bars";
@@ -136,14 +136,19 @@ export const serve: View = {
   render(result, root, page) {
     const { memory, ...json } = result.json;
     const serving = inTheMiddle(json.serving);
-    root.append(...head(serving));
     const held = json.measured;
-    if (held) root.append(section("Measured", `${held.given} is a TPOT of ${duration(held.tpot_s)}. ${held.sentence}`));
-    root.append(frontier(serving, page), ...serving.pools.map(poolSection), section("Memory", fitLead(memory), memoryBars(memory)), section("More figures", null, more(serving)));
-    if (serving.interval?.parts?.length) root.append(section("How sure is this?", "Where the width of the intervals comes from.", sourcesTable(serving.interval.parts)));
-    if (serving.notes?.length) root.append(section("What it leaves out", null, ...serving.notes.map((note: string) => h("p", {}, name(note)))));
-    const open = assumedSection(json.assumed);
-    if (open) root.append(open);
-    root.append(...basis(json));
+    append(
+      root,
+      ...head(serving),
+      held ? section("Measured", `${held.given} is a TPOT of ${duration(held.tpot_s)}. ${held.sentence}`) : null,
+      frontier(serving, page),
+      ...serving.pools.map(poolSection),
+      section("Memory", fitLead(memory), memoryBars(memory)),
+      section("More figures", null, more(serving)),
+      serving.interval?.parts?.length ? section("How sure is this?", "Where the width of the intervals comes from.", sourcesTable(serving.interval.parts)) : null,
+      serving.notes?.length ? section("What it leaves out", null, ...serving.notes.map((note: string) => h("p", {}, name(note)))) : null,
+      assumedSection(json.assumed),
+      ...basis(json),
+    );
   },
 };

@@ -1,5 +1,5 @@
 // A step: predicted (simulate) or executed (run).
-import { h, name } from "../dom";
+import { append, h, name } from "../dom";
 import { days, duration, gigabytes, grouped, percent, scaled, span, usd } from "../format";
 import { assumedSection, basis, constantsTable, evidence } from "../parts/basis";
 import { figures, type Figure } from "../parts/figures";
@@ -92,13 +92,12 @@ export const step: View = {
   render(result: Result, root: HTMLElement, page: Page): void {
     const { json } = result;
     const timeline = timelineOf(result);
-    const add = (...parts: (HTMLElement | null)[]): void => root.append(...parts.filter((part): part is HTMLElement => part !== null));
-    if (json.rollout) add(rolloutAnswer(json), rolloutFigures(json.rollout), rolloutSection(json.rollout), h("h2", { class: "part" }, "An update of the policy"));
-    add(sentence(json), ...(json.basis?.warnings ?? []).map((warning: string) => notice(false, name(`${warning}.`))), tiles(json));
-    add(measuredSection(json.measured), intervalSection(json), trainingSection(page, json), idealSection(json));
-    if (timeline) add(pipelineSection(page, timeline, true), pairSection(page, timeline), kernelsSection(timeline));
-    add(breakdownSection(json), clusterSection(json), memorySection(json));
-    if (timeline) add(levelsSection(page, timeline, json));
-    add(publishedSection(result.extra?.published), runSection(json), assumedSection(json.assumed), ...constants(json));
+    if (json.rollout) append(root, rolloutAnswer(json), rolloutFigures(json.rollout), rolloutSection(json.rollout), h("h2", { class: "part" }, "An update of the policy"));
+    append(root, sentence(json), ...(json.basis?.warnings ?? []).map((warning: string) => notice(false, name(`${warning}.`))), tiles(json));
+    append(root, measuredSection(json.measured), intervalSection(json), trainingSection(page, json), idealSection(json));
+    if (timeline) append(root, pipelineSection(page, timeline, true), pairSection(page, timeline), kernelsSection(timeline));
+    append(root, breakdownSection(json), clusterSection(json), memorySection(json));
+    if (timeline) append(root, levelsSection(page, timeline, json));
+    append(root, publishedSection(result.extra?.published), runSection(json), assumedSection(json.assumed), ...constants(json));
   },
 };

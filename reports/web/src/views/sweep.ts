@@ -1,5 +1,5 @@
 // Sweeps over keys of a plan: the best point, the plateau, lines; what moves the step most; the value that is solved for.
-import { h, name } from "../dom";
+import { append, h, name } from "../dom";
 import { days, duration, gigabytes, number, perMillion, percent, signedPercent, span, usd } from "../format";
 import { outputOf, type Json, type Result } from "../result";
 import { basis } from "../parts/basis";
@@ -103,9 +103,7 @@ function renderSweep(json: Json, root: HTMLElement, page: Page): void {
   } else {
     root.append(answer("No point of the sweep is feasible: ", name(json.points[0]?.reason ?? ""), "."));
   }
-  const picture = sweepChart(json, page);
-  if (picture) root.append(picture);
-  root.append(section("All points", null, pointsTable(json)));
+  append(root, sweepChart(json, page), section("All points", null, pointsTable(json)));
 }
 
 function rangeRow(input: Json, metric: string, base: number): IntervalRow {

@@ -1,7 +1,7 @@
 // A trace of a rank, as a profiler records it, next to the prediction of its step.
-import { h } from "../dom";
+import { append, h } from "../dom";
 import { duration, grouped, percent, signedPercent } from "../format";
-import { planToml } from "../parts/basis";
+import { basis } from "../parts/basis";
 import { figures } from "../parts/figures";
 import { errorBars, errorTable } from "../parts/measured";
 import { answer, foldedSection, notice, section } from "../parts/section";
@@ -67,7 +67,8 @@ export const trace: View = {
     const [whole] = comparison.totals;
     if (whole) root.append(answer(`Of the ${whole.name}, `, h("b", {}, duration(whole.measured_s)), ` were measured and ${duration(whole.predicted_s)} are predicted: ${signedPercent(whole.error)}.`));
     root.append(...comparison.notes.map((note: string) => notice(false, note)), tiles(comparison));
-    const parts = [
+    append(
+      root,
       comparison.worst.length ? section("What differs most", "", worstTable(comparison.worst)) : null,
       section("Predicted and measured", "", errorBars(comparison.totals)),
       comparison.classes.length ? section("By class of kernels", "", errorBars(comparison.classes)) : null,
@@ -76,8 +77,7 @@ export const trace: View = {
       comparison.layers.length ? foldedSection("By layer", "", () => errorTable(comparison.layers, "Layer")) : null,
       comparison.gemms.length ? foldedSection("GEMMs by shape", "", () => gemmTable(comparison.gemms)) : null,
       comparison.unmatched.length ? foldedSection("Kernels that no predicted one matches", "", () => unmatchedTable(comparison.unmatched)) : null,
-      foldedSection("The effective plan", "every default written out", () => h("pre", {}, planToml(json.plan))),
-    ];
-    root.append(...parts.filter((part): part is HTMLElement => part !== null));
+      ...basis({ plan: json.plan }),
+    );
   },
 };
