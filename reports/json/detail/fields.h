@@ -58,6 +58,20 @@ struct Stated {
   Json value, schema;
 };
 
+// Which of these a type is.
+template <class T>
+inline constexpr bool is_list = false;
+template <class Rows, class Fields>
+inline constexpr bool is_list<List<Rows, Fields>> = true;
+template <class T>
+inline constexpr bool is_maybe = false;
+template <class Value, class Fields>
+inline constexpr bool is_maybe<Maybe<Value, Fields>> = true;
+template <class T>
+inline constexpr bool is_stated = false;
+template <class Json>
+inline constexpr bool is_stated<Stated<Json>> = true;
+
 // The name of a type's definition; "": schemas describe it where it is used.
 template <class T>
 inline constexpr std::string_view definition_name = "";
@@ -99,29 +113,17 @@ class Writer {
     };
     if constexpr (requires(Writer & to) { fields(to, value); }) {
       return object([](Writer& to, const T& row) { fields(to, row); }, value);
-    } else if constexpr (requires {
-                           value.rows;
-                           value.fields;
-                         }) {
+    } else if constexpr (is_list<T>) {
       Json list = Json::array();
       for (const auto& row : value.rows) list.push_back(object(value.fields, row));
       return list;
-    } else if constexpr (requires {
-                           value.value;
-                           value.fields;
-                         }) {
+    } else if constexpr (is_maybe<T>) {
       return value.value ? object(value.fields, *value.value) : Json(nullptr);
     } else if constexpr (requires { value.fields; }) {
       return object(value.fields);
-    } else if constexpr (requires {
-                           value.text;
-                           value.words;
-                         }) {
+    } else if constexpr (std::is_base_of_v<Word, T>) {
       return of(value.text);
-    } else if constexpr (requires {
-                           value.value;
-                           value.schema;
-                         }) {
+    } else if constexpr (is_stated<T>) {
       return value.value;
     } else if constexpr (requires { value.has_value(); }) {
       return value ? of(*value) : Json(nullptr);
@@ -214,28 +216,16 @@ class Schema {
     const auto list = [](const Json& items) { return Json{{"type", "array"}, {"items", items}}; };
     if constexpr (requires(Schema & to) { fields(to, value); }) {
       return object([](Schema& to, const T& row) { fields(to, row); }, value);
-    } else if constexpr (requires {
-                           value.rows;
-                           value.fields;
-                         }) {
+    } else if constexpr (is_list<T>) {
       return list(object(value.fields, typename std::decay_t<decltype(value.rows)>::value_type{}));
-    } else if constexpr (requires {
-                           value.value;
-                           value.fields;
-                         }) {
+    } else if constexpr (is_maybe<T>) {
       return or_null(object(value.fields, typename std::decay_t<decltype(value.value)>::value_type{}));
     } else if constexpr (requires { value.fields; }) {
       return object(value.fields);
-    } else if constexpr (requires {
-                           value.text;
-                           value.words;
-                         }) {
+    } else if constexpr (std::is_base_of_v<Word, T>) {
       const Json words = {{"enum", value.words}};
       return value.nullable ? or_null(words) : words;
-    } else if constexpr (requires {
-                           value.value;
-                           value.schema;
-                         }) {
+    } else if constexpr (is_stated<T>) {
       return value.schema;
     } else if constexpr (requires { value.has_value(); }) {
       return or_null(of(value ? *value : typename T::value_type{}));
