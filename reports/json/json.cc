@@ -4,8 +4,6 @@
 #include <string_view>
 
 #include "model/base/version.h"
-#include "reports/json/detail/measured_parts.h"
-#include "reports/json/detail/rollout_parts.h"
 #include "reports/json/detail/schemas.h"
 #include "reports/json/detail/step_parts.h"
 #include "reports/quantities.h"

@@ -3,7 +3,6 @@
 #include <optional>
 #include <vector>
 
-#include "reports/json/detail/rollout_parts.h"
 #include "reports/json/detail/schemas.h"
 #include "reports/json/detail/step_parts.h"
 #include "reports/text/plan/plan_report.h"

@@ -1,7 +1,6 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/generation_report.h"
-#include "reports/json/detail/measured_parts.h"
 #include "reports/json/detail/schemas.h"
 #include "reports/json/detail/serving_parts.h"
 #include "reports/json/detail/step_parts.h"
