@@ -1,20 +1,15 @@
 // What the predictor answers: figures first, then the interval, where the time goes, memory and the pipeline.
 import { h } from "../dom";
 import { days, duration, fixed, gigabytes, grouped, number, percent, scaled, span, usd, type Quantiles } from "../format";
-import { bars, intervals, type Part } from "../parts/bars";
+import { bars, intervals } from "../parts/bars";
 import { figures, type Figure } from "../parts/figures";
 import { type Fit, fitOf, fitTone } from "../parts/fit";
+import { rankBars } from "../parts/memory";
 import { notice, section } from "../parts/section";
 import type { Json } from "../result";
 import type { Page } from "../view";
 import { Pipeline } from "./pipeline";
 import type { Failure, Slots } from "./protocol";
-
-const memoryParts: [string, string][] = [
-  ["parameters", "memory-parameters"], ["gradients", "memory-gradients"], ["optimizer", "memory-optimizer"],
-  ["activations", "memory-activations"], ["temporary", "memory-temporary"], ["communication", "memory-communication"],
-  ["reserve", "memory-reserve"],
-];
 
 const within = (quantiles: Quantiles | undefined, format: (value: number) => string): string =>
   quantiles ? `eight of ten: ${span(quantiles, format)}` : "interval follows";
@@ -52,14 +47,6 @@ function losses(json: Json): HTMLElement {
   return bars([row("lower bound", json.bound.time_s, "accent", `what ${json.bound.binds} takes at least`), ...rows], { whole: json.step.time_s, legend: false });
 }
 
-function memoryOf(json: Json): HTMLElement {
-  const rows = (json.memory.stages as Json[]).map((rank) => {
-    const parts: Part[] = memoryParts.map(([name, color]) => ({ name, color, value: rank[`${name}_bytes`] ?? 0 }));
-    return { label: `rank ${rank.stage}`, parts, text: gigabytes(rank.peak_bytes) };
-  });
-  return bars(rows, { lines: [{ name: "capacity", value: json.memory.capacity_bytes }], format: gigabytes });
-}
-
 export class Answers {
   /** The figures, and what is wrong. */
   readonly headline = h("div", { class: "headline" });
@@ -90,7 +77,7 @@ export class Answers {
     this.top.replaceChildren(figuresOf(json, null));
     this.spread.classList.add("stale");
     this.time.lastElementChild?.replaceChildren(losses(json));
-    this.memory.lastElementChild?.replaceChildren(memoryOf(json));
+    this.memory.lastElementChild?.replaceChildren(rankBars(json.memory));
     this.speed.textContent = `Predicted in ${fixed(seconds * 1e3, 0)} ms.`;
   }
 

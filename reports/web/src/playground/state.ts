@@ -11,7 +11,7 @@ export interface State {
   changes: Record<string, string>;
 }
 
-export const firstPlan = "llama-3-8b-64xh800";
+const firstPlan = "llama-3-8b-64xh800";
 export const ownModel = "model.json";
 
 function encode(text: string): string {

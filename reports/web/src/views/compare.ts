@@ -101,7 +101,7 @@ function measuredSection(json: Json, pair: Json): HTMLElement {
 }
 
 /** Returns pictures of the timelines that move together. */
-export function timelineSections(page: Page, timelines: Timeline[]): (HTMLElement | null)[] {
+function timelineSections(page: Page, timelines: Timeline[]): (HTMLElement | null)[] {
   const shared = new Viewport(Math.max(...timelines.map((timeline) => timeline.end)));
   return timelines.flatMap((timeline, i) => [pipelineSection(page, timeline, i === 0, shared), pairSection(page, timeline)]);
 }

@@ -2,32 +2,18 @@
 import { append, h, identifier, name } from "../dom";
 import { gigabytes } from "../format";
 import type { Json, Result } from "../result";
-import { bars, type Part } from "../parts/bars";
 import { basis, kindBadge, linked } from "../parts/basis";
 import { chart } from "../parts/chart";
 import { figures } from "../parts/figures";
 import { fitOf, fitTone, fitWords } from "../parts/fit";
+import { rankBars, uses } from "../parts/memory";
 import { answer, foldedSection, section } from "../parts/section";
 import { amount, type Column, table } from "../parts/table";
 import type { Page, View } from "../view";
 import { degrees, hardware, line, modelName } from "./subject";
 
-const kinds = ["parameters", "gradients", "optimizer", "activations", "temporary", "communication", "reserve"];
-
-export const memoryParts = (rank: Json): Part[] =>
-  kinds.map((kind) => ({ name: kind, value: rank[`${kind}_bytes`] ?? 0, color: `memory-${kind}` }));
-
 const stageList = (rank: Json): string => (rank.stages.length === 1 ? `stage ${rank.stages[0]}` : `stages ${rank.stages.join(", ")}`);
-
-/** Returns stacked bars of all ranks against the capacity. */
-export function rankBars(memory: Json): HTMLElement {
-  const rows = memory.stages.map((rank: Json) => ({
-    label: h("span", {}, `rank ${rank.stage} `, h("small", {}, stageList(rank))),
-    parts: memoryParts(rank),
-    text: h("span", { class: rank.peak_bytes > memory.capacity_bytes ? "bad" : null }, gigabytes(rank.peak_bytes)),
-  }));
-  return bars(rows, { lines: [{ name: "capacity", value: memory.capacity_bytes }], format: gigabytes });
-}
+const rankLabel = (rank: Json): HTMLElement => h("span", {}, `rank ${rank.stage} `, h("small", {}, stageList(rank)));
 
 function overTime(memory: Json, page: Page): HTMLElement | null {
   const levels = memory.timeline;
@@ -85,7 +71,7 @@ function ranksTable(memory: Json): HTMLElement {
       { title: "Rank", value: (row) => row.stage },
       bytes("Peak", "peak_bytes"),
       bytes("Free", "free_bytes"),
-      ...kinds.map((kind) => bytes(kind, `${kind}_bytes`)),
+      ...uses.map((kind) => bytes(kind, `${kind}_bytes`)),
       { title: "At the peak", value: (row) => row.peak_operator, wide: true },
     ],
     memory.stages,
@@ -123,7 +109,7 @@ export const memory: View = {
         { name: fullest.free_bytes < 0 ? "Missing" : "Free", value: gigabytes(Math.abs(fullest.free_bytes)), note: "on the fullest GPU" },
         { name: "Largest there", value: String(fullest.largest ?? "").replace(/^.*, /, ""), note: String(fullest.largest ?? "").replace(/, .*$/, "") },
       ]),
-      section("All ranks", "What each rank's GPU holds at its fullest.", rankBars(all)),
+      section("All ranks", "What each rank's GPU holds at its fullest.", rankBars(all, rankLabel)),
       advice(all),
       overTime(all, page),
       foldedSection("Every rank in numbers", "", () => ranksTable(all)),

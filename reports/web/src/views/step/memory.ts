@@ -1,33 +1,22 @@
 // What each rank's GPU holds at its fullest, and memory and power of a rank over the step.
 import { h } from "../../dom";
-import { duration, gigabytes } from "../../format";
-import { bars } from "../../parts/bars";
+import { duration } from "../../format";
 import { chart, type Series } from "../../parts/chart";
+import { rankBars } from "../../parts/memory";
 import { section } from "../../parts/section";
 import type { Json } from "../../result";
 import type { Counter, Timeline } from "../../timeline/data";
 import type { Page } from "../../view";
 
-const parts = ["parameters", "gradients", "optimizer", "activations", "temporary", "communication", "reserve"];
-
 export function memorySection(json: Json): HTMLElement | null {
   const { memory } = json;
   if (!memory?.stages?.length) return null;
-  const rows = memory.stages.map((rank: Json) => {
-    const known = parts.map((part) => ({ name: part, value: rank[`${part}_bytes`] as number, color: `memory-${part}` }));
-    const sum = known.reduce((total, part) => total + part.value, 0);
-    return {
-      label: `rank ${rank.stage}`,
-      parts: sum > 0 ? known : [{ name: "peak", value: rank.peak_bytes, color: "accent" }],
-      text: gigabytes(rank.peak_bytes),
-    };
-  });
   const fullest = memory.stages[memory.fullest_rank ?? 0];
   const where = fullest?.peak_operator ? ` Rank ${fullest.stage} is the fullest, at ${fullest.peak_operator}.` : "";
   return section(
     "Memory",
     `What each rank's GPU holds at its fullest moment (1 GB is 10⁹ bytes).${where}`,
-    bars(rows, { lines: [{ name: "capacity", value: memory.capacity_bytes }], format: gigabytes }),
+    rankBars(memory),
   );
 }
 
