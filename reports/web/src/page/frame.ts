@@ -85,21 +85,29 @@ export class Frame implements Page {
   }
 }
 
+/** Returns a button that copies the text, and says so for a while. */
+export function copyButton(label: string, text: () => string): HTMLElement {
+  const button = h("button", { type: "button" }, label);
+  button.addEventListener("click", () => {
+    void navigator.clipboard?.writeText(text()).then(() => {
+      button.textContent = "Copied";
+      window.setTimeout(() => (button.textContent = label), 1500);
+    });
+  });
+  return button;
+}
+
 function heading(result: Result, view: View): HTMLElement {
   const subtitle = [view.subtitle?.(result), result.name].filter(Boolean).join(" · ");
   return h("div", {}, h("h1", {}, name(view.title(result))), subtitle ? h("p", { class: "soft" }, name(subtitle)) : null);
 }
 
 function madeBy(origin: MadeBy): HTMLElement {
-  const copy = h("button", { type: "button" }, "Copy");
-  copy.addEventListener("click", () => {
-    void navigator.clipboard?.writeText(origin.command).then(() => (copy.textContent = "Copied"));
-  });
   const version = `plumbline ${origin.version}${origin.revision ? ` (${origin.revision})` : ""}`;
   return h(
     "footer",
     {},
-    h("div", { class: "command" }, h("code", {}, name(origin.command)), copy),
+    h("div", { class: "command" }, h("code", {}, name(origin.command)), copyButton("Copy", () => origin.command)),
     h("div", {}, `Made by ${version}, ${origin.date}. This file loads nothing from elsewhere.`),
   );
 }

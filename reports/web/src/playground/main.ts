@@ -1,6 +1,6 @@
 // The playground: a plan and its changes, and what the predictor answers while they change.
 import { h } from "../dom";
-import { Frame } from "../page/frame";
+import { copyButton, Frame } from "../page/frame";
 import { Answers } from "./answers";
 import { Controls } from "./controls";
 import { compile, Engine } from "./engine";
@@ -11,17 +11,6 @@ const quiet = 350; // ms without a change, after which what takes longer is aske
 const draws = 64; // as the command's
 
 const failureOf = (answer: unknown): Failure | undefined => (answer as { error?: Failure }).error;
-
-function copyButton(label: string, text: () => string): HTMLButtonElement {
-  const button = h("button", { type: "button" }, label);
-  button.addEventListener("click", () => {
-    void navigator.clipboard?.writeText(text()).then(() => {
-      button.textContent = "Copied";
-      window.setTimeout(() => (button.textContent = label), 1500);
-    });
-  });
-  return button;
-}
 
 function open(shipped: Shipped): void {
   const module = compile();

@@ -8,7 +8,7 @@ import { chart, type Series } from "../parts/chart";
 import { figures } from "../parts/figures";
 import { fitWords } from "../parts/fit";
 import { towardsMiddle } from "../parts/middle";
-import { answer, section } from "../parts/section";
+import { answer, fold, section } from "../parts/section";
 import { amount, table } from "../parts/table";
 import { sourcesTable } from "../parts/uncertainty";
 import type { Page, View } from "../view";
@@ -54,7 +54,7 @@ function frontier(serving: Json, page: Page): HTMLElement {
       y: { title: "output tokens/s of a GPU", format: number, zero: true },
       series: series.filter((one) => one.points.length > 0),
     }),
-    h("details", {}, h("summary", {}, "The points in numbers"), frontierTable(serving)),
+    fold("The points in numbers", () => frontierTable(serving)),
   );
 }
 

@@ -4,7 +4,7 @@ import { duration, fixed, gigabytes, none, number, percent, signedPercent, span 
 import { outputOf, type Json, type Result } from "../result";
 import { intervals } from "../parts/bars";
 import { figures } from "../parts/figures";
-import { answer, foldedSection, notice, section } from "../parts/section";
+import { answer, fold, foldedSection, notice, section } from "../parts/section";
 import { amount, type Column, table } from "../parts/table";
 import type { View } from "../view";
 
@@ -79,16 +79,14 @@ function stepsCase(one: Json): HTMLElement[] {
   return [
     table(errorColumns, [...one.demands, ...one.summaries] as Json[], { caption: "Errors of step times; the baseline is one constant MFU." }),
     shown.length ? h("div", {}, h("h3", {}, shown.length < predicted.length ? `Over the measured step, the first ${shown.length} of ${predicted.length}` : "Over the measured step"), picture) : h("div"),
-    folded(`${one.steps.length} steps`, rows),
+    fold(`${one.steps.length} steps`, () => rows),
   ];
 }
-
-const folded = (title: string, ...content: HTMLElement[]): HTMLElement => h("details", {}, h("summary", {}, title), ...content);
 
 function componentsCase(one: Json): HTMLElement[] {
   const whole = one.components.filter((row: Json) => row.table === null);
   const single = one.components.filter((row: Json) => row.table !== null);
-  return [componentsTable(whole), ...(single.length ? [folded(`${single.length} rows by table`, componentsTable(single))] : [])];
+  return [componentsTable(whole), ...(single.length ? [fold(`${single.length} rows by table`, () => componentsTable(single))] : [])];
 }
 
 function componentsTable(rows: Json[]): HTMLElement {
@@ -121,8 +119,7 @@ function servingCase(one: Json): HTMLElement[] {
       ],
       [...one.demands, ...one.summaries],
     ),
-    folded(
-      `${rows.length} figures of ${one.deployments.length} deployments`,
+    fold(`${rows.length} figures of ${one.deployments.length} deployments`, () =>
       table<Json>(
         [
           { title: "Deployment", value: (row) => row.id },

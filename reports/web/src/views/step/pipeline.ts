@@ -1,7 +1,7 @@
 // The timeline of a step: all ranks, and one overlapped pair of chunks kernel by kernel.
 import { h } from "../../dom";
 import { duration, percent } from "../../format";
-import { foldedSection, section } from "../../parts/section";
+import { fold, foldedSection, section } from "../../parts/section";
 import { amount, table } from "../../parts/table";
 import { isSlots, kernelDepth, type Timeline } from "../../timeline/data";
 import { TimelineView } from "../../timeline/timeline";
@@ -49,7 +49,7 @@ export function pipelineSection(page: Page, timeline: Timeline, first: boolean, 
   const view = new TimelineView(page, timeline, { label, counters: ["SMs", "links", "memory", "power"], keys: first, viewport: shared });
   const title = timeline.label ? `The pipeline, ${timeline.label}` : "The pipeline";
   const busy = busyOf(timeline);
-  return section(title, first ? hint : null, view.element, busy.length ? h("details", {}, h("summary", {}, "As a table"), busyTable(timeline)) : null);
+  return section(title, first ? hint : null, view.element, busy.length ? fold("As a table", () => busyTable(timeline)) : null);
 }
 
 interface Slot {
