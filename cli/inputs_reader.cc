@@ -129,23 +129,6 @@ sim::CampaignInput campaign_of(const sim::Inputs& inputs, const calibrate::Relia
   return campaign;
 }
 
-}  // namespace
-
-Result<model::Profile> find_profile(const std::string& path_or_name, const std::string& plan_file) {
-  const std::string adjacent = fs::path(plan_file).parent_path() / path_or_name;
-  const bool is_adjacent = !model::is_file(path_or_name) && model::is_file(adjacent);
-  const auto path = TRY(resolve(Shipped::profile, is_adjacent ? adjacent : path_or_name));
-  return model::load_profile(path, TRY(data_folder()) + "/profiles");
-}
-
-Result<model::Stack> find_stack(const std::string& path_or_name, const std::string& named_in,
-                                const std::string& held_out) {
-  const auto path = TRY(resolve(Shipped::stack, path_or_name, named_in));
-  return model::load_stack(path, TRY(data_folder()) + "/stacks", held_out);
-}
-
-namespace {
-
 // Whether it is the stack of an engine that serves.
 bool is_engine(const model::Stack& stack) {
   return std::ranges::any_of(stack.parameters,
@@ -172,7 +155,70 @@ Result<std::string> stack_on(const std::string& device, const std::string& named
   return named;
 }
 
+// Refuses prompts that are longer than the sequences for which the model was made.
+Result<void> check_prompts(const model::Plan& plan, const std::string& config) {
+  const std::int64_t positions = TRY(model::longest_sequence(config, plan.model.overrides));
+  double longest = static_cast<double>(plan.inference.input_tokens);
+  const bool listed = plan.inference.lengths && plan.files;
+  if (listed) longest = std::ranges::max(plan.files->requests, {}, &model::RequestLength::input).input;
+  if (positions == 0 || longest <= static_cast<double>(positions)) return {};
+  return tl::unexpected(
+      model::plan_error(plan, model::ErrorKind::infeasible, listed ? "inference.lengths" : "inference.input_tokens",
+                        fmt::format("a prompt of {:.0f} tokens has no place in the {} positions of {}", longest,
+                                    positions, plan.model.config),
+                        fmt::format("use at most {}, or a config.json with more", positions)));
+}
+
+// Loads the small model that drafts, where the plan names one.
+Result<void> add_draft(sim::Inputs& inputs) {
+  const model::Plan& plan = inputs.plan;
+  if (model::draft_of(plan, inputs.architecture) != model::DraftKind::model) return {};
+  auto draft = resolve_model(plan.file, plan.inference.draft).and_then(model::load_architecture);
+  if (!draft)
+    return tl::unexpected(model::plan_error(plan, draft.error().kind, "inference.draft", draft.error().message,
+                                            "use \"mtp\", \"eagle\", \"ngram\" or a small model"));
+  inputs.draft = std::make_shared<const model::Architecture>(std::move(*draft));
+  return {};
+}
+
+// Loads the deployment that generates the answers of a plan with [rollout], and the model that rewards them.
+Result<void> add_engines(const model::Plan& plan, const std::string& config,
+                         const std::optional<std::string>& profile_name, const ConstantChanges& changes,
+                         const std::string& held_out, sim::Inputs& inputs) {
+  const std::int64_t positions = TRY(model::longest_sequence(config, plan.model.overrides));
+  const std::int64_t longest = plan.rollout.prompt_tokens + plan.rollout.max_answer_tokens;
+  if (positions > 0 && longest > positions)
+    return tl::unexpected(model::plan_error(
+        plan, model::ErrorKind::infeasible, "rollout.max_answer_tokens",
+        fmt::format("a prompt and an answer of {} tokens have no place in the {} positions of {}", longest, positions,
+                    plan.model.config),
+        fmt::format("use at most {}, or a config.json with more", positions - plan.rollout.prompt_tokens)));
+  InputsReader reader(Purpose::serving);
+  inputs.engines = std::make_shared<const sim::Inputs>(
+      TRY(reader.of_plan(model::engine_plan(plan), profile_name, changes, held_out)));
+  if (plan.rollout.reward_model == model::rule_reward) return {};
+  auto reward = resolve_model(plan.file, plan.rollout.reward_model).and_then(model::load_architecture);
+  if (!reward)
+    return tl::unexpected(model::plan_error(plan, reward.error().kind, "rollout.reward_model", reward.error().message,
+                                            "use \"rule\" or a model"));
+  inputs.reward = std::make_shared<const model::Architecture>(std::move(*reward));
+  return {};
+}
+
 }  // namespace
+
+Result<model::Profile> find_profile(const std::string& path_or_name, const std::string& plan_file) {
+  const std::string adjacent = fs::path(plan_file).parent_path() / path_or_name;
+  const bool is_adjacent = !model::is_file(path_or_name) && model::is_file(adjacent);
+  const auto path = TRY(resolve(Shipped::profile, is_adjacent ? adjacent : path_or_name));
+  return model::load_profile(path, TRY(data_folder()) + "/profiles");
+}
+
+Result<model::Stack> find_stack(const std::string& path_or_name, const std::string& named_in,
+                                const std::string& held_out) {
+  const auto path = TRY(resolve(Shipped::stack, path_or_name, named_in));
+  return model::load_stack(path, TRY(data_folder()) + "/stacks", held_out);
+}
 
 Result<model::Plan> find_plan(const std::string& path_or_name, const std::vector<std::string>& overrides) {
   const auto name = TRY(whole_name(path_or_name, {Shipped::plan}));
@@ -358,60 +404,6 @@ Result<void> InputsReader::add_background(model::Plan& plan) {
   plan.cluster.background_plan.reset();
   return {};
 }
-
-namespace {
-
-// Refuses prompts that are longer than the sequences for which the model was made.
-Result<void> check_prompts(const model::Plan& plan, const std::string& config) {
-  const std::int64_t positions = TRY(model::longest_sequence(config, plan.model.overrides));
-  double longest = static_cast<double>(plan.inference.input_tokens);
-  const bool listed = plan.inference.lengths && plan.files;
-  if (listed) longest = std::ranges::max(plan.files->requests, {}, &model::RequestLength::input).input;
-  if (positions == 0 || longest <= static_cast<double>(positions)) return {};
-  return tl::unexpected(
-      model::plan_error(plan, model::ErrorKind::infeasible, listed ? "inference.lengths" : "inference.input_tokens",
-                        fmt::format("a prompt of {:.0f} tokens has no place in the {} positions of {}", longest,
-                                    positions, plan.model.config),
-                        fmt::format("use at most {}, or a config.json with more", positions)));
-}
-
-// Loads the small model that drafts, where the plan names one.
-Result<void> add_draft(sim::Inputs& inputs) {
-  const model::Plan& plan = inputs.plan;
-  if (model::draft_of(plan, inputs.architecture) != model::DraftKind::model) return {};
-  auto draft = resolve_model(plan.file, plan.inference.draft).and_then(model::load_architecture);
-  if (!draft)
-    return tl::unexpected(model::plan_error(plan, draft.error().kind, "inference.draft", draft.error().message,
-                                            "use \"mtp\", \"eagle\", \"ngram\" or a small model"));
-  inputs.draft = std::make_shared<const model::Architecture>(std::move(*draft));
-  return {};
-}
-
-// Loads the deployment that generates the answers of a plan with [rollout], and the model that rewards them.
-Result<void> add_engines(const model::Plan& plan, const std::string& config,
-                         const std::optional<std::string>& profile_name, const ConstantChanges& changes,
-                         const std::string& held_out, sim::Inputs& inputs) {
-  const std::int64_t positions = TRY(model::longest_sequence(config, plan.model.overrides));
-  const std::int64_t longest = plan.rollout.prompt_tokens + plan.rollout.max_answer_tokens;
-  if (positions > 0 && longest > positions)
-    return tl::unexpected(model::plan_error(
-        plan, model::ErrorKind::infeasible, "rollout.max_answer_tokens",
-        fmt::format("a prompt and an answer of {} tokens have no place in the {} positions of {}", longest, positions,
-                    plan.model.config),
-        fmt::format("use at most {}, or a config.json with more", positions - plan.rollout.prompt_tokens)));
-  InputsReader reader(Purpose::serving);
-  inputs.engines = std::make_shared<const sim::Inputs>(
-      TRY(reader.of_plan(model::engine_plan(plan), profile_name, changes, held_out)));
-  if (plan.rollout.reward_model == model::rule_reward) return {};
-  auto reward = resolve_model(plan.file, plan.rollout.reward_model).and_then(model::load_architecture);
-  if (!reward)
-    return tl::unexpected(model::plan_error(plan, reward.error().kind, "rollout.reward_model", reward.error().message,
-                                            "use \"rule\" or a model"));
-  inputs.reward = std::make_shared<const model::Architecture>(std::move(*reward));
-  return {};
-}
-
-}  // namespace
 
 Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::optional<std::string>& profile_name,
                                           const ConstantChanges& changes, const std::string& held_out) {

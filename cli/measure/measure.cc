@@ -90,6 +90,68 @@ Result<real::cuda::StageMeasurement> measured(const sim::Inputs& inputs, const m
   return real::cuda::measure_stages(inputs.plan, inputs.cluster, program, name, options, observer);
 }
 
+using calibrate::Measurement;
+using calibrate::Measurements;
+
+// Up to this number of samples all are kept, so that later analyses are not limited to the quantiles.
+constexpr std::size_t most_kept = 64;
+
+constexpr const char *of_cases = "--backend cuda", *of_plan = "--backend cuda --plan",
+                     *of_host_backend = "--backend host";
+
+std::string program(const char* options) { return fmt::format("plumbline {} measure {}", model::version, options); }
+
+std::optional<double> positive(double value) { return value > 0 ? std::optional(value) : std::nullopt; }
+
+// Fills in the description of a case, the program, and the device.
+void describe(calibrate::Subject& record, const real::Subject& subject, const char* options, const std::string& device,
+              const std::string& date) {
+  record.source = program(options);
+  record.device = device;
+  record.date = date;
+  record.op = subject.op;
+  record.name = subject.name;
+  record.phase = subject.phase;
+  record.format = subject.format;
+  record.case_line = subject.key;
+  record.shape = subject.shape;
+}
+
+// Returns the record of a case with at least one sample.
+Measurement record_of(const real::Series& series, const char* options, const std::string& device,
+                      const std::string& date) {
+  Measurement m;
+  describe(m, series.subject, options, device, date);
+  m.samples = static_cast<std::int64_t>(series.seconds.size());
+  const real::Spread spread = real::spread_of(series.seconds);
+  m.time = {spread.p50, spread.p10, spread.p90, spread.min, spread.mad, {}};
+  if (series.seconds.size() <= most_kept) m.time.samples = series.seconds;
+  m.flops = positive(series.subject.flops);
+  m.bytes = positive(series.subject.bytes);
+  return m;
+}
+
+calibrate::Clock clock_of(const real::ClockReading& reading) {
+  calibrate::Clock clock;
+  if (reading.sm_mhz) clock.sm_mhz = *reading.sm_mhz;
+  if (reading.memory_mhz) clock.memory_mhz = *reading.memory_mhz;
+  clock.power_w = reading.power_w;
+  clock.temperature_c = reading.temperature_c;
+  clock.throttle = reading.throttle.value_or("");
+  return clock;
+}
+
+// Returns one record per series that has samples.
+template <class RecordOf>
+Measurements records_of(calibrate::Environment environment, const std::vector<real::Series>& series,
+                        const RecordOf& record) {
+  Measurements records;
+  records.environments.push_back(std::move(environment));
+  for (const real::Series& one : series)
+    if (!one.seconds.empty()) records.values.push_back(record(one));
+  return records;
+}
+
 }  // namespace
 
 std::optional<double> MeasureArguments::budget_s() const { return real::parse_duration(budget); }
@@ -163,72 +225,6 @@ Result<int> measure_plan(const MeasureArguments& arguments) {
   TRY(write_output(arguments.out, measurements_content(arguments.out, records)));
   return printed(reports::measurements_text(records, TRY(known_devices())));
 }
-
-namespace {
-
-using calibrate::Measurement;
-using calibrate::Measurements;
-
-// Up to this number of samples all are kept, so that later analyses are not limited to the quantiles.
-constexpr std::size_t most_kept = 64;
-
-constexpr const char *of_cases = "--backend cuda", *of_plan = "--backend cuda --plan",
-                     *of_host_backend = "--backend host";
-
-std::string program(const char* options) { return fmt::format("plumbline {} measure {}", model::version, options); }
-
-std::optional<double> positive(double value) { return value > 0 ? std::optional(value) : std::nullopt; }
-
-// Fills in the description of a case, the program, and the device.
-void describe(calibrate::Subject& record, const real::Subject& subject, const char* options, const std::string& device,
-              const std::string& date) {
-  record.source = program(options);
-  record.device = device;
-  record.date = date;
-  record.op = subject.op;
-  record.name = subject.name;
-  record.phase = subject.phase;
-  record.format = subject.format;
-  record.case_line = subject.key;
-  record.shape = subject.shape;
-}
-
-// Returns the record of a case with at least one sample.
-Measurement record_of(const real::Series& series, const char* options, const std::string& device,
-                      const std::string& date) {
-  Measurement m;
-  describe(m, series.subject, options, device, date);
-  m.samples = static_cast<std::int64_t>(series.seconds.size());
-  const real::Spread spread = real::spread_of(series.seconds);
-  m.time = {spread.p50, spread.p10, spread.p90, spread.min, spread.mad, {}};
-  if (series.seconds.size() <= most_kept) m.time.samples = series.seconds;
-  m.flops = positive(series.subject.flops);
-  m.bytes = positive(series.subject.bytes);
-  return m;
-}
-
-calibrate::Clock clock_of(const real::ClockReading& reading) {
-  calibrate::Clock clock;
-  if (reading.sm_mhz) clock.sm_mhz = *reading.sm_mhz;
-  if (reading.memory_mhz) clock.memory_mhz = *reading.memory_mhz;
-  clock.power_w = reading.power_w;
-  clock.temperature_c = reading.temperature_c;
-  clock.throttle = reading.throttle.value_or("");
-  return clock;
-}
-
-// Returns one record per series that has samples.
-template <class RecordOf>
-Measurements records_of(calibrate::Environment environment, const std::vector<real::Series>& series,
-                        const RecordOf& record) {
-  Measurements records;
-  records.environments.push_back(std::move(environment));
-  for (const real::Series& one : series)
-    if (!one.seconds.empty()) records.values.push_back(record(one));
-  return records;
-}
-
-}  // namespace
 
 std::string environment_line(const real::CaseMachine& machine, const std::string& date) {
   Measurements records;

@@ -102,6 +102,55 @@ void add_deployments(const sim::SweepResult& result, const std::vector<const sim
       [](const model::ServingResult& middle) { return middle.usd_per_million_tokens_all_in; });
 }
 
+constexpr std::size_t faster_color = 2, slower_color = 1;  // colours of series
+
+BarChart::Panel panel_of(const model::ResultComparison& comparison,
+                         const model::ResultComparison::Difference& difference) {
+  const model::Waterfall& waterfall = difference.waterfall;
+  const std::string from = comparison.subjects[difference.from].name, to = comparison.subjects[difference.to].name;
+  BarChart::Panel panel;
+  panel.title = fmt::format("{} to {}: {:+.3f} s ({})", from, to, waterfall.change_s(),
+                            signed_percent(waterfall.change_s() / waterfall.from_s));
+  panel.x_title = comparison.deployments() ? "GPU-seconds of 1,000 output tokens" : "step time in s";
+  panel.connected = true;
+  double at = waterfall.from_s;
+  for (const model::WaterfallRow& row : waterfall.rows) {
+    const double next = at + row.change_s();
+    const double change = std::abs(row.change_s()) < 0.5e-3 ? 0 : row.change_s();
+    panel.rows.push_back({row.name,
+                          {{at, next, change < 0 ? faster_color : slower_color,
+                            fmt::format("{}: {} to {}", row.name, duration(row.from_s), duration(row.to_s))}},
+                          fmt::format("{:+.3f} s", change)});
+    at = next;
+  }
+  panel.marks = {{waterfall.from_s, fmt::format("{} {}", subject_letter(difference.from), duration(waterfall.from_s))},
+                 {waterfall.to_s, fmt::format("{} {}", subject_letter(difference.to), duration(waterfall.to_s))}};
+  return panel;
+}
+
+constexpr double campaign_width = 960, campaign_height = 420;
+constexpr PlotArea campaign_area = {64, 64, 872, 250};
+constexpr double failures_y = 350, tick_height = 14;  // below the axis: a tick for each failure
+constexpr std::string_view campaign_rules = ".progress { fill: none; stroke-width: 2; }";
+
+bool is_failure(const sim::CampaignEvent& event) { return event.what.starts_with("failure"); }
+
+// Returns the frontier, whose line goes on beyond the limits, and the points that it dominates.
+std::vector<LineChart::Series> frontier_series(const std::vector<model::ServingPoint>& points) {
+  LineChart::Series within{"within the limits", {}}, beyond{"beyond the limits", {}}, dominated{"dominated", {}, true};
+  for (const model::ServingPoint& point : points) {
+    if (!point.dominated && !point.within_limits && beyond.points.empty() && !within.points.empty())
+      beyond.points.push_back(within.points.back());
+    LineChart::Series& series = point.dominated ? dominated : point.within_limits ? within : beyond;
+    series.points.push_back({1 / point.tpot_s, point.output_tokens_per_s_per_gpu});
+  }
+  if (beyond.points.empty()) within.name = dominated.points.empty() ? "" : "frontier";
+  std::vector<LineChart::Series> all = {std::move(within)};
+  if (!beyond.points.empty()) all.push_back(std::move(beyond));
+  if (!dominated.points.empty()) all.push_back(std::move(dominated));
+  return all;
+}
+
 }  // namespace
 
 std::string sweep_svg(const sim::SweepResult& result) {
@@ -142,36 +191,6 @@ std::string sweep_svg(const sim::SweepResult& result) {
   return line_chart_svg(chart);
 }
 
-namespace {
-
-constexpr std::size_t faster_color = 2, slower_color = 1;  // colours of series
-
-BarChart::Panel panel_of(const model::ResultComparison& comparison,
-                         const model::ResultComparison::Difference& difference) {
-  const model::Waterfall& waterfall = difference.waterfall;
-  const std::string from = comparison.subjects[difference.from].name, to = comparison.subjects[difference.to].name;
-  BarChart::Panel panel;
-  panel.title = fmt::format("{} to {}: {:+.3f} s ({})", from, to, waterfall.change_s(),
-                            signed_percent(waterfall.change_s() / waterfall.from_s));
-  panel.x_title = comparison.deployments() ? "GPU-seconds of 1,000 output tokens" : "step time in s";
-  panel.connected = true;
-  double at = waterfall.from_s;
-  for (const model::WaterfallRow& row : waterfall.rows) {
-    const double next = at + row.change_s();
-    const double change = std::abs(row.change_s()) < 0.5e-3 ? 0 : row.change_s();
-    panel.rows.push_back({row.name,
-                          {{at, next, change < 0 ? faster_color : slower_color,
-                            fmt::format("{}: {} to {}", row.name, duration(row.from_s), duration(row.to_s))}},
-                          fmt::format("{:+.3f} s", change)});
-    at = next;
-  }
-  panel.marks = {{waterfall.from_s, fmt::format("{} {}", subject_letter(difference.from), duration(waterfall.from_s))},
-                 {waterfall.to_s, fmt::format("{} {}", subject_letter(difference.to), duration(waterfall.to_s))}};
-  return panel;
-}
-
-}  // namespace
-
 std::string result_comparison_svg(const model::ResultComparison& comparison) {
   BarChart chart;
   const bool deployments = comparison.deployments();
@@ -183,17 +202,6 @@ std::string result_comparison_svg(const model::ResultComparison& comparison) {
     chart.panels.push_back(panel_of(comparison, difference));
   return bar_chart_svg(chart);
 }
-
-namespace {
-
-constexpr double campaign_width = 960, campaign_height = 420;
-constexpr PlotArea campaign_area = {64, 64, 872, 250};
-constexpr double failures_y = 350, tick_height = 14;  // below the axis: a tick for each failure
-constexpr std::string_view campaign_rules = ".progress { fill: none; stroke-width: 2; }";
-
-bool is_failure(const sim::CampaignEvent& event) { return event.what.starts_with("failure"); }
-
-}  // namespace
 
 std::string campaign_svg(const CampaignReport& report) {
   const std::vector<sim::CampaignEvent>& events = report.answer.result.events;
@@ -240,26 +248,6 @@ std::string campaign_svg(const CampaignReport& report) {
   return drawing.document(campaign_width, campaign_height, "Progress of a training with its interruptions",
                           campaign_rules);
 }
-
-namespace {
-
-// Returns the frontier, whose line goes on beyond the limits, and the points that it dominates.
-std::vector<LineChart::Series> frontier_series(const std::vector<model::ServingPoint>& points) {
-  LineChart::Series within{"within the limits", {}}, beyond{"beyond the limits", {}}, dominated{"dominated", {}, true};
-  for (const model::ServingPoint& point : points) {
-    if (!point.dominated && !point.within_limits && beyond.points.empty() && !within.points.empty())
-      beyond.points.push_back(within.points.back());
-    LineChart::Series& series = point.dominated ? dominated : point.within_limits ? within : beyond;
-    series.points.push_back({1 / point.tpot_s, point.output_tokens_per_s_per_gpu});
-  }
-  if (beyond.points.empty()) within.name = dominated.points.empty() ? "" : "frontier";
-  std::vector<LineChart::Series> all = {std::move(within)};
-  if (!beyond.points.empty()) all.push_back(std::move(beyond));
-  if (!dominated.points.empty()) all.push_back(std::move(dominated));
-  return all;
-}
-
-}  // namespace
 
 std::string serving_svg(const ServingReport& report) {
   const model::ServingResult result = model::middle_serving(report.result);

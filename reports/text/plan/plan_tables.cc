@@ -61,33 +61,6 @@ std::string throughput(const sim::RankedPlan& row) {
 
 std::string utilization(const sim::RankedPlan& row) { return percent(model::middle_step(row.result).mfu); }
 
-}  // namespace
-
-std::string plan_words(const sim::RankedPlan& row) {
-  const model::Plan& plan = row.plan;
-  const auto& degrees = plan.parallelism;
-  const model::RankGroup experts = model::expert_group(degrees);
-  std::vector<std::string> words;
-  const auto add = [&](const char* name, std::int64_t value, const std::string& text) {
-    if (value > 1) words.push_back(fmt::format("{} {}", name, text));
-  };
-  add("t", degrees.tensor, fmt::format("{}{}", degrees.tensor, degrees.sequence ? "s" : ""));
-  add("c", degrees.context, grouped(degrees.context));
-  add("p", degrees.pipeline, grouped(degrees.pipeline));
-  add("e", experts.ranks * experts.stride, expert_words(experts));
-  if (degrees.pipeline > 1) words.push_back(schedule_words(plan));
-  words.push_back(fmt::format("ZeRO {}", degrees.zero_stage));
-  words.push_back(fmt::format("mb {}", plan.batch.micro_batch_size));
-  if (plan.recompute.policy != "none") words.push_back("recompute " + recompute_words(plan));
-  if (plan.overlap.communication_sms > 0) words.push_back(fmt::format("{} SMs", plan.overlap.communication_sms));
-  if (plan.offload.optimizer) words.emplace_back("optimizer on hosts");
-  if (plan.offload.activations > 0) words.emplace_back("activations on hosts");
-  if (row.twins > 0) words.push_back(fmt::format("and {} {}", row.twins, row.twins == 1 ? "twin" : "twins"));
-  return fmt::format("{}", fmt::join(words, ", "));
-}
-
-namespace {
-
 std::vector<Column> wide_columns(const sim::Limits& limits) {
   return columns_of(
       fmt::format(">t | >c | >p | >e | >data | schedule | >ZeRO | >mb | recompute | >SMs | >step | >10-90 % | >MFU | "
@@ -250,6 +223,29 @@ std::string edge_table(const sim::ClusterOption& option, Style style) {
 }
 
 }  // namespace
+
+std::string plan_words(const sim::RankedPlan& row) {
+  const model::Plan& plan = row.plan;
+  const auto& degrees = plan.parallelism;
+  const model::RankGroup experts = model::expert_group(degrees);
+  std::vector<std::string> words;
+  const auto add = [&](const char* name, std::int64_t value, const std::string& text) {
+    if (value > 1) words.push_back(fmt::format("{} {}", name, text));
+  };
+  add("t", degrees.tensor, fmt::format("{}{}", degrees.tensor, degrees.sequence ? "s" : ""));
+  add("c", degrees.context, grouped(degrees.context));
+  add("p", degrees.pipeline, grouped(degrees.pipeline));
+  add("e", experts.ranks * experts.stride, expert_words(experts));
+  if (degrees.pipeline > 1) words.push_back(schedule_words(plan));
+  words.push_back(fmt::format("ZeRO {}", degrees.zero_stage));
+  words.push_back(fmt::format("mb {}", plan.batch.micro_batch_size));
+  if (plan.recompute.policy != "none") words.push_back("recompute " + recompute_words(plan));
+  if (plan.overlap.communication_sms > 0) words.push_back(fmt::format("{} SMs", plan.overlap.communication_sms));
+  if (plan.offload.optimizer) words.emplace_back("optimizer on hosts");
+  if (plan.offload.activations > 0) words.emplace_back("activations on hosts");
+  if (row.twins > 0) words.push_back(fmt::format("and {} {}", row.twins, row.twins == 1 ? "twin" : "twins"));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
 
 std::string options_table(const sim::PlanAnswer& answer, Style style) {
   const bool wide = text_width() > terminal_width;

@@ -209,20 +209,6 @@ TitledTable sources_table(const ServingResult& result) {
   return table;
 }
 
-}  // namespace
-
-std::vector<TitledTable> serving_tables(const ServingReport& report) {
-  const ServingResult middle = model::middle_serving(report.result);
-  std::vector<TitledTable> tables = {answer_table(middle), pools_table(report, middle)};
-  for (const ServingPool& pool : report.result.pools) tables.push_back(parts_table(pool));
-  tables.insert(tables.end(), {memory_table(report.result), frontier_table(middle), published_table(report, middle),
-                               sources_table(report.result)});
-  std::erase_if(tables, [](const TitledTable& table) { return table.rows.empty(); });
-  return tables;
-}
-
-namespace {
-
 std::string lengths(const model::Plan::Inference& keys) {
   std::string text = keys.lengths ? fmt::format("requests of {}", *keys.lengths)
                                   : fmt::format("{} input and {} output tokens", grouped(keys.input_tokens),
@@ -282,6 +268,16 @@ std::vector<std::string> serving_sentences(const ServingReport& report) {
 }
 
 }  // namespace
+
+std::vector<TitledTable> serving_tables(const ServingReport& report) {
+  const ServingResult middle = model::middle_serving(report.result);
+  std::vector<TitledTable> tables = {answer_table(middle), pools_table(report, middle)};
+  for (const ServingPool& pool : report.result.pools) tables.push_back(parts_table(pool));
+  tables.insert(tables.end(), {memory_table(report.result), frontier_table(middle), published_table(report, middle),
+                               sources_table(report.result)});
+  std::erase_if(tables, [](const TitledTable& table) { return table.rows.empty(); });
+  return tables;
+}
 
 std::vector<std::string> serving_head(const ServingReport& report) {
   const model::Plan& plan = report.inputs.plan;

@@ -312,25 +312,6 @@ std::string findings(const sim::SweepResult& result) {
   return text;
 }
 
-}  // namespace
-
-std::string model_title(const sim::SweepResult& result) {
-  model::Plan plan = result.plan;
-  std::erase_if(plan.model.overrides, [&](const auto& change) {
-    return std::ranges::find(result.grid.axes(), "model." + change.first, &sim::SweepAxis::key) !=
-           result.grid.axes().end();
-  });
-  return model_name(plan);
-}
-
-std::string sweep_text(const sim::SweepResult& result, bool color) {
-  const std::string title = fmt::format("{}: {} points, fidelity {}", model_title(result),
-                                        grouped(result.points.size()), sim::to_string(result.fidelity));
-  return bold(title, {color}) + "\n\n" + table(result) + reasons(result) + findings(result);
-}
-
-namespace {
-
 // A row for each deployment, with the columns of the JSON's serving.
 std::string deployments_csv(const sim::SweepResult& result) {
   std::vector<std::string> columns;
@@ -365,6 +346,21 @@ std::string deployments_csv(const sim::SweepResult& result) {
 }
 
 }  // namespace
+
+std::string model_title(const sim::SweepResult& result) {
+  model::Plan plan = result.plan;
+  std::erase_if(plan.model.overrides, [&](const auto& change) {
+    return std::ranges::find(result.grid.axes(), "model." + change.first, &sim::SweepAxis::key) !=
+           result.grid.axes().end();
+  });
+  return model_name(plan);
+}
+
+std::string sweep_text(const sim::SweepResult& result, bool color) {
+  const std::string title = fmt::format("{}: {} points, fidelity {}", model_title(result),
+                                        grouped(result.points.size()), sim::to_string(result.fidelity));
+  return bold(title, {color}) + "\n\n" + table(result) + reasons(result) + findings(result);
+}
 
 std::string sweep_csv(const sim::SweepResult& result) {
   if (sim::of_deployments(result)) return deployments_csv(result);
