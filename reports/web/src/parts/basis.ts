@@ -11,7 +11,7 @@ interface Constant {
   unit: string;
   kind: string;
   source: string;
-  share_of_step: number | null;
+  share_of_step?: number | null; // of constants of a step
 }
 
 const unproven = (kind: string): boolean => kind === "assumed" || kind === "datasheet";
@@ -31,7 +31,7 @@ export function linked(text: string): HTMLElement {
   return out;
 }
 
-/** Returns a table of constants, those of the largest share first. */
+/** Returns a table of constants, those of the largest share of a step first. */
 export function constantsTable(constants: Constant[]): HTMLElement {
   const ordered = [...constants].sort((a, b) => (b.share_of_step ?? 0) - (a.share_of_step ?? 0));
   return table<Constant>(

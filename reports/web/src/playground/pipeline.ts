@@ -2,18 +2,19 @@
 import { h } from "../dom";
 import { duration } from "../format";
 import { legend, legendItem } from "../parts/bars";
+import { slotWords } from "../parts/slots";
 import type { Page } from "../view";
 import type { Slots } from "./protocol";
 
-const kinds: [string, string][] = [
-  ["F", "forward"], ["B", "backward"], ["I", "input gradients"], ["W", "weight gradients"], ["FB", "forward and backward"],
-];
 const rowHeight = 18;
 const labelWidth = 34;
 const axisHeight = 20;
 
 /** "FB" of "FB12": the kind of a slot. */
-const kindOf = (name: string): string => kinds.find(([kind]) => kind === /^[A-Z]+/.exec(name)?.[0])?.[0] ?? "other";
+function kindOf(name: string): string {
+  const kind = /^[A-Z]+/.exec(name)?.[0] ?? "";
+  return kind in slotWords ? kind : "other";
+}
 
 export class Pipeline {
   readonly root = h("div", {});
@@ -31,7 +32,7 @@ export class Pipeline {
   show(slots: Slots): void {
     this.slots = slots;
     const seen = new Set(slots.names.map(kindOf));
-    this.key.replaceChildren(legend(...kinds.filter(([kind]) => seen.has(kind)).map(([kind, text]) => legendItem(`slot-${kind}`, text))));
+    this.key.replaceChildren(legend(...Object.entries(slotWords).filter(([kind]) => seen.has(kind)).map(([kind, text]) => legendItem(`slot-${kind}`, text))));
     this.canvas.setAttribute("aria-label", `${slots.rank.length} slots on ${slots.ranks} pipeline ranks in ${duration(slots.end_s)}`);
     this.draw();
   }

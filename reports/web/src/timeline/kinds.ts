@@ -1,4 +1,5 @@
 // What kind of work a span is, which gives it its colour. The same colours mean the same thing in every chart.
+import { slotWords } from "../parts/slots";
 import { isOptimizer, kernelDepth, type Lane, type Timeline } from "./data";
 
 export interface Kind {
@@ -8,16 +9,12 @@ export interface Kind {
 
 export const kinds: Kind[] = [
   { name: "other", color: "slot-other" },
-  { name: "F forward", color: "slot-F" },
-  { name: "B backward", color: "slot-B" },
-  { name: "I input gradient", color: "slot-I" },
-  { name: "W weight gradient", color: "slot-W" },
-  { name: "FB overlapped pair", color: "slot-FB" },
+  ...Object.entries(slotWords).map(([slot, name]) => ({ name, color: `slot-${slot}` })),
   { name: "transfer", color: "span-transfer" },
   { name: "wait for other ranks", color: "span-wait" },
   { name: "optimizer", color: "slot-other" },
 ];
-const slotKinds: Record<string, number> = { F: 1, B: 2, I: 3, W: 4, FB: 5 };
+const slotKinds: Record<string, number> = Object.fromEntries(Object.keys(slotWords).map((slot, i) => [slot, i + 1]));
 const transfer = 6;
 const wait = 7;
 const optimizer = 8;

@@ -3,7 +3,7 @@ import { append, h, name } from "../dom";
 import { days, duration, fixed, grouped, long, number, percent, scaled, span, usd } from "../format";
 import type { Json, Result } from "../result";
 import { bars, intervals, moments, type MomentRow } from "../parts/bars";
-import { basis, kindBadge, linked } from "../parts/basis";
+import { basis, constantsTable, kindBadge, linked } from "../parts/basis";
 import { chart } from "../parts/chart";
 import { figures } from "../parts/figures";
 import { answer, foldedSection, notice, section } from "../parts/section";
@@ -150,18 +150,6 @@ function phases(run: Json): HTMLElement {
   );
 }
 
-function rates(list: Json[]): HTMLElement {
-  return table<Json>(
-    [
-      { title: "Rate", value: (row) => row.parameter },
-      { title: "Value", value: (row) => row.value, show: (row) => `${number(row.value)} ${row.unit}`, number: true },
-      { title: "Kind", value: (row) => row.kind, show: (row) => kindBadge(row.kind) },
-      { title: "Source", value: (row) => row.source, show: (row) => linked(row.source), wide: true },
-    ],
-    list,
-  );
-}
-
 function head(json: Json): HTMLElement[] {
   const { campaign, run } = json;
   const parts: HTMLElement[] = [];
@@ -201,7 +189,7 @@ export const campaign: View = {
       interval?.parts?.length ? section("How sure is the step?", `A step takes ${span(interval.time_s, duration)} in eight of ten cases.`, sourcesTable(interval.parts), leftSentence(interval)) : null,
       run?.phases?.length ? section("Phases", null, phases(run)) : null,
       foldedSection("What fails", answered.reliability, () => failures(answered)),
-      foldedSection("Rates behind it", `${json.reliability.length} with their sources`, () => rates(json.reliability)),
+      foldedSection("Rates behind it", `${json.reliability.length} with their sources`, () => constantsTable(json.reliability)),
       ...basis(json),
     );
   },

@@ -1,8 +1,8 @@
 // Memory of each pipeline rank: does it fit, what is largest, what would make it fit.
-import { append, h, identifier, name } from "../dom";
+import { append, h, name } from "../dom";
 import { gigabytes } from "../format";
 import type { Json, Result } from "../result";
-import { basis, kindBadge, linked } from "../parts/basis";
+import { basis, constantsTable } from "../parts/basis";
 import { chart } from "../parts/chart";
 import { figures } from "../parts/figures";
 import { fitOf, fitTone, fitWords } from "../parts/fit";
@@ -79,18 +79,6 @@ function ranksTable(memory: Json): HTMLElement {
   );
 }
 
-function constants(list: Json[]): HTMLElement {
-  return table<Json>(
-    [
-      { title: "Constant", value: (row) => row.parameter, show: (row) => identifier(row.parameter) },
-      { title: "Value", value: (row) => row.value, show: (row) => `${row.value} ${row.unit}`, number: true },
-      { title: "Kind", value: (row) => row.kind, show: (row) => kindBadge(row.kind) },
-      { title: "Source", value: (row) => row.source, show: (row) => linked(row.source), wide: true },
-    ],
-    list,
-  );
-}
-
 export const memory: View = {
   kinds: ["memory"],
   title: (result) => `Memory of ${modelName(result.json.plan)}`,
@@ -113,7 +101,7 @@ export const memory: View = {
       advice(all),
       overTime(all, page),
       foldedSection("Every rank in numbers", "", () => ranksTable(all)),
-      all.constants?.length ? foldedSection("What reserves rest on", "", () => constants(all.constants)) : null,
+      all.constants?.length ? foldedSection("What reserves rest on", "", () => constantsTable(all.constants)) : null,
       ...basis({ plan }),
     );
   },

@@ -5,11 +5,10 @@ import { outputOf, type Json, type Result } from "../result";
 import { bars, legend, legendItem, ticks } from "../parts/bars";
 import { figures } from "../parts/figures";
 import { answer, section } from "../parts/section";
+import { slotWords } from "../parts/slots";
 import { amount, pairs, table } from "../parts/table";
 import type { View } from "../view";
 import { line } from "./subject";
-
-const meanings: Record<string, string> = { F: "F forward", B: "B backward", I: "I input gradient", W: "W weight gradient", FB: "FB overlapped pair" };
 
 /** An op of the page's data: rank, type, start, end, micro-batches. */
 type Op = [number, string, number, number, string];
@@ -24,14 +23,14 @@ function picture(ops: Op[], ranks: number, makespan: number): HTMLElement {
     const x = (start / makespan) * width;
     const wide = ((end - start) / makespan) * width;
     const block = svg("rect", { x, y: rank * row, width: wide, height: row - 3, style: `fill:var(--slot-${type});stroke:var(--card);stroke-width:${Math.min(0.6, wide / 8)}` });
-    block.append(svg("title", {}, `rank ${rank}, ${meanings[type]}, micro-batch ${batches}: ${number(start)} to ${number(end)}`));
+    block.append(svg("title", {}, `rank ${rank}, ${slotWords[type]}, micro-batch ${batches}: ${number(start)} to ${number(end)}`));
     drawing.append(block);
     if (wide > 9 * batches.length) drawing.append(svg("text", { x: x + wide / 2, y: rank * row + 15, "text-anchor": "middle", style: "font-size:11px;fill:#fff;pointer-events:none" }, batches));
   }
   for (const tick of ticks(0, makespan, 8))
     drawing.append(svg("text", { x: (tick / makespan) * width, y: ranks * row + 15, "text-anchor": tick === 0 ? "start" : tick > makespan * 0.97 ? "end" : "middle", style: "font-size:11px;fill:var(--soft)" }, short(number(tick))));
-  const types = Object.keys(meanings).filter((type) => ops.some((op) => op[1] === type));
-  return h("div", {}, h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "The schedule over time" }, drawing), legend(...types.map((type) => legendItem(`slot-${type}`, meanings[type])), legendItem("idle", "idle")));
+  const types = Object.keys(slotWords).filter((type) => ops.some((op) => op[1] === type));
+  return h("div", {}, h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "The schedule over time" }, drawing), legend(...types.map((type) => legendItem(`slot-${type}`, slotWords[type])), legendItem("idle", "idle")));
 }
 
 function renderOne(result: Result, root: HTMLElement): void {

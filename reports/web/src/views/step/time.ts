@@ -3,13 +3,12 @@ import { h, name } from "../../dom";
 import { duration, fixed, gigabytes, number, percent, signedPercent, span } from "../../format";
 import { bars, intervals, type Part } from "../../parts/bars";
 import { section } from "../../parts/section";
+import { slotWords } from "../../parts/slots";
 import { amount, table } from "../../parts/table";
 import { sourcesTable } from "../../parts/uncertainty";
 import { waterfall } from "../../parts/waterfall";
 import type { Json } from "../../result";
 import { intervalOf } from "./words";
-
-const slotNames: Record<string, string> = { F: "forward", B: "backward", I: "input gradient", W: "weight gradient", FB: "overlapped pair" };
 
 export function intervalSection(json: Json): HTMLElement | null {
   const { step, bound } = json;
@@ -39,7 +38,7 @@ export function idealSection(json: Json): HTMLElement | null {
 
 function slotParts(step: Json): Part[] {
   const parts = Object.entries<number | null>(step.slots_s ?? {}).map(([slot, value]) => ({
-    name: `${slot} ${slotNames[slot] ?? ""}`,
+    name: slotWords[slot] ?? slot,
     value: value ?? 0,
     color: `slot-${slot}`,
   }));
