@@ -2,7 +2,7 @@
 import { type Child, h } from "../dom";
 import { grouped, none, percent } from "../format";
 import { legend, legendItem } from "../parts/bars";
-import { type Column, table } from "../parts/table";
+import { amount, type Column, table } from "../parts/table";
 import type { Json } from "../result";
 import { type Offer, offerLabel, recommended } from "./offers";
 import { chance, daysUnit, givenIn, type Range, rangeIn, secondsUnit, usdUnit } from "./ranges";
@@ -50,10 +50,6 @@ function speedCell({ speed }: Offer): Child {
   return speed ? h("span", { class: "speed" }, percent(speed.mfu), soft(grouped(speed.tokensPerGpu))) : none;
 }
 
-function chanceColumn(title: string, of: (offer: Offer) => number | null | undefined): Column<Offer> {
-  return { title, value: of, show: (offer) => chance(of(offer)), number: true };
-}
-
 const ranges = (offers: Offer[], cell: Cell): (Range | null)[] =>
   offers.flatMap((offer) => [cell.range(offer), cell.failing(offer)]);
 
@@ -67,8 +63,8 @@ function columns(json: Json, offers: Offer[]): Column<Offer>[] {
     ...rangeColumn("Cost", cells.usd, scaleOf(ranges(offers, cells.usd), budget, usdUnit)),
   ];
   list.push({ title: "MFU, tokens/s a GPU", value: (offer) => offer.speed?.mfu, show: speedCell, number: true });
-  if (offers.length > 1) list.push(chanceColumn("Best with", (offer) => offer.best));
-  list.push(chanceColumn("Measured", (offer) => offer.json.measured_share));
+  if (offers.length > 1) list.push(amount("Best with", (offer) => offer.best, chance));
+  list.push(amount("Measured", (offer) => offer.json.measured_share, chance));
   return list;
 }
 

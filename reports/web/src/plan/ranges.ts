@@ -53,11 +53,13 @@ export function tokensUnit(tokens: number): Unit {
 
 export const plainUnit = (after: string): Unit => unit(1, after);
 
+const withCommas = (number: string): string => number.replace(/\B(?=(\d{3})+(?!\d)(?<!\.\d*))/g, ",");
+
 /** Two significant digits of a headline or three of a table, and all digits before the point. */
 export function rounded(value: number, digits: number): string {
   if (value === 0) return "0";
   const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(Math.abs(value))));
-  return value.toFixed(decimals).replace(/\B(?=(\d{3})+(?!\d)(?<!\.\d*))/g, ",");
+  return withCommas(value.toFixed(decimals));
 }
 
 /** 54 days */
@@ -67,13 +69,12 @@ export function valueIn(value: number | null | undefined, in_: Unit, digits = 3)
 
 /** 60 days, $6 M: an amount that was given, without zeros that nobody wrote. */
 export const givenIn = (value: number, in_: Unit): string =>
-  `${in_.before}${String(Number((value * in_.factor).toPrecision(6))).replace(/\B(?=(\d{3})+(?!\d)(?<!\.\d*))/g, ",")}${in_.after}`;
+  `${in_.before}${withCommas(String(Number((value * in_.factor).toPrecision(6))))}${in_.after}`;
 
 /** 48–61: the ends alone, with as many decimals as the middle has. */
 export function endsIn(range: Range, in_: Unit, digits = 3): string {
   const decimals = (/\.(\d+)/.exec(rounded(range.middle * in_.factor, digits))?.[1] ?? "").length;
-  const end = (value: number): string =>
-    (value * in_.factor).toFixed(decimals).replace(/\B(?=(\d{3})+(?!\d)(?<!\.\d*))/g, ",");
+  const end = (value: number): string => withCommas((value * in_.factor).toFixed(decimals));
   return `${end(range.low)}–${end(range.high)}`;
 }
 
