@@ -195,14 +195,12 @@ class Result(LinesAnswer, MemoryAnswer):
 
     def plot(self, axes: Optional["Axes"] = None) -> "Axes":
         """Draws what the step is spent on."""
-        axes = new_axes(axes)
-        stack(axes, ["step"], [self.breakdown_s])
-        axes.set_xlabel("s")
-        return axes
+        return stack(axes, "s", ["step"], [self.breakdown_s])
 
 
-def stack(axes: "Axes", names: List[str], parts: List[Dict[str, float]]) -> None:
+def stack(axes: Optional["Axes"], unit: str, names: List[str], parts: List[Dict[str, float]]) -> "Axes":
     """Draws a stacked bar for each name."""
+    axes = new_axes(axes)
     left = [0.0] * len(names)
     for part in dict.fromkeys(key for one in parts for key in one):
         widths = [one.get(part) or 0.0 for one in parts]
@@ -210,10 +208,14 @@ def stack(axes: "Axes", names: List[str], parts: List[Dict[str, float]]) -> None
         left = [begin + width for begin, width in zip(left, widths)]
     axes.invert_yaxis()
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
+    axes.set_xlabel(unit)
+    return axes
 
 
 class MemoryResult(MemoryAnswer):
     """The memory of every pipeline rank."""
+
+    _uses = ("parameters", "gradients", "optimizer", "activations", "buffers")
 
     def _rows(self) -> List[Dict[str, Any]]:
         return [flat(stage) for stage in self.memory["stages"]]
@@ -222,20 +224,17 @@ class MemoryResult(MemoryAnswer):
         return f"peak memory {self._needs()}{self._verdict()}"
 
     def _repr_html_(self) -> str:
-        parts = ("parameters", "gradients", "optimizer", "activations", "buffers", "peak")
+        parts = (*self._uses, "peak")
         rows = [(str(stage["stage"]), *(number(stage[f"{part}_bytes"], "GB", 1e-9) for part in parts))
                 for stage in self.memory["stages"]]
         return html_table(rows, ("rank", *parts))
 
     def plot(self, axes: Optional["Axes"] = None) -> "Axes":
         """Draws what fills each rank at its highest moment."""
-        axes = new_axes(axes)
-        parts = ("parameters", "gradients", "optimizer", "activations", "buffers")
         stages = self.memory["stages"]
-        stack(axes, [f"rank {stage['stage']}" for stage in stages],
-              [{part: stage[f"{part}_bytes"] / 1e9 for part in parts} for stage in stages])
+        axes = stack(axes, "GB", [f"rank {stage['stage']}" for stage in stages],
+                     [{use: stage[f"{use}_bytes"] / 1e9 for use in self._uses} for stage in stages])
         axes.axvline(self.capacity_bytes / 1e9, color="black", linestyle=":")
-        axes.set_xlabel("GB")
         return axes
 
 
@@ -339,11 +338,9 @@ class Comparison(Answer):
 
     def plot(self, axes: Optional["Axes"] = None) -> "Axes":
         """Draws what each step is spent on."""
-        axes = new_axes(axes)
         feasible = [one for one in self.subjects if one.get("step")]
-        stack(axes, [one["name"] for one in feasible], [one["step"].get("breakdown_s") or {} for one in feasible])
-        axes.set_xlabel("s")
-        return axes
+        return stack(axes, "s", [one["name"] for one in feasible],
+                     [one["step"].get("breakdown_s") or {} for one in feasible])
 
 
 class TraceComparison(PlanResult):
