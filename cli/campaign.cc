@@ -140,13 +140,10 @@ model::Result<int> run_verb(const CampaignArguments& arguments, sim::Tasks& task
   const reports::CampaignReport report{
       inputs.plan, step, answer, reliability, published_runs(arguments, inputs.plan, step, answer), start};
   TRY(write_forms(arguments.outputs, report));
-  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::campaign_text(report, {.color = color()}));
-  if (!answer.complete) {
-    std::fflush(stdout);  // before the output to stderr
-    fmt::print(stderr, "plumbline: stopped after {} of {} campaigns: the answer is incomplete{}\n", answer.input.seeds,
-               arguments.seeds, arguments.resume.empty() ? "" : "; a later run with --resume goes on");
-    return interrupted_exit();
-  }
+  arguments.outputs.print(reports::campaign_text(report, {.color = color()}));
+  if (!answer.complete)
+    return incomplete_exit(!arguments.resume.empty(),
+                           fmt::format(" after {} of {} campaigns", answer.input.seeds, arguments.seeds));
   const std::string never = reports::never_sentence(report);
   if (never.empty()) return 0;
   fmt::print(stderr, "{}\n", never);

@@ -83,9 +83,10 @@ model::Result<calibrate::TraceComparison> compared_step(const sim::Inputs& input
 
 model::Result<void> write_pair(const CompareArguments& arguments, const reports::ChunkComparisonOutput& output) {
   TRY(arguments.outputs.check_among({"--json", "--csv", "--html"}, "an overlapped pair of chunks"));
-  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::chunk_comparison_text(output));
-  return arguments.outputs.write({{"--json", [&] { return reports::chunk_comparison_json(output); }},
-                                  {"--csv", [&] { return reports::chunk_comparison_csv(output); }}});
+  TRY(arguments.outputs.write({{"--json", [&] { return reports::chunk_comparison_json(output); }},
+                               {"--csv", [&] { return reports::chunk_comparison_csv(output); }}}));
+  arguments.outputs.print(reports::chunk_comparison_text(output));
+  return {};
 }
 
 model::Result<void> compare_with_trace(const CompareArguments& arguments, const std::string& plan,
@@ -103,10 +104,11 @@ model::Result<void> compare_with_trace(const CompareArguments& arguments, const 
     return reports::write_trace_comparison(output, {source_revision(), arguments.outputs.compressed("--trace"), {}},
                                            sink);
   };
-  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::trace_comparison_text(output));
-  return arguments.outputs.write({{"--json", [&] { return reports::trace_comparison_json(output); }},
-                                  {"--csv", [&] { return reports::trace_comparison_csv(output); }},
-                                  {"--trace", {}, both}});
+  TRY(arguments.outputs.write({{"--json", [&] { return reports::trace_comparison_json(output); }},
+                               {"--csv", [&] { return reports::trace_comparison_csv(output); }},
+                               {"--trace", {}, both}}));
+  arguments.outputs.print(reports::trace_comparison_text(output));
+  return {};
 }
 
 // Holds the step of a log against the prediction, and answers as `simulate --measured`.
@@ -184,7 +186,7 @@ model::Result<int> show_steps(const CompareArguments& arguments) {
   const auto comparison = TRY(compare_steps(arguments));
   if (comparison.deployments()) TRY(check_of_deployments(arguments));
   TRY(write_files(arguments, comparison));
-  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::result_comparison_text(comparison, color()));
+  arguments.outputs.print(reports::result_comparison_text(comparison, color()));
   const auto possible = [](const model::ComparisonSubject& subject) { return subject.reason().empty(); };
   if (std::ranges::any_of(comparison.subjects, possible)) return 0;
   fmt::print(stderr, "plumbline: no subject is feasible: {}\n", comparison.subjects.front().reason());

@@ -63,12 +63,10 @@ model::Result<int> run(const MemoryArguments& arguments) {
       fmt::print(stderr, "warning: {}\n", sentence);
   TRY(write_files(arguments, inputs, account));
   const model::Memory& memory = account.memory;
-  if (!arguments.outputs.to_stdout()) {
-    const reports::Style style = {.color = color()};
-    fmt::print("{}{}", reports::memory_summary(memory, style),
-               reports::memory_plot(account.levels, memory.capacity_bytes, style));
-    if (account.advice) fmt::print("{}", reports::memory_advice(*account.advice, memory.capacity_bytes, style));
-  }
+  const reports::Style style = {.color = color()};
+  arguments.outputs.print(
+      reports::memory_summary(memory, style) + reports::memory_plot(account.levels, memory.capacity_bytes, style) +
+      (account.advice ? reports::memory_advice(*account.advice, memory.capacity_bytes, style) : ""));
   if (model::fit_of(memory) != model::Fit::does_not_fit) return 0;
   fmt::print(stderr, "{}\n", model::infeasible_reason(memory));
   return infeasible_exit;

@@ -297,6 +297,11 @@ bool Outputs::to_stdout() const {
   return std::ranges::any_of(paths_, [](const auto& output) { return output.second == "-"; });
 }
 
+void Outputs::print(const std::string& text) const {
+  if (!to_stdout()) fmt::print("{}", text);
+  if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category(), "stdout");  // as fmt::print
+}
+
 model::Result<void> Outputs::check() const {
   const auto dash = [](const auto& output) { return output.second == "-"; };
   if (std::ranges::count_if(paths_, dash) < 2) return {};

@@ -72,8 +72,9 @@ class Outputs {
   bool given(const std::string& option) const { return paths_.contains(option) && !paths_.at(option).empty(); }
   bool compressed(const std::string& option) const { return paths_.at(option).ends_with(".gz"); }
   bool any() const;
-  bool to_stdout() const;             // whether stdout is used by an output, so that no text may be printed
-  void discard() { paths_.clear(); }  // so that nothing is written
+  bool to_stdout() const;                     // whether stdout is used by an output, so that no text may be printed
+  void print(const std::string& text) const;  // unless to_stdout(); what goes to stderr later follows it
+  void discard() { paths_.clear(); }          // so that nothing is written
   // Returns an input error when several forms go to stdout.
   model::Result<void> check() const;
   // Returns an input error where an output is given that is none of these, which are all that `subject` has.

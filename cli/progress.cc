@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <mutex>
 #include <stop_token>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -120,6 +119,12 @@ bool Interrupt::requested() const { return caught != 0; }
 int interrupted_exit() {
   constexpr int of_signals = 128;
   return of_signals + caught;
+}
+
+int incomplete_exit(bool resumes, std::string_view after) {
+  fmt::print(stderr, "plumbline: stopped{}: the answer is incomplete{}\n", after,
+             resumes ? "; a later run with --resume goes on" : "");
+  return interrupted_exit();
 }
 
 }  // namespace plumbline::cli

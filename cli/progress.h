@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -78,5 +79,8 @@ class WatchedBar {
 
 // Returns the exit code of a verb that an Interrupt ended early, as shells report signals: 128 and the signal's number.
 int interrupted_exit();
+
+// Returns the same after a line on stderr. `resumes`: with --resume; `after`: " after 3 of 8 campaigns".
+int incomplete_exit(bool resumes = false, std::string_view after = "");
 
 }  // namespace plumbline::cli

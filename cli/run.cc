@@ -296,9 +296,8 @@ model::Result<int> write_run(const RunArguments& arguments, const sim::Inputs& i
                      {"--csv", [&] { return reports::to_csv(step); }},
                      {"--trace", {}, trace},
                      {"--expert-loads", [&] { return loads_csv(inputs, training); }}}));
-  if (!outputs.to_stdout()) TRY(printed(reports::training_summary(step, inputs.plan, report)));
+  outputs.print(reports::training_summary(step, inputs.plan, report));
   if (training.progress.step == arguments.options.steps) return 0;
-  std::fflush(stdout);  // before the output to stderr
   const std::string& folder = arguments.options.checkpoint;
   fmt::print(stderr, "plumbline: stopped after step {} of {}: {}\n", training.progress.step, arguments.options.steps,
              folder.empty() ? "without --checkpoint nothing of the training is kept"

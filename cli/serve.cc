@@ -52,9 +52,8 @@ model::Result<int> run(const ServeArguments& arguments) {
   TRY(arguments.outputs.write({{"--json", [&] { return reports::serving_json(report); }},
                                {"--csv", [&] { return reports::serving_csv(report); }},
                                {"--svg", [&] { return reports::serving_svg(report); }}}));
-  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::serving_text(report, {.color = color()}));
+  arguments.outputs.print(reports::serving_text(report, {.color = color()}));
   if (!stopped) return 0;
-  std::fflush(stdout);  // before the output to stderr
   fmt::print(stderr, "plumbline: stopped: {}\n",
              result.interval ? "the interval rests on the draws so far"
                              : "there is no interval, and the limits hold for the prediction alone");

@@ -210,7 +210,6 @@ model::Result<int> run(const SimulateArguments& arguments) {
     TRY(record_prediction(*arguments.record, inputs, simulation->result, arguments.interval.seed));
   const int exit_code = TRY(show_step(arguments.outputs, arguments.plan.overrides, inputs, *simulation));
   if (!stopped) return exit_code;
-  std::fflush(stdout);  // before the output to stderr
   fmt::print(stderr, "plumbline: stopped: {}{}\n", what_is_there(arguments, simulation->result),
              arguments.record ? "; nothing is recorded" : "");
   return interrupted_exit();
@@ -263,8 +262,7 @@ model::Result<int> show_step(const Outputs& outputs, const std::vector<std::stri
                              const sim::Inputs& inputs, const sim::Simulation& simulation) {
   const auto comparisons = published(overrides, inputs, simulation.result);
   TRY(write_files(outputs, inputs, simulation, comparisons));
-  if (!outputs.to_stdout())
-    fmt::print("{}", reports::summary(simulation.result, inputs.plan, comparisons, {.color = color()}));
+  outputs.print(reports::summary(simulation.result, inputs.plan, comparisons, {.color = color()}));
   if (model::fit_of(simulation.result.memory) == model::Fit::does_not_fit) {
     fmt::print(stderr, "{}\n", model::infeasible_reason(simulation.result.memory));
     return infeasible_exit;

@@ -170,7 +170,7 @@ model::Result<int> run(const ValidateArguments& arguments) {
   int exit_code = 0;
   bool first = true;
   const auto show = [&](const std::string& name, bool holds, const std::string& table) {
-    if (!arguments.outputs.to_stdout()) fmt::print("{}{}", first ? "" : "\n", table);
+    arguments.outputs.print((first ? "" : "\n") + table);
     first = false;
     if (holds) return;
     exit_code = tolerance_exit;
@@ -186,7 +186,6 @@ model::Result<int> run(const ValidateArguments& arguments) {
   for (const calibrate::ServingComparison& row : outcome.serving)
     show(row.definition.name, row.holds(), reports::serving_table(row));
   if (outcome.complete) return exit_code;
-  std::fflush(stdout);  // before the output to stderr
   fmt::print(stderr, "plumbline: stopped: the cases that were not finished are left out\n");
   return interrupted_exit();
 }

@@ -74,10 +74,7 @@ Result<void> write_forms(const SearchArguments& arguments, const sim::Deployment
 
 // Prints to stderr why there is no deployment within the limits; returns 0 when there is one.
 int deployment_exit(const sim::DeploymentAnswer& answer) {
-  if (!answer.complete) {
-    fmt::print(stderr, "plumbline: stopped: the answer is incomplete\n");
-    return interrupted_exit();
-  }
+  if (!answer.complete) return incomplete_exit();
   if (!answer.order.empty() && answer.best(0).within) return 0;
   for (const sim::DeploymentOption& option : answer.options)
     if (option.search.best.empty())
@@ -105,8 +102,7 @@ Result<int> plan_deployments(const SearchArguments& arguments) {
   const Interrupt interrupt;
   const auto answer = TRY(find_deployments(arguments, recipe, [&] { return interrupt.requested(); }));
   TRY(write_forms(arguments, answer));
-  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::deployment_text(answer, color()));
-  std::fflush(stdout);  // before the output to stderr
+  arguments.outputs.print(reports::deployment_text(answer, color()));
   return deployment_exit(answer);
 }
 

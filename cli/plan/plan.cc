@@ -90,10 +90,7 @@ Result<void> write_files(const SearchArguments& arguments, const sim::PlanAnswer
 
 // Prints to stderr why the question has no answer; returns 0 when it has one.
 int verdict_exit(const sim::PlanAnswer& answer) {
-  if (!answer.complete) {
-    fmt::print(stderr, "plumbline: stopped: the answer is incomplete\n");
-    return interrupted_exit();
-  }
+  if (!answer.complete) return incomplete_exit();
   if (answer.order.empty()) {
     for (const sim::ClusterOption& option : answer.options)
       fmt::print(stderr, "plumbline: {}: no plan: {}\n", reports::option_name(answer, option),
@@ -117,8 +114,7 @@ Result<int> run(const SearchArguments& arguments, sim::Tasks& tasks) {
   const auto answer =
       TRY(find_plans(arguments, recipe, std::move(options), tasks, [&] { return interrupt.requested(); }));
   TRY(write_files(arguments, answer));
-  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::plan_text(answer, color()));
-  std::fflush(stdout);  // before the output to stderr
+  arguments.outputs.print(reports::plan_text(answer, color()));
   return verdict_exit(answer);
 }
 

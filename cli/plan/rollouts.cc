@@ -75,12 +75,8 @@ Result<int> plan_rollouts(const SearchArguments& arguments, const sim::Recipe& r
                                {"--csv", [&] { return reports::rollout_plans_csv(answer); }}}));
   if (answer.found())
     TRY(arguments.outputs.write({{"-o", [&] { return plan_file(answer.splits.front().best->plan); }}}));
-  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::rollout_plans_text(answer, arguments.top, color()));
-  std::fflush(stdout);  // before the output to stderr
-  if (!answer.complete) {
-    fmt::print(stderr, "plumbline: stopped: the answer is incomplete\n");
-    return interrupted_exit();
-  }
+  arguments.outputs.print(reports::rollout_plans_text(answer, arguments.top, color()));
+  if (!answer.complete) return incomplete_exit();
   for (const sim::ClusterOption& option : answer.options)
     if (option.error)
       fmt::print(stderr, "plumbline: {}: no plan: {}\n", reports::option_name(option), option.error->message);
