@@ -188,7 +188,9 @@ double KernelCost::scale_swizzles(const Graph& graph, const Operator& op) const 
   if (graph.inference || !is_gemm(operator_class(graph, op))) return 0;
   const DataType operand = graph.tensor(op.reads[0]).type;
   if (operand != DataType::mxfp8 && operand != DataType::nvfp4) return 0;
-  return activation_swizzles_ + (op.phase == Phase::W ? activation_swizzles_ : weight_swizzles_);
+  const bool apart = swizzles_apart_ && op.kind == OperatorKind::grouped_matmul;
+  const double experts = apart ? gemm_shape(graph, op, 1).groups : 1;
+  return experts * (activation_swizzles_ + (op.phase == Phase::W ? activation_swizzles_ : weight_swizzles_));
 }
 
 double KernelCost::launched_apart(const Graph& graph, const Operator& op) const {

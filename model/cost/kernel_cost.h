@@ -150,7 +150,8 @@ class KernelCost {
   double launched_apart(const Graph& graph, const Operator& op) const;
   bool is_grouped(const Operator& op) const;
   // Returns the kernels that swizzle the scales of a GEMM's operands, whose blocks of 16 or 32 elements tensor cores
-  // read in another order than casts write: one an operand, also where it is the operands of many experts.
+  // read in another order than casts write: one an operand, also where it is the operands of many experts, or one for
+  // each of those (gemm.experts_swizzled_apart).
   double scale_swizzles(const Graph& graph, const Operator& op) const;
   // Returns the elements of the rows that a kernel pads for quantized experts after they were gathered, or before they
   // are summed (their gradients, where they were padded); 0 where none does.
@@ -197,6 +198,7 @@ class KernelCost {
   bool experts_apart_ = false;         // whether experts are launched one by one
   bool indexed_experts_ = false;       // whether an engine has experts that read tokens through an index
   bool fused_experts_ = false;         // whether one kernel has the GEMMs of all experts and what surrounds them
+  bool swizzles_apart_ = false;        // whether the scales of experts are swizzled one expert after another
   double weight_swizzles_ = 0, activation_swizzles_ = 0;
   std::int64_t device_sms_ = 0;
   double tf32_slowdown_ = 1;  // BF16 over TF32 peak of the datasheet; TF32 has no waves of its own

@@ -33,6 +33,7 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
   cost.accumulation_bytes_ = reader.find("gemm.accumulation_bytes").value_or(Constant{});
   cost.weight_swizzles_ = reader.value("gemm.weight_swizzles");
   cost.activation_swizzles_ = reader.value("gemm.activation_swizzles");
+  cost.swizzles_apart_ = reader.value("gemm.experts_swizzled_apart") > 0;
   cost.unaligned_ = {reader.find("gemm.slowdown_aligned_8").value_or(Constant{-1, 1}),
                      reader.find("gemm.slowdown_aligned_4").value_or(Constant{-1, 1}),
                      reader.find("gemm.slowdown_aligned_2").value_or(Constant{-1, 1})};

@@ -571,6 +571,28 @@ TEST(UnfusedKernels, SwizzleTheScalesOfBlocks) {
   }
 }
 
+TEST(UnfusedKernels, SwizzleTheScalesOfExpertsOneByOne) {
+  const std::vector<Parameter> at_once = {number("gemm.weight_swizzles", 1), number("gemm.activation_swizzles", 1)};
+  std::vector<Parameter> one_by_one = at_once;
+  one_by_one.push_back(number("gemm.experts_swizzled_apart", 1));
+  const KernelCost none = cost(), joined = cost(at_once), apart = cost(one_by_one);
+  for (const auto& [gemm, swizzled] : {std::pair(Precision::mxfp8, 1), {Precision::bf16, 0}}) {
+    const Graph layer = make_block(BlockKind::moe_layer, tests::deepseek_rank(gemm));
+    const double experts = gemm_shape(layer, find(layer, "experts_down"), 1).groups;
+    ASSERT_GT(experts, 1);
+    const auto more = [&](const KernelCost& with, const std::string& name, Phase phase = Phase::F) {
+      const Operator& op = find(layer, name, phase);
+      return with.launches(layer, op) - none.launches(layer, op);
+    };
+    EXPECT_EQ(more(joined, "experts_down"), 2 * swizzled);
+    EXPECT_EQ(more(apart, "experts_down"), 2 * swizzled * experts);
+    EXPECT_EQ(more(apart, "experts_down_wgrad", Phase::W), 2 * swizzled * experts);
+    EXPECT_EQ(more(apart, "o"), 2 * swizzled);  // of one matrix
+    EXPECT_EQ(time(apart, layer, "experts_down").seconds > time(joined, layer, "experts_down").seconds, swizzled > 0);
+    expect_sound(apart, layer);
+  }
+}
+
 // Elements that are indexed one by one take the instructions of the SMs, whatever the memory's rate.
 TEST(UnfusedKernels, StridedOperandsTakeTheTimeOfTheirIndices) {
   const Graph layer = make_block(BlockKind::moe_layer, expert_rank(Precision::bf16));
