@@ -26,7 +26,7 @@ struct HostCalls {
   double views = 0;             // pieces of tensors that are split and joined in another order
   double experts = 0;           // of grouped GEMMs
   double synchronizations = 0;  // waits for what a router chose, after which the host is no longer ahead of it
-  double drains = 0;            // waits for all that was issued before, ahead of the operator
+  double drains = 0;            // waits for all that was issued: before the operator, of a clamp with its kernels
 
   HostCalls& add(const HostCalls& other);
 };

@@ -136,8 +136,11 @@ class Issue {
     double at = begin;
     for (std::size_t k = 0; k < operators.size(); ++k) {
       const HostCalls& calls = (*issued_[segment].operators)[k];
+      const model::OperatorKind kind = graph.operators[operators[k]].kind;
       const double needs = host_.one_by_one(calls), takes = stretch * seconds[k];
-      if (calls.drains > 0 && !host_.blocks()) wait_until(at, calls);
+      // What limits the input of an activation is issued before the wait, copies sized by what arrived after it.
+      const bool drains_after = kind == model::OperatorKind::clamp;
+      if (!drains_after) drain(at, calls);
       if (calls.launches > 0) {
         // Without waits the host issues the second kernel while the first one runs.
         const double launches = host_.blocks() ? 1 : std::max(1.0, calls.launches);
@@ -147,7 +150,8 @@ class Issue {
       }
       now_ += needs;
       block(at, calls);
-      if (graph.operators[operators[k]].kind == model::OperatorKind::router) chosen_ = at;
+      if (drains_after) drain(at, calls);
+      if (kind == model::OperatorKind::router) chosen_ = at;
       wait(calls);
     }
     return at;
@@ -156,6 +160,10 @@ class Issue {
   // What a router chose is there once its kernels have ended, or from before where it is not computed again.
   void wait(const HostCalls& calls) {
     if (calls.synchronizations > 0 && chosen_ && !host_.blocks()) wait_until(*chosen_, calls);
+  }
+
+  void drain(double at, const HostCalls& calls) {
+    if (calls.drains > 0 && !host_.blocks()) wait_until(at, calls);
   }
 
   // Where the host waits for each launch it waits for nothing else.

@@ -122,6 +122,25 @@ TEST(SlotHost, TheHostWaitsForWhatADispatchBringsBeforeItGoesOn) {
   EXPECT_NEAR(more, 4 * 500e-6, 1e-5);
 }
 
+// The scalar that the activation adds is copied once the kernels that limit its input are issued. These last long here,
+// so that a host that waited ahead of them would be ahead of the GPU again when they end.
+TEST(SlotHost, TheHostWaitsForTheEndOfAClamp) {
+  const auto seconds = [](const HostConstants& host) {
+    Case limited(tests::llama_plan, host,
+                 {"model.config=models/gpt-oss-120b.json", "parallelism.expert=8", "stack.dispatcher=alltoall"});
+    std::vector<model::Parameter> parameters = limited.inputs.profile.parameters();
+    parameters.push_back({.name = "kernel.clamp.passes", .value = 1000, .unit = "1"});
+    limited.inputs.profile = model::Profile("long clamps", "", parameters);
+    limited.costs = tests::costs_of(limited.inputs);
+    return limited.seconds(OpType::F);
+  };
+  const HostConstants host = {{"launch", 1000}, {"synchronization", 1}};
+  HostConstants waiting = host;
+  waiting["synchronizations.clamp"] = 1;
+  constexpr double layers = 18, launches_after = 10;
+  EXPECT_GT(seconds(waiting) - seconds(host), layers * launches_after * 1e-3);
+}
+
 TEST(SlotHost, AfterAWaitTheHostIsNotAhead) {
   // The GPU is the slower one, so without waits the host costs nothing. After each it takes longer to issue the first
   // kernels than these take.
