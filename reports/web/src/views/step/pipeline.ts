@@ -1,5 +1,4 @@
 // The timeline of a step: all ranks, and one overlapped pair of chunks kernel by kernel.
-import { h } from "../../dom";
 import { duration, percent } from "../../format";
 import { fold, foldedSection, section } from "../../parts/section";
 import { amount, table } from "../../parts/table";
