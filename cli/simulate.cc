@@ -247,10 +247,9 @@ model::Result<sim::Simulation> predict_step(const sim::Inputs& inputs, const Ste
   // What the GPUs of a simulated cluster differ in is part of its step and not drawn again for its interval.
   if (interval && request.fidelity == sim::Fidelity::cluster)
     interval->without.insert({"jitter and slow ranks", "slowest GPU"});
-  TRY(sim::add_spread(inputs, simulation.result, interval));
+  const auto draws = TRY(sim::add_spread(inputs, simulation.result, interval));
   if (inputs.engines) simulation.result.rollout = TRY(sim::predict_rollout(inputs, simulation.result));
-  if (inputs.engines && simulation.result.interval)
-    TRY(sim::add_rollout_interval(inputs, simulation.result, *interval));
+  if (inputs.engines && draws) TRY(sim::add_rollout_interval(inputs, simulation.result, *draws, *interval));
   const bool stopped = request.watch.stops();
   if (request.with_assumed && !stopped) simulation.result.assumed = TRY(sim::assumed_of_step(inputs));
   if (request.measured && (simulation.result.interval || !stopped))

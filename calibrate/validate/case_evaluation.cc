@@ -183,7 +183,7 @@ model::Result<const CaseRuns::Run*> CaseRuns::run_of(const std::string& plan, co
     auto simulation = TRY(predictors_.with(
         run.inputs, [&](sim::Predictor& predictor) { return predictor.simulate(run.inputs.plan, {}); }));
     run.step = std::move(simulation.result);
-    auto [interval, draws] = TRY(sim::draw_interval(run.inputs, *run.step));
+    auto [interval, draws] = TRY(sim::draw_interval(run.inputs, *run.step, {.parts = false}));
     run.step->interval = std::move(interval);
     run.draws = std::move(draws);
   }

@@ -29,7 +29,7 @@ constexpr std::size_t draws_of_row = 32;
 model::Result<RowRanges> row_ranges(const sim::Inputs& inputs, const model::StepResult& result,
                                     const PublishedStep& step, sim::PeakOf peak) {
   const auto [interval, draws] =
-      TRY(sim::draw_interval(inputs, result, {.draws = draws_of_row, .threads = 1, .peak = peak}));
+      TRY(sim::draw_interval(inputs, result, {.draws = draws_of_row, .threads = 1, .peak = peak, .parts = false}));
   RowRanges ranges;
   if (step.seconds) ranges.step = {interval.time_s, *step.seconds};
   // A full device shows its capacity, whatever more an allocator would hold.

@@ -2,10 +2,12 @@
 // computed is nullopt and prints as null, never as zero.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/base/provenance.h"
@@ -177,6 +179,21 @@ struct RolloutResult {
   // Of rollout.steps, by steps, days, gpu_hours, cost_usd and goodput; nothing: without them.
   std::optional<RunCost> run;
   std::optional<Quantiles> interval_s;  // of the step
+
+  // Returns the seconds of the parts of a pool.
+  double seconds_of(std::string_view pool) const {
+    double seconds = 0;
+    for (const RolloutPart& part : parts)
+      if (part.pool == pool) seconds += part.seconds;
+    return seconds;
+  }
+  // Returns the seconds of the step where parts of the engines and of the training take that many times as long. A rule
+  // is computed by the hosts, after the generation of the answers that it is about.
+  double step_with(double engines, double training) const {
+    const double generated = engines * seconds_of("engines");
+    const double trained = seconds_of("hosts") + training * seconds_of("training");
+    return seconds_of("all") + (placement == "asynchronous" ? std::max(generated, trained) : generated + trained);
+  }
 };
 
 struct StepResult {

@@ -1,6 +1,7 @@
 #include "sim/interval/interval.h"
 
 #include <cmath>
+#include <utility>
 
 #include "model/economics/economics.h"
 #include "sim/interval/detail/parts.h"
@@ -80,20 +81,13 @@ void add_fit(const Inputs& inputs, model::Memory& memory, const IntervalOptions&
   memory.fits_probability = interval.fits_probability;
 }
 
-model::Result<model::PredictionInterval> interval_of(const Inputs& inputs, const model::StepResult& result,
-                                                     const IntervalOptions& options) {
-  const Drawn drawn = TRY(draw(inputs, options));
+model::Result<DrawnInterval> draw_interval(const Inputs& inputs, const model::StepResult& result,
+                                           const IntervalOptions& options) {
+  Drawn drawn = TRY(draw(inputs, options));
   model::PredictionInterval interval = without_parts(drawn, inputs, result, options);
   if (options.parts && drawn.whole)
     interval.parts = parts_of(drawn, left_of(inputs.left, left_source, options).value_or(Left{}));
-  return interval;
-}
-
-model::Result<DrawnInterval> draw_interval(const Inputs& inputs, const model::StepResult& result,
-                                           IntervalOptions options) {
-  options.parts = false;
-  Drawn drawn = TRY(draw(inputs, options));
-  return DrawnInterval{without_parts(drawn, inputs, result, options), std::move(drawn.draws)};
+  return DrawnInterval{std::move(interval), std::move(drawn.draws)};
 }
 
 std::vector<double> price_draws(const model::HourlyPrice& price, std::string_view key, std::uint64_t seed,

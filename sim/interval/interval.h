@@ -23,19 +23,19 @@ namespace plumbline::sim {
 // Returns the interval of a result that was predicted from the inputs, at any fidelity: the draws' ratios times its
 // step, what is left, and the range of the price. Errors: those of Predictor::closed_form() on
 // the plan as it is.
-model::Result<model::PredictionInterval> interval_of(const Inputs& inputs, const model::StepResult& result,
-                                                     const IntervalOptions& options = {});
+struct DrawnInterval {
+  model::PredictionInterval interval;
+  StepDraws draws;  // behind it
+};
+model::Result<DrawnInterval> draw_interval(const Inputs& inputs, const model::StepResult& result,
+                                           const IntervalOptions& options);
+inline model::Result<model::PredictionInterval> interval_of(const Inputs& inputs, const model::StepResult& result,
+                                                            const IntervalOptions& options = {}) {
+  return TRY(draw_interval(inputs, result, options)).interval;
+}
 
 // Sets the probability that the memory of a prediction fits, as the interval of the same options has it.
 void add_fit(const Inputs& inputs, model::Memory& memory, const IntervalOptions& options = {});
-
-// Returns the same without parts, and its draws.
-struct DrawnInterval {
-  model::PredictionInterval interval;
-  StepDraws draws;
-};
-model::Result<DrawnInterval> draw_interval(const Inputs& inputs, const model::StepResult& result,
-                                           IntervalOptions options = {});
 
 // Sets the probability that a deployment runs: its pools hold weights, activations, libraries and a request's keys and
 // values in the share of the memory that the engine takes, by what is not known of memory (uncertainty.h). Peaks of

@@ -1,6 +1,7 @@
 #include "sim/interval/step_spread.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/interval/interval.h"
 #include "sim/predict/predictor.h"
@@ -33,13 +34,16 @@ model::Result<std::optional<std::array<double, 2>>> power_span(const Inputs& inp
   return Span({std::min({one, other, step_s}), std::max({one, other, step_s})});
 }
 
-model::Result<void> add_spread(const Inputs& inputs, model::StepResult& result,
-                               const std::optional<IntervalOptions>& options) {
+model::Result<std::optional<StepDraws>> add_spread(const Inputs& inputs, model::StepResult& result,
+                                                   const std::optional<IntervalOptions>& options) {
   if (options) TRY(check_draws(*options));
   result.power_span_s = TRY(power_span(inputs, result.step.time_s));
   add_fit(inputs, result.memory, options.value_or(IntervalOptions()));
-  if (options) result.interval = TRY(unless_stopped(interval_of(inputs, result, *options)));
-  return {};
+  if (!options) return std::nullopt;
+  auto drawn = TRY(unless_stopped(draw_interval(inputs, result, *options)));
+  if (!drawn) return std::nullopt;
+  result.interval = std::move(drawn->interval);
+  return std::move(drawn->draws);
 }
 
 }  // namespace plumbline::sim

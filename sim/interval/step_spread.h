@@ -19,9 +19,9 @@ namespace plumbline::sim {
 model::Result<std::optional<std::array<double, 2>>> power_span(const Inputs& inputs, double step_s);
 
 // Adds to a result whether it fits in memory, what the limit of power leaves open and, with options, its interval, of
-// which there is none where it was stopped.
-// Errors: those of power_span() and interval_of().
-model::Result<void> add_spread(const Inputs& inputs, model::StepResult& result,
-                               const std::optional<IntervalOptions>& options);
+// which there is none where it was stopped. Returns the draws behind the interval.
+// Errors: those of power_span() and draw_interval().
+model::Result<std::optional<StepDraws>> add_spread(const Inputs& inputs, model::StepResult& result,
+                                                   const std::optional<IntervalOptions>& options);
 
 }  // namespace plumbline::sim

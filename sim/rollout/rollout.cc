@@ -240,7 +240,6 @@ class Prediction {
   void add_memory(const Engine& engine);
   void add_step(const Generation& generation);
   void add_money();
-  double seconds_of(std::string_view pool) const;
 
   const Inputs& inputs_;
   const Plan& plan_;
@@ -326,24 +325,15 @@ void Prediction::add_memory(const Engine& engine) {
   memory.fits = host && std::max(memory.training_bytes, memory.generation_bytes) <= memory.capacity_bytes;
 }
 
-double Prediction::seconds_of(std::string_view pool) const {
-  double sum = 0;
-  for (const model::RolloutPart& part : result_.parts)
-    if (part.pool == pool) sum += part.seconds;
-  return sum;
-}
-
-// A rule is computed by the hosts, after the generation of the answers that it is about.
 void Prediction::add_step(const Generation& generation) {
-  const double both = seconds_of("all"), training = seconds_of("training"), hosts = seconds_of("hosts");
-  const bool overlaps = plan_.rollout.placement == "asynchronous";
-  double& step = result_.step_s;
-  step = both + (overlaps ? std::max(generation.seconds, hosts + training) : generation.seconds + hosts + training);
+  const double step = result_.step_s = result_.step_with(1, 1);
   if (model::is_colocated(plan_)) {
-    result_.engines_idle = result_.training_idle = (generation.seconds - generation.busy + hosts) / step;
+    result_.engines_idle = result_.training_idle =
+        (generation.seconds - generation.busy + result_.seconds_of("hosts")) / step;
   } else {
+    const double both = result_.seconds_of("all");
     result_.engines_idle = 1 - (both + generation.busy) / step;
-    result_.training_idle = 1 - (both + training) / step;
+    result_.training_idle = 1 - (both + result_.seconds_of("training")) / step;
   }
   result_.tail_s = generation.tail;
   result_.longest_tokens = generation.longest;

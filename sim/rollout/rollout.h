@@ -15,11 +15,11 @@ namespace plumbline::sim {
 // instances, weights or the longest answer that do not fit); a profile that lacks a constant is an input error.
 model::Result<model::RolloutResult> predict_rollout(const Inputs& inputs, const model::StepResult& update);
 
-// Adds the interval of the step to the rollout of an update: draws of the update and of the engines' decode steps, each
-// with what is left of its software, independent of each other; what is sent and copied is as predicted. There is
-// none where it was stopped before it had enough of them. Errors: those of draw_interval() and
+// Adds the interval of the step to the rollout of an update: `draws` of the update, which add_spread() returns, and
+// such of the engines' decode steps, each with what is left of its software, independent of each other; what is sent
+// and copied is as predicted. There is none where it was stopped before it had enough of them. Errors: those of
 // draw_serving_interval().
-model::Result<void> add_rollout_interval(const Inputs& inputs, model::StepResult& update,
+model::Result<void> add_rollout_interval(const Inputs& inputs, model::StepResult& update, const StepDraws& draws,
                                          const IntervalOptions& options);
 
 }  // namespace plumbline::sim

@@ -1,7 +1,8 @@
 // Intervals of steps of reinforcement learning, from the draws of both halves.
 #include <algorithm>
 #include <cmath>
-#include <string_view>
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "sim/interval/hypercube.h"
@@ -16,16 +17,12 @@ namespace {
 constexpr std::size_t copies_of_draw = 16;  // values of what is left of the updates for each draw
 
 // Returns the draws of an update over its prediction, with what is left of steps.
-model::Result<std::vector<double>> update_ratios(const Inputs& inputs, const model::StepResult& update,
-                                                 const IntervalOptions& options) {
-  const auto drawn = TRY(draw_interval(inputs, update, options));
+std::vector<double> update_ratios(const Inputs& inputs, const std::vector<double>& drawn, std::uint64_t seed) {
   const Left left = inputs.left.value_or(Left{});
   const double deviation = std::hypot(left.common, left.own);
-  const std::size_t draws = drawn.draws.time_ratio.size();  // fewer than asked for where it was stopped
-  const std::vector<double> numbers = normal_column("what is left of updates", options.seed, draws * copies_of_draw);
-  std::vector<double> ratios;
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    ratios.push_back(drawn.draws.time_ratio[i / copies_of_draw] * std::exp(left.location + deviation * numbers[i]));
+  std::vector<double> ratios = normal_column("what is left of updates", seed, drawn.size() * copies_of_draw);
+  for (std::size_t i = 0; i < ratios.size(); ++i)
+    ratios[i] = drawn[i / copies_of_draw] * std::exp(left.location + deviation * ratios[i]);
   return ratios;
 }
 
@@ -42,25 +39,15 @@ model::Result<std::vector<double>> decode_ratios(const Inputs& inputs, const mod
 
 }  // namespace
 
-model::Result<void> add_rollout_interval(const Inputs& inputs, model::StepResult& update,
+model::Result<void> add_rollout_interval(const Inputs& inputs, model::StepResult& update, const StepDraws& draws,
                                          const IntervalOptions& options) {
   model::RolloutResult& rollout = *update.rollout;
-  const auto training = TRY(unless_stopped(update_ratios(inputs, update, options)));
-  if (!training) return {};
+  const std::vector<double> training = update_ratios(inputs, draws.time_ratio, options.seed);
   const auto decode = TRY(unless_stopped(decode_ratios(inputs, rollout, options)));
   if (!decode) return {};
-  const bool at_once = rollout.placement == "asynchronous";
   std::vector<double> steps;
-  for (std::size_t i = 0; i < std::min(training->size(), decode->size() * copies_of_draw); ++i) {
-    double both = 0, engines = 0, trainers = 0;
-    for (const model::RolloutPart& part : rollout.parts) {
-      if (part.pool == "engines") engines += part.seconds * (*decode)[i / copies_of_draw];
-      if (part.pool == "training") trainers += part.seconds * (*training)[i];
-      if (part.pool == "hosts") trainers += part.seconds;
-      if (part.pool == "all") both += part.seconds;
-    }
-    steps.push_back(both + (at_once ? std::max(engines, trainers) : engines + trainers));
-  }
+  for (std::size_t i = 0; i < std::min(training.size(), decode->size() * copies_of_draw); ++i)
+    steps.push_back(rollout.step_with((*decode)[i / copies_of_draw], training[i]));
   rollout.interval_s = model::quantiles_of(std::move(steps));
   return {};
 }

@@ -110,7 +110,7 @@ TEST(KnownTruth, OfAllSourcesLiesInTheInterval) {
     const auto result = sim::simulate(inputs, sim::Fidelity::closed_form, false).value().result;
     const model::Quantiles interval = sim::interval_of(inputs, result, {.draws = 256, .parts = false}).value().time_s;
     const sim::StepDraws truths =
-        sim::draw_interval(inputs, result, {.draws = 100, .seed = seed_of_truth}).value().draws;
+        sim::draw_interval(inputs, result, {.draws = 100, .seed = seed_of_truth, .parts = false}).value().draws;
     for (const double ratio : truths.time_ratio) {
       ++all;
       if (interval.contains(ratio * result.step.time_s)) ++inside;

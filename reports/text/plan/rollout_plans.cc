@@ -22,13 +22,6 @@ std::string gpu_words(const sim::RolloutSplit& split) {
   return split.placement == "colocated" ? training : training + '+' + grouped(split.engine_gpus);
 }
 
-double seconds_of(const model::RolloutResult& rollout, std::string_view pool) {
-  double seconds = 0;
-  for (const model::RolloutPart& part : rollout.parts)
-    if (part.pool == pool) seconds += part.seconds;
-  return seconds;
-}
-
 std::string splits_table(const sim::RolloutAnswer& answer, std::size_t count) {
   const bool several = answer.options.size() > 1;
   constexpr const char* columns =
@@ -58,7 +51,7 @@ std::string splits_table(const sim::RolloutAnswer& answer, std::size_t count) {
 std::string split_words(const sim::RolloutAnswer& answer, std::size_t place) {
   const sim::RolloutSplit& split = answer.splits[place];
   const model::RolloutResult& rollout = *split.best->result.rollout;
-  const double generation = seconds_of(rollout, "engines"), training = seconds_of(rollout, "training");
+  const double generation = rollout.seconds_of("engines"), training = rollout.seconds_of("training");
   return paragraph(fmt::format(
       "{}. Training: {}; {}. Generation: {} engines of {} GPUs, {} answers at once; {}, of which {} after nine of ten "
       "answers. The fullest GPU has {} GB in training and {} GB in generation, of {} GB{}{}.",

@@ -56,7 +56,7 @@ std::vector<ErrorPart> step_errors(const Inputs& inputs) {
 }
 
 model::Result<void> draw_plan(const Inputs& inputs, unsigned threads, model::StepResult& result, PlanCost& cost) {
-  const IntervalOptions options{.threads = threads};
+  const IntervalOptions options{.threads = threads, .parts = false};
   const std::uint64_t seed = options.seed;
   auto [interval, draws] = TRY(draw_interval(inputs, result, options));
   result.interval = std::move(interval);

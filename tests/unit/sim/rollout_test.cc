@@ -13,6 +13,7 @@
 
 #include "model/memory/memory.h"
 #include "model/plan/rollout.h"
+#include "sim/interval/interval.h"
 #include "sim/rollout/detail/rollout_forms.h"
 #include "tests/support/serving_inputs.h"
 
@@ -287,7 +288,8 @@ TEST(Rollout, TheIntervalHasWhatIsLeftOfBothHalves) {
     p.inputs.engines = std::make_shared<const Inputs>(std::move(engines));
     p.inputs.left = steps;
     p.update.rollout = p.rollout;
-    EXPECT_TRUE(add_rollout_interval(p.inputs, p.update, {.draws = 16}));
+    const auto update = draw_interval(p.inputs, p.update, {.draws = 16, .parts = false});
+    EXPECT_TRUE(add_rollout_interval(p.inputs, p.update, update->draws, {.draws = 16}));
     return *p.update.rollout->interval_s;
   };
   const Predicted p = predicted();
@@ -306,7 +308,9 @@ TEST(Rollout, TheIntervalHasWhatIsLeftOfBothHalves) {
 TEST(Rollout, IsWithoutAnIntervalWhereItsDrawsAreStopped) {
   Predicted p = predicted();
   p.update.rollout = p.rollout;
-  EXPECT_TRUE(add_rollout_interval(p.inputs, p.update, {.draws = 16, .watch = {.stopped = [] { return true; }}}));
+  const auto update = draw_interval(p.inputs, p.update, {.draws = 16, .parts = false});
+  EXPECT_TRUE(add_rollout_interval(p.inputs, p.update, update->draws,
+                                   {.draws = 16, .watch = {.stopped = [] { return true; }}}));
   EXPECT_FALSE(p.update.rollout->interval_s);
 }
 
