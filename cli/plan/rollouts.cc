@@ -47,7 +47,6 @@ Result<sim::RolloutAnswer> find_rollouts(const SearchRequest& request, const sim
   search.threads = request.threads;
   search.breadth = request.complete || request.exhaustive ? sim::Breadth::complete : sim::Breadth::quick;
   search.exhaustive = request.exhaustive;
-  search.stopped = stopped;
   const auto choices = TRY(sim::cluster_choices(request.clusters, request.gpus, request.offers));
   for (std::size_t i = 0; i < answer.options.size(); ++i) {
     const sim::ClusterOption& option = answer.options[i];
@@ -56,8 +55,8 @@ Result<sim::RolloutAnswer> find_rollouts(const SearchRequest& request, const sim
     const bool both = model::is_colocated(plan) || choices[i].gpus > 0;  // sizes of a question are those of both halves
     const std::int64_t gpus = plan.cluster.gpus + (both ? 0 : model::rollout_gpus(plan));
     ProgressBar bar(reports::option_name(option) + ", splits");
-    TRY(sim::search_splits(answer, i, gpus, inputs, search,
-                           [&bar](std::size_t done, std::size_t total) { bar.update(done, total); }));
+    const auto progress = [&bar](std::size_t done, std::size_t total) { bar.update(done, total); };
+    TRY(sim::search_splits(answer, i, gpus, inputs, search, {stopped, progress}));
     if (!answer.complete) break;
   }
   sim::rank(answer);

@@ -253,7 +253,7 @@ class Prediction {
 // What trains and stays on the GPUs takes its part of the memory before the engine does.
 model::Result<Inputs> Prediction::engine_inputs() const {
   Inputs engines = *inputs_.engines;
-  if (!engines.routing) engines.routing = std::make_shared<RoutingMemo>();
+  if (!engines.routing) engines.routing = std::make_shared<ExpertGroupMemo>();
   engines.plan.inference.output_tokens = plan_.rollout.max_answer_tokens;
   if (!model::is_colocated(plan_) || offloads(plan_)) return engines;
   const double left = 1 - (kept_states(trained_) + others_.bytes(trained_)) / update_.memory.capacity_bytes;

@@ -68,9 +68,10 @@ double seconds_per_sequence(const RankedPlan& found) {
   return found.result.step.time_s / static_cast<double>(found.plan.batch.global_batch_size);
 }
 
-Result<Updates> find_updates(const Plan& plan, const LoadInputs& load, SearchOptions options) {
+Result<Updates> find_updates(const Plan& plan, const LoadInputs& load, SearchOptions options, const Watch& watch) {
   Updates updates{TRY(load(plan)), {}};
   options.top = tried_updates;
+  options.stopped = watch.stopped;
   options.on_progress = {};
   const SearchResult found = TRY(search(updates.inputs, options));
   std::vector<Plan> plans;
@@ -79,7 +80,7 @@ Result<Updates> find_updates(const Plan& plan, const LoadInputs& load, SearchOpt
     plans.back().search = {};
     if (plans.size() == tried_updates) break;
   }
-  auto simulations = simulate_top_plans(updates.inputs, plans, options.stopped);
+  auto simulations = simulate_top_plans(updates.inputs, plans, watch.stopped);
   for (std::size_t i = 0; i < plans.size(); ++i) {
     if (!simulations[i]) continue;
     model::StepResult& result = simulations[i]->result;
@@ -140,8 +141,7 @@ Result<void> decide(const Updates& updates, const Plan::Rollout& rollout_keys, c
 }  // namespace
 
 Result<void> search_splits(RolloutAnswer& answer, std::size_t option, std::int64_t gpus, const LoadInputs& load,
-                           const SearchOptions& options,
-                           const std::function<void(std::size_t, std::size_t)>& progress) {
+                           const SearchOptions& options, const Watch& watch) {
   const Inputs& given = answer.options[option].inputs;
   const std::int64_t node = given.cluster.gpus_per_node;
   const auto wanted = [&](const std::string& placement) {
@@ -154,11 +154,10 @@ Result<void> search_splits(RolloutAnswer& answer, std::size_t option, std::int64
       if (wanted(placement)) splits.push_back({option, placement, gpus - share, share, {}, {}});
   std::optional<Result<Updates>> updates;
   std::int64_t trained = 0;  // GPUs of `updates`
-  const auto stopped = [&] { return options.stopped && options.stopped(); };
   for (std::size_t i = 0; i < splits.size(); ++i) {
     RolloutSplit& split = splits[i];
-    progress(i, splits.size());
-    if (stopped()) {
+    if (watch.on_progress) watch.on_progress(i, splits.size());
+    if (watch.stops()) {
       answer.complete = false;
       break;
     }
@@ -171,8 +170,8 @@ Result<void> search_splits(RolloutAnswer& answer, std::size_t option, std::int64
     if (!updates || trained != split.training_gpus) {
       trained = split.training_gpus;
       const auto completed = model::complete_rollout(plan);
-      updates = completed ? find_updates(plan, load, options) : tl::unexpected(completed.error());
-      if (stopped()) {  // of whose updates not all were decided
+      updates = completed ? find_updates(plan, load, options, watch) : tl::unexpected(completed.error());
+      if (watch.stops()) {  // of whose updates not all were decided
         answer.complete = false;
         break;
       }
@@ -182,7 +181,7 @@ Result<void> search_splits(RolloutAnswer& answer, std::size_t option, std::int64
       TRY(decide(**updates, plan.rollout, engine_tensors(given.plan, split.engine_gpus, node), split));
     else
       split.refusal = updates->error().message;
-    if (stopped()) answer.complete = false;
+    if (watch.stops()) answer.complete = false;
     if (answer.complete || split.best) answer.splits.push_back(std::move(split));  // no refusal of what was stopped
   }
   return {};

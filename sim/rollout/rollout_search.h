@@ -4,13 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "model/base/error.h"
 #include "sim/search/cluster_option.h"
+#include "sim/tasks/watch.h"
 
 namespace plumbline::sim {
 
@@ -42,10 +42,9 @@ struct RolloutAnswer {
 // other and both at once. What --set gives of rollout.placement, rollout.gpus and rollout.tensor stays. In each, the
 // updates are those of search() with the keys of [search], and engines have each power of two of a node's GPUs as
 // rollout.tensor; degrees that keep updates the shortest are combined with the engines that generate the fastest.
-// `progress` is called with the splits decided and their number. Returns input errors.
+// `watch` follows the splits that are decided, in place of that of the options. Returns input errors.
 model::Result<void> search_splits(RolloutAnswer& answer, std::size_t option, std::int64_t gpus, const LoadInputs& load,
-                                  const SearchOptions& options,
-                                  const std::function<void(std::size_t, std::size_t)>& progress);
+                                  const SearchOptions& options, const Watch& watch);
 
 // Orders the splits by the objective, those within the limits first.
 void rank(RolloutAnswer& answer);

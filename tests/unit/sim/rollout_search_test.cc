@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,69 +12,34 @@
 #include "model/result/result.h"
 #include "sim/predict/simulate.h"
 #include "sim/rollout/rollout.h"
-#include "tests/support/serving_inputs.h"
+#include "tests/support/rollout_inputs.h"
 
 namespace plumbline::sim {
 namespace {
 
-const std::string policy_text = R"([model]
-config = "models/llama-3-8b.json"
-[cluster]
-topology = "h100-dgx"
-gpus = 32
-[parallelism]
-zero_stage = 3
-[batch]
-sequence_length = 8192
-micro_batch_size = 1
-[recompute]
-policy = "full"
-[inference]
-weights = "bf16"
-[search]
-tensor = [1, 2]
-pipeline = [1]
-context = [1]
-zero_stage = [3]
-micro_batch_size = [1, 2]
-recompute = ["full"]
-[rollout]
-algorithm = "grpo"
-prompts = 64
-answers = 8
-prompt_tokens = 500
-answer_tokens = 1500
-answer_tokens_sd = 1200
-max_answer_tokens = 6000
-updates = 2
-steps = 100
-)";
-
-Inputs with_engines(Inputs inputs) {
-  Inputs engines = inputs;
-  engines.plan = model::engine_plan(inputs.plan);
-  inputs.engines = std::make_shared<const Inputs>(std::move(engines));
-  return inputs;
-}
+// Degrees that are quickly searched, and a run.
+const std::vector<std::string> searched = {
+    "cluster.gpus=32",       "search.tensor=[1,2]",           "search.pipeline=[1]",         "search.context=[1]",
+    "search.zero_stage=[3]", "search.micro_batch_size=[1,2]", "search.recompute=[\"full\"]", "rollout.steps=100"};
 
 struct Asked {
   RolloutAnswer answer;
   model::Result<void> searched;
 };
 
-Asked divided_gpus(const std::vector<std::string>& overrides = {}, std::int64_t gpus = 32,
-                   const SearchOptions& options = {}) {
+Asked divided_gpus(std::vector<std::string> overrides = {}, std::int64_t gpus = 32, const Watch& watch = {}) {
   Asked asked;
   ClusterOption option;
-  option.inputs = with_engines(tests::serving_inputs(policy_text, "h100", overrides));
+  overrides.insert(overrides.begin(), searched.begin(), searched.end());
+  option.inputs = tests::rollout_inputs(overrides);
   const Inputs given = option.inputs;
   asked.answer.options.push_back(std::move(option));
   const auto load = [&given](const model::Plan& plan) -> model::Result<Inputs> {
     Inputs own = given;
     own.plan = plan;
-    return with_engines(std::move(own));
+    return tests::with_engines(std::move(own));
   };
-  asked.searched = search_splits(asked.answer, 0, gpus, load, options, [](std::size_t, std::size_t) {});
+  asked.searched = search_splits(asked.answer, 0, gpus, load, {}, watch);
   rank(asked.answer);
   return asked;
 }
@@ -114,7 +78,7 @@ TEST(RolloutSearch, FindsPlansThatArePredictedAlike) {
     ASSERT_TRUE(model::complete_rollout(plan)) << split.placement;
     Inputs own = asked.answer.options.front().inputs;
     own.plan = plan;
-    own = with_engines(std::move(own));
+    own = tests::with_engines(std::move(own));
     const auto simulated = simulate_top_plans(own, {plan});
     ASSERT_TRUE(simulated.front());
     const auto rollout = predict_rollout(own, simulated.front()->result);
@@ -176,14 +140,12 @@ TEST(RolloutSearch, StatesThatNoGpuTrains) {
 }
 
 TEST(RolloutSearch, EndsWhenItIsStopped) {
-  SearchOptions options;
-  options.stopped = [] { return true; };
-  const Asked asked = divided_gpus({}, 32, options);
+  const Asked asked = divided_gpus({}, 32, {[] { return true; }});
   EXPECT_FALSE(asked.answer.complete);
   EXPECT_TRUE(asked.answer.splits.empty());
   std::atomic<int> calls = 0;
-  options.stopped = [&] { return ++calls > 1; };  // while the updates of the first split are searched
-  const Asked later = divided_gpus({}, 32, options);
+  const auto later_on = [&] { return ++calls > 1; };  // while the updates of the first split are searched
+  const Asked later = divided_gpus({}, 32, {later_on});
   EXPECT_FALSE(later.answer.complete);
   EXPECT_TRUE(later.answer.splits.empty()) << "no split is refused for want of time";
 }
@@ -191,9 +153,7 @@ TEST(RolloutSearch, EndsWhenItIsStopped) {
 // The search of the only split is stopped: that it found no plan is no reason why there is none.
 TEST(RolloutSearch, ASplitThatIsStoppedIsNotRefused) {
   std::atomic<int> asked_before = 0;
-  SearchOptions options;
-  options.stopped = [&] { return asked_before++ > 0; };
-  const Asked asked = divided_gpus({"rollout.placement=colocated"}, 32, options);
+  const Asked asked = divided_gpus({"rollout.placement=colocated"}, 32, {[&] { return asked_before++ > 0; }});
   ASSERT_TRUE(asked.searched) << to_string(asked.searched.error());
   EXPECT_FALSE(asked.answer.complete);
   EXPECT_TRUE(asked.answer.splits.empty());

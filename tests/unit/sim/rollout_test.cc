@@ -12,10 +12,9 @@
 #include <vector>
 
 #include "model/memory/memory.h"
-#include "model/plan/rollout.h"
 #include "sim/interval/interval.h"
 #include "sim/rollout/detail/rollout_forms.h"
-#include "tests/support/serving_inputs.h"
+#include "tests/support/rollout_inputs.h"
 
 namespace plumbline::sim {
 namespace {
@@ -83,31 +82,6 @@ TEST(Drain, CountsTheTokensThatEachRequestHas) {
   EXPECT_DOUBLE_EQ(drain({6, 6}, 2, 0, 1, by_tokens).seconds, 18);
 }
 
-const std::string text = R"([model]
-config = "models/llama-3-8b.json"
-[cluster]
-topology = "h100-dgx"
-gpus = 16
-[parallelism]
-zero_stage = 3
-[batch]
-sequence_length = 8192
-micro_batch_size = 1
-[recompute]
-policy = "full"
-[inference]
-weights = "bf16"
-[rollout]
-prompts = 64
-answers = 8
-prompt_tokens = 500
-answer_tokens = 1500
-answer_tokens_sd = 1200
-max_answer_tokens = 6000
-updates = 2
-old_log_probs = true
-)";
-
 struct Predicted {
   Inputs inputs;
   model::StepResult update;
@@ -121,10 +95,7 @@ struct Predicted {
 
 // With `rewarded` a model of the policy's size rewards the answers.
 model::Result<Predicted> predicted_or_refused(const std::vector<std::string>& overrides, bool rewarded = false) {
-  Inputs inputs = tests::serving_inputs(text, "h100", overrides);
-  Inputs engines = inputs;
-  engines.plan = model::engine_plan(inputs.plan);
-  inputs.engines = std::make_shared<const Inputs>(std::move(engines));
+  Inputs inputs = tests::rollout_inputs(overrides);
   if (rewarded) inputs.reward = std::make_shared<const model::Architecture>(inputs.architecture);
   auto simulation = TRY(simulate(inputs, Fidelity::closed_form, false));
   auto rollout = TRY(predict_rollout(inputs, simulation.result));
