@@ -35,6 +35,14 @@ int exit_after(Background& process, int signal, const Ready& ready) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
+// Returns whether the file of --resume has some results, which are in its log first.
+bool has_some(const fs::path& results) {
+  constexpr std::uintmax_t some = 8 * 4096;  // bytes
+  std::error_code missing;
+  const std::uintmax_t bytes = fs::file_size(results.string() + "-wal", missing);
+  return !missing && bytes > some;
+}
+
 TEST(Signals, ATrainingStopsAfterItsStepAndGoesOnExactly) {
   const TemporaryDirectory folder;
   const std::string stopped = (folder.path() / "stopped").string(), whole = (folder.path() / "whole").string();
@@ -62,7 +70,7 @@ TEST(Signals, ATrainingStopsAfterItsStepAndGoesOnExactly) {
 
 TEST(Signals, ASweepWritesThePointsThatItHasAndGoesOn) {
   const TemporaryDirectory folder;
-  const fs::path results = folder.path() / "results.db", log = folder.path() / "results.db-wal";
+  const fs::path results = folder.path() / "results.db";
   const fs::path answer = folder.path() / "answer.json", errors = folder.path() / "errors";
   const std::string plan = source_folder() + "/examples/host-dualpipe.toml";
   const std::string over = "batch.global_batch_size=4..512:4";
@@ -71,13 +79,7 @@ TEST(Signals, ASweepWritesThePointsThatItHasAndGoesOn) {
       {"taskset", "--cpu-list", std::to_string(::sched_getcpu()), plumbline_program(), "sweep", plan, "--over", over,
        "--over", "cluster.gpus=2,4", "--json", answer.string(), "--resume", results.string()},
       errors.string());
-  constexpr std::uintmax_t some = 8 * 4096;  // bytes of the log: after some results
-  const auto ready = [&] {
-    std::error_code missing;
-    const std::uintmax_t bytes = fs::file_size(log, missing);
-    return !missing && bytes > some;
-  };
-  EXPECT_EQ(exit_after(sweep, SIGINT, ready), of_signals + SIGINT);
+  EXPECT_EQ(exit_after(sweep, SIGINT, [&] { return has_some(results); }), of_signals + SIGINT);
   const json partial = json::parse(read(answer));
   EXPECT_EQ(partial["complete"], false);
   EXPECT_NE(read(errors).find("the answer is incomplete; a later run with --resume goes on"), std::string::npos);
@@ -94,19 +96,13 @@ TEST(Signals, ASweepWritesThePointsThatItHasAndGoesOn) {
 // The interval between checkpoints is given, so that all that is stored is of the campaign itself.
 TEST(Signals, ACampaignWritesTheRunsThatItHas) {
   const TemporaryDirectory folder;
-  const fs::path results = folder.path() / "results.db", log = folder.path() / "results.db-wal";
+  const fs::path results = folder.path() / "results.db";
   const fs::path answer = folder.path() / "answer.json", errors = folder.path() / "errors";
   Background campaign(
       {plumbline_program(), "campaign", "deepseek-v3-2048xh800", "--no-interval", "--seeds", "1000000", "--set",
        "campaign.checkpoint_interval_s=1800", "--json", answer.string(), "--resume", results.string()},
       errors.string());
-  constexpr std::uintmax_t some = 8 * 4096;  // bytes of the log: after some results
-  const auto ready = [&] {
-    std::error_code missing;
-    const std::uintmax_t bytes = fs::file_size(log, missing);
-    return !missing && bytes > some;
-  };
-  EXPECT_EQ(exit_after(campaign, SIGTERM, ready), of_signals + SIGTERM);
+  EXPECT_EQ(exit_after(campaign, SIGTERM, [&] { return has_some(results); }), of_signals + SIGTERM);
   const json partial = json::parse(read(answer))["campaign"];
   EXPECT_EQ(partial["complete"], false);
   EXPECT_GT(partial["seeds"], 0);
