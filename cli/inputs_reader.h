@@ -117,7 +117,7 @@ class InputsReader {
   model::Memo<std::string, model::Result<topologies::Background>> backgrounds_;      // by plan that states another
   model::Memo<std::string, model::Result<std::vector<calibrate::LeftCell>>> cells_;  // by file
   model::Memo<std::string, model::Result<calibrate::Reliability>> reliability_;  // by the plan's name, or the device
-  std::shared_ptr<sim::RoutingMemo> routing_ = std::make_shared<sim::RoutingMemo>();  // of all inputs
+  std::shared_ptr<sim::ExpertGroupMemo> routing_ = std::make_shared<sim::ExpertGroupMemo>();  // of all inputs
   // Of what was measured, by kind, held-out set, and whether it is of deployments.
   model::Memo<std::tuple<calibrate::StepKind, std::string, bool>, std::map<calibrate::LeftOf, std::optional<sim::Left>>>
       left_;

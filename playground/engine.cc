@@ -92,7 +92,7 @@ class Engine {
       if (!cli::is_of_plan_alone(change)) key += "\n" + change;
     if (!predictor_ || inputs.campaign || key != key_) {
       sim::Inputs own = inputs;
-      own.routing = std::make_shared<sim::RoutingMemo>();
+      own.routing = std::make_shared<sim::ExpertGroupMemo>();
       predictor_.emplace(std::move(own));
     }
     key_ = inputs.campaign ? "" : std::move(key);

@@ -68,7 +68,7 @@ Result<std::shared_ptr<VariantPredictor::Base>> VariantPredictor::base_of(const 
   }
   auto base = std::make_shared<Base>();
   base->inputs = TRY(load_inputs(reader_, plan_, changes));
-  base->inputs.routing = std::make_shared<sim::RoutingMemo>();
+  base->inputs.routing = std::make_shared<sim::ExpertGroupMemo>();
   base->inputs.tables = std::make_shared<sim::ScheduleTables>();
   const std::scoped_lock lock(mutex_);
   if (bases_.size() == most_bases) bases_.clear();

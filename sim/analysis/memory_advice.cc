@@ -126,7 +126,7 @@ std::optional<MemoryChange> evaluate(Inputs inputs, const std::string& plan_text
 model::MemoryAdvice memory_advice(const Inputs& given) {
   Inputs inputs = given;
   inputs.cluster.device = model::with_allocator(std::move(inputs.cluster.device), inputs.profile);
-  if (!inputs.routing) inputs.routing = std::make_shared<RoutingMemo>();
+  if (!inputs.routing) inputs.routing = std::make_shared<ExpertGroupMemo>();
   std::vector<Settings> changes;
   add_recomputation(inputs.plan, changes);
   add_degrees(inputs.plan, changes);

@@ -130,7 +130,7 @@ model::Result<void> search_option(const DeploymentAnswer& answer, DeploymentOpti
   option.goal = {answer.objective, std::nullopt, answer.most_usd_per_hour};
   if (price.value) option.goal.usd_per_gpu_hour = price.value->value;
   option.on.inputs.passes = std::make_shared<PassGraphs>();
-  if (!option.on.inputs.routing) option.on.inputs.routing = std::make_shared<RoutingMemo>();
+  if (!option.on.inputs.routing) option.on.inputs.routing = std::make_shared<ExpertGroupMemo>();
   ServingPredictor serving(option.on.inputs);
   const auto search = [&](bool with_frontier) {
     DeploymentPredictor predictor{[&](const model::Plan& plan) { return serving.predict(plan); }, {}};

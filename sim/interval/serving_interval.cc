@@ -62,7 +62,7 @@ class ChangedServing {
     keys.concurrency = std::max<std::int64_t>(1, std::llround(concurrency));
     keys.max_ttft_s = keys.max_tpot_s = std::nullopt;
     if (!inputs_.passes) inputs_.passes = std::make_shared<PassGraphs>();
-    if (!inputs_.routing) inputs_.routing = std::make_shared<RoutingMemo>();
+    if (!inputs_.routing) inputs_.routing = std::make_shared<ExpertGroupMemo>();
   }
   const Inputs& inputs() const { return inputs_; }
 

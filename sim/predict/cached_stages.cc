@@ -73,7 +73,7 @@ TimedOptimizer& StageOptimizers::of(const std::vector<model::StageUnit>& units, 
 }
 
 TimedStages::TimedStages(model::StageLibrary& library, const CostModels& costs, const model::Device& device,
-                         Imbalance imbalance, std::int64_t ranks, RoutingMemo& routing,
+                         Imbalance imbalance, std::int64_t ranks, ExpertGroupMemo& routing,
                          std::optional<model::Plan> copying, const SlotWaits* kept)
     : library_(library),
       costs_(costs),

@@ -34,7 +34,7 @@
 
 namespace plumbline::sim {
 
-class RoutingMemo;
+class ExpertGroupMemo;
 
 // A stage's optimizer step under one cost model.
 struct TimedOptimizer {
@@ -77,7 +77,7 @@ class TimedStages {
   // imbalances, or null: between them waits are linear in the deviation, and a group of ranks is run for slots that it
   // lacks.
   TimedStages(model::StageLibrary& library, const CostModels& costs, const model::Device& device, Imbalance imbalance,
-              std::int64_t ranks, RoutingMemo& routing, std::optional<model::Plan> copying = std::nullopt,
+              std::int64_t ranks, ExpertGroupMemo& routing, std::optional<model::Plan> copying = std::nullopt,
               const SlotWaits* kept = nullptr);
 
   // Returns the run of a slot on a GPU alone.
@@ -125,7 +125,7 @@ class TimedStages {
   Imbalance imbalance_;
   std::int64_t ranks_;
   bool even_;
-  RoutingMemo& routing_;
+  ExpertGroupMemo& routing_;
   std::optional<model::Plan> copying_;
   const SlotWaits* kept_;
   std::map<std::int32_t, std::unique_ptr<Timed>> slots_;

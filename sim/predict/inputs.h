@@ -20,7 +20,7 @@ struct CampaignInput;
 class ContentionTable;
 class LinksMemo;
 class PassGraphs;
-class RoutingMemo;
+class ExpertGroupMemo;
 class ScheduleTables;
 
 // Related plans share the memos; each memo may be null.
@@ -29,7 +29,7 @@ struct Inputs {
   model::Architecture architecture;
   model::ClusterShape cluster;
   model::Profile profile;
-  std::shared_ptr<RoutingMemo> routing = nullptr;
+  std::shared_ptr<ExpertGroupMemo> routing = nullptr;
   std::optional<topologies::FabricShape> fabric = std::nullopt;  // wiring; without it, links have the cluster's rates
   // Slowdown of expert groups on shared links, for loops that share none. The SimGrid loop needs no table.
   std::shared_ptr<const ContentionTable> contention = nullptr;

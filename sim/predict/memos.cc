@@ -13,17 +13,17 @@
 
 namespace plumbline::sim {
 
-model::RoutingSpread RoutingMemo::spread(const model::MixtureOfExperts& experts, std::int64_t groups_per_token,
-                                         std::int64_t expert_parallel, std::int64_t ranks_per_node) {
+model::RoutingSpread ExpertGroupMemo::spread(const model::MixtureOfExperts& experts, std::int64_t groups_per_token,
+                                             std::int64_t expert_parallel, std::int64_t ranks_per_node) {
   const Key key = {
       experts.routed_experts, experts.groups, experts.experts_per_token, experts.group_score_experts, groups_per_token,
       expert_parallel,        ranks_per_node};
-  return known_.find(key,
-                     [&] { return model::routing_spread(experts, groups_per_token, expert_parallel, ranks_per_node); });
+  return spreads_.find(
+      key, [&] { return model::routing_spread(experts, groups_per_token, expert_parallel, ranks_per_node); });
 }
 
-std::vector<double> RoutingMemo::straggler_waits(const std::string& bytes,
-                                                 const std::function<std::vector<double>()>& run) {
+std::vector<double> ExpertGroupMemo::straggler_waits(const std::string& bytes,
+                                                     const std::function<std::vector<double>()>& run) {
   if (runs_ > most_runs) {
     waits_.clear();
     runs_ = 0;
@@ -42,7 +42,7 @@ std::int64_t expert_node_gpus(const Inputs& inputs, const model::Plan& plan) {
 
 model::RoutingSpread spread_of(const Inputs& inputs, const model::Plan& plan) {
   const model::MixtureOfExperts& experts = inputs.architecture.experts;
-  RoutingMemo* memo = inputs.routing.get();
+  ExpertGroupMemo* memo = inputs.routing.get();
   const std::int64_t groups = model::groups_per_token(plan, experts);
   const auto [ranks, stride] = model::expert_group(plan.parallelism);
   const std::int64_t per_node = expert_node_gpus(inputs, plan) / stride;

@@ -18,7 +18,9 @@
 
 namespace plumbline::sim {
 
-class RoutingMemo {
+// What groups of ranks that share experts have in common: how tokens spread over them, and how long they wait for each
+// other.
+class ExpertGroupMemo {
  public:
   // Returns model::routing_spread(), bit for bit.
   model::RoutingSpread spread(const model::MixtureOfExperts& experts, std::int64_t groups_per_token,
@@ -29,7 +31,7 @@ class RoutingMemo {
  private:
   // The four fields of the experts that routing reads, then the other arguments.
   using Key = std::array<std::int64_t, 7>;
-  model::Memo<Key, model::RoutingSpread> known_;
+  model::Memo<Key, model::RoutingSpread> spreads_;
   // Two hashes of those bytes, which are many. Above this number of runs the memo of waits
   // is cleared: a run has some hundred segments.
   using RunKey = std::pair<std::size_t, std::uint64_t>;

@@ -16,7 +16,7 @@ bool same_predictions(const Inputs& a, const Inputs& b) {
 }  // namespace
 
 PredictorPool::PredictorPool()
-    : routing_(std::make_shared<RoutingMemo>()), tables_(std::make_shared<ScheduleTables>()) {}
+    : routing_(std::make_shared<ExpertGroupMemo>()), tables_(std::make_shared<ScheduleTables>()) {}
 
 std::unique_ptr<PredictorPool::Entry> PredictorPool::take(const Inputs& inputs) {
   {

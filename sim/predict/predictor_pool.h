@@ -39,8 +39,8 @@ class PredictorPool {
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<Entry>> idle_;
-  std::shared_ptr<RoutingMemo> routing_;    // for inputs without a memo of their own
-  std::shared_ptr<ScheduleTables> tables_;  // the same
+  std::shared_ptr<ExpertGroupMemo> routing_;  // for inputs without a memo of their own
+  std::shared_ptr<ScheduleTables> tables_;    // the same
 };
 
 }  // namespace plumbline::sim

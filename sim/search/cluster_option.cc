@@ -228,7 +228,7 @@ Result<ClusterOption> load_option(const Recipe& recipe, const ClusterChoice& cho
   const std::size_t notes = option.notes.size();
   avoid_lacking_formats(option.inputs, option.notes);
   if (option.notes.size() > notes) option.inputs = TRY(load(option.inputs.plan));  // what is left depends on the format
-  option.inputs.routing = std::make_shared<RoutingMemo>();
+  option.inputs.routing = std::make_shared<ExpertGroupMemo>();
   option.inputs.links = std::make_shared<LinksMemo>();
   option.inputs.tables = std::make_shared<ScheduleTables>();
   option.cluster = option.inputs.cluster.name;

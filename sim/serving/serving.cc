@@ -182,7 +182,7 @@ ServingBound bound_of(const Deployment& deployment, const ServingState& state) {
 
 struct ServingPredictor::Memos {
   explicit Memos(const Inputs& given) : inputs(given) {
-    if (!inputs.routing) inputs.routing = std::make_shared<RoutingMemo>();
+    if (!inputs.routing) inputs.routing = std::make_shared<ExpertGroupMemo>();
   }
 
   model::Result<std::shared_ptr<const PassCosts>> pass_costs() {

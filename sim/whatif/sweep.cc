@@ -217,7 +217,7 @@ class Pool {
   const std::size_t points_;
   std::size_t begin_ = 0, done_ = 0;         // the first point of the block; points that have a result
   std::vector<model::Result<Inputs>> kept_;  // of the first points of the block, until they are evaluated
-  std::shared_ptr<RoutingMemo> routing_ = std::make_shared<RoutingMemo>();
+  std::shared_ptr<ExpertGroupMemo> routing_ = std::make_shared<ExpertGroupMemo>();
   std::shared_ptr<PredictorPool> predictors_;
   ServingPredictors deployments_;
   std::shared_ptr<ContentionTable> contention_ = std::make_shared<ContentionTable>();

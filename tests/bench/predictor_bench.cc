@@ -128,7 +128,7 @@ BENCHMARK_CAPTURE(by_events, zero_3, {3}, 0)->Unit(benchmark::kMillisecond);
 
 void simulate_by_events(benchmark::State& state, const std::vector<std::int64_t>& zero_stages, double imbalance) {
   Search all = search(zero_stages, imbalance);
-  all.inputs.routing = std::make_shared<RoutingMemo>();
+  all.inputs.routing = std::make_shared<ExpertGroupMemo>();
   const std::size_t every = all.plans.size() / 50;
   std::int64_t plans = 0;
   for (auto _ : state)
@@ -150,7 +150,7 @@ BENCHMARK(warm_shipped_plan)->Unit(benchmark::kMicrosecond);
 
 void closed_form_shipped_plan(benchmark::State& state) {
   Inputs inputs = tests::step_inputs(tests::deepseek_plan, "h800");
-  inputs.routing = std::make_shared<RoutingMemo>();
+  inputs.routing = std::make_shared<ExpertGroupMemo>();
   for (auto _ : state) benchmark::DoNotOptimize(simulate(inputs, Fidelity::closed_form, false));
 }
 BENCHMARK(closed_form_shipped_plan)->Unit(benchmark::kMicrosecond);

@@ -26,7 +26,7 @@ BENCHMARK(step)->ArgName("record")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond
 // Runs the step with the routing already known, as in a search.
 void step_again(benchmark::State& state) {
   Inputs inputs = tests::step_inputs(tests::deepseek_plan, "h800");
-  inputs.routing = std::make_shared<RoutingMemo>();
+  inputs.routing = std::make_shared<ExpertGroupMemo>();
   for (auto _ : state) benchmark::DoNotOptimize(simulate(inputs, Fidelity::step, false));
   state.counters["plans"] = benchmark::Counter(static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
 }

@@ -28,7 +28,7 @@ sim::Inputs inputs_of(const std::string& plan, const std::string& profile, const
   sim::Inputs inputs =
       inputs_of_plan(model::load_plan(shipped("examples/" + plan + ".toml"), overrides).value(), profile).value();
   inputs.profile = model::profile_on(inputs.profile, inputs.cluster.device).value().profile;
-  inputs.routing = std::make_shared<sim::RoutingMemo>();
+  inputs.routing = std::make_shared<sim::ExpertGroupMemo>();
   return inputs;
 }
 

@@ -75,7 +75,7 @@ struct Covered {
 
 // Compares a predictor that has evaluated other plans before with a fresh one.
 Covered compare(Inputs inputs, std::uint32_t seed, int plans, Fidelity fidelity = Fidelity::closed_form) {
-  inputs.routing = std::make_shared<RoutingMemo>();
+  inputs.routing = std::make_shared<ExpertGroupMemo>();
   inputs.tables = std::make_shared<ScheduleTables>();
   Predictor predictor(inputs);
   const bool experts = inputs.architecture.experts.routed_experts > 0;

@@ -110,7 +110,7 @@ TEST(BlockTimes, AreNoMoreThanSlots) {
       BranchBounds bounds(blocks, costs);
       const auto spread = spread_of(inputs);
       model::StageLibrary library(model::plan_context(inputs.plan, inputs.architecture, layout, spread), inputs.plan);
-      RoutingMemo routing;
+      ExpertGroupMemo routing;
       TimedStages timed(library, costs, inputs.cluster.device, {0, {}, 0}, inputs.plan.parallelism.expert, routing);
       const StageLists stages = stage_lists(inputs.plan, inputs.architecture, layout.stages);
       ScheduleOutline outline(model::make_schedule_table(**model::find_schedule("1f1b"), {1, 1, 1, 0}).value());

@@ -19,7 +19,7 @@ using tests::serving_inputs;
 using tests::shipped;
 
 std::shared_ptr<const PoolModel> pool_of(Inputs& inputs, std::shared_ptr<const PassCosts>& costs) {
-  inputs.routing = std::make_shared<RoutingMemo>();
+  inputs.routing = std::make_shared<ExpertGroupMemo>();
   costs = PassCosts::make(inputs).value();
   return PoolModel::make(inputs, *costs, inputs.plan, model::PoolKind::both).value();
 }
@@ -82,7 +82,7 @@ TEST(Serving, StatesWithoutSpaceAreNotBlamedOnThePrompt) {
   text.replace(text.find("llama-3-70b"), 11, "qwen3-next-80b-a3b");
   Inputs inputs = serving_inputs(text, "h100", {"inference.input_tokens=1000", "inference.output_tokens=1000"});
   inputs.architecture.recurrence.state_bytes = 1 << 30;  // of one entry: larger than any GPU
-  inputs.routing = std::make_shared<RoutingMemo>();
+  inputs.routing = std::make_shared<ExpertGroupMemo>();
   const auto costs = PassCosts::make(inputs).value();
   const auto pool = PoolModel::make(inputs, *costs, inputs.plan, model::PoolKind::both);
   ASSERT_FALSE(pool);

@@ -21,7 +21,7 @@ inline sim::Inputs search_inputs(const std::string& plan, const std::string& pro
                                  std::vector<std::string> overrides) {
   sim::Inputs inputs = step_inputs(plan, profile, overrides);
   inputs.architecture.layers = layers;
-  inputs.routing = std::make_shared<sim::RoutingMemo>();
+  inputs.routing = std::make_shared<sim::ExpertGroupMemo>();
   return inputs;
 }
 

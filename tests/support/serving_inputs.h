@@ -66,7 +66,7 @@ inline sim::Inputs engine_inputs(const std::string& text, const std::string& pro
   auto all = inputs.profile.parameters();
   all.insert(all.end(), constants.begin(), constants.end());
   inputs.profile = model::Profile("of an engine", "", std::move(all), inputs.profile.devices());
-  inputs.routing = std::make_shared<sim::RoutingMemo>();
+  inputs.routing = std::make_shared<sim::ExpertGroupMemo>();
   return inputs;
 }
 

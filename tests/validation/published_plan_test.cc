@@ -37,7 +37,7 @@ class PublishedPlan : public testing::Test {
  protected:
   static Inputs inputs() {
     Inputs inputs = tests::wired_inputs(tests::deepseek_plan, tests::shipped_profile("h800"));
-    inputs.routing = std::make_shared<RoutingMemo>();
+    inputs.routing = std::make_shared<ExpertGroupMemo>();
     inputs.tables = std::make_shared<ScheduleTables>();
     return inputs;
   }

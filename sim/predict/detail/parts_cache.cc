@@ -99,7 +99,7 @@ std::vector<std::string> peak_warnings(const Predicted& predicted, double step_s
 
 PartsCache::PartsCache(Inputs inputs) : device_(inputs.cluster.device), inputs_(std::move(inputs)) {
   inputs_.cluster.device = model::with_allocator(device_, inputs_.profile);
-  if (!inputs_.routing) inputs_.routing = std::make_shared<RoutingMemo>();
+  if (!inputs_.routing) inputs_.routing = std::make_shared<ExpertGroupMemo>();
   if (!inputs_.links) inputs_.links = std::make_shared<LinksMemo>();
   if (!inputs_.tables) inputs_.tables = std::make_shared<ScheduleTables>();
 }

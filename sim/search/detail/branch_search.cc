@@ -17,7 +17,7 @@ namespace {
 
 Inputs with_memos(const Inputs& given) {
   Inputs inputs = given;
-  if (!inputs.routing) inputs.routing = std::make_shared<RoutingMemo>();
+  if (!inputs.routing) inputs.routing = std::make_shared<ExpertGroupMemo>();
   if (!inputs.links) inputs.links = std::make_shared<LinksMemo>();
   if (!inputs.tables) inputs.tables = std::make_shared<ScheduleTables>();
   return inputs;

@@ -124,7 +124,7 @@ TEST(Stragglers, TheSeedDecides) {
 
 // Everything that decides a run is a part of its key.
 TEST(Stragglers, TheMemoReturnsTheWaitsOfARun) {
-  RoutingMemo memo;
+  ExpertGroupMemo memo;
   TwoBlocks t;
   const auto expect_same = [&](std::int64_t ranks, std::int64_t device_sms, const Imbalance& imbalance) {
     const std::vector<double> waits = run_group(t.slot, t.times, ranks, device_sms, imbalance).waits;
