@@ -180,6 +180,8 @@ struct RolloutResult {
   std::optional<RunCost> run;
   std::optional<Quantiles> interval_s;  // of the step
 
+  // Returns the seconds of the step as clusters run it, where its interval is known.
+  double middle_s() const { return interval_s ? interval_s->p50 : step_s; }
   // Returns the seconds of the parts of a pool.
   double seconds_of(std::string_view pool) const {
     double seconds = 0;

@@ -300,7 +300,9 @@ class PlanAnswer(Answer):
             words = ", ".join(f"{name} {value}" for name, value in degrees.items()
                               if isinstance(value, int) and not isinstance(value, bool) and value > 1)
             if "rollout" in found:
-                return (str(site["cluster"]), str(found["rollout"]["gpus"]), number(found["rollout"]["step_s"], "s"),
+                rollout = found["rollout"]
+                step = rollout["interval_s"]["p50"] if rollout["interval_s"] else rollout["step_s"]
+                return (str(site["cluster"]), str(rollout["gpus"]), number(step, "s"),
                         ", ".join(part for part in (found["placement"], words) if part))
             speed = number((found["middle"] or found["step"])["time_s"], "s") if "step" in found else number(
                 found["serving"]["output_tokens_per_s_per_gpu"], "tokens/s")

@@ -97,20 +97,35 @@ Result<Updates> find_updates(const Plan& plan, const LoadInputs& load, SearchOpt
                            "leave more GPUs to the training, or shard more");
 }
 
+// Returns what the step costs in the middle of its interval.
 PlanCost cost_of(const model::RolloutResult& rollout) {
   PlanCost cost;
   cost.gpus = static_cast<double>(rollout.gpus);
-  cost.step_s = rollout.step_s;
+  cost.step_s = rollout.middle_s();
   if (!rollout.run) return cost;
-  cost.days = rollout.run->days;
-  cost.gpu_hours = rollout.run->gpu_hours;
-  cost.usd = rollout.run->cost_usd;
+  const double longer = rollout.middle_s() / rollout.step_s;
+  cost.days = longer * rollout.run->days;
+  cost.gpu_hours = longer * rollout.run->gpu_hours;
+  if (rollout.run->cost_usd) cost.usd = longer * *rollout.run->cost_usd;
   return cost;
 }
 
-// Fills the split with the fastest update that fits next to the engines which make the shortest step with it.
-Result<void> decide(const Updates& updates, const Plan::Rollout& rollout_keys, const std::vector<std::int64_t>& tensors,
-                    RolloutSplit& split) {
+// Adds the interval of the step to a split's best plan, of which there is none where it was stopped.
+Result<void> add_interval(const Inputs& inputs, RankedPlan& best, unsigned threads, const Watch& watch) {
+  const IntervalOptions options{.threads = threads, .parts = false, .watch = {watch.stopped}};
+  auto drawn = TRY(unless_stopped(draw_interval(inputs, best.result, options)));
+  if (!drawn) return {};
+  best.result.interval = std::move(drawn->interval);
+  TRY(add_rollout_interval(inputs, best.result, drawn->draws, options));
+  best.cost = cost_of(*best.result.rollout);
+  return {};
+}
+
+// Fills the split with the fastest update that fits next to the engines which make the shortest step with it. Returns
+// the inputs of the found plan.
+Result<std::optional<Inputs>> decide(const Updates& updates, const Plan::Rollout& rollout_keys,
+                                     const std::vector<std::int64_t>& tensors, RolloutSplit& split) {
+  std::optional<Inputs> found;
   for (const RankedPlan& update : updates.plans) {
     for (const std::int64_t tensor : tensors) {
       Inputs own = updates.inputs;
@@ -130,12 +145,13 @@ Result<void> decide(const Updates& updates, const Plan::Rollout& rollout_keys, c
       if (split.best && split.best->cost.step_s <= rollout->step_s) continue;
       split.best = RankedPlan{own.plan, update.result, cost_of(*rollout)};
       split.best->result.rollout = *rollout;
+      found = std::move(own);
     }
     if (!split.best) continue;
     split.refusal.clear();
     break;
   }
-  return {};
+  return found;
 }
 
 }  // namespace
@@ -177,10 +193,13 @@ Result<void> search_splits(RolloutAnswer& answer, std::size_t option, std::int64
       }
     }
     if (!*updates && updates->error().kind == ErrorKind::input) return tl::unexpected(updates->error());
-    if (*updates)
-      TRY(decide(**updates, plan.rollout, engine_tensors(given.plan, split.engine_gpus, node), split));
-    else
+    if (*updates) {
+      const auto found =
+          TRY(decide(**updates, plan.rollout, engine_tensors(given.plan, split.engine_gpus, node), split));
+      if (found) TRY(add_interval(*found, *split.best, options.threads, watch));
+    } else {
       split.refusal = updates->error().message;
+    }
     if (watch.stops()) answer.complete = false;
     if (answer.complete || split.best) answer.splits.push_back(std::move(split));  // no refusal of what was stopped
   }

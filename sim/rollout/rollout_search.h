@@ -19,7 +19,8 @@ struct RolloutSplit {
   std::size_t option = 0;  // of RolloutAnswer::options
   std::string placement;   // as rollout.placement
   std::int64_t training_gpus = 0, engine_gpus = 0;
-  // The fastest plan that fits in memory, its update with the `rollout`, and what a run of rollout.steps costs.
+  // The fastest plan that fits in memory, its update with the `rollout`, and what a run of rollout.steps costs in the
+  // middle of the step's interval.
   std::optional<RankedPlan> best;
   std::string refusal;  // why there is none
 };

@@ -31,15 +31,16 @@ std::string splits_table(const sim::RolloutAnswer& answer, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     const sim::RolloutSplit& split = answer.splits[i];
     const model::RolloutResult& rollout = *split.best->result.rollout;
+    const double longer = rollout.middle_s() / rollout.step_s;
     const double more = first > 0 ? sim::measure(split.best->cost, answer.objective).value_or(first) / first - 1 : 0;
     std::vector<std::string> cells = {std::to_string(i + 1),
                                       split.placement,
                                       gpu_words(split),
-                                      duration(rollout.step_s),
-                                      grouped(rollout.tokens_per_s_per_gpu),
+                                      duration(rollout.middle_s()),
+                                      grouped(rollout.tokens_per_s_per_gpu / longer),
                                       percent(rollout.training_idle),
                                       percent(rollout.engines_idle),
-                                      rollout.step_usd ? fmt::format("{:.2f}", *rollout.step_usd) : "-",
+                                      rollout.step_usd ? fmt::format("{:.2f}", longer * *rollout.step_usd) : "-",
                                       i == 0 ? "" : percent(more)};
     if (several) cells.insert(cells.begin() + 1, option_name(answer.option_of(split)));
     table.add(std::move(cells));
@@ -79,8 +80,8 @@ std::string rollout_plans_text(const sim::RolloutAnswer& answer, std::size_t top
     for (std::size_t place = 0; place < count; ++place) out += split_words(answer, place);
     out += '\n' + paragraph(
                       "GPUs: those that train, and those that generate where these are others. idle: share of the step "
-                      "in which a GPU of that half has no work. +: more than the first. Times are what components add "
-                      "up to, without an interval.");
+                      "in which a GPU of that half has no work. +: more than the first. Steps are those in the middle "
+                      "of their intervals, times of halves what components add up to.");
   }
   for (const sim::RolloutSplit& split : answer.splits)
     if (!split.best)

@@ -89,6 +89,7 @@ std::string parallelism(const model::Plan& plan) {
   text += sharding_words(plan);
   const auto& training = plan.training;
   if (training.method != "full") text += fmt::format(", {} of rank {}", training.method, training.rank);
+  if (training.objective == "dpo") text += training.reference == "model" ? ", DPO with a reference model" : ", DPO";
   if (plan.optimizer.kind == "muon") text += ", Muon";
   return text + fmt::format(", {}", model::to_string(plan.precision.gemm));
 }

@@ -67,12 +67,10 @@ std::string rollout_section(const model::RolloutResult& rollout, Style style) {
   std::string out =
       heading(fmt::format("A step of reinforcement learning ({}, {})", rollout.algorithm, rollout.placement), style);
   out += parts_of_rollout(rollout) + '\n' + rates_of_rollout(rollout) + memory_of_rollout(rollout.memory);
-  double factor = 1;  // of the middle over what components add up to
-  if (const auto& interval = rollout.interval_s) {
-    factor = interval->p50 / rollout.step_s;
+  const double factor = rollout.middle_s() / rollout.step_s;
+  if (const auto& interval = rollout.interval_s)
     out += paragraph(fmt::format("As clusters run it a step takes {}, in eight of ten cases {} to {}.",
                                  duration(interval->p50), duration(interval->p10), duration(interval->p90)));
-  }
   if (rollout.run)
     out += paragraph(
         fmt::format("{} such steps take {} days and {} GPU-hours{}.", grouped(rollout.run->steps),

@@ -83,7 +83,8 @@ TEST(RolloutSearch, FindsPlansThatArePredictedAlike) {
     ASSERT_TRUE(simulated.front());
     const auto rollout = predict_rollout(own, simulated.front()->result);
     ASSERT_TRUE(rollout) << to_string(rollout.error());
-    EXPECT_NEAR(rollout->step_s, split.best->cost.step_s, 1e-9 * rollout->step_s);
+    EXPECT_NEAR(rollout->step_s, split.best->result.rollout->step_s, 1e-9 * rollout->step_s);
+    EXPECT_EQ(split.best->cost.step_s, split.best->result.rollout->interval_s->p50) << "splits are in this order";
   }
 }
 
