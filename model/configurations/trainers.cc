@@ -73,15 +73,47 @@ void read_named_model(const RuleInput& in) {
                 "--model names one, or a config.json");
 }
 
+// A loss of preferences, and whether it reads log-probabilities of a reference model (hiyouga/LLaMA-Factory
+// src/llamafactory/hparams/finetuning_args.py, use_ref_model).
+struct PairLoss {
+  std::string_view word;
+  bool reference;
+};
+constexpr PairLoss pair_losses[] = {{"dpo", true},   {"sigmoid", true}, {"hinge", true}, {"ipo", true},
+                                    {"orpo", false}, {"simpo", false},  {"cpo", false}};
+
+// Returns the loss of a file that trains on pairs of answers; null: it does not.
+const PairLoss* pair_loss(const Draft& draft) {
+  const std::string stage = draft.text("stage").value_or("sft");
+  const std::string loss = stage == "dpo" ? draft.text("pref_loss").value_or(stage) : stage;
+  const auto* found = std::ranges::find(pair_losses, loss, &PairLoss::word);
+  return found == std::end(pair_losses) ? nullptr : found;
+}
+
+void read_objective(Draft& draft) {
+  const std::string_view stored = "precompute_ref_log_probs";
+  const std::string stage = draft.text("stage").value_or("sft");
+  if (const PairLoss* loss = pair_loss(draft)) {
+    draft.set("training.objective", "dpo", "stage");
+    if (!loss->reference)
+      draft.set("training.reference", "precomputed", "its loss has no reference model");
+    else if (draft.flag(stored).value_or(false))
+      draft.set("training.reference", "precomputed", stored);
+  } else if (stage != "sft" && stage != "pt") {
+    draft.not_modeled("stage", "one model trains on its text");
+  }
+}
+
 void read_trainer_batch(const RuleInput& in, const TrainerDefaults& defaults) {
   Draft& draft = in.draft;
+  const std::int64_t answers = pair_loss(draft) != nullptr ? 2 : 1;  // of a sample, each a sequence
   const std::int64_t stated = draft.integer("cutoff_len").value_or(defaults.length);
   if (stated > 0) draft.set("batch.sequence_length", stated, "cutoff_len");
   const std::int64_t micro = draft.integer("per_device_train_batch_size").value_or(defaults.micro_batch);
-  draft.set("batch.micro_batch_size", micro, "per_device_train_batch_size");
+  draft.set("batch.micro_batch_size", bounded_product({answers, micro}), "per_device_train_batch_size");
   const auto data = draft.data_parallel();
   const std::int64_t once = bounded_product({data.value_or(1), draft.value("batch.micro_batch_size").value_or(micro)});
-  constexpr std::int64_t fewest = 16;  // of ms-swift, where nothing states the accumulation
+  const std::int64_t fewest = 16 * answers;  // of ms-swift, where nothing states the accumulation
   if (draft.program() == "ms-swift" && data && once > 0 && !draft.text("gradient_accumulation_steps"))
     draft.set("batch.global_batch_size", once < fewest ? ceil_div(fewest, once) * once : once, "at least 16 sequences");
   read_batch(draft, {"", "", "gradient_accumulation_steps"});
@@ -290,8 +322,7 @@ void trainer_rules(const RuleInput& in) {
   } else if (!contains(optimizer, "adam") || contains(optimizer, "bit")) {
     draft.not_modeled("optim", "the optimizer is Adam with states of FP32");
   }
-  const std::string stage = draft.text("stage").value_or("sft");
-  if (stage != "sft" && stage != "pt") draft.not_modeled("stage", "one model trains on its text");
+  read_objective(draft);
   draft.set("stack.name",
             zero                                          ? "deepspeed"
             : draft.flag("torch_compile").value_or(false) ? "torchtitan-compile"
@@ -323,6 +354,7 @@ ConfigurationFormat axolotl() {
                   {"float16", "fp16"},
                   {"sample_packing", "packing"},
                   {"optimizer", "optim"},
+                  {"rl", "stage"},
                   {"tensor_parallel_size", "parallelism_config.parallelism_config_tp_size"},
                   {"context_parallel_size", "parallelism_config.parallelism_config_cp_size"},
                   {"sequence_parallel_degree", "parallelism_config.parallelism_config_cp_size"},
@@ -335,6 +367,7 @@ ConfigurationFormat ms_swift() {
                  {{"model", "model_name_or_path"},
                   {"max_length", "cutoff_len"},
                   {"train_type", "finetuning_type"},
+                  {"rlhf_type", "stage"},
                   {"tuner_type", "finetuning_type"},
                   {"target_modules", "lora_target"},
                   {"use_liger_kernel", "enable_liger_kernel"},

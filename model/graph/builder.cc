@@ -141,6 +141,12 @@ Graph GraphBuilder::finish(TensorId input, TensorId output, const RecomputePolic
   if (contributions_.contains(input)) graph_.input_gradient = gradient(input);
   graph_.operators.insert(graph_.operators.end(), std::make_move_iterator(weight_gradients_.begin()),
                           std::make_move_iterator(weight_gradients_.end()));
+  if (graph_.reference) {
+    std::erase_if(graph_.operators, [](const Operator& op) { return op.phase != Phase::F; });
+    leave_out_gradients(graph_, {});
+    assert(check(graph_).empty() && "a layer emitted a graph that cannot be executed");
+    return std::move(graph_);
+  }
   std::set<TensorId> frozen;
   for (const auto& [parameter, gradient] : parameter_gradients_)
     if (tensor(parameter).frozen) frozen.insert(gradient);

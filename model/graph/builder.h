@@ -45,6 +45,8 @@ class GraphBuilder {
   // Parameters from here on are trained, or frozen. Where any is frozen, finish() leaves out what only its gradient
   // needs (model/graph/detail/frozen.h).
   void train(bool trains) { trains_ = trains; }
+  // finish() leaves out all that the forward pass does not need.
+  void refer() { graph_.reference = true; }
 
   // Forward operators get the current section and recompute group.
   void section(Section section) { section_ = section; }

@@ -76,6 +76,7 @@ struct Graph {
   std::vector<Tensor> tensors;
   std::vector<Operator> operators;                   // all of F, then all of I, then all of W, each in program order
   bool inference = false;                            // of a pass of inference, whose GEMMs may have few rows
+  bool reference = false;                            // of a reference model: F alone, whose ends join only such blocks
   TensorId input = 0, output = 0;                    // activations at the block's ends
   TensorId output_gradient = 0, input_gradient = 0;  // gradients at the block's ends
 

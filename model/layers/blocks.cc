@@ -234,7 +234,8 @@ TensorId next_tokens(GraphBuilder& b, const LayerContext& c, const std::string& 
 
 GraphBuilder builder(const std::string& name, const LayerContext& c) {
   GraphBuilder b = c.inference ? GraphBuilder(name) : GraphBuilder(name, c.gradients, c.stream_type());
-  b.train(c.inference || c.adapters.rank == 0);
+  b.train(c.inference || (c.adapters.rank == 0 && !c.reference));
+  if (c.reference) b.refer();
   return b;
 }
 

@@ -104,6 +104,7 @@ struct LayerContext {
   double document_tokens = 0;          // mean tokens of a token's document; 0: the sequence
   InferencePass inference;             // none: training
   Adapters adapters;                   // of training
+  bool reference = false;              // of training: the forward pass of a model that nothing changes
 
   OperandFormat operands() const {
     if (inference) return {activation_precision(), false, false, stored_weight(gemm)};
@@ -184,13 +185,13 @@ void visit_context(const LayerContext& context, Visitor&& visit) {
                loss_in_head, loss_chunks, fused_experts, captured_parts, captured_router, tokens, sequence_length,
                tensor, sequence, context_ranks, ring, expert_parallel, expert_tensor, groups_per_token,
                shares_embedding, prediction_apart, distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows,
-               even_rows, redundant_experts, document_tokens, inference, adapters] = context;
+               even_rows, redundant_experts, document_tokens, inference, adapters, reference] = context;
   const auto each = [&](const auto&... fields) { (visit(fields), ...); };
   each(gemm, experts, attention_format, dispatch, combine, gradients, attention, delayed_scaling, weights_cast_once,
        quantized_weights, quantized_head, fused_loss, loss_in_place, loss_in_head, loss_chunks, fused_experts,
        captured_parts, captured_router, tokens, sequence_length, tensor, sequence, context_ranks, ring, expert_parallel,
        expert_tensor, groups_per_token, shares_embedding, prediction_apart, distinct_ranks_per_token, dispatcher,
-       dispatch_overlap, kept_rows, even_rows, redundant_experts, document_tokens, recompute.size());
+       dispatch_overlap, kept_rows, even_rows, redundant_experts, document_tokens, reference, recompute.size());
   each(inference.kind, inference.requests, inference.new_tokens, inference.cached_tokens, inference.cache,
        inference.masked_experts, inference.shared_tokens, inference.weights_only, inference.expert_skew,
        inference.cache_rows, inference.last_token);

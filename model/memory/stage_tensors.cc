@@ -43,9 +43,12 @@ StageIndex::StageIndex(const StageKind& stage, const std::vector<Graph>& blocks)
     count += static_cast<std::uint32_t>(graph(position).tensors.size());
   }
   index_.resize(count);
+  const auto joined = [&](std::size_t position) {
+    return position + 1 < stage.blocks.size() && graph(position).reference == graph(position + 1).reference;
+  };
   const auto writer = [&](std::size_t position, TensorId id) {
-    while (id == graph(position).input && position > 0) id = graph(--position).output;
-    while (id == graph(position).output_gradient && id != graph(position).input && position + 1 < stage.blocks.size())
+    while (id == graph(position).input && position > 0 && joined(position - 1)) id = graph(--position).output;
+    while (id == graph(position).output_gradient && id != graph(position).input && joined(position))
       id = graph(++position).input_gradient;
     return first_[position] + id;
   };

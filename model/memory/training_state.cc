@@ -163,20 +163,20 @@ TrainingState training_state(const Plan& plan, const Layout& layout, const std::
   for (const StageParameters& stage : stages)
     for (const std::uint16_t block : stage.kind->blocks) ++times[block];
   StateCounter counter(plan, layout);
-  std::map<std::string_view, const Tensor*> borrowed;
+  std::map<std::pair<std::string_view, bool>, const Tensor*> borrowed;  // a copy is frozen where the policy is not
   for (const auto& [block, count] : times)
     for (const Tensor& tensor : blocks[block].tensors) {
       if (!is_state(tensor)) continue;
       if (tensor.shared)
-        borrowed.emplace(tensor.name, &tensor);
+        borrowed.emplace(std::pair(std::string_view(tensor.name), tensor.frozen), &tensor);
       else
         counter.add(tensor, count);
     }
   if (!borrowed.empty())
     for (const auto& [block, count] : times)
       for (const Tensor& tensor : blocks[block].tensors)
-        if (is_state(tensor) && !tensor.shared) borrowed.erase(tensor.name);
-  for (const auto& [name, tensor] : borrowed) counter.add(*tensor, 1);
+        if (is_state(tensor) && !tensor.shared) borrowed.erase({tensor.name, tensor.frozen});
+  for (const auto& [key, tensor] : borrowed) counter.add(*tensor, 1);
   counter.add_whole(whole_units(blocks, stages));
   return counter.state();
 }

@@ -218,7 +218,7 @@ std::optional<Error> check_recomputation(const Plan& plan) {
 }
 
 std::optional<Error> check_adapters(const Plan& plan, const Architecture& architecture) {
-  const auto& [method, rank, targets] = plan.training;
+  const auto& [method, rank, targets, objective, reference] = plan.training;
   if (method == "full") return std::nullopt;
   const auto& precision = plan.precision;
   const bool quantized = is_quantized(precision.gemm), has_experts = architecture.experts.routed_experts > 0;
@@ -244,6 +244,15 @@ std::optional<Error> check_adapters(const Plan& plan, const Architecture& archit
                       "adapters read tokens that are gathered in 16 bits, quantized GEMMs such in their own format",
                       "set precision.gemm = \"bf16\", or parallelism.sequence = false");
   return std::nullopt;
+}
+
+std::optional<Error> check_objective(const Plan& plan) {
+  if (plan.training.objective != "dpo" || plan.batch.document_length || plan.batch.document_lengths)
+    return std::nullopt;
+  if (plan.batch.micro_batch_size % 2 == 0) return std::nullopt;
+  return impossible(plan, "batch.micro_batch_size",
+                    fmt::format("{} sequences are no whole pairs of answers", plan.batch.micro_batch_size),
+                    "use an even number; or state batch.document_length, where a sequence holds several answers");
 }
 
 std::optional<Error> check_optimizer(const Plan& plan) {
@@ -328,6 +337,8 @@ std::vector<std::string> layout_warnings(const Plan& plan, const Layout& layout)
   if (training.method == "full" && (training.rank != decltype(plan.training){}.rank || !training.targets.empty()))
     warnings.emplace_back(
         "training.rank and training.targets have no effect: with training.method full all is trained");
+  if (training.objective != "dpo" && training.reference != "model")
+    warnings.emplace_back("training.reference has no effect: with training.objective next-token there is none");
   const std::int64_t given = plan.batch.global_batch_size;
   const std::int64_t priced = layout.micro_batches * layout.data * plan.batch.micro_batch_size;
   if (priced == given) return warnings;
@@ -359,6 +370,7 @@ Result<Layout> make_layout(const Plan& plan, const Architecture& architecture) {
   if (!error) error = check_sharding(plan, layout);
   if (!error) error = check_recomputation(plan);
   if (!error) error = check_adapters(plan, architecture);
+  if (!error) error = check_objective(plan);
   if (!error) error = check_optimizer(plan);
   if (!error) error = check_software(plan, architecture, layout);
   if (error) return tl::unexpected(*error);

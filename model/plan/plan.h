@@ -147,6 +147,8 @@ struct Plan {
     std::string method = "full";
     std::int64_t rank = 16;
     std::vector<std::string> targets;
+    std::string objective = "next-token";
+    std::string reference = "model";  // of dpo
   } training;
   struct {
     std::string kind = "adamw";  // See model/program/stage_optimizer.h.

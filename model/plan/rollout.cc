@@ -42,6 +42,9 @@ std::optional<Error> check_keys(const Plan& plan) {
   if (r.reward_s > 0 && r.reward_model != rule_reward)
     return wrong("rollout.reward_s", "the time of a reward model follows from its size",
                  "leave it out, or set rollout.reward_model = \"rule\"");
+  if (plan.training.objective != "next-token")
+    return wrong("training.objective", "an update of reinforcement learning has one of its own",
+                 "leave it out, or leave [rollout] out");
   if (plan.run.tokens)
     return wrong("run.tokens", "a run of reinforcement learning is counted in steps",
                  "leave it out, and state rollout.steps");

@@ -68,7 +68,7 @@ class Assembler {
 BlockList block_list(const Plan& plan, const Architecture& architecture, const Layout& layout, std::int64_t stage) {
   BlockList blocks;
   for (const StageBlock& block : stage_blocks(plan, architecture, layout, stage))
-    blocks.emplace_back(block.kind, block.recomputed);
+    blocks.emplace_back(block.kind, block.pass);
   return blocks;
 }
 

@@ -10,6 +10,8 @@
 
 namespace plumbline::model {
 
+bool has_reference(const Plan& plan) { return plan.training.objective == "dpo" && plan.training.reference == "model"; }
+
 RecomputePolicy recompute_policy(const Plan& plan) {
   using enum RecomputeGroup;
   static const std::map<std::string, RecomputeGroup> words = {
@@ -100,23 +102,33 @@ std::vector<StageBlock> stage_blocks(const Plan& plan, const Architecture& archi
                                      std::int64_t stage) {
   std::vector<StageBlock> blocks;
   // Full recomputation applies to layers, not to embedding and head.
-  const bool ends = plan.recompute.policy != "full";
+  const BlockPass ends = plan.recompute.policy != "full" ? BlockPass::recomputed : BlockPass::kept;
   if (stage == 0) blocks.push_back({BlockKind::embedding, ends, -1});
   std::int64_t left = plan.recompute.layers.value_or(architecture.layers);
   for (const std::int64_t layer : layout.stage_layers[static_cast<std::size_t>(stage)])
-    blocks.push_back({layer_kind(architecture, layer), left-- > 0, layer});
+    blocks.push_back({layer_kind(architecture, layer), left-- > 0 ? BlockPass::recomputed : BlockPass::kept, layer});
   if (stage == prediction_stage(layout))
     for (std::int64_t i = 0; i < architecture.multi_token_prediction_layers; ++i)
-      blocks.push_back({BlockKind::multi_token_prediction, true, architecture.layers + i});
+      blocks.push_back({BlockKind::multi_token_prediction, BlockPass::recomputed, architecture.layers + i});
   if (stage == layout.stages - 1) blocks.push_back({BlockKind::head, ends, -1});
-  return blocks;
+  if (!has_reference(plan)) return blocks;
+  std::vector<StageBlock> all = blocks;
+  for (const StageBlock& block : blocks)
+    if (block.kind != BlockKind::multi_token_prediction) all.push_back({block.kind, BlockPass::reference, block.layer});
+  return all;
 }
 
-Graph make_stage_block(BlockKind kind, bool recomputed, const LayerContext& context) {
-  if (recomputed) return make_block(kind, context);
-  LayerContext kept = context;
-  kept.recompute.clear();
-  return make_block(kind, kept);
+Graph make_stage_block(BlockKind kind, BlockPass pass, const LayerContext& context) {
+  if (pass == BlockPass::recomputed) return make_block(kind, context);
+  LayerContext own = context;
+  own.recompute.clear();
+  if (pass == BlockPass::kept) return make_block(kind, own);
+  own.reference = true;
+  own.adapters = {.nf4 = context.adapters.nf4};
+  Graph block = make_block(kind, own);
+  if (context.adapters.rank > 0)
+    for (Tensor& tensor : block.tensors) tensor.shared = tensor.shared || tensor.role == Role::parameter;
+  return block;
 }
 
 Bytes stage_message_bytes(const LayerContext& context) {

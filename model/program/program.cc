@@ -63,6 +63,9 @@ class Grouper {
   }
 
  private:
+  // Returns whether parameters that the block shares are gathered for it: those of the policy, of which a reference
+  // model has no copy next to adapters.
+  bool gathers_own(const Graph& g) const { return g.reference && plan_.training.method != "full"; }
   const Graph& graph(std::uint16_t position) const { return blocks_[stage_.blocks[position]]; }
 
   // The result is the same for all layers of one kind.
@@ -72,7 +75,7 @@ class Grouper {
     if (!fresh) return owned;
     const Graph& g = blocks_[block];
     for (TensorId id = 0; id < g.tensors.size(); ++id) {
-      if (g.tensors[id].role != Role::parameter || g.tensors[id].shared) continue;
+      if (g.tensors[id].role != Role::parameter || (g.tensors[id].shared && !gathers_own(g))) continue;
       if (g.tensors[id].frozen && !by_block_) continue;
       Owned one{id, gradient_of(g, g.tensors[id].name), 0};
       if (one.gradient) one.written = last_write(g, *one.gradient);
@@ -119,15 +122,15 @@ class Grouper {
     }
     if (!tensor.divided && !tensor.expert) piece->whole += tensor.elements();
     if (tensor.cast_once && !tensor.frozen) piece->cast += tensor.elements();
-    owners_.try_emplace({tensor.name, tensor.expert}, index);
+    owners_.try_emplace({tensor.name, tensor.expert, graph(position).reference}, index);
   }
 
   void borrow(std::uint16_t position) {
     const Graph& g = graph(position);
     for (TensorId id = 0; id < g.tensors.size(); ++id) {
       const Tensor& tensor = g.tensors[id];
-      if (!tensor.shared || tensor.role != Role::parameter) continue;
-      const auto owner = owners_.find({tensor.name, tensor.expert});
+      if (!tensor.shared || tensor.role != Role::parameter || gathers_own(g)) continue;
+      const auto owner = owners_.find({tensor.name, tensor.expert, g.reference});
       if (owner == owners_.end()) continue;
       units_[owner->second].parameters.push_back({position, id});
       if (const auto gradient = gradient_of(g, tensor.name))
@@ -142,10 +145,10 @@ class Grouper {
   const std::vector<Graph>& blocks_;
   const StageKind& stage_;
   std::vector<StageUnit> units_;
-  std::map<std::uint16_t, std::vector<Owned>> owned_;  // by block
-  std::map<Key, std::size_t> open_;                    // units that are not full yet
-  std::map<std::size_t, double> bytes_;                // of the gradients of each unit
-  std::map<std::pair<std::string, bool>, std::size_t> owners_;
+  std::map<std::uint16_t, std::vector<Owned>> owned_;                  // by block
+  std::map<Key, std::size_t> open_;                                    // units that are not full yet
+  std::map<std::size_t, double> bytes_;                                // of the gradients of each unit
+  std::map<std::tuple<std::string, bool, bool>, std::size_t> owners_;  // by name, whether of experts, and reference
 };
 
 }  // namespace

@@ -336,7 +336,8 @@ class Composer {
   // Returns the blocks of a stage in the order in which a side runs them.
   std::vector<Place> places(std::int32_t kind, bool forward) const {
     std::vector<Place> result;
-    for (std::size_t i = 0; i < stage_kinds_[kind].blocks.size(); ++i) result.push_back({kind, i, forward});
+    for (std::size_t i = 0; i < stage_kinds_[kind].blocks.size(); ++i)
+      if (forward || !blocks_[stage_kinds_[kind].blocks[i]].reference) result.push_back({kind, i, forward});
     if (!forward) std::ranges::reverse(result);
     return result;
   }

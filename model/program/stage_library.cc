@@ -12,7 +12,7 @@ StageLibrary::StageLibrary(LayerContext context, const Plan& plan)
       offloaded_(plan.offload.activations),
       p2p_(stage_message_bytes(context_)) {}
 
-std::uint16_t StageLibrary::block(const std::pair<BlockKind, bool>& block) {
+std::uint16_t StageLibrary::block(const BlockList::value_type& block) {
   const auto [entry, fresh] = known_blocks_.try_emplace(block, static_cast<std::uint16_t>(program_.blocks.size()));
   if (!fresh) return entry->second;
   program_.blocks.push_back(make_stage_block(block.first, block.second, context_));

@@ -16,12 +16,13 @@
 #include "model/memory/stage_tensors.h"
 #include "model/plan/plan.h"
 #include "model/program/data_parallel.h"
+#include "model/program/plan_context.h"
 #include "model/program/program.h"
 #include "model/program/slot_template.h"
 
 namespace plumbline::model {
 
-using BlockList = std::vector<std::pair<BlockKind, bool>>;  // blocks of a stage, each recomputed or not
+using BlockList = std::vector<std::pair<BlockKind, BlockPass>>;  // blocks of a stage
 
 // The units of the stages of one kind, under one grouping.
 struct UnitPlaces {
@@ -61,7 +62,7 @@ class StageLibrary {
     SlotTemplate slot;
     std::optional<Bytes> fullest;  // computed on first use
   };
-  std::uint16_t block(const std::pair<BlockKind, bool>& block);
+  std::uint16_t block(const BlockList::value_type& block);
   const std::vector<StageTensors>& tensors() const;
 
   LayerContext context_;
@@ -69,7 +70,7 @@ class StageLibrary {
   double offloaded_;  // share of the activations that waits in host memory
   Bytes p2p_;
   StepProgram program_;
-  std::map<std::pair<BlockKind, bool>, std::uint16_t> known_blocks_;
+  std::map<BlockList::value_type, std::uint16_t> known_blocks_;
   std::map<BlockList, std::int32_t> known_kinds_;
   mutable std::vector<StageTensors> tensors_;          // [kind], of the kinds that were needed so far
   mutable std::vector<std::pair<Bytes, Bytes>> kept_;  // [kind], after the forward and for the weights, of the same

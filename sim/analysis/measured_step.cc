@@ -35,7 +35,8 @@ double recomputed_share(const Inputs& inputs, const model::Layout& layout, bool 
   std::map<model::BlockKind, double> counts;
   for (std::int64_t stage = 0; stage < layout.stages; ++stage)
     for (const model::StageBlock& block : model::stage_blocks(inputs.plan, inputs.architecture, layout, stage))
-      if (block.recomputed && block.kind != model::BlockKind::multi_token_prediction) ++counts[block.kind];
+      if (block.pass == model::BlockPass::recomputed && block.kind != model::BlockKind::multi_token_prediction)
+        ++counts[block.kind];
   double flops = 0;
   for (const auto& [kind, count] : counts)
     flops += count * model::recomputed_flops_per_token(inputs.architecture, inputs.plan.batch.sequence_length, kind,

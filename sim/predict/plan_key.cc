@@ -65,7 +65,8 @@ void add_sharding(const model::Plan& plan, const model::Layout& layout, PlanKey&
 
 void add_stages(const model::Plan& plan, const model::Layout& layout, PlanKey& key) {
   const model::StageLayers& layers = plan.schedule.layers_per_stage;
-  key.add(layout.stages, layers.counts, plan.recompute.policy == "full", plan.recompute.layers);
+  key.add(layout.stages, layers.counts, plan.recompute.policy == "full", plan.recompute.layers,
+          model::has_reference(plan));
 }
 
 }  // namespace plumbline::sim

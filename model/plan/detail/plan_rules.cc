@@ -113,6 +113,8 @@ std::vector<std::string> plan_words(std::string_view key) {
       {"precision.head", {"bf16", "mxfp8"}},
       {"training.method", {"full", "lora", "qlora"}},
       {"training.targets", {"attention", "mlp", "experts"}},
+      {"training.objective", {"next-token", "dpo"}},
+      {"training.reference", {"model", "precomputed"}},
       {"optimizer.kind", {"adamw", "muon"}},
       {"optimizer.ema", {"none", "host"}},
       {"optimizer.gradient_copy", {"none", "fp32"}},

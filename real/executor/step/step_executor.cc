@@ -49,7 +49,7 @@ void write_initial_parameters(RankState& rank) {
   for (const auto& [stage, local] : rank.stages) {
     const auto blocks = model::stage_blocks(*input.plan, *input.architecture, *input.layout, stage);
     for (std::uint16_t position = 0; position < local.state->positions(); ++position) {
-      const model::Graph whole = model::make_stage_block(blocks[position].kind, blocks[position].recomputed, undivided);
+      const model::Graph whole = model::make_stage_block(blocks[position].kind, blocks[position].pass, undivided);
       const model::Graph& held = local.state->block(position);
       for (TensorId id = 0; id < held.tensors.size(); ++id) {
         const model::Tensor& part = held.tensor(id);

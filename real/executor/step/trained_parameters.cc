@@ -79,8 +79,7 @@ void TrainedParameters::add_stage(const model::Plan& trained, const model::Archi
     for (const auto& [position, id] : owned_parameters(program, stage, unit)) {
       const Tensor& part = graph(position).tensor(id);
       Whole& whole = wholes_[{blocks[position].layer, part.name}];
-      whole.tensor =
-          named(model::make_stage_block(blocks[position].kind, blocks[position].recomputed, undivided), part.name);
+      whole.tensor = named(model::make_stage_block(blocks[position].kind, blocks[position].pass, undivided), part.name);
       std::set<std::pair<std::int64_t, std::int64_t>> seen;  // parts that one rank at least holds
       for (std::int64_t index = 0; index < per_stage; ++index) {
         const Division division = division_of(trained.parallelism, index);

@@ -32,7 +32,8 @@ model::Result<model::SplitCosts> split_costs(const model::Plan& plan, const Inpu
   TRY(cache.find(even, work));
   std::map<model::BlockList, double> known;
   model::SplitCosts costs;
-  for (std::int64_t stage = 0; stage < work.layout.stages; ++stage)
+  for (std::int64_t stage = 0; stage < work.layout.stages; ++stage) {
+    std::size_t again = costs.layers.size();  // the layer whose reference comes next
     for (const auto& block : model::block_list(even, inputs.architecture, work.layout, stage)) {
       const auto [seconds, fresh] = known.try_emplace({block});
       if (fresh) seconds->second = block_seconds(seconds->first, *work.timed);
@@ -42,9 +43,12 @@ model::Result<model::SplitCosts> split_costs(const model::Plan& plan, const Inpu
         costs.first += seconds->second;
       else if (head)
         costs.last += seconds->second;
+      else if (block.second == model::BlockPass::reference)
+        costs.layers[again++] += seconds->second;
       else
         costs.layers.push_back(seconds->second);
     }
+  }
   return costs;
 }
 

@@ -117,7 +117,8 @@ double BranchBounds::pair(Stage& forward, Stage& backward) {
   };
   Path path;
   auto f = forward.blocks.begin();
-  auto b = backward.blocks.rbegin();
+  auto b = std::find_if(backward.blocks.rbegin(), backward.blocks.rend(),
+                        [](const StageBlock& one) { return one.second != model::BlockPass::reference; });
   for (; f != forward.blocks.end() && alone(*f); ++f) path = path.then(block(*f).path(OpType::F));
   for (; b != backward.blocks.rend() && alone(*b); ++b) path = path.then(block(*b).path(OpType::B));
   for (; f != forward.blocks.end() && b != backward.blocks.rend() && !alone(*f) && !alone(*b); ++f, ++b)

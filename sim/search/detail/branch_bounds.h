@@ -18,7 +18,7 @@
 
 namespace plumbline::sim {
 
-using StageBlock = model::BlockList::value_type;  // kind, whether it is recomputed
+using StageBlock = model::BlockList::value_type;  // kind and pass
 
 // The stages of a plan by their blocks.
 struct StageLists {

@@ -28,7 +28,8 @@ const model::Graph& MemoryFloor::graph(BlockKind kind, const model::Plan& plan, 
   if (!fresh) return graph;
   model::RoutingSpread spread;
   spread.ranks_per_token = 1;  // affects tokens only
-  graph = model::make_stage_block(kind, false, model::plan_context(plan, inputs_.architecture, layout, spread));
+  graph = model::make_stage_block(kind, model::BlockPass::kept,
+                                  model::plan_context(plan, inputs_.architecture, layout, spread));
   graph.operators.clear();
   std::erase_if(graph.tensors, [](const model::Tensor& tensor) {
     return tensor.shared || (tensor.role != model::Role::parameter && tensor.role != model::Role::gradient);

@@ -65,6 +65,8 @@ std::optional<Error> check_memory(const Plan& plan) {
   if (plan.training.method != "full")
     return refuse(plan, "training.method", "adapters next to frozen parameters are simulated, not executed",
                   "set it to full");
+  if (plan.training.objective == "dpo")
+    return refuse(plan, "training.objective", "preferences are simulated, not executed", "leave it out");
   if (plan.offload.optimizer || plan.offload.activations > 0)
     return refuse(plan, plan.offload.optimizer ? "offload.optimizer" : "offload.activations",
                   "offloading is simulated, not executed", "remove it");

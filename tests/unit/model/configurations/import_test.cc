@@ -839,6 +839,31 @@ TEST(Trainers, AdaptersOfLora) {
   EXPECT_THAT(notes_of(swift), testing::Not(HasSubstr("target_modules")));
 }
 
+// Two sequences of each sample, and a reference model unless the loss or the file has none.
+TEST(Trainers, PairsOfAnswers) {
+  const auto of = [](const char* format, const std::string& text) {
+    return read(import(format, text, {"cluster.gpus=8"})).plan;
+  };
+  const std::string factory = "model_name_or_path: Qwen/Qwen3-8B\nper_device_train_batch_size: 3\n"
+                              "gradient_accumulation_steps: 2\nstage: dpo\npref_beta: 0.1\n";
+  const model::Plan dpo = of("llama-factory", factory);
+  EXPECT_EQ(dpo.training.objective, "dpo");
+  EXPECT_EQ(dpo.training.reference, "model");
+  EXPECT_EQ(dpo.batch.micro_batch_size, 6);
+  EXPECT_EQ(dpo.batch.global_batch_size, 96);
+  EXPECT_EQ(of("llama-factory", factory + "pref_loss: simpo\n").training.reference, "precomputed");
+  const model::Plan axolotl =
+      of("axolotl", "base_model: Qwen/Qwen3-8B\nrl: dpo\nprecompute_ref_log_probs: true\nmicro_batch_size: 1\n");
+  EXPECT_EQ(axolotl.training.objective, "dpo");
+  EXPECT_EQ(axolotl.training.reference, "precomputed");
+  EXPECT_EQ(axolotl.batch.micro_batch_size, 2);
+  EXPECT_EQ(of("ms-swift", "model: Qwen/Qwen3-8B\nmax_length: 2048\nrlhf_type: dpo\n").training.objective, "dpo");
+  const auto rewards = read(import("llama-factory", "model_name_or_path: Qwen/Qwen3-8B\nstage: rm\n",
+                                   {"cluster.gpus=8"}));
+  EXPECT_EQ(rewards.plan.training.objective, "next-token");
+  EXPECT_THAT(notes_of(rewards), HasSubstr("stage = rm: not modelled"));
+}
+
 TEST(Trainers, FewWeightsAndFilesWithoutAStageAreRefused) {
   const std::string model = "model_name_or_path: Qwen/Qwen3-8B\n";
   expect_refusal(import("llama-factory", model + "finetuning_type: oft\n", {"cluster.gpus=8"}), 2, "oft is not read");
