@@ -49,6 +49,8 @@ struct MemoryAnswer {
   model::Memory memory;
   model::RankLevels levels;                   // of the requested rank, else of the one with the highest peak
   std::optional<model::MemoryAdvice> advice;  // when the plan does not fit
+  // Of a plan with [rollout]: both halves of a step, of which `memory` is that of an update.
+  std::optional<model::RolloutMemory> rollout;
 };
 // Predicts the memory of all pipeline ranks; `rank` is the one that is shown over the step.
 model::Result<MemoryAnswer> predict_memory(const sim::Inputs& inputs, std::optional<std::int64_t> rank = std::nullopt);

@@ -409,7 +409,12 @@ Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::o
                                           const ConstantChanges& changes, const std::string& held_out) {
   model::Plan plan = given;
   plan.inference.given = plan.inference.given || purpose_ == Purpose::serving;
-  if (plan.rollout.given && purpose_ != Purpose::training)
+  if (plan.rollout.given && purpose_ == Purpose::stated)
+    return tl::unexpected(model::plan_error(plan, model::ErrorKind::input, "rollout",
+                                            "steps of reinforcement learning are not compared with each other here",
+                                            "plumbline simulate predicts one, plan divides GPUs between its halves; or "
+                                            "leave [rollout] out: an update alone"));
+  if (plan.rollout.given && purpose_ == Purpose::serving)
     std::call_once(noted_rollout_,
                    [] { fmt::print(stderr, "note: [rollout] is left out; simulate joins its halves\n"); });
   TRY(add_background(plan));

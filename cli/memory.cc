@@ -17,9 +17,12 @@
 #include "reports/json/json.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/step/memory_report.h"
+#include "reports/text/step/summary.h"
 #include "sim/analysis/memory_advice.h"
 #include "sim/interval/interval.h"
 #include "sim/predict/memos.h"
+#include "sim/predict/simulate.h"
+#include "sim/rollout/rollout.h"
 
 namespace plumbline::cli {
 namespace {
@@ -55,8 +58,6 @@ model::Result<int> run(const MemoryArguments& arguments) {
   TRY(arguments.outputs.check());
   const auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
   if (arguments.plan.print) return printed(model::to_toml(inputs.plan));
-  if (inputs.plan.rollout.given)
-    fmt::print(stderr, "note: memory of an update alone; simulate has that of both halves of [rollout]\n");
   const auto account = TRY(predict_memory(inputs, arguments.rank));
   if (const auto layout = model::make_layout(inputs.plan, inputs.architecture))
     for (const std::string& sentence : model::layout_warnings(inputs.plan, *layout))
@@ -66,9 +67,14 @@ model::Result<int> run(const MemoryArguments& arguments) {
   const reports::Style style = {.color = color()};
   arguments.outputs.print(
       reports::memory_summary(memory, style) + reports::memory_plot(account.levels, memory.capacity_bytes, style) +
-      (account.advice ? reports::memory_advice(*account.advice, memory.capacity_bytes, style) : ""));
-  if (model::fit_of(memory) != model::Fit::does_not_fit) return 0;
-  fmt::print(stderr, "{}\n", model::infeasible_reason(memory));
+      (account.advice ? reports::memory_advice(*account.advice, memory.capacity_bytes, style) : "") +
+      (account.rollout ? "
+" + reports::rollout_memory_text(*account.rollout) : ""));
+  std::string reason = model::fit_of(memory) == model::Fit::does_not_fit ? model::infeasible_reason(memory) : "";
+  if (reason.empty() && account.rollout) reason = reports::rollout_memory_reason(*account.rollout);
+  if (reason.empty()) return 0;
+  fmt::print(stderr, "{}
+", reason);
   return infeasible_exit;
 }
 
@@ -89,13 +95,16 @@ model::Result<MemoryAnswer> predict_memory(const sim::Inputs& inputs, std::optio
   account.levels = model::rank_levels(account.memory, program, slots, static_cast<std::size_t>(shown));
   sim::add_fit(inputs, account.memory);
   if (model::fit_of(account.memory) != model::Fit::fits) account.advice = sim::memory_advice(inputs);
+  if (!inputs.engines) return account;
+  const auto update = TRY(sim::simulate(inputs, sim::Fidelity::closed_form, false));
+  account.rollout = TRY(sim::predict_rollout(inputs, update.result)).memory;
   return account;
 }
 
 std::string memory_json(const MemoryAnswer& answer, const sim::Inputs& inputs) {
   return reports::memory_to_json(
       answer.memory, inputs.plan,
-      {&answer.levels, answer.advice ? &*answer.advice : nullptr, reserve_constants(inputs)});
+      {&answer.levels, answer.advice ? &*answer.advice : nullptr, reserve_constants(inputs), answer.rollout});
 }
 
 void add_memory(CLI::App& root, int& exit_code) {

@@ -267,7 +267,7 @@ model::Result<int> show_step(const Outputs& outputs, const std::vector<std::stri
     return infeasible_exit;
   }
   if (simulation.result.rollout && !simulation.result.rollout->memory.fits) {
-    fmt::print(stderr, "{}\n", reports::rollout_memory_reason(*simulation.result.rollout));
+    fmt::print(stderr, "{}\n", reports::rollout_memory_reason(simulation.result.rollout->memory));
     return infeasible_exit;
   }
   return 0;

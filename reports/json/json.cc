@@ -275,6 +275,8 @@ void memory_output_fields(auto& to, const model::Memory& memory, const model::Pl
      }));
   to("plan", "", plan_part<Json>(plan));
   to("fit", "", fit_of_memory(memory));
+  to("rollout", "of a plan with [rollout], both halves of a step, whose update `memory` is of; else null",
+     Maybe(details.rollout, [](auto& part_to, const model::RolloutMemory& of) { rollout_memory_fields(part_to, of); }));
 }
 
 }  // namespace

@@ -38,7 +38,9 @@ std::string rates_of_rollout(const model::RolloutResult& rollout) {
   return table.to_string();
 }
 
-std::string memory_of_rollout(const model::RolloutMemory& memory) {
+}  // namespace
+
+std::string rollout_memory_text(const model::RolloutMemory& memory) {
   std::string host = fmt::format("{} GB", gigabytes(memory.host_bytes));
   if (memory.host_capacity_bytes > 0) host += fmt::format(" of {} GB", gigabytes(memory.host_capacity_bytes));
   return paragraph(
@@ -48,10 +50,7 @@ std::string memory_of_rollout(const model::RolloutMemory& memory) {
                   gigabytes(memory.capacity_bytes), host, memory.fits ? "fits" : "does not fit"));
 }
 
-}  // namespace
-
-std::string rollout_memory_reason(const model::RolloutResult& rollout) {
-  const model::RolloutMemory& memory = rollout.memory;
+std::string rollout_memory_reason(const model::RolloutMemory& memory) {
   if (memory.fits) return "";
   const auto needs = [](const char* what, double bytes, double capacity) {
     return fmt::format("does not fit: {} needs {} GB of {} GB", what, gigabytes(bytes), gigabytes(capacity));
@@ -66,7 +65,7 @@ std::string rollout_memory_reason(const model::RolloutResult& rollout) {
 std::string rollout_section(const model::RolloutResult& rollout, Style style) {
   std::string out =
       heading(fmt::format("A step of reinforcement learning ({}, {})", rollout.algorithm, rollout.placement), style);
-  out += parts_of_rollout(rollout) + '\n' + rates_of_rollout(rollout) + memory_of_rollout(rollout.memory);
+  out += parts_of_rollout(rollout) + '\n' + rates_of_rollout(rollout) + rollout_memory_text(rollout.memory);
   const double factor = rollout.middle_s() / rollout.step_s;
   if (const auto& interval = rollout.interval_s)
     out += paragraph(fmt::format("As clusters run it a step takes {}, in eight of ten cases {} to {}.",

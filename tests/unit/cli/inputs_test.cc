@@ -158,13 +158,13 @@ TEST(ShippedPlans, OfRolloutsHaveTheDeploymentThatGenerates) {
   EXPECT_THAT(longer.error().hint, HasSubstr("at most 40704"));
 }
 
-// What shows the update alone does not read engines, and campaigns are those of pretraining.
+// What has no place for both halves refuses such a plan, and campaigns are those of pretraining.
 TEST(ShippedPlans, OfRolloutsAreJoinedByTrainingAlone) {
   InputsReader stated(Purpose::stated);
-  const auto update = stated.load("dapo-qwen3-32b-128xh100", {"rollout.reward_model=qwen3-9b"});
-  ASSERT_TRUE(update) << to_string(update.error());
-  EXPECT_TRUE(update->plan.rollout.given);
-  EXPECT_FALSE(update->engines);
+  const auto update = stated.load("dapo-qwen3-32b-128xh100", {});
+  ASSERT_FALSE(update);
+  EXPECT_EQ(update.error().key, "rollout");
+  EXPECT_THAT(update.error().hint, HasSubstr("plumbline simulate"));
   const auto campaign = InputsReader().load("dapo-qwen3-32b-128xh100", {"run.goodput=campaign"});
   ASSERT_FALSE(campaign);
   EXPECT_EQ(campaign.error().key, "rollout");

@@ -181,6 +181,13 @@ TEST_F(ResultJson, EmbedsTheWholePlanNested) {
   EXPECT_EQ(embedded, fields + 2);
 }
 
+TEST(MemoryJson, HasTheHalvesOfReinforcementLearning) {
+  const model::RolloutMemory halves{60e9, 70e9, 500e9, 85e9, 2000e9, true};
+  const OrderedJson both = OrderedJson::parse(
+      memory_to_json(support::example_result().memory, support::example_plan(), {nullptr, nullptr, {}, halves}));
+  EXPECT_EQ(both["rollout"]["generation_bytes"], 70e9);
+}
+
 TEST(ResultJsonText, SurvivesBytesThatAreNotUtf8) {
   auto plan = support::example_plan();
   plan.model.config = "caf\xe9.json";

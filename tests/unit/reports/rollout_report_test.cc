@@ -73,14 +73,14 @@ TEST(RolloutReport, ComesBeforeTheUpdateItIsMadeOf) {
 
 TEST(RolloutReport, StatesWhichHalfDoesNotFit) {
   model::RolloutResult rollout = example_rollout();
-  EXPECT_EQ(rollout_memory_reason(rollout), "");
+  EXPECT_EQ(rollout_memory_reason(rollout.memory), "");
   rollout.memory.fits = false;
   rollout.memory.host_bytes = 3000e9;
-  EXPECT_EQ(rollout_memory_reason(rollout), "does not fit: a host needs 3000.0 GB of 2000.0 GB");
+  EXPECT_EQ(rollout_memory_reason(rollout.memory), "does not fit: a host needs 3000.0 GB of 2000.0 GB");
   rollout.memory.generation_bytes = 90e9;
-  EXPECT_EQ(rollout_memory_reason(rollout), "does not fit: a GPU that generates needs 90.0 GB of 85.0 GB");
+  EXPECT_EQ(rollout_memory_reason(rollout.memory), "does not fit: a GPU that generates needs 90.0 GB of 85.0 GB");
   rollout.memory.training_bytes = 91e9;
-  EXPECT_EQ(rollout_memory_reason(rollout), "does not fit: a GPU that trains needs 91.0 GB of 85.0 GB");
+  EXPECT_EQ(rollout_memory_reason(rollout.memory), "does not fit: a GPU that trains needs 91.0 GB of 85.0 GB");
 }
 
 TEST(RolloutReport, IsAnObjectOfTheJson) {
