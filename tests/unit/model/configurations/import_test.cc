@@ -844,8 +844,9 @@ TEST(Trainers, PairsOfAnswers) {
   const auto of = [](const char* format, const std::string& text) {
     return read(import(format, text, {"cluster.gpus=8"})).plan;
   };
-  const std::string factory = "model_name_or_path: Qwen/Qwen3-8B\nper_device_train_batch_size: 3\n"
-                              "gradient_accumulation_steps: 2\nstage: dpo\npref_beta: 0.1\n";
+  const std::string factory =
+      "model_name_or_path: Qwen/Qwen3-8B\nper_device_train_batch_size: 3\n"
+      "gradient_accumulation_steps: 2\nstage: dpo\npref_beta: 0.1\n";
   const model::Plan dpo = of("llama-factory", factory);
   EXPECT_EQ(dpo.training.objective, "dpo");
   EXPECT_EQ(dpo.training.reference, "model");
@@ -858,8 +859,8 @@ TEST(Trainers, PairsOfAnswers) {
   EXPECT_EQ(axolotl.training.reference, "precomputed");
   EXPECT_EQ(axolotl.batch.micro_batch_size, 2);
   EXPECT_EQ(of("ms-swift", "model: Qwen/Qwen3-8B\nmax_length: 2048\nrlhf_type: dpo\n").training.objective, "dpo");
-  const auto rewards = read(import("llama-factory", "model_name_or_path: Qwen/Qwen3-8B\nstage: rm\n",
-                                   {"cluster.gpus=8"}));
+  const auto rewards =
+      read(import("llama-factory", "model_name_or_path: Qwen/Qwen3-8B\nstage: rm\n", {"cluster.gpus=8"}));
   EXPECT_EQ(rewards.plan.training.objective, "next-token");
   EXPECT_THAT(notes_of(rewards), HasSubstr("stage = rm: not modelled"));
 }
