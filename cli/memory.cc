@@ -68,13 +68,11 @@ model::Result<int> run(const MemoryArguments& arguments) {
   arguments.outputs.print(
       reports::memory_summary(memory, style) + reports::memory_plot(account.levels, memory.capacity_bytes, style) +
       (account.advice ? reports::memory_advice(*account.advice, memory.capacity_bytes, style) : "") +
-      (account.rollout ? "
-" + reports::rollout_memory_text(*account.rollout) : ""));
+      (account.rollout ? "\n" + reports::rollout_memory_text(*account.rollout) : ""));
   std::string reason = model::fit_of(memory) == model::Fit::does_not_fit ? model::infeasible_reason(memory) : "";
   if (reason.empty() && account.rollout) reason = reports::rollout_memory_reason(*account.rollout);
   if (reason.empty()) return 0;
-  fmt::print(stderr, "{}
-", reason);
+  fmt::print(stderr, "{}\n", reason);
   return infeasible_exit;
 }
 
