@@ -63,8 +63,9 @@ Graph gelu(const Shape& s) {
 }
 
 Graph add(const Shape& s) {
-  return of_layer(s, s.columns,
-                  [&](GraphBuilder& b, TensorId x) { return residual(b, "add", x, input(b, s, s.columns, "other")); });
+  return of_layer(s, s.columns, [&](GraphBuilder& b, TensorId x) {
+    return residual(b, "add", {x, input(b, s, s.columns, "other")});
+  });
 }
 
 Graph split(const Shape& s) {
