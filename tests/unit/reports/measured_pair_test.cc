@@ -15,7 +15,6 @@ namespace plumbline::reports {
 namespace {
 
 using testing::HasSubstr;
-using Json = nlohmann::json;
 
 model::ComparisonSubject predicted() {
   model::ComparisonSubject subject{"plan", "plan", support::example_plan(), support::example_result(), ""};
@@ -83,10 +82,10 @@ TEST(CompareMeasured, OneTraceHoldsBothStepsRankByRank) {
     text += piece;
     return true;
   });
-  const auto trace = Json::parse(text);
+  const auto trace = nlohmann::json::parse(text);
   std::map<int, std::string> processes;
   std::map<int, std::size_t> spans;
-  for (const Json& event : trace["traceEvents"]) {
+  for (const nlohmann::json& event : trace["traceEvents"]) {
     if (event["name"] == "process_name") processes[event["pid"]] = event["args"]["name"];
     if (event["name"] == "process_sort_index") {
       EXPECT_EQ(event["args"]["sort_index"], event["pid"]);
