@@ -17,6 +17,7 @@ using nlohmann::json;
 
 // The limit is far above published dimensions; products of three dimensions below it fit 64 bits.
 constexpr std::int64_t largest_dimension = 1'000'000;
+constexpr std::int64_t most_positions = 1'000'000'000;
 constexpr std::int64_t most_layers = 10'000;  // a step's program numbers blocks with 16 bits
 
 // Returns the line of a key. The JSON library keeps no positions, so the key is searched in the text, in quotes before
@@ -142,6 +143,7 @@ std::int64_t ConfigReader::layers(std::string_view key, std::int64_t missing) {
 std::int64_t ConfigReader::count(std::string_view key, std::int64_t missing) {
   return integer(key, 0, largest_dimension, missing);
 }
+std::int64_t ConfigReader::positions(std::string_view key) { return integer(key, 0, most_positions, 0); }
 
 double ConfigReader::number(std::string_view key, double missing) {
   const json* value = contents_->find(key);

@@ -32,6 +32,7 @@ class ConfigReader {
   std::int64_t layers(std::string_view key);                           // required, from 1 to 10,000
   std::int64_t layers(std::string_view key, std::int64_t missing);     // from 0 to 10,000
   std::int64_t count(std::string_view key, std::int64_t missing);      // at least 0
+  std::int64_t positions(std::string_view key);                        // no dimension: up to 1e9; missing: 0
   double number(std::string_view key, double missing);                 // finite
   double probability(std::string_view key, double missing);            // from 0 to below 1
   std::vector<std::int64_t> counts(std::string_view key);              // a list, each at least 0; missing: empty

@@ -69,7 +69,7 @@ Result<std::int64_t> longest_sequence(const std::string& path, const ConfigOverr
   auto reader = TRY(ConfigReader::open(path, overrides));
   reader.read_inside("text_config");
   for (const char* key : {"max_position_embeddings", "n_positions", "max_seq_len"}) {
-    const std::int64_t positions = reader.count(key, 0);
+    const std::int64_t positions = reader.positions(key);
     if (reader.error()) return tl::unexpected(*reader.error());
     if (positions > 0) return positions;
   }

@@ -459,6 +459,17 @@ TEST(Architecture, KeysThatContradictTheFileAreInfeasible) {
   EXPECT_EQ(model.error().key, "n_group");
 }
 
+// Positions are no dimension of a tensor: models are made for sequences of ten million tokens.
+TEST(Architecture, LongestSequencesAreNoDimensions) {
+  const auto positions = [](const std::string& name) {
+    return longest_sequence(shipped("examples/models/" + name + ".json")).value_or(-1);
+  };
+  EXPECT_EQ(positions("llama-3-8b"), 8192);
+  EXPECT_EQ(positions("llama-4-maverick"), 1'048'576);
+  EXPECT_EQ(positions("llama-4-scout"), 10'485'760);
+  EXPECT_EQ(positions("minimax-m1"), 10'240'000);
+}
+
 TEST(Architecture, EveryKeyThatIsReadIsKnown) {
   const auto keys = config_keys();
   for (const char* key : {"hidden_size", "n_routed_experts", "topk_group", "q_lora_rank", "head_dim", "topk_method",
