@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <string>
@@ -73,29 +74,27 @@ void read_named_model(const RuleInput& in) {
                 "--model names one, or a config.json");
 }
 
-// A loss of preferences, and whether it reads log-probabilities of a reference model (hiyouga/LLaMA-Factory
-// src/llamafactory/hparams/finetuning_args.py, use_ref_model).
-struct PairLoss {
-  std::string_view word;
-  bool reference;
+// Whether a file trains on pairs of answers, and whether what it learns reads log-probabilities of a reference model:
+// every loss of pairs does but three (hiyouga/LLaMA-Factory src/llamafactory/hparams/finetuning_args.py,
+// use_ref_model).
+struct Pairs {
+  bool trained = false, reference = false;
 };
-constexpr PairLoss pair_losses[] = {{"dpo", true},   {"sigmoid", true}, {"hinge", true}, {"ipo", true},
-                                    {"orpo", false}, {"simpo", false},  {"cpo", false}};
 
-// Returns the loss of a file that trains on pairs of answers; null: it does not.
-const PairLoss* pair_loss(const Draft& draft) {
+Pairs pairs_of(const Draft& draft) {
+  constexpr std::array<std::string_view, 3> alone = {"orpo", "simpo", "cpo"};
   const std::string stage = draft.text("stage").value_or("sft");
   const std::string loss = stage == "dpo" ? draft.text("pref_loss").value_or(stage) : stage;
-  const auto* found = std::ranges::find(pair_losses, loss, &PairLoss::word);
-  return found == std::end(pair_losses) ? nullptr : found;
+  const bool without = std::ranges::find(alone, loss) != alone.end();
+  return {without || stage == "dpo" || stage == "ipo", !without};
 }
 
 void read_objective(Draft& draft) {
   const std::string_view stored = "precompute_ref_log_probs";
   const std::string stage = draft.text("stage").value_or("sft");
-  if (const PairLoss* loss = pair_loss(draft)) {
+  if (const Pairs pairs = pairs_of(draft); pairs.trained) {
     draft.set("training.objective", "dpo", "stage");
-    if (!loss->reference)
+    if (!pairs.reference)
       draft.set("training.reference", "precomputed", "its loss has no reference model");
     else if (draft.flag(stored).value_or(false))
       draft.set("training.reference", "precomputed", stored);
@@ -106,7 +105,7 @@ void read_objective(Draft& draft) {
 
 void read_trainer_batch(const RuleInput& in, const TrainerDefaults& defaults) {
   Draft& draft = in.draft;
-  const std::int64_t answers = pair_loss(draft) != nullptr ? 2 : 1;  // of a sample, each a sequence
+  const std::int64_t answers = pairs_of(draft).trained ? 2 : 1;  // of a sample, each a sequence
   const std::int64_t stated = draft.integer("cutoff_len").value_or(defaults.length);
   if (stated > 0) draft.set("batch.sequence_length", stated, "cutoff_len");
   const std::int64_t micro = draft.integer("per_device_train_batch_size").value_or(defaults.micro_batch);

@@ -853,6 +853,10 @@ TEST(Trainers, PairsOfAnswers) {
   EXPECT_EQ(dpo.batch.micro_batch_size, 6);
   EXPECT_EQ(dpo.batch.global_batch_size, 96);
   EXPECT_EQ(of("llama-factory", factory + "pref_loss: simpo\n").training.reference, "precomputed");
+  const model::Plan kto_pair = of("llama-factory", factory + "pref_loss: kto_pair\n");
+  EXPECT_EQ(kto_pair.training.objective, "dpo");
+  EXPECT_EQ(kto_pair.training.reference, "model");
+  EXPECT_EQ(kto_pair.batch.micro_batch_size, 6);
   const model::Plan axolotl =
       of("axolotl", "base_model: Qwen/Qwen3-8B\nrl: dpo\nprecompute_ref_log_probs: true\nmicro_batch_size: 1\n");
   EXPECT_EQ(axolotl.training.objective, "dpo");
