@@ -20,15 +20,16 @@
 
 namespace plumbline::sim {
 
-// Returns the interval of a result that was predicted from the inputs, at any fidelity: the draws' ratios times its
-// step, what is left, and the range of the price. Errors: those of Predictor::closed_form() on
-// the plan as it is.
 struct DrawnInterval {
   model::PredictionInterval interval;
   StepDraws draws;  // behind it
 };
+// Returns the interval of a result that was predicted from the inputs, at any fidelity: the draws' ratios times its
+// step, what is left, and the range of the price; and its draws. Errors: those of Predictor::closed_form() on the plan
+// as it is.
 model::Result<DrawnInterval> draw_interval(const Inputs& inputs, const model::StepResult& result,
                                            const IntervalOptions& options);
+// Returns the same without the draws.
 inline model::Result<model::PredictionInterval> interval_of(const Inputs& inputs, const model::StepResult& result,
                                                             const IntervalOptions& options = {}) {
   return TRY(draw_interval(inputs, result, options)).interval;

@@ -123,8 +123,8 @@ struct EngineMemory {
 // The costs under one profile. Blocks are kept by what they depend on; safe for several threads.
 class PassCosts {
  public:
-  // Fails with an input error when the profile lacks a constant. The inputs, which have a ExpertGroupMemo, must outlive
-  // it.
+  // Fails with an input error when the profile lacks a constant. The inputs, which have an ExpertGroupMemo, must
+  // outlive it.
   static model::Result<std::shared_ptr<const PassCosts>> make(const Inputs& inputs);
 
   // Returns the costs of transfers between the ranks of an instance, which is valid for the plan's model. A profile
