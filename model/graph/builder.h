@@ -30,6 +30,8 @@ class GraphBuilder {
     graph_.inference = true;
   }
   bool forward_only() const { return graph_.inference; }
+  // Inference drops nothing out, nor does a reference model.
+  bool drops_out() const { return !graph_.inference && !graph_.reference; }
 
   TensorId input(std::string name, Shape shape, DataType type);
   TensorId activation(std::string name, Shape shape, DataType type);

@@ -55,7 +55,7 @@ TensorId normalize_stream(GraphBuilder& b, const LayerContext& c, const std::str
 }
 
 TensorId drop_out(GraphBuilder& b, const std::string& name, TensorId x, double probability) {
-  if (probability == 0 || b.forward_only()) return x;
+  if (probability == 0 || !b.drops_out()) return x;
   const DropoutAttributes attributes{probability};
   const TensorId y = b.activation(name + "_out", b.shape(x), b.tensor(x).type);
   const TensorId mask = b.activation(name + "_mask", b.shape(x), DataType::uint8);

@@ -33,7 +33,7 @@ TensorId output_projection(GraphBuilder& b, const LayerContext& c, TensorId o,
 TensorId core_and_output(GraphBuilder& b, const LayerContext& c, TensorId q, TensorId k, TensorId v,
                          AttentionAttributes attributes, const std::optional<TensorId>& gate = std::nullopt) {
   if (attributes.sequence_length == 0) attributes.sequence_length = c.sequence_tokens();
-  attributes.dropout = b.forward_only() ? 0 : c.architecture.dropout.attention;
+  attributes.dropout = b.drops_out() ? c.architecture.dropout.attention : 0;
   attributes.kernel = c.attention;
   attributes.document_tokens = c.document_tokens;
   // Kernels that store scores need all keys at once.

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "model/architecture/metrics.h"
@@ -35,10 +37,10 @@ struct Compiled {
   Plan plan;
   Layout layout;
   StepProgram program;
-  explicit Compiled(const std::vector<std::string>& overrides)
+  explicit Compiled(const std::vector<std::string>& overrides, const std::string& model = "llama-3-8b")
       : plan(preferred(overrides)),
-        layout(make_layout(plan, architecture("llama-3-8b")).value()),
-        program(compile(plan, architecture("llama-3-8b"), layout).value()) {}
+        layout(make_layout(plan, architecture(model)).value()),
+        program(compile(plan, architecture(model), layout).value()) {}
 
   const Graph& block(const Segment& segment) const { return program.blocks[segment.block]; }
   // Returns the FLOPs of the reference model in the slots of a type, and in others of the policy.
@@ -113,6 +115,20 @@ TEST(Preferences, NextToAdaptersAReferenceModelHasNoCopy) {
         without({method, "parallelism.zero_stage=3", precomputed.front()});
     EXPECT_EQ(gathers(with) - gathers(without), 32 + 2 + 1) << method;
   }
+}
+
+// Trainers evaluate it, whatever the policy drops out.
+TEST(Preferences, AReferenceModelDropsNothingOut) {
+  const Compiled compiled({}, "gpt2-xl");
+  const auto drops_out = [](const Operator& op) {
+    const auto* attention = std::get_if<AttentionAttributes>(&op.attributes);
+    return op.kind == OperatorKind::dropout || (attention != nullptr && attention->dropout > 0);
+  };
+  std::ptrdiff_t policy = 0, reference = 0;
+  for (const Graph& block : compiled.program.blocks)
+    (block.reference ? reference : policy) += std::ranges::count_if(block.operators, drops_out);
+  EXPECT_GT(policy, 0);
+  EXPECT_EQ(reference, 0);
 }
 
 // What a reference model computes is not kept.
