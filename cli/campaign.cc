@@ -140,7 +140,7 @@ model::Result<int> run_verb(const CampaignArguments& arguments, sim::Tasks& task
   const reports::CampaignReport report{
       inputs.plan, step, answer, reliability, published_runs(arguments, inputs.plan, step, answer), start};
   TRY(write_forms(arguments.outputs, report));
-  arguments.outputs.print(reports::campaign_text(report, {.color = color()}));
+  TRY(arguments.outputs.print(reports::campaign_text(report, {.color = color()})));
   if (!answer.complete)
     return incomplete_exit(!arguments.resume.empty(),
                            fmt::format(" after {} of {} campaigns", answer.input.seeds, arguments.seeds));

@@ -101,9 +101,7 @@ void open_streams() {
     if (::fcntl(stream, F_GETFD) < 0 && ::open("/dev/null", mode) != stream) return;
 }
 
-int stdout_failure() {
-  return report({model::ErrorKind::input, fmt::format("cannot write: {}", std::strerror(errno)), "stdout", 0, "", ""});
-}
+int stdout_failure() { return report(unwritable("stdout", errno).value()); }
 
 }  // namespace
 
@@ -176,7 +174,10 @@ int command(int argc, char** argv, const World& world) {
     if (std::ferror(stdout) != 0) return stdout_failure();  // fmt::print throws
     return report({model::ErrorKind::input, error.what(), "", 0, "", ""});
   }
-  // What is still buffered may not fit on the disk behind stdout.
+  // What is still buffered may not fit on the disk behind stdout; an error that was reported is not followed by
+  // another.
+  constexpr int wrong_input = 1;
+  if (exit_code == wrong_input) return exit_code;
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) return stdout_failure();
   return exit_code;
 }

@@ -85,8 +85,7 @@ model::Result<void> write_pair(const CompareArguments& arguments, const reports:
   TRY(arguments.outputs.check_among({"--json", "--csv", "--html"}, "an overlapped pair of chunks"));
   TRY(arguments.outputs.write({{"--json", [&] { return reports::chunk_comparison_json(output); }},
                                {"--csv", [&] { return reports::chunk_comparison_csv(output); }}}));
-  arguments.outputs.print(reports::chunk_comparison_text(output));
-  return {};
+  return arguments.outputs.print(reports::chunk_comparison_text(output));
 }
 
 model::Result<void> compare_with_trace(const CompareArguments& arguments, const std::string& plan,
@@ -107,8 +106,7 @@ model::Result<void> compare_with_trace(const CompareArguments& arguments, const 
   TRY(arguments.outputs.write({{"--json", [&] { return reports::trace_comparison_json(output); }},
                                {"--csv", [&] { return reports::trace_comparison_csv(output); }},
                                {"--trace", {}, both}}));
-  arguments.outputs.print(reports::trace_comparison_text(output));
-  return {};
+  return arguments.outputs.print(reports::trace_comparison_text(output));
 }
 
 // Holds the step of a log against the prediction, and answers as `simulate --measured`.
@@ -186,7 +184,7 @@ model::Result<int> show_steps(const CompareArguments& arguments) {
   const auto comparison = TRY(compare_steps(arguments));
   if (comparison.deployments()) TRY(check_of_deployments(arguments));
   TRY(write_files(arguments, comparison));
-  arguments.outputs.print(reports::result_comparison_text(comparison, color()));
+  TRY(arguments.outputs.print(reports::result_comparison_text(comparison, color())));
   const auto possible = [](const model::ComparisonSubject& subject) { return subject.reason().empty(); };
   if (std::ranges::any_of(comparison.subjects, possible)) return 0;
   fmt::print(stderr, "plumbline: no subject is feasible: {}\n", comparison.subjects.front().reason());

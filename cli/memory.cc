@@ -65,10 +65,10 @@ model::Result<int> run(const MemoryArguments& arguments) {
   TRY(write_files(arguments, inputs, account));
   const model::Memory& memory = account.memory;
   const reports::Style style = {.color = color()};
-  arguments.outputs.print(
+  TRY(arguments.outputs.print(
       reports::memory_summary(memory, style) + reports::memory_plot(account.levels, memory.capacity_bytes, style) +
       (account.advice ? reports::memory_advice(*account.advice, memory.capacity_bytes, style) : "") +
-      (account.rollout ? "\n" + reports::rollout_memory_text(*account.rollout) : ""));
+      (account.rollout ? "\n" + reports::rollout_memory_text(*account.rollout) : "")));
   std::string reason = model::fit_of(memory) == model::Fit::does_not_fit ? model::infeasible_reason(memory) : "";
   if (reason.empty() && account.rollout) reason = reports::rollout_memory_reason(*account.rollout);
   if (reason.empty()) return 0;

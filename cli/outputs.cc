@@ -47,10 +47,6 @@ std::string remedy(int code) {
   }
 }
 
-model::Failure failure(const std::string& path, int code) {
-  return model::wrong_input("", fmt::format("cannot write '{}': {}", path, std::strerror(code)), remedy(code));
-}
-
 PieceSink into(std::FILE* file) {
   return [file](std::string_view piece) { return std::fwrite(piece.data(), 1, piece.size(), file) == piece.size(); };
 }
@@ -185,28 +181,32 @@ std::time_t page_time() {
 
 }  // namespace
 
+model::Failure unwritable(const std::string& path, int code) {
+  return model::wrong_input("", fmt::format("cannot write '{}': {}", path, std::strerror(code)), remedy(code));
+}
+
 model::Result<void> write_output(const std::string& path_or_dash, const std::string& content) {
   return write_output(path_or_dash, whole(content));
 }
 
 model::Result<void> write_output(const std::string& path_or_dash, const PieceWriter& writer) {
   if (path_or_dash == "-") {
-    if (const int code = print(writer); code != 0) return failure("stdout", code);
+    if (const int code = print(writer); code != 0) return unwritable("stdout", code);
     return {};
   }
   std::error_code ignored;
   // A link is kept and its target written; a device or a pipe cannot be replaced and is written in place.
   const fs::path target = canonical_path(path_or_dash);
-  if (fs::is_directory(target, ignored)) return failure(path_or_dash, EISDIR);
+  if (fs::is_directory(target, ignored)) return unwritable(path_or_dash, EISDIR);
   if (is_special(target)) {
     if (const int code = write_all(std::fopen(target.c_str(), "wb"), writer); code != 0)
-      return failure(path_or_dash, code);
+      return unwritable(path_or_dash, code);
     return {};
   }
   const TemporaryName temporary(target);
   int code = write_all(open_new(temporary.path()), writer);
   if (code == 0) code = replace(temporary.path(), target);
-  if (code != 0) return failure(path_or_dash, code);
+  if (code != 0) return unwritable(path_or_dash, code);
   return {};
 }
 
@@ -219,7 +219,7 @@ model::Result<void> write_output_in(const std::string& folder, const std::string
         "remove the link, or name another folder");
   std::error_code failed;
   fs::create_directories(target.parent_path(), failed);
-  if (failed) return failure(path.string(), failed.value());
+  if (failed) return unwritable(path.string(), failed.value());
   return write_output(target.string(), content);
 }
 
@@ -231,7 +231,7 @@ model::Result<void> write_new_file(const std::string& path, const std::string& c
     fs::create_hard_link(temporary.path(), path, status);  // unlike a rename, it fails where the name is taken
     code = status.value();
   }
-  if (code != 0) return failure(path, code);
+  if (code != 0) return unwritable(path, code);
   return {};
 }
 
@@ -297,9 +297,9 @@ bool Outputs::to_stdout() const {
   return std::ranges::any_of(paths_, [](const auto& output) { return output.second == "-"; });
 }
 
-void Outputs::print(const std::string& text) const {
-  if (!to_stdout()) fmt::print("{}", text);
-  if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category(), "stdout");  // as fmt::print
+model::Result<void> Outputs::print(const std::string& text) const {
+  if (to_stdout()) return {};
+  return write_output("-", text);
 }
 
 model::Result<void> Outputs::check() const {

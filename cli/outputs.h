@@ -15,6 +15,9 @@
 
 namespace plumbline::cli {
 
+// Returns the error of a file that cannot be written, with what to do about it. `code`: an errno.
+model::Failure unwritable(const std::string& path, int code);
+
 // Writes to a file, or to stdout for "-". A file is written under a temporary name in its folder and then renamed, so
 // that an interrupted run leaves no partial file. A file that is replaced keeps its mode and its further names. Fails
 // (input) when the folder is missing or not writable.
@@ -72,9 +75,10 @@ class Outputs {
   bool given(const std::string& option) const { return paths_.contains(option) && !paths_.at(option).empty(); }
   bool compressed(const std::string& option) const { return paths_.at(option).ends_with(".gz"); }
   bool any() const;
-  bool to_stdout() const;                     // whether stdout is used by an output, so that no text may be printed
-  void print(const std::string& text) const;  // unless to_stdout(); what goes to stderr later follows it
-  void discard() { paths_.clear(); }          // so that nothing is written
+  bool to_stdout() const;             // whether stdout is used by an output, so that no text may be printed
+  void discard() { paths_.clear(); }  // so that nothing is written
+  // Writes a text to stdout unless to_stdout(); what goes to stderr later follows it. Errors: those of write_output().
+  model::Result<void> print(const std::string& text) const;
   // Returns an input error when several forms go to stdout.
   model::Result<void> check() const;
   // Returns an input error where an output is given that is none of these, which are all that `subject` has.

@@ -296,7 +296,7 @@ model::Result<int> write_run(const RunArguments& arguments, const sim::Inputs& i
                      {"--csv", [&] { return reports::to_csv(step); }},
                      {"--trace", {}, trace},
                      {"--expert-loads", [&] { return loads_csv(inputs, training); }}}));
-  outputs.print(reports::training_summary(step, inputs.plan, report));
+  TRY(outputs.print(reports::training_summary(step, inputs.plan, report)));
   if (training.progress.step == arguments.options.steps) return 0;
   const std::string& folder = arguments.options.checkpoint;
   fmt::print(stderr, "plumbline: stopped after step {} of {}: {}\n", training.progress.step, arguments.options.steps,

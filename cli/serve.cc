@@ -52,7 +52,7 @@ model::Result<int> run(const ServeArguments& arguments) {
   TRY(arguments.outputs.write({{"--json", [&] { return reports::serving_json(report); }},
                                {"--csv", [&] { return reports::serving_csv(report); }},
                                {"--svg", [&] { return reports::serving_svg(report); }}}));
-  arguments.outputs.print(reports::serving_text(report, {.color = color()}));
+  TRY(arguments.outputs.print(reports::serving_text(report, {.color = color()})));
   if (!stopped) return 0;
   fmt::print(stderr, "plumbline: stopped: {}\n",
              result.interval ? "the interval rests on the draws so far"

@@ -261,7 +261,7 @@ model::Result<int> show_step(const Outputs& outputs, const std::vector<std::stri
                              const sim::Inputs& inputs, const sim::Simulation& simulation) {
   const auto comparisons = published(overrides, inputs, simulation.result);
   TRY(write_files(outputs, inputs, simulation, comparisons));
-  outputs.print(reports::summary(simulation.result, inputs.plan, comparisons, {.color = color()}));
+  TRY(outputs.print(reports::summary(simulation.result, inputs.plan, comparisons, {.color = color()})));
   if (model::fit_of(simulation.result.memory) == model::Fit::does_not_fit) {
     fmt::print(stderr, "{}\n", model::infeasible_reason(simulation.result.memory));
     return infeasible_exit;

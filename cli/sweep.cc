@@ -126,7 +126,7 @@ Result<int> run_sweep(const SweepArguments& arguments, sim::Fidelity fidelity, s
   TRY(arguments.outputs.write({{"--json", [&] { return reports::sweep_json(result); }},
                                {"--csv", [&] { return reports::sweep_csv(result); }},
                                {"--svg", [&] { return reports::sweep_svg(result); }}}));
-  arguments.outputs.print(reports::sweep_text(result, color()));
+  TRY(arguments.outputs.print(reports::sweep_text(result, color())));
   print_warnings(result.points);
   if (!result.complete) return incomplete_exit(!arguments.resume.empty());
   if (result.best) return 0;
@@ -142,7 +142,7 @@ Result<int> run_tornado(const SweepArguments& arguments, sim::Fidelity fidelity,
   TRY(arguments.outputs.write({{"--json", [&] { return reports::tornado_json(result); }},
                                {"--csv", [&] { return reports::tornado_csv(result); }},
                                {"--svg", [&] { return reports::tornado_svg(result); }}}));
-  arguments.outputs.print(reports::tornado_text(result, color()));
+  TRY(arguments.outputs.print(reports::tornado_text(result, color())));
   return 0;
 }
 
@@ -188,7 +188,7 @@ Result<int> run_solve(const SweepArguments& arguments, sim::Fidelity fidelity) {
   const auto result = TRY(sim::solve(arguments.solve, over, target, changed_inputs(arguments), fidelity));
   TRY(arguments.outputs.write({{"--json", [&] { return reports::solve_json(result); }},
                                {"--csv", [&] { return reports::solve_csv(result); }}}));
-  arguments.outputs.print(reports::solve_text(result, color()));
+  TRY(arguments.outputs.print(reports::solve_text(result, color())));
   return result.found() ? 0 : infeasible_exit;
 }
 

@@ -169,22 +169,23 @@ model::Result<int> run(const ValidateArguments& arguments) {
                                {"--residuals", [&] { return calibrate::left_cells_csv(left_cells(outcome)); }}}));
   int exit_code = 0;
   bool first = true;
-  const auto show = [&](const std::string& name, bool holds, const std::string& table) {
-    arguments.outputs.print((first ? "" : "\n") + table);
+  const auto show = [&](const std::string& name, bool holds, const std::string& table) -> model::Result<void> {
+    TRY(arguments.outputs.print((first ? "" : "\n") + table));
     first = false;
-    if (holds) return;
+    if (holds) return {};
     exit_code = tolerance_exit;
     fmt::print(stderr, "plumbline: tolerance exceeded: {}\n", name);
+    return {};
   };
   for (const calibrate::EvaluatedCase& row : outcome.figures)
-    show(row.definition.name, row.holds(), reports::validation_table(row));
+    TRY(show(row.definition.name, row.holds(), reports::validation_table(row)));
   for (const calibrate::StepComparison& row : outcome.steps)
-    show(row.definition.name, row.holds(), reports::step_table(row));
-  if (!intervals.scores.empty()) show("intervals", intervals.holds(), reports::interval_table(intervals));
+    TRY(show(row.definition.name, row.holds(), reports::step_table(row)));
+  if (!intervals.scores.empty()) TRY(show("intervals", intervals.holds(), reports::interval_table(intervals)));
   for (const calibrate::ComponentComparison& row : outcome.components)
-    show(row.definition.name, row.holds(), reports::component_table(row));
+    TRY(show(row.definition.name, row.holds(), reports::component_table(row)));
   for (const calibrate::ServingComparison& row : outcome.serving)
-    show(row.definition.name, row.holds(), reports::serving_table(row));
+    TRY(show(row.definition.name, row.holds(), reports::serving_table(row)));
   if (outcome.complete) return exit_code;
   fmt::print(stderr, "plumbline: stopped: the cases that were not finished are left out\n");
   return interrupted_exit();

@@ -102,7 +102,7 @@ Result<int> plan_deployments(const SearchArguments& arguments) {
   const Interrupt interrupt;
   const auto answer = TRY(find_deployments(arguments, recipe, [&] { return interrupt.requested(); }));
   TRY(write_forms(arguments, answer));
-  arguments.outputs.print(reports::deployment_text(answer, color()));
+  TRY(arguments.outputs.print(reports::deployment_text(answer, color())));
   return deployment_exit(answer);
 }
 

@@ -114,7 +114,7 @@ Result<int> run(const SearchArguments& arguments, sim::Tasks& tasks) {
   const auto answer =
       TRY(find_plans(arguments, recipe, std::move(options), tasks, [&] { return interrupt.requested(); }));
   TRY(write_files(arguments, answer));
-  arguments.outputs.print(reports::plan_text(answer, color()));
+  TRY(arguments.outputs.print(reports::plan_text(answer, color())));
   return verdict_exit(answer);
 }
 

@@ -74,7 +74,7 @@ Result<int> plan_rollouts(const SearchArguments& arguments, const sim::Recipe& r
                                {"--csv", [&] { return reports::rollout_plans_csv(answer); }}}));
   if (answer.found())
     TRY(arguments.outputs.write({{"-o", [&] { return plan_file(answer.splits.front().best->plan); }}}));
-  arguments.outputs.print(reports::rollout_plans_text(answer, arguments.top, color()));
+  TRY(arguments.outputs.print(reports::rollout_plans_text(answer, arguments.top, color())));
   if (!answer.complete) return incomplete_exit();
   for (const sim::ClusterOption& option : answer.options)
     if (option.error)

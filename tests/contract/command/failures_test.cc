@@ -38,7 +38,8 @@ TEST(Failures, AnAnswerThatStdoutDoesNotTakeIsAnError) {
     for (const std::string& redirection : {std::string("> /dev/full"), std::string(">&-")}) {
       const CommandResult result = with_stdout(redirection, arguments);
       EXPECT_EQ(result.exit_code, 1) << arguments << " " << redirection;
-      EXPECT_NE(result.errors.find("stdout"), std::string::npos) << arguments << ": " << result.errors;
+      EXPECT_NE(result.errors.find("cannot write 'stdout'"), std::string::npos) << arguments << ": " << result.errors;
+      EXPECT_EQ(result.errors.find("stdout"), result.errors.rfind("stdout")) << arguments << ": " << result.errors;
     }
   }
 }
