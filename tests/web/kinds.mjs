@@ -58,6 +58,11 @@ export const kinds = [
     shows: ({ memory }) => [gigabytes(memory.peak_bytes), gigabytes(memory.capacity_bytes), ...memory.stages.map((rank) => gigabytes(rank.peak_bytes))],
   },
   {
+    name: "memory of reinforcement learning",
+    command: "memory dapo-qwen3-32b-128xh100",
+    shows: ({ memory, rollout }) => [gigabytes(memory.peak_bytes), "Both fit.", gigabytes(rollout.training_bytes), gigabytes(rollout.generation_bytes)],
+  },
+  {
     name: "memory that does not fit",
     command: "memory llama-3-8b-64xh800 --set batch.micro_batch_size=16",
     exit: 2,
@@ -190,7 +195,7 @@ export const kinds = [
   {
     name: "plan reinforcement learning",
     command: "plan dapo-qwen3-32b-128xh100 --set search.tensor=1 --set search.context=8 --set search.micro_batch_size=1 --set search.pipeline=1 --set cluster.gpus=96 --set rollout.placement=split --set rollout.gpus=32",
-    shows: ({ sites }) => sites.flatMap(({ plans }) => plans.flatMap(({ placement, rollout }) => [placement, duration(rollout.step_s), percent(rollout.training_idle_share)])),
+    shows: ({ sites }) => sites.flatMap(({ plans }) => plans.flatMap(({ placement, rollout }) => [placement, duration(rollout.interval_s.p50), percent(rollout.training_idle_share)])),
     also: (page, result, check) => printed(page, check, 4),
   },
   {

@@ -6,11 +6,12 @@ import { answer, notice, section } from "../parts/section";
 import { amount, table } from "../parts/table";
 import type { Json, Result } from "../result";
 import type { View } from "../view";
-import { rolloutFigures, rolloutSection } from "./step/rollout";
+import { middleRollout, rolloutFigures, rolloutSection } from "./step/rollout";
 
 interface Split {
   site: Json;
   json: Json;
+  middle: Json; // its rollout in the middle of the interval
 }
 
 const gpusOf = (split: Json): string =>
@@ -19,19 +20,19 @@ const secondsOf = (split: Json, pool: string): number =>
   split.rollout.parts.reduce((sum: number, part: Json) => (part.pool === pool ? sum + part.seconds : sum), 0);
 
 function splitTable(splits: Split[]): HTMLElement {
-  const first = splits[0].json.rollout.step_s;
+  const first = splits[0].middle.step_s;
   return table<Split>(
     [
       { title: "Placement", value: (row) => row.json.placement },
       { title: "Cluster", value: (row) => row.site.cluster },
       { title: "GPUs that train + generate", value: (row) => row.json.training_gpus, show: (row) => gpusOf(row.json), number: true },
-      amount("Step", (row) => row.json.rollout.step_s, duration),
-      { title: "Against the first", value: (row) => row.json.rollout.step_s, show: (row) => signedPercent(row.json.rollout.step_s / first - 1), number: true },
-      amount("Tokens/s/GPU", (row) => row.json.rollout.tokens_per_s_per_gpu, grouped),
+      amount("Step", (row) => row.middle.step_s, duration),
+      { title: "Against the first", value: (row) => row.middle.step_s, show: (row) => signedPercent(row.middle.step_s / first - 1), number: true },
+      amount("Tokens/s/GPU", (row) => row.middle.tokens_per_s_per_gpu, grouped),
       amount("Idle, training", (row) => row.json.rollout.training_idle_share, percent),
       amount("Idle, engines", (row) => row.json.rollout.engines_idle_share, percent),
-      amount("Run", (row) => row.json.rollout.run?.days, days),
-      amount("Cost", (row) => row.json.rollout.run?.cost_usd, usd),
+      amount("Run", (row) => row.middle.run?.days, days),
+      amount("Cost", (row) => row.middle.run?.cost_usd, usd),
     ],
     splits,
     { rowClass: (row) => (row.json.within_limits ? null : "quiet") },
@@ -44,14 +45,14 @@ export const rollouts: View = {
   subtitle: () => "how they are divided between generation and training",
   render(result, root) {
     const { json } = result;
-    const splits: Split[] = json.sites.flatMap((site: Json) => site.plans.map((split: Json) => ({ site, json: split })));
+    const splits: Split[] = json.sites.flatMap((site: Json) => site.plans.map((split: Json) => ({ site, json: split, middle: middleRollout(split.rollout) })));
     if (!json.complete) root.append(notice(true, "The search was stopped: this is the best that was found until then."));
     if (splits.length > 0) {
-      const { site, json: best } = splits[0];
+      const { site, json: best, middle } = splits[0];
       root.append(
         answer(
           json.question.objective === "time" ? "The step is the shortest" : "The run is the cheapest", " with the halves ", h("b", {}, name(best.placement)), " on ", name(site.cluster), `, ${gpusOf(best)} GPUs: `,
-          h("b", {}, duration(best.rollout.step_s)), best.rollout.run ? `; the run takes ${days(best.rollout.run.days)}.` : ".",
+          h("b", {}, duration(middle.step_s)), middle.run ? `; the run takes ${days(middle.run.days)}.` : ".",
         ),
       );
       if (!json.limits_met) root.append(notice(true, "No split meets the limits."));
@@ -60,7 +61,7 @@ export const rollouts: View = {
         rolloutSection(best.rollout),
         section(
           "Splits",
-          "Times are what components add up to; asynchronous halves run at once.",
+          "Steps are those in the middle of their intervals, times of halves what components add up to; asynchronous halves run at once.",
           bars(
             splits.slice(0, 12).map((split) => ({
               label: h("span", {}, name(split.json.placement), " ", h("small", {}, gpusOf(split.json))),
@@ -68,24 +69,24 @@ export const rollouts: View = {
                 { name: "generation", value: secondsOf(split.json, "engines"), color: "c2" },
                 { name: "training", value: secondsOf(split.json, "training"), color: "c1" },
               ],
-              text: duration(split.json.rollout.step_s),
+              text: duration(split.middle.step_s),
             })),
           ),
           splitTable(splits),
         ),
       );
     }
-    const refused = json.sites.flatMap((site: Json) => site.refused.map((split: Json) => ({ site, json: split })));
+    const refused = json.sites.flatMap((site: Json) => site.refused);
     if (refused.length > 0)
       root.append(
         section(
           "Splits without a plan",
           null,
-          table<Split>(
+          table<Json>(
             [
-              { title: "Placement", value: (row) => row.json.placement },
-              { title: "GPUs", value: (row) => row.json.training_gpus, show: (row) => gpusOf(row.json), number: true },
-              { title: "Why", value: (row) => row.json.reason, wide: true },
+              { title: "Placement", value: (row) => row.placement },
+              { title: "GPUs", value: (row) => row.training_gpus, show: gpusOf, number: true },
+              { title: "Why", value: (row) => row.reason, wide: true },
             ],
             refused,
           ),

@@ -12,16 +12,28 @@ const poolColors: Record<string, string> = { engines: "c2", training: "c1", all:
 const engineWords = (rollout: Json): string =>
   `${grouped(rollout.instances)} engines of ${grouped(rollout.engine_gpus / rollout.instances)} GPUs`;
 
+/** Returns a rollout whose step, rate and run are those of the middle of its interval, where it has one. */
+export function middleRollout(rollout: Json): Json {
+  const { run, step_s: components, interval_s: interval } = rollout;
+  if (!interval) return rollout;
+  const longer = interval.p50 / components;
+  return {
+    ...rollout,
+    step_s: interval.p50,
+    tokens_per_s_per_gpu: rollout.tokens_per_s_per_gpu / longer,
+    run: run && { ...run, days: run.days * longer, cost_usd: run.cost_usd && run.cost_usd * longer },
+  };
+}
+
 export function rolloutAnswer(json: Json): HTMLElement {
   const { rollout } = json;
-  const { run, step_s: components, interval_s: interval } = rollout;
-  const step = interval ? interval.p50 : components;
+  const { run, step_s: step } = middleRollout(rollout);
   const longest = rollout.parts.reduce((a: Json, b: Json) => (b.seconds > a.seconds ? b : a));
   const parts: (Node | string)[] = [
     "A step of reinforcement learning (", name(`${rollout.algorithm}, ${rollout.placement}`), ") on ", name(hardware(json.plan, json.basis?.device)), " takes ",
-    h("b", {}, duration(step)), "; its longest part is ", name(longest.name), ` with ${percent(longest.seconds / components)}.`,
+    h("b", {}, duration(step)), "; its longest part is ", name(longest.name), ` with ${percent(longest.seconds / rollout.step_s)}.`,
   ];
-  if (run) parts.push(` ${grouped(run.steps)} steps take `, h("b", {}, days((run.days * step) / components)), ...(run.cost_usd ? [" and cost ", h("b", {}, usd((run.cost_usd * step) / components))] : []), ".");
+  if (run) parts.push(` ${grouped(run.steps)} steps take `, h("b", {}, days(run.days)), ...(run.cost_usd ? [" and cost ", h("b", {}, usd(run.cost_usd))] : []), ".");
   parts.push(rollout.memory.fits ? " It fits in memory." : " It does not fit in memory.");
   return answer(...parts);
 }
@@ -41,8 +53,16 @@ export function rolloutFigures(rollout: Json): HTMLElement {
   ]);
 }
 
+export function rolloutMemory(memory: Json): [string, string][] {
+  const facts: [string, string][] = [
+    ["Memory of a GPU", `${gigabytes(memory.training_bytes)} in training, ${gigabytes(memory.generation_bytes)} in generation, of ${gigabytes(memory.capacity_bytes)}`],
+  ];
+  if (memory.host_capacity_bytes) facts.push(["Memory of a host", `${gigabytes(memory.host_bytes)} of ${gigabytes(memory.host_capacity_bytes)}`]);
+  return facts;
+}
+
 export function rolloutSection(rollout: Json): HTMLElement {
-  const { memory, step_s: step } = rollout;
+  const { step_s: step } = rollout;
   const rows = rollout.parts.map((part: Json) => ({
     label: h("span", {}, name(part.name), " ", h("small", {}, name(part.pool))),
     parts: [{ name: part.pool, value: part.seconds, color: poolColors[part.pool] ?? "accent" }],
@@ -52,9 +72,8 @@ export function rolloutSection(rollout: Json): HTMLElement {
     ["Tail of the generation", `${duration(rollout.generation_tail_s)} after nine of ten answers have ended`],
     ["Longest answer", `${grouped(rollout.longest_answer_tokens)} tokens; ${percent(rollout.cut_share)} of the answers are cut`],
     ["Weights in an engine's format", gigabytes(rollout.weights_bytes)],
-    ["Memory of a GPU", `${gigabytes(memory.training_bytes)} in training, ${gigabytes(memory.generation_bytes)} in generation, of ${gigabytes(memory.capacity_bytes)}`],
+    ...rolloutMemory(rollout.memory),
   ];
-  if (memory.host_capacity_bytes) facts.push(["Memory of a host", `${gigabytes(memory.host_bytes)} of ${gigabytes(memory.host_capacity_bytes)}`]);
   return section(
     "From prompts to updates",
     `${engineWords(rollout)} generate, up to ${grouped(rollout.requests_at_once)} answers at once each; ${grouped(rollout.training_gpus)} GPUs train.`,
