@@ -65,6 +65,24 @@ TEST(Ownership, RangeTakesEveryConstantAtTheSameEnd) {
   EXPECT_NEAR(price.high, 42500 / (2 * 8766 * 0.5) + 0.3168, 1e-9);
 }
 
+TEST(Ownership, PurchaseFollowsItsConstantsAndRentDoesNot) {
+  const ClusterShape shape = priced_cluster();
+  const double before = purchase_price({}, shape).value->value;
+  const auto with = [&](auto field, double value) {
+    Plan plan;
+    plan.run.*field = value;
+    EXPECT_EQ(rent_price(plan, shape).value->value, 2);
+    EXPECT_EQ(rent_price(plan, shape).value->low, 1.5);
+    return purchase_price(plan, shape).value->value;
+  };
+  using Run = decltype(Plan::run);
+  EXPECT_LT(with(&Run::depreciation_years, 5), before);
+  EXPECT_GT(with(&Run::depreciation_years, 3), before);
+  EXPECT_LT(with(&Run::utilization, 0.9), before);
+  EXPECT_GT(with(&Run::pue, 1.5), before);
+  EXPECT_GT(with(&Run::electricity_usd_per_kwh, 0.2), before);
+}
+
 TEST(Ownership, ThePlansPriceIsTheRent) {
   Plan plan;
   plan.run.price_usd_per_gpu_hour = 3;

@@ -128,6 +128,12 @@ TEST(PlanAnswer, ReasonsAddUpToTheDifferenceOfTheMiddles) {
   EXPECT_THAT(reports::reason_on_option(above, slower), HasSubstr(": beyond the components +0.30 s ("));
 }
 
+TEST(PlanAnswer, SpansStateAUnitOnceUnlessItChanges) {
+  EXPECT_EQ(reports::span("19.84 s", "25.10 s"), "19.84-25.10 s");
+  EXPECT_EQ(reports::span("984.0 ms", "1.100 s"), "984.0 ms-1.100 s");
+  EXPECT_EQ(reports::span("8.2", "9.1"), "8.2-9.1");
+}
+
 // The first is 1 % faster by prediction, which errors of 10 % hide: about as often as not it is the best.
 TEST(PlanAnswer, NoWinnerIsNamedWithItsProbability) {
   PlanAnswer answer = example_answer();
