@@ -106,9 +106,9 @@ model::Result<void> run(const Options& options) {
   }
   const auto kind = model::find_schedule(options.kind);
   if (options.kind != all_kinds && !kind) {
-    const bool order = options.kind.ends_with(".csv");
-    if (!order && model::is_file(options.kind)) TRY(refuse_foreign(options.kind, "schedule"));
-    if (!order) return tl::unexpected(kind.error());
+    const bool csv = options.kind.ends_with(".csv"), file = model::is_file(options.kind);
+    if (!csv && !file) return tl::unexpected(kind.error());
+    if (!csv) TRY(refuse_foreign(options.kind, "schedule"));
     return model::wrong_input(
         "", fmt::format("'{}' is no kind of schedule", options.kind),
         fmt::format("{}{} reads the order that --csv wrote", model::schedule_file_prefix, options.kind));
