@@ -243,7 +243,7 @@ void rollout_memory_fields(auto& to, const model::RolloutMemory& of) {
 void rollout_fields(auto& to, const model::RolloutResult& of) {
   to("algorithm", "grpo, ppo or dapo", of.algorithm);
   to("placement", "colocated, split or asynchronous", of.placement);
-  to("step_s", "seconds of a step", of.step_s);
+  to("step_s", "seconds of a step, as its parts add up", of.step_s);
   to("parts", "the parts of a step, which follow each other; asynchronous ones of engines and training run at once",
      List(of.parts, [](auto& part_to, const model::RolloutPart& part) {
        part_to("name", "what is done", part.name);
@@ -268,7 +268,8 @@ void rollout_fields(auto& to, const model::RolloutResult& of) {
   to("weights_bytes", "bytes of the policy in the engine's format, which each step sends", of.weights_bytes);
   to("memory", "whether both halves fit", Object([&of](auto& part_to) { rollout_memory_fields(part_to, of.memory); }));
   to("step_usd", "USD of a step; null: no price is known", of.step_usd);
-  to("run", "null without rollout.steps", Maybe(of.run, [](auto& run_to, const model::RunCost& run) {
+  to("run", "of steps of step_s; null without rollout.steps",
+     Maybe(of.run, [](auto& run_to, const model::RunCost& run) {
        run_to("steps", "steps of reinforcement learning", run.steps);
        run_to("days", "days of the run", run.days);
        run_to("gpu_hours", "hours of one GPU", run.gpu_hours);
