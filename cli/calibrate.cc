@@ -274,8 +274,6 @@ Result<void> fit(const CalibrateArguments& arguments, const Machine& machine, st
 }
 
 Result<void> run(const CalibrateArguments& arguments) {
-  if (arguments.csv == "-" && (arguments.out == "-" || arguments.stack == "-"))
-    return model::wrong_input("--csv", "only one output can go to stdout", "give the other a file");
   if (!arguments.profile.empty()) return make_profiles(arguments.profile, arguments.out);
   if (arguments.measurements.empty() && arguments.trace.empty())
     return model::wrong_input("MEASUREMENTS", "nothing to calibrate",

@@ -102,7 +102,6 @@ model::Result<void> write_forms(const Outputs& outputs, const reports::CampaignR
 }
 
 model::Result<int> run_verb(const CampaignArguments& arguments, sim::Tasks& tasks) {
-  TRY(arguments.outputs.check());
   InputsReader reader;
   auto inputs = TRY(reader.load(arguments.plan.plan, arguments.plan.overrides));
   if (arguments.plan.print) return printed(model::to_toml(inputs.plan));

@@ -192,7 +192,6 @@ model::Result<int> show_steps(const CompareArguments& arguments) {
 }
 
 model::Result<int> compare(const CompareArguments& arguments) {
-  TRY(arguments.outputs.check());
   if (!arguments.trace_ranks.empty() && !arguments.outputs.given("--trace"))
     return model::wrong_input("--trace-ranks", "ranks are chosen for a trace", "give --trace FILE");
   std::map<Kind, std::vector<std::string>> of;

@@ -55,7 +55,6 @@ model::Result<void> write_files(const MemoryArguments& arguments, const sim::Inp
 }
 
 model::Result<int> run(const MemoryArguments& arguments) {
-  TRY(arguments.outputs.check());
   const auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
   if (arguments.plan.print) return printed(model::to_toml(inputs.plan));
   const auto account = TRY(predict_memory(inputs, arguments.rank));

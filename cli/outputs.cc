@@ -112,7 +112,8 @@ bool is_special(const fs::path& path) {
 }
 
 bool is_output(const CLI::Option& option) {
-  constexpr std::array<std::string_view, 6> names = {"--json", "--csv", "--svg", "--html", "--trace", "-o"};
+  constexpr std::array<std::string_view, 8> names = {"--json",  "--csv", "--svg",       "--html",
+                                                     "--trace", "-o",    "--residuals", "--expert-loads"};
   const std::string name = option.get_name(false, true);  // all of its names, separated by commas
   return std::ranges::any_of(names, [&](std::string_view one) {
     return ("," + name + ",").find("," + std::string(one) + ",") != std::string::npos;
@@ -237,6 +238,7 @@ model::Result<void> write_new_file(const std::string& path, const std::string& c
 
 model::Result<void> check_outputs(const CLI::App& root) {
   std::map<fs::path, std::string> inputs, outputs;  // what each file is
+  std::set<std::string> on_stdout;
   for (const CLI::App* verb : root.get_subcommands())
     for (const CLI::Option* option : verb->get_options())
       for (const std::string& value : option->results())
@@ -244,8 +246,9 @@ model::Result<void> check_outputs(const CLI::App& root) {
   for (const CLI::App* verb : root.get_subcommands()) {
     for (const CLI::Option* option : verb->get_options()) {
       for (const std::string& value : option->results()) {
-        if (!is_output(*option) || value == "-" || value.empty()) continue;
         const std::string name = option->get_name();
+        if (value == "-") on_stdout.insert(name);
+        if (!is_output(*option) || value == "-" || value.empty()) continue;
         const fs::path path = canonical_path(value);
         if (const auto input = find_file(inputs, path); input != inputs.end())
           return model::wrong_input(name, fmt::format("'{}' would overwrite {}", value, input->second),
@@ -257,6 +260,8 @@ model::Result<void> check_outputs(const CLI::App& root) {
       }
     }
   }
+  if (on_stdout.size() > 1)
+    return model::wrong_input(*on_stdout.begin(), "only one output can go to stdout", "give the others a file");
   return {};
 }
 
@@ -300,14 +305,6 @@ bool Outputs::to_stdout() const {
 model::Result<void> Outputs::print(const std::string& text) const {
   if (to_stdout()) return {};
   return write_output("-", text);
-}
-
-model::Result<void> Outputs::check() const {
-  const auto dash = [](const auto& output) { return output.second == "-"; };
-  if (std::ranges::count_if(paths_, dash) < 2) return {};
-  const std::string& first = std::ranges::find_if(paths_, dash)->first;
-  return model::wrong_input(first, "only one output can go to stdout",
-                            paths_.size() > 2 ? "give the others a file" : "give the other a file");
 }
 
 model::Result<void> Outputs::check_among(const std::vector<std::string>& options, std::string_view subject) const {

@@ -40,8 +40,8 @@ model::Result<void> write_new_file(const std::string& path, const std::string& c
 std::string now_in_utc();
 
 // Refuses outputs of the verb that was parsed which are one of its inputs, a file that an input names, or the same file
-// as another output. Outputs are what --json, --csv, --svg, --html, --trace and -o take; inputs are files among all
-// other values, and shipped plans.
+// as another output, and several on stdout, which is what - is of any option. Outputs are what --json, --csv, --svg,
+// --html, --trace, -o, --residuals and --expert-loads take; inputs are files among all other values, and shipped plans.
 model::Result<void> check_outputs(const CLI::App& root);
 
 // Writes to stdout; returns exit code 0.
@@ -79,8 +79,6 @@ class Outputs {
   void discard() { paths_.clear(); }  // so that nothing is written
   // Writes a text to stdout unless to_stdout(); what goes to stderr later follows it. Errors: those of write_output().
   model::Result<void> print(const std::string& text) const;
-  // Returns an input error when several forms go to stdout.
-  model::Result<void> check() const;
   // Returns an input error where an output is given that is none of these, which are all that `subject` has.
   model::Result<void> check_among(const std::vector<std::string>& options, std::string_view subject) const;
   // Writes the given forms. Where --json is one of them, --html writes the page of that JSON and of `page_data`, an

@@ -161,7 +161,6 @@ Result<std::string> loads_csv(const sim::Inputs& inputs, const real::TrainingRes
 Result<void> check_run_arguments(const RunArguments& arguments) {
   TRY(check_backend(arguments));
   TRY(check_values(arguments));
-  TRY(arguments.outputs.check());
   TRY(check_generate_arguments(arguments));
   if (!arguments.trace_ranks.empty() && !arguments.outputs.given("--trace"))
     return wrong_input("--trace-ranks", "ranks are chosen for a trace", "give --trace FILE");

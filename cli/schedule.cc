@@ -98,7 +98,6 @@ model::Result<void> run_all(const Options& options, const model::CostTable& cost
 }
 
 model::Result<void> run(const Options& options) {
-  TRY(options.outputs.check());
   const auto costs = TRY(model::read_costs(options.costs));
   if (options.kind.starts_with(model::schedule_file_prefix)) {
     const auto file = TRY(model::read_schedule_file(options.kind.substr(model::schedule_file_prefix.size())));

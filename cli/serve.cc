@@ -32,7 +32,6 @@ struct ServeArguments {
 };
 
 model::Result<int> run(const ServeArguments& arguments) {
-  TRY(arguments.outputs.check());
   InputsReader reader(Purpose::serving);
   const auto inputs = TRY(reader.load(arguments.plan.plan, arguments.plan.overrides));
   if (arguments.plan.print) return printed(model::to_toml(inputs.plan));

@@ -280,10 +280,6 @@ model::Result<void> check(const ShowArguments& arguments) {
     return model::wrong_input("NAME", "is required");
   if (!arguments.csv.empty() && arguments.shapes)
     return model::wrong_input("--csv", "the shapes are a file of cases", "leave it out");
-  for (const std::string* other :
-       {&arguments.json, &arguments.svg, &arguments.partition, &arguments.expert_loads, &arguments.cases})
-    if (arguments.csv == "-" && *other == "-")
-      return model::wrong_input("--csv", "only one output can go to stdout", "give the other a file");
   const bool routing = arguments.kind == "routing";
   if (!arguments.json.empty() && !routing) return only_for("--json", "show routing");
   if (!arguments.expert_loads.empty() && !routing) return only_for("--expert-loads", "show routing");

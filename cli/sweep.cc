@@ -66,7 +66,6 @@ Result<sim::SweepGrid> read_grid(const SweepArguments& arguments) {
 
 // Refuses options that exclude each other.
 Result<void> check(const SweepArguments& arguments) {
-  TRY(arguments.outputs.check());
   const bool solving = !arguments.solve.empty();
   if (arguments.tornado && solving)
     return wrong_input("--solve", "cannot be combined with --tornado", "leave one of the two out");

@@ -108,7 +108,6 @@ Result<int> run(const SearchArguments& arguments, sim::Tasks& tasks) {
   const auto recipe = TRY(find_recipe(arguments));
   auto options = TRY(load_options(arguments, recipe, Purpose::training));
   if (arguments.plan.print) return printed(model::to_toml(options.front().inputs.plan));
-  TRY(arguments.outputs.check());
   if (trains_by_rollout(options)) return plan_rollouts(arguments, recipe, std::move(options));
   const Interrupt interrupt;
   const auto answer =

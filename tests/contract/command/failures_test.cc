@@ -58,6 +58,18 @@ TEST(Failures, OutputsAreWholeWhereStreamsAreClosed) {
   }
 }
 
+TEST(Failures, StdoutTakesOneOutputOfAnyVerb) {
+  for (const std::string& arguments :
+       {std::string("simulate ") + example + " --fidelity closed-form --json - --csv -",
+        std::string("validate h800-deepep --json - --csv -"),
+        std::string("show routing deepseek-v3-2048xh800") + " --json - --expert-loads -"}) {
+    const CommandResult result = plumbline(arguments);
+    EXPECT_EQ(result.exit_code, 1) << arguments;
+    EXPECT_EQ(result.output, "") << arguments;
+    EXPECT_NE(result.errors.find("only one output can go to stdout"), std::string::npos) << result.errors;
+  }
+}
+
 TEST(Failures, AnErrorThatStderrDoesNotTakeIsOneAllTheSame) {
   EXPECT_EQ(with_stdout("> /dev/null 2> /dev/full", "simulate no-such-plan").exit_code, 1);
   EXPECT_EQ(with_stdout("> /dev/full 2> /dev/full", "show keys").exit_code, 1);
