@@ -30,18 +30,6 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-/** Returns an SVG element. */
-export function svg<K extends keyof SVGElementTagNameMap>(
-  tag: K,
-  attributes: Attributes = {},
-  ...children: Child[]
-): SVGElementTagNameMap[K] {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  setAttributes(element, attributes);
-  append(element, ...children);
-  return element;
-}
-
 /** Returns a key such as gemm.fp8.k_time, which breaks between its words only. */
 export const identifier = (text: unknown): HTMLElement =>
   h("bdi", { class: "identifier" }, ...String(text ?? "").split(/(?<=[._/])/).flatMap((word, i) => (i > 0 ? [h("wbr"), word] : [word])));

@@ -107,24 +107,6 @@ function axisRow(low: number, high: number, format: (value: number) => string): 
   return [h("div", { class: "gap" }), axis, h("div", { class: "gap" })];
 }
 
-export interface MomentRow {
-  label: Child;
-  color: string;
-  moments: number[];
-  text: Child;
-}
-
-/** Returns rows of moments between 0 and `end` over one axis. */
-export function moments(rows: MomentRow[], end: number, format: (value: number) => string): HTMLElement {
-  const grid = h("div", { class: "bars" });
-  for (const row of rows) {
-    const marks = row.moments.map((moment) => h("div", { class: "mark moment", style: `left:${at(moment, 0, end)};background:var(--${row.color})` }));
-    grid.append(h("div", { class: "label" }, row.label), h("div", { class: "bar", "aria-hidden": "true" }, ...marks), h("div", { class: "value" }, row.text));
-  }
-  grid.append(...axisRow(0, end, format));
-  return grid;
-}
-
 export interface IntervalOptions {
   lines?: Line[];
   format: (value: number) => string;

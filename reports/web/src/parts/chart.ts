@@ -5,6 +5,7 @@ import * as echarts from "echarts/core";
 import { SVGRenderer } from "echarts/renderers";
 import { h } from "../dom";
 import { short } from "../format";
+import type { Viewport } from "../timeline/viewport";
 import type { Page } from "../view";
 
 echarts.use([AriaComponent, GridComponent, LegendComponent, LineChart, MarkLineComponent, ScatterChart, SVGRenderer, TooltipComponent]);
@@ -39,6 +40,8 @@ export interface ChartOptions {
   /** Lines across: a capacity, a limit. */
   lines?: { name: string; y: number }[];
   caption?: string;
+  /** The part of x that is shown; default: all. */
+  viewport?: Viewport;
 }
 
 type Option = Parameters<ReturnType<typeof echarts.init>["setOption"]>[0];
@@ -95,6 +98,8 @@ function topOf(options: ChartOptions): ((values: { max: number }) => number | nu
   return options.lines?.length ? ({ max }) => (line > max ? line * 1.02 : null) : undefined;
 }
 
+const shownPart = ({ viewport }: ChartOptions): object => viewport ? { min: viewport.start, max: viewport.end } : {};
+
 function optionOf(options: ChartOptions, page: Page, width: number): Option {
   const several = options.series.length > 1;
   return {
@@ -111,7 +116,7 @@ function optionOf(options: ChartOptions, page: Page, width: number): Option {
       confine: true,
       formatter: (hovered: unknown) => tooltip(hovered, options),
     },
-    xAxis: axisOption(options.x, page, false),
+    xAxis: { ...axisOption(options.x, page, false, !options.viewport), ...shownPart(options) },
     yAxis: { ...axisOption(options.y, page, true, !options.lines?.length), max: topOf(options) },
     series: options.series.map((series, i) => seriesOption(series, i, options, page)),
   } as Option;
@@ -135,6 +140,7 @@ export function chart(page: Page, options: ChartOptions): HTMLElement {
     drawn.setOption(optionOf(options, page, place.clientWidth), true);
   };
   page.themed(draw);
+  options.viewport?.onChange(() => drawn?.setOption({ xAxis: shownPart(options) }, { lazyUpdate: true }));
   new ResizeObserver(() => (draw())).observe(place);
   return figure;
 }

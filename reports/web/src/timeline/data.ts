@@ -1,8 +1,4 @@
 // A timeline as typed arrays: spans by column, in lanes of spans that follow one another.
-import { gunzipSync } from "fflate";
-import { bytesOf } from "../base64";
-import type { Json } from "../result";
-
 export const slotDepth = 0;
 export const phaseDepth = 1;
 export const kernelDepth = 2;
@@ -27,7 +23,7 @@ export interface Counter {
   rank: number;
   name: string; // with its unit: "memory (bytes)"
   series: string[];
-  time: Float64Array; // ns
+  time: Float64Array;
   values: Float64Array[]; // by series
 }
 
@@ -44,8 +40,9 @@ export interface KernelData extends Work {
   note: string;
 }
 
-/** Values of spans; -1: none. Times are nanoseconds since the step began. */
+/** Values of spans; -1: none. Times are in the unit of the timeline's form, since its beginning. */
 export interface Spans {
+  kind: Int32Array; // position in the kinds of the form
   name: Int32Array;
   rank: Int32Array;
   stream: Int32Array;
@@ -62,10 +59,37 @@ export interface Spans {
   work: Int32Array;
 }
 
+/** What work a span is, or what happened, which gives it its colour. */
+export interface Kind {
+  name: string;
+  color: string; // of style.css
+}
+
+/** The ground of rows whose spans are work. */
+export const ground: Kind = { name: "idle", color: "idle" };
+
+/** How timelines of a sort are drawn and read out. */
+export interface Form {
+  /** What the whole is, in a word: "step". */
+  whole: string;
+  /** The shortest part that can be shown. */
+  shortest: number;
+  kinds: readonly Kind[];
+  /** What the ground of a row means; none: spans are moments, which are drawn as marks. */
+  ground?: Kind;
+  /** A time, as exact as a picture of `length` needs. */
+  moment(time: number, length: number): string;
+  /** The texts of ticks that are `step` apart, of a part that begins at `start`. */
+  axis(times: number[], step: number, start: number): string[];
+  /** The heading of a span and its rows. */
+  describe(timeline: Timeline, span: number): { title: string; rows: [string, string][] };
+}
+
 export interface Timeline {
+  form: Form;
   label: string;
   ranks: string[];
-  end: number; // ns
+  end: number;
   names: string[];
   stageLayers: number[][];
   count: number;
@@ -76,45 +100,17 @@ export interface Timeline {
   counters: Counter[];
 }
 
-/** Reads columns of integers as reports/html/page.h packs them. */
-class Unpacker {
-  private at = 0;
-  private readonly bytes: Uint8Array;
-
-  constructor(packed: string) {
-    this.bytes = gunzipSync(bytesOf(packed));
-  }
-
-  read<Column extends Int32Array | Float64Array>(column: Column): Column {
-    let last = 0;
-    for (let i = 0; i < column.length; ++i) column[i] = last += this.integer();
-    return column;
-  }
-
-  // Integers may be longer than the 32 bits of shifts.
-  private integer(): number {
-    let value = 0;
-    let scale = 1;
-    for (;;) {
-      const byte = this.bytes[this.at++];
-      value += (byte & 127) * scale;
-      if (byte < 128) break;
-      scale *= 128;
-    }
-    return value % 2 === 0 ? value / 2 : -(value + 1) / 2;
-  }
-}
-
-function emptySpans(count: number): Spans {
+export function emptySpans(count: number): Spans {
   const whole = (): Int32Array => new Int32Array(count).fill(-1);
   return {
-    name: whole(), rank: whole(), stream: whole(), depth: whole(), start: new Float64Array(count),
+    kind: whole(), name: whole(), rank: whole(), stream: whole(), depth: whole(), start: new Float64Array(count),
     end: new Float64Array(count), layer: whole(), micro_batch: whole(), stage: whole(), backward_stage: whole(),
     backward_micro_batch: whole(), peer: whole(), kernel: whole(), work: whole(),
   };
 }
 
-function lanesOf(spans: Spans): Lane[] {
+/** Returns the lanes of spans in order of rank, stream, depth and time. */
+export function lanesOf(spans: Spans): Lane[] {
   const lanes: Lane[] = [];
   for (let i = 0; i < spans.name.length; ++i) {
     const lane = lanes[lanes.length - 1];
@@ -124,38 +120,21 @@ function lanesOf(spans: Spans): Lane[] {
   return lanes;
 }
 
-/** Returns a timeline of the block `extra` of a page. */
-export function readTimeline(json: Json): Timeline {
-  const packed = new Unpacker(json.packed);
-  const spans = emptySpans(json.count);
-  for (const column of json.columns as (keyof Spans)[]) packed.read(spans[column]);
-  const counters = (json.counters as Counter[]).map((counter: Json) => ({
-    ...counter,
-    time: packed.read(new Float64Array(counter.count)),
-    values: counter.series.map(() => packed.read(new Float64Array(counter.count))),
-  }));
-  const { label, ranks, end, names, count, kernels, works } = json;
-  return { label, ranks, end, names, count, kernels, works, counters, spans, stageLayers: json.stage_layers, lanes: lanesOf(spans) };
+type SpanRow = Pick<Record<keyof Spans, number>, "rank" | "name" | "start" | "end"> & Partial<Record<keyof Spans, number>>;
+
+/** Returns a timeline of spans that have one lane for each rank, and no kernels. */
+export function plainTimeline(form: Form, ranks: string[], end: number, names: string[], rows: SpanRow[]): Timeline {
+  const ordered = [...rows].sort((a, b) => a.rank - b.rank || a.start - b.start);
+  const spans = emptySpans(rows.length);
+  ordered.forEach((row, i) => {
+    for (const [column, value] of Object.entries({ stream: computeStream, depth: slotDepth, ...row })) spans[column as keyof Spans][i] = value;
+  });
+  return { form, label: "", ranks, end, names, count: rows.length, kernels: [], works: [], counters: [], spans, stageLayers: [], lanes: lanesOf(spans) };
 }
 
-/** Returns the timeline that `run --json` writes as rows. */
-export function readTimelineRows(json: Json, label: string): Timeline {
-  const at = Object.fromEntries((json.columns as string[]).map((column, i) => [column, i]));
-  const rows = (json.spans as number[][]).slice();
-  const order = ["rank", "stream", "depth", "start_ps"].map((column) => at[column]);
-  rows.sort((a, b) => order.reduce((sign, column) => sign || a[column] - b[column], 0));
-  const spans = emptySpans(rows.length);
-  rows.forEach((row, i) => {
-    for (const column of ["name", "rank", "stream", "depth", "layer", "micro_batch"] as const) spans[column][i] = row[at[column]];
-    spans.start[i] = row[at.start_ps] / 1000;
-    spans.end[i] = (row[at.start_ps] + row[at.duration_ps]) / 1000;
-  });
-  const ranks = Array.from({ length: json.ranks }, (_, rank) => `rank ${rank}`);
-  return {
-    label, ranks, end: json.end_ps / 1000, names: json.names, count: rows.length, kernels: [], works: [], counters: [],
-    spans, stageLayers: [], lanes: lanesOf(spans),
-  };
-}
+/** The micro-batches of a slot: "3"; of an overlapped pair "12/3". */
+export const batches = (spans: Spans, i: number): string =>
+  [spans.micro_batch[i], spans.backward_micro_batch[i]].filter((batch) => batch >= 0).join("/");
 
 export const isSlots = (lane: Lane): boolean => lane.depth === slotDepth && lane.stream === computeStream;
 export const isOptimizer = (lane: Lane): boolean => lane.stream === optimizerStream;

@@ -80,13 +80,13 @@ export interface KeyAction {
   run: () => void;
 }
 
-/** Returns what keys do on a picture; `open` and `close` lead to a rank and back. */
-export function keyActions(picture: Picture, open: () => void, close: () => void): KeyAction[] {
+/** Returns what keys do on a picture of the whole of something; `open` and `close` lead to a rank and back. */
+export function keyActions(picture: Picture, whole: string, open: () => void, close: () => void): KeyAction[] {
   const { viewport } = picture;
   return [
     { key: "+", help: "timeline: zoom in", run: () => picture.zoom(1.6) },
     { key: "-", help: "timeline: zoom out", run: () => picture.zoom(1 / 1.6) },
-    { key: "0", help: "timeline: the whole step", run: () => viewport.home() },
+    { key: "0", help: `timeline: the whole ${whole}`, run: () => viewport.home() },
     { key: "ArrowLeft", help: "timeline: earlier", run: () => viewport.pan(-viewport.length / 6) },
     { key: "ArrowRight", help: "timeline: later", run: () => viewport.pan(viewport.length / 6) },
     { key: ",", help: "timeline: previous span", run: () => picture.step(-1) },

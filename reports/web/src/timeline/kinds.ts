@@ -1,11 +1,6 @@
 // What kind of work a span is, which gives it its colour. The same colours mean the same thing in every chart.
 import { slotWords } from "../parts/slots";
-import { isOptimizer, kernelDepth, type Lane, type Timeline } from "./data";
-
-export interface Kind {
-  name: string;
-  color: string; // of style.css
-}
+import { isOptimizer, kernelDepth, type Kind, type Lane, type Timeline } from "./data";
 
 export const kinds: Kind[] = [
   { name: "other", color: "slot-other" },
@@ -29,11 +24,10 @@ function kindOfName(name: string): number {
   return 0;
 }
 
-/** Returns the kind of every span. A kernel without a name that shows it has that of the phase in which it runs. */
-export function spanKinds(timeline: Timeline): Uint8Array {
+/** Sets the kind of every span. A kernel without a name that shows it has that of the phase in which it runs. */
+export function withKinds(timeline: Timeline): Timeline {
   const { spans } = timeline;
   const byName = timeline.names.map(kindOfName);
-  const result = new Uint8Array(timeline.count);
   let phases: Lane | null = null;
   for (const lane of timeline.lanes) {
     let phase = phases?.first ?? 0;
@@ -44,11 +38,11 @@ export function spanKinds(timeline: Timeline): Uint8Array {
       else if (lane.stream >= 3) kind = transfer;
       else if (kind === 0 && lane.depth === kernelDepth && phases && phases.rank === lane.rank && phases.stream === lane.stream) {
         while (phase < phases.last - 1 && spans.end[phase] <= spans.start[i]) ++phase;
-        kind = result[phase];
+        kind = spans.kind[phase];
       }
-      result[i] = kind;
+      spans.kind[i] = kind;
     }
     if (lane.depth !== kernelDepth) phases = lane;
   }
-  return result;
+  return timeline;
 }

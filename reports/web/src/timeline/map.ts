@@ -1,6 +1,7 @@
-// The whole step in small, with a frame around the part that is shown.
+// The whole in small, with a frame around the part that is shown.
 import { h } from "../dom";
 import type { Page } from "../view";
+import type { Form } from "./data";
 import type { Painter } from "./paint";
 import { palette } from "./palette";
 import type { SpanRow } from "./rows";
@@ -8,18 +9,19 @@ import type { Viewport } from "./viewport";
 
 const most = 56; // pixels
 
-export class StepMap {
+export class WholeMap {
   readonly element: HTMLElement;
   private readonly canvas = h("canvas");
   private readonly window = h("div", { class: "window" });
 
   constructor(
     private readonly page: Page,
+    private readonly form: Form,
     private readonly painter: Painter,
     private readonly rows: SpanRow[],
     private readonly viewport: Viewport,
   ) {
-    this.element = h("div", { class: "map", role: "img", "aria-label": "The whole step, with the part that is shown" }, this.canvas, this.window);
+    this.element = h("div", { class: "map", role: "img", "aria-label": `The whole ${form.whole}, with the part that is shown` }, this.canvas, this.window);
     this.element.style.height = `${Math.max(20, Math.min(most, rows.length * 3))}px`;
     page.themed(() => this.draw());
     new ResizeObserver(() => this.draw()).observe(this.element);
@@ -35,7 +37,7 @@ export class StepMap {
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(height * ratio);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    const colors = palette(this.page);
+    const colors = palette(this.page, this.form.kinds);
     const pitch = height / this.rows.length;
     const part = { start: 0, end: this.viewport.whole };
     this.rows.forEach((row, i) => this.painter.spans(context, row, part, { x: 0, y: i * pitch, width, height: pitch }, colors));

@@ -1,7 +1,6 @@
 // Draws rows on canvas. What is narrower than a pixel is added up, so that a column shows the share of its time in
 // which each kind of work runs: idle time stays visible however much lies in one pixel.
-import { firstAfter, type Timeline } from "./data";
-import { kinds } from "./kinds";
+import { batches, firstAfter, slotDepth, type Timeline } from "./data";
 import type { Palette } from "./palette";
 import type { LevelRow, Part, SpanRow } from "./rows";
 
@@ -17,6 +16,8 @@ const ownWidth = 1;
 /** From these widths on, in pixels of the page, its beginning is marked and it has its name. */
 const apartWidth = 5;
 const namedWidth = 22;
+/** The width of a moment. */
+const markWidth = 1.5;
 /** A column that is busier than this is drawn full. */
 const full = 0.999;
 
@@ -24,11 +25,17 @@ export class Painter {
   private shares = new Float32Array(0);
   private image: ImageData | null = null;
   private narrow = false; // whether the row has spans without a rectangle
+  private readonly widths = new Map<string, number>(); // of texts
+  /** Whether spans have their names, which take longer to draw than all else. */
+  names = true;
 
-  constructor(
-    private readonly timeline: Timeline,
-    private readonly kindOf: Uint8Array,
-  ) {}
+  private readonly kinds: number;
+  private readonly moments: boolean; // whether spans are marks, which no zoom makes wide
+
+  constructor(private readonly timeline: Timeline) {
+    this.kinds = timeline.form.kinds.length;
+    this.moments = !timeline.form.ground;
+  }
 
   spans(context: CanvasRenderingContext2D, row: SpanRow, part: Part, box: Box, colors: Palette): void {
     const ratio = context.getTransform().a;
@@ -44,9 +51,9 @@ export class Painter {
 
   // Adds narrow spans to the columns that they lie in and returns the wide ones.
   private collect(row: SpanRow, part: Part, width: number): number[] {
-    const { start, end } = this.timeline.spans;
+    const { start, end, kind } = this.timeline.spans;
     const scale = width / (part.end - part.start);
-    const size = width * kinds.length;
+    const size = width * this.kinds;
     if (this.shares.length < size) this.shares = new Float32Array(size);
     this.shares.fill(0, 0, size);
     this.narrow = false;
@@ -55,8 +62,8 @@ export class Painter {
       for (let i = firstAfter(this.timeline, lane, part.start); i < lane.last && start[i] < part.end; ++i) {
         const left = (start[i] - part.start) * scale;
         const right = (end[i] - part.start) * scale;
-        if (right - left >= ownWidth) wide.push(i);
-        else this.share(left, right, this.kindOf[i], width);
+        if (this.moments || right - left >= ownWidth) wide.push(i);
+        else this.share(left, right, kind[i], width);
       }
     }
     return wide;
@@ -66,8 +73,8 @@ export class Painter {
     this.narrow = true;
     const column = Math.max(0, Math.floor(left));
     if (column >= width) return;
-    this.shares[column * kinds.length + kind] += Math.min(right, column + 1) - Math.max(left, column);
-    if (right > column + 1 && column + 1 < width) this.shares[(column + 1) * kinds.length + kind] += right - column - 1;
+    this.shares[column * this.kinds + kind] += Math.min(right, column + 1) - Math.max(left, column);
+    if (right > column + 1 && column + 1 < width) this.shares[(column + 1) * this.kinds + kind] += right - column - 1;
   }
 
   // A hundred thousand rectangles would take a tenth of a second; pixels take as long for any number of spans.
@@ -79,8 +86,8 @@ export class Painter {
     for (let column = 0; column < width; ++column) {
       let busy = 0;
       let y = height;
-      for (let kind = 0; kind < kinds.length; ++kind) {
-        const share = this.shares[column * kinds.length + kind];
+      for (let kind = 0; kind < this.kinds; ++kind) {
+        const share = this.shares[column * this.kinds + kind];
         if (share === 0) continue;
         busy += share;
         const top = busy > full ? 0 : Math.round(height * (1 - busy));
@@ -91,17 +98,18 @@ export class Painter {
   }
 
   private rectangles(context: CanvasRenderingContext2D, wide: number[], part: Part, box: Box, colors: Palette): void {
-    const { start, end } = this.timeline.spans;
+    const { start, end, kind } = this.timeline.spans;
     const scale = box.width / (part.end - part.start);
+    const least = this.moments ? markWidth : 0.5;
     let last = -1;
     for (const i of wide) {
       const left = Math.max(0, (start[i] - part.start) * scale);
       const right = Math.min(box.width, (end[i] - part.start) * scale);
-      if (this.kindOf[i] !== last) context.fillStyle = colors.kinds[(last = this.kindOf[i])];
-      context.fillRect(box.x + left, box.y, Math.max(0.5, right - left), box.height);
+      if (kind[i] !== last) context.fillStyle = colors.kinds[(last = kind[i])];
+      context.fillRect(box.x + left, box.y, Math.max(least, right - left), box.height);
     }
     this.seams(context, wide, part, box, colors);
-    if (box.height >= 13) this.names(context, wide, part, box, colors);
+    if (this.names && box.height >= 13) this.writeNames(context, wide, part, box, colors);
   }
 
   // Marks where a span begins, in a tint of its colour: idle time is grey.
@@ -115,8 +123,8 @@ export class Painter {
     context.globalAlpha = 1;
   }
 
-  private names(context: CanvasRenderingContext2D, wide: number[], part: Part, box: Box, colors: Palette): void {
-    const { start, end } = this.timeline.spans;
+  private writeNames(context: CanvasRenderingContext2D, wide: number[], part: Part, box: Box, colors: Palette): void {
+    const { start, end, kind } = this.timeline.spans;
     const scale = box.width / (part.end - part.start);
     context.textBaseline = "middle";
     context.textAlign = "center";
@@ -124,7 +132,7 @@ export class Painter {
       const left = Math.max(0, (start[i] - part.start) * scale);
       const right = Math.min(box.width, (end[i] - part.start) * scale);
       if (right - left < namedWidth) continue;
-      context.fillStyle = colors.kindTexts[this.kindOf[i]];
+      context.fillStyle = colors.kindTexts[kind[i]];
       this.write(context, i, box.x + (left + right) / 2, box.y + box.height / 2 + 0.5, right - left - 6);
     }
   }
@@ -133,9 +141,15 @@ export class Painter {
   private write(context: CanvasRenderingContext2D, i: number, x: number, y: number, width: number): void {
     const { spans, names } = this.timeline;
     const name = names[spans.name[i]];
-    const batch = spans.depth[i] === 0 && spans.micro_batch[i] >= 0 ? `${spans.micro_batch[i]}` : "";
+    const batch = spans.depth[i] === slotDepth ? batches(spans, i) : "";
     for (const text of batch ? [`${name} ${batch}`, batch] : [name])
-      if (context.measureText(text).width <= width) return context.fillText(text, x, y);
+      if (this.widthOf(context, text) <= width) return context.fillText(text, x, y);
+  }
+
+  private widthOf(context: CanvasRenderingContext2D, text: string): number {
+    let width = this.widths.get(text);
+    if (width === undefined) this.widths.set(text, (width = context.measureText(text).width));
+    return width;
   }
 
   levels(context: CanvasRenderingContext2D, row: LevelRow, part: Part, box: Box, colors: Palette): void {

@@ -1,6 +1,6 @@
 // The colours of a picture on canvas, read from the style sheet.
 import type { Page } from "../view";
-import { kinds } from "./kinds";
+import type { Kind } from "./data";
 
 export interface Palette {
   kinds: string[];
@@ -40,7 +40,7 @@ function resolved(page: Page, name: string): string {
   return other ? resolved(page, other[1]) : value;
 }
 
-export function palette(page: Page): Palette {
+export function palette(page: Page, kinds: readonly Kind[]): Palette {
   const color = (name: string): string => resolved(page, name);
   const colors = kinds.map((kind) => color(kind.color));
   return {

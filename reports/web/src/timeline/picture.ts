@@ -3,14 +3,20 @@ import { h } from "../dom";
 import type { Page } from "../view";
 import { drawAxis } from "./axis";
 import { firstAfter, type Lane, type Timeline } from "./data";
-import { describeSpan, tipOf } from "./describe";
 import { Painter } from "./paint";
 import { palette, type Palette } from "./palette";
 import type { LevelRow, Row, SpanRow } from "./rows";
+import { tipOf } from "./tip";
 import type { Viewport } from "./viewport";
 
 const axisHeight = 26;
 const gap = 3;
+/** Rows from this height on have their labels, which take so much above them. */
+const labelledHeight = 9;
+const labelHeight = 17;
+/** Rows that take longer, in ms, leave out names while they move, and have them again when nothing moved for so long. */
+const mostForNames = 6;
+const stillAfter = 120;
 const touchWidth = 4; // pixels around the pointer in which a narrow span is found
 
 export class Picture {
@@ -22,7 +28,11 @@ export class Picture {
   private tops: number[] = [];
   private colors: Palette;
   private width = 0;
+  private gutter = 0;
+  private above = 0;
   private waits = false;
+  private rowsTook = 0; // ms, with their names
+  private still = 0; // the timer of the end of a movement
   /** The chosen span; -1: none. */
   chosen = -1;
   private shown = -1;
@@ -30,22 +40,21 @@ export class Picture {
   constructor(
     private readonly page: Page,
     private readonly timeline: Timeline,
-    private readonly kindOf: Uint8Array,
     readonly viewport: Viewport,
     private readonly painter: Painter,
     label: string,
   ) {
     this.canvas.setAttribute("aria-label", label);
     this.element = h("div", { class: "picture" }, this.canvas, this.mark, this.tip);
-    this.colors = palette(page);
+    this.colors = palette(page, timeline.form.kinds);
     page.themed(() => {
-      this.colors = palette(page);
+      this.colors = palette(page, timeline.form.kinds);
       this.redraw();
     });
     new ResizeObserver(() => this.resize()).observe(this.element);
     viewport.onChange(() => {
       this.hide();
-      this.redraw();
+      this.move();
     });
   }
 
@@ -53,29 +62,46 @@ export class Picture {
     this.rows = rows;
     this.chosen = -1;
     this.hide();
-    let top = axisHeight;
-    this.tops = rows.map((row) => {
-      const own = top;
-      top += row.height + gap;
-      return own;
-    });
-    this.element.style.height = `${top}px`;
     this.resize();
   }
 
-  get gutter(): number {
-    const longest = Math.max(0, ...this.rows.map((row) => row.label.length));
-    return Math.round(Math.min(112, 14 + longest * 6.6));
+  // Labels stand beside their rows, or above them where they would take too much of the width.
+  private layOut(): void {
+    const longest = Math.max(0, ...this.rows.map((row) => (row.height < labelledHeight ? 0 : row.label.length)));
+    const beside = longest && Math.round(14 + longest * 6.6);
+    this.above = beside > Math.max(120, this.width * 0.3) ? labelHeight : 0;
+    this.gutter = this.above ? 0 : beside;
+    let top = axisHeight;
+    this.tops = this.rows.map((row) => {
+      const own = top + this.above;
+      top = own + row.height + gap;
+      return own;
+    });
+    this.element.style.height = `${top}px`;
   }
 
   private resize(): void {
+    this.width = this.element.clientWidth;
+    this.layOut();
     const { clientWidth, clientHeight } = this.element;
     const ratio = window.devicePixelRatio || 1;
-    this.width = clientWidth;
     this.canvas.width = Math.round(clientWidth * ratio);
     this.canvas.height = Math.round(clientHeight * ratio);
     this.hide();
     this.draw();
+  }
+
+  // Where names would keep a movement from being smooth, they follow when it ends.
+  private move(): void {
+    if (this.rowsTook > mostForNames) {
+      this.painter.names = false;
+      window.clearTimeout(this.still);
+      this.still = window.setTimeout(() => {
+        this.painter.names = true;
+        this.redraw();
+      }, stillAfter);
+    }
+    this.redraw();
   }
 
   redraw(): void {
@@ -96,20 +122,23 @@ export class Picture {
     context.clearRect(0, 0, this.width, this.canvas.height / ratio);
     context.font = `12px ${this.colors.font}`;
     const rowsHeight = this.element.clientHeight - axisHeight;
-    drawAxis(context, this.viewport, this.gutter, axisHeight, width, rowsHeight, this.colors);
+    drawAxis(context, this.timeline.form, this.viewport, this.gutter, axisHeight, width, rowsHeight, this.colors);
     context.font = `11px ${this.colors.font}`;
+    const begin = performance.now();
     this.rows.forEach((row, i) => this.drawRow(context, row, { x: this.gutter, y: this.tops[i], width, height: row.height }));
+    if (this.painter.names) this.rowsTook = performance.now() - begin;
     this.drawChosen(context);
   }
 
   private drawRow(context: CanvasRenderingContext2D, row: Row, box: { x: number; y: number; width: number; height: number }): void {
     if (row.kind === "spans") this.painter.spans(context, row, this.viewport, box, this.colors);
     else this.painter.levels(context, row, this.viewport, box, this.colors);
-    if (row.height < 9) return;
+    if (row.height < labelledHeight) return;
     context.fillStyle = this.colors.soft;
-    context.textAlign = "right";
+    context.textAlign = this.above ? "left" : "right";
     context.textBaseline = "middle";
-    context.fillText(row.label, this.gutter - 8, box.y + box.height / 2 + 0.5);
+    if (this.above) context.fillText(row.label, 0, box.y - this.above / 2);
+    else context.fillText(row.label, this.gutter - 8, box.y + box.height / 2 + 0.5);
   }
 
   private drawChosen(context: CanvasRenderingContext2D): void {
@@ -175,7 +204,7 @@ export class Picture {
     const box = this.boxOf(span);
     if (!box) return this.hide();
     if (span !== this.shown) {
-      const { title, rows } = describeSpan(this.timeline, this.kindOf, span);
+      const { title, rows } = this.timeline.form.describe(this.timeline, span);
       this.tip.replaceChildren(...(tipOf(title, rows) as Node[]));
       this.shown = span;
     }
@@ -190,7 +219,7 @@ export class Picture {
     let at = 0;
     while (at + 1 < counter.time.length && counter.time[at + 1] <= time) ++at;
     const values = counter.series.map((series, i): [string, string] => [series, row.format(counter.values[i][at] ?? 0)]);
-    this.tip.replaceChildren(...(tipOf(row.label, [["at", `${(time / 1e9).toFixed(6)} s`], ...values]) as Node[]));
+    this.tip.replaceChildren(...(tipOf(row.label, [["at", this.timeline.form.moment(time, this.timeOf(1))], ...values]) as Node[]));
     this.placeTip(x, y + 12);
   }
 
@@ -218,7 +247,7 @@ export class Picture {
     }
     const box = this.boxOf(span);
     if (box) this.markSpan(span, box.left + Math.min(box.width / 2, 40));
-    const { title, rows } = describeSpan(this.timeline, this.kindOf, span);
+    const { title, rows } = this.timeline.form.describe(this.timeline, span);
     this.page.announce([title, ...rows.map(([key, value]) => `${key} ${value}`)].join(", "));
   }
 

@@ -1,15 +1,13 @@
-// A timeline with its tools: choice of ranks, zoom, the map of the step, a legend.
+// A timeline with its tools: choice of ranks, zoom, the map of the whole, a legend.
 import { h } from "../dom";
 import { legend, legendItem } from "../parts/bars";
 import type { Page } from "../view";
-import { moment } from "./axis";
 import { firstAfter, type Timeline } from "./data";
 import { keyActions, listen } from "./input";
-import { kinds, spanKinds } from "./kinds";
-import { StepMap } from "./map";
+import { WholeMap } from "./map";
 import { Painter } from "./paint";
 import { Picture } from "./picture";
-import { rankRows, streamRows, type Part, type Row } from "./rows";
+import { rankRows, streamRows, type Part, type Row, type SpanRow } from "./rows";
 import { Viewport } from "./viewport";
 
 export interface TimelineOptions {
@@ -17,9 +15,11 @@ export interface TimelineOptions {
   label: string;
   /** The streams of this rank only; default: all ranks, and each of them by choice. */
   rank?: number;
+  /** These rows only, such as those of ranks without streams. */
+  rows?: SpanRow[];
   /** Counters below the streams of a rank, by the beginnings of their names. */
-  counters: readonly string[];
-  /** Default: its own, which shows the whole step. */
+  counters?: readonly string[];
+  /** Default: its own, which shows the whole. */
   viewport?: Viewport;
   /** Whether the keys of the page act on it. */
   keys?: boolean;
@@ -31,7 +31,6 @@ export class TimelineView {
   readonly element: HTMLElement;
   readonly viewport: Viewport;
   private readonly picture: Picture;
-  private readonly kindOf: Uint8Array;
   private readonly colors = h("div");
   private readonly ranks = h("select", { "aria-label": "Rank" });
   private readonly range = h("output", { class: "soft" });
@@ -41,13 +40,12 @@ export class TimelineView {
     private readonly timeline: Timeline,
     private readonly options: TimelineOptions,
   ) {
-    this.viewport = options.viewport ?? new Viewport(timeline.end);
-    this.kindOf = spanKinds(timeline);
-    const painter = new Painter(timeline, this.kindOf);
-    this.picture = new Picture(page, timeline, this.kindOf, this.viewport, painter, options.label);
-    const own = options.rank !== undefined;
-    const map = own ? null : new StepMap(page, painter, rankRows(timeline, 3), this.viewport).element;
-    this.element = h("div", { class: "timeline" }, this.tools(own), this.picture.element, map, this.colors);
+    const { form, end } = timeline;
+    this.viewport = options.viewport ?? new Viewport(end, form.shortest);
+    const painter = new Painter(timeline);
+    this.picture = new Picture(page, timeline, this.viewport, painter, options.label);
+    const map = options.rank === undefined ? new WholeMap(page, form, painter, options.rows ?? rankRows(timeline, 3), this.viewport).element : null;
+    this.element = h("div", { class: "timeline" }, this.tools(), this.picture.element, map, this.colors);
     this.viewport.onChange(() => this.showRange());
     listen(this.picture, { open: (x, y) => this.open(x, y) });
     this.addKeys(page);
@@ -55,7 +53,13 @@ export class TimelineView {
     this.showRange();
   }
 
-  private tools(own: boolean): HTMLElement {
+  // Whether one chooses between all ranks and the streams of one.
+  private get chooses(): boolean {
+    return this.options.rank === undefined && !this.options.rows;
+  }
+
+  private tools(): HTMLElement {
+    const whole = `whole ${this.options.rank === undefined ? this.timeline.form.whole : "slot"}`;
     const button = (text: string, label: string, action: () => void): HTMLElement => {
       const element = h("button", { type: "button", "aria-label": label, title: label }, text);
       element.addEventListener("click", action);
@@ -67,17 +71,17 @@ export class TimelineView {
     return h(
       "div",
       { class: "timeline-tools" },
-      own ? null : this.ranks,
+      this.chooses ? this.ranks : null,
       button("+", "Zoom in", () => this.picture.zoom(2)),
       button("−", "Zoom out", () => this.picture.zoom(0.5)),
-      button(own ? "whole slot" : "whole step", own ? "Show the whole slot" : "Show the whole step", () => this.viewport.home()),
+      button(whole, `Show the ${whole}`, () => this.viewport.home()),
       this.range,
     );
   }
 
   // Names the colours of the rows that are shown.
   private legendOf(rows: Row[]): HTMLElement {
-    const { spans } = this.timeline;
+    const { spans, form } = this.timeline;
     const part = this.ownPart();
     const used = new Set<number>();
     const levels: HTMLElement[] = [];
@@ -85,10 +89,10 @@ export class TimelineView {
       if (row.kind === "levels") levels.push(...row.counter.series.map((name, i) => legendItem(row.colors[i], `${row.label}: ${name}`)));
       else
         for (const lane of row.lanes)
-          for (let i = firstAfter(this.timeline, lane, part.start); i < lane.last && spans.start[i] < part.end; ++i) used.add(this.kindOf[i]);
+          for (let i = firstAfter(this.timeline, lane, part.start); i < lane.last && spans.start[i] < part.end; ++i) used.add(spans.kind[i]);
     }
-    const items = kinds.flatMap((kind, i) => (used.has(i) ? [legendItem(kind.color, kind.name)] : []));
-    return legend(...items, legendItem("idle", "idle"), ...levels);
+    const shown = form.kinds.filter((_, i) => used.has(i)).concat(form.ground ?? []);
+    return legend(...shown.map((kind) => legendItem(kind.color, kind.name)), ...levels);
   }
 
   // The part that the picture is about: the whole step, or what a picture of one rank shows at first.
@@ -97,7 +101,8 @@ export class TimelineView {
   }
 
   private rowsOf(rank: number): Row[] {
-    if (rank >= 0) return streamRows(this.timeline, rank, this.ownPart(), this.options.counters);
+    if (this.options.rows) return this.options.rows;
+    if (rank >= 0) return streamRows(this.timeline, rank, this.ownPart(), this.options.counters ?? []);
     return rankRows(this.timeline, rowHeight(this.timeline.ranks.length));
   }
 
@@ -110,13 +115,14 @@ export class TimelineView {
   }
 
   private showRange(): void {
+    const { form } = this.timeline;
     const { start, end, length } = this.viewport;
-    this.range.textContent = `${moment(start, length)} to ${moment(end, length)}`;
+    this.range.textContent = `${form.moment(start, length)} to ${form.moment(end, length)}`;
   }
 
   private open(x: number, y: number): void {
     const row = this.picture.rowAt(y);
-    if (this.options.rank !== undefined || !row || Number(this.ranks.value) >= 0) return this.viewport.zoom(2, this.picture.timeAt(x));
+    if (!this.chooses || !row || Number(this.ranks.value) >= 0) return this.viewport.zoom(2, this.picture.timeAt(x));
     this.showRank(row.rank);
   }
 
@@ -124,8 +130,9 @@ export class TimelineView {
     const rankOfChosen = (): number => (this.picture.chosen < 0 ? 0 : this.timeline.spans.rank[this.picture.chosen]);
     const actions = keyActions(
       this.picture,
-      () => this.options.rank === undefined && this.showRank(rankOfChosen()),
-      () => this.options.rank === undefined && this.showRank(-1),
+      this.timeline.form.whole,
+      () => this.chooses && this.showRank(rankOfChosen()),
+      () => this.chooses && this.showRank(-1),
     );
     this.picture.canvas.addEventListener("keydown", (event) => {
       const known = event.ctrlKey || event.metaKey || event.altKey ? undefined : actions.find((action) => action.key === event.key);

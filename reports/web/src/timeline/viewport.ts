@@ -1,18 +1,16 @@
-// Which part of a step is shown. Pictures that share a viewport move together.
+// Which part of a timeline is shown. Pictures that share a viewport move together.
 
 import type { Part } from "./rows";
-
-/** The shortest part of a step that can be shown, in nanoseconds. */
-const shortest = 200;
 
 export class Viewport {
   start: number;
   end: number;
   private readonly listeners: (() => void)[] = [];
 
-  /** `first` is the part that is shown at first, and again by home(). */
+  /** No part is shorter than `shortest`; `first` is the one that is shown at first, and again by home(). */
   constructor(
     readonly whole: number,
+    private readonly shortest: number,
     readonly first: Part = { start: 0, end: whole },
   ) {
     this.start = first.start;
@@ -28,9 +26,9 @@ export class Viewport {
     this.listeners.push(listener);
   }
 
-  /** Shows from `start` to `end`, as far as they lie within the step. */
+  /** Shows from `start` to `end`, as far as they lie within the whole. */
   show(start: number, end: number): void {
-    const length = Math.min(this.whole, Math.max(shortest, end - start));
+    const length = Math.min(this.whole, Math.max(this.shortest, end - start));
     const middle = (start + end) / 2;
     this.start = Math.min(this.whole - length, Math.max(0, middle - length / 2));
     this.end = this.start + length;
@@ -39,7 +37,7 @@ export class Viewport {
 
   /** Shows 1 / factor of the time; the time at `fixed` stays where it is. */
   zoom(factor: number, fixed = (this.start + this.end) / 2): void {
-    const length = Math.min(this.whole, Math.max(shortest, this.length / factor));
+    const length = Math.min(this.whole, Math.max(this.shortest, this.length / factor));
     const share = (fixed - this.start) / this.length;
     this.show(fixed - share * length, fixed + (1 - share) * length);
   }

@@ -2,16 +2,22 @@
 import { append, h, name } from "../dom";
 import { days, duration, fixed, grouped, long, number, percent, scaled, span, usd } from "../format";
 import type { Json, Result } from "../result";
-import { bars, intervals, moments, type MomentRow } from "../parts/bars";
+import { bars, intervals } from "../parts/bars";
 import { basis, constantsTable, kindBadge, linked } from "../parts/basis";
 import { chart } from "../parts/chart";
 import { figures } from "../parts/figures";
-import { answer, foldedSection, notice, section } from "../parts/section";
+import { answer, fold, foldedSection, notice, section } from "../parts/section";
 import { amount, table } from "../parts/table";
 import { leftSentence, sourcesTable } from "../parts/uncertainty";
+import { timesIn } from "../timeline/axis";
+import { plainTimeline, type Form, type Kind } from "../timeline/data";
+import type { SpanRow } from "../timeline/rows";
+import { TimelineView } from "../timeline/timeline";
+import { Viewport } from "../timeline/viewport";
 import type { Page, View } from "../view";
 import { degrees, hardware, line, modelName } from "./subject";
 
+const secondsOfDay = 86400;
 const daysSpan = (quantiles: Json): string => span(quantiles, (value) => `${value.toFixed(1)} days`);
 const timeNames: [string, string, string][] = [
   ["useful_s", "useful steps", "c3"],
@@ -34,36 +40,75 @@ function whereTimeGoes(campaign: Json): HTMLElement {
   return section("Where time is lost", lead, bars(rows, { legend: false, format: long }));
 }
 
-const eventColors: Record<string, string> = { failure: "c5", slow: "c8", evicted: "c8", "planned stop": "c7", "waits for nodes": "c6" };
+/** What happens to a campaign, by the first word of its events; restarts follow failures, and the end is that of the axis. */
+const eventKinds: Kind[] = [
+  { name: "failure", color: "c5" },
+  { name: "slow", color: "c8" },
+  { name: "evicted", color: "c4" },
+  { name: "planned stop", color: "c7" },
+  { name: "waits for nodes", color: "c6" },
+  { name: "never finishes", color: "bad" },
+];
 /** Failures with a row of their own; the rarer ones share a row. */
 const mostFailures = 7;
-const inDays = (event: Json): number => event.time_s / 86400;
+/** The shortest part of a campaign that can be shown. */
+const shortestDays = 0.01;
+const asDay = (value: number): string => `${number(value)} d`;
 
-/** Rows by what happened; restarts follow failures, and the end is that of the axis. */
-function momentRows(events: Json[]): MomentRow[] {
-  const rows = new Map<string, MomentRow & { failure: boolean }>();
+/** A row of events. */
+interface EventRow {
+  label: string;
+  kind: number;
+  events: Json[];
+}
+
+function eventRows(events: Json[]): EventRow[] {
+  const rows = new Map<string, EventRow>();
   for (const event of events) {
-    const [kind, cause] = String(event.what).split(": ");
-    if (kind === "restart" || kind === "finished") continue;
-    const label = kind === "evicted" ? `evicted ${cause}` : (cause ?? kind);
-    if (!rows.has(label)) rows.set(label, { label: name(label), color: eventColors[kind] ?? "c1", moments: [], text: "", failure: kind === "failure" });
-    rows.get(label)?.moments.push(inDays(event));
+    const [word, cause] = String(event.what).split(": ");
+    const kind = eventKinds.findIndex((one) => one.name === word);
+    if (kind < 0) continue;
+    const label = word === "evicted" ? `evicted ${cause}` : (cause ?? word);
+    if (!rows.has(label)) rows.set(label, { label, kind, events: [] });
+    rows.get(label)?.events.push(event);
   }
-  const ordered = [...rows.values()].sort((a, b) => b.moments.length - a.moments.length);
-  const failing = ordered.filter((row) => row.failure);
+  const ordered = [...rows.values()].sort((a, b) => b.events.length - a.events.length);
+  const failing = ordered.filter((row) => row.kind === 0);
   const rest = failing.splice(failing.length > mostFailures + 1 ? mostFailures : failing.length);
-  const shared = { label: `${rest.length} rarer failures`, color: "c5", moments: rest.flatMap((row) => row.moments), text: "" };
-  const shown: MomentRow[] = [...failing, ...(rest.length ? [shared] : []), ...ordered.filter((row) => !row.failure)];
-  return shown.map((row) => ({ ...row, text: grouped(row.moments.length) }));
+  const shared = { label: `${rest.length} rarer failures`, kind: 0, events: rest.flatMap((row) => row.events) };
+  return [...failing, ...(rest.length ? [shared] : []), ...ordered.filter((row) => row.kind !== 0)];
+}
+
+/** The events of a campaign over its days, a row for each sort. */
+function eventTimeline(page: Page, rows: EventRow[], viewport: Viewport): HTMLElement {
+  const all = rows.flatMap((row, rank) => row.events.map((event) => ({ event, rank }))).sort((a, b) => a.rank - b.rank || a.event.time_s - b.event.time_s);
+  const form: Form = {
+    ...timesIn(" d"),
+    whole: "campaign",
+    shortest: shortestDays,
+    kinds: eventKinds,
+    describe: (_, i) => {
+      const { time_s, what, lost_s, progress } = all[i].event;
+      const list: [string, string][] = [["at", `${fixed(time_s / secondsOfDay, 3)} d`], ["tokens trained", percent(progress)]];
+      if (lost_s > 0) list.push(["work lost", long(lost_s)]);
+      return { title: what, rows: list };
+    },
+  };
+  const spans = all.map(({ event, rank }) => ({ rank, name: -1, kind: rows[rank].kind, start: event.time_s / secondsOfDay, end: event.time_s / secondsOfDay }));
+  const timeline = plainTimeline(form, rows.map((row) => row.label), viewport.whole, [], spans);
+  const label = `${all.length} events over ${days(viewport.whole)}. Arrow keys move, plus and minus zoom, full stop and comma choose events.`;
+  const drawn = timeline.lanes.map((lane): SpanRow => ({ kind: "spans", label: `${rows[lane.rank].label}: ${grouped(rows[lane.rank].events.length)}`, rank: lane.rank, lanes: [lane], height: 18 }));
+  return new TimelineView(page, timeline, { label, rows: drawn, viewport, keys: true }).element;
 }
 
 /** One campaign over its days: what it has trained, and what happened to it. */
 function oneCampaign(page: Page, campaign: Json): HTMLElement | null {
   const events: Json[] = campaign.events ?? [];
   if (events.length === 0) return null;
-  const asDay = (value: number): string => `${number(value)} d`;
   const waits = events.filter((event) => event.what === "waits for nodes").length;
-  const lead = `The first of ${campaign.seeds} simulated campaigns, with ${grouped(events.filter((event) => event.what.startsWith("failure")).length)} failures. A checkpoint is written every ${long(campaign.checkpoint.interval_s)}; ${waits ? `${grouped(waits)} times no spare node was left` : "a spare node was left each time"}.`;
+  const rows = eventRows(events);
+  const viewport = new Viewport(events[events.length - 1].time_s / secondsOfDay, shortestDays);
+  const lead = `The first of ${campaign.seeds} simulated campaigns, with ${grouped(events.filter((event) => event.what.startsWith("failure")).length)} failures. A checkpoint is written every ${long(campaign.checkpoint.interval_s)}; ${waits ? `${grouped(waits)} times no spare node was left` : "a spare node was left each time"}. Drag the events to move; pinch, or turn the wheel with Ctrl, to zoom.`;
   return section(
     "Day by day",
     lead,
@@ -71,9 +116,22 @@ function oneCampaign(page: Page, campaign: Json): HTMLElement | null {
       label: "Share of all tokens that are trained, over the days of a campaign",
       x: { title: "time", format: asDay, zero: true },
       y: { title: "tokens trained", format: (share) => `${(share * 100).toFixed(0)} %`, zero: true },
-      series: [{ name: "trained", points: [[0, 0], ...events.map((event): [number, number] => [inDays(event), event.progress])], color: "c3" }],
+      series: [{ name: "trained", points: [[0, 0], ...events.map((event): [number, number] => [event.time_s / secondsOfDay, event.progress])], color: "c3" }],
+      viewport,
     }),
-    moments(momentRows(events), inDays(events[events.length - 1]), asDay),
+    rows.length ? eventTimeline(page, rows, viewport) : null,
+    rows.length ? fold("As a table", () => eventTable(rows)) : null,
+  );
+}
+
+function eventTable(rows: EventRow[]): HTMLElement {
+  return table<EventRow>(
+    [
+      { title: "What happens", value: (row) => row.label },
+      { title: "Times", value: (row) => row.events.length, number: true },
+      amount("First at", (row) => Math.min(...row.events.map((event) => event.time_s)) / secondsOfDay, (value) => `${fixed(value, 1)} d`),
+    ],
+    rows,
   );
 }
 

@@ -10,7 +10,9 @@ import { speedOf } from "../parts/speed";
 import { amount, table } from "../parts/table";
 import { waterfall } from "../parts/waterfall";
 import type { Json, Result } from "../result";
-import { readTimeline, type Timeline } from "../timeline/data";
+import type { Timeline } from "../timeline/data";
+import { readTimeline } from "../timeline/read";
+import { stepForm } from "../timeline/step_form";
 import { Viewport } from "../timeline/viewport";
 import type { Page, View } from "../view";
 import { pairSection, pipelineSection } from "./step/pipeline";
@@ -102,7 +104,7 @@ function measuredSection(json: Json, pair: Json): HTMLElement {
 
 /** Returns pictures of the timelines that move together. */
 function timelineSections(page: Page, timelines: Timeline[]): (HTMLElement | null)[] {
-  const shared = new Viewport(Math.max(...timelines.map((timeline) => timeline.end)));
+  const shared = new Viewport(Math.max(...timelines.map((timeline) => timeline.end)), stepForm.shortest);
   return timelines.flatMap((timeline, i) => [pipelineSection(page, timeline, i === 0, shared), pairSection(page, timeline)]);
 }
 

@@ -1,39 +1,57 @@
 // Pipeline schedules: one as a picture with its idle times, or all of them compared.
-import { h, name, svg } from "../dom";
+import { h, name } from "../dom";
 import { fixed, none, number, percent, short } from "../format";
 import { outputOf, type Json, type Result } from "../result";
-import { bars, legend, legendItem, ticks } from "../parts/bars";
+import { bars } from "../parts/bars";
 import { figures } from "../parts/figures";
 import { answer, section } from "../parts/section";
 import { slotWords } from "../parts/slots";
 import { amount, pairs, table } from "../parts/table";
-import type { View } from "../view";
+import { timesIn } from "../timeline/axis";
+import { batches, ground, plainTimeline, type Form, type Timeline } from "../timeline/data";
+import { kinds, withKinds } from "../timeline/kinds";
+import { rankRows } from "../timeline/rows";
+import { TimelineView } from "../timeline/timeline";
+import type { Page, View } from "../view";
 import { line } from "./subject";
 
-/** An op of the page's data: rank, type, start, end, micro-batches. */
+/** An op of the page's data: rank, type, start, end, micro-batches ("3"; of an overlapped pair "12/3"). */
 type Op = [number, string, number, number, string];
 
-function picture(ops: Op[], ranks: number, makespan: number): HTMLElement {
-  const row = 24;
-  const width = 1000;
-  const drawing = svg("svg", { viewBox: `0 0 ${width} ${ranks * row + 20}`, width: "100%", role: "img", "aria-label": `${ops.length} ops of ${ranks} ranks over time`, style: "display:block;min-width:640px" });
-  for (let rank = 0; rank < ranks; ++rank)
-    drawing.append(svg("rect", { x: 0, y: rank * row, width, height: row - 3, style: "fill:var(--idle)" }));
-  for (const [rank, type, start, end, batches] of ops) {
-    const x = (start / makespan) * width;
-    const wide = ((end - start) / makespan) * width;
-    const block = svg("rect", { x, y: rank * row, width: wide, height: row - 3, style: `fill:var(--slot-${type});stroke:var(--card);stroke-width:${Math.min(0.6, wide / 8)}` });
-    block.append(svg("title", {}, `rank ${rank}, ${slotWords[type]}, micro-batch ${batches}: ${number(start)} to ${number(end)}`));
-    drawing.append(block);
-    if (wide > 9 * batches.length) drawing.append(svg("text", { x: x + wide / 2, y: rank * row + 15, "text-anchor": "middle", style: "font-size:11px;fill:#fff;pointer-events:none" }, batches));
-  }
-  for (const tick of ticks(0, makespan, 8))
-    drawing.append(svg("text", { x: (tick / makespan) * width, y: ranks * row + 15, "text-anchor": tick === 0 ? "start" : tick > makespan * 0.97 ? "end" : "middle", style: "font-size:11px;fill:var(--soft)" }, short(number(tick))));
-  const types = Object.keys(slotWords).filter((type) => ops.some((op) => op[1] === type));
-  return h("div", {}, h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "The schedule over time" }, drawing), legend(...types.map((type) => legendItem(`slot-${type}`, slotWords[type])), legendItem("idle", "idle")));
+/** Schedules are in units of cost. */
+const form: Form = {
+  ...timesIn(""),
+  whole: "schedule",
+  shortest: 0.1,
+  kinds,
+  ground,
+  describe: ({ names, spans }, i) => ({
+    title: slotWords[names[spans.name[i]]] ?? names[spans.name[i]],
+    rows: [["start", number(spans.start[i])], ["end", number(spans.end[i])], ["rank", `${spans.rank[i]}`], ["micro-batch", batches(spans, i)]],
+  }),
+};
+
+const rowHeight = 16; // in which numbers can be read
+
+function opTimeline(ops: Op[], ranks: number, makespan: number): Timeline {
+  const names = [...new Set(ops.map(([, type]) => type))];
+  const rows = ops.map(([rank, type, start, end, batches]) => {
+    const [batch, backward = -1] = batches.split("/").map(Number);
+    return { rank, name: names.indexOf(type), start, end, micro_batch: batch, backward_micro_batch: backward };
+  });
+  return withKinds(plainTimeline(form, Array.from({ length: ranks }, (_, rank) => `rank ${rank}`), makespan, names, rows));
 }
 
-function renderOne(result: Result, root: HTMLElement): void {
+const hint = "A row is a rank, time goes to the right; numbers are micro-batches. Drag to move; pinch, or turn the wheel with Ctrl, to zoom.";
+
+function picture(page: Page, ops: Op[], ranks: number, makespan: number): HTMLElement {
+  const timeline = opTimeline(ops, ranks, makespan);
+  const label = `${ops.length} ops of ${ranks} ranks over time. Arrow keys move, plus and minus zoom, full stop and comma choose ops.`;
+  const view = new TimelineView(page, timeline, { label, rows: rankRows(timeline, rowHeight), keys: true });
+  return section("The schedule", hint, view.element);
+}
+
+function renderOne(result: Result, root: HTMLElement, page: Page): void {
   const one = result.json.schedule;
   const over = one.lower_bound > 0 ? `${percent(one.makespan / one.lower_bound - 1)} above the lower bound ${number(one.lower_bound)}` : null;
   const idle = one.idle.reduce((sum: number, value: number) => sum + value, 0) / (one.makespan * one.ranks);
@@ -47,7 +65,7 @@ function renderOne(result: Result, root: HTMLElement): void {
     ]),
   );
   const ops: Op[] | undefined = result.extra?.ops;
-  if (ops?.length) root.append(section("The schedule", "One row per rank, time to the right; numbers are micro-batches.", picture(ops, one.ranks, one.makespan)));
+  if (ops?.length) root.append(picture(page, ops, one.ranks, one.makespan));
   const rows = one.busy.map((busy: number, rank: number) => ({
     label: `rank ${rank}`,
     parts: [{ name: "busy", value: busy, color: "accent" }, { name: "idle", value: one.idle[rank], color: "idle" }],
@@ -90,8 +108,8 @@ export const schedule: View = {
   kinds: ["schedule", "schedule-all"],
   title: (result) => (outputOf(result) === "schedule" ? `Schedule ${result.json.schedule.kind}` : "Pipeline schedules compared"),
   subtitle: (result) => line(`${result.json.schedule.ranks} ranks`, `${result.json.schedule.micro_batches} micro-batches`, costs(result.json)),
-  render(result, root) {
-    if (outputOf(result) === "schedule") renderOne(result, root);
+  render(result, root, page) {
+    if (outputOf(result) === "schedule") renderOne(result, root, page);
     else renderAll(result.json, root);
   },
 };

@@ -85,7 +85,7 @@ export function pairSection(page: Page, timeline: Timeline): HTMLElement | null 
   const slot = slotWithKernels(timeline);
   if (!slot) return null;
   const title = slot.name === "FB" ? "An overlapped pair, kernel by kernel" : `A slot ${slot.name}, kernel by kernel`;
-  const viewport = new Viewport(timeline.end, slot);
+  const viewport = new Viewport(timeline.end, timeline.form.shortest, slot);
   const view = new TimelineView(page, timeline, { label: title, rank: slot.rank, counters: ["SMs", "links"], viewport });
   const lead = `${timeline.ranks[slot.rank]}, ${duration((slot.end - slot.start) / 1e9)}: streams with their phases and kernels, SMs by use, and what flows over the links.`;
   return section(title, lead, view.element);

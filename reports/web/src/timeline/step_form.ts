@@ -1,8 +1,31 @@
-// A span in words, for people who point at it and for those who hear it.
-import { h, name, type Child } from "../dom";
+// How the timelines of steps are written and read out: their times are nanoseconds.
 import { duration, scaled } from "../format";
-import { slotDepth, streamNames, type Timeline } from "./data";
+import { ground, slotDepth, streamNames, type Form, type Timeline } from "./data";
 import { kinds } from "./kinds";
+
+const units: [number, string][] = [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]];
+
+function moment(ns: number, length: number): string {
+  const digits = Math.min(9, Math.max(2, Math.ceil(-Math.log10(length / 1e9)) + 3));
+  return `${(ns / 1e9).toFixed(digits)} s`;
+}
+
+function offset(ns: number, step: number): string {
+  const [scale, unit] = units.find(([scale]) => step >= scale) ?? units[3];
+  return `+${Number((ns / scale).toFixed(3))} ${unit}`;
+}
+
+function axisTime(time: number, step: number): string {
+  if (time === 0) return "0";
+  const [scale, unit] = units.find(([scale]) => step >= scale * 0.05) ?? units[3];
+  return `${Number((time / scale).toFixed(3))} ${unit}`;
+}
+
+// Where ticks are close together, those after the first count from it.
+function axis(times: number[], step: number, start: number): string[] {
+  const close = step < 1e8 && start > 20 * step;
+  return times.map((time, i) => (close && i > 0 ? offset(time - times[0], step) : close ? moment(time, step) : axisTime(time, step)));
+}
 
 function layers(timeline: Timeline, stage: number): string {
   const own = (timeline.stageLayers[stage] ?? []).filter((layer) => layer >= 0);
@@ -42,11 +65,10 @@ function work(timeline: Timeline, i: number): [string, string][] {
   return list;
 }
 
-/** Returns the heading of a span and its rows. */
-export function describeSpan(timeline: Timeline, kindOf: Uint8Array, i: number): { title: string; rows: [string, string][] } {
+function describe(timeline: Timeline, i: number): { title: string; rows: [string, string][] } {
   const { spans } = timeline;
   const own = timeline.names[spans.name[i]];
-  const title = spans.depth[i] === slotDepth ? kinds[kindOf[i]].name : own;
+  const title = spans.depth[i] === slotDepth ? kinds[spans.kind[i]].name : own;
   const times: [string, string][] = [
     ["start", `${(spans.start[i] / 1e9).toFixed(6)} s`],
     ["duration", duration((spans.end[i] - spans.start[i]) / 1e9)],
@@ -54,7 +76,4 @@ export function describeSpan(timeline: Timeline, kindOf: Uint8Array, i: number):
   return { title, rows: [...times, ...place(timeline, i), ...work(timeline, i)] };
 }
 
-export function tipOf(title: string, rows: [string, string][]): Child[] {
-  const list = h("dl", {}, ...rows.flatMap(([key, value]) => [h("dt", {}, key), h("dd", {}, name(value))]));
-  return [h("b", {}, name(title)), list];
-}
+export const stepForm: Form = { whole: "step", shortest: 200, kinds, ground, moment, axis, describe };
