@@ -1,4 +1,4 @@
-// Steps laid side by side: plans, stored results, a prediction beside what was measured.
+// Steps laid side by side: plans, stored results, a prediction and what was measured.
 import { append, h, name } from "../dom";
 import { duration, gigabytes, grouped, perMillion, percent, signedPercent, span } from "../format";
 import { planToml } from "../parts/basis";
@@ -25,8 +25,9 @@ const timeOf = (subject: Json): number | null => intervalOf(subject)?.time_s.p50
 function sentences(json: Json): HTMLElement {
   const parts: (Node | string)[] = [];
   for (const { from, to, from_s, to_s, reasons } of json.waterfalls) {
+    const [before, after] = [timeOf(json.subjects[from]) ?? from_s, timeOf(json.subjects[to]) ?? to_s];
     if (parts.length) parts.push(" ");
-    parts.push(name(json.subjects[to].name), deployments(json.subjects) ? " takes of its GPUs, for a thousand output tokens, " : " takes ", h("b", {}, duration(to_s)), `, ${signedPercent(to_s / from_s - 1)} against ${duration(from_s)} of `, name(json.subjects[from].name), reasons ? `: ${reasons}.` : ".");
+    parts.push(name(json.subjects[to].name), deployments(json.subjects) ? " takes of its GPUs, for a thousand output tokens, " : " takes ", h("b", {}, duration(after)), `, ${signedPercent(after / before - 1)} against ${duration(before)} of `, name(json.subjects[from].name), reasons ? `: ${reasons}.` : ".");
   }
   return answer(...parts);
 }
@@ -81,7 +82,7 @@ function differenceSection(json: Json, difference: Json): HTMLElement {
     `From ${from} to ${to}`,
     deployments(json.subjects)
       ? "GPU-seconds of a thousand output tokens: parts of a decode step, and prompts. The rows add up to the difference."
-      : "By use of the time of rank 0; the rows add up to the difference. Shares are of the second step.",
+      : "What components add up to, by use of the time of rank 0; the rows add up to the difference. Shares are of the second step.",
     waterfall({ name: from, seconds: difference.from_s }, causes, { name: to, seconds: difference.to_s }),
   );
 }
@@ -92,7 +93,7 @@ function measuredSection(json: Json, pair: Json): HTMLElement {
   const { overlapped } = pair;
   const keys = pair.differing_keys.map((key: Json) => notice(false, `${key.key}: predicted with ${key.predicted}, measured with ${key.measured}`));
   return section(
-    `${json.subjects[pair.predicted].name} beside ${json.subjects[pair.measured].name}, measured`,
+    `${json.subjects[pair.predicted].name}, predicted, against ${json.subjects[pair.measured].name}, measured`,
     lead,
     ...keys,
     pair.parts.length ? errorTable(pair.parts, "Part of the step") : null,
