@@ -1,4 +1,4 @@
-// Predictions beside published and measured figures: cases, steps with intervals, components, deployments, the ledger.
+// Predictions compared with published and measured figures: cases, steps with intervals, components, deployments, the ledger.
 import { h, name } from "../dom";
 import { duration, fixed, gigabytes, none, number, percent, signedPercent, span } from "../format";
 import { outputOf, type Json, type Result } from "../result";
@@ -185,7 +185,8 @@ function renderLedger(json: Json, root: HTMLElement): void {
 
 export const validate: View = {
   kinds: ["validate", "validate-ledger"],
-  title: (result: Result) => (outputOf(result) === "validate" ? "Predictions beside published figures" : "The ledger of predictions"),
+  title: (result: Result) => (outputOf(result) === "validate" ? "Predictions compared with published measurements" : "The ledger of predictions"),
+  subtitle: ({ json }) => (json.cases?.length ? `${json.cases.map((one: Json) => one.name).slice(0, 3).join(", ")}${json.cases.length > 3 ? ` and ${json.cases.length - 3} other cases` : ""}` : ""),
   render(result, root) {
     if (outputOf(result) === "validate") renderCases(result.json, root);
     else renderLedger(result.json, root);
