@@ -6,18 +6,16 @@ import { answer, notice, section } from "../parts/section";
 import { amount, table } from "../parts/table";
 import type { Json, Result } from "../result";
 import type { View } from "../view";
-import { middleRollout, rolloutFigures, rolloutSection } from "./step/rollout";
+import { middleRollout, partsOf, rolloutFigures, rolloutSection } from "./step/rollout";
 
 interface Split {
   site: Json;
   json: Json;
-  middle: Json; // its rollout in the middle of the interval
+  middle: Json; // of its step
 }
 
 const gpusOf = (split: Json): string =>
   split.placement === "colocated" ? grouped(split.training_gpus) : `${grouped(split.training_gpus)} + ${grouped(split.engine_gpus)}`;
-const secondsOf = (split: Json, pool: string): number =>
-  split.rollout.parts.reduce((sum: number, part: Json) => (part.pool === pool ? sum + part.seconds : sum), 0);
 
 function splitTable(splits: Split[]): HTMLElement {
   const first = splits[0].middle.step_s;
@@ -61,14 +59,11 @@ export const rollouts: View = {
         rolloutSection(best.rollout),
         section(
           "Splits",
-          "Steps are those in the middle of their intervals, times of halves what components add up to; asynchronous halves run at once.",
+          "Steps are in the middle of their intervals; bars are the parts that components add up to, of which asynchronous halves run at once.",
           bars(
             splits.slice(0, 12).map((split) => ({
               label: h("span", {}, name(split.json.placement), " ", h("small", {}, gpusOf(split.json))),
-              parts: [
-                { name: "generation", value: secondsOf(split.json, "engines"), color: "c2" },
-                { name: "training", value: secondsOf(split.json, "training"), color: "c1" },
-              ],
+              parts: partsOf(split.json.rollout),
               text: duration(split.middle.step_s),
             })),
           ),

@@ -1,7 +1,7 @@
 // A step of reinforcement learning: engines generate answers, and the policy is updated with them.
 import { h, name } from "../../dom";
 import { days, duration, gigabytes, grouped, percent, usd } from "../../format";
-import { bars } from "../../parts/bars";
+import { bars, type Part } from "../../parts/bars";
 import { figures } from "../../parts/figures";
 import { answer, section } from "../../parts/section";
 import { pairs } from "../../parts/table";
@@ -12,18 +12,25 @@ const poolColors: Record<string, string> = { engines: "c2", training: "c1", all:
 const engineWords = (rollout: Json): string =>
   `${grouped(rollout.instances)} engines of ${grouped(rollout.engine_gpus / rollout.instances)} GPUs`;
 
-/** Returns a rollout whose step, rate and run are those of the middle of its interval, where it has one. */
+/** A step with its times, rates and cost in the middle of its interval; its parts stay what components add up to. */
 export function middleRollout(rollout: Json): Json {
-  const { run, step_s: components, interval_s: interval } = rollout;
-  if (!interval) return rollout;
-  const longer = interval.p50 / components;
+  const step_s = rollout.interval_s ? rollout.interval_s.p50 : rollout.step_s;
+  const longer = step_s / rollout.step_s;
+  const times = (value: number | null): number | null => value && value * longer;
+  const { run } = rollout;
   return {
     ...rollout,
-    step_s: interval.p50,
+    step_s,
+    tokens_per_s: rollout.tokens_per_s / longer,
     tokens_per_s_per_gpu: rollout.tokens_per_s_per_gpu / longer,
-    run: run && { ...run, days: run.days * longer, cost_usd: run.cost_usd && run.cost_usd * longer },
+    step_usd: times(rollout.step_usd),
+    run: run && { ...run, days: times(run.days), gpu_hours: times(run.gpu_hours), cost_usd: times(run.cost_usd) },
   };
 }
+
+/** The parts of a step, one after another, by the GPUs that have them. */
+export const partsOf = (rollout: Json): Part[] =>
+  rollout.parts.map((part: Json) => ({ name: part.pool, value: part.seconds, color: poolColors[part.pool] ?? "accent" }));
 
 export function rolloutAnswer(json: Json): HTMLElement {
   const { rollout } = json;
@@ -39,17 +46,18 @@ export function rolloutAnswer(json: Json): HTMLElement {
 }
 
 export function rolloutFigures(rollout: Json): HTMLElement {
-  const { memory, step_s: step, interval_s: interval } = rollout;
+  const { memory, interval_s: interval } = rollout;
+  const middle = middleRollout(rollout);
   const fullest = Math.max(memory.training_bytes, memory.generation_bytes);
   return figures([
     interval
       ? { name: "Step", value: duration(interval.p50), note: `eight of ten take ${duration(interval.p10)} to ${duration(interval.p90)}` }
-      : { name: "Step", value: duration(step), note: `${grouped(rollout.updates)} updates of the policy` },
-    { name: "Tokens per second", value: grouped(rollout.tokens_per_s), note: `${grouped(rollout.tokens_per_s_per_gpu)} per GPU, of those trained on` },
+      : { name: "Step", value: duration(rollout.step_s), note: `${grouped(rollout.updates)} updates of the policy` },
+    { name: "Tokens per second", value: grouped(middle.tokens_per_s), note: `${grouped(middle.tokens_per_s_per_gpu)} per GPU, of those trained on` },
     { name: "Generated per second", value: grouped(rollout.generated_tokens_per_s), note: "tokens, while engines generate" },
     { name: "GPUs without work", value: percent(rollout.engines_idle_share), note: `that generate; ${percent(rollout.training_idle_share)} of those that train` },
     { name: "Memory", value: gigabytes(fullest), note: `of ${gigabytes(memory.capacity_bytes)} on the fullest GPU`, tone: memory.fits ? undefined : "bad" },
-    rollout.step_usd ? { name: "Cost of a step", value: usd(rollout.step_usd) } : null,
+    middle.step_usd ? { name: "Cost of a step", value: usd(middle.step_usd) } : null,
   ]);
 }
 
@@ -63,9 +71,10 @@ export function rolloutMemory(memory: Json): [string, string][] {
 
 export function rolloutSection(rollout: Json): HTMLElement {
   const { step_s: step } = rollout;
-  const rows = rollout.parts.map((part: Json) => ({
+  const bar = partsOf(rollout);
+  const rows = rollout.parts.map((part: Json, i: number) => ({
     label: h("span", {}, name(part.name), " ", h("small", {}, name(part.pool))),
-    parts: [{ name: part.pool, value: part.seconds, color: poolColors[part.pool] ?? "accent" }],
+    parts: [bar[i]],
     text: h("span", {}, duration(part.seconds), h("small", {}, ` ${percent(part.seconds / step)}`)),
   }));
   const facts: [string, string][] = [
