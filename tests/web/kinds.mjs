@@ -13,8 +13,8 @@ const duration = (seconds) => {
   return `${value.toFixed(value >= 999.95 ? 0 : value >= 99.995 ? 1 : value >= 9.9995 ? 2 : 3)} ${unit}`;
 };
 
-/** A timeline: zoom by wheel, keys and buttons, a span chosen by keyboard and heard, a rank opened and left. */
-async function timeline(page, check, label) {
+/** The zoom of a timeline by wheel, drag, keys and buttons, and a span that is chosen by keyboard; returns what is heard of it. */
+async function zoom(page, check, label) {
   const view = page.locator(".timeline").first();
   const canvas = view.locator(".picture canvas");
   const range = () => view.locator("output").innerText();
@@ -29,26 +29,56 @@ async function timeline(page, check, label) {
   check((await range()) !== whole, `${label}: the wheel does not zoom`);
   await canvas.focus();
   await page.keyboard.press("0");
-  check((await range()) === whole, `${label}: the key 0 does not show the whole step`);
+  check((await range()) === whole, `${label}: the key 0 does not show the whole`);
   for (const key of ["+", "ArrowRight"]) {
     const before = await range();
     await page.keyboard.press(key);
     check((await range()) !== before, `${label}: the key ${key} does nothing`);
   }
-  await page.keyboard.press("0");
+  const dragged = await range();
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width / 2 - 60, box.y + 40, { steps: 4 });
+  await page.mouse.up();
+  check((await range()) !== dragged, `${label}: a drag does not move it`);
+  await page.keyboard.press("-");
+  await view.getByRole("button", { name: "Zoom out" }).click();
+  check((await range()) === whole, `${label}: the key - and the button do not zoom out`);
+  await view.getByRole("button", { name: "Zoom in" }).click();
+  check((await range()) !== whole, `${label}: the button does not zoom in`);
+  await view.getByRole("button", { name: "Show the whole" }).click();
+  check((await range()) === whole, `${label}: the button does not show the whole`);
+  await canvas.focus();
   await page.keyboard.press(".");
   const heard = await page.locator("[aria-live]").first().innerText();
-  check(/start [\d.]+ s, duration [\d.]+ [mu]?s, rank 0/.test(heard), `${label}: the chosen span is announced as '${heard}'`);
   check(await view.locator(".tip").isVisible(), `${label}: the chosen span is not described`);
+  check((await canvas.getAttribute("aria-label")).includes("plus and minus zoom"), `${label}: the canvas does not name its keys`);
+  const colors = await canvas.evaluate((element) => new Set(new Uint32Array(element.getContext("2d").getImageData(0, 0, element.width, element.height).data.buffer)).size);
+  check(colors > 4, `${label}: the timeline has only ${colors} colours`);
+  return heard;
+}
+
+/** A timeline of a step: its zoom, and a rank opened and left. */
+async function timeline(page, check, label) {
+  const heard = await zoom(page, check, label);
+  check(/start [\d.]+ s, duration [\d.]+ [mu]?s, rank 0/.test(heard), `${label}: the chosen span is announced as '${heard}'`);
+  const view = page.locator(".timeline").first();
+  const canvas = view.locator(".picture canvas");
   const height = (await canvas.boundingBox()).height;
   await page.keyboard.press("Enter");
   check((await view.locator("select").inputValue()) === "0", `${label}: Enter does not open the rank`);
   check((await canvas.boundingBox()).height !== height, `${label}: the rank has no streams`);
   await page.keyboard.press("Escape");
   check((await view.locator("select").inputValue()) === "-1", `${label}: Escape does not lead back`);
-  const colors = await canvas.evaluate((element) => new Set(new Uint32Array(element.getContext("2d").getImageData(0, 0, element.width, element.height).data.buffer)).size);
-  check(colors > 4, `${label}: the timeline has only ${colors} colours`);
   return heard;
+}
+
+/** The timeline of a schedule has all of its ops, and names them by the data of the page. */
+async function scheduleTimeline(page, check, label) {
+  const heard = await zoom(page, check, label);
+  const ops = await page.evaluate(() => JSON.parse(document.querySelector('script[data-block="extra"]').textContent).ops);
+  const [, , start, end] = ops[0];
+  check(heard.includes(`start ${start}`) && heard.includes("rank 0, micro-batch 0"), `${label}: the first op, from ${start} to ${end}, is announced as '${heard}'`);
+  check((await page.locator(".timeline canvas").first().getAttribute("aria-label")).startsWith(`${ops.length} ops of`), `${label}: not all of the ${ops.length} ops are drawn`);
 }
 
 export const kinds = [
@@ -72,10 +102,13 @@ export const kinds = [
     name: "schedule",
     command: "schedule dualpipe --ranks 4 --micro-batches 10",
     shows: ({ schedule }) => [`rank ${schedule.ranks - 1}`, percent(schedule.idle.reduce((sum, idle) => sum + idle, 0) / (schedule.makespan * schedule.ranks))],
-    also: async (page, { schedule }, check) => {
-      const blocks = await page.locator("article svg rect title").count();
-      check(blocks > schedule.ranks * schedule.micro_batches, `the picture has only ${blocks} ops`);
-    },
+    also: (page, result, check) => scheduleTimeline(page, check, "schedule"),
+  },
+  {
+    name: "schedule of 640 slots",
+    command: "schedule dualpipe --ranks 64 --micro-batches 320",
+    shows: ({ schedule }) => [`rank ${schedule.ranks - 1}`],
+    also: (page, result, check) => scheduleTimeline(page, check, "schedule of 640 slots"),
   },
   {
     name: "schedule all",
@@ -106,9 +139,11 @@ export const kinds = [
       `with ${campaign.events.filter((event) => event.what.startsWith("failure")).length} failures`,
     ],
     also: async (page, { campaign }, check) => {
-      const marks = await page.locator(".mark.moment").count();
-      const wanted = campaign.events.filter((event) => !/^(restart|finished)/.test(event.what)).length;
-      check(marks === wanted, `campaign: ${marks} events are drawn, not ${wanted}`);
+      const heard = await zoom(page, check, "campaign");
+      const shown = campaign.events.filter((event) => !/^(restart|finished)/.test(event.what));
+      check(shown.some((event) => heard.startsWith(`${event.what}, at ${(event.time_s / 86400).toFixed(3)} d`)), `campaign: the chosen event is announced as '${heard}'`);
+      const label = await page.locator(".timeline canvas").first().getAttribute("aria-label");
+      check(label.startsWith(`${shown.length} events`), `campaign: ${label}, not ${shown.length}`);
     },
   },
   {
@@ -142,7 +177,7 @@ export const kinds = [
   {
     name: "validate",
     command: "validate deepseek-v3-2048xh800 h800-dualpipe-chunk",
-    shows: ({ cases }) => cases.flatMap((one) => [one.name, ...one.figures.map((figure) => figure.name)]),
+    shows: ({ cases }) => cases.flatMap((one) => ["Predictions compared with published measurements", one.name, ...one.figures.map((figure) => figure.name)]),
   },
   {
     name: "validate ledger",
@@ -195,7 +230,7 @@ export const kinds = [
   {
     name: "plan reinforcement learning",
     command: "plan dapo-qwen3-32b-128xh100 --set search.tensor=1 --set search.context=8 --set search.micro_batch_size=1 --set search.pipeline=1 --set cluster.gpus=96 --set rollout.placement=split --set rollout.gpus=32",
-    shows: ({ sites }) => sites.flatMap(({ plans }) => plans.flatMap(({ placement, rollout }) => [placement, duration(rollout.interval_s.p50), percent(rollout.training_idle_share)])),
+    shows: ({ sites }) => sites.flatMap(({ plans }) => plans.flatMap(({ placement, rollout }) => [placement, duration(rollout.interval_s?.p50 ?? rollout.step_s), percent(rollout.training_idle_share)])),
     also: (page, result, check) => printed(page, check, 4),
   },
   {
@@ -213,6 +248,15 @@ export const kinds = [
       const [rank, stream, depth, start] = ["rank", "stream", "depth", "start_ps"].map((name) => columns.indexOf(name));
       const first = Math.min(...spans.filter((row) => row[rank] === 0 && row[stream] === 0 && row[depth] === 0).map((row) => row[start]));
       check(heard.includes(`start ${(first / 1e12).toFixed(6)} s`), `run: the first span does not start at ${first} ps: ${heard}`);
+    },
+  },
+  {
+    name: "compare in the middle",
+    command: "compare llama-3-8b-64xh800 llama-3-8b-fsdp-64xh100",
+    shows: ({ subjects: [a, b] }) => {
+      const [before, after] = [a, b].map((subject) => subject.interval.time_s.p50);
+      const more = after / before - 1;
+      return [`${b.name} takes ${duration(after)}, ${more < 0 ? "-" : "+"}${percent(Math.abs(more))} against ${duration(before)} of ${a.name}`];
     },
   },
   {
