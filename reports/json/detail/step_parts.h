@@ -1,5 +1,5 @@
 // A step, its interval, the training that it is of, and whether that fits in memory, as several outputs have them; a
-// measured step beside it, and a step of reinforcement learning.
+// step as it was measured, and a step of reinforcement learning.
 #pragma once
 
 #include <array>

@@ -55,7 +55,7 @@ struct FormNumber {
   double over = 0;    // above 0: the constant is this over the number
 };
 
-// The numbers of a form, and the constants that it knows.
+// The numbers of a form, and the constants that it names.
 template <class Constants>
 class FormNumbers {
  public:
@@ -280,7 +280,7 @@ CachedAttentionTableFit fit_cached_attention_table(const std::vector<CachedAtten
 // Simple moves a rank's own piece out of place: D / (n copy_bandwidth) more. These are the lines of
 // model/cost/collective_cost.h with a launch of 0 and latency scales of 1.
 struct CollectiveLine {
-  std::vector<Fitted> numbers;                   // base, nvlink_hop, rate on the bus; in the switch without the hop
+  std::vector<Fitted> numbers;                   // base, nvlink_hop, rate on the bus; in the switch without the second
   std::vector<std::vector<double>> correlation;  // of their errors; none of a line in the switch
 
   const Fitted& rate() const { return numbers.back(); }
