@@ -320,6 +320,15 @@ model::Result<std::vector<TrainingAttentionRow>> load_training_attention_rows(co
              .finish = read_window});
 }
 
+model::Result<std::vector<ScanRow>> load_scan_rows(const std::string& path) {
+  using Row = ScanRow;
+  return read_rows<Row>(
+      path, {.columns = {COLUMN(software), COLUMN(recurrence, "gated_delta", "channel_delta"),
+                         Column<Row>("pass", &Row::backward, {"forward", "backward"}),
+                         Column<Row>("norms", &Row::norms_inside, {"before", "inside"}), COLUMN(sequences),
+                         COLUMN(tokens), COLUMN(key_heads), COLUMN(value_heads), COLUMN(key_dim), COLUMN(value_dim)}});
+}
+
 model::Result<std::vector<MlaRow>> load_mla_rows(const std::string& path) {
   using Row = MlaRow;
   return read_rows<Row>(path, {.columns = {COLUMN(software), COLUMN(part, "core", "block"), COLUMN(format),
@@ -405,6 +414,7 @@ model::Result<std::size_t> check_component_table(const std::string& path) {
   if (name == "gemm_held") return load_held_gemm_rows(path).map(size);
   if (name == "attention") return load_attention_rows(path).map(size);
   if (name == "attention_training") return load_training_attention_rows(path).map(size);
+  if (name == "scan") return load_scan_rows(path).map(size);
   if (name == "mla") return load_mla_rows(path).map(size);
   if (name == "decode_attention" || name == "decode_mla") return load_cached_attention_rows(path).map(size);
   if (name == "decode_grouped") return load_grouped_gemm_rows(path).map(size);
@@ -416,7 +426,7 @@ model::Result<std::size_t> check_component_table(const std::string& path) {
       path, 0, "", fmt::format("no component table is named '{}'", name),
       model::known_names(name, {"gemm", "decode_gemm", "decode_grouped", "gemm_held", "attention", "attention_training",
                                 "mla", "decode_attention", "decode_mla", "experts", "decode_experts", "collectives",
-                                "custom_all_reduce", "exchange", "nvl72"}));
+                                "custom_all_reduce", "exchange", "nvl72", "scan"}));
 }
 
 }  // namespace plumbline::calibrate

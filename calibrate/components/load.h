@@ -57,6 +57,15 @@ struct TrainingAttentionRow {
   double keys_per_query() const;
 };
 
+// One direction of a recurrence in chunks (of 64 tokens, BF16): `sequences` of `tokens` tokens each. Queries and keys
+// are normalised before it or inside. The recurrence is gated_delta or channel_delta.
+struct ScanRow {
+  std::string software, recurrence;
+  bool backward = false, norms_inside = false;
+  std::int64_t sequences = 0, tokens = 0, key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;
+  double seconds = 0;
+};
+
 // Multi-head latent attention, forward, with DeepSeek-V3's dimensions: the core alone (192 of queries and keys, 128 of
 // values) or the block with its projections. The format of a core is that of keys and values (bf16, fp8); that of a
 // block names attention, cache and GEMMs: "bf16/fp8/nvfp4".
@@ -114,6 +123,7 @@ model::Result<std::vector<GroupedGemmRow>> load_grouped_gemm_rows(const std::str
 model::Result<std::vector<HeldGemmRow>> load_held_gemm_rows(const std::string& path);
 model::Result<std::vector<AttentionRow>> load_attention_rows(const std::string& path);
 model::Result<std::vector<TrainingAttentionRow>> load_training_attention_rows(const std::string& path);
+model::Result<std::vector<ScanRow>> load_scan_rows(const std::string& path);
 model::Result<std::vector<MlaRow>> load_mla_rows(const std::string& path);
 // Reads decode_attention.csv and decode_mla.csv.
 model::Result<std::vector<CachedAttentionRow>> load_cached_attention_rows(const std::string& path);

@@ -184,6 +184,7 @@ class KernelCost {
   const std::optional<Constant>& stated_launches(const Operator& op) const;
   const Fusion& fusion(const Operator& op) const { return fusion_[static_cast<std::size_t>(op.kind)]; }
   void read_memory_classes(ConstantReader& reader);
+  void read_scans(ConstantReader& reader);
   void read_free_shares(ConstantReader& reader, const Device& device);
 
   std::array<std::array<GemmKind, 2>, 7> gemms_;  // by GemmFormat and whether it is a weight gradient
@@ -206,8 +207,11 @@ class KernelCost {
   std::array<double, 5> free_share_{};  // free share of an SM with each CoRunner
   std::int64_t streaming_blocks_ = 1;   // blocks on an SM of kernels with many small blocks
   std::array<Memory, 32> memory_;       // by OperatorClass
-  Constant launch_gap_, shortest_kernel_, index_time_, scale_layout_, router_forward_, router_backward_, map_time_,
-      scan_share_;
+  Constant launch_gap_, shortest_kernel_, index_time_, scale_layout_, router_forward_, router_backward_, map_time_;
+  struct Scan {
+    Constant gemm_share, chunk_time;
+  };
+  std::array<std::array<Scan, 2>, 4> scans_;                          // by RecurrenceKind, forward and backward
   Constant padding_, search_start_, search_time_, copy_search_time_;  // of the dispatcher
   Constant router_forward_pair_, router_backward_pair_, router_gradient_bytes_;
   MeasuredOperators measured_;

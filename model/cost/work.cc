@@ -1,6 +1,7 @@
 #include "model/cost/work.h"
 
 #include <algorithm>
+#include <cmath>
 #include <variant>
 
 #include "model/cost/operator_class.h"
@@ -151,7 +152,7 @@ namespace {
 double scores_in_tiles(double Q, double tile, bool causal) { return causal ? (Q + std::min(Q, tile)) / 2 : Q; }
 
 // By token and value head.
-ScanWork chunked_delta(const ScanAttributes& a, double e, bool backward) {
+ScanWork chunked_delta(const Recurrence& a, double e, bool backward) {
   const auto K = static_cast<double>(a.key_dim), V = static_cast<double>(a.value_dim);
   const auto Q = static_cast<double>(a.chunk);
   if (backward)
@@ -160,7 +161,7 @@ ScanWork chunked_delta(const ScanAttributes& a, double e, bool backward) {
 }
 
 // By token and value head, as the other.
-ScanWork chunked_channel_delta(const ScanAttributes& a, double e, bool backward, bool causal) {
+ScanWork chunked_channel_delta(const Recurrence& a, double e, bool backward, bool causal) {
   const auto K = static_cast<double>(a.key_dim), V = static_cast<double>(a.value_dim);
   const auto Q = static_cast<double>(a.chunk);
   const double P = scores_in_tiles(Q, 16, causal);
@@ -172,7 +173,7 @@ ScanWork chunked_channel_delta(const ScanAttributes& a, double e, bool backward,
 }
 
 // By token and value head, as the other.
-ScanWork chunked_state_space(const ScanAttributes& a, double e, bool backward, bool causal) {
+ScanWork chunked_state_space(const Recurrence& a, double e, bool backward, bool causal) {
   const auto K = static_cast<double>(a.key_dim), V = static_cast<double>(a.value_dim);
   const auto Q = static_cast<double>(a.chunk);
   const double G = static_cast<double>(a.key_heads) / static_cast<double>(a.value_heads);
@@ -184,7 +185,7 @@ ScanWork chunked_state_space(const ScanAttributes& a, double e, bool backward, b
 }
 
 // By token and value head, as the other.
-ScanWork chunked_constant_decay(const ScanAttributes& a, double e, bool backward, bool causal) {
+ScanWork chunked_constant_decay(const Recurrence& a, double e, bool backward, bool causal) {
   const auto K = static_cast<double>(a.key_dim), V = static_cast<double>(a.value_dim);
   const auto Q = static_cast<double>(a.chunk);
   const double P = scores_in_tiles(Q, 64, causal);
@@ -192,7 +193,9 @@ ScanWork chunked_constant_decay(const ScanAttributes& a, double e, bool backward
   return {2 * P * (K + V) + 4 * K * V, e * (8 * K + 9 * V) + 16 * K * V / Q, 8};
 }
 
-ScanWork chunked(const ScanAttributes& a, double e, bool backward, bool causal) {
+}  // namespace
+
+ScanWork chunked_scan_work(const Recurrence& a, double e, bool backward, bool causal) {
   switch (a.kind) {
     case RecurrenceKind::gated_delta:
       return chunked_delta(a, e, backward);
@@ -206,7 +209,18 @@ ScanWork chunked(const ScanAttributes& a, double e, bool backward, bool causal) 
   return chunked_state_space(a, e, backward, causal);
 }
 
-}  // namespace
+double scan_norm_bytes(const Recurrence& recurrence, double element_bytes, bool backward) {
+  const double passes = backward ? 3 : 2;  // each of queries and keys: read and written; with their gradients
+  return recurrence.delta() ? 2 * passes * element_bytes * static_cast<double>(recurrence.key_dim) : 0;
+}
+
+double waiting_chunks(const Recurrence& recurrence, double sequences, double sequence_length, double sms) {
+  if (!recurrence.delta()) return 0;
+  constexpr double columns = 64;  // of values, that a block has
+  const double values = std::ceil(static_cast<double>(recurrence.value_dim) / columns);
+  const double blocks = sequences * static_cast<double>(recurrence.value_heads) * values;
+  return sequence_length / static_cast<double>(recurrence.chunk) * std::max(0.0, 1 - blocks / sms);
+}
 
 ScanWork scan_work(const Graph& graph, const Operator& op, bool causal) {
   const auto& a = std::get<ScanAttributes>(op.attributes);
@@ -227,7 +241,7 @@ ScanWork scan_work(const Graph& graph, const Operator& op, bool causal) {
     const auto decays = static_cast<double>(a.channel_gates());
     return {rows * state * (a.delta() ? 6 : 4), operands + states + 8 * rows * decays, decays > 0 ? 2 : 1};
   }
-  const ScanWork one = chunked(a, bytes_per_element(mixed.type), backward, causal);
+  const ScanWork one = chunked_scan_work(a, bytes_per_element(mixed.type), backward, causal);
   return {rows * one.flops, rows * one.bytes + states, one.kernels};
 }
 

@@ -62,6 +62,18 @@ struct ScanWork {
 };
 ScanWork scan_work(const Graph& graph, const Operator& op, bool causal);
 
+// Returns the work of a token and value head of a scan in chunks, of elements of that many bytes.
+ScanWork chunked_scan_work(const Recurrence& recurrence, double element_bytes, bool backward, bool causal);
+// Returns the bytes of it with which a delta rule normalises queries and keys.
+double scan_norm_bytes(const Recurrence& recurrence, double element_bytes, bool backward);
+
+// The chunks of a sequence hand on a state. In the delta rules a kernel does so with a block for each sequence, value
+// head and 64 columns of values, which takes one chunk after another: with fewer blocks than SMs it lasts as long as
+// the chunks of a sequence, else as long as all its blocks, which the work contains. (BV of chunk_delta_h.py in
+// fla-org/flash-linear-attention @0315a70.) Other recurrences add their states up by elements.
+// Returns how many chunks one after another a scan waits for, besides its work.
+double waiting_chunks(const Recurrence& recurrence, double sequences, double sequence_length, double sms);
+
 // Returns 2*m*n*k for GEMMs. Attention has 2*(dk+dv) per query, key and head forward, and 2*(3 dk + 2 dv) backward
 // (five GEMMs); over a latent cache the head dimensions are those of the latent. GEMMs over stored scores ignore the
 // mask. Scans: scan_work(). Memory-bound operators have none.

@@ -16,13 +16,14 @@ struct RecipeStepKind {
   model::Result<void> (*run)(Draft& draft);
 };
 
-constexpr std::array<RecipeStepKind, 18> step_kinds = {{{"gemm", fit_gemm_step},
+constexpr std::array<RecipeStepKind, 19> step_kinds = {{{"gemm", fit_gemm_step},
                                                         {"decode_gemm", fit_small_gemm_step},
                                                         {"decode_grouped", fit_small_grouped_step},
                                                         {"decode_experts", fit_small_experts_step},
                                                         {"experts", fit_expert_step},
                                                         {"attention", fit_attention_step},
                                                         {"attention_training", fit_training_attention_step},
+                                                        {"scan", fit_scan_step},
                                                         {"collectives", fit_collective_step},
                                                         {"exchange", fit_exchange_step},
                                                         {"tray", fit_tray_step},

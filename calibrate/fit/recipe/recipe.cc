@@ -12,11 +12,25 @@ namespace {
 
 using model::TableReader;
 
-const std::vector<std::string> known_fits = {
-    "gemm",           "experts",        "attention",          "collectives",      "exchange",
-    "tray",           "power",          "attention_backward", "weight_gradient",  "memory",
-    "launch_gap",     "low_latency",    "custom_all_reduce",  "cached_attention", "decode_gemm",
-    "decode_grouped", "decode_experts", "attention_training"};
+const std::vector<std::string> known_fits = {"gemm",
+                                             "experts",
+                                             "attention",
+                                             "collectives",
+                                             "exchange",
+                                             "tray",
+                                             "power",
+                                             "attention_backward",
+                                             "weight_gradient",
+                                             "memory",
+                                             "launch_gap",
+                                             "low_latency",
+                                             "custom_all_reduce",
+                                             "cached_attention",
+                                             "decode_gemm",
+                                             "decode_grouped",
+                                             "decode_experts",
+                                             "attention_training",
+                                             "scan"};
 
 RecipeStep read_step(TableReader& table, const std::string& path) {
   RecipeStep step;

@@ -46,7 +46,7 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
   cost.launch_gap_ = reader.require("kernel.launch_gap");
   cost.shortest_kernel_ = reader.require("kernel.shortest");
   cost.index_time_ = reader.find("kernel.index_time").value_or(Constant{});
-  cost.scan_share_ = reader.require("scan.gemm_share");
+  cost.read_scans(reader);
   cost.scale_layout_ = reader.require("kernel.scale_layout");
   cost.router_forward_ = reader.require("router.forward");
   cost.router_backward_ = reader.require("router.backward");
@@ -265,6 +265,18 @@ void KernelCost::read_memory_classes(ConstantReader& reader) {
     memory_[i] = {constant("bandwidth"), constant("saturation_sms").value,
                   std::llround(constant("blocks_per_sm").value)};
   }
+}
+
+void KernelCost::read_scans(ConstantReader& reader) {
+  // By RecurrenceKind.
+  constexpr std::array<std::string_view, 4> recurrences = {"gated_delta", "channel_delta", "state_space",
+                                                           "constant_decay"};
+  for (std::size_t i = 0; i < recurrences.size(); ++i)
+    for (const bool backward : {false, true}) {
+      const std::string own = fmt::format("scan.{}.{}", recurrences[i], backward ? "backward" : "forward");
+      scans_[i][backward ? 1 : 0] = {reader.require_either(own + ".gemm_share", "scan.gemm_share"),
+                                     reader.find(own + ".chunk_time").value_or(Constant{})};
+    }
 }
 
 void KernelCost::read_free_shares(ConstantReader& reader, const Device& device) {

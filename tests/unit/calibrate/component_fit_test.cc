@@ -10,6 +10,7 @@
 #include "calibrate/fit/detail/tables/tables.h"
 #include "calibrate/fit/held_out.h"
 #include "model/base/random.h"
+#include "model/cost/work.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -234,6 +235,31 @@ TEST(ComponentFit, TrainingAttentionGivesBackItsRateAndRows) {
   rows.resize(1);
   rows.front().mask = "full";
   EXPECT_TRUE(fit_training_attention(rows, machine(), known).fitted.empty());
+}
+
+TEST(ComponentFit, ScansGiveBackTheirShareAndTheTimeOfAChunk) {
+  const ScanConstants known{.bandwidth = 3e12, .rate = 800e12};
+  model::Recurrence recurrence{.kind = model::RecurrenceKind::channel_delta, .key_dim = 128, .value_dim = 128};
+  std::vector<ScanRow> rows;
+  for (const std::int64_t sequences : {1, 2, 8})
+    for (const std::int64_t tokens : {2048, 8192, 32768})
+      for (const std::int64_t heads : {4, 16, 64}) {
+        recurrence.value_heads = heads;
+        const model::ScanWork work = model::chunked_scan_work(recurrence, 2, true, true);
+        const double all = static_cast<double>(sequences * tokens * heads);
+        ScanRow row{"fla", "channel_delta", true, true, sequences, tokens, heads, heads, 128, 128, 0};
+        row.seconds =
+            all * (work.bytes / known.bandwidth + work.flops / (0.1 * known.rate)) +
+            2e-6 * model::waiting_chunks(recurrence, static_cast<double>(sequences), static_cast<double>(tokens), 132);
+        rows.push_back(row);
+      }
+  TableFit<ScanConstants> fit = fit_scan_table(rows, machine(), known);
+  EXPECT_NEAR(fit.constants.gemm_share, 0.1, 1e-3);
+  EXPECT_NEAR(fit.constants.chunk_time, 2e-6, 1e-8);
+  EXPECT_LT(*std::ranges::max_element(fit.held_out.errors), 1e-3);
+  // Rows whose queries and keys are normalised before it move fewer bytes in the same time.
+  for (ScanRow& row : rows) row.norms_inside = false;
+  EXPECT_LT(fit_scan_table(rows, machine(), known).constants.gemm_share, 0.099);
 }
 
 // Two softwares that differ in start and bandwidth; the profile has their geometric means, half the spread is their

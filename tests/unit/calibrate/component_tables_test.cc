@@ -7,6 +7,7 @@
 #include <string>
 
 #include "calibrate/components/load.h"
+#include "model/cost/work.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 #include "topologies/device.h"
@@ -91,6 +92,21 @@ TEST_F(ComponentTables, TrainingAttentionHasPassMaskAndWindow) {
   refused("a,fp4,forward,any_order,causal,none", "format", "'fp4'");
   refused("a,bf16,both,any_order,causal,none", "pass", "'both'");
   refused("a,bf16,forward,any_order,causal,0", "window", "0");
+}
+
+TEST_F(ComponentTables, ScansHaveAPassAndNorms) {
+  const std::string header =
+      "software,recurrence,pass,norms,sequences,tokens,key_heads,value_heads,key_dim,value_dim,time_us\n";
+  const std::string shape = ",4,8192,16,64,128,128,900\n";
+  const auto rows = load_scan_rows(write(
+      "scan", 2, header + "fla,gated_delta,forward,before" + shape + "fla,channel_delta,backward,inside" + shape));
+  ASSERT_TRUE(rows) << to_string(rows.error());
+  EXPECT_FALSE(rows->at(0).backward);
+  EXPECT_FALSE(rows->at(0).norms_inside);
+  EXPECT_EQ(rows->at(0).value_heads, 64);
+  EXPECT_TRUE(rows->at(1).backward);
+  EXPECT_TRUE(rows->at(1).norms_inside);
+  expect_refused(write("scan", 1, header + "fla,delta,forward,before" + shape), 4, "recurrence", "'delta'");
 }
 
 TEST_F(ComponentTables, AnExchangeIsTwoTimes) {
@@ -196,7 +212,8 @@ TEST(ShippedComponentTables, AreReadAndStaySmall) {
   EXPECT_EQ(times["decode_mla"], 1360u + 89u + 41u + 10u);
   EXPECT_EQ(times["gemm_held"], 11808u);  // all of the source's
   EXPECT_EQ(times["attention_training"], 119u + 187u + 2 * 300u);
-  EXPECT_EQ(times.size(), 15u);
+  EXPECT_EQ(times["scan"], 107u + 163u + 56u);
+  EXPECT_EQ(times.size(), 16u);
   EXPECT_LT(bytes, 3'000'000u);
 }
 
@@ -210,6 +227,14 @@ double flops(const MlaRow& row) { return real(row.batch * row.heads) * squared(r
 double flops(const TrainingAttentionRow& row) {
   const std::int64_t dims = row.backward ? 3 * row.qk_dim + 2 * row.v_dim : row.qk_dim + row.v_dim;
   return 2 * real(dims) * real(row.batch * row.heads) * real(row.queries) * row.keys_per_query();
+}
+double flops(const ScanRow& row) {
+  const model::Recurrence recurrence{.kind = row.recurrence == "gated_delta" ? model::RecurrenceKind::gated_delta
+                                                                             : model::RecurrenceKind::channel_delta,
+                                     .key_dim = row.key_dim,
+                                     .value_dim = row.value_dim};
+  return real(row.sequences * row.tokens * row.value_heads) *
+         model::chunked_scan_work(recurrence, 2, row.backward, true).flops;
 }
 double flops(const CachedAttentionRow& row) {
   return 2 * real(row.batch * row.queries * row.heads) * real(row.keys) * real(row.qk_dim + row.v_dim);
@@ -254,6 +279,7 @@ TEST(ShippedComponentTables, AreSlowerThanTheirDevicesPeak) {
     check("gemm_held", load_held_gemm_rows);
     check("attention", load_attention_rows);
     check("attention_training", load_training_attention_rows);
+    check("scan", load_scan_rows);
     check("mla", load_mla_rows);
     check("experts", load_expert_rows);
     check("decode_attention", load_cached_attention_rows);

@@ -380,10 +380,38 @@ TEST(Scan, TakesTheTimeOfItsBytesAndProducts) {
                 bytes_moved(layer, scan, 1).value() / bandwidth + flops(layer, scan, 1, true).value() / peak);
       EXPECT_GE(time.seconds, cost.best(layer, scan));
       const Share& products = time.shares[7];  // at a quarter of the rate of GEMMs
+      EXPECT_EQ(time.shares[8].seconds, 0);    // no time of a chunk
       EXPECT_EQ(tests::profile("h800").parameters()[static_cast<std::size_t>(products.index)].name, "scan.gemm_share");
       EXPECT_GT(products.seconds, 4 * flops(layer, scan, 1, true).value() / peak);
     }
   }
+}
+
+// A block has 64 columns of the values of a head: 16 heads of 128 are 32 blocks.
+TEST(Scan, ChunksOfFewBlocksWaitForEachOther) {
+  const Recurrence delta{.kind = RecurrenceKind::gated_delta, .value_heads = 16, .key_dim = 128, .value_dim = 128};
+  EXPECT_DOUBLE_EQ(waiting_chunks(delta, 1, 8192, 128), 128 * (1 - 32 / 128.0));
+  EXPECT_DOUBLE_EQ(waiting_chunks(delta, 2, 8192, 128), 128 * (1 - 64 / 128.0));
+  EXPECT_EQ(waiting_chunks(delta, 4, 8192, 128), 0);
+  EXPECT_EQ(waiting_chunks({.kind = RecurrenceKind::state_space, .value_heads = 16, .value_dim = 64}, 1, 8192, 128), 0);
+}
+
+TEST(Scan, TheTimeOfAChunkIsOfItsRecurrenceAndDirection) {
+  const Graph layer = make_block(BlockKind::recurrent_moe_layer, training("qwen3-next-80b-a3b", 8192));
+  const auto seconds = [&](const std::vector<Parameter>& more, OperatorKind kind) {
+    std::vector<Parameter> parameters = tests::profile("h800").parameters();
+    parameters.insert(parameters.end(), more.begin(), more.end());
+    const KernelCost cost = KernelCost::make(Profile("with more", "", parameters), tests::h800_device()).value();
+    return cost.time(layer, only_of_kind(layer, kind), {.sms = 132}).seconds;
+  };
+  const Parameter time{.name = "scan.gated_delta.forward.chunk_time", .value = 1, .unit = "us"};
+  const Parameter other{.name = "scan.channel_delta.forward.chunk_time", .value = 1, .unit = "us"};
+  const Parameter share{.name = "scan.gated_delta.backward.gemm_share", .value = 0.125, .unit = "1"};
+  const double chunks = 8192 / 64 * (1 - 64 / 132.0);  // 32 heads
+  EXPECT_NEAR(seconds({time}, OperatorKind::scan) - seconds({}, OperatorKind::scan), chunks * 1e-6, 1e-12);
+  EXPECT_EQ(seconds({other}, OperatorKind::scan), seconds({}, OperatorKind::scan));
+  EXPECT_EQ(seconds({time}, OperatorKind::scan_grad), seconds({}, OperatorKind::scan_grad));
+  EXPECT_GT(seconds({share}, OperatorKind::scan_grad), 1.2 * seconds({}, OperatorKind::scan_grad));
 }
 
 // 32 heads of either kind, an MLP of 9216 columns and experts of 1024, 256 experts, 27 layers on 3 stages.

@@ -249,6 +249,18 @@ TrainingAttentionFit fit_training_attention(const std::vector<TrainingAttentionR
                                             const model::AttentionConstants& known, double times = 1,
                                             double longest = 0.05);
 
+// Fits one recurrence and direction to the form of KernelCost::scan: its bytes, its products at a share of the rate of
+// BF16 GEMMs, and what chunks of few blocks wait for each other.
+struct ScanConstants {
+  double bandwidth = 0;  // B/s of memory-bound kernels, known
+  double rate = 0;       // FLOP/s of BF16 GEMMs, known
+  double gemm_share = 0, chunk_time = 0;
+};
+
+// Requires rows of one recurrence and direction. Fitted are gemm_share and chunk_time.
+TableFit<ScanConstants> fit_scan_table(const std::vector<ScanRow>& rows, const FitMachine& machine,
+                                       const ScanConstants& known);
+
 // Fits attention over a cache to the form of model/cost/forms/cached_attention_form.h: one set of constants for all
 // shapes of one format of the cache, except for what belongs to a software: its start and its bandwidth.
 

@@ -112,6 +112,7 @@ model::Result<void> fit_small_experts_step(Draft& draft);
 model::Result<void> fit_attention_step(Draft& draft);
 model::Result<void> fit_training_attention_step(Draft& draft);
 model::Result<void> fit_cached_attention_step(Draft& draft);
+model::Result<void> fit_scan_step(Draft& draft);
 model::Result<void> fit_collective_step(Draft& draft);
 model::Result<void> fit_exchange_step(Draft& draft);
 model::Result<void> fit_tray_step(Draft& draft);
