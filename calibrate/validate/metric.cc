@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/base/text.h"
@@ -18,83 +20,70 @@ using model::TimelineSummary;
 using Value = std::optional<double>;
 
 struct Metric {
-  std::string_view key;
-  Value (*read)(const StepResult&);
+  std::string key;
+  std::function<Value(const StepResult&)> read;
   bool from_step_time = false;
 };
 
-template <auto field>
-Value of_run(const StepResult& result) {
-  return result.run ? Value((*result.run).*field) : std::nullopt;
-}
-
-template <auto field>
-Value of_step(const StepResult& result) {
-  return result.step.*field;
-}
-
-template <auto field, OpType type>
-Value of_slot(const StepResult& result) {
-  return (result.step.*field)[static_cast<std::size_t>(type)];
-}
-
-template <auto quantile>
-Value of_interval(const StepResult& result) {
-  return result.interval ? Value(result.interval->time_s.*quantile) : std::nullopt;
-}
-
 using Step = model::StepTimes;
 
-constexpr Metric metrics[] = {
-    {"step.time_s", of_step<&Step::time_s>, true},
-    {"step.tokens_per_s", of_step<&Step::tokens_per_s>, true},
-    {"step.tokens_per_s_per_gpu", of_step<&Step::tokens_per_s_per_gpu>, true},
-    {"step.model_tflops_per_gpu", of_step<&Step::model_tflops_per_gpu>},
-    {"step.model_tflops_per_gpu_causal", of_step<&Step::model_tflops_per_gpu_causal>},
-    {"step.mfu", of_step<&Step::mfu>},
-    {"step.mfu_causal", of_step<&Step::mfu_causal>},
-    {"step.bubble_s", of_step<&Step::bubble_s>},
-    {"step.exposed_communication_s", of_step<&Step::exposed_communication_s>},
-    {"step.optimizer_s", of_step<&Step::optimizer_s>},
-    {"step.slots_s.F", of_slot<&Step::slots_s, OpType::F>},
-    {"step.slots_s.B", of_slot<&Step::slots_s, OpType::B>},
-    {"step.slots_s.I", of_slot<&Step::slots_s, OpType::I>},
-    {"step.slots_s.W", of_slot<&Step::slots_s, OpType::W>},
-    {"step.slots_s.FB", of_slot<&Step::slots_s, OpType::FB>},
-    {"step.slots_mean_s.F", of_slot<&Step::slots_mean_s, OpType::F>},
-    {"step.slots_mean_s.B", of_slot<&Step::slots_mean_s, OpType::B>},
-    {"step.slots_mean_s.I", of_slot<&Step::slots_mean_s, OpType::I>},
-    {"step.slots_mean_s.W", of_slot<&Step::slots_mean_s, OpType::W>},
-    {"step.slots_mean_s.FB", of_slot<&Step::slots_mean_s, OpType::FB>},
-    {"step.exposed_mean_s.F", of_slot<&Step::exposed_mean_s, OpType::F>},
-    {"step.exposed_mean_s.B", of_slot<&Step::exposed_mean_s, OpType::B>},
-    {"step.exposed_mean_s.I", of_slot<&Step::exposed_mean_s, OpType::I>},
-    {"step.exposed_mean_s.W", of_slot<&Step::exposed_mean_s, OpType::W>},
-    {"step.exposed_mean_s.FB", of_slot<&Step::exposed_mean_s, OpType::FB>},
-    {"step.chunk_s.F", of_slot<&Step::chunk_s, OpType::F>},
-    {"step.chunk_s.B", of_slot<&Step::chunk_s, OpType::B>},
-    {"step.chunk_s.I", of_slot<&Step::chunk_s, OpType::I>},
-    {"step.chunk_s.W", of_slot<&Step::chunk_s, OpType::W>},
-    {"step.chunk_s.FB", of_slot<&Step::chunk_s, OpType::FB>},
-    {"interval.time_s.p10", of_interval<&model::Quantiles::p10>},
-    {"interval.time_s.p50", of_interval<&model::Quantiles::p50>},
-    {"interval.time_s.p90", of_interval<&model::Quantiles::p90>},
-    {"bound.time_s", [](const StepResult& result) -> Value { return result.bound_s; }},
-    {"run.tokens", of_run<&RunCost::tokens>},
-    {"run.steps", of_run<&RunCost::steps>},
-    {"run.days", of_run<&RunCost::days>, true},
-    {"run.gpu_hours", of_run<&RunCost::gpu_hours>, true},
-    {"run.cost_usd", of_run<&RunCost::cost_usd>, true},
-    {"run.goodput", of_run<&RunCost::goodput>},
-    {"run.total_gpu_hours", of_run<&RunCost::total_gpu_hours>, true},
-    {"run.total_cost_usd", of_run<&RunCost::total_cost_usd>, true},
-    {"memory.peak_bytes", [](const StepResult& result) -> Value { return result.memory.peak_bytes; }},
-    {"memory.capacity_bytes", [](const StepResult& result) -> Value { return result.memory.capacity_bytes; }},
-};
+auto of_run(auto field) {
+  return [field](const StepResult& result) { return result.run ? Value((*result.run).*field) : std::nullopt; };
+}
+
+auto of_step(auto field) {
+  return [field](const StepResult& result) -> Value { return result.step.*field; };
+}
+
+auto of_interval(double model::Quantiles::*quantile) {
+  return [quantile](const StepResult& r) { return r.interval ? Value(r.interval->time_s.*quantile) : std::nullopt; };
+}
+
+std::vector<Metric> all_metrics() {
+  std::vector<Metric> all = {
+      {"step.time_s", of_step(&Step::time_s), true},
+      {"step.tokens_per_s", of_step(&Step::tokens_per_s), true},
+      {"step.tokens_per_s_per_gpu", of_step(&Step::tokens_per_s_per_gpu), true},
+      {"step.model_tflops_per_gpu", of_step(&Step::model_tflops_per_gpu)},
+      {"step.model_tflops_per_gpu_causal", of_step(&Step::model_tflops_per_gpu_causal)},
+      {"step.mfu", of_step(&Step::mfu)},
+      {"step.mfu_causal", of_step(&Step::mfu_causal)},
+      {"step.bubble_s", of_step(&Step::bubble_s)},
+      {"step.exposed_communication_s", of_step(&Step::exposed_communication_s)},
+      {"step.optimizer_s", of_step(&Step::optimizer_s)},
+      {"interval.time_s.p10", of_interval(&model::Quantiles::p10)},
+      {"interval.time_s.p50", of_interval(&model::Quantiles::p50)},
+      {"interval.time_s.p90", of_interval(&model::Quantiles::p90)},
+      {"bound.time_s", [](const StepResult& result) { return result.bound_s; }},
+      {"run.tokens", of_run(&RunCost::tokens)},
+      {"run.steps", of_run(&RunCost::steps)},
+      {"run.days", of_run(&RunCost::days), true},
+      {"run.gpu_hours", of_run(&RunCost::gpu_hours), true},
+      {"run.cost_usd", of_run(&RunCost::cost_usd), true},
+      {"run.goodput", of_run(&RunCost::goodput)},
+      {"run.total_gpu_hours", of_run(&RunCost::total_gpu_hours), true},
+      {"run.total_cost_usd", of_run(&RunCost::total_cost_usd), true},
+      {"memory.peak_bytes", [](const StepResult& result) -> Value { return result.memory.peak_bytes; }},
+      {"memory.capacity_bytes", [](const StepResult& result) -> Value { return result.memory.capacity_bytes; }},
+  };
+  for (const auto& [name, values] : {std::pair("slots_s", &Step::slots_s),
+                                     {"slots_mean_s", &Step::slots_mean_s},
+                                     {"exposed_mean_s", &Step::exposed_mean_s},
+                                     {"chunk_s", &Step::chunk_s}})
+    for (std::size_t op = 0; op < model::PerOp().size(); ++op)
+      all.push_back({fmt::format("step.{}.{}", name, model::to_string(static_cast<OpType>(op))),
+                     [values = values, op](const StepResult& result) { return (result.step.*values)[op]; }});
+  return all;
+}
+
+const std::vector<Metric>& metrics() {
+  static const std::vector<Metric> all = all_metrics();
+  return all;
+}
 
 const Metric* find_metric(std::string_view key) {
-  const auto* found = std::ranges::find(metrics, key, &Metric::key);
-  return found == std::end(metrics) ? nullptr : found;
+  const auto found = std::ranges::find(metrics(), key, &Metric::key);
+  return found == metrics().end() ? nullptr : &*found;
 }
 
 // Returns the keys of a sum, without the blanks around them.
@@ -241,7 +230,7 @@ model::Result<void> check_step_metric(std::string_view metric) {
   for (const std::string_view key : terms(metric)) {
     if (find_metric(key) != nullptr) continue;
     std::vector<std::string> known;
-    for (const Metric& candidate : metrics) known.emplace_back(candidate.key);
+    for (const Metric& candidate : metrics()) known.emplace_back(candidate.key);
     return unknown(key, key, known, "a key of the JSON output, or a sum of such");
   }
   return {};
