@@ -116,9 +116,13 @@ TableFit<LowLatencyConstants> fit_low_latency_table(const LowLatencyRows& rows, 
       rows, [&](const FormRow<LowLatencyWork>& row) { return rows.size() > few_rows && is_held_out(row.shape); });
   const auto numbers = numbers_of(selected(rows, held, false), known, uses_nvlink);
   if (!uses_nvlink) known.node_rate = 0;
-  auto fit = fit_numbers<LowLatencyConstants>(
-      rows, held, numbers, known, {.nic_rate = machine.nic_rate, .node_rate = uses_nvlink ? machine.nvlink_rate : 0},
-      [](const LowLatencyConstants& c, const LowLatencyWork& work) { return low_latency_seconds(c, work).seconds(); });
+  const auto seconds = [](const LowLatencyConstants& c, const LowLatencyWork& work) {
+    return low_latency_seconds(c, work).seconds();
+  };
+  auto fit = fit_numbers(
+      rows, held, FormNumbers<LowLatencyConstants>(numbers, known), seconds, [&](const LowLatencyWork& work) {
+        return seconds({.nic_rate = machine.nic_rate, .node_rate = uses_nvlink ? machine.nvlink_rate : 0}, work);
+      });
   fit.held_out.family = "low latency";
   return fit;
 }

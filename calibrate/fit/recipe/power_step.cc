@@ -82,10 +82,9 @@ model::Result<std::vector<HeldGemmRow>> held_rows(const Draft& draft, const std:
 }
 
 HeldGemm held_gemm(const HeldGemmRow& row) {
-  const double m = static_cast<double>(row.m), n = static_cast<double>(row.n), k = static_cast<double>(row.k);
-  constexpr double activation = 2;
-  return {.flops = 2 * m * n * k,
-          .bytes = (m + n) * k * operand_bytes(row.format) + m * n * activation,
+  const model::GemmWork work = gemm_work(row);
+  return {.flops = 2 * work.m * work.n * work.k,
+          .bytes = work.bytes(),
           .seconds = row.seconds,
           .power_w = row.power_w,
           .limit_w = row.power_limit_w};
@@ -151,15 +150,9 @@ model::Result<void> fit_power_step(Draft& draft) {
   for (std::size_t i = 0, used = 0; i < held.size(); ++i) {
     if (left_out[i] || used++ % every != 0) continue;
     HeldGemm& row = rows.emplace_back(held_gemm(held[i]));
-    const double m = static_cast<double>(held[i].m), n = static_cast<double>(held[i].n),
-                 k = static_cast<double>(held[i].k);
-    const double element = operand_bytes(step.format), activation = 2;
-    row.sm_seconds =
-        gemm_core_seconds(form.constants, {1, m, n, k, element, activation}, static_cast<double>(machine.device.sms));
-    row.other_seconds = form.constants.ramp;
-    if (form.constants.quantize_bandwidth > 0)
-      row.other_seconds +=
-          m * k * (activation + element) / form.constants.quantize_bandwidth + k * form.constants.quantize_k_time;
+    const model::GemmWork work = gemm_work(held[i]);
+    row.sm_seconds = gemm_core_seconds(form.constants, work, static_cast<double>(machine.device.sms));
+    row.other_seconds = form.constants.ramp + quantize_seconds(form.constants, work);
   }
   const auto fit = fit_power(rows, assumptions);
   if (!fit) return draft.wrong("step.software", "too few of the held GEMMs are at the power limit");

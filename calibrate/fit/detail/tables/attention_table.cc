@@ -18,6 +18,14 @@ using model::AttentionConstants;
 
 constexpr double attention_dim = 128;
 
+template <class Row>
+std::vector<std::string> softwares_of(const std::vector<Row>& rows) {
+  std::vector<std::string> softwares;
+  for (const Row& row : rows)
+    if (std::ranges::find(softwares, row.software) == softwares.end()) softwares.push_back(row.software);
+  return softwares;
+}
+
 enum AttentionNumber : Index { per_dim_at, row_at, tail_at, pair_at };  // then launch and bandwidth of each software
 
 model::AttentionWork attention_work(const AttentionRow& row) {
@@ -225,12 +233,10 @@ class CachedAttentionForm {
 
 AttentionTableFit fit_attention_table(const std::vector<AttentionRow>& rows, const FitMachine& machine,
                                       std::optional<double> pair_share) {
-  std::vector<std::string> softwares;
-  std::vector<bool> held;
-  for (const AttentionRow& row : rows) {
-    if (std::ranges::find(softwares, row.software) == softwares.end()) softwares.push_back(row.software);
-    held.push_back(is_held_out(fmt::format("{}-{}-{}-{}-{}", row.batch, row.tokens, row.heads, row.kv_heads, row.dim)));
-  }
+  const std::vector<std::string> softwares = softwares_of(rows);
+  const std::vector<bool> held = marked(rows, [](const AttentionRow& row) {
+    return is_held_out(fmt::format("{}-{}-{}-{}-{}", row.batch, row.tokens, row.heads, row.kv_heads, row.dim));
+  });
   const auto training = selected(rows, held, false);
   const AttentionForm form(training, softwares, machine, pair_share);
   const VectorXd seconds = seconds_of(training);
@@ -256,20 +262,21 @@ AttentionTableFit fit_attention_table(const std::vector<AttentionRow>& rows, con
   return fit;
 }
 
-TrainingAttentionFit fit_training_attention(const std::vector<TrainingAttentionRow>& rows, const FitMachine& machine,
+TrainingAttentionFit fit_training_attention(const std::vector<TrainingAttentionRow>& table, const FitMachine& machine,
                                             const AttentionConstants& known, double times, double longest) {
   std::vector<TrainingAttentionRow> used;
-  std::ranges::copy_if(rows, std::back_inserter(used), [&](const TrainingAttentionRow& row) {
+  std::ranges::copy_if(table, std::back_inserter(used), [&](const TrainingAttentionRow& row) {
     return row.mask == "causal" && !row.deterministic && row.seconds <= longest;
   });
-  const std::vector<bool> held = marked(used, [](const TrainingAttentionRow& each) {
-    return is_held_out(fmt::format("{}-{}-{}-{}-{}-{}-{}-{}-{}", each.batch, each.heads, each.kv_heads, each.qk_dim,
-                                   each.v_dim, each.queries, each.keys, each.mask, each.window));
-  });
+  std::vector<FormRow<TrainingAttentionRow>> rows;
+  for (const TrainingAttentionRow& r : used)
+    rows.push_back({fmt::format("{}-{}-{}-{}-{}-{}-{}-{}-{}", r.batch, r.heads, r.kv_heads, r.qk_dim, r.v_dim,
+                                r.queries, r.keys, r.mask, r.window),
+                    r, r.seconds * times, r.queries >= training_tokens});
+  const std::vector<bool> held = held_rows(rows);
   TrainingAttentionFit fit;
   fit.rows = used.size();
-  const auto training = selected(used, held, false);
-  if (training.empty()) return fit;
+  if (std::ranges::find(held, false) == held.end()) return fit;
   const auto sms = static_cast<double>(machine.device.sms);
   const bool fits_pairs = used.front().format != "bf16";
   fit.skips_window = skip_windows(used);
@@ -279,35 +286,25 @@ TrainingAttentionFit fit_training_attention(const std::vector<TrainingAttentionR
   std::vector<FormNumber<C>> numbers = {{"rate", &C::rate, "TFLOP/s", dim / peak, 20, 0, 2},
                                         {"row_time", &C::row_time, "ps", row / peak}};
   if (fits_pairs) numbers.push_back({"pair_time", &C::pair_time, "fs", known.pair_time});
-  const FormNumbers<C> form(numbers, known);
-  const auto seconds_by = [&](const std::vector<TrainingAttentionRow>& of, const VectorXd& x) {
-    return vector_of(of, [&, c = form.constants(x)](const TrainingAttentionRow& each) {
-      return attention_seconds(c, training_work(each, fit.skips_window), sms, sms);
-    });
-  };
-  const LogFit solution = log_fit([&](const VectorXd& x) { return seconds_by(training, x); },
-                                  seconds_of(training) * times, form.start(), {});
-  fit.constants = form.constants(solution.values);
-  fit.fitted = form.fitted(solution);
-  fit.correlation = form.correlation(solution);
-  const VectorXd roofline = vector_of(used, [&](const TrainingAttentionRow& each) {
-    return roofline_seconds(training_work(each, true), machine.device, peak);
-  });
+  static_cast<TableFit<C>&>(fit) = fit_numbers(
+      rows, held, FormNumbers<C>(numbers, known),
+      [&](const C& c, const TrainingAttentionRow& each) {
+        return attention_seconds(c, training_work(each, fit.skips_window), sms, sms);
+      },
+      [&](const TrainingAttentionRow& each) {
+        return roofline_seconds(training_work(each, true), machine.device, peak);
+      });
   fit.held_out.family = fits_pairs ? "quantized attention training" : "attention training";
-  add_errors(seconds_by(used, solution.values), roofline, seconds_of(used) * times, held,
-             marked(used, [](const TrainingAttentionRow& r) { return r.queries >= training_tokens; }), fit.held_out);
   return fit;
 }
 
 CachedAttentionTableFit fit_cached_attention_table(const std::vector<CachedAttentionRow>& rows,
                                                    const FitMachine& machine) {
-  std::vector<std::string> softwares;
-  std::vector<bool> held;
-  for (const CachedAttentionRow& row : rows) {
-    if (std::ranges::find(softwares, row.software) == softwares.end()) softwares.push_back(row.software);
-    held.push_back(is_held_out(
-        fmt::format("{}-{}-{}-{}-{}-{}", row.batch, row.queries, row.keys, row.heads, row.kv_heads, row.qk_dim)));
-  }
+  const std::vector<std::string> softwares = softwares_of(rows);
+  const std::vector<bool> held = marked(rows, [](const CachedAttentionRow& row) {
+    return is_held_out(
+        fmt::format("{}-{}-{}-{}-{}-{}", row.batch, row.queries, row.keys, row.heads, row.kv_heads, row.qk_dim));
+  });
   const auto training = selected(rows, held, false);
   const CachedAttentionForm form(training, softwares, machine);
   const LogFit solution = log_fit(form, seconds_of(training), form.start(), {.prior = form.prior()});

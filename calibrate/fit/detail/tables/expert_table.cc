@@ -21,52 +21,32 @@ constexpr double flops_per_row = 6;    // FLOPs per row over H F: gate, up and d
 
 struct ExpertWork {
   double experts, rows_of_expert, tile_rows, hidden_ffn, weight_bytes, activation_bytes, entry_bytes;
+  std::string model;  // whose rows of all numbers of tokens are a series
 };
+using ExpertFormRow = FormRow<ExpertWork>;
 
-ExpertWork expert_work(const ExpertRow& row) {
+ExpertFormRow expert_row(const ExpertRow& row) {
   constexpr double tile = 128, activation = 2;
   const auto hidden = static_cast<double>(row.hidden), ffn = static_cast<double>(row.ffn);
   const auto copies = static_cast<double>(row.tokens * row.top_k);
   const double experts = static_cast<double>(row.experts) / static_cast<double>(row.expert_parallel);
   const double rows = copies / static_cast<double>(row.experts);
   const double weight = row.format == "bf16" ? 2 : std::floor(operand_bytes(row.format) * 2) / 2;
-  return {experts,
-          rows,
-          std::ceil(rows / tile) * tile,
-          hidden * ffn,
-          flops_per_row / 2 * hidden * ffn * weight,
-          experts * rows * (2 * hidden + 3 * ffn) * activation,
-          copies * hidden * activation};
+  return {
+      fmt::format("{}-{}-{}-{}-{}-{}", row.hidden, row.ffn, row.top_k, row.experts, row.tokens, row.expert_parallel),
+      {experts, rows, std::ceil(rows / tile) * tile, hidden * ffn, flops_per_row / 2 * hidden * ffn * weight,
+       experts * rows * (2 * hidden + 3 * ffn) * activation, copies * hidden * activation,
+       fmt::format("{}-{}-{}-{}-{}", row.hidden, row.ffn, row.top_k, row.experts, row.expert_parallel)},
+      row.seconds,
+      row.tokens >= training_tokens};
 }
 
-class ExpertForm {
- public:
-  ExpertForm(const std::vector<ExpertRow>& rows, const FormNumbers<ExpertConstants>& numbers) : numbers_(numbers) {
-    for (const ExpertRow& row : rows) works_.push_back(expert_work(row));
-  }
-
-  VectorXd operator()(const VectorXd& x) const {
-    const ExpertConstants c = numbers_.constants(x);
-    return vector_of(works_, [&](const ExpertWork& w) {
-      const double expert =
-          std::max(flops_per_row * w.tile_rows * w.hidden_ffn / c.rate, w.weight_bytes / c.weight_bandwidth);
-      return c.launch + w.experts * (expert + c.per_expert) + w.activation_bytes / c.activation_bandwidth +
-             w.entry_bytes / c.entry_bandwidth;
-    });
-  }
-
-  VectorXd roofline(const FitMachine& machine, const std::string& format) const {
-    return vector_of(works_, [&](const ExpertWork& w) {
-      return std::max(
-          flops_per_row * w.experts * w.rows_of_expert * w.hidden_ffn / datasheet_peak(machine.device, format),
-          w.experts * w.weight_bytes / machine.device.memory_bandwidth.value());
-    });
-  }
-
- private:
-  std::vector<ExpertWork> works_;
-  const FormNumbers<ExpertConstants>& numbers_;
-};
+double expert_seconds(const ExpertConstants& c, const ExpertWork& w) {
+  const double expert =
+      std::max(flops_per_row * w.tile_rows * w.hidden_ffn / c.rate, w.weight_bytes / c.weight_bandwidth);
+  return c.launch + w.experts * (expert + c.per_expert) + w.activation_bytes / c.activation_bandwidth +
+         w.entry_bytes / c.entry_bandwidth;
+}
 
 FormNumbers<ExpertConstants> expert_numbers(double dense_rate, double bandwidth) {
   using C = ExpertConstants;
@@ -80,50 +60,49 @@ FormNumbers<ExpertConstants> expert_numbers(double dense_rate, double bandwidth)
           {}};
 }
 
-std::string model_of(const ExpertRow& row) {
-  return fmt::format("{}-{}-{}-{}-{}", row.hidden, row.ffn, row.top_k, row.experts, row.expert_parallel);
-}
-
 // Returns for each row whether its whole series of tokens is far slower than the fit.
-std::vector<bool> in_slow_series(const std::vector<ExpertRow>& rows, const VectorXd& measured, const VectorXd& fitted,
+std::vector<bool> in_slow_series(const std::vector<ExpertFormRow>& rows, const VectorXd& fitted,
                                  std::size_t& series_found) {
   constexpr double typical = 1.5, least = 1.35;
   std::map<std::string, std::vector<double>> series;
   for (std::size_t i = 0; i < rows.size(); ++i)
-    series[model_of(rows[i])].push_back(measured[static_cast<Index>(i)] / fitted[static_cast<Index>(i)]);
+    series[rows[i].work.model].push_back(rows[i].seconds / fitted[static_cast<Index>(i)]);
   const auto slow = [&](const std::vector<double>& ratios) {
     return median(ratios) > typical && std::ranges::min(ratios) > least;
   };
   series_found = static_cast<std::size_t>(std::ranges::count_if(series, [&](const auto& s) { return slow(s.second); }));
-  return marked(rows, [&](const ExpertRow& row) { return slow(series[model_of(row)]); });
+  return marked(rows, [&](const ExpertFormRow& row) { return slow(series[row.work.model]); });
 }
 
 }  // namespace
 
 ExpertTableFit fit_expert_table(const std::vector<ExpertRow>& table, const FitMachine& machine, double dense_rate) {
-  std::vector<ExpertRow> rows;
-  std::ranges::copy_if(table, std::back_inserter(rows),
-                       [](const ExpertRow& row) { return row.distribution == "balanced"; });
-  const std::vector<bool> held = marked(rows, [](const ExpertRow& row) {
-    return is_held_out(
-        fmt::format("{}-{}-{}-{}-{}-{}", row.hidden, row.ffn, row.top_k, row.experts, row.tokens, row.expert_parallel));
-  });
+  const ExpertRow* first = nullptr;
+  std::vector<ExpertFormRow> rows;
+  for (const ExpertRow& row : table) {
+    if (row.distribution != "balanced") continue;
+    if (first == nullptr) first = &row;
+    rows.push_back(expert_row(row));
+  }
+  const std::vector<bool> held = held_rows(rows);
+  const double bandwidth = machine.device.memory_bandwidth.value();
+  const FormNumbers<ExpertConstants> numbers = expert_numbers(dense_rate, bandwidth);
   ExpertTableFit fit;
   auto training = selected(rows, held, false);
-  const VectorXd seconds = seconds_of(training);
-  const FormNumbers<ExpertConstants> numbers = expert_numbers(dense_rate, machine.device.memory_bandwidth.value());
-  const ExpertForm form(training, numbers);
-  LogFit solution = log_fit(form, seconds, numbers.start(), {expert_width});
-  training = selected(training, in_slow_series(training, seconds, form(solution.values), fit.left_series), false);
-  solution = log_fit(ExpertForm(training, numbers), seconds_of(training), solution.values, {expert_width});
+  LogFit solution = solve_numbers(training, numbers, expert_seconds, {expert_width}, numbers.start());
+  const VectorXd fitted = times_of(training, numbers.constants(solution.values), expert_seconds);
+  training = selected(training, in_slow_series(training, fitted, fit.left_series), false);
+  solution = solve_numbers(training, numbers, expert_seconds, {expert_width}, solution.values);
   fit.constants = numbers.constants(solution.values);
   fit.fitted = numbers.fitted(solution);
-  const ExpertRow& first = rows.front();
   fit.held_out.family = "experts";
-  fit.held_out.table = fmt::format("{} {} {}", first.software, first.kernel, first.format);
-  const ExpertForm all(rows, numbers);
-  add_errors(all(solution.values), all.roofline(machine, first.format), seconds_of(rows), held,
-             marked(rows, [](const ExpertRow& row) { return row.tokens >= training_tokens; }), fit.held_out);
+  fit.held_out.table = fmt::format("{} {} {}", first->software, first->kernel, first->format);
+  const double peak = datasheet_peak(machine.device, first->format);
+  const auto roofline = [&](const ExpertWork& w) {
+    return std::max(flops_per_row * w.experts * w.rows_of_expert * w.hidden_ffn / peak,
+                    w.experts * w.weight_bytes / bandwidth);
+  };
+  add_errors(times_of(rows, fit.constants, expert_seconds), times_of(rows, roofline), rows, held, fit.held_out);
   return fit;
 }
 
@@ -133,12 +112,12 @@ using model::GemmWork;
 
 constexpr double small_width = 0.1;  // of the loss
 
-struct SmallRow {
-  std::string software, shape;
+struct SmallWork {
+  std::string software;
   std::vector<GemmWork> gemms;
   double activation_seconds = 0, entry_bytes = 0;  // of experts: of the kernels next to the GEMMs; of all ranks' copies
-  double seconds = 0;
 };
+using SmallRow = FormRow<SmallWork>;
 
 enum class SmallTable : std::uint8_t { single, grouped, experts };
 
@@ -146,70 +125,35 @@ struct SmallConstants : model::SmallGemmConstants {
   double entry_bandwidth = std::numeric_limits<double>::infinity();  // of experts
 };
 
-class SmallForm {
- public:
-  // `bandwidth`: of operands and results, where it is known.
-  SmallForm(const std::vector<SmallRow>& rows, const FitMachine& machine, const std::string& format, SmallTable table,
-            std::optional<double> bandwidth)
-      : rows_(&rows),
-        peak_(datasheet_peak(machine.device, format)),
-        bandwidth_(machine.device.memory_bandwidth.value()),
-        known_(bandwidth),
-        numbers_({}, {}) {
-    using C = SmallConstants;
-    constexpr double share = 0.8;
-    std::vector<FormNumber<C>> numbers = {{"start", &C::start, "us", 4e-6},
-                                          {"bandwidth", &C::bandwidth, "TB/s", share, 20, bandwidth_},
-                                          {"rate", &C::rate, "TFLOP/s", share, 20, peak_},
-                                          {"tile_depth", &C::tile_depth, "1", 200}};
-    if (table == SmallTable::single) numbers.back() = {"k_time", &C::k_time, "ns", 4e-10};
-    if (table == SmallTable::experts)
-      numbers.insert(numbers.end(), {{"row_time", &C::row_time, "ps", 1e-12},
-                                     {"entry_bandwidth", &C::entry_bandwidth, "TB/s", bandwidth_}});
-    C known;
-    known.tile = machine.small_m_tile;
-    numbers_ = {numbers, known};
-  }
+FormNumbers<SmallConstants> small_numbers(const FitMachine& machine, double peak, SmallTable table) {
+  using C = SmallConstants;
+  constexpr double share = 0.8;
+  const double bandwidth = machine.device.memory_bandwidth.value();
+  std::vector<FormNumber<C>> numbers = {{"start", &C::start, "us", 4e-6},
+                                        {"bandwidth", &C::bandwidth, "TB/s", share, 20, bandwidth},
+                                        {"rate", &C::rate, "TFLOP/s", share, 20, peak},
+                                        {"tile_depth", &C::tile_depth, "1", 200}};
+  if (table == SmallTable::single) numbers.back() = {"k_time", &C::k_time, "ns", 4e-10};
+  if (table == SmallTable::experts)
+    numbers.insert(numbers.end(), {{"row_time", &C::row_time, "ps", 1e-12},
+                                   {"entry_bandwidth", &C::entry_bandwidth, "TB/s", bandwidth}});
+  C known;
+  known.tile = machine.small_m_tile;
+  return {numbers, known};
+}
 
-  const FormNumbers<SmallConstants>& numbers() const { return numbers_; }
-
-  SmallConstants constants(const VectorXd& x) const {
-    SmallConstants c = numbers_.constants(x);
-    c.bandwidth = known_.value_or(c.bandwidth);
-    return c;
-  }
-
-  VectorXd operator()(const VectorXd& x) const {
-    const SmallConstants c = constants(x);
-    return vector_of(*rows_, [&](const SmallRow& row) {
-      double seconds = c.start + row.activation_seconds;
-      for (const GemmWork& work : row.gemms) seconds += small_gemm_core(c, work, 1).total();
-      return seconds + row.entry_bytes / c.entry_bandwidth;
-    });
-  }
-
-  VectorXd roofline() const {
-    return vector_of(*rows_, [&](const SmallRow& row) {
-      double seconds = 0;
-      for (const GemmWork& work : row.gemms)
-        seconds += std::max(2 * work.groups * work.m * work.n * work.k / peak_, work.bytes() / bandwidth_);
-      return seconds;
-    });
-  }
-
- private:
-  const std::vector<SmallRow>* rows_;
-  double peak_, bandwidth_;
-  std::optional<double> known_;
-  FormNumbers<SmallConstants> numbers_;
-};
+double small_seconds(const SmallConstants& c, const SmallWork& work) {
+  double seconds = c.start + work.activation_seconds;
+  for (const GemmWork& gemm : work.gemms) seconds += small_gemm_core(c, gemm, 1).total();
+  return seconds + work.entry_bytes / c.entry_bandwidth;
+}
 
 using SoftwareLevels = std::map<std::string, double>;  // median of measured / fitted, by software
 
 SoftwareLevels levels_of(const std::vector<SmallRow>& rows, const VectorXd& fitted) {
   std::map<std::string, std::vector<double>> ratios;
   for (std::size_t i = 0; i < rows.size(); ++i)
-    ratios[rows[i].software].push_back(rows[i].seconds / fitted[static_cast<Index>(i)]);
+    ratios[rows[i].work.software].push_back(rows[i].seconds / fitted[static_cast<Index>(i)]);
   SoftwareLevels levels;
   for (auto& [software, own] : ratios) levels[software] = ratios.size() > 1 ? quantile(std::move(own), 0.5) : 1;
   return levels;
@@ -246,17 +190,16 @@ void take_errors(const std::vector<SmallRow>& rows, const VectorXd& fitted, cons
                  const SoftwareLevels& levels, HeldOut of, SmallGemmFit& fit) {
   const std::string format = of.table;
   for (const auto& [name, level] : levels) {
-    const std::vector<bool> own = marked(rows, [&](const SmallRow& row) { return row.software == name; });
+    const std::vector<bool> own = marked(rows, [&](const SmallRow& row) { return row.work.software == name; });
     const auto own_rows = selected(rows, own, true);
-    const std::vector<bool> own_held = marked(own_rows, [](const SmallRow& row) { return is_held_out(row.shape); });
+    const std::vector<bool> own_held = held_rows(own_rows);
     const VectorXd predicted = selected(fitted, own, true) * level, measured = seconds_of(own_rows);
     of.table = fmt::format("{} {}", name, format);
     fit.held_out.push_back(of);
-    add_errors(predicted, selected(roofline, own, true), measured, own_held, std::vector<bool>(own_rows.size(), true),
-               fit.held_out.back());
+    add_errors(predicted, selected(roofline, own, true), own_rows, own_held, fit.held_out.back());
     fit.fitted_errors.emplace_back();
     for (std::size_t i = 0; i < own_rows.size(); ++i) {
-      const double m = own_rows[i].gemms.front().m;
+      const double m = own_rows[i].work.gemms.front().m;
       const auto at = static_cast<Index>(i);
       if (!own_held[i] && (m == 64 || m == 128))
         fit.fitted_errors.back().push_back(std::abs(predicted[at] / measured[at] - 1));
@@ -264,21 +207,32 @@ void take_errors(const std::vector<SmallRow>& rows, const VectorXd& fitted, cons
   }
 }
 
+// `bandwidth`: of operands and results, where it is known.
 SmallGemmFit fit_small(const std::vector<SmallRow>& rows, const FitMachine& machine, const std::string& format,
                        const char* family, SmallTable table, std::optional<double> bandwidth = std::nullopt) {
-  const std::vector<bool> held = marked(rows, [](const SmallRow& row) { return is_held_out(row.shape); });
-  const auto training = selected(rows, held, false);
-  const SmallForm form(training, machine, format, table, bandwidth);
-  const VectorXd seconds = seconds_of(training);
-  const LogFit solution = log_fit(form, seconds, form.numbers().start(), {.width = small_width});
-  SmallGemmFit fit{.constants = form.constants(solution.values), .fitted = form.numbers().fitted(solution)};
+  const double peak = datasheet_peak(machine.device, format), memory = machine.device.memory_bandwidth.value();
+  const auto training = selected(rows, held_rows(rows), false);
+  const FormNumbers<SmallConstants> numbers = small_numbers(machine, peak, table);
+  const auto known = [&](SmallConstants c) {
+    c.bandwidth = bandwidth.value_or(c.bandwidth);
+    return c;
+  };
+  const auto seconds = [&](const SmallConstants& c, const SmallWork& work) { return small_seconds(known(c), work); };
+  const auto roofline = [&](const SmallWork& work) {
+    double sum = 0;
+    for (const GemmWork& gemm : work.gemms) sum += gemm_roofline(gemm, peak, memory);
+    return sum;
+  };
+  const LogFit solution = solve_numbers(training, numbers, seconds, {.width = small_width}, numbers.start());
+  const SmallConstants found = known(numbers.constants(solution.values));
+  SmallGemmFit fit{.constants = found, .fitted = numbers.fitted(solution)};
   std::erase_if(fit.fitted, [](const Fitted& number) { return number.name == "entry_bandwidth"; });
-  fit.correlation = form.numbers().correlation(solution, {"entry_bandwidth"});
-  const SoftwareLevels levels = levels_of(training, form(solution.values));
-  const SmallForm all(rows, machine, format, table, bandwidth);
-  take_errors(rows, all(solution.values), all.roofline(), levels, {.family = family, .table = format}, fit);
-  take_levels(levels, machine.device.memory_bandwidth.value(), datasheet_peak(machine.device, format), fit);
-  for (const SmallRow& row : rows) fit.most_rows = std::max(fit.most_rows, std::floor(row.gemms.front().m));
+  fit.correlation = numbers.correlation(solution, {"entry_bandwidth"});
+  const SoftwareLevels levels = levels_of(training, times_of(training, found, seconds));
+  take_errors(rows, times_of(rows, found, seconds), times_of(rows, roofline), levels,
+              {.family = family, .table = format}, fit);
+  take_levels(levels, memory, peak, fit);
+  for (const SmallRow& row : rows) fit.most_rows = std::max(fit.most_rows, std::floor(row.work.gemms.front().m));
   return fit;
 }
 
@@ -298,26 +252,24 @@ GemmWork small_work(const std::string& format, double groups, double m, double n
 SmallGemmFit fit_small_gemms(const std::vector<GemmRow>& table, const FitMachine& machine) {
   std::vector<SmallRow> rows;
   for (const GemmRow& row : table)
-    rows.push_back({row.software,
-                    fmt::format("{}-{}-{}", row.m, row.n, row.k),
-                    {small_work(row.format, 1, static_cast<double>(row.m), static_cast<double>(row.n),
-                                static_cast<double>(row.k))},
-                    0,
-                    0,
-                    row.seconds});
+    rows.push_back({fmt::format("{}-{}-{}", row.m, row.n, row.k),
+                    {row.software,
+                     {small_work(row.format, 1, static_cast<double>(row.m), static_cast<double>(row.n),
+                                 static_cast<double>(row.k))}},
+                    row.seconds,
+                    true});
   return fit_small(rows, machine, table.front().format, "decode gemm", SmallTable::single);
 }
 
 SmallGemmFit fit_small_grouped_gemms(const std::vector<GroupedGemmRow>& table, const FitMachine& machine) {
   std::vector<SmallRow> rows;
   for (const GroupedGemmRow& row : table)
-    rows.push_back({row.software,
-                    fmt::format("{}-{}-{}-{}", row.groups, row.m, row.n, row.k),
-                    {small_work(row.format, static_cast<double>(row.groups), static_cast<double>(row.m),
-                                static_cast<double>(row.n), static_cast<double>(row.k), row.row_spread)},
-                    0,
-                    0,
-                    row.seconds});
+    rows.push_back({fmt::format("{}-{}-{}-{}", row.groups, row.m, row.n, row.k),
+                    {row.software,
+                     {small_work(row.format, static_cast<double>(row.groups), static_cast<double>(row.m),
+                                 static_cast<double>(row.n), static_cast<double>(row.k), row.row_spread)}},
+                    row.seconds,
+                    true});
   return fit_small(rows, machine, table.front().format, "decode experts", SmallTable::grouped);
 }
 
@@ -337,13 +289,13 @@ SmallGemmFit fit_small_experts(const std::vector<ExpertRow>& table, const FitMac
     const double on_rank = std::max(1.0, copies / ranks);
     const double hit = std::min(static_cast<double>(row.experts) / ranks, on_rank), m = on_rank / hit;
     const double activations = hidden * (2 * operand + stream) + ffn * (3 * stream + cast);
-    rows.push_back(
-        {fmt::format("{} {}", row.software, row.kernel),
-         fmt::format("{}-{}-{}-{}-{}-{}", row.hidden, row.ffn, row.top_k, row.experts, row.tokens, row.expert_parallel),
-         {small_work(row.format, hit, m, 2 * ffn, hidden), small_work(row.format, hit, m, hidden, ffn)},
-         on_rank * activations / kernel_bandwidth,
-         copies * hidden * stream,
-         row.seconds});
+    rows.push_back({expert_row(row).shape,
+                    {fmt::format("{} {}", row.software, row.kernel),
+                     {small_work(row.format, hit, m, 2 * ffn, hidden), small_work(row.format, hit, m, hidden, ffn)},
+                     on_rank * activations / kernel_bandwidth,
+                     copies * hidden * stream},
+                    row.seconds,
+                    true});
   }
   return fit_small(rows, machine, table.front().format, "decode experts", SmallTable::experts, bandwidth);
 }

@@ -23,90 +23,64 @@ struct GemmTile {
 };
 constexpr std::array<GemmTile, 5> gemm_tiles = {GemmTile{64, 64}, {64, 128}, {128, 128}, {128, 192}, {128, 256}};
 
-// One table, and the constants that are not fitted: with a `shape` those that it determines.
-class GemmForm {
- public:
-  GemmForm(const std::vector<GemmRow>& rows, const FitMachine& machine, const GemmTableFit* shape, GemmTile tile,
-           bool quantizes)
-      : machine_(&machine), numbers_({}, {}) {
-    const std::string& format = rows.front().format;
-    for (const GemmRow& row : rows)
-      works_.push_back({1, static_cast<double>(row.m), static_cast<double>(row.n), static_cast<double>(row.k),
-                        operand_bytes(format), gemm_activation_bytes});
-    // What a datasheet and an average kernel suggest, loosely, except for the length at which kernels droop, which no
-    // table determines apart from how much they do.
-    constexpr double typical_share = 0.8, launch = 4e-6, highest_fp8 = 4.3e15, highest_fp4 = 9e15;
-    using C = GemmTableConstants;
-    quantizes_ = quantizes && format != "bf16";
-    const double peak = std::min(datasheet_peak(machine.device, format),
-                                 quantizes_ && operand_bytes(format) < 1 ? highest_fp4 : highest_fp8);
-    std::vector<FormNumber<C>> numbers = {{"ramp", &C::ramp, "us", launch * (format == "fp8_block" ? 2 : 1), 20},
-                                          {"rate", &C::rate, "TFLOP/s", typical_share * peak, 6}};
-    if (quantizes_)
-      numbers.insert(numbers.end(), {{"quantize_bandwidth", &C::quantize_bandwidth, "TB/s", 0.8, 20, bandwidth()},
-                                     {"quantize_k_time", &C::quantize_k_time, "ns", 2e-10, 30}});
-    if (shape == nullptr)
-      numbers.insert(numbers.end(), {{"wave_overhead", &C::wave_overhead, "us", 0.5e-6, 30},
-                                     {"wave_share", &C::wave_share, "1", 0.6, 20, 1},
-                                     {"memory_bandwidth", &C::memory_bandwidth, "TB/s", 1.0, 14, bandwidth()},
-                                     {"droop", &C::droop, "1", 0.15, 14},
-                                     {"droop_time", &C::droop_time, "us", 2e-3, 3}});
-    C known = shape != nullptr ? shape->constants : C{};
-    if (shape == nullptr) known.tile_m = tile.m, known.tile_n = tile.n;
-    numbers_ = {numbers, known};
-  }
+using GemmNumbers = FormNumbers<GemmTableConstants>;
+using GemmFormRow = FormRow<model::GemmWork>;
 
-  const FormNumbers<GemmTableConstants>& numbers() const { return numbers_; }
-
-  GemmTableConstants constants(const VectorXd& x) const {
-    GemmTableConstants c = numbers_.constants(x);
-    c.k_time = 2 * c.tile_m * c.tile_n * sms() / c.rate;
-    return c;
-  }
-
-  VectorXd operator()(const VectorXd& x) const {
-    const GemmTableConstants c = constants(x);
-    return vector_of(works_, [&](const model::GemmWork& work) {
-      double seconds = c.ramp + gemm_core_seconds(c, work, sms());
-      if (quantizes_)
-        seconds += work.m * work.k * (gemm_activation_bytes + work.operand_bytes) / c.quantize_bandwidth +
-                   work.k * c.quantize_k_time;
-      return seconds;
-    });
-  }
-
-  VectorXd roofline(const std::string& format) const {
-    return vector_of(works_, [&](const model::GemmWork& work) {
-      const double bytes = (work.m + work.n) * work.k * work.operand_bytes + work.m * work.n * work.output_bytes;
-      return std::max(2 * work.m * work.n * work.k / datasheet_peak(machine_->device, format), bytes / bandwidth());
-    });
-  }
-
- private:
-  double sms() const { return static_cast<double>(machine_->device.sms); }
-  double bandwidth() const { return machine_->device.memory_bandwidth.value(); }
-
-  std::vector<model::GemmWork> works_;
-  const FitMachine* machine_;
-  FormNumbers<GemmTableConstants> numbers_;
-  bool quantizes_ = false;
-};
-
-// Fits the rows, with `rounds` at most.
-LogFit fit_of(const GemmForm& form, const std::vector<GemmRow>& rows, int rounds = LogFitOptions().rounds) {
-  return log_fit(form, seconds_of(rows), form.numbers().start(), {gemm_width, rounds, form.numbers().prior()});
+// Returns the numbers of a table, and the constants that are not fitted: with a `shape` those that it determines.
+// Starts are what a datasheet and an average kernel suggest, loosely, except for the length at which kernels droop,
+// which no table determines apart from how much they do.
+GemmNumbers gemm_numbers(const std::string& format, const FitMachine& machine, const GemmTableFit* shape, GemmTile tile,
+                         bool quantizes) {
+  constexpr double typical_share = 0.8, launch = 4e-6, highest_fp8 = 4.3e15, highest_fp4 = 9e15;
+  using C = GemmTableConstants;
+  const double bandwidth = machine.device.memory_bandwidth.value();
+  const double peak = std::min(datasheet_peak(machine.device, format),
+                               quantizes && operand_bytes(format) < 1 ? highest_fp4 : highest_fp8);
+  std::vector<FormNumber<C>> numbers = {{"ramp", &C::ramp, "us", launch * (format == "fp8_block" ? 2 : 1), 20},
+                                        {"rate", &C::rate, "TFLOP/s", typical_share * peak, 6}};
+  if (quantizes)
+    numbers.insert(numbers.end(), {{"quantize_bandwidth", &C::quantize_bandwidth, "TB/s", 0.8, 20, bandwidth},
+                                   {"quantize_k_time", &C::quantize_k_time, "ns", 2e-10, 30}});
+  if (shape != nullptr) return {numbers, shape->constants};
+  numbers.insert(numbers.end(), {{"wave_overhead", &C::wave_overhead, "us", 0.5e-6, 30},
+                                 {"wave_share", &C::wave_share, "1", 0.6, 20, 1},
+                                 {"memory_bandwidth", &C::memory_bandwidth, "TB/s", 1.0, 14, bandwidth},
+                                 {"droop", &C::droop, "1", 0.15, 14},
+                                 {"droop_time", &C::droop_time, "us", 2e-3, 3}});
+  C known;
+  known.tile_m = tile.m, known.tile_n = tile.n;
+  return {numbers, known};
 }
 
-// Returns the tile with which a short fit on every third row has the least loss.
-GemmTile best_tile(const std::vector<GemmRow>& training, const FitMachine& machine, bool quantizes) {
+GemmTableConstants with_k_time(GemmTableConstants c, double sms) {
+  c.k_time = 2 * c.tile_m * c.tile_n * sms / c.rate;
+  return c;
+}
+
+// The form on so many SMs.
+auto gemm_seconds(double sms) {
+  return [sms](const GemmTableConstants& c, const model::GemmWork& work) {
+    return c.ramp + gemm_core_seconds(with_k_time(c, sms), work, sms) + quantize_seconds(c, work);
+  };
+}
+
+// Fits the rows, with `rounds` at most.
+LogFit fit_of(const GemmNumbers& numbers, const std::vector<GemmFormRow>& rows, double sms,
+              int rounds = LogFitOptions().rounds) {
+  return solve_numbers(rows, numbers, gemm_seconds(sms), {gemm_width, rounds, numbers.prior()}, numbers.start());
+}
+
+// Returns the tile with which a short fit on every third row has the least loss; `numbers_of` has the numbers with one.
+template <class Numbers>
+GemmTile best_tile(const std::vector<GemmFormRow>& training, double sms, const Numbers& numbers_of) {
   constexpr int rounds = 15;
   constexpr std::size_t every = 3;
-  std::vector<GemmRow> few;
+  std::vector<GemmFormRow> few;
   for (std::size_t i = 0; i < training.size(); i += every) few.push_back(training[i]);
   GemmTile best = gemm_tiles.front();
   double least = std::numeric_limits<double>::infinity();
   for (const GemmTile tile : gemm_tiles) {
-    const LogFit fit = fit_of(GemmForm(few, machine, nullptr, tile, quantizes), few, rounds);
+    const LogFit fit = fit_of(numbers_of(tile), few, sms, rounds);
     if (fit.loss < least) best = tile;
     least = std::min(least, fit.loss);
   }
@@ -134,37 +108,59 @@ std::vector<bool> held_out_gemms(const std::vector<GemmRow>& rows) {
   });
 }
 
-GemmTableFit fit_gemm_table(const std::vector<GemmRow>& rows, const FitMachine& machine, bool quantizes,
+GemmTableFit fit_gemm_table(const std::vector<GemmRow>& table, const FitMachine& machine, bool quantizes,
                             const GemmTableFit* shape) {
   constexpr double disturbed = 1.15;
   constexpr int times = 2;
-  const std::vector<bool> held = held_out_gemms(rows);
+  const std::string& format = table.front().format;
+  const auto sms = static_cast<double>(machine.device.sms);
+  std::vector<GemmFormRow> rows;
+  for (const GemmRow& row : table) rows.push_back({"", gemm_work(row), row.seconds, row.m >= training_tokens});
+  const std::vector<bool> held = held_out_gemms(table);
   const auto training = selected(rows, held, false);
-  const std::string& format = rows.front().format;
-  const GemmTile tile = shape != nullptr ? GemmTile{} : best_tile(training, machine, quantizes);
-  const auto form_of = [&](const std::vector<GemmRow>& of) { return GemmForm(of, machine, shape, tile, quantizes); };
-  const GemmForm whole = form_of(training);
-  const VectorXd seconds = seconds_of(training);
-  LogFit solution = fit_of(whole, training);
+  const auto numbers_of = [&](GemmTile tile) {
+    return gemm_numbers(format, machine, shape, tile, quantizes && format != "bf16");
+  };
+  const GemmNumbers numbers = numbers_of(shape != nullptr ? GemmTile{} : best_tile(training, sms, numbers_of));
+  LogFit solution = fit_of(numbers, training, sms);
   for (int time = 0; time < times; ++time) {
-    const VectorXd fitted = whole(solution.values);
+    const VectorXd fitted = times_of(training, numbers.constants(solution.values), gemm_seconds(sms));
     std::vector<bool> slow;
-    for (Index i = 0; i < fitted.size(); ++i) slow.push_back(seconds[i] >= disturbed * fitted[i]);
-    const auto kept = selected(training, slow, false);
-    solution = fit_of(form_of(kept), kept);
+    for (Index i = 0; i < fitted.size(); ++i)
+      slow.push_back(training[static_cast<std::size_t>(i)].seconds >= disturbed * fitted[i]);
+    solution = fit_of(numbers, selected(training, slow, false), sms);
   }
-  const GemmForm table = form_of(rows);
-  const auto& numbers = table.numbers();
-  GemmTableFit fit{table.constants(solution.values), numbers.fitted(solution), {}, {}};
+  GemmTableFit fit{with_k_time(numbers.constants(solution.values), sms), numbers.fitted(solution), {}, {}};
   // The rate stands for its inverse, the k_time of a profile.
   if (shape == nullptr)
     fit.correlation = numbers.correlation(solution, {"ramp", "quantize_bandwidth", "quantize_k_time"});
   for (std::vector<double>& row : fit.correlation) row.front() *= -1;
   fit.held_out.family = "gemm";
-  fit.held_out.table = fmt::format("{} {}", rows.front().software, format);
-  add_errors(table(solution.values), table.roofline(format), seconds_of(rows), held,
-             marked(rows, [](const GemmRow& row) { return row.m >= training_tokens; }), fit.held_out);
+  fit.held_out.table = fmt::format("{} {}", table.front().software, format);
+  const double peak = datasheet_peak(machine.device, format), bandwidth = machine.device.memory_bandwidth.value();
+  add_errors(times_of(rows, fit.constants, gemm_seconds(sms)),
+             times_of(rows, [&](const model::GemmWork& work) { return gemm_roofline(work, peak, bandwidth); }), rows,
+             held, fit.held_out);
   return fit;
+}
+
+model::GemmWork gemm_work(const GemmRow& row) {
+  return {1,
+          static_cast<double>(row.m),
+          static_cast<double>(row.n),
+          static_cast<double>(row.k),
+          operand_bytes(row.format),
+          gemm_activation_bytes};
+}
+
+double quantize_seconds(const GemmTableConstants& c, const model::GemmWork& work) {
+  if (c.quantize_bandwidth <= 0) return 0;
+  return work.m * work.k * (gemm_activation_bytes + work.operand_bytes) / c.quantize_bandwidth +
+         work.k * c.quantize_k_time;
+}
+
+double gemm_roofline(const model::GemmWork& work, double peak, double bandwidth) {
+  return std::max(2 * work.groups * work.m * work.n * work.k / peak, work.bytes() / bandwidth);
 }
 
 double operand_bytes(const std::string& format) {

@@ -73,11 +73,6 @@ FormRow<ExchangeWork> tray_row(const TrayExchangeRow& row) {
           row.tokens >= training_tokens};
 }
 
-template <class Work>
-std::vector<bool> held_rows(const std::vector<FormRow<Work>>& rows) {
-  return marked(rows, [](const FormRow<Work>& row) { return is_held_out(row.shape); });
-}
-
 }  // namespace
 
 double distinct_groups(double groups, double experts, double top_k) {
@@ -100,11 +95,12 @@ TableFit<ExchangeConstants> fit_exchange_table(const std::vector<ExchangeRow>& t
   }
   auto numbers = exchange_numbers;
   if (!several_nodes) numbers.erase(numbers.begin() + numbers_of_a_node, numbers.end());
-  auto fit = fit_numbers(rows, held_rows(rows), numbers, {.nvlink_rate = nvlink_rate},
-                         {.nvlink_rate = machine.nvlink_rate, .nic_rate = machine.nic_rate},
-                         [](const ExchangeConstants& c, const ExchangeBySms& of) {
-                           return exchange_seconds(c, of.work, of.sms).seconds();
-                         });
+  const ExchangeConstants ideal{.nvlink_rate = machine.nvlink_rate, .nic_rate = machine.nic_rate};
+  const auto seconds = [](const ExchangeConstants& c, const ExchangeBySms& of) {
+    return exchange_seconds(c, of.work, of.sms).seconds();
+  };
+  auto fit = fit_numbers(rows, held_rows(rows), FormNumbers<ExchangeConstants>(numbers, {.nvlink_rate = nvlink_rate}),
+                         seconds, [&](const ExchangeBySms& of) { return seconds(ideal, of); });
   fit.held_out.family = "exchange";
   fit.held_out.table = "DeepEP " + direction;
   return fit;
@@ -120,14 +116,17 @@ TableFit<ExchangeConstants> fit_tray_table(const std::vector<TrayExchangeRow>& t
         row.expert_parallel > gpus_of_tray)
       rows.push_back(tray_row(row));
   constexpr double local_share = 0.15;
-  auto fit = fit_numbers<ExchangeConstants>(
-      rows, held_rows(rows),
+  const FormNumbers<ExchangeConstants> numbers(
       {{"start", &ExchangeConstants::start, "us", 10e-6},
        {"start_exponent", &ExchangeConstants::start_exponent, "1", 0.1},
        {"nvlink_rate", &ExchangeConstants::nvlink_rate, "GB/s", machine.nvlink_rate},
        {"local_rate", &ExchangeConstants::local_rate, "GB/s", local_share * machine.nvlink_rate}},
-      {}, {.nvlink_rate = machine.nvlink_rate},
-      [](const ExchangeConstants& c, const ExchangeWork& work) { return exchange_seconds(c, work, 0).seconds(); });
+      {});
+  const auto seconds = [](const ExchangeConstants& c, const ExchangeWork& work) {
+    return exchange_seconds(c, work, 0).seconds();
+  };
+  auto fit = fit_numbers(rows, held_rows(rows), numbers, seconds,
+                         [&](const ExchangeWork& work) { return seconds({.nvlink_rate = machine.nvlink_rate}, work); });
   fit.held_out.family = "exchange";
   fit.held_out.table = fmt::format("{} {} {}", kernel, direction, format);
   return fit;

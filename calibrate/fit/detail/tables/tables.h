@@ -4,6 +4,7 @@
 #include <Eigen/Core>
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -115,6 +116,39 @@ struct FormRow {
   bool large = false;  // as large as training has it
 };
 
+// Returns whether a fit leaves out each of the rows.
+template <class Work>
+std::vector<bool> held_rows(const std::vector<FormRow<Work>>& rows) {
+  return marked(rows, [](const FormRow<Work>& row) { return is_held_out(row.shape); });
+}
+
+// Returns the times of the rows by a form, `seconds(constants, work)`.
+template <class Work, class Constants, class Seconds>
+Eigen::VectorXd times_of(const std::vector<FormRow<Work>>& rows, const Constants& constants, const Seconds& seconds) {
+  return vector_of(rows, [&](const FormRow<Work>& row) { return seconds(constants, row.work); });
+}
+
+// Returns the times of the rows by `seconds(work)`.
+template <class Work, class Seconds>
+Eigen::VectorXd times_of(const std::vector<FormRow<Work>>& rows, const Seconds& seconds) {
+  return vector_of(rows, [&](const FormRow<Work>& row) { return seconds(row.work); });
+}
+
+// Adds the errors of the rows that `held` marks.
+template <class Work>
+void add_errors(const Eigen::VectorXd& predicted, const Eigen::VectorXd& roofline,
+                const std::vector<FormRow<Work>>& rows, const std::vector<bool>& held, HeldOut& result) {
+  add_errors(predicted, roofline, seconds_of(rows), held, marked(rows, std::mem_fn(&FormRow<Work>::large)), result);
+}
+
+// Fits the numbers of a form to the rows.
+template <class Work, class Constants, class Seconds>
+LogFit solve_numbers(const std::vector<FormRow<Work>>& rows, const FormNumbers<Constants>& numbers,
+                     const Seconds& seconds, const LogFitOptions& options, const Eigen::VectorXd& start) {
+  return log_fit([&](const Eigen::VectorXd& x) { return times_of(rows, numbers.constants(x), seconds); },
+                 seconds_of(rows), start, options);
+}
+
 // What a fit finds.
 template <class Constants>
 struct TableFit {
@@ -124,22 +158,16 @@ struct TableFit {
   HeldOut held_out;                              // without its family and table
 };
 
-// Fits the numbers to the rows that `held` does not mark. `seconds(constants, work)` is the form, `known` has the
-// constants that are not fitted, and `ideal` those of a datasheet's roofline.
-template <class Constants, class Work, class Seconds>
+// Fits the numbers to the rows that `held` does not mark; `roofline(work)` is the time by a datasheet.
+template <class Constants, class Work, class Seconds, class Roofline>
 TableFit<Constants> fit_numbers(const std::vector<FormRow<Work>>& rows, const std::vector<bool>& held,
-                                const std::vector<FormNumber<Constants>>& numbers, const Constants& known,
-                                const Constants& ideal, const Seconds& seconds) {
-  const FormNumbers<Constants> all(numbers, known);
-  const auto times = [&](const std::vector<FormRow<Work>>& of, const Constants& constants) {
-    return vector_of(of, [&](const FormRow<Work>& row) { return seconds(constants, row.work); });
-  };
-  const auto training = selected(rows, held, false);
-  const LogFit solution = log_fit([&](const Eigen::VectorXd& x) { return times(training, all.constants(x)); },
-                                  seconds_of(training), all.start(), {.prior = all.prior()});
-  TableFit<Constants> fit{all.constants(solution.values), all.fitted(solution), all.correlation(solution), {}};
-  add_errors(times(rows, fit.constants), times(rows, ideal), seconds_of(rows), held,
-             marked(rows, [](const FormRow<Work>& row) { return row.large; }), fit.held_out);
+                                const FormNumbers<Constants>& numbers, const Seconds& seconds,
+                                const Roofline& roofline) {
+  const LogFit solution =
+      solve_numbers(selected(rows, held, false), numbers, seconds, {.prior = numbers.prior()}, numbers.start());
+  TableFit<Constants> fit{
+      numbers.constants(solution.values), numbers.fitted(solution), numbers.correlation(solution), {}};
+  add_errors(times_of(rows, fit.constants, seconds), times_of(rows, roofline), rows, held, fit.held_out);
   return fit;
 }
 
@@ -169,6 +197,12 @@ std::vector<bool> held_out_gemms(const std::vector<GemmRow>& rows);
 // of one software and format. `quantizes`: whether the times of formats below 16 bits hold the quantizing kernel.
 GemmTableFit fit_gemm_table(const std::vector<GemmRow>& rows, const FitMachine& machine, bool quantizes = true,
                             const GemmTableFit* shape = nullptr);
+
+// Returns a GEMM of a table, and what the kernel that quantizes its activation takes; 0 where the constants have none.
+model::GemmWork gemm_work(const GemmRow& row);
+double quantize_seconds(const GemmTableConstants& constants, const model::GemmWork& work);
+// Returns the time at the peak, or at the bandwidth of the memory.
+double gemm_roofline(const model::GemmWork& work, double peak, double bandwidth);
 
 // Returns the bytes of an operand's element with its scales. Formats: bf16, fp8, fp8_block, nvfp4, mxfp4.
 double operand_bytes(const std::string& format);
