@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "calibrate/validate/detail/case_rows.h"
 #include "calibrate/validate/step_case.h"
 #include "model/base/text.h"
 
@@ -90,10 +91,6 @@ void add_recompute(const std::string& cell, Changes& changes) {
   changes.push_back(fmt::format("recompute.operators=[{}]", list));
 }
 
-model::Error about(const PublishedStep& step, std::string message, std::string hint) {
-  return {model::ErrorKind::input, std::move(message), "", 0, step.id, std::move(hint)};
-}
-
 // Returns the model that the row starts from, whose dimensions the row gives.
 model::Result<const ModelWords*> words_of(const PublishedStep& step) {
   const auto& known = known_models();
@@ -101,13 +98,13 @@ model::Result<const ModelWords*> words_of(const PublishedStep& step) {
   if (found == known.end()) {
     std::vector<std::string> names;
     for (const ModelWords& words : known) names.emplace_back(words.type);
-    return tl::unexpected(about(step, fmt::format("no shipped model to start a '{}' from", step.model_type),
-                                fmt::format("known: {}", fmt::join(names, ", "))));
+    return tl::unexpected(about_row(step.id, fmt::format("no shipped model to start a '{}' from", step.model_type),
+                                    fmt::format("known: {}", fmt::join(names, ", "))));
   }
   for (const auto& [column, key] : found->dimensions)
     if (!step.numbers.contains(column))
-      return tl::unexpected(
-          about(step, fmt::format("a {} has a '{}', which the row lacks", found->type, column), "fill in the cell"));
+      return tl::unexpected(about_row(step.id, fmt::format("a {} has a '{}', which the row lacks", found->type, column),
+                                      "fill in the cell"));
   return &*found;
 }
 
@@ -141,8 +138,8 @@ Changes layout_changes(const PublishedStep& step, const StepHardware& hardware, 
 model::Result<StepPlan> step_plan(const PublishedStep& step, const StepCase& definition) {
   const auto hardware = std::ranges::find(definition.hardware, step.hardware, &StepHardware::name);
   if (hardware == definition.hardware.end())
-    return tl::unexpected(about(step, fmt::format("the case has no hardware '{}'", step.hardware),
-                                "add a [[hardware]] table with this name"));
+    return tl::unexpected(about_row(step.id, fmt::format("the case has no hardware '{}'", step.hardware),
+                                    "add a [[hardware]] table with this name"));
   const ModelWords& words = *TRY(words_of(step));
   StepPlan made{{}, hardware->profile, "device", {}};
   Changes changes = layout_changes(step, *hardware, words);
@@ -158,13 +155,7 @@ model::Result<StepPlan> step_plan(const PublishedStep& step, const StepCase& def
   }
   changes.insert(changes.end(), step.plan.begin(), step.plan.end());
   if (!made.profile.empty()) changes.push_back("cluster.profile=" + model::toml_string(made.profile));
-  auto plan = model::read_plan("", step.id, changes);
-  if (!plan) {
-    const model::Error& error = plan.error();
-    return tl::unexpected(about(step, fmt::format("{}: {}", error.key, error.message), error.hint));
-  }
-  plan->file.clear();  // there is no file: models are searched among the shipped ones
-  made.plan = std::move(*plan);
+  made.plan = TRY(plan_of_row(step.id, changes));
   return made;
 }
 

@@ -77,6 +77,20 @@ model::Result<PublishedGemm> gemm_of(const CsvTable& table, std::size_t row) {
 
 }  // namespace
 
+model::Error about_row(const std::string& id, std::string message, std::string hint) {
+  return {model::ErrorKind::input, std::move(message), "", 0, id, std::move(hint)};
+}
+
+model::Result<model::Plan> plan_of_row(const std::string& id, const std::vector<std::string>& changes) {
+  auto plan = model::read_plan("", id, changes);
+  if (!plan) {
+    const model::Error& error = plan.error();
+    return tl::unexpected(about_row(id, fmt::format("{}: {}", error.key, error.message), error.hint));
+  }
+  plan->file.clear();  // there is no file: models are searched among the shipped ones
+  return plan;
+}
+
 model::Result<std::vector<Alternative>> alternatives(std::string_view text) {
   std::vector<Alternative> result(1);
   const std::string_view whole = text;

@@ -7,6 +7,7 @@
 
 #include "calibrate/validate/questions.h"
 #include "model/base/error.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::calibrate {
 
@@ -22,6 +23,12 @@ model::Result<std::vector<Alternative>> alternatives(std::string_view text);
 
 // Replaces "{1}" in `text` by the first choice, "{2}" by the second, ...
 std::string with_choices(std::string text, const std::vector<std::string>& choices);
+
+// Returns an input error about the row with that id.
+model::Error about_row(const std::string& id, std::string message, std::string hint);
+
+// Returns the plan that differs from the defaults in `changes`. The error names the row and the key.
+model::Result<model::Plan> plan_of_row(const std::string& id, const std::vector<std::string>& changes);
 
 // Published tables, one row per result: CSV files under calibrate/published/; lines that start with '#' are comments.
 struct PublishedAllToAll {

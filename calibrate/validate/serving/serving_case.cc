@@ -6,7 +6,9 @@
 #include <set>
 
 #include "calibrate/measurement/csv_table.h"
+#include "calibrate/validate/detail/case_rows.h"
 #include "model/base/table_reader.h"
+#include "model/base/text.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -43,12 +45,6 @@ model::Result<void> read_figures(const CsvTable& table, std::size_t row, Publish
   serving.tokens_per_s_per_gpu = TRY(table.optional_positive(row, "tokens_per_s_per_gpu"));
   if (table.has("ttft_ms")) serving.ttft_s = TRY(table.optional_positive(row, "ttft_ms", milliseconds));
   return {};
-}
-
-std::string in_quotes(std::string_view text) { return fmt::format("\"{}\"", text); }
-
-model::Error about_row(const PublishedServing& row, std::string message, std::string hint) {
-  return {model::ErrorKind::input, std::move(message), "", 0, row.id, std::move(hint)};
 }
 
 }  // namespace
@@ -115,39 +111,33 @@ model::Result<std::vector<PublishedServing>> read_published_serving(const std::s
 model::Result<ServingPlan> serving_plan(const PublishedServing& row, const ServingCase& definition) {
   const auto hardware = std::ranges::find(definition.hardware, row.hardware, &ServingHardware::name);
   if (hardware == definition.hardware.end())
-    return tl::unexpected(about_row(row, fmt::format("the case has no hardware '{}'", row.hardware),
+    return tl::unexpected(about_row(row.id, fmt::format("the case has no hardware '{}'", row.hardware),
                                     "add a [[hardware]] table with this name"));
   const auto served = std::ranges::find(definition.models, row.model, &std::pair<std::string, std::string>::first);
   if (served == definition.models.end())
-    return tl::unexpected(
-        about_row(row, fmt::format("the case has no model '{}'", row.model), "add a [[model]] table with this name"));
+    return tl::unexpected(about_row(row.id, fmt::format("the case has no model '{}'", row.model),
+                                    "add a [[model]] table with this name"));
   const auto number = [&](const char* column) { return row.numbers.at(column); };
-  std::vector<std::string> changes = {"model.config=" + in_quotes(served->second),
-                                      "cluster.topology=" + in_quotes(hardware->topology),
+  std::vector<std::string> changes = {"model.config=" + model::toml_string(served->second),
+                                      "cluster.topology=" + model::toml_string(hardware->topology),
                                       fmt::format("cluster.gpus={}", number("gpus")),
                                       fmt::format("parallelism.tensor={}", number("tensor")),
                                       fmt::format("parallelism.expert={}", number("expert")),
-                                      "inference.engine=" + in_quotes(row.engine),
+                                      "inference.engine=" + model::toml_string(row.engine),
                                       fmt::format("inference.attention_data={}", number("attention_data")),
                                       fmt::format("inference.input_tokens={}", number("input_tokens")),
                                       fmt::format("inference.output_tokens={}", number("output_tokens")),
-                                      "inference.weights=" + in_quotes(row.weights)};
-  if (!row.kv_cache.empty()) changes.push_back("inference.kv_cache=" + in_quotes(row.kv_cache));
-  if (!hardware->device.empty()) changes.push_back("cluster.device=" + in_quotes(hardware->device));
-  if (!hardware->profile.empty()) changes.push_back("cluster.profile=" + in_quotes(hardware->profile));
+                                      "inference.weights=" + model::toml_string(row.weights)};
+  if (!row.kv_cache.empty()) changes.push_back("inference.kv_cache=" + model::toml_string(row.kv_cache));
+  if (!hardware->device.empty()) changes.push_back("cluster.device=" + model::toml_string(hardware->device));
+  if (!hardware->profile.empty()) changes.push_back("cluster.profile=" + model::toml_string(hardware->profile));
   const auto concurrency = row.numbers.find("concurrency");
   changes.push_back(
       fmt::format("inference.concurrency={}", concurrency == row.numbers.end() ? 0 : concurrency->second));
   // The requests of such a row all decode: none of them waits for its first token.
   if (row.phase == ServingPhase::decode) changes.emplace_back("inference.arrivals=\"waves\"");
   changes.insert(changes.end(), row.plan.begin(), row.plan.end());
-  auto plan = model::read_plan("", row.id, changes);
-  if (!plan) {
-    const model::Error& error = plan.error();
-    return tl::unexpected(about_row(row, fmt::format("{}: {}", error.key, error.message), error.hint));
-  }
-  plan->file.clear();  // there is no file: models are searched among the shipped ones
-  return ServingPlan{std::move(*plan), hardware->profile};
+  return ServingPlan{TRY(plan_of_row(row.id, changes)), hardware->profile};
 }
 
 model::Result<std::vector<ExampleFigure>> load_example_figures(const std::string& path) {
