@@ -229,27 +229,14 @@ void fields(auto& to, const calibrate::StepComparison& comparison) {
      }));
 }
 
-namespace {
-
-struct ScoredSet {
-  std::string name;
-  calibrate::RangeScores ranges;
-};
-
-std::vector<ScoredSet> scored_sets(const calibrate::IntervalScores& scores) {
-  std::vector<ScoredSet> sets;
-  for (const auto& [name, ranges] : scores.scores) sets.push_back({name, ranges});
-  return sets;
-}
-
-}  // namespace
-
-void fields(auto& to, const ScoredSet& set) {
-  const calibrate::FitVerdicts& fits = set.ranges.fits;
-  to("name", "name of the choice", set.name);
-  to("step", "ranges of the step time", score_of(set.ranges.step));
-  to("baseline", "what the errors of a prediction without the method are", score_of(set.ranges.baseline));
-  to("memory", "ranges of the memory", score_of(set.ranges.memory));
+// A set and how well its ranges hold.
+void fields(auto& to, const std::pair<std::string, calibrate::RangeScores>& set) {
+  const auto& [name, ranges] = set;
+  const calibrate::FitVerdicts& fits = ranges.fits;
+  to("name", "name of the choice", name);
+  to("step", "ranges of the step time", score_of(ranges.step));
+  to("baseline", "what the errors of a prediction without the method are", score_of(ranges.baseline));
+  to("memory", "ranges of the memory", score_of(ranges.memory));
   to("fits_brier", "Brier score of the probability to fit", if_finite(fits.brier));
   to("fits", "verdicts on memory of rows of which it is known whether they ran", Object([&fits](auto& part_to) {
        part_to("rows", "rows with a probability to fit", fits.rows);
@@ -383,14 +370,13 @@ Stated<Json> cases_of(const ValidationOutcome& outcome) {
 
 void fields(auto& to, const ValidationOutcome& outcome) {
   const calibrate::IntervalScores scores = calibrate::interval_scores(outcome.steps);
-  const std::vector<ScoredSet> sets = scored_sets(scores);
   const bool passed = scores.holds() && std::ranges::all_of(outcome.figures, &calibrate::EvaluatedCase::holds) &&
                       std::ranges::all_of(outcome.steps, &calibrate::StepComparison::holds) &&
                       std::ranges::all_of(outcome.components, &calibrate::ComponentComparison::holds) &&
                       std::ranges::all_of(outcome.serving, &calibrate::ServingComparison::holds);
   to("passed", "whether all cases passed", passed);
   to("cases", "of figures, of steps, of components, of deployments", cases_of(outcome));
-  to("intervals", "how good the predicted ranges are", sets);
+  to("intervals", "how good the predicted ranges are", scores.scores);
   to("complete", "false: it was interrupted", outcome.complete);
 }
 
@@ -470,7 +456,7 @@ std::string validation_csv(const ValidationOutcome& outcome) {
       if (!lists_objects(list)) continue;
       for (const Json& row : list) add_rows({{"case", one["name"]}, {"table", table}}, row, rows);
     }
-  for (const ScoredSet& set : scored_sets(calibrate::interval_scores(outcome.steps)))
+  for (const auto& set : calibrate::interval_scores(outcome.steps).scores)
     add_rows({{"case", nullptr}, {"table", "intervals"}}, written<Json>(set), rows);
   return csv_of_rows(rows);
 }

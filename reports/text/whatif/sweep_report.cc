@@ -312,37 +312,53 @@ std::string findings(const sim::SweepResult& result) {
   return text;
 }
 
-// A row for each deployment, with the columns of the JSON's serving.
-std::string deployments_csv(const sim::SweepResult& result) {
+// Returns a row for each point: where it lies, `quantities` of its answer by `cells`, and where points have intervals
+// the `range` of what is `ranged`.
+template <class CellsOf, class RangeOf>
+std::string points_csv(const sim::SweepResult& result, const std::vector<std::string>& quantities,
+                       const CellsOf& cells_of, const char* ranged, const RangeOf& range_of) {
   std::vector<std::string> columns;
   for (const sim::SweepAxis& axis : result.grid.axes()) columns.push_back(axis.key);
   columns.insert(columns.end(), {"feasible", "best"});
-  const std::size_t before = columns.size();
-  visit_serving(model::ServingResult(), [&](const char* key, const auto&, auto...) { columns.emplace_back(key); });
-  const std::size_t quantities = columns.size() - before;
-  columns.insert(columns.end(), {"bound_by", "reason"});
+  columns.insert(columns.end(), quantities.begin(), quantities.end());
+  columns.emplace_back("reason");
   const bool intervals = sim::has_intervals(result);
-  if (intervals) columns.insert(columns.end(), {"tpot_p10_s", "tpot_p50_s", "tpot_p90_s"});
+  for (const char* end : {"p10", "p50", "p90"})
+    if (intervals) columns.push_back(fmt::format("{}_{}_s", ranged, end));
   CsvTable table(columns);
   for (std::size_t i = 0; i < result.points.size(); ++i) {
+    const auto& point = result.points[i];
     std::vector<std::string> row;
     for (std::size_t axis = 0; axis < result.grid.axes().size(); ++axis) row.push_back(result.grid.value(i, axis).text);
-    row.insert(row.end(), {sim::feasible(result.points[i]) ? "1" : "0", i == result.best ? "1" : "0"});
-    const auto& point = result.points[i];
-    if (point && point->serving)
-      visit_serving(*point->serving, [&](const char*, const auto& value, auto...) { row.push_back(csv_cell(value)); });
-    else
-      row.resize(row.size() + quantities);
-    row.push_back(point && point->serving ? std::string(model::to_string(point->serving->bound_by)) : "");
+    row.insert(row.end(), {sim::feasible(point) ? "1" : "0", i == result.best ? "1" : "0"});
+    std::vector<std::string> cells = point ? cells_of(i) : std::vector<std::string>();
+    cells.resize(quantities.size());
+    row.insert(row.end(), cells.begin(), cells.end());
     row.push_back(sim::reason(point));
-    if (intervals) {
-      const bool known = point && point->serving && point->serving->interval && point->serving->interval->tpot_s;
-      const model::Quantiles tpot = known ? *point->serving->interval->tpot_s : model::Quantiles();
-      for (const double value : {tpot.p10, tpot.p50, tpot.p90}) row.push_back(known ? csv_cell(value) : "");
-    }
+    const std::optional<model::Quantiles> range = point ? range_of(*point) : std::nullopt;
+    for (const auto end : {&model::Quantiles::p10, &model::Quantiles::p50, &model::Quantiles::p90})
+      if (intervals) row.push_back(range ? csv_cell((*range).*end) : "");
     table.add(row);
   }
   return table.text();
+}
+
+// The columns are those of the JSON's serving.
+std::string deployments_csv(const sim::SweepResult& result) {
+  std::vector<std::string> quantities;
+  visit_serving(model::ServingResult(), [&](const char* key, const auto&, auto...) { quantities.emplace_back(key); });
+  quantities.emplace_back("bound_by");
+  const auto cells = [&](std::size_t i) {
+    std::vector<std::string> row;
+    const auto& serving = result.points[i]->serving;
+    if (!serving) return row;
+    visit_serving(*serving, [&](const char*, const auto& value, auto...) { row.push_back(csv_cell(value)); });
+    row.emplace_back(model::to_string(serving->bound_by));
+    return row;
+  };
+  return points_csv(result, quantities, cells, "tpot", [](const sim::SweepPoint& point) {
+    return point.serving && point.serving->interval ? point.serving->interval->tpot_s : std::nullopt;
+  });
 }
 
 }  // namespace
@@ -364,39 +380,25 @@ std::string sweep_text(const sim::SweepResult& result, bool color) {
 
 std::string sweep_csv(const sim::SweepResult& result) {
   if (sim::of_deployments(result)) return deployments_csv(result);
-  std::string out;
-  for (const sim::SweepAxis& axis : result.grid.axes()) out += csv_field(axis.key) + ",";
-  out +=
-      "feasible,best,step_time_s,exposed_communication_s,exposed_communication_share,gemm_s,gemm_slowdown,tokens_per_s,"
-      "mfu,mfu_causal,bubble_s,optimizer_s,peak_memory_bytes,memory_capacity_bytes,reason";
-  const bool intervals = sim::has_intervals(result);
-  out += intervals ? ",step_time_p10_s,step_time_p50_s,step_time_p90_s\n" : "\n";
-  const auto number = [](std::optional<double> value) { return value ? fmt::format("{}", *value) : std::string(); };
-  for (std::size_t i = 0; i < result.points.size(); ++i) {
-    for (std::size_t axis = 0; axis < result.grid.axes().size(); ++axis)
-      out += csv_field(result.grid.value(i, axis).text) + ",";
-    const model::Result<sim::SweepPoint>& point = result.points[i];
-    fmt::format_to(std::back_inserter(out), "{:d},{:d},", sim::feasible(point), i == result.best);
-    if (point) {
-      const model::StepTimes& step = point->step;
-      for (const std::optional<double>& value :
-           {std::optional(step.time_s), sim::exposed_seconds(point->step), sim::exposed_share(point),
-            sim::gemm_seconds(step), result.gemm_slowdowns[i], std::optional(step.tokens_per_s),
-            std::optional(step.mfu), std::optional(step.mfu_causal), step.bubble_s, step.optimizer_s,
-            std::optional(point->memory.peak_bytes), std::optional(point->memory.capacity_bytes)})
-        out += number(value) + ",";
-    } else {
-      out += ",,,,,,,,,,,,";
-    }
-    out += csv_field(sim::reason(point));
-    if (intervals) {
-      const bool known = point && point->interval;
-      const model::Quantiles time = known ? point->interval->time_s : model::Quantiles();
-      out += known ? fmt::format(",{},{},{}", time.p10, time.p50, time.p90) : ",,,";
-    }
-    out += "\n";
-  }
-  return out;
+  const auto cells = [&](std::size_t i) {
+    const sim::SweepPoint& point = *result.points[i];
+    const model::StepTimes& step = point.step;
+    std::vector<std::string> row;
+    for (const std::optional<double>& value :
+         {std::optional(step.time_s), sim::exposed_seconds(step), sim::exposed_share(result.points[i]),
+          sim::gemm_seconds(step), result.gemm_slowdowns[i], std::optional(step.tokens_per_s), std::optional(step.mfu),
+          std::optional(step.mfu_causal), step.bubble_s, step.optimizer_s, std::optional(point.memory.peak_bytes),
+          std::optional(point.memory.capacity_bytes)})
+      row.push_back(csv_cell(value));
+    return row;
+  };
+  return points_csv(
+      result,
+      {"step_time_s", "exposed_communication_s", "exposed_communication_share", "gemm_s", "gemm_slowdown",
+       "tokens_per_s", "mfu", "mfu_causal", "bubble_s", "optimizer_s", "peak_memory_bytes", "memory_capacity_bytes"},
+      cells, "step_time", [](const sim::SweepPoint& point) {
+        return point.interval ? std::optional(point.interval->time_s) : std::nullopt;
+      });
 }
 
 }  // namespace plumbline::reports
