@@ -223,18 +223,8 @@ class Refining {
     for (Index j = 0; j < size(); ++j)
       if (left(j) < 1 - least_learned) learned.push_back(j);
     for (const Index j : learned) add_entry(j, fit.values(j), left(j), source, made);
-    while (!learned.empty()) {
-      const std::vector<Index> together = take_correlated(learned, correlation);
-      model::ConstantFit one;
-      for (std::size_t i = 0; i < together.size(); ++i) {
-        one.constants.push_back(names_of(together[i]));
-        if (i == 0) continue;
-        std::vector<double>& row = one.correlation.emplace_back();
-        for (std::size_t k = 0; k < i; ++k)
-          row.push_back(std::round(correlation(together[i], together[k]) * 100) / 100);
-      }
-      if (one.constants.size() > 1 || one.constants.front().size() > 1) made.fits.push_back(std::move(one));
-    }
+    made.fits = correlated_fits(
+        learned, [&](Index j) { return names_of(j); }, [&](Index i, Index j) { return correlation(i, j); });
   }
 
   void add_entry(Index j, double deviations, double left, const std::string& source, Refinement& made) const {
@@ -262,20 +252,6 @@ class Refining {
     std::vector<std::string> names;
     for (const std::size_t index : entry(j).constants) names.push_back(base_.parameters()[index].name);
     return names;
-  }
-
-  // Takes the first of the entries, and all whose errors are correlated with it or with one that is taken.
-  static std::vector<Index> take_correlated(std::vector<Index>& entries, const MatrixXd& correlation) {
-    constexpr double least = 0.05;
-    std::vector<Index> taken = {entries.front()};
-    entries.erase(entries.begin());
-    for (std::size_t next = 0; next < taken.size(); ++next)
-      std::erase_if(entries, [&](Index j) {
-        const bool belongs = std::abs(correlation(taken[next], j)) >= least;
-        if (belongs) taken.push_back(j);
-        return belongs;
-      });
-    return taken;
   }
 
   const model::Profile& base_;

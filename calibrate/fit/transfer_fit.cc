@@ -15,6 +15,7 @@
 #include "calibrate/fit/detail/constant_list.h"
 #include "model/base/si_unit.h"
 #include "model/cost/collective_cost.h"
+#include "model/cost/constants.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -121,13 +122,6 @@ void add_slowdown(const std::string& name, std::vector<double> ratios, ConstantL
                 fmt::format("middle of {} ratios during a transfer and alone", ratios.size()));
 }
 
-double constant(const model::Profile& profile, const char* name) {
-  const auto index = profile.find(name);
-  if (!index) return 0;
-  const model::Parameter& parameter = profile.parameters()[*index];
-  return parameter.value * model::si_unit(parameter.unit)->factor;
-}
-
 // Returns the constants that the records determine. Rates within a node matter in every group of several GPUs a node.
 std::vector<std::string> determined(const std::vector<const Measurement*>& records) {
   const auto several = [](const Measurement* m) { return group_of(*m).nodes() > 1; };
@@ -221,8 +215,9 @@ model::CollectiveGroup group_of(const Measurement& m) {
 model::Result<model::CollectiveCost> collectives_of(const model::Profile& profile) {
   model::ClusterShape cluster;
   cluster.gpus_per_node = cluster.nics_per_node = 1;
-  cluster.intra_node_bandwidth = model::BytesPerSecond(constant(profile, "network.nvlink_line_rate"));
-  cluster.nic_bandwidth = model::BytesPerSecond(constant(profile, "network.nic_line_rate"));
+  model::ConstantReader constants(profile);
+  cluster.intra_node_bandwidth = model::BytesPerSecond(constants.value("network.nvlink_line_rate"));
+  cluster.nic_bandwidth = model::BytesPerSecond(constants.value("network.nic_line_rate"));
   return model::CollectiveCost::make(profile, cluster);
 }
 

@@ -11,14 +11,14 @@
 namespace plumbline::calibrate {
 namespace {
 
-double factor_of(const model::Parameter& parameter) { return model::si_unit(parameter.unit)->factor; }
-
 std::optional<double> usable(double uncertainty) {
   constexpr int digits = 2;
   return std::isfinite(uncertainty) ? std::optional(rounded(uncertainty, digits)) : std::nullopt;
 }
 
 }  // namespace
+
+double si_value(const model::Parameter& parameter) { return parameter.value * model::si_unit(parameter.unit)->factor; }
 
 const model::Parameter* ConstantList::find(const std::string& name) const {
   const auto added = std::ranges::find(parameters_, name, &model::Parameter::name);
@@ -35,7 +35,7 @@ void ConstantList::add(const std::string& name, double si, std::optional<double>
   constexpr int digits = 5;
   model::Parameter parameter;
   parameter.name = name;
-  parameter.value = rounded(si / factor_of(*same), digits);
+  parameter.value = rounded(si / model::si_unit(same->unit)->factor, digits);
   parameter.unit = same->unit;
   parameter.kind = kind;
   parameter.source = fmt::format("{}; {}", how, source_);
@@ -59,7 +59,7 @@ void ConstantList::add_rate(const std::string& name, const RobustFit& fit, Eigen
 double ConstantList::value(const std::string& name) const {
   const model::Parameter* parameter = find(name);
   assert(parameter != nullptr && "the base profile has every constant that is fitted");
-  return parameter->value * factor_of(*parameter);
+  return si_value(*parameter);
 }
 
 bool ConstantList::has(const std::string& name) const {

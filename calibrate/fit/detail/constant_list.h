@@ -1,6 +1,7 @@
 // The constants of a profile while it is fitted.
 #pragma once
 
+#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,6 +12,39 @@
 #include "model/profile/profile.h"
 
 namespace plumbline::calibrate {
+
+// Returns the value of a constant, or of a figure of a device file, in SI.
+double si_value(const model::Parameter& parameter);
+
+// Returns the fits of constants whose errors depend on each other: an entry, those that depend on it, those that depend
+// on them, and so on. An entry that depends on none is a fit where it has several constants. `names` returns the
+// constants of an entry, `correlation` that of the errors of two.
+template <class Entry, class Names, class Correlation>
+std::vector<model::ConstantFit> correlated_fits(std::vector<Entry> entries, const Names& names,
+                                                const Correlation& correlation) {
+  constexpr double least = 0.05;  // a correlation below it counts as none
+  std::vector<model::ConstantFit> fits;
+  while (!entries.empty()) {
+    std::vector<Entry> group = {entries.front()};
+    entries.erase(entries.begin());
+    for (std::size_t i = 0; i < group.size(); ++i)
+      std::erase_if(entries, [&](const Entry& other) {
+        const bool depends = std::abs(correlation(group[i], other)) >= least;
+        if (depends) group.push_back(other);
+        return depends;
+      });
+    model::ConstantFit fit;
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      fit.constants.push_back(names(group[i]));
+      if (i == 0) continue;
+      std::vector<double>& row = fit.correlation.emplace_back();
+      for (std::size_t j = 0; j < i; ++j)
+        row.push_back(std::round(100 * correlation(group[i], group[j])) / 100 + 0.0);  // no -0
+    }
+    if (group.size() > 1 || fit.constants.front().size() > 1) fits.push_back(std::move(fit));
+  }
+  return fits;
+}
 
 class ConstantList {
  public:

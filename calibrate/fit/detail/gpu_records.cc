@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "calibrate/fit/detail/collective_records.h"
-#include "model/base/si_unit.h"
+#include "calibrate/fit/detail/constant_list.h"
 #include "model/cost/kernel_cost.h"
 #include "model/cost/power_model.h"
 #include "model/graph/one_operator.h"
@@ -159,7 +159,7 @@ Predicted predicted_pause(const model::Profile& profile) {
   const auto gap = profile.find(pause);
   if (!gap) return {};
   const model::Parameter& constant = profile.parameters()[*gap];
-  const double seconds = constant.value * model::si_unit(constant.unit)->factor;
+  const double seconds = si_value(constant);
   return {.seconds = seconds, .uncertain = seconds * constant.relative_uncertainty.value_or(0), .shape = {}};
 }
 

@@ -26,26 +26,7 @@ struct Fact {
   std::vector<std::string> constants;
 };
 
-// Returns the facts that depend on the first, on one that depends on it, and so on, and takes them out of `facts`.
-std::vector<Fact> take_group(std::vector<Fact>& facts) {
-  constexpr double least = 0.05;  // a correlation below it counts as none
-  std::vector<Fact> group = {std::move(facts.front())};
-  facts.erase(facts.begin());
-  for (std::size_t i = 0; i < group.size(); ++i)
-    for (std::size_t j = 0; j < facts.size();) {
-      if (std::abs(product(group[i].errors, facts[j].errors)) < least) {
-        ++j;
-        continue;
-      }
-      group.push_back(std::move(facts[j]));
-      facts.erase(facts.begin() + static_cast<std::ptrdiff_t>(j));
-    }
-  return group;
-}
-
 }  // namespace
-
-double si_value(const model::Parameter& parameter) { return parameter.value * model::si_unit(parameter.unit)->factor; }
 
 model::Result<Draft> Draft::begin(const Recipe& recipe, const RecipeInputs& inputs) {
   Draft draft;
@@ -171,20 +152,9 @@ std::vector<model::ConstantFit> Draft::fits() const {
     else
       same->constants.push_back(name);
   }
-  std::vector<model::ConstantFit> fits;
-  while (!facts.empty()) {
-    model::ConstantFit fit;
-    const std::vector<Fact> group = take_group(facts);
-    for (std::size_t i = 0; i < group.size(); ++i) {
-      fit.constants.push_back(group[i].constants);
-      if (i == 0) continue;
-      fit.correlation.emplace_back();
-      for (std::size_t j = 0; j < i; ++j)
-        fit.correlation.back().push_back(std::round(100 * product(group[i].errors, group[j].errors)) / 100 + 0.0);
-    }
-    if (group.size() > 1 || group.front().constants.size() > 1) fits.push_back(std::move(fit));
-  }
-  return fits;
+  return correlated_fits(
+      std::move(facts), [](const Fact& fact) { return fact.constants; },
+      [](const Fact& a, const Fact& b) { return product(a.errors, b.errors); });
 }
 
 std::optional<model::GemmConstants> gemm_constants(const Draft& draft, const std::string& kind) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/fit/detail/constant_list.h"
 #include "calibrate/fit/detail/log_fit.h"
 #include "calibrate/fit/held_out.h"
 #include "calibrate/fit/recipe/recipe.h"
@@ -86,9 +87,6 @@ class Draft {
   std::size_t settings_ = 0;                  // calls of set()
   std::optional<Measurements> measured_;
 };
-
-// Returns the value of a constant, or of a figure of a device file, in SI.
-double si_value(const model::Parameter& parameter);
 
 // Returns the constants of a kind of GEMMs as made so far, in SI; nullopt without its k_time and tile.
 std::optional<model::GemmConstants> gemm_constants(const Draft& draft, const std::string& kind);
