@@ -17,12 +17,13 @@
 #include <string_view>
 #include <utility>
 
-#include "cli/detail/version.h"
+#include "cli/data.h"
 #include "cli/manual/manual.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
 #include "cli/verb.h"
 #include "cli/world.h"
+#include "model/base/version.h"
 #include "reports/text/table.h"
 #include "sim/tasks/tasks.h"
 
@@ -118,6 +119,13 @@ void add_repeatable(CLI::App& verb, const std::string& option, std::vector<std::
   verb.add_option(option, values, help)->take_all()->allow_extra_args(false);
 }
 
+model::Result<void> refuse_given(std::initializer_list<std::pair<const char*, bool>> options, std::string_view message,
+                                 std::string_view hint) {
+  for (const auto& [option, given] : options)
+    if (given) return model::wrong_input(option, std::string(message), std::string(hint));
+  return {};
+}
+
 bool color() {
   const char* off = std::getenv("NO_COLOR");
   return isatty(STDOUT_FILENO) != 0 && (off == nullptr || *off == '\0');
@@ -130,7 +138,11 @@ int command(int argc, char** argv, const World& world) {
   if (argc > 1) argc = take_wide(argc, argv);
   CLI::App app{"plumbline predicts what training a large model costs, and proves it.", "plumbline"};
   app.formatter(help_formatter());
-  app.set_version_flag("--version", version_text, "Print version, revision and features, then exit");
+  const auto version = [] {
+    return fmt::format("plumbline {}\nrevision {}\n{}\noutput contract {}", model::version, source_revision(),
+                       PLUMBLINE_FEATURES, model::schema);
+  };
+  app.set_version_flag("--version", version, "Print version, revision and features, then exit");
   app.add_flag("--wide")->description(
       "Print tables as wide as they are, before or after the verb (default: 80 columns)");
   app.require_subcommand(0, 1);

@@ -112,14 +112,17 @@ model::Result<void> compare_with_trace(const CompareArguments& arguments, const 
 // Holds the step of a log against the prediction, and answers as `simulate --measured`.
 model::Result<int> compare_with_log(const CompareArguments& arguments, const std::string& plan,
                                     const std::string& log) {
-  const std::pair<const char*, bool> others[] = {
-      {"--cluster", !arguments.clusters.empty()},     {"--gpus", !arguments.gpus.empty()},
-      {"--baseline", arguments.baseline.has_value()}, {"--rank", arguments.rank.has_value()},
-      {"--classes", !arguments.classes.empty()},      {"--by-class", arguments.by_class},
-      {"--svg", arguments.outputs.given("--svg")},    {"--trace-ranks", !arguments.trace_ranks.empty()},
-      {"--waits", arguments.waits != "measured"},     {"--against", arguments.against != "first"}};
-  for (const auto& [option, given] : others)
-    if (given) return model::wrong_input(option, "a training log is compared with one plan as it is", "leave it out");
+  TRY(refuse_given({{"--cluster", !arguments.clusters.empty()},
+                    {"--gpus", !arguments.gpus.empty()},
+                    {"--baseline", arguments.baseline.has_value()},
+                    {"--rank", arguments.rank.has_value()},
+                    {"--classes", !arguments.classes.empty()},
+                    {"--by-class", arguments.by_class},
+                    {"--svg", arguments.outputs.given("--svg")},
+                    {"--trace-ranks", !arguments.trace_ranks.empty()},
+                    {"--waits", arguments.waits != "measured"},
+                    {"--against", arguments.against != "first"}},
+                   "a training log is compared with one plan as it is"));
   const auto fidelity = TRY(sim::parse_fidelity(arguments.fidelity));
   const auto inputs = TRY(InputsReader().load(plan, arguments.overrides, arguments.profile));
   StepRequest request{.fidelity = fidelity,
@@ -170,19 +173,13 @@ model::Result<void> write_files(const CompareArguments& arguments, const model::
   return outputs.write({{"--trace", {}, trace}});
 }
 
-// Refuses options of what only steps have.
-model::Result<void> check_of_deployments(const CompareArguments& arguments) {
-  const std::pair<const char*, bool> others[] = {{"--trace", arguments.outputs.given("--trace")},
-                                                 {"--by-class", arguments.by_class},
-                                                 {"--baseline", arguments.baseline.has_value()}};
-  for (const auto& [option, given] : others)
-    if (given) return model::wrong_input(option, "it is of training steps, and these are deployments", "leave it out");
-  return {};
-}
-
 model::Result<int> show_steps(const CompareArguments& arguments) {
   const auto comparison = TRY(compare_steps(arguments));
-  if (comparison.deployments()) TRY(check_of_deployments(arguments));
+  if (comparison.deployments())
+    TRY(refuse_given({{"--trace", arguments.outputs.given("--trace")},
+                      {"--by-class", arguments.by_class},
+                      {"--baseline", arguments.baseline.has_value()}},
+                     "it is of training steps, and these are deployments"));
   TRY(write_files(arguments, comparison));
   TRY(arguments.outputs.print(reports::result_comparison_text(comparison, color())));
   const auto possible = [](const model::ComparisonSubject& subject) { return subject.reason().empty(); };

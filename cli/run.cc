@@ -24,32 +24,21 @@ namespace {
 using model::Result;
 using model::wrong_input;
 
-struct Given {
-  const char* option;
-  bool given;
-};
-
 Result<void> check_backend(const RunArguments& a) {
   if (a.backend != "host" && a.backend != "cuda")
     return wrong_input("--backend", fmt::format("unknown backend '{}'", a.backend), "known: host, cuda");
-  const Given of_host[] = {{"--clock", a.clock.has_value()},
-                           {"--cores", a.cores.has_value()},
-                           {"--communication-cores", a.communication_cores.has_value()},
-                           {"--accumulation", a.accumulation.has_value()}};
-  const Given of_gpu[] = {{"--device", a.device.has_value()},
-                          {"--sm-target", a.target_sms.has_value()},
-                          {"--emulate", a.emulated.has_value()},
-                          {"--lib-dir", !a.library_folders.empty()},
-                          {"--kernels", !a.kernels.empty()}};
   if (a.backend == "cuda")
-    for (const Given& one : of_host)
-      if (one.given)
-        return wrong_input(one.option, "is for the host's cores, not for a GPU", "leave it out, or --backend host");
-  if (a.backend == "host")
-    for (const Given& one : of_gpu)
-      if (one.given)
-        return wrong_input(one.option, "is for a GPU, not for the host's cores", "leave it out, or --backend cuda");
-  return {};
+    return refuse_given({{"--clock", a.clock.has_value()},
+                         {"--cores", a.cores.has_value()},
+                         {"--communication-cores", a.communication_cores.has_value()},
+                         {"--accumulation", a.accumulation.has_value()}},
+                        "is for the host's cores, not for a GPU", "leave it out, or --backend host");
+  return refuse_given({{"--device", a.device.has_value()},
+                       {"--sm-target", a.target_sms.has_value()},
+                       {"--emulate", a.emulated.has_value()},
+                       {"--lib-dir", !a.library_folders.empty()},
+                       {"--kernels", !a.kernels.empty()}},
+                      "is for a GPU, not for the host's cores", "leave it out, or --backend cuda");
 }
 
 Result<void> check_values(const RunArguments& a) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -116,30 +117,6 @@ model::Result<Shown> show_reliability(const ShowArguments& arguments) {
   });
 }
 
-// Returns a cluster with `gpus` GPUs (0: 2,048, or as many as the wiring connects).
-model::Result<topologies::Topology> drawn_topology(const std::string& name, std::int64_t gpus) {
-  constexpr std::int64_t usual_gpus = 2048;
-  topologies::Variation variation;
-  variation.gpus = gpus;
-  auto topology = find_topology(name, variation);
-  if (!topology || gpus > 0) return topology;
-  topology->cluster.gpus = std::min(usual_gpus, topologies::capacity(topology->fabric).gpus);
-  return topology;
-}
-
-// Returns the text; with --svg - only the picture goes to stdout and the text is empty.
-model::Result<Shown> show_topology(const ShowArguments& arguments) {
-  auto topology = TRY(drawn_topology(arguments.name, arguments.gpus));
-  const auto fabric = TRY(topologies::Fabric::make(topology.fabric, topology.cluster.gpus));
-  topology.cluster.fabric = topologies::count_parts(fabric);
-  if (!arguments.svg.empty()) {
-    TRY(write_output(arguments.svg, reports::topology_svg(topology, fabric)));
-    if (arguments.svg == "-") return Shown();
-  }
-  return Shown{reports::topology_drawing(topology, fabric) + '\n' + reports::topology_text(topology.cluster),
-               reports::constants_csv(reports::constants_of(topology.cluster))};
-}
-
 model::Result<reports::CollectivesOptions> options_of(const CollectivesArguments& arguments) {
   reports::CollectivesOptions options;
   if (!arguments.collective.empty()) {
@@ -169,6 +146,31 @@ model::Result<Shown> show_collectives(const ShowArguments& arguments) {
   auto text = TRY(reports::collectives_text(topology.cluster, profile, options));
   auto csv = TRY(reports::collectives_csv(topology.cluster, profile, options));
   return Shown{std::move(text), std::move(csv)};
+}
+
+// Returns a cluster with `gpus` GPUs (0: 2,048, or as many as the wiring connects).
+model::Result<topologies::Topology> drawn_topology(const std::string& name, std::int64_t gpus) {
+  constexpr std::int64_t usual_gpus = 2048;
+  topologies::Variation variation;
+  variation.gpus = gpus;
+  auto topology = find_topology(name, variation);
+  if (!topology || gpus > 0) return topology;
+  topology->cluster.gpus = std::min(usual_gpus, topologies::capacity(topology->fabric).gpus);
+  return topology;
+}
+
+// Returns the text; with --svg - only the picture goes to stdout and the text is empty.
+model::Result<Shown> show_topology(const ShowArguments& arguments) {
+  if (arguments.collectives.wanted) return show_collectives(arguments);
+  auto topology = TRY(drawn_topology(arguments.name, arguments.gpus));
+  const auto fabric = TRY(topologies::Fabric::make(topology.fabric, topology.cluster.gpus));
+  topology.cluster.fabric = topologies::count_parts(fabric);
+  if (!arguments.svg.empty()) {
+    TRY(write_output(arguments.svg, reports::topology_svg(topology, fabric)));
+    if (arguments.svg == "-") return Shown();
+  }
+  return Shown{reports::topology_drawing(topology, fabric) + '\n' + reports::topology_text(topology.cluster),
+               reports::constants_csv(reports::constants_of(topology.cluster))};
 }
 
 // Returns the text, which is empty when a picture goes to stdout.
@@ -211,58 +213,55 @@ model::Result<Shown> show_coverage(const ShowArguments& arguments) {
   return Shown{reports::coverage_text(step), reports::coverage_csv(step)};
 }
 
-// The kinds of which the shipped names are listed where none is given.
-constexpr std::pair<std::string_view, Shipped> listed_kinds[] = {{"model", Shipped::model},
-                                                                 {"topology", Shipped::topology},
-                                                                 {"profile", Shipped::profile},
-                                                                 {"reliability", Shipped::reliability}};
-
-// Returns whether nothing but the kind is given, and so its names are listed.
-bool lists_names(const ShowArguments& arguments) {
-  return arguments.name.empty() && arguments.svg.empty() && arguments.gpus == 0 && !arguments.shapes &&
-         !arguments.collectives.wanted &&
-         std::ranges::find(listed_kinds, arguments.kind, &std::pair<std::string_view, Shipped>::first) !=
-             std::end(listed_kinds);
-}
-
-model::Result<Shown> show_names(std::string_view kind) {
-  const auto found = std::ranges::find(listed_kinds, kind, &std::pair<std::string_view, Shipped>::first);
-  const auto names = TRY(shipped_names(found->second));
-  return Shown{fmt::format("{}\n", fmt::join(names, "\n")), fmt::format("name\n{}\n", fmt::join(names, "\n"))};
-}
-
 // Without a name it lists them.
-model::Result<Shown> show_schema(const std::string& name) {
+model::Result<Shown> show_schema(const ShowArguments& arguments) {
+  const std::string& name = arguments.name;
   const std::vector<std::string> names = reports::schema_names();
   if (name.empty()) return Shown{fmt::format("{}\n", fmt::join(names, "\n")), ""};
   if (const auto schema = reports::json_schema(name)) return Shown{*schema, ""};
   return model::wrong_input("NAME", fmt::format("no output is named '{}'", name), model::known_names(name, names));
 }
 
-model::Result<Shown> show(const ShowArguments& arguments) {
-  if (lists_names(arguments)) return show_names(arguments.kind);
-  if (arguments.kind == "model") return show_model(arguments);
-  if (arguments.collectives.wanted) return show_collectives(arguments);
-  if (arguments.kind == "topology") return show_topology(arguments);
-  if (arguments.kind == "measurements") return show_measurements(arguments);
-  if (arguments.kind == "profile") return show_profile(arguments);
-  if (arguments.kind == "stack") return show_stack(arguments);
-  if (arguments.kind == "routing") return show_routing(arguments);
-  if (arguments.kind == "coverage") return show_coverage(arguments);
-  if (arguments.kind == "reliability") return show_reliability(arguments);
-  if (arguments.kind == "schema") return show_schema(arguments.name);
-  return show_keys(arguments);
+struct ShownKind {
+  std::string_view name;
+  model::Result<Shown> (*show)(const ShowArguments& arguments);
+  std::optional<Shipped> listed = {};  // whose names are listed where none is given
+};
+constexpr ShownKind shown_kinds[] = {{"model", show_model, Shipped::model},
+                                     {"topology", show_topology, Shipped::topology},
+                                     {"profile", show_profile, Shipped::profile},
+                                     {"stack", show_stack},
+                                     {"reliability", show_reliability, Shipped::reliability},
+                                     {"measurements", show_measurements},
+                                     {"routing", show_routing},
+                                     {"coverage", show_coverage},
+                                     {"key", show_keys},
+                                     {"schema", show_schema}};
+
+// Returns whether nothing but the kind is given, and so its names are listed.
+bool lists_names(const ShowArguments& arguments, const ShownKind& kind) {
+  return kind.listed && arguments.name.empty() && arguments.svg.empty() && arguments.gpus == 0 && !arguments.shapes &&
+         !arguments.collectives.wanted;
+}
+
+model::Result<Shown> show(const ShowArguments& arguments, const ShownKind& kind) {
+  if (!lists_names(arguments, kind)) return kind.show(arguments);
+  const auto names = TRY(shipped_names(*kind.listed));
+  return Shown{fmt::format("{}\n", fmt::join(names, "\n")), fmt::format("name\n{}\n", fmt::join(names, "\n"))};
+}
+
+model::Result<const ShownKind*> find_shown_kind(const std::string& name) {
+  const auto* found = std::ranges::find(shown_kinds, name, &ShownKind::name);
+  if (found != std::end(shown_kinds)) return found;
+  std::vector<std::string> names;
+  for (const ShownKind& kind : shown_kinds) names.emplace_back(kind.name);
+  return model::wrong_input("", fmt::format("cannot show '{}'", name), model::known_names(name, names));
 }
 
 // Refuses options that belong to another kind.
-model::Result<void> check(const ShowArguments& arguments) {
-  const std::vector<std::string> kinds = {"model",        "topology", "profile",  "stack", "reliability",
-                                          "measurements", "routing",  "coverage", "key",   "schema"};
-  if (std::ranges::find(kinds, arguments.kind) == kinds.end())
-    return model::wrong_input("", fmt::format("cannot show '{}'", arguments.kind),
-                              model::known_names(arguments.kind, kinds));
-  const auto only_for = [](const char* option, const char* kind) {
-    return model::wrong_input(option, fmt::format("only for '{}'", kind));
+model::Result<void> check(const ShowArguments& arguments, const ShownKind& kind) {
+  const auto only_for = [](const char* option, const char* verbs) {
+    return model::wrong_input(option, fmt::format("only for '{}'", verbs));
   };
   const bool drawn = arguments.kind == "measurements" || arguments.kind == "topology";
   if (!arguments.svg.empty() && !drawn) return only_for("--svg", "show measurements' and 'show topology");
@@ -276,7 +275,7 @@ model::Result<void> check(const ShowArguments& arguments) {
   const bool schema = arguments.kind == "schema";
   if (schema && !arguments.csv.empty()) return model::wrong_input("--csv", "a schema has no table", "leave it out");
   if (arguments.name.empty() && arguments.kind != "stack" && arguments.kind != "key" && !schema &&
-      !lists_names(arguments))
+      !lists_names(arguments, kind))
     return model::wrong_input("NAME", "is required");
   if (!arguments.csv.empty() && arguments.shapes)
     return model::wrong_input("--csv", "the shapes are a file of cases", "leave it out");
@@ -291,8 +290,9 @@ model::Result<void> check(const ShowArguments& arguments) {
 }
 
 model::Result<int> run(const ShowArguments& arguments) {
-  TRY(check(arguments));
-  const auto shown = TRY(show(arguments));
+  const ShownKind& kind = *TRY(find_shown_kind(arguments.kind));
+  TRY(check(arguments, kind));
+  const auto shown = TRY(show(arguments, kind));
   if (arguments.csv.empty()) return printed(shown.text);
   TRY(write_output(arguments.csv, shown.csv));
   return arguments.csv == "-" ? 0 : printed(shown.text);

@@ -147,11 +147,11 @@ model::Result<void> record_prediction(const std::string& folder_or_file, const s
 // Returns an error where an option belongs to another fidelity.
 model::Result<void> check_fidelity(const SimulateArguments& arguments, sim::Fidelity fidelity) {
   const bool cluster = fidelity == sim::Fidelity::cluster;
-  for (const auto& [option, given] : {std::pair("--seeds", arguments.seeds.has_value()),
-                                      {"--kernels", arguments.kernels},
-                                      {"--slow", !arguments.slow.empty()}})
-    if (given && !cluster)
-      return model::wrong_input(option, "GPUs differ in whole clusters only", "add --fidelity cluster");
+  if (!cluster)
+    TRY(refuse_given({{"--seeds", arguments.seeds.has_value()},
+                      {"--kernels", arguments.kernels},
+                      {"--slow", !arguments.slow.empty()}},
+                     "GPUs differ in whole clusters only", "add --fidelity cluster"));
   if (fidelity == sim::Fidelity::closed_form && arguments.outputs.given("--trace"))
     return model::wrong_input("--trace", "the closed form has no timeline", "--fidelity step");
   if (!arguments.trace_ranks.empty() && (!arguments.outputs.given("--trace") || arguments.outputs.given("--html")))

@@ -4,7 +4,10 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <initializer_list>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/base/error.h"
@@ -58,6 +61,10 @@ void add_plan_arguments(CLI::App& verb, PlanArguments& arguments);
 // Adds an option that may be repeated, with one value each time.
 void add_repeatable(CLI::App& verb, const std::string& option, std::vector<std::string>& values,
                     const std::string& help);
+
+// Returns an input error about the first of these options that is given.
+model::Result<void> refuse_given(std::initializer_list<std::pair<const char*, bool>> options, std::string_view message,
+                                 std::string_view hint = "leave it out");
 
 // Whether stdout is a terminal that may be coloured (NO_COLOR is honoured).
 bool color();
