@@ -250,15 +250,6 @@ std::vector<TitledTable> campaign_tables(const CampaignReport& report) {
   return tables;
 }
 
-}  // namespace
-
-std::string never_sentence(const CampaignReport& report) {
-  const sim::CampaignResult& result = report.answer.result;
-  if (result.never.empty()) return "";
-  if (result.finished <= 0) return fmt::format("The training never finishes, because {}.", result.never);
-  return fmt::format("{} of the campaigns never finish, because {}.", percent(1 - result.finished), result.never);
-}
-
 std::vector<std::string> campaign_sentences(const CampaignReport& report) {
   const sim::CampaignAnswer& answer = report.answer;
   const sim::CampaignInput& input = answer.input;
@@ -282,6 +273,15 @@ std::vector<std::string> campaign_sentences(const CampaignReport& report) {
   else
     sentences.push_back(fmt::format("The ranges are those of {} campaigns at the predicted step.", input.seeds));
   return sentences;
+}
+
+}  // namespace
+
+std::string never_sentence(const CampaignReport& report) {
+  const sim::CampaignResult& result = report.answer.result;
+  if (result.never.empty()) return "";
+  if (result.finished <= 0) return fmt::format("The training never finishes, because {}.", result.never);
+  return fmt::format("{} of the campaigns never finish, because {}.", percent(1 - result.finished), result.never);
 }
 
 std::string campaign_text(const CampaignReport& report, Style style) {

@@ -29,9 +29,6 @@ std::string campaign_csv(const CampaignReport& report);   // events of the first
 std::string campaign_json(const CampaignReport& report);  // in the envelope of reports/json/json.h
 std::string campaign_svg(const CampaignReport& report);   // progress of the first campaign over days
 
-// What the forms share.
-// Returns "deepseek-v3 on ...: failures of h100-llama3, every 21.2 h; synchronous checkpoints ..." as sentences.
-std::vector<std::string> campaign_sentences(const CampaignReport& report);
 // Returns why it never finishes; empty where all seeds do.
 std::string never_sentence(const CampaignReport& report);
 

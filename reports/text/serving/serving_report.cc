@@ -267,8 +267,7 @@ std::vector<std::string> serving_sentences(const ServingReport& report) {
   return sentences;
 }
 
-}  // namespace
-
+// Returns the tables that have rows, the answer first.
 std::vector<TitledTable> serving_tables(const ServingReport& report) {
   const ServingResult middle = model::middle_serving(report.result);
   std::vector<TitledTable> tables = {answer_table(middle), pools_table(report, middle)};
@@ -278,6 +277,8 @@ std::vector<TitledTable> serving_tables(const ServingReport& report) {
   std::erase_if(tables, [](const TitledTable& table) { return table.rows.empty(); });
   return tables;
 }
+
+}  // namespace
 
 std::vector<std::string> serving_head(const ServingReport& report) {
   const model::Plan& plan = report.inputs.plan;

@@ -28,7 +28,5 @@ std::string serving_svg(const ServingReport& report);   // the frontier: tokens/
 // What the forms share.
 // Returns "120 H800 (h800-...), engine deepseek; ..." as lines.
 std::vector<std::string> serving_head(const ServingReport& report);
-// Returns the tables that have rows, the answer first.
-std::vector<TitledTable> serving_tables(const ServingReport& report);
 
 }  // namespace plumbline::reports

@@ -89,18 +89,15 @@ std::string cluster_sentence(const model::ClusterSpread& cluster) {
       duration(cluster.even_step_s), seconds_span(cluster.compute_s), seconds_span(cluster.wait_s));
 }
 
-}  // namespace
-
 std::string plus_minus(double half_width) { return fmt::format("±{}", percent(half_width)); }
 
-std::string from_to(const std::string& low, const std::string& high) {
+}  // namespace
+
+std::string seconds_span(const model::Quantiles& quantiles) {
+  const std::string low = duration(quantiles.p10), high = duration(quantiles.p90);
   const std::size_t unit = low.rfind(' ');
   const bool same = unit != std::string::npos && high.ends_with(low.substr(unit));
   return fmt::format("{} to {}", same ? low.substr(0, unit) : low, high);
-}
-
-std::string seconds_span(const model::Quantiles& quantiles) {
-  return from_to(duration(quantiles.p10), duration(quantiles.p90));
 }
 
 std::string left_sentence(const model::PredictionInterval& interval) {

@@ -15,9 +15,7 @@ namespace plumbline::reports {
 // The interval of a prediction as sentences and tables.
 
 // Returns "18.14 to 21.42 s", or "18.14 ms to 2.100 s": the unit once where both have the same.
-std::string from_to(const std::string& low, const std::string& high);
-std::string seconds_span(const model::Quantiles& quantiles);  // the same of step times
-std::string plus_minus(double half_width);                    // "±8.5 %"
+std::string seconds_span(const model::Quantiles& quantiles);
 
 // Returns "Measured steps took 1.07 times what is predicted (531 steps of 5 sets)."; "" where nothing is left.
 std::string left_sentence(const model::PredictionInterval& interval);

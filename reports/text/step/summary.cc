@@ -171,8 +171,7 @@ std::string evidence_section(const std::vector<model::ProvenanceEntry>& provenan
   return out + table + paragraph("plumbline show coverage PLAN has their sources, and what measures each part.");
 }
 
-}  // namespace
-
+// Returns predicted and published values with the error; "" when there is nothing to compare.
 std::string comparison_table(const std::vector<Comparison>& comparisons, Style style) {
   if (comparisons.empty()) return "";
   Table table("quantity | >predicted | >published | unit | >error | source");
@@ -184,6 +183,8 @@ std::string comparison_table(const std::vector<Comparison>& comparisons, Style s
     if (!row.note.empty()) out += paragraph(fmt::format("Error of the {}: {}", row.name, row.note));
   return out;
 }
+
+}  // namespace
 
 std::string summary(const model::StepResult& result, const model::Plan& plan,
                     const std::vector<Comparison>& comparisons, Style style) {

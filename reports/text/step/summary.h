@@ -27,9 +27,6 @@ std::string rollout_memory_reason(const model::RolloutMemory& memory);
 // Returns the report of an executed step: its spread, slots by kind, time by class, the training.
 std::string training_summary(const model::StepResult& result, const model::Plan& plan, const TrainingReport& training);
 
-// Returns predicted and published values with the error; "" when there is nothing to compare.
-std::string comparison_table(const std::vector<Comparison>& comparisons, Style style = {});
-
 // Returns the first `most` of the constants, which have the largest share first, below a title, with their sources or
 // without; "" where there are none.
 std::string constants_table(std::string_view title, const std::vector<model::ProvenanceEntry>& entries,
