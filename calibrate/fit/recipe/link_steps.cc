@@ -57,66 +57,23 @@ void set_trees(Draft& draft) {
     }
 }
 
-struct CustomReduceFit {
-  CollectiveLine one_shot, two_shot;  // base, rank_time, rate
-  HeldOut held_out;
-};
-
 using Eigen::VectorXd;
 
 constexpr Eigen::Index line_size = 3;
 
-class CustomReduceForm {
- public:
-  explicit CustomReduceForm(const std::vector<CollectiveRow>& rows) : rows_(rows) {}
-
-  VectorXd operator()(const VectorXd& x) const {
-    return vector_of(rows_, [&](const CollectiveRow& row) {
-      return std::min(on_line(row, model::CollectiveAlgorithm::one_shot, x.head(line_size)),
-                      on_line(row, model::CollectiveAlgorithm::two_shot, x.tail(line_size)));
-    });
-  }
-
-  VectorXd roofline(double link) const {
-    return vector_of(rows_, [&](const CollectiveRow& row) {
-      return static_cast<double>(row.bytes) * model::bus_factor(model::Collective::all_reduce, row.gpus) / link;
-    });
-  }
-
- private:
-  static double on_line(const CollectiveRow& row, model::CollectiveAlgorithm algorithm, const VectorXd& x) {
-    const model::CollectiveLine line{.base = x[0], .nvlink_hop = x[1], .nvlink_rate = x[2]};
+// Returns the seconds of the faster of one-shot and two-shot. Of each, `x` has the base, the time of a rank and the
+// rate.
+VectorXd custom_reduce_seconds(const std::vector<CollectiveRow>& rows, const VectorXd& x) {
+  const auto on_line = [&](const CollectiveRow& row, model::CollectiveAlgorithm algorithm, Eigen::Index at) {
+    const model::CollectiveLine line{.base = x[at], .nvlink_hop = x[at + 1], .nvlink_rate = x[at + 2]};
     return model::collective_path(algorithm, model::CollectiveProtocol::simple, model::Collective::all_reduce,
                                   {row.gpus, row.gpus}, line)
         .seconds(model::Bytes(static_cast<double>(row.bytes)));
-  }
-
-  const std::vector<CollectiveRow>& rows_;
-};
-
-// Requires rows.
-CustomReduceFit fit_custom_reduce_table(const std::vector<CollectiveRow>& rows, const FitMachine& machine) {
-  const std::vector<bool> held =
-      marked(rows, [](const CollectiveRow& row) { return is_held_out(fmt::format("{}-{}", row.gpus, row.bytes)); });
-  const auto training = selected(rows, held, false);
-  VectorXd start(2 * line_size);
-  start << 3e-6, 1e-7, machine.nvlink_rate / 2, 7e-6, 4e-7, machine.nvlink_rate / 2;
-  const LogFit solution = log_fit(CustomReduceForm(training), seconds_of(training), start);
-  CustomReduceFit fit;
-  const auto line = [&](Eigen::Index at) {
-    const auto number = [&](const char* name, Eigen::Index i, const char* unit) {
-      return Fitted{name, solution.values[i], unit, solution.uncertainty[i]};
-    };
-    return CollectiveLine{{number("base", at, "us"), number("rank_time", at + 1, "us"), number("rate", at + 2, "GB/s")},
-                          correlation_of(solution, {at, at + 1, at + 2})};
   };
-  fit.one_shot = line(0);
-  fit.two_shot = line(line_size);
-  fit.held_out.family = "custom all-reduce";
-  const CustomReduceForm all(rows);
-  add_errors(all(solution.values), all.roofline(machine.nvlink_rate), seconds_of(rows), held,
-             std::vector<bool>(rows.size(), false), fit.held_out);
-  return fit;
+  return vector_of(rows, [&](const CollectiveRow& row) {
+    return std::min(on_line(row, model::CollectiveAlgorithm::one_shot, 0),
+                    on_line(row, model::CollectiveAlgorithm::two_shot, line_size));
+  });
 }
 
 }  // namespace
@@ -228,15 +185,29 @@ model::Result<void> fit_custom_reduce_step(Draft& draft) {
   if (rows.empty())
     return draft.wrong("step.software",
                        fmt::format("{} has no row of {}", draft.cited("custom_all_reduce"), step.kind));
-  CustomReduceFit fit = fit_custom_reduce_table(rows, draft.machine());
-  fit.held_out.table = step.kind;
-  draft.held_out.push_back(fit.held_out);
+  const std::vector<bool> held =
+      marked(rows, [](const CollectiveRow& row) { return is_held_out(fmt::format("{}-{}", row.gpus, row.bytes)); });
+  const auto training = selected(rows, held, false);
+  const double link = draft.machine().nvlink_rate;
+  VectorXd start(2 * line_size);
+  start << 3e-6, 1e-7, link / 2, 7e-6, 4e-7, link / 2;
+  const auto form = [&](const VectorXd& x) { return custom_reduce_seconds(training, x); };
+  const LogFit fit = log_fit(form, seconds_of(training), start);
+  const VectorXd roofline = vector_of(rows, [&](const CollectiveRow& row) {
+    return static_cast<double>(row.bytes) * model::bus_factor(model::Collective::all_reduce, row.gpus) / link;
+  });
+  HeldOut& held_out = draft.held_out.emplace_back();
+  held_out.family = "custom all-reduce";
+  held_out.table = step.kind;
+  add_errors(custom_reduce_seconds(rows, fit.values), roofline, seconds_of(rows), held,
+             std::vector<bool>(rows.size(), false), held_out);
   const std::string how = fmt::format("fitted to two thirds of the rows of {} ({})", rows.front().software,
                                       draft.cited("custom_all_reduce"));
-  for (const auto& [shot, line] : {std::pair("one_shot", &fit.one_shot), std::pair("two_shot", &fit.two_shot)}) {
-    for (Fitted& constant : line->numbers) constant.name = fmt::format("{}{}.{}", prefix, shot, constant.name);
-    draft.set(line->numbers, how);
-    draft.correlate(line->numbers, line->correlation);
+  for (const auto& [shot, at] : {std::pair<const char*, Eigen::Index>("one_shot", 0), {"two_shot", line_size}}) {
+    CollectiveLine line = line_of(fit, at, "rank_time");
+    for (Fitted& constant : line.numbers) constant.name = fmt::format("{}{}.{}", prefix, shot, constant.name);
+    draft.set(line.numbers, how);
+    draft.correlate(line.numbers, line.correlation);
   }
   return {};
 }

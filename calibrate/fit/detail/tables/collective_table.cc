@@ -140,22 +140,22 @@ Fitted number_of(const LogFit& fit, Index at, const char* name, const char* unit
   return {name, fit.values[at], unit, fit.uncertainty[at]};
 }
 
-CollectiveLine line_of(const LogFit& fit, Index at) {
-  return {{number_of(fit, at, "base", "us"), number_of(fit, at + 1, "nvlink_hop", "us"),
-           number_of(fit, at + 2, "rate", "GB/s")},
-          correlation_of(fit, {at, at + 1, at + 2})};
-}
-
 std::array<std::optional<CollectiveLine>, 3> lines_of(const CollectiveLines& form, const LogFit& fit, bool direct) {
   std::array<std::optional<CollectiveLine>, 3> found;
   for (Index line = 0; line < line_count; ++line)
     if (form.uses(fit.values, direct, line))
-      found[static_cast<std::size_t>(line)] = line_of(fit, (direct ? direct_at : ring_at) + line_numbers * line);
+      found[static_cast<std::size_t>(line)] =
+          line_of(fit, (direct ? direct_at : ring_at) + line_numbers * line, "nvlink_hop");
   if (found[0] && found[1] && found[0]->numbers[0].value > found[1]->numbers[0].value) std::swap(found[0], found[1]);
   return found;
 }
 
 }  // namespace
+
+CollectiveLine line_of(const LogFit& fit, Index at, const char* hop) {
+  return {{number_of(fit, at, "base", "us"), number_of(fit, at + 1, hop, "us"), number_of(fit, at + 2, "rate", "GB/s")},
+          correlation_of(fit, {at, at + 1, at + 2})};
+}
 
 CollectiveTableFit fit_collective_table(const std::vector<CollectiveRow>& rows, const FitMachine& machine,
                                         bool switch_sums) {

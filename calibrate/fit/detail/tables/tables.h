@@ -332,6 +332,9 @@ struct CollectiveLine {
   const Fitted& rate() const { return numbers.back(); }
 };
 
+// Returns the line of the three numbers from `at` on; `hop` is the name of the second.
+CollectiveLine line_of(const LogFit& fit, Eigen::Index at, const char* hop);
+
 struct CollectiveTableFit {
   // In order of base latency: LL, LL128, Simple. A line that is the fastest nowhere is not identified: nullopt.
   std::array<std::optional<CollectiveLine>, 3> ring, direct;
