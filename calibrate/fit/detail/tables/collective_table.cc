@@ -152,9 +152,10 @@ std::array<std::optional<CollectiveLine>, 3> lines_of(const CollectiveLines& for
 
 }  // namespace
 
-CollectiveLine line_of(const LogFit& fit, Index at, const char* hop) {
-  return {{number_of(fit, at, "base", "us"), number_of(fit, at + 1, hop, "us"), number_of(fit, at + 2, "rate", "GB/s")},
-          correlation_of(fit, {at, at + 1, at + 2})};
+CollectiveLine line_of(const LogFit& fit, Index at, const char* second) {
+  return {
+      {number_of(fit, at, "base", "us"), number_of(fit, at + 1, second, "us"), number_of(fit, at + 2, "rate", "GB/s")},
+      correlation_of(fit, {at, at + 1, at + 2})};
 }
 
 CollectiveTableFit fit_collective_table(const std::vector<CollectiveRow>& rows, const FitMachine& machine,

@@ -332,8 +332,8 @@ struct CollectiveLine {
   const Fitted& rate() const { return numbers.back(); }
 };
 
-// Returns the line of the three numbers from `at` on; `hop` is the name of the second.
-CollectiveLine line_of(const LogFit& fit, Eigen::Index at, const char* hop);
+// Returns the line of the three numbers from `at` on; `second` is the name of that number.
+CollectiveLine line_of(const LogFit& fit, Eigen::Index at, const char* second);
 
 struct CollectiveTableFit {
   // In order of base latency: LL, LL128, Simple. A line that is the fastest nowhere is not identified: nullopt.
