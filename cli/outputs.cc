@@ -248,7 +248,8 @@ model::Result<void> check_outputs(const CLI::App& root) {
       for (const std::string& value : option->results()) {
         const std::string name = option->get_name();
         if (value == "-") on_stdout.insert(name);
-        if (!is_output(*option) || value == "-" || value.empty()) continue;
+        if (!is_output(*option) || value == "-") continue;
+        if (value.empty()) return model::wrong_input(name, "names no file", "name one, or - for stdout");
         const fs::path path = canonical_path(value);
         if (const auto input = find_file(inputs, path); input != inputs.end())
           return model::wrong_input(name, fmt::format("'{}' would overwrite {}", value, input->second),
