@@ -52,6 +52,14 @@ const Collection& collection_of(Shipped kind) {
 }
 
 model::Failure miss(const Collection& collection, const std::string& wanted, const fs::path& root) {
+  std::error_code ignored;
+  if (is_folder(wanted))
+    return model::wrong_input_at(wanted, 0, "", fmt::format("is a folder, not a {}", collection.what),
+                                 "name a file in it");
+  // Inputs are read more than once, as what they name is looked for next to them.
+  if (fs::exists(wanted, ignored))
+    return model::wrong_input_at(wanted, 0, "", fmt::format("is a pipe or a device, not a {}", collection.what),
+                                 "write it to a file first");
   const std::vector<std::string> names = collection.names(root);
   const std::string by_name = model::did_you_mean(fs::path(wanted).filename().string(), names);
   const std::string nearest = by_name.empty() ? model::did_you_mean(fs::path(wanted).stem().string(), names) : by_name;

@@ -15,7 +15,9 @@ struct Sign {
   std::string_view what, command;
 };
 constexpr Sign signs[] = {
-    {"\x1f\x8b", "", "", "a compressed trace", "plumbline compare PLAN {0}, or import kineto {0} -o chunk.csv"},
+    {"\x1f\x8b", "", "", "a compressed file",
+     "gzip -dc {0} unpacks it; a trace is read as it is: plumbline compare PLAN {0}, or import kineto {0} -o "
+     "chunk.csv"},
     {"", "\"traceEvents\"", "", "a trace", "plumbline compare PLAN {0}, or import kineto {0} -o chunk.csv"},
     {"<", "<system", "<cpu", "a topology dump of NCCL", "plumbline import nccl-topology {0} -o cluster.toml"},
     {"", "algbw", "busbw", "output of nccl-tests", "plumbline import nccl-tests {0} -o measurements.csv"},

@@ -93,6 +93,8 @@ Result<std::string> read_text_file(const std::string& path) {
   }
   if (stream.bad()) return wrong_input_at(path, 0, "", "cannot read the file", std::strerror(errno));
   if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
+  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF"))
+    return wrong_input_at(path, 0, "", "is UTF-16, not UTF-8", "iconv -f UTF-16 -t UTF-8 converts it");
   return text;
 }
 

@@ -11,7 +11,7 @@
 namespace plumbline::model {
 
 // Returns the whole file without a byte-order mark, which spreadsheets and editors put before its text. A missing file,
-// a folder, an unreadable file or one above 1 GiB is an input error naming the path.
+// a folder, an unreadable file, one in UTF-16 or one above 1 GiB is an input error naming the path.
 Result<std::string> read_text_file(const std::string& path);
 
 // Whether the path is a regular file, or a link to one; not where that cannot be seen.

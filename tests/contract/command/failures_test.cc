@@ -70,6 +70,28 @@ TEST(Failures, StdoutTakesOneOutputOfAnyVerb) {
   }
 }
 
+// A variable of a script that is not set gives an empty name.
+TEST(Failures, AnOutputWithoutANameIsAnError) {
+  for (const std::string output : {"--json", "--csv", "--html"}) {
+    const CommandResult result =
+        plumbline(std::string("simulate ") + example + " --fidelity closed-form " + output + " ''");
+    EXPECT_EQ(result.exit_code, 1) << output;
+    EXPECT_NE(result.errors.find(output + ": names no file"), std::string::npos) << result.errors;
+  }
+}
+
+TEST(Failures, APlanThatIsNoTextFileIsNamed) {
+  const TemporaryDirectory folder;
+  const std::string utf16 = folder.write("utf16.toml", std::string("\xFF\xFE[\0", 4)).string();
+  for (const auto& [plan, message] : {std::pair(folder.path().string(), "is a folder, not a plan"),
+                                      {std::string("/dev/null"), "is a pipe or a device, not a plan"},
+                                      {utf16, "is UTF-16, not UTF-8"}}) {
+    const CommandResult result = plumbline("simulate " + plan);
+    EXPECT_EQ(result.exit_code, 1) << plan;
+    EXPECT_NE(result.errors.find(plan + ": " + message), std::string::npos) << result.errors;
+  }
+}
+
 TEST(Failures, AnErrorThatStderrDoesNotTakeIsOneAllTheSame) {
   EXPECT_EQ(with_stdout("> /dev/null 2> /dev/full", "simulate no-such-plan").exit_code, 1);
   EXPECT_EQ(with_stdout("> /dev/full 2> /dev/full", "show keys").exit_code, 1);

@@ -26,6 +26,10 @@ TEST(ForeignFile, IsRefusedWithTheCommandThatReadsIt) {
                    "plumbline import nccl-topology {} -o cluster.toml"},
            Foreign{"trace.json", "{\"schemaVersion\": 1, \"traceEvents\": []}", "a trace",
                    "plumbline compare PLAN {0}, or import kineto {0} -o chunk.csv"},
+           Foreign{
+               "train.log.gz", "\x1f\x8b\b", "a compressed file",
+               "gzip -dc {0} unpacks it; a trace is read as it is: plumbline compare PLAN {0}, or import kineto {0} "
+               "-o chunk.csv"},
            Foreign{"launch.sh", "#!/bin/bash\ntorchrun pretrain_gpt.py --seq-length 4096\n", "a launch script",
                    "plumbline import megatron {} -o plan.toml"},
            Foreign{"ds.json", "{\"zero_optimization\": {\"stage\": 2}}", "a configuration of DeepSpeed",
