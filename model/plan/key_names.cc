@@ -74,9 +74,10 @@ std::string plan_key_hint(std::string_view dotted) {
   if (has_leaf && !nearest_section.empty()) section = nearest_section;
   std::vector<std::string> siblings;
   std::ranges::copy_if(keys, std::back_inserter(siblings), [&](const auto& key) { return section_of(key) == section; });
-  std::string nearest = has_leaf ? nearest_by_leaf(leaf_of(dotted), siblings) : nearest_section;
   // Of another section than one that is there only the same last part is meant.
-  const bool section_is_there = has_leaf && section_of(dotted) == nearest_section;
+  const bool section_is_there = section_of(dotted) == nearest_section;
+  std::string nearest = nearest_section;
+  if (has_leaf || section_is_there) nearest = has_leaf ? nearest_by_leaf(leaf_of(dotted), siblings) : "";
   if (const std::string elsewhere = nearest_by_leaf(leaf_of(dotted), keys);
       nearest.empty() && (!section_is_there || leaf_of(elsewhere) == leaf_of(dotted)))
     nearest = elsewhere;

@@ -62,7 +62,7 @@ std::optional<Error> mismatch(std::string_view expected, const toml::node& node)
   if (node.is_array()) found = "a list";
   if (node.is_table()) found = "a table";
   return problem(fmt::format("expected {}, found {}", expected, found),
-                 node.is_string() ? "remove the quotes if a value was meant" : "");
+                 node.is_string() ? "write the value without quotes and without a unit" : "");
 }
 
 template <class T>

@@ -82,6 +82,7 @@ TEST(PlanKeyTable, FindsKeysSectionsAndLastParts) {
   EXPECT_EQ(find_plan_keys("model.hidden_size")->size(), 1u);
   EXPECT_THAT(to_string(find_plan_keys("parallelism.tensr").error()),
               testing::HasSubstr("did you mean 'parallelism.tensor'?"));
+  EXPECT_THAT(plan_key_hint("parallelism"), testing::HasSubstr("plumbline show key parallelism lists its keys"));
   // A section that is there is not what was meant.
   EXPECT_THAT(to_string(find_plan_keys("inference.prompt").error()),
               testing::HasSubstr("plumbline show key inference lists its keys"));
