@@ -195,6 +195,10 @@ class Parser {
     if (std::abs(*rate - expected) > digits + share * expected)
       return fail(fmt::format("{}: algbw is {}, but size over time is {:.2f} GB/s", variant, *rate, expected),
                   "time is in microseconds, 1 GB is 10^9 bytes");
+    const auto wrong = model::parse_number<double>(words[first + 3]);
+    if (wrong && *wrong > 0)
+      return fail(fmt::format("{}: {} results are wrong", variant, words[first + 3]),
+                  "what computes wrongly is no measurement: repair the machine, or remove the row");
     const Heading& heading = headings_.back();
     const auto bus = model::parse_number<double>(words[first + 2]);
     const double factor = bus_factor(collective, heading.ranks);

@@ -48,6 +48,13 @@ TEST(NcclTests, RowsBecomeMeasurements) {
   EXPECT_DOUBLE_EQ(parsed->values[1].time.p50, 40e-6);
 }
 
+TEST(NcclTests, WrongResultsAreNoMeasurement) {
+  EXPECT_EQ(
+      error_of(heading + "1048576 262144 float sum -1 50.00 20.97 20.97 17 40.00 26.21 26.21 0\n"),
+      "all.txt:8: out_of_place: 17 results are wrong (what computes wrongly is no measurement: repair the machine, "
+      "or remove the row)");
+}
+
 TEST(NcclTests, ACaseIsThereOnce) {
   EXPECT_EQ(error_of(heading + table_rows + table_rows),
             "all.txt:11: all_reduce of 1048576 bytes out_of_place is on line 9, too (a file of measurements has each "
