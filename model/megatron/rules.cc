@@ -241,7 +241,7 @@ Rule overlap_rule() { return {read_overlap, write_overlap}; }
 
 std::vector<Rule> rules() {
   return {sharding_rule(),  batch_rule(), expert_rule(),  dispatcher_rule(), software_rule(), precision_rule(),
-          attention_rule(), loss_rule(),  overlap_rule(), recompute_rule(),  schedule_rule()};
+          attention_rule(), loss_rule(),  overlap_rule(), recompute_rule(),  schedule_rule(), training_rule()};
 }
 
 Plan megatron_defaults() {

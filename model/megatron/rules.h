@@ -43,6 +43,7 @@ Rule recompute_rule();
 Rule overlap_rule();
 Rule expert_rule();
 Rule dispatcher_rule();
+Rule training_rule();
 
 // Returns the plan of a script without arguments: Megatron's defaults where plumbline's differ.
 Plan megatron_defaults();

@@ -260,7 +260,8 @@ std::optional<Launch> find_launch(const Script& script, std::vector<Note>& notes
     launch.emplace();
     launch->text = text_of({command.begin(), split + 1});
     launch->arguments.assign(split + 1, command.end());
-    if (launcher.size() > 0 && is_swift(launcher.back().text, split->text)) add_swift_defaults(*launch, notes);
+    launch->swift = launcher.size() > 0 && is_swift(launcher.back().text, split->text);
+    if (launch->swift) add_swift_defaults(*launch, notes);
     if (const auto open = undecided_option(launcher))
       launch->open = *open;
     else if (launch->gpus = count_gpus(launcher, script); !launch->gpus)

@@ -18,6 +18,7 @@ struct Launch {
   std::optional<std::int64_t> gpus;
   Word open;  // without them: the launcher's number that is not known, "--nproc_per_node $GPUS"; may be empty
   std::string open_name;  // of the variable that has it; may be empty
+  bool swift = false;     // ms-swift starts it
 };
 
 // Returns the given definitions, and under Slurm's run-time names (SLURM_NNODES ...) the values in the header of a

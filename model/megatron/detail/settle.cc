@@ -98,6 +98,14 @@ std::optional<Error> Importer::settle_model() {
   }
   ModelShape& shape = out_.shape;
   constexpr std::string_view or_model = "add it with --args, or name a model with --model";
+  // What states the dimensions in place of them.
+  if (shape.layers < 1 && given_.has("--hybrid-layer-pattern"))
+    return problem("--hybrid-layer-pattern", "layers of several kinds are not read from a script",
+                   "name a model with --model");
+  for (const char* named : {"--model", "--load"})
+    if (shape.layers < 1 && launch_.swift && given_.has(named))
+      return problem(named, fmt::format("the dimensions of {} are not in the script", *given_.value(named)),
+                     "name a shipped model or its config.json with --model");
   for (const auto& [argument, value] : {std::pair{"--num-layers", shape.layers},
                                         {"--hidden-size", shape.hidden_size},
                                         {"--num-attention-heads", shape.heads}}) {

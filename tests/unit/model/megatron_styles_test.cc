@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -311,7 +312,7 @@ TEST(MegatronStyles, ExamplesOfMegatronAreReadOrRefusedWithTheRemedy) {
   EXPECT_EQ(swift->plan.batch.sequence_length, 1024);
   EXPECT_TRUE(swift->plan.parallelism.sequence);
   EXPECT_EQ(swift->plan.precision.gemm, Precision::bf16);
-  EXPECT_THAT(notes_of(swift), testing::HasSubstr("--lora_rank 8: unknown; it may change the cost"));
+  EXPECT_EQ(swift->plan.training.method, "full");
   // Its defaults are not Megatron-LM's.
   EXPECT_EQ(swift->plan.batch.global_batch_size, 16);
   EXPECT_EQ(swift->plan.parallelism.zero_stage, 1);
@@ -331,6 +332,43 @@ TEST(MegatronStyles, ExamplesOfMegatronAreReadOrRefusedWithTheRemedy) {
   EXPECT_EQ(chosen->plan.recompute.policy, "none");
   EXPECT_EQ(chosen->plan.precision.gemm, Precision::fp16);
   EXPECT_EQ(chosen->plan.stack.dispatcher, "alltoall");
+}
+
+TEST(MegatronStyles, AdaptersOfMsSwiftAreThoseOfThePlan) {
+  const std::string model =
+      "NPROC_PER_NODE=8 megatron sft --num_layers 12 --hidden_size 512 --num_attention_heads 8 --max_length 1024 "
+      "--vocab_size 32000 --num_experts 8 --expert_model_parallel_size 4 ";
+  using Words = std::vector<std::string>;
+  for (const auto& [words, rank, targets] :
+       {std::tuple("--train_type lora --lora_rank 32 --lora_alpha 64 --target_modules all-linear", 32,
+                   Words{"attention", "mlp", "experts"}),
+        {"--tuner_type lora", 8, Words{"attention", "mlp", "experts"}},
+        {"--train_type lora --target_modules linear_qkv linear_proj", 8, Words{"attention"}},
+        {"--train_type lora --target_modules gate_proj down_proj", 8, Words{"mlp", "experts"}}}) {
+    const auto lora = import_style(model + words + "\n", "swift.sh", {});
+    ASSERT_TRUE(lora) << words << to_string(lora.error());
+    EXPECT_EQ(lora->plan.training.method, "lora") << words;
+    EXPECT_EQ(lora->plan.training.rank, rank) << words;
+    EXPECT_EQ(lora->plan.training.targets, targets) << words;
+  }
+  const auto other = import_style(model + "--train_type lora --target_modules lm_head\n", "swift.sh", {});
+  ASSERT_TRUE(other) << to_string(other.error());
+  EXPECT_EQ(other->plan.training.targets, (Words{"attention", "mlp", "experts"}));
+  EXPECT_THAT(other->notes,
+              testing::Contains(testing::Field(&Note::text, testing::HasSubstr("--target-modules: no module"))));
+}
+
+TEST(MegatronStyles, AModelThatIsOnlyNamedIsNamedInTheError) {
+  const std::string rest = " --seq-length 1024 --micro-batch-size 1 --bf16\n";
+  for (const auto& [words, message] :
+       {std::pair("NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen2.5-14B",
+                  "--model: the dimensions of Qwen/Qwen2.5-14B are not in the script"),
+        {"torchrun --nproc_per_node 8 pretrain_hybrid.py --hybrid-layer-pattern M-M-MC --hidden-size 2048",
+         "--hybrid-layer-pattern: layers of several kinds are not read from a script"}}) {
+    const auto named = import_style(words + rest, "named.sh", {});
+    ASSERT_FALSE(named) << words;
+    EXPECT_THAT(to_string(named.error()), testing::HasSubstr(message));
+  }
 }
 
 // What forks state by arguments of their own: DeepSeek-V3 in MindSpeed's names, and stages of Megatron-DeepSpeed.
@@ -387,6 +425,7 @@ TEST(MegatronStyles, ArgumentsOfForksAreThoseOfMegatron) {
     EXPECT_EQ(read->plan.run.tokens, 3e8);
   }
   EXPECT_FALSE(of(bloom + "--no-pipeline-parallel"));
+  EXPECT_TRUE(of(bloom + "--cpu-optimizer").value().plan.offload.optimizer);
   // An optimizer and a dropout that are priced as they are stated change nothing.
   const auto adam = of(bloom + "--optimizer adam --hidden-dropout 0 --attention-dropout 0.1");
   ASSERT_TRUE(adam);
