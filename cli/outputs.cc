@@ -144,15 +144,6 @@ int print(const PieceWriter& writer) {
   return written && std::fflush(stdout) == 0 ? 0 : reason();
 }
 
-// Returns the word in quotes where a shell would take it for something else.
-std::string shell_word(std::string_view word) {
-  constexpr std::string_view plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=.,:/@%";
-  if (!word.empty() && word.find_first_not_of(plain) == std::string_view::npos) return std::string(word);
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
-  return quoted + "'";
-}
-
 // Returns " --gpus 8,16": the option with its values.
 std::string option_words(const CLI::Option& option) {
   std::vector<std::string> values = option.results();
@@ -181,6 +172,14 @@ std::time_t page_time() {
 }
 
 }  // namespace
+
+std::string shell_word(std::string_view word) {
+  constexpr std::string_view plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=.,:/@%";
+  if (!word.empty() && word.find_first_not_of(plain) == std::string_view::npos) return std::string(word);
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
 
 model::Failure unwritable(const std::string& path, int code) {
   return model::wrong_input("", fmt::format("cannot write '{}': {}", path, std::strerror(code)), remedy(code));

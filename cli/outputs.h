@@ -15,6 +15,9 @@
 
 namespace plumbline::cli {
 
+// Returns the word in quotes where a shell would take it for something else.
+std::string shell_word(std::string_view word);
+
 // Returns the error of a file that cannot be written, with what to do about it. `code`: an errno.
 model::Failure unwritable(const std::string& path, int code);
 

@@ -16,7 +16,9 @@
 #include "cli/import/import.h"
 #include "cli/inputs_reader.h"
 #include "cli/outputs.h"
+#include "model/base/text.h"
 #include "model/base/text_file.h"
+#include "model/configurations/configuration.h"
 #include "model/megatron/import.h"
 #include "topologies/topology.h"
 
@@ -75,6 +77,39 @@ model::Result<megatron::ImportOptions> options_of(const ImportArguments& argumen
   options.find_file = [folder](const std::string& path) { return find_near(folder, path); };
   TRY(name_model(arguments, options));
   return options;
+}
+
+// Returns the words of an argument; the test runner splits "[a b]" too.
+std::vector<std::string> words_of(const model::configurations::Entry& entry) {
+  if (entry.is_list) return entry.items;
+  if (entry.is_null()) return {};
+  if (!entry.value.starts_with('[') || !entry.value.ends_with(']')) return {entry.value};
+  std::string inside = entry.value.substr(1, entry.value.size() - 2);
+  std::ranges::replace(inside, ',', ' ');
+  std::vector<std::string> words;
+  for (const std::string_view word : model::split_at(inside, ' '))
+    if (!word.empty()) words.emplace_back(word);
+  return words;
+}
+
+// Returns the MODEL_ARGS of a functional test of Megatron-LM as a script, with each argument on the line that it has.
+model::Result<std::string> script_of_test(const std::string& text, const std::string& path) {
+  constexpr std::string_view section = "MODEL_ARGS.";
+  const std::vector<model::configurations::Rename> none;
+  const auto file = TRY(model::configurations::read_yaml({text, path, none, "", {}}));
+  std::string script;
+  int line = 1;
+  for (const model::configurations::Entry& entry : file.entries) {
+    if (!entry.written.starts_with(section)) continue;
+    if (script.empty()) script = "python pretrain_gpt.py";
+    for (; line < entry.line; ++line) script += " \\\n";
+    script += " " + entry.written.substr(section.size());
+    for (const std::string& word : words_of(entry)) script += " " + shell_word(word);
+  }
+  if (script.empty())
+    return model::wrong_input_at(path, 0, "", "has no MODEL_ARGS, as functional tests of Megatron-LM do",
+                                 "import the script that starts the training");
+  return script;
 }
 
 // Executes the script on a node of the cluster that the plan is for.
@@ -140,12 +175,16 @@ void print_effects(const ImportArguments& arguments, megatron::ImportedScript im
 
 // Writes the model's config.json next to the plan; prints to stderr what the step rests on.
 model::Result<void> import_megatron(const ImportArguments& arguments) {
-  const auto text = TRY(model::read_text_file(arguments.file));
+  auto text = TRY(model::read_text_file(arguments.file));
+  const bool yaml = arguments.file.ends_with(".yaml") || arguments.file.ends_with(".yml");
+  if (yaml && arguments.execute) return model::wrong_input("--execute", "the file is no script", "leave it out");
+  if (yaml) text = TRY(script_of_test(text, arguments.file));
   const auto options = TRY(options_of(arguments));
   auto imported = TRY(arguments.execute ? import_executed(arguments, text, options)
                                         : megatron::import_script(text, arguments.file, options));
   TRY(refuse_inputs(arguments.out, options.folder, imported.files));
   decide_kernels(arguments, imported);
+  if (yaml) imported.notes.insert(imported.notes.begin(), {0, "the arguments are taken for those of pretrain_gpt.py"});
   if (imported.config) {
     const std::string path = adjacent_config(arguments.out);
     TRY(write_adjacent_config(arguments.out, imported.config->json));

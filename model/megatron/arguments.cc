@@ -33,6 +33,7 @@ constexpr std::pair<std::string_view, std::string_view> other_names[] = {
     {"--moe-expert-parallel-size", "--expert-model-parallel-size"},
     {"--use-flash-attn-v2", "--use-flash-attn"},
     {"--cpu-optimizer", "--optimizer-cpu-offload"},
+    {"--cuda-graph-modules", "--cuda-graph-scope"},
     {"--multi-head-latent-attention", "--multi-latent-attention"},
     {"--qk-nope-head-dim", "--qk-head-dim"},
     {"--qk-rope-head-dim", "--qk-pos-emb-head-dim"},
