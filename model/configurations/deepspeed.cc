@@ -36,8 +36,12 @@ Precision read_deepspeed_gemm(Draft& draft) {
     if (entry == nullptr || entry->value != "auto" || draft.given("precision.gemm")) continue;
     draft.fail(section, "is auto: the trainer decides, not the file", "--set precision.gemm=bf16 decides");
   }
-  set_precision(draft, Precision::fp32, "neither bf16 nor fp16");
-  return Precision::fp32;
+  // Where the trainer decides, what is set decides what follows: gradients, buckets and messages.
+  const auto asked = draft.word("precision.gemm");
+  Precision gemm = Precision::fp32;
+  if (asked && *asked != "fp32" && *asked != "tf32") gemm = *asked == "fp16" ? Precision::fp16 : Precision::bf16;
+  set_precision(draft, gemm, asked ? "precision.gemm" : "neither bf16 nor fp16");
+  return gemm;
 }
 
 void read_deepspeed_degrees(Draft& draft) {

@@ -60,7 +60,10 @@ std::int64_t read_zero(Draft& draft, const ZeroKeys& keys, std::int64_t missing)
   if (draft.text(keys.parameter_device).value_or("none") != "none")
     draft.not_modeled(keys.parameter_device, "parameters stay on the GPU");
   const auto norm = draft.number(keys.clipping);
-  draft.set("optimizer.gradient_clipping", norm && *norm > 0, norm ? keys.clipping : "none is stated");
+  const Entry* stated = draft.configuration().find(keys.clipping);
+  const bool of_trainer = stated != nullptr && stated->value == "auto";  // its max_grad_norm, which is 1 by default
+  draft.set("optimizer.gradient_clipping", of_trainer || (norm && *norm > 0),
+            of_trainer || norm ? keys.clipping : "none is stated");
   return draft.value("parallelism.zero_stage").value_or(missing);
 }
 

@@ -598,6 +598,22 @@ TEST(DeepSpeed, StagesBucketsAndBatches) {
   EXPECT_FALSE(derived.plan.overlap.gradient_reduce);
 }
 
+// What the trainer decides follows from what is set in its place.
+TEST(DeepSpeed, AutoFollowsFromWhatIsSet) {
+  std::vector<std::string> settings = model_and_length;
+  for (const char* more :
+       {"cluster.gpus=64", "precision.gemm=bf16", "batch.micro_batch_size=1", "batch.global_batch_size=64"})
+    settings.emplace_back(more);
+  const auto read_auto = read(import("deepspeed",
+                                     R"({"bf16": {"enabled": "auto"}, "gradient_clipping": "auto",
+                                         "zero_optimization": {"stage": 3}})",
+                                     settings));
+  EXPECT_EQ(read_auto.plan.precision.dispatch, Precision::bf16);
+  EXPECT_EQ(read_auto.plan.precision.gradients, Precision::bf16);
+  EXPECT_EQ(read_auto.plan.overlap.gradient_bucket_bytes, 1e9);  // 5e8 in BF16
+  EXPECT_TRUE(read_auto.plan.optimizer.gradient_clipping);
+}
+
 TEST(DeepSpeed, RefusesBatchesThatContradict) {
   expect_refusal(import_file("deepspeed", "zero2.json", with(model_and_length, "cluster.gpus=64")), 2,
                  "1024 is not micro-batch 4 x accumulation 8 x 64 data-parallel ranks = 2048");
