@@ -188,6 +188,7 @@ case $name in
   srun | salloc | mpirun | mpiexec | prun | jsrun | aprun | docker | podman | nerdctl | apptainer | singularity | enroot | nsys | ncu | numactl)
     wrap "$@"
     ;;
+  uv) case $1 in run) wrap "$@" ;; *) record skipped "$name" "$@" ;; esac ;;
   *) record skipped "$name" "$@" ;;
 esac
 )bash";

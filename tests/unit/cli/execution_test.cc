@@ -78,6 +78,8 @@ TEST_F(ExecutedScript, KeepsItsRecordersBeforeThePathOfACommand) {
 }
 
 TEST_F(ExecutedScript, HasTheWordsOfItsLaunchers) {
+  EXPECT_THAT(started("uv sync\nuv run --no-sync torchrun --nproc_per_node 8 a.py --x 1\n"),
+              ElementsAre("uv run --no-sync torchrun --nproc_per_node 8 a.py --x 1"));
   EXPECT_THAT(started("C='python a.py --x 1'\nsrun -N 4 --ntasks-per-node=8 bash -c \"cd /x; $C\"\n"),
               ElementsAre("srun -N 4 --ntasks-per-node=8 python a.py --x 1"));
   EXPECT_THAT(started("docker run --rm --name train -v /a:/b image mpirun -np 16 python a.py | tee log\n"),
