@@ -36,6 +36,7 @@ bool is_priced(std::string_view name, const GivenArgument& argument) {
   if (argument.values.size() != 1 || argument.unknown || argument.condition > 0) return false;
   const auto number = parse_decimal(argument.values[0]);
   return (name == "--optimizer" && argument.values[0] == "adam") ||
+         (name == "--ds-sequence-parallel-size" && number && number->value() == 1) ||
          (name.ends_with("-dropout") && number && number->value() == 0);
 }
 

@@ -427,11 +427,13 @@ TEST(MegatronStyles, ArgumentsOfForksAreThoseOfMegatron) {
   EXPECT_FALSE(of(bloom + "--no-pipeline-parallel"));
   EXPECT_TRUE(of(bloom + "--cpu-optimizer").value().plan.offload.optimizer);
   // An optimizer and a dropout that are priced as they are stated change nothing.
-  const auto adam = of(bloom + "--optimizer adam --hidden-dropout 0 --attention-dropout 0.1");
+  const auto adam =
+      of(bloom + "--optimizer adam --hidden-dropout 0 --attention-dropout 0.1 --ds-sequence-parallel-size 1");
   ASSERT_TRUE(adam);
   const std::vector<std::string>& unread = adam->unread;
   EXPECT_THAT(unread, testing::Contains("--attention-dropout 0.1"));
   EXPECT_THAT(unread, testing::Not(testing::Contains("--hidden-dropout 0")));
+  EXPECT_THAT(unread, testing::Not(testing::Contains("--ds-sequence-parallel-size 1")));
   EXPECT_THAT(unread, testing::Not(testing::Contains("--optimizer adam")));
 }
 
