@@ -212,6 +212,11 @@ bool ConfigReader::is_null(std::string_view key) const {
   return found != contents_->object.end() && found->is_null();
 }
 
+bool ConfigReader::is_text(std::string_view key, std::string_view text) {
+  const json* value = contents_->find(key);
+  return value != nullptr && value->is_string() && value->get<std::string>() == text;
+}
+
 void ConfigReader::fail(std::string_view key, std::string message, std::string hint) {
   if (contents_->error) return;
   Error error;

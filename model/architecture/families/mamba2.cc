@@ -21,11 +21,13 @@ void require_no_projection_bias(ConfigReader& config) {
 // Reads a recurrence by the keys of Granite and Falcon-H1; `inner`: columns of all its values.
 void read_mamba(ConfigReader& config, Architecture& model, std::int64_t inner) {
   const std::int64_t heads = config.dimension("mamba_n_heads", 128);
+  const std::int64_t columns = std::max<std::int64_t>(1, inner / heads);  // of a head, missing or "auto"
+  const bool automatic = config.is_text("mamba_d_head", "auto");
   model.recurrence = {.kind = RecurrenceKind::state_space,
                       .key_heads = config.dimension("mamba_n_groups", 1),
                       .value_heads = heads,
                       .key_dim = config.dimension("mamba_d_state", 256),
-                      .value_dim = config.dimension("mamba_d_head", std::max<std::int64_t>(1, inner / heads)),
+                      .value_dim = automatic ? columns : config.dimension("mamba_d_head", columns),
                       .convolution = config.dimension("mamba_d_conv", 4),
                       .convolution_bias = config.flag("mamba_conv_bias", true),
                       .chunk = config.dimension("mamba_chunk_size", 256)};

@@ -214,6 +214,10 @@ TEST(Architecture, FalconH1HasBothMixersInEachLayer) {
   EXPECT_EQ(model->recurrence.value_dim, 8);
   EXPECT_TRUE(model->recurrence.normalized);
   EXPECT_EQ(minimal("falcon_h1", decoder + mamba + "null")->recurrence.value_dim, 32);  // twice the hidden size
+  EXPECT_EQ(minimal("falcon_h1", decoder + mamba + R"(32, "mamba_d_head": "auto")")->recurrence.value_dim, 8);
+  const auto unknown = minimal("falcon_h1", decoder + mamba + R"(32, "mamba_d_head": "many")");
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().key, "mamba_d_head");
   const auto uneven = minimal("falcon_h1", decoder + mamba + R"(32, "mamba_d_head": 4)");
   ASSERT_FALSE(uneven);
   EXPECT_EQ(uneven.error().key, "mamba_d_ssm");
