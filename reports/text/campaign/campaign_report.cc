@@ -34,9 +34,11 @@ double gpu_hours_per_day(const CampaignReport& report) {
   return hours_of_day * static_cast<double>(report.answer.input.gpus);
 }
 
-std::optional<double> price(const CampaignReport& report) {
-  if (!report.answer.run || !report.answer.run->price().value) return std::nullopt;
-  return report.answer.run->price().value->value;
+// Returns what a GPU-hour costs where the whole training costs usd() in the middle; nothing without a price or an end.
+std::optional<double> middle_price(const CampaignReport& report) {
+  const auto usd = report.answer.usd();
+  const double price = usd ? usd->p50 / (report.answer.days.p50 * gpu_hours_per_day(report)) : 0;
+  return usd && std::isfinite(price) ? std::optional(price) : std::nullopt;
 }
 
 Row quantile_row(const std::string& name, const model::Quantiles& quantiles, const auto& text) {
@@ -128,7 +130,7 @@ TitledTable intervals_table(const CampaignReport& report) {
 TitledTable spares_table(const CampaignReport& report) {
   const sim::CampaignInput& input = report.answer.input;
   TitledTable table{"Value of a spare node", "spares | >days | >p90 | >goodput | >GPU-hours | >cost", {}, ""};
-  const auto usd = price(report);
+  const auto usd = middle_price(report);
   for (const sim::CampaignPoint& point : report.answer.spares) {
     const double gpus = static_cast<double>(input.gpus) + point.value * static_cast<double>(input.gpus_per_node);
     const double hours = point.days.p50 * hours_of_day * gpus;

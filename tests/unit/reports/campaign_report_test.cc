@@ -67,6 +67,19 @@ TEST(CampaignReport, APlanAtTheEdgeOfMemoryIsNamed) {
   EXPECT_EQ(nlohmann::json::parse(campaign_json(example.report()))["fit"]["verdict"], "edge");
 }
 
+// Ten days of 64 GPUs at the value of the price are 1,000 USD, in the middle 1,200; two spare nodes of 8 are a quarter
+// more GPUs.
+TEST(CampaignReport, SparesCostWhatTheWholeTrainingDoes) {
+  Example example;
+  example.answer.result.days_of_seed = {10};
+  example.answer.usd_per_day = 100;
+  example.answer.usd_factor = {1.1, 1.2, 1.3};
+  example.answer.input.gpus_per_node = 8;
+  const std::string text = campaign_text(example.report(), {});
+  EXPECT_THAT(text, HasSubstr("$1,200"));
+  EXPECT_THAT(text, HasSubstr("$1,500"));
+}
+
 TEST(CampaignReport, SaysWhatTheDeadlineHoldsWithAndWhatWasNotLookedAt) {
   Example example;
   sim::FinishBy& finish = *example.answer.finish;
