@@ -92,7 +92,8 @@ Result<Updates> find_updates(const Plan& plan, const LoadInputs& load, SearchOpt
   }
   std::ranges::stable_sort(updates.plans, {}, seconds_per_sequence);
   if (!updates.plans.empty()) return updates;
-  const std::string rule = found.removed.empty() ? "no degrees divide the GPUs" : found.removed.back().rule;
+  const bool evaluated = found.evaluated > 0 || found.removed.empty();
+  const std::string rule = evaluated ? "none that was evaluated fits in memory" : found.removed.back().rule;
   return model::infeasible("rollout", fmt::format("no update on {} GPUs: {}", plan.cluster.gpus, rule),
                            "leave more GPUs to the training, or shard more");
 }

@@ -42,6 +42,7 @@ class Search {
         total_(scope_.space.size()) {}
 
   model::Result<SearchResult> run() {
+    if (total_ == 0) return tl::unexpected(scope_.space.refusal());
     TRY(open_branches());
     sort_branches();
     TRY(seed());

@@ -27,7 +27,8 @@ struct SearchResult {
 // values of searched keys. Expert rows count as even: a run of the whole expert group for each distinct slot would take
 // most of the search, and changes all plans alike. Callers simulate the candidates with routing.imbalance and
 // rows_per_rank (sim/predict/simulate.h). The result does not depend on the number of threads. An empty `best` is no
-// error; `removed` has the reasons. Errors: wrong input in the plan or the profile.
+// error; `removed` has the reasons. Errors: wrong input in the plan or the profile; infeasible where the space is
+// empty.
 model::Result<SearchResult> search(const Inputs& inputs, const SearchOptions& options);
 
 }  // namespace plumbline::sim

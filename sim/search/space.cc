@@ -1,6 +1,10 @@
 #include "sim/search/space.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "model/plan/rollout.h"
@@ -14,10 +18,13 @@ namespace {
 // A schedule that every shape fits: a layout that fails with it fails because of the degrees.
 constexpr const char* any_schedule = "gpipe";
 
-// A search finds plans that do the work of the batch and no more.
-bool valid(const model::Plan& plan, const model::Architecture& architecture) {
+// Returns why a search leaves a plan out: it finds plans that do the work of the batch and no more.
+std::optional<model::Error> refusal_of(const model::Plan& plan, const model::Architecture& architecture) {
   const auto layout = model::make_layout(plan, architecture);
-  return layout && model::layout_warnings(plan, *layout).empty();
+  if (!layout) return layout.error();
+  const auto warnings = model::layout_warnings(plan, *layout);
+  if (warnings.empty()) return std::nullopt;
+  return model::Error{model::ErrorKind::infeasible, warnings.front(), "", 0, "", "`simulate` predicts such a plan"};
 }
 
 // Returns the plan without sharding and the rules of its software, which hold for whole plans only.
@@ -38,7 +45,10 @@ Space::Space(const Inputs& inputs, Breadth breadth) : inputs_(inputs), choices_(
   base_.search = {};
   std::erase_if(base_.places,
                 [](const auto& place) { return place.first != "routing.imbalance"; });  // forced if stated
-  if (choices_.recompute.empty()) return;
+  if (choices_.recompute.empty()) {
+    refuse(Check::degrees, {.message = "nothing that it names is computed again here", .key = "search.recompute"});
+    return;
+  }
   if (base_.recompute.policy == "selective" && base_.recompute.operators.empty()) base_.recompute.policy = "none";
   model::Plan plan = base_;
   plan.schedule.layers_per_stage = {};
@@ -61,7 +71,13 @@ void Space::add_degrees(model::Plan plan, std::size_t next) {
 // Adds a branch for every micro-batch size.
 void Space::add_branches(model::Plan plan) {
   const auto& degrees = plan.parallelism;
-  if (plan.cluster.gpus % (degrees.tensor * degrees.context) != 0) return;
+  if (plan.cluster.gpus % (degrees.tensor * degrees.context) != 0) {
+    const std::string product = fmt::format("tensor * context = {} * {}", degrees.tensor, degrees.context);
+    refuse(Check::degrees, {.message = fmt::format("{} GPUs are not a multiple of {}", plan.cluster.gpus, product),
+                            .key = "cluster.gpus",
+                            .hint = fmt::format("use a multiple of {}", degrees.tensor * degrees.context)});
+    return;
+  }
   for (const std::int64_t size : choices_.micro_batch_size) {
     plan.batch.micro_batch_size = size;
     plan.parallelism.pipeline = base_.parallelism.pipeline;
@@ -72,8 +88,14 @@ void Space::add_branches(model::Plan plan) {
       model::Plan probe = outline_of(plan);
       probe.schedule.kind = any_schedule;
       probe.schedule.virtual_stages = 1;
-      if (!valid(probe, inputs_.architecture)) continue;
-      for (const std::string& kind : choices_.schedule(ranks, degrees.expert)) {
+      if (const auto error = refusal_of(probe, inputs_.architecture)) {
+        refuse(Check::degrees, *error);
+        continue;
+      }
+      const auto kinds = choices_.schedule(ranks, degrees.expert);
+      if (kinds.empty())
+        refuse(Check::schedule, {.message = "the software has none for these degrees", .key = "schedule.kind"});
+      for (const std::string& kind : kinds) {
         std::vector<std::int64_t> stages;  // schedules with two chunks per rank take 1 for 2
         for (const std::int64_t chunks : choices_.virtual_stages(ranks)) {
           plan.schedule.kind = kind;
@@ -88,7 +110,12 @@ void Space::add_branches(model::Plan plan) {
         }
       }
     }
-    if (!branch.pipelines.empty() && !branch.communication_sms.empty()) branches_.push_back(std::move(branch));
+    if (branch.pipelines.empty()) continue;
+    if (branch.communication_sms.empty())
+      refuse(Check::communication,
+             {.message = "the GPU has no SMs left for anything else", .key = "search.communication_sms"});
+    else
+      branches_.push_back(std::move(branch));
   }
 }
 
@@ -109,7 +136,10 @@ const Pipeline* Space::pipeline(const model::Plan& plan) {
   if (!fresh) return entry->second;
   const model::Plan probe = outline_of(plan);
   const auto layout = model::make_layout(probe, inputs_.architecture);
-  if (!layout) return nullptr;
+  if (!layout) {
+    refuse(Check::schedule, layout.error());
+    return nullptr;
+  }
   Pipeline found{*kind,
                  layout->schedule,
                  plan.schedule.virtual_stages,
@@ -122,16 +152,35 @@ const Pipeline* Space::pipeline(const model::Plan& plan) {
   return entry->second = &pipelines_.emplace_back(std::move(found));
 }
 
-void Space::keep_valid(model::Plan plan, Pipeline& pipeline) const {
+void Space::refuse(Check check, const model::Error& error) {
+  if (!branches_.empty() || check < furthest_) return;
+  if (check > furthest_) refused_.clear();
+  furthest_ = check;
+  ++refused_[model::to_string({.message = error.message, .key = error.key, .hint = error.hint})];
+}
+
+model::Error Space::refusal() const {
+  const auto most = std::ranges::max_element(refused_, {}, [](const auto& refused) { return refused.second; });
+  return {model::ErrorKind::infeasible,
+          "no combination of the values that were tried is a plan; what refuses most of them: " + most->first};
+}
+
+void Space::keep_valid(model::Plan plan, Pipeline& pipeline) {
   choices_.recompute.front().apply(plan, pipeline.half_of_a_stage);
   const auto divide = [&plan](const Split& split) {
     plan.schedule.layers_per_stage = {.counts = split.layers, .even = split.layers.empty()};
   };
   const std::int64_t group = std::exchange(plan.parallelism.shard_group, 0);
   plan.parallelism.zero_stage = 0;
+  if (pipeline.splits.empty())
+    refuse(Check::split, {.message = fmt::format("none of them divides {} layers over {} stages",
+                                                 inputs_.architecture.layers, pipeline.stages),
+                          .key = "search.split"});
   std::erase_if(pipeline.splits, [&](const Split& split) {
     divide(split);
-    return !valid(plan, inputs_.architecture);
+    const auto error = refusal_of(plan, inputs_.architecture);
+    if (error) refuse(Check::split, *error);
+    return error.has_value();
   });
   if (pipeline.splits.empty()) return;
   divide(pipeline.splits.front());
@@ -140,7 +189,7 @@ void Space::keep_valid(model::Plan plan, Pipeline& pipeline) const {
   if (pipeline.zero_stages.empty()) return;
   plan.parallelism.zero_stage = pipeline.zero_stages.front();
   plan.recompute.policy = "full";
-  pipeline.whole_layers = valid(plan, inputs_.architecture);
+  pipeline.whole_layers = !refusal_of(plan, inputs_.architecture);
 }
 
 const model::Result<model::SplitCosts>& Space::costs(const model::Plan& plan, const model::Layout& layout) {
@@ -152,11 +201,13 @@ const model::Result<model::SplitCosts>& Space::costs(const model::Plan& plan, co
                                : costs_.emplace(std::move(key), split_costs(plan, inputs_)).first->second;
 }
 
-std::vector<std::int64_t> Space::zero_stages(model::Plan plan) const {
+std::vector<std::int64_t> Space::zero_stages(model::Plan plan) {
   std::vector<std::int64_t> allowed;
   const auto allows = [&](std::int64_t stage) {
     plan.parallelism.zero_stage = stage;
-    return valid(plan, inputs_.architecture);
+    const auto error = refusal_of(plan, inputs_.architecture);
+    if (error) refuse(Check::sharding, *error);
+    return !error;
   };
   // A stage that the software refuses with this pipeline stands for the next one that it runs, as in Choices.
   for (std::int64_t stage : choices_.zero_stage) {

@@ -55,6 +55,8 @@ class Space {
 
   const std::vector<Branch>& branches() const { return branches_; }
   const Choices& choices() const { return choices_; }
+  // Returns why an empty space is empty: what refuses most of the combinations that come furthest.
+  model::Error refusal() const;
   // Returns whether a pipeline allows a recomputation: `half` needs stages of two layers.
   static bool allows(const Pipeline& pipeline, const Recomputation& recompute) {
     return (!recompute.half || pipeline.half_of_a_stage > 0) && (recompute.policy != "full" || pipeline.whole_layers);
@@ -69,13 +71,18 @@ class Space {
   static void apply(const Point& point, model::Plan& plan);
 
  private:
+  // The checks of a combination, in their order.
+  enum class Check { degrees, schedule, split, sharding, communication };
+
+  // Counts a combination that a check refuses, unless others come further.
+  void refuse(Check check, const model::Error& error);
   // Adds every combination of the choices for the degrees from index `next` on.
   void add_degrees(model::Plan plan, std::size_t next);
   void add_branches(model::Plan plan);
   const Pipeline* pipeline(const model::Plan& plan);
   // Leaves the splits, ZeRO stages and recomputations with which the pipeline of the plan is valid.
-  void keep_valid(model::Plan plan, Pipeline& pipeline) const;
-  std::vector<std::int64_t> zero_stages(model::Plan plan) const;
+  void keep_valid(model::Plan plan, Pipeline& pipeline);
+  std::vector<std::int64_t> zero_stages(model::Plan plan);
   // Returns split_costs(), which plans with the same degrees but the pipeline share.
   const model::Result<model::SplitCosts>& costs(const model::Plan& plan, const model::Layout& layout);
 
@@ -86,6 +93,8 @@ class Space {
   std::deque<Pipeline> pipelines_;  // distinct ones
   std::map<std::vector<std::int64_t>, const Pipeline*> known_;
   std::map<std::vector<std::int64_t>, model::Result<model::SplitCosts>> costs_;
+  Check furthest_ = Check::degrees;               // the check that refuses those below
+  std::map<std::string, std::uint64_t> refused_;  // combinations by what refuses them
 };
 
 }  // namespace plumbline::sim

@@ -210,13 +210,26 @@ TEST(Search, GivesTheReasonWhenNothingFits) {
   EXPECT_NE(result.removed[0].example.find(" GB of 1.0 GB: "), std::string::npos) << result.removed[0].example;
 }
 
-TEST(Search, AnEmptySpaceIsNoError) {
-  Inputs inputs = tests::small_searches()[2].inputs;
-  inputs.plan.search.tensor = {3};
-  const SearchResult result = found(inputs, {});
-  EXPECT_EQ(result.space, 0U);
-  EXPECT_TRUE(result.best.empty());
-  EXPECT_TRUE(result.complete);
+// The plan that the checks let through the furthest says what it lacks.
+TEST(Search, AnEmptySpaceHasTheRuleThatRefusesMostOfIt) {
+  using Change = void (*)(model::Plan&);
+  const auto refusal = [](Change change) {
+    Inputs inputs = tests::small_searches()[2].inputs;
+    change(inputs.plan);
+    const auto result = search(inputs, {});
+    if (result) return std::string("searched");
+    EXPECT_EQ(result.error().kind, model::ErrorKind::infeasible);
+    return result.error().message;
+  };
+  EXPECT_NE(refusal([](model::Plan& plan) { plan.search.tensor = {3}; }).find("16 GPUs are not a multiple of tensor"),
+            std::string::npos);
+  EXPECT_NE(refusal([](model::Plan& plan) { plan.search.expert = {4}; }).find("parallelism.expert: "),
+            std::string::npos);
+  EXPECT_NE(
+      refusal([](model::Plan& plan) { plan.search.split = {"given"}; }).find("search.split: none of them divides"),
+      std::string::npos);
+  EXPECT_NE(refusal([](model::Plan& plan) { plan.search.recompute = {"moe"}; }).find("search.recompute: "),
+            std::string::npos);
 }
 
 TEST(Search, StopsWhenAsked) {
