@@ -62,7 +62,8 @@ Result<void> search_options(const SearchRequest& request, sim::Tasks& tasks, sim
   for (std::size_t i = 0; i < answer.options.size(); ++i) {
     sim::ClusterOption& option = answer.options[i];
     if (option.error) continue;
-    if (stopped()) break;
+    option.search.complete = !stopped();
+    if (!option.search.complete) continue;
     const std::string place =
         answer.options.size() > 1 ? fmt::format(" ({} of {})", i + 1, answer.options.size()) : std::string();
     ProgressBar bar(reports::option_name(option) + place + ", plans");

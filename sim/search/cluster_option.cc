@@ -188,14 +188,19 @@ double add_simulated(const ClusterOption& option, std::span<const Candidate> can
   return least_ratio;
 }
 
+// The number of plans that are simulated after a stop, so that the user does not wait for all.
+constexpr std::size_t when_stopped = 3;
+
 // Simulates the first `top` candidates and those at the edge, and of as many others those that would be among the first
-// if the simulation were as kind to them as to the kindest of these.
+// if the simulation were as kind to them as to the kindest of these; after a stop only the first few.
 SimulatedPlans simulate_found(const ClusterOption& option, const SearchResult& search, std::size_t top,
                               std::optional<Error>& refusal) {
   SimulatedPlans found;
   const std::span<const Candidate> best = search.best;
-  const std::span<const Candidate> first = best.first(std::min(top, best.size()));
+  const std::size_t count = search.complete ? top : std::min(top, when_stopped);
+  const std::span<const Candidate> first = best.first(std::min(count, best.size()));
   const double ratio = add_simulated(option, first, true, found, refusal);
+  if (!search.complete) return found;
   add_simulated(option, std::span(search.edge).first(std::min(most_at_edge, search.edge.size())), false, found,
                 refusal);
   std::span<const Candidate> others = best.subspan(first.size(), std::min(top, best.size() - first.size()));
@@ -273,10 +278,8 @@ Result<void> search_option(ClusterOption& option, const SearchOptions& options) 
       option.error = found.error();
       return {};
     }
-    // After a stop only a few plans are simulated, so that the user does not wait for all.
-    constexpr std::size_t when_stopped = 3;
     const bool complete = found->complete;
-    SimulatedPlans simulated = simulate_found(option, *found, complete ? options.top : when_stopped, refusal);
+    SimulatedPlans simulated = simulate_found(option, *found, options.top, refusal);
     const bool enough = simulated.failing == 0 || simulated.plans.size() >= options.top;
     if (share == 1 || simulated.plans.size() > option.plans.size()) {
       option.search = std::move(*found);
@@ -286,6 +289,11 @@ Result<void> search_option(ClusterOption& option, const SearchOptions& options) 
     option.search.complete = option.search.complete && complete;
     if (!complete || enough) break;
   }
+  if (!option.search.complete)
+    option.notes.push_back(
+        fmt::format("the search was stopped: of what it had found until then, at most {} plans are simulated and "
+                    "compared, the fastest by their closed forms",
+                    std::min(options.top, when_stopped)));
   keep(option.plans, options.top);
   keep_edge(option);
   for (std::vector<RankedPlan>* const plans : {&option.plans, &option.edge}) {

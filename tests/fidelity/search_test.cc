@@ -15,6 +15,7 @@
 #include "model/plan/layout.h"
 #include "sim/interval/hypercube.h"
 #include "sim/predict/simulate.h"
+#include "sim/search/cluster_option.h"
 #include "sim/search/detail/statistics.h"
 #include "tests/support/search_inputs.h"
 
@@ -241,6 +242,25 @@ TEST(Search, StopsWhenAsked) {
   EXPECT_FALSE(result.complete);
   EXPECT_LT(removed(result) + result.evaluated, result.space);
   EXPECT_LT(asked, 1000);
+}
+
+// It is stopped as soon as it has found a plan.
+TEST(Search, AfterAStopAFewPlansAreSimulatedAndANoteSaysSo) {
+  ClusterOption option;
+  option.inputs = tests::small_searches()[2].inputs;
+  option.inputs.fabric = tests::wired_inputs(tests::llama_plan, "h800", {"cluster.gpus=16"}).fabric;
+  option.gpus = option.inputs.plan.cluster.gpus;
+  std::atomic<bool> enough = false;
+  SearchOptions options;
+  options.on_progress = [&](const SearchProgress& progress) { enough = enough || progress.best_step_s > 0; };
+  options.stopped = [&] { return enough.load(); };
+  const auto searched = search_option(option, options);
+  ASSERT_TRUE(searched) << to_string(searched.error());
+  EXPECT_FALSE(option.search.complete);
+  EXPECT_GE(option.plans.size(), 1U);
+  EXPECT_LE(option.plans.size(), 3U);
+  ASSERT_FALSE(option.notes.empty());
+  EXPECT_NE(option.notes.front().find("at most 3 plans are simulated"), std::string::npos) << option.notes.front();
 }
 
 TEST(Search, WrongInputIsAnError) {
