@@ -40,7 +40,7 @@ void row_fields(auto& to, const sim::PlanAnswer& answer, const sim::RankedPlan& 
   to("reason", "why not, where it cannot be", unless_empty(reason));
   to("plan", "", plan_part<Json>(row.plan));
   to("fit", "", fit_of_memory(row.result.memory));
-  to("probability_best", "how probable it is that it is the best; null: nothing was drawn", best);
+  to("probability_best", "how probable it is that it is the best; null: nothing was drawn, or there is no other", best);
   to("probability_deadline", "probability to meet the deadline, of the cases in which it fits in memory",
      probability_of(row.cost, {.days = answer.limits.days}));
   to("probability_budget", "probability to stay within the budget, of the cases in which it fits in memory",
@@ -178,8 +178,9 @@ void cluster_fields(auto& to, const sim::PlanAnswer& answer, const PlacedCluster
      option.campaign ? option.campaign->finish : std::nullopt);
   to("assumed", "what the plan of the recommended option leaves open of the software; null: another option",
      where(ranked && place == answer.recommended, first.result.assumed));
-  to.only_where(ranked, "probability_best", "how probable it is that it is the best; null: nothing was drawn",
-                best_of(answer.best_with, place));
+  to.only_where(ranked, "probability_best",
+                "how probable it is that it is the best; null: nothing was drawn, or there is no other",
+                answer.order.size() > 1 ? best_of(answer.best_with, place) : std::nullopt);
   to.only_where(ranked, "probability_deadline",
                 "probability to meet the deadline, of the cases in which it fits in memory",
                 probability_of(first.cost, {.days = answer.limits.days}));

@@ -38,7 +38,7 @@ struct ClusterOption {
   SearchResult search;
   std::vector<RankedPlan> plans;  // those that fit with search.min_fit, fastest first
   std::vector<RankedPlan> edge;   // faster ones that fit with less, but at least with hardly_fits, fastest first
-  std::vector<double> best_with;  // probabilities_best() of the plans
+  std::vector<double> best_with;  // probabilities_best() of the plans; empty where there is nothing to compare
   std::optional<CampaignAnswer> campaign;  // of the first plan, where it has tokens and rates of failures are known
   std::string rates;                       // of its failures: the name of what they rest on
 };

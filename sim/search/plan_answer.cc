@@ -86,7 +86,7 @@ void rank(PlanAnswer& answer) {
     }
     std::vector<PlanCost> plans;
     for (const RankedPlan& row : option.plans) plans.push_back(row.cost);
-    option.best_with = probabilities_best(plans, answer.objective, answer.limits);
+    if (plans.size() > 1) option.best_with = probabilities_best(plans, answer.objective, answer.limits);
     places.push_back(i);
     candidates.push_back(std::move(plans.front()));
   }

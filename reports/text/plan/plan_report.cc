@@ -114,8 +114,9 @@ std::string certainty_text(const sim::PlanAnswer& answer, Style style) {
   std::string text =
       heading("How sure", style) +
       paragraph(fmt::format(
-          "Ranges are eight of ten cases. Best with: the share of draws in which it is the best of all that are within "
-          "the limits and fit; from {:.0f} % on it is called so. Errors that plans share are drawn once for all of "
+          "Ranges are eight of ten cases. Best with: the share of draws in which it is the best of those listed that "
+          "are within the limits and fit; from {:.0f} % on it is called so. Errors that plans share are drawn once for "
+          "all of "
           "them. "
           "Measured: the share of the step that rests on measured, fitted or published constants, by family with their "
           "shares of the step:",

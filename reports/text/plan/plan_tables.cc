@@ -172,7 +172,8 @@ Table wide_options(const sim::PlanAnswer& answer) {
   for (std::size_t i = 0; i < answer.order.size(); ++i) {
     const sim::ClusterOption& option = answer.options[answer.order[i]];
     const sim::RankedPlan& row = answer.best(i);
-    const auto cells = wide_cells(row, answer.limits, at(answer.best_with, i), over_best(answer, i));
+    const auto best_with = answer.order.size() > 1 ? at(answer.best_with, i) : std::nullopt;
+    const auto cells = wide_cells(row, answer.limits, best_with, over_best(answer, i));
     table.add(with(with({grouped(i + 1), option.cluster, option.inputs.profile.name(),
                          percent(measured_share(row.result)), grouped(option.gpus)},
                         cells),

@@ -79,6 +79,7 @@ TEST(PlanAnswer, RanksOptionsByTheirBestPlan) {
   EXPECT_NEAR(answer.best_with[0], 0.943, 0.02);
   EXPECT_EQ(answer.verdict.winner, 0u);
   EXPECT_THAT(answer.options[2].best_with, ElementsAre(testing::DoubleNear(1, 1e-9), 0));
+  EXPECT_THAT(answer.options[0].best_with, testing::IsEmpty());  // nothing to compare its plan with
   PlanAnswer cost = example_answer();
   cost.objective = Objective::cost;
   rank(cost);
