@@ -231,8 +231,8 @@ std::string why_empty(const sim::ClusterOption& option) {
         option.inputs.plan.search.min_fit * 100, chance(likeliest->result.interval->fits_probability),
         std::floor(likeliest->result.interval->fits_probability * 100) / 100);
   }
-  const std::string rule = last_rule(option.search);
-  return rule.empty() ? "not looked at" : rule;
+  if (option.search.evaluated == 0) return last_rule(option.search);
+  return fmt::format("none of the {} that were evaluated fits in memory", grouped(option.search.evaluated));
 }
 
 std::string unmet_limits(const sim::PlanAnswer& answer) {

@@ -46,7 +46,7 @@ ClusterOption cluster_option(const std::string& cluster, std::vector<RankedPlan>
   made.gpus = 2048;
   made.inputs.profile = model::Profile(cluster + "-profile", "", {});
   made.search.space = 1000;
-  made.search.evaluated = 10;
+  made.search.evaluated = rows.empty() ? 0 : 10;
   made.search.removed = {{"layout: degrees that do not divide", 900, ""},
                          {"memory: states alone exceed the GPU", 90, "needs 95.3 GB of 84.9 GB: tensor 8"},
                          {"time: bounded above the best", 0, ""}};
@@ -89,11 +89,16 @@ TEST(PlanAnswer, RanksOptionsByTheirBestPlan) {
 }
 
 TEST(PlanAnswer, TheLastRuleThatRemovedAnything) {
-  const ClusterOption empty = cluster_option("empty", {});
-  EXPECT_EQ(reports::last_rule(empty.search),
-            "memory: states alone exceed the GPU (90 plans; closest: needs 95.3 GB of 84.9 GB: tensor 8)");
+  ClusterOption empty = cluster_option("empty", {});
+  const std::string rule =
+      "memory: states alone exceed the GPU (90 plans; closest: needs 95.3 GB of 84.9 GB: tensor 8)";
+  EXPECT_EQ(reports::last_rule(empty.search), rule);
   EXPECT_EQ(reports::last_rule({}), "");
-  EXPECT_EQ(reports::why_empty(ClusterOption{}), "not looked at");
+  EXPECT_EQ(reports::why_empty(empty), rule);
+  empty.search.evaluated = 10;  // by the closed form they fit
+  EXPECT_EQ(reports::why_empty(empty), "none of the 10 that were evaluated fits in memory");
+  empty.search.complete = false;
+  EXPECT_EQ(reports::why_empty(empty), "stopped before any was found");
 }
 
 TEST(PlanAnswer, ReportsHowFarTheLimitsAre) {
