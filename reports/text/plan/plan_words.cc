@@ -83,7 +83,7 @@ bool rests_on_measurement(model::Evidence kind) {
 }  // namespace
 
 std::string option_name(const sim::ClusterOption& option) {
-  return fmt::format("{}, {} GPUs", option.cluster, grouped(option.gpus));
+  return fmt::format("{}, {} {}", option.cluster, grouped(option.gpus), option.gpus == 1 ? "GPU" : "GPUs");
 }
 
 std::string option_name(const sim::PlanAnswer& answer, const sim::ClusterOption& option) {

@@ -210,6 +210,8 @@ TEST(PlanAnswer, OffersOfOneClusterAndSizeAreNamedByTheirPrice) {
   EXPECT_EQ(reports::option_name(answer, answer.options[0]), "near, 2,048 GPUs at 2.60 USD");
   EXPECT_EQ(reports::option_name(answer, answer.options[3]), "near, 2,048 GPUs at 1.95 USD");
   EXPECT_EQ(reports::option_name(answer, answer.options[2]), "far, 2,048 GPUs");
+  answer.options[2].gpus = 1;
+  EXPECT_EQ(reports::option_name(answer, answer.options[2]), "far, 1 GPU");
 }
 
 // A table that continues below itself repeats its rule. Names of clusters and profiles are as long as shipped ones.
