@@ -98,7 +98,7 @@ int verdict_exit(const sim::PlanAnswer& answer) {
                  reports::why_empty(option));
     return infeasible_exit;
   }
-  if (sim::within(answer.best(0).cost, answer.limits)) return 0;
+  if (answer.limits_met()) return 0;
   fmt::print(stderr, "plumbline: no plan meets the limits: {}\n", reports::unmet_limits(answer));
   return infeasible_exit;
 }

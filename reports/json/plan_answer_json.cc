@@ -203,7 +203,7 @@ std::vector<std::size_t> ranks_of_contenders(const sim::PlanAnswer& answer, bool
 }
 
 void verdict_fields(auto& to, const sim::PlanAnswer& answer) {
-  const bool met = !answer.order.empty() && sim::within(answer.best(0).cost, answer.limits);
+  const bool met = answer.limits_met();
   const bool short_of = !met && !answer.order.empty();
   to("winner", "rank of the cluster that is best with enough probability",
      answer.verdict.winner ? std::optional(*answer.verdict.winner + 1) : std::nullopt);
@@ -264,8 +264,7 @@ void plan_answer_fields(auto& to, const sim::PlanAnswer& answer) {
   to("recommendation", "the offer to take; null: none has a plan",
      Maybe(recommended, [&](auto& part_to, std::size_t place) {
        part_to("rank", "of the cluster; where nothing meets the limits, of the nearest", place + 1);
-       part_to("within_limits", "whether its middle meets all limits",
-               found && sim::within(answer.taken(place), answer.limits));
+       part_to("within_limits", "whether its middle meets all limits", answer.limits_met());
        part_to("words", "what it takes, the next best, what would overturn it, the fewest GPUs by the deadline",
                found ? recommendation(answer) : std::vector<std::string>());
      }));

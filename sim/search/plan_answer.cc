@@ -53,11 +53,11 @@ double over_limits(const PlanCost& cost, const Limits& limits) {
 
 std::size_t recommended_place(const PlanAnswer& answer) {
   const std::size_t likeliest = answer.verdict.winner.value_or(0);
-  if (answer.order.empty() || within(answer.taken(likeliest), answer.limits)) return likeliest;
+  if (answer.order.empty() || answer.within_limits(likeliest)) return likeliest;
   const auto over = [&](std::size_t place) { return over_limits(answer.taken(place), answer.limits); };
   std::size_t nearest = likeliest;
   for (std::size_t place = 0; place < answer.order.size(); ++place) {
-    if (within(answer.taken(place), answer.limits)) return place;
+    if (answer.within_limits(place)) return place;
     if (over(place) < over(nearest)) nearest = place;
   }
   return nearest;
@@ -116,7 +116,7 @@ void find_break_evens(PlanAnswer& answer, unsigned threads, const std::function<
   for (std::size_t i = 0; i < answer.order.size() && clusters.size() < most_alternatives; ++i) {
     const RankedPlan& best = answer.best(i);
     const auto value = measure(best.cost, answer.objective);
-    if (i == answer.recommended || !within(answer.taken(i), answer.limits) || !value || value < own) continue;
+    if (i == answer.recommended || !answer.within_limits(i) || !value || value < own) continue;
     clusters.emplace_back(&answer.options[answer.order[i]], &best);
     cluster_places.push_back(i);
   }

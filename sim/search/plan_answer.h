@@ -47,6 +47,8 @@ struct PlanAnswer {
   const ClusterOption& choice() const { return options[order[recommended]]; }
   const RankedPlan& best(std::size_t place) const { return options[order[place]].plans.front(); }
   PlanCost taken(std::size_t place) const;  // of the best plan, in the middle, with failures where they are predicted
+  bool within_limits(std::size_t place) const { return within(taken(place), limits); }
+  bool limits_met() const { return !order.empty() && within_limits(recommended); }  // by any option
 };
 
 // Fills order, empty, dominated, best_with, verdict and recommended, and `best_with` of each option.

@@ -56,12 +56,12 @@ std::string takes_words(const sim::ClusterOption& option, const sim::Limits& lim
 std::string excess_words(const sim::PlanCost& cost, const sim::Limits& limits) {
   std::vector<std::string> words;
   const auto add = [&](const std::optional<double>& value, const std::optional<double>& limit, const char* unknown,
-                       const char* how) {
+                       const char* more, const char* name) {
     if (limit && !value) words.emplace_back(unknown);
-    if (limit && value && *value > *limit) words.push_back(fmt::format("{} {}", percent(*value / *limit - 1), how));
+    if (limit && value && *value > *limit) words.push_back(fmt::format("{} {}", excess(*value, *limit, more), name));
   };
-  add(cost.days, limits.days, "of unknown length", "longer than the deadline");
-  add(cost.usd, limits.usd, "of unknown cost", "above the budget");
+  add(cost.days, limits.days, "of unknown length", "longer than", "the deadline");
+  add(cost.usd, limits.usd, "of unknown cost", "above", "the budget");
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
@@ -69,7 +69,7 @@ std::string choice_sentence(const sim::PlanAnswer& answer) {
   const sim::ClusterOption& option = answer.options[answer.order[answer.recommended]];
   const sim::RankedPlan& row = option.plans.front();
   const sim::PlanCost taken = answer.taken(answer.recommended);
-  const bool met = sim::within(taken, answer.limits);
+  const bool met = answer.limits_met();
   const char* lead = met ? "Recommended is" : "Nothing meets the limits; nearest is";
   const std::string missing = met ? "" : fmt::format(" It is {}.", excess_words(taken, answer.limits));
   const bool alone = answer.order.size() == 1 || answer.best_with.empty();
@@ -99,7 +99,7 @@ std::string next_sentence(const sim::PlanAnswer& answer) {
   else
     add(difference(cost.step_s, best.step_s, "longer", "shorter"));
   add(difference(cost.usd, best.usd, "dearer", "cheaper"));
-  if (!sim::within(cost, answer.limits)) words.emplace_back("over the limits");
+  if (!answer.within_limits(next)) words.emplace_back("over the limits");
   if (!answer.best_with.empty()) words.push_back("the best with " + chance(answer.best_with[next]));
   return fmt::format("Next is {}: {}.", option_name(answer, answer.options[answer.order[next]]),
                      fmt::join(words, ", "));

@@ -40,9 +40,10 @@ std::string choice_words(const sim::PlanAnswer& answer) {
   const std::string first = option_name(answer, answer.choice()), aim = objective_words(answer.objective);
   const auto& best_with = answer.choice().best_with;
   std::vector<std::string> sentences;
+  if (!answer.limits_met())
+    sentences.push_back(fmt::format("As predicted no plan meets the limits: {}.", unmet_limits(answer)));
   if (!sim::within(answer.best(0).cost, answer.limits))
-    sentences.push_back(fmt::format(
-        "As predicted no plan meets the limits: {}. The list is ordered as if there were none.", unmet_limits(answer)));
+    sentences.emplace_back("The list is ordered as if there were none.");
   if (answer.best_with.size() > 1)
     sentences.push_back(verdict_words(answer.verdict, answer.best_with, aim, [&](std::size_t place) {
       return option_name(answer, answer.options[answer.order[place]]);

@@ -75,6 +75,8 @@ std::string price_words(const sim::ClusterOption& option);
 std::string last_rule(const sim::SearchResult& search);
 // Returns why an option has no plan.
 std::string why_empty(const sim::ClusterOption& option);
+// Returns by how much a value exceeds its limit: "3.4 % longer than", with `more`, and from twice it on "15.2 times".
+std::string excess(double value, double limit, const char* more);
 // Returns why the limits cannot be met: the option that comes closest, and by how much it fails.
 std::string unmet_limits(const sim::PlanAnswer& answer);
 // Returns the names of a section's alternatives: "plan 2", "h100-dgx, 1,024 GPUs".

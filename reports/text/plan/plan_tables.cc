@@ -109,7 +109,7 @@ std::optional<double> at(const std::vector<double>& probabilities, std::size_t p
 std::vector<std::string> remarks(const sim::PlanAnswer& answer, std::size_t place) {
   const sim::RankedPlan& row = answer.best(place);
   std::vector<std::string> words;
-  if (!sim::within(row.cost, answer.limits)) words.emplace_back("over the limit");
+  if (!answer.within_limits(place)) words.emplace_back("over the limit");
   if (answer.dominated[place]) words.emplace_back(*answer.dominated[place] ? "dominated" : "front");
   if (only_datasheet(row.result)) words.emplace_back("datasheet");
   return words;

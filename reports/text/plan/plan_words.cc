@@ -235,6 +235,10 @@ std::string why_empty(const sim::ClusterOption& option) {
   return fmt::format("none of the {} that were evaluated fits in memory", grouped(option.search.evaluated));
 }
 
+std::string excess(double value, double limit, const char* more) {
+  return value < 2 * limit ? fmt::format("{} {}", percent(value / limit - 1), more) : number(value / limit) + " times";
+}
+
 std::string unmet_limits(const sim::PlanAnswer& answer) {
   std::vector<std::string> parts;
   const auto closest = [&](auto field, double limit, const char* what, auto text) {
@@ -247,15 +251,15 @@ std::string unmet_limits(const sim::PlanAnswer& answer) {
       return;
     }
     if (*field(*best) <= limit) return;
-    parts.push_back(fmt::format("{}: {} on {} is the least, {} over the limit of {}", what, text(*field(*best)),
+    parts.push_back(fmt::format("{}: {} on {} is the least, {} the limit of {}", what, text(*field(*best)),
                                 option_name(answer, answer.options[answer.order[*best]]),
-                                percent(*field(*best) / limit - 1), text(limit)));
+                                excess(*field(*best), limit, "over"), text(limit)));
   };
   if (answer.limits.days)
-    closest([&](std::size_t i) { return answer.best(i).cost.days; }, *answer.limits.days, "time",
+    closest([&](std::size_t i) { return answer.taken(i).days; }, *answer.limits.days, "time",
             [](double days) { return number(days) + " days"; });
   if (answer.limits.usd)
-    closest([&](std::size_t i) { return answer.best(i).cost.usd; }, *answer.limits.usd, "cost",
+    closest([&](std::size_t i) { return answer.taken(i).usd; }, *answer.limits.usd, "cost",
             [](double usd) { return scaled(usd) + " USD"; });
   if (parts.empty()) parts.push_back("each limit alone is met by a cluster, both together by none");
   return fmt::format("{}", fmt::join(parts, "; "));

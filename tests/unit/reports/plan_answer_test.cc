@@ -109,6 +109,8 @@ TEST(PlanAnswer, ReportsHowFarTheLimitsAre) {
   EXPECT_EQ(reports::unmet_limits(answer),
             "time: 40.00 days on far, 2,048 GPUs is the least, 25.0 % over the limit of 32.00 days; cost: 4.000 M USD "
             "on near, 2,048 GPUs is the least, 25.0 % over the limit of 3.200 M USD");
+  answer.limits.days = 10;
+  EXPECT_THAT(reports::unmet_limits(answer), HasSubstr("is the least, 4.000 times the limit of 10.00 days"));
   PlanAnswer both = example_answer();
   both.limits.days = 45;
   both.limits.usd = 4.5e6;
@@ -200,6 +202,37 @@ TEST(PlanAnswer, RecommendsTheNearestWhereNothingMeetsTheLimits) {
   EXPECT_THAT(first, testing::StartsWith("Nothing meets the limits; nearest is near, 2,048 GPUs with "));
   EXPECT_THAT(first, HasSubstr(" It is 13.6 % longer than the deadline, 2.6 % above the budget."));
   EXPECT_THAT(reports::recommendation(answer)[1], HasSubstr(": 20.0 % shorter, 25.0 % dearer, over the limits"));
+}
+
+// By its steps "far" ends in 40 days, with failures in 43; "near" takes 50.
+TEST(PlanAnswer, LimitsAreThoseOfTheTrainingWithFailures) {
+  PlanAnswer answer = example_answer();
+  answer.limits.days = 42;
+  CampaignAnswer& training = answer.options[2].campaign.emplace();
+  training.days = {42, 43, 44};
+  training.run = model::RunCost{.days = 43};
+  rank(answer);
+  EXPECT_FALSE(answer.limits_met());
+  EXPECT_EQ(reports::unmet_limits(answer),
+            "time: 43.00 days on far, 2,048 GPUs is the least, 2.4 % over the limit of 42.00 days");
+  const json object = json::parse(reports::plan_json(answer));
+  EXPECT_EQ(object["verdict"]["limits_met"], false);
+  EXPECT_EQ(object["recommendation"]["within_limits"], false);
+  const std::string text = words_of(reports::plan_text(answer, false));
+  EXPECT_THAT(text, HasSubstr("Nothing meets the limits; nearest is far"));
+  EXPECT_THAT(text, HasSubstr("As predicted no plan meets the limits"));
+  EXPECT_THAT(text, HasSubstr("over the limit: 1, 2"));
+  training.days = {40, 41, 42};
+  EXPECT_TRUE(answer.limits_met());
+}
+
+TEST(PlanAnswer, APlanWithoutAnotherIsTheBestOfNothing) {
+  PlanAnswer answer = example_answer();
+  answer.options.erase(answer.options.begin() + 1, answer.options.end());
+  rank(answer);
+  const json site = json::parse(reports::plan_json(answer))["sites"][0];
+  EXPECT_EQ(site["probability_best"], nullptr);
+  EXPECT_EQ(site["plans"][0]["probability_best"], nullptr);
 }
 
 TEST(PlanAnswer, OffersOfOneClusterAndSizeAreNamedByTheirPrice) {
