@@ -399,14 +399,14 @@ std::vector<std::string> broken_limits(const Plan& plan, const ServingResult& re
     if (is_broken) broken.push_back(fmt::format(words, found, *limit));
   };
   const double tpot = result.tpot_s * goal.margin.tpot, ttft = result.ttft_s * goal.margin.ttft;
-  add(exceeds(tpot, keys.max_tpot_s), "a TPOT of {:.4g} s over inference.max_tpot_s = {:.4g}", tpot, keys.max_tpot_s);
-  add(exceeds(ttft, keys.max_ttft_s), "a TTFT of {:.4g} s over inference.max_ttft_s = {:.4g}", ttft, keys.max_ttft_s);
+  add(exceeds(tpot, keys.max_tpot_s), "a TPOT of {:.4g} s, over inference.max_tpot_s = {:.4g}", tpot, keys.max_tpot_s);
+  add(exceeds(ttft, keys.max_ttft_s), "a TTFT of {:.4g} s, over inference.max_ttft_s = {:.4g}", ttft, keys.max_ttft_s);
   const double tokens = result.output_tokens_per_s * seconds_per_day;
   add(tokens < keys.demand_output_tokens_per_day.value_or(0),
-      "{:.4g} output tokens a day below inference.demand_output_tokens_per_day = {:.4g}", tokens,
+      "{:.4g} output tokens a day, below inference.demand_output_tokens_per_day = {:.4g}", tokens,
       keys.demand_output_tokens_per_day);
   const double usd = goal.usd_per_gpu_hour.value_or(0) * billed_gpus(plan);
-  add(exceeds(usd, goal.most_usd_per_hour), "{:.4g} USD an hour over --budget {:.4g}", usd, goal.most_usd_per_hour);
+  add(exceeds(usd, goal.most_usd_per_hour), "{:.4g} USD an hour, over --budget {:.4g}", usd, goal.most_usd_per_hour);
   return broken;
 }
 

@@ -215,7 +215,7 @@ TEST(DeploymentSearch, MoneyIsThatOfAllGpus) {
   const RankedDeployment& best = found.best.front();
   EXPECT_DOUBLE_EQ(best.value, best.result.output_tokens_per_s * 3600 / (32 * 2.0));
   EXPECT_FALSE(best.within);
-  EXPECT_THAT(broken_limits(best.plan, best.result, goal), ElementsAre("64 USD an hour over --budget 63"));
+  EXPECT_THAT(broken_limits(best.plan, best.result, goal), ElementsAre("64 USD an hour, over --budget 63"));
   EXPECT_EQ(value_of(best.plan, best.result, {Objective::tokens_per_dollar, {}, {}}), std::nullopt);
 }
 
