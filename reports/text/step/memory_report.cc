@@ -149,11 +149,11 @@ std::string memory_advice(const model::MemoryAdvice& advice, double capacity_byt
   out += table.to_string();
   return out +
          paragraph(fmt::format(
-             "{} of the {} changes that were tried fit with 95 % or more{}; the cheapest first. Step: its time "
+             "{} of the {} changes that were tried {} with 95 % or more{}; the cheapest first. Step: its time "
              "against that of the plan, by the closed form. Unused: what the allocator holds "
              "in addition to tensors. Margin: what tensors, driver, libraries and the least "
              "unused leave of {} GB.",
-             advice.fitting.size(), advice.tried,
+             advice.fitting.size(), advice.tried, advice.fitting.size() == 1 ? "fits" : "fit",
              shown < advice.fitting.size() ? fmt::format(", {} are listed", shown) : "", gigabytes(capacity_bytes)));
 }
 
