@@ -252,7 +252,8 @@ SimGridNetwork::Impl* SimGridNetwork::Impl::engine_owner = nullptr;
 
 class SimGridLoop::Impl final : private Handler, private EndListener {
  public:
-  explicit Impl(SimGridNetwork::Impl& network) : network_(network), start_(clock_seconds()) {
+  explicit Impl(SimGridNetwork::Impl& network)
+      : network_(network), clock_before_(clock_seconds()), users_(network.links().size()) {
     keep_precision(0);
     network_.attach(this);
   }
@@ -260,7 +261,9 @@ class SimGridLoop::Impl final : private Handler, private EndListener {
     abandoned_ = true;
     if (timer_ != nullptr) timer_->remove();
     std::vector<s4u::CommPtr> comms;
-    flows_.for_each([&](Running& running) { comms.push_back(running.comm); });
+    flows_.for_each([&](Running& running) {
+      if (running.comm != nullptr) comms.push_back(running.comm);
+    });
     for (const s4u::CommPtr& comm : comms) comm->cancel();
     network_.run();
     release();
@@ -286,6 +289,7 @@ class SimGridLoop::Impl final : private Handler, private EndListener {
     running.failed = flow.failed;
     running.order = events_.next_order(done.priority);
     running.footprint = flow.footprint;
+    running.rate_limit = flow.rate_limit;
     std::string fault = find_fault(flow, network_.links());
     if (fault.empty()) fault = failed_link(flow.footprint);
     if (!fault.empty()) {
@@ -301,20 +305,29 @@ class SimGridLoop::Impl final : private Handler, private EndListener {
       flows_.remove(id);
       return id;
     }
-    if (flow.rate_limit < unlimited && (running.limiter = network_.take_limiter()) == nullptr) {
-      fail(running, "too many flows with a rate limit");
+    running.bytes_left = flow.bytes - margin;
+    running.since = now_;
+    if (meets_others(running)) {
+      for (const Crossing& crossing : *flow.footprint) put_user_on_network(crossing.link);
+      put_on_network(running);
       return id;
     }
-    running.comm = network_.start(&running, flow.footprint, flow.bytes - margin, running.limiter);
-    if (running.limiter != nullptr) network_.set_limit(*running.limiter, flow.rate_limit);
+    if (flow.footprint != nullptr)
+      for (const Crossing& crossing : *flow.footprint) users_[crossing.link].alone = &running;
+    Flow on_links = flow;
+    on_links.rate_limit = unlimited;
+    running.link_rate = rate_alone(on_links, network_.links());
+    set_rate(running, rate);
     return id;
   }
 
   void set_rate_limit(FlowId flow, double rate_limit) {
     assert(rate_limit > 0);
-    const Running* running = flows_.find(flow);
+    Running* running = flows_.find(flow);
     if (running == nullptr) return;
-    assert(running->limiter != nullptr && "the flow was started without a rate limit");
+    assert(running->rate_limit < unlimited && "the flow was started without a rate limit");
+    running->rate_limit = rate_limit;
+    if (running->comm == nullptr) return set_rate(*running, std::min(running->link_rate, rate_limit));
     network_.set_limit(*running->limiter, rate_limit);
   }
 
@@ -333,8 +346,8 @@ class SimGridLoop::Impl final : private Handler, private EndListener {
 
   std::uint64_t run() {
     const std::uint64_t before = count_;
-    arm();
-    network_.run();
+    run_events();
+    if (on_network_ > 0) network_.run();
     assert(events_.empty() && flows_.live() == 0);
     return count_ - before;
   }
@@ -346,10 +359,66 @@ class SimGridLoop::Impl final : private Handler, private EndListener {
     Task done, failed;
     std::uint64_t order = 0;
     const Footprint* footprint = nullptr;
+    double rate_limit = unlimited;
     const RoutedLink* limiter = nullptr;
+    // Of a flow that is alone on its links.
+    double link_rate = 0, rate = 0, bytes_left = 0;  // B/s that the links allow, and now; at `since`
+    Time since = 0, end = 0;                         // of the last change of rate; of the flow at its present rate
+    std::uint32_t changes = 0;                       // ends that were scheduled before the last one are void
+  };
+  struct Users {  // of a link
+    std::uint32_t on_network = 0;
+    Running* alone = nullptr;
   };
 
-  Time end_time() const { return std::llround(std::ceil((clock_seconds() - start_) * 1e12)); }
+  Time end_time() const { return now_before_ + std::llround(std::ceil((clock_seconds() - clock_before_) * 1e12)); }
+
+  // Returns whether a link of the flow has another one, or less than its bandwidth.
+  bool meets_others(const Running& running) const {
+    return running.footprint != nullptr && std::ranges::any_of(*running.footprint, [&](const Crossing& crossing) {
+             const Users& users = users_[crossing.link];
+             return users.on_network > 0 || users.alone != nullptr || network_.factor(crossing.link) < 1;
+           });
+  }
+
+  void set_rate(Running& running, double rate) {
+    running.bytes_left = left_of(running);
+    running.since = now_;
+    running.rate = rate;
+    running.end = now_ + std::llround(std::ceil(running.bytes_left / rate * 1e12));
+    const Task end = {this, ++running.changes, running.done.priority, static_cast<std::uint64_t>(running.id)};
+    events_.push({running.end, running.order, end});
+  }
+  double left_of(const Running& running) const {
+    return std::max(0.0, running.bytes_left - running.rate * to_seconds(now_ - running.since));
+  }
+  void leave_links(const Running& running) {
+    if (running.footprint == nullptr) return;
+    for (const Crossing& crossing : *running.footprint)
+      if (users_[crossing.link].alone == &running) users_[crossing.link].alone = nullptr;
+  }
+
+  // What is at its end within the present picosecond stays alone.
+  void put_user_on_network(LinkId link) {
+    Running* running = users_[link].alone;
+    if (running == nullptr || running->end <= now_) return;
+    leave_links(*running);
+    running->bytes_left = left_of(*running);
+    put_on_network(*running);
+  }
+
+  // SimGrid's clock stands still while it has no flows.
+  void put_on_network(Running& running) {
+    if (running.rate_limit < unlimited && (running.limiter = network_.take_limiter()) == nullptr)
+      return fail(running, "too many flows with a rate limit");
+    if (on_network_++ == 0) {
+      now_before_ = now_;
+      clock_before_ = clock_seconds();
+    }
+    for (const Crossing& crossing : *running.footprint) ++users_[crossing.link].on_network;
+    running.comm = network_.start(&running, running.footprint, running.bytes_left, running.limiter);
+    if (running.limiter != nullptr) network_.set_limit(*running.limiter, running.rate_limit);
+  }
 
   // Coarsens the precision where needed: SimGrid would lose events if the steps of its clock, within so many seconds,
   // were coarser than its precision.
@@ -381,6 +450,8 @@ class SimGridLoop::Impl final : private Handler, private EndListener {
     auto* running = activity.get_data<Running>();
     if (running->comm.get() != &activity) return;  // a cancelled communication is reported twice
     parked_.push_back(std::move(running->comm));
+    --on_network_;
+    for (const Crossing& crossing : *running->footprint) --users_[crossing.link].on_network;
     if (running->limiter != nullptr) spent_limiters_.push_back(running->limiter);
     if (abandoned_) return flows_.remove(running->id);
     if (activity.get_state() == s4u::Activity::State::FINISHED) {
@@ -393,9 +464,21 @@ class SimGridLoop::Impl final : private Handler, private EndListener {
     arm();
   }
 
-  // Applies a link change.
-  void handle(std::uint32_t, std::uint64_t index) override {
-    network_.set_factor(changes_[index].link, changes_[index].factor);
+  // Applies a link change (code 0), or ends a flow that is alone unless its rate has changed since.
+  void handle(std::uint32_t code, std::uint64_t argument) override {
+    if (code == 0) {
+      put_user_on_network(changes_[argument].link);
+      return network_.set_factor(changes_[argument].link, changes_[argument].factor);
+    }
+    Running* running = flows_.find(FlowId{argument});
+    if (running == nullptr || running->comm != nullptr || running->changes != code) {
+      --count_;
+      return;
+    }
+    const Task done = running->done;
+    leave_links(*running);
+    flows_.remove(running->id);
+    done.handler->handle(done.code, done.argument);
   }
 
   // Sets one SimGrid timer, for the first event of the heap, which orders events of the same time.
@@ -403,14 +486,17 @@ class SimGridLoop::Impl final : private Handler, private EndListener {
     if (events_.empty() || (timer_ != nullptr && armed_ <= events_.first_time())) return;
     if (timer_ != nullptr) timer_->remove();
     armed_ = events_.first_time();
-    timer_ = Timer::set(std::max(clock_seconds(), start_ + to_seconds(armed_)), [this] { wake(); });
+    timer_ = Timer::set(std::max(clock_seconds(), clock_before_ + to_seconds(armed_ - now_before_)), [this] {
+      timer_ = nullptr;
+      run_events();
+    });
   }
 
-  void wake() {
-    timer_ = nullptr;
+  // Runs the events of the timer's time and, while SimGrid has no flows, all that follow.
+  void run_events() {
     release();
     keep_precision(events_.empty() ? 0 : to_seconds(events_.first_time() - now_));
-    while (!events_.empty() && events_.first_time() <= armed_) {
+    while (!events_.empty() && (on_network_ == 0 || events_.first_time() <= std::max(armed_, now_))) {
       const Scheduled event = events_.take_first();
       now_ = event.time;
       event.task.handler->handle(event.task.code, event.task.argument);
@@ -427,8 +513,12 @@ class SimGridLoop::Impl final : private Handler, private EndListener {
   }
 
   SimGridNetwork::Impl& network_;
-  double start_;          // s, of the loop's time 0 on SimGrid's clock
-  double precision_ = 0;  // s
+  // The same moment in the loop's time and on SimGrid's clock, before which SimGrid had no flows.
+  Time now_before_ = 0;
+  double clock_before_;         // s
+  std::size_t on_network_ = 0;  // flows that SimGrid runs
+  std::vector<Users> users_;    // by LinkId
+  double precision_ = 0;        // s
   EventHeap events_;
   FlowSlots<Running> flows_;
   std::vector<s4u::CommPtr> parked_;

@@ -1,5 +1,6 @@
-// The event loop on which transfers share links. Flows are SimGrid communications, and timers use the total order of
-// events of EventHeap. SimGrid's headers stay in the .cc file.
+// The event loop on which transfers share links. Flows that meet others are SimGrid communications; timers and the ends
+// of flows that are alone on their links use the total order of events of EventHeap. SimGrid's headers stay in the .cc
+// file.
 //
 // SimGrid keeps its engine, its clock and its settings per process. SimGridNetwork is that engine with the links of one
 // cluster. Only one may be alive at a time, and it must be used from the thread that made it. It serves any number of

@@ -126,6 +126,43 @@ TEST_F(Flows, LimitsChangeWhileTheyRun) {
   EXPECT_EQ(changing_limit(simgrid), expected);
 }
 
+template <class Loop>
+Seen joined(Loop& loop) {
+  static const Footprint link = {{0, 1}}, apart = {{1, 1}};
+  const auto flow = [](double bytes) { return Flow{.footprint = &link, .bytes = bytes, .owner = 1}; };
+  tests::Script script(loop);
+  loop.flow(flow(100e3), script.task("first"));
+  loop.at(microsecond, script.task("join", [&] {
+    loop.flow(flow(50e3), script.task("second", [&] { loop.flow(flow(50e3), script.task("after")); }));
+  }));
+  const FlowId limited = loop.flow({&apart, 100e3, 100e9, {}, 2}, script.task("limited"));
+  loop.at(microsecond / 2, script.task("slower", [&] { loop.set_rate_limit(limited, 25e9); }));
+  loop.at(3 * microsecond / 2, script.task("join the limited", [&] {
+    loop.flow({&apart, 25e3, unlimited, {}, 2}, script.task("with the limited"));
+  }));
+  loop.run();
+  return script.seen;
+}
+
+TEST_F(Flows, ShareWithThoseThatJoinThem) {
+  // 1 us alone leaves 50 kB, which take 2 us at half of the bandwidth, as those of the second do; then a flow is alone.
+  // 0.5 us at 50 GB/s leave 75 kB, 1 us at 25 GB/s 50 kB, which take 2 us at that limit whether or not 25 kB more cross
+  // the link in 1 us.
+  const Seen expected = {{"slower", microsecond / 2},
+                         {"join", microsecond},
+                         {"join the limited", 3 * microsecond / 2},
+                         {"with the limited", 5 * microsecond / 2},
+                         {"first", 3 * microsecond},
+                         {"second", 3 * microsecond},
+                         {"limited", 7 * microsecond / 2},
+                         {"after", 4 * microsecond}};
+  HeapLoop heap(links_);
+  EXPECT_EQ(joined(heap), expected);
+  SimGridNetwork network = network_of(links_);
+  SimGridLoop simgrid(network);
+  EXPECT_EQ(joined(simgrid), expected);
+}
+
 TEST_F(Flows, SlowDownWithTheirLinkAndRecoverWithIt) {
   SimGridNetwork network = network_of(links_);
   for (const double start : {0.0, 0.25e-3}) {
