@@ -176,6 +176,29 @@ PassGraph::PassGraph(model::Graph block)
       weights_bytes(model::weight_bytes(graph).value()),
       activation_bytes(model::activation_bytes(graph).value()) {}
 
+std::shared_ptr<const PassGraph> PassGraphs::find(const std::string& key, const model::LayerContext& degrees,
+                                                  model::BlockKind kind) {
+  if (made_ > most_graphs) {
+    graphs_.clear();
+    made_ = 0;
+  }
+  return graphs_.find(key, [&] {
+    ++made_;
+    return std::make_shared<const PassGraph>(model::make_block(kind, degrees));
+  });
+}
+
+double PassGraphs::imbalance(const model::MixtureOfExperts& experts, const model::LayerContext& pass) {
+  const double skew = pass.inference.expert_skew, tokens = static_cast<double>(pass.choosing_tokens());
+  const Ranks key = {pass.expert_parallel, pass.redundant_experts, skew};
+  return imbalances_.find({key, tokens}, [&] {
+    const auto ranks = ranks_.find(key, [&] {
+      return std::make_shared<const model::ServedRanks>(experts, pass.expert_parallel, pass.redundant_experts, skew);
+    });
+    return ranks->fullest(tokens);
+  });
+}
+
 model::Result<std::shared_ptr<const PassCosts>> PassCosts::make(const Inputs& inputs) {
   auto holds =
       std::make_shared<const model::DeviceProfile>(TRY(model::profile_on(inputs.profile, inputs.cluster.device)));
@@ -336,13 +359,7 @@ double PassCosts::skew(const model::Plan& plan) const {
 double PassCosts::imbalance(const model::Plan& plan, const model::LayerContext& pass) const {
   if (plan.inference.expert_imbalance) return *plan.inference.expert_imbalance;
   if (inputs_.architecture.experts.routed_experts == 0 || pass.expert_parallel == 1) return 1;
-  PlanKey key;
-  key.add(pass.expert_parallel, pass.redundant_experts, pass.inference.expert_skew);
-  const auto ranks = expert_ranks_.find(key.bytes(), [&] {
-    return std::make_shared<const model::ServedRanks>(inputs_.architecture.experts, pass.expert_parallel,
-                                                      pass.redundant_experts, pass.inference.expert_skew);
-  });
-  return ranks->fullest(static_cast<double>(pass.choosing_tokens()));
+  return passes_->imbalance(inputs_.architecture.experts, pass);
 }
 
 BlockCost PassCosts::cost(const PassGraph& block, const PassShape& shape, model::Precision weights,
@@ -404,6 +421,7 @@ std::shared_ptr<const BlockCost> PassCosts::block(const model::Plan& plan, const
   const double skew = experts ? degrees.inference.expert_skew : 0;
   degrees.inference.expert_skew = 0;  // Draws of it share the graphs.
   PlanKey key;
+  key.add(shape.requests, shape.new_tokens);  // what differs most is compared first
   model::visit_context(degrees, [&](const auto& value) { key.add(value); });
   key.add(kind, shape.model);
   const std::string graph = key.bytes();
@@ -412,9 +430,7 @@ std::shared_ptr<const BlockCost> PassCosts::block(const model::Plan& plan, const
           plan.overlap.communication_kernels);
   return blocks_.find(key.bytes(), [&] {
     degrees.architecture = architecture(shape.model);
-    PassGraphs own;
-    PassGraphs& graphs = inputs_.passes ? *inputs_.passes : own;
-    const auto found = graphs.find(graph, degrees, kind);
+    const auto found = passes_->find(graph, degrees, kind);
     degrees.inference.expert_skew = skew;
     ExpertLoad load;
     if (experts) load = {imbalance(plan, degrees), skew > 0 ? degrees.experts_hit() : 0};

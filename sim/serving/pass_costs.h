@@ -3,10 +3,13 @@
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "model/base/memo.h"
@@ -90,16 +93,24 @@ struct PassGraph {
   double weights_bytes = 0, activation_bytes = 0;
 };
 
-// Blocks of passes by the bytes of their context and kind. Safe for several threads.
+// What passes of one model have in common whatever the profile: blocks by the bytes of their context and kind, and the
+// rows of the ranks that share experts. Safe for several threads.
 class PassGraphs {
  public:
   std::shared_ptr<const PassGraph> find(const std::string& key, const model::LayerContext& degrees,
-                                        model::BlockKind kind) {
-    return graphs_.find(key, [&] { return std::make_shared<const PassGraph>(model::make_block(kind, degrees)); });
-  }
+                                        model::BlockKind kind);
+  // Returns the rows of a pass's fullest rank over the mean.
+  double imbalance(const model::MixtureOfExperts& experts, const model::LayerContext& pass);
 
  private:
+  // Above this number of graphs, some hundred megabytes, their memo is cleared: draws of a deployment share some
+  // hundred, deployments few.
+  static constexpr std::size_t most_graphs = 5'000;
   model::Memo<std::string, std::shared_ptr<const PassGraph>> graphs_;
+  std::atomic<std::size_t> made_ = 0;
+  using Ranks = std::tuple<std::int64_t, std::int64_t, double>;  // number, copies of experts, skew
+  model::Memo<Ranks, std::shared_ptr<const model::ServedRanks>> ranks_;
+  model::Memo<std::pair<Ranks, double>, double> imbalances_;  // by ranks and tokens
 };
 
 // The batch for which a CUDA graph was captured that a decode step replays, and the next smaller one (0: none).
@@ -170,6 +181,7 @@ class PassCosts {
   PassCosts(const Inputs& inputs, std::shared_ptr<const model::DeviceProfile> profile, const model::KernelCost& kernels,
             const model::HostCost& host)
       : inputs_(inputs),
+        passes_(inputs.passes ? inputs.passes : std::make_shared<PassGraphs>()),
         served_(inputs.architecture),
         head_(head_of(inputs.architecture)),
         profile_(std::move(profile)),
@@ -192,6 +204,7 @@ class PassCosts {
                  const model::CommunicationCost& communication) const;
 
   const Inputs& inputs_;
+  std::shared_ptr<PassGraphs> passes_;
   model::Architecture served_;  // with the format in which the engine keeps its states
   model::Architecture head_;
   std::shared_ptr<const model::DeviceProfile> profile_;
@@ -207,7 +220,6 @@ class PassCosts {
   double steps_ahead_ = 0;
   mutable model::Memo<std::string, model::Result<Communication>> communications_;
   mutable model::Memo<std::string, std::shared_ptr<const BlockCost>> blocks_;
-  mutable model::Memo<std::string, std::shared_ptr<const model::ServedRanks>> expert_ranks_;
 };
 
 }  // namespace plumbline::sim
