@@ -316,33 +316,35 @@ model::Result<PassCosts::Communication> PassCosts::communication(const model::Pl
   });
 }
 
-model::LayerContext PassCosts::context(const model::Plan& plan, const model::Instance& instance,
-                                       const PassShape& shape) const {
+model::LayerContext PassCosts::context(const model::Plan& plan, const model::Instance& instance, const PassShape& shape,
+                                       bool with_experts) const {
   const auto& inference = plan.inference;
   const model::Architecture& architecture = this->architecture(shape.model);
   model::LayerContext c;
   c.gemm = weights_of(plan, shape);
-  c.dispatch = dispatch_format(plan, instance);
-  c.combine = model::Precision::bf16;
   c.attention = model::attention_kernel(plan.attention.kernel);
   c.tokens = shape.requests * shape.new_tokens;
   c.sequence_length = shape.new_tokens;
   c.tensor = instance.tensor;
-  c.redundant_experts = instance.redundant_experts;
   c.shares_embedding = instance.pipeline == 1;
   c.inference = {shape.kind, shape.requests, shape.new_tokens, shape.cached_tokens, inference.kv_cache};
-  c.inference.expert_skew = skew(plan);
   c.inference.weights_only = weights_only(c.gemm);
   c.inference.last_token = shape.drafts;
   if (architecture.experts.routed_experts == 0) return c;
   const bool reduces = model::dispatch_of(plan, instance) == model::all_reduce_dispatch;
+  const bool shared_tokens = instance.attention_data == 1 && (reduces || instance.expert == 1);
+  // The ranks of a group that have the same tokens each send a part of them.
+  c.sequence = instance.tensor > 1 && !shared_tokens;
+  if (!with_experts) return c;
+  c.dispatch = dispatch_format(plan, instance);
+  c.combine = model::Precision::bf16;
   c.expert_parallel = instance.expert;
   c.expert_tensor = instance.expert_tensor();
+  c.redundant_experts = instance.redundant_experts;
+  c.inference.expert_skew = skew(plan);
   c.groups_per_token = model::groups_per_token(plan, architecture.experts);
   c.distinct_ranks_per_token = spread(plan, instance).ranks_per_token;
-  c.inference.shared_tokens = instance.attention_data == 1 && (reduces || instance.expert == 1);
-  // The ranks of a group that have the same tokens each send a part of them.
-  c.sequence = instance.tensor > 1 && !c.inference.shared_tokens;
+  c.inference.shared_tokens = shared_tokens;
   const bool low_latency = shape.kind == Kind::decode && !reduces && instance.expert > 1;
   c.dispatcher = low_latency ? model::Dispatcher::low_latency : model::dispatcher_of(plan);
   if (reduces || instance.expert == 1) c.dispatcher = model::Dispatcher::allgather;
@@ -416,18 +418,20 @@ BlockCost PassCosts::cost(const PassGraph& block, const PassShape& shape, model:
 std::shared_ptr<const BlockCost> PassCosts::block(const model::Plan& plan, const model::Instance& instance,
                                                   const model::CommunicationCost& transfers, const PassShape& shape,
                                                   model::BlockKind kind) const {
-  model::LayerContext degrees = context(plan, instance, shape);
   const bool experts = has_experts(kind);
-  const double skew = experts ? degrees.inference.expert_skew : 0;
+  model::LayerContext degrees = context(plan, instance, shape, experts);
+  const double skew = degrees.inference.expert_skew;
   degrees.inference.expert_skew = 0;  // Draws of it share the graphs.
   PlanKey key;
   key.add(shape.requests, shape.new_tokens);  // what differs most is compared first
   model::visit_context(degrees, [&](const auto& value) { key.add(value); });
   key.add(kind, shape.model);
   const std::string graph = key.bytes();
-  add_instance(plan, instance, key);
-  key.add(skew, shape.communicates, plan.inference.expert_imbalance, plan.overlap.communication_sms,
-          plan.overlap.communication_kernels);
+  if (experts) {
+    add_instance(plan, instance, key);
+    key.add(skew, shape.communicates, plan.inference.expert_imbalance, plan.overlap.communication_sms,
+            plan.overlap.communication_kernels);
+  }
   return blocks_.find(key.bytes(), [&] {
     degrees.architecture = architecture(shape.model);
     const auto found = passes_->find(graph, degrees, kind);

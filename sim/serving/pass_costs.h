@@ -195,7 +195,9 @@ class PassCosts {
   model::RoutingSpread spread(const model::Plan& plan, const model::Instance& instance) const;
   // Returns the format in which tokens are sent to experts.
   model::Precision dispatch_format(const model::Plan& plan, const model::Instance& instance) const;
-  model::LayerContext context(const model::Plan& plan, const model::Instance& instance, const PassShape& shape) const;
+  // with_experts: of a block that has some; others do not depend on how these are divided.
+  model::LayerContext context(const model::Plan& plan, const model::Instance& instance, const PassShape& shape,
+                              bool with_experts) const;
   struct ExpertLoad {
     double imbalance = 1;  // as imbalance() has it
     double hit = 0;        // experts of the rank that have rows; 0: those of the graph
