@@ -3,6 +3,7 @@
 // wanted, rules are dropped, nothing is kept, and parameters have no gradients.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <string>
@@ -28,6 +29,9 @@ class GraphBuilder {
   explicit GraphBuilder(std::string name) {  // of a pass of inference
     graph_.name = std::move(name);
     graph_.inference = true;
+    constexpr std::size_t usual = 64;  // a layer has about as many
+    graph_.operators.reserve(usual);
+    graph_.tensors.reserve(usual);
   }
   bool forward_only() const { return graph_.inference; }
   // Inference drops nothing out, nor does a reference model.
