@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "model/base/text.h"
 #include "model/plan/software.h"
 #include "model/schedule/schedule.h"
+#include "sim/predict/memos.h"
 #include "sim/search/cluster_choice.h"
 
 namespace plumbline::cli {
@@ -136,6 +138,9 @@ Result<std::vector<sim::ClusterOption>> load_options(const SearchRequest& reques
   TRY(take_constant_changes(overrides));
   InputsReader reader(purpose);
   const auto inputs = TRY(plan_loader(request, reader, purpose));
+  // How tokens spread over ranks and tables of schedules are the same on all clusters.
+  const auto routing = std::make_shared<sim::ExpertGroupMemo>();
+  const auto tables = std::make_shared<sim::ScheduleTables>();
   std::vector<sim::ClusterOption> options;
   for (sim::ClusterChoice choice : TRY(choices_of(request))) {
     const std::string given = choice.cluster;
@@ -144,6 +149,8 @@ Result<std::vector<sim::ClusterOption>> load_options(const SearchRequest& reques
     if (!option && option.error().kind == model::ErrorKind::input) return tl::unexpected(option.error());
     options.push_back(option ? std::move(*option) : sim::ClusterOption{choice.cluster, choice.gpus});
     if (!option) options.back().error = option.error();
+    options.back().inputs.routing = routing;
+    options.back().inputs.tables = tables;
     if (choice.cluster != given) options.back().notes.push_back(fmt::format("given as '{}'", given));
   }
   return options;
