@@ -180,6 +180,7 @@ std::shared_ptr<const PassGraph> PassGraphs::find(const std::string& key, const 
                                                   model::BlockKind kind) {
   if (made_ > most_graphs) {
     graphs_.clear();
+    ranks_.clear();
     made_ = 0;
   }
   return graphs_.find(key, [&] {

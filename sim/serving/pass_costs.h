@@ -104,8 +104,8 @@ class PassGraphs {
   double imbalance(const model::MixtureOfExperts& experts, const model::LayerContext& pass);
 
  private:
-  // Above this number of graphs, some hundred megabytes, their memo is cleared: draws of a deployment share some
-  // hundred, deployments few.
+  // Above this number of graphs, some hundred megabytes, they are forgotten, and ranks with them: draws of a deployment
+  // share some hundred, deployments few.
   static constexpr std::size_t most_graphs = 5'000;
   model::Memo<std::string, std::shared_ptr<const PassGraph>> graphs_;
   std::atomic<std::size_t> made_ = 0;
