@@ -34,19 +34,18 @@ TableFit<ScanConstants> fit_scan_table(const std::vector<ScanRow>& rows, const F
   using C = ScanConstants;
   constexpr double share = 0.25, chunk_time = 1e-6;  // where the fit starts
   std::vector<FormRow<ScanTableWork>> works;
-  std::vector<bool> held;
-  for (const ScanRow& row : rows) {
-    const std::string shape = fmt::format("{}-{}-{}-{}", row.sequences, row.tokens, row.key_heads, row.value_heads);
-    works.push_back({shape, scan_table_work(row, static_cast<double>(machine.device.sms)), row.seconds, true});
-    held.push_back(is_held_out(shape));
-  }
+  for (const ScanRow& row : rows)
+    works.push_back({fmt::format("{}-{}-{}-{}", row.sequences, row.tokens, row.key_heads, row.value_heads),
+                     scan_table_work(row, static_cast<double>(machine.device.sms)), row.seconds, true});
+  const FormNumbers<C> numbers(
+      {{"gemm_share", &C::gemm_share, "1", share}, {"chunk_time", &C::chunk_time, "us", chunk_time}}, known);
   const C ideal{
       .bandwidth = machine.device.memory_bandwidth.value(), .rate = machine.device.bf16_peak.value(), .gemm_share = 1};
-  TableFit<C> fit = fit_numbers<C>(
-      works, held, {{"gemm_share", &C::gemm_share, "1", share}, {"chunk_time", &C::chunk_time, "us", chunk_time}},
-      known, ideal, [](const C& c, const ScanTableWork& work) {
-        return work.bytes / c.bandwidth + work.flops / (c.rate * c.gemm_share) + work.waits * c.chunk_time;
-      });
+  const auto seconds = [](const C& c, const ScanTableWork& work) {
+    return work.bytes / c.bandwidth + work.flops / (c.rate * c.gemm_share) + work.waits * c.chunk_time;
+  };
+  TableFit<C> fit = fit_numbers(works, held_rows(works), numbers, seconds,
+                                [&](const ScanTableWork& work) { return seconds(ideal, work); });
   fit.held_out.family = "scan";
   fit.held_out.table = fmt::format("{} {} {}", rows.front().software, rows.front().recurrence,
                                    rows.front().backward ? "backward" : "forward");
