@@ -51,6 +51,7 @@ struct MixtureOfExperts {
   std::int64_t shared_experts = 0;
   std::int64_t experts_per_token = 0;
   std::int64_t intermediate_size = 0;         // size of one routed expert
+  std::int64_t latent_size = 0;               // columns of what routed experts read and write; 0: the hidden size
   std::int64_t shared_intermediate_size = 0;  // size of all shared experts; 0: each is as large as a routed one
   bool shared_gate = false;                   // the shared experts' output times sigmoid(x . w) (qwen2_moe)
   std::int64_t groups = 1;                    // expert groups of group-limited routing (n_group)
@@ -179,6 +180,9 @@ struct Architecture {
   std::vector<LayerKind> pattern;  // of each layer; empty: attention and an MLP in each, by window and experts
   Omissions omitted;
 
+  // Columns of the tokens that are sent to routed experts. To a latent all tokens of a layer are projected, and from it
+  // the sums of their experts (LatentMoE, arXiv 2601.18089).
+  std::int64_t expert_hidden() const { return experts.latent_size > 0 ? experts.latent_size : hidden_size; }
   LayerKind layer(std::int64_t number) const;  // counted from 0
   bool is_moe_layer(std::int64_t number) const { return layer(number).feed_forward == FeedForward::experts; }
   bool operator==(const Architecture&) const = default;

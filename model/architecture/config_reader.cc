@@ -138,7 +138,7 @@ std::int64_t ConfigReader::dimension(std::string_view key, std::int64_t missing)
 }
 std::int64_t ConfigReader::layers(std::string_view key) { return integer(key, 1, most_layers, std::nullopt); }
 std::int64_t ConfigReader::layers(std::string_view key, std::int64_t missing) {
-  return integer(key, 0, most_layers, missing);
+  return integer(key, 0, most_layers, std::min(missing, most_layers));
 }
 std::int64_t ConfigReader::count(std::string_view key, std::int64_t missing) {
   return integer(key, 0, largest_dimension, missing);

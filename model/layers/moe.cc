@@ -39,7 +39,7 @@ struct Rows {
 };
 
 std::int64_t payload_bytes(const LayerContext& c, DataType type) {
-  return static_cast<std::int64_t>(static_cast<double>(c.architecture.hidden_size) * bytes_per_element(type));
+  return static_cast<std::int64_t>(static_cast<double>(c.architecture.expert_hidden()) * bytes_per_element(type));
 }
 
 DispatchAttributes all_to_all(const LayerContext& c, DataType type, std::int64_t extra_bytes) {
@@ -94,6 +94,32 @@ TensorId into_router(GraphBuilder& b, const LayerContext& c, const std::string& 
   return c.captured_router ? graph_gradient(b, name, gradient) : gradient;
 }
 
+// Projects tokens to the latent that routed experts read, where there is one. The projection follows the router's part
+// of a layer (megatron/core/transformer/moe/moe_layer.py @0011998, router_and_preprocess) and is held whole on each
+// rank of a tensor group, as the one back is.
+TensorId to_latent(GraphBuilder& b, const LayerContext& c, TensorId x) {
+  const std::int64_t latent = c.architecture.experts.latent_size;
+  if (latent == 0) return x;
+  LinearOptions options{.operands = c.operands(), .output_group = RecomputeGroup::moe};
+  if (c.captured_router) {
+    options.gradient_of = b.activation("latent_in", b.shape(x), b.tensor(x).type);  // only its gradient is used
+    b.on_backward([&b, &c, x, read = *options.gradient_of] {
+      b.add_gradient(x, into_router(b, c, "latent_down", b.gradient(read)));
+    });
+  }
+  return linear(b, "latent_down", x, latent, options);
+}
+
+TensorId from_latent(GraphBuilder& b, const LayerContext& c, TensorId sums) {
+  if (c.architecture.experts.latent_size == 0) return sums;
+  return linear(b, "latent_up", sums, c.architecture.hidden_size, {.operands = c.operands()});
+}
+
+// Returns the gradient of tokens that are sent: those of the router's part or, made of them behind it, latents.
+TensorId of_sent(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId gradient) {
+  return c.architecture.experts.latent_size > 0 ? gradient : into_router(b, c, name, gradient);
+}
+
 // Copies the rank's tokens to rows in the order of all experts, one for each choice, which the all-to-all of NCCL
 // sends.
 Rows copy_tokens(GraphBuilder& b, const LayerContext& c, TensorId x, const Routing& routing) {
@@ -113,7 +139,7 @@ Rows copy_tokens(GraphBuilder& b, const LayerContext& c, TensorId x, const Routi
     const TensorId dw = b.activation("d_chosen_weights", b.shape(routing.weights), DataType::fp32);
     b.emit(permute_grad, "copy_tokens_grad",
            {b.gradient(copies.rows), copies.map, b.gradient(copies.weights), routing.indices}, {dx, dw}, attributes);
-    b.add_gradient(x, into_router(b, c, "copy_tokens", dx));
+    b.add_gradient(x, of_sent(b, c, "copy_tokens", dx));
     b.add_gradient(routing.weights, dw);
   });
   return copies;
@@ -130,7 +156,7 @@ Received send_to_experts(GraphBuilder& b, const LayerContext& c, TensorId x, con
   b.group(RecomputeGroup::moe);
   const std::int64_t k = b.shape(routing.weights)[1].size;
   const Dimension received{c.received_tokens(), Extent::received};
-  Received r{b.activation("received_tokens", {received, {c.architecture.hidden_size}}, type),
+  Received r{b.activation("received_tokens", {received, b.shape(x)[1]}, type),
              b.activation("received_indices", {received, {k}}, DataType::int32),
              b.activation("received_weights", {received, {k}}, DataType::fp32)};
   std::vector<TensorId> writes = {r.tokens, r.indices, r.weights};
@@ -145,7 +171,7 @@ Received send_to_experts(GraphBuilder& b, const LayerContext& c, TensorId x, con
     const TensorId dw = b.activation("d_expert_weights", b.shape(routing.weights), DataType::fp32);
     b.emit(dispatch_grad, "dispatch_grad", {b.gradient(r.tokens), b.gradient(r.weights), routing.indices}, {dx, dw},
            all_to_all(c, activation_type(c.combine), routing_bytes(c, false)));
-    b.add_gradient(x, c.dispatcher == Dispatcher::alltoall ? dx : into_router(b, c, "dispatch", dx));
+    b.add_gradient(x, c.dispatcher == Dispatcher::alltoall ? dx : of_sent(b, c, "dispatch", dx));
     b.add_gradient(routing.weights, dw);
   });
   return r;
@@ -180,7 +206,7 @@ Rows to_rows(GraphBuilder& b, const LayerContext& c, const Received& received) {
   const Dimension n{c.expert_rows(), Extent::rows};
   const DispatchAttributes attributes = all_to_all(c, b.tensor(received.tokens).type, 0);
   const DataType type = c.inference ? b.tensor(received.tokens).type : expert_row_type(c);
-  const Rows rows{b.activation("expert_rows", {n, {c.architecture.hidden_size}}, type),
+  const Rows rows{b.activation("expert_rows", {n, b.shape(received.tokens)[1]}, type),
                   b.activation("row_map", {n}, DataType::int32), b.activation("row_weights", {n}, DataType::fp32),
                   b.activation("expert_offsets", {{c.experts_per_rank() + 1}}, DataType::int32)};
   b.emit(permute, "permute", {received.tokens, received.indices, received.weights},
@@ -371,7 +397,7 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
   const Precision precision = c.expert_operands().precision;
   const bool scaled = is_block_scaled(precision);
   const DataType type = scaled ? activation_type(precision) : DataType::fp8_tile;
-  const std::int64_t hidden = c.architecture.hidden_size;
+  const std::int64_t hidden = c.architecture.expert_hidden();
   const std::int64_t f = c.expert_columns();
   const Received received{gather_received(b, c, "received_tokens", own.tokens),
                           gather_received(b, c, "received_indices", own.indices, false),
@@ -482,7 +508,7 @@ TensorId served_gemm(GraphBuilder& b, const LayerContext& c, const std::string& 
 // and weigh them as they combine.
 TensorId served_experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
   const bool as_rows = own.offsets != 0;
-  const std::int64_t hidden = c.architecture.hidden_size;
+  const std::int64_t hidden = c.architecture.expert_hidden();
   Received all{gather_received(b, c, "received_tokens", own.tokens), own.indices, own.weights, own.offsets};
   if (!as_rows) {
     all.indices = gather_received(b, c, "received_indices", own.indices);
@@ -499,13 +525,20 @@ TensorId served_experts(GraphBuilder& b, const LayerContext& c, const Received& 
   return scatter_received(b, c, "expert_sum", sum);
 }
 
+// Returns whether the kernel that combines the experts' results also adds them to the stream.
+bool combine_adds(const LayerContext& c) {
+  return c.dispatcher != Dispatcher::alltoall && c.architecture.experts.latent_size == 0;
+}
+
 // Every rank adds what its experts, or its columns of them, make of tokens that all ranks have.
 TensorId reduced_mixture(GraphBuilder& b, const LayerContext& c, TensorId x, TensorId stream) {
   const OperandFormat format{c.activation_precision()};
   b.section(Section::mlp);
   const Routing routing = route(b, c, x);
-  const TensorId payload = is_quantized(format.precision) ? quantized(b, "expert_in", "cast_experts", x, format, 1) : x;
-  TensorId sum = served_experts(b, c, {payload, routing.indices, routing.weights});
+  const TensorId tokens = to_latent(b, c, x);
+  const TensorId payload =
+      is_quantized(format.precision) ? quantized(b, "expert_in", "cast_experts", tokens, format, 1) : tokens;
+  TensorId sum = from_latent(b, c, served_experts(b, c, {payload, routing.indices, routing.weights}));
   if (c.architecture.experts.shared_experts > 0) sum = residual(b, "add_shared", {sum, shared_experts(b, c, x, true)});
   return residual(b, "add_moe", {stream, leave_tensor_region(b, c, "moe", sum)});
 }
@@ -514,17 +547,23 @@ TensorId reduced_mixture(GraphBuilder& b, const LayerContext& c, TensorId x, Ten
 TensorId dispatched_mixture(GraphBuilder& b, const LayerContext& c, TensorId x, TensorId stream) {
   const bool copies = c.dispatcher == Dispatcher::low_latency;
   const Routing routing = route(b, c, x);
-  const Received received = copies ? send_copies(b, c, x, routing) : send_to_experts(b, c, x, routing);
+  const TensorId tokens = to_latent(b, c, x);
+  const Received received = copies ? send_copies(b, c, tokens, routing) : send_to_experts(b, c, tokens, routing);
   b.section(Section::mlp);
-  std::vector<TensorId> reads = {0, routing.indices};
+  std::vector<TensorId> addends = {stream}, reads = {0, routing.indices};
   if (copies) reads.push_back(routing.weights);
-  reads.push_back(stream);
-  if (c.architecture.experts.shared_experts > 0) reads.push_back(shared_experts(b, c.sequence ? c.undivided() : c, x));
+  if (c.architecture.experts.shared_experts > 0)
+    addends.push_back(shared_experts(b, c.sequence ? c.undivided() : c, x));
   reads[0] = served_experts(b, c, received);
   b.section(Section::combine);
-  const TensorId out = b.activation("moe_out", b.shape(stream), b.tensor(stream).type);
-  b.emit(combine, "combine", reads, {out}, all_to_all(c, activation_type(c.combine), 0));
-  return out;
+  const bool adds = combine_adds(c);
+  if (adds) reads.insert(reads.end(), addends.begin(), addends.end());
+  const TensorId sums =
+      b.activation(adds ? "moe_out" : "combined_latents", b.shape(adds ? x : tokens), b.tensor(x).type);
+  b.emit(combine, "combine", reads, {sums}, all_to_all(c, activation_type(c.combine), 0));
+  if (adds) return sums;
+  addends.push_back(from_latent(b, c, sums));
+  return residual(b, "add_moe", addends);
 }
 
 }  // namespace
@@ -538,7 +577,8 @@ TensorId mixture_of_experts(GraphBuilder& b, const LayerContext& c, TensorId x, 
   // The shared experts overlap with dispatch, else they run before the routing as in Megatron.
   if (e.shared_experts > 0 && c.in_order()) addends.push_back(shared_experts(b, c, x));
   const Routing routing = route(b, c, x);
-  const Rows copies = copies_tokens ? copy_tokens(b, c, x, routing) : Rows{x, 0, 0, 0};
+  const TensorId tokens = to_latent(b, c, x);
+  const Rows copies = copies_tokens ? copy_tokens(b, c, tokens, routing) : Rows{tokens, 0, 0, 0};
   const Routing sent = copies_tokens ? Routing{copies.offsets, copies.weights} : routing;
   const Received received = send_to_experts(b, c, copies.rows, sent);
   b.section(Section::mlp);
@@ -547,25 +587,22 @@ TensorId mixture_of_experts(GraphBuilder& b, const LayerContext& c, TensorId x, 
   const TensorId sum = experts(b, c, received);
 
   b.section(Section::combine);
+  const bool adds = combine_adds(c);
   const TensorId out = b.activation("moe_out", b.shape(stream), b.tensor(stream).type);
-  const TensorId returned =
-      copies_tokens ? b.activation("returned_copies", b.shape(copies.rows), activation_type(c.combine)) : out;
+  const TensorId returned = copies_tokens
+                                ? b.activation("returned_copies", b.shape(copies.rows), activation_type(c.combine))
+                            : adds ? out
+                                   : b.activation("combined_latents", b.shape(tokens), b.tensor(x).type);
   std::vector<TensorId> reads = {sum, sent.indices};
-  if (!copies_tokens) reads.insert(reads.end(), addends.begin(), addends.end());
+  if (adds) reads.insert(reads.end(), addends.begin(), addends.end());
   b.emit(combine, "combine", reads, {returned}, all_to_all(c, activation_type(c.combine), 0));
+  TensorId combined = returned;
   if (copies_tokens) {
-    const TensorId token_sum = b.activation("token_sum", b.shape(out), b.tensor(out).type);
-    b.emit(unpermute, "sum_copies", {returned, copies.map}, {token_sum});
-    reads = addends;
-    reads.push_back(token_sum);
-    b.emit(add, "add_moe", reads, {out});
+    combined = b.activation("token_sum", b.shape(tokens), b.tensor(x).type);
+    b.emit(unpermute, "sum_copies", {returned, copies.map}, {combined});
   }
-  b.on_backward([&b, &c, sent, copies, copies_tokens, returned, addends, sum, out] {
-    TensorId d_out = b.gradient(out);
-    for (TensorId addend : addends) {
-      const bool captured = addend == addends.front() || c.in_order();
-      b.add_gradient(addend, captured ? into_router(b, c, b.tensor(addend).name, d_out) : d_out);
-    }
+  b.on_backward([&b, &c, sent, copies, copies_tokens, returned, combined, sum] {
+    TensorId d_out = b.gradient(combined);
     if (copies_tokens) {
       const TensorId d_copies = b.activation("d_returned_copies", b.shape(returned), b.tensor(d_out).type);
       b.emit(gather_rows, "sum_copies_grad", {d_out, copies.map}, {d_copies});
@@ -580,6 +617,20 @@ TensorId mixture_of_experts(GraphBuilder& b, const LayerContext& c, TensorId x, 
     const TensorId d_sum = b.activation("d_expert_sum", b.shape(sum), type);
     b.emit(combine_grad, "combine_grad", {d_out, sent.indices}, {d_sum}, all_to_all(c, type, 0));
     b.add_gradient(sum, d_sum);
+  });
+  const TensorId routed = from_latent(b, c, combined);
+  if (!adds) {
+    reads = addends;
+    reads.push_back(routed);
+    b.emit(add, "add_moe", reads, {out});
+  }
+  b.on_backward([&b, &c, stream, addends, routed, out] {
+    const TensorId d_out = b.gradient(out);
+    for (TensorId addend : addends) {
+      const bool captured = addend == stream || c.in_order();
+      b.add_gradient(addend, captured ? into_router(b, c, b.tensor(addend).name, d_out) : d_out);
+    }
+    if (routed != out) b.add_gradient(routed, d_out);
   });
   return out;
 }

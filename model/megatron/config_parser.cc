@@ -70,6 +70,7 @@ void take_experts(const Architecture& model, ModelShape& shape) {
   shape.experts_per_token = experts.experts_per_token;
   if (experts.intermediate_size != model.intermediate_size || shape.latent)
     shape.expert_ffn = experts.intermediate_size;
+  if (experts.latent_size > 0) shape.expert_latent = experts.latent_size;
   if (experts.shared_experts > 0) shape.shared_expert_ffn = experts.shared_width();
   shape.expert_layers = expert_layers_text({experts.dense_layers_first, experts.layer_frequency}, model.layers);
   shape.router_score = experts.score == ScoreFunction::sigmoid ? "sigmoid" : "softmax";

@@ -40,6 +40,10 @@ void put_head_dim(const ModelShape& shape, OrderedJson& json) {
   if (shape.kv_channels) json["head_dim"] = *shape.kv_channels;
 }
 
+void put_latent(const ModelShape& shape, OrderedJson& json) {
+  if (shape.expert_latent.value_or(0) > 0) json["moe_latent_size"] = *shape.expert_latent;
+}
+
 // Sets the window under the keys of the type; a dense llama with one is a mistral.
 void put_window(const ModelShape& shape, OrderedJson& json, std::vector<std::string>& notes) {
   const std::string type = json["model_type"];
@@ -84,6 +88,7 @@ Result<WrittenConfig> latent_experts(const ModelShape& shape) {
   json["n_shared_experts"] = shared_ffn / expert_ffn;
   json["num_experts_per_tok"] = shape.experts_per_token;
   json["moe_intermediate_size"] = expert_ffn;
+  put_latent(shape, json);
   json["first_k_dense_replace"] = layers->dense_first;
   json["moe_layer_freq"] = layers->frequency;
   json["n_group"] = shape.expert_groups.value_or(1);
@@ -139,6 +144,7 @@ Result<WrittenConfig> plain_experts(const ModelShape& shape) {
     if (layers->frequency > 1)
       notes.push_back(fmt::format("{} counts layers with experts from the end of a step", type));
   }
+  put_latent(shape, json);
   if (shared) json["shared_expert_intermediate_size"] = *shape.shared_expert_ffn;
   if (!shape.gated) notes.push_back(fmt::format("experts of {} are gated, those of the script are not", type));
   put_window(shape, json, notes);
@@ -212,7 +218,7 @@ ModelShape settled(ModelShape shape) {
     shape.rotary_base = ModelShape().rotary_base;
     shape.rotary_percent = ModelShape().rotary_percent;
   }
-  for (std::optional<std::int64_t>* count : {&shape.shared_expert_ffn, &shape.prediction_layers})
+  for (std::optional<std::int64_t>* count : {&shape.shared_expert_ffn, &shape.prediction_layers, &shape.expert_latent})
     if (*count == 0) count->reset();
   if (shape.expert_groups == 1) shape.expert_groups = shape.groups_per_token = std::nullopt;
   if (shape.router_scaling == 1.0) shape.router_scaling.reset();

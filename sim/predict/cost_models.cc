@@ -26,7 +26,7 @@ constexpr std::string_view limit_key = "cluster.power_limit_w";
 model::CommunicationCost::Group expert_group(const Inputs& inputs) {
   const model::RankGroup group = model::expert_group(inputs.plan.parallelism);
   const auto bytes = [&](model::Precision precision) {
-    return static_cast<double>(inputs.architecture.hidden_size) *
+    return static_cast<double>(inputs.architecture.expert_hidden()) *
            model::bytes_per_element(model::activation_type(precision));
   };
   return {spread_of(inputs),

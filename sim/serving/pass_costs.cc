@@ -304,9 +304,9 @@ model::Result<PassCosts::Communication> PassCosts::communication(const model::Pl
   add_instance(plan, instance, key);
   key.add(low_latency, plan.overlap.communication_sms, plan.overlap.communication_kernels);
   return communications_.find(key.bytes(), [&]() -> model::Result<Communication> {
-    const auto hidden = static_cast<double>(inputs_.architecture.hidden_size);
-    const double sent = hidden * model::bytes_per_element(model::activation_type(dispatch_format(plan, instance)));
-    const double returned = hidden * model::bytes_per_element(model::DataType::bf16);
+    const auto width = static_cast<double>(inputs_.architecture.expert_hidden());
+    const double sent = width * model::bytes_per_element(model::activation_type(dispatch_format(plan, instance)));
+    const double returned = width * model::bytes_per_element(model::DataType::bf16);
     auto costs = TRY(model::CommunicationCost::make(
         profile_->profile, inputs_.cluster,
         {spread(plan, instance), instance.expert, instance.expert_tensor(), sent, returned},

@@ -174,7 +174,7 @@ class Reference {
   }
   Vector mixture(const Vector& x) const {
     const model::MixtureOfExperts& e = a_.experts;
-    const Index f = e.intermediate_size, h = a_.hidden_size;
+    const Index f = e.intermediate_size, h = a_.expert_hidden();
     Vector scores = weight("router") * x;
     if (a_.biases.router) scores += weight("router_logits_bias").col(0);
     if (e.score == model::ScoreFunction::sigmoid)
@@ -184,14 +184,15 @@ class Reference {
     const std::set<Index> experts = chosen(scores + constants_.at(block_ + "router_bias").col(0));
     double total = 0;
     for (Index i : experts) total += scores(i);
-    Vector y = Vector::Zero(h);
+    Vector y = Vector::Zero(a_.hidden_size), routed = Vector::Zero(h);
     if (e.shared_experts > 0) y = gated(weight("shared_gate_up"), weight("shared_down"), x);
     if (e.shared_gate) y /= 1 + std::exp(-(weight("shared_gate") * x)(0));
+    const Vector read = e.latent_size > 0 ? Vector(weight("latent_down") * x) : x;
     for (Index i : experts)
-      y +=
-          e.scaling_factor * scores(i) / (e.normalize_weights ? total : 1) *
-          gated(weight("experts_gate_up").middleRows(i * 2 * f, 2 * f), weight("experts_down").middleRows(i * h, h), x);
-    return y;
+      routed += e.scaling_factor * scores(i) / (e.normalize_weights ? total : 1) *
+                gated(weight("experts_gate_up").middleRows(i * 2 * f, 2 * f),
+                      weight("experts_down").middleRows(i * h, h), read);
+    return y + (e.latent_size > 0 ? Vector(weight("latent_up") * routed) : routed);
   }
 
   Sequence layer(Sequence x, bool moe, bool windowed) const {

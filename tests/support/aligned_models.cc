@@ -6,6 +6,7 @@ namespace {
 void align(model::MixtureOfExperts& experts) {
   if (experts.routed_experts == 0) return;
   experts.intermediate_size = 128;
+  if (experts.latent_size > 0) experts.latent_size = 128;
   if (experts.shared_intermediate_size > 0) experts.shared_intermediate_size = 192;
 }
 

@@ -192,6 +192,14 @@ model::Architecture glm4_moe() {
   return a;
 }
 
+// Experts work in a latent, to which their tokens are projected.
+model::Architecture latent_experts() {
+  model::Architecture a = glm4_moe();
+  a.model_type = "nemotron_h";
+  a.experts.latent_size = 6;
+  return a;
+}
+
 constexpr model::LayerKind recurrent_layer_with(model::FeedForward feed_forward) {
   return {model::Mixer::recurrence, feed_forward};
 }
@@ -328,6 +336,7 @@ std::vector<TinyModel> tiny_models() {
       {"gpt_oss", gpt_oss(), {embedding, windowed_moe_layer, moe_layer, head}},
       {"llama4", llama4(), {embedding, windowed_dense_layer, moe_layer, head}},
       {"glm4_moe", glm4_moe(), {embedding, dense_layer, moe_layer, head}},
+      {"latent_experts", latent_experts(), {embedding, moe_layer, head}},
       {"gpt2", gpt2(), {embedding, dense_layer, dense_layer, head}},
       {"gpt2_unfused", gpt2(), {embedding, dense_layer, head}, false},
       {"gpt_neox", gpt_neox(), {embedding, dense_layer, head}},

@@ -95,6 +95,9 @@ const PublishedCount counts[] = {
     {"kimi-linear-48b-a3b", 49122675072, "by the dimensions of arXiv 2510.26692: 48B without embeddings"},
     // Without 128 selection biases a layer of experts.
     {"nemotron-3-nano-30b-a3b", 31577937344, "by the dimensions of arXiv 2512.20848, which says 31.6B"},
+    // Without 512 selection biases a layer of experts, of E (2ZF) + 2HZ with a latent of Z.
+    {"nemotron-3-super-120b-a12b", 120668687360, "by the dimensions of nvidia/NVIDIA-Nemotron-3-Super-120B-A12B: 120B"},
+    {"nemotron-3-ultra-550b-a55b", 549308968960, "by the dimensions of nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B: 550B"},
     // Llama's attention and MLP, and Mamba-2, in each layer.
     {"falcon-h1-7b", 7585648736, "by the dimensions of tiiuae/Falcon-H1-7B-Base; arXiv 2507.22448 says 7.59B"},
     {"granite-4.0-h-small", 32207337984, "by the dimensions of ibm-granite/granite-4.0-h-small, whose card says 32B"},
@@ -139,6 +142,8 @@ const PublishedActive active[] = {
     {"llama-4-scout", 17, 0.5, true, "card of Llama-4-Scout-17B-16E: 17B of 109B"},
     {"glm-5", 40, 0.9, false, "card of zai-org/GLM-5: 40B of 744B"},
     {"nemotron-3-nano-30b-a3b", 3.6, 0.05, true, "arXiv 2512.20848: 3.2B of 31.6B, 3.6B with embeddings"},
+    {"nemotron-3-super-120b-a12b", 12, 0.5, false, "card of Nemotron-3-Super-120B-A12B: 12B of 120B"},
+    {"nemotron-3-ultra-550b-a55b", 55, 0.5, false, "card of Nemotron-3-Ultra-550B-A55B: 55B of 550B"},
     {"granite-4.0-h-small", 9, 0.5, false, "card of ibm-granite/granite-4.0-h-small: 9B of 32B"},
     {"llama-4-maverick", 17, 0.5, true, "card of Llama-4-Maverick-17B-128E: 17B of 400B"},
 };

@@ -64,6 +64,7 @@ void read_experts(ConfigReader& config, Architecture& model, const ExpertDefault
   experts.shared_experts = config.count("n_shared_experts", missing.shared_experts);
   experts.experts_per_token = config.dimension("num_experts_per_tok");
   experts.intermediate_size = config.dimension("moe_intermediate_size");
+  read_expert_latent(config, model);
   experts.groups = config.dimension("n_group", missing.groups);
   experts.groups_per_token = config.dimension("topk_group", missing.groups_per_token);
   experts.dense_layers_first = config.count("first_k_dense_replace", missing.dense_layers_first);

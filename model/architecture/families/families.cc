@@ -26,7 +26,8 @@ void require_activation(ConfigReader& config, std::string_view key, std::string_
 }  // namespace
 
 void read_decoder(ConfigReader& config, Architecture& model, const DecoderDefaults& missing) {
-  model.layers = config.layers("num_hidden_layers");
+  model.layers =
+      missing.layers > 0 ? config.layers("num_hidden_layers", missing.layers) : config.layers("num_hidden_layers");
   model.hidden_size = config.dimension("hidden_size");
   model.heads = config.dimension("num_attention_heads");
   // An explicit null means that no heads are shared.
@@ -124,6 +125,10 @@ void check_experts_per_token(ConfigReader& config, const Architecture& model, st
   config.conflict(key,
                   fmt::format("a token cannot use {} of {} experts", experts.experts_per_token, experts.routed_experts),
                   fmt::format("at most {}", experts_key));
+}
+
+void read_expert_latent(ConfigReader& config, Architecture& model) {
+  model.experts.latent_size = config.count("moe_latent_size", 0);
 }
 
 void make_gpt_like(Architecture& model, bool biases) {

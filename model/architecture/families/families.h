@@ -22,8 +22,9 @@ struct DecoderDefaults {
   double norm_epsilon = 1e-6;
   double rope_theta = 10000.0;
   bool tied_embedding = false;
-  bool gelu_gate = false;  // the gate of the MLP is GELU, by the key hidden_activation
-  bool dense_mlp = true;   // without dense layers their width may be missing
+  bool gelu_gate = false;   // the gate of the MLP is GELU, by the key hidden_activation
+  bool dense_mlp = true;    // without dense layers their width may be missing
+  std::int64_t layers = 0;  // where the file names each one; 0: their number is required
 };
 
 // Reads the decoder that Llama, Mistral, Qwen and DeepSeek share, by Llama's keys: RMSNorm, SwiGLU, rotary positions.
@@ -60,6 +61,10 @@ void require_gelu(ConfigReader& config, std::string_view key, std::string_view m
 // Checks that a token uses at most as many experts as there are.
 void check_experts_per_token(ConfigReader& config, const Architecture& model, std::string_view experts_key,
                              std::string_view key = "num_experts_per_tok");
+
+// Reads the columns of what routed experts read and write where they work in a latent, under Nemotron 3's key: Megatron
+// has such experts with any attention (--moe-latent-size).
+void read_expert_latent(ConfigReader& config, Architecture& model);
 
 // Sets what GPT-like models share: LayerNorm before attention and MLP, an MLP of two matrices with GELU.
 void make_gpt_like(Architecture& model, bool biases);

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
+#include <string_view>
 
 #include "model/architecture/families/families.h"
 
@@ -36,17 +38,16 @@ void read_mamba(ConfigReader& config, Architecture& model, std::int64_t inner) {
 }
 
 // Returns a layer's symbol in the pattern of Nemotron-H: by its name in the newer key, else as the older one has it.
-std::string layer_symbols(ConfigReader& config) {
+std::string layer_symbols(ConfigReader& config, std::string_view names, std::string_view pattern) {
   std::string symbols;
-  for (const std::string& name : config.texts("layers_block_type")) {
+  for (const std::string& name : config.texts(names)) {
     const bool recurrent = name == "mamba" || name == "linear_attention";
     symbols += recurrent ? 'M' : name == "attention" || name == "full_attention" ? '*' : name == "moe" ? 'E' : '-';
   }
-  return symbols.empty() ? config.text("hybrid_override_pattern", "") : symbols;
+  return symbols.empty() ? config.text(pattern, "") : symbols;
 }
 
-void read_nemotron_pattern(ConfigReader& config, Architecture& model) {
-  const std::string symbols = layer_symbols(config);
+void read_nemotron_pattern(ConfigReader& config, Architecture& model, const std::string& symbols) {
   if (symbols.size() < static_cast<std::size_t>(model.layers)) {
     config.conflict("hybrid_override_pattern", fmt::format("{} symbols for {} layers", symbols.size(), model.layers),
                     "state one of M, *, - and E for each of num_hidden_layers");
@@ -83,17 +84,28 @@ void read_nemotron_experts(ConfigReader& config, Architecture& model) {
   experts.group_score_experts = 2;
   experts.normalize_weights = config.flag("norm_topk_prob", true);
   experts.scaling_factor = config.number("routed_scaling_factor", 1);
+  read_expert_latent(config, model);
+  if (experts.latent_size > 0 && model.biases.mlp)
+    config.fail("mlp_bias", "no operator adds biases to the projections of a latent", "use false");
   check_experts_per_token(config, model, "n_routed_experts");
-  if (config.count("moe_latent_size", 0) > 0)
-    config.fail("moe_latent_size", "no operator projects tokens to a latent before they are sent to experts",
-                "Nemotron 3 Nano has experts of the whole hidden size");
+}
+
+// A module of prediction has attention and experts, as one layer of other models does.
+void read_nemotron_prediction(ConfigReader& config, Architecture& model) {
+  model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", 0);
+  const std::string symbols = layer_symbols(config, "mtp_layers_block_type", "mtp_hybrid_override_pattern");
+  if (model.multi_token_prediction_layers > 0 && !symbols.empty() && symbols != "*E")
+    config.fail("mtp_hybrid_override_pattern", fmt::format("a module of prediction with layers '{}'", symbols),
+                "attention and experts, *E, are known");
 }
 
 }  // namespace
 
 // Each layer does one thing, and positions are not encoded.
 void read_nemotron_h(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5, .dense_mlp = false});
+  const std::string symbols = layer_symbols(config, "layers_block_type", "hybrid_override_pattern");
+  read_decoder(config, model,
+               {.key_value_heads = 8, .norm_epsilon = 1e-5, .dense_mlp = false, .layers = std::ssize(symbols)});
   read_head_dim(config, model, 128);
   model.positions = PositionKind::none;
   model.mlp = MlpKind::gelu;
@@ -111,11 +123,11 @@ void read_nemotron_h(ConfigReader& config, Architecture& model) {
   finish_recurrence(config, model, "mamba_ssm_cache_dtype", "n_groups");
   require_no_projection_bias(config);
   read_nemotron_experts(config, model);
-  read_nemotron_pattern(config, model);
+  read_nemotron_pattern(config, model, symbols);
   bool sparse = false;
   for (const LayerKind& kind : model.pattern) sparse = sparse || kind.feed_forward == FeedForward::experts;
   if (!sparse) model.experts = {};
-  model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", 0);
+  read_nemotron_prediction(config, model);
 }
 
 // Each layer has a recurrence or attention, then experts with a shared one, or without experts an MLP as wide as that.

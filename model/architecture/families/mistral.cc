@@ -20,6 +20,7 @@ void read_mixtral(ConfigReader& config, Architecture& model) {
   experts.routed_experts = config.dimension("num_local_experts", 8);
   experts.experts_per_token = config.dimension("num_experts_per_tok", 2);
   experts.intermediate_size = model.intermediate_size;
+  read_expert_latent(config, model);
   // A softmax over the selected experts' logits equals a softmax over all, normalised among the selected ones.
   experts.normalize_weights = true;
   check_experts_per_token(config, model, "num_local_experts");

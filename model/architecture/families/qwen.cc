@@ -19,6 +19,7 @@ void read_experts(ConfigReader& config, Architecture& model) {
   experts.routed_experts = config.dimension("num_experts");
   experts.experts_per_token = config.dimension("num_experts_per_tok");
   experts.intermediate_size = config.dimension("moe_intermediate_size");
+  read_expert_latent(config, model);
   experts.normalize_weights = config.flag("norm_topk_prob", false);
   // The n-th, 2n-th, ... layer, counted from one.
   experts.layer_frequency = config.dimension("decoder_sparse_step", 1);

@@ -206,6 +206,19 @@ TEST(Architecture, KimiLinearListsItsLayersFromOne) {
   EXPECT_FALSE(minimal("kimi_linear", decoder + rest + "[1, 2, 3, 4]}"));
 }
 
+TEST(Architecture, NemotronCountsTheLayersThatItNames) {
+  const auto model = minimal("nemotron_h", R"("hidden_size": 16, "num_attention_heads": 4, "vocab_size": 9,
+                                              "num_hidden_layers": null, "moe_latent_size": 4,
+                                              "num_nextn_predict_layers": 1,
+                                              "layers_block_type": ["mamba", "moe", "attention"])");
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_EQ(model->layers, 3);
+  EXPECT_EQ(model->layer(1), (LayerKind{Mixer::none, FeedForward::experts}));
+  EXPECT_EQ(model->expert_hidden(), 4);
+  EXPECT_EQ(model->multi_token_prediction_layers, 1);
+  EXPECT_EQ(load_shipped("nemotron-3-nano-30b-a3b").expert_hidden(), 2688);
+}
+
 TEST(Architecture, FalconH1HasBothMixersInEachLayer) {
   const std::string mamba = R"(, "mamba_n_heads": 4, "mamba_d_state": 8, "mamba_rms_norm": true, "mamba_d_ssm": )";
   const auto model = minimal("falcon_h1", decoder + mamba + "32");
@@ -347,11 +360,11 @@ INSTANTIATE_TEST_SUITE_P(
                  "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"vocab_size\": 9,\n"
                  "\"hybrid_override_pattern\": \"M*\"}",
                  4, "hybrid_override_pattern", "one of M, *, - and E"},
-        BadModel{"experts_of_a_latent",
-                 "{\n\"model_type\": \"nemotron_h\", \"num_hidden_layers\": 1, \"hidden_size\": 8,\n"
+        BadModel{"another_module_of_prediction",
+                 "{\n\"model_type\": \"nemotron_h\", \"hidden_size\": 8, \"layers_block_type\": [\"moe\"],\n"
                  "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"vocab_size\": 9,\n"
-                 "\"moe_latent_size\": 4, \"hybrid_override_pattern\": \"E\"}",
-                 4, "moe_latent_size", "Nemotron 3 Nano"},
+                 "\"num_nextn_predict_layers\": 1, \"mtp_hybrid_override_pattern\": \"M\"}",
+                 4, "mtp_hybrid_override_pattern", "attention and experts"},
         BadModel{
             "shared_indexers",
             "{\n\"model_type\": \"glm_moe_dsa\", \"num_hidden_layers\": 1, \"hidden_size\": 8, \"vocab_size\": 9,\n"

@@ -60,6 +60,37 @@ TEST(Dispatcher, AllToAllSendsATokenOncePerExpert) {
   EXPECT_EQ(rows(layer(rank(Dispatcher::deepep)), find(layer(rank(Dispatcher::deepep)), "dispatch").reads[0]), 4096);
 }
 
+// Of experts that work in a latent its columns are sent and come back; each rank projects its own tokens, and adds what
+// it has back to the stream itself.
+TEST(Dispatcher, TokensOfALatentAreSent) {
+  for (const Dispatcher dispatcher : {Dispatcher::deepep, Dispatcher::alltoall}) {
+    LayerContext context = rank(dispatcher);
+    context.architecture.experts.latent_size = 1024;
+    const Graph graph = layer(context);
+    EXPECT_EQ(check(graph), "");
+    const auto attributes = [&](const char* name) {
+      return std::get<DispatchAttributes>(find(graph, name).attributes).token_bytes;
+    };
+    const auto whole = [&](const char* name) {
+      return std::get<DispatchAttributes>(find(layer(rank(dispatcher)), name).attributes).token_bytes;
+    };
+    for (const char* name : {"dispatch", "combine", "dispatch_grad", "combine_grad"})
+      EXPECT_EQ(whole(name) - attributes(name), (7168 - 1024) * 2) << name;
+    EXPECT_EQ(graph.tensor(find(graph, "experts_gate_up").reads[1]).shape[2].size, 1024);
+    EXPECT_EQ(graph.tensor(find(graph, "latent_down").writes[0]).shape[1].size, 1024);
+    EXPECT_EQ(rows(graph, find(graph, "latent_up").reads[0]), 4096);
+    EXPECT_LT(position(graph, "router"), position(graph, "latent_down"));
+    EXPECT_LT(position(graph, "combine"), position(graph, "latent_up"));
+    EXPECT_EQ(find(graph, "add_moe").reads.size(), 3U);  // the stream, shared experts and routed ones
+    // Of a captured router the gradient of the tokens is copied, not that of latents.
+    context.captured_parts = context.captured_router = true;
+    const Graph captured = layer(context);
+    EXPECT_EQ(check(captured), "");
+    EXPECT_TRUE(has(captured, "graph_gradient_latent_down"));
+    EXPECT_FALSE(has(captured, "graph_gradient_dispatch") || has(captured, "graph_gradient_copy_tokens"));
+  }
+}
+
 // Copies arrive by source; with one expert on a rank that is their order, else they are sorted.
 TEST(Dispatcher, RowsAreSortedWhereARankHasSeveralExperts) {
   EXPECT_TRUE(has(layer(rank(Dispatcher::alltoall)), "permute"));

@@ -398,6 +398,10 @@ TEST(MegatronStyles, ArgumentsOfForksAreThoseOfMegatron) {
   EXPECT_EQ(shape.expert_groups, 8);
   EXPECT_EQ(shape.groups_per_token, 4);
   EXPECT_EQ(deepseek->config->model_type, "deepseek_v2");  // whose router is a softmax
+  const auto latents = of(latent + "--moe-latent-size 1024");
+  ASSERT_TRUE(latents) << to_string(latents.error());
+  EXPECT_EQ(latents->shape.expert_latent, 1024);
+  EXPECT_THAT(latents->config->json, testing::HasSubstr("\"moe_latent_size\": 1024"));
   const Plan& plan = deepseek->plan;
   EXPECT_EQ(plan.parallelism.expert, 8);  // 4 x the tensor degree
   EXPECT_EQ(plan.parallelism.expert_tensor, 1);
