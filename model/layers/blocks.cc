@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -80,9 +81,9 @@ TensorId layer(GraphBuilder& b, const LayerContext& c, TensorId layer_in, LayerK
   if (kind.feed_forward == FeedForward::none) return attended;
   const TensorId mlp_input =
       normalize_stream(b, c, "mlp_norm", a.parallel_residual ? x : attended, moe ? c.stream_type() : c.norm_output());
-  if (moe) return mixture_of_experts(b, c, mlp_input, attended);
-  b.section(Section::mlp);
-  TensorId y = dense_mlp(b, c, mlp_input);
+  if (moe && !a.post_norms) return mixture_of_experts(b, c, mlp_input, attended);
+  if (!moe) b.section(Section::mlp);
+  TensorId y = moe ? mixture_of_experts(b, c, mlp_input, std::nullopt) : dense_mlp(b, c, mlp_input);
   if (a.post_norms) y = normalize_stream(b, c, "mlp_out_norm", y, c.stream_type());
   return residual(b, "mlp_residual", {attended, drop_out(b, "mlp_dropout", y, a.dropout.residual)});
 }

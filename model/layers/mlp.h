@@ -40,8 +40,10 @@ TensorId mlp(GraphBuilder& builder, const LayerContext& context, const std::stri
 // Emits the architecture's dense MLP.
 TensorId dense_mlp(GraphBuilder& builder, const LayerContext& context, TensorId x);
 
-// x: the normalised input [T, H]; stream: the residual stream [T, H], added by the combine.
-TensorId mixture_of_experts(GraphBuilder& builder, const LayerContext& context, TensorId x, TensorId stream);
+// x: the normalised input [T, H]; stream: the residual stream [T, H], added by the combine. Without one the result is
+// what experts add to it.
+TensorId mixture_of_experts(GraphBuilder& builder, const LayerContext& context, TensorId x,
+                            std::optional<TensorId> stream);
 
 // Marks the operators of a layer that are part of the kernels of its experts' GEMMs where the software has such kernels
 // (transformer_engine/pytorch/ops/fused: GEMMSwiGLU, GEMMDSwiGLU). The first GEMM forward and the second backward

@@ -531,7 +531,7 @@ bool combine_adds(const LayerContext& c) {
 }
 
 // Every rank adds what its experts, or its columns of them, make of tokens that all ranks have.
-TensorId reduced_mixture(GraphBuilder& b, const LayerContext& c, TensorId x, TensorId stream) {
+TensorId reduced_mixture(GraphBuilder& b, const LayerContext& c, TensorId x, std::optional<TensorId> stream) {
   const OperandFormat format{c.activation_precision()};
   b.section(Section::mlp);
   const Routing routing = route(b, c, x);
@@ -540,17 +540,19 @@ TensorId reduced_mixture(GraphBuilder& b, const LayerContext& c, TensorId x, Ten
       is_quantized(format.precision) ? quantized(b, "expert_in", "cast_experts", tokens, format, 1) : tokens;
   TensorId sum = from_latent(b, c, served_experts(b, c, {payload, routing.indices, routing.weights}));
   if (c.architecture.experts.shared_experts > 0) sum = residual(b, "add_shared", {sum, shared_experts(b, c, x, true)});
-  return residual(b, "add_moe", {stream, leave_tensor_region(b, c, "moe", sum)});
+  sum = leave_tensor_region(b, c, "moe", sum);
+  return stream ? residual(b, "add_moe", {*stream, sum}) : sum;
 }
 
 // Ranks that divided the tokens of a tensor group for the dispatch each compute whole shared experts.
-TensorId dispatched_mixture(GraphBuilder& b, const LayerContext& c, TensorId x, TensorId stream) {
+TensorId dispatched_mixture(GraphBuilder& b, const LayerContext& c, TensorId x, std::optional<TensorId> stream) {
   const bool copies = c.dispatcher == Dispatcher::low_latency;
   const Routing routing = route(b, c, x);
   const TensorId tokens = to_latent(b, c, x);
   const Received received = copies ? send_copies(b, c, tokens, routing) : send_to_experts(b, c, tokens, routing);
   b.section(Section::mlp);
-  std::vector<TensorId> addends = {stream}, reads = {0, routing.indices};
+  std::vector<TensorId> addends, reads = {0, routing.indices};
+  if (stream) addends.push_back(*stream);
   if (copies) reads.push_back(routing.weights);
   if (c.architecture.experts.shared_experts > 0)
     addends.push_back(shared_experts(b, c.sequence ? c.undivided() : c, x));
@@ -563,17 +565,18 @@ TensorId dispatched_mixture(GraphBuilder& b, const LayerContext& c, TensorId x, 
   b.emit(combine, "combine", reads, {sums}, all_to_all(c, activation_type(c.combine), 0));
   if (adds) return sums;
   addends.push_back(from_latent(b, c, sums));
-  return residual(b, "add_moe", addends);
+  return addends.size() > 1 ? residual(b, "add_moe", addends) : addends.front();
 }
 
 }  // namespace
 
-TensorId mixture_of_experts(GraphBuilder& b, const LayerContext& c, TensorId x, TensorId stream) {
+TensorId mixture_of_experts(GraphBuilder& b, const LayerContext& c, TensorId x, std::optional<TensorId> stream) {
   if (c.shares_tokens()) return reduced_mixture(b, c, x, stream);
   if (c.inference) return dispatched_mixture(b, c, x, stream);
   const MixtureOfExperts& e = c.architecture.experts;
   const bool copies_tokens = c.dispatcher == Dispatcher::alltoall;
-  std::vector<TensorId> addends = {stream};
+  std::vector<TensorId> addends;
+  if (stream) addends.push_back(*stream);
   // The shared experts overlap with dispatch, else they run before the routing as in Megatron.
   if (e.shared_experts > 0 && c.in_order()) addends.push_back(shared_experts(b, c, x));
   const Routing routing = route(b, c, x);
@@ -588,7 +591,9 @@ TensorId mixture_of_experts(GraphBuilder& b, const LayerContext& c, TensorId x, 
 
   b.section(Section::combine);
   const bool adds = combine_adds(c);
-  const TensorId out = b.activation("moe_out", b.shape(stream), b.tensor(stream).type);
+  // Without addends the sums of experts are the result.
+  const bool apart = !adds && addends.empty();
+  const TensorId out = apart ? 0 : b.activation("moe_out", b.shape(x), b.tensor(x).type);
   const TensorId returned = copies_tokens
                                 ? b.activation("returned_copies", b.shape(copies.rows), activation_type(c.combine))
                             : adds ? out
@@ -619,6 +624,7 @@ TensorId mixture_of_experts(GraphBuilder& b, const LayerContext& c, TensorId x, 
     b.add_gradient(sum, d_sum);
   });
   const TensorId routed = from_latent(b, c, combined);
+  if (apart) return routed;
   if (!adds) {
     reads = addends;
     reads.push_back(routed);

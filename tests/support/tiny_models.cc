@@ -200,6 +200,16 @@ model::Architecture latent_experts() {
   return a;
 }
 
+// What experts add to the stream is normalised, and so are queries and keys, which the second layer does not rotate.
+model::Architecture afmoe() {
+  model::Architecture a = glm4_moe();
+  a.model_type = "afmoe";
+  a.biases = {};
+  a.post_norms = true;
+  a.window = {.tokens = 3, .full_every = 2, .rotary_only = true};
+  return a;
+}
+
 constexpr model::LayerKind recurrent_layer_with(model::FeedForward feed_forward) {
   return {model::Mixer::recurrence, feed_forward};
 }
@@ -337,6 +347,7 @@ std::vector<TinyModel> tiny_models() {
       {"llama4", llama4(), {embedding, windowed_dense_layer, moe_layer, head}},
       {"glm4_moe", glm4_moe(), {embedding, dense_layer, moe_layer, head}},
       {"latent_experts", latent_experts(), {embedding, moe_layer, head}},
+      {"afmoe", afmoe(), {embedding, windowed_dense_layer, moe_layer, head}},
       {"gpt2", gpt2(), {embedding, dense_layer, dense_layer, head}},
       {"gpt2_unfused", gpt2(), {embedding, dense_layer, head}, false},
       {"gpt_neox", gpt_neox(), {embedding, dense_layer, head}},
