@@ -177,6 +177,16 @@ std::vector<std::int64_t> ConfigReader::counts(std::string_view key) {
   return result;
 }
 
+std::int64_t ConfigReader::common_count(std::string_view key, std::int64_t missing) {
+  const json* value = contents_->find(key);
+  if (value == nullptr || !value->is_array()) return count(key, missing);
+  const std::vector<std::int64_t> each = counts(key);
+  if (each.empty()) return missing;
+  if (std::ranges::any_of(each, [&](std::int64_t one) { return one != each.front(); }))
+    fail(key, "layers differ", "only models with one number for all layers are predicted");
+  return each.front();
+}
+
 std::vector<std::string> ConfigReader::texts(std::string_view key) {
   const json* value = contents_->find(key);
   if (value == nullptr) return {};

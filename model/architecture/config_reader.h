@@ -37,6 +37,8 @@ class ConfigReader {
   double probability(std::string_view key, double missing);            // from 0 to below 1
   std::vector<std::int64_t> counts(std::string_view key);              // a list, each at least 0; missing: empty
   std::vector<std::string> texts(std::string_view key);                // a list; missing: empty
+  // A number, or a list that has the same one for each layer.
+  std::int64_t common_count(std::string_view key, std::int64_t missing);
   bool flag(std::string_view key, bool missing);
   std::string text(std::string_view key, std::string_view missing);
 

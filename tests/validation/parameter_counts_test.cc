@@ -100,6 +100,14 @@ const PublishedCount counts[] = {
     {"nemotron-3-ultra-550b-a55b", 549308968960, "by the dimensions of nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B: 550B"},
     // Llama's attention and MLP, and Mamba-2, in each layer.
     {"falcon-h1-7b", 7585648736, "by the dimensions of tiiuae/Falcon-H1-7B-Base; arXiv 2507.22448 says 7.59B"},
+    // Selection biases are left out.
+    {"glm-4.7-flash", 29943390976, "by the dimensions of zai-org/GLM-4.7-Flash, whose card says 30B"},
+    {"mistral-small-4-119b", 118972826624, "the text model of mistralai/Mistral-Small-4-119B-2603, by the dimensions"},
+    {"hy3-295b-a21b", 295033528320, "by the dimensions of tencent/Hy3, whose card says 295B"},
+    {"solar-open-100b", 102651793408, "by the dimensions of upstage/Solar-Open-100B, whose card says 102.6B"},
+    {"k-exaone-236b-a23b", 236571150336, "by the dimensions of LGAI-EXAONE/K-EXAONE-236B-A23B"},
+    {"ernie-4.5-21b-a3b", 21825436160, "by the dimensions of baidu/ERNIE-4.5-21B-A3B-PT, whose card says 21B"},
+    {"trinity-mini-26b-a3b", 26123970560, "by the dimensions of arcee-ai/Trinity-Mini, whose card says 26B"},
     {"granite-4.0-h-small", 32207337984, "by the dimensions of ibm-granite/granite-4.0-h-small, whose card says 32B"},
 };
 
@@ -144,6 +152,12 @@ const PublishedActive active[] = {
     {"nemotron-3-nano-30b-a3b", 3.6, 0.05, true, "arXiv 2512.20848: 3.2B of 31.6B, 3.6B with embeddings"},
     {"nemotron-3-super-120b-a12b", 12, 0.5, false, "card of Nemotron-3-Super-120B-A12B: 12B of 120B"},
     {"nemotron-3-ultra-550b-a55b", 55, 0.5, false, "card of Nemotron-3-Ultra-550B-A55B: 55B of 550B"},
+    {"glm-4.7-flash", 3, 0.6, false, "card of zai-org/GLM-4.7-Flash: 30B-A3B"},
+    {"hy3-295b-a21b", 21, 0.5, true, "card of tencent/Hy3: 21B of 295B"},
+    {"solar-open-100b", 12, 0.5, true, "card of upstage/Solar-Open-100B: 12B of 102.6B"},
+    {"k-exaone-236b-a23b", 23, 0.5, false, "card of K-EXAONE-236B-A23B: 23B of 236B"},
+    {"ernie-4.5-21b-a3b", 3, 0.5, false, "card of baidu/ERNIE-4.5-21B-A3B-PT: 3B of 21B"},
+    {"trinity-mini-26b-a3b", 3, 0.5, false, "card of arcee-ai/Trinity-Mini: 3B of 26B"},
     {"granite-4.0-h-small", 9, 0.5, false, "card of ibm-granite/granite-4.0-h-small: 9B of 32B"},
     {"llama-4-maverick", 17, 0.5, true, "card of Llama-4-Maverick-17B-128E: 17B of 400B"},
 };
@@ -196,6 +210,8 @@ TEST(DeepSeekV3, ParametersFollowFromTheDimensions) {
   // as 11.5 B without the shared embedding and head (README of the weights).
   EXPECT_EQ(metrics.prediction_parameters, moe_layer + 2.0 * 7168 * 7168 + 3 * 7168);
   EXPECT_NEAR(metrics.prediction_parameters, 11.5e9, 0.01 * 11.5e9 + 0.05e9);
+  // Card of tencent/Hy3: 3.8 B.
+  EXPECT_NEAR(model_metrics(architecture("hy3-295b-a21b"), 4096).prediction_parameters, 3.8e9, 0.06e9);
 }
 
 TEST(DeepSeekV3, TrainingFlopsPerToken) {

@@ -1,8 +1,8 @@
 // DeepSeek-V2 (arXiv 2405.04434), DeepSeek-V3 (arXiv 2412.19437) and V3.2 (deepseek-ai/DeepSeek-V3.2-Exp @6d8cb70
 // inference/model.py), GLM-5 (huggingface/transformers @008e574
 // src/transformers/models/glm_moe_dsa/configuration_glm_moe_dsa.py), which has V3.2's attention, and Kimi K2 (arXiv
-// 2507.20534), whose config.json states DeepSeek-V3's architecture under its own model_type; GLM-4.5 (arXiv
-// 2508.06471), which has its experts.
+// 2507.20534), whose config.json states DeepSeek-V3's architecture under its own model_type; GLM-4.7-Flash and Mistral
+// Small 4, which have its layers (the same @008e574 glm4_moe_lite and mistral4).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,23 +28,12 @@ void read_latent_attention(ConfigReader& config, Architecture& model, std::int64
 
 namespace {
 
-// The values of missing keys, which differ between the generations of the same router.
-struct ExpertDefaults {
-  std::int64_t shared_experts;
-  std::int64_t groups;
-  std::int64_t groups_per_token;
-  std::int64_t dense_layers_first;
-  bool normalize_weights;
-  double scaling_factor;
-  std::string_view score;
-};
-
-void check_experts(ConfigReader& config, const Architecture& model) {
+void check_experts(ConfigReader& config, const Architecture& model, const ExpertDefaults& keys) {
   const MixtureOfExperts& experts = model.experts;
   if (experts.routed_experts % experts.groups != 0)
     config.conflict("n_group",
                     fmt::format("{} experts do not form {} equal groups", experts.routed_experts, experts.groups),
-                    "it must divide n_routed_experts");
+                    fmt::format("it must divide {}", keys.experts_key));
   if (experts.groups_per_token > experts.groups) {
     config.conflict("topk_group",
                     fmt::format("a token cannot use {} of {} groups", experts.groups_per_token, experts.groups),
@@ -53,44 +42,58 @@ void check_experts(ConfigReader& config, const Architecture& model) {
   }
   const std::int64_t reachable = experts.groups_per_token * (experts.routed_experts / experts.groups);
   if (experts.experts_per_token > reachable)
-    config.conflict("num_experts_per_tok",
+    config.conflict(keys.per_token_key,
                     fmt::format("a token cannot use {} of {} reachable experts", experts.experts_per_token, reachable),
-                    "at most n_routed_experts / n_group * topk_group");
+                    fmt::format("at most {} / n_group * topk_group", keys.experts_key));
 }
 
-void read_experts(ConfigReader& config, Architecture& model, const ExpertDefaults& missing) {
+// Reads which layers have experts where the file names what each has; the first dense ones are a number.
+void read_sparse_layers(ConfigReader& config, MixtureOfExperts& experts) {
+  const std::vector<std::string> kinds = config.texts("mlp_layer_types");
+  if (kinds.empty()) return;
+  experts.dense_layers_first = std::ranges::find(kinds, "sparse") - kinds.begin();
+  for (std::int64_t layer = 0; layer < std::ssize(kinds); ++layer) {
+    const std::string& kind = kinds[static_cast<std::size_t>(layer)];
+    if (kind == "dense" && layer > experts.dense_layers_first) experts.dense_layers.push_back(layer);
+    if (kind != "dense" && kind != "sparse")
+      config.fail("mlp_layer_types", fmt::format("unknown type of layer '{}'", kind), "dense or sparse");
+  }
+}
+
+}  // namespace
+
+void read_routed_experts(ConfigReader& config, Architecture& model, const ExpertDefaults& missing) {
   MixtureOfExperts& experts = model.experts;
-  experts.routed_experts = config.dimension("n_routed_experts");
-  experts.shared_experts = config.count("n_shared_experts", missing.shared_experts);
-  experts.experts_per_token = config.dimension("num_experts_per_tok");
+  experts.routed_experts = config.dimension(missing.experts_key);
+  experts.shared_experts = config.count(missing.shared_key, missing.shared_experts);
+  experts.experts_per_token = config.dimension(missing.per_token_key);
   experts.intermediate_size = config.dimension("moe_intermediate_size");
   read_expert_latent(config, model);
   experts.groups = config.dimension("n_group", missing.groups);
   experts.groups_per_token = config.dimension("topk_group", missing.groups_per_token);
-  experts.dense_layers_first = config.count("first_k_dense_replace", missing.dense_layers_first);
+  experts.dense_layers_first = config.count(missing.dense_key, missing.dense_layers_first);
   experts.layer_frequency = config.dimension("moe_layer_freq", 1);
   experts.normalize_weights = config.flag("norm_topk_prob", missing.normalize_weights);
-  experts.scaling_factor = config.number("routed_scaling_factor", missing.scaling_factor);
+  experts.scaling_factor = config.number(missing.scaling_key, missing.scaling_factor);
   const std::string score = config.text("scoring_func", missing.score);
   if (score != "sigmoid" && score != "softmax")
     config.fail("scoring_func", fmt::format("unknown scoring function '{}'", score), "one of sigmoid, softmax");
   experts.score = score == "sigmoid" ? ScoreFunction::sigmoid : ScoreFunction::softmax;
+  experts.group_score_experts = missing.group_score_experts;
+  if (missing.greedy && config.text("topk_method", "greedy") == "greedy") experts.groups = experts.groups_per_token = 1;
+  read_sparse_layers(config, experts);
+  check_experts(config, model, missing);
 }
+
+namespace {
 
 // V3's experts and module of prediction; a token's experts are in `groups_per_token` of `groups` groups.
 void read_scored_experts(ConfigReader& config, Architecture& model, std::int64_t groups,
                          std::int64_t groups_per_token) {
-  read_experts(config, model,
-               {.shared_experts = 1,
-                .groups = groups,
-                .groups_per_token = groups_per_token,
-                .dense_layers_first = 3,
-                .normalize_weights = true,
-                .scaling_factor = 2.5,
-                .score = "sigmoid"});
-  model.experts.group_score_experts = 2;
+  read_routed_experts(
+      config, model,
+      {.groups = groups, .groups_per_token = groups_per_token, .dense_layers_first = 3, .scaling_factor = 2.5});
   model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", 1);
-  check_experts(config, model);
 }
 
 void read_indexer(ConfigReader& config, Architecture& model, std::int64_t heads) {
@@ -136,37 +139,23 @@ void read_kimi_k25(ConfigReader& config, Architecture& model) {
 void read_deepseek_v2(ConfigReader& config, Architecture& model) {
   read_decoder(config, model);
   read_latent_attention(config, model);
-  read_experts(config, model,
-               {.shared_experts = 2,
-                .groups = 1,
-                .groups_per_token = 1,
-                .dense_layers_first = 0,
-                .normalize_weights = false,
-                .scaling_factor = 1.0,
-                .score = "softmax"});
-  model.experts.group_score_experts = 1;
-  // Under greedy routing the groups of the file are not used.
-  if (config.text("topk_method", "greedy") == "greedy") model.experts.groups = model.experts.groups_per_token = 1;
-  check_experts(config, model);
+  read_routed_experts(
+      config, model,
+      {.shared_experts = 2, .normalize_weights = false, .score = "softmax", .group_score_experts = 1, .greedy = true});
 }
 
-void read_glm4_moe(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5});
-  read_head_dim(config, model, 128);
-  model.biases.query_key_value = config.flag("attention_bias", false);
-  model.query_key_norm = config.flag("use_qk_norm", false);
-  read_rotary_share(config, model, "partial_rotary_factor", 0.5);
-  read_experts(config, model,
-               {.shared_experts = 1,
-                .groups = 1,
-                .groups_per_token = 1,
-                .dense_layers_first = 1,
-                .normalize_weights = true,
-                .scaling_factor = 1.0,
-                .score = "sigmoid"});
-  model.experts.group_score_experts = 2;
+// GLM-4.7-Flash.
+void read_glm4_moe_lite(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.norm_epsilon = 1e-5});
+  read_latent_attention(config, model, 768);
+  read_routed_experts(config, model, {.dense_layers_first = 1, .scaling_factor = 1.8});
   model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", 0);
-  check_experts(config, model);
+}
+
+void read_mistral4(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model);
+  read_latent_attention(config, model, 1024);
+  read_routed_experts(config, model, {.score = "softmax"});
 }
 
 }  // namespace plumbline::model

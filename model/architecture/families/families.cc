@@ -39,7 +39,7 @@ void read_decoder(ConfigReader& config, Architecture& model, const DecoderDefaul
   model.vocabulary = config.dimension("vocab_size");
   model.tied_embedding = config.flag("tie_word_embeddings", missing.tied_embedding);
   model.norm_epsilon = config.number("rms_norm_eps", missing.norm_epsilon);
-  model.rope_theta = config.number("rope_theta", missing.rope_theta);
+  model.rope_theta = config.number("rope_theta", config.number("rope_parameters.rope_theta", missing.rope_theta));
   model.dropout.attention = config.probability("attention_dropout", 0);
   if (missing.gelu_gate)
     require_gelu(config, "hidden_activation", "gelu_pytorch_tanh");
@@ -54,7 +54,7 @@ void read_head_dim(ConfigReader& config, Architecture& model, std::optional<std:
 }
 
 void read_rotary_share(ConfigReader& config, Architecture& model, std::string_view key, double missing) {
-  const double share = config.number(key, missing);
+  const double share = config.number(key, config.number(fmt::format("rope_parameters.{}", key), missing));
   model.rotary_dim = static_cast<std::int64_t>(share * static_cast<double>(model.head_dim));
   if (share > 0 && share <= 1 && model.rotary_dim % 2 == 0 && model.rotary_dim > 0) return;
   config.conflict(key, fmt::format("{} of {} columns do not form pairs that turn", share, model.head_dim),
@@ -77,12 +77,21 @@ void read_mixers(ConfigReader& config, Architecture& model, std::int64_t attenti
                                                                    : "linear_attention";
     if (name == "linear_attention" || name == "mamba")
       kind.mixer = Mixer::recurrence;
-    else if (name != "full_attention" && name != "attention")
+    else if (name == "full_attention" || name == "attention")
+      kind.mixer = Mixer::attention;
+    else if (name == "sliding_attention")
+      kind.mixer = model.window.tokens > 0 ? Mixer::windowed_attention : Mixer::attention;
+    else
       config.fail("layer_types", fmt::format("unknown type of layer '{}'", name),
-                  "one of linear_attention, mamba, full_attention, attention");
+                  "one of linear_attention, mamba, sliding_attention, full_attention, attention");
     pattern.push_back(kind);
   }
   model.pattern = std::move(pattern);
+}
+
+void read_windows(ConfigReader& config, Architecture& model, std::int64_t full_every) {
+  model.window.full_every = full_every;
+  if (!config.texts("layer_types").empty()) read_mixers(config, model, 1);
 }
 
 void finish_recurrence(ConfigReader& config, Architecture& model, std::string_view format_key,

@@ -44,6 +44,10 @@ void read_rotary_share(ConfigReader& config, Architecture& model, std::string_vi
 // layers than names has the first ones.
 void read_mixers(ConfigReader& config, Architecture& model, std::int64_t attention_every);
 
+// Reads which layers have the window: by the names of layer_types, else all but each n-th, counted from one. Follows
+// the experts.
+void read_windows(ConfigReader& config, Architecture& model, std::int64_t full_every);
+
 // Reads the format of the recurrence's state between passes of inference, and checks its heads.
 void finish_recurrence(ConfigReader& config, Architecture& model, std::string_view format_key,
                        std::string_view key_heads_key);
@@ -62,6 +66,27 @@ void require_gelu(ConfigReader& config, std::string_view key, std::string_view m
 void check_experts_per_token(ConfigReader& config, const Architecture& model, std::string_view experts_key,
                              std::string_view key = "num_experts_per_tok");
 
+// The values of missing keys, and the names of keys, in which families with DeepSeek's router differ.
+struct ExpertDefaults {
+  std::int64_t shared_experts = 1;
+  std::int64_t groups = 1;
+  std::int64_t groups_per_token = 1;
+  std::int64_t dense_layers_first = 0;
+  bool normalize_weights = true;
+  double scaling_factor = 1;
+  std::string_view score = "sigmoid";
+  int group_score_experts = 2;
+  bool greedy = false;  // unless topk_method says otherwise groups are not used
+  std::string_view experts_key = "n_routed_experts";
+  std::string_view per_token_key = "num_experts_per_tok";
+  std::string_view shared_key = "n_shared_experts";
+  std::string_view dense_key = "first_k_dense_replace";
+  std::string_view scaling_key = "routed_scaling_factor";
+};
+
+// Reads the experts of DeepSeek-V2 and later, and checks them.
+void read_routed_experts(ConfigReader& config, Architecture& model, const ExpertDefaults& missing);
+
 // Reads the columns of what routed experts read and write where they work in a latent, under Nemotron 3's key: Megatron
 // has such experts with any attention (--moe-latent-size).
 void read_expert_latent(ConfigReader& config, Architecture& model);
@@ -74,7 +99,8 @@ void read_deepseek_v3(ConfigReader& config, Architecture& model);
 void read_kimi_k25(ConfigReader& config, Architecture& model);
 void read_deepseek_v32(ConfigReader& config, Architecture& model);
 void read_glm_moe_dsa(ConfigReader& config, Architecture& model);
-void read_glm4_moe(ConfigReader& config, Architecture& model);
+void read_glm4_moe_lite(ConfigReader& config, Architecture& model);
+void read_mistral4(ConfigReader& config, Architecture& model);
 void read_falcon_h1(ConfigReader& config, Architecture& model);  // mamba2.cc
 void read_gemma2(ConfigReader& config, Architecture& model);     // gemma.cc
 void read_gemma3(ConfigReader& config, Architecture& model);
@@ -88,6 +114,11 @@ void read_minimax_m2(ConfigReader& config, Architecture& model);
 void read_gpt2(ConfigReader& config, Architecture& model);      // gpt2.cc: GPT-2 and GPT-3
 void read_gpt_neox(ConfigReader& config, Architecture& model);  // gpt_neox.cc
 void read_granite(ConfigReader& config, Architecture& model);   // llama.cc
+void read_ernie4_5(ConfigReader& config, Architecture& model);
+void read_exaone4(ConfigReader& config, Architecture& model);
+void read_glm4(ConfigReader& config, Architecture& model);
+void read_hunyuan_v1(ConfigReader& config, Architecture& model);
+void read_hunyuan_v1_moe(ConfigReader& config, Architecture& model);
 void read_internlm2(ConfigReader& config, Architecture& model);
 void read_llama(ConfigReader& config, Architecture& model);
 void read_olmo2(ConfigReader& config, Architecture& model);
@@ -95,6 +126,8 @@ void read_olmo3(ConfigReader& config, Architecture& model);
 void read_seed_oss(ConfigReader& config, Architecture& model);
 void read_phi3(ConfigReader& config, Architecture& model);
 void read_mistral(ConfigReader& config, Architecture& model);  // mistral.cc
+void read_mistral3(ConfigReader& config, Architecture& model);
+void read_ministral3(ConfigReader& config, Architecture& model);
 void read_mixtral(ConfigReader& config, Architecture& model);
 void read_mpt(ConfigReader& config, Architecture& model);    // mpt.cc
 void read_qwen2(ConfigReader& config, Architecture& model);  // qwen.cc
@@ -104,26 +137,48 @@ void read_qwen3_moe(ConfigReader& config, Architecture& model);
 void read_qwen3_next(ConfigReader& config, Architecture& model);  // qwen_next.cc
 void read_qwen3_5(ConfigReader& config, Architecture& model);
 void read_qwen3_5_moe(ConfigReader& config, Architecture& model);
+void read_afmoe(ConfigReader& config, Architecture& model);  // scored_experts.cc
+void read_bailing_moe(ConfigReader& config, Architecture& model);
+void read_dots1(ConfigReader& config, Architecture& model);
+void read_ernie4_5_moe(ConfigReader& config, Architecture& model);
+void read_exaone_moe(ConfigReader& config, Architecture& model);
+void read_glm4_moe(ConfigReader& config, Architecture& model);
+void read_hy_v3(ConfigReader& config, Architecture& model);
+void read_solar_open(ConfigReader& config, Architecture& model);
 
 struct ModelType {
   std::string_view name;  // Hugging Face's model_type
   void (*read)(ConfigReader&, Architecture&);
 };
 inline constexpr std::array model_types = {
+    ModelType{"afmoe", read_afmoe},
+    ModelType{"bailing_moe", read_bailing_moe},
+    ModelType{"bailing_moe_v2", read_bailing_moe},
     ModelType{"deepseek_v2", read_deepseek_v2},
     ModelType{"deepseek_v3", read_deepseek_v3},
     ModelType{"deepseek_v32", read_deepseek_v32},
+    ModelType{"dots1", read_dots1},
+    ModelType{"ernie4_5", read_ernie4_5},
+    ModelType{"ernie4_5_moe", read_ernie4_5_moe},
+    ModelType{"exaone4", read_exaone4},
+    ModelType{"exaone_moe", read_exaone_moe},
     ModelType{"falcon_h1", read_falcon_h1},
     ModelType{"gemma2", read_gemma2},
     ModelType{"gemma3", read_gemma3},
     ModelType{"gemma3_text", read_gemma3},
+    ModelType{"glm4", read_glm4},
     ModelType{"glm4_moe", read_glm4_moe},
+    ModelType{"glm4_moe_lite", read_glm4_moe_lite},
+    ModelType{"glm4v_moe", read_glm4_moe},
     ModelType{"glm_moe_dsa", read_glm_moe_dsa},
     ModelType{"gpt2", read_gpt2},
     ModelType{"gpt_neox", read_gpt_neox},
     ModelType{"gpt_oss", read_gpt_oss},
     ModelType{"granite", read_granite},
     ModelType{"granitemoehybrid", read_granite_hybrid},
+    ModelType{"hunyuan_v1_dense", read_hunyuan_v1},
+    ModelType{"hunyuan_v1_moe", read_hunyuan_v1_moe},
+    ModelType{"hy_v3", read_hy_v3},
     ModelType{"internlm2", read_internlm2},
     ModelType{"kimi_k2", read_deepseek_v3},
     ModelType{"kimi_k25", read_kimi_k25},
@@ -135,8 +190,10 @@ inline constexpr std::array model_types = {
     ModelType{"minimax_m1", read_minimax},
     ModelType{"minimax_m2", read_minimax_m2},
     ModelType{"minimax_text_01", read_minimax},
+    ModelType{"ministral3", read_ministral3},
     ModelType{"mistral", read_mistral},
-    ModelType{"mistral3", read_mistral},
+    ModelType{"mistral3", read_mistral3},
+    ModelType{"mistral4", read_mistral4},
     ModelType{"mixtral", read_mixtral},
     ModelType{"mpt", read_mpt},
     ModelType{"nemotron_h", read_nemotron_h},
@@ -144,7 +201,9 @@ inline constexpr std::array model_types = {
     ModelType{"olmo3", read_olmo3},
     ModelType{"phi3", read_phi3},
     ModelType{"qwen2", read_qwen2},
+    ModelType{"qwen2_5_vl", read_qwen2},
     ModelType{"qwen2_moe", read_qwen2_moe},
+    ModelType{"qwen2_vl", read_qwen2},
     ModelType{"qwen3", read_qwen3},
     ModelType{"qwen3_5", read_qwen3_5},
     ModelType{"qwen3_5_moe", read_qwen3_5_moe},
@@ -152,9 +211,11 @@ inline constexpr std::array model_types = {
     ModelType{"qwen3_5_text", read_qwen3_5},
     ModelType{"qwen3_moe", read_qwen3_moe},
     ModelType{"qwen3_next", read_qwen3_next},
+    ModelType{"qwen3_omni_moe", read_qwen3_moe},
     ModelType{"qwen3_vl", read_qwen3},
     ModelType{"qwen3_vl_moe", read_qwen3_moe},
     ModelType{"seed_oss", read_seed_oss},
+    ModelType{"solar_open", read_solar_open},
 };
 
 // Returns every key that any model type reads.

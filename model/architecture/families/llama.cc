@@ -1,4 +1,7 @@
 // Llama (arXiv 2302.13971, 2307.09288, 2407.21783) and models that use its model_type.
+#include <cstdint>
+#include <optional>
+
 #include "model/architecture/families/families.h"
 
 namespace plumbline::model {
@@ -35,6 +38,55 @@ void read_olmo3(ConfigReader& config, Architecture& model) {
   read_olmo2(config, model);
   model.window = {.tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 4096),
                   .full_every = 4};
+}
+
+// EXAONE 4 has OLMo 2's norms, and layers without the window do not rotate queries and keys (the same folder,
+// exaone4/configuration_exaone4.py).
+void read_exaone4(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.key_value_heads = 32, .norm_epsilon = 1e-5});
+  read_head_dim(config, model);
+  model.query_key_norm = true;
+  model.window = {.tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 4096),
+                  .rotary_only = !config.is_null("sliding_window")};
+  read_windows(config, model, 4);
+}
+
+// ERNIE 4.5 without experts (ernie4_5/configuration_ernie4_5.py).
+void read_ernie4_5(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model,
+               {.key_value_heads = 2, .norm_epsilon = 1e-5, .rope_theta = 500000, .tied_embedding = true});
+  read_head_dim(config, model, config.is_null("head_dim") ? std::nullopt : std::optional<std::int64_t>(128));
+  const bool biased = config.flag("use_bias", false);
+  model.biases.query_key_value = model.biases.attention_output = model.biases.mlp = biased;
+}
+
+// Hunyuan's dense models and, with experts of one width with the shared one, Hunyuan-A13B (hunyuan_v1_dense and
+// hunyuan_v1_moe, configuration_*.py and modeling_*.py).
+void read_hunyuan_v1(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.norm_epsilon = 1e-5});
+  read_head_dim(config, model);
+  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  model.query_key_norm = config.flag("use_qk_norm", true);
+}
+
+void read_hunyuan_v1_moe(ConfigReader& config, Architecture& model) {
+  read_hunyuan_v1(config, model);
+  MixtureOfExperts& experts = model.experts;
+  experts.routed_experts = config.common_count("num_experts", 1);
+  experts.experts_per_token = config.common_count("moe_topk", 1);
+  experts.intermediate_size = model.intermediate_size;
+  experts.shared_experts = 1;
+  experts.normalize_weights = true;
+  check_experts_per_token(config, model, "num_experts", "moe_topk");
+}
+
+// GLM-4 of 2025 (glm4/configuration_glm4.py): norms before and after attention and MLP.
+void read_glm4(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.key_value_heads = 2, .norm_epsilon = 1.5625e-7});
+  read_head_dim(config, model, 128);
+  model.biases.query_key_value = config.flag("attention_bias", true);
+  model.post_norms = true;
+  read_rotary_share(config, model, "partial_rotary_factor", 0.5);
 }
 
 // Seed-OSS (huggingface/transformers @008e574 src/transformers/models/seed_oss/configuration_seed_oss.py).

@@ -30,7 +30,9 @@ void read_experts(ConfigReader& config, Architecture& model) {
 
 }  // namespace
 
+// A config.json of Qwen2-VL or Qwen2.5-VL has the text model inside text_config, or next to vision, which is not read.
 void read_qwen2(ConfigReader& config, Architecture& model) {
+  config.read_inside("text_config");
   read_decoder(config, model, {.key_value_heads = 32});
   read_head_dim(config, model);
   model.biases.query_key_value = true;
@@ -59,7 +61,9 @@ void read_qwen3(ConfigReader& config, Architecture& model) {
   read_window(config, model);
 }
 
+// That of Qwen3-Omni has the model that thinks inside thinker_config; audio, vision and speech are not read.
 void read_qwen3_moe(ConfigReader& config, Architecture& model) {
+  config.read_inside("thinker_config");
   config.read_inside("text_config");
   read_decoder(config, model, {.key_value_heads = 4});
   read_head_dim(config, model);

@@ -153,9 +153,83 @@ TEST(Architecture, TextModelsInsideOthersAreRead) {
   same("qwen3_vl", "qwen3", decoder);
   same("qwen3_vl_moe", "qwen3_moe", decoder + experts);
   same("mistral3", "mistral", decoder + R"(, "sliding_window": null)");
+  same("qwen2_5_vl", "qwen2", decoder);
   same("kimi_k25", "kimi_k2",
        decoder + R"(, "kv_lora_rank": 8, "qk_nope_head_dim": 4, "qk_rope_head_dim": 2, "v_head_dim": 4,
                     "n_routed_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 16)");
+}
+
+// Of a mistral3 the type inside decides what the layers are.
+TEST(Architecture, MistralSmall4IsInsideAMistral3) {
+  const std::string latent = R"(, "kv_lora_rank": 8, "qk_nope_head_dim": 4, "qk_rope_head_dim": 2, "v_head_dim": 4,
+                               "n_routed_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 16)";
+  auto nested = minimal("mistral3", R"("text_config": {"model_type": "mistral4", )" + decoder + latent + "}");
+  const auto flat = minimal("mistral4", decoder + latent);
+  ASSERT_TRUE(nested && flat);
+  EXPECT_EQ(nested->attention, AttentionKind::multi_head_latent);
+  EXPECT_EQ(nested->experts.score, ScoreFunction::softmax);
+  EXPECT_TRUE(nested->is_moe_layer(0));
+  nested->model_type = "mistral4";
+  EXPECT_EQ(*nested, *flat);
+  const auto omni = minimal("qwen3_omni_moe", R"("thinker_config": {"text_config": {)" + decoder +
+                                                  R"(, "num_experts": 8, "num_experts_per_tok": 2,
+                                                     "moe_intermediate_size": 16}})");
+  ASSERT_TRUE(omni) << to_string(omni.error());
+  EXPECT_EQ(omni->experts.routed_experts, 8);
+}
+
+// Keys of the same router have other names, and layers their own norms and windows.
+TEST(Architecture, ModelsWithDeepSeeksRouterDifferInNames) {
+  const std::string experts = R"(, "num_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 16)";
+  const auto hy = minimal("hy_v3", decoder + experts + R"(, "rope_parameters": {"rope_theta": 7.0})");
+  ASSERT_TRUE(hy) << to_string(hy.error());
+  EXPECT_EQ(hy->rope_theta, 7);
+  EXPECT_EQ(hy->experts.scaling_factor, 2.826);
+  EXPECT_EQ(hy->experts.shared_experts, 1);
+  EXPECT_FALSE(hy->is_moe_layer(0));
+  const auto listed =
+      minimal("hy_v3", decoder + experts + R"(, "mlp_layer_types": ["dense", "dense", "sparse", "dense"])");
+  ASSERT_TRUE(listed) << to_string(listed.error());
+  EXPECT_FALSE(listed->is_moe_layer(1) || listed->is_moe_layer(3));
+  EXPECT_TRUE(listed->is_moe_layer(2));
+  const auto exaone = minimal("exaone_moe", decoder + experts);
+  ASSERT_TRUE(exaone) << to_string(exaone.error());
+  EXPECT_TRUE(has_window(*exaone, 2) && exaone->window.rotary_only);
+  EXPECT_FALSE(has_window(*exaone, 3));
+  const auto afmoe = minimal("afmoe", decoder + experts + R"(, "num_dense_layers": 2, "layer_types": [
+      "full_attention", "sliding_attention", "sliding_attention", "full_attention"])");
+  ASSERT_TRUE(afmoe) << to_string(afmoe.error());
+  EXPECT_TRUE(afmoe->post_norms && afmoe->output_gate);
+  EXPECT_EQ(afmoe->layer(1), (LayerKind{Mixer::windowed_attention, FeedForward::dense}));
+  EXPECT_EQ(afmoe->layer(3), (LayerKind{Mixer::attention, FeedForward::experts}));
+  const auto ling = minimal("bailing_moe", decoder + experts + R"(, "n_group": 4, "topk_group": 2, "use_qk_norm": true,
+                                                                  "num_shared_experts": 2, "score_function": "sigmoid",
+                                                                  "moe_shared_expert_intermediate_size": 8)");
+  ASSERT_TRUE(ling) << to_string(ling.error());
+  EXPECT_EQ(ling->experts.score, ScoreFunction::sigmoid);
+  EXPECT_EQ(ling->experts.shared_width(), 16);
+  const auto ernie = minimal("ernie4_5_moe", decoder + R"(, "moe_num_experts": 16, "moe_k": 2, "moe_layer_end_index": 2,
+                                                          "moe_intermediate_size": 16, "moe_layer_interval": 2)");
+  ASSERT_TRUE(ernie) << to_string(ernie.error());
+  EXPECT_TRUE(ernie->is_moe_layer(1));
+  EXPECT_FALSE(ernie->is_moe_layer(0) || ernie->is_moe_layer(2) || ernie->is_moe_layer(3));
+  EXPECT_TRUE(minimal("solar_open", decoder + R"(, "n_routed_experts": 16, "num_experts_per_tok": 2,
+                                                 "moe_intermediate_size": 16)")
+                  ->is_moe_layer(0));
+  EXPECT_TRUE(minimal("dots1", decoder + R"(, "n_routed_experts": 16, "num_experts_per_tok": 2,
+                                            "moe_intermediate_size": 16)")
+                  ->query_key_norm);
+}
+
+TEST(Architecture, HunyuanListsNumbersByLayer) {
+  const auto model = minimal("hunyuan_v1_moe", decoder + R"(, "num_experts": 8, "moe_topk": [2, 2, 2, 2])");
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_EQ(model->experts.experts_per_token, 2);
+  EXPECT_TRUE(model->query_key_norm);
+  const auto uneven = minimal("hunyuan_v1_moe", decoder + R"(, "num_experts": 8, "moe_topk": [2, 4, 2, 2])");
+  ASSERT_FALSE(uneven);
+  EXPECT_EQ(uneven.error().key, "moe_topk");
+  EXPECT_EQ(minimal("hunyuan_v1_dense", decoder)->experts.routed_experts, 0);
 }
 
 TEST(Architecture, SeedOssDropsWhereItsConfigSaysNothing) {
@@ -207,7 +281,7 @@ TEST(Architecture, KimiLinearListsItsLayersFromOne) {
 }
 
 TEST(Architecture, NemotronCountsTheLayersThatItNames) {
-  const auto model = minimal("nemotron_h", R"("hidden_size": 16, "num_attention_heads": 4, "vocab_size": 9,
+  const auto model = minimal("nemotron_h", R"("hidden_size": 16, "num_attention_heads": 8, "vocab_size": 9,
                                               "num_hidden_layers": null, "moe_latent_size": 4,
                                               "num_nextn_predict_layers": 1,
                                               "layers_block_type": ["mamba", "moe", "attention"])");
@@ -336,12 +410,12 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         BadModel{"unknown_type", "{\n\"model_type\": \"depseek_v3\"}", 2, "model_type", "did you mean 'deepseek_v3'"},
         BadModel{"another_version", "{\n\"model_type\": \"deepseek_v4\"}", 2, "model_type",
-                 "'deepseek_v4' known: deepseek_v2"},
-        BadModel{"short_name", "{\n\"model_type\": \"opt\"}", 2, "model_type", "'opt' known: deepseek_v2"},
+                 "'deepseek_v4' known: afmoe"},
+        BadModel{"short_name", "{\n\"model_type\": \"opt\"}", 2, "model_type", "'opt' known: afmoe"},
         BadModel{"unlike_any_type", "{\n\"model_type\": \"rwkv\"}", 2, "model_type",
-                 "known: deepseek_v2, deepseek_v3, deepseek_v32, falcon_h1, gemma2, gemma3, gemma3_text, glm4_moe, "
-                 "glm_moe_dsa, gpt2, gpt_neox, gpt_oss, granite, granitemoehybrid, internlm2, kimi_k2, kimi_k25, "
-                 "kimi_linear, llama"},
+                 "known: afmoe, bailing_moe, bailing_moe_v2, deepseek_v2, deepseek_v3, deepseek_v32, dots1, ernie4_5, "
+                 "ernie4_5_moe, exaone4, exaone_moe, falcon_h1, gemma2, gemma3, gemma3_text, glm4, glm4_moe, "
+                 "glm4_moe_lite, glm4v_moe, glm_moe_dsa, gpt2"},
         BadModel{"no_type", "{}", 0, "model_type", "required key is missing"},
         BadModel{"missing_dimension", llama("hidden_size"), 0, "hidden_size", "required dimension is missing"},
         BadModel{"misspelled_dimension", llama("hidden_size", "\"hiden_size\": 64"), 0, "hidden_size",

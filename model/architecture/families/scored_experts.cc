@@ -1,0 +1,142 @@
+// Models with grouped-query attention and DeepSeek's router: GLM-4.5 (arXiv 2508.06471), dots.llm1 (arXiv 2506.05767),
+// Ling 2 (arXiv 2510.22115), Hy3, Solar Open, K-EXAONE, Trinity, ERNIE 4.5. Keys and their values where missing:
+// huggingface/transformers @008e574 src/transformers/models/glm4_moe, dots1, hy_v3, solar_open, exaone_moe, @053f59e
+// afmoe and @001f85b ernie4_5_moe, configuration_*.py; inclusionAI/Ling-1T configuration_bailing_moe_v2.py.
+#include <cstdint>
+
+#include "model/architecture/families/families.h"
+
+namespace plumbline::model {
+namespace {
+
+void read_prediction(ConfigReader& config, Architecture& model) {
+  model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", 0);
+}
+
+void read_attention_bias(ConfigReader& config, Architecture& model) {
+  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+}
+
+}  // namespace
+
+// A config.json of glm4v_moe has the text model inside text_config; vision is not read.
+void read_glm4_moe(ConfigReader& config, Architecture& model) {
+  config.read_inside("text_config");
+  read_decoder(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5});
+  read_head_dim(config, model, 128);
+  model.biases.query_key_value = config.flag("attention_bias", false);
+  model.query_key_norm = config.flag("use_qk_norm", false);
+  read_rotary_share(config, model, "partial_rotary_factor", 0.5);
+  read_routed_experts(config, model, {.dense_layers_first = 1});
+  read_prediction(config, model);
+}
+
+// The layers from max_window_layers on have the window.
+void read_dots1(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.key_value_heads = 32});
+  read_head_dim(config, model);
+  read_attention_bias(config, model);
+  model.query_key_norm = true;
+  model.window = {.tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 4096),
+                  .first_layer = config.count("max_window_layers", 62)};
+  read_routed_experts(config, model, {.shared_experts = 0, .normalize_weights = false});
+}
+
+void read_hy_v3(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5, .rope_theta = 11158840});
+  read_head_dim(config, model, 128);
+  read_attention_bias(config, model);
+  model.query_key_norm = true;
+  read_routed_experts(config, model,
+                      {.dense_layers_first = 1,
+                       .scaling_factor = 2.826,
+                       .experts_key = "num_experts",
+                       .shared_key = "num_shared_experts",
+                       .scaling_key = "router_scaling_factor"});
+  read_prediction(config, model);
+}
+
+void read_solar_open(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5, .rope_theta = 1e6, .dense_mlp = false});
+  read_head_dim(config, model, 128);
+  read_attention_bias(config, model);
+  read_rotary_share(config, model, "partial_rotary_factor", 1);
+  read_routed_experts(config, model, {});
+}
+
+// Layers without the window do not rotate queries and keys.
+void read_exaone_moe(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.key_value_heads = 32, .norm_epsilon = 1e-5});
+  read_head_dim(config, model);
+  model.query_key_norm = true;
+  read_routed_experts(config, model,
+                      {.dense_layers_first = 1,
+                       .scaling_factor = 2.5,
+                       .experts_key = "num_experts",
+                       .shared_key = "num_shared_experts"});
+  model.window = {.tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 4096),
+                  .rotary_only = true};
+  read_windows(config, model, 4);
+  read_prediction(config, model);
+}
+
+// The same, with a gate of attention's result and norms of what attention and experts add to the stream.
+void read_afmoe(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.norm_epsilon = 1e-5});
+  read_head_dim(config, model, 128);
+  model.query_key_norm = model.output_gate = model.post_norms = true;
+  read_routed_experts(config, model,
+                      {.shared_experts = 2,
+                       .dense_layers_first = 1,
+                       .experts_key = "num_experts",
+                       .shared_key = "num_shared_experts",
+                       .dense_key = "num_dense_layers",
+                       .scaling_key = "route_scale"});
+  model.window = {.tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 1024),
+                  .rotary_only = true};
+  read_windows(config, model, config.dimension("global_attn_every_n_layers", 4));
+}
+
+// Ling 2 and Ring 2 state a router and norms that Ling of the same model_type does not have.
+void read_bailing_moe(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model);
+  read_head_dim(config, model);
+  model.biases.query_key_value = config.flag("use_qkv_bias", false);
+  model.biases.attention_output = config.flag("use_bias", false);
+  model.query_key_norm = config.flag("use_qk_norm", false);
+  read_rotary_share(config, model, "partial_rotary_factor", 1);
+  read_routed_experts(config, model,
+                      {.shared_experts = 0,
+                       .score = config.text("score_function", "softmax") == "sigmoid" ? "sigmoid" : "softmax",
+                       .experts_key = "num_experts",
+                       .shared_key = "num_shared_experts"});
+  model.experts.shared_intermediate_size =
+      model.experts.shared_experts * config.count("moe_shared_expert_intermediate_size", 0);
+  read_prediction(config, model);
+}
+
+// Every n-th layer, counted from one, has experts, between a first and a last one.
+void read_ernie4_5_moe(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model,
+               {.key_value_heads = 4, .norm_epsilon = 1e-5, .rope_theta = 500000, .tied_embedding = true});
+  read_head_dim(config, model);
+  const bool biased = config.flag("use_bias", false);
+  model.biases.query_key_value = model.biases.attention_output = model.biases.mlp = biased;
+  read_routed_experts(config, model,
+                      {.shared_experts = 2,
+                       .dense_layers_first = 1,
+                       .score = "softmax",
+                       .experts_key = "moe_num_experts",
+                       .per_token_key = "moe_k",
+                       .shared_key = "moe_num_shared_experts",
+                       .dense_key = "moe_layer_start_index"});
+  MixtureOfExperts& experts = model.experts;
+  experts.layer_frequency = config.dimension("moe_layer_interval", 1);
+  experts.layer_offset = experts.layer_frequency - 1;
+  const double last = config.number("moe_layer_end_index", -1);
+  for (std::int64_t layer = 0; layer < model.layers && last >= 0; ++layer)
+    if (static_cast<double>(layer) > last) experts.dense_layers.push_back(layer);
+  read_prediction(config, model);
+}
+
+}  // namespace plumbline::model
