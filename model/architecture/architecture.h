@@ -53,6 +53,7 @@ struct MixtureOfExperts {
   std::int64_t intermediate_size = 0;         // size of one routed expert
   std::int64_t latent_size = 0;               // columns of what routed experts read and write; 0: the hidden size
   std::int64_t shared_intermediate_size = 0;  // size of all shared experts; 0: each is as large as a routed one
+  bool latent_norm = false;                   // of the sums of experts, before they are projected back (kimi_k3)
   bool shared_gate = false;                   // the shared experts' output times sigmoid(x . w) (qwen2_moe)
   std::int64_t groups = 1;                    // expert groups of group-limited routing (n_group)
   std::int64_t groups_per_token = 1;          // topk_group
@@ -117,6 +118,7 @@ struct Recurrence {
   std::int64_t convolution = 4;  // taps; 0: none, SiLU alone
   bool convolution_bias = false;
   bool normalized = true;        // the result, before or after it is gated
+  bool full_gate = false;        // output gates are projected whatever gate_rank is
   std::int64_t gate_rank = 0;    // of the two matrices each behind decays and output gates; 0: they are projected
   std::int64_t chunk = 64;       // tokens that the kernels of training and prompts compute as one
   std::int64_t state_bytes = 0;  // of an entry of the state between passes of inference; 0: not stated by config.json

@@ -111,8 +111,10 @@ TensorId to_latent(GraphBuilder& b, const LayerContext& c, TensorId x) {
 }
 
 TensorId from_latent(GraphBuilder& b, const LayerContext& c, TensorId sums) {
-  if (c.architecture.experts.latent_size == 0) return sums;
-  return linear(b, "latent_up", sums, c.architecture.hidden_size, {.operands = c.operands()});
+  const Architecture& a = c.architecture;
+  if (a.experts.latent_size == 0) return sums;
+  if (a.experts.latent_norm) sums = normalize(b, "latent_norm", sums, a.norm_epsilon);
+  return linear(b, "latent_up", sums, a.hidden_size, {.operands = c.operands()});
 }
 
 // Returns the gradient of tokens that are sent: those of the router's part or, made of them behind it, latents.
@@ -538,10 +540,19 @@ TensorId reduced_mixture(GraphBuilder& b, const LayerContext& c, TensorId x, std
   const TensorId tokens = to_latent(b, c, x);
   const TensorId payload =
       is_quantized(format.precision) ? quantized(b, "expert_in", "cast_experts", tokens, format, 1) : tokens;
-  TensorId sum = from_latent(b, c, served_experts(b, c, {payload, routing.indices, routing.weights}));
-  if (c.architecture.experts.shared_experts > 0) sum = residual(b, "add_shared", {sum, shared_experts(b, c, x, true)});
-  sum = leave_tensor_region(b, c, "moe", sum);
-  return stream ? residual(b, "add_moe", {*stream, sum}) : sum;
+  TensorId sum = served_experts(b, c, {payload, routing.indices, routing.weights});
+  const MixtureOfExperts& e = c.architecture.experts;
+  std::vector<TensorId> terms;
+  if (stream) terms.push_back(*stream);
+  if (e.latent_norm) {  // of sums over all ranks
+    terms.push_back(from_latent(b, c, leave_tensor_region(b, c, "latents", sum)));
+    if (e.shared_experts > 0) terms.push_back(shared_experts(b, c, x));
+  } else {
+    sum = from_latent(b, c, sum);
+    if (e.shared_experts > 0) sum = residual(b, "add_shared", {sum, shared_experts(b, c, x, true)});
+    terms.push_back(leave_tensor_region(b, c, "moe", sum));
+  }
+  return terms.size() > 1 ? residual(b, "add_moe", terms) : terms.front();
 }
 
 // Ranks that divided the tokens of a tensor group for the dispatch each compute whole shared experts.

@@ -197,16 +197,19 @@ TensorId gated_norm(GraphBuilder& b, const LayerContext& c, TensorId y, TensorId
   return z;
 }
 
-// Returns the gates of decays and of the output, each projected to a few columns first, whole on each tensor rank.
-std::pair<TensorId, TensorId> low_rank_gates(GraphBuilder& b, const LayerContext& c, TensorId x) {
+// Returns the gates of decays and, unless they are projected whole, of the output, each projected to a few columns
+// first, whole on each tensor rank.
+std::vector<TensorId> low_rank_gates(GraphBuilder& b, const LayerContext& c, TensorId x) {
   const Recurrence& r = c.architecture.recurrence;
   LinearOptions options{.operands = c.attention_operands(), .input_group = RecomputeGroup::rmsnorm};
-  const TensorId both = linear(b, "gates_a", x, 2 * r.gate_rank, options);
-  const auto narrow =
-      split_columns(b, "split_gates", enter_tensor_region(b, c, "gates", both), {r.gate_rank, r.gate_rank});
+  const std::vector<std::int64_t> ranks(r.full_gate ? 1 : 2, r.gate_rank);
+  const TensorId all = linear(b, "gates_a", x, std::reduce(ranks.begin(), ranks.end()), options);
+  std::vector<TensorId> narrow = {enter_tensor_region(b, c, "gates", all)};
+  if (!r.full_gate) narrow = split_columns(b, "split_gates", narrow[0], ranks);
   options.input_group = RecomputeGroup::other;
   const TensorId decays =
       column_parallel_linear(b, c, "decay_gates", narrow[0], r.value_heads * r.channel_gates(), options);
+  if (r.full_gate) return {decays};
   return {decays, column_parallel_linear(b, c, "output_gates", narrow[1], r.value_heads * r.value_dim, options)};
 }
 
@@ -217,7 +220,7 @@ TensorId recurrence(GraphBuilder& b, const LayerContext& c, TensorId x) {
   const Heads heads(r, c.tensor);
   const LinearOptions options{.operands = c.attention_operands(), .input_group = RecomputeGroup::rmsnorm};
   std::vector<std::int64_t> widths = {heads.mixed_columns};
-  if (r.gate_rank == 0) widths.push_back(heads.value_columns);
+  if (r.gate_rank == 0 || r.full_gate) widths.push_back(heads.value_columns);
   if (r.head_gates() > 0) widths.push_back(r.head_gates() * heads.values);
   const TensorId projected =
       column_parallel_linear(b, c, "recurrence_in", enter_tensor_region(b, c, "recurrence_in", x, options),
@@ -227,9 +230,9 @@ TensorId recurrence(GraphBuilder& b, const LayerContext& c, TensorId x) {
   if (r.head_gates() > 0) gates.push_back(parts.back());
   TensorId output_gate = parts[1];
   if (r.gate_rank > 0) {
-    const auto [decays, output] = low_rank_gates(b, c, x);
-    gates.insert(gates.begin(), decays);
-    output_gate = output;
+    const std::vector<TensorId> low = low_rank_gates(b, c, x);
+    gates.insert(gates.begin(), low[0]);
+    if (!r.full_gate) output_gate = low[1];
   }
   const TensorId y = scanned(b, c, convolved(b, c, parts[0]), gates, heads);
   return row_parallel_linear(b, c, "recurrence_out", gated_norm(b, c, y, output_gate, heads),

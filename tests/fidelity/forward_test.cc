@@ -192,6 +192,7 @@ class Reference {
       routed += e.scaling_factor * scores(i) / (e.normalize_weights ? total : 1) *
                 gated(weight("experts_gate_up").middleRows(i * 2 * f, 2 * f),
                       weight("experts_down").middleRows(i * h, h), read);
+    if (e.latent_norm) routed = stream_norm("latent_norm", routed);
     return y + (e.latent_size > 0 ? Vector(weight("latent_up") * routed) : routed);
   }
 

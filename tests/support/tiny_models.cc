@@ -200,6 +200,13 @@ model::Architecture latent_experts() {
   return a;
 }
 
+model::Architecture normalised_latents() {
+  model::Architecture a = latent_experts();
+  a.model_type = "kimi_k3";
+  a.experts.latent_norm = true;
+  return a;
+}
+
 // What experts add to the stream is normalised, and so are queries and keys, which the second layer does not rotate.
 model::Architecture afmoe() {
   model::Architecture a = glm4_moe();
@@ -245,6 +252,16 @@ model::Architecture kimi_linear() {
                   .gate_rank = 3,
                   .chunk = 2};
   a.pattern = {recurrent_layer_with(model::FeedForward::dense), {model::Mixer::attention, model::FeedForward::experts}};
+  return a;
+}
+
+// The same with whole gates of the output, of latent attention too, and experts of a latent whose sums are normalised.
+model::Architecture kimi_k3() {
+  model::Architecture a = kimi_linear();
+  a.model_type = "kimi_k3";
+  a.recurrence.full_gate = a.output_gate = true;
+  a.experts.latent_size = 6;
+  a.experts.latent_norm = true;
   return a;
 }
 
@@ -322,6 +339,7 @@ model::Architecture nemotron_h() {
 std::vector<TinyModel> recurrent_models() {
   return {{"qwen3_next", qwen3_next(), {embedding, recurrent_moe_layer, moe_layer, head}},
           {"kimi_linear", kimi_linear(), {embedding, recurrent_dense_layer, moe_layer, head}},
+          {"kimi_k3", kimi_k3(), {embedding, recurrent_dense_layer, moe_layer, head}},
           {"minimax", minimax(), {embedding, recurrent_moe_layer, moe_layer, head}},
           {"falcon_h1", falcon_h1(), {embedding, parallel_dense_layer, head}},
           {"granite_hybrid", granite_hybrid(), {embedding, recurrent_dense_layer, dense_layer, head}},
@@ -347,6 +365,7 @@ std::vector<TinyModel> tiny_models() {
       {"llama4", llama4(), {embedding, windowed_dense_layer, moe_layer, head}},
       {"glm4_moe", glm4_moe(), {embedding, dense_layer, moe_layer, head}},
       {"latent_experts", latent_experts(), {embedding, moe_layer, head}},
+      {"normalised_latents", normalised_latents(), {embedding, moe_layer, head}},
       {"afmoe", afmoe(), {embedding, windowed_dense_layer, moe_layer, head}},
       {"gpt2", gpt2(), {embedding, dense_layer, dense_layer, head}},
       {"gpt2_unfused", gpt2(), {embedding, dense_layer, head}, false},

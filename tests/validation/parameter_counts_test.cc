@@ -93,6 +93,9 @@ const PublishedCount counts[] = {
     // Without 256 selection biases a layer of experts: 20 layers of Kimi Delta Attention and 7 of latent attention, of
     // Hh(dn + dr) + H(c + dr) + c + ch(dn + dv) + h dv H; the first layer's MLP is dense.
     {"kimi-linear-48b-a3b", 49122675072, "by the dimensions of arXiv 2510.26692: 48B without embeddings"},
+    // The tensors of moonshotai/Kimi-K3 without vision, without 896 selection biases a layer of experts, and with 96
+    // decays a layer where the file has 128.
+    {"kimi-k3", 2779484393568, "by the dimensions of arXiv 2607.24653, which says 2.8T"},
     // Without 128 selection biases a layer of experts.
     {"nemotron-3-nano-30b-a3b", 31577937344, "by the dimensions of arXiv 2512.20848, which says 31.6B"},
     // Without 512 selection biases a layer of experts, of E (2ZF) + 2HZ with a latent of Z.

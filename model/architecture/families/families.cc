@@ -43,7 +43,7 @@ void read_decoder(ConfigReader& config, Architecture& model, const DecoderDefaul
   model.dropout.attention = config.probability("attention_dropout", 0);
   if (missing.gelu_gate)
     require_gelu(config, "hidden_activation", "gelu_pytorch_tanh");
-  else
+  else if (!missing.other_gate)
     require_silu(config, "hidden_act");
   check_shared_heads(config, model);
 }

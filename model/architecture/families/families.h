@@ -24,6 +24,7 @@ struct DecoderDefaults {
   bool tied_embedding = false;
   bool gelu_gate = false;   // the gate of the MLP is GELU, by the key hidden_activation
   bool dense_mlp = true;    // without dense layers their width may be missing
+  bool other_gate = false;  // the family checks the gate of its MLP itself
   std::int64_t layers = 0;  // where the file names each one; 0: their number is required
 };
 
@@ -182,6 +183,7 @@ inline constexpr std::array model_types = {
     ModelType{"internlm2", read_internlm2},
     ModelType{"kimi_k2", read_deepseek_v3},
     ModelType{"kimi_k25", read_kimi_k25},
+    ModelType{"kimi_k3", read_kimi_linear},
     ModelType{"kimi_linear", read_kimi_linear},
     ModelType{"llama", read_llama},
     ModelType{"llama4", read_llama4},

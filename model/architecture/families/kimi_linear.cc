@@ -1,4 +1,6 @@
 // Kimi Linear (arXiv 2510.26692): Kimi Delta Attention, with latent attention without positions in each fourth layer.
+// Kimi K3, which has experts of a latent and gates of attention besides (keys: moonshotai/Kimi-K3 config.json; layers:
+// huggingface/transformers @aa83b54 src/transformers/models/kimi_k3/modular_kimi_k3.py).
 // Keys and their values where missing: moonshotai/Kimi-Linear-48B-A3B-Instruct @e1df551 configuration_kimi.py;
 // projections, and states in FP32 whatever else is kept in fewer bits: vllm-project/vllm @01a7e5d
 // vllm/model_executor/layers/kda.py and mamba/mamba_utils.py, kda_state_dtype.
@@ -19,6 +21,8 @@ void read_kimi_experts(ConfigReader& config, Architecture& model) {
   experts.routed_experts = config.dimension("num_experts");
   experts.experts_per_token = config.dimension("num_experts_per_token");
   experts.intermediate_size = config.dimension("moe_intermediate_size");
+  experts.latent_size = config.count("routed_expert_hidden_size", 0);
+  experts.latent_norm = experts.latent_size > 0 && config.flag("latent_moe_use_norm", false);
   experts.shared_experts = config.count("num_shared_experts", 0);
   experts.dense_layers_first = config.count("first_k_dense_replace", 0);
   experts.layer_frequency = config.dimension("moe_layer_freq", 1);
@@ -62,8 +66,14 @@ void read_kimi_layers(ConfigReader& config, Architecture& model) {
 
 }  // namespace
 
+// A config.json of model_type kimi_k3 has the text model inside text_config; vision is not read.
 void read_kimi_linear(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model);
+  config.read_inside("text_config");
+  read_decoder(config, model, {.other_gate = true});
+  if (config.text("hidden_act", "silu") == "situ")
+    model.omitted.what.emplace_back("SiTU as the gate (it costs what SiLU does)");
+  else
+    require_silu(config, "hidden_act");
   read_latent_attention(config, model, 0);
   if (config.flag("mla_use_nope", false)) model.positions = PositionKind::none;
   read_kimi_experts(config, model);
@@ -75,10 +85,16 @@ void read_kimi_linear(ConfigReader& config, Architecture& model) {
                       .key_dim = head_dim,
                       .value_dim = head_dim,
                       .convolution = config.dimension("linear_attn_config.short_conv_kernel_size", 4),
+                      .full_gate = config.flag("linear_attn_config.use_full_rank_gate", false),
                       .gate_rank = head_dim,
                       .state_bytes = 4};
   model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", 0);
   read_kimi_layers(config, model);
+  model.output_gate = config.flag("mla_use_output_gate", false);
+  if (config.count("attn_res_block_size", 0) == 0) return;
+  // Norm and query of the residuals that attention and MLP of each layer read, and of the last one.
+  model.omitted.what.emplace_back("residuals that attend to blocks of layers");
+  model.omitted.parameters = static_cast<double>((4 * model.layers + 2) * model.hidden_size);
 }
 
 }  // namespace plumbline::model

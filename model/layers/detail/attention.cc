@@ -162,15 +162,16 @@ TensorId absorbed_query(GraphBuilder& b, const LayerContext& c, TensorId q, std:
   const LatentAttention& l = c.architecture.latent;
   return absorbed(b, c, "kv_b_key", q, {heads, l.qk_rope_head_dim}, l.qk_nope_head_dim, l.kv_lora_rank);
 }
-TensorId absorbed_output(GraphBuilder& b, const LayerContext& c, TensorId latent, std::int64_t heads) {
+TensorId absorbed_output(GraphBuilder& b, const LayerContext& c, TensorId latent, std::int64_t heads,
+                         std::optional<TensorId> gate) {
   const LatentAttention& l = c.architecture.latent;
-  return output_projection(b, c, absorbed(b, c, "kv_b_value", latent, {heads}, l.kv_lora_rank, l.v_head_dim));
+  return output_projection(b, c, absorbed(b, c, "kv_b_value", latent, {heads}, l.kv_lora_rank, l.v_head_dim), gate);
 }
 
 // Attends over latents as if each were the key and value of all heads: the up-projections of keys and of values are
 // applied to queries and to outputs (DeepSeek-V2 report, section 2.1.2).
 TensorId absorbed_attention(GraphBuilder& b, const LayerContext& c, TensorId lengths, TensorId q,
-                            const std::vector<TensorId>& cache, std::int64_t heads) {
+                            const std::vector<TensorId>& cache, std::int64_t heads, std::optional<TensorId> gate) {
   const LatentAttention& l = c.architecture.latent;
   const TensorId latent = attend(b, c, lengths, absorbed_query(b, c, q, heads), cache,
                                  {.query_heads = heads,
@@ -180,7 +181,7 @@ TensorId absorbed_attention(GraphBuilder& b, const LayerContext& c, TensorId len
                                   .latent = true,
                                   .scale = score_scale(l.qk_nope_head_dim + l.qk_rope_head_dim),
                                   .window = c.architecture.sparse.tokens});
-  return absorbed_output(b, c, latent, heads);
+  return absorbed_output(b, c, latent, heads, gate);
 }
 
 // What a latent layer projects from the normalised stream.
@@ -217,6 +218,12 @@ TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, Ten
   const std::int64_t heads = a.heads / c.tensor;
 
   const std::optional<TensorId> lengths = cached_lengths(b, c);
+  std::optional<TensorId> gate;
+  if (a.output_gate) {
+    const LinearOptions wide{.operands = c.attention_operands(), .input_group = RecomputeGroup::rmsnorm};
+    gate = column_parallel_linear(b, c, "output_gate", enter_tensor_region(b, c, "output_gate", x, wide),
+                                  a.heads * l.v_head_dim, wide);
+  }
   LatentInputs inputs = latent_inputs(b, c, x);
   if (l.q_lora_rank > 0) inputs.query = normalize(b, "q_norm", inputs.query, a.norm_epsilon);
   TensorId kv_latent = normalize(b, "kv_norm", inputs.key_value, a.norm_epsilon);
@@ -248,21 +255,22 @@ TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, Ten
                                          .sequence_length = c.sequence_tokens(),
                                          .window = a.sparse.tokens};
     choose_tokens(b, c, x, query_latent, lengths, query, key, attributes);
-    return absorbed_output(b, c, core_attention(b, c, query, key, kv_latent, attributes), heads);
+    return absorbed_output(b, c, core_attention(b, c, query, key, kv_latent, attributes), heads, gate);
   }
   if (!lengths) {
     const TensorId kv = up_projected(kv_latent);
     b.group(up);
     const TensorId rotary_key = turned("rotary_key", inputs.rotary_key, key_rotation);
     const auto [k, v] = key_and_value(b, c, kv, rotary_key, dims);
-    return core_and_output(b, c, turned("rotary_query", q, query_rotation), k, v, {heads, heads, qk, l.v_head_dim});
+    return core_and_output(b, c, turned("rotary_query", q, query_rotation), k, v, {heads, heads, qk, l.v_head_dim},
+                           gate);
   }
   TensorId rotary_key = turned("rotary_key", inputs.rotary_key, key_rotation);
   const TensorId rotated = turned("rotary_query", q, query_rotation);
   const std::vector<TensorId> cache = append(b, c, *lengths, {kv_latent, rotary_key}, true, false);
   if (a.sparse.tokens > 0) choose_tokens(b, c, x, query_latent, lengths, 0, 0, {});
   if (c.inference.kind == InferencePass::Kind::decode || a.sparse.tokens > 0)
-    return absorbed_attention(b, c, *lengths, rotated, cache, heads);
+    return absorbed_attention(b, c, *lengths, rotated, cache, heads, gate);
   if (reads_cache(c)) {  // keys and values of earlier tokens are computed again from their latents
     const Dimension kept = b.shape(cache[0])[0];
     const DataType type = b.tensor(kv_latent).type;
@@ -271,14 +279,15 @@ TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, Ten
     b.emit(gather_cache, "gather_cache", cache, {kv_latent, rotary_key});
   }
   const auto [k, v] = key_and_value(b, c, up_projected(kv_latent), rotary_key, dims);
-  if (!reads_cache(c)) return core_and_output(b, c, rotated, k, v, {heads, heads, qk, l.v_head_dim});
+  if (!reads_cache(c)) return core_and_output(b, c, rotated, k, v, {heads, heads, qk, l.v_head_dim}, gate);
   return output_projection(b, c,
                            attend(b, c, *lengths, rotated, {k, v},
                                   {.query_heads = heads,
                                    .key_value_heads = heads,
                                    .query_key_dim = qk,
                                    .value_dim = l.v_head_dim,
-                                   .scale = score_scale(qk)}));
+                                   .scale = score_scale(qk)}),
+                           gate);
 }
 
 TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorId x, bool windowed) {

@@ -19,7 +19,7 @@ using Rows = std::vector<std::pair<std::string, std::string>>;
 void add_count(Rows& rows, const char* name, std::int64_t value) { rows.emplace_back(name, fmt::format("{}", value)); }
 
 void add_latent_attention(const model::Architecture& a, Rows& rows) {
-  rows.emplace_back("attention", "multi-head latent");
+  rows.emplace_back("attention", a.output_gate ? "multi-head latent, gated" : "multi-head latent");
   add_count(rows, "heads", a.heads);
   if (a.latent.q_lora_rank > 0) add_count(rows, "query latent", a.latent.q_lora_rank);
   add_count(rows, "key-value latent", a.latent.kv_lora_rank);

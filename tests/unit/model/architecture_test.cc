@@ -280,6 +280,16 @@ TEST(Architecture, KimiLinearListsItsLayersFromOne) {
   EXPECT_FALSE(minimal("kimi_linear", decoder + rest + "[1, 2, 3, 4]}"));
 }
 
+TEST(Architecture, KimiK3HasWholeGatesAndExpertsOfALatent) {
+  const Architecture model = load_shipped("kimi-k3");
+  EXPECT_TRUE(model.output_gate && model.recurrence.full_gate && model.experts.latent_norm);
+  EXPECT_EQ(model.expert_hidden(), 3584);
+  EXPECT_EQ(model.layer(92), (LayerKind{Mixer::attention, FeedForward::experts}));
+  EXPECT_EQ(model.omitted.what.size(), 2U);
+  const Architecture linear = load_shipped("kimi-linear-48b-a3b");
+  EXPECT_FALSE(linear.output_gate || linear.recurrence.full_gate || linear.experts.latent_norm);
+}
+
 TEST(Architecture, NemotronCountsTheLayersThatItNames) {
   const auto model = minimal("nemotron_h", R"("hidden_size": 16, "num_attention_heads": 8, "vocab_size": 9,
                                               "num_hidden_layers": null, "moe_latent_size": 4,
