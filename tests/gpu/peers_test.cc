@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "real/cuda/kernels/all_to_all/all_to_all_peers.h"
+#include "real/cuda/kernels/all_to_all/all_to_all.h"
 #include "real/cuda/memory.h"
 #include "tests/gpu/gpu.h"
 

@@ -7,11 +7,9 @@
 
 #include "real/cuda/device/buffer.h"
 #include "real/cuda/kernels/arithmetic.h"
-#include "real/cuda/kernels/attention/softmax.h"
-#include "real/cuda/kernels/cast.h"
-#include "real/cuda/kernels/column_sums.h"
-#include "real/cuda/kernels/norms.h"
-#include "real/cuda/kernels/permutation/transpose.h"
+#include "real/cuda/kernels/attention/attention.h"
+#include "real/cuda/kernels/kernels.h"
+#include "real/cuda/kernels/permutation/permutation.h"
 #include "tests/gpu/gpu.h"
 
 namespace plumbline::tests {

@@ -16,7 +16,7 @@ Status Machine::open(int device, const std::vector<std::string>& library_folders
   std::string error;
   cublaslt = CublasLt::open(folders, error);
   if (cublaslt == nullptr) return {error};
-  gemms = make_gemm_cache(*cublaslt);
+  gemms = std::make_unique<GemmCache>(*cublaslt);
   attention = open_attention(folders, attention_error);
   return {};
 }

@@ -1,4 +1,4 @@
-#include "real/cuda/kernels/column_sums.h"
+#include "real/cuda/kernels/kernels.h"
 #include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/row_teams.cuh"
 

@@ -1,5 +1,5 @@
+#include "real/cuda/kernels/kernels.h"
 #include "real/cuda/kernels/launch.cuh"
-#include "real/cuda/kernels/loss.h"
 #include "real/cuda/kernels/threads.cuh"
 #include "real/cuda/kernels/vec8.cuh"
 

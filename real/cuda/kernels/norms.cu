@@ -1,7 +1,6 @@
 #include "real/cuda/kernels/arithmetic/rows.h"
-#include "real/cuda/kernels/column_sums.h"
+#include "real/cuda/kernels/kernels.h"
 #include "real/cuda/kernels/launch.cuh"
-#include "real/cuda/kernels/norms.h"
 #include "real/cuda/kernels/row_teams.cuh"
 
 namespace plumbline::real::cuda {

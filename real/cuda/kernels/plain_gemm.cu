@@ -1,6 +1,6 @@
 #include "real/cuda/kernels/element.h"
+#include "real/cuda/kernels/kernels.h"
 #include "real/cuda/kernels/launch.cuh"
-#include "real/cuda/kernels/plain_gemm.h"
 
 namespace plumbline::real::cuda {
 namespace {

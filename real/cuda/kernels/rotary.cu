@@ -2,8 +2,8 @@
 
 #include "real/cuda/kernels/arithmetic/rows.h"
 #include "real/cuda/kernels/elementwise.cuh"
+#include "real/cuda/kernels/kernels.h"
 #include "real/cuda/kernels/launch.cuh"
-#include "real/cuda/kernels/rotary.h"
 
 namespace plumbline::real::cuda {
 namespace {

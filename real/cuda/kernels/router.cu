@@ -1,6 +1,6 @@
 #include "real/cuda/kernels/element.h"
+#include "real/cuda/kernels/kernels.h"
 #include "real/cuda/kernels/launch.cuh"
-#include "real/cuda/kernels/router.h"
 #include "real/cuda/kernels/threads.cuh"
 
 namespace plumbline::real::cuda {

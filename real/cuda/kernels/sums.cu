@@ -1,7 +1,7 @@
 #include "real/cuda/kernels/arithmetic/rows.h"
 #include "real/cuda/kernels/elementwise.cuh"
-#include "real/cuda/kernels/row_sums.cuh"
-#include "real/cuda/kernels/sums.h"
+#include "real/cuda/kernels/kernels.h"
+#include "real/cuda/kernels/row_teams.cuh"
 
 namespace plumbline::real::cuda {
 namespace {

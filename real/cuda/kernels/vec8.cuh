@@ -3,10 +3,49 @@
 // do not depend on the format. Thread blocks are one-dimensional, with whole warps.
 #pragma once
 
-#include "real/cuda/kernels/detail/formats.cuh"
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+
+#include "real/cuda/kernels/arithmetic.h"
 #include "real/cuda/kernels/element.h"
+#include "real/cuda/tensor_view.h"
 
 namespace plumbline::real::cuda {
+
+// --- Two adjacent values in a register: instructions of the device whose results arithmetic.h defines ---
+
+__device__ inline float2 from_two_bf16(std::uint32_t raw) {
+  return make_float2(float_of(raw << 16), float_of(raw & 0xffff0000u));
+}
+__device__ inline std::uint32_t to_two_bf16(float low, float high) {
+  const __nv_bfloat162 two = __floats2bfloat162_rn(low, high);
+  std::uint32_t raw;
+  memcpy(&raw, &two, sizeof raw);
+  return raw;
+}
+
+__device__ inline float2 from_two_fp16(std::uint32_t raw) {
+  __half2 two;
+  memcpy(static_cast<void*>(&two), &raw, sizeof raw);
+  return __half22float2(two);
+}
+__device__ inline std::uint32_t to_two_fp16(float low, float high) {
+  const __half2 two = __floats2half2_rn(low, high);
+  std::uint32_t raw;
+  memcpy(&raw, &two, sizeof raw);
+  return raw;
+}
+
+__device__ inline float2 from_two_fp8(std::uint32_t raw) {
+  const __half2_raw two = __nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(raw & 0xffffu), __NV_E4M3);
+  return __half22float2(__half2(two));
+}
+__device__ inline std::uint32_t to_two_fp8(float low, float high) {
+  return __nv_cvt_float2_to_fp8x2(make_float2(low, high), __NV_SATFINITE, __NV_E4M3);
+}
+
+// --- Eight values ---
 
 constexpr int tile_lanes = 16;
 constexpr int tile_vector = 8;
@@ -221,7 +260,7 @@ __device__ inline void store_vector(const TensorView& y, std::int64_t row, std::
 
 // Stores a tile. All sixteen lanes of a half warp call it together; those beyond the tensor's columns store nothing.
 // The scale of fp8_tensor must be set before; e5m6 needs an even number of columns. fp8_block cannot be stored by rows
-// (cast.h).
+// (kernels.h).
 __device__ inline void store_vec8(const TensorView& y, std::int64_t row, std::int64_t column, const Vec8& values) {
   const float reciprocal = new_reciprocal(y, row, column, values);
   if (is_vector(y, row, column)) return store_vector(y, row, column, values, reciprocal);

@@ -107,22 +107,6 @@ Status describe_environment(Toolbox& tools, std::string& object) {
   return {};
 }
 
-// Lists one line per known library: its file and version, or where it was searched for. It needs no device.
-std::string describe_libraries(const std::vector<std::string>& folders) {
-  std::string text;
-  for (const LibraryName& name : known_libraries()) {
-    std::string error;
-    const auto library = Library::open(name, folders, error);
-    if (library) {
-      const std::string version = version_of(name.name, *library);
-      text += name.name + (version.empty() ? "" : " " + version) + ": " + library->path() + "\n";
-    } else {
-      text += error + "\n";
-    }
-  }
-  return text;
-}
-
 class GpuCaseMachine final : public CaseMachine {
  public:
   explicit GpuCaseMachine(ControlChannel& channel) : collectives_(channel) {}
@@ -172,7 +156,19 @@ model::Result<std::unique_ptr<CaseMachine>> open_case_machine(const CaseMachineO
 }
 
 model::Result<std::string> list_libraries(const std::vector<std::string>& folders) {
-  return describe_libraries(library_folders(folders));
+  const std::vector<std::string> searched = library_folders(folders);
+  std::string text;
+  for (const LibraryName& name : known_libraries()) {
+    std::string error;
+    const auto library = Library::open(name, searched, error);
+    if (library) {
+      const std::string version = version_of(name.name, *library);
+      text += name.name + (version.empty() ? "" : " " + version) + ": " + library->path() + "\n";
+    } else {
+      text += error + "\n";
+    }
+  }
+  return text;
 }
 
 }  // namespace plumbline::real::cuda

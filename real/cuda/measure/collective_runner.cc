@@ -5,11 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "real/cuda/kernels/fill.h"
+#include "real/cuda/kernels/measuring/measuring.h"
 #include "real/cuda/measure/comparison.h"
-#include "real/cuda/measure/detail/collective.h"
+#include "real/cuda/measure/detail/expected.h"
 #include "real/cuda/measure/timing.h"
-#include "real/cuda/measure/transfer.h"
 #include "real/cuda/vendor/nccl.h"
 
 namespace plumbline::real::cuda {

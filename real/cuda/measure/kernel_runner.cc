@@ -1,11 +1,16 @@
 // Single kernels: hot and cold samples in turns, or hot ones at full power.
+#include <fmt/format.h>
+
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <utility>
 
+#include "real/cuda/kernels/measuring/measuring.h"
 #include "real/cuda/measure/case_runner.h"
 #include "real/cuda/measure/operation.h"
 #include "real/cuda/measure/timing.h"
+#include "real/executor/infeasible.h"
 
 namespace plumbline::real::cuda {
 namespace {
@@ -43,6 +48,8 @@ class KernelRunner final : public OperationRunner {
   }
 };
 
+constexpr std::int64_t cycle_count_ns = 50000;  // long enough for a device clock with ticks of a microsecond
+
 }  // namespace
 
 Status OperationRunner::prepare_operation(cudaStream_t stream, const std::string& note) {
@@ -77,6 +84,44 @@ std::unique_ptr<Operation> make_operation(const KernelCase& what) {
 
 std::unique_ptr<CaseRunner> make_kernel_runner(const KernelCase& what, Toolbox& tools, int samples) {
   return std::make_unique<KernelRunner>(what, tools, samples);
+}
+
+model::Result<std::vector<Sample>> CaseRunner::round(std::size_t number) {
+  constexpr double micro = 1e-6;
+  Times times(findings_.size());
+  copy_rate_ = 0;
+  if (const Status taken = take(number, times); !taken.ok()) return infeasible(taken.failure);
+  std::vector<Sample> samples;
+  for (std::size_t subject = 0; subject < times.size(); ++subject) {
+    const double rate = subject + 1 == times.size() ? copy_rate_ : 0;
+    for (const double time : times[subject]) samples.push_back({subject, time * micro, rate});
+  }
+  return samples;
+}
+
+void CaseRunner::read_clock(cudaStream_t stream, std::size_t subject) {
+  ClockReading& into = findings_[subject].clock;
+  auto* cycles = tools_.cycles.as<std::int64_t>();
+  cycles[0] = cycles[1] = 0;
+  if (count_cycles(cycle_count_ns, cycles, stream) != cudaSuccess) cudaGetLastError();
+  if (!tools_.nvml) return;
+  const std::optional<std::string> before = into.throttle;
+  into = tools_.nvml->read();
+  if (before && *before != "none" && into.throttle && *into.throttle != *before)
+    into.throttle = *into.throttle == "none" ? *before : *before + "|" + *into.throttle;
+}
+
+void CaseRunner::finish_clock(std::size_t subject) {
+  const auto* cycles = tools_.cycles.as<volatile std::int64_t>();
+  if (cycles[1] <= 0) return;
+  const double mhz = 1e3 * static_cast<double>(cycles[0]) / static_cast<double>(cycles[1]);
+  findings_[subject].clock.sm_mhz = static_cast<int>(std::lround(mhz));
+}
+
+Status passed(const CheckOutcome& outcome) {
+  if (outcome.ok) return {};
+  return {fmt::format("wrong numbers: relative error {:.3g}, tolerance {:.3g}{}{}", outcome.relative_error,
+                      outcome.tolerance, outcome.note.empty() ? "" : "; ", outcome.note)};
 }
 
 }  // namespace plumbline::real::cuda

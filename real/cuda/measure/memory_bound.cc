@@ -5,15 +5,12 @@
 #include <numeric>
 #include <vector>
 
-#include "real/cuda/kernels/activations.h"
-#include "real/cuda/kernels/cast.h"
-#include "real/cuda/kernels/fill.h"
-#include "real/cuda/kernels/norms.h"
-#include "real/cuda/kernels/permutation/gather.h"
+#include "real/cuda/kernels/kernels.h"
+#include "real/cuda/kernels/measuring/measuring.h"
+#include "real/cuda/kernels/permutation/permutation.h"
 #include "real/cuda/measure/comparison.h"
-#include "real/cuda/measure/detail/balanced_rows.h"
+#include "real/cuda/measure/detail/expected.h"
 #include "real/cuda/measure/operation.h"
-#include "real/cuda/measure/transfer.h"
 
 namespace plumbline::real::cuda {
 namespace {

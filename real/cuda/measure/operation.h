@@ -35,7 +35,6 @@ std::unique_ptr<Operation> make_operation(const KernelCase& what);
 std::unique_ptr<Operation> make_attention(const KernelCase& what);
 std::unique_ptr<Operation> make_cached_attention(const KernelCase& what);
 std::unique_ptr<Operation> make_gemm(const KernelCase& what);
-std::unique_ptr<Operation> make_grouped_gemm(const KernelCase& what);
 std::unique_ptr<Operation> make_rmsnorm(const KernelCase& what);
 std::unique_ptr<Operation> make_swiglu(const KernelCase& what);
 std::unique_ptr<Operation> make_quantize(const KernelCase& what);

@@ -1,14 +1,12 @@
 // AdamW as an operation: FP32 gradients and master weights, BF16 moments and weights.
-#include "real/cuda/kernels/optimizer.h"
-
 #include <cmath>
 #include <memory>
 #include <vector>
 
-#include "real/cuda/kernels/fill.h"
+#include "real/cuda/kernels/kernels.h"
+#include "real/cuda/kernels/measuring/measuring.h"
 #include "real/cuda/measure/comparison.h"
 #include "real/cuda/measure/operation.h"
-#include "real/cuda/measure/transfer.h"
 
 namespace plumbline::real::cuda {
 namespace {

@@ -1,7 +1,7 @@
 // Fused attention: cuDNN's if it has a plan, else plumbline's own kernels.
 #include "real/cuda/kernels/attention/attention.h"
 
-#include "real/cuda/kernels/cast.h"
+#include "real/cuda/kernels/kernels.h"
 #include "real/cuda/operators/cudnn/attention_library.h"
 #include "real/cuda/operators/operators.h"
 

@@ -1,8 +1,6 @@
-#include "real/cuda/kernels/permutation/column_layout.h"
-
 #include <string>
 
-#include "real/cuda/kernels/permutation/transpose.h"
+#include "real/cuda/kernels/permutation/permutation.h"
 #include "real/cuda/operators/operators.h"
 
 namespace plumbline::real::cuda {

@@ -63,6 +63,4 @@ Status GemmCache::run(const GemmShape& shape, const GemmOperands& operands, void
   return attempt;
 }
 
-std::unique_ptr<GemmCache> make_gemm_cache(const CublasLt& library) { return std::make_unique<GemmCache>(library); }
-
 }  // namespace plumbline::real::cuda

@@ -35,6 +35,4 @@ class GemmCache {
   std::unique_ptr<Entries> entries_;
 };
 
-std::unique_ptr<GemmCache> make_gemm_cache(const CublasLt& library);
-
 }  // namespace plumbline::real::cuda

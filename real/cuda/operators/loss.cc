@@ -1,5 +1,4 @@
-#include "real/cuda/kernels/loss.h"
-
+#include "real/cuda/kernels/kernels.h"
 #include "real/cuda/operators/operators.h"
 
 namespace plumbline::real::cuda {

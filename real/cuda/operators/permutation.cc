@@ -1,10 +1,7 @@
 #include "real/cuda/kernels/permutation/permutation.h"
 
-#include "real/cuda/kernels/permutation/gather.h"
-#include "real/cuda/kernels/permutation/transpose.h"
 #include "real/cuda/operators/detail/row_positions.h"
 #include "real/cuda/operators/operators.h"
-#include "real/cuda/operators/row_lists.h"
 
 namespace plumbline::real::cuda {
 namespace {

@@ -1,6 +1,4 @@
-#include "real/cuda/kernels/permutation/tokens.h"
-
-#include "real/cuda/kernels/permutation/gather.h"
+#include "real/cuda/kernels/permutation/permutation.h"
 #include "real/cuda/operators/operators.h"
 
 namespace plumbline::real::cuda {

@@ -1,9 +1,8 @@
 // The copy kernel that reserves SMs: its blocks run at the same time, other than those of other kernels here.
-#include "real/cuda/kernels/measuring/sm_reservation.h"
-
 #include <chrono>
 #include <cstring>
 
+#include "real/cuda/kernels/measuring/measuring.h"
 #include "tests/support/host_gpu/runtime.h"
 
 namespace plumbline::real::cuda {

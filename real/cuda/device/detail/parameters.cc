@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "real/cuda/kernels/cast.h"
+#include "real/cuda/kernels/kernels.h"
 
 namespace plumbline::real::cuda {
 namespace {

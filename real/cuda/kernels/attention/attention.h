@@ -25,4 +25,20 @@ cudaError_t attention_forward(const AttentionTask& task, cudaStream_t stream);
 // Reads d_o, q, k, v, o and log_sum_exp; writes dq, dk, dv.
 cudaError_t attention_backward(const AttentionTask& task, cudaStream_t stream);
 
+// --- Softmax of stored attention scores [tokens, heads * keys], and its gradient ---
+
+// The keys of its sequence that a query sees, and the bias of its scores (AttentionAttributes).
+struct SoftmaxForm {
+  std::int64_t heads = 1, sequence_length = 0;
+  std::int64_t window = 0;  // latest tokens; 0: all
+  bool alibi = false;
+};
+
+// Formats have no scales; sequences have at most widest_row tokens (limits.h), else the result is
+// cudaErrorInvalidValue. Keys that are not seen get 0.
+cudaError_t softmax(const TensorView& scores, const TensorView& probabilities, const SoftmaxForm& form,
+                    cudaStream_t stream);
+cudaError_t softmax_grad(const TensorView& d_probabilities, const TensorView& probabilities, const TensorView& d_scores,
+                         const SoftmaxForm& form, cudaStream_t stream);
+
 }  // namespace plumbline::real::cuda

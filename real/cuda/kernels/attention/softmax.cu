@@ -1,6 +1,6 @@
 #include "real/cuda/kernels/arithmetic/attention.h"
 #include "real/cuda/kernels/arithmetic/rows.h"
-#include "real/cuda/kernels/attention/softmax.h"
+#include "real/cuda/kernels/attention/attention.h"
 #include "real/cuda/kernels/launch.cuh"
 #include "real/cuda/kernels/row_teams.cuh"
 

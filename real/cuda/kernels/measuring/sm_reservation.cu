@@ -1,6 +1,6 @@
 #include "real/cuda/kernels/clock.cuh"
 #include "real/cuda/kernels/launch.cuh"
-#include "real/cuda/kernels/measuring/sm_reservation.h"
+#include "real/cuda/kernels/measuring/measuring.h"
 #include "real/cuda/kernels/threads.cuh"
 
 namespace plumbline::real::cuda {

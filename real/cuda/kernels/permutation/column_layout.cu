@@ -1,5 +1,5 @@
 #include "real/cuda/kernels/elementwise.cuh"
-#include "real/cuda/kernels/permutation/column_layout.h"
+#include "real/cuda/kernels/permutation/permutation.h"
 
 namespace plumbline::real::cuda {
 namespace {

@@ -1,5 +1,5 @@
 #include "real/cuda/kernels/launch.cuh"
-#include "real/cuda/kernels/permutation/scale_layout.h"
+#include "real/cuda/kernels/permutation/permutation.h"
 
 namespace plumbline::real::cuda {
 namespace {

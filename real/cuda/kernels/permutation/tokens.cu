@@ -1,6 +1,6 @@
 #include "real/cuda/kernels/arithmetic/tokens.h"
 #include "real/cuda/kernels/launch.cuh"
-#include "real/cuda/kernels/permutation/tokens.h"
+#include "real/cuda/kernels/permutation/permutation.h"
 #include "real/cuda/kernels/threads.cuh"
 #include "real/cuda/kernels/vec8.cuh"
 

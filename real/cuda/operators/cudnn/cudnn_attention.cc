@@ -4,8 +4,8 @@
 #include <tuple>
 
 #include "real/cuda/operators/cudnn/attention_library.h"
+#include "real/cuda/operators/cudnn/cudnn_graph.h"
 #include "real/cuda/operators/cudnn/detail/attention_graph.h"
-#include "real/cuda/operators/cudnn/detail/cudnn_plan.h"
 
 namespace plumbline::real::cuda {
 

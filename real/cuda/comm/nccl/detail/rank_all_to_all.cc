@@ -1,9 +1,6 @@
 #include "real/cuda/comm/nccl/detail/rank_all_to_all.h"
 
 #include "real/cuda/comm/calls.h"
-#include "real/cuda/comm/nccl/detail/nccl_transport.h"
-#include "real/cuda/comm/nccl/detail/node_transport.h"
-#include "real/cuda/comm/rows.h"
 
 namespace plumbline::real::cuda {
 namespace {
@@ -56,8 +53,8 @@ RankAllToAll::Transports& RankAllToAll::transports_of(const Group& group, const 
     if (member % transports.node_members == place) across.push_back(rank);
     if (member >= first && member < first + transports.node_members) in_node.push_back(rank);
   }
-  if (across.size() > 1) transports.between = std::make_unique<NcclTransport>(groups_, across, blocks_.ctas);
-  if (in_node.size() > 1) transports.inside = std::make_unique<NodeTransport>(groups_, in_node, place, blocks_);
+  if (across.size() > 1) transports.between = make_nccl_transport(groups_, across, blocks_.ctas);
+  if (in_node.size() > 1) transports.inside = make_node_transport(groups_, in_node, place, blocks_);
   return transports;
 }
 

@@ -14,8 +14,8 @@
 
 #include "real/cuda/comm/dispatch_layout.h"
 #include "real/cuda/comm/nccl/detail/node_peers.h"
+#include "real/cuda/comm/nccl/detail/row_transport.h"
 #include "real/cuda/comm/nccl/nccl_groups.h"
-#include "real/cuda/comm/nccl/row_transport.h"
 #include "real/cuda/device/scratch.h"
 #include "real/executor/communicator.h"
 

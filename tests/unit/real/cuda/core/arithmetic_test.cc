@@ -12,7 +12,7 @@
 
 #include "real/cuda/kernels/arithmetic/rows.h"
 #include "real/cuda/measure/comparison.h"
-#include "real/cuda/measure/detail/balanced_rows.h"
+#include "real/cuda/measure/detail/expected.h"
 
 namespace plumbline::real::cuda {
 namespace {

@@ -1,6 +1,4 @@
 // The reference attention of measured cases: rows and gradients in double precision compared with finite differences.
-#include "real/cuda/measure/detail/attention_reference.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "real/cuda/kernels/arithmetic.h"
+#include "real/cuda/measure/detail/expected.h"
 
 namespace plumbline::real::cuda {
 namespace {

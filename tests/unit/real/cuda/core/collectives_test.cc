@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "real/cuda/measure/detail/collective.h"
+#include "real/cuda/measure/detail/expected.h"
 
 namespace plumbline::real::cuda {
 namespace {

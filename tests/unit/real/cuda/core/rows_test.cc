@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "real/cuda/kernels/arithmetic/attention.h"
-#include "real/cuda/kernels/arithmetic/byte_transpose.h"
-#include "real/cuda/kernels/arithmetic/column_map.h"
+#include "real/cuda/kernels/arithmetic/permutation.h"
 
 namespace plumbline::real::cuda {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <string>
 
+#include "real/cuda/operators/cudnn/cudnn_graph.h"
 #include "real/cuda/operators/cudnn/detail/attention_graph.h"
-#include "real/cuda/operators/cudnn/detail/cudnn_plan.h"
 #include "real/cuda/vendor/library_search.h"
 
 namespace plumbline::real::cuda {

@@ -6,9 +6,8 @@
 #include <vector>
 
 #include "real/cuda/kernels/element.h"
-#include "real/cuda/kernels/permutation/scale_layout.h"
-#include "real/cuda/operators/gemm_scales.h"
-#include "real/cuda/operators/multiply.h"
+#include "real/cuda/kernels/permutation/permutation.h"
+#include "real/cuda/operators/detail/multiply.h"
 
 namespace plumbline::real::cuda {
 namespace {

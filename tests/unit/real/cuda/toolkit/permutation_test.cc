@@ -1,5 +1,7 @@
 // Rows sorted by expert, then by token: the kernels' arithmetic, chunk by chunk, compared with a plain count for random
 // choices.
+#include "real/cuda/kernels/arithmetic/permutation.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,8 +9,7 @@
 #include <vector>
 
 #include "model/base/random.h"
-#include "real/cuda/kernels/arithmetic/row_order.h"
-#include "real/cuda/operators/row_lists.h"
+#include "real/cuda/operators/detail/row_positions.h"
 
 namespace plumbline::real::cuda {
 namespace {

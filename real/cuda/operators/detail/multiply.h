@@ -1,9 +1,12 @@
 // One GEMM on a call's stream, by cuBLASLt if it has one, or by plumbline's own kernel.
 #pragma once
 
-#include "real/cuda/kernels/plain_gemm.h"
-#include "real/cuda/matrix_part.h"
+#include <cuda_runtime_api.h>
+
+#include "real/cuda/kernels/kernels.h"
 #include "real/cuda/operators/call.h"
+#include "real/cuda/status.h"
+#include "real/cuda/tensor_view.h"
 #include "real/cuda/vendor/cublaslt.h"
 
 namespace plumbline::real::cuda {
@@ -15,7 +18,7 @@ struct GemmTask {
   bool tf32 = false;
   float factor = 1;
   TensorView bias;  // without data: none
-  // FP8 scales in cuBLASLt's layout (gemm_scales.h).
+  // FP8 scales in cuBLASLt's layout (lay_out_scales).
   const float* a_scales = nullptr;
   const float* b_scales = nullptr;
   // The number of GEMMs, and the columns from one to the next in each tensor.
@@ -58,5 +61,21 @@ struct Share {
 Share share_of(std::int64_t count, const Kernel& kernel);
 // This call's share of the rows. Borders are multiples of 128, so that no tile of scales or of the GEMM is cut.
 Share share_of_rows(std::int64_t rows, const Kernel& kernel);
+
+// --- Lays out the scales of FP8 operands for cuBLASLt, right before the GEMM that reads them ---
+
+// Returns the scratch floats that lay_out_scales() may need for these rows, in multiples of 256 bytes; 0 for a format
+// whose scales keep their order.
+std::int64_t scale_room(const MatrixPart& part);
+
+// Points `scales` at those of the part's first row: in `scratch`, or in the tensor if the order is the same; nullptr
+// for a format without scales. The part has all columns of its tensor, and whole blocks of 128 rows.
+Status lay_out_scales(const MatrixPart& part, float* scratch, cudaStream_t stream, const float*& scales);
+
+// The scales of a part's rows in the tensor.
+const float* stored_scales(const MatrixPart& part);
+
+// The number of scales per row of 128 x 128 blocks in cuBLASLt's order.
+std::int64_t square_row(const TensorView& tensor);
 
 }  // namespace plumbline::real::cuda

@@ -1,10 +1,11 @@
-#include "real/cuda/measure/detail/attention_reference.h"
+#include "real/cuda/measure/detail/expected.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
 namespace plumbline::real::cuda {
+
 namespace {
 
 double dot(const std::vector<double>& a, const std::vector<double>& b) {
@@ -54,6 +55,26 @@ void add_key_gradients(const AttentionHead& head, std::size_t position, std::vec
     const double of_weight = dot(head.d_o[query], head.v[position]) - head.deltas[query];
     add(dk, scale_of(head) * weight * of_weight, head.q[query]);
   }
+}
+
+std::int64_t elements_given(const CollectivePlace& place) {
+  return place.op == "all_gather" ? place.elements / place.ranks : place.elements;
+}
+
+std::int64_t elements_got(const CollectivePlace& place) {
+  return place.op == "reduce_scatter" ? place.elements / place.ranks : place.elements;
+}
+
+double expected_element(const CollectivePlace& place, std::int64_t index,
+                        const std::function<double(int, std::int64_t)>& input) {
+  const std::int64_t part = place.elements / place.ranks;
+  const auto sender = static_cast<int>(index / part);
+  if (place.op == "all_gather") return input(sender, index % part);
+  if (place.op == "all_to_all") return input(sender, place.rank * part + index % part);
+  const std::int64_t at = place.op == "reduce_scatter" ? place.rank * part + index : index;
+  double sum = 0;
+  for (int rank = 0; rank < place.ranks; ++rank) sum += input(rank, at);
+  return sum;
 }
 
 }  // namespace plumbline::real::cuda

@@ -1,4 +1,4 @@
-#include "real/cuda/measure/gemm_data.h"
+#include "real/cuda/measure/detail/gemm_data.h"
 
 #include <cmath>
 #include <cstddef>
@@ -6,9 +6,8 @@
 #include <numeric>
 
 #include "real/cuda/kernels/arithmetic.h"
-#include "real/cuda/kernels/fill.h"
+#include "real/cuda/kernels/measuring/measuring.h"
 #include "real/cuda/measure/comparison.h"
-#include "real/cuda/measure/transfer.h"
 
 namespace plumbline::real::cuda {
 namespace {

@@ -4,10 +4,13 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "real/cuda/comm/nccl/nccl_groups.h"
 #include "real/cuda/comm/traffic.h"
+#include "real/cuda/kernels/all_to_all/all_to_all.h"
 #include "real/cuda/status.h"
 
 namespace plumbline::real::cuda {
@@ -35,5 +38,13 @@ class RowTransport {
 // Returns where each payload tensor begins when they are stored one after the other at multiples of 256 bytes, and the
 // total bytes last.
 std::vector<std::int64_t> payload_offsets(std::span<const std::int64_t> row_bytes, std::int64_t rows);
+
+// Connects these ranks over NCCL, with at most `ctas` of its CTAs: the network between nodes, and NCCL's own transport
+// within one.
+std::unique_ptr<RowTransport> make_nccl_transport(NcclGroups& groups, std::vector<std::int32_t> ranks, int ctas);
+
+// Connects these ranks of one node over NVLink; this rank is at `own`.
+std::unique_ptr<RowTransport> make_node_transport(NcclGroups& groups, std::vector<std::int32_t> ranks, std::int32_t own,
+                                                  const Blocks& blocks);
 
 }  // namespace plumbline::real::cuda
