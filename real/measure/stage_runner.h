@@ -3,6 +3,8 @@
 // and a communicator of the plan's ranks or one that emulates them.
 #pragma once
 
+#include <vector>
+
 #include "real/executor/communicator.h"
 #include "real/executor/device.h"
 #include "real/measure/runner.h"
@@ -23,5 +25,13 @@ struct StageConditions {
 // once, before the timed part. Collectives and copies to a host are not run. All arguments must outlive the workload.
 RunnableWorkload stage_workload(const Sequence& sequence, Device& device, Communicator& communicator,
                                 const StageConditions& conditions);
+
+// --- Finds which kernels of one stream ran while another stream was busy ---
+
+// Returns the fraction of [start, end) in which a record of one stream, sorted by start, runs; 0 for an empty interval.
+double covered_share(double start, double end, const std::vector<KernelRecord>& records);
+
+// Returns the records of the stream, sorted by start.
+std::vector<KernelRecord> of_stream(const std::vector<KernelRecord>& records, model::Stream stream);
 
 }  // namespace plumbline::real

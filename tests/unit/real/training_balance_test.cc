@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "real/executor/training/expert_balance.h"
 #include "real/executor/training/loss_scale.h"
+#include "real/executor/training/trainer.h"
 #include "tests/support/real/training.h"
 
 namespace plumbline::real {
