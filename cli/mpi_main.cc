@@ -4,7 +4,6 @@
 #include <string>
 
 #include "cli/world.h"
-#include "real/host/mpi/mpi_session.h"
 #include "real/host/mpi/mpi_transport.h"
 
 int main(int argc, char** argv) {

@@ -10,7 +10,7 @@
 #include "cli/outputs.h"
 #include "model/base/version.h"
 #include "real/cuda/backend.h"
-#include "real/host/comm/control.h"
+#include "real/host/comm/communicator.h"
 
 namespace plumbline::cli {
 namespace {

@@ -9,9 +9,7 @@ if(MPI_CXX_FOUND AND MPIEXEC_EXECUTABLE)
 endif()
 
 # Sources that include mpi.h. Who builds against another MPI compiles them again.
-set(PLUMBLINE_MPI_SOURCES
-  ${PROJECT_SOURCE_DIR}/real/host/mpi/mpi_session.cc
-  ${PROJECT_SOURCE_DIR}/real/host/mpi/mpi_transport.cc)
+set(PLUMBLINE_MPI_SOURCES ${PROJECT_SOURCE_DIR}/real/host/mpi/mpi_transport.cc)
 
 # plumbline_mpi_program(name SOURCES file... LINKS library...): an executable for mpirun.
 function(plumbline_mpi_program name)

@@ -20,8 +20,8 @@
 #include "model/program/compile.h"
 #include "real/cuda/backend.h"
 #include "real/cuda/measure/case_machine.h"
-#include "real/measure/kernel_case/budget.h"
-#include "real/measure/statistics.h"
+#include "real/measure/kernel_case/case_sweep.h"
+#include "real/measure/rounds.h"
 #include "reports/text/inputs/measurements_text.h"
 
 namespace plumbline::cli {

@@ -1,6 +1,7 @@
 // The host as a device: streams are worker threads with their own cores, or run inline on the calling thread.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -8,9 +9,19 @@
 #include <vector>
 
 #include "real/executor/device.h"
-#include "real/host/stream_work.h"
+#include "real/host/clock.h"
 
 namespace plumbline::real::host {
+
+// Returns a kernel's duration on a stream, in seconds.
+using KernelSeconds = std::function<double(model::Stream stream, const Kernel& kernel)>;
+
+// Work of a stream that is no kernel: first start(), then finish(), which may wait for other ranks. An inline stream
+// defers finish() until something waits for it, so that transfers overlap what runs in between.
+struct StreamWork {
+  std::function<void(StreamClock&)> start, finish;
+  std::uint32_t label = 0;
+};
 
 struct DeviceOptions {
   ClockKind clock = ClockKind::wall;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstddef>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -91,11 +93,28 @@ class Measuring {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
+double quantile(const std::vector<double>& sorted, double share) {
+  const double position = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(position);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (position - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
 }  // namespace
 
 model::Result<std::vector<Series>> measure_in_rounds(std::vector<RunnableWorkload>& workloads,
                                                      const RoundOptions& options, const MeasureObserver& observer) {
   return Measuring(workloads, options, observer).run();
+}
+
+Spread spread_of(std::vector<double> samples) {
+  constexpr double low = 0.1, middle = 0.5, high = 0.9;
+  std::ranges::sort(samples);
+  Spread spread{samples.front(), quantile(samples, low), quantile(samples, middle), quantile(samples, high), 0};
+  for (double& sample : samples) sample = std::abs(sample - spread.p50);
+  std::ranges::sort(samples);
+  spread.mad = quantile(samples, middle);
+  return spread;
 }
 
 }  // namespace plumbline::real

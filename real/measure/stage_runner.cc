@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 #include "model/cost/operator_class.h"
-#include "real/measure/detail/overlap.h"
 #include "real/measure/sequence_buffers.h"
 #include "real/measure/workload.h"
 
@@ -179,6 +179,23 @@ RunnableWorkload stage_workload(const Sequence& sequence, Device& device, Commun
   auto runner = std::make_unique<StageRunner>(sequence, device, communicator, conditions);
   std::vector<Subject> subjects = runner->subjects();
   return {std::move(runner), std::move(subjects)};
+}
+
+double covered_share(double start, double end, const std::vector<KernelRecord>& records) {
+  if (end <= start) return 0;
+  double sum = 0;
+  auto at = std::ranges::lower_bound(records, start, {}, &KernelRecord::end);
+  for (; at != records.end() && at->start < end; ++at)
+    sum += std::max(0.0, std::min(end, at->end) - std::max(start, at->start));
+  return sum / (end - start);
+}
+
+std::vector<KernelRecord> of_stream(const std::vector<KernelRecord>& records, model::Stream stream) {
+  std::vector<KernelRecord> found;
+  std::ranges::copy_if(records, std::back_inserter(found),
+                       [stream](const KernelRecord& record) { return record.stream == stream; });
+  std::ranges::sort(found, {}, &KernelRecord::start);
+  return found;
 }
 
 }  // namespace plumbline::real

@@ -13,8 +13,8 @@
 #include <optional>
 #include <utility>
 
-#include "real/bootstrap/detail/file.h"
-#include "real/bootstrap/detail/proof.h"
+#include "real/bootstrap/detail/handshake.h"
+#include "real/bootstrap/detail/socket.h"
 
 namespace plumbline::real {
 namespace {

@@ -1,16 +1,36 @@
 // A TCP connection that carries frames. No call waits longer than it is given.
 #pragma once
 
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "model/base/error.h"
 #include "real/bootstrap/detail/frame.h"
 
 namespace plumbline::real {
+
+// A file descriptor that is closed with its owner.
+class File {
+ public:
+  explicit File(int number) : number_(number) {}
+  ~File() {
+    if (number_ >= 0) ::close(number_);
+  }
+  File(File&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  File& operator=(File&&) = delete;
+  // Returns the system's number of the file; negative where it could not be opened.
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
 
 using Deadline = std::chrono::steady_clock::time_point;
 
@@ -52,5 +72,29 @@ class Socket {
 // Connects to a host and port; retries until the host accepts or the deadline passes. Returns the file descriptor, or
 // the error of the last try.
 model::Result<int> connect_to(const std::string& host, int port, Deadline deadline);
+
+// --- Where rank 0 waits for the other ranks: the addresses of one name, at one port ---
+
+class Listener {
+ public:
+  // Listens at the addresses of `host` that this machine has, and at no other; at a free port for port 0. The error
+  // states that none of them is of this machine, or the system's reason.
+  static model::Result<Listener> open(const std::string& host, int port);
+
+  // What poll() waits for; accept4() of them does not wait.
+  const std::vector<File>& files() const { return files_; }
+  int port() const;
+  // Returns "10.0.0.1:29500", for messages.
+  std::string address() const;
+  // Returns whether only processes of this machine can connect.
+  bool is_loopback() const;
+
+ private:
+  explicit Listener(std::vector<File> files) : files_(std::move(files)) {}
+  std::vector<File> files_;
+};
+
+// Returns the address of the other end of a connection, without its port.
+std::string address_of_peer(int file);
 
 }  // namespace plumbline::real

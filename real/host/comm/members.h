@@ -11,7 +11,7 @@
 #include "real/host/buffer.h"
 #include "real/host/clock.h"
 #include "real/host/comm/transport.h"
-#include "real/host/stream_work.h"
+#include "real/host/device.h"
 
 namespace plumbline::real::host {
 

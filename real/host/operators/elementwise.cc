@@ -1,4 +1,6 @@
 #include <cmath>
+#include <numbers>
+#include <unsupported/Eigen/SpecialFunctions>
 
 #include "real/host/operators/operators.h"
 #include "real/host/operators/rows.h"
@@ -7,6 +9,82 @@ namespace plumbline::real::host {
 namespace {
 
 float sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
+
+// Returns the weight of row i; 1 where the operator has no weights.
+float row_weight(const Call& call, std::size_t operand, Index i) {
+  return operand < call.ins() ? call.in(operand).data()[i] : 1;
+}
+
+auto normal_distribution(const auto& x) { return 0.5F * (1 + (x * static_cast<float>(1 / std::numbers::sqrt2)).erf()); }
+
+float inverse_root(float mean_square, double epsilon) {
+  return 1 / std::sqrt(mean_square + static_cast<float>(epsilon));
+}
+
+// The width and the number of the rows that are normalized: the rows of x, or the heads in them.
+struct NormShape {
+  Index width, rows;
+};
+NormShape shape_of(const HostBuffer& x, const model::NormAttributes& a) {
+  return {x.columns() / a.heads, x.rows() * a.heads};
+}
+
+// The moments of one row of a layer norm.
+struct Moments {
+  float mean, scale;  // scale: 1 / deviation
+};
+Moments moments(const ConstArrayMap& x, double epsilon) {
+  const float mean = x.mean();
+  return {mean, inverse_root((x - mean).square().mean(), epsilon)};
+}
+
+// The cosines and sines of positions, [position, rope_dim / 2] each. A thread keeps the last table, because all layers
+// of a model use the same.
+struct Angles {
+  Index positions = 0, half = 0;
+  double theta = 0;
+  std::vector<float> cosines, sines;
+
+  void fit(const model::RotaryAttributes& a, Index needed) {
+    if (positions >= needed && half == a.rope_dim / 2 && theta == a.theta) return;
+    positions = std::max(needed, 2 * positions);
+    half = a.rope_dim / 2;
+    theta = a.theta;
+    cosines.clear();
+    sines.clear();
+    for (Index t = 0; t < positions; ++t)
+      for (Index i = 0; i < half; ++i) {
+        const double frequency = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(a.rope_dim));
+        cosines.push_back(static_cast<float>(std::cos(static_cast<double>(t) * frequency)));
+        sines.push_back(static_cast<float>(std::sin(static_cast<double>(t) * frequency)));
+      }
+  }
+};
+
+// Rotates every pair of columns by its angle times `direction`.
+void rotate(const Call& call, float direction) {
+  const auto& a = call.attributes<model::RotaryAttributes>();
+  thread_local Angles of_thread;
+  Angles& angles = of_thread;  // of the calling thread, also where other cores read it
+  const HostBuffer& x = call.in(0);
+  const HostBuffer* const lengths = call.ins() > 1 ? &call.in(1) : nullptr;
+  angles.fit(a, a.sequence_length + (lengths ? static_cast<Index>(lengths->array().maxCoeff()) : 0));
+  HostBuffer& y = call.out(0);
+  split(call, x.rows(), x.columns(), [&](Index begin, Index end) {
+    for (Index t = begin; t < end; ++t) {
+      const Index at = position(t, a.sequence_length, lengths) * angles.half;
+      const ConstArrayMap cosine(angles.cosines.data() + at, angles.half), sine(angles.sines.data() + at, angles.half);
+      for (Index head = 0; head < a.heads; ++head) {
+        const auto from = row(x, t).segment(head * a.head_dim, a.head_dim);
+        auto to = row(y, t).segment(head * a.head_dim, a.head_dim);
+        const auto first = from.segment(a.head_dim - a.rope_dim, angles.half), second = from.tail(angles.half);
+        to.head(a.head_dim - a.rope_dim) = from.head(a.head_dim - a.rope_dim);
+        to.segment(a.head_dim - a.rope_dim, angles.half) = first * cosine - direction * second * sine;
+        to.tail(angles.half) = second * cosine + direction * first * sine;
+      }
+    }
+  });
+}
 
 }  // namespace
 
@@ -65,5 +143,133 @@ void sigmoid_gate_grad(const Call& call) {
     }
   });
 }
+
+void swiglu(const Call& call) {
+  const HostBuffer& gate_up = call.in(0);
+  HostBuffer& out = shaped(call.out(0), gate_up.rows());
+  const Index width = gate_up.columns() / 2;
+  split(call, gate_up.rows(), gate_up.columns(), [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) {
+      const auto gate = row(gate_up, i).head(width), up = row(gate_up, i).tail(width);
+      row(out, i) = row_weight(call, 1, i) * gate * up / (1 + (-gate).exp());
+    }
+  });
+}
+
+// Stores the sigmoid temporarily in the memory of the gate's gradient.
+void swiglu_grad(const Call& call) {
+  const HostBuffer &d_hidden = call.in(0), &gate_up = call.in(1);
+  HostBuffer& d_gate_up = shaped(call.out(0), gate_up.rows());
+  if (call.outs() > 1) shaped(call.out(1), gate_up.rows());
+  const Index width = gate_up.columns() / 2;
+  split(call, gate_up.rows(), gate_up.columns(), [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) {
+      const auto d = row(d_hidden, i), line = row(gate_up, i);
+      const auto gate = line.head(width), up = line.tail(width);
+      ArrayMap d_gate(d_gate_up.data() + i * 2 * width, width), d_up(d_gate_up.data() + (i * 2 + 1) * width, width);
+      const float weight = row_weight(call, 2, i);
+      d_gate = 1 / (1 + (-gate).exp());
+      d_up = d * gate * d_gate;
+      if (call.outs() > 1) call.out(1).data()[i] = (d_up * up).sum();
+      d_up *= weight;
+      d_gate = weight * d * up * d_gate * (1 + gate * (1 - d_gate));
+    }
+  });
+}
+
+void gelu(const Call& call) {
+  const HostBuffer& x = call.in(0);
+  HostBuffer& y = shaped(call.out(0), x.rows());
+  split(call, x.rows(), x.columns(), [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) row(y, i) = row(x, i) * normal_distribution(row(x, i));
+  });
+}
+
+void gelu_grad(const Call& call) {
+  const HostBuffer &dy = call.in(0), &x = call.in(1);
+  HostBuffer& dx = shaped(call.out(0), x.rows());
+  const auto density_at_0 = static_cast<float>(std::numbers::inv_sqrtpi / std::numbers::sqrt2);
+  split(call, x.rows(), x.columns(), [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) {
+      const auto from = row(x, i);
+      row(dx, i) = row(dy, i) * (normal_distribution(from) + from * density_at_0 * (-0.5F * from.square()).exp());
+    }
+  });
+}
+
+void rmsnorm(const Call& call) {
+  const auto& a = call.attributes<model::NormAttributes>();
+  const HostBuffer& x = call.in(0);
+  HostBuffer& y = shaped(call.out(0), x.rows());
+  const ConstArrayMap gamma = call.in(1).array();
+  const NormShape shape = shape_of(x, a);
+  split(call, shape.rows, shape.width, [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) {
+      const auto from = row(x, i, shape.width);
+      row(y, i, shape.width) = from * inverse_root(from.square().mean(), a.epsilon) * gamma;
+    }
+  });
+}
+
+void rmsnorm_grad(const Call& call) {
+  const auto& a = call.attributes<model::NormAttributes>();
+  const HostBuffer &dy = call.in(0), &x = call.in(1);
+  HostBuffer& dx = shaped(call.out(0), x.rows());
+  const ConstArrayMap gamma = call.in(2).array();
+  const NormShape shape = shape_of(x, a);
+  const auto of_rows = [&](Index begin, Index end, float* sums) {
+    ArrayMap d_gamma(sums, shape.width);
+    for (Index i = begin; i < end; ++i) {
+      const auto d = row(dy, i, shape.width), from = row(x, i, shape.width);
+      const float scale = inverse_root(from.square().mean(), a.epsilon);
+      const float along = (d * gamma * from).mean() * scale * scale;
+      row(dx, i, shape.width) = scale * (d * gamma - along * from);
+      d_gamma += d * from * scale;
+    }
+  };
+  sum_rows(call, shape.rows, shape.width, of_rows,
+           [&](const float* sums) { call.out(1).array() += ConstArrayMap(sums, shape.width); });
+}
+
+void layernorm(const Call& call) {
+  const double epsilon = call.attributes<model::NormAttributes>().epsilon;
+  const HostBuffer& x = call.in(0);
+  HostBuffer& y = shaped(call.out(0), x.rows());
+  const ConstArrayMap gamma = call.in(1).array();
+  split(call, x.rows(), x.columns(), [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) {
+      const Moments m = moments(row(x, i), epsilon);
+      row(y, i) = (row(x, i) - m.mean) * m.scale * gamma;
+      if (call.ins() > 2) row(y, i) += call.in(2).array();
+    }
+  });
+}
+
+void layernorm_grad(const Call& call) {
+  const double epsilon = call.attributes<model::NormAttributes>().epsilon;
+  const HostBuffer &dy = call.in(0), &x = call.in(1);
+  HostBuffer& dx = shaped(call.out(0), x.rows());
+  const ConstArrayMap gamma = call.in(2).array();
+  const Index width = x.columns();
+  const auto of_rows = [&](Index begin, Index end, float* sums) {
+    ArrayMap d_gamma(sums, width), d_beta(sums + width, width);
+    for (Index i = begin; i < end; ++i) {
+      const auto d = row(dy, i), from = row(x, i);
+      const Moments m = moments(from, epsilon);
+      const float mean = (d * gamma).mean();
+      const float along = (d * gamma * (from - m.mean)).mean() * m.scale * m.scale;
+      row(dx, i) = m.scale * (d * gamma - mean - along * (from - m.mean));
+      d_gamma += d * (from - m.mean) * m.scale;
+      d_beta += d;
+    }
+  };
+  sum_rows(call, x.rows(), 2 * width, of_rows, [&](const float* sums) {
+    call.out(1).array() += ConstArrayMap(sums, width);
+    if (call.outs() > 2) call.out(2).array() += ConstArrayMap(sums + width, width);
+  });
+}
+
+void rotary(const Call& call) { rotate(call, 1); }
+void rotary_grad(const Call& call) { rotate(call, -1); }
 
 }  // namespace plumbline::real::host

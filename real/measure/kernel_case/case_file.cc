@@ -1,11 +1,10 @@
-#include "real/measure/case_file.h"
-
 #include <fmt/format.h>
 
 #include <sstream>
 
 #include "model/base/table_reader.h"
 #include "model/base/text_file.h"
+#include "real/measure/kernel_case/kernel_case.h"
 
 namespace plumbline::real {
 namespace {

@@ -75,10 +75,8 @@ std::vector<std::int64_t> group_rows(const KernelCase& value);
 // collective are the least that one rank's link transfers in each direction.
 std::vector<Subject> subjects_of(const KernelCase& value);
 
-// Files that list what to measure on a GPU: .cases with one case per line (real/measure/kernel_case/kernel_case.h), or
-// .toml with one [[case]] table per case and the same keys.
-
-// Input errors name the file and the line of the case.
+// Reads a file that lists what to measure on a GPU: .cases with one case per line, or .toml with one [[case]] table per
+// case and the same keys. Input errors name the file and the line of the case.
 model::Result<std::vector<KernelCase>> read_case_file(const std::string& path);
 
 }  // namespace plumbline::real

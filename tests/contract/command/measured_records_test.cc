@@ -15,7 +15,7 @@
 #include "calibrate/measurement/measurement_file.h"
 #include "cli/measure/measure.h"
 #include "model/base/text_file.h"
-#include "real/measure/case_file.h"
+#include "real/measure/kernel_case/kernel_case.h"
 #include "tests/support/costs.h"
 #include "tests/support/inputs.h"
 

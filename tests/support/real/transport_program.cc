@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "real/host/comm/communicator.h"
-#include "real/host/mpi/mpi_session.h"
 #include "real/host/mpi/mpi_transport.h"
 #include "tests/support/real/transport_contract.h"
 

@@ -1,5 +1,3 @@
-#include "real/measure/case_file.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "real/measure/kernel_case/kernel_case.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 

@@ -9,7 +9,7 @@
 #include "model/plan/layout.h"
 #include "model/program/compile.h"
 #include "model/program/kernel_shapes.h"
-#include "real/measure/case_file.h"
+#include "real/measure/kernel_case/kernel_case.h"
 #include "tests/support/step_inputs.h"
 #include "tests/support/temporary_directory.h"
 

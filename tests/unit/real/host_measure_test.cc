@@ -13,7 +13,7 @@
 #include "real/host/measure/detail/small_graphs.h"
 #include "real/host/measure/measure.h"
 #include "real/measure/contents.h"
-#include "real/measure/statistics.h"
+#include "real/measure/rounds.h"
 #include "real/measure/workload.h"
 #include "tests/support/inputs.h"
 #include "tests/support/tiny_programs.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "real/measure/kernel_case/budget.h"
+#include "real/measure/kernel_case/case_sweep.h"
 
 namespace plumbline::real {
 namespace {

@@ -9,7 +9,7 @@
 #include <sstream>
 #include <string>
 
-#include "real/measure/kernel_case/journal.h"
+#include "real/measure/kernel_case/case_sweep.h"
 #include "tests/support/processes.h"
 #include "tests/support/temporary_directory.h"
 

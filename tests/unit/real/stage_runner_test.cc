@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "real/measure/detail/overlap.h"
 #include "tests/support/real/imaginary_device.h"
 #include "tests/support/tiny_programs.h"
 
