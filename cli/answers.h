@@ -51,6 +51,7 @@ struct MemoryAnswer {
   std::optional<model::MemoryAdvice> advice;  // when the plan does not fit
   // Of a plan with [rollout]: both halves of a step, of which `memory` is that of an update.
   std::optional<model::RolloutMemory> rollout;
+  std::optional<model::Error> rollout_error;  // why its engines cannot be
 };
 // Predicts the memory of all pipeline ranks; `rank` is the one that is shown over the step.
 model::Result<MemoryAnswer> predict_memory(const sim::Inputs& inputs, std::optional<std::int64_t> rank = std::nullopt);

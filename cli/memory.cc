@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "cli/answers.h"
 #include "cli/inputs.h"
@@ -68,8 +69,9 @@ model::Result<int> run(const MemoryArguments& arguments) {
       reports::memory_summary(memory, style) + reports::memory_plot(account.levels, memory.capacity_bytes, style) +
       (account.advice ? reports::memory_advice(*account.advice, memory.capacity_bytes, style) : "") +
       (account.rollout ? "\n" + reports::rollout_memory_text(*account.rollout) : "")));
-  std::string reason = model::fit_of(memory) == model::Fit::does_not_fit ? model::infeasible_reason(memory) : "";
-  if (reason.empty() && account.rollout) reason = reports::rollout_memory_reason(*account.rollout);
+  if (account.rollout_error) return tl::unexpected(*account.rollout_error);
+  std::string reason = model::infeasible_reason(memory);
+  if (reason.empty() && account.rollout) reason = model::infeasible_reason(*account.rollout);
   if (reason.empty()) return 0;
   fmt::print(stderr, "{}\n", reason);
   return infeasible_exit;
@@ -93,15 +95,17 @@ model::Result<MemoryAnswer> predict_memory(const sim::Inputs& inputs, std::optio
   sim::add_fit(inputs, account.memory);
   if (model::fit_of(account.memory) != model::Fit::fits) account.advice = sim::memory_advice(inputs);
   if (!inputs.engines) return account;
-  const auto update = TRY(sim::simulate(inputs, sim::Fidelity::closed_form, false));
-  account.rollout = TRY(sim::predict_rollout(inputs, update.result)).memory;
+  auto update = TRY(sim::simulate(inputs, sim::Fidelity::closed_form, false)).result;
+  TRY(sim::add_rollout(inputs, update, std::nullopt, {}));
+  if (update.rollout) account.rollout = update.rollout->memory;
+  account.rollout_error = std::move(update.rollout_error);
   return account;
 }
 
 std::string memory_json(const MemoryAnswer& answer, const sim::Inputs& inputs) {
-  return reports::memory_to_json(
-      answer.memory, inputs.plan,
-      {&answer.levels, answer.advice ? &*answer.advice : nullptr, reserve_constants(inputs), answer.rollout});
+  return reports::memory_to_json(answer.memory, inputs.plan,
+                                 {&answer.levels, answer.advice ? &*answer.advice : nullptr, reserve_constants(inputs),
+                                  answer.rollout, answer.rollout_error ? model::reason_of(*answer.rollout_error) : ""});
 }
 
 void add_memory(CLI::App& root, int& exit_code) {

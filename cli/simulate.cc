@@ -248,8 +248,7 @@ model::Result<sim::Simulation> predict_step(const sim::Inputs& inputs, const Ste
   if (interval && request.fidelity == sim::Fidelity::cluster)
     interval->without.insert({"jitter and slow ranks", "slowest GPU"});
   const auto draws = TRY(sim::add_spread(inputs, simulation.result, interval));
-  if (inputs.engines) simulation.result.rollout = TRY(sim::predict_rollout(inputs, simulation.result));
-  if (inputs.engines && draws) TRY(sim::add_rollout_interval(inputs, simulation.result, *draws, *interval));
+  TRY(sim::add_rollout(inputs, simulation.result, draws, interval.value_or(sim::IntervalOptions())));
   const bool stopped = request.watch.stops();
   if (request.with_assumed && !stopped) simulation.result.assumed = TRY(sim::assumed_of_step(inputs));
   if (request.measured && (simulation.result.interval || !stopped))
@@ -262,15 +261,11 @@ model::Result<int> show_step(const Outputs& outputs, const std::vector<std::stri
   const auto comparisons = published(overrides, inputs, simulation.result);
   TRY(write_files(outputs, inputs, simulation, comparisons));
   TRY(outputs.print(reports::summary(simulation.result, inputs.plan, comparisons, {.color = color()})));
-  if (model::fit_of(simulation.result.memory) == model::Fit::does_not_fit) {
-    fmt::print(stderr, "{}\n", model::infeasible_reason(simulation.result.memory));
-    return infeasible_exit;
-  }
-  if (simulation.result.rollout && !simulation.result.rollout->memory.fits) {
-    fmt::print(stderr, "{}\n", reports::rollout_memory_reason(simulation.result.rollout->memory));
-    return infeasible_exit;
-  }
-  return 0;
+  if (simulation.result.rollout_error) return tl::unexpected(*simulation.result.rollout_error);
+  const std::string reason = model::infeasible_reason(simulation.result);
+  if (reason.empty()) return 0;
+  fmt::print(stderr, "{}\n", reason);
+  return infeasible_exit;
 }
 
 void add_simulate(CLI::App& root, int& exit_code) {

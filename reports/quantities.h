@@ -110,6 +110,35 @@ void visit_cluster(Spread& spread, Visitor&& visit) {
   visit("priors", spread.priors, "", "what GPUs differ in, with sources");
 }
 
+// Visits the quantities of a step of reinforcement learning. `Rollout` is model::RolloutResult, const or not; parts()
+// is called at the parts' position.
+template <class Rollout, class Visitor, class Parts>
+void visit_rollout(Rollout& rollout, Visitor&& visit, Parts&& parts) {
+  visit("algorithm", rollout.algorithm, "", "grpo, ppo or dapo");
+  visit("placement", rollout.placement, "", "colocated, split or asynchronous");
+  visit("step_s", rollout.step_s, "s", "seconds of a step, as its parts add up");
+  parts();
+  visit("generation_tail_s", rollout.tail_s, "s",
+        "seconds of generation after nine of ten answers have ended, in the mean of engines");
+  visit("longest_answer_tokens", rollout.longest_tokens, "tokens",
+        "tokens of a step's longest answer, in the mean of steps");
+  visit("cut_share", rollout.cut_share, "1", "share of the answers that reach the longest length");
+  visit("engines_idle_share", rollout.engines_idle, "1", "share of the step in which a GPU that generates has no work");
+  visit("training_idle_share", rollout.training_idle, "1", "share of the step in which a GPU that trains has no work");
+  visit("tokens_per_s", rollout.tokens_per_s, "tokens/s", "prompts and answers that are trained on, over the step");
+  visit("tokens_per_s_per_gpu", rollout.tokens_per_s_per_gpu, "tokens/s", "the same of a GPU");
+  visit("generated_tokens_per_s", rollout.generated_tokens_per_s, "tokens/s",
+        "tokens of answers over the time of generation");
+  visit("gpus", rollout.gpus, "1", "GPUs of both pools");
+  visit("engine_gpus", rollout.engine_gpus, "1", "GPUs that generate");
+  visit("training_gpus", rollout.training_gpus, "1", "GPUs that train");
+  visit("instances", rollout.instances, "1", "engines");
+  visit("requests_at_once", rollout.requests_at_once, "1", "answers for which an engine has space at once");
+  visit("updates", rollout.updates, "1", "updates of the policy in a step");
+  visit("weights_bytes", rollout.weights_bytes, "B",
+        "bytes of the policy in the engine's format, which each step sends");
+}
+
 // Visits the quantities of a deployment that serves.
 template <class Visitor>
 void visit_serving(const model::ServingResult& serving, Visitor&& visit) {

@@ -86,6 +86,10 @@ std::string to_string(const Error& error) {
   return text;
 }
 
+std::string reason_of(const Error& error) {
+  return error.key.empty() ? error.message : error.key + ": " + error.message;
+}
+
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
   const std::string wanted = lower(name);
   std::string best;

@@ -56,6 +56,9 @@ auto value_in(Result&& result) {
 // Returns "plan.toml:12: parallelism.pipelin: unknown key (did you mean 'parallelism.pipeline'?)".
 std::string to_string(const Error& error);
 
+// Returns why something cannot be, without file and remedy: "rollout.tensor: 3 do not divide 8 heads".
+std::string reason_of(const Error& error);
+
 // Returns the candidate with the smallest edit distance, or "" when none is close (within a third of the name).
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 

@@ -208,4 +208,24 @@ std::string infeasible_reason(const Memory& memory) {
                      rank->peak_bytes / giga, memory.capacity_bytes / giga, rank->largest);
 }
 
+std::string infeasible_reason(const RolloutMemory& memory) {
+  if (memory.fits) return "";
+  const auto needs = [](const char* what, double bytes, double capacity) {
+    constexpr double giga = 1e9;
+    return fmt::format("does not fit: {} needs {:.1f} GB of {:.1f} GB", what, bytes / giga, capacity / giga);
+  };
+  if (memory.training_bytes > memory.capacity_bytes)
+    return needs("a GPU that trains", memory.training_bytes, memory.capacity_bytes);
+  if (memory.generation_bytes > memory.capacity_bytes)
+    return needs("a GPU that generates", memory.generation_bytes, memory.capacity_bytes);
+  return needs("a host", memory.host_bytes, memory.host_capacity_bytes);
+}
+
+std::string infeasible_reason(const StepResult& result) {
+  std::string own = infeasible_reason(result.memory);
+  if (!own.empty()) return own;
+  if (result.rollout_error) return reason_of(*result.rollout_error);
+  return result.rollout ? infeasible_reason(result.rollout->memory) : "";
+}
+
 }  // namespace plumbline::model

@@ -54,5 +54,10 @@ RankLevels rank_levels(const Memory& memory, const StepProgram& program, const s
 // Returns "does not fit: rank 3 needs 95.3 GB of 84.9 GB; largest: activations, 40.1 GB" for fullest_rank(), by
 // fit_of(); "" otherwise.
 std::string infeasible_reason(const Memory& memory);
+// Returns which half of reinforcement learning does not fit: "does not fit: a GPU that generates needs 90.1 GB of 85.0
+// GB"; "" where both do.
+std::string infeasible_reason(const RolloutMemory& memory);
+// Returns why a step cannot run: its own memory, engines that cannot be, or the memory of both halves; "" where it can.
+std::string infeasible_reason(const StepResult& result);
 
 }  // namespace plumbline::model

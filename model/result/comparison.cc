@@ -95,9 +95,7 @@ ResultComparison::MeasuredPair pair_of(const std::vector<ComparisonSubject>& sub
 }  // namespace
 
 std::string ComparisonSubject::reason() const {
-  if (result) return infeasible_reason(result->memory);
-  const Error& error = result.error();
-  return error.key.empty() ? error.message : error.key + ": " + error.message;
+  return result ? infeasible_reason(*result) : reason_of(result.error());
 }
 
 ResultComparison compare_results(std::vector<ComparisonSubject> subjects, Against against, WaterfallDetail detail) {

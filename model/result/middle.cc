@@ -31,6 +31,20 @@ std::optional<RunCost> middle_run(const StepResult& result) {
   return run;
 }
 
+RolloutResult middle_rollout(RolloutResult rollout) {
+  if (!rollout.interval_s || rollout.step_s <= 0) return rollout;
+  const double longer = rollout.interval_s->p50 / rollout.step_s;
+  rollout.step_s = rollout.interval_s->p50;
+  rollout.tokens_per_s /= longer;
+  rollout.tokens_per_s_per_gpu /= longer;
+  if (rollout.step_usd) *rollout.step_usd *= longer;
+  if (!rollout.run) return rollout;
+  rollout.run->days *= longer;
+  rollout.run->gpu_hours *= longer;
+  if (rollout.run->cost_usd) *rollout.run->cost_usd *= longer;
+  return rollout;
+}
+
 namespace {
 
 double middle_over(const std::optional<Quantiles>& quantiles, const std::optional<double>& value) {

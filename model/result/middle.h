@@ -18,6 +18,10 @@ inline StepTimes middle_step(const StepResult& result) { return middle_step(resu
 // middle over the draws of step and price.
 std::optional<RunCost> middle_run(const StepResult& result);
 
+// Returns the step of reinforcement learning with the time, rates and costs of the middle. Its parts, shares of idle
+// time and the rate of generation stay those of the components.
+RolloutResult middle_rollout(RolloutResult rollout);
+
 // The middle of a deployment's interval over what its components add up to; 1 without an interval.
 struct ServingFactors {
   double tpot = 1, ttft_unloaded = 1, ttft = 1, rate = 1, usd = 1;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/base/error.h"
 #include "model/base/provenance.h"
 #include "model/economics/ownership.h"
 #include "model/economics/prices.h"
@@ -180,8 +181,6 @@ struct RolloutResult {
   std::optional<RunCost> run;
   std::optional<Quantiles> interval_s;  // of the step
 
-  // Returns the seconds of the step as clusters run it, where its interval is known.
-  double middle_s() const { return interval_s ? interval_s->p50 : step_s; }
   // Returns the seconds of the parts of a pool.
   double seconds_of(std::string_view pool) const {
     double seconds = 0;
@@ -219,6 +218,7 @@ struct StepResult {
   Memory memory;
   std::vector<ProvenanceEntry> provenance;
   std::optional<RolloutResult> rollout;  // of a plan with [rollout], whose update is `step`
+  std::optional<Error> rollout_error;    // why its engines cannot be
 };
 
 }  // namespace plumbline::model

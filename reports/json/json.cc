@@ -254,6 +254,8 @@ void simulate_fields(auto& to, const model::StepResult& result, const model::Pla
   to("fit", "", fit_of_memory(result.memory));
   to("rollout", "of a plan with [rollout]: a step of reinforcement learning, whose update of the policy `step` is",
      Maybe(result.rollout, [](auto& part_to, const model::RolloutResult& of) { rollout_fields(part_to, of); }));
+  to("rollout_reason", "of a plan with [rollout] whose engines cannot be: why; else null",
+     unless_empty(result.rollout_error ? model::reason_of(*result.rollout_error) : ""));
 }
 
 void run_fields(auto& to, const model::StepResult& result, const model::Plan& plan, const TrainingReport& training,
@@ -277,6 +279,8 @@ void memory_output_fields(auto& to, const model::Memory& memory, const model::Pl
   to("fit", "", fit_of_memory(memory));
   to("rollout", "of a plan with [rollout], both halves of a step, whose update `memory` is of; else null",
      Maybe(details.rollout, [](auto& part_to, const model::RolloutMemory& of) { rollout_memory_fields(part_to, of); }));
+  to("rollout_reason", "of a plan with [rollout] whose engines cannot be: why; else null",
+     unless_empty(details.rollout_reason));
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ struct MemoryDetails {
   const model::MemoryAdvice* advice = nullptr;  // nullptr: not requested
   std::vector<model::Parameter> constants;      // on which the reserves depend
   std::optional<model::RolloutMemory> rollout;  // of a plan with [rollout]: both halves
+  std::string rollout_reason;                   // why its engines cannot be
 };
 std::string memory_to_json(const model::Memory& memory, const model::Plan& plan, const MemoryDetails& details = {});
 std::string memory_csv(const model::Memory& memory);  // a row for each pipeline rank

@@ -88,6 +88,14 @@ class Reader {
     reader.read("step_s", part.step_s);
     if (!error_) error_ = reader.error();
   }
+  void assign(const Json& value, const std::string& key, model::RolloutPart& part) {
+    if (!value.is_object()) return fail(key, "an object");
+    Reader reader(value);
+    reader.read("name", part.name);
+    reader.read("pool", part.pool);
+    reader.read("seconds", part.seconds);
+    if (!error_) error_ = reader.error();
+  }
   void assign(const Json& value, const std::string& key, model::Precision& field) {
     const auto precision =
         value.is_string() ? model::parse_precision(value.get<std::string>()) : model::wrong_input("", "");
@@ -212,6 +220,31 @@ void read_interval(Reader& reader, std::optional<model::PredictionInterval>& kno
   reader.read("interval.parts", interval.parts);
 }
 
+void read_rollout(Reader& reader, std::optional<model::RolloutResult>& known) {
+  if (reader.object("rollout") == nullptr) return;
+  model::RolloutResult& rollout = known.emplace();
+  visit_rollout(
+      rollout, [&](const std::string& key, auto& field, auto...) { reader.read("rollout." + key, field); },
+      [&] { reader.read("rollout.parts", rollout.parts); });
+  model::RolloutMemory& memory = rollout.memory;
+  reader.read("rollout.memory.training_bytes", memory.training_bytes);
+  reader.read("rollout.memory.generation_bytes", memory.generation_bytes);
+  reader.read("rollout.memory.capacity_bytes", memory.capacity_bytes);
+  reader.read("rollout.memory.host_bytes", memory.host_bytes);
+  reader.read("rollout.memory.host_capacity_bytes", memory.host_capacity_bytes);
+  reader.read("rollout.memory.fits", memory.fits);
+  reader.read("rollout.step_usd", rollout.step_usd);
+  if (reader.object("rollout.run") != nullptr) {
+    model::RunCost& run = rollout.run.emplace();
+    reader.read("rollout.run.steps", run.steps);
+    reader.read("rollout.run.days", run.days);
+    reader.read("rollout.run.gpu_hours", run.gpu_hours);
+    reader.read("rollout.run.cost_usd", run.cost_usd);
+  }
+  if (reader.object("rollout.interval_s") != nullptr)
+    read_quantiles(reader, "rollout.interval_s", rollout.interval_s.emplace());
+}
+
 void read_plan(Reader& reader, model::Plan& plan) {
   if (const Json* keys = reader.object("plan.model")) {
     for (const auto& [key, value] : keys->items())
@@ -269,6 +302,7 @@ model::Result<StoredResult> read_result(std::string_view text, const std::string
   read_run(reader, result.run);
   read_interval(reader, result.interval);
   read_cluster(reader, result.cluster);
+  read_rollout(reader, result.rollout);
   reader.read("bound.time_s", result.bound_s);
   reader.read("memory.peak_bytes", result.memory.peak_bytes);
   reader.read("memory.capacity_bytes", result.memory.capacity_bytes);

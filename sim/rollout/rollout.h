@@ -2,6 +2,8 @@
 // answers (formulas: docs/reinforcement_learning.md).
 #pragma once
 
+#include <optional>
+
 #include "model/base/error.h"
 #include "model/result/result.h"
 #include "sim/interval/step_draws.h"
@@ -21,5 +23,10 @@ model::Result<model::RolloutResult> predict_rollout(const Inputs& inputs, const 
 // draw_serving_interval().
 model::Result<void> add_rollout_interval(const Inputs& inputs, model::StepResult& update, const StepDraws& draws,
                                          const IntervalOptions& options);
+
+// Adds the step of reinforcement learning to the update of a plan with [rollout], with its interval where there are
+// draws of the update, or why its engines cannot be; to that of another plan nothing. Returns input errors.
+model::Result<void> add_rollout(const Inputs& inputs, model::StepResult& update, const std::optional<StepDraws>& draws,
+                                const IntervalOptions& options);
 
 }  // namespace plumbline::sim

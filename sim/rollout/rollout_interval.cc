@@ -1,4 +1,4 @@
-// Intervals of steps of reinforcement learning, from the draws of both halves.
+// Intervals of steps of reinforcement learning, from the draws of both halves, and results that have both.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -50,6 +50,19 @@ model::Result<void> add_rollout_interval(const Inputs& inputs, model::StepResult
     steps.push_back(rollout.step_with((*decode)[i / copies_of_draw], training[i]));
   rollout.interval_s = model::quantiles_of(std::move(steps));
   return {};
+}
+
+model::Result<void> add_rollout(const Inputs& inputs, model::StepResult& update, const std::optional<StepDraws>& draws,
+                                const IntervalOptions& options) {
+  if (!inputs.engines) return {};
+  auto rollout = predict_rollout(inputs, update);
+  if (!rollout && rollout.error().kind == model::ErrorKind::input) return tl::unexpected(rollout.error());
+  if (!rollout) {
+    update.rollout_error = std::move(rollout.error());
+    return {};
+  }
+  update.rollout = std::move(*rollout);
+  return draws ? add_rollout_interval(inputs, update, *draws, options) : model::Result<void>();
 }
 
 }  // namespace plumbline::sim

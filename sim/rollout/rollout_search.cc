@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "model/plan/rollout.h"
+#include "model/result/middle.h"
 #include "model/result/result.h"
 #include "sim/interval/interval.h"
 #include "sim/predict/simulate.h"
@@ -100,14 +101,14 @@ Result<Updates> find_updates(const Plan& plan, const LoadInputs& load, SearchOpt
 
 // Returns what the step costs in the middle of its interval.
 PlanCost cost_of(const model::RolloutResult& rollout) {
+  const model::RolloutResult middle = model::middle_rollout(rollout);
   PlanCost cost;
-  cost.gpus = static_cast<double>(rollout.gpus);
-  cost.step_s = rollout.middle_s();
-  if (!rollout.run) return cost;
-  const double longer = rollout.middle_s() / rollout.step_s;
-  cost.days = longer * rollout.run->days;
-  cost.gpu_hours = longer * rollout.run->gpu_hours;
-  if (rollout.run->cost_usd) cost.usd = longer * *rollout.run->cost_usd;
+  cost.gpus = static_cast<double>(middle.gpus);
+  cost.step_s = middle.step_s;
+  if (!middle.run) return cost;
+  cost.days = middle.run->days;
+  cost.gpu_hours = middle.run->gpu_hours;
+  cost.usd = middle.run->cost_usd;
   return cost;
 }
 

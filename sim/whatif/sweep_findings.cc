@@ -161,9 +161,7 @@ bool SweepLine::hidden_everywhere() const {
 bool feasible(const PointResult& point) { return point && point->infeasible_reason.empty(); }
 
 std::string reason(const PointResult& point) {
-  if (point) return point->infeasible_reason;
-  const model::Error& error = point.error();
-  return error.key.empty() ? error.message : error.key + ": " + error.message;
+  return point ? point->infeasible_reason : model::reason_of(point.error());
 }
 
 std::optional<double> exposed_share(const PointResult& point) {

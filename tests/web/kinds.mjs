@@ -217,8 +217,10 @@ export const kinds = [
     name: "simulate reinforcement learning",
     command: "simulate dapo-qwen3-32b-128xh100 --draws 16",
     shows: ({ step, interval, rollout }) => [
-      `takes ${duration(rollout.interval_s.p50)}; its longest part is generation`,
-      `${((rollout.run.days * rollout.interval_s.p50) / rollout.step_s).toFixed(1)} days`,
+      `takes ${duration(rollout.middle.time_s)} (`,
+      "in eight of ten cases); its longest part is generation",
+      `${duration(rollout.step_s)} from components alone`,
+      `${rollout.middle.days.toFixed(1)} days`,
       ...rollout.parts.flatMap((part) => [part.name, duration(part.seconds), percent(part.seconds / rollout.step_s)]),
       `${duration(rollout.generation_tail_s)} after nine of ten answers`,
       gigabytes(rollout.memory.generation_bytes),

@@ -108,19 +108,20 @@ struct Middle {
   double peak_bytes = 0;
 };
 
+void run_of_middle(auto& to, const std::optional<model::RunCost>& run) {
+  to("days", "days of the whole training", run ? std::optional(run->days) : std::nullopt);
+  to("gpu_hours", "GPU-hours of the whole training", run ? std::optional(run->gpu_hours) : std::nullopt);
+  to("cost_usd", "USD of the whole training", run ? run->cost_usd : std::nullopt);
+}
+
 // The contract of simulate has the components under `step` and `run`.
 void fields(auto& to, const Middle& of) {
-  const auto of_run = [&of](double model::RunCost::*quantity) {
-    return of.run ? std::optional(*of.run.*quantity) : std::nullopt;
-  };
   to("time_s", "seconds of the step", of.step.time_s);
   to("tokens_per_s", "tokens/s", of.step.tokens_per_s);
   to("tokens_per_s_per_gpu", "tokens/s of a GPU", of.step.tokens_per_s_per_gpu);
   to("model_tflops_per_gpu", "TFLOP/s of a GPU", of.step.model_tflops_per_gpu);
   to("mfu", "model FLOPs utilisation: share of the dense BF16 peak", of.step.mfu);
-  to("days", "days of the whole training", of_run(&model::RunCost::days));
-  to("gpu_hours", "GPU-hours of the whole training", of_run(&model::RunCost::gpu_hours));
-  to("cost_usd", "USD of the whole training", of.run ? of.run->cost_usd : std::nullopt);
+  run_of_middle(to, of.run);
   to("peak_bytes", "bytes on the fullest rank", of.peak_bytes);
 }
 template <>
@@ -241,31 +242,17 @@ void rollout_memory_fields(auto& to, const model::RolloutMemory& of) {
 }
 
 void rollout_fields(auto& to, const model::RolloutResult& of) {
-  to("algorithm", "grpo, ppo or dapo", of.algorithm);
-  to("placement", "colocated, split or asynchronous", of.placement);
-  to("step_s", "seconds of a step, as its parts add up", of.step_s);
-  to("parts", "the parts of a step, which follow each other; asynchronous ones of engines and training run at once",
-     List(of.parts, [](auto& part_to, const model::RolloutPart& part) {
-       part_to("name", "what is done", part.name);
-       part_to("pool", "which GPUs have it: engines, training, or all; hosts: none", part.pool);
-       part_to("seconds", "seconds of the part", part.seconds);
-     }));
-  to("generation_tail_s", "seconds of generation after nine of ten answers have ended, in the mean of engines",
-     of.tail_s);
-  to("longest_answer_tokens", "tokens of a step's longest answer, in the mean of steps", of.longest_tokens);
-  to("cut_share", "share of the answers that reach the longest length", of.cut_share);
-  to("engines_idle_share", "share of the step in which a GPU that generates has no work", of.engines_idle);
-  to("training_idle_share", "share of the step in which a GPU that trains has no work", of.training_idle);
-  to("tokens_per_s", "prompts and answers that are trained on, over the step", of.tokens_per_s);
-  to("tokens_per_s_per_gpu", "the same of a GPU", of.tokens_per_s_per_gpu);
-  to("generated_tokens_per_s", "tokens of answers over the time of generation", of.generated_tokens_per_s);
-  to("gpus", "GPUs of both pools", of.gpus);
-  to("engine_gpus", "GPUs that generate", of.engine_gpus);
-  to("training_gpus", "GPUs that train", of.training_gpus);
-  to("instances", "engines", of.instances);
-  to("requests_at_once", "answers for which an engine has space at once", of.requests_at_once);
-  to("updates", "updates of the policy in a step", of.updates);
-  to("weights_bytes", "bytes of the policy in the engine's format, which each step sends", of.weights_bytes);
+  visit_rollout(
+      of, [&to](const char* key, const auto& value, const char*, const char* meaning) { to(key, meaning, value); },
+      [&] {
+        to("parts",
+           "the parts of a step, which follow each other; asynchronous ones of engines and training run at once",
+           List(of.parts, [](auto& part_to, const model::RolloutPart& part) {
+             part_to("name", "what is done", part.name);
+             part_to("pool", "which GPUs have it: engines, training, or all; hosts: none", part.pool);
+             part_to("seconds", "seconds of the part", part.seconds);
+           }));
+      });
   to("memory", "whether both halves fit", Object([&of](auto& part_to) { rollout_memory_fields(part_to, of.memory); }));
   to("step_usd", "USD of a step; null: no price is known", of.step_usd);
   to("run", "of steps of step_s; null without rollout.steps",
@@ -276,6 +263,15 @@ void rollout_fields(auto& to, const model::RolloutResult& of) {
        run_to("cost_usd", "USD of the run; null: no price is known", run.cost_usd);
      }));
   to("interval_s", "seconds of the step; null: no interval was asked for", of.interval_s);
+  const auto middle = where(of.interval_s.has_value(), model::middle_rollout(of));
+  to("middle", "the step in the middle of its interval, as clusters run it; null: without one",
+     Maybe(middle, [](auto& middle_to, const model::RolloutResult& one) {
+       middle_to("time_s", "seconds of the step", one.step_s);
+       middle_to("tokens_per_s", "prompts and answers that are trained on, over the step", one.tokens_per_s);
+       middle_to("tokens_per_s_per_gpu", "the same of a GPU", one.tokens_per_s_per_gpu);
+       run_of_middle(middle_to, one.run);
+       middle_to("step_usd", "USD of a step", one.step_usd);
+     }));
 }
 
 }  // namespace plumbline::reports

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string>
 
-#include "model/result/result.h"
+#include "model/result/middle.h"
 #include "reports/text/plan/plan_report.h"
 
 namespace plumbline::reports {
@@ -31,16 +31,16 @@ std::string splits_table(const sim::RolloutAnswer& answer, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     const sim::RolloutSplit& split = answer.splits[i];
     const model::RolloutResult& rollout = *split.best->result.rollout;
-    const double longer = rollout.middle_s() / rollout.step_s;
+    const model::RolloutResult middle = model::middle_rollout(rollout);
     const double more = first > 0 ? sim::measure(split.best->cost, answer.objective).value_or(first) / first - 1 : 0;
     std::vector<std::string> cells = {std::to_string(i + 1),
                                       split.placement,
                                       gpu_words(split),
-                                      duration(rollout.middle_s()),
-                                      grouped(rollout.tokens_per_s_per_gpu / longer),
+                                      duration(middle.step_s),
+                                      grouped(middle.tokens_per_s_per_gpu),
                                       percent(rollout.training_idle),
                                       percent(rollout.engines_idle),
-                                      rollout.step_usd ? fmt::format("{:.2f}", longer * *rollout.step_usd) : "-",
+                                      middle.step_usd ? fmt::format("{:.2f}", *middle.step_usd) : "-",
                                       i == 0 ? "" : percent(more)};
     if (several) cells.insert(cells.begin() + 1, option_name(answer.option_of(split)));
     table.add(std::move(cells));

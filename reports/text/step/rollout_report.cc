@@ -3,12 +3,26 @@
 
 #include <string>
 
+#include "model/result/middle.h"
 #include "model/result/result.h"
+#include "reports/text/step/sections.h"
 #include "reports/text/step/summary.h"
 
 namespace plumbline::reports {
 
 namespace {
+
+std::string headline_of_rollout(const model::RolloutResult& rollout) {
+  const model::RolloutResult middle = model::middle_rollout(rollout);
+  const auto& interval = rollout.interval_s;
+  std::string out = figure_line("step time", duration(middle.step_s),
+                                interval ? fmt::format("8 of 10 take {}", seconds_span(*interval)) : "") +
+                    figure_line("tokens/s", grouped(middle.tokens_per_s),
+                                grouped(middle.tokens_per_s_per_gpu) + " per GPU, of those trained on");
+  if (middle.step_usd) out += figure_line("cost of a step", fmt::format("${:.2f}", *middle.step_usd), "");
+  if (interval) out += figure_line("from components", duration(rollout.step_s), "divided below");
+  return out + '\n';
+}
 
 std::string parts_of_rollout(const model::RolloutResult& rollout) {
   Table table("part | GPUs | >time | >share");
@@ -24,8 +38,6 @@ std::string rates_of_rollout(const model::RolloutResult& rollout) {
   const auto row = [&table](const char* name, const std::string& value, const std::string& note) {
     table.row(name, value, note);
   };
-  row("tokens/s", grouped(rollout.tokens_per_s),
-      grouped(rollout.tokens_per_s_per_gpu) + " per GPU, of those trained on");
   row("generated tokens/s", grouped(rollout.generated_tokens_per_s), "while engines generate");
   row("tail of the generation", duration(rollout.tail_s), "after nine of ten answers");
   row("longest answer", grouped(rollout.longest_tokens), fmt::format("tokens; {} are cut", percent(rollout.cut_share)));
@@ -34,7 +46,6 @@ std::string rates_of_rollout(const model::RolloutResult& rollout) {
                   grouped(rollout.requests_at_once)));
   row("idle, GPUs that generate", percent(rollout.engines_idle), "");
   row("idle, GPUs that train", percent(rollout.training_idle), "");
-  if (rollout.step_usd) row("cost of a step", fmt::format("${:.2f}", *rollout.step_usd), "");
   return table.to_string();
 }
 
@@ -50,31 +61,15 @@ std::string rollout_memory_text(const model::RolloutMemory& memory) {
                   gigabytes(memory.capacity_bytes), host, memory.fits ? "fits" : "does not fit"));
 }
 
-std::string rollout_memory_reason(const model::RolloutMemory& memory) {
-  if (memory.fits) return "";
-  const auto needs = [](const char* what, double bytes, double capacity) {
-    return fmt::format("does not fit: {} needs {} GB of {} GB", what, gigabytes(bytes), gigabytes(capacity));
-  };
-  if (memory.training_bytes > memory.capacity_bytes)
-    return needs("a GPU that trains", memory.training_bytes, memory.capacity_bytes);
-  if (memory.generation_bytes > memory.capacity_bytes)
-    return needs("a GPU that generates", memory.generation_bytes, memory.capacity_bytes);
-  return needs("a host", memory.host_bytes, memory.host_capacity_bytes);
-}
-
 std::string rollout_section(const model::RolloutResult& rollout, Style style) {
   std::string out =
       heading(fmt::format("A step of reinforcement learning ({}, {})", rollout.algorithm, rollout.placement), style);
-  out += parts_of_rollout(rollout) + '\n' + rates_of_rollout(rollout) + rollout_memory_text(rollout.memory);
-  const double factor = rollout.middle_s() / rollout.step_s;
-  if (const auto& interval = rollout.interval_s)
-    out += paragraph(fmt::format("As clusters run it a step takes {}, in eight of ten cases {} to {}.",
-                                 duration(interval->p50), duration(interval->p10), duration(interval->p90)));
-  if (rollout.run)
-    out += paragraph(
-        fmt::format("{} such steps take {} days and {} GPU-hours{}.", grouped(rollout.run->steps),
-                    number(factor * rollout.run->days), grouped(factor * rollout.run->gpu_hours),
-                    rollout.run->cost_usd ? fmt::format(", ${}", grouped(factor * *rollout.run->cost_usd)) : ""));
+  out += headline_of_rollout(rollout) + parts_of_rollout(rollout) + '\n' + rates_of_rollout(rollout) +
+         rollout_memory_text(rollout.memory);
+  if (const auto run = model::middle_rollout(rollout).run)
+    out += paragraph(fmt::format("{} such steps take {} days and {} GPU-hours{}.", grouped(run->steps),
+                                 number(run->days), grouped(run->gpu_hours),
+                                 run->cost_usd ? fmt::format(", ${}", grouped(*run->cost_usd)) : ""));
   return out;
 }
 

@@ -49,8 +49,7 @@ std::string headline(const model::StepResult& result) {
   const model::StepTimes step = model::middle_step(result);
   std::string out;
   const auto line = [&out](std::string_view name, const std::string& value, const std::string& note) {
-    const std::string text = fmt::format("  {:<18}{:>12}  {}", name, value, note);
-    out += text.substr(0, text.find_last_not_of(' ') + 1) + '\n';
+    out += figure_line(name, value, note);
   };
   const std::string bound = result.bound_s ? fmt::format("lower bound {}", duration(*result.bound_s)) : "";
   line("step time", duration(step.time_s),
@@ -186,12 +185,20 @@ std::string comparison_table(const std::vector<Comparison>& comparisons, Style s
 
 }  // namespace
 
+std::string figure_line(std::string_view name, const std::string& value, const std::string& note) {
+  const std::string text = fmt::format("  {:<18}{:>12}  {}", name, value, note);
+  return text.substr(0, text.find_last_not_of(' ') + 1) + '\n';
+}
+
 std::string summary(const model::StepResult& result, const model::Plan& plan,
                     const std::vector<Comparison>& comparisons, Style style) {
   std::string out = title(result, plan, style);
-  if (result.rollout) {
+  if (result.rollout || result.rollout_error) {
     out.pop_back();  // the heading begins with an empty line, too
-    out += rollout_section(*result.rollout, style) + heading("An update of the policy", style);
+    out += result.rollout
+               ? rollout_section(*result.rollout, style)
+               : '\n' + paragraph("No step of reinforcement learning: " + model::reason_of(*result.rollout_error));
+    out += heading("An update of the policy", style);
   }
   out += headline(result);
   if (result.measured) out += heading("Measured", style) + measured_section(result);

@@ -17,12 +17,13 @@ namespace plumbline::reports {
 std::string summary(const model::StepResult& result, const model::Plan& plan,
                     const std::vector<Comparison>& comparisons = {}, Style style = {});
 
-// Returns the parts of a step of reinforcement learning, its rates, its memory and its cost.
+// Returns a line of the figures at the head of a step: "  step time            10.00 s  8 of 10 take 9 to 12 s".
+std::string figure_line(std::string_view name, const std::string& value, const std::string& note);
+
+// Returns a step of reinforcement learning in the middle of its interval, its parts, its memory and its cost.
 std::string rollout_section(const model::RolloutResult& rollout, Style style = {});
 // Returns the memory of both halves, and whether it fits.
 std::string rollout_memory_text(const model::RolloutMemory& memory);
-// Returns why it does not fit in memory: "does not fit: an engine needs 90.1 GB of 85.0 GB"; "" where it does.
-std::string rollout_memory_reason(const model::RolloutMemory& memory);
 
 // Returns the report of an executed step: its spread, slots by kind, time by class, the training.
 std::string training_summary(const model::StepResult& result, const model::Plan& plan, const TrainingReport& training);

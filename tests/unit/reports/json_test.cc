@@ -48,7 +48,7 @@ TEST(ResultFit, IsTheVerdictWithWhatIsFree) {
 TEST_F(ResultJson, HasTheContractsKeysInOrder) {
   EXPECT_EQ(keys_of(json), (std::vector<std::string>{"plumbline", "step", "interval", "middle", "power_span_s", "bound",
                                                      "cluster", "run", "memory", "provenance", "basis", "plan",
-                                                     "measured", "assumed", "fit", "rollout"}));
+                                                     "measured", "assumed", "fit", "rollout", "rollout_reason"}));
   EXPECT_TRUE(json["rollout"].is_null());
   EXPECT_EQ(json["plumbline"]["version"], model::version);
   EXPECT_EQ(json["plumbline"]["schema"], model::schema);

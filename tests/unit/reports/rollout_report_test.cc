@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "model/memory/memory.h"
 #include "reports/json/json.h"
+#include "reports/json/read_json.h"
 #include "reports/text/plan/plan_report.h"
 #include "reports/text/step/summary.h"
 #include "tests/support/example_result.h"
@@ -53,7 +55,10 @@ TEST(RolloutReport, HasTheStepItsRatesAndItsRun) {
   model::RolloutResult ranged = example_rollout();
   ranged.interval_s = model::Quantiles{90, 110, 140};
   const std::string middle = rollout_section(ranged);
-  for (const char* words : {"a step takes 110.0 s, in eight of ten cases 90.00 s to", "take 1.273 days", "$2,750"})
+  for (const char* words : {"step time              110.0 s  8 of 10 take 90.00 to 140.0 s",
+                            "tokens/s                45,455  1,420 per GPU, of those trained on",
+                            "cost of a step           $2.75", "from components        100.0 s  divided below",
+                            "step                              100.0 s", "take 1.273 days", "$2,750"})
     EXPECT_NE(middle.find(words), std::string::npos) << words << "\n" << middle;
   for (std::size_t begin = 0; begin < text.size(); begin = text.find('\n', begin) + 1)
     EXPECT_LE(code_points(text.substr(begin, text.find('\n', begin) - begin)), terminal_width);
@@ -73,14 +78,49 @@ TEST(RolloutReport, ComesBeforeTheUpdateItIsMadeOf) {
 
 TEST(RolloutReport, StatesWhichHalfDoesNotFit) {
   model::RolloutResult rollout = example_rollout();
-  EXPECT_EQ(rollout_memory_reason(rollout.memory), "");
+  EXPECT_EQ(model::infeasible_reason(rollout.memory), "");
   rollout.memory.fits = false;
   rollout.memory.host_bytes = 3000e9;
-  EXPECT_EQ(rollout_memory_reason(rollout.memory), "does not fit: a host needs 3000.0 GB of 2000.0 GB");
+  EXPECT_EQ(model::infeasible_reason(rollout.memory), "does not fit: a host needs 3000.0 GB of 2000.0 GB");
   rollout.memory.generation_bytes = 90e9;
-  EXPECT_EQ(rollout_memory_reason(rollout.memory), "does not fit: a GPU that generates needs 90.0 GB of 85.0 GB");
+  EXPECT_EQ(model::infeasible_reason(rollout.memory), "does not fit: a GPU that generates needs 90.0 GB of 85.0 GB");
   rollout.memory.training_bytes = 91e9;
-  EXPECT_EQ(rollout_memory_reason(rollout.memory), "does not fit: a GPU that trains needs 91.0 GB of 85.0 GB");
+  EXPECT_EQ(model::infeasible_reason(rollout.memory), "does not fit: a GPU that trains needs 91.0 GB of 85.0 GB");
+}
+
+// The update and its memory are there, too.
+TEST(RolloutReport, StatesWhyEnginesCannotBe) {
+  model::StepResult result = support::example_result();
+  result.rollout_error = model::Error{model::ErrorKind::infeasible, "weights do not fit", "", 0, "rollout.tensor", ""};
+  const std::string text = summary(result, support::example_plan());
+  EXPECT_NE(text.find("No step of reinforcement learning: rollout.tensor: weights do not fit"), std::string::npos);
+  EXPECT_NE(text.find("An update of the policy"), std::string::npos) << text;
+  EXPECT_EQ(model::infeasible_reason(result), "rollout.tensor: weights do not fit");
+  const auto json = nlohmann::json::parse(to_json(result, support::example_plan()));
+  EXPECT_TRUE(json["rollout"].is_null());
+  EXPECT_EQ(json["rollout_reason"], "rollout.tensor: weights do not fit");
+}
+
+// 110 seconds in the middle of a step of 100: rates are lower and costs higher by a tenth.
+TEST(RolloutReport, HasTheMiddleInJsonAndIsReadBack) {
+  model::StepResult result = support::example_result();
+  result.rollout = example_rollout();
+  EXPECT_TRUE(nlohmann::json::parse(to_json(result, support::example_plan()))["rollout"]["middle"].is_null());
+  result.rollout->interval_s = model::Quantiles{90, 110, 140};
+  const std::string text = to_json(result, support::example_plan());
+  const auto rollout = nlohmann::json::parse(text)["rollout"];
+  EXPECT_EQ(rollout["step_s"], 100);
+  EXPECT_EQ(rollout["middle"]["time_s"], 110);
+  EXPECT_DOUBLE_EQ(rollout["middle"]["tokens_per_s"], 50000 / 1.1);
+  EXPECT_DOUBLE_EQ(rollout["middle"]["gpu_hours"], 889 * 1.1);
+  EXPECT_DOUBLE_EQ(rollout["middle"]["cost_usd"], 2750);
+  EXPECT_DOUBLE_EQ(rollout["middle"]["step_usd"], 2.75);
+  const auto stored = read_result(text, "result.json");
+  ASSERT_TRUE(stored) << to_string(stored.error());
+  model::StepResult again = stored->result;
+  ASSERT_TRUE(again.rollout);
+  again.memory = result.memory;
+  EXPECT_EQ(nlohmann::json::parse(to_json(again, support::example_plan()))["rollout"], rollout);
 }
 
 TEST(RolloutReport, IsAnObjectOfTheJson) {

@@ -7,7 +7,7 @@ import { chart } from "../parts/chart";
 import { figures } from "../parts/figures";
 import { fitOf, fitTone, fitWords } from "../parts/fit";
 import { rankBars, uses } from "../parts/memory";
-import { answer, foldedSection, section } from "../parts/section";
+import { answer, foldedSection, notice, section } from "../parts/section";
 import { amount, type Column, pairs, table } from "../parts/table";
 import type { Page, View } from "../view";
 import { rolloutMemory } from "./step/rollout";
@@ -85,7 +85,7 @@ export const memory: View = {
   title: (result) => `Memory of ${modelName(result.json.plan)}`,
   subtitle: (result) => line(hardware(result.json.plan), degrees(result.json.plan)),
   render(result: Result, root, page) {
-    const { memory: all, plan, rollout } = result.json;
+    const { memory: all, plan, rollout, rollout_reason } = result.json;
     const fullest = all.stages.find((rank: Json) => rank.stage === all.fullest_rank) ?? all.stages[0];
     const chanceToFit = fitWords(all);
     const verdicts = { fits: "It fits: the", "at the edge": `At the edge: ${chanceToFit}. The`, "does not fit": "It does not fit: the" };
@@ -100,6 +100,7 @@ export const memory: View = {
       ]),
       section("All ranks", "What each rank's GPU holds at its fullest.", rankBars(all, rankLabel)),
       advice(all),
+      rollout_reason ? notice(true, "No engine generates: ", name(rollout_reason), ".") : null,
       rollout ? section("Both halves of a step of reinforcement learning", rollout.fits ? "Both fit." : "They do not fit.", pairs(rolloutMemory(rollout))) : null,
       overTime(all, page),
       foldedSection("Every rank in numbers", "", () => ranksTable(all)),

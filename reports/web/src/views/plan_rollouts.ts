@@ -18,19 +18,19 @@ const gpusOf = (split: Json): string =>
   split.placement === "colocated" ? grouped(split.training_gpus) : `${grouped(split.training_gpus)} + ${grouped(split.engine_gpus)}`;
 
 function splitTable(splits: Split[]): HTMLElement {
-  const first = splits[0].middle.step_s;
+  const first = splits[0].middle.time_s;
   return table<Split>(
     [
       { title: "Placement", value: (row) => row.json.placement },
       { title: "Cluster", value: (row) => row.site.cluster },
       { title: "GPUs that train + generate", value: (row) => row.json.training_gpus, show: (row) => gpusOf(row.json), number: true },
-      amount("Step", (row) => row.middle.step_s, duration),
-      { title: "Against the first", value: (row) => row.middle.step_s, show: (row) => signedPercent(row.middle.step_s / first - 1), number: true },
+      amount("Step", (row) => row.middle.time_s, duration),
+      { title: "Against the first", value: (row) => row.middle.time_s, show: (row) => signedPercent(row.middle.time_s / first - 1), number: true },
       amount("Tokens/s/GPU", (row) => row.middle.tokens_per_s_per_gpu, grouped),
       amount("Idle, training", (row) => row.json.rollout.training_idle_share, percent),
       amount("Idle, engines", (row) => row.json.rollout.engines_idle_share, percent),
-      amount("Run", (row) => row.middle.run?.days, days),
-      amount("Cost", (row) => row.middle.run?.cost_usd, usd),
+      amount("Run", (row) => row.middle.days, days),
+      amount("Cost", (row) => row.middle.cost_usd, usd),
     ],
     splits,
     { rowClass: (row) => (row.json.within_limits ? null : "quiet") },
@@ -50,7 +50,7 @@ export const rollouts: View = {
       root.append(
         answer(
           json.question.objective === "time" ? "The step is the shortest" : "The run is the cheapest", " with the halves ", h("b", {}, name(best.placement)), " on ", name(site.cluster), `, ${gpusOf(best)} GPUs: `,
-          h("b", {}, duration(middle.step_s)), middle.run ? `; the run takes ${days(middle.run.days)}.` : ".",
+          h("b", {}, duration(middle.time_s)), middle.days ? `; the run takes ${days(middle.days)}.` : ".",
         ),
       );
       if (!json.limits_met) root.append(notice(true, "No split meets the limits."));
@@ -64,7 +64,7 @@ export const rollouts: View = {
             splits.slice(0, 12).map((split) => ({
               label: h("span", {}, name(split.json.placement), " ", h("small", {}, gpusOf(split.json))),
               parts: partsOf(split.json.rollout),
-              text: duration(split.middle.step_s),
+              text: duration(split.middle.time_s),
             })),
           ),
           splitTable(splits),

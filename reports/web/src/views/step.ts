@@ -94,6 +94,7 @@ export const step: View = {
     const { json } = result;
     const timeline = timelineOf(result);
     if (json.rollout) append(root, rolloutAnswer(json), rolloutFigures(json.rollout), rolloutSection(json.rollout), h("h2", { class: "part" }, "An update of the policy"));
+    if (json.rollout_reason) root.append(notice(true, "No step of reinforcement learning: ", name(json.rollout_reason), ". Of an update of the policy:"));
     append(root, sentence(json), ...(json.basis?.warnings ?? []).map((warning: string) => notice(false, name(`${warning}.`))), tiles(json));
     append(root, measuredSection(json.measured), intervalSection(json), trainingSection(page, json), idealSection(json));
     if (timeline) append(root, pipelineSection(page, timeline, true), pairSection(page, timeline), kernelsSection(timeline));

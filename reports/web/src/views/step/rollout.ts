@@ -1,6 +1,6 @@
 // A step of reinforcement learning: engines generate answers, and the policy is updated with them.
 import { h, name } from "../../dom";
-import { days, duration, gigabytes, grouped, percent, usd } from "../../format";
+import { days, duration, gigabytes, grouped, percent, span, usd } from "../../format";
 import { bars, type Part } from "../../parts/bars";
 import { figures } from "../../parts/figures";
 import { answer, section } from "../../parts/section";
@@ -12,21 +12,8 @@ const poolColors: Record<string, string> = { engines: "c2", training: "c1", all:
 const engineWords = (rollout: Json): string =>
   `${grouped(rollout.instances)} engines of ${grouped(rollout.engine_gpus / rollout.instances)} GPUs`;
 
-/** A step with its times, rates and cost in the middle of its interval; its parts stay what components add up to. */
-export function middleRollout(rollout: Json): Json {
-  const step_s = rollout.interval_s ? rollout.interval_s.p50 : rollout.step_s;
-  const longer = step_s / rollout.step_s;
-  const times = (value: number | null): number | null => value && value * longer;
-  const { run } = rollout;
-  return {
-    ...rollout,
-    step_s,
-    tokens_per_s: rollout.tokens_per_s / longer,
-    tokens_per_s_per_gpu: rollout.tokens_per_s_per_gpu / longer,
-    step_usd: times(rollout.step_usd),
-    run: run && { ...run, days: times(run.days), gpu_hours: times(run.gpu_hours), cost_usd: times(run.cost_usd) },
-  };
-}
+/** The time, rates and costs of a step in the middle of its interval; without one, what its parts add up to. */
+export const middleRollout = (rollout: Json): Json => rollout.middle ?? { ...rollout, ...rollout.run, time_s: rollout.step_s };
 
 /** The parts of a step, one after another, by the GPUs that have them. */
 export const partsOf = (rollout: Json): Part[] =>
@@ -34,13 +21,14 @@ export const partsOf = (rollout: Json): Part[] =>
 
 export function rolloutAnswer(json: Json): HTMLElement {
   const { rollout } = json;
-  const { run, step_s: step } = middleRollout(rollout);
+  const { interval_s: interval, run } = rollout;
+  const middle = middleRollout(rollout);
   const longest = rollout.parts.reduce((a: Json, b: Json) => (b.seconds > a.seconds ? b : a));
   const parts: (Node | string)[] = [
     "A step of reinforcement learning (", name(`${rollout.algorithm}, ${rollout.placement}`), ") on ", name(hardware(json.plan, json.basis?.device)), " takes ",
-    h("b", {}, duration(step)), "; its longest part is ", name(longest.name), ` with ${percent(longest.seconds / rollout.step_s)}.`,
+    h("b", {}, duration(middle.time_s)), interval ? ` (${span(interval, duration)} in eight of ten cases)` : "", "; its longest part is ", name(longest.name), ` with ${percent(longest.seconds / rollout.step_s)}.`,
   ];
-  if (run) parts.push(` ${grouped(run.steps)} steps take `, h("b", {}, days(run.days)), ...(run.cost_usd ? [" and cost ", h("b", {}, usd(run.cost_usd))] : []), ".");
+  if (run) parts.push(` ${grouped(run.steps)} steps take `, h("b", {}, days(middle.days)), ...(middle.cost_usd ? [" and cost ", h("b", {}, usd(middle.cost_usd))] : []), ".");
   parts.push(rollout.memory.fits ? " It fits in memory." : " It does not fit in memory.");
   return answer(...parts);
 }
@@ -50,9 +38,7 @@ export function rolloutFigures(rollout: Json): HTMLElement {
   const middle = middleRollout(rollout);
   const fullest = Math.max(memory.training_bytes, memory.generation_bytes);
   return figures([
-    interval
-      ? { name: "Step", value: duration(interval.p50), note: `eight of ten take ${duration(interval.p10)} to ${duration(interval.p90)}` }
-      : { name: "Step", value: duration(rollout.step_s), note: `${grouped(rollout.updates)} updates of the policy` },
+    { name: "Step", value: duration(middle.time_s), note: interval ? `${duration(rollout.step_s)} from components alone` : `${grouped(rollout.updates)} updates of the policy` },
     { name: "Tokens per second", value: grouped(middle.tokens_per_s), note: `${grouped(middle.tokens_per_s_per_gpu)} per GPU, of those trained on` },
     { name: "Generated per second", value: grouped(rollout.generated_tokens_per_s), note: "tokens, while engines generate" },
     { name: "GPUs without work", value: percent(rollout.engines_idle_share), note: `that generate; ${percent(rollout.training_idle_share)} of those that train` },
