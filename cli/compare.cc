@@ -286,7 +286,7 @@ void add_compare(CLI::App& root, int& exit_code) {
       "expert rows are taken from its notes (rows=N).\n"
       "Plans with [inference] and without [batch] are deployments, compared by what an output token costs, and by "
       "where\n"
-      "its GPU time differs.\n"
+      "its GPU time differs. Plans with [rollout] are steps of reinforcement learning, compared by their parts.\n"
       "A training log is held against the interval of its plan, as `simulate --measured` does.\n\n"
       "Examples:\n"
       "  plumbline compare old.toml new.toml last-week.json\n"

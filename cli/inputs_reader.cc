@@ -409,11 +409,6 @@ Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::o
                                           const ConstantChanges& changes, const std::string& held_out) {
   model::Plan plan = given;
   plan.inference.given = plan.inference.given || purpose_ == Purpose::serving;
-  if (plan.rollout.given && purpose_ == Purpose::stated)
-    return tl::unexpected(model::plan_error(plan, model::ErrorKind::input, "rollout",
-                                            "steps of reinforcement learning are not compared with each other here",
-                                            "plumbline simulate predicts one, plan divides GPUs between its halves; or "
-                                            "leave [rollout] out: an update alone"));
   if (plan.rollout.given && purpose_ == Purpose::serving)
     std::call_once(noted_rollout_,
                    [] { fmt::print(stderr, "note: [rollout] is left out; simulate joins its halves\n"); });
@@ -438,8 +433,7 @@ Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::o
   }
   inputs.plan = sim::with_balanced_stages(inputs.plan, inputs);
   TRY(add_left(inputs, held_out));
-  if (plan.rollout.given && purpose_ == Purpose::training)
-    TRY(add_engines(plan, config, profile_name, changes, held_out, inputs));
+  if (plan.rollout.given) TRY(add_engines(plan, config, profile_name, changes, held_out, inputs));
   if (plan.run.goodput && !model::number_of(*plan.run.goodput)) TRY(add_campaign(inputs));
   return inputs;
 }

@@ -74,8 +74,8 @@ class InputsReader {
   // is noted on stderr, once. `profile` overrides the plan's choice. The stack is the plan's, else the profile's: the
   // plan has its settings, the profile its constants. An override is KEY=VALUE with a key of the plan, or with a
   // constant: profile.NAME=VALUE or topology.NAME=VALUE (model/profile/constant_change.h; names as `show profile` and
-  // `show topology` print them). The engines of a plan with [rollout] are read for training alone; for serving a
-  // note on stderr states, once, that they are left out, and for either such a plan is an input error.
+  // `show topology` print them). The engines of a plan with [rollout] are read with it; for serving a note on
+  // stderr states, once, that they are left out.
   model::Result<sim::Inputs> load(const std::string& plan, const std::vector<std::string>& overrides,
                                   const std::optional<std::string>& profile = std::nullopt);
   // Gives the inputs the campaign of their plan (sim/campaign/campaign.h), and returns the rates that it rests on:

@@ -83,6 +83,15 @@ Result<void> check(const SweepArguments& arguments) {
   return {};
 }
 
+// The metrics of a tornado and of a target are those of a training step, or of a deployment.
+Result<void> refuse_rollout(const SweepArguments& arguments) {
+  const model::Plan plan = TRY(changed_inputs(arguments)({})).plan;
+  if (!plan.rollout.given) return {};
+  return tl::unexpected(model::plan_error(plan, model::ErrorKind::input, "rollout",
+                                          "steps of reinforcement learning have no metric of --tornado and --solve",
+                                          "sweep them with --over alone, or leave [rollout] out: an update alone"));
+}
+
 // Calls `work`, which simulates points, with a progress bar and returns its result.
 template <class Work>
 auto with_progress(sim::Fidelity fidelity, bool intervals, sim::Tasks& tasks, Work work) {
@@ -108,7 +117,7 @@ bool draws_intervals(const SweepArguments& arguments, const sim::SweepGrid& grid
   constexpr std::size_t most_points = 200, most_with_experts = 20, most_deployments = 16;
   if (arguments.intervals || arguments.no_intervals) return arguments.intervals;
   const auto inputs = changed(grid.changes(0));
-  if (inputs && model::is_deployment(inputs->plan)) return grid.size() <= most_deployments;
+  if (inputs && (model::is_deployment(inputs->plan) || inputs->engines)) return grid.size() <= most_deployments;
   const bool experts = inputs && inputs->architecture.experts.routed_experts > 0;
   return grid.size() <= (experts ? most_with_experts : most_points);
 }
@@ -196,6 +205,7 @@ Result<int> run(const SweepArguments& arguments, sim::Tasks& tasks) {
   const auto fidelity = TRY(sweep_fidelity(arguments.fidelity));
   TRY(check(arguments));
   if (arguments.plan.print) return printed(model::to_toml(TRY(changed_inputs(arguments)({})).plan));
+  if (arguments.tornado || !arguments.solve.empty()) TRY(refuse_rollout(arguments));
   if (arguments.tornado) return run_tornado(arguments, fidelity, tasks);
   return arguments.solve.empty() ? run_sweep(arguments, fidelity, tasks) : run_solve(arguments, fidelity);
 }
@@ -232,7 +242,7 @@ void add_sweep(CLI::App& root, int& exit_code, const World& world) {
   verb->add_flag(
       "--interval", arguments->intervals,
       "The middle and the interval of each point, however many there are: without it of at most 200, 20 of a "
-      "model with experts, or 16 deployments");
+      "model with experts, or 16 deployments or steps of reinforcement learning");
   verb->add_flag("--no-interval", arguments->no_intervals, "Predict one number only, what the components add up to")
       ->excludes("--interval");
   verb->add_option("--solve", arguments->solve, "KEY: for which value of it the target of --for is reached");
@@ -256,7 +266,8 @@ void add_sweep(CLI::App& root, int& exit_code, const World& world) {
       "TOML lists [1, 2]; a key that takes a list: [[3, 5], [4, 4]]. Keys of the model are swept as model.KEY,\n"
       "constants as profile.NAME and topology.NAME (with a * in it: a factor on all that match). Several --over give\n"
       "every combination, the last key fastest. GEMM: seconds of GEMMs over those of the fastest point that does the\n"
-      "same work. A plan with [inference] and without [batch] is swept as a deployment.\n\n"
+      "same work. A plan with [inference] and without [batch] is swept as a deployment, one with [rollout]\n"
+      "as a step of reinforcement learning.\n\n"
       "Examples:\n"
       "  plumbline sweep deepseek-v3-2048xh800 --over overlap.communication_sms=0..64:4\n"
       "  plumbline sweep deepseek-v3-2048xh800 --over schedule.kind=dualpipe,1f1b \\\n"

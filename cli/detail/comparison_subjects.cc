@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "cli/answers.h"
@@ -13,12 +15,14 @@
 #include "model/cost/operator_class.h"
 #include "model/economics/ownership.h"
 #include "model/plan/layout.h"
+#include "model/plan/rollout.h"
 #include "model/program/compile.h"
 #include "reports/json/read_json.h"
 #include "reports/text/table.h"
 #include "sim/cluster/cluster_step.h"
 #include "sim/interval/interval.h"
 #include "sim/predict/predictor_pool.h"
+#include "sim/rollout/rollout.h"
 #include "sim/search/cluster_option.h"
 
 namespace plumbline::cli {
@@ -88,7 +92,14 @@ Result<Prediction> predict(const model::Plan& plan, const SubjectRequest& reques
   if (model::is_deployment(inputs.plan)) return deployment_prediction(inputs, request.intervals);
   auto simulation = TRY(simulated(inputs, request, shared));
   sim::add_fit(inputs, simulation.result.memory);
-  if (request.intervals) simulation.result.interval = TRY(sim::interval_of(inputs, simulation.result));
+  std::optional<sim::StepDraws> draws;
+  if (request.intervals) {
+    auto drawn = TRY(sim::draw_interval(inputs, simulation.result, {}));
+    simulation.result.interval = std::move(drawn.interval);
+    draws = std::move(drawn.draws);
+  }
+  TRY(sim::add_rollout(inputs, simulation.result, draws, {}));
+  if (simulation.result.rollout_error) return tl::unexpected(*simulation.result.rollout_error);
   Prediction prediction{inputs.plan, std::move(simulation), {}, {}};
   if (!request.timelines) return prediction;
   prediction.operator_classes = operator_classes(inputs);
@@ -123,7 +134,8 @@ ComparisonSubject predicted_subject(NamedPlan named, Result<Prediction> done, co
 }
 
 // Returns one plan on each cluster with each number of GPUs, after the plan itself when there is only one variant.
-std::vector<NamedPlan> variants(const std::string& name, const model::Plan& plan, const SubjectRequest& request) {
+Result<std::vector<NamedPlan>> variants(const std::string& name, const model::Plan& plan,
+                                        const SubjectRequest& request) {
   std::vector<NamedPlan> found;
   const std::vector<std::string> clusters = request.clusters.empty() ? std::vector<std::string>{""} : request.clusters;
   const std::vector<std::int64_t> gpus = request.gpus.empty() ? std::vector<std::int64_t>{0} : request.gpus;
@@ -136,6 +148,7 @@ std::vector<NamedPlan> variants(const std::string& name, const model::Plan& plan
       }
       if (count == 0) continue;
       variant.plan.cluster.gpus = count;
+      if (variant.plan.rollout.given) TRY(model::complete_rollout(variant.plan));
       variant.name +=
           fmt::format("{}{} GPUs", cluster.empty() ? "" : ", ", reports::grouped(static_cast<double>(count)));
     }
@@ -189,16 +202,19 @@ Result<std::vector<NamedPlan>> read_plans(const std::string& subject, const std:
   return variants(short_name(*path), plan, request);
 }
 
-// A deployment has no step that could be compared with one.
+// A deployment has no step that could be compared with one, and a step of reinforcement learning has many.
 Result<void> check_kinds(const std::vector<ComparisonSubject>& subjects) {
-  const auto serves = [](const ComparisonSubject& one) {
-    return one.origin == "plan" && model::is_deployment(one.plan);
+  const auto words_of = [](const ComparisonSubject& one) {
+    if (one.origin == "plan" && model::is_deployment(one.plan)) return "serves";
+    const bool by_rollout = one.result ? one.result->rollout.has_value() : one.plan.rollout.given;
+    return by_rollout ? "is trained by reinforcement learning" : "trains";
   };
-  const auto first = std::ranges::find_if(subjects, serves);
-  const auto other = std::ranges::find_if_not(subjects, serves);
-  if (first == subjects.end() || other == subjects.end()) return {};
-  return model::wrong_input(first->name, fmt::format("it serves and {} trains", other->name),
-                            "compare deployments with deployments, and steps with steps");
+  const ComparisonSubject& first = subjects.front();
+  const auto other = std::ranges::find_if(
+      subjects, [&](const ComparisonSubject& one) { return std::string_view(words_of(one)) != words_of(first); });
+  if (other == subjects.end()) return {};
+  return model::wrong_input(first.name, fmt::format("it {} and {} {}", words_of(first), other->name, words_of(*other)),
+                            "compare deployments with deployments, and steps with steps of their kind");
 }
 
 // Gives subjects of equal names their whole path, or else their number.
@@ -255,6 +271,10 @@ Result<std::vector<ComparisonSubject>> comparison_subjects(const SubjectRequest&
       found.push_back(predicted_subject(std::move(named), std::move(done), request));
     }
   }
+  // What is measured of reinforcement learning is an update, which the others are compared with then.
+  if (std::ranges::any_of(found, &ComparisonSubject::measured))
+    for (ComparisonSubject& subject : found)
+      if (subject.result) subject.result->rollout.reset();
   TRY(check_kinds(found));
   distinguish(found, request.subjects);
   return found;

@@ -98,6 +98,22 @@ std::string ComparisonSubject::reason() const {
   return result ? infeasible_reason(*result) : reason_of(result.error());
 }
 
+namespace {
+
+// Returns the tokens that a step trains on.
+double trained_tokens(const StepResult& result) {
+  const auto& rollout = result.rollout;
+  return std::round(rollout ? rollout->tokens_per_s * rollout->step_s : result.step.tokens_per_s * result.step.time_s);
+}
+
+Waterfall waterfall_of(const ComparisonSubject& from, const ComparisonSubject& to, WaterfallDetail detail) {
+  if (from.serving && to.serving) return waterfall(*from.serving, *to.serving);
+  if (from.result->rollout && to.result->rollout) return waterfall(*from.result->rollout, *to.result->rollout);
+  return waterfall(from.result->step, to.result->step, detail);
+}
+
+}  // namespace
+
 ResultComparison compare_results(std::vector<ComparisonSubject> subjects, Against against, WaterfallDetail detail) {
   ResultComparison comparison{std::move(subjects), {}, {}, against, true};
   std::optional<std::size_t> from;
@@ -105,15 +121,12 @@ ResultComparison compare_results(std::vector<ComparisonSubject> subjects, Agains
   for (std::size_t i = 0; i < comparison.subjects.size(); ++i) {
     const auto& result = comparison.subjects[i].result;
     if (!result) continue;
-    const double own = std::round(result->step.tokens_per_s * result->step.time_s);
+    const double own = trained_tokens(*result);
     if (tokens.value_or(own) != own) comparison.same_tokens = false;
     tokens = own;
     if (from) {
-      const ComparisonSubject &first = comparison.subjects[*from], &second = comparison.subjects[i];
-      comparison.differences.push_back({*from, i,
-                                        first.serving && second.serving
-                                            ? waterfall(*first.serving, *second.serving)
-                                            : waterfall(first.result->step, result->step, detail)});
+      comparison.differences.push_back(
+          {*from, i, waterfall_of(comparison.subjects[*from], comparison.subjects[i], detail)});
       if (comparison.subjects[*from].measured() != comparison.subjects[i].measured())
         comparison.measured.push_back(pair_of(comparison.subjects, *from, i, detail));
     }
@@ -124,6 +137,10 @@ ResultComparison compare_results(std::vector<ComparisonSubject> subjects, Agains
 
 bool ResultComparison::deployments() const {
   return std::ranges::any_of(subjects, [](const ComparisonSubject& one) { return one.serving.has_value(); });
+}
+
+bool ResultComparison::rollouts() const {
+  return std::ranges::any_of(subjects, [](const ComparisonSubject& one) { return one.result && one.result->rollout; });
 }
 
 const ResultComparison::MeasuredPair* measured_pair(const ResultComparison& comparison,

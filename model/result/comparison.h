@@ -75,9 +75,10 @@ struct ResultComparison {
   Against against = Against::first;
   bool same_tokens = true;  // all steps train on the same number of tokens
   bool deployments() const;
+  bool rollouts() const;
 };
 
-// The subjects are steps or deployments, all of one kind.
+// The subjects are steps, those of reinforcement learning, or deployments, all of one kind.
 ResultComparison compare_results(std::vector<ComparisonSubject> subjects, Against against, WaterfallDetail detail);
 
 // Returns the pair of a difference; null where both are predicted or both measured.

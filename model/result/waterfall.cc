@@ -144,6 +144,16 @@ StepParts parts_of(const ServingResult& serving) {
   return parts;
 }
 
+constexpr std::string_view saved_row = "halves at once";
+
+StepParts parts_of(const RolloutResult& rollout) {
+  StepParts parts;
+  for (const RolloutPart& part : rollout.parts) parts.add(part.name, part.seconds);
+  const double saved = rollout.step_s - parts.total();
+  if (std::abs(saved) > rounding) parts.add(saved_row, saved);
+  return parts;
+}
+
 std::string change_text(double seconds, double largest) {
   if (largest >= 0.1) return fmt::format("{:+.2f} s", seconds);
   return largest >= 1e-3 ? fmt::format("{:+.1f} ms", seconds * 1e3) : fmt::format("{:+.1f} us", seconds * 1e6);
@@ -162,6 +172,12 @@ Waterfall waterfall(const StepTimes& from, const StepTimes& to, WaterfallDetail 
 Waterfall waterfall(const ServingResult& from, const ServingResult& to) {
   Waterfall result = joined_rows(seconds_of_tokens(from), seconds_of_tokens(to), parts_of(from), parts_of(to));
   std::ranges::stable_partition(result.rows, [](const WaterfallRow& row) { return row.name != prompts_row; });
+  return result;
+}
+
+Waterfall waterfall(const RolloutResult& from, const RolloutResult& to) {
+  Waterfall result = joined_rows(from.step_s, to.step_s, parts_of(from), parts_of(to));
+  std::ranges::stable_partition(result.rows, [](const WaterfallRow& row) { return row.name != saved_row; });
   return result;
 }
 

@@ -40,6 +40,9 @@ Waterfall waterfall(const StepTimes& from, const StepTimes& to, WaterfallDetail 
 // makes a cost of them.
 Waterfall waterfall(const ServingResult& from, const ServingResult& to);
 
+// Returns the parts of steps of reinforcement learning; "halves at once" is what asynchronous ones save, below 0.
+Waterfall waterfall(const RolloutResult& from, const RolloutResult& to);
+
 // Returns the rows that explain most of the change, largest first, in one line: "bubble +0.81 s, exposed communication
 // +0.32 s (GEMM -0.10 s)", with opposite changes in brackets. "" when no row changes by over a millionth of the step.
 std::string main_reasons(const Waterfall& waterfall, std::size_t most = 3);

@@ -258,6 +258,11 @@ class ServingResult(LinesAnswer, PlanResult):
                 ("memory", f"{self.memory['verdict']} with {number(self.fits_probability, '%', 100)}")]
 
 
+def time_of_rollout(rollout: Dict[str, Any]) -> float:
+    """The seconds of a step of reinforcement learning, in the middle of its interval where there is one."""
+    return rollout["middle"]["time_s"] if rollout["middle"] else rollout["step_s"]
+
+
 class PlanAnswer(Answer):
     """The plans that a search found, the best of all clusters first."""
 
@@ -301,8 +306,7 @@ class PlanAnswer(Answer):
                               if isinstance(value, int) and not isinstance(value, bool) and value > 1)
             if "rollout" in found:
                 rollout = found["rollout"]
-                step = rollout["interval_s"]["p50"] if rollout["interval_s"] else rollout["step_s"]
-                return (str(site["cluster"]), str(rollout["gpus"]), number(step, "s"),
+                return (str(site["cluster"]), str(rollout["gpus"]), number(time_of_rollout(rollout), "s"),
                         ", ".join(part for part in (found["placement"], words) if part))
             speed = number((found["middle"] or found["step"])["time_s"], "s") if "step" in found else number(
                 found["serving"]["output_tokens_per_s_per_gpu"], "tokens/s")
@@ -316,7 +320,7 @@ class Comparison(Answer):
     """Plans and results next to each other."""
 
     def _rows(self) -> List[Dict[str, Any]]:
-        parts = ("step", "bound", "run", "memory", "serving", "usd_per_gpu_hour")
+        parts = ("step", "bound", "run", "memory", "serving", "usd_per_gpu_hour", "rollout")
         return [{"name": one["name"], "origin": one["origin"], "feasible": one["feasible"], "reason": one["reason"],
                  **flat({part: one.get(part) for part in parts if one.get(part) is not None})}
                 for one in self.subjects]
@@ -327,6 +331,8 @@ class Comparison(Answer):
         serving = subject.get("serving")
         if serving:
             return number((serving.get("middle") or serving)["tpot_s"], "ms", 1e3)
+        if rollout := subject.get("rollout"):
+            return number(time_of_rollout(rollout), "s")
         return number((subject.get("step") or {}).get("time_s"), "s")
 
     def __repr__(self) -> str:
@@ -342,7 +348,8 @@ class Comparison(Answer):
         """Draws what each step is spent on."""
         feasible = [one for one in self.subjects if one.get("step")]
         return stack(axes, "s", [one["name"] for one in feasible],
-                     [one["step"].get("breakdown_s") or {} for one in feasible])
+                     [{part["name"]: part["seconds"] for part in one["rollout"]["parts"]} if one.get("rollout")
+                      else one["step"].get("breakdown_s") or {} for one in feasible])
 
 
 class TraceComparison(PlanResult):

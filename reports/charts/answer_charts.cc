@@ -79,7 +79,7 @@ void add_findings(const sim::SweepResult& result, const std::vector<const sim::S
     chart.bands.push_back(
         {x_at(line->plateau.first), x_at(line->plateau.last), result.grid.line_name(line->points.front())});
     const sim::SweepPoint& best = *result.points[*result.best];
-    const double seconds = best.serving ? model::middle_serving(*best.serving).tpot_s : middle_step(best).time_s;
+    const double seconds = best.serving ? model::middle_serving(*best.serving).tpot_s : sim::middle_seconds(best);
     chart.marks.push_back({x_at(*line->best), seconds,
                            fmt::format("best: {}, {}", result.grid.value(*result.best, axis).text, duration(seconds))});
   }
@@ -158,9 +158,11 @@ std::string sweep_svg(const sim::SweepResult& result) {
   const std::vector<const sim::SweepLine*> lines = drawn_lines(result);
   const auto& points = result.points;
   const auto step = [&](std::size_t i) {
-    return points[i] ? std::optional(middle_step(*points[i]).time_s) : std::nullopt;
+    return points[i] ? std::optional(sim::middle_seconds(*points[i])) : std::nullopt;
   };
-  const auto exposed = [&](std::size_t i) { return points[i] ? sim::exposed_seconds(points[i]->step) : std::nullopt; };
+  const auto exposed = [&](std::size_t i) {
+    return points[i] && !points[i]->rollout ? sim::exposed_seconds(points[i]->step) : std::nullopt;
+  };
   const auto slowdown = [&](std::size_t i) { return result.gemm_slowdowns[i]; };
   LineChart chart;
   chart.title = fmt::format("{} along {}", model_title(result), axis.key);

@@ -50,6 +50,11 @@ void fields(auto& to, const model::ComparisonSubject& subject) {
   to("fit", "", Stated<Json>{part("fit").value, reference<Json>("fit")});
   to.only_where(serves, "serving", "", subject.serving.value_or(model::ServingResult()));
   to.only_where(serves, "usd_per_gpu_hour", "of a deployment: price of a GPU for an hour", subject.usd_per_gpu_hour);
+  const model::RolloutResult* rollout = subject.result && subject.result->rollout ? &*subject.result->rollout : nullptr;
+  to.only_where(
+      rollout != nullptr, "rollout",
+      "of a plan with [rollout]: a step of reinforcement learning, whose update of the policy `step` is",
+      Object([&](auto& part_to) { rollout_fields(part_to, rollout != nullptr ? *rollout : model::RolloutResult()); }));
 }
 
 void fields(auto& to, const model::ResultComparison::Difference& difference) {
@@ -146,7 +151,8 @@ void comparison_of_results(auto& to, const model::ResultComparison& comparison) 
      }));
   to("subjects", "what is compared, in order", comparison.subjects);
   to("waterfalls",
-     "from one subject to the next, cause by cause: seconds of steps, or GPU-seconds of a thousand output tokens",
+     "from one subject to the next, cause by cause: seconds of steps, by part where these are of reinforcement "
+     "learning, or GPU-seconds of a thousand output tokens",
      comparison.differences);
   to("predicted_and_measured", "each prediction next to its measurement",
      List(comparison.measured,
@@ -179,6 +185,7 @@ std::string result_comparison_csv(const model::ResultComparison& comparison) {
     if (row["memory"].is_object()) row["memory"].erase("stages");
     if (subject.serving)
       for (const char* key : {"serving", "usd_per_gpu_hour"}) row[key] = of[key];
+    if (of.contains("rollout")) row["rollout"] = of["rollout"];
     rows.push_back(std::move(row));
   }
   for (const model::ResultComparison::Difference& difference : comparison.differences)

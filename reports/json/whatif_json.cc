@@ -70,6 +70,9 @@ void point_fields(auto& to, const sim::SweepResult& result, std::size_t place) {
   to.only_where(drawn, "interval", "", uncertainty(of.interval));
   to.only_where(serves, "serving", "", of.serving.value_or(model::ServingResult()));
   to.only_where(drawn, "middle", "", middle_of(sim::step_result(of, result.fidelity)));
+  to.only_where(known && of.rollout.has_value(), "rollout",
+                "of a plan with [rollout]: a step of reinforcement learning, whose update of the policy `step` is",
+                Object([&of](auto& part_to) { rollout_fields(part_to, of.rollout.value_or(model::RolloutResult())); }));
 }
 
 // A stretch with the numeric key's values at its ends.
@@ -114,9 +117,10 @@ void optimum_fields(auto& to, const sim::SweepResult& result, std::size_t place)
   const model::ServingResult middle = serves ? model::middle_serving(*best.serving) : model::ServingResult();
   to("point", "position in points", place);
   to("values", "values of the swept keys", values_of(result, place));
-  to("time_s", "seconds of the step, from components; null: of a deployment", where(!serves, best.step.time_s));
+  to("time_s", "seconds of the step, from components; null: of a deployment",
+     where(!serves, best.rollout ? best.rollout->step_s : best.step.time_s));
   to("middle_s", "seconds of the step in the middle of its interval; null: without one",
-     best.interval ? std::optional(best.interval->time_s.p50) : std::nullopt);
+     where(best.interval || (best.rollout && best.rollout->interval_s), sim::middle_seconds(best)));
   to.only_where(serves, "usd_per_million_tokens_all_in",
                 "of a deployment: cost of a million output tokens, with prompts", middle.usd_per_million_tokens_all_in);
   to.only_where(serves, "output_tokens_per_s_per_gpu", "of a deployment: output tokens a second and GPU",
@@ -260,6 +264,19 @@ void solve_fields(auto& to, const sim::SolveResult& result) {
 
 std::string sweep_json(const sim::SweepResult& result) {
   return document("sweep", object_of<Json>([&](auto& to) { sweep_fields(to, result); }));
+}
+
+std::string rollout_sweep_csv(const sim::SweepResult& result) {
+  Json rows = Json::array();
+  for (std::size_t i = 0; i < result.points.size(); ++i) {
+    const Json point = object_of<Json>([&](auto& to) { point_fields(to, result, i); });
+    Json& row = rows.emplace_back(point["values"]);
+    row["feasible"] = point["feasible"];
+    row["best"] = i == result.best;
+    if (point.contains("rollout")) row.update(point["rollout"]);
+    row["reason"] = point["reason"];
+  }
+  return csv_of_rows(rows);
 }
 
 std::string tornado_json(const sim::TornadoResult& result) {

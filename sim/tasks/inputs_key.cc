@@ -39,6 +39,8 @@ std::string bytes_of(const Inputs& inputs) {
   if (inputs.plan.files) writer.add(*inputs.plan.files);
   if (inputs.plan.schedule_file) writer.add(inputs.plan.schedule_file->build({}).ranks);
   if (inputs.draft) writer.add(*inputs.draft);
+  if (inputs.engines) writer.add(bytes_of(*inputs.engines));
+  if (inputs.reward) writer.add(*inputs.reward);
   if (inputs.campaign) writer.add(*inputs.campaign);
   for (const auto& [shape, factor] : sorted(inputs.shapes)) writer.add(shape, factor);
   return bytes;

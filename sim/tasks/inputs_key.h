@@ -7,8 +7,9 @@
 
 namespace plumbline::sim {
 
-// Returns the bytes of the plan, the files that it names, the model and the one that drafts for it, the cluster, the
-// constants and what is left. Memos do not count. Equal bytes have equal predictions by the same program.
+// Returns the bytes of the plan, the files that it names, the model, those that draft for it and reward it, the
+// cluster, the constants and what is left, and of the engines of a plan with [rollout] all of these. Memos do not
+// count. Equal bytes have equal predictions by the same program.
 std::string bytes_of(const Inputs& inputs);
 
 }  // namespace plumbline::sim

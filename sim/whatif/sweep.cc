@@ -15,6 +15,7 @@
 #include "sim/network/contention.h"
 #include "sim/predict/memos.h"
 #include "sim/predict/simulate.h"
+#include "sim/rollout/rollout.h"
 #include "sim/serving/serving.h"
 #include "sim/tasks/inputs_key.h"
 
@@ -174,16 +175,30 @@ class Pool {
     const bool network = on_network(inputs);
     if (!network && contention_->find(inputs) != nullptr) inputs.contention = contention_;
     auto found = TRY(predictors_->with(inputs, [&](Predictor& predictor) {
-      if (!network) return point_of(inputs, options_.fidelity, options_.intervals, predictor);
+      if (!network) return point_of(inputs, options_.fidelity, options_.intervals || inputs.engines, predictor);
       const std::scoped_lock lock(network_);
       return point_on_network(inputs, predictor);
     }));
-    if (options_.intervals) {
-      found.interval = TRY(interval_of(inputs, step_result(found, options_.fidelity), {.threads = 1, .parts = false}));
-      found.memory.fits_probability = found.interval->fits_probability;
-    }
-    found.infeasible_reason = model::infeasible_reason(found.memory);
+    TRY(add_whole_step(inputs, found));
+    found.infeasible_reason = model::infeasible_reason(step_result(found, options_.fidelity));
     return found;
+  }
+
+  // Adds the interval of the step, and the step of reinforcement learning that it is an update of.
+  model::Result<void> add_whole_step(const Inputs& inputs, SweepPoint& point) const {
+    const IntervalOptions options{.threads = 1, .parts = false};
+    model::StepResult update = step_result(point, options_.fidelity);
+    std::optional<StepDraws> draws;
+    if (options_.intervals) {
+      auto drawn = TRY(draw_interval(inputs, update, options));
+      point.memory.fits_probability = drawn.interval.fits_probability;
+      point.interval = std::move(drawn.interval);
+      draws = std::move(drawn.draws);
+    }
+    TRY(add_rollout(inputs, update, draws, options));
+    if (update.rollout_error) return tl::unexpected(std::move(*update.rollout_error));
+    point.rollout = std::move(update.rollout);
+    return {};
   }
 
   PointResult evaluate_deployment(const Inputs& inputs) {
@@ -237,6 +252,7 @@ model::StepResult step_result(const SweepPoint& point, Fidelity fidelity) {
   result.interval = point.interval;
   result.run = point.run;
   result.memory = point.memory;
+  result.rollout = point.rollout;
   return result;
 }
 

@@ -33,12 +33,18 @@ struct SweepPoint {
   std::optional<model::PredictionInterval> interval;  // where it was asked for
   // Of a deployment, which has no step: without frontier, constants and notes; its interval where it was asked for.
   std::optional<model::ServingResult> serving = std::nullopt;
+  std::optional<model::RolloutResult> rollout = std::nullopt;  // of a plan with [rollout], whose update is `step`
 };
 
 using PointResult = model::Result<SweepPoint>;
 
 // Returns the step in the middle of its interval (model/result/middle.h), by which points are compared.
 inline model::StepTimes middle_step(const SweepPoint& point) { return model::middle_step(point.step, point.interval); }
+
+// Returns the seconds of the step in the middle of its interval: of reinforcement learning where a point has that.
+inline double middle_seconds(const SweepPoint& point) {
+  return point.rollout ? model::middle_rollout(*point.rollout).step_s : middle_step(point).time_s;
+}
 
 // Returns the result from which metrics of a point are read.
 model::StepResult step_result(const SweepPoint& point, Fidelity fidelity);
@@ -61,8 +67,9 @@ struct SweepOptions {
   std::shared_ptr<PredictorPool> predictors = nullptr;
 };
 
-// Predicts all points: steps, and deployments (model::is_deployment) in their steady state. An infeasible point keeps
-// its error and the sweep continues. Wrong input ends the sweep with the error of the first such point.
+// Predicts all points: steps, those of reinforcement learning, and deployments (model::is_deployment) in their steady
+// state. An infeasible point keeps its error and the sweep continues. Wrong input ends the sweep with the error of the
+// first such point.
 model::Result<std::vector<PointResult>> sweep(std::size_t points, const SweepInputs& inputs,
                                               const SweepOptions& options);
 

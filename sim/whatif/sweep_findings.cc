@@ -41,6 +41,7 @@ std::optional<double> compared_cost(const PointResult& point, bool priced) {
     const model::ServingResult middle = model::middle_serving(*point->serving);
     return priced ? middle.usd_per_million_tokens_all_in : 1 / middle.output_tokens_per_s_per_gpu;
   }
+  if (point->rollout) return 1 / model::middle_rollout(*point->rollout).tokens_per_s;
   if (point->step.tokens_per_s <= 0) return std::nullopt;
   return 1 / middle_step(*point).tokens_per_s;
 }
@@ -79,7 +80,9 @@ bool same_tokens(const std::vector<PointResult>& points) {
   std::optional<double> first;
   for (const PointResult& point : points) {
     if (!point) continue;
-    const double tokens = std::round(point->step.tokens_per_s * point->step.time_s);
+    const auto& rollout = point->rollout;
+    const double tokens =
+        std::round(rollout ? rollout->tokens_per_s * rollout->step_s : point->step.tokens_per_s * point->step.time_s);
     if (first.value_or(tokens) != tokens) return false;
     first = tokens;
   }
@@ -165,7 +168,7 @@ std::string reason(const PointResult& point) {
 }
 
 std::optional<double> exposed_share(const PointResult& point) {
-  return point ? exposed_share(point->step) : std::nullopt;
+  return point && !point->rollout ? exposed_share(point->step) : std::nullopt;
 }
 
 bool has_intervals(const SweepResult& result) {
@@ -177,6 +180,11 @@ bool has_intervals(const SweepResult& result) {
 bool of_deployments(const SweepResult& result) {
   return std::ranges::any_of(result.points,
                              [](const PointResult& point) { return point && point->serving.has_value(); });
+}
+
+bool of_rollouts(const SweepResult& result) {
+  return std::ranges::any_of(result.points,
+                             [](const PointResult& point) { return point && point->rollout.has_value(); });
 }
 
 std::optional<double> cost(const SweepResult& result, std::size_t point) {

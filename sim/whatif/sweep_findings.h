@@ -77,8 +77,9 @@ struct SweepResult {
   bool priced = false;      // deployments are compared by cost
 };
 
-// Returns whether the points are deployments; those of a plan are all of one kind.
+// Return whether the points are deployments, or steps of reinforcement learning; those of a plan are all of one kind.
 bool of_deployments(const SweepResult& result);
+bool of_rollouts(const SweepResult& result);
 
 // Returns whether the points have intervals: not, where nothing was simulated.
 bool has_intervals(const SweepResult& result);
@@ -96,7 +97,7 @@ model::Result<SweepResult> sweep(SweepGrid grid, const ChangedInputs& inputs, co
 bool feasible(const PointResult& point);
 // Returns why a point is not feasible, as a sentence without full stop; "" when it is.
 std::string reason(const PointResult& point);
-// Returns the exposed share of a point that was simulated.
+// Returns the exposed share of a point that was simulated; of reinforcement learning nothing, whose updates are a part.
 std::optional<double> exposed_share(const PointResult& point);
 
 }  // namespace plumbline::sim

@@ -51,6 +51,8 @@ COMMANDS = [
     "sweep llama-3-8b-64xh800 --tornado --over cluster.nic_gbps=200,400 --json -",
     "sweep llama-3-8b-64xh800 --solve cluster.nic_gbps --for step.time_s=4 --json -",
     "sweep llama-3-70b-8xh100 --over inference.concurrency=1,32 --over parallelism.tensor=3,8 --interval --json -",
+    "sweep dapo-qwen3-32b-128xh100 --over rollout.updates=8,16 --over rollout.tensor=3,8 --json -",
+    "compare dapo-qwen3-32b-128xh100 --cluster h200-hgx --json -",
     "sweep llama-3-70b-8xh100 --tornado --over inference.concurrency=32,128 --json -",
     "sweep llama-3-70b-8xh100 --solve inference.concurrency --for serving.output_tokens_per_s_per_gpu=500 --json -",
     "plan llama-3-8b-fsdp-64xh100 --top 2 --set search.tensor=1 --set search.pipeline=1 --set run.tokens=1e11"

@@ -213,6 +213,45 @@ std::vector<Quantity> quantities() {
 }
 
 template <class Field>
+Quantity of_rollout(std::string name, Field field) {
+  return {std::move(name), [field](const model::ComparisonSubject&, const StepResult& result) {
+            return result.rollout ? Text(field(*result.rollout, model::middle_rollout(*result.rollout))) : Text();
+          }};
+}
+
+// Those of steps of reinforcement learning, of which the first decides.
+std::vector<Quantity> rollout_quantities() {
+  using Rollout = model::RolloutResult;
+  const auto gb = [](double bytes) { return gigabytes(bytes) + " GB"; };
+  return {
+      of_rollout("step time", [](const Rollout&, const Rollout& middle) { return Text(duration(middle.step_s)); }),
+      of_rollout(
+          "eight of ten cases",
+          [](const Rollout& r, const Rollout&) { return r.interval_s ? Text(seconds_span(*r.interval_s)) : Text(); }),
+      of_rollout("from components",
+                 [](const Rollout& r, const Rollout&) { return r.interval_s ? Text(duration(r.step_s)) : Text(); }),
+      of_rollout("generation",
+                 [](const Rollout& r, const Rollout&) { return Text(duration(r.seconds_of("engines"))); }),
+      of_rollout("training", [](const Rollout& r, const Rollout&) { return Text(duration(r.seconds_of("training"))); }),
+      of_rollout("tokens/s per GPU",
+                 [](const Rollout&, const Rollout& middle) { return Text(grouped(middle.tokens_per_s_per_gpu)); }),
+      of_rollout("cost of a step",
+                 [](const Rollout&, const Rollout& middle) {
+                   return middle.step_usd ? Text(fmt::format("${:.2f}", *middle.step_usd)) : Text();
+                 }),
+      of_rollout("days", [](const Rollout&,
+                            const Rollout& middle) { return middle.run ? Text(fixed(middle.run->days, 1)) : Text(); }),
+      of_rollout("cost",
+                 [](const Rollout&, const Rollout& middle) {
+                   return middle.run && middle.run->cost_usd ? Text("$" + grouped(*middle.run->cost_usd)) : Text();
+                 }),
+      of_rollout("memory in training",
+                 [gb](const Rollout& r, const Rollout&) { return Text(gb(r.memory.training_bytes)); }),
+      of_rollout("memory in generation",
+                 [gb](const Rollout& r, const Rollout&) { return Text(gb(r.memory.generation_bytes)); })};
+}
+
+template <class Field>
 Quantity of_serving(std::string name, Field field) {
   return {std::move(name), [field](const model::ComparisonSubject& subject, const StepResult&) {
             return subject.serving ? Text(field(model::middle_serving(*subject.serving))) : Text();
@@ -270,7 +309,9 @@ void add_quantity(const model::ResultComparison& comparison, const Quantity& qua
 // Returns what a subject is compared by: the time of a step; of a deployment the cost of output tokens with their
 // prompts, or where `priced` is false the time of a GPU.
 double compared_value(const model::ComparisonSubject& subject, bool priced) {
-  if (!subject.serving) return model::middle_step(*subject.result).time_s;
+  const StepResult& result = *subject.result;
+  if (result.rollout) return model::middle_rollout(*result.rollout).step_s;
+  if (!subject.serving) return model::middle_step(result).time_s;
   const model::ServingResult middle = model::middle_serving(*subject.serving);
   return priced ? *middle.usd_per_million_tokens_all_in : 1 / middle.output_tokens_per_s_per_gpu;
 }
@@ -309,7 +350,9 @@ void add_memory_errors(const model::ResultComparison& comparison, Table& table) 
 
 std::string feasible_text(const model::ComparisonSubject& subject) {
   if (!subject.result) return "no";
-  const model::Fit fit = model::fit_of(subject.result->memory);
+  const auto& rollout = subject.result->rollout;
+  const model::Fit fit =
+      rollout && !rollout->memory.fits ? model::Fit::does_not_fit : model::fit_of(subject.result->memory);
   return fit == model::Fit::fits ? "yes" : std::string(model::to_string(fit));
 }
 
@@ -317,7 +360,9 @@ std::string side_by_side(const model::ResultComparison& comparison) {
   std::vector<Column> columns = {{""}};
   for (std::size_t i = 0; i < comparison.subjects.size(); ++i) columns.push_back({subject_letter(i), Align::right});
   Table table(columns);
-  const std::vector<Quantity> rows = comparison.deployments() ? deployment_quantities() : quantities();
+  const std::vector<Quantity> rows = comparison.deployments() ? deployment_quantities()
+                                     : comparison.rollouts()  ? rollout_quantities()
+                                                              : quantities();
   add_quantity(comparison, rows.front(), table);
   add_changes(comparison, table);
   for (std::size_t i = 1; i < rows.size(); ++i) add_quantity(comparison, rows[i], table);
@@ -358,6 +403,21 @@ std::string cost_sentence(const model::ComparisonSubject& a, const model::Compar
       words(*price_b / *price_a - 1, "less", "more", "as much"));
 }
 
+// Returns which half of reinforcement learning makes the difference between two steps.
+std::string halves_sentence(const model::RolloutResult& a, const model::RolloutResult& b, const std::string& from,
+                            const std::string& to) {
+  const auto change = [&](const char* pool) { return b.seconds_of(pool) - a.seconds_of(pool); };
+  const double generation = change("engines"), training = change("training");
+  if (generation == 0 && training == 0) return "";
+  return fmt::format("From {} to {} {} changes most: generation by {:+.2f} s, training by {:+.2f} s.", from, to,
+                     std::abs(generation) >= std::abs(training) ? "generation" : "training", generation, training);
+}
+
+std::optional<model::Quantiles> seconds_of_cases(const StepResult& result) {
+  if (result.rollout) return result.rollout->interval_s;
+  return result.interval ? std::optional(result.interval->time_s) : std::nullopt;
+}
+
 // Returns whether intervals overlap, and whether what was measured lies inside.
 std::string interval_sentence(const model::ResultComparison& comparison,
                               const model::ResultComparison::Difference& difference) {
@@ -373,14 +433,15 @@ std::string interval_sentence(const model::ResultComparison& comparison,
   }
   const model::ComparisonSubject &a = comparison.subjects[difference.from], &b = comparison.subjects[difference.to];
   if (a.serving && b.serving) return paragraph(cost_sentence(a, b, from, to));
-  const auto &first = comparison.subjects[difference.from].result->interval,
-             &second = comparison.subjects[difference.to].result->interval;
-  if (!first || !second) return "";
-  const model::Quantiles both{std::max(first->time_s.p10, second->time_s.p10), 0,
-                              std::min(first->time_s.p90, second->time_s.p90)};
-  return paragraph(both.p10 <= both.p90
-                       ? fmt::format("The intervals of {} and {} overlap: {}.", from, to, seconds_span(both))
-                       : fmt::format("The intervals of {} and {} do not overlap.", from, to));
+  const auto first = seconds_of_cases(*a.result), second = seconds_of_cases(*b.result);
+  const std::string halves =
+      a.result->rollout && b.result->rollout ? halves_sentence(*a.result->rollout, *b.result->rollout, from, to) : "";
+  const std::string cause = halves.empty() ? "" : paragraph(halves);
+  if (!first || !second) return cause;
+  const model::Quantiles both{std::max(first->p10, second->p10), 0, std::min(first->p90, second->p90)};
+  return cause + paragraph(both.p10 <= both.p90
+                               ? fmt::format("The intervals of {} and {} overlap: {}.", from, to, seconds_span(both))
+                               : fmt::format("The intervals of {} and {} do not overlap.", from, to));
 }
 
 double largest_change(const model::ResultComparison& comparison) {
@@ -399,14 +460,18 @@ std::string bar(double change, double largest) {
   return change < 0 ? blank + std::string(length, '-') + "|" : blank + "|" + std::string(length, '+');
 }
 
-std::string waterfall_text(const model::ResultComparison::Difference& difference, double largest, bool deployments) {
+std::string waterfall_text(const model::ResultComparison& comparison,
+                           const model::ResultComparison::Difference& difference, double largest) {
+  const bool deployments = comparison.deployments();
   const model::Waterfall& waterfall = difference.waterfall;
   const auto seconds = [](double value) { return fixed(value, 3) + " s"; };
   const auto change = [](double value) { return fmt::format("{:+.3f} s", std::abs(value) < 0.5e-3 ? 0.0 : value); };
   std::string text = fmt::format("\n  {} -> {}\n", subject_letter(difference.from), subject_letter(difference.to));
   using enum Align;
   // A first column of fixed width aligns the bars of all tables.
-  Table table({{fmt::format("{:<26}", deployments ? "GPU-seconds of 1,000 tokens" : "seconds of rank 0")},
+  Table table({{fmt::format("{:<26}", deployments             ? "GPU-seconds of 1,000 tokens"
+                                      : comparison.rollouts() ? "parts of a step"
+                                                              : "seconds of rank 0")},
                {subject_letter(difference.from), right},
                {subject_letter(difference.to), right},
                {"change", right},
@@ -471,7 +536,7 @@ std::string result_comparison_text(const model::ResultComparison& comparison, bo
   const double largest = largest_change(comparison);
   for (const model::ResultComparison::Difference& difference : comparison.differences)
     if (model::measured_pair(comparison, difference) == nullptr)
-      text += waterfall_text(difference, largest, deployments);
+      text += waterfall_text(comparison, difference, largest);
   if (!comparison.measured.empty()) text += heading("Predicted and measured", {.color = color});
   for (const model::ResultComparison::MeasuredPair& pair : comparison.measured) text += measured_pair_text(pair);
   return text;

@@ -106,12 +106,48 @@ std::vector<Metric> columns_of_steps(const sim::SweepResult& result) {
           {"bubble", [&, seconds](std::size_t i) { return seconds(points[i]->step.bubble_s); }}};
 }
 
+// The columns of steps of reinforcement learning; those after `components` divide that step.
+std::vector<Metric> columns_of_rollouts(const sim::SweepResult& result) {
+  using Rollout = model::RolloutResult;
+  const auto& points = result.points;
+  const auto of = [&points](auto text) {
+    return [&points, text](std::size_t i) { return std::optional<std::string>(text(*points[i]->rollout)); };
+  };
+  const auto of_middle = [of](auto text) {
+    return of([text](const Rollout& rollout) { return text(model::middle_rollout(rollout)); });
+  };
+  const bool intervals = sim::has_intervals(result);
+  return {{intervals ? "step" : components, of_middle([](const Rollout& middle) { return duration(middle.step_s); })},
+          {"eight of ten cases",
+           [&](std::size_t i) {
+             const auto& interval = points[i]->rollout->interval_s;
+             return interval ? std::optional(seconds_span(*interval)) : std::nullopt;
+           }},
+          {"tokens/s/GPU", of_middle([](const Rollout& middle) { return grouped(middle.tokens_per_s_per_gpu); })},
+          {"USD/step", of_middle([](const Rollout& middle) {
+             return middle.step_usd ? fmt::format("{:.2f}", *middle.step_usd) : "-";
+           })},
+          {components,
+           [&, intervals](std::size_t i) {
+             return intervals ? std::optional(duration(points[i]->rollout->step_s)) : std::nullopt;
+           }},
+          {"generation", of([](const Rollout& rollout) { return duration(rollout.seconds_of("engines")); })},
+          {"training", of([](const Rollout& rollout) { return duration(rollout.seconds_of("training")); })}};
+}
+
+std::vector<Metric> columns_of(const sim::SweepResult& result) {
+  if (sim::of_rollouts(result)) return columns_of_rollouts(result);
+  return sim::of_deployments(result) ? columns_of_deployments(result) : columns_of_steps(result);
+}
+
 std::string best_word(const sim::SweepResult& result) { return result.priced ? "cheapest" : "most"; }
 
 std::string remark(const sim::SweepResult& result, std::size_t point) {
   if (!result.points[point]) return "infeasible";
   const std::string best = point != result.best ? "" : !sim::of_deployments(result) ? "best" : best_word(result);
-  const model::Fit fit = model::fit_of(result.points[point]->memory);
+  const auto& rollout = result.points[point]->rollout;
+  const model::Fit fit =
+      rollout && !rollout->memory.fits ? model::Fit::does_not_fit : model::fit_of(result.points[point]->memory);
   if (fit == model::Fit::fits) return sim::feasible(result.points[point]) ? best : "over the limit";
   return best + (best.empty() ? "" : ", ") + std::string(model::to_string(fit));
 }
@@ -122,8 +158,7 @@ std::string table(const sim::SweepResult& result) {
   const auto text_of = [&](const Metric& metric, std::size_t point) {
     return result.points[point] ? metric.text(point) : std::nullopt;
   };
-  std::vector<Metric> shown_metrics =
-      sim::of_deployments(result) ? columns_of_deployments(result) : columns_of_steps(result);
+  std::vector<Metric> shown_metrics = columns_of(result);
   std::erase_if(shown_metrics, [&](const Metric& metric) {
     return std::ranges::none_of(shown, [&](std::size_t point) { return text_of(metric, point).has_value(); });
   });
@@ -203,7 +238,7 @@ std::string hidden_words(const sim::SweepResult& result, const sim::SweepLine& l
 // Returns what a point is best by: "10.00 s", or "$0.351".
 std::string best_value(const sim::SweepResult& result, std::size_t point) {
   const sim::SweepPoint& best = *result.points[point];
-  if (!best.serving) return duration(middle_step(best).time_s);
+  if (!best.serving) return duration(sim::middle_seconds(best));
   const model::ServingResult middle = model::middle_serving(*best.serving);
   return result.priced ? fmt::format("${:.3f} for a million output tokens with their prompts",
                                      *middle.usd_per_million_tokens_all_in)
@@ -297,8 +332,9 @@ std::string findings(const sim::SweepResult& result) {
   if (!result.same_tokens)
     text += paragraph("The points train on different numbers of tokens per step; the best has the most tokens/s.");
   if (!result.grid.numeric_axis()) return deployments ? text + why_best(result) : text;
-  const std::string hidden =
-      deployments ? "" : fmt::format("; hidden: at most {} of the pairs", percent(result.limits.hidden));
+  const std::string hidden = deployments || sim::of_rollouts(result)
+                                 ? ""
+                                 : fmt::format("; hidden: at most {} of the pairs", percent(result.limits.hidden));
   const std::string along =
       fmt::format("Along {} (plateau: at most {} {}{})", result.grid.axes()[*result.grid.numeric_axis()].key,
                   percent(result.limits.plateau), deployments && result.priced ? "dearer" : "slower", hidden);
@@ -380,6 +416,7 @@ std::string sweep_text(const sim::SweepResult& result, bool color) {
 
 std::string sweep_csv(const sim::SweepResult& result) {
   if (sim::of_deployments(result)) return deployments_csv(result);
+  if (sim::of_rollouts(result)) return rollout_sweep_csv(result);
   const auto cells = [&](std::size_t i) {
     const sim::SweepPoint& point = *result.points[i];
     const model::StepTimes& step = point.step;

@@ -14,6 +14,7 @@ std::string model_title(const sim::SweepResult& result);
 
 std::string sweep_text(const sim::SweepResult& result, bool color);  // table and sentences
 std::string sweep_csv(const sim::SweepResult& result);               // a row per point
+std::string rollout_sweep_csv(const sim::SweepResult& result);       // the same of reinforcement learning
 std::string sweep_json(const sim::SweepResult& result);
 std::string sweep_svg(const sim::SweepResult& result);  // needs a numeric axis
 

@@ -3,13 +3,18 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/memory/memory.h"
+#include "model/result/comparison.h"
+#include "model/result/waterfall.h"
 #include "reports/json/json.h"
 #include "reports/json/read_json.h"
+#include "reports/text/compare/result_comparison.h"
 #include "reports/text/plan/plan_report.h"
 #include "reports/text/step/summary.h"
+#include "reports/text/whatif/whatif_report.h"
 #include "tests/support/example_result.h"
 
 namespace plumbline::reports {
@@ -177,6 +182,73 @@ TEST(RolloutPlans, AreSitesWithPlansInJsonAndRowsInCsv) {
   const std::string csv = rollout_plans_csv(answer);
   EXPECT_EQ(std::ranges::count(csv, '\n'), 3);
   EXPECT_NE(csv.find("h100-dgx,does not fit,colocated,32,32"), std::string::npos) << csv;
+}
+
+// Half of the generation, and training that takes 10 seconds more.
+model::RolloutResult with_fast_engines() {
+  model::RolloutResult rollout = example_rollout();
+  rollout.parts[1].seconds = 30;
+  rollout.parts[3].seconds = 40;
+  rollout.step_s = 80;
+  rollout.tokens_per_s = 62500;
+  return rollout;
+}
+
+TEST(RolloutSweep, HasBothHalvesOfEachPoint) {
+  sim::SweepPoint slow, fast;
+  slow.rollout = example_rollout();
+  fast.rollout = with_fast_engines();
+  sim::SweepPoint large = fast;
+  large.rollout->memory.fits = false;
+  large.infeasible_reason = "does not fit: a host";
+  sim::SweepResult result = sim::sweep_result(sim::SweepGrid::make({*sim::parse_axis("rollout.tensor=1,2,4")}).value(),
+                                              sim::Fidelity::step, {}, {slow, fast, large});
+  result.plan = support::example_plan();
+  EXPECT_EQ(result.best, 1U);
+  EXPECT_TRUE(result.same_tokens);
+  const std::string text = sweep_text(result, false);
+  for (const char* words :
+       {"generation  training", "80.00 s", "30.00 s", "Best: tensor 2, a step of 80.00 s.", "does not fit"})
+    EXPECT_NE(text.find(words), std::string::npos) << words << "\n" << text;
+  const auto json = nlohmann::json::parse(sweep_json(result));
+  EXPECT_EQ(json["optimum"]["time_s"], 80);
+  EXPECT_EQ(json["points"][0]["rollout"]["step_s"], 100);
+  const std::string csv = sweep_csv(result);
+  EXPECT_EQ(std::ranges::count(csv, '\n'), 4);
+  EXPECT_NE(csv.find("rollout.tensor,feasible,best,algorithm,placement,step_s"), std::string::npos) << csv;
+}
+
+// Twenty seconds less: generation 30 less, training 10 more.
+TEST(RolloutComparison, StatesWhichHalfMakesTheDifference) {
+  const auto subject = [](const char* name, model::RolloutResult rollout) {
+    model::StepResult result = support::example_result();
+    result.rollout = std::move(rollout);
+    return model::ComparisonSubject{name, "plan", support::example_plan(), std::move(result), ""};
+  };
+  const model::ResultComparison comparison =
+      model::compare_results({subject("one", example_rollout()), subject("two", with_fast_engines())},
+                             model::Against::first, model::WaterfallDetail::categories);
+  EXPECT_TRUE(comparison.rollouts());
+  EXPECT_TRUE(comparison.same_tokens);
+  EXPECT_DOUBLE_EQ(comparison.differences.front().waterfall.change_s(), -20);
+  const std::string text = result_comparison_text(comparison, false);
+  for (const char* words : {"From A to B generation changes most: generation by -30.00 s, training by",
+                            "parts of a step", "generation -30.00 s (training of the policy +10.00 s)", "-20.0 %"})
+    EXPECT_NE(text.find(words), std::string::npos) << words << "\n" << text;
+  const auto json = nlohmann::json::parse(result_comparison_json(comparison));
+  EXPECT_EQ(json["subjects"][1]["rollout"]["step_s"], 80);
+}
+
+// Of asynchronous halves the shorter one costs nothing.
+TEST(RolloutComparison, HalvesThatRunAtOnceAddUpToTheStep) {
+  model::RolloutResult at_once = example_rollout();
+  at_once.placement = "asynchronous";
+  at_once.step_s = 62;
+  const model::Waterfall waterfall = model::waterfall(example_rollout(), at_once);
+  ASSERT_FALSE(waterfall.rows.empty());
+  EXPECT_EQ(waterfall.rows.back().name, "halves at once");
+  EXPECT_DOUBLE_EQ(waterfall.rows.back().change_s(), -38);
+  EXPECT_DOUBLE_EQ(waterfall.change_s(), -38);
 }
 
 }  // namespace

@@ -14,6 +14,8 @@
 #include "model/memory/memory.h"
 #include "sim/interval/interval.h"
 #include "sim/rollout/detail/rollout_forms.h"
+#include "sim/tasks/inputs_key.h"
+#include "sim/whatif/sweep.h"
 #include "tests/support/rollout_inputs.h"
 
 namespace plumbline::sim {
@@ -296,6 +298,34 @@ TEST(Rollout, ARunIsItsSteps) {
   const Predicted lost = predicted({"rollout.steps=100", "run.goodput=0.5"});
   EXPECT_NEAR(lost.rollout.run->days, 2 * p.rollout.run->days, 1e-9);
   EXPECT_NEAR(*lost.rollout.run->cost_usd, 2 * *p.rollout.run->cost_usd, 1e-6);
+}
+
+// A point is the step of simulate; one whose engines cannot be has their error.
+TEST(Rollout, IsAPointOfASweep) {
+  const auto inputs = [](std::size_t point) {
+    return model::Result<Inputs>(tests::rollout_inputs({point == 0 ? "rollout.tensor=2" : "rollout.tensor=3"}));
+  };
+  const auto points = sweep(2, inputs, {.fidelity = Fidelity::closed_form, .threads = 1}).value();
+  ASSERT_TRUE(points[0]->rollout);
+  const double alone = predicted({"rollout.tensor=2"}).rollout.step_s;
+  EXPECT_NEAR(points[0]->rollout->step_s, alone, 1e-9 * alone);
+  ASSERT_FALSE(points[1]);
+  EXPECT_EQ(points[1].error().key, "rollout.tensor");
+  EXPECT_NE(bytes_of(tests::rollout_inputs({})), bytes_of(tests::rollout_inputs({"rollout.tensor=2"})));
+  Inputs rewarded = tests::rollout_inputs({});
+  rewarded.reward = std::make_shared<const model::Architecture>(rewarded.architecture);
+  EXPECT_NE(bytes_of(rewarded), bytes_of(tests::rollout_inputs({}))) << "results are kept by these";
+}
+
+// The update is there, with its memory.
+TEST(Rollout, StatesWhyEnginesCannotBe) {
+  const Inputs inputs = tests::rollout_inputs({"rollout.tensor=3"});
+  model::StepResult update = simulate(inputs, Fidelity::closed_form, false)->result;
+  ASSERT_TRUE(add_rollout(inputs, update, std::nullopt, {}));
+  EXPECT_FALSE(update.rollout);
+  ASSERT_TRUE(update.rollout_error);
+  EXPECT_EQ(update.rollout_error->key, "rollout.tensor");
+  EXPECT_FALSE(update.memory.ranks.empty());
 }
 
 }  // namespace

@@ -16,11 +16,14 @@ import { stepForm } from "../timeline/step_form";
 import { Viewport } from "../timeline/viewport";
 import type { Page, View } from "../view";
 import { pairSection, pipelineSection } from "./step/pipeline";
+import { middleRollout, rolloutColumns } from "./step/rollout";
 import { basisWords, intervalOf } from "./step/words";
 import { degrees, hardware, line } from "./subject";
 
 const measured = (subject: Json): boolean => subject.basis?.fidelity === "measured";
-const timeOf = (subject: Json): number | null => intervalOf(subject)?.time_s.p50 ?? subject.step?.time_s ?? null;
+const rollouts = (subjects: Json[]): boolean => subjects.some((subject) => subject.rollout);
+const timeOf = (subject: Json): number | null =>
+  subject.rollout ? middleRollout(subject.rollout).time_s : intervalOf(subject)?.time_s.p50 ?? subject.step?.time_s ?? null;
 
 function sentences(json: Json): HTMLElement {
   const parts: (Node | string)[] = [];
@@ -59,6 +62,10 @@ function subjectsSection(json: Json): HTMLElement {
   return section("Side by side", "", rows.length ? intervals(rows, { lines, format: duration, pointName: "from components alone" }) : null, list);
 }
 
+function rolloutsSection(json: Json): HTMLElement {
+  return section("Side by side", "", table<Json>([{ title: "Subject", value: (row) => row.name }, ...rolloutColumns], json.subjects));
+}
+
 function deploymentsSection(json: Json): HTMLElement {
   return section("Side by side", "", table<Json>(
     [
@@ -82,7 +89,9 @@ function differenceSection(json: Json, difference: Json): HTMLElement {
     `From ${from} to ${to}`,
     deployments(json.subjects)
       ? "GPU-seconds of a thousand output tokens: parts of a decode step, and prompts. The rows add up to the difference."
-      : "What components add up to, by use of the time of rank 0; the rows add up to the difference. Shares are of the second step.",
+      : rollouts(json.subjects)
+        ? "The parts of a step, as components add up to; the rows add up to the difference."
+        : "What components add up to, by use of the time of rank 0; the rows add up to the difference. Shares are of the second step.",
     waterfall({ name: from, seconds: difference.from_s }, causes, { name: to, seconds: difference.to_s }),
   );
 }
@@ -117,7 +126,7 @@ export const compare: View = {
     if (json.waterfalls.length) append(root, sentences(json));
     if (!json.comparison.same_tokens) append(root, notice(false, "The steps train on different numbers of tokens."));
     for (const subject of json.subjects) if (subject.reason) append(root, notice(true, name(subject.name), `: ${subject.reason}`));
-    append(root, deployments(json.subjects) ? deploymentsSection(json) : subjectsSection(json), ...json.waterfalls.map((difference: Json) => differenceSection(json, difference)));
+    append(root, deployments(json.subjects) ? deploymentsSection(json) : rollouts(json.subjects) ? rolloutsSection(json) : subjectsSection(json), ...json.waterfalls.map((difference: Json) => differenceSection(json, difference)));
     append(root, ...json.predicted_and_measured.map((pair: Json) => measuredSection(json, pair)));
     const timelines = (result.extra?.timelines ?? []).map(readTimeline);
     if (timelines.length) append(root, ...timelineSections(page, timelines));

@@ -10,13 +10,16 @@ import { deployments, middleOf, served } from "../parts/middle";
 import { answer, section } from "../parts/section";
 import { amount, type Column, table } from "../parts/table";
 import type { Page, View } from "../view";
+import { middleRollout, rolloutColumns, rolloutFigures } from "./step/rollout";
 import { hardware, line, modelName } from "./subject";
 
 const text = (value: Json): string => (Array.isArray(value) ? `[${value.join(", ")}]` : String(value));
 const setting = (values: Json): string => Object.entries<Json>(values).map(([key, value]) => `${key} = ${text(value)}`).join(", ");
 
 /** Returns the seconds by which points are drawn: of the step, or of an output token. */
-const timeOf = (point: Json): number | undefined => (point.serving ? middleOf(point).tpot_s : point.step?.time_s);
+const timeOf = (point: Json): number | undefined =>
+  point.serving ? middleOf(point).tpot_s : point.rollout ? middleRollout(point.rollout).time_s : point.step?.time_s;
+const rollouts = (points: Json[]): boolean => points.some((point) => point.rollout);
 
 function lineName(values: Json, along: string): string {
   const others = Object.entries<Json>(values).filter(([key]) => key !== along);
@@ -61,6 +64,9 @@ function pointsTable(json: Json): HTMLElement {
     served("Million output tokens", "usd_per_million_output_tokens", perMillion),
     served("With prompts", "usd_per_million_tokens_all_in", perMillion),
     { title: "Binds", value: (row) => row.serving?.bound_by ?? "" },
+  ] : rollouts(json.points) ? [
+    ...keys,
+    ...rolloutColumns,
   ] : [
     ...keys,
     amount("Step", (row) => row.step?.time_s, duration),
@@ -69,7 +75,7 @@ function pointsTable(json: Json): HTMLElement {
     amount("Waits for communication", (row) => row.exposed_communication_share, percent),
     amount("Peak memory", (row) => row.memory?.peak_bytes, gigabytes),
   ];
-  if (json.points.some((row: Json) => row.interval?.time_s?.p10))
+  if (!rollouts(json.points) && json.points.some((row: Json) => row.interval?.time_s?.p10))
     columns.push({ title: "P10 to P90", value: (row) => row.interval?.time_s?.p50, show: (row) => span(row.interval?.time_s, duration), number: true });
   if (json.points.some((row: Json) => row.reason)) columns.push({ title: "Why not", value: (row) => row.reason, show: (row) => row.reason ?? "", wide: true });
   return table<Json>(columns, json.points, {
@@ -89,6 +95,11 @@ function renderSweep(json: Json, root: HTMLElement, page: Page): void {
         { name: "Time to the first token", value: duration(middle.ttft_s) },
         { name: "Output tokens/s of a GPU", value: number(middle.output_tokens_per_s_per_gpu) },
       ]),
+    );
+  } else if (best?.rollout) {
+    root.append(
+      answer("The fastest of ", String(json.points.length), " points is ", h("b", {}, name(setting(best.values))), ": a step of reinforcement learning takes ", h("b", {}, duration(middleRollout(best.rollout).time_s)), "."),
+      rolloutFigures(best.rollout),
     );
   } else if (best) {
     root.append(

@@ -4,7 +4,7 @@ import { days, duration, gigabytes, grouped, percent, span, usd } from "../../fo
 import { bars, type Part } from "../../parts/bars";
 import { figures } from "../../parts/figures";
 import { answer, section } from "../../parts/section";
-import { pairs } from "../../parts/table";
+import { amount, type Column, pairs } from "../../parts/table";
 import type { Json } from "../../result";
 import { hardware } from "../subject";
 
@@ -14,6 +14,20 @@ const engineWords = (rollout: Json): string =>
 
 /** The time, rates and costs of a step in the middle of its interval; without one, what its parts add up to. */
 export const middleRollout = (rollout: Json): Json => rollout.middle ?? { ...rollout, ...rollout.run, time_s: rollout.step_s };
+
+const secondsOf = (rollout: Json, pool: string): number =>
+  rollout.parts.filter((part: Json) => part.pool === pool).reduce((sum: number, part: Json) => sum + part.seconds, 0);
+
+/** Columns of points or subjects that are steps of reinforcement learning. */
+export const rolloutColumns: Column<Json>[] = [
+  amount("Step", (row) => row.rollout && middleRollout(row.rollout).time_s, duration),
+  amount("From components", (row) => row.rollout?.step_s, duration),
+  amount("Generation", (row) => row.rollout && secondsOf(row.rollout, "engines"), duration),
+  amount("Training", (row) => row.rollout && secondsOf(row.rollout, "training"), duration),
+  amount("Tokens/s/GPU", (row) => row.rollout && middleRollout(row.rollout).tokens_per_s_per_gpu, grouped),
+  amount("Cost of a step", (row) => row.rollout && middleRollout(row.rollout).step_usd, usd),
+  { title: "P10 to P90", value: (row) => row.rollout?.interval_s?.p50, show: (row) => (row.rollout?.interval_s ? span(row.rollout.interval_s, duration) : "–"), number: true },
+];
 
 /** The parts of a step, one after another, by the GPUs that have them. */
 export const partsOf = (rollout: Json): Part[] =>
