@@ -92,14 +92,6 @@ ResultComparison::MeasuredPair pair_of(const std::vector<ComparisonSubject>& sub
           plan_differences(first.plan, second.plan), overlapped_pairs(first, second)};
 }
 
-}  // namespace
-
-std::string ComparisonSubject::reason() const {
-  return result ? infeasible_reason(*result) : reason_of(result.error());
-}
-
-namespace {
-
 // Returns the tokens that a step trains on.
 double trained_tokens(const StepResult& result) {
   const auto& rollout = result.rollout;
@@ -113,6 +105,10 @@ Waterfall waterfall_of(const ComparisonSubject& from, const ComparisonSubject& t
 }
 
 }  // namespace
+
+std::string ComparisonSubject::reason() const {
+  return result ? infeasible_reason(*result) : reason_of(result.error());
+}
 
 ResultComparison compare_results(std::vector<ComparisonSubject> subjects, Against against, WaterfallDetail detail) {
   ResultComparison comparison{std::move(subjects), {}, {}, against, true};

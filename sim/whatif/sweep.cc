@@ -179,7 +179,7 @@ class Pool {
       const std::scoped_lock lock(network_);
       return point_on_network(inputs, predictor);
     }));
-    TRY(add_whole_step(inputs, found));
+    if (options_.intervals || inputs.engines) TRY(add_whole_step(inputs, found));
     found.infeasible_reason = model::infeasible_reason(step_result(found, options_.fidelity));
     return found;
   }

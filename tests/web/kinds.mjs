@@ -93,6 +93,12 @@ export const kinds = [
     shows: ({ memory, rollout }) => [gigabytes(memory.peak_bytes), "Both fit.", gigabytes(rollout.training_bytes), gigabytes(rollout.generation_bytes)],
   },
   {
+    name: "memory of an update without engines",
+    command: "memory dapo-qwen3-32b-128xh100 --set rollout.tensor=1",
+    exit: 2,
+    shows: ({ memory, rollout_reason }) => [gigabytes(memory.peak_bytes), `No engine generates: ${rollout_reason}.`],
+  },
+  {
     name: "memory that does not fit",
     command: "memory llama-3-8b-64xh800 --set batch.micro_batch_size=16",
     exit: 2,
@@ -119,6 +125,14 @@ export const kinds = [
     name: "sweep",
     command: "sweep deepseek-v3-2048xh800 --fidelity closed-form --over overlap.communication_sms=16..24:4",
     shows: ({ points, optimum }) => [duration(optimum.time_s), ...points.map((point) => duration(point.step.time_s)), ...points.map((point) => percent(point.step.mfu))],
+  },
+  {
+    name: "sweep reinforcement learning",
+    command: "sweep dapo-qwen3-32b-128xh100 --fidelity closed-form --no-interval --over rollout.updates=8,16",
+    shows: ({ points, optimum }) => [
+      `a step of reinforcement learning takes ${duration(optimum.time_s)}`,
+      ...points.flatMap(({ rollout }) => [duration(rollout.step_s), ...rollout.parts.filter((part) => part.pool === "engines").map((part) => duration(part.seconds))]),
+    ],
   },
   {
     name: "sweep tornado",
@@ -260,6 +274,11 @@ export const kinds = [
       const more = after / before - 1;
       return [`${b.name} takes ${duration(after)}, ${more < 0 ? "-" : "+"}${percent(Math.abs(more))} against ${duration(before)} of ${a.name}`];
     },
+  },
+  {
+    name: "compare reinforcement learning",
+    command: "compare dapo-qwen3-32b-128xh100 --fidelity closed-form --no-interval --cluster h200-hgx",
+    shows: ({ subjects, waterfalls }) => [...subjects.flatMap(({ name, rollout }) => [name, duration(rollout.step_s)]), ...waterfalls[0].rows.map((row) => row.name), waterfalls[0].reasons],
   },
   {
     name: "compare",

@@ -135,7 +135,7 @@ std::vector<Metric> columns_of_rollouts(const sim::SweepResult& result) {
           {"training", of([](const Rollout& rollout) { return duration(rollout.seconds_of("training")); })}};
 }
 
-std::vector<Metric> columns_of(const sim::SweepResult& result) {
+std::vector<Metric> sweep_columns(const sim::SweepResult& result) {
   if (sim::of_rollouts(result)) return columns_of_rollouts(result);
   return sim::of_deployments(result) ? columns_of_deployments(result) : columns_of_steps(result);
 }
@@ -158,7 +158,7 @@ std::string table(const sim::SweepResult& result) {
   const auto text_of = [&](const Metric& metric, std::size_t point) {
     return result.points[point] ? metric.text(point) : std::nullopt;
   };
-  std::vector<Metric> shown_metrics = columns_of(result);
+  std::vector<Metric> shown_metrics = sweep_columns(result);
   std::erase_if(shown_metrics, [&](const Metric& metric) {
     return std::ranges::none_of(shown, [&](std::size_t point) { return text_of(metric, point).has_value(); });
   });
