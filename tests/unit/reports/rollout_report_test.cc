@@ -78,7 +78,7 @@ TEST(RolloutReport, ComesBeforeTheUpdateItIsMadeOf) {
                     update = text.find("An update of the policy");
   ASSERT_NE(update, std::string::npos) << text;
   EXPECT_LT(rollout, update);
-  EXPECT_LT(update, text.find("step time"));
+  EXPECT_NE(text.find("MFU (BF16 peak)", update), std::string::npos);
 }
 
 TEST(RolloutReport, StatesWhichHalfDoesNotFit) {
