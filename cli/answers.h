@@ -20,7 +20,7 @@
 #include "sim/interval/interval.h"
 #include "sim/predict/simulate.h"
 #include "sim/tasks/watch.h"
-#include "sim/whatif/grid.h"
+#include "sim/whatif/range.h"
 
 namespace plumbline::cli {
 

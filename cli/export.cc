@@ -15,7 +15,7 @@
 #include "model/architecture/load_architecture.h"
 #include "model/base/text_file.h"
 #include "model/configurations/export.h"
-#include "model/megatron/config.h"
+#include "model/megatron/model_shape.h"
 #include "topologies/simgrid_platform.h"
 
 namespace plumbline::cli {

@@ -17,7 +17,7 @@
 #include "model/base/error.h"
 #include "model/base/memo.h"
 #include "model/plan/plan.h"
-#include "model/profile/constant_change.h"
+#include "model/profile/constant_rules.h"
 #include "model/profile/profile.h"
 #include "model/profile/stack.h"
 #include "sim/predict/inputs.h"
@@ -73,7 +73,7 @@ class InputsReader {
   // Resolves and reads plan, model, cluster, profile and stack; a name of a plan or a cluster that is not given in full
   // is noted on stderr, once. `profile` overrides the plan's choice. The stack is the plan's, else the profile's: the
   // plan has its settings, the profile its constants. An override is KEY=VALUE with a key of the plan, or with a
-  // constant: profile.NAME=VALUE or topology.NAME=VALUE (model/profile/constant_change.h; names as `show profile` and
+  // constant: profile.NAME=VALUE or topology.NAME=VALUE (model/profile/constant_rules.h; names as `show profile` and
   // `show topology` print them). The engines of a plan with [rollout] are read with it; for serving a note on
   // stderr states, once, that they are left out.
   model::Result<sim::Inputs> load(const std::string& plan, const std::vector<std::string>& overrides,

@@ -26,7 +26,7 @@
 #include "reports/text/inputs/measurements_text.h"
 #include "reports/text/step/summary.h"
 #include "sim/predict/simulate.h"
-#include "topologies/inventory.h"
+#include "topologies/fabric.h"
 
 namespace plumbline::cli {
 namespace {

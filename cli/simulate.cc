@@ -30,7 +30,7 @@
 #include "reports/trace/trace.h"
 #include "sim/analysis/assumed.h"
 #include "sim/cluster/cluster_step.h"
-#include "sim/interval/step_spread.h"
+#include "sim/interval/interval.h"
 #include "sim/rollout/rollout.h"
 
 namespace plumbline::cli {

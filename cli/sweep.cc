@@ -18,7 +18,6 @@
 #include "model/base/decimal.h"
 #include "reports/quantities.h"
 #include "reports/text/whatif/whatif_report.h"
-#include "sim/whatif/grid.h"
 #include "sim/whatif/range.h"
 #include "sim/whatif/solve_plan.h"
 #include "sim/whatif/sweep_findings.h"

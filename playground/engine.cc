@@ -11,7 +11,6 @@
 #include "cli/inputs_reader.h"
 #include "reports/json/json.h"
 #include "sim/interval/interval.h"
-#include "sim/interval/step_spread.h"
 #include "sim/predict/memos.h"
 #include "sim/predict/predictor.h"
 #include "sim/predict/simulate.h"

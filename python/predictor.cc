@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "cli/inputs.h"
-#include "model/plan/plan_change.h"
+#include "model/plan/alternative.h"
 #include "python/engine.h"
 #include "python/plan_input.h"
 #include "reports/json/json.h"

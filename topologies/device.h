@@ -7,7 +7,7 @@
 
 #include "model/base/error.h"
 #include "model/profile/cluster.h"
-#include "model/profile/constant_change.h"
+#include "model/profile/constant_rules.h"
 
 namespace plumbline::topologies {
 

@@ -11,7 +11,7 @@
 #include "model/base/si_unit.h"
 #include "model/economics/prices.h"
 #include "topologies/device.h"
-#include "topologies/inventory.h"
+#include "topologies/fabric.h"
 #include "topologies/parameter_taker.h"
 
 namespace plumbline::topologies {

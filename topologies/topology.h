@@ -10,7 +10,7 @@
 #include "model/base/error.h"
 #include "model/plan/plan.h"
 #include "model/profile/cluster.h"
-#include "model/profile/constant_change.h"
+#include "model/profile/constant_rules.h"
 #include "topologies/fabric_shape.h"
 
 namespace plumbline::topologies {

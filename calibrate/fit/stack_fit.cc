@@ -11,7 +11,7 @@
 #include "calibrate/fit/detail/constant_list.h"
 #include "calibrate/fit/detail/prior_fit.h"
 #include "calibrate/fit/profile_fit.h"
-#include "model/profile/constant_change.h"
+#include "model/profile/constant_rules.h"
 #include "sim/predict/predictor_pool.h"
 
 namespace plumbline::calibrate {

@@ -10,7 +10,7 @@
 
 #include "calibrate/measurement/measurement.h"
 #include "model/base/error.h"
-#include "model/result/compared_time.h"
+#include "model/result/prediction_error.h"
 #include "model/result/timeline.h"
 #include "sim/predict/inputs.h"
 

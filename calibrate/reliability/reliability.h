@@ -7,7 +7,7 @@
 
 #include "model/base/error.h"
 #include "model/base/provenance.h"
-#include "sim/campaign/campaign_data.h"
+#include "sim/campaign/campaign.h"
 #include "sim/campaign/closed_form.h"
 
 namespace plumbline::calibrate {

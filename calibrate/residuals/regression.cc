@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "model/cost/constants.h"
-#include "model/profile/constant_change.h"
+#include "model/profile/constant_rules.h"
 
 namespace plumbline::calibrate {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "model/cost/communication_cost.h"
-#include "model/graph/one_operator.h"
+#include "model/graph/builder.h"
 #include "model/program/routing.h"
 
 namespace plumbline::calibrate {

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "calibrate/validate/case_evaluation.h"
-#include "model/result/compared_time.h"
+#include "model/result/prediction_error.h"
 #include "model/result/result.h"
 #include "sim/interval/interval.h"
 #include "sim/predict/inputs.h"

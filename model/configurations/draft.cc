@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "model/plan/alternative.h"
-#include "model/plan/plan_change.h"
 
 namespace plumbline::model::configurations {
 namespace {

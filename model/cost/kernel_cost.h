@@ -10,10 +10,8 @@
 #include <vector>
 
 #include "model/cost/constants.h"
-#include "model/cost/forms/cached_attention_form.h"
 #include "model/cost/forms/kernel_forms.h"
 #include "model/cost/measured_operators.h"
-#include "model/cost/occupancy.h"
 #include "model/cost/operator_class.h"
 #include "model/cost/shape_factors.h"
 #include "model/cost/sm_partition.h"

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "model/base/units.h"
-#include "model/cost/forms/cached_attention_form.h"
 #include "model/cost/forms/kernel_forms.h"
 #include "model/graph/graph.h"
 

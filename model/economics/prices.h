@@ -30,7 +30,14 @@ struct Prices {
   // The key by which the plan changed the hardware, so that the file's prices are left out: "cluster.device"; or empty.
   std::string changed;
 
-  std::vector<Parameter> stated() const;  // the known entries
+  // Returns the known entries.
+  std::vector<Parameter> stated() const {
+    std::vector<Parameter> known;
+    for (const Entry* entry : {&rent, &server, &nic, &fabric_switch, &link, &depreciation, &utilization, &pue,
+                               &electricity, &host_power, &nic_power, &switch_power})
+      if (*entry) known.push_back(**entry);
+    return known;
+  }
   bool operator==(const Prices&) const = default;
 };
 

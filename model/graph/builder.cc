@@ -4,10 +4,39 @@
 #include <cassert>
 #include <iterator>
 #include <set>
-
-#include "model/graph/detail/frozen.h"
+#include <utility>
 
 namespace plumbline::model {
+namespace {
+
+bool casts(const Operator& op) {
+  return op.kind == OperatorKind::cast || op.kind == OperatorKind::cast_transpose || op.kind == OperatorKind::transpose;
+}
+
+// Removes the operators of the backward pass, and the casts, of which nothing reaches the gradient of the input or of a
+// trained parameter, as automatic differentiation does. `gradients` are those of frozen parameters; operators that
+// compute something else too no longer write them, and casts no layout that nothing reads. The gradient of the input
+// stays: it is needed in every block but the first with something to train, where software that checkpoints
+// activations has it all the same (enable_input_require_grads of huggingface/transformers).
+// Whatever reads a tensor comes after what writes it, so one pass from the end finds all that is needed.
+void leave_out_gradients(Graph& graph, const std::set<TensorId>& gradients) {
+  std::vector<bool> needed(graph.tensors.size(), false);
+  needed[graph.output] = true;
+  needed[graph.input_gradient] = true;
+  const auto is_needed = [&](TensorId id) { return needed[id] || graph.tensor(id).role == Role::gradient; };
+  std::vector<Operator> kept;
+  for (auto op = graph.operators.rbegin(); op != graph.operators.rend(); ++op) {
+    const bool forward = op->phase == Phase::F && !casts(*op);
+    if (!forward && std::ranges::none_of(op->writes, is_needed)) continue;
+    std::erase_if(op->writes, [&](TensorId id) { return gradients.contains(id) || (casts(*op) && !is_needed(id)); });
+    for (const TensorId id : op->reads) needed[id] = true;
+    kept.push_back(std::move(*op));
+  }
+  std::ranges::reverse(kept);
+  graph.operators = std::move(kept);
+}
+
+}  // namespace
 
 GraphBuilder::GraphBuilder(std::string name, DataType gradient_type, DataType activation_gradient_type)
     : gradient_type_(gradient_type), activation_gradient_type_(activation_gradient_type) {
@@ -156,6 +185,27 @@ Graph GraphBuilder::finish(TensorId input, TensorId output, const RecomputePolic
   recompute(graph_, dropped, kept_as_);
   assert(check(graph_).empty() && "a layer emitted a graph that cannot be executed");
   return std::move(graph_);
+}
+
+OneOperator::OneOperator(OperatorKind kind, const Attributes& attributes, Phase phase) {
+  graph_.operators.push_back({.kind = kind, .phase = phase, .attributes = attributes});
+}
+
+OneOperator& OneOperator::read(const std::vector<std::int64_t>& shape, DataType type, Role role) {
+  graph_.operators.front().reads.push_back(add(shape, type, role));
+  return *this;
+}
+
+OneOperator& OneOperator::write(const std::vector<std::int64_t>& shape, DataType type, Role role) {
+  graph_.operators.front().writes.push_back(add(shape, type, role));
+  return *this;
+}
+
+TensorId OneOperator::add(const std::vector<std::int64_t>& shape, DataType type, Role role) {
+  Tensor tensor{.type = type, .role = role};
+  for (const std::int64_t size : shape) tensor.shape.push_back({size});
+  graph_.tensors.push_back(std::move(tensor));
+  return static_cast<TensorId>(graph_.tensors.size() - 1);
 }
 
 }  // namespace plumbline::model

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -105,6 +106,24 @@ class GraphBuilder {
   std::map<TensorId, TensorId> gradients_;
   std::map<TensorId, TensorId> parameter_gradients_;
   std::map<TensorId, TensorId> kept_as_;
+};
+
+// A graph of one operator with its read and written tensors, for questions to the cost functions.
+class OneOperator {
+ public:
+  explicit OneOperator(OperatorKind kind, const Attributes& attributes = {}, Phase phase = Phase::F);
+
+  // Adds the tensor that the operator reads, or writes, behind those that it has.
+  OneOperator& read(const std::vector<std::int64_t>& shape, DataType type, Role role = Role::activation);
+  OneOperator& write(const std::vector<std::int64_t>& shape, DataType type, Role role = Role::activation);
+
+  const Graph& graph() const { return graph_; }
+  const Operator& op() const { return graph_.operators.front(); }
+
+ private:
+  TensorId add(const std::vector<std::int64_t>& shape, DataType type, Role role);
+
+  Graph graph_;
 };
 
 }  // namespace plumbline::model

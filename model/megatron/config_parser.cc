@@ -8,7 +8,7 @@
 
 #include "model/architecture/config_reader.h"
 #include "model/architecture/families/families.h"
-#include "model/megatron/config.h"
+#include "model/megatron/model_shape.h"
 
 namespace plumbline::model::megatron {
 namespace {

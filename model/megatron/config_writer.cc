@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "model/megatron/arguments.h"
-#include "model/megatron/config.h"
 #include "model/megatron/detail/fields.h"
+#include "model/megatron/model_shape.h"
 
 namespace plumbline::model::megatron {
 namespace {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "model/megatron/config.h"
 #include "model/megatron/given.h"
 #include "model/megatron/model_shape.h"
 #include "model/megatron/shell/shell.h"

@@ -1,9 +1,13 @@
-// Computes the memory of every pipeline rank over a step from the lifetimes of the tensors in the operator graphs.
+// Computes the memory of every pipeline rank over a step from the lifetimes of the tensors in the operator graphs, of
+// the hosts that wait for it, and of one block of a rank that serves.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "model/base/units.h"
+#include "model/graph/graph.h"
 #include "model/memory/slot_memory.h"
 #include "model/plan/layout.h"
 #include "model/plan/plan.h"
@@ -59,5 +63,33 @@ std::string infeasible_reason(const Memory& memory);
 std::string infeasible_reason(const RolloutMemory& memory);
 // Returns why a step cannot run: its own memory, engines that cannot be, or the memory of both halves; "" where it can.
 std::string infeasible_reason(const StepResult& result);
+
+// Hosts hold offloaded optimizer states and activations, and a moving average of the parameters.
+
+// Returns for each pipeline rank the most bytes of activations that wait on its host at once: what F of a micro-batch
+// sends there waits for its backward, or for its W where the backward is split.
+std::vector<double> waiting_on_host(const Plan& plan, const StepProgram& program);
+
+// Returns the bytes of the host whose GPUs hold most, from those of each pipeline rank. All GPUs of a pipeline rank
+// hold the same; they are consecutive, as are those of a host. A placement changes which ranks share a host, which is
+// not looked at.
+double fullest_host(const Plan& plan, const Device& device, const std::vector<double>& ranks);
+
+// Returns how probable it is that a host of this capacity holds the bytes; 1 where the capacity is not known (0).
+// Frameworks hold as much as the tensors and up to half more: pinned blocks are rounded up, and there are buffers of
+// copies. DeepSpeed's own estimate takes the half (additional_buffer_factor of estimate_zero2_model_states_mem_needs,
+// deepspeed/runtime/zero/stage_1_and_2.py).
+double fits_on_host(double bytes, double capacity);
+
+// The memory of a rank that serves, of one block: weights that stay, and activations of a pass of inference. Keys and
+// values are counted by model/layers/key_value_cache.h, what the driver and libraries hold by MemoryReserve
+// (model/profile/cluster.h).
+
+// Returns the bytes of the parameters that a block owns; those that it shares belong to another one.
+Bytes weight_bytes(const Graph& block);
+
+// Returns the most that activations take at once in the forward operators of a block, which a pass runs one after the
+// other. Each lives from its writer to its last reader, the block's input from the start and its output to the end.
+Bytes activation_bytes(const Graph& block);
 
 }  // namespace plumbline::model

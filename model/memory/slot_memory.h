@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "model/base/units.h"
@@ -31,7 +32,7 @@ struct SlotMemory {
   Bytes kept_routed;                // the part of it that varies with routing
 };
 
-// The rules add to those of slot_uses.h. A tensor that F leaves for a later phase is kept from the operator that writes
+// The rules add to those of slot_uses(). A tensor that F leaves for a later phase is kept from the operator that writes
 // it to its last reader; a received message from the start of the slot. The same holds for tensors that I leaves for W.
 // Any other tensor lives from writer to last reader. One that no operator of the slot writes was received when the slot
 // began; one that the slot sends lives until the slot ends. A tensor on its way to the host lives until its copy, one
@@ -40,5 +41,24 @@ SlotMemory slot_memory(const StepProgram& program, const SlotTemplate& slot, con
 
 // Returns the memory of every template of a program, in its order.
 std::vector<SlotMemory> slot_memories(const StepProgram& program);
+
+// When the operators of a slot use a tensor of its stages; the executor, which frees buffers, asks too. Operators count
+// from 0 over all segments of the slot, in launch order.
+struct SlotUse {
+  std::int32_t first = -1;  // -1: no operator uses the tensor; 0 where it is read before it is written, because it
+                            // existed when the slot began
+  std::int32_t last = -1;   // the tensor lives until this operator ends, unless a later slot or another rank needs it
+  bool copied = false;      // to the host or back
+  std::optional<Stream> only_stream;  // the stream of all operators that use it; none if they use several
+};
+
+struct SlotUses {
+  std::vector<SlotUse> forward, backward;  // [tensor of the side's stage]; empty where the slot lacks the side
+  std::size_t operators = 0;
+};
+
+// `forward` and `backward` are the tensors of the stages that the slot runs; null where it lacks the side.
+SlotUses slot_uses(const std::vector<Graph>& blocks, const SlotTemplate& slot, const StageTensors* forward,
+                   const StageTensors* backward);
 
 }  // namespace plumbline::model

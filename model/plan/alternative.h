@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/base/error.h"
 #include "model/plan/plan.h"
 
 namespace plumbline::model {
@@ -35,5 +36,15 @@ struct UsualChange {
 // Returns those that the plan's software has, the likeliest first of each key. Whether the device has them, and whether
 // they can be laid out, a prediction shows.
 std::vector<UsualChange> usual_changes(const Plan& plan, SoftwareOf what = SoftwareOf::training);
+
+// Gives a plan that was read the overrides, as read_plan() would. Keys of the model, and those that name a file, are
+// not among them: what was read with the plan depends on them.
+Result<void> change_plan(const std::vector<std::string>& overrides, Plan& plan);
+
+// Returns the overrides of a launch and those of its user, so that stages keep the launch's layers: a value of
+// schedule.layers_per_stage as TOML, empty where it states none. They are those of the schedule that the launch or its
+// user names, unless the user changes how many stages there are.
+std::vector<std::string> with_layers_of_launch(std::vector<std::string> overrides,
+                                               const std::vector<std::string>& of_user, const std::string& layers);
 
 }  // namespace plumbline::model

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "model/plan/detail/division_rules.h"
+#include "model/plan/detail/plan_rules.h"
 
 namespace plumbline::model {
 namespace {

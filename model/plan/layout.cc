@@ -7,7 +7,7 @@
 #include <numeric>
 #include <utility>
 
-#include "model/plan/detail/division_rules.h"
+#include "model/plan/detail/plan_rules.h"
 #include "model/plan/stage_split.h"
 #include "model/routing/files.h"
 #include "model/schedule/schedule_file.h"

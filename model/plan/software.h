@@ -15,7 +15,7 @@ namespace plumbline::model {
 // What stands in a stack's list in place of the key of a plan where the list is one of rules.
 inline constexpr std::string_view rules_key = "rules";
 
-// Returns the words of all rules (model/plan/software_rules.cc).
+// Returns the words of all rules (model/plan/software.cc).
 std::vector<std::string> software_rules();
 
 // Returns the operators of the only selective recomputation that the plan's software has; empty: it takes their names.

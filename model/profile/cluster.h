@@ -12,7 +12,7 @@
 #include "model/base/integers.h"
 #include "model/base/provenance.h"
 #include "model/base/units.h"
-#include "model/cost/occupancy.h"
+#include "model/cost/sm_partition.h"
 #include "model/economics/prices.h"
 
 namespace plumbline::model {

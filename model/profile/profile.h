@@ -9,7 +9,7 @@
 
 #include "model/base/error.h"
 #include "model/base/provenance.h"
-#include "model/profile/constant_change.h"
+#include "model/profile/constant_rules.h"
 
 namespace plumbline::model {
 

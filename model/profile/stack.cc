@@ -6,7 +6,6 @@
 
 #include "model/base/parameter_file.h"
 #include "model/plan/software.h"
-#include "model/profile/constant_change.h"
 #include "model/profile/constant_rules.h"
 
 namespace plumbline::model {

@@ -1,16 +1,90 @@
-// Compiles a plan to its step program.
+// Compiles a plan to its step program. The blocks of stages and the slots made of them are built in a library, each when
+// it is first needed. Plans whose blocks have the same graphs can share one; their stages, schedules, costs and sharding
+// may differ.
 #pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "model/architecture/architecture.h"
 #include "model/base/error.h"
+#include "model/base/units.h"
+#include "model/layers/blocks.h"
+#include "model/layers/context.h"
+#include "model/memory/stage_tensors.h"
 #include "model/plan/layout.h"
 #include "model/plan/plan.h"
+#include "model/program/data_parallel.h"
+#include "model/program/plan_context.h"
 #include "model/program/program.h"
 #include "model/program/routing.h"
-#include "model/program/stage_library.h"
+#include "model/program/slot_template.h"
 #include "model/schedule/schedule.h"
 
 namespace plumbline::model {
+
+using BlockList = std::vector<std::pair<BlockKind, BlockPass>>;  // blocks of a stage
+
+// The units of the stages of one kind, under one grouping.
+struct UnitPlaces {
+  std::vector<StageUnit> units;
+  std::vector<ShardUnit> places;  // the same without operators
+};
+
+// Builds and stores stage kinds and slots, which are identified by their indices. Not thread-safe.
+class StageLibrary {
+ public:
+  // `context` is the plan's; of the plan itself only overlap.tensor, overlap.tensor_gradients and
+  // offload.activations are used.
+  StageLibrary(LayerContext context, const Plan& plan);
+
+  std::int32_t kind(const BlockList& blocks);
+  // A kind is -1 for a side that the op does not have.
+  std::int32_t slot(OpType type, std::int32_t f_kind, std::int32_t b_kind);
+  // Returns the units under the plan's zero_stage and overlap.gradient_bucket_bytes.
+  const UnitPlaces& units(std::int32_t kind, const Plan& plan);
+  // Returns the segments of a slot that use those units, as model::segment_spans.
+  const std::vector<SegmentSpan>& spans(std::int32_t slot, bool forward, const UnitPlaces& units, bool writing);
+
+  const std::vector<Graph>& blocks() const { return program_.blocks; }
+  const StageKind& stage(std::int32_t kind) const { return program_.stage_kinds[static_cast<std::size_t>(kind)]; }
+  const SlotTemplate& slot_template(std::int32_t slot) const { return slots_[static_cast<std::size_t>(slot)]->slot; }
+  Bytes p2p() const { return p2p_; }                       // one message between stages
+  const StepProgram& program() const { return program_; }  // blocks and stage kinds only
+
+  // Returns the most that a slot adds to what its rank kept when the slot began.
+  Bytes fullest(std::int32_t slot) const;
+  // What one micro-batch keeps on a stage from its forward on, and from its input gradient to its weight gradient.
+  Bytes kept_after_forward(std::int32_t kind) const;
+  Bytes kept_for_weights(std::int32_t kind) const;
+
+ private:
+  struct Slot {
+    SlotTemplate slot;
+    std::optional<Bytes> fullest;  // computed on first use
+  };
+  std::uint16_t block(const BlockList::value_type& block);
+  const std::vector<StageTensors>& tensors() const;
+
+  LayerContext context_;
+  TensorOverlap overlap_;
+  double offloaded_;  // share of the activations that waits in host memory
+  Bytes p2p_;
+  StepProgram program_;
+  std::map<BlockList::value_type, std::uint16_t> known_blocks_;
+  std::map<BlockList, std::int32_t> known_kinds_;
+  mutable std::vector<StageTensors> tensors_;          // [kind], of the kinds that were needed so far
+  mutable std::vector<std::pair<Bytes, Bytes>> kept_;  // [kind], after the forward and for the weights, of the same
+  std::map<std::tuple<OpType, std::int32_t, std::int32_t>, std::int32_t> known_slots_;
+  std::vector<std::unique_ptr<Slot>> slots_;
+  std::map<std::tuple<std::int32_t, bool, double>, UnitPlaces> units_;  // kind, by block, bytes of a bucket
+  std::map<std::tuple<std::int32_t, bool, const UnitPlaces*, bool>, std::vector<SegmentSpan>> spans_;
+};
 
 // plan and layout must belong together (make_layout succeeded). The routing spread over the expert-parallel ranks
 // determines how many tokens a rank receives. Its estimate takes longer than all the rest, so callers that have it pass

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "model/base/provenance.h"
-#include "model/result/assumed_key.h"
 #include "model/result/prediction_interval.h"
 #include "model/result/result.h"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/result/compared_time.h"
+#include "model/result/prediction_error.h"
 #include "model/result/timeline.h"
 
 namespace plumbline::model {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "model/architecture/architecture.h"
-#include "model/routing/expert_placement.h"
+#include "model/routing/rank_rows.h"
 
 namespace plumbline::model {
 

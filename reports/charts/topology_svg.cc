@@ -6,7 +6,7 @@
 #include "reports/charts/chart_frame.h"
 #include "reports/text/inputs/inputs_text.h"
 #include "reports/text/table.h"
-#include "topologies/inventory.h"
+#include "topologies/fabric.h"
 
 namespace plumbline::reports {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "model/result/assumed_key.h"
+#include "model/result/prediction_interval.h"
 #include "sim/predict/inputs.h"
 
 namespace plumbline::sim {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/result/cluster_spread.h"
+#include "model/result/result.h"
 #include "sim/cluster/detail/even_step.h"
 #include "sim/cluster/detail/fleet_draw.h"
 #include "sim/network/contention.h"

@@ -14,7 +14,7 @@
 #include "model/program/routing.h"
 #include "model/result/prediction_interval.h"
 #include "sim/cluster/fleet_priors.h"
-#include "sim/interval/detail/spread.h"
+#include "sim/interval/hypercube.h"
 #include "sim/interval/uncertainty.h"
 
 namespace plumbline::sim {

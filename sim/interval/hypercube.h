@@ -1,12 +1,15 @@
-// Draws of standard normal numbers by Latin hypercube: every number of a column lies in a stratum of its own, and each
-// of the strata has the same probability. A column depends on its key, the seed and its length alone, so that equal
-// facts have equal draws in every plan, with any number of threads and on every machine.
+// Standard normal numbers: uncertain values of them, the largest of many, and draws by Latin hypercube: every number of
+// a column lies in a stratum of its own, and each of the strata has the same probability. A column depends on its key,
+// the seed and its length alone, so that equal facts have equal draws in every plan, with any number of threads and on
+// every machine.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
+
+#include "sim/cluster/fleet_priors.h"
 
 namespace plumbline::sim {
 
@@ -16,5 +19,21 @@ double normal_quantile(double probability);
 // Returns the column of a key, uniform in (0, 1), and the same as standard normal numbers.
 std::vector<double> uniform_column(std::string_view key, std::uint64_t seed, std::size_t draws);
 std::vector<double> normal_column(std::string_view key, std::uint64_t seed, std::size_t draws);
+
+// Eight of ten values lie between low and high, half of them below the middle.
+struct Spread {
+  double low = 0, middle = 0, high = 0;
+};
+inline Spread spread_of(const Prior& prior) { return {prior.low, prior.middle, prior.high}; }
+
+// Returns the value at a standard normal z: the middle at 0, low and high at -1.28 and +1.28, linear between and beyond
+// them.
+double linear(const Spread& spread, double z);
+// Returns the same for a value above 0 whose logarithm is linear.
+double geometric(const Spread& spread, double z);
+
+// Returns the expected largest of n independent standard normal numbers, 0 for one:
+//   integral of 1 - Phi(x)^n over x > 0, less that of Phi(x)^n over x < 0.
+double expected_largest(std::int64_t n);
 
 }  // namespace plumbline::sim

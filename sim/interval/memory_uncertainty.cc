@@ -4,11 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "model/memory/host_memory.h"
+#include "model/memory/memory.h"
 #include "model/program/routing.h"
 #include "sim/interval/detail/parts.h"
-#include "sim/interval/detail/peak.h"
-#include "sim/interval/detail/spread.h"
 #include "sim/interval/hypercube.h"
 #include "sim/step/stragglers.h"
 

@@ -14,7 +14,6 @@
 #include "model/result/prediction_interval.h"
 #include "model/routing/served_load.h"
 #include "sim/interval/detail/parts.h"
-#include "sim/interval/detail/spread.h"
 #include "sim/interval/hypercube.h"
 #include "sim/interval/interval.h"
 #include "sim/predict/memos.h"

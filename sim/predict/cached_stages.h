@@ -17,7 +17,7 @@
 
 #include "model/memory/training_state.h"
 #include "model/profile/cluster.h"
-#include "model/program/stage_library.h"
+#include "model/program/compile.h"
 #include "model/program/stage_optimizer.h"
 #include "sim/analysis/exposure.h"
 #include "sim/analysis/load.h"

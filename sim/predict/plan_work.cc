@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "model/memory/host_memory.h"
+#include "model/memory/memory.h"
 #include "model/memory/memory_reserve.h"
 
 namespace plumbline::sim {

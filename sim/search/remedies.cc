@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "model/architecture/metrics.h"
-#include "model/memory/host_memory.h"
-#include "model/plan/plan_change.h"
+#include "model/memory/memory.h"
+#include "model/plan/alternative.h"
 #include "sim/search/cluster_option.h"
 
 namespace plumbline::sim {

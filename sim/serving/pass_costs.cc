@@ -10,7 +10,7 @@
 #include "model/cost/operator_class.h"
 #include "model/cost/sm_partition.h"
 #include "model/cost/work.h"
-#include "model/memory/pass_memory.h"
+#include "model/memory/memory.h"
 #include "model/plan/layout.h"
 #include "model/program/plan_context.h"
 #include "sim/predict/memos.h"

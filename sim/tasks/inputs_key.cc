@@ -7,7 +7,7 @@
 #include "model/base/text_file.h"
 #include "model/routing/files.h"
 #include "model/schedule/schedule.h"
-#include "sim/campaign/campaign_data.h"
+#include "sim/campaign/campaign.h"
 
 namespace plumbline::sim {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "model/base/error.h"
 #include "model/plan/plan.h"
-#include "sim/whatif/grid.h"
+#include "sim/whatif/range.h"
 #include "sim/whatif/sweep.h"
 
 namespace plumbline::sim {

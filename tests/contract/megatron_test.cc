@@ -10,11 +10,11 @@
 
 #include "model/base/text_file.h"
 #include "model/megatron/arguments.h"
-#include "model/megatron/config.h"
 #include "model/megatron/detail/fields.h"
 #include "model/megatron/detail/launch.h"
 #include "model/megatron/export.h"
 #include "model/megatron/import.h"
+#include "model/megatron/model_shape.h"
 #include "model/megatron/rules.h"
 #include "model/plan/layout.h"
 #include "model/plan/plan.h"

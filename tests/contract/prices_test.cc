@@ -8,7 +8,7 @@
 #include "model/economics/ownership.h"
 #include "tests/support/inputs.h"
 #include "tests/support/load_cluster.h"
-#include "topologies/inventory.h"
+#include "topologies/fabric.h"
 #include "topologies/topology.h"
 
 namespace plumbline::topologies {

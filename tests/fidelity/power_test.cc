@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/interval/step_spread.h"
+#include "sim/interval/interval.h"
 #include "sim/predict/predictor.h"
 #include "sim/search/search.h"
 #include "sim/step/segment_time.h"

@@ -1,7 +1,7 @@
 // Campaigns of one phase and one kind of failure.
 #pragma once
 
-#include "sim/campaign/campaign_data.h"
+#include "sim/campaign/campaign.h"
 
 namespace plumbline::tests {
 

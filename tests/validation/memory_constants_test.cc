@@ -1,5 +1,5 @@
 // The constants of memory-bound kernels in the H800 profile, derived again from the published measurements.
-#include "model/cost/occupancy.h"
+#include "model/cost/sm_partition.h"
 #include "tests/support/profile_constants.h"
 
 namespace plumbline::tests {

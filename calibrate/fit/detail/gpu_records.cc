@@ -11,7 +11,7 @@
 #include "calibrate/fit/detail/constant_list.h"
 #include "model/cost/kernel_cost.h"
 #include "model/cost/power_model.h"
-#include "model/graph/one_operator.h"
+#include "model/graph/builder.h"
 
 namespace plumbline::calibrate {
 namespace {

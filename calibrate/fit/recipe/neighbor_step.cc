@@ -6,7 +6,7 @@
 
 #include "calibrate/fit/recipe/detail/draft.h"
 #include "model/base/si_unit.h"
-#include "model/profile/constant_change.h"
+#include "model/profile/constant_rules.h"
 
 namespace plumbline::calibrate {
 namespace {

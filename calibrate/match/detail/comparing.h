@@ -14,7 +14,7 @@
 
 #include "calibrate/match/trace_comparison.h"
 #include "model/profile/cluster.h"
-#include "model/result/compared_time.h"
+#include "model/result/prediction_error.h"
 #include "model/result/timeline.h"
 #include "model/result/timeline_comparison.h"
 

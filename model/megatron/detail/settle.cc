@@ -16,7 +16,6 @@
 #include "model/megatron/detail/stages.h"
 #include "model/megatron/shell/arithmetic.h"
 #include "model/plan/alternative.h"
-#include "model/plan/plan_change.h"
 
 namespace plumbline::model::megatron {
 namespace {

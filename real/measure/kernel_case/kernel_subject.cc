@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "model/cost/work.h"
-#include "model/graph/one_operator.h"
+#include "model/graph/builder.h"
 #include "real/measure/kernel_case/kernel_case.h"
 
 namespace plumbline::real {

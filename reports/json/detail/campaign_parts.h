@@ -5,7 +5,7 @@
 
 #include "model/result/prediction_interval.h"
 #include "reports/json/detail/shared_fields.h"
-#include "sim/campaign/campaign_data.h"
+#include "sim/campaign/campaign.h"
 #include "sim/goodput/campaign_answer.h"
 
 namespace plumbline::reports {

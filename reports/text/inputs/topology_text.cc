@@ -8,7 +8,7 @@
 #include "reports/text/inputs/inputs_text.h"
 #include "reports/text/step/sections.h"
 #include "reports/text/table.h"
-#include "topologies/inventory.h"
+#include "topologies/fabric.h"
 
 namespace plumbline::reports {
 namespace {

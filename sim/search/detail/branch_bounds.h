@@ -11,7 +11,7 @@
 
 #include "model/layers/blocks.h"
 #include "model/layers/context.h"
-#include "model/program/stage_library.h"
+#include "model/program/compile.h"
 #include "sim/search/detail/block_times.h"
 #include "sim/search/detail/schedule_bound.h"
 #include "sim/search/space.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "model/memory/host_memory.h"
 #include "model/memory/memory.h"
 
 namespace plumbline::sim {

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "model/memory/host_memory.h"
 #include "model/memory/memory.h"
 #include "model/plan/layout.h"
 #include "model/program/routing.h"

@@ -1,9 +1,9 @@
-#include "model/cost/forms/cached_attention_form.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+
+#include "model/cost/forms/kernel_forms.h"
 
 namespace plumbline::model {
 namespace {

@@ -1,10 +1,9 @@
-#include "model/profile/constant_change.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "model/profile/constant_rules.h"
 #include "model/profile/profile.h"
 
 namespace plumbline::model {

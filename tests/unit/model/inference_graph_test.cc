@@ -10,7 +10,7 @@
 #include "model/cost/work.h"
 #include "model/layers/blocks.h"
 #include "model/layers/key_value_cache.h"
-#include "model/memory/pass_memory.h"
+#include "model/memory/memory.h"
 #include "tests/support/architectures.h"
 
 namespace plumbline::tests {

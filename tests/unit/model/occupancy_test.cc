@@ -1,10 +1,9 @@
 // Free shares of SMs, and grids that take more than one round.
-#include "model/cost/occupancy.h"
-
 #include <gtest/gtest.h>
 
 #include <limits>
 
+#include "model/cost/sm_partition.h"
 #include "tests/support/costs.h"
 
 namespace plumbline::model {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "model/plan/plan_change.h"
+#include "model/plan/alternative.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 

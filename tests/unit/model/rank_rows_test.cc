@@ -13,7 +13,6 @@
 #include "model/plan/layout.h"
 #include "model/program/routing.h"
 #include "model/routing/documents.h"
-#include "model/routing/expert_placement.h"
 #include "model/routing/files.h"
 #include "model/routing/gate.h"
 #include "model/routing/statistics.h"

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "sim/interval/detail/peak.h"
-#include "sim/interval/detail/spread.h"
+#include "sim/interval/detail/parts.h"
+#include "sim/interval/hypercube.h"
 #include "sim/interval/uncertainty.h"
 #include "tests/support/step_inputs.h"
 

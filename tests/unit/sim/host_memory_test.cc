@@ -1,5 +1,3 @@
-#include "model/memory/host_memory.h"
-
 #include <gtest/gtest.h>
 
 #include <string>

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "sim/interval/detail/parts.h"
-#include "sim/interval/step_spread.h"
 #include "sim/interval/uncertainty.h"
 #include "sim/predict/simulate.h"
 #include "tests/support/step_inputs.h"

@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "sim/whatif/grid.h"
 #include "sim/whatif/range.h"
 
 namespace plumbline::sim {

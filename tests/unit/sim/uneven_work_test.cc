@@ -1,10 +1,9 @@
 // The work of every GPU where experts or documents make micro-batches differ.
-#include "sim/cluster/detail/uneven_work.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "sim/cluster/detail/fleet_draw.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::sim {

@@ -15,7 +15,6 @@
 #include "calibrate/components/load.h"
 #include "calibrate/fit/detail/log_fit.h"
 #include "calibrate/fit/held_out.h"
-#include "model/cost/forms/cached_attention_form.h"
 #include "model/cost/forms/kernel_forms.h"
 #include "model/cost/forms/transfer_forms.h"
 
@@ -295,7 +294,7 @@ struct ScanConstants {
 TableFit<ScanConstants> fit_scan_table(const std::vector<ScanRow>& rows, const FitMachine& machine,
                                        const ScanConstants& known);
 
-// Fits attention over a cache to the form of model/cost/forms/cached_attention_form.h: one set of constants for all
+// Fits attention over a cache to the form of model/cost/forms/kernel_forms.h: one set of constants for all
 // shapes of one format of the cache, except for what belongs to a software: its start and its bandwidth.
 
 // Query rows that a block of the kernels over a latent cache computes at least: the rows of Hopper's tensor-core

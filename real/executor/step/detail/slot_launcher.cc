@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "model/cost/operator_class.h"
-#include "model/memory/slot_uses.h"
+#include "model/memory/slot_memory.h"
 
 namespace plumbline::real {
 
