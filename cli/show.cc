@@ -16,7 +16,7 @@
 #include "cli/outputs.h"
 #include "cli/verb.h"
 #include "model/architecture/load_architecture.h"
-#include "model/base/si_unit.h"
+#include "model/base/units.h"
 #include "model/plan/layout.h"
 #include "model/plan/plan_key_table.h"
 #include "model/profile/constant_rules.h"

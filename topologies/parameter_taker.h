@@ -11,7 +11,7 @@
 
 #include "model/base/error.h"
 #include "model/base/parameter_file.h"
-#include "model/base/si_unit.h"
+#include "model/base/units.h"
 
 namespace plumbline::topologies {
 

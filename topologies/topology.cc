@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include "model/base/parameter_file.h"
-#include "model/base/si_unit.h"
+#include "model/base/units.h"
 #include "model/economics/prices.h"
 #include "topologies/device.h"
 #include "topologies/fabric.h"

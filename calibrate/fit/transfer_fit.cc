@@ -13,7 +13,7 @@
 
 #include "calibrate/fit/detail/collective_records.h"
 #include "calibrate/fit/detail/constant_list.h"
-#include "model/base/si_unit.h"
+#include "model/base/units.h"
 #include "model/cost/collective_cost.h"
 #include "model/cost/constants.h"
 

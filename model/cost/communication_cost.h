@@ -14,7 +14,6 @@
 #include "model/cost/constants.h"
 #include "model/cost/forms/transfer_forms.h"
 #include "model/cost/measured_operators.h"
-#include "model/cost/shape_factors.h"
 #include "model/graph/graph.h"
 #include "model/profile/cluster.h"
 #include "model/program/routing.h"

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 
-#include "model/base/si_unit.h"
+#include "model/base/random.h"
+#include "model/base/units.h"
 
 namespace plumbline::model {
 
@@ -46,6 +49,19 @@ Constant ConstantReader::require_either(std::string_view name, std::string_view 
                    std::string(fallback),
                    "add it, or `extends` a profile that has it"};
   return {};
+}
+
+std::string_view to_string(CostFamily family) {
+  constexpr std::array<std::string_view, cost_families> names = {
+      "gemm",       "grouped_gemm", "attention",          "memory_bound",    "collective",
+      "all_to_all", "small_gemm",   "small_grouped_gemm", "cached_attention"};
+  return names[static_cast<std::size_t>(family)];
+}
+
+ShapeKey shape_key(CostFamily family, std::initializer_list<double> numbers) {
+  std::uint64_t hash = 0;
+  for (const double number : numbers) hash = Random(hash ^ static_cast<std::uint64_t>(std::llround(number))).next();
+  return {family, hash};
 }
 
 }  // namespace plumbline::model

@@ -13,7 +13,6 @@
 #include "model/cost/forms/kernel_forms.h"
 #include "model/cost/measured_operators.h"
 #include "model/cost/operator_class.h"
-#include "model/cost/shape_factors.h"
 #include "model/cost/sm_partition.h"
 #include "model/cost/work.h"
 #include "model/graph/graph.h"

@@ -6,8 +6,8 @@
 #include <array>
 #include <variant>
 
-#include "model/base/si_unit.h"
 #include "model/base/text.h"
+#include "model/base/units.h"
 #include "model/cost/operator_class.h"
 #include "model/profile/constant_rules.h"
 

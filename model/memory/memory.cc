@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/memory/detail/memory_timeline.h"
 #include "model/memory/memory_reserve.h"
+#include "model/memory/slot_memory.h"
 #include "model/memory/stage_tensors.h"
 #include "model/memory/training_state.h"
 

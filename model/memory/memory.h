@@ -17,7 +17,7 @@
 
 namespace plumbline::model {
 
-// Returns the memory of all ranks. The peak of a rank is the maximum of its timeline (detail/memory_timeline.h) on top
+// Returns the memory of all ranks. The peak of a rank is the maximum of its timeline (slot_memory.h) on top
 // of what stays: parameters, gradients, optimizer states (training_state.h), library buffers and reserves
 // (memory_reserve.h, which sums them; with_allocator() there adds what the software of a profile holds to a device).
 Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program, const Device& device);
@@ -40,7 +40,7 @@ std::string_view to_string(Fit fit);  // "fits" | "at the edge" | "does not fit"
 
 // All that a rank holds at the highest moment of a schedule op, in bytes.
 struct MemoryLevel {
-  std::string what;  // the operator, in words (detail/memory_timeline.h)
+  std::string what;  // the operator, in words (slot_memory.h)
   std::string op;    // "F", "B", "I", "W", "FB"; "" after the last
   double activations_bytes = 0, temporary_bytes = 0, communication_bytes = 0;  // libraries' buffers included
   double total_bytes = 0;  // with parameters, gradients, optimizer and reserve

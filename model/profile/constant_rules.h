@@ -10,7 +10,7 @@
 #include "model/base/error.h"
 #include "model/base/parameter_file.h"
 #include "model/base/provenance.h"
-#include "model/base/si_unit.h"
+#include "model/base/units.h"
 
 namespace plumbline::model {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "model/base/data_type.h"
-#include "model/base/si_unit.h"
+#include "model/base/units.h"
 #include "model/profile/constant_rules.h"
 
 namespace plumbline::model {

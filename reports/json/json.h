@@ -13,7 +13,7 @@
 #include "model/plan/plan.h"
 #include "model/result/result.h"
 #include "model/result/timeline.h"
-#include "model/routing/statistics.h"
+#include "model/routing/rank_rows.h"
 #include "reports/training_report.h"
 
 namespace plumbline::reports {

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "model/result/result.h"
-#include "sim/cluster/detail/even_step.h"
 #include "sim/cluster/detail/fleet_draw.h"
 #include "sim/network/contention.h"
 #include "sim/predict/predictor.h"

@@ -14,7 +14,6 @@
 #include "model/result/prediction_interval.h"
 #include "model/result/result.h"
 #include "model/result/serving_result.h"
-#include "sim/interval/left.h"
 #include "sim/interval/step_draws.h"
 #include "sim/predict/inputs.h"
 #include "sim/serving/serving.h"

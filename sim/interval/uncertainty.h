@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "model/cost/shape_factors.h"
+#include "model/cost/constants.h"
 #include "sim/predict/inputs.h"
 
 namespace plumbline::sim {

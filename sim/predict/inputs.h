@@ -7,11 +7,11 @@
 #include <optional>
 
 #include "model/architecture/architecture.h"
-#include "model/cost/shape_factors.h"
+#include "model/cost/constants.h"
 #include "model/plan/plan.h"
 #include "model/profile/cluster.h"
 #include "model/profile/profile.h"
-#include "sim/interval/left.h"
+#include "sim/interval/step_draws.h"
 #include "topologies/fabric_shape.h"
 
 namespace plumbline::sim {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -84,11 +85,15 @@ void add_group(const Inputs& inputs, const ConstantGroup& group, std::vector<Tor
   if (!input.settings.empty()) found.push_back(std::move(input));
 }
 
+void add_values(std::string_view name, std::string_view key, std::initializer_list<double> values,
+                std::vector<TornadoInput>& found) {
+  TornadoInput& input = found.emplace_back(TornadoInput{std::string(name), std::string(key), {}});
+  for (const double value : values)
+    input.settings.push_back({fmt::format("{:.6g}", value), {setting_text(key, value)}});
+}
+
 void add_key(std::string_view name, std::string_view key, double value, std::vector<TornadoInput>& found) {
-  TornadoInput input{std::string(name), std::string(key), {}};
-  for (const double factor : {1 - usual_change, 1 + usual_change})
-    input.settings.push_back({fmt::format("{:.6g}", value * factor), {setting_text(key, value * factor)}});
-  found.push_back(std::move(input));
+  add_values(name, key, {value * (1 - usual_change), value * (1 + usual_change)}, found);
 }
 
 void add_whole_key(std::string_view name, std::string_view key, std::int64_t value, std::vector<TornadoInput>& found) {
@@ -119,12 +124,8 @@ void add_experts(const Inputs& inputs, std::vector<TornadoInput>& found) {
   const model::Plan& plan = inputs.plan;
   constexpr std::string_view key = "routing.imbalance";
   if (!plan.routing.rows_per_rank.empty() || model::states_expert_loads(plan)) return;
-  if (plan.routing.imbalance > 0) {
-    add_key("uneven experts", key, plan.routing.imbalance, found);
-  } else {
-    const double most = model::routing_balance(plan, inputs.architecture.experts).high;
-    found.push_back({"uneven experts", std::string(key), {{fmt::format("{:.6g}", most), {setting_text(key, most)}}}});
-  }
+  if (plan.routing.imbalance > 0) return add_key("uneven experts", key, plan.routing.imbalance, found);
+  add_values("uneven experts", key, {model::routing_balance(plan, inputs.architecture.experts).high}, found);
 }
 
 void add_served_experts(const Inputs& inputs, std::vector<TornadoInput>& found) {
@@ -162,10 +163,7 @@ void add_price(const Inputs& inputs, std::vector<TornadoInput>& found) {
   constexpr std::string_view key = "run.price_usd_per_gpu_hour";
   const model::HourlyPrice& rent = *price.value;
   if (rent.low == rent.high) return add_key("price of a GPU-hour", key, rent.value, found);
-  TornadoInput input{"price of a GPU-hour", std::string(key), {}};
-  for (const double end : {rent.low, rent.high})
-    input.settings.push_back({fmt::format("{:.6g}", end), {setting_text(key, end)}});
-  found.push_back(std::move(input));
+  add_values("price of a GPU-hour", key, {rent.low, rent.high}, found);
 }
 
 }  // namespace

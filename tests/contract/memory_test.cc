@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "model/architecture/load_architecture.h"
-#include "model/memory/detail/memory_timeline.h"
+#include "model/memory/slot_memory.h"
 #include "model/program/compile.h"
 #include "tests/support/inputs.h"
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <utility>
 
-#include "model/base/si_unit.h"
+#include "model/base/units.h"
 
 namespace plumbline::tests {
 namespace {

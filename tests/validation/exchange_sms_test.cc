@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/base/si_unit.h"
+#include "model/base/units.h"
 #include "model/cost/forms/transfer_forms.h"
 #include "tests/support/costs.h"
 #include "tests/support/published.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "calibrate/validate/questions.h"
-#include "model/base/si_unit.h"
+#include "model/base/units.h"
 #include "model/profile/stack.h"
 #include "tests/support/profiles.h"
 #include "topologies/device.h"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/base/si_unit.h"
+#include "model/base/units.h"
 #include "model/cost/forms/kernel_forms.h"
 #include "tests/support/nccl_fit.h"
 #include "tests/support/profile_constants.h"

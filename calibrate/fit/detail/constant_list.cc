@@ -6,7 +6,7 @@
 #include <cassert>
 #include <cmath>
 
-#include "model/base/si_unit.h"
+#include "model/base/units.h"
 
 namespace plumbline::calibrate {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "calibrate/fit/fit_records.h"
 #include "model/base/error.h"
-#include "model/cost/shape_factors.h"
+#include "model/cost/constants.h"
 #include "model/graph/graph.h"
 #include "model/profile/cluster.h"
 #include "model/profile/profile.h"

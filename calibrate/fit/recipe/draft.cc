@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "model/base/si_unit.h"
+#include "model/base/units.h"
 #include "model/cost/forms/kernel_forms.h"
 
 namespace plumbline::calibrate {

@@ -6,7 +6,7 @@
 #include "calibrate/fit/profile_fit.h"
 #include "calibrate/fit/recipe/detail/draft.h"
 #include "calibrate/fit/recipe/profile_maker.h"
-#include "model/cost/shape_factors.h"
+#include "model/cost/constants.h"
 
 namespace plumbline::calibrate {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "calibrate/fit/recipe/detail/draft.h"
-#include "model/base/si_unit.h"
+#include "model/base/units.h"
 #include "model/profile/constant_rules.h"
 
 namespace plumbline::calibrate {

@@ -73,9 +73,14 @@ Result<ImportedScript> Importer::run(const Reading& reading) {
 }
 
 Error Importer::problem(std::string_view argument, std::string message, std::string hint) const {
-  const int line = given_.line(argument);
-  return {ErrorKind::input,       std::move(message),    files_[static_cast<std::size_t>(line / lines_of_a_file)],
-          line % lines_of_a_file, std::string(argument), std::move(hint)};
+  return placed({ErrorKind::input, std::move(message), "", 0, std::string(argument), std::move(hint)},
+                given_.line(argument));
+}
+
+Error Importer::placed(Error error, int line) const {
+  error.file = files_[static_cast<std::size_t>(line / lines_of_a_file)];
+  error.line = line % lines_of_a_file;
+  return error;
 }
 
 std::optional<Error> Importer::read_launch() {
@@ -114,11 +119,9 @@ Error Importer::no_launch(const Script& script) const {
     return problem(
         "", std::string(message),
         "--execute runs the script and takes what it starts; a script that it starts can be imported itself");
-  Error error = problem("", "the script ends here before it starts a training",
-                        "--define the variables that it asks for (1 is its first parameter), or --execute it");
-  error.file = files_[static_cast<std::size_t>(script.exit_line / lines_of_a_file)];
-  error.line = script.exit_line % lines_of_a_file;
-  return error;
+  return placed(problem("", "the script ends here before it starts a training",
+                        "--define the variables that it asks for (1 is its first parameter), or --execute it"),
+                script.exit_line);
 }
 
 // Notes what the reading rests on: defaults of the script itself, and files that are not read.
@@ -157,12 +160,9 @@ std::optional<Error> Importer::read_rows() {
 std::optional<Error> Importer::refusal() const {
   const auto note = std::ranges::find(out_.notes, NoteKind::refused, &Note::kind);
   if (note == out_.notes.end()) return std::nullopt;
-  return Error{ErrorKind::input,
-               note->text,
-               files_[static_cast<std::size_t>(note->line / lines_of_a_file)],
-               note->line % lines_of_a_file,
-               "",
-               "Megatron-LM does not start with it; --args changes arguments"};
+  return placed(
+      {ErrorKind::input, note->text, "", 0, "", "Megatron-LM does not start with it; --args changes arguments"},
+      note->line);
 }
 
 Error Importer::not_a_number(std::string_view name, const std::string& value) const {
@@ -173,10 +173,7 @@ Error Importer::not_a_number(std::string_view name, const std::string& value) co
 // not set.
 Error Importer::not_known(std::string_view argument, const Word& word) const {
   const auto error = [&](const std::string& message, const std::string& hint) {
-    Error result = problem(argument, message, hint);
-    result.file = files_[static_cast<std::size_t>(word.line / lines_of_a_file)];
-    result.line = word.line % lines_of_a_file;
-    return result;
+    return placed(problem(argument, message, hint), word.line);
   };
   if (word.condition > 0) {
     const Condition& condition = reading_->script.conditions[static_cast<std::size_t>(word.condition - 1)];

@@ -46,6 +46,7 @@ class Importer {
  private:
   // What the script gives (importer.cc)
   Error problem(std::string_view argument, std::string message, std::string hint) const;
+  Error placed(Error error, int line) const;
   std::optional<Error> read_launch();
   Error no_launch(const Script& script) const;
   std::optional<Error> read_rows();

@@ -201,14 +201,11 @@ std::optional<Error> Importer::settle_plan() {
 Error Importer::no_gpus() const {
   if (launch_.open.condition > 0) return not_known("", launch_.open);
   const std::string& open = launch_.open.text;
-  const int line = launch_.open.line;
   const std::string message = open.empty() ? "" : fmt::format(": '{}' is known where it runs, not in the script", open);
-  Error error = problem("", "the number of GPUs is not in the script" + message,
+  return placed(problem("", "the number of GPUs is not in the script" + message,
                         launch_.open_name.empty() ? "--gpus N, or --define the variables of the launcher"
-                                                  : fmt::format("--define {}=N, or --gpus N", launch_.open_name));
-  error.file = files_[static_cast<std::size_t>(line / lines_of_a_file)];
-  error.line = line % lines_of_a_file;
-  return error;
+                                                  : fmt::format("--define {}=N, or --gpus N", launch_.open_name)),
+                launch_.open.line);
 }
 
 void Importer::unset(const std::string& comment) {
@@ -224,11 +221,7 @@ Error Importer::at_script(Error error) const {
   const auto line = lines_.find(error.key);
   const bool of_user = std::ranges::any_of(
       options_.overrides, [&error](const std::string& text) { return text.starts_with(error.key + "="); });
-  if (of_user) return error;
-  const int at = line == lines_.end() ? 0 : line->second;
-  error.file = files_[static_cast<std::size_t>(at / lines_of_a_file)];
-  error.line = at % lines_of_a_file;
-  return error;
+  return of_user ? error : placed(std::move(error), line == lines_.end() ? 0 : line->second);
 }
 
 }  // namespace plumbline::model::megatron

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/base/si_unit.h"
+#include "model/base/units.h"
 #include "reports/csv/csv_table.h"
 #include "reports/text/inputs/inputs_text.h"
 #include "reports/text/step/describe.h"

@@ -13,7 +13,7 @@
 #include "model/profile/cluster.h"
 #include "model/profile/constant_rules.h"
 #include "model/profile/stack.h"
-#include "model/routing/statistics.h"
+#include "model/routing/rank_rows.h"
 #include "topologies/fabric.h"
 #include "topologies/topology.h"
 

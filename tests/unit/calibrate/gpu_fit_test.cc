@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "calibrate/fit/profile_fit.h"
-#include "model/base/si_unit.h"
+#include "model/base/units.h"
 #include "model/cost/kernel_cost.h"
 #include "model/cost/measured_operators.h"
 #include "model/cost/work.h"

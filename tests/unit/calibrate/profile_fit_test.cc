@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "model/base/si_unit.h"
+#include "model/base/units.h"
 #include "model/cost/collective_cost.h"
 #include "model/cost/kernel_cost.h"
 #include "model/cost/measured_operators.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "calibrate/fit/profile_fit.h"
-#include "model/base/si_unit.h"
+#include "model/base/units.h"
 #include "model/cost/collective_cost.h"
 #include "tests/support/costs.h"
 

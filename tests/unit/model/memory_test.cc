@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "model/architecture/load_architecture.h"
-#include "model/memory/detail/memory_timeline.h"
 #include "model/memory/memory_reserve.h"
+#include "model/memory/slot_memory.h"
 #include "model/memory/training_state.h"
 #include "model/program/compile.h"
 #include "model/program/slot_template.h"

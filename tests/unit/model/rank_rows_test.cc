@@ -15,7 +15,6 @@
 #include "model/routing/documents.h"
 #include "model/routing/files.h"
 #include "model/routing/gate.h"
-#include "model/routing/statistics.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 

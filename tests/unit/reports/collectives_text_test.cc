@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "model/base/si_unit.h"
+#include "model/base/units.h"
 #include "reports/text/inputs/inputs_text.h"
 #include "tests/support/costs.h"
 #include "tests/support/load_cluster.h"

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "sim/cluster/detail/even_step.h"
 #include "sim/cluster/detail/fleet_draw.h"
 #include "sim/cluster/fleet_priors.h"
 #include "sim/predict/predictor.h"

@@ -1,4 +1,4 @@
-#include "model/base/si_unit.h"
+#include "model/base/units.h"
 
 #include <fmt/format.h>
 
