@@ -47,9 +47,7 @@ double ParameterTaker::ratio(std::string_view name, double least, double most) {
 }
 
 double ParameterTaker::amount(std::string_view name, UnitDimension dimension, std::optional<double> fallback) {
-  if (!fallback || file_.number(name) != nullptr) return take(name, dimension, true, false);
-  could_take(name);
-  return *fallback;
+  return !fallback || has(name) ? take(name, dimension, true, false) : *fallback;
 }
 
 double ParameterTaker::take(std::string_view name, UnitDimension dimension, bool may_be_zero, bool whole) {

@@ -30,8 +30,11 @@ class ParameterTaker {
   // Returns an amount from 0 on, which may be a fraction; the fallback where the file does not have it.
   double amount(std::string_view name, model::UnitDimension dimension, std::optional<double> fallback = std::nullopt);
 
-  // Names an entry that is missing but allowed, as a suggestion for unknown ones.
-  void could_take(std::string_view name) { taken_.emplace_back(name); }
+  // Returns whether the file has an entry that it may lack, which is a suggestion for unknown ones all the same.
+  bool has(std::string_view name) {
+    taken_.emplace_back(name);
+    return file_.number(name) != nullptr;
+  }
 
   // Returns the first error, or one about all required entries that are missing, or about one that was not taken.
   std::optional<model::Error> finish();

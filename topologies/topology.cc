@@ -24,13 +24,9 @@ using model::UnitDimension;
 // Every entry may be missing. Errors are reported by the taker.
 model::Prices take_prices(const ParameterFile& file, ParameterTaker& taker) {
   const auto entry = [&](std::string_view name, const auto& take_number) {
-    const ParameterFile::Number* number = file.number(name);
-    if (number == nullptr) {
-      taker.could_take(name);
-      return model::Prices::Entry();
-    }
+    if (!taker.has(name)) return model::Prices::Entry();
     take_number();
-    return model::Prices::Entry(number->parameter);
+    return model::Prices::Entry(file.number(name)->parameter);
   };
   const auto take = [&](std::string_view name, UnitDimension dimension, bool may_be_zero = false) {
     return entry(name, [&] { taker.take(name, dimension, may_be_zero); });
@@ -116,14 +112,11 @@ FabricShape take_fabric(const ParameterFile& file, ParameterTaker& taker) {
 }
 
 // A topology that states no factor has a network as profiles were measured with.
-model::NetworkFactors take_network(const ParameterFile& file, ParameterTaker& taker) {
+model::NetworkFactors take_network(ParameterTaker& taker) {
   constexpr double most = 100;
   model::NetworkFactors factors;
   const auto take = [&](const char* name, double& factor) {
-    if (file.number(name) != nullptr)
-      factor = taker.ratio(name, 1 / most, most);
-    else
-      taker.could_take(name);
+    if (taker.has(name)) factor = taker.ratio(name, 1 / most, most);
   };
   take("network.collective_rate", factors.collective_rate);
   take("network.collective_latency", factors.collective_latency);
@@ -133,16 +126,9 @@ model::NetworkFactors take_network(const ParameterFile& file, ParameterTaker& ta
 }
 
 // Where a topology states nothing of its hosts, a node is one, whose memory is not known.
-void take_host(const ParameterFile& file, ParameterTaker& taker, std::int64_t gpus_per_node, model::Device& device) {
-  device.host_gpus = gpus_per_node;
-  if (file.number("host.gpus") != nullptr)
-    device.host_gpus = taker.count("host.gpus");
-  else
-    taker.could_take("host.gpus");
-  if (file.number("host.memory") != nullptr)
-    device.host_memory = model::Bytes(taker.take("host.memory", UnitDimension::bytes));
-  else
-    taker.could_take("host.memory");
+void take_host(ParameterTaker& taker, std::int64_t gpus_per_node, model::Device& device) {
+  device.host_gpus = taker.has("host.gpus") ? taker.count("host.gpus") : gpus_per_node;
+  if (taker.has("host.memory")) device.host_memory = model::Bytes(taker.take("host.memory", UnitDimension::bytes));
 }
 
 // NICs that a plan removes leave rails, and their planes, empty.
@@ -273,9 +259,9 @@ model::Result<Topology> load_topology(const std::string& topology_path, const st
   shape.default_profile = file.text_or_empty("default_profile");
   ParameterTaker taker(file, "", shape.parameters);
   topology.fabric = take_fabric(file, taker);
-  shape.network = take_network(file, taker);
+  shape.network = take_network(taker);
   model::Device host;
-  take_host(file, taker, topology.fabric.gpus_per_node, host);
+  take_host(taker, topology.fabric.gpus_per_node, host);
   const std::size_t constants = shape.parameters.size();
   shape.prices = take_prices(file, taker);
   shape.parameters.resize(constants);  // prices do not affect times
