@@ -251,24 +251,16 @@ CollectiveLine CollectiveCost::line(const Pace& pace, double nvlink_rate, double
           .nic_rate = nic_rate};
 }
 
-CollectivePath CollectiveCost::ring(Collective collective, CollectiveProtocol protocol,
-                                    const CollectiveGroup& group) const {
-  const Pace& pace = ring_[index(protocol)];
-  const double usable = pace.efficiency.value;
-  CollectiveLine by = line(pace, std::min(nvlink_rate_.value, channels_.value * ring_channel_.value) * usable,
-                           nic_rate(group) * usable);
+CollectivePath CollectiveCost::on_channels(CollectiveAlgorithm algorithm, Collective collective,
+                                           CollectiveProtocol protocol, const CollectiveGroup& group) const {
+  const bool tree = algorithm == CollectiveAlgorithm::tree;
+  const Pace& pace = (tree ? tree_ : ring_)[index(protocol)];
+  const double channel = (tree ? tree_channel_ : ring_channel_).value, usable = pace.efficiency.value;
+  CollectiveLine by =
+      line(pace, std::min(nvlink_rate_.value, channels_.value * channel) * usable, nic_rate(group) * usable);
   by.limit = cap(protocol, group);
-  if (protocol == CollectiveProtocol::simple) by.copy_bandwidth = copy_bandwidth_;
-  return collective_path(CollectiveAlgorithm::ring, protocol, collective, group, by);
-}
-
-CollectivePath CollectiveCost::tree(CollectiveProtocol protocol, const CollectiveGroup& group) const {
-  const Pace& pace = tree_[index(protocol)];
-  const double usable = pace.efficiency.value;
-  CollectiveLine by = line(pace, std::min(nvlink_rate_.value, channels_.value * tree_channel_.value) * usable,
-                           nic_rate(group) * usable);
-  by.limit = cap(protocol, group);
-  return collective_path(CollectiveAlgorithm::tree, protocol, Collective::all_reduce, group, by);
+  if (!tree && protocol == CollectiveProtocol::simple) by.copy_bandwidth = copy_bandwidth_;
+  return collective_path(algorithm, protocol, collective, group, by);
 }
 
 CollectivePath CollectiveCost::nvls(const CollectiveGroup& group) const {
@@ -314,8 +306,9 @@ std::vector<CollectivePath> CollectiveCost::paths(Collective collective, const C
     return found;
   }
   for (const CollectiveProtocol protocol : all_protocols) {
-    found.push_back(ring(collective, protocol, group));
-    if (collective == Collective::all_reduce) found.push_back(tree(protocol, group));
+    found.push_back(on_channels(CollectiveAlgorithm::ring, collective, protocol, group));
+    if (collective == Collective::all_reduce)
+      found.push_back(on_channels(CollectiveAlgorithm::tree, collective, protocol, group));
   }
   const bool pieces = collective == Collective::reduce_scatter || collective == Collective::all_gather;
   if (pat_ && pieces && group.ranks_per_node == 1) found.push_back(pat(collective, group));

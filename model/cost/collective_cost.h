@@ -113,8 +113,9 @@ class CollectiveCost {
   };
   double cap(CollectiveProtocol protocol, const CollectiveGroup& group) const;
   CollectiveLine line(const Pace& pace, double nvlink_rate, double nic_rate) const;
-  CollectivePath ring(Collective collective, CollectiveProtocol protocol, const CollectiveGroup& group) const;
-  CollectivePath tree(CollectiveProtocol protocol, const CollectiveGroup& group) const;
+  // Of a ring or a tree, whose channels have a bandwidth each.
+  CollectivePath on_channels(CollectiveAlgorithm algorithm, Collective collective, CollectiveProtocol protocol,
+                             const CollectiveGroup& group) const;
   CollectivePath nvls(const CollectiveGroup& group) const;
   CollectivePath pat(Collective collective, const CollectiveGroup& group) const;
   CollectivePath direct(Collective collective, CollectiveProtocol protocol, const CollectiveGroup& group) const;

@@ -19,8 +19,7 @@ namespace plumbline::sim {
 namespace {
 
 void add_fits(DeploymentOption& option, unsigned threads) {
-  IntervalOptions options{.draws = serving_draws};
-  options.threads = threads;
+  const IntervalOptions options{.draws = serving_draws, .threads = threads};
   Inputs inputs = option.on.inputs;
   for (RankedDeployment& one : option.search.best) {
     inputs.plan = one.plan;
@@ -34,8 +33,7 @@ model::Result<void> add_interval(DeploymentOption& option, unsigned threads) {
   RankedDeployment& best = option.search.best.front();
   Inputs inputs = option.on.inputs;
   inputs.plan = best.plan;
-  IntervalOptions options{.draws = serving_draws};
-  options.threads = threads;
+  const IntervalOptions options{.draws = serving_draws, .threads = threads};
   auto drawn = TRY(draw_serving_interval(inputs, best.result, options));
   best.result.interval = std::move(drawn.interval);
   const auto price = price_of(option.on).value;
@@ -143,9 +141,7 @@ model::Result<void> search_option(const DeploymentAnswer& answer, DeploymentOpti
   if (found && found->complete && !found->best.empty() && limited) {
     Inputs inputs = option.on.inputs;
     inputs.plan = found->best.front().plan;
-    IntervalOptions draws{.draws = serving_draws};
-    draws.threads = options.threads;
-    draws.parts = false;
+    const IntervalOptions draws{.draws = serving_draws, .threads = options.threads, .parts = false};
     serving = TRY(serving_within(inputs, serving, answer.confidence, draws));
     option.goal.margin = serving.margin();
     found = search(true);
