@@ -8,8 +8,8 @@
 
 #include "model/base/random.h"
 #include "model/plan/layout.h"
+#include "model/routing/detail/gate.h"
 #include "model/routing/files.h"
-#include "model/routing/gate.h"
 
 namespace plumbline::model {
 namespace {

@@ -33,7 +33,6 @@ const std::map<std::string, std::string> kEntryPoints = {
     {"calibrate/import/components/import.h", "what `plumbline import` reads"},
     {"model/program/kernel_shapes.h", "what `plumbline show` lists of a program"},
     {"model/graph/offload.h", "a pass over any graph"},
-    {"model/memory/memory.h", "the memory of any block that serves"},
     {"model/megatron/export.h", "what `plumbline export` writes"},
     {"model/configurations/export.h", "what `plumbline export` writes"},
     {"real/cuda/device/watch/clock_sampler.h", "clocks and power, for whoever times a GPU"},

@@ -12,9 +12,9 @@
 #include "model/base/random.h"
 #include "model/plan/layout.h"
 #include "model/program/routing.h"
+#include "model/routing/detail/gate.h"
 #include "model/routing/documents.h"
 #include "model/routing/files.h"
-#include "model/routing/gate.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 

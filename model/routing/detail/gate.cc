@@ -1,4 +1,4 @@
-#include "model/routing/gate.h"
+#include "model/routing/detail/gate.h"
 
 #include <algorithm>
 #include <cmath>
