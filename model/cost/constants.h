@@ -1,5 +1,5 @@
-// Holds constants of a profile as the cost functions use them: the SI value plus the index for provenance; and factors on
-// the times of single kernel shapes.
+// Holds constants of a profile as the cost functions use them: the SI value plus the index for provenance; and factors
+// on the times of single kernel shapes.
 #pragma once
 
 #include <compare>

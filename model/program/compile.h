@@ -1,6 +1,6 @@
-// Compiles a plan to its step program. The blocks of stages and the slots made of them are built in a library, each when
-// it is first needed. Plans whose blocks have the same graphs can share one; their stages, schedules, costs and sharding
-// may differ.
+// Compiles a plan to its step program. The blocks of stages and the slots made of them are built in a library, each
+// when it is first needed. Plans whose blocks have the same graphs can share one; their stages, schedules, costs and
+// sharding may differ.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Checks the range or allowed words of each plan key while the plan is read, and for model/plan/layout.h what the degrees
-// of a plan must divide in a model.
+// Checks the range or allowed words of each plan key while the plan is read, and for model/plan/layout.h what the
+// degrees of a plan must divide in a model.
 #pragma once
 
 #include <array>
@@ -88,8 +88,8 @@ bool complete_each_other(std::string_view alias, std::string_view other);
 // infeasible.
 std::optional<Error> apply_aliases(const std::vector<GivenAlias>& given, Plan& plan);
 
-// What the degrees of a plan must divide in a model; each rule has its reason. Keeps the first error about degrees that do not satisfy their rules: infeasible, with the key, the rule and the
-// nearest degrees that do.
+// What the degrees of a plan must divide in a model; each rule has its reason. Keeps the first error about degrees that
+// do not satisfy their rules: infeasible, with the key, the rule and the nearest degrees that do.
 class Divisions {
  public:
   using Allowed = std::function<bool(std::int64_t)>;
