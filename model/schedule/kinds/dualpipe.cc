@@ -1,5 +1,4 @@
-// Schedules whose micro-batches pass every rank twice, and overlap the forward of one pass with the backward of
-// another.
+// Schedules whose ranks hold two chunks each, and overlap the forward of one with the backward of the other.
 #include <fmt/format.h>
 
 #include <algorithm>
