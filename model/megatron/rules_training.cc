@@ -14,9 +14,9 @@ namespace {
 constexpr std::string_view silent_rank = "8", silent_modules = "all-linear";  // of ms-swift
 
 // Names of Megatron Core (linear_qkv, linear_fc1) and of Hugging Face (q_proj, down_proj).
-std::vector<std::string> targets_of(const std::vector<std::string>& modules, bool experts) {
-  const auto names = [&modules](std::initializer_list<std::string_view> parts) {
-    return std::ranges::any_of(modules, [&parts](const std::string& module) {
+std::vector<std::string> targets_of(const std::vector<std::string>& targeted, bool experts) {
+  const auto names = [&targeted](std::initializer_list<std::string_view> parts) {
+    return std::ranges::any_of(targeted, [&parts](const std::string& module) {
       return std::ranges::any_of(parts, [&](std::string_view part) { return module.find(part) != std::string::npos; });
     });
   };
@@ -34,12 +34,12 @@ void read_training(const RuleReader& in) {
   const std::string method = in.given.value("--train-type").value_or("full");
   if (method == "full") return;
   if (method != "lora") return in.note("--train-type", "'" + method + "' is not modelled: all weights train");
-  std::vector<std::string> modules = in.given.values("--target-modules");
-  if (modules.empty()) modules.emplace_back(silent_modules);
+  std::vector<std::string> targeted = in.given.values("--target-modules");
+  if (targeted.empty()) targeted.emplace_back(silent_modules);
   auto& training = in.plan.training;
   training.method = method;
   training.rank = integer(in.given.value("--lora-rank").value_or(std::string(silent_rank))).value_or(0);
-  training.targets = targets_of(modules, in.shape.experts.has_value());
+  training.targets = targets_of(targeted, in.shape.experts.has_value());
   if (!training.targets.empty()) return;
   training.targets = targets_of({std::string(silent_modules)}, in.shape.experts.has_value());
   in.note("--target-modules", "no module of attention or MLP is named: all-linear is priced");
