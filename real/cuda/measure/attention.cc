@@ -13,6 +13,7 @@
 #include "real/cuda/measure/comparison.h"
 #include "real/cuda/measure/detail/expected.h"
 #include "real/cuda/measure/operation.h"
+#include "real/cuda/measure/transfer.h"
 #include "real/cuda/operators/cudnn/attention_library.h"
 
 namespace plumbline::real::cuda {

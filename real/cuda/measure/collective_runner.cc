@@ -9,6 +9,7 @@
 #include "real/cuda/measure/comparison.h"
 #include "real/cuda/measure/detail/expected.h"
 #include "real/cuda/measure/timing.h"
+#include "real/cuda/measure/transfer.h"
 #include "real/cuda/vendor/nccl.h"
 
 namespace plumbline::real::cuda {

@@ -1,4 +1,4 @@
-// Checks of results: copies to the host, and comparisons with double precision.
+// Comparisons of results with double precision, which tests make without CUDA.
 #pragma once
 
 #include <cmath>
@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "real/cuda/kernels/arithmetic.h"
-#include "real/cuda/status.h"
 #include "real/measure/runner.h"
 
 namespace plumbline::real::cuda {
@@ -33,26 +32,6 @@ class Comparison {
 };
 
 constexpr double bf16_tolerance = 1e-2, fp8_tolerance = 5e-2, fp32_tolerance = 1e-5;
-
-// --- Small copies to the host, for checks ---
-
-// Copies `count` elements. It waits only for earlier work on blocking streams: synchronize the stream that wrote first.
-template <typename Element>
-Status fetch(const Element* from, std::int64_t count, std::vector<Element>& to) {
-  to.resize(static_cast<std::size_t>(count));
-  const std::size_t bytes = to.size() * sizeof(Element);
-  return outcome(cudaMemcpy(to.data(), from, bytes, cudaMemcpyDeviceToHost), "copying to the host");
-}
-
-// Copies every `stride`-th element from `from` on.
-template <typename Element>
-Status fetch_strided(const Element* from, std::int64_t count, std::int64_t stride, std::vector<Element>& to) {
-  if (stride == 1) return fetch(from, count, to);
-  to.resize(static_cast<std::size_t>(count));
-  return outcome(cudaMemcpy2D(to.data(), sizeof(Element), from, static_cast<std::size_t>(stride) * sizeof(Element),
-                              sizeof(Element), static_cast<std::size_t>(count), cudaMemcpyDeviceToHost),
-                 "copying to the host");
-}
 
 // Returns `count` indices below `extent`: the first, the last and pseudo-random ones; fewer if the extent is smaller.
 inline std::vector<std::int64_t> sampled_indices(std::int64_t extent, int count, std::uint64_t seed) {

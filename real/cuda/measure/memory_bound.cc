@@ -11,6 +11,7 @@
 #include "real/cuda/measure/comparison.h"
 #include "real/cuda/measure/detail/expected.h"
 #include "real/cuda/measure/operation.h"
+#include "real/cuda/measure/transfer.h"
 
 namespace plumbline::real::cuda {
 namespace {

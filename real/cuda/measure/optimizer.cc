@@ -7,6 +7,7 @@
 #include "real/cuda/kernels/measuring/measuring.h"
 #include "real/cuda/measure/comparison.h"
 #include "real/cuda/measure/operation.h"
+#include "real/cuda/measure/transfer.h"
 
 namespace plumbline::real::cuda {
 namespace {

@@ -19,6 +19,7 @@
 #include "real/cuda/measure/operation.h"
 #include "real/cuda/measure/timing.h"
 #include "real/cuda/measure/toolbox.h"
+#include "real/cuda/measure/transfer.h"
 #include "real/cuda/status.h"
 #include "real/measure/kernel_case/kernel_case.h"
 

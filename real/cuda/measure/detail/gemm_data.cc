@@ -8,6 +8,7 @@
 #include "real/cuda/kernels/arithmetic.h"
 #include "real/cuda/kernels/measuring/measuring.h"
 #include "real/cuda/measure/comparison.h"
+#include "real/cuda/measure/transfer.h"
 
 namespace plumbline::real::cuda {
 namespace {
