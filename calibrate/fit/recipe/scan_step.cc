@@ -51,8 +51,8 @@ model::Result<void> fit_scan_step(Draft& draft) {
     for (Fitted& constant : fit.fitted)
       constant.name = fmt::format("scan.{}.{}.{}", step.kind, direction, constant.name);
     draft.set(fit.fitted,
-              fmt::format("fitted to two thirds of {} shapes, {} ({}), with memory.default.bandwidth and gemm.bf16",
-                          rows.size(), rows.front().software, draft.cited("scan")),
+              fmt::format("fitted to two thirds of {} shapes of {} ({}), with memory.default.bandwidth and gemm.bf16",
+                          rows.size(), fit.held_out.table, draft.cited("scan")),
               step.tables.empty() ? model::Evidence::fitted : model::Evidence::assumed);
     draft.correlate(fit.fitted, fit.correlation);
     if (step.tables.empty()) draft.held_out.push_back(std::move(fit.held_out));

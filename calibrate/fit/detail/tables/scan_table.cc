@@ -1,6 +1,9 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "calibrate/fit/detail/tables/tables.h"
 #include "model/cost/work.h"
@@ -47,7 +50,9 @@ TableFit<ScanConstants> fit_scan_table(const std::vector<ScanRow>& rows, const F
   TableFit<C> fit = fit_numbers(works, held_rows(works), numbers, seconds,
                                 [&](const ScanTableWork& work) { return seconds(ideal, work); });
   fit.held_out.family = "scan";
-  fit.held_out.table = fmt::format("{} {} {}", rows.front().software, rows.front().recurrence,
+  std::set<std::string> softwares;
+  for (const ScanRow& row : rows) softwares.insert(row.software);
+  fit.held_out.table = fmt::format("{} {} {}", fmt::join(softwares, " and "), rows.front().recurrence,
                                    rows.front().backward ? "backward" : "forward");
   return fit;
 }
