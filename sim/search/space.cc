@@ -147,8 +147,7 @@ const Pipeline* Space::pipeline(const model::Plan& plan) {
                  {},
                  choices_.splits(layout->stages, [&] { return costs(probe, *layout); }),
                  half(inputs_.architecture.layers, layout->stages)};
-  keep_valid(plan, found);
-  if (found.zero_stages.empty() || found.splits.empty()) return nullptr;
+  if (!keep_valid(plan, found)) return nullptr;
   return entry->second = &pipelines_.emplace_back(std::move(found));
 }
 
@@ -165,7 +164,7 @@ model::Error Space::refusal() const {
           "no combination of the values that were tried is a plan; what refuses most of them: " + most->first};
 }
 
-void Space::keep_valid(model::Plan plan, Pipeline& pipeline) {
+bool Space::keep_valid(model::Plan plan, Pipeline& pipeline) {
   choices_.recompute.front().apply(plan, pipeline.half_of_a_stage);
   const auto divide = [&plan](const Split& split) {
     plan.schedule.layers_per_stage = {.counts = split.layers, .even = split.layers.empty()};
@@ -182,14 +181,19 @@ void Space::keep_valid(model::Plan plan, Pipeline& pipeline) {
     if (error) refuse(Check::split, *error);
     return error.has_value();
   });
-  if (pipeline.splits.empty()) return;
+  if (pipeline.splits.empty()) return false;
   divide(pipeline.splits.front());
   plan.parallelism.shard_group = group;
   pipeline.zero_stages = zero_stages(plan);
-  if (pipeline.zero_stages.empty()) return;
+  if (pipeline.zero_stages.empty()) return false;
   plan.parallelism.zero_stage = pipeline.zero_stages.front();
   plan.recompute.policy = "full";
-  pipeline.whole_layers = !refusal_of(plan, inputs_.architecture);
+  const auto error = refusal_of(plan, inputs_.architecture);
+  pipeline.whole_layers = !error;
+  if (std::ranges::any_of(choices_.recompute, [&](const auto& one) { return allows(pipeline, one); })) return true;
+  const model::Error no_half = {.message = "stages of one layer have no half", .key = "search.recompute"};
+  refuse(Check::recomputation, error.value_or(no_half));
+  return false;
 }
 
 const model::Result<model::SplitCosts>& Space::costs(const model::Plan& plan, const model::Layout& layout) {

@@ -72,7 +72,7 @@ class Space {
 
  private:
   // The checks of a combination, in their order.
-  enum class Check { degrees, schedule, split, sharding, communication };
+  enum class Check { degrees, schedule, split, sharding, recomputation, communication };
 
   // Counts a combination that a check refuses, unless others come further.
   void refuse(Check check, const model::Error& error);
@@ -80,8 +80,9 @@ class Space {
   void add_degrees(model::Plan plan, std::size_t next);
   void add_branches(model::Plan plan);
   const Pipeline* pipeline(const model::Plan& plan);
-  // Leaves the splits, ZeRO stages and recomputations with which the pipeline of the plan is valid.
-  void keep_valid(model::Plan plan, Pipeline& pipeline);
+  // Leaves the splits, ZeRO stages and recomputations with which the pipeline of the plan is valid, and returns whether
+  // there are any of each.
+  bool keep_valid(model::Plan plan, Pipeline& pipeline);
   std::vector<std::int64_t> zero_stages(model::Plan plan);
   // Returns split_costs(), which plans with the same degrees but the pipeline share.
   const model::Result<model::SplitCosts>& costs(const model::Plan& plan, const model::Layout& layout);

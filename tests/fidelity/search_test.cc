@@ -231,6 +231,11 @@ TEST(Search, AnEmptySpaceHasTheRuleThatRefusesMostOfIt) {
       std::string::npos);
   EXPECT_NE(refusal([](model::Plan& plan) { plan.search.recompute = {"moe"}; }).find("search.recompute: "),
             std::string::npos);
+  const auto no_half = [](model::Plan& plan) {  // of eight layers on as many stages
+    plan.search.recompute = {"half"};
+    plan.search.pipeline = {8};
+  };
+  EXPECT_NE(refusal(no_half).find("search.recompute: stages of one layer"), std::string::npos);
 }
 
 TEST(Search, StopsWhenAsked) {
