@@ -527,11 +527,6 @@ TensorId served_experts(GraphBuilder& b, const LayerContext& c, const Received& 
   return scatter_received(b, c, "expert_sum", sum);
 }
 
-// Returns whether the kernel that combines the experts' results also adds them to the stream.
-bool combine_adds(const LayerContext& c) {
-  return c.dispatcher != Dispatcher::alltoall && c.architecture.experts.latent_size == 0;
-}
-
 // Every rank adds what its experts, or its columns of them, make of tokens that all ranks have.
 TensorId reduced_mixture(GraphBuilder& b, const LayerContext& c, TensorId x, std::optional<TensorId> stream) {
   const OperandFormat format{c.activation_precision()};
@@ -569,7 +564,7 @@ TensorId dispatched_mixture(GraphBuilder& b, const LayerContext& c, TensorId x, 
     addends.push_back(shared_experts(b, c.sequence ? c.undivided() : c, x));
   reads[0] = served_experts(b, c, received);
   b.section(Section::combine);
-  const bool adds = combine_adds(c);
+  const bool adds = c.architecture.experts.latent_size == 0;
   if (adds) reads.insert(reads.end(), addends.begin(), addends.end());
   const TensorId sums =
       b.activation(adds ? "moe_out" : "combined_latents", b.shape(adds ? x : tokens), b.tensor(x).type);
@@ -601,7 +596,7 @@ TensorId mixture_of_experts(GraphBuilder& b, const LayerContext& c, TensorId x, 
   const TensorId sum = experts(b, c, received);
 
   b.section(Section::combine);
-  const bool adds = combine_adds(c);
+  const bool adds = !copies_tokens && e.latent_size == 0;  // by the kernel that combines
   // Without addends the sums of experts are the result.
   const bool apart = !adds && addends.empty();
   const TensorId out = apart ? 0 : b.activation("moe_out", b.shape(x), b.tensor(x).type);

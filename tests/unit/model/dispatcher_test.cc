@@ -91,6 +91,19 @@ TEST(Dispatcher, TokensOfALatentAreSent) {
   }
 }
 
+// In inference the kernel that combines adds to the stream, whatever moves the tokens, unless latents come back.
+TEST(Dispatcher, PassesOfInferenceAddAsTheyCombine) {
+  for (const Dispatcher dispatcher : {Dispatcher::deepep, Dispatcher::alltoall}) {
+    LayerContext context = rank(dispatcher);
+    context.inference = {.kind = InferencePass::Kind::prefill, .requests = 1, .new_tokens = context.tokens};
+    const Graph graph = layer(context);
+    EXPECT_EQ(find(graph, "combine").reads.size(), 4U);  // sums, indices, the stream and shared experts
+    EXPECT_FALSE(has(graph, "add_moe"));
+    context.architecture.experts.latent_size = 1024;
+    EXPECT_EQ(find(layer(context), "add_moe").reads.size(), 3U);
+  }
+}
+
 // Copies arrive by source; with one expert on a rank that is their order, else they are sorted.
 TEST(Dispatcher, RowsAreSortedWhereARankHasSeveralExperts) {
   EXPECT_TRUE(has(layer(rank(Dispatcher::alltoall)), "permute"));
