@@ -445,7 +445,7 @@ class SimGridLoop::Impl final : private Handler, private EndListener {
     if (failed.handler != nullptr) at(now_, failed);
   }
 
-  // Records the end; everything else happens at the next wake().
+  // Records the end; everything else happens in the next run_events().
   void completed(const s4u::Activity& activity) override {
     auto* running = activity.get_data<Running>();
     if (running->comm.get() != &activity) return;  // a cancelled communication is reported twice

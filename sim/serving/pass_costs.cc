@@ -428,7 +428,7 @@ std::shared_ptr<const BlockCost> PassCosts::block(const model::Plan& plan, const
   model::visit_context(degrees, [&](const auto& value) { key.add(value); });
   key.add(kind, shape.model);
   const std::string graph = key.bytes();
-  if (experts) {
+  if (experts || shape.communicates) {
     add_instance(plan, instance, key);
     key.add(skew, shape.communicates, plan.inference.expert_imbalance, plan.overlap.communication_sms,
             plan.overlap.communication_kernels);
