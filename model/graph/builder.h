@@ -50,7 +50,7 @@ class GraphBuilder {
   const Shape& shape(TensorId id) const { return graph_.tensors[id].shape; }
 
   // Parameters from here on are trained, or frozen. Where any is frozen, finish() leaves out what only its gradient
-  // needs (model/graph/detail/frozen.h).
+  // needs.
   void train(bool trains) { trains_ = trains; }
   // finish() leaves out all that the forward pass does not need.
   void refer() { graph_.reference = true; }

@@ -1,7 +1,6 @@
 // The step of a recipe that fits recurrences in chunks to a component table.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 

@@ -4,7 +4,6 @@
 #include <array>
 #include <limits>
 #include <set>
-#include <utility>
 
 #include "calibrate/fit/detail/log_fit.h"
 #include "calibrate/fit/detail/tables/tables.h"
