@@ -62,4 +62,10 @@ std::string date_text(std::int64_t days) {
                      static_cast<unsigned>(date.day()));
 }
 
+std::string chance(double probability, int digits) {
+  constexpr double least = 0.01;
+  if (probability < least) return "< 1 %";
+  return probability > 1 - least ? "> 99 %" : fmt::format("{:.{}f} %", probability * 100, digits);
+}
+
 }  // namespace plumbline::model

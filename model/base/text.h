@@ -29,6 +29,9 @@ std::string toml_string(std::string_view text);
 std::optional<std::int64_t> parse_date(std::string_view text);
 std::string date_text(std::int64_t days);
 
+// Returns a probability: "46 %", and "< 1 %" or "> 99 %" beyond what the draws of an interval resolve.
+std::string chance(double probability, int digits = 0);
+
 // Parses a number; nothing when the text has any other character or the number is out of range.
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {

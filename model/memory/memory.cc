@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/base/text.h"
 #include "model/memory/memory_reserve.h"
 #include "model/memory/slot_memory.h"
 #include "model/memory/stage_tensors.h"
@@ -200,13 +201,13 @@ std::string infeasible_reason(const Memory& memory) {
   constexpr double giga = 1e9;
   const RankMemory* rank = fullest_rank(memory);
   if (rank == nullptr || fit_of(memory) != Fit::does_not_fit) return "";
-  const std::string chance =
-      memory.fits_probability ? fmt::format(" (it fits with {:.1f} %)", *memory.fits_probability * 100) : "";
+  const std::string how_likely =
+      memory.fits_probability ? fmt::format(" (it fits with {})", chance(*memory.fits_probability, 1)) : "";
   const double host_share = memory.host_capacity_bytes > 0 ? memory.host_bytes / memory.host_capacity_bytes : 0;
   if (host_share > rank->least_bytes() / memory.capacity_bytes)
-    return fmt::format("does not fit{}: a host needs {:.1f} GB or more of {:.1f} GB for what is offloaded", chance,
+    return fmt::format("does not fit{}: a host needs {:.1f} GB or more of {:.1f} GB for what is offloaded", how_likely,
                        memory.host_bytes / giga, memory.host_capacity_bytes / giga);
-  return fmt::format("does not fit{}: rank {} needs {:.1f} GB of {:.1f} GB; largest: {}", chance, rank->rank,
+  return fmt::format("does not fit{}: rank {} needs {:.1f} GB of {:.1f} GB; largest: {}", how_likely, rank->rank,
                      rank->peak_bytes / giga, memory.capacity_bytes / giga, rank->largest);
 }
 

@@ -45,11 +45,17 @@ std::size_t widest_word(std::string_view text) {
   return widest;
 }
 
+std::string with_sign(std::string text) { return text.starts_with('-') ? text : "+" + text; }
+
 void trim_right(std::string& line) { line.erase(line.find_last_not_of(' ') + 1); }
 
 }  // namespace
 
-std::string fixed(double value, int digits) { return fmt::format("{:.{}f}", value, digits); }
+std::string fixed(double value, int digits) {
+  std::string text = fmt::format("{:.{}f}", value, digits);
+  const bool rounds_to_zero = text.starts_with("-0") && text.find_first_of("123456789") == std::string::npos;
+  return rounds_to_zero ? text.substr(1) : text;
+}
 
 std::string grouped(double value) {
   const std::string digits = fixed(std::abs(value), 0);
@@ -78,11 +84,16 @@ std::string gigabytes(double bytes) { return fixed(bytes / 1e9, 1); }
 
 std::string percent(double fraction) { return fixed(fraction * 100, 1) + " %"; }
 
-std::string signed_percent(double fraction) { return fmt::format("{:+.1f} %", fraction * 100); }
+std::string signed_percent(double fraction) { return with_sign(fixed(fraction * 100, 1)) + " %"; }
 
 std::string tight_percent(double fraction, int digits) { return fixed(fraction * 100, digits) + "%"; }
 
-std::string signed_tight_percent(double fraction) { return fmt::format("{:+.1f}%", fraction * 100); }
+std::string signed_tight_percent(double fraction) { return with_sign(fixed(fraction * 100, 1)) + "%"; }
+
+std::string dollars(double value, int digits) {
+  constexpr double cents_end = 1000;
+  return "$" + (std::abs(value) < cents_end ? fixed(value, digits) : grouped(value));
+}
 
 std::string scaled(double value) {
   struct Unit {

@@ -21,6 +21,7 @@ std::string signed_percent(double fraction);  // 0.012 -> +1.2 %
 std::string tight_percent(double fraction, int digits = 1);  // 43.8%, in tables of many
 std::string signed_tight_percent(double fraction);           // +1.2%
 std::string scaled(double value);                            // 14.80 T, 2.664 M, 512
+std::string dollars(double value, int digits);               // $0.351, and from a thousand on $1,739
 std::string escape_html(std::string_view text);              // for HTML and SVG; control characters become U+FFFD
 
 inline constexpr double tera = 1e12;  // FLOP/s of one TFLOP/s

@@ -145,7 +145,7 @@ TitledTable spares_table(const CampaignReport& report) {
 
 // Returns with what probability the deadline holds, in the words of `plan --deadline`, and the P90 to compare.
 std::string deadline_words(const sim::CampaignOnGpus& on) {
-  return fmt::format("the deadline holds with {}, p90 {}", percent(on.in_time),
+  return fmt::format("the deadline holds with {}, p90 {}", model::chance(on.in_time, 1),
                      std::isfinite(on.days.p90) ? fixed(on.days.p90, 1) + " days" : "never");
 }
 
@@ -293,7 +293,7 @@ std::string campaign_text(const CampaignReport& report, Style style) {
                      constants_words(report.step));
   if (const model::Memory& memory = report.step.memory; model::fit_of(memory) != model::Fit::fits)
     out += wrapped(fmt::format("memory {}: it fits with {}; `memory` lists what would make it fit",
-                               model::to_string(model::fit_of(memory)), percent(memory.fit_probability())));
+                               model::to_string(model::fit_of(memory)), model::chance(memory.fit_probability(), 1)));
   if (const std::string never = never_sentence(report); !never.empty()) out += "\n" + paragraph(never);
   for (const TitledTable& table : campaign_tables(report)) out += section(table, style);
   out += heading("What it rests on", style);

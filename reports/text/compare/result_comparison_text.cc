@@ -237,7 +237,7 @@ std::vector<Quantity> rollout_quantities() {
                  [](const Rollout&, const Rollout& middle) { return Text(grouped(middle.tokens_per_s_per_gpu)); }),
       of_rollout("cost of a step",
                  [](const Rollout&, const Rollout& middle) {
-                   return middle.step_usd ? Text(fmt::format("${:.2f}", *middle.step_usd)) : Text();
+                   return middle.step_usd ? Text(dollars(*middle.step_usd, 2)) : Text();
                  }),
       of_rollout("days", [](const Rollout&,
                             const Rollout& middle) { return middle.run ? Text(fixed(middle.run->days, 1)) : Text(); }),
@@ -269,9 +269,7 @@ std::optional<double> middle_price(const model::ComparisonSubject& subject) {
 // Those of deployments, of which the first decides.
 std::vector<Quantity> deployment_quantities() {
   using Serving = model::ServingResult;
-  const auto usd = [](const std::optional<double>& value) {
-    return value ? Text(fmt::format("${:.3f}", *value)) : Text();
-  };
+  const auto usd = [](const std::optional<double>& value) { return value ? Text(dollars(*value, 3)) : Text(); };
   const std::vector<Quantity> of_steps = quantities();
   std::vector<Quantity> rows = {
       of_serving("USD/M out, with prompts", [usd](const Serving& s) { return usd(s.usd_per_million_tokens_all_in); }),

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string_view>
 
+#include "model/base/text.h"
 #include "model/result/waterfall.h"
 #include "reports/text/plan/plan_report.h"
 #include "reports/text/step/describe.h"
@@ -119,12 +120,7 @@ std::optional<model::Quantiles> objective_interval(const sim::RankedPlan& row, s
   }
 }
 
-std::string chance(std::optional<double> probability) {
-  constexpr double least = 0.01;  // of what the draws resolve
-  if (!probability) return "-";
-  if (*probability < least) return "< 1 %";
-  return *probability > 1 - least ? "> 99 %" : fmt::format("{:.0f} %", *probability * 100);
-}
+std::string chance(std::optional<double> probability) { return probability ? model::chance(*probability) : "-"; }
 
 std::string span(const std::string& low, const std::string& high) {
   const std::size_t unit = low.find(' '), other = high.find(' ');

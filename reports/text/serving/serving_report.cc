@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "model/base/text.h"
 #include "model/memory/memory.h"
 #include "model/plan/instance.h"
 #include "model/result/middle.h"
@@ -25,7 +26,7 @@ using Row = std::vector<std::string>;
 
 constexpr std::size_t most_points = 9;  // of the frontier
 
-std::string usd(double value) { return fmt::format("${:.3f}", value); }
+std::string usd(double value) { return dollars(value, 3); }
 std::string whole(double value) { return grouped(std::floor(value)); }
 
 // The rows of the answer; those of quantities with an interval have its ends.
@@ -106,7 +107,7 @@ std::string fit_sentence(const ServingResult& result) {
   if (!result.fits_probability) return "";
   const std::string_view fit = model::to_string(model::fit_of(*result.fits_probability));
   return fmt::format("An instance that serves at least a request {}, with {}. ",
-                     fit == "at the edge" ? "is at the edge" : fit, percent(*result.fits_probability));
+                     fit == "at the edge" ? "is at the edge" : fit, model::chance(*result.fits_probability, 1));
 }
 
 std::string states_sentence(const ServingResult& result) {

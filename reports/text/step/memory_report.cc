@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/base/text.h"
 #include "reports/text/step/describe.h"
 
 namespace plumbline::reports {
@@ -30,9 +31,8 @@ std::vector<model::RankMemory> shown_ranks(const model::Memory& memory) {
 
 std::string verdict(const model::Memory& memory) {
   const model::Fit fit = model::fit_of(memory);
-  const std::string chance = memory.fits_probability ? percent(*memory.fits_probability) : "";
   std::string text = fit == model::Fit::fits ? "Fits" : fit == model::Fit::at_the_edge ? "AT THE EDGE" : "DOES NOT FIT";
-  if (!chance.empty()) text += fmt::format(", with {}", chance);
+  if (memory.fits_probability) text += ", with " + model::chance(*memory.fits_probability, 1);
   const std::string capacity = gigabytes(memory.capacity_bytes);
   const model::RankMemory* rank = model::fullest_rank(memory);
   if (rank == nullptr || rank->allocated_bytes == 0)
@@ -65,7 +65,7 @@ std::vector<std::string> change_row(const model::MemoryChange& change) {
           gigabytes(change.allocated_bytes),
           unused(change),
           gigabytes(change.margin_bytes),
-          percent(change.fits_probability)};
+          model::chance(change.fits_probability, 1)};
 }
 
 // Returns what the hosts hold, and whether they can; empty where nothing is offloaded.
@@ -138,10 +138,10 @@ std::string memory_advice(const model::MemoryAdvice& advice, double capacity_byt
   if (advice.fitting.empty()) {
     out += paragraph(fmt::format("None of the {} changes that were tried.", advice.tried));
     if (!advice.closest) return out;
-    return out +
-           paragraph(fmt::format("Closest: {}, which fits with {}: {} GB of {} GB.",
-                                 fmt::join(advice.closest->settings, ", "), percent(advice.closest->fits_probability),
-                                 gigabytes(advice.closest->peak_bytes), gigabytes(capacity_bytes)));
+    return out + paragraph(fmt::format("Closest: {}, which fits with {}: {} GB of {} GB.",
+                                       fmt::join(advice.closest->settings, ", "),
+                                       model::chance(advice.closest->fits_probability, 1),
+                                       gigabytes(advice.closest->peak_bytes), gigabytes(capacity_bytes)));
   }
   Table table("--set | >step | >tensors | >unused | >margin | >fits with");
   const std::size_t shown = std::min(advice.fitting.size(), most_changes);

@@ -19,7 +19,7 @@ std::string headline_of_rollout(const model::RolloutResult& rollout) {
                                 interval ? fmt::format("8 of 10 take {}", seconds_span(*interval)) : "") +
                     figure_line("tokens/s", grouped(middle.tokens_per_s),
                                 grouped(middle.tokens_per_s_per_gpu) + " per GPU, of those trained on");
-  if (middle.step_usd) out += figure_line("cost of a step", fmt::format("${:.2f}", *middle.step_usd), "");
+  if (middle.step_usd) out += figure_line("cost of a step", dollars(*middle.step_usd, 2), "");
   if (interval) out += figure_line("from components", duration(rollout.step_s), "divided below");
   return out + '\n';
 }

@@ -240,9 +240,9 @@ std::string best_value(const sim::SweepResult& result, std::size_t point) {
   const sim::SweepPoint& best = *result.points[point];
   if (!best.serving) return duration(sim::middle_seconds(best));
   const model::ServingResult middle = model::middle_serving(*best.serving);
-  return result.priced ? fmt::format("${:.3f} for a million output tokens with their prompts",
-                                     *middle.usd_per_million_tokens_all_in)
-                       : fmt::format("{} output tokens/s of a GPU", number(middle.output_tokens_per_s_per_gpu));
+  return result.priced
+             ? dollars(*middle.usd_per_million_tokens_all_in, 3) + " for a million output tokens with their prompts"
+             : fmt::format("{} output tokens/s of a GPU", number(middle.output_tokens_per_s_per_gpu));
 }
 
 std::string line_sentence(const sim::SweepResult& result, const sim::SweepLine& line) {

@@ -27,7 +27,7 @@ constexpr MetricWords words_of_steps[] = {
 constexpr MetricWords words_of_deployments[] = {
     {"TPOT", "TPOT in ms", 1e-3, duration},
     {"USD per million output tokens, with prompts", "USD per million output tokens, with prompts", 1,
-     [](double usd) { return fmt::format("${:.3f}", usd); }, "No cost: it takes a price (docs/economics.md)."}};
+     [](double usd) { return dollars(usd, 3); }, "No cost: it takes a price (docs/economics.md)."}};
 
 const MetricWords& words_of(const sim::TornadoResult& result, std::size_t metric) {
   return (result.metrics == sim::deployment_metrics ? words_of_deployments : words_of_steps)[metric];

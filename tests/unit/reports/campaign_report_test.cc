@@ -100,7 +100,7 @@ TEST(CampaignReport, SaysWhatTheDeadlineHoldsWithAndWhatWasNotLookedAt) {
   finish.tried.back() = {.gpus = 96, .refused = true, .reason = "too many"};
   EXPECT_THAT(words(),
               HasSubstr("No number of GPUs up to 32, over which the batch divides, ends by 2026-12-13 in nine "
-                        "of ten cases (on 32 the deadline holds with 0.0 %, p90 21.0 days); 2 could not be predicted "
+                        "of ten cases (on 32 the deadline holds with < 1 %, p90 21.0 days); 2 could not be predicted "
                         "and were not looked at (the nearest, 48 GPUs: no)."));
 }
 

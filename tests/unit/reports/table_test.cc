@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <limits>
 #include <sstream>
 
 namespace plumbline::reports {
@@ -92,6 +93,21 @@ TEST(Table, IsAsWideAsItIsWhereAsked) {
   const auto lines = lines_of(table.to_string());
   ::unsetenv("PLUMBLINE_WIDE");
   EXPECT_EQ(lines.back().size(), 202u);
+}
+
+TEST(Numbers, WhatRoundsToZeroHasNoMinus) {
+  EXPECT_EQ(fixed(-0.04, 1), "0.0");
+  EXPECT_EQ(fixed(-0.06, 1), "-0.1");
+  EXPECT_EQ(fixed(-std::numeric_limits<double>::infinity(), 1), "-inf");
+  EXPECT_EQ(signed_percent(-0.0004), "+0.0 %");
+  EXPECT_EQ(signed_percent(-0.001), "-0.1 %");
+  EXPECT_EQ(signed_tight_percent(0.012), "+1.2%");
+}
+
+TEST(Numbers, DollarsAreGroupedFromAThousandOn) {
+  EXPECT_EQ(dollars(0.35149, 3), "$0.351");
+  EXPECT_EQ(dollars(999.5, 2), "$999.50");
+  EXPECT_EQ(dollars(1738.89, 3), "$1,739");
 }
 
 TEST(Wrap, BreaksAtSpacesAndCutsLongWords) {
