@@ -97,7 +97,7 @@ std::string power_section(const model::StepResult& result, const model::Plan& pl
 }
 
 std::string slots_table(const model::StepTimes& step) {
-  Table table("part |  | >total | >share | >count | >per chunk");
+  Table table("part |  | >total | >share | >count | >slot, middle stage");
   const auto share = [&step](double seconds) { return step.time_s > 0 ? percent(seconds / step.time_s) : ""; };
   for (std::size_t i = 0; i < step.slots_s.size(); ++i) {
     if (!step.slots_s[i] || (*step.slots_s[i] == 0 && step.slot_counts[i] == 0)) continue;
@@ -110,7 +110,7 @@ std::string slots_table(const model::StepTimes& step) {
   const auto other = [&](const char* name, std::optional<double> seconds) {
     if (seconds) table.add({"", name, fixed(*seconds, 3) + " s", share(*seconds)});
   };
-  other("bubble", step.bubble_s);
+  other("bubble and messages", step.bubble_s);
   other("optimizer", step.optimizer_s);
   table.add_rule();
   other("step", step.time_s);
