@@ -36,7 +36,11 @@ bool is_data_folder(const std::filesystem::path& path) {
 }  // namespace
 
 model::Result<std::string> data_folder() {
-  if (const char* given = std::getenv("PLUMBLINE_DATA"); given != nullptr && is_data_folder(given)) return given;
+  if (const char* given = std::getenv("PLUMBLINE_DATA"); given != nullptr && *given != '\0') {
+    if (is_data_folder(given)) return given;
+    return model::wrong_input("PLUMBLINE_DATA", fmt::format("'{}' is no folder", given),
+                              "unset it, or name a folder like share/plumbline");
+  }
   // A Python module lies deep in its prefix: lib/python3/dist-packages/plumbline.
   for (std::filesystem::path folder = own_library_folder(); folder.has_relative_path(); folder = folder.parent_path())
     if (is_data_folder(folder / "share/plumbline/topologies")) return (folder / "share/plumbline").string();

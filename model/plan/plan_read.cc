@@ -298,6 +298,8 @@ std::optional<Error> unknown_keys(const Document& document) {
 }
 
 std::optional<Error> missing_keys(const Document& document) {
+  if (document.root.empty())
+    return Error{ErrorKind::input, "the plan is empty", document.file, 0, "", "plumbline show key lists its keys"};
   const bool generates = document.root.contains("rollout");
   const bool serves = document.root.contains("inference") && !document.root.contains("batch") && !generates;
   std::vector<std::string_view> required(required_plan_keys.begin(), required_plan_keys.end());

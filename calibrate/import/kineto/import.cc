@@ -33,6 +33,10 @@ std::map<int, std::int64_t> kernels_by_device(const Trace& trace) {
 Result<int> choose_device(const std::string& path, const Trace& trace, const std::map<int, std::int64_t>& found,
                           std::optional<int> asked) {
   if (found.empty()) {
+    if (!trace.cut.empty())
+      return model::wrong_input_at(path, 0, "",
+                                   fmt::format("{}; none of its {} events is a GPU kernel", trace.cut, trace.events),
+                                   "copy the file again, or record it to its end");
     return model::wrong_input_at(
         path, 0, "", fmt::format("no GPU kernel among the {} events of the trace", trace.events),
         "record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], around work on a GPU");

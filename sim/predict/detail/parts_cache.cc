@@ -31,6 +31,8 @@ std::string with_what(const Predicted& predicted) {
   return fmt::format("profile {} on {}", predicted.inputs.profile.name(), predicted.inputs.cluster.device.name);
 }
 
+constexpr const char* endless = "a part of the step takes more seconds than events can count";
+
 model::Failure refuse(const Predicted& predicted, ErrorKind kind, const std::string& what) {
   return tl::unexpected(model::plan_error(
       predicted.plan, kind, "cluster.profile", fmt::format("with {} {}", with_what(predicted), what),
@@ -60,6 +62,7 @@ constexpr std::size_t most_libraries = 32, most_table_ops = 50'000'000;
 }  // namespace
 
 model::Result<void> check_estimate(const Predicted& predicted, const model::StepTimes& step, double peak_bytes) {
+  if (std::isinf(step.time_s)) return refuse(predicted, ErrorKind::input, endless);
   if (!is_number(step.time_s) || step.time_s == 0)
     return refuse(predicted, ErrorKind::input, fmt::format("the step takes {} s", step.time_s));
   if (!is_number(peak_bytes))
@@ -87,6 +90,7 @@ model::Result<void> check_limits(const Predicted& predicted, double step_s, doub
 model::Result<void> check_countable(const Predicted& predicted, double step_s) {
   constexpr double longest = 1e6;  // s; a ninth of what the counter holds, since links may be shared
   if (step_s < longest) return {};
+  if (std::isinf(step_s)) return refuse(predicted, ErrorKind::input, endless);
   return refuse(predicted, ErrorKind::input,
                 fmt::format("the step takes {:.4g} s, too long for an event simulation", step_s));
 }

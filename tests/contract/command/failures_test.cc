@@ -144,6 +144,14 @@ TEST(Failures, AFileThatCannotBeReadIsNamed) {
   EXPECT_NE(result.errors.find("/proc/self/mem"), std::string::npos) << result.errors;
 }
 
+TEST(Failures, AFolderOfDataThatIsNotThereIsNamed) {
+  for (const auto& [value, code] : {std::pair("/nonexistent", 1), {"", 0}}) {
+    const CommandResult result = plumbline("show model", std::string("PLUMBLINE_DATA=") + value);
+    EXPECT_EQ(result.exit_code, code) << value << result.errors;
+    EXPECT_EQ(result.errors.find("PLUMBLINE_DATA: '/nonexistent' is no folder") != std::string::npos, code == 1);
+  }
+}
+
 TEST(Failures, AnOutputIsNoInputUnderAnotherName) {
   const TemporaryDirectory folder;
   const std::string plan = (folder.path() / "plan.toml").string(), other = (folder.path() / "other.toml").string();

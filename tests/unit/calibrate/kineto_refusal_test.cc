@@ -124,6 +124,9 @@ TEST_F(KinetoRefusal, GzipCutOffOrChangedAnywhere) {
     }
   }
   EXPECT_FALSE(import_text(packed.substr(0, packed.size() / 4)));
+  const std::string without_kernels = gzipped(tests::KinetoTrace().launch(1, "1").json());
+  EXPECT_THAT(reason(without_kernels.substr(0, without_kernels.size() - 4)),
+              HasSubstr("the gzip stream is cut off; none of its"));
   std::string changed = packed;
   changed[packed.size() - 6] = static_cast<char>(changed[packed.size() - 6] ^ 1);  // in the checksum
   EXPECT_THAT(reason(changed), HasSubstr("the gzip stream is damaged"));

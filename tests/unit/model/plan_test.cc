@@ -273,6 +273,7 @@ INSTANTIATE_TEST_SUITE_P(
         appended("unknown_key", "parallelism", "pipelin = 2", "parallelism.pipelin", "'parallelism.pipeline'"),
         appended("key_of_another_section", "schedule", "pipeline = 2", "schedule.pipeline", "'parallelism.pipeline'"),
         appended("unlike_any_key", "run", "xyzzy = 2", "run.xyzzy", "plumbline show key run lists its keys"),
+        BadPlan{"empty", "# nothing\n", 0, "", "the plan is empty"},
         BadPlan{"unknown_section", minimal_text + "[paralelism]\npipeline = 2\n", 11, "paralelism", "'parallelism'"},
         BadPlan{"key_without_section", "gpus = 3\n" + minimal_text, 1, "gpus", "'cluster.gpus'"},
         BadPlan{"section_is_a_value", "routing = 3\n" + minimal_text, 1, "routing", "[routing]"},
