@@ -17,8 +17,16 @@ using model::Result;
 
 std::string toml_of(const py::handle& value);
 
+std::string type_name(const py::handle& value) { return py::cast<std::string>(py::type::of(value).attr("__name__")); }
+
+std::string key_text(const py::handle& key) {
+  if (!py::isinstance<py::str>(key))
+    throw py::type_error(fmt::format("a key of a plan is a string, not of type {}", type_name(key)));
+  return py::cast<std::string>(key);
+}
+
 std::string toml_key(const py::handle& key) {
-  const auto text = py::cast<std::string>(key);
+  const std::string text = key_text(key);
   constexpr const char* bare = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
   return !text.empty() && text.find_first_not_of(bare) == std::string::npos ? text : model::toml_string(text);
 }
@@ -45,8 +53,7 @@ std::string toml_of(const py::handle& value) {
   if (py::isinstance<py::dict>(value)) return toml_table(py::reinterpret_borrow<py::dict>(value));
   if (py::hasattr(value, "item") && !py::hasattr(value, "__len__")) return toml_of(value.attr("item")());  // NumPy
   if (!py::isinstance<py::iterable>(value))
-    throw py::type_error(
-        fmt::format("a plan has no values of type {}", py::cast<std::string>(py::type::of(value).attr("__name__"))));
+    throw py::type_error(fmt::format("a plan has no values of type {}", type_name(value)));
   std::string items;
   for (const py::handle& item : value) items += (items.empty() ? "" : ", ") + toml_of(item);
   return "[" + items + "]";
@@ -56,7 +63,7 @@ std::string toml_of(const py::handle& value) {
 std::string text_of(const py::dict& plan, std::vector<std::string>& overrides) {
   std::string text;
   for (const auto& [key, value] : plan) {
-    const auto name = py::cast<std::string>(key);
+    const std::string name = key_text(key);
     if (value.is_none()) continue;
     if (name.find('.') == std::string::npos)
       text += fmt::format("{} = {}\n", toml_key(key), toml_of(value));
@@ -78,7 +85,7 @@ std::vector<std::string> overrides_of(const py::handle& changes) {
   std::vector<std::string> overrides;
   if (changes.is_none()) return overrides;
   for (const auto& [name, value] : py::cast<py::dict>(changes)) {
-    std::string key = py::cast<std::string>(name);
+    std::string key = key_text(name);
     for (std::size_t at = key.find("__"); at != std::string::npos; at = key.find("__", at)) key.replace(at, 2, ".");
     overrides.push_back(std::move(key) + "=" + toml_of(value));
   }

@@ -143,6 +143,8 @@ class Errors(unittest.TestCase):
             plumbline.sweep(TEN_LINES, {"parallelism.tensor": [1]}, parallelism__tensor=2)
         with self.assertRaises(TypeError):
             plumbline.simulate(TEN_LINES, parallelism__tensor=object())
+        with self.assertRaisesRegex(TypeError, "a string, not of type int"):
+            plumbline.simulate(TEN_LINES, set={1: 2})
         with self.assertRaisesRegex(TypeError, "given twice"):
             plumbline.simulate(TEN_LINES, set={"parallelism.tensor": 1}, parallelism__tensor=2)
         with self.assertRaises(plumbline.InputError):
