@@ -179,6 +179,10 @@ void rank(DeploymentAnswer& answer) {
   answer.best_with = shares_best(answer);
 }
 
+std::string place_words(const ClusterOption& on) {
+  return fmt::format("{} {} {}", on.gpus, on.cluster, on.gpus == 1 ? "GPU" : "GPUs");
+}
+
 std::vector<std::string> what_would_do(const DeploymentAnswer& answer) {
   std::vector<std::string> sentences;
   const auto& options = answer.options;
@@ -195,9 +199,9 @@ std::vector<std::string> what_would_do(const DeploymentAnswer& answer) {
     const auto& given = limit(best->on.inputs.plan.inference);
     if (!given || shortest <= *given) return;
     sentences.push_back(
-        fmt::format("the shortest {} is {:.4g} ms, with one request in flight, by {} on {} {} GPUs: {} "
+        fmt::format("the shortest {} is {:.4g} ms, with one request in flight, by {} on {}: {} "
                     "= {:.4g} is below it",
-                    what, shortest * 1e3, deployment_words(found.plan), best->on.gpus, best->on.cluster, key, *given));
+                    what, shortest * 1e3, deployment_words(found.plan), place_words(best->on), key, *given));
   };
   closest(
       &DeploymentSearchResult::shortest_tpot,
@@ -210,8 +214,8 @@ std::vector<std::string> what_would_do(const DeploymentAnswer& answer) {
   if (!answer.order.empty()) {
     const RankedDeployment& best = answer.best(0);
     for (std::string& sentence : broken_limits(best.plan, best.result, answer.first().goal))
-      sentences.push_back(fmt::format("{} on {} {} GPUs has {}", deployment_words(best.plan), answer.first().on.gpus,
-                                      answer.first().on.cluster, sentence));
+      sentences.push_back(
+          fmt::format("{} on {} has {}", deployment_words(best.plan), place_words(answer.first().on), sentence));
   }
   return sentences;
 }

@@ -16,6 +16,9 @@ export function grouped(value: Maybe): string {
   return (value <= -0.5 ? "-" : "") + digits;
 }
 
+/** 1 GPU, 2,048 GPUs */
+export const counted = (count: number, noun: string): string => `${grouped(count)} ${noun}${count === 1 ? "" : "s"}`;
+
 /** Four significant digits. */
 function fourDigits(value: number): string {
   const magnitude = Math.abs(value);
@@ -61,7 +64,7 @@ export function scaled(value: Maybe): string {
 }
 
 /** Dollars of a million tokens, or of an hour: $0.521 */
-export const perMillion = (value: Maybe): string => (missing(value) ? none : `$${value.toFixed(3)}`);
+export const perMillion = (value: Maybe): string => (missing(value) ? none : `$${value < 1000 ? value.toFixed(3) : grouped(value)}`);
 /** $5.329 M */
 export const usd = (value: Maybe): string => (missing(value) ? none : `$${scaled(value)}`);
 

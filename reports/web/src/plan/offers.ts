@@ -1,6 +1,6 @@
 // The offers of `plan --json`: each cluster of one size with its best plan.
 import { type Child, h, name } from "../dom";
-import { grouped } from "../format";
+import { counted } from "../format";
 import { type Speed, speedOf } from "../parts/speed";
 import type { Json } from "../result";
 import { type Range, rangeAround, rangeOf } from "./ranges";
@@ -70,14 +70,14 @@ export const offersOf = (json: Json): Offer[] => json.sites.map((site: Json) => 
 /** 2,048 GPUs of h100-dgx */
 export function offerName(offer: Site): HTMLElement {
   const profile: Child[] = offer.profile ? [" by ", name(offer.profile)] : [];
-  return h("span", { class: "offer" }, `${grouped(offer.gpus)} GPUs of `, name(offer.cluster), ...profile);
+  return h("span", { class: "offer" }, `${counted(offer.gpus, "GPU")} of `, name(offer.cluster), ...profile);
 }
 
 /** The same for a cell: the cluster, and below it its size and cost profile. */
 export function offerLabel(offer: Site): HTMLElement {
   const soft = (text: Child): HTMLElement => h("small", { class: "soft" }, text);
   const profile = offer.json.profile ? soft(name(offer.json.profile)) : null;
-  return h("span", { class: "offer-label" }, name(offer.cluster), soft(`${grouped(offer.gpus)} GPUs`), profile);
+  return h("span", { class: "offer-label" }, name(offer.cluster), soft(counted(offer.gpus, "GPU")), profile);
 }
 
 /** The offer that is recommended: the winner, else the first by rank; null where no offer has a plan. */

@@ -1,6 +1,6 @@
 // What the page of a plan says in sentences.
 import { type Child, name } from "../dom";
-import { grouped } from "../format";
+import { counted, grouped } from "../format";
 import type { Json } from "../result";
 import { contenders, type Offer, offerName, recommended } from "./offers";
 import { chance, daysUnit, givenIn, rangeIn, secondsUnit, tokensUnit, usdUnit } from "./ranges";
@@ -34,8 +34,6 @@ export function questionWords(json: Json): string {
   return words.join(" · ");
 }
 
-export const counted = (count: number, noun: string): string => `${grouped(count)} ${noun}${count === 1 ? "" : "s"}`;
-
 /** 54 days (48–61), $5.6 M (5.0–6.3) */
 export function takes(offer: Offer): string {
   if (!offer.days) return offer.step ? `a step of ${rangeIn(offer.step, secondsUnit(offer.step.middle), 3)}` : "";
@@ -49,7 +47,7 @@ export function answer(json: Json, offers: Offer[]): Child[] {
   if (!first) return ["No offer has a plan."];
   const objective = theBest(json.question.objective);
   const candidates = offers.filter((offer) => offer.plan);
-  const byPrediction = ["First by prediction: ", offerName(first), ` takes ${takes(first)}.`];
+  const byPrediction = ["First by prediction: ", offerName(first), `, in ${takes(first)}.`];
   if (json.verdict.shortfall) return ["No offer meets the limits: ", name(json.verdict.shortfall), ". ", ...byPrediction];
   if (json.verdict.winner === null && candidates.length > 1) {
     const names = contenders(json, offers).map((offer) => [offerName(offer), ` (${chance(offer.best)})`]);
