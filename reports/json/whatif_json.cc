@@ -271,8 +271,8 @@ std::string rollout_sweep_csv(const sim::SweepResult& result) {
   for (std::size_t i = 0; i < result.points.size(); ++i) {
     const Json point = object_of<Json>([&](auto& to) { point_fields(to, result, i); });
     Json& row = rows.emplace_back(point["values"]);
-    row["feasible"] = point["feasible"];
-    row["best"] = i == result.best;
+    row["feasible"] = sim::feasible(result.points[i]) ? 1 : 0;  // as in the CSV of other sweeps
+    row["best"] = i == result.best ? 1 : 0;
     if (point.contains("rollout")) row.update(point["rollout"]);
     row["reason"] = point["reason"];
   }
