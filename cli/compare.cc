@@ -180,6 +180,9 @@ model::Result<int> show_steps(const CompareArguments& arguments) {
                       {"--by-class", arguments.by_class},
                       {"--baseline", arguments.baseline.has_value()}},
                      "it is of training steps, and these are deployments"));
+  if (comparison.rollouts())
+    TRY(refuse_given({{"--by-class", arguments.by_class}, {"--baseline", arguments.baseline.has_value()}},
+                     "it is of training steps, and these are steps of reinforcement learning"));
   TRY(write_files(arguments, comparison));
   TRY(arguments.outputs.print(reports::result_comparison_text(comparison, color())));
   const auto possible = [](const model::ComparisonSubject& subject) { return subject.reason().empty(); };

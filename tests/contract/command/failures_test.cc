@@ -152,6 +152,13 @@ TEST(Failures, AFolderOfDataThatIsNotThereIsNamed) {
   }
 }
 
+TEST(Failures, StepsOfReinforcementLearningAreNotComparedByClasses) {
+  const CommandResult result =
+      plumbline("compare dapo-qwen3-32b-128xh100 --cluster h200-hgx --fidelity closed-form --no-interval --by-class");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.errors.find("--by-class: it is of training steps"), std::string::npos) << result.errors;
+}
+
 TEST(Failures, AnOutputIsNoInputUnderAnotherName) {
   const TemporaryDirectory folder;
   const std::string plan = (folder.path() / "plan.toml").string(), other = (folder.path() / "other.toml").string();
