@@ -320,13 +320,26 @@ model::Result<std::vector<TrainingAttentionRow>> load_training_attention_rows(co
              .finish = read_window});
 }
 
+model::Recurrence ScanRow::shape() const {
+  using Kind = model::RecurrenceKind;
+  return {.kind = recurrence == "state_space"   ? Kind::state_space
+                  : recurrence == "gated_delta" ? Kind::gated_delta
+                                                : Kind::channel_delta,
+          .key_heads = key_heads,
+          .value_heads = value_heads,
+          .key_dim = key_dim,
+          .value_dim = value_dim,
+          .chunk = chunk};
+}
+
 model::Result<std::vector<ScanRow>> load_scan_rows(const std::string& path) {
   using Row = ScanRow;
   return read_rows<Row>(
-      path, {.columns = {COLUMN(software), COLUMN(recurrence, "gated_delta", "channel_delta"),
-                         Column<Row>("pass", &Row::backward, {"forward", "backward"}),
-                         Column<Row>("norms", &Row::norms_inside, {"before", "inside"}), COLUMN(sequences),
-                         COLUMN(tokens), COLUMN(key_heads), COLUMN(value_heads), COLUMN(key_dim), COLUMN(value_dim)}});
+      path,
+      {.columns = {COLUMN(software), COLUMN(recurrence, "gated_delta", "channel_delta", "state_space"),
+                   Column<Row>("pass", &Row::backward, {"forward", "backward"}),
+                   Column<Row>("norms", &Row::norms_inside, {"before", "inside"}), COLUMN(sequences), COLUMN(tokens),
+                   COLUMN(key_heads), COLUMN(value_heads), COLUMN(key_dim), COLUMN(value_dim), COLUMN(chunk)}});
 }
 
 model::Result<std::vector<MlaRow>> load_mla_rows(const std::string& path) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "model/architecture/architecture.h"
 #include "model/base/error.h"
 
 namespace plumbline::calibrate {
@@ -57,13 +58,16 @@ struct TrainingAttentionRow {
   double keys_per_query() const;
 };
 
-// One direction of a recurrence in chunks (of 64 tokens, BF16): `sequences` of `tokens` tokens each. Queries and keys
-// are normalised before it or inside. The recurrence is gated_delta or channel_delta.
+// One direction of a recurrence in chunks of `chunk` tokens, in 16 bits: `sequences` of `tokens` tokens each. Queries
+// and keys are normalised inside, or before it or not at all. The recurrence is gated_delta, channel_delta or
+// state_space, whose groups are the key heads.
 struct ScanRow {
   std::string software, recurrence;
   bool backward = false, norms_inside = false;
-  std::int64_t sequences = 0, tokens = 0, key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;
+  std::int64_t sequences = 0, tokens = 0, key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0, chunk = 0;
   double seconds = 0;
+
+  model::Recurrence shape() const;
 };
 
 // Multi-head latent attention, forward, with DeepSeek-V3's dimensions: the core alone (192 of queries and keys, 128 of

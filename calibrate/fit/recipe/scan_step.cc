@@ -1,6 +1,8 @@
 // The step of a recipe that fits recurrences in chunks to a component table.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -25,7 +27,7 @@ model::Result<model::Device> device_of_tables(const Draft& draft) {
 
 }  // namespace
 
-// `kind` is the recurrence, both directions are fitted.
+// `kind` is the recurrence; the directions that the tables have are fitted.
 model::Result<void> fit_scan_step(Draft& draft) {
   const RecipeStep& step = draft.step();
   const auto all = TRY(load_scan_rows(draft.table("scan")));
@@ -36,26 +38,29 @@ model::Result<void> fit_scan_step(Draft& draft) {
   if (!gemm || !bandwidth) return draft.wrong("step.fit", "gemm.bf16.k_time is not fitted yet", "fit gemm before scan");
   // The rates of another GPU are to its own as their datasheets' are.
   const double rate = 2 * gemm->tile_m * gemm->tile_n * static_cast<double>(own.device.sms) / gemm->k_time;
-  const ScanConstants known{.bandwidth = *bandwidth * (machine.device.memory_bandwidth / own.device.memory_bandwidth),
-                            .rate = rate * (machine.device.bf16_peak / own.device.bf16_peak)};
+  ScanConstants known{.bandwidth = *bandwidth * (machine.device.memory_bandwidth / own.device.memory_bandwidth),
+                      .rate = rate * (machine.device.bf16_peak / own.device.bf16_peak)};
+  bool any = false;
   for (const bool backward : {false, true}) {
     std::vector<ScanRow> rows = all;
     std::erase_if(rows, [&](const ScanRow& row) {
       return row.recurrence != step.kind || row.backward != backward || !step.names(row.software);
     });
-    const char* const direction = backward ? "backward" : "forward";
-    if (rows.empty())
-      return draft.wrong("step.kind", fmt::format("{} has no {} row of {}", draft.cited("scan"), direction, step.kind));
+    if (rows.empty()) continue;
+    any = true;
+    const std::string name = fmt::format("scan.{}.{}.", step.kind, backward ? "backward" : "forward");
+    known.chunk_time = draft.si(name + "chunk_time").value_or(0);
     TableFit<ScanConstants> fit = fit_scan_table(rows, machine, known);
-    for (Fitted& constant : fit.fitted)
-      constant.name = fmt::format("scan.{}.{}.{}", step.kind, direction, constant.name);
-    draft.set(fit.fitted,
-              fmt::format("fitted to two thirds of {} shapes of {} ({}), with memory.default.bandwidth and gemm.bf16",
-                          rows.size(), fit.held_out.table, draft.cited("scan")),
-              step.tables.empty() ? model::Evidence::fitted : model::Evidence::assumed);
+    for (Fitted& constant : fit.fitted) constant.name = name + constant.name;
+    draft.set(
+        fit.fitted,
+        fmt::format("fitted to {} of {} shapes of {} ({}), with memory.default.bandwidth and gemm.bf16",
+                    rows.size() - fit.held_out.errors.size(), rows.size(), fit.held_out.table, draft.cited("scan")),
+        step.tables.empty() ? model::Evidence::fitted : model::Evidence::assumed);
     draft.correlate(fit.fitted, fit.correlation);
     if (step.tables.empty()) draft.held_out.push_back(std::move(fit.held_out));
   }
+  if (!any) return draft.wrong("step.kind", fmt::format("{} has no row of {}", draft.cited("scan"), step.kind));
   return {};
 }
 

@@ -247,7 +247,7 @@ TEST(ComponentFit, ScansGiveBackTheirShareAndTheTimeOfAChunk) {
         recurrence.value_heads = heads;
         const model::ScanWork work = model::chunked_scan_work(recurrence, 2, true, true);
         const double all = static_cast<double>(sequences * tokens * heads);
-        ScanRow row{"fla", "channel_delta", true, true, sequences, tokens, heads, heads, 128, 128, 0};
+        ScanRow row{"fla", "channel_delta", true, true, sequences, tokens, heads, heads, 128, 128, 64, 0};
         row.seconds =
             all * (work.bytes / known.bandwidth + work.flops / (0.1 * known.rate)) +
             2e-6 * model::waiting_chunks(recurrence, static_cast<double>(sequences), static_cast<double>(tokens), 132);
@@ -260,6 +260,12 @@ TEST(ComponentFit, ScansGiveBackTheirShareAndTheTimeOfAChunk) {
   // Rows whose queries and keys are normalised before it move fewer bytes in the same time.
   for (ScanRow& row : rows) row.norms_inside = false;
   EXPECT_LT(fit_scan_table(rows, machine(), known).constants.gemm_share, 0.099);
+  // Where blocks fill the SMs, what a chunk takes stays as it was known.
+  std::erase_if(rows, [](const ScanRow& row) { return row.sequences * row.value_heads < 64; });
+  fit = fit_scan_table(rows, machine(), {.bandwidth = 3e12, .rate = 800e12, .chunk_time = 5e-6});
+  ASSERT_EQ(fit.fitted.size(), 1u);
+  EXPECT_EQ(fit.fitted.front().name, "gemm_share");
+  EXPECT_DOUBLE_EQ(fit.constants.chunk_time, 5e-6);
 }
 
 // Two softwares that differ in start and bandwidth; the profile has their geometric means, half the spread is their

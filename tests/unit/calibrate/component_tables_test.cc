@@ -96,16 +96,22 @@ TEST_F(ComponentTables, TrainingAttentionHasPassMaskAndWindow) {
 
 TEST_F(ComponentTables, ScansHaveAPassAndNorms) {
   const std::string header =
-      "software,recurrence,pass,norms,sequences,tokens,key_heads,value_heads,key_dim,value_dim,time_us\n";
-  const std::string shape = ",4,8192,16,64,128,128,900\n";
-  const auto rows = load_scan_rows(write(
-      "scan", 2, header + "fla,gated_delta,forward,before" + shape + "fla,channel_delta,backward,inside" + shape));
+      "software,recurrence,pass,norms,sequences,tokens,key_heads,value_heads,key_dim,value_dim,chunk,time_us\n";
+  const std::string shape = ",4,8192,16,64,128,128,64,900\n";
+  const auto rows =
+      load_scan_rows(write("scan", 3,
+                           header + "fla,gated_delta,forward,before" + shape + "fla,channel_delta,backward,inside" +
+                               shape + "vllm,state_space,forward,before,1,8192,8,128,128,64,256,649\n"));
   ASSERT_TRUE(rows) << to_string(rows.error());
   EXPECT_FALSE(rows->at(0).backward);
   EXPECT_FALSE(rows->at(0).norms_inside);
   EXPECT_EQ(rows->at(0).value_heads, 64);
   EXPECT_TRUE(rows->at(1).backward);
   EXPECT_TRUE(rows->at(1).norms_inside);
+  const model::Recurrence shape_of_states = rows->at(2).shape();
+  EXPECT_EQ(shape_of_states.kind, model::RecurrenceKind::state_space);
+  EXPECT_EQ(shape_of_states.key_heads, 8);
+  EXPECT_EQ(shape_of_states.chunk, 256);
   expect_refused(write("scan", 1, header + "fla,delta,forward,before" + shape), 4, "recurrence", "'delta'");
 }
 
@@ -212,7 +218,7 @@ TEST(ShippedComponentTables, AreReadAndStaySmall) {
   EXPECT_EQ(times["decode_mla"], 1360u + 89u + 41u + 10u);
   EXPECT_EQ(times["gemm_held"], 11808u);  // all of the source's
   EXPECT_EQ(times["attention_training"], 119u + 187u + 2 * 300u);
-  EXPECT_EQ(times["scan"], 107u + 163u + 56u);
+  EXPECT_EQ(times["scan"], 112u + 163u + 56u + 8u + 6u + 2u);  // h200, gb200, gb300, h20, h100, a100
   EXPECT_EQ(times.size(), 16u);
   EXPECT_LT(bytes, 3'000'000u);
 }
@@ -229,12 +235,8 @@ double flops(const TrainingAttentionRow& row) {
   return 2 * real(dims) * real(row.batch * row.heads) * real(row.queries) * row.keys_per_query();
 }
 double flops(const ScanRow& row) {
-  const model::Recurrence recurrence{.kind = row.recurrence == "gated_delta" ? model::RecurrenceKind::gated_delta
-                                                                             : model::RecurrenceKind::channel_delta,
-                                     .key_dim = row.key_dim,
-                                     .value_dim = row.value_dim};
   return real(row.sequences * row.tokens * row.value_heads) *
-         model::chunked_scan_work(recurrence, 2, row.backward, true).flops;
+         model::chunked_scan_work(row.shape(), 2, row.backward, true).flops;
 }
 double flops(const CachedAttentionRow& row) {
   return 2 * real(row.batch * row.queries * row.heads) * real(row.keys) * real(row.qk_dim + row.v_dim);

@@ -287,10 +287,12 @@ TrainingAttentionFit fit_training_attention(const std::vector<TrainingAttentionR
 struct ScanConstants {
   double bandwidth = 0;  // B/s of memory-bound kernels, known
   double rate = 0;       // FLOP/s of BF16 GEMMs, known
-  double gemm_share = 0, chunk_time = 0;
+  double gemm_share = 0;
+  double chunk_time = 0;  // known, where the rows do not determine it
 };
 
-// Requires rows of one recurrence and direction. Fitted are gemm_share and chunk_time.
+// Requires rows of one recurrence and direction. Fitted are gemm_share and, where some rows leave more than half of the
+// SMs idle, chunk_time.
 TableFit<ScanConstants> fit_scan_table(const std::vector<ScanRow>& rows, const FitMachine& machine,
                                        const ScanConstants& known);
 
