@@ -165,6 +165,7 @@ struct Architecture {
   double swiglu_limit = 0;         // of gate and up before experts' SwiGLU (gpt_oss); 0: none
   bool post_norms = false;         // what attention and MLP add to the stream is normalised, too (gemma)
   bool parallel_residual = false;  // attention and MLP read the same input (gpt_neox)
+  bool shared_norm = false;        // normalised once for both (cohere)
   PositionKind positions = PositionKind::rotary;
   std::int64_t position_table = 0;  // rows of the table of learned positions
   double rope_theta = 10000.0;

@@ -53,10 +53,9 @@ TensorId graph_input(GraphBuilder& b, TensorId x) {
   return copy;
 }
 
-// Adds what attention and a recurrence make of the stream to it; x: the stream as the layer reads it.
-TensorId mixed(GraphBuilder& b, const LayerContext& c, TensorId x, LayerKind kind) {
+// Adds what attention and a recurrence make of the normalised stream to it; x: the stream as the layer reads it.
+TensorId mixed(GraphBuilder& b, const LayerContext& c, TensorId x, TensorId normalized, LayerKind kind) {
   const Architecture& a = c.architecture;
-  const TensorId normalized = normalize_stream(b, c, "attention_norm", x, c.norm_output());
   std::vector<TensorId> terms = {x};
   const auto add_seen = [&](TensorId seen) {
     if (a.post_norms) seen = normalize_stream(b, c, "attention_out_norm", seen, c.stream_type());
@@ -73,14 +72,19 @@ TensorId layer(GraphBuilder& b, const LayerContext& c, TensorId layer_in, LayerK
   const bool moe = kind.feed_forward == FeedForward::experts;
   b.section(Section::attention);
   const TensorId x = captured ? graph_input(b, layer_in) : layer_in;
-  const TensorId attended = kind.mixer == Mixer::none ? x : mixed(b, c, x, kind);
+  TensorId attended = x, normalized = x;
+  if (kind.mixer != Mixer::none) {
+    normalized = normalize_stream(b, c, "attention_norm", x, c.norm_output());
+    attended = mixed(b, c, x, normalized, kind);
+  }
   if (captured && !(moe && c.captured_router))
     b.on_backward([&b, attended] {
       b.replace_gradient(attended, graph_gradient(b, "attention_residual", b.gradient(attended)));
     });
   if (kind.feed_forward == FeedForward::none) return attended;
-  const TensorId mlp_input =
-      normalize_stream(b, c, "mlp_norm", a.parallel_residual ? x : attended, moe ? c.stream_type() : c.norm_output());
+  const TensorId mlp_input = a.shared_norm ? normalized
+                                           : normalize_stream(b, c, "mlp_norm", a.parallel_residual ? x : attended,
+                                                              moe ? c.stream_type() : c.norm_output());
   if (moe && !a.post_norms) return mixture_of_experts(b, c, mlp_input, attended);
   if (!moe) b.section(Section::mlp);
   TensorId y = moe ? mixture_of_experts(b, c, mlp_input, std::nullopt) : dense_mlp(b, c, mlp_input);

@@ -203,7 +203,8 @@ class Reference {
     for (std::size_t t = 0; t < x.size(); ++t) {
       const Vector before = x[t];
       x[t] += a_.post_norms ? stream_norm("attention_out_norm", attended[t]) : attended[t];
-      const Vector input = stream_norm("mlp_norm", a_.parallel_residual ? before : x[t]);
+      const Vector input =
+          a_.shared_norm ? normalized[t] : stream_norm("mlp_norm", a_.parallel_residual ? before : x[t]);
       const Vector y = moe ? mixture(input) : mlp(input);
       x[t] += a_.post_norms ? stream_norm("mlp_out_norm", y) : y;
     }

@@ -136,6 +136,38 @@ model::Architecture gpt_neox() {
   return a;
 }
 
+// One norm for attention and MLP; the second of two layers does not rotate queries and keys.
+model::Architecture cohere2() {
+  model::Architecture a = llama(true);
+  a.model_type = "cohere2";
+  a.multi_token_prediction_layers = 0;
+  a.key_value_heads = 2;
+  a.norm = model::NormKind::layer;
+  a.parallel_residual = a.shared_norm = true;
+  a.window = {.tokens = 3, .full_every = 2, .rotary_only = true};
+  return a;
+}
+
+model::Architecture phimoe() {
+  model::Architecture a = mixtral();
+  a.model_type = "phimoe";
+  a.norm = model::NormKind::layer;
+  a.norm_bias = true;
+  a.biases.query_key_value = a.biases.attention_output = true;
+  return a;
+}
+
+model::Architecture nemotron() {
+  model::Architecture a = phimoe();
+  a.model_type = "nemotron";
+  a.experts = {};
+  a.biases = {};
+  a.key_value_heads = 2;
+  a.mlp = model::MlpKind::gelu;
+  a.rotary_dim = 4;
+  return a;
+}
+
 model::Architecture mpt() {
   model::Architecture a = gpt2();
   a.model_type = "mpt";
@@ -370,6 +402,9 @@ std::vector<TinyModel> tiny_models() {
       {"gpt2", gpt2(), {embedding, dense_layer, dense_layer, head}},
       {"gpt2_unfused", gpt2(), {embedding, dense_layer, head}, false},
       {"gpt_neox", gpt_neox(), {embedding, dense_layer, head}},
+      {"cohere2", cohere2(), {embedding, windowed_dense_layer, dense_layer, head}},
+      {"phimoe", phimoe(), {embedding, moe_layer, head}},
+      {"nemotron", nemotron(), {embedding, dense_layer, head}},
       {"mpt", mpt(), {embedding, dense_layer, head}},
       {"mpt_unfused", mpt(), {embedding, dense_layer, head}, false},
   };

@@ -107,7 +107,9 @@ void add_layer_style(const model::Architecture& a, Rows& rows) {
   rows.emplace_back(
       "layer", fmt::format("{}{}{}, {} MLP{}", layer_norm ? "LayerNorm" : "RMSNorm", a.norm_bias ? " with bias" : "",
                            a.post_norms ? " before and after" : "", a.mlp == model::MlpKind::gelu ? "GELU" : "SwiGLU",
-                           a.parallel_residual ? ", attention and MLP in parallel" : ""));
+                           a.shared_norm         ? ", attention and MLP in parallel behind one norm"
+                           : a.parallel_residual ? ", attention and MLP in parallel"
+                                                 : ""));
   rows.emplace_back("positions", positions_text(a));
   rows.emplace_back("biases", biases_text(a.biases));
   const model::Dropout& d = a.dropout;
