@@ -111,6 +111,18 @@ const PublishedCount counts[] = {
     {"k-exaone-236b-a23b", 236571150336, "by the dimensions of LGAI-EXAONE/K-EXAONE-236B-A23B"},
     {"ernie-4.5-21b-a3b", 21825436160, "by the dimensions of baidu/ERNIE-4.5-21B-A3B-PT, whose card says 21B"},
     {"trinity-mini-26b-a3b", 26123970560, "by the dimensions of arcee-ai/Trinity-Mini, whose card says 26B"},
+    // Norms of queries and keys with one weight for each of their columns: 2H a layer.
+    {"olmoe-1b-7b", 6919161856, "by the dimensions of arXiv 2409.02060, which says 6.92B"},
+    // LayerNorm, and biases of attention and of the output.
+    {"phi-3.5-moe-42b-a7b", 41873153344, "model card of microsoft/Phi-3.5-MoE-instruct: 41.9B"},
+    {"smollm3-3b", 3075098624, "by the dimensions of HuggingFaceTB/SmolLM3-3B, whose card says 3B"},
+    // VH + H + L ((h + 2k)dH + hdH + 3HI + H): one norm a layer, without bias.
+    {"command-a-111b", 111057580032, "by the dimensions of arXiv 2504.00698, which says 111B"},
+    // Llama's with 2HI in place of 3HI; norms of queries and keys, and two parameters of each activation.
+    {"apertus-8b", 8053338176, "by the dimensions of arXiv 2509.14233, which says 8B"},
+    // 96 * 3,454,083,072 + 2 * 18432, and 2 * 256000 * 18432
+    {"nemotron-4-340b", 341029195776, "by the dimensions of arXiv 2406.11704: 331.6B and 9.4B of embeddings"},
+    {"bamba-9b", 9780235392, "by the dimensions of ibm-ai-platform/Bamba-9B, whose card says 9.78B"},
     {"granite-4.0-h-small", 32207337984, "by the dimensions of ibm-granite/granite-4.0-h-small, whose card says 32B"},
 };
 
@@ -161,6 +173,8 @@ const PublishedActive active[] = {
     {"k-exaone-236b-a23b", 23, 0.5, false, "card of K-EXAONE-236B-A23B: 23B of 236B"},
     {"ernie-4.5-21b-a3b", 3, 0.5, false, "card of baidu/ERNIE-4.5-21B-A3B-PT: 3B of 21B"},
     {"trinity-mini-26b-a3b", 3, 0.5, false, "card of arcee-ai/Trinity-Mini: 3B of 26B"},
+    {"olmoe-1b-7b", 1.3, 0.05, true, "arXiv 2409.02060: 1.3B of 6.9B"},
+    {"phi-3.5-moe-42b-a7b", 6.6, 0.05, true, "card of microsoft/Phi-3.5-MoE-instruct: 6.6B of 42B"},
     {"granite-4.0-h-small", 9, 0.5, false, "card of ibm-granite/granite-4.0-h-small: 9B of 32B"},
     {"llama-4-maverick", 17, 0.5, true, "card of Llama-4-Maverick-17B-128E: 17B of 400B"},
 };
@@ -190,6 +204,8 @@ TEST(EmbeddingParameters, AreWhatPublishedCountsLeaveOut) {
   const Architecture minimax = architecture("minimax-m1");
   const auto head = static_cast<double>((minimax.vocabulary + 1) * minimax.hidden_size);
   EXPECT_NEAR((model_metrics(minimax, 1024).active_parameters - head) / 1e9, 45.9, 0.05);
+  // arXiv 2406.11704: 331.6B, and 9.4B of embeddings.
+  EXPECT_NEAR(without("nemotron-4-340b"), 331.6, 0.05);
   // arXiv 2510.26692: 48B.
   EXPECT_NEAR(without("kimi-linear-48b-a3b"), 48, 0.5);
 }

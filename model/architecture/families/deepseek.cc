@@ -136,9 +136,13 @@ void read_kimi_k25(ConfigReader& config, Architecture& model) {
   read_deepseek_v3(config, model);
 }
 
+// The language models of the smaller DeepSeek-VL2 have plain attention.
 void read_deepseek_v2(ConfigReader& config, Architecture& model) {
   read_decoder(config, model);
-  read_latent_attention(config, model);
+  if (config.flag("use_mla", true))
+    read_latent_attention(config, model);
+  else
+    read_head_dim(config, model);
   read_routed_experts(
       config, model,
       {.shared_experts = 2, .normalize_weights = false, .score = "softmax", .group_score_experts = 1, .greedy = true});

@@ -140,6 +140,44 @@ void read_expert_latent(ConfigReader& config, Architecture& model) {
   model.experts.latent_size = config.count("moe_latent_size", 0);
 }
 
+void read_ungated_mlp(ConfigReader& config, Architecture& model, std::string_view key, std::string_view activation,
+                      std::string_view shown) {
+  model.mlp = MlpKind::gelu;
+  require_activation(config, key, activation, std::array{activation});
+  model.omitted.what.push_back(fmt::format("{} as the activation (it costs what GELU does)", shown));
+}
+
+void omit_wide_norms(Architecture& model, std::string what) {
+  model.query_key_norm = true;
+  model.omitted.what.push_back(std::move(what));
+  model.omitted.parameters +=
+      static_cast<double>(model.layers * (model.heads + model.key_value_heads - 2) * model.head_dim);
+}
+
+void read_local_experts(ConfigReader& config, Architecture& model, std::int64_t count, std::int64_t per_token) {
+  MixtureOfExperts& experts = model.experts;
+  experts.routed_experts = config.dimension("num_local_experts", count);
+  experts.experts_per_token = config.dimension("num_experts_per_tok", per_token);
+  experts.intermediate_size = model.intermediate_size;
+  // A softmax over the selected experts' logits equals a softmax over all, normalised among the selected ones.
+  experts.normalize_weights = true;
+  check_experts_per_token(config, model, "num_local_experts");
+}
+
+void read_text_model(ConfigReader& config, Architecture& model) {
+  for (const std::string_view object : {"text_config", "llm_config", "language_config"}) {
+    const std::string name = config.text(fmt::format("{}.model_type", object), "");
+    if (name.empty()) continue;
+    const auto* type = std::ranges::find(model_types, std::string_view(name), &ModelType::name);
+    if (type == model_types.end() || type->read == read_text_model)
+      return config.fail(fmt::format("{}.model_type", object), fmt::format("unknown model type '{}'", name),
+                         "a type of language models");
+    config.read_inside(object);
+    return type->read(config, model);
+  }
+  config.fail("text_config.model_type", "required key is missing", "the type of the language model inside");
+}
+
 void make_gpt_like(Architecture& model, bool biases) {
   model.norm = NormKind::layer;
   model.norm_bias = biases;

@@ -92,6 +92,19 @@ void read_routed_experts(ConfigReader& config, Architecture& model, const Expert
 // has such experts with any attention (--moe-latent-size).
 void read_expert_latent(ConfigReader& config, Architecture& model);
 
+// Reads experts as wide as the MLP that they replace, by Mixtral's keys.
+void read_local_experts(ConfigReader& config, Architecture& model, std::int64_t count, std::int64_t per_token);
+
+// Makes the MLP one of two matrices; `activation` is the only value of `key` that is read.
+void read_ungated_mlp(ConfigReader& config, Architecture& model, std::string_view key, std::string_view activation,
+                      std::string_view shown);
+
+// Normalises queries and keys head by head in place of norms with a weight for each column of all heads.
+void omit_wide_norms(Architecture& model, std::string what);
+
+// Reads the language model inside a model that sees or hears, by its own type; the encoder is not read.
+void read_text_model(ConfigReader& config, Architecture& model);
+
 // Sets what GPT-like models share: LayerNorm before attention and MLP, an MLP of two matrices with GELU.
 void make_gpt_like(Architecture& model, bool biases);
 
@@ -102,8 +115,9 @@ void read_deepseek_v32(ConfigReader& config, Architecture& model);
 void read_glm_moe_dsa(ConfigReader& config, Architecture& model);
 void read_glm4_moe_lite(ConfigReader& config, Architecture& model);
 void read_mistral4(ConfigReader& config, Architecture& model);
-void read_falcon_h1(ConfigReader& config, Architecture& model);  // mamba2.cc
-void read_gemma2(ConfigReader& config, Architecture& model);     // gemma.cc
+void read_bamba(ConfigReader& config, Architecture& model);  // mamba2.cc
+void read_falcon_h1(ConfigReader& config, Architecture& model);
+void read_gemma2(ConfigReader& config, Architecture& model);  // gemma.cc
 void read_gemma3(ConfigReader& config, Architecture& model);
 void read_gpt_oss(ConfigReader& config, Architecture& model);         // gpt_oss.cc
 void read_llama4(ConfigReader& config, Architecture& model);          // llama4.cc
@@ -115,21 +129,34 @@ void read_minimax_m2(ConfigReader& config, Architecture& model);
 void read_gpt2(ConfigReader& config, Architecture& model);      // gpt2.cc: GPT-2 and GPT-3
 void read_gpt_neox(ConfigReader& config, Architecture& model);  // gpt_neox.cc
 void read_granite(ConfigReader& config, Architecture& model);   // llama.cc
+void read_apertus(ConfigReader& config, Architecture& model);
+void read_arcee(ConfigReader& config, Architecture& model);
 void read_ernie4_5(ConfigReader& config, Architecture& model);
 void read_exaone4(ConfigReader& config, Architecture& model);
 void read_glm4(ConfigReader& config, Architecture& model);
 void read_hunyuan_v1(ConfigReader& config, Architecture& model);
 void read_hunyuan_v1_moe(ConfigReader& config, Architecture& model);
 void read_internlm2(ConfigReader& config, Architecture& model);
+void read_internlm3(ConfigReader& config, Architecture& model);
+void read_minicpm(ConfigReader& config, Architecture& model);
 void read_llama(ConfigReader& config, Architecture& model);
 void read_olmo2(ConfigReader& config, Architecture& model);
 void read_olmo3(ConfigReader& config, Architecture& model);
 void read_seed_oss(ConfigReader& config, Architecture& model);
 void read_phi3(ConfigReader& config, Architecture& model);
+void read_smollm3(ConfigReader& config, Architecture& model);
+void read_cohere(ConfigReader& config, Architecture& model);  // layer_norm.cc
+void read_cohere2(ConfigReader& config, Architecture& model);
+void read_nemotron(ConfigReader& config, Architecture& model);
+void read_phimoe(ConfigReader& config, Architecture& model);
+void read_stablelm(ConfigReader& config, Architecture& model);
 void read_mistral(ConfigReader& config, Architecture& model);  // mistral.cc
 void read_mistral3(ConfigReader& config, Architecture& model);
 void read_ministral3(ConfigReader& config, Architecture& model);
 void read_mixtral(ConfigReader& config, Architecture& model);
+void read_olmoe(ConfigReader& config, Architecture& model);
+void read_flex_olmo(ConfigReader& config, Architecture& model);
+void read_granite_moe(ConfigReader& config, Architecture& model);
 void read_mpt(ConfigReader& config, Architecture& model);    // mpt.cc
 void read_qwen2(ConfigReader& config, Architecture& model);  // qwen.cc
 void read_qwen2_moe(ConfigReader& config, Architecture& model);
@@ -153,17 +180,24 @@ struct ModelType {
 };
 inline constexpr std::array model_types = {
     ModelType{"afmoe", read_afmoe},
+    ModelType{"apertus", read_apertus},
+    ModelType{"arcee", read_arcee},
     ModelType{"bailing_moe", read_bailing_moe},
     ModelType{"bailing_moe_v2", read_bailing_moe},
+    ModelType{"bamba", read_bamba},
+    ModelType{"cohere", read_cohere},
+    ModelType{"cohere2", read_cohere2},
     ModelType{"deepseek_v2", read_deepseek_v2},
     ModelType{"deepseek_v3", read_deepseek_v3},
     ModelType{"deepseek_v32", read_deepseek_v32},
+    ModelType{"deepseek_vl_v2", read_text_model},
     ModelType{"dots1", read_dots1},
     ModelType{"ernie4_5", read_ernie4_5},
     ModelType{"ernie4_5_moe", read_ernie4_5_moe},
     ModelType{"exaone4", read_exaone4},
     ModelType{"exaone_moe", read_exaone_moe},
     ModelType{"falcon_h1", read_falcon_h1},
+    ModelType{"flex_olmo", read_flex_olmo},
     ModelType{"gemma2", read_gemma2},
     ModelType{"gemma3", read_gemma3},
     ModelType{"gemma3_text", read_gemma3},
@@ -176,11 +210,16 @@ inline constexpr std::array model_types = {
     ModelType{"gpt_neox", read_gpt_neox},
     ModelType{"gpt_oss", read_gpt_oss},
     ModelType{"granite", read_granite},
+    ModelType{"granitemoe", read_granite_moe},
     ModelType{"granitemoehybrid", read_granite_hybrid},
+    ModelType{"granitemoeshared", read_granite_moe},
     ModelType{"hunyuan_v1_dense", read_hunyuan_v1},
     ModelType{"hunyuan_v1_moe", read_hunyuan_v1_moe},
     ModelType{"hy_v3", read_hy_v3},
     ModelType{"internlm2", read_internlm2},
+    ModelType{"internlm3", read_internlm3},
+    ModelType{"internvl", read_text_model},
+    ModelType{"internvl_chat", read_text_model},
     ModelType{"kimi_k2", read_deepseek_v3},
     ModelType{"kimi_k25", read_kimi_k25},
     ModelType{"kimi_k3", read_kimi_linear},
@@ -188,6 +227,10 @@ inline constexpr std::array model_types = {
     ModelType{"llama", read_llama},
     ModelType{"llama4", read_llama4},
     ModelType{"llama4_text", read_llama4},
+    ModelType{"llava", read_text_model},
+    ModelType{"llava_next", read_text_model},
+    ModelType{"llava_onevision", read_text_model},
+    ModelType{"minicpm", read_minicpm},
     ModelType{"minimax", read_minimax},
     ModelType{"minimax_m1", read_minimax},
     ModelType{"minimax_m2", read_minimax_m2},
@@ -198,11 +241,15 @@ inline constexpr std::array model_types = {
     ModelType{"mistral4", read_mistral4},
     ModelType{"mixtral", read_mixtral},
     ModelType{"mpt", read_mpt},
+    ModelType{"nemotron", read_nemotron},
     ModelType{"nemotron_h", read_nemotron_h},
     ModelType{"olmo2", read_olmo2},
     ModelType{"olmo3", read_olmo3},
+    ModelType{"olmoe", read_olmoe},
     ModelType{"phi3", read_phi3},
+    ModelType{"phimoe", read_phimoe},
     ModelType{"qwen2", read_qwen2},
+    ModelType{"qwen2_5_omni", read_qwen2},
     ModelType{"qwen2_5_vl", read_qwen2},
     ModelType{"qwen2_moe", read_qwen2_moe},
     ModelType{"qwen2_vl", read_qwen2},
@@ -217,7 +264,9 @@ inline constexpr std::array model_types = {
     ModelType{"qwen3_vl", read_qwen3},
     ModelType{"qwen3_vl_moe", read_qwen3_moe},
     ModelType{"seed_oss", read_seed_oss},
+    ModelType{"smollm3", read_smollm3},
     ModelType{"solar_open", read_solar_open},
+    ModelType{"stablelm", read_stablelm},
 };
 
 // Returns every key that any model type reads.

@@ -1,6 +1,10 @@
 // Llama (arXiv 2302.13971, 2307.09288, 2407.21783) and models that use its model_type.
+#include <fmt/format.h>
+
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "model/architecture/families/families.h"
 
@@ -23,13 +27,75 @@ void read_internlm2(ConfigReader& config, Architecture& model) {
   model.biases.query_key_value = model.biases.attention_output = config.flag("bias", true);
 }
 
+// The same with two flags, of which the second is for the MLP, too (internlm/internlm3-8b-instruct
+// configuration_internlm3.py).
+void read_internlm3(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.key_value_heads = 32});
+  read_head_dim(config, model);
+  model.biases.query_key_value = config.flag("qkv_bias", false);
+  model.biases.attention_output = model.biases.mlp = config.flag("bias", false);
+}
+
+// MiniCPM (arXiv 2404.06395) scales embeddings, residuals and logits as Granite does.
+void read_minicpm(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.tied_embedding = true});
+  read_head_dim(config, model);
+  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  for (const char* key : {"num_experts", "sparse_config.topk"})
+    if (config.count(key, 0) > 0)
+      config.fail(key, "a minicpm with experts or sparse attention", "only dense models with full attention are read");
+}
+
+// AFM (huggingface/transformers @008e574 src/transformers/models/arcee/configuration_arcee.py) and Apertus (the same
+// folder, apertus/configuration_apertus.py) have an MLP of two matrices.
+void read_arcee(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.norm_epsilon = 1e-5, .other_gate = true});
+  read_head_dim(config, model);
+  read_ungated_mlp(config, model, "hidden_act", "relu2", "squared ReLU");
+  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  model.biases.mlp = config.flag("mlp_bias", false);
+}
+
+// Its activation has two parameters in each layer.
+void read_apertus(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.norm_epsilon = 1e-5, .rope_theta = 12e6, .other_gate = true});
+  read_head_dim(config, model);
+  read_ungated_mlp(config, model, "hidden_act", "xielu", "xIELU");
+  model.omitted.parameters = static_cast<double>(2 * model.layers);
+  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  model.query_key_norm = true;
+}
+
+// SmolLM3 does not rotate queries and keys in each fourth layer (the same folder, smollm3/configuration_smollm3.py).
+// The others are those with a window, which is as long as the longest sequence.
+void read_smollm3(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.key_value_heads = 4, .rope_theta = 2e6, .tied_embedding = true});
+  read_head_dim(config, model);
+  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  model.biases.mlp = config.flag("mlp_bias", false);
+  if (config.flag("use_sliding_window", false))
+    config.fail("use_sliding_window", "windows of layers that do not rotate queries and keys", "use false");
+  model.window = {.tokens = config.dimension("max_position_embeddings", 32768),
+                  .full_every = config.dimension("no_rope_layer_interval", 4),
+                  .rotary_only = true};
+  const std::vector<std::int64_t> rotated = config.counts("no_rope_layers");
+  if (rotated.empty()) return;
+  if (rotated.size() < static_cast<std::size_t>(model.layers))
+    return config.conflict("no_rope_layers", fmt::format("{} entries for {} layers", rotated.size(), model.layers),
+                           "state one for each of num_hidden_layers");
+  for (std::int64_t layer = 0; layer < model.layers; ++layer)
+    model.pattern.push_back(
+        {rotated[static_cast<std::size_t>(layer)] > 0 ? Mixer::windowed_attention : Mixer::attention,
+         FeedForward::dense});
+}
+
 // OLMo 2's norms are behind attention and MLP, as many as others have before them; those of queries and keys span all
 // heads.
 void read_olmo2(ConfigReader& config, Architecture& model) {
   read_decoder(config, model, {.norm_epsilon = 1e-5});
   read_head_dim(config, model);
   model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
-  model.query_key_norm = true;
+  omit_wide_norms(model, "norms over the queries and keys of all heads at once");
 }
 
 // Three of four layers of OLMo 3 have a window (huggingface/transformers @008e574

@@ -1,6 +1,6 @@
-// Models with Mamba-2 (arXiv 2405.21060) in most layers: Nemotron-H and Nemotron 3, Granite 4, Falcon-H1 (arXiv
+// Models with Mamba-2 (arXiv 2405.21060) in most layers: Nemotron-H and Nemotron 3, Granite 4, Bamba, Falcon-H1 (arXiv
 // 2507.22448). Keys and their values where missing: huggingface/transformers @13923c6
-// src/transformers/models/nemotron_h and granitemoehybrid, @020a37d falcon_h1, configuration_*.py.
+// src/transformers/models/nemotron_h and granitemoehybrid, @001f85b bamba, @020a37d falcon_h1, configuration_*.py.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -108,8 +108,7 @@ void read_nemotron_h(ConfigReader& config, Architecture& model) {
                {.key_value_heads = 8, .norm_epsilon = 1e-5, .dense_mlp = false, .layers = std::ssize(symbols)});
   read_head_dim(config, model, 128);
   model.positions = PositionKind::none;
-  model.mlp = MlpKind::gelu;
-  model.omitted.what = {"squared ReLU as the activation (it costs what GELU does)"};
+  read_ungated_mlp(config, model, "mlp_hidden_act", "relu2", "squared ReLU");
   model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
   model.biases.mlp = config.flag("mlp_bias", false);
   model.recurrence = {.kind = RecurrenceKind::state_space,
@@ -153,6 +152,17 @@ void read_granite_hybrid(ConfigReader& config, Architecture& model) {
   model.intermediate_size = shared;
   read_mamba(config, model, config.dimension("mamba_expand", 2) * model.hidden_size);
   read_mixers(config, model, model.layers + 1);
+}
+
+// Each layer has attention, if the list of them has its number, or a recurrence, then an MLP.
+void read_bamba(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5});
+  read_head_dim(config, model);
+  read_rotary_share(config, model, "partial_rotary_factor", 0.5);
+  read_mamba(config, model, config.dimension("mamba_expand", 2) * model.hidden_size);
+  model.pattern.assign(static_cast<std::size_t>(model.layers), {Mixer::recurrence, FeedForward::dense});
+  for (const std::int64_t number : config.counts("attn_layer_indices"))
+    if (number < model.layers) model.pattern[static_cast<std::size_t>(number)].mixer = Mixer::attention;
 }
 
 // Each layer has attention and a recurrence side by side. Multipliers of activations are parts of kernels that are

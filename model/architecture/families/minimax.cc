@@ -35,22 +35,13 @@ void read_attention_types(ConfigReader& config, Architecture& model) {
   model.pattern = pattern;
 }
 
-void read_minimax_experts(ConfigReader& config, Architecture& model, std::int64_t count, std::int64_t per_token) {
-  MixtureOfExperts& experts = model.experts;
-  experts.routed_experts = config.dimension("num_local_experts", count);
-  experts.experts_per_token = config.dimension("num_experts_per_tok", per_token);
-  experts.intermediate_size = model.intermediate_size;
-  experts.normalize_weights = true;
-  check_experts_per_token(config, model, "num_local_experts");
-}
-
 }  // namespace
 
 void read_minimax(ConfigReader& config, Architecture& model) {
   read_decoder(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5, .rope_theta = 1e6});
   read_head_dim(config, model);
   model.rotary_dim = config.count("rotary_dim", 0);
-  read_minimax_experts(config, model, 8, 2);
+  read_local_experts(config, model, 8, 2);
   if (config.count("shared_intermediate_size", 0) > 0)
     config.fail("shared_intermediate_size", "no operator weighs shared experts as this model does",
                 "MiniMax-Text-01 and MiniMax-M1 have none: 0");
@@ -68,15 +59,10 @@ void read_minimax_m2(ConfigReader& config, Architecture& model) {
   read_decoder(config, model, {.key_value_heads = 8, .rope_theta = 5e6});
   read_head_dim(config, model, 128);
   model.rotary_dim = config.count("rotary_dim", 64);
-  model.query_key_norm = config.flag("use_qk_norm", true);
-  read_minimax_experts(config, model, 256, 8);
+  read_local_experts(config, model, 256, 8);
   model.experts.score = ScoreFunction::sigmoid;
   if (config.flag("use_mtp", true)) model.multi_token_prediction_layers = config.layers("num_mtp_modules", 3);
-  if (!model.query_key_norm) return;
-  // One weight for each column of all heads, where a norm of single heads has one for each column of a head.
-  model.omitted.parameters =
-      static_cast<double>(model.layers * (model.heads + model.key_value_heads - 2) * model.head_dim);
-  model.omitted.what = {"norms over the queries and keys of all heads at once"};
+  if (config.flag("use_qk_norm", true)) omit_wide_norms(model, "norms over the queries and keys of all heads at once");
 }
 
 }  // namespace plumbline::model

@@ -30,8 +30,10 @@ void read_experts(ConfigReader& config, Architecture& model) {
 
 }  // namespace
 
-// A config.json of Qwen2-VL or Qwen2.5-VL has the text model inside text_config, or next to vision, which is not read.
+// A config.json of Qwen2-VL or Qwen2.5-VL has the text model inside text_config, or next to vision, which is not read;
+// Qwen2.5-Omni's the model that thinks inside thinker_config.
 void read_qwen2(ConfigReader& config, Architecture& model) {
+  config.read_inside("thinker_config");
   config.read_inside("text_config");
   read_decoder(config, model, {.key_value_heads = 32});
   read_head_dim(config, model);

@@ -1,0 +1,77 @@
+// Decoders with LayerNorm in place of RMSNorm: Nemotron-4 (arXiv 2402.16819), Phi-3.5-MoE (arXiv 2404.14219), Command
+// (arXiv 2504.00698) and Stable LM 2 (arXiv 2402.17834). Keys and their values where missing: huggingface/transformers
+// @008e574 src/transformers/models/cohere and cohere2, @05cd1ec nemotron and stablelm, @040e1a7 phimoe,
+// configuration_*.py; norms: modeling_*.py there.
+#include <string_view>
+
+#include "model/architecture/families/families.h"
+
+namespace plumbline::model {
+namespace {
+
+void use_layer_norm(ConfigReader& config, Architecture& model, std::string_view epsilon_key, bool bias) {
+  model.norm = NormKind::layer;
+  model.norm_bias = bias;
+  model.norm_epsilon = config.number(epsilon_key, 1e-5);
+}
+
+void share_norm(Architecture& model) { model.parallel_residual = model.shared_norm = true; }
+
+// Norms of single heads have a weight for each column of each head, and subtract the mean.
+void normalize_heads(Architecture& model) {
+  omit_wide_norms(model, "norms of queries and keys that subtract the mean, with weights of each head");
+}
+
+}  // namespace
+
+void read_cohere(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.rope_theta = 500000, .tied_embedding = true});
+  read_head_dim(config, model);
+  use_layer_norm(config, model, "layer_norm_eps", false);
+  share_norm(model);
+  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  if (config.flag("use_qk_norm", false)) normalize_heads(model);
+}
+
+// Layers without the window do not rotate queries and keys.
+void read_cohere2(ConfigReader& config, Architecture& model) {
+  read_cohere(config, model);
+  model.window = {.tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 4096),
+                  .rotary_only = true};
+  read_windows(config, model, config.dimension("sliding_window_pattern", 4));
+}
+
+void read_nemotron(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.other_gate = true});
+  read_head_dim(config, model);
+  use_layer_norm(config, model, "norm_eps", true);
+  read_ungated_mlp(config, model, "hidden_act", "relu2", "squared ReLU");
+  read_rotary_share(config, model, "partial_rotary_factor", 0.5);
+  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  model.biases.mlp = config.flag("mlp_bias", false);
+}
+
+// Each of a token's two experts has the weight that it has among the experts near it.
+void read_phimoe(ConfigReader& config, Architecture& model) {
+  read_mixtral(config, model);
+  model.experts.routed_experts = config.dimension("num_local_experts", 16);
+  use_layer_norm(config, model, "rms_norm_eps", true);
+  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  model.omitted.what = {"sparse mixing of two experts (its router costs what a softmax does)"};
+  if (!config.flag("lm_head_bias", false)) return;
+  model.omitted.what.emplace_back("the bias of the output");
+  model.omitted.parameters = static_cast<double>(model.vocabulary);
+}
+
+void read_stablelm(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.key_value_heads = 32});
+  read_head_dim(config, model);
+  use_layer_norm(config, model, "layer_norm_eps", true);
+  if (config.flag("use_parallel_residual", false)) share_norm(model);
+  model.biases.query_key_value = config.flag("use_qkv_bias", false);
+  read_rotary_share(config, model, "partial_rotary_factor", 0.25);
+  model.dropout.residual = config.probability("hidden_dropout", 0);
+  if (config.flag("qk_layernorm", false)) normalize_heads(model);
+}
+
+}  // namespace plumbline::model
