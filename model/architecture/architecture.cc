@@ -14,4 +14,16 @@ LayerKind Architecture::layer(std::int64_t number) const {
   return {windowed ? Mixer::windowed_attention : Mixer::attention, moe ? FeedForward::experts : FeedForward::dense};
 }
 
+HeadShape Architecture::head_shape(bool windowed) const {
+  const auto own = [windowed](std::int64_t with_window, std::int64_t others) {
+    return windowed && with_window > 0 ? with_window : others;
+  };
+  const std::int64_t dim = own(window.head_dim, head_dim), turning = own(window.rotary_dim, rotary_dim);
+  return {.heads = own(window.heads, heads),
+          .key_value_heads = own(window.key_value_heads, key_value_heads),
+          .query_key_dim = dim,
+          .value_dim = value_dim > 0 ? value_dim : dim,
+          .rotary_dim = turning > 0 ? turning : dim};
+}
+
 }  // namespace plumbline::model

@@ -98,7 +98,17 @@ struct SlidingWindow {
   std::int64_t full_every = 0;   // the n-th, 2n-th, ... layer, counted from one, has none; 0: each has
   bool chunks = false;           // sequences are cut into chunks of `tokens`, and a query sees its own (llama4)
   bool rotary_only = false;      // layers without a window do not rotate queries and keys (llama4)
+  // Heads of layers with the window; 0: as many, or as wide, as those of other layers.
+  std::int64_t heads = 0, key_value_heads = 0, head_dim = 0, rotary_dim = 0;
   bool operator==(const SlidingWindow&) const = default;
+};
+
+// The heads of a layer of grouped-query attention.
+struct HeadShape {
+  std::int64_t heads = 0, key_value_heads = 0;
+  std::int64_t query_key_dim = 0, value_dim = 0;
+  std::int64_t rotary_dim = 0;  // rotated columns of queries and keys
+  bool operator==(const HeadShape&) const = default;
 };
 
 // A mixer whose heads each carry a state [key_dim, value_dim] from token to token in place of keys and values. Queries,
@@ -152,7 +162,8 @@ struct Architecture {
   std::int64_t hidden_size = 0;
   std::int64_t heads = 0;
   std::int64_t key_value_heads = 0;
-  std::int64_t head_dim = 0;  // grouped-query attention only
+  std::int64_t head_dim = 0;   // grouped-query attention only
+  std::int64_t value_dim = 0;  // of a head's values there; 0: head_dim
   std::int64_t intermediate_size = 0;
   std::int64_t vocabulary = 0;
   bool tied_embedding = false;
@@ -161,6 +172,7 @@ struct Architecture {
   double norm_epsilon = 1e-6;
   bool query_key_norm = false;  // every head's query and key are normalised (qwen3)
   bool output_gate = false;     // attention's result times the sigmoid of a projection as wide (qwen3_next)
+  bool head_gate = false;       // that of each head times the sigmoid of one column of a projection (laguna)
   MlpKind mlp = MlpKind::swiglu;
   double swiglu_limit = 0;         // of gate and up before experts' SwiGLU (gpt_oss); 0: none
   bool post_norms = false;         // what attention and MLP add to the stream is normalised, too (gemma)
@@ -187,6 +199,7 @@ struct Architecture {
   // the sums of their experts (LatentMoE, arXiv 2601.18089).
   std::int64_t expert_hidden() const { return experts.latent_size > 0 ? experts.latent_size : hidden_size; }
   LayerKind layer(std::int64_t number) const;  // counted from 0
+  HeadShape head_shape(bool windowed) const;
   bool is_moe_layer(std::int64_t number) const { return layer(number).feed_forward == FeedForward::experts; }
   bool operator==(const Architecture&) const = default;
 };

@@ -49,7 +49,10 @@ struct ConfigReader::Contents {
 
   static const json* lookup(const json& where, std::string_view key) {
     const auto found = where.find(std::string(key));
-    return found == where.end() || found->is_null() ? nullptr : &*found;
+    if (found != where.end() && !found->is_null()) return &*found;
+    const std::size_t dot = key.find('.');
+    const json* inner = dot == std::string_view::npos ? nullptr : lookup(where, key.substr(0, dot));
+    return inner == nullptr || !inner->is_object() ? nullptr : lookup(*inner, key.substr(dot + 1));
   }
 
   // Suggests a key of the file that no reader uses, which may be a misspelling of this one.
@@ -64,12 +67,7 @@ struct ConfigReader::Contents {
   // Returns nullptr when the key is missing or null.
   const json* find(std::string_view key) {
     if (std::ranges::find(asked, key) == asked.end()) asked.emplace_back(key);
-    const json* found = lookup(object, key);
-    if (const std::size_t dot = key.find('.'); found == nullptr && dot != std::string_view::npos) {
-      const json* inner = lookup(object, key.substr(0, dot));
-      if (inner != nullptr && inner->is_object()) found = lookup(*inner, key.substr(dot + 1));
-    }
-    return found;
+    return lookup(object, key);
   }
 };
 
@@ -225,6 +223,11 @@ bool ConfigReader::is_null(std::string_view key) const {
 bool ConfigReader::is_text(std::string_view key, std::string_view text) {
   const json* value = contents_->find(key);
   return value != nullptr && value->is_string() && value->get<std::string>() == text;
+}
+
+bool ConfigReader::is_list(std::string_view key) {
+  const json* value = contents_->find(key);
+  return value != nullptr && value->is_array();
 }
 
 void ConfigReader::fail(std::string_view key, std::string message, std::string hint) {

@@ -48,6 +48,7 @@ class ConfigReader {
   // Keys with a dot name a key inside an object of the file: "attn_config.alibi".
   bool is_null(std::string_view key) const;  // present and null
   bool is_text(std::string_view key, std::string_view text);
+  bool is_list(std::string_view key);
   // Records an error about a key, with the file and the key's line.
   void fail(std::string_view key, std::string message, std::string hint);
   // The same for keys that are valid alone but contradict each other: infeasible when overrides are involved.

@@ -24,7 +24,7 @@ TensorId normalize_stream(GraphBuilder& builder, const LayerContext& context, co
 // where only the forward pass is wanted.
 TensorId drop_out(GraphBuilder& builder, const std::string& name, TensorId x, double probability);
 
-// Returns sigmoid(gate) * x; x [T, h], gate [T, 1] or [T, h].
+// Returns sigmoid(gate) * x; x [T, h], gate [T, 1], [T, h] or one column for each head.
 TensorId gated(GraphBuilder& builder, const std::string& name, TensorId x, TensorId gate);
 
 // Returns the sum of the terms, each [T, h].

@@ -37,9 +37,11 @@ DataType cache_type(std::string_view name) {
 double cache_bytes(const Architecture& a, DataType type, std::int64_t tensor, Mixer mixer, double tokens) {
   const bool windowed = mixer == Mixer::windowed_attention;
   if (!attends(mixer)) return 0;
-  const std::int64_t columns = a.attention == AttentionKind::multi_head_latent
-                                   ? a.latent.kv_lora_rank + a.latent.qk_rope_head_dim
-                                   : 2 * std::max<std::int64_t>(1, a.key_value_heads / tensor) * a.head_dim;
+  const HeadShape shape = a.head_shape(windowed);
+  const std::int64_t columns =
+      a.attention == AttentionKind::multi_head_latent
+          ? a.latent.kv_lora_rank + a.latent.qk_rope_head_dim
+          : std::max<std::int64_t>(1, shape.key_value_heads / tensor) * (shape.query_key_dim + shape.value_dim);
   const double index =
       a.sparse.tokens > 0 ? static_cast<double>(a.sparse.head_dim) * bytes_per_element(DataType::fp8_tile) : 0;
   return (static_cast<double>(columns) * bytes_per_element(type) + index) * kept_tokens(a, windowed, tokens, 1);

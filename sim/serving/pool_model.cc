@@ -97,7 +97,8 @@ model::Result<void> check_draft(const Inputs& inputs, const model::Plan& plan, c
                   "use a model with the same tokens");
   if (draft.experts.routed_experts > 0)
     return refuse(fmt::format("{} has experts", draft.name), "use a dense model as the draft");
-  if (draft.heads % instance.tensor != 0 || draft.intermediate_size % instance.tensor != 0)
+  if (draft.heads % instance.tensor != 0 || draft.head_shape(true).heads % instance.tensor != 0 ||
+      draft.intermediate_size % instance.tensor != 0)
     return refuse(
         fmt::format("{} heads of {} do not divide over {} tensor ranks", draft.heads, draft.name, instance.tensor),
         "use a larger draft, or fewer tensor ranks");

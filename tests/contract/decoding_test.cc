@@ -125,8 +125,12 @@ class TinyServer {
   // Returns the widths of the outputs that a GEMM computes at once, for its weight or bias.
   std::vector<Index> outputs(const std::string& name, Index rows) const {
     const model::Architecture& a = model_.architecture;
-    if (name.starts_with("qkv"))
-      return {a.heads * a.head_dim, a.key_value_heads * a.head_dim, a.key_value_heads * a.head_dim};
+    for (const bool windowed : {false, true}) {
+      const model::HeadShape s = a.head_shape(windowed);
+      const Index keys = s.key_value_heads * s.query_key_dim, values = s.key_value_heads * s.value_dim;
+      const Index queries = s.heads * s.query_key_dim;
+      if (name.starts_with("qkv") && queries + keys + values == rows) return {queries, keys, values};
+    }
     if (name.find("gate_up") != std::string::npos) return {rows / 2, rows / 2};
     return {rows};
   }

@@ -104,7 +104,7 @@ class Reference {
   Vector placed(const std::string& norm_name, const Vector& head, std::size_t t, bool windowed) const {
     Vector y = a_.query_key_norm ? norm(norm_name, head) : head;
     if (a_.positions != model::PositionKind::rotary || (a_.window.rotary_only && !windowed)) return y;
-    const Index turning = a_.rotary_dim > 0 ? a_.rotary_dim : y.size();
+    const Index turning = a_.head_shape(windowed).rotary_dim;
     y.tail(turning) = rotated(y.tail(turning), t).eval();
     return y;
   }
@@ -120,21 +120,24 @@ class Reference {
     return a_.positions == model::PositionKind::alibi ? slope * (static_cast<double>(s) - static_cast<double>(t)) : 0;
   }
   Head grouped_head(const Sequence& x, Index head, bool windowed) const {
-    const Index d = a_.head_dim, group = head / (a_.heads / a_.key_value_heads);
+    const model::HeadShape shape = a_.head_shape(windowed);
+    const Index d = shape.query_key_dim, group = head / (shape.heads / shape.key_value_heads);
+    const Index keys = shape.heads * d, values = keys + shape.key_value_heads * d;
     Head result;
     for (std::size_t t = 0; t < x.size(); ++t) {
       const Vector qkv = linear("qkv", x[t], a_.biases.query_key_value);
       result.q.push_back(placed("query_norm", qkv.segment(head * d, d), t, windowed));
-      result.k.push_back(placed("key_norm", qkv.segment((a_.heads + group) * d, d), t, windowed));
-      result.v.push_back(qkv.segment((a_.heads + a_.key_value_heads + group) * d, d));
+      result.k.push_back(placed("key_norm", qkv.segment(keys + group * d, d), t, windowed));
+      result.v.push_back(qkv.segment(values + group * shape.value_dim, shape.value_dim));
     }
     return result;
   }
   Sequence attention(const Sequence& x, bool windowed) const {
     Sequence result(x.size(), Vector::Zero(a_.hidden_size));
     const bool latent = a_.attention == model::AttentionKind::multi_head_latent;
-    const Index width = latent ? a_.latent.v_head_dim : a_.head_dim;
-    for (Index head = 0; head < a_.heads; ++head) {
+    const model::HeadShape shape = a_.head_shape(windowed);
+    const Index width = latent ? a_.latent.v_head_dim : shape.value_dim;
+    for (Index head = 0; head < shape.heads; ++head) {
       const Head h = latent ? latent_head(x, head) : grouped_head(x, head, windowed);
       for (std::size_t t = 0; t < x.size(); ++t) {
         Vector sum = Vector::Zero(width);

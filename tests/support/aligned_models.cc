@@ -24,6 +24,9 @@ model::Architecture aligned(model::Architecture a) {
   if (a.position_table > 0) a.position_table = aligned_sequence_length + 32;
   if (a.rotary_dim > 0) a.rotary_dim = 32;
   if (a.window.tokens > 0) a.window.tokens = 48;
+  if (a.value_dim > 0) a.value_dim = 64;
+  if (a.window.head_dim > 0) a.window.head_dim = 64;
+  if (a.window.rotary_dim > 0) a.window.rotary_dim = 32;
   align(a.experts);
   return a;
 }

@@ -249,6 +249,18 @@ model::Architecture afmoe() {
   return a;
 }
 
+// Layers with a window have more and other heads than those without, and values are narrower than keys.
+model::Architecture mimo_v2_flash() {
+  model::Architecture a = glm4_moe();
+  a.model_type = "mimo_v2_flash";
+  a.biases = {};
+  a.query_key_norm = false;
+  a.experts.shared_experts = 0;
+  a.value_dim = 4;
+  a.window = {.tokens = 3, .full_every = 2, .heads = 8, .key_value_heads = 4, .head_dim = 8, .rotary_dim = 2};
+  return a;
+}
+
 constexpr model::LayerKind recurrent_layer_with(model::FeedForward feed_forward) {
   return {model::Mixer::recurrence, feed_forward};
 }
@@ -366,6 +378,16 @@ model::Architecture nemotron_h() {
   return a;
 }
 
+// A gate for each head, of which layers with a window have more.
+model::Architecture laguna() {
+  model::Architecture a = afmoe();
+  a.model_type = "laguna";
+  a.post_norms = false;
+  a.head_gate = true;
+  a.window = {.tokens = 3, .full_every = 2, .heads = 8, .rotary_dim = 6};
+  return a;
+}
+
 }  // namespace
 
 std::vector<TinyModel> recurrent_models() {
@@ -374,6 +396,7 @@ std::vector<TinyModel> recurrent_models() {
           {"kimi_k3", kimi_k3(), {embedding, recurrent_dense_layer, moe_layer, head}},
           {"minimax", minimax(), {embedding, recurrent_moe_layer, moe_layer, head}},
           {"falcon_h1", falcon_h1(), {embedding, parallel_dense_layer, head}},
+          {"laguna", laguna(), {embedding, windowed_dense_layer, moe_layer, head}},
           {"granite_hybrid", granite_hybrid(), {embedding, recurrent_dense_layer, dense_layer, head}},
           {"nemotron_h", nemotron_h(), {embedding, recurrent_layer, experts_layer, attention_layer, mlp_layer, head}}};
 }
@@ -399,6 +422,7 @@ std::vector<TinyModel> tiny_models() {
       {"latent_experts", latent_experts(), {embedding, moe_layer, head}},
       {"normalised_latents", normalised_latents(), {embedding, moe_layer, head}},
       {"afmoe", afmoe(), {embedding, windowed_dense_layer, moe_layer, head}},
+      {"mimo_v2_flash", mimo_v2_flash(), {embedding, windowed_dense_layer, moe_layer, head}},
       {"gpt2", gpt2(), {embedding, dense_layer, dense_layer, head}},
       {"gpt2_unfused", gpt2(), {embedding, dense_layer, head}, false},
       {"gpt_neox", gpt_neox(), {embedding, dense_layer, head}},

@@ -111,6 +111,10 @@ const PublishedCount counts[] = {
     {"k-exaone-236b-a23b", 236571150336, "by the dimensions of LGAI-EXAONE/K-EXAONE-236B-A23B"},
     {"ernie-4.5-21b-a3b", 21825436160, "by the dimensions of baidu/ERNIE-4.5-21B-A3B-PT, whose card says 21B"},
     {"trinity-mini-26b-a3b", 26123970560, "by the dimensions of arcee-ai/Trinity-Mini, whose card says 26B"},
+    // 9 layers with 4 heads of keys and values and 39 with 8 and 64 sinks; no selection biases.
+    {"mimo-v2-flash-309b-a15b", 308778768832, "by the dimensions of XiaomiMiMo/MiMo-V2-Flash, whose card says 309B"},
+    // 10 layers with 48 heads and 30 with 64, each with a column of its gate.
+    {"laguna-xs-33b-a3b", 33442607104, "by the dimensions of poolside/Laguna-XS.2, whose card says 33B"},
     // Norms of queries and keys with one weight for each of their columns: 2H a layer.
     {"olmoe-1b-7b", 6919161856, "by the dimensions of arXiv 2409.02060, which says 6.92B"},
     // LayerNorm, and biases of attention and of the output.
@@ -173,6 +177,8 @@ const PublishedActive active[] = {
     {"k-exaone-236b-a23b", 23, 0.5, false, "card of K-EXAONE-236B-A23B: 23B of 236B"},
     {"ernie-4.5-21b-a3b", 3, 0.5, false, "card of baidu/ERNIE-4.5-21B-A3B-PT: 3B of 21B"},
     {"trinity-mini-26b-a3b", 3, 0.5, false, "card of arcee-ai/Trinity-Mini: 3B of 26B"},
+    {"mimo-v2-flash-309b-a15b", 15, 0.5, false, "card of XiaomiMiMo/MiMo-V2-Flash: 15B of 309B"},
+    {"laguna-xs-33b-a3b", 3, 0.5, false, "card of poolside/Laguna-XS.2: 3B of 33B"},
     {"olmoe-1b-7b", 1.3, 0.05, true, "arXiv 2409.02060: 1.3B of 6.9B"},
     {"phi-3.5-moe-42b-a7b", 6.6, 0.05, true, "card of microsoft/Phi-3.5-MoE-instruct: 6.6B of 42B"},
     {"granite-4.0-h-small", 9, 0.5, false, "card of ibm-granite/granite-4.0-h-small: 9B of 32B"},

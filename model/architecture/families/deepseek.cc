@@ -47,6 +47,12 @@ void check_experts(ConfigReader& config, const Architecture& model, const Expert
                     fmt::format("at most {} / n_group * topk_group", keys.experts_key));
 }
 
+void read_sparse_list(ConfigReader& config, MixtureOfExperts& experts) {
+  const std::vector<std::int64_t> sparse = config.counts("moe_layer_freq");
+  for (std::int64_t layer = 0; layer < std::ssize(sparse); ++layer)
+    if (sparse[static_cast<std::size_t>(layer)] == 0) experts.dense_layers.push_back(layer);
+}
+
 // Reads which layers have experts where the file names what each has; the first dense ones are a number.
 void read_sparse_layers(ConfigReader& config, MixtureOfExperts& experts) {
   const std::vector<std::string> kinds = config.texts("mlp_layer_types");
@@ -72,7 +78,10 @@ void read_routed_experts(ConfigReader& config, Architecture& model, const Expert
   experts.groups = config.dimension("n_group", missing.groups);
   experts.groups_per_token = config.dimension("topk_group", missing.groups_per_token);
   experts.dense_layers_first = config.count(missing.dense_key, missing.dense_layers_first);
-  experts.layer_frequency = config.dimension("moe_layer_freq", 1);
+  if (config.is_list("moe_layer_freq"))  // of each layer
+    read_sparse_list(config, experts);
+  else
+    experts.layer_frequency = config.dimension("moe_layer_freq", 1);
   experts.normalize_weights = config.flag("norm_topk_prob", missing.normalize_weights);
   experts.scaling_factor = config.number(missing.scaling_key, missing.scaling_factor);
   const std::string score = config.text("scoring_func", missing.score);

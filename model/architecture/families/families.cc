@@ -94,6 +94,20 @@ void read_windows(ConfigReader& config, Architecture& model, std::int64_t full_e
   if (!config.texts("layer_types").empty()) read_mixers(config, model, 1);
 }
 
+void read_window_list(ConfigReader& config, Architecture& model, std::string_view key) {
+  const std::vector<std::int64_t> list = config.counts(key);
+  if (list.empty()) return;
+  if (list.size() < static_cast<std::size_t>(model.layers))
+    return config.conflict(key, fmt::format("{} entries for {} layers", list.size(), model.layers),
+                           "state one for each of num_hidden_layers");
+  std::vector<LayerKind> pattern;
+  for (std::int64_t number = 0; number < model.layers; ++number) {
+    const bool windowed = list[static_cast<std::size_t>(number)] > 0;
+    pattern.push_back({windowed ? Mixer::windowed_attention : Mixer::attention, model.layer(number).feed_forward});
+  }
+  model.pattern = std::move(pattern);
+}
+
 void finish_recurrence(ConfigReader& config, Architecture& model, std::string_view format_key,
                        std::string_view key_heads_key) {
   Recurrence& r = model.recurrence;

@@ -49,6 +49,9 @@ void read_mixers(ConfigReader& config, Architecture& model, std::int64_t attenti
 // the experts.
 void read_windows(ConfigReader& config, Architecture& model, std::int64_t full_every);
 
+// Reads which layers have the window from a list of zeros and others, if there is one. Follows the experts.
+void read_window_list(ConfigReader& config, Architecture& model, std::string_view key);
+
 // Reads the format of the recurrence's state between passes of inference, and checks its heads.
 void finish_recurrence(ConfigReader& config, Architecture& model, std::string_view format_key,
                        std::string_view key_heads_key);
@@ -172,6 +175,8 @@ void read_ernie4_5_moe(ConfigReader& config, Architecture& model);
 void read_exaone_moe(ConfigReader& config, Architecture& model);
 void read_glm4_moe(ConfigReader& config, Architecture& model);
 void read_hy_v3(ConfigReader& config, Architecture& model);
+void read_laguna(ConfigReader& config, Architecture& model);
+void read_mimo_v2_flash(ConfigReader& config, Architecture& model);
 void read_solar_open(ConfigReader& config, Architecture& model);
 
 struct ModelType {
@@ -224,12 +229,14 @@ inline constexpr std::array model_types = {
     ModelType{"kimi_k25", read_kimi_k25},
     ModelType{"kimi_k3", read_kimi_linear},
     ModelType{"kimi_linear", read_kimi_linear},
+    ModelType{"laguna", read_laguna},
     ModelType{"llama", read_llama},
     ModelType{"llama4", read_llama4},
     ModelType{"llama4_text", read_llama4},
     ModelType{"llava", read_text_model},
     ModelType{"llava_next", read_text_model},
     ModelType{"llava_onevision", read_text_model},
+    ModelType{"mimo_v2_flash", read_mimo_v2_flash},
     ModelType{"minicpm", read_minicpm},
     ModelType{"minimax", read_minimax},
     ModelType{"minimax_m1", read_minimax},

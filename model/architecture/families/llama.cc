@@ -1,10 +1,6 @@
 // Llama (arXiv 2302.13971, 2307.09288, 2407.21783) and models that use its model_type.
-#include <fmt/format.h>
-
-#include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "model/architecture/families/families.h"
 
@@ -78,15 +74,7 @@ void read_smollm3(ConfigReader& config, Architecture& model) {
   model.window = {.tokens = config.dimension("max_position_embeddings", 32768),
                   .full_every = config.dimension("no_rope_layer_interval", 4),
                   .rotary_only = true};
-  const std::vector<std::int64_t> rotated = config.counts("no_rope_layers");
-  if (rotated.empty()) return;
-  if (rotated.size() < static_cast<std::size_t>(model.layers))
-    return config.conflict("no_rope_layers", fmt::format("{} entries for {} layers", rotated.size(), model.layers),
-                           "state one for each of num_hidden_layers");
-  for (std::int64_t layer = 0; layer < model.layers; ++layer)
-    model.pattern.push_back(
-        {rotated[static_cast<std::size_t>(layer)] > 0 ? Mixer::windowed_attention : Mixer::attention,
-         FeedForward::dense});
+  read_window_list(config, model, "no_rope_layers");
 }
 
 // OLMo 2's norms are behind attention and MLP, as many as others have before them; those of queries and keys span all

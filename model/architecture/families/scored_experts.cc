@@ -1,8 +1,15 @@
 // Models with grouped-query attention and DeepSeek's router: GLM-4.5 (arXiv 2508.06471), dots.llm1 (arXiv 2506.05767),
-// Ling 2 (arXiv 2510.22115), Hy3, Solar Open, K-EXAONE, Trinity, ERNIE 4.5. Keys and their values where missing:
-// huggingface/transformers @008e574 src/transformers/models/glm4_moe, dots1, hy_v3, solar_open, exaone_moe, @053f59e
-// afmoe and @001f85b ernie4_5_moe, configuration_*.py; inclusionAI/Ling-1T configuration_bailing_moe_v2.py.
+// Ling 2 (arXiv 2510.22115), Hy3, Solar Open, K-EXAONE, Trinity, ERNIE 4.5, MiMo-V2-Flash, Laguna. Keys and their
+// values where missing: huggingface/transformers @008e574 src/transformers/models/glm4_moe, dots1, hy_v3, solar_open,
+// exaone_moe, @053f59e afmoe, @001f85b ernie4_5_moe, @019770d mimo_v2_flash and @08911d5 laguna, configuration_*.py;
+// inclusionAI/Ling-1T configuration_bailing_moe_v2.py.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <string_view>
+#include <vector>
 
 #include "model/architecture/families/families.h"
 
@@ -15,6 +22,27 @@ void read_prediction(ConfigReader& config, Architecture& model) {
 
 void read_attention_bias(ConfigReader& config, Architecture& model) {
   model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+}
+
+void check_window_heads(ConfigReader& config, const Architecture& model, std::string_view key) {
+  const HeadShape shape = model.head_shape(true);
+  if (shape.heads % shape.key_value_heads != 0)
+    config.conflict(key,
+                    fmt::format("{} heads cannot share {} key-value heads evenly", shape.heads, shape.key_value_heads),
+                    "it must divide the heads of layers with a window");
+}
+
+// Layers with a window have one number of heads, and the others have one.
+void read_heads_of_layers(ConfigReader& config, Architecture& model, std::string_view key) {
+  const std::vector<std::int64_t> heads = config.counts(key);
+  for (std::int64_t layer = 0; layer < std::min(model.layers, std::ssize(heads)); ++layer) {
+    const bool windowed = model.layer(layer).mixer == Mixer::windowed_attention;
+    std::int64_t& common = windowed ? model.window.heads : model.heads;
+    const std::int64_t own = heads[static_cast<std::size_t>(layer)];
+    if (windowed && common == 0) common = own;
+    if (own == 0 || own != common)
+      return config.fail(key, "layers of one kind differ", "one number for layers with a window, one for the others");
+  }
 }
 
 }  // namespace
@@ -95,6 +123,55 @@ void read_afmoe(ConfigReader& config, Architecture& model) {
   model.window = {.tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 1024),
                   .rotary_only = true};
   read_windows(config, model, config.dimension("global_attn_every_n_layers", 4));
+}
+
+// Layers with the window have more keys and values; the hub's file lists them and what each layer has for an MLP.
+void read_mimo_v2_flash(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.key_value_heads = 4, .norm_epsilon = config.number("layernorm_epsilon", 1e-5)});
+  read_head_dim(config, model, 192);
+  model.value_dim = config.dimension("v_head_dim", 128);
+  model.biases.query_key_value = config.flag("attention_bias", false);
+  read_rotary_share(config, model, "partial_rotary_factor", 0.334);
+  read_routed_experts(config, model, {.shared_experts = 0, .dense_layers_first = 1});
+  model.window = {.tokens = config.dimension("sliding_window", 128),
+                  .first_layer = 1,
+                  .heads = config.dimension("swa_num_attention_heads", model.heads),
+                  .key_value_heads = config.dimension("swa_num_key_value_heads", model.key_value_heads),
+                  .head_dim = config.dimension("swa_head_dim", model.head_dim)};
+  read_windows(config, model, 6);
+  read_window_list(config, model, "hybrid_layer_pattern");
+  if (config.dimension("swa_v_head_dim", model.value_dim) != model.value_dim)
+    config.conflict("swa_v_head_dim", "values of another width in layers with a window", "the same as v_head_dim");
+  check_window_heads(config, model, "swa_num_key_value_heads");
+  model.omitted.what = {"the scale of values", "the base of positions in layers with a window"};
+  if (!config.flag("add_swa_attention_sink_bias", true)) return;
+  model.omitted.what.emplace_back("attention sinks");
+  for (std::int64_t layer = 0; layer < model.layers; ++layer)
+    if (model.layer(layer).mixer == Mixer::windowed_attention)
+      model.omitted.parameters += static_cast<double>(model.window.heads);
+}
+
+// Layers with the window have more queries; a list has the number of each layer.
+void read_laguna(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.key_value_heads = 8});
+  read_head_dim(config, model, 128);
+  read_attention_bias(config, model);
+  model.query_key_norm = true;
+  model.output_gate = config.is_text("gating", "per-element");
+  model.head_gate = !model.output_gate && (config.is_text("gating", "per-head") || config.flag("gating", true));
+  read_rotary_share(config, model, "rope_parameters.full_attention.partial_rotary_factor", 0.5);
+  read_routed_experts(
+      config, model,
+      {.dense_layers_first = 1, .experts_key = "num_experts", .scaling_key = "moe_routed_scaling_factor"});
+  model.experts.shared_intermediate_size = config.dimension("shared_expert_intermediate_size", 512);
+  model.window = {.tokens = config.dimension("sliding_window", 512), .first_layer = model.layers};
+  read_windows(config, model, 0);
+  const double share = config.number("rope_parameters.sliding_attention.partial_rotary_factor", 1);
+  model.window.rotary_dim = static_cast<std::int64_t>(share * static_cast<double>(model.head_dim));
+  read_heads_of_layers(config, model, "num_attention_heads_per_layer");
+  check_window_heads(config, model, "num_attention_heads_per_layer");
+  model.omitted.what = {"softplus as the gate (it costs what a sigmoid does)",
+                        "the base of positions in layers with a window"};
 }
 
 // Ling 2 and Ring 2 state a router and norms that Ling of the same model_type does not have.

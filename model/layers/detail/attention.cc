@@ -292,20 +292,21 @@ TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, Ten
 
 TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorId x, bool windowed) {
   const Architecture& a = c.architecture;
-  const std::int64_t d = a.head_dim;
-  const std::int64_t heads = a.heads / c.tensor;
-  const std::int64_t kv_heads = std::max<std::int64_t>(1, a.key_value_heads / c.tensor);
+  const HeadShape shape = a.head_shape(windowed);
+  const std::int64_t d = shape.query_key_dim, value_dim = shape.value_dim;
+  const std::int64_t heads = shape.heads / c.tensor;
+  const std::int64_t kv_heads = std::max<std::int64_t>(1, shape.key_value_heads / c.tensor);
   LinearOptions options{
       .operands = c.attention_operands(), .input_group = RecomputeGroup::rmsnorm, .bias = a.biases.query_key_value};
   // Where ranks outnumber key-value heads, several ranks hold the same head.
-  std::vector<std::int64_t> widths = {heads * d, kv_heads * d, kv_heads * d};
-  if (a.output_gate) widths.push_back(heads * d);
+  std::vector<std::int64_t> widths = {heads * d, kv_heads * d, kv_heads * value_dim};
+  if (a.output_gate || a.head_gate) widths.push_back(a.head_gate ? heads : heads * value_dim);
   options.parts = widths;
   const TensorId qkv = column_parallel_linear(b, c, "qkv", enter_tensor_region(b, c, "qkv", x, options),
                                               std::reduce(widths.begin(), widths.end()) * c.tensor, options);
   const auto parts = split_columns(b, "split_qkv", qkv, widths);
   std::optional<TensorId> gate;
-  if (a.output_gate) gate = parts[3];
+  if (widths.size() > 3) gate = parts[3];
   TensorId q = parts[0], k = parts[1];
   if (a.query_key_norm) {
     q = normalize(b, "query_norm", q, a.norm_epsilon, heads);
@@ -313,7 +314,7 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
   }
   const std::optional<TensorId> lengths = cached_lengths(b, c);
   if (a.positions == PositionKind::rotary && (windowed || !a.window.rotary_only)) {
-    const std::int64_t turning = a.rotary_dim > 0 ? a.rotary_dim : d;
+    const std::int64_t turning = shape.rotary_dim;
     q = rotate(b, "rotary_query", q, {heads, d, turning, c.sequence_tokens(), a.rope_theta, a.rope_scaled}, lengths);
     k = rotate(b, "rotary_key", k, {kv_heads, d, turning, c.sequence_tokens(), a.rope_theta, a.rope_scaled}, lengths);
   }
@@ -325,7 +326,7 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
                                       {.query_heads = heads,
                                        .key_value_heads = kv_heads,
                                        .query_key_dim = d,
-                                       .value_dim = d,
+                                       .value_dim = value_dim,
                                        .scale = score_scale(d),
                                        .window = windowed ? a.window.tokens : 0,
                                        .alibi = a.positions == PositionKind::alibi}),
@@ -334,7 +335,7 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
   AttentionAttributes attributes{.query_heads = heads,
                                  .key_value_heads = kv_heads,
                                  .query_key_dim = d,
-                                 .value_dim = d,
+                                 .value_dim = value_dim,
                                  .window = windowed ? a.window.tokens : 0,
                                  .alibi = a.positions == PositionKind::alibi};
   if (windowed && a.window.chunks && c.context == 1 && c.sequence_tokens() % a.window.tokens == 0) {

@@ -391,7 +391,9 @@ void Divisions::require_divides(const std::string& key, std::int64_t degree, std
 // Fewer key-value heads than ranks are copied, and each needs the same whole number of copies. With a latent every head
 // has its own keys and values.
 void Divisions::require_heads(const std::string& key, std::int64_t tensor, const Architecture& model) {
-  require_divides(key, tensor, model.heads, "attention heads");
+  const HeadShape others = model.head_shape(false), windowed = model.head_shape(model.window.tokens > 0);
+  require_divides(key, tensor, others.heads, "attention heads");
+  require_divides(key, tensor, windowed.heads, "attention heads of layers with a window");
   const Recurrence& r = model.recurrence;
   if (r.value_heads > 0)
     require(
@@ -402,11 +404,15 @@ void Divisions::require_heads(const std::string& key, std::int64_t tensor, const
             "copies of them",
             r.value_heads, tensor, r.key_heads, tensor));
   if (model.attention == AttentionKind::multi_head_latent) return;
-  const std::int64_t heads = model.key_value_heads;
+  const auto shares = [](const HeadShape& shape, std::int64_t d) {
+    const std::int64_t heads = shape.key_value_heads;
+    return shape.heads % d == 0 && (heads % d == 0 || d % heads == 0);
+  };
+  const HeadShape& refused = shares(others, tensor) ? windowed : others;
   require(
-      key, tensor, [&](std::int64_t d) { return model.heads % d == 0 && (heads % d == 0 || d % heads == 0); },
-      fmt::format("{} key-value heads neither divide over {} ranks nor {} ranks into copies of them", heads, tensor,
-                  tensor));
+      key, tensor, [&](std::int64_t d) { return shares(others, d) && shares(windowed, d); },
+      fmt::format("{} key-value heads neither divide over {} ranks nor {} ranks into copies of them",
+                  refused.key_value_heads, tensor, tensor));
 }
 
 std::optional<Error> check_divisions(const Plan& plan, const Architecture& model) {

@@ -43,7 +43,9 @@ std::string attention_name(const model::Architecture& a) {
                      : a.key_value_heads == 1     ? "multi-query"
                                                   : "grouped-query";
   return fmt::format("{}{}{}", kind, a.query_key_norm ? ", queries and keys normalised" : "",
-                     a.output_gate ? ", gated" : "");
+                     a.output_gate ? ", gated"
+                     : a.head_gate ? ", heads gated"
+                                   : "");
 }
 
 const char* recurrence_name(model::RecurrenceKind kind) {
@@ -75,7 +77,12 @@ void add_attention(const model::Architecture& a, Rows& rows) {
   add_count(rows, "heads", a.heads);
   add_count(rows, "key-value heads", a.key_value_heads);
   add_count(rows, "head", a.head_dim);
+  if (a.value_dim > 0) add_count(rows, "value head", a.value_dim);
   rows.emplace_back("window", window_text(a));
+  const model::HeadShape windowed = a.head_shape(true);
+  if (windowed != a.head_shape(false))
+    rows.emplace_back("heads with a window", fmt::format("{} of {}, {} of keys and values", windowed.heads,
+                                                         windowed.query_key_dim, windowed.key_value_heads));
 }
 
 std::string positions_text(const model::Architecture& a) {

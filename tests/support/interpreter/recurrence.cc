@@ -202,14 +202,26 @@ void gated_rmsnorm_grad(Call& call) {
   if (call.outs() > 2) call.out(2) += slopes(call.in(0), operands, 2, function);
 }
 
+// A column of gates is for as many columns of y as there are to each.
 void gate_columns(Call& call) {
-  call.out(0) = call.in(0).cwiseProduct(call.in(1).unaryExpr([](double x) { return sigmoid(x); }));
+  const Matrix &y = call.in(0), &gates = call.in(1);
+  const Index width = y.cols() / gates.cols();
+  call.out(0) = y;
+  for (Index column = 0; column < y.cols(); ++column)
+    call.out(0).col(column).array() *= gates.col(column / width).unaryExpr([](double x) { return sigmoid(x); }).array();
 }
 
 void gate_columns_grad(Call& call) {
+  const Matrix &dout = call.in(0), &y = call.in(1);
   const Matrix s = call.in(2).unaryExpr([](double x) { return sigmoid(x); });
-  call.out(0) = call.in(0).cwiseProduct(s);
-  call.out(1) = call.in(0).cwiseProduct(call.in(1)).cwiseProduct(s).cwiseProduct((1 - s.array()).matrix());
+  const Index width = y.cols() / s.cols();
+  call.out(0) = dout;
+  call.out(1) = Matrix::Zero(s.rows(), s.cols());
+  for (Index column = 0; column < y.cols(); ++column) {
+    const auto gate = s.col(column / width).array();
+    call.out(0).col(column).array() *= gate;
+    call.out(1).col(column / width).array() += dout.col(column).array() * y.col(column).array() * gate * (1 - gate);
+  }
 }
 
 void head_matmul_grad(Call&) { refuse(); }

@@ -250,6 +250,32 @@ TEST(Architecture, Olmo3HasAWindowInThreeOfFourLayers) {
   EXPECT_FALSE(has_window(*model, 3));
 }
 
+TEST(Architecture, LayersWithAWindowHaveTheirOwnHeads) {
+  const std::string experts = R"(, "n_routed_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 16)";
+  const std::string own = R"(, "head_dim": 8, "v_head_dim": 4, "partial_rotary_factor": 0.5, "num_key_value_heads": 2,
+                             "swa_num_attention_heads": 24, "swa_num_key_value_heads": 4, "swa_head_dim": 16)";
+  const auto mimo = minimal("mimo_v2_flash", decoder + experts + own + R"(, "hybrid_layer_pattern": [0, 1, 1, 0],
+                                                                            "moe_layer_freq": [0, 1, 0, 1])");
+  ASSERT_TRUE(mimo) << to_string(mimo.error());
+  EXPECT_EQ(mimo->head_shape(false), (HeadShape{32, 2, 8, 4, 4}));
+  EXPECT_EQ(mimo->head_shape(true), (HeadShape{24, 4, 16, 4, 4}));
+  EXPECT_EQ(mimo->layer(1), (LayerKind{Mixer::windowed_attention, FeedForward::experts}));
+  EXPECT_EQ(mimo->layer(2), (LayerKind{Mixer::windowed_attention, FeedForward::dense}));
+  EXPECT_EQ(mimo->layer(3), (LayerKind{Mixer::attention, FeedForward::experts}));
+  EXPECT_EQ(mimo->omitted.parameters, 2 * 24);  // sinks
+  const auto uneven = minimal("mimo_v2_flash", decoder + experts + R"(, "swa_num_key_value_heads": 5)");
+  EXPECT_EQ(uneven.error().key, "swa_num_key_value_heads");
+  const std::string listed = R"(, "num_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
+      "layer_types": ["full_attention", "sliding_attention", "sliding_attention", "full_attention"],
+      "num_attention_heads_per_layer": )";
+  const auto laguna = minimal("laguna", decoder + listed + "[32, 48, 48, 32]");
+  ASSERT_TRUE(laguna) << to_string(laguna.error());
+  EXPECT_EQ(laguna->head_shape(false), (HeadShape{32, 8, 128, 128, 64}));
+  EXPECT_EQ(laguna->head_shape(true), (HeadShape{48, 8, 128, 128, 128}));
+  EXPECT_TRUE(laguna->head_gate && !laguna->output_gate);
+  EXPECT_EQ(minimal("laguna", decoder + listed + "[32, 48, 40, 32]").error().key, "num_attention_heads_per_layer");
+}
+
 TEST(Architecture, DecodersWithLayerNorm) {
   const auto cohere = minimal("cohere", decoder + R"(, "use_qk_norm": true, "num_key_value_heads": 2)");
   ASSERT_TRUE(cohere) << to_string(cohere.error());
