@@ -34,7 +34,7 @@ constexpr bool takes(std::index_sequence<I...>) {
   return requires { T{AnyValueAt<I>{}...}; };
 }
 
-inline constexpr std::size_t most_members = 36;
+inline constexpr std::size_t most_members = 40;
 
 template <class T, std::size_t N = most_members + 1>
 constexpr std::size_t members() {
@@ -96,6 +96,14 @@ void with_members(T& value, const Use& use) {
                     ee, ff, gg, hh, ii)
   PLUMBLINE_MEMBERS(36, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, bb, cc, dd,
                     ee, ff, gg, hh, ii, jj)
+  PLUMBLINE_MEMBERS(37, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, bb, cc, dd,
+                    ee, ff, gg, hh, ii, jj, kk)
+  PLUMBLINE_MEMBERS(38, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, bb, cc, dd,
+                    ee, ff, gg, hh, ii, jj, kk, ll)
+  PLUMBLINE_MEMBERS(39, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, bb, cc, dd,
+                    ee, ff, gg, hh, ii, jj, kk, ll, mm)
+  PLUMBLINE_MEMBERS(40, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, bb, cc, dd,
+                    ee, ff, gg, hh, ii, jj, kk, ll, mm, nn)
 #undef PLUMBLINE_MEMBERS
 }
 
