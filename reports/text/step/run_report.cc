@@ -11,7 +11,7 @@ namespace {
 
 using model::RunCost;
 
-std::string dollars(std::optional<double> usd) { return usd ? fmt::format("${}", grouped(*usd)) : "unknown"; }
+std::string whole_dollars(std::optional<double> usd) { return usd ? fmt::format("${}", grouped(*usd)) : "unknown"; }
 
 std::string range_text(const model::HourlyPrice& price) {
   return price.low < price.high ? fmt::format("{:.2f} - {:.2f}", price.low, price.high) : "";
@@ -36,7 +36,7 @@ std::pair<Ownership, Ownership> both(const RunCost& run) {
 std::string phases_table(const RunCost& run) {
   Table table("phase | >GPU-hours | >cost |  | source");
   const auto& price = run.price().value;
-  const auto cost = [&](double hours) { return price ? dollars(hours * price->value) : std::string(); };
+  const auto cost = [&](double hours) { return price ? whole_dollars(hours * price->value) : std::string(); };
   for (const model::RunPhaseCost& phase : run.phases)
     table.add({phase.name, grouped(phase.gpu_hours), cost(phase.gpu_hours), phase.kind, phase.source});
   table.add_rule();
@@ -53,8 +53,8 @@ std::string prices_table(const RunCost& run) {
       table.add({option.name, "unknown", "", "", "", option.known->missing});
       continue;
     }
-    table.add({option.name, fixed(price->value, 2), range_text(*price), dollars(run.total_gpu_hours * price->value),
-               price->kind, parts_text(*price)});
+    table.add({option.name, fixed(price->value, 2), range_text(*price),
+               whole_dollars(run.total_gpu_hours * price->value), price->kind, parts_text(*price)});
   }
   return table.to_string();
 }
