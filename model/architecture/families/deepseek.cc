@@ -157,6 +157,12 @@ void read_deepseek_v2(ConfigReader& config, Architecture& model) {
       {.shared_experts = 2, .normalize_weights = false, .score = "softmax", .group_score_experts = 1, .greedy = true});
 }
 
+// DeepSeek-VL2 (arXiv 2412.10302) has it inside language_config; vision is not read.
+void read_deepseek_vl_v2(ConfigReader& config, Architecture& model) {
+  config.read_inside("language_config");
+  read_deepseek_v2(config, model);
+}
+
 // GLM-4.7-Flash.
 void read_glm4_moe_lite(ConfigReader& config, Architecture& model) {
   read_decoder(config, model, {.norm_epsilon = 1e-5});

@@ -179,7 +179,7 @@ void read_local_experts(ConfigReader& config, Architecture& model, std::int64_t 
 }
 
 void read_text_model(ConfigReader& config, Architecture& model) {
-  for (const std::string_view object : {"text_config", "llm_config", "language_config"}) {
+  for (const std::string_view object : {"text_config", "llm_config"}) {
     const std::string name = config.text(fmt::format("{}.model_type", object), "");
     if (name.empty()) continue;
     const auto* type = std::ranges::find(model_types, std::string_view(name), &ModelType::name);
@@ -187,7 +187,10 @@ void read_text_model(ConfigReader& config, Architecture& model) {
       return config.fail(fmt::format("{}.model_type", object), fmt::format("unknown model type '{}'", name),
                          "a type of language models");
     config.read_inside(object);
-    return type->read(config, model);
+    type->read(config, model);
+    // The outer key, which LLaVA-OneVision's type sets to false, is not the language model's.
+    model.tied_embedding = config.flag(fmt::format("{}.tie_word_embeddings", object), model.tied_embedding);
+    return;
   }
   config.fail("text_config.model_type", "required key is missing", "the type of the language model inside");
 }

@@ -112,6 +112,7 @@ void read_text_model(ConfigReader& config, Architecture& model);
 void make_gpt_like(Architecture& model, bool biases);
 
 void read_deepseek_v2(ConfigReader& config, Architecture& model);  // deepseek.cc
+void read_deepseek_vl_v2(ConfigReader& config, Architecture& model);
 void read_deepseek_v3(ConfigReader& config, Architecture& model);
 void read_kimi_k25(ConfigReader& config, Architecture& model);
 void read_deepseek_v32(ConfigReader& config, Architecture& model);
@@ -195,7 +196,7 @@ inline constexpr std::array model_types = {
     ModelType{"deepseek_v2", read_deepseek_v2},
     ModelType{"deepseek_v3", read_deepseek_v3},
     ModelType{"deepseek_v32", read_deepseek_v32},
-    ModelType{"deepseek_vl_v2", read_text_model},
+    ModelType{"deepseek_vl_v2", read_deepseek_vl_v2},
     ModelType{"dots1", read_dots1},
     ModelType{"ernie4_5", read_ernie4_5},
     ModelType{"ernie4_5_moe", read_ernie4_5_moe},
