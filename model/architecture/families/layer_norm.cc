@@ -22,20 +22,24 @@ void normalize_heads(Architecture& model) {
   omit_wide_norms(model, "norms of queries and keys that subtract the mean, with weights of each head");
 }
 
-}  // namespace
-
-void read_cohere(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.rope_theta = 500000, .tied_embedding = true});
+void read_command(ConfigReader& config, Architecture& model, double rope_theta) {
+  read_decoder(config, model, {.rope_theta = rope_theta, .tied_embedding = true});
   read_head_dim(config, model);
   use_layer_norm(config, model, "layer_norm_eps", false);
   share_norm(model);
   model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+}
+
+}  // namespace
+
+void read_cohere(ConfigReader& config, Architecture& model) {
+  read_command(config, model, 500000);
   if (config.flag("use_qk_norm", false)) normalize_heads(model);
 }
 
-// Layers without the window do not rotate queries and keys.
+// Layers without the window do not rotate queries and keys, which no norm precedes.
 void read_cohere2(ConfigReader& config, Architecture& model) {
-  read_cohere(config, model);
+  read_command(config, model, 10000);
   model.window = {.tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 4096),
                   .rotary_only = true};
   read_windows(config, model, config.dimension("sliding_window_pattern", 4));
@@ -70,7 +74,8 @@ void read_stablelm(ConfigReader& config, Architecture& model) {
   if (config.flag("use_parallel_residual", false)) share_norm(model);
   model.biases.query_key_value = config.flag("use_qkv_bias", false);
   read_rotary_share(config, model, "partial_rotary_factor", 0.25);
-  model.dropout.residual = config.probability("hidden_dropout", 0);
+  if (config.probability("hidden_dropout", 0) > 0)
+    config.fail("hidden_dropout", "no operator drops what the MLP alone adds to the stream", "use 0");
   if (config.flag("qk_layernorm", false)) normalize_heads(model);
 }
 

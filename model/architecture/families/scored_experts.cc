@@ -125,7 +125,8 @@ void read_afmoe(ConfigReader& config, Architecture& model) {
   read_windows(config, model, config.dimension("global_attn_every_n_layers", 4));
 }
 
-// Layers with the window have more keys and values; the hub's file lists them and what each layer has for an MLP.
+// Layers with the window have twice the keys and values; the hub's file states how many, lists these layers, and what
+// each layer has for an MLP.
 void read_mimo_v2_flash(ConfigReader& config, Architecture& model) {
   read_decoder(config, model, {.key_value_heads = 4, .norm_epsilon = config.number("layernorm_epsilon", 1e-5)});
   read_head_dim(config, model, 192);
@@ -136,7 +137,7 @@ void read_mimo_v2_flash(ConfigReader& config, Architecture& model) {
   model.window = {.tokens = config.dimension("sliding_window", 128),
                   .first_layer = 1,
                   .heads = config.dimension("swa_num_attention_heads", model.heads),
-                  .key_value_heads = config.dimension("swa_num_key_value_heads", model.key_value_heads),
+                  .key_value_heads = config.dimension("swa_num_key_value_heads", 2 * model.key_value_heads),
                   .head_dim = config.dimension("swa_head_dim", model.head_dim)};
   read_windows(config, model, 6);
   read_window_list(config, model, "hybrid_layer_pattern");
