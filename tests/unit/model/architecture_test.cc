@@ -263,6 +263,9 @@ TEST(Architecture, LayersWithAWindowHaveTheirOwnHeads) {
   EXPECT_EQ(mimo->layer(2), (LayerKind{Mixer::windowed_attention, FeedForward::dense}));
   EXPECT_EQ(mimo->layer(3), (LayerKind{Mixer::attention, FeedForward::experts}));
   EXPECT_EQ(mimo->omitted.parameters, 2 * 24);  // sinks
+  const auto plain = minimal("mimo_v2_flash", decoder + experts);
+  ASSERT_TRUE(plain) << to_string(plain.error());
+  EXPECT_EQ(plain->head_shape(true).key_value_heads, 2 * plain->key_value_heads);
   const auto uneven = minimal("mimo_v2_flash", decoder + experts + R"(, "swa_num_key_value_heads": 5)");
   EXPECT_EQ(uneven.error().key, "swa_num_key_value_heads");
   const std::string listed = R"(, "num_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
@@ -285,6 +288,7 @@ TEST(Architecture, DecodersWithLayerNorm) {
   const auto cohere2 = minimal("cohere2", decoder);
   ASSERT_TRUE(cohere2) << to_string(cohere2.error());
   EXPECT_TRUE(has_window(*cohere2, 2) && cohere2->window.rotary_only);
+  EXPECT_FALSE(minimal("cohere2", decoder + R"(, "use_qk_norm": true)")->query_key_norm);
   EXPECT_FALSE(has_window(*cohere2, 3));
   const auto nemotron = minimal("nemotron", decoder + R"(, "hidden_act": "relu2", "head_dim": 8)");
   ASSERT_TRUE(nemotron) << to_string(nemotron.error());
@@ -299,6 +303,7 @@ TEST(Architecture, DecodersWithLayerNorm) {
                                                        "partial_rotary_factor": 0.5, "head_dim": 8)");
   ASSERT_TRUE(stable) << to_string(stable.error());
   EXPECT_TRUE(stable->shared_norm && stable->norm_bias);
+  EXPECT_EQ(minimal("stablelm", decoder + R"(, "head_dim": 8, "hidden_dropout": 0.1)").error().key, "hidden_dropout");
 }
 
 TEST(Architecture, ActivationsOfAnMlpWithoutGateAreTheTypes) {
@@ -352,11 +357,15 @@ TEST(Architecture, TextModelsInsideModelsThatSee) {
     model->model_type = "qwen2";
     EXPECT_EQ(*model, *minimal("qwen2", decoder)) << outer;
   }
-  const auto plain = minimal("deepseek_vl_v2", R"("language_config": {"model_type": "deepseek_v2", "use_mla": false,
+  const auto plain = minimal("deepseek_vl_v2", R"("language_config": {"use_mla": false,
       "n_routed_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 16, )" +
                                                    decoder + "}");
   ASSERT_TRUE(plain) << to_string(plain.error());
   EXPECT_EQ(plain->attention, AttentionKind::grouped_query);
+  const auto tied = minimal("llava_onevision", R"("tie_word_embeddings": false,
+      "text_config": {"model_type": "qwen2", "tie_word_embeddings": true, )" +
+                                                   decoder + "}");
+  EXPECT_TRUE(tied && tied->tied_embedding);
   for (const char* name : {"clip", "llava"})  // neither is the type of a language model
     EXPECT_EQ(minimal("llava", fmt::format(R"("text_config": {{"model_type": "{}"}})", name)).error().key,
               "text_config.model_type");
