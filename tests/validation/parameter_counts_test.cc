@@ -118,10 +118,10 @@ const PublishedCount counts[] = {
     // Norms of queries and keys with one weight for each of their columns: 2H a layer.
     {"olmoe-1b-7b", 6919161856, "by the dimensions of arXiv 2409.02060, which says 6.92B"},
     // LayerNorm, and biases of attention and of the output.
-    {"phi-3.5-moe-42b-a7b", 41873153344, "model card of microsoft/Phi-3.5-MoE-instruct: 41.9B"},
+    {"phi-3.5-moe-42b-a7b", 41873153344, "by the dimensions of microsoft/Phi-3.5-MoE-instruct, whose card says 42B"},
     {"smollm3-3b", 3075098624, "by the dimensions of HuggingFaceTB/SmolLM3-3B, whose card says 3B"},
     // VH + H + L ((h + 2k)dH + hdH + 3HI + H): one norm a layer, without bias.
-    {"command-a-111b", 111057580032, "by the dimensions of arXiv 2504.00698, which says 111B"},
+    {"command-a-111b", 111057580032, "by the dimensions of CohereLabs/c4ai-command-a-03-2025, whose card says 111B"},
     // Llama's with 2HI in place of 3HI; norms of queries and keys, and two parameters of each activation.
     {"apertus-8b", 8053338176, "by the dimensions of arXiv 2509.14233, which says 8B"},
     // 96 * 3,454,083,072 + 2 * 18432, and 2 * 256000 * 18432
