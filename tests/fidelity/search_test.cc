@@ -211,7 +211,7 @@ TEST(Search, GivesTheReasonWhenNothingFits) {
   EXPECT_NE(result.removed[0].example.find(" GB of 1.0 GB: "), std::string::npos) << result.removed[0].example;
 }
 
-// The plan that the checks let through the furthest says what it lacks.
+// The reason is that of the combinations which the checks let through the furthest.
 TEST(Search, AnEmptySpaceHasTheRuleThatRefusesMostOfIt) {
   using Change = void (*)(model::Plan&);
   const auto refusal = [](Change change) {

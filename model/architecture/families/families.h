@@ -80,7 +80,7 @@ struct ExpertDefaults {
   double scaling_factor = 1;
   std::string_view score = "sigmoid";
   int group_score_experts = 2;
-  bool greedy = false;  // unless topk_method says otherwise groups are not used
+  bool greedy = false;  // groups are not used unless topk_method names them
   std::string_view experts_key = "n_routed_experts";
   std::string_view per_token_key = "num_experts_per_tok";
   std::string_view shared_key = "n_shared_experts";
