@@ -465,7 +465,7 @@ class SimGridLoop::Impl final : private Handler, private EndListener {
   }
 
   // A flow that is alone fails with its link. SimGrid would report one that starts on such a link too late.
-  void change(const LinkChange& change) {
+  void apply(const LinkChange& change) {
     Running* alone = users_[change.link].alone;
     if (change.factor > 0) put_user_on_network(change.link);
     network_.set_factor(change.link, change.factor);
@@ -476,7 +476,7 @@ class SimGridLoop::Impl final : private Handler, private EndListener {
 
   // Applies a link change (code 0), or ends a flow that is alone unless its rate has changed since.
   void handle(std::uint32_t code, std::uint64_t argument) override {
-    if (code == 0) return change(changes_[argument]);
+    if (code == 0) return apply(changes_[argument]);
     Running* running = flows_.find(FlowId{argument});
     if (running == nullptr || running->comm != nullptr || running->changes != code) {
       --count_;
