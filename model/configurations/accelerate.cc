@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "model/configurations/detail/shared.h"
-#include "model/plan/sharding.h"
+#include "model/plan/sharding_words.h"
 
 namespace plumbline::model::configurations {
 namespace {

@@ -21,7 +21,7 @@
 #include "model/plan/detail/value_text.h"
 #include "model/plan/plan.h"
 #include "model/plan/rollout.h"
-#include "model/plan/sharding.h"
+#include "model/plan/sharding_words.h"
 #include "model/plan/software.h"
 #include "model/routing/files.h"
 #include "model/schedule/schedule_file.h"

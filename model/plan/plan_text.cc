@@ -1,5 +1,3 @@
-#include "model/plan/plan.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 #include "model/architecture/families/families.h"
 #include "model/base/error.h"
 #include "model/plan/detail/value_text.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::model {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "model/base/text.h"
 #include "model/graph/attributes.h"
-#include "model/plan/sharding.h"
+#include "model/plan/sharding_words.h"
 #include "model/schedule/schedule_file.h"
 
 namespace plumbline::model {
