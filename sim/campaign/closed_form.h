@@ -9,7 +9,7 @@
 #include "model/plan/plan.h"
 #include "model/profile/cluster.h"
 #include "model/result/result.h"
-#include "sim/campaign/campaign.h"
+#include "sim/campaign/campaign_data.h"
 #include "sim/predict/inputs.h"
 
 namespace plumbline::sim {

@@ -10,7 +10,7 @@
 
 #include "model/base/data_type.h"
 #include "model/configurations/draft.h"
-#include "model/configurations/import.h"
+#include "model/configurations/format.h"
 
 namespace plumbline::model::configurations {
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "sim/campaign/campaign.h"
+#include "sim/campaign/campaign_data.h"
 
 namespace plumbline::sim {
 
