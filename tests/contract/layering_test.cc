@@ -98,31 +98,33 @@ std::string check_header_text(const SourceFile& file) {
   return "";
 }
 
-// Returns the first cycle in `graph` that a walk from `node` finds, as "a -> b -> a"; "" if there is none.
-std::string find_cycle(const std::map<std::string, std::set<std::string>>& graph, const std::string& node,
-                       std::vector<std::string>& path, std::set<std::string>& done) {
-  if (done.contains(node)) return "";
+using Graph = std::map<std::string, std::set<std::string>>;
+
+// Adds to `cycles`, as "a -> b -> a", the cycle that each edge closes which leads a walk from `node` back onto its
+// path.
+void find_cycles(const Graph& graph, const std::string& node, std::vector<std::string>& path,
+                 std::set<std::string>& done, std::vector<std::string>& cycles) {
+  if (done.contains(node)) return;
   if (const auto seen = std::find(path.begin(), path.end(), node); seen != path.end()) {
     std::string cycle;
     for (auto step = seen; step != path.end(); ++step) cycle += *step + " -> ";
-    return cycle + node;
+    cycles.push_back(cycle + node);
+    return;
   }
   path.push_back(node);
   if (const auto edges = graph.find(node); edges != graph.end()) {
-    for (const std::string& next : edges->second)
-      if (std::string cycle = find_cycle(graph, next, path, done); !cycle.empty()) return cycle;
+    for (const std::string& next : edges->second) find_cycles(graph, next, path, done, cycles);
   }
   path.pop_back();
   done.insert(node);
-  return "";
 }
 
-std::string find_cycle(const std::map<std::string, std::set<std::string>>& graph) {
-  std::vector<std::string> path;
+// One cycle for each edge that has to go before `graph` has none.
+std::vector<std::string> find_cycles(const Graph& graph) {
+  std::vector<std::string> path, cycles;
   std::set<std::string> done;
-  for (const auto& [node, edges] : graph)
-    if (std::string cycle = find_cycle(graph, node, path, done); !cycle.empty()) return cycle;
-  return "";
+  for (const auto& [node, edges] : graph) find_cycles(graph, node, path, done, cycles);
+  return cycles;
 }
 
 // Returns "sim/engine/gpu_model" for "sim/engine/gpu_model.h" and "sim/engine/gpu_model.cc".
@@ -137,7 +139,7 @@ std::vector<std::string> layering_violations(const std::filesystem::path& root) 
   const auto report = [&](const SourceFile& file, std::size_t line, const std::string& what) {
     if (!what.empty()) violations.push_back(at(file, line, what));
   };
-  std::map<std::string, std::set<std::string>> includes, components;
+  Graph includes, components;
   for (const SourceFile& file : files) {
     if (file.folder() != "tests" && !kMayUse.contains(file.folder())) {
       report(file, 0, "sources in a folder that the layering table does not know");
@@ -156,13 +158,12 @@ std::vector<std::string> layering_violations(const std::filesystem::path& root) 
       if (file.folder() != "tests" && from != to) components[from].insert(to);
     }
   }
-  if (const std::string cycle = find_cycle(includes); !cycle.empty()) violations.push_back("include cycle: " + cycle);
-  if (const std::string cycle = find_cycle(components); !cycle.empty())
-    violations.push_back("cycle of components: " + cycle);
+  for (const std::string& cycle : find_cycles(includes)) violations.push_back("include cycle: " + cycle);
+  for (const std::string& cycle : find_cycles(components)) violations.push_back("cycle of components: " + cycle);
   return violations;
 }
 
-TEST(Layering, TableHasNoCycle) { EXPECT_EQ(find_cycle(kMayUse), ""); }
+TEST(Layering, TableHasNoCycle) { EXPECT_THAT(find_cycles(kMayUse), testing::IsEmpty()); }
 
 TEST(Layering, RepositoryKeepsTheRules) {
   ASSERT_TRUE(std::filesystem::exists(std::filesystem::path(source_folder()) / "model/plan/plan.h"));
