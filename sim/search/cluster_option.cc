@@ -64,14 +64,22 @@ void forget_other_cluster(const Recipe& recipe, model::Plan& plan, std::vector<s
     notes.push_back(fmt::format("{} is that of {} and does not hold here", key, own->cluster.topology));
 }
 
-// Replaces quantized formats that the device lacks by BF16, but where they were asked for.
+// Replaces quantized formats that the device or the software lacks by BF16, but where they were asked for.
 void avoid_lacking_formats(Inputs& inputs, std::vector<std::string>& notes) {
   const model::Device& device = inputs.cluster.device;
   const auto replace = [&](const char* key, Precision& precision) {
-    if (!is_quantized(precision) || model::has_format(device, precision) || asked(inputs.plan, key)) return;
-    const bool four_bits = precision == Precision::nvfp4 || precision == Precision::mxfp4;
+    if (!is_quantized(precision) || asked(inputs.plan, key)) return;
+    const std::string format(to_string(precision));
+    if (!model::has_format(device, precision)) {
+      const bool four_bits = precision == Precision::nvfp4 || precision == Precision::mxfp4;
+      notes.push_back(fmt::format("{} is bf16: {} has no {}", key, device.name, four_bits ? "FP4" : "FP8"));
+    } else if (!model::software_has(inputs.plan, key, format)) {
+      notes.push_back(
+          fmt::format("{} is bf16: stack {} has no {}", key, inputs.plan.software.find(key)->second.stack, format));
+    } else {
+      return;
+    }
     precision = Precision::bf16;
-    notes.push_back(fmt::format("{} is bf16: {} has no {}", key, device.name, four_bits ? "FP4" : "FP8"));
   };
   replace("precision.gemm", inputs.plan.precision.gemm);
   replace("precision.dispatch", inputs.plan.precision.dispatch);

@@ -61,6 +61,21 @@ TEST(Offers, AttentionIsInSixteenBitsWhereItsFormatIsNotKnown) {
   }
 }
 
+// DeepSeek's own software dispatches in FP8, as the published recipe has it; what runs on other GPUs does not.
+TEST(Offers, DispatchIsInSixteenBitsWhereTheSoftwareHasNoOther) {
+  SearchRequest request = offered({"h800-rail-fat-tree:512", "h200-hgx:512"});
+  request.plan.plan = "deepseek-v3";
+  const auto options = options_of(request);
+  ASSERT_TRUE(options) << to_string(options.error());
+  ASSERT_EQ(options->size(), 2u);
+  const model::Plan &own = options->front().inputs.plan, &other = options->back().inputs.plan;
+  EXPECT_EQ(own.stack.name, "deepseek-v3");
+  EXPECT_EQ(own.precision.dispatch, model::Precision::fp8);
+  EXPECT_EQ(other.precision.dispatch, model::Precision::bf16);
+  EXPECT_THAT(options->back().notes,
+              testing::Contains("precision.dispatch is bf16: stack megatron-core-2025 has no fp8"));
+}
+
 TEST(Offers, NameAnUnknownCluster) {
   const auto unknown = options_of(offered({"h200-hxg:512@2.60"}));
   ASSERT_FALSE(unknown);
