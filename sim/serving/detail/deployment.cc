@@ -72,11 +72,16 @@ double Deployment::most_prompts(double of_rank) const {
   return !disaggregated() && chunked_ ? model.prompts_of_step(of_rank) : model.prompts_of_pass();
 }
 
+// Ranks that share experts replay no graph where one of them has a prompt (NVIDIA/TensorRT-LLM
+// tensorrt_llm/_torch/pyexecutor/cuda_graph_runner.py: all of them must be able to; sgl-project/sglang
+// python/sglang/srt/managers/scheduler.py, prepare_mlp_sync_batch: can_cuda_graph of all ranks), so that the host of
+// each launches such a step kernel by kernel.
 double Deployment::launch_share(double batch) const {
   if (!mixes()) return 0;
   const PoolModel& model = *decode_.model;
   const double tokens = model.tokens_per_step(), per_rank = batch / decode_.ranks();
-  const double passes = per_rank / model.request().output * tokens * model.chunks();
+  const auto groups = static_cast<double>(model.instance().attention_data);
+  const double passes = groups * per_rank / model.request().output * tokens * model.chunks();
   return launch_wait(passes, model.prefill().launches, model.step_seconds(per_rank), prefill_share(batch) * tokens) /
          tokens;
 }
@@ -174,14 +179,15 @@ double Deployment::prefill_requests_per_s() const {
   return prefill_.ranks() / (prefill_.model->prefill_seconds_per_token() * computed_);
 }
 
-double Deployment::period(const RequestTimes& times) const {
-  return times.ttft + decode_.model->request().output * times.tpot;
-}
+double Deployment::later_tokens() const { return std::max(1.0, decode_.model->request().output - 1); }
+
+double Deployment::wave_period(const RequestTimes& times) const { return times.ttft + later_tokens() * times.tpot; }
 
 double Deployment::in_flight(double batch) const {
   if (waves_) return batch;
   const RequestTimes times = this->times(batch);
-  return batch * period(times) / (decode_.model->request().output * times.tpot);
+  const double decoding = decode_.model->request().output * times.tpot;
+  return batch * (times.ttft + decoding) / decoding;
 }
 
 // A pool for prefill computes so many prompts per second; a step that also decodes computes at most the rest of a
@@ -289,9 +295,9 @@ RequestTimes Deployment::wave_times(double batch) const {
   times.ttft = std::max(times.ttft, ttft_);
   if (disaggregated()) {
     times.tpot = step / decode.tokens_per_step();
-    times.ttft = std::max(times.ttft, passes * pass - output * times.tpot);
+    times.ttft = std::max(times.ttft, passes * pass - later_tokens() * times.tpot);
   } else {
-    times.tpot = std::max(0.0, passes * pass + decoding - (staggered ? apart : together)) / output;
+    times.tpot = std::max(0.0, passes * pass + decoding - (staggered ? apart : together)) / later_tokens();
     if (mixes() && decode.instance().attention_data > 1) {
       const double by_chance = steady_tpot(batch);
       times.tpot = by_chance + (times.tpot - by_chance) / waves;
@@ -307,16 +313,16 @@ ServingState Deployment::wave(double concurrency) const {
   state.batch = std::min(together, most_batch_);
   const RequestTimes times = wave_times(state.batch);
   const WavePasses prefill = wave_passes(state.batch);
-  state.fed = disaggregated() && prefill.count * prefill.seconds >= period(times) * (1 - batch_rounding);
+  state.fed = disaggregated() && prefill.count * prefill.seconds >= wave_period(times) * (1 - batch_rounding);
   state.tpot = times.tpot;
-  state.requests = state.batch / period(times);
+  state.requests = state.batch / wave_period(times);
   if (requests_) {
     const double full = std::floor(*requests_ / state.batch + batch_rounding), rest = *requests_ - full * state.batch;
-    const double last = rest > batch_rounding * state.batch ? period(wave_times(rest)) : 0;
-    state.requests = *requests_ / (full * period(times) + last);
+    const double last = rest > batch_rounding * state.batch ? wave_period(wave_times(rest)) : 0;
+    state.requests = *requests_ / (full * wave_period(times) + last);
   }
   state.prompts = std::min(prefill_.model->prompts_of_pass(), std::max(1.0, state.batch / prefill_.ranks()));
-  state.ttft = times.ttft + (together / state.batch - 1) * period(times);
+  state.ttft = times.ttft + (together / state.batch - 1) * wave_period(times);
   return state;
 }
 

@@ -83,7 +83,8 @@ class Deployment {
   };
   WavePasses wave_passes(double batch) const;
   RequestTimes wave_times(double batch) const;
-  double period(const RequestTimes& times) const;
+  double later_tokens() const;  // of a request, after the one that its prompt's pass gives; at least one
+  double wave_period(const RequestTimes& times) const;
   double in_flight(double batch) const;
   double fed_batch(double batch) const;
   ServingState wave(double concurrency) const;
