@@ -73,9 +73,9 @@ double Deployment::most_prompts(double of_rank) const {
 }
 
 // Ranks that share experts replay no graph where one of them has a prompt (NVIDIA/TensorRT-LLM
-// tensorrt_llm/_torch/pyexecutor/cuda_graph_runner.py: all of them must be able to; sgl-project/sglang
-// python/sglang/srt/managers/scheduler.py, prepare_mlp_sync_batch: can_cuda_graph of all ranks), so that the host of
-// each launches such a step kernel by kernel.
+// tensorrt_llm/_torch/pyexecutor/cuda_graph_runner.py, is_all_gen_only of all ranks; sgl-project/sglang
+// python/sglang/srt/managers/scheduler_dp_attn_mixin.py, can_cuda_graph of all ranks), so that the host of each
+// launches such a step kernel by kernel.
 double Deployment::launch_share(double batch) const {
   if (!mixes()) return 0;
   const PoolModel& model = *decode_.model;
