@@ -26,6 +26,7 @@ constexpr Sign signs[] = {
     {"{", "\"model_type\"", "", "a model", "plumbline plan {0} --gpus N --cluster NAME, or import hf {0}"},
     {"", "distributed_type:", "compute_environment:", "a configuration of accelerate",
      "plumbline import accelerate {0} -o plan.toml"},
+    {"", "pre_trainer:", "framework:", "an experiment of Primus", "plumbline import primus {0} -o plan.toml"},
     {"", "trainer:", "model:", "a recipe of NeMo", "plumbline import nemo {0} -o plan.toml"},
     {"", "def ", "Trainer.Config(", "a registry of torchtitan",
      "plumbline import torchtitan {0} --config NAME -o plan.toml"},

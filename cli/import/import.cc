@@ -36,6 +36,7 @@ constexpr Format<ImportArguments> import_formats[] = {
     {"llama-factory", "a configuration of LLaMA-Factory, .yaml, to a plan", &import_configuration},
     {"axolotl", "a configuration of axolotl, .yaml, to a plan", &import_configuration},
     {"ms-swift", "a configuration of ms-swift (swift sft --config), .yaml, to a plan", &import_configuration},
+    {"primus", "an experiment of AMD's Primus on Megatron-LM or torchtitan, .yaml, to a plan", &import_primus},
     {"hf", "the folder of a Hugging Face model, or its config.json, to a first plan that fits on --gpus", &import_hf},
     {"nccl-tests", "the text output of NVIDIA's nccl-tests to measurements (.csv or .jsonl)", &import_nccl_tests},
     {"components", "kernel and transfer times of ai-dynamo/aiconfigurator and ROCm/aiter, .csv, to a folder of tables",
@@ -60,6 +61,7 @@ std::string import_footer() {
          "      --set batch.sequence_length=4096 --set batch.micro_batch_size=1 -o plan.toml\n"
          "  plumbline import nemo recipe.yaml -o plan.toml\n"
          "  plumbline import llama-factory sft.yaml --gpus 8 -o plan.toml\n"
+         "  plumbline import primus examples/megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml -o plan.toml\n"
          "  plumbline import hf models/Llama-3-8B --gpus 64 --topology h100-dgx -o plan.toml\n"
          "  plumbline import nccl-tests all_reduce.txt -o measurements.csv\n"
          "  plumbline import kineto trace.json --device 1 --classes my-kernels.toml -o chunk.csv\n"
@@ -77,7 +79,8 @@ model::Result<void> refuse_foreign_option(const std::string& format, const Impor
   } options[] = {{given.device && !trace, "--device", "'import kineto'"},
                  {given.step && !trace, "--step", "'import kineto'"},
                  {!given.classes.empty() && !trace, "--classes", "'import kineto'"},
-                 {!given.definitions.empty() && !script, "--define", "'import megatron'"},
+                 {!given.definitions.empty() && !script && format != "primus", "--define",
+                  "'import megatron' and 'import primus'"},
                  {!given.more_arguments.empty() && !script, "--args", "'import megatron'"},
                  {!given.function.empty() && (!plan || script || format == "hf"), "--config", "files of Python"},
                  {!given.model.empty() && !plan, "--model", "plans"},
@@ -159,13 +162,14 @@ void add_import(CLI::App& root, int& exit_code) {
                    "kineto: classes of kernels by name (default: the shipped kernels.toml)");
   verb->add_option("--model", options->arguments.model,
                    "plans: a shipped model or a config.json (default: the one the file describes)");
-  verb->add_option("--topology", options->arguments.topology, "plans: the cluster (default: h100-dgx)");
+  verb->add_option("--topology", options->arguments.topology,
+                   "plans: the cluster (default: h100-dgx; primus: that of the folder's name, else mi300x)");
   verb->add_option("--config", options->arguments.function,
                    "plans of Python files: the function whose configuration is read (default: the only one)");
   verb->add_option("--gpus", options->arguments.gpus, "plans: the number of GPUs, where the file does not state it")
       ->check(CLI::PositiveNumber);
   add_repeatable(*verb, "--define", options->arguments.definitions,
-                 "megatron: NAME=VALUE of a variable that the script does not set (repeatable)");
+                 "megatron, primus: NAME=VALUE of a variable that the script does not set (repeatable)");
   verb->add_option("--args", options->arguments.more_arguments, "megatron: arguments to add to those of the script");
   CLI::Option* execute = verb->add_flag(
       "--execute", options->arguments.execute,

@@ -5,9 +5,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/base/error.h"
+#include "model/configurations/primus.h"
+#include "model/megatron/given.h"
+#include "model/megatron/shell/shell.h"
 
 namespace plumbline::cli {
 
@@ -37,11 +41,26 @@ std::string named_model(const std::string& model);
 
 model::Result<void> import_kineto_trace(const ImportArguments& arguments);
 model::Result<void> import_megatron(const ImportArguments& arguments);
+model::Result<void> import_primus(const ImportArguments& arguments);
 model::Result<void> import_configuration(const ImportArguments& arguments);  // of the format's name
 model::Result<void> import_hf(const ImportArguments& arguments);
 model::Result<void> import_nccl_tests(const ImportArguments& arguments);
 model::Result<void> import_nccl_topology(const ImportArguments& arguments);
 model::Result<void> import_components(const ImportArguments& arguments);
+
+// A launch script of Megatron-LM, or what another file has in its place.
+struct MegatronScript {
+  std::string text;
+  std::string stack = "megatron-core-2025";  // of a plan that names none
+  std::vector<model::megatron::Note> notes = {};
+};
+model::Result<void> import_megatron_script(const ImportArguments& arguments, const MegatronScript& script);
+
+// Returns the script of a program with arguments, each on the line that it has in its file.
+std::string script_of(std::string_view program, const std::vector<model::configurations::MegatronArgument>& arguments);
+
+// Returns what --define gives; an error where it is not NAME=VALUE.
+model::Result<model::megatron::Definitions> definitions_of(const ImportArguments& arguments);
 
 // Returns the path of the model's config.json: next to the plan, under its name.
 std::string adjacent_config(const std::string& plan);

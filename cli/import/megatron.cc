@@ -60,13 +60,7 @@ megatron::FoundFile find_near(const fs::path& folder, const std::string& path) {
 
 model::Result<megatron::ImportOptions> options_of(const ImportArguments& arguments) {
   megatron::ImportOptions options;
-  for (const std::string& text : arguments.definitions) {
-    const std::size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0)
-      return model::wrong_input("--define", fmt::format("'{}' is not NAME=VALUE", text),
-                                "for example --define NNODES=16");
-    options.definitions[text.substr(0, equals)] = text.substr(equals + 1);
-  }
+  options.definitions = TRY(definitions_of(arguments));
   options.more_arguments = arguments.more_arguments;
   options.overrides = arguments.overrides;
   if (arguments.gpus) options.overrides.push_back(fmt::format("cluster.gpus={}", *arguments.gpus));
@@ -92,24 +86,19 @@ std::vector<std::string> words_of(const model::configurations::Entry& entry) {
   return words;
 }
 
-// Returns the MODEL_ARGS of a functional test of Megatron-LM as a script, with each argument on the line that it has.
+// Returns the MODEL_ARGS of a functional test of Megatron-LM as a script.
 model::Result<std::string> script_of_test(const std::string& text, const std::string& path) {
   constexpr std::string_view section = "MODEL_ARGS.";
   const std::vector<model::configurations::Rename> none;
   const auto file = TRY(model::configurations::read_yaml({text, path, none, "", {}}));
-  std::string script;
-  int line = 1;
-  for (const model::configurations::Entry& entry : file.entries) {
-    if (!entry.written.starts_with(section)) continue;
-    if (script.empty()) script = "python pretrain_gpt.py";
-    for (; line < entry.line; ++line) script += " \\\n";
-    script += " " + entry.written.substr(section.size());
-    for (const std::string& word : words_of(entry)) script += " " + shell_word(word);
-  }
-  if (script.empty())
+  std::vector<model::configurations::MegatronArgument> arguments;
+  for (const model::configurations::Entry& entry : file.entries)
+    if (entry.written.starts_with(section))
+      arguments.push_back({entry.written.substr(section.size()), words_of(entry), entry.line});
+  if (arguments.empty())
     return model::wrong_input_at(path, 0, "", "has no MODEL_ARGS, as functional tests of Megatron-LM do",
                                  "import the script that starts the training");
-  return script;
+  return script_of("python pretrain_gpt.py", arguments);
 }
 
 // Executes the script on a node of the cluster that the plan is for.
@@ -151,8 +140,8 @@ void print_megatron_notes(const ImportArguments& arguments, const megatron::Impo
 }
 
 // Gives the plan what no script states: its stack, and the place of a model that is written next to it.
-void complete(const ImportArguments& arguments, model::Plan& plan) {
-  if (!plan.stack.name) plan.stack.name = "megatron-core-2025";
+void complete(const ImportArguments& arguments, const std::string& stack, model::Plan& plan) {
+  if (!plan.stack.name) plan.stack.name = stack;
   if (arguments.model.empty()) plan.model.config = fs::absolute(adjacent_config(arguments.out)).string();
 }
 
@@ -162,9 +151,9 @@ void decide_kernels(const ImportArguments& arguments, megatron::ImportedScript& 
   for (model::PlanAlternative& other : imported.alternatives) take_gpu_kernels(arguments.overrides, other.plan);
 }
 
-void print_effects(const ImportArguments& arguments, megatron::ImportedScript imported) {
-  complete(arguments, imported.plan);
-  for (model::PlanAlternative& other : imported.alternatives) complete(arguments, other.plan);
+void print_effects(const ImportArguments& arguments, const std::string& stack, megatron::ImportedScript imported) {
+  complete(arguments, stack, imported.plan);
+  for (model::PlanAlternative& other : imported.alternatives) complete(arguments, stack, other.plan);
   const auto place = [&imported](int line) {
     return line < megatron::lines_of_a_file ? fmt::format("line {}", line) : megatron::place_of(imported.files, line);
   };
@@ -173,28 +162,57 @@ void print_effects(const ImportArguments& arguments, megatron::ImportedScript im
 
 }  // namespace
 
+model::Result<megatron::Definitions> definitions_of(const ImportArguments& arguments) {
+  megatron::Definitions definitions;
+  for (const std::string& text : arguments.definitions) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return model::wrong_input("--define", fmt::format("'{}' is not NAME=VALUE", text),
+                                "for example --define NNODES=16");
+    definitions[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return definitions;
+}
+
+std::string script_of(std::string_view program, const std::vector<model::configurations::MegatronArgument>& arguments) {
+  std::string script(program);
+  int line = 1;
+  for (const model::configurations::MegatronArgument& argument : arguments) {
+    for (; line < argument.line; ++line) script += " \\\n";
+    script += " " + argument.name;
+    for (const std::string& value : argument.values) script += " " + shell_word(value);
+  }
+  return script;
+}
+
 // Writes the model's config.json next to the plan; prints to stderr what the step rests on.
-model::Result<void> import_megatron(const ImportArguments& arguments) {
-  auto text = TRY(model::read_text_file(arguments.file));
-  const bool yaml = arguments.file.ends_with(".yaml") || arguments.file.ends_with(".yml");
-  if (yaml && arguments.execute) return model::wrong_input("--execute", "the file is no script", "leave it out");
-  if (yaml) text = TRY(script_of_test(text, arguments.file));
+model::Result<void> import_megatron_script(const ImportArguments& arguments, const MegatronScript& script) {
   const auto options = TRY(options_of(arguments));
-  auto imported = TRY(arguments.execute ? import_executed(arguments, text, options)
-                                        : megatron::import_script(text, arguments.file, options));
+  auto imported = TRY(arguments.execute ? import_executed(arguments, script.text, options)
+                                        : megatron::import_script(script.text, arguments.file, options));
   TRY(refuse_inputs(arguments.out, options.folder, imported.files));
   decide_kernels(arguments, imported);
-  if (yaml) imported.notes.insert(imported.notes.begin(), {0, "the arguments are taken for those of pretrain_gpt.py"});
+  imported.notes.insert(imported.notes.begin(), script.notes.begin(), script.notes.end());
   if (imported.config) {
     const std::string path = adjacent_config(arguments.out);
     TRY(write_adjacent_config(arguments.out, imported.config->json));
     fmt::print(stderr, "{}: the model as a config.json of type {}\n", path, imported.config->model_type);
   }
-  if (!imported.plan.stack.name) imported.plan.stack.name = "megatron-core-2025";
+  if (!imported.plan.stack.name) imported.plan.stack.name = script.stack;
   TRY(write_output(arguments.out, to_toml(imported.plan)));
-  print_effects(arguments, imported);
+  print_effects(arguments, script.stack, imported);
   print_megatron_notes(arguments, imported);
   return {};
+}
+
+model::Result<void> import_megatron(const ImportArguments& arguments) {
+  auto text = TRY(model::read_text_file(arguments.file));
+  const bool yaml = arguments.file.ends_with(".yaml") || arguments.file.ends_with(".yml");
+  if (!yaml) return import_megatron_script(arguments, {std::move(text)});
+  if (arguments.execute) return model::wrong_input("--execute", "the file is no script", "leave it out");
+  return import_megatron_script(arguments, {TRY(script_of_test(text, arguments.file)),
+                                            "megatron-core-2025",
+                                            {{0, "the arguments are taken for those of pretrain_gpt.py"}}});
 }
 
 }  // namespace plumbline::cli

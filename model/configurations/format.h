@@ -71,5 +71,6 @@ ConfigurationFormat nemo();
 ConfigurationFormat llama_factory();
 ConfigurationFormat axolotl();
 ConfigurationFormat ms_swift();
+ConfigurationFormat primus();  // on torchtitan; on Megatron-LM see primus.h
 
 }  // namespace plumbline::model::configurations

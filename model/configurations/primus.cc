@@ -1,0 +1,494 @@
+#include "model/configurations/primus.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "model/base/integers.h"
+#include "model/base/text.h"
+#include "model/base/text_file.h"
+#include "model/configurations/detail/collector.h"
+#include "model/configurations/detail/shared.h"
+#include "model/configurations/format.h"
+#include "model/megatron/arguments.h"
+
+namespace plumbline::model::configurations {
+namespace {
+
+namespace fs = std::filesystem;
+using enum Meaning;
+
+constexpr std::string_view kTrainer = "modules.pre_trainer.";
+constexpr std::string_view kMegatron = "megatron", kTitan = "torchtitan";
+constexpr int kDeepestPreset = 8;
+
+// Presets of models that ship under another name (primus/configs/models of 2026).
+constexpr std::pair<std::string_view, std::string_view> shipped_models[] = {{"llama2_7b", "llama-2-7b"},
+                                                                            {"llama2_70b", "llama-2-70b"},
+                                                                            {"llama3_8b", "llama-3-8b"},
+                                                                            {"llama3.1_8b", "llama-3-8b"},
+                                                                            {"llama3_70b", "llama-3-70b"},
+                                                                            {"llama3.1_70b", "llama-3-70b"},
+                                                                            {"llama3.3_70b", "llama-3-70b"},
+                                                                            {"llama3.1_405b", "llama-3-405b"},
+                                                                            {"llama4_17b16e", "llama-4-scout"},
+                                                                            {"llama4_17b128e", "llama-4-maverick"},
+                                                                            {"deepseek_v2_lite", "deepseek-v2-lite"},
+                                                                            {"deepseek_v2", "deepseek-v2"},
+                                                                            {"deepseek_v3", "deepseek-v3"},
+                                                                            {"mixtral_8x7b_v0.1", "mixtral-8x7b"},
+                                                                            {"mixtral_8x22b_v0.1", "mixtral-8x22b"},
+                                                                            {"qwen2.5_7b", "qwen2-7b"},
+                                                                            {"qwen2.5_72b", "qwen2.5-72b"},
+                                                                            {"qwen3_8b", "qwen3-8b"},
+                                                                            {"qwen3_32b", "qwen3-32b"},
+                                                                            {"qwen3_30b_a3b", "qwen3-30b-a3b"},
+                                                                            {"qwen3_235b_a22b", "qwen3-235b-a22b"},
+                                                                            {"gpt_oss_20b", "gpt-oss-20b"},
+                                                                            {"gpt_oss_120b", "gpt-oss-120b"},
+                                                                            {"kimi_k2", "kimi-k2"},
+                                                                            {"glm5", "glm-5"}};
+
+// What pre_trainer.yaml and language_model.yaml set that Megatron-LM does not by itself, for experiments without these
+// files (primus/configs/modules/megatron/trainer_base.yaml @05b350b3 and pre_trainer.yaml @44a21d15,
+// primus/configs/models/megatron/language_model.yaml @0158a866 and llama_base.yaml @1b29bf7c).
+constexpr std::pair<std::string_view, std::string_view> module_defaults[] = {
+    {"bf16", "true"},       {"sequence_parallel", "true"}, {"use_distributed_optimizer", "true"},
+    {"seq_length", "4096"}, {"micro_batch_size", "2"},     {"global_batch_size", "128"}};
+constexpr std::pair<std::string_view, std::string_view> model_defaults[] = {
+    {"moe_token_dispatcher_type", "alltoall"}};  // of every preset of a model with experts
+// The same for torchtitan (primus/configs/modules/torchtitan/pre_trainer.yaml @04aa8ac4).
+constexpr std::pair<std::string_view, std::string_view> titan_defaults[] = {{"compile.enable", "true"},
+                                                                            {"activation_checkpoint.mode", "none"}};
+constexpr std::string_view kQuantized = "-fp8";  // ends the names of torchtitan's presets with converters to FP8
+
+std::string lower(std::string text) {
+  for (char& letter : text)
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  return text;
+}
+
+// Reads a file of an experiment, and what it extends.
+class PresetReader {
+ public:
+  PresetReader(const megatron::Definitions& environment, std::vector<std::string>& defaults)
+      : environment_(environment), defaults_(defaults) {}
+
+  Result<std::vector<Entry>> file(const fs::path& path, int depth) {
+    if (depth > kDeepestPreset)
+      return wrong_input_at(path.string(), 0, "", fmt::format("extends more than {} files in a row", kDeepestPreset));
+    return text(TRY(read_text_file(path.string())), path.string(), depth);
+  }
+
+  // Returns the entries of a file behind those of the files that it extends, each key once: the last one holds.
+  Result<std::vector<Entry>> text(std::string_view text, const std::string& path, int depth) {
+    static const std::vector<Rename> none;
+    auto read = TRY(read_yaml({text, path, none, "", {}}));
+    std::vector<Entry> all;
+    for (const Entry& entry : read.entries) {
+      if (entry.key != "extends" && entry.key != "includes" && entry.key != "bases") continue;
+      for (const std::string& name : entry.items) merge(TRY(file(fs::path(path).parent_path() / name, depth + 1)), all);
+    }
+    std::erase_if(read.entries, [](const Entry& entry) {
+      return entry.key == "extends" || entry.key == "includes" || entry.key == "bases";
+    });
+    for (Entry& entry : read.entries) {
+      TRY(expand(entry.value, path, entry));
+      for (std::string& item : entry.items) TRY(expand(item, path, entry));
+    }
+    merge(std::move(read.entries), all);
+    return all;
+  }
+
+  // Replaces entries of `all` by those of the same key, and adds the others.
+  static void merge(std::vector<Entry> more, std::vector<Entry>& all) {
+    for (Entry& entry : more) {
+      std::erase_if(all, [&entry](const Entry& one) { return one.written == entry.written; });
+      all.push_back(std::move(entry));
+    }
+  }
+
+ private:
+  // Replaces ${NAME} and ${NAME:default} (primus/core/utils/yaml_utils.py @33e0e46a, replace_env_variables).
+  Result<void> expand(std::string& value, const std::string& path, const Entry& entry) {
+    for (std::size_t begin = value.find("${"); begin != std::string::npos; begin = value.find("${", begin)) {
+      const std::size_t end = value.find('}', begin);
+      if (end == std::string::npos) break;
+      const std::string inside = value.substr(begin + 2, end - begin - 2);
+      const std::size_t colon = inside.find(':');
+      const std::string name = inside.substr(0, colon);
+      const auto given = environment_.find(name);
+      if (given == environment_.end() && colon == std::string::npos)
+        return wrong_input_at(path, entry.line, entry.written, fmt::format("{} has no value", name),
+                              fmt::format("--define {}=VALUE gives it one", name));
+      const std::string text = given == environment_.end() ? inside.substr(colon + 1) : given->second;
+      if (given == environment_.end() && text != "null" && entry.written.starts_with(kTrainer))
+        defaults_.push_back(fmt::format("{}={}", name, text));
+      value.replace(begin, end + 1 - begin, text);
+      begin += text.size();
+    }
+    if (value == "null") value.clear();
+    return {};
+  }
+
+  const megatron::Definitions& environment_;
+  std::vector<std::string>& defaults_;
+};
+
+// Returns the file of a preset: next to the experiment, or in the tree of Primus that holds it; empty where it is in
+// neither.
+fs::path preset_file(const fs::path& experiment, std::string_view kind, std::string_view framework,
+                     const std::string& name) {
+  std::error_code ignored;
+  const fs::path below = fs::path("configs") / kind / framework / name;
+  fs::path folder = experiment.parent_path();
+  if (fs::is_regular_file(folder / name, ignored) && folder / name != experiment) return folder / name;
+  for (; folder.has_relative_path(); folder = folder.parent_path())
+    for (const fs::path& file : {folder / "primus" / below, folder / below})
+      if (fs::is_regular_file(file, ignored)) return file;
+  return {};
+}
+
+const Entry* find_entry(const std::vector<Entry>& entries, std::string_view key) {
+  const auto found = std::ranges::find(entries, key, &Entry::key);
+  return found == entries.end() || found->is_null() ? nullptr : &*found;
+}
+
+bool is_on(const std::vector<Entry>& entries, std::string_view key) {
+  const Entry* entry = find_entry(entries, key);
+  return entry != nullptr && (entry->value == "true" || entry->value == "True");
+}
+
+std::optional<std::int64_t> whole(const std::vector<Entry>& entries, std::string_view key) {
+  const Entry* entry = find_entry(entries, key);
+  return entry == nullptr ? std::nullopt : parse_number<std::int64_t>(entry->value);
+}
+
+// Attributes of Megatron's arguments that are set by another name than their own.
+struct Attribute {
+  std::string_view key, argument;
+  std::string_view given_by;  // the value with which the argument is given, as a flag; empty: it takes the value
+};
+constexpr Attribute attributes[] = {
+    {"fp8", "--fp8-format", ""},
+    {"fp4", "--fp4-format", ""},
+    {"fp4_param", "--fp4-param-gather", "true"},
+    {"add_bias_linear", "--disable-bias-linear", "false"},
+    {"apply_rope_fusion", "--no-rope-fusion", "false"},
+    {"bias_swiglu_fusion", "--no-bias-swiglu-fusion", "false"},
+    {"bias_gelu_fusion", "--no-bias-gelu-fusion", "false"},
+    {"bias_dropout_fusion", "--no-bias-dropout-fusion", "false"},
+    {"masked_softmax_fusion", "--no-masked-softmax-fusion", "false"},
+    {"gradient_accumulation_fusion", "--no-gradient-accumulation-fusion", "false"},
+    {"overlap_p2p_comm", "--no-overlap-p2p-communication", "false"},
+    {"align_grad_reduce", "--no-align-grad-reduce", "false"},
+    {"align_param_gather", "--no-align-param-gather", "false"},
+    {"microbatch_group_size_per_vp_stage", "--microbatch-group-size-per-virtual-pipeline-stage", ""},
+    {"tp_comm_overlap_ag", "--disable-tp-comm-overlap-ag", "false"},
+    {"tp_comm_overlap_rs", "--disable-tp-comm-overlap-rs", "false"},
+    {"patch_moe_overlap", "--overlap-moe-expert-parallel-comm", "true"},
+    {"moe_use_fused_router_with_aux_score", "--moe-router-fusion", "true"},
+    {"turbo_deepep_num_cu", "--moe-deepep-num-sms", ""}};
+
+// Keys that Primus adds (primus/configs/modules/megatron/primus_turbo.yaml @02324234, primus_megatron_module.yaml
+// @0249daef, zero_bubble.yaml @4795c544).
+constexpr KeyRow primus_keys[] = {
+    {R"(
+enable_primus_turbo use_turbo_attention use_turbo_grouped_mlp use_turbo_grouped_gemm use_turbo_deepep
+turbo_sync_free_moe_stage turbo_deepep_num_cu decoder_pipeline_manual_split_list recompute_layer_ids
+patch_zero_bubble enable_zero_bubble zero_bubble_v_schedule patch_primus_pipeline pp_algorithm
+enable_turbo_attention_float8
+)",
+     rule, "", ""},
+    {"use_turbo_gemm use_turbo_parallel_linear turbo_gemm_backend turbo_grouped_gemm_backend", not_modeled, "",
+     "GEMMs are those of the profile"},
+    {"use_turbo_rms_norm use_turbo_norm_te_linear use_turbo_fused_act_with_probs turbo_fused_grouped_gemm", not_modeled,
+     "", "kernels are those of the stack"},
+    {"turbo_grouped_gemm_without_padding", not_modeled, "", "rows of quantized experts are padded"},
+    {"turbo_deepep_use_comm_stream", not_modeled, "", "stack.dispatch_overlap"},
+    {"use_turbo_mega_moe use_rocmoe turbo_mega_moe_precision", not_modeled, "", "experts are sent by stack.dispatcher"},
+    {"use_sink_attention sink_sliding_window", not_modeled, "", "attention is that of the model"},
+    {"no_fp8_weight_transpose_cache", not_modeled, "", "quantized weights are kept in both layouts"},
+    {"cpu_offload offload_chunk_num", not_modeled, "", "offload.activations"},
+    {"num_seq_splits", not_modeled, "", "a sequence is one piece"},
+    {"final_logit_softcapping attn_logit_softcapping router_logit_softcapping", not_modeled, "",
+     "scores and logits have no caps"},
+    {R"(
+trainable sink_level file_sink_level stderr_sink_level disable_tensorboard disable_wandb disable_mlflow mlflow_run_name
+mlflow_experiment_name mlflow_upload_traces mlflow_upload_logs disable_compile_dependencies use_rocm_mem_info
+use_rocm_mem_info_iters disable_profiler_activity_cpu torch_profiler_record_shapes torch_profiler_with_stack
+torch_profiler_use_gzip auto_continue_train disable_last_saving pp_warmup dump_pp_data log_avg_skip_iterations
+log_avg_reset_interval num_shared_experts disable_scaling_patches use_turbo_autotune disable_primus_topk_router
+use_deprecated_20241209_moe_layer multiprocessing_context enable_zb_runtime pre_communication_optimization
+zero_bubble_max_pending_backward enable_optimizer_post_validation enable_exactly_numeric_match
+allow_padding_num_layers profile_memory_iter fp8_wgrad add_position_embedding
+use_flash_attn
+)",
+     no_cost, "", ""}};
+
+const KeyRow* primus_row(std::string_view key) {
+  static const std::vector<KeyRow> rows = megatron::table_of(primus_keys);
+  const auto found = std::ranges::find(rows, key, &KeyRow::name);
+  return found == rows.end() ? nullptr : &*found;
+}
+
+// Gives an entry as the argument of Megatron that has its name. Of presets, only what takes part in the plan is given:
+// they state every argument.
+void give_entry(const Entry& entry, bool of_preset, PrimusArguments& out) {
+  const KeyRow* own = primus_row(entry.key);
+  const bool off = entry.is_null() || entry.value == "false" || entry.value == "False";
+  const bool flag = entry.value == "true" || entry.value == "True";
+  const auto* found = std::ranges::find(attributes, entry.key, &Attribute::key);
+  if (found != std::end(attributes)) {
+    const std::string_view given_by = found->given_by;
+    const bool is_given = given_by.empty() ? !off : given_by == (off ? "false" : lower(entry.value));
+    if (entry.is_null() || !is_given || found->key == "turbo_deepep_num_cu") return;
+    const bool counts = megatron::find_argument(found->argument)->meaning != not_modeled || !of_preset;
+    if (counts)
+      out.arguments.push_back({std::string(found->argument),
+                               given_by.empty() ? std::vector{entry.value} : std::vector<std::string>(), entry.line});
+    return;
+  }
+  // Whichever Transformer Engine takes of them, fused attention is Composable Kernel's or AITER's.
+  if (entry.key == "attention_backend" && entry.value != "unfused" && entry.value != "local") return;
+  if (own != nullptr) {
+    if (own->meaning == not_modeled && !off && !of_preset)
+      out.unread.emplace_back(entry.line,
+                              fmt::format("{}: not modelled; it can change the cost: {}", entry.key, own->note));
+    return;
+  }
+  const std::string name = megatron::known_name(fmt::format("--{}", entry.key));
+  const KeyRow* known = megatron::find_argument(name);
+  // A rank's experts run one after another unless this is given, which is noted.
+  const bool noted = name == "--moe-grouped-gemm";
+  const bool taken = known != nullptr && (noted || (known->meaning != no_cost && known->meaning != not_modeled));
+  if (off || (of_preset && !taken)) return;
+  std::vector<std::string> values = entry.items;
+  if (!entry.is_list && !flag) values = {entry.value};
+  if (flag || !values.empty()) out.arguments.push_back({name, std::move(values), entry.line});
+}
+
+// Gives what sync-free layers of experts turn on (primus/backends/megatron/patches/args/rocm_arg_validation.py
+// @037ae1c7, _get_sync_free_moe_options), and DeepEP, whose dispatcher takes the place of the one that is named.
+void give_experts(const std::vector<Entry>& entries, PrimusArguments& out) {
+  const auto experts = whole(entries, "num_experts");
+  const bool turbo = is_on(entries, "enable_primus_turbo");
+  const std::int64_t stage = turbo ? whole(entries, "turbo_sync_free_moe_stage").value_or(0) : 0;
+  const auto line_of = [&entries](std::string_view key) { return find_entry(entries, key)->line; };
+  if (stage > 0) {
+    const int line = line_of("turbo_sync_free_moe_stage");
+    out.arguments.push_back({"--moe-router-fusion", {}, line});
+    out.arguments.push_back({"--moe-permute-fusion", {}, line});
+    if (stage > 1)
+      out.unread.emplace_back(line,
+                              "turbo_sync_free_moe_stage: not modelled; it can change the cost: "
+                              "buffers hold what ranks may receive at most");
+  }
+  if (!turbo || !(stage > 1 || is_on(entries, "use_turbo_deepep")) || (experts && *experts < 2)) return;
+  const int line = line_of(is_on(entries, "use_turbo_deepep") ? "use_turbo_deepep" : "turbo_sync_free_moe_stage");
+  std::erase_if(out.arguments, [](const MegatronArgument& one) { return one.name == "--moe-token-dispatcher-type"; });
+  out.arguments.push_back({"--moe-token-dispatcher-type", {"flex"}, line});
+  out.arguments.push_back({"--moe-enable-deepep", {}, line});
+  const Entry* units = find_entry(entries, "turbo_deepep_num_cu");
+  constexpr std::string_view silent = "32";  // primus_turbo.yaml
+  out.arguments.push_back({"--moe-deepep-num-sms",
+                           {units == nullptr ? std::string(silent) : units->value},
+                           units == nullptr ? line : units->line});
+}
+
+// Schedules of Primus's own pipeline (primus_pipeline.yaml @1c75f984) and of its copy of zero-bubble's.
+void give_schedule(const std::vector<Entry>& entries, PrimusArguments& out) {
+  constexpr std::pair<std::string_view, std::string_view> algorithms[] = {
+      {"zero-bubble", "zb-h1"}, {"zbv-formatted", "zb-v"}, {"zbv-greedy", "zb-v"}};
+  std::string kind;
+  if (is_on(entries, "patch_primus_pipeline")) {
+    const Entry* algorithm = find_entry(entries, "pp_algorithm");
+    const auto* found = algorithm == nullptr ? std::end(algorithms)
+                                             : std::ranges::find(algorithms, algorithm->value,
+                                                                 &std::pair<std::string_view, std::string_view>::first);
+    if (found != std::end(algorithms)) kind = found->second;
+  }
+  if (is_on(entries, "patch_zero_bubble"))
+    kind = is_on(entries, "zero_bubble_v_schedule") ? "zb-v" : is_on(entries, "enable_zero_bubble") ? "zb-h1" : kind;
+  if (whole(entries, "pipeline_model_parallel_size").value_or(1) < 2) return;
+  if (!kind.empty()) out.settings.push_back(fmt::format("schedule.kind=\"{}\"", kind));
+  const Entry* split = find_entry(entries, "decoder_pipeline_manual_split_list");
+  if (split != nullptr && !split->items.empty())
+    out.settings.push_back(fmt::format("schedule.layers_per_stage=[{}]", fmt::join(split->items, ", ")));
+}
+
+// Gives as many layers that are computed again as are listed, spread over the stages: which ones they are decides
+// nothing here.
+void give_recomputation(const std::vector<Entry>& entries, PrimusArguments& out) {
+  const Entry* listed = find_entry(entries, "recompute_layer_ids");
+  const Entry* granularity = find_entry(entries, "recompute_granularity");
+  if (listed == nullptr || granularity == nullptr || granularity->value != "full") return;
+  const auto count =
+      static_cast<std::int64_t>(listed->is_list ? listed->items.size() : split_at(listed->value, ',').size());
+  const std::int64_t ranks = std::max<std::int64_t>(1, whole(entries, "pipeline_model_parallel_size").value_or(1));
+  out.arguments.push_back({"--recompute-method", {"block"}, listed->line});
+  out.arguments.push_back({"--recompute-num-layers", {std::to_string(ceil_div(count, ranks))}, listed->line});
+  out.unread.emplace_back(listed->line,
+                          fmt::format("recompute_layer_ids: {} layers, {} of a rank: the first ones are computed again",
+                                      count, ceil_div(count, ranks)));
+}
+
+// Reads the experiment of a source for torchtitan, whose keys its entries have.
+Result<Configuration> read_titan_experiment(const Source& source) {
+  const auto experiment = TRY(read_primus(source.text, source.path, {}));
+  if (experiment.framework != kTitan)
+    return wrong_input_at(source.path, 0, "", fmt::format("is of {}", experiment.framework));
+  Configuration read{.file = source.path, .entries = experiment.entries};
+  for (Entry& entry : read.entries) entry.key = with_renames(without_indices(entry.written), source.renames);
+  return read;
+}
+
+// Keys that Primus adds to torchtitan's (primus/configs/modules/torchtitan/pre_trainer.yaml @04aa8ac4).
+constexpr KeyRow titan_keys[] = {
+    {"primus_turbo.enable_attention_float8", rule, "precision.attention", "fp8"},
+    {"primus_turbo.use_moe_fp8 primus_turbo.use_turbo_grouped_mm", not_modeled, "", "set precision.experts"},
+    {"primus_turbo.use_turbo_async_tp", not_modeled, "", "overlap.tensor"},
+    {"primus_turbo.* training.mock_data model.hf_assets_path model.n_layers sink_level file_sink_level "
+     "stderr_sink_level "
+     "trainable",
+     no_cost, "", ""}};
+
+void titan_rules(const RuleInput& in) {
+  static const ConfigurationFormat format = torchtitan();
+  constexpr std::int64_t node = 8;  // examples/run_pretrain.sh @0121ab7d: GPUS_PER_NODE, and one of NNODES
+  Draft& draft = in.draft;
+  if (draft.integer("parallelism.data_parallel_shard_degree").value_or(-1) < 0)
+    draft.assume("cluster.gpus", node, "one node, as Primus starts without NNODES; --gpus states others");
+  if (!draft.given("cluster.topology"))
+    draft.assume("cluster.topology", primus_topology(draft.configuration().file),
+                 "the folder of the file, else MI300X; --topology names another one");
+  if (draft.flag("primus_turbo.enable_attention_float8").value_or(false))
+    draft.set("precision.attention", "fp8", "primus_turbo.enable_attention_float8");
+  format.rules(in);
+  draft.set("stack.name", "primus-torchtitan-2026", "Primus runs torchtitan on ROCm");
+}
+
+// Returns what a preset that is not among the files has of the model and the module.
+std::vector<Entry> silent_model(const PrimusExperiment& experiment, bool quantized, int line) {
+  std::vector<Entry> entries;
+  const auto add = [&](std::string_view key, std::string_view value) {
+    entries.push_back({std::string(key), std::string(key), std::string(value), {}, line});
+  };
+  if (experiment.framework == kMegatron)
+    for (const auto& [key, value] : model_defaults) add(key, value);
+  const auto flavor = titan_flavor(experiment.shipped);
+  if (experiment.framework != kTitan || !flavor) return entries;
+  add("model.name", flavor->first);
+  add("model.flavor", flavor->second);
+  if (quantized)
+    entries.push_back({"model.converters", "model.converters", "", {"quantize.linear.float8"}, line, true});
+  return entries;
+}
+
+}  // namespace
+
+Result<PrimusExperiment> read_primus(std::string_view text, const std::string& path,
+                                     const megatron::Definitions& environment) {
+  PrimusExperiment out;
+  PresetReader reader(environment, out.defaults);
+  std::error_code ignored;
+  const fs::path file = fs::absolute(path, ignored).lexically_normal();
+  auto all = TRY(reader.text(text, path, 0));
+  const auto setting = [&all](std::string_view name) { return find_entry(all, fmt::format("{}{}", kTrainer, name)); };
+  const Entry *const framework = setting("framework"), *const model = setting("model"),
+                     *const module = setting("config");
+  if (framework == nullptr || model == nullptr)
+    return wrong_input_at(path, 0, "modules.pre_trainer", "has no framework and model, as experiments of Primus do",
+                          "post-training and other modules are not read");
+  out.framework = framework->value == "light-megatron" ? std::string(kMegatron) : framework->value;
+  if (out.framework != kMegatron && out.framework != kTitan)
+    return wrong_input_at(path, framework->line, framework->written, fmt::format("'{}' is not read", framework->value),
+                          "known: megatron, torchtitan");
+  out.model = model->value.substr(0, model->value.rfind(".yaml"));
+  const bool quantized = out.model.ends_with(kQuantized);
+  const std::string plain = lower(out.model.substr(0, out.model.size() - (quantized ? kQuantized.size() : 0)));
+  const auto* known = std::ranges::find(shipped_models, plain, &std::pair<std::string_view, std::string_view>::first);
+  if (known != std::end(shipped_models)) out.shipped = known->second;
+  std::vector<Entry> entries;
+  const auto add_preset = [&](const fs::path& preset, int line) -> Result<void> {
+    std::vector<std::string> silent;
+    auto read = TRY(PresetReader(environment, silent).file(preset, 1));
+    for (Entry& entry : read) entry.line = line;
+    PresetReader::merge(std::move(read), entries);
+    return {};
+  };
+  const auto add_defaults = [&entries](const auto& defaults, int line) {
+    for (const auto& [key, value] : defaults)
+      entries.push_back({std::string(key), std::string(key), std::string(value), {}, line});
+  };
+  const int module_line = module == nullptr ? framework->line : module->line;
+  const fs::path module_file =
+      module == nullptr ? fs::path() : preset_file(file, "modules", out.framework, module->value);
+  if (!module_file.empty())
+    TRY(add_preset(module_file, module_line));
+  else if (out.framework == kMegatron)
+    add_defaults(module_defaults, module_line);
+  else
+    add_defaults(titan_defaults, module_line);
+  const fs::path model_file = preset_file(file, "models", out.framework, model->value);
+  out.has_model = !model_file.empty();
+  if (out.has_model)
+    TRY(add_preset(model_file, model->line));
+  else
+    PresetReader::merge(silent_model(out, quantized, model->line), entries);
+  const std::string overrides = fmt::format("{}overrides.", kTrainer);
+  std::vector<Entry> own;
+  for (Entry& entry : all) {
+    if (!entry.written.starts_with(overrides)) continue;
+    entry.written.erase(0, overrides.size());
+    entry.key = without_indices(entry.written);
+    own.push_back(std::move(entry));
+  }
+  out.overrides = own.size();
+  PresetReader::merge(std::move(own), entries);
+  out.entries = std::move(entries);
+  return out;
+}
+
+PrimusArguments arguments_of(const PrimusExperiment& experiment) {
+  PrimusArguments out;
+  const std::size_t presets = experiment.entries.size() - experiment.overrides;
+  for (std::size_t i = 0; i < experiment.entries.size(); ++i) give_entry(experiment.entries[i], i < presets, out);
+  give_experts(experiment.entries, out);
+  give_schedule(experiment.entries, out);
+  give_recomputation(experiment.entries, out);
+  if (is_on(experiment.entries, "enable_primus_turbo") && is_on(experiment.entries, "enable_turbo_attention_float8"))
+    out.settings.emplace_back("precision.attention=\"fp8\"");
+  std::ranges::stable_sort(out.arguments, {}, &MegatronArgument::line);
+  return out;
+}
+
+std::string primus_topology(const std::string& path) {
+  std::error_code ignored;
+  for (const fs::path& part : fs::absolute(path, ignored).lexically_normal())
+    for (const std::string_view name : {"mi300x", "mi325x", "mi350x", "mi355x"})
+      if (lower(part.string()) == name) return std::string(name);
+  return "mi300x";
+}
+
+ConfigurationFormat primus() {
+  ConfigurationFormat format = torchtitan();
+  const std::vector<KeyRow> more = megatron::table_of(titan_keys);
+  format.name = "primus";
+  format.program = "Primus";
+  format.read = &read_titan_experiment;
+  format.keys.insert(format.keys.end(), more.begin(), more.end());
+  format.rules = &titan_rules;
+  return format;
+}
+
+}  // namespace plumbline::model::configurations
