@@ -29,7 +29,8 @@ using enum Meaning;
 
 constexpr std::string_view kTrainer = "modules.pre_trainer.";
 constexpr std::string_view kMegatron = "megatron", kTitan = "torchtitan";
-constexpr int kDeepestPreset = 8;
+constexpr int kDeepestPreset = 8, kMostPresets = 64;
+constexpr std::uintmax_t kLargestPreset = 1 << 20;
 
 // Presets of models that ship under another name (primus/configs/models of 2026).
 constexpr std::pair<std::string_view, std::string_view> shipped_models[] = {{"llama2_7b", "llama-2-7b"},
@@ -84,8 +85,14 @@ class PresetReader {
       : environment_(environment), defaults_(defaults) {}
 
   Result<std::vector<Entry>> file(const fs::path& path, int depth) {
-    if (depth > kDeepestPreset)
-      return wrong_input_at(path.string(), 0, "", fmt::format("extends more than {} files in a row", kDeepestPreset));
+    std::error_code ignored;
+    if (depth > kDeepestPreset || ++files_ > kMostPresets)
+      return wrong_input_at(
+          path.string(), 0, "",
+          fmt::format("is more than {} files deep, or one of more than {}", kDeepestPreset, kMostPresets),
+          "do presets extend each other?");
+    if (!fs::is_regular_file(path, ignored) || fs::file_size(path, ignored) > kLargestPreset)
+      return wrong_input_at(path.string(), 0, "", "is no preset: a file is expected, of a MiB at most");
     return text(TRY(read_text_file(path.string())), path.string(), depth);
   }
 
@@ -142,6 +149,7 @@ class PresetReader {
 
   const megatron::Definitions& environment_;
   std::vector<std::string>& defaults_;
+  int files_ = 0;
 };
 
 // Returns the file of a preset: next to the experiment, or in the tree of Primus that holds it; empty where it is in
@@ -357,7 +365,7 @@ constexpr KeyRow titan_keys[] = {
     {"primus_turbo.enable_attention_float8", rule, "precision.attention", "fp8"},
     {"primus_turbo.use_moe_fp8 primus_turbo.use_turbo_grouped_mm", not_modeled, "", "set precision.experts"},
     {"primus_turbo.use_turbo_async_tp", not_modeled, "", "overlap.tensor"},
-    {"primus_turbo.* training.mock_data model.hf_assets_path model.n_layers sink_level file_sink_level "
+    {"primus_turbo.* training.mock_data sink_level file_sink_level "
      "stderr_sink_level "
      "trainable",
      no_cost, "", ""}};
