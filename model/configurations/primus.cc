@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <iterator>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -118,10 +120,10 @@ class PresetReader {
 
   // Replaces entries of `all` by those of the same key, and adds the others.
   static void merge(std::vector<Entry> more, std::vector<Entry>& all) {
-    for (Entry& entry : more) {
-      std::erase_if(all, [&entry](const Entry& one) { return one.written == entry.written; });
-      all.push_back(std::move(entry));
-    }
+    std::set<std::string_view> names;
+    for (const Entry& entry : more) names.insert(entry.written);
+    std::erase_if(all, [&names](const Entry& one) { return names.contains(one.written); });
+    std::ranges::move(more, std::back_inserter(all));
   }
 
  private:
@@ -385,85 +387,99 @@ void titan_rules(const RuleInput& in) {
   draft.set("stack.name", "primus-torchtitan-2026", "Primus runs torchtitan on ROCm");
 }
 
-// Returns what a preset that is not among the files has of the model and the module.
-std::vector<Entry> silent_model(const PrimusExperiment& experiment, bool quantized, int line) {
+using Texts = std::pair<std::string_view, std::string_view>;
+
+std::vector<Entry> entries_of(std::span<const Texts> values, int line) {
   std::vector<Entry> entries;
-  const auto add = [&](std::string_view key, std::string_view value) {
+  for (const auto& [key, value] : values)
     entries.push_back({std::string(key), std::string(key), std::string(value), {}, line});
-  };
-  if (experiment.framework == kMegatron)
-    for (const auto& [key, value] : model_defaults) add(key, value);
+  return entries;
+}
+
+// What an experiment names: entries of the file.
+struct Named {
+  const Entry *framework, *model, *module;
+
+  int module_line() const { return (module == nullptr ? framework : module)->line; }
+};
+
+// Returns the experiment with the names of its framework and its model.
+Result<PrimusExperiment> experiment_of(const Named& named, const std::string& path) {
+  if (named.framework == nullptr || named.model == nullptr)
+    return wrong_input_at(path, 0, "modules.pre_trainer", "has no framework and model, as experiments of Primus do",
+                          "post-training and other modules are not read");
+  PrimusExperiment out;
+  const std::string& framework = named.framework->value;
+  out.framework = framework == "light-megatron" ? std::string(kMegatron) : framework;
+  if (out.framework != kMegatron && out.framework != kTitan)
+    return wrong_input_at(path, named.framework->line, named.framework->written,
+                          fmt::format("'{}' is not read", framework), "known: megatron, torchtitan");
+  out.model = named.model->value.substr(0, named.model->value.rfind(".yaml"));
+  const std::string plain =
+      lower(out.model.substr(0, out.model.size() - (out.model.ends_with(kQuantized) ? kQuantized.size() : 0)));
+  const auto* known = std::ranges::find(shipped_models, plain, &Texts::first);
+  if (known != std::end(shipped_models)) out.shipped = known->second;
+  return out;
+}
+
+// Returns what every preset of the framework has, where that of the experiment is not among the files.
+std::vector<Entry> silent_module(const PrimusExperiment& experiment, int line) {
+  return experiment.framework == kMegatron ? entries_of(module_defaults, line) : entries_of(titan_defaults, line);
+}
+
+std::vector<Entry> silent_model(const PrimusExperiment& experiment, int line) {
+  if (experiment.framework == kMegatron) return entries_of(model_defaults, line);
   const auto flavor = titan_flavor(experiment.shipped);
-  if (experiment.framework != kTitan || !flavor) return entries;
-  add("model.name", flavor->first);
-  add("model.flavor", flavor->second);
-  if (quantized)
+  if (!flavor) return {};
+  const Texts names[] = {{"model.name", flavor->first}, {"model.flavor", flavor->second}};
+  std::vector<Entry> entries = entries_of(names, line);
+  if (experiment.model.ends_with(kQuantized))
     entries.push_back({"model.converters", "model.converters", "", {"quantize.linear.float8"}, line, true});
   return entries;
+}
+
+// Takes the overrides out of the entries of a file, under their own names.
+std::vector<Entry> take_overrides(std::vector<Entry>& all) {
+  const std::string section = fmt::format("{}overrides.", kTrainer);
+  std::vector<Entry> own;
+  for (Entry& entry : all) {
+    if (!entry.written.starts_with(section)) continue;
+    entry.written.erase(0, section.size());
+    entry.key = without_indices(entry.written);
+    own.push_back(std::move(entry));
+  }
+  return own;
 }
 
 }  // namespace
 
 Result<PrimusExperiment> read_primus(std::string_view text, const std::string& path,
                                      const megatron::Definitions& environment) {
-  PrimusExperiment out;
-  PresetReader reader(environment, out.defaults);
+  std::vector<std::string> defaults, of_presets;
   std::error_code ignored;
   const fs::path file = fs::absolute(path, ignored).lexically_normal();
-  auto all = TRY(reader.text(text, path, 0));
+  auto all = TRY(PresetReader(environment, defaults).text(text, path, 0));
   const auto setting = [&all](std::string_view name) { return find_entry(all, fmt::format("{}{}", kTrainer, name)); };
-  const Entry *const framework = setting("framework"), *const model = setting("model"),
-                     *const module = setting("config");
-  if (framework == nullptr || model == nullptr)
-    return wrong_input_at(path, 0, "modules.pre_trainer", "has no framework and model, as experiments of Primus do",
-                          "post-training and other modules are not read");
-  out.framework = framework->value == "light-megatron" ? std::string(kMegatron) : framework->value;
-  if (out.framework != kMegatron && out.framework != kTitan)
-    return wrong_input_at(path, framework->line, framework->written, fmt::format("'{}' is not read", framework->value),
-                          "known: megatron, torchtitan");
-  out.model = model->value.substr(0, model->value.rfind(".yaml"));
-  const bool quantized = out.model.ends_with(kQuantized);
-  const std::string plain = lower(out.model.substr(0, out.model.size() - (quantized ? kQuantized.size() : 0)));
-  const auto* known = std::ranges::find(shipped_models, plain, &std::pair<std::string_view, std::string_view>::first);
-  if (known != std::end(shipped_models)) out.shipped = known->second;
-  std::vector<Entry> entries;
-  const auto add_preset = [&](const fs::path& preset, int line) -> Result<void> {
-    std::vector<std::string> silent;
-    auto read = TRY(PresetReader(environment, silent).file(preset, 1));
-    for (Entry& entry : read) entry.line = line;
-    PresetReader::merge(std::move(read), entries);
-    return {};
+  const Named named{setting("framework"), setting("model"), setting("config")};
+  PrimusExperiment out = TRY(experiment_of(named, path));
+  out.defaults = std::move(defaults);
+  PresetReader presets(environment, of_presets);
+  const auto read_preset = [&presets](const fs::path& preset, int line) -> Result<std::vector<Entry>> {
+    auto entries = TRY(presets.file(preset, 1));
+    for (Entry& entry : entries) entry.line = line;
+    return entries;
   };
-  const auto add_defaults = [&entries](const auto& defaults, int line) {
-    for (const auto& [key, value] : defaults)
-      entries.push_back({std::string(key), std::string(key), std::string(value), {}, line});
-  };
-  const int module_line = module == nullptr ? framework->line : module->line;
-  const fs::path module_file =
-      module == nullptr ? fs::path() : preset_file(file, "modules", out.framework, module->value);
-  if (!module_file.empty())
-    TRY(add_preset(module_file, module_line));
-  else if (out.framework == kMegatron)
-    add_defaults(module_defaults, module_line);
-  else
-    add_defaults(titan_defaults, module_line);
-  const fs::path model_file = preset_file(file, "models", out.framework, model->value);
-  out.has_model = !model_file.empty();
-  if (out.has_model)
-    TRY(add_preset(model_file, model->line));
-  else
-    PresetReader::merge(silent_model(out, quantized, model->line), entries);
-  const std::string overrides = fmt::format("{}overrides.", kTrainer);
-  std::vector<Entry> own;
-  for (Entry& entry : all) {
-    if (!entry.written.starts_with(overrides)) continue;
-    entry.written.erase(0, overrides.size());
-    entry.key = without_indices(entry.written);
-    own.push_back(std::move(entry));
-  }
+  const fs::path module =
+      named.module == nullptr ? fs::path() : preset_file(file, "modules", out.framework, named.module->value);
+  out.entries =
+      module.empty() ? silent_module(out, named.module_line()) : TRY(read_preset(module, named.module_line()));
+  const fs::path model = preset_file(file, "models", out.framework, named.model->value);
+  out.has_model = !model.empty();
+  PresetReader::merge(out.has_model ? TRY(read_preset(model, named.model->line)) : silent_model(out, named.model->line),
+                      out.entries);
+  std::vector<Entry> own = take_overrides(all);
   out.overrides = own.size();
-  PresetReader::merge(std::move(own), entries);
-  out.entries = std::move(entries);
+  PresetReader::merge(std::move(own), out.entries);
   return out;
 }
 
