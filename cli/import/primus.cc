@@ -41,7 +41,7 @@ model::Result<void> import_primus(const ImportArguments& given) {
   const auto experiment = TRY(configurations::read_primus(text, given.file, definitions));
   if (experiment.framework == "torchtitan") return import_configuration(given);
   ImportArguments arguments = given;
-  auto stated = configurations::arguments_of(experiment);
+  auto stated = configurations::megatron_arguments(experiment);
   if (arguments.topology.empty()) arguments.topology = configurations::primus_topology(given.file);
   TRY(give_vocabulary(experiment, stated));
   if (arguments.model.empty() && !experiment.has_model) arguments.model = experiment.shipped;

@@ -74,7 +74,7 @@ constexpr std::pair<std::string_view, std::string_view> titan_defaults[] = {{"co
                                                                             {"activation_checkpoint.mode", "none"}};
 constexpr std::string_view kQuantized = "-fp8";  // ends the names of torchtitan's presets with converters to FP8
 
-std::string lower(std::string text) {
+std::string in_lower_case(std::string text) {
   for (char& letter : text)
     if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
   return text;
@@ -173,12 +173,12 @@ const Entry* find_entry(const std::vector<Entry>& entries, std::string_view key)
   return found == entries.end() || found->is_null() ? nullptr : &*found;
 }
 
-bool is_on(const std::vector<Entry>& entries, std::string_view key) {
+bool is_switched_on(const std::vector<Entry>& entries, std::string_view key) {
   const Entry* entry = find_entry(entries, key);
   return entry != nullptr && (entry->value == "true" || entry->value == "True");
 }
 
-std::optional<std::int64_t> whole(const std::vector<Entry>& entries, std::string_view key) {
+std::optional<std::int64_t> whole_number(const std::vector<Entry>& entries, std::string_view key) {
   const Entry* entry = find_entry(entries, key);
   return entry == nullptr ? std::nullopt : parse_number<std::int64_t>(entry->value);
 }
@@ -260,7 +260,7 @@ void give_entry(const Entry& entry, bool of_preset, PrimusArguments& out) {
   const auto* found = std::ranges::find(attributes, entry.key, &Attribute::key);
   if (found != std::end(attributes)) {
     const std::string_view given_by = found->given_by;
-    const bool is_given = given_by.empty() ? !off : given_by == (off ? "false" : lower(entry.value));
+    const bool is_given = given_by.empty() ? !off : given_by == (off ? "false" : in_lower_case(entry.value));
     if (entry.is_null() || !is_given || found->key == "turbo_deepep_num_cu") return;
     const bool counts = megatron::find_argument(found->argument)->meaning != not_modeled || !of_preset;
     if (counts)
@@ -290,9 +290,9 @@ void give_entry(const Entry& entry, bool of_preset, PrimusArguments& out) {
 // Gives what sync-free layers of experts turn on (primus/backends/megatron/patches/args/rocm_arg_validation.py
 // @037ae1c7, _get_sync_free_moe_options), and DeepEP, whose dispatcher takes the place of the one that is named.
 void give_experts(const std::vector<Entry>& entries, PrimusArguments& out) {
-  const auto experts = whole(entries, "num_experts");
-  const bool turbo = is_on(entries, "enable_primus_turbo");
-  const std::int64_t stage = turbo ? whole(entries, "turbo_sync_free_moe_stage").value_or(0) : 0;
+  const auto experts = whole_number(entries, "num_experts");
+  const bool turbo = is_switched_on(entries, "enable_primus_turbo");
+  const std::int64_t stage = turbo ? whole_number(entries, "turbo_sync_free_moe_stage").value_or(0) : 0;
   const auto line_of = [&entries](std::string_view key) { return find_entry(entries, key)->line; };
   if (stage > 0) {
     const int line = line_of("turbo_sync_free_moe_stage");
@@ -303,8 +303,9 @@ void give_experts(const std::vector<Entry>& entries, PrimusArguments& out) {
                               "turbo_sync_free_moe_stage: not modelled; it can change the cost: "
                               "buffers hold what ranks may receive at most");
   }
-  if (!turbo || !(stage > 1 || is_on(entries, "use_turbo_deepep")) || (experts && *experts < 2)) return;
-  const int line = line_of(is_on(entries, "use_turbo_deepep") ? "use_turbo_deepep" : "turbo_sync_free_moe_stage");
+  if (!turbo || !(stage > 1 || is_switched_on(entries, "use_turbo_deepep")) || (experts && *experts < 2)) return;
+  const int line =
+      line_of(is_switched_on(entries, "use_turbo_deepep") ? "use_turbo_deepep" : "turbo_sync_free_moe_stage");
   std::erase_if(out.arguments, [](const MegatronArgument& one) { return one.name == "--moe-token-dispatcher-type"; });
   out.arguments.push_back({"--moe-token-dispatcher-type", {"flex"}, line});
   out.arguments.push_back({"--moe-enable-deepep", {}, line});
@@ -320,16 +321,18 @@ void give_schedule(const std::vector<Entry>& entries, PrimusArguments& out) {
   constexpr std::pair<std::string_view, std::string_view> algorithms[] = {
       {"zero-bubble", "zb-h1"}, {"zbv-formatted", "zb-v"}, {"zbv-greedy", "zb-v"}};
   std::string kind;
-  if (is_on(entries, "patch_primus_pipeline")) {
+  if (is_switched_on(entries, "patch_primus_pipeline")) {
     const Entry* algorithm = find_entry(entries, "pp_algorithm");
     const auto* found = algorithm == nullptr ? std::end(algorithms)
                                              : std::ranges::find(algorithms, algorithm->value,
                                                                  &std::pair<std::string_view, std::string_view>::first);
     if (found != std::end(algorithms)) kind = found->second;
   }
-  if (is_on(entries, "patch_zero_bubble"))
-    kind = is_on(entries, "zero_bubble_v_schedule") ? "zb-v" : is_on(entries, "enable_zero_bubble") ? "zb-h1" : kind;
-  if (whole(entries, "pipeline_model_parallel_size").value_or(1) < 2) return;
+  if (is_switched_on(entries, "patch_zero_bubble"))
+    kind = is_switched_on(entries, "zero_bubble_v_schedule") ? "zb-v"
+           : is_switched_on(entries, "enable_zero_bubble")   ? "zb-h1"
+                                                             : kind;
+  if (whole_number(entries, "pipeline_model_parallel_size").value_or(1) < 2) return;
   if (!kind.empty()) out.settings.push_back(fmt::format("schedule.kind=\"{}\"", kind));
   const Entry* split = find_entry(entries, "decoder_pipeline_manual_split_list");
   if (split != nullptr && !split->items.empty())
@@ -344,7 +347,8 @@ void give_recomputation(const std::vector<Entry>& entries, PrimusArguments& out)
   if (listed == nullptr || granularity == nullptr || granularity->value != "full") return;
   const auto count =
       static_cast<std::int64_t>(listed->is_list ? listed->items.size() : split_at(listed->value, ',').size());
-  const std::int64_t ranks = std::max<std::int64_t>(1, whole(entries, "pipeline_model_parallel_size").value_or(1));
+  const std::int64_t ranks =
+      std::max<std::int64_t>(1, whole_number(entries, "pipeline_model_parallel_size").value_or(1));
   out.arguments.push_back({"--recompute-method", {"block"}, listed->line});
   out.arguments.push_back({"--recompute-num-layers", {std::to_string(ceil_div(count, ranks))}, listed->line});
   out.unread.emplace_back(listed->line,
@@ -367,10 +371,7 @@ constexpr KeyRow titan_keys[] = {
     {"primus_turbo.enable_attention_float8", rule, "precision.attention", "fp8"},
     {"primus_turbo.use_moe_fp8 primus_turbo.use_turbo_grouped_mm", not_modeled, "", "set precision.experts"},
     {"primus_turbo.use_turbo_async_tp", not_modeled, "", "overlap.tensor"},
-    {"primus_turbo.* training.mock_data sink_level file_sink_level "
-     "stderr_sink_level "
-     "trainable",
-     no_cost, "", ""}};
+    {"primus_turbo.* training.mock_data sink_level file_sink_level stderr_sink_level trainable", no_cost, "", ""}};
 
 void titan_rules(const RuleInput& in) {
   static const ConfigurationFormat format = torchtitan();
@@ -389,7 +390,7 @@ void titan_rules(const RuleInput& in) {
 
 using Texts = std::pair<std::string_view, std::string_view>;
 
-std::vector<Entry> entries_of(std::span<const Texts> values, int line) {
+std::vector<Entry> preset_entries(std::span<const Texts> values, int line) {
   std::vector<Entry> entries;
   for (const auto& [key, value] : values)
     entries.push_back({std::string(key), std::string(key), std::string(value), {}, line});
@@ -404,7 +405,7 @@ struct Named {
 };
 
 // Returns the experiment with the names of its framework and its model.
-Result<PrimusExperiment> experiment_of(const Named& named, const std::string& path) {
+Result<PrimusExperiment> named_experiment(const Named& named, const std::string& path) {
   if (named.framework == nullptr || named.model == nullptr)
     return wrong_input_at(path, 0, "modules.pre_trainer", "has no framework and model, as experiments of Primus do",
                           "post-training and other modules are not read");
@@ -416,7 +417,7 @@ Result<PrimusExperiment> experiment_of(const Named& named, const std::string& pa
                           fmt::format("'{}' is not read", framework), "known: megatron, torchtitan");
   out.model = named.model->value.substr(0, named.model->value.rfind(".yaml"));
   const std::string plain =
-      lower(out.model.substr(0, out.model.size() - (out.model.ends_with(kQuantized) ? kQuantized.size() : 0)));
+      in_lower_case(out.model.substr(0, out.model.size() - (out.model.ends_with(kQuantized) ? kQuantized.size() : 0)));
   const auto* known = std::ranges::find(shipped_models, plain, &Texts::first);
   if (known != std::end(shipped_models)) out.shipped = known->second;
   return out;
@@ -424,15 +425,16 @@ Result<PrimusExperiment> experiment_of(const Named& named, const std::string& pa
 
 // Returns what every preset of the framework has, where that of the experiment is not among the files.
 std::vector<Entry> silent_module(const PrimusExperiment& experiment, int line) {
-  return experiment.framework == kMegatron ? entries_of(module_defaults, line) : entries_of(titan_defaults, line);
+  return experiment.framework == kMegatron ? preset_entries(module_defaults, line)
+                                           : preset_entries(titan_defaults, line);
 }
 
 std::vector<Entry> silent_model(const PrimusExperiment& experiment, int line) {
-  if (experiment.framework == kMegatron) return entries_of(model_defaults, line);
+  if (experiment.framework == kMegatron) return preset_entries(model_defaults, line);
   const auto flavor = titan_flavor(experiment.shipped);
   if (!flavor) return {};
   const Texts names[] = {{"model.name", flavor->first}, {"model.flavor", flavor->second}};
-  std::vector<Entry> entries = entries_of(names, line);
+  std::vector<Entry> entries = preset_entries(names, line);
   if (experiment.model.ends_with(kQuantized))
     entries.push_back({"model.converters", "model.converters", "", {"quantize.linear.float8"}, line, true});
   return entries;
@@ -461,7 +463,7 @@ Result<PrimusExperiment> read_primus(std::string_view text, const std::string& p
   auto all = TRY(PresetReader(environment, defaults).text(text, path, 0));
   const auto setting = [&all](std::string_view name) { return find_entry(all, fmt::format("{}{}", kTrainer, name)); };
   const Named named{setting("framework"), setting("model"), setting("config")};
-  PrimusExperiment out = TRY(experiment_of(named, path));
+  PrimusExperiment out = TRY(named_experiment(named, path));
   out.defaults = std::move(defaults);
   PresetReader presets(environment, of_presets);
   const auto read_preset = [&presets](const fs::path& preset, int line) -> Result<std::vector<Entry>> {
@@ -483,14 +485,15 @@ Result<PrimusExperiment> read_primus(std::string_view text, const std::string& p
   return out;
 }
 
-PrimusArguments arguments_of(const PrimusExperiment& experiment) {
+PrimusArguments megatron_arguments(const PrimusExperiment& experiment) {
   PrimusArguments out;
   const std::size_t presets = experiment.entries.size() - experiment.overrides;
   for (std::size_t i = 0; i < experiment.entries.size(); ++i) give_entry(experiment.entries[i], i < presets, out);
   give_experts(experiment.entries, out);
   give_schedule(experiment.entries, out);
   give_recomputation(experiment.entries, out);
-  if (is_on(experiment.entries, "enable_primus_turbo") && is_on(experiment.entries, "enable_turbo_attention_float8"))
+  if (is_switched_on(experiment.entries, "enable_primus_turbo") &&
+      is_switched_on(experiment.entries, "enable_turbo_attention_float8"))
     out.settings.emplace_back("precision.attention=\"fp8\"");
   std::ranges::stable_sort(out.arguments, {}, &MegatronArgument::line);
   return out;
@@ -500,7 +503,7 @@ std::string primus_topology(const std::string& path) {
   std::error_code ignored;
   for (const fs::path& part : fs::absolute(path, ignored).lexically_normal())
     for (const std::string_view name : {"mi300x", "mi325x", "mi350x", "mi355x"})
-      if (lower(part.string()) == name) return std::string(name);
+      if (in_lower_case(part.string()) == name) return std::string(name);
   return "mi300x";
 }
 

@@ -47,7 +47,7 @@ struct PrimusArguments {
 Result<PrimusExperiment> read_primus(std::string_view text, const std::string& path,
                                      const megatron::Definitions& environment);
 
-PrimusArguments arguments_of(const PrimusExperiment& experiment);
+PrimusArguments megatron_arguments(const PrimusExperiment& experiment);
 
 // Returns the shipped topology of the GPUs that an experiment is configured for: those that a folder of its path is
 // named after, else MI300X.

@@ -55,7 +55,7 @@ TEST(Primus, OverridesArePutOverPresetsOfTheTreeAroundTheFile) {
       read(experiment_of("megatron", "small.yaml", "      micro_batch_size: 8\n"), path);
   EXPECT_TRUE(experiment.has_model);
   EXPECT_EQ(experiment.shipped, "");
-  const PrimusArguments all = arguments_of(experiment);
+  const PrimusArguments all = megatron_arguments(experiment);
   EXPECT_EQ(given(all, "--seq-length"), "1024") << "over trainer_base.yaml";
   EXPECT_EQ(given(all, "--micro-batch-size"), "8") << "over the preset";
   EXPECT_EQ(given(all, "--num-layers"), "4") << "over base.yaml";
@@ -79,16 +79,16 @@ TEST(Primus, WithoutPresetsTheModelIsTheShippedOne) {
   EXPECT_EQ(experiment.model, "llama3.1_70B");
   EXPECT_EQ(experiment.shipped, "llama-3-70b");
   EXPECT_THAT(experiment.defaults, ElementsAre("PRIMUS_MODEL=llama3.1_70B")) << "of what trains";
-  EXPECT_EQ(given(arguments_of(experiment), "--bf16"), "") << "as the preset of the module has it";
+  EXPECT_EQ(given(megatron_arguments(experiment), "--bf16"), "") << "as the preset of the module has it";
 }
 
 TEST(Primus, TheEnvironmentReplacesDefaults) {
   const std::string text = experiment_of("megatron", "qwen3_8B.yaml",
                                          "      tensor_model_parallel_size: ${PRIMUS_TP:1}\n"
                                          "      train_data_path: ${PRIMUS_DATA:null}\n");
-  EXPECT_EQ(given(arguments_of(read(text)), "--tensor-model-parallel-size"), "1");
+  EXPECT_EQ(given(megatron_arguments(read(text)), "--tensor-model-parallel-size"), "1");
   const PrimusExperiment set = read(text, "experiment.yaml", {{"PRIMUS_TP", "4"}});
-  EXPECT_EQ(given(arguments_of(set), "--tensor-model-parallel-size"), "4");
+  EXPECT_EQ(given(megatron_arguments(set), "--tensor-model-parallel-size"), "4");
   EXPECT_THAT(set.defaults, IsEmpty()) << "null is no value";
   const auto refused = read_primus(experiment_of("megatron", "m.yaml", "      seq_length: ${LENGTH}\n"), "e.yaml", {});
   ASSERT_FALSE(refused);
@@ -98,7 +98,8 @@ TEST(Primus, TheEnvironmentReplacesDefaults) {
 
 TEST(Primus, TurbosExpertsAreMegatronsDispatcherAndFusions) {
   const auto of = [](const std::string& overrides) {
-    return arguments_of(read(experiment_of("megatron", "qwen3_30B_A3B.yaml", "      num_experts: 128\n" + overrides)));
+    return megatron_arguments(
+        read(experiment_of("megatron", "qwen3_30B_A3B.yaml", "      num_experts: 128\n" + overrides)));
   };
   const PrimusArguments plain = of("      use_turbo_deepep: true\n");
   EXPECT_EQ(given(plain, "--moe-token-dispatcher-type"), "alltoall") << "without enable_primus_turbo";
@@ -119,7 +120,7 @@ TEST(Primus, TurbosExpertsAreMegatronsDispatcherAndFusions) {
 
 TEST(Primus, SchedulesAndLayersOfItsOwnArePlanKeys) {
   const auto of = [](const std::string& overrides) {
-    return arguments_of(read(
+    return megatron_arguments(read(
         experiment_of("megatron", "deepseek_v2_lite.yaml", "      pipeline_model_parallel_size: 4\n" + overrides)));
   };
   EXPECT_THAT(of("      pp_algorithm: zbv-greedy\n").settings, IsEmpty()) << "the patch is off";
@@ -137,9 +138,9 @@ TEST(Primus, SchedulesAndLayersOfItsOwnArePlanKeys) {
 
 TEST(Primus, WhatIsNotModeledIsToldAndUnknownKeysStay) {
   const PrimusArguments all =
-      arguments_of(read(experiment_of("megatron", "llama2_7B.yaml",
-                                      "      use_turbo_gemm: true\n      use_turbo_rms_norm: false\n      "
-                                      "stderr_sink_level: DEBUG\n      new_option: 3\n")));
+      megatron_arguments(read(experiment_of("megatron", "llama2_7B.yaml",
+                                            "      use_turbo_gemm: true\n      use_turbo_rms_norm: false\n      "
+                                            "stderr_sink_level: DEBUG\n      new_option: 3\n")));
   ASSERT_EQ(all.unread.size(), 1u) << "what is off is not told";
   EXPECT_EQ(all.unread.front().first, 8);
   EXPECT_THAT(all.unread.front().second, HasSubstr("use_turbo_gemm"));
