@@ -38,6 +38,13 @@ OperatorKind counted_at(ConstantReader& reader, const Plan& plan) {
   return plan.parallelism.expert > 1 && at_dispatch ? OperatorKind::dispatch : OperatorKind::router;
 }
 
+// Returns the waits before what arrived is permuted, of a fused permutation where the stack states them apart.
+double waits_at_permute(ConstantReader& reader, const Plan& plan) {
+  const std::string prefix = fmt::format("host.synchronizations.{}.", plan.stack.dispatcher);
+  const auto fused = fuses(plan, "permute") ? reader.find(prefix + "fused.at_permute") : std::nullopt;
+  return fused ? fused->value : reader.value(prefix + "at_permute");
+}
+
 // Stages of several model chunks send their messages in the order of the stream, without the host (Megatron-Core
 // megatron/core/pipeline_parallel/p2p_communication.py: batch_p2p_sync holds without --overlap-p2p-communication, the
 // default of virtual stages).
@@ -120,7 +127,7 @@ void HostCost::read_launches(ConstantReader& reader, const Plan& plan) {
   blocks_ = read("host.launch_blocking").value > 0;
   fills_ = read("host.fills").value;
   synchronizations_moe_ = read("host.synchronizations.moe").value;
-  synchronizations_permute_ = read(fmt::format("host.synchronizations.{}.at_permute", plan.stack.dispatcher)).value;
+  synchronizations_permute_ = waits_at_permute(reader, plan);
   synchronizations_clamp_ = read("host.synchronizations.clamp").value;
   synchronizations_slot_ = read("host.synchronizations.slot").value;
   messages_ = read("host.messages").value;

@@ -171,16 +171,23 @@ TEST(HostCost, TheHostWaitsForTheCountsOfExperts) {
 
 // What has arrived is counted before it is permuted, in addition to the wait for the router's choice.
 TEST(HostCost, TheHostMayWaitForWhatADispatchBrings) {
-  const Profile profile = host_profile({{"synchronizations.moe", 1}, {"synchronizations.hybridep.at_permute", 2}});
+  const Profile profile = host_profile({{"synchronizations.moe", 1},
+                                        {"synchronizations.hybridep.at_permute", 2},
+                                        {"synchronizations.deepep.at_permute", 5},
+                                        {"synchronizations.deepep.fused.at_permute", 0}});
   const Graph block = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::bf16));
   Plan plan;
   const auto waits = [&](const std::string& name) {
     return HostCost::make(profile, two_nodes(100), plan).value().calls(block, tests::find(block, name), 1, 1).drains;
   };
   plan.parallelism.expert = 8;
-  plan.stack.dispatcher = "deepep";
+  plan.stack.dispatcher = "alltoall";
   EXPECT_EQ(waits("permute"), 0);
-  plan.stack.dispatcher = "hybridep";
+  plan.stack.dispatcher = "deepep";
+  EXPECT_EQ(waits("permute"), 5);
+  plan.stack.fused = {"permute"};
+  EXPECT_EQ(waits("permute"), 0);
+  plan.stack.dispatcher = "hybridep";  // whether the permutation is fused or not
   EXPECT_EQ(waits("permute"), 2);
   EXPECT_EQ(waits("dispatch"), 0);
   plan.parallelism.expert = 1;
