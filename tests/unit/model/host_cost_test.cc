@@ -173,7 +173,7 @@ TEST(HostCost, TheHostWaitsForTheCountsOfExperts) {
 TEST(HostCost, TheHostMayWaitForWhatADispatchBrings) {
   const Profile profile = host_profile({{"synchronizations.moe", 1},
                                         {"synchronizations.hybridep.at_permute", 2},
-                                        {"synchronizations.deepep.at_permute", 5},
+                                        {"synchronizations.deepep.at_permute", 3},
                                         {"synchronizations.deepep.fused.at_permute", 0}});
   const Graph block = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::bf16));
   Plan plan;
@@ -184,7 +184,7 @@ TEST(HostCost, TheHostMayWaitForWhatADispatchBrings) {
   plan.stack.dispatcher = "alltoall";
   EXPECT_EQ(waits("permute"), 0);
   plan.stack.dispatcher = "deepep";
-  EXPECT_EQ(waits("permute"), 5);
+  EXPECT_EQ(waits("permute"), 3);
   plan.stack.fused = {"permute"};
   EXPECT_EQ(waits("permute"), 0);
   plan.stack.dispatcher = "hybridep";  // whether the permutation is fused or not
