@@ -4,6 +4,11 @@
 //   gemm name=deepseek-v3/q_b phase=F format=fp8_block m=4096 n=24576 k=1536
 //   partition kernel=rmsnorm rows=4096 columns=7168 ctas=20 target_sms=112
 //
+// A line of a file may list values, `ctas=8,20`: it stands for all combinations, of which the last key varies fastest.
+// A line `shape OPERATION name=NAME KEY=VALUE...` is no case: later ones with this name, of the operation or of a
+// partition with it, take the keys that they do not state from it, and their m, n and k are those of the forward GEMM
+// in every phase. `name=PREFIX*` lists all shapes of the operation so far whose names begin like this.
+//
 // m, n and k are the sizes of the GEMM D[m,n] = A[m,k] B[k,n] itself in every phase: F y = x w^T, I dx = dy w,
 // W dw += dy^T x, which accumulates into an FP32 result. With groups > 1, m (F, I) or k (W) counts the rows of one
 // group, or their mean with rows_by=zipf. Counts are elements, rows or bytes. kernel_case.cc has the operations and

@@ -53,7 +53,33 @@ TEST_F(CaseFile, ReadsLines) {
   EXPECT_THAT(texts(*lines), testing::ElementsAre("launch", "copy bytes=1024"));
 }
 
+TEST_F(CaseFile, ALineListsValues) {
+  const auto lines = read("a.cases", "gemm phase=F format=bf16 m=8,16 n=24,32 k=8\n");
+  ASSERT_TRUE(lines) << to_string(lines.error());
+  EXPECT_THAT(texts(*lines),
+              testing::ElementsAre("gemm phase=F format=bf16 m=8 n=24 k=8", "gemm phase=F format=bf16 m=8 n=32 k=8",
+                                   "gemm phase=F format=bf16 m=16 n=24 k=8", "gemm phase=F format=bf16 m=16 n=32 k=8"));
+}
+
+// y[m,n] = x[m,k] w[n,k]^T; dx[m,k] is summed over n, dw[n,k] over m.
+TEST_F(CaseFile, NamesStandForShapes) {
+  const auto lines = read("a.cases",
+                          "shape gemm name=a/x m=8 n=16 k=24 groups=2\nshape gemm name=a/y m=8 n=8 k=8\n"
+                          "shape rmsnorm name=a/z rows=4 columns=8\n"
+                          "gemm phase=I,W name=a/x format=bf16 m=32\ngemm name=a/* phase=F format=bf16\n"
+                          "partition name=a/z ctas=0\nrmsnorm name=a/x rows=1 columns=8\n");
+  ASSERT_TRUE(lines) << to_string(lines.error());
+  EXPECT_THAT(texts(*lines), testing::ElementsAre("gemm name=a/x phase=I format=bf16 m=32 n=24 k=16 groups=2",
+                                                  "gemm name=a/x phase=W format=bf16 m=16 n=24 k=32 groups=2",
+                                                  "gemm name=a/x phase=F format=bf16 m=8 n=16 k=24 groups=2",
+                                                  "gemm name=a/y phase=F format=bf16 m=8 n=8 k=8",
+                                                  "partition name=a/z kernel=rmsnorm ctas=0 rows=4 columns=8",
+                                                  "rmsnorm name=a/x rows=1 columns=8"));
+}
+
 TEST_F(CaseFile, ErrorsNameFileAndLine) {
+  expect_refused("a.cases", "launch\ncopy bytes=16,\n", 2, "", "bytes = '' is no whole number");
+  expect_refused("a.cases", "gemm name=a/* phase=F format=bf16\n", 1, "", "gemm needs m=");
   expect_refused("a.cases", "launch\nlift bytes=3\n", 2, "", "'lift' is no operation");
   expect_refused("a.toml", "[[case]]\nop = \"launch\"\n[[case]]\nop = \"copy\"\n", 3, "case", "copy needs bytes=");
   expect_refused("a.toml", "[[case]]\nbytes = 16\n", 1, "case.op", "required key is missing");
