@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <utility>
+#include <variant>
 
 #include "model/base/table_reader.h"
 #include "real/host/measure/detail/small_graphs.h"
@@ -12,56 +13,66 @@
 namespace plumbline::real::host {
 namespace {
 
-void add_gemms(const CaseFile& file, std::vector<Workload>& workloads) {
-  for (const GemmCases& cases : file.gemms)
-    for (const std::int64_t m : cases.m)
-      for (const std::int64_t n : cases.n)
-        for (const std::int64_t k : cases.k)
-          for (const std::int64_t cores : cases.cores)
-            workloads.emplace_back(sequence_of(gemm_graph(m, n, k, cases.format), cores));
+using model::TableReader;
+
+// One combination of a grid.
+struct Point {
+  const std::string& op;
+  std::vector<std::int64_t> at;  // by axis
+  model::Precision format;
+};
+
+Workload product_of(const Point& p) { return sequence_of(gemm_graph(p.at[0], p.at[1], p.at[2], p.format), p.at[3]); }
+
+Workload attention_of(const Point& p) {
+  return sequence_of(attention_graph(p.at[0], p.at[1], p.at[2], p.format), p.at[3]);
 }
 
-void add_attentions(const CaseFile& file, std::vector<Workload>& workloads) {
-  for (const AttentionCases& cases : file.attentions)
-    for (const std::int64_t sequence : cases.sequence)
-      for (const std::int64_t heads : cases.heads)
-        for (const std::int64_t dim : cases.head_dim)
-          for (const std::int64_t cores : cases.cores)
-            workloads.emplace_back(sequence_of(attention_graph(sequence, heads, dim, cases.format), cores));
-}
+Workload memory_of(const Point& p) { return sequence_of(memory_graph(p.op, p.at[0], p.at[1], p.format), p.at[2]); }
 
-void add_memories(const CaseFile& file, std::vector<Workload>& workloads) {
-  for (const MemoryCases& cases : file.memories)
-    for (const std::string& op : cases.operators)
-      for (const std::int64_t rows : cases.rows)
-        for (const std::int64_t columns : cases.columns)
-          for (const std::int64_t cores : cases.cores)
-            workloads.emplace_back(sequence_of(memory_graph(op, rows, columns, cases.format), cores));
-}
-
-// Measures the forward GEMM alone, because one sample under interference needs one kernel.
-void add_interferences(const CaseFile& file, std::vector<Workload>& workloads) {
-  for (const InterferenceCases& cases : file.interferences)
-    for (const std::int64_t m : cases.m)
-      for (const std::int64_t n : cases.n)
-        for (const std::int64_t k : cases.k)
-          for (const std::int64_t cores : cases.cores)
-            for (const std::int64_t communication_sms : cases.communication_sms) {
-              Sequence sequence = sequence_of(gemm_graph(m, n, k, model::Precision::fp32), cores);
-              std::erase_if(sequence.steps,
-                            [&](const auto& step) { return sequence.op(step).phase != model::Phase::F; });
-              sequence.communication_sms = static_cast<int>(communication_sms);
-              workloads.emplace_back(std::move(sequence));
-            }
-}
+Workload message_of(const Point& p) { return MessageWorkload{p.at[0]}; }
 
 constexpr std::array collectives = {model::OperatorKind::all_reduce, model::OperatorKind::reduce_scatter,
                                     model::OperatorKind::all_gather};
 
-using model::TableReader;
+Workload collective_of(const Point& p) {
+  const auto kind = std::ranges::find(collectives, p.op, [](model::OperatorKind of) { return to_string(of); });
+  return CollectiveWorkload{*kind, p.at[0], p.at[1]};
+}
 
-std::string suggestion(std::string_view name, const std::vector<std::string>& known) {
-  return model::did_you_mean(name, known, fmt::format("known: {}", fmt::join(known, ", ")));
+// Measures the forward GEMM alone, because one sample under interference needs one kernel.
+Workload interference_of(const Point& p) {
+  Sequence sequence = std::get<Sequence>(product_of(p));
+  std::erase_if(sequence.steps, [&](const auto& step) { return sequence.op(step).phase != model::Phase::F; });
+  sequence.communication_sms = static_cast<int>(p.at[4]);
+  return sequence;
+}
+
+std::vector<std::string> collective_names() {
+  std::vector<std::string> names;
+  for (const model::OperatorKind kind : collectives) names.emplace_back(to_string(kind));
+  return names;
+}
+
+// What a table of a file may hold.
+struct GridForm {
+  const char* table;
+  std::vector<const char*> needed, optional;  // keys of axes; those left out are 1
+  bool has_format;
+  Workload (*make)(const Point&);
+  std::vector<std::string> operators = {};  // that are known
+  const char* unknown_operator = "";
+};
+
+const std::vector<GridForm>& grid_forms() {
+  static const std::vector<GridForm> forms = {
+      {"product", {"m", "n", "k"}, {"cores"}, true, product_of},
+      {"attention", {"sequence", "heads", "head_dim"}, {"cores"}, true, attention_of},
+      {"memory", {"rows", "columns"}, {"cores"}, true, memory_of, memory_operators(), "not measured alone"},
+      {"message", {"bytes"}, {}, false, message_of},
+      {"collective", {"ranks", "bytes"}, {}, false, collective_of, collective_names(), "no collective"},
+      {"interference", {"m", "n", "k"}, {"cores", "copy_cores"}, false, interference_of}};
+  return forms;
 }
 
 void read_format(TableReader& table, model::Precision& field) {
@@ -76,14 +87,20 @@ void read_format(TableReader& table, model::Precision& field) {
   field = *parsed;
 }
 
-// Returns the operators of a table, each of which is one of the known ones.
-std::vector<std::string> read_operators(TableReader& table, const std::vector<std::string>& known, const char* what) {
-  std::vector<std::string> words = table.text_or_texts("operators");
+void read_operators(TableReader& table, const GridForm& form, std::vector<std::string>& words) {
+  words = table.text_or_texts("operators");
   for (const std::string& word : words)
-    if (std::ranges::find(known, word) == known.end())
-      table.fail("operators", table.line_of("operators"), fmt::format("'{}' is {}", word, what),
-                 suggestion(word, known));
-  return words;
+    if (std::ranges::find(form.operators, word) == form.operators.end())
+      table.fail("operators", table.line_of("operators"), fmt::format("'{}' is {}", word, form.unknown_operator),
+                 model::did_you_mean(word, form.operators, fmt::format("known: {}", fmt::join(form.operators, ", "))));
+}
+
+void read(TableReader& table, const GridForm& form, Grid& grid) {
+  grid.table = form.table;
+  if (!form.operators.empty()) read_operators(table, form, grid.operators);
+  for (const char* key : form.needed) table.required(key, grid.axes.emplace_back());
+  for (const char* key : form.optional) table.optional(key, grid.axes.emplace_back(Numbers{1}));
+  if (form.has_format) read_format(table, grid.format);
 }
 
 void read(TableReader& table, PlanCases& cases) {
@@ -93,45 +110,15 @@ void read(TableReader& table, PlanCases& cases) {
   READ_OPTIONAL(table, cases, cores);
 }
 
-void read(TableReader& table, GemmCases& cases) {
-  READ_REQUIRED(table, cases, m, n, k);
-  READ_OPTIONAL(table, cases, cores);
-  read_format(table, cases.format);
-}
-
-void read(TableReader& table, AttentionCases& cases) {
-  READ_REQUIRED(table, cases, sequence, heads, head_dim);
-  READ_OPTIONAL(table, cases, cores);
-  read_format(table, cases.format);
-}
-
-void read(TableReader& table, MemoryCases& cases) {
-  cases.operators = read_operators(table, memory_operators(), "not measured alone");
-  READ_REQUIRED(table, cases, rows, columns);
-  READ_OPTIONAL(table, cases, cores);
-  read_format(table, cases.format);
-}
-
-void read(TableReader& table, MessageCases& cases) { READ_REQUIRED(table, cases, bytes); }
-
-void read(TableReader& table, CollectiveCases& cases) {
-  std::vector<std::string> known;
-  for (const model::OperatorKind kind : collectives) known.emplace_back(to_string(kind));
-  for (const std::string& word : read_operators(table, known, "no collective"))
-    if (const auto found = std::ranges::find(known, word); found != known.end())
-      cases.operators.push_back(collectives[static_cast<std::size_t>(found - known.begin())]);
-  READ_REQUIRED(table, cases, ranks, bytes);
-}
-
-void read(TableReader& table, InterferenceCases& cases) {
-  READ_REQUIRED(table, cases, m, n, k);
-  READ_OPTIONAL(table, cases, cores);
-  table.optional("copy_cores", cases.communication_sms);
-}
-
-template <class Cases>
-void read_all(TableReader& file, const char* name, std::vector<Cases>& cases) {
-  file.optional_tables(name, [&cases](TableReader& table) { read(table, cases.emplace_back()); });
+// Calls make with all combinations of the axes, of which the last varies fastest.
+template <class Make>
+void combine(const std::vector<Numbers>& axes, std::vector<std::int64_t>& at, const Make& make) {
+  if (at.size() == axes.size()) return make();
+  for (const std::int64_t value : axes[at.size()]) {
+    at.push_back(value);
+    combine(axes, at, make);
+    at.pop_back();
+  }
 }
 
 Numbers powers_up_to(int cores) {
@@ -145,16 +132,13 @@ Numbers powers_up_to(int cores) {
 
 std::vector<Workload> workloads_of(const CaseFile& file) {
   std::vector<Workload> workloads;
-  add_gemms(file, workloads);
-  add_attentions(file, workloads);
-  add_memories(file, workloads);
-  for (const MessageCases& cases : file.messages)
-    for (const std::int64_t bytes : cases.bytes) workloads.emplace_back(MessageWorkload{bytes});
-  for (const CollectiveCases& cases : file.collectives)
-    for (const model::OperatorKind op : cases.operators)
-      for (const std::int64_t ranks : cases.ranks)
-        for (const std::int64_t bytes : cases.bytes) workloads.emplace_back(CollectiveWorkload{op, ranks, bytes});
-  add_interferences(file, workloads);
+  for (const Grid& grid : file.grids) {
+    const auto form = std::ranges::find(grid_forms(), grid.table, &GridForm::table);
+    for (const std::string& op : grid.operators.empty() ? std::vector<std::string>(1) : grid.operators) {
+      Point point{op, {}, grid.format};
+      combine(grid.axes, point.at, [&] { workloads.push_back(form->make(point)); });
+    }
+  }
   if (file.launch) workloads.emplace_back(LaunchWorkload{});
   return workloads;
 }
@@ -163,13 +147,9 @@ model::Result<CaseFile> parse_cases(std::string_view text, const std::string& pa
   CaseFile cases;
   TRY(model::read_table_text(text, path, [&cases](TableReader& file) {
     if (file.keys().empty()) file.fail("", 0, "holds no case", "docs/measuring.md lists tables and keys");
-    read_all(file, "plan", cases.plans);
-    read_all(file, "product", cases.gemms);
-    read_all(file, "attention", cases.attentions);
-    read_all(file, "memory", cases.memories);
-    read_all(file, "message", cases.messages);
-    read_all(file, "collective", cases.collectives);
-    read_all(file, "interference", cases.interferences);
+    file.optional_tables("plan", [&](TableReader& table) { read(table, cases.plans.emplace_back()); });
+    for (const GridForm& form : grid_forms())
+      file.optional_tables(form.table, [&](TableReader& table) { read(table, form, cases.grids.emplace_back()); });
     READ_OPTIONAL(file, cases, launch);
   }));
   return cases;
@@ -178,12 +158,13 @@ model::Result<CaseFile> parse_cases(std::string_view text, const std::string& pa
 CaseFile built_in_cases(int cores) {
   const Numbers counts = powers_up_to(std::max(1, cores));
   CaseFile file;
-  file.gemms = {{{16, 64, 256, 1024}, {64, 256, 1024}, {64, 256, 1024}, counts}, {{1, 4}, {512}, {512}, counts}};
-  file.attentions = {{{128, 512}, {8}, {32, 64}, counts}};
-  file.memories = {{memory_operators(), {64, 512, 2048}, {256, 1024}, counts}};
-  file.messages = {{{64, 1024, 16'384, 131'072, 1'048'576, 4'194'304, 16'777'216}}};
-  file.collectives = {{{collectives.begin(), collectives.end()}, {2}, {1024, 65'536, 1'048'576, 8'388'608}}};
-  if (cores > 1) file.interferences = {{{256, 1024}, {256, 1024}, {256, 1024}, {1}, {1}}};
+  file.grids = {{"product", {}, {{16, 64, 256, 1024}, {64, 256, 1024}, {64, 256, 1024}, counts}},
+                {"product", {}, {{1, 4}, {512}, {512}, counts}},
+                {"attention", {}, {{128, 512}, {8}, {32, 64}, counts}},
+                {"memory", memory_operators(), {{64, 512, 2048}, {256, 1024}, counts}},
+                {"message", {}, {{64, 1024, 16'384, 131'072, 1'048'576, 4'194'304, 16'777'216}}},
+                {"collective", collective_names(), {{2}, {1024, 65'536, 1'048'576, 8'388'608}}}};
+  if (cores > 1) file.grids.push_back({"interference", {}, {{256, 1024}, {256, 1024}, {256, 1024}, {1}, {1}}});
   return file;
 }
 

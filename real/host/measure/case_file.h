@@ -9,7 +9,6 @@
 
 #include "model/base/data_type.h"
 #include "model/base/error.h"
-#include "model/graph/attributes.h"
 #include "real/measure/workload.h"
 
 namespace plumbline::real::host {
@@ -22,39 +21,25 @@ struct PlanCases {  // every operator of a plan's step
   Numbers cores = {1};
   int line = 0;
 };
-struct GemmCases {  // y[m,n] = x[m,k] W[n,k]^T and its two gradients
-  Numbers m, n, k, cores = {1};
+
+// The grid of one other table:
+//   product       y[m,n] = x[m,k] W[n,k]^T and its two gradients
+//   attention     one causal sequence, and its gradient
+//   memory        operators that move data, and their gradients
+//   message       from one rank to another
+//   collective    bytes are of the whole tensor: what every rank ends with, or reduces
+//   interference  a GEMM overlapped with threads that copy through memory
+struct Grid {
+  std::string table;
+  std::vector<std::string> operators;  // of memory and collective
+  std::vector<Numbers> axes;           // the values of the table's keys, in the order of docs/measuring.md
   model::Precision format = model::Precision::fp32;
-};
-struct AttentionCases {  // of one causal sequence, and its gradient
-  Numbers sequence, heads, head_dim, cores = {1};
-  model::Precision format = model::Precision::fp32;
-};
-struct MemoryCases {  // operators that move data, and their gradients
-  std::vector<std::string> operators;
-  Numbers rows, columns, cores = {1};
-  model::Precision format = model::Precision::fp32;
-};
-struct MessageCases {  // from one rank to another
-  Numbers bytes;
-};
-struct CollectiveCases {
-  std::vector<model::OperatorKind> operators;
-  Numbers ranks, bytes;  // of the whole tensor: what every rank ends with, or reduces
-};
-struct InterferenceCases {  // a GEMM overlapped with threads that copy through memory
-  Numbers m, n, k, cores = {1}, communication_sms = {1};
 };
 
 struct CaseFile {
   std::vector<PlanCases> plans;
-  std::vector<GemmCases> gemms;
-  std::vector<AttentionCases> attentions;
-  std::vector<MemoryCases> memories;
-  std::vector<MessageCases> messages;
-  std::vector<CollectiveCases> collectives;
-  std::vector<InterferenceCases> interferences;
-  bool launch = true;  // measures the device's own time between two kernels
+  std::vector<Grid> grids;  // by table, in the order above
+  bool launch = true;       // measures the device's own time between two kernels
 };
 
 // Input errors name `path`, line, key and the nearest known name.

@@ -37,18 +37,16 @@ TEST(HostCases, ASingleValueStandsForAList) {
       "cases.toml");
   ASSERT_TRUE(file) << to_string(file.error());
   EXPECT_FALSE(file->launch);
-  ASSERT_EQ(file->gemms.size(), 1u);
-  EXPECT_EQ(file->gemms[0].m, (Numbers{16, 64}));
-  EXPECT_EQ(file->gemms[0].n, Numbers{32});
-  EXPECT_EQ(file->gemms[0].cores, (Numbers{1, 2}));
-  EXPECT_EQ(file->gemms[0].format, model::Precision::bf16);
+  ASSERT_EQ(file->grids.size(), 2u);
+  EXPECT_EQ(file->grids[0].table, "product");
+  EXPECT_EQ(file->grids[0].axes, (std::vector<Numbers>{{16, 64}, {32}, {8}, {1, 2}}));
+  EXPECT_EQ(file->grids[0].format, model::Precision::bf16);
   ASSERT_EQ(file->plans.size(), 1u);
   EXPECT_EQ(file->plans[0].plan, "tiny");
   EXPECT_EQ(file->plans[0].set, std::vector<std::string>{"parallelism.pipeline=2"});
   EXPECT_EQ(file->plans[0].cores, Numbers{1});
   EXPECT_EQ(file->plans[0].line, 8);
-  ASSERT_EQ(file->collectives.size(), 1u);
-  EXPECT_EQ(file->collectives[0].operators, std::vector{model::OperatorKind::all_reduce});
+  EXPECT_EQ(file->grids[1].operators, std::vector<std::string>{"all_reduce"});
 }
 
 TEST(HostCases, ErrorsNameLineAndNearestName) {
@@ -71,10 +69,13 @@ TEST(HostCases, ErrorsNameLineAndNearestName) {
 }
 
 TEST(HostCases, TheBuiltInSweepCoversAllCores) {
-  EXPECT_EQ(built_in_cases(6).gemms.at(0).cores, (Numbers{1, 2, 4, 6}));
-  EXPECT_EQ(built_in_cases(1).gemms.at(0).cores, Numbers{1});
-  EXPECT_TRUE(built_in_cases(1).interferences.empty()) << "a copy with a GEMM takes a core of its own";
-  EXPECT_FALSE(built_in_cases(2).interferences.empty());
+  EXPECT_EQ(built_in_cases(6).grids.at(0).axes.back(), (Numbers{1, 2, 4, 6}));
+  EXPECT_EQ(built_in_cases(1).grids.at(0).axes.back(), Numbers{1});
+  const auto copies = [](int cores) {
+    return std::ranges::count(built_in_cases(cores).grids, "interference", &Grid::table);
+  };
+  EXPECT_EQ(copies(1), 0) << "a copy with a GEMM takes a core of its own";
+  EXPECT_EQ(copies(2), 1);
 }
 
 TEST(HostStatistics, OrderStatisticsAndMedianDeviation) {
