@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <variant>
 
 #include "model/graph/graph.h"
@@ -25,6 +26,14 @@ struct Call {
   template <class Attributes>
   const Attributes& attributes() const {
     return std::get<Attributes>(kernel.op->attributes);
+  }
+  // Takes scratch memory of so many elements (real/cuda/device/scratch.h), once in a call.
+  template <class Element>
+  Status take(std::int64_t count, Element*& data) const {
+    void* memory = nullptr;
+    PLUMBLINE_TRY(machine.scratch.take(stream, count * static_cast<std::int64_t>(sizeof(Element)), memory));
+    data = static_cast<Element*>(memory);
+    return {};
   }
 };
 

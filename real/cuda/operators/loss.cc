@@ -32,28 +32,25 @@ Status cross_entropy(const Call& call) {
   }
   const CudaBuffer& logits = call.in(0);
   const Labels labels = labels_of(call);
-  void* losses = nullptr;
-  PLUMBLINE_TRY(
-      call.machine.scratch.take(call.stream, logits.rows() * static_cast<std::int64_t>(sizeof(float)), losses));
+  float* losses = nullptr;
+  PLUMBLINE_TRY(call.take(logits.rows(), losses));
   const TensorView logarithms = call.outs() > 2 ? call.out(2).view() : TensorView{};
-  PLUMBLINE_TRY(outcome(token_losses(logits.view(), labels, call.out(1).data<float>(), static_cast<float*>(losses),
-                                     logarithms, call.stream),
+  PLUMBLINE_TRY(outcome(token_losses(logits.view(), labels, call.out(1).data<float>(), losses, logarithms, call.stream),
                         "the losses of tokens"));
-  return outcome(mean_loss(static_cast<const float*>(losses), labels, logits.rows(),
-                           call.attributes<model::LossAttributes>().weight, call.out(0).data<float>(), call.stream),
+  return outcome(mean_loss(losses, labels, logits.rows(), call.attributes<model::LossAttributes>().weight,
+                           call.out(0).data<float>(), call.stream),
                  "the mean loss");
 }
 
 Status cross_entropy_grad(const Call& call) {
   const CudaBuffer& logits = call.in(0);
   const Labels labels = labels_of(call);
-  void* count = nullptr;
-  PLUMBLINE_TRY(call.machine.scratch.take(call.stream, sizeof(std::int64_t), count));
-  PLUMBLINE_TRY(
-      outcome(count_labeled(labels, logits.rows(), static_cast<std::int64_t*>(count), call.stream), "counting labels"));
+  std::int64_t* count = nullptr;
+  PLUMBLINE_TRY(call.take(1, count));
+  PLUMBLINE_TRY(outcome(count_labeled(labels, logits.rows(), count, call.stream), "counting labels"));
   LossGradient gradient;
   gradient.weight = call.kernel.numbers.loss_scale * call.attributes<model::LossAttributes>().weight;
-  gradient.count = static_cast<const std::int64_t*>(count);
+  gradient.count = count;
   if (call.ins() > 2) {
     gradient.sums = call.in(2).data<float>();
     gradient.stride = call.in(2).columns();

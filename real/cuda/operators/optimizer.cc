@@ -2,20 +2,12 @@
 #include "real/cuda/operators/operators.h"
 
 namespace plumbline::real::cuda {
-namespace {
-
-bool is_plain(const CudaBuffer& buffer) {
-  return buffer.format() == Format::fp32 || buffer.format() == Format::bf16 || buffer.format() == Format::fp16;
-}
-
-}  // namespace
 
 Status sum_of_squares(const Call& call) {
   std::int64_t blocks = 0;
   for (std::size_t i = 0; i < call.ins(); ++i) blocks += sum_blocks(call.in(i).elements());
-  void* memory = nullptr;
-  PLUMBLINE_TRY(call.machine.scratch.take(call.stream, blocks * static_cast<std::int64_t>(sizeof(double)), memory));
-  auto* const partial = static_cast<double*>(memory);
+  double* partial = nullptr;
+  PLUMBLINE_TRY(call.take(blocks, partial));
   std::int64_t next = 0;
   for (std::size_t i = 0; i < call.ins(); ++i) {
     const double weight = call.kernel.weights.empty() ? 1 : call.kernel.weights[i];
@@ -41,7 +33,7 @@ Status adamw(const Call& call) {
   const double rate = numbers.learning_rate >= 0 ? numbers.learning_rate : a.learning_rate;
   const bool has_master = call.outs() == 4;
   for (std::size_t i = 0; i < call.outs(); ++i)
-    if (!is_plain(call.out(i))) return {"optimizers hold parameters in FP32, BF16 or FP16"};
+    if (!is_float(call.out(i).format())) return {"optimizers hold parameters in FP32, BF16 or FP16"};
   UpdateViews views;
   views.gradient = call.in(0).view();
   views.master = call.out(has_master ? 1 : 0).view();

@@ -19,10 +19,8 @@ Status embedding(const Call& call) {
 
 Status embedding_grad(const Call& call) {
   const CudaBuffer &dx = call.in(0), &ids = call.in(1), &table = call.out(0);
-  void* order = nullptr;
-  PLUMBLINE_TRY(
-      call.machine.scratch.take(call.stream, ids.rows() * static_cast<std::int64_t>(sizeof(std::int32_t)), order));
-  auto* const places = static_cast<std::int32_t*>(order);
+  std::int32_t* places = nullptr;
+  PLUMBLINE_TRY(call.take(ids.rows(), places));
   PLUMBLINE_TRY(outcome(order_by_id(ids.data<std::int32_t>(), ids.rows(), places, call.stream), "ordering tokens"));
   return outcome(
       add_rows_by_id(dx.view(), ids.data<std::int32_t>(), places, first_id(call, table), table.view(), call.stream),
