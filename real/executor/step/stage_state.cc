@@ -93,8 +93,7 @@ void StageState::lay_out(std::size_t index, const model::Plan& plan, const model
     unit.elements += elements_of(parameter);
     if (is_whole(parameter)) unit.whole += elements_of(parameter);
   }
-  const std::int64_t shard = (unit.elements + unit.group.shards - 1) / unit.group.shards;
-  const std::int64_t filled = shard * unit.group.shards;
+  const std::int64_t filled = unit.shard() * unit.group.shards;
   const model::DataType accumulated = model::activation_type(plan.precision.gradients);
   unit.parameters = device_.allocate({.name = "parameters", .shape = {{filled}}, .type = first.type});
   unit.gradients = device_.allocate({.name = "gradients", .shape = {{filled}}, .type = accumulated});
@@ -134,7 +133,6 @@ Buffer* StageState::own(TensorId id, std::int64_t elements) {
 // Binds the tensors of reductions: all-reduces work in place; inputs of reduce-scatters are padded to whole shards.
 void StageState::bind_reduction(std::size_t index) {
   Unit& unit = units_[index];
-  const std::int64_t shard = (unit.elements + unit.group.shards - 1) / unit.group.shards;
   Buffer* whole = unit.gradients.get();  // after a cast: the buffer in the format of the collective
   for (const std::uint16_t i : this->unit(index).reduce) {
     const model::Operator& op = optimizer().operators[i];
@@ -149,9 +147,9 @@ void StageState::bind_reduction(std::size_t index) {
       }
     }
     if (op.kind == model::OperatorKind::cast)
-      whole = own(written, shard * unit.group.shards);
+      whole = own(written, unit.shard() * unit.group.shards);
     else if (op.kind == model::OperatorKind::reduce_scatter)
-      own(written, shard);
+      own(written, unit.shard());
     else
       optimizer_[written] = optimizer_[read];
   }
@@ -161,11 +159,10 @@ void StageState::bind_optimizer(std::size_t index, const model::Plan& plan) {
   bind_reduction(index);
   Unit& unit = units_[index];
   const bool sharded = plan.parallelism.zero_stage >= 1;
-  const std::int64_t shard = (unit.elements + unit.group.shards - 1) / unit.group.shards;
   for (const std::uint16_t i : this->unit(index).update) {
     const model::Operator& op = optimizer().operators[i];
-    if (!optimizer_.contains(op.reads[0])) own(op.reads[0], shard);  // the unscaled gradient
-    for (const TensorId written : op.writes) own(written, shard);
+    if (!optimizer_.contains(op.reads[0])) own(op.reads[0], unit.shard());  // the unscaled gradient
+    for (const TensorId written : op.writes) own(written, unit.shard());
     if (!sharded) optimizer_[op.writes[0]] = unit.parameters.get();
   }
   for (const std::uint16_t i : this->unit(index).gather)
@@ -175,7 +172,7 @@ void StageState::bind_optimizer(std::size_t index, const model::Plan& plan) {
 void StageState::copy_parameters_to_shards(const std::vector<std::int32_t>& shard_of_unit) {
   for (std::size_t index = 0; index < units_.size(); ++index) {
     Unit& unit = units_[index];
-    const std::int64_t shard = (unit.elements + unit.group.shards - 1) / unit.group.shards;
+    const std::int64_t shard = unit.shard();
     const auto take_own = [&, first = shard_of_unit[index] * shard](TensorId id) {
       device_.copy(*unit.parameters, first, shard, *optimizer_tensor(id));
     };

@@ -29,6 +29,8 @@ class StageState {
     std::int64_t whole = 0;               // leading elements: parameters that every tensor-parallel rank holds whole
     model::ShardGroup group;
     bool expert = false;
+
+    std::int64_t shard() const { return (elements + group.shards - 1) / group.shards; }  // elements of one
   };
 
   // Allocates the memory, filled with zeros.

@@ -106,7 +106,7 @@ void OptimizerStep::weigh(std::int32_t stage, std::size_t unit_index, model::Ten
   if (fresh) {
     const LocalStage& local = rank_.stages.at(stage);
     const StageState::Unit& unit = local.state->units()[unit_index];
-    const std::int64_t shard = (unit.elements + unit.group.shards - 1) / unit.group.shards;
+    const std::int64_t shard = unit.shard();
     const Group group = strided_group(rank_.place, local.holders, unit.group.shards, unit.group.stride);
     const auto replicas = static_cast<double>(unit.group.replicas);
     const std::int64_t tensor = unit.expert ? 1 : rank_.input.plan->parallelism.tensor;

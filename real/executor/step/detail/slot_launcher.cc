@@ -119,11 +119,18 @@ void SlotLauncher::join_streams() {
   previous_ = rank_.device().record(Stream::compute);
 }
 
+std::uint16_t SlotLauncher::template_of(std::int32_t slot) const {
+  return rank_.program().slot_templates[static_cast<std::size_t>(rank_.place.pipeline)][static_cast<std::size_t>(slot)];
+}
+
+const Segment& SlotLauncher::segment_of(std::int32_t slot, std::int32_t index) const {
+  return rank_.program().templates[template_of(slot)].segments[static_cast<std::size_t>(index)];
+}
+
 void SlotLauncher::launch(std::int32_t slot, const ConcurrentWork& concurrent) {
   send_and_receive(slot);
   if (slot >= static_cast<std::int32_t>(rank_.ops().size())) return;
-  const std::uint16_t index =
-      rank_.program().slot_templates[static_cast<std::size_t>(rank_.place.pipeline)][static_cast<std::size_t>(slot)];
+  const std::uint16_t index = template_of(slot);
   const model::SlotTemplate& whole = rank_.program().templates[index];
   concurrent.before(slot, -1, Stream::compute);
   start_streams(whole);
@@ -162,19 +169,15 @@ const SlotLauncher::LastUses& SlotLauncher::last_uses(std::uint16_t index, const
 
 // Ends the temporaries whose last user is the operator that was launched last.
 void SlotLauncher::end_temporaries(std::int32_t slot) {
-  const auto template_index =
-      rank_.program().slot_templates[static_cast<std::size_t>(rank_.place.pipeline)][static_cast<std::size_t>(slot)];
   const model::ScheduleOp& op = rank_.ops()[static_cast<std::size_t>(slot)];
-  for (const LastUse& use : last_uses(template_index, op)[launched_ - 1])
+  for (const LastUse& use : last_uses(template_of(slot), op)[launched_ - 1])
     rank_.stages.at(use.forward ? op.f_stage : op.b_stage)
         .activations->end_temporary(use.index, use.forward, use.only_stream);
 }
 
 void SlotLauncher::launch_segment(std::int32_t slot, std::int32_t index, const Step& step,
                                   const ConcurrentWork& concurrent) {
-  const auto template_index =
-      rank_.program().slot_templates[static_cast<std::size_t>(rank_.place.pipeline)][static_cast<std::size_t>(slot)];
-  const Segment& segment = rank_.program().templates[template_index].segments[static_cast<std::size_t>(index)];
+  const Segment& segment = segment_of(slot, index);
   for (const std::uint16_t waited : segment.waits) rank_.device().wait(segment.stream, *ended_[waited]);
   concurrent.before(slot, index, segment.stream);
   const model::Graph& graph = rank_.program().blocks[segment.block];
@@ -209,9 +212,7 @@ Buffer* SlotLauncher::bind(std::int32_t stage, const Segment& segment, model::Te
 
 void SlotLauncher::launch_operator(std::int32_t slot, std::int32_t index, const Step& step, const model::Operator& op) {
   const model::ScheduleOp& o = rank_.ops()[static_cast<std::size_t>(slot)];
-  const auto template_index =
-      rank_.program().slot_templates[static_cast<std::size_t>(rank_.place.pipeline)][static_cast<std::size_t>(slot)];
-  const Segment& segment = rank_.program().templates[template_index].segments[static_cast<std::size_t>(index)];
+  const Segment& segment = segment_of(slot, index);
   const std::int32_t stage = segment.forward_side ? o.f_stage : o.b_stage;
   const std::int64_t key = segment.forward_side ? rank_.key(o.f_dir, o.f_mb) : rank_.key(o.b_dir, o.b_mb);
   Kernel kernel;

@@ -39,6 +39,8 @@ class SlotLauncher {
     std::int32_t part = 0, parts = 1;
     bool records = false;  // another stream waits for its end
   };
+  std::uint16_t template_of(std::int32_t slot) const;
+  const model::Segment& segment_of(std::int32_t slot, std::int32_t index) const;
   const std::vector<Step>& steps(std::uint16_t index);
   struct LastUse {  // the end of a temporary activation: no later operator of the slot uses it
     bool forward = false;
