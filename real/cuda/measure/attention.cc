@@ -208,10 +208,7 @@ class AttentionOperation : public Operation {
       if (!result.ok) return {};
       comparison = {};
     }
-    for (const DeviceMemory* written : outputs())
-      PLUMBLINE_TRY(written->set(0xff, tools.stream, "poisoning the outputs"));
-    PLUMBLINE_TRY(run(tools.stream));
-    PLUMBLINE_TRY(outcome(cudaStreamSynchronize(tools.stream), "running attention"));
+    PLUMBLINE_TRY(run_poisoned(outputs(), tools.stream));
     PLUMBLINE_TRY(compare_attention(shape_, operands(), comparison));
     result = comparison.outcome(shape_.backward ? gradient_tolerance : bf16_tolerance);
     return {};
@@ -292,9 +289,7 @@ class CachedAttention : public Operation {
   }
 
   Status check(Toolbox& tools, CheckOutcome& result) override {
-    PLUMBLINE_TRY(o_.set(0xff, tools.stream, "poisoning the output"));
-    PLUMBLINE_TRY(run(tools.stream));
-    PLUMBLINE_TRY(outcome(cudaStreamSynchronize(tools.stream), "running attention"));
+    PLUMBLINE_TRY(run_poisoned({&o_}, tools.stream));
     Comparison comparison;
     PLUMBLINE_TRY(check_head(0, 0, comparison));
     PLUMBLINE_TRY(check_head(what_.sequences - 1, what_.heads - 1, comparison));
@@ -326,11 +321,7 @@ class CachedAttention : public Operation {
   // Returns `width` columns of a row from `column` on.
   static Status columns_of(const TensorView& x, std::int64_t row, std::int64_t column, std::int64_t width,
                            std::vector<double>& values) {
-    std::vector<Bf16> raw;
-    PLUMBLINE_TRY(fetch(static_cast<const Bf16*>(x.data) + row * x.columns + column, width, raw));
-    values.resize(raw.size());
-    std::transform(raw.begin(), raw.end(), values.begin(), bf16_to_float);
-    return {};
+    return fetch_bf16(x.data, row * x.columns + column, width, values);
   }
 
   Status check_head(std::int64_t request, std::int64_t head, Comparison& comparison) const {

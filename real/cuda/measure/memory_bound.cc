@@ -1,5 +1,4 @@
 // RMSNorm, SwiGLU, quantization and permutation as operations: rows of BF16 in, rows out, by the kernels of a step.
-#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <numeric>
@@ -36,9 +35,7 @@ class RowKernel : public Operation {
   }
 
   Status check(Toolbox& tools, CheckOutcome& result) override {
-    PLUMBLINE_TRY(y_.set(0xff, tools.stream, "poisoning the output"));
-    PLUMBLINE_TRY(run(tools.stream));
-    PLUMBLINE_TRY(outcome(cudaStreamSynchronize(tools.stream), "running the kernel"));
+    PLUMBLINE_TRY(run_poisoned({&y_}, tools.stream));
     Comparison comparison;
     for (const std::int64_t row : sampled_indices(output_rows(), sampled_rows, seed_sampled_rows))
       PLUMBLINE_TRY(check_row(row, comparison));
@@ -57,11 +54,7 @@ class RowKernel : public Operation {
     return bf16_row(x_, row, input_columns(), values);
   }
   static Status bf16_row(const DeviceMemory& of, std::int64_t row, std::int64_t columns, std::vector<double>& values) {
-    std::vector<Bf16> raw;
-    PLUMBLINE_TRY(fetch(of.as<Bf16>() + row * columns, columns, raw));
-    values.resize(raw.size());
-    std::transform(raw.begin(), raw.end(), values.begin(), bf16_to_float);
-    return {};
+    return fetch_bf16(of.as<void>(), row * columns, columns, values);
   }
 
   static TensorView bf16(const DeviceMemory& memory, std::int64_t rows, std::int64_t columns) {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "real/cuda/measure/toolbox.h"
 #include "real/measure/kernel_case/kernel_case.h"
@@ -26,6 +27,14 @@ class Operation {
   virtual Status run(cudaStream_t stream) = 0;
   // The library's algorithm, a JSON object; empty for plumbline's own kernels.
   virtual std::string algorithm() const { return {}; }
+
+ protected:
+  // Runs once on outputs of NaN, which has all bits set, and waits.
+  Status run_poisoned(const std::vector<const DeviceMemory*>& outputs, cudaStream_t stream) {
+    for (const DeviceMemory* output : outputs) PLUMBLINE_TRY(output->set(0xff, stream, "poisoning the outputs"));
+    PLUMBLINE_TRY(run(stream));
+    return outcome(cudaStreamSynchronize(stream), "running the operation");
+  }
 };
 
 // Makes the operation of a case (of a partition, its kernel); nullptr for cases that time no single kernel.

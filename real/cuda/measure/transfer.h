@@ -3,10 +3,12 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "real/cuda/kernels/arithmetic.h"
 #include "real/cuda/status.h"
 
 namespace plumbline::real::cuda {
@@ -27,6 +29,20 @@ Status fetch_strided(const Element* from, std::int64_t count, std::int64_t strid
   return outcome(cudaMemcpy2D(to.data(), sizeof(Element), from, static_cast<std::size_t>(stride) * sizeof(Element),
                               sizeof(Element), static_cast<std::size_t>(count), cudaMemcpyDeviceToHost),
                  "copying to the host");
+}
+
+// Copies elements from the `first` one of a tensor on, and converts them to numbers.
+template <typename Element, typename Convert>
+Status fetch_numbers(const void* tensor, std::int64_t first, std::int64_t count, std::int64_t stride, Convert convert,
+                     std::vector<double>& numbers) {
+  std::vector<Element> raw;
+  PLUMBLINE_TRY(fetch_strided(static_cast<const Element*>(tensor) + first, count, stride, raw));
+  numbers.resize(raw.size());
+  std::transform(raw.begin(), raw.end(), numbers.begin(), convert);
+  return {};
+}
+inline Status fetch_bf16(const void* tensor, std::int64_t first, std::int64_t count, std::vector<double>& numbers) {
+  return fetch_numbers<Bf16>(tensor, first, count, 1, bf16_to_float, numbers);
 }
 
 }  // namespace plumbline::real::cuda

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <numeric>
 
@@ -71,30 +72,20 @@ Status GemmSample::operand_row(bool of_x, std::int64_t index, std::vector<double
   const std::int64_t extent = of_x ? shape_.m : shape_.n;
   const std::int64_t first = contiguous ? index * shape_.k : index;
   const std::int64_t stride = contiguous ? 1 : extent;
-  values.resize(static_cast<std::size_t>(shape_.k));
-  if (shape_.operand == CUDA_R_16BF) {
-    std::vector<Bf16> raw;
-    PLUMBLINE_TRY(fetch_strided(static_cast<const Bf16*>(data) + first, shape_.k, stride, raw));
-    for (std::size_t i = 0; i < raw.size(); ++i) values[i] = bf16_to_float(raw[i]);
-  } else {
-    std::vector<Fp8> raw;
-    PLUMBLINE_TRY(fetch_strided(static_cast<const Fp8*>(data) + first, shape_.k, stride, raw));
-    for (std::size_t i = 0; i < raw.size(); ++i) values[i] = fp8_to_float(raw[i]);
-  }
+  PLUMBLINE_TRY(shape_.operand == CUDA_R_16BF
+                    ? fetch_numbers<Bf16>(data, first, shape_.k, stride, bf16_to_float, values)
+                    : fetch_numbers<Fp8>(data, first, shape_.k, stride, fp8_to_float, values));
   return apply_scales(of_x, index, values);
 }
 
 Status GemmSample::result_row(std::int64_t row, std::vector<double>& values) const {
+  std::vector<double> all;
+  const std::int64_t first = row * shape_.n;
+  PLUMBLINE_TRY(shape_.result == CUDA_R_32F
+                    ? fetch_numbers<float>(operands_.d, first, shape_.n, 1, std::identity(), all)
+                    : fetch_bf16(operands_.d, first, shape_.n, all));
   values.clear();
-  if (shape_.result == CUDA_R_32F) {
-    std::vector<float> raw;
-    PLUMBLINE_TRY(fetch(static_cast<const float*>(operands_.d) + row * shape_.n, shape_.n, raw));
-    for (const std::int64_t column : columns_) values.push_back(raw[static_cast<std::size_t>(column)]);
-  } else {
-    std::vector<Bf16> raw;
-    PLUMBLINE_TRY(fetch(static_cast<const Bf16*>(operands_.d) + row * shape_.n, shape_.n, raw));
-    for (const std::int64_t column : columns_) values.push_back(bf16_to_float(raw[static_cast<std::size_t>(column)]));
-  }
+  for (const std::int64_t column : columns_) values.push_back(all[static_cast<std::size_t>(column)]);
   return {};
 }
 
