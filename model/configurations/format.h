@@ -72,5 +72,6 @@ ConfigurationFormat llama_factory();
 ConfigurationFormat axolotl();
 ConfigurationFormat ms_swift();
 ConfigurationFormat primus();  // on torchtitan; on Megatron-LM see primus.h
+ConfigurationFormat automodel();
 
 }  // namespace plumbline::model::configurations

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,6 +12,13 @@
 #include <vector>
 
 namespace plumbline::model::configurations {
+
+std::string lower_case(std::string_view text) {
+  std::string all(text);
+  std::ranges::transform(all, all.begin(),
+                         [](char letter) { return letter >= 'A' && letter <= 'Z' ? letter + 32 : letter; });
+  return all;
+}
 
 std::string number_format(const std::string& word) {
   return word == "bfp16" || word == "bfloat16" ? "bf16"

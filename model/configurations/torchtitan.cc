@@ -248,23 +248,10 @@ void read_pipeline(const RuleInput& in) {
   Draft& draft = in.draft;
   const std::int64_t ranks = draft.degree("pipeline");
   if (ranks <= 1) return;
-  const std::string_view key = "parallelism.pipeline_parallel_schedule";
-  const std::string name = draft.text(key).value_or("1F1B");
-  const auto* known = std::ranges::find(titan_schedules, name, &TitanSchedule::name);
-  if (known == std::end(titan_schedules)) {
-    std::vector<std::string> names;
-    for (const TitanSchedule& one : titan_schedules) names.emplace_back(one.name);
-    return draft.fail(key, fmt::format("no schedule is known by the name '{}'", name), known_names(name, names));
-  }
-  if (known->kind.empty() && !draft.given("schedule.kind"))
-    return draft.fail(key, fmt::format("{} is not predicted: {}", name, known->note),
-                      "--set schedule.kind=interleaved has about its time, with less memory than it needs");
-  if (known->kind.empty() || known->other.empty()) {
-    draft.set("schedule.kind", known->kind, key);
-  } else {
-    draft.assume("schedule.kind", known->kind, fmt::format("the nearest to {}: {}", name, known->note), known->other);
-  }
-  if (draft.text("parallelism.pipeline_parallel_expert_parallel_overlap") == "false" && name == "DualPipeV")
+  const auto each_rank = read_torch_schedule(draft, "parallelism.pipeline_parallel_schedule");
+  if (!each_rank) return;
+  if (draft.text("parallelism.pipeline_parallel_expert_parallel_overlap") == "false" &&
+      draft.word("schedule.kind") == "dualpipev")
     draft.not_modeled("parallelism.pipeline_parallel_expert_parallel_overlap", "DualPipeV's pairs overlap");
   const auto layers = in.layers();
   if (!layers) return;
@@ -276,13 +263,14 @@ void read_pipeline(const RuleInput& in) {
   if (parts % ranks != 0)
     return draft.fail("parallelism.module_fqns_per_model_part",
                       fmt::format("{} stages do not divide over {} ranks", parts, ranks));
-  std::int64_t chunks = parts > 0 ? parts / ranks : known->chunks;
+  std::int64_t chunks = parts > 0 ? parts / ranks : *each_rank;
   if (parts == 0 && each && *each > 0) chunks = ((*layers + first + last + *each - 1) / *each + ranks - 1) / ranks;
   const bool interleaved = draft.word("schedule.kind") == "interleaved";
-  if ((each || parts > 0) && chunks != known->chunks && !interleaved)
+  if ((each || parts > 0) && chunks != *each_rank && !interleaved)
     return draft.fail(
         parts > 0 ? "parallelism.module_fqns_per_model_part" : "parallelism.pipeline_parallel_layers_per_stage",
-        fmt::format("gives {} stages a rank, {} has {}", chunks, name, known->chunks));
+        fmt::format("gives {} stages a rank, {} has {}", chunks,
+                    draft.text("parallelism.pipeline_parallel_schedule").value_or("1F1B"), *each_rank));
   if (interleaved) draft.set("schedule.virtual_stages", chunks, "stages of a rank");
   if (parts > 0) return draft.set("schedule.layers_per_stage", listed, "parallelism.module_fqns_per_model_part");
   const std::int64_t stages = bounded_product({ranks, chunks});
@@ -376,20 +364,8 @@ void read_operators(const RuleInput& in, bool regions) {
         "combined, which is sent again here",
         toml_of(kept_experts));
   }
+  if (!regions) return keep_second_gemms(in, option, "selective_ac_option = op");
   draft.set("recompute.operators", kept_experts, option);
-  if (regions) return;
-  const auto model = in.architecture();
-  const auto share = model ? second_gemms(*model) : std::nullopt;
-  if (!share)
-    return draft.note(Note::Kind::assumed, option,
-                      "selective_ac_option = op: norms, gates and the GEMMs before them run again in every layer; "
-                      "torchtitan recomputes every second GEMM, which is less");
-  const double each = static_cast<double>(model->layers) / static_cast<double>(draft.stages());
-  draft.set("recompute.layers", static_cast<std::int64_t>(std::lround(*share * each)), option);
-  draft.note(Note::Kind::assumed, option,
-             fmt::format("selective_ac_option = op: every second GEMM runs again; gate and up run again in {:.0f} of "
-                         "{:.0f} layers of a stage, which are as many FLOPs",
-                         *share * each, each));
 }
 
 void read_recompute(const RuleInput& in) {
@@ -606,6 +582,47 @@ void torchtitan_rules(const RuleInput& in) {
 std::string_view titan_schedule(std::string_view kind) {
   const auto* found = std::ranges::find(titan_schedules, kind, &TitanSchedule::kind);
   return found == std::end(titan_schedules) ? "" : found->name;
+}
+
+std::optional<std::int64_t> read_torch_schedule(Draft& draft, std::string_view key) {
+  const std::string name = draft.text(key).value_or("1F1B");
+  const auto* known = std::ranges::find_if(
+      titan_schedules, [&](const TitanSchedule& one) { return lower_case(one.name) == lower_case(name); });
+  if (known == std::end(titan_schedules)) {
+    std::vector<std::string> names;
+    for (const TitanSchedule& one : titan_schedules) names.emplace_back(one.name);
+    draft.fail(key, fmt::format("no schedule is known by the name '{}'", name), known_names(name, names));
+    return std::nullopt;
+  }
+  if (known->kind.empty() && !draft.given("schedule.kind")) {
+    draft.fail(key, fmt::format("{} is not predicted: {}", name, known->note),
+               "--set schedule.kind=interleaved has about its time, with less memory than it needs");
+    return std::nullopt;
+  }
+  if (known->kind.empty() || known->other.empty()) {
+    draft.set("schedule.kind", known->kind, key);
+  } else {
+    draft.assume("schedule.kind", known->kind, fmt::format("the nearest to {}: {}", name, known->note), known->other);
+  }
+  return known->chunks;
+}
+
+void keep_second_gemms(const RuleInput& in, std::string_view key, std::string_view words) {
+  Draft& draft = in.draft;
+  draft.set("recompute.operators", std::vector<std::string>{"mlp", "swiglu", "rmsnorm"}, key);
+  const auto model = in.architecture();
+  const auto share = model ? second_gemms(*model) : std::nullopt;
+  if (!share)
+    return draft.note(Note::Kind::assumed, key,
+                      fmt::format("{}: norms, gates and the GEMMs before them run again in every layer; {} recomputes "
+                                  "every second GEMM, which is less",
+                                  words, draft.program()));
+  const double each = static_cast<double>(model->layers) / static_cast<double>(draft.stages());
+  draft.set("recompute.layers", static_cast<std::int64_t>(std::lround(*share * each)), key);
+  draft.note(Note::Kind::assumed, key,
+             fmt::format("{}: every second GEMM runs again; gate and up run again in {:.0f} of {:.0f} layers of a "
+                         "stage, which are as many FLOPs",
+                         words, *share * each, each));
 }
 
 ConfigurationFormat torchtitan() {

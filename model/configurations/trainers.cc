@@ -57,23 +57,6 @@ Result<Configuration> read_trainer(const Source& source) {
   return read;
 }
 
-// Sets the shipped model of a name on Hugging Face or ModelScope, or that of a folder.
-void read_named_model(const RuleInput& in) {
-  const auto stated = in.draft.text("model_name_or_path");
-  if (!stated || in.draft.given("model.config")) return;
-  std::string name = in_case(stated->substr(stated->rfind('/') + 1), 'A', 'a');
-  if (name.starts_with("meta-")) name = name.substr(5);
-  for (const std::string_view end : {"-instruct", "-base", "-chat", "-hf", "-it", "-v0.", "-thinking"})
-    name = name.substr(0, name.find(end));
-  for (const std::string_view same : {"llama-3.1-", "llama-3.3-"})  // of the same dimensions
-    if (name.starts_with(same)) name = fmt::format("llama-3-{}", name.substr(same.size()));
-  if (stated->starts_with('/')) name = *stated + "/config.json";
-  if (const auto model = in.options.load_model(name); model && (contains(name, "-") || name.starts_with('/')))
-    return in.use_model({name, "", model->layers});
-  in.draft.fail("model_name_or_path", fmt::format("no shipped model has the name '{}'", *stated),
-                "--model names one, or a config.json");
-}
-
 // Whether a file trains on pairs of answers, and whether what it learns reads log-probabilities of a reference model:
 // every loss of pairs does but three (hiyouga/LLaMA-Factory src/llamafactory/hparams/finetuning_args.py,
 // use_ref_model).
@@ -268,7 +251,7 @@ bool read_finetuning(const RuleInput& in, const TrainerDefaults& defaults) {
 void trainer_rules(const RuleInput& in) {
   Draft& draft = in.draft;
   const auto& defaults = *std::ranges::find(trainer_defaults, draft.program(), &TrainerDefaults::program);
-  read_named_model(in);
+  read_named_model(in, "model_name_or_path");
   if (!read_finetuning(in, defaults)) return;
   if (const auto degree = draft.integer("sequence_parallel_size"); degree && *degree > 1) {
     draft.set("parallelism.context", *degree, "sequence_parallel_size");

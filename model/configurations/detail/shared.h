@@ -33,6 +33,20 @@ std::optional<std::int64_t> torchtitan_context(std::string_view name, std::strin
 // Returns "llama3 8B, 70B, 405B; qwen3 ...".
 std::string torchtitan_flavors();
 
+// Returns a text in small letters.
+std::string lower_case(std::string_view text);
+
+// Sets the shipped model of a name on Hugging Face or ModelScope that a key has, or that of a folder.
+void read_named_model(const RuleInput& in, std::string_view key);
+// Sets the model whose config.json has the values of a section ("model.config."), and the model type.
+void use_section(const RuleInput& in, std::string_view section, std::string_view model_type);
+
+// Sets the schedule that a key names as PyTorch does, in any case, "1F1B" without one. Returns the stages of a rank
+// where no other key decides; nothing where it is refused.
+std::optional<std::int64_t> read_torch_schedule(Draft& draft, std::string_view key);
+// Sets what runs again where the results of attention and of every second GEMM are kept, as `words` of a key ask for.
+void keep_second_gemms(const RuleInput& in, std::string_view key, std::string_view words);
+
 // Returns the plan's name of a number format of PyTorch or DeepSpeed; other words as they are.
 std::string number_format(const std::string& word);
 
