@@ -149,12 +149,12 @@ void read_automodel_batch(Draft& draft) {
         global_key,
         fmt::format("{} is no multiple of local batch {} x data-parallel degree {}", *global, local, data.value_or(1)),
         fmt::format("a local batch is a multiple of the micro-batch, {}", micro));
+  if (!pipeline && data && *global > once && draft.flag("distributed.defer_fsdp_grad_sync").value_or(true))
+    draft.not_modeled("distributed.defer_fsdp_grad_sync",
+                      "gradients are reduced after each micro-batch, there after the last one of a step");
   if (pipeline && data && *global > once)
     draft.not_modeled(global_key, "the pipeline drains after each local batch, here once a step");
-  if (const auto steps = draft.integer("step_scheduler.max_steps"), length = draft.value("batch.sequence_length");
-      steps && *steps > 0 && length)
-    draft.set("run.tokens", static_cast<double>(*steps) * static_cast<double>(*global) * static_cast<double>(*length),
-              "step_scheduler.max_steps");
+  read_steps(draft, "step_scheduler.max_steps");
 }
 
 // Parameters are stored, and updated, in the format of the model: Adam's moments have it too, and FSDP2's gradients.
@@ -177,6 +177,8 @@ void read_automodel_precision(Draft& draft) {
               : scaled == "mxfp8" ? "mxfp8"
                                   : "fp8_tensor",
               "model.backend.te_fp8.recipe");
+  if (is_in("mxfp8", draft.text("model.backend.experts").value_or("")))
+    draft.set("precision.experts", "mxfp8", "model.backend.experts");
   const std::string_view key = draft.text("model.dtype") ? "model.dtype" : "model.torch_dtype";
   const std::string stored = format(draft.text(key).value_or("bf16"));
   std::string master = stored, moments = stored;

@@ -171,7 +171,8 @@ Result<Plan> Draft::plan() const {
   if (error_) return tl::unexpected(*error_);
   std::vector<std::string_view> missing, options;
   for (const Required& one : required_keys) {
-    if (given(one.key)) continue;
+    const bool follows = one.key == "batch.global_batch_size" && given("rollout.prompts");
+    if (given(one.key) || follows) continue;
     missing.push_back(one.what);
     options.push_back(one.option);
   }

@@ -73,5 +73,7 @@ ConfigurationFormat axolotl();
 ConfigurationFormat ms_swift();
 ConfigurationFormat primus();  // on torchtitan; on Megatron-LM see primus.h
 ConfigurationFormat automodel();
+ConfigurationFormat verl();
+ConfigurationFormat nanotron();
 
 }  // namespace plumbline::model::configurations

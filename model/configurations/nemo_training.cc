@@ -164,14 +164,8 @@ void read_nemo_rest(Draft& draft) {
     if (const auto norm = draft.number(key)) draft.set("optimizer.gradient_clipping", *norm > 0, key);
   if (draft.text("optimizer.optimizer").value_or("adam") != "adam")
     draft.not_modeled("optimizer.optimizer", "the optimizer is Adam");
-  draft.set("stack.name", "megatron-core-2025", "NeMo runs Megatron-Core");
-  for (const char* key : {"trainer.max_steps", "train.train_iters"}) {
-    const auto steps = draft.integer(key), batch = draft.value("batch.global_batch_size"),
-               length = draft.value("batch.sequence_length");
-    if (steps && *steps > 0 && batch && length)
-      draft.set("run.tokens", static_cast<double>(*steps) * static_cast<double>(*batch) * static_cast<double>(*length),
-                key);
-  }
+  draft.set("stack.name", "megatron-core-2025", fmt::format("{} runs Megatron-Core", draft.program()));
+  for (const char* key : {"trainer.max_steps", "train.train_iters"}) read_steps(draft, key);
 }
 
 }  // namespace

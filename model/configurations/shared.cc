@@ -135,4 +135,12 @@ void read_batch(Draft& draft, const BatchKeys& keys) {
   }
 }
 
+void read_steps(Draft& draft, std::string_view key) {
+  const auto steps = draft.integer(key), batch = draft.value("batch.global_batch_size"),
+             length = draft.value("batch.sequence_length");
+  if (steps && *steps > 0 && batch && length)
+    draft.set("run.tokens", static_cast<double>(*steps) * static_cast<double>(*batch) * static_cast<double>(*length),
+              key);
+}
+
 }  // namespace plumbline::model::configurations

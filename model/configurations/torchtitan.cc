@@ -329,9 +329,7 @@ void read_titan_batch(Draft& draft) {
             wanted > 0 ? std::string(global_key) : fmt::format("local batch {} x {} replicas", local, *data));
   if (pipeline && global > once)
     draft.not_modeled(global_key, "the pipeline drains after each local batch, here once a step");
-  if (const auto steps = draft.integer("training.steps"); steps && *steps > 0)
-    draft.set("run.tokens", static_cast<double>(*steps) * static_cast<double>(global) * static_cast<double>(length),
-              "training.steps");
+  read_steps(draft, "training.steps");
 }
 
 // Returns the part of a layer's gate and up projection whose FLOPs are those of every second GEMM of the layer, in the

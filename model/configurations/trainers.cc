@@ -99,11 +99,7 @@ void read_trainer_batch(const RuleInput& in, const TrainerDefaults& defaults) {
   if (draft.program() == "ms-swift" && data && once > 0 && !draft.text("gradient_accumulation_steps"))
     draft.set("batch.global_batch_size", once < fewest ? ceil_div(fewest, once) * once : once, "at least 16 sequences");
   read_batch(draft, {"", "", "gradient_accumulation_steps"});
-  const auto steps = draft.integer("max_steps"), batch = draft.value("batch.global_batch_size"),
-             length = draft.value("batch.sequence_length");
-  if (steps && *steps > 0 && batch && length)
-    draft.set("run.tokens", static_cast<double>(*steps) * static_cast<double>(*batch) * static_cast<double>(*length),
-              "max_steps");
+  read_steps(draft, "max_steps");
   if (!draft.flag("packing").value_or(false))
     draft.note(Note::Kind::assumed, "packing", "assumed: every sequence has the full length, as with packing");
 }

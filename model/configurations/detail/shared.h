@@ -90,5 +90,7 @@ struct BatchKeys {
   std::string_view global, micro, accumulation;
 };
 void read_batch(Draft& draft, const BatchKeys& keys);
+// Sets the tokens of a run from its steps, after batch and sequence length.
+void read_steps(Draft& draft, std::string_view key);
 
 }  // namespace plumbline::model::configurations
