@@ -14,6 +14,11 @@ struct Sign {
   std::string_view one, other;
   std::string_view what, command;
 };
+constexpr std::string_view kPlanByHand =
+    "no command reads it: its degrees and batch are keys of a plan; plumbline show key parallelism lists them";
+constexpr std::string_view kRolloutByHand =
+    "no command reads it: its prompts, answers and engines are [rollout] of a plan; plumbline show key rollout lists "
+    "its keys";
 constexpr Sign signs[] = {
     {"\x1f\x8b", "", "", "a compressed file",
      "gzip -dc {0} unpacks it; a trace is read as it is: plumbline compare PLAN {0}, or import kineto {0} -o "
@@ -27,6 +32,27 @@ constexpr Sign signs[] = {
     {"", "distributed_type:", "compute_environment:", "a configuration of accelerate",
      "plumbline import accelerate {0} -o plan.toml"},
     {"", "pre_trainer:", "framework:", "an experiment of Primus", "plumbline import primus {0} -o plan.toml"},
+    {"", "step_scheduler:", "local_batch_size:", "a recipe of NeMo AutoModel",
+     "plumbline import automodel {0} --gpus N -o plan.toml"},
+    {"", "verl.trainer.", "#!", "a launch script of verl", "plumbline import verl {0} -o plan.toml"},
+    {"", "actor_rollout_ref:", "algorithm:", "a configuration of verl", "plumbline import verl {0} -o plan.toml"},
+    {"", "policy:", "train_global_batch_size:", "a configuration of NeMo RL", kRolloutByHand},
+    {"", "openrlhf.cli.", "#!", "a launch script of OpenRLHF", kRolloutByHand},
+    {"", "batch_accumulation_per_replica:", "parallelism:", "a configuration of nanotron",
+     "plumbline import nanotron {0} -o plan.toml"},
+    {"", "hybrid_zero_optimizer", "parallel = dict(", "a configuration of InternEvo", kPlanByHand},
+    {"", "fsdp_config:", "global_train_batch_size:", "a configuration of llm-foundry",
+     "no command reads it: its keys are those of a plan with stack.name = \"llm-foundry\"; plumbline show key "
+     "parallelism lists them"},
+    {"#!", "setup_experiment.py", "--gpu", "a script that starts a performance recipe of Megatron-Bridge",
+     "plumbline import nemo RECIPE.py --config NAME reads that recipe; --set parallelism.pipeline=N states what the "
+     "script changes"},
+    {"", "WorkloadBaseConfig", "num_gpus=", "presets of Megatron-Bridge",
+     "plumbline import nemo reads its recipes (perf_recipes) and the run_config.yaml of a run"},
+    {"#!", "swift sft", "--", "a launch script of ms-swift",
+     "plumbline import ms-swift reads its arguments as YAML, KEY: VALUE for each --KEY VALUE"},
+    {"#!", "--max_context_width", "--hidden_width", "a launch script of awsome-distributed-ai's FSDP example",
+     kPlanByHand},
     {"", "trainer:", "model:", "a recipe of NeMo", "plumbline import nemo {0} -o plan.toml"},
     {"", "def ", "Trainer.Config(", "a registry of torchtitan",
      "plumbline import torchtitan {0} --config NAME -o plan.toml"},

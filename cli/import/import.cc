@@ -33,10 +33,14 @@ constexpr Format<ImportArguments> import_formats[] = {
      &import_configuration},
     {"accelerate", "a config.yaml of accelerate (FSDP, DeepSpeed, Megatron-LM) to a plan", &import_configuration},
     {"nemo", "a recipe of NeMo or Megatron-Bridge, .yaml or .py, to a plan", &import_configuration},
+    {"automodel", "a recipe of NeMo AutoModel, .yaml, to a plan", &import_configuration},
     {"llama-factory", "a configuration of LLaMA-Factory, .yaml, to a plan", &import_configuration},
     {"axolotl", "a configuration of axolotl, .yaml, to a plan", &import_configuration},
     {"ms-swift", "a configuration of ms-swift (swift sft --config), .yaml, to a plan", &import_configuration},
     {"primus", "an experiment of AMD's Primus on Megatron-LM or torchtitan, .yaml, to a plan", &import_primus},
+    {"nanotron", "a configuration of nanotron, .yaml, to a plan", &import_configuration},
+    {"verl", "a launch script of verl, .sh, or the config.yaml that Hydra keeps of a run, to a plan with [rollout]",
+     &import_configuration},
     {"hf", "the folder of a Hugging Face model, or its config.json, to a first plan that fits on --gpus", &import_hf},
     {"nccl-tests", "the text output of NVIDIA's nccl-tests to measurements (.csv or .jsonl)", &import_nccl_tests},
     {"components", "kernel and transfer times of ai-dynamo/aiconfigurator and ROCm/aiter, .csv, to a folder of tables",
@@ -60,8 +64,11 @@ std::string import_footer() {
          "  plumbline import accelerate config.yaml --model qwen3-8b \\\n"
          "      --set batch.sequence_length=4096 --set batch.micro_batch_size=1 -o plan.toml\n"
          "  plumbline import nemo recipe.yaml -o plan.toml\n"
+         "  plumbline import automodel recipe.yaml --gpus 8 -o plan.toml\n"
          "  plumbline import llama-factory sft.yaml --gpus 8 -o plan.toml\n"
          "  plumbline import primus examples/megatron/configs/MI300X/llama3.1_8B-BF16-pretrain.yaml -o plan.toml\n"
+         "  plumbline import verl run_grpo.sh --set rollout.prompt_tokens=256 --set rollout.answer_tokens=2048 \\\n"
+         "      --set rollout.answer_tokens_sd=2048 -o plan.toml\n"
          "  plumbline import hf models/Llama-3-8B --gpus 64 --topology h100-dgx -o plan.toml\n"
          "  plumbline import nccl-tests all_reduce.txt -o measurements.csv\n"
          "  plumbline import kineto trace.json --device 1 --classes my-kernels.toml -o chunk.csv\n"

@@ -119,7 +119,8 @@ void read_automodel_pipeline(const RuleInput& in) {
     stages = round == "up" ? ceil_div(stages, ranks) * ranks : stages / ranks * ranks;
   }
   const bool interleaved = draft.word("schedule.kind") == "interleaved";
-  if (stages > *layers || stages < 1 || (!interleaved && stages != ranks * *each_rank))
+  constexpr std::int64_t most_stages = 65'536;
+  if (stages > std::min(*layers, most_stages) || stages < 1 || (!interleaved && stages != ranks * *each_rank))
     return draft.fail(key, fmt::format("gives {} stages on {} ranks to {} layers", stages, ranks, *layers));
   if (interleaved) draft.set("schedule.virtual_stages", stages / ranks, key);
   draft.set("schedule.layers_per_stage", split_with_ends(*layers, stages, 0, 0), "layers are spread evenly");

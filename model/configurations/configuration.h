@@ -67,5 +67,8 @@ bool is_python(std::string_view text);
 // second, here the field "transforms". None is read itself.
 inline constexpr std::string_view kModelRegistry = "model_registry", kModelBuilder = "build_model_config",
                                   kTransforms = "apply_transforms";
+// Megatron-Bridge's, which returns its first argument with the global batch that is its second
+// (perf_recipes/llama/common.py @3564acfd).
+inline constexpr std::string_view kGlobalBatch = "_with_global_batch_size";
 
 }  // namespace plumbline::model::configurations

@@ -114,6 +114,9 @@ void read_nemo_degrees(const RuleInput& in) {
 
 void nemo_rules(const RuleInput& in) {
   Draft& draft = in.draft;
+  constexpr std::string_view of_automodel = "step_scheduler.local_batch_size";
+  if (draft.configuration().find(of_automodel) != nullptr)
+    return draft.fail(of_automodel, "is a key of NeMo AutoModel", "import automodel reads it");
   for (const Entry& entry : draft.configuration().entries) {
     const bool adapts = entry.key == "peft" || entry.key.starts_with("peft.") || entry.key.ends_with("peft_scheme");
     if (adapts && !(entry.value.empty() && entry.items.empty()) &&

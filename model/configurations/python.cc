@@ -60,7 +60,13 @@ class PythonReader {
       execute(statement, modules_[module].globals);
       if (module + 1 < modules_.size()) unread_.clear();
     }
-    const PythonValue root = run(function->second, {});
+    PythonValue root = run(function->second, {});
+    // A function of a file that is not read may change the configuration that it is given first.
+    while (root.kind == PythonValue::Kind::call && root.fields != nullptr && root.fields->empty() &&
+           !root.items.empty() && root.items.front().fields != nullptr) {
+      unread_.emplace_back(root.line, fmt::format("{}(...)", root.text));
+      root = PythonValue(root.items.front());
+    }
     if (root.kind != PythonValue::Kind::call && !out_.failed())
       return wrong_input_at(source_.path, root.line, wanted, "returns no configuration that is read",
                             "nothing is run: calls with keywords and assignments are read");
@@ -443,6 +449,10 @@ class PythonReader {
       const PythonValue transforms = value.items.back();
       value = PythonValue(value.items.front());
       if (value.fields != nullptr) field(value, "transforms") = transforms;
+    } else if (closed && name == kGlobalBatch && value.items.size() == 2 && !function) {
+      const PythonValue batch = value.items.back();
+      value = PythonValue(value.items.front());
+      if (value.fields != nullptr) field(field(value, "train"), "global_batch_size") = batch;
     } else if (closed && function && !spreads && !named) {
       value = run(*function, PythonValue(value));
     }

@@ -77,8 +77,10 @@ Result<Configuration> read_verl_script(const Source& source) {
 
 // Adds what verl gives Megatron-Core where nothing is stated.
 void add_megatron_defaults(Configuration& read) {
-  constexpr std::pair<const char*, const char*> silent[] = {{"ddp.use_distributed_optimizer", "true"},
-                                                            {"precision.precision", "bf16"}};
+  constexpr std::pair<const char*, const char*> silent[] = {
+      {"ddp.use_distributed_optimizer", "true"},
+      {"precision.precision", "bf16"},
+      {"model.moe_token_dispatcher_type", "alltoall"}};  // verl/models/mcore/config_converter.py @880e924e
   for (const auto& [key, value] : silent)
     if (read.find(key) == nullptr) read.entries.push_back({key, key, value, {}, 0});
 }
