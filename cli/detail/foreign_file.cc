@@ -14,6 +14,7 @@ struct Sign {
   std::string_view one, other;
   std::string_view what, command;
 };
+constexpr std::string_view kUnread = "no command reads it";  // what their hints begin with
 constexpr std::string_view kPlanByHand =
     "no command reads it: its degrees and batch are keys of a plan; plumbline show key parallelism lists them";
 constexpr std::string_view kRolloutByHand =
@@ -37,7 +38,7 @@ constexpr Sign signs[] = {
     {"", "verl.trainer.", "#!", "a launch script of verl", "plumbline import verl {0} -o plan.toml"},
     {"", "actor_rollout_ref:", "algorithm:", "a configuration of verl", "plumbline import verl {0} -o plan.toml"},
     {"", "policy:", "train_global_batch_size:", "a configuration of NeMo RL", kRolloutByHand},
-    {"", "openrlhf.cli.", "#!", "a launch script of OpenRLHF", kRolloutByHand},
+    {"", "openrlhf.cli.", "--", "a launch script of OpenRLHF", kRolloutByHand},
     {"", "batch_accumulation_per_replica:", "parallelism:", "a configuration of nanotron",
      "plumbline import nanotron {0} -o plan.toml"},
     {"", "hybrid_zero_optimizer", "parallel = dict(", "a configuration of InternEvo", kPlanByHand},
@@ -94,6 +95,13 @@ model::Result<void> refuse_foreign(const std::string& path, std::string_view wha
   const Sign* sign = sign_of(*text, table);
   if (sign == nullptr || sign->what == fmt::format("a {}", what)) return {};
   return refused(sign->what, sign->command);
+}
+
+model::Result<void> refuse_unread(const std::string& path) {
+  const auto text = model::read_text_file(path);
+  const Sign* sign = text ? sign_of(*text, path.ends_with(".toml")) : nullptr;
+  if (sign == nullptr || !sign->command.starts_with(kUnread)) return {};
+  return model::wrong_input_at(path, 0, "", fmt::format("is {}", sign->what), std::string(sign->command));
 }
 
 model::Error of_its_format(model::Error error, const std::string& path, std::string_view format) {

@@ -12,6 +12,9 @@ namespace plumbline::cli {
 // "plan", "topology", "model". A file that is not recognized, or cannot be read, is left to its reader.
 model::Result<void> refuse_foreign(const std::string& path, std::string_view what);
 
+// Returns an input error where no command reads files of this kind, whose keys may look like those of another program.
+model::Result<void> refuse_unread(const std::string& path);
+
 // Returns the error with which an importer refused the file or, where the file is of another format, one that names it.
 model::Error of_its_format(model::Error error, const std::string& path, std::string_view format);
 

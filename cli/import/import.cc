@@ -110,6 +110,7 @@ model::Result<void> run_import(const std::string& format, ImportArguments& argum
   TRY(refuse_foreign_option(format, arguments));
   if (!arguments.revision.empty() && format != "components")
     return model::wrong_input("--revision", "only for 'import components'");
+  TRY(refuse_unread(arguments.file));
   if (!arguments.model.empty()) TRY(resolve_model("", arguments.model));
   if (!arguments.topology.empty()) TRY(find_topology(arguments.topology, {}));
   return run_format<ImportArguments>(import_formats, format, arguments).map_error([&](model::Error error) {

@@ -98,7 +98,7 @@ Result<Configuration> read_verl(const Source& source) {
                     source.text.find("\nactor_rollout_ref:") != std::string_view::npos;
   auto read = TRY(yaml ? read_yaml(source) : read_verl_script(source));
   for (Entry& entry : read.entries) {
-    if (entry.value.starts_with("${")) entry.value.clear();  // of another key, as its own default is
+    if (entry.value.starts_with("${") && entry.value.ends_with('}')) entry.value.clear();  // of another key, as its own default is
     if (entry.key == "precision.precision") entry.value = number_format(entry.value);
   }
   if (on_megatron(read)) add_megatron_defaults(read);

@@ -40,6 +40,16 @@ TEST(ForeignFile, IsRefusedWithTheCommandThatReadsIt) {
                    "a configuration of accelerate", "plumbline import accelerate {} -o plan.toml"},
            Foreign{"recipe.yaml", "trainer:\n  num_nodes: 8\nmodel:\n  config: {}\n", "a recipe of NeMo",
                    "plumbline import nemo {} -o plan.toml"},
+           Foreign{"automodel.yaml", "step_scheduler:\n  local_batch_size: 1\nmodel: {}\n",
+                   "a recipe of NeMo AutoModel", "plumbline import automodel {} --gpus N -o plan.toml"},
+           Foreign{"run_grpo.sh", "#!/bin/bash\npython3 -m verl.trainer.main_ppo data.train_batch_size=8 --x\n",
+                   "a launch script of verl", "plumbline import verl {} -o plan.toml"},
+           Foreign{"hydra.yaml", "actor_rollout_ref:\n  model: {}\nalgorithm: {}\n", "a configuration of verl",
+                   "plumbline import verl {} -o plan.toml"},
+           Foreign{"llama.yaml", "parallelism:\n  dp: 1\ntokens:\n  batch_accumulation_per_replica: 1\n",
+                   "a configuration of nanotron", "plumbline import nanotron {} -o plan.toml"},
+           Foreign{"swift.sh", "#!/bin/bash\nswift sft --model a/b\n", "a launch script of ms-swift",
+                   "plumbline import ms-swift reads its arguments as YAML, KEY: VALUE for each --KEY VALUE"},
            Foreign{"config_registry.py", "def llama3_8b():\n    return Trainer.Config()\n", "a registry of torchtitan",
                    "plumbline import torchtitan {} --config NAME -o plan.toml"},
            Foreign{"perf.py", "from megatron.bridge import x\ndef f():\n    return x()\n",
@@ -79,6 +89,24 @@ TEST(ForeignFile, OtherFilesAreLeftToTheirReader) {
   EXPECT_TRUE(left("plan", "[cluster]\ngpus = 8\n"));
   EXPECT_TRUE(left("run.txt", "grep \"elapsed time per iteration (ms)\" train.log\n"));
   EXPECT_TRUE(refuse_foreign((folder.path() / "nowhere").string(), "plan"));
+}
+
+// Arguments of these have names of Megatron's, too.
+TEST(ForeignFile, OfProgramsThatNoCommandReads) {
+  const tests::TemporaryDirectory folder;
+  const auto refused = [&](const char* name, const char* text) {
+    const auto done = refuse_unread(folder.write(name, text).string());
+    return done ? "" : done.error().message;
+  };
+  EXPECT_EQ(refused("ppo.sh", "python3 -m openrlhf.cli.train_ppo_ray --zero_stage 3\n"),
+            "is a launch script of OpenRLHF");
+  EXPECT_EQ(refused("grpo.yaml", "policy:\n  train_global_batch_size: 512\n"), "is a configuration of NeMo RL");
+  EXPECT_EQ(refused("7B_sft.py", "hybrid_zero_optimizer = dict()\nparallel = dict(\n"),
+            "is a configuration of InternEvo");
+  EXPECT_EQ(refused("fsdp.sbatch", "#!/bin/bash\ntorchrun train.py --max_context_width=4096 --hidden_width=4096\n"),
+            "is a launch script of awsome-distributed-ai's FSDP example");
+  EXPECT_EQ(refused("7b.yaml", "global_train_batch_size: 8\nfsdp_config: {}\n"), "is a configuration of llm-foundry");
+  EXPECT_EQ(refused("launch.sh", "#!/bin/bash\ntorchrun pretrain_gpt.py --bf16\n"), "");
 }
 
 TEST(ForeignFile, IsWhatIsExpected) {

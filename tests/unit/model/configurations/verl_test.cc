@@ -1,0 +1,92 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/imports.h"
+
+namespace plumbline::model::configurations {
+namespace {
+
+using testing::HasSubstr;
+using tests::imported, tests::noted, tests::refusal;
+
+const std::vector<std::string> lengths = {"rollout.prompt_tokens=200", "rollout.answer_tokens=500",
+                                          "rollout.answer_tokens_sd=400"};
+const std::string script =
+    "#!/bin/bash\nDEVICE=${DEVICE:-$(probe)}\nNODES=${NODES:-2}\n"
+    "case $DEVICE in\n  gpu) TP=4 ;;\n  *) TP=1 ;;\nesac\n"
+    "ACTOR=(\n  actor_rollout_ref.model.path=${HOME}/models/Qwen3-8B\n"
+    "  actor_rollout_ref.actor.ppo_mini_batch_size=64\n  actor_rollout_ref.actor.use_dynamic_bsz=True\n"
+    "  actor_rollout_ref.actor.ppo_max_token_len_per_gpu=8192\n)\n"
+    "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=256 \\\n"
+    "  data.max_prompt_length=1024 data.max_response_length=2048 \"${ACTOR[@]}\" trainer.nnodes=$NODES \\\n"
+    "  actor_rollout_ref.rollout.name=sglang actor_rollout_ref.rollout.n=8 +reward_model.reward_manager=dapo \\\n"
+    "  actor_rollout_ref.rollout.tensor_model_parallel_size=$TP trainer.logger='[\"console\"]' ";
+
+TEST(Verl, AScriptIsAPlanWithRollout) {
+  const auto read = imported("verl", script + "\"$@\"\n", lengths);
+  const Plan& plan = read.plan;
+  EXPECT_EQ(plan.cluster.gpus, 16);  // 2 nodes of 8
+  EXPECT_EQ(plan.model.config, "qwen3-8b") << "the folder's name, wherever it is";
+  EXPECT_EQ(plan.parallelism.zero_stage, 3);
+  EXPECT_EQ(plan.batch.sequence_length, 8192) << "tokens of a micro-batch";
+  EXPECT_EQ(plan.batch.micro_batch_size, 1);
+  EXPECT_EQ(plan.recompute.policy, "full");
+  EXPECT_EQ(plan.rollout.algorithm, "grpo");
+  EXPECT_EQ(plan.rollout.prompts, 256);
+  EXPECT_EQ(plan.rollout.answers, 8);
+  EXPECT_EQ(plan.rollout.updates, 4);  // 256 / 64
+  EXPECT_EQ(plan.rollout.max_answer_tokens, 2048);
+  EXPECT_EQ(plan.rollout.tensor, 4);
+  EXPECT_EQ(plan.rollout.reference, false);
+  EXPECT_EQ(plan.rollout.offload, false);
+  EXPECT_EQ(plan.inference.engine, "sglang");
+  EXPECT_DOUBLE_EQ(plan.inference.memory_share, 0.5);
+  EXPECT_THAT(noted(read), HasSubstr("assumed: DEVICE = gpu"));
+}
+
+TEST(Verl, LengthsInTheMeanAreInNoFile) {
+  EXPECT_THAT(refusal("verl", script + "\n"), HasSubstr("--set rollout.prompt_tokens=N"));
+  EXPECT_THAT(refusal("verl", "#!/bin/bash\npython3 train.py\n", lengths), HasSubstr("starts no trainer of verl"));
+}
+
+TEST(Verl, MegatronsFieldsAreThoseOfMegatron) {
+  const auto read = imported("verl",
+                             script +
+                                 "actor_rollout_ref.actor.strategy=megatron trainer.n_gpus_per_node=8 \\\n"
+                                 "  actor_rollout_ref.actor.megatron.tensor_model_parallel_size=2 \\\n"
+                                 "  actor_rollout_ref.actor.megatron.pipeline_model_parallel_size=2 \\\n"
+                                 "  actor_rollout_ref.actor.megatron.param_offload=True \\\n"
+                                 "  actor_rollout_ref.actor.megatron.optimizer_offload=True \\\n"
+                                 "  +actor_rollout_ref.actor.megatron.override_transformer_config."
+                                 "recompute_granularity=full\n",
+                             lengths);
+  EXPECT_EQ(read.plan.parallelism.tensor, 2);
+  EXPECT_TRUE(read.plan.parallelism.sequence);
+  EXPECT_EQ(read.plan.parallelism.pipeline, 2);
+  EXPECT_EQ(read.plan.parallelism.zero_stage, 1);
+  EXPECT_EQ(read.plan.precision.gradients, Precision::fp32);
+  EXPECT_EQ(read.plan.recompute.policy, "full");
+  EXPECT_EQ(read.plan.stack.name, "megatron-core-2025");
+  EXPECT_EQ(read.plan.rollout.offload, true);
+}
+
+TEST(Verl, TheFileThatHydraKeeps) {
+  const auto read = imported("verl",
+                             "actor_rollout_ref:\n  model:\n    path: Qwen/Qwen3-8B\n  actor:\n    strategy: fsdp2\n"
+                             "    ppo_mini_batch_size: 128\n    ppo_micro_batch_size_per_gpu: 4\n"
+                             "    rollout_n: ${oc.select:actor_rollout_ref.rollout.n,1}\n    fsdp_config:\n"
+                             "      ulysses_sequence_parallel_size: 2\n  rollout:\n    name: vllm\n    n: 4\n"
+                             "algorithm:\n  adv_estimator: gae\ndata:\n  train_batch_size: 128\n",
+                             lengths);
+  EXPECT_EQ(read.plan.rollout.algorithm, "ppo");
+  EXPECT_EQ(read.plan.parallelism.context, 2);
+  EXPECT_EQ(read.plan.batch.micro_batch_size, 4);
+  EXPECT_EQ(read.plan.batch.sequence_length, 1024);  // 512 + 512
+  EXPECT_EQ(read.plan.rollout.updates, 1);
+}
+
+}  // namespace
+}  // namespace plumbline::model::configurations
