@@ -151,8 +151,9 @@ void read_automodel_batch(Draft& draft) {
         fmt::format("{} is no multiple of local batch {} x data-parallel degree {}", *global, local, data.value_or(1)),
         fmt::format("a local batch is a multiple of the micro-batch, {}", micro));
   if (!pipeline && data && *global > once && draft.flag("distributed.defer_fsdp_grad_sync").value_or(true))
-    draft.not_modeled("distributed.defer_fsdp_grad_sync",
-                      "gradients are reduced after each micro-batch, there after the last one of a step");
+    draft.note(Note::Kind::not_modeled, "distributed.defer_fsdp_grad_sync",
+               "distributed.defer_fsdp_grad_sync = true: not modelled; it can change the cost: gradients are reduced "
+               "after each micro-batch, there after the last one of a step");
   if (pipeline && data && *global > once)
     draft.not_modeled(global_key, "the pipeline drains after each local batch, here once a step");
   read_steps(draft, "step_scheduler.max_steps");

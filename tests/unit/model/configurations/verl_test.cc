@@ -61,7 +61,9 @@ TEST(Verl, MegatronsFieldsAreThoseOfMegatron) {
                                  "  actor_rollout_ref.actor.megatron.param_offload=True \\\n"
                                  "  actor_rollout_ref.actor.megatron.optimizer_offload=True \\\n"
                                  "  +actor_rollout_ref.actor.megatron.override_transformer_config."
-                                 "recompute_granularity=full\n",
+                                 "recompute_granularity=full \\\n"
+                                 "  +actor_rollout_ref.actor.megatron.override_transformer_config."
+                                 "recompute_method=uniform\n",
                              lengths);
   EXPECT_EQ(read.plan.parallelism.tensor, 2);
   EXPECT_TRUE(read.plan.parallelism.sequence);
