@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -156,6 +157,28 @@ void set_by_rules(const RuleInput& in, const NemoArguments& arguments, std::stri
   }
 }
 
+// Recipes of Bridge count embedding and head as layers where a model's own do not divide over its stages, as those of
+// Llama 3.1 405B and Qwen3 235B do (recipes/llama/llama3.py, recipes/qwen/qwen3_moe.py).
+void count_ends_of_base(const RuleInput& in, const Entry& base, NemoArguments& arguments) {
+  Draft& draft = in.draft;
+  const auto layers = in.layers();
+  const std::int64_t chunks = draft.integer("model.virtual_pipeline_model_parallel_size").value_or(1);
+  const std::int64_t stages = bounded_product({draft.degree("pipeline"), std::max<std::int64_t>(1, chunks)});
+  const bool states =
+      draft.given("schedule.layers_per_stage") ||
+      std::ranges::any_of(draft.configuration().entries, [](const Entry& entry) {
+        return !entry.is_null() && (entry.key.ends_with("_pipeline_split") || entry.key.ends_with("_pipeline_stage") ||
+                                    entry.key.ends_with("_parallel_layout"));
+      });
+  if (!layers || states || *layers % stages == 0 || (*layers + 2) % stages != 0) return;
+  for (const char* key : {"model.account_for_embedding_in_pipeline_split", "model.account_for_loss_in_pipeline_split"})
+    arguments.put(argument_of(key), base.key);
+  draft.note(Note::Kind::assumed, base.key,
+             fmt::format("assumed: embedding and head count as layers, as {} of Bridge has it: {} layers do not divide "
+                         "over {} stages, {} do",
+                         base.key, *layers, stages, *layers + 2));
+}
+
 void read_nemo_rest(Draft& draft) {
   for (const char* key : {"model.tp_comm_overlap", "model.ub_tp_comm_overlap", "comm_overlap.tp_comm_overlap",
                           "trainer.callbacks[].tp_comm_overlap"})
@@ -194,6 +217,7 @@ void read_nemo_training(const RuleInput& in) {
     if (base != nullptr && (pretraining != nullptr || std::string_view(key).ends_with("optimizer")) &&
         in.draft.configuration().find(key) == nullptr)
       arguments.put(argument_of(key), base->key);
+  if (base != nullptr) count_ends_of_base(in, *base, arguments);
   if (base != nullptr)
     in.draft.note(Note::Kind::assumed, base->key,
                   fmt::format("assumed: what {} leaves open of precision, distributed optimizer and overlaps is that "

@@ -31,5 +31,18 @@ TEST(PythonRecipes, FunctionsOfAnotherFileReturnWhatTheyAreGiven) {
   EXPECT_THAT(noted(tuned), HasSubstr("'_tuned(...)': unknown; it may change the cost"));
 }
 
+// 32 layers on 17 stages are two a stage with embedding and head.
+TEST(PythonRecipes, LayersThatDivideWithEmbeddingAndHeadCountThem) {
+  const std::string recipe =
+      "def llama3_8b_pretrain_17gpu_config():\n    cfg = llama3_8b_pretrain_config()\n"
+      "    cfg.model.tensor_model_parallel_size = 1\n    cfg.model.pipeline_model_parallel_size = 17\n"
+      "    cfg.model.context_parallel_size = 1\n    cfg.model.seq_length = 8192\n"
+      "    cfg.model.pipeline_model_parallel_layout = None\n    cfg.train.micro_batch_size = 1\n"
+      "    cfg.train.global_batch_size = 64\n    return cfg\n";
+  const auto read = imported("nemo", recipe);
+  EXPECT_THAT(read.toml, HasSubstr("layers_per_stage = [1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1]"));
+  EXPECT_THAT(noted(read), HasSubstr("32 layers do not divide over 17 stages, 34 do"));
+}
+
 }  // namespace
 }  // namespace plumbline::model::configurations
