@@ -77,10 +77,8 @@ Result<Configuration> read_verl_script(const Source& source) {
 
 // Adds what verl gives Megatron-Core where nothing is stated.
 void add_megatron_defaults(Configuration& read) {
-  constexpr std::pair<const char*, const char*> silent[] = {
-      {"ddp.use_distributed_optimizer", "true"},
-      {"precision.precision", "bf16"},
-      {"model.moe_token_dispatcher_type", "alltoall"}};  // verl/models/mcore/config_converter.py @880e924e
+  constexpr std::pair<const char*, const char*> silent[] = {{"ddp.use_distributed_optimizer", "true"},
+                                                            {"precision.precision", "bf16"}};
   for (const auto& [key, value] : silent)
     if (read.find(key) == nullptr) read.entries.push_back({key, key, value, {}, 0});
 }
@@ -98,7 +96,8 @@ Result<Configuration> read_verl(const Source& source) {
                     source.text.find("\nactor_rollout_ref:") != std::string_view::npos;
   auto read = TRY(yaml ? read_yaml(source) : read_verl_script(source));
   for (Entry& entry : read.entries) {
-    if (entry.value.starts_with("${") && entry.value.ends_with('}')) entry.value.clear();  // of another key, as its own default is
+    if (entry.value.starts_with("${") && entry.value.ends_with('}'))
+      entry.value.clear();  // of another key, as its own default is
     if (entry.key == "precision.precision") entry.value = number_format(entry.value);
   }
   if (on_megatron(read)) add_megatron_defaults(read);
@@ -141,6 +140,9 @@ void read_verl_policy(const RuleInput& in) {
       draft.set("parallelism.sequence", draft.flag("model.sequence_parallel").value_or(true),
                 "model.sequence_parallel");
     read_nemo_training(in);
+    // verl/models/mcore/config_converter.py @880e924e
+    if (in.has_experts() && draft.configuration().find("model.moe_token_dispatcher_type") == nullptr)
+      draft.set("stack.dispatcher", "alltoall", "of verl's models with experts");
   } else {
     read_verl_fsdp(in);
   }

@@ -63,7 +63,9 @@ TEST(Verl, MegatronsFieldsAreThoseOfMegatron) {
                                  "  +actor_rollout_ref.actor.megatron.override_transformer_config."
                                  "recompute_granularity=full \\\n"
                                  "  +actor_rollout_ref.actor.megatron.override_transformer_config."
-                                 "recompute_method=uniform\n",
+                                 "recompute_method=uniform \\\n"
+                                 "  +actor_rollout_ref.actor.megatron.override_transformer_config."
+                                 "recompute_num_layers=1\n",
                              lengths);
   EXPECT_EQ(read.plan.parallelism.tensor, 2);
   EXPECT_TRUE(read.plan.parallelism.sequence);
