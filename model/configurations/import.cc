@@ -196,7 +196,8 @@ Result<void> take_arguments(const std::vector<std::string>& arguments, const std
 
 const std::vector<ConfigurationFormat>& configuration_formats() {
   static const std::vector<ConfigurationFormat> formats = {torchtitan(),    deepspeed(), accelerate(), nemo(),
-                                                           llama_factory(), axolotl(),   ms_swift(),   primus(), automodel(), nanotron(), verl()};
+                                                           llama_factory(), axolotl(),   ms_swift(),   primus(),
+                                                           automodel(),     nanotron(),  verl()};
   return formats;
 }
 

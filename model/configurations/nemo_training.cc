@@ -158,7 +158,7 @@ void set_by_rules(const RuleInput& in, const NemoArguments& arguments, std::stri
 }
 
 // Recipes of Bridge count embedding and head as layers where a model's own do not divide over its stages, as those of
-// Llama 3.1 405B and Qwen3 235B do (recipes/llama/llama3.py, recipes/qwen/qwen3_moe.py).
+// Qwen3 235B and of Llama 3.1 405B's fine-tuning do (recipes/qwen/qwen3_moe.py, recipes/llama/llama3.py).
 void count_ends_of_base(const RuleInput& in, const Entry& base, NemoArguments& arguments) {
   Draft& draft = in.draft;
   const auto layers = in.layers();
