@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::string_view bar_rules =
     R"css(rect.bar { stroke: none; } .panel { font-weight: 600; } line.link { stroke-dasharray: 2 2; }
+.pale { fill-opacity: .72; } .inside { fill: #fff; text-anchor: middle; pointer-events: none; }
+@media (prefers-color-scheme: dark) { .inside { fill: #12161d; } }
 )css";
 
 // Returns the scale of a panel's bars and marks, with a margin on both sides.
@@ -33,7 +35,7 @@ double widest(const BarChart& chart, std::string BarChart::Row::*text) {
 }
 
 class BarPicture : private Drawing {
-  static constexpr double margin = 24, gap = 12, plot_width = 560, row_height = 24, bar_height = 15;
+  static constexpr double margin = 24, gap = 12, row_height = 24, bar_height = 15;
   static constexpr double top = 66, above_rows = 52, below_rows = 62, legend_height = 26;
 
  public:
@@ -45,7 +47,7 @@ class BarPicture : private Drawing {
     double y = top;
     if (!chart_.legend.empty()) add_legend(y), y += legend_height;
     for (const BarChart::Panel& panel : chart_.panels) y = add_panel(panel, y) + below_rows;
-    return document(left_ + plot_width + widest(chart_, &BarChart::Row::value) + gap + margin, y, chart_.title,
+    return document(left_ + chart_.plot_width + widest(chart_, &BarChart::Row::value) + gap + margin, y, chart_.title,
                     bar_rules);
   }
 
@@ -63,7 +65,7 @@ class BarPicture : private Drawing {
   // Returns the y coordinate below its rows.
   double add_panel(const BarChart::Panel& panel, double y) {
     const Scale scale = scale_of(panel);
-    const PlotArea area{left_, y + above_rows, plot_width, row_height * static_cast<double>(panel.rows.size())};
+    const PlotArea area{left_, y + above_rows, chart_.plot_width, row_height * static_cast<double>(panel.rows.size())};
     line(R"(<text class="strong panel" x="{}" y="{:.1f}">{}</text>)", margin, y + 16, escape_html(panel.title));
     vertical_grid(area, scale, scale.ticks(), [](double tick) { return fmt::format("{:.6g}", tick); });
     frame(area);
@@ -83,9 +85,11 @@ class BarPicture : private Drawing {
     for (const BarChart::Bar& bar : row.bars) {
       const double from = area.x(scale.share(std::min(bar.from, bar.to)));
       const double to = area.x(scale.share(std::max(bar.from, bar.to)));
-      add(R"(<rect class="bar {}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{}"><title>{}</title></rect>)",
-          series_class(bar.color), from, y + (row_height - bar_height) / 2, std::max(to - from, 1.0), bar_height,
-          escape_html(bar.hover));
+      add(R"(<rect class="bar {}{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{}"><title>{}</title></rect>)",
+          series_class(bar.color), bar.pale ? " pale" : "", from, y + (row_height - bar_height) / 2,
+          std::max(to - from, 1.0), bar_height, escape_html(bar.hover));
+      if (!bar.text.empty() && text_width(bar.text) <= to - from)
+        add(R"(<text class="inside" x="{:.1f}" y="{:.1f}">{}</text>)", (from + to) / 2, base, escape_html(bar.text));
     }
     line(R"(<text class="strong" x="{:.1f}" y="{:.1f}">{}</text>)", area.right() + 8, base, escape_html(row.value));
   }

@@ -1,5 +1,5 @@
-// Horizontal bars with any start and end: waterfalls, and spans on both sides of a value. Panels lie below each other,
-// each with its own axis.
+// Horizontal bars with any start and end: waterfalls, spans on both sides of a value, and what each of several does
+// over time. Panels lie below each other, each with its own axis.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +13,8 @@ struct BarChart {
     double from = 0, to = 0;
     std::size_t color = 0;  // index of a series colour, 0 to 9
     std::string hover;
+    std::string text = {};  // on the bar, where it fits
+    bool pale = false;
   };
   struct Row {
     std::string label;  // at the left
@@ -35,6 +37,7 @@ struct BarChart {
   };
 
   std::string title, subtitle;
+  double plot_width = 560;  // pixels
   std::vector<Panel> panels;
   std::vector<Legend> legend;
 };

@@ -44,6 +44,16 @@ text { fill: #9aa6b8; } .title, .strong { fill: #e6eaf1; } .page { fill: #12161d
 constexpr std::size_t series_colors = 10;
 constexpr double tick_rounding = 1e-9;  // a tick that is beyond an end by less than this is drawn on it
 
+// Returns the distance between ticks of an axis from 0 to `end` > 0: 1, 2 or 5 times a power of ten, so that there are
+// about four to eight of them.
+double axis_step(double end) {
+  const double rough = end / 8;
+  const double power = std::pow(10, std::floor(std::log10(rough)));
+  for (const double factor : {1.0, 2.0, 5.0})
+    if (rough <= factor * power) return factor * power;
+  return 10 * power;
+}
+
 // Returns the ticks of a logarithmic axis, from the last one below `low` to the first one above `high`.
 std::vector<double> decade_ticks(double low, double high) {
   std::vector<double> found;
@@ -64,14 +74,6 @@ std::size_t position_of(const std::vector<std::string>& names, const std::string
 double text_width(std::string_view text) {
   constexpr double character = 7.2;
   return character * static_cast<double>(code_points(text));
-}
-
-double axis_step(double end) {
-  const double rough = end / 8;
-  const double power = std::pow(10, std::floor(std::log10(rough)));
-  for (const double factor : {1.0, 2.0, 5.0})
-    if (rough <= factor * power) return factor * power;
-  return 10 * power;
 }
 
 void Scale::include(double value) {

@@ -24,10 +24,6 @@ std::size_t position_of(const std::vector<std::string>& names, const std::string
 // Returns an upper estimate of the width of a text of 12 pixels' height.
 double text_width(std::string_view text);
 
-// Returns the distance between ticks of an axis from 0 to `end` > 0: 1, 2 or 5 times a power of ten, so that there are
-// about four to eight of them.
-double axis_step(double end);
-
 // Maps values to shares of an axis: 0 is its beginning, 1 its end. Values of a logarithmic scale are above 0.
 class Scale {
  public:

@@ -30,7 +30,7 @@ struct LabelPlace {
 };
 
 class LinePicture : private Drawing {
-  static constexpr double left = 84, top = 66, plot_width = 760, panel_height = 220, panel_gap = 26, right_margin = 24;
+  static constexpr double left = 84, top = 66, plot_width = 760, panel_gap = 26, right_margin = 24;
   static constexpr double below_panels = 50;
 
  public:
@@ -58,15 +58,16 @@ class LinePicture : private Drawing {
     title(left, chart_.title, chart_.subtitle);
     for (std::size_t i = 0; i < chart_.panels.size(); ++i) add_panel(i);
     PlotArea last = area(chart_.panels.empty() ? 0 : chart_.panels.size() - 1);
-    if (chart_.panels.empty()) last.top -= panel_height + panel_gap;
+    if (chart_.panels.empty()) last.top -= chart_.panel_height + panel_gap;
     x_title(last, chart_.x_title);
     const double height = add_legend(last.bottom() + below_panels + 12);
     return document(left + plot_width + right_margin, height, chart_.title, line_rules);
   }
 
  private:
-  static PlotArea area(std::size_t panel) {
-    return {left, top + static_cast<double>(panel) * (panel_height + panel_gap), plot_width, panel_height};
+  PlotArea area(std::size_t panel) const {
+    const double height = chart_.panel_height;
+    return {left, top + static_cast<double>(panel) * (height + panel_gap), plot_width, height};
   }
   static double x_of(const Scale& scale, double x) { return left + plot_width * scale.share(x); }
   std::string css_class(const std::string& name) const { return series_class(position_of(names_, name)); }
@@ -86,7 +87,7 @@ class LinePicture : private Drawing {
     for (const LineChart::Band& band : chart_.bands) {
       const double from = x_of(horizontal_, band.from), to = x_of(horizontal_, band.to);
       line(R"(<rect class="band {}" x="{:.1f}" y="{}" width="{:.1f}" height="{}"/>)", css_class(band.series), from,
-           plot.top, std::max(to - from, 2.0), panel_height);
+           plot.top, std::max(to - from, 2.0), plot.height);
     }
     const bool last = index + 1 == chart_.panels.size();
     vertical_grid(plot, horizontal_, horizontal_ticks(), last ? line_tick_text : Drawing::TickText());
@@ -123,11 +124,13 @@ class LinePicture : private Drawing {
         const double x = x_of(horizontal_, point.x), y = plot.y(vertical.share(*point.y));
         add_pieces(x, y, drawing);
         path += fmt::format("{}{:.1f} {:.1f}", drawing ? "L" : "M", x, y);
+        const std::string name = series.name.empty() ? "" : series.name + ": ";
         points +=
-            fmt::format(R"(<circle class="{}{}" cx="{:.1f}" cy="{:.1f}" r="2.5"><title>{}{} at {}</title></circle>)"
-                        "\n",
-                        css, faint, x, y, escape_html(series.name.empty() ? "" : series.name + ": "), number(*point.y),
-                        line_tick_text(point.x));
+            fmt::format("<circle class=\"{}{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\"><title>{}</title></circle>\n",
+                        css, faint, x, y,
+                        escape_html(!point.hover.empty()
+                                        ? point.hover
+                                        : fmt::format("{}{} at {}", name, number(*point.y), line_tick_text(point.x))));
       }
       drawing = point.y.has_value() && !series.scattered;
     }

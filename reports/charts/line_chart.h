@@ -12,6 +12,7 @@ struct LineChart {
   struct Point {
     double x = 0;
     std::optional<double> y;  // nullopt: the line is interrupted
+    std::string hover = {};   // empty: series, y and x
   };
   struct Series {
     std::string name;  // for the legend; its position among all names decides its colour
@@ -39,6 +40,7 @@ struct LineChart {
   };
 
   std::string title, subtitle, x_title;
+  double panel_height = 220;   // pixels
   bool logarithmic = false;    // the horizontal axis; all x are then above 0
   bool decimal_ticks = false;  // of a logarithmic horizontal axis: 1, 2 and 5 times powers of ten, not the points' x
   std::vector<Panel> panels;

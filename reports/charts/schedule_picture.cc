@@ -8,6 +8,8 @@
 #include <limits>
 #include <string_view>
 
+#include "reports/charts/bar_chart.h"
+
 namespace plumbline::reports {
 namespace {
 
@@ -17,13 +19,14 @@ constexpr std::size_t least_cells = 10;
 struct Look {
   char letter;
   int plain, marked;
+  std::size_t color;  // of a bar
   std::string_view meaning;
 };
-constexpr std::array<Look, 5> looks = {{{'F', 117, 75, "forward"},
-                                        {'B', 114, 71, "backward"},
-                                        {'I', 80, 37, "input gradient"},
-                                        {'W', 222, 208, "weight gradient"},
-                                        {'X', 183, 140, "overlapped F and B"}}};
+constexpr std::array<Look, 5> looks = {{{'F', 117, 75, 0, "forward"},
+                                        {'B', 114, 71, 2, "backward"},
+                                        {'I', 80, 37, 7, "input gradient"},
+                                        {'W', 222, 208, 4, "weight gradient"},
+                                        {'X', 183, 140, 3, "overlapped F and B"}}};
 
 const Look& look_of(model::OpType type) { return looks[static_cast<std::size_t>(type)]; }
 
@@ -103,11 +106,16 @@ std::string row(const std::vector<ScheduleBlock>& blocks, double scale, std::siz
   return text;
 }
 
-// Returns the signs and their meanings, broken between items into lines of at most `width` columns.
-std::string legend(const SchedulePicture& picture, std::size_t margin, std::size_t width, bool color) {
+std::array<bool, looks.size()> used_types(const SchedulePicture& picture) {
   std::array<bool, looks.size()> used{};
   for (const auto& blocks : picture.ranks)
     for (const ScheduleBlock& block : blocks) used[static_cast<std::size_t>(block.type)] = true;
+  return used;
+}
+
+// Returns the signs and their meanings, broken between items into lines of at most `width` columns.
+std::string legend(const SchedulePicture& picture, std::size_t margin, std::size_t width, bool color) {
+  const std::array<bool, looks.size()> used = used_types(picture);
   std::string text;
   std::size_t column = width;
   const auto add = [&](std::string_view sign, std::size_t sign_width, std::string_view meaning) {
@@ -125,6 +133,17 @@ std::string legend(const SchedulePicture& picture, std::size_t margin, std::size
   if (!color) add(".", 1, "idle");
   if (!picture.mark.empty()) color ? add("darker:", 7, picture.mark) : add("lower case:", 11, picture.mark);
   return text + "\n";
+}
+
+// Returns what an op does; of an overlapped pair both of its parts.
+std::string description(const ScheduleBlock& block) {
+  const auto part = [](std::string_view name, std::int32_t micro_batch, std::int32_t stage) {
+    return fmt::format("{} of micro-batch {} on stage {}", name, micro_batch, stage);
+  };
+  const std::string forward = part("F", block.forward, block.forward_stage);
+  if (block.backward < 0) return forward;
+  if (block.forward < 0) return part(model::to_string(block.type), block.backward, block.backward_stage);
+  return fmt::format("{}, overlapped with {}", forward, part("B", block.backward, block.backward_stage));
 }
 
 std::vector<ScheduleBlock> blocks_of(const std::vector<model::ScheduleOp>& ops, std::int32_t ranks) {
@@ -170,6 +189,26 @@ std::string picture_text(const SchedulePicture& picture, std::size_t width, bool
     text += fmt::format("{:>{}}  {}\n", rank, margin - 2, row(picture.ranks[rank], scale, cells, color));
   text += fmt::format("{:{}}0{:>{}}\n", "", margin, fmt::format("{:.6g}", picture.makespan), cells > 1 ? cells - 1 : 1);
   return text + legend(picture, margin, width, color);
+}
+
+std::string picture_svg(const SchedulePicture& picture) {
+  BarChart chart;
+  chart.title = picture.title;
+  chart.subtitle = "one row per rank" + (picture.mark.empty() ? "" : "; paler: " + picture.mark);
+  chart.plot_width = 1000;
+  const std::array<bool, looks.size()> used = used_types(picture);
+  for (std::size_t i = 0; i < looks.size(); ++i)
+    if (used[i]) chart.legend.push_back({looks[i].color, std::string(looks[i].meaning)});
+  BarChart::Panel& panel = chart.panels.emplace_back();
+  panel.x_title = fmt::format("time in the unit of the costs; makespan {:.6g}", picture.makespan);
+  for (const std::vector<ScheduleBlock>& blocks : picture.ranks) {
+    auto& row = panel.rows.emplace_back(BarChart::Row{fmt::format("rank {}", panel.rows.size()), {}, ""});
+    for (const ScheduleBlock& block : blocks)
+      row.bars.push_back({block.start, block.end, look_of(block.type).color,
+                          fmt::format("{}: {:.6g} to {:.6g}", description(block), block.start, block.end),
+                          micro_batches_of(block), block.marked});
+  }
+  return bar_chart_svg(chart);
 }
 
 }  // namespace plumbline::reports

@@ -36,7 +36,8 @@ SchedulePicture schedule_picture(const model::Schedule& schedule, const model::S
 // idle. A cell shows the op at its middle, so a block narrower than a cell may be missing.
 std::string picture_text(const SchedulePicture& picture, std::size_t width, bool color);
 
-// Returns an SVG document: axis in the unit of the costs, legend, a hover title on every block, light and dark.
+// Returns an SVG document (light or dark as the viewer is): a bar chart with a row for each rank and a bar for each
+// block, which has its micro-batch on it where that fits.
 std::string picture_svg(const SchedulePicture& picture);
 
 }  // namespace plumbline::reports

@@ -54,8 +54,10 @@ std::string gpu_text(const calibrate::GpuComparison& comparison);
 // same kernel chosen for all SMs, the earlier of two equally near: clocks drift over a run.
 LineChart partition_chart(const calibrate::Measurements& measurements);
 
-// Returns the SVG of a roofline with the datasheet's limits, where known; kernels concurrent with a copy are left out.
-std::string measurements_roofline(const calibrate::Measurements& measurements,
-                                  const std::vector<topologies::KnownDevice>& devices);
+// Returns the rate of the kernels of the device with most records against their FLOPs per byte, below the datasheet's
+// limits where known, on logarithmic axes. Kernels without FLOPs or bytes, and those concurrent with a copy, are left
+// out.
+LineChart roofline_chart(const calibrate::Measurements& measurements,
+                         const std::vector<topologies::KnownDevice>& devices);
 
 }  // namespace plumbline::reports

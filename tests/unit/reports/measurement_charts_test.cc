@@ -1,4 +1,4 @@
-// The chart of the time that kernels lose when SMs are reserved for a copy.
+// The charts of measurements: the time that kernels lose when SMs are reserved for a copy, and the roofline.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -55,6 +55,50 @@ TEST(PartitionChart, WithoutMeasurementsIsEmpty) {
   EXPECT_TRUE(partition_chart({}).panels.empty());
   EXPECT_TRUE(chart_of("s,H,gemm,q,bf16,b,hot,beside,8,0,device,110\n").panels.empty());  // never measured alone
 }
+
+// A device of 1,000 TFLOP/s and 1 TB/s, and kernels of 1e15 FLOP.
+constexpr const char* roofline_header = "source,device,op,name,format,case,cache,time_us.p50,flops,bytes\n";
+
+LineChart roofline_of(const std::string& lines, const std::vector<topologies::KnownDevice>& devices = {}) {
+  return roofline_chart(calibrate::parse_measurements(roofline_header + lines, "a.csv", {}).value(), devices);
+}
+
+// 1e15 FLOP over 1e12 B in 2 s are 500 TFLOP/s at 1,000 FLOP per byte; formats and caches have series of their own.
+TEST(Roofline, PutsKernelsAtTheirNumbers) {
+  const LineChart chart = roofline_of(
+      "s,H,gemm,q,bf16,a,cold,2e6,1e15,1e12\n"
+      "s,H,gemm,q,bf16,b,hot,1e6,1e15,1e12\n"
+      "s,H,copy,c,,c,cold,1,,1e9\n");  // without FLOPs it has no place
+  ASSERT_EQ(chart.panels.size(), 1u);
+  ASSERT_EQ(chart.panels[0].series.size(), 2u);
+  const LineChart::Series& cold = chart.panels[0].series[0];
+  EXPECT_EQ(cold.name, "bf16");
+  EXPECT_TRUE(cold.scattered);
+  EXPECT_DOUBLE_EQ(cold.points.at(0).x, 1000);
+  EXPECT_DOUBLE_EQ(*cold.points.at(0).y, 500);
+  EXPECT_EQ(chart.panels[0].series[1].name, "bf16, operands in the cache");
+  EXPECT_EQ(chart.subtitle, "median times; roofs: no datasheet known");
+}
+
+// Peak 1,000 TFLOP/s over 1 TB/s: the roofs meet at 1,000 FLOP per byte.
+TEST(Roofline, RoofsMeetAtTheRidge) {
+  topologies::KnownDevice known;
+  known.device.name = "H";
+  known.device.bf16_peak = model::FlopsPerSecond(1000e12);
+  known.device.fp8_peak = model::FlopsPerSecond(0);
+  known.device.memory_bandwidth = model::BytesPerSecond(1e12);
+  const LineChart chart = roofline_of("s,H,gemm,q,bf16,a,cold,2e6,1e15,1e12\n", {known});
+  ASSERT_EQ(chart.panels.at(0).series.size(), 3u);
+  const LineChart::Series &peak = chart.panels[0].series[1], &memory = chart.panels[0].series[2];
+  EXPECT_EQ(peak.name, "BF16 peak: 1,000 TFLOP/s");
+  EXPECT_EQ(memory.name, "memory: 1,000 GB/s");
+  EXPECT_DOUBLE_EQ(peak.points.front().x, 1000);
+  EXPECT_DOUBLE_EQ(*peak.points.front().y, 1000);
+  EXPECT_DOUBLE_EQ(memory.points.back().x, 1000);
+  EXPECT_DOUBLE_EQ(*memory.points.back().y, 1000);
+}
+
+TEST(Roofline, DrawsWithoutMeasurements) { EXPECT_TRUE(roofline_chart({}, {}).panels.at(0).series.empty()); }
 
 }  // namespace
 }  // namespace plumbline::reports

