@@ -177,7 +177,8 @@ model::Result<Shown> show_topology(const ShowArguments& arguments) {
 model::Result<Shown> show_measurements(const ShowArguments& arguments) {
   const auto devices = TRY(known_devices());
   const auto measurements = TRY(read_measurements(arguments.name, devices));
-  if (!arguments.svg.empty()) TRY(write_output(arguments.svg, reports::line_chart_svg(reports::roofline_chart(measurements, devices))));
+  if (!arguments.svg.empty())
+    TRY(write_output(arguments.svg, reports::line_chart_svg(reports::roofline_chart(measurements, devices))));
   if (!arguments.partition.empty())
     TRY(write_output(arguments.partition, reports::line_chart_svg(reports::partition_chart(measurements))));
   if (arguments.svg == "-" || arguments.partition == "-") return Shown();

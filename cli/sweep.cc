@@ -105,7 +105,7 @@ void print_warnings(const std::vector<Result<sim::SweepPoint>>& points) {
   std::set<std::string> printed;
   for (const Result<sim::SweepPoint>& point : points) {
     if (!point) continue;
-    for (const std::string& sentence : point->warnings)
+    for (const std::string& sentence : point->result.warnings)
       if (printed.insert(sentence).second) fmt::print(stderr, "warning: {}\n", sentence);
   }
 }
@@ -162,8 +162,8 @@ Result<void> check_serving_quantity(const std::string& key) {
                      model::known_names(key, known));
 }
 
-// Targets of deployments begin with `serving.`; the others are of steps at that fidelity.
-Result<sim::SolveTarget> parse_target(const std::string& text, sim::Fidelity fidelity) {
+// Targets of deployments begin with `serving.`; the others are of steps.
+Result<sim::SolveTarget> parse_target(const std::string& text) {
   const std::size_t equals = text.rfind('=');
   const auto number =
       equals == std::string::npos ? std::nullopt : model::parse_decimal(std::string_view(text).substr(equals + 1));
@@ -183,14 +183,13 @@ Result<sim::SolveTarget> parse_target(const std::string& text, sim::Fidelity fid
     error.key = "--for";
     return tl::unexpected(error);
   }
-  return sim::SolveTarget{metric, number->value(), [metric, fidelity](const sim::SweepPoint& point) {
-                            return point.serving ? std::nullopt
-                                                 : calibrate::metric_value(metric, sim::step_result(point, fidelity));
+  return sim::SolveTarget{metric, number->value(), [metric](const sim::SweepPoint& point) {
+                            return point.serving ? std::nullopt : calibrate::metric_value(metric, point.result);
                           }};
 }
 
 Result<int> run_solve(const SweepArguments& arguments, sim::Fidelity fidelity) {
-  const auto target = TRY(parse_target(arguments.target, fidelity));
+  const auto target = TRY(parse_target(arguments.target));
   const auto over = arguments.over.empty() ? std::nullopt : std::optional(arguments.over.front());
   const auto result = TRY(sim::solve(arguments.solve, over, target, changed_inputs(arguments), fidelity));
   TRY(arguments.outputs.write({{"--json", [&] { return reports::solve_json(result); }},

@@ -153,7 +153,7 @@ std::string sweep_svg(const sim::SweepResult& result) {
     return points[i] ? std::optional(sim::middle_seconds(*points[i])) : std::nullopt;
   };
   const auto exposed = [&](std::size_t i) {
-    return points[i] && !points[i]->rollout ? sim::exposed_seconds(points[i]->step) : std::nullopt;
+    return points[i] && !points[i]->result.rollout ? sim::exposed_seconds(points[i]->result.step) : std::nullopt;
   };
   const auto slowdown = [&](std::size_t i) { return result.gemm_slowdowns[i]; };
   LineChart chart;
@@ -172,7 +172,7 @@ std::string sweep_svg(const sim::SweepResult& result) {
   }
   chart.panels.push_back(panel_of(result, lines, "step time in s", false, step));
   const auto pair = [&](std::size_t i) {
-    return points[i] ? points[i]->step.chunk_s[static_cast<std::size_t>(model::OpType::FB)] : std::nullopt;
+    return points[i] ? points[i]->result.step.chunk_s[static_cast<std::size_t>(model::OpType::FB)] : std::nullopt;
   };
   if (axis.key.starts_with("routing."))
     if (auto panel = panel_of(result, lines, "overlapped pair of chunks in s", false, pair); any_value(panel))

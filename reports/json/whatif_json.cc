@@ -43,13 +43,15 @@ void point_fields(auto& to, const sim::SweepResult& result, std::size_t place) {
   to("values", "values of the swept keys", values_of(result, place));
   to("feasible", "whether the plan can be laid out and fits", sim::feasible(point));
   to("reason", "why not, where it cannot be", unless_empty(sim::reason(point)));
-  to("step", "the step; null: of a deployment", where(known && !of.serving, of.step));
+  to("step", "the step; null: of a deployment", where(known && !of.serving, of.result.step));
   to("exposed_communication_share", "share of the step in which only communication runs", sim::exposed_share(point));
   to("gemm_slowdown", "factor on GEMMs that run next to communication",
      place < result.gemm_slowdowns.size() ? result.gemm_slowdowns[place] : std::nullopt);
-  to("bound", "the proven lower bound of the step",
-     Object([&](auto& part_to) { part_to("time_s", "seconds of the step", known ? of.bound_s : std::nullopt); }));
-  to("memory", "memory of the ranks", Maybe(where(known, of.memory), [](auto& part_to, const model::Memory& memory) {
+  to("bound", "the proven lower bound of the step", Object([&](auto& part_to) {
+       part_to("time_s", "seconds of the step", known ? of.result.bound_s : std::nullopt);
+     }));
+  to("memory", "memory of the ranks",
+     Maybe(where(known, of.result.memory), [](auto& part_to, const model::Memory& memory) {
        part_to("peak_bytes", "bytes of the fullest rank", memory.peak_bytes);
        part_to("capacity_bytes", "bytes of a GPU", memory.capacity_bytes);
        part_to("fits", "whether its peak fits in memory", memory.fits);
@@ -62,17 +64,18 @@ void point_fields(auto& to, const sim::SweepResult& result, std::size_t place) {
      Maybe(where(known, of), [&result](auto& part_to, const sim::SweepPoint& one) {
        part_to("fidelity", "how the step was predicted: closed-form, step or kernel",
                std::string(sim::to_string(result.fidelity)));
-       part_to("profile", "profile with the constants", one.profile);
-       part_to("stack", "software stack", unless_empty(one.stack));
-       part_to("device", "name of the GPU", one.device);
+       part_to("profile", "profile with the constants", one.result.profile);
+       part_to("stack", "software stack", unless_empty(one.result.stack));
+       part_to("device", "name of the GPU", one.result.device);
      }));
-  const bool drawn = known && of.interval.has_value(), serves = known && of.serving.has_value();
-  to.only_where(drawn, "interval", "", uncertainty(of.interval));
+  const bool drawn = known && of.result.interval.has_value(), serves = known && of.serving.has_value();
+  to.only_where(drawn, "interval", "", uncertainty(of.result.interval));
   to.only_where(serves, "serving", "", of.serving.value_or(model::ServingResult()));
-  to.only_where(drawn, "middle", "", middle_of(sim::step_result(of, result.fidelity)));
-  to.only_where(known && of.rollout.has_value(), "rollout",
-                "of a plan with [rollout]: a step of reinforcement learning, whose update of the policy `step` is",
-                Object([&of](auto& part_to) { rollout_fields(part_to, of.rollout.value_or(model::RolloutResult())); }));
+  to.only_where(drawn, "middle", "", middle_of(of.result));
+  to.only_where(
+      known && of.result.rollout.has_value(), "rollout",
+      "of a plan with [rollout]: a step of reinforcement learning, whose update of the policy `step` is",
+      Object([&of](auto& part_to) { rollout_fields(part_to, of.result.rollout.value_or(model::RolloutResult())); }));
 }
 
 // A stretch with the numeric key's values at its ends.
@@ -118,9 +121,10 @@ void optimum_fields(auto& to, const sim::SweepResult& result, std::size_t place)
   to("point", "position in points", place);
   to("values", "values of the swept keys", values_of(result, place));
   to("time_s", "seconds of the step, from components; null: of a deployment",
-     where(!serves, best.rollout ? best.rollout->step_s : best.step.time_s));
+     where(!serves, best.result.rollout ? best.result.rollout->step_s : best.result.step.time_s));
   to("middle_s", "seconds of the step in the middle of its interval; null: without one",
-     where(best.interval || (best.rollout && best.rollout->interval_s), sim::middle_seconds(best)));
+     where(best.result.interval || (best.result.rollout && best.result.rollout->interval_s),
+           sim::middle_seconds(best)));
   to.only_where(serves, "usd_per_million_tokens_all_in",
                 "of a deployment: cost of a million output tokens, with prompts", middle.usd_per_million_tokens_all_in);
   to.only_where(serves, "output_tokens_per_s_per_gpu", "of a deployment: output tokens a second and GPU",

@@ -22,11 +22,12 @@
 namespace plumbline::sim {
 namespace {
 
-SweepPoint point_of(const Inputs& inputs) {
+SweepPoint point_of(const Inputs& inputs, Fidelity fidelity) {
   SweepPoint point;
-  point.device = inputs.cluster.device.name;
-  point.profile = inputs.profile.name();
-  point.stack = inputs.profile.stack();
+  point.result.fidelity = to_string(fidelity);
+  point.result.device = inputs.cluster.device.name;
+  point.result.profile = inputs.profile.name();
+  point.result.stack = inputs.profile.stack();
   return point;
 }
 
@@ -34,28 +35,23 @@ PointResult point_of(const Inputs& inputs, Fidelity fidelity, bool every_rank, P
   const model::Plan& plan = inputs.plan;
   auto estimate = TRY(fidelity == Fidelity::step ? predictor.events(plan) : predictor.closed_form(plan));
   auto limits = TRY(predictor.limits(plan, fidelity, estimate.step.time_s));
-  SweepPoint point = point_of(inputs);
-  point.bound_s = limits.bound_s;
-  point.flops_at_peak_s = limits.flops_at_peak_s;
-  point.warnings = std::move(limits.warnings);
-  point.memory.peak_bytes = estimate.peak.bytes;
-  point.memory.capacity_bytes = inputs.cluster.device.memory.value();
-  if (every_rank || !estimate.fits) point.memory = TRY(predictor.memory(plan));
-  point.run = predicted_run(inputs, plan, estimate.step);
-  point.step = std::move(estimate.step);
+  SweepPoint point = point_of(inputs, fidelity);
+  model::StepResult& result = point.result;
+  result.bound_s = limits.bound_s;
+  result.flops_at_peak_s = limits.flops_at_peak_s;
+  result.warnings = std::move(limits.warnings);
+  result.memory.peak_bytes = estimate.peak.bytes;
+  result.memory.capacity_bytes = inputs.cluster.device.memory.value();
+  if (every_rank || !estimate.fits) result.memory = TRY(predictor.memory(plan));
+  result.run = predicted_run(inputs, plan, estimate.step);
+  result.step = std::move(estimate.step);
   return point;
 }
 
 PointResult point_on_network(const Inputs& inputs, Predictor& predictor) {
-  auto simulation = TRY(simulate_on_network(predictor, inputs.plan, false));
-  model::StepResult& result = simulation.result;
-  SweepPoint point = point_of(inputs);
-  point.bound_s = result.bound_s;
-  point.flops_at_peak_s = result.flops_at_peak_s;
-  point.warnings = std::move(result.warnings);
-  point.memory = std::move(result.memory);
-  point.run = std::move(result.run);
-  point.step = std::move(result.step);
+  SweepPoint point{TRY(simulate_on_network(predictor, inputs.plan, false)).result, "", {}};
+  point.result.lost.clear();
+  point.result.provenance.clear();
   return point;
 }
 
@@ -179,30 +175,28 @@ class Pool {
       const std::scoped_lock lock(network_);
       return point_on_network(inputs, predictor);
     }));
-    if (options_.intervals || inputs.engines) TRY(add_whole_step(inputs, found));
-    found.infeasible_reason = model::infeasible_reason(step_result(found, options_.fidelity));
+    if (options_.intervals || inputs.engines) TRY(add_whole_step(inputs, found.result));
+    found.infeasible_reason = model::infeasible_reason(found.result);
     return found;
   }
 
   // Adds the interval of the step, and the step of reinforcement learning that it is an update of.
-  model::Result<void> add_whole_step(const Inputs& inputs, SweepPoint& point) const {
+  model::Result<void> add_whole_step(const Inputs& inputs, model::StepResult& update) const {
     const IntervalOptions options{.threads = 1, .parts = false};
-    model::StepResult update = step_result(point, options_.fidelity);
     std::optional<StepDraws> draws;
     if (options_.intervals) {
       auto drawn = TRY(draw_interval(inputs, update, options));
-      point.memory.fits_probability = drawn.interval.fits_probability;
-      point.interval = std::move(drawn.interval);
+      update.memory.fits_probability = drawn.interval.fits_probability;
+      update.interval = std::move(drawn.interval);
       draws = std::move(drawn.draws);
     }
     TRY(add_rollout(inputs, update, draws, options));
     if (update.rollout_error) return tl::unexpected(std::move(*update.rollout_error));
-    point.rollout = std::move(update.rollout);
     return {};
   }
 
   PointResult evaluate_deployment(const Inputs& inputs) {
-    SweepPoint point = point_of(inputs);
+    SweepPoint point = point_of(inputs, Fidelity::closed_form);  // of a steady state there is no other
     const IntervalOptions options{.draws = serving_draws, .threads = 1, .parts = false};
     constexpr double middle = 0.5;
     model::ServingResult& result =
@@ -212,8 +206,8 @@ class Pool {
     result.constants.clear();
     result.notes.clear();
     add_fit(inputs, result, options);
-    point.memory = model::memory_of(result);
-    point.infeasible_reason = model::fit_of(point.memory) == model::Fit::does_not_fit
+    point.result.memory = model::memory_of(result);
+    point.infeasible_reason = model::fit_of(point.result.memory) == model::Fit::does_not_fit
                                   ? fmt::format("does not fit (it does with {:.1f} %)", *result.fits_probability * 100)
                                   : over_the_limit(inputs.plan, model::middle_serving(result));
     return point;
@@ -240,21 +234,6 @@ class Pool {
 };
 
 }  // namespace
-
-model::StepResult step_result(const SweepPoint& point, Fidelity fidelity) {
-  model::StepResult result;
-  result.fidelity = to_string(fidelity);
-  result.profile = point.profile;
-  result.stack = point.stack;
-  result.device = point.device;
-  result.step = point.step;
-  result.bound_s = point.bound_s;
-  result.interval = point.interval;
-  result.run = point.run;
-  result.memory = point.memory;
-  result.rollout = point.rollout;
-  return result;
-}
 
 model::Result<std::vector<PointResult>> sweep(std::size_t points, const SweepInputs& inputs,
                                               const SweepOptions& options) {

@@ -20,34 +20,23 @@
 
 namespace plumbline::sim {
 
-// The part of one simulation that a sweep keeps.
+// What a sweep keeps of a prediction.
 struct SweepPoint {
-  model::StepTimes step;
-  std::optional<double> bound_s;          // proven lower bound, seconds
-  std::optional<double> flops_at_peak_s;  // as in model::StepResult
-  std::vector<std::string> warnings;      // the same
-  std::string device, profile, stack;
-  model::Memory memory;               // with an interval: of all ranks, and how probable it is to fit
-  std::string infeasible_reason;      // why it does not fit in memory or keep its limits; "" when it does or may
-  std::optional<model::RunCost> run;  // nothing without run.tokens
-  std::optional<model::PredictionInterval> interval;  // where it was asked for
+  // Without lost time, provenance and assumed keys. Its memory has the ranks where it has an interval or does not fit;
+  // of a deployment only memory and basis are known.
+  model::StepResult result;
+  std::string infeasible_reason;  // why it does not fit in memory or keep its limits; "" when it does or may
   // Of a deployment, which has no step: without frontier, constants and notes; its interval where it was asked for.
   std::optional<model::ServingResult> serving = std::nullopt;
-  std::optional<model::RolloutResult> rollout = std::nullopt;  // of a plan with [rollout], whose update is `step`
 };
 
 using PointResult = model::Result<SweepPoint>;
 
-// Returns the step in the middle of its interval (model/result/middle.h), by which points are compared.
-inline model::StepTimes middle_step(const SweepPoint& point) { return model::middle_step(point.step, point.interval); }
-
 // Returns the seconds of the step in the middle of its interval: of reinforcement learning where a point has that.
 inline double middle_seconds(const SweepPoint& point) {
-  return point.rollout ? model::middle_rollout(*point.rollout).step_s : middle_step(point).time_s;
+  const auto& rollout = point.result.rollout;
+  return rollout ? model::middle_rollout(*rollout).step_s : model::middle_step(point.result).time_s;
 }
-
-// Returns the result from which metrics of a point are read.
-model::StepResult step_result(const SweepPoint& point, Fidelity fidelity);
 
 // Makes the inputs of a point. Several threads call it at once; large sweeps call it more than once per point.
 using SweepInputs = std::function<model::Result<Inputs>(std::size_t point)>;

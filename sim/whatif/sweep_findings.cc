@@ -19,8 +19,8 @@ namespace {
 using Work = std::tuple<std::string, std::string, std::string>;
 
 std::optional<Work> work_of(const PointResult& point) {
-  if (!point || !point->flops_at_peak_s) return std::nullopt;
-  return Work{point->device, point->profile, fmt::format("{:.9e}", *point->flops_at_peak_s)};
+  if (!point || !point->result.flops_at_peak_s) return std::nullopt;
+  return Work{point->result.device, point->result.profile, fmt::format("{:.9e}", *point->result.flops_at_peak_s)};
 }
 
 // Returns the sum, or nothing where a value is missing.
@@ -41,9 +41,9 @@ std::optional<double> compared_cost(const PointResult& point, bool priced) {
     const model::ServingResult middle = model::middle_serving(*point->serving);
     return priced ? middle.usd_per_million_tokens_all_in : 1 / middle.output_tokens_per_s_per_gpu;
   }
-  if (point->rollout) return 1 / model::middle_rollout(*point->rollout).tokens_per_s;
-  if (point->step.tokens_per_s <= 0) return std::nullopt;
-  return 1 / middle_step(*point).tokens_per_s;
+  if (point->result.rollout) return 1 / model::middle_rollout(*point->result.rollout).tokens_per_s;
+  if (point->result.step.tokens_per_s <= 0) return std::nullopt;
+  return 1 / model::middle_step(point->result).tokens_per_s;
 }
 
 template <class Quantity>
@@ -80,9 +80,9 @@ bool same_tokens(const std::vector<PointResult>& points) {
   std::optional<double> first;
   for (const PointResult& point : points) {
     if (!point) continue;
-    const auto& rollout = point->rollout;
-    const double tokens =
-        std::round(rollout ? rollout->tokens_per_s * rollout->step_s : point->step.tokens_per_s * point->step.time_s);
+    const auto& rollout = point->result.rollout;
+    const double tokens = std::round(rollout ? rollout->tokens_per_s * rollout->step_s
+                                             : point->result.step.tokens_per_s * point->result.step.time_s);
     if (first.value_or(tokens) != tokens) return false;
     first = tokens;
   }
@@ -140,7 +140,7 @@ std::vector<std::optional<double>> gemm_slowdowns(const std::vector<PointResult>
   std::map<Work, double> fastest;
   for (const auto& point : points) {
     const auto work = work_of(point);
-    const auto seconds = work ? gemm_seconds(point->step) : std::nullopt;
+    const auto seconds = work ? gemm_seconds(point->result.step) : std::nullopt;
     if (!seconds) continue;
     const auto [entry, fresh] = fastest.try_emplace(*work, *seconds);
     if (!fresh) entry->second = std::min(entry->second, *seconds);
@@ -148,7 +148,7 @@ std::vector<std::optional<double>> gemm_slowdowns(const std::vector<PointResult>
   std::vector<std::optional<double>> slowdowns;
   for (const auto& point : points) {
     const auto work = work_of(point);
-    const auto seconds = work ? gemm_seconds(point->step) : std::nullopt;
+    const auto seconds = work ? gemm_seconds(point->result.step) : std::nullopt;
     const bool known = seconds && fastest.at(*work) > 0;
     slowdowns.push_back(known ? std::optional<double>(*seconds / fastest.at(*work)) : std::nullopt);
   }
@@ -168,12 +168,12 @@ std::string reason(const PointResult& point) {
 }
 
 std::optional<double> exposed_share(const PointResult& point) {
-  return point && !point->rollout ? exposed_share(point->step) : std::nullopt;
+  return point && !point->result.rollout ? exposed_share(point->result.step) : std::nullopt;
 }
 
 bool has_intervals(const SweepResult& result) {
   return std::ranges::any_of(result.points, [](const PointResult& point) {
-    return point && (point->interval || (point->serving && point->serving->interval));
+    return point && (point->result.interval || (point->serving && point->serving->interval));
   });
 }
 
@@ -184,7 +184,7 @@ bool of_deployments(const SweepResult& result) {
 
 bool of_rollouts(const SweepResult& result) {
   return std::ranges::any_of(result.points,
-                             [](const PointResult& point) { return point && point->rollout.has_value(); });
+                             [](const PointResult& point) { return point && point->result.rollout.has_value(); });
 }
 
 std::optional<double> cost(const SweepResult& result, std::size_t point) {

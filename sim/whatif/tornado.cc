@@ -29,8 +29,8 @@ std::optional<double> tornado_value(const PointResult& point, std::size_t metric
   if (!point) return std::nullopt;
   if (point->serving)
     return metric == 0 ? std::optional(point->serving->tpot_s) : point->serving->usd_per_million_tokens_all_in;
-  if (metric == 0) return point->step.time_s;
-  return point->run ? point->run->cost_usd : std::nullopt;
+  if (metric == 0) return point->result.step.time_s;
+  return point->result.run ? point->result.run->cost_usd : std::nullopt;
 }
 
 std::vector<const TornadoRow*> TornadoResult::by_width(std::size_t metric) const {

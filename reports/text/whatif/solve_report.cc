@@ -29,9 +29,9 @@ void add_row(const sim::SolveResult& result, const SolveSample& sample, const st
       sim::value_text(result.key, sample.x), metric_text(sample.value.value_or(0)), "", "", "", remark};
   if (point != result.points.end()) {
     const auto& serving = point->second.serving;
-    row[2] = duration(serving ? serving->tpot_s : point->second.step.time_s);
-    row[3] = serving ? number(serving->output_tokens_per_s_per_gpu) : percent(point->second.step.mfu);
-    row[4] = gigabytes(point->second.memory.peak_bytes) + " GB";
+    row[2] = duration(serving ? serving->tpot_s : point->second.result.step.time_s);
+    row[3] = serving ? number(serving->output_tokens_per_s_per_gpu) : percent(point->second.result.step.mfu);
+    row[4] = gigabytes(point->second.result.memory.peak_bytes) + " GB";
     if (!point->second.infeasible_reason.empty())
       row[5] += fmt::format("{}{}", row[5].empty() ? "" : ", ", serving ? "over the limit" : "does not fit");
   }

@@ -78,21 +78,22 @@ std::vector<Metric> columns_of_steps(const sim::SweepResult& result) {
   const auto seconds = [](std::optional<double> value) {
     return value ? std::optional(duration(*value)) : std::nullopt;
   };
-  const auto middle = [&points](std::size_t i) { return middle_step(*points[i]); };
+  const auto middle = [&points](std::size_t i) { return model::middle_step(points[i]->result); };
   const bool intervals = sim::has_intervals(result);
   return {{intervals ? "step" : components, [=](std::size_t i) { return duration(middle(i).time_s); }},
           {"eight of ten cases",
            [&](std::size_t i) {
-             return points[i]->interval ? std::optional(seconds_span(points[i]->interval->time_s)) : std::nullopt;
+             return points[i]->result.interval ? std::optional(seconds_span(points[i]->result.interval->time_s))
+                                               : std::nullopt;
            }},
           result.same_tokens ? Metric{"MFU", [=](std::size_t i) { return percent(middle(i).mfu); }}
                              : Metric{"tokens/s", [=](std::size_t i) { return grouped(middle(i).tokens_per_s); }},
-          {"memory", [&](std::size_t i) { return gigabytes(points[i]->memory.peak_bytes) + " GB"; }},
+          {"memory", [&](std::size_t i) { return gigabytes(points[i]->result.memory.peak_bytes) + " GB"; }},
           {components,
            [&, intervals](std::size_t i) {
-             return intervals ? std::optional(duration(points[i]->step.time_s)) : std::nullopt;
+             return intervals ? std::optional(duration(points[i]->result.step.time_s)) : std::nullopt;
            }},
-          {"exposed", [&, seconds](std::size_t i) { return seconds(sim::exposed_seconds(points[i]->step)); }},
+          {"exposed", [&, seconds](std::size_t i) { return seconds(sim::exposed_seconds(points[i]->result.step)); }},
           {"of pairs",
            [&](std::size_t i) {
              const auto share = sim::exposed_share(points[i]);
@@ -103,7 +104,7 @@ std::vector<Metric> columns_of_steps(const sim::SweepResult& result) {
              const auto slowdown = result.gemm_slowdowns[i];
              return slowdown ? std::optional("x" + fixed(*slowdown, 3)) : std::nullopt;
            }},
-          {"bubble", [&, seconds](std::size_t i) { return seconds(points[i]->step.bubble_s); }}};
+          {"bubble", [&, seconds](std::size_t i) { return seconds(points[i]->result.step.bubble_s); }}};
 }
 
 // The columns of steps of reinforcement learning; those after `components` divide that step.
@@ -111,7 +112,7 @@ std::vector<Metric> columns_of_rollouts(const sim::SweepResult& result) {
   using Rollout = model::RolloutResult;
   const auto& points = result.points;
   const auto of = [&points](auto text) {
-    return [&points, text](std::size_t i) { return std::optional<std::string>(text(*points[i]->rollout)); };
+    return [&points, text](std::size_t i) { return std::optional<std::string>(text(*points[i]->result.rollout)); };
   };
   const auto of_middle = [of](auto text) {
     return of([text](const Rollout& rollout) { return text(model::middle_rollout(rollout)); });
@@ -120,7 +121,7 @@ std::vector<Metric> columns_of_rollouts(const sim::SweepResult& result) {
   return {{intervals ? "step" : components, of_middle([](const Rollout& middle) { return duration(middle.step_s); })},
           {"eight of ten cases",
            [&](std::size_t i) {
-             const auto& interval = points[i]->rollout->interval_s;
+             const auto& interval = points[i]->result.rollout->interval_s;
              return interval ? std::optional(seconds_span(*interval)) : std::nullopt;
            }},
           {"tokens/s/GPU", of_middle([](const Rollout& middle) { return grouped(middle.tokens_per_s_per_gpu); })},
@@ -129,7 +130,7 @@ std::vector<Metric> columns_of_rollouts(const sim::SweepResult& result) {
            })},
           {components,
            [&, intervals](std::size_t i) {
-             return intervals ? std::optional(duration(points[i]->rollout->step_s)) : std::nullopt;
+             return intervals ? std::optional(duration(points[i]->result.rollout->step_s)) : std::nullopt;
            }},
           {"generation", of([](const Rollout& rollout) { return duration(rollout.seconds_of("engines")); })},
           {"training", of([](const Rollout& rollout) { return duration(rollout.seconds_of("training")); })}};
@@ -145,9 +146,9 @@ std::string best_word(const sim::SweepResult& result) { return result.priced ? "
 std::string remark(const sim::SweepResult& result, std::size_t point) {
   if (!result.points[point]) return "infeasible";
   const std::string best = point != result.best ? "" : !sim::of_deployments(result) ? "best" : best_word(result);
-  const auto& rollout = result.points[point]->rollout;
+  const auto& rollout = result.points[point]->result.rollout;
   const model::Fit fit =
-      rollout && !rollout->memory.fits ? model::Fit::does_not_fit : model::fit_of(result.points[point]->memory);
+      rollout && !rollout->memory.fits ? model::Fit::does_not_fit : model::fit_of(result.points[point]->result.memory);
   if (fit == model::Fit::fits) return sim::feasible(result.points[point]) ? best : "over the limit";
   return best + (best.empty() ? "" : ", ") + std::string(model::to_string(fit));
 }
@@ -419,13 +420,13 @@ std::string sweep_csv(const sim::SweepResult& result) {
   if (sim::of_rollouts(result)) return rollout_sweep_csv(result);
   const auto cells = [&](std::size_t i) {
     const sim::SweepPoint& point = *result.points[i];
-    const model::StepTimes& step = point.step;
+    const model::StepTimes& step = point.result.step;
     std::vector<std::string> row;
     for (const std::optional<double>& value :
          {std::optional(step.time_s), sim::exposed_seconds(step), sim::exposed_share(result.points[i]),
           sim::gemm_seconds(step), result.gemm_slowdowns[i], std::optional(step.tokens_per_s), std::optional(step.mfu),
-          std::optional(step.mfu_causal), step.bubble_s, step.optimizer_s, std::optional(point.memory.peak_bytes),
-          std::optional(point.memory.capacity_bytes)})
+          std::optional(step.mfu_causal), step.bubble_s, step.optimizer_s,
+          std::optional(point.result.memory.peak_bytes), std::optional(point.result.memory.capacity_bytes)})
       row.push_back(csv_cell(value));
     return row;
   };
@@ -434,7 +435,7 @@ std::string sweep_csv(const sim::SweepResult& result) {
       {"step_time_s", "exposed_communication_s", "exposed_communication_share", "gemm_s", "gemm_slowdown",
        "tokens_per_s", "mfu", "mfu_causal", "bubble_s", "optimizer_s", "peak_memory_bytes", "memory_capacity_bytes"},
       cells, "step_time", [](const sim::SweepPoint& point) {
-        return point.interval ? std::optional(point.interval->time_s) : std::nullopt;
+        return point.result.interval ? std::optional(point.result.interval->time_s) : std::nullopt;
       });
 }
 

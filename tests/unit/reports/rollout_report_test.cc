@@ -196,10 +196,10 @@ model::RolloutResult with_fast_engines() {
 
 TEST(RolloutSweep, HasBothHalvesOfEachPoint) {
   sim::SweepPoint slow, fast;
-  slow.rollout = example_rollout();
-  fast.rollout = with_fast_engines();
+  slow.result.rollout = example_rollout();
+  fast.result.rollout = with_fast_engines();
   sim::SweepPoint large = fast;
-  large.rollout->memory.fits = false;
+  large.result.rollout->memory.fits = false;
   large.infeasible_reason = "does not fit: a host";
   sim::SweepResult result = sim::sweep_result(sim::SweepGrid::make({*sim::parse_axis("rollout.tensor=1,2,4")}).value(),
                                               sim::Fidelity::step, {}, {slow, fast, large});

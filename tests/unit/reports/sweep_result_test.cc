@@ -17,14 +17,14 @@ using tests::has;
 // Returns a point of 1,000 tokens in `seconds`, all in overlapped pairs of which `share` is exposed communication.
 SweepPoint point_of(double seconds, double share) {
   SweepPoint point;
-  point.step.time_s = seconds;
-  point.step.tokens_per_s = 1000 / seconds;
-  point.step.slots_mean_s = {0, 0, 0, 0, seconds};
-  point.step.exposed_mean_s = {0, 0, 0, 0, share * seconds};
-  point.step.breakdown = {{"GEMM", seconds / 2}};
-  point.bound_s = point.flops_at_peak_s = 1;
-  point.memory.peak_bytes = 50e9;
-  point.memory.capacity_bytes = 80e9;
+  point.result.step.time_s = seconds;
+  point.result.step.tokens_per_s = 1000 / seconds;
+  point.result.step.slots_mean_s = {0, 0, 0, 0, seconds};
+  point.result.step.exposed_mean_s = {0, 0, 0, 0, share * seconds};
+  point.result.step.breakdown = {{"GEMM", seconds / 2}};
+  point.result.bound_s = point.result.flops_at_peak_s = 1;
+  point.result.memory.peak_bytes = 50e9;
+  point.result.memory.capacity_bytes = 80e9;
   return point;
 }
 
@@ -40,7 +40,7 @@ SweepResult result_of(const std::vector<std::string>& over, std::vector<model::R
 SweepResult along_one_key() {
   SweepPoint large = point_of(1, 0.01);
   large.infeasible_reason = "does not fit: rank 0";
-  large.memory.fits = false;
+  large.result.memory.fits = false;
   model::Error impossible{model::ErrorKind::infeasible, "28 leave none", "--over", 0, "o.sms", ""};
   return result_of({"o.sms=8..28:4"}, {point_of(20, 0.10), point_of(10.05, 0.02), point_of(10, 0.01),
                                        point_of(10.2, 0.03), large, tl::unexpected(impossible)});
@@ -81,8 +81,8 @@ TEST(SweepResult, JsonHoldsPointsOptimumAndPlateau) {
 // The components of the second take longer, but clusters run it faster.
 TEST(SweepResult, PointsAreComparedByTheirMiddle) {
   SweepPoint first = point_of(10, 0), second = point_of(11, 0);
-  first.interval = model::PredictionInterval{.time_s = {11, 12, 13}};
-  second.interval = model::PredictionInterval{.time_s = {10.5, 11.5, 13}};
+  first.result.interval = model::PredictionInterval{.time_s = {11, 12, 13}};
+  second.result.interval = model::PredictionInterval{.time_s = {10.5, 11.5, 13}};
   const SweepResult result = result_of({"o.sms=1,2"}, {first, second});
   EXPECT_EQ(result.best, 1u);
   const std::string text = reports::sweep_text(result, false);
@@ -141,7 +141,7 @@ TEST(SweepResult, ThePictureMarksTheBestAndShadesItsPlateau) {
 
 TEST(SweepResult, DifferentBatchesAreComparedByTokensPerSecond) {
   SweepPoint larger = point_of(15, 0);
-  larger.step.tokens_per_s = 2000.0 / 15;  // twice the tokens in less than twice the time
+  larger.result.step.tokens_per_s = 2000.0 / 15;  // twice the tokens in less than twice the time
   const SweepResult result = result_of({"b.size=1,2"}, {point_of(10, 0), larger});
   EXPECT_EQ(result.best, 1u);
   EXPECT_FALSE(result.same_tokens);
@@ -166,8 +166,8 @@ SweepPoint deployment_of(double tpot_s, double usd) {
   serving.output_tokens_per_s_per_gpu = 500;
   serving.usd_per_million_output_tokens = usd / 2;
   serving.usd_per_million_tokens_all_in = usd;
-  point.memory.peak_bytes = 50e9;
-  point.memory.capacity_bytes = 80e9;
+  point.result.memory.peak_bytes = 50e9;
+  point.result.memory.capacity_bytes = 80e9;
   return point;
 }
 

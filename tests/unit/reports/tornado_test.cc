@@ -13,9 +13,9 @@ using model::Evidence;
 
 SweepPoint point_of(double seconds) {
   SweepPoint point;
-  point.step.time_s = seconds;
-  point.run = model::RunCost{};
-  point.run->cost_usd = 1000 * seconds;
+  point.result.step.time_s = seconds;
+  point.result.run = model::RunCost{};
+  point.result.run->cost_usd = 1000 * seconds;
   return point;
 }
 
@@ -59,7 +59,7 @@ TEST(Tornado, AnInfeasibleSettingDoesNotCount) {
 
 TEST(Tornado, WithoutARunThereIsNoCost) {
   SweepPoint base = point_of(10), other = point_of(11);
-  base.run.reset(), other.run.reset();
+  base.result.run.reset(), other.result.run.reset();
   const TornadoResult result = tornado_result(Fidelity::step, {input_named("a", 1)}, {base, other});
   EXPECT_FALSE(result.base[1]);
   EXPECT_FALSE(result.rows[0].spans[1]);

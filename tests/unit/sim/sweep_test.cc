@@ -31,9 +31,9 @@ TEST(Sweep, IsTheSameForAnyNumberOfThreads) {
   for (std::size_t i = 0; i < one.size(); ++i) {
     ASSERT_EQ(one[i].has_value(), four[i].has_value());
     if (!one[i]) continue;
-    EXPECT_EQ(one[i]->step.time_s, four[i]->step.time_s);
-    EXPECT_EQ(one[i]->step.bubble_s, four[i]->step.bubble_s);
-    EXPECT_EQ(one[i]->memory.peak_bytes, four[i]->memory.peak_bytes);
+    EXPECT_EQ(one[i]->result.step.time_s, four[i]->result.step.time_s);
+    EXPECT_EQ(one[i]->result.step.bubble_s, four[i]->result.step.bubble_s);
+    EXPECT_EQ(one[i]->result.memory.peak_bytes, four[i]->result.memory.peak_bytes);
   }
 }
 
@@ -44,7 +44,7 @@ TEST(Sweep, EqualsTheSingleSimulationBitForBit) {
   };
   const auto points = sweep(repetitions, inputs, {.fidelity = Fidelity::closed_form, .threads = 1}).value();
   const auto alone = simulate(*inputs(0), Fidelity::closed_form, false).value();
-  for (const auto& point : points) EXPECT_EQ(point->step.time_s, alone.result.step.time_s);
+  for (const auto& point : points) EXPECT_EQ(point->result.step.time_s, alone.result.step.time_s);
 }
 
 TEST(Sweep, WithIntervalsStatesTheStepAndTheVerdictOfSimulate) {
@@ -52,11 +52,11 @@ TEST(Sweep, WithIntervalsStatesTheStepAndTheVerdictOfSimulate) {
   const auto points = sweep(1, inputs, {.fidelity = Fidelity::step, .intervals = true, .threads = 1}).value();
   const Inputs alone = *inputs(0);
   model::StepResult result = simulate_on_network(alone, false).value().result;
-  EXPECT_EQ(points[0]->step.time_s, result.step.time_s);
+  EXPECT_EQ(points[0]->result.step.time_s, result.step.time_s);
   const model::PredictionInterval interval = interval_of(alone, result, {.threads = 1, .parts = false}).value();
-  EXPECT_EQ(points[0]->interval->time_s.p50, interval.time_s.p50);
-  EXPECT_EQ(points[0]->interval->peak_bytes.p50, interval.peak_bytes.p50);
-  EXPECT_EQ(points[0]->memory.fits_probability, interval.fits_probability);
+  EXPECT_EQ(points[0]->result.interval->time_s.p50, interval.time_s.p50);
+  EXPECT_EQ(points[0]->result.interval->peak_bytes.p50, interval.peak_bytes.p50);
+  EXPECT_EQ(points[0]->result.memory.fits_probability, interval.fits_probability);
 }
 
 TEST(Sweep, InfeasiblePointsStayRows) {
@@ -66,7 +66,7 @@ TEST(Sweep, InfeasiblePointsStayRows) {
   EXPECT_EQ(points[2].error().kind, model::ErrorKind::infeasible);
   ASSERT_TRUE(points[3]);  // simulated although it does not fit
   EXPECT_NE(points[3]->infeasible_reason.find("does not fit"), std::string::npos);
-  EXPECT_GT(points[3]->memory.peak_bytes, points[3]->memory.capacity_bytes);
+  EXPECT_GT(points[3]->result.memory.peak_bytes, points[3]->result.memory.capacity_bytes);
 }
 
 TEST(Sweep, WrongInputEndsItWithTheFirstWrongPoint) {
@@ -137,15 +137,15 @@ TEST(SweepFindings, StretchesEndWhereTheLimitIsExceededOrNothingIsKnown) {
 
 SweepPoint point_with(double gemm, double flops, const std::string& device) {
   SweepPoint point;
-  point.step.breakdown = {{"attention", 1}, {"GEMM", gemm}};
-  point.flops_at_peak_s = flops;
-  point.device = device;
+  point.result.step.breakdown = {{"attention", 1}, {"GEMM", gemm}};
+  point.result.flops_at_peak_s = flops;
+  point.result.device = device;
   return point;
 }
 
 TEST(SweepFindings, GemmsAreComparedAmongPointsOfTheSameWorkAndDevice) {
   SweepPoint closed_form = point_with(1, 5, "a");
-  closed_form.step.breakdown.clear();
+  closed_form.result.step.breakdown.clear();
   const auto slowdowns = gemm_slowdowns({point_with(3, 5, "a"), point_with(2, 5, "a"), point_with(1, 6, "a"),
                                          point_with(1, 5, "b"), closed_form, tl::unexpected(model::Error{})});
   EXPECT_EQ(slowdowns, (SweptValues{1.5, 1, 1, 1, std::nullopt, std::nullopt}));
