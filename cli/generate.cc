@@ -10,6 +10,7 @@
 #include "cli/outputs.h"
 #include "cli/run.h"
 #include "cli/world.h"
+#include "model/base/statistics.h"
 #include "real/host/clock.h"
 #include "real/host/run.h"
 #include "reports/generation_report.h"
@@ -19,12 +20,6 @@ namespace plumbline::cli {
 namespace {
 
 using model::wrong_input;
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::ranges::sort(values);
-  return values[(values.size() - 1) / 2];
-}
 
 reports::GenerationReport report_of(const RunArguments& arguments, const sim::Inputs& inputs,
                                     const real::Generation& generation) {
@@ -38,7 +33,7 @@ reports::GenerationReport report_of(const RunArguments& arguments, const sim::In
   report.outputs = generation.outputs;
   report.prefill_s = generation.prefill_s;
   report.decode_s = generation.decode_s;
-  report.tpot_s = median(generation.decode_s);
+  if (!generation.decode_s.empty()) report.tpot_s = model::quantile(generation.decode_s, 0.5);
   report.gpus = inputs.plan.cluster.gpus;
   return report;
 }

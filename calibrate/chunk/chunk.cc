@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "calibrate/chunk/kernel_timeline.h"
+#include "model/base/statistics.h"
 #include "model/base/text.h"
 #include "model/base/text_file.h"
 
@@ -210,15 +211,13 @@ std::optional<Measurement> launch_gap_record(const model::Timeline& timeline, co
   for (const model::Kernel& kernel : timeline.kernels)
     if (kernel.gap_ps > 0) gaps.push_back(kernel.gap_ps);
   if (gaps.empty()) return std::nullopt;
-  const auto middle = gaps.begin() + static_cast<std::ptrdiff_t>(gaps.size() / 2);
-  std::ranges::nth_element(gaps, middle);
   Measurement gap;
   gap.device = device;
   gap.source = "a trace of the PyTorch profiler";
   gap.op = "launch";
   gap.variant = "stream_gap";
   gap.samples = static_cast<std::int64_t>(gaps.size());
-  gap.time.p50 = static_cast<double>(*middle) / ps_per_us / us_per_s;
+  gap.time.p50 = static_cast<double>(model::upper_median(std::move(gaps))) / ps_per_us / us_per_s;
   return gap;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "calibrate/fit/detail/log_fit.h"
+#include "model/base/statistics.h"
 #include "model/result/prediction_interval.h"
 
 namespace plumbline::calibrate {
@@ -19,10 +20,10 @@ HeldOutSummary summary_of(const HeldOut& of) {
           of.table,
           of.fitted_rows,
           of.errors.size(),
-          quantile(of.errors, middle),
-          quantile(of.errors, ninety),
-          quantile(of.roofline, middle),
-          quantile(of.roofline, ninety)};
+          model::quantile(of.errors, middle),
+          model::quantile(of.errors, ninety),
+          model::quantile(of.roofline, middle),
+          model::quantile(of.roofline, ninety)};
 }
 
 }  // namespace
@@ -50,7 +51,7 @@ double deviation_of(const std::vector<double>& values) {
   constexpr double share = 0.8;  // of normal numbers, this share is no further from 0 than model::normal_p90
   std::vector<double> sizes;
   for (const double value : values) sizes.push_back(std::abs(value));
-  return quantile(std::move(sizes), share) / model::normal_p90;
+  return model::quantile(std::move(sizes), share) / model::normal_p90;
 }
 
 bool is_held_out(const std::string& key) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "calibrate/fit/detail/constant_list.h"
+#include "model/base/statistics.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -202,7 +203,7 @@ class MemoryForm {
       std::vector<double> paces;
       for (const FitRecord& record : records_)
         if (record.type == type(column)) paces.push_back(record.seconds / *record.measurement->bytes);
-      x[column] = median(std::move(paces));
+      x[column] = model::upper_median(std::move(paces));
     }
     if (saturates_) x[saturation_column()] = std::sqrt(most_cores_);
     if (maps_) x[map_column()] = seconds.minCoeff();

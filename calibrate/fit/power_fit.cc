@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "calibrate/fit/detail/robust_fit.h"
+#include "model/base/statistics.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -84,7 +85,7 @@ double standard_error(const std::vector<double>& deviations) {
   std::vector<double> sizes;
   for (const double deviation : deviations) sizes.push_back(std::abs(deviation));
   const auto rows = static_cast<double>(sizes.size());
-  return of_median * normal * median(std::move(sizes)) / std::sqrt(rows);
+  return of_median * normal * model::upper_median(std::move(sizes)) / std::sqrt(rows);
 }
 
 }  // namespace
@@ -98,10 +99,10 @@ std::optional<PowerReading> read_power(std::span<const HeldGemm> rows, const Pow
           ((row.power_w - assumptions.constants.idle) * row.seconds - assumptions.energy_per_byte * row.bytes) /
           row.flops);
   if (energies.size() < fewest_rows) return std::nullopt;
-  PowerReading reading{.energy_per_flop = median(energies), .rows = energies.size()};
+  PowerReading reading{.energy_per_flop = model::upper_median(energies), .rows = energies.size()};
   for (double& energy : energies) energy = std::abs(energy / reading.energy_per_flop - 1);
   constexpr double normal = 1.4826;  // standard deviation over median deviation
-  reading.relative_spread = normal * median(std::move(energies));
+  reading.relative_spread = normal * model::upper_median(std::move(energies));
   return reading;
 }
 

@@ -14,6 +14,7 @@
 #include "calibrate/fit/detail/gpu_records.h"
 #include "calibrate/fit/detail/prior_fit.h"
 #include "calibrate/fit/detail/robust_fit.h"
+#include "model/base/statistics.h"
 #include "model/profile/constant_rules.h"
 
 namespace plumbline::calibrate {
@@ -147,7 +148,7 @@ class Refining {
 
   // Nothing that is uncertain of a GPU explains a factor of all times.
   model::Result<void> check_distance() const {
-    const double middle = median({before_.begin(), before_.end()});
+    const double middle = model::upper_median<double>({before_.begin(), before_.end()});
     if (std::abs(middle) <= std::log(farthest)) return {};
     return model::wrong_input(
         "MEASUREMENTS",

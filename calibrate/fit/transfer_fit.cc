@@ -13,6 +13,7 @@
 
 #include "calibrate/fit/detail/collective_records.h"
 #include "calibrate/fit/detail/constant_list.h"
+#include "model/base/statistics.h"
 #include "model/base/units.h"
 #include "model/cost/collective_cost.h"
 #include "model/cost/constants.h"
@@ -112,11 +113,11 @@ const FitRecord* alone(const FitRecord& overlapped, const std::vector<FitRecord>
 
 void add_slowdown(const std::string& name, std::vector<double> ratios, ConstantList& constants) {
   if (ratios.empty()) return;
-  const double typical = median(ratios);
+  const double typical = model::upper_median(ratios);
   std::optional<double> spread;
   if (ratios.size() > 2) {
     for (double& ratio : ratios) ratio = std::abs(ratio - typical);
-    spread = median(ratios) / typical;
+    spread = model::upper_median(ratios) / typical;
   }
   constants.add(name, std::max(1.0, typical), spread, model::Evidence::measured,
                 fmt::format("middle of {} ratios during a transfer and alone", ratios.size()));

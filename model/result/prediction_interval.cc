@@ -3,6 +3,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "model/base/statistics.h"
+
 namespace plumbline::model {
 
 double Quantiles::share_below(double value) const {
@@ -18,9 +20,7 @@ namespace {
 double quantile_of_sorted(const std::vector<double>& values, double probability) {
   const auto last = static_cast<double>(values.size() - 1);
   const double place = std::clamp(probability * (last + 2) - 1, 0.0, last);
-  const auto below = static_cast<std::size_t>(place);
-  const std::size_t above = std::min(below + 1, values.size() - 1);
-  return values[below] + (place - static_cast<double>(below)) * (values[above] - values[below]);
+  return value_at(values, place);
 }
 
 }  // namespace

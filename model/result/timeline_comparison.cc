@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "model/base/statistics.h"
 #include "model/schedule/schedule.h"
 
 namespace plumbline::model {
@@ -281,10 +282,7 @@ void compare_kernels(TimelineComparison& result) {
 
 }  // namespace
 
-double OverlappedSlots::median_error() const {
-  const std::size_t upper = errors.size() / 2, lower = (errors.size() - 1) / 2;
-  return (errors[lower] + errors[upper]) / 2;
-}
+double OverlappedSlots::median_error() const { return quantile(errors, 0.5); }
 
 TimelineComparison compare(const Timeline& predicted, const Timeline& measured) {
   TimelineComparison result{summarize(predicted), summarize(measured)};

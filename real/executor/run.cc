@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "model/architecture/metrics.h"
+#include "model/base/statistics.h"
 #include "model/memory/memory.h"
 #include "model/plan/layout.h"
 #include "model/program/compile.h"
@@ -264,12 +265,8 @@ model::PerOp middle_chunks(const model::StepProgram& program, const model::Timel
       durations[static_cast<std::size_t>(op.type)].push_back(seconds_of(span.duration_ps));
   }
   model::PerOp chunks;
-  for (std::size_t kind = 0; kind < kinds; ++kind) {
-    std::vector<double>& all = durations[kind];
-    if (all.empty()) continue;
-    std::ranges::nth_element(all, all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2));
-    chunks[kind] = all[all.size() / 2];
-  }
+  for (std::size_t kind = 0; kind < kinds; ++kind)
+    if (!durations[kind].empty()) chunks[kind] = model::upper_median(std::move(durations[kind]));
   return chunks;
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "model/base/random.h"
+#include "model/base/statistics.h"
 
 namespace plumbline::real {
 namespace {
@@ -93,13 +94,6 @@ class Measuring {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-double quantile(const std::vector<double>& sorted, double share) {
-  const double position = share * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(position);
-  const std::size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (position - static_cast<double>(below)) * (sorted[above] - sorted[below]);
-}
-
 }  // namespace
 
 model::Result<std::vector<Series>> measure_in_rounds(std::vector<RunnableWorkload>& workloads,
@@ -109,11 +103,10 @@ model::Result<std::vector<Series>> measure_in_rounds(std::vector<RunnableWorkloa
 
 Spread spread_of(std::vector<double> samples) {
   constexpr double low = 0.1, middle = 0.5, high = 0.9;
-  std::ranges::sort(samples);
-  Spread spread{samples.front(), quantile(samples, low), quantile(samples, middle), quantile(samples, high), 0};
+  const auto at = [&](double share) { return model::quantile(samples, share); };
+  Spread spread{at(0), at(low), at(middle), at(high), 0};
   for (double& sample : samples) sample = std::abs(sample - spread.p50);
-  std::ranges::sort(samples);
-  spread.mad = quantile(samples, middle);
+  spread.mad = at(middle);
   return spread;
 }
 

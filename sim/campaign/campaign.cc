@@ -14,6 +14,7 @@
 
 #include "model/base/bytes.h"
 #include "model/base/random.h"
+#include "model/base/statistics.h"
 #include "sim/campaign/closed_form.h"
 #include "sim/campaign/detail/seed_run.h"
 
@@ -201,17 +202,10 @@ model::Result<std::vector<SeedOutcome>> run_seeds(const CampaignInput& input, Ta
   return outcomes;
 }
 
-// Returns the value that a share of sorted values does not exceed, between its neighbors where both are finite.
-double quantile(std::span<const double> sorted, double share) {
-  const double place = share * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(place);
-  const double low = sorted[below], high = sorted[std::min(below + 1, sorted.size() - 1)];
-  const double part = place - static_cast<double>(below);
-  return part > 0 && low < high ? low + part * (high - low) : low;
-}
 model::Quantiles quantiles(std::vector<double> values) {
   std::ranges::sort(values);
-  return {quantile(values, 0.1), quantile(values, 0.5), quantile(values, 0.9)};
+  const auto at = [&](double share) { return model::value_at(values, share * static_cast<double>(values.size() - 1)); };
+  return {at(0.1), at(0.5), at(0.9)};
 }
 
 // Returns why a campaign never finishes as its mean times show; empty: they do not.

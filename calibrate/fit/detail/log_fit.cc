@@ -153,12 +153,4 @@ double half_range(const std::vector<double>& values, double& mean) {
   return std::log(most / least) / 2;
 }
 
-double quantile(std::vector<double> values, double share) {
-  std::ranges::sort(values);
-  const double place = share * static_cast<double>(values.size() - 1);
-  const auto lower = static_cast<std::size_t>(place);
-  const std::size_t upper = std::min(lower + 1, values.size() - 1);
-  return values[lower] + (place - std::floor(place)) * (values[upper] - values[lower]);
-}
-
 }  // namespace plumbline::calibrate

@@ -51,7 +51,4 @@ double share_below(double x);
 // Sets the geometric mean of the values and returns half the range of their logarithms. Requires values.
 double half_range(const std::vector<double>& values, double& mean);
 
-// Returns the value that `share` of the values do not exceed, interpolated between its neighbors. Requires values.
-double quantile(std::vector<double> values, double share);
-
 }  // namespace plumbline::calibrate

@@ -11,6 +11,8 @@
 #include <unsupported/Eigen/NumericalDiff>
 #include <utility>
 
+#include "model/base/statistics.h"
+
 namespace plumbline::calibrate {
 namespace {
 
@@ -44,7 +46,7 @@ double spread(const VectorXd& residuals, const VectorXd& used) {
   for (Index i = 0; i < residuals.size(); ++i)
     if (used[i] > 0) deviations.push_back(std::abs(residuals[i]));
   constexpr double to_deviation = 1.4826, floor = 1e-6;  // the floor: for observations that the form fits exactly
-  return std::max(floor, to_deviation * median(std::move(deviations)));
+  return std::max(floor, to_deviation * model::upper_median(std::move(deviations)));
 }
 
 VectorXd huber_weights(const VectorXd& residuals, const VectorXd& used) {
@@ -136,12 +138,6 @@ std::vector<bool> silent_ones(const Form& form, const VectorXd& values) {
 
 }  // namespace
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
 double rounded(double value, int digits) { return std::strtod(fmt::format("{:.{}g}", value, digits).c_str(), nullptr); }
 
 VectorXd starting_point(const Eigen::MatrixXd& features, const VectorXd& seconds) {
@@ -150,7 +146,7 @@ VectorXd starting_point(const Eigen::MatrixXd& features, const VectorXd& seconds
     std::vector<double> candidates;
     for (Index i = 0; i < features.rows(); ++i)
       if (features(i, j) > 0) candidates.push_back(seconds[i] / features(i, j) / static_cast<double>(features.cols()));
-    start[j] = median(std::move(candidates));
+    start[j] = model::upper_median(std::move(candidates));
   }
   return start;
 }

@@ -34,9 +34,6 @@ struct RobustFit {
   std::vector<bool> silent;
 };
 
-// Returns the median; of an even number the upper of the middle two. Requires values.
-double median(std::vector<double> values);
-
 // Returns the value with as many significant digits as a fit has.
 double rounded(double value, int digits);
 

@@ -15,6 +15,7 @@
 #include "calibrate/fit/detail/log_fit.h"
 #include "calibrate/fit/detail/tables/tables.h"
 #include "calibrate/fit/recipe/detail/draft.h"
+#include "model/base/statistics.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -311,7 +312,7 @@ void set_small(Draft& draft, const SmallGemmFit& fit, const std::string& prefix,
     if (fit.fitted_errors[i].empty()) continue;
     draft.notes.push_back(
         fmt::format("{} of {}: rows of the fit with M of 64 and 128 are off by {:.1f} % (median of {})", table.family,
-                    table.table, 100 * quantile(fit.fitted_errors[i], 0.5), fit.fitted_errors[i].size()));
+                    table.table, 100 * model::quantile(fit.fitted_errors[i], 0.5), fit.fitted_errors[i].size()));
   }
   const std::string how = fmt::format("fitted to two thirds of the rows of {} ({}){}", fmt::join(softwares, ", "),
                                       cited, softwares.size() > 1 ? ", at the mean of their levels" : "");

@@ -10,6 +10,7 @@
 #include "calibrate/fit/detail/tables/tables.h"
 #include "calibrate/fit/fit_records.h"
 #include "calibrate/fit/recipe/detail/draft.h"
+#include "model/base/statistics.h"
 #include "model/cost/forms/kernel_forms.h"
 
 namespace plumbline::calibrate {
@@ -165,7 +166,7 @@ model::Result<void> fit_attention_backward_step(Draft& draft) {
                                                .tail = draft.si("attention.forward.tail").value_or(0)},
                                               false);
   const VectorXd ratios = predicted.cwiseQuotient(unthrottled(forward, highest));
-  const double factor = quantile({ratios.begin(), ratios.end()}, 0.5);
+  const double factor = model::quantile({ratios.begin(), ratios.end()}, 0.5);
   const std::string how = fmt::format(
       "backward over forward in {} and {} records of cuDNN, each at its clock, times the "
       "forward of this profile; errors of the form up to {:.0f} % ({})",
@@ -197,11 +198,11 @@ model::Result<void> fit_memory_step(Draft& draft) {
         m.bytes.value_or(0) >= enough)
       rates.push_back(*m.bytes / m.time.p50);
   if (rates.empty()) return none(draft, fmt::format("record of {} that moves 64 MB", step.op));
-  const double middle = quantile(rates, 0.5);
+  const double middle = model::quantile(rates, 0.5);
   for (std::size_t i = 0; i < rates.size() && rates.size() > 1; ++i) {
     std::vector<double> others = rates;
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
-    draft.memory_records.push_back(std::log(quantile(others, 0.5) / rates[i]));
+    draft.memory_records.push_back(std::log(model::quantile(others, 0.5) / rates[i]));
   }
   const auto [least, most] = std::ranges::minmax(rates);
   constexpr double meter = 0.03;  // between repetitions of a record

@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "model/base/statistics.h"
 #include "real/cuda/comm/communicator.h"
 #include "real/cuda/device/device.h"
 #include "real/cuda/plan_conditions.h"
@@ -47,9 +48,7 @@ class Readings {
   Field middle(Field ClockReading::*field) const {
     std::vector<Field> values;
     for (const ClockReading& reading : readings_) values.push_back(reading.*field);
-    const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), at, values.end());
-    return *at;
+    return model::upper_median(std::move(values));
   }
 
   std::unique_ptr<Nvml> nvml_;

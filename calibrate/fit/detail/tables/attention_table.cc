@@ -8,6 +8,7 @@
 
 #include "calibrate/fit/detail/log_fit.h"
 #include "calibrate/fit/detail/tables/tables.h"
+#include "model/base/statistics.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -150,7 +151,7 @@ bool skip_windows(const std::vector<TrainingAttentionRow>& rows) {
         growth.push_back(longer.seconds / row.seconds);
   constexpr double middle = 0.5, between = 3;  // 2 and 4
   if (growth.empty()) return rows.empty() || !rows.front().backward || operand_bytes(rows.front().format) >= 2;
-  return quantile(growth, middle) < between;
+  return model::quantile(growth, middle) < between;
 }
 
 enum CachedNumber : Index { request_at, cached_ramp_at, ramp_time_at, merge_at, cached_rate_at, first_start_at };

@@ -10,6 +10,7 @@
 
 #include "calibrate/fit/detail/log_fit.h"
 #include "calibrate/fit/detail/tables/tables.h"
+#include "model/base/statistics.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -130,7 +131,7 @@ std::vector<CollectiveRow> medians(const std::vector<CollectiveRow>& rows) {
     row.op = op;
     row.gpus = gpus;
     row.bytes = bytes;
-    row.seconds = quantile(of, 0.5);
+    row.seconds = model::quantile(of, 0.5);
     result.push_back(std::move(row));
   }
   return result;

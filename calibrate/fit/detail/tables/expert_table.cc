@@ -9,6 +9,7 @@
 
 #include "calibrate/fit/detail/log_fit.h"
 #include "calibrate/fit/detail/tables/tables.h"
+#include "model/base/statistics.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -68,7 +69,7 @@ std::vector<bool> in_slow_series(const std::vector<ExpertFormRow>& rows, const V
   for (std::size_t i = 0; i < rows.size(); ++i)
     series[rows[i].work.model].push_back(rows[i].seconds / fitted[static_cast<Index>(i)]);
   const auto slow = [&](const std::vector<double>& ratios) {
-    return median(ratios) > typical && std::ranges::min(ratios) > least;
+    return model::upper_median(ratios) > typical && std::ranges::min(ratios) > least;
   };
   series_found = static_cast<std::size_t>(std::ranges::count_if(series, [&](const auto& s) { return slow(s.second); }));
   return marked(rows, [&](const ExpertFormRow& row) { return slow(series[row.work.model]); });
@@ -155,7 +156,7 @@ SoftwareLevels levels_of(const std::vector<SmallRow>& rows, const VectorXd& fitt
   for (std::size_t i = 0; i < rows.size(); ++i)
     ratios[rows[i].work.software].push_back(rows[i].seconds / fitted[static_cast<Index>(i)]);
   SoftwareLevels levels;
-  for (auto& [software, own] : ratios) levels[software] = ratios.size() > 1 ? quantile(std::move(own), 0.5) : 1;
+  for (auto& [software, own] : ratios) levels[software] = ratios.size() > 1 ? model::quantile(std::move(own), 0.5) : 1;
   return levels;
 }
 

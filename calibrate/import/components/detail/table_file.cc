@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "calibrate/import/components/detail/tables.h"
+#include "model/base/statistics.h"
 #include "model/base/text.h"
 
 namespace plumbline::calibrate::components {
@@ -24,12 +25,6 @@ bool key_before(const std::string& a, const std::string& b) {
 struct Before {
   bool operator()(const Keys& a, const Keys& b) const { return std::ranges::lexicographical_compare(a, b, key_before); }
 };
-
-double median_of(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 // One series: ln of the axis, and ln of each value by record.
 struct Series {
@@ -80,7 +75,7 @@ std::vector<Record> merged(std::vector<Record> records, Merge merge) {
   for (const auto& [keys, values] : by_keys) {
     Record record{keys, {}, ""};
     for (const std::vector<double>& all : values)
-      record.values.push_back(merge == Merge::least ? *std::ranges::min_element(all) : median_of(all));
+      record.values.push_back(merge == Merge::least ? *std::ranges::min_element(all) : model::quantile(all, 0.5));
     result.push_back(std::move(record));
   }
   return result;

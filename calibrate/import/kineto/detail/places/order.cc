@@ -8,6 +8,7 @@
 
 #include "calibrate/import/kineto/detail/enclosing.h"
 #include "calibrate/import/kineto/detail/places/places.h"
+#include "model/base/statistics.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -23,14 +24,6 @@ std::size_t common_suffix(Region a, Region b) {
   std::size_t count = 0;
   while (count < std::min(a.size(), b.size()) && a[a.size() - 1 - count] == b[b.size() - 1 - count]) ++count;
   return count;
-}
-
-template <class T>
-T median(std::vector<T> values) {
-  if (values.empty()) return {};
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
 }
 
 // The place that order gives a kernel.
@@ -215,14 +208,14 @@ class OrderedStream {
       }
     if (anchors_.back().kind == Attention::backward)
       behind.push_back(attention_end(region(anchors_.back().last + 1, items_.size())));
-    forward_before_ = from_norm(median(before));
+    forward_before_ = from_norm(before.empty() ? 0 : model::upper_median(before));
     if (backward_.empty()) {  // each backward is followed by the forward of another layer that runs again
       behind.clear();
       for (std::size_t a = 0; a + 1 < anchors_.size(); ++a)
         if (anchors_[a].kind == Attention::backward && anchors_[a + 1].kind == Attention::recomputed)
           behind.push_back(after(a).size() - std::min(after(a).size(), forward_before_));
     }
-    backward_behind_ = median(behind);
+    backward_behind_ = behind.empty() ? 0 : model::upper_median(behind);
   }
 
   // Returns how many of the `space` kernels in front of an anchor belong to its layer.
