@@ -56,6 +56,13 @@ def number(value: Any, unit: str = "", factor: float = 1.0) -> str:
     return f"{scaled:,.0f} {unit}".rstrip() if abs(scaled) >= 1000 else f"{scaled:.4g} {unit}".rstrip()
 
 
+def chance(probability: Optional[float]) -> str:
+    """A probability as the command has it: no draws resolve what is within a percent of certain."""
+    if probability is None:
+        return "-"
+    return "< 1 %" if probability < 0.01 else "> 99 %" if probability > 0.99 else f"{100 * probability:.4g} %"
+
+
 class Answer:
     """What all answers have: the JSON, as text and as dict, its keys as attributes, and rows of it. What a key means is
     in the JSON Schema that `plumbline show schema` prints."""
@@ -135,7 +142,7 @@ class MemoryAnswer(PlanResult):
 
     def _verdict(self) -> str:
         verdict = self.memory.get("verdict")
-        return f", {verdict}" + ("" if self.fits_probability is None else f" with {number(self.fits_probability, '%', 100)}"
+        return f", {verdict}" + ("" if self.fits_probability is None else f" with {chance(self.fits_probability)}"
                                  ) if verdict else ""
 
 
@@ -255,7 +262,7 @@ class ServingResult(LinesAnswer, PlanResult):
                 ("output tokens/s per GPU", number(shown["output_tokens_per_s_per_gpu"])),
                 ("USD per million output tokens", number(shown["usd_per_million_output_tokens"])),
                 ("bound by", self.bound_by),
-                ("memory", f"{self.memory['verdict']} with {number(self.fits_probability, '%', 100)}")]
+                ("memory", f"{self.memory['verdict']} with {chance(self.fits_probability)}")]
 
 
 def time_of_rollout(rollout: Dict[str, Any]) -> float:

@@ -108,18 +108,17 @@ BarChart::Panel panel_of(const model::ResultComparison& comparison,
   const model::Waterfall& waterfall = difference.waterfall;
   const std::string from = comparison.subjects[difference.from].name, to = comparison.subjects[difference.to].name;
   BarChart::Panel panel;
-  panel.title = fmt::format("{} to {}: {:+.3f} s ({})", from, to, waterfall.change_s(),
+  panel.title = fmt::format("{} to {}: {} ({})", from, to, signed_seconds(waterfall.change_s(), 3),
                             signed_percent(waterfall.change_s() / waterfall.from_s));
   panel.x_title = comparison.deployments() ? "GPU-seconds of 1,000 output tokens" : "step time in s";
   panel.connected = true;
   double at = waterfall.from_s;
   for (const model::WaterfallRow& row : waterfall.rows) {
     const double next = at + row.change_s();
-    const double change = std::abs(row.change_s()) < 0.5e-3 ? 0 : row.change_s();
     panel.rows.push_back({row.name,
-                          {{at, next, change < 0 ? faster_color : slower_color,
+                          {{at, next, row.change_s() < 0 ? faster_color : slower_color,
                             fmt::format("{}: {} to {}", row.name, duration(row.from_s), duration(row.to_s))}},
-                          fmt::format("{:+.3f} s", change)});
+                          signed_seconds(row.change_s(), 3)});
     at = next;
   }
   panel.marks = {{waterfall.from_s, fmt::format("{} {}", subject_letter(difference.from), duration(waterfall.from_s))},

@@ -80,6 +80,8 @@ std::string duration(double seconds) {
   return four_digits(seconds * 1e6) + " us";
 }
 
+std::string signed_seconds(double seconds, int digits) { return with_sign(fixed(seconds, digits)) + " s"; }
+
 std::string gigabytes(double bytes) { return fixed(bytes / 1e9, 1); }
 
 std::string percent(double fraction) { return fixed(fraction * 100, 1) + " %"; }

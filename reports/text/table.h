@@ -13,11 +13,12 @@ namespace plumbline::reports {
 std::string fixed(double value, int digits);  // 2.50
 std::string grouped(double value);            // rounded to an integer: 2,664,000
 std::string grouped(std::integral auto value) { return grouped(static_cast<double>(value)); }
-std::string number(double value);             // four digits, grouped: 20.00, 1,320, 2,664,000
-std::string duration(double seconds);         // four digits with the fitting unit: 19.93 s, 129.0 ms, 12.00 us
-std::string gigabytes(double bytes);          // 1 GB = 1e9 B, one decimal, no unit: 84.9
-std::string percent(double fraction);         // 0.438 -> 43.8 %
-std::string signed_percent(double fraction);  // 0.012 -> +1.2 %
+std::string number(double value);      // four digits, grouped: 20.00, 1,320, 2,664,000
+std::string duration(double seconds);  // four digits with the fitting unit: 19.93 s, 129.0 ms, 12.00 us
+std::string signed_seconds(double seconds, int digits);      // +1.25 s; what rounds to 0 has no minus
+std::string gigabytes(double bytes);                         // 1 GB = 1e9 B, one decimal, no unit: 84.9
+std::string percent(double fraction);                        // 0.438 -> 43.8 %
+std::string signed_percent(double fraction);                 // 0.012 -> +1.2 %
 std::string tight_percent(double fraction, int digits = 1);  // 43.8%, in tables of many
 std::string signed_tight_percent(double fraction);           // +1.2%
 std::string scaled(double value);                            // 14.80 T, 2.664 M, 512

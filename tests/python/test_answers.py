@@ -69,6 +69,11 @@ class Answers(unittest.TestCase):
         full = type(self.memory)(dumps(answer))
         self.assertEqual(repr(full), "peak memory at least 75 GB of 80 GB, at the edge with 70 %")
 
+    def test_no_probability_is_certain(self):
+        answer = self.memory.to_dict()
+        answer["memory"].update(fits_probability=1.0, verdict="fits")
+        self.assertTrue(repr(type(self.memory)(dumps(answer))).endswith(", fits with > 99 %"))
+
     def test_what_is_changed_in_a_dict_stays_there(self):
         self.result.to_dict()["step"]["time_s"] = 0
         self.assertGreater(self.result.time_s, 0)

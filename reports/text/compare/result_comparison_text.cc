@@ -30,12 +30,9 @@ Table table_of(const std::string& title, const std::string& last) {
                 {last, Align::right}});
 }
 
-// Returns a share; below a twentieth of a percent it is 0 without a sign.
-std::string share(double value) { return signed_percent(std::abs(value) < 5e-4 ? 0.0 : value); }
-
 std::string error_text(const ComparedTime& row) {
   const auto error = row.error();
-  return error ? share(*error) : "-";
+  return error ? signed_percent(*error) : "-";
 }
 
 void add(Table& table, const std::string& name, const ComparedTime& row, const std::string& last) {
@@ -46,9 +43,10 @@ void add(Table& table, const std::string& name, const ComparedTime& row, const s
 std::string parts_table(const model::PredictionError& error, const std::string& title,
                         const std::vector<ComparedTime>& rows, const std::vector<std::string>& names) {
   Table table = table_of(title, "of the step");
-  for (std::size_t i = 0; i < rows.size(); ++i) add(table, names[i], rows[i], share(error.contribution(rows[i])));
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    add(table, names[i], rows[i], signed_percent(error.contribution(rows[i])));
   table.add_rule();
-  add(table, "step", error.step, share(error.contribution(error.step)));
+  add(table, "step", error.step, signed_percent(error.contribution(error.step)));
   return table.to_string();
 }
 
@@ -109,8 +107,8 @@ std::string pair_table(const model::OverlappedPairs& pairs) {
 }
 
 std::string errors_text(const model::OverlappedSlots& slots) {
-  return fmt::format("median {}, from {} to {}", share(slots.median_error()), share(slots.errors.front()),
-                     share(slots.errors.back()));
+  return fmt::format("median {}, from {} to {}", signed_percent(slots.median_error()),
+                     signed_percent(slots.errors.front()), signed_percent(slots.errors.back()));
 }
 
 // Returns a table of the pairs, their phases and their classes of operators.
@@ -240,7 +238,7 @@ std::vector<Quantity> rollout_quantities() {
                    return middle.step_usd ? Text(dollars(*middle.step_usd, 2)) : Text();
                  }),
       of_rollout("days", [](const Rollout&,
-                            const Rollout& middle) { return middle.run ? Text(fixed(middle.run->days, 1)) : Text(); }),
+                            const Rollout& middle) { return middle.run ? Text(number(middle.run->days)) : Text(); }),
       of_rollout("cost",
                  [](const Rollout&, const Rollout& middle) {
                    return middle.run && middle.run->cost_usd ? Text("$" + grouped(*middle.run->cost_usd)) : Text();
@@ -407,8 +405,9 @@ std::string halves_sentence(const model::RolloutResult& a, const model::RolloutR
   const auto change = [&](const char* pool) { return b.seconds_of(pool) - a.seconds_of(pool); };
   const double generation = change("engines"), training = change("training");
   if (generation == 0 && training == 0) return "";
-  return fmt::format("From {} to {} {} changes most: generation by {:+.2f} s, training by {:+.2f} s.", from, to,
-                     std::abs(generation) >= std::abs(training) ? "generation" : "training", generation, training);
+  return fmt::format("From {} to {} {} changes most: generation by {}, training by {}.", from, to,
+                     std::abs(generation) >= std::abs(training) ? "generation" : "training",
+                     signed_seconds(generation, 2), signed_seconds(training, 2));
 }
 
 std::optional<model::Quantiles> seconds_of_cases(const StepResult& result) {
@@ -463,7 +462,6 @@ std::string waterfall_text(const model::ResultComparison& comparison,
   const bool deployments = comparison.deployments();
   const model::Waterfall& waterfall = difference.waterfall;
   const auto seconds = [](double value) { return fixed(value, 3) + " s"; };
-  const auto change = [](double value) { return fmt::format("{:+.3f} s", std::abs(value) < 0.5e-3 ? 0.0 : value); };
   std::string text = fmt::format("\n  {} -> {}\n", subject_letter(difference.from), subject_letter(difference.to));
   using enum Align;
   // A first column of fixed width aligns the bars of all tables.
@@ -475,10 +473,11 @@ std::string waterfall_text(const model::ResultComparison& comparison,
                {"change", right},
                {std::string(half_difference_bar, ' ') + "|"}});
   for (const WaterfallRow& row : waterfall.rows)
-    table.add({row.name, seconds(row.from_s), seconds(row.to_s), change(row.change_s()), bar(row.change_s(), largest)});
+    table.add({row.name, seconds(row.from_s), seconds(row.to_s), signed_seconds(row.change_s(), 3),
+               bar(row.change_s(), largest)});
   table.add_rule();
-  table.add(
-      {deployments ? "all" : "step", seconds(waterfall.from_s), seconds(waterfall.to_s), change(waterfall.change_s())});
+  table.add({deployments ? "all" : "step", seconds(waterfall.from_s), seconds(waterfall.to_s),
+             signed_seconds(waterfall.change_s(), 3)});
   text += table.to_string();
   const std::string reasons = model::main_reasons(waterfall);
   return reasons.empty() ? text : text + paragraph(reasons + ".");

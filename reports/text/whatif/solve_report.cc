@@ -51,7 +51,7 @@ std::string table_of(const sim::SolveResult& result) {
   }
   const bool deployment = model::is_deployment(result.plan);
   Table table(fmt::format(">{} | >{} | >{} | >memory | ", result.key.key, result.target.metric,
-                          deployment ? "TPOT | >tokens/s/GPU" : "step | >MFU"));
+                          deployment ? "TPOT | >tokens/s/GPU" : "components | >MFU"));
   for (const auto& [x, row] : rows) add_row(result, row.first, row.second, table);
   return rows.empty() ? "" : table.to_string();
 }
@@ -99,7 +99,8 @@ std::string solve_text(const sim::SolveResult& result, bool color) {
   const std::string title =
       fmt::format("{}: {} for {} = {}, fidelity {}", model_name(result.plan), result.key.key, result.target.metric,
                   metric_text(result.target.value), sim::to_string(result.fidelity));
-  return bold(title, {color}) + "\n\n" + table_of(result) + paragraph(verdict(result));
+  return bold(title, {color}) + "\n\n" + table_of(result) + paragraph(verdict(result)) +
+         components_sentence(model::is_deployment(result.plan));
 }
 
 }  // namespace plumbline::reports

@@ -323,13 +323,12 @@ std::string findings(const sim::SweepResult& result) {
   text += paragraph(fmt::format("{}: {}, {}{}.", deployments && result.priced ? "Cheapest" : "Best",
                                 place(result, *result.best), deployments ? "" : "a step of ",
                                 best_value(result, *result.best)));
-  if (deployments)
-    text += paragraph(intervals ? "Times, rates and costs are the middle of their draws."
-                                : "Times are what components add up to; --interval shows the middle of their draws.");
+  if (!intervals)
+    text += components_sentence(deployments);
   else
-    text += paragraph(intervals
-                          ? "Steps are as clusters run them; what follows \"components\" divides what these add up to."
-                          : "Steps are what their components add up to; --interval shows them as clusters run them.");
+    text += paragraph(
+        deployments ? "Times, rates and costs are the middle of their draws."
+                    : "Steps are as clusters run them; what follows \"components\" divides what these add up to.");
   if (!result.same_tokens)
     text += paragraph("The points train on different numbers of tokens per step; the best has the most tokens/s.");
   if (!result.grid.numeric_axis()) return deployments ? text + why_best(result) : text;
@@ -407,6 +406,13 @@ std::string model_title(const sim::SweepResult& result) {
            result.grid.axes().end();
   });
   return model_name(plan);
+}
+
+std::string components_sentence(bool deployments) {
+  return paragraph(
+      deployments ? "Times are what components add up to; a sweep with --interval shows the middle of their draws."
+                  : "Steps are what their components add up to; a sweep with --interval shows them as clusters run "
+                    "them.");
 }
 
 std::string sweep_text(const sim::SweepResult& result, bool color) {

@@ -12,6 +12,9 @@ namespace plumbline::reports {
 // Returns the model's name, without those of its keys that are swept.
 std::string model_title(const sim::SweepResult& result);
 
+// Returns the sentence on what times and steps without an interval are.
+std::string components_sentence(bool deployments);
+
 std::string sweep_text(const sim::SweepResult& result, bool color);  // table and sentences
 std::string sweep_csv(const sim::SweepResult& result);               // a row per point
 std::string rollout_sweep_csv(const sim::SweepResult& result);       // the same of reinforcement learning

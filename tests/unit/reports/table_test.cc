@@ -102,6 +102,8 @@ TEST(Numbers, WhatRoundsToZeroHasNoMinus) {
   EXPECT_EQ(signed_percent(-0.0004), "+0.0 %");
   EXPECT_EQ(signed_percent(-0.001), "-0.1 %");
   EXPECT_EQ(signed_tight_percent(0.012), "+1.2%");
+  EXPECT_EQ(signed_seconds(-0.004, 2), "+0.00 s");
+  EXPECT_EQ(signed_seconds(-0.006, 2), "-0.01 s");
 }
 
 TEST(Numbers, DollarsAreGroupedFromAThousandOn) {
