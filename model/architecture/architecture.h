@@ -8,7 +8,7 @@
 
 namespace plumbline::model {
 
-enum class AttentionKind { multi_head_latent, grouped_query };
+enum class AttentionKind { multi_head_latent, grouped_query, shared_key_value };
 enum class ScoreFunction { sigmoid, softmax };
 enum class NormKind { root_mean_square, layer };  // arXiv 1910.07467 | arXiv 1607.06450
 enum class MlpKind { swiglu, gelu };              // gated, three matrices (arXiv 2002.05202) | two matrices
@@ -16,8 +16,19 @@ enum class PositionKind { rotary, learned, alibi, none };
 
 // What a layer does: it mixes tokens, then transforms each of them; a layer of some models does one of the two.
 // Attention and a recurrence may read the same tokens in parallel, which are added.
-enum class Mixer : std::uint8_t { none, attention, windowed_attention, recurrence, attention_and_recurrence };
+enum class Mixer : std::uint8_t {
+  none,
+  attention,
+  windowed_attention,
+  recurrence,
+  attention_and_recurrence,
+  compressed_attention,        // to a window, and to keys that each stand for a run of tokens
+  sparse_compressed_attention  // to those of them that an indexer chooses
+};
 inline bool attends(Mixer mixer) { return mixer != Mixer::none && mixer != Mixer::recurrence; }
+inline bool compresses(Mixer mixer) {
+  return mixer == Mixer::compressed_attention || mixer == Mixer::sparse_compressed_attention;
+}
 inline bool recurs(Mixer mixer) { return mixer == Mixer::recurrence || mixer == Mixer::attention_and_recurrence; }
 enum class FeedForward : std::uint8_t { none, dense, experts };
 struct LayerKind {
@@ -40,9 +51,24 @@ struct LatentAttention {
 // inference/model.py, classes Indexer and MLA): the sum over its heads of a weight times ReLU(q k), with one key for
 // all heads. Over latents, which all heads of attention share, so that they share the choice.
 struct SparseAttention {
-  std::int64_t tokens = 0;  // that a query sees at most; 0: all
+  std::int64_t tokens = 0;  // that a query sees at most, or keys of runs of tokens; 0: all
   std::int64_t heads = 0, head_dim = 0;
   bool operator==(const SparseAttention&) const = default;
+};
+
+// Attention of all heads to one vector of each token, which is its key and its value; queries are projected through a
+// latent, and the heads' results by groups, each to a latent of its own (DeepSeek-V4, arXiv 2606.19348, section 2.3).
+// Beyond a window a key stands for a run of tokens: a sum of projections of the run, weighed in each column by the
+// softmax of other projections over the run. Keys among which an indexer chooses are of their run and the one before.
+struct SharedKeyValue {
+  std::int64_t output_groups = 1, output_rank = 0;  // rank: of a group's latent
+  std::int64_t run = 0, sparse_run = 0;             // tokens, in layers that see all keys of runs, or chosen ones
+
+  std::int64_t run_of(Mixer mixer) const {
+    if (mixer == Mixer::sparse_compressed_attention) return sparse_run;
+    return mixer == Mixer::compressed_attention ? run : 0;
+  }
+  bool operator==(const SharedKeyValue&) const = default;
 };
 
 // Mixture of experts. routed_experts 0: the model is dense.
@@ -160,6 +186,9 @@ struct Architecture {
   std::string model_type;  // Hugging Face's model_type, e.g. deepseek_v3
   std::int64_t layers = 0;
   std::int64_t hidden_size = 0;
+  // Copies of the residual stream. Each half of a layer reads a weighted sum of them, adds its weighted result to each
+  // and mixes them, by weights that are projected of all copies (hyper-connections, arXiv 2409.19606; 2512.24880).
+  std::int64_t residual_streams = 1;
   std::int64_t heads = 0;
   std::int64_t key_value_heads = 0;
   std::int64_t head_dim = 0;   // grouped-query attention only
@@ -190,6 +219,7 @@ struct Architecture {
   AttentionKind attention = AttentionKind::grouped_query;
   LatentAttention latent;
   SparseAttention sparse;
+  SharedKeyValue shared;
   Recurrence recurrence;
   MixtureOfExperts experts;
   std::vector<LayerKind> pattern;  // of each layer; empty: attention and an MLP in each, by window and experts
@@ -198,6 +228,8 @@ struct Architecture {
   // Columns of the tokens that are sent to routed experts. To a latent all tokens of a layer are projected, and from it
   // the sums of their experts (LatentMoE, arXiv 2601.18089).
   std::int64_t expert_hidden() const { return experts.latent_size > 0 ? experts.latent_size : hidden_size; }
+  // Columns of a token between layers.
+  std::int64_t stream_columns() const { return residual_streams * hidden_size; }
   LayerKind layer(std::int64_t number) const;  // counted from 0
   HeadShape head_shape(bool windowed) const;
   bool is_moe_layer(std::int64_t number) const { return layer(number).feed_forward == FeedForward::experts; }

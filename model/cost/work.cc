@@ -65,8 +65,31 @@ GemmShape batched_gemm(const Graph& graph, const Operator& op) {
 double keys_per_query(const AttentionAttributes& a, bool causal) {
   const auto whole = static_cast<double>(a.sequence_length);
   const double sequence = a.document_tokens > 0 ? std::min(a.document_tokens, whole) : whole;
-  const double window = a.window > 0 ? std::min(sequence, static_cast<double>(a.window)) : sequence;
-  return causal ? window - window * window / (2 * sequence) : window;
+  const auto tokens_seen = [&](std::int64_t limit) {
+    const double window = limit > 0 ? std::min(sequence, static_cast<double>(limit)) : sequence;
+    return causal ? window - window * window / (2 * sequence) : window;
+  };
+  if (a.run == 0) return tokens_seen(a.window);
+  const double runs = tokens_seen(a.chosen * a.run) / static_cast<double>(a.run);
+  return a.window > 0 ? tokens_seen(a.window) + runs : runs;
+}
+
+// Returns the keys of runs that a query after so many tokens sees.
+double runs_seen(const CachedAttentionAttributes& a, double tokens, double most) {
+  if (a.run == 0) return 0;
+  const double runs = tokens / static_cast<double>(a.run);
+  return a.chosen > 0 ? std::min(runs, most) : runs;
+}
+
+// Returns the keys of tokens, and those of runs, that any query of a pass sees.
+struct KeysOfPass {
+  double tokens = 0, runs = 0;
+};
+KeysOfPass keys_of_pass(const CachedAttentionAttributes& a) {
+  const auto queries = static_cast<double>(a.new_tokens);
+  const double window = a.window > 0 ? static_cast<double>(a.window) : a.context_tokens;
+  return {a.run > 0 && a.window == 0 ? 0 : std::min(a.context_tokens, window + queries - 1),
+          runs_seen(a, a.context_tokens, static_cast<double>(a.chosen) + queries - 1)};
 }
 
 }  // namespace
@@ -92,12 +115,15 @@ GemmShape gemm_shape(const Graph& graph, const Operator& op, double row_scale) {
 // A rank of a context-parallel group has its part of the queries of every sequence; keys pass by, or were gathered.
 AttentionWork attention_work(const Graph& graph, const Operator& op, bool causal) {
   const auto& a = std::get<AttentionAttributes>(op.attributes);
-  const bool forward = op.kind == OperatorKind::attention || op.kind == OperatorKind::index_scores;
+  const bool forward = op.kind == OperatorKind::attention || op.kind == OperatorKind::index_scores ||
+                       op.kind == OperatorKind::compressed_attention;
   const Tensor& q = graph.tensor(op.reads[forward ? 0 : 1]);
   const Tensor& k = graph.tensor(op.reads[forward ? 1 : 2]);
   const auto rows = static_cast<double>(q.shape[0].size);
   const auto keys = static_cast<double>(a.sequence_length);
-  const double sequences = static_cast<double>(k.shape[0].size * a.ring_ranks) / keys;
+  const double sequences = a.run > 0 ? rows / keys : static_cast<double>(k.shape[0].size * a.ring_ranks) / keys;
+  const double runs = a.run > 0 ? keys / static_cast<double>(a.run) : 0;
+  const double of_tokens = a.run > 0 && a.window == 0 ? 0 : keys;
   const double batch_heads = sequences * static_cast<double>(a.query_heads);
   return {.batch_heads = batch_heads,
           .kv_heads_batch = sequences * static_cast<double>(a.key_value_heads),
@@ -106,13 +132,15 @@ AttentionWork attention_work(const Graph& graph, const Operator& op, bool causal
           .qk_dim = static_cast<double>(a.query_key_dim),
           .v_dim = static_cast<double>(a.value_dim),
           .backward = !forward,
-          .keys = keys,
-          .longest = a.window > 0 ? std::min(keys, static_cast<double>(a.window)) : keys,
+          .keys = of_tokens + runs,
+          .longest = (a.window > 0 ? std::min(keys, static_cast<double>(a.window)) : of_tokens) +
+                     (a.chosen > 0 ? std::min(runs, static_cast<double>(a.chosen)) : runs),
           .element_bytes = bytes_per_element(k.type)};
 }
 
 AttentionWork without_window(const Operator& op, AttentionWork work) {
   AttentionAttributes whole = std::get<AttentionAttributes>(op.attributes);
+  if (whole.run > 0) return work;  // no kernel for plain attention runs it
   whole.window = 0;
   work.pairs_per_query = keys_per_query(whole, true);
   work.longest = work.keys;
@@ -127,9 +155,13 @@ CachedAttentionWork cached_attention_work(const Graph& graph, const Operator& op
   const double first = a.context_tokens - queries + 1;
   const double full = std::clamp(a.context_tokens - window, 0.0, queries);  // queries whose window is full
   const double growing = queries - full;
-  const double seen = (growing * (first + (growing - 1) / 2) + full * window) / queries;
+  const bool of_tokens = a.run == 0 || a.window > 0;
+  const double seen = of_tokens ? (growing * (first + (growing - 1) / 2) + full * window) / queries : 0;
+  const auto runs = [&](double tokens) { return runs_seen(a, tokens, static_cast<double>(a.chosen)); };
+  const KeysOfPass keys = keys_of_pass(a);
   double stored = 0;
-  const std::size_t caches = op.kind == OperatorKind::cached_index_scores ? 3 : op.reads.size();
+  const bool one_cache = op.kind == OperatorKind::cached_index_scores || a.run > 0;  // or two of the same columns
+  const std::size_t caches = one_cache ? 3 : op.reads.size();
   for (std::size_t i = 2; i < caches; ++i) {
     const Tensor& cache = graph.tensor(op.reads[i]);
     stored += static_cast<double>(cache.shape[1].size) * bytes_per_element(cache.type);
@@ -138,8 +170,9 @@ CachedAttentionWork cached_attention_work(const Graph& graph, const Operator& op
           .queries = queries,
           .query_heads = static_cast<double>(a.query_heads),
           .kv_heads = static_cast<double>(a.key_value_heads),
-          .pairs_per_query = causal ? seen : std::min(window, a.context_tokens),
-          .keys = std::min(a.context_tokens, window + queries - 1),
+          .pairs_per_query = causal ? seen + runs((first + a.context_tokens) / 2)
+                                    : (of_tokens ? std::min(window, a.context_tokens) : 0) + runs(a.context_tokens),
+          .keys = keys.tokens + keys.runs,
           .qk_dim = static_cast<double>(a.query_key_dim),
           .v_dim = static_cast<double>(a.value_dim),
           .key_value_bytes = stored,
@@ -279,11 +312,19 @@ Bytes table_bytes(const Graph& graph, const Operator& op) {
 // Returns the bytes of a cache that an operator reads or writes.
 double cache_bytes(const Graph& graph, const Operator& op, const Tensor& cache) {
   const double row = static_cast<double>(cache.shape[1].size) * bytes_per_element(cache.type);
-  if (op.kind == OperatorKind::append_cache)
-    return std::min(cache.bytes().value(), row * static_cast<double>(graph.tensor(op.reads[1]).shape[0].size));
-  if (op.kind != OperatorKind::cached_attention) return cache.bytes().value();
+  const auto of_rows = [&](TensorId rows) {
+    return std::min(cache.bytes().value(), row * static_cast<double>(graph.tensor(rows).shape[0].size));
+  };
+  if (op.kind == OperatorKind::append_cache) return of_rows(op.reads[1]);
+  // A token's projections are written when it comes and read when its run ends, by half of the columns twice where runs
+  // overlap.
+  if (op.kind == OperatorKind::compress_tokens) return of_rows(op.reads[0]);
+  const bool compressed = op.kind == OperatorKind::cached_compressed_attention;
+  if (op.kind != OperatorKind::cached_attention && !compressed) return cache.bytes().value();
   const auto& attributes = std::get<CachedAttentionAttributes>(op.attributes);
-  return static_cast<double>(attributes.requests) * cached_attention_work(graph, op, true).keys * row;
+  const KeysOfPass keys = keys_of_pass(attributes);
+  const bool of_runs = compressed && &cache == &graph.tensor(op.reads[3]);
+  return static_cast<double>(attributes.requests) * (of_runs ? keys.runs : keys.tokens) * row;
 }
 
 // Returns the share of a grouped GEMM's weights that is read.

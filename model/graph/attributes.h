@@ -65,6 +65,9 @@ struct AttentionAttributes {
   std::int64_t ring_ranks = 1, ring_stride = 1;
   AttentionKernel kernel = AttentionKernel::fused;
   double document_tokens = 0;  // mean tokens of a query's document; 0: the sequence
+  // Tokens of a run that has one key, which a query after it sees; 0: each token has one. With a window next to runs
+  // the tokens in it have keys too. chosen: keys of runs that a query sees at most; 0: all.
+  std::int64_t run = 0, chosen = 0;
 };
 // Attention of the new tokens of requests over their keys and values in a cache.
 struct CachedAttentionAttributes {
@@ -75,6 +78,7 @@ struct CachedAttentionAttributes {
   double scale = 1;                           // factor on scores
   std::int64_t window = 0;                    // latest tokens that a query sees, itself included; 0: all
   bool alibi = false;                         // as in AttentionAttributes
+  std::int64_t run = 0, chosen = 0;           // likewise
 };
 // A recurrence of a rank's heads, over chunks of a sequence or over new tokens one by one.
 struct ScanAttributes : Recurrence {
@@ -149,6 +153,15 @@ struct NormAttributes {
   double epsilon = 1e-6;
   std::int64_t heads = 1;
 };
+struct RunAttributes {
+  std::int64_t tokens = 0;  // of a run
+  bool overlaps = false;    // a run's key is of the run before it too
+  std::int64_t sequence_length = 0;
+};
+struct StreamAttributes {
+  std::int64_t streams = 1;
+  double epsilon = 1e-6;
+};
 struct ShiftAttributes {
   std::int64_t distance = 1, sequence_length = 0;
 };
@@ -175,7 +188,7 @@ using Attributes =
                  CachedAttentionAttributes, ScanAttributes, ConvolutionAttributes, RotaryAttributes, ClampAttributes,
                  HeadsAttributes, RouterAttributes, DispatchAttributes, NormAttributes, CastAttributes,
                  DropoutAttributes, PositionAttributes, ShiftAttributes, LossAttributes, CollectiveAttributes,
-                 AdamwAttributes>;
+                 AdamwAttributes, RunAttributes, StreamAttributes>;
 
 // Returns the index in Attributes of the attributes of this operator kind.
 std::size_t attributes_index(OperatorKind kind);

@@ -13,6 +13,7 @@
 #include "model/layers/linear.h"
 #include "model/layers/mlp.h"
 #include "model/layers/recurrence.h"
+#include "model/layers/residual_streams.h"
 
 namespace plumbline::model {
 namespace {
@@ -42,6 +43,10 @@ constexpr auto layer_blocks = std::to_array<NamedLayer>({
     {BlockKind::recurrent_layer, "recurrent_layer", {Mixer::recurrence, FeedForward::none}},
     {BlockKind::mlp_layer, "mlp_layer", {Mixer::none, FeedForward::dense}},
     {BlockKind::experts_layer, "experts_layer", {Mixer::none, FeedForward::experts}},
+    {BlockKind::compressed_moe_layer, "compressed_moe_layer", {Mixer::compressed_attention, FeedForward::experts}},
+    {BlockKind::sparse_compressed_moe_layer,
+     "sparse_compressed_moe_layer",
+     {Mixer::sparse_compressed_attention, FeedForward::experts}},
 });
 
 // Returns the input of a layer where its CUDA graph reads it (NVIDIA/TransformerEngine
@@ -54,16 +59,17 @@ TensorId graph_input(GraphBuilder& b, TensorId x) {
 }
 
 // Adds what attention and a recurrence make of the normalised stream to it; x: the stream as the layer reads it.
-TensorId mixed(GraphBuilder& b, const LayerContext& c, TensorId x, TensorId normalized, LayerKind kind) {
+TensorId mixed(GraphBuilder& b, const LayerContext& c, TensorId x, const StreamReading& reading, TensorId normalized,
+               LayerKind kind) {
   const Architecture& a = c.architecture;
-  std::vector<TensorId> terms = {x};
+  std::vector<TensorId> terms;
   const auto add_seen = [&](TensorId seen) {
     if (a.post_norms) seen = normalize_stream(b, c, "attention_out_norm", seen, c.stream_type());
     terms.push_back(drop_out(b, "residual_dropout", seen, a.dropout.residual));
   };
-  if (attends(kind.mixer)) add_seen(attention_layer(b, c, normalized, kind.mixer == Mixer::windowed_attention));
+  if (attends(kind.mixer)) add_seen(attention_layer(b, c, normalized, kind.mixer));
   if (recurs(kind.mixer)) add_seen(recurrence(b, c, normalized));
-  return residual(b, "attention_residual", terms);
+  return add_to_stream(b, c, "attention_residual", x, reading, terms);
 }
 
 TensorId layer(GraphBuilder& b, const LayerContext& c, TensorId layer_in, LayerKind kind) {
@@ -74,22 +80,24 @@ TensorId layer(GraphBuilder& b, const LayerContext& c, TensorId layer_in, LayerK
   const TensorId x = captured ? graph_input(b, layer_in) : layer_in;
   TensorId attended = x, normalized = x;
   if (kind.mixer != Mixer::none) {
-    normalized = normalize_stream(b, c, "attention_norm", x, c.norm_output());
-    attended = mixed(b, c, x, normalized, kind);
+    const StreamReading reading = read_stream(b, c, "attention", x);
+    normalized = normalize_stream(b, c, "attention_norm", reading.input, c.norm_output());
+    attended = mixed(b, c, x, reading, normalized, kind);
   }
   if (captured && !(moe && c.captured_router))
     b.on_backward([&b, attended] {
       b.replace_gradient(attended, graph_gradient(b, "attention_residual", b.gradient(attended)));
     });
   if (kind.feed_forward == FeedForward::none) return attended;
-  const TensorId mlp_input = a.shared_norm ? normalized
-                                           : normalize_stream(b, c, "mlp_norm", a.parallel_residual ? x : attended,
-                                                              moe ? c.stream_type() : c.norm_output());
-  if (moe && !a.post_norms) return mixture_of_experts(b, c, mlp_input, attended);
+  const StreamReading reading = read_stream(b, c, "mlp", a.parallel_residual ? x : attended);
+  const TensorId mlp_input =
+      a.shared_norm ? normalized
+                    : normalize_stream(b, c, "mlp_norm", reading.input, moe ? c.stream_type() : c.norm_output());
+  if (moe && !a.post_norms && !reading.weights) return mixture_of_experts(b, c, mlp_input, attended);
   if (!moe) b.section(Section::mlp);
   TensorId y = moe ? mixture_of_experts(b, c, mlp_input, std::nullopt) : dense_mlp(b, c, mlp_input);
   if (a.post_norms) y = normalize_stream(b, c, "mlp_out_norm", y, c.stream_type());
-  return residual(b, "mlp_residual", {attended, drop_out(b, "mlp_dropout", y, a.dropout.residual)});
+  return add_to_stream(b, c, "mlp_residual", attended, reading, {drop_out(b, "mlp_dropout", y, a.dropout.residual)});
 }
 
 TensorId embed(GraphBuilder& b, const LayerContext& c, TensorId ids, bool shared) {
@@ -196,7 +204,8 @@ TensorId stored_loss(GraphBuilder& b, const LayerContext& c, const std::string& 
 TensorId output_head(GraphBuilder& b, const LayerContext& c, const std::string& prefix, TensorId x,
                      const LossAttributes& attributes, const std::string& weight, bool shared) {
   b.section(Section::head);
-  const TensorId normalized = normalize_stream(b, c, prefix + "final_norm", x, c.stream_type());
+  const TensorId ended = end_stream(b, c, prefix + "head", x);
+  const TensorId normalized = normalize_stream(b, c, prefix + "final_norm", ended, c.stream_type());
   const TensorId entered = enter_tensor_region(b, c, prefix + "output_in", normalized);
   const TensorId logits = column_parallel_linear(
       b, c, prefix + "output", entered, vocabulary(c) * c.tensor,
@@ -222,7 +231,7 @@ TensorId next_tokens(GraphBuilder& b, const LayerContext& c, const std::string& 
     b.emit(last_tokens, prefix + "last_tokens", {rows}, {last});
     rows = last;
   }
-  rows = normalize_stream(b, c, prefix + "final_norm", rows, c.stream_type());
+  rows = normalize_stream(b, c, prefix + "final_norm", end_stream(b, c, prefix + "head", rows), c.stream_type());
   TensorId logits = column_parallel_linear(b, c, prefix + "output", rows, vocabulary(c) * c.tensor,
                                            {.operands = {c.unscaled_gemm()}, .weight = weight, .shared = shared});
   const Dimension count = b.shape(rows)[0];
@@ -251,13 +260,37 @@ Graph embedding_block(const LayerContext& c) {
   TensorId x = embed(b, c, ids, false);
   if (c.architecture.positions == PositionKind::learned) x = add_learned_positions(b, c, x);
   x = drop_out(b, "embedding_dropout", x, c.architecture.dropout.embedding);
-  return b.finish(ids, x, c.recompute);
+  return b.finish(ids, begin_stream(b, c, "streams", x), c.recompute);
 }
 
 Graph layer_block(const LayerContext& c, const NamedLayer& block) {
   GraphBuilder b = builder(std::string(block.name), c);
-  const TensorId x = b.input("layer_in", {stream_tokens(c), {c.architecture.hidden_size}}, c.stream_type());
+  const TensorId x = b.input("layer_in", {stream_tokens(c), {c.architecture.stream_columns()}}, c.stream_type());
   return b.finish(x, layer(b, c, x, block.kind), c.recompute);
+}
+
+// Projects the normalised stream and the embedding of the next token to the stream of a prediction module. Of several
+// copies each is projected by one matrix, and the embedding by another (class MTPBlock of deepseek-ai/DeepSeek-V4-Flash
+// inference/model.py).
+TensorId prediction_input(GraphBuilder& b, const LayerContext& c, TensorId x, TensorId embedded) {
+  const Architecture& a = c.architecture;
+  const std::int64_t streams = a.residual_streams;
+  const LinearOptions options{.operands = c.operands()};
+  const TensorId stream = normalize(b, "mtp_stream_norm", x, a.norm_epsilon, streams);
+  const TensorId next = normalize(b, "mtp_embedding_norm", embedded, a.norm_epsilon);
+  if (streams == 1)
+    return linear(b, "mtp_projection", concatenate_columns(b, "mtp_join", {stream, next}), a.hidden_size, options);
+  const TensorId projected = linear(b, "mtp_embedding_projection", next, a.hidden_size, options);
+  std::vector<TensorId> sums;
+  for (const TensorId copy : split_columns(
+           b, "mtp_streams", stream, std::vector<std::int64_t>(static_cast<std::size_t>(streams), a.hidden_size))) {
+    LinearOptions own = options;
+    own.weight = "mtp_stream_projection";
+    own.shared = !sums.empty();  // with the first copy
+    const std::string name = "mtp_stream_projection_" + std::to_string(sums.size());
+    sums.push_back(residual(b, name + "_sum", {linear(b, name, copy, a.hidden_size, own), projected}));
+  }
+  return concatenate_columns(b, "mtp_join", sums);
 }
 
 // Predicts the token after the next: the stream is concatenated with the embedding of the next token, then come one
@@ -266,7 +299,7 @@ Graph multi_token_prediction_block(const LayerContext& c) {
   constexpr std::int64_t depth = 1;
   const Architecture& a = c.architecture;
   GraphBuilder b = builder("multi_token_prediction", c);
-  const TensorId x = b.input("layer_in", {stream_tokens(c), {a.hidden_size}}, c.stream_type());
+  const TensorId x = b.input("layer_in", {stream_tokens(c), {a.stream_columns()}}, c.stream_type());
   const TensorId ids = b.constant("token_ids", {tokens(c)}, DataType::int32);
   b.section(Section::attention);
   TensorId next = ids;
@@ -275,11 +308,8 @@ Graph multi_token_prediction_block(const LayerContext& c) {
     b.emit(shift_tokens, "shift_tokens", {ids}, {next}, ShiftAttributes{depth, c.sequence_length});
   }
   const TensorId embedded = embed(b, c, next, c.shares_embedding);
-  const TensorId joined = concatenate_columns(b, "mtp_join",
-                                              {normalize(b, "mtp_stream_norm", x, a.norm_epsilon),
-                                               normalize(b, "mtp_embedding_norm", embedded, a.norm_epsilon)});
-  const TensorId projected = linear(b, "mtp_projection", joined, a.hidden_size, {.operands = c.operands()});
-  const TensorId layer_out = layer(b, c, projected, layer_of(BlockKind::multi_token_prediction, a));
+  const TensorId layer_out =
+      layer(b, c, prediction_input(b, c, x, embedded), layer_of(BlockKind::multi_token_prediction, a));
   const std::string weight = a.tied_embedding ? "embedding" : "output";
   const bool shared = a.tied_embedding || !c.prediction_apart;
   if (c.inference) return b.finish(x, next_tokens(b, c, "mtp_", layer_out, weight, shared), {});
@@ -292,7 +322,7 @@ Graph multi_token_prediction_block(const LayerContext& c) {
 Graph head_block(const LayerContext& c) {
   const Architecture& a = c.architecture;
   GraphBuilder b = builder("head", c);
-  const TensorId x = b.input("layer_in", {stream_tokens(c), {a.hidden_size}}, c.stream_type());
+  const TensorId x = b.input("layer_in", {stream_tokens(c), {a.stream_columns()}}, c.stream_type());
   const bool predicted = a.multi_token_prediction_layers > 0 && !c.prediction_apart;
   const bool shared = a.tied_embedding && (c.shares_embedding || predicted);
   const std::string weight = a.tied_embedding ? "embedding" : "output";

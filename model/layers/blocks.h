@@ -8,8 +8,9 @@
 
 namespace plumbline::model {
 
-// A dense or MoE layer mixes tokens by attention, by attention to the architecture's window only, by a recurrence, or
-// by attention and a recurrence in parallel. The last four kinds of layers do one of the two things alone.
+// A dense or MoE layer mixes tokens by attention, by attention to the architecture's window only, by a recurrence, by
+// attention and a recurrence in parallel, or by attention to a window and to keys of runs of tokens. attention_layer,
+// recurrent_layer, mlp_layer and experts_layer do one of the two things alone.
 enum class BlockKind : std::uint8_t {
   embedding,
   dense_layer,
@@ -23,6 +24,8 @@ enum class BlockKind : std::uint8_t {
   recurrent_layer,
   mlp_layer,
   experts_layer,
+  compressed_moe_layer,
+  sparse_compressed_moe_layer,
   multi_token_prediction,
   head
 };

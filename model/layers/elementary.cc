@@ -17,12 +17,14 @@ struct Norm {
   NormAttributes attributes;
   bool bias = false;
   DataType type = DataType::bf16;  // of the result
+  bool gain = true;
 };
 
 TensorId normalized(GraphBuilder& b, const std::string& name, TensorId x, const Norm& norm) {
   b.group(RecomputeGroup::rmsnorm);
   const GraphBuilder::Shape row = {{b.shape(x)[1].size / norm.attributes.heads}};
-  std::vector<TensorId> parameters = {b.parameter(name, row, gain_type(b, x))}, reads = {x, parameters[0]};
+  std::vector<TensorId> parameters, reads = {x};
+  if (norm.gain) reads.push_back(parameters.emplace_back(b.parameter(name, row, gain_type(b, x))));
   if (norm.bias) reads.push_back(parameters.emplace_back(b.parameter(name + "_bias", row, gain_type(b, x))));
   const TensorId y = b.activation(name + "_out", b.shape(x), norm.type);
   b.emit(norm.forward, name, reads, {y}, norm.attributes);
@@ -31,7 +33,9 @@ TensorId normalized(GraphBuilder& b, const std::string& name, TensorId x, const 
     const TensorId dy = b.gradient(y);
     std::vector<TensorId> writes = {b.activation("d_" + name + "_in", b.shape(x), b.activation_gradient_type())};
     for (TensorId parameter : parameters) writes.push_back(b.gradient_of_parameter(parameter));
-    b.emit(norm.backward, name + "_grad", {dy, b.kept(x), parameters[0]}, writes, norm.attributes);
+    std::vector<TensorId> inputs = {dy, b.kept(x)};
+    if (norm.gain) inputs.push_back(parameters[0]);
+    b.emit(norm.backward, name + "_grad", inputs, writes, norm.attributes);
     b.add_gradient(x, writes[0]);
   });
   return y;
@@ -41,6 +45,10 @@ TensorId normalized(GraphBuilder& b, const std::string& name, TensorId x, const 
 
 TensorId normalize(GraphBuilder& b, const std::string& name, TensorId x, double epsilon, std::int64_t heads) {
   return normalized(b, name, x, {rmsnorm, rmsnorm_grad, {epsilon, heads}, false, b.tensor(x).type});
+}
+
+TensorId normalize_alone(GraphBuilder& b, const std::string& name, TensorId x, double epsilon, std::int64_t heads) {
+  return normalized(b, name, x, {rmsnorm, rmsnorm_grad, {epsilon, heads}, false, b.tensor(x).type, false});
 }
 
 TensorId layer_normalize(GraphBuilder& b, const std::string& name, TensorId x, double epsilon, bool bias) {

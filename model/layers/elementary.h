@@ -13,6 +13,10 @@ namespace plumbline::model {
 // Returns y = gamma * x / rms(x); x [T, h]. With several heads each part of a row is normalised; gamma [h / heads].
 TensorId normalize(GraphBuilder& builder, const std::string& name, TensorId x, double epsilon, std::int64_t heads = 1);
 
+// Returns x / rms(x) of each head.
+TensorId normalize_alone(GraphBuilder& builder, const std::string& name, TensorId x, double epsilon,
+                         std::int64_t heads);
+
 // Returns y = gamma * (x - mean(x)) / deviation(x), plus beta with `bias`; x [T, h].
 TensorId layer_normalize(GraphBuilder& builder, const std::string& name, TensorId x, double epsilon, bool bias);
 

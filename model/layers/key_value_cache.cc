@@ -17,11 +17,20 @@ double kept_tokens(const Architecture& a, bool windowed, double tokens, double q
   return windowed ? std::min(tokens, static_cast<double>(a.window.tokens) + queries - 1) : tokens;
 }
 
-Dimension cache_rows(const LayerContext& c, bool windowed) {
-  const double seen =
+// `run`: tokens for which a row stands; 0: each token has one.
+Dimension cache_rows(const LayerContext& c, bool windowed, std::int64_t run = 0) {
+  const double kept =
       kept_tokens(c.architecture, windowed, context_tokens(c), static_cast<double>(c.inference.new_tokens));
+  const double seen = run > 0 ? kept / static_cast<double>(run) : kept;
   const std::int64_t rows = c.inference.cache_rows > 0 ? c.inference.cache_rows : std::llround(std::ceil(seen));
   return {c.inference.requests * rows};
+}
+
+TensorId append_rows(GraphBuilder& b, const std::string& name, TensorId lengths, TensorId keys, Dimension rows,
+                     DataType type) {
+  const TensorId held = b.cache(name + "_cache", {rows, b.shape(keys)[1]}, type);
+  b.emit(append_cache, "append_" + name, {lengths, keys}, {held});
+  return held;
 }
 
 }  // namespace
@@ -35,16 +44,22 @@ DataType cache_type(std::string_view name) {
 }
 
 double cache_bytes(const Architecture& a, DataType type, std::int64_t tensor, Mixer mixer, double tokens) {
-  const bool windowed = mixer == Mixer::windowed_attention;
   if (!attends(mixer)) return 0;
+  const bool windowed = mixer == Mixer::windowed_attention || compresses(mixer);
   const HeadShape shape = a.head_shape(windowed);
   const std::int64_t columns =
-      a.attention == AttentionKind::multi_head_latent
-          ? a.latent.kv_lora_rank + a.latent.qk_rope_head_dim
+      a.attention == AttentionKind::multi_head_latent ? a.latent.kv_lora_rank + a.latent.qk_rope_head_dim
+      : a.attention == AttentionKind::shared_key_value
+          ? a.head_dim
           : std::max<std::int64_t>(1, shape.key_value_heads / tensor) * (shape.query_key_dim + shape.value_dim);
+  const double row = static_cast<double>(columns) * bytes_per_element(type);
   const double index =
       a.sparse.tokens > 0 ? static_cast<double>(a.sparse.head_dim) * bytes_per_element(DataType::fp8_tile) : 0;
-  return (static_cast<double>(columns) * bytes_per_element(type) + index) * kept_tokens(a, windowed, tokens, 1);
+  const double kept = kept_tokens(a, windowed, tokens, 1);
+  if (a.attention != AttentionKind::shared_key_value) return (row + index) * kept;
+  const std::int64_t run = a.shared.run_of(mixer);
+  const double of_run = mixer == Mixer::sparse_compressed_attention ? row + index : row;
+  return row * kept + (run > 0 ? of_run * tokens / static_cast<double>(run) : 0);
 }
 
 double cache_bytes(const Architecture& a, DataType type, std::int64_t tensor, double tokens) {
@@ -76,10 +91,12 @@ std::vector<TensorId> append(GraphBuilder& b, const LayerContext& c, TensorId le
   return caches;
 }
 
-TensorId append_index(GraphBuilder& b, const LayerContext& c, TensorId lengths, TensorId keys) {
-  const TensorId held = b.cache("index_cache", {cache_rows(c, false), b.shape(keys)[1]}, DataType::fp8_tile);
-  b.emit(append_cache, "append_index", {lengths, keys}, {held});
-  return held;
+TensorId append_index(GraphBuilder& b, const LayerContext& c, TensorId lengths, TensorId keys, std::int64_t run) {
+  return append_rows(b, "index", lengths, keys, cache_rows(c, false, run), DataType::fp8_tile);
+}
+
+TensorId append_runs(GraphBuilder& b, const LayerContext& c, TensorId lengths, TensorId keys, std::int64_t run) {
+  return append_rows(b, "runs", lengths, keys, cache_rows(c, false, run), cache_type(c.inference.cache));
 }
 
 bool reads_cache(const LayerContext& c) {

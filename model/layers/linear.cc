@@ -130,6 +130,24 @@ TensorId row_parallel_linear(GraphBuilder& b, const LayerContext& c, const std::
   return bias ? biased(b, name, y) : y;
 }
 
+TensorId head_linear(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x,
+                     const HeadMatmulAttributes& heads, std::int64_t in, std::int64_t out) {
+  const TensorId weight =
+      b.parameter(name, {{heads.heads}, {out}, {in}}, c.attention_operands().stored.value_or(b.tensor(x).type),
+                  {.divided = c.tensor > 1});
+  const TensorId y =
+      b.activation(name + "_out", {b.shape(x)[0], {heads.heads * (out + heads.copied)}}, b.tensor(x).type);
+  b.emit(head_matmul, name, {x, weight}, {y}, heads);
+  b.on_backward([&b, name, x, weight, y, heads] {
+    const TensorId dx = b.activation("d_" + name + "_in", b.shape(x), b.activation_gradient_type());
+    b.emit(head_matmul_grad, name + "_dgrad", {b.gradient(y), weight}, {dx}, heads);
+    b.add_gradient(x, dx);
+    b.emit_weight_gradient(head_weight_grad, name + "_wgrad", {b.gradient(y), x}, {b.gradient_of_parameter(weight)},
+                           heads);
+  });
+  return y;
+}
+
 TensorId gather_sequence(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x) {
   return gathered(b, name, x, {c.tokens * c.context, Extent::tokens}, c.context_group());
 }

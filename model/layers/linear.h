@@ -78,6 +78,10 @@ TensorId column_parallel_linear(GraphBuilder& builder, const LayerContext& conte
 TensorId row_parallel_linear(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x,
                              std::int64_t out, LinearOptions options);
 
+// Returns what head_matmul makes of x [T, heads*(in+copied)] and a weight [heads, out, in] of the rank's heads.
+TensorId head_linear(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x,
+                     const HeadMatmulAttributes& heads, std::int64_t in, std::int64_t out);
+
 // Returns the ranks whose parts add up to a gradient inside a region, where the backward pass of no gather sums them.
 CollectiveAttributes summing_ranks(const LayerContext& context);
 

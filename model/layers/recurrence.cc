@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/base/integers.h"
+#include "model/layers/detail/runs.h"
 #include "model/layers/elementary.h"
 #include "model/layers/linear.h"
 
@@ -245,10 +246,13 @@ double recurrent_state_bytes(const Architecture& a, std::int64_t tensor) {
          static_cast<double>(2 * std::max<std::int64_t>(0, r.convolution - 1) * heads.mixed_columns);
 }
 
+double state_bytes(const Architecture& a, std::int64_t tensor, Mixer mixer) {
+  return recurs(mixer) ? recurrent_state_bytes(a, tensor) : run_state_bytes(a, mixer);
+}
+
 double request_state_bytes(const Architecture& a) {
   double sum = 0;
-  for (std::int64_t layer = 0; layer < a.layers; ++layer)
-    if (recurs(a.layer(layer).mixer)) sum += recurrent_state_bytes(a, 1);
+  for (std::int64_t layer = 0; layer < a.layers; ++layer) sum += state_bytes(a, 1, a.layer(layer).mixer);
   return sum;
 }
 

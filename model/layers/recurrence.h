@@ -15,6 +15,10 @@ TensorId recurrence(GraphBuilder& builder, const LayerContext& context, TensorId
 // state of its heads, and the last inputs of the convolution in 16 bits.
 double recurrent_state_bytes(const Architecture& architecture, std::int64_t tensor);
 
+// Returns the bytes that a rank keeps for one request in a layer of that mixer, however many tokens it has: the same,
+// or the projections of tokens whose run has not ended.
+double state_bytes(const Architecture& architecture, std::int64_t tensor, Mixer mixer);
+
 // Returns the same of all layers on all ranks; 0 without such layers.
 double request_state_bytes(const Architecture& architecture);
 

@@ -132,7 +132,7 @@ Graph make_stage_block(BlockKind kind, BlockPass pass, const LayerContext& conte
 }
 
 Bytes stage_message_bytes(const LayerContext& context) {
-  const double elements = static_cast<double>(context.stream_tokens() * context.architecture.hidden_size);
+  const double elements = static_cast<double>(context.stream_tokens() * context.architecture.stream_columns());
   const DataType stream = is_quantized(context.gemm) ? DataType::bf16 : activation_type(context.gemm);
   return Bytes(elements * bytes_per_element(stream));
 }

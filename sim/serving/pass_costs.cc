@@ -259,7 +259,7 @@ std::optional<CapturedBatch> PassCosts::captured(double requests) const {
 }
 
 double PassCosts::message_seconds(const model::CommunicationCost& transfers, double tokens) const {
-  const auto width = static_cast<double>(inputs_.architecture.hidden_size);
+  const auto width = static_cast<double>(inputs_.architecture.stream_columns());
   return transfers.p2p(model::Bytes(tokens * width * model::bytes_per_element(model::DataType::bf16)), 1);
 }
 

@@ -118,7 +118,7 @@ PoolModel::Held PoolModel::held(const Stage& stage) const {
       const model::Mixer mixer = model::layer_of(kind, model).mixer;
       sum.weights += block(of, kind)->weights_bytes * many;
       sum.keys_values += model::cache_bytes(model, type, instance_.tensor, mixer, context) * many;
-      if (model::recurs(mixer)) sum.states += model::recurrent_state_bytes(model, instance_.tensor) * many;
+      sum.states += model::state_bytes(model, instance_.tensor, mixer) * many;
     }
   };
   add(shape, stage.blocks);

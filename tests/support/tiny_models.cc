@@ -388,10 +388,35 @@ model::Architecture laguna() {
   return a;
 }
 
+// Three residual streams, one vector as key and value of all heads, and keys of runs of two tokens.
+model::Architecture deepseek_v4() {
+  model::Architecture a = common("deepseek_v4");
+  a.heads = 4;
+  a.key_value_heads = 1;
+  a.head_dim = 6;
+  a.rotary_dim = a.latent.qk_rope_head_dim = 2;
+  a.attention = model::AttentionKind::shared_key_value;
+  a.latent.q_lora_rank = 5;
+  a.shared = {.output_groups = 2, .output_rank = 3, .run = 2};
+  a.residual_streams = 3;
+  a.window.tokens = 2;
+  a.experts = {.routed_experts = 4,
+               .shared_experts = 1,
+               .experts_per_token = 2,
+               .intermediate_size = 5,
+               .score = model::ScoreFunction::sigmoid,
+               .normalize_weights = true,
+               .scaling_factor = 1.5};
+  a.pattern = {{model::Mixer::windowed_attention, model::FeedForward::experts},
+               {model::Mixer::compressed_attention, model::FeedForward::experts}};
+  return a;
+}
+
 }  // namespace
 
 std::vector<TinyModel> recurrent_models() {
-  return {{"qwen3_next", qwen3_next(), {embedding, recurrent_moe_layer, moe_layer, head}},
+  return {{"deepseek_v4", deepseek_v4(), {embedding, windowed_moe_layer, compressed_moe_layer, head}},
+          {"qwen3_next", qwen3_next(), {embedding, recurrent_moe_layer, moe_layer, head}},
           {"kimi_linear", kimi_linear(), {embedding, recurrent_dense_layer, moe_layer, head}},
           {"kimi_k3", kimi_k3(), {embedding, recurrent_dense_layer, moe_layer, head}},
           {"minimax", minimax(), {embedding, recurrent_moe_layer, moe_layer, head}},

@@ -85,9 +85,12 @@ void read_routed_experts(ConfigReader& config, Architecture& model, const Expert
   experts.normalize_weights = config.flag("norm_topk_prob", missing.normalize_weights);
   experts.scaling_factor = config.number(missing.scaling_key, missing.scaling_factor);
   const std::string score = config.text("scoring_func", missing.score);
-  if (score != "sigmoid" && score != "softmax")
-    config.fail("scoring_func", fmt::format("unknown scoring function '{}'", score), "one of sigmoid, softmax");
-  experts.score = score == "sigmoid" ? ScoreFunction::sigmoid : ScoreFunction::softmax;
+  if (score != "sigmoid" && score != "softmax" && score != "sqrtsoftplus")
+    config.fail("scoring_func", fmt::format("unknown scoring function '{}'", score),
+                "one of sigmoid, softmax, sqrtsoftplus");
+  experts.score = score == "softmax" ? ScoreFunction::softmax : ScoreFunction::sigmoid;
+  if (score == "sqrtsoftplus")
+    model.omitted.what.emplace_back("the root of softplus as the score of experts (it costs what a sigmoid does)");
   experts.group_score_experts = missing.group_score_experts;
   if (missing.greedy && config.text("topk_method", "greedy") == "greedy") experts.groups = experts.groups_per_token = 1;
   read_sparse_layers(config, experts);

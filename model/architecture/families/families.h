@@ -119,7 +119,8 @@ void read_deepseek_v32(ConfigReader& config, Architecture& model);
 void read_glm_moe_dsa(ConfigReader& config, Architecture& model);
 void read_glm4_moe_lite(ConfigReader& config, Architecture& model);
 void read_mistral4(ConfigReader& config, Architecture& model);
-void read_bamba(ConfigReader& config, Architecture& model);  // mamba2.cc
+void read_deepseek_v4(ConfigReader& config, Architecture& model);  // deepseek_v4.cc
+void read_bamba(ConfigReader& config, Architecture& model);        // mamba2.cc
 void read_falcon_h1(ConfigReader& config, Architecture& model);
 void read_gemma2(ConfigReader& config, Architecture& model);  // gemma.cc
 void read_gemma3(ConfigReader& config, Architecture& model);
@@ -196,6 +197,7 @@ inline constexpr std::array model_types = {
     ModelType{"deepseek_v2", read_deepseek_v2},
     ModelType{"deepseek_v3", read_deepseek_v3},
     ModelType{"deepseek_v32", read_deepseek_v32},
+    ModelType{"deepseek_v4", read_deepseek_v4},
     ModelType{"deepseek_vl_v2", read_deepseek_vl_v2},
     ModelType{"dots1", read_dots1},
     ModelType{"ernie4_5", read_ernie4_5},

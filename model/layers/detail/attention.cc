@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "model/layers/core_attention.h"
+#include "model/layers/detail/indexer.h"
+#include "model/layers/detail/shared_key_value.h"
 #include "model/layers/elementary.h"
 #include "model/layers/key_value_cache.h"
 #include "model/layers/linear.h"
@@ -70,102 +72,15 @@ std::pair<TensorId, TensorId> key_and_value(GraphBuilder& b, const LayerContext&
   return {k, v};
 }
 
-// Returns per head what head_matmul makes of x [T, heads*(in+copied)] and its weight [heads, out, in].
-TensorId absorbed(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x,
-                  const HeadMatmulAttributes& heads, std::int64_t in, std::int64_t out) {
-  const TensorId weight =
-      b.parameter(name, {{heads.heads}, {out}, {in}}, c.attention_operands().stored.value_or(b.tensor(x).type),
-                  {.divided = c.tensor > 1});
-  const TensorId y =
-      b.activation(name + "_out", {b.shape(x)[0], {heads.heads * (out + heads.copied)}}, b.tensor(x).type);
-  b.emit(head_matmul, name, {x, weight}, {y}, heads);
-  b.on_backward([&b, name, x, weight, y, heads] {
-    const TensorId dx = b.activation("d_" + name + "_in", b.shape(x), b.activation_gradient_type());
-    b.emit(head_matmul_grad, name + "_dgrad", {b.gradient(y), weight}, {dx}, heads);
-    b.add_gradient(x, dx);
-    b.emit_weight_gradient(head_weight_grad, name + "_wgrad", {b.gradient(y), x}, {b.gradient_of_parameter(weight)},
-                           heads);
-  });
-  return y;
-}
-
-// Emits the indexer of sparse attention, whole on each tensor rank. Its inputs get no gradient: it learns what
-// attention gives the chosen tokens (query and key, over latents), from which that is computed again in the backward
-// pass. Engines score in FP8 (class Indexer of vllm-project/vllm @002d607 vllm/model_executor/models/deepseek_v2.py).
-void choose_tokens(GraphBuilder& b, const LayerContext& c, TensorId x, TensorId query_latent,
-                   std::optional<TensorId> lengths, TensorId query, TensorId key,
-                   const AttentionAttributes& attention) {
-  const Architecture& a = c.architecture;
-  const SparseAttention& s = a.sparse;
-  const LinearOptions own{.operands = {c.unscaled_gemm()}, .detached = true};
-  const auto turned = [&](const char* name, TensorId rows, std::int64_t heads) {
-    return rotate(b, name, rows,
-                  {heads, s.head_dim, a.latent.qk_rope_head_dim, c.sequence_tokens(), a.rope_theta, a.rope_scaled},
-                  lengths);
-  };
-  LinearOptions wide = own;
-  if (c.inference) wide.operands = c.attention_operands();
-  TensorId read = query_latent;
-  if (c.tensor > 1 && c.sequence && !c.inference) {  // without a gradient that would be scattered
-    read = b.activation("index_q_in", {{c.tokens, Extent::tokens}, b.shape(read)[1]}, b.tensor(read).type);
-    b.emit(all_gather, "gather_index_q_in", {query_latent}, {read}, c.tensor_group());
-  }
-  const TensorId q = turned("index_query", linear(b, "index_q", read, s.heads * s.head_dim, wide), s.heads);
-  const TensorId own_key =
-      layer_normalize(b, "index_key_norm", linear(b, "index_k", x, s.head_dim, own), a.norm_epsilon, true);
-  const TensorId k = turned("index_key", enter_tensor_region(b, c, "index_key", own_key), 1);
-  const TensorId w = enter_tensor_region(b, c, "index_weights", linear(b, "index_weights", x, s.heads, own));
-  const Dimension tokens = b.shape(q)[0];
-  b.group(RecomputeGroup::core_attention);
-  const TensorId chosen = b.activation("chosen_tokens", {tokens, {s.tokens}}, DataType::int32);
-  const auto scores = [&](double columns) {
-    return b.activation("index_scores", {tokens, {std::llround(std::ceil(columns))}}, DataType::fp32);
-  };
-  if (lengths) {
-    const TensorId narrow = b.activation("index_q_fp8", b.shape(q), DataType::fp8_tile);
-    b.emit(cast, "cast_index_q", {q}, {narrow}, CastAttributes{});
-    const TensorId cache = append_index(b, c, *lengths, k);
-    const CachedAttentionAttributes attributes = over_requests(
-        c, {.query_heads = s.heads, .key_value_heads = 1, .query_key_dim = s.head_dim, .value_dim = 0, .latent = true});
-    const TensorId all = scores(attributes.context_tokens);
-    b.emit(cached_index_scores, "index_scores", {narrow, *lengths, cache, w}, {all}, attributes);
-    b.emit(top_tokens, "top_tokens", {all}, {chosen});
-    return;
-  }
-  AttentionAttributes attributes{.query_heads = s.heads,
-                                 .key_value_heads = 1,
-                                 .query_key_dim = s.head_dim,
-                                 .value_dim = 0,
-                                 .sequence_length = c.sequence_tokens()};
-  const TensorId all = scores(static_cast<double>(c.sequence_tokens()));
-  b.emit(index_scores, "index_scores", {q, k, w}, {all}, attributes);
-  b.emit(top_tokens, "top_tokens", {all}, {chosen});
-  b.group(RecomputeGroup::other);
-  AttentionAttributes target_of = attention;
-  target_of.value_dim = 0;
-  attributes.window = s.tokens;
-  b.on_backward([&b, q, k, w, chosen, query, key, attributes, target_of] {
-    const TensorId target = b.activation("index_target", b.shape(chosen), DataType::fp32);
-    b.emit(index_scores, "index_target", {query, key}, {target}, target_of);
-    std::vector<TensorId> gradients;
-    for (const TensorId id : {q, k, w})
-      gradients.push_back(b.activation("d_" + b.tensor(id).name, b.shape(id), b.activation_gradient_type()));
-    b.emit(index_scores_grad, "index_scores_grad", {target, q, k, w, chosen}, gradients, attributes);
-    b.add_gradient(q, gradients[0]);
-    b.add_gradient(k, gradients[1]);
-    b.add_gradient(w, gradients[2]);
-  });
-}
-
 // Apply the up-projections of keys to queries, and of values to outputs.
 TensorId absorbed_query(GraphBuilder& b, const LayerContext& c, TensorId q, std::int64_t heads) {
   const LatentAttention& l = c.architecture.latent;
-  return absorbed(b, c, "kv_b_key", q, {heads, l.qk_rope_head_dim}, l.qk_nope_head_dim, l.kv_lora_rank);
+  return head_linear(b, c, "kv_b_key", q, {heads, l.qk_rope_head_dim}, l.qk_nope_head_dim, l.kv_lora_rank);
 }
 TensorId absorbed_output(GraphBuilder& b, const LayerContext& c, TensorId latent, std::int64_t heads,
                          std::optional<TensorId> gate) {
   const LatentAttention& l = c.architecture.latent;
-  return output_projection(b, c, absorbed(b, c, "kv_b_value", latent, {heads}, l.kv_lora_rank, l.v_head_dim), gate);
+  return output_projection(b, c, head_linear(b, c, "kv_b_value", latent, {heads}, l.kv_lora_rank, l.v_head_dim), gate);
 }
 
 // Attends over latents as if each were the key and value of all heads: the up-projections of keys and of values are
@@ -254,7 +169,7 @@ TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, Ten
                                          .value_dim = l.kv_lora_rank,
                                          .sequence_length = c.sequence_tokens(),
                                          .window = a.sparse.tokens};
-    choose_tokens(b, c, x, query_latent, lengths, query, key, attributes);
+    choose_tokens(b, c, lengths, {x, query_latent, query, key, attributes});
     return absorbed_output(b, c, core_attention(b, c, query, key, kv_latent, attributes), heads, gate);
   }
   if (!lengths) {
@@ -268,7 +183,7 @@ TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, Ten
   TensorId rotary_key = turned("rotary_key", inputs.rotary_key, key_rotation);
   const TensorId rotated = turned("rotary_query", q, query_rotation);
   const std::vector<TensorId> cache = append(b, c, *lengths, {kv_latent, rotary_key}, true, false);
-  if (a.sparse.tokens > 0) choose_tokens(b, c, x, query_latent, lengths, 0, 0, {});
+  if (a.sparse.tokens > 0) choose_tokens(b, c, lengths, {x, query_latent});
   if (c.inference.kind == InferencePass::Kind::decode || a.sparse.tokens > 0)
     return absorbed_attention(b, c, *lengths, rotated, cache, heads, gate);
   if (reads_cache(c)) {  // keys and values of earlier tokens are computed again from their latents
@@ -346,9 +261,16 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
   return core_and_output(b, c, q, k, parts[2], attributes, gate);
 }
 
-TensorId attention_layer(GraphBuilder& b, const LayerContext& c, TensorId x, bool windowed) {
-  return c.architecture.attention == AttentionKind::multi_head_latent ? multi_head_latent_attention(b, c, x)
-                                                                      : grouped_query_attention(b, c, x, windowed);
+TensorId attention_layer(GraphBuilder& b, const LayerContext& c, TensorId x, Mixer mixer) {
+  switch (c.architecture.attention) {
+    case AttentionKind::multi_head_latent:
+      return multi_head_latent_attention(b, c, x);
+    case AttentionKind::shared_key_value:
+      return shared_key_value_attention(b, c, x, mixer);
+    case AttentionKind::grouped_query:
+      break;
+  }
+  return grouped_query_attention(b, c, x, mixer == Mixer::windowed_attention);
 }
 
 }  // namespace plumbline::model

@@ -11,7 +11,7 @@ namespace plumbline::model {
 TensorId multi_head_latent_attention(GraphBuilder& builder, const LayerContext& context, TensorId x);
 TensorId grouped_query_attention(GraphBuilder& builder, const LayerContext& context, TensorId x, bool windowed);
 
-// Emits the architecture's kind of attention; `windowed` in layers that attend to a window only.
-TensorId attention_layer(GraphBuilder& builder, const LayerContext& context, TensorId x, bool windowed);
+// Emits the architecture's kind of attention as a layer of that mixer has it.
+TensorId attention_layer(GraphBuilder& builder, const LayerContext& context, TensorId x, Mixer mixer);
 
 }  // namespace plumbline::model

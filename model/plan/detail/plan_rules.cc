@@ -404,6 +404,8 @@ void Divisions::require_heads(const std::string& key, std::int64_t tensor, const
             "copies of them",
             r.value_heads, tensor, r.key_heads, tensor));
   if (model.attention == AttentionKind::multi_head_latent) return;
+  if (model.attention == AttentionKind::shared_key_value)
+    require_divides(key, tensor, model.shared.output_groups, "groups of attention's output");
   const auto shares = [](const HeadShape& shape, std::int64_t d) {
     const std::int64_t heads = shape.key_value_heads;
     return shape.heads % d == 0 && (heads % d == 0 || d % heads == 0);

@@ -31,6 +31,19 @@ void add_latent_attention(const model::Architecture& a, Rows& rows) {
                                           a.sparse.heads, a.sparse.head_dim));
 }
 
+void add_shared_key_value(const model::Architecture& a, Rows& rows) {
+  const model::SharedKeyValue& shared = a.shared;
+  rows.emplace_back("attention", "multi-query, keys are values");
+  add_count(rows, "heads", a.heads);
+  add_count(rows, "head", a.head_dim);
+  add_count(rows, "query latent", a.latent.q_lora_rank);
+  rows.emplace_back("output latents", fmt::format("{} of {}", shared.output_groups, shared.output_rank));
+  rows.emplace_back("window", fmt::format("{} tokens", grouped(a.window.tokens)));
+  rows.emplace_back("keys of runs",
+                    fmt::format("of {} tokens, all seen; of {}, {} chosen by {} heads of {}", shared.run,
+                                shared.sparse_run, grouped(a.sparse.tokens), a.sparse.heads, a.sparse.head_dim));
+}
+
 std::string window_text(const model::Architecture& a) {
   if (a.window.tokens == 0) return "none";
   const std::string first = a.window.first_layer > 0 ? fmt::format(", from layer {} on", a.window.first_layer) : "";
@@ -73,6 +86,7 @@ void add_recurrence(const model::Architecture& a, Rows& rows) {
 
 void add_attention(const model::Architecture& a, Rows& rows) {
   if (a.attention == model::AttentionKind::multi_head_latent) return add_latent_attention(a, rows);
+  if (a.attention == model::AttentionKind::shared_key_value) return add_shared_key_value(a, rows);
   rows.emplace_back("attention", attention_name(a));
   add_count(rows, "heads", a.heads);
   add_count(rows, "key-value heads", a.key_value_heads);
@@ -144,6 +158,8 @@ void add_layers(const model::Architecture& a, Rows& rows) {
     mixers += fmt::format("; {} recurrent, {} with attention", recurrent, mix(model::Mixer::attention));
   if (const auto both = mix(model::Mixer::attention_and_recurrence); both > 0)
     mixers += fmt::format("; {} with attention and a recurrence", both);
+  const auto runs = mix(model::Mixer::compressed_attention), chosen = mix(model::Mixer::sparse_compressed_attention);
+  if (runs + chosen > 0) mixers += fmt::format("; {} with all keys of runs, {} with chosen ones", runs, chosen);
   rows.emplace_back("layers",
                     fmt::format("{}: {} dense, {} mixture of experts{}", a.layers, transform(model::FeedForward::dense),
                                 transform(model::FeedForward::experts), mixers));
@@ -212,7 +228,10 @@ std::string model_csv(const model::Architecture& architecture, std::int64_t sequ
 std::string model_text(const model::Architecture& architecture, std::int64_t sequence_length) {
   Rows rows;
   add_layers(architecture, rows);
-  rows.emplace_back("hidden", fmt::format("{}", architecture.hidden_size));
+  rows.emplace_back(
+      "hidden", architecture.residual_streams > 1
+                    ? fmt::format("{}, {} residual streams", architecture.hidden_size, architecture.residual_streams)
+                    : fmt::format("{}", architecture.hidden_size));
   if (has_dense_layers(architecture))
     rows.emplace_back("dense intermediate", fmt::format("{}", architecture.intermediate_size));
   rows.emplace_back("vocabulary", fmt::format("{}{}", architecture.vocabulary,

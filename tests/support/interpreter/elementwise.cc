@@ -21,6 +21,12 @@ Eigen::ArrayXd row_weights(const Call& call, std::size_t operand, Index rows) {
   return Eigen::ArrayXd::Ones(rows);
 }
 
+// Returns a gain per column, 1 where the operator has none.
+Eigen::VectorXd gains(const Call& call, std::size_t operand, Index columns) {
+  if (operand < call.ins()) return call.in(operand).col(0);
+  return Eigen::VectorXd::Ones(columns);
+}
+
 // Reshapes the matrix so that each head of a row is a row.
 Matrix by_heads(const Matrix& x, Index heads) {
   return Eigen::Map<const Matrix>(x.data(), x.rows() * heads, x.cols() / heads);
@@ -49,7 +55,7 @@ void rmsnorm(Call& call) {
   const auto& attributes = call.attributes<model::NormAttributes>();
   const Matrix x = by_heads(call.in(0), attributes.heads);
   const Eigen::ArrayXd scale = inverse_rms(x, attributes.epsilon);
-  const Matrix y = scale.matrix().asDiagonal() * x * call.in(1).col(0).asDiagonal();
+  const Matrix y = scale.matrix().asDiagonal() * x * gains(call, 1, x.cols()).asDiagonal();
   call.out(0) = Eigen::Map<const Matrix>(y.data(), call.in(0).rows(), call.in(0).cols());
 }
 
@@ -58,7 +64,7 @@ void rmsnorm_grad(Call& call) {
   const Matrix dy = by_heads(call.in(0), attributes.heads), x = by_heads(call.in(1), attributes.heads);
   const Eigen::ArrayXd scale = inverse_rms(x, attributes.epsilon);
   const Matrix unit = scale.matrix().asDiagonal() * x;
-  const Matrix dx = scale.matrix().asDiagonal() * along_removed(dy * call.in(2).col(0).asDiagonal(), unit);
+  const Matrix dx = scale.matrix().asDiagonal() * along_removed(dy * gains(call, 2, x.cols()).asDiagonal(), unit);
   call.out(0) = Eigen::Map<const Matrix>(dx.data(), call.in(0).rows(), call.in(0).cols());
   if (call.outs() > 1) call.out(1) += (dy.array() * unit.array()).colwise().sum().transpose().matrix();
 }

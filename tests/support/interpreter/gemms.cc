@@ -47,6 +47,27 @@ void head_matmul(Call& call) {
   }
 }
 
+void head_matmul_grad(Call& call) {
+  const auto& a = call.attributes<model::HeadMatmulAttributes>();
+  const Matrix &dy = call.in(0), &w = call.in(1);
+  const Index out = w.rows() / a.heads, in = w.cols();
+  call.out(0).resize(dy.rows(), a.heads * (in + a.copied));
+  for (Index h = 0; h < a.heads; ++h) {
+    const Index from = h * (out + a.copied), to = h * (in + a.copied);
+    call.out(0).middleCols(to, in) = call.gemm(dy.middleCols(from, out), w.middleRows(h * out, out));
+    call.out(0).middleCols(to + in, a.copied) = dy.middleCols(from + out, a.copied);
+  }
+}
+
+void head_weight_grad(Call& call) {
+  const auto& a = call.attributes<model::HeadMatmulAttributes>();
+  const Matrix &dy = call.in(0), &x = call.in(1);
+  const Index out = call.out(0).rows() / a.heads, in = call.out(0).cols();
+  for (Index h = 0; h < a.heads; ++h)
+    call.out(0).middleRows(h * out, out) +=
+        call.gemm(dy.middleCols(h * (out + a.copied), out).transpose(), x.middleCols(h * (in + a.copied), in));
+}
+
 void grouped_matmul(Call& call) {
   const auto& attributes = call.attributes<model::MatmulAttributes>();
   if (attributes.accumulate) return grouped_weight_gradient(call);

@@ -1,45 +1,13 @@
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <stdexcept>
 
 #include "tests/support/interpreter/operators.h"
+#include "tests/support/interpreter/slopes.h"
 
 namespace plumbline::tests {
 namespace {
 
 using model::ScanAttributes;
-
-std::vector<Matrix> operands_from(const Call& call, std::size_t first, std::size_t end) {
-  std::vector<Matrix> operands;
-  for (std::size_t i = first; i < end; ++i) operands.push_back(call.in(i));
-  return operands;
-}
-
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-double softplus(double x) { return std::log1p(std::exp(x)); }
-
-// Returns the gradient of sum(d_out * function(operands)) to one operand, by central differences of fourth order. The
-// functions are smooth and of order 1, so that 9 digits are right.
-Matrix slopes(const Matrix& d_out, std::vector<Matrix> operands, std::size_t operand,
-              const std::function<Matrix(const std::vector<Matrix>&)>& function) {
-  constexpr double step = 1e-4;
-  Matrix& x = operands[operand];
-  Matrix result(x.rows(), x.cols());
-  for (Index i = 0; i < x.size(); ++i) {
-    const double at = x.data()[i];
-    const auto central = [&](double h) {
-      x.data()[i] = at + h;
-      const double above = d_out.cwiseProduct(function(operands)).sum();
-      x.data()[i] = at - h;
-      const double below = d_out.cwiseProduct(function(operands)).sum();
-      x.data()[i] = at;
-      return (above - below) / (2 * h);
-    };
-    result.data()[i] = (4 * central(step / 2) - central(step)) / 3;
-  }
-  return result;
-}
 
 // The state as in scan_of(), which calls it.
 Matrix constant_decay_of(const ScanAttributes& a, const Matrix& mixed, Matrix& state) {
@@ -152,8 +120,6 @@ Matrix gated_norm_of(const model::NormAttributes& a, const std::vector<Matrix>& 
   return out;
 }
 
-[[noreturn]] void refuse() { throw std::logic_error("is predicted, and not interpreted"); }
-
 }  // namespace
 
 void scan(Call& call) { scan_with(call); }
@@ -224,8 +190,6 @@ void gate_columns_grad(Call& call) {
   }
 }
 
-void head_matmul_grad(Call&) { refuse(); }
-void head_weight_grad(Call&) { refuse(); }
 void row_products(Call&) { refuse(); }
 void index_scores(Call&) { refuse(); }
 void index_scores_grad(Call&) { refuse(); }

@@ -1,0 +1,123 @@
+#include "model/layers/detail/indexer.h"
+
+#include <cmath>
+#include <vector>
+
+#include "model/layers/detail/runs.h"
+#include "model/layers/elementary.h"
+#include "model/layers/key_value_cache.h"
+#include "model/layers/linear.h"
+
+namespace plumbline::model {
+namespace {
+
+using enum OperatorKind;
+
+struct Indexed {
+  TensorId query, key, weights;  // [T, heads*d], [T, d] or a row for each run, [T, heads]
+};
+
+RotaryAttributes index_rotation(const LayerContext& c, std::int64_t heads) {
+  const Architecture& a = c.architecture;
+  return {heads, a.sparse.head_dim, a.latent.qk_rope_head_dim, c.sequence_tokens(), a.rope_theta, a.rope_scaled};
+}
+
+TensorId index_key(GraphBuilder& b, const LayerContext& c, std::optional<TensorId> lengths, const IndexedAttention& in,
+                   const LinearOptions& own) {
+  const Architecture& a = c.architecture;
+  const std::int64_t d = a.sparse.head_dim;
+  if (in.run > 0)
+    return keys_of_runs(b, c, "index_", in.x, lengths,
+                        {.run = in.run, .columns = d, .overlaps = true, .detached = true});
+  const TensorId key = layer_normalize(b, "index_key_norm", linear(b, "index_k", in.x, d, own), a.norm_epsilon, true);
+  return rotate(b, "index_key", enter_tensor_region(b, c, "index_key", key), index_rotation(c, 1), lengths);
+}
+
+Indexed project_index(GraphBuilder& b, const LayerContext& c, std::optional<TensorId> lengths,
+                      const IndexedAttention& in) {
+  const SparseAttention& s = c.architecture.sparse;
+  const LinearOptions own{.operands = {c.unscaled_gemm()}, .detached = true};
+  LinearOptions wide = own;
+  if (c.inference) wide.operands = c.attention_operands();
+  TensorId read = in.query_latent;
+  if (c.tensor > 1 && c.sequence && !c.inference) {  // without a gradient that would be scattered
+    read = b.activation("index_q_in", {{c.tokens, Extent::tokens}, b.shape(read)[1]}, b.tensor(read).type);
+    b.emit(all_gather, "gather_index_q_in", {in.query_latent}, {read}, c.tensor_group());
+  }
+  const TensorId q = rotate(b, "index_query", linear(b, "index_q", read, s.heads * s.head_dim, wide),
+                            index_rotation(c, s.heads), lengths);
+  const TensorId k = index_key(b, c, lengths, in, own);
+  return {q, k, enter_tensor_region(b, c, "index_weights", linear(b, "index_weights", in.x, s.heads, own))};
+}
+
+TensorId index_sums(GraphBuilder& b, TensorId query, double columns) {
+  return b.activation("index_scores", {b.shape(query)[0], {std::llround(std::ceil(columns))}}, DataType::fp32);
+}
+
+void choose_cached(GraphBuilder& b, const LayerContext& c, TensorId lengths, const IndexedAttention& in,
+                   const Indexed& indexed, TensorId chosen) {
+  const SparseAttention& s = c.architecture.sparse;
+  const TensorId narrow = b.activation("index_q_fp8", b.shape(indexed.query), DataType::fp8_tile);
+  b.emit(cast, "cast_index_q", {indexed.query}, {narrow}, CastAttributes{});
+  const TensorId cache = append_index(b, c, lengths, indexed.key, in.run);
+  const CachedAttentionAttributes attributes = over_requests(c, {.query_heads = s.heads,
+                                                                 .key_value_heads = 1,
+                                                                 .query_key_dim = s.head_dim,
+                                                                 .value_dim = 0,
+                                                                 .latent = true,
+                                                                 .run = in.run});
+  const double keys = in.run > 0 ? attributes.context_tokens / static_cast<double>(in.run) : attributes.context_tokens;
+  const TensorId all = index_sums(b, indexed.query, keys);
+  b.emit(cached_index_scores, "index_scores", {narrow, lengths, cache, indexed.weights}, {all}, attributes);
+  b.emit(top_tokens, "top_tokens", {all}, {chosen});
+}
+
+void choose_trained(GraphBuilder& b, const LayerContext& c, const IndexedAttention& in, const Indexed& indexed,
+                    TensorId chosen) {
+  const SparseAttention& s = c.architecture.sparse;
+  AttentionAttributes attributes{.query_heads = s.heads,
+                                 .key_value_heads = 1,
+                                 .query_key_dim = s.head_dim,
+                                 .value_dim = 0,
+                                 .sequence_length = c.sequence_tokens(),
+                                 .run = in.run};
+  const auto tokens = static_cast<double>(c.sequence_tokens());
+  const TensorId all = index_sums(b, indexed.query, in.run > 0 ? tokens / static_cast<double>(in.run) : tokens);
+  b.emit(index_scores, "index_scores", {indexed.query, indexed.key, indexed.weights}, {all}, attributes);
+  b.emit(top_tokens, "top_tokens", {all}, {chosen});
+  b.group(RecomputeGroup::other);
+  AttentionAttributes target_of = in.of;
+  target_of.value_dim = 0;
+  if (in.run > 0) target_of.window = 0;
+  (in.run > 0 ? attributes.chosen : attributes.window) = s.tokens;
+  b.on_backward([&b, indexed, chosen, query = in.query, key = in.key, attributes, target_of] {
+    const TensorId target = b.activation("index_target", b.shape(chosen), DataType::fp32);
+    b.emit(index_scores, "index_target", {query, key}, {target}, target_of);
+    const std::vector<TensorId> operands = {indexed.query, indexed.key, indexed.weights};
+    std::vector<TensorId> reads = {target}, gradients;
+    for (const TensorId id : operands) {
+      reads.push_back(id);
+      gradients.push_back(b.activation("d_" + b.tensor(id).name, b.shape(id), b.activation_gradient_type()));
+    }
+    reads.push_back(chosen);
+    b.emit(index_scores_grad, "index_scores_grad", reads, gradients, attributes);
+    for (std::size_t i = 0; i < operands.size(); ++i) b.add_gradient(operands[i], gradients[i]);
+  });
+}
+
+}  // namespace
+
+TensorId choose_tokens(GraphBuilder& b, const LayerContext& c, std::optional<TensorId> lengths,
+                       const IndexedAttention& in) {
+  const Indexed indexed = project_index(b, c, lengths, in);
+  b.group(RecomputeGroup::core_attention);
+  const TensorId chosen =
+      b.activation("chosen_tokens", {b.shape(indexed.query)[0], {c.architecture.sparse.tokens}}, DataType::int32);
+  if (lengths)
+    choose_cached(b, c, *lengths, in, indexed, chosen);
+  else
+    choose_trained(b, c, in, indexed, chosen);
+  return chosen;
+}
+
+}  // namespace plumbline::model

@@ -1,0 +1,75 @@
+#include "model/layers/detail/runs.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "model/base/integers.h"
+#include "model/layers/elementary.h"
+#include "model/layers/linear.h"
+
+namespace plumbline::model {
+namespace {
+
+using enum OperatorKind;
+
+// Tokens whose projections a run needs, and columns of one of the two projections.
+std::int64_t tokens_of_key(const RunKeys& keys) { return keys.overlaps ? 2 * keys.run : keys.run; }
+std::int64_t projected_columns(const RunKeys& keys) { return keys.overlaps ? 2 * keys.columns : keys.columns; }
+
+// A sequence that is shorter than a run counts as one.
+std::int64_t runs_in(std::int64_t tokens, std::int64_t run) { return std::max<std::int64_t>(1, tokens / run); }
+
+// In decode a run ends with every so many tokens, of whichever request.
+std::int64_t new_runs(const LayerContext& c, std::int64_t tokens, std::int64_t run) {
+  if (c.inference) return ceil_div(tokens, run);
+  return tokens / c.sequence_length * runs_in(c.sequence_length, run);
+}
+
+double state_bytes_of(const RunKeys& keys) {
+  return static_cast<double>(tokens_of_key(keys) * 2 * projected_columns(keys)) * bytes_per_element(DataType::fp32);
+}
+
+}  // namespace
+
+TensorId keys_of_runs(GraphBuilder& b, const LayerContext& c, const std::string& prefix, TensorId x,
+                      std::optional<TensorId> lengths, const RunKeys& keys) {
+  const Architecture& a = c.architecture;
+  const std::int64_t width = projected_columns(keys);
+  const TensorId projected = enter_tensor_region(
+      b, c, prefix + "projected_runs",
+      linear(b, prefix + "compress", x, 2 * width,
+             {.operands = {c.unscaled_gemm()}, .detached = keys.detached, .parts = {width, width}}));
+  const TensorId bias = b.parameter(prefix + "run_bias", {{keys.run}, {width}}, weight_type(c.unscaled_gemm()));
+  const std::int64_t rows = new_runs(c, b.shape(projected)[0].size, keys.run);
+  const TensorId made = b.activation(prefix + "runs", {{rows, Extent::tokens}, {keys.columns}}, b.tensor(x).type);
+  std::vector<TensorId> reads = {projected, bias}, writes = {made};
+  if (c.inference) {
+    writes.push_back(
+        b.cache(prefix + "run_state", {{c.inference.requests * tokens_of_key(keys)}, {2 * width}}, DataType::fp32));
+    if (c.inference.kind == InferencePass::Kind::decode || c.inference.cached_tokens > 0)
+      reads.push_back(writes.back());
+  }
+  const RunAttributes attributes{keys.run, keys.overlaps, c.sequence_tokens()};
+  b.emit(compress_tokens, prefix + "compress_tokens", reads, writes, attributes);
+  b.on_backward([&b, prefix, projected, bias, made, attributes] {
+    const TensorId dx =
+        b.activation("d_" + prefix + "projected_runs", b.shape(projected), b.activation_gradient_type());
+    b.emit(compress_tokens_grad, prefix + "compress_tokens_grad", {b.gradient(made), projected, bias},
+           {dx, b.gradient_of_parameter(bias)}, attributes);
+    b.add_gradient(projected, dx);
+  });
+  const TensorId normal = normalize(b, prefix + "run_norm", made, a.norm_epsilon);
+  const std::int64_t of_sequence = runs_in(c.sequence_tokens(), keys.run);
+  return rotate(b, prefix + "rotary_runs", normal,
+                {1, keys.columns, a.latent.qk_rope_head_dim, of_sequence, a.rope_theta, a.rope_scaled}, lengths);
+}
+
+double run_state_bytes(const Architecture& a, Mixer mixer) {
+  const std::int64_t run = a.shared.run_of(mixer);
+  if (run == 0) return 0;
+  const bool sparse = mixer == Mixer::sparse_compressed_attention;
+  const double own = state_bytes_of({.run = run, .columns = a.head_dim, .overlaps = sparse});
+  return sparse ? own + state_bytes_of({.run = run, .columns = a.sparse.head_dim, .overlaps = true}) : own;
+}
+
+}  // namespace plumbline::model
