@@ -81,12 +81,15 @@ struct MixtureOfExperts {
   std::int64_t shared_intermediate_size = 0;  // size of all shared experts; 0: each is as large as a routed one
   bool latent_norm = false;                   // of the sums of experts, before they are projected back (kimi_k3)
   bool shared_gate = false;                   // the shared experts' output times sigmoid(x . w) (qwen2_moe)
-  std::int64_t groups = 1;                    // expert groups of group-limited routing (n_group)
-  std::int64_t groups_per_token = 1;          // topk_group
-  std::int64_t dense_layers_first = 0;        // layers before the first MoE layer (first_k_dense_replace)
-  std::int64_t layer_frequency = 1;           // every n-th layer after those is MoE (moe_layer_freq)
-  std::int64_t layer_offset = 0;              // remainder of those layers' numbers by n
-  std::vector<std::int64_t> dense_layers;     // numbers of further dense layers (mlp_only_layers)
+  // A layer with experts has a dense MLP too; router, experts and MLP each read the stream behind a norm of their own,
+  // and what experts and MLP make is normalised before it is added (gemma4).
+  bool with_dense = false;
+  std::int64_t groups = 1;                 // expert groups of group-limited routing (n_group)
+  std::int64_t groups_per_token = 1;       // topk_group
+  std::int64_t dense_layers_first = 0;     // layers before the first MoE layer (first_k_dense_replace)
+  std::int64_t layer_frequency = 1;        // every n-th layer after those is MoE (moe_layer_freq)
+  std::int64_t layer_offset = 0;           // remainder of those layers' numbers by n
+  std::vector<std::int64_t> dense_layers;  // numbers of further dense layers (mlp_only_layers)
   ScoreFunction score = ScoreFunction::softmax;
   // The score of a group is the sum of its two best experts (DeepSeek-V3) or its best one (DeepSeek-V2).
   int group_score_experts = 1;
@@ -200,6 +203,8 @@ struct Architecture {
   bool norm_bias = false;  // layer norm only
   double norm_epsilon = 1e-6;
   bool query_key_norm = false;  // every head's query and key are normalised (qwen3)
+  bool value_norm = false;      // every head's value is, without a gain (gemma4)
+  bool keys_as_values = false;  // of layers without a window, whose values are keys before these norms (gemma4)
   bool output_gate = false;     // attention's result times the sigmoid of a projection as wide (qwen3_next)
   bool head_gate = false;       // that of each head times the sigmoid of one column of a projection (laguna)
   MlpKind mlp = MlpKind::swiglu;

@@ -72,6 +72,16 @@ TensorId mixed(GraphBuilder& b, const LayerContext& c, TensorId x, const StreamR
   return add_to_stream(b, c, "attention_residual", x, reading, terms);
 }
 
+// Returns the sum of what the dense MLP makes of its input and experts of the stream, each normalised.
+TensorId experts_with_mlp(GraphBuilder& b, const LayerContext& c, TensorId stream, TensorId mlp_input) {
+  b.section(Section::mlp);
+  const TensorId dense = normalize_stream(b, c, "dense_out_norm", dense_mlp(b, c, mlp_input), c.stream_type());
+  const TensorId choosing = normalize_stream(b, c, "router_norm", stream, c.stream_type());
+  const TensorId read = normalize_stream(b, c, "experts_norm", stream, c.stream_type());
+  const TensorId routed = mixture_of_experts(b, c, read, std::nullopt, choosing);
+  return residual(b, "add_dense", {dense, normalize_stream(b, c, "experts_out_norm", routed, c.stream_type())});
+}
+
 TensorId layer(GraphBuilder& b, const LayerContext& c, TensorId layer_in, LayerKind kind) {
   const Architecture& a = c.architecture;
   const bool captured = c.captured_parts && !c.inference;
@@ -95,7 +105,9 @@ TensorId layer(GraphBuilder& b, const LayerContext& c, TensorId layer_in, LayerK
                     : normalize_stream(b, c, "mlp_norm", reading.input, moe ? c.stream_type() : c.norm_output());
   if (moe && !a.post_norms && !reading.weights) return mixture_of_experts(b, c, mlp_input, attended);
   if (!moe) b.section(Section::mlp);
-  TensorId y = moe ? mixture_of_experts(b, c, mlp_input, std::nullopt) : dense_mlp(b, c, mlp_input);
+  TensorId y = moe && a.experts.with_dense ? experts_with_mlp(b, c, reading.input, mlp_input)
+               : moe                       ? mixture_of_experts(b, c, mlp_input, std::nullopt)
+                                           : dense_mlp(b, c, mlp_input);
   if (a.post_norms) y = normalize_stream(b, c, "mlp_out_norm", y, c.stream_type());
   return add_to_stream(b, c, "mlp_residual", attended, reading, {drop_out(b, "mlp_dropout", y, a.dropout.residual)});
 }

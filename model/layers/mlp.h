@@ -41,9 +41,9 @@ TensorId mlp(GraphBuilder& builder, const LayerContext& context, const std::stri
 TensorId dense_mlp(GraphBuilder& builder, const LayerContext& context, TensorId x);
 
 // x: the normalised input [T, H]; stream: the residual stream [T, H], added by the combine. Without one the result is
-// what experts add to it.
+// what experts add to it. router_input: what the router reads in place of x.
 TensorId mixture_of_experts(GraphBuilder& builder, const LayerContext& context, TensorId x,
-                            std::optional<TensorId> stream);
+                            std::optional<TensorId> stream, std::optional<TensorId> router_input = std::nullopt);
 
 // Marks the operators of a layer that are part of the kernels of its experts' GEMMs where the software has such kernels
 // (transformer_engine/pytorch/ops/fused: GEMMSwiGLU, GEMMDSwiGLU). The first GEMM forward and the second backward

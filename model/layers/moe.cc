@@ -528,10 +528,11 @@ TensorId served_experts(GraphBuilder& b, const LayerContext& c, const Received& 
 }
 
 // Every rank adds what its experts, or its columns of them, make of tokens that all ranks have.
-TensorId reduced_mixture(GraphBuilder& b, const LayerContext& c, TensorId x, std::optional<TensorId> stream) {
+TensorId reduced_mixture(GraphBuilder& b, const LayerContext& c, TensorId x, TensorId choosing,
+                         std::optional<TensorId> stream) {
   const OperandFormat format{c.activation_precision()};
   b.section(Section::mlp);
-  const Routing routing = route(b, c, x);
+  const Routing routing = route(b, c, choosing);
   const TensorId tokens = to_latent(b, c, x);
   const TensorId payload =
       is_quantized(format.precision) ? quantized(b, "expert_in", "cast_experts", tokens, format, 1) : tokens;
@@ -551,9 +552,10 @@ TensorId reduced_mixture(GraphBuilder& b, const LayerContext& c, TensorId x, std
 }
 
 // Ranks that divided the tokens of a tensor group for the dispatch each compute whole shared experts.
-TensorId dispatched_mixture(GraphBuilder& b, const LayerContext& c, TensorId x, std::optional<TensorId> stream) {
+TensorId dispatched_mixture(GraphBuilder& b, const LayerContext& c, TensorId x, TensorId choosing,
+                            std::optional<TensorId> stream) {
   const bool copies = c.dispatcher == Dispatcher::low_latency;
-  const Routing routing = route(b, c, x);
+  const Routing routing = route(b, c, choosing);
   const TensorId tokens = to_latent(b, c, x);
   const Received received = copies ? send_copies(b, c, tokens, routing) : send_to_experts(b, c, tokens, routing);
   b.section(Section::mlp);
@@ -576,16 +578,18 @@ TensorId dispatched_mixture(GraphBuilder& b, const LayerContext& c, TensorId x, 
 
 }  // namespace
 
-TensorId mixture_of_experts(GraphBuilder& b, const LayerContext& c, TensorId x, std::optional<TensorId> stream) {
-  if (c.shares_tokens()) return reduced_mixture(b, c, x, stream);
-  if (c.inference) return dispatched_mixture(b, c, x, stream);
+TensorId mixture_of_experts(GraphBuilder& b, const LayerContext& c, TensorId x, std::optional<TensorId> stream,
+                            std::optional<TensorId> router_input) {
+  const TensorId choosing = router_input.value_or(x);
+  if (c.shares_tokens()) return reduced_mixture(b, c, x, choosing, stream);
+  if (c.inference) return dispatched_mixture(b, c, x, choosing, stream);
   const MixtureOfExperts& e = c.architecture.experts;
   const bool copies_tokens = c.dispatcher == Dispatcher::alltoall;
   std::vector<TensorId> addends;
   if (stream) addends.push_back(*stream);
   // The shared experts overlap with dispatch, else they run before the routing as in Megatron.
   if (e.shared_experts > 0 && c.in_order()) addends.push_back(shared_experts(b, c, x));
-  const Routing routing = route(b, c, x);
+  const Routing routing = route(b, c, choosing);
   const TensorId tokens = to_latent(b, c, x);
   const Rows copies = copies_tokens ? copy_tokens(b, c, tokens, routing) : Rows{tokens, 0, 0, 0};
   const Routing sent = copies_tokens ? Routing{copies.offsets, copies.weights} : routing;

@@ -388,6 +388,23 @@ model::Architecture laguna() {
   return a;
 }
 
+// Layers without a window have wider heads and no projection of values, and experts are next to the MLP.
+model::Architecture gemma4() {
+  model::Architecture a = llama(true);
+  a.model_type = "gemma4";
+  a.multi_token_prediction_layers = 0;
+  a.key_value_heads = 1;
+  a.rotary_dim = 2;
+  a.query_key_norm = a.value_norm = a.keys_as_values = a.post_norms = true;
+  a.window = {.tokens = 3, .full_every = 2, .key_value_heads = 2, .head_dim = 4, .rotary_dim = 4};
+  a.experts = {.routed_experts = 4,
+               .experts_per_token = 2,
+               .intermediate_size = 5,
+               .with_dense = true,
+               .normalize_weights = true};
+  return a;
+}
+
 // Three residual streams, one vector as key and value of all heads, and keys of runs of two tokens.
 model::Architecture deepseek_v4() {
   model::Architecture a = common("deepseek_v4");
@@ -416,6 +433,7 @@ model::Architecture deepseek_v4() {
 
 std::vector<TinyModel> recurrent_models() {
   return {{"deepseek_v4", deepseek_v4(), {embedding, windowed_moe_layer, compressed_moe_layer, head}},
+          {"gemma4", gemma4(), {embedding, windowed_moe_layer, moe_layer, head}},
           {"qwen3_next", qwen3_next(), {embedding, recurrent_moe_layer, moe_layer, head}},
           {"kimi_linear", kimi_linear(), {embedding, recurrent_dense_layer, moe_layer, head}},
           {"kimi_k3", kimi_k3(), {embedding, recurrent_dense_layer, moe_layer, head}},

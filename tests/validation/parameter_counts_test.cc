@@ -74,6 +74,10 @@ const PublishedCount counts[] = {
     {"gemma-2-27b", 27227128320, "by the dimensions of google/gemma-2-27b; the card shows 27.2B"},
     {"gemma-3-1b", 999885952, "by the dimensions of google/gemma-3-1b-pt; the card shows 1.0B"},
     {"gemma-3-27b", 27009346304, "the text model of google/gemma-3-27b-pt, by the dimensions; 27.4B with vision"},
+    // In each sixth layer (2h + k)d'H without values, k = 4 or 2 and d' = 512, else (2h + 2k)dH; 2d and 4H of norms. With
+    // experts an MLP next to them, EH + 3EHF, 4H of norms and E scales.
+    {"gemma-4-31b", 30697345280, "by the dimensions of google/gemma-4-31B-it, whose card says 30.7B"},
+    {"gemma-4-26b-a4b", 25233141760, "by the dimensions of google/gemma-4-26B-A4B-it, whose card says 25.2B"},
     {"gpt-oss-20b", 20914757184, "openai/gpt-oss-20b: arXiv 2508.10925, table 1: 20.91B"},
     {"gpt-oss-120b", 116829156672, "openai/gpt-oss-120b: arXiv 2508.10925, table 1: 116.83B"},
     {"llama-4-scout", 107769861120, "the text model, by the dimensions; the card says 109B with vision"},
@@ -89,6 +93,11 @@ const PublishedCount counts[] = {
     {"qwen3.5-35b-a3b", 34660610688, "the text model of Qwen/Qwen3.5-35B-A3B, by the dimensions; the name says 35B"},
     // V3 and in each layer an indexer: 1536*64*128 + 7168*(128 + 64) + 2*128.
     {"deepseek-v3.2", 671026404352 + 61 * (1536 * 8192 + 7168 * 192 + 256), "by the dimensions of arXiv 2512.02556"},
+    // Main layers without selection biases and tables of token ids. Each layer H q + q + q h d + H d + d + h d o + g o H
+    // + h and 2H, with q and o of the latents and g groups; 2 (24 nH + 27) of n = 4 streams; keys of runs 2H d + 128d + d
+    // or 4H d + 8d + d and of the indexer 4H i + 8i + i + q h_i i + H h_i; at the end 4 nH + 5.
+    {"deepseek-v4-flash", 284332230231, "by the dimensions of arXiv 2606.19348, which says 284B"},
+    {"deepseek-v4-pro", 1572997179491, "by the dimensions of arXiv 2606.19348, which says 1.6T"},
     {"glm-5", 743911199232, "by the dimensions of zai-org/GLM-5, whose card says 744B"},
     // Without 256 selection biases a layer of experts: 20 layers of Kimi Delta Attention and 7 of latent attention, of
     // Hh(dn + dr) + H(c + dr) + c + ch(dn + dv) + h dv H; the first layer's MLP is dense.
@@ -167,6 +176,9 @@ const PublishedActive active[] = {
     {"kimi-linear-48b-a3b", 3, 0.5, false, "arXiv 2510.26692: 3B of 48B"},
     {"minimax-m2", 10, 0.6, false, "card of MiniMaxAI/MiniMax-M2: 10B of 230B"},
     {"llama-4-scout", 17, 0.5, true, "card of Llama-4-Scout-17B-16E: 17B of 109B"},
+    {"deepseek-v4-flash", 13, 0.5, false, "arXiv 2606.19348: 13B of 284B"},
+    {"deepseek-v4-pro", 49, 0.5, false, "arXiv 2606.19348: 49B of 1.6T"},
+    {"gemma-4-26b-a4b", 3.8, 0.05, false, "card of google/gemma-4-26B-A4B-it: 3.8B of 25.2B"},
     {"glm-5", 40, 0.9, false, "card of zai-org/GLM-5: 40B of 744B"},
     {"nemotron-3-nano-30b-a3b", 3.6, 0.05, true, "arXiv 2512.20848: 3.2B of 31.6B, 3.6B with embeddings"},
     {"nemotron-3-super-120b-a12b", 12, 0.5, false, "card of Nemotron-3-Super-120B-A12B: 12B of 120B"},

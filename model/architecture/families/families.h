@@ -124,6 +124,7 @@ void read_bamba(ConfigReader& config, Architecture& model);        // mamba2.cc
 void read_falcon_h1(ConfigReader& config, Architecture& model);
 void read_gemma2(ConfigReader& config, Architecture& model);  // gemma.cc
 void read_gemma3(ConfigReader& config, Architecture& model);
+void read_gemma4(ConfigReader& config, Architecture& model);
 void read_gpt_oss(ConfigReader& config, Architecture& model);         // gpt_oss.cc
 void read_llama4(ConfigReader& config, Architecture& model);          // llama4.cc
 void read_granite_hybrid(ConfigReader& config, Architecture& model);  // mamba2.cc
@@ -209,6 +210,8 @@ inline constexpr std::array model_types = {
     ModelType{"gemma2", read_gemma2},
     ModelType{"gemma3", read_gemma3},
     ModelType{"gemma3_text", read_gemma3},
+    ModelType{"gemma4", read_gemma4},
+    ModelType{"gemma4_text", read_gemma4},
     ModelType{"glm4", read_glm4},
     ModelType{"glm4_moe", read_glm4_moe},
     ModelType{"glm4_moe_lite", read_glm4_moe_lite},

@@ -1,4 +1,6 @@
-// Gemma 2 (arXiv 2408.00118) and the text model of Gemma 3 (arXiv 2503.19786).
+// Gemma 2 (arXiv 2408.00118), the text model of Gemma 3 (arXiv 2503.19786) and that of Gemma 4
+// (huggingface/transformers
+// @008e574 src/transformers/models/gemma4/configuration_gemma4.py and @033b1a8 modular_gemma4.py).
 #include "model/architecture/families/families.h"
 
 namespace plumbline::model {
@@ -29,6 +31,61 @@ void read_gemma3(ConfigReader& config, Architecture& model) {
   model.query_key_norm = true;
   model.window.full_every = config.dimension("sliding_window_pattern", 6);
   model.omitted.what.emplace_back("the base of positions in layers with a window");
+}
+
+namespace {
+
+// Layers with experts have the MLP too.
+void read_gemma4_experts(ConfigReader& config, Architecture& model) {
+  if (!config.flag("enable_moe_block", false)) return;
+  MixtureOfExperts& experts = model.experts;
+  experts.routed_experts = config.dimension("num_experts");
+  experts.experts_per_token = config.dimension("top_k_experts");
+  experts.intermediate_size = config.dimension("moe_intermediate_size");
+  experts.normalize_weights = experts.with_dense = true;
+  check_experts_per_token(config, model, "num_experts", "top_k_experts");
+  model.omitted.what.emplace_back("the scale of each expert");
+  model.omitted.parameters = static_cast<double>(model.layers * experts.routed_experts);
+}
+
+// What the smallest models have takes time that no operator here stands for.
+void refuse_gemma4_parts(ConfigReader& config) {
+  if (config.count("hidden_size_per_layer_input", 256) > 0)
+    config.fail("hidden_size_per_layer_input", "an embedding of each layer, which it adds behind its MLP",
+                "only models without one (0) are predicted");
+  if (config.count("num_kv_shared_layers", 0) > 0)
+    config.fail("num_kv_shared_layers", "layers that attend to the keys and values of another",
+                "only models whose layers each have their own (0) are predicted");
+  if (config.is_text("use_bidirectional_attention", "all"))
+    config.fail("use_bidirectional_attention", "tokens that see later ones", "only causal models are predicted");
+}
+
+}  // namespace
+
+// Layers without the window have fewer and wider heads; where keys are values they project no values. A config.json of
+// model_type gemma4 has the text model inside text_config; vision and hearing are not read.
+void read_gemma4(ConfigReader& config, Architecture& model) {
+  config.read_inside("text_config");
+  read_gemma(config, model, {.key_value_heads = 4, .rope_theta = 1e6, .tied_embedding = true, .gelu_gate = true});
+  refuse_gemma4_parts(config);
+  model.query_key_norm = model.value_norm = true;
+  model.window = {.tokens = config.dimension("sliding_window", 512),
+                  .key_value_heads = model.key_value_heads,
+                  .head_dim = model.head_dim,
+                  .rotary_dim = model.head_dim};
+  model.head_dim = config.dimension("global_head_dim", 512);
+  model.keys_as_values = config.flag("attention_k_eq_v", false);
+  if (model.keys_as_values)
+    model.key_value_heads = config.dimension("num_global_key_value_heads", model.key_value_heads);
+  if (model.heads % model.key_value_heads != 0)
+    config.conflict("num_global_key_value_heads", "heads cannot share these evenly",
+                    "it must divide num_attention_heads");
+  read_rotary_share(config, model, "rope_parameters.full_attention.partial_rotary_factor", 0.25);
+  read_gemma4_experts(config, model);
+  read_windows(config, model, 6);
+  model.omitted.what.insert(model.omitted.what.end(),
+                            {"the base of positions in layers with a window", "the scale of each layer"});
+  if (config.number("final_logit_softcapping", 0) > 0) model.omitted.what.emplace_back("soft-capping of logits");
 }
 
 }  // namespace plumbline::model

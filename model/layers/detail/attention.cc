@@ -214,19 +214,22 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
   LinearOptions options{
       .operands = c.attention_operands(), .input_group = RecomputeGroup::rmsnorm, .bias = a.biases.query_key_value};
   // Where ranks outnumber key-value heads, several ranks hold the same head.
-  std::vector<std::int64_t> widths = {heads * d, kv_heads * d, kv_heads * value_dim};
+  std::vector<std::int64_t> widths = {heads * d, kv_heads * d};
+  const bool has_values = windowed || !a.keys_as_values;
+  if (has_values) widths.push_back(kv_heads * value_dim);
   if (a.output_gate || a.head_gate) widths.push_back(a.head_gate ? heads : heads * value_dim);
   options.parts = widths;
   const TensorId qkv = column_parallel_linear(b, c, "qkv", enter_tensor_region(b, c, "qkv", x, options),
                                               std::reduce(widths.begin(), widths.end()) * c.tensor, options);
   const auto parts = split_columns(b, "split_qkv", qkv, widths);
   std::optional<TensorId> gate;
-  if (widths.size() > 3) gate = parts[3];
-  TensorId q = parts[0], k = parts[1];
+  if (a.output_gate || a.head_gate) gate = parts.back();
+  TensorId q = parts[0], k = parts[1], v = has_values ? parts[2] : parts[1];
   if (a.query_key_norm) {
     q = normalize(b, "query_norm", q, a.norm_epsilon, heads);
     k = normalize(b, "key_norm", k, a.norm_epsilon, kv_heads);
   }
+  if (a.value_norm) v = normalize_alone(b, "value_norm", v, a.norm_epsilon, kv_heads);
   const std::optional<TensorId> lengths = cached_lengths(b, c);
   if (a.positions == PositionKind::rotary && (windowed || !a.window.rotary_only)) {
     const std::int64_t turning = shape.rotary_dim;
@@ -234,7 +237,7 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
     k = rotate(b, "rotary_key", k, {kv_heads, d, turning, c.sequence_tokens(), a.rope_theta, a.rope_scaled}, lengths);
   }
   if (lengths) {
-    const std::vector<TensorId> caches = append(b, c, *lengths, {k, parts[2]}, false, windowed);
+    const std::vector<TensorId> caches = append(b, c, *lengths, {k, v}, false, windowed);
     if (reads_cache(c))  // chunks of sequences are windows as long
       return output_projection(b, c,
                                attend(b, c, *lengths, q, caches,
@@ -258,7 +261,7 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
     attributes.sequence_length = a.window.tokens;
     attributes.window = 0;
   }
-  return core_and_output(b, c, q, k, parts[2], attributes, gate);
+  return core_and_output(b, c, q, k, v, attributes, gate);
 }
 
 TensorId attention_layer(GraphBuilder& b, const LayerContext& c, TensorId x, Mixer mixer) {

@@ -279,6 +279,46 @@ TEST(Architecture, LayersWithAWindowHaveTheirOwnHeads) {
   EXPECT_EQ(minimal("laguna", decoder + listed + "[32, 48, 40, 32]").error().key, "num_attention_heads_per_layer");
 }
 
+// Layers are named, or listed by the tokens of their runs: in the hub's files an indexer chooses among those of 4.
+TEST(Architecture, LayersOfDeepSeekV4HaveKeysOfRuns) {
+  const std::string experts = R"(, "n_routed_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 16)";
+  const std::string shape = decoder + experts + R"(, "num_key_value_heads": 1)";
+  const auto listed = minimal("deepseek_v4", shape + R"(, "compress_ratios": [0, 64, 4, 64, 0])");
+  ASSERT_TRUE(listed) << to_string(listed.error());
+  EXPECT_EQ(listed->shared.run, 64);
+  EXPECT_EQ(listed->layer(0), (LayerKind{Mixer::windowed_attention, FeedForward::experts}));
+  EXPECT_EQ(listed->layer(1), (LayerKind{Mixer::compressed_attention, FeedForward::experts}));
+  EXPECT_EQ(listed->layer(2), (LayerKind{Mixer::sparse_compressed_attention, FeedForward::experts}));
+  EXPECT_EQ(listed->residual_streams, 4);
+  const auto named = minimal("deepseek_v4", shape + R"(, "compress_rates": {"compressed_sparse_attention": 8},
+      "layer_types": ["sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention",
+                      "sliding_attention"])");
+  ASSERT_TRUE(named) << to_string(named.error());
+  EXPECT_EQ(named->shared.run_of(named->layer(1).mixer), 8);
+  EXPECT_EQ(named->shared.run_of(named->layer(2).mixer), 128);
+  EXPECT_EQ(named->shared.run_of(named->layer(3).mixer), 0);
+  EXPECT_EQ(minimal("deepseek_v4", shape + R"(, "compress_ratios": [128, 64, 4, 4])").error().key, "compress_ratios");
+  EXPECT_EQ(minimal("deepseek_v4", shape + R"(, "compress_ratios": [128, 4])").error().key, "compress_ratios");
+  EXPECT_EQ(minimal("deepseek_v4", shape + R"(, "o_groups": 5)").error().key, "o_groups");
+}
+
+TEST(Architecture, LayersOfGemma4HaveKeysAsValuesAndExpertsNextToTheMlp) {
+  const std::string own = R"(, "num_key_value_heads": 8, "head_dim": 4, "global_head_dim": 8, "attention_k_eq_v": true,
+                             "num_global_key_value_heads": 2)";
+  const std::string none = R"(, "hidden_size_per_layer_input": 0)";
+  const std::string experts = R"(, "enable_moe_block": true, "num_experts": 4, "top_k_experts": 2,
+                                 "moe_intermediate_size": 16)";
+  const auto model = minimal("gemma4_text", decoder + own + none + experts);
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_EQ(model->head_shape(true), (HeadShape{32, 8, 4, 4, 4}));
+  EXPECT_EQ(model->head_shape(false), (HeadShape{32, 2, 8, 8, 2}));
+  EXPECT_TRUE(model->keys_as_values && model->value_norm && model->experts.with_dense);
+  EXPECT_EQ(model->layer(0), (LayerKind{Mixer::windowed_attention, FeedForward::experts}));
+  EXPECT_EQ(minimal("gemma4_text", decoder + own).error().key, "hidden_size_per_layer_input");
+  EXPECT_EQ(minimal("gemma4_text", decoder + none + R"(, "num_kv_shared_layers": 2)").error().key,
+            "num_kv_shared_layers");
+}
+
 TEST(Architecture, DecodersWithLayerNorm) {
   const auto cohere = minimal("cohere", decoder + R"(, "use_qk_norm": true, "num_key_value_heads": 2)");
   ASSERT_TRUE(cohere) << to_string(cohere.error());
