@@ -91,7 +91,9 @@ constexpr std::string_view unsayable[] = {"afmoe",
                                           "seed_oss",
                                           "smollm3",
                                           "solar_open",
-                                          "stablelm"};
+                                          "stablelm",
+                                          "step3p5",
+                                          "step3p7"};
 
 void take_attention(const Architecture& model, ModelShape& shape) {
   const LatentAttention& latent = model.latent;

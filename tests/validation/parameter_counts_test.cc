@@ -74,8 +74,8 @@ const PublishedCount counts[] = {
     {"gemma-2-27b", 27227128320, "by the dimensions of google/gemma-2-27b; the card shows 27.2B"},
     {"gemma-3-1b", 999885952, "by the dimensions of google/gemma-3-1b-pt; the card shows 1.0B"},
     {"gemma-3-27b", 27009346304, "the text model of google/gemma-3-27b-pt, by the dimensions; 27.4B with vision"},
-    // In each sixth layer (2h + k)d'H without values, k = 4 or 2 and d' = 512, else (2h + 2k)dH; 2d and 4H of norms. With
-    // experts an MLP next to them, EH + 3EHF, 4H of norms and E scales.
+    // In each sixth layer (2h + k)d'H without values, k = 4 or 2 and d' = 512, else (2h + 2k)dH; 2d and 4H of norms.
+    // With experts an MLP next to them, EH + 3EHF, 4H of norms and E scales.
     {"gemma-4-31b", 30697345280, "by the dimensions of google/gemma-4-31B-it, whose card says 30.7B"},
     {"gemma-4-26b-a4b", 25233141760, "by the dimensions of google/gemma-4-26B-A4B-it, whose card says 25.2B"},
     {"gpt-oss-20b", 20914757184, "openai/gpt-oss-20b: arXiv 2508.10925, table 1: 20.91B"},
@@ -93,9 +93,10 @@ const PublishedCount counts[] = {
     {"qwen3.5-35b-a3b", 34660610688, "the text model of Qwen/Qwen3.5-35B-A3B, by the dimensions; the name says 35B"},
     // V3 and in each layer an indexer: 1536*64*128 + 7168*(128 + 64) + 2*128.
     {"deepseek-v3.2", 671026404352 + 61 * (1536 * 8192 + 7168 * 192 + 256), "by the dimensions of arXiv 2512.02556"},
-    // Main layers without selection biases and tables of token ids. Each layer H q + q + q h d + H d + d + h d o + g o H
-    // + h and 2H, with q and o of the latents and g groups; 2 (24 nH + 27) of n = 4 streams; keys of runs 2H d + 128d + d
-    // or 4H d + 8d + d and of the indexer 4H i + 8i + i + q h_i i + H h_i; at the end 4 nH + 5.
+    // Main layers without selection biases and tables of token ids. Each layer H q + q + q h d + H d + d + h d o + g o
+    // H
+    // + h and 2H, with q and o of the latents and g groups; 2 (24 nH + 27) of n = 4 streams; keys of runs 2H d + 128d +
+    // d or 4H d + 8d + d and of the indexer 4H i + 8i + i + q h_i i + H h_i; at the end 4 nH + 5.
     {"deepseek-v4-flash", 284332230231, "by the dimensions of arXiv 2606.19348, which says 284B"},
     {"deepseek-v4-pro", 1572997179491, "by the dimensions of arXiv 2606.19348, which says 1.6T"},
     {"glm-5", 743911199232, "by the dimensions of zai-org/GLM-5, whose card says 744B"},
@@ -124,6 +125,8 @@ const PublishedCount counts[] = {
     {"mimo-v2-flash-309b-a15b", 308778768832, "by the dimensions of XiaomiMiMo/MiMo-V2-Flash, whose card says 309B"},
     // 10 layers with 48 heads and 30 with 64, each with a column of its gate.
     {"laguna-xs-33b-a3b", 33442607104, "by the dimensions of poolside/Laguna-XS.2, whose card says 33B"},
+    // 12 layers with 64 heads and 33 with 96, each with a column of its gate; no selection biases.
+    {"step-3.5-flash-196b-a11b", 196956118272, "by the dimensions of stepfun-ai/Step-3.5-Flash, whose card says 196B"},
     // Norms of queries and keys with one weight for each of their columns: 2H a layer.
     {"olmoe-1b-7b", 6919161856, "by the dimensions of arXiv 2409.02060, which says 6.92B"},
     // LayerNorm, and biases of attention and of the output.
@@ -191,6 +194,7 @@ const PublishedActive active[] = {
     {"trinity-mini-26b-a3b", 3, 0.5, false, "card of arcee-ai/Trinity-Mini: 3B of 26B"},
     {"mimo-v2-flash-309b-a15b", 15, 0.5, false, "card of XiaomiMiMo/MiMo-V2-Flash: 15B of 309B"},
     {"laguna-xs-33b-a3b", 3, 0.5, false, "card of poolside/Laguna-XS.2: 3B of 33B"},
+    {"step-3.5-flash-196b-a11b", 11, 0.5, false, "card of stepfun-ai/Step-3.5-Flash: 11B of 196B"},
     {"olmoe-1b-7b", 1.3, 0.05, true, "arXiv 2409.02060: 1.3B of 6.9B"},
     {"phi-3.5-moe-42b-a7b", 6.6, 0.05, true, "card of microsoft/Phi-3.5-MoE-instruct: 6.6B of 42B"},
     {"granite-4.0-h-small", 9, 0.5, false, "card of ibm-granite/granite-4.0-h-small: 9B of 32B"},

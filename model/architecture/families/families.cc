@@ -39,7 +39,10 @@ void read_decoder(ConfigReader& config, Architecture& model, const DecoderDefaul
   model.vocabulary = config.dimension("vocab_size");
   model.tied_embedding = config.flag("tie_word_embeddings", missing.tied_embedding);
   model.norm_epsilon = config.number("rms_norm_eps", missing.norm_epsilon);
-  model.rope_theta = config.number("rope_theta", config.number("rope_parameters.rope_theta", missing.rope_theta));
+  if (config.is_list("rope_theta"))  // of each layer
+    model.rope_theta = missing.rope_theta;
+  else
+    model.rope_theta = config.number("rope_theta", config.number("rope_parameters.rope_theta", missing.rope_theta));
   model.dropout.attention = config.probability("attention_dropout", 0);
   if (missing.gelu_gate)
     require_gelu(config, "hidden_activation", "gelu_pytorch_tanh");

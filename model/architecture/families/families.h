@@ -181,6 +181,7 @@ void read_hy_v3(ConfigReader& config, Architecture& model);
 void read_laguna(ConfigReader& config, Architecture& model);
 void read_mimo_v2_flash(ConfigReader& config, Architecture& model);
 void read_solar_open(ConfigReader& config, Architecture& model);
+void read_step3p5(ConfigReader& config, Architecture& model);
 
 struct ModelType {
   std::string_view name;  // Hugging Face's model_type
@@ -280,6 +281,8 @@ inline constexpr std::array model_types = {
     ModelType{"smollm3", read_smollm3},
     ModelType{"solar_open", read_solar_open},
     ModelType{"stablelm", read_stablelm},
+    ModelType{"step3p5", read_step3p5},
+    ModelType{"step3p7", read_step3p5},
 };
 
 // Returns every key that any model type reads.

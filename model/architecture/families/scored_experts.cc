@@ -1,5 +1,6 @@
 // Models with grouped-query attention and DeepSeek's router: GLM-4.5 (arXiv 2508.06471), dots.llm1 (arXiv 2506.05767),
-// Ling 2 (arXiv 2510.22115), Hy3, Solar Open, K-EXAONE, Trinity, ERNIE 4.5, MiMo-V2-Flash, Laguna. Keys and their
+// Ling 2 (arXiv 2510.22115), Hy3, Solar Open, K-EXAONE, Trinity, ERNIE 4.5, MiMo-V2-Flash, Laguna, Step 3.5 (keys that
+// vllm-project/vllm @01b50b9 vllm/model_executor/models/step3p5.py reads). Keys and their
 // values where missing: huggingface/transformers @008e574 src/transformers/models/glm4_moe, dots1, hy_v3, solar_open,
 // exaone_moe, @053f59e afmoe, @001f85b ernie4_5_moe, @019770d mimo_v2_flash and @08911d5 laguna, configuration_*.py;
 // inclusionAI/Ling-1T configuration_bailing_moe_v2.py.
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "model/architecture/families/families.h"
+#include "model/base/text.h"
 
 namespace plumbline::model {
 namespace {
@@ -43,6 +45,30 @@ void read_heads_of_layers(ConfigReader& config, Architecture& model, std::string
     if (own == 0 || own != common)
       return config.fail(key, "layers of one kind differ", "one number for layers with a window, one for the others");
   }
+}
+
+// Returns the layers that a key lists, as numbers or as a text with commas.
+std::vector<std::int64_t> listed_layers(ConfigReader& config, std::string_view key) {
+  if (config.is_list(key)) return config.counts(key);
+  std::vector<std::int64_t> layers;
+  const std::string text = config.text(key, "");
+  for (const std::string_view part : split_at(text, ',')) {
+    if (trimmed(part).empty()) continue;
+    const std::optional<std::int64_t> layer = parse_number<std::int64_t>(trimmed(part));
+    if (layer && *layer >= 0)
+      layers.push_back(*layer);
+    else
+      config.fail(key, fmt::format("'{}' is no number of a layer", part), "numbers with commas between them");
+  }
+  return layers;
+}
+
+// Without a list all layers but the first have experts.
+void read_expert_layers(ConfigReader& config, Architecture& model, std::string_view key) {
+  const std::vector<std::int64_t> listed = listed_layers(config, key);
+  model.experts.dense_layers_first = listed.empty() ? 1 : std::ranges::min(listed);
+  for (std::int64_t layer = model.experts.dense_layers_first; layer < model.layers && !listed.empty(); ++layer)
+    if (std::ranges::find(listed, layer) == listed.end()) model.experts.dense_layers.push_back(layer);
 }
 
 }  // namespace
@@ -173,6 +199,35 @@ void read_laguna(ConfigReader& config, Architecture& model) {
   check_window_heads(config, model, "num_attention_heads_per_layer");
   model.omitted.what = {"softplus as the gate (it costs what a sigmoid does)",
                         "the base of positions in layers with a window"};
+}
+
+// Layers with the window have more queries. The language model of step3p7 is inside text_config; vision is not read.
+void read_step3p5(ConfigReader& config, Architecture& model) {
+  config.read_inside("text_config");
+  read_decoder(config, model, {.key_value_heads = config.dimension("num_attention_groups", 8), .norm_epsilon = 1e-5});
+  read_head_dim(config, model, 128);
+  read_attention_bias(config, model);
+  model.query_key_norm = true;
+  model.head_gate = config.flag("use_head_wise_attn_gate", false);
+  read_routed_experts(config, model,
+                      {.normalize_weights = config.flag("norm_expert_weight", true),
+                       .score = config.text("moe_router_activation", "softmax") == "sigmoid" ? "sigmoid" : "softmax",
+                       .experts_key = "moe_num_experts",
+                       .per_token_key = "moe_top_k",
+                       .scaling_key = "moe_router_scaling_factor"});
+  model.experts.shared_intermediate_size = config.dimension("share_expert_dim", 1280);
+  read_expert_layers(config, model, "moe_layers_enum");
+  model.rotary_dim = model.head_dim / 2;  // in each file that is published
+  model.window = {
+      .tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 512),
+      .first_layer = model.layers,
+      .heads = config.dimension("attention_other_setting.num_attention_heads", model.heads),
+      .key_value_heads = config.dimension("attention_other_setting.num_attention_groups", model.key_value_heads),
+      .rotary_dim = model.head_dim};
+  read_windows(config, model, 0);
+  check_window_heads(config, model, "attention_other_setting.num_attention_groups");
+  read_prediction(config, model);
+  model.omitted.what = {"limits of SwiGLU in the last layers", "the base of positions in layers with a window"};
 }
 
 // Ling 2 and Ring 2 state a router and norms that Ling of the same model_type does not have.

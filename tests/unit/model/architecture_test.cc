@@ -319,6 +319,25 @@ TEST(Architecture, LayersOfGemma4HaveKeysAsValuesAndExpertsNextToTheMlp) {
             "num_kv_shared_layers");
 }
 
+TEST(Architecture, Step3p5ListsLayersWithExpertsAndPositionsOfEachLayer) {
+  const std::string keys = R"(, "num_attention_groups": 8, "moe_num_experts": 16, "moe_top_k": 2,
+      "moe_intermediate_size": 16, "rope_theta": [5000000.0, 10000.0, 10000.0, 5000000.0],
+      "layer_types": ["full_attention", "sliding_attention", "sliding_attention", "full_attention"],
+      "attention_other_setting": {"num_attention_heads": 48}, "moe_layers_enum": )";
+  const auto model = minimal("step3p5", decoder + keys + R"("1, 3")");
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_EQ(model->head_shape(false), (HeadShape{32, 8, 128, 128, 64}));
+  EXPECT_EQ(model->head_shape(true), (HeadShape{48, 8, 128, 128, 128}));
+  EXPECT_EQ(model->layer(0), (LayerKind{Mixer::attention, FeedForward::dense}));
+  EXPECT_EQ(model->layer(1), (LayerKind{Mixer::windowed_attention, FeedForward::experts}));
+  EXPECT_EQ(model->layer(2), (LayerKind{Mixer::windowed_attention, FeedForward::dense}));
+  EXPECT_EQ(model->layer(3), (LayerKind{Mixer::attention, FeedForward::experts}));
+  const auto listed = minimal("step3p5", decoder + keys + "[1, 3]");
+  ASSERT_TRUE(listed) << to_string(listed.error());
+  EXPECT_EQ(listed->experts, model->experts);
+  EXPECT_EQ(minimal("step3p5", decoder + keys + R"("1, x")").error().key, "moe_layers_enum");
+}
+
 TEST(Architecture, DecodersWithLayerNorm) {
   const auto cohere = minimal("cohere", decoder + R"(, "use_qk_norm": true, "num_key_value_heads": 2)");
   ASSERT_TRUE(cohere) << to_string(cohere.error());
