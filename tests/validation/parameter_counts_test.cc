@@ -98,7 +98,9 @@ const PublishedCount counts[] = {
     // + h and 2H, with q and o of the latents and g groups; 2 (24 nH + 27) of n = 4 streams; keys of runs 2H d + 128d +
     // d or 4H d + 8d + d and of the indexer 4H i + 8i + i + q h_i i + H h_i; at the end 4 nH + 5.
     {"deepseek-v4-flash", 284332230231, "by the dimensions of arXiv 2606.19348, which says 284B"},
-    {"deepseek-v4-pro", 1572997179491, "by the dimensions of arXiv 2606.19348, which says 1.6T"},
+    // With its module of prediction, experts of two parameters a byte, scales, tables and biases the index of the
+    // weights has 861,608,274,846 entries.
+    {"deepseek-v4-pro", 1572997179491, "the tensors of deepseek-ai/DeepSeek-V4-Pro; arXiv 2606.19348 says 1.6T"},
     {"glm-5", 743911199232, "by the dimensions of zai-org/GLM-5, whose card says 744B"},
     // Without 256 selection biases a layer of experts: 20 layers of Kimi Delta Attention and 7 of latent attention, of
     // Hh(dn + dr) + H(c + dr) + c + ch(dn + dv) + h dv H; the first layer's MLP is dense.

@@ -53,7 +53,7 @@ Matrix scan_of(const ScanAttributes& a, const std::vector<Matrix>& operands, Mat
         q /= std::sqrt(q.squaredNorm() + 1e-6);
         k /= std::sqrt(k.squaredNorm() + 1e-6);
         const double strength = channels ? operands[2](t, h) : gates(t, a.value_heads + h);
-        added = sigmoid(strength) * (v - s.transpose() * k);
+        added = sigmoid_of(strength) * (v - s.transpose() * k);
       }
       s += k * added.transpose();
       const Eigen::VectorXd past = delta ? Eigen::VectorXd::Zero(a.value_dim).eval() : (head_row(2, h) * v).eval();
@@ -89,7 +89,7 @@ void scan_with(Call& call) {
 // Operands: x, taps and a column more for a bias. Sequences begin with zeros.
 Matrix convolution_of(std::int64_t sequence, std::int64_t taps, const std::vector<Matrix>& operands) {
   const Matrix& x = operands[0];
-  if (taps == 0) return x.unaryExpr([](double value) { return value * sigmoid(value); });
+  if (taps == 0) return x.unaryExpr([](double value) { return value * sigmoid_of(value); });
   const Matrix& w = operands[1];
   Matrix out = Matrix::Zero(x.rows(), x.cols());
   for (Index t = 0; t < x.rows(); ++t)
@@ -97,7 +97,7 @@ Matrix convolution_of(std::int64_t sequence, std::int64_t taps, const std::vecto
       double sum = w.cols() > taps ? w(column, taps) : 0;
       for (Index back = 0; back < taps && back <= t % sequence; ++back)
         sum += w(column, taps - 1 - back) * x(t - back, column);
-      out(t, column) = sum * sigmoid(sum);
+      out(t, column) = sum * sigmoid_of(sum);
     }
   return out;
 }
@@ -114,7 +114,7 @@ Matrix gated_norm_of(const model::NormAttributes& a, const std::vector<Matrix>& 
       const double scale = 1 / std::sqrt(head.squaredNorm() / static_cast<double>(width) + a.epsilon);
       for (Index i = h * width; i < (h + 1) * width; ++i) {
         const double factor = normalized ? operands[2](i % operands[2].rows()) * scale : 1;
-        out(t, i) = factor * y(t, i) * gate(t, i) * sigmoid(gate(t, i));
+        out(t, i) = factor * y(t, i) * gate(t, i) * sigmoid_of(gate(t, i));
       }
     }
   return out;
@@ -174,12 +174,13 @@ void gate_columns(Call& call) {
   const Index width = y.cols() / gates.cols();
   call.out(0) = y;
   for (Index column = 0; column < y.cols(); ++column)
-    call.out(0).col(column).array() *= gates.col(column / width).unaryExpr([](double x) { return sigmoid(x); }).array();
+    call.out(0).col(column).array() *=
+        gates.col(column / width).unaryExpr([](double x) { return sigmoid_of(x); }).array();
 }
 
 void gate_columns_grad(Call& call) {
   const Matrix &dout = call.in(0), &y = call.in(1);
-  const Matrix s = call.in(2).unaryExpr([](double x) { return sigmoid(x); });
+  const Matrix s = call.in(2).unaryExpr([](double x) { return sigmoid_of(x); });
   const Index width = y.cols() / s.cols();
   call.out(0) = dout;
   call.out(1) = Matrix::Zero(s.rows(), s.cols());

@@ -70,9 +70,9 @@ Matrix mixed_of(const model::StreamAttributes& a, const std::vector<Matrix>& ope
     const double scale = 1 / std::sqrt(x.row(t).squaredNorm() / static_cast<double>(x.cols()) + a.epsilon);
     const auto logit = [&](Index i, Index part) { return logits(t, i) * scale * operands[2](part) + operands[3](i); };
     for (Index i = 0; i < n; ++i)
-      out.row(t).head(columns) += sigmoid(logit(i, 0)) * x.row(t).segment(i * columns, columns);
+      out.row(t).head(columns) += sigmoid_of(logit(i, 0)) * x.row(t).segment(i * columns, columns);
     if (weights == 0) continue;
-    for (Index i = 0; i < n; ++i) out(t, columns + i) = 2 * sigmoid(logit(n + i, 1));
+    for (Index i = 0; i < n; ++i) out(t, columns + i) = 2 * sigmoid_of(logit(n + i, 1));
     Matrix mix(n, n);
     for (Index i = 0; i < n * n; ++i) mix.data()[i] = std::exp(logit(2 * n + i, 2));
     for (int iteration = 0; iteration < 5; ++iteration) {

@@ -16,7 +16,7 @@ inline std::vector<Matrix> operands_from(const Call& call, std::size_t first, st
   return operands;
 }
 
-inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+inline double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
 inline double softplus(double x) { return std::log1p(std::exp(x)); }
 
 // Returns the gradient of sum(d_out * function(operands)) to one operand, by central differences of fourth order. The
