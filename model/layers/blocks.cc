@@ -8,12 +8,12 @@
 
 #include "model/base/integers.h"
 #include "model/layers/detail/attention.h"
+#include "model/layers/detail/residual_streams.h"
 #include "model/layers/elementary.h"
 #include "model/layers/key_value_cache.h"
 #include "model/layers/linear.h"
 #include "model/layers/mlp.h"
 #include "model/layers/recurrence.h"
-#include "model/layers/residual_streams.h"
 
 namespace plumbline::model {
 namespace {

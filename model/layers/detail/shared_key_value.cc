@@ -58,8 +58,8 @@ TensorId shared_queries(GraphBuilder& b, const LayerContext& c, TensorId latent,
                 lengths);
 }
 
-// Each group of heads is projected to a latent. Before that results are turned back by the query's position, since
-// values are turned as keys are.
+// Each group of heads is projected to a latent. Before that results are rotated back by the query's position, since
+// values are rotated as keys are.
 TensorId grouped_output(GraphBuilder& b, const LayerContext& c, TensorId o, std::optional<TensorId> lengths) {
   const Architecture& a = c.architecture;
   const std::int64_t heads = a.heads / c.tensor, groups = a.shared.output_groups / c.tensor;

@@ -1,4 +1,4 @@
-#include "model/layers/residual_streams.h"
+#include "model/layers/detail/residual_streams.h"
 
 #include "model/layers/elementary.h"
 #include "model/layers/linear.h"
