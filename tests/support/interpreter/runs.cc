@@ -146,14 +146,20 @@ void mix_streams_grad(Call& call) {
   Matrix d_both(call.in(0).rows(), call.in(0).cols() + (gradients > 1 ? call.in(1).cols() : 0));
   d_both.leftCols(call.in(0).cols()) = call.in(0);
   if (gradients > 1) d_both.rightCols(call.in(1).cols()) = call.in(1);
-  const std::vector<Matrix> operands = operands_from(call, gradients, call.ins());
   const auto function = [&a](const std::vector<Matrix>& x) { return mixed_of(a, x); };
-  for (std::size_t i = 0; i < call.outs(); ++i) {
-    const Matrix slope = slopes(d_both, operands, i, function);
-    if (i < 2)
-      call.out(i) = slope;
-    else
-      call.out(i) += slope;
+  for (std::size_t i = 0; i < 2; ++i)
+    call.out(i) = Matrix::Zero(call.in(gradients + i).rows(), call.in(gradients + i).cols());
+  for (Index t = 0; t < d_both.rows(); ++t) {  // rows depend on themselves alone
+    std::vector<Matrix> operands = operands_from(call, gradients, call.ins());
+    for (std::size_t i = 0; i < 2; ++i) operands[i] = Matrix(call.in(gradients + i).row(t));
+    const Matrix d_row = d_both.row(t);
+    for (std::size_t i = 0; i < call.outs(); ++i) {
+      const Matrix slope = slopes(d_row, operands, i, function);
+      if (i < 2)
+        call.out(i).row(t) = slope;
+      else
+        call.out(i) += slope;
+    }
   }
 }
 
@@ -162,10 +168,21 @@ void add_to_streams(Call& call) {
 }
 
 void add_to_streams_grad(Call& call) {
-  const auto& a = call.attributes<model::StreamAttributes>();
-  const auto function = [&a](const std::vector<Matrix>& x) { return added_of(a, x); };
-  const std::vector<Matrix> operands = operands_from(call, 1, call.ins());
-  for (std::size_t i = 0; i < operands.size(); ++i) call.out(i) = slopes(call.in(0), operands, i, function);
+  const Index n = call.attributes<model::StreamAttributes>().streams;
+  const Matrix &dout = call.in(0), &y = call.in(1), &x = call.in(2), &weights = call.in(3);
+  const Index columns = y.cols();
+  for (std::size_t i = 0; i < 3; ++i) call.out(i) = Matrix::Zero(call.in(i + 1).rows(), call.in(i + 1).cols());
+  for (Index t = 0; t < y.rows(); ++t)
+    for (Index i = 0; i < n; ++i) {
+      const auto d_stream = dout.row(t).segment(i * columns, columns);
+      call.out(0).row(t) += weights(t, i) * d_stream;
+      call.out(2)(t, i) = d_stream.dot(y.row(t));
+      for (Index j = 0; j < n; ++j) {
+        const auto stream = x.row(t).segment(j * columns, columns);
+        call.out(1).row(t).segment(j * columns, columns) += weights(t, n + i * n + j) * d_stream;
+        call.out(2)(t, n + i * n + j) = d_stream.dot(stream);
+      }
+    }
 }
 
 }  // namespace plumbline::tests
