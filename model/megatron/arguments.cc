@@ -43,6 +43,8 @@ constexpr std::pair<std::string_view, std::string_view> other_names[] = {
     {"--routed-scaling-factor", "--moe-router-topk-scaling-factor"},
     {"--num-mtp-predictor", "--mtp-num-layers"},
     {"--moe-fb-overlap", "--overlap-moe-expert-parallel-comm"},
+    {"--hybrid-override-pattern", "--hybrid-layer-pattern"},
+    {"--linear-attention-type", "--experimental-attention-variant"},
 };
 
 }  // namespace

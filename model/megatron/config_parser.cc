@@ -22,7 +22,6 @@ constexpr std::string_view unsayable[] = {"afmoe",
                                           "bamba",
                                           "cohere",
                                           "cohere2",
-                                          "deepseek_v32",
                                           "deepseek_v4",
                                           "deepseek_vl_v2",
                                           "dots1",
@@ -72,7 +71,6 @@ constexpr std::string_view unsayable[] = {"afmoe",
                                           "mistral4",
                                           "mpt",
                                           "nemotron",
-                                          "nemotron_h",
                                           "olmo2",
                                           "olmo3",
                                           "olmoe",
@@ -83,8 +81,6 @@ constexpr std::string_view unsayable[] = {"afmoe",
                                           "qwen3_5",
                                           "qwen3_5_moe",
                                           "qwen3_5_moe_text",
-                                          "qwen3_5_text",
-                                          "qwen3_next",
                                           "qwen3_omni_moe",
                                           "qwen3_vl",
                                           "qwen3_vl_moe",
@@ -113,6 +109,41 @@ void take_attention(const Architecture& model, ModelShape& shape) {
   shape.v_head_dim = latent.v_head_dim;
 }
 
+// Returns the symbol of a layer that does one thing.
+char symbol_of(const LayerKind& kind) {
+  if (kind.mixer != Mixer::none) return kind.mixer == Mixer::recurrence ? 'M' : '*';
+  return kind.feed_forward == FeedForward::experts ? 'E' : '-';
+}
+
+void take_mixers(const Architecture& model, ModelShape& shape) {
+  shape.output_gate = model.output_gate;
+  if (model.sparse.tokens > 0) {
+    shape.attention_variant = "dsa";
+    shape.indexer_heads = model.sparse.heads;
+    shape.indexer_dim = model.sparse.head_dim;
+    shape.indexer_tokens = model.sparse.tokens;
+  }
+  const Recurrence& recurrence = model.recurrence;
+  if (model.model_type == "nemotron_h") {
+    for (const LayerKind& kind : model.pattern) shape.pattern += symbol_of(kind);
+    shape.squared_relu = true;
+    shape.mamba_heads = recurrence.value_heads;
+    shape.mamba_head_dim = recurrence.value_dim;
+    shape.mamba_groups = recurrence.key_heads;
+    shape.mamba_state = recurrence.key_dim;
+  } else if (recurrence.value_heads > 0 && recurrence.kind == RecurrenceKind::gated_delta) {
+    std::vector<bool> linear;
+    for (const LayerKind& kind : model.pattern) linear.push_back(kind.mixer == Mixer::recurrence);
+    shape.attention_variant = "gated_delta_net";
+    shape.linear_layers = linear_layers_text(linear);
+    shape.linear_convolution = recurrence.convolution;
+    shape.linear_key_dim = recurrence.key_dim;
+    shape.linear_value_dim = recurrence.value_dim;
+    shape.linear_key_heads = recurrence.key_heads;
+    shape.linear_value_heads = recurrence.value_heads;
+  }
+}
+
 void take_experts(const Architecture& model, ModelShape& shape) {
   const MixtureOfExperts& experts = model.experts;
   if (experts.routed_experts == 0) return;
@@ -122,11 +153,12 @@ void take_experts(const Architecture& model, ModelShape& shape) {
     shape.expert_ffn = experts.intermediate_size;
   if (experts.latent_size > 0) shape.expert_latent = experts.latent_size;
   if (experts.shared_experts > 0) shape.shared_expert_ffn = experts.shared_width();
+  shape.shared_gate = experts.shared_gate;
   shape.expert_layers = expert_layers_text({experts.dense_layers_first, experts.layer_frequency}, model.layers);
   shape.router_score = experts.score == ScoreFunction::sigmoid ? "sigmoid" : "softmax";
-  if (!shape.latent) return;
+  if (!shape.latent && shape.pattern.empty()) return;
   shape.router_scaling = experts.scaling_factor;
-  shape.router_bias = model.model_type == "deepseek_v3" || model.model_type == "kimi_k2";
+  shape.router_bias = model.model_type != "deepseek_v2";
   if (experts.groups == 1) return;
   shape.expert_groups = experts.groups;
   shape.groups_per_token = experts.groups_per_token;
@@ -139,7 +171,9 @@ ModelShape shape_from(const Architecture& model) {
   shape.ffn_hidden_size = model.intermediate_size;
   shape.vocabulary = model.vocabulary;
   shape.max_positions = model.position_table;
-  shape.position = model.positions == PositionKind::learned ? "learned_absolute" : "rope";
+  shape.position = model.positions == PositionKind::learned ? "learned_absolute"
+                   : model.positions == PositionKind::none  ? "none"
+                                                            : "rope";
   shape.rotary_base = static_cast<std::int64_t>(model.rope_theta);
   if (model.rotary_dim > 0)
     shape.rotary_percent = static_cast<double>(model.rotary_dim) / static_cast<double>(model.head_dim);
@@ -156,6 +190,7 @@ ModelShape shape_from(const Architecture& model) {
   shape.untied = !model.tied_embedding;
   if (model.multi_token_prediction_layers > 0) shape.prediction_layers = model.multi_token_prediction_layers;
   take_attention(model, shape);
+  take_mixers(model, shape);
   take_experts(model, shape);
   return shape;
 }
@@ -184,19 +219,25 @@ Error refusal(const std::string& path, const std::string& type) {
 
 }  // namespace
 
-Result<ModelShape> shape_of(std::string_view json, const std::string& path, const ConfigOverrides& overrides) {
+Result<ModelShape> nearest_shape_of(std::string_view json, const std::string& path, const ConfigOverrides& overrides) {
   auto config = TRY(ConfigReader::parse(std::string(json), path, overrides));
   Architecture model;
   model.model_type = config.text("model_type", "");
   const auto* type = std::ranges::find(model_types, std::string_view(model.model_type), &ModelType::name);
-  if (type == model_types.end() || std::ranges::find(unsayable, type->name) != std::end(unsayable))
-    return tl::unexpected(refusal(path, model.model_type));
+  if (type == model_types.end()) return tl::unexpected(refusal(path, model.model_type));
   type->read(config, model);
   if (config.error()) return tl::unexpected(*config.error());
   ModelShape shape = shape_from(model);
   take_stated(config, model, shape);
   if (config.error()) return tl::unexpected(*config.error());
   return shape;
+}
+
+Result<ModelShape> shape_of(std::string_view json, const std::string& path, const ConfigOverrides& overrides) {
+  auto config = TRY(ConfigReader::parse(std::string(json), path, overrides));
+  const std::string type = config.text("model_type", "");
+  if (std::ranges::find(unsayable, type) != std::end(unsayable)) return tl::unexpected(refusal(path, type));
+  return nearest_shape_of(json, path, overrides);
 }
 
 }  // namespace plumbline::model::megatron

@@ -44,6 +44,13 @@ void put_latent(const ModelShape& shape, OrderedJson& json) {
   if (shape.expert_latent.value_or(0) > 0) json["moe_latent_size"] = *shape.expert_latent;
 }
 
+void put_indexer(const ModelShape& shape, OrderedJson& json) {
+  for (const auto& [key, value] : {std::pair{"index_n_heads", shape.indexer_heads},
+                                   {"index_head_dim", shape.indexer_dim},
+                                   {"index_topk", shape.indexer_tokens}})
+    if (value) json[key] = *value;
+}
+
 // Sets the window under the keys of the type; a dense llama with one is a mistral.
 void put_window(const ModelShape& shape, OrderedJson& json, std::vector<std::string>& notes) {
   const std::string type = json["model_type"];
@@ -76,8 +83,9 @@ Result<WrittenConfig> latent_experts(const ModelShape& shape) {
     return infeasible("",
                       fmt::format("shared experts of {} are no multiple of an expert of {}", shared_ffn, expert_ffn));
   }
-  const bool third = shape.router_score == "sigmoid" || shape.prediction_layers || shape.router_bias;
-  OrderedJson json = common(shape, third ? "deepseek_v3" : "deepseek_v2");
+  const bool sparse = shape.attention_variant == "dsa";
+  const bool third = sparse || shape.router_score == "sigmoid" || shape.prediction_layers || shape.router_bias;
+  OrderedJson json = common(shape, sparse ? "deepseek_v32" : third ? "deepseek_v3" : "deepseek_v2");
   json["num_key_value_heads"] = shape.heads;
   json["q_lora_rank"] = shape.q_lora_rank ? OrderedJson(*shape.q_lora_rank) : OrderedJson();
   json["kv_lora_rank"] = shape.kv_lora_rank;
@@ -98,6 +106,7 @@ Result<WrittenConfig> latent_experts(const ModelShape& shape) {
   json["norm_topk_prob"] = third;
   json["routed_scaling_factor"] = shape.router_scaling.value_or(1.0);
   if (third) json["num_nextn_predict_layers"] = shape.prediction_layers.value_or(0);
+  if (sparse) put_indexer(shape, json);
   return finish(json, {});
 }
 
@@ -168,6 +177,7 @@ Result<WrittenConfig> gated_dense(const ModelShape& shape) {
 Result<WrittenConfig> plain_dense(const ModelShape& shape) {
   const bool learned = shape.position == "learned_absolute";
   std::vector<std::string> notes;
+  if (shape.squared_relu) notes.emplace_back("a squared ReLU is priced like a GELU");
   if (!learned) {
     OrderedJson json = common(shape, "gpt_neox");
     for (const char* key : {"num_key_value_heads", "rms_norm_eps", "rope_theta"}) json.erase(key);
@@ -190,10 +200,103 @@ Result<WrittenConfig> plain_dense(const ModelShape& shape) {
   return finish(json, std::move(notes));
 }
 
+// Megatron's Mamba-2 has convolutions of four taps with biases, and chunks of 128 tokens (MambaMixer of
+// megatron/core/ssm/mamba_mixer.py).
+Result<WrittenConfig> hybrid(const ModelShape& shape) {
+  OrderedJson json = common(shape, "nemotron_h");
+  json.erase("rope_theta");
+  json["head_dim"] = shape.kv_channels.value_or(shape.hidden_size / shape.heads);
+  json["hybrid_override_pattern"] = shape.pattern;
+  json["attention_bias"] = !shape.no_linear_bias;
+  json["mlp_bias"] = !shape.no_linear_bias;
+  json["mamba_num_heads"] = shape.mamba_head_count();
+  json["mamba_head_dim"] = shape.mamba_head_dim;
+  json["ssm_state_size"] = shape.mamba_state;
+  json["n_groups"] = shape.mamba_groups;
+  json["conv_kernel"] = 4;
+  json["use_conv_bias"] = true;
+  json["chunk_size"] = 128;
+  if (shape.experts) {
+    json["n_routed_experts"] = *shape.experts;
+    json["num_experts_per_tok"] = shape.experts_per_token;
+    json["moe_intermediate_size"] = shape.expert_ffn.value_or(shape.ffn());
+    json["n_shared_experts"] = shape.shared_expert_ffn.value_or(0) > 0 ? 1 : 0;
+    if (shape.shared_expert_ffn.value_or(0) > 0) json["moe_shared_expert_intermediate_size"] = *shape.shared_expert_ffn;
+    json["n_group"] = shape.expert_groups.value_or(1);
+    json["topk_group"] = shape.groups_per_token.value_or(1);
+    json["norm_topk_prob"] = true;
+    json["routed_scaling_factor"] = shape.router_scaling.value_or(1.0);
+    put_latent(shape, json);
+  }
+  json["num_nextn_predict_layers"] = shape.prediction_layers.value_or(0);
+  std::vector<std::string> notes;
+  if (!shape.squared_relu) notes.emplace_back("a GELU is priced like a squared ReLU");
+  return finish(json, std::move(notes));
+}
+
+Result<WrittenConfig> linear_attention(const ModelShape& shape) {
+  const auto linear = parse_linear_layers(shape.linear_layers, shape.layers);
+  const auto experts = parse_expert_layers(shape.expert_layers, shape.layers);
+  if (!linear)
+    return infeasible("", fmt::format("'{}' does not name the layers with linear attention", shape.linear_layers),
+                      "--linear-attention-freq N, or a list with 0 or 1 for each layer");
+  if (shape.experts && (!experts || experts->dense_first > 0 || experts->frequency > 1))
+    return infeasible("", "experts with linear attention are known in every layer", "leave out --moe-layer-freq");
+  OrderedJson json = common(shape, shape.experts ? "qwen3_next" : "qwen3_5_text");
+  json["head_dim"] = shape.kv_channels.value_or(shape.hidden_size / shape.heads);
+  json["partial_rotary_factor"] = shape.rotary_percent;
+  json["attention_bias"] = !shape.no_linear_bias || shape.qkv_bias;
+  for (const bool one : *linear) json["layer_types"].push_back(one ? "linear_attention" : "full_attention");
+  json["linear_conv_kernel_dim"] = shape.linear_convolution;
+  json["linear_key_head_dim"] = shape.linear_key_dim;
+  json["linear_value_head_dim"] = shape.linear_value_dim;
+  json["linear_num_key_heads"] = shape.linear_key_heads;
+  json["linear_num_value_heads"] = shape.linear_value_heads;
+  json[shape.experts ? "num_nextn_predict_layers" : "mtp_num_hidden_layers"] = shape.prediction_layers.value_or(0);
+  std::vector<std::string> notes;
+  if (!shape.gated) notes.emplace_back("MLPs are gated in the type, those of the script are not");
+  if (!shape.experts) return finish(json, std::move(notes));
+  json["num_experts"] = *shape.experts;
+  json["num_experts_per_tok"] = shape.experts_per_token;
+  json["moe_intermediate_size"] = shape.expert_ffn.value_or(shape.ffn());
+  json["norm_topk_prob"] = true;
+  if (shape.shared_expert_ffn.value_or(0) < 1)
+    return infeasible("", "experts with linear attention are known with a shared one",
+                      "--moe-shared-expert-intermediate-size");
+  json["shared_expert_intermediate_size"] = *shape.shared_expert_ffn;
+  return finish(json, std::move(notes));
+}
+
 Result<WrittenConfig> nearest_type(const ModelShape& shape) {
+  if (!shape.pattern.empty()) return hybrid(shape);
+  if (shape.attention_variant == "gated_delta_net") return linear_attention(shape);
+  if (shape.attention_variant == "dsa" && !shape.latent)
+    return infeasible("", "sparse attention is known over latents", "--multi-latent-attention");
   if (shape.latent) return latent_experts(shape);
   if (shape.experts) return shape.quick_geglu ? gated_experts_of_gpt_oss(shape) : plain_experts(shape);
   return shape.gated || shape.quick_geglu ? gated_dense(shape) : plain_dense(shape);
+}
+
+// Leaves out the sizes of mixers that no layer has.
+void settle_mixers(ModelShape& shape) {
+  const ModelShape silent;
+  if (shape.pattern.empty()) {
+    shape.mamba_heads.reset();
+    shape.mamba_state = silent.mamba_state;
+    shape.mamba_head_dim = silent.mamba_head_dim;
+    shape.mamba_groups = silent.mamba_groups;
+  } else {
+    shape.mamba_heads = shape.mamba_head_count();
+  }
+  if (const auto linear = parse_linear_layers(shape.linear_layers, shape.layers))
+    shape.linear_layers = linear_layers_text(*linear);
+  if (shape.attention_variant == "gated_delta_net") return;
+  shape.linear_layers.clear();
+  shape.linear_convolution = silent.linear_convolution;
+  shape.linear_key_dim = silent.linear_key_dim;
+  shape.linear_value_dim = silent.linear_value_dim;
+  shape.linear_key_heads = silent.linear_key_heads;
+  shape.linear_value_heads = silent.linear_value_heads;
 }
 
 // Returns the shape with its defaults as values, and without values that mean nothing in it.
@@ -204,8 +307,11 @@ ModelShape settled(ModelShape shape) {
   if (shape.experts) {
     shape.expert_ffn = shape.expert_ffn.value_or(shape.ffn());
     // Without a dense layer nothing has the other size.
-    if (layers && layers->dense_first == 0 && layers->frequency == 1) shape.ffn_hidden_size = shape.expert_ffn;
+    const bool sparse = shape.pattern.empty() ? layers && layers->dense_first == 0 && layers->frequency == 1
+                                              : shape.pattern.find('-') == std::string::npos;
+    if (sparse) shape.ffn_hidden_size = shape.expert_ffn;
   }
+  settle_mixers(shape);
   if (shape.latent) {
     shape.kv_channels.reset();
     shape.grouped_query = false;
@@ -229,7 +335,7 @@ ModelShape settled(ModelShape shape) {
 void note_differences(const ModelShape& shape, WrittenConfig& written) {
   // Noted in words, or not of the model.
   constexpr std::string_view elsewhere[] = {"shape.gated", "shape.quick_geglu", "shape.softmax",
-                                            "shape.vocabulary_multiple"};
+                                            "shape.squared_relu", "shape.vocabulary_multiple"};
   const auto read = shape_of(written.json, "", {});
   if (!read) return;
   std::map<std::string_view, std::string, std::less<>> has;

@@ -129,11 +129,14 @@ std::string script_text(const Plan& plan, const Given& given, const std::vector<
   for (const std::string_view group : {"MODEL_ARGS", "PARALLEL_ARGS", "TRAINING_ARGS"}) {
     text += group_text(given, group) + "\n";
   }
+  const std::string program = given.has("--hybrid-layer-pattern") ? "pretrain_hybrid.py" : "pretrain_gpt.py";
   return text + data_text(given) +
          "\n"
          "torchrun --nproc-per-node \"$GPUS_PER_NODE\" --nnodes \"$NNODES\" --node-rank \"$NODE_RANK\" \\\n"
          "    --rdzv-backend static --rdzv-endpoint \"$MASTER_ADDR:$MASTER_PORT\" \\\n"
-         "    \"${MEGATRON_LM:-.}/pretrain_gpt.py\" \\\n"
+         "    \"${MEGATRON_LM:-.}/" +
+         program +
+         "\" \\\n"
          "    \"${MODEL_ARGS[@]}\" \\\n"
          "    \"${PARALLEL_ARGS[@]}\" \\\n"
          "    \"${TRAINING_ARGS[@]}\" \\\n"

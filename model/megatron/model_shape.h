@@ -18,6 +18,7 @@ struct ModelShape {
 
   std::int64_t ffn() const;
   std::int64_t key_value_heads() const { return grouped_query ? query_groups : heads; }
+  std::int64_t mamba_head_count() const;
 };
 
 // Calls visit(name, field) with the names that the table of arguments uses.
@@ -35,19 +36,28 @@ struct ExpertLayers {
 std::optional<ExpertLayers> parse_expert_layers(const std::string& text, std::int64_t layers);
 std::string expert_layers_text(const ExpertLayers& which, std::int64_t layers);
 
+// Returns of each layer whether it has linear attention: all but every n-th, or those of a list. Nothing for other text
+// and for a list of another length.
+std::optional<std::vector<bool>> parse_linear_layers(const std::string& text, std::int64_t layers);
+std::string linear_layers_text(const std::vector<bool>& linear);
+
 struct WrittenConfig {
   std::string json;
   std::string model_type;
   std::vector<std::string> notes;  // parts of the shape that the model type cannot express
 };
 
-// Returns the config.json of the nearest model type: deepseek_v3 or deepseek_v2 for latent attention, mixtral,
-// qwen2_moe, qwen3_moe and gpt_oss for other experts, llama, mistral, qwen2 and qwen3 for gated dense models, gpt2 and
-// gpt_neox for plain ones. Requires layers, hidden size, heads and vocabulary. Infeasible when no type comes near.
+// Returns the config.json of the nearest model type: nemotron_h for a pattern of layers, qwen3_next and qwen3_5_text
+// for Gated DeltaNet, deepseek_v32, deepseek_v3 or deepseek_v2 for latent attention, mixtral, qwen2_moe, qwen3_moe and
+// gpt_oss for other experts, llama, mistral, qwen2 and qwen3 for gated dense models, gpt2 and gpt_neox for plain ones.
+// Requires layers, hidden size, heads and vocabulary. Infeasible when no type comes near.
 Result<WrittenConfig> config_of(const ModelShape& shape);
 
 // Returns the shape of a config.json with `overrides` applied. Errors name `path`: those of the architecture readers,
 // and a model type that Megatron's arguments cannot describe.
 Result<ModelShape> shape_of(std::string_view json, const std::string& path, const ConfigOverrides& overrides);
+
+// Returns what the arguments have of any model type that is read.
+Result<ModelShape> nearest_shape_of(std::string_view json, const std::string& path, const ConfigOverrides& overrides);
 
 }  // namespace plumbline::model::megatron

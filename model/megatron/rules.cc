@@ -174,6 +174,9 @@ void read_software(const RuleReader& in) {
 void write_software(const RuleWriter& out) {
   if (out.shape.window) out.out.put("--window-size", fmt::format("{},0", *out.shape.window));
   if (out.shape.quick_geglu) out.out.put("--glu-linear-offset", "1.0");
+  if (!out.shape.pattern.empty())
+    out.out.put("--spec",
+                GivenArgument{{"megatron.core.models.hybrid.hybrid_layer_specs", "hybrid_stack_spec"}, 0});
   const auto& stack = out.plan.stack;
   const auto fuses = [&](std::string_view name) { return std::ranges::find(stack.fused, name) != stack.fused.end(); };
   if (fuses("router")) out.out.put_flag("--moe-router-fusion");

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/megatron/detail/hybrid.h"
 #include "model/megatron/detail/stages.h"
 #include "model/megatron/rules.h"
 #include "model/megatron/shell/arithmetic.h"
@@ -24,6 +25,7 @@ constexpr const char* embedding_counts = "--account-for-embedding-in-pipeline-sp
 constexpr const char* loss_counts = "--account-for-loss-in-pipeline-split";
 
 constexpr const char* noops = "--noop-layers";
+constexpr const char* layer_pattern = "--hybrid-layer-pattern";
 constexpr const char* group_size = "--microbatch-group-size-per-virtual-pipeline-stage";
 
 std::optional<std::int64_t> number(const RuleReader& in, std::string_view argument) {
@@ -59,8 +61,37 @@ std::int64_t stages_of(const RuleReader& in) {
   return plan.parallelism.pipeline * (vee_schedule(in) != nullptr ? 2 : plan.schedule.virtual_stages);
 }
 
-void read_layout(const RuleReader& in, const std::string& layout) {
+// Sets the stages with their layers, as many of them on each rank; returns whether a plan has such ones.
+bool take_counts(const RuleReader& in, std::string_view argument, const std::vector<std::int64_t>& counts) {
   auto& schedule = in.plan.schedule;
+  const auto stages = static_cast<std::int64_t>(counts.size());
+  schedule.virtual_stages = stages / in.plan.parallelism.pipeline;
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    const bool predicts = in.shape.prediction_layers.value_or(0) > 0 && stage > 0 && stage + 2 == stages;
+    if (counts[static_cast<std::size_t>(stage)] >= fewest_layers(stage, stages) || predicts) continue;
+    in.note(argument, "has stages that hold nothing, which no plan has; layers are spread evenly");
+    return false;
+  }
+  schedule.layers_per_stage = {counts};
+  return true;
+}
+
+// Sets the stages of a hybrid model, which its pattern divides.
+void read_pattern(const RuleReader& in, const HybridPattern& pattern) {
+  const std::int64_t pipeline = in.plan.parallelism.pipeline;
+  if (pipeline < 1 || static_cast<std::int64_t>(pattern.counts.size()) % pipeline != 0)
+    return in.refuse(layer_pattern,
+                     fmt::format("{} stages do not divide over {} ranks", pattern.counts.size(), pipeline));
+  std::vector<std::int64_t> counts = pattern.counts;
+  if (is_paired(pattern.layers)) {
+    if (std::ranges::any_of(counts, [](std::int64_t count) { return count % 2 != 0; }))
+      return in.note(layer_pattern, "a stage ends between attention and its MLP; layers are spread evenly");
+    for (std::int64_t& count : counts) count /= 2;
+  }
+  take_counts(in, layer_pattern, counts);
+}
+
+void read_layout(const RuleReader& in, const std::string& layout) {
   const std::int64_t pipeline = in.plan.parallelism.pipeline;
   const auto parsed = parse_layout(layout);
   if (!parsed || pipeline < 1 || static_cast<std::int64_t>(parsed->counts.size()) % pipeline != 0) {
@@ -68,16 +99,8 @@ void read_layout(const RuleReader& in, const std::string& layout) {
                      fmt::format("'{}' is no layout for {} pipeline ranks", layout, pipeline));
   }
   const std::vector<std::int64_t>& counts = parsed->counts;
-  const auto stages = static_cast<std::int64_t>(counts.size());
-  schedule.virtual_stages = stages / pipeline;
-  for (std::int64_t stage = 0; stage < stages; ++stage) {
-    const bool predicts = in.shape.prediction_layers.value_or(0) > 0 && stage > 0 && stage + 2 == stages;
-    if (counts[static_cast<std::size_t>(stage)] >= fewest_layers(stage, stages) || predicts) continue;
-    return in.note("--pipeline-model-parallel-layout",
-                   "has stages that hold nothing, which no plan has; layers are spread evenly");
-  }
-  schedule.layers_per_stage = {counts};
-  if (stages > 2 && counts[counts.size() - 2] == 0)
+  if (!take_counts(in, "--pipeline-model-parallel-layout", counts)) return;
+  if (counts.size() > 2 && counts[counts.size() - 2] == 0)
     in.note("--pipeline-model-parallel-layout",
             "logits of the prediction modules are priced on their stage; Megatron computes them with the loss");
   if (parsed->elsewhere)
@@ -171,8 +194,12 @@ void read_schedule(const RuleReader& in) {
   const std::string layout = in.given.value("--pipeline-model-parallel-layout").value_or("");
   const auto idle = parse_noop_layers(in.given.value(noops).value_or(""));
   if (!idle) return in.refuse(noops, fmt::format("'{}' is no list of layers", in.given.value(noops).value_or("")));
+  const auto pattern = parse_hybrid_pattern(in.given.value(layer_pattern).value_or(""));
+  const bool divided = pattern && pattern->counts.size() > 1;
   bool balanced = false;
-  if (!layout.empty()) {
+  if (divided) {
+    read_pattern(in, *pattern);
+  } else if (!layout.empty()) {
     read_layout(in, layout);
   } else if (!idle->empty()) {
     read_noops(in, *idle);
@@ -186,7 +213,7 @@ void read_schedule(const RuleReader& in) {
   // Megatron splits evenly where no argument gives another split; an even split needs no list.
   const std::int64_t stages = stages_of(in);
   StageLayers& layers = schedule.layers_per_stage;
-  if (layout.empty() && idle->empty() && !balanced && layers.counts.empty() && in.shape.layers % stages != 0)
+  if (!divided && layout.empty() && idle->empty() && !balanced && layers.counts.empty() && in.shape.layers % stages != 0)
     in.refuse("--num-layers", fmt::format("{} layers do not divide over {} stages", in.shape.layers, stages));
   if (layers.counts.empty() || layers.counts == even_layer_counts(in.shape.layers, stages))
     layers = {.even = stages > 1};
@@ -224,6 +251,10 @@ void write_layers(const RuleWriter& out, std::int64_t chunks) {
   const std::int64_t stages = pipeline * chunks;
   std::vector<std::int64_t> counts = out.plan.schedule.layers_per_stage.counts;
   if (static_cast<std::int64_t>(counts.size()) != stages) counts = even_layer_counts(layers, stages);
+  if (!out.shape.pattern.empty()) {
+    const std::int64_t modules = out.shape.prediction_layers.value_or(0);
+    return out.out.put(layer_pattern, hybrid_pattern_text(out.shape.pattern, counts, modules));
+  }
   if (counts == even_layer_counts(layers, stages) && layers % stages == 0) return;
   if (chunks == 1 && ends_say_it(counts)) {
     out.out.put("--decoder-first-pipeline-num-layers", std::to_string(counts.front()));
@@ -240,7 +271,7 @@ void write_schedule(const RuleWriter& out) {
   if (out.plan.parallelism.pipeline > kMostStages / chunks) return;
   write_layers(out, chunks);
   // A layout's length gives the number of virtual stages, and Megatron accepts only one of both.
-  if (chunks > 1 && !out.out.has("--pipeline-model-parallel-layout")) {
+  if (chunks > 1 && !out.out.has("--pipeline-model-parallel-layout") && !out.out.has(layer_pattern)) {
     out.out.put("--num-virtual-stages-per-pipeline-rank", std::to_string(chunks));
   }
   if (const std::int64_t group = chunks > 1 ? group_of(out.plan) : 0; group > out.plan.parallelism.pipeline)

@@ -62,6 +62,7 @@ class Importer {
   void read_older_names();
   void read_names_of_forks();
   std::optional<Error> require(std::string_view argument, std::int64_t value) const;
+  std::optional<Error> settle_layers();
   std::optional<Error> settle_model();
   std::optional<Error> pad_vocabulary();
   void note_differences();

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -11,7 +12,9 @@
 #include <vector>
 
 #include "model/base/integers.h"
+#include "model/base/text.h"
 #include "model/megatron/detail/fields.h"
+#include "model/megatron/detail/hybrid.h"
 #include "model/megatron/detail/importer.h"
 #include "model/megatron/detail/stages.h"
 #include "model/megatron/shell/arithmetic.h"
@@ -70,8 +73,10 @@ void Importer::read_older_names() {
     if (null) ++*out_.shape.vocabulary;
     return;
   }
-  // pretrain_gpt.py has a tokenizer of its own (args_defaults of its call of pretrain).
-  const std::string_view of_program = launch_.text.ends_with("pretrain_gpt.py") ? tokenizers[0].first : "";
+  // These programs have a tokenizer of their own (args_defaults of their call of pretrain).
+  const bool has_own = std::ranges::any_of(std::array{"pretrain_gpt.py", "pretrain_mamba.py", "pretrain_hybrid.py"},
+                                           [this](const char* program) { return launch_.text.ends_with(program); });
+  const std::string_view of_program = has_own ? tokenizers[0].first : "";
   const std::string type = given_.value("--tokenizer-type").value_or(std::string(of_program));
   for (const auto& [name, size] : tokenizers) {
     if (type != name) continue;
@@ -87,6 +92,40 @@ std::optional<Error> Importer::require(std::string_view argument, std::int64_t v
                  fmt::format("add it with --args \"{} N\"", argument));
 }
 
+// Sets the layers of a hybrid model: those of the pattern, else those of the shares that older versions have. There
+// pretrain_mamba.py without either has layers of Mamba-2 alone.
+std::optional<Error> Importer::settle_layers() {
+  ModelShape& shape = out_.shape;
+  constexpr std::string_view name = "--hybrid-layer-pattern", attention = "--hybrid-attention-ratio",
+                             mlp = "--hybrid-mlp-ratio", modules = "--mtp-hybrid-override-pattern";
+  const bool shares = given_.has(attention) || given_.has(mlp) || launch_.text.ends_with("pretrain_mamba.py");
+  std::string text = given_.value(name).value_or("");
+  if (!given_.has(name) && !shares) return std::nullopt;
+  if (!given_.has(name)) {
+    const auto share = [this](std::string_view argument) {
+      return parse_number<double>(given_.value(argument).value_or("0")).value_or(-1);
+    };
+    text = hybrid_layers_of_shares(shape.layers, share(attention), share(mlp));
+    if (text.empty()) return problem(given_.has(attention) ? attention : mlp, "are no shares of the layers", "");
+    out_.notes.push_back({given_.line(attention), fmt::format("layers by their shares: {}", text)});
+  }
+  if (const auto module = given_.value(modules); module && text.find('/') == std::string::npos)
+    for (std::int64_t i = 0; i < std::min(shape.prediction_layers.value_or(0), shape.layers); ++i) text += "/" + *module;
+  const auto pattern = parse_hybrid_pattern(text);
+  if (!pattern) return problem(name, fmt::format("'{}' is no pattern of layers", text), "M, G, *, +, D, - and E");
+  if (const auto taken = take_hybrid_layers(*pattern, shape); !taken)
+    return placed({ErrorKind::infeasible, taken.error().message, "", 0, std::string(name), taken.error().hint},
+                  given_.line(name));
+  if (pattern->predictions > 0 && !shape.prediction_layers) {
+    out_.unread.emplace_back(name);
+    out_.notes.push_back({given_.line(name),
+                          fmt::format("{}: not modelled; it can change the cost: prediction modules '{}' are left out",
+                                      name, pattern->prediction),
+                          NoteKind::not_modeled});
+  }
+  return std::nullopt;
+}
+
 // Sets the model: that of the script, or the given one.
 std::optional<Error> Importer::settle_model() {
   out_.plan.model.config = options_.config;
@@ -97,10 +136,8 @@ std::optional<Error> Importer::settle_model() {
   }
   ModelShape& shape = out_.shape;
   constexpr std::string_view or_model = "add it with --args, or name a model with --model";
+  if (auto error = settle_layers()) return error;
   // What states the dimensions in place of them.
-  if (shape.layers < 1 && given_.has("--hybrid-layer-pattern"))
-    return problem("--hybrid-layer-pattern", "layers of several kinds are not read from a script",
-                   "name a model with --model");
   for (const char* named : {"--model", "--load"})
     if (shape.layers < 1 && launch_.swift && given_.has(named))
       return problem(named, fmt::format("the dimensions of {} are not in the script", *given_.value(named)),
