@@ -19,6 +19,7 @@
 #include "model/base/text.h"
 #include "model/base/text_file.h"
 #include "model/configurations/configuration.h"
+#include "model/megatron/arguments.h"
 #include "model/megatron/import.h"
 #include "topologies/topology.h"
 
@@ -38,7 +39,7 @@ model::Result<void> name_model(const ImportArguments& arguments, megatron::Impor
   }
   const auto path = TRY(resolve_model("", arguments.model));
   const auto text = TRY(model::read_text_file(path));
-  options.model = TRY(megatron::shape_of(text, path, {}));
+  options.model = TRY(megatron::nearest_shape_of(text, path, {}));
   options.config = named_model(arguments.model);
   return {};
 }
@@ -92,13 +93,16 @@ model::Result<std::string> script_of_test(const std::string& text, const std::st
   const std::vector<model::configurations::Rename> none;
   const auto file = TRY(model::configurations::read_yaml({text, path, none, "", {}}));
   std::vector<model::configurations::MegatronArgument> arguments;
-  for (const model::configurations::Entry& entry : file.entries)
-    if (entry.written.starts_with(section))
-      arguments.push_back({entry.written.substr(section.size()), words_of(entry), entry.line});
+  bool hybrid = false;
+  for (const model::configurations::Entry& entry : file.entries) {
+    if (!entry.written.starts_with(section)) continue;
+    arguments.push_back({entry.written.substr(section.size()), words_of(entry), entry.line});
+    hybrid = hybrid || megatron::known_name(arguments.back().name) == "--hybrid-layer-pattern";
+  }
   if (arguments.empty())
     return model::wrong_input_at(path, 0, "", "has no MODEL_ARGS, as functional tests of Megatron-LM do",
                                  "import the script that starts the training");
-  return script_of("python pretrain_gpt.py", arguments);
+  return script_of(hybrid ? "python pretrain_hybrid.py" : "python pretrain_gpt.py", arguments);
 }
 
 // Executes the script on a node of the cluster that the plan is for.
@@ -210,9 +214,10 @@ model::Result<void> import_megatron(const ImportArguments& arguments) {
   const bool yaml = arguments.file.ends_with(".yaml") || arguments.file.ends_with(".yml");
   if (!yaml) return import_megatron_script(arguments, {std::move(text)});
   if (arguments.execute) return model::wrong_input("--execute", "the file is no script", "leave it out");
-  return import_megatron_script(arguments, {TRY(script_of_test(text, arguments.file)),
-                                            "megatron-core-2025",
-                                            {{0, "the arguments are taken for those of pretrain_gpt.py"}}});
+  std::string script = TRY(script_of_test(text, arguments.file));
+  const std::string note = fmt::format("the arguments are taken for those of pretrain_{}.py",
+                                       script.starts_with("python pretrain_hybrid") ? "hybrid" : "gpt");
+  return import_megatron_script(arguments, {std::move(script), "megatron-core-2025", {{0, note}}});
 }
 
 }  // namespace plumbline::cli

@@ -136,7 +136,9 @@ std::int64_t ConfigReader::dimension(std::string_view key, std::int64_t missing)
 }
 std::int64_t ConfigReader::layers(std::string_view key) { return integer(key, 1, most_layers, std::nullopt); }
 std::int64_t ConfigReader::layers(std::string_view key, std::int64_t missing) {
-  return integer(key, 0, most_layers, std::min(missing, most_layers));
+  const std::int64_t found = integer(key, 0, most_layers, missing);
+  if (found > most_layers) fail(key, fmt::format("{} layers are more than {}", found, most_layers), "");
+  return std::min(found, most_layers);
 }
 std::int64_t ConfigReader::count(std::string_view key, std::int64_t missing) {
   return integer(key, 0, largest_dimension, missing);

@@ -183,7 +183,7 @@ void accelerate_rules(const RuleInput& in) {
                   ? "ring"
                   : "all-gather",
               "parallelism_config.parallelism_config_cp_comm_strategy");
-  if (type == "DEEPSPEED") read_zero_buffers(draft, zero_keys, gemm);
+  if (type == "DEEPSPEED") read_zero_buffers(in, zero_keys, gemm);
   const std::string_view steps = type == "DEEPSPEED"     ? "deepspeed_config.gradient_accumulation_steps"
                                  : type == "MEGATRON_LM" ? "megatron_lm_config.megatron_lm_num_micro_batches"
                                                          : "gradient_accumulation_steps";

@@ -71,14 +71,15 @@ void deepspeed_rules(const RuleInput& in) {
   const std::int64_t stage = read_zero(draft, keys, 0);
   if (draft.flag("zero_optimization.cpu_offload").value_or(false))
     draft.set("offload.optimizer", true, "zero_optimization.cpu_offload");
-  read_zero_buffers(draft, keys, read_deepspeed_gemm(draft));
+  read_zero_buffers(in, keys, read_deepspeed_gemm(draft));
   if (const auto shards = draft.integer("zero_optimization.mics_shard_size"); shards && *shards > 0)
     draft.set("parallelism.shard_group", *shards, "zero_optimization.mics_shard_size");
   read_batch(draft, {"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"});
   const std::string optimizer = draft.text("optimizer.type").value_or("AdamW");
   if (optimizer != "Adam" && optimizer != "AdamW") draft.not_modeled("optimizer.type", "the optimizer is Adam");
-  if (stage == 3 && draft.text("zero_optimization.stage3_prefetch_bucket_size"))
-    draft.not_modeled("zero_optimization.stage3_prefetch_bucket_size", "overlap.prefetch is one layer ahead");
+  const std::string_view prefetched = "zero_optimization.stage3_prefetch_bucket_size";
+  if (const Entry* entry = draft.configuration().find(prefetched); stage == 3 && entry != nullptr && !entry->is_null())
+    draft.not_modeled(prefetched, "overlap.prefetch is one layer ahead");
   draft.assume("recompute.policy", "none", "whether the model checkpoints activations is in its code, not in the file",
                "full");
   draft.set("stack.name", "deepspeed", "ZeRO around eager PyTorch");

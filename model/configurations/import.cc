@@ -75,14 +75,16 @@ std::int64_t read_rows(const ConfigurationFormat& format, Draft& draft) {
                          fmt::format(" = {}: not read; {} (line {}) holds", entry.value, held.written, held.line));
       continue;
     }
-    if (row == nullptr && !entry.is_list && (whole ? is_off(entry) : entry.value.empty())) {
-      ++no_cost;  // null: not set
+    const bool unset = !entry.is_list && (whole ? is_off(entry) : entry.value.empty());  // null
+    const bool free = row == nullptr ? unset
+                                     : row->meaning == Meaning::no_cost ||
+                                           (row->meaning == Meaning::not_modeled && is_off(entry));
+    if (free) {
+      ++no_cost;
     } else if (row == nullptr) {
       const auto [question, fresh] = questions.try_emplace(entry.key);
       if (fresh) question->second = nearest(names, entry.key);
       draft.note_unknown(entry, ": unknown; it may change the cost" + question->second);
-    } else if (row->meaning == Meaning::no_cost || (row->meaning == Meaning::not_modeled && is_off(entry))) {
-      ++no_cost;
     } else if (row->meaning == Meaning::not_modeled) {
       draft.not_modeled(entry.key, row->note);
     } else if (entry.unread && row->key.empty()) {
@@ -169,8 +171,8 @@ Result<void> take_arguments(const std::vector<std::string>& arguments, const std
                             Configuration& configuration) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::size_t equals = arguments[i].find('=');
-    std::string written = arguments[i].substr(0, equals),
-                key = written.substr(std::min<std::size_t>(2, written.size()));
+    std::string written = arguments[i].substr(0, equals);
+    std::string key = written.substr(std::min<std::size_t>(2, written.size()));
     std::ranges::replace(key, '-', '_');
     if (!written.starts_with("--") || key.empty() || key == "config" || key == "module")
       return wrong_input("--", fmt::format("'{}' is no --SECTION.KEY of the configuration", written),

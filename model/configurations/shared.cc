@@ -125,7 +125,8 @@ std::int64_t read_zero(Draft& draft, const ZeroKeys& keys, std::int64_t missing)
   return draft.value("parallelism.zero_stage").value_or(missing);
 }
 
-void read_zero_buffers(Draft& draft, const ZeroKeys& keys, Precision gemm) {
+void read_zero_buffers(const RuleInput& in, const ZeroKeys& keys, Precision gemm) {
+  Draft& draft = in.draft;
   const std::int64_t stage = draft.value("parallelism.zero_stage").value_or(0);
   const bool overlaps = draft.flag(keys.overlap).value_or(stage == 3);
   draft.set("overlap.gradient_reduce", overlaps, keys.overlap);
@@ -138,7 +139,11 @@ void read_zero_buffers(Draft& draft, const ZeroKeys& keys, Precision gemm) {
   if (const auto wire = draft.text(keys.wire)) draft.set("precision.gradient_reduce", number_format(*wire), keys.wire);
   constexpr double silent_bucket = 5e8;
   const double bytes = gradients == "fp32" ? 4 : 2;
-  draft.set("overlap.gradient_bucket_bytes", draft.number(keys.bucket).value_or(silent_bucket) * bytes, keys.bucket);
+  const Entry* bucket = draft.configuration().find(keys.bucket);
+  const auto model = bucket != nullptr && bucket->value == "auto" ? in.architecture() : std::nullopt;
+  const double hidden = model ? static_cast<double>(model->hidden_size) : 0;
+  draft.set("overlap.gradient_bucket_bytes",
+            draft.number(keys.bucket).value_or(model ? hidden * hidden : silent_bucket) * bytes, keys.bucket);
 }
 
 void read_batch(Draft& draft, const BatchKeys& keys) {

@@ -141,7 +141,8 @@ bool has_section(const Draft& draft) {
 }
 
 // Sets the stage that the name of DeepSpeed's file has, since the file is not read.
-void read_zero_of_name(Draft& draft, Precision gemm) {
+void read_zero_of_name(const RuleInput& in, Precision gemm) {
+  Draft& draft = in.draft;
   const std::string name = draft.text("deepspeed").value_or("");
   std::int64_t stage = -1;
   for (std::int64_t i = 0; i <= 3; ++i)
@@ -154,7 +155,7 @@ void read_zero_of_name(Draft& draft, Precision gemm) {
   // Of axolotl's files zero3_bf16_cpuoffload_params.json leaves the optimizer's states on the GPU.
   if (contains(name, "offload") && !contains(name, "offload_params")) draft.set("offload.optimizer", true, "deepspeed");
   if (contains(name, "offload") && stage == 3) draft.not_modeled("deepspeed", "parameters stay on the GPU");
-  read_zero_buffers(draft, {}, gemm);
+  read_zero_buffers(in, {}, gemm);
   draft.note(Note::Kind::assumed, "deepspeed", "assumed: DeepSpeed's defaults but for the stage");
 }
 
@@ -273,9 +274,9 @@ void trainer_rules(const RuleInput& in) {
   const bool zero = draft.text("deepspeed") || has_section(draft);
   if (has_section(draft)) {
     read_zero(draft, section_keys, 0);
-    read_zero_buffers(draft, section_keys, gemm);
+    read_zero_buffers(in, section_keys, gemm);
   } else if (zero)
-    read_zero_of_name(draft, gemm);
+    read_zero_of_name(in, gemm);
   else if (sharded)
     read_fsdp(draft, gemm);
   else if (refuse_shards(draft))

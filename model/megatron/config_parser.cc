@@ -198,7 +198,7 @@ ModelShape shape_from(const Architecture& model) {
 // Sets what only Megatron needs from a config.json: the number of positions of the model, and a head's size that is
 // stated even where it is the default share of the hidden size.
 void take_stated(ConfigReader& config, const Architecture& model, ModelShape& shape) {
-  if (model.positions == PositionKind::rotary)
+  if (model.positions != PositionKind::learned)
     shape.max_positions = static_cast<std::int64_t>(config.number("max_position_embeddings", 0));
   const std::int64_t stated = config.count("head_dim", 0);
   const bool own = !shape.latent && model.head_dim != model.hidden_size / model.heads;

@@ -79,9 +79,9 @@ bool take_counts(const RuleReader& in, std::string_view argument, const std::vec
 // Sets the stages of a hybrid model, which its pattern divides.
 void read_pattern(const RuleReader& in, const HybridPattern& pattern) {
   const std::int64_t pipeline = in.plan.parallelism.pipeline;
-  if (pipeline < 1 || static_cast<std::int64_t>(pattern.counts.size()) % pipeline != 0)
+  if (pipeline < 2 || static_cast<std::int64_t>(pattern.counts.size()) % pipeline != 0)
     return in.refuse(layer_pattern,
-                     fmt::format("{} stages do not divide over {} ranks", pattern.counts.size(), pipeline));
+                     fmt::format("{} stages do not divide over {} pipeline ranks", pattern.counts.size(), pipeline));
   std::vector<std::int64_t> counts = pattern.counts;
   if (is_paired(pattern.layers)) {
     if (std::ranges::any_of(counts, [](std::int64_t count) { return count % 2 != 0; }))

@@ -81,8 +81,10 @@ struct ZeroKeys {
 };
 // Returns the stage, which is `missing` where nothing states it.
 std::int64_t read_zero(Draft& draft, const ZeroKeys& keys, std::int64_t missing);
-// Sets what DeepSpeed reduces, in which format and buckets, and what overlaps, after the stage is set.
-void read_zero_buffers(Draft& draft, const ZeroKeys& keys, Precision gemm);
+// Sets what DeepSpeed reduces, in which format and buckets, and what overlaps, after the stage is set. A bucket that is
+// "auto" has the square of the model's hidden size as parameters (HfTrainerDeepSpeedConfig of huggingface/transformers
+// src/transformers/integrations/deepspeed.py, trainer_config_finalize).
+void read_zero_buffers(const RuleInput& in, const ZeroKeys& keys, Precision gemm);
 
 // Sets micro-batch and global batch from two or three of batch, micro-batch and accumulation by the data-parallel
 // degree; a contradiction is an error.

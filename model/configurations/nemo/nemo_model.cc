@@ -11,6 +11,7 @@
 
 #include "model/base/integers.h"
 #include "model/configurations/detail/shared.h"
+#include "model/megatron/detail/hybrid.h"
 #include "model/megatron/model_shape.h"
 
 namespace plumbline::model::configurations {
@@ -42,6 +43,10 @@ constexpr ConfigClass config_classes[] = {{"Llama2Config7B", "llama-2-7b", 32},
                                           {"Qwen3Config235B_A22B", "qwen3-235b-a22b", 94},
                                           {"Gemma2Config9B", "gemma-2-9b", 42},
                                           {"Gemma2Config27B", "gemma-2-27b", 46},
+                                          {"Qwen3NextConfig80B_A3B", "qwen3-next-80b-a3b", 48},
+                                          {"Nemotron3Nano", "nemotron-3-nano-30b-a3b", 52},
+                                          {"Nemotron3Super", "nemotron-3-super-120b-a12b", 88},
+                                          {"Nemotron3Ultra", "nemotron-3-ultra-550b-a55b", 108},
                                           {"GPTOSSConfig20B", "gpt-oss-20b", 24},
                                           {"GPTOSSConfig120B", "gpt-oss-120b", 36}};
 
@@ -60,9 +65,15 @@ const ConfigClass* class_of(std::string_view target) {
   const ConfigClass* best = nullptr;
   std::size_t length = 0;
   const std::string name = plain_name(target.substr(target.rfind('.') + 1));
-  for (const ConfigClass& one : config_classes)
-    if (const std::string plain = plain_name(one.name); name.starts_with(plain) && plain.size() > length)
-      best = &one, length = plain.size();
+  for (const ConfigClass& one : config_classes) {
+    const std::string plain = plain_name(one.name);
+    if (!name.starts_with(plain) || plain.size() <= length) continue;
+    // A size behind the name is that of another model: nemotron_3_nano_4b.
+    const std::size_t end = std::min(name.find_first_not_of("0123456789", plain.size()), name.size());
+    if (end > plain.size() && name.substr(end, 1) == "b") continue;
+    best = &one;
+    length = plain.size();
+  }
   return best;
 }
 
@@ -117,6 +128,21 @@ void pad_vocabulary(Draft& draft, megatron::ModelShape& shape) {
     shape.vocabulary = bounded_product({(*shape.vocabulary - 1) / multiple + 1, multiple});
 }
 
+// Sets the layers of a hybrid model's pattern, which has the older name in recipes of 2025.
+void take_pattern(Draft& draft, megatron::ModelShape& shape) {
+  for (const char* key : {"model.hybrid_layer_pattern", "model.hybrid_override_pattern"}) {
+    const auto text = draft.text(key);
+    if (!text) continue;
+    const auto pattern = megatron::parse_hybrid_pattern(*text);
+    if (!pattern) return draft.fail(key, fmt::format("'{}' is no pattern of layers", *text), "M, G, *, +, D, - and E");
+    if (const auto taken = megatron::take_hybrid_layers(*pattern, shape); !taken)
+      return draft.fail(key, taken.error().message, "--model names a model");
+    if (pattern->predictions > 0 && !shape.prediction_layers)
+      draft.not_modeled(key, fmt::format("prediction modules '{}' are left out", pattern->prediction));
+    return;
+  }
+}
+
 }  // namespace
 
 void read_nemo_model(const RuleInput& in) {
@@ -136,12 +162,18 @@ void read_nemo_model(const RuleInput& in) {
       megatron::visit_shape(shape, [&](std::string_view name, auto& field) {
         if (name == row->key) set_shape(draft, entry.key, field);
       });
+  // Bridge's HybridModelProvider has other defaults than Megatron (models/hybrid/hybrid_provider.py).
+  const bool hybrid = draft.text("model.hybrid_layer_pattern") || draft.text("model.hybrid_override_pattern");
+  if (hybrid && !draft.text("model.position_embedding_type")) shape.position = "none";
+  if (const Entry* activation = draft.configuration().find("model.activation_func"))
+    shape.squared_relu = activation->value.ends_with("squared_relu");
   shape.grouped_query = draft.text("model.num_query_groups").has_value();
-  std::string norm = draft.text("model.normalization").value_or("LayerNorm");
+  std::string norm = draft.text("model.normalization").value_or(hybrid ? "RMSNorm" : "LayerNorm");
   shape.normalization = norm.starts_with("rms") || norm.starts_with("RMS") ? "RMSNorm" : "LayerNorm";
   if (const auto activation = draft.text("model.activation")) shape.gated = activation->ends_with("swiglu");
-  shape.untied = !draft.flag("model.share_embeddings_and_output_weights").value_or(true);
-  shape.no_linear_bias = !draft.flag("model.add_bias_linear").value_or(draft.flag("model.bias").value_or(true));
+  shape.untied = !draft.flag("model.share_embeddings_and_output_weights").value_or(!hybrid);
+  shape.no_linear_bias = !draft.flag("model.add_bias_linear").value_or(draft.flag("model.bias").value_or(!hybrid));
+  take_pattern(draft, shape);
   pad_vocabulary(draft, shape);
   for (const auto& [key, number] : {std::pair{"model.num_layers", shape.layers},
                                     {"model.hidden_size", shape.hidden_size},
