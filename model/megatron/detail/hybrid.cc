@@ -15,7 +15,7 @@
 namespace plumbline::model::megatron {
 namespace {
 
-constexpr std::string_view kHybridSymbols = "MG*D+CHW-E";
+constexpr std::string_view kHybridSymbols = "MGK*D+CHW-E";
 constexpr std::size_t kLongestPattern = 100'000;
 
 bool holds(std::string_view text, std::string_view symbols) {
@@ -45,6 +45,7 @@ Result<void> take_pairs(std::string_view layers, ModelShape& shape) {
   }
   const bool latent = holds(mixers, "D+");
   if (holds(mixers, "CHW")) return no_type(layers, "compressed attention");
+  if (holds(mixers, "K")) return no_type(layers, "Kimi Delta Attention by Megatron's arguments");
   if (latent && holds(mixers, "G*")) return no_type(layers, "latent attention and other layers");
   if (holds(mixers, "D") && holds(mixers, "+")) return no_type(layers, "sparse attention in some layers");
   shape.layers = static_cast<std::int64_t>(mixers.size());
@@ -133,7 +134,7 @@ std::string hybrid_layers_of_shares(std::int64_t layers, double attention, doubl
 bool is_paired(std::string_view layers) {
   if (layers.empty() || layers.size() % 2 != 0 || holds(layers, "M")) return false;
   for (std::size_t i = 0; i < layers.size(); i += 2)
-    if (!holds("G*D+CHW", layers.substr(i, 1)) || !holds("-E", layers.substr(i + 1, 1))) return false;
+    if (!holds("GK*D+CHW", layers.substr(i, 1)) || !holds("-E", layers.substr(i + 1, 1))) return false;
   return true;
 }
 
@@ -146,9 +147,10 @@ Result<void> take_hybrid_layers(const HybridPattern& pattern, ModelShape& shape)
     if (known) shape.prediction_layers = pattern.predictions;
   }
   if (is_paired(layers)) return take_pairs(layers, shape);
-  if (holds(layers, "G")) return no_type(layers, "Gated DeltaNet in layers of their own");
-  if (holds(layers, "D+")) return no_type(layers, "latent attention in layers of their own");
   if (holds(layers, "CHW")) return no_type(layers, "compressed attention");
+  if (holds(layers, "GK")) return no_type(layers, "linear attention in layers of their own");
+  if (holds(layers, "D")) return no_type(layers, "sparse attention in layers of their own");
+  if (holds(layers, "+")) return no_type(layers, "latent attention in layers of their own");
   if (shape.gated || shape.quick_geglu) return no_type(layers, "gated MLPs in layers of their own");
   if (shape.latent) return no_type(layers, "latent attention in layers of their own");
   shape.layers = static_cast<std::int64_t>(layers.size());

@@ -1,10 +1,13 @@
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <string>
 #include <utility>
 
+#include "model/architecture/config_reader.h"
 #include "model/architecture/families/families.h"
 #include "model/architecture/load_architecture.h"
 #include "model/plan/plan.h"
@@ -750,6 +753,23 @@ TEST(Architecture, LongestSequencesAreNoDimensions) {
   EXPECT_EQ(positions("llama-4-maverick"), 1'048'576);
   EXPECT_EQ(positions("llama-4-scout"), 10'485'760);
   EXPECT_EQ(positions("minimax-m1"), 10'240'000);
+  // A model inside another one has its own key.
+  const TemporaryDirectory folder;
+  for (const char* object : {"text_config", "language_config", "llm_config", "thinker_config"}) {
+    const std::string path = (folder.path() / "config.json").string();
+    std::ofstream(path) << "{\"" << object << "\": {\"max_position_embeddings\": 4096}}";
+    EXPECT_EQ(longest_sequence(path).value_or(-1), 4096) << object;
+  }
+}
+
+// A pattern that is longer than a model may be is an error, not a shorter model.
+TEST(Architecture, LayersPastTheLimitAreRefused) {
+  auto config = ConfigReader::empty();
+  EXPECT_EQ(config.layers("num_hidden_layers", 10'000), 10'000);
+  EXPECT_FALSE(config.error());
+  config.layers("num_hidden_layers", 10'001);
+  ASSERT_TRUE(config.error());
+  EXPECT_THAT(config.error()->message, testing::HasSubstr("10001 layers are more than 10000"));
 }
 
 TEST(Architecture, EveryKeyThatIsReadIsKnown) {

@@ -612,6 +612,13 @@ TEST(DeepSpeed, AutoFollowsFromWhatIsSet) {
   EXPECT_EQ(read_auto.plan.precision.gradients, Precision::bf16);
   EXPECT_EQ(read_auto.plan.overlap.gradient_bucket_bytes, 1e9);  // 5e8 in BF16
   EXPECT_TRUE(read_auto.plan.optimizer.gradient_clipping);
+  // A bucket that the trainer decides has as many parameters as the square of the hidden size: 4096 x 4096 in BF16.
+  const auto bucket = read(import("deepspeed",
+                                  R"({"bf16": {"enabled": true}, "zero_optimization": {"stage": 3,
+                                      "reduce_bucket_size": "auto", "stage3_prefetch_bucket_size": "auto"}})",
+                                  settings));
+  EXPECT_EQ(bucket.plan.overlap.gradient_bucket_bytes, 33554432);
+  EXPECT_THAT(notes_of(bucket), HasSubstr("stage3_prefetch_bucket_size = auto: not modelled"));
 }
 
 TEST(DeepSpeed, RefusesBatchesThatContradict) {
@@ -1171,6 +1178,36 @@ RC_GTEST_PROP(Configurations, MutilatedFilesAreReadOrRefused, ()) {
       import(format, text, {"cluster.gpus=64", "model.config=llama-3-8b", "batch.sequence_length=4096"},
              name.ends_with(".py") ? "llama3_changed" : "");
   if (!imported) RC_ASSERT(!imported.error().message.empty());
+}
+
+// A recipe of Megatron-Bridge states a hybrid model by its pattern, with HybridModelProvider's other defaults.
+TEST(Nemo, ReadsThePatternOfAHybridModel) {
+  const std::string model =
+      "_target_: megatron.bridge.training.config.ConfigContainer\nmodel:\n  num_layers: 4\n  hidden_size: 64\n"
+      "  num_attention_heads: 4\n  num_query_groups: 2\n  kv_channels: 16\n  ffn_hidden_size: 96\n"
+      "  mamba_num_heads: 8\n  mamba_head_dim: 16\n  mamba_num_groups: 2\n  vocab_size: 1024\n"
+      "  hybrid_layer_pattern: ";
+  const std::vector<std::string> settings = {"cluster.gpus=8", "batch.sequence_length=64", "batch.micro_batch_size=1",
+                                             "batch.global_batch_size=8"};
+  const auto hybrid = read(import("nemo", model + "M-M*\n", settings));
+  ASSERT_TRUE(hybrid.config_json);
+  for (const char* line : {R"("model_type": "nemotron_h")", R"("hybrid_override_pattern": "M-M*")",
+                           R"("mamba_num_heads": 8)", R"("tie_word_embeddings": false)", R"("mlp_bias": false)"})
+    EXPECT_THAT(*hybrid.config_json, HasSubstr(line));
+  EXPECT_THAT(to_string(import("nemo", model + "M-MX\n", settings).error()), HasSubstr("'M-MX' is no pattern"));
+  EXPECT_THAT(to_string(import("nemo", model + "M-MG\n", settings).error()), HasSubstr("no known model type has"));
+}
+
+// A size behind a model's name is that of another model.
+TEST(Nemo, NamesOfRecipesAreWhole) {
+  const std::vector<std::string> settings = {"cluster.gpus=8", "batch.sequence_length=64", "batch.micro_batch_size=1",
+                                             "batch.global_batch_size=8"};
+  const auto of = [&](const std::string& name) {
+    return import("nemo", "model:\n  _target_: bridge." + name + "\n  tensor_model_parallel_size: 1\n", settings);
+  };
+  EXPECT_EQ(read(of("Nemotron3NanoProvider")).plan.model.config, "nemotron-3-nano-30b-a3b");
+  EXPECT_EQ(read(of("Qwen3NextModelProvider80B_A3B")).plan.model.config, "qwen3-next-80b-a3b");
+  EXPECT_FALSE(of("Nemotron3Nano4BProvider"));
 }
 
 TEST(Configurations, TablesNameKeysThatExistAndAreDocumented) {
