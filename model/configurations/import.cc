@@ -76,9 +76,9 @@ std::int64_t read_rows(const ConfigurationFormat& format, Draft& draft) {
       continue;
     }
     const bool unset = !entry.is_list && (whole ? is_off(entry) : entry.value.empty());  // null
-    const bool free = row == nullptr ? unset
-                                     : row->meaning == Meaning::no_cost ||
-                                           (row->meaning == Meaning::not_modeled && is_off(entry));
+    const bool free = row == nullptr
+                          ? unset
+                          : row->meaning == Meaning::no_cost || (row->meaning == Meaning::not_modeled && is_off(entry));
     if (free) {
       ++no_cost;
     } else if (row == nullptr) {

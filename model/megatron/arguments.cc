@@ -44,6 +44,7 @@ constexpr std::pair<std::string_view, std::string_view> other_names[] = {
     {"--num-mtp-predictor", "--mtp-num-layers"},
     {"--moe-fb-overlap", "--overlap-moe-expert-parallel-comm"},
     {"--hybrid-override-pattern", "--hybrid-layer-pattern"},
+    {"--moe-router-padding-for-quantization", "--moe-router-padding-for-fp8"},
     {"--linear-attention-type", "--experimental-attention-variant"},
 };
 

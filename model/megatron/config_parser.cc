@@ -154,7 +154,9 @@ void take_experts(const Architecture& model, ModelShape& shape) {
   if (experts.latent_size > 0) shape.expert_latent = experts.latent_size;
   if (experts.shared_experts > 0) shape.shared_expert_ffn = experts.shared_width();
   shape.shared_gate = experts.shared_gate;
-  shape.expert_layers = expert_layers_text({experts.dense_layers_first, experts.layer_frequency}, model.layers);
+  std::int64_t dense = experts.dense_layers_first;
+  while (std::ranges::find(experts.dense_layers, dense) != experts.dense_layers.end()) ++dense;
+  shape.expert_layers = expert_layers_text({dense, experts.layer_frequency}, model.layers);
   shape.router_score = experts.score == ScoreFunction::sigmoid ? "sigmoid" : "softmax";
   if (!shape.latent && shape.pattern.empty()) return;
   shape.router_scaling = experts.scaling_factor;

@@ -129,14 +129,15 @@ Result<WrittenConfig> gated_experts_of_gpt_oss(const ModelShape& shape) {
 
 Result<WrittenConfig> plain_experts(const ModelShape& shape) {
   const auto layers = parse_expert_layers(shape.expert_layers, shape.layers);
-  if (!layers || layers->dense_first > 0) {
+  if (!layers || (layers->dense_first > 0 && layers->frequency > 1)) {
     return infeasible("",
                       fmt::format("layers with experts '{}' are not known with plain attention", shape.expert_layers),
-                      "every n-th layer");
+                      "dense layers first, or every n-th layer");
   }
   std::vector<std::string> notes;
   const bool shared = shape.shared_expert_ffn.value_or(0) > 0;
-  const bool mixtral = !shared && !shape.qk_norm && !shape.qkv_bias && layers->frequency == 1;
+  const bool mixtral =
+      !shared && !shape.qk_norm && !shape.qkv_bias && layers->frequency == 1 && layers->dense_first == 0;
   const std::string_view type = mixtral ? "mixtral" : shared ? "qwen2_moe" : "qwen3_moe";
   OrderedJson json = common(shape, type);
   put_head_dim(shape, json);
@@ -150,6 +151,7 @@ Result<WrittenConfig> plain_experts(const ModelShape& shape) {
     json["moe_intermediate_size"] = expert_ffn;
     json["decoder_sparse_step"] = layers->frequency;
     json["norm_topk_prob"] = true;
+    for (std::int64_t layer = 0; layer < layers->dense_first; ++layer) json["mlp_only_layers"].push_back(layer);
     if (layers->frequency > 1)
       notes.push_back(fmt::format("{} counts layers with experts from the end of a step", type));
   }
@@ -334,8 +336,8 @@ ModelShape settled(ModelShape shape) {
 // Notes what differs between the shape and the written model.
 void note_differences(const ModelShape& shape, WrittenConfig& written) {
   // Noted in words, or not of the model.
-  constexpr std::string_view elsewhere[] = {"shape.gated", "shape.quick_geglu", "shape.softmax",
-                                            "shape.squared_relu", "shape.vocabulary_multiple"};
+  constexpr std::string_view elsewhere[] = {"shape.gated", "shape.quick_geglu", "shape.softmax", "shape.squared_relu",
+                                            "shape.vocabulary_multiple"};
   const auto read = shape_of(written.json, "", {});
   if (!read) return;
   std::map<std::string_view, std::string, std::less<>> has;

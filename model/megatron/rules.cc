@@ -162,6 +162,8 @@ void read_software(const RuleReader& in) {
   const bool captures = in.given.value("--cuda-graph-impl").value_or("none") != "none" ||
                         in.given.has("--enable-cuda-graph") || in.given.has("--external-cuda-graph");
   if (!captures) return;
+  // An implementation of its own since 2026, a scope before.
+  if (in.given.value("--cuda-graph-impl") == "full_iteration") stack.graphs.emplace_back("full_iteration");
   for (const std::string& scope : in.given.values("--cuda-graph-scope"))
     if (scope == "full_iteration" || std::ranges::find(layer_scopes, scope) != layer_scopes.end())
       stack.graphs.push_back(scope);
@@ -175,8 +177,7 @@ void write_software(const RuleWriter& out) {
   if (out.shape.window) out.out.put("--window-size", fmt::format("{},0", *out.shape.window));
   if (out.shape.quick_geglu) out.out.put("--glu-linear-offset", "1.0");
   if (!out.shape.pattern.empty())
-    out.out.put("--spec",
-                GivenArgument{{"megatron.core.models.hybrid.hybrid_layer_specs", "hybrid_stack_spec"}, 0});
+    out.out.put("--spec", GivenArgument{{"megatron.core.models.hybrid.hybrid_layer_specs", "hybrid_stack_spec"}, 0});
   const auto& stack = out.plan.stack;
   const auto fuses = [&](std::string_view name) { return std::ranges::find(stack.fused, name) != stack.fused.end(); };
   if (fuses("router")) out.out.put_flag("--moe-router-fusion");
@@ -243,8 +244,9 @@ Rule software_rule() { return {read_software, write_software}; }
 Rule overlap_rule() { return {read_overlap, write_overlap}; }
 
 std::vector<Rule> rules() {
-  return {sharding_rule(),  batch_rule(), expert_rule(),  dispatcher_rule(), software_rule(), precision_rule(),
-          attention_rule(), loss_rule(),  overlap_rule(), recompute_rule(),  schedule_rule(), training_rule()};
+  return {sharding_rule(),  batch_rule(),     expert_rule(),   dispatcher_rule(), software_rule(),
+          precision_rule(), attention_rule(), loss_rule(),     overlap_rule(),    recompute_rule(),
+          schedule_rule(),  training_rule(),  optimizer_rule()};
 }
 
 Plan megatron_defaults() {

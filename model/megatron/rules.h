@@ -44,6 +44,7 @@ Rule overlap_rule();
 Rule expert_rule();
 Rule dispatcher_rule();
 Rule training_rule();
+Rule optimizer_rule();
 
 // Returns the plan of a script without arguments: Megatron's defaults where plumbline's differ.
 Plan megatron_defaults();

@@ -213,7 +213,8 @@ void read_schedule(const RuleReader& in) {
   // Megatron splits evenly where no argument gives another split; an even split needs no list.
   const std::int64_t stages = stages_of(in);
   StageLayers& layers = schedule.layers_per_stage;
-  if (!divided && layout.empty() && idle->empty() && !balanced && layers.counts.empty() && in.shape.layers % stages != 0)
+  if (!divided && layout.empty() && idle->empty() && !balanced && layers.counts.empty() &&
+      in.shape.layers % stages != 0)
     in.refuse("--num-layers", fmt::format("{} layers do not divide over {} stages", in.shape.layers, stages));
   if (layers.counts.empty() || layers.counts == even_layer_counts(in.shape.layers, stages))
     layers = {.even = stages > 1};

@@ -1,4 +1,4 @@
-// What trains: all weights, or the adapters of ms-swift.
+// What trains: all weights, or the adapters of ms-swift; and what updates it.
 #include <algorithm>
 #include <initializer_list>
 #include <string>
@@ -45,7 +45,27 @@ void read_training(const RuleReader& in) {
   in.note("--target-modules", "no module of attention or MLP is named: all-linear is priced");
 }
 
+constexpr const char* optimizer = "--optimizer";
+
+void read_optimizer(const RuleReader& in) {
+  const std::string kind = in.given.value(optimizer).value_or("adam");
+  if (kind.ends_with("muon"))
+    in.plan.optimizer.kind = "muon";
+  else if (kind != "adam")
+    in.notes.push_back(
+        {in.given.line(optimizer),
+         std::string(optimizer) + " " + kind + ": not modelled; it can change the cost: the optimizer is Adam",
+         NoteKind::not_modeled});
+}
+
+// Megatron's Muon takes no distributed optimizer.
+void write_optimizer(const RuleWriter& out) {
+  if (out.plan.optimizer.kind == "muon" && out.plan.parallelism.zero_stage == 0) out.out.put(optimizer, "muon");
+}
+
 }  // namespace
+
+Rule optimizer_rule() { return {read_optimizer, write_optimizer}; }
 
 Rule training_rule() {
   return {read_training, [](const RuleWriter&) {}};  // Megatron-LM has no argument for adapters

@@ -39,7 +39,7 @@ bool is_priced(std::string_view name, const GivenArgument& argument) {
   if (name == "--spec" && (last == "mamba_stack_spec" || last == "hybrid_stack_spec")) return true;
   if (argument.values.size() != 1) return false;
   const auto number = parse_decimal(argument.values[0]);
-  return (name == "--optimizer" && argument.values[0] == "adam") ||
+  return (name == "--outer-dp-sharding-strategy" && last == "no_shard") ||
          (name == "--ds-sequence-parallel-size" && number && number->value() == 1) ||
          (name.ends_with("-dropout") && number && number->value() == 0);
 }

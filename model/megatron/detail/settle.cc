@@ -110,7 +110,8 @@ std::optional<Error> Importer::settle_layers() {
     out_.notes.push_back({given_.line(attention), fmt::format("layers by their shares: {}", text)});
   }
   if (const auto module = given_.value(modules); module && text.find('/') == std::string::npos)
-    for (std::int64_t i = 0; i < std::min(shape.prediction_layers.value_or(0), shape.layers); ++i) text += "/" + *module;
+    for (std::int64_t i = 0; i < std::min(shape.prediction_layers.value_or(0), shape.layers); ++i)
+      text += "/" + *module;
   const auto pattern = parse_hybrid_pattern(text);
   if (!pattern) return problem(name, fmt::format("'{}' is no pattern of layers", text), "M, G, *, +, D, - and E");
   if (const auto taken = take_hybrid_layers(*pattern, shape); !taken)

@@ -135,8 +135,8 @@ TEST(MegatronHybrid, WhatNoTypeHasIsNamed) {
                                                {"M+M-", "", "latent attention in layers of their own"},
                                                {"M-M*", "--swiglu", "gated MLPs in layers of their own"},
                                                {"M-MD", "", "sparse attention in layers of their own"},
-        {"C-C-", "", "compressed attention"},
-        {"K-KE", "", "Kimi Delta Attention"},
+                                               {"C-C-", "", "compressed attention"},
+                                               {"K-KE", "", "Kimi Delta Attention"},
                                                {"+-*-", "", "latent attention and other layers"}}) {
     const auto read = import_hybrid(pattern, more);
     ASSERT_FALSE(read) << pattern;
