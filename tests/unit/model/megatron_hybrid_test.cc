@@ -174,6 +174,22 @@ TEST(MegatronHybrid, AnExportedHybridComesBack) {
   EXPECT_EQ(back->shape.expert_latent, 1024);
 }
 
+// What Megatron states since 2026 by arguments that were others before, and layers without experts before those with
+// them.
+TEST(MegatronHybrid, ArgumentsOf2026AreRead) {
+  const auto whole = import_hybrid("MM*-", "--cuda-graph-impl full_iteration --optimizer dist_muon");
+  ASSERT_TRUE(whole) << to_string(whole.error());
+  EXPECT_EQ(whole->plan.stack.graphs, (std::vector<std::string>{"full_iteration"}));
+  EXPECT_EQ(whole->plan.optimizer.kind, "muon");
+  EXPECT_THAT(notes_of(import_hybrid("MM*-", "--optimizer sgd").value()),
+              testing::HasSubstr("--optimizer sgd: not modelled"));
+  const auto dense = import_hybrid("*-*E*E", "--swiglu --num-experts 8 --position-embedding-type rope");
+  ASSERT_TRUE(dense) << to_string(dense.error());
+  EXPECT_EQ(dense->config->model_type, "qwen3_moe");
+  EXPECT_THAT(dense->config->json, testing::HasSubstr("\"mlp_only_layers\": [\n    0\n  ]"));
+  EXPECT_THAT(notes_of(*dense), testing::Not(testing::HasSubstr("--moe-layer-freq")));
+}
+
 // A script takes any model, also one that its arguments cannot describe, as which it is not written.
 TEST(MegatronHybrid, AnyModelCanBeNamed) {
   const std::string path = tests::shipped("examples/models/glm-4.5-air.json");
