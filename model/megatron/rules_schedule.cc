@@ -253,8 +253,8 @@ void write_layers(const RuleWriter& out, std::int64_t chunks) {
   std::vector<std::int64_t> counts = out.plan.schedule.layers_per_stage.counts;
   if (static_cast<std::int64_t>(counts.size()) != stages) counts = even_layer_counts(layers, stages);
   if (!out.shape.pattern.empty()) {
-    const std::int64_t modules = out.shape.prediction_layers.value_or(0);
-    return out.out.put(layer_pattern, hybrid_pattern_text(out.shape.pattern, counts, modules));
+    return out.out.put(layer_pattern,
+                       hybrid_pattern_text(out.shape.pattern, counts, out.shape.prediction_layers.value_or(0)));
   }
   if (counts == even_layer_counts(layers, stages) && layers % stages == 0) return;
   if (chunks == 1 && ends_say_it(counts)) {
