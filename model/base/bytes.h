@@ -34,7 +34,7 @@ constexpr bool takes(std::index_sequence<I...>) {
   return requires { T{AnyValueAt<I>{}...}; };
 }
 
-inline constexpr std::size_t most_members = 40;
+inline constexpr std::size_t most_members = 41;
 
 template <class T, std::size_t N = most_members + 1>
 constexpr std::size_t members() {
@@ -104,6 +104,8 @@ void with_members(T& value, const Use& use) {
                     ee, ff, gg, hh, ii, jj, kk, ll, mm)
   PLUMBLINE_MEMBERS(40, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, bb, cc, dd,
                     ee, ff, gg, hh, ii, jj, kk, ll, mm, nn)
+  PLUMBLINE_MEMBERS(41, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, bb, cc, dd,
+                    ee, ff, gg, hh, ii, jj, kk, ll, mm, nn, oo)
 #undef PLUMBLINE_MEMBERS
 }
 
