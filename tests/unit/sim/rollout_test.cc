@@ -306,9 +306,9 @@ TEST(Rollout, IsAPointOfASweep) {
     return model::Result<Inputs>(tests::rollout_inputs({point == 0 ? "rollout.tensor=2" : "rollout.tensor=3"}));
   };
   const auto points = sweep(2, inputs, {.fidelity = Fidelity::closed_form, .threads = 1}).value();
-  ASSERT_TRUE(points[0]->rollout);
+  ASSERT_TRUE(points[0]->result.rollout);
   const double alone = predicted({"rollout.tensor=2"}).rollout.step_s;
-  EXPECT_NEAR(points[0]->rollout->step_s, alone, 1e-9 * alone);
+  EXPECT_NEAR(points[0]->result.rollout->step_s, alone, 1e-9 * alone);
   ASSERT_FALSE(points[1]);
   EXPECT_EQ(points[1].error().key, "rollout.tensor");
   EXPECT_NE(bytes_of(tests::rollout_inputs({})), bytes_of(tests::rollout_inputs({"rollout.tensor=2"})));
