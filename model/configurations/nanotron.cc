@@ -34,16 +34,18 @@ void read_nanotron_model(const RuleInput& in) {
 
 void read_nanotron_parallelism(const RuleInput& in) {
   Draft& draft = in.draft;
-  const std::int64_t others = bounded_product({draft.model_parallel(), draft.degree("expert")});
+  // Expert ranks are some of these (src/nanotron/parallel/context.py @009b8f71).
   if (const auto data = draft.integer("parallelism.dp"))
-    draft.set("cluster.gpus", bounded_product({*data, others}), "parallelism.dp x the other degrees");
+    draft.set("cluster.gpus", bounded_product({*data, draft.model_parallel()}), "parallelism.dp x the other degrees");
   if (draft.degree("tensor") > 1)
     draft.set("parallelism.sequence", lower_case(draft.text("parallelism.tp_mode").value_or("")) == "reduce_scatter",
               "parallelism.tp_mode");
   if (draft.degree("pipeline") > 1)
     draft.set("schedule.kind", draft.text("parallelism.pp_engine").value_or("afab") == "1f1b" ? "1f1b" : "gpipe",
               "parallelism.pp_engine");
-  draft.set("parallelism.zero_stage", draft.integer("optimizer.zero_stage").value_or(0), "optimizer.zero_stage");
+  const std::int64_t stage = draft.integer("optimizer.zero_stage").value_or(0);
+  draft.set("parallelism.zero_stage", stage, "optimizer.zero_stage");
+  if (stage > 0) draft.not_modeled("optimizer.zero_stage", "gradients are reduce-scattered, there all-reduced");
   draft.set("recompute.policy", draft.flag("parallelism.recompute_layer").value_or(false) ? "full" : "none",
             "parallelism.recompute_layer");
 }
@@ -55,13 +57,16 @@ void read_nanotron_precision(Draft& draft) {
                 : format == "fp16" ? Precision::fp16
                                    : Precision::bf16,
                 "model.dtype");
-  // Gradients that accumulate in FP32 belong to a copy of the parameters in FP32, which is what the optimizer updates.
+  // Gradients that accumulate in FP32 belong to a copy of the parameters in FP32, which is what the optimizer updates
+  // (FP32GradientAccumulator of src/nanotron/optim/gradient_accumulator.py @069c21cf). With ZeRO there is no DDP then:
+  // gradients are reduced behind the last micro-batch (_init_model() of src/nanotron/trainer.py @004a89ca).
   const std::string_view wide = "optimizer.accumulate_grad_in_fp32";
-  const std::string states = draft.flag(wide).value_or(false) ? "fp32" : format;
+  const bool copied = draft.flag(wide).value_or(false);
+  const std::string states = copied ? "fp32" : format;
   for (const char* key : {"precision.gradients", "precision.master_weights", "precision.optimizer_moments"})
     draft.set(key, states, wide);
   constexpr double mebibyte = 1024.0 * 1024.0;
-  draft.set("overlap.gradient_reduce", true, "its gradients are DDP's");
+  draft.set("overlap.gradient_reduce", !copied || draft.value("parallelism.zero_stage").value_or(0) == 0, wide);
   draft.set("overlap.gradient_bucket_bytes", draft.number("model.ddp_bucket_cap_mb").value_or(25) * mebibyte,
             "model.ddp_bucket_cap_mb");
 }

@@ -106,6 +106,14 @@ bool refuse_adapter(Draft& draft, std::string_view key, std::string_view method)
   return true;
 }
 
+void note_deferred_reduction(Draft& draft, std::string_view key) {
+  if (draft.flag(key).value_or(true))
+    draft.note(Note::Kind::not_modeled, key,
+               fmt::format("{} = true: not modelled; it can change the cost: gradients are reduced after each "
+                           "micro-batch, there after the last one",
+                           key));
+}
+
 void spread_evenly(Draft& draft) {
   if (draft.degree("pipeline") > 1) draft.set("schedule.layers_per_stage", "even", "layers are spread evenly");
 }

@@ -1,6 +1,8 @@
 // verl's reinforcement learning: a launch script with its overrides, or the configuration that Hydra keeps of a run.
 // Keys and defaults are those of verl-project/verl verl/trainer/config: ppo_trainer.yaml @05a1edd6, actor/actor.yaml
-// @018f23b5, rollout/rollout.yaml @005f2732, engine/fsdp.yaml @01d4d766 and engine/megatron.yaml @093191fa.
+// @018f23b5, actor/dp_actor.yaml @0db13434, data/legacy_data.yaml @35c12f9e, model/hf_model.yaml @0db13434,
+// rollout/rollout.yaml @005f2732, algorithm/rollout_correction.yaml @0482624a, optim/fsdp.yaml @4b4fd31f,
+// optim/megatron.yaml @13a5d76f, engine/fsdp.yaml @01d4d766 and engine/megatron.yaml @093191fa.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -75,10 +77,16 @@ Result<Configuration> read_verl_script(const Source& source) {
   return read;
 }
 
-// Adds what verl gives Megatron-Core where nothing is stated.
+// Adds what verl gives Megatron-Core where nothing is stated. Megatron-Bridge leaves gradients in the format of the
+// parameters (create_ddp_config() of make_megatron_module() in verl/utils/megatron_utils.py @015c0eaa, defaults of
+// NVIDIA/Megatron-LM megatron/core/distributed/distributed_data_parallel_config.py @00119989); mbridge, which
+// vanilla_mbridge chooses, has them in FP32 (ISEEKYAN/mbridge mbridge/core/util.py @0ae572a4).
 void add_megatron_defaults(Configuration& read) {
-  constexpr std::pair<const char*, const char*> silent[] = {{"ddp.use_distributed_optimizer", "true"},
-                                                            {"precision.precision", "bf16"}};
+  const Entry* vanilla = read.find("model.vanilla_mbridge");
+  const bool wide = vanilla != nullptr && (vanilla->value == "True" || vanilla->value == "true");
+  const std::pair<const char*, const char*> silent[] = {{"ddp.use_distributed_optimizer", "true"},
+                                                        {"precision.precision", "bf16"},
+                                                        {"precision.grad_reduce_in_fp32", wide ? "true" : "false"}};
   for (const auto& [key, value] : silent)
     if (read.find(key) == nullptr) read.entries.push_back({key, key, value, {}, 0});
 }
@@ -104,7 +112,8 @@ Result<Configuration> read_verl(const Source& source) {
   return read;
 }
 
-// Sets how the policy is trained by FSDP: parameters of FP32, and BF16 for what they compute.
+// Sets how the policy is trained by FSDP: parameters of FP32, BF16 for what they compute, and gradients reduced in FP32
+// (_build_fsdp_module() of verl/workers/engine/fsdp/transformer_impl.py @015bc559).
 void read_verl_fsdp(const RuleInput& in) {
   Draft& draft = in.draft;
   const std::string_view ulysses = "actor.fsdp.ulysses_sequence_parallel_size";
@@ -126,8 +135,12 @@ void read_verl_fsdp(const RuleInput& in) {
   const std::string stored = number_format(draft.text("actor.fsdp.model_dtype").value_or("fp32"));
   for (const char* key : {"precision.master_weights", "precision.optimizer_moments", "precision.gradients"})
     draft.set(key, stored, "actor.fsdp.model_dtype");
-  draft.set("precision.gradient_reduce", "fp32", "of FSDP's mixed precision");
-  draft.set("precision.gemm", "bf16", "of FSDP's mixed precision");
+  const std::string_view reduce = "actor.fsdp.mixed_precision.reduce_dtype",
+                         mixed = "actor.fsdp.mixed_precision.param_dtype",
+                         param = draft.text(mixed) ? mixed : "actor.fsdp.dtype";
+  draft.set("precision.gradient_reduce", number_format(draft.text(reduce).value_or("fp32")), reduce);
+  draft.set("precision.gemm", number_format(draft.text(param).value_or("bf16")), param);
+  note_deferred_reduction(draft, "actor.fsdp.use_no_sync_for_gradient_accumulation");
   const std::string_view kept = "actor_rollout_ref.model.enable_gradient_checkpointing";
   draft.set("recompute.policy", draft.flag(kept).value_or(true) ? "full" : "none", kept);
   draft.set("stack.name", "pytorch-fsdp-eager", "actor_rollout_ref.actor.strategy");
@@ -140,14 +153,16 @@ void read_verl_policy(const RuleInput& in) {
       draft.set("parallelism.sequence", draft.flag("model.sequence_parallel").value_or(true),
                 "model.sequence_parallel");
     read_nemo_training(in);
-    // verl/models/mcore/config_converter.py @880e924e
+    // verl/models/mcore/config_converter.py @880e924e, _build_tf_config() of
+    // workers/engine/megatron/transformer_impl.py
+    // @0239174e
     if (in.has_experts() && draft.configuration().find("model.moe_token_dispatcher_type") == nullptr)
       draft.set("stack.dispatcher", "alltoall", "of verl's models with experts");
   } else {
     read_verl_fsdp(in);
   }
-  draft.set("optimizer.gradient_clipping", draft.number("actor_rollout_ref.actor.optim.clip_grad").value_or(1) > 0,
-            "actor_rollout_ref.actor.optim.clip_grad");
+  const std::string_view clipping = "actor_rollout_ref.actor.optim.clip_grad";  // grad_clip is of the workers before
+  draft.set("optimizer.gradient_clipping", draft.number(clipping).value_or(1) > 0, clipping);
   if (draft.flag("actor_rollout_ref.model.use_fused_kernels").value_or(false))
     draft.set("loss.kernel", "linear", "actor_rollout_ref.model.use_fused_kernels");
   const std::string_view rank = "actor_rollout_ref.model.lora_rank";
@@ -232,11 +247,14 @@ void read_verl_engines(Draft& draft) {
     draft.set("rollout.placement", "asynchronous", nodes);
     return draft.set("rollout.gpus", bounded_product({*count, gpus}), nodes);
   }
-  const bool parameters = draft.flag(trainer + "param_offload").value_or(false);
-  const bool optimizer = draft.flag(trainer + "optimizer_offload").value_or(false);
-  draft.set("rollout.offload", parameters || optimizer, trainer + (parameters ? "param_offload" : "optimizer_offload"));
-  if (parameters != optimizer)
-    draft.not_modeled(trainer + (parameters ? "param_offload" : "optimizer_offload"), "all that trains is on the host");
+  const auto leaves = [&](const std::string& part) {
+    const std::string target = draft.text(fmt::format("{}offload.{}.target", trainer, part)).value_or("");
+    return target.empty() ? draft.flag(trainer + part + "_offload").value_or(false) : target != "none";
+  };
+  const bool parameters = leaves("param"), optimizer = leaves("optimizer");
+  const std::string origin = trainer + (parameters ? "param_offload" : "optimizer_offload");
+  draft.set("rollout.offload", parameters || optimizer, origin);
+  if (parameters != optimizer) draft.not_modeled(origin, "all that trains is on the host");
 }
 
 void verl_rules(const RuleInput& in) {
@@ -257,19 +275,26 @@ void verl_rules(const RuleInput& in) {
 }  // namespace
 
 ConfigurationFormat verl() {
-  return {"verl",
-          "verl",
-          &read_verl,
-          {{"actor_rollout_ref.actor.ulysses_sequence_parallel_size", "actor.fsdp.ulysses_sequence_parallel_size"},
-           {"actor_rollout_ref.actor.fsdp_config.", "actor.fsdp."},
-           {"actor_rollout_ref.actor.megatron.use_distributed_optimizer", "ddp.use_distributed_optimizer"},
-           {"actor_rollout_ref.actor.megatron.dtype", "precision.precision"},
-           {"actor_rollout_ref.actor.megatron.override_ddp_config.", "ddp."},
-           {"actor_rollout_ref.actor.megatron.override_transformer_config.", "model."},
-           {"actor_rollout_ref.actor.megatron.", "model."}},
-          table_of(verl_rows),
-          &verl_rules,
-          &nemo_row};
+  return {
+      "verl",
+      "verl",
+      &read_verl,
+      {{"actor_rollout_ref.actor.ulysses_sequence_parallel_size", "actor.fsdp.ulysses_sequence_parallel_size"},
+       {"actor_rollout_ref.actor.fsdp_config.", "actor.fsdp."},
+       {"actor_rollout_ref.actor.megatron.use_distributed_optimizer", "ddp.use_distributed_optimizer"},
+       {"actor_rollout_ref.actor.megatron.dtype", "precision.precision"},
+       {"actor_rollout_ref.actor.megatron.override_ddp_config.grad_reduce_in_fp32", "precision.grad_reduce_in_fp32"},
+       {"actor_rollout_ref.actor.megatron.override_ddp_config.", "ddp."},
+       {"actor_rollout_ref.actor.optim.override_optimizer_config.", "optimizer."},
+       {"actor_rollout_ref.actor.optim.use_precision_aware_optimizer", "optimizer.use_precision_aware_optimizer"},
+       {"actor_rollout_ref.actor.optim.main_grads_dtype", "optimizer.main_grads_dtype"},
+       {"actor_rollout_ref.actor.optim.exp_avg_dtype", "optimizer.exp_avg_dtype"},
+       {"actor_rollout_ref.actor.optim.exp_avg_sq_dtype", "optimizer.exp_avg_sq_dtype"},
+       {"actor_rollout_ref.actor.megatron.override_transformer_config.", "model."},
+       {"actor_rollout_ref.actor.megatron.", "model."}},
+      table_of(verl_rows),
+      &verl_rules,
+      &nemo_row};
 }
 
 }  // namespace plumbline::model::configurations

@@ -64,6 +64,9 @@ const KeyRow* deepspeed_row(std::string_view key);
 // Refuses a training of few weights that is not read, unless the user states the plan's; returns whether it does.
 bool refuse_adapter(Draft& draft, std::string_view key, std::string_view method);
 
+// Notes that FSDP reduces gradients once for all micro-batches, unless a key, true by default, is off.
+void note_deferred_reduction(Draft& draft, std::string_view key);
+
 // Sets the even division of layers over stages of programs that make no other.
 void spread_evenly(Draft& draft);
 

@@ -1,6 +1,7 @@
 // NeMo AutoModel, which trains models of Hugging Face with FSDP2: sections and defaults of NVIDIA-NeMo/Automodel
-// nemo_automodel/components/distributed/config.py @013d1137, recipes/_dist_setup.py @1a5b2ac3 and
-// components/distributed/mesh_utils.py @210f58f2.
+// nemo_automodel/components/distributed/config.py @013d1137, mesh_utils.py @210f58f2 and pipelining/config.py @1265a650
+// there, components/models/common/utils.py @005f6639 (backend), components/_peft/lora.py @03bd7a9b, recipes/
+// _dist_setup.py @1a5b2ac3 and recipes/llm/train_ft.py @00a012b4 (local batch 1, clipping at 1).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -57,6 +58,14 @@ void read_automodel_model(const RuleInput& in) {
     in.draft.not_modeled("model._target_", "the model has no image encoder");
 }
 
+// Returns ddp, fsdp2, or one of the names of Megatron's FSDP.
+std::string strategy_of(const Draft& draft) {
+  const std::string manager = draft.text("distributed._target_").value_or("");  // of releases before
+  return is_in("DDP", manager)            ? "ddp"
+         : is_in("MegatronFSDP", manager) ? "megatron_fsdp"
+                                          : lower_case(draft.text("distributed.strategy").value_or("fsdp2"));
+}
+
 // Sets the GPUs where the file decides them, and what is sharded: experts lie over data, context and tensor ranks.
 void read_automodel_mesh(const RuleInput& in) {
   Draft& draft = in.draft;
@@ -76,10 +85,7 @@ void read_automodel_mesh(const RuleInput& in) {
     return draft.fail("", fmt::format("the GPUs are no multiple of tensor x context x pipeline = {}", others),
                       "--gpus states the GPUs");
   if (!data) return;
-  std::string strategy = lower_case(draft.text("distributed.strategy").value_or("fsdp2"));
-  const std::string manager = draft.text("distributed._target_").value_or("");  // of releases before
-  if (is_in("DDP", manager)) strategy = "ddp";
-  if (is_in("MegatronFSDP", manager)) strategy = "megatron_fsdp";
+  const std::string strategy = strategy_of(draft);
   if (strategy == "ddp") return draft.set("parallelism.zero_stage", std::int64_t{0}, "distributed.strategy");
   if (strategy != "fsdp2")
     return draft.set("parallelism.zero_stage", draft.integer("distributed.zero_dp_strategy").value_or(3),
@@ -150,16 +156,16 @@ void read_automodel_batch(Draft& draft) {
         global_key,
         fmt::format("{} is no multiple of local batch {} x data-parallel degree {}", *global, local, data.value_or(1)),
         fmt::format("a local batch is a multiple of the micro-batch, {}", micro));
-  if (!pipeline && data && *global > once && draft.flag("distributed.defer_fsdp_grad_sync").value_or(true))
-    draft.note(Note::Kind::not_modeled, "distributed.defer_fsdp_grad_sync",
-               "distributed.defer_fsdp_grad_sync = true: not modelled; it can change the cost: gradients are reduced "
-               "after each micro-batch, there after the last one of a step");
+  if (!pipeline && data && *global > once) note_deferred_reduction(draft, "distributed.defer_fsdp_grad_sync");
   if (pipeline && data && *global > once)
     draft.not_modeled(global_key, "the pipeline drains after each local batch, here once a step");
   read_steps(draft, "step_scheduler.max_steps");
 }
 
-// Parameters are stored, and updated, in the format of the model: Adam's moments have it too, and FSDP2's gradients.
+// Parameters are stored, and updated, in the format of the model: Adam's moments have it too, and gradients. FSDP2
+// computes in BF16 and reduces in FP32; FSDP2Manager of releases before reduced in BF16 (components/distributed/
+// fsdp2.py @05656796). A policy that is stated has what PyTorch's has: no format of its own, and reductions in that of
+// the computation. "auto", the default, is BF16 (from_config() of _transformers/auto_model.py @004386c5).
 void read_automodel_precision(Draft& draft) {
   const std::string_view param = "distributed.mp_policy.param_dtype", reduce = "distributed.mp_policy.reduce_dtype";
   const auto format = [](std::string word) {
@@ -168,7 +174,16 @@ void read_automodel_precision(Draft& draft) {
   };
   const std::string scaled = draft.text("model.backend.te_fp8.recipe").value_or("");
   const bool torchao = draft.flag("fp8.enabled").value_or(draft.text("fp8.recipe_name").has_value());
-  const std::string gemm = format(draft.text(param).value_or("bfloat16"));
+  const std::string_view key = draft.text("model.dtype") ? "model.dtype" : "model.torch_dtype";
+  const std::string stored = format(draft.text(key).value_or("bf16")), strategy = strategy_of(draft);
+  const bool fsdp2 = strategy == "fsdp2",
+             older = is_in("FSDP2Manager", draft.text("distributed._target_").value_or(""));
+  const bool policy = draft.text("distributed.mp_policy._target_") || draft.text(param) || draft.text(reduce);
+  const std::string gemm = fsdp2 ? format(draft.text(param).value_or(policy ? stored : "bf16")) : stored;
+  const bool wide = strategy != "ddp" && draft.flag("distributed.grad_reduce_in_fp32").value_or(false);
+  const std::string reduced = fsdp2  ? format(draft.text(reduce).value_or(policy || older ? gemm : "fp32"))
+                              : wide ? "fp32"
+                                     : stored;
   set_precision(draft, gemm == "fp32" ? Precision::fp32 : gemm == "fp16" ? Precision::fp16 : Precision::bf16, param);
   if (torchao) draft.set("precision.gemm", "fp8_tensor", "fp8.enabled");
   if (torchao && draft.text("fp8.recipe_name").value_or("tensorwise") != "tensorwise")
@@ -181,9 +196,8 @@ void read_automodel_precision(Draft& draft) {
               "model.backend.te_fp8.recipe");
   if (is_in("mxfp8", draft.text("model.backend.experts").value_or("")))
     draft.set("precision.experts", "mxfp8", "model.backend.experts");
-  const std::string_view key = draft.text("model.dtype") ? "model.dtype" : "model.torch_dtype";
-  const std::string stored = format(draft.text(key).value_or("bf16"));
-  std::string master = stored, moments = stored;
+  const bool preserved = !fsdp2 && draft.flag("distributed.preserve_fp32_weights").value_or(false);
+  std::string master = preserved ? "fp32" : stored, moments = master;
   const std::string optimizer = draft.text("optimizer._target_").value_or("torch.optim.AdamW");
   if (is_in("FusedAdam", optimizer)) {
     if (draft.flag("optimizer.master_weights").value_or(false)) master = "fp32";
@@ -194,7 +208,7 @@ void read_automodel_precision(Draft& draft) {
     draft.not_modeled("optimizer._target_", "the optimizer is Adam");
   }
   draft.set("precision.gradients", stored, key);
-  draft.set("precision.gradient_reduce", format(draft.text(reduce).value_or("float32")), reduce);
+  draft.set("precision.gradient_reduce", reduced, reduce);
   draft.set("precision.master_weights", master, master == stored ? key : "optimizer.master_weights");
   draft.set("precision.optimizer_moments", moments, moments == stored ? key : "optimizer.exp_avg_dtype");
 }
@@ -251,8 +265,12 @@ void read_automodel_rest(const RuleInput& in) {
     draft.not_modeled("distributed.offload_policy", "parameters and gradients stay on the GPU");
   }
   const std::string attention = draft.text("model.backend.attn").value_or("");
+  // Transformer Engine's attention, default of models with experts, sends in a ring (apply_cp() of components/moe/
+  // parallelizer.py @005f6639), PyTorch's gathers (make_cp_batch_and_ctx() of components/distributed/cp_utils.py
+  // @00444ae0).
   if (draft.degree("context") > 1)
-    draft.set("parallelism.context_method", attention == "te" || attention.empty() ? "ring" : "all-gather",
+    draft.set("parallelism.context_method",
+              attention == "te" || (attention.empty() && in.has_experts()) ? "ring" : "all-gather",
               "model.backend.attn");
   const std::string kernel = draft.text("model.attn_implementation").value_or("");
   if (attention == "flex" || is_in("flex", kernel))

@@ -47,6 +47,34 @@ TEST(Automodel, StatesHaveTheFormatOfTheParameters) {
   EXPECT_EQ(fused.plan.precision.optimizer_moments, Precision::bf16);
 }
 
+TEST(Automodel, StrategiesReduceInFormatsOfTheirOwn) {
+  const auto reduced = [](const std::string& section) {
+    return imported("automodel", model_of_llama + batch_of_32 + "distributed:\n  dp_size: 16\n" + section)
+        .plan.precision.gradient_reduce;
+  };
+  EXPECT_EQ(reduced(""), Precision::fp32);
+  EXPECT_EQ(reduced("  mp_policy:\n    param_dtype: bfloat16\n"), Precision::bf16) << "as PyTorch's policy";
+  EXPECT_EQ(reduced("  mp_policy:\n    param_dtype: bfloat16\n    reduce_dtype: float32\n"), Precision::fp32);
+  EXPECT_EQ(reduced("  _target_: nemo_automodel.components.distributed.fsdp2.FSDP2Manager\n"), Precision::bf16);
+  EXPECT_EQ(reduced("  strategy: ddp\n"), Precision::bf16) << "that of the weights";
+  EXPECT_EQ(reduced("  strategy: megatron_fsdp\n"), Precision::bf16);
+  EXPECT_EQ(reduced("  strategy: megatron_fsdp\n  grad_reduce_in_fp32: true\n"), Precision::fp32);
+  const auto kept = imported("automodel", model_of_llama + batch_of_32 +
+                                              "distributed:\n  dp_size: 16\n  strategy: megatron_fsdp\n"
+                                              "  preserve_fp32_weights: true\n");
+  EXPECT_EQ(kept.plan.precision.master_weights, Precision::fp32);
+}
+
+TEST(Automodel, AttentionDecidesHowContextRanksSend) {
+  const auto method = [](const std::string& backend) {
+    return imported("automodel", model_of_llama + backend + batch_of_32 + "distributed:\n  dp_size: 8\n  cp_size: 2\n")
+        .plan.parallelism.context_method;
+  };
+  EXPECT_EQ(method(""), "all-gather") << "a dense model has PyTorch's attention";
+  EXPECT_EQ(method("  backend:\n    attn: te\n"), "ring");
+  EXPECT_EQ(method("  backend:\n    attn: sdpa\n"), "all-gather");
+}
+
 TEST(Automodel, StagesAreRoundedOverRanks) {
   const auto of = [](const std::string& pipeline) {
     return model_of_llama +

@@ -27,8 +27,15 @@ TEST(Nanotron, DegreesBatchAndModel) {
   EXPECT_EQ(read.plan.schedule.kind, "1f1b");
   EXPECT_EQ(read.plan.parallelism.zero_stage, 1);
   EXPECT_EQ(read.plan.precision.master_weights, Precision::fp32);
+  EXPECT_FALSE(read.plan.overlap.gradient_reduce) << "gradients in FP32 with ZeRO have no DDP";
   EXPECT_EQ(read.plan.attention.kernel, "flash2");
   EXPECT_THAT(read.config_json.value_or(""), HasSubstr("\"model_type\": \"llama\""));
+}
+
+TEST(Nanotron, ExpertRanksAreDataParallelOnes) {
+  std::string text = with_model("is_llama_config");
+  text.replace(text.find("  dp: 4"), 7, "  dp: 4\n  expert_parallel_size: 4");
+  EXPECT_EQ(imported("nanotron", text).plan.cluster.gpus, 16);  // 4 x 2 x 2
 }
 
 TEST(Nanotron, OtherModelsNeedAName) {

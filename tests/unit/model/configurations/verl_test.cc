@@ -71,10 +71,36 @@ TEST(Verl, MegatronsFieldsAreThoseOfMegatron) {
   EXPECT_TRUE(read.plan.parallelism.sequence);
   EXPECT_EQ(read.plan.parallelism.pipeline, 2);
   EXPECT_EQ(read.plan.parallelism.zero_stage, 1);
-  EXPECT_EQ(read.plan.precision.gradients, Precision::fp32);
+  EXPECT_EQ(read.plan.precision.gradients, Precision::bf16) << "as Megatron-Bridge leaves them";
   EXPECT_EQ(read.plan.recompute.policy, "full");
   EXPECT_EQ(read.plan.stack.name, "megatron-core-2025");
   EXPECT_EQ(read.plan.rollout.offload, true);
+}
+
+TEST(Verl, MegatronsOptimizerAndGradientsAreStated) {
+  const auto of = [](const std::string& fields) {
+    return imported("verl", script + "actor_rollout_ref.actor.strategy=megatron " + fields + "\n", lengths).plan;
+  };
+  EXPECT_EQ(of("actor_rollout_ref.actor.megatron.vanilla_mbridge=True").precision.gradients, Precision::fp32);
+  EXPECT_EQ(of("+actor_rollout_ref.actor.megatron.override_ddp_config.grad_reduce_in_fp32=True").precision.gradients,
+            Precision::fp32);
+  const std::string own = "+actor_rollout_ref.actor.optim.override_optimizer_config.";
+  EXPECT_TRUE(of(own + "optimizer_cpu_offload=True").offload.optimizer);
+  EXPECT_EQ(of(own + "use_precision_aware_optimizer=True " + own + "exp_avg_dtype=bf16").precision.optimizer_moments,
+            Precision::bf16);
+  EXPECT_EQ(of("actor_rollout_ref.actor.megatron.offload.param.target=cpu "
+               "actor_rollout_ref.actor.megatron.offload.optimizer.target=disk")
+                .rollout.offload,
+            true);
+}
+
+TEST(Verl, FsdpsFormatsAreStated) {
+  const std::string section = "actor_rollout_ref.actor.fsdp_config.";
+  const auto read =
+      imported("verl", script + section + "dtype=float16 +" + section + "mixed_precision.reduce_dtype=bf16\n", lengths);
+  EXPECT_EQ(read.plan.precision.gemm, Precision::fp16);
+  EXPECT_EQ(read.plan.precision.gradient_reduce, Precision::bf16);
+  EXPECT_THAT(noted(read), HasSubstr("use_no_sync_for_gradient_accumulation"));
 }
 
 TEST(Verl, TheFileThatHydraKeeps) {
