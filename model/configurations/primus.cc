@@ -34,51 +34,29 @@ constexpr std::string_view kMegatron = "megatron", kTitan = "torchtitan";
 constexpr int kDeepestPreset = 8, kMostPresets = 64;
 constexpr std::uintmax_t kLargestPreset = 1 << 20;
 
-// Presets of models that ship under another name (primus/configs/models of 2026).
-constexpr std::pair<std::string_view, std::string_view> shipped_models[] = {{"llama2_7b", "llama-2-7b"},
-                                                                            {"llama2_70b", "llama-2-70b"},
-                                                                            {"llama3_8b", "llama-3-8b"},
-                                                                            {"llama3.1_8b", "llama-3-8b"},
-                                                                            {"llama3_70b", "llama-3-70b"},
-                                                                            {"llama3.1_70b", "llama-3-70b"},
-                                                                            {"llama3.3_70b", "llama-3-70b"},
-                                                                            {"llama3.1_405b", "llama-3-405b"},
-                                                                            {"llama4_17b16e", "llama-4-scout"},
-                                                                            {"llama4_17b128e", "llama-4-maverick"},
-                                                                            {"deepseek_v2_lite", "deepseek-v2-lite"},
-                                                                            {"deepseek_v2", "deepseek-v2"},
-                                                                            {"deepseek_v3", "deepseek-v3"},
-                                                                            {"mixtral_8x7b_v0.1", "mixtral-8x7b"},
-                                                                            {"mixtral_8x22b_v0.1", "mixtral-8x22b"},
-                                                                            {"qwen2.5_7b", "qwen2-7b"},
-                                                                            {"qwen2.5_72b", "qwen2.5-72b"},
-                                                                            {"qwen3_8b", "qwen3-8b"},
-                                                                            {"qwen3_32b", "qwen3-32b"},
-                                                                            {"qwen3_30b_a3b", "qwen3-30b-a3b"},
-                                                                            {"qwen3_235b_a22b", "qwen3-235b-a22b"},
-                                                                            {"gpt_oss_20b", "gpt-oss-20b"},
-                                                                            {"gpt_oss_120b", "gpt-oss-120b"},
-                                                                            {"kimi_k2", "kimi-k2"},
-                                                                            {"glm5", "glm-5"}};
+using Texts = std::pair<std::string_view, std::string_view>;
+
+// Presets of models (primus/configs/models of 2026), each before the name under which it ships.
+constexpr std::string_view shipped_models =
+    "llama2_7b llama-2-7b llama2_70b llama-2-70b llama3_8b llama-3-8b llama3.1_8b llama-3-8b "
+    "llama3_70b llama-3-70b llama3.1_70b llama-3-70b llama3.3_70b llama-3-70b llama3.1_405b llama-3-405b "
+    "llama4_17b16e llama-4-scout llama4_17b128e llama-4-maverick deepseek_v2_lite deepseek-v2-lite "
+    "deepseek_v2 deepseek-v2 deepseek_v3 deepseek-v3 mixtral_8x7b_v0.1 mixtral-8x7b "
+    "mixtral_8x22b_v0.1 mixtral-8x22b qwen2.5_7b qwen2-7b qwen2.5_72b qwen2.5-72b qwen3_8b qwen3-8b "
+    "qwen3_32b qwen3-32b qwen3_30b_a3b qwen3-30b-a3b qwen3_235b_a22b qwen3-235b-a22b gpt_oss_20b gpt-oss-20b "
+    "gpt_oss_120b gpt-oss-120b kimi_k2 kimi-k2 glm5 glm-5";
 
 // What pre_trainer.yaml and language_model.yaml set that Megatron-LM does not by itself, for experiments without these
-// files (primus/configs/modules/megatron/trainer_base.yaml @05b350b3 and pre_trainer.yaml @44a21d15,
-// primus/configs/models/megatron/language_model.yaml @0158a866 and llama_base.yaml @1b29bf7c).
-constexpr std::pair<std::string_view, std::string_view> module_defaults[] = {
+// files (primus/configs/modules/megatron/pre_trainer.yaml @44a21d15, primus/configs/models/megatron/
+// language_model.yaml @0158a866 and llama_base.yaml @1b29bf7c).
+constexpr Texts module_defaults[] = {
     {"bf16", "true"},       {"sequence_parallel", "true"}, {"use_distributed_optimizer", "true"},
-    {"seq_length", "4096"}, {"micro_batch_size", "2"},     {"global_batch_size", "128"}};
-constexpr std::pair<std::string_view, std::string_view> model_defaults[] = {
+    {"seq_length", "1024"}, {"micro_batch_size", "2"},     {"global_batch_size", "16"}};
+constexpr Texts model_defaults[] = {
     {"moe_token_dispatcher_type", "alltoall"}};  // of every preset of a model with experts
 // The same for torchtitan (primus/configs/modules/torchtitan/pre_trainer.yaml @04aa8ac4).
-constexpr std::pair<std::string_view, std::string_view> titan_defaults[] = {{"compile.enable", "true"},
-                                                                            {"activation_checkpoint.mode", "none"}};
+constexpr Texts titan_defaults[] = {{"compile.enable", "true"}, {"activation_checkpoint.mode", "none"}};
 constexpr std::string_view kQuantized = "-fp8";  // ends the names of torchtitan's presets with converters to FP8
-
-std::string in_lower_case(std::string text) {
-  for (char& letter : text)
-    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
-  return text;
-}
 
 // Reads a file of an experiment, and what it extends.
 class PresetReader {
@@ -103,13 +81,13 @@ class PresetReader {
     static const std::vector<Rename> none;
     auto read = TRY(read_yaml({text, path, none, "", {}}));
     std::vector<Entry> all;
-    for (const Entry& entry : read.entries) {
-      if (entry.key != "extends" && entry.key != "includes" && entry.key != "bases") continue;
-      for (const std::string& name : entry.items) merge(TRY(file(fs::path(path).parent_path() / name, depth + 1)), all);
-    }
-    std::erase_if(read.entries, [](const Entry& entry) {
-      return entry.key == "extends" || entry.key == "includes" || entry.key == "bases";
-    });
+    const auto extends = [](const Entry& one) {
+      return one.key == "extends" || one.key == "includes" || one.key == "bases";
+    };
+    for (const Entry& entry : read.entries)
+      for (const std::string& name : extends(entry) ? entry.items : std::vector<std::string>())
+        merge(TRY(file(fs::path(path).parent_path() / name, depth + 1)), all);
+    std::erase_if(read.entries, extends);
     for (Entry& entry : read.entries) {
       TRY(expand(entry.value, path, entry));
       for (std::string& item : entry.items) TRY(expand(item, path, entry));
@@ -260,7 +238,7 @@ void give_entry(const Entry& entry, bool of_preset, PrimusArguments& out) {
   const auto* found = std::ranges::find(attributes, entry.key, &Attribute::key);
   if (found != std::end(attributes)) {
     const std::string_view given_by = found->given_by;
-    const bool is_given = given_by.empty() ? !off : given_by == (off ? "false" : in_lower_case(entry.value));
+    const bool is_given = given_by.empty() ? !off : given_by == (off ? "false" : lower_case(entry.value));
     if (entry.is_null() || !is_given || found->key == "turbo_deepep_num_cu") return;
     const bool counts = megatron::find_argument(found->argument)->meaning != not_modeled || !of_preset;
     if (counts)
@@ -291,7 +269,8 @@ void give_entry(const Entry& entry, bool of_preset, PrimusArguments& out) {
 // @037ae1c7, _get_sync_free_moe_options), and DeepEP, whose dispatcher takes the place of the one that is named.
 void give_experts(const std::vector<Entry>& entries, PrimusArguments& out) {
   const auto experts = whole_number(entries, "num_experts");
-  const bool turbo = is_switched_on(entries, "enable_primus_turbo");
+  const bool turbo = is_switched_on(entries, "enable_primus_turbo"),
+             deepep = is_switched_on(entries, "use_turbo_deepep");
   const std::int64_t stage = turbo ? whole_number(entries, "turbo_sync_free_moe_stage").value_or(0) : 0;
   const auto line_of = [&entries](std::string_view key) { return find_entry(entries, key)->line; };
   if (stage > 0) {
@@ -303,9 +282,8 @@ void give_experts(const std::vector<Entry>& entries, PrimusArguments& out) {
                               "turbo_sync_free_moe_stage: not modelled; it can change the cost: "
                               "buffers hold what ranks may receive at most");
   }
-  if (!turbo || !(stage > 1 || is_switched_on(entries, "use_turbo_deepep")) || (experts && *experts < 2)) return;
-  const int line =
-      line_of(is_switched_on(entries, "use_turbo_deepep") ? "use_turbo_deepep" : "turbo_sync_free_moe_stage");
+  if (!turbo || !(stage > 1 || deepep) || (experts && *experts < 2)) return;
+  const int line = line_of(deepep ? "use_turbo_deepep" : "turbo_sync_free_moe_stage");
   std::erase_if(out.arguments, [](const MegatronArgument& one) { return one.name == "--moe-token-dispatcher-type"; });
   out.arguments.push_back({"--moe-token-dispatcher-type", {"flex"}, line});
   out.arguments.push_back({"--moe-enable-deepep", {}, line});
@@ -318,16 +296,12 @@ void give_experts(const std::vector<Entry>& entries, PrimusArguments& out) {
 
 // Schedules of Primus's own pipeline (primus_pipeline.yaml @1c75f984) and of its copy of zero-bubble's.
 void give_schedule(const std::vector<Entry>& entries, PrimusArguments& out) {
-  constexpr std::pair<std::string_view, std::string_view> algorithms[] = {
-      {"zero-bubble", "zb-h1"}, {"zbv-formatted", "zb-v"}, {"zbv-greedy", "zb-v"}};
+  constexpr Texts algorithms[] = {{"zero-bubble", "zb-h1"}, {"zbv-formatted", "zb-v"}, {"zbv-greedy", "zb-v"}};
   std::string kind;
-  if (is_switched_on(entries, "patch_primus_pipeline")) {
-    const Entry* algorithm = find_entry(entries, "pp_algorithm");
-    const auto* found = algorithm == nullptr ? std::end(algorithms)
-                                             : std::ranges::find(algorithms, algorithm->value,
-                                                                 &std::pair<std::string_view, std::string_view>::first);
-    if (found != std::end(algorithms)) kind = found->second;
-  }
+  const Entry* algorithm = find_entry(entries, "pp_algorithm");
+  for (const auto& [name, schedule] : algorithms)
+    if (is_switched_on(entries, "patch_primus_pipeline") && algorithm != nullptr && algorithm->value == name)
+      kind = schedule;
   if (is_switched_on(entries, "patch_zero_bubble"))
     kind = is_switched_on(entries, "zero_bubble_v_schedule") ? "zb-v"
            : is_switched_on(entries, "enable_zero_bubble")   ? "zb-h1"
@@ -388,8 +362,6 @@ void titan_rules(const RuleInput& in) {
   draft.set("stack.name", "primus-torchtitan-2026", "Primus runs torchtitan on ROCm");
 }
 
-using Texts = std::pair<std::string_view, std::string_view>;
-
 std::vector<Entry> preset_entries(std::span<const Texts> values, int line) {
   std::vector<Entry> entries;
   for (const auto& [key, value] : values)
@@ -417,18 +389,14 @@ Result<PrimusExperiment> named_experiment(const Named& named, const std::string&
                           fmt::format("'{}' is not read", framework), "known: megatron, torchtitan");
   out.model = named.model->value.substr(0, named.model->value.rfind(".yaml"));
   const std::string plain =
-      in_lower_case(out.model.substr(0, out.model.size() - (out.model.ends_with(kQuantized) ? kQuantized.size() : 0)));
-  const auto* known = std::ranges::find(shipped_models, plain, &Texts::first);
-  if (known != std::end(shipped_models)) out.shipped = known->second;
+      lower_case(out.model.substr(0, out.model.size() - (out.model.ends_with(kQuantized) ? kQuantized.size() : 0)));
+  const std::vector<std::string_view> names = split_at(shipped_models, ' ');
+  for (std::size_t i = 0; i + 1 < names.size(); i += 2)
+    if (names[i] == plain) out.shipped = names[i + 1];
   return out;
 }
 
-// Returns what every preset of the framework has, where that of the experiment is not among the files.
-std::vector<Entry> silent_module(const PrimusExperiment& experiment, int line) {
-  return experiment.framework == kMegatron ? preset_entries(module_defaults, line)
-                                           : preset_entries(titan_defaults, line);
-}
-
+// Returns what every preset of the framework's models has, and of torchtitan's the model's name.
 std::vector<Entry> silent_model(const PrimusExperiment& experiment, int line) {
   if (experiment.framework == kMegatron) return preset_entries(model_defaults, line);
   const auto flavor = titan_flavor(experiment.shipped);
@@ -473,8 +441,10 @@ Result<PrimusExperiment> read_primus(std::string_view text, const std::string& p
   };
   const fs::path module =
       named.module == nullptr ? fs::path() : preset_file(file, "modules", out.framework, named.module->value);
+  const std::span<const Texts> silent =
+      out.framework == kMegatron ? std::span<const Texts>(module_defaults) : std::span<const Texts>(titan_defaults);
   out.entries =
-      module.empty() ? silent_module(out, named.module_line()) : TRY(read_preset(module, named.module_line()));
+      module.empty() ? preset_entries(silent, named.module_line()) : TRY(read_preset(module, named.module_line()));
   const fs::path model = preset_file(file, "models", out.framework, named.model->value);
   out.has_model = !model.empty();
   PresetReader::merge(out.has_model ? TRY(read_preset(model, named.model->line)) : silent_model(out, named.model->line),
@@ -503,7 +473,7 @@ std::string primus_topology(const std::string& path) {
   std::error_code ignored;
   for (const fs::path& part : fs::absolute(path, ignored).lexically_normal())
     for (const std::string_view name : {"mi300x", "mi325x", "mi350x", "mi355x"})
-      if (in_lower_case(part.string()) == name) return std::string(name);
+      if (lower_case(part.string()) == name) return std::string(name);
   return "mi300x";
 }
 
