@@ -203,7 +203,7 @@ Result<WrittenConfig> plain_dense(const ModelShape& shape) {
 }
 
 // Megatron's Mamba-2 has convolutions of four taps with biases, and chunks of 128 tokens (MambaMixer of
-// megatron/core/ssm/mamba_mixer.py).
+// megatron/core/ssm/mamba_mixer.py @00bebb45).
 Result<WrittenConfig> hybrid(const ModelShape& shape) {
   OrderedJson json = common(shape, "nemotron_h");
   json.erase("rope_theta");

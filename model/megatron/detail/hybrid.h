@@ -28,8 +28,9 @@ std::optional<HybridPattern> parse_hybrid_pattern(std::string_view text);
 std::string hybrid_pattern_text(std::string_view layers, const std::vector<std::int64_t>& counts,
                                 std::int64_t predictions);
 
-// Returns the layers that shares of attention and MLPs give: both spread evenly between those of Mamba-2. Shares that
-// make no layers give none.
+// Returns the layers that shares of attention and MLPs give: both spread evenly between those of Mamba-2
+// (_allocate_auto() of megatron/core/ssm/mamba_hybrid_layer_allocation.py @00caa53a). Shares that make no layers give
+// none.
 std::string hybrid_layers_of_shares(std::int64_t layers, double attention, double mlp);
 
 // Returns whether each two layers are one of attention and an MLP or experts, which a model without Mamba-2 is read as.
