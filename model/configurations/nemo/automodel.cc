@@ -38,20 +38,16 @@ std::optional<std::int64_t> stated_degree(Draft& draft, std::string_view key) {
 std::string type_of_class(std::string_view target) {
   target = target.substr(target.rfind('.') + 1);
   std::string type;
-  for (const char letter : target.substr(0, target.find("Config"))) {
-    const bool large = letter >= 'A' && letter <= 'Z';
-    if (large && !type.empty()) type += '_';
-    type += large ? static_cast<char>(letter + 32) : letter;
-  }
-  return type;
+  for (const char letter : target.substr(0, target.find("Config")))
+    type += (letter >= 'A' && letter <= 'Z' && !type.empty() ? "_" : "") + std::string(1, letter);
+  return lower_case(type);
 }
 
 void read_automodel_model(const RuleInput& in) {
   const std::string_view section = "model.config.";
+  const std::string class_name = in.draft.text("model.config._target_").value_or("");
   if (in.draft.text("model.config.num_hidden_layers"))
-    return use_section(in, section,
-                       in.draft.text("model.config.model_type")
-                           .value_or(type_of_class(in.draft.text("model.config._target_").value_or(""))));
+    return use_section(in, section, in.draft.text("model.config.model_type").value_or(type_of_class(class_name)));
   read_named_model(in, kModelName);
   const std::string target = in.draft.text("model._target_").value_or("");
   if (is_in("ImageTextToText", target) || is_in("Multimodal", target))
@@ -172,7 +168,8 @@ void read_automodel_precision(Draft& draft) {
     if (word.starts_with("torch.")) word.erase(0, std::string_view("torch.").size());
     return number_format(word);
   };
-  const std::string scaled = draft.text("model.backend.te_fp8.recipe").value_or("");
+  const std::string_view te = "model.backend.te_fp8.recipe";
+  const std::string scaled = draft.text(te).value_or("");
   const bool torchao = draft.flag("fp8.enabled").value_or(draft.text("fp8.recipe_name").has_value());
   const std::string_view key = draft.text("model.dtype") ? "model.dtype" : "model.torch_dtype";
   const std::string stored = format(draft.text(key).value_or("bf16")), strategy = strategy_of(draft);
@@ -184,16 +181,12 @@ void read_automodel_precision(Draft& draft) {
   const std::string reduced = fsdp2  ? format(draft.text(reduce).value_or(policy || older ? gemm : "fp32"))
                               : wide ? "fp32"
                                      : stored;
-  set_precision(draft, gemm == "fp32" ? Precision::fp32 : gemm == "fp16" ? Precision::fp16 : Precision::bf16, param);
+  set_precision(draft, parse_precision(gemm).value_or(Precision::bf16), param);
   if (torchao) draft.set("precision.gemm", "fp8_tensor", "fp8.enabled");
   if (torchao && draft.text("fp8.recipe_name").value_or("tensorwise") != "tensorwise")
     draft.not_modeled("fp8.recipe_name", "a scale per tensor is priced");
   if (!scaled.empty())
-    draft.set("precision.gemm",
-              scaled == "block"   ? "fp8"
-              : scaled == "mxfp8" ? "mxfp8"
-                                  : "fp8_tensor",
-              "model.backend.te_fp8.recipe");
+    draft.set("precision.gemm", scaled == "mxfp8" ? scaled : scaled == "block" ? "fp8" : "fp8_tensor", te);
   if (is_in("mxfp8", draft.text("model.backend.experts").value_or("")))
     draft.set("precision.experts", "mxfp8", "model.backend.experts");
   const bool preserved = !fsdp2 && draft.flag("distributed.preserve_fp32_weights").value_or(false);

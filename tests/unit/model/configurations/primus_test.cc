@@ -79,7 +79,10 @@ TEST(Primus, WithoutPresetsTheModelIsTheShippedOne) {
   EXPECT_EQ(experiment.model, "llama3.1_70B");
   EXPECT_EQ(experiment.shipped, "llama-3-70b");
   EXPECT_THAT(experiment.defaults, ElementsAre("PRIMUS_MODEL=llama3.1_70B")) << "of what trains";
-  EXPECT_EQ(given(megatron_arguments(experiment), "--bf16"), "") << "as the preset of the module has it";
+  const PrimusArguments all = megatron_arguments(experiment);
+  EXPECT_EQ(given(all, "--bf16"), "") << "as the preset of the module has it";
+  EXPECT_EQ(given(all, "--seq-length"), "1024");
+  EXPECT_EQ(given(all, "--global-batch-size"), "16");
 }
 
 TEST(Primus, TheEnvironmentReplacesDefaults) {
