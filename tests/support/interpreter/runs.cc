@@ -29,59 +29,59 @@ Matrix runs_of(const model::RunAttributes& a, Index columns, const std::vector<M
   return out;
 }
 
-// Operands: queries, keys of tokens, keys of runs where there are any.
-Matrix seen_of(const model::AttentionAttributes& a, const std::vector<Matrix>& operands, Matrix& log_sums) {
-  const Matrix &q = operands[0], &key = operands[1];
-  const Index d = a.query_key_dim, runs = a.run > 0 ? std::max<Index>(1, a.sequence_length / a.run) : 0;
-  Matrix out = Matrix::Zero(q.rows(), q.cols());
-  log_sums = Matrix::Zero(q.rows(), a.query_heads);
-  for (Index t = 0; t < q.rows(); ++t) {
-    const Index place = t % a.sequence_length, sequence = t / a.sequence_length;
-    std::vector<Eigen::RowVectorXd> seen;
-    for (Index s = a.window > 0 ? std::max<Index>(0, place - a.window + 1) : 0; s <= place; ++s)
-      seen.push_back(key.row(sequence * a.sequence_length + s));
-    for (Index run = 0; run < runs && (run + 1) * a.run <= place + 1; ++run)
-      seen.push_back(operands[2].row(sequence * runs + run));
-    for (Index h = 0; h < a.query_heads; ++h) {
-      double sum = 0;
-      for (const Eigen::RowVectorXd& one : seen) {
-        const double weight = std::exp(one.dot(q.row(t).segment(h * d, d)) / std::sqrt(static_cast<double>(d)));
-        sum += weight;
-        out.row(t).segment(h * d, d) += weight * one;
-      }
-      out.row(t).segment(h * d, d) /= sum;
-      log_sums(t, h) = std::log(sum);
-    }
-  }
-  return out;
+// A key that a query sees: an operand after the queries, and a row of it.
+struct SeenKey {
+  std::size_t operand = 0;  // 0: of tokens; 1: of runs
+  Index row = 0;
+};
+
+std::vector<SeenKey> seen_by(const model::AttentionAttributes& a, Index query) {
+  const Index place = query % a.sequence_length, sequence = query / a.sequence_length;
+  const Index runs = a.run > 0 ? std::max<Index>(1, a.sequence_length / a.run) : 0;
+  std::vector<SeenKey> seen;
+  for (Index s = a.window > 0 ? std::max<Index>(0, place - a.window + 1) : 0; s <= place; ++s)
+    seen.push_back({0, sequence * a.sequence_length + s});
+  for (Index run = 0; run < runs && (run + 1) * a.run <= place + 1; ++run) seen.push_back({1, sequence * runs + run});
+  return seen;
 }
+
+double score_factor(const model::AttentionAttributes& a) { return 1 / std::sqrt(static_cast<double>(a.query_key_dim)); }
 
 std::size_t keys_of(const model::AttentionAttributes& a) {
   if (a.chosen > 0) refuse();
   return a.run > 0 ? 2 : 1;
 }
 
-// Operands: streams, logits, scales, biases. Returns the sum and, where there are logits for them, the weights.
-Matrix mixed_of(const model::StreamAttributes& a, const std::vector<Matrix>& operands) {
-  const Matrix &x = operands[0], &logits = operands[1];
-  const Index n = a.streams, columns = x.cols() / n, weights = logits.cols() - n;
-  Matrix out = Matrix::Zero(x.rows(), columns + weights);
-  for (Index t = 0; t < x.rows(); ++t) {
-    const double scale = 1 / std::sqrt(x.row(t).squaredNorm() / static_cast<double>(x.cols()) + a.epsilon);
-    const auto logit = [&](Index i, Index part) { return logits(t, i) * scale * operands[2](part) + operands[3](i); };
-    for (Index i = 0; i < n; ++i)
-      out.row(t).head(columns) += sigmoid_of(logit(i, 0)) * x.row(t).segment(i * columns, columns);
-    if (weights == 0) continue;
-    for (Index i = 0; i < n; ++i) out(t, columns + i) = 2 * sigmoid_of(logit(n + i, 1));
-    Matrix mix(n, n);
-    for (Index i = 0; i < n * n; ++i) mix.data()[i] = std::exp(logit(2 * n + i, 2));
-    for (int iteration = 0; iteration < 5; ++iteration) {
-      mix = (mix.array().colwise() / mix.rowwise().sum().array()).matrix().eval();
-      mix = (mix.array().rowwise() / mix.colwise().sum().array()).matrix().eval();
-    }
-    for (Index i = 0; i < n * n; ++i) out(t, columns + n + i) = mix.data()[i];
+// Returns the sum of a row's streams and, where there are logits for them, the weights. The logits are scaled.
+Matrix mixed_row(Index n, const Matrix& logits, const Matrix& x) {
+  const Index columns = x.cols() / n, weights = logits.cols() - n;
+  Matrix out = Matrix::Zero(1, columns + weights);
+  for (Index i = 0; i < n; ++i) out.leftCols(columns) += sigmoid_of(logits(0, i)) * x.middleCols(i * columns, columns);
+  if (weights == 0) return out;
+  for (Index i = 0; i < n; ++i) out(0, columns + i) = 2 * sigmoid_of(logits(0, n + i));
+  Matrix mix(n, n);
+  for (Index i = 0; i < n * n; ++i) mix.data()[i] = std::exp(logits(0, 2 * n + i));
+  for (int iteration = 0; iteration < 5; ++iteration) {
+    for (Index i = 0; i < n; ++i) mix.row(i) /= mix.row(i).sum();
+    for (Index i = 0; i < n; ++i) mix.col(i) /= mix.col(i).sum();
   }
+  for (Index i = 0; i < n * n; ++i) out(0, columns + n + i) = mix.data()[i];
   return out;
+}
+
+double inverse_norm(const model::StreamAttributes& a, const Matrix& x, Index row) {
+  return 1 / std::sqrt(x.row(row).squaredNorm() / static_cast<double>(x.cols()) + a.epsilon);
+}
+
+// Logits of reading the streams, of adding to them and of mixing them have a scale each.
+Index part_of(Index n, Index logit) { return std::min<Index>(2, logit / n); }
+
+// Operands: streams, logits, scales, biases.
+Matrix scaled_logits(const model::StreamAttributes& a, const std::vector<Matrix>& operands, Index row) {
+  Matrix scaled = operands[1].row(row) * inverse_norm(a, operands[0], row);
+  for (Index i = 0; i < scaled.cols(); ++i)
+    scaled(0, i) = scaled(0, i) * operands[2](part_of(a.streams, i)) + operands[3](i);
+  return scaled;
 }
 
 // Operands: what is added, streams, weights.
@@ -115,51 +115,92 @@ void compress_tokens_grad(Call& call) {
   if (call.outs() > 1) call.out(1) += slopes(call.in(0), operands, 1, function);
 }
 
+// Operands: queries, keys of tokens, keys of runs where there are any.
 void compressed_attention(Call& call) {
   const auto& a = call.attributes<model::AttentionAttributes>();
-  call.out(0) = seen_of(a, operands_from(call, 0, 1 + keys_of(a)), call.out(1));
+  const std::vector<Matrix> keys = operands_from(call, 1, 1 + keys_of(a));
+  const Index d = a.query_key_dim;
+  for (Index t = 0; t < call.in(0).rows(); ++t)
+    for (Index h = 0; h < a.query_heads; ++h) {
+      auto out = call.out(0).row(t).segment(h * d, d);
+      double sum = 0;
+      out.setZero();
+      for (const auto& [operand, row] : seen_by(a, t)) {
+        const auto key = keys[operand].row(row);
+        const double weight = std::exp(key.dot(call.in(0).row(t).segment(h * d, d)) * score_factor(a));
+        sum += weight;
+        out += weight * key;
+      }
+      out /= sum;
+      call.out(1)(t, h) = std::log(sum);
+    }
 }
 
+// The kernel's formulas: with weights w of keys and values k, ds = w (do k - do o), dk = ds q + w do, dq = sum of ds k.
 void compressed_attention_grad(Call& call) {
   const auto& a = call.attributes<model::AttentionAttributes>();
-  const std::vector<Matrix> operands = operands_from(call, 1, 2 + keys_of(a));
-  const auto function = [&a](const std::vector<Matrix>& x) {
-    Matrix log_sums;
-    return seen_of(a, x, log_sums);
-  };
-  for (std::size_t i = 0; i < operands.size(); ++i) call.out(i) = slopes(call.in(0), operands, i, function);
+  const std::size_t count = keys_of(a);
+  const std::vector<Matrix> keys = operands_from(call, 2, 2 + count);
+  const Matrix &dout = call.in(0), &q = call.in(1), &o = call.in(2 + count), &log_sums = call.in(3 + count);
+  const Index d = a.query_key_dim;
+  for (std::size_t i = 0; i <= count; ++i) call.out(i) = Matrix::Zero(call.in(1 + i).rows(), call.in(1 + i).cols());
+  for (Index t = 0; t < q.rows(); ++t)
+    for (Index h = 0; h < a.query_heads; ++h) {
+      const auto query = q.row(t).segment(h * d, d), d_out = dout.row(t).segment(h * d, d);
+      const double through = d_out.dot(o.row(t).segment(h * d, d));
+      for (const auto& [operand, row] : seen_by(a, t)) {
+        const auto key = keys[operand].row(row);
+        const double weight = std::exp(key.dot(query) * score_factor(a) - log_sums(t, h));
+        const double d_score = weight * (d_out.dot(key) - through) * score_factor(a);
+        call.out(0).row(t).segment(h * d, d) += d_score * key;
+        call.out(1 + operand).row(row) += d_score * query + weight * d_out;
+      }
+    }
 }
 
 void cached_compressed_attention(Call&) { refuse(); }
 
 void mix_streams(Call& call) {
-  const Matrix both = mixed_of(call.attributes<model::StreamAttributes>(), operands_from(call, 0, call.ins()));
+  const auto& a = call.attributes<model::StreamAttributes>();
+  const std::vector<Matrix> operands = operands_from(call, 0, call.ins());
   const Index columns = call.out_tensor(0).shape[1].size;
-  call.out(0) = both.leftCols(columns);
-  if (call.outs() > 1) call.out(1) = both.rightCols(both.cols() - columns);
+  for (Index t = 0; t < operands[0].rows(); ++t) {
+    const Matrix both = mixed_row(a.streams, scaled_logits(a, operands, t), operands[0].row(t));
+    call.out(0).row(t) = both.leftCols(columns);
+    if (call.outs() > 1) call.out(1).row(t) = both.rightCols(both.cols() - columns);
+  }
 }
 
+// Gradients to scaled logits are differences, the others follow from them.
 void mix_streams_grad(Call& call) {
   const auto& a = call.attributes<model::StreamAttributes>();
   constexpr std::size_t operand_count = 4;
   const std::size_t gradients = call.ins() - operand_count;
-  Matrix d_both(call.in(0).rows(), call.in(0).cols() + (gradients > 1 ? call.in(1).cols() : 0));
-  d_both.leftCols(call.in(0).cols()) = call.in(0);
-  if (gradients > 1) d_both.rightCols(call.in(1).cols()) = call.in(1);
-  const auto function = [&a](const std::vector<Matrix>& x) { return mixed_of(a, x); };
-  for (std::size_t i = 0; i < 2; ++i)
-    call.out(i) = Matrix::Zero(call.in(gradients + i).rows(), call.in(gradients + i).cols());
-  for (Index t = 0; t < d_both.rows(); ++t) {  // rows depend on themselves alone
-    std::vector<Matrix> operands = operands_from(call, gradients, call.ins());
-    for (std::size_t i = 0; i < 2; ++i) operands[i] = Matrix(call.in(gradients + i).row(t));
-    const Matrix d_row = d_both.row(t);
-    for (std::size_t i = 0; i < call.outs(); ++i) {
-      const Matrix slope = slopes(d_row, operands, i, function);
-      if (i < 2)
-        call.out(i).row(t) = slope;
-      else
-        call.out(i) += slope;
+  const std::vector<Matrix> operands = operands_from(call, gradients, call.ins());
+  const Matrix &x = operands[0], &logits = operands[1], &scales = operands[2];
+  const Index columns = x.cols() / a.streams;
+  for (std::size_t i = 0; i < 2; ++i) call.out(i) = Matrix::Zero(operands[i].rows(), operands[i].cols());
+  for (Index t = 0; t < x.rows(); ++t) {
+    Matrix d_both(1, columns + logits.cols() - a.streams);
+    d_both.leftCols(columns) = call.in(0).row(t);
+    if (gradients > 1) d_both.rightCols(call.in(1).cols()) = call.in(1).row(t);
+    const Matrix scaled = scaled_logits(a, operands, t), row = x.row(t);
+    const Matrix d_scaled = slopes(
+        d_both, {scaled}, 0, [&](const std::vector<Matrix>& changed) { return mixed_row(a.streams, changed[0], row); });
+    const double norm = inverse_norm(a, x, t);
+    double d_norm = 0;
+    for (Index i = 0; i < logits.cols(); ++i) {
+      const Index part = part_of(a.streams, i);
+      call.out(1)(t, i) = d_scaled(0, i) * norm * scales(part);
+      if (call.outs() > 2) {
+        call.out(2)(part) += d_scaled(0, i) * norm * logits(t, i);
+        call.out(3)(i) += d_scaled(0, i);
+      }
+      d_norm += d_scaled(0, i) * scales(part) * logits(t, i);
     }
+    call.out(0).row(t) = -d_norm * norm * norm * norm / static_cast<double>(x.cols()) * x.row(t);
+    for (Index i = 0; i < a.streams; ++i)
+      call.out(0).row(t).segment(i * columns, columns) += sigmoid_of(scaled(0, i)) * call.in(0).row(t);
   }
 }
 
