@@ -89,7 +89,7 @@ struct MixtureOfExperts {
   std::int64_t dense_layers_first = 0;     // layers before the first MoE layer (first_k_dense_replace)
   std::int64_t layer_frequency = 1;        // every n-th layer after those is MoE (moe_layer_freq)
   std::int64_t layer_offset = 0;           // remainder of those layers' numbers by n
-  std::vector<std::int64_t> dense_layers;  // numbers of further dense layers (mlp_only_layers)
+  std::vector<std::int64_t> dense_layers;  // further dense ones (mlp_only_layers); number `layers`: prediction modules
   ScoreFunction score = ScoreFunction::softmax;
   // The score of a group is the sum of its two best experts (DeepSeek-V3) or its best one (DeepSeek-V2).
   int group_score_experts = 1;

@@ -363,8 +363,11 @@ BlockKind layer_kind(const Architecture& architecture, std::int64_t number) {
 }
 
 LayerKind layer_of(BlockKind kind, const Architecture& a) {
-  if (kind == BlockKind::multi_token_prediction)
-    return {a.layer(a.layers).mixer, a.experts.routed_experts > 0 ? FeedForward::experts : FeedForward::dense};
+  if (kind == BlockKind::multi_token_prediction) {
+    const bool listed = std::ranges::find(a.experts.dense_layers, a.layers) != a.experts.dense_layers.end();
+    return {a.layer(a.layers).mixer,
+            a.experts.routed_experts > 0 && !listed ? FeedForward::experts : FeedForward::dense};
+  }
   const auto* found = std::ranges::find(layer_blocks, kind, &NamedLayer::block);
   return found == layer_blocks.end() ? LayerKind{Mixer::none, FeedForward::none} : found->kind;
 }

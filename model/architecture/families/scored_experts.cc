@@ -63,11 +63,13 @@ std::vector<std::int64_t> listed_layers(ConfigReader& config, std::string_view k
   return layers;
 }
 
-// Without a list all layers but the first have experts.
+// Without a list all layers but the first have experts; with one, modules of prediction have them where it has the
+// number after the last layer (class Step3p5DecoderLayer of vllm-project/vllm @01b50b9
+// vllm/model_executor/models/step3p5.py).
 void read_expert_layers(ConfigReader& config, Architecture& model, std::string_view key) {
   const std::vector<std::int64_t> listed = listed_layers(config, key);
   model.experts.dense_layers_first = listed.empty() ? 1 : std::ranges::min(listed);
-  for (std::int64_t layer = model.experts.dense_layers_first; layer < model.layers && !listed.empty(); ++layer)
+  for (std::int64_t layer = model.experts.dense_layers_first; layer <= model.layers && !listed.empty(); ++layer)
     if (std::ranges::find(listed, layer) == listed.end()) model.experts.dense_layers.push_back(layer);
 }
 

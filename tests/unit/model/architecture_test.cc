@@ -10,6 +10,7 @@
 #include "model/architecture/config_reader.h"
 #include "model/architecture/families/families.h"
 #include "model/architecture/load_architecture.h"
+#include "model/layers/blocks.h"
 #include "model/plan/plan.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
@@ -335,9 +336,14 @@ TEST(Architecture, Step3p5ListsLayersWithExpertsAndPositionsOfEachLayer) {
   EXPECT_EQ(model->layer(1), (LayerKind{Mixer::windowed_attention, FeedForward::experts}));
   EXPECT_EQ(model->layer(2), (LayerKind{Mixer::windowed_attention, FeedForward::dense}));
   EXPECT_EQ(model->layer(3), (LayerKind{Mixer::attention, FeedForward::experts}));
+  EXPECT_EQ(layer_of(BlockKind::multi_token_prediction, *model),
+            (LayerKind{Mixer::windowed_attention, FeedForward::dense}));
   const auto listed = minimal("step3p5", decoder + keys + "[1, 3]");
   ASSERT_TRUE(listed) << to_string(listed.error());
   EXPECT_EQ(listed->experts, model->experts);
+  const auto predicting = minimal("step3p5", decoder + keys + "[1, 3, 4]");
+  ASSERT_TRUE(predicting) << to_string(predicting.error());
+  EXPECT_EQ(layer_of(BlockKind::multi_token_prediction, *predicting).feed_forward, FeedForward::experts);
   EXPECT_EQ(minimal("step3p5", decoder + keys + R"("1, x")").error().key, "moe_layers_enum");
 }
 
