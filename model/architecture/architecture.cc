@@ -14,6 +14,12 @@ LayerKind Architecture::layer(std::int64_t number) const {
   return {windowed ? Mixer::windowed_attention : Mixer::attention, moe ? FeedForward::experts : FeedForward::dense};
 }
 
+bool Architecture::has_dense_mlp() const {
+  for (std::int64_t number = 0; number < layers; ++number)
+    if (layer(number).feed_forward == FeedForward::dense) return true;
+  return experts.with_dense;
+}
+
 HeadShape Architecture::head_shape(bool windowed) const {
   const auto own = [windowed](std::int64_t with_window, std::int64_t others) {
     return windowed && with_window > 0 ? with_window : others;

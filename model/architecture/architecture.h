@@ -238,6 +238,7 @@ struct Architecture {
   LayerKind layer(std::int64_t number) const;  // counted from 0
   HeadShape head_shape(bool windowed) const;
   bool is_moe_layer(std::int64_t number) const { return layer(number).feed_forward == FeedForward::experts; }
+  bool has_dense_mlp() const;  // in any layer, in place of experts or next to them
   bool operator==(const Architecture&) const = default;
 };
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "model/base/random.h"
+#include "model/layers/blocks.h"
 #include "model/plan/layout.h"
 #include "model/result/prediction_interval.h"
 #include "model/routing/documents.h"
@@ -67,8 +68,10 @@ class WorkTable final : public UnevenWork {
         place_of_(static_cast<std::size_t>(architecture.layers + architecture.multi_token_prediction_layers), -1) {
     for (std::size_t layer = 0; layer < place_of_.size(); ++layer) {
       const auto number = static_cast<std::int64_t>(layer);
-      const bool prediction = number >= architecture.layers && architecture.experts.routed_experts > 0;
-      if (!prediction && !architecture.is_moe_layer(number)) continue;
+      const model::LayerKind kind = number < architecture.layers
+                                        ? architecture.layer(number)
+                                        : model::layer_of(model::BlockKind::multi_token_prediction, architecture);
+      if (kind.feed_forward != model::FeedForward::experts) continue;
       place_of_[layer] = std::ssize(layers_);
       layers_.push_back(number);
     }

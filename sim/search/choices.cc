@@ -81,12 +81,6 @@ std::vector<std::string> cheap_operators(const Inputs& inputs) {
   return words;
 }
 
-bool has_dense_layers(const model::Architecture& model) {
-  for (std::int64_t layer = 0; layer < model.layers; ++layer)
-    if (!model.is_moe_layer(layer)) return true;
-  return false;
-}
-
 std::vector<Recomputation> all_recomputations(const Inputs& inputs) {
   const model::Architecture& model = inputs.architecture;
   const std::vector<std::string> only = model::selective_operators(inputs.plan);
@@ -95,7 +89,7 @@ std::vector<Recomputation> all_recomputations(const Inputs& inputs) {
   all.push_back({"none", "none", {}, {}, false});
   all.push_back({"selective", "selective", operators, {}, false});
   operators.emplace_back("mlp");
-  if (has_dense_layers(model) && only.empty()) all.push_back({"mlp", "selective", operators, {}, false});
+  if (model.has_dense_mlp() && only.empty()) all.push_back({"mlp", "selective", operators, {}, false});
   operators.emplace_back("moe");
   if (model.experts.routed_experts > 0 && only.empty()) all.push_back({"moe", "selective", operators, {}, false});
   all.push_back({"half", "full", {}, {}, true});

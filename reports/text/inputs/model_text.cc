@@ -167,12 +167,6 @@ void add_layers(const model::Architecture& a, Rows& rows) {
     rows.emplace_back("multi-token prediction", fmt::format("{}", a.multi_token_prediction_layers));
 }
 
-bool has_dense_layers(const model::Architecture& a) {
-  for (std::int64_t layer = 0; layer < a.layers; ++layer)
-    if (a.layer(layer).feed_forward == model::FeedForward::dense) return true;
-  return false;
-}
-
 void add_experts(const model::MixtureOfExperts& e, Rows& rows) {
   if (e.routed_experts == 0) return;
   rows.emplace_back("experts", fmt::format("{} routed, {} shared, {} per token, intermediate {}", e.routed_experts,
@@ -232,7 +226,7 @@ std::string model_text(const model::Architecture& architecture, std::int64_t seq
       "hidden", architecture.residual_streams > 1
                     ? fmt::format("{}, {} residual streams", architecture.hidden_size, architecture.residual_streams)
                     : fmt::format("{}", architecture.hidden_size));
-  if (has_dense_layers(architecture))
+  if (architecture.has_dense_mlp())
     rows.emplace_back("dense intermediate", fmt::format("{}", architecture.intermediate_size));
   rows.emplace_back("vocabulary", fmt::format("{}{}", architecture.vocabulary,
                                               architecture.tied_embedding ? ", head tied to the embedding" : ""));

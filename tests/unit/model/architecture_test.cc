@@ -318,6 +318,7 @@ TEST(Architecture, LayersOfGemma4HaveKeysAsValuesAndExpertsNextToTheMlp) {
   EXPECT_EQ(model->head_shape(false), (HeadShape{32, 2, 8, 8, 2}));
   EXPECT_TRUE(model->keys_as_values && model->value_norm && model->experts.with_dense);
   EXPECT_EQ(model->layer(0), (LayerKind{Mixer::windowed_attention, FeedForward::experts}));
+  EXPECT_TRUE(model->has_dense_mlp());
   EXPECT_EQ(minimal("gemma4_text", decoder + own).error().key, "hidden_size_per_layer_input");
   EXPECT_EQ(minimal("gemma4_text", decoder + none + R"(, "num_kv_shared_layers": 2)").error().key,
             "num_kv_shared_layers");
