@@ -120,11 +120,11 @@ void compressed_attention(Call& call) {
   const auto& a = call.attributes<model::AttentionAttributes>();
   const std::vector<Matrix> keys = operands_from(call, 1, 1 + keys_of(a));
   const Index d = a.query_key_dim;
+  for (std::size_t i = 0; i < 2; ++i) call.out(i) = zeros(call.out_tensor(i));
   for (Index t = 0; t < call.in(0).rows(); ++t)
     for (Index h = 0; h < a.query_heads; ++h) {
       auto out = call.out(0).row(t).segment(h * d, d);
       double sum = 0;
-      out.setZero();
       for (const auto& [operand, row] : seen_by(a, t)) {
         const auto key = keys[operand].row(row);
         const double weight = std::exp(key.dot(call.in(0).row(t).segment(h * d, d)) * score_factor(a));
@@ -164,6 +164,7 @@ void mix_streams(Call& call) {
   const auto& a = call.attributes<model::StreamAttributes>();
   const std::vector<Matrix> operands = operands_from(call, 0, call.ins());
   const Index columns = call.out_tensor(0).shape[1].size;
+  for (std::size_t i = 0; i < call.outs(); ++i) call.out(i) = zeros(call.out_tensor(i));
   for (Index t = 0; t < operands[0].rows(); ++t) {
     const Matrix both = mixed_row(a.streams, scaled_logits(a, operands, t), operands[0].row(t));
     call.out(0).row(t) = both.leftCols(columns);
