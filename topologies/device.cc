@@ -4,13 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include "model/base/data_type.h"
 #include "model/base/parameter_file.h"
+#include "model/base/text.h"
 #include "model/base/text_file.h"
 #include "model/graph/attributes.h"
 #include "topologies/parameter_taker.h"
@@ -20,10 +20,7 @@ namespace {
 
 using model::UnitDimension;
 
-bool same_name(std::string_view a, std::string_view b) {
-  const auto lower = [](unsigned char c) { return std::tolower(c); };
-  return std::ranges::equal(a, b, {}, lower, lower);
-}
+bool same_name(std::string_view a, std::string_view b) { return model::lower_case(a) == model::lower_case(b); }
 
 // A missing entry reserves nothing.
 void take_reserve(const model::ParameterFile& file, ParameterTaker& taker, model::MemoryReserve& reserve) {

@@ -30,20 +30,18 @@ constexpr std::array<std::pair<std::string_view, MatchRow>, 16> row_names = {
      {"embedding", MatchRow::embedding},
      {"loss", MatchRow::loss}}};
 
-bool contains(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
-
 std::optional<bool> runs_backward(const model::Kernel& kernel, MatchRow row) {
   if (row != MatchRow::attention && row != MatchRow::norm) return std::nullopt;
   const std::string& name = kernel.key.empty() ? kernel.class_name : kernel.key.substr(0, kernel.key.find('-'));
-  if (contains(name, "bwd") || contains(name, "_grad")) return true;
-  const bool forward = contains(name, "fwd") || !kernel.key.empty();
+  if (model::contains(name, "bwd") || model::contains(name, "_grad")) return true;
+  const bool forward = model::contains(name, "fwd") || !kernel.key.empty();
   return forward ? std::optional(false) : std::nullopt;
 }
 
 // Returns the format of a predicted GEMM's key, or that of a measured class's name.
 std::string format_of(const model::Kernel& kernel) {
   for (const char* format : {"fp4", "fp8", "bf16", "fp32"})
-    if (contains(kernel.key.empty() ? kernel.class_name : kernel.key, format)) return format;
+    if (model::contains(kernel.key.empty() ? kernel.class_name : kernel.key, format)) return format;
   return "";
 }
 

@@ -1,18 +1,12 @@
 #include "model/base/error.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstddef>
+
+#include "model/base/text.h"
 
 namespace plumbline::model {
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(),
-                         [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-  return result;
-}
 
 // Returns the number of edits (insert, delete, replace, swap of adjacent letters) from one name to the other. Swaps
 // count once because they are the most common typing error.
@@ -50,7 +44,7 @@ std::string nearest_by_word(std::string_view name, const std::vector<std::string
     return longer - shorter;
   };
   for (const std::string& candidate : candidates)
-    if (is_word_of(name, lower(candidate)) || is_word_of(lower(candidate), name))
+    if (is_word_of(name, lower_case(candidate)) || is_word_of(lower_case(candidate), name))
       if (best.empty() || longer_by(candidate) < longer_by(best)) best = candidate;
   return best;
 }
@@ -91,13 +85,13 @@ std::string reason_of(const Error& error) {
 }
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
-  const std::string wanted = lower(name);
+  const std::string wanted = lower_case(name);
   std::string best;
   std::size_t best_distance = 0;
   for (const std::string& candidate : candidates) {
     const auto [shorter, longer] = std::minmax({name.size(), candidate.size()});
     if ((longer - shorter) * 3 > longer) continue;  // each letter more is an edit
-    const std::size_t distance = edit_distance(wanted, lower(candidate));
+    const std::size_t distance = edit_distance(wanted, lower_case(candidate));
     const bool close = distance * 3 <= longer;
     if (close && (best.empty() || distance < best_distance)) {
       best = candidate;
@@ -110,7 +104,7 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates,
                          std::string_view otherwise) {
   std::string nearest = nearest_name(name, candidates);
-  if (nearest.empty()) nearest = nearest_by_word(lower(name), candidates);
+  if (nearest.empty()) nearest = nearest_by_word(lower_case(name), candidates);
   return nearest.empty() ? std::string(otherwise) : "did you mean '" + nearest + "'?";
 }
 

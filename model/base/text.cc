@@ -2,9 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 namespace plumbline::model {
+
+std::string lower_case(std::string_view text) {
+  std::string all(text);
+  std::ranges::transform(all, all.begin(),
+                         [](char letter) { return letter >= 'A' && letter <= 'Z' ? letter + 32 : letter; });
+  return all;
+}
 
 std::vector<std::string_view> split_at(std::string_view text, char separator) {
   std::vector<std::string_view> parts;

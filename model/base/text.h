@@ -1,4 +1,4 @@
-// These functions split text into lines and parts, quote it, and parse numbers.
+// These functions search text, split it into lines and parts, quote it, and parse numbers.
 #pragma once
 
 #include <charconv>
@@ -16,6 +16,13 @@ std::vector<std::string_view> lines_of(std::string_view text);
 
 // Returns the parts between the separators, empty ones included: one more than there are separators.
 std::vector<std::string_view> split_at(std::string_view text, char separator);
+
+constexpr bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// Returns a text in small letters; other characters than those of ASCII stay.
+std::string lower_case(std::string_view text);
 
 constexpr bool is_digit(char c) { return '0' <= c && c <= '9'; }
 

@@ -71,9 +71,7 @@ std::optional<std::int64_t> Draft::integer(std::string_view key) {
 std::optional<bool> Draft::flag(std::string_view key) {
   const auto written = text(key);
   if (!written) return std::nullopt;
-  std::string word = *written;
-  std::ranges::transform(word, word.begin(),
-                         [](char letter) { return letter >= 'A' && letter <= 'Z' ? letter + 32 : letter; });
+  const std::string word = lower_case(*written);
   if (word == "true" || word == "yes" || word == "on" || word == "1") return true;
   if (word != "false" && word != "no" && word != "off" && word != "0")
     fail(key, fmt::format("'{}' is neither true nor false", *written));

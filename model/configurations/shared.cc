@@ -3,15 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include "model/base/text.h"
 
 namespace plumbline::model::configurations {
 namespace {
@@ -29,13 +26,6 @@ std::string json_of(const Entry& entry) {
 }
 
 }  // namespace
-
-std::string lower_case(std::string_view text) {
-  std::string all(text);
-  std::ranges::transform(all, all.begin(),
-                         [](char letter) { return letter >= 'A' && letter <= 'Z' ? letter + 32 : letter; });
-  return all;
-}
 
 void read_named_model(const RuleInput& in, std::string_view key) {
   const auto stated = in.draft.text(key);

@@ -102,10 +102,7 @@ std::string_view without_attention(std::string_view flavor) {
   return flavor;
 }
 
-bool same_name(std::string_view a, std::string_view b) {
-  const auto lower = [](char letter) { return letter >= 'A' && letter <= 'Z' ? letter + 32 : letter; };
-  return std::ranges::equal(a, b, {}, lower, lower);
-}
+bool same_name(std::string_view a, std::string_view b) { return lower_case(a) == lower_case(b); }
 
 }  // namespace
 

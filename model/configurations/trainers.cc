@@ -32,8 +32,6 @@ struct TrainerDefaults {
 constexpr TrainerDefaults trainer_defaults[] = {
     {"LLaMA-Factory", "lora", 2048, 8, true}, {"axolotl", "full", 512, 1, false}, {"ms-swift", "lora", 0, 1, true}};
 
-bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
-
 std::string in_case(std::string text, char first, char other) {
   for (char& letter : text)
     if (letter >= first && letter <= first + 25) letter = static_cast<char>(letter - first + other);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/base/data_type.h"
+#include "model/base/text.h"
 #include "model/configurations/draft.h"
 #include "model/configurations/format.h"
 
@@ -32,9 +33,6 @@ std::string_view titan_schedule(std::string_view kind);
 std::optional<std::int64_t> torchtitan_context(std::string_view name, std::string_view flavor);
 // Returns "llama3 8B, 70B, 405B; qwen3 ...".
 std::string torchtitan_flavors();
-
-// Returns a text in small letters.
-std::string lower_case(std::string_view text);
 
 // Sets the shipped model of a name on Hugging Face or ModelScope that a key has, or that of a folder.
 void read_named_model(const RuleInput& in, std::string_view key);

@@ -25,8 +25,6 @@ constexpr KeyRow automodel_rows[] = {
 
 constexpr std::string_view kModelName = "model.pretrained_model_name_or_path";
 
-bool is_in(std::string_view part, std::string_view text) { return text.find(part) != std::string_view::npos; }
-
 // Returns a number that may be none, as degrees are that are not stated.
 std::optional<std::int64_t> stated_degree(Draft& draft, std::string_view key) {
   const auto text = draft.text(key);
@@ -50,7 +48,7 @@ void read_automodel_model(const RuleInput& in) {
     return use_section(in, section, in.draft.text("model.config.model_type").value_or(type_of_class(class_name)));
   read_named_model(in, kModelName);
   const std::string target = in.draft.text("model._target_").value_or("");
-  if (is_in("ImageTextToText", target) || is_in("Multimodal", target))
+  if (contains(target, "ImageTextToText") || contains(target, "Multimodal"))
     in.draft.not_modeled("model._target_", "the model has no image encoder");
 }
 
@@ -187,12 +185,12 @@ void read_automodel_precision(Draft& draft) {
     draft.not_modeled("fp8.recipe_name", "a scale per tensor is priced");
   if (!scaled.empty())
     draft.set("precision.gemm", scaled == "mxfp8" ? scaled : scaled == "block" ? "fp8" : "fp8_tensor", te);
-  if (is_in("mxfp8", draft.text("model.backend.experts").value_or("")))
+  if (contains(draft.text("model.backend.experts").value_or(""), "mxfp8"))
     draft.set("precision.experts", "mxfp8", "model.backend.experts");
   const bool preserved = !fsdp2 && draft.flag("distributed.preserve_fp32_weights").value_or(false);
   std::string master = preserved ? "fp32" : stored, moments = master;
   const std::string optimizer = draft.text("optimizer._target_").value_or("torch.optim.AdamW");
-  if (is_in("FusedAdam", optimizer)) {
+  if (contains(optimizer, "FusedAdam")) {
     if (draft.flag("optimizer.master_weights").value_or(false)) master = "fp32";
     moments = format(draft.text("optimizer.exp_avg_dtype").value_or("float32"));
   } else if (lower_case(optimizer).ends_with("muon")) {
@@ -213,7 +211,7 @@ void read_automodel_adapters(const RuleInput& in) {
   const std::string_view key = "peft.target_modules";
   const std::string target = draft.text("peft._target_").value_or("");
   if (target.empty()) return;
-  if (!is_in("lora", lower_case(target)) && refuse_adapter(draft, "peft._target_", target)) return;
+  if (!contains(lower_case(target), "lora") && refuse_adapter(draft, "peft._target_", target)) return;
   const bool four = draft.flag("quantization.load_in_4bit").value_or(false);
   draft.set("training.method", four ? "qlora" : "lora", four ? "quantization.load_in_4bit" : "peft._target_");
   constexpr std::int64_t silent = 8;
@@ -221,7 +219,7 @@ void read_automodel_adapters(const RuleInput& in) {
   const std::vector<std::string> modules = draft.list(key);
   const auto names = [&modules](std::initializer_list<std::string_view> parts) {
     return std::ranges::any_of(modules, [&parts](const std::string& module) {
-      return std::ranges::any_of(parts, [&module](std::string_view part) { return is_in(part, module); });
+      return std::ranges::any_of(parts, [&module](std::string_view part) { return contains(module, part); });
     });
   };
   const bool all = modules.empty() || std::ranges::find(modules, "*_proj") != modules.end();
@@ -266,7 +264,7 @@ void read_automodel_rest(const RuleInput& in) {
               attention == "te" || (attention.empty() && in.has_experts()) ? "ring" : "all-gather",
               "model.backend.attn");
   const std::string kernel = draft.text("model.attn_implementation").value_or("");
-  if (attention == "flex" || is_in("flex", kernel))
+  if (attention == "flex" || contains(kernel, "flex"))
     draft.set("attention.kernel", "triton", attention == "flex" ? "model.backend.attn" : "model.attn_implementation");
   else if (attention.empty() && kernel == "flash_attention_2")
     draft.set("attention.kernel", "flash2", "model.attn_implementation");
@@ -279,8 +277,8 @@ void read_automodel_rest(const RuleInput& in) {
       draft.not_modeled(key, "experts are sent by DeepEP");
   }
   const std::string loss = draft.text("loss_fn._target_").value_or("");
-  if (is_in("FusedLinear", loss)) draft.set("loss.kernel", "linear", "loss_fn._target_");
-  if (is_in("TEParallel", loss)) draft.set("loss.kernel", "fused", "loss_fn._target_");
+  if (contains(loss, "FusedLinear")) draft.set("loss.kernel", "linear", "loss_fn._target_");
+  if (contains(loss, "TEParallel")) draft.set("loss.kernel", "fused", "loss_fn._target_");
   draft.set("optimizer.gradient_clipping", draft.number("clip_grad_norm.max_norm").value_or(1) > 0,
             "clip_grad_norm.max_norm");
 }

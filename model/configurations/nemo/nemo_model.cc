@@ -52,9 +52,8 @@ constexpr ConfigClass config_classes[] = {{"Llama2Config7B", "llama-2-7b", 32},
 
 // Returns "llama38b" of Llama3Config8B and Llama3ModelProvider8B.
 std::string plain_name(std::string_view name) {
-  std::string plain;
-  for (const char letter : name)
-    if (letter != '_') plain += static_cast<char>(letter >= 'A' && letter <= 'Z' ? letter + 32 : letter);
+  std::string plain = lower_case(name);
+  std::erase(plain, '_');
   for (const std::string_view word : {"modelprovider", "provider", "config"})
     if (const std::size_t at = plain.find(word); at != std::string::npos) plain.erase(at, word.size());
   return plain;

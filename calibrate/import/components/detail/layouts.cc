@@ -266,10 +266,7 @@ std::string gpu_folder(std::string_view name) {
   if (name.starts_with("MI308X")) return "";
   if (name.starts_with("MI300X")) return "mi300x";  // one table of aiter holds it and the MI325X
   if (name.starts_with("MI350X")) return "mi355x";  // another the MI350X and the MI355X
-  std::string folder(name.substr(0, name.find_first_of(" /")));
-  std::ranges::transform(folder, folder.begin(),
-                         [](unsigned char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); });
-  return folder;
+  return model::lower_case(name.substr(0, name.find_first_of(" /")));
 }
 
 }  // namespace plumbline::calibrate::components
