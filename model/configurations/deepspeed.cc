@@ -47,11 +47,7 @@ Precision read_deepspeed_gemm(Draft& draft) {
 void read_deepspeed_degrees(Draft& draft) {
   for (const char* key : {"tensor_parallel.autotp_size", "tensor_parallel.tp_size"})
     if (const auto degree = draft.integer(key); degree && *degree > 0) draft.set("parallelism.tensor", *degree, key);
-  if (const auto degree = draft.integer("sequence_parallel_size"); degree && *degree > 1) {
-    draft.set("parallelism.context", *degree, "sequence_parallel_size");
-    draft.set("parallelism.context_method", "all-gather", "sequence_parallel_size");
-    draft.not_modeled("sequence_parallel_size", "keys and values are gathered; Ulysses exchanges heads by all-to-all");
-  }
+  read_ulysses(draft, "sequence_parallel_size");
   if (const auto stages = draft.text("pipeline.stages"); stages && parse_number<std::int64_t>(*stages))
     draft.set("parallelism.pipeline", *parse_number<std::int64_t>(*stages), "pipeline.stages");
   spread_evenly(draft);

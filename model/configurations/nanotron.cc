@@ -52,7 +52,7 @@ void read_nanotron_parallelism(const RuleInput& in) {
 
 void read_nanotron_precision(Draft& draft) {
   const std::string format = number_format(draft.text("model.dtype").value_or("bfloat16"));
-  set_precision(draft, parse_precision(format).value_or(Precision::bf16), "model.dtype");
+  set_precision(draft, plain_precision(format), "model.dtype");
   // Gradients that accumulate in FP32 belong to a copy of the parameters in FP32, which is what the optimizer updates
   // (FP32GradientAccumulator of src/nanotron/optim/gradient_accumulator.py @069c21cf). With ZeRO there is no DDP then:
   // gradients are reduced behind the last micro-batch (_init_model() of src/nanotron/trainer.py @004a89ca).

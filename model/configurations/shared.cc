@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -67,6 +68,10 @@ std::string number_format(const std::string& word) {
                                                : word;
 }
 
+Precision plain_precision(const std::string& format) {
+  return format == "fp32" ? Precision::fp32 : format == "fp16" ? Precision::fp16 : Precision::bf16;
+}
+
 void set_precision(Draft& draft, Precision gemm, std::string_view origin) {
   draft.set("precision.gemm", to_string(gemm), origin);
   const bool plain = gemm == Precision::fp16 || gemm == Precision::fp32;
@@ -102,6 +107,36 @@ void note_deferred_reduction(Draft& draft, std::string_view key) {
                fmt::format("{} = true: not modelled; it can change the cost: gradients are reduced after each "
                            "micro-batch, there after the last one",
                            key));
+}
+
+bool names_module(const std::vector<std::string>& modules, std::initializer_list<std::string_view> parts) {
+  return std::ranges::any_of(modules, [&parts](const std::string& module) {
+    return std::ranges::any_of(parts, [&module](std::string_view part) { return contains(module, part); });
+  });
+}
+
+AdapterLayers read_adapter_layers(const RuleInput& in, std::string_view key) {
+  const std::vector<std::string> modules = in.draft.list(key);
+  const AdapterLayers layers{
+      names_module(modules, {"q_", "k_", "v_", "o_proj", "kv_", "qkv", "query", "out_proj", "attn", "Wqkv"}),
+      names_module(modules, {"gate", "up_", "down_", "w1", "w2", "w3", "fc", "dense_", "mlp", "experts"})};
+  std::vector<std::string> targets;
+  if (layers.attention) targets.emplace_back("attention");
+  if (layers.mlp) targets.emplace_back("mlp");
+  if (layers.mlp && in.has_experts()) targets.emplace_back("experts");
+  if (targets.empty())
+    in.draft.fail(key, "no module of attention or MLP is named", "--set training.targets=[...] states them");
+  else
+    in.draft.set("training.targets", targets, key);
+  return layers;
+}
+
+void read_ulysses(Draft& draft, std::string_view key) {
+  const auto degree = draft.integer(key);
+  if (!degree || *degree < 2) return;
+  draft.set("parallelism.context", *degree, key);
+  draft.set("parallelism.context_method", "all-gather", key);
+  draft.not_modeled(key, "keys and values are gathered; Ulysses sends heads by all-to-all");
 }
 
 void spread_evenly(Draft& draft) {

@@ -188,34 +188,20 @@ void read_trainer_loss(const RuleInput& in) {
   draft.set("loss.chunks", ceil_div(tokens, rows), key);
 }
 
-// Sets the layers of the modules that a file names, as models of Hugging Face have them; those of MLPs are of experts
-// too where the model has any.
 void read_lora_targets(const RuleInput& in) {
   Draft& draft = in.draft;
   const std::string_view key = "lora_target", all = "lora_target_linear";
   const bool axolotl = draft.program() == "axolotl";
   const std::vector<std::string> modules = draft.list(key);
-  const auto names = [&modules](std::initializer_list<std::string_view> parts) {
-    return std::ranges::any_of(modules, [&parts](const std::string& module) {
-      return std::ranges::any_of(parts, [&module](std::string_view part) { return contains(module, part); });
-    });
-  };
-  if (draft.flag(all).value_or(false) || names({"all"}) || (modules.empty() && !axolotl))
+  if (draft.flag(all).value_or(false) || names_module(modules, {"all"}) || (modules.empty() && !axolotl))
     return draft.set("training.targets", "all-linear", draft.flag(all) ? all : key);
   if (modules.empty()) {
     draft.not_modeled(key, "adapters are next to all GEMMs of attention; PEFT has a list for each model");
     return draft.set("training.targets", std::vector<std::string>{"attention"}, "no module is named");
   }
-  const bool attention = names({"q_", "k_", "v_", "o_proj", "kv_", "qkv", "query", "out_proj", "c_attn", "Wqkv"});
-  const bool mlp = names({"gate", "up_", "down_", "w1", "w2", "w3", "fc", "dense_", "c_fc"});
-  std::vector<std::string> targets;
-  if (attention) targets.emplace_back("attention");
-  if (mlp) targets.emplace_back("mlp");
-  if (mlp && in.has_experts()) targets.emplace_back("experts");
-  if (targets.empty())
-    return draft.fail(key, "no module of attention or MLP is named", "--set training.targets=[...] states them");
-  draft.set("training.targets", targets, key);
-  const bool whole = (!attention || modules.size() >= 4) && (!mlp || names({"down", "w2", "fc2", "4h_to_h", "c_proj"}));
+  const AdapterLayers layers = read_adapter_layers(in, key);
+  const bool whole = (!layers.attention || modules.size() >= 4) &&
+                     (!layers.mlp || names_module(modules, {"down", "w2", "fc2", "4h_to_h", "c_proj"}));
   if (!whole) draft.not_modeled(key, "all GEMMs of attention, or of an MLP, have adapters");
 }
 
@@ -248,10 +234,7 @@ void trainer_rules(const RuleInput& in) {
   const auto& defaults = *std::ranges::find(trainer_defaults, draft.program(), &TrainerDefaults::program);
   read_named_model(in, "model_name_or_path");
   if (!read_finetuning(in, defaults)) return;
-  if (const auto degree = draft.integer("sequence_parallel_size"); degree && *degree > 1) {
-    draft.set("parallelism.context", *degree, "sequence_parallel_size");
-    draft.not_modeled("sequence_parallel_size", "keys and values are gathered; Ulysses sends heads by all-to-all");
-  }
+  read_ulysses(draft, "sequence_parallel_size");
   // Experts of axolotl lie over ranks of their own dimension, and DeepEP sends the tokens (src/axolotl/integrations/
   // expert_parallel/README.md @07d1cbc3).
   const std::string_view experts = "expert_parallel_size";

@@ -116,12 +116,7 @@ Result<Configuration> read_verl(const Source& source) {
 // (_build_fsdp_module() of verl/workers/engine/fsdp/transformer_impl.py @015bc559).
 void read_verl_fsdp(const RuleInput& in) {
   Draft& draft = in.draft;
-  const std::string_view ulysses = "actor.fsdp.ulysses_sequence_parallel_size";
-  if (const auto ranks = draft.integer(ulysses); ranks && *ranks > 1) {
-    draft.set("parallelism.context", *ranks, ulysses);
-    draft.set("parallelism.context_method", "all-gather", ulysses);
-    draft.not_modeled(ulysses, "keys and values are gathered; Ulysses sends heads by all-to-all");
-  }
+  read_ulysses(draft, "actor.fsdp.ulysses_sequence_parallel_size");
   draft.set("parallelism.zero_stage", std::int64_t{3}, "actor_rollout_ref.actor.strategy");
   draft.set("parallelism.reshard_after_forward", draft.flag("actor.fsdp.reshard_after_forward").value_or(true),
             "actor.fsdp.reshard_after_forward");

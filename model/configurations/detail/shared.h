@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,6 +49,9 @@ void keep_second_gemms(const RuleInput& in, std::string_view key, std::string_vi
 // Returns the plan's name of a number format of PyTorch or DeepSpeed; other words as they are.
 std::string number_format(const std::string& word);
 
+// Returns the format of GEMMs that such a name has: FP32, FP16, or BF16 for all others.
+Precision plain_precision(const std::string& format);
+
 // Sets the formats of GEMMs and of dispatch and combine; quantized GEMMs leave those in bf16.
 void set_precision(Draft& draft, Precision gemm, std::string_view origin);
 
@@ -64,6 +68,18 @@ bool refuse_adapter(Draft& draft, std::string_view key, std::string_view method)
 
 // Notes that FSDP reduces gradients once for all micro-batches, unless a key, true by default, is off.
 void note_deferred_reduction(Draft& draft, std::string_view key);
+
+// Returns whether a module of the list has one of the parts in its name.
+bool names_module(const std::vector<std::string>& modules, std::initializer_list<std::string_view> parts);
+// Sets the layers of the modules that a key names, as models of Hugging Face have them; those of MLPs are of experts
+// too where the model has any. Returns which there are; an error where there are none.
+struct AdapterLayers {
+  bool attention = false, mlp = false;
+};
+AdapterLayers read_adapter_layers(const RuleInput& in, std::string_view key);
+
+// Sets the ranks over which Ulysses spreads a sequence, which count as ranks that gather keys and values.
+void read_ulysses(Draft& draft, std::string_view key);
 
 // Sets the even division of layers over stages of programs that make no other.
 void spread_evenly(Draft& draft);

@@ -55,9 +55,9 @@ void read_automodel_model(const RuleInput& in) {
 // Returns ddp, fsdp2, or one of the names of Megatron's FSDP.
 std::string strategy_of(const Draft& draft) {
   const std::string manager = draft.text("distributed._target_").value_or("");  // of releases before
-  return is_in("DDP", manager)            ? "ddp"
-         : is_in("MegatronFSDP", manager) ? "megatron_fsdp"
-                                          : lower_case(draft.text("distributed.strategy").value_or("fsdp2"));
+  return contains(manager, "DDP")            ? "ddp"
+         : contains(manager, "MegatronFSDP") ? "megatron_fsdp"
+                                             : lower_case(draft.text("distributed.strategy").value_or("fsdp2"));
 }
 
 // Sets the GPUs where the file decides them, and what is sharded: experts lie over data, context and tensor ranks.
@@ -172,14 +172,14 @@ void read_automodel_precision(Draft& draft) {
   const std::string_view key = draft.text("model.dtype") ? "model.dtype" : "model.torch_dtype";
   const std::string stored = format(draft.text(key).value_or("bf16")), strategy = strategy_of(draft);
   const bool fsdp2 = strategy == "fsdp2",
-             older = is_in("FSDP2Manager", draft.text("distributed._target_").value_or(""));
+             older = contains(draft.text("distributed._target_").value_or(""), "FSDP2Manager");
   const bool policy = draft.text("distributed.mp_policy._target_") || draft.text(param) || draft.text(reduce);
   const std::string gemm = fsdp2 ? format(draft.text(param).value_or(policy ? stored : "bf16")) : stored;
   const bool wide = strategy != "ddp" && draft.flag("distributed.grad_reduce_in_fp32").value_or(false);
   const std::string reduced = fsdp2  ? format(draft.text(reduce).value_or(policy || older ? gemm : "fp32"))
                               : wide ? "fp32"
                                      : stored;
-  set_precision(draft, parse_precision(gemm).value_or(Precision::bf16), param);
+  set_precision(draft, plain_precision(gemm), param);
   if (torchao) draft.set("precision.gemm", "fp8_tensor", "fp8.enabled");
   if (torchao && draft.text("fp8.recipe_name").value_or("tensorwise") != "tensorwise")
     draft.not_modeled("fp8.recipe_name", "a scale per tensor is priced");
@@ -204,8 +204,7 @@ void read_automodel_precision(Draft& draft) {
   draft.set("precision.optimizer_moments", moments, moments == stored ? key : "optimizer.exp_avg_dtype");
 }
 
-// LoRA matches all projections unless modules are named (components/_peft/module_matcher.py @0c85dc12); those of MLPs
-// are of experts too where the model has any.
+// LoRA matches all projections unless modules are named (components/_peft/module_matcher.py @0c85dc12).
 void read_automodel_adapters(const RuleInput& in) {
   Draft& draft = in.draft;
   const std::string_view key = "peft.target_modules";
@@ -217,21 +216,9 @@ void read_automodel_adapters(const RuleInput& in) {
   constexpr std::int64_t silent = 8;
   draft.set("training.rank", draft.integer("peft.dim").value_or(silent), "peft.dim");
   const std::vector<std::string> modules = draft.list(key);
-  const auto names = [&modules](std::initializer_list<std::string_view> parts) {
-    return std::ranges::any_of(modules, [&parts](const std::string& module) {
-      return std::ranges::any_of(parts, [&module](std::string_view part) { return contains(module, part); });
-    });
-  };
   const bool all = modules.empty() || std::ranges::find(modules, "*_proj") != modules.end();
   if (all) return draft.set("training.targets", "all-linear", modules.empty() ? "peft.match_all_linear" : key);
-  std::vector<std::string> targets;
-  if (names({"q_", "k_", "v_", "o_proj", "kv_", "qkv", "attn"})) targets.emplace_back("attention");
-  const bool mlp = names({"gate", "up_", "down_", "mlp", "experts"});
-  if (mlp) targets.emplace_back("mlp");
-  if (mlp && in.has_experts()) targets.emplace_back("experts");
-  if (targets.empty())
-    return draft.fail(key, "no module of attention or MLP is named", "--set training.targets=[...] states them");
-  draft.set("training.targets", targets, key);
+  read_adapter_layers(in, key);
 }
 
 void read_automodel_recompute(const RuleInput& in) {
