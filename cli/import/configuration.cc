@@ -61,13 +61,6 @@ void print_effects(const ImportArguments& arguments, configurations::ImportedCon
   print_decisions({imported.plan, imported.alternatives, place, arguments.verbose});
 }
 
-model::Result<void> refuse_own_input(const ImportArguments& arguments, const std::string& file) {
-  std::error_code ignored;
-  if (arguments.out == "-" || !std::filesystem::equivalent(arguments.out, file, ignored)) return {};
-  return model::wrong_input("--output", fmt::format("'{}' is the file that is read", arguments.out),
-                            "name another file for the plan");
-}
-
 // Takes the kernels of Megatron that the plan's GPUs run; the plan is read again, as if the user had set them.
 model::Result<void> decide_kernels(const configurations::ConfigurationFormat& format, const std::string& text,
                                    const std::string& file, configurations::ConfigurationImport options,
@@ -92,7 +85,7 @@ std::string named_model(const std::string& model) {
 }
 
 model::Result<void> import_configuration(const ImportArguments& arguments) {
-  TRY(refuse_own_input(arguments, arguments.file));
+  TRY(refuse_own_input(arguments.out, arguments.file));
   const auto& formats = configurations::configuration_formats();
   const auto found = std::ranges::find(formats, arguments.format, &configurations::ConfigurationFormat::name);
   const auto text = TRY(model::read_text_file(arguments.file));
@@ -121,7 +114,7 @@ model::Result<void> import_hf(const ImportArguments& arguments) {
   namespace fs = std::filesystem;
   const fs::path given(arguments.file);
   const std::string path = fs::is_directory(given, ignored) ? (given / "config.json").string() : arguments.file;
-  TRY(refuse_own_input(arguments, path));
+  TRY(refuse_own_input(arguments.out, path));
   if (!arguments.model.empty()) return model::wrong_input("--model", "the folder names the model");
   if (!arguments.gpus &&
       std::ranges::none_of(arguments.overrides, [](const auto& text) { return text.starts_with("cluster.gpus="); }))

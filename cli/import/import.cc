@@ -120,6 +120,13 @@ model::Result<void> run_import(const std::string& format, ImportArguments& argum
 
 }  // namespace
 
+model::Result<void> refuse_own_input(const std::string& out, const std::string& file) {
+  std::error_code ignored;
+  if (out == "-" || !std::filesystem::equivalent(out, file, ignored)) return {};
+  return model::wrong_input("--output", fmt::format("'{}' is a file that is read", out),
+                            "name another file for the plan");
+}
+
 std::string adjacent_config(const std::string& plan) {
   return std::filesystem::path(plan).replace_extension(".json").string();
 }

@@ -62,6 +62,9 @@ std::string script_of(std::string_view program, const std::vector<model::configu
 // Returns what --define gives; an error where it is not NAME=VALUE.
 model::Result<model::megatron::Definitions> definitions_of(const ImportArguments& arguments);
 
+// Refuses an output that is a file that is read.
+model::Result<void> refuse_own_input(const std::string& out, const std::string& file);
+
 // Returns the path of the model's config.json: next to the plan, under its name.
 std::string adjacent_config(const std::string& plan);
 

@@ -118,17 +118,6 @@ model::Result<megatron::ImportedScript> import_executed(const ImportArguments& a
   return megatron::import_execution(execution, text, arguments.file, options);
 }
 
-// Refuses an output that is the script or a file that it sources.
-model::Result<void> refuse_inputs(const std::string& out, const fs::path& folder,
-                                  const std::vector<std::string>& files) {
-  std::error_code ignored;
-  for (const std::string& file : files)
-    if (out != "-" && (fs::equivalent(out, file, ignored) || fs::equivalent(out, folder / file, ignored)))
-      return model::wrong_input("--output", fmt::format("'{}' is a file that is read", out),
-                                "name another file for the plan");
-  return {};
-}
-
 // Prints what the step rests on: what is assumed, and what is not modelled. Arguments without a cost are counted.
 void print_megatron_notes(const ImportArguments& arguments, const megatron::ImportedScript& imported) {
   std::size_t free = 0;
@@ -194,7 +183,10 @@ model::Result<void> import_megatron_script(const ImportArguments& arguments, con
   const auto options = TRY(options_of(arguments));
   auto imported = TRY(arguments.execute ? import_executed(arguments, script.text, options)
                                         : megatron::import_script(script.text, arguments.file, options));
-  TRY(refuse_inputs(arguments.out, options.folder, imported.files));
+  for (const std::string& file : imported.files) {
+    TRY(refuse_own_input(arguments.out, file));
+    TRY(refuse_own_input(arguments.out, (fs::path(options.folder) / file).string()));
+  }
   decide_kernels(arguments, imported);
   imported.notes.insert(imported.notes.begin(), script.notes.begin(), script.notes.end());
   if (imported.config) {
@@ -217,7 +209,7 @@ model::Result<void> import_megatron(const ImportArguments& arguments) {
   std::string script = TRY(script_of_test(text, arguments.file));
   const std::string note = fmt::format("the arguments are taken for those of pretrain_{}.py",
                                        script.starts_with("python pretrain_hybrid") ? "hybrid" : "gpt");
-  return import_megatron_script(arguments, {std::move(script), "megatron-core-2025", {{0, note}}});
+  return import_megatron_script(arguments, {.text = std::move(script), .notes = {{0, note}}});
 }
 
 }  // namespace plumbline::cli

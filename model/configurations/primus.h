@@ -20,9 +20,9 @@ struct PrimusExperiment {
   std::string model;       // the name of the model's preset: "llama3.1_8B"
   std::string shipped;     // the shipped model of that name; empty: none has it
   bool has_model = false;  // whether the model's preset is among the files
-  std::vector<Entry>
-      entries;                // what the training has, each key once, on a line of the experiment; null: Megatron's own
-  std::size_t overrides = 0;  // how many of them, at the end, are of the experiment itself
+  // What the training has, each key once, on a line of the experiment; null: Megatron's own.
+  std::vector<Entry> entries;
+  std::size_t overrides = 0;          // how many of them, at the end, are of the experiment itself
   std::vector<std::string> defaults;  // NAME=VALUE of variables that have the file's own values
 };
 
@@ -42,8 +42,8 @@ struct PrimusArguments {
 
 // Reads the experiment with the presets that lie next to it or in the tree of Primus around it; of others hold the
 // defaults that every preset of a module has, and nothing of the model. ${NAME} and ${NAME:default} are values of the
-// environment. Errors name the file and the line: syntax, a
-// file without a pre_trainer, a framework that is not read, and variables without a value.
+// environment. Errors name the file and the line: syntax, a file without a pre_trainer, a framework that is not read,
+// and variables without a value.
 Result<PrimusExperiment> read_primus(std::string_view text, const std::string& path,
                                      const megatron::Definitions& environment);
 
