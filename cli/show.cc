@@ -348,7 +348,7 @@ void add_show(CLI::App& root, int& exit_code) {
       ->capture_default_str();
   verb->add_flag("--markdown", arguments->markdown, "Of keys: a page of Markdown, as docs/keys.md");
   verb->add_option("--svg", arguments->svg,
-                   "Of measurements a roofline, of a topology a drawing: write it to a file, or - for stdout");
+                   "Of measurements a roofline, of a topology bars of its links: write it to a file, or - for stdout");
   verb->add_option("--partition", arguments->partition,
                    "Of measurements: draw how leaving SMs to a copy slows kernels, to a file, or - for stdout");
   verb->add_option("--gpus", arguments->gpus, "Of a topology: GPUs to draw (default: 2048, or all that it connects)")

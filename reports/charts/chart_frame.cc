@@ -175,12 +175,12 @@ double Drawing::legend_dot(std::string_view css_class, double x, double y, std::
   return dot + text_width(text);
 }
 
-std::string Drawing::document(double width, double height, std::string_view label, std::string_view own_rules) {
-  const std::string rules = own_rules.empty() ? "" : fmt::format("<style>\n{}</style>\n", own_rules);
-  return fmt::format(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0:.0f} {1:.0f}" width="{0:.0f}" )"
-                     R"(height="{1:.0f}" role="img" aria-label="{2}">)"
-                     "\n{3}{4}<rect class=\"page\" width=\"{0:.0f}\" height=\"{1:.0f}\"/>\n{5}</svg>\n",
-                     width, height, escape_html(label), chart_style, rules, take());
+std::string Drawing::document(double width, double height, std::string_view label, std::string_view own_rules) const {
+  return fmt::format(
+      R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0:.0f} {1:.0f}" width="{0:.0f}" )"
+      R"(height="{1:.0f}" role="img" aria-label="{2}">)"
+      "\n{3}<style>\n{4}</style>\n<rect class=\"page\" width=\"{0:.0f}\" height=\"{1:.0f}\"/>\n{5}</svg>\n",
+      width, height, escape_html(label), chart_style, own_rules, out_);
 }
 
 }  // namespace plumbline::reports

@@ -38,8 +38,6 @@ class Scale {
   // Moves both ends outwards by this share of their distance; when they are equal, by 5 % of the value.
   void add_room(double share);
 
-  double low() const { return low_; }
-  double high() const { return high_; }
   double share(double value) const;
   std::vector<double> ticks() const;  // within the ends, ascending
 
@@ -88,10 +86,8 @@ class Drawing {
   // Adds a dot of a legend with its text; returns the width of both.
   double legend_dot(std::string_view css_class, double x, double y, std::string_view text);
 
-  // Returns the whole document, with the shared style and the chart's own rules. The drawing is empty afterwards.
-  std::string document(double width, double height, std::string_view label, std::string_view own_rules = "");
-  // Returns the elements without a document around them. The drawing is empty afterwards.
-  std::string take() { return std::exchange(out_, {}); }
+  // Returns the whole document, with the shared style and the chart's own rules.
+  std::string document(double width, double height, std::string_view label, std::string_view own_rules) const;
 
  private:
   std::string out_;
