@@ -239,15 +239,12 @@ TensorId recurrence(GraphBuilder& b, const LayerContext& c, TensorId x) {
                              c.architecture.hidden_size, {.operands = c.attention_operands()});
 }
 
-double recurrent_state_bytes(const Architecture& a, std::int64_t tensor) {
+double state_bytes(const Architecture& a, std::int64_t tensor, Mixer mixer) {
+  if (!recurs(mixer)) return run_state_bytes(a, mixer);
   const Recurrence& r = a.recurrence;
   const Heads heads(r, tensor);
   return static_cast<double>(heads.values * r.key_dim * r.value_dim * r.kept_bytes()) +
          static_cast<double>(2 * std::max<std::int64_t>(0, r.convolution - 1) * heads.mixed_columns);
-}
-
-double state_bytes(const Architecture& a, std::int64_t tensor, Mixer mixer) {
-  return recurs(mixer) ? recurrent_state_bytes(a, tensor) : run_state_bytes(a, mixer);
 }
 
 double request_state_bytes(const Architecture& a) {

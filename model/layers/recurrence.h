@@ -11,12 +11,9 @@ namespace plumbline::model {
 // Shapes: x [T, H] -> [T, H], without the residual. Tensor ranks divide the heads.
 TensorId recurrence(GraphBuilder& builder, const LayerContext& context, TensorId x);
 
-// Returns the bytes that a rank of `tensor` ones keeps for one request in one layer, however many tokens it has: the
-// state of its heads, and the last inputs of the convolution in 16 bits.
-double recurrent_state_bytes(const Architecture& architecture, std::int64_t tensor);
-
-// Returns the bytes that a rank keeps for one request in a layer of that mixer, however many tokens it has: the same,
-// or the projections of tokens whose run has not ended.
+// Returns the bytes that a rank of `tensor` ones keeps for one request in a layer of that mixer, however many tokens it
+// has: the state of its heads and the last inputs of the convolution in 16 bits, or the projections of tokens whose run
+// has not ended.
 double state_bytes(const Architecture& architecture, std::int64_t tensor, Mixer mixer);
 
 // Returns the same of all layers on all ranks; 0 without such layers.

@@ -286,7 +286,8 @@ TEST(TensorParallelism, DividesTheHeadsOfARecurrence) {
   c.tensor = 8;
   const Graph part = make_block(BlockKind::recurrent_layer, c);
   EXPECT_EQ(std::ranges::count(part.operators, OperatorKind::all_reduce, &Operator::kind), 1);
-  EXPECT_DOUBLE_EQ(recurrent_state_bytes(c.architecture, 8), recurrent_state_bytes(c.architecture, 1) / 8);
+  EXPECT_DOUBLE_EQ(state_bytes(c.architecture, 8, Mixer::recurrence),
+                   state_bytes(c.architecture, 1, Mixer::recurrence) / 8);
 }
 
 // A norm over all heads adds an all-reduce of 4 bytes a token to that behind the output projection, and one backward.
@@ -310,7 +311,7 @@ TEST(TensorParallelism, OfANormOverAllHeadsSumsSquares) {
 // A state of 32 heads of 128 x 128 in FP32, and the last three inputs of 8192 columns in BF16.
 TEST(Decoding, ATokenReadsAndWritesTheStateHoweverLongItsContext) {
   constexpr double state = 32 * 128 * 128 * 4.0;
-  EXPECT_DOUBLE_EQ(recurrent_state_bytes(architecture("qwen3-next-80b-a3b"), 1), state + 3 * 8192 * 2);
+  EXPECT_DOUBLE_EQ(state_bytes(architecture("qwen3-next-80b-a3b"), 1, Mixer::recurrence), state + 3 * 8192 * 2);
   EXPECT_DOUBLE_EQ(request_state_bytes(architecture("qwen3-next-80b-a3b")), 36 * (state + 3 * 8192 * 2));
   EXPECT_EQ(request_state_bytes(architecture("deepseek-v3")), 0);
   // Kimi Linear: 20 layers with the same states, and inputs of 12288 columns.
