@@ -72,7 +72,7 @@ Result<WrittenConfig> finish(const OrderedJson& json, std::vector<std::string> n
 
 Result<WrittenConfig> latent_experts(const ModelShape& shape) {
   const auto layers = parse_expert_layers(shape.expert_layers, shape.layers);
-  const std::int64_t expert_ffn = shape.expert_ffn.value_or(shape.ffn());
+  const std::int64_t expert_ffn = shape.ffn_of_expert();
   const std::int64_t shared_ffn = shape.shared_expert_ffn.value_or(0);
   if (expert_ffn < 1) return infeasible("", "an expert needs a hidden size above 0");
   if (!shape.experts) return infeasible("", "latent attention without experts is no known model type");
@@ -115,8 +115,8 @@ Result<WrittenConfig> gated_experts_of_gpt_oss(const ModelShape& shape) {
   if (!layers || layers->dense_first > 0 || layers->frequency > 1)
     return infeasible("", "experts with --quick-geglu are known in every layer", "leave out --moe-layer-freq");
   OrderedJson json = common(shape, "gpt_oss");
-  json["head_dim"] = shape.kv_channels.value_or(shape.hidden_size / shape.heads);
-  json["intermediate_size"] = shape.expert_ffn.value_or(shape.ffn());
+  json["head_dim"] = shape.head_dim();
+  json["intermediate_size"] = shape.ffn_of_expert();
   json["num_local_experts"] = *shape.experts;
   json["num_experts_per_tok"] = shape.experts_per_token;
   json["attention_bias"] = !shape.no_linear_bias || shape.qkv_bias;
@@ -141,7 +141,7 @@ Result<WrittenConfig> plain_experts(const ModelShape& shape) {
   const std::string_view type = mixtral ? "mixtral" : shared ? "qwen2_moe" : "qwen3_moe";
   OrderedJson json = common(shape, type);
   put_head_dim(shape, json);
-  const std::int64_t expert_ffn = shape.expert_ffn.value_or(shape.ffn());
+  const std::int64_t expert_ffn = shape.ffn_of_expert();
   json["num_experts_per_tok"] = shape.experts_per_token;
   if (mixtral) {
     json["intermediate_size"] = expert_ffn;
@@ -207,7 +207,7 @@ Result<WrittenConfig> plain_dense(const ModelShape& shape) {
 Result<WrittenConfig> hybrid(const ModelShape& shape) {
   OrderedJson json = common(shape, "nemotron_h");
   json.erase("rope_theta");
-  json["head_dim"] = shape.kv_channels.value_or(shape.hidden_size / shape.heads);
+  json["head_dim"] = shape.head_dim();
   json["hybrid_override_pattern"] = shape.pattern;
   json["attention_bias"] = !shape.no_linear_bias;
   json["mlp_bias"] = !shape.no_linear_bias;
@@ -221,7 +221,7 @@ Result<WrittenConfig> hybrid(const ModelShape& shape) {
   if (shape.experts) {
     json["n_routed_experts"] = *shape.experts;
     json["num_experts_per_tok"] = shape.experts_per_token;
-    json["moe_intermediate_size"] = shape.expert_ffn.value_or(shape.ffn());
+    json["moe_intermediate_size"] = shape.ffn_of_expert();
     json["n_shared_experts"] = shape.shared_expert_ffn.value_or(0) > 0 ? 1 : 0;
     if (shape.shared_expert_ffn.value_or(0) > 0) json["moe_shared_expert_intermediate_size"] = *shape.shared_expert_ffn;
     json["n_group"] = shape.expert_groups.value_or(1);
@@ -245,7 +245,7 @@ Result<WrittenConfig> linear_attention(const ModelShape& shape) {
   if (shape.experts && (!experts || experts->dense_first > 0 || experts->frequency > 1))
     return infeasible("", "experts with linear attention are known in every layer", "leave out --moe-layer-freq");
   OrderedJson json = common(shape, shape.experts ? "qwen3_next" : "qwen3_5_text");
-  json["head_dim"] = shape.kv_channels.value_or(shape.hidden_size / shape.heads);
+  json["head_dim"] = shape.head_dim();
   json["partial_rotary_factor"] = shape.rotary_percent;
   json["attention_bias"] = !shape.no_linear_bias || shape.qkv_bias;
   for (const bool one : *linear) json["layer_types"].push_back(one ? "linear_attention" : "full_attention");
@@ -260,7 +260,7 @@ Result<WrittenConfig> linear_attention(const ModelShape& shape) {
   if (!shape.experts) return finish(json, std::move(notes));
   json["num_experts"] = *shape.experts;
   json["num_experts_per_tok"] = shape.experts_per_token;
-  json["moe_intermediate_size"] = shape.expert_ffn.value_or(shape.ffn());
+  json["moe_intermediate_size"] = shape.ffn_of_expert();
   json["norm_topk_prob"] = true;
   if (shape.shared_expert_ffn.value_or(0) < 1)
     return infeasible("", "experts with linear attention are known with a shared one",
@@ -307,7 +307,7 @@ ModelShape settled(ModelShape shape) {
   if (layers) shape.expert_layers = expert_layers_text(*layers, shape.layers);
   shape.ffn_hidden_size = shape.ffn();
   if (shape.experts) {
-    shape.expert_ffn = shape.expert_ffn.value_or(shape.ffn());
+    shape.expert_ffn = shape.ffn_of_expert();
     // Without a dense layer nothing has the other size.
     const bool sparse = shape.pattern.empty() ? layers && layers->dense_first == 0 && layers->frequency == 1
                                               : shape.pattern.find('-') == std::string::npos;
@@ -318,7 +318,7 @@ ModelShape settled(ModelShape shape) {
     shape.kv_channels.reset();
     shape.grouped_query = false;
   } else if (shape.heads > 0) {
-    shape.kv_channels = shape.kv_channels.value_or(shape.hidden_size / shape.heads);
+    shape.kv_channels = shape.head_dim();
   }
   shape.query_groups = shape.key_value_heads();
   shape.grouped_query = shape.query_groups != shape.heads;

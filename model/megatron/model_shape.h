@@ -17,6 +17,8 @@ struct ModelShape {
 #include "model/megatron/model_shape.def"
 
   std::int64_t ffn() const;
+  std::int64_t ffn_of_expert() const { return expert_ffn.value_or(ffn()); }
+  std::int64_t head_dim() const { return kv_channels.value_or(hidden_size / heads); }
   std::int64_t key_value_heads() const { return grouped_query ? query_groups : heads; }
   std::int64_t mamba_head_count() const;
 };
