@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "model/base/statistics.h"
 #include "model/memory/memory.h"
 
 namespace plumbline::calibrate {
@@ -26,8 +28,7 @@ ErrorStatistics errors_of(const std::vector<double>& errors) {
     result.bias += error / static_cast<double>(errors.size());
     if (std::abs(error) > std::abs(result.largest)) result.largest = error;
   }
-  std::ranges::sort(sizes);
-  result.median_absolute = (sizes[(sizes.size() - 1) / 2] + sizes[sizes.size() / 2]) / 2;
+  result.median_absolute = model::quantile(std::move(sizes), 0.5);
   return result;
 }
 
