@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/megatron/detail/hybrid.h"
 #include "model/megatron/detail/stages.h"
+#include "model/megatron/hybrid.h"
 #include "model/megatron/rules.h"
 #include "model/megatron/shell/arithmetic.h"
 #include "model/plan/layout.h"

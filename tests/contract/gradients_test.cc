@@ -159,7 +159,8 @@ TEST_P(Gradients, DoNotDependOnTheNumberFormatButForRounding) {
   TinyTraining reference(model(), bf16), training(model(), layout());
   const Index experts = model().architecture.experts.routed_experts;
   const auto laid_out = [&](const std::string& name, const Matrix& value) {
-    const bool turns = layout().precision == Precision::fp8 && name.find("/experts_") != std::string::npos;
+    const bool weight = name.find("/experts_") != std::string::npos && name.find("norm") == std::string::npos;
+    const bool turns = layout().precision == Precision::fp8 && weight;
     return turns ? transposed(value, experts) : value;
   };
   for (const auto& [name, value] : reference.parameters()) training.parameters().at(name) = laid_out(name, value);

@@ -42,6 +42,7 @@ const std::map<std::string, std::string> kEntryPoints = {
     {"real/host/measure/case_file.h", "what `plumbline measure` reads"},
     {"real/host/mpi/", "the transport over MPI, for the command that links it"},
     {"real/measure/stage_runner.h", "the stages of a plan, for the backend that times them"},
+    {"reports/charts/schedule_picture.h", "a schedule as text and as bars, as the other charts"},
     {"reports/tensorboard/tensorboard.h", "what `plumbline run --tensorboard` writes"},
     {"sim/analysis/memory_advice.h", "what `plumbline memory` advises"},
     {"sim/deployment/deployment_search.h", "the search of deployments, for whoever plans"},

@@ -73,7 +73,6 @@ void read_automodel_mesh(const RuleInput& in) {
   if (draft.degree("tensor") > 1)
     draft.set("parallelism.sequence", draft.flag("distributed.sequence_parallel").value_or(false),
               "distributed.sequence_parallel");
-  if (draft.degree("expert") > 1) draft.set("parallelism.expert_tensor", std::int64_t{1}, "with an expert degree");
   const auto data = draft.data_parallel();
   if (draft.given("cluster.gpus") && !data)
     return draft.fail("", fmt::format("the GPUs are no multiple of tensor x context x pipeline = {}", others),

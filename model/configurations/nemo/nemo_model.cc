@@ -11,7 +11,7 @@
 
 #include "model/base/integers.h"
 #include "model/configurations/detail/shared.h"
-#include "model/megatron/detail/hybrid.h"
+#include "model/megatron/hybrid.h"
 #include "model/megatron/model_shape.h"
 
 namespace plumbline::model::configurations {

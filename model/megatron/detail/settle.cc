@@ -14,9 +14,9 @@
 #include "model/base/integers.h"
 #include "model/base/text.h"
 #include "model/megatron/detail/fields.h"
-#include "model/megatron/detail/hybrid.h"
 #include "model/megatron/detail/importer.h"
 #include "model/megatron/detail/stages.h"
+#include "model/megatron/hybrid.h"
 #include "model/megatron/shell/arithmetic.h"
 #include "model/plan/alternative.h"
 

@@ -61,19 +61,29 @@ TEST(Offers, AttentionIsInSixteenBitsWhereItsFormatIsNotKnown) {
   }
 }
 
-// DeepSeek's own software dispatches in FP8, as the published recipe has it; what runs on other GPUs does not.
-TEST(Offers, DispatchIsInSixteenBitsWhereTheSoftwareHasNoOther) {
+// Megatron-Core of 2024 has no FP8 with scales of blocks.
+TEST(Offers, FormatsThatTheSoftwareLacksAreInSixteenBits) {
+  SearchRequest request = offered({"h200-hgx:512"});
+  request.plan.plan = "deepseek-v3";
+  auto recipe = find_recipe(request);
+  ASSERT_TRUE(recipe) << to_string(recipe.error());
+  recipe->text += "[stack]\nname = \"megatron-core-2024\"\n";
+  const auto options = load_options(request, *recipe, Purpose::training);
+  ASSERT_TRUE(options) << to_string(options.error());
+  const sim::ClusterOption& option = options->front();
+  EXPECT_EQ(option.inputs.plan.precision.gemm, model::Precision::bf16);
+  EXPECT_THAT(option.notes, testing::Contains("precision.gemm is bf16: stack megatron-core-2024 has no fp8"));
+}
+
+// DeepSeek's own software is that of the GPUs that it ran on.
+TEST(Offers, SoftwareOfAModelIsThatOfItsGpusAlone) {
   SearchRequest request = offered({"h800-rail-fat-tree:512", "h200-hgx:512"});
   request.plan.plan = "deepseek-v3";
   const auto options = options_of(request);
   ASSERT_TRUE(options) << to_string(options.error());
   ASSERT_EQ(options->size(), 2u);
-  const model::Plan &own = options->front().inputs.plan, &other = options->back().inputs.plan;
-  EXPECT_EQ(own.stack.name, "deepseek-v3");
-  EXPECT_EQ(own.precision.dispatch, model::Precision::fp8);
-  EXPECT_EQ(other.precision.dispatch, model::Precision::bf16);
-  EXPECT_THAT(options->back().notes,
-              testing::Contains("precision.dispatch is bf16: stack megatron-core-2025 has no fp8"));
+  EXPECT_EQ(options->front().inputs.plan.stack.name, "deepseek-v3");
+  EXPECT_EQ(options->back().inputs.plan.stack.name, "megatron-core-2025");
 }
 
 TEST(Offers, NameAnUnknownCluster) {

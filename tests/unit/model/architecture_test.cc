@@ -612,8 +612,8 @@ INSTANTIATE_TEST_SUITE_P(
     Files, BadArchitecture,
     testing::Values(
         BadModel{"unknown_type", "{\n\"model_type\": \"depseek_v3\"}", 2, "model_type", "did you mean 'deepseek_v3'"},
-        BadModel{"another_version", "{\n\"model_type\": \"deepseek_v4\"}", 2, "model_type",
-                 "'deepseek_v4' known: afmoe"},
+        BadModel{"another_version", "{\n\"model_type\": \"deepseek_v5\"}", 2, "model_type",
+                 "'deepseek_v5' known: afmoe"},
         BadModel{"short_name", "{\n\"model_type\": \"opt\"}", 2, "model_type", "'opt' known: afmoe"},
         BadModel{"unlike_any_type", "{\n\"model_type\": \"rwkv\"}", 2, "model_type",
                  "known: afmoe, apertus, arcee, bailing_moe, bailing_moe_v2, bamba, cohere, cohere2, deepseek_v2, "},

@@ -148,6 +148,7 @@ TEST(Layout, RefusesTensorRanksThatDoNotDivideGroupsOfAttentionsOutput) {
   plan.cluster.gpus = 64;
   plan.batch = {.sequence_length = 4096, .micro_batch_size = 1, .global_batch_size = 64};
   plan.parallelism.tensor = 8;
+  plan.parallelism.sequence = true;
   EXPECT_TRUE(make_layout(plan, flash));
   plan.parallelism.tensor = 16;
   const auto refused = make_layout(plan, flash);

@@ -112,7 +112,7 @@ TEST(SchedulePicture, TakesTimesAndMarksFromTheSchedule) {
   EXPECT_EQ(picture.ranks[0][1].end, 5);
 }
 
-// 1,000 pixels for 9 units with 3 % of room on both sides: the last backward of rank 0 is 2 / 9.54 * 1000 wide.
+// 1,000 pixels for 9 units with 3 % of margin on both sides: the last backward of rank 0 is 2 / 9.54 * 1000 wide.
 TEST(ScheduleSvg, BlocksHavePlaceAndTitle) {
   const std::string svg = picture_svg(two_ranks());
   EXPECT_THAT(svg,

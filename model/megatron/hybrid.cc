@@ -1,4 +1,4 @@
-#include "model/megatron/detail/hybrid.h"
+#include "model/megatron/hybrid.h"
 
 #include <fmt/format.h>
 
