@@ -61,18 +61,18 @@ TEST(Offers, AttentionIsInSixteenBitsWhereItsFormatIsNotKnown) {
   }
 }
 
-// Megatron-Core of 2024 has no FP8 with scales of blocks.
+// DeepSpeed has GEMMs in 16 and 32 bits.
 TEST(Offers, FormatsThatTheSoftwareLacksAreInSixteenBits) {
   SearchRequest request = offered({"h200-hgx:512"});
   request.plan.plan = "deepseek-v3";
   auto recipe = find_recipe(request);
   ASSERT_TRUE(recipe) << to_string(recipe.error());
-  recipe->text += "[stack]\nname = \"megatron-core-2024\"\n";
+  recipe->text += "[stack]\nname = \"deepspeed\"\n";
   const auto options = load_options(request, *recipe, Purpose::training);
   ASSERT_TRUE(options) << to_string(options.error());
   const sim::ClusterOption& option = options->front();
   EXPECT_EQ(option.inputs.plan.precision.gemm, model::Precision::bf16);
-  EXPECT_THAT(option.notes, testing::Contains("precision.gemm is bf16: stack megatron-core-2024 has no fp8"));
+  EXPECT_THAT(option.notes, testing::Contains("precision.gemm is bf16: stack deepspeed has no fp8"));
 }
 
 // DeepSeek's own software is that of the GPUs that it ran on.
