@@ -188,9 +188,11 @@ std::string result_comparison_csv(const model::ResultComparison& comparison) {
     if (of.contains("rollout")) row["rollout"] = of["rollout"];
     rows.push_back(std::move(row));
   }
-  for (const model::ResultComparison::Difference& difference : comparison.differences)
-    for (const Json& row : written<Json>(difference)["rows"])
+  for (const model::ResultComparison::Difference& difference : comparison.differences) {
+    const Json of = written<Json>(difference);
+    for (const Json& row : of["rows"])
       add({{"table", "waterfalls"}, {"from", name(difference.from)}, {"to", name(difference.to)}}, row);
+  }
   for (const model::ResultComparison::MeasuredPair& pair : comparison.measured) {
     const Json of = object_of<Json>([&](auto& to) { pair_fields(to, comparison.subjects, pair); });
     const auto head = [&](const char* table) {

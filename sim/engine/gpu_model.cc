@@ -171,8 +171,9 @@ bool GpuModel::sms_taken(Stage wanted) const {
 double GpuModel::mean_drain() const {
   double rate = 0;
   for (const std::size_t stream : {compute_stream, weight_gradient_stream}) {
+    if (active_[stream].stage != Stage::compute) continue;  // its segment may be of a longer slot
     const double drain = (*work_.times)[active_[stream].segment].drain;
-    if (active_[stream].stage == Stage::compute && drain > 0) rate += 1 / drain;
+    if (drain > 0) rate += 1 / drain;
   }
   return rate > 0 ? 1 / rate : 0;
 }

@@ -50,7 +50,8 @@ TEST(ScheduleComparison, NumbersOfKnownSchedules) {
   EXPECT_EQ(plain.peak_activations, 4);
   EXPECT_EQ(plain.parameter_copies, 1);
 
-  const ComparedSchedule& interleaved = row_of(compare(four_by_eight, {}), "interleaved");
+  const auto free_transfers = compare(four_by_eight, {});
+  const ComparedSchedule& interleaved = row_of(free_transfers, "interleaved");
   EXPECT_NEAR(interleaved.makespan, 24 + 4.5, 1e-9);
   EXPECT_EQ(interleaved.chunks, 2);
   EXPECT_FALSE(interleaved.exposed_p2p) << "no transfer takes time";
