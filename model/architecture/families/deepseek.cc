@@ -23,7 +23,7 @@ void read_latent_attention(ConfigReader& config, Architecture& model, std::int64
   model.latent.qk_nope_head_dim = config.dimension("qk_nope_head_dim");
   model.latent.qk_rope_head_dim = config.dimension("qk_rope_head_dim");
   model.latent.v_head_dim = config.dimension("v_head_dim");
-  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  read_attention_bias(config, model);
 }
 
 namespace {

@@ -56,6 +56,19 @@ void read_head_dim(ConfigReader& config, Architecture& model, std::optional<std:
   model.head_dim = config.dimension("head_dim", missing.value_or(share));
 }
 
+void read_llama_like(ConfigReader& config, Architecture& model, const DecoderDefaults& missing) {
+  read_decoder(config, model, missing);
+  read_head_dim(config, model, missing.head_dim);
+}
+
+void read_attention_bias(ConfigReader& config, Architecture& model, bool missing) {
+  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", missing);
+}
+
+std::int64_t window_tokens(ConfigReader& config, std::int64_t missing) {
+  return config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", missing);
+}
+
 void read_rotary_share(ConfigReader& config, Architecture& model, std::string_view key, double missing) {
   const double share = config.number(key, config.number(fmt::format("rope_parameters.{}", key), missing));
   model.rotary_dim = static_cast<std::int64_t>(share * static_cast<double>(model.head_dim));

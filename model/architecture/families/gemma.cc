@@ -7,18 +7,17 @@ namespace plumbline::model {
 namespace {
 
 void read_gemma(ConfigReader& config, Architecture& model, const DecoderDefaults& missing) {
-  read_decoder(config, model, missing);
-  read_head_dim(config, model, 256);
+  read_llama_like(config, model, missing);
   model.post_norms = true;
-  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
-  model.window.tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 4096);
+  read_attention_bias(config, model);
+  model.window.tokens = window_tokens(config, 4096);
   model.omitted.what = {"GELU as the gate (it costs what SiLU does)", "the scale of the embedding"};
 }
 
 }  // namespace
 
 void read_gemma2(ConfigReader& config, Architecture& model) {
-  read_gemma(config, model, {.key_value_heads = 4, .tied_embedding = true, .gelu_gate = true});
+  read_gemma(config, model, {.key_value_heads = 4, .head_dim = 256, .tied_embedding = true, .gelu_gate = true});
   model.window.full_every = 2;
   if (config.number("attn_logit_softcapping", 50) > 0) model.omitted.what.emplace_back("soft-capping of scores");
   if (config.number("final_logit_softcapping", 30) > 0) model.omitted.what.emplace_back("soft-capping of logits");
@@ -27,7 +26,8 @@ void read_gemma2(ConfigReader& config, Architecture& model) {
 // A config.json of model_type gemma3 has the text model inside text_config; vision is not read.
 void read_gemma3(ConfigReader& config, Architecture& model) {
   config.read_inside("text_config");
-  read_gemma(config, model, {.key_value_heads = 4, .rope_theta = 1e6, .tied_embedding = true, .gelu_gate = true});
+  read_gemma(config, model,
+             {.key_value_heads = 4, .head_dim = 256, .rope_theta = 1e6, .tied_embedding = true, .gelu_gate = true});
   model.query_key_norm = true;
   model.window.full_every = config.dimension("sliding_window_pattern", 6);
   model.omitted.what.emplace_back("the base of positions in layers with a window");
@@ -66,7 +66,8 @@ void refuse_gemma4_parts(ConfigReader& config) {
 // model_type gemma4 has the text model inside text_config; vision and hearing are not read.
 void read_gemma4(ConfigReader& config, Architecture& model) {
   config.read_inside("text_config");
-  read_gemma(config, model, {.key_value_heads = 4, .rope_theta = 1e6, .tied_embedding = true, .gelu_gate = true});
+  read_gemma(config, model,
+             {.key_value_heads = 4, .head_dim = 256, .rope_theta = 1e6, .tied_embedding = true, .gelu_gate = true});
   refuse_gemma4_parts(config);
   model.query_key_norm = model.value_norm = true;
   model.window = {.tokens = config.dimension("sliding_window", 512),

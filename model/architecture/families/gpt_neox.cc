@@ -8,7 +8,7 @@ void read_gpt_neox(ConfigReader& config, Architecture& model) {
   read_equal_heads(config, model, {"num_hidden_layers", "hidden_size", "num_attention_heads"});
   model.intermediate_size = config.dimension("intermediate_size");
   model.vocabulary = config.dimension("vocab_size");
-  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", true);
+  read_attention_bias(config, model, true);
   model.parallel_residual = config.flag("use_parallel_residual", true);
   model.tied_embedding = config.flag("tie_word_embeddings", false);
   model.norm_epsilon = config.number("layer_norm_eps", 1e-5);

@@ -4,13 +4,12 @@
 namespace plumbline::model {
 
 void read_gpt_oss(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5, .rope_theta = 150000});
-  read_head_dim(config, model, 64);
-  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", true);
+  read_llama_like(config, model, {.key_value_heads = 8, .head_dim = 64, .norm_epsilon = 1e-5, .rope_theta = 150000});
+  read_attention_bias(config, model, true);
   model.biases.router = model.biases.experts = true;
   model.swiglu_limit = config.number("swiglu_limit", 7);
   model.rope_scaled = config.text("rope_scaling.rope_type", "yarn") == "yarn";
-  model.window.tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 128);
+  model.window.tokens = window_tokens(config, 128);
   model.window.full_every = 2;
   MixtureOfExperts& experts = model.experts;
   experts.routed_experts = config.dimension("num_local_experts", 128);

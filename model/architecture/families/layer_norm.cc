@@ -23,11 +23,10 @@ void normalize_heads(Architecture& model) {
 }
 
 void read_command(ConfigReader& config, Architecture& model, double rope_theta) {
-  read_decoder(config, model, {.rope_theta = rope_theta, .tied_embedding = true});
-  read_head_dim(config, model);
+  read_llama_like(config, model, {.rope_theta = rope_theta, .tied_embedding = true});
   use_layer_norm(config, model, "layer_norm_eps", false);
   share_norm(model);
-  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  read_attention_bias(config, model);
 }
 
 }  // namespace
@@ -40,18 +39,16 @@ void read_cohere(ConfigReader& config, Architecture& model) {
 // Layers without the window do not rotate queries and keys, which no norm precedes.
 void read_cohere2(ConfigReader& config, Architecture& model) {
   read_command(config, model, 10000);
-  model.window = {.tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 4096),
-                  .rotary_only = true};
+  model.window = {.tokens = window_tokens(config, 4096), .rotary_only = true};
   read_windows(config, model, config.dimension("sliding_window_pattern", 4));
 }
 
 void read_nemotron(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.other_gate = true});
-  read_head_dim(config, model);
+  read_llama_like(config, model, {.other_gate = true});
   use_layer_norm(config, model, "norm_eps", true);
   read_ungated_mlp(config, model, "hidden_act", "relu2", "squared ReLU");
   read_rotary_share(config, model, "partial_rotary_factor", 0.5);
-  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  read_attention_bias(config, model);
   model.biases.mlp = config.flag("mlp_bias", false);
 }
 
@@ -60,7 +57,7 @@ void read_phimoe(ConfigReader& config, Architecture& model) {
   read_mixtral(config, model);
   model.experts.routed_experts = config.dimension("num_local_experts", 16);
   use_layer_norm(config, model, "rms_norm_eps", true);
-  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  read_attention_bias(config, model);
   model.omitted.what = {"sparse mixing of two experts (its router costs what a softmax does)"};
   if (!config.flag("lm_head_bias", false)) return;
   model.omitted.what.emplace_back("the bias of the output");
@@ -68,8 +65,7 @@ void read_phimoe(ConfigReader& config, Architecture& model) {
 }
 
 void read_stablelm(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.key_value_heads = 32});
-  read_head_dim(config, model);
+  read_llama_like(config, model, {.key_value_heads = 32});
   use_layer_norm(config, model, "layer_norm_eps", true);
   if (config.flag("use_parallel_residual", false)) share_norm(model);
   model.biases.query_key_value = config.flag("use_qkv_bias", false);

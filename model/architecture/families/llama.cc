@@ -7,9 +7,8 @@
 namespace plumbline::model {
 
 void read_llama(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model);
-  read_head_dim(config, model);
-  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  read_llama_like(config, model);
+  read_attention_bias(config, model);
   model.biases.mlp = config.flag("mlp_bias", false);
 }
 
@@ -18,25 +17,22 @@ void read_llama(ConfigReader& config, Architecture& model) {
 void read_granite(ConfigReader& config, Architecture& model) { read_llama(config, model); }
 
 void read_internlm2(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model);
-  read_head_dim(config, model);
+  read_llama_like(config, model);
   model.biases.query_key_value = model.biases.attention_output = config.flag("bias", true);
 }
 
 // The same with two flags, of which the second is for the MLP, too (internlm/internlm3-8b-instruct
 // configuration_internlm3.py).
 void read_internlm3(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.key_value_heads = 32});
-  read_head_dim(config, model);
+  read_llama_like(config, model, {.key_value_heads = 32});
   model.biases.query_key_value = config.flag("qkv_bias", false);
   model.biases.attention_output = model.biases.mlp = config.flag("bias", false);
 }
 
 // MiniCPM (arXiv 2404.06395) scales embeddings, residuals and logits as Granite does.
 void read_minicpm(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.tied_embedding = true});
-  read_head_dim(config, model);
-  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  read_llama_like(config, model, {.tied_embedding = true});
+  read_attention_bias(config, model);
   for (const char* key : {"num_experts", "sparse_config.topk"})
     if (config.count(key, 0) > 0)
       config.fail(key, "a minicpm with experts or sparse attention", "only dense models with full attention are read");
@@ -45,29 +41,26 @@ void read_minicpm(ConfigReader& config, Architecture& model) {
 // AFM (huggingface/transformers @008e574 src/transformers/models/arcee/configuration_arcee.py) and Apertus (the same
 // folder, apertus/configuration_apertus.py) have an MLP of two matrices.
 void read_arcee(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.norm_epsilon = 1e-5, .other_gate = true});
-  read_head_dim(config, model);
+  read_llama_like(config, model, {.norm_epsilon = 1e-5, .other_gate = true});
   read_ungated_mlp(config, model, "hidden_act", "relu2", "squared ReLU");
-  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  read_attention_bias(config, model);
   model.biases.mlp = config.flag("mlp_bias", false);
 }
 
 // Its activation has two parameters in each layer.
 void read_apertus(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.norm_epsilon = 1e-5, .rope_theta = 12e6, .other_gate = true});
-  read_head_dim(config, model);
+  read_llama_like(config, model, {.norm_epsilon = 1e-5, .rope_theta = 12e6, .other_gate = true});
   read_ungated_mlp(config, model, "hidden_act", "xielu", "xIELU");
   model.omitted.parameters = static_cast<double>(2 * model.layers);
-  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  read_attention_bias(config, model);
   model.query_key_norm = true;
 }
 
 // SmolLM3 does not rotate queries and keys in each fourth layer (the same folder, smollm3/configuration_smollm3.py).
 // The others are those with a window, which is as long as the longest sequence.
 void read_smollm3(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.key_value_heads = 4, .rope_theta = 2e6, .tied_embedding = true});
-  read_head_dim(config, model);
-  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  read_llama_like(config, model, {.key_value_heads = 4, .rope_theta = 2e6, .tied_embedding = true});
+  read_attention_bias(config, model);
   model.biases.mlp = config.flag("mlp_bias", false);
   if (config.flag("use_sliding_window", false))
     config.fail("use_sliding_window", "windows of layers that do not rotate queries and keys", "use false");
@@ -80,9 +73,8 @@ void read_smollm3(ConfigReader& config, Architecture& model) {
 // OLMo 2's norms are behind attention and MLP, as many as others have before them; those of queries and keys span all
 // heads.
 void read_olmo2(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.norm_epsilon = 1e-5});
-  read_head_dim(config, model);
-  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  read_llama_like(config, model, {.norm_epsilon = 1e-5});
+  read_attention_bias(config, model);
   omit_wide_norms(model, "norms over the queries and keys of all heads at once");
 }
 
@@ -90,26 +82,26 @@ void read_olmo2(ConfigReader& config, Architecture& model) {
 // src/transformers/models/olmo3/configuration_olmo3.py).
 void read_olmo3(ConfigReader& config, Architecture& model) {
   read_olmo2(config, model);
-  model.window = {.tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 4096),
-                  .full_every = 4};
+  model.window = {.tokens = window_tokens(config, 4096), .full_every = 4};
 }
 
 // EXAONE 4 has OLMo 2's norms, and layers without the window do not rotate queries and keys (the same folder,
 // exaone4/configuration_exaone4.py).
 void read_exaone4(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.key_value_heads = 32, .norm_epsilon = 1e-5});
-  read_head_dim(config, model);
+  read_llama_like(config, model, {.key_value_heads = 32, .norm_epsilon = 1e-5});
   model.query_key_norm = true;
-  model.window = {.tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 4096),
-                  .rotary_only = !config.is_null("sliding_window")};
+  model.window = {.tokens = window_tokens(config, 4096), .rotary_only = !config.is_null("sliding_window")};
   read_windows(config, model, 4);
 }
 
 // ERNIE 4.5 without experts (ernie4_5/configuration_ernie4_5.py).
 void read_ernie4_5(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model,
-               {.key_value_heads = 2, .norm_epsilon = 1e-5, .rope_theta = 500000, .tied_embedding = true});
-  read_head_dim(config, model, config.is_null("head_dim") ? std::nullopt : std::optional<std::int64_t>(128));
+  read_llama_like(config, model,
+                  {.key_value_heads = 2,
+                   .head_dim = config.is_null("head_dim") ? std::nullopt : std::optional<std::int64_t>(128),
+                   .norm_epsilon = 1e-5,
+                   .rope_theta = 500000,
+                   .tied_embedding = true});
   const bool biased = config.flag("use_bias", false);
   model.biases.query_key_value = model.biases.attention_output = model.biases.mlp = biased;
 }
@@ -117,9 +109,8 @@ void read_ernie4_5(ConfigReader& config, Architecture& model) {
 // Hunyuan's dense models and, with experts of one width with the shared one, Hunyuan-A13B (hunyuan_v1_dense and
 // hunyuan_v1_moe, configuration_*.py and modeling_*.py).
 void read_hunyuan_v1(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.norm_epsilon = 1e-5});
-  read_head_dim(config, model);
-  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  read_llama_like(config, model, {.norm_epsilon = 1e-5});
+  read_attention_bias(config, model);
   model.query_key_norm = config.flag("use_qk_norm", true);
 }
 
@@ -136,8 +127,7 @@ void read_hunyuan_v1_moe(ConfigReader& config, Architecture& model) {
 
 // GLM-4 of 2025 (glm4/configuration_glm4.py): norms before and after attention and MLP.
 void read_glm4(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.key_value_heads = 2, .norm_epsilon = 1.5625e-7});
-  read_head_dim(config, model, 128);
+  read_llama_like(config, model, {.key_value_heads = 2, .head_dim = 128, .norm_epsilon = 1.5625e-7});
   model.biases.query_key_value = config.flag("attention_bias", true);
   model.post_norms = true;
   read_rotary_share(config, model, "partial_rotary_factor", 0.5);
@@ -145,8 +135,7 @@ void read_glm4(ConfigReader& config, Architecture& model) {
 
 // Seed-OSS (huggingface/transformers @008e574 src/transformers/models/seed_oss/configuration_seed_oss.py).
 void read_seed_oss(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.key_value_heads = 8});
-  read_head_dim(config, model, 128);
+  read_llama_like(config, model, {.key_value_heads = 8, .head_dim = 128});
   model.biases.query_key_value = config.flag("attention_bias", true);
   model.biases.attention_output = config.flag("attention_out_bias", false);
   model.biases.mlp = config.flag("mlp_bias", false);
@@ -155,8 +144,7 @@ void read_seed_oss(ConfigReader& config, Architecture& model) {
 }
 
 void read_phi3(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.norm_epsilon = 1e-5});
-  read_head_dim(config, model);
+  read_llama_like(config, model, {.norm_epsilon = 1e-5});
   read_rotary_share(config, model, "partial_rotary_factor", 1);
   model.window.tokens = config.count("sliding_window", 0);
 }

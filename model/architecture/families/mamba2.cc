@@ -104,12 +104,12 @@ void read_nemotron_prediction(ConfigReader& config, Architecture& model) {
 // Each layer does one thing, and positions are not encoded.
 void read_nemotron_h(ConfigReader& config, Architecture& model) {
   const std::string symbols = layer_symbols(config, "layers_block_type", "hybrid_override_pattern");
-  read_decoder(config, model,
-               {.key_value_heads = 8, .norm_epsilon = 1e-5, .dense_mlp = false, .layers = std::ssize(symbols)});
-  read_head_dim(config, model, 128);
+  read_llama_like(
+      config, model,
+      {.key_value_heads = 8, .head_dim = 128, .norm_epsilon = 1e-5, .dense_mlp = false, .layers = std::ssize(symbols)});
   model.positions = PositionKind::none;
   read_ungated_mlp(config, model, "mlp_hidden_act", "relu2", "squared ReLU");
-  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  read_attention_bias(config, model);
   model.biases.mlp = config.flag("mlp_bias", false);
   model.recurrence = {.kind = RecurrenceKind::state_space,
                       .key_heads = config.dimension("n_groups", 8),
@@ -131,9 +131,8 @@ void read_nemotron_h(ConfigReader& config, Architecture& model) {
 
 // Each layer has a recurrence or attention, then experts with a shared one, or without experts an MLP as wide as that.
 void read_granite_hybrid(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.dense_mlp = false});
-  read_head_dim(config, model);
-  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  read_llama_like(config, model, {.dense_mlp = false});
+  read_attention_bias(config, model);
   if (config.text("position_embedding_type", "nope") != "rope") model.positions = PositionKind::none;
   const std::int64_t shared = config.dimension("shared_intermediate_size", 1024);
   MixtureOfExperts& experts = model.experts;
@@ -156,8 +155,7 @@ void read_granite_hybrid(ConfigReader& config, Architecture& model) {
 
 // Each layer has attention, if the list of them has its number, or a recurrence, then an MLP.
 void read_bamba(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5});
-  read_head_dim(config, model);
+  read_llama_like(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5});
   read_rotary_share(config, model, "partial_rotary_factor", 0.5);
   read_mamba(config, model, config.dimension("mamba_expand", 2) * model.hidden_size);
   model.pattern.assign(static_cast<std::size_t>(model.layers), {Mixer::recurrence, FeedForward::dense});
@@ -168,9 +166,8 @@ void read_bamba(ConfigReader& config, Architecture& model) {
 // Each layer has attention and a recurrence side by side. Multipliers of activations are parts of kernels that are
 // there or, as constants, of weights.
 void read_falcon_h1(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5});
-  read_head_dim(config, model);
-  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  read_llama_like(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5});
+  read_attention_bias(config, model);
   model.biases.mlp = config.flag("mlp_bias", false);
   const std::int64_t expanded = config.dimension("mamba_expand", 2) * model.hidden_size;
   const std::int64_t inner = config.is_null("mamba_d_ssm") ? expanded : config.dimension("mamba_d_ssm", 1024);

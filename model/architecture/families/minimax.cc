@@ -38,8 +38,7 @@ void read_attention_types(ConfigReader& config, Architecture& model) {
 }  // namespace
 
 void read_minimax(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5, .rope_theta = 1e6});
-  read_head_dim(config, model);
+  read_llama_like(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5, .rope_theta = 1e6});
   model.rotary_dim = config.count("rotary_dim", 0);
   read_local_experts(config, model, 8, 2);
   if (config.count("shared_intermediate_size", 0) > 0)
@@ -56,8 +55,7 @@ void read_minimax(ConfigReader& config, Architecture& model) {
 }
 
 void read_minimax_m2(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.key_value_heads = 8, .rope_theta = 5e6});
-  read_head_dim(config, model, 128);
+  read_llama_like(config, model, {.key_value_heads = 8, .head_dim = 128, .rope_theta = 5e6});
   model.rotary_dim = config.count("rotary_dim", 64);
   read_local_experts(config, model, 256, 8);
   model.experts.score = ScoreFunction::sigmoid;

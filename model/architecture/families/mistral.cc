@@ -11,8 +11,7 @@ namespace plumbline::model {
 namespace {
 
 void read_olmo_experts(ConfigReader& config, Architecture& model, std::int64_t count, std::int64_t per_token) {
-  read_head_dim(config, model);
-  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  read_attention_bias(config, model);
   omit_wide_norms(model, "norms over the queries and keys of all heads at once");
   model.experts.routed_experts = config.dimension("num_experts", count);
   model.experts.experts_per_token = config.dimension("num_experts_per_tok", per_token);
@@ -33,21 +32,18 @@ void read_mistral3(ConfigReader& config, Architecture& model) {
 }
 
 void read_mistral(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.key_value_heads = 8});
-  read_head_dim(config, model);
+  read_llama_like(config, model, {.key_value_heads = 8});
   // An explicit null means that there is no window; a missing key means the window of the first version.
-  model.window.tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 4096);
+  model.window.tokens = window_tokens(config, 4096);
 }
 
 void read_ministral3(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5, .rope_theta = 1e6});
-  read_head_dim(config, model, 128);
+  read_llama_like(config, model, {.key_value_heads = 8, .head_dim = 128, .norm_epsilon = 1e-5, .rope_theta = 1e6});
   model.window.tokens = config.count("sliding_window", 0);
 }
 
 void read_mixtral(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5, .rope_theta = 1e6});
-  read_head_dim(config, model);
+  read_llama_like(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5, .rope_theta = 1e6});
   model.window.tokens = config.count("sliding_window", 0);
   read_local_experts(config, model, 8, 2);
   read_expert_latent(config, model);
@@ -62,13 +58,13 @@ void read_granite_moe(ConfigReader& config, Architecture& model) {
 }
 
 void read_olmoe(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.norm_epsilon = 1e-5});
+  read_llama_like(config, model, {.norm_epsilon = 1e-5});
   read_olmo_experts(config, model, 64, 8);
 }
 
 // OLMo 2's norms behind attention and experts.
 void read_flex_olmo(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.rope_theta = 500000});
+  read_llama_like(config, model, {.rope_theta = 500000});
   read_olmo_experts(config, model, 7, 5);
 }
 

@@ -9,7 +9,7 @@ namespace {
 // The layers from max_window_layers on use the window, if the model has one.
 void read_window(ConfigReader& config, Architecture& model) {
   const bool used = config.flag("use_sliding_window", false);
-  const std::int64_t tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 4096);
+  const std::int64_t tokens = window_tokens(config, 4096);
   const std::int64_t first = config.count("max_window_layers", 28);
   if (used) model.window = {.tokens = tokens, .first_layer = first};
 }
@@ -35,15 +35,13 @@ void read_experts(ConfigReader& config, Architecture& model) {
 void read_qwen2(ConfigReader& config, Architecture& model) {
   config.read_inside("thinker_config");
   config.read_inside("text_config");
-  read_decoder(config, model, {.key_value_heads = 32});
-  read_head_dim(config, model);
+  read_llama_like(config, model, {.key_value_heads = 32});
   model.biases.query_key_value = true;
   read_window(config, model);
 }
 
 void read_qwen2_moe(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.key_value_heads = 16});
-  read_head_dim(config, model);
+  read_llama_like(config, model, {.key_value_heads = 16});
   model.biases.query_key_value = config.flag("qkv_bias", true);
   read_window(config, model);
   read_experts(config, model);
@@ -55,10 +53,8 @@ void read_qwen2_moe(ConfigReader& config, Architecture& model) {
 // A config.json of Qwen3-VL has the text model inside text_config; vision is not read.
 void read_qwen3(ConfigReader& config, Architecture& model) {
   config.read_inside("text_config");
-  constexpr std::int64_t head_dim = 128;
-  read_decoder(config, model, {.key_value_heads = 32});
-  read_head_dim(config, model, head_dim);
-  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  read_llama_like(config, model, {.key_value_heads = 32, .head_dim = 128});
+  read_attention_bias(config, model);
   model.query_key_norm = true;
   read_window(config, model);
 }
@@ -67,9 +63,8 @@ void read_qwen3(ConfigReader& config, Architecture& model) {
 void read_qwen3_moe(ConfigReader& config, Architecture& model) {
   config.read_inside("thinker_config");
   config.read_inside("text_config");
-  read_decoder(config, model, {.key_value_heads = 4});
-  read_head_dim(config, model);
-  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  read_llama_like(config, model, {.key_value_heads = 4});
+  read_attention_bias(config, model);
   model.query_key_norm = true;
   read_window(config, model);
   read_experts(config, model);

@@ -10,9 +10,8 @@ namespace plumbline::model {
 namespace {
 
 void read_hybrid(ConfigReader& config, Architecture& model, const DecoderDefaults& missing) {
-  read_decoder(config, model, missing);
-  read_head_dim(config, model, 256);
-  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
+  read_llama_like(config, model, missing);
+  read_attention_bias(config, model);
   model.query_key_norm = model.output_gate = true;
   read_rotary_share(config, model, "partial_rotary_factor", 0.25);
   model.recurrence = {.kind = RecurrenceKind::gated_delta,
@@ -39,7 +38,7 @@ void read_experts(ConfigReader& config, Architecture& model, std::int64_t count,
 }  // namespace
 
 void read_qwen3_next(ConfigReader& config, Architecture& model) {
-  read_hybrid(config, model, {.key_value_heads = 2, .dense_mlp = false});
+  read_hybrid(config, model, {.key_value_heads = 2, .head_dim = 256, .dense_mlp = false});
   read_experts(config, model, 512, 10);
   model.experts.layer_frequency = config.dimension("decoder_sparse_step", 1);
   model.experts.layer_offset = model.experts.layer_frequency - 1;
@@ -51,14 +50,14 @@ void read_qwen3_next(ConfigReader& config, Architecture& model) {
 // A config.json of model_type qwen3_5 or qwen3_5_moe has the text model inside text_config; vision is not read.
 void read_qwen3_5(ConfigReader& config, Architecture& model) {
   config.read_inside("text_config");
-  read_hybrid(config, model, {.key_value_heads = 4});
+  read_hybrid(config, model, {.key_value_heads = 4, .head_dim = 256});
   model.multi_token_prediction_layers = config.layers("mtp_num_hidden_layers", 0);
   read_mixers(config, model, config.dimension("full_attention_interval", 4));
 }
 
 void read_qwen3_5_moe(ConfigReader& config, Architecture& model) {
   config.read_inside("text_config");
-  read_hybrid(config, model, {.key_value_heads = 2, .dense_mlp = false});
+  read_hybrid(config, model, {.key_value_heads = 2, .head_dim = 256, .dense_mlp = false});
   read_experts(config, model, 256, 8);
   model.multi_token_prediction_layers = config.layers("mtp_num_hidden_layers", 0);
   read_mixers(config, model, config.dimension("full_attention_interval", 4));

@@ -22,10 +22,6 @@ void read_prediction(ConfigReader& config, Architecture& model) {
   model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", 0);
 }
 
-void read_attention_bias(ConfigReader& config, Architecture& model) {
-  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", false);
-}
-
 void check_window_heads(ConfigReader& config, const Architecture& model, std::string_view key) {
   const HeadShape shape = model.head_shape(true);
   if (shape.heads % shape.key_value_heads != 0)
@@ -78,8 +74,7 @@ void read_expert_layers(ConfigReader& config, Architecture& model, std::string_v
 // A config.json of glm4v_moe has the text model inside text_config; vision is not read.
 void read_glm4_moe(ConfigReader& config, Architecture& model) {
   config.read_inside("text_config");
-  read_decoder(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5});
-  read_head_dim(config, model, 128);
+  read_llama_like(config, model, {.key_value_heads = 8, .head_dim = 128, .norm_epsilon = 1e-5});
   model.biases.query_key_value = config.flag("attention_bias", false);
   model.query_key_norm = config.flag("use_qk_norm", false);
   read_rotary_share(config, model, "partial_rotary_factor", 0.5);
@@ -89,18 +84,15 @@ void read_glm4_moe(ConfigReader& config, Architecture& model) {
 
 // The layers from max_window_layers on have the window.
 void read_dots1(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.key_value_heads = 32});
-  read_head_dim(config, model);
+  read_llama_like(config, model, {.key_value_heads = 32});
   read_attention_bias(config, model);
   model.query_key_norm = true;
-  model.window = {.tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 4096),
-                  .first_layer = config.count("max_window_layers", 62)};
+  model.window = {.tokens = window_tokens(config, 4096), .first_layer = config.count("max_window_layers", 62)};
   read_routed_experts(config, model, {.shared_experts = 0, .normalize_weights = false});
 }
 
 void read_hy_v3(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5, .rope_theta = 11158840});
-  read_head_dim(config, model, 128);
+  read_llama_like(config, model, {.key_value_heads = 8, .head_dim = 128, .norm_epsilon = 1e-5, .rope_theta = 11158840});
   read_attention_bias(config, model);
   model.query_key_norm = true;
   read_routed_experts(config, model,
@@ -113,8 +105,8 @@ void read_hy_v3(ConfigReader& config, Architecture& model) {
 }
 
 void read_solar_open(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5, .rope_theta = 1e6, .dense_mlp = false});
-  read_head_dim(config, model, 128);
+  read_llama_like(config, model,
+                  {.key_value_heads = 8, .head_dim = 128, .norm_epsilon = 1e-5, .rope_theta = 1e6, .dense_mlp = false});
   read_attention_bias(config, model);
   read_rotary_share(config, model, "partial_rotary_factor", 1);
   read_routed_experts(config, model, {});
@@ -122,24 +114,21 @@ void read_solar_open(ConfigReader& config, Architecture& model) {
 
 // Layers without the window do not rotate queries and keys.
 void read_exaone_moe(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.key_value_heads = 32, .norm_epsilon = 1e-5});
-  read_head_dim(config, model);
+  read_llama_like(config, model, {.key_value_heads = 32, .norm_epsilon = 1e-5});
   model.query_key_norm = true;
   read_routed_experts(config, model,
                       {.dense_layers_first = 1,
                        .scaling_factor = 2.5,
                        .experts_key = "num_experts",
                        .shared_key = "num_shared_experts"});
-  model.window = {.tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 4096),
-                  .rotary_only = true};
+  model.window = {.tokens = window_tokens(config, 4096), .rotary_only = true};
   read_windows(config, model, 4);
   read_prediction(config, model);
 }
 
 // The same, with a gate of attention's result and norms of what attention and experts add to the stream.
 void read_afmoe(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.norm_epsilon = 1e-5});
-  read_head_dim(config, model, 128);
+  read_llama_like(config, model, {.head_dim = 128, .norm_epsilon = 1e-5});
   model.query_key_norm = model.output_gate = model.post_norms = true;
   read_routed_experts(config, model,
                       {.shared_experts = 2,
@@ -148,16 +137,15 @@ void read_afmoe(ConfigReader& config, Architecture& model) {
                        .shared_key = "num_shared_experts",
                        .dense_key = "num_dense_layers",
                        .scaling_key = "route_scale"});
-  model.window = {.tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 1024),
-                  .rotary_only = true};
+  model.window = {.tokens = window_tokens(config, 1024), .rotary_only = true};
   read_windows(config, model, config.dimension("global_attn_every_n_layers", 4));
 }
 
 // Layers with the window have twice the keys and values; the hub's file states how many, lists these layers, and what
 // each layer has for an MLP.
 void read_mimo_v2_flash(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.key_value_heads = 4, .norm_epsilon = config.number("layernorm_epsilon", 1e-5)});
-  read_head_dim(config, model, 192);
+  read_llama_like(config, model,
+                  {.key_value_heads = 4, .head_dim = 192, .norm_epsilon = config.number("layernorm_epsilon", 1e-5)});
   model.value_dim = config.dimension("v_head_dim", 128);
   model.biases.query_key_value = config.flag("attention_bias", false);
   read_rotary_share(config, model, "partial_rotary_factor", 0.334);
@@ -182,8 +170,7 @@ void read_mimo_v2_flash(ConfigReader& config, Architecture& model) {
 
 // Layers with the window have more queries; a list has the number of each layer.
 void read_laguna(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.key_value_heads = 8});
-  read_head_dim(config, model, 128);
+  read_llama_like(config, model, {.key_value_heads = 8, .head_dim = 128});
   read_attention_bias(config, model);
   model.query_key_norm = true;
   model.output_gate = config.is_text("gating", "per-element");
@@ -206,8 +193,9 @@ void read_laguna(ConfigReader& config, Architecture& model) {
 // Layers with the window have more queries. The language model of step3p7 is inside text_config; vision is not read.
 void read_step3p5(ConfigReader& config, Architecture& model) {
   config.read_inside("text_config");
-  read_decoder(config, model, {.key_value_heads = config.dimension("num_attention_groups", 8), .norm_epsilon = 1e-5});
-  read_head_dim(config, model, 128);
+  read_llama_like(
+      config, model,
+      {.key_value_heads = config.dimension("num_attention_groups", 8), .head_dim = 128, .norm_epsilon = 1e-5});
   read_attention_bias(config, model);
   model.query_key_norm = true;
   model.head_gate = config.flag("use_head_wise_attn_gate", false);
@@ -221,7 +209,7 @@ void read_step3p5(ConfigReader& config, Architecture& model) {
   read_expert_layers(config, model, "moe_layers_enum");
   model.rotary_dim = model.head_dim / 2;  // in each file that is published
   model.window = {
-      .tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 512),
+      .tokens = window_tokens(config, 512),
       .first_layer = model.layers,
       .heads = config.dimension("attention_other_setting.num_attention_heads", model.heads),
       .key_value_heads = config.dimension("attention_other_setting.num_attention_groups", model.key_value_heads),
@@ -234,8 +222,7 @@ void read_step3p5(ConfigReader& config, Architecture& model) {
 
 // Ling 2 and Ring 2 state a router and norms that Ling of the same model_type does not have.
 void read_bailing_moe(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model);
-  read_head_dim(config, model);
+  read_llama_like(config, model);
   model.biases.query_key_value = config.flag("use_qkv_bias", false);
   model.biases.attention_output = config.flag("use_bias", false);
   model.query_key_norm = config.flag("use_qk_norm", false);
@@ -252,9 +239,8 @@ void read_bailing_moe(ConfigReader& config, Architecture& model) {
 
 // Every n-th layer, counted from one, has experts, between a first and a last one.
 void read_ernie4_5_moe(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model,
-               {.key_value_heads = 4, .norm_epsilon = 1e-5, .rope_theta = 500000, .tied_embedding = true});
-  read_head_dim(config, model);
+  read_llama_like(config, model,
+                  {.key_value_heads = 4, .norm_epsilon = 1e-5, .rope_theta = 500000, .tied_embedding = true});
   const bool biased = config.flag("use_bias", false);
   model.biases.query_key_value = model.biases.attention_output = model.biases.mlp = biased;
   read_routed_experts(config, model,
