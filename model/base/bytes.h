@@ -44,11 +44,21 @@ constexpr std::size_t members() {
     return members<T, N - 1>();
 }
 
+template <class T>
+concept Scalar = std::is_arithmetic_v<T> || std::is_enum_v<T>;
+template <class T>
+concept OfUnit = requires(T quantity) {
+  T{double{quantity.value()}};
+}
+&&!Scalar<T>;
+
+}  // namespace detail
+
 // Calls use(member, ...) with all members of a struct.
 template <class T, class Use>
 void with_members(T& value, const Use& use) {
-  constexpr std::size_t count = members<std::remove_const_t<T>>();
-  static_assert(count > 0 && count <= most_members);
+  constexpr std::size_t count = detail::members<std::remove_const_t<T>>();
+  static_assert(count > 0 && count <= detail::most_members);
 #define PLUMBLINE_MEMBERS(n, ...) \
   if constexpr (count == n) {     \
     auto& [__VA_ARGS__] = value;  \
@@ -80,46 +90,26 @@ void with_members(T& value, const Use& use) {
   PLUMBLINE_MEMBERS(24, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x)
   PLUMBLINE_MEMBERS(25, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y)
   PLUMBLINE_MEMBERS(26, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z)
-  PLUMBLINE_MEMBERS(27, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa)
-  PLUMBLINE_MEMBERS(28, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, bb)
-  PLUMBLINE_MEMBERS(29, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, bb, cc)
-  PLUMBLINE_MEMBERS(30, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, bb, cc, dd)
-  PLUMBLINE_MEMBERS(31, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, bb, cc, dd,
-                    ee)
-  PLUMBLINE_MEMBERS(32, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, bb, cc, dd,
-                    ee, ff)
-  PLUMBLINE_MEMBERS(33, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, bb, cc, dd,
-                    ee, ff, gg)
-  PLUMBLINE_MEMBERS(34, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, bb, cc, dd,
-                    ee, ff, gg, hh)
-  PLUMBLINE_MEMBERS(35, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, bb, cc, dd,
-                    ee, ff, gg, hh, ii)
-  PLUMBLINE_MEMBERS(36, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, bb, cc, dd,
-                    ee, ff, gg, hh, ii, jj)
-  PLUMBLINE_MEMBERS(37, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, bb, cc, dd,
-                    ee, ff, gg, hh, ii, jj, kk)
-  PLUMBLINE_MEMBERS(38, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, bb, cc, dd,
-                    ee, ff, gg, hh, ii, jj, kk, ll)
-  PLUMBLINE_MEMBERS(39, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, bb, cc, dd,
-                    ee, ff, gg, hh, ii, jj, kk, ll, mm)
-  PLUMBLINE_MEMBERS(40, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, bb, cc, dd,
-                    ee, ff, gg, hh, ii, jj, kk, ll, mm, nn)
-  PLUMBLINE_MEMBERS(41, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, bb, cc, dd,
-                    ee, ff, gg, hh, ii, jj, kk, ll, mm, nn, oo)
-  PLUMBLINE_MEMBERS(42, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, bb, cc, dd,
-                    ee, ff, gg, hh, ii, jj, kk, ll, mm, nn, oo, pp)
+#define PLUMBLINE_26_MEMBERS a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z
+  PLUMBLINE_MEMBERS(27, PLUMBLINE_26_MEMBERS, aa)
+  PLUMBLINE_MEMBERS(28, PLUMBLINE_26_MEMBERS, aa, bb)
+  PLUMBLINE_MEMBERS(29, PLUMBLINE_26_MEMBERS, aa, bb, cc)
+  PLUMBLINE_MEMBERS(30, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd)
+  PLUMBLINE_MEMBERS(31, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee)
+  PLUMBLINE_MEMBERS(32, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff)
+  PLUMBLINE_MEMBERS(33, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff, gg)
+  PLUMBLINE_MEMBERS(34, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff, gg, hh)
+  PLUMBLINE_MEMBERS(35, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff, gg, hh, ii)
+  PLUMBLINE_MEMBERS(36, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff, gg, hh, ii, jj)
+  PLUMBLINE_MEMBERS(37, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff, gg, hh, ii, jj, kk)
+  PLUMBLINE_MEMBERS(38, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff, gg, hh, ii, jj, kk, ll)
+  PLUMBLINE_MEMBERS(39, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff, gg, hh, ii, jj, kk, ll, mm)
+  PLUMBLINE_MEMBERS(40, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff, gg, hh, ii, jj, kk, ll, mm, nn)
+  PLUMBLINE_MEMBERS(41, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff, gg, hh, ii, jj, kk, ll, mm, nn, oo)
+  PLUMBLINE_MEMBERS(42, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff, gg, hh, ii, jj, kk, ll, mm, nn, oo, pp)
+#undef PLUMBLINE_26_MEMBERS
 #undef PLUMBLINE_MEMBERS
 }
-
-template <class T>
-concept Scalar = std::is_arithmetic_v<T> || std::is_enum_v<T>;
-template <class T>
-concept OfUnit = requires(T quantity) {
-  T{double{quantity.value()}};
-}
-&&!Scalar<T>;
-
-}  // namespace detail
 
 class ByteWriter {
  public:
@@ -138,7 +128,7 @@ class ByteWriter {
     } else if constexpr (detail::OfUnit<T>) {
       one(value.value());
     } else {
-      detail::with_members(value, [this](const auto&... all) { add(all...); });
+      with_members(value, [this](const auto&... all) { add(all...); });
     }
   }
   void one(const std::string& text) {
@@ -210,7 +200,7 @@ class ByteReader {
       one(number);
       value = T{number};
     } else {
-      detail::with_members(value, [this](auto&... all) { get(all...); });
+      with_members(value, [this](auto&... all) { get(all...); });
     }
   }
   void one(std::string& text) { text = take(size()); }

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <type_traits>
 
 #include "model/architecture/architecture.h"
+#include "model/base/bytes.h"
 #include "model/base/data_type.h"
 #include "model/graph/recompute.h"
 
@@ -176,27 +178,21 @@ struct LayerContext {
   double experts_hit() const;
 };
 
-// Calls visit(field) for every field but the architecture. The structured binding names every member, so that a new one
-// does not compile until it is visited.
+// Calls visit(field) for every field but the architecture, those of inference and adapters one by one.
 template <class Visitor>
-void visit_context(const LayerContext& context, Visitor&& visit) {
-  const auto& [architecture, gemm, experts, attention_format, dispatch, combine, gradients, recompute, attention,
-               delayed_scaling, weights_cast_once, quantized_weights, quantized_head, fused_loss, loss_in_place,
-               loss_in_head, loss_chunks, fused_experts, captured_parts, captured_router, tokens, sequence_length,
-               tensor, sequence, context_ranks, ring, expert_parallel, expert_tensor, groups_per_token,
-               shares_embedding, prediction_apart, distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows,
-               even_rows, redundant_experts, document_tokens, inference, adapters, reference] = context;
-  const auto each = [&](const auto&... fields) { (visit(fields), ...); };
-  each(gemm, experts, attention_format, dispatch, combine, gradients, attention, delayed_scaling, weights_cast_once,
-       quantized_weights, quantized_head, fused_loss, loss_in_place, loss_in_head, loss_chunks, fused_experts,
-       captured_parts, captured_router, tokens, sequence_length, tensor, sequence, context_ranks, ring, expert_parallel,
-       expert_tensor, groups_per_token, shares_embedding, prediction_apart, distinct_ranks_per_token, dispatcher,
-       dispatch_overlap, kept_rows, even_rows, redundant_experts, document_tokens, reference, recompute.size());
-  each(inference.kind, inference.requests, inference.new_tokens, inference.cached_tokens, inference.cache,
-       inference.masked_experts, inference.shared_tokens, inference.weights_only, inference.expert_skew,
-       inference.cache_rows, inference.last_token);
-  each(adapters.rank, adapters.attention, adapters.mlp, adapters.experts, adapters.nf4);
-  for (const RecomputeGroup group : recompute) visit(group);
+void visit_context(const LayerContext& context, const Visitor& visit) {
+  const auto each = [&visit](const auto&... fields) { (visit(fields), ...); };
+  const auto one = [&]<class Field>(const Field& field) {
+    if constexpr (std::is_same_v<Field, InferencePass> || std::is_same_v<Field, Adapters>) {
+      with_members(field, each);
+    } else if constexpr (std::is_same_v<Field, RecomputePolicy>) {
+      visit(field.size());
+      for (const RecomputeGroup group : field) visit(group);
+    } else {
+      visit(field);
+    }
+  };
+  with_members(context, [&one](const Architecture&, const auto&... fields) { (one(fields), ...); });
 }
 
 }  // namespace plumbline::model
