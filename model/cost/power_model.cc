@@ -33,27 +33,14 @@ std::vector<EnergyKind> kinds() {
           {DataType::mxfp4, {"mxfp4", "nvfp4", "fp8", "bf16"}}};
 }
 
-class PowerReader {
- public:
-  explicit PowerReader(const Profile& profile) : profile_(profile), reader_(profile) {}
-
-  std::optional<double> optional(const std::string& name) {
-    return profile_.find(name) ? std::optional(reader_.require(name).value) : std::nullopt;
-  }
-  double require(const std::string& name) { return reader_.require(name).value; }
-  // Returns the energy of the first name that the profile has; BF16 is required.
-  double energy(const std::vector<std::string_view>& names, std::string_view suffix) {
-    for (const std::string_view name : names)
-      for (const std::string_view ending : {suffix, std::string_view()})
-        if (const auto found = optional(fmt::format("power.gemm.{}{}.energy_per_flop", name, ending))) return *found;
-    return require("power.gemm.bf16.energy_per_flop");
-  }
-  const std::optional<Error>& error() const { return reader_.error(); }
-
- private:
-  const Profile& profile_;
-  ConstantReader reader_;
-};
+// Returns the energy of the first name that the profile has; BF16 is required.
+double energy_of(ConstantReader& reader, const std::vector<std::string_view>& names, std::string_view suffix) {
+  for (const std::string_view name : names)
+    for (const std::string_view ending : {suffix, std::string_view()})
+      if (const auto found = reader.find(fmt::format("power.gemm.{}{}.energy_per_flop", name, ending)))
+        return found->value;
+  return reader.require("power.gemm.bf16.energy_per_flop").value;
+}
 
 std::optional<Error> check(const PowerModel::Limit& limit, double idle) {
   if (!limit.given || *limit.given > idle) return std::nullopt;
@@ -96,18 +83,19 @@ double clock_under(const PowerConstants& constants, const PowerWindow& window, d
 
 Result<std::optional<PowerModel>> PowerModel::make(const Profile& profile, const Limit& limit) {
   if (!profile.find("power.idle")) return std::optional<PowerModel>();
-  PowerReader reader(profile);
+  ConstantReader reader(profile);
   PowerModel model;
-  model.constants_ = {reader.require("power.idle"), reader.optional("power.limit_share").value_or(1),
-                      reader.optional("power.clock_exponent").value_or(0)};
-  model.gemm_.fill({reader.energy({"bf16"}, ""), reader.energy({"bf16"}, "_weight_gradient")});
-  for (const EnergyKind& kind : kinds())
-    model.gemm_[static_cast<std::size_t>(kind.operands)] = {reader.energy(kind.names, ""),
-                                                            reader.energy(kind.names, "_weight_gradient")};
-  model.attention_ = reader.optional("power.attention.energy_per_flop")
-                         .value_or(model.gemm_[static_cast<std::size_t>(DataType::bf16)].forward);
-  model.byte_ = reader.optional("power.energy_per_byte").value_or(0);
-  model.reference_limit_ = reader.optional("power.reference_limit");
+  model.constants_ = {reader.require("power.idle").value, reader.value("power.limit_share", 1),
+                      reader.value("power.clock_exponent")};
+  const auto energy = [&reader](const std::vector<std::string_view>& names) {
+    return Energy{energy_of(reader, names, ""), energy_of(reader, names, "_weight_gradient")};
+  };
+  model.gemm_.fill(energy({"bf16"}));
+  for (const EnergyKind& kind : kinds()) model.gemm_[static_cast<std::size_t>(kind.operands)] = energy(kind.names);
+  model.attention_ =
+      reader.value("power.attention.energy_per_flop", model.gemm_[static_cast<std::size_t>(DataType::bf16)].forward);
+  model.byte_ = reader.value("power.energy_per_byte");
+  if (const auto limit_w = reader.find("power.reference_limit")) model.reference_limit_ = limit_w->value;
   model.exponent_ = limit.exponent;
   if (reader.error()) return tl::unexpected(*reader.error());
   if (auto error = check(limit, model.constants_.idle)) return tl::unexpected(*error);

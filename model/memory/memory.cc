@@ -18,14 +18,6 @@
 namespace plumbline::model {
 namespace {
 
-std::vector<std::int64_t> stages_on(const Schedule& schedule, std::int32_t rank) {
-  std::vector<std::int64_t> stages;
-  for (std::int32_t direction = 0; direction < schedule.directions; ++direction)
-    for (std::int32_t stage = 0; stage < schedule.stages; ++stage)
-      if (schedule.rank_of(direction, stage) == rank) stages.push_back(stage);
-  return stages;
-}
-
 std::string largest_item(const TrainingState& state, const RankMemory& memory) {
   using Item = std::pair<std::string_view, double>;
   const std::array<Item, 10> items = {Item{"parameters of the experts", state.experts.parameters.value()},
@@ -55,18 +47,19 @@ class Accountant {
         program_(program),
         device_(device),
         slots_(slots),
+        stages_(program.schedule.stages_by_rank()),
         waiting_(waiting_on_host(plan, program)) {}
 
   RankMemory of(std::int32_t rank) {
     RankMemory memory;
+    const auto index = static_cast<std::size_t>(rank);
     memory.rank = rank;
-    memory.stages = stages_on(program_.schedule, rank);
+    memory.stages.assign(stages_[index].begin(), stages_[index].end());
     const TrainingState& state = state_of(memory.stages);
     memory.parameters_bytes = (state.experts.parameters + state.others.parameters).value();
     memory.gathered_bytes = state.gathered_parameters.value();
     memory.gradients_bytes = (state.experts.gradients + state.others.gradients).value();
     memory.optimizer_bytes = (state.experts.optimizer + state.others.optimizer).value();
-    const auto index = static_cast<std::size_t>(rank);
     const MemoryTimeline timeline = memory_timeline(program_, slots_, index);
     const MemoryMoment& fullest = timeline.ops[timeline.fullest];
     memory.activations_bytes = fullest.activations.value();
@@ -120,7 +113,8 @@ class Accountant {
   const StepProgram& program_;
   const Device& device_;
   const std::vector<SlotMemory>& slots_;
-  std::vector<double> waiting_;  // of activations on the host, by rank
+  std::vector<std::vector<std::int32_t>> stages_;  // by rank
+  std::vector<double> waiting_;                    // of activations on the host, by rank
   std::map<std::vector<std::int32_t>, TrainingState> states_;
 };
 

@@ -59,7 +59,8 @@ class StateCounter {
     const auto all = static_cast<std::size_t>(units.size());
     const std::size_t gathered =
         plan_.parallelism.reshard_after_forward ? static_cast<std::size_t>(plan_.overlap.prefetch) + 1 : all;
-    if (zero_ >= 3) most_parameters_ = std::max(most_parameters_, most(units, gathered, &Whole::parameters));
+    if (zero_ >= 3)
+      state_.gathered_parameters = std::max(state_.gathered_parameters, most(units, gathered, &Whole::parameters));
     if (zero_ >= 2) most_gradients_ = std::max(most_gradients_, most(units, 2, &Whole::gradients));
     const double held = bytes_per_element(activation_type(plan_.precision.gradients));
     const double wire =
@@ -68,10 +69,7 @@ class StateCounter {
   }
 
   TrainingState state() {
-    state_.gathered_parameters = most_parameters_;
-    state_.gradients_in_flight = most_gradients_;
-    state_.reduction_buffers = most_copied_;
-    state_.others.parameters += most_parameters_;
+    state_.others.parameters += state_.gathered_parameters;
     state_.others.gradients += most_gradients_ + most_copied_;
     return state_;
   }
@@ -121,7 +119,7 @@ class StateCounter {
   bool copies_;
   TrainingState state_;
   std::set<std::vector<std::int64_t>> shapes_;
-  Bytes most_parameters_, most_gradients_, most_copied_;
+  Bytes most_gradients_, most_copied_;
   double expert_shards_, dense_shards_, expert_replicas_, dense_replicas_;
 };
 

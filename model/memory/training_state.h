@@ -28,10 +28,8 @@ struct ParameterCounts {  // of those that a rank trains, in elements where no u
 struct TrainingState {
   StateBytes experts, others;
   ParameterCounts counts;
-  // The following are parts of the bytes above.
-  Bytes gathered_parameters;  // zero_stage 3: overlap.prefetch + 1 consecutive units, all without resharding
-  Bytes gradients_in_flight;  // zero_stage 2, 3: the unit that is written and the one that is reduced
-  Bytes reduction_buffers;    // copies in the format on the wire, where gradients have another one
+  // Part of the bytes above, zero_stage 3: overlap.prefetch + 1 consecutive units, all without resharding.
+  Bytes gathered_parameters;
 };
 
 // Returns the state of a rank that holds `stages`. A parameter that blocks share counts once, also where its owner is

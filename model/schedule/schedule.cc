@@ -20,6 +20,14 @@ std::int32_t Schedule::micro_batches_per_direction() const {
   return last + 1;
 }
 
+std::vector<std::vector<std::int32_t>> Schedule::stages_by_rank() const {
+  std::vector<std::vector<std::int32_t>> all(static_cast<std::size_t>(shape.ranks));
+  for (std::int32_t direction = 0; direction < directions; ++direction)
+    for (std::int32_t stage = 0; stage < stages; ++stage)
+      all[static_cast<std::size_t>(rank_of(direction, stage))].push_back(stage);
+  return all;
+}
+
 std::int32_t Schedule::rank_of(std::int32_t direction, std::int32_t stage) const {
   switch (placement) {
     case Placement::looped:

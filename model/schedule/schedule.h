@@ -62,7 +62,8 @@ struct Schedule {
   std::vector<std::vector<Posting>> postings;  // per rank the messages outside their default batch; may be empty
 
   std::int32_t rank_of(std::int32_t direction, std::int32_t stage) const;
-  std::int32_t micro_batches_per_direction() const;  // of its programs
+  std::vector<std::vector<std::int32_t>> stages_by_rank() const;  // by direction, then by stage
+  std::int32_t micro_batches_per_direction() const;               // of its programs
 };
 
 // Costs per listed op, in any one unit. B = I + W is not enforced.

@@ -67,37 +67,6 @@ struct Wait {  // a wait until the op at `place` has ended
   Transfer message;
 };
 
-// Maps each message of a schedule to a place, by index instead of a search: there are millions of lookups.
-class MessagePlaces {
- public:
-  explicit MessagePlaces(const Schedule& schedule) : directions_(schedule.directions), stages_(schedule.stages) {
-    micro_batches_ = static_cast<std::size_t>(schedule.micro_batches_per_direction());
-    places_.resize(2 * static_cast<std::size_t>(directions_) * static_cast<std::size_t>(stages_) * micro_batches_);
-  }
-
-  Place& at(bool forward, std::int32_t direction, std::int32_t stage, std::int32_t micro_batch) {
-    const std::int32_t line = ((forward ? 1 : 0) * directions_ + direction) * stages_ + stage;
-    return places_[static_cast<std::size_t>(line) * micro_batches_ + static_cast<std::size_t>(micro_batch)];
-  }
-  Place& at(const Transfer& transfer) {
-    return at(transfer.forward, transfer.direction, transfer.stage, transfer.micro_batch);
-  }
-
- private:
-  std::int32_t directions_, stages_;
-  std::size_t micro_batches_ = 0;
-  std::vector<Place> places_;
-};
-
-// Returns the stages of each rank, by direction, then by stage.
-std::vector<std::vector<std::int32_t>> stages_by_rank(const Schedule& schedule) {
-  std::vector<std::vector<std::int32_t>> stages(schedule.ranks.size());
-  for (std::int32_t direction = 0; direction < schedule.directions; ++direction)
-    for (std::int32_t stage = 0; stage < schedule.stages; ++stage)
-      stages[static_cast<std::size_t>(schedule.rank_of(direction, stage))].push_back(stage);
-  return stages;
-}
-
 std::size_t cell_of(const std::vector<std::int32_t>& stages, std::int32_t stage) {
   return static_cast<std::size_t>(std::ranges::find(stages, stage) - stages.begin());
 }
@@ -121,7 +90,7 @@ class Orderer {
                       mode,
                       {},
                       {}};
-    auto stages = stages_by_rank(schedule);
+    auto stages = schedule.stages_by_rank();
     for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
       ScheduleTable::Rank& entry = table_.ranks.emplace_back();
       entry.stages = std::move(stages[rank]);
@@ -254,8 +223,8 @@ class Orderer {
 
   const Schedule& schedule_;
   bool batched_;
-  const RankBatches& batches_;            // filled under batched transfers only
-  MessagePlaces made_, sent_, received_;  // producer of each message; ops after which it was posted
+  const RankBatches& batches_;                  // filled under batched transfers only
+  MessageTable<Place> made_, sent_, received_;  // producer of each message; ops after which it was posted
   RankTurns turns_;
   std::vector<std::vector<std::uint32_t>> class_of_;
   ScheduleTable table_;

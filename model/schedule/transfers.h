@@ -20,6 +20,30 @@ struct Transfer {
   bool operator==(const Transfer&) const = default;
 };
 
+// A value of each message of a schedule, by index instead of a search: there are millions of look-ups.
+template <class Value>
+class MessageTable {
+ public:
+  explicit MessageTable(const Schedule& schedule)
+      : directions_(schedule.directions),
+        stages_(schedule.stages),
+        micro_batches_(static_cast<std::size_t>(schedule.micro_batches_per_direction())),
+        values_(2 * static_cast<std::size_t>(directions_ * stages_) * micro_batches_) {}
+
+  Value& at(bool forward, std::int32_t direction, std::int32_t stage, std::int32_t micro_batch) {
+    const std::int32_t line = ((forward ? 1 : 0) * directions_ + direction) * stages_ + stage;
+    return values_[static_cast<std::size_t>(line) * micro_batches_ + static_cast<std::size_t>(micro_batch)];
+  }
+  Value& at(const Transfer& transfer) {
+    return at(transfer.forward, transfer.direction, transfer.stage, transfer.micro_batch);
+  }
+
+ private:
+  std::int32_t directions_, stages_;
+  std::size_t micro_batches_;
+  std::vector<Value> values_;
+};
+
 // Returns batches[rank][k]: the messages that the rank posts and waits for just before op k; the entry after the last
 // op holds the remaining sends. In an eager schedule the receives are those of op k. Its sends are listed with the next
 // op too, but do not block: the executor posts them when their producer ends. Each eager message has its own tag. In a

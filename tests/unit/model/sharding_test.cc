@@ -220,7 +220,6 @@ TEST(TrainingState, ShardsWhatTheStageShards) {
   EXPECT_EQ(state(1).others.gradients, Bytes(5400));
   EXPECT_EQ(state(1, true).others.optimizer, Bytes(0));
   // All gradients fit into one bucket, which is reduced as a whole.
-  EXPECT_EQ(state(2).gradients_in_flight, Bytes(5400));
   EXPECT_EQ(state(2).others.gradients, Bytes(5400 / 8.0 + 5400));
   // Blocks: two of three are gathered, and two wait for their reduction.
   EXPECT_EQ(state(3).gathered_parameters, Bytes(2 * 900));
@@ -234,7 +233,7 @@ TEST(TrainingState, AMasterCopyInTheStoredFormatIsNone) {
   const StepProgram program = lone_program(c.plan);
   EXPECT_EQ(training_state(c.plan, c.layout, program, {0}).others.optimizer, Bytes(8 * 1350));
   c.plan.precision.gradient_reduce = Precision::bf16;  // and copies of two units, here of the one there is
-  EXPECT_EQ(training_state(c.plan, c.layout, program, {0}).reduction_buffers, Bytes(2 * 1350));
+  EXPECT_EQ(training_state(c.plan, c.layout, program, {0}).others.gradients, Bytes(5400 + 2 * 1350));
 }
 
 }  // namespace
