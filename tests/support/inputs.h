@@ -24,4 +24,12 @@ inline void expect_error(const model::Error& error, model::ErrorKind kind, const
       << "'" << text << "' is not in: " << to_string(error);
 }
 
+// The same of a result, which must have no value.
+template <class T>
+void expect_error(const model::Result<T>& result, model::ErrorKind kind, const std::string& file, int line,
+                  const std::string& key, const std::string& text) {
+  ASSERT_FALSE(result);
+  expect_error(result.error(), kind, file, line, key, text);
+}
+
 }  // namespace plumbline::tests
