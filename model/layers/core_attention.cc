@@ -6,33 +6,21 @@
 #include <vector>
 
 #include "model/layers/elementary.h"
+#include "model/layers/linear.h"
 
 namespace plumbline::model {
 namespace {
 
 using enum OperatorKind;
 
-// A tensor as the GEMMs of attention read it; in MXFP8 also with scales along the tokens, where the backward pass
-// multiplies along them.
-struct Operand {
-  TensorId rows;
-  std::optional<TensorId> columns;
-};
-
-// Casts the tensor if attention has a format; `both`: in both directions, where scales have one.
-Operand attention_operand(GraphBuilder& b, const std::optional<OperandFormat>& format, const std::string& name,
+// Casts the tensor if attention has a format; `both`: in MXFP8 also with scales along the tokens, where the backward
+// pass multiplies along them.
+Layouts attention_operand(GraphBuilder& b, const std::optional<OperandFormat>& format, const std::string& name,
                           TensorId x, bool both) {
-  if (!format) return {x, std::nullopt};
-  const DataType type = activation_type(format->precision);
-  Operand operand{b.activation(name + "_" + std::string(quantized_name(type)), b.shape(x), type), std::nullopt};
-  std::vector<TensorId> written = {operand.rows};
-  if (both && format->precision == Precision::mxfp8) {
-    operand.columns = b.activation(name + "_t", {b.shape(x)[1], b.shape(x)[0]}, type);
-    written.push_back(*operand.columns);
-  }
+  if (!format) return {x};
   const bool finds = format->precision == Precision::fp8_tensor && !format->delayed_scaling;
-  b.emit(cast, "cast_" + name, {x}, written, CastAttributes{.finds_scale = finds});
-  return operand;
+  return cast_layouts(b, name, "cast_" + name, x, activation_type(format->precision),
+                      both && format->precision == Precision::mxfp8, {.finds_scale = finds});
 }
 
 TensorId fused(GraphBuilder& b, const LayerContext& c, TensorId query, TensorId key, TensorId value,
@@ -42,9 +30,9 @@ TensorId fused(GraphBuilder& b, const LayerContext& c, TensorId query, TensorId 
   b.group(RecomputeGroup::core_attention);
   std::optional<OperandFormat> format;
   if (c.attention_format && !c.inference) format = c.training_operands(*c.attention_format);
-  const Operand q_as = attention_operand(b, format, "attention_query", query, true);
-  const Operand k_as = attention_operand(b, format, "attention_key", key, true);
-  const Operand v_as = attention_operand(b, format, "attention_value", value, false);
+  const Layouts q_as = attention_operand(b, format, "attention_query", query, true);
+  const Layouts k_as = attention_operand(b, format, "attention_key", key, true);
+  const Layouts v_as = attention_operand(b, format, "attention_value", value, false);
   const TensorId q = q_as.rows, k = k_as.rows, v = v_as.rows;
   const TensorId o = b.activation("attention_out", {tokens, {attributes.query_heads * attributes.value_dim}}, written);
   const TensorId lse = b.activation("log_sum_exp", {tokens, {attributes.query_heads}}, DataType::fp32);
@@ -53,9 +41,9 @@ TensorId fused(GraphBuilder& b, const LayerContext& c, TensorId query, TensorId 
     std::vector<TensorId> gradients;
     for (TensorId id : {query, key, value})
       gradients.push_back(b.activation("d_attention_" + b.tensor(id).name, b.shape(id), b.activation_gradient_type()));
-    const Operand d_out = attention_operand(b, format, "d_attention", b.gradient(o), true);
+    const Layouts d_out = attention_operand(b, format, "d_attention", b.gradient(o), true);
     std::vector<TensorId> reads = {d_out.rows, q, k, v, b.kept(o), lse};
-    for (const Operand& operand : {q_as, k_as, d_out})
+    for (const Layouts& operand : {q_as, k_as, d_out})
       if (operand.columns) reads.push_back(*operand.columns);
     b.emit(attention_grad, "attention_grad", reads, gradients, attributes);
     b.add_gradient(query, gradients[0]);

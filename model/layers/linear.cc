@@ -221,27 +221,18 @@ TensorId gather_tokens(GraphBuilder& b, const Parts& p, TensorId x, std::size_t 
   return all;
 }
 
-// The gradient of y as casts write it, of the rank's own tokens.
-struct OutputGradient {
-  TensorId rows;
-  std::optional<TensorId> transposed;  // where the same cast writes it too
-};
-
-OutputGradient quantized_output_gradient(GraphBuilder& b, const Parts& p, TensorId dy) {
-  const DataType type = activation_type(p.format.precision);
-  std::vector<TensorId> layouts = {b.activation("d_" + p.name + suffix(type), b.shape(dy), type)};
+// Returns the gradient of y as casts write it, of the rank's own tokens.
+Layouts quantized_output_gradient(GraphBuilder& b, const Parts& p, TensorId dy) {
   const bool gathers_both = p.gathers_gradient.ranks > 1 && scales_by_direction(p.format.precision);
   const bool at_once = p.format.delayed_scaling || p.format.casts_both_layouts();
-  const bool both = gathers_both || (at_once && p.gathers_gradient.ranks == 1);
-  if (both) layouts.push_back(b.activation("d_" + p.name + "_t", {b.shape(dy)[1], b.shape(dy)[0]}, type));
-  b.emit(cast, "cast_d_" + p.name, {dy}, layouts, scaled_cast(p.format));
-  return {layouts[0], both ? std::optional<TensorId>(layouts[1]) : std::nullopt};
+  return cast_layouts(b, "d_" + p.name, "cast_d_" + p.name, dy, activation_type(p.format.precision),
+                      gathers_both || (at_once && p.gathers_gradient.ranks == 1), scaled_cast(p.format));
 }
 
 void quantized_gradients(GraphBuilder& b, const Parts& p) {
   const DataType type = activation_type(p.format.precision);
   const TensorId dy = b.gradient(p.y);
-  const OutputGradient own = quantized_output_gradient(b, p, dy);
+  const Layouts own = quantized_output_gradient(b, p, dy);
   const TensorId rows = gather_tokens(b, p, own.rows, 0);
   const TensorId transposed = transposed_weight(b, p);
   const TensorId dx = b.activation("d_" + p.name + "_in", {p.tokens, {p.in}}, b.activation_gradient_type());
@@ -250,8 +241,8 @@ void quantized_gradients(GraphBuilder& b, const Parts& p) {
   give_input_gradient(b, p.name, p.gradient_of, dx, p.sums_gradient);
 
   TensorId dyt = 0;
-  if (own.transposed) {
-    dyt = gather_tokens(b, p, *own.transposed, 1);
+  if (own.columns) {
+    dyt = gather_tokens(b, p, *own.columns, 1);
   } else {
     dyt = b.activation("d_" + p.name + "_t", {{p.out}, p.tokens}, type);
     b.emit(cast_transpose, "cast_transpose_d_" + p.name, {rows == own.rows ? dy : rows}, {dyt});
@@ -321,12 +312,18 @@ TensorId adapted(GraphBuilder& b, const std::string& name, TensorId x, TensorId 
 
 }  // namespace
 
+Layouts cast_layouts(GraphBuilder& b, const std::string& name, const std::string& cast_name, TensorId x, DataType type,
+                     bool columns, const CastAttributes& attributes) {
+  std::vector<TensorId> writes = {b.activation(name + suffix(type), b.shape(x), type)};
+  if (columns) writes.push_back(b.activation(name + "_t", {b.shape(x)[1], b.shape(x)[0]}, type));
+  b.emit(cast, cast_name, {x}, writes, attributes);
+  return {writes[0], columns ? std::optional(writes[1]) : std::nullopt};
+}
+
 TensorId gemm_operand(GraphBuilder& b, const std::string& name, TensorId x, const OperandFormat& format) {
-  const DataType type = activation_type(format.precision);
   if (!is_quantized(format.precision) || is_quantized(b.tensor(x).type)) return x;
-  const TensorId operand = b.activation(name + "_in" + suffix(type), b.shape(x), type);
-  b.emit(cast, "cast_" + name, {x}, {operand}, scaled_cast(format));
-  return operand;
+  const DataType type = activation_type(format.precision);
+  return cast_layouts(b, name + "_in", "cast_" + name, x, type, false, scaled_cast(format)).rows;
 }
 
 TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t out, const LinearOptions& options) {
@@ -359,13 +356,10 @@ TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64
               .gradient_of = options.gradient_of.value_or(x)};
   TensorId factor = stored_in_16_bits(b, name + "_weight_bf16", weight, type);
   if (quantized && !is_quantized(b.tensor(weight).type)) {
-    const std::string copy = name + "_weight" + suffix(type);
-    if (options.operands.weights_cast_once) {
-      factor = b.constant(copy, b.shape(weight), type);
-    } else {
-      factor = b.activation(copy, b.shape(weight), type);
-      b.emit(cast, "cast_" + name + "_weight", {weight}, {factor}, scaled_cast(options.operands));
-    }
+    const std::string copy = name + "_weight";
+    factor = options.operands.weights_cast_once
+                 ? b.constant(copy + suffix(type), b.shape(weight), type)
+                 : cast_layouts(b, copy, "cast_" + copy, weight, type, false, scaled_cast(options.operands)).rows;
   }
   std::vector<TensorId> reads = {operand, factor};
   if (options.bias)

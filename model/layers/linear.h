@@ -39,6 +39,16 @@ struct LinearOptions {
 // Returns a weight as GEMMs in 16 bits read it: a copy of one that is stored in NF4.
 TensorId stored_in_16_bits(GraphBuilder& builder, const std::string& copy, TensorId weight, DataType type);
 
+// A tensor in the format of a GEMM.
+struct Layouts {
+  TensorId rows;
+  std::optional<TensorId> columns = {};  // transposed, where the kernel that casts the rows writes them too
+};
+
+// Casts a matrix by the kernel of that name; with `columns` it also writes the transpose.
+Layouts cast_layouts(GraphBuilder& builder, const std::string& name, const std::string& cast_name, TensorId x,
+                     DataType type, bool columns, const CastAttributes& attributes);
+
 // Returns x in the format of the GEMM `name`, cast if it has 16 bits and the format fewer.
 TensorId gemm_operand(GraphBuilder& builder, const std::string& name, TensorId x, const OperandFormat& format);
 

@@ -237,11 +237,6 @@ struct ExpertGemm {
   std::function<TensorId()> transposed_gradient;  // [out, N] where the gradient arrives quantized, emitted in phase W
 };
 
-struct Layouts {
-  TensorId rows;
-  std::optional<TensorId> columns;  // transposed, where the kernel that casts the rows writes them too
-};
-
 // Returns x in the format of the operands, cast if it has another: what belongs to so many experts. Where the scales
 // are there before, one kernel casts for all of them (NVIDIA/TransformerEngine
 // transformer_engine/pytorch/csrc/extensions/ cast.cpp @006b3360, multi_tensor_quantize_impl).
@@ -249,14 +244,10 @@ Layouts quantized_layouts(GraphBuilder& b, const std::string& name, const std::s
                           const OperandFormat& format, std::int64_t experts, bool columns) {
   const DataType type = activation_type(format.precision);
   if (b.tensor(x).type == type) return {x, {}};
-  const GraphBuilder::Shape shape = b.shape(x);
-  std::vector<TensorId> writes = {b.activation(name + "_" + std::string(quantized_name(type)), shape, type)};
-  if (columns) writes.push_back(b.activation(name + "_t", {shape[1], shape[0]}, type));
   const bool whole = format.precision == Precision::fp8_tensor || format.precision == Precision::nvfp4;
-  b.emit(cast, cast_name, {x}, writes,
-         CastAttributes{.finds_scale = whole && !format.delayed_scaling && !b.forward_only(),
-                        .experts = format.delayed_scaling ? 1 : experts});
-  return {writes[0], columns ? std::optional<TensorId>(writes[1]) : std::nullopt};
+  return cast_layouts(b, name, cast_name, x, type, columns,
+                      {.finds_scale = whole && !format.delayed_scaling && !b.forward_only(),
+                       .experts = format.delayed_scaling ? 1 : experts});
 }
 
 TensorId quantized(GraphBuilder& b, const std::string& name, const std::string& cast_name, TensorId x,
