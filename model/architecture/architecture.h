@@ -22,8 +22,8 @@ enum class Mixer : std::uint8_t {
   windowed_attention,
   recurrence,
   attention_and_recurrence,
-  compressed_attention,        // to a window, and to keys that each stand for a run of tokens
-  sparse_compressed_attention  // to those of them that an indexer chooses
+  compressed_attention,        // to a window, and to compressed entries of several tokens each
+  sparse_compressed_attention  // to those of the entries that an indexer chooses
 };
 inline bool attends(Mixer mixer) { return mixer != Mixer::none && mixer != Mixer::recurrence; }
 inline bool compresses(Mixer mixer) {
@@ -51,22 +51,24 @@ struct LatentAttention {
 // inference/model.py, classes Indexer and MLA): the sum over its heads of a weight times ReLU(q k), with one key for
 // all heads. Over latents, which all heads of attention share, so that they share the choice.
 struct SparseAttention {
-  std::int64_t tokens = 0;  // that a query sees at most, or keys of runs of tokens; 0: all
+  std::int64_t tokens = 0;  // that a query sees at most, or compressed entries; 0: all
   std::int64_t heads = 0, head_dim = 0;
   bool operator==(const SparseAttention&) const = default;
 };
 
 // Attention of all heads to one vector of each token, which is its key and its value; queries are projected through a
 // latent, and the heads' results by groups, each to a latent of its own (DeepSeek-V4, arXiv 2606.19348, section 2.3).
-// Beyond a window a key stands for a run of tokens: a sum of projections of the run, weighed in each column by the
-// softmax of other projections over the run. Keys among which an indexer chooses are of their run and the one before.
+// Beyond a window a compressed entry stands for a block of tokens: a sum of projections of the block, weighed in each
+// column by the softmax of other projections over the block. Entries among which an indexer chooses are of their block
+// and the one before.
 struct SharedKeyValue {
   std::int64_t output_groups = 1, output_rank = 0;  // rank: of a group's latent
-  std::int64_t run = 0, sparse_run = 0;             // tokens, in layers that see all keys of runs, or chosen ones
+  // Tokens of a block, in layers that see all compressed entries, or chosen ones.
+  std::int64_t compression = 0, sparse_compression = 0;
 
-  std::int64_t run_of(Mixer mixer) const {
-    if (mixer == Mixer::sparse_compressed_attention) return sparse_run;
-    return mixer == Mixer::compressed_attention ? run : 0;
+  std::int64_t compression_of(Mixer mixer) const {
+    if (mixer == Mixer::sparse_compressed_attention) return sparse_compression;
+    return mixer == Mixer::compressed_attention ? compression : 0;
   }
   bool operator==(const SharedKeyValue&) const = default;
 };

@@ -81,19 +81,19 @@ struct Suffix {
            flag(a.dropout > 0, "dropout") + (a.ring_ranks > 1 ? fmt::format("-ring{}", a.ring_ranks) : "") +
            flag(a.kernel != AttentionKernel::fused, to_string(a.kernel)) +
            (a.document_tokens > 0 ? fmt::format("-doc{:g}", a.document_tokens) : "") +
-           (a.run > 0 ? fmt::format("-run{}x{}", a.run, a.chosen) : "");
+           (a.compression > 0 ? fmt::format("-run{}x{}", a.compression, a.chosen) : "");
   }
   std::string operator()(const CachedAttentionAttributes& a) const {
     return fmt::format("-h{}k{}-d{}v{}-r{}n{}c{:g}", a.query_heads, a.key_value_heads, a.query_key_dim, a.value_dim,
                        a.requests, a.new_tokens, a.context_tokens) +
            flag(a.latent, "latent") + (a.window > 0 ? fmt::format("-w{}", a.window) : "") + flag(a.alibi, "alibi") +
-           (a.run > 0 ? fmt::format("-run{}x{}", a.run, a.chosen) : "");
+           (a.compression > 0 ? fmt::format("-run{}x{}", a.compression, a.chosen) : "");
   }
   std::string operator()(const ScanAttributes& a) const {
     return fmt::format("-kind{}-h{}k{}-d{}v{}-c{}-s{}", static_cast<int>(a.kind), a.value_heads, a.key_heads, a.key_dim,
                        a.value_dim, a.chunk, a.sequence_length);
   }
-  std::string operator()(const RunAttributes& a) const {
+  std::string operator()(const CompressionAttributes& a) const {
     return fmt::format("-t{}-s{}", a.tokens, a.sequence_length) + flag(a.overlaps, "overlaps");
   }
   std::string operator()(const StreamAttributes& a) const { return fmt::format("-n{}", a.streams); }

@@ -69,27 +69,27 @@ double keys_per_query(const AttentionAttributes& a, bool causal) {
     const double window = limit > 0 ? std::min(sequence, static_cast<double>(limit)) : sequence;
     return causal ? window - window * window / (2 * sequence) : window;
   };
-  if (a.run == 0) return tokens_seen(a.window);
-  const double runs = tokens_seen(a.chosen * a.run) / static_cast<double>(a.run);
-  return a.window > 0 ? tokens_seen(a.window) + runs : runs;
+  if (a.compression == 0) return tokens_seen(a.window);
+  const double entries = tokens_seen(a.chosen * a.compression) / static_cast<double>(a.compression);
+  return a.window > 0 ? tokens_seen(a.window) + entries : entries;
 }
 
-// Returns the keys of runs that a query after so many tokens sees.
-double runs_seen(const CachedAttentionAttributes& a, double tokens, double most) {
-  if (a.run == 0) return 0;
-  const double runs = tokens / static_cast<double>(a.run);
-  return a.chosen > 0 ? std::min(runs, most) : runs;
+// Returns the compressed entries that a query after so many tokens sees.
+double entries_seen(const CachedAttentionAttributes& a, double tokens, double most) {
+  if (a.compression == 0) return 0;
+  const double entries = tokens / static_cast<double>(a.compression);
+  return a.chosen > 0 ? std::min(entries, most) : entries;
 }
 
-// Returns the keys of tokens, and those of runs, that any query of a pass sees.
+// Returns the keys of tokens, and the compressed entries, that any query of a pass sees.
 struct KeysOfPass {
-  double tokens = 0, runs = 0;
+  double tokens = 0, entries = 0;
 };
 KeysOfPass keys_of_pass(const CachedAttentionAttributes& a) {
   const auto queries = static_cast<double>(a.new_tokens);
   const double window = a.window > 0 ? static_cast<double>(a.window) : a.context_tokens;
-  return {a.run > 0 && a.window == 0 ? 0 : std::min(a.context_tokens, window + queries - 1),
-          runs_seen(a, a.context_tokens, static_cast<double>(a.chosen) + queries - 1)};
+  return {a.compression > 0 && a.window == 0 ? 0 : std::min(a.context_tokens, window + queries - 1),
+          entries_seen(a, a.context_tokens, static_cast<double>(a.chosen) + queries - 1)};
 }
 
 }  // namespace
@@ -121,9 +121,9 @@ AttentionWork attention_work(const Graph& graph, const Operator& op, bool causal
   const Tensor& k = graph.tensor(op.reads[forward ? 1 : 2]);
   const auto rows = static_cast<double>(q.shape[0].size);
   const auto keys = static_cast<double>(a.sequence_length);
-  const double sequences = a.run > 0 ? rows / keys : static_cast<double>(k.shape[0].size * a.ring_ranks) / keys;
-  const double runs = a.run > 0 ? keys / static_cast<double>(a.run) : 0;
-  const double of_tokens = a.run > 0 && a.window == 0 ? 0 : keys;
+  const double sequences = a.compression > 0 ? rows / keys : static_cast<double>(k.shape[0].size * a.ring_ranks) / keys;
+  const double entries = a.compression > 0 ? keys / static_cast<double>(a.compression) : 0;
+  const double of_tokens = a.compression > 0 && a.window == 0 ? 0 : keys;
   const double batch_heads = sequences * static_cast<double>(a.query_heads);
   return {.batch_heads = batch_heads,
           .kv_heads_batch = sequences * static_cast<double>(a.key_value_heads),
@@ -132,15 +132,15 @@ AttentionWork attention_work(const Graph& graph, const Operator& op, bool causal
           .qk_dim = static_cast<double>(a.query_key_dim),
           .v_dim = static_cast<double>(a.value_dim),
           .backward = !forward,
-          .keys = of_tokens + runs,
+          .keys = of_tokens + entries,
           .longest = (a.window > 0 ? std::min(keys, static_cast<double>(a.window)) : of_tokens) +
-                     (a.chosen > 0 ? std::min(runs, static_cast<double>(a.chosen)) : runs),
+                     (a.chosen > 0 ? std::min(entries, static_cast<double>(a.chosen)) : entries),
           .element_bytes = bytes_per_element(k.type)};
 }
 
 AttentionWork without_window(const Operator& op, AttentionWork work) {
   AttentionAttributes whole = std::get<AttentionAttributes>(op.attributes);
-  if (whole.run > 0) return work;  // no kernel for plain attention runs it
+  if (whole.compression > 0) return work;  // no kernel for plain attention runs it
   whole.window = 0;
   work.pairs_per_query = keys_per_query(whole, true);
   work.longest = work.keys;
@@ -155,12 +155,13 @@ CachedAttentionWork cached_attention_work(const Graph& graph, const Operator& op
   const double first = a.context_tokens - queries + 1;
   const double full = std::clamp(a.context_tokens - window, 0.0, queries);  // queries whose window is full
   const double growing = queries - full;
-  const bool of_tokens = a.run == 0 || a.window > 0;
+  const bool of_tokens = a.compression == 0 || a.window > 0;
   const double seen = of_tokens ? (growing * (first + (growing - 1) / 2) + full * window) / queries : 0;
-  const auto runs = [&](double tokens) { return runs_seen(a, tokens, static_cast<double>(a.chosen)); };
+  const auto entries = [&](double tokens) { return entries_seen(a, tokens, static_cast<double>(a.chosen)); };
   const KeysOfPass keys = keys_of_pass(a);
   double stored = 0;
-  const bool one_cache = op.kind == OperatorKind::cached_index_scores || a.run > 0;  // or two of the same columns
+  const bool one_cache =
+      op.kind == OperatorKind::cached_index_scores || a.compression > 0;  // or two of the same columns
   const std::size_t caches = one_cache ? 3 : op.reads.size();
   for (std::size_t i = 2; i < caches; ++i) {
     const Tensor& cache = graph.tensor(op.reads[i]);
@@ -170,9 +171,9 @@ CachedAttentionWork cached_attention_work(const Graph& graph, const Operator& op
           .queries = queries,
           .query_heads = static_cast<double>(a.query_heads),
           .kv_heads = static_cast<double>(a.key_value_heads),
-          .pairs_per_query = causal ? seen + runs((first + a.context_tokens) / 2)
-                                    : (of_tokens ? std::min(window, a.context_tokens) : 0) + runs(a.context_tokens),
-          .keys = keys.tokens + keys.runs,
+          .pairs_per_query = causal ? seen + entries((first + a.context_tokens) / 2)
+                                    : (of_tokens ? std::min(window, a.context_tokens) : 0) + entries(a.context_tokens),
+          .keys = keys.tokens + keys.entries,
           .qk_dim = static_cast<double>(a.query_key_dim),
           .v_dim = static_cast<double>(a.value_dim),
           .key_value_bytes = stored,
@@ -316,15 +317,15 @@ double cache_bytes(const Graph& graph, const Operator& op, const Tensor& cache) 
     return std::min(cache.bytes().value(), row * static_cast<double>(graph.tensor(rows).shape[0].size));
   };
   if (op.kind == OperatorKind::append_cache) return of_rows(op.reads[1]);
-  // A token's projections are written when it comes and read when its run ends, by half of the columns twice where runs
-  // overlap.
+  // A token's projections are written when it comes and read when its block ends, by half of the columns twice where
+  // blocks overlap.
   if (op.kind == OperatorKind::compress_tokens) return of_rows(op.reads[0]);
   const bool compressed = op.kind == OperatorKind::cached_compressed_attention;
   if (op.kind != OperatorKind::cached_attention && !compressed) return cache.bytes().value();
   const auto& attributes = std::get<CachedAttentionAttributes>(op.attributes);
   const KeysOfPass keys = keys_of_pass(attributes);
-  const bool of_runs = compressed && &cache == &graph.tensor(op.reads[3]);
-  return static_cast<double>(attributes.requests) * (of_runs ? keys.runs : keys.tokens) * row;
+  const bool of_entries = compressed && &cache == &graph.tensor(op.reads[3]);
+  return static_cast<double>(attributes.requests) * (of_entries ? keys.entries : keys.tokens) * row;
 }
 
 // Returns the share of a grouped GEMM's weights that is read.

@@ -22,8 +22,8 @@ double elements(const Tensor& tensor, double row_scale);
 GemmShape gemm_shape(const Graph& graph, const Operator& op, double row_scale);
 
 // Returns the shape of an attention kernel or of its gradient. Each query sees S keys, or the w keys of a window; when
-// `causal` only those up to the query, on average S/2 or w - w^2/(2S). Of keys of runs of r tokens, of which c are
-// chosen, it sees what it would of the tokens of a window of c r, divided by r.
+// `causal` only those up to the query, on average S/2 or w - w^2/(2S). Of compressed entries of r tokens, of which c
+// are chosen, it sees what it would of the tokens of a window of c r, divided by r.
 AttentionWork attention_work(const Graph& graph, const Operator& op, bool causal);
 
 // Returns the work of a kernel that computes what the window hides.

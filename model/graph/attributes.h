@@ -65,9 +65,9 @@ struct AttentionAttributes {
   std::int64_t ring_ranks = 1, ring_stride = 1;
   AttentionKernel kernel = AttentionKernel::fused;
   double document_tokens = 0;  // mean tokens of a query's document; 0: the sequence
-  // Tokens of a run that has one key, which a query after it sees; 0: each token has one. With a window next to runs
-  // the tokens in it have keys too. chosen: keys of runs that a query sees at most; 0: all.
-  std::int64_t run = 0, chosen = 0;
+  // Tokens of a block that has one compressed entry, which a query after it sees; 0: each token has a key. With a
+  // window next to the entries the tokens in it have keys too. chosen: entries that a query sees at most; 0: all.
+  std::int64_t compression = 0, chosen = 0;
 };
 // Attention of the new tokens of requests over their keys and values in a cache.
 struct CachedAttentionAttributes {
@@ -78,7 +78,7 @@ struct CachedAttentionAttributes {
   double scale = 1;                           // factor on scores
   std::int64_t window = 0;                    // latest tokens that a query sees, itself included; 0: all
   bool alibi = false;                         // as in AttentionAttributes
-  std::int64_t run = 0, chosen = 0;           // likewise
+  std::int64_t compression = 0, chosen = 0;   // likewise
 };
 // A recurrence of a rank's heads, over chunks of a sequence or over new tokens one by one.
 struct ScanAttributes : Recurrence {
@@ -153,9 +153,9 @@ struct NormAttributes {
   double epsilon = 1e-6;
   std::int64_t heads = 1;
 };
-struct RunAttributes {
-  std::int64_t tokens = 0;  // of a run
-  bool overlaps = false;    // a run's key is of the run before it too
+struct CompressionAttributes {
+  std::int64_t tokens = 0;  // of a block
+  bool overlaps = false;    // a block's entry is of the block before it too
   std::int64_t sequence_length = 0;
 };
 struct StreamAttributes {
@@ -188,7 +188,7 @@ using Attributes =
                  CachedAttentionAttributes, ScanAttributes, ConvolutionAttributes, RotaryAttributes, ClampAttributes,
                  HeadsAttributes, RouterAttributes, DispatchAttributes, NormAttributes, CastAttributes,
                  DropoutAttributes, PositionAttributes, ShiftAttributes, LossAttributes, CollectiveAttributes,
-                 AdamwAttributes, RunAttributes, StreamAttributes>;
+                 AdamwAttributes, CompressionAttributes, StreamAttributes>;
 
 // Returns the index in Attributes of the attributes of this operator kind.
 std::size_t attributes_index(OperatorKind kind);

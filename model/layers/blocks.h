@@ -9,7 +9,7 @@
 namespace plumbline::model {
 
 // A dense or MoE layer mixes tokens by attention, by attention to the architecture's window only, by a recurrence, by
-// attention and a recurrence in parallel, or by attention to a window and to keys of runs of tokens. attention_layer,
+// attention and a recurrence in parallel, or by attention to a window and to compressed entries. attention_layer,
 // recurrent_layer, mlp_layer and experts_layer do one of the two things alone.
 enum class BlockKind : std::uint8_t {
   embedding,

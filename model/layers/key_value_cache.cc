@@ -17,11 +17,11 @@ double kept_tokens(const Architecture& a, bool windowed, double tokens, double q
   return windowed ? std::min(tokens, static_cast<double>(a.window.tokens) + queries - 1) : tokens;
 }
 
-// `run`: tokens for which a row stands; 0: each token has one.
-Dimension cache_rows(const LayerContext& c, bool windowed, std::int64_t run = 0) {
+// `compression`: tokens for which a row stands; 0: each token has one.
+Dimension cache_rows(const LayerContext& c, bool windowed, std::int64_t compression = 0) {
   const double kept =
       kept_tokens(c.architecture, windowed, context_tokens(c), static_cast<double>(c.inference.new_tokens));
-  const double seen = run > 0 ? kept / static_cast<double>(run) : kept;
+  const double seen = compression > 0 ? kept / static_cast<double>(compression) : kept;
   const std::int64_t rows = c.inference.cache_rows > 0 ? c.inference.cache_rows : std::llround(std::ceil(seen));
   return {c.inference.requests * rows};
 }
@@ -57,9 +57,9 @@ double cache_bytes(const Architecture& a, DataType type, std::int64_t tensor, Mi
       a.sparse.tokens > 0 ? static_cast<double>(a.sparse.head_dim) * bytes_per_element(DataType::fp8_tile) : 0;
   const double kept = kept_tokens(a, windowed, tokens, 1);
   if (a.attention != AttentionKind::shared_key_value) return (row + index) * kept;
-  const std::int64_t run = a.shared.run_of(mixer);
-  const double of_run = mixer == Mixer::sparse_compressed_attention ? row + index : row;
-  return row * kept + (run > 0 ? of_run * tokens / static_cast<double>(run) : 0);
+  const std::int64_t compression = a.shared.compression_of(mixer);
+  const double of_entry = mixer == Mixer::sparse_compressed_attention ? row + index : row;
+  return row * kept + (compression > 0 ? of_entry * tokens / static_cast<double>(compression) : 0);
 }
 
 double cache_bytes(const Architecture& a, DataType type, std::int64_t tensor, double tokens) {
@@ -91,12 +91,14 @@ std::vector<TensorId> append(GraphBuilder& b, const LayerContext& c, TensorId le
   return caches;
 }
 
-TensorId append_index(GraphBuilder& b, const LayerContext& c, TensorId lengths, TensorId keys, std::int64_t run) {
-  return append_rows(b, "index", lengths, keys, cache_rows(c, false, run), DataType::fp8_tile);
+TensorId append_index(GraphBuilder& b, const LayerContext& c, TensorId lengths, TensorId keys,
+                      std::int64_t compression) {
+  return append_rows(b, "index", lengths, keys, cache_rows(c, false, compression), DataType::fp8_tile);
 }
 
-TensorId append_runs(GraphBuilder& b, const LayerContext& c, TensorId lengths, TensorId keys, std::int64_t run) {
-  return append_rows(b, "runs", lengths, keys, cache_rows(c, false, run), cache_type(c.inference.cache));
+TensorId append_entries(GraphBuilder& b, const LayerContext& c, TensorId lengths, TensorId keys,
+                        std::int64_t compression) {
+  return append_rows(b, "runs", lengths, keys, cache_rows(c, false, compression), cache_type(c.inference.cache));
 }
 
 bool reads_cache(const LayerContext& c) {

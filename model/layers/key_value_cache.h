@@ -16,8 +16,8 @@ namespace plumbline::model {
 DataType cache_type(std::string_view name);
 
 // Returns the bytes that a rank of `tensor` ones keeps for one request of that many tokens in one layer. Where ranks
-// outnumber key-value heads, several hold the same one. Layers with a window keep its tokens only, and a key of each
-// run of tokens where there are such keys; layers without attention keep none.
+// outnumber key-value heads, several hold the same one. Layers with a window keep its tokens only, and compressed
+// entries where there are any; layers without attention keep none.
 double cache_bytes(const Architecture& architecture, DataType type, std::int64_t tensor, Mixer mixer, double tokens);
 
 // Returns the same of all layers; of one token it is what each adds while no window is full.
@@ -31,14 +31,14 @@ std::optional<TensorId> cached_lengths(GraphBuilder& builder, const LayerContext
 std::vector<TensorId> append(GraphBuilder& builder, const LayerContext& context, TensorId lengths,
                              const std::vector<TensorId>& rows, bool joined, bool windowed);
 
-// Appends the keys of an indexer [T, w], or of runs of so many tokens, in FP8 with a scale for 128 columns, whatever
+// Appends the keys of an indexer [T, w], or entries of so many tokens, in FP8 with a scale for 128 columns, whatever
 // inference.kv_cache is. The kernel that appends them casts them.
 TensorId append_index(GraphBuilder& builder, const LayerContext& context, TensorId lengths, TensorId keys,
-                      std::int64_t run);
+                      std::int64_t compression);
 
-// Appends keys of runs of so many tokens [K, w], which are values too.
-TensorId append_runs(GraphBuilder& builder, const LayerContext& context, TensorId lengths, TensorId keys,
-                     std::int64_t run);
+// Appends compressed entries of so many tokens [K, w], which are values too.
+TensorId append_entries(GraphBuilder& builder, const LayerContext& context, TensorId lengths, TensorId keys,
+                        std::int64_t compression);
 
 // Returns whether queries of the pass see tokens of earlier ones, so that attention reads caches.
 bool reads_cache(const LayerContext& context);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "model/base/integers.h"
-#include "model/layers/detail/runs.h"
+#include "model/layers/detail/attention.h"
 #include "model/layers/elementary.h"
 #include "model/layers/linear.h"
 
@@ -240,7 +240,7 @@ TensorId recurrence(GraphBuilder& b, const LayerContext& c, TensorId x) {
 }
 
 double state_bytes(const Architecture& a, std::int64_t tensor, Mixer mixer) {
-  if (!recurs(mixer)) return run_state_bytes(a, mixer);
+  if (!recurs(mixer)) return compression_state_bytes(a, mixer);
   const Recurrence& r = a.recurrence;
   const Heads heads(r, tensor);
   return static_cast<double>(heads.values * r.key_dim * r.value_dim * r.kept_bytes()) +

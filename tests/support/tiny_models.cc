@@ -405,7 +405,7 @@ model::Architecture gemma4() {
   return a;
 }
 
-// Three residual streams, one vector as key and value of all heads, and keys of runs of two tokens.
+// Three residual streams, one vector as key and value of all heads, and compressed entries of two tokens.
 model::Architecture deepseek_v4() {
   model::Architecture a = common("deepseek_v4");
   a.heads = 4;
@@ -414,7 +414,7 @@ model::Architecture deepseek_v4() {
   a.rotary_dim = a.latent.qk_rope_head_dim = 2;
   a.attention = model::AttentionKind::shared_key_value;
   a.latent.q_lora_rank = 5;
-  a.shared = {.output_groups = 2, .output_rank = 3, .run = 2};
+  a.shared = {.output_groups = 2, .output_rank = 3, .compression = 2};
   a.residual_streams = 3;
   a.window.tokens = 2;
   a.experts = {.routed_experts = 4,

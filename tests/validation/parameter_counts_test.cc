@@ -95,7 +95,7 @@ const PublishedCount counts[] = {
     {"deepseek-v3.2", 671026404352 + 61 * (1536 * 8192 + 7168 * 192 + 256), "by the dimensions of arXiv 2512.02556"},
     // Main layers without selection biases and tables of token ids. Each layer H q + q + q h d + H d + d + h d o + g o
     // H
-    // + h and 2H, with q and o of the latents and g groups; 2 (24 nH + 27) of n = 4 streams; keys of runs 2H d + 128d +
+    // + h and 2H, with q and o of the latents and g groups; 2 (24 nH + 27) of n = 4 streams; entries 2H d + 128d +
     // d or 4H d + 8d + d and of the indexer 4H i + 8i + i + q h_i i + H h_i; at the end 4 nH + 5.
     {"deepseek-v4-flash", 284332230231, "by the dimensions of arXiv 2606.19348, which says 284B"},
     // With its module of prediction, experts of two parameters a byte, scales, tables and biases the index of the

@@ -12,16 +12,17 @@
 namespace plumbline::model {
 namespace {
 
-// What a layer with keys of runs of so many tokens does, as the hub's files state it: an indexer chooses among short
-// ones.
-constexpr std::int64_t chosen_run = 4;
+// What a layer with compressed entries of so many tokens does, as the hub's files state it: an indexer chooses among
+// those of few.
+constexpr std::int64_t chosen_compression = 4;
 
-Mixer mixer_of_run(std::int64_t run) {
-  if (run == 0) return Mixer::windowed_attention;
-  return run == chosen_run ? Mixer::sparse_compressed_attention : Mixer::compressed_attention;
+Mixer mixer_of(std::int64_t compression) {
+  if (compression == 0) return Mixer::windowed_attention;
+  return compression == chosen_compression ? Mixer::sparse_compressed_attention : Mixer::compressed_attention;
 }
 
-// Returns the mixer of each layer by name; without names the first two see all keys of runs, then layers alternate.
+// Returns the mixer of each layer by name; without names the first two see all compressed entries, then layers
+// alternate.
 std::vector<Mixer> named_mixers(ConfigReader& config, std::int64_t layers) {
   const std::vector<std::string> names = config.texts("layer_types");
   std::vector<Mixer> mixers;
@@ -41,33 +42,35 @@ std::vector<Mixer> named_mixers(ConfigReader& config, std::int64_t layers) {
   return mixers;
 }
 
-std::vector<Mixer> stated_mixers(ConfigReader& config, Architecture& model, const std::vector<std::int64_t>& runs) {
+std::vector<Mixer> stated_mixers(ConfigReader& config, Architecture& model, const std::vector<std::int64_t>& ratios) {
   std::vector<Mixer> mixers;
-  for (const std::int64_t run : runs) {
-    mixers.push_back(mixer_of_run(run));
+  for (const std::int64_t ratio : ratios) {
+    mixers.push_back(mixer_of(ratio));
     if (mixers.back() != Mixer::compressed_attention) continue;
-    if (model.shared.run > 0 && model.shared.run != run)
-      config.fail("compress_ratios",
-                  fmt::format("runs of {} and of {} tokens whose keys are all seen", model.shared.run, run),
-                  fmt::format("0, {} and one other number", chosen_run));
-    model.shared.run = run;
+    if (model.shared.compression > 0 && model.shared.compression != ratio)
+      config.fail(
+          "compress_ratios",
+          fmt::format("compressed entries of {} and of {} tokens that are all seen", model.shared.compression, ratio),
+          fmt::format("0, {} and one other number", chosen_compression));
+    model.shared.compression = ratio;
   }
-  model.shared.sparse_run = chosen_run;
+  model.shared.sparse_compression = chosen_compression;
   return mixers;
 }
 
 void read_v4_layers(ConfigReader& config, Architecture& model) {
-  const std::vector<std::int64_t> runs = config.counts("compress_ratios");
+  const std::vector<std::int64_t> ratios = config.counts("compress_ratios");
   std::vector<Mixer> mixers;
-  if (runs.empty()) {
-    model.shared.sparse_run = config.dimension("compress_rates.compressed_sparse_attention", chosen_run);
-    model.shared.run = config.dimension("compress_rates.heavily_compressed_attention", 128);
+  if (ratios.empty()) {
+    model.shared.sparse_compression =
+        config.dimension("compress_rates.compressed_sparse_attention", chosen_compression);
+    model.shared.compression = config.dimension("compress_rates.heavily_compressed_attention", 128);
     mixers = named_mixers(config, model.layers);
   } else {
-    mixers = stated_mixers(config, model, runs);
+    mixers = stated_mixers(config, model, ratios);
   }
   if (std::ssize(mixers) < model.layers) {
-    const char* key = runs.empty() ? "layer_types" : "compress_ratios";
+    const char* key = ratios.empty() ? "layer_types" : "compress_ratios";
     config.conflict(key, fmt::format("{} entries for {} layers", mixers.size(), model.layers),
                     "state one for each of num_hidden_layers");
     return;
@@ -111,7 +114,7 @@ void read_deepseek_v4(ConfigReader& config, Architecture& model) {
   read_v4_layers(config, model);
   model.omitted.what.insert(model.omitted.what.end(),
                             {"attention sinks", "experts by tables of token ids in the first layers",
-                             "the base of positions in layers with keys of runs"});
+                             "the base of positions in layers with compressed entries"});
   model.omitted.parameters = static_cast<double>(model.layers * model.heads);  // sinks
 }
 

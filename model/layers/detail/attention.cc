@@ -7,8 +7,6 @@
 #include <utility>
 
 #include "model/layers/core_attention.h"
-#include "model/layers/detail/indexer.h"
-#include "model/layers/detail/shared_key_value.h"
 #include "model/layers/elementary.h"
 #include "model/layers/key_value_cache.h"
 #include "model/layers/linear.h"
@@ -122,8 +120,6 @@ LatentInputs latent_inputs(GraphBuilder& b, const LayerContext& c, TensorId x) {
   const auto parts = split_columns(b, "split_kv_a", all, {l.kv_lora_rank, l.qk_rope_head_dim});
   return {query, parts[0], parts[1]};
 }
-
-}  // namespace
 
 TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, TensorId x) {
   const Architecture& a = c.architecture;
@@ -263,6 +259,8 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
   }
   return core_and_output(b, c, q, k, v, attributes, gate);
 }
+
+}  // namespace
 
 TensorId attention_layer(GraphBuilder& b, const LayerContext& c, TensorId x, Mixer mixer) {
   switch (c.architecture.attention) {

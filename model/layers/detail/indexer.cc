@@ -1,9 +1,7 @@
-#include "model/layers/detail/indexer.h"
-
 #include <cmath>
 #include <vector>
 
-#include "model/layers/detail/runs.h"
+#include "model/layers/detail/attention.h"
 #include "model/layers/elementary.h"
 #include "model/layers/key_value_cache.h"
 #include "model/layers/linear.h"
@@ -14,7 +12,7 @@ namespace {
 using enum OperatorKind;
 
 struct Indexed {
-  TensorId query, key, weights;  // [T, heads*d], [T, d] or a row for each run, [T, heads]
+  TensorId query, key, weights;  // [T, heads*d], [T, d] or a row for each block, [T, heads]
 };
 
 RotaryAttributes index_rotation(const LayerContext& c, std::int64_t heads) {
@@ -26,9 +24,9 @@ TensorId index_key(GraphBuilder& b, const LayerContext& c, std::optional<TensorI
                    const LinearOptions& own) {
   const Architecture& a = c.architecture;
   const std::int64_t d = a.sparse.head_dim;
-  if (in.run > 0)
-    return keys_of_runs(b, c, "index_", in.x, lengths,
-                        {.run = in.run, .columns = d, .overlaps = true, .detached = true});
+  if (in.compression > 0)
+    return compressed_entries(b, c, "index_", in.x, lengths,
+                              {.tokens = in.compression, .columns = d, .overlaps = true, .detached = true});
   const TensorId key = layer_normalize(b, "index_key_norm", linear(b, "index_k", in.x, d, own), a.norm_epsilon, true);
   return rotate(b, "index_key", enter_tensor_region(b, c, "index_key", key), index_rotation(c, 1), lengths);
 }
@@ -59,14 +57,15 @@ void choose_cached(GraphBuilder& b, const LayerContext& c, TensorId lengths, con
   const SparseAttention& s = c.architecture.sparse;
   const TensorId narrow = b.activation("index_q_fp8", b.shape(indexed.query), DataType::fp8_tile);
   b.emit(cast, "cast_index_q", {indexed.query}, {narrow}, CastAttributes{});
-  const TensorId cache = append_index(b, c, lengths, indexed.key, in.run);
+  const TensorId cache = append_index(b, c, lengths, indexed.key, in.compression);
   const CachedAttentionAttributes attributes = over_requests(c, {.query_heads = s.heads,
                                                                  .key_value_heads = 1,
                                                                  .query_key_dim = s.head_dim,
                                                                  .value_dim = 0,
                                                                  .latent = true,
-                                                                 .run = in.run});
-  const double keys = in.run > 0 ? attributes.context_tokens / static_cast<double>(in.run) : attributes.context_tokens;
+                                                                 .compression = in.compression});
+  const double keys =
+      in.compression > 0 ? attributes.context_tokens / static_cast<double>(in.compression) : attributes.context_tokens;
   const TensorId all = index_sums(b, indexed.query, keys);
   b.emit(cached_index_scores, "index_scores", {narrow, lengths, cache, indexed.weights}, {all}, attributes);
   b.emit(top_tokens, "top_tokens", {all}, {chosen});
@@ -80,16 +79,17 @@ void choose_trained(GraphBuilder& b, const LayerContext& c, const IndexedAttenti
                                  .query_key_dim = s.head_dim,
                                  .value_dim = 0,
                                  .sequence_length = c.sequence_tokens(),
-                                 .run = in.run};
+                                 .compression = in.compression};
   const auto tokens = static_cast<double>(c.sequence_tokens());
-  const TensorId all = index_sums(b, indexed.query, in.run > 0 ? tokens / static_cast<double>(in.run) : tokens);
+  const TensorId all =
+      index_sums(b, indexed.query, in.compression > 0 ? tokens / static_cast<double>(in.compression) : tokens);
   b.emit(index_scores, "index_scores", {indexed.query, indexed.key, indexed.weights}, {all}, attributes);
   b.emit(top_tokens, "top_tokens", {all}, {chosen});
   b.group(RecomputeGroup::other);
   AttentionAttributes target_of = in.of;
   target_of.value_dim = 0;
-  if (in.run > 0) target_of.window = 0;
-  (in.run > 0 ? attributes.chosen : attributes.window) = s.tokens;
+  if (in.compression > 0) target_of.window = 0;
+  (in.compression > 0 ? attributes.chosen : attributes.window) = s.tokens;
   b.on_backward([&b, indexed, chosen, query = in.query, key = in.key, attributes, target_of] {
     const TensorId target = b.activation("index_target", b.shape(chosen), DataType::fp32);
     b.emit(index_scores, "index_target", {query, key}, {target}, target_of);

@@ -1,11 +1,8 @@
-#include "model/layers/detail/shared_key_value.h"
-
 #include <cmath>
 #include <optional>
 #include <vector>
 
-#include "model/layers/detail/indexer.h"
-#include "model/layers/detail/runs.h"
+#include "model/layers/detail/attention.h"
 #include "model/layers/elementary.h"
 #include "model/layers/key_value_cache.h"
 #include "model/layers/linear.h"
@@ -80,7 +77,7 @@ void give_key_gradient(GraphBuilder& b, const LayerContext& c, TensorId key, Ten
   b.add_gradient(key, sum);
 }
 
-// `keys`: of tokens, and of runs where there are any.
+// `keys`: of tokens, and compressed entries where there are any.
 TensorId attend_trained(GraphBuilder& b, const LayerContext& c, TensorId q, const std::vector<TensorId>& keys,
                         std::optional<TensorId> chosen, const AttentionAttributes& attributes) {
   b.group(RecomputeGroup::core_attention);
@@ -117,13 +114,13 @@ TensorId attend_cached(GraphBuilder& b, const LayerContext& c, TensorId lengths,
                         .latent = true,
                         .scale = 1 / std::sqrt(static_cast<double>(of.query_key_dim)),
                         .window = of.window,
-                        .run = of.run,
+                        .compression = of.compression,
                         .chosen = of.chosen});
   const TensorId o = b.activation("attention_out", b.shape(q), b.tensor(q).type);
   std::vector<TensorId> reads = {q, lengths};
   reads.insert(reads.end(), caches.begin(), caches.end());
   if (chosen) reads.push_back(*chosen);
-  b.emit(of.run > 0 ? cached_compressed_attention : cached_attention, "attention", reads, {o}, attributes);
+  b.emit(of.compression > 0 ? cached_compressed_attention : cached_attention, "attention", reads, {o}, attributes);
   return o;
 }
 
@@ -131,14 +128,15 @@ TensorId attend_cached(GraphBuilder& b, const LayerContext& c, TensorId lengths,
 
 TensorId shared_key_value_attention(GraphBuilder& b, const LayerContext& c, TensorId x, Mixer mixer) {
   const Architecture& a = c.architecture;
-  const std::int64_t run = a.shared.run_of(mixer);
+  const std::int64_t compression = a.shared.compression_of(mixer);
   const bool sparse = mixer == Mixer::sparse_compressed_attention;
   const std::optional<TensorId> lengths = cached_lengths(b, c);
   const SharedInputs inputs = shared_inputs(b, c, x, lengths);
   const TensorId q = shared_queries(b, c, inputs.query_latent, lengths);
   std::vector<TensorId> keys = {inputs.key};
-  if (run > 0)
-    keys.push_back(keys_of_runs(b, c, "", x, lengths, {.run = run, .columns = a.head_dim, .overlaps = sparse}));
+  if (compression > 0)
+    keys.push_back(
+        compressed_entries(b, c, "", x, lengths, {.tokens = compression, .columns = a.head_dim, .overlaps = sparse}));
   const AttentionAttributes attributes{.query_heads = a.heads / c.tensor,
                                        .key_value_heads = 1,
                                        .query_key_dim = a.head_dim,
@@ -146,15 +144,15 @@ TensorId shared_key_value_attention(GraphBuilder& b, const LayerContext& c, Tens
                                        .sequence_length = c.sequence_tokens(),
                                        .window = a.window.tokens,
                                        .document_tokens = c.document_tokens,
-                                       .run = run,
+                                       .compression = compression,
                                        .chosen = sparse ? a.sparse.tokens : 0};
   std::vector<TensorId> caches;
   if (lengths) {
     caches = append(b, c, *lengths, {inputs.key}, true, true);
-    if (run > 0) caches.push_back(append_runs(b, c, *lengths, keys[1], run));
+    if (compression > 0) caches.push_back(append_entries(b, c, *lengths, keys[1], compression));
   }
   std::optional<TensorId> chosen;
-  if (sparse) chosen = choose_tokens(b, c, lengths, {x, inputs.query_latent, q, keys[1], attributes, run});
+  if (sparse) chosen = choose_tokens(b, c, lengths, {x, inputs.query_latent, q, keys[1], attributes, compression});
   const TensorId o = lengths ? attend_cached(b, c, *lengths, q, caches, chosen, attributes)
                              : attend_trained(b, c, q, keys, chosen, attributes);
   return grouped_output(b, c, o, lengths);

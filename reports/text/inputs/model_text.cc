@@ -39,9 +39,9 @@ void add_shared_key_value(const model::Architecture& a, Rows& rows) {
   add_count(rows, "query latent", a.latent.q_lora_rank);
   rows.emplace_back("output latents", fmt::format("{} of {}", shared.output_groups, shared.output_rank));
   rows.emplace_back("window", fmt::format("{} tokens", grouped(a.window.tokens)));
-  rows.emplace_back("keys of runs",
-                    fmt::format("of {} tokens, all seen; of {}, {} chosen by {} heads of {}", shared.run,
-                                shared.sparse_run, grouped(a.sparse.tokens), a.sparse.heads, a.sparse.head_dim));
+  rows.emplace_back("compressed entries", fmt::format("of {} tokens, all seen; of {}, {} chosen by {} heads of {}",
+                                                      shared.compression, shared.sparse_compression,
+                                                      grouped(a.sparse.tokens), a.sparse.heads, a.sparse.head_dim));
 }
 
 std::string window_text(const model::Architecture& a) {
@@ -158,8 +158,8 @@ void add_layers(const model::Architecture& a, Rows& rows) {
     mixers += fmt::format("; {} recurrent, {} with attention", recurrent, mix(model::Mixer::attention));
   if (const auto both = mix(model::Mixer::attention_and_recurrence); both > 0)
     mixers += fmt::format("; {} with attention and a recurrence", both);
-  const auto runs = mix(model::Mixer::compressed_attention), chosen = mix(model::Mixer::sparse_compressed_attention);
-  if (runs + chosen > 0) mixers += fmt::format("; {} with all keys of runs, {} with chosen ones", runs, chosen);
+  const auto all = mix(model::Mixer::compressed_attention), chosen = mix(model::Mixer::sparse_compressed_attention);
+  if (all + chosen > 0) mixers += fmt::format("; {} with all compressed entries, {} with chosen ones", all, chosen);
   rows.emplace_back("layers",
                     fmt::format("{}: {} dense, {} mixture of experts{}", a.layers, transform(model::FeedForward::dense),
                                 transform(model::FeedForward::experts), mixers));

@@ -273,12 +273,13 @@ TEST(Architecture, LayersWithAWindowHaveTheirOwnHeads) {
   EXPECT_EQ(minimal("laguna", decoder + listed + "[32, 48, 40, 32]").error().key, "num_attention_heads_per_layer");
 }
 
-// Layers are named, or listed by the tokens of their runs: in the hub's files an indexer chooses among those of 4.
-TEST(Architecture, LayersOfDeepSeekV4HaveKeysOfRuns) {
+// Layers are named, or listed by the tokens of their compressed entries: in the hub's files an indexer chooses among
+// those of 4.
+TEST(Architecture, LayersOfDeepSeekV4HaveCompressedEntries) {
   const std::string experts = R"(, "n_routed_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 16)";
   const std::string shape = decoder + experts + R"(, "num_key_value_heads": 1)";
   const Architecture listed = made("deepseek_v4", shape + R"(, "compress_ratios": [0, 64, 4, 64, 0])");
-  EXPECT_EQ(listed.shared.run, 64);
+  EXPECT_EQ(listed.shared.compression, 64);
   EXPECT_EQ(listed.layer(0), (LayerKind{Mixer::windowed_attention, FeedForward::experts}));
   EXPECT_EQ(listed.layer(1), (LayerKind{Mixer::compressed_attention, FeedForward::experts}));
   EXPECT_EQ(listed.layer(2), (LayerKind{Mixer::sparse_compressed_attention, FeedForward::experts}));
@@ -286,9 +287,9 @@ TEST(Architecture, LayersOfDeepSeekV4HaveKeysOfRuns) {
   const Architecture named = made("deepseek_v4", shape + R"(, "compress_rates": {"compressed_sparse_attention": 8},
       "layer_types": ["sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention",
                       "sliding_attention"])");
-  EXPECT_EQ(named.shared.run_of(named.layer(1).mixer), 8);
-  EXPECT_EQ(named.shared.run_of(named.layer(2).mixer), 128);
-  EXPECT_EQ(named.shared.run_of(named.layer(3).mixer), 0);
+  EXPECT_EQ(named.shared.compression_of(named.layer(1).mixer), 8);
+  EXPECT_EQ(named.shared.compression_of(named.layer(2).mixer), 128);
+  EXPECT_EQ(named.shared.compression_of(named.layer(3).mixer), 0);
   EXPECT_EQ(minimal("deepseek_v4", shape + R"(, "compress_ratios": [128, 64, 4, 4])").error().key, "compress_ratios");
   EXPECT_EQ(minimal("deepseek_v4", shape + R"(, "compress_ratios": [128, 4])").error().key, "compress_ratios");
   EXPECT_EQ(minimal("deepseek_v4", shape + R"(, "o_groups": 5)").error().key, "o_groups");

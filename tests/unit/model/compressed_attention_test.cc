@@ -1,4 +1,4 @@
-// Attention to keys of runs of tokens, one vector as key and value of all heads, and several residual streams, against
+// Attention to compressed entries, one vector as key and value of all heads, and several residual streams, against
 // counts derived from the dimensions of DeepSeek-V4.
 #include <gtest/gtest.h>
 
@@ -55,29 +55,29 @@ TEST(CompressedAttention, KeepsAWindowAndAKeyOfEachRun) {
   const Architecture flash = tests::architecture("deepseek-v4-flash");
   const double key = 512 * 2, index = 128 + 4;
   for (const double tokens : {1.0, 100.0, 4096.0, 1048576.0}) {
-    const double runs = 21 * (key + index) * tokens / 4 + 20 * key * tokens / 128;
-    EXPECT_DOUBLE_EQ(cache_bytes(flash, DataType::bf16, 8, tokens), 43 * key * std::min(tokens, 128.0) + runs);
+    const double entries = 21 * (key + index) * tokens / 4 + 20 * key * tokens / 128;
+    EXPECT_DOUBLE_EQ(cache_bytes(flash, DataType::bf16, 8, tokens), 43 * key * std::min(tokens, 128.0) + entries);
   }
   // Projections in FP32 of 8 tokens, twice 1024 columns and twice 256 of the indexer; and of 128, twice 512.
   EXPECT_DOUBLE_EQ(request_state_bytes(flash), 4 * (21 * 8 * 2 * (1024 + 256) + 20 * 128 * 2 * 512.0));
 }
 
-// Each query sees the window, and of c/4 runs the 512 chosen ones, or all c/128.
+// Each query sees the window, and of c/4 entries the 512 chosen ones, or all c/128.
 TEST(CompressedAttention, ADecodedTokenReadsTheWindowAndTheKeysOfRunsThatItSees) {
   for (const double context : {1024.0, 65536.0}) {
     const struct {
       BlockKind kind;
-      double runs;
+      double entries;
     } layers[] = {{windowed_moe_layer, 0},
                   {sparse_compressed_moe_layer, std::min(context / 4, 512.0)},
                   {compressed_moe_layer, context / 128}};
-    for (const auto& [kind, runs] : layers) {
+    for (const auto& [kind, entries] : layers) {
       const Graph layer = make_block(kind, decoding("deepseek-v4-flash", 16, context));
       EXPECT_EQ(check(layer), "");
       const Operator& attention =
-          the_only(layer, runs > 0 ? OperatorKind::cached_compressed_attention : OperatorKind::cached_attention);
-      EXPECT_DOUBLE_EQ(flops(layer, attention, 1, true).value(), 16 * (128 + runs) * 64 * (512 + 512) * 2);
-      const double keys = 16 * (128 + runs) * 512 * 2, rows = 2 * 16 * 64 * 512 * 2.0, chosen = 16 * 512 * 4.0;
+          the_only(layer, entries > 0 ? OperatorKind::cached_compressed_attention : OperatorKind::cached_attention);
+      EXPECT_DOUBLE_EQ(flops(layer, attention, 1, true).value(), 16 * (128 + entries) * 64 * (512 + 512) * 2);
+      const double keys = 16 * (128 + entries) * 512 * 2, rows = 2 * 16 * 64 * 512 * 2.0, chosen = 16 * 512 * 4.0;
       EXPECT_NEAR(bytes_moved(layer, attention, 1).value(), keys + rows,
                   100 + (kind == sparse_compressed_moe_layer ? chosen : 0));
     }
@@ -87,7 +87,7 @@ TEST(CompressedAttention, ADecodedTokenReadsTheWindowAndTheKeysOfRunsThatItSees)
   }
 }
 
-// A decoded token writes its projections and reads as many: those of its run when it ends.
+// A decoded token writes its projections and reads as many: those of its block when it ends.
 TEST(CompressedAttention, ADecodedTokenMovesItsProjectionsTwice) {
   const Graph layer = make_block(compressed_moe_layer, decoding("deepseek-v4-flash", 16, 4096));
   const Operator& op = the_only(layer, OperatorKind::compress_tokens);
@@ -96,7 +96,7 @@ TEST(CompressedAttention, ADecodedTokenMovesItsProjectionsTwice) {
 }
 
 // Products with weights: 6 FLOPs a token for each that it uses. Attention: three passes of 64 heads of 512 + 512
-// columns over the keys that a token sees on average; the indexer scores runs forward and learns from chosen ones.
+// columns over the keys that a token sees on average; the indexer scores entries forward and learns from chosen ones.
 TEST(CompressedAttention, TrainingFlopsOfDeepSeekV4Flash) {
   const double H = 4096, heads = 64, d = 512, q = 1024, o = 1024, S = 8192;
   const double projections = H * q + q * heads * d + H * d + heads * d * o + 8 * o * H;

@@ -1,4 +1,4 @@
-// Attention to keys of runs of tokens, and several residual streams. Gradients are differences.
+// Attention to compressed entries, and several residual streams. Gradients are differences.
 #include <algorithm>
 #include <cmath>
 
@@ -8,8 +8,8 @@
 namespace plumbline::tests {
 namespace {
 
-// Operands: projections [T,2n], bias [r,n]. The first run of a sequence has no run before it.
-Matrix runs_of(const model::RunAttributes& a, Index columns, const std::vector<Matrix>& operands) {
+// Operands: projections [T,2n], bias [r,n]. The first block of a sequence has none before it.
+Matrix entries_of(const model::CompressionAttributes& a, Index columns, const std::vector<Matrix>& operands) {
   const Matrix &x = operands[0], &bias = operands[1];
   const Index width = x.cols() / 2, in_sequence = std::max<Index>(1, a.sequence_length / a.tokens);
   Matrix out = Matrix::Zero(x.rows() / a.sequence_length * in_sequence, columns);
@@ -31,17 +31,18 @@ Matrix runs_of(const model::RunAttributes& a, Index columns, const std::vector<M
 
 // A key that a query sees: an operand after the queries, and a row of it.
 struct SeenKey {
-  std::size_t operand = 0;  // 0: of tokens; 1: of runs
+  std::size_t operand = 0;  // 0: of tokens; 1: compressed entries
   Index row = 0;
 };
 
 std::vector<SeenKey> seen_by(const model::AttentionAttributes& a, Index query) {
   const Index place = query % a.sequence_length, sequence = query / a.sequence_length;
-  const Index runs = a.run > 0 ? std::max<Index>(1, a.sequence_length / a.run) : 0;
+  const Index entries = a.compression > 0 ? std::max<Index>(1, a.sequence_length / a.compression) : 0;
   std::vector<SeenKey> seen;
   for (Index s = a.window > 0 ? std::max<Index>(0, place - a.window + 1) : 0; s <= place; ++s)
     seen.push_back({0, sequence * a.sequence_length + s});
-  for (Index run = 0; run < runs && (run + 1) * a.run <= place + 1; ++run) seen.push_back({1, sequence * runs + run});
+  for (Index i = 0; i < entries && (i + 1) * a.compression <= place + 1; ++i)
+    seen.push_back({1, sequence * entries + i});
   return seen;
 }
 
@@ -49,7 +50,7 @@ double score_factor(const model::AttentionAttributes& a) { return 1 / std::sqrt(
 
 std::size_t keys_of(const model::AttentionAttributes& a) {
   if (a.chosen > 0) refuse();
-  return a.run > 0 ? 2 : 1;
+  return a.compression > 0 ? 2 : 1;
 }
 
 // Returns the sum of a row's streams and, where there are logits for them, the weights. The logits are scaled.
@@ -102,20 +103,20 @@ Matrix added_of(const model::StreamAttributes& a, const std::vector<Matrix>& ope
 
 void compress_tokens(Call& call) {
   if (call.outs() > 1) refuse();
-  call.out(0) = runs_of(call.attributes<model::RunAttributes>(), call.out_tensor(0).shape[1].size,
-                        operands_from(call, 0, call.ins()));
+  call.out(0) = entries_of(call.attributes<model::CompressionAttributes>(), call.out_tensor(0).shape[1].size,
+                           operands_from(call, 0, call.ins()));
 }
 
 void compress_tokens_grad(Call& call) {
-  const auto& a = call.attributes<model::RunAttributes>();
+  const auto& a = call.attributes<model::CompressionAttributes>();
   const Index columns = call.in(0).cols();
-  const auto function = [&a, columns](const std::vector<Matrix>& x) { return runs_of(a, columns, x); };
+  const auto function = [&a, columns](const std::vector<Matrix>& x) { return entries_of(a, columns, x); };
   const std::vector<Matrix> operands = operands_from(call, 1, call.ins());
   call.out(0) = slopes(call.in(0), operands, 0, function);
   if (call.outs() > 1) call.out(1) += slopes(call.in(0), operands, 1, function);
 }
 
-// Operands: queries, keys of tokens, keys of runs where there are any.
+// Operands: queries, keys of tokens, compressed entries where there are any.
 void compressed_attention(Call& call) {
   const auto& a = call.attributes<model::AttentionAttributes>();
   const std::vector<Matrix> keys = operands_from(call, 1, 1 + keys_of(a));
