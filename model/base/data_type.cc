@@ -1,6 +1,9 @@
 #include "model/base/data_type.h"
 
-#include <vector>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
 
 namespace plumbline::model {
 namespace {
@@ -67,20 +70,19 @@ DataType stored_weight(Precision precision) {
   return is_quantized(weight_type(precision)) ? weight_type(precision) : activation_type(precision);
 }
 
-std::string precision_names() {
-  std::string names;
-  for (const PrecisionRow& row : precisions) names += (names.empty() ? "" : ", ") + std::string(row.name);
-  return names;
+std::vector<std::string> precision_words() {
+  std::vector<std::string> words;
+  for (const PrecisionRow& row : precisions) words.emplace_back(row.name);
+  return words;
 }
 
+std::string precision_names() { return fmt::format("{}", fmt::join(precision_words(), ", ")); }
+
 Result<Precision> parse_precision(std::string_view text) {
-  std::vector<std::string> names;
-  for (const PrecisionRow& row : precisions) {
-    if (row.name == text) return static_cast<Precision>(&row - precisions);
-    names.emplace_back(row.name);
-  }
-  return wrong_input("", "unknown precision '" + std::string(text) + "'",
-                     did_you_mean_before(text, names, "one of " + precision_names()));
+  const auto* row = std::ranges::find(precisions, text, &PrecisionRow::name);
+  if (row != std::end(precisions)) return static_cast<Precision>(row - precisions);
+  return wrong_input("", fmt::format("unknown precision '{}'", text),
+                     did_you_mean_before(text, precision_words(), "one of " + precision_names()));
 }
 
 }  // namespace plumbline::model

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/base/error.h"
 
@@ -45,7 +46,8 @@ std::string_view quantized_name(DataType type);
 // The formats that a plan can name: fp8 (block-scaled) | fp8_tensor (one scale per tensor) | bf16 | fp16 | fp32 | tf32
 // | mxfp8 | nvfp4 | mxfp4.
 enum class Precision : std::uint8_t { fp8, fp8_tensor, bf16, fp16, fp32, tf32, mxfp8, nvfp4, mxfp4 };
-// Returns the names of all formats, separated by commas.
+// Returns the names of all formats; then the same, separated by commas.
+std::vector<std::string> precision_words();
 std::string precision_names();
 std::string_view to_string(Precision precision);
 Result<Precision> parse_precision(std::string_view text);

@@ -1,5 +1,7 @@
 #include "model/base/error.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 
@@ -115,9 +117,7 @@ std::string did_you_mean_before(std::string_view name, const std::vector<std::st
 }
 
 std::string known_names(std::string_view name, const std::vector<std::string>& candidates) {
-  std::string known = "known: ";
-  for (const std::string& candidate : candidates) known += (&candidate == &candidates.front() ? "" : ", ") + candidate;
-  return did_you_mean_before(name, candidates, known);
+  return did_you_mean_before(name, candidates, fmt::format("known: {}", fmt::join(candidates, ", ")));
 }
 
 }  // namespace plumbline::model

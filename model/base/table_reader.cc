@@ -131,10 +131,7 @@ void TableReader::optional_table(std::string_view key, const Visit& visit) {
   if (!has(key)) return;
   const toml::table* table = table_.toml.get(key)->as_table();
   if (table == nullptr) return fail(key, line_of(key), "expected a table", "");
-  const Table inner{*table};
-  TableReader reader(inner, fmt::format("{}{}.", prefix_, key), path_, error_);
-  visit(reader);
-  reader.finish();
+  read_inner({*table}, key, visit);
 }
 
 void TableReader::optional_tables(std::string_view key, const Visit& visit) {
@@ -142,12 +139,13 @@ void TableReader::optional_tables(std::string_view key, const Visit& visit) {
   const toml::node& node = *table_.toml.get(key);
   if (!node.is_array_of_tables() || node.as_array()->empty())
     return fail(key, line_of(key), "expected a list of tables", fmt::format("write each as [[{}]]", key));
-  for (const toml::node& item : *node.as_array()) {
-    const Table inner{*item.as_table()};
-    TableReader reader(inner, fmt::format("{}{}.", prefix_, key), path_, error_);
-    visit(reader);
-    reader.finish();
-  }
+  for (const toml::node& item : *node.as_array()) read_inner({*item.as_table()}, key, visit);
+}
+
+void TableReader::read_inner(const Table& table, std::string_view key, const Visit& visit) {
+  TableReader reader(table, fmt::format("{}{}.", prefix_, key), path_, error_);
+  visit(reader);
+  reader.finish();
 }
 
 int TableReader::line() const { return line_of_node(table_.toml); }

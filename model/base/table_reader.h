@@ -68,6 +68,8 @@ class TableReader {
   void finish();
 
  private:
+  void read_inner(const Table& table, std::string_view key, const Visit& visit);
+
   const Table& table_;
   std::string prefix_;
   const std::string& path_;

@@ -10,19 +10,11 @@
 #include <utility>
 
 #include "model/architecture/families/families.h"
-#include "model/base/text.h"
 #include "model/plan/detail/plan_rules.h"
 #include "model/plan/detail/value_text.h"
 
 namespace plumbline::model {
 namespace {
-
-std::vector<std::string> precision_words() {
-  std::vector<std::string> words;
-  const std::string names = precision_names();
-  for (const std::string_view word : split_at(names, ',')) words.emplace_back(trimmed(word));
-  return words;
-}
 
 std::string one_of(const std::vector<std::string>& words) {
   return words.empty() ? "" : fmt::format("one of {}", fmt::join(words, ", "));

@@ -1,6 +1,7 @@
 #include "model/program/span_labels.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "model/cost/operator_class.h"
@@ -10,18 +11,9 @@ namespace plumbline::model {
 namespace {
 
 Direction direction_of(OpType type) {
-  switch (type) {
-    case OpType::F:
-      return Direction::forward;
-    case OpType::B:
-      return Direction::backward;
-    case OpType::I:
-      return Direction::input_gradient;
-    case OpType::W:
-      return Direction::weight_gradient;
-    default:
-      return Direction::both;
-  }
+  using enum Direction;
+  constexpr std::array by_type = {forward, backward, input_gradient, weight_gradient, both};
+  return by_type[static_cast<std::size_t>(type)];
 }
 
 Direction direction_of(Phase phase) {
