@@ -134,6 +134,13 @@ struct SlidingWindow {
   bool operator==(const SlidingWindow&) const = default;
 };
 
+// How values differ from what is projected next to queries and keys (gemma4).
+struct HeadValues {
+  bool normalized = false;  // each head's value is, without a gain
+  bool are_keys = false;    // of layers without a window, whose values are keys before they are normalised
+  bool operator==(const HeadValues&) const = default;
+};
+
 // The heads of a layer of grouped-query attention.
 struct HeadShape {
   std::int64_t heads = 0, key_value_heads = 0;
@@ -205,10 +212,9 @@ struct Architecture {
   bool norm_bias = false;  // layer norm only
   double norm_epsilon = 1e-6;
   bool query_key_norm = false;  // every head's query and key are normalised (qwen3)
-  bool value_norm = false;      // every head's value is, without a gain (gemma4)
-  bool keys_as_values = false;  // of layers without a window, whose values are keys before these norms (gemma4)
-  bool output_gate = false;     // attention's result times the sigmoid of a projection as wide (qwen3_next)
-  bool head_gate = false;       // that of each head times the sigmoid of one column of a projection (laguna)
+  HeadValues values;
+  bool output_gate = false;  // attention's result times the sigmoid of a projection as wide (qwen3_next)
+  bool head_gate = false;    // that of each head times the sigmoid of one column of a projection (laguna)
   MlpKind mlp = MlpKind::swiglu;
   double swiglu_limit = 0;         // of gate and up before experts' SwiGLU (gpt_oss); 0: none
   bool post_norms = false;         // what attention and MLP add to the stream is normalised, too (gemma)

@@ -395,7 +395,7 @@ model::Architecture gemma4() {
   a.multi_token_prediction_layers = 0;
   a.key_value_heads = 1;
   a.rotary_dim = 2;
-  a.query_key_norm = a.value_norm = a.keys_as_values = a.post_norms = true;
+  a.query_key_norm = a.values.normalized = a.values.are_keys = a.post_norms = true;
   a.window = {.tokens = 3, .full_every = 2, .key_value_heads = 2, .head_dim = 4, .rotary_dim = 4};
   a.experts = {.routed_experts = 4,
                .experts_per_token = 2,

@@ -69,14 +69,14 @@ void read_gemma4(ConfigReader& config, Architecture& model) {
   read_gemma(config, model,
              {.key_value_heads = 4, .head_dim = 256, .rope_theta = 1e6, .tied_embedding = true, .gelu_gate = true});
   refuse_gemma4_parts(config);
-  model.query_key_norm = model.value_norm = true;
+  model.query_key_norm = model.values.normalized = true;
   model.window = {.tokens = config.dimension("sliding_window", 512),
                   .key_value_heads = model.key_value_heads,
                   .head_dim = model.head_dim,
                   .rotary_dim = model.head_dim};
   model.head_dim = config.dimension("global_head_dim", 512);
-  model.keys_as_values = config.flag("attention_k_eq_v", false);
-  if (model.keys_as_values)
+  model.values.are_keys = config.flag("attention_k_eq_v", false);
+  if (model.values.are_keys)
     model.key_value_heads = config.dimension("num_global_key_value_heads", model.key_value_heads);
   if (model.heads % model.key_value_heads != 0)
     config.conflict("num_global_key_value_heads", "heads cannot share these evenly",

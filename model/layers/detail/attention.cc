@@ -211,7 +211,7 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
       .operands = c.attention_operands(), .input_group = RecomputeGroup::rmsnorm, .bias = a.biases.query_key_value};
   // Where ranks outnumber key-value heads, several ranks hold the same head.
   std::vector<std::int64_t> widths = {heads * d, kv_heads * d};
-  const bool has_values = windowed || !a.keys_as_values;
+  const bool has_values = windowed || !a.values.are_keys;
   if (has_values) widths.push_back(kv_heads * value_dim);
   if (a.output_gate || a.head_gate) widths.push_back(a.head_gate ? heads : heads * value_dim);
   options.parts = widths;
@@ -225,7 +225,7 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
     q = normalize(b, "query_norm", q, a.norm_epsilon, heads);
     k = normalize(b, "key_norm", k, a.norm_epsilon, kv_heads);
   }
-  if (a.value_norm) v = normalize_alone(b, "value_norm", v, a.norm_epsilon, kv_heads);
+  if (a.values.normalized) v = normalize_alone(b, "value_norm", v, a.norm_epsilon, kv_heads);
   const std::optional<TensorId> lengths = cached_lengths(b, c);
   if (a.positions == PositionKind::rotary && (windowed || !a.window.rotary_only)) {
     const std::int64_t turning = shape.rotary_dim;

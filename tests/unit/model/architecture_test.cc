@@ -304,7 +304,7 @@ TEST(Architecture, LayersOfGemma4HaveKeysAsValuesAndExpertsNextToTheMlp) {
   const Architecture model = made("gemma4_text", decoder + own + none + experts);
   EXPECT_EQ(model.head_shape(true), (HeadShape{32, 8, 4, 4, 4}));
   EXPECT_EQ(model.head_shape(false), (HeadShape{32, 2, 8, 8, 2}));
-  EXPECT_TRUE(model.keys_as_values && model.value_norm && model.experts.with_dense);
+  EXPECT_TRUE(model.values.are_keys && model.values.normalized && model.experts.with_dense);
   EXPECT_EQ(model.layer(0), (LayerKind{Mixer::windowed_attention, FeedForward::experts}));
   EXPECT_TRUE(model.has_dense_mlp());
   EXPECT_EQ(minimal("gemma4_text", decoder + own).error().key, "hidden_size_per_layer_input");
