@@ -635,7 +635,8 @@ TensorId mixture_of_experts(GraphBuilder& b, const LayerContext& c, TensorId x, 
     const TensorId d_out = b.gradient(out);
     for (TensorId addend : addends) {
       const bool captured = addend == stream || c.in_order();
-      b.add_gradient(addend, captured ? into_router(b, c, b.tensor(addend).name, d_out) : d_out);
+      const std::string name = b.tensor(addend).name;  // tensors move when one is added
+      b.add_gradient(addend, captured ? into_router(b, c, name, d_out) : d_out);
     }
     if (routed != out) b.add_gradient(routed, d_out);
   });
