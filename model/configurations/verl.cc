@@ -149,8 +149,7 @@ void read_verl_policy(const RuleInput& in) {
                 "model.sequence_parallel");
     read_nemo_training(in);
     // verl/models/mcore/config_converter.py @880e924e, _build_tf_config() of
-    // workers/engine/megatron/transformer_impl.py
-    // @0239174e
+    // verl/workers/engine/megatron/transformer_impl.py @0239174e
     if (in.has_experts() && draft.configuration().find("model.moe_token_dispatcher_type") == nullptr)
       draft.set("stack.dispatcher", "alltoall", "of verl's models with experts");
   } else {
