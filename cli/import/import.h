@@ -3,15 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "model/base/error.h"
-#include "model/configurations/primus.h"
-#include "model/megatron/given.h"
-#include "model/megatron/shell/shell.h"
+#include "model/megatron/import.h"
 
 namespace plumbline::cli {
 
@@ -50,14 +48,11 @@ model::Result<void> import_components(const ImportArguments& arguments);
 
 // A launch script of Megatron-LM, or what another file has in its place.
 struct MegatronScript {
-  std::string text;
+  std::function<model::Result<model::megatron::ImportedScript>(const model::megatron::ImportOptions&)> import;
   std::string stack = "megatron-core-2025";  // of a plan that names none
   std::vector<model::megatron::Note> notes = {};
 };
 model::Result<void> import_megatron_script(const ImportArguments& arguments, const MegatronScript& script);
-
-// Returns the script of a program with arguments, each on the line that it has in its file.
-std::string script_of(std::string_view program, const std::vector<model::configurations::MegatronArgument>& arguments);
 
 // Returns what --define gives; an error where it is not NAME=VALUE.
 model::Result<model::megatron::Definitions> definitions_of(const ImportArguments& arguments);

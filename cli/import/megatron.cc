@@ -87,22 +87,23 @@ std::vector<std::string> words_of(const model::configurations::Entry& entry) {
   return words;
 }
 
-// Returns the MODEL_ARGS of a functional test of Megatron-LM as a script.
-model::Result<std::string> script_of_test(const std::string& text, const std::string& path) {
+// Returns the MODEL_ARGS of a functional test of Megatron-LM as arguments of its program.
+model::Result<megatron::Command> command_of_test(const std::string& text, const std::string& path) {
   constexpr std::string_view section = "MODEL_ARGS.";
   const std::vector<model::configurations::Rename> none;
   const auto file = TRY(model::configurations::read_yaml({text, path, none, "", {}}));
-  std::vector<model::configurations::MegatronArgument> arguments;
-  bool hybrid = false;
+  megatron::Command command = {{"python", 1}, {"pretrain_gpt.py", 1}};
+  const std::size_t program = command.size();
   for (const model::configurations::Entry& entry : file.entries) {
     if (!entry.written.starts_with(section)) continue;
-    arguments.push_back({entry.written.substr(section.size()), words_of(entry), entry.line});
-    hybrid = hybrid || megatron::known_name(arguments.back().name) == "--hybrid-layer-pattern";
+    command.push_back({entry.written.substr(section.size()), entry.line});
+    if (megatron::known_name(command.back().text) == "--hybrid-layer-pattern") command[1].text = "pretrain_hybrid.py";
+    for (std::string& word : words_of(entry)) command.push_back({std::move(word), entry.line});
   }
-  if (arguments.empty())
+  if (command.size() == program)
     return model::wrong_input_at(path, 0, "", "has no MODEL_ARGS, as functional tests of Megatron-LM do",
                                  "import the script that starts the training");
-  return script_of(hybrid ? "python pretrain_hybrid.py" : "python pretrain_gpt.py", arguments);
+  return command;
 }
 
 // Executes the script on a node of the cluster that the plan is for.
@@ -167,22 +168,10 @@ model::Result<megatron::Definitions> definitions_of(const ImportArguments& argum
   return definitions;
 }
 
-std::string script_of(std::string_view program, const std::vector<model::configurations::MegatronArgument>& arguments) {
-  std::string script(program);
-  int line = 1;
-  for (const model::configurations::MegatronArgument& argument : arguments) {
-    for (; line < argument.line; ++line) script += " \\\n";
-    script += " " + argument.name;
-    for (const std::string& value : argument.values) script += " " + shell_word(value);
-  }
-  return script;
-}
-
 // Writes the model's config.json next to the plan; prints to stderr what the step rests on.
 model::Result<void> import_megatron_script(const ImportArguments& arguments, const MegatronScript& script) {
   const auto options = TRY(options_of(arguments));
-  auto imported = TRY(arguments.execute ? import_executed(arguments, script.text, options)
-                                        : megatron::import_script(script.text, arguments.file, options));
+  auto imported = TRY(script.import(options));
   for (const std::string& file : imported.files) {
     TRY(refuse_own_input(arguments.out, file));
     TRY(refuse_own_input(arguments.out, (fs::path(options.folder) / file).string()));
@@ -202,14 +191,20 @@ model::Result<void> import_megatron_script(const ImportArguments& arguments, con
 }
 
 model::Result<void> import_megatron(const ImportArguments& arguments) {
-  auto text = TRY(model::read_text_file(arguments.file));
+  const std::string text = TRY(model::read_text_file(arguments.file));
   const bool yaml = arguments.file.ends_with(".yaml") || arguments.file.ends_with(".yml");
-  if (!yaml) return import_megatron_script(arguments, {std::move(text)});
+  if (!yaml)
+    return import_megatron_script(arguments, {[&](const megatron::ImportOptions& options) {
+                                    return arguments.execute ? import_executed(arguments, text, options)
+                                                             : megatron::import_script(text, arguments.file, options);
+                                  }});
   if (arguments.execute) return model::wrong_input("--execute", "the file is no script", "leave it out");
-  std::string script = TRY(script_of_test(text, arguments.file));
-  const std::string note = fmt::format("the arguments are taken for those of pretrain_{}.py",
-                                       script.starts_with("python pretrain_hybrid") ? "hybrid" : "gpt");
-  return import_megatron_script(arguments, {.text = std::move(script), .notes = {{0, note}}});
+  const megatron::Command command = TRY(command_of_test(text, arguments.file));
+  const std::string note = fmt::format("the arguments are taken for those of {}", command[1].text);
+  const auto import = [&](const megatron::ImportOptions& options) {
+    return megatron::import_script(megatron::Script{.commands = {command}}, arguments.file, options);
+  };
+  return import_megatron_script(arguments, {.import = import, .notes = {{0, note}}});
 }
 
 }  // namespace plumbline::cli

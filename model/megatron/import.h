@@ -59,4 +59,8 @@ Result<ImportedScript> import_execution(const Execution& execution, std::string_
 // that Megatron refuses, and errors of the plan's own rules.
 Result<ImportedScript> import_script(std::string_view text, const std::string& path, const ImportOptions& options);
 
+// Reads the commands and defaults that another file has in place of a script. Variables are the definitions; errors are
+// those of a script's arguments.
+Result<ImportedScript> import_script(Script script, const std::string& path, const ImportOptions& options);
+
 }  // namespace plumbline::model::megatron

@@ -129,4 +129,10 @@ Result<ImportedScript> import_script(std::string_view text, const std::string& p
   return import_reading({TRY(read_script(text, inputs)), comments_of(text)}, path, options);
 }
 
+Result<ImportedScript> import_script(Script script, const std::string& path, const ImportOptions& options) {
+  script.variables = slurm_definitions("", options.definitions);
+  script.files = {path};
+  return import_reading({std::move(script), {}}, path, options);
+}
+
 }  // namespace plumbline::model::megatron
