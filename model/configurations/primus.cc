@@ -36,16 +36,6 @@ constexpr std::uintmax_t kLargestPreset = 1 << 20;
 
 using Texts = std::pair<std::string_view, std::string_view>;
 
-// Presets of models (primus/configs/models of 2026), each before the name under which it ships.
-constexpr std::string_view shipped_models =
-    "llama2_7b llama-2-7b llama2_70b llama-2-70b llama3_8b llama-3-8b llama3.1_8b llama-3-8b "
-    "llama3_70b llama-3-70b llama3.1_70b llama-3-70b llama3.3_70b llama-3-70b llama3.1_405b llama-3-405b "
-    "llama4_17b16e llama-4-scout llama4_17b128e llama-4-maverick deepseek_v2_lite deepseek-v2-lite "
-    "deepseek_v2 deepseek-v2 deepseek_v3 deepseek-v3 mixtral_8x7b_v0.1 mixtral-8x7b "
-    "mixtral_8x22b_v0.1 mixtral-8x22b qwen2.5_7b qwen2-7b qwen2.5_72b qwen2.5-72b qwen3_8b qwen3-8b "
-    "qwen3_32b qwen3-32b qwen3_30b_a3b qwen3-30b-a3b qwen3_235b_a22b qwen3-235b-a22b gpt_oss_20b gpt-oss-20b "
-    "gpt_oss_120b gpt-oss-120b kimi_k2 kimi-k2 glm5 glm-5";
-
 // What pre_trainer.yaml and language_model.yaml set that Megatron-LM does not by itself, for experiments without these
 // files (primus/configs/modules/megatron/pre_trainer.yaml @44a21d15, primus/configs/models/megatron/
 // language_model.yaml @0158a866 and llama_base.yaml @1b29bf7c).
@@ -161,67 +151,9 @@ std::optional<std::int64_t> whole_number(const std::vector<Entry>& entries, std:
   return entry == nullptr ? std::nullopt : parse_number<std::int64_t>(entry->value);
 }
 
-// Attributes of Megatron's arguments that are set by another name than their own.
-struct Attribute {
-  std::string_view key, argument;
-  std::string_view given_by;  // the value with which the argument is given, as a flag; empty: it takes the value
-};
-constexpr Attribute attributes[] = {
-    {"fp8", "--fp8-format", ""},
-    {"fp4", "--fp4-format", ""},
-    {"fp4_param", "--fp4-param-gather", "true"},
-    {"add_bias_linear", "--disable-bias-linear", "false"},
-    {"apply_rope_fusion", "--no-rope-fusion", "false"},
-    {"bias_swiglu_fusion", "--no-bias-swiglu-fusion", "false"},
-    {"bias_gelu_fusion", "--no-bias-gelu-fusion", "false"},
-    {"bias_dropout_fusion", "--no-bias-dropout-fusion", "false"},
-    {"masked_softmax_fusion", "--no-masked-softmax-fusion", "false"},
-    {"gradient_accumulation_fusion", "--no-gradient-accumulation-fusion", "false"},
-    {"overlap_p2p_comm", "--no-overlap-p2p-communication", "false"},
-    {"align_grad_reduce", "--no-align-grad-reduce", "false"},
-    {"align_param_gather", "--no-align-param-gather", "false"},
-    {"microbatch_group_size_per_vp_stage", "--microbatch-group-size-per-virtual-pipeline-stage", ""},
-    {"tp_comm_overlap_ag", "--disable-tp-comm-overlap-ag", "false"},
-    {"tp_comm_overlap_rs", "--disable-tp-comm-overlap-rs", "false"},
-    {"patch_moe_overlap", "--overlap-moe-expert-parallel-comm", "true"},
-    {"moe_use_fused_router_with_aux_score", "--moe-router-fusion", "true"},
-    {"turbo_deepep_num_cu", "--moe-deepep-num-sms", ""}};
-
-// Keys that Primus adds (primus/configs/modules/megatron/primus_turbo.yaml @02324234, primus_megatron_module.yaml
-// @0249daef, zero_bubble.yaml @4795c544).
 constexpr KeyRow primus_keys[] = {
-    {R"(
-enable_primus_turbo use_turbo_attention use_turbo_grouped_mlp use_turbo_grouped_gemm use_turbo_deepep
-turbo_sync_free_moe_stage turbo_deepep_num_cu decoder_pipeline_manual_split_list recompute_layer_ids
-patch_zero_bubble enable_zero_bubble zero_bubble_v_schedule patch_primus_pipeline pp_algorithm
-enable_turbo_attention_float8
-)",
-     rule, "", ""},
-    {"use_turbo_gemm use_turbo_parallel_linear turbo_gemm_backend turbo_grouped_gemm_backend", not_modeled, "",
-     "GEMMs are those of the profile"},
-    {"use_turbo_rms_norm use_turbo_norm_te_linear use_turbo_fused_act_with_probs turbo_fused_grouped_gemm", not_modeled,
-     "", "kernels are those of the stack"},
-    {"turbo_grouped_gemm_without_padding", not_modeled, "", "rows of quantized experts are padded"},
-    {"turbo_deepep_use_comm_stream", not_modeled, "", "stack.dispatch_overlap"},
-    {"use_turbo_mega_moe use_rocmoe turbo_mega_moe_precision", not_modeled, "", "experts are sent by stack.dispatcher"},
-    {"use_sink_attention sink_sliding_window", not_modeled, "", "attention is that of the model"},
-    {"no_fp8_weight_transpose_cache", not_modeled, "", "quantized weights are kept in both layouts"},
-    {"cpu_offload offload_chunk_num", not_modeled, "", "offload.activations"},
-    {"num_seq_splits", not_modeled, "", "a sequence is one piece"},
-    {"final_logit_softcapping attn_logit_softcapping router_logit_softcapping", not_modeled, "",
-     "scores and logits have no caps"},
-    {R"(
-trainable sink_level file_sink_level stderr_sink_level disable_tensorboard disable_wandb disable_mlflow mlflow_run_name
-mlflow_experiment_name mlflow_upload_traces mlflow_upload_logs disable_compile_dependencies use_rocm_mem_info
-use_rocm_mem_info_iters disable_profiler_activity_cpu torch_profiler_record_shapes torch_profiler_with_stack
-torch_profiler_use_gzip auto_continue_train disable_last_saving pp_warmup dump_pp_data log_avg_skip_iterations
-log_avg_reset_interval num_shared_experts disable_scaling_patches use_turbo_autotune disable_primus_topk_router
-use_deprecated_20241209_moe_layer multiprocessing_context enable_zb_runtime pre_communication_optimization
-zero_bubble_max_pending_backward enable_optimizer_post_validation enable_exactly_numeric_match
-allow_padding_num_layers profile_memory_iter fp8_wgrad add_position_embedding
-use_flash_attn
-)",
-     no_cost, "", ""}};
+#include "model/configurations/detail/keys/primus.def"
+};
 
 const KeyRow* primus_row(std::string_view key) {
   static const std::vector<KeyRow> rows = megatron::table_of(primus_keys);
@@ -234,16 +166,14 @@ const KeyRow* primus_row(std::string_view key) {
 void give_entry(const Entry& entry, bool of_preset, PrimusArguments& out) {
   const KeyRow* own = primus_row(entry.key);
   const bool off = entry.is_null() || entry.value == "false" || entry.value == "False";
-  const bool flag = entry.value == "true" || entry.value == "True";
-  const auto* found = std::ranges::find(attributes, entry.key, &Attribute::key);
-  if (found != std::end(attributes)) {
-    const std::string_view given_by = found->given_by;
-    const bool is_given = given_by.empty() ? !off : given_by == (off ? "false" : lower_case(entry.value));
-    if (entry.is_null() || !is_given || found->key == "turbo_deepep_num_cu") return;
-    const bool counts = megatron::find_argument(found->argument)->meaning != not_modeled || !of_preset;
-    if (counts)
-      out.arguments.push_back({std::string(found->argument),
-                               given_by.empty() ? std::vector{entry.value} : std::vector<std::string>(), entry.line});
+  const bool on = entry.value == "true" || entry.value == "True";
+  if (own != nullptr && own->key.starts_with("--")) {
+    const bool is_flag = own->meaning == flag;
+    const bool is_given = is_flag ? own->note == (off ? "false" : lower_case(entry.value)) : !off;
+    const bool counts = !of_preset || megatron::find_argument(own->key)->meaning != not_modeled;
+    if (!entry.is_null() && is_given && counts)
+      out.arguments.push_back(
+          {std::string(own->key), is_flag ? std::vector<std::string>() : std::vector{entry.value}, entry.line});
     return;
   }
   // Whichever Transformer Engine takes of them, fused attention is Composable Kernel's or AITER's.
@@ -261,8 +191,8 @@ void give_entry(const Entry& entry, bool of_preset, PrimusArguments& out) {
   const bool taken = known != nullptr && (noted || (known->meaning != no_cost && known->meaning != not_modeled));
   if (off || (of_preset && !taken)) return;
   std::vector<std::string> values = entry.items;
-  if (!entry.is_list && !flag) values = {entry.value};
-  if (flag || !values.empty()) out.arguments.push_back({name, std::move(values), entry.line});
+  if (!entry.is_list && !on) values = {entry.value};
+  if (on || !values.empty()) out.arguments.push_back({name, std::move(values), entry.line});
 }
 
 // Gives what sync-free layers of experts turn on (primus/backends/megatron/patches/args/rocm_arg_validation.py
@@ -390,9 +320,9 @@ Result<PrimusExperiment> named_experiment(const Named& named, const std::string&
   out.model = named.model->value.substr(0, named.model->value.rfind(".yaml"));
   const std::string plain =
       lower_case(out.model.substr(0, out.model.size() - (out.model.ends_with(kQuantized) ? kQuantized.size() : 0)));
-  const std::vector<std::string_view> names = split_at(shipped_models, ' ');
-  for (std::size_t i = 0; i + 1 < names.size(); i += 2)
-    if (names[i] == plain) out.shipped = names[i + 1];
+  for (const ShippedModel& one : shipped_models)
+    for (const std::string_view preset : split_at(one.presets, ' '))
+      if (preset == plain && !plain.empty()) out.shipped = one.name;
   return out;
 }
 

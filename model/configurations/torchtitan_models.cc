@@ -1,4 +1,4 @@
-// The models of torchtitan by name and flavor, with the dimensions of their registries
+// The models of torchtitan by name and flavor; those that are not shipped with the dimensions of their registries
 // (torchtitan/models/*/__init__.py).
 #include <fmt/format.h>
 
@@ -13,26 +13,6 @@
 
 namespace plumbline::model::configurations {
 namespace {
-
-struct ShippedFlavor {
-  std::string_view model, flavor, shipped;
-  std::int64_t layers;
-};
-constexpr ShippedFlavor shipped_flavors[] = {
-    {"llama3", "8B", "llama-3-8b", 32},
-    {"llama3", "70B", "llama-3-70b", 80},
-    {"llama3", "405B", "llama-3-405b", 126},
-    {"llama4", "17bx16e", "llama-4-scout", 48},
-    {"llama4", "17bx128e", "llama-4-maverick", 48},
-    {"deepseek_v3", "16B", "deepseek-v2-lite", 27},
-    {"deepseek_v3", "236B", "deepseek-v2", 60},
-    {"qwen3", "8B", "qwen3-8b", 36},
-    {"qwen3", "32B", "qwen3-32b", 64},
-    {"qwen3", "30B-A3B", "qwen3-30b-a3b", 48},
-    {"qwen3", "235B-A22B", "qwen3-235b-a22b", 94},
-    {"gpt_oss", "20b", "gpt-oss-20b", 24},
-    {"gpt_oss", "120b", "gpt-oss-120b", 36},
-};
 
 // Dense models of grouped queries that are not shipped.
 struct DenseFlavor {
@@ -108,11 +88,11 @@ bool same_name(std::string_view a, std::string_view b) { return lower_case(a) ==
 
 std::optional<NamedModel> torchtitan_model(std::string_view name, std::string_view flavor) {
   const std::string_view plain = without_attention(flavor);
-  for (const ShippedFlavor& one : shipped_flavors)
-    if (one.model == name && same_name(one.flavor, plain)) return NamedModel{std::string(one.shipped), "", one.layers};
+  if (name == "deepseek_v3" && same_name("671B", plain)) return NamedModel{"", std::string(deepseek_671b), 61};
+  for (const ShippedModel& one : shipped_models)
+    if (one.titan == name && same_name(one.flavor, plain)) return NamedModel{std::string(one.name), "", one.layers};
   for (const DenseFlavor& one : dense_flavors)
     if (one.model == name && same_name(one.flavor, plain)) return NamedModel{"", config_of(one), one.layers};
-  if (name == "deepseek_v3" && same_name("671B", plain)) return NamedModel{"", std::string(deepseek_671b), 61};
   return std::nullopt;
 }
 
@@ -127,10 +107,9 @@ std::optional<std::int64_t> torchtitan_context(std::string_view name, std::strin
 }
 
 std::optional<std::pair<std::string_view, std::string_view>> titan_flavor(std::string_view shipped) {
-  if (shipped == "deepseek-v3") return std::pair{"deepseek_v3", "671B"};
-  const auto* found = std::ranges::find(shipped_flavors, shipped, &ShippedFlavor::shipped);
-  if (found == std::end(shipped_flavors)) return std::nullopt;
-  return std::pair{found->model, found->flavor};
+  const auto* found = std::ranges::find(shipped_models, shipped, &ShippedModel::name);
+  if (found == std::end(shipped_models) || found->titan.empty()) return std::nullopt;
+  return std::pair{found->titan, found->flavor};
 }
 
 std::string torchtitan_flavors() {
@@ -143,10 +122,8 @@ std::string torchtitan_flavors() {
                         model == last ? "" : fmt::format("{} ", model), flavor);
     last = model;
   };
-  for (const ShippedFlavor& one : shipped_flavors) {
-    add(one.model, one.flavor);
-    if (one.shipped == "deepseek-v2") add(one.model, "671B");
-  }
+  for (const ShippedModel& one : shipped_models)
+    if (!one.titan.empty()) add(one.titan, one.flavor);
   for (const DenseFlavor& one : dense_flavors) add(one.model, one.flavor);
   return text;
 }

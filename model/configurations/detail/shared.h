@@ -24,6 +24,17 @@ const KeyRow* megatron_row(std::string_view key);
 void read_nemo_model(const RuleInput& in);
 void read_nemo_training(const RuleInput& in);
 
+// A shipped model and its names elsewhere; those of NeMo and Primus are divided by blanks.
+struct ShippedModel {
+  std::string_view name;
+  std::int64_t layers;
+  std::string_view titan, flavor;  // torchtitan's; empty: it has none
+  std::string_view classes, presets;
+};
+inline constexpr ShippedModel shipped_models[] = {
+#include "model/configurations/detail/shipped_models.def"
+};
+
 // Returns the model of a flavor of torchtitan: "llama3" "8B". Nothing where it is unknown.
 std::optional<NamedModel> torchtitan_model(std::string_view name, std::string_view flavor);
 // Returns name and flavor of a shipped model.

@@ -17,38 +17,11 @@
 namespace plumbline::model::configurations {
 namespace {
 
+// A class of NeMo 2, and its model; those of Megatron-Bridge are called Llama3ModelProvider8B.
 struct ConfigClass {
-  std::string_view name, shipped;
-  std::int64_t layers;
+  std::string_view name;
+  const ShippedModel* model;
 };
-// Classes of NeMo 2; those of Megatron-Bridge are called Llama3ModelProvider8B.
-constexpr ConfigClass config_classes[] = {{"Llama2Config7B", "llama-2-7b", 32},
-                                          {"Llama2Config70B", "llama-2-70b", 80},
-                                          {"Llama3Config8B", "llama-3-8b", 32},
-                                          {"Llama31Config8B", "llama-3-8b", 32},
-                                          {"Llama3Config70B", "llama-3-70b", 80},
-                                          {"Llama31Config70B", "llama-3-70b", 80},
-                                          {"Llama31Config405B", "llama-3-405b", 126},
-                                          {"MixtralConfig8x7B", "mixtral-8x7b", 32},
-                                          {"MixtralConfig8x22B", "mixtral-8x22b", 56},
-                                          {"MistralConfig7B", "mistral-7b", 32},
-                                          {"DeepSeekV2LiteConfig", "deepseek-v2-lite", 27},
-                                          {"DeepSeekV2Config", "deepseek-v2", 60},
-                                          {"DeepSeekV3Config", "deepseek-v3", 61},
-                                          {"Qwen2Config7B", "qwen2-7b", 28},
-                                          {"Qwen25Config72B", "qwen2.5-72b", 80},
-                                          {"Qwen3Config8B", "qwen3-8b", 36},
-                                          {"Qwen3Config32B", "qwen3-32b", 64},
-                                          {"Qwen3Config30B_A3B", "qwen3-30b-a3b", 48},
-                                          {"Qwen3Config235B_A22B", "qwen3-235b-a22b", 94},
-                                          {"Gemma2Config9B", "gemma-2-9b", 42},
-                                          {"Gemma2Config27B", "gemma-2-27b", 46},
-                                          {"Qwen3NextConfig80B_A3B", "qwen3-next-80b-a3b", 48},
-                                          {"Nemotron3Nano", "nemotron-3-nano-30b-a3b", 52},
-                                          {"Nemotron3Super", "nemotron-3-super-120b-a12b", 88},
-                                          {"Nemotron3Ultra", "nemotron-3-ultra-550b-a55b", 108},
-                                          {"GPTOSSConfig20B", "gpt-oss-20b", 24},
-                                          {"GPTOSSConfig120B", "gpt-oss-120b", 36}};
 
 // Returns "llama38b" of Llama3Config8B and Llama3ModelProvider8B.
 std::string plain_name(std::string_view name) {
@@ -60,18 +33,20 @@ std::string plain_name(std::string_view name) {
 }
 
 // Returns the class, or that of a recipe such as llama3_8b_pretrain_config(), by the longest name with which it begins.
-const ConfigClass* class_of(std::string_view target) {
-  const ConfigClass* best = nullptr;
+std::optional<ConfigClass> class_of(std::string_view target) {
+  std::optional<ConfigClass> best;
   std::size_t length = 0;
   const std::string name = plain_name(target.substr(target.rfind('.') + 1));
-  for (const ConfigClass& one : config_classes) {
-    const std::string plain = plain_name(one.name);
-    if (!name.starts_with(plain) || plain.size() <= length) continue;
-    // A size behind the name is that of another model: nemotron_3_nano_4b.
-    const std::size_t end = std::min(name.find_first_not_of("0123456789", plain.size()), name.size());
-    if (end > plain.size() && name.substr(end, 1) == "b") continue;
-    best = &one;
-    length = plain.size();
+  for (const ShippedModel& model : shipped_models) {
+    for (const std::string_view one : split_at(model.classes, ' ')) {
+      const std::string plain = plain_name(one);
+      if (!name.starts_with(plain) || plain.size() <= length) continue;
+      // A size behind the name is that of another model: nemotron_3_nano_4b.
+      const std::size_t end = std::min(name.find_first_not_of("0123456789", plain.size()), name.size());
+      if (end > plain.size() && name.substr(end, 1) == "b") continue;
+      best = {one, &model};
+      length = plain.size();
+    }
   }
   return best;
 }
@@ -83,7 +58,8 @@ constexpr std::pair<std::string_view, std::string_view> config_keys_of_shape[] =
     {"shape.vocabulary", "vocab_size"},     {"shape.ffn_hidden_size", "intermediate_size"}};
 
 void use_class(const RuleInput& in, const ConfigClass& named) {
-  in.use_model({std::string(named.shipped), "", in.draft.integer("model.num_layers").value_or(named.layers)});
+  in.use_model(
+      {std::string(named.model->name), "", in.draft.integer("model.num_layers").value_or(named.model->layers)});
   for (const Entry& entry : in.draft.configuration().entries) {
     const KeyRow* row = nemo_row(entry.key);
     if (row == nullptr || !row->key.starts_with("shape.") || row->meaning == Meaning::rule || !in.draft.text(entry.key))
@@ -147,13 +123,13 @@ void take_pattern(Draft& draft, megatron::ModelShape& shape) {
 void read_nemo_model(const RuleInput& in) {
   Draft& draft = in.draft;
   if (draft.given("model.config")) return;
-  const ConfigClass* named = nullptr;
+  std::optional<ConfigClass> named;
   for (const char* key : {"config_class", "model._target_"})
-    if (const auto target = draft.text(key); target && named == nullptr) named = class_of(*target);
+    if (const auto target = draft.text(key); target && !named) named = class_of(*target);
   for (const Entry& entry : draft.configuration().entries)
-    if (named == nullptr && entry.key.ends_with("()")) named = class_of(entry.key);
+    if (!named && entry.key.ends_with("()")) named = class_of(entry.key);
   const bool described = draft.text("model.num_layers") && draft.text("model.hidden_size");  // in a dump, whole
-  if (named != nullptr && !described) return use_class(in, *named);
+  if (named && !described) return use_class(in, *named);
   if (!draft.text("model.num_layers") && !draft.text("model.hidden_size")) return;  // named with what else is missing
   megatron::ModelShape shape;
   for (const Entry& entry : draft.configuration().entries)
