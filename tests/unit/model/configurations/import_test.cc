@@ -14,7 +14,8 @@
 #include "model/base/text_file.h"
 #include "model/configurations/export.h"
 #include "model/megatron/model_shape.h"
-#include "tests/support/folders.h"
+#include "tests/support/imports.h"
+#include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 
 namespace plumbline::model::configurations {
@@ -23,29 +24,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::string shipped(const std::string& path) { return tests::source_folder() + "/" + path; }
-
-const ConfigurationFormat& format_of(const std::string& name) {
-  const auto& formats = configuration_formats();
-  return *std::ranges::find(formats, name, &ConfigurationFormat::name);
-}
-
-Result<Architecture> llama_3_8b(const std::string&) {
-  Architecture model;
-  model.layers = 32;
-  model.heads = 32;
-  model.key_value_heads = 8;
-  model.head_dim = 128;
-  model.intermediate_size = 14336;
-  model.hidden_size = 4096;
-  model.vocabulary = 128256;
-  return model;
-}
-
-Result<ImportedConfiguration> import(const std::string& format, const std::string& text,
-                                     const std::vector<std::string>& overrides = {}, const std::string& function = "") {
-  return import_configuration(format_of(format), text, "file", {overrides, function, "plan.json", llama_3_8b});
-}
+using tests::dense_model, tests::format_of, tests::import, tests::noted, tests::read, tests::shipped;
 
 Result<ImportedConfiguration> import_file(const std::string& format, const std::string& name,
                                           const std::vector<std::string>& overrides = {},
@@ -53,17 +32,6 @@ Result<ImportedConfiguration> import_file(const std::string& format, const std::
   const auto text = read_text_file(shipped("tests/golden/inputs/configurations/" + name));
   EXPECT_TRUE(text);
   return import(format, text.value_or(""), overrides, function);
-}
-
-ImportedConfiguration read(Result<ImportedConfiguration> imported) {
-  EXPECT_TRUE(imported) << to_string(imported.error());
-  return imported.value_or(ImportedConfiguration());
-}
-
-std::string notes_of(const ImportedConfiguration& imported) {
-  std::string all;
-  for (const Note& note : imported.notes) all += note.text + "\n";
-  return all;
 }
 
 std::vector<std::string> texts_of(const ImportedConfiguration& imported) {
@@ -100,7 +68,7 @@ TEST(Torchtitan, ModesOfRecomputation) {
   const auto silent = of("");
   EXPECT_EQ(silent.plan.recompute.policy, "full") << "selective, every second layer";
   EXPECT_EQ(silent.plan.recompute.layers, 16);
-  EXPECT_THAT(notes_of(silent), HasSubstr("torchtitan's default"));
+  EXPECT_THAT(noted(silent), HasSubstr("torchtitan's default"));
   EXPECT_EQ(of("[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"3\"\n").plan.recompute.layers,
             10);
   EXPECT_FALSE(of("[activation_checkpoint]\nmode = \"full\"\n").plan.recompute.layers);
@@ -121,8 +89,7 @@ TEST(Torchtitan, SchedulesAndOlderNames) {
   expect_refusal(of("LoopedBFS"), 9, "LoopedBFS is not predicted: it keeps the activations of all micro-batches");
   const auto zero_bubble = read(of("InterleavedZeroBubble"));
   EXPECT_EQ(zero_bubble.plan.schedule.kind, "interleaved");
-  EXPECT_THAT(notes_of(zero_bubble),
-              HasSubstr("schedule.kind = \"interleaved\": the nearest to InterleavedZeroBubble"));
+  EXPECT_THAT(noted(zero_bubble), HasSubstr("schedule.kind = \"interleaved\": the nearest to InterleavedZeroBubble"));
   EXPECT_THAT(texts_of(zero_bubble), testing::Contains("with schedule.kind=zb-v"));
   const auto ddp = read(import("torchtitan",
                                "[model]\nflavor = \"8B\"\n[training]\nbatch_size = 2\nseq_len = 4096\ncompile = true\n"
@@ -155,7 +122,7 @@ TEST(Torchtitan, RefusesWhatContradictsItself) {
                  9, "9223372036854775807 GPUs are not replicas 1000000000 x shards 1000000000");
   const auto typo =
       read(import("torchtitan", titan + "[parallelism]\ntensor_paralel_degree = 2\n", {"cluster.gpus=8"}));
-  EXPECT_THAT(notes_of(typo),
+  EXPECT_THAT(noted(typo),
               HasSubstr("unknown; it may change the cost (did you mean 'parallelism.tensor_parallel_degree'?)"));
 }
 
@@ -170,7 +137,7 @@ TEST(Torchtitan, RegistriesOfFunctionsAreReadWithoutRunningThem) {
   EXPECT_EQ(small.plan.stack.name, "torchtitan-2026");
   EXPECT_THAT(small.plan.recompute.operators, ElementsAre("mlp", "swiglu", "rmsnorm"));
   EXPECT_EQ(small.plan.recompute.layers, 22) << "every second GEMM, as of train.toml";
-  EXPECT_THAT(notes_of(small), testing::Not(HasSubstr("unknown")));
+  EXPECT_THAT(noted(small), testing::Not(HasSubstr("unknown")));
   EXPECT_THAT(small.toml, HasSubstr("sequence_length = 4096  # training.seq_len"));
 
   const auto changed = [](const std::vector<std::string>& overrides) {
@@ -181,8 +148,8 @@ TEST(Torchtitan, RegistriesOfFunctionsAreReadWithoutRunningThem) {
   EXPECT_EQ(wide.plan.batch.global_batch_size, 2);  // 1 of each of 8 / 4 ranks
   EXPECT_EQ(wide.plan.recompute.policy, "full");
   EXPECT_FALSE(wide.plan.recompute.layers);
-  EXPECT_THAT(notes_of(wide), HasSubstr("'config.training.seq_len += 1': unknown; it may change the cost"));
-  EXPECT_THAT(notes_of(wide), HasSubstr("'for layer in config.model_spec.layers:': unknown; it may change the cost"));
+  EXPECT_THAT(noted(wide), HasSubstr("'config.training.seq_len += 1': unknown; it may change the cost"));
+  EXPECT_THAT(noted(wide), HasSubstr("'for layer in config.model_spec.layers:': unknown; it may change the cost"));
 }
 
 // Two names of one object are one, and a part of what another file makes is not known.
@@ -206,7 +173,7 @@ TEST(Torchtitan, RegistriesMayNameAnObjectTwice) {
       << "an object that has nothing yet";
   const auto unread = of("    loader = config.dataloader\n    loader.workers = 2\n");
   EXPECT_EQ(unread.plan.batch.sequence_length, 4096);
-  EXPECT_THAT(notes_of(unread), HasSubstr("'loader.workers = 2': unknown; it may change the cost"));
+  EXPECT_THAT(noted(unread), HasSubstr("'loader.workers = 2': unknown; it may change the cost"));
   const auto in_itself = of("    config.x = config\n    config.y = config\n");
   EXPECT_EQ(in_itself.plan.batch.sequence_length, 4096);
 }
@@ -227,7 +194,7 @@ TEST(Torchtitan, RegistriesCallFunctionsOfTheirFolder) {
   const std::string path = folder.write("llama3/config_registry.py", text);
   const auto of = [&](const std::string& function) {
     return read(import_configuration(format_of("torchtitan"), text, path,
-                                     {{"cluster.gpus=8"}, function, "plan.json", llama_3_8b}));
+                                     {{"cluster.gpus=8"}, function, "plan.json", dense_model}));
   };
   const auto run = of("run"), larger = of("larger");
   EXPECT_EQ(run.plan.model.config, "llama-3-8b");
@@ -236,14 +203,14 @@ TEST(Torchtitan, RegistriesCallFunctionsOfTheirFolder) {
   EXPECT_EQ(run.plan.run.tokens, 20.0 * 4 * 8 * 8192);
   EXPECT_EQ(larger.plan.model.config, "llama-3-70b");
   EXPECT_EQ(larger.plan.batch.micro_batch_size, 2);
-  EXPECT_THAT(notes_of(run), testing::Not(HasSubstr("unknown")));
+  EXPECT_THAT(noted(run), testing::Not(HasSubstr("unknown")));
 }
 
 TEST(Torchtitan, ArgumentsHoldOverTheConfiguration) {
   const auto text = read_text_file(shipped("tests/golden/inputs/configurations/llama3-registry.py")).value();
   const auto with = [&](const std::vector<std::string>& arguments) {
     return import_configuration(format_of("torchtitan"), text, "file",
-                                {{"cluster.gpus=8"}, "llama3_small", "plan.json", llama_3_8b, arguments});
+                                {{"cluster.gpus=8"}, "llama3_small", "plan.json", dense_model, arguments});
   };
   const auto changed = read(with({"--training.local-batch-size", "4", "--training.seq_len=8192", "--compile.no-enable",
                                   "--parallelism.enable_sequence_parallel"}));
@@ -254,11 +221,14 @@ TEST(Torchtitan, ArgumentsHoldOverTheConfiguration) {
   EXPECT_THAT(changed.toml, HasSubstr("micro_batch_size = 4  # --training.local-batch-size"));
   const std::string two_names =
       "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nbatch_size = 2\nlocal_batch_size = 1\n";
-  const auto over_both = read(import_configuration(
-      format_of("torchtitan"), two_names, "file",
-      {{"cluster.gpus=8"}, "", "plan.json", llama_3_8b, {"--training.local-batch-size=3", "--training.batch-size=4"}}));
+  const auto over_both = read(import_configuration(format_of("torchtitan"), two_names, "file",
+                                                   {{"cluster.gpus=8"},
+                                                    "",
+                                                    "plan.json",
+                                                    dense_model,
+                                                    {"--training.local-batch-size=3", "--training.batch-size=4"}}));
   EXPECT_EQ(over_both.plan.batch.micro_batch_size, 4);
-  EXPECT_THAT(notes_of(over_both), testing::Not(HasSubstr("not read")));
+  EXPECT_THAT(noted(over_both), testing::Not(HasSubstr("not read")));
   expect_refusal(with({"4"}), 0, "'4' is no --SECTION.KEY of the configuration");
   expect_refusal(with({"--config=llama3_8b"}), 0, "'--config' is no --SECTION.KEY of the configuration");
 }
@@ -316,7 +286,7 @@ TEST(Torchtitan, RecipesBuildTheirModels) {
   EXPECT_FALSE(eager.plan.recompute.layers);
   EXPECT_EQ(eager.plan.stack.name, "pytorch-fsdp-eager");
   EXPECT_THAT(eager.plan.stack.graphs, ElementsAre("full_iteration"));
-  EXPECT_THAT(notes_of(eager), testing::Not(HasSubstr("unknown")));
+  EXPECT_THAT(noted(eager), testing::Not(HasSubstr("unknown")));
   const auto changed =
       read(of("    config.model = build_model_config(\"8B\", seq_len=4096, attn_backend=\"varlen\")\n"
               "    config.training.max_context_length = config.model.max_context_length\n"
@@ -368,7 +338,7 @@ TEST(Trainers, ShardsSectionsAndLosses) {
       "per_device_train_batch_size: 2\n";
   const auto hybrid = read(import("llama-factory", head + "fsdp: hybrid_shard\n", {"cluster.gpus=32"}));
   EXPECT_EQ(hybrid.plan.parallelism.shard_group, 8);
-  EXPECT_THAT(notes_of(hybrid), HasSubstr("HYBRID_SHARD is within a machine, which has 8 GPUs"));
+  EXPECT_THAT(noted(hybrid), HasSubstr("HYBRID_SHARD is within a machine, which has 8 GPUs"));
   expect_refusal(import("llama-factory", head + "fsdp: hybrid_shard\n", {"cluster.gpus=12"}), 5,
                  "is within a machine, and 12 GPUs are no machines of 8");
   const auto product = read(import("axolotl",
@@ -391,7 +361,7 @@ TEST(Trainers, ShardsSectionsAndLosses) {
       read(import("llama-factory", head + "deepspeed:\n  bf16:\n    enabled: true\n", {"cluster.gpus=8"}));
   EXPECT_EQ(stage_0.plan.parallelism.zero_stage, 0);
   EXPECT_EQ(stage_0.plan.stack.name, "deepspeed");
-  EXPECT_THAT(notes_of(section), testing::Not(HasSubstr("unknown")));
+  EXPECT_THAT(noted(section), testing::Not(HasSubstr("unknown")));
   const auto liger = read(import("llama-factory", head + "enable_liger_kernel: true\n", {"cluster.gpus=8"}));
   EXPECT_EQ(liger.plan.loss.chunks, 32);  // 8,192 tokens by ceil(128,256 / 4,096) = 32 are 256, a power of 2
   EXPECT_EQ(liger.plan.loss.kernel, "fused_in_place");
@@ -406,8 +376,8 @@ TEST(Trainers, ShardsSectionsAndLosses) {
                        {"cluster.gpus=8"}));
   };
   EXPECT_EQ(plugin("").plan.loss.kernel, "linear") << "the plugin has it on";
-  EXPECT_THAT(notes_of(plugin("")), HasSubstr("liger_rope = true: not modelled"));
-  EXPECT_THAT(notes_of(plugin("")), testing::Not(HasSubstr("plugins")));
+  EXPECT_THAT(noted(plugin("")), HasSubstr("liger_rope = true: not modelled"));
+  EXPECT_THAT(noted(plugin("")), testing::Not(HasSubstr("plugins")));
   const auto own = plugin("cut_cross_entropy: false\nliger_cross_entropy: true\n").plan.loss;
   EXPECT_EQ(own.kernel, "fused_in_place");
   EXPECT_EQ(own.chunks, 1);
@@ -452,7 +422,7 @@ TEST(Torchtitan, ImportedFilesHaveNamesOfTheirOwn) {
   const std::string path = folder.write("recipes.py", text);
   const auto of = [&](const std::string& function) {
     return read(import_configuration(format_of("torchtitan"), text, path,
-                                     {{"cluster.gpus=8"}, function, "plan.json", llama_3_8b}))
+                                     {{"cluster.gpus=8"}, function, "plan.json", dense_model}))
         .plan;
   };
   EXPECT_EQ(of("first").model.config, "llama-3-8b");
@@ -482,15 +452,15 @@ TEST(Torchtitan, RegistriesAreRefusedWithTheirFunctions) {
                  "LoRAConverter.Config is not read");
   const auto nested =
       read(of("Trainer.Config(training=TrainingConfig(**base), compile=dict(enable=False), x=[(1, 2)])"));
-  EXPECT_THAT(notes_of(nested), HasSubstr("training: unknown"));
-  EXPECT_THAT(notes_of(nested), HasSubstr("x[0]: unknown"));
-  EXPECT_THAT(notes_of(read(of("Trainer.Config(**base)"))), HasSubstr("'**base': unknown"));
+  EXPECT_THAT(noted(nested), HasSubstr("training: unknown"));
+  EXPECT_THAT(noted(nested), HasSubstr("x[0]: unknown"));
+  EXPECT_THAT(noted(read(of("Trainer.Config(**base)"))), HasSubstr("'**base': unknown"));
   std::string path;
   for (int i = 0; i < 50'000; ++i) path += ".a";
   const auto chained =
       read(import("torchtitan", "def f():\n    c = Trainer.Config()\n    c" + path + " = 1\n    return c\n",
                   {"cluster.gpus=8", "model.config=llama-3-8b"}));
-  EXPECT_THAT(notes_of(chained), HasSubstr("'c.a.a.a"));
+  EXPECT_THAT(noted(chained), HasSubstr("'c.a.a.a"));
   std::string deep = "def f():\n    return ";
   for (int i = 0; i < 100; ++i) deep += "a(b=";
   expect_refusal(import("torchtitan", deep, {"cluster.gpus=8"}), 2, "nested more than 64 levels deep");
@@ -522,11 +492,11 @@ TEST(Torchtitan, CommentsAndWhatMakesAnotherValueChangeNothing) {
          "    config.compile.enable = True  # faster\n");
   EXPECT_EQ(direct.plan.batch.sequence_length, 8192);
   EXPECT_EQ(direct.plan.stack.name, "torchtitan-compile");
-  EXPECT_THAT(notes_of(direct), testing::Not(HasSubstr("unknown")));
+  EXPECT_THAT(noted(direct), testing::Not(HasSubstr("unknown")));
   const std::string text = "else: config.training.seq_len = 8192";
   const auto other = of("    " + text + "\n");
   EXPECT_EQ(other.plan.batch.sequence_length, 4096);
-  EXPECT_THAT(notes_of(other), HasSubstr("'" + text + "': unknown; it may change the cost"));
+  EXPECT_THAT(noted(other), HasSubstr("'" + text + "': unknown; it may change the cost"));
   const auto used = of("    config.loss = made(config)\n    config.training.seq_len = 8192\n");
   EXPECT_EQ(used.plan.batch.sequence_length, 8192) << "what makes another value keeps none";
 }
@@ -544,7 +514,7 @@ TEST(Torchtitan, DumpsHaveTheFieldsOfTheirClasses) {
   EXPECT_EQ(full.plan.recompute.policy, "full");
   EXPECT_EQ(full.plan.batch.global_batch_size, 8);
   EXPECT_EQ(full.plan.stack.name, "torchtitan-2026");
-  EXPECT_THAT(notes_of(full), testing::Not(HasSubstr("not modelled")));
+  EXPECT_THAT(noted(full), testing::Not(HasSubstr("not modelled")));
   const auto selective =
       of(R"({"determinism_check": "default", "force_recompute_mm_shapes_by_fqns": ["moe.router.gate"]})");
   EXPECT_EQ(selective.plan.recompute.layers, 22);
@@ -618,7 +588,7 @@ TEST(DeepSpeed, AutoFollowsFromWhatIsSet) {
                                       "reduce_bucket_size": "auto", "stage3_prefetch_bucket_size": "auto"}})",
                                   settings));
   EXPECT_EQ(bucket.plan.overlap.gradient_bucket_bytes, 33554432);
-  EXPECT_THAT(notes_of(bucket), HasSubstr("stage3_prefetch_bucket_size = auto: not modelled"));
+  EXPECT_THAT(noted(bucket), HasSubstr("stage3_prefetch_bucket_size = auto: not modelled"));
 }
 
 TEST(DeepSpeed, RefusesBatchesThatContradict) {
@@ -656,7 +626,7 @@ TEST(Accelerate, ShardingStrategies) {
   const auto hybrid = read(import_file("accelerate", "hybrid-shard.yaml", batch));
   EXPECT_EQ(hybrid.plan.parallelism.shard_group, 8);  // 16 GPUs of two machines
   EXPECT_EQ(hybrid.plan.precision.gemm, Precision::fp16);
-  EXPECT_THAT(notes_of(hybrid), HasSubstr("SIZE_BASED_WRAP: not modelled"));
+  EXPECT_THAT(noted(hybrid), HasSubstr("SIZE_BASED_WRAP: not modelled"));
   const auto of = [&](const std::string& strategy) {
     return import(
         "accelerate",
@@ -703,7 +673,7 @@ TEST(Trainers, NamesOfThreeProgramsAreOneTable) {
   EXPECT_EQ(factory.plan.precision.gradients, Precision::bf16);
   EXPECT_EQ(factory.plan.precision.optimizer_moments, Precision::fp32);
   EXPECT_EQ(factory.plan.stack.name, "deepspeed");
-  EXPECT_THAT(notes_of(factory), testing::Not(HasSubstr("unknown")));
+  EXPECT_THAT(noted(factory), testing::Not(HasSubstr("unknown")));
 
   const auto axolotl = read(import("axolotl",
                                    "base_model: Qwen/Qwen3-8B\nsequence_len: 4096\nmicro_batch_size: 2\n"
@@ -721,8 +691,8 @@ TEST(Trainers, NamesOfThreeProgramsAreOneTable) {
   EXPECT_EQ(axolotl.plan.precision.gradients, Precision::fp32);
   EXPECT_EQ(axolotl.plan.stack.name, "pytorch-fsdp-eager");
   EXPECT_EQ(axolotl.plan.precision.optimizer_moments, Precision::fp8);
-  EXPECT_THAT(notes_of(axolotl), HasSubstr("optimizer = adamw_bnb_8bit: not modelled"));
-  EXPECT_THAT(notes_of(axolotl), HasSubstr("every sequence has the full length"));
+  EXPECT_THAT(noted(axolotl), HasSubstr("optimizer = adamw_bnb_8bit: not modelled"));
+  EXPECT_THAT(noted(axolotl), HasSubstr("every sequence has the full length"));
 
   const auto swift = read(import("ms-swift",
                                  "model: Qwen/Qwen3-8B\ntrain_type: full\nmax_length: 8192\ndeepspeed: zero2_offload\n"
@@ -739,7 +709,7 @@ TEST(Trainers, NamesOfThreeProgramsAreOneTable) {
                                       "deepspeed: deepspeed_configs/zero3_bf16_cpuoffload_params.json\n",
                                       {"cluster.gpus=8"}));
   EXPECT_FALSE(parameters.plan.offload.optimizer);
-  EXPECT_THAT(notes_of(parameters), HasSubstr("not modelled; it can change the cost: parameters stay on the GPU"));
+  EXPECT_THAT(noted(parameters), HasSubstr("not modelled; it can change the cost: parameters stay on the GPU"));
 }
 
 // Of two names of one key the last that states something holds, and the other one is listed.
@@ -747,10 +717,10 @@ TEST(Trainers, AKeyMayHaveTwoNames) {
   const auto of = [](const std::string& keys) {
     return read(import("ms-swift", "model: Qwen/Qwen3-8B\nmax_length: 2048\n" + keys, {"cluster.gpus=8"}));
   };
-  EXPECT_THAT(notes_of(of("train_type: lora\ntuner_type: full\n")),
+  EXPECT_THAT(noted(of("train_type: lora\ntuner_type: full\n")),
               HasSubstr("train_type = lora: not read; tuner_type (line 4) holds"));
-  EXPECT_THAT(notes_of(of("train_type: full\ntuner_type:\n")), testing::Not(HasSubstr("not read")));
-  EXPECT_THAT(notes_of(of("train_type: full\ntuner_type: full\n")), testing::Not(HasSubstr("not read")));
+  EXPECT_THAT(noted(of("train_type: full\ntuner_type:\n")), testing::Not(HasSubstr("not read")));
+  EXPECT_THAT(noted(of("train_type: full\ntuner_type: full\n")), testing::Not(HasSubstr("not read")));
 }
 
 TEST(Trainers, ShardsTimesReplicasAreTheDataParallelRanks) {
@@ -772,15 +742,15 @@ TEST(Trainers, LongContextsFp8AndExperts) {
                           "deepspeed: deepspeed_configs/zero3_bf16.json\n",
                           "8");
   EXPECT_EQ(longest.plan.batch.sequence_length, 500000);
-  EXPECT_THAT(notes_of(longest), HasSubstr("tiled_mlp = true: not modelled"));
-  EXPECT_THAT(notes_of(longest), HasSubstr("activation_offloading = legacy: not modelled"));
+  EXPECT_THAT(noted(longest), HasSubstr("tiled_mlp = true: not modelled"));
+  EXPECT_THAT(noted(longest), HasSubstr("activation_offloading = legacy: not modelled"));
   const std::string factory =
       "model_name_or_path: meta-llama/Meta-Llama-3-8B-Instruct\nfinetuning_type: full\nbf16: true\n"
       "fsdp: full_shard auto_wrap\nfsdp_transformer_layer_cls_to_wrap: LlamaDecoderLayer\nfp8: true\n";
   const auto torchao = of("llama-factory", factory + "fp8_backend: torchao\n", "8");
   EXPECT_EQ(torchao.plan.precision.gemm, Precision::fp8_tensor);
   EXPECT_EQ(torchao.plan.precision.scaling, "current");
-  EXPECT_THAT(notes_of(torchao), testing::Not(HasSubstr("unknown")));
+  EXPECT_THAT(noted(torchao), testing::Not(HasSubstr("unknown")));
   EXPECT_EQ(of("llama-factory", factory + "fp8_backend: te\n", "8").plan.precision.scaling, "delayed");
   const std::string experts =
       "base_model: Qwen/Qwen3-30B-A3B\nexpert_parallel_size: 2\ndp_shard_size: 2\nfsdp_config:\n"
@@ -849,8 +819,8 @@ TEST(Trainers, AdaptersOfLora) {
   EXPECT_EQ(axolotl.plan.training.rank, 32);
   EXPECT_EQ(axolotl.plan.optimizer.kind, "muon");
   EXPECT_THAT(axolotl.plan.training.targets, ElementsAre("attention", "mlp", "experts"));
-  EXPECT_THAT(notes_of(axolotl), HasSubstr("lora_dropout = 0.05: not modelled"));
-  EXPECT_THAT(notes_of(axolotl), testing::Not(HasSubstr("unknown")));
+  EXPECT_THAT(noted(axolotl), HasSubstr("lora_dropout = 0.05: not modelled"));
+  EXPECT_THAT(noted(axolotl), testing::Not(HasSubstr("unknown")));
 
   const auto swift = read(import("ms-swift",
                                  "model: Qwen/Qwen3-8B\nmax_length: 2048\ntrain_type: lora\nlora_rank: 16\n"
@@ -859,7 +829,7 @@ TEST(Trainers, AdaptersOfLora) {
   EXPECT_EQ(swift.plan.training.method, "lora");
   EXPECT_EQ(swift.plan.training.rank, 16);
   EXPECT_THAT(swift.plan.training.targets, ElementsAre("attention"));
-  EXPECT_THAT(notes_of(swift), testing::Not(HasSubstr("target_modules")));
+  EXPECT_THAT(noted(swift), testing::Not(HasSubstr("target_modules")));
 }
 
 // Two sequences of each sample, and a reference model unless the loss or the file has none.
@@ -889,7 +859,7 @@ TEST(Trainers, PairsOfAnswers) {
   const auto rewards =
       read(import("llama-factory", "model_name_or_path: Qwen/Qwen3-8B\nstage: rm\n", {"cluster.gpus=8"}));
   EXPECT_EQ(rewards.plan.training.objective, "next-token");
-  EXPECT_THAT(notes_of(rewards), HasSubstr("stage = rm: not modelled"));
+  EXPECT_THAT(noted(rewards), HasSubstr("stage = rm: not modelled"));
 }
 
 TEST(Trainers, FewWeightsAndFilesWithoutAStageAreRefused) {
@@ -981,12 +951,12 @@ train:
   EXPECT_THAT(plan.stack.graphs, ElementsAre("full_iteration"));
   ASSERT_TRUE(imported.config_json);
   EXPECT_THAT(*imported.config_json, HasSubstr("\"num_hidden_layers\": 4"));
-  EXPECT_THAT(notes_of(imported), HasSubstr("model.made_up_choice: unknown"));
-  EXPECT_THAT(notes_of(imported), testing::Not(HasSubstr("made_up_switch")));
+  EXPECT_THAT(noted(imported), HasSubstr("model.made_up_choice: unknown"));
+  EXPECT_THAT(noted(imported), testing::Not(HasSubstr("made_up_switch")));
   const auto half = read(import("nemo", "model:\n  _target_: Llama3ModelProvider8B\n  fp16: true\n  seq_length: 4096\n",
                                 {"cluster.gpus=8", "batch.micro_batch_size=1", "batch.global_batch_size=8"}));
   EXPECT_EQ(half.plan.precision.gemm, Precision::fp16);
-  EXPECT_THAT(notes_of(half), testing::Not(HasSubstr("states no precision")));
+  EXPECT_THAT(noted(half), testing::Not(HasSubstr("states no precision")));
   expect_refusal(import("nemo", "peft:\n  _target_: megatron.bridge.peft.lora.LoRA\n", {"cluster.gpus=8"}), 2,
                  "LoRA is not read");
 }
@@ -1017,8 +987,8 @@ def llama3_70b_pretrain_64gpu_h100_fp8cs_config() -> ConfigContainer:
   EXPECT_EQ(imported.plan.parallelism.zero_stage, 1) << "of the common base";
   EXPECT_TRUE(imported.plan.overlap.gradient_reduce && imported.plan.overlap.parameter_gather);
   EXPECT_THAT(imported.toml, HasSubstr("zero_stage = 1  # llama3_70b_pretrain_config()"));
-  EXPECT_THAT(notes_of(imported), HasSubstr("'_benchmark_common(cfg)': unknown"));
-  EXPECT_THAT(notes_of(imported), HasSubstr("llama3_70b_pretrain_config(): unknown"));
+  EXPECT_THAT(noted(imported), HasSubstr("'_benchmark_common(cfg)': unknown"));
+  EXPECT_THAT(noted(imported), HasSubstr("llama3_70b_pretrain_config(): unknown"));
 }
 
 // What a recipe of another file sets is no default.
@@ -1249,7 +1219,7 @@ Plan plan_of(const std::string& text) {
 
 // The keys that both plans have set come back; what the format has no key for through comments.
 TEST(Export, PlansComeBackFromTorchtitansFile) {
-  const Architecture model = llama_3_8b("").value();
+  const Architecture model = dense_model("").value();
   const std::vector<std::string> plans = {
       "[parallelism]\nzero_stage = 3\n",
       "[parallelism]\nzero_stage = 3\ntensor = 8\nsequence = true\nshard_group = 4\n",
@@ -1281,7 +1251,7 @@ TEST(Export, PlansComeBackFromTorchtitansFile) {
 }
 
 TEST(Export, TorchtitansRegistryStartsAsItIs) {
-  const Architecture model = llama_3_8b("").value();
+  const Architecture model = dense_model("").value();
   const auto out = export_torchtitan({plan_of("[precision]\ngemm = \"fp8_tensor\"\n"), model, 8});
   ASSERT_TRUE(out) << to_string(out.error());
   for (const char* line : {"# Append it to torchtitan/models/llama3/config_registry.py.",
@@ -1294,7 +1264,7 @@ TEST(Export, TorchtitansRegistryStartsAsItIs) {
 
 // A split that torchtitan's own rule does not give is written by the names of its modules.
 TEST(Export, TorchtitansFileListsTheLayersOfStages) {
-  const Architecture model = llama_3_8b("").value();
+  const Architecture model = dense_model("").value();
   const auto exported = [&](const std::string& text) {
     const Plan plan = plan_of(text);
     const auto out = export_torchtitan({plan, model, 8});
@@ -1325,7 +1295,7 @@ TEST(Export, TorchtitansFileListsTheLayersOfStages) {
 }
 
 TEST(Export, DeepSpeedsFileHasWhatItExpresses) {
-  const Architecture model = llama_3_8b("").value();
+  const Architecture model = dense_model("").value();
   const Plan plan = plan_of(
       "[parallelism]\nzero_stage = 2\n[offload]\noptimizer = true\n[recompute]\npolicy = \"full\"\n"
       "[overlap]\nparameter_gather = false\n[precision]\ngradients = \"bf16\"\n");
