@@ -34,7 +34,6 @@ struct ImportedScript {
   ModelShape shape;
   std::optional<WrittenConfig> config;        // none when options.model was given
   std::vector<Note> notes;                    // what was assumed, left out or not understood, by line
-  std::vector<std::string> unread;            // arguments that can change the cost, and no key exists for
   std::vector<PlanAlternative> alternatives;  // without each argument that changes the plan, with some that are missing
   std::vector<std::string> files;             // of the lines: the script, and those that it sources
 };

@@ -213,18 +213,16 @@ Error Importer::not_known(std::string_view argument, const Word& word) const {
 void Importer::note_unread(const std::string& name, const GivenArgument& argument, const Argument* known) {
   std::string text = name;
   for (const std::string& value : argument.values) text += " " + value;
-  if (known == nullptr || (known->meaning != Meaning::no_cost && !is_priced(name, argument)))
-    out_.unread.push_back(text);
+  const bool free = known != nullptr && (known->meaning == Meaning::no_cost || is_priced(name, argument));
   if (known == nullptr) {
     const std::string nearest = nearest_argument(name);
     text += nearest.empty() ? ": unknown; it may change the cost"
                             : fmt::format(": unknown; it may change the cost (did you mean '{}'?)", nearest);
-  } else if (known->meaning == Meaning::no_cost || is_priced(name, argument)) {
+  } else if (free) {
     text += ": changes no cost";
   } else {
     text += fmt::format(": not modelled; it can change the cost{}{}", known->note.empty() ? "" : ": ", known->note);
   }
-  const bool free = known != nullptr && (known->meaning == Meaning::no_cost || is_priced(name, argument));
   if (const std::string setting = nearest_setting(name, argument); !setting.empty())
     open_.push_back({argument.line, fmt::format("with what is nearest to {}", name), "", setting});
   out_.notes.push_back({argument.line, std::move(text), free ? NoteKind::no_cost : NoteKind::not_modeled});

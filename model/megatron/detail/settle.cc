@@ -117,13 +117,11 @@ std::optional<Error> Importer::settle_layers() {
   if (const auto taken = take_hybrid_layers(*pattern, shape); !taken)
     return placed({ErrorKind::infeasible, taken.error().message, "", 0, std::string(name), taken.error().hint},
                   given_.line(name));
-  if (pattern->predictions > 0 && !shape.prediction_layers) {
-    out_.unread.emplace_back(name);
+  if (pattern->predictions > 0 && !shape.prediction_layers)
     out_.notes.push_back({given_.line(name),
                           fmt::format("{}: not modelled; it can change the cost: prediction modules '{}' are left out",
                                       name, pattern->prediction),
                           NoteKind::not_modeled});
-  }
   return std::nullopt;
 }
 
