@@ -9,7 +9,7 @@ namespace plumbline::cli {
 namespace {
 
 // What two parts of a text show it to be, and the command that reads the file {0}.
-struct Sign {
+struct Marker {
   std::string_view begin;  // of the text
   std::string_view one, other;
   std::string_view what, command;
@@ -20,7 +20,7 @@ constexpr std::string_view kPlanByHand =
 constexpr std::string_view kRolloutByHand =
     "no command reads it: its prompts, answers and engines are [rollout] of a plan; plumbline show key rollout lists "
     "its keys";
-constexpr Sign signs[] = {
+constexpr Marker markers[] = {
     {"\x1f\x8b", "", "", "a compressed file",
      "gzip -dc {0} unpacks it; a trace is read as it is: plumbline compare PLAN {0}, or import kineto {0} -o "
      "chunk.csv"},
@@ -72,12 +72,12 @@ constexpr Sign signs[] = {
     {"rank,slot,op,", "", "", "the order of a schedule", "--set schedule.kind=file:{0} gives it to a plan"},
 };
 
-// Returns the sign of the text, if any; a training log has none.
-const Sign* sign_of(const std::string& text, bool table) {
-  for (const Sign& sign : signs)
-    if (table == sign.one.starts_with('[') && text.starts_with(sign.begin) &&
-        text.find(sign.one) != std::string::npos && text.find(sign.other) != std::string::npos)
-      return &sign;
+// Returns the marker of the text, if any; a training log has none.
+const Marker* marker_of(const std::string& text, bool table) {
+  for (const Marker& marker : markers)
+    if (table == marker.one.starts_with('[') && text.starts_with(marker.begin) &&
+        text.find(marker.one) != std::string::npos && text.find(marker.other) != std::string::npos)
+      return &marker;
   return nullptr;
 }
 
@@ -92,16 +92,16 @@ model::Result<void> refuse_foreign(const std::string& path, std::string_view wha
   };
   const bool table = path.ends_with(".toml");  // whose comments may quote anything
   if (!table && calibrate::is_training_log(*text)) return refused("a training log", "plumbline compare PLAN {0}");
-  const Sign* sign = sign_of(*text, table);
-  if (sign == nullptr || sign->what == fmt::format("a {}", what)) return {};
-  return refused(sign->what, sign->command);
+  const Marker* marker = marker_of(*text, table);
+  if (marker == nullptr || marker->what == fmt::format("a {}", what)) return {};
+  return refused(marker->what, marker->command);
 }
 
 model::Result<void> refuse_unread(const std::string& path) {
   const auto text = model::read_text_file(path);
-  const Sign* sign = text ? sign_of(*text, path.ends_with(".toml")) : nullptr;
-  if (sign == nullptr || !sign->command.starts_with(kUnread)) return {};
-  return model::wrong_input_at(path, 0, "", fmt::format("is {}", sign->what), std::string(sign->command));
+  const Marker* marker = text ? marker_of(*text, path.ends_with(".toml")) : nullptr;
+  if (marker == nullptr || !marker->command.starts_with(kUnread)) return {};
+  return model::wrong_input_at(path, 0, "", fmt::format("is {}", marker->what), std::string(marker->command));
 }
 
 model::Error of_its_format(model::Error error, const std::string& path, std::string_view format) {

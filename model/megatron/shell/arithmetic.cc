@@ -12,24 +12,24 @@ namespace {
 
 using Number = std::optional<std::int64_t>;
 
-Number combine(std::int64_t left, std::string_view sign, std::int64_t right) {
+Number combine(std::int64_t left, std::string_view op, std::int64_t right) {
   std::int64_t result = 0;
-  if (sign == "+") return __builtin_add_overflow(left, right, &result) ? Number() : result;
-  if (sign == "-") return __builtin_sub_overflow(left, right, &result) ? Number() : result;
-  if (sign == "*") return __builtin_mul_overflow(left, right, &result) ? Number() : result;
-  if (sign == "==") return left == right;
-  if (sign == "!=") return left != right;
-  if (sign == "<") return left < right;
-  if (sign == "<=") return left <= right;
-  if (sign == ">") return left > right;
-  if (sign == ">=") return left >= right;
-  if (sign == "&&") return left != 0 && right != 0;
-  if (sign == "||") return left != 0 || right != 0;
+  if (op == "+") return __builtin_add_overflow(left, right, &result) ? Number() : result;
+  if (op == "-") return __builtin_sub_overflow(left, right, &result) ? Number() : result;
+  if (op == "*") return __builtin_mul_overflow(left, right, &result) ? Number() : result;
+  if (op == "==") return left == right;
+  if (op == "!=") return left != right;
+  if (op == "<") return left < right;
+  if (op == "<=") return left <= right;
+  if (op == ">") return left > right;
+  if (op == ">=") return left >= right;
+  if (op == "&&") return left != 0 && right != 0;
+  if (op == "||") return left != 0 || right != 0;
   if (right == 0 || right == -1) return std::nullopt;  // -1: the one quotient that overflows
-  return sign == "/" ? left / right : left % right;
+  return op == "/" ? left / right : left % right;
 }
 
-// Signs with two operands, those that bind least first.
+// Operators with two operands, those that bind least first.
 constexpr std::string_view levels[][4] = {{"||"},     {"&&"},         {"==", "!="}, {"<=", ">=", "<", ">"},
                                           {"+", "-"}, {"*", "/", "%"}};
 
@@ -49,8 +49,8 @@ class Formula {
     Number left = operation(rest.subspan(1));
     while (left && !at_end()) {
       std::string_view found;
-      for (const std::string_view sign : rest.front())
-        if (found.empty() && !sign.empty() && take(sign)) found = sign;
+      for (const std::string_view op : rest.front())
+        if (found.empty() && !op.empty() && take(op)) found = op;
       if (found.empty()) break;
       const Number right = operation(rest.subspan(1));
       left = right ? combine(*left, found, *right) : std::nullopt;
@@ -100,14 +100,14 @@ class Formula {
     while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
     return at_ == text_.size();
   }
-  // A sign is not the beginning of a longer one that is not read, or of an assignment: ** << ++ +=.
-  bool take(std::string_view sign) {
-    if (at_end() || !text_.substr(at_).starts_with(sign)) return false;
-    const char next = at_ + sign.size() < text_.size() ? text_[at_ + sign.size()] : '\0';
-    const bool longer = std::string_view("+-*/%<>").find(sign) != std::string_view::npos &&
-                        (next == '=' || (next == sign[0] && sign != "/"));
-    if (longer && sign.size() == 1) return false;
-    at_ += sign.size();
+  // An operator is not the beginning of a longer one that is not read, or of an assignment: ** << ++ +=.
+  bool take(std::string_view op) {
+    if (at_end() || !text_.substr(at_).starts_with(op)) return false;
+    const char next = at_ + op.size() < text_.size() ? text_[at_ + op.size()] : '\0';
+    const bool longer =
+        std::string_view("+-*/%<>").find(op) != std::string_view::npos && (next == '=' || (next == op[0] && op != "/"));
+    if (longer && op.size() == 1) return false;
+    at_ += op.size();
     return true;
   }
 

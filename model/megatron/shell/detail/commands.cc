@@ -31,8 +31,9 @@ std::pair<std::size_t, std::size_t> assignment(const Letters& word) {
   while (name < word.size() && in_name(word[name].symbol)) ++name;
   std::size_t end = name;
   if (end < word.size() && word[end].symbol == '[') end = Scan(word).brackets(end, '[', ']');
-  const std::size_t sign = end + (end < word.size() && word[end].symbol == '+' ? 1 : 0);
-  return sign < word.size() && word[sign].symbol == '=' ? std::pair(name, end) : std::pair<std::size_t, std::size_t>();
+  const std::size_t equals = end + (end < word.size() && word[end].symbol == '+' ? 1 : 0);
+  return equals < word.size() && word[equals].symbol == '=' ? std::pair(name, end)
+                                                            : std::pair<std::size_t, std::size_t>();
 }
 bool is_assignment(const Letters& word) { return assignment(word).first > 0; }
 

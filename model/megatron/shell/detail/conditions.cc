@@ -44,8 +44,8 @@ class ConditionReader {
 
  private:
   std::string word(std::size_t ahead) const { return at_ + ahead < words_.size() ? text_of(words_[at_ + ahead]) : ""; }
-  bool take(std::string_view sign) {
-    const bool taken = at_ < words_.size() && word(0) == sign;
+  bool take(std::string_view op) {
+    const bool taken = at_ < words_.size() && word(0) == op;
     if (taken) ++at_;
     return taken;
   }
@@ -72,26 +72,26 @@ class ConditionReader {
       const Truth truth = any();
       return take(")") ? truth : Truth::unknown;
     }
-    const std::string sign = word(0);
+    const std::string op = word(0);
     const bool has_operand = at_ + 1 < words_.size() && word(1) != ")" && word(1) != "&&" && word(1) != "||";
-    at_ += sign.size() == 2 && sign[0] == '-' && has_operand ? 2 : 1;
+    at_ += op.size() == 2 && op[0] == '-' && has_operand ? 2 : 1;
     const Letters& operand = words_[at_ - 1];
-    if (!has_operand || sign.size() != 2 || sign[0] != '-' || sign[1] == 'n') return has_text(operand);
-    return sign[1] == 'z' ? !has_text(operand) : file(sign[1], operand);
+    if (!has_operand || op.size() != 2 || op[0] != '-' || op[1] == 'n') return has_text(operand);
+    return op[1] == 'z' ? !has_text(operand) : file(op[1], operand);
   }
 
-  // Returns nothing where the word in the middle is no sign of two operands.
-  std::optional<Truth> binary(const Letters& left, const std::string& sign, const Letters& right) {
+  // Returns nothing where the word in the middle is no operator of two operands.
+  std::optional<Truth> binary(const Letters& left, const std::string& op, const Letters& right) {
     static constexpr std::pair<std::string_view, std::string_view> numeric[] = {
         {"-eq", "=="}, {"-ne", "!="}, {"-lt", "<"}, {"-le", "<="}, {"-gt", ">"}, {"-ge", ">="}};
-    if (sign == "=" || sign == "==") return same(left, right);
-    if (sign == "!=") return !same(left, right);
-    if (sign == "=~") return Truth::unknown;
+    if (op == "=" || op == "==") return same(left, right);
+    if (op == "!=") return !same(left, right);
+    if (op == "=~") return Truth::unknown;
     const bool known = is_known(left) && is_known(right);
-    if (sign == "<" || sign == ">")
-      return known ? truth_of((text_of(left) < text_of(right)) == (sign == "<") && text_of(left) != text_of(right))
+    if (op == "<" || op == ">")
+      return known ? truth_of((text_of(left) < text_of(right)) == (op == "<") && text_of(left) != text_of(right))
                    : Truth::unknown;
-    const auto* number = std::ranges::find(numeric, sign, &std::pair<std::string_view, std::string_view>::first);
+    const auto* number = std::ranges::find(numeric, op, &std::pair<std::string_view, std::string_view>::first);
     if (number == std::end(numeric)) return std::nullopt;
     // [[ ]] evaluates what it compares; [ ] has an error where it is no number.
     const std::string first = text_of(left), second = text_of(right);
@@ -111,12 +111,12 @@ class ConditionReader {
   }
 
   // Only what lies in the script's own folder is looked up.
-  Truth file(char sign, const Letters& operand) const {
+  Truth file(char op, const Letters& operand) const {
     const std::string text = text_of(operand);
-    const bool looks = is_known(operand) && !text.empty() && (sign == 'd' || sign == 'e' || sign == 'f');
+    const bool looks = is_known(operand) && !text.empty() && (op == 'd' || op == 'e' || op == 'f');
     const FileKind kind = looks ? shell_.find(text).kind : FileKind::unknown;
     if (kind == FileKind::unknown || (kind == FileKind::none && !text.starts_with('/'))) return Truth::unknown;
-    return truth_of(kind != FileKind::none && (sign == 'e' || (sign == 'd') == (kind == FileKind::folder)));
+    return truth_of(kind != FileKind::none && (op == 'e' || (op == 'd') == (kind == FileKind::folder)));
   }
 
   const std::vector<Letters>& words_;

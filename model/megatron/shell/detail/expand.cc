@@ -140,19 +140,19 @@ class Expander {
 
   // Expands NAME, NAME[@], NAME[KEY], #NAME and the operators - = ? + # %; others are kept as they are written.
   void parameter(const Letters& inside, std::size_t first) {
-    const auto sign_at = [&inside](std::size_t at) { return at < inside.size() ? inside[at].symbol : '\0'; };
-    const bool length = inside.size() > 1 && sign_at(0) == '#';
+    const auto symbol_at = [&inside](std::size_t at) { return at < inside.size() ? inside[at].symbol : '\0'; };
+    const bool length = inside.size() > 1 && symbol_at(0) == '#';
     std::size_t at = length ? 1 : 0;
     std::string name;
-    if (sign_at(at) != '\0' && std::string_view("@*#?$!-").find(sign_at(at)) != std::string_view::npos)
-      name = sign_at(at++);
+    if (symbol_at(at) != '\0' && std::string_view("@*#?$!-").find(symbol_at(at)) != std::string_view::npos)
+      name = symbol_at(at++);
     else
-      while (in_name(sign_at(at))) name += sign_at(at++);
+      while (in_name(symbol_at(at))) name += symbol_at(at++);
     bool joins = name == "*";
     if (joins) name = "@";
     bool all = name == "@";
     auto fields = shell_.fields_of(name);
-    if (sign_at(at) == '[') {
+    if (symbol_at(at) == '[') {
       const std::size_t end = Scan(inside).brackets(at, '[', ']');
       const Letters key = slice(inside, at + 1, end - 1);
       at = end;
@@ -163,9 +163,9 @@ class Expander {
     if (fields && !all && fields->size() > 1) fields->resize(1);
     const bool known = fields && are_known(*fields);
     condition_ = fields ? condition_of(joined(*fields)) : 0;
-    const bool or_empty = sign_at(at) == ':';
-    const char sign = or_empty && sign_at(at + 1) != '\0' ? sign_at(at + 1) : sign_at(at);
-    const bool has_default = std::string_view("-=?+").find(sign) != std::string_view::npos && sign != '\0' &&
+    const bool or_empty = symbol_at(at) == ':';
+    const char op = or_empty && symbol_at(at + 1) != '\0' ? symbol_at(at + 1) : symbol_at(at);
+    const bool has_default = std::string_view("-=?+").find(op) != std::string_view::npos && op != '\0' &&
                              (name == "@" || (!name.empty() && in_name(name[0]))) && !shell_.may_be_set(name);
     const bool plain = at == inside.size() && !length && fields;
     if (!known && (fields || !has_default)) shell_.miss(name);
@@ -177,22 +177,22 @@ class Expander {
     if (has_default) {
       const bool missing = !fields || fields->empty() || (or_empty && joined(*fields).empty());
       const Letters argument = slice(inside, at + (or_empty ? 2 : 1), inside.size());
-      if (sign == '+' && !fields) shell_.take_default(name, {}, text_[first].line);
-      if (sign == '+' && missing) return;
-      if (sign != '+' && !missing) return put_fields(*fields, first, joins);
-      if (sign == '?') return put_as_written(first, at_);
+      if (op == '+' && !fields) shell_.take_default(name, {}, text_[first].line);
+      if (op == '+' && missing) return;
+      if (op != '+' && !missing) return put_fields(*fields, first, joins);
+      if (op == '?') return put_as_written(first, at_);
       const Fields given = in_quotes_ ? Fields{shell_.expand_text(argument)}
                            : splits_  ? shell_.expand(argument)
                                       : Fields{shell_.expand_one(argument)};
-      if (sign != '+' && !fields) shell_.take_default(name, joined(given), text_[first].line);
-      if (sign == '=') shell_.assign(name, {joined(given)});
+      if (op != '+' && !fields) shell_.take_default(name, joined(given), text_[first].line);
+      if (op == '=') shell_.assign(name, {joined(given)});
       return put_fields(given, first, false, true);
     }
-    const bool twice = sign_at(at + 1) == sign;
+    const bool twice = symbol_at(at + 1) == op;
     const Letters pattern = shell_.expand_one(slice(inside, at + (twice ? 2 : 1), inside.size()));
     const bool too_long = std::ranges::any_of(*fields, [](const auto& one) { return one.size() > most_trimmed; });
-    if (too_long || (sign != '#' && sign != '%') || or_empty || !is_known(pattern)) return put_as_written(first, at_);
-    for (Letters& field : *fields) field = trimmed(field, std::string(twice ? 2 : 1, sign), pattern);
+    if (too_long || (op != '#' && op != '%') || or_empty || !is_known(pattern)) return put_as_written(first, at_);
+    for (Letters& field : *fields) field = trimmed(field, std::string(twice ? 2 : 1, op), pattern);
     put_fields(*fields, first, joins);
   }
 

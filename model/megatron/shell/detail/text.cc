@@ -31,8 +31,8 @@ class Tokenizer {
         put(TokenKind::redirection, first);
       } else if (is_arithmetic()) {
         put(TokenKind::arithmetic, first);
-      } else if (sign()) {
-        put(TokenKind::sign, first);
+      } else if (control()) {
+        put(TokenKind::control, first);
         if (text_[first].symbol == '\n') skip_documents();
       } else {
         word();
@@ -72,12 +72,12 @@ class Tokenizer {
     if (scan.unclosed()) unclosed_ = text_[std::min(*scan.unclosed(), text_.size() - 1)];
   }
 
-  bool sign() {
-    for (const std::string_view sign : {";;&", ";;", ";&", "&&", "||", "|&", "\n", ";", "&", "|", "(", ")", "<", ">"}) {
+  bool control() {
+    for (const std::string_view op : {";;&", ";;", ";&", "&&", "||", "|&", "\n", ";", "&", "|", "(", ")", "<", ">"}) {
       std::size_t length = 0;
-      while (length < sign.size() && symbol(length) == sign[length]) ++length;
-      const bool process = (sign == "<" || sign == ">") && !test_;
-      if (length < sign.size() || process) continue;
+      while (length < op.size() && symbol(length) == op[length]) ++length;
+      const bool process = (op == "<" || op == ">") && !test_;
+      if (length < op.size() || process) continue;
       at_ += length;
       return true;
     }
@@ -205,8 +205,8 @@ bool matches(const Letters& pattern, const Letters& text) {
   return ::fnmatch(glob.c_str(), text_of(text).c_str(), 0) == 0;
 }
 
-Letters trimmed(const Letters& value, std::string_view sign, const Letters& pattern) {
-  const bool front = sign[0] == '#', longest = sign.size() > 1;
+Letters trimmed(const Letters& value, std::string_view op, const Letters& pattern) {
+  const bool front = op[0] == '#', longest = op.size() > 1;
   for (std::size_t i = 0; i <= value.size(); ++i) {
     const std::size_t length = longest ? value.size() - i : i;
     if (front && matches(pattern, slice(value, 0, length))) return slice(value, length, value.size());

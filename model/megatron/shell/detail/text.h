@@ -1,5 +1,5 @@
 // Holds the text of a script letter by letter, so that every word keeps the line on which it was written even when it
-// passes through variables, and cuts it into words, signs and redirections.
+// passes through variables, and cuts it into words, operators and redirections.
 #pragma once
 
 #include <algorithm>
@@ -54,9 +54,9 @@ bool ends_command(char symbol);
 // Whether the whole text matches the pattern: * ? [...] match, quoted letters stand for themselves.
 bool matches(const Letters& pattern, const Letters& text);
 
-// Returns the value without the shortest or longest (`sign` doubled) part that matches: # from its beginning, % from
+// Returns the value without the shortest or longest (`op` doubled) part that matches: # from its beginning, % from
 // its end.
-Letters trimmed(const Letters& value, std::string_view sign, const Letters& pattern);
+Letters trimmed(const Letters& value, std::string_view op, const Letters& pattern);
 
 // Finds where words and brackets of a script end, without expanding anything.
 class Scan {
@@ -82,7 +82,7 @@ class Scan {
   int depth_ = 0;
 };
 
-enum class TokenKind { end, word, sign, redirection, arithmetic, unclosed };
+enum class TokenKind { end, word, control, redirection, arithmetic, unclosed };
 
 struct Token {
   TokenKind kind = TokenKind::end;
