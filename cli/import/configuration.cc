@@ -51,16 +51,6 @@ void print_notes(const std::string& file, const configurations::ImportedConfigur
                imported.no_cost == 1 ? " changes" : "s change");
 }
 
-// Prints what decides the step; `config` is the path of a model that was written next to the plan.
-void print_effects(const ImportArguments& arguments, configurations::ImportedConfiguration imported,
-                   const std::string& config) {
-  if (!config.empty()) imported.plan.model.config = config;
-  for (model::PlanAlternative& other : imported.alternatives)
-    if (!config.empty()) other.plan.model.config = config;
-  const auto place = [](int line) { return fmt::format("line {}", line); };
-  print_decisions({imported.plan, imported.alternatives, place, arguments.verbose});
-}
-
 // Takes the kernels of Megatron that the plan's GPUs run; the plan is read again, as if the user had set them.
 model::Result<void> decide_kernels(const configurations::ConfigurationFormat& format, const std::string& text,
                                    const std::string& file, configurations::ConfigurationImport options,
@@ -104,7 +94,8 @@ model::Result<void> import_configuration(const ImportArguments& arguments) {
   }
   TRY(write_output(arguments.out, imported.toml));
   const std::string written = imported.config_json ? std::filesystem::absolute(config).string() : "";
-  print_effects(arguments, imported, written);
+  const auto place = [](int line) { return fmt::format("line {}", line); };
+  print_decisions({imported.plan, imported.alternatives, place, written, arguments.verbose});
   print_notes(arguments.file, imported);
   return {};
 }

@@ -21,7 +21,8 @@ struct Estimate {
 };
 
 // Returns the step in closed form, or why the plan cannot be laid out.
-model::Result<Estimate> estimate(InputsReader& reader, const model::Plan& plan) {
+model::Result<Estimate> estimate(InputsReader& reader, model::Plan plan, const std::string& config) {
+  if (!config.empty()) plan.model.config = config;
   const auto inputs = TRY(reader.of_plan(plan));
   const auto predicted = TRY(sim::Predictor(inputs).closed_form(inputs.plan));
   const auto& batch = inputs.plan.batch;
@@ -61,7 +62,7 @@ void print_row(const Row& row) {
 void print_decisions(const Decisions& decisions) {
   if (decisions.alternatives.empty()) return;
   InputsReader reader;
-  const auto now = estimate(reader, decisions.plan);
+  const auto now = estimate(reader, decisions.plan, decisions.config);
   if (!now) {
     model::Error error = now.error();
     if (error.file == decisions.plan.file) error.file.clear();  // its lines are those of the plan, not of that file
@@ -70,7 +71,7 @@ void print_decisions(const Decisions& decisions) {
   std::vector<Row> rows;
   std::vector<std::string> small, alone;
   for (const model::PlanAlternative& alternative : decisions.alternatives) {
-    const auto other = estimate(reader, alternative.plan);
+    const auto other = estimate(reader, alternative.plan, decisions.config);
     const std::string what =
         alternative.text + (alternative.line > 0 ? fmt::format(" ({})", decisions.place(alternative.line)) : "");
     if (!other) {

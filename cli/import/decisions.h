@@ -14,6 +14,7 @@ struct Decisions {
   const model::Plan& plan;
   const std::vector<model::PlanAlternative>& alternatives;
   std::function<std::string(int line)> place;  // of a line, for people
+  std::string config;                          // of a model that is written next to the plan; empty: the plan's own
   bool all = false;                            // those that hardly change the step too
 };
 

@@ -133,25 +133,18 @@ void print_megatron_notes(const ImportArguments& arguments, const megatron::Impo
                free == 1 ? " changes" : "s change", free == 1 ? "it" : "them");
 }
 
-// Gives the plan what no script states: its stack, and the place of a model that is written next to it.
-void complete(const ImportArguments& arguments, const std::string& stack, model::Plan& plan) {
-  if (!plan.stack.name) plan.stack.name = stack;
-  if (arguments.model.empty()) plan.model.config = fs::absolute(adjacent_config(arguments.out)).string();
-}
-
 void decide_kernels(const ImportArguments& arguments, megatron::ImportedScript& imported) {
   for (const KernelChange& change : take_gpu_kernels(arguments.overrides, imported.plan))
     imported.notes.insert(imported.notes.begin(), {0, change.note});
   for (model::PlanAlternative& other : imported.alternatives) take_gpu_kernels(arguments.overrides, other.plan);
 }
 
-void print_effects(const ImportArguments& arguments, const std::string& stack, megatron::ImportedScript imported) {
-  complete(arguments, stack, imported.plan);
-  for (model::PlanAlternative& other : imported.alternatives) complete(arguments, stack, other.plan);
+void print_effects(const ImportArguments& arguments, const megatron::ImportedScript& imported) {
   const auto place = [&imported](int line) {
     return line < megatron::lines_of_a_file ? fmt::format("line {}", line) : megatron::place_of(imported.files, line);
   };
-  print_decisions({imported.plan, imported.alternatives, place, arguments.verbose});
+  const std::string config = imported.config ? fs::absolute(adjacent_config(arguments.out)).string() : "";
+  print_decisions({imported.plan, imported.alternatives, place, config, arguments.verbose});
 }
 
 }  // namespace
@@ -184,8 +177,10 @@ model::Result<void> import_megatron_script(const ImportArguments& arguments, con
     fmt::print(stderr, "{}: the model as a config.json of type {}\n", path, imported.config->model_type);
   }
   if (!imported.plan.stack.name) imported.plan.stack.name = script.stack;
+  for (model::PlanAlternative& other : imported.alternatives)
+    if (!other.plan.stack.name) other.plan.stack.name = script.stack;
   TRY(write_output(arguments.out, to_toml(imported.plan)));
-  print_effects(arguments, script.stack, imported);
+  print_effects(arguments, imported);
   print_megatron_notes(arguments, imported);
   return {};
 }

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -46,45 +45,27 @@ std::vector<Word> comments_of(std::string_view text) {
   return comments;
 }
 
-// Adds the plans that the script would give without each of its arguments, and with what it leaves open.
-class Alternatives {
- public:
-  Alternatives(const std::string& path, const ImportOptions& options, const Reading& reading, ImportedScript& imported)
-      : path_(path), options_(options), reading_(reading), imported_(imported), plan_(plan_values(imported.plan)) {}
-
-  void add_all(const Importer& importer) {
-    for (const auto& [name, argument] : importer.given().all()) {
-      const Argument* known = find_argument(name);
-      std::string text = "without " + name;
-      for (const std::string& value : argument.values) text += " " + value;
-      if (known != nullptr && decides_step(*known))
-        add(argument.line, text, Importer(path_, options_, name).run(reading_));
-    }
-    for (const OpenChoice& choice : importer.open_choices()) {
-      ImportOptions options = options_;
-      options.more_arguments += " " + choice.arguments;
-      if (!choice.override_.empty()) options.overrides.push_back(choice.override_);
-      add(choice.line, choice.text, Importer(path_, options).run(reading_));
-    }
-  }
-
- private:
-  void add(int line, const std::string& text, Result<ImportedScript> other) {
-    if (other && plan_values(other->plan) != plan_) imported_.alternatives.push_back({line, text, other->plan});
-  }
-
-  const std::string& path_;
-  const ImportOptions& options_;
-  const Reading& reading_;
-  ImportedScript& imported_;
-  std::map<std::string, std::string, std::less<>> plan_;
-};
-
-// Imports a script, with the plans that it would give otherwise.
+// Imports a script, with the plans that it would give without each of its arguments, and with what it leaves open.
 Result<ImportedScript> import_reading(const Reading& reading, const std::string& path, const ImportOptions& options) {
   Importer importer(path, options);
   auto imported = TRY(importer.run(reading));
-  Alternatives(path, options, reading, imported).add_all(importer);
+  const auto values = plan_values(imported.plan);
+  const auto add = [&](int line, const std::string& text, const Result<ImportedScript>& other) {
+    if (other && plan_values(other->plan) != values) imported.alternatives.push_back({line, text, other->plan});
+  };
+  for (const auto& [name, argument] : importer.given().all()) {
+    const Argument* known = find_argument(name);
+    if (known == nullptr || !decides_step(*known)) continue;
+    std::string text = "without " + name;
+    for (const std::string& value : argument.values) text += " " + value;
+    add(argument.line, text, Importer(path, options, name).run(reading));
+  }
+  for (const OpenChoice& choice : importer.open_choices()) {
+    ImportOptions other = options;
+    other.more_arguments += " " + choice.arguments;
+    if (!choice.override_.empty()) other.overrides.push_back(choice.override_);
+    add(choice.line, choice.text, Importer(path, other).run(reading));
+  }
   return imported;
 }
 

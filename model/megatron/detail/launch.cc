@@ -213,14 +213,10 @@ Definitions slurm_definitions(std::string_view script, const Definitions& given)
   for (const std::string_view line : lines_of(script)) {
     if (!trimmed(line).empty() && !line.starts_with('#')) break;  // as sbatch does
     if (!line.starts_with("#SBATCH")) continue;
-    std::string word;
-    for (const char letter : std::string(line.substr(7)) + " ") {
-      if (std::isspace(static_cast<unsigned char>(letter)) == 0) {
-        word += letter;
-      } else if (!word.empty()) {
-        header.push_back({std::exchange(word, ""), 0});
-      }
-    }
+    std::string words(line.substr(7));
+    std::ranges::replace(words, '\t', ' ');
+    for (const std::string_view word : split_at(words, ' '))
+      if (!word.empty()) header.push_back({std::string(word), 0});
   }
   Definitions names = given;
   const auto define = [&names](std::initializer_list<const char*> same, Number value) {
