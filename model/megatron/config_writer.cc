@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -340,11 +339,10 @@ void note_differences(const ModelShape& shape, WrittenConfig& written) {
                                             "shape.vocabulary_multiple"};
   const auto read = shape_of(written.json, "", {});
   if (!read) return;
-  std::map<std::string_view, std::string, std::less<>> has;
-  const ModelShape back = settled(*read), wanted = settled(shape);
-  visit_shape(back, [&has](std::string_view key, const auto& field) { has[key] = text_of_field(field); });
+  const FieldTexts has = texts_of(settled(*read));
+  const ModelShape wanted = settled(shape);
   visit_shape(wanted, [&](std::string_view key, const auto& field) {
-    const std::string text = text_of_field(field), &other = has[key];
+    const std::string text = text_of_field(field), &other = has.find(key)->second;
     const bool open = text.empty() || text == "0";
     if (open || text == other || std::ranges::find(elsewhere, key) != std::end(elsewhere)) return;
     const std::string_view argument = std::ranges::find(arguments(), key, &Argument::key)->name;

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,30 +17,11 @@
 namespace plumbline::model::megatron {
 namespace {
 
-using Texts = std::map<std::string, std::string, std::less<>>;
-
-template <class PlanOrShape>
-void collect(PlanOrShape& from, Texts& texts) {
-  const auto visit = [&texts](std::string_view key, const auto& field) {
-    if constexpr (requires { text_of_field(field); }) texts[std::string(key)] = text_of_field(field);
-  };
-  if constexpr (std::is_same_v<PlanOrShape, const Plan>) {
-    visit_fields(from, visit);
-  } else {
-    visit_shape(from, visit);
-  }
-}
-
-Texts texts_of(const Plan& plan, const ModelShape& shape) {
-  Texts texts;
-  collect(plan, texts);
-  collect(shape, texts);
-  return texts;
-}
-
 // Returns the arguments: table rows whose value is not Megatron's default, then those that the rules write.
 Given arguments_of(const Plan& plan, const ModelShape& shape) {
-  const Texts wanted = texts_of(plan, shape), silent = texts_of(megatron_defaults(), ModelShape());
+  FieldTexts wanted = texts_of(plan), silent = texts_of(megatron_defaults());
+  wanted.merge(texts_of(shape));
+  silent.merge(texts_of(ModelShape()));
   Given given;
   for (const Argument& argument : arguments()) {
     if (argument.meaning != Meaning::value && argument.meaning != Meaning::flag) continue;
@@ -175,12 +155,10 @@ std::vector<std::string> lost_keys(const Plan& plan, const Plan& back) {
 }
 
 void note_model(const ModelShape& shape, const ModelShape& back, std::vector<std::string>& notes) {
-  Texts wanted, found;
-  collect(shape, wanted);
-  collect(back, found);
-  for (const auto& [key, text] : wanted) {
-    if (found[key] == text) continue;
-    notes.push_back(fmt::format("the model's {} of {} becomes {}{}", key.substr(key.find('.') + 1), text, found[key],
+  const FieldTexts found = texts_of(back);
+  for (const auto& [key, text] : texts_of(shape)) {
+    if (found.at(key) == text) continue;
+    notes.push_back(fmt::format("the model's {} of {} becomes {}{}", key.substr(key.find('.') + 1), text, found.at(key),
                                 key == "shape.vocabulary" ? ": Megatron pads it" : ""));
   }
 }

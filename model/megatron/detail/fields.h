@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,8 @@
 
 #include "model/base/data_type.h"
 #include "model/base/text.h"
+#include "model/megatron/model_shape.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::model::megatron {
 
@@ -46,5 +49,20 @@ inline bool set_field(Precision& field, std::string_view text) {
 template <class T>
 requires requires(T& field, std::string_view text) { set_field(field, text); }
 bool set_field(std::optional<T>& field, std::string_view text) { return set_field(field.emplace(), text); }
+
+// Return the texts of the fields by their names in the table of arguments; those of a plan that an argument can have.
+using FieldTexts = std::map<std::string, std::string, std::less<>>;
+inline FieldTexts texts_of(const ModelShape& shape) {
+  FieldTexts texts;
+  visit_shape(shape, [&](std::string_view key, const auto& field) { texts[std::string(key)] = text_of_field(field); });
+  return texts;
+}
+inline FieldTexts texts_of(const Plan& plan) {
+  FieldTexts texts;
+  visit_fields(plan, [&](std::string_view key, const auto& field) {
+    if constexpr (requires { text_of_field(field); }) texts[std::string(key)] = text_of_field(field);
+  });
+  return texts;
+}
 
 }  // namespace plumbline::model::megatron

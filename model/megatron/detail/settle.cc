@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -182,11 +181,9 @@ std::optional<Error> Importer::pad_vocabulary() {
 }
 
 void Importer::note_differences() {
-  std::map<std::string, std::string, std::less<>> model;
-  visit_shape(*options_.model,
-              [&](std::string_view key, const auto& field) { model[std::string(key)] = text_of_field(field); });
+  const FieldTexts model = texts_of(*options_.model);
   visit_shape(out_.shape, [&](std::string_view key, const auto& field) {
-    const std::string& of_model = model[std::string(key)];
+    const std::string& of_model = model.find(key)->second;
     const std::string of_script = text_of_field(field);
     if (!lines_.contains(key) || key == "shape.vocabulary_multiple" || of_model.empty() || of_model == of_script)
       return;
