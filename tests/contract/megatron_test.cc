@@ -24,6 +24,7 @@
 namespace plumbline::model::megatron {
 namespace {
 
+using tests::error_of, tests::value_of;
 using tests::shipped;
 
 // Returns all keys as text, without those that a script cannot contain.
@@ -35,31 +36,27 @@ std::string keys_of(Plan plan) {
 }
 
 ModelShape shape_in(const std::string& path, const ConfigOverrides& overrides = {}) {
-  const auto text = read_text_file(path);
-  const auto shape = text ? shape_of(*text, path, overrides) : tl::unexpected(text.error());
-  EXPECT_TRUE(shape) << to_string(shape.error());
-  return shape.value_or(ModelShape());
+  return value_of(shape_of(value_of(read_text_file(path)), path, overrides));
 }
 
 TEST(Megatron, EveryShippedPlanComesBack) {
   int plans = 0;
   for (const std::string& name : names_in_folder(shipped("examples"), ".toml")) {
-    const auto plan = load_plan(shipped("examples/" + name + ".toml"), {});
-    ASSERT_TRUE(plan) << to_string(plan.error());
-    if (plan->rollout.given) continue;  // a script has neither its engines nor the lengths of its samples
-    const ModelShape shape = shape_in(shipped("examples/" + plan->model.config), plan->model.overrides);
-    const auto out = export_script(*plan, shape);
+    const auto plan = value_of(load_plan(shipped("examples/" + name + ".toml"), {}));
+    if (plan.rollout.given) continue;  // a script has neither its engines nor the lengths of its samples
+    const ModelShape shape = shape_in(shipped("examples/" + plan.model.config), plan.model.overrides);
+    const auto out = export_script(plan, shape);
     ASSERT_TRUE(out) << name << to_string(out.error());
     const auto back = import_script(out->script, name, {.config = "model.json"});
     ASSERT_TRUE(back) << name << to_string(back.error());
-    EXPECT_EQ(keys_of(back->plan), keys_of(*plan)) << name;
+    EXPECT_EQ(keys_of(back->plan), keys_of(plan)) << name;
     // The model read from the script gives the same arguments again, but for a vocabulary that Megatron pads.
     ModelShape unpadded = back->shape;
     unpadded.vocabulary = shape.vocabulary;
     const auto again = export_script(back->plan, unpadded);
     ASSERT_TRUE(again) << name << to_string(again.error());
     EXPECT_EQ(again->script, out->script) << name;
-    EXPECT_EQ(*back->shape.vocabulary % (128 * plan->parallelism.tensor), 0) << name;
+    EXPECT_EQ(*back->shape.vocabulary % (128 * plan.parallelism.tensor), 0) << name;
     ++plans;
   }
   EXPECT_GE(plans, 3);
@@ -135,9 +132,8 @@ TEST(Megatron, ArgumentsThatDependOnOthers) {
 }
 
 TEST(Megatron, OtherModelTypesAreRefused) {
-  const auto shape = shape_of("{\"model_type\": \"resnet\"}", "r.json", {});
-  ASSERT_FALSE(shape);
-  tests::expect_error(shape.error(), ErrorKind::input, "r.json", 0, "model_type", "resnet");
+  const auto shape = error_of(shape_of("{\"model_type\": \"resnet\"}", "r.json", {}));
+  tests::expect_error(shape, ErrorKind::input, "r.json", 0, "model_type", "resnet");
   EXPECT_FALSE(shape_of("[]", "r.json", {}));
   EXPECT_FALSE(shape_of("{\"model_type\": \"llama\"}", "r.json", {}));
 }
@@ -244,25 +240,16 @@ Given arguments_in(const std::string& script) {
 }
 
 TEST(Megatron, ScriptsKeepTheArgumentsThatAreUnderstood) {
-  const Plan silent = megatron_defaults();
-  const ModelShape silent_shape;
   // Megatron's defaults are not written. The vocabulary is, padded and without the token of NullTokenizer; latent
   // attention has no such channels.
   const std::vector<std::string> left_out = {"--kv-channels", "--make-vocab-size-divisible-by", "--vocab-size"};
-  std::map<std::string, std::string, std::less<>> defaults;
-  const auto collect = [&defaults](std::string_view key, const auto& field) {
-    if constexpr (requires { text_of_field(field); }) defaults[std::string(key)] = text_of_field(field);
-  };
-  visit_fields(std::as_const(silent), collect);
-  visit_shape(std::as_const(silent_shape), collect);
+  FieldTexts defaults = texts_of(megatron_defaults());
+  defaults.merge(texts_of(ModelShape()));
   for (const std::string name : {"gpt3-175b", "mixtral-8x7b", "deepseek-v3"}) {
-    const auto script = read_text_file(shipped("tests/golden/inputs/megatron/" + name + ".sh"));
-    ASSERT_TRUE(script);
-    const auto read = import_script(*script, name, {.definitions = {{"NNODES", "128"}}, .config = "m.json"});
-    ASSERT_TRUE(read) << to_string(read.error());
-    const auto written = export_script(read->plan, read->shape);
-    ASSERT_TRUE(written) << to_string(written.error());
-    const Given before = arguments_in(*script), after = arguments_in(written->script);
+    const auto script = value_of(read_text_file(shipped("tests/golden/inputs/megatron/" + name + ".sh")));
+    const auto read = value_of(import_script(script, name, {.definitions = {{"NNODES", "128"}}, .config = "m.json"}));
+    const auto written = value_of(export_script(read.plan, read.shape));
+    const Given before = arguments_in(script), after = arguments_in(written.script);
     int compared = 0;
     for (const auto& [argument, given] : before.all()) {
       const Argument* known = find_argument(argument);
@@ -286,14 +273,13 @@ TEST(Megatron, TheTableNamesKeysThatExistAndIsDocumented) {
   const auto collect = [&keys](std::string_view key, const auto&) { keys.emplace_back(key); };
   visit_fields(plan, collect);
   visit_shape(shape, collect);
-  const auto page = read_text_file(shipped("docs/megatron.md"));
-  ASSERT_TRUE(page);
+  const auto page = value_of(read_text_file(shipped("docs/megatron.md")));
   std::map<std::string_view, int> names;
   for (const Argument& argument : arguments()) {
     EXPECT_EQ(++names[argument.name], 1) << argument.name;
     if (argument.key.empty()) continue;
     EXPECT_THAT(keys, testing::Contains(std::string(argument.key)));
-    EXPECT_NE(page->find("`" + std::string(argument.name) + "`"), std::string::npos) << argument.name;
+    EXPECT_NE(page.find("`" + std::string(argument.name) + "`"), std::string::npos) << argument.name;
   }
 }
 
@@ -308,14 +294,12 @@ TEST(Megatron, TheOverlapOfTensorParallelismComesBack) {
   plan.offload.optimizer = true;
   plan.recompute.policy = "full";
   plan.recompute.layers = 3;
-  const auto out = export_script(plan, shape_in(shipped("examples/models/llama-3-8b.json")));
-  ASSERT_TRUE(out) << to_string(out.error());
+  const auto out = value_of(export_script(plan, shape_in(shipped("examples/models/llama-3-8b.json"))));
   for (const char* argument : {"--tp-comm-overlap", "--optimizer-cpu-offload", "--recompute-method block",
                                "--recompute-num-layers 3", "--mock-data", "--rdzv-endpoint"})
-    EXPECT_THAT(out->script, testing::HasSubstr(argument));
-  const auto back = import_script(out->script, "s.sh", {.config = "model"});
-  ASSERT_TRUE(back) << to_string(back.error());
-  EXPECT_EQ(keys_of(back->plan), keys_of(plan));
+    EXPECT_THAT(out.script, testing::HasSubstr(argument));
+  const auto back = value_of(import_script(out.script, "s.sh", {.config = "model"}));
+  EXPECT_EQ(keys_of(back.plan), keys_of(plan));
 }
 
 // What Megatron refuses a script without: groups of micro-batches that are no multiple of the ranks, checkpoints of its
@@ -333,9 +317,8 @@ TEST(Megatron, AScriptHasWhatMegatronRequires) {
   const auto script = [&] { return export_script(plan, moe).value().script; };
   EXPECT_THAT(script(), testing::HasSubstr("--microbatch-group-size-per-virtual-pipeline-stage 5\n"));
   EXPECT_THAT(script(), testing::HasSubstr("--moe-grouped-gemm\n"));
-  const auto back = import_script(script(), "s.sh", {.config = "model"});
-  ASSERT_TRUE(back) << to_string(back.error());
-  for (const Note& note : back->notes) EXPECT_EQ(note.text.find("microbatch-group"), std::string::npos);
+  const auto back = value_of(import_script(script(), "s.sh", {.config = "model"}));
+  for (const Note& note : back.notes) EXPECT_EQ(note.text.find("microbatch-group"), std::string::npos);
   plan.batch.global_batch_size = 16;
   EXPECT_THAT(script(), testing::Not(testing::HasSubstr("microbatch-group")));
   plan.parallelism.zero_stage = 3;
@@ -346,9 +329,8 @@ TEST(Megatron, AScriptHasWhatMegatronRequires) {
 }
 
 TEST(Megatron, AScriptThatIsNoUtf8IsRefused) {
-  const auto read = import_script("python a.py\n--save \xff\n", "s.sh", {});
-  ASSERT_FALSE(read);
-  tests::expect_error(read.error(), ErrorKind::input, "s.sh", 2, "", "UTF-8");
+  const auto read = error_of(import_script("python a.py\n--save \xff\n", "s.sh", {}));
+  tests::expect_error(read, ErrorKind::input, "s.sh", 2, "", "UTF-8");
 }
 
 TEST(Megatron, OptionsAddToTheScript) {
@@ -360,34 +342,32 @@ TEST(Megatron, OptionsAddToTheScript) {
   options.more_arguments = "--vocab-size 256 --num-layers=6 --global-batch-size 16";
   options.overrides = {"cluster.gpus=8"};
   options.config = "m.json";
-  const auto read = import_script(script, "s.sh", options);
-  ASSERT_TRUE(read) << to_string(read.error());
-  EXPECT_EQ(read->shape.layers, 6) << "the last one given holds";
-  EXPECT_EQ(read->shape.vocabulary, 256);
-  EXPECT_EQ(read->plan.cluster.gpus, 8);
-  EXPECT_EQ(read->plan.batch.global_batch_size, 16);
-  EXPECT_EQ(read->plan.cluster.topology, "host");
+  const auto read = value_of(import_script(script, "s.sh", options));
+  EXPECT_EQ(read.shape.layers, 6) << "the last one given holds";
+  EXPECT_EQ(read.shape.vocabulary, 256);
+  EXPECT_EQ(read.plan.cluster.gpus, 8);
+  EXPECT_EQ(read.plan.batch.global_batch_size, 16);
+  EXPECT_EQ(read.plan.cluster.topology, "host");
   options.topology = "mi300x";
   EXPECT_EQ(import_script(script, "s.sh", options)->plan.cluster.topology, "mi300x") << "over the comment";
 }
 
 TEST(Megatron, SilentArgumentsTakeMegatronsDefaults) {
-  const auto read = import_script(
+  const auto read = value_of(import_script(
       "torchrun --nproc_per_node 8 --nnodes 8 pretrain_gpt.py --num-layers 4 --hidden-size 4096 --num-attention-heads "
       "4 "
       "--vocab-size 50257 --seq-length 8 --micro-batch-size 2 --tensor-model-parallel-size 8 --swiglu --num-experts 4 "
       "--overlap-grad-reduce --bf16 --normalization RMSNorm\n",
-      "s.sh", {.config = "m.json"});
-  ASSERT_TRUE(read) << to_string(read.error());
-  EXPECT_EQ(read->plan.batch.global_batch_size, 16);   // 64 GPUs / 8 = 8 replicas, 2 sequences each
-  EXPECT_EQ(read->plan.parallelism.expert_tensor, 8);  // the tensor degree
-  EXPECT_EQ(read->shape.vocabulary, 51200);            // up to a multiple of 128 * 8 = 1024: 50 of them
-  EXPECT_EQ(read->shape.ffn(), 10880);                 // 4096 * 8 / 3 = 10922, down to a multiple of 64: 170 of them
-  EXPECT_EQ(read->plan.overlap.gradient_bucket_bytes, 160e6);  // 40 million parameters in fp32
-  EXPECT_TRUE(read->plan.overlap.gradient_reduce);
-  EXPECT_EQ(read->plan.precision.gradients, Precision::fp32);
-  ASSERT_TRUE(read->config);
-  EXPECT_EQ(read->config->model_type, "mixtral");
+      "s.sh", {.config = "m.json"}));
+  EXPECT_EQ(read.plan.batch.global_batch_size, 16);   // 64 GPUs / 8 = 8 replicas, 2 sequences each
+  EXPECT_EQ(read.plan.parallelism.expert_tensor, 8);  // the tensor degree
+  EXPECT_EQ(read.shape.vocabulary, 51200);            // up to a multiple of 128 * 8 = 1024: 50 of them
+  EXPECT_EQ(read.shape.ffn(), 10880);                 // 4096 * 8 / 3 = 10922, down to a multiple of 64: 170 of them
+  EXPECT_EQ(read.plan.overlap.gradient_bucket_bytes, 160e6);  // 40 million parameters in fp32
+  EXPECT_TRUE(read.plan.overlap.gradient_reduce);
+  EXPECT_EQ(read.plan.precision.gradients, Precision::fp32);
+  ASSERT_TRUE(read.config);
+  EXPECT_EQ(read.config->model_type, "mixtral");
 }
 
 TEST(Megatron, StagesOfThePipeline) {
@@ -395,9 +375,7 @@ TEST(Megatron, StagesOfThePipeline) {
       "torchrun --nproc_per_node 8 --nnodes 64 pretrain_gpt.py --hidden-size 4096 --num-attention-heads 32 "
       "--vocab-size 51200 --seq-length 8 --micro-batch-size 1 --bf16 ";
   const auto read = [&](const std::string& arguments) {
-    const auto script = import_script(base + arguments + "\n", "s.sh", {.config = "m.json"});
-    EXPECT_TRUE(script) << to_string(script.error());
-    return script.value_or(ImportedScript());
+    return value_of(import_script(base + arguments + "\n", "s.sh", {.config = "m.json"}));
   };
   using testing::ElementsAre;
   const std::string accounts =
@@ -411,9 +389,8 @@ TEST(Megatron, StagesOfThePipeline) {
       "--num-layers 23 --account-for-embedding-in-pipeline-split --pipeline-model-parallel-size 4 "
       "--num-layers-per-virtual-pipeline-stage 3");
   EXPECT_THAT(chunks.plan.schedule.layers_per_stage.counts, ElementsAre(2, 3, 3, 3, 3, 3, 3, 3));
-  const auto written = export_script(chunks.plan, chunks.shape);
-  ASSERT_TRUE(written) << to_string(written.error());
-  EXPECT_NE(written->script.find("--account-for-embedding-in-pipeline-split"), std::string::npos) << written->script;
+  const auto written = value_of(export_script(chunks.plan, chunks.shape));
+  EXPECT_NE(written.script.find("--account-for-embedding-in-pipeline-split"), std::string::npos) << written.script;
   for (const std::string wrong : {"--pipeline-model-parallel-layout 'E(tt|)*2,t|ttt|(t|)*0|m|L'",  // 6 stages
                                   "", "--num-layers-per-virtual-pipeline-stage 2",
                                   "--decoder-last-pipeline-num-layers 1", "--account-for-loss-in-pipeline-split"})
@@ -432,10 +409,9 @@ TEST(Megatron, InstancesOfTheOptimizerAreShardGroups) {
       "torchrun --nproc_per_node 8 --nnodes 8 pretrain_gpt.py --num-layers 4 --hidden-size 64 --num-attention-heads 4 "
       "--vocab-size 128 --seq-length 8 --micro-batch-size 1 --tensor-model-parallel-size 2 --context-parallel-size 2 "
       "--use-distributed-optimizer --num-distributed-optimizer-instances 4\n";
-  const auto read = import_script(script, "s.sh", {.config = "m.json"});
-  ASSERT_TRUE(read) << to_string(read.error());
-  EXPECT_EQ(read->plan.parallelism.shard_group, 8);  // 64 / 2 ranks reduce a gradient, a fourth of them shard
-  EXPECT_NE(export_script(read->plan, read->shape)->script.find("--num-distributed-optimizer-instances 4"),
+  const auto read = value_of(import_script(script, "s.sh", {.config = "m.json"}));
+  EXPECT_EQ(read.plan.parallelism.shard_group, 8);  // 64 / 2 ranks reduce a gradient, a fourth of them shard
+  EXPECT_NE(export_script(read.plan, read.shape)->script.find("--num-distributed-optimizer-instances 4"),
             std::string::npos);
 }
 

@@ -13,6 +13,22 @@ namespace plumbline::tests {
 // Returns the path of a file of the repository, e.g. shipped("examples/models/deepseek-v3.json").
 inline std::string shipped(const std::string& path) { return source_folder().append("/").append(path); }
 
+// Returns what a result or an optional value holds; without a value the test fails and ends.
+template <class Holder>
+auto value_of(const Holder& holder) {
+  if constexpr (requires { holder.error(); }) {
+    EXPECT_TRUE(holder) << to_string(holder.error());
+  }
+  return holder.value();
+}
+
+// Returns the error that a result has to be.
+template <class Value>
+model::Error error_of(const model::Result<Value>& result) {
+  EXPECT_FALSE(result);
+  return result ? model::Error() : result.error();
+}
+
 // Expects an error at a place; `text` must occur in its message or hint.
 inline void expect_error(const model::Error& error, model::ErrorKind kind, const std::string& file, int line,
                          const std::string& key, const std::string& text) {

@@ -18,19 +18,18 @@ namespace plumbline::model::megatron {
 namespace {
 
 using Counts = std::vector<std::int64_t>;
+using tests::error_of, tests::value_of;
 
 TEST(MegatronHybrid, PatternsAreParsed) {
-  const auto whole = parse_hybrid_pattern("M-M*|[ME]*E/*E/*E");
-  ASSERT_TRUE(whole);
-  EXPECT_EQ(whole->layers, "M-M*ME*E");
-  EXPECT_EQ(whole->counts, (Counts{4, 4}));
-  EXPECT_EQ(whole->prediction, "*E");
-  EXPECT_EQ(whole->predictions, 2);
-  EXPECT_EQ(hybrid_pattern_text(whole->layers, whole->counts, 2), "M-M*|ME*E/*E/*E");
-  const auto plain = parse_hybrid_pattern("MM*/");
-  ASSERT_TRUE(plain);
-  EXPECT_EQ(plain->counts, (Counts{3}));
-  EXPECT_EQ(plain->predictions, 0);
+  const auto whole = value_of(parse_hybrid_pattern("M-M*|[ME]*E/*E/*E"));
+  EXPECT_EQ(whole.layers, "M-M*ME*E");
+  EXPECT_EQ(whole.counts, (Counts{4, 4}));
+  EXPECT_EQ(whole.prediction, "*E");
+  EXPECT_EQ(whole.predictions, 2);
+  EXPECT_EQ(hybrid_pattern_text(whole.layers, whole.counts, 2), "M-M*|ME*E/*E/*E");
+  const auto plain = value_of(parse_hybrid_pattern("MM*/"));
+  EXPECT_EQ(plain.counts, (Counts{3}));
+  EXPECT_EQ(plain.predictions, 0);
   for (const char* wrong : {"", "MX", "/ME", "M/ME/MM", "M/M|M", "M M"})
     EXPECT_FALSE(parse_hybrid_pattern(wrong)) << wrong;
 }
@@ -73,60 +72,54 @@ std::string notes_of(const ImportedScript& imported) {
 }
 
 TEST(MegatronHybrid, AScriptGivesTheModelOfItsPattern) {
-  const auto read = import_hybrid("MEM*-", "--num-experts 8 --moe-ffn-hidden-size 256 --position-embedding-type none");
-  ASSERT_TRUE(read) << to_string(read.error());
-  EXPECT_EQ(read->config->model_type, "nemotron_h");
-  EXPECT_EQ(read->shape.layers, 5);
+  const auto read =
+      value_of(import_hybrid("MEM*-", "--num-experts 8 --moe-ffn-hidden-size 256 --position-embedding-type none"));
+  EXPECT_EQ(read.config->model_type, "nemotron_h");
+  EXPECT_EQ(read.shape.layers, 5);
   for (const char* line :
        {R"("hybrid_override_pattern": "MEM*-")", R"("mamba_num_heads": 16)", R"("n_routed_experts": 8)",
         R"("moe_intermediate_size": 256)", R"("n_shared_experts": 0)", R"("intermediate_size": 2048)"})
-    EXPECT_THAT(read->config->json, testing::HasSubstr(line));  // 2 x 512 columns in heads of 64
-  EXPECT_THAT(notes_of(*read), testing::HasSubstr("a GELU is priced like a squared ReLU"));
-  EXPECT_THAT(notes_of(*read), testing::HasSubstr("--moe-router-score-function softmax: nemotron_h"));
-  const auto older = import_hybrid("MM*", "--squared-relu --spec a.mamba_layer_specs mamba_stack_spec --num-layers 9");
-  ASSERT_TRUE(older) << to_string(older.error());
-  EXPECT_EQ(older->shape.layers, 3);  // the pattern holds over --num-layers
-  EXPECT_THAT(notes_of(*older), testing::Not(testing::HasSubstr("not modelled")));
+    EXPECT_THAT(read.config->json, testing::HasSubstr(line));  // 2 x 512 columns in heads of 64
+  EXPECT_THAT(notes_of(read), testing::HasSubstr("a GELU is priced like a squared ReLU"));
+  EXPECT_THAT(notes_of(read), testing::HasSubstr("--moe-router-score-function softmax: nemotron_h"));
+  const auto older =
+      value_of(import_hybrid("MM*", "--squared-relu --spec a.mamba_layer_specs mamba_stack_spec --num-layers 9"));
+  EXPECT_EQ(older.shape.layers, 3);  // the pattern holds over --num-layers
+  EXPECT_THAT(notes_of(older), testing::Not(testing::HasSubstr("not modelled")));
 }
 
 // Two layers of attention and an MLP are one of the plain types.
 TEST(MegatronHybrid, PairsAreLayersOfPlainTypes) {
   const auto dense =
-      import_hybrid("*-*-|*-*-", "--swiglu --position-embedding-type rope --pipeline-model-parallel-size 2");
-  ASSERT_TRUE(dense) << to_string(dense.error());
-  EXPECT_EQ(dense->config->model_type, "llama");
-  EXPECT_EQ(dense->shape.layers, 4);
-  EXPECT_EQ(dense->plan.schedule.kind, "1f1b");
+      value_of(import_hybrid("*-*-|*-*-", "--swiglu --position-embedding-type rope --pipeline-model-parallel-size 2"));
+  EXPECT_EQ(dense.config->model_type, "llama");
+  EXPECT_EQ(dense.shape.layers, 4);
+  EXPECT_EQ(dense.plan.schedule.kind, "1f1b");
   const std::string experts = "--swiglu --num-experts 8 --moe-ffn-hidden-size 256 --position-embedding-type rope ";
-  const auto linear = import_hybrid("GEGEGE*E", experts + "--moe-shared-expert-intermediate-size 256");
-  ASSERT_TRUE(linear) << to_string(linear.error());
-  EXPECT_EQ(linear->config->model_type, "qwen3_next");
-  EXPECT_EQ(linear->shape.linear_layers, "4");
-  const auto latent = import_hybrid("+-+E+E", experts + "--q-lora-rank 64 --moe-router-score-function sigmoid");
-  ASSERT_TRUE(latent) << to_string(latent.error());
-  EXPECT_EQ(latent->config->model_type, "deepseek_v3");
-  EXPECT_THAT(latent->config->json, testing::HasSubstr("\"first_k_dense_replace\": 1"));
-  const auto sparse = import_hybrid("D-DE", experts + "--q-lora-rank 64 --dsa-indexer-topk 32");
-  ASSERT_TRUE(sparse) << to_string(sparse.error());
-  EXPECT_EQ(sparse->config->model_type, "deepseek_v32");
-  EXPECT_THAT(sparse->config->json, testing::HasSubstr("\"index_topk\": 32"));
+  const auto linear = value_of(import_hybrid("GEGEGE*E", experts + "--moe-shared-expert-intermediate-size 256"));
+  EXPECT_EQ(linear.config->model_type, "qwen3_next");
+  EXPECT_EQ(linear.shape.linear_layers, "4");
+  const auto latent =
+      value_of(import_hybrid("+-+E+E", experts + "--q-lora-rank 64 --moe-router-score-function sigmoid"));
+  EXPECT_EQ(latent.config->model_type, "deepseek_v3");
+  EXPECT_THAT(latent.config->json, testing::HasSubstr("\"first_k_dense_replace\": 1"));
+  const auto sparse = value_of(import_hybrid("D-DE", experts + "--q-lora-rank 64 --dsa-indexer-topk 32"));
+  EXPECT_EQ(sparse.config->model_type, "deepseek_v32");
+  EXPECT_THAT(sparse.config->json, testing::HasSubstr("\"index_topk\": 32"));
 }
 
 TEST(MegatronHybrid, SeparatorsDivideTheStages) {
   const std::string two = "--pipeline-model-parallel-size 2";
-  const auto uneven = import_hybrid("MM*|M", two);
-  ASSERT_TRUE(uneven) << to_string(uneven.error());
-  EXPECT_EQ(uneven->plan.schedule.layers_per_stage.counts, (Counts{3, 1}));
+  const auto uneven = value_of(import_hybrid("MM*|M", two));
+  EXPECT_EQ(uneven.plan.schedule.layers_per_stage.counts, (Counts{3, 1}));
   const auto chunks = import_hybrid("MM|M-|M*|MM", two);  // of equal size, so that no list is needed
   ASSERT_TRUE(chunks) << to_string(chunks.error());
   EXPECT_EQ(chunks->plan.schedule.virtual_stages, 2);
   EXPECT_EQ(chunks->plan.schedule.kind, "interleaved");
-  const auto three = import_hybrid("MM|M-|M*", two);
-  ASSERT_FALSE(three);
-  EXPECT_THAT(three.error().message, testing::HasSubstr("3 stages do not divide over 2 pipeline ranks"));
-  const auto within = import_hybrid("*-*|-*-*-", two + " --swiglu --position-embedding-type rope");
-  ASSERT_TRUE(within) << to_string(within.error());
-  EXPECT_THAT(notes_of(*within), testing::HasSubstr("a stage ends between attention and its MLP"));
+  const auto three = error_of(import_hybrid("MM|M-|M*", two));
+  EXPECT_THAT(three.message, testing::HasSubstr("3 stages do not divide over 2 pipeline ranks"));
+  const auto within = value_of(import_hybrid("*-*|-*-*-", two + " --swiglu --position-embedding-type rope"));
+  EXPECT_THAT(notes_of(within), testing::HasSubstr("a stage ends between attention and its MLP"));
   EXPECT_FALSE(import_hybrid("MM|MM"));
 }
 
@@ -144,17 +137,15 @@ TEST(MegatronHybrid, WhatNoTypeHasIsNamed) {
     EXPECT_THAT(read.error().message, testing::HasSubstr(message));
   }
   EXPECT_THAT(import_hybrid("MX").error().message, testing::HasSubstr("'MX' is no pattern"));
-  const auto modules = import_hybrid("MM*/MM");
-  ASSERT_TRUE(modules) << to_string(modules.error());
-  EXPECT_THAT(notes_of(*modules), testing::HasSubstr("--hybrid-layer-pattern: not modelled; it can change the cost: "
-                                                     "prediction modules 'MM' are left out"));
+  const auto modules = value_of(import_hybrid("MM*/MM"));
+  EXPECT_THAT(notes_of(modules), testing::HasSubstr("--hybrid-layer-pattern: not modelled; it can change the cost: "
+                                                    "prediction modules 'MM' are left out"));
 }
 
 // The model of a shipped config.json, as a script and back, on stages that a pattern divides.
 TEST(MegatronHybrid, AnExportedHybridComesBack) {
   const std::string path = tests::shipped("examples/models/nemotron-3-super-120b-a12b.json");
-  const auto shape = shape_of(read_text_file(path).value(), path, {});
-  ASSERT_TRUE(shape) << to_string(shape.error());
+  const auto shape = value_of(shape_of(read_text_file(path).value(), path, {}));
   Plan plan;
   plan.model.config = "model";
   plan.cluster = {.topology = "h100-dgx", .gpus = 32};
@@ -162,32 +153,28 @@ TEST(MegatronHybrid, AnExportedHybridComesBack) {
   plan.parallelism.expert = 8;
   plan.batch = {.sequence_length = 4096, .micro_batch_size = 1, .global_batch_size = 64};
   plan.schedule.layers_per_stage.counts = {24, 22, 22, 20};
-  const auto out = export_script(plan, *shape);
-  ASSERT_TRUE(out) << to_string(out.error());
-  EXPECT_THAT(out->script, testing::HasSubstr("pretrain_hybrid.py"));
-  EXPECT_THAT(out->script, testing::HasSubstr("/*E'"));
-  const auto back = import_script(out->script, "s.sh", {.config = "model"});
-  ASSERT_TRUE(back) << to_string(back.error());
-  EXPECT_EQ(back->plan.schedule.layers_per_stage.counts, plan.schedule.layers_per_stage.counts);
-  EXPECT_EQ(back->shape.pattern, shape->pattern);
-  EXPECT_EQ(back->shape.prediction_layers, 1);
-  EXPECT_EQ(back->shape.expert_latent, 1024);
+  const auto out = value_of(export_script(plan, shape));
+  EXPECT_THAT(out.script, testing::HasSubstr("pretrain_hybrid.py"));
+  EXPECT_THAT(out.script, testing::HasSubstr("/*E'"));
+  const auto back = value_of(import_script(out.script, "s.sh", {.config = "model"}));
+  EXPECT_EQ(back.plan.schedule.layers_per_stage.counts, plan.schedule.layers_per_stage.counts);
+  EXPECT_EQ(back.shape.pattern, shape.pattern);
+  EXPECT_EQ(back.shape.prediction_layers, 1);
+  EXPECT_EQ(back.shape.expert_latent, 1024);
 }
 
 // What Megatron states since 2026 by arguments that were others before, and layers without experts before those with
 // them.
 TEST(MegatronHybrid, ArgumentsOf2026AreRead) {
-  const auto whole = import_hybrid("MM*-", "--cuda-graph-impl full_iteration --optimizer dist_muon");
-  ASSERT_TRUE(whole) << to_string(whole.error());
-  EXPECT_EQ(whole->plan.stack.graphs, (std::vector<std::string>{"full_iteration"}));
-  EXPECT_EQ(whole->plan.optimizer.kind, "muon");
+  const auto whole = value_of(import_hybrid("MM*-", "--cuda-graph-impl full_iteration --optimizer dist_muon"));
+  EXPECT_EQ(whole.plan.stack.graphs, (std::vector<std::string>{"full_iteration"}));
+  EXPECT_EQ(whole.plan.optimizer.kind, "muon");
   EXPECT_THAT(notes_of(import_hybrid("MM*-", "--optimizer sgd").value()),
               testing::HasSubstr("--optimizer sgd: not modelled"));
-  const auto dense = import_hybrid("*-*E*E", "--swiglu --num-experts 8 --position-embedding-type rope");
-  ASSERT_TRUE(dense) << to_string(dense.error());
-  EXPECT_EQ(dense->config->model_type, "qwen3_moe");
-  EXPECT_THAT(dense->config->json, testing::HasSubstr("\"mlp_only_layers\": [\n    0\n  ]"));
-  EXPECT_THAT(notes_of(*dense), testing::Not(testing::HasSubstr("--moe-layer-freq")));
+  const auto dense = value_of(import_hybrid("*-*E*E", "--swiglu --num-experts 8 --position-embedding-type rope"));
+  EXPECT_EQ(dense.config->model_type, "qwen3_moe");
+  EXPECT_THAT(dense.config->json, testing::HasSubstr("\"mlp_only_layers\": [\n    0\n  ]"));
+  EXPECT_THAT(notes_of(dense), testing::Not(testing::HasSubstr("--moe-layer-freq")));
 }
 
 // A script takes any model, also one that its arguments cannot describe, as which it is not written.
@@ -195,10 +182,9 @@ TEST(MegatronHybrid, AnyModelCanBeNamed) {
   const std::string path = tests::shipped("examples/models/glm-4.5-air.json");
   const std::string text = read_text_file(path).value();
   EXPECT_FALSE(shape_of(text, path, {}));
-  const auto shape = nearest_shape_of(text, path, {});
-  ASSERT_TRUE(shape) << to_string(shape.error());
-  EXPECT_EQ(shape->layers, 46);
-  EXPECT_EQ(shape->experts, 128);
+  const auto shape = value_of(nearest_shape_of(text, path, {}));
+  EXPECT_EQ(shape.layers, 46);
+  EXPECT_EQ(shape.experts, 128);
   EXPECT_FALSE(nearest_shape_of("{\"model_type\": \"resnet\"}", "r.json", {}));
 }
 

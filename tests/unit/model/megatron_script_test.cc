@@ -11,11 +11,13 @@
 #include "model/megatron/model_shape.h"
 #include "model/megatron/shell/arithmetic.h"
 #include "model/megatron/shell/shell.h"
+#include "tests/support/inputs.h"
 
 namespace plumbline::model::megatron {
 namespace {
 
 using testing::ElementsAre;
+using tests::value_of;
 
 std::vector<std::string> words_of(const Command& command) {
   std::vector<std::string> words;
@@ -205,22 +207,21 @@ TEST(MegatronScript, ConstructsThatAreNotReadAreNamed) {
 
 // What a condition that is not decided adds is marked with it, and the only training is started.
 TEST(MegatronScript, WhatAConditionDecidesIsMarked) {
-  const auto script = reading(
-      "A=(--x 1)\nB=-b\nif [ -n \"$LOG\" ]; then A+=(--save s); B=\"$B -c\"; else A+=(--y 2); fi\n"
-      "case $SIZE in 7b) A+=(--z 3) ;; esac\npython a.py \"${A[@]}\" $B\n");
-  ASSERT_TRUE(script) << to_string(script.error());
-  const Command& command = script->commands.back();
+  const auto script =
+      value_of(reading("A=(--x 1)\nB=-b\nif [ -n \"$LOG\" ]; then A+=(--save s); B=\"$B -c\"; else A+=(--y 2); fi\n"
+                       "case $SIZE in 7b) A+=(--z 3) ;; esac\npython a.py \"${A[@]}\" $B\n"));
+  const Command& command = script.commands.back();
   EXPECT_THAT(words_of(command),
               ElementsAre("python", "a.py", "--x", "1", "--save", "s", "--y", "2", "--z", "3", "-b", "-c"));
   std::vector<int> marks;
   for (const Word& word : command) marks.push_back(word.condition);
   EXPECT_THAT(marks, ElementsAre(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 0, 1));
   EXPECT_EQ(std::ranges::count(command, true, &Word::unknown), 0);
-  ASSERT_EQ(script->conditions.size(), 2u);
-  EXPECT_EQ(undecided(script->conditions[0]), "'[ -n \"$LOG\" ]' with LOG is not decided");
-  EXPECT_EQ(remedy(script->conditions[0]), "--define LOG=VALUE, or --execute runs the script");
-  EXPECT_EQ(script->conditions[0].line, 3);
-  EXPECT_EQ(script->conditions[1].text, "case $SIZE is 7b");
+  ASSERT_EQ(script.conditions.size(), 2u);
+  EXPECT_EQ(undecided(script.conditions[0]), "'[ -n \"$LOG\" ]' with LOG is not decided");
+  EXPECT_EQ(remedy(script.conditions[0]), "--define LOG=VALUE, or --execute runs the script");
+  EXPECT_EQ(script.conditions[0].line, 3);
+  EXPECT_EQ(script.conditions[1].text, "case $SIZE is 7b");
   // Two trainings of which a condition decides are refused.
   for (const std::string text :
        {"if [ $X = 1 ]; then python a.py; else python b.py; fi", "[ $X = 1 ] && python a.py\npython b.py",
@@ -234,40 +235,36 @@ TEST(MegatronScript, WhatAConditionDecidesIsMarked) {
 }
 
 TEST(MegatronScript, WaysWithoutATrainingAreLeftOut) {
-  const auto script = reading(
-      "if [ ! -f pretrain_gpt.py ]; then\n  echo missing; TP=2; exit 1\nfi\n"
-      "[[ -d $DATA && -e a ]] || exit 1\n[ -n \"$M\" ] && python a.py $TP\n");
-  ASSERT_TRUE(script) << to_string(script.error());
-  EXPECT_EQ(script->commands.back().back().condition, 0) << "what is not run sets nothing";
+  const auto script =
+      value_of(reading("if [ ! -f pretrain_gpt.py ]; then\n  echo missing; TP=2; exit 1\nfi\n"
+                       "[[ -d $DATA && -e a ]] || exit 1\n[ -n \"$M\" ] && python a.py $TP\n"));
+  EXPECT_EQ(script.commands.back().back().condition, 0) << "what is not run sets nothing";
   std::vector<std::string> notes;
-  for (const Word& note : script->notes)
+  for (const Word& note : script.notes)
     notes.push_back(std::to_string(note.line) + " " + note.text.substr(0, note.text.find(", since")));
   EXPECT_THAT(notes, ElementsAre("1 '[ ! -f pretrain_gpt.py ]' is not decided: it is taken not to hold",
                                  "4 '[[ -d $DATA && -e a ]]' is not decided: it is taken to hold",
                                  "5 '[ -n \"$M\" ]' is not decided: it is taken to hold"));
-  const auto nested = reading("if [ -n \"$A\" ]; then\n  [ -n \"$B\" ] && X=1\n  exit\nfi\npython a.py\n");
-  ASSERT_TRUE(nested) << to_string(nested.error());
-  EXPECT_THAT(nested->notes, ElementsAre(testing::Field(&Word::line, 1)));
-  const auto ends = reading("if [ -n \"$A\" ]; then exit 1; else exit 2; fi\npython a.py\n");
-  ASSERT_TRUE(ends) << to_string(ends.error());
-  EXPECT_FALSE(ends->trains);
-  EXPECT_EQ(ends->exit_line, 1);
+  const auto nested = value_of(reading("if [ -n \"$A\" ]; then\n  [ -n \"$B\" ] && X=1\n  exit\nfi\npython a.py\n"));
+  EXPECT_THAT(nested.notes, ElementsAre(testing::Field(&Word::line, 1)));
+  const auto ends = value_of(reading("if [ -n \"$A\" ]; then exit 1; else exit 2; fi\npython a.py\n"));
+  EXPECT_FALSE(ends.trains);
+  EXPECT_EQ(ends.exit_line, 1);
 }
 
 // What is not read may set any variable, so that its default behind that is not known.
 TEST(MegatronScript, BehindWhatIsNotReadNoDefaultHolds) {
   for (const std::string unread : {"source ~/.bashrc", "eval \"$(conda shell.bash hook)\"", ". \"$ENV\"",
                                    "[ -n \"$X\" ] && source env.sh", "f() { source ~/.bashrc; }; f"}) {
-    const auto script = reading("PP=2\n" + unread +
-                                "\nTP=${TP:-8}\nA+=' --x 1'\n: ${CP:=4}\n"
-                                "python a.py --tp $TP --pp ${PP:-4} --cp $CP ${DP+--dp 1} $A");
-    ASSERT_TRUE(script) << to_string(script.error());
-    EXPECT_THAT(words_of(script->commands.back()), ElementsAre("python", "a.py", "--tp", "${TP:-8}", "--pp", "2",
-                                                               "--cp", "$CP", "${DP+--dp 1}", "$A", "--x", "1"))
+    const auto script = value_of(reading("PP=2\n" + unread +
+                                         "\nTP=${TP:-8}\nA+=' --x 1'\n: ${CP:=4}\n"
+                                         "python a.py --tp $TP --pp ${PP:-4} --cp $CP ${DP+--dp 1} $A"));
+    EXPECT_THAT(words_of(script.commands.back()), ElementsAre("python", "a.py", "--tp", "${TP:-8}", "--pp", "2", "--cp",
+                                                              "$CP", "${DP+--dp 1}", "$A", "--x", "1"))
         << unread;
-    EXPECT_THAT(script->defaults, testing::IsEmpty());
-    EXPECT_EQ(script->unread.line, 2);
-    EXPECT_THAT(script->notes, testing::Contains(testing::Field(&Word::text, testing::HasSubstr("is not read"))));
+    EXPECT_THAT(script.defaults, testing::IsEmpty());
+    EXPECT_EQ(script.unread.line, 2);
+    EXPECT_THAT(script.notes, testing::Contains(testing::Field(&Word::text, testing::HasSubstr("is not read"))));
   }
   EXPECT_THAT(last("source ~/.bashrc\nrun ${TP:-2}", {{"TP", "8"}}), ElementsAre("run", "8"));
   EXPECT_THAT(last("(source ~/.bashrc)\nrun ${TP:-2}"), ElementsAre("run", "2")) << "in a shell of its own";
@@ -275,10 +272,9 @@ TEST(MegatronScript, BehindWhatIsNotReadNoDefaultHolds) {
 }
 
 TEST(MegatronScript, WordsHaveTheirLines) {
-  const auto script = reading("A=\"--x 1\n  --y 2\"\n\nrun \\\n  $A --z\n");
-  ASSERT_TRUE(script);
+  const auto script = value_of(reading("A=\"--x 1\n  --y 2\"\n\nrun \\\n  $A --z\n"));
   std::vector<int> lines;
-  for (const Word& word : script->commands.back()) lines.push_back(word.line);
+  for (const Word& word : script.commands.back()) lines.push_back(word.line);
   EXPECT_THAT(lines, ElementsAre(4, 1, 1, 2, 2, 5));
 }
 
@@ -315,9 +311,8 @@ TEST(MegatronScript, DamagedScriptsAreErrorsWithTheirLine) {
 TEST(MegatronScript, LoopsWithAnEnd) {
   EXPECT_THAT(last("N=0\nwhile true; do N=$((N+1)); if [ $N -eq 3 ]; then break; fi; done\nrun $N"),
               ElementsAre("run", "3"));
-  const auto again = reading("while :; do\n  python a.py\n  [ $? -eq 0 ] && break\n  sleep 5\ndone\n");
-  ASSERT_TRUE(again);
-  EXPECT_LE(again->commands.size(), 2u);
+  const auto again = value_of(reading("while :; do\n  python a.py\n  [ $? -eq 0 ] && break\n  sleep 5\ndone\n"));
+  EXPECT_LE(again.commands.size(), 2u);
 }
 
 TEST(MegatronScript, WhatIsNotClosedIsAnErrorWithItsLine) {
@@ -371,10 +366,9 @@ TEST(MegatronScript, Layouts) {
   for (const std::string moved : {"tE|tL", "Et|tL|t", "Et|tm|L", "Em|tt|L", "Et|mt|L", "Et|L|m", "t|t"})
     EXPECT_TRUE(parse_layout(moved).value_or(StageLayout()).elsewhere) << moved;
   // 126 layers, the embedding and the loss are 128: one on each of 8 * 16 chunks.
-  const auto llama = accounted_ends(126, 128, true, true);
-  ASSERT_TRUE(llama);
-  EXPECT_EQ(llama->front() + llama->back(), 0);
-  EXPECT_EQ((*llama)[1], 1);
+  const auto llama = value_of(accounted_ends(126, 128, true, true));
+  EXPECT_EQ(llama.front() + llama.back(), 0);
+  EXPECT_EQ((llama)[1], 1);
   EXPECT_THAT(accounted_ends(11, 4, false, true), testing::Optional(ElementsAre(3, 3, 3, 2)));
   EXPECT_THAT(accounted_ends(11, 4, true, true), std::nullopt);
   // 16 ranks with 3 and 2 layers at the ends have (61 - 5) / 14 = 4 each between.
@@ -386,9 +380,8 @@ TEST(MegatronScript, Layouts) {
 }
 
 TEST(MegatronScript, LayersWithExperts) {
-  const auto deepseek = parse_expert_layers("([0]*3+[1]*58)", 61);
-  ASSERT_TRUE(deepseek);
-  EXPECT_EQ(deepseek->dense_first, 3);
+  const auto deepseek = value_of(parse_expert_layers("([0]*3+[1]*58)", 61));
+  EXPECT_EQ(deepseek.dense_first, 3);
   EXPECT_EQ(parse_expert_layers("2", 61)->frequency, 2);
   EXPECT_FALSE(parse_expert_layers("([0]*3+[1]*58)", 60)) << "a list for another number of layers";
   EXPECT_FALSE(parse_expert_layers("[1,0,1]", 3));

@@ -18,6 +18,7 @@ namespace plumbline::model::megatron {
 namespace {
 
 namespace fs = std::filesystem;
+using tests::error_of, tests::value_of;
 
 const std::string styles = tests::shipped("tests/golden/inputs/megatron/styles");
 
@@ -36,11 +37,9 @@ Result<ImportedScript> import_style(const std::string& name, const Definitions& 
   return import_style(read_text_file(styles + "/" + name).value(), name, definitions);
 }
 
-// Returns the notes of an import that has to succeed.
-std::string noted(const Result<ImportedScript>& read) {
-  EXPECT_TRUE(read) << to_string(read.error());
+std::string noted(const ImportedScript& read) {
   std::string notes;
-  for (const Note& note : read.value_or(ImportedScript()).notes) notes += note.text + "\n";
+  for (const Note& note : read.notes) notes += note.text + "\n";
   return notes;
 }
 
@@ -130,12 +129,11 @@ TEST(MegatronStyles, ScriptsThatAreNotDecidedAreRefusedWithTheReason) {
     EXPECT_THAT(read.error().hint, testing::HasSubstr(wanted.hint));
   }
   // A condition that every training needs is not the one in which trainings differ.
-  const auto guarded = import_style(
-      "FP8=\n[ \"$X\" = 1 ] && FP8='--fp8-format hybrid'\nmkdir out || exit 1\n"
-      "python pretrain_gpt.py --num-layers 2 --bf16 $FP8\n",
-      "guarded.sh", {});
-  ASSERT_FALSE(guarded);
-  EXPECT_THAT(guarded.error().message, testing::HasSubstr("with X is not decided (guarded.sh:2)"));
+  const auto guarded =
+      error_of(import_style("FP8=\n[ \"$X\" = 1 ] && FP8='--fp8-format hybrid'\nmkdir out || exit 1\n"
+                            "python pretrain_gpt.py --num-layers 2 --bf16 $FP8\n",
+                            "guarded.sh", {}));
+  EXPECT_THAT(guarded.message, testing::HasSubstr("with X is not decided (guarded.sh:2)"));
   // Of the launcher's words those that count GPUs are decided, others may be open.
   const std::string arguments =
       " pretrain_gpt.py --num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 8 --micro-batch-size 1 "
@@ -154,13 +152,12 @@ TEST(MegatronStyles, ScriptsThatAreNotDecidedAreRefusedWithTheReason) {
   EXPECT_TRUE(
       import_style("A=h\n[ $X = 1 ] && A=$X\ntorchrun --nproc_per_node 8 --master_addr $A" + arguments, "l.sh", {}));
   EXPECT_FALSE(import_style("model_size.sh", {{"1", "3b"}}));
-  const auto missing = import_style("sourced.sh", {{"MODEL", "9b"}});
-  ASSERT_FALSE(missing);
-  tests::expect_error(missing.error(), ErrorKind::input, "sourced.sh", 5, "", "model_9b.sh' is sourced");
+  const auto missing = error_of(import_style("sourced.sh", {{"MODEL", "9b"}}));
+  tests::expect_error(missing, ErrorKind::input, "sourced.sh", 5, "", "model_9b.sh' is sourced");
 }
 
 TEST(MegatronStyles, WhatAReadingRestsOnIsSaid) {
-  EXPECT_THAT(noted(import_style("nested_if.sh", {})),
+  EXPECT_THAT(noted(value_of(import_style("nested_if.sh", {}))),
               testing::HasSubstr("--define changes them: MODE=cluster, NODES=''\n"));
   std::string notes;
   const auto sourced = import_style("sourced.sh", {});
@@ -174,17 +171,16 @@ TEST(MegatronStyles, WhatAReadingRestsOnIsSaid) {
       "--num-attention-heads 8 --seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 1 "
       "--vocab-size 32000 --bf16\n",
       "away.sh", {{"WORLD_SIZE", "8"}});
-  EXPECT_THAT(noted(away), testing::HasSubstr("'./venv/activate' is not read"));
+  EXPECT_THAT(noted(value_of(away)), testing::HasSubstr("'./venv/activate' is not read"));
   // A default behind it is not known, and states so.
   const std::string tensor =
       "source ~/.bashrc\nTP=${TP:-8}\npython a.py --num-layers 12 --hidden-size 512 --num-attention-heads 8 "
       "--seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 1 --vocab-size 32000 --bf16 "
       "--tensor-model-parallel-size $TP\n";
-  const auto tensors = import_style(tensor, "tp.sh", {{"WORLD_SIZE", "8"}});
-  ASSERT_FALSE(tensors);
-  tests::expect_error(tensors.error(), ErrorKind::input, "tp.sh", 3, "--tensor-model-parallel-size",
+  const auto tensors = error_of(import_style(tensor, "tp.sh", {{"WORLD_SIZE", "8"}}));
+  tests::expect_error(tensors, ErrorKind::input, "tp.sh", 3, "--tensor-model-parallel-size",
                       "'${TP:-8}' is not known: '~/.bashrc' (tp.sh:1) is not read and may set TP");
-  EXPECT_EQ(tensors.error().hint, "--define TP=VALUE, or --execute runs the script");
+  EXPECT_EQ(tensors.hint, "--define TP=VALUE, or --execute runs the script");
   EXPECT_TRUE(import_style(tensor, "tp.sh", {{"WORLD_SIZE", "8"}, {"TP", "4"}}));
   // Nothing of an unknown folder is next to the script, where common/model_8b.sh is.
   for (const char* move : {"cd \"$MEGATRON\"", "cd megatron", "cd /x && cd -"}) {
@@ -204,7 +200,7 @@ TEST(MegatronStyles, ExamplesOfMegatronAreReadOrRefusedWithTheRemedy) {
       "--num-layers 12 --hidden-size 512 --num-attention-heads 8 --seq-length 1024 --micro-batch-size 1 "
       "--max-position-embeddings 1024 ";
   // Elements that hold an argument with its value, a guard of the program, directories that are made.
-  const auto llama = import_style(
+  const auto llama = value_of(import_style(
       "export CUDA_DEVICE_MAX_CONNECTIONS=${CUDA_DEVICE_MAX_CONNECTIONS:-1}\nSAVE=${1:-\"out/run\"}\n"
       "mkdir -p \"$(dirname \"$SAVE\")\"\nPROGRAM=\"examples/pretrain_gpt.py\"\nDTYPE=\"fp8\"\nEXTRA=()\n"
       "if [[ \"$DTYPE\" == \"fp8\" ]]; then\n  EXTRA+=(\n    \"--fp8-format hybrid\"  # why\n    "
@@ -214,20 +210,19 @@ TEST(MegatronStyles, ExamplesOfMegatronAreReadOrRefusedWithTheRemedy) {
       "if [ ! -f \"$PROGRAM\" ]; then\n  echo \"not found at $PROGRAM\"\n  exit 1\nfi\n"
       "torchrun --nproc_per_node 8 \"$PROGRAM\" " +
           size + "--bf16 --cross-entropy-loss-fusion ${EXTRA[@]} --save \"$SAVE\"\nset +x\n",
-      "llama.sh", {});
-  ASSERT_TRUE(llama) << to_string(llama.error());
-  EXPECT_EQ(llama->plan.precision.gemm, Precision::fp8_tensor);
-  EXPECT_EQ(llama->plan.precision.parameters, "fp8");
-  EXPECT_EQ(llama->plan.loss.kernel, "fused");
+      "llama.sh", {}));
+  EXPECT_EQ(llama.plan.precision.gemm, Precision::fp8_tensor);
+  EXPECT_EQ(llama.plan.precision.parameters, "fp8");
+  EXPECT_EQ(llama.plan.loss.kernel, "fused");
   EXPECT_THAT(noted(llama), testing::HasSubstr("'[ ! -f \"$PROGRAM\" ]' is not decided: it is taken not to hold"));
   // The output projection in MXFP8, which is that of the recipe.
   const std::string train = "python pretrain_gpt.py " + size + "--vocab-size 32000 --bf16 --fp8-format e4m3 ";
-  const auto head = import_style(train + "--fp8-recipe mxfp8 --fp8-output-proj\n", "head.sh", {{"WORLD_SIZE", "8"}});
-  ASSERT_TRUE(head) << to_string(head.error());
-  EXPECT_EQ(head->plan.precision.head, "mxfp8");
-  const auto other = import_style(train + "--fp8-recipe delayed --fp8-output-proj\n", "head.sh", {{"WORLD_SIZE", "8"}});
-  ASSERT_FALSE(other);
-  EXPECT_THAT(to_string(other.error()), testing::HasSubstr("it needs --fp8-recipe mxfp8"));
+  const auto head =
+      value_of(import_style(train + "--fp8-recipe mxfp8 --fp8-output-proj\n", "head.sh", {{"WORLD_SIZE", "8"}}));
+  EXPECT_EQ(head.plan.precision.head, "mxfp8");
+  const auto other =
+      error_of(import_style(train + "--fp8-recipe delayed --fp8-output-proj\n", "head.sh", {{"WORLD_SIZE", "8"}}));
+  EXPECT_THAT(to_string(other), testing::HasSubstr("it needs --fp8-recipe mxfp8"));
   // A loop over the parameters, directories that must exist, and stages that do not divide the layers.
   const std::string oss =
       "DIR=NONE\nwhile [[ $# -gt 0 ]]; do\n  case $1 in\n    --dir)\n      DIR=\"$2\"; shift 2 ;;\n    *) exit 1 ;;\n  "
@@ -240,16 +235,14 @@ TEST(MegatronStyles, ExamplesOfMegatronAreReadOrRefusedWithTheRemedy) {
       "--glu-linear-offset 1.0 --softmax-type learnable --window-attn-skip-freq 2 --window-size 128,0 --normalization "
       "RMSNorm "
       "--activation-func-clamp-value 7.0 --position-embedding-type rope --enable-gpt-oss --recompute-activations\n";
-  const auto uneven = import_style(oss, "oss.sh", {});
-  ASSERT_FALSE(uneven);
-  EXPECT_EQ(uneven.error().message, "--num-layers: 12 layers do not divide over 8 stages");
-  const auto even = import_style(oss, "oss.sh", {{"STAGES", "4"}, {"1", "--dir"}, {"2", "here"}});
-  ASSERT_TRUE(even) << to_string(even.error());
-  EXPECT_EQ(even->config->model_type, "gpt_oss");
-  EXPECT_EQ(even->shape.window, 128);
-  EXPECT_EQ(even->shape.clamp, 7);
-  EXPECT_EQ(even->plan.recompute.policy, "selective");
-  EXPECT_EQ(even->plan.loss.kernel, "unfused_in_place");
+  const auto uneven = error_of(import_style(oss, "oss.sh", {}));
+  EXPECT_EQ(uneven.message, "--num-layers: 12 layers do not divide over 8 stages");
+  const auto even = value_of(import_style(oss, "oss.sh", {{"STAGES", "4"}, {"1", "--dir"}, {"2", "here"}}));
+  EXPECT_EQ(even.config->model_type, "gpt_oss");
+  EXPECT_EQ(even.shape.window, 128);
+  EXPECT_EQ(even.shape.clamp, 7);
+  EXPECT_EQ(even.plan.recompute.policy, "selective");
+  EXPECT_EQ(even.plan.loss.kernel, "unfused_in_place");
   EXPECT_THAT(noted(even), testing::HasSubstr("attention sinks are not priced"));
   // A string of options, a case, another model, and a vocabulary that only the tokenizer has.
   const std::string mamba =
@@ -259,17 +252,16 @@ TEST(MegatronStyles, ExamplesOfMegatronAreReadOrRefusedWithTheRemedy) {
       "  --spec a.b c --tokenizer-type GPTSentencePieceTokenizer --bf16\"\n"
       "torchrun --nproc_per_node 8 ../../pretrain_mamba.py ${options} " +
       size + "\n";
-  const auto tokenizer = import_style(mamba, "mamba.sh", {});
-  ASSERT_FALSE(tokenizer);
-  EXPECT_EQ(tokenizer.error().key, "--vocab-size");
-  EXPECT_THAT(tokenizer.error().hint, testing::HasSubstr("--args"));
-  const auto sized = import_script(mamba, "mamba.sh", {.more_arguments = "--vocab-size 32000", .config = "m.json"});
-  ASSERT_TRUE(sized) << to_string(sized.error());
-  EXPECT_EQ(sized->plan.parallelism.tensor, 4);
+  const auto tokenizer = error_of(import_style(mamba, "mamba.sh", {}));
+  EXPECT_EQ(tokenizer.key, "--vocab-size");
+  EXPECT_THAT(tokenizer.hint, testing::HasSubstr("--args"));
+  const auto sized =
+      value_of(import_script(mamba, "mamba.sh", {.more_arguments = "--vocab-size 32000", .config = "m.json"}));
+  EXPECT_EQ(sized.plan.parallelism.tensor, 4);
   // One of 12 layers has attention, with 11 layers of Mamba-2 around it: 5.5 before it, which are 6 where half a layer
   // counts as one.
-  EXPECT_EQ(sized->shape.pattern, "MMMMMM*MMMMM");
-  EXPECT_EQ(sized->config->model_type, "nemotron_h");
+  EXPECT_EQ(sized.shape.pattern, "MMMMMM*MMMMM");
+  EXPECT_EQ(sized.config->model_type, "nemotron_h");
   // Megatron-DeepSpeed: options in a string that eval runs, names and flags of their time.
   const std::string deepspeed =
       "DIR=`pwd`\nNAME=\"gpt-$(date +%s)\"\nOPTIONS=\" --model-parallel-size 2 --vocab-size 32000 --fp16\"\n"
@@ -278,60 +270,55 @@ TEST(MegatronStyles, ExamplesOfMegatronAreReadOrRefusedWithTheRemedy) {
       "sed \"s/A/B/\" t.json > c.json\nZERO=\" --deepspeed --deepspeed_config c.json --zero-stage 2\"\n"
       "run=\"deepspeed ${NODES} ${DIR}/../pretrain_gpt.py ${OPTIONS} " +
       size + "${ZERO} &> ${DIR}/${NAME}.log\"\necho ${run}\neval ${run}\n";
-  const auto hosts = import_style(deepspeed, "ds.sh", {});
-  ASSERT_FALSE(hosts);
-  EXPECT_THAT(hosts.error().message, testing::HasSubstr("the number of GPUs is not in the script"));
-  const auto older = import_style(deepspeed, "ds.sh", {{"NODES", "--num_nodes 2 --num_gpus 8"}});
-  ASSERT_TRUE(older) << to_string(older.error());
-  EXPECT_EQ(older->plan.cluster.gpus, 16);
-  EXPECT_EQ(older->plan.parallelism.zero_stage, 2);
-  EXPECT_EQ(older->plan.parallelism.tensor, 2);
-  EXPECT_EQ(older->plan.recompute.policy, "full");
+  const auto hosts = error_of(import_style(deepspeed, "ds.sh", {}));
+  EXPECT_THAT(hosts.message, testing::HasSubstr("the number of GPUs is not in the script"));
+  const auto older = value_of(import_style(deepspeed, "ds.sh", {{"NODES", "--num_nodes 2 --num_gpus 8"}}));
+  EXPECT_EQ(older.plan.cluster.gpus, 16);
+  EXPECT_EQ(older.plan.parallelism.zero_stage, 2);
+  EXPECT_EQ(older.plan.parallelism.tensor, 2);
+  EXPECT_EQ(older.plan.recompute.policy, "full");
   EXPECT_THAT(noted(older), testing::HasSubstr("--deepspeed-config c.json: not modelled"));
   // What is computed behind the training, arguments that only a path decides, and output of Python's own code.
-  const auto amd = import_style(
+  const auto amd = value_of(import_style(
       "LIST=$(rdma link -j | python3 -c \"import sys; l=[i['f'] for i in range(8)]; print(*l,sep=',')\")\n"
       "for ARGUMENT in \"$@\"; do\n  KEY=$(echo $ARGUMENT | cut -f1 -d=)\n  export \"$KEY\"=\"${ARGUMENT:1}\"\ndone\n"
       "TIME=$(date +\"%H-%M\")\nARGS=\"\n --bf16 \\\n --vocab-size 32000 \\\n\"\nif [ -z ${DATA_PATH+x} ]; then\n  "
       "ARGS=\"$ARGS --mock-data\"\nfi\nif [ -n \"$SAVE\" ]; then\n  ARGS=\"$ARGS --save $SAVE\"\nfi\n"
       "run_cmd=\"\n torchrun --nproc_per_node ${GPUS:-8} pretrain_gpt.py $ARGS " +
           size + "\"\nrun_cmd=\"$run_cmd |& tee log/$TIME.log\"\neval $run_cmd\nread -r SPEED < tmp.txt\n",
-      "amd.sh", {});
-  ASSERT_TRUE(amd) << to_string(amd.error());
-  EXPECT_EQ(amd->plan.cluster.gpus, 8);
+      "amd.sh", {}));
+  EXPECT_EQ(amd.plan.cluster.gpus, 8);
   EXPECT_THAT(noted(amd), testing::HasSubstr("GPUS=8"));
   EXPECT_THAT(noted(amd), testing::HasSubstr("--save $SAVE: changes no cost"));
   // ms-swift: underscores, values of switches, the environment's numbers of processes.
-  const auto swift = import_style(
-      "export NPROC_PER_NODE=8 NNODES=2\nmegatron sft --model some/name --num_layers 12 --hidden_size 512 "
-      "--num_attention_heads 8 --max_length 1024 --micro_batch_size 1 --vocab_size 32000 --bf16 true "
-      "--tensor_model_parallel_size 2 --sequence_parallel true --swiglu true --fp16 false --lora_rank 8\n",
-      "swift.sh", {});
-  ASSERT_TRUE(swift) << to_string(swift.error());
-  EXPECT_EQ(swift->plan.cluster.gpus, 16);
-  EXPECT_EQ(swift->plan.batch.sequence_length, 1024);
-  EXPECT_TRUE(swift->plan.parallelism.sequence);
-  EXPECT_EQ(swift->plan.precision.gemm, Precision::bf16);
-  EXPECT_EQ(swift->plan.training.method, "full");
+  const auto swift = value_of(
+      import_style("export NPROC_PER_NODE=8 NNODES=2\nmegatron sft --model some/name --num_layers 12 --hidden_size 512 "
+                   "--num_attention_heads 8 --max_length 1024 --micro_batch_size 1 --vocab_size 32000 --bf16 true "
+                   "--tensor_model_parallel_size 2 --sequence_parallel true --swiglu true --fp16 false --lora_rank 8\n",
+                   "swift.sh", {}));
+  EXPECT_EQ(swift.plan.cluster.gpus, 16);
+  EXPECT_EQ(swift.plan.batch.sequence_length, 1024);
+  EXPECT_TRUE(swift.plan.parallelism.sequence);
+  EXPECT_EQ(swift.plan.precision.gemm, Precision::bf16);
+  EXPECT_EQ(swift.plan.training.method, "full");
   // Its defaults are not Megatron-LM's.
-  EXPECT_EQ(swift->plan.batch.global_batch_size, 16);
-  EXPECT_EQ(swift->plan.parallelism.zero_stage, 1);
-  EXPECT_EQ(swift->plan.recompute.policy, "selective");
-  EXPECT_EQ(swift->plan.attention.kernel, "flash2");
-  EXPECT_EQ(swift->plan.loss.kernel, "fused");
+  EXPECT_EQ(swift.plan.batch.global_batch_size, 16);
+  EXPECT_EQ(swift.plan.parallelism.zero_stage, 1);
+  EXPECT_EQ(swift.plan.recompute.policy, "selective");
+  EXPECT_EQ(swift.plan.attention.kernel, "flash2");
+  EXPECT_EQ(swift.plan.loss.kernel, "fused");
   EXPECT_THAT(noted(swift), testing::HasSubstr("ms-swift's defaults: --global-batch-size 16 "
                                                "--recompute-granularity selective --attention-backend flash"));
-  const auto chosen = import_style(
+  const auto chosen = value_of(import_style(
       "NPROC_PER_NODE=8 NNODES=1 megatron sft --num_layers 12 --hidden_size 512 --num_attention_heads 8 "
       "--max_length 1024 --vocab_size 32000 --num_experts 8 --expert_model_parallel_size 4 --global_batch_size 64 "
       "--use_distributed_optimizer false --recompute_granularity none --fp16 true\n",
-      "swift.sh", {});
-  ASSERT_TRUE(chosen) << to_string(chosen.error());
-  EXPECT_EQ(chosen->plan.batch.global_batch_size, 64);
-  EXPECT_EQ(chosen->plan.parallelism.zero_stage, 0);
-  EXPECT_EQ(chosen->plan.recompute.policy, "none");
-  EXPECT_EQ(chosen->plan.precision.gemm, Precision::fp16);
-  EXPECT_EQ(chosen->plan.stack.dispatcher, "alltoall");
+      "swift.sh", {}));
+  EXPECT_EQ(chosen.plan.batch.global_batch_size, 64);
+  EXPECT_EQ(chosen.plan.parallelism.zero_stage, 0);
+  EXPECT_EQ(chosen.plan.recompute.policy, "none");
+  EXPECT_EQ(chosen.plan.precision.gemm, Precision::fp16);
+  EXPECT_EQ(chosen.plan.stack.dispatcher, "alltoall");
 }
 
 TEST(MegatronStyles, AdaptersOfMsSwiftAreThoseOfThePlan) {
@@ -351,10 +338,9 @@ TEST(MegatronStyles, AdaptersOfMsSwiftAreThoseOfThePlan) {
     EXPECT_EQ(lora->plan.training.rank, rank) << words;
     EXPECT_EQ(lora->plan.training.targets, targets) << words;
   }
-  const auto other = import_style(model + "--train_type lora --target_modules lm_head\n", "swift.sh", {});
-  ASSERT_TRUE(other) << to_string(other.error());
-  EXPECT_EQ(other->plan.training.targets, (Words{"attention", "mlp", "experts"}));
-  EXPECT_THAT(other->notes,
+  const auto other = value_of(import_style(model + "--train_type lora --target_modules lm_head\n", "swift.sh", {}));
+  EXPECT_EQ(other.plan.training.targets, (Words{"attention", "mlp", "experts"}));
+  EXPECT_THAT(other.notes,
               testing::Contains(testing::Field(&Note::text, testing::HasSubstr("--target-modules: no module"))));
 }
 
@@ -385,9 +371,8 @@ TEST(MegatronStyles, ArgumentsOfForksAreThoseOfMegatron) {
       "--routed-scaling-factor 2.5 --swiglu --normalization RMSNorm --disable-bias-linear "
       "--position-embedding-type rope --untie-embeddings-and-output-weights --tensor-model-parallel-size 2 "
       "--pipeline-model-parallel-size 8 --expert-model-parallel-size 4 --moe-tp-extend-ep --swap-optimizer ";
-  const auto deepseek = of(latent + "--schedules-method dualpipev --moe-fb-overlap");
-  ASSERT_TRUE(deepseek) << to_string(deepseek.error());
-  const ModelShape& shape = deepseek->shape;
+  const auto deepseek = value_of(of(latent + "--schedules-method dualpipev --moe-fb-overlap"));
+  const ModelShape& shape = deepseek.shape;
   EXPECT_EQ(shape.layers, 61);
   EXPECT_TRUE(shape.latent);
   EXPECT_EQ(shape.qk_head_dim, 128);
@@ -397,25 +382,22 @@ TEST(MegatronStyles, ArgumentsOfForksAreThoseOfMegatron) {
   EXPECT_EQ(shape.shared_expert_ffn, 4096);
   EXPECT_EQ(shape.expert_groups, 8);
   EXPECT_EQ(shape.groups_per_token, 4);
-  EXPECT_EQ(deepseek->config->model_type, "deepseek_v2");  // whose router is a softmax
-  const auto latents = of(latent + "--moe-latent-size 1024");
-  ASSERT_TRUE(latents) << to_string(latents.error());
-  EXPECT_EQ(latents->shape.expert_latent, 1024);
-  EXPECT_THAT(latents->config->json, testing::HasSubstr("\"moe_latent_size\": 1024"));
-  const Plan& plan = deepseek->plan;
+  EXPECT_EQ(deepseek.config->model_type, "deepseek_v2");  // whose router is a softmax
+  const auto latents = value_of(of(latent + "--moe-latent-size 1024"));
+  EXPECT_EQ(latents.shape.expert_latent, 1024);
+  EXPECT_THAT(latents.config->json, testing::HasSubstr("\"moe_latent_size\": 1024"));
+  const Plan& plan = deepseek.plan;
   EXPECT_EQ(plan.parallelism.expert, 8);  // 4 x the tensor degree
   EXPECT_EQ(plan.parallelism.expert_tensor, 1);
   EXPECT_EQ(plan.schedule.kind, "dualpipev");
   std::vector<std::int64_t> counts(16, 4);  // 64 layers on 16 stages, of which the last three do nothing
   counts.back() = 1;
   EXPECT_EQ(plan.schedule.layers_per_stage.counts, counts);
-  const auto one_way = of(latent);
-  ASSERT_TRUE(one_way) << to_string(one_way.error());
-  EXPECT_EQ(one_way->plan.schedule.kind, "1f1b");
-  EXPECT_EQ(one_way->plan.schedule.layers_per_stage.counts, (std::vector<std::int64_t>{8, 8, 8, 8, 8, 8, 8, 5}));
-  const auto outside = of(latent + "--noop-layers 64");
-  ASSERT_FALSE(outside);
-  EXPECT_THAT(outside.error().message, testing::HasSubstr("layer 64 is none of 64"));
+  const auto one_way = value_of(of(latent));
+  EXPECT_EQ(one_way.plan.schedule.kind, "1f1b");
+  EXPECT_EQ(one_way.plan.schedule.layers_per_stage.counts, (std::vector<std::int64_t>{8, 8, 8, 8, 8, 8, 8, 5}));
+  const auto outside = error_of(of(latent + "--noop-layers 64"));
+  EXPECT_THAT(outside.message, testing::HasSubstr("layer 64 is none of 64"));
 
   // BLOOM's 70 layers, with embedding and head, on 8 stages; without them DeepSpeed does with a remainder.
   const std::string bloom =
@@ -432,8 +414,7 @@ TEST(MegatronStyles, ArgumentsOfForksAreThoseOfMegatron) {
   EXPECT_TRUE(of(bloom + "--cpu-optimizer").value().plan.offload.optimizer);
   // An optimizer and a dropout that are priced as they are stated change nothing.
   const auto adam =
-      of(bloom + "--optimizer adam --hidden-dropout 0 --attention-dropout 0.1 --ds-sequence-parallel-size 1");
-  ASSERT_TRUE(adam);
+      value_of(of(bloom + "--optimizer adam --hidden-dropout 0 --attention-dropout 0.1 --ds-sequence-parallel-size 1"));
   for (const char* note : {"--attention-dropout 0.1: not modelled", "--hidden-dropout 0: changes no cost",
                            "--ds-sequence-parallel-size 1: changes no cost"})
     EXPECT_THAT(noted(adam), testing::HasSubstr(note));
@@ -456,11 +437,10 @@ TEST(MegatronStyles, LossesAreThoseOfTheFusion) {
                                           {fused + "native", "fused"},
                                           {fused + "te", "fused_in_place"},
                                           {fused + "linear", "linear"}}) {
-    const auto read = of(arguments);
-    ASSERT_TRUE(read) << to_string(read.error());
-    EXPECT_EQ(read->plan.loss.kernel, kernel) << arguments;
+    const auto read = value_of(of(arguments));
+    EXPECT_EQ(read.plan.loss.kernel, kernel) << arguments;
   }
-  EXPECT_THAT(noted(of(fused + "liger")), testing::HasSubstr("'liger' is none of native, te, linear"));
+  EXPECT_THAT(noted(value_of(of(fused + "liger"))), testing::HasSubstr("'liger' is none of native, te, linear"));
 }
 
 TEST(MegatronStyles, WhatAnExecutedScriptStartedIsImported) {
@@ -479,13 +459,12 @@ TEST(MegatronStyles, WhatAnExecutedScriptStartedIsImported) {
                   words("torchrun --nproc_per_node 8 pretrain_gpt.py" + arguments)};
   done.skipped = {"git", "rm"};
   done.answered = {"nvidia-smi"};
-  const auto read =
-      import_execution(done, "#!/bin/bash\n# plumbline: overlap.communication_sms = 4\n", "s.sh", {.config = "m.json"});
-  ASSERT_TRUE(read) << to_string(read.error());
-  EXPECT_EQ(read->plan.cluster.gpus, 16);
-  EXPECT_EQ(read->plan.overlap.communication_sms, 4);
+  const auto read = value_of(import_execution(done, "#!/bin/bash\n# plumbline: overlap.communication_sms = 4\n", "s.sh",
+                                              {.config = "m.json"}));
+  EXPECT_EQ(read.plan.cluster.gpus, 16);
+  EXPECT_EQ(read.plan.overlap.communication_sms, 4);
   std::vector<std::string> notes;
-  for (const Note& note : read->notes) notes.push_back(note.text);
+  for (const Note& note : read.notes) notes.push_back(note.text);
   EXPECT_THAT(
       notes,
       testing::IsSupersetOf(
@@ -493,26 +472,24 @@ TEST(MegatronStyles, WhatAnExecutedScriptStartedIsImported) {
            "2 pretrain_gpt.py'",
            "started, and nothing done in their place: git, rm", "answered as one node of the cluster does: nvidia-smi",
            "a further training is left out: 'torchrun --nproc_per_node 8 pretrain_gpt.py'"}));
-  const auto none = import_execution({.ending = "ended with status 3: no"}, "", "s.sh", {.config = "m.json"});
-  ASSERT_FALSE(none);
-  tests::expect_error(none.error(), ErrorKind::input, "s.sh", 0, "", "executed and ended with status 3: no");
+  const auto none = error_of(import_execution({.ending = "ended with status 3: no"}, "", "s.sh", {.config = "m.json"}));
+  tests::expect_error(none, ErrorKind::input, "s.sh", 0, "", "executed and ended with status 3: no");
 }
 
 // Without an argument Megatron's default holds; what a script leaves open has the plan with it.
 TEST(MegatronStyles, DecisionsHaveThePlanWithoutThem) {
-  const auto read = import_style("slurm_array.sh", {});
-  ASSERT_TRUE(read) << to_string(read.error());
+  const auto read = value_of(import_style("slurm_array.sh", {}));
   const auto find = [&](const std::string& text) {
-    const auto found = std::ranges::find(read->alternatives, text, &PlanAlternative::text);
-    EXPECT_NE(found, read->alternatives.end()) << text;
-    return found == read->alternatives.end() ? PlanAlternative() : *found;
+    const auto found = std::ranges::find(read.alternatives, text, &PlanAlternative::text);
+    EXPECT_NE(found, read.alternatives.end()) << text;
+    return found == read.alternatives.end() ? PlanAlternative() : *found;
   };
   const PlanAlternative pipeline = find("without --pipeline-model-parallel-size 4");
-  EXPECT_EQ(place_of(read->files, pipeline.line), "slurm_array.sh:27");
+  EXPECT_EQ(place_of(read.files, pipeline.line), "slurm_array.sh:27");
   EXPECT_EQ(pipeline.plan.parallelism.pipeline, 1);
   EXPECT_EQ(pipeline.plan.parallelism.expert, 8);
   EXPECT_FALSE(find("without --overlap-grad-reduce").plan.overlap.gradient_reduce);
-  for (const PlanAlternative& alternative : read->alternatives)
+  for (const PlanAlternative& alternative : read.alternatives)
     EXPECT_THAT(alternative.text, testing::Not(testing::HasSubstr("--num-layers"))) << "the model is no decision";
 }
 

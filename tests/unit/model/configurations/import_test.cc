@@ -24,14 +24,14 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-using tests::dense_model, tests::format_of, tests::import, tests::noted, tests::read, tests::shipped;
+using tests::dense_model, tests::error_of, tests::format_of, tests::import, tests::noted, tests::read, tests::shipped,
+    tests::value_of;
 
 Result<ImportedConfiguration> import_file(const std::string& format, const std::string& name,
                                           const std::vector<std::string>& overrides = {},
                                           const std::string& function = "") {
-  const auto text = read_text_file(shipped("tests/golden/inputs/configurations/" + name));
-  EXPECT_TRUE(text);
-  return import(format, text.value_or(""), overrides, function);
+  const auto text = value_of(read_text_file(shipped("tests/golden/inputs/configurations/" + name)));
+  return import(format, text, overrides, function);
 }
 
 std::vector<std::string> texts_of(const ImportedConfiguration& imported) {
@@ -881,58 +881,22 @@ TEST(Trainers, FewWeightsAndFilesWithoutAStageAreRefused) {
 // Fields that have the name of an argument of Megatron are read by its rules.
 TEST(Nemo, WholeConfigurationsOfBridge) {
   const std::string dump = R"(_target_: megatron.bridge.training.config.ConfigContainer
-checkpoint:
-  save: checkpoints
-dataset:
-  seq_length: 4096
-ddp:
-  average_in_collective: true
-  grad_reduce_in_fp32: true
-  overlap_grad_reduce: true
-  overlap_param_gather: true
-  use_distributed_optimizer: true
-mixed_precision:
-  bf16: true
-  fp16: false
-  fp8: null
-  fp8_recipe: tensorwise
-  grad_reduce_in_fp32: false
-model:
-  _target_: megatron.bridge.models.gpt_provider.GPTModelProvider
-  add_bias_linear: false
-  attention_backend: AttnBackend.fused
-  cross_entropy_fusion_impl: te
-  cross_entropy_loss_fusion: true
-  cuda_graph_impl: local
-  cuda_graph_scope:
-  - full_iteration
-  ffn_hidden_size: 1024
-  gated_linear_unit: true
-  hidden_size: 512
-  made_up_choice: fast
-  made_up_switch: false
-  normalization: RMSNorm
-  num_attention_heads: 8
-  num_layers: 4
-  position_embedding_type: rope
-  recompute_granularity: selective
-  recompute_modules:
-  - core_attn
-  - mlp
-  sequence_parallel: true
-  share_embeddings_and_output_weights: false
-  tensor_model_parallel_size: 2
-  vocab_size: 32000
-optimizer:
-  exp_avg_dtype: torch.bfloat16
-  exp_avg_sq_dtype: torch.bfloat16
-  optimizer: adam
-  use_precision_aware_optimizer: true
+checkpoint: {save: checkpoints}
+dataset: {seq_length: 4096}
+ddp: {average_in_collective: true, grad_reduce_in_fp32: true, overlap_grad_reduce: true, overlap_param_gather: true,
+      use_distributed_optimizer: true}
+mixed_precision: {bf16: true, fp16: false, fp8: null, fp8_recipe: tensorwise, grad_reduce_in_fp32: false}
+model: {_target_: megatron.bridge.models.gpt_provider.GPTModelProvider, add_bias_linear: false,
+        attention_backend: AttnBackend.fused, cross_entropy_fusion_impl: te, cross_entropy_loss_fusion: true,
+        cuda_graph_impl: local, cuda_graph_scope: [full_iteration], ffn_hidden_size: 1024, gated_linear_unit: true,
+        hidden_size: 512, made_up_choice: fast, made_up_switch: false, normalization: RMSNorm, num_attention_heads: 8,
+        num_layers: 4, position_embedding_type: rope, recompute_granularity: selective,
+        recompute_modules: [core_attn, mlp], sequence_parallel: true, share_embeddings_and_output_weights: false,
+        tensor_model_parallel_size: 2, vocab_size: 32000}
+optimizer: {exp_avg_dtype: torch.bfloat16, exp_avg_sq_dtype: torch.bfloat16, optimizer: adam,
+            use_precision_aware_optimizer: true}
 peft: null
-train:
-  global_batch_size: 32
-  micro_batch_size: 2
-  train_iters: 10
+train: {global_batch_size: 32, micro_batch_size: 2, train_iters: 10}
 )";
   const auto imported = read(import("nemo", dump, {"cluster.gpus=8"}));
   const Plan& plan = imported.plan;
@@ -1110,9 +1074,8 @@ TEST(Configurations, HostileFilesAreRefused) {
       }
       return out;
     }();
-  const auto deep = import("nemo", nested);
-  ASSERT_FALSE(deep);
-  EXPECT_THAT(deep.error().message, HasSubstr("levels deep"));
+  const auto deep = error_of(import("nemo", nested));
+  EXPECT_THAT(deep.message, HasSubstr("levels deep"));
   std::string bomb = "a0: &a0 {x: 1, y: 2, z: 3, u: 4, v: 5, w: 6, p: 7, q: 8}\n";
   for (int level = 1; level < 9; ++level) {
     const std::string last = std::to_string(level - 1), now = std::to_string(level);
@@ -1120,9 +1083,8 @@ TEST(Configurations, HostileFilesAreRefused) {
     for (const char* key : {"a", "b", "c", "d", "e", "f", "g", "h"}) bomb += std::string(key) + ": *a" + last + ", ";
     bomb += "}\n";
   }
-  const auto expanded = import("nemo", bomb);
-  ASSERT_FALSE(expanded);
-  EXPECT_THAT(expanded.error().message, HasSubstr("more than 100000 values"));
+  const auto expanded = error_of(import("nemo", bomb));
+  EXPECT_THAT(expanded.message, HasSubstr("more than 100000 values"));
   expect_refusal(
       import("torchtitan", titan + "[parallelism]\ntensor_parallel_degree = 9223372036854775807\n", {"cluster.gpus=8"}),
       8, "range");
@@ -1184,8 +1146,7 @@ TEST(Configurations, TablesNameKeysThatExistAndAreDocumented) {
   std::vector<std::string> keys = plan_keys();
   megatron::ModelShape shape;
   megatron::visit_shape(shape, [&](std::string_view key, auto&) { keys.emplace_back(key); });
-  const auto page = read_text_file(shipped("docs/configurations.md"));
-  ASSERT_TRUE(page);
+  const auto page = value_of(read_text_file(shipped("docs/configurations.md")));
   for (const ConfigurationFormat& format : configuration_formats()) {
     std::map<std::string_view, int> names;
     for (const KeyRow& row : format.keys) {
@@ -1198,7 +1159,7 @@ TEST(Configurations, TablesNameKeysThatExistAndAreDocumented) {
       const std::string name = "`" + std::string(row.name) + "`";
       const std::string end = " | " + target + " | " + std::string(row.note) + " |";
       EXPECT_TRUE(std::ranges::any_of(
-          lines_of(*page),
+          lines_of(page),
           [&](std::string_view line) {
             return line.ends_with(end) && line.substr(0, line.size() - end.size()).find(name) != std::string_view::npos;
           }))
@@ -1208,13 +1169,11 @@ TEST(Configurations, TablesNameKeysThatExistAndAreDocumented) {
 }
 
 Plan plan_of(const std::string& text) {
-  const auto plan = read_plan(
-      "[model]\nconfig = \"llama-3-8b\"\n[cluster]\ntopology = \"h100-dgx\"\ngpus = 64\n[batch]\n"
-      "sequence_length = 4096\nmicro_batch_size = 1\nglobal_batch_size = 128\n" +
-          text,
-      "p.toml", {});
-  EXPECT_TRUE(plan) << to_string(plan.error());
-  return plan.value_or(Plan());
+  return value_of(
+      read_plan("[model]\nconfig = \"llama-3-8b\"\n[cluster]\ntopology = \"h100-dgx\"\ngpus = 64\n[batch]\n"
+                "sequence_length = 4096\nmicro_batch_size = 1\nglobal_batch_size = 128\n" +
+                    text,
+                "p.toml", {}));
 }
 
 // The keys that both plans have set come back; what the format has no key for through comments.
@@ -1231,17 +1190,16 @@ TEST(Export, PlansComeBackFromTorchtitansFile) {
       "1e12\n"};
   for (const std::string& text : plans) {
     const Plan plan = plan_of(text);
-    const auto out = export_torchtitan({plan, model, 8});
-    ASSERT_TRUE(out) << to_string(out.error());
-    EXPECT_THAT(out->text, HasSubstr("torchrun --nnodes=8 --nproc_per_node=8 --rdzv_backend=c10d"));
+    const auto out = value_of(export_torchtitan({plan, model, 8}));
+    EXPECT_THAT(out.text, HasSubstr("torchrun --nnodes=8 --nproc_per_node=8 --rdzv_backend=c10d"));
     const bool older = plan.stack.name == "torchtitan-compile";
-    EXPECT_EQ(out->text.starts_with("# For torchtitan up to 0.2.2 (February 2026)"), older);
-    EXPECT_EQ(out->text.find("def from_plan() -> Trainer.Config:") == std::string::npos, older);
-    const auto back = read(import("torchtitan", out->text, {"cluster.gpus=64"}));
+    EXPECT_EQ(out.text.starts_with("# For torchtitan up to 0.2.2 (February 2026)"), older);
+    EXPECT_EQ(out.text.find("def from_plan() -> Trainer.Config:") == std::string::npos, older);
+    const auto back = read(import("torchtitan", out.text, {"cluster.gpus=64"}));
     const std::string wanted = to_toml(plan), found = to_toml(back.plan);
     for (const std::string_view line : lines_of(wanted))
       EXPECT_TRUE(line.starts_with('#') || found.find(std::string(line) + "\n") != std::string::npos) << line << '\n'
-                                                                                                      << out->text;
+                                                                                                      << out.text;
   }
   const auto fsdp = export_torchtitan({plan_of(plans.front()), model, 8});
   EXPECT_THAT(fsdp->text, testing::Not(HasSubstr("# plumbline: parallelism")));
@@ -1252,14 +1210,13 @@ TEST(Export, PlansComeBackFromTorchtitansFile) {
 
 TEST(Export, TorchtitansRegistryStartsAsItIs) {
   const Architecture model = dense_model("").value();
-  const auto out = export_torchtitan({plan_of("[precision]\ngemm = \"fp8_tensor\"\n"), model, 8});
-  ASSERT_TRUE(out) << to_string(out.error());
+  const auto out = value_of(export_torchtitan({plan_of("[precision]\ngemm = \"fp8_tensor\"\n"), model, 8}));
   for (const char* line : {"# Append it to torchtitan/models/llama3/config_registry.py.",
                            "-m torchtitan.train --module llama3 --config from_plan\n",
                            "\nfrom torchtitan.components.quantization.float8 import Float8LinearConverter\n",
                            "model_spec=model_registry(\"8B\"),\n", "converters=[Float8LinearConverter.Config()]",
                            "        compile=CompileConfig(\n            enable=True,\n        ),\n    )\n"})
-    EXPECT_THAT(out->text, HasSubstr(line));
+    EXPECT_THAT(out.text, HasSubstr(line));
 }
 
 // A split that torchtitan's own rule does not give is written by the names of its modules.
@@ -1299,19 +1256,18 @@ TEST(Export, DeepSpeedsFileHasWhatItExpresses) {
   const Plan plan = plan_of(
       "[parallelism]\nzero_stage = 2\n[offload]\noptimizer = true\n[recompute]\npolicy = \"full\"\n"
       "[overlap]\nparameter_gather = false\n[precision]\ngradients = \"bf16\"\n");
-  const auto out = export_deepspeed({plan, model, 8});
-  ASSERT_TRUE(out) << to_string(out.error());
+  const auto out = value_of(export_deepspeed({plan, model, 8}));
   const auto back = read(
-      import("deepspeed", out->text,
+      import("deepspeed", out.text,
              {"model.config=llama-3-8b", "batch.sequence_length=4096", "cluster.gpus=64", "recompute.policy=full"}));
   EXPECT_EQ(back.plan.parallelism.zero_stage, 2);
   EXPECT_EQ(back.plan.batch.global_batch_size, 128);
   EXPECT_TRUE(back.plan.offload.optimizer);
   EXPECT_EQ(back.plan.overlap.gradient_bucket_bytes, 40e6);
-  EXPECT_THAT(out->notes, testing::Contains(HasSubstr("recompute.policy = \"full\": is in the training script")));
-  EXPECT_THAT(out->notes, testing::Not(testing::Contains(HasSubstr("zero_stage"))));
-  EXPECT_THAT(out->launch, ElementsAre(HasSubstr("deepspeed --hostfile hosts --num_nodes 8 --num_gpus 8 train.py"),
-                                       HasSubstr("torchrun --nnodes=8 --nproc_per_node=8")));
+  EXPECT_THAT(out.notes, testing::Contains(HasSubstr("recompute.policy = \"full\": is in the training script")));
+  EXPECT_THAT(out.notes, testing::Not(testing::Contains(HasSubstr("zero_stage"))));
+  EXPECT_THAT(out.launch, ElementsAre(HasSubstr("deepspeed --hostfile hosts --num_nodes 8 --num_gpus 8 train.py"),
+                                      HasSubstr("torchrun --nnodes=8 --nproc_per_node=8")));
 }
 
 TEST(StartingPlan, TakesTheFirstLayoutThatFits) {

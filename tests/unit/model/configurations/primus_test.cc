@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/configurations/import.h"
+#include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 
 namespace plumbline::model::configurations {
@@ -19,6 +20,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
+using tests::error_of, tests::value_of;
 
 std::string experiment_of(const std::string& framework, const std::string& model, const std::string& overrides) {
   return "work_group: ${PRIMUS_TEAM:amd}\nmodules:\n  pre_trainer:\n    framework: " + framework +
@@ -27,9 +29,7 @@ std::string experiment_of(const std::string& framework, const std::string& model
 
 PrimusExperiment read(const std::string& text, const std::string& path = "experiment.yaml",
                       const megatron::Definitions& environment = {}) {
-  const auto experiment = read_primus(text, path, environment);
-  EXPECT_TRUE(experiment) << to_string(experiment.error());
-  return experiment.value_or(PrimusExperiment());
+  return value_of(read_primus(text, path, environment));
 }
 
 // Returns the values of an argument, joined; nothing where it is not given.
@@ -93,10 +93,10 @@ TEST(Primus, TheEnvironmentReplacesDefaults) {
   const PrimusExperiment set = read(text, "experiment.yaml", {{"PRIMUS_TP", "4"}});
   EXPECT_EQ(given(megatron_arguments(set), "--tensor-model-parallel-size"), "4");
   EXPECT_THAT(set.defaults, IsEmpty()) << "null is no value";
-  const auto refused = read_primus(experiment_of("megatron", "m.yaml", "      seq_length: ${LENGTH}\n"), "e.yaml", {});
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().line, 8);
-  EXPECT_THAT(refused.error().hint, HasSubstr("--define LENGTH="));
+  const auto refused =
+      error_of(read_primus(experiment_of("megatron", "m.yaml", "      seq_length: ${LENGTH}\n"), "e.yaml", {}));
+  EXPECT_EQ(refused.line, 8);
+  EXPECT_THAT(refused.hint, HasSubstr("--define LENGTH="));
 }
 
 TEST(Primus, TurbosExpertsAreMegatronsDispatcherAndFusions) {
@@ -163,9 +163,8 @@ TEST(Primus, ExperimentsOnTorchtitanHaveItsKeys) {
   const std::string text = experiment_of("torchtitan", "llama3.1_8B-fp8.yaml",
                                          "      training:\n        local_batch_size: 4\n        seq_len: 8192\n"
                                          "      primus_turbo:\n        use_turbo_async_tp: true\n");
-  const auto imported = import_configuration(*format, text, "MI325X/llama.yaml", {{}, "", "plan.json", load});
-  ASSERT_TRUE(imported) << to_string(imported.error());
-  const Plan& plan = imported->plan;
+  const auto imported = value_of(import_configuration(*format, text, "MI325X/llama.yaml", {{}, "", "plan.json", load}));
+  const Plan& plan = imported.plan;
   EXPECT_EQ(plan.model.config, "llama-3-8b");
   EXPECT_EQ(plan.cluster.topology, "mi325x");
   EXPECT_EQ(plan.cluster.gpus, 8) << "one node";
@@ -174,27 +173,22 @@ TEST(Primus, ExperimentsOnTorchtitanHaveItsKeys) {
   EXPECT_EQ(plan.recompute.policy, "none") << "as the preset of the module has it";
   EXPECT_EQ(plan.stack.name, "primus-torchtitan-2026");
   std::vector<std::string> notes;
-  for (const Note& note : imported->notes) notes.push_back(note.text);
+  for (const Note& note : imported.notes) notes.push_back(note.text);
   EXPECT_THAT(notes, Contains(HasSubstr("use_turbo_async_tp")));
   EXPECT_THAT(notes, Not(Contains(HasSubstr("unknown"))));
 }
 
 TEST(Primus, WhatIsNoExperimentIsRefused) {
-  const auto error_of = [](const std::string& text) {
-    const auto refused = read_primus(text, "e.yaml", {});
-    EXPECT_FALSE(refused);
-    return refused ? Error() : refused.error();
-  };
-  EXPECT_THAT(error_of("modules:\n  post_trainer:\n    framework: megatron\n").message, HasSubstr("no framework"));
-  const Error other = error_of(experiment_of("maxtext", "llama2_7B.yaml", "      steps: 1\n"));
+  const auto of = [](const std::string& text) { return error_of(read_primus(text, "e.yaml", {})); };
+  EXPECT_THAT(of("modules:\n  post_trainer:\n    framework: megatron\n").message, HasSubstr("no framework"));
+  const Error other = of(experiment_of("maxtext", "llama2_7B.yaml", "      steps: 1\n"));
   EXPECT_EQ(other.line, 4);
   EXPECT_THAT(other.hint, HasSubstr("torchtitan"));
   const tests::TemporaryDirectory folder;
   const auto circle = folder.write("circle.yaml", "extends: [circle.yaml, circle.yaml]\n");
   const auto text = experiment_of("megatron", "circle.yaml", "      lr: 1\n");
-  const auto refused = read_primus(text, (folder.path() / "experiment.yaml").string(), {});
-  ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().hint, HasSubstr("extend each other"));
+  const auto refused = error_of(read_primus(text, (folder.path() / "experiment.yaml").string(), {}));
+  EXPECT_THAT(refused.hint, HasSubstr("extend each other"));
 }
 
 }  // namespace
