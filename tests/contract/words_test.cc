@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <regex>
 #include <string>
@@ -16,7 +18,7 @@ namespace plumbline::tests {
 namespace {
 
 struct Word {
-  const char* refused;     // a regular expression, whole words, whatever the case
+  const char* refused;     // a regular expression of lower case, whole words
   const char* instead;     // what the error suggests
   const char* allowed_in;  // a regular expression of paths; "" where it is refused everywhere
 };
@@ -38,7 +40,7 @@ constexpr Word kWords[] = {
     {"meetings?|meets? (its|the|their|other|all)( other)? (group|peers?|ranks?|members?)", "barrier, rendezvous", ""},
     {"turned", "transposed", ""},
     {"exchanges?(?![.*`])", "all-to-all: dispatch, combine; transfer", ""},
-    {"(grouped|large|small|FP8|BF16|these|the|of|all) products?(?! (of|that))", "GEMM", "^model/(base|megatron)"},
+    {"(grouped|large|small|fp8|bf16|these|the|of|all) products?(?! (of|that))", "GEMM", "^model/(base|megatron)"},
     {"arrangements?", "layout, choice", ""},
     {"rooms?", "space, capacity; folder", ""},
 };
@@ -58,12 +60,16 @@ std::string comment_of(const std::string& line) {
   return "";
 }
 
-// Returns the text of a line that a reader sees: comments of sources, texts of the command's help, all of a page.
+// Returns the text of a line that a reader sees, in lower case: comments of sources, texts of the command's help, all
+// of a page.
 std::string prose_of(const SourceFile& file, const std::string& line) {
-  if (file.extension() == ".md") return std::regex_replace(line, std::regex("`[^`]*`"), "");
+  static const std::regex code("`[^`]*`");
   const bool shown =
       file.folder() == "cli" && line.find('"') != std::string::npos && line.find("//") == std::string::npos;
-  return shown ? line.substr(line.find('"')) : comment_of(line);
+  std::string prose = shown ? line.substr(line.find('"')) : comment_of(line);
+  if (file.extension() == ".md") prose = std::regex_replace(line, code, "");
+  std::ranges::transform(prose, prose.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  return prose;
 }
 
 std::vector<std::string> refused_words(const std::filesystem::path& root) {
@@ -72,19 +78,22 @@ std::vector<std::string> refused_words(const std::filesystem::path& root) {
     const Word* entry;
   };
   std::vector<Rule> rules;
-  for (const Word& word : kWords)
-    rules.push_back({std::regex("\\b(" + std::string(word.refused) + ")\\b", std::regex::icase),
+  std::string all;
+  for (const Word& word : kWords) {
+    rules.push_back({std::regex("\\b(" + std::string(word.refused) + ")\\b"),
                      std::regex(*word.allowed_in == '\0' ? "^$" : word.allowed_in), &word});
+    all += (all.empty() ? "" : "|") + std::string(word.refused);
+  }
+  const std::regex any("\\b(" + all + ")\\b");
   std::vector<std::string> found;
   for (const SourceFile& file : read_source_tree(root, {".h", ".cc", ".cu", ".cuh", ".def", ".md"})) {
     for (std::size_t i = 0; i < file.lines.size(); ++i) {
       const std::string prose = prose_of(file, file.lines[i]);
+      if (!std::regex_search(prose, any)) continue;
       std::smatch match;
-      for (const Rule& rule : rules) {
-        if (prose.empty() || !std::regex_search(prose, match, rule.word)) continue;
-        if (std::regex_search(file.path, rule.allowed)) continue;
-        found.push_back(at(file, i, "'" + match[0].str() + "': write " + rule.entry->instead));
-      }
+      for (const Rule& rule : rules)
+        if (std::regex_search(prose, match, rule.word) && !std::regex_search(file.path, rule.allowed))
+          found.push_back(at(file, i, "'" + match[0].str() + "': write " + rule.entry->instead));
     }
   }
   return found;
