@@ -188,7 +188,7 @@ Plan expressible_plan() {
 
 RC_GTEST_PROP(Megatron, PlansThatArgumentsExpressComeBackFromArgumentsAlone, ()) {
   Plan plan = expressible_plan();
-  const ModelShape shape = shape_in(shipped("examples/models/deepseek-v3.json"));
+  static const ModelShape shape = shape_in(shipped("examples/models/deepseek-v3.json"));
   // Plans that name their stages have the remainder of an uneven spread on the first ones. Naming an even spread is the
   // same as naming none.
   const std::int64_t stages = plan.parallelism.pipeline * plan.schedule.virtual_stages;
@@ -222,7 +222,7 @@ RC_GTEST_PROP(Megatron, PlansThatArgumentsCannotExpressComeBackThroughComments, 
   plan.overlap.gradient_bucket_bytes = 12345.5;
   plan.overlap.communication_sms = *rc::gen::inRange(0, 40);
   plan.routing.rows_per_rank = {1, 2, 3};
-  const ModelShape shape = shape_in(shipped("examples/models/deepseek-v3.json"));
+  static const ModelShape shape = shape_in(shipped("examples/models/deepseek-v3.json"));
   const auto out = export_script(plan, shape);
   RC_ASSERT(out.has_value());
   RC_ASSERT(!out->notes.empty());
