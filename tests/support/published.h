@@ -5,47 +5,23 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "calibrate/measurement/csv_table.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::tests {
 
 using Row = std::map<std::string, std::string>;  // by column
 
-// Splits one line of a CSV file; commas inside quotes are part of a field.
-inline std::vector<std::string> csv_fields(const std::string& line) {
-  std::vector<std::string> fields(1);
-  bool quoted = false;
-  for (const char c : line) {
-    if (c == '"')
-      quoted = !quoted;
-    else if (c == ',' && !quoted)
-      fields.emplace_back();
-    else
-      fields.back() += c;
-  }
-  return fields;
-}
-
-// Reads calibrate/published/<name>.csv without its comment lines.
+// Reads calibrate/published/<name>.csv.
 inline std::vector<Row> published(const std::string& name) {
-  std::ifstream stream(shipped("calibrate/published/" + name + ".csv"));
-  std::vector<Row> rows;
-  std::vector<std::string> header;
-  for (std::string line; std::getline(stream, line);) {
-    if (line.empty() || line[0] == '#') continue;
-    const std::vector<std::string> fields = csv_fields(line);
-    if (header.empty()) {
-      header = fields;
-      continue;
-    }
-    Row& row = rows.emplace_back();
-    for (std::size_t i = 0; i < header.size(); ++i) row[header[i]] = i < fields.size() ? fields[i] : "";
-  }
+  const auto csv = calibrate::CsvTable::read(shipped("calibrate/published/" + name + ".csv"), {}).value();
+  std::vector<Row> rows(csv.rows());
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    for (const std::string& column : csv.columns()) rows[i][column] = csv.text(i, column);
   return rows;
 }
 
