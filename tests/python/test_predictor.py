@@ -29,10 +29,11 @@ class Predictors(unittest.TestCase):
                                  (whole.time_s, whole.mfu, whole.tokens_per_s, whole.peak_bytes, whole.fits))
 
     def test_keys_that_a_stack_sets(self):
+        predictor = plumbline.Predictor("llama-3-8b-fsdp-64xh100")
         for set in ({"overlap.gradient_reduce": False}, {"overlap.parameter_gather": False}, {"loss.kernel": "unfused"},
                     {"attention.kernel": "flash2"}):
             with self.subTest(set=set):
-                one = plumbline.Predictor("llama-3-8b-fsdp-64xh100").predict(set)
+                one = predictor.predict(set)
                 whole = plumbline.simulate("llama-3-8b-fsdp-64xh100", fidelity="closed-form", interval=False, set=set)
                 self.assertEqual(one.time_s, whole.time_s)
 
