@@ -39,16 +39,14 @@ inline model::Profile profile_with(const std::map<std::string, double>& values) 
 }
 
 // Returns the profile with constants of its own for each term of the forms of GEMMs and attention that it may have, in
-// the order of magnitude of published kernels. A rate that `profile` has stays.
+// the order of magnitude of published kernels. What `profile` has stays, and so do the tiles that its rates are of.
 inline model::Profile with_every_term(const model::Profile& profile) {
   std::vector<model::Parameter> parameters = profile.parameters();
   const auto add = [&](const std::string& name, double value, const std::string& unit) {
-    parameters.push_back({.name = name, .value = value, .unit = unit});
+    if (!profile.find(name)) parameters.push_back({.name = name, .value = value, .unit = unit});
   };
   for (const std::string format : {"bf16", "fp8", "fp32", "bf16_weight_gradient", "fp8_weight_gradient"}) {
     const std::string kind = "gemm." + format + ".";
-    add(kind + "tile_m", 128, "1");
-    add(kind + "tile_n", format == "bf16" ? 64 : 128, "1");
     add(kind + "ramp", 4, "us");
     add(kind + "wave_share", format == "fp8" ? 0.3 : 0.7, "1");
     add(kind + "memory_bandwidth", 2.5, "TB/s");
