@@ -169,8 +169,8 @@ bool any_waits(const sim::ChunkRank& rank) {
 std::vector<double> barrier_seconds(const model::Timeline& timeline) {
   std::vector<double> seconds(static_cast<std::size_t>(timeline.layer_pairs));
   for (const model::Span* span : kernel_spans(timeline))
-    if (span->layer_pair >= 0 && timeline.kernels[static_cast<std::size_t>(span->kernel)].row == "notify")
-      seconds[static_cast<std::size_t>(span->layer_pair)] += static_cast<double>(span->duration_ps) * 1e-12;
+    if (span->layer_pair >= 0 && timeline.kernel_of(*span).row == "notify")
+      seconds[static_cast<std::size_t>(span->layer_pair)] += span->seconds();
   return seconds;
 }
 
@@ -242,7 +242,7 @@ std::string to_csv(const model::Timeline& timeline, const std::vector<std::strin
   for (const std::string& comment : comments) out += fmt::format("# {}\n", comment);
   out += fmt::format("{}\n", fmt::join(column_names, ","));
   for (const model::Span* span : kernel_spans(timeline)) {
-    const model::Kernel& kernel = timeline.kernels[static_cast<std::size_t>(span->kernel)];
+    const model::Kernel& kernel = timeline.kernel_of(*span);
     out += fmt::format("{},{},{},{},{},{},{},{},{}\n", span->kernel, kernel.queue, plain_cell(kernel.class_name),
                        plain_cell(kernel.phase), span->layer, microseconds(span->start_ps),
                        microseconds(span->duration_ps), kernel.grid, plain_cell(kernel.note));
@@ -259,7 +259,7 @@ sim::ChunkRank rank_of(const model::Timeline& measured, bool measured_waits) {
   std::vector<Spans> forward(rank.slots.size()), backward(rank.slots.size());
   for (const model::Span* span : kernel_spans(measured)) {
     if (span->layer_pair < 0) continue;
-    const model::Kernel& kernel = measured.kernels[static_cast<std::size_t>(span->kernel)];
+    const model::Kernel& kernel = measured.kernel_of(*span);
     const auto slot = static_cast<std::size_t>(span->layer_pair);
     const bool is_forward = kernel.phase == "F";
     double& rows = is_forward ? rank.slots[slot].forward_rows : rank.slots[slot].backward_rows;
@@ -270,7 +270,7 @@ sim::ChunkRank rank_of(const model::Timeline& measured, bool measured_waits) {
     for (Spans* barriers : {&forward[slot], &backward[slot]})
       std::ranges::stable_sort(*barriers, {}, &model::Span::start_ps);
     if (forward[slot].size() != 2 || backward[slot].size() != 2) continue;
-    const auto wait = [](const model::Span* span) { return static_cast<double>(span->duration_ps) * 1e-12; };
+    const auto wait = [](const model::Span* span) { return span->seconds(); };
     rank.slots[slot].waits = {wait(backward[slot][0]), wait(forward[slot][0]), wait(backward[slot][1]),
                               wait(forward[slot][1])};
   }

@@ -209,7 +209,7 @@ std::map<std::string, double> idle_seconds(const model::Timeline& timeline) {
   std::int64_t end_ps = spans.empty() ? 0 : spans.front()->start_ps;
   for (const model::Span* span : spans) {
     if (span->start_ps > end_ps) {
-      const std::string_view cause = note_value(timeline.kernels[static_cast<std::size_t>(span->kernel)].note, "wait");
+      const std::string_view cause = note_value(timeline.kernel_of(*span).note, "wait");
       seconds[cause.empty() ? "launch gaps" : std::string(cause)] +=
           static_cast<double>(span->start_ps - end_ps) * 1e-12;
     }

@@ -118,9 +118,9 @@ model::Result<std::string> read_text(const CsvTable& csv, std::size_t at, std::s
                                      const std::vector<std::string_view>& known) {
   const std::string& text = csv.text(at, column);
   if (known.empty() ? !text.empty() : std::ranges::find(known, text) != known.end()) return text;
-  model::Error error = csv.error(at, column, known.empty() ? "the cell is empty" : fmt::format("unknown '{}'", text));
-  if (!known.empty()) error.hint = model::known_names(text, {known.begin(), known.end()});
-  return tl::unexpected(std::move(error));
+  if (known.empty()) return csv.wrong(at, column, "the cell is empty");
+  return csv.wrong(at, column, fmt::format("unknown '{}'", text),
+                   model::known_names(text, {known.begin(), known.end()}));
 }
 
 model::Result<std::vector<ComponentTable::Time>> ComponentTable::swept_times(std::size_t at,
@@ -142,7 +142,7 @@ model::Result<std::vector<ComponentTable::Time>> ComponentTable::swept_times(std
 
 model::Result<void> ComponentTable::first(std::size_t at, const std::string& shape) {
   if (seen_.insert(shape).second) return {};
-  return tl::unexpected(csv_.error(at, "", "the shape occurs twice"));
+  return csv_.wrong(at, "", "the shape occurs twice");
 }
 
 model::Result<void> ComponentTable::complete(std::size_t rows) const {
@@ -210,7 +210,7 @@ model::Result<void> read_time_and_power(const CsvTable& csv, std::size_t at, con
   const auto time = model::parse_number<double>(parts.front());
   const auto power = parts.size() == 2 ? model::parse_number<double>(parts.back()) : std::nullopt;
   if (!time || !power || !(*time > 0) || !(*power > 0) || *time > 1e12 || *power > 1e6)
-    return tl::unexpected(csv.error(at, column, fmt::format("'{}' is not 'MICROSECONDS;WATTS'", cell)));
+    return csv.wrong(at, column, fmt::format("'{}' is not 'MICROSECONDS;WATTS'", cell));
   gemm.seconds = *time * 1e-6;
   gemm.power_w = *power;
   return {};
@@ -218,8 +218,7 @@ model::Result<void> read_time_and_power(const CsvTable& csv, std::size_t at, con
 
 model::Result<void> read_spread(const CsvTable& csv, std::size_t at, GroupedGemmRow& gemm) {
   const auto spread = model::parse_number<double>(csv.text(at, "row_spread"));
-  if (!spread || !(*spread >= 0) || *spread > 1)
-    return tl::unexpected(csv.error(at, "row_spread", "not a part from 0 to 1"));
+  if (!spread || !(*spread >= 0) || *spread > 1) return csv.wrong(at, "row_spread", "not a part from 0 to 1");
   gemm.row_spread = *spread;
   return {};
 }
@@ -228,7 +227,7 @@ model::Result<void> read_spread(const CsvTable& csv, std::size_t at, GroupedGemm
 template <class Row>
 model::Result<void> check_heads(const CsvTable& csv, std::size_t at, Row& row) {
   if (row.heads % row.kv_heads == 0) return {};
-  return tl::unexpected(csv.error(at, "kv_heads", fmt::format("{} heads are no multiple of it", row.heads)));
+  return csv.wrong(at, "kv_heads", fmt::format("{} heads are no multiple of it", row.heads));
 }
 
 model::Result<void> read_window(const CsvTable& csv, std::size_t at, TrainingAttentionRow& row) {
@@ -243,25 +242,23 @@ model::Result<void> check_format(const CsvTable& csv, std::size_t at, MlaRow& ml
     return format == "bf16" || format == "fp8" || format == "fp8_block" || format == "nvfp4";
   };
   if (parts.size() == (mla.part == "core" ? 1u : 3u) && std::ranges::all_of(parts, known)) return {};
-  return tl::unexpected(
-      csv.error(at, "format",
-                fmt::format("'{}' is neither the format of a core (bf16, fp8) nor attention/cache/GEMMs", mla.format)));
+  return csv.wrong(
+      at, "format",
+      fmt::format("'{}' is neither the format of a core (bf16, fp8) nor attention/cache/GEMMs", mla.format));
 }
 
 model::Result<void> check_experts(const CsvTable& csv, std::size_t at, ExpertRow& row) {
   if (row.top_k <= row.experts) return {};
-  return tl::unexpected(csv.error(at, "top_k", fmt::format("more than the {} experts", row.experts)));
+  return csv.wrong(at, "top_k", fmt::format("more than the {} experts", row.experts));
 }
 
 // Low-latency kernels have no choice of SMs, and the cell is 0.
 model::Result<void> read_sms(const CsvTable& csv, std::size_t at, ExchangeRow& row) {
   if (row.mode == "normal") row.sms = TRY(csv.whole(at, "sms"));
   if (row.mode != "normal" && csv.text(at, "sms") != "0")
-    return tl::unexpected(csv.error(at, "sms", "low-latency kernels have no choice of SMs: 0"));
-  if (row.top_k > row.experts)
-    return tl::unexpected(csv.error(at, "top_k", fmt::format("more than the {} experts", row.experts)));
-  if (row.gpus % row.nodes != 0)
-    return tl::unexpected(csv.error(at, "gpus", fmt::format("no multiple of {} nodes", row.nodes)));
+    return csv.wrong(at, "sms", "low-latency kernels have no choice of SMs: 0");
+  if (row.top_k > row.experts) return csv.wrong(at, "top_k", fmt::format("more than the {} experts", row.experts));
+  if (row.gpus % row.nodes != 0) return csv.wrong(at, "gpus", fmt::format("no multiple of {} nodes", row.nodes));
   return {};
 }
 

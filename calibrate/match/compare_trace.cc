@@ -27,12 +27,6 @@ using Intervals = std::vector<Interval>;
 
 constexpr double whole_step_share = 0.98;  // of the predicted kernel time, from which a trace is of the whole step
 
-double seconds_of(const Span& span) { return static_cast<double>(span.duration_ps) * 1e-12; }
-
-const model::Kernel& kernel_at(const Timeline& timeline, const Span& span) {
-  return timeline.kernels[static_cast<std::size_t>(span.kernel)];
-}
-
 // Whether a kernel is a GEMM or attention, by which the others are placed.
 bool is_anchor(const model::Kernel& kernel) {
   return kernel.row == "GEMM" || kernel.row == "weight-gradient GEMM" || kernel.row == "attention";
@@ -92,7 +86,7 @@ class TraceComparer {
     Outside front{never, never}, end;
     for (std::size_t i = 0; i < measured_.spans.size(); ++i) {
       const Span& span = measured_.spans[i];
-      if (result_.match.by[i] != MatchedBy::order || !is_anchor(kernel_at(measured_, span))) continue;
+      if (result_.match.by[i] != MatchedBy::order || !is_anchor(measured_.kernel_of(span))) continue;
       const Span& own = result_.predicted.spans[static_cast<std::size_t>(result_.match.predicted_of[i])];
       front.measured_ps = std::min(front.measured_ps, span.start_ps);
       front.predicted_ps = std::min(front.predicted_ps, own.start_ps);
@@ -102,13 +96,13 @@ class TraceComparer {
     double anchors = 0, all = 0, inside = 0;
     for (const Span& span : measured_.spans) {
       if (span.kernel < 0) continue;
-      front.measured += span.start_ps < front.measured_ps ? seconds_of(span) : 0;
-      end.measured += span.end_ps() > end.measured_ps ? seconds_of(span) : 0;
+      front.measured += span.start_ps < front.measured_ps ? span.seconds() : 0;
+      end.measured += span.end_ps() > end.measured_ps ? span.seconds() : 0;
     }
     for (const Span& span : result_.predicted.spans) {
       if (span.kernel < 0 || span.rank != result_.rank) continue;
-      const double seconds = seconds_of(span);
-      const double of_anchor = is_anchor(kernel_at(result_.predicted, span)) ? seconds : 0;
+      const double seconds = span.seconds();
+      const double of_anchor = is_anchor(result_.predicted.kernel_of(span)) ? seconds : 0;
       all += seconds;
       anchors += of_anchor;
       const bool in_front = span.start_ps < front.predicted_ps;
@@ -137,8 +131,8 @@ class TraceComparer {
 
   void add_measured(std::size_t index) {
     const Span& span = measured_.spans[index];
-    const model::Kernel& kernel = kernel_at(measured_, span);
-    const double seconds = seconds_of(span) + static_cast<double>(kernel.gap_ps) * 1e-12;
+    const model::Kernel& kernel = measured_.kernel_of(span);
+    const double seconds = span.seconds() + static_cast<double>(kernel.gap_ps) * 1e-12;
     measured_busy_.add(span, kernel);
     if (note_value(kernel.note, "wait") == "host" && !model::is_communication(kernel.row))
       host_waits_.push_back({span.start_ps - wait_of(kernel), span.start_ps});
@@ -146,14 +140,14 @@ class TraceComparer {
     const Span* place = own < 0 ? nullptr : &result_.predicted.spans[static_cast<std::size_t>(own)];
     // The names of most GEMMs do not state that they are weight gradients: their match does.
     const bool by_match = place != nullptr && is_anchor(kernel) && result_.match.by[index] != MatchedBy::neighbors;
-    add_rows(by_match ? kernel_at(result_.predicted, *place) : kernel, place, &ComparedTime::measured_s, seconds);
+    add_rows(by_match ? result_.predicted.kernel_of(*place) : kernel, place, &ComparedTime::measured_s, seconds);
   }
 
   void add_predicted(std::size_t index) {
     const Span& span = result_.predicted.spans[index];
-    const model::Kernel& kernel = kernel_at(result_.predicted, span);
+    const model::Kernel& kernel = result_.predicted.kernel_of(span);
     predicted_busy_.add(span, kernel);
-    add_rows(kernel, &span, &ComparedTime::predicted_s, seconds_of(span));
+    add_rows(kernel, &span, &ComparedTime::predicted_s, span.seconds());
   }
 
   // Adds a kernel to its class, and to the layer and phase of `place`.
@@ -161,7 +155,7 @@ class TraceComparer {
                 double seconds) {
     classes_.add(class_of_kernel(kernel), side, seconds);
     if (model::is_communication(kernel.row)) return;
-    phases_.add(place == nullptr ? unknown_ : phase_name(kernel_at(result_.predicted, *place)), side, seconds);
+    phases_.add(place == nullptr ? unknown_ : phase_name(result_.predicted.kernel_of(*place)), side, seconds);
     const std::string layer = place == nullptr   ? unknown_
                               : place->layer < 0 ? "embedding, head, optimizer"
                                                  : fmt::format("{}", place->layer);
@@ -196,14 +190,14 @@ class TraceComparer {
     std::map<std::tuple<std::array<double, 4>, std::string, double>, ComparedGemm> shapes;
     for (std::size_t i = 0; i < spans.size(); ++i) {
       if (!reaches(spans[i]) || measured[i].seconds <= 0) continue;
-      const model::Kernel& kernel = kernel_at(result_.predicted, spans[i]);
+      const model::Kernel& kernel = result_.predicted.kernel_of(spans[i]);
       if (kernel.gemm.empty()) continue;
       ComparedGemm& gemm = shapes
                                .try_emplace({kernel.extents, kernel.gemm_kind, kernel.flops},
                                             ComparedGemm{kernel.gemm, kernel.gemm_kind, kernel.extents})
                                .first->second;
       ++gemm.count;
-      gemm.predicted_s += seconds_of(spans[i]);
+      gemm.predicted_s += spans[i].seconds();
       gemm.measured_s += measured[i].seconds;
       gemm.kernels += measured[i].kernels;
       gemm.flops += measured[i].flops > 0 ? std::min(measured[i].flops, kernel.flops) : kernel.flops;
@@ -224,11 +218,11 @@ class TraceComparer {
     for (std::size_t i = 0; i < measured_.spans.size(); ++i) {
       const Span& span = measured_.spans[i];
       if (span.kernel < 0 || result_.match.predicted_of[i] >= 0) continue;
-      const model::Kernel& kernel = kernel_at(measured_, span);
+      const model::Kernel& kernel = measured_.kernel_of(span);
       const std::string_view given = note_value(kernel.note, "kernel");
       const std::string name(given.empty() ? std::string_view(kernel.class_name) : given);
       UnmatchedKernels& entry = names.try_emplace(name, UnmatchedKernels{name}).first->second;
-      entry.seconds += seconds_of(span);
+      entry.seconds += span.seconds();
       ++entry.count;
     }
     for (auto& [name, entry] : names) result_.unmatched.push_back(std::move(entry));

@@ -75,7 +75,7 @@ MatchItem item_of(const model::Span& span, const model::Kernel& kernel) {
   item.recomputed = note_value(kernel.note, "recomputed") == "1";
   item.layer = span.layer;
   item.start_s = static_cast<double>(span.start_ps) * 1e-12;
-  item.seconds = static_cast<double>(span.duration_ps) * 1e-12;
+  item.seconds = span.seconds();
   item.log_seconds = std::log(std::max(item.seconds, 1e-9));
   return item;
 }
@@ -94,7 +94,7 @@ std::vector<MatchItem> match_items(const model::Timeline& timeline, std::optiona
   for (std::size_t i = 0; i < timeline.spans.size(); ++i) {
     const model::Span& span = timeline.spans[i];
     if (span.kernel < 0 || (rank && span.rank != *rank)) continue;
-    items.push_back(item_of(span, timeline.kernels[static_cast<std::size_t>(span.kernel)]));
+    items.push_back(item_of(span, timeline.kernel_of(span)));
     items.back().span = static_cast<std::int32_t>(i);
   }
   const bool tells = std::ranges::any_of(items, &MatchItem::recomputed);

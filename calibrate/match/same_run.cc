@@ -20,8 +20,8 @@ namespace {
 
 using model::Timeline;
 
-const model::Kernel& kernel_of(const Timeline& timeline, std::size_t span) {
-  return timeline.kernels[static_cast<std::size_t>(timeline.spans[span].kernel)];
+const model::Kernel& kernel_at(const Timeline& timeline, std::size_t span) {
+  return timeline.kernel_of(timeline.spans[span]);
 }
 
 // The highest rate of a GEMM that either side takes for this one. Clocks may be above those of datasheets: an H100's is
@@ -62,7 +62,7 @@ class ShapeCheck {
     const std::vector<MeasuredPart> parts = measured_parts(c_.match, c_.predicted, measured);
     for (const auto& [span, shape] : shapes_) {
       const auto i = static_cast<std::size_t>(span);
-      const model::Kernel& kernel = kernel_of(c_.predicted, i);
+      const model::Kernel& kernel = kernel_at(c_.predicted, i);
       constexpr double tolerance = 0.05;  // groups of experts have as many rows as the router gives them
       if (kernel.gemm.empty() || kernel.extents[3] > 1 || parts[i].flops <= 0 || kernel.flops <= 0) continue;
       const double ratio = parts[i].flops / kernel.flops;
@@ -126,8 +126,8 @@ Experts experts_of(const Timeline& measured, const TraceComparison& comparison) 
 double unknown_share(const Timeline& measured, const StepMatch& match) {
   double seconds = 0;
   for (std::size_t i = 0; i < measured.spans.size(); ++i)
-    if (measured.spans[i].kernel >= 0 && kernel_of(measured, i).row == other_class)
-      seconds += static_cast<double>(measured.spans[i].duration_ps) * 1e-12;
+    if (measured.spans[i].kernel >= 0 && kernel_at(measured, i).row == other_class)
+      seconds += measured.spans[i].seconds();
   return match.all_s > 0 ? seconds / match.all_s : 0;
 }
 
@@ -157,13 +157,13 @@ std::optional<double> weight_gradient_ratio(const Timeline& measured, const Trac
   double vocabulary = std::numeric_limits<double>::infinity();
   const std::vector<MatchItem> items = match_items(comparison.predicted, comparison.rank);
   for (const MatchItem& item : items) {
-    const model::Kernel& kernel = kernel_of(comparison.predicted, static_cast<std::size_t>(item.span));
+    const model::Kernel& kernel = kernel_at(comparison.predicted, static_cast<std::size_t>(item.span));
     if (kernel.extents[3] > 1) return std::nullopt;
     if (kernel.gemm.ends_with("output") && kernel.gemm_kind == "fprop") vocabulary = kernel.extents[1];
   }
   for (const MatchItem& item : items) {
     if (item.row > MatchRow::weight_gradient || item.extents[0] == 0) continue;
-    const model::Kernel& kernel = kernel_of(comparison.predicted, static_cast<std::size_t>(item.span));
+    const model::Kernel& kernel = kernel_at(comparison.predicted, static_cast<std::size_t>(item.span));
     if (item.row == MatchRow::weight_gradient && of_layer(item.extents, vocabulary))
       planned[item.extents[2]] += kernel.flops;
     else if (item.row == MatchRow::gemm)
@@ -176,7 +176,7 @@ std::optional<double> weight_gradient_ratio(const Timeline& measured, const Trac
     if (item.row > MatchRow::weight_gradient) continue;
     (item.extents[0] > 0 ? known_s : unknown_s) += item.seconds;
     if (planned.contains(item.extents[2]) && of_layer(item.extents, vocabulary))
-      ran += traced_flops(kernel_of(measured, static_cast<std::size_t>(item.span)));
+      ran += traced_flops(kernel_at(measured, static_cast<std::size_t>(item.span)));
   }
   constexpr double most_unknown = 0.05;
   if (wanted <= 0 || known_s <= 0 || unknown_s > most_unknown * known_s) return std::nullopt;
@@ -196,18 +196,18 @@ void undo_impossible(const Timeline& predicted, const Timeline& measured, const 
   std::vector<bool> impossible(predicted.spans.size(), false);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].seconds <= 0 || match.measured_of[i] < 0) continue;
-    const model::Kernel& kernel = kernel_of(predicted, i);
+    const model::Kernel& kernel = kernel_at(predicted, i);
     const bool experts = kernel.extents[3] > 1 && parts[i].flops <= 0;  // whose rows are known to the router alone
     if (kernel.gemm.empty() || experts) continue;
     const double flops = parts[i].flops > 0 ? std::min(parts[i].flops, kernel.flops) : kernel.flops;
-    const model::Kernel& own = kernel_of(measured, static_cast<std::size_t>(match.measured_of[i]));
+    const model::Kernel& own = kernel_at(measured, static_cast<std::size_t>(match.measured_of[i]));
     impossible[i] = flops > highest_rate(device, kernel, own) * parts[i].seconds;
     if (impossible[i]) match.measured_of[i] = -1;
   }
   for (std::size_t j = 0; j < measured.spans.size(); ++j) {
     const std::int32_t own = match.predicted_of[j];
     if (own < 0 || !impossible[static_cast<std::size_t>(own)] || match.by[j] == MatchedBy::neighbors) continue;
-    const double seconds = static_cast<double>(measured.spans[j].duration_ps) * 1e-12;
+    const double seconds = measured.spans[j].seconds();
     match.matched_s -= seconds;
     match.reordered_s -= match.by[j] == MatchedBy::other_order ? seconds : 0;
     match.predicted_of[j] = -1;

@@ -103,8 +103,7 @@ class StepMatcher {
     const OperatorNames names(predicted_);
     for (MatchItem& item : predicted_items_) item.named = names.predicted(static_cast<std::size_t>(item.span));
     for (MatchItem& item : measured_items_)
-      item.named = names.measured(
-          measured_.kernels[static_cast<std::size_t>(measured_.spans[static_cast<std::size_t>(item.span)].kernel)]);
+      item.named = names.measured(measured_.kernel_of(measured_.spans[static_cast<std::size_t>(item.span)]));
   }
 
   void match_transfers() {
@@ -162,7 +161,7 @@ std::vector<MeasuredPart> measured_parts(const StepMatch& match, const model::Ti
                                          const model::Timeline& measured) {
   const auto whole = [&](std::size_t j) {
     const model::Span& span = measured.spans[j];
-    const model::Kernel& kernel = measured.kernels[static_cast<std::size_t>(span.kernel)];
+    const model::Kernel& kernel = measured.kernel_of(span);
     return MeasuredPart{static_cast<double>(span.duration_ps + kernel.gap_ps) * 1e-12, 1, traced_flops(kernel)};
   };
   std::vector<double> covered(measured.spans.size(), 0);

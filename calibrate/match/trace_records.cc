@@ -43,7 +43,7 @@ bool same_class(const model::Kernel& a, const model::Kernel& b) {
 OperatorNames::OperatorNames(const model::Timeline& predicted) : timeline_(predicted) {
   for (const model::Span& span : predicted.spans) {
     if (span.kernel < 0) continue;
-    const model::Kernel& kernel = predicted.kernels[static_cast<std::size_t>(span.kernel)];
+    const model::Kernel& kernel = predicted.kernel_of(span);
     const auto [entry, fresh] =
         numbers_.try_emplace(as_word(predicted.names[span.name]), static_cast<std::int32_t>(kernels_.size()));
     if (fresh) {
@@ -102,8 +102,7 @@ struct Exchange {
 std::vector<Interval> busy(const model::Timeline& measured, bool communicates) {
   std::vector<Interval> found;
   for (const model::Span& span : measured.spans)
-    if (span.kernel >= 0 &&
-        model::is_communication(measured.kernels[static_cast<std::size_t>(span.kernel)].row) == communicates)
+    if (span.kernel >= 0 && model::is_communication(measured.kernel_of(span).row) == communicates)
       found.push_back({span.start_ps, span.end_ps()});
   return model::merged(std::move(found));
 }
@@ -199,9 +198,7 @@ class TraceSamples {
   }
 
   // Returns the SMs that the transfer of an all-to-all held: the CTAs that it was launched with; 0: not known.
-  std::int64_t sms_of(std::size_t i) const {
-    return measured_.kernels[static_cast<std::size_t>(measured_.spans[own(i)].kernel)].grid;
-  }
+  std::int64_t sms_of(std::size_t i) const { return measured_.kernel_of(measured_.spans[own(i)]).grid; }
 
   std::map<std::string, Samples> operators;         // by key
   std::map<std::string, std::int64_t> sms;          // of all-to-alls, by key
@@ -209,9 +206,7 @@ class TraceSamples {
 
  private:
   std::size_t own(std::size_t i) const { return static_cast<std::size_t>(match_.measured_of[i]); }
-  const model::Kernel& kernel_of(std::size_t i) const {
-    return predicted_.kernels[static_cast<std::size_t>(predicted_.spans[i].kernel)];
-  }
+  const model::Kernel& kernel_of(std::size_t i) const { return predicted_.kernel_of(predicted_.spans[i]); }
 
   void add(std::size_t i, const char* variant, double seconds) {
     const model::Kernel& kernel = kernel_of(i);

@@ -94,18 +94,18 @@ model::Result<double> CsvTable::positive(std::size_t row, std::string_view colum
   const std::string& cell = text(row, column);
   const auto value = model::parse_number<double>(cell);
   if (value && *value > 0 && std::isfinite(*value)) return *value;
-  return tl::unexpected(error(row, column, fmt::format("'{}' is no number above 0", cell)));
+  return wrong(row, column, fmt::format("'{}' is no number above 0", cell));
 }
 
 model::Result<std::int64_t> CsvTable::whole(std::size_t row, std::string_view column) const {
   constexpr double most = 1e9;
   const auto value = TRY(positive(row, column));
   if (value == std::floor(value) && value <= most) return static_cast<std::int64_t>(value);
-  return tl::unexpected(error(row, column, fmt::format("'{}' is no whole number up to a billion", text(row, column))));
+  return wrong(row, column, fmt::format("'{}' is no whole number up to a billion", text(row, column)));
 }
 
-model::Error CsvTable::error(std::size_t row, std::string_view column, std::string message) const {
-  return {model::ErrorKind::input, std::move(message), path_, rows_[row].line, std::string(column), ""};
+model::Failure CsvTable::wrong(std::size_t row, std::string_view column, std::string message, std::string hint) const {
+  return model::wrong_input_at(path_, rows_[row].line, std::string(column), std::move(message), std::move(hint));
 }
 
 }  // namespace plumbline::calibrate

@@ -38,7 +38,7 @@ class CsvTable {
   // Returns a whole number from 1 to a billion, so that products of two fit 64 bits; otherwise an input error likewise.
   model::Result<std::int64_t> whole(std::size_t row, std::string_view column) const;
   // Returns an error about a row, with file, line and column.
-  model::Error error(std::size_t row, std::string_view column, std::string message) const;
+  model::Failure wrong(std::size_t row, std::string_view column, std::string message, std::string hint = "") const;
 
  private:
   struct Row {

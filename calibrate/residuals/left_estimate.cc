@@ -46,7 +46,7 @@ double mean_of(const std::vector<double>& values) {
 
 model::Result<double> number(const CsvTable& table, std::size_t row, std::string_view column) {
   const auto value = model::parse_decimal(table.text(row, column));
-  if (!value) return tl::unexpected(table.error(row, column, "is not a number"));
+  if (!value) return table.wrong(row, column, "is not a number");
   return value->value();
 }
 
@@ -119,8 +119,7 @@ model::Result<std::vector<LeftCell>> load_left_cells(const std::string& path) {
   std::vector<LeftCell> cells;
   for (std::size_t row = 0; row < table.rows(); ++row) {
     const auto of = left_of_name(table.text(row, "of"));
-    if (!of)
-      return tl::unexpected(table.error(row, "of", "is none of " + fmt::format("{}", fmt::join(quantity_names, ", "))));
+    if (!of) return table.wrong(row, "of", "is none of " + fmt::format("{}", fmt::join(quantity_names, ", ")));
     cells.push_back({*of,
                      table.text(row, "set"),
                      {table.text(row, "stack"), table.text(row, "precision"), table.text(row, "model")},

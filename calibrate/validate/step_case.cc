@@ -96,7 +96,7 @@ model::Result<void> read_numbers(const CsvTable& table, std::size_t row, Publish
   const std::string& zero = table.text(row, "zero_stage");
   if (zero.empty()) return {};
   if (zero.size() != 1 || zero < "0" || zero > "3")
-    return tl::unexpected(table.error(row, "zero_stage", fmt::format("'{}' is no stage from 0 to 3", zero)));
+    return table.wrong(row, "zero_stage", fmt::format("'{}' is no stage from 0 to 3", zero));
   step.numbers["zero_stage"] = zero[0] - '0';
   return {};
 }
@@ -111,8 +111,8 @@ model::Result<void> check_degrees(const CsvTable& table, std::size_t row, const 
   }
   const auto gpus = step.numbers.find("gpus");
   if (gpus == step.numbers.end() || gpus->second == product) return {};
-  return tl::unexpected(
-      table.error(row, "gpus", fmt::format("tensor * context * pipeline * data is {}, not {}", product, gpus->second)));
+  return table.wrong(row, "gpus",
+                     fmt::format("tensor * context * pipeline * data is {}, not {}", product, gpus->second));
 }
 
 model::Result<PublishedStep> step_of(const CsvTable& table, std::size_t row) {
@@ -198,8 +198,7 @@ model::Result<std::vector<PublishedStep>> read_published_steps(const std::string
   std::set<std::string> ids;
   for (std::size_t row = 0; row < table.rows(); ++row) {
     auto step = TRY(step_of(table, row));
-    if (!ids.insert(step.id).second)
-      return tl::unexpected(table.error(row, "id", fmt::format("'{}' names two rows", step.id)));
+    if (!ids.insert(step.id).second) return table.wrong(row, "id", fmt::format("'{}' names two rows", step.id));
     steps.push_back(std::move(step));
   }
   return steps;

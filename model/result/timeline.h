@@ -51,6 +51,7 @@ struct Span {
   std::int32_t work = -1;                                           // index into Timeline::works, -1: none
 
   std::int64_t end_ps() const { return start_ps + duration_ps; }
+  double seconds() const { return static_cast<double>(duration_ps) * 1e-12; }
 };
 
 // The data of a kernel beyond its span, from a profiler or a prediction. Spans of equal predicted kernels share it.
@@ -102,6 +103,8 @@ struct Timeline {
   std::vector<std::int32_t> gpus;
   std::int32_t replicas = 1;
   std::vector<Counter> counters;
+
+  const Kernel& kernel_of(const Span& span) const { return kernels[static_cast<std::size_t>(span.kernel)]; }
 };
 
 // Collects spans under their names.

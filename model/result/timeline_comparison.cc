@@ -126,7 +126,7 @@ TimelineSummary summarize(const Timeline& timeline) {
     if (span.kernel < 0) continue;
     first = std::min(first, span.start_ps);
     if (on_host_link(span.stream)) continue;  // copy engines run these, no SMs
-    collector.add(span, timeline.kernels[static_cast<std::size_t>(span.kernel)]);
+    collector.add(span, timeline.kernel_of(span));
   }
   summary.seconds = seconds_of(timeline.end_ps - first);
   std::ranges::stable_sort(summary.phases, {}, &TimelineSummary::Phase::start);

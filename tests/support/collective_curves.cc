@@ -18,14 +18,14 @@ model::Result<CollectiveCurve> header_of(const calibrate::CsvTable& table, std::
   curve.hardware = table.text(row, "hardware");
   curve.source = table.text(row, "source");
   const auto collective = model::parse_collective(table.text(row, "collective"));
-  if (!collective) return tl::unexpected(table.error(row, "collective", collective.error().message));
+  if (!collective) return table.wrong(row, "collective", collective.error().message);
   curve.collective = *collective;
   const auto gpus = table.positive(row, "gpus");
   if (!gpus) return tl::unexpected(gpus.error());
   const auto nodes = table.positive(row, "nodes");
   if (!nodes) return tl::unexpected(nodes.error());
   if (*gpus != std::floor(*gpus) || *nodes != std::floor(*nodes) || std::fmod(*gpus, *nodes) != 0)
-    return tl::unexpected(table.error(row, "gpus", "GPUs do not divide by nodes"));
+    return table.wrong(row, "gpus", "GPUs do not divide by nodes");
   curve.group = {static_cast<std::int64_t>(*gpus), static_cast<std::int64_t>(*gpus / *nodes)};
   return curve;
 }
@@ -49,7 +49,7 @@ model::Result<std::vector<CollectiveCurve>> read_collective_curves(const std::st
     if (curve == curves.end())
       curve = curves.insert(curve, std::move(*header));
     else if (!same_experiment(*curve, *header))
-      return tl::unexpected(table->error(row, "curve", "another collective or group than in the curve's first row"));
+      return table->wrong(row, "curve", "another collective or group than in the curve's first row");
     const auto bytes = table->positive(row, "bytes");
     if (!bytes) return tl::unexpected(bytes.error());
     const auto time = table->positive(row, "time_us");

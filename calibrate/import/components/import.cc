@@ -72,9 +72,8 @@ model::Result<Origin> origin_of(const CsvTable& csv, std::size_t row, const std:
                                 "state the commit that the tables are from, for example --revision 095f58a5");
     return Origin{&repository, revision, std::string(repository.folder) + rest};
   }
-  model::Error error = csv.error(row, "source", fmt::format("'{}' is of no repository whose license is known", source));
-  error.hint = "known beginnings: aic:, ROCm/aiter@, NVIDIA/cudnn-frontend@";
-  return tl::unexpected(std::move(error));
+  return csv.wrong(row, "source", fmt::format("'{}' is of no repository whose license is known", source),
+                   "known beginnings: aic:, ROCm/aiter@, NVIDIA/cudnn-frontend@");
 }
 
 const Layout* layout_of(const CsvTable& csv) {
@@ -97,7 +96,7 @@ model::Result<void> collect(const std::string& path, const std::string& revision
     const std::string& name = csv.text(row, "gpu");
     const std::string gpu = components::gpu_folder(name);
     if (name.empty() || !std::ranges::all_of(gpu, [](unsigned char c) { return std::isalnum(c) != 0; }))
-      return tl::unexpected(csv.error(row, "gpu", fmt::format("'{}' is no name of a GPU", name)));
+      return csv.wrong(row, "gpu", fmt::format("'{}' is no name of a GPU", name));
     if (gpu.empty()) continue;
     const auto origin = TRY(origin_of(csv, row, revision));
     components::Record record = TRY(layout->record(csv, row));

@@ -37,16 +37,16 @@ model::Result<AllToAllQuestion> question_of(const CsvTable& table, std::size_t r
                   {"hidden", &question.hidden},
                   {"topk", &question.experts_per_token},
                   {"groups", &question.nodes_per_token}}));
-  if (question.ranks == 1) return tl::unexpected(table.error(row, "ep", "one rank has nothing to send"));
+  if (question.ranks == 1) return table.wrong(row, "ep", "one rank has nothing to send");
   if (question.experts % question.ranks != 0)
-    return tl::unexpected(table.error(
-        row, "ep", fmt::format("{} experts do not divide over '{}' ranks", question.experts, question.ranks)));
+    return table.wrong(row, "ep",
+                       fmt::format("{} experts do not divide over '{}' ranks", question.experts, question.ranks));
   const auto type = model::parse_precision(table.text(row, "dispatch_dtype"));
-  if (!type) return tl::unexpected(table.error(row, "dispatch_dtype", type.error().message));
+  if (!type) return table.wrong(row, "dispatch_dtype", type.error().message);
   question.dispatched = *type;
   const std::string& link = table.text(row, "link");
   if (link != "NVLink" && link != "RDMA")
-    return tl::unexpected(table.error(row, "link", fmt::format("'{}' is neither NVLink nor RDMA", link)));
+    return table.wrong(row, "link", fmt::format("'{}' is neither NVLink nor RDMA", link));
   question.link = link == "RDMA" ? Link::nic : Link::nvlink;
   return question;
 }
@@ -69,8 +69,7 @@ model::Result<PublishedGemm> gemm_of(const CsvTable& table, std::size_t row) {
   // "fp8_e4m3 1x128/128x128 scales -> bf16": the operands' format comes first.
   const std::string_view dtype = table.text(row, "dtype");
   const auto type = model::parse_precision(dtype.substr(0, dtype.find_first_of("_ ")));
-  if (!type)
-    return tl::unexpected(table.error(row, "dtype", fmt::format("'{}' begins with no known number format", dtype)));
+  if (!type) return table.wrong(row, "dtype", fmt::format("'{}' begins with no known number format", dtype));
   gemm.type = *type;
   return published;
 }

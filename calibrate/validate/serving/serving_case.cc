@@ -35,8 +35,7 @@ model::Result<void> read_phase(const CsvTable& table, std::size_t row, Published
   if (phase == "prefill") serving.phase = ServingPhase::prefill;
   if (phase == "decode") serving.phase = ServingPhase::decode;
   if (phase == "prefill" || phase == "decode" || phase == "mixed" || phase == "offline") return {};
-  return tl::unexpected(
-      table.error(row, "phase", fmt::format("'{}' is none of prefill, decode, mixed, offline", phase)));
+  return table.wrong(row, "phase", fmt::format("'{}' is none of prefill, decode, mixed, offline", phase));
 }
 
 model::Result<void> read_figures(const CsvTable& table, std::size_t row, PublishedServing& serving) {
@@ -96,7 +95,7 @@ model::Result<std::vector<PublishedServing>> read_published_serving(const std::s
                              .engine = table.text(row, "engine"),
                              .weights = table.text(row, "weights"),
                              .kv_cache = table.text(row, "kv_cache")};
-    if (!ids.insert(serving.id).second) return tl::unexpected(table.error(row, "id", "two rows have this id"));
+    if (!ids.insert(serving.id).second) return table.wrong(row, "id", "two rows have this id");
     TRY(read_phase(table, row, serving));
     for (const char* column : serving_numbers)
       if (!table.text(row, column).empty()) serving.numbers[column] = TRY(table.whole(row, column));

@@ -75,7 +75,9 @@ class Reader {
   }
 
  private:
-  void fail(std::string_view column, std::string message) { fail(csv_.error(row_, column, std::move(message))); }
+  void fail(std::string_view column, std::string message) {
+    fail(csv_.wrong(row_, column, std::move(message)).value());
+  }
   void fail(model::Error error) {
     if (failed_ || !record_.left_out.empty()) return;  // a row that is left out may lack values
     error_ = std::move(error);
