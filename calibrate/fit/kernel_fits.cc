@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "calibrate/fit/detail/constant_list.h"
+#include "model/base/distinct.h"
 #include "model/base/statistics.h"
 
 namespace plumbline::calibrate {
@@ -94,9 +94,7 @@ struct GemmProblem {
 
 GemmProblem problem_of(const std::vector<FitRecord>& records, const RecordForm& form, double bandwidth) {
   GemmProblem problem;
-  for (const FitRecord& record : records)
-    if (std::ranges::find(problem.entries, entry_of(form, record)) == problem.entries.end())
-      problem.entries.push_back(entry_of(form, record));
+  problem.entries = model::distinct(records, [&](const FitRecord& record) { return entry_of(form, record); });
   const auto rows = static_cast<Index>(records.size());
   const auto parts = static_cast<Index>(form.parts.size());
   problem.features = Eigen::MatrixXd::Zero(rows, 1 + parts * static_cast<Index>(problem.entries.size()));
@@ -162,15 +160,12 @@ using model::OperatorKind;
 // records determine them, the cores that saturate the memory (at least 1) and the time of the permutation's map.
 class MemoryForm {
  public:
-  explicit MemoryForm(const std::vector<FitRecord>& records) : records_(records) {
-    std::set<std::int64_t> counts;
-    for (const FitRecord& record : records) {
-      counts.insert(record.cores);
-      maps_ = maps_ || record.kind == OperatorKind::permute;
-      if (std::ranges::find(classes_, record.type) == classes_.end()) classes_.push_back(record.type);
-    }
-    most_cores_ = static_cast<double>(*counts.rbegin());
+  explicit MemoryForm(const std::vector<FitRecord>& records)
+      : records_(records), classes_(model::distinct(records, &FitRecord::type)) {
+    const std::vector<std::int64_t> counts = model::distinct(records, &FitRecord::cores);
+    most_cores_ = static_cast<double>(std::ranges::max(counts));
     saturates_ = counts.size() > 1;
+    maps_ = std::ranges::find(records, OperatorKind::permute, &FitRecord::kind) != records.end();
   }
 
   Index size() const { return 1 + classes() + (saturates_ ? 1 : 0) + (maps_ ? 1 : 0); }

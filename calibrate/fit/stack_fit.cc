@@ -11,6 +11,7 @@
 #include "calibrate/fit/detail/constant_list.h"
 #include "calibrate/fit/detail/prior_fit.h"
 #include "calibrate/fit/profile_fit.h"
+#include "model/base/distinct.h"
 #include "model/profile/constant_rules.h"
 #include "sim/predict/predictor_pool.h"
 
@@ -133,13 +134,6 @@ Result<void> drop_silent(StackProblem& problem) {
 
 double relative(double logarithm) { return std::exp(logarithm) - 1; }
 
-std::vector<std::string> sets_of(const std::vector<MeasuredStep>& rows) {
-  std::vector<std::string> sets;
-  for (const MeasuredStep& row : rows)
-    if (std::ranges::find(sets, row.set) == sets.end()) sets.push_back(row.set);
-  return sets;
-}
-
 std::string ids_of(const std::vector<MeasuredStep>& rows) {
   std::vector<std::string> ids;
   for (const MeasuredStep& row : rows) ids.push_back(row.id);
@@ -189,7 +183,7 @@ Result<StackFit> fit_stack(const std::vector<MeasuredStep>& rows) {
                                     base->unit, base->source);
       constant.relative_uncertainty = rounded(factor.uncertainty, 2);
       constant.low = constant.high = std::nullopt;
-      constant.rows = sets_of(rows);
+      constant.rows = model::distinct(rows, &MeasuredStep::set);
     }
     fit.factors.push_back(std::move(factor));
   }

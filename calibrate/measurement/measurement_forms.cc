@@ -7,6 +7,7 @@
 #include "calibrate/measurement/csv_table.h"
 #include "calibrate/measurement/detail/measurement_record.h"
 #include "calibrate/measurement/measurement_file.h"
+#include "model/base/distinct.h"
 #include "model/base/text.h"
 #include "model/base/text_file.h"
 
@@ -27,10 +28,8 @@ std::string cell(std::string text) {
 // Returns the keys of all records in the order of JSON Lines; extents of shapes in order of appearance.
 std::vector<std::string> columns_of(const std::vector<Fields>& records) {
   std::vector<std::string> columns;
-  for (const Fields& fields : records) {
-    for (const auto& field : fields)
-      if (std::ranges::find(columns, field.first) == columns.end()) columns.push_back(field.first);
-  }
+  for (const Fields& fields : records)
+    for (const auto& field : fields) model::add_distinct(columns, field.first);
   std::ranges::stable_sort(columns, {}, [](const std::string& key) { return detail::place_of(key); });
   return columns;
 }

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "model/base/distinct.h"
 #include "model/cost/constants.h"
 #include "model/profile/constant_rules.h"
 
@@ -224,9 +225,7 @@ model::Result<StepShares> step_shares(const sim::Inputs& inputs, sim::PredictorP
 
 std::vector<ResidualRegression> residual_regressions(const std::vector<ResidualRow>& rows) {
   std::vector<ResidualRegression> result;
-  std::vector<std::string> sets;
-  for (const ResidualRow& row : rows)
-    if (std::ranges::find(sets, row.set) == sets.end()) sets.push_back(row.set);
+  const std::vector<std::string> sets = model::distinct(rows, &ResidualRow::set);
   for (const std::string& set : sets) {
     std::vector<ResidualRow> members;
     std::ranges::copy_if(rows, std::back_inserter(members), [&](const ResidualRow& row) { return row.set == set; });
@@ -241,9 +240,8 @@ std::vector<ResidualRegression> residual_regressions(const std::vector<ResidualR
 std::vector<PlanOrder> plan_orders(const std::vector<OrderedRow>& rows) {
   const std::vector<Cluster> clusters = clusters_of(rows);
   std::vector<PlanOrder> orders;
-  for (const OrderedRow& row : rows) {
-    if (std::ranges::find(orders, row.set, &PlanOrder::name) != orders.end()) continue;
-    PlanOrder order = order_of(row.set, clusters, [&](const Cluster& cluster) { return cluster.set == row.set; });
+  for (const std::string& set : model::distinct(rows, &OrderedRow::set)) {
+    PlanOrder order = order_of(set, clusters, [&](const Cluster& cluster) { return cluster.set == set; });
     if (order.clusters > 0) orders.push_back(std::move(order));
   }
   if (orders.size() > 1) orders.push_back(order_of("all", clusters, [](const Cluster&) { return true; }));

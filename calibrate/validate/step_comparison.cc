@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "calibrate/validate/case_evaluation.h"
+#include "model/base/distinct.h"
 #include "model/result/prediction_error.h"
 #include "model/result/result.h"
 #include "sim/interval/interval.h"
@@ -168,11 +169,11 @@ StepSummary summarize(std::string name, const std::vector<ComparedStep>& steps, 
   return summary;
 }
 
+const std::string& set_of(const ComparedStep& row) { return row.step.set; }
+
 std::vector<StepSummary> summaries_of(const std::vector<ComparedStep>& steps) {
   std::vector<StepSummary> summaries;
-  for (const ComparedStep& step : steps) {
-    const std::string& set = step.step.set;
-    if (std::ranges::find(summaries, set, &StepSummary::name) != summaries.end()) continue;
+  for (const std::string& set : model::distinct(steps, set_of)) {
     StepSummary summary = summarize(set, steps, [&](const PublishedStep& row) { return row.set == set; });
     if (summary.prediction.rows > 0) summaries.push_back(std::move(summary));
   }
@@ -266,15 +267,11 @@ bool IntervalScores::holds() const {
 IntervalScores interval_scores(const std::vector<StepComparison>& comparisons) {
   IntervalScores result;
   std::vector<ComparedStep> steps;
-  std::vector<std::string> sets;
   std::vector<StepDemand> demands;  // on some hardware
   for (const StepComparison& comparison : comparisons) {
     if (!result.demand) result.demand = comparison.definition.interval;
-    for (const ComparedStep& step : comparison.steps) {
-      if (!step.ranges.fits_probability) continue;
-      steps.push_back(step);
-      if (std::ranges::find(sets, step.step.set) == sets.end()) sets.push_back(step.step.set);
-    }
+    std::ranges::copy_if(comparison.steps, std::back_inserter(steps),
+                         [](const ComparedStep& step) { return step.ranges.fits_probability.has_value(); });
     std::ranges::copy_if(comparison.definition.demands, std::back_inserter(demands),
                          [](const StepDemand& demand) { return !demand.hardware.empty(); });
   }
@@ -286,7 +283,8 @@ IntervalScores interval_scores(const std::vector<StepComparison>& comparisons) {
       if (which(step.step)) ranges.push_back(step.ranges);
     result.scores.emplace_back(name, scores_of(ranges));
   };
-  for (const std::string& set : sets) add(set, [&](const PublishedStep& step) { return step.set == set; });
+  for (const std::string& set : model::distinct(steps, set_of))
+    add(set, [&](const PublishedStep& step) { return step.set == set; });
   for (const StepDemand& demand : demands)
     add(demand.name, [&](const PublishedStep& step) { return matches(demand, step); });
   add("all", [](const PublishedStep&) { return true; });

@@ -11,34 +11,11 @@
 namespace plumbline::calibrate {
 namespace {
 
-struct RecipeStepKind {
-  std::string_view fit;
-  model::Result<void> (*run)(Draft& draft);
-};
-
-constexpr std::array<RecipeStepKind, 19> step_kinds = {{{"gemm", fit_gemm_step},
-                                                        {"decode_gemm", fit_small_gemm_step},
-                                                        {"decode_grouped", fit_small_grouped_step},
-                                                        {"decode_experts", fit_small_experts_step},
-                                                        {"experts", fit_expert_step},
-                                                        {"attention", fit_attention_step},
-                                                        {"attention_training", fit_training_attention_step},
-                                                        {"scan", fit_scan_step},
-                                                        {"collectives", fit_collective_step},
-                                                        {"exchange", fit_exchange_step},
-                                                        {"tray", fit_tray_step},
-                                                        {"cached_attention", fit_cached_attention_step},
-                                                        {"low_latency", fit_low_latency_step},
-                                                        {"custom_all_reduce", fit_custom_reduce_step},
-                                                        {"power", fit_power_step},
-                                                        {"attention_backward", fit_attention_backward_step},
-                                                        {"weight_gradient", fit_weight_gradient_step},
-                                                        {"memory", fit_memory_step},
-                                                        {"launch_gap", fit_launch_gap_step}}};
-
 model::Result<void> run_step(Draft& draft) {
-  for (const RecipeStepKind& kind : step_kinds)
-    if (kind.fit == draft.step().fit) return kind.run(draft);
+  const std::string& fit = draft.step().fit;
+#define FIT_STEP(name, run) \
+  if (fit == #name) return run(draft);
+#include "calibrate/fit/recipe/detail/fit_steps.def"
   return take_neighbor_step(draft);
 }
 

@@ -12,25 +12,10 @@ namespace {
 
 using model::TableReader;
 
-const std::vector<std::string> known_fits = {"gemm",
-                                             "experts",
-                                             "attention",
-                                             "collectives",
-                                             "exchange",
-                                             "tray",
-                                             "power",
-                                             "attention_backward",
-                                             "weight_gradient",
-                                             "memory",
-                                             "launch_gap",
-                                             "low_latency",
-                                             "custom_all_reduce",
-                                             "cached_attention",
-                                             "decode_gemm",
-                                             "decode_grouped",
-                                             "decode_experts",
-                                             "attention_training",
-                                             "scan"};
+const std::vector<std::string> known_fits = {
+#define FIT_STEP(name, run) #name,
+#include "calibrate/fit/recipe/detail/fit_steps.def"
+};
 
 RecipeStep read_step(TableReader& table, const std::string& path) {
   RecipeStep step;

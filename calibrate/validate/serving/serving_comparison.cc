@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "model/architecture/metrics.h"
+#include "model/base/distinct.h"
 #include "sim/interval/interval.h"
 #include "sim/serving/serving.h"
 
@@ -142,10 +143,9 @@ ServingSummary summarize_figure(std::string name, const std::string& figure, con
 std::vector<ServingSummary> summaries_of_sets(const std::vector<ComparedServing>& rows) {
   std::vector<ServingSummary> summaries;
   std::vector<std::string> sets;
-  for (const ComparedServing& row : rows) {
-    const std::string& set = row.row.set;
-    if (row.row.average || std::ranges::find(sets, set) != sets.end()) continue;
-    sets.push_back(set);
+  for (const ComparedServing& row : rows)
+    if (!row.row.average) model::add_distinct(sets, row.row.set);
+  for (const std::string& set : sets) {
     for (const char* figure : {"step", "TPOT", "TTFT", "tokens/s"}) {
       ServingSummary summary = summarize_figure(
           set, figure, rows, [&](const PublishedServing& other) { return other.set == set && !other.average; });
@@ -259,7 +259,7 @@ std::vector<ComparableRows> engines_of(const std::vector<ComparedServing>& rows)
     engine.engine = row.row.engine;
     if (row.figures.empty() || row.row.average || !row.row.missing.empty()) continue;
     ++engine.rows;
-    if (std::ranges::find(engine.sets, row.row.set) == engine.sets.end()) engine.sets.push_back(row.row.set);
+    model::add_distinct(engine.sets, row.row.set);
   }
   std::vector<ComparableRows> all;
   for (auto& [name, engine] : engines) all.push_back(std::move(engine));

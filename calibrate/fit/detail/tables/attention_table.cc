@@ -8,6 +8,7 @@
 
 #include "calibrate/fit/detail/log_fit.h"
 #include "calibrate/fit/detail/tables/tables.h"
+#include "model/base/distinct.h"
 #include "model/base/statistics.h"
 
 namespace plumbline::calibrate {
@@ -18,14 +19,6 @@ using Eigen::VectorXd;
 using model::AttentionConstants;
 
 constexpr double attention_dim = 128;
-
-template <class Row>
-std::vector<std::string> softwares_of(const std::vector<Row>& rows) {
-  std::vector<std::string> softwares;
-  for (const Row& row : rows)
-    if (std::ranges::find(softwares, row.software) == softwares.end()) softwares.push_back(row.software);
-  return softwares;
-}
 
 enum AttentionNumber : Index { per_dim_at, row_at, tail_at, pair_at };  // then launch and bandwidth of each software
 
@@ -234,7 +227,7 @@ class CachedAttentionForm {
 
 AttentionTableFit fit_attention_table(const std::vector<AttentionRow>& rows, const FitMachine& machine,
                                       std::optional<double> pair_share) {
-  const std::vector<std::string> softwares = softwares_of(rows);
+  const std::vector<std::string> softwares = model::distinct(rows, &AttentionRow::software);
   const std::vector<bool> held = marked(rows, [](const AttentionRow& row) {
     return is_held_out(fmt::format("{}-{}-{}-{}-{}", row.batch, row.tokens, row.heads, row.kv_heads, row.dim));
   });
@@ -301,7 +294,7 @@ TrainingAttentionFit fit_training_attention(const std::vector<TrainingAttentionR
 
 CachedAttentionTableFit fit_cached_attention_table(const std::vector<CachedAttentionRow>& rows,
                                                    const FitMachine& machine) {
-  const std::vector<std::string> softwares = softwares_of(rows);
+  const std::vector<std::string> softwares = model::distinct(rows, &CachedAttentionRow::software);
   const std::vector<bool> held = marked(rows, [](const CachedAttentionRow& row) {
     return is_held_out(
         fmt::format("{}-{}-{}-{}-{}-{}", row.batch, row.queries, row.keys, row.heads, row.kv_heads, row.qk_dim));

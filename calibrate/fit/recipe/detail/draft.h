@@ -102,25 +102,8 @@ std::optional<double> attention_pair(const Find& find) {
 }
 
 // The steps: each adds its constants and errors to the draft.
-model::Result<void> fit_gemm_step(Draft& draft);
-model::Result<void> fit_expert_step(Draft& draft);
-model::Result<void> fit_small_gemm_step(Draft& draft);
-model::Result<void> fit_small_grouped_step(Draft& draft);
-model::Result<void> fit_small_experts_step(Draft& draft);
-model::Result<void> fit_attention_step(Draft& draft);
-model::Result<void> fit_training_attention_step(Draft& draft);
-model::Result<void> fit_cached_attention_step(Draft& draft);
-model::Result<void> fit_scan_step(Draft& draft);
-model::Result<void> fit_collective_step(Draft& draft);
-model::Result<void> fit_exchange_step(Draft& draft);
-model::Result<void> fit_tray_step(Draft& draft);
-model::Result<void> fit_low_latency_step(Draft& draft);
-model::Result<void> fit_custom_reduce_step(Draft& draft);
-model::Result<void> fit_attention_backward_step(Draft& draft);
-model::Result<void> fit_weight_gradient_step(Draft& draft);
-model::Result<void> fit_memory_step(Draft& draft);
-model::Result<void> fit_launch_gap_step(Draft& draft);
-model::Result<void> fit_power_step(Draft& draft);
+#define FIT_STEP(name, run) model::Result<void> run(Draft& draft);
+#include "calibrate/fit/recipe/detail/fit_steps.def"
 model::Result<void> take_neighbor_step(Draft& draft);
 
 }  // namespace plumbline::calibrate

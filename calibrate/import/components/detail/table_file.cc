@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "calibrate/import/components/detail/tables.h"
+#include "model/base/distinct.h"
 #include "model/base/statistics.h"
 #include "model/base/text.h"
 
@@ -137,8 +138,7 @@ Grid grid_of(const Layout& layout, const std::vector<Record>& records) {
     const std::string line = fmt::format("{}", fmt::join(record.keys.begin(), record.keys.end() - 1, ","));
     if (!grid.cells.contains(line)) grid.lines.push_back(line);
     grid.cells[line][record.keys.back()] = cell(layout, record);
-    if (std::ranges::find(grid.columns, record.keys.back()) == grid.columns.end())
-      grid.columns.push_back(record.keys.back());
+    model::add_distinct(grid.columns, record.keys.back());
   }
   std::ranges::sort(grid.columns, by_number);
   return grid;
