@@ -56,14 +56,7 @@ Result<KernelTrace> read_profile(const std::string& path, const calibrate::Kerne
   ProgressBar bar("reading " + path);
   auto imported = TRY(
       calibrate::import_kineto(path, classes, {.progress = [&](auto done, auto total) { bar.update(done, total); }}));
-  return KernelTrace{std::move(imported.timeline),
-                     {.rank = imported.rank,
-                      .world_size = imported.world_size,
-                      .of_pipeline = imported.of_pipeline,
-                      .plan_gpus = imported.plan_gpus,
-                      .whole_step = imported.whole_step},
-                     path,
-                     imported.device_name};
+  return KernelTrace{std::move(imported.timeline), imported.origin, path, imported.device_name};
 }
 
 Result<KernelTrace> read_table(const std::string& path, const calibrate::KernelClasses& classes) {

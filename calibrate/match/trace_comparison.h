@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/import/kineto/trace.h"
 #include "calibrate/measurement/measurement.h"
 #include "model/base/error.h"
 #include "model/result/prediction_error.h"
@@ -59,15 +60,6 @@ struct MeasuredPart {
 // for several counts for each in proportion to their predicted times.
 std::vector<MeasuredPart> measured_parts(const StepMatch& match, const model::Timeline& predicted,
                                          const model::Timeline& measured);
-
-// Where the rank of a trace comes from. A pipeline rank that is given precedes the trace's own rank.
-struct TraceOrigin {
-  std::optional<std::int32_t> pipeline_rank;
-  int rank = -1, world_size = 0;  // of the trace: its GPU among all, and their number; -1 and 0: unknown
-  bool of_pipeline = false;       // these count pipeline ranks, as in the traces that plumbline writes
-  std::int64_t plan_gpus = 0;     // of the plan of such a trace; 0: unknown
-  bool whole_step = false;        // the trace is a step from its beginning to its end; false: it may have been cut
-};
 
 // GEMMs of one shape and kind, means of one kernel.
 struct ComparedGemm {

@@ -290,12 +290,13 @@ std::vector<std::string> comments_of(const std::string& path, const Trace& trace
       fmt::format("device: {}{} (device {} of the trace)",
                   device == trace.devices.end() ? "not named" : device->second.name, sms, result.device)};
   if (!trace.name.empty()) lines.push_back(fmt::format("trace name: {}", trace.name));
-  if (result.rank >= 0)
-    lines.push_back(fmt::format("rank: {}{}", result.rank, trace.rank < 0 ? " (of the file's name)" : ""));
-  if (trace.world_size > 0) lines.push_back(fmt::format("world size: {}", trace.world_size));
-  if (trace.of_pipeline) lines.emplace_back("ranks: of the pipeline");
-  if (trace.plan_gpus > 0) lines.push_back(fmt::format("GPUs of the plan: {}", trace.plan_gpus));
-  if (result.whole_step) lines.emplace_back("step: whole");
+  const TraceOrigin& origin = result.origin;
+  if (origin.rank >= 0)
+    lines.push_back(fmt::format("rank: {}{}", origin.rank, trace.origin.rank < 0 ? " (of the file's name)" : ""));
+  if (origin.world_size > 0) lines.push_back(fmt::format("world size: {}", origin.world_size));
+  if (origin.of_pipeline) lines.emplace_back("ranks: of the pipeline");
+  if (origin.plan_gpus > 0) lines.push_back(fmt::format("GPUs of the plan: {}", origin.plan_gpus));
+  if (origin.whole_step) lines.emplace_back("step: whole");
   lines.push_back(fmt::format(
       "events: {} read; {} kernels ({} classified, {} unclassified) and {} copies and memory "
       "sets kept, {} of them with a phase",
@@ -326,17 +327,15 @@ Result<ImportedChunk> import_kineto(const std::string& path, const KernelClasses
   result.device = device;
   if (const auto named = trace.devices.find(device); named != trace.devices.end())
     result.device_name = named->second.name;
-  result.rank = trace.rank >= 0 ? trace.rank : rank_of_name(path);
-  result.world_size = trace.world_size;
-  result.of_pipeline = trace.of_pipeline;
-  result.plan_gpus = trace.plan_gpus;
+  result.origin = trace.origin;
+  if (result.origin.rank < 0) result.origin.rank = rank_of_name(path);
   if (!trace.cut.empty()) result.findings.push_back(fmt::format("{}; what is complete is imported", trace.cut));
   std::vector<std::size_t> all = work_of(trace, device);
   if (too_long(trace, all))
     return model::wrong_input_at(path, 0, "", fmt::format("the work of device {} takes more than 46 days", device));
   ClassNames class_names(trace, [&classes](const std::string& name) { return classes.find(name); });
   const auto indices = TRY(one_step(path, trace, std::move(all), class_names, options.step, result));
-  result.whole_step = is_whole_step(trace, indices, result.step);
+  result.origin.whole_step = is_whole_step(trace, indices, result.step);
   fill(trace, indices, classes, examine(trace, indices, classes, class_names, result.findings), result);
   result.findings.push_back(describe_idle(result.timeline));
   result.comments = comments_of(path, trace, result);

@@ -34,12 +34,9 @@ struct ImportedChunk {
   // Sentences about what was recognized and by which evidence, and what was not; part of the comments.
   std::vector<std::string> findings;
   std::optional<std::int64_t> step;   // the imported one, where the trace has several
-  bool whole_step = false;            // it is a step from its beginning to its end; false: unknown
   int device = 0;                     // the imported device
   std::string device_name;            // empty: unknown
-  int rank = -1, world_size = 0;      // of the trace or its file's name among all GPUs; -1 and 0: unknown
-  bool of_pipeline = false;           // these count pipeline ranks
-  std::int64_t plan_gpus = 0;         // of the plan that a trace of plumbline has; 0: unknown
+  TraceOrigin origin;                 // of the trace; its rank may be that of the file's name
   std::map<int, std::int64_t> found;  // kernels by device, of all devices in the trace
   std::int64_t kernels = 0, copies = 0, with_phase = 0;
   std::vector<UnknownKernel> unknown;  // the longest total time first

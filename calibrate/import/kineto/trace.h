@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -81,6 +82,15 @@ struct TraceDevice {
   int sms = 0;  // 0: unknown
 };
 
+// Where the rank of a trace comes from. A pipeline rank that is given precedes the trace's own rank.
+struct TraceOrigin {
+  std::optional<std::int32_t> pipeline_rank;
+  int rank = -1, world_size = 0;  // of the trace: its GPU among all, and their number; -1 and 0: unknown
+  bool of_pipeline = false;       // these count pipeline ranks, as in the traces that plumbline writes
+  std::int64_t plan_gpus = 0;     // of the plan of such a trace; 0: unknown
+  bool whole_step = false;        // the trace is a step from its beginning to its end; false: it may have been cut
+};
+
 struct Trace {
   Names names, threads;
   std::vector<GpuWork> work;
@@ -92,9 +102,7 @@ struct Trace {
   std::string cut;                     // where the file ends early, as a sentence; empty: it is complete
   std::string name;                    // the profiler's name of the file, without folders; may be empty
   std::map<int, TraceDevice> devices;  // by number; only those that the trace describes
-  int rank = -1, world_size = 0;       // -1 and 0: unknown
-  bool of_pipeline = false;            // these count pipeline ranks, as plumbline states
-  std::int64_t plan_gpus = 0;          // of the plan that plumbline states; 0: none
+  TraceOrigin origin;                  // as the trace states it
 };
 
 // What the patterns of kernels.toml make of the names of a trace, looked up once per name.

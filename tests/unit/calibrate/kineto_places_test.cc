@@ -239,10 +239,10 @@ TEST(KinetoSteps, AStepIsWholeWhereItsWorkFillsItsAnnotation) {
   KinetoStep step;
   step.forward_pass(2, true, true).backward_pass(2, true, true).optimizer();
   const double length_us = step.now_us();
-  EXPECT_FALSE(import_step(step.trace.json())->whole_step);
+  EXPECT_FALSE(import_step(step.trace.json())->origin.whole_step);
   const auto whole = [&](double us) {
     tests::KinetoTrace trace = step.trace;
-    return import_step(trace.annotation("ProfilerStep#1", "0", KinetoStep::text(us)).json())->whole_step;
+    return import_step(trace.annotation("ProfilerStep#1", "0", KinetoStep::text(us)).json())->origin.whole_step;
   };
   EXPECT_TRUE(whole(length_us));
   EXPECT_FALSE(whole(2 * length_us));  // the file has half of it
@@ -260,8 +260,8 @@ TEST(KinetoSteps, OptimizersEndStepsWithoutAnnotations) {
 
 TEST(KinetoSteps, RankOfTheFileWhereTheTraceHasNone) {
   const std::string text = R"([{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 5, "dur": 1}])";
-  EXPECT_EQ(import_step(text, {}, "trace_rank-12.json")->rank, 12);
-  EXPECT_EQ(import_step(text, {}, "trace.json")->rank, -1);
+  EXPECT_EQ(import_step(text, {}, "trace_rank-12.json")->origin.rank, 12);
+  EXPECT_EQ(import_step(text, {}, "trace.json")->origin.rank, -1);
 }
 
 TEST(KinetoShapes, OfOperators) {

@@ -94,15 +94,15 @@ void read_properties(const std::map<std::string, std::string, std::less<>>& prop
     if (element.get(name) == simdjson::SUCCESS) trace.name = name.substr(name.find_last_of("/\\") + 1);
   });
   with_property(properties, "distributedInfo", [&](const simdjson::dom::element& element) {
-    trace.rank = int_at(element, "rank").value_or(-1);
-    trace.world_size = int_at(element, "world_size").value_or(0);
+    trace.origin.rank = int_at(element, "rank").value_or(-1);
+    trace.origin.world_size = int_at(element, "world_size").value_or(0);
   });
   with_property(properties, "otherData", [&](const simdjson::dom::element& element) {
     std::string_view ranks;
-    trace.of_pipeline = element["ranks"].get(ranks) == simdjson::SUCCESS && ranks == "of the pipeline";
+    trace.origin.of_pipeline = element["ranks"].get(ranks) == simdjson::SUCCESS && ranks == "of the pipeline";
     std::string_view text;
     if (element["plan"].get(text) != simdjson::SUCCESS) return;
-    if (const auto plan = model::read_plan(text, "otherData", {})) trace.plan_gpus = plan->cluster.gpus;
+    if (const auto plan = model::read_plan(text, "otherData", {})) trace.origin.plan_gpus = plan->cluster.gpus;
   });
   with_property(properties, "deviceProperties", [&](const simdjson::dom::element& element) {
     simdjson::dom::array devices;

@@ -26,13 +26,6 @@ std::size_t common_suffix(Region a, Region b) {
   return count;
 }
 
-// The place that order gives a kernel.
-struct Guess {
-  std::string_view phase;
-  int layer = -1, pass = -1;
-  bool recomputed = false, optimizer = false;
-};
-
 // Finds where passes of a step end: behind the loss, or where a message to another pipeline stage starts.
 class PassEnds {
  public:
@@ -106,21 +99,19 @@ class OrderedStream {
         items_(stream_.items) {}
 
   OrderSummary place() {
-    OrderSummary summary;
-    if (anchors_.empty()) return summary;
+    if (anchors_.empty()) return {};
     const bool whole = first_optimizer() < items_.size();
     mark_recomputed(anchors_, whole);
     const auto joined = join_recomputed(stream_);
     const bool passes_end = ends_.between_directions();
-    const Passes passes = number_layers(anchors_, stream_.symbols, whole, passes_end);
-    summary = {passes.layers, passes.forward, passes.backward, passes.recomputes, passes.regular, passes.ambiguous};
+    OrderSummary summary = number_layers(anchors_, stream_.symbols, whole, passes_end);
     guesses_.resize(items_.size());
-    layers_ = passes.layers;
-    summary.recomputes = passes.recomputes || !joined.empty();
+    layers_ = summary.layers;
+    summary.recomputes = summary.recomputes || !joined.empty();
     for (const Anchor& anchor : anchors_) fill(anchor.first, anchor.last + 1, of(anchor));
     for (const auto& [first, last] : joined)
       for (std::size_t item = first; item <= last; ++item) guesses_[item].recomputed = true;
-    if (passes.ambiguous || !passes.regular) return summary;
+    if (summary.ambiguous || !summary.regular) return summary;
     if (layers_ == 1 && passes_end) {
       place_single_layers();
     } else {
@@ -133,18 +124,18 @@ class OrderedStream {
 
   // The pieces of work of the stream, by start, and the place of each.
   const std::vector<std::size_t>& items() const { return items_; }
-  const std::vector<Guess>& guesses() const { return guesses_; }
+  const Places& guesses() const { return guesses_; }
 
  private:
   const GpuWork& piece(std::size_t i) const { return trace_.work[work_[i]]; }
   std::string_view kind(std::size_t item) const { return class_names_[items_[item]]; }
 
-  static Guess of(const Anchor& anchor) {
+  static Place of(const Anchor& anchor) {
     const bool forward = anchor.kind == Attention::forward;
     return {forward ? "F" : "B", anchor.layer, anchor.pass, anchor.kind == Attention::recomputed};
   }
 
-  void fill(std::size_t first, std::size_t end, const Guess& guess) {
+  void fill(std::size_t first, std::size_t end, const Place& guess) {
     for (std::size_t item = first; item < end; ++item) guesses_[item] = guess;
   }
 
@@ -287,7 +278,7 @@ class OrderedStream {
       const std::size_t loss = ends_.behind_loss(first, end),
                         split = loss > first ? loss : ends_.behind_message(first, end);
       if (split == first) continue;
-      Guess before = of(one), behind = of(next);
+      Place before = of(one), behind = of(next);
       if (loss > first) before.layer = behind.layer = -1;
       fill(first, split, before);
       fill(split, end, behind);
@@ -347,13 +338,13 @@ class OrderedStream {
   std::vector<Anchor>& anchors_;
   const std::vector<std::size_t>& items_;
   int layers_ = 0;  // of a pass
-  std::vector<Guess> guesses_;
+  Places guesses_;
   Region forward_, backward_;                             // what is usual between two layers of a pass
   std::size_t forward_before_ = 0, backward_behind_ = 0;  // kernels of a layer's attention
 };
 
 // Takes from a guess what is unknown, unless the phase that is known is another one.
-void complete(Place& place, const Guess& guess) {
+void complete(Place& place, const Place& guess) {
   place.optimizer = place.optimizer || guess.optimizer;
   if (guess.phase.empty() || place.optimizer) return;
   const bool backward = place.phase == "B" || place.phase == "I" || place.phase == "W";
@@ -395,13 +386,13 @@ OrderSummary place_by_order(const Trace& trace, const std::vector<std::size_t>& 
   const OrderSummary summary = stream.place();
   if (stream.guesses().empty()) return summary;
   const std::vector<std::int64_t> issued = issue_times(trace, work);
-  std::vector<const Guess*> known(work.size(), nullptr);
+  std::vector<const Place*> known(work.size(), nullptr);
   for (std::size_t item = 0; item < stream.items().size(); ++item)
     known[stream.items()[item]] = &stream.guesses()[item];
   std::vector<std::size_t> order(work.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return issued[i]; });
-  const Guess* last = nullptr;
+  const Place* last = nullptr;
   for (const std::size_t i : order) {
     if (known[i] != nullptr) last = known[i];
     if (last != nullptr && (known[i] != nullptr || !summary.ambiguous)) complete(places[i], *last);

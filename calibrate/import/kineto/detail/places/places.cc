@@ -352,8 +352,8 @@ void mark_recomputed(std::vector<Anchor>& anchors, bool whole) {
   }
 }
 
-Passes number_layers(std::vector<Anchor>& anchors, const Symbols& symbols, bool whole, bool passes_end) {
-  Passes passes;
+OrderSummary number_layers(std::vector<Anchor>& anchors, const Symbols& symbols, bool whole, bool passes_end) {
+  OrderSummary passes;
   passes.recomputes =
       std::ranges::any_of(anchors, [](const Anchor& anchor) { return anchor.kind == Attention::recomputed; });
   const std::vector<Run> runs = runs_of(anchors, false);
@@ -368,7 +368,7 @@ Passes number_layers(std::vector<Anchor>& anchors, const Symbols& symbols, bool 
   const std::size_t length = shortest_period(runs, usual, symbols);
   passes.layers = static_cast<int>(length);
   for (const Run& run : runs) {
-    int& count = run.backward ? passes.backward : passes.forward;
+    int& count = run.backward ? passes.backward_passes : passes.forward_passes;
     // What is cut off at the beginning is missing from the first pass.
     const std::size_t missing = &run == &runs.front() ? (length - run.anchors.size() % length) % length : 0;
     for (std::size_t i = 0; i < run.anchors.size(); ++i) {

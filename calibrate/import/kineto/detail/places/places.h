@@ -19,12 +19,12 @@ enum class PlacedBy : std::uint8_t { none, order, autograd, annotation };
 
 // The place of a piece of GPU work in a step.
 struct Place {
-  std::string_view phase;     // "F", "B", "I", "W"; empty: unknown
-  std::uint32_t section = 0;  // name of the annotation with the phase; 0: none
-  int layer = -1;             // within its chunk, in model order; -1: unknown
-  int pass = -1;              // how-manieth pass of a chunk in this direction, from 0; -1: unknown
-  bool recomputed = false;    // a forward that runs again in the backward
+  std::string_view phase;   // "F", "B", "I", "W"; empty: unknown
+  int layer = -1;           // within its chunk, in model order; -1: unknown
+  int pass = -1;            // how-manieth pass of a chunk in this direction, from 0; -1: unknown
+  bool recomputed = false;  // a forward that runs again in the backward
   bool optimizer = false;
+  std::uint32_t section = 0;  // name of the annotation with the phase; 0: none
   PlacedBy phase_by = PlacedBy::none, layer_by = PlacedBy::none;
 };
 
@@ -92,12 +92,6 @@ struct Anchor {
   int pass = -1;   // of a chunk, forward and backward counted apart
 };
 
-struct Passes {
-  int layers = 0;  // of a chunk; 0: not found
-  int forward = 0, backward = 0;
-  bool recomputes = false, regular = false, ambiguous = false;
-};
-
 // Marks the forwards that run again directly before their backward: as many as forwards exceed backwards. Where the
 // step is not `whole`, forwards may lack their backward, so that only those that alternate with backwards count.
 void mark_recomputed(std::vector<Anchor>& anchors, bool whole);
@@ -106,7 +100,7 @@ void mark_recomputed(std::vector<Anchor>& anchors, bool whole);
 // where `symbols` between two anchors repeats with a period. Forward layers ascend, backward layers descend. Of a step
 // that is not `whole` the last run may be cut off, and the first one where it is backward. Attention that alternates is
 // ambiguous, unless `passes_end` shows that each pass ends in front of the next.
-Passes number_layers(std::vector<Anchor>& anchors, const Symbols& symbols, bool whole, bool passes_end);
+OrderSummary number_layers(std::vector<Anchor>& anchors, const Symbols& symbols, bool whole, bool passes_end);
 
 struct AttentionStream {
   std::vector<std::size_t> items;  // its kernels by start: indices of the work
