@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "model/base/text.h"
 #include "model/cost/collective_cost.h"
 #include "model/cost/forms/kernel_forms.h"
 #include "model/graph/graph.h"
@@ -47,11 +48,10 @@ std::string case_of(const Measurement& m) {
   return text;
 }
 
-bool says(const Measurement& m, std::string_view word) { return m.case_line.find(word) != std::string::npos; }
-
 // Returns whether a concurrent copy is like a transfer: its kernel holds SMs and moves data as fast as it can.
 bool like_transfer(const Measurement& m) {
-  return !says(m, "by=green") && !says(m, "copy_gbps=") && m.copy_to == "device";
+  return !model::contains(m.case_line, "by=green") && !model::contains(m.case_line, "copy_gbps=") &&
+         m.copy_to == "device";
 }
 
 Sweep::Sweep(const std::vector<Measurements>& files) {
@@ -73,8 +73,8 @@ std::string Sweep::unused(const Measurement& m) const {
   if (m.op == "launch") return "";
   if (m.variant == "alone") return m.op == "gemm" || m.op == "attention" ? "" : with_copy;
   if (m.variant == "sustained") return "held for seconds";
-  if (says(m, "rows_by=zipf")) return "uneven rows";
-  if (says(m, "way=grouped")) return "all groups in one call";
+  if (model::contains(m.case_line, "rows_by=zipf")) return "uneven rows";
+  if (model::contains(m.case_line, "way=grouped")) return "all groups in one call";
   if (m.communication_sms.value_or(0) > 0) return alone(m) != nullptr && like_transfer(m) ? "" : with_copy;
   if (m.cache == "hot" && cold_.contains(case_of(m)))
     return "operands in the cache, of cases that were measured from memory too";

@@ -19,31 +19,30 @@ namespace {
 
 using model::toml_string;
 
+// Returns "[a, b]" of texts or numbers.
+std::string list(const auto& values) { return fmt::format("[{}]", fmt::join(values, ", ")); }
+
+std::vector<std::string> quoted(const std::vector<std::string>& texts) {
+  std::vector<std::string> all;
+  for (const std::string& text : texts) all.push_back(toml_string(text));
+  return all;
+}
+
 std::string entry(std::string_view key, const model::Parameter& p) {
   const std::string uncertainty =
       p.relative_uncertainty ? fmt::format(", uncertainty = {}", *p.relative_uncertainty) : "";
-  std::vector<std::string> sets;
-  for (const std::string& set : p.rows) sets.push_back(toml_string(set));
-  const std::string rows = sets.empty() ? "" : fmt::format(", rows = [{}]", fmt::join(sets, ", "));
+  const std::string rows = p.rows.empty() ? "" : fmt::format(", rows = {}", list(quoted(p.rows)));
   return fmt::format("{} = {{ value = {}, unit = {}, kind = {}, source = {}{}{} }}\n", key, p.value,
                      toml_string(p.unit), toml_string(to_string(p.kind)), toml_string(p.source), uncertainty, rows);
 }
 
-// Returns "[a, b]" of texts.
-std::string list(const std::vector<std::string>& texts) { return fmt::format("[{}]", fmt::join(texts, ", ")); }
-
 std::string fit_text(const model::ConstantFit& fit) {
   std::vector<std::string> entries, rows;
   for (const std::vector<std::string>& entry : fit.constants) {
-    std::vector<std::string> names;
-    for (const std::string& name : entry) names.push_back(toml_string(name));
+    const std::vector<std::string> names = quoted(entry);
     entries.push_back(names.size() == 1 ? names.front() : list(names));
   }
-  for (const std::vector<double>& row : fit.correlation) {
-    std::vector<std::string> numbers;
-    for (const double number : row) numbers.push_back(fmt::format("{}", number));
-    rows.push_back(list(numbers));
-  }
+  for (const std::vector<double>& row : fit.correlation) rows.push_back(list(row));
   const std::string constants =
       entries.size() == 1 ? entries.front() : fmt::format("\n  {},\n", fmt::join(entries, ",\n  "));
   return fmt::format("\n[[fit]]\nconstants = [{}]\n{}", constants,
@@ -133,9 +132,7 @@ std::string profile_text(const ProfileHeading& heading, std::vector<model::Param
   for (const std::string& line : heading.about) text += fmt::format("# {}\n", line);
   text += fmt::format("name = {}\ndescription = {}\nextends = {}\n", toml_string(heading.name),
                       toml_string(heading.description), toml_string(heading.extends));
-  std::vector<std::string> devices;
-  for (const std::string& device : heading.devices) devices.push_back(toml_string(device));
-  if (!devices.empty()) text += fmt::format("devices = [{}]\n", fmt::join(devices, ", "));
+  if (!heading.devices.empty()) text += fmt::format("devices = {}\n", list(quoted(heading.devices)));
   if (!heading.stack.empty()) text += fmt::format("stack = {}\n", toml_string(heading.stack));
   std::string section;
   for (const model::Parameter& parameter : parameters) {

@@ -21,14 +21,12 @@ std::string toml_file(const std::string& folder, const std::string& name) {
 
 // Returns the base with the constants in place of those of the same name.
 model::Profile merged(const Recipe& recipe, const model::Profile& base, const MadeProfile& made) {
-  std::map<std::string, model::Parameter> all;
-  for (const model::Parameter& parameter : base.parameters()) all.insert_or_assign(parameter.name, parameter);
-  for (const model::Parameter& parameter : made.constants) all.insert_or_assign(parameter.name, parameter);
-  std::vector<model::Parameter> parameters;
-  for (auto& [name, parameter] : all) parameters.push_back(std::move(parameter));
-  std::vector<model::ConstantFit> fits = model::kept(base.fits(), [&](const std::string& name) {
+  const auto stays = [&](const std::string& name) {
     return std::ranges::find(made.constants, name, &model::Parameter::name) == made.constants.end();
-  });
+  };
+  std::vector<model::Parameter> parameters = made.constants;
+  std::ranges::copy_if(base.parameters(), std::back_inserter(parameters), stays, &model::Parameter::name);
+  std::vector<model::ConstantFit> fits = model::kept(base.fits(), stays);
   std::ranges::copy(made.fits, std::back_inserter(fits));
   return {recipe.name, recipe.description, std::move(parameters), recipe.devices, "", std::move(fits)};
 }

@@ -51,6 +51,8 @@ struct GpuWork {
   int registers = 0;          // per thread
   int shared_bytes = 0;       // per CTA
   bool copy = false;
+
+  std::int64_t end_ns() const { return start_ns + duration_ns; }
 };
 
 struct LaunchCall {  // a call on the CPU that launched GPU work

@@ -220,8 +220,6 @@ namespace {
 
 constexpr double ns_per_s = 1e9;
 
-std::int64_t end_of(const GpuWork& work) { return work.start_ns + work.duration_ns; }
-
 // The work of a device by end, to find what a stream waited for.
 class Ends {
  public:
@@ -239,7 +237,7 @@ class Ends {
   }
 
  private:
-  std::int64_t end(std::size_t i) const { return end_of(trace_.work[work_[i]]); }
+  std::int64_t end(std::size_t i) const { return trace_.work[work_[i]].end_ns(); }
 
   const Trace& trace_;
   const std::vector<std::size_t>& work_;
@@ -258,15 +256,15 @@ std::vector<Wait> waits_of(const Trace& trace, const std::vector<std::size_t>& w
   std::vector<Wait> waits(work.size());
   for (std::size_t i = 0; i < work.size(); ++i) {
     const GpuWork& piece = trace.work[work[i]];
-    const auto [previous, first] = idle_since.try_emplace(piece.stream, end_of(piece));
+    const auto [previous, first] = idle_since.try_emplace(piece.stream, piece.end_ns());
     const std::int64_t idle = first ? piece.start_ns : previous->second;
-    previous->second = std::max(previous->second, end_of(piece));
+    previous->second = std::max(previous->second, piece.end_ns());
     if (piece.start_ns - idle <= limit) continue;
     waits[i].length_ns = piece.start_ns - idle;
     const auto other = ends.last(piece.start_ns - limit, piece.start_ns, piece.stream);
     if (launched[i] && *launched[i] + limit >= piece.start_ns) {
       waits[i].cause = "host";
-    } else if (other && end_of(trace.work[work[*other]]) > idle) {
+    } else if (other && trace.work[work[*other]].end_ns() > idle) {
       waits[i].cause = communicates[*other] ? "communication" : "dependency";
     } else if (launched[i]) {
       waits[i].cause = *launched[i] > idle ? "host" : "dependency";

@@ -71,7 +71,7 @@ StepWork repeated_steps(const std::vector<std::size_t>& work, const std::vector<
 
 std::int64_t length_of(const Trace& trace, const std::vector<std::size_t>& work) {
   std::int64_t end = 0;
-  for (const std::size_t i : work) end = std::max(end, trace.work[i].start_ns + trace.work[i].duration_ns);
+  for (const std::size_t i : work) end = std::max(end, trace.work[i].end_ns());
   return end - trace.work[work.front()].start_ns;
 }
 

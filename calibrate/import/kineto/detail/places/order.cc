@@ -54,7 +54,7 @@ class PassEnds {
   std::size_t behind_message(std::size_t first, std::size_t end) const {
     const auto piece = [this](std::size_t item) -> const GpuWork& { return trace_.work[work_[stream_.items[item]]]; };
     const GpuWork& last = piece(first - 1);
-    const auto sent = std::ranges::lower_bound(messages_ns_, last.start_ns + last.duration_ns);
+    const auto sent = std::ranges::lower_bound(messages_ns_, last.end_ns());
     if (sent == messages_ns_.end()) return first;
     std::size_t split = first;
     while (split < end && piece(split).start_ns < *sent) ++split;
