@@ -203,16 +203,16 @@ model::Result<EvaluatedCase> CaseRuns::evaluate(const ValidationCase& definition
   std::optional<double> pair_flops;
   for (const std::string& profile : definition.profiles) {
     const auto run = TRY(run_of(definition.plan, profile, needs));
-    const sim::Inputs& inputs = (run)->inputs;
+    const sim::Inputs& inputs = run->inputs;
     auto& chunk = chunks.emplace_back();
     if (needs.chunk) {
       const auto simulated = TRY(sim::run_chunk(inputs, definition.chunk_rank.value_or(sim::ChunkRank{})));
       chunk = model::summarize(simulated.timeline);
       pair_flops = simulated.model_flops;
     }
-    predictions.push_back({(run)->step ? &*(run)->step : nullptr, chunk ? &*chunk : nullptr,
-                           (run)->kernels ? &*(run)->kernels : nullptr,
-                           (run)->all_to_alls ? &*(run)->all_to_alls : nullptr, &inputs, &(run)->draws});
+    const auto found = [](const auto& result) { return result ? &*result : nullptr; };
+    predictions.push_back(
+        {found(run->step), found(chunk), found(run->kernels), found(run->all_to_alls), &inputs, &run->draws});
     naive = naive_prediction(inputs.plan, inputs.architecture, inputs.cluster, definition.naive_mfu);
   }
   naive.pair_flops = pair_flops;
