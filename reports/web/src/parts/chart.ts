@@ -1,6 +1,6 @@
 // Lines and points over two axes, drawn by ECharts.
 import { LineChart, ScatterChart } from "echarts/charts";
-import { AriaComponent, GridComponent, LegendComponent, MarkLineComponent, TooltipComponent } from "echarts/components";
+import { GridComponent, LegendPlainComponent, MarkLineComponent, TooltipComponent } from "echarts/components";
 import * as echarts from "echarts/core";
 import { SVGRenderer } from "echarts/renderers";
 import { h } from "../dom";
@@ -8,12 +8,11 @@ import { short } from "../format";
 import type { Viewport } from "../timeline/viewport";
 import type { Page } from "../view";
 
-echarts.use([AriaComponent, GridComponent, LegendComponent, LineChart, MarkLineComponent, ScatterChart, SVGRenderer, TooltipComponent]);
+echarts.use([GridComponent, LegendPlainComponent, LineChart, MarkLineComponent, ScatterChart, SVGRenderer, TooltipComponent]);
 
 export interface Axis {
   title: string;
   format: (value: number) => string;
-  log?: boolean;
   /** Whether the axis begins at zero; default: near the smallest value. */
   zero?: boolean;
   /** Whether only whole numbers have a tick. */
@@ -39,7 +38,6 @@ export interface ChartOptions {
   series: Series[];
   /** Lines across: a capacity, a limit. */
   lines?: { name: string; y: number }[];
-  caption?: string;
   /** The part of x that is shown; default: all. */
   viewport?: Viewport;
 }
@@ -48,7 +46,7 @@ type Option = Parameters<ReturnType<typeof echarts.init>["setOption"]>[0];
 
 function axisOption(axis: Axis, page: Page, vertical: boolean, ends = true): object {
   return {
-    type: axis.log ? "log" : "value",
+    type: "value",
     scale: !axis.zero,
     minInterval: axis.integer ? 1 : undefined,
     name: axis.title,
@@ -104,7 +102,6 @@ function optionOf(options: ChartOptions, page: Page, width: number): Option {
   const several = options.series.length > 1;
   return {
     animation: false,
-    aria: { enabled: false },
     textStyle: { fontFamily: getComputedStyle(document.body).fontFamily },
     grid: { left: 8, right: 20, top: 34, bottom: several ? 62 + (width < 520 ? 14 * Math.floor(options.series.length / 4) : 0) : 34, containLabel: true },
     legend: several ? { bottom: 0, type: "plain", textStyle: { color: page.color("soft") }, icon: "roundRect", itemWidth: 12, itemHeight: 10 } : undefined,
@@ -131,7 +128,7 @@ function tooltip(hovered: unknown, options: ChartOptions): HTMLElement {
 /** Returns a chart that follows the width of its place and the theme of the page. */
 export function chart(page: Page, options: ChartOptions): HTMLElement {
   const place = h("div", { class: "chart", role: "img", "aria-label": options.label });
-  const figure = h("figure", {}, place, options.caption ? h("figcaption", {}, options.caption) : null);
+  const figure = h("figure", {}, place);
   let drawn: ReturnType<typeof echarts.init> | null = null;
   const draw = (): void => {
     if (!place.clientWidth) return;
@@ -141,6 +138,6 @@ export function chart(page: Page, options: ChartOptions): HTMLElement {
   };
   page.themed(draw);
   options.viewport?.onChange(() => drawn?.setOption({ xAxis: shownPart(options) }, { lazyUpdate: true }));
-  new ResizeObserver(() => (draw())).observe(place);
+  new ResizeObserver(draw).observe(place);
   return figure;
 }
