@@ -159,16 +159,11 @@ model::Result<topologies::Topology> drawn_topology(const std::string& name, std:
   return topology;
 }
 
-// Returns the text; with --svg - only the picture goes to stdout and the text is empty.
 model::Result<Shown> show_topology(const ShowArguments& arguments) {
   if (arguments.collectives.wanted) return show_collectives(arguments);
   auto topology = TRY(drawn_topology(arguments.name, arguments.gpus));
   const auto fabric = TRY(topologies::Fabric::make(topology.fabric, topology.cluster.gpus));
   topology.cluster.fabric = topologies::count_parts(fabric);
-  if (!arguments.svg.empty()) {
-    TRY(write_output(arguments.svg, reports::topology_svg(topology, fabric)));
-    if (arguments.svg == "-") return Shown();
-  }
   return Shown{reports::topology_drawing(topology, fabric) + '\n' + reports::topology_text(topology.cluster),
                reports::constants_csv(reports::constants_of(topology.cluster))};
 }
@@ -241,7 +236,7 @@ constexpr ShownKind shown_kinds[] = {{"model", show_model, Shipped::model},
 
 // Returns whether nothing but the kind is given, and so its names are listed.
 bool lists_names(const ShowArguments& arguments, const ShownKind& kind) {
-  return kind.listed && arguments.name.empty() && arguments.svg.empty() && arguments.gpus == 0 && !arguments.shapes &&
+  return kind.listed && arguments.name.empty() && arguments.gpus == 0 && !arguments.shapes &&
          !arguments.collectives.wanted;
 }
 
@@ -264,10 +259,9 @@ model::Result<void> check(const ShowArguments& arguments, const ShownKind& kind)
   const auto only_for = [](const char* option, const char* verbs) {
     return model::wrong_input(option, fmt::format("only for '{}'", verbs));
   };
-  const bool drawn = arguments.kind == "measurements" || arguments.kind == "topology";
-  if (!arguments.svg.empty() && !drawn) return only_for("--svg", "show measurements' and 'show topology");
-  if (!arguments.partition.empty() && arguments.kind != "measurements")
-    return only_for("--partition", "show measurements");
+  const bool measurements = arguments.kind == "measurements";
+  if (!arguments.svg.empty() && !measurements) return only_for("--svg", "show measurements");
+  if (!arguments.partition.empty() && !measurements) return only_for("--partition", "show measurements");
   if (arguments.gpus > 0 && arguments.kind != "topology") return only_for("--gpus", "show topology");
   if (const char* option = arguments.collectives.misplaced(arguments.kind))
     return only_for(option, "show topology --collectives");
@@ -347,8 +341,7 @@ void add_show(CLI::App& root, int& exit_code) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   verb->add_flag("--markdown", arguments->markdown, "Of keys: a page of Markdown, as docs/keys.md");
-  verb->add_option("--svg", arguments->svg,
-                   "Of measurements a roofline, of a topology bars of its links: write it to a file, or - for stdout");
+  verb->add_option("--svg", arguments->svg, "Of measurements: write their roofline to a file, or - for stdout");
   verb->add_option("--partition", arguments->partition,
                    "Of measurements: draw how leaving SMs to a copy slows kernels, to a file, or - for stdout");
   verb->add_option("--gpus", arguments->gpus, "Of a topology: GPUs to draw (default: 2048, or all that it connects)")
@@ -359,7 +352,7 @@ void add_show(CLI::App& root, int& exit_code) {
       "  plumbline show model deepseek-v3 --sequence-length 8192\n"
       "  plumbline show model deepseek-v3 --shapes --set precision.gemm=fp8 > deepseek.cases\n"
       "  plumbline show measurements h200.jsonl --svg roofline.svg --partition partition.svg\n"
-      "  plumbline show topology h800-rail-fat-tree --gpus 16384 --svg fabric.svg\n"
+      "  plumbline show topology h800-rail-fat-tree --gpus 16384\n"
       "  plumbline show topology h100-dgx --gpus 16 --collectives --collective all_gather\n"
       "  plumbline show routing deepseek-v3-2048xh800 --set routing.skew=0.2 --set routing.imbalance=0 \\\n"
       "    --set routing.balancing=bias\n"

@@ -81,7 +81,4 @@ model::Result<std::string> collectives_text(const model::ClusterShape& cluster, 
 model::Result<std::string> collectives_csv(const model::ClusterShape& cluster, const model::Profile& profile,
                                            const CollectivesOptions& options);
 
-// Returns an SVG document (light or dark as the viewer is): what the links of each kind carry together.
-std::string topology_svg(const topologies::Topology& topology, const topologies::Fabric& fabric);
-
 }  // namespace plumbline::reports

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "model/economics/ownership.h"
-#include "reports/charts/bar_chart.h"
 #include "reports/text/inputs/inputs_text.h"
 #include "reports/text/step/sections.h"
 #include "reports/text/table.h"
@@ -145,24 +144,6 @@ std::string topology_drawing(const topologies::Topology& topology, const topolog
   out += fmt::format("\n  from one half to the other, per direction: {:.4g} TB/s\n",
                      topologies::bisection_bandwidth(fabric) / 1e12);
   return out + prices_text(topology.cluster);
-}
-
-std::string topology_svg(const topologies::Topology& topology, const topologies::Fabric& fabric) {
-  BarChart chart;
-  chart.title = topology.cluster.name;
-  chart.subtitle = fmt::format("{} GPUs on {}", grouped(fabric.gpus()), nodes_text(fabric.nodes()));
-  BarChart::Panel& panel = chart.panels.emplace_back();
-  panel.title = "links";
-  panel.x_title = "TB/s of all links of a kind together, per direction";
-  const auto row = [&](const std::string& label, double bytes_per_second, const std::string& value) {
-    panel.rows.push_back({label, {{0, bytes_per_second / 1e12, 0, value}}, value});
-  };
-  for (const topologies::LinkGroup& group : topologies::inventory(fabric))
-    row(std::string(to_string(group.kind)), static_cast<double>(group.count) * group.bandwidth,
-        fmt::format("{} of {}", grouped(group.count), rate(group.bandwidth)));
-  const double bisection = topologies::bisection_bandwidth(fabric);
-  row("from one half to the other", bisection, fmt::format("{:.4g} TB/s", bisection / 1e12));
-  return bar_chart_svg(chart);
 }
 
 }  // namespace plumbline::reports
