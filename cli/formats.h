@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/base/error.h"
+#include "reports/text/table.h"
 
 namespace plumbline::cli {
 
@@ -37,23 +38,14 @@ model::Result<void> run_format(std::span<const Format<Arguments>> formats, const
                             model::known_names(name, format_names(formats)));
 }
 
-// Returns a line of the help for each format, and further ones below its description where it is longer than 80
-// columns.
+// Returns a line of the help for each format, and further ones below a long description.
 template <class Arguments>
 std::string format_list(std::span<const Format<Arguments>> formats) {
   std::size_t width = 0;
   for (const Format<Arguments>& format : formats) width = std::max(width, format.name.size());
   std::string text = "Formats:\n";
-  for (const Format<Arguments>& format : formats) {
-    const std::size_t room = 80 - width - 4;
-    std::string_view rest = format.what;
-    for (std::string_view name = format.name; !rest.empty(); name = "") {
-      std::size_t end = rest.size() <= room ? rest.size() : rest.rfind(' ', room);
-      if (end == std::string_view::npos) end = rest.size();
-      text += fmt::format("  {:<{}}  {}\n", name, width, rest.substr(0, end));
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
-  }
+  for (const Format<Arguments>& format : formats)
+    text += fmt::format("  {:<{}}  {}", format.name, width, reports::hanging(format.what, width + 4));
   return text;
 }
 

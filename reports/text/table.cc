@@ -171,6 +171,11 @@ std::vector<std::string> wrap(std::string_view text, std::size_t width) {
   return lines;
 }
 
+std::string hanging(std::string_view text, std::size_t indent, std::string_view continues) {
+  const auto lines = wrap(text, terminal_width - indent - continues.size());
+  return fmt::format("{}\n", fmt::join(lines, fmt::format("{}\n{:{}}", continues, "", indent)));
+}
+
 std::size_t text_width() {
   const char* wide = std::getenv("PLUMBLINE_WIDE");
   constexpr std::size_t unlimited = 1'000'000;

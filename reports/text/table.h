@@ -95,6 +95,10 @@ std::size_t code_points(std::string_view utf8);
 // Breaks text at spaces into lines of at most `width` code points; a longer word is cut.
 std::vector<std::string> wrap(std::string_view text, std::size_t width);
 
+// Wraps text to what is left of a line behind `indent` columns, which the first line has already and later ones have as
+// blanks. Lines that go on end with `continues`.
+std::string hanging(std::string_view text, std::size_t indent, std::string_view continues = "");
+
 // The style of text. The caller sets `color` (bold headings as ANSI escapes) only for a terminal.
 struct Style {
   bool color = false;

@@ -30,13 +30,8 @@ class Sources {
   std::string to_string() const {
     std::string out;
     constexpr std::size_t indent = 7;
-    for (std::size_t i = 0; i < sources_.size(); ++i) {
-      std::string head = fmt::format("{:>{}}", fmt::format("[{}] ", i + 1), indent);
-      for (const std::string& line : wrap(sources_[i], terminal_width - indent)) {
-        out += head + line + '\n';
-        head.assign(indent, ' ');
-      }
-    }
+    for (std::size_t i = 0; i < sources_.size(); ++i)
+      out += fmt::format("{:>{}}{}", fmt::format("[{}] ", i + 1), indent, hanging(sources_[i], indent));
     return out;
   }
 

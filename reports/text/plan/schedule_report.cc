@@ -94,14 +94,8 @@ std::string heading(const model::ScheduleShape& shape, const model::CostTable& c
 std::string impossible_lines(const std::vector<model::ComparedSchedule>& schedules) {
   constexpr std::size_t name_width = 19, margin = 2 + name_width + 2;
   std::string text;
-  for (const model::ComparedSchedule& row : schedules) {
-    if (!row.infeasible) continue;
-    std::string name = row.kind;
-    for (const std::string& line : wrap(row.reason(), terminal_width - margin)) {
-      text += fmt::format("  {:<{}}  {}\n", name, name_width, line);
-      name.clear();
-    }
-  }
+  for (const model::ComparedSchedule& row : schedules)
+    if (row.infeasible) text += fmt::format("  {:<{}}  {}", row.kind, name_width, hanging(row.reason(), margin));
   return text.empty() ? text : "\nnot possible here:\n" + text;
 }
 

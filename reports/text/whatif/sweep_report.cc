@@ -338,7 +338,7 @@ std::string findings(const sim::SweepResult& result) {
   const std::string along =
       fmt::format("Along {} (plateau: at most {} {}{})", result.grid.axes()[*result.grid.numeric_axis()].key,
                   percent(result.limits.plateau), deployments && result.priced ? "dearer" : "slower", hidden);
-  text += fmt::format("\n{}\n", fmt::join(wrap(along, terminal_width), "\n"));
+  text += "\n" + wrapped(along);
   for (std::size_t i = 0; i < std::min(result.lines.size(), most_lines); ++i) {
     text += paragraph(line_sentence(result, result.lines[i]));
     if (deployments) text += why(result, result.lines[i]);

@@ -119,5 +119,12 @@ TEST(Wrap, BreaksAtSpacesAndCutsLongWords) {
   EXPECT_EQ(wrap("", 5), (std::vector<std::string>{""}));
 }
 
+TEST(Wrap, LaterLinesHangBehindTheIndent) {
+  const std::string first(40, 'a'), second(30, 'b');
+  EXPECT_EQ(hanging(first + " " + second, 20), first + "\n" + std::string(20, ' ') + second + "\n");
+  EXPECT_EQ(hanging(first + " " + second, 20, " \\"), first + " \\\n" + std::string(20, ' ') + second + "\n");
+  EXPECT_EQ(hanging("short", 20, " \\"), "short\n");
+}
+
 }  // namespace
 }  // namespace plumbline::reports
