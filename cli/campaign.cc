@@ -82,14 +82,12 @@ model::Result<model::StepResult> step_of_campaign(const sim::Inputs& inputs) {
 
 // Returns published figures of an unchanged shipped example about its run.
 std::vector<reports::Comparison> published_runs(const CampaignArguments& arguments, const model::Plan& plan,
-                                                model::StepResult result, const sim::CampaignAnswer& answer) {
-  if (!arguments.plan.overrides.empty() || !answer.run) return {};
-  const auto cases = shipped_cases();
-  if (!cases) return {};
+                                                const model::StepResult& result, const sim::CampaignAnswer& answer) {
+  if (!answer.run) return {};
   model::StepResult run_only;
   run_only.run = answer.run;
   run_only.step = result.step;
-  auto rows = reports::comparisons(*cases, plan.file, run_only);
+  auto rows = published_of(plan.file, arguments.plan.overrides, run_only);
   std::erase_if(
       rows, [](const reports::Comparison& row) { return !row.unit.ends_with("GPU-h") && !row.unit.ends_with("USD"); });
   return rows;
@@ -116,7 +114,7 @@ model::Result<int> run_verb(const CampaignArguments& arguments, sim::Tasks& task
   auto step = TRY(step_of_campaign(inputs));
   if (model::fit_of(step.memory) == model::Fit::does_not_fit) {
     fmt::print(stderr, "{}\n", model::infeasible_reason(step.memory));
-    return code_of({model::ErrorKind::infeasible, "", "", 0, "", ""});
+    return infeasible_exit;
   }
   Interrupt interrupt(Interrupt::Kept::nothing);
   if (!arguments.no_interval) {
@@ -146,7 +144,7 @@ model::Result<int> run_verb(const CampaignArguments& arguments, sim::Tasks& task
   const std::string never = reports::never_sentence(report);
   if (never.empty()) return 0;
   fmt::print(stderr, "{}\n", never);
-  return answer.result.finished > 0 ? 0 : code_of({model::ErrorKind::infeasible, "", "", 0, "", ""});
+  return answer.result.finished > 0 ? 0 : infeasible_exit;
 }
 
 }  // namespace

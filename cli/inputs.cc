@@ -75,6 +75,27 @@ Result<KernelTrace> read_table(const std::string& path, const calibrate::KernelC
                      calibrate::chunk_comment(text, "device")};
 }
 
+// Reads every shipped case about figures, ordered by file name.
+Result<std::vector<calibrate::ValidationCase>> shipped_cases() {
+  std::vector<calibrate::ValidationCase> cases;
+  for (const std::string& file : TRY(shipped_case_files()))
+    if (!calibrate::is_step_case(file) && !calibrate::is_component_case(file) && !calibrate::is_serving_case(file))
+      cases.push_back(TRY(read_case(file)));
+  return cases;
+}
+
+// Reads the rows of the tables that a case names.
+template <class Row>
+Result<std::vector<Row>> rows_of_case(const std::string& case_path, const std::vector<std::string>& tables,
+                                      Result<std::vector<Row>> (*read)(const std::string& path)) {
+  std::vector<Row> rows;
+  for (const std::string& name : tables) {
+    const auto found = TRY(measurement_of_case(case_path, name).and_then(read));
+    rows.insert(rows.end(), found.begin(), found.end());
+  }
+  return rows;
+}
+
 }  // namespace
 
 Result<std::vector<topologies::KnownDevice>> known_devices() {
@@ -106,25 +127,16 @@ model::Result<calibrate::ValidationCase> read_case(const std::string& path) {
   return calibrate::load_case(path, {measurement_of_case, TRY(kernel_classes_file(""))});
 }
 
-model::Result<std::vector<calibrate::ValidationCase>> shipped_cases() {
-  const auto files = TRY(shipped_case_files());
-  std::vector<calibrate::ValidationCase> cases;
-  for (const std::string& file : files) {
-    if (calibrate::is_step_case(file) || calibrate::is_component_case(file) || calibrate::is_serving_case(file))
-      continue;
-    cases.push_back(TRY(read_case(file)));
-  }
-  return cases;
+std::vector<reports::Comparison> published_of(const std::string& plan_file, const std::vector<std::string>& overrides,
+                                              const model::StepResult& result) {
+  if (!overrides.empty()) return {};
+  const auto cases = shipped_cases();
+  return cases ? reports::comparisons(*cases, plan_file, result) : std::vector<reports::Comparison>{};
 }
 
 model::Result<calibrate::StepComparison> compare_case_steps(const std::string& path, const sim::Watch& watch) {
   const auto definition = TRY(calibrate::load_step_case(path));
-  std::vector<calibrate::PublishedStep> steps;
-  for (const std::string& name : definition.tables) {
-    const auto table = TRY(measurement_of_case(path, name));
-    const auto rows = TRY(calibrate::read_published_steps(table));
-    steps.insert(steps.end(), rows.begin(), rows.end());
-  }
+  const auto steps = TRY(rows_of_case(path, definition.tables, calibrate::read_published_steps));
   InputsReader reader;
   const auto inputs = [&](const model::Plan& plan, const std::string& profile, const std::string& held_out) {
     return reader.of_plan(plan, profile, {}, held_out);
@@ -136,12 +148,7 @@ model::Result<calibrate::StepComparison> compare_case_steps(const std::string& p
 
 model::Result<calibrate::ServingComparison> compare_case_serving(const std::string& path, const sim::Watch& watch) {
   const auto definition = TRY(calibrate::load_serving_case(path));
-  std::vector<calibrate::PublishedServing> rows;
-  for (const std::string& name : definition.tables) {
-    const auto table = TRY(measurement_of_case(path, name));
-    const auto read = TRY(calibrate::read_published_serving(table));
-    rows.insert(rows.end(), read.begin(), read.end());
-  }
+  const auto rows = TRY(rows_of_case(path, definition.tables, calibrate::read_published_serving));
   InputsReader reader(Purpose::serving);
   const auto inputs = [&](const model::Plan& plan, const std::string& profile, const std::string& held_out) {
     return reader.of_plan(plan, profile.empty() ? std::nullopt : std::optional(profile), {}, held_out);

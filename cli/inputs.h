@@ -14,6 +14,7 @@
 #include "cli/inputs_reader.h"
 #include "model/base/error.h"
 #include "model/result/timeline.h"
+#include "reports/text/step/comparison.h"
 #include "sim/search/recipe.h"
 #include "topologies/device.h"
 
@@ -36,8 +37,9 @@ model::Result<sim::Recipe> find_recipe(const std::string& wanted, const std::vec
 // Reads one case with the measurements that it names: files in its folder, or shipped ones.
 model::Result<calibrate::ValidationCase> read_case(const std::string& path);
 
-// Reads every shipped case about figures, ordered by file name.
-model::Result<std::vector<calibrate::ValidationCase>> shipped_cases();
+// Returns the published figures of an unchanged shipped example about this result; a plan with overrides has none.
+std::vector<reports::Comparison> published_of(const std::string& plan_file, const std::vector<std::string>& overrides,
+                                              const model::StepResult& result);
 
 // Reads a case over published training steps (calibrate/validate/step_case.h) and predicts all rows of its table, with
 // their ranges. ErrorKind::interrupted where it was stopped.

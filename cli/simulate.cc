@@ -25,7 +25,6 @@
 #include "model/memory/memory.h"
 #include "reports/html/page.h"
 #include "reports/json/json.h"
-#include "reports/text/step/comparison.h"
 #include "reports/text/step/summary.h"
 #include "reports/trace/trace.h"
 #include "sim/analysis/assumed.h"
@@ -50,15 +49,6 @@ struct SimulateArguments {
   std::optional<std::int64_t> seeds;  // of --fidelity cluster
   bool kernels = false;
 };
-
-// Returns published figures of an unchanged shipped example; a changed plan has none.
-std::vector<reports::Comparison> published(const std::vector<std::string>& overrides, const sim::Inputs& inputs,
-                                           const model::StepResult& result) {
-  if (!overrides.empty()) return {};
-  const auto cases = shipped_cases();
-  if (!cases) return {};
-  return reports::comparisons(*cases, inputs.plan.file, result);
-}
 
 model::Result<void> write_files(const Outputs& outputs, const sim::Inputs& inputs, const sim::Simulation& simulation,
                                 const std::vector<reports::Comparison>& comparisons) {
@@ -258,7 +248,7 @@ model::Result<sim::Simulation> predict_step(const sim::Inputs& inputs, const Ste
 
 model::Result<int> show_step(const Outputs& outputs, const std::vector<std::string>& overrides,
                              const sim::Inputs& inputs, const sim::Simulation& simulation) {
-  const auto comparisons = published(overrides, inputs, simulation.result);
+  const auto comparisons = published_of(inputs.plan.file, overrides, simulation.result);
   TRY(write_files(outputs, inputs, simulation, comparisons));
   TRY(outputs.print(reports::summary(simulation.result, inputs.plan, comparisons, {.color = color()})));
   if (simulation.result.rollout_error) return tl::unexpected(*simulation.result.rollout_error);

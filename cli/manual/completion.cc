@@ -167,6 +167,12 @@ std::vector<std::string> verb_names(const CLI::App& root) {
   return names;
 }
 
+model::Result<const CLI::App*> find_verb(const CLI::App& root, const std::string& name) {
+  const std::vector<std::string> names = verb_names(root);
+  if (std::ranges::find(names, name) != names.end()) return root.get_subcommand(name);
+  return model::wrong_input("", fmt::format("unknown verb '{}'", name), model::known_names(name, names));
+}
+
 std::vector<std::string> listed_values(const CLI::Option& option) {
   const auto words_between = [](std::string_view text, std::string_view separator) {
     std::vector<std::string> words;
@@ -194,19 +200,15 @@ std::vector<std::string> listed_values(const CLI::Option& option) {
 std::vector<Candidate> completions(const CLI::App& root, const std::vector<std::string>& words) {
   Candidates all;
   if (words.empty()) return all;
-  const auto verb = [&]() -> const CLI::App* {
-    for (const CLI::App* each : root.get_subcommands([](const CLI::App*) { return true; }))
-      if (each->get_name() == words.front()) return each;
-    return nullptr;
-  }();
+  const auto verb = find_verb(root, words.front());
   const bool names_verb = words.size() == 2 && (words.front() == "help" || words.front() == "man");
   if (words.size() == 1 || names_verb) {
     for (const std::string& name : verb_names(root))
       all.push_back({name, root.get_subcommand(name)->get_description()});
     if (names_verb && words.front() == "man") all.push_back({"keys", "Keys of a plan"});
     if (words.size() == 1) append_options(all, root);
-  } else if (verb != nullptr) {
-    append_after_verb(all, *verb, words);
+  } else if (verb) {
+    append_after_verb(all, **verb, words);
   }
   Candidates found;
   std::ranges::copy_if(all, std::back_inserter(found),

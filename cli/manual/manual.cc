@@ -16,13 +16,6 @@ struct ManualArguments {
   std::vector<std::string> words;
 };
 
-model::Result<const CLI::App*> find_verb(const CLI::App& root, const std::string& name) {
-  const std::vector<std::string> names = verb_names(root);
-  for (const std::string& known : names)
-    if (known == name) return root.get_subcommand(name);
-  return model::wrong_input("", fmt::format("unknown verb '{}'", name), model::known_names(name, names));
-}
-
 model::Result<void> print_help(const CLI::App& root, const std::string& verb) {
   // help() of the command is that of the verb that was chosen, which is this one.
   if (verb.empty())

@@ -32,6 +32,9 @@ std::map<std::string, std::string> man_pages(const CLI::App& root);
 // Returns the names of the verbs that help lists.
 std::vector<std::string> verb_names(const CLI::App& root);
 
+// Returns the verb of that name; an unknown one is an input error with the nearest name.
+model::Result<const CLI::App*> find_verb(const CLI::App& root, const std::string& name);
+
 // Returns the error about words that do not parse as an unknown verb, option or value with the nearest name; `error` in
 // its own words where it is about something else.
 model::Error parse_problem(const CLI::App& root, const CLI::ParseError& error);

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -36,13 +35,9 @@ Result<sim::DeploymentAnswer> load_answer(const SearchRequest& request, const si
   answer.name = recipe.name;
   answer.overrides = TRY(overrides_of(request));
   auto options = TRY(load_options(request, recipe, Purpose::serving));
+  TRY(check_priced(options, answer.most_usd_per_hour.has_value(),
+                   answer.objective == sim::Objective::tokens_per_dollar));
   for (sim::ClusterOption& option : options) answer.options.push_back({std::move(option), {}, {}});
-  const bool money = answer.most_usd_per_hour || answer.objective == sim::Objective::tokens_per_dollar;
-  const bool priced = std::ranges::any_of(
-      answer.options, [](const sim::DeploymentOption& option) { return sim::price_of(option.on).value.has_value(); });
-  if (money && !priced)
-    return wrong_input(answer.most_usd_per_hour ? "--budget" : "--objective",
-                       "no price is known of any of the clusters", "give one: --set run.price_usd_per_gpu_hour=2.0");
   return answer;
 }
 

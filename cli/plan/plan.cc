@@ -38,7 +38,7 @@ Result<void> check_answerable(const sim::PlanAnswer& answer) {
     if (answer.limits.any() || answer.objective == sim::Objective::cost)
       return wrong_input(option, "days and cost need the length of the training", "give the tokens: --tokens 1T");
   }
-  return check_priced(answer.options, answer.limits, answer.objective);
+  return check_priced(answer.options, answer.limits.usd.has_value(), answer.objective == sim::Objective::cost);
 }
 
 Result<sim::PlanAnswer> load(const SearchRequest& request, const sim::Recipe& recipe,

@@ -156,12 +156,11 @@ Result<std::vector<sim::ClusterOption>> load_options(const SearchRequest& reques
   return options;
 }
 
-Result<void> check_priced(const std::vector<sim::ClusterOption>& options, const sim::Limits& limits,
-                          sim::Objective objective) {
+Result<void> check_priced(const std::vector<sim::ClusterOption>& options, bool has_budget, bool by_cost) {
   const bool priced = std::ranges::any_of(
       options, [](const sim::ClusterOption& option) { return sim::price_of(option).value.has_value(); });
-  if (priced || (!limits.usd && objective != sim::Objective::cost)) return {};
-  return model::wrong_input(limits.usd ? "--budget" : "--objective", "no price is known of any of the clusters",
+  if (priced || (!has_budget && !by_cost)) return {};
+  return model::wrong_input(has_budget ? "--budget" : "--objective", "no price is known of any of the clusters",
                             "give one: --set run.price_usd_per_gpu_hour=2.0");
 }
 

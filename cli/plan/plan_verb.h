@@ -55,9 +55,8 @@ model::Result<std::vector<std::string>> overrides_of(const SearchRequest& reques
 model::Result<std::vector<sim::ClusterOption>> load_options(const SearchRequest& request, const sim::Recipe& recipe,
                                                             Purpose purpose);
 
-// Checks that a budget or the objective `cost` can be evaluated for at least one option.
-model::Result<void> check_priced(const std::vector<sim::ClusterOption>& options, const sim::Limits& limits,
-                                 sim::Objective objective);
+// Checks that a budget, or an objective that is one of costs, can be evaluated for at least one option.
+model::Result<void> check_priced(const std::vector<sim::ClusterOption>& options, bool has_budget, bool by_cost);
 
 // Returns whether the question is that of a plan with [rollout].
 bool trains_by_rollout(const std::vector<sim::ClusterOption>& options);

@@ -30,7 +30,7 @@ Result<sim::RolloutAnswer> load_rollout_answer(const SearchRequest& request, con
     if ((answer.limits.any() || answer.objective == sim::Objective::cost) && !option.error &&
         !option.inputs.plan.rollout.steps)
       return wrong_input("rollout.steps", "days and cost need the length of the run", "give --set rollout.steps=200");
-  TRY(check_priced(options, answer.limits, answer.objective));
+  TRY(check_priced(options, answer.limits.usd.has_value(), answer.objective == sim::Objective::cost));
   answer.options = std::move(options);
   return answer;
 }

@@ -51,23 +51,26 @@ class CountedTasks final : public sim::Tasks {
   sim::Tasks& tasks_;
 };
 
-// Returns the name of this machine and the cores that this process may run on.
-std::string own_cores() {
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  ::gethostname(name.data(), name.size() - 1);
+// Returns the cores that this process may run on.
+cpu_set_t allowed_cores() {
   cpu_set_t cores;
   CPU_ZERO(&cores);
   ::sched_getaffinity(0, sizeof cores, &cores);
+  return cores;
+}
+
+// Returns the name of this machine with those cores.
+std::string own_cores() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  const cpu_set_t cores = allowed_cores();
   return name.data() + std::string(reinterpret_cast<const char*>(&cores), sizeof cores);
 }
 
 // Returns this process's part of its cores: other ranks may run on the same ones.
 unsigned share_of_cores(const std::vector<std::string>& of_ranks) {
-  const std::string own = own_cores();
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  ::sched_getaffinity(0, sizeof cores, &cores);
-  const auto sharing = std::ranges::count(of_ranks, own);
+  const cpu_set_t cores = allowed_cores();
+  const auto sharing = std::ranges::count(of_ranks, own_cores());
   return static_cast<unsigned>(std::max<std::int64_t>(1, CPU_COUNT(&cores) / std::max<std::int64_t>(1, sharing)));
 }
 
