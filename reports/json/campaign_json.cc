@@ -140,10 +140,10 @@ std::string campaign_schema() {
   const model::StepResult step;
   const sim::CampaignAnswer answer;
   const calibrate::Reliability reliability;
-  return text_of_json(document_schema<Json>("campaign", "plumbline campaign PLAN --json",
-                                            "A whole training with its failures.", [&](auto& to) {
-                                              campaign_fields(to, CampaignReport{plan, step, answer, reliability});
-                                            }));
+  return document_schema<Json>("campaign", "plumbline campaign PLAN --json", "A whole training with its failures.",
+                               [&](auto& to) {
+                                 campaign_fields(to, CampaignReport{plan, step, answer, reliability});
+                               });
 }
 
 }  // namespace plumbline::reports

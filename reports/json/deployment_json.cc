@@ -85,9 +85,9 @@ std::string deployment_json(const sim::DeploymentAnswer& answer) {
 }
 
 std::string deployments_schema() {
-  return text_of_json(document_schema<Json>(
+  return document_schema<Json>(
       "plan-deployments", "plumbline plan MODEL --objective throughput|latency|tokens-per-dollar --json",
-      "The best deployments that serve a model.", [](auto& to) { fields(to, sim::DeploymentAnswer()); }));
+      "The best deployments that serve a model.", [](auto& to) { fields(to, sim::DeploymentAnswer()); });
 }
 
 std::string deployment_csv(const sim::DeploymentAnswer& answer) {

@@ -42,7 +42,6 @@ auto bound_of(const model::StepResult& result) {
 }
 
 void fields(auto& to, const model::Memory& of) {
-  static const std::vector<std::string_view> verdicts = {"fits", "at the edge", "does not fit"};
   const model::RankMemory* fullest = model::fullest_rank(of);
   const bool predicted = !of.ranks.empty() && !of.measured;
   to("peak_bytes", "bytes on the fullest rank", of.peak_bytes);
@@ -74,7 +73,7 @@ void fields(auto& to, const model::Memory& of) {
   to("measured", "whether an executed step had these peaks", of.measured);
   to("fits_probability", "how probable it is that it fits as clusters run it; null: not drawn", of.fits_probability);
   to("verdict", "fits: with 95 % or more; does not fit: with less than 5 %; null: measured",
-     Word{where(predicted, model::to_string(model::fit_of(of))), verdicts, true});
+     fit_word(where(predicted, model::fit_of(of)), true));
   to("host_bytes", "bytes in the memory of the fullest host; null: measured", where(predicted, of.host_bytes));
   to("host_capacity_bytes", "bytes of memory of a host; null: not known",
      where(of.host_capacity_bytes > 0, of.host_capacity_bytes));
@@ -350,23 +349,23 @@ std::string step_definitions() {
 }
 
 std::string simulate_schema() {
-  return text_of_json(document_schema<Json>(
+  return document_schema<Json>(
       "simulate", "plumbline simulate PLAN --json",
       "A predicted step of training. Written for plans that do not fit in memory, too (memory.fits).",
-      [](auto& to) { simulate_fields(to, model::StepResult(), model::Plan()); }));
+      [](auto& to) { simulate_fields(to, model::StepResult(), model::Plan()); });
 }
 
 std::string run_schema() {
-  return text_of_json(document_schema<Json>(
+  return document_schema<Json>(
       "run", "plumbline run PLAN --json",
       "A step that was executed: the keys of a predicted one, with what was measured.",
-      [](auto& to) { run_fields(to, model::StepResult(), model::Plan(), TrainingReport(), model::Timeline()); }));
+      [](auto& to) { run_fields(to, model::StepResult(), model::Plan(), TrainingReport(), model::Timeline()); });
 }
 
 std::string memory_schema() {
-  return text_of_json(document_schema<Json>(
+  return document_schema<Json>(
       "memory", "plumbline memory PLAN --json", "Memory of every pipeline rank, and of one over a step.",
-      [](auto& to) { memory_output_fields(to, model::Memory(), model::Plan(), MemoryDetails()); }));
+      [](auto& to) { memory_output_fields(to, model::Memory(), model::Plan(), MemoryDetails()); });
 }
 
 }  // namespace plumbline::reports

@@ -277,9 +277,9 @@ std::string plan_json(const sim::PlanAnswer& answer) {
 }
 
 std::string plan_answer_schema() {
-  return text_of_json(document_schema<Json>("plan", "plumbline plan MODEL --json",
-                                            "The best plans of a model on clusters, to train it.",
-                                            [](auto& to) { plan_answer_fields(to, sim::PlanAnswer()); }));
+  return document_schema<Json>("plan", "plumbline plan MODEL --json",
+                               "The best plans of a model on clusters, to train it.",
+                               [](auto& to) { plan_answer_fields(to, sim::PlanAnswer()); });
 }
 
 std::string plan_csv(const sim::PlanAnswer& answer) {

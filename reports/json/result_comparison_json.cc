@@ -166,9 +166,8 @@ std::string result_comparison_json(const model::ResultComparison& comparison) {
 }
 
 std::string result_comparison_schema() {
-  return text_of_json(document_schema<Json>("compare", "plumbline compare A B --json",
-                                            "Plans and results, and why one is slower.",
-                                            [](auto& to) { comparison_of_results(to, model::ResultComparison()); }));
+  return document_schema<Json>("compare", "plumbline compare A B --json", "Plans and results, and why one is slower.",
+                               [](auto& to) { comparison_of_results(to, model::ResultComparison()); });
 }
 
 std::string result_comparison_csv(const model::ResultComparison& comparison) {

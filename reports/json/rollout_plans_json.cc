@@ -95,10 +95,9 @@ std::string rollout_plans_json(const sim::RolloutAnswer& answer) {
 }
 
 std::string rollout_plans_schema() {
-  return text_of_json(
-      document_schema<Json>("plan-rollouts", "plumbline plan PLAN --json, of a plan with [rollout]",
-                            "How the GPUs of reinforcement learning are divided between generation and training.",
-                            [](auto& to) { fields(to, sim::RolloutAnswer()); }));
+  return document_schema<Json>("plan-rollouts", "plumbline plan PLAN --json, of a plan with [rollout]",
+                               "How the GPUs of reinforcement learning are divided between generation and training.",
+                               [](auto& to) { fields(to, sim::RolloutAnswer()); });
 }
 
 std::string rollout_plans_csv(const sim::RolloutAnswer& answer) {

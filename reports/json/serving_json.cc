@@ -67,7 +67,6 @@ namespace {
 
 // The pools take the place of the stages of a training. A serving GPU holds no gradients and no optimizer states.
 void memory_of_serving(auto& to, const model::ServingResult& result) {
-  static const std::vector<std::string_view> verdicts = {"fits", "at the edge", "does not fit"};
   const model::Memory memory = model::memory_of(result);
   to("peak_bytes", "bytes of the fullest rank", memory.peak_bytes);
   to("capacity_bytes", "bytes of a GPU", memory.capacity_bytes);
@@ -87,8 +86,7 @@ void memory_of_serving(auto& to, const model::ServingResult& result) {
      }));
   to("fits_probability", "how probable it is that an instance starts and holds a request; null: not drawn",
      result.fits_probability);
-  to("verdict", "fits: with 95 % or more; does not fit: with less than 5 %",
-     Word{model::to_string(fit_of_serving(result)), verdicts});
+  to("verdict", "fits: with 95 % or more; does not fit: with less than 5 %", fit_word(fit_of_serving(result)));
 }
 
 void deployment_in_full(auto& to, const model::ServingResult& result) {
@@ -194,16 +192,16 @@ std::string generation_json(const GenerationReport& report, const model::Plan& p
 std::string serving_schema() {
   const sim::Inputs inputs;
   const model::ServingResult result;
-  return text_of_json(document_schema<Json>("serve", "plumbline serve PLAN --json",
-                                            "A deployment that serves a model in its steady state.", [&](auto& to) {
-                                              serving_fields(to, ServingReport{inputs, result});
-                                            }));
+  return document_schema<Json>("serve", "plumbline serve PLAN --json",
+                               "A deployment that serves a model in its steady state.", [&](auto& to) {
+                                 serving_fields(to, ServingReport{inputs, result});
+                               });
 }
 
 std::string generation_schema() {
-  return text_of_json(document_schema<Json>(
-      "run-generate", "plumbline run PLAN --generate N --json", "Tokens that an executed model generated.",
-      [](auto& to) { generation_fields(to, GenerationReport(), model::Plan()); }));
+  return document_schema<Json>("run-generate", "plumbline run PLAN --generate N --json",
+                               "Tokens that an executed model generated.",
+                               [](auto& to) { generation_fields(to, GenerationReport(), model::Plan()); });
 }
 
 }  // namespace plumbline::reports

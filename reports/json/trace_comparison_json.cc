@@ -168,20 +168,20 @@ std::string trace_comparison_schema() {
   const TraceComparison comparison;
   const model::Timeline measured;
   const model::Plan plan;
-  return text_of_json(document_schema<Json>(
+  return document_schema<Json>(
       "compare-trace", "plumbline compare PLAN TRACE --json",
       "A trace of one GPU and the predicted step of its pipeline rank.", [&](auto& to) {
         trace_comparison_fields(to, TraceComparisonOutput{comparison, measured, plan, "", "", ""});
-      }));
+      });
 }
 
 std::string chunk_comparison_schema() {
   const calibrate::ChunkComparison comparison;
   const model::Plan plan;
-  return text_of_json(document_schema<Json>(
-      "compare-chunk", "plumbline compare PLAN CHUNK --json", "A profiled chunk and its prediction.", [&](auto& to) {
-        chunk_comparison_fields(to, ChunkComparisonOutput{comparison, plan, "", "", ""});
-      }));
+  return document_schema<Json>("compare-chunk", "plumbline compare PLAN CHUNK --json",
+                               "A profiled chunk and its prediction.", [&](auto& to) {
+                                 chunk_comparison_fields(to, ChunkComparisonOutput{comparison, plan, "", "", ""});
+                               });
 }
 
 }  // namespace plumbline::reports

@@ -36,7 +36,6 @@ Stated<Json> values_of(const sim::SweepResult& result, std::size_t point,
 // A point of a sweep: the values at a place, and the plan predicted with them.
 void point_fields(auto& to, const sim::SweepResult& result, std::size_t place) {
   static const model::Result<sim::SweepPoint> none;
-  static const std::vector<std::string_view> verdicts = {"fits", "at the edge", "does not fit"};
   const model::Result<sim::SweepPoint>& point = place < result.points.size() ? result.points[place] : none;
   const bool known = point.has_value();
   const sim::SweepPoint& of = known ? *point : *none;
@@ -57,8 +56,7 @@ void point_fields(auto& to, const sim::SweepResult& result, std::size_t place) {
        part_to("fits", "whether its peak fits in memory", memory.fits);
        part_to("fits_probability", "how probable it is that it fits; null: without an interval",
                memory.fits_probability);
-       part_to("verdict", "fits: with 95 % or more; does not fit: with less than 5 %",
-               Word{model::to_string(model::fit_of(memory)), verdicts});
+       part_to("verdict", "fits: with 95 % or more; does not fit: with less than 5 %", fit_word(model::fit_of(memory)));
      }));
   to("basis", "what the prediction rests on",
      Maybe(where(known, of), [&result](auto& part_to, const sim::SweepPoint& one) {
@@ -314,21 +312,21 @@ std::string solve_csv(const sim::SolveResult& result) {
 
 std::string sweep_schema() {
   sim::SweepResult result = {.grid = sim::SweepGrid::make({}).value(), .fidelity = sim::Fidelity::step};
-  return text_of_json(document_schema<Json>("sweep", "plumbline sweep PLAN --over KEY=RANGE --json",
-                                            "A step, or a deployment that serves, over ranges of keys.",
-                                            [&](auto& to) { sweep_fields(to, result); }));
+  return document_schema<Json>("sweep", "plumbline sweep PLAN --over KEY=RANGE --json",
+                               "A step, or a deployment that serves, over ranges of keys.",
+                               [&](auto& to) { sweep_fields(to, result); });
 }
 
 std::string tornado_schema() {
-  return text_of_json(document_schema<Json>("sweep-tornado", "plumbline sweep PLAN --tornado --json",
-                                            "Which input moves time and cost most, of a step or a deployment.",
-                                            [](auto& to) { tornado_fields(to, sim::TornadoResult()); }));
+  return document_schema<Json>("sweep-tornado", "plumbline sweep PLAN --tornado --json",
+                               "Which input moves time and cost most, of a step or a deployment.",
+                               [](auto& to) { tornado_fields(to, sim::TornadoResult()); });
 }
 
 std::string solve_schema() {
-  return text_of_json(document_schema<Json>("sweep-solve", "plumbline sweep PLAN --solve KEY --for METRIC=VALUE --json",
-                                            "For which value of a key a target is reached.",
-                                            [](auto& to) { solve_fields(to, sim::SolveResult()); }));
+  return document_schema<Json>("sweep-solve", "plumbline sweep PLAN --solve KEY --for METRIC=VALUE --json",
+                               "For which value of a key a target is reached.",
+                               [](auto& to) { solve_fields(to, sim::SolveResult()); });
 }
 
 }  // namespace plumbline::reports

@@ -314,11 +314,17 @@ std::string wrapped(std::string_view text, std::size_t indent) {
   return out;
 }
 
-std::string section(const TitledTable& table, Style style) {
-  Table rows(table.columns);
-  for (const std::vector<std::string>& row : table.rows) rows.add(row);
-  return (table.title.empty() ? "\n" : heading(table.title, style)) + rows.to_string() +
-         (table.note.empty() ? "" : paragraph(table.note));
+std::string sections(const std::vector<TitledTable>& tables, Style style) {
+  std::string out;
+  for (const TitledTable& table : tables) {
+    if (table.rows.empty()) continue;
+    Table rows(table.columns);
+    for (const std::vector<std::string>& row : table.rows) rows.add(row);
+    out += table.title.empty() ? "\n" : heading(table.title, style);
+    out += rows.to_string();
+    if (!table.note.empty()) out += paragraph(table.note);
+  }
+  return out;
 }
 
 }  // namespace plumbline::reports

@@ -39,6 +39,13 @@ struct Column {
   Align align = Align::left;
 };
 
+// Returns columns, or cells of a row, one list after the other.
+template <class Cell>
+std::vector<Cell> with(std::vector<Cell> front, const std::vector<Cell>& rest) {
+  front.insert(front.end(), rest.begin(), rest.end());
+  return front;
+}
+
 // Parses titles between bars; a ">" marks a right-aligned column: "constant | >value | unit".
 std::vector<Column> columns_of(std::string_view titles);
 
@@ -104,10 +111,12 @@ struct Style {
   bool color = false;
 };
 
-std::string bold(std::string_view text, Style style);        // on the same line
-std::string heading(std::string_view text, Style style);     // after an empty line
-std::string paragraph(std::string_view text);                // indented by two, at most 80 columns
-std::string section(const TitledTable& table, Style style);  // after an empty line
+std::string bold(std::string_view text, Style style);     // on the same line
+std::string heading(std::string_view text, Style style);  // after an empty line
+std::string paragraph(std::string_view text);             // indented by two, at most 80 columns
+
+// Returns the tables that have rows, each after an empty line.
+std::string sections(const std::vector<TitledTable>& tables, Style style);
 
 // Wraps text to lines of at most 80 columns, including the indentation.
 std::string wrapped(std::string_view text, std::size_t indent = 0);

@@ -248,10 +248,10 @@ class Schema {
   Json properties_ = Json::object();
 };
 
-// Returns the schema of the output of that name, whose keys after the envelope fields(to) has.
+// Returns the schema of the output of that name, as text, whose keys after the envelope fields(to) has.
 template <class Json, class Fields>
-Json document_schema(std::string_view output, std::string_view title, std::string_view description,
-                     const Fields& fields) {
+std::string document_schema(std::string_view output, std::string_view title, std::string_view description,
+                            const Fields& fields) {
   Schema<Json> body;
   const Json name = {{"output", {{"description", "name of the output"}, {"const", output}}}};
   body("plumbline", "", Stated<Json>{nullptr, reference<Json>("plumbline")});
@@ -260,7 +260,7 @@ Json document_schema(std::string_view output, std::string_view title, std::strin
   schema["description"] = description;
   schema.update(body.json());
   schema["properties"]["plumbline"]["properties"] = name;
-  return schema;
+  return text_of_json(schema);
 }
 
 }  // namespace plumbline::reports

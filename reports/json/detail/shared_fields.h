@@ -72,6 +72,12 @@ void fields(auto& to, const ConstantOfStep& of) {
 template <>
 inline constexpr std::string_view definition_name<std::vector<ConstantOfStep>> = "provenance";
 
+// Whether something fits in memory, in words.
+inline Word fit_word(std::optional<model::Fit> fit, bool nullable = false) {
+  return {
+      fit ? std::optional(model::to_string(*fit)) : std::nullopt, {"fits", "at the edge", "does not fit"}, nullable};
+}
+
 // Whether something fits in memory, and what is free of it at least.
 struct FitInMemory {
   model::Fit fit = model::Fit::fits;

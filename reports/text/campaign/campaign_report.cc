@@ -240,7 +240,6 @@ void append_if(std::vector<std::string>& sentences, std::string sentence) {
   if (!sentence.empty()) sentences.push_back(std::move(sentence));
 }
 
-// Returns the tables that have rows, in order.
 std::vector<TitledTable> campaign_tables(const CampaignReport& report) {
   std::vector<TitledTable> tables;
   if (report.answer.result.finished > 0)
@@ -248,7 +247,6 @@ std::vector<TitledTable> campaign_tables(const CampaignReport& report) {
               spares_table(report)};
   tables.push_back(finish_table(report));
   tables.push_back(published_table(report));
-  std::erase_if(tables, [](const TitledTable& table) { return table.rows.empty(); });
   return tables;
 }
 
@@ -295,8 +293,7 @@ std::string campaign_text(const CampaignReport& report, Style style) {
     out += wrapped(fmt::format("memory {}: it fits with {}; `memory` lists what would make it fit",
                                model::to_string(model::fit_of(memory)), model::chance(memory.fit_probability(), 1)));
   if (const std::string never = never_sentence(report); !never.empty()) out += "\n" + paragraph(never);
-  for (const TitledTable& table : campaign_tables(report)) out += section(table, style);
-  out += heading("What it rests on", style);
+  out += sections(campaign_tables(report), style) + heading("What it rests on", style);
   for (const std::string& sentence : campaign_sentences(report)) out += paragraph(sentence);
   return out;
 }

@@ -81,20 +81,13 @@ std::string interval_words(const sim::DeploymentAnswer& answer) {
                                span(number(rate.p10), number(rate.p90))));
 }
 
-template <class Cell>
-std::vector<Cell> joined(std::vector<Cell> front, const std::vector<Cell>& rest) {
-  front.insert(front.end(), rest.begin(), rest.end());
-  return front;
-}
-
 std::string clusters_table(const sim::DeploymentAnswer& answer, Style style) {
-  Table table(
-      joined(columns_of("> | cluster | profile | >GPUs"), columns_of(std::string(deployment_columns).substr(4))));
+  Table table(with(columns_of("> | cluster | profile | >GPUs"), columns_of(std::string(deployment_columns).substr(4))));
   for (std::size_t i = 0; i < answer.order.size(); ++i) {
     const sim::ClusterOption& on = answer.options[answer.order[i]].on;
     table.add(
-        joined({fmt::format("{}", i + 1), on.cluster, on.inputs.profile.name(), grouped(on.gpus)},
-               deployment_cells(answer.best(i), answer.best(0), answer, factors_on(answer.options[answer.order[i]]))));
+        with({fmt::format("{}", i + 1), on.cluster, on.inputs.profile.name(), grouped(on.gpus)},
+             deployment_cells(answer.best(i), answer.best(0), answer, factors_on(answer.options[answer.order[i]]))));
   }
   return heading("Clusters, each with its best deployment", style) + table.to_string();
 }
@@ -103,8 +96,8 @@ std::string deployments_table(const sim::DeploymentAnswer& answer, Style style) 
   const sim::DeploymentOption& option = answer.first();
   Table table(columns_of(deployment_columns));
   for (std::size_t i = 0; i < option.search.best.size(); ++i)
-    table.add(joined({fmt::format("{}", i + 1)},
-                     deployment_cells(option.search.best[i], option.search.best.front(), answer, factors_on(option))));
+    table.add(with({fmt::format("{}", i + 1)},
+                   deployment_cells(option.search.best[i], option.search.best.front(), answer, factors_on(option))));
   return heading("Deployments on " + option_name(option.on), style) + table.to_string() + "\n" +
          paragraph(
              "TP tensor, PP pipeline, DP attention data, EP expert degree (+: redundant experts) of an instance, TBO: "

@@ -41,12 +41,6 @@ std::string expert_words(const model::RankGroup& experts) {
   return experts.stride > 1 ? fmt::format("{}x{}", experts.ranks, experts.stride) : grouped(experts.ranks);
 }
 
-template <class Cell>
-std::vector<Cell> with(std::vector<Cell> front, const std::vector<Cell>& rest) {
-  front.insert(front.end(), rest.begin(), rest.end());
-  return front;
-}
-
 // Returns the probabilities of a plan's limits, for the columns of those that are given.
 std::vector<std::string> limit_cells(const sim::PlanCost& cost, const sim::Limits& limits) {
   std::vector<std::string> cells;

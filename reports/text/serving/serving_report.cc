@@ -268,14 +268,13 @@ std::vector<std::string> serving_sentences(const ServingReport& report) {
   return sentences;
 }
 
-// Returns the tables that have rows, the answer first.
+// Returns the tables, the answer first.
 std::vector<TitledTable> serving_tables(const ServingReport& report) {
   const ServingResult middle = model::middle_serving(report.result);
   std::vector<TitledTable> tables = {answer_table(middle), pools_table(report, middle)};
   for (const ServingPool& pool : report.result.pools) tables.push_back(parts_table(pool));
   tables.insert(tables.end(), {memory_table(report.result), frontier_table(middle), published_table(report, middle),
                                sources_table(report.result)});
-  std::erase_if(tables, [](const TitledTable& table) { return table.rows.empty(); });
   return tables;
 }
 
@@ -300,8 +299,7 @@ std::string serving_text(const ServingReport& report, Style style) {
   std::string out;
   for (const std::string& line : serving_head(report)) out += out.empty() ? bold(line, style) + "\n" : wrapped(line);
   if (report.measured) out += heading("Measured", style) + measured_section(*report.measured);
-  for (const TitledTable& table : serving_tables(report)) out += section(table, style);
-  out += heading("What it rests on", style);
+  out += sections(serving_tables(report), style) + heading("What it rests on", style);
   for (const std::string& sentence : serving_sentences(report)) out += paragraph(sentence);
   return out;
 }
