@@ -3,11 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/example_result.h"
+#include "tests/support/text_parts.h"
 
 namespace plumbline::reports {
 namespace {
@@ -83,13 +83,7 @@ TEST(CampaignReport, SparesCostWhatTheWholeTrainingDoes) {
 TEST(CampaignReport, SaysWhatTheDeadlineHoldsWithAndWhatWasNotLookedAt) {
   Example example;
   sim::FinishBy& finish = *example.answer.finish;
-  const auto words = [&] {
-    std::string text = campaign_text(example.report(), {});
-    std::ranges::replace(text, '\n', ' ');
-    const auto repeated = std::ranges::unique(text, [](char a, char b) { return a == ' ' && b == ' '; });
-    text.erase(repeated.begin(), repeated.end());
-    return text;
-  };
+  const auto words = [&] { return tests::one_line(campaign_text(example.report(), {})); };
   EXPECT_THAT(words(), HasSubstr("64 GPUs end by 2026-12-13 in nine of ten cases (the deadline holds with 97.0 %, p90 "
                                  "11.0 days); fewer of those over which the batch divides do not; 1 could not be "
                                  "predicted and was not looked at (48 GPUs: no)."));

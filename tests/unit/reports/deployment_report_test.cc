@@ -5,6 +5,7 @@
 
 #include "reports/text/plan/plan_report.h"
 #include "tests/support/example_result.h"
+#include "tests/support/text_parts.h"
 
 namespace plumbline::sim {
 namespace {
@@ -57,14 +58,12 @@ DeploymentAnswer served() {
 
 TEST(DeploymentReport, ListsDeploymentsAndWhyAClusterHasNone) {
   const std::string text = reports::deployment_text(served(), false);
-  EXPECT_THAT(text, HasSubstr("example: 2 cluster options, for the most output tokens/s per GPU"));
-  EXPECT_THAT(text, HasSubstr("TP4"));
-  EXPECT_THAT(text, HasSubstr("TP8 DP16"));
-  EXPECT_THAT(text, HasSubstr("32:96"));
+  tests::expect_parts(text,
+                      {"example: 2 cluster options, for the most output tokens/s per GPU", "TP4", "TP8 DP16", "32:96"});
   EXPECT_THAT(text, HasSubstr("25.0 %"));  // the second has 1,600 of 2,000 tokens/s
-  EXPECT_THAT(text, HasSubstr("near, 128 GPUs: no deployment: 100 inference.max_tpot_s"));
-  EXPECT_THAT(text, HasSubstr("100 inference.max_tpot_s, for example: one request alone takes 30 ms"));
-  EXPECT_THAT(text, HasSubstr("Interactivity against throughput on far, 128 GPUs"));
+  tests::expect_parts(text, {"near, 128 GPUs: no deployment: 100 inference.max_tpot_s",
+                             "100 inference.max_tpot_s, for example: one request alone takes 30 ms",
+                             "Interactivity against throughput on far, 128 GPUs"});
   EXPECT_THAT(text, testing::Not(HasSubstr("No deployment keeps the limits")));
 }
 

@@ -52,11 +52,7 @@ TEST(MeasuredReport, ALogIsDescribed) {
                                                .high = 1.05,
                                                .tflops = 400,
                                                .count = model::RateConvention{"model FLOPs, full attention", 22.44}}};
-  const auto text = [&] {
-    std::string one_line = measured_section(result);
-    for (std::size_t at = 0; (at = one_line.find("\n  ", at)) != std::string::npos;) one_line.replace(at, 3, " ");
-    return one_line;
-  };
+  const auto text = [&] { return tests::one_line(measured_section(result)); };
   EXPECT_NE(
       text().find("A log of Megatron-LM: the median of 97 lines of steps, P10 to P90 20.90 s to 23.10 s; left out "
                   "are 1 of warm-up, 2 of pauses. Its 400.0 TFLOP/s are model FLOPs, full attention (+2 %)."),

@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <regex>
 
 #include "reports/text/plan/plan_report.h"
 #include "sim/interval/hypercube.h"
@@ -53,9 +52,6 @@ ClusterOption cluster_option(const std::string& cluster, std::vector<RankedPlan>
   made.plans = std::move(rows);
   return made;
 }
-
-// Returns the text in one line, with single spaces.
-std::string words_of(const std::string& text) { return std::regex_replace(text, std::regex("\\s+"), " "); }
 
 // "far" is faster, "near" cheaper, "empty" has no plan.
 PlanAnswer example_answer() {
@@ -153,7 +149,7 @@ TEST(PlanAnswer, NoWinnerIsNamedWithItsProbability) {
   for (const char* part :
        {"Recommended is far, 2,048 GPUs with ", "8.000 s a step", "in time with", "the best with",
         "No winner: nothing has the shortest time with 80 % or more", "in other draws nothing is within", "best with"})
-    EXPECT_THAT(words_of(text), HasSubstr(part)) << text;
+    EXPECT_THAT(tests::one_line(text), HasSubstr(part)) << text;
   const json verdict = json::parse(reports::plan_json(answer))["verdict"];
   EXPECT_EQ(verdict["winner"], nullptr);
   EXPECT_EQ(verdict["indistinguishable"], json({2}));
@@ -218,10 +214,9 @@ TEST(PlanAnswer, LimitsAreThoseOfTheTrainingWithFailures) {
   const json object = json::parse(reports::plan_json(answer));
   EXPECT_EQ(object["verdict"]["limits_met"], false);
   EXPECT_EQ(object["recommendation"]["within_limits"], false);
-  const std::string text = words_of(reports::plan_text(answer, false));
-  EXPECT_THAT(text, HasSubstr("Nothing meets the limits; nearest is far"));
-  EXPECT_THAT(text, HasSubstr("As predicted no plan meets the limits"));
-  EXPECT_THAT(text, HasSubstr("over the limit: 1, 2"));
+  const std::string text = tests::one_line(reports::plan_text(answer, false));
+  tests::expect_parts(text, {"Nothing meets the limits; nearest is far", "As predicted no plan meets the limits",
+                             "over the limit: 1, 2"});
   training.days = {40, 41, 42};
   EXPECT_TRUE(answer.limits_met());
 }
@@ -274,7 +269,7 @@ TEST(PlanAnswer, ARowSaysHowManyTwinsItStandsFor) {
   answer.options[2].plans[0].twins = 2;
   answer.options[2].plans[1].twins = 1;
   rank(answer);
-  const std::string text = words_of(reports::plans_table(answer, {}));
+  const std::string text = tests::one_line(reports::plans_table(answer, {}));
   EXPECT_THAT(text, HasSubstr("and 2 twins"));
   EXPECT_THAT(text, HasSubstr("and 1 twin "));
   const json plans = json::parse(reports::plan_json(answer))["sites"][0]["plans"];

@@ -6,12 +6,12 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <regex>
 
 #include "model/result/comparison.h"
 #include "reports/json/json.h"
 #include "reports/json/read_json.h"
 #include "tests/support/example_result.h"
+#include "tests/support/text_parts.h"
 
 namespace plumbline::reports {
 namespace {
@@ -92,7 +92,7 @@ TEST(CompareDeployments, TextSaysWhyOneIsCheaper) {
   const model::ResultComparison compared = model::compare_results(
       {deployment("a", 1000, 2), deployment("b", 2000, 3)}, model::Against::first, model::WaterfallDetail::categories);
   EXPECT_TRUE(compared.deployments());
-  const std::string text = std::regex_replace(result_comparison_text(compared, false), std::regex("\n *"), " ");
+  const std::string text = tests::one_line(result_comparison_text(compared, false));
   EXPECT_THAT(text, HasSubstr("An output token of B, with its prompt, is 25.0 % cheaper than one of A: it takes 50.0 % "
                               "less GPU time, and a GPU-hour costs 50.0 % more."));
   EXPECT_THAT(text, HasSubstr("Where the GPU time of output tokens differs"));
@@ -111,7 +111,7 @@ TEST(CompareDeployments, TextSaysWhyOneIsCheaper) {
 std::string cost_words(model::ComparisonSubject a, model::ComparisonSubject b) {
   const auto compared =
       model::compare_results({std::move(a), std::move(b)}, model::Against::first, model::WaterfallDetail::categories);
-  return std::regex_replace(result_comparison_text(compared, false), std::regex("\n *"), " ");
+  return tests::one_line(result_comparison_text(compared, false));
 }
 
 // A rate of 900 in the middle instead of 1,000, and 1.25 times the cost: 0.9 * 1.25 = 1.125 times the price.

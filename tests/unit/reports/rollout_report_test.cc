@@ -16,6 +16,7 @@
 #include "reports/text/step/summary.h"
 #include "reports/text/whatif/whatif_report.h"
 #include "tests/support/example_result.h"
+#include "tests/support/text_parts.h"
 
 namespace plumbline::reports {
 namespace {
@@ -51,22 +52,19 @@ model::RolloutResult example_rollout() {
 
 TEST(RolloutReport, HasTheStepItsRatesAndItsRun) {
   const std::string text = rollout_section(example_rollout());
-  for (const char* line :
-       {"A step of reinforcement learning (grpo, split)", "generation              engines   60.00 s  60.0 %",
-        "step                              100.0 s", "idle, GPUs that train", "of 4 GPUs, 200 answers at once",
-        "60.0 GB in training and 70.0 GB in generation", "It fits.", "1,000 such steps take 1.157 days and 889",
-        "$2,500"})
-    EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
+  tests::expect_parts(
+      text, {"A step of reinforcement learning (grpo, split)", "generation              engines   60.00 s  60.0 %",
+             "step                              100.0 s", "idle, GPUs that train", "of 4 GPUs, 200 answers at once",
+             "60.0 GB in training and 70.0 GB in generation", "It fits.", "1,000 such steps take 1.157 days and 889",
+             "$2,500"});
   model::RolloutResult ranged = example_rollout();
   ranged.interval_s = model::Quantiles{90, 110, 140};
   const std::string middle = rollout_section(ranged);
-  for (const char* words : {"step time              110.0 s  8 of 10 take 90.00 to 140.0 s",
-                            "tokens/s                45,455  1,420 per GPU, of those trained on",
-                            "cost of a step           $2.75", "from components        100.0 s  divided below",
-                            "step                              100.0 s", "take 1.273 days", "$2,750"})
-    EXPECT_NE(middle.find(words), std::string::npos) << words << "\n" << middle;
-  for (std::size_t begin = 0; begin < text.size(); begin = text.find('\n', begin) + 1)
-    EXPECT_LE(code_points(text.substr(begin, text.find('\n', begin) - begin)), terminal_width);
+  tests::expect_parts(middle, {"step time              110.0 s  8 of 10 take 90.00 to 140.0 s",
+                               "tokens/s                45,455  1,420 per GPU, of those trained on",
+                               "cost of a step           $2.75", "from components        100.0 s  divided below",
+                               "step                              100.0 s", "take 1.273 days", "$2,750"});
+  EXPECT_LE(tests::longest_line(text), terminal_width);
 }
 
 TEST(RolloutReport, ComesBeforeTheUpdateItIsMadeOf) {
@@ -163,9 +161,8 @@ sim::RolloutAnswer example_splits() {
 
 TEST(RolloutPlans, ListSplitsAndWhyOthersHaveNoPlan) {
   const std::string text = rollout_plans_text(example_splits(), 5, false);
-  for (const char* line : {"policy: how to divide the GPUs", "16+16  100.0 s", "4 engines of 4 GPUs, 200 answers at",
-                           "None: colocated, 32 GPUs: does not fit."})
-    EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
+  tests::expect_parts(text, {"policy: how to divide the GPUs", "16+16  100.0 s", "4 engines of 4 GPUs, 200 answers at",
+                             "None: colocated, 32 GPUs: does not fit."});
 }
 
 TEST(RolloutPlans, AreSitesWithPlansInJsonAndRowsInCsv) {
@@ -207,9 +204,8 @@ TEST(RolloutSweep, HasBothHalvesOfEachPoint) {
   EXPECT_EQ(result.best, 1U);
   EXPECT_TRUE(result.same_tokens);
   const std::string text = sweep_text(result, false);
-  for (const char* words :
-       {"generation  training", "80.00 s", "30.00 s", "Best: tensor 2, a step of 80.00 s.", "does not fit"})
-    EXPECT_NE(text.find(words), std::string::npos) << words << "\n" << text;
+  tests::expect_parts(
+      text, {"generation  training", "80.00 s", "30.00 s", "Best: tensor 2, a step of 80.00 s.", "does not fit"});
   const auto json = nlohmann::json::parse(sweep_json(result));
   EXPECT_EQ(json["optimum"]["time_s"], 80);
   EXPECT_EQ(json["points"][0]["rollout"]["step_s"], 100);
@@ -232,9 +228,8 @@ TEST(RolloutComparison, StatesWhichHalfMakesTheDifference) {
   EXPECT_TRUE(comparison.same_tokens);
   EXPECT_DOUBLE_EQ(comparison.differences.front().waterfall.change_s(), -20);
   const std::string text = result_comparison_text(comparison, false);
-  for (const char* words : {"From A to B generation changes most: generation by -30.00 s, training by",
-                            "parts of a step", "generation -30.00 s (training of the policy +10.00 s)", "-20.0 %"})
-    EXPECT_NE(text.find(words), std::string::npos) << words << "\n" << text;
+  tests::expect_parts(text, {"From A to B generation changes most: generation by -30.00 s, training by",
+                             "parts of a step", "generation -30.00 s (training of the policy +10.00 s)", "-20.0 %"});
   const auto json = nlohmann::json::parse(result_comparison_json(comparison));
   EXPECT_EQ(json["subjects"][1]["rollout"]["step_s"], 80);
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/inputs.h"
+#include "tests/support/text_parts.h"
 
 namespace plumbline::reports {
 namespace {
@@ -220,9 +221,7 @@ TEST(ServingReport, CsvIsTheFrontier) {
 
 TEST(ServingReport, PictureHasThePlanAndItsLimit) {
   const std::string svg = serving_svg(Example().report());
-  EXPECT_THAT(svg, HasSubstr("the plan: 12,672 requests"));
-  EXPECT_THAT(svg, HasSubstr("limit: TPOT 80.00 ms"));
-  EXPECT_THAT(svg, HasSubstr("beyond the limits"));
+  tests::expect_parts(svg, {"the plan: 12,672 requests", "limit: TPOT 80.00 ms", "beyond the limits"});
 }
 
 TEST(ServingReport, TheFrontierLeavesDominatedPointsOut) {

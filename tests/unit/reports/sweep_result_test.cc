@@ -13,6 +13,7 @@ namespace plumbline::sim {
 namespace {
 
 using tests::has;
+using tests::one_line;
 
 // Returns a point of 1,000 tokens in `seconds`, all in overlapped pairs of which `share` is exposed communication.
 SweepPoint point_of(double seconds, double share) {
@@ -46,9 +47,6 @@ SweepResult along_one_key() {
                                        point_of(10.2, 0.03), large, tl::unexpected(impossible)});
 }
 
-// Returns the text with its lines joined, so that sentences are found wherever they wrap.
-std::string unwrapped(const std::string& text) { return std::regex_replace(text, std::regex("\n *"), " "); }
-
 TEST(SweepResult, FindsTheBestFeasiblePointItsPlateauAndWhereCommunicationIsHidden) {
   const SweepResult result = along_one_key();
   EXPECT_EQ(result.best, 2u);  // the faster one does not fit
@@ -56,11 +54,8 @@ TEST(SweepResult, FindsTheBestFeasiblePointItsPlateauAndWhereCommunicationIsHidd
   EXPECT_EQ(result.lines[0].plateau, (Stretch{1, 2}));  // 10.05 is 0.5 % slower, 10.2 is 2 %
   EXPECT_EQ(result.lines[0].hidden, (std::vector<Stretch>{{1, 2}, {4, 4}}));
   const std::string text = reports::sweep_text(result, false);
-  EXPECT_TRUE(has(text, "Best: sms 16, a step of 10.00 s.")) << text;
-  EXPECT_TRUE(has(text, "plateau from 12 to 16")) << text;
-  EXPECT_TRUE(has(text, "at 8 it shows with 10.0 %")) << text;
-  EXPECT_TRUE(has(text, "sms 28: o.sms: 28 leave none")) << text;
-  EXPECT_TRUE(has(text, "does not fit")) << text;
+  tests::expect_parts(text, {"Best: sms 16, a step of 10.00 s.", "plateau from 12 to 16", "at 8 it shows with 10.0 %",
+                             "sms 28: o.sms: 28 leave none", "does not fit"});
 }
 
 TEST(SweepResult, JsonHoldsPointsOptimumAndPlateau) {
@@ -90,7 +85,7 @@ TEST(SweepResult, PointsAreComparedByTheirMiddle) {
   EXPECT_TRUE(has(text, "12.00 s")) << text;
   EXPECT_TRUE(std::regex_search(text, std::regex(" step .* components +exposed"))) << text;
   EXPECT_TRUE(std::regex_search(text, std::regex("1 +12.00 s .* 10.00 s "))) << text;
-  EXPECT_TRUE(has(unwrapped(text), "what follows \"components\" divides what these add up to.")) << text;
+  EXPECT_TRUE(has(one_line(text), "what follows \"components\" divides what these add up to.")) << text;
   const auto json = nlohmann::json::parse(reports::sweep_json(result));
   EXPECT_EQ(json["points"][0]["middle"]["time_s"], 12.0);
   EXPECT_EQ(json["points"][0]["step"]["time_s"], 10.0);
@@ -100,7 +95,7 @@ TEST(SweepResult, PointsAreComparedByTheirMiddle) {
 
 TEST(SweepResult, WithoutIntervalsItIsSaidWhatTheStepsAre) {
   const SweepResult result = along_one_key();
-  EXPECT_TRUE(has(unwrapped(reports::sweep_text(result, false)), "--interval shows them as clusters run them."));
+  EXPECT_TRUE(has(one_line(reports::sweep_text(result, false)), "--interval shows them as clusters run them."));
   EXPECT_TRUE(nlohmann::json::parse(reports::sweep_json(result))["optimum"]["middle_s"].is_null());
 }
 
@@ -121,7 +116,7 @@ TEST(SweepResult, CsvHasARowPerPointWithAllFields) {
 TEST(SweepResult, EveryCombinationOfTheOtherKeysHasItsLine) {
   const SweepResult result =
       result_of({"s.kind=a,b", "o.sms=1,2"}, {point_of(4, 0), point_of(3, 0), point_of(2, 0.5), point_of(5, 0.5)});
-  const std::string text = unwrapped(reports::sweep_text(result, false));
+  const std::string text = one_line(reports::sweep_text(result, false));
   EXPECT_TRUE(has(
       text, "kind a: best at sms 2 with 3.000 s, plateau at 2 alone; communication is hidden in the pairs everywhere."))
       << text;
@@ -183,7 +178,7 @@ TEST(SweepResult, DeploymentsAreComparedByTheCostOfTheirTokens) {
   const std::string text = reports::sweep_text(result, false);
   EXPECT_TRUE(std::regex_search(text, std::regex("8 +40.00 ms +800.0 ms +500.0 +0.250 +0.500 .*cheapest"))) << text;
   EXPECT_TRUE(std::regex_search(text, std::regex("64 +200.0 ms .*over the limit"))) << text;
-  EXPECT_TRUE(has(unwrapped(text), "Cheapest: concurrency 8, $0.500 for a million output tokens with their prompts."))
+  EXPECT_TRUE(has(one_line(text), "Cheapest: concurrency 8, $0.500 for a million output tokens with their prompts."))
       << text;
   EXPECT_TRUE(has(text, "64: 200 ms are above")) << text;
   EXPECT_FALSE(has(text, "hidden"));
@@ -203,13 +198,13 @@ TEST(SweepResult, DeploymentsStateWhatBindsAndWhatChanges) {
   const SweepPoint one = with(0.02, 2, 100, weights, {{"MLP", 0.02, 0, weights}});
   const SweepPoint eight = with(0.04, 0.5, 500, compute, {{"MLP", 0.03, 0, compute}, {"host", 0.01, 0, host}});
   const std::string along =
-      unwrapped(reports::sweep_text(result_of({"inference.concurrency=1,8,9"}, {one, eight, eight}), false));
+      one_line(reports::sweep_text(result_of({"inference.concurrency=1,8,9"}, {one, eight, eight}), false));
   EXPECT_TRUE(has(along, "What binds: weights at 1, compute from 8 to 9.")) << along;
   const char* const change = "a thousand output tokens take 8.000 s less GPU time: MLP -8.50 s (host +0.50 s).";
   EXPECT_TRUE(has(along, std::string("From concurrency 1 to concurrency 8 ").append(change))) << along;
   EXPECT_FALSE(has(along, "From concurrency 8")) << "nothing changes";
   const std::string engines =
-      unwrapped(reports::sweep_text(result_of({"inference.engine=vllm,sglang"}, {one, eight}), false));
+      one_line(reports::sweep_text(result_of({"inference.engine=vllm,sglang"}, {one, eight}), false));
   EXPECT_TRUE(has(engines, std::string("From engine vllm to engine sglang ").append(change))) << engines;
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/text/whatif/whatif_report.h"
+#include "tests/support/text_parts.h"
 
 namespace plumbline::sim {
 namespace {
@@ -68,9 +69,8 @@ TEST(Tornado, WithoutARunThereIsNoCost) {
 
 TEST(Tornado, TextNamesEndsReasonsAndWhatHasNoEffect) {
   const std::string text = reports::tornado_text(example_tornado(), false);
-  EXPECT_THAT(text, testing::HasSubstr("wide    9.000 s         1  12.00 s   2  30.0 %      ----|++++++++"));
-  EXPECT_THAT(text, testing::HasSubstr("Without effect: none."));
-  EXPECT_THAT(text, testing::HasSubstr("narrow 1: narrow: cannot be"));
+  tests::expect_parts(text, {"wide    9.000 s         1  12.00 s   2  30.0 %      ----|++++++++",
+                             "Without effect: none.", "narrow 1: narrow: cannot be"});
 }
 
 TEST(Tornado, JsonHoldsEverySetting) {

@@ -130,8 +130,12 @@ TEST(Trace, TracksAreAdjacentAndNest) {
   std::map<int, std::size_t> slices;
   for (const Json& event : trace["traceEvents"]) {
     if (event["name"] == "process_name") processes[event["pid"]] = event["args"]["name"];
+    if (event["name"] == "process_sort_index") {
+      EXPECT_EQ(event["args"]["sort_index"], event["pid"]);
+    }
     if (event["ph"] == "X") ++slices[event["pid"].get<int>() % 2];
   }
+  EXPECT_EQ(processes.size(), 2U * support::example_ranks);
   EXPECT_EQ(processes[6], "predicted rank 3 (stages 3, 12)");
   EXPECT_EQ(processes[7], "measured rank 3");
   EXPECT_EQ(slices[0], timeline.spans.size() + support::example_ranks);
