@@ -8,6 +8,7 @@
 #include "cli/data.h"
 #include "model/base/text.h"
 #include "model/base/text_file.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::python {
 namespace {
@@ -108,16 +109,13 @@ PlanInput plan_input(const py::handle& plan, const py::handle& changes) {
   return input;
 }
 
-Result<model::Plan> read_plan(const PlanInput& input) {
-  return without_line(model::read_plan(input.text, input.file, input.overrides), input);
-}
-
 Result<sim::Inputs> load_inputs(cli::InputsReader& reader, const PlanInput& input,
                                 const std::vector<std::string>& further) {
   PlanInput changed = input;
   changed.overrides.insert(changed.overrides.end(), further.begin(), further.end());
   const auto constants = TRY(cli::take_constant_changes(changed.overrides));
-  return without_line(reader.of_plan(TRY(read_plan(changed)), std::nullopt, constants), input);
+  const auto plan = TRY(without_line(model::read_plan(changed.text, changed.file, changed.overrides), input));
+  return without_line(reader.of_plan(plan, std::nullopt, constants), input);
 }
 
 }  // namespace plumbline::python

@@ -8,7 +8,6 @@
 
 #include "cli/inputs.h"
 #include "model/base/error.h"
-#include "model/plan/plan.h"
 #include "sim/predict/inputs.h"
 
 namespace plumbline::python {
@@ -41,8 +40,7 @@ PlanInput plan_input(const pybind11::handle& plan, const pybind11::handle& chang
 // Returns KEY=VALUE for each dotted key; two underscores stand for a dot.
 std::vector<std::string> overrides_of(const pybind11::handle& changes);
 
-// Return the plan and its inputs with further changes. Errors of a dict have no line.
-model::Result<model::Plan> read_plan(const PlanInput& input);
+// Returns the inputs of the plan with further changes. Errors of a dict have no line.
 model::Result<sim::Inputs> load_inputs(cli::InputsReader& reader, const PlanInput& input,
                                        const std::vector<std::string>& further = {});
 
