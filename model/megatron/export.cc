@@ -13,6 +13,7 @@
 #include "model/megatron/detail/fields.h"
 #include "model/megatron/import.h"
 #include "model/megatron/rules.h"
+#include "model/plan/plan_fields.h"
 
 namespace plumbline::model::megatron {
 namespace {

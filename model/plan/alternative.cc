@@ -10,6 +10,7 @@
 #include "model/base/text.h"
 #include "model/plan/detail/plan_rules.h"
 #include "model/plan/detail/value_text.h"
+#include "model/plan/plan_fields.h"
 #include "model/plan/software.h"
 
 namespace plumbline::model {

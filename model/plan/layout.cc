@@ -303,13 +303,13 @@ std::int64_t groups_per_token(const Plan& plan, const MixtureOfExperts& experts)
   return std::min(plan.routing.max_nodes_per_token.value_or(experts.groups_per_token), experts.groups);
 }
 
-RankGroup expert_group(const Plan::Parallelism& degrees) { return {degrees.expert, degrees.expert_tensor}; }
+RankGroup expert_group(const Parallelism& degrees) { return {degrees.expert, degrees.expert_tensor}; }
 
-std::vector<RankGroup> layer_groups(const Plan::Parallelism& degrees) {
+std::vector<RankGroup> layer_groups(const Parallelism& degrees) {
   return {{degrees.tensor, 1}, {degrees.expert_tensor, 1}, {degrees.context, degrees.tensor}};
 }
 
-std::vector<std::int64_t> parameter_degrees(const Plan::Parallelism& degrees) {
+std::vector<std::int64_t> parameter_degrees(const Parallelism& degrees) {
   std::vector<std::int64_t> values;
   for (const Degree& degree : parallel_degrees)
     if (degree.divides_parameters) values.push_back(degrees.*degree.value);

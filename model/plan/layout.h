@@ -22,11 +22,11 @@ struct RankGroup {
 // Returns the number of expert groups that a token may use: the plan's limit, else the model's.
 std::int64_t groups_per_token(const Plan& plan, const MixtureOfExperts& experts);
 // Returns the group in which dispatch and combine move tokens.
-RankGroup expert_group(const Plan::Parallelism& degrees);
+RankGroup expert_group(const Parallelism& degrees);
 // Returns the groups of the collectives within a layer, one for each degree that divides layers.
-std::vector<RankGroup> layer_groups(const Plan::Parallelism& degrees);
+std::vector<RankGroup> layer_groups(const Parallelism& degrees);
 // Returns the values of the degrees that divide parameters.
-std::vector<std::int64_t> parameter_degrees(const Plan::Parallelism& degrees);
+std::vector<std::int64_t> parameter_degrees(const Parallelism& degrees);
 
 struct Layout {
   std::int64_t data = 1;                                // gpus / (tensor * context * pipeline)

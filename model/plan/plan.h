@@ -1,7 +1,6 @@
 // The training plan: plain data, strict on input. The keys are a contract with other tools.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -9,13 +8,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include "model/architecture/config_value.h"
 #include "model/base/data_type.h"
 #include "model/base/error.h"
 #include "model/base/provenance.h"
+#include "model/plan/parallelism.h"
 
 namespace plumbline::model {
 
@@ -76,7 +75,8 @@ struct SoftwareValues {
   std::vector<std::string> values;  // as words
 };
 
-// What each key means, its unit and since when it is there: model/plan/plan_keys.def, which visit_fields iterates over.
+// What each key means, its unit and since when it is there: model/plan/plan_keys.def. visit_fields
+// (model/plan/plan_fields.h) calls a function for each.
 struct Plan {
   struct {
     std::string config;
@@ -100,21 +100,7 @@ struct Plan {
     // See sim/cluster/fleet_priors.h.
     std::optional<double> speed_deviation, jitter;
   } cluster;
-  struct Parallelism {
-    std::int64_t tensor = 1;
-    bool sequence = false;
-    std::int64_t context = 1;
-    std::string context_method = "ring";
-    std::int64_t pipeline = 1;
-    std::int64_t expert = 1;
-    std::int64_t expert_tensor = 1;
-    std::int64_t zero_stage = 0;
-    std::int64_t shard_group = 0;
-    bool reshard_after_forward = true;
-    std::int64_t synchronization_interval = 1;
-
-    bool operator==(const Parallelism&) const = default;
-  } parallelism;
+  Parallelism parallelism;
   struct {
     std::int64_t sequence_length = 0;
     std::int64_t micro_batch_size = 0;
@@ -324,54 +310,6 @@ struct PlanSetting {
 
 // Makes an error about a key of the plan, located where the key was given (else at the plan's file).
 Error plan_error(const Plan& plan, ErrorKind kind, std::string key, std::string message, std::string hint);
-
-// A key of [parallelism] whose value is a number of ranks over which something is divided.
-struct Degree {
-  const char* name;  // its last part
-  std::int64_t Plan::Parallelism::*value;
-  bool divides_parameters;  // else it divides only activations, layers or tokens
-};
-// All degrees, in the order of the plan. Code that treats degrees alike iterates over this list; model/plan/layout.h
-// derives the groups of ranks from them.
-inline constexpr std::array<Degree, 5> parallel_degrees = {
-    {{"tensor", &Plan::Parallelism::tensor, true},
-     {"context", &Plan::Parallelism::context, false},
-     {"pipeline", &Plan::Parallelism::pipeline, false},
-     {"expert", &Plan::Parallelism::expert, true},
-     {"expert_tensor", &Plan::Parallelism::expert_tensor, true}}};
-
-// Visits the keys of [parallelism] for visit_fields.
-template <class Parallelism, class Visitor>
-void visit_parallelism(Parallelism& parallelism, Visitor&& visit) {
-#define PLAN_KEY(...)
-#define INFERENCE_KEY(...)
-#define PARALLELISM_KEY(NAME, MEMBER, ...) visit("parallelism." NAME, parallelism.MEMBER);
-#include "model/plan/plan_keys.def"
-}
-
-// Visits the keys of a [[campaign.phase]] and of a [[run.phase]] by their names within it.
-template <class Phase, class Visitor>
-void visit_phase(Phase& phase, Visitor&& visit) {
-  const auto leaf = [](std::string_view key) { return key.substr(key.rfind('.') + 1).data(); };
-  if constexpr (std::is_same_v<std::remove_const_t<Phase>, RunPhase>) {
-#define STATED_PHASE_KEY(NAME, MEMBER, ...) visit(leaf(NAME), phase.MEMBER);
-#include "model/plan/plan_keys.def"
-  } else {
-#define PHASE_KEY(NAME, MEMBER, ...) visit(leaf(NAME), phase.MEMBER);
-#include "model/plan/plan_keys.def"
-  }
-}
-
-// Calls visit(key, field) for every scalar and list key of the plan, in file order (model/plan/plan_keys.def). Reading,
-// unknown-key checks, printing and JSON all use this list. [[run.phase]] and [[campaign.phase]] are handled separately;
-// of the model's keys only those that the plan gives are visited. The key string is valid during the call only.
-template <class PlanType, class Visitor>
-void visit_fields(PlanType& plan, Visitor&& visit) {
-#define PLAN_KEY(NAME, MEMBER, ...) visit(NAME, plan.MEMBER);
-#define MODEL_KEYS \
-  for (auto& [key, value] : plan.model.overrides) visit("model." + key, value);
-#include "model/plan/plan_keys.def"
-}
 
 // Reads a plan and applies overrides ("parallelism.pipeline=8": TOML values, a bare word is a string). Errors name
 // file, line, key and the nearest known key. Types, ranges and required keys are checked here; make_layout

@@ -12,6 +12,7 @@
 #include "model/architecture/families/families.h"
 #include "model/plan/detail/plan_rules.h"
 #include "model/plan/detail/value_text.h"
+#include "model/plan/plan_fields.h"
 
 namespace plumbline::model {
 namespace {

@@ -20,6 +20,7 @@
 #include "model/plan/detail/plan_rules.h"
 #include "model/plan/detail/value_text.h"
 #include "model/plan/plan.h"
+#include "model/plan/plan_fields.h"
 #include "model/plan/rollout.h"
 #include "model/plan/sharding_words.h"
 #include "model/plan/software.h"

@@ -13,6 +13,7 @@
 #include "model/base/error.h"
 #include "model/plan/detail/value_text.h"
 #include "model/plan/plan.h"
+#include "model/plan/plan_fields.h"
 
 namespace plumbline::model {
 namespace {

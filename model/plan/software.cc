@@ -15,6 +15,7 @@
 
 #include "model/plan/detail/value_text.h"
 #include "model/plan/layout.h"
+#include "model/plan/plan_fields.h"
 
 namespace plumbline::model {
 namespace {

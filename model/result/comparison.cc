@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "model/memory/memory.h"
+#include "model/plan/plan_fields.h"
 
 namespace plumbline::model {
 namespace {

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "model/base/text_file.h"
+#include "model/plan/plan_fields.h"
 #include "reports/quantities.h"
 
 namespace plumbline::reports {

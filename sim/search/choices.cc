@@ -180,7 +180,7 @@ Choices::Choices(const Inputs& inputs, Breadth breadth) : inputs_(inputs), bread
   const bool moe = experts.routed_experts > 0;
   const auto& own = plan.parallelism;
   tensor = chosen(plan.search.tensor, powers_of_two(node), own.tensor);
-  using Parallelism = model::Plan::Parallelism;
+  using model::Parallelism;
   const Values pieces = powers_of_two(plan.batch.sequence_length / defaults(breadth).shortest_piece);
   degrees = {
       {&Parallelism::context, chosen(plan.search.context, pieces, own.context)},

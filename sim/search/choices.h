@@ -50,7 +50,7 @@ enum class Breadth { quick, complete };
 
 // The values that a search tries for a degree, independent of the others.
 struct DegreeChoices {
-  std::int64_t model::Plan::Parallelism::*degree;
+  std::int64_t model::Parallelism::*degree;
   std::vector<std::int64_t> values;
 };
 

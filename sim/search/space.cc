@@ -199,7 +199,7 @@ bool Space::keep_valid(model::Plan plan, Pipeline& pipeline) {
 const model::Result<model::SplitCosts>& Space::costs(const model::Plan& plan, const model::Layout& layout) {
   std::vector<std::int64_t> key = {plan.parallelism.sequence, plan.batch.micro_batch_size, layout.embedding_with_head};
   for (const model::Degree& degree : model::parallel_degrees)
-    if (degree.value != &model::Plan::Parallelism::pipeline) key.push_back(plan.parallelism.*degree.value);
+    if (degree.value != &model::Parallelism::pipeline) key.push_back(plan.parallelism.*degree.value);
   const auto known = costs_.find(key);
   return known != costs_.end() ? known->second
                                : costs_.emplace(std::move(key), split_costs(plan, inputs_)).first->second;

@@ -33,7 +33,7 @@ struct Pipeline {
 
 // Plans that share all degrees but the pipeline, and the micro-batch size.
 struct Branch {
-  model::Plan::Parallelism parallelism;  // pipeline and zero_stage are those of the inputs' plan
+  model::Parallelism parallelism;  // pipeline and zero_stage are those of the inputs' plan
   std::int64_t micro_batch_size = 1;
   std::int64_t global_batch_size = 0;  // the least of the pipelines: with [rollout] it depends on the data ranks
   std::vector<const Pipeline*> pipelines;

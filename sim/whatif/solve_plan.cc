@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "model/plan/plan_fields.h"
 #include "sim/predict/predictor_pool.h"
 #include "sim/whatif/range.h"
 

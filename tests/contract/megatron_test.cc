@@ -18,6 +18,7 @@
 #include "model/megatron/rules.h"
 #include "model/plan/layout.h"
 #include "model/plan/plan.h"
+#include "model/plan/plan_fields.h"
 #include "model/plan/stage_split.h"
 #include "tests/support/inputs.h"
 

@@ -142,7 +142,7 @@ TEST_P(Searches, TheSpaceIsWhatTheLayoutAllows) {
   plan.search = {};
   plan.schedule.layers_per_stage = {.even = true};
   choices.recompute.front().apply(plan, 0);
-  using Parallelism = model::Plan::Parallelism;
+  using model::Parallelism;
   const auto values = [&](std::int64_t Parallelism::*degree) {
     return std::ranges::find(choices.degrees, degree, &DegreeChoices::degree)->values;
   };

@@ -15,6 +15,7 @@
 #include "model/megatron/detail/fields.h"
 #include "model/megatron/rules.h"
 #include "model/megatron/shell/arithmetic.h"
+#include "model/plan/plan_fields.h"
 
 namespace plumbline::model::megatron {
 namespace {

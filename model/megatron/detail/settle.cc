@@ -18,6 +18,7 @@
 #include "model/megatron/hybrid.h"
 #include "model/megatron/shell/arithmetic.h"
 #include "model/plan/alternative.h"
+#include "model/plan/plan_fields.h"
 
 namespace plumbline::model::megatron {
 namespace {

@@ -42,7 +42,7 @@ struct InstanceRank {
   const model::Architecture* architecture = nullptr;
   Device* device = nullptr;
   Communicator* communicator = nullptr;
-  model::Plan::Parallelism degrees;  // experts are divided over all ranks of the instance
+  model::Parallelism degrees;  // experts are divided over all ranks of the instance
   RankPlace place;
   std::int64_t requests = 0, first_request = 0;  // of this rank; the first one's number among those of all
   std::map<std::pair<std::int64_t, std::string>, BufferPointer> held;  // by layer, -1: embedding and head

@@ -79,7 +79,7 @@ PartPlace place_of(const model::Architecture& architecture, const Tensor& whole,
 
 }  // namespace
 
-Division division_of(const model::Plan::Parallelism& degrees, std::int64_t index) {
+Division division_of(const model::Parallelism& degrees, std::int64_t index) {
   const auto [experts, stride] = model::expert_group(degrees);
   return {degrees.tensor, index % degrees.tensor, experts, index / stride % experts, stride, index % stride};
 }

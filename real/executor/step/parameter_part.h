@@ -21,7 +21,7 @@ struct Division {
 };
 
 // Returns the division of the rank at `index` among those of a pipeline stage.
-Division division_of(const model::Plan::Parallelism& degrees, std::int64_t index);
+Division division_of(const model::Parallelism& degrees, std::int64_t index);
 
 // Returns the part of shape `held` of the whole parameter's (or gradient's) `values`, row by row. Experts are divided
 // in order. Then rows or columns are divided in equal parts; a fused matrix (queries, keys and values; gate and up),

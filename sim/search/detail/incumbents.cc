@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "model/plan/plan_fields.h"
 #include "model/schedule/schedule.h"
 
 namespace plumbline::sim {

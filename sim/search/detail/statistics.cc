@@ -41,7 +41,7 @@ std::string describe(const model::Plan& plan) {
     std::string name = degree.name;
     std::ranges::replace(name, '_', ' ');
     add_degree(words, name, degrees.*degree.value);
-    if (degree.value == &model::Plan::Parallelism::tensor && degrees.sequence) words.emplace_back("sequence");
+    if (degree.value == &model::Parallelism::tensor && degrees.sequence) words.emplace_back("sequence");
   }
   words.push_back(fmt::format("zero {}", degrees.zero_stage));
   words.push_back(fmt::format("micro-batch {}", plan.batch.micro_batch_size));

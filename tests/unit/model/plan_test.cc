@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/plan/alternative.h"
+#include "model/plan/plan_fields.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 

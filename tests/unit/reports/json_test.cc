@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/base/version.h"
+#include "model/plan/plan_fields.h"
 #include "reports/json/read_json.h"
 #include "tests/support/example_result.h"
 
