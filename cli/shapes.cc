@@ -7,6 +7,7 @@
 #include "cli/data.h"
 #include "model/architecture/load_architecture.h"
 #include "model/plan/layout.h"
+#include "model/plan/plan.h"
 #include "model/program/compile.h"
 #include "real/measure/kernel_case/kernel_case.h"
 

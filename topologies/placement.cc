@@ -14,6 +14,7 @@
 #include "model/base/text.h"
 #include "model/base/text_file.h"
 #include "model/plan/layout.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::topologies {
 namespace {

@@ -7,8 +7,11 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "model/plan/plan.h"
 #include "topologies/fabric_shape.h"
+
+namespace plumbline::model {
+struct Plan;
+}  // namespace plumbline::model
 
 namespace plumbline::topologies {
 

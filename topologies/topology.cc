@@ -10,6 +10,7 @@
 #include "model/base/parameter_file.h"
 #include "model/base/units.h"
 #include "model/economics/prices.h"
+#include "model/plan/plan.h"
 #include "topologies/device.h"
 #include "topologies/fabric.h"
 #include "topologies/parameter_taker.h"

@@ -8,10 +8,13 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "model/plan/plan.h"
 #include "model/profile/cluster.h"
 #include "model/profile/constant_rules.h"
 #include "topologies/fabric_shape.h"
+
+namespace plumbline::model {
+struct Plan;
+}  // namespace plumbline::model
 
 namespace plumbline::topologies {
 

@@ -10,6 +10,7 @@
 #include "model/architecture/config_reader.h"
 #include "model/architecture/families/families.h"
 #include "model/base/text.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::model {
 namespace {

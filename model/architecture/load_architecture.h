@@ -5,10 +5,12 @@
 #include <string>
 
 #include "model/architecture/architecture.h"
+#include "model/architecture/config_value.h"
 #include "model/base/error.h"
-#include "model/plan/plan.h"
 
 namespace plumbline::model {
+
+struct Plan;
 
 // Reads the model types of model/architecture/families/families.h. Unknown keys are ignored; missing ones take Hugging
 // Face's defaults, except dimensions, which are required.

@@ -18,7 +18,10 @@
 #include "model/base/integers.h"
 #include "model/base/text.h"
 #include "model/configurations/configuration.h"
-#include "model/plan/plan.h"
+
+namespace plumbline::model {
+struct Plan;
+}  // namespace plumbline::model
 
 namespace plumbline::model::configurations {
 

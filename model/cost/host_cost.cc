@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "model/cost/work.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::model {
 

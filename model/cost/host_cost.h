@@ -12,10 +12,11 @@
 
 #include "model/cost/constants.h"
 #include "model/graph/graph.h"
-#include "model/plan/plan.h"
 #include "model/profile/cluster.h"
 
 namespace plumbline::model {
+
+struct Plan;
 
 // What the host does to issue a part of a slot.
 struct HostCalls {

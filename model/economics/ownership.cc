@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "model/plan/plan.h"
+
 namespace plumbline::model {
 namespace {
 

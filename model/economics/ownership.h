@@ -15,10 +15,11 @@
 #include <optional>
 #include <string>
 
-#include "model/plan/plan.h"
 #include "model/profile/cluster.h"
 
 namespace plumbline::model {
+
+struct Plan;
 
 struct HourlyPrice {  // USD per GPU-hour
   double value = 0;

@@ -14,6 +14,7 @@
 #include "model/memory/slot_memory.h"
 #include "model/memory/stage_tensors.h"
 #include "model/memory/training_state.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::model {
 namespace {

@@ -10,12 +10,13 @@
 #include "model/graph/graph.h"
 #include "model/memory/slot_memory.h"
 #include "model/plan/layout.h"
-#include "model/plan/plan.h"
 #include "model/profile/cluster.h"
 #include "model/program/program.h"
 #include "model/result/result.h"
 
 namespace plumbline::model {
+
+struct Plan;
 
 // Returns the memory of all ranks. The peak of a rank is the maximum of its timeline (slot_memory.h) on top
 // of what stays: parameters, gradients, optimizer states (training_state.h), library buffers and reserves

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "model/cost/constants.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::model {
 namespace {

@@ -7,12 +7,13 @@
 #include "model/base/units.h"
 #include "model/memory/training_state.h"
 #include "model/plan/layout.h"
-#include "model/plan/plan.h"
 #include "model/profile/cluster.h"
 #include "model/profile/profile.h"
 #include "model/schedule/schedule_table.h"
 
 namespace plumbline::model {
+
+struct Plan;
 
 // Returns the device with the constants allocator.* of a profile, which replace the device's own of the same meaning.
 Device with_allocator(Device device, const Profile& profile);

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "model/plan/plan.h"
 #include "model/program/stage_optimizer.h"
 
 namespace plumbline::model {

@@ -6,10 +6,11 @@
 
 #include "model/base/units.h"
 #include "model/plan/layout.h"
-#include "model/plan/plan.h"
 #include "model/program/program.h"
 
 namespace plumbline::model {
+
+struct Plan;
 
 struct StateBytes {
   Bytes parameters;  // zero_stage 3: the rank's shard and the gathered units

@@ -9,10 +9,12 @@
 
 #include "model/architecture/architecture.h"
 #include "model/base/error.h"
-#include "model/plan/plan.h"
+#include "model/plan/parallelism.h"
 #include "model/schedule/schedule.h"
 
 namespace plumbline::model {
+
+struct Plan;
 
 // A group of `ranks` ranks of one pipeline stage, `stride` ranks of the stage apart. Ranks of a stage are numbered
 // tensor first, then context, then data. For experts the order is expert_tensor, expert, replicas, as in Megatron.

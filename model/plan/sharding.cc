@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/plan/layout.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::model {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "model/graph/offload.h"
 #include "model/memory/slot_memory.h"
+#include "model/plan/plan.h"
 #include "model/program/data_parallel.h"
 #include "model/program/plan_context.h"
 #include "model/program/stage_optimizer.h"

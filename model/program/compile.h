@@ -18,7 +18,6 @@
 #include "model/layers/context.h"
 #include "model/memory/stage_tensors.h"
 #include "model/plan/layout.h"
-#include "model/plan/plan.h"
 #include "model/program/data_parallel.h"
 #include "model/program/plan_context.h"
 #include "model/program/program.h"
@@ -27,6 +26,8 @@
 #include "model/schedule/schedule.h"
 
 namespace plumbline::model {
+
+struct Plan;
 
 using BlockList = std::vector<std::pair<BlockKind, BlockPass>>;  // blocks of a stage
 

@@ -5,6 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "model/plan/plan.h"
+
 namespace plumbline::model {
 namespace {
 

@@ -4,10 +4,11 @@
 
 #include <vector>
 
-#include "model/plan/plan.h"
 #include "model/program/program.h"
 
 namespace plumbline::model {
+
+struct Plan;
 
 struct SegmentSpan {  // segments first..last of a template
   std::int32_t first = -1, last = -1;

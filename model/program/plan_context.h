@@ -11,10 +11,11 @@
 #include "model/layers/blocks.h"
 #include "model/layers/context.h"
 #include "model/plan/layout.h"
-#include "model/plan/plan.h"
 #include "model/program/routing.h"
 
 namespace plumbline::model {
+
+struct Plan;
 
 RecomputePolicy recompute_policy(const Plan& plan);
 

@@ -9,6 +9,8 @@
 #include <tuple>
 #include <utility>
 
+#include "model/plan/plan.h"
+
 namespace plumbline::model {
 
 std::string span_name(Section section, Phase phase) {

@@ -13,13 +13,14 @@
 #include "model/base/error.h"
 #include "model/graph/graph.h"
 #include "model/plan/layout.h"
-#include "model/plan/plan.h"
 #include "model/program/routing.h"
 #include "model/result/timeline.h"
 #include "model/schedule/schedule.h"
 #include "model/schedule/transfers.h"
 
 namespace plumbline::model {
+
+struct Plan;
 
 struct Segment {
   Section section = Section::attention;

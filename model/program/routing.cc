@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/base/random.h"
+#include "model/plan/plan.h"
 #include "model/routing/rank_rows.h"
 
 namespace plumbline::model {

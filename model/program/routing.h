@@ -4,9 +4,10 @@
 #include <cstdint>
 
 #include "model/architecture/architecture.h"
-#include "model/plan/plan.h"
 
 namespace plumbline::model {
+
+struct Plan;
 
 struct RoutingSpread {
   double ranks_per_token = 0;  // expected distinct expert-parallel ranks that a token reaches

@@ -11,6 +11,7 @@
 #include "model/cost/operator_class.h"
 #include "model/graph/graph.h"
 #include "model/memory/stage_tensors.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::model {
 

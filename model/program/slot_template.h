@@ -5,10 +5,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/plan/plan.h"
 #include "model/program/program.h"
 
 namespace plumbline::model {
+
+struct Plan;
 
 // How collectives of tensor groups overlap with GEMMs.
 struct TensorOverlap {

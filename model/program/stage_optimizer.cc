@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "model/plan/plan.h"
+
 namespace plumbline::model {
 namespace {
 

@@ -7,10 +7,11 @@
 
 #include "model/graph/graph.h"
 #include "model/plan/layout.h"
-#include "model/plan/plan.h"
 #include "model/program/program.h"
 
 namespace plumbline::model {
+
+struct Plan;
 
 struct StageOptimizer {
   Graph graph;

@@ -8,6 +8,7 @@
 
 #include "model/base/random.h"
 #include "model/plan/layout.h"
+#include "model/plan/plan.h"
 #include "model/routing/detail/gate.h"
 #include "model/routing/files.h"
 

@@ -13,10 +13,11 @@
 #include <vector>
 
 #include "model/architecture/architecture.h"
-#include "model/plan/plan.h"
 #include "model/routing/files.h"
 
 namespace plumbline::model {
+
+struct Plan;
 
 // Returns the variation of the load of one of so many experts that an auxiliary loss leaves: MaxVio 0.72 above the mean
 // of 64 experts (arXiv 2408.15664, table 2; calibrate/published/straggler_priors.toml) is 2.4 standard deviations of 64

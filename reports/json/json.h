@@ -10,11 +10,14 @@
 #include "model/base/provenance.h"
 #include "model/memory/memory.h"
 #include "model/memory/memory_change.h"
-#include "model/plan/plan.h"
 #include "model/result/result.h"
 #include "model/result/timeline.h"
 #include "model/routing/rank_rows.h"
 #include "reports/training_report.h"
+
+namespace plumbline::model {
+struct Plan;
+}  // namespace plumbline::model
 
 namespace plumbline::reports {
 

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "model/plan/layout.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::sim {
 namespace {

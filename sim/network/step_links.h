@@ -9,12 +9,15 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "model/plan/plan.h"
 #include "model/program/routing.h"
 #include "sim/engine/loop.h"
 #include "sim/network/traffic.h"
 #include "topologies/fabric.h"
 #include "topologies/placement.h"
+
+namespace plumbline::model {
+struct Plan;
+}  // namespace plumbline::model
 
 namespace plumbline::sim {
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "model/memory/training_state.h"
+#include "model/plan/plan.h"
 #include "model/profile/cluster.h"
 #include "model/program/compile.h"
 #include "model/program/stage_optimizer.h"

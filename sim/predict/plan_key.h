@@ -9,7 +9,10 @@
 
 #include "model/layers/context.h"
 #include "model/plan/layout.h"
-#include "model/plan/plan.h"
+
+namespace plumbline::model {
+struct Plan;
+}  // namespace plumbline::model
 
 namespace plumbline::sim {
 

@@ -6,13 +6,16 @@
 #include <vector>
 
 #include "model/plan/layout.h"
-#include "model/plan/plan.h"
 #include "model/profile/cluster.h"
 #include "model/schedule/schedule_table.h"
 #include "sim/predict/cached_stages.h"
 #include "sim/predict/simulation.h"
 #include "sim/predict/step_walk.h"
 #include "sim/step/step_executor.h"
+
+namespace plumbline::model {
+struct Plan;
+}  // namespace plumbline::model
 
 namespace plumbline::sim {
 

@@ -8,6 +8,7 @@
 
 #include "model/base/bytes.h"
 #include "model/base/random.h"
+#include "model/plan/plan.h"
 #include "model/program/routing.h"
 #include "sim/engine/gpu_loop.h"
 #include "sim/engine/gpu_model.h"

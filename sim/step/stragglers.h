@@ -9,10 +9,13 @@
 #include <vector>
 
 #include "model/architecture/architecture.h"
-#include "model/plan/plan.h"
 #include "model/program/program.h"
 #include "model/schedule/schedule.h"
 #include "sim/step/segment_time.h"
+
+namespace plumbline::model {
+struct Plan;
+}  // namespace plumbline::model
 
 namespace plumbline::sim {
 

@@ -12,6 +12,7 @@
 
 #include "model/architecture/load_architecture.h"
 #include "model/memory/slot_memory.h"
+#include "model/plan/plan.h"
 #include "model/program/compile.h"
 #include "tests/support/inputs.h"
 

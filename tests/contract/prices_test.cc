@@ -6,6 +6,7 @@
 
 #include "model/base/text_file.h"
 #include "model/economics/ownership.h"
+#include "model/plan/plan.h"
 #include "tests/support/inputs.h"
 #include "tests/support/load_cluster.h"
 #include "topologies/fabric.h"

@@ -8,6 +8,7 @@
 
 #include "model/architecture/load_architecture.h"
 #include "model/memory/training_state.h"
+#include "model/plan/plan.h"
 #include "model/program/compile.h"
 #include "tests/support/inputs.h"
 

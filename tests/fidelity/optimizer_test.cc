@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "model/plan/plan.h"
 #include "model/program/program.h"
 #include "model/program/stage_optimizer.h"
 #include "tests/support/interpreter/interpreter.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/plan/plan.h"
 #include "model/program/program.h"
 #include "model/program/stage_optimizer.h"
 

@@ -7,6 +7,7 @@
 
 #include "calibrate/reliability/reliability.h"
 #include "model/architecture/metrics.h"
+#include "model/plan/plan.h"
 #include "sim/campaign/closed_form.h"
 #include "tests/support/campaign_inputs.h"
 #include "tests/support/inputs.h"

@@ -9,7 +9,7 @@
 
 #include "model/architecture/architecture.h"
 #include "model/graph/graph.h"
-#include "model/plan/plan.h"
+#include "model/plan/parallelism.h"
 
 namespace plumbline::real {
 

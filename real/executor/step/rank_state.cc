@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/cost/operator_class.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::real {
 

@@ -15,7 +15,6 @@
 #include "model/base/error.h"
 #include "model/memory/stage_tensors.h"
 #include "model/plan/layout.h"
-#include "model/plan/plan.h"
 #include "model/program/program.h"
 #include "model/result/timeline.h"
 #include "model/schedule/schedule.h"
@@ -23,6 +22,10 @@
 #include "real/executor/device.h"
 #include "real/executor/step/buffer_pool.h"
 #include "real/executor/step/stage_state.h"
+
+namespace plumbline::model {
+struct Plan;
+}  // namespace plumbline::model
 
 namespace plumbline::real {
 

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <optional>
 
+#include "model/plan/plan.h"
+
 namespace plumbline::real {
 
 using model::Tensor;

@@ -9,6 +9,7 @@
 #include "model/architecture/metrics.h"
 #include "model/memory/training_state.h"
 #include "model/plan/layout.h"
+#include "model/plan/plan.h"
 #include "model/program/compile.h"
 #include "model/program/plan_context.h"
 #include "model/program/stage_optimizer.h"

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/layers/blocks.h"
+#include "model/plan/plan.h"
 #include "tests/support/costs.h"
 
 namespace plumbline::model {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "model/plan/plan.h"
 #include "tests/support/architectures.h"
 #include "tests/support/inputs.h"
 

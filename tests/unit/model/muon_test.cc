@@ -8,6 +8,7 @@
 #include "model/cost/work.h"
 #include "model/memory/training_state.h"
 #include "model/plan/layout.h"
+#include "model/plan/plan.h"
 #include "model/program/compile.h"
 #include "model/program/stage_optimizer.h"
 #include "tests/support/architectures.h"

@@ -11,6 +11,7 @@
 
 #include "model/architecture/load_architecture.h"
 #include "model/memory/memory.h"
+#include "model/plan/plan.h"
 #include "model/program/compile.h"
 #include "model/program/slot_template.h"
 #include "tests/support/inputs.h"

@@ -13,6 +13,7 @@
 #include "model/memory/slot_memory.h"
 #include "model/memory/training_state.h"
 #include "model/plan/layout.h"
+#include "model/plan/plan.h"
 #include "model/program/compile.h"
 #include "tests/support/architectures.h"
 

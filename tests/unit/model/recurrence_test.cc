@@ -15,6 +15,7 @@
 #include "model/layers/key_value_cache.h"
 #include "model/memory/stage_tensors.h"
 #include "model/plan/layout.h"
+#include "model/plan/plan.h"
 #include "tests/support/architectures.h"
 #include "tests/support/costs.h"
 

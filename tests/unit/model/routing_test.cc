@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "model/architecture/load_architecture.h"
+#include "model/plan/plan.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::model {

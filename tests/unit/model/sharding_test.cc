@@ -6,6 +6,7 @@
 
 #include "model/memory/training_state.h"
 #include "model/plan/layout.h"
+#include "model/plan/plan.h"
 #include "model/program/data_parallel.h"
 #include "model/program/program.h"
 

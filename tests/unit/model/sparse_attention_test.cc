@@ -11,6 +11,7 @@
 #include "model/layers/blocks.h"
 #include "model/layers/key_value_cache.h"
 #include "model/plan/layout.h"
+#include "model/plan/plan.h"
 #include "tests/support/architectures.h"
 #include "tests/support/costs.h"
 

@@ -14,6 +14,7 @@
 #include "model/cost/work.h"
 #include "model/layers/blocks.h"
 #include "model/memory/training_state.h"
+#include "model/plan/plan.h"
 #include "model/program/program.h"
 #include "model/program/stage_optimizer.h"
 #include "tests/support/costs.h"

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "model/plan/plan.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 

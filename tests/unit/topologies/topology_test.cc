@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/base/text_file.h"
+#include "model/plan/plan.h"
 #include "tests/support/costs.h"
 #include "tests/support/load_cluster.h"
 #include "tests/support/temporary_directory.h"
