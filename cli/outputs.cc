@@ -22,6 +22,8 @@
 #include "cli/progress.h"
 #include "model/base/text.h"
 #include "model/base/text_file.h"
+#include "model/plan/plan.h"
+#include "sim/predict/inputs.h"
 
 namespace plumbline::cli {
 namespace {

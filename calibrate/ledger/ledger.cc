@@ -10,6 +10,9 @@
 #include "model/base/table_reader.h"
 #include "model/base/text.h"
 #include "model/base/text_file.h"
+#include "model/plan/plan.h"
+#include "model/profile/profile.h"
+#include "sim/predict/inputs.h"
 
 namespace plumbline::calibrate {
 namespace {

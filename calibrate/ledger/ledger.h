@@ -10,7 +10,10 @@
 
 #include "model/base/error.h"
 #include "model/result/result.h"
-#include "sim/predict/inputs.h"
+
+namespace plumbline::sim {
+struct Inputs;
+}  // namespace plumbline::sim
 
 namespace plumbline::calibrate {
 

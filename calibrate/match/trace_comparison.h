@@ -13,7 +13,10 @@
 #include "model/base/error.h"
 #include "model/result/prediction_error.h"
 #include "model/result/timeline.h"
-#include "sim/predict/inputs.h"
+
+namespace plumbline::sim {
+struct Inputs;
+}  // namespace plumbline::sim
 
 namespace plumbline::calibrate {
 

@@ -19,6 +19,7 @@
 #include "cli/tasks/result_store.h"
 #include "model/base/bytes.h"
 #include "real/bootstrap/bootstrap.h"
+#include "sim/predict/inputs.h"
 
 namespace plumbline::cli {
 namespace {

@@ -12,9 +12,10 @@
 #include "model/result/measured_step.h"
 #include "model/result/result.h"
 #include "model/result/serving_result.h"
-#include "sim/predict/inputs.h"
 
 namespace plumbline::sim {
+
+struct Inputs;
 
 // tflops, mfu: per GPU, of FLOPs that were counted by a convention that the value does not state.
 enum class MeasuredQuantity : std::uint8_t { seconds, tokens_per_s, tokens_per_s_per_gpu, samples_per_s, tflops, mfu };

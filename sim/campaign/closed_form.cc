@@ -6,6 +6,7 @@
 
 #include "model/economics/economics.h"
 #include "model/memory/training_state.h"
+#include "sim/predict/inputs.h"
 
 namespace plumbline::sim {
 namespace {

@@ -6,13 +6,17 @@
 #include <vector>
 
 #include "model/architecture/metrics.h"
-#include "model/plan/plan.h"
 #include "model/profile/cluster.h"
 #include "model/result/result.h"
 #include "sim/campaign/campaign_data.h"
-#include "sim/predict/inputs.h"
+
+namespace plumbline::model {
+struct Plan;
+}  // namespace plumbline::model
 
 namespace plumbline::sim {
+
+struct Inputs;
 
 // How long checkpoints of a plan take.
 

@@ -13,6 +13,7 @@
 #include "model/plan/layout.h"
 #include "model/result/middle.h"
 #include "sim/campaign/closed_form.h"
+#include "sim/predict/inputs.h"
 
 namespace plumbline::sim {
 namespace {

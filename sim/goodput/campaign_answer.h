@@ -11,9 +11,10 @@
 #include "model/result/prediction_interval.h"
 #include "model/result/result.h"
 #include "sim/campaign/campaign.h"
-#include "sim/predict/inputs.h"
 
 namespace plumbline::sim {
+
+struct Inputs;
 
 // A campaign that differs from the plan's in one value.
 struct CampaignPoint {

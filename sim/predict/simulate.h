@@ -6,13 +6,17 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "model/plan/plan.h"
-#include "sim/predict/inputs.h"
 #include "sim/predict/simulation.h"
 #include "sim/step/recording.h"
+#include "topologies/fabric_shape.h"
+
+namespace plumbline::model {
+struct Plan;
+}  // namespace plumbline::model
 
 namespace plumbline::sim {
 
+struct Inputs;
 class Predictor;
 
 // Simulates a step on the heap loop, where each transfer runs as if alone on its links. A plan that does not fit in

@@ -11,10 +11,11 @@
 #include "model/graph/graph.h"
 #include "model/program/program.h"
 #include "model/result/timeline.h"
-#include "sim/predict/inputs.h"
 #include "sim/step/segment_time.h"
 
 namespace plumbline::sim {
+
+struct Inputs;
 
 // A slot template split into kernels: every kernel is a segment, so that a GPU runs it kernel by kernel.
 

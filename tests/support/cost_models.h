@@ -7,6 +7,7 @@
 #include "model/plan/layout.h"
 #include "model/program/compile.h"
 #include "sim/predict/cost_models.h"
+#include "sim/predict/inputs.h"
 #include "sim/predict/simulate.h"
 
 namespace plumbline::tests {
