@@ -5,9 +5,12 @@
 #include <string_view>
 #include <vector>
 
-#include "model/graph/graph.h"
+#include "model/graph/attributes.h"
 
 namespace plumbline::model {
+
+struct Graph;
+struct Operator;
 
 enum class OperatorClass : std::uint8_t {
 #define OPERATOR_CLASS(name, ...) name,

@@ -8,6 +8,7 @@
 
 #include "model/result/result.h"
 #include "model/result/waterfall.h"
+#include "model/schedule/schedule.h"
 
 namespace plumbline::model {
 

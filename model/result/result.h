@@ -16,11 +16,10 @@
 #include "model/economics/prices.h"
 #include "model/result/measured_step.h"
 #include "model/result/prediction_interval.h"
-#include "model/schedule/schedule.h"
 
 namespace plumbline::model {
 
-using PerOp = std::array<std::optional<double>, 5>;  // indexed by OpType: F, B, I, W, FB
+using PerOp = std::array<std::optional<double>, 5>;  // indexed by OpType (model/schedule/schedule.h): F, B, I, W, FB
 
 struct StepTimes {
   double time_s = 0;

@@ -10,6 +10,7 @@
 
 #include "model/cost/operator_class.h"
 #include "model/result/middle.h"
+#include "model/schedule/schedule.h"
 
 namespace plumbline::sim {
 namespace {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "model/schedule/schedule.h"
 #include "reports/text/table.h"
 
 namespace plumbline::reports {
