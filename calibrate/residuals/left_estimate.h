@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "model/base/error.h"
+#include "sim/interval/left.h"
 #include "sim/interval/step_draws.h"
 #include "sim/predict/inputs.h"
 

@@ -13,7 +13,6 @@
 #include "model/architecture/config_value.h"
 #include "model/base/data_type.h"
 #include "model/base/error.h"
-#include "model/base/provenance.h"
 #include "model/plan/parallelism.h"
 
 namespace plumbline::model {
@@ -296,18 +295,6 @@ struct Plan {
   std::map<std::string, SoftwareValues> software;    // by key; a key that is not there may have any value
 };
 
-// The value of a key that a stack implies, or the list of those that it has.
-struct PlanSetting {
-  std::string key;
-  std::string value;  // as TOML
-  Evidence kind = Evidence::assumed;
-  std::string source;
-  Plan::Place place;
-  std::string needs;  // the constant of a profile without which a setting does not hold; empty: none
-  // As TOML, the value that a setting replaces where the plan gives it; empty: the plan's stays.
-  std::string instead_of;
-};
-
 // Makes an error about a key of the plan, located where the key was given (else at the plan's file).
 Error plan_error(const Plan& plan, ErrorKind kind, std::string key, std::string message, std::string hint);
 
@@ -318,14 +305,6 @@ Result<Plan> load_plan(const std::string& path, const std::vector<std::string>& 
 
 // Reads a plan from text; errors name `path`.
 Result<Plan> read_plan(std::string_view text, const std::string& path, const std::vector<std::string>& overrides);
-
-// Returns an input error at the setting's place where it is not of a key and value that a stack may imply: software
-// decides neither about model, cluster, batch and run nor about a search.
-Result<void> check_setting(const PlanSetting& setting);
-
-// Sets those keys that the plan does not give, and those whose value a setting replaces; values that are replaced are
-// taken from the lists of what the plan's software has.
-Result<void> apply_settings(const std::vector<PlanSetting>& settings, Plan& plan);
 
 // Returns the effective plan as TOML with every default written out; load_plan reads it back to the same plan.
 std::string to_toml(const Plan& plan);

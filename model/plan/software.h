@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "model/plan/plan.h"
+#include "model/plan/plan_setting.h"
 
 namespace plumbline::model {
 

@@ -8,7 +8,7 @@
 
 #include "model/base/error.h"
 #include "model/base/provenance.h"
-#include "model/plan/plan.h"
+#include "model/plan/plan_setting.h"
 #include "model/profile/profile.h"
 
 namespace plumbline::model {

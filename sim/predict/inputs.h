@@ -11,7 +11,7 @@
 #include "model/plan/plan.h"
 #include "model/profile/cluster.h"
 #include "model/profile/profile.h"
-#include "sim/interval/step_draws.h"
+#include "sim/interval/left.h"
 #include "topologies/fabric_shape.h"
 
 namespace plumbline::sim {

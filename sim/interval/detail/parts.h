@@ -9,6 +9,7 @@
 #include "model/base/error.h"
 #include "model/result/prediction_interval.h"
 #include "model/result/result.h"
+#include "sim/interval/left.h"
 #include "sim/interval/step_draws.h"
 #include "sim/interval/uncertainty.h"
 
