@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -38,175 +40,68 @@ std::vector<std::string> rank_names(const model::Schedule& schedule) {
 
 }  // namespace
 
-class Predictor::Parts {
- public:
-  explicit Parts(Inputs inputs) : cache_(std::move(inputs)) {}
+struct Predictor::Parts {
+  explicit Parts(Inputs inputs) : cache(std::move(inputs)) {}
 
-  model::Result<PlanEstimate> closed_form(const model::Plan& plan) {
-    TRY(prepare(plan));
-    return estimate(run_closed_form(false));
-  }
-
-  void set_profile(model::Profile profile) { cache_.set_profile(std::move(profile)); }
-  void set_links(const model::ClusterShape& cluster, const std::optional<topologies::FabricShape>& fabric) {
-    cache_.set_links(cluster, fabric);
-  }
-
-  model::Result<model::StepTimes> step_parts(const model::Plan& plan) {
-    TRY(prepare(plan));
-    const Execution execution = run_closed_form(false);
-    return StepAccounting(cache_.inputs(), work_, execution).parts();
-  }
-
-  model::Result<PlanEstimate> events(const model::Plan& plan, Loop* loop) {
-    TRY(prepare(plan));
-    return estimate(TRY(run_events(program(), {.loop = loop})));
-  }
-
-  model::Result<Peak> peak(const model::Plan& plan) {
-    TRY(cache_.find(plan, work_));
-    find_slots(work_);
-    cache_.find_states(work_);
-    return peak();
-  }
-
-  model::Result<Peak> least_peak(const model::Plan& plan) {
-    if (plan.offload.activations > 0) return peak(plan);
-    TRY(cache_.find(plan, work_));
-    cache_.find_states(work_);
-    return least_peak_of(work_, cache_.inputs().cluster.device);
-  }
-
-  model::Result<model::Memory> memory(const model::Plan& plan) {
-    TRY(cache_.find(plan, work_));
-    return memory(program());
-  }
-
-  model::Result<PlanLimits> limits(const model::Plan& plan, Fidelity fidelity, double step_s) {
-    TRY(prepare(plan));
-    return limits(plan_bound(work_, fidelity != Fidelity::closed_form), step_s);
-  }
-
-  model::Result<std::shared_ptr<const StepLinks>> links(const model::Plan& plan) {
-    TRY(cache_.find(plan, work_));
-    return work_.costs->links;
-  }
-
-  model::Result<Simulation> simulate(const model::Plan& plan, const SimulationOptions& options) {
-    TRY(prepare(plan));
-    const model::StepProgram& whole = program();
-    const bool by_events = options.fidelity != Fidelity::closed_form;
-    auto execution = TRY(by_events ? run_events(whole, options) : run_closed_form(true));
-    const StepAccounting accounting(cache_.inputs(), work_, execution);
-    const PlanBound bound = plan_bound(work_, by_events);
-    Simulation simulation;
-    model::StepResult& result = simulation.result;
-    result.fidelity = to_string(options.fidelity);
-    result.profile = cache_.inputs().profile.name();
-    result.stack = cache_.inputs().profile.stack();
-    result.device = cache_.inputs().cluster.device.name;
-    result.step = times(accounting, execution);
-    result.bound_s = bound.step.seconds;
-    result.bound_by = to_string(bound.step.resource);
-    result.bound_rank = static_cast<std::int64_t>(bound.step.rank);
-    result.lost = accounting.lost(bound);
-    result.flops_at_peak_s = bound.flops_at_peak_s;
-    result.provenance = accounting.provenance();
-    result.memory = memory(whole);
-    result.run = predicted_run(cache_.inputs(), plan, result.step);
-    TRY(check_estimate(predicted(), result.step, result.memory.peak_bytes));
-    auto limits = TRY(this->limits(bound, result.step.time_s));
-    result.warnings = std::move(limits.warnings);
-    simulation.rank_names = rank_names(whole.schedule);
-    simulation.events = execution.events;
-    simulation.timeline = std::move(execution.timeline);
-    if (options.record.on) add_memory_and_power(work_, whole, result.memory, simulation.timeline);
-    return simulation;
-  }
-
-  model::Result<std::optional<PlanEstimate>> closed_form_while(const model::Plan& plan, double limit,
-                                                               std::vector<double> seconds,
-                                                               const Promising& promising) {
-    TRY(cache_.find(plan, work_));
-    find_slots(work_);
-    seconds.resize(work_.slots.size(), 0);
-    for (const std::int32_t slot : slots_by_weight(work_, seconds)) {
-      const TemplateRun& run = work_.timed->run(slot);
-      for (std::size_t c = 0; c < seconds.size(); ++c)
-        if (work_.slots[c] == slot) seconds[c] = run.seconds;
-      if (!promising(seconds)) return std::nullopt;
-    }
-    prepare_step(work_);
-    time_slots(work_);
-    if (most_collective_seconds(work_) > limit) return std::nullopt;
-    cache_.find_states(work_);
-    cache_.find_updates(work_);
-    fill_costs(work_);
-    return TRY(estimate(run_closed_form(false)));
-  }
-
- private:
-  Predicted predicted() const { return {cache_.inputs(), *work_.plan, *work_.costs}; }
+  Predicted predicted() const { return {cache.inputs(), *work.plan, *work.costs}; }
 
   model::Result<PlanLimits> limits(const PlanBound& bound, double step_s) const {
     TRY(check_limits(predicted(), step_s, bound.step.seconds, bound.flops_at_peak_s));
-    PlanLimits limits{bound.step.seconds, bound.flops_at_peak_s, work_.costs->profile->warnings};
-    for (std::string& sentence : model::layout_warnings(*work_.plan, work_.layout))
-      limits.warnings.push_back(std::move(sentence));
-    for (std::string& sentence : model::software_warnings(*work_.plan)) limits.warnings.push_back(std::move(sentence));
-    for (std::string& sentence : model::software_replacements(*work_.plan))
-      limits.warnings.push_back(std::move(sentence));
-    if (const auto& fabric = cache_.inputs().fabric)
-      for (std::string& sentence : topologies::placement_warnings(*fabric, *work_.plan))
-        limits.warnings.push_back(std::move(sentence));
-    for (std::string& sentence : peak_warnings(predicted(), step_s, bound.flops_at_peak_s))
-      limits.warnings.push_back(std::move(sentence));
+    PlanLimits limits{bound.step.seconds, bound.flops_at_peak_s, work.costs->profile->warnings};
+    const auto add = [&](std::vector<std::string> sentences) {
+      std::ranges::move(sentences, std::back_inserter(limits.warnings));
+    };
+    add(model::layout_warnings(*work.plan, work.layout));
+    add(model::software_warnings(*work.plan));
+    add(model::software_replacements(*work.plan));
+    if (const auto& fabric = cache.inputs().fabric) add(topologies::placement_warnings(*fabric, *work.plan));
+    add(peak_warnings(predicted(), step_s, bound.flops_at_peak_s));
     return limits;
   }
 
   // Finds the parts of the plan and everything that its step consists of.
   model::Result<void> prepare(const model::Plan& plan) {
-    TRY(cache_.find(plan, work_));
-    prepare_step(work_);
-    time_slots(work_);
-    cache_.find_states(work_);
-    cache_.find_updates(work_);
-    fill_costs(work_);
+    TRY(cache.find(plan, work));
+    prepare_step(work);
+    time_slots(work);
+    cache.find_states(work);
+    cache.find_updates(work);
+    fill_costs(work);
     return {};
   }
 
-  double reducing_share() const { return 1 / static_cast<double>(work_.plan->parallelism.synchronization_interval); }
+  double reducing_share() const { return 1 / static_cast<double>(work.plan->parallelism.synchronization_interval); }
 
   Execution run_closed_form(bool tail) {
-    Execution reducing = run_step(work_, true, tail);
+    Execution reducing = run_step(work, true, tail);
     if (reducing_share() == 1) return reducing;
-    return mean_of(std::move(reducing), run_step(work_, false, tail), reducing_share());
+    return mean_of(std::move(reducing), run_step(work, false, tail), reducing_share());
   }
 
   model::StepProgram program() {
-    return model::assemble(*work_.plan, cache_.inputs().architecture, work_.layout,
-                           work_.kind->build(work_.layout.schedule), work_.timed->stage_library());
+    return model::assemble(*work.plan, cache.inputs().architecture, work.layout, work.kind->build(work.layout.schedule),
+                           work.timed->stage_library());
   }
 
   ExecutionInput execution_input(const model::StepProgram& program, bool synchronize) {
     ExecutionInput input;
     input.program = &program;
-    for (const std::int32_t slot : distinct_slots(work_)) input.template_times.push_back(work_.timed->times(slot));
-    input.device_sms = work_.costs->partition.device_sms;
-    input.collective_sms = work_.costs->partition.collective_sms;
-    input.collective_slowdown = work_.costs->collective_slowdown;
-    input.p2p_latency = work_.costs->communication.p2p_apart(program.stage_message);
-    input.stage_message_bytes = work_.costs->communication.message_part(program.stage_message).value();
-    input.p2p_rate = work_.costs->communication.p2p_rate().value;
-    input.links = work_.costs->links.get();
-    for (const CostModels::PlacedGroup& group : work_.costs->groups) input.groups.push_back(group.links);
-    for (const std::int32_t kind : work_.stage_kinds) input.optimizers.push_back(work_.sharded->optimizer_timing(kind));
+    for (const std::int32_t slot : distinct_slots(work)) input.template_times.push_back(work.timed->times(slot));
+    input.device_sms = work.costs->partition.device_sms;
+    input.collective_sms = work.costs->partition.collective_sms;
+    input.collective_slowdown = work.costs->collective_slowdown;
+    input.p2p_latency = work.costs->communication.p2p_apart(program.stage_message);
+    input.stage_message_bytes = work.costs->communication.message_part(program.stage_message).value();
+    input.p2p_rate = work.costs->communication.p2p_rate().value;
+    input.links = work.costs->links.get();
+    for (const CostModels::PlacedGroup& group : work.costs->groups) input.groups.push_back(group.links);
+    for (const std::int32_t kind : work.stage_kinds) input.optimizers.push_back(work.sharded->optimizer_timing(kind));
     input.synchronize = synchronize;
     return input;
   }
 
   model::Result<Execution> run_events(const model::StepProgram& program, const SimulationOptions& options) {
-    TRY(check_countable(predicted(), run_step(work_, true, false).step_end));
+    TRY(check_countable(predicted(), run_step(work, true, false).step_end));
     ExecutionInput input = execution_input(program, true);
     input.record = options.record;
     const auto run = [&](const ExecutionInput& one) { return options.execute ? options.execute(one) : execute(one); };
@@ -218,32 +113,32 @@ class Predictor::Parts {
 
   model::StepTimes times(const StepAccounting& accounting, const Execution& execution) {
     // Tokens attend to their document, whose FLOPs are those of a sequence as long.
-    const double documents = model::document_tokens(*work_.plan);
-    const std::int64_t sequence = documents > 0 ? std::llround(documents) : work_.plan->batch.sequence_length;
-    const model::Adapters adapters = model::adapters_of(*work_.plan);
-    const auto [metrics, fresh] = metrics_.try_emplace({sequence, adapters});
-    if (fresh) metrics->second = model::model_metrics(cache_.inputs().architecture, sequence, adapters);
-    model::StepTimes step = accounting.times(metrics->second);
+    const double documents = model::document_tokens(*work.plan);
+    const std::int64_t sequence = documents > 0 ? std::llround(documents) : work.plan->batch.sequence_length;
+    const model::Adapters adapters = model::adapters_of(*work.plan);
+    const auto [known, fresh] = metrics.try_emplace({sequence, adapters});
+    if (fresh) known->second = model::model_metrics(cache.inputs().architecture, sequence, adapters);
+    model::StepTimes step = accounting.times(known->second);
     if (execution.events > 0) step.breakdown = accounting.breakdown();
     return step;
   }
 
   model::Result<PlanEstimate> estimate(const Execution& execution) {
     PlanEstimate result;
-    result.step = times(StepAccounting(cache_.inputs(), work_, execution), execution);
+    result.step = times(StepAccounting(cache.inputs(), work, execution), execution);
     result.peak = peak();
-    result.fits = result.peak.fits(cache_.inputs().cluster.device);
+    result.fits = result.peak.fits(cache.inputs().cluster.device);
     TRY(check_estimate(predicted(), result.step, result.peak.bytes));
     return result;
   }
 
   model::Memory memory(const model::StepProgram& program) const {
-    return model::memory(*work_.plan, work_.layout, program, cache_.inputs().cluster.device);
+    return model::memory(*work.plan, work.layout, program, cache.inputs().cluster.device);
   }
 
   // Copies of activations to the host and back give slots memory that the schedule's moments do not count.
   Peak peak() {
-    if (work_.plan->offload.activations == 0) return peak_of(work_, cache_.inputs().cluster.device);
+    if (work.plan->offload.activations == 0) return peak_of(work, cache.inputs().cluster.device);
     const model::Memory counted = memory(program());
     Peak peak{counted.peak_bytes, 0, counted.host_bytes};
     for (const model::RankMemory& rank : counted.ranks)
@@ -251,9 +146,9 @@ class Predictor::Parts {
     return peak;
   }
 
-  PartsCache cache_;
-  PlanWork work_;
-  std::map<std::pair<std::int64_t, model::Adapters>, model::ModelMetrics> metrics_;  // by sequence length
+  PartsCache cache;
+  PlanWork work;
+  std::map<std::pair<std::int64_t, model::Adapters>, model::ModelMetrics> metrics;  // by sequence length
 };
 
 Predictor::Predictor(Inputs inputs) : parts_(std::make_unique<Parts>(std::move(inputs))) {}
@@ -261,31 +156,110 @@ Predictor::~Predictor() = default;
 Predictor::Predictor(Predictor&&) noexcept = default;
 Predictor& Predictor::operator=(Predictor&&) noexcept = default;
 
-model::Result<PlanEstimate> Predictor::closed_form(const model::Plan& plan) { return parts_->closed_form(plan); }
-void Predictor::set_profile(model::Profile profile) { parts_->set_profile(std::move(profile)); }
+model::Result<PlanEstimate> Predictor::closed_form(const model::Plan& plan) {
+  TRY(parts_->prepare(plan));
+  return parts_->estimate(parts_->run_closed_form(false));
+}
+
+void Predictor::set_profile(model::Profile profile) { parts_->cache.set_profile(std::move(profile)); }
 void Predictor::set_links(const model::ClusterShape& cluster, const std::optional<topologies::FabricShape>& fabric) {
-  parts_->set_links(cluster, fabric);
+  parts_->cache.set_links(cluster, fabric);
 }
-model::Result<model::StepTimes> Predictor::step_parts(const model::Plan& plan) { return parts_->step_parts(plan); }
+
+model::Result<model::StepTimes> Predictor::step_parts(const model::Plan& plan) {
+  TRY(parts_->prepare(plan));
+  const Execution execution = parts_->run_closed_form(false);
+  return StepAccounting(parts_->cache.inputs(), parts_->work, execution).parts();
+}
+
 model::Result<PlanEstimate> Predictor::events(const model::Plan& plan, Loop* loop) {
-  return parts_->events(plan, loop);
+  TRY(parts_->prepare(plan));
+  return parts_->estimate(TRY(parts_->run_events(parts_->program(), {.loop = loop})));
 }
-model::Result<model::Memory> Predictor::memory(const model::Plan& plan) { return parts_->memory(plan); }
-model::Result<Peak> Predictor::peak(const model::Plan& plan) { return parts_->peak(plan); }
-model::Result<Peak> Predictor::least_peak(const model::Plan& plan) { return parts_->least_peak(plan); }
+
+model::Result<Peak> Predictor::peak(const model::Plan& plan) {
+  TRY(parts_->cache.find(plan, parts_->work));
+  find_slots(parts_->work);
+  parts_->cache.find_states(parts_->work);
+  return parts_->peak();
+}
+
+model::Result<Peak> Predictor::least_peak(const model::Plan& plan) {
+  if (plan.offload.activations > 0) return peak(plan);
+  TRY(parts_->cache.find(plan, parts_->work));
+  parts_->cache.find_states(parts_->work);
+  return least_peak_of(parts_->work, parts_->cache.inputs().cluster.device);
+}
+
+model::Result<model::Memory> Predictor::memory(const model::Plan& plan) {
+  TRY(parts_->cache.find(plan, parts_->work));
+  return parts_->memory(parts_->program());
+}
+
 model::Result<PlanLimits> Predictor::limits(const model::Plan& plan, Fidelity fidelity, double step_s) {
-  return parts_->limits(plan, fidelity, step_s);
+  TRY(parts_->prepare(plan));
+  return parts_->limits(plan_bound(parts_->work, fidelity != Fidelity::closed_form), step_s);
 }
+
 model::Result<std::shared_ptr<const StepLinks>> Predictor::links(const model::Plan& plan) {
-  return parts_->links(plan);
+  TRY(parts_->cache.find(plan, parts_->work));
+  return parts_->work.costs->links;
 }
+
 model::Result<Simulation> Predictor::simulate(const model::Plan& plan, const SimulationOptions& options) {
-  return parts_->simulate(plan, options);
+  TRY(parts_->prepare(plan));
+  PlanWork& work = parts_->work;
+  const Inputs& inputs = parts_->cache.inputs();
+  const model::StepProgram& whole = parts_->program();
+  const bool by_events = options.fidelity != Fidelity::closed_form;
+  auto execution = TRY(by_events ? parts_->run_events(whole, options) : parts_->run_closed_form(true));
+  const StepAccounting accounting(inputs, work, execution);
+  const PlanBound bound = plan_bound(work, by_events);
+  Simulation simulation;
+  model::StepResult& result = simulation.result;
+  result.fidelity = to_string(options.fidelity);
+  result.profile = inputs.profile.name();
+  result.stack = inputs.profile.stack();
+  result.device = inputs.cluster.device.name;
+  result.step = parts_->times(accounting, execution);
+  result.bound_s = bound.step.seconds;
+  result.bound_by = to_string(bound.step.resource);
+  result.bound_rank = static_cast<std::int64_t>(bound.step.rank);
+  result.lost = accounting.lost(bound);
+  result.flops_at_peak_s = bound.flops_at_peak_s;
+  result.provenance = accounting.provenance();
+  result.memory = parts_->memory(whole);
+  result.run = predicted_run(inputs, plan, result.step);
+  TRY(check_estimate(parts_->predicted(), result.step, result.memory.peak_bytes));
+  auto limits = TRY(parts_->limits(bound, result.step.time_s));
+  result.warnings = std::move(limits.warnings);
+  simulation.rank_names = rank_names(whole.schedule);
+  simulation.events = execution.events;
+  simulation.timeline = std::move(execution.timeline);
+  if (options.record.on) add_memory_and_power(work, whole, result.memory, simulation.timeline);
+  return simulation;
 }
+
 model::Result<std::optional<PlanEstimate>> Predictor::closed_form_while(const model::Plan& plan, double limit,
                                                                         std::vector<double> seconds,
                                                                         const Promising& promising) {
-  return parts_->closed_form_while(plan, limit, std::move(seconds), promising);
+  PlanWork& work = parts_->work;
+  TRY(parts_->cache.find(plan, work));
+  find_slots(work);
+  seconds.resize(work.slots.size(), 0);
+  for (const std::int32_t slot : slots_by_weight(work, seconds)) {
+    const TemplateRun& run = work.timed->run(slot);
+    for (std::size_t c = 0; c < seconds.size(); ++c)
+      if (work.slots[c] == slot) seconds[c] = run.seconds;
+    if (!promising(seconds)) return std::nullopt;
+  }
+  prepare_step(work);
+  time_slots(work);
+  if (most_collective_seconds(work) > limit) return std::nullopt;
+  parts_->cache.find_states(work);
+  parts_->cache.find_updates(work);
+  fill_costs(work);
+  return TRY(parts_->estimate(parts_->run_closed_form(false)));
 }
 
 }  // namespace plumbline::sim

@@ -93,7 +93,7 @@ class Predictor {
                                                                std::vector<double> seconds, const Promising& promising);
 
  private:
-  class Parts;
+  struct Parts;
   std::unique_ptr<Parts> parts_;
 };
 
