@@ -27,31 +27,24 @@ Attribution attribute(const model::StepProgram& program, const model::SlotTempla
   attribute_host(host, costs.host, result);
   model::Conditions alone = costs.partition.overlapped(model::CoRunner::none);
   alone.clock = clock;
+  const auto add_transfer = [&](const model::Share& share) { result.communication[share.index] += share.seconds; };
   for (const model::Segment& segment : slot.segments) {
     const model::Graph& graph = program.blocks[segment.block];
     for (std::uint16_t index : segment.operators) {
       const model::Operator& op = graph.operators[index];
       const model::OperatorClass kind = model::operator_class(graph, op);
       if (kind == model::OperatorClass::exchange) {
-        const model::AllToAllTime time = costs.communication.all_to_all(graph, op);
-        result.communication[time.share.index] += time.share.seconds;
-        continue;
+        add_transfer(costs.communication.all_to_all(graph, op).share);
+      } else if (kind == model::OperatorClass::collective) {
+        add_transfer(costs.communication.collective_share(graph, op));
+      } else if (kind == model::OperatorClass::host_link) {
+        add_transfer(costs.host.copy_share(graph, op));
+      } else if (segment.stream != model::Stream::communication) {
+        const model::KernelTime time = costs.kernels.time(graph, op, alone);
+        result.classes[std::string(model::breakdown_name(kind))] += segment.share * time.seconds;
+        for (const model::Share& share : time.shares)
+          if (share.index >= 0) result.constants[share.index] += segment.share * share.seconds;
       }
-      if (kind == model::OperatorClass::collective) {
-        const model::Share share = costs.communication.collective_share(graph, op);
-        result.communication[share.index] += share.seconds;
-        continue;
-      }
-      if (kind == model::OperatorClass::host_link) {
-        const model::Share share = costs.host.copy_share(graph, op);
-        result.communication[share.index] += share.seconds;
-        continue;
-      }
-      if (segment.stream == model::Stream::communication) continue;
-      const model::KernelTime time = costs.kernels.time(graph, op, alone);
-      result.classes[std::string(model::breakdown_name(kind))] += segment.share * time.seconds;
-      for (const model::Share& share : time.shares)
-        if (share.index >= 0) result.constants[share.index] += segment.share * share.seconds;
     }
   }
   return result;

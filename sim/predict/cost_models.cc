@@ -110,6 +110,11 @@ double bandwidth_beside(const Inputs& inputs, const model::Layout& layout, doubl
   return std::max(least, 1 - passes * rate / device.memory_bandwidth.value());
 }
 
+model::Failure cannot_be(const model::Plan& plan, std::string key, std::string message, std::string hint) {
+  return tl::unexpected(
+      model::plan_error(plan, model::ErrorKind::infeasible, std::move(key), std::move(message), std::move(hint)));
+}
+
 // Returns the power model of the inputs; a limit that no constant gives a meaning is refused.
 model::Result<std::optional<model::PowerModel>> power_model(const Inputs& inputs, const model::Profile& profile) {
   const std::optional<double> given = inputs.plan.cluster.power_limit_w;
@@ -140,10 +145,9 @@ model::Result<void> check_attention(const model::Plan& plan, const model::Device
   if (!lacks(device, plan.attention.kernel)) return {};
   std::vector<std::string> names = model::attention_kernels();
   std::erase_if(names, [&](const std::string& name) { return lacks(device, name); });
-  return tl::unexpected(
-      model::plan_error(plan, model::ErrorKind::infeasible, "attention.kernel",
-                        fmt::format("{} does not run {} attention", device.name, plan.attention.kernel),
-                        fmt::format("one of {}", fmt::join(names, ", "))));
+  return cannot_be(plan, "attention.kernel",
+                   fmt::format("{} does not run {} attention", device.name, plan.attention.kernel),
+                   fmt::format("one of {}", fmt::join(names, ", ")));
 }
 
 // Refuses a format of attention that the device, the plan's kernel or the profile lacks. Only cuDNN's kernels have one.
@@ -153,7 +157,7 @@ model::Result<void> check_attention_format(const model::Plan& plan, const model:
   if (!format) return {};
   const std::string& word = plan.precision.attention;
   const auto refuse = [&](const std::string& message, const std::string& hint) {
-    return tl::unexpected(model::plan_error(plan, model::ErrorKind::infeasible, "precision.attention", message, hint));
+    return cannot_be(plan, "precision.attention", message, hint);
   };
   if (!has_format(device, *format)) return refuse(fmt::format("{} lacks {}", device.name, word), formats_of(device));
   if (plan.attention.kernel != "fused" && plan.attention.kernel != "cudnn")
@@ -223,31 +227,30 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
   const auto& overlap = inputs.plan.overlap;
   const model::Device& device = inputs.cluster.device;
   if (overlap.communication_sms >= device.sms)
-    return tl::unexpected(model::plan_error(
-        inputs.plan, model::ErrorKind::infeasible, "overlap.communication_sms",
+    return cannot_be(
+        inputs.plan, "overlap.communication_sms",
         fmt::format("{} communication SMs leave none of {} to compute", overlap.communication_sms, device.sms),
-        "give fewer"));
+        "give fewer");
   const auto formats = formats_of_gemms(inputs);
   for (const auto& [key, precision] : formats)
     if (!has_format(device, precision))
-      return tl::unexpected(model::plan_error(
-          inputs.plan, model::ErrorKind::infeasible, key,
-          fmt::format("{} {} {}: it lacks the format", device.name,
-                      lacks(device, to_string(precision)) ? "multiplies nothing in" : "states no peak of",
-                      to_string(precision)),
-          formats_of(device)));
+      return cannot_be(inputs.plan, key,
+                       fmt::format("{} {} {}: it lacks the format", device.name,
+                                   lacks(device, to_string(precision)) ? "multiplies nothing in" : "states no peak of",
+                                   to_string(precision)),
+                       formats_of(device));
   TRY(check_attention(inputs.plan, device));
   const model::Precision gemm = formats.front().second;
   const bool has_fp8 =
       gemm == model::Precision::fp8 || gemm == model::Precision::fp8_tensor || gemm == model::Precision::mxfp8;
   if (inputs.plan.precision.parameters == "fp8" && !has_fp8)
-    return tl::unexpected(model::plan_error(inputs.plan, model::ErrorKind::infeasible, "precision.parameters",
-                                            fmt::format("GEMMs in {} read no parameters in FP8", to_string(gemm)),
-                                            "set it to bf16, or precision.gemm to fp8, fp8_tensor or mxfp8"));
+    return cannot_be(inputs.plan, "precision.parameters",
+                     fmt::format("GEMMs in {} read no parameters in FP8", to_string(gemm)),
+                     "set it to bf16, or precision.gemm to fp8, fp8_tensor or mxfp8");
   if (inputs.plan.precision.head != "bf16" && gemm != model::Precision::mxfp8)
-    return tl::unexpected(model::plan_error(inputs.plan, model::ErrorKind::infeasible, "precision.head",
-                                            fmt::format("it is as other GEMMs are, which are in {}", to_string(gemm)),
-                                            "set it to bf16, or precision.gemm to mxfp8"));
+    return cannot_be(inputs.plan, "precision.head",
+                     fmt::format("it is as other GEMMs are, which are in {}", to_string(gemm)),
+                     "set it to bf16, or precision.gemm to mxfp8");
   model::DeviceProfile holds = TRY(model::profile_on(inputs.profile, device));
   add_attention_warning(inputs.plan, device, holds);
   const auto on_device = std::make_shared<const model::DeviceProfile>(std::move(holds));
@@ -255,11 +258,10 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
   const auto kernels = TRY(model::KernelCost::make(profile, device, model::software_kernels(inputs.plan)));
   for (const auto& [key, precision] : formats)
     if (!kernels.has_gemm(precision))
-      return tl::unexpected(
-          model::plan_error(inputs.plan, model::ErrorKind::infeasible, key,
-                            fmt::format("profile '{0}' says nothing about GEMMs in {1}: it has no gemm.{1}.k_time",
-                                        inputs.profile.name(), to_string(precision)),
-                            "use a profile that has it, or another format"));
+      return cannot_be(inputs.plan, key,
+                       fmt::format("profile '{0}' says nothing about GEMMs in {1}: it has no gemm.{1}.k_time",
+                                   inputs.profile.name(), to_string(precision)),
+                       "use a profile that has it, or another format");
   TRY(check_attention_format(inputs.plan, device, inputs.profile, kernels));
   const model::Result<model::CommunicationCost> communication =
       model::CommunicationCost::make(profile, inputs.cluster, expert_group(inputs), exchange_kernels(inputs.plan));
