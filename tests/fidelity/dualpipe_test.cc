@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "tests/support/inputs.h"
 #include "tests/support/schedules.h"
 
 namespace plumbline::model {
@@ -169,12 +170,9 @@ TEST(DualPipe, BlockingBatchesCostATransferPerSlot) {
 
 TEST(DualPipe, RefusesShapesItDoesNotExistFor) {
   const ScheduleKind& dualpipe = kind("dualpipe");
-  const auto refused = [&](const ScheduleShape& shape, std::string_view key, std::string_view reason) {
+  const auto refused = [&](const ScheduleShape& shape, const std::string& key, const std::string& reason) {
     const auto checked = dualpipe.check(shape);
-    ASSERT_FALSE(checked);
-    EXPECT_EQ(checked.error().kind, ErrorKind::infeasible);
-    EXPECT_EQ(checked.error().key, key);
-    EXPECT_NE(checked.error().message.find(reason), std::string::npos) << checked.error().message;
+    tests::expect_error(checked, ErrorKind::infeasible, key, reason);
     EXPECT_FALSE(checked.error().hint.empty());
   };
   refused({.ranks = 5, .micro_batches = 20}, "ranks", "even number of ranks");

@@ -40,12 +40,20 @@ inline void expect_error(const model::Error& error, model::ErrorKind kind, const
       << "'" << text << "' is not in: " << to_string(error);
 }
 
-// The same of a result, which must have no value.
+// Expects that there is such an error in place of a value.
 template <class T>
 void expect_error(const model::Result<T>& result, model::ErrorKind kind, const std::string& file, int line,
                   const std::string& key, const std::string& text) {
-  ASSERT_FALSE(result);
+  ASSERT_FALSE(result) << text;
   expect_error(result.error(), kind, file, line, key, text);
+}
+
+// Expects an error about a key, wherever that is.
+template <class T>
+void expect_error(const model::Result<T>& result, model::ErrorKind kind, const std::string& key,
+                  const std::string& text = "") {
+  ASSERT_FALSE(result) << text;
+  expect_error(result.error(), kind, result.error().file, result.error().line, key, text);
 }
 
 }  // namespace plumbline::tests

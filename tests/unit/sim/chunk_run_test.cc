@@ -213,19 +213,13 @@ TEST_F(ChunkRuns, TheSameInputsGiveTheSameBits) {
 
 TEST_F(ChunkRuns, AScheduleWithoutPairsIsInfeasible) {
   const auto chunk = run_chunk(inputs({"schedule.kind=1f1b"}), {});
-  ASSERT_FALSE(chunk);
-  EXPECT_EQ(chunk.error().kind, model::ErrorKind::infeasible);
-  EXPECT_EQ(chunk.error().key, "schedule.kind");
-  EXPECT_NE(chunk.error().message.find("1f1b overlaps no two chunks"), std::string::npos) << chunk.error().message;
+  tests::expect_error(chunk, model::ErrorKind::infeasible, "schedule.kind", "1f1b overlaps no two chunks");
 }
 
 TEST_F(ChunkRuns, SlotsAndLayersMustBeAsMany) {
   const auto chunk = run_chunk(inputs(), {std::vector<ChunkRank::Slot>(3)});
-  ASSERT_FALSE(chunk);
-  EXPECT_EQ(chunk.error().kind, model::ErrorKind::input);
-  EXPECT_EQ(chunk.error().key, "schedule.layers_per_stage");
-  EXPECT_NE(chunk.error().message.find("has 3 layers, a middle stage of the plan 4"), std::string::npos)
-      << chunk.error().message;
+  tests::expect_error(chunk, model::ErrorKind::input, "schedule.layers_per_stage",
+                      "has 3 layers, a middle stage of the plan 4");
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "sim/cluster/detail/fleet_draw.h"
 #include "sim/cluster/fleet_priors.h"
 #include "sim/predict/predictor.h"
+#include "tests/support/inputs.h"
 #include "tests/support/step_inputs.h"
 #include "tests/support/tiny_programs.h"
 
@@ -224,8 +225,7 @@ TEST(ClusterStep, ThatIsStoppedIsOfTheFleetsThatItHas) {
 
 TEST(ClusterStep, NeedsASeed) {
   const auto simulation = simulate_cluster(experts(), {.seeds = 0});
-  ASSERT_FALSE(simulation.has_value());
-  tests::expect_error(simulation.error(), model::ErrorKind::input, "", 0, "--seeds", "at least one");
+  tests::expect_error(simulation, model::ErrorKind::input, "", 0, "--seeds", "at least one");
 }
 
 // Slots of stages with and without the head take the same time, and all of them together as long as before.

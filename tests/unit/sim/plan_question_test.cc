@@ -5,6 +5,7 @@
 
 #include "sim/search/cluster_choice.h"
 #include "sim/search/ranking.h"
+#include "tests/support/inputs.h"
 
 namespace plumbline::sim {
 namespace {
@@ -20,10 +21,7 @@ TEST(PlanQuestion, DurationsAreDays) {
 TEST(PlanQuestion, ADurationNeedsAPositiveNumberAndAUnit) {
   for (const char* text : {"", "60", "d", "60 d", "-3d", "0d", "nand", "infd", "60days", "60m"}) {
     const auto parsed = parse_days(text);
-    ASSERT_FALSE(parsed) << text;
-    EXPECT_EQ(parsed.error().kind, model::ErrorKind::input);
-    EXPECT_EQ(parsed.error().key, "--deadline");
-    EXPECT_NE(parsed.error().hint.find("60d"), std::string::npos);
+    tests::expect_error(parsed, model::ErrorKind::input, "--deadline", "60d");
   }
 }
 

@@ -10,6 +10,7 @@
 #include "model/base/text_file.h"
 #include "model/plan/plan.h"
 #include "tests/support/costs.h"
+#include "tests/support/inputs.h"
 #include "tests/support/load_cluster.h"
 #include "tests/support/temporary_directory.h"
 #include "topologies/device.h"
@@ -83,8 +84,7 @@ TEST(Topology, ANetworkMayStateItsFactors) {
       folder.write("wrong.toml", small + "[network]\n" +
                                      R"(exchange_rate = { value = 0, unit = "1", kind = "assumed", source = "s" })");
   const auto wrong = load_topology(file, devices, with_gpus(8));
-  ASSERT_FALSE(wrong);
-  expect_error(wrong.error(), ErrorKind::input, file, 20, "network.exchange_rate", "out of range");
+  expect_error(wrong, ErrorKind::input, file, 20, "network.exchange_rate", "out of range");
 }
 
 TEST(Topology, AFileContinuesWithTheOneThatItExtends) {
@@ -101,8 +101,7 @@ TEST(Topology, AFileContinuesWithTheOneThatItExtends) {
   EXPECT_DOUBLE_EQ(own->fabric.nic_latency, 1e-6);
   folder.write("base.toml", replaced(small, "value = 400", "value = -400"));
   const auto wrong = load_topology(file, devices, with_gpus(8));
-  ASSERT_FALSE(wrong);
-  expect_error(wrong.error(), ErrorKind::input, base, 8, "node.nic_bandwidth", "out of range");
+  expect_error(wrong, ErrorKind::input, base, 8, "node.nic_bandwidth", "out of range");
   // What the folder does not have is shipped.
   folder.write("own.toml", "extends = \"h800-rail-fat-tree\"\n");
   EXPECT_EQ(load_topology(file, devices, with_gpus(8))->cluster.default_profile, "h800");
@@ -193,8 +192,7 @@ TEST(Topology, ThePlanIsToBlameForItsOwnWiring) {
   Variation variation;
   variation.oversubscription = 0.5;
   const auto shape = tests::load_cluster(h800, devices, variation);
-  ASSERT_FALSE(shape);
-  expect_error(shape.error(), ErrorKind::input, h800, 0, "cluster.oversubscription", "below 1");
+  expect_error(shape, ErrorKind::input, h800, 0, "cluster.oversubscription", "below 1");
   variation.oversubscription = 3;  // 48 of 64 ports towards NICs
   EXPECT_EQ(capacity(load_topology(h800, devices, variation).value().fabric).leaf_down, 48);
 }
@@ -203,8 +201,7 @@ TEST(Topology, WiringLimitsTheNumberOfGpus) {
   // Two layers of 64-port switches connect 64 * 32 = 2048 NICs per plane, so 2048 nodes of 8 GPUs.
   EXPECT_TRUE(tests::load_cluster(h800, devices, with_gpus(16384)));
   const auto shape = tests::load_cluster(h800, devices, with_gpus(16385));
-  ASSERT_FALSE(shape);
-  expect_error(shape.error(), ErrorKind::infeasible, h800, 0, "cluster.gpus", "at most 16384 GPUs");
+  expect_error(shape, ErrorKind::infeasible, h800, 0, "cluster.gpus", "at most 16384 GPUs");
 }
 
 TEST(Topology, DevicesAreKnownByWhatTheyCallThemselves) {
@@ -225,12 +222,10 @@ TEST(Topology, AliasesAreAListOfTexts) {
   const TemporaryDirectory folder;
   folder.write("x.toml", "aliases = \"X\"\n");
   const auto text = load_devices(folder.path().string());
-  ASSERT_FALSE(text);
-  expect_error(text.error(), ErrorKind::input, (folder.path() / "x.toml").string(), 1, "aliases", "array of strings");
+  expect_error(text, ErrorKind::input, (folder.path() / "x.toml").string(), 1, "aliases", "array of strings");
   folder.write("x.toml", "aliases = [\"X\", 3]\n");
   const auto number = load_devices(folder.path().string());
-  ASSERT_FALSE(number);
-  expect_error(number.error(), ErrorKind::input, (folder.path() / "x.toml").string(), 1, "aliases", "a string");
+  expect_error(number, ErrorKind::input, (folder.path() / "x.toml").string(), 1, "aliases", "a string");
 }
 
 TEST(Topology, ADeviceLacksKernelsAndFormatsByName) {
@@ -242,20 +237,17 @@ TEST(Topology, ADeviceLacksKernelsAndFormatsByName) {
   EXPECT_EQ(known->front().device.lacks, (std::vector<std::string>{"flash3", "mxfp8"}));
   folder.write("x.toml", "lacks = [\"flash4\"]\n" + device.substr(device.find("sms = ")));
   const auto wrong = load_devices(folder.path().string());
-  ASSERT_FALSE(wrong);
-  expect_error(wrong.error(), ErrorKind::input, (folder.path() / "x.toml").string(), 1, "lacks", "flash3");
+  expect_error(wrong, ErrorKind::input, (folder.path() / "x.toml").string(), 1, "lacks", "flash3");
 }
 
 TEST(Topology, UnknownDeviceNamesTheNearest) {
   const auto by_plan =
       tests::load_cluster(h800, devices, {.gpus = 8, .device = "h800-smx", .nics_per_node = {}, .nic_gbps = {}});
-  ASSERT_FALSE(by_plan);
-  expect_error(by_plan.error(), ErrorKind::input, "", 0, "cluster.device", "did you mean 'h800-sxm'?");
+  expect_error(by_plan, ErrorKind::input, "", 0, "cluster.device", "did you mean 'h800-sxm'?");
   const TemporaryDirectory folder;
   const std::string path = folder.write("t.toml", replaced(small, "h800-sxm", "h8000-sxm")).string();
   const auto by_file = tests::load_cluster(path, devices, {});
-  ASSERT_FALSE(by_file);
-  expect_error(by_file.error(), ErrorKind::input, path, 1, "device", "did you mean 'h800-sxm'?");
+  expect_error(by_file, ErrorKind::input, path, 1, "device", "did you mean 'h800-sxm'?");
 }
 
 TEST(Topology, ADeviceMayBeAFile) {
@@ -280,8 +272,7 @@ TEST(Topology, ADeviceMayBeAFile) {
   EXPECT_EQ(variation_of(plan).device, plan.cluster.device) << "longer than a name of a file";
   variation.device = "none.toml";
   const auto missing = tests::load_cluster(h800, devices, variation);
-  ASSERT_FALSE(missing);
-  expect_error(missing.error(), ErrorKind::input, "none.toml", 0, "", "no such file");
+  expect_error(missing, ErrorKind::input, "none.toml", 0, "", "no such file");
   const std::string own = folder.write("t.toml", replaced(small, "h800-sxm", "mine.toml")).string();
   const auto named = tests::load_cluster(own, devices, {});
   ASSERT_TRUE(named) << to_string(named.error());
@@ -301,14 +292,11 @@ TEST(Topology, EntriesThatAreMissingAreNamedAtOnce) {
       "memory_bandwidth, memory");
   folder.write("mine.toml", "sms = { value = 100 }");
   const auto bare = tests::load_cluster(h800, devices, variation);
-  ASSERT_FALSE(bare);
-  expect_error(bare.error(), ErrorKind::input, *variation.device, 1, "sms", "lacks 'unit', 'kind', 'source'");
+  expect_error(bare, ErrorKind::input, *variation.device, 1, "sms", "lacks 'unit', 'kind', 'source'");
   const std::string path =
       folder.write("t.toml", replaced(small, "device = \"h800-sxm\"\ndefault_profile = \"h800\"\n", "")).string();
   const auto texts = tests::load_cluster(path, devices, {});
-  ASSERT_FALSE(texts);
-  expect_error(texts.error(), ErrorKind::input, path, 0, "device",
-               "required keys are missing: device, default_profile");
+  expect_error(texts, ErrorKind::input, path, 0, "device", "required keys are missing: device, default_profile");
 }
 
 struct BadFile {
@@ -326,8 +314,7 @@ TEST_P(BadTopology, IsAnInputErrorAtItsPlace) {
   const TemporaryDirectory folder;
   const std::string path = folder.write("t.toml", replaced(small, GetParam().from, GetParam().to)).string();
   const auto shape = tests::load_cluster(path, devices, {});
-  ASSERT_FALSE(shape);
-  expect_error(shape.error(), ErrorKind::input, path, GetParam().line, GetParam().key, GetParam().says);
+  expect_error(shape, ErrorKind::input, path, GetParam().line, GetParam().key, GetParam().says);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -356,8 +343,7 @@ TEST_P(BadPrice, IsAnInputErrorAtItsPlace) {
   const TemporaryDirectory folder;
   const std::string path = folder.write("t.toml", std::string("price.") + GetParam().to + "\n" + small).string();
   const auto shape = tests::load_cluster(path, devices, {});
-  ASSERT_FALSE(shape);
-  expect_error(shape.error(), ErrorKind::input, path, 1, GetParam().key, GetParam().says);
+  expect_error(shape, ErrorKind::input, path, 1, GetParam().key, GetParam().says);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -398,8 +384,7 @@ TEST(Topology, PricesOfOtherHardwareDoNotHold) {
 
 TEST(Topology, MissingFileIsAnInputError) {
   const auto shape = tests::load_cluster("/nowhere/t.toml", devices, {});
-  ASSERT_FALSE(shape);
-  expect_error(shape.error(), ErrorKind::input, "/nowhere/t.toml", 0, "", "no such file");
+  expect_error(shape, ErrorKind::input, "/nowhere/t.toml", 0, "", "no such file");
 }
 
 }  // namespace
