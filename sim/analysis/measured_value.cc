@@ -5,6 +5,7 @@
 #include <cmath>
 #include <span>
 #include <system_error>
+#include <utility>
 
 #include "model/base/text.h"
 #include "sim/analysis/measured_step.h"
@@ -12,28 +13,15 @@
 namespace plumbline::sim {
 namespace {
 
-struct StepUnit {
+struct Unit {
   std::string_view name;
   double factor;
-  MeasuredQuantity quantity;
+  MeasuredQuantity quantity = {};  // of a step
 };
 
-struct MemoryUnit {
-  std::string_view name;
-  double factor;
-};
-
-// A number in one of an option's units.
-template <class Unit>
-struct Measured {
-  double value = 0;
-  Unit unit;
-};
-
-// `form` is what the option takes, for errors.
-template <class Unit>
-model::Result<Measured<Unit>> read_measured(std::string_view text, std::span<const Unit> units, const char* option,
-                                            const char* form) {
+// Returns a number in one of an option's units, and the unit. `form` is what the option takes, for errors.
+model::Result<std::pair<double, Unit>> read_measured(std::string_view text, std::span<const Unit> units,
+                                                     const char* option, const char* form) {
   double number = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (status != std::errc()) return model::wrong_input(option, fmt::format("'{}' begins with no number", text), form);
@@ -49,27 +37,26 @@ model::Result<Measured<Unit>> read_measured(std::string_view text, std::span<con
   const double value = number * unit->factor;
   if (!std::isfinite(value) || value <= 0)
     return model::wrong_input(option, fmt::format("'{}' is not a finite number above 0", text), form);
-  return Measured<Unit>{value, *unit};
+  return std::pair(value, *unit);
 }
 
 }  // namespace
 
 model::Result<double> parse_measured_peak(std::string_view memory) {
   static constexpr double binary_kilo = 1024;
-  static constexpr MemoryUnit memory_units[] = {
+  static constexpr Unit memory_units[] = {
       {"MB", 1e6},
       {"GB", 1e9},
       {"MiB", binary_kilo * binary_kilo},
       {"GiB", binary_kilo * binary_kilo * binary_kilo},
   };
-  return read_measured<MemoryUnit>(memory, memory_units, "--measured-memory",
-                                   "the peak of the fullest GPU, as 71GB or 68000MiB")
-      .map([](const Measured<MemoryUnit>& read) { return read.value; });
+  return read_measured(memory, memory_units, "--measured-memory", "the peak of the fullest GPU, as 71GB or 68000MiB")
+      .map([](const auto& read) { return read.first; });
 }
 
 model::Result<Measurement> parse_measurement(std::string_view step, std::optional<std::string_view> memory) {
   using enum MeasuredQuantity;
-  static constexpr StepUnit step_units[] = {
+  static constexpr Unit step_units[] = {
       {"s", 1, seconds},
       {"ms", 1e-3, seconds},
       {"min", 60, seconds},
@@ -87,14 +74,14 @@ model::Result<Measurement> parse_measurement(std::string_view step, std::optiona
       {"%", 1e-2, mfu},
   };
   constexpr const char* option = "--measured";
-  const auto read = TRY(read_measured<StepUnit>(
+  const auto [value, unit] = TRY(read_measured(
       step, step_units, option,
       "a step as 2.1s, a time per output token as 35ms, 1.2Mtok/s, 7800tok/s/GPU, 230TFLOP/s of a GPU, or an MFU as "
       "41%"));
-  if (read.unit.quantity == mfu && read.value > 1)
+  if (unit.quantity == mfu && value > 1)
     return model::wrong_input(option, fmt::format("an MFU of '{}' is above the peak", step),
                               "at most 100%, or TFLOP/s of a GPU: 230TFLOP/s");
-  Measurement measurement{{std::string(step), read.unit.quantity, read.value}, std::nullopt};
+  Measurement measurement{{std::string(step), unit.quantity, value}, std::nullopt};
   if (memory) measurement.peak_bytes = TRY(parse_measured_peak(*memory));
   return measurement;
 }

@@ -167,39 +167,14 @@ class CampaignRuns {
 };
 
 // Runs campaigns that differ from one in single values.
-class Variations {
- public:
-  Variations(CampaignInput input, CampaignRuns& runs, model::Quantiles factor)
-      : input_(std::move(input)), runs_(runs), factor_(factor) {}
-
-  Result<CampaignPoint> interval(std::string name, double seconds) const {
-    CampaignInput input = input_;
-    input.checkpoint.interval_s = seconds;
-    return point(std::move(name), input.checkpoint.pause_s(), input);
-  }
-  Result<CampaignPoint> spares(std::int64_t nodes) const {
-    CampaignInput input = input_;
-    input.spare_nodes = nodes;
-    return point("", static_cast<double>(nodes), input);
-  }
-
- private:
-  Result<CampaignPoint> point(std::string name, double value, const CampaignInput& input) const {
-    const auto result = TRY(runs_.whole(input));
-    return CampaignPoint{std::move(name), value, days_of(result, factor_), result.mean_goodput};
-  }
-
-  CampaignInput input_;
-  CampaignRuns& runs_;
-  model::Quantiles factor_;
-};
-
 Result<void> add_variations(const CampaignOptions& options, CampaignRuns& runs, CampaignAnswer& answer) {
   const CampaignResult& result = answer.result;
   const double best = result.checkpoint_interval_s;
   CampaignInput input = answer.input;
-  input.checkpoint.interval_s = best;
-  const Variations variations(input, runs, answer.step_factor);
+  const auto point = [&](std::string name, double value) -> Result<CampaignPoint> {
+    const auto varied = TRY(runs.whole(input));
+    return CampaignPoint{std::move(name), value, days_of(varied, answer.step_factor), varied.mean_goodput};
+  };
   if (options.intervals && std::isfinite(result.hours_between_failures)) {
     const std::pair<const char*, double> intervals[] = {
         {"half of it", best / 2},
@@ -207,10 +182,17 @@ Result<void> add_variations(const CampaignOptions& options, CampaignRuns& runs, 
         {"Young", result.young_s},
         {"Daly", result.daly_s},
         {"twice it", best * 2}};
-    for (const auto& [name, seconds] : intervals)
-      if (seconds > 0) answer.intervals.push_back(TRY(variations.interval(name, seconds)));
+    for (const auto& [name, seconds] : intervals) {
+      if (seconds <= 0) continue;
+      input.checkpoint.interval_s = seconds;
+      answer.intervals.push_back(TRY(point(name, input.checkpoint.pause_s())));
+    }
   }
-  for (const std::int64_t nodes : options.spares) answer.spares.push_back(TRY(variations.spares(nodes)));
+  input.checkpoint.interval_s = best;
+  for (const std::int64_t nodes : options.spares) {
+    input.spare_nodes = nodes;
+    answer.spares.push_back(TRY(point("", static_cast<double>(nodes))));
+  }
   return {};
 }
 
