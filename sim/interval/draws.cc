@@ -181,9 +181,7 @@ model::Result<Inputs> inputs_of_draws(const Inputs& inputs) {
   Inputs shared = inputs;
   shared.profile = TRY(model::profile_on(inputs.profile, inputs.cluster.device)).profile;
   shared.every_link = false;
-  if (!shared.routing) shared.routing = std::make_shared<ExpertGroupMemo>();
-  if (!shared.links) shared.links = std::make_shared<LinksMemo>();
-  if (!shared.tables) shared.tables = std::make_shared<ScheduleTables>();
+  add_memos(shared);
   return shared;
 }
 

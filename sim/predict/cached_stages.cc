@@ -44,6 +44,17 @@ std::vector<double> waits_at(double deviation, const std::vector<StragglerWaits>
 
 }  // namespace
 
+StageLists stage_lists(const model::Plan& plan, const model::Architecture& architecture, const model::Layout& layout) {
+  StageLists lists;
+  for (std::int64_t stage = 0; stage < layout.stages; ++stage) {
+    model::BlockList blocks = model::block_list(plan, architecture, layout, stage);
+    const auto known = std::ranges::find(lists.kinds, blocks);
+    lists.kind_of_stage.push_back(static_cast<std::int32_t>(known - lists.kinds.begin()));
+    if (known == lists.kinds.end()) lists.kinds.push_back(std::move(blocks));
+  }
+  return lists;
+}
+
 // FP16 gradients are added up as they are written; BF16 ones are cast first where the sum has another format.
 SlotPasses passes_in_slots(const model::Plan& plan, const CostModels& costs) {
   const std::int64_t zero = plan.parallelism.zero_stage;

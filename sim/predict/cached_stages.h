@@ -37,6 +37,14 @@ namespace plumbline::sim {
 
 class ExpertGroupMemo;
 
+// The stages of a plan by their blocks.
+struct StageLists {
+  std::vector<model::BlockList> kinds;      // distinct ones
+  std::vector<std::int32_t> kind_of_stage;  // index into kinds
+};
+// The layout needs no more than its stages and their layers.
+StageLists stage_lists(const model::Plan& plan, const model::Architecture& architecture, const model::Layout& layout);
+
 // A stage's optimizer step under one cost model.
 struct TimedOptimizer {
   OptimizerTiming timing;

@@ -103,9 +103,7 @@ std::vector<std::string> peak_warnings(const Predicted& predicted, double step_s
 
 PartsCache::PartsCache(Inputs inputs) : device_(inputs.cluster.device), inputs_(std::move(inputs)) {
   inputs_.cluster.device = model::with_allocator(device_, inputs_.profile);
-  if (!inputs_.routing) inputs_.routing = std::make_shared<ExpertGroupMemo>();
-  if (!inputs_.links) inputs_.links = std::make_shared<LinksMemo>();
-  if (!inputs_.tables) inputs_.tables = std::make_shared<ScheduleTables>();
+  add_memos(inputs_);
 }
 
 void PartsCache::forget_times() {
@@ -206,17 +204,6 @@ model::Result<void> PartsCache::find_costs(PlanWork& work) {
   return {};
 }
 
-std::unique_ptr<PartsCache::Stages> PartsCache::stages_of(const PlanWork& work) const {
-  auto stages = std::make_unique<Stages>();
-  for (std::int64_t stage = 0; stage < work.layout.stages; ++stage) {
-    model::BlockList blocks = model::block_list(*work.plan, inputs_.architecture, work.layout, stage);
-    const auto known = std::ranges::find(stages->kinds, blocks);
-    stages->kind_of_stage.push_back(static_cast<std::int32_t>(known - stages->kinds.begin()));
-    if (known == stages->kinds.end()) stages->kinds.push_back(std::move(blocks));
-  }
-  return stages;
-}
-
 void PartsCache::find_stages(PlanWork& work) {
   const model::Plan& plan = *work.plan;
   const model::RoutingSpread spread = spread_of(inputs_, plan);
@@ -247,7 +234,7 @@ void PartsCache::find_stages(PlanWork& work) {
   work.sharded = sharded.get();
   add_stages(plan, work.layout, key_.clear());
   auto& stages = stages_[key_.bytes()];
-  if (!stages) stages = stages_of(work);
+  if (!stages) stages = std::make_unique<StageLists>(stage_lists(plan, inputs_.architecture, work.layout));
   kinds_.clear();
   for (const model::BlockList& blocks : stages->kinds) kinds_.push_back(library->kind(blocks));
   work.stage_kinds.clear();

@@ -76,10 +76,6 @@ class PartsCache {
     std::shared_ptr<const model::ScheduleTable> table;
     SlotCounts counts;
   };
-  struct Stages {                             // distinct stages of a plan
-    std::vector<model::BlockList> kinds;      // distinct ones
-    std::vector<std::int32_t> kind_of_stage;  // index into kinds
-  };
 
   void forget();
   void forget_times();
@@ -87,7 +83,6 @@ class PartsCache {
   model::Result<void> find_costs(PlanWork& work);
   void find_stages(PlanWork& work);
   const std::vector<std::int32_t>& kinds_on(const PlanWork& work, const model::ScheduleTable::Rank& rank);
-  std::unique_ptr<Stages> stages_of(const PlanWork& work) const;
 
   model::Device device_;  // without the allocator of the profile
   Inputs inputs_;         // its plan is the last one for which costs were computed
@@ -96,7 +91,7 @@ class PartsCache {
   std::size_t table_ops_ = 0;
   Known<Table> tables_;
   Known<CostModels> costs_;
-  Known<Stages> stages_;
+  Known<StageLists> stages_;
   Known<model::StageLibrary> libraries_;
   Known<TimedStages> timed_;
   std::map<const model::StageLibrary*, SlotWaits> waits_;  // of the first profile; empty before the second

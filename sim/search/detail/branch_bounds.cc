@@ -32,14 +32,7 @@ StageLists stage_lists(const model::Plan& plan, const model::Architecture& archi
     std::vector<std::int64_t>& layers = layout.stage_layers.emplace_back();
     for (std::int64_t i = 0; i < count; ++i) layers.push_back(next++);
   }
-  StageLists lists;
-  for (std::int64_t stage = 0; stage < stages; ++stage) {
-    model::BlockList blocks = model::block_list(plan, architecture, layout, stage);
-    const auto known = std::ranges::find(lists.kinds, blocks);
-    lists.kind_of_stage.push_back(static_cast<std::int32_t>(known - lists.kinds.begin()));
-    if (known == lists.kinds.end()) lists.kinds.push_back(std::move(blocks));
-  }
-  return lists;
+  return stage_lists(plan, architecture, layout);
 }
 
 BranchBlocks::BranchBlocks(const Inputs& inputs, const model::Plan& plan)

@@ -12,6 +12,7 @@
 #include "model/layers/blocks.h"
 #include "model/layers/context.h"
 #include "model/program/compile.h"
+#include "sim/predict/cached_stages.h"
 #include "sim/search/detail/block_times.h"
 #include "sim/search/detail/schedule_bound.h"
 #include "sim/search/space.h"
@@ -20,11 +21,7 @@ namespace plumbline::sim {
 
 using StageBlock = model::BlockList::value_type;  // kind and pass
 
-// The stages of a plan by their blocks.
-struct StageLists {
-  std::vector<model::BlockList> kinds;      // distinct ones
-  std::vector<std::int32_t> kind_of_stage;  // index into kinds
-};
+// Returns the lists of a plan that need not have a layout of GPUs.
 StageLists stage_lists(const model::Plan& plan, const model::Architecture& architecture, std::int64_t stages);
 
 // The graphs of a branch's blocks, each built once. For one thread at a time.

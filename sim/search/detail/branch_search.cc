@@ -14,15 +14,9 @@
 namespace plumbline::sim {
 namespace {
 
-Inputs with_memos(const Inputs& given) {
-  Inputs inputs = given;
-  if (!inputs.routing) inputs.routing = std::make_shared<ExpertGroupMemo>();
-  if (!inputs.links) inputs.links = std::make_shared<LinksMemo>();
-  if (!inputs.tables) inputs.tables = std::make_shared<ScheduleTables>();
-  return inputs;
-}
-
-Inputs with_even_rows(Inputs inputs) {
+// Returns the inputs with memos and even rows.
+Inputs even_inputs(Inputs inputs) {
+  add_memos(inputs);
   model::set_imbalance(inputs.plan, 0);
   return inputs;
 }
@@ -49,7 +43,7 @@ double fit_probability(const Inputs& inputs, const Peak& peak, double share) {
 }  // namespace
 
 SearchScope::SearchScope(const Inputs& given, const SearchOptions& wanted)
-    : inputs(with_even_rows(with_memos(given))),
+    : inputs(even_inputs(given)),
       free(without_wiring(inputs)),
       options(wanted),
       space(inputs, wanted.breadth),
