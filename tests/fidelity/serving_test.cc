@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "model/layers/key_value_cache.h"
-#include "sim/predict/memos.h"
 #include "sim/serving/pool_model.h"
 #include "sim/serving/serving_forms.h"
 #include "tests/support/serving_inputs.h"
@@ -15,14 +14,12 @@
 namespace plumbline::sim {
 namespace {
 
+using tests::llama_node;
+using tests::OnePool;
 using tests::serving_inputs;
 using tests::shipped;
 
-std::shared_ptr<const PoolModel> pool_of(Inputs& inputs, std::shared_ptr<const PassCosts>& costs) {
-  inputs.routing = std::make_shared<ExpertGroupMemo>();
-  costs = PassCosts::make(inputs).value();
-  return PoolModel::make(inputs, *costs, inputs.plan, model::PoolKind::both).value();
-}
+std::string config(const std::string& model) { return "model.config=models/" + model + ".json"; }
 
 // open-infra-index, day 6: 4,989 tokens of context at 88 requests a GPU, by Little's law. A GPU of DeepSeek's decode
 // unit holds 24.0 GB of weights, of which prediction modules are 0.4.
@@ -31,24 +28,20 @@ TEST(Serving, ADecodeUnitOfDeepseekHasRoomForItsRequests) {
   const double request = model::cache_bytes(v3, model::cache_type("bf16"), 1, 4989);
   EXPECT_NEAR(88 * request / 1e9, 30.8517, 5e-5);
   EXPECT_NEAR(most_requests(72e9 - 23.9722e9, request), 136.992, 5e-3);
-  Inputs inputs = serving_inputs(tests::deepseek_decode_unit, "h800", {"inference.speculative_tokens=0"});
-  std::shared_ptr<const PassCosts> costs;
-  EXPECT_NEAR(pool_of(inputs, costs)->memory().weights / 1e9, 23.97, 0.01 * 23.97);
+  const OnePool pool(serving_inputs(tests::deepseek_decode_unit, "h800", {"inference.speculative_tokens=0"}));
+  EXPECT_NEAR(pool->memory().weights / 1e9, 23.97, 0.01 * 23.97);
 }
 
 // Of 48 layers 36 keep a state of 4 of 32 heads for a rank of eight, however long the request, and one more for each
 // speculated token; 12 have keys and values of one of two heads.
 TEST(Serving, StatesOfARequestDoNotGrowWithIt) {
-  std::string text = tests::llama_node;
-  text.replace(text.find("llama-3-70b"), 11, "qwen3-next-80b-a3b");
   const auto memory = [&](const std::string& input, const std::string& speculated) {
-    Inputs inputs = serving_inputs(text, "h100",
-                                   {"inference.input_tokens=" + input, "inference.output_tokens=1000",
-                                    "inference.draft=ngram", "inference.speculative_tokens=" + speculated});
-    std::shared_ptr<const PassCosts> costs;
-    const auto pool = pool_of(inputs, costs);
+    const OnePool pool(
+        serving_inputs(llama_node, "h100",
+                       {config("qwen3-next-80b-a3b"), "inference.input_tokens=" + input, "inference.output_tokens=1000",
+                        "inference.draft=ngram", "inference.speculative_tokens=" + speculated}));
     EXPECT_NEAR(pool->memory().keys_values / (12 * 2 * 256 * 2),
-                pool->request().context + (costs->memory().block_tokens - 1) / 2, 1e-6);
+                pool->request().context + (pool.costs->memory().block_tokens - 1) / 2, 1e-6);
     return pool->memory();
   };
   const PoolMemory shorter = memory("1000", "0"), longer = memory("9000", "0"), guesses = memory("1000", "2");
@@ -63,14 +56,11 @@ TEST(Serving, StatesOfARequestDoNotGrowWithIt) {
 // each rank. Falcon-H1 has both in each of 44 layers: of 6 of 24 heads for a rank of four, next to one of two heads.
 TEST(Serving, StatesAreOfLayersThatHaveThem) {
   const auto memory = [](const std::string& model, const std::string& tensor, double token) {
-    std::string text = tests::llama_node;
-    text.replace(text.find("llama-3-70b"), 11, model);
-    Inputs inputs = serving_inputs(
-        text, "h100", {"inference.input_tokens=1000", "inference.output_tokens=1000", "parallelism.tensor=" + tensor});
-    std::shared_ptr<const PassCosts> costs;
-    const auto pool = pool_of(inputs, costs);
-    EXPECT_NEAR(pool->memory().keys_values / token, pool->request().context + (costs->memory().block_tokens - 1) / 2,
-                1e-6);
+    const OnePool pool(serving_inputs(llama_node, "h100",
+                                      {config(model), "inference.input_tokens=1000", "inference.output_tokens=1000",
+                                       "parallelism.tensor=" + tensor}));
+    EXPECT_NEAR(pool->memory().keys_values / token,
+                pool->request().context + (pool.costs->memory().block_tokens - 1) / 2, 1e-6);
     return pool->memory().states;
   };
   EXPECT_EQ(memory("kimi-linear-48b-a3b", "8", 7 * (512 + 64) * 2), 20 * (4 * 128 * 128 * 4.0 + 3 * 3 * 4 * 128 * 2.0));
@@ -78,27 +68,22 @@ TEST(Serving, StatesAreOfLayersThatHaveThem) {
 }
 
 TEST(Serving, StatesWithoutSpaceAreNotBlamedOnThePrompt) {
-  std::string text = tests::llama_node;
-  text.replace(text.find("llama-3-70b"), 11, "qwen3-next-80b-a3b");
-  Inputs inputs = serving_inputs(text, "h100", {"inference.input_tokens=1000", "inference.output_tokens=1000"});
+  Inputs inputs =
+      serving_inputs(llama_node, "h100",
+                     {config("qwen3-next-80b-a3b"), "inference.input_tokens=1000", "inference.output_tokens=1000"});
   inputs.architecture.recurrence.state_bytes = 1 << 30;  // of one entry: larger than any GPU
-  inputs.routing = std::make_shared<ExpertGroupMemo>();
   const auto costs = PassCosts::make(inputs).value();
   const auto pool = PoolModel::make(inputs, *costs, inputs.plan, model::PoolKind::both);
-  ASSERT_FALSE(pool);
-  EXPECT_EQ(pool.error().key, "parallelism.tensor");
-  EXPECT_NE(pool.error().message.find("of states of one request"), std::string::npos) << pool.error().message;
+  tests::expect_error(pool, model::ErrorKind::infeasible, "parallelism.tensor", "of states of one request");
 }
 
 // Qwen3-Next's config.json names no format of states, that of Qwen3.5 FP32.
 TEST(Serving, AnEngineKeepsStatesInSixteenBitsWhereNoFormatIsStated) {
   const auto states = [](const std::string& model, double narrow) {
-    std::string text = tests::llama_node;
-    text.replace(text.find("llama-3-70b"), 11, model);
-    Inputs inputs = tests::engine_inputs(text, "h100", {tests::of_engine("narrow_states", narrow)},
-                                         {"inference.input_tokens=1000", "inference.output_tokens=1000"});
-    std::shared_ptr<const PassCosts> costs;
-    return pool_of(inputs, costs)->memory().states;
+    return OnePool(tests::engine_inputs(llama_node, "h100", {tests::of_engine("narrow_states", narrow)},
+                                        {config(model), "inference.input_tokens=1000", "inference.output_tokens=1000"}))
+        ->memory()
+        .states;
   };
   EXPECT_EQ(states("qwen3-next-80b-a3b", 0) - states("qwen3-next-80b-a3b", 1), 36 * 4 * 128 * 128 * 2.0);
   EXPECT_EQ(states("qwen3.5-35b-a3b", 0), states("qwen3.5-35b-a3b", 1));
@@ -106,14 +91,13 @@ TEST(Serving, AnEngineKeepsStatesInSixteenBitsWhereNoFormatIsStated) {
 
 // Keys, values and states of a request are those of one stage.
 TEST(Serving, TheFullestStageHoldsARequest) {
-  std::string text = tests::llama_node;
-  text.replace(text.find("llama-3-70b"), 11, "nemotron-3-nano-30b-a3b");
   const auto bytes = [&](const std::string& tensor, const std::string& stages) {
-    Inputs inputs = serving_inputs(text, "h100",
-                                   {"inference.input_tokens=1000", "inference.output_tokens=1000",
-                                    "parallelism.tensor=" + tensor, "parallelism.pipeline=" + stages});
-    std::shared_ptr<const PassCosts> costs;
-    return pool_of(inputs, costs)->memory().bytes_per_request();
+    return OnePool(serving_inputs(llama_node, "h100",
+                                  {config("nemotron-3-nano-30b-a3b"), "inference.input_tokens=1000",
+                                   "inference.output_tokens=1000", "parallelism.tensor=" + tensor,
+                                   "parallelism.pipeline=" + stages}))
+        ->memory()
+        .bytes_per_request();
   };
   EXPECT_LT(bytes("2", "4"), 0.5 * bytes("2", "1"));
   EXPECT_GE(bytes("2", "4"), 0.25 * bytes("2", "1"));
@@ -122,21 +106,16 @@ TEST(Serving, TheFullestStageHoldsARequest) {
 // 68.5e9 weights of one byte in the layers, over 8 GPUs of 2.8 TB/s; embedding and head have two bytes and are left
 // out. No step is shorter.
 TEST(Serving, AStepReadsItsWeights) {
-  Inputs inputs = serving_inputs(tests::llama_node, "h100");
-  std::shared_ptr<const PassCosts> costs;
-  const auto pool = pool_of(inputs, costs);
+  const OnePool pool(serving_inputs(llama_node, "h100"));
   const double ends = 2.0 * 128256 * 8192 * 2 / 8;
   EXPECT_NEAR((pool->memory().weights - ends) / 2.8e12 * 1e3, 3.05804, 0.002 * 3.05804);
   EXPECT_GT(pool->step_seconds(1),
-            (pool->memory().weights - ends / 2) / inputs.cluster.device.memory_bandwidth.value());
+            (pool->memory().weights - ends / 2) / pool.inputs.cluster.device.memory_bandwidth.value());
 }
 
 TEST(Serving, StepsTakeLongerWithMoreRequests) {
-  for (const auto& [text, profile] :
-       {std::pair(tests::llama_node, "h100"), std::pair(tests::deepseek_decode_unit, "h800")}) {
-    Inputs inputs = serving_inputs(text, profile);
-    std::shared_ptr<const PassCosts> costs;
-    const auto pool = pool_of(inputs, costs);
+  for (const auto& [text, profile] : {std::pair(llama_node, "h100"), std::pair(tests::deepseek_decode_unit, "h800")}) {
+    const OnePool pool(serving_inputs(text, profile));
     double last = 0;
     for (double batch = 1; batch <= 256; batch *= 1.3) {
       const double seconds = pool->step_seconds(batch);

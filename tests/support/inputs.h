@@ -40,6 +40,12 @@ inline void expect_error(const model::Error& error, model::ErrorKind kind, const
       << "'" << text << "' is not in: " << to_string(error);
 }
 
+// Expects an error about a key, wherever that is.
+inline void expect_error(const model::Error& error, model::ErrorKind kind, const std::string& key,
+                         const std::string& text = "") {
+  expect_error(error, kind, error.file, error.line, key, text);
+}
+
 // Expects that there is such an error in place of a value.
 template <class T>
 void expect_error(const model::Result<T>& result, model::ErrorKind kind, const std::string& file, int line,
@@ -47,13 +53,11 @@ void expect_error(const model::Result<T>& result, model::ErrorKind kind, const s
   ASSERT_FALSE(result) << text;
   expect_error(result.error(), kind, file, line, key, text);
 }
-
-// Expects an error about a key, wherever that is.
 template <class T>
 void expect_error(const model::Result<T>& result, model::ErrorKind kind, const std::string& key,
                   const std::string& text = "") {
   ASSERT_FALSE(result) << text;
-  expect_error(result.error(), kind, result.error().file, result.error().line, key, text);
+  expect_error(result.error(), kind, key, text);
 }
 
 }  // namespace plumbline::tests

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/predict/memos.h"
+#include "sim/serving/pool_model.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::tests {
@@ -47,18 +48,20 @@ tensor = 8
 inline sim::Inputs serving_inputs(const std::string& text, const std::string& profile_name,
                                   const std::vector<std::string>& overrides = {}) {
   const model::Plan plan = model::read_plan(text, "plan.toml", overrides).value();
-  return {plan, model::load_architecture(shipped("examples/" + plan.model.config)).value(),
-          load_cluster(shipped("topologies/" + plan.cluster.topology + ".toml"), shipped("topologies/devices"),
-                       topologies::variation_of(plan))
-              .value(),
-          model::load_profile(profile_file(profile_name)).value()};
+  sim::Inputs inputs{plan, model::load_architecture(shipped("examples/" + plan.model.config)).value(),
+                     load_cluster(shipped("topologies/" + plan.cluster.topology + ".toml"),
+                                  shipped("topologies/devices"), topologies::variation_of(plan))
+                         .value(),
+                     model::load_profile(profile_file(profile_name)).value()};
+  inputs.routing = std::make_shared<sim::ExpertGroupMemo>();
+  return inputs;
 }
 
 inline model::Parameter of_engine(const std::string& name, double value, const char* unit = "1") {
   return {"serving." + name, value, unit, model::Evidence::assumed, "this test"};
 }
 
-// Returns the same with further constants, and what parts of the predictor need of its own.
+// Returns the same with further constants.
 inline sim::Inputs engine_inputs(const std::string& text, const std::string& profile_name,
                                  const std::vector<model::Parameter>& constants,
                                  const std::vector<std::string>& overrides = {}) {
@@ -66,8 +69,20 @@ inline sim::Inputs engine_inputs(const std::string& text, const std::string& pro
   auto all = inputs.profile.parameters();
   all.insert(all.end(), constants.begin(), constants.end());
   inputs.profile = model::Profile("of an engine", "", std::move(all), inputs.profile.devices());
-  inputs.routing = std::make_shared<sim::ExpertGroupMemo>();
   return inputs;
 }
+
+// The GPUs of a plan without pools of their own.
+struct OnePool {
+  explicit OnePool(sim::Inputs given) : inputs(std::move(given)) {}
+  OnePool(const OnePool&) = delete;
+  OnePool& operator=(const OnePool&) = delete;
+  const sim::PoolModel* operator->() const { return pool.get(); }
+
+  sim::Inputs inputs;
+  std::shared_ptr<const sim::PassCosts> costs = sim::PassCosts::make(inputs).value();
+  std::shared_ptr<const sim::PoolModel> pool =
+      sim::PoolModel::make(inputs, *costs, inputs.plan, model::PoolKind::both).value();
+};
 
 }  // namespace plumbline::tests

@@ -8,7 +8,6 @@
 #include <fstream>
 #include <numeric>
 
-#include "sim/serving/pool_model.h"
 #include "tests/support/inputs.h"
 #include "tests/support/serving_inputs.h"
 #include "tests/support/temporary_directory.h"
@@ -16,11 +15,14 @@
 namespace plumbline::sim {
 namespace {
 
+using model::ErrorKind;
 using model::ServingResult;
 using tests::deepseek_decode_unit;
 using tests::engine_inputs;
+using tests::expect_error;
 using tests::llama_node;
 using tests::of_engine;
+using tests::OnePool;
 using tests::serving_inputs;
 
 const std::string deepseek_v2_node = R"(
@@ -35,35 +37,38 @@ expert = 8
 concurrency = 0
 )";
 
-ServingResult served(const std::string& text, const std::string& profile,
-                     const std::vector<std::string>& overrides = {}) {
-  const Inputs inputs = serving_inputs(text, profile, overrides);
+ServingResult served(const Inputs& inputs) {
   const auto result = ServingPredictor(inputs).predict(inputs.plan);
   if (!result) ADD_FAILURE() << to_string(result.error());
   return result.value_or(ServingResult{});
 }
 
-model::Error refused(const std::string& text, const std::string& profile, const std::vector<std::string>& overrides) {
-  const Inputs inputs = serving_inputs(text, profile, overrides);
+ServingResult served(const std::string& text, const std::string& profile,
+                     const std::vector<std::string>& overrides = {}) {
+  return served(serving_inputs(text, profile, overrides));
+}
+
+ServingResult on_llama(const std::vector<std::string>& overrides = {}) { return served(llama_node, "h100", overrides); }
+
+model::Error refused(const Inputs& inputs) {
   const auto result = ServingPredictor(inputs).predict(inputs.plan);
   EXPECT_FALSE(result.has_value());
   return result ? model::Error{} : result.error();
 }
 
-// The GPUs of a plan without pools of their own.
-struct OnePool {
-  explicit OnePool(Inputs given) : inputs(std::move(given)) {}
-  OnePool(const OnePool&) = delete;
-  OnePool& operator=(const OnePool&) = delete;
-  const PoolModel* operator->() const { return pool.get(); }
+model::Error llama_refused(const std::vector<std::string>& overrides) {
+  return refused(serving_inputs(llama_node, "h100", overrides));
+}
 
-  Inputs inputs;
-  std::shared_ptr<const PassCosts> costs = PassCosts::make(inputs).value();
-  std::shared_ptr<const PoolModel> pool = PoolModel::make(inputs, *costs, inputs.plan, model::PoolKind::both).value();
-};
+// Returns the seconds of a part of a step of the pool that decodes.
+double part_seconds(const ServingResult& result, const std::string& name) {
+  const auto& parts = result.pools.back().parts;
+  const auto part = std::ranges::find(parts, name, &model::ServingPart::name);
+  return part == parts.end() ? 0 : part->seconds;
+}
 
 TEST(Serving, ThroughputIsTheBatchOverTheTimePerToken) {
-  const ServingResult r = served(llama_node, "h100");
+  const ServingResult r = on_llama();
   EXPECT_NEAR(r.output_tokens_per_s, r.batch_per_gpu * 8 / r.tpot_s, 1e-6 * r.output_tokens_per_s);
   EXPECT_NEAR(r.concurrency, r.output_tokens_per_s / 1024 * (r.ttft_s + 1024 * r.tpot_s), 1e-3);
   EXPECT_GT(r.tpot_s, r.decode_step_s);
@@ -73,9 +78,8 @@ TEST(Serving, ThroughputIsTheBatchOverTheTimePerToken) {
 // A pause is long by prompts of others: eight of 1,024 tokens are a chunk of 8,192, and a request alone has none.
 TEST(Serving, TheLongestPauseHasThePromptsOfOthers) {
   for (const char* chunk : {"inference.chunked_prefill_tokens=8192", "inference.chunked_prefill_tokens=0"}) {
-    const auto pause = [&](const char* requests) {
-      const ServingResult r =
-          served(llama_node, "h100", {std::string("inference.concurrency=").append(requests), chunk});
+    const auto pause = [&](const std::string& requests) {
+      const ServingResult r = on_llama({"inference.concurrency=" + requests, chunk});
       return r.itl_worst_s - r.decode_step_s;
     };
     EXPECT_NEAR(pause("1"), 0, 1e-12) << chunk;
@@ -88,11 +92,11 @@ TEST(Serving, TheLongestPauseHasThePromptsOfOthers) {
 // Nothing runs when the only request in flight sends its prompt. Under load it waits for the rest of a step, and its
 // own pass decodes the tokens of others, too.
 TEST(Serving, TheFirstTokenWaitsForStepsUnderLoad) {
-  const ServingResult alone = served(llama_node, "h100", {"inference.concurrency=1"});
+  const ServingResult alone = on_llama({"inference.concurrency=1"});
   EXPECT_NEAR(alone.ttft_s, alone.ttft_unloaded_s, 1e-6 * alone.ttft_unloaded_s);
   double shorter = alone.ttft_s;
-  for (const char* requests : {"16", "64", "256"}) {
-    const ServingResult loaded = served(llama_node, "h100", {std::string("inference.concurrency=").append(requests)});
+  for (const std::string requests : {"16", "64", "256"}) {
+    const ServingResult loaded = on_llama({"inference.concurrency=" + requests});
     EXPECT_GT(loaded.ttft_s, shorter);
     EXPECT_GT(loaded.ttft_s, 1.5 * loaded.decode_step_s);
     EXPECT_EQ(loaded.ttft_unloaded_s, alone.ttft_unloaded_s);
@@ -102,18 +106,16 @@ TEST(Serving, TheFirstTokenWaitsForStepsUnderLoad) {
 
 // A prompt that joins steps of two stages is computed in both of them, after some of a step that runs.
 TEST(Serving, PromptsPassAllStagesUnderLoad) {
-  const ServingResult r =
-      served(llama_node, "h100", {"parallelism.tensor=4", "parallelism.pipeline=2", "inference.concurrency=16"});
+  const ServingResult r = on_llama({"parallelism.tensor=4", "parallelism.pipeline=2", "inference.concurrency=16"});
   EXPECT_GT(r.ttft_s, r.ttft_unloaded_s + r.decode_step_s / 4);
 }
 
 // A pool for prefill that is too small: twice the requests in flight only wait, by Little's law each of the added ones
 // for a request's worth of its rate.
 TEST(Serving, PromptsQueueBeforeAPoolThatIsTooSmall) {
-  const auto with = [](const char* requests) {
-    return served(llama_node, "h100",
-                  {"cluster.gpus=128", "inference.disaggregated=true", "inference.prefill.gpus=8",
-                   "inference.input_tokens=4096", std::string("inference.concurrency=").append(requests)});
+  const auto with = [](const std::string& requests) {
+    return on_llama({"cluster.gpus=128", "inference.disaggregated=true", "inference.prefill.gpus=8",
+                     "inference.input_tokens=4096", "inference.concurrency=" + requests});
   };
   const ServingResult many = with("2000"), twice = with("4000");
   EXPECT_NEAR(twice.output_tokens_per_s, many.output_tokens_per_s, 0.02 * many.output_tokens_per_s);
@@ -129,9 +131,8 @@ TEST(Serving, PromptsQueueBeforeAPoolThatIsTooSmall) {
 // Of prompts of 4,096 tokens half are computed, so that a pass of 16,384 has eight.
 TEST(Serving, CachedPrefixesLeaveRoomForMorePromptsInAPass) {
   const ServingResult r =
-      served(llama_node, "h100",
-             {"cluster.gpus=128", "inference.disaggregated=true", "inference.prefill.gpus=8",
-              "inference.input_tokens=4096", "inference.prefix_hit_rate=0.5", "inference.concurrency=4000"});
+      on_llama({"cluster.gpus=128", "inference.disaggregated=true", "inference.prefill.gpus=8",
+                "inference.input_tokens=4096", "inference.prefix_hit_rate=0.5", "inference.concurrency=4000"});
   EXPECT_NEAR(r.pools.at(0).tokens_per_step, 16384, 1);
   EXPECT_NEAR(r.pools.at(0).batch_per_gpu * 8, 8, 1e-9);
 }
@@ -139,11 +140,9 @@ TEST(Serving, CachedPrefixesLeaveRoomForMorePromptsInAPass) {
 // Prompts of 16,384 tokens fill a pass of their pool each, which is an M/D/1 queue: of passes of S, of which so many
 // arrive that a share u of the time is used, each waits for S u / (2 (1 - u)).
 TEST(Serving, LongPromptsQueueOneByOne) {
-  for (const char* requests : {"3", "6"}) {
-    const ServingResult r =
-        served(llama_node, "h100",
-               {"cluster.gpus=64", "inference.disaggregated=true", "inference.prefill.gpus=8",
-                "inference.input_tokens=16384", std::string("inference.concurrency=").append(requests)});
+  for (const std::string requests : {"3", "6"}) {
+    const ServingResult r = on_llama({"cluster.gpus=64", "inference.disaggregated=true", "inference.prefill.gpus=8",
+                                      "inference.input_tokens=16384", "inference.concurrency=" + requests});
     const double prompts_per_s = r.input_tokens_per_s_per_gpu * 64 / 16384;
     const double pass = 16384 / (8 * r.prefill_tokens_per_s_per_gpu), use = prompts_per_s * pass;
     ASSERT_GT(use, 0.05);
@@ -156,9 +155,8 @@ TEST(Serving, LongPromptsQueueOneByOne) {
 // A pool that takes longer to prefill a wave than its requests take sets the rate: 16,384 tokens a pass.
 TEST(Serving, WavesAreNoFasterThanThePoolThatPrefillsThem) {
   const ServingResult r =
-      served(llama_node, "h100",
-             {"cluster.gpus=128", "inference.disaggregated=true", "inference.prefill.gpus=8",
-              "inference.input_tokens=4096", "inference.concurrency=2000", "inference.arrivals=\"waves\""});
+      on_llama({"cluster.gpus=128", "inference.disaggregated=true", "inference.prefill.gpus=8",
+                "inference.input_tokens=4096", "inference.concurrency=2000", "inference.arrivals=waves"});
   const double computed = 8 * r.prefill_tokens_per_s_per_gpu;
   EXPECT_NEAR(r.input_tokens_per_s_per_gpu * 128, computed, 1e-6 * computed);
   EXPECT_NEAR(r.concurrency, r.output_tokens_per_s / 1024 * (r.ttft_s + 1023 * r.tpot_s), 1e-3);
@@ -166,13 +164,11 @@ TEST(Serving, WavesAreNoFasterThanThePoolThatPrefillsThem) {
 }
 
 TEST(Serving, LimitsOfTheFirstTokenHoldAtTheLoad) {
-  const ServingResult most = served(llama_node, "h100", {"inference.concurrency=0"});
+  const ServingResult most = on_llama({"inference.concurrency=0"});
   const double limit = (most.ttft_s + most.ttft_unloaded_s) / 2;
-  const ServingResult within =
-      served(llama_node, "h100", {"inference.concurrency=0", fmt::format("inference.max_ttft_s={}", limit)});
+  const ServingResult within = on_llama({"inference.concurrency=0", fmt::format("inference.max_ttft_s={}", limit)});
   EXPECT_LE(within.ttft_s, limit);
-  EXPECT_GT(served(llama_node, "h100", {fmt::format("inference.concurrency={}", within.concurrency + 1)}).ttft_s,
-            limit);
+  EXPECT_GT(on_llama({fmt::format("inference.concurrency={}", within.concurrency + 1)}).ttft_s, limit);
   EXPECT_LT(within.concurrency, most.concurrency);
 }
 
@@ -190,12 +186,9 @@ TEST(Serving, WavesOfFewRequestsHaveThemInFlight) {
 // one that begins as a request ends, which has prompts but for the first of 8.03 groups. A request is in 1,024 of the
 // 1,025 steps from its start to that of the next one in its place.
 TEST(Serving, WavesPrefillTogether) {
-  const auto with = [](const char* requests) {
-    std::vector<std::string> overrides = {"inference.arrivals=\"waves\""};
-    if (requests != nullptr) overrides.push_back(std::string("inference.requests=").append(requests));
-    return served(llama_node, "h100", overrides);
-  };
-  const ServingResult endless = with(nullptr), one = with("64"), ten = with("640");
+  const auto with = [](const std::string& one) { return on_llama({"inference.arrivals=waves", one}); };
+  const ServingResult endless = with("inference.concurrency=64"), one = with("inference.requests=64"),
+                      ten = with("inference.requests=640");
   const double steps = 64 * 1024 / (8192.0 - 32), full = one.ttft_s / ((1 + steps) / 2);
   EXPECT_NEAR(endless.ttft_s, 2 * full - (full - endless.decode_step_s) / steps, 1e-9);
   EXPECT_NEAR(ten.ttft_s, (one.ttft_s + 9 * endless.ttft_s) / 10, 1e-9);
@@ -204,16 +197,14 @@ TEST(Serving, WavesPrefillTogether) {
   EXPECT_LT(one.output_tokens_per_s, ten.output_tokens_per_s);
   EXPECT_LT(ten.output_tokens_per_s, endless.output_tokens_per_s);
   EXPECT_NEAR(1023 * endless.tpot_s + endless.ttft_s, steps * full + (1025 - steps) * endless.decode_step_s, 1e-9);
-  const model::Error steady = refused(llama_node, "h100", {"inference.requests=64"});
-  EXPECT_EQ(steady.key, "inference.requests");
+  expect_error(llama_refused({"inference.requests=64"}), ErrorKind::input, "inference.requests");
 }
 
 // An engine that has launched the next step when the tokens of the last are out lets a prompt wait for that one, too.
 // Of a wave of 8.03 groups the first waits for two steps without prompts and the second for one.
 TEST(Serving, PromptsWaitForStepsThatAreLaunched) {
   const auto with = [](double ahead, std::vector<std::string> overrides) {
-    const Inputs inputs = engine_inputs(llama_node, "h100", {of_engine("steps_ahead", ahead)}, overrides);
-    return ServingPredictor(inputs).predict(inputs.plan).value();
+    return served(engine_inputs(llama_node, "h100", {of_engine("steps_ahead", ahead)}, overrides));
   };
   const std::string waves = "inference.arrivals=waves";
   const double steps = 64 * 1024 / (8192.0 - 32);
@@ -230,13 +221,12 @@ TEST(Serving, PromptsWaitForStepsThatAreLaunched) {
 // In the first wave all groups have prompts in the same steps; in later ones each when a request of its own ends, which
 // the others wait for.
 TEST(Serving, GroupsMeetTheirPromptsInTheFirstWaveOnly) {
-  const auto waves = [](const char* requests) {
-    std::vector<std::string> overrides = {"inference.attention_data=8", "inference.concurrency=512",
-                                          "inference.arrivals=waves"};
-    if (requests != nullptr) overrides.push_back(std::string("inference.requests=").append(requests));
-    return served(deepseek_v2_node, "h800", overrides);
+  const auto waves = [](const std::string& one) {
+    return served(deepseek_v2_node, "h800",
+                  {"inference.attention_data=8", "inference.concurrency=512", "inference.arrivals=waves", one});
   };
-  const ServingResult one = waves("512"), ten = waves("5120"), endless = waves(nullptr);
+  const ServingResult one = waves("inference.requests=512"), ten = waves("inference.requests=5120"),
+                      endless = waves("inference.dispatch=auto");
   EXPECT_GT(endless.tpot_s, one.tpot_s);
   EXPECT_NEAR(ten.tpot_s, (one.tpot_s + 9 * endless.tpot_s) / 10, 1e-9);
   const Inputs inputs = serving_inputs(deepseek_v2_node, "h800", {"inference.attention_data=8"});
@@ -249,12 +239,12 @@ TEST(Serving, GroupsMeetTheirPromptsInTheFirstWaveOnly) {
 // Under load a prompt waits at least for its own kernels. Those that dispatch it are slower than the low-latency ones
 // of a decode step with as many rows.
 TEST(Serving, FirstTokensOfWavesComeNoEarlierThanThatOfARequestAlone) {
-  for (const char* requests : {"1", "2", "16", "64"}) {
+  for (const std::string requests : {"1", "2", "16", "64"}) {
     const ServingResult r =
         served(deepseek_v2_node, "h800",
                {"inference.attention_data=8", "inference.dispatch=deepep-2025-06", "inference.arrivals=waves",
                 "inference.input_tokens=128", "inference.output_tokens=2048", "cluster.host_speed=100",
-                std::string("inference.concurrency=") + requests});
+                "inference.concurrency=" + requests});
     EXPECT_GE(r.ttft_s, r.ttft_unloaded_s * (1 - 1e-9)) << requests;
   }
 }
@@ -262,9 +252,9 @@ TEST(Serving, FirstTokensOfWavesComeNoEarlierThanThatOfARequestAlone) {
 // 64 prompts take 62.06 steps of 1,088 tokens, 32 of them of requests that decode; a request is in 16 of them, the
 // first of which is its prompt's, and waits for the others.
 TEST(Serving, PromptsOfWavesQueueWhereRequestsAreShorterThanTheirPasses) {
-  const std::vector<std::string> plan = {"inference.arrivals=\"waves\"", "inference.output_tokens=16",
+  const std::vector<std::string> plan = {"inference.arrivals=waves", "inference.output_tokens=16",
                                          "inference.chunked_prefill_tokens=1088"};
-  const ServingResult r = served(llama_node, "h100", plan);
+  const ServingResult r = on_llama(plan);
   const double steps = 64 * 1024 / (1088.0 - 32), full = r.ttft_s / (steps - 16 + 1);
   EXPECT_NEAR(r.tpot_s, full, 1e-9) << "each of the 15 tokens after the first takes a step";
   EXPECT_NEAR(r.concurrency, r.output_tokens_per_s / 16 * (r.ttft_s + 15 * r.tpot_s), 1e-6);
@@ -296,9 +286,9 @@ TEST(Serving, MoreRequestsInFlightRaiseThroughputAndTheTimePerToken) {
 }
 
 TEST(Serving, LongerContextsTakeLongerAndLeaveRoomForFewerRequests) {
-  ServingResult shorter = served(llama_node, "h100");
-  for (const char* tokens : {"2048", "4096", "8192"}) {
-    const ServingResult longer = served(llama_node, "h100", {std::string("inference.input_tokens=").append(tokens)});
+  ServingResult shorter = on_llama();
+  for (const std::string tokens : {"2048", "4096", "8192"}) {
+    const ServingResult longer = on_llama({"inference.input_tokens=" + tokens});
     EXPECT_GT(longer.tpot_s, shorter.tpot_s);
     EXPECT_GT(longer.ttft_unloaded_s, shorter.ttft_unloaded_s);
     EXPECT_LT(longer.most_concurrency, shorter.most_concurrency);
@@ -307,88 +297,67 @@ TEST(Serving, LongerContextsTakeLongerAndLeaveRoomForFewerRequests) {
 }
 
 TEST(Serving, HitsOfThePrefixCacheSpareComputation) {
-  const ServingResult none = served(llama_node, "h100");
-  const ServingResult half = served(llama_node, "h100", {"inference.prefix_hit_rate=0.5"});
+  const ServingResult none = on_llama();
+  const ServingResult half = on_llama({"inference.prefix_hit_rate=0.5"});
   EXPECT_LT(half.tpot_s, none.tpot_s);
   EXPECT_LT(half.ttft_unloaded_s, none.ttft_unloaded_s);
 }
 
 // The activations of a step of 10^9 tokens leave no space, whatever the weights are divided over.
 TEST(Serving, AHugeChunkIsNamedWhereItTakesTheSpace) {
-  const model::Error refusal = refused(llama_node, "h100", {"inference.chunked_prefill_tokens=1000000000"});
-  EXPECT_EQ(refusal.kind, model::ErrorKind::infeasible);
-  EXPECT_THAT(refusal.hint, testing::HasSubstr("lower inference.chunked_prefill_tokens"));
+  const model::Error refusal = llama_refused({"inference.chunked_prefill_tokens=1000000000"});
+  expect_error(refusal, ErrorKind::infeasible, refusal.key, "lower inference.chunked_prefill_tokens");
 }
 
 // Zero requests in flight stand for as many as fit; a limit allows fewer.
 TEST(Serving, LimitsBoundTheRequestsInFlight) {
-  const ServingResult most = served(llama_node, "h100", {"inference.concurrency=0"});
+  const ServingResult most = on_llama({"inference.concurrency=0"});
   EXPECT_EQ(most.concurrency, std::floor(most.most_concurrency)) << "a whole number";
   EXPECT_EQ(most.bound_by, model::ServingBound::kv);
   const double limit = most.tpot_s / 2;
-  const ServingResult within =
-      served(llama_node, "h100", {"inference.concurrency=0", fmt::format("inference.max_tpot_s={}", limit)});
+  const ServingResult within = on_llama({"inference.concurrency=0", fmt::format("inference.max_tpot_s={}", limit)});
   EXPECT_LE(within.tpot_s, limit);
-  EXPECT_GT(served(llama_node, "h100", {fmt::format("inference.concurrency={}", within.concurrency + 1)}).tpot_s,
-            limit);
+  EXPECT_GT(on_llama({fmt::format("inference.concurrency={}", within.concurrency + 1)}).tpot_s, limit);
   EXPECT_LT(within.concurrency, most.concurrency);
-  const model::Error unmet = refused(llama_node, "h100", {"inference.max_tpot_s=1e-4"});
-  EXPECT_EQ(unmet.kind, model::ErrorKind::infeasible);
-  EXPECT_EQ(unmet.key, "inference.max_tpot_s");
-  const model::Error late = refused(llama_node, "h100", {"inference.max_ttft_s=1e-4"});
-  EXPECT_EQ(late.key, "inference.max_ttft_s");
+  expect_error(llama_refused({"inference.max_tpot_s=1e-4"}), ErrorKind::infeasible, "inference.max_tpot_s");
+  expect_error(llama_refused({"inference.max_ttft_s=1e-4"}), ErrorKind::infeasible, "inference.max_ttft_s");
 }
 
 TEST(Serving, WhatDoesNotFitIsRefusedWithWhatWould) {
-  const model::Error weights = refused(llama_node, "h100", {"parallelism.tensor=1", "inference.weights=\"bf16\""});
-  EXPECT_EQ(weights.kind, model::ErrorKind::infeasible);
-  EXPECT_EQ(weights.key, "parallelism.tensor");
-  EXPECT_THAT(weights.hint, testing::HasSubstr("2 times as many GPUs"));
-  const model::Error context = refused(llama_node, "h100", {"inference.input_tokens=100000000"});
-  EXPECT_EQ(context.kind, model::ErrorKind::infeasible);
-  EXPECT_EQ(context.key, "inference.input_tokens");
-  const model::Error heads = refused(llama_node, "h100", {"parallelism.tensor=128", "cluster.gpus=128"});
-  EXPECT_EQ(heads.key, "parallelism.tensor");
-  EXPECT_THAT(heads.hint, testing::HasSubstr("64"));
-  const model::Error experts = refused(deepseek_decode_unit, "h800", {"inference.redundant_experts=30"});
-  EXPECT_EQ(experts.key, "inference.redundant_experts");
-  EXPECT_THAT(experts.hint, testing::HasSubstr("32"));
-  const model::Error gpus = refused(llama_node, "h100", {"cluster.gpus=12"});
-  EXPECT_EQ(gpus.key, "cluster.gpus");
-  EXPECT_THAT(gpus.hint, testing::HasSubstr("8 or 16"));
+  expect_error(llama_refused({"parallelism.tensor=1", "inference.weights=\"bf16\""}), ErrorKind::infeasible,
+               "parallelism.tensor", "2 times as many GPUs");
+  expect_error(llama_refused({"inference.input_tokens=100000000"}), ErrorKind::infeasible, "inference.input_tokens");
+  expect_error(llama_refused({"parallelism.tensor=128", "cluster.gpus=128"}), ErrorKind::infeasible,
+               "parallelism.tensor", "64");
+  expect_error(refused(serving_inputs(deepseek_decode_unit, "h800", {"inference.redundant_experts=30"})),
+               ErrorKind::infeasible, "inference.redundant_experts", "32");
+  expect_error(llama_refused({"cluster.gpus=12"}), ErrorKind::infeasible, "cluster.gpus", "8 or 16");
 }
 
 TEST(Serving, KeysOfExpertsAreRefusedOfADenseModel) {
-  for (const char* setting : {"inference.redundant_experts=8", "inference.two_micro_batches=true",
-                              "inference.expert_imbalance=1.2", "inference.expert_skew=0.5"}) {
-    const model::Error error = refused(llama_node, "h100", {setting});
-    EXPECT_EQ(error.key, std::string(setting).substr(0, std::string(setting).find('=')));
-    EXPECT_THAT(error.message, testing::HasSubstr("has no experts"));
+  for (const std::string setting : {"inference.redundant_experts=8", "inference.two_micro_batches=true",
+                                    "inference.expert_imbalance=1.2", "inference.expert_skew=0.5"}) {
+    expect_error(llama_refused({setting}), ErrorKind::input, setting.substr(0, setting.find('=')), "has no experts");
   }
-  EXPECT_GT(served(llama_node, "h100", {"inference.expert_imbalance=1", "inference.expert_skew=0"}).tpot_s, 0);
+  EXPECT_GT(on_llama({"inference.expert_imbalance=1", "inference.expert_skew=0"}).tpot_s, 0);
 }
 
 // All tokens take an expert of the fullest rank at most: 256 experts of which a token takes 8.
 TEST(Serving, ImbalanceBeyondThatOfOneExpertIsRefused) {
-  const model::Error error = refused(deepseek_decode_unit, "h800", {"inference.expert_imbalance=32.5"});
-  EXPECT_EQ(error.kind, model::ErrorKind::input);
-  EXPECT_EQ(error.key, "inference.expert_imbalance");
-  EXPECT_EQ(error.hint, "use at most 32");
+  expect_error(refused(serving_inputs(deepseek_decode_unit, "h800", {"inference.expert_imbalance=32.5"})),
+               ErrorKind::input, "inference.expert_imbalance", "use at most 32");
   EXPECT_GT(served(deepseek_decode_unit, "h800", {"inference.expert_imbalance=32"}).tpot_s, 0);
   // Of 160 experts 6: what the hint names is below 26.666...
-  EXPECT_EQ(refused(deepseek_v2_node, "h800", {"inference.expert_imbalance=27"}).hint, "use at most 26.66");
+  EXPECT_EQ(refused(serving_inputs(deepseek_v2_node, "h800", {"inference.expert_imbalance=27"})).hint,
+            "use at most 26.66");
 }
 
 TEST(Serving, PoolsOfAPlanThatSharesItsGpusAreRefused) {
   for (const std::string key : {"inference.prefill.tensor", "inference.decode.gpus"}) {
-    const model::Error error = refused(llama_node, "h100", {key + "=8"});
-    EXPECT_EQ(error.kind, model::ErrorKind::input);
-    EXPECT_EQ(error.key, key);
-    EXPECT_THAT(error.hint, testing::HasSubstr("inference.disaggregated = true"));
+    expect_error(llama_refused({key + "=8"}), ErrorKind::input, key, "inference.disaggregated = true");
   }
-  const ServingResult shared =
-      served(llama_node, "h100", {"inference.decode.tensor=4", "inference.disaggregated=false"});
-  EXPECT_EQ(shared.tpot_s, served(llama_node, "h100").tpot_s);
+  const ServingResult shared = on_llama({"inference.decode.tensor=4", "inference.disaggregated=false"});
+  EXPECT_EQ(shared.tpot_s, on_llama().tpot_s);
 }
 
 // The reason of an error is all that a point of a sweep has.
@@ -396,20 +365,18 @@ TEST(Serving, PoolsWithoutGpusAreRefusedWithTheirSizes) {
   const auto with = [](const std::vector<std::string>& more) {
     std::vector<std::string> all = {"inference.disaggregated=true"};
     all.insert(all.end(), more.begin(), more.end());
-    return refused(llama_node, "h100", all);
+    return llama_refused(all);
   };
   EXPECT_THAT(with({}).message, testing::HasSubstr("instance of 8 for prefill and one of 8 for decode"));
-  const model::Error taken = with({"inference.decode.gpus=8"});
-  EXPECT_EQ(taken.key, "inference.decode.gpus");
-  EXPECT_THAT(taken.message, testing::HasSubstr("none is left for prefill"));
+  expect_error(with({"inference.decode.gpus=8"}), ErrorKind::infeasible, "inference.decode.gpus",
+               "none is left for prefill");
   EXPECT_THAT(with({"inference.decode.gpus=16"}).message, testing::HasSubstr("none is left for prefill"));
   EXPECT_THAT(with({"inference.prefill.gpus=8"}).message, testing::HasSubstr("none is left for decode"));
   EXPECT_THAT(with({"inference.decode.gpus=4"}).message, testing::HasSubstr("4 GPUs for prefill are no whole number"));
 }
 
 TEST(Serving, PoolsOfADisaggregatedDeploymentMatchTheirRates) {
-  const ServingResult r =
-      served(llama_node, "h100", {"cluster.gpus=128", "inference.disaggregated=true", "inference.concurrency=0"});
+  const ServingResult r = on_llama({"cluster.gpus=128", "inference.disaggregated=true", "inference.concurrency=0"});
   ASSERT_EQ(r.pools.size(), 2U);
   EXPECT_EQ(r.pools[0].name, "prefill");
   EXPECT_EQ(r.pools[1].name, "decode");
@@ -440,8 +407,7 @@ TEST(Serving, DemandOfPoolsFollowsFromTheRateOfEach) {
 }
 
 TEST(Serving, DemandAndPricesFollowFromRates) {
-  const ServingResult r =
-      served(llama_node, "h100", {"inference.demand_output_tokens_per_day=1e9", "run.price_usd_per_gpu_hour=2.0"});
+  const ServingResult r = on_llama({"inference.demand_output_tokens_per_day=1e9", "run.price_usd_per_gpu_hour=2.0"});
   EXPECT_NEAR(*r.demand_gpus * r.output_tokens_per_s_per_gpu * 86400, 1e9, 1);
   // A day of whole GPUs at 2 USD an hour, over the thousand million tokens of the demand.
   EXPECT_NEAR(*r.usd_per_million_output_tokens_of_demand, std::ceil(*r.demand_gpus) * 2.0 * 24 / 1000, 1e-9);
@@ -460,7 +426,7 @@ TEST(Serving, LengthsOfRequestsAreWeighedByTheirSteps) {
   EXPECT_DOUBLE_EQ(mean.input, 200);
   EXPECT_DOUBLE_EQ(mean.output, 20);
   EXPECT_DOUBLE_EQ(mean.context, 0.25 * 105 + 0.75 * 315);
-  EXPECT_GT(ServingPredictor(inputs).predict(inputs.plan).value().tpot_s, 0);
+  EXPECT_GT(served(inputs).tpot_s, 0);
   std::ofstream(file) << "100;10\n";
   const auto refused = model::read_plan(llama_node, "plan.toml", {"inference.lengths=\"" + file + "\""});
   tests::expect_error(refused, model::ErrorKind::input, file, 1, "", "input,output");
@@ -468,8 +434,8 @@ TEST(Serving, LengthsOfRequestsAreWeighedByTheirSteps) {
 
 // Weights of a format without GEMMs of its own spare memory only.
 TEST(Serving, FormatsWithoutGemmsComputeIn16Bits) {
-  const ServingResult stored = served(llama_node, "h100", {"inference.weights=\"mxfp4\""});
-  const ServingResult wide = served(llama_node, "h100", {"inference.weights=\"bf16\""});
+  const ServingResult stored = on_llama({"inference.weights=\"mxfp4\""});
+  const ServingResult wide = on_llama({"inference.weights=\"bf16\""});
   EXPECT_LT(stored.decode_step_s, wide.decode_step_s);
   EXPECT_NEAR(stored.prefill_tokens_per_s_per_gpu, wide.prefill_tokens_per_s_per_gpu,
               0.05 * wide.prefill_tokens_per_s_per_gpu);
@@ -478,22 +444,19 @@ TEST(Serving, FormatsWithoutGemmsComputeIn16Bits) {
 
 // A prompt that joins a decode step reads no weights of its own, so that few requests wait less for it than for a pass.
 TEST(Serving, PromptsShareTheWeightsOfADecodeStep) {
-  const ServingResult joined = served(llama_node, "h100", {"inference.concurrency=4"});
-  const ServingResult apart =
-      served(llama_node, "h100", {"inference.concurrency=4", "inference.chunked_prefill_tokens=0"});
+  const ServingResult joined = on_llama({"inference.concurrency=4"});
+  const ServingResult apart = on_llama({"inference.concurrency=4", "inference.chunked_prefill_tokens=0"});
   EXPECT_LT(joined.tpot_s, apart.tpot_s);
   EXPECT_GT(joined.tpot_s, joined.decode_step_s);
 }
 
 TEST(Serving, PromptsJoinStepsAsThePlanStates) {
-  const ServingResult joined = served(llama_node, "h100"),
-                      apart = served(llama_node, "h100", {"inference.mixed_chunks=false"});
-  EXPECT_EQ(served(llama_node, "h100", {"inference.mixed_chunks=true"}).tpot_s, joined.tpot_s);
-  EXPECT_EQ(refused(llama_node, "h100", {"inference.mixed_chunks=true", "inference.chunked_prefill_tokens=0"}).key,
+  const ServingResult joined = on_llama(), apart = on_llama({"inference.mixed_chunks=false"});
+  EXPECT_EQ(on_llama({"inference.mixed_chunks=true"}).tpot_s, joined.tpot_s);
+  EXPECT_EQ(llama_refused({"inference.mixed_chunks=true", "inference.chunked_prefill_tokens=0"}).key,
             "inference.mixed_chunks");
   EXPECT_GT(apart.tpot_s, joined.tpot_s);
-  const Inputs apart_by_itself = engine_inputs(llama_node, "h100", {of_engine("mixed_chunks", 0)});
-  EXPECT_EQ(ServingPredictor(apart_by_itself).predict(apart_by_itself.plan).value().tpot_s, apart.tpot_s);
+  EXPECT_EQ(served(engine_inputs(llama_node, "h100", {of_engine("mixed_chunks", 0)})).tpot_s, apart.tpot_s);
 }
 
 // Of 8,192 tokens 512 are of requests that decode: seven and a half prompts of 1,024 fit in the rest, or seven where
@@ -537,11 +500,11 @@ TEST(Serving, GroupsDivideTheTokensOfAChunk) {
 
 TEST(Serving, StagesOfAPipelineFollowEachOther) {
   const std::vector<std::string> two = {"parallelism.tensor=4", "parallelism.pipeline=2"};
-  const ServingResult wide = served(llama_node, "h100", {"inference.concurrency=1"});
+  const ServingResult wide = on_llama({"inference.concurrency=1"});
   std::vector<std::string> alone = two;
   alone.emplace_back("inference.concurrency=1");
-  EXPECT_GT(served(llama_node, "h100", alone).tpot_s, wide.tpot_s);
-  const ServingResult many = served(llama_node, "h100", two);
+  EXPECT_GT(on_llama(alone).tpot_s, wide.tpot_s);
+  const ServingResult many = on_llama(two);
   EXPECT_EQ(many.pools[0].gpus_per_instance, 8);
   EXPECT_EQ(many.pools[0].instances, 1);
 }
@@ -550,9 +513,9 @@ TEST(Serving, StagesOfAPipelineFollowEachOther) {
 // times as much.
 TEST(Serving, EnginesSlowEachStageByTheirFactor) {
   const auto rate = [](double factor) {
-    const Inputs inputs = engine_inputs(llama_node, "h100", {of_engine("engine_factor", factor)},
-                                        {"parallelism.tensor=2", "parallelism.pipeline=4"});
-    return ServingPredictor(inputs).predict(inputs.plan).value().prefill_tokens_per_s_per_gpu;
+    return served(engine_inputs(llama_node, "h100", {of_engine("engine_factor", factor)},
+                                {"parallelism.tensor=2", "parallelism.pipeline=4"}))
+        .prefill_tokens_per_s_per_gpu;
   };
   EXPECT_NEAR(rate(1) / rate(1.1), 1.1, 0.01);
 }
@@ -574,12 +537,10 @@ Inputs graph_inputs(double graphs, const std::vector<std::string>& overrides = {
 // the host, which takes longer than the GPU, launches every step kernel by kernel, however many requests it has. A rank
 // alone would have a prompt in a part of its steps.
 TEST(Serving, RanksThatShareExpertsWaitForTheHostWhereOneOfThemHasAPrompt) {
-  const auto with = [](const char* requests) {
-    const Inputs inputs =
-        engine_inputs(deepseek_v2_node, "h800", {of_host("graphs", 1, "1"), of_host("launch", 1e-3, "s")},
-                      {"inference.attention_data=8", "inference.output_tokens=64",
-                       std::string("inference.concurrency=").append(requests)});
-    return ServingPredictor(inputs).predict(inputs.plan).value();
+  const auto with = [](const std::string& requests) {
+    return served(engine_inputs(
+        deepseek_v2_node, "h800", {of_host("graphs", 1, "1"), of_host("launch", 1e-3, "s")},
+        {"inference.attention_data=8", "inference.output_tokens=64", "inference.concurrency=" + requests}));
   };
   const ServingResult some = with("128"), more = with("256");
   ASSERT_GT(some.batch_per_gpu, 8);
@@ -593,12 +554,11 @@ TEST(Serving, ARequestAloneIsAWaveOfItsOwn) {
   const std::vector<std::string> plan = {"inference.arrivals=waves", "inference.concurrency=1",
                                          "inference.input_tokens=4096", "inference.chunked_prefill_tokens=1024",
                                          "inference.output_tokens=8"};
-  const ServingResult chunks = served(llama_node, "h100", plan);
+  const ServingResult chunks = on_llama(plan);
   EXPECT_NEAR(chunks.tpot_s, chunks.decode_step_s, 1e-9);
   EXPECT_LT(chunks.ttft_s, 1.2 * chunks.ttft_unloaded_s);
   EXPECT_NEAR(chunks.output_tokens_per_s * (chunks.ttft_s + 7 * chunks.tpot_s), 8, 1e-6);
-  const Inputs slow = graph_inputs(1, {"inference.arrivals=waves", "inference.concurrency=1"});
-  const ServingResult launched = ServingPredictor(slow).predict(slow.plan).value();
+  const ServingResult launched = served(graph_inputs(1, {"inference.arrivals=waves", "inference.concurrency=1"}));
   for (const ServingResult& one : {chunks, launched}) EXPECT_GE(one.ttft_s, one.ttft_unloaded_s * (1 - 1e-9));
 }
 
@@ -624,10 +584,7 @@ TEST(Serving, BatchesArePaddedToThoseThatAreCaptured) {
 
 // At least ten kernels of a layer, of which there are 80: the host takes 80 ms and more.
 TEST(Serving, WithoutGraphsTheHostLaunchesEachKernelOfADecodeStep) {
-  const auto step = [](double graphs) {
-    const Inputs inputs = graph_inputs(graphs, {"inference.concurrency=4"});
-    return ServingPredictor(inputs).predict(inputs.plan).value();
-  };
+  const auto step = [](double graphs) { return served(graph_inputs(graphs, {"inference.concurrency=4"})); };
   const ServingResult with = step(1), without = step(0);
   EXPECT_LT(with.decode_step_s, 0.02);
   EXPECT_GT(without.decode_step_s, 80 * 10 * 1e-4);
@@ -637,10 +594,10 @@ TEST(Serving, WithoutGraphsTheHostLaunchesEachKernelOfADecodeStep) {
 // TensorRT-LLM's attention and SwiGLU write FP8 of a static scale: two casts of a layer, of the hidden and of the MLP's
 // columns, have no kernel. Those of blocks of 128 entries have.
 TEST(Serving, EnginesThatKnowScalesCastWhereTheyWrite) {
-  const auto cost = [](const char* weights, double casts) {
+  const auto cost = [](const std::string& weights, double casts) {
     const Inputs inputs =
         engine_inputs(llama_node, "h100", {of_engine("static_casts", casts), of_host("launch", 1e-5, "s")},
-                      {std::string("inference.weights=").append(weights)});
+                      {"inference.weights=" + weights});
     const auto costs = PassCosts::make(inputs).value();
     const auto instance = model::make_instance(inputs.plan, inputs.architecture, model::PoolKind::both).value();
     const auto transfers = costs->communication(inputs.plan, instance, true).value();
@@ -653,10 +610,8 @@ TEST(Serving, EnginesThatKnowScalesCastWhereTheyWrite) {
 
 // A faster memory, a faster network or more of both never make a step slower.
 TEST(Serving, FasterHardwareIsNeverSlower) {
-  const Inputs base = serving_inputs(deepseek_decode_unit, "h800");
-  const double step = ServingPredictor(base).predict(base.plan).value().decode_step_s;
-  const Inputs wide = serving_inputs(deepseek_decode_unit, "h800", {"cluster.nic_gbps=800"});
-  EXPECT_LE(ServingPredictor(wide).predict(wide.plan).value().decode_step_s, step * (1 + 1e-12));
+  const double step = served(deepseek_decode_unit, "h800").decode_step_s;
+  EXPECT_LE(served(deepseek_decode_unit, "h800", {"cluster.nic_gbps=800"}).decode_step_s, step * (1 + 1e-12));
 }
 
 TEST(Serving, SpeculationMakesMoreTokensOfAStep) {
@@ -670,8 +625,7 @@ TEST(Serving, SpeculationMakesMoreTokensOfAStep) {
 // The memory of an H100 as an engine with those constants divides it.
 model::ServingPool divided(const std::vector<model::Parameter>& constants,
                            const std::vector<std::string>& overrides = {}) {
-  const Inputs inputs = engine_inputs(llama_node, "h100", constants, overrides);
-  return ServingPredictor(inputs).predict(inputs.plan).value().pools.at(0);
+  return served(engine_inputs(llama_node, "h100", constants, overrides)).pools.at(0);
 }
 
 // vLLM: 0.9 of the memory less weights, libraries and the run that finds the space, with 1,024 rows of 128,256 logits
@@ -713,28 +667,22 @@ TEST(Serving, RequestsHaveWholeBlocksOfTheCache) {
 
 TEST(Serving, SchedulersBoundTheRequestsOfAStep) {
   Inputs inputs = engine_inputs(llama_node, "h100", {of_engine("most_requests", 32)},
-                                {"inference.concurrency=0", "inference.arrivals=\"waves\""});
-  const ServingResult bounded = ServingPredictor(inputs).predict(inputs.plan).value();
+                                {"inference.concurrency=0", "inference.arrivals=waves"});
+  const ServingResult bounded = served(inputs);
   EXPECT_DOUBLE_EQ(bounded.concurrency, 32);
   EXPECT_NE(bounded.bound_by, model::ServingBound::kv);
   inputs.plan.inference.concurrency = 64;
-  const ServingResult waiting = ServingPredictor(inputs).predict(inputs.plan).value();
+  const ServingResult waiting = served(inputs);
   EXPECT_THAT(waiting.notes, testing::Contains(testing::HasSubstr("the engine runs at most 32")));
-}
-
-double speculation_seconds(const ServingResult& result) {
-  for (const model::ServingPart& part : result.pools.back().parts)
-    if (part.name == "speculation") return part.seconds;
-  return 0;
 }
 
 // A head of one layer of Llama 3 70B: 855.6 M weights of attention and MLP in 16 bits over eight ranks, and a
 // projection of twice the hidden size that each of them has; embedding and output matrix are the model's. Each pass
 // reads them and 263 MB of the output matrix.
 TEST(Serving, AHeadThatDraftsHasWeightsAndPassesOfItsOwn) {
-  const ServingResult none = served(llama_node, "h100");
-  const ServingResult one = served(llama_node, "h100", {"inference.speculative_tokens=1"});
-  const ServingResult three = served(llama_node, "h100", {"inference.speculative_tokens=3"});
+  const ServingResult none = on_llama();
+  const ServingResult one = on_llama({"inference.speculative_tokens=1"});
+  const ServingResult three = on_llama({"inference.speculative_tokens=3"});
   const double layer = 855'638'016.0 * 2 / 8, projection = 2.0 * 8192 * 8192 * 2, output = 128256.0 * 8192 * 2 / 8;
   EXPECT_NEAR(three.pools.at(0).weights_bytes - none.pools.at(0).weights_bytes, layer + projection, 1e6);
   EXPECT_EQ(three.pools.at(0).weights_bytes, one.pools.at(0).weights_bytes);
@@ -744,77 +692,65 @@ TEST(Serving, AHeadThatDraftsHasWeightsAndPassesOfItsOwn) {
   };
   EXPECT_NEAR(capacity(three) / capacity(none), 81.0 / 80, 1e-9);
   const double pass = (layer + projection + output) / 3.35e12;
-  EXPECT_EQ(speculation_seconds(none), 0);
-  EXPECT_GT(speculation_seconds(one), pass);
-  EXPECT_LT(speculation_seconds(one), 6 * pass);
-  EXPECT_GT(speculation_seconds(three), 2 * speculation_seconds(one));
-  EXPECT_LT(speculation_seconds(three), 4 * speculation_seconds(one));
+  EXPECT_EQ(part_seconds(none, "speculation"), 0);
+  EXPECT_GT(part_seconds(one, "speculation"), pass);
+  EXPECT_LT(part_seconds(one, "speculation"), 6 * pass);
+  EXPECT_GT(part_seconds(three, "speculation"), 2 * part_seconds(one, "speculation"));
+  EXPECT_LT(part_seconds(three, "speculation"), 4 * part_seconds(one, "speculation"));
   EXPECT_NEAR(three.tokens_per_step, 1 + 0.72 + 0.72 * 0.71 + 0.72 * 0.71 * 0.65, 1e-12);
   EXPECT_GT(three.ttft_unloaded_s, none.ttft_unloaded_s) << "the head reads prompts, too";
 }
 
 TEST(Serving, ALookUpDraftsWithoutTheGpu) {
   const std::vector<std::string> looked_up = {"inference.speculative_tokens=2", "inference.draft=\"ngram\""};
-  const ServingResult r = served(llama_node, "h100", looked_up), none = served(llama_node, "h100");
-  EXPECT_EQ(speculation_seconds(r), 0);
+  const ServingResult r = on_llama(looked_up), none = on_llama();
+  EXPECT_EQ(part_seconds(r, "speculation"), 0);
   EXPECT_EQ(r.pools.at(0).weights_bytes, none.pools.at(0).weights_bytes);
   EXPECT_NEAR(r.tokens_per_step, 1 + 0.44 + 0.44 * 0.91, 1e-12);
   EXPECT_GT(r.decode_step_s, none.decode_step_s) << "three tokens of a request are checked";
   EXPECT_THAT(r.notes, testing::Contains(testing::HasSubstr("repeats less")));
 }
 
+// Returns inputs of the 70B for which another shipped model drafts.
+Inputs drafted(const std::string& draft, const std::string& tokens, std::vector<std::string> overrides = {}) {
+  const std::string file = "models/" + draft + ".json";
+  overrides.push_back("inference.speculative_tokens=" + tokens);
+  overrides.push_back("inference.draft=\"" + file + "\"");
+  Inputs inputs = serving_inputs(llama_node, "h100", overrides);
+  inputs.draft =
+      std::make_shared<const model::Architecture>(model::load_architecture(tests::shipped("examples/" + file)).value());
+  return inputs;
+}
+
 // Llama 3 8B for the 70B: its 8.03 G weights lie in 16 bits on eight ranks, and each pass reads all but the embedding.
 TEST(Serving, ASmallModelDraftsWithAllOfItsLayers) {
-  Inputs inputs = serving_inputs(llama_node, "h100",
-                                 {"inference.speculative_tokens=4", "inference.draft=\"models/llama-3-8b.json\"",
-                                  "inference.acceptance=[0.8, 0.7]"});
-  inputs.draft = std::make_shared<const model::Architecture>(
-      model::load_architecture(tests::shipped("examples/models/llama-3-8b.json")).value());
-  const ServingResult r = ServingPredictor(inputs).predict(inputs.plan).value(), none = served(llama_node, "h100");
+  const ServingResult r = served(drafted("llama-3-8b", "4", {"inference.acceptance=[0.8, 0.7]"})), none = on_llama();
   const double weights = 8.03e9 * 2 / 8, embedding = 128256.0 * 4096 * 2 / 8;
   EXPECT_NEAR(r.pools.at(0).weights_bytes - none.pools.at(0).weights_bytes, weights, 0.005 * weights);
-  EXPECT_GT(speculation_seconds(r), 4 * (weights - embedding) / 3.35e12);
+  EXPECT_GT(part_seconds(r, "speculation"), 4 * (weights - embedding) / 3.35e12);
   EXPECT_NEAR(r.tokens_per_step, 1 + 0.8 + 0.8 * 0.7 + 0.8 * 0.49 + 0.8 * 0.343, 1e-12);
 }
 
 // Sixteen passes of the 70B itself take longer than one that checks its tokens; one of the 8B does not.
 TEST(Serving, ADraftThatTakesMostOfAStepIsNoted) {
-  const auto drafted = [](const char* draft, const char* tokens) {
-    Inputs inputs = serving_inputs(llama_node, "h100",
-                                   {std::string("inference.speculative_tokens=").append(tokens),
-                                    std::string("inference.draft=\"models/").append(draft).append(".json\"")});
-    inputs.draft = std::make_shared<const model::Architecture>(
-        model::load_architecture(tests::shipped(std::string("examples/models/").append(draft).append(".json")))
-            .value());
-    return ServingPredictor(inputs).predict(inputs.plan).value().notes;
-  };
   const auto noted = testing::Contains(testing::HasSubstr("of a step, more than what checks them"));
-  EXPECT_THAT(drafted("llama-3-70b", "16"), noted);
-  EXPECT_THAT(drafted("llama-3-8b", "1"), testing::Not(noted));
+  EXPECT_THAT(served(drafted("llama-3-70b", "16")).notes, noted);
+  EXPECT_THAT(served(drafted("llama-3-8b", "1")).notes, testing::Not(noted));
 }
 
 TEST(Serving, KeysOfDraftsWithoutDraftsAreNoted) {
   const auto noted = [](const char* key) {
     return testing::Contains(testing::HasSubstr(std::string(key).append(" has no effect")));
   };
-  EXPECT_THAT(served(llama_node, "h100", {"inference.draft=\"eagle\""}).notes, noted("inference.draft"));
-  EXPECT_THAT(served(llama_node, "h100", {"inference.acceptance=0.8"}).notes, noted("inference.acceptance"));
-  for (const std::string& note : served(llama_node, "h100").notes)
-    EXPECT_THAT(note, testing::Not(testing::HasSubstr("no effect")));
+  EXPECT_THAT(on_llama({"inference.draft=\"eagle\""}).notes, noted("inference.draft"));
+  EXPECT_THAT(on_llama({"inference.acceptance=0.8"}).notes, noted("inference.acceptance"));
+  for (const std::string& note : on_llama().notes) EXPECT_THAT(note, testing::Not(testing::HasSubstr("no effect")));
 }
 
 TEST(Serving, DraftsThatAModelCannotHaveAreRefused) {
-  const model::Error module =
-      refused(llama_node, "h100", {"inference.speculative_tokens=1", "inference.draft=\"mtp\""});
-  EXPECT_EQ(module.key, "inference.draft");
-  EXPECT_THAT(module.message, testing::HasSubstr("no prediction module"));
-  Inputs inputs = serving_inputs(llama_node, "h100",
-                                 {"inference.speculative_tokens=1", "inference.draft=\"models/llama-2-7b.json\""});
-  inputs.draft = std::make_shared<const model::Architecture>(
-      model::load_architecture(tests::shipped("examples/models/llama-2-7b.json")).value());
-  const auto other = ServingPredictor(inputs).predict(inputs.plan);
-  ASSERT_FALSE(other);
-  EXPECT_THAT(other.error().message, testing::HasSubstr("vocabulary of 32000"));
+  expect_error(llama_refused({"inference.speculative_tokens=1", "inference.draft=\"mtp\""}), ErrorKind::infeasible,
+               "inference.draft", "no prediction module");
+  EXPECT_THAT(refused(drafted("llama-2-7b", "1")).message, testing::HasSubstr("vocabulary of 32000"));
 }
 
 // Without attention data parallelism all ranks have the same tokens: engines send none of them, and sum what experts
@@ -824,10 +760,8 @@ TEST(Serving, ExpertsOnTensorRanksAreSummedByAnAllReduce) {
     return served(deepseek_v2_node, "h800", {degree, "inference.concurrency=64", "inference.dispatch=" + dispatch});
   };
   const std::string tensor = "parallelism.tensor=8";
-  std::vector<std::string> parts;
   const ServingResult summed = with(tensor, "auto");
-  for (const auto& part : summed.pools.at(0).parts) parts.push_back(part.name);
-  EXPECT_THAT(parts, testing::Contains("all-reduce"));
+  EXPECT_GT(part_seconds(summed, "all-reduce"), 0);
   EXPECT_EQ(summed.tpot_s, with(tensor, "all-reduce").tpot_s);
   EXPECT_NE(summed.tpot_s, with(tensor, "deepep-2025-06").tpot_s);
 }
@@ -839,15 +773,10 @@ TEST(Serving, GroupsOfOneNodeGatherTheirTokens) {
     return served(deepseek_v2_node, "h800",
                   {"inference.attention_data=8", "inference.concurrency=512", "inference.dispatch=" + dispatch});
   };
-  const auto sent = [](const ServingResult& result) {
-    for (const auto& part : result.pools.at(0).parts)
-      if (part.name == "dispatch") return part.seconds;
-    return 0.0;
-  };
   const ServingResult gathered = with("auto"), dispatched = with("deepep-2025-06");
   EXPECT_EQ(gathered.tpot_s, with("all-reduce").tpot_s);
-  EXPECT_GT(sent(dispatched), 0);
-  EXPECT_GT(sent(gathered), sent(dispatched));
+  EXPECT_GT(part_seconds(dispatched, "dispatch"), 0);
+  EXPECT_GT(part_seconds(gathered, "dispatch"), part_seconds(dispatched, "dispatch"));
 }
 
 // Tokens for experts of NVFP4 are cast before they are gathered: of what grows with bytes, 9/16 of a byte an element
@@ -858,9 +787,7 @@ TEST(Serving, GathersHaveTheFormatOfTheOperands) {
         served(deepseek_v2_node, profile,
                {"cluster.topology=" + topology, "inference.weights=" + weights, "inference.attention_data=8",
                 "inference.concurrency=8192", "inference.input_tokens=64", "inference.output_tokens=64"});
-    for (const auto& part : result.pools.at(0).parts)
-      if (part.name == "dispatch") return part.seconds;
-    return 0.0;
+    return part_seconds(result, "dispatch");
   };
   const std::string b200 = tests::shipped_profile("b200");
   const double narrow = dispatch("b200-hgx", b200, "nvfp4"), wide = dispatch("b200-hgx", b200, "bf16");
