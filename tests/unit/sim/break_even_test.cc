@@ -9,12 +9,13 @@
 namespace plumbline::sim {
 namespace {
 
-// Returns Llama 3 8B on 64 H800: a plan with much traffic inside the node. The other plan has a bubble.
-Inputs with_tensor() {
-  return tests::step_inputs(tests::llama_plan, "h800",
-                            {"parallelism.tensor=2", "parallelism.sequence=true", "parallelism.pipeline=1"});
-}
-Inputs with_pipeline() { return tests::step_inputs(tests::llama_plan, "h800"); }
+// Llama 3 8B on 64 H800: a plan with much traffic inside the node, and one with a bubble.
+class TwoPlans : public testing::Test {
+ protected:
+  const Inputs tensor_ = tests::step_inputs(
+      tests::llama_plan, "h800", {"parallelism.tensor=2", "parallelism.sequence=true", "parallelism.pipeline=1"});
+  const Inputs pipeline_ = tests::step_inputs(tests::llama_plan, "h800");
+};
 
 double closed_form(const Inputs& inputs) {
   return simulate(inputs, Fidelity::closed_form, false).value().result.step.time_s;
@@ -46,11 +47,10 @@ TEST(BreakEven, ChangesAreOfTheQuantityAlone) {
                    inputs.plan.routing.imbalance * 3);
 }
 
-TEST(BreakEven, FoundAtTheNodeLinksAndHoldsOnBothSides) {
-  const Inputs tensor = with_tensor(), pipeline = with_pipeline();
+TEST_F(TwoPlans, FoundAtTheNodeLinksAndHoldsOnBothSides) {
   // The plan with tensor-parallel collectives is 3 % ahead, as if by events: slower links put it behind.
   const double winner_s = 1.0, other_s = 1.03;
-  const auto found = break_evens(candidate(tensor, winner_s), {candidate(pipeline, other_s)}, {true}, {});
+  const auto found = break_evens(candidate(tensor_, winner_s), {candidate(pipeline_, other_s)}, {true}, {});
   const BreakEven& break_even = find(found, BreakEvenQuantity::nvlink_bandwidth);
   ASSERT_TRUE(break_even.factor);
   EXPECT_LT(*break_even.factor, 1);
@@ -59,24 +59,22 @@ TEST(BreakEven, FoundAtTheNodeLinksAndHoldsOnBothSides) {
     const auto at = [&](const Inputs& inputs) {
       return closed_form(changed(inputs, BreakEvenQuantity::nvlink_bandwidth, factor)) / closed_form(inputs);
     };
-    return other_s * at(pipeline) - winner_s * at(tensor);
+    return other_s * at(pipeline_) - winner_s * at(tensor_);
   };
   EXPECT_LT(lead(*break_even.factor), 0);          // the order is reversed
   EXPECT_GT(lead(*break_even.factor * 1.011), 0);  // bisected to 1 %
 }
 
-TEST(BreakEven, FarAheadNothingReversesIt) {
-  const Inputs tensor = with_tensor(), pipeline = with_pipeline();
-  for (const BreakEven& break_even : break_evens(candidate(tensor, 1), {candidate(pipeline, 100)}, {true}, {}))
+TEST_F(TwoPlans, FarAheadNothingReversesIt) {
+  for (const BreakEven& break_even : break_evens(candidate(tensor_, 1), {candidate(pipeline_, 100)}, {true}, {}))
     EXPECT_FALSE(break_even.factor) << describe(break_even.quantity);
 }
 
-TEST(BreakEven, PricesAreArithmetic) {
-  const Inputs tensor = with_tensor(), pipeline = with_pipeline();
+TEST_F(TwoPlans, PricesAreArithmetic) {
   BreakEvenOptions options;
   options.weight_is_price = true;
   // 10 s at 2 a second cost 20; 6 s at 4 cost 24: x1.2. The other plan on the same hardware has the same price.
-  const auto found = break_evens(candidate(tensor, 10, 2), {candidate(pipeline, 10.5, 2), candidate(pipeline, 6, 4)},
+  const auto found = break_evens(candidate(tensor_, 10, 2), {candidate(pipeline_, 10.5, 2), candidate(pipeline_, 6, 4)},
                                  {true, false}, options);
   const BreakEven& break_even = find(found, BreakEvenQuantity::price);
   ASSERT_TRUE(break_even.factor);
@@ -84,30 +82,28 @@ TEST(BreakEven, PricesAreArithmetic) {
   EXPECT_EQ(break_even.by, 1u);
 }
 
-TEST(BreakEven, QuantitiesThatCannotMatterAreLeftOut) {
-  const Inputs tensor = with_tensor(), pipeline = with_pipeline();
-  const auto found = break_evens(candidate(tensor, 1), {candidate(pipeline, 1.03)}, {true}, {});
+TEST_F(TwoPlans, QuantitiesThatCannotMatterAreLeftOut) {
+  const auto found = break_evens(candidate(tensor_, 1), {candidate(pipeline_, 1.03)}, {true}, {});
   EXPECT_EQ(std::ranges::count(found, BreakEvenQuantity::imbalance, &BreakEven::quantity), 0);  // the model is dense
   EXPECT_EQ(std::ranges::count(found, BreakEvenQuantity::price, &BreakEven::quantity), 0);
 }
 
-TEST(BreakEven, IsTheSameForAnyNumberOfThreads) {
-  const Inputs tensor = with_tensor(), pipeline = with_pipeline();
+TEST_F(TwoPlans, IsTheSameForAnyNumberOfThreads) {
   const auto with = [&](unsigned threads) {
     BreakEvenOptions options;
     options.threads = threads;
-    return break_evens(candidate(tensor, 1), {candidate(pipeline, 1.03)}, {true}, options);
+    return break_evens(candidate(tensor_, 1), {candidate(pipeline_, 1.03)}, {true}, options);
   };
   const auto one = with(1), four = with(4);
   ASSERT_EQ(one.size(), four.size());
   for (std::size_t i = 0; i < one.size(); ++i) EXPECT_EQ(one[i].factor, four[i].factor);
 }
 
-TEST(BreakEven, AfterAStopNothingIsReported) {
-  const Inputs tensor = with_tensor(), pipeline = with_pipeline();
+TEST_F(TwoPlans, AfterAStopNothingIsReported) {
   BreakEvenOptions options;
   options.stopped = [] { return true; };
-  for (const BreakEven& break_even : break_evens(candidate(tensor, 1), {candidate(pipeline, 1.0001)}, {true}, options))
+  for (const BreakEven& break_even :
+       break_evens(candidate(tensor_, 1), {candidate(pipeline_, 1.0001)}, {true}, options))
     EXPECT_FALSE(break_even.factor);
 }
 

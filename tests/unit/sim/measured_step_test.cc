@@ -11,13 +11,16 @@
 #include "model/program/plan_context.h"
 #include "sim/interval/interval.h"
 #include "sim/predict/simulate.h"
+#include "tests/support/inputs.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::sim {
 namespace {
 
 using enum MeasuredQuantity;
+using model::ErrorKind;
 using model::MeasuredVerdict;
+using tests::expect_error;
 
 struct Reading {
   const char* text;
@@ -56,14 +59,10 @@ TEST(MeasuredValue, IsRefusedWithWhatToWrite) {
         Refusal{"-3s", "not a finite number above 0", "2.1s"}, Refusal{"infs", "not a finite number above 0", "2.1s"},
         Refusal{"410%", "above the peak", "TFLOP/s"}}) {
     const auto read = parse_measurement(text);
-    ASSERT_FALSE(read) << text;
-    EXPECT_EQ(read.error().key, "--measured");
-    EXPECT_NE(read.error().message.find(message), std::string::npos) << read.error().message;
-    EXPECT_NE(read.error().hint.find(hint), std::string::npos) << read.error().hint;
+    expect_error(read, ErrorKind::input, "--measured", message);
+    expect_error(read, ErrorKind::input, "--measured", hint);
   }
-  const auto memory = parse_measurement("2s", "71TFLOP/s");
-  ASSERT_FALSE(memory);
-  EXPECT_EQ(memory.error().key, "--measured-memory");
+  expect_error(parse_measurement("2s", "71TFLOP/s"), ErrorKind::input, "--measured-memory");
 }
 
 // 20 s at 400 TFLOP/s and an MFU of 0.4, or 300 with causal attention.
@@ -192,9 +191,7 @@ TEST(MeasuredStep, MemoryIsHeldAgainstThePeak) {
   const auto found = measured(predicted, {{"", seconds, 6}, middle});
   ASSERT_TRUE(found->memory);
   EXPECT_DOUBLE_EQ(found->memory->share_below, 0.5);
-  const auto refused = measured(predicted, {{"", seconds, 6}, 710e9});
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().key, "--measured-memory");
+  expect_error(measured(predicted, {{"", seconds, 6}, 710e9}), ErrorKind::input, "--measured-memory");
 }
 
 // An allocator's figures lack what is around it, which is predicted; nothing fits above the capacity.
@@ -226,9 +223,7 @@ TEST(MeasuredStep, TheRateOfALogIsExplainedByItsTime) {
 TEST(MeasuredStep, NeedsAnInterval) {
   Predicted predicted = predicted_llama();
   predicted.result.interval.reset();
-  const auto found = measured(predicted, {{"", seconds, 6}, {}});
-  ASSERT_FALSE(found);
-  EXPECT_EQ(found.error().hint, "leave out --no-interval");
+  expect_error(measured(predicted, {{"", seconds, 6}, {}}), ErrorKind::input, "--measured", "leave out --no-interval");
 }
 
 // All forward operators of a layer run again. A layer more adds its forward pass and twice that backward.
@@ -298,9 +293,7 @@ TEST(MeasuredDeployment, RefusesWhatIsNoFigureOfIt) {
   EXPECT_FALSE(measured_as("8samples/s"));
   model::ServingResult alone = example_deployment();
   alone.interval.reset();
-  const auto refused = measured_deployment(alone, parse_measurement("35ms").value().step);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().key, "--measured");
+  expect_error(measured_deployment(alone, parse_measurement("35ms").value().step), ErrorKind::input, "--measured");
 }
 
 }  // namespace
