@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -148,33 +149,25 @@ std::vector<Footprint> network_footprints(const Fabric& fabric, bool whole_group
   return footprints;
 }
 
-void step_on_simgrid(benchmark::State& state) {
+void step(benchmark::State& state, bool on_simgrid) {
   const Fabric fabric = *Fabric::make(tests::planes_of_nodes(), 1024);
   const std::vector<Footprint> footprints = network_footprints(fabric, state.range(0) > 1);
   auto network = SimGridNetwork::make(fabric.links());
   std::uint64_t events = 0;
   for (auto _ : state) {
-    SimGridLoop loop(*network);
-    StepProgram program(loop, footprints);
-    events = loop.run();
+    std::unique_ptr<Loop> loop;
+    if (on_simgrid)
+      loop = std::make_unique<SimGridLoop>(*network);
+    else
+      loop = std::make_unique<HeapLoop>(fabric.links());
+    StepProgram program(*loop, footprints);
+    events = loop->run();
   }
   state.counters["links_per_flow"] = static_cast<double>(footprints[0].size());
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(events));
 }
-BENCHMARK(step_on_simgrid)->Arg(1)->Arg(64)->Unit(benchmark::kMillisecond);
-
-void step_on_heap(benchmark::State& state) {
-  const Fabric fabric = *Fabric::make(tests::planes_of_nodes(), 1024);
-  const std::vector<Footprint> footprints = network_footprints(fabric, state.range(0) > 1);
-  std::uint64_t events = 0;
-  for (auto _ : state) {
-    HeapLoop loop(fabric.links());
-    StepProgram program(loop, footprints);
-    events = loop.run();
-  }
-  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(events));
-}
-BENCHMARK(step_on_heap)->Arg(1)->Arg(64)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(step, on_simgrid, true)->Arg(1)->Arg(64)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(step, on_heap, false)->Arg(1)->Arg(64)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace plumbline::sim

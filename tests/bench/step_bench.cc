@@ -1,5 +1,5 @@
-// Whole predictions of the shipped DeepSeek-V3 plan: events per second of a step (with and without its
-// timeline), and plans per second of the closed form.
+// Steps by events of the shipped DeepSeek-V3 plan: events per second, with and without its timeline, and plans per
+// second. tests/bench/predictor_bench.cc has its closed form.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -31,13 +31,6 @@ void step_again(benchmark::State& state) {
   state.counters["plans"] = benchmark::Counter(static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
 }
 BENCHMARK(step_again)->Unit(benchmark::kMillisecond);
-
-void closed_form(benchmark::State& state) {
-  const Inputs inputs = tests::step_inputs(tests::deepseek_plan, "h800");
-  for (auto _ : state) benchmark::DoNotOptimize(simulate(inputs, Fidelity::closed_form, false));
-  state.counters["plans"] = benchmark::Counter(static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
-}
-BENCHMARK(closed_form)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace plumbline::sim

@@ -139,32 +139,37 @@ TEST(DualPipe, NoExactFormOutsideItsConditions) {
   EXPECT_FALSE(dualpipe.exact_makespan(shape, {.F = 1, .B = 2, .I = 1, .W = 1, .FB = 3, .p2p = 0.1}));
 }
 
+// Expects so many transfers on the critical path under blocking batches, of which eager sends leave a part, where no
+// rank delays a partner inside a batch: for I >= max(F, W).
+void expect_transfers(const std::string& name, std::int32_t P, std::int32_t M, ScheduleCosts c, double transfers,
+                      double tolerance, double eager_part) {
+  c.I = std::max({c.I, c.F, c.W});
+  c.B = c.I + c.W;
+  c.FB = c.B + 0.9 * c.F;
+  SCOPED_TRACE(describe(P, M, c));
+  const Schedule schedule = build(name, P, M);
+  EXPECT_EQ(schedule.point_to_point, PointToPoint::batched);
+  const double without = makespan(schedule, c);
+  EXPECT_NEAR(makespan(schedule, c, PointToPoint::batched), without, 1e-9 * without);
+  c.p2p = 1e-3 * c.F;
+  const double blocking = makespan(schedule, c, PointToPoint::batched) - without;
+  EXPECT_NEAR(blocking / c.p2p, transfers, tolerance);
+  const double eager = makespan(schedule, c) - without;
+  EXPECT_GE(eager, eager_part * blocking);
+  EXPECT_LE(eager, blocking);
+}
+
 // Blocking batches: before a slot of the critical path the rank waits for one transfer, if its batch has any. The path
 // through the input gradients, 2H F, H-1 I, M-H-2 FB, 2 B, 2H-1 I and a W, has M+4H-1 slots. Three of their batches are
 // empty: before the first F of an end rank, before the B that follows an end rank's last pair (no activation to send,
 // and the last stage receives no gradient), and before the final W of an end rank. M+4H-4 remain. The path over the
 // middle's 3H forwards has one slot more and one empty batch more: before its last F, whose input was asked for a slot
-// earlier. So P >= 4 has M + 2P - 4 transfers. This holds as long as no rank delays a partner inside a batch, that is
-// for I >= max(F, W). Eager sends hide a part of it, never all: 0.7 remains.
+// earlier. So P >= 4 has M + 2P - 4 transfers. Eager sends hide a part of it, never all: 0.7 remains.
 TEST(DualPipe, BlockingBatchesCostATransferPerSlot) {
   RandomCosts random;
   for (int round = 0; round < 300; ++round) {
     const std::int32_t P = 2 * random.integer(2, 9), M = 2 * random.integer(P, 3 * P);
-    ScheduleCosts c = random();
-    c.I = std::max({c.I, c.F, c.W});
-    c.B = c.I + c.W;
-    c.FB = c.B + 0.9 * c.F;
-    SCOPED_TRACE(describe(P, M, c));
-    const Schedule schedule = build("dualpipe", P, M);
-    EXPECT_EQ(schedule.point_to_point, PointToPoint::batched);
-    const double without = makespan(schedule, c);
-    EXPECT_NEAR(makespan(schedule, c, PointToPoint::batched), without, 1e-9 * without);
-    c.p2p = 1e-3 * c.F;
-    const double blocking = makespan(schedule, c, PointToPoint::batched) - without;
-    EXPECT_NEAR(blocking / c.p2p, M + 2 * P - 4, 1e-4 * M);
-    const double eager = makespan(schedule, c) - without;
-    EXPECT_GE(eager, 0.7 * blocking);
-    EXPECT_LE(eager, blocking);
+    expect_transfers("dualpipe", P, M, random(), M + 2 * P - 4, 1e-4 * M, 0.7);
   }
 }
 
@@ -236,20 +241,7 @@ TEST(DualPipeV, BlockingBatchesCostATransferPerSlot) {
   RandomCosts random;
   for (int round = 0; round < 200; ++round) {
     const std::int32_t P = random.integer(3, 9), M = random.integer(2 * P, 5 * P);
-    ScheduleCosts c = random();
-    c.I = std::max({c.I, c.F, c.W});
-    c.B = c.I + c.W;
-    c.FB = c.B + 0.9 * c.F;
-    SCOPED_TRACE(describe(P, M, c));
-    const Schedule schedule = build("dualpipev", P, M);
-    const double without = makespan(schedule, c);
-    EXPECT_NEAR(makespan(schedule, c, PointToPoint::batched), without, 1e-9 * without);
-    c.p2p = 1e-3 * c.F;
-    const double blocking = makespan(schedule, c, PointToPoint::batched) - without;
-    EXPECT_NEAR(blocking / c.p2p, 2 * M + 4 * P - 6, 1.001);
-    const double eager = makespan(schedule, c) - without;
-    EXPECT_GE(eager, 0.55 * blocking);
-    EXPECT_LE(eager, blocking);
+    expect_transfers("dualpipev", P, M, random(), 2 * M + 4 * P - 6, 1.001, 0.55);
   }
 }
 

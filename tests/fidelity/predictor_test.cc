@@ -12,6 +12,7 @@
 #include "sim/predict/memos.h"
 #include "sim/predict/simulate.h"
 #include "tests/support/costs.h"
+#include "tests/support/inputs.h"
 #include "tests/support/random_choice.h"
 #include "tests/support/step_inputs.h"
 
@@ -191,6 +192,14 @@ TEST(Predictor, ForgetsNothingOfPlansOfASlowHost) {
   }
 }
 
+// Returns the step of a predictor, which must be that of simulate().
+double same_step(Predictor& predictor, const Inputs& inputs) {
+  const double seconds = predictor.closed_form(inputs.plan).value().step.time_s;
+  EXPECT_EQ(seconds, simulate(inputs, Fidelity::closed_form, false).value().result.step.time_s)
+      << describe(inputs.plan);
+  return seconds;
+}
+
 // Experts that are padded have the same rows whatever the routing, so that the host need not wait for their number.
 TEST(Predictor, DistinguishesPaddedExperts) {
   Inputs inputs = shallow(tests::deepseek_plan, 9);
@@ -205,9 +214,7 @@ TEST(Predictor, DistinguishesPaddedExperts) {
   std::set<double> steps;
   for (const bool padded : {false, true}) {
     inputs.plan.routing.pad_to_capacity = padded;
-    const auto whole = simulate(inputs, Fidelity::closed_form, false).value();
-    EXPECT_EQ(predictor.closed_form(inputs.plan).value().step.time_s, whole.result.step.time_s) << padded;
-    steps.insert(whole.result.step.time_s);
+    steps.insert(same_step(predictor, inputs));
   }
   EXPECT_EQ(steps.size(), 2U);
 }
@@ -221,8 +228,7 @@ TEST(Predictor, DistinguishesKernelsOfTheLoss) {
   Predictor predictor(inputs);
   for (const char* loss : {"fused", "unfused"}) {
     inputs.plan.loss.kernel = loss;
-    const auto whole = simulate(inputs, Fidelity::closed_form, false).value();
-    EXPECT_EQ(predictor.closed_form(inputs.plan).value().step.time_s, whole.result.step.time_s) << loss;
+    same_step(predictor, inputs);
   }
 }
 
@@ -244,9 +250,7 @@ TEST(Predictor, DistinguishesHowTokensAreDivided) {
         inputs.plan.parallelism.tensor = tensor;
         inputs.plan.parallelism.sequence = sequence && tensor > 1;
         inputs.plan.batch.micro_batch_size = micro_batch_size;
-        const auto whole = simulate(inputs, Fidelity::closed_form, false).value();
-        const double seconds = predictor.closed_form(inputs.plan).value().step.time_s;
-        EXPECT_EQ(seconds, whole.result.step.time_s) << describe(inputs.plan);
+        const double seconds = same_step(predictor, inputs);
         const double otherwise = undivided.closed_form(inputs.plan).value().step.time_s;
         const bool divides = tensor > 1 && !sequence, copies = tensor > 1 && sequence && micro_batch_size > 1;
         EXPECT_EQ(seconds < otherwise, divides) << describe(inputs.plan);
@@ -261,9 +265,7 @@ TEST(Predictor, RefusesOffloadedActivationsAfterPlansWithout) {
   Predictor predictor(inputs);
   EXPECT_TRUE(predictor.closed_form(inputs.plan));
   inputs.plan.offload.activations = 0.5;
-  const auto refused = predictor.closed_form(inputs.plan);
-  ASSERT_FALSE(refused.has_value());
-  EXPECT_EQ(refused.error().key, "offload.activations");
+  tests::expect_error(predictor.closed_form(inputs.plan), model::ErrorKind::infeasible, "offload.activations");
 }
 
 TEST(Predictor, DistinguishesPlacements) {
@@ -272,9 +274,7 @@ TEST(Predictor, DistinguishesPlacements) {
   std::set<double> steps;
   for (const char* placement : {"striped", "contiguous"}) {
     inputs.plan.cluster.placement = placement;
-    const auto whole = simulate(inputs, Fidelity::closed_form, false).value();
-    EXPECT_EQ(predictor.closed_form(inputs.plan).value().step.time_s, whole.result.step.time_s) << placement;
-    steps.insert(whole.result.step.time_s);
+    steps.insert(same_step(predictor, inputs));
   }
   EXPECT_EQ(steps.size(), 2U);
 }
@@ -290,9 +290,7 @@ TEST(Predictor, DistinguishesVirtualStages) {
   Predictor predictor(inputs);
   for (const std::int64_t chunks : {2, 1, 2}) {
     inputs.plan.schedule.virtual_stages = chunks;
-    EXPECT_EQ(predictor.closed_form(inputs.plan).value().step.time_s,
-              simulate(inputs, Fidelity::closed_form, false).value().result.step.time_s)
-        << chunks;
+    same_step(predictor, inputs);
   }
 }
 
