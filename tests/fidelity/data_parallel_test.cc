@@ -10,6 +10,7 @@
 #include "model/cost/collective_cost.h"
 #include "model/memory/memory.h"
 #include "tests/support/cost_models.h"
+#include "tests/support/costs.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::sim {
@@ -67,13 +68,10 @@ RC_GTEST_PROP(DataParallel, ClosedFormAndEventsAgreeWhereNothingContends, ()) {
 
 // Software under which compute and collectives slow each other down, and which copies what it gathers and reduces.
 Inputs with_software(Inputs inputs) {
-  std::vector<model::Parameter> constants = inputs.profile.parameters();
-  for (const auto& [name, value] : {std::pair("overlap.collective_slowdown", 1.3),
-                                    {"overlap.compute_slowdown", 1.1},
-                                    {"sharding.gather_passes", 2.0},
-                                    {"sharding.reduce_passes", 3.0}})
-    constants.push_back({name, value, "1", model::Evidence::assumed, "a test", std::nullopt});
-  inputs.profile = model::Profile(inputs.profile.name(), "", std::move(constants));
+  inputs.profile = tests::with_constants(inputs.profile, {{"overlap.collective_slowdown", 1.3},
+                                                          {"overlap.compute_slowdown", 1.1},
+                                                          {"sharding.gather_passes", 2},
+                                                          {"sharding.reduce_passes", 3}});
   return inputs;
 }
 

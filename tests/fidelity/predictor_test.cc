@@ -222,9 +222,7 @@ TEST(Predictor, DistinguishesPaddedExperts) {
 // A stack may state what the kernels of each loss move.
 TEST(Predictor, DistinguishesKernelsOfTheLoss) {
   Inputs inputs = shallow(tests::llama_plan, 8);
-  std::vector<model::Parameter> constants = inputs.profile.parameters();
-  constants.push_back({.name = "kernel.cross_entropy.unfused.passes", .value = 9, .unit = "1"});
-  inputs.profile = model::Profile("with a loss", "", constants);
+  inputs.profile = tests::with_constants(inputs.profile, {{"kernel.cross_entropy.unfused.passes", 9}});
   Predictor predictor(inputs);
   for (const char* loss : {"fused", "unfused"}) {
     inputs.plan.loss.kernel = loss;
@@ -238,11 +236,8 @@ TEST(Predictor, DistinguishesHowTokensAreDivided) {
   inputs.plan.parallelism.pipeline = 4;
   inputs.plan.schedule.layers_per_stage = {};
   const Inputs whole_messages = inputs;
-  std::vector<model::Parameter> constants = inputs.profile.parameters();
-  for (const auto& [name, value] :
-       {std::pair("message.divided", 1.0), {"sequence.gather_passes", 2.0}, {"sequence.reduce_passes", 2.0}})
-    constants.push_back({.name = name, .value = value, .unit = "1"});
-  inputs.profile = model::Profile("with divided tokens", "", constants);
+  inputs.profile = tests::with_constants(
+      inputs.profile, {{"message.divided", 1}, {"sequence.gather_passes", 2}, {"sequence.reduce_passes", 2}});
   Predictor predictor(inputs), undivided(whole_messages);
   for (const std::int64_t tensor : {1, 4, 2})
     for (const bool sequence : {false, true})

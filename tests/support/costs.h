@@ -80,6 +80,13 @@ inline model::Profile with_host(const model::Profile& profile, const std::map<st
   return model::Profile(profile.name() + " with a host", profile.description(), parameters);
 }
 
+// Returns the profile with further constants without a unit.
+inline model::Profile with_constants(const model::Profile& profile, const std::map<std::string, double>& values) {
+  std::vector<model::Parameter> parameters = profile.parameters();
+  for (const auto& [name, value] : values) parameters.push_back({.name = name, .value = value, .unit = "1"});
+  return model::Profile(profile.name(), profile.description(), parameters);
+}
+
 // One micro-batch of DeepSeek-V3 on one of 64 expert-parallel ranks, with the published recomputation.
 inline model::LayerContext deepseek_rank(model::Precision gemm) {
   model::LayerContext c;

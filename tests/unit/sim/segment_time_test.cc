@@ -245,10 +245,8 @@ TEST(SequencesInOrder, AreCopiedAfterAGatherAndBeforeAReduction) {
          "overlap.tensor_gradients=" + std::string(in_pieces ? "false" : "true")});
     const model::StepProgram program = tests::program_of(inputs);
     const CostModels plain = tests::costs_of(inputs);
-    std::vector<model::Parameter> constants = inputs.profile.parameters();
-    for (const char* name : {"sequence.gather_passes", "sequence.reduce_passes"})
-      constants.push_back({name, 2.0, "1", model::Evidence::assumed, "a test", std::nullopt});
-    inputs.profile = model::Profile(inputs.profile.name(), "", std::move(constants));
+    inputs.profile =
+        tests::with_constants(inputs.profile, {{"sequence.gather_passes", 2}, {"sequence.reduce_passes", 2}});
     const CostModels copying = tests::costs_of(inputs);
     const double copy = plain.kernels.moving(model::Bytes(2.0 * sequences * 8192 * 4096 * 2), {.sms = 132});
     int moved = 0;

@@ -128,9 +128,7 @@ TEST(SlotHost, TheHostWaitsForTheEndOfAClamp) {
   const auto seconds = [](const HostConstants& host) {
     Case limited(tests::llama_plan, host,
                  {"model.config=models/gpt-oss-120b.json", "parallelism.expert=8", "stack.dispatcher=alltoall"});
-    std::vector<model::Parameter> parameters = limited.inputs.profile.parameters();
-    parameters.push_back({.name = "kernel.clamp.passes", .value = 1000, .unit = "1"});
-    limited.inputs.profile = model::Profile("long clamps", "", parameters);
+    limited.inputs.profile = tests::with_constants(limited.inputs.profile, {{"kernel.clamp.passes", 1000}});
     limited.costs = tests::costs_of(limited.inputs);
     return limited.seconds(OpType::F);
   };
