@@ -202,10 +202,8 @@ model::Result<std::vector<SeedOutcome>> run_seeds(const CampaignInput& input, Ta
   return outcomes;
 }
 
-model::Quantiles quantiles(std::vector<double> values) {
-  std::ranges::sort(values);
-  const auto at = [&](double share) { return model::value_at(values, share * static_cast<double>(values.size() - 1)); };
-  return {at(0.1), at(0.5), at(0.9)};
+model::Quantiles quantiles(const std::vector<double>& values) {
+  return {model::quantile(values, 0.1), model::quantile(values, 0.5), model::quantile(values, 0.9)};
 }
 
 // Returns why a campaign never finishes as its mean times show; empty: they do not.
@@ -277,8 +275,8 @@ void summarize(const std::vector<SeedOutcome>& outcomes, CampaignResult& result)
     if (ends) add_mean(result, outcome, 1 / static_cast<double>(finished));
   }
   result.days = quantiles(result.days_of_seed);
-  result.goodput = quantiles(std::move(goodput));
-  result.interruptions = quantiles(std::move(interruptions));
+  result.goodput = quantiles(goodput);
+  result.interruptions = quantiles(interruptions);
 }
 
 // Returns the best interval; the one of the closed form where nothing fails or the campaign never finishes.

@@ -222,11 +222,6 @@ SimulatedPlans simulate_found(const ClusterOption& option, const SearchResult& s
   return found;
 }
 
-// Keeps of the plans the first `most`.
-void keep(std::vector<RankedPlan>& plans, std::size_t most) {
-  if (plans.size() > most) plans.erase(plans.begin() + static_cast<std::ptrdiff_t>(most), plans.end());
-}
-
 }  // namespace
 
 Result<ClusterOption> load_option(const Recipe& recipe, const ClusterChoice& choice,
@@ -269,7 +264,7 @@ void keep_edge(ClusterOption& option) {
   std::erase_if(option.edge, [&](const RankedPlan& plan) {
     return !option.plans.empty() && plan.cost.step_s >= option.plans.front().cost.step_s;
   });
-  keep(option.edge, most_at_edge);
+  option.edge.resize(std::min(option.edge.size(), most_at_edge));
 }
 
 Result<void> search_option(ClusterOption& option, const SearchOptions& options) {
@@ -302,7 +297,7 @@ Result<void> search_option(ClusterOption& option, const SearchOptions& options) 
         fmt::format("the search was stopped: of what it had found until then, at most {} plans are simulated and "
                     "compared, the fastest by their closed forms",
                     std::min(options.top, when_stopped)));
-  keep(option.plans, options.top);
+  option.plans.resize(std::min(option.plans.size(), options.top));
   keep_edge(option);
   for (std::vector<RankedPlan>* const plans : {&option.plans, &option.edge}) {
     TRY(draw_plans(option, options, *plans));
