@@ -147,8 +147,7 @@ TEST(Offloading, NothingIsTheSameToTheBit) {
 TEST(Offloading, IsRefusedWithoutALinkRate) {
   Inputs inputs = tests::step_inputs(tests::llama_plan, "h800", {"offload.activations=0.5"});
   inputs.cluster.device.host_bandwidth = model::BytesPerSecond(0);
-  const auto refused = simulate(inputs, Fidelity::step, false);
-  tests::expect_error(refused, model::ErrorKind::infeasible, "offload.activations");
+  tests::expect_error(simulate(inputs, Fidelity::step, false), model::ErrorKind::infeasible, "offload.activations");
 }
 
 RC_GTEST_PROP(Offloading, MoreOfItNeverTakesMoreMemoryAndIsNeverFaster, ()) {

@@ -217,9 +217,8 @@ TEST_F(ChunkRuns, AScheduleWithoutPairsIsInfeasible) {
 }
 
 TEST_F(ChunkRuns, SlotsAndLayersMustBeAsMany) {
-  const auto chunk = run_chunk(inputs(), {std::vector<ChunkRank::Slot>(3)});
-  tests::expect_error(chunk, model::ErrorKind::input, "schedule.layers_per_stage",
-                      "has 3 layers, a middle stage of the plan 4");
+  tests::expect_error(run_chunk(inputs(), {std::vector<ChunkRank::Slot>(3)}), model::ErrorKind::input,
+                      "schedule.layers_per_stage", "has 3 layers, a middle stage of the plan 4");
 }
 
 }  // namespace

@@ -181,8 +181,7 @@ class ImpossibleWiring : public testing::TestWithParam<BadShape> {};
 TEST_P(ImpossibleWiring, IsAnInputError) {
   FabricShape shape = multi_rail();
   GetParam().spoil(shape);
-  const auto fabric = Fabric::make(shape, 8);
-  tests::expect_error(fabric, model::ErrorKind::input, "", 0, GetParam().key, GetParam().says);
+  tests::expect_error(Fabric::make(shape, 8), model::ErrorKind::input, "", 0, GetParam().key, GetParam().says);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -170,8 +170,7 @@ TEST(Placement, WrongFiles) {
   const tests::TemporaryDirectory folder;
   const auto expect = [&](const char* text, int line, const char* says) {
     const std::string path = folder.write("ranks.txt", text).string();
-    const auto placement = Placement::make("file:" + path, 3, 2);
-    tests::expect_error(placement, model::ErrorKind::input, path, line, "", says);
+    tests::expect_error(Placement::make("file:" + path, 3, 2), model::ErrorKind::input, path, line, "", says);
   };
   expect("0\n1\n1\n", 3, "first on line 2");
   expect("0\n1\n3\n", 3, "the cluster has 0 to 2");

@@ -246,8 +246,7 @@ TEST(Topology, UnknownDeviceNamesTheNearest) {
   expect_error(by_plan, ErrorKind::input, "", 0, "cluster.device", "did you mean 'h800-sxm'?");
   const TemporaryDirectory folder;
   const std::string path = folder.write("t.toml", replaced(small, "h800-sxm", "h8000-sxm")).string();
-  const auto by_file = tests::load_cluster(path, devices, {});
-  expect_error(by_file, ErrorKind::input, path, 1, "device", "did you mean 'h800-sxm'?");
+  expect_error(tests::load_cluster(path, devices, {}), ErrorKind::input, path, 1, "device", "did you mean 'h800-sxm'?");
 }
 
 TEST(Topology, ADeviceMayBeAFile) {
@@ -271,8 +270,7 @@ TEST(Topology, ADeviceMayBeAFile) {
   plan.cluster.device = std::string(300, 'a') + ".toml";
   EXPECT_EQ(variation_of(plan).device, plan.cluster.device) << "longer than a name of a file";
   variation.device = "none.toml";
-  const auto missing = tests::load_cluster(h800, devices, variation);
-  expect_error(missing, ErrorKind::input, "none.toml", 0, "", "no such file");
+  expect_error(tests::load_cluster(h800, devices, variation), ErrorKind::input, "none.toml", 0, "", "no such file");
   const std::string own = folder.write("t.toml", replaced(small, "h800-sxm", "mine.toml")).string();
   const auto named = tests::load_cluster(own, devices, {});
   ASSERT_TRUE(named) << to_string(named.error());
@@ -284,10 +282,8 @@ TEST(Topology, EntriesThatAreMissingAreNamedAtOnce) {
   Variation variation;
   variation.device =
       folder.write("mine.toml", "sms = { value = 100, unit = \"1\", kind = \"assumed\", source = \"s\" }").string();
-  const auto few = tests::load_cluster(h800, devices, variation);
-  ASSERT_FALSE(few);
   expect_error(
-      few.error(), ErrorKind::input, *variation.device, 0, "threads_per_sm",
+      tests::load_cluster(h800, devices, variation), ErrorKind::input, *variation.device, 0, "threads_per_sm",
       "required entries are missing: threads_per_sm, registers_per_sm, shared_memory_per_sm, bf16_peak, fp8_peak, "
       "memory_bandwidth, memory");
   folder.write("mine.toml", "sms = { value = 100 }");
@@ -301,7 +297,7 @@ TEST(Topology, EntriesThatAreMissingAreNamedAtOnce) {
 
 struct BadFile {
   const char* what;
-  const char* from;
+  const char* from;  // empty: the beginning
   const char* to;
   int line;
   const char* key;
@@ -319,47 +315,36 @@ TEST_P(BadTopology, IsAnInputErrorAtItsPlace) {
 
 INSTANTIATE_TEST_SUITE_P(
     Files, BadTopology,
-    testing::Values(BadFile{"unknown_unit", "\"GB/s\"", "\"GBps\"", 6, "node.gpu_bandwidth", "unknown unit 'GBps'"},
-                    BadFile{"wrong_dimension", "\"GB/s\"", "\"GB\"", 6, "node.gpu_bandwidth",
-                            "expected bytes per second"},
-                    BadFile{"zero", "value = 200", "value = 0", 6, "node.gpu_bandwidth", "above 0"},
-                    BadFile{"fraction", "value = 8", "value = 7.5", 5, "node.gpus", "a whole number"},
-                    BadFile{"unknown_entry", "layers =",
-                            "layer = { value = 2, unit = \"1\", kind = \"assumed\", source = \"s\" }\nlayers =", 13,
-                            "fabric.layer", "'fabric.layers'"},
-                    BadFile{"missing_entry", "rails =", "ralis =", 0, "fabric.rails", "missing"},
-                    BadFile{"uneven_rails", "rails = { value = 8", "rails = { value = 3", 11, "fabric.rails",
-                            "cannot be dealt evenly"},
-                    BadFile{"interconnect", "\"switch\"", "\"ring\"", 4, "node.interconnect", "unknown interconnect"},
-                    BadFile{"no_interconnect", "interconnect = \"switch\"\n", "", 0, "node.interconnect", "missing"},
-                    BadFile{"no_device", "device = \"h800-sxm\"\n", "", 0, "device", "required key is missing"},
-                    BadFile{"no_profile", "default_profile = \"h800\"\n", "", 0, "default_profile", "missing"},
-                    BadFile{"no_source", ", source = \"s\"", "", 5, "node.gpus", "lacks 'source'"}),
-    [](const auto& parameter) { return std::string(parameter.param.what); });
-
-class BadPrice : public testing::TestWithParam<BadFile> {};
-
-TEST_P(BadPrice, IsAnInputErrorAtItsPlace) {
-  const TemporaryDirectory folder;
-  const std::string path = folder.write("t.toml", std::string("price.") + GetParam().to + "\n" + small).string();
-  const auto shape = tests::load_cluster(path, devices, {});
-  expect_error(shape, ErrorKind::input, path, 1, GetParam().key, GetParam().says);
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    Files, BadPrice,
     testing::Values(
-        BadFile{"unit", "", "rent = { value = 2, unit = \"USD\", kind = \"assumed\", source = \"s\" }", 1, "price.rent",
-                "a price of a GPU-hour"},
-        BadFile{"unknown", "", "rant = { value = 2, unit = \"USD/GPU-h\", kind = \"assumed\", source = \"s\" }", 1,
+        BadFile{"unknown_unit", "\"GB/s\"", "\"GBps\"", 6, "node.gpu_bandwidth", "unknown unit 'GBps'"},
+        BadFile{"wrong_dimension", "\"GB/s\"", "\"GB\"", 6, "node.gpu_bandwidth", "expected bytes per second"},
+        BadFile{"zero", "value = 200", "value = 0", 6, "node.gpu_bandwidth", "above 0"},
+        BadFile{"fraction", "value = 8", "value = 7.5", 5, "node.gpus", "a whole number"},
+        BadFile{"unknown_entry",
+                "layers =", "layer = { value = 2, unit = \"1\", kind = \"assumed\", source = \"s\" }\nlayers =", 13,
+                "fabric.layer", "'fabric.layers'"},
+        BadFile{"missing_entry", "rails =", "ralis =", 0, "fabric.rails", "missing"},
+        BadFile{"uneven_rails", "rails = { value = 8", "rails = { value = 3", 11, "fabric.rails",
+                "cannot be dealt evenly"},
+        BadFile{"interconnect", "\"switch\"", "\"ring\"", 4, "node.interconnect", "unknown interconnect"},
+        BadFile{"no_interconnect", "interconnect = \"switch\"\n", "", 0, "node.interconnect", "missing"},
+        BadFile{"no_device", "device = \"h800-sxm\"\n", "", 0, "device", "required key is missing"},
+        BadFile{"no_profile", "default_profile = \"h800\"\n", "", 0, "default_profile", "missing"},
+        BadFile{"no_source", ", source = \"s\"", "", 5, "node.gpus", "lacks 'source'"},
+        BadFile{"price_unit", "", "price.rent = { value = 2, unit = \"USD\", kind = \"assumed\", source = \"s\" }\n", 1,
+                "price.rent", "a price of a GPU-hour"},
+        BadFile{"price_unknown", "",
+                "price.rant = { value = 2, unit = \"USD/GPU-h\", kind = \"assumed\", source = \"s\" }\n", 1,
                 "price.rant", "'price.rent'"},
-        BadFile{"always", "", "utilisation = { value = 1.2, unit = \"1\", kind = \"assumed\", source = \"s\" }", 1,
+        BadFile{"price_always", "",
+                "price.utilisation = { value = 1.2, unit = \"1\", kind = \"assumed\", source = \"s\" }\n", 1,
                 "price.utilisation", "from 0 to 1"},
-        BadFile{"pue", "", "pue = { value = 0.9, unit = \"1\", kind = \"assumed\", source = \"s\" }", 1, "price.pue",
-                "from 1 to 10"},
-        BadFile{"range", "",
-                "rent = { value = 2, low = 3, high = 4, unit = \"USD/GPU-h\", kind = \"assumed\", source = \"s\" }", 1,
-                "price.rent", "not between 3 and 4"}),
+        BadFile{"price_pue", "", "price.pue = { value = 0.9, unit = \"1\", kind = \"assumed\", source = \"s\" }\n", 1,
+                "price.pue", "from 1 to 10"},
+        BadFile{
+            "price_range", "",
+            "price.rent = { value = 2, low = 3, high = 4, unit = \"USD/GPU-h\", kind = \"assumed\", source = \"s\" }\n",
+            1, "price.rent", "not between 3 and 4"}),
     [](const auto& parameter) { return std::string(parameter.param.what); });
 
 TEST(Topology, PricesOfOtherHardwareDoNotHold) {
