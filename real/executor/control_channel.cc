@@ -1,8 +1,8 @@
 #include "real/executor/control_channel.h"
 
-#include <cstring>
 #include <utility>
 
+#include "model/base/bytes.h"
 #include "real/executor/infeasible.h"
 
 namespace plumbline::real {
@@ -17,18 +17,6 @@ class LoneChannel final : public ControlChannel {
   void abort(const std::string&) override {}
   std::optional<std::string> failure() const override { return std::nullopt; }
 };
-
-std::string bytes_of(const std::vector<double>& values) {
-  std::string bytes(values.size() * sizeof(double), '\0');
-  if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
-  return bytes;
-}
-
-std::vector<double> numbers_of(const std::string& bytes) {
-  std::vector<double> values(bytes.size() / sizeof(double));
-  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
 
 }  // namespace
 
@@ -52,17 +40,17 @@ model::Result<std::string> ControlChannel::broadcast(const std::string& bytes) {
 }
 
 model::Result<std::vector<double>> ControlChannel::sum(const std::vector<double>& values) {
-  const auto texts = TRY(gather(bytes_of(values)));
-  std::vector<double> sums(rank() == 0 ? values.size() : 0);
-  for (const std::string& text : texts) {
-    const std::vector<double> part = numbers_of(text);
+  using Values = std::vector<double>;
+  const auto parts = TRY(gather(model::to_bytes(values)));
+  Values sums(rank() == 0 ? values.size() : 0);
+  for (const std::string& bytes : parts) {
+    const Values part = model::from_bytes<Values>(bytes).value_or(Values());
     if (part.size() == values.size())
       for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += part[i];
     else
       sums.clear();
   }
-  const auto all = TRY(broadcast(bytes_of(sums)));
-  sums = numbers_of(all);
+  sums = model::from_bytes<Values>(TRY(broadcast(model::to_bytes(sums)))).value_or(Values());
   if (sums.size() != values.size()) return infeasible("ranks sum different numbers of values");
   return sums;
 }

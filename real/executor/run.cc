@@ -9,10 +9,10 @@
 #include <map>
 #include <memory>
 #include <numeric>
-#include <sstream>
 #include <utility>
 
 #include "model/architecture/metrics.h"
+#include "model/base/bytes.h"
 #include "model/base/statistics.h"
 #include "model/memory/memory.h"
 #include "model/plan/layout.h"
@@ -161,16 +161,18 @@ class Rank {
     const std::size_t chosen = median_step(training.seconds, steps.forgotten());
     const StepOutcome& outcome = steps.outcome(chosen);
     result.issue_seconds = outcome.issue_seconds;
-    const auto texts =
-        TRY(gathered(to_text({communicator_.rank(), outcome.timeline, outcome.class_seconds, device_.memory_bytes()})));
+    const RankMeasurement own{communicator_.rank(), outcome.timeline, outcome.class_seconds, device_.memory_bytes()};
+    const auto texts = TRY(gathered(model::to_bytes(own)));
     const std::size_t first = training.seconds.size() > 1 ? 1 : 0;
     result.measured_seconds.assign(training.seconds.begin() + static_cast<std::ptrdiff_t>(first),
                                    training.seconds.end());
     if (!texts.empty()) {
       std::vector<RankMeasurement> ranks;
       for (const std::string& text : texts) {
-        auto rank = TRY(rank_measurement(text));
-        ranks.push_back(std::move(rank));
+        auto rank = model::from_bytes<RankMeasurement>(text);
+        if (!rank)
+          return infeasible("a rank's measurements cannot be read", "run the same version of plumbline on all ranks");
+        ranks.push_back(std::move(*rank));
       }
       result.step = measured_step(input_.plan, input_.architecture, layout, program, input_.cluster, ranks,
                                   training.seconds[chosen]);
@@ -370,70 +372,6 @@ MeasuredStep measured_step(const model::Plan& plan, const model::Architecture& a
   step.chunk_s = middle_chunks(program, measured.timeline);
   add_breakdown(first, ranks.front().class_seconds, step);
   return measured;
-}
-
-std::string to_text(const RankMeasurement& measurement) {
-  std::string text =
-      fmt::format("{} {} {} {} {}\n", measurement.world_rank, measurement.timeline.names.size(),
-                  measurement.timeline.spans.size(), measurement.class_seconds.size(), measurement.memory_bytes);
-  for (const std::string& name : measurement.timeline.names) text += name + "\n";
-  for (const Span& s : measurement.timeline.spans)
-    text += fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n", s.name, s.rank, static_cast<int>(s.stream),
-                        s.layer, s.micro_batch, s.start_ps, s.duration_ps, static_cast<int>(s.depth),
-                        static_cast<int>(s.direction), s.stage, s.chunk, s.overlapped_stage, s.overlapped_micro_batch,
-                        s.peer, s.work);
-  for (const auto& [name, seconds] : measurement.class_seconds) text += fmt::format("{} {}\n", seconds, name);
-  text += fmt::format("{} {}\n", measurement.timeline.works.size(), measurement.timeline.stage_layers.size());
-  for (const model::SpanWork& work : measurement.timeline.works)
-    text += fmt::format("{} {} {}\n", work.flops, work.bytes, work.class_name);
-  for (const auto& layers : measurement.timeline.stage_layers)
-    text += fmt::format("{} {}\n", layers.size(), fmt::join(layers, " "));
-  return text + fmt::format("{}\n", measurement.timeline.end_ps);
-}
-
-model::Result<RankMeasurement> rank_measurement(const std::string& text) {
-  RankMeasurement measurement;
-  std::istringstream in(text);
-  std::size_t names = 0, spans = 0, classes = 0;
-  in >> measurement.world_rank >> names >> spans >> classes >> measurement.memory_bytes;
-  in.ignore();
-  model::Timeline& timeline = measurement.timeline;
-  timeline.names.resize(names);
-  for (std::string& name : timeline.names) std::getline(in, name);
-  timeline.spans.resize(spans);
-  for (Span& s : timeline.spans) {
-    int stream = 0, depth = 0, direction = 0;
-    in >> s.name >> s.rank >> stream >> s.layer >> s.micro_batch >> s.start_ps >> s.duration_ps >> depth >> direction >>
-        s.stage >> s.chunk >> s.overlapped_stage >> s.overlapped_micro_batch >> s.peer >> s.work;
-    s.stream = static_cast<Stream>(stream);
-    s.direction = static_cast<model::Direction>(direction);
-    s.depth = static_cast<std::uint8_t>(depth);
-    timeline.ranks = std::max(timeline.ranks, s.rank + 1);
-  }
-  measurement.class_seconds.resize(classes);
-  for (auto& [name, seconds] : measurement.class_seconds) {
-    in >> seconds;
-    in.ignore();
-    std::getline(in, name);
-  }
-  std::size_t works = 0, stages = 0;
-  in >> works >> stages;
-  timeline.works.resize(works);
-  for (model::SpanWork& work : timeline.works) {
-    in >> work.flops >> work.bytes;
-    in.ignore();
-    std::getline(in, work.class_name);
-  }
-  timeline.stage_layers.resize(stages);
-  for (auto& layers : timeline.stage_layers) {
-    std::size_t count = 0;
-    in >> count;
-    layers.resize(count);
-    for (std::int32_t& layer : layers) in >> layer;
-  }
-  in >> timeline.end_ps;
-  if (!in) return infeasible("a rank's measurements cannot be read", "run the same version of plumbline on all ranks");
-  return measurement;
 }
 
 }  // namespace plumbline::real

@@ -29,9 +29,6 @@ struct RankMeasurement {
   std::vector<std::pair<std::string, double>> class_seconds;
   double memory_bytes = 0;  // Device::memory_bytes()
 };
-// Convert a measurement to text and back; infeasible where the text cannot be read.
-std::string to_text(const RankMeasurement& measurement);
-model::Result<RankMeasurement> rank_measurement(const std::string& text);
 
 struct MeasuredStep {
   model::StepResult result;

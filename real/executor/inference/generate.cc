@@ -1,18 +1,18 @@
 #include "real/executor/inference/generate.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "model/architecture/architecture.h"
+#include "model/base/bytes.h"
 #include "model/base/error.h"
 #include "model/cost/operator_class.h"
 #include "model/layers/blocks.h"
@@ -314,23 +314,11 @@ InstanceRank rank_of(const RunInput& input, const model::Instance& instance, Dev
   return rank;
 }
 
-// What a rank measured and generated, and its text for rank 0.
+// What a rank measured and generated.
 struct RankOutcome {
   std::vector<double> seconds;  // of the prefill, then of each decode step
   std::vector<Tokens> outputs;  // of its requests
-
-  std::string text() const {
-    std::string all = fmt::format("{}\n", fmt::join(seconds, " "));
-    for (const Tokens& tokens : outputs) all += fmt::format("{}\n", fmt::join(tokens, " "));
-    return all;
-  }
 };
-
-template <class Value>
-std::vector<Value> numbers_of(const std::string& line) {
-  std::istringstream words(line);
-  return {std::istream_iterator<Value>(words), {}};
-}
 
 class Generator {
  public:
@@ -350,7 +338,7 @@ class Generator {
     TRY(check_formats(decode));
     TRY(agree(communicator_, hold(prefill, decode, result.trained_steps)));
     const auto outcome = TRY(decode_all(rank, prefill, decode, result.prompts));
-    return collect(std::move(result), TRY(communicator_.gather(outcome.text())));
+    return collect(std::move(result), TRY(communicator_.gather(model::to_bytes(outcome))));
   }
 
  private:
@@ -414,12 +402,10 @@ class Generator {
   Generation collect(Generation result, const std::vector<std::string>& texts) const {
     std::vector<double> slowest(static_cast<std::size_t>(options_.tokens));
     for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-      std::istringstream lines(texts[rank]);
-      std::string line;
-      std::getline(lines, line);
-      std::ranges::transform(slowest, numbers_of<double>(line), slowest.begin(), std::ranges::max);
-      if (rank % static_cast<std::size_t>(input_.plan.parallelism.tensor) != 0) continue;
-      while (std::getline(lines, line)) result.outputs.push_back(numbers_of<std::int32_t>(line));
+      auto outcome = model::from_bytes<RankOutcome>(texts[rank]).value();
+      std::ranges::transform(slowest, outcome.seconds, slowest.begin(), std::ranges::max);
+      if (rank % static_cast<std::size_t>(input_.plan.parallelism.tensor) == 0)
+        std::ranges::move(outcome.outputs, std::back_inserter(result.outputs));
     }
     result.prefill_s = slowest.front();
     result.decode_s.assign(slowest.begin() + 1, slowest.end());
