@@ -1,17 +1,14 @@
-// A minimal training: memory, ranks and steps that suffice to test what runs between the steps.
+// A minimal training: memory and steps that suffice to test what runs between the steps.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
-#include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,6 +16,7 @@
 #include "real/executor/communicator.h"
 #include "real/executor/device.h"
 #include "real/executor/training/training_step.h"
+#include "tests/support/real/host_ranks.h"
 
 namespace plumbline::tests {
 
@@ -47,95 +45,14 @@ class PlainDevice final : public real::Device {
   std::vector<real::KernelRecord> take_records() override { return {}; }
 };
 
-// The point where the ranks of a world, one thread each, share their parts.
-class World {
- public:
-  explicit World(std::int32_t ranks) : ranks_(ranks), given_(static_cast<std::size_t>(ranks)) {}
-  std::int32_t ranks() const { return ranks_; }
-
-  struct Part {
-    std::vector<double> values;
-    std::string text;
-  };
-  // Returns all ranks' parts once all have come, or an error once a rank has given up.
-  model::Result<std::vector<Part>> meet(std::int32_t rank, Part part) {
-    std::unique_lock lock(mutex_);
-    given_[static_cast<std::size_t>(rank)] = std::move(part);
-    const std::int64_t round = round_;
-    if (++present_ == ranks_) {
-      met_ = given_;
-      present_ = 0;
-      ++round_;
-      changed_.notify_all();
-    }
-    changed_.wait(lock, [&] { return round_ != round || !failure_.empty(); });
-    if (round_ == round) return tl::unexpected(model::Error{.kind = model::ErrorKind::infeasible, .message = failure_});
-    return met_;
-  }
-  void fail(const std::string& reason) {
-    const std::lock_guard lock(mutex_);
-    if (failure_.empty()) failure_ = reason;
-    changed_.notify_all();
-  }
-  const std::string& failure() const { return failure_; }
-
- private:
-  std::int32_t ranks_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<Part> given_, met_;
-  std::int32_t present_ = 0;
-  std::int64_t round_ = 0;
-  std::string failure_;
-};
-
-class WorldCommunicator final : public real::Communicator {
- public:
-  WorldCommunicator(World& world, std::int32_t rank) : world_(world), rank_(rank) {}
-
-  std::int32_t rank() const override { return rank_; }
-  std::int32_t ranks() const override { return world_.ranks(); }
-  model::Result<std::vector<double>> sum(std::vector<double> values) override {
-    auto parts = world_.meet(rank_, {.values = std::move(values)});
-    if (!parts) return tl::unexpected(parts.error());
-    std::vector<double> sums(parts->front().values.size());
-    for (const World::Part& part : *parts)
-      for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += part.values[i];
-    return sums;
-  }
-  model::Result<std::vector<std::string>> gather(const std::string& text) override {
-    auto parts = world_.meet(rank_, {.text = text});
-    if (!parts) return tl::unexpected(parts.error());
-    std::vector<std::string> texts;
-    for (World::Part& part : *parts) texts.push_back(std::move(part.text));
-    if (rank_ != 0) texts.clear();
-    return texts;
-  }
-  void abort(const std::string& reason) override { world_.fail(reason); }
-
-  void send_receive(model::Stream, std::span<const real::Message>, bool, std::uint32_t) override { std::abort(); }
-  void launch(model::Stream, const real::Group&, const real::Kernel&) override { std::abort(); }
-
- private:
-  World& world_;
-  std::int32_t rank_;
-};
-
 // Calls body on a thread per rank and returns the results, in order.
 template <class Value>
-std::vector<Value> on_ranks(World& world, const std::function<Value(real::Communicator&)>& body) {
-  std::vector<std::unique_ptr<Value>> results(static_cast<std::size_t>(world.ranks()));
-  std::vector<std::jthread> threads;
-  for (std::int32_t rank = 0; rank < world.ranks(); ++rank) {
-    threads.emplace_back([&world, &body, &results, rank] {
-      WorldCommunicator communicator(world, rank);
-      results[static_cast<std::size_t>(rank)] = std::make_unique<Value>(body(communicator));
-    });
-  }
-  threads.clear();
-  std::vector<Value> values;
-  for (auto& result : results) values.push_back(std::move(*result));
-  return values;
+std::vector<Value> on_ranks(std::int32_t ranks, const std::function<Value(real::Communicator&)>& body) {
+  std::vector<Value> results(static_cast<std::size_t>(ranks));
+  run_ranks(ranks, {.threads = false}, [&](real::host::HostDevice&, real::Communicator& communicator) {
+    results[static_cast<std::size_t>(communicator.rank())] = body(communicator);
+  });
+  return results;
 }
 
 struct TinyStepOptions {

@@ -34,14 +34,13 @@ TEST(LossScale, OfOtherFormatsIsOne) {
 }
 
 TEST(ExpertBalance, SumsTheLoadsOfAllRanks) {
-  tests::World world(3);
   // Rank 0 holds layers 0 and 2, rank 1 layer 2, rank 2 the prediction module.
   const std::vector<std::vector<ExpertLoad>> own = {
       {{.layer = 2, .rows = {1, 3}}, {.layer = 0, .rows = {5, 5}}},
       {{.layer = 2, .rows = {1, 11}}},
       {{.layer = -1, .rows = {0, 4}}},
   };
-  const auto results = on_ranks<Loads>(world, [&](Communicator& communicator) {
+  const auto results = on_ranks<Loads>(3, [&](Communicator& communicator) {
     return sum_loads(own[static_cast<std::size_t>(communicator.rank())], 3, 2, communicator);
   });
   for (const Loads& loads : results) {
@@ -60,10 +59,8 @@ TEST(ExpertBalance, SumsTheLoadsOfAllRanks) {
 }
 
 TEST(ExpertBalance, RefusesLoadsOfAnotherModel) {
-  tests::World world(1);
-  const auto loads = [&](const ExpertLoad& load) {
-    tests::WorldCommunicator communicator(world, 0);
-    return sum_loads({load}, 3, 2, communicator);
+  const auto loads = [](const ExpertLoad& load) {
+    return on_ranks<Loads>(1, [&](Communicator& communicator) { return sum_loads({load}, 3, 2, communicator); })[0];
   };
   EXPECT_EQ(loads({.layer = 3, .rows = {1, 1}}).error().message,
             "loads of 2 experts of layer 3, where the model has 3 layers of 2 experts");
@@ -77,13 +74,15 @@ TEST(ExpertBalance, MovesBiasesByTheSpeedTowardsTheMean) {
 }
 
 TEST(ExpertBalance, LeavesLayersOfOtherRanksAlone) {
-  tests::World world(1);
-  tests::WorldCommunicator communicator(world, 0);
-  tests::TinyStep step(communicator, {.experts = 2});
-  update_biases(step, {{.layer = 1, .rows = {1, 1}}}, {{.layer = 0, .rows = {9, 1}}}, 0.5);
-  EXPECT_EQ(step.router_bias(1), (std::vector<float>{0, 0}));
-  update_biases(step, {{.layer = 1, .rows = {1, 1}}}, {{.layer = 1, .rows = {9, 1}}}, 0.5);
-  EXPECT_EQ(step.router_bias(1), (std::vector<float>{-0.5, 0.5}));
+  const auto bias_after = [](std::int64_t layer) {
+    return on_ranks<std::vector<float>>(1, [&](Communicator& communicator) {
+      tests::TinyStep step(communicator, {.experts = 2});
+      update_biases(step, {{.layer = 1, .rows = {1, 1}}}, {{.layer = layer, .rows = {9, 1}}}, 0.5);
+      return step.router_bias(1);
+    })[0];
+  };
+  EXPECT_EQ(bias_after(0), (std::vector<float>{0, 0}));
+  EXPECT_EQ(bias_after(1), (std::vector<float>{-0.5, 0.5}));
 }
 
 }  // namespace

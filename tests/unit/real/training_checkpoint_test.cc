@@ -27,7 +27,6 @@ namespace fs = std::filesystem;
 using model::to_string;
 using tests::on_ranks;
 using tests::PlainDevice;
-using tests::World;
 using Saved = model::Result<void>;
 using Loaded = model::Result<TrainingProgress>;
 
@@ -54,8 +53,7 @@ TrainingProgress progress_at(std::int64_t step) {
 class CheckpointTest : public testing::Test {
  protected:
   Saved save(std::int64_t step, std::int32_t ranks = 1) {
-    World world(ranks);
-    const auto results = on_ranks<Saved>(world, [&](Communicator& communicator) {
+    const auto results = on_ranks<Saved>(ranks, [&](Communicator& communicator) {
       State state(value_of(step, communicator.rank()));
       PlainDevice device;
       return save_checkpoint(store_, progress_at(step), state.pieces(), device, communicator);
@@ -66,13 +64,13 @@ class CheckpointTest : public testing::Test {
 
   // Loads into a state of other numbers; an error must not change them.
   Loaded load(State& state, const CheckpointStore& store) {
-    World world(1);
-    tests::WorldCommunicator communicator(world, 0);
-    PlainDevice device;
     const State before = state;
-    auto loaded = load_checkpoint(store, state.pieces(), device, communicator);
-    EXPECT_TRUE(loaded || state == before);
-    return loaded;
+    const auto loaded = on_ranks<Loaded>(1, [&](Communicator& communicator) {
+      PlainDevice device;
+      return load_checkpoint(store, state.pieces(), device, communicator);
+    });
+    EXPECT_TRUE(loaded[0] || state == before);
+    return loaded[0];
   }
   model::Error refusal() {
     State state(0.5F);
@@ -109,8 +107,7 @@ class CheckpointTest : public testing::Test {
 
 TEST_F(CheckpointTest, EveryRankGetsItsOwnBack) {
   ASSERT_TRUE(save(12, 3));
-  World world(3);
-  const auto results = on_ranks<Loaded>(world, [&](Communicator& communicator) {
+  const auto results = on_ranks<Loaded>(3, [&](Communicator& communicator) {
     State state(0.5F);
     PlainDevice device;
     auto progress = load_checkpoint(store_, state.pieces(), device, communicator);
@@ -162,8 +159,7 @@ TEST_F(CheckpointTest, AStepThatIsThereAlreadyStays) {
 
 TEST_F(CheckpointTest, AFolderThatCannotBeMadeIsAnErrorOnAllRanks) {
   store_.folder = folder_.write("file", "").string() + "/run";
-  World world(2);
-  const auto results = on_ranks<Saved>(world, [&](Communicator& communicator) {
+  const auto results = on_ranks<Saved>(2, [&](Communicator& communicator) {
     State state;
     PlainDevice device;
     return save_checkpoint(store_, progress_at(1), state.pieces(), device, communicator);
@@ -280,8 +276,7 @@ TEST_F(CheckpointTest, AnotherState) {
 TEST_F(CheckpointTest, DamageOfOneRankStopsAllBeforeAnythingIsOverwritten) {
   ASSERT_TRUE(save(1, 3));
   change_byte(file(1, "rank-00001.bin"), -1);
-  World world(3);
-  const auto results = on_ranks<Loaded>(world, [&](Communicator& communicator) {
+  const auto results = on_ranks<Loaded>(3, [&](Communicator& communicator) {
     State state(0.5F);
     PlainDevice device;
     auto progress = load_checkpoint(store_, state.pieces(), device, communicator);
