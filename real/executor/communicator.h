@@ -3,7 +3,9 @@
 // given label.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +20,12 @@ struct Group {
   std::int32_t position = 0;
   std::int32_t size() const { return static_cast<std::int32_t>(ranks.size()); }
 };
+// Returns the group of ranks 0 .. n - 1 for `rank`.
+inline Group all_ranks(std::int32_t n, std::int32_t rank) {
+  Group group{std::vector<std::int32_t>(static_cast<std::size_t>(n)), rank};
+  std::iota(group.ranks.begin(), group.ranks.end(), 0);
+  return group;
+}
 
 struct Message {
   bool send = false;  // else receive

@@ -51,9 +51,7 @@ class GpuAllToAll : public GpuTest {
     if (emulated) {
       communicator_ = real::cuda::make_emulated_communicator(
           device(), {.ranks = ranks, .rank = rank, .ranks_per_node = 4, .nic_gbps = nic_gbps, .communication_sms = 4});
-      group_.ranks.resize(ranks);
-      std::iota(group_.ranks.begin(), group_.ranks.end(), 0);
-      group_.position = rank;
+      group_ = real::all_ranks(ranks, rank);
     } else {
       channel_ = real::lone_channel();
       auto made = real::cuda::make_communicator(device(), *channel_, {.communication_sms = 4});

@@ -1,7 +1,6 @@
 #include "real/executor/step/rank_state.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "model/cost/operator_class.h"
@@ -47,14 +46,6 @@ Group strided_group(const RankPlace& place, const std::vector<std::int32_t>& hol
 Group RankState::expert_group() const {
   const model::RankGroup group = model::expert_group(input.plan->parallelism);
   return strided_group(place, {place.pipeline}, group.ranks, group.stride);
-}
-
-Group RankState::world() const {
-  Group group;
-  group.ranks.resize(static_cast<std::size_t>(input.plan->cluster.gpus));
-  std::iota(group.ranks.begin(), group.ranks.end(), 0);
-  group.position = place.world;
-  return group;
 }
 
 void RankState::launch_collective(model::Stream stream, const Kernel& kernel, std::int32_t stage) {

@@ -16,7 +16,6 @@ constexpr std::uint32_t unlabeled = 0;  // timed operators count from 1
 class GroupRunner final : public Runner {
  public:
   GroupRunner(const GroupWorkload& group, Machines::Ranks& ranks) : workload_(group), ranks_(ranks) {
-    for (std::int64_t rank = 0; rank < group.ranks; ++rank) group_.ranks.push_back(static_cast<std::int32_t>(rank));
     barrier_graph_.tensors = {{.name = "barrier", .shape = {{1}}, .type = model::DataType::fp32}};
     barrier_graph_.operators = {{.kind = OperatorKind::all_reduce, .name = "barrier", .reads = {0}, .writes = {0}}};
     for (std::size_t rank = 0; rank < ranks.devices.size(); ++rank) {
@@ -80,8 +79,7 @@ class GroupRunner final : public Runner {
 
   void launch(std::size_t rank, std::size_t op) {
     Communicator& communicator = *ranks_.communicators[rank];
-    Group group = group_;
-    group.position = ranks_.first + static_cast<std::int32_t>(rank);
+    const Group group = ranks_.group(rank);
     const Kernel barrier{.graph = &barrier_graph_,
                          .op = &barrier_graph_.operators[0],
                          .reads = {barriers_[rank].get()},
@@ -112,7 +110,6 @@ class GroupRunner final : public Runner {
 
   const GroupWorkload& workload_;
   Machines::Ranks& ranks_;
-  Group group_;
   model::Graph barrier_graph_;
   std::vector<BufferPointer> barriers_;  // by rank
   std::vector<Table> buffers_;           // by rank

@@ -78,7 +78,6 @@ class CollectiveRunner final : public Runner {
                          .reads = {0},
                          .writes = {1},
                          .attributes = model::CollectiveAttributes{collective.ranks, 1}}};
-    for (std::int32_t rank = 0; rank < collective.ranks; ++rank) group_.ranks.push_back(rank);
     for (const auto& device : ranks.devices) {
       reads_.push_back(device->allocate(graph_.tensors[0]));
       writes_.push_back(device->allocate(graph_.tensors[1]));
@@ -100,14 +99,11 @@ class CollectiveRunner final : public Runner {
                         .reads = {reads_[rank].get()},
                         .writes = {writes_[rank].get()},
                         .label = label};
-    Group group = group_;
-    group.position = ranks_.first + static_cast<std::int32_t>(rank);
-    ranks_.communicators[rank]->launch(model::Stream::collective, group, kernel);
+    ranks_.communicators[rank]->launch(model::Stream::collective, ranks_.group(rank), kernel);
   }
 
   Machines::Ranks& ranks_;
   model::Graph graph_;
-  Group group_;
   std::vector<BufferPointer> reads_, writes_;
 };
 

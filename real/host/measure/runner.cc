@@ -123,6 +123,7 @@ Machines::Ranks& Machines::ranks(std::int64_t count) {
   auto& ranks = ranks_[count];
   if (ranks) return *ranks;
   ranks = std::make_unique<Ranks>();
+  ranks->count = static_cast<std::int32_t>(count);
   if (transport_ != nullptr) {
     ranks->first = transport_->rank();
     if (ranks->first >= count) return *ranks;
@@ -130,7 +131,7 @@ Machines::Ranks& Machines::ranks(std::int64_t count) {
     ranks->communicators.push_back(make_communicator(*ranks->devices.back(), *transport_));
     return *ranks;
   }
-  ranks->transports = in_process_transports(static_cast<std::int32_t>(count));
+  ranks->transports = in_process_transports(ranks->count);
   for (const auto& transport : ranks->transports) {
     ranks->devices.push_back(std::make_unique<HostDevice>(options(1)));
     ranks->communicators.push_back(make_communicator(*ranks->devices.back(), *transport));

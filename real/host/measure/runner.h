@@ -25,11 +25,13 @@ class Machines {
 
   // The ranks of a group that run in this process, one core each.
   struct Ranks {
-    std::int32_t first = 0;  // lowest of these consecutive ranks
+    std::int32_t count = 0, first = 0;  // of all processes; the lowest of these consecutive ranks
     std::vector<std::unique_ptr<HostDevice>> devices;
     std::vector<std::unique_ptr<Transport>> transports;
     std::vector<std::unique_ptr<Communicator>> communicators;  // they use the devices and transports above
 
+    // Returns the group of all ranks for one of these.
+    Group group(std::size_t rank) const { return all_ranks(count, first + static_cast<std::int32_t>(rank)); }
     model::Result<void> synchronize();
     // Returns the seconds from the last rank's start of the work with the label to the last end. Discards all records.
     double take_seconds(std::uint32_t label);

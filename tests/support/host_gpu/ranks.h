@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -39,17 +38,10 @@ struct Rank {
   void synchronize() const { ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess); }
 };
 
-// Returns the group of ranks 0 .. n-1 for `rank`.
-inline real::Group all_of(std::int32_t n, std::int32_t rank) {
-  real::Group group{std::vector<std::int32_t>(static_cast<std::size_t>(n)), rank};
-  std::iota(group.ranks.begin(), group.ranks.end(), 0);
-  return group;
-}
-
 // Calls body(rank) on a thread for every rank, and waits for all. A machine has `on_node` ranks.
 inline void on_gpus(std::int32_t ranks, std::int32_t on_node, const std::function<void(const Rank&)>& body) {
   std::barrier bodies(ranks), ended(ranks);
-  on_ranks(ranks, all_of(ranks, 0).ranks, {}, [&](real::ControlChannel& channel) -> std::string {
+  on_ranks(ranks, real::all_ranks(ranks, 0).ranks, {}, [&](real::ControlChannel& channel) -> std::string {
     cudaSetDevice(channel.rank());
     cudaStream_t stream = nullptr;
     cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);

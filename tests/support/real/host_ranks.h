@@ -35,11 +35,4 @@ inline void run_ranks(std::int32_t ranks, const real::host::DeviceOptions& optio
   });
 }
 
-// Returns the group of ranks 0 .. n-1 for `rank`.
-inline real::Group all_ranks(std::int32_t n, std::int32_t rank) {
-  real::Group group{{}, rank};
-  for (std::int32_t i = 0; i < n; ++i) group.ranks.push_back(i);
-  return group;
-}
-
 }  // namespace plumbline::tests

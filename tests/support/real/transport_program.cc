@@ -5,6 +5,7 @@
 //   overlap    on a simulated network of 100 MB/s: 10 MB are transferred while their receiver computes
 #include <csignal>
 #include <cstdio>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,12 +24,8 @@ std::string check_sums(real::host::Transport& transport, bool threads) {
   const model::Tensor tensor{.name = "x", .shape = {{1000}}, .type = model::DataType::fp32};
   const real::BufferPointer buffer = device.allocate(tensor);
   device.write(*buffer, std::vector<float>(1000, static_cast<float>(transport.rank())));
-  real::Group group{{}, transport.rank()};
-  float expected = 0;
-  for (std::int32_t rank = 0; rank < transport.ranks(); ++rank) {
-    group.ranks.push_back(rank);
-    expected += static_cast<float>(rank);
-  }
+  const real::Group group = real::all_ranks(transport.ranks(), transport.rank());
+  const auto expected = static_cast<float>(std::accumulate(group.ranks.begin(), group.ranks.end(), 0));
   const model::Operator op{.kind = model::OperatorKind::all_reduce, .name = "sum"};
   real::Kernel kernel{.op = &op};
   kernel.reads = {buffer.get()};

@@ -115,7 +115,7 @@ class HostAllToAll : public testing::TestWithParam<Setting> {
       for (const TensorId id : op.reads) kernel.reads.push_back(buffers[id].get());
       for (const TensorId id : op.writes) kernel.writes.push_back(buffers[id].get());
       const model::Stream stream = is_all_to_all(op.kind) ? model::Stream::communication : model::Stream::collective;
-      communicator.launch(stream, all_ranks(ranks, communicator.rank()), kernel);
+      communicator.launch(stream, real::all_ranks(ranks, communicator.rank()), kernel);
     }
     const model::Result<void> done = device.synchronize();
     if (!done) {

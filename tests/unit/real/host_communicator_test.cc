@@ -17,7 +17,6 @@ namespace {
 
 using model::DataType;
 using model::OperatorKind;
-using tests::all_ranks;
 using tests::run_ranks;
 using tests::vector_tensor;
 

@@ -96,7 +96,7 @@ TEST(VirtualClock, OfACollectiveIsThatOfItsLastRank) {
     const model::Operator op{.kind = model::OperatorKind::all_reduce, .name = "sum"};
     Kernel kernel{.op = &op};
     kernel.reads = kernel.writes = {x.get()};
-    communicator.launch(Stream::collective, tests::all_ranks(3, communicator.rank()), kernel);
+    communicator.launch(Stream::collective, all_ranks(3, communicator.rank()), kernel);
     ASSERT_TRUE(device.synchronize());
     EXPECT_GE(device.now(), late);
   });

@@ -20,13 +20,13 @@
 namespace plumbline::tests {
 namespace {
 
-using host_gpu::all_of;
 using host_gpu::make_buffer;
 using host_gpu::numbers_of;
 using host_gpu::on_gpus;
 using host_gpu::put;
 using host_gpu::Rank;
 using model::OperatorKind;
+using real::all_ranks;
 using real::cuda::CudaBuffer;
 using real::cuda::Format;
 using real::cuda::Status;
@@ -78,7 +78,7 @@ void check_collectives(const Rank& rank, const real::Group& group, Format format
 }
 
 TEST_P(Collectives, AddAndGather) {
-  on_gpus(4, [](const Rank& rank) { check_collectives(rank, all_of(4, rank.number()), GetParam()); });
+  on_gpus(4, [](const Rank& rank) { check_collectives(rank, all_ranks(4, rank.number()), GetParam()); });
 }
 
 // Collectives of separate groups, then of all ranks, then of the groups again.
@@ -86,7 +86,7 @@ TEST_P(Collectives, OfGroupsAndAll) {
   on_gpus(4, [](const Rank& rank) {
     const real::Group half{{rank.number() % 2, rank.number() % 2 + 2}, rank.number() / 2};
     check_collectives(rank, half, GetParam());
-    check_collectives(rank, all_of(4, rank.number()), GetParam());
+    check_collectives(rank, all_ranks(4, rank.number()), GetParam());
     check_collectives(rank, half, GetParam());
   });
 }
@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, Collectives,
 TEST(Collective, OfATensorThatNcclDoesNotAddIsNamed) {
   on_gpus(2, [](const Rank& rank) {
     const auto x = make_buffer(Format::fp8_tile, 2, 128);
-    EXPECT_EQ(collective(rank, OperatorKind::all_reduce, all_of(2, rank.number()), *x, *x).failure,
+    EXPECT_EQ(collective(rank, OperatorKind::all_reduce, all_ranks(2, rank.number()), *x, *x).failure,
               "a collective of a tensor that NCCL cannot add");
   });
 }
@@ -182,7 +182,7 @@ std::vector<std::string> told(bool met_before, const std::function<void(const Ra
   std::vector<std::string> reasons;
   std::mutex mutex;
   on_gpus(ranks, [&](const Rank& rank) {
-    const real::Group group = all_of(ranks, rank.number());
+    const real::Group group = all_ranks(ranks, rank.number());
     const auto x = make_buffer(Format::fp32, 4, Values{1, 2, 3, 4});
     const auto call = [&] { return collective(rank, OperatorKind::all_reduce, group, *x, *x); };
     if (met_before) {
@@ -215,7 +215,7 @@ TEST(LostRank, IsFoundByItsCommunicators) {
   const auto reasons = told(true, [](const Rank& rank) {
     host_gpu::fail_device(rank.number());
     const auto x = make_buffer(Format::fp32, 4, Values(4));
-    const Status own = collective(rank, OperatorKind::all_reduce, all_of(3, 1), *x, *x);
+    const Status own = collective(rank, OperatorKind::all_reduce, all_ranks(3, 1), *x, *x);
     EXPECT_THAT(own.failure, HasSubstr("remote process exited"));
     while (!rank.channel.failure()) std::this_thread::yield();
   });
@@ -236,7 +236,7 @@ class SmallAllToAll {
     real::Kernel kernel{.op = &op_};
     kernel.reads = std::move(reads);
     kernel.writes = std::move(writes);
-    return rank_.others.launch(all_of(2, rank_.number()), kernel, rank_.stream);
+    return rank_.others.launch(all_ranks(2, rank_.number()), kernel, rank_.stream);
   }
 
   const Rank& rank_;

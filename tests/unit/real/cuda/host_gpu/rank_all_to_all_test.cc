@@ -172,7 +172,7 @@ void expect_sums(const Values& got, const std::vector<Sum>& want, double precisi
 class AllToAll {
  public:
   AllToAll(const Setting& setting, const host_gpu::Rank& rank)
-      : setting_(setting), rank_(rank), group_(host_gpu::all_of(setting.ranks, rank.number())) {}
+      : setting_(setting), rank_(rank), group_(real::all_ranks(setting.ranks, rank.number())) {}
 
   void run(const World& world) {
     const World::Member& own = world.of(rank_.number());
