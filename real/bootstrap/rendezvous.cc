@@ -31,63 +31,6 @@
 namespace plumbline::real {
 namespace {
 
-// Writes whom rank 0 refuses, each address once for each reason, up to a number of lines.
-class RefusalLog {
- public:
-  explicit RefusalLog(std::function<void(const std::string&)> write) : write_(std::move(write)) {}
-
-  void add(const std::string& who, const std::string& reason);
-  // Returns "; 3 connections were refused, the last one of 10.0.0.9: it ..."; empty: none was.
-  std::string summary() const;
-
- private:
-  std::function<void(const std::string&)> write_;
-  std::map<std::string, std::int64_t> counts_;  // by line
-  std::int64_t count_ = 0;
-  std::string last_;
-};
-
-// Rank 0 admits the other ranks: all connections that wait are served at once, so that none of them holds up another.
-class Admission {
- public:
-  // `strangers` connections may wait besides those of the ranks; references must outlive the object.
-  Admission(const Listener& listener, const Identity& own, const ChannelOptions& options, std::size_t strangers);
-
-  // Returns the sockets of all other ranks. At the deadline the ranks that came get the error, which names those that
-  // did not; also where the process can open no more files.
-  model::Result<Sockets> run();
-
- private:
-  // A process that has not shown that it belongs to the job.
-  struct Visitor {
-    std::unique_ptr<Socket> socket;
-    FirstHandshake handshake;
-    Deadline deadline;
-    std::string name;  // of messages: its address
-  };
-  using Visitors = std::list<Visitor>;
-
-  std::vector<std::int32_t> missing() const;
-  model::Result<void> wait(Deadline deadline);
-  model::Result<void> accept(const File& listening);
-  // Returns whether the visitor stays.
-  bool serve(Visitor& visitor);
-  bool admit(Visitor& visitor);
-  void refuse(Visitor& visitor, const HandshakeStep& step);
-  void drop_late();
-  void drop_oldest(const std::string& reason);
-  void drop_ended(std::size_t place);
-  tl::unexpected<model::Error> fail(const std::string& reason, const std::string& hint);
-
-  const Listener& listener_;
-  const Identity& own_;
-  std::size_t strangers_;
-  double connect_s_, handshake_s_;
-  RefusalLog log_;
-  Visitors visitors_;  // the oldest first
-  Sockets admitted_;
-};
-
 // The time in which a short answer fits into the buffers of a connection.
 constexpr double answer_s = 1;
 
@@ -102,154 +45,192 @@ std::string names_of(std::vector<std::int32_t> ranks) {
 
 bool no_more_files(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
-void RefusalLog::add(const std::string& who, const std::string& reason) {
-  constexpr std::size_t most_lines = 50;
-  ++count_;
-  last_ = fmt::format("{}: it {}", who, reason);
-  if (counts_.size() == most_lines && !counts_.contains(last_)) return;
-  if (counts_[last_]++ > 0 || !write_) return;
-  write_(fmt::format("rank 0 refuses a connection of {}", last_));
-  if (counts_.size() == most_lines) write_("rank 0 does not report further refusals");
-}
+// Writes whom rank 0 refuses, each address once for each reason, up to a number of lines.
+class RefusalLog {
+ public:
+  explicit RefusalLog(std::function<void(const std::string&)> write) : write_(std::move(write)) {}
 
-std::string RefusalLog::summary() const {
-  if (count_ == 0) return "";
-  return fmt::format("; {} connection{} refused, the last one of {}", count_, count_ == 1 ? " was" : "s were", last_);
-}
-
-Admission::Admission(const Listener& listener, const Identity& own, const ChannelOptions& options,
-                     std::size_t strangers)
-    : listener_(listener),
-      own_(own),
-      strangers_(strangers),
-      connect_s_(options.connect_s),
-      handshake_s_(options.handshake_s),
-      log_(options.log),
-      admitted_(static_cast<std::size_t>(own.ranks) - 1) {}
-
-std::vector<std::int32_t> Admission::missing() const {
-  std::vector<std::int32_t> ranks;
-  for (std::size_t i = 0; i < admitted_.size(); ++i)
-    if (!admitted_[i]) ranks.push_back(static_cast<std::int32_t>(i) + 1);
-  return ranks;
-}
-
-model::Result<Sockets> Admission::run() {
-  const Deadline deadline = deadline_in(connect_s_);
-  while (!missing().empty()) {
-    if (milliseconds_until(deadline) == 0)
-      return fail(fmt::format("{} did not connect to {} within {:g} s{}", names_of(missing()), listener_.address(),
-                              connect_s_, log_.summary()),
-                  "start all ranks of the job; MASTER_ADDR is where rank 0 runs");
-    TRY(wait(deadline));
+  void add(const std::string& who, const std::string& reason) {
+    constexpr std::size_t most_lines = 50;
+    ++count_;
+    last_ = fmt::format("{}: it {}", who, reason);
+    if (counts_.size() == most_lines && !counts_.contains(last_)) return;
+    if (counts_[last_]++ > 0 || !write_) return;
+    write_(fmt::format("rank 0 refuses a connection of {}", last_));
+    if (counts_.size() == most_lines) write_("rank 0 does not report further refusals");
   }
-  for (const auto& socket : admitted_) socket->send({Frame::Kind::welcome, ""}, answer_s);
-  return std::move(admitted_);
-}
 
-// Waits for the next event of any connection, and handles all that there are.
-model::Result<void> Admission::wait(Deadline deadline) {
-  std::vector<pollfd> files;
-  for (const File& file : listener_.files()) files.push_back({file.number(), POLLIN, 0});
-  const std::size_t first_visitor = files.size();
-  for (const Visitor& visitor : visitors_) files.push_back({visitor.socket->file(), POLLIN, 0});
-  const std::size_t first_rank = files.size();
-  for (const auto& socket : admitted_) files.push_back({socket ? socket->file() : -1, POLLRDHUP, 0});
-  const Deadline next = visitors_.empty() ? deadline : std::min(deadline, visitors_.front().deadline);
-  if (::poll(files.data(), files.size(), milliseconds_until(next)) < 0 && errno != EINTR)
-    return fail(fmt::format("rank 0 cannot wait for {} connections: {}", files.size(), std::strerror(errno)),
-                "raise the limit of open files where rank 0 runs: ulimit -n");
-  auto visitor = visitors_.begin();
-  for (std::size_t i = first_visitor; i < first_rank; ++i) {
-    const auto current = visitor++;
-    if (files[i].revents != 0 && !serve(*current)) visitors_.erase(current);
+  // Returns "; 3 connections were refused, the last one of 10.0.0.9: it ..."; empty: none was.
+  std::string summary() const {
+    if (count_ == 0) return "";
+    return fmt::format("; {} connection{} refused, the last one of {}", count_, count_ == 1 ? " was" : "s were", last_);
   }
-  for (std::size_t i = first_rank; i < files.size(); ++i)
-    if (files[i].fd >= 0 && files[i].revents != 0) drop_ended(i - first_rank);
-  drop_late();
-  for (std::size_t i = 0; i < first_visitor; ++i)
-    if (files[i].revents != 0) TRY(accept(listener_.files()[i]));
-  return {};
-}
 
-model::Result<void> Admission::accept(const File& listening) {
-  constexpr int at_once = 64;  // those that wait are served in between
-  for (int i = 0; i < at_once; ++i) {
-    const int file = ::accept4(listening.number(), nullptr, nullptr, SOCK_CLOEXEC);
-    if (file < 0 && no_more_files(errno)) {
-      if (visitors_.empty())
-        return fail(fmt::format("rank 0 can open no more files, and {} did not connect yet: {}", names_of(missing()),
-                                std::strerror(errno)),
-                    "raise the limit where rank 0 runs: ulimit -n");
-      drop_oldest("is silent while rank 0 can open no more files");
-      continue;
+ private:
+  std::function<void(const std::string&)> write_;
+  std::map<std::string, std::int64_t> counts_;  // by line
+  std::int64_t count_ = 0;
+  std::string last_;
+};
+
+// Rank 0 admits the other ranks: all connections that wait are served at once, so that none of them holds up another.
+class Admission {
+ public:
+  // `strangers` connections may wait besides those of the ranks; references must outlive the object.
+  Admission(const Listener& listener, const Identity& own, const ChannelOptions& options, std::size_t strangers)
+      : listener_(listener),
+        own_(own),
+        strangers_(strangers),
+        connect_s_(options.connect_s),
+        handshake_s_(options.handshake_s),
+        log_(options.log),
+        admitted_(static_cast<std::size_t>(own.ranks) - 1) {}
+
+  // Returns the sockets of all other ranks. At the deadline the ranks that came get the error, which names those that
+  // did not; also where the process can open no more files.
+  model::Result<Sockets> run() {
+    const Deadline deadline = deadline_in(connect_s_);
+    while (!missing().empty()) {
+      if (milliseconds_until(deadline) == 0)
+        return fail(fmt::format("{} did not connect to {} within {:g} s{}", names_of(missing()), listener_.address(),
+                                connect_s_, log_.summary()),
+                    "start all ranks of the job; MASTER_ADDR is where rank 0 runs");
+      TRY(wait(deadline));
     }
-    if (file < 0) return {};  // none is left, or it has ended already
-    if (visitors_.size() >= missing().size() + strangers_) drop_oldest("is silent while many others connect");
-    auto socket = std::make_unique<Socket>(file, most_stranger_bytes);
-    visitors_.push_back({std::move(socket), FirstHandshake(own_), deadline_in(handshake_s_), address_of_peer(file)});
+    for (const auto& socket : admitted_) socket->send({Frame::Kind::welcome, ""}, answer_s);
+    return std::move(admitted_);
   }
-  return {};
-}
 
-bool Admission::serve(Visitor& visitor) {
-  const bool open = visitor.socket->read();
-  while (const auto frame = visitor.socket->next()) {
-    const HandshakeStep step = visitor.handshake.take(*frame);
-    if (!step.refused.empty()) {
-      refuse(visitor, step);
-      return false;
+ private:
+  // A process that has not shown that it belongs to the job.
+  struct Visitor {
+    std::unique_ptr<Socket> socket;
+    FirstHandshake handshake;
+    Deadline deadline;
+    std::string name;  // of messages: its address
+  };
+  using Visitors = std::list<Visitor>;
+
+  std::vector<std::int32_t> missing() const {
+    std::vector<std::int32_t> ranks;
+    for (std::size_t i = 0; i < admitted_.size(); ++i)
+      if (!admitted_[i]) ranks.push_back(static_cast<std::int32_t>(i) + 1);
+    return ranks;
+  }
+
+  // Waits for the next event of any connection, and handles all that there are.
+  model::Result<void> wait(Deadline deadline) {
+    std::vector<pollfd> files;
+    for (const File& file : listener_.files()) files.push_back({file.number(), POLLIN, 0});
+    const std::size_t first_visitor = files.size();
+    for (const Visitor& visitor : visitors_) files.push_back({visitor.socket->file(), POLLIN, 0});
+    const std::size_t first_rank = files.size();
+    for (const auto& socket : admitted_) files.push_back({socket ? socket->file() : -1, POLLRDHUP, 0});
+    const Deadline next = visitors_.empty() ? deadline : std::min(deadline, visitors_.front().deadline);
+    if (::poll(files.data(), files.size(), milliseconds_until(next)) < 0 && errno != EINTR)
+      return fail(fmt::format("rank 0 cannot wait for {} connections: {}", files.size(), std::strerror(errno)),
+                  "raise the limit of open files where rank 0 runs: ulimit -n");
+    auto visitor = visitors_.begin();
+    for (std::size_t i = first_visitor; i < first_rank; ++i) {
+      const auto current = visitor++;
+      if (files[i].revents != 0 && !serve(*current)) visitors_.erase(current);
     }
-    visitor.socket->accept(visitor.handshake.most_bytes());
-    if (step.answer && !visitor.socket->send(*step.answer, 0)) return false;
-    if (step.done) return admit(visitor);
+    for (std::size_t i = first_rank; i < files.size(); ++i)
+      if (files[i].fd >= 0 && files[i].revents != 0) drop_ended(i - first_rank);
+    drop_late();
+    for (std::size_t i = 0; i < first_visitor; ++i)
+      if (files[i].revents != 0) TRY(accept(listener_.files()[i]));
+    return {};
   }
-  if (visitor.socket->broken()) refuse(visitor, {.refused = "sends what is not of the protocol"});
-  if (!open && !visitor.socket->broken()) refuse(visitor, {.refused = "ended its connection early"});
-  return open && !visitor.socket->broken();
-}
 
-// Takes over the socket of a rank, unless another connection has its place.
-bool Admission::admit(Visitor& visitor) {
-  auto& place = admitted_[static_cast<std::size_t>(visitor.handshake.rank()) - 1];
-  if (place) {
-    const std::string reason = "connected twice";
-    refuse(visitor,
-           {.answer = Frame{Frame::Kind::abort, "rank 0 refuses this process: it " + reason}, .refused = reason});
-  } else {
-    place = std::move(visitor.socket);
+  model::Result<void> accept(const File& listening) {
+    constexpr int at_once = 64;  // those that wait are served in between
+    for (int i = 0; i < at_once; ++i) {
+      const int file = ::accept4(listening.number(), nullptr, nullptr, SOCK_CLOEXEC);
+      if (file < 0 && no_more_files(errno)) {
+        if (visitors_.empty())
+          return fail(fmt::format("rank 0 can open no more files, and {} did not connect yet: {}", names_of(missing()),
+                                  std::strerror(errno)),
+                      "raise the limit where rank 0 runs: ulimit -n");
+        drop_oldest("is silent while rank 0 can open no more files");
+        continue;
+      }
+      if (file < 0) return {};  // none is left, or it has ended already
+      if (visitors_.size() >= missing().size() + strangers_) drop_oldest("is silent while many others connect");
+      auto socket = std::make_unique<Socket>(file, most_stranger_bytes);
+      visitors_.push_back({std::move(socket), FirstHandshake(own_), deadline_in(handshake_s_), address_of_peer(file)});
+    }
+    return {};
   }
-  return false;
-}
 
-void Admission::refuse(Visitor& visitor, const HandshakeStep& step) {
-  if (step.answer) visitor.socket->send(*step.answer, 0);
-  const std::int32_t rank = visitor.handshake.rank();
-  log_.add(rank > 0 ? fmt::format("rank {} at {}", rank, visitor.name) : visitor.name, step.refused);
-}
+  // Returns whether the visitor stays.
+  bool serve(Visitor& visitor) {
+    const bool open = visitor.socket->read();
+    while (const auto frame = visitor.socket->next()) {
+      const HandshakeStep step = visitor.handshake.take(*frame);
+      if (!step.refused.empty()) {
+        refuse(visitor, step);
+        return false;
+      }
+      visitor.socket->accept(visitor.handshake.most_bytes());
+      if (step.answer && !visitor.socket->send(*step.answer, 0)) return false;
+      if (step.done) return admit(visitor);
+    }
+    if (visitor.socket->broken()) refuse(visitor, {.refused = "sends what is not of the protocol"});
+    if (!open && !visitor.socket->broken()) refuse(visitor, {.refused = "ended its connection early"});
+    return open && !visitor.socket->broken();
+  }
 
-void Admission::drop_late() {
-  while (!visitors_.empty() && milliseconds_until(visitors_.front().deadline) == 0)
-    drop_oldest(fmt::format("has not finished its handshake within {:g} s", handshake_s_));
-}
+  // Takes over the socket of a rank, unless another connection has its place.
+  bool admit(Visitor& visitor) {
+    auto& place = admitted_[static_cast<std::size_t>(visitor.handshake.rank()) - 1];
+    if (place) {
+      const std::string reason = "connected twice";
+      refuse(visitor,
+             {.answer = Frame{Frame::Kind::abort, "rank 0 refuses this process: it " + reason}, .refused = reason});
+    } else {
+      place = std::move(visitor.socket);
+    }
+    return false;
+  }
 
-void Admission::drop_oldest(const std::string& reason) {
-  refuse(visitors_.front(), {.refused = reason});
-  visitors_.pop_front();
-}
+  void refuse(Visitor& visitor, const HandshakeStep& step) {
+    if (step.answer) visitor.socket->send(*step.answer, 0);
+    const std::int32_t rank = visitor.handshake.rank();
+    log_.add(rank > 0 ? fmt::format("rank {} at {}", rank, visitor.name) : visitor.name, step.refused);
+  }
 
-// A rank that ends before the job begins may be started again.
-void Admission::drop_ended(std::size_t place) {
-  log_.add(fmt::format("rank {} at {}", place + 1, address_of_peer(admitted_[place]->file())),
-           "ended before the job began");
-  admitted_[place].reset();
-}
+  void drop_late() {
+    while (!visitors_.empty() && milliseconds_until(visitors_.front().deadline) == 0)
+      drop_oldest(fmt::format("has not finished its handshake within {:g} s", handshake_s_));
+  }
 
-tl::unexpected<model::Error> Admission::fail(const std::string& reason, const std::string& hint) {
-  for (const auto& socket : admitted_)
-    if (socket) socket->send({Frame::Kind::abort, reason}, answer_s);
-  return infeasible(reason, hint);
-}
+  void drop_oldest(const std::string& reason) {
+    refuse(visitors_.front(), {.refused = reason});
+    visitors_.pop_front();
+  }
+
+  // A rank that ends before the job begins may be started again.
+  void drop_ended(std::size_t place) {
+    log_.add(fmt::format("rank {} at {}", place + 1, address_of_peer(admitted_[place]->file())),
+             "ended before the job began");
+    admitted_[place].reset();
+  }
+
+  tl::unexpected<model::Error> fail(const std::string& reason, const std::string& hint) {
+    for (const auto& socket : admitted_)
+      if (socket) socket->send({Frame::Kind::abort, reason}, answer_s);
+    return infeasible(reason, hint);
+  }
+
+  const Listener& listener_;
+  const Identity& own_;
+  std::size_t strangers_;
+  double connect_s_, handshake_s_;
+  RefusalLog log_;
+  Visitors visitors_;  // the oldest first
+  Sockets admitted_;
+};
 
 using model::Result;
 

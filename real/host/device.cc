@@ -24,41 +24,6 @@
 
 namespace plumbline::real::host {
 
-// The state and time of all events; shared by the streams of a device.
-class EventBoard {
- public:
-  Event create();
-  void complete(Event event, double time);
-  double await(Event event);  // blocks until the event is complete and returns its time
-  void forget();              // forgets all events; requires idle streams
-
- private:
-  struct State {
-    bool done = false;
-    double time = 0;
-  };
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  Event first_ = 0;
-  std::vector<State> states_;
-};
-
-// The first failure of any stream; work that is launched after it does not run.
-class FailureBoard {
- public:
-  // report() calls the listener on the first failure. Set it before any stream runs.
-  void set_listener(std::function<void(const std::string& reason)> listener) { listener_ = std::move(listener); }
-  void report(const std::string& reason);
-  bool failed() const;
-  std::string reason() const;
-
- private:
-  mutable std::mutex mutex_;
-  bool failed_ = false;
-  std::string reason_;
-  std::function<void(const std::string&)> listener_;
-};
-
 // A stream runs its work in order: threaded streams concurrently, inline streams on the calling thread.
 class Stream {
  public:
@@ -84,53 +49,80 @@ struct StreamOptions {
   model::DataType accumulation = model::DataType::fp32;
 };
 
-Event EventBoard::create() {
-  const std::lock_guard lock(mutex_);
-  states_.push_back({});
-  return first_ + states_.size() - 1;
-}
-
-void EventBoard::complete(Event event, double time) {
-  {
+// The state and time of all events; shared by the streams of a device.
+class EventBoard {
+ public:
+  Event create() {
     const std::lock_guard lock(mutex_);
-    if (event < first_) return;
-    states_[event - first_] = {true, time};
+    states_.push_back({});
+    return first_ + states_.size() - 1;
   }
-  changed_.notify_all();
-}
 
-double EventBoard::await(Event event) {
-  std::unique_lock lock(mutex_);
-  if (event < first_) return 0;
-  changed_.wait(lock, [&] { return states_[event - first_].done; });
-  return states_[event - first_].time;
-}
+  void complete(Event event, double time) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (event < first_) return;
+      states_[event - first_] = {true, time};
+    }
+    changed_.notify_all();
+  }
 
-void EventBoard::forget() {
-  const std::lock_guard lock(mutex_);
-  first_ += states_.size();
-  states_.clear();
-}
+  // Blocks until the event is complete and returns its time.
+  double await(Event event) {
+    std::unique_lock lock(mutex_);
+    if (event < first_) return 0;
+    changed_.wait(lock, [&] { return states_[event - first_].done; });
+    return states_[event - first_].time;
+  }
 
-void FailureBoard::report(const std::string& reason) {
-  {
+  void forget() {
     const std::lock_guard lock(mutex_);
-    if (failed_) return;
-    failed_ = true;
-    reason_ = reason;
+    first_ += states_.size();
+    states_.clear();
   }
-  if (listener_) listener_(reason);
-}
 
-bool FailureBoard::failed() const {
-  const std::lock_guard lock(mutex_);
-  return failed_;
-}
+ private:
+  struct State {
+    bool done = false;
+    double time = 0;
+  };
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Event first_ = 0;
+  std::vector<State> states_;
+};
 
-std::string FailureBoard::reason() const {
-  const std::lock_guard lock(mutex_);
-  return reason_;
-}
+// The first failure of any stream; work that is launched after it does not run.
+class FailureBoard {
+ public:
+  // report() calls the listener on the first failure. Set it before any stream runs.
+  void set_listener(std::function<void(const std::string& reason)> listener) { listener_ = std::move(listener); }
+  void report(const std::string& reason) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (failed_) return;
+      failed_ = true;
+      reason_ = reason;
+    }
+    if (listener_) listener_(reason);
+  }
+
+  bool failed() const {
+    const std::lock_guard lock(mutex_);
+    return failed_;
+  }
+
+  std::string reason() const {
+    const std::lock_guard lock(mutex_);
+    return reason_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  bool failed_ = false;
+  std::string reason_;
+  std::function<void(const std::string&)> listener_;
+};
 
 namespace {
 

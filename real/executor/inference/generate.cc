@@ -48,40 +48,6 @@ struct InstanceRank {
   std::map<std::pair<std::int64_t, std::string>, BufferPointer> held;  // by layer, -1: embedding and head
 };
 
-// Runs passes of inference on a rank of an instance, layer by layer.
-class PassRunner {
- public:
-  // Builds the blocks of the passes. The rank must outlive it.
-  PassRunner(InstanceRank& rank, const model::LayerContext& context);
-
-  // Takes the parameters that the rank does not hold yet from a checkpoint, and allocates the caches.
-  model::Result<void> hold(TrainedParameters& trained);
-  // Returns the first format of its tensors that the device does not compute with, and the key that sets it.
-  std::optional<std::pair<model::DataType, std::string>> missing_format() const;
-
-  // Runs a pass over tokens of all requests, the same number of each, after `cached` tokens of each. Returns the token
-  // that follows each request; waits for the device.
-  model::Result<std::vector<float>> run(const std::vector<float>& token_ids, std::int64_t cached,
-                                        const StepNumbers& numbers);
-
- private:
-  struct Kind {
-    model::Graph graph, whole;  // what the rank has of it, and all of it
-    std::map<model::TensorId, BufferPointer> activations;
-  };
-  model::Result<void> hold_parameter(std::int64_t layer, const Kind& kind, const model::Tensor& tensor,
-                                     TrainedParameters& trained);
-  void run_block(std::int64_t layer, Kind& kind, Buffer* input, Buffer* output, const StepNumbers& numbers);
-  Buffer* bind(std::int64_t layer, Kind& kind, model::TensorId id, Buffer* input, Buffer* output);
-  void launch(const Kernel& kernel);
-
-  InstanceRank& rank_;
-  std::vector<std::pair<std::int64_t, model::BlockKind>> blocks_;  // layer and kind
-  std::map<model::BlockKind, Kind> kinds_;
-  BufferPointer streams_[2];                   // what blocks pass on, in turns
-  std::map<std::string, BufferPointer> data_;  // token ids and lengths
-};
-
 constexpr model::Stream pass_stream = model::Stream::compute;
 
 bool is_trained(const Tensor& tensor) {
@@ -121,108 +87,128 @@ model::Result<std::vector<float>> from_training(TrainedParameters& trained, cons
   return part;
 }
 
-PassRunner::PassRunner(InstanceRank& rank, const model::LayerContext& context) : rank_(rank) {
-  blocks_.emplace_back(-1, BlockKind::embedding);
-  for (std::int64_t layer = 0; layer < rank.architecture->layers; ++layer)
-    blocks_.emplace_back(layer, model::layer_kind(*rank.architecture, layer));
-  blocks_.emplace_back(-1, BlockKind::head);
-  for (const auto& [layer, kind] : blocks_) {
-    if (kinds_.contains(kind)) continue;
-    Kind& made = kinds_[kind];
-    made.graph = model::make_block(kind, context);
-    made.whole = model::make_block(kind, context.undivided());
-    for (model::TensorId id = 0; id < made.graph.tensors.size(); ++id) {
-      const Tensor& tensor = made.graph.tensor(id);
-      if (tensor.role == Role::activation) made.activations[id] = rank.device->allocate(tensor);
-      if (tensor.role == Role::constant && !is_trained(tensor) && !data_.contains(tensor.name))
-        data_[tensor.name] = rank.device->allocate(tensor);
+// Runs passes of inference on a rank of an instance, layer by layer.
+class PassRunner {
+ public:
+  // Builds the blocks of the passes. The rank must outlive it.
+  PassRunner(InstanceRank& rank, const model::LayerContext& context) : rank_(rank) {
+    blocks_.emplace_back(-1, BlockKind::embedding);
+    for (std::int64_t layer = 0; layer < rank.architecture->layers; ++layer)
+      blocks_.emplace_back(layer, model::layer_kind(*rank.architecture, layer));
+    blocks_.emplace_back(-1, BlockKind::head);
+    for (const auto& [layer, kind] : blocks_) {
+      if (kinds_.contains(kind)) continue;
+      Kind& made = kinds_[kind];
+      made.graph = model::make_block(kind, context);
+      made.whole = model::make_block(kind, context.undivided());
+      for (model::TensorId id = 0; id < made.graph.tensors.size(); ++id) {
+        const Tensor& tensor = made.graph.tensor(id);
+        if (tensor.role == Role::activation) made.activations[id] = rank.device->allocate(tensor);
+        if (tensor.role == Role::constant && !is_trained(tensor) && !data_.contains(tensor.name))
+          data_[tensor.name] = rank.device->allocate(tensor);
+      }
+    }
+    const model::Graph& first = kinds_.at(BlockKind::embedding).graph;
+    for (BufferPointer& stream : streams_) stream = rank.device->allocate(first.tensor(first.output));
+  }
+
+  // Takes the parameters that the rank does not hold yet from a checkpoint, and allocates the caches.
+  model::Result<void> hold(TrainedParameters& trained) {
+    for (const auto& [layer, kind] : blocks_)
+      for (const Tensor& tensor : kinds_.at(kind).graph.tensors) {
+        const bool fresh = !tensor.shared && !rank_.held.contains({layer, tensor.name});
+        if (!fresh) continue;
+        if (is_trained(tensor)) TRY(hold_parameter(layer, kinds_.at(kind), tensor, trained));
+        if (tensor.role != Role::cache) continue;
+        rank_.held[{layer, tensor.name}] = rank_.device->allocate(tensor);
+      }
+    return {};
+  }
+
+  // Returns the first format of its tensors that the device does not compute with, and the key that sets it.
+  std::optional<std::pair<model::DataType, std::string>> missing_format() const {
+    for (const auto& [kind, made] : kinds_)
+      for (const Tensor& tensor : made.graph.tensors)
+        if (!is_whole_number(tensor) && !rank_.device->executes(tensor.type))
+          return std::pair{tensor.type, tensor.role == Role::cache ? "inference.kv_cache" : "inference.weights"};
+    return std::nullopt;
+  }
+
+  // Runs a pass over tokens of all requests, the same number of each, after `cached` tokens of each. Returns the token
+  // that follows each request; waits for the device.
+  model::Result<std::vector<float>> run(const std::vector<float>& token_ids, std::int64_t cached,
+                                        const StepNumbers& numbers) {
+    rank_.device->write(*data_.at("token_ids"), token_ids);
+    if (const auto lengths = data_.find("cached_lengths"); lengths != data_.end())
+      rank_.device->write(*lengths->second,
+                          std::vector(static_cast<std::size_t>(rank_.requests), static_cast<float>(cached)));
+    Kind& head = kinds_.at(BlockKind::head);
+    Buffer* const ids = head.activations.at(head.graph.output).get();
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      const auto& [layer, kind] = blocks_[i];
+      Buffer* const output = kind == BlockKind::head ? ids : streams_[i % 2].get();
+      run_block(layer, kinds_.at(kind), streams_[(i + 1) % 2].get(), output, numbers);
+    }
+    TRY(rank_.device->synchronize());
+    rank_.device->take_records();
+    return rank_.device->read(*ids);
+  }
+
+ private:
+  struct Kind {
+    model::Graph graph, whole;  // what the rank has of it, and all of it
+    std::map<model::TensorId, BufferPointer> activations;
+  };
+  model::Result<void> hold_parameter(std::int64_t layer, const Kind& kind, const Tensor& tensor,
+                                     TrainedParameters& trained) {
+    const auto values = TRY(from_training(trained, *rank_.architecture, layer, tensor.name));
+    const Tensor& whole = of_name(kind.whole, tensor.name);
+    BufferPointer& buffer = rank_.held[{layer, tensor.name}];
+    buffer = rank_.device->allocate(tensor);
+    rank_.device->write(
+        *buffer, part_of(*rank_.architecture, whole, tensor, division_of(rank_.degrees, rank_.place.index), values));
+    return {};
+  }
+
+  void run_block(std::int64_t layer, Kind& kind, Buffer* input, Buffer* output, const StepNumbers& numbers) {
+    for (const model::Operator& op : kind.graph.operators) {
+      Kernel kernel;
+      kernel.graph = &kind.graph;
+      kernel.op = &op;
+      for (const model::TensorId id : op.reads) kernel.reads.push_back(bind(layer, kind, id, input, output));
+      for (const model::TensorId id : op.writes) kernel.writes.push_back(bind(layer, kind, id, input, output));
+      kernel.tensor_rank = rank_.place.tensor;
+      kernel.numbers = numbers;
+      launch(kernel);
     }
   }
-  const model::Graph& first = kinds_.at(BlockKind::embedding).graph;
-  for (BufferPointer& stream : streams_) stream = rank.device->allocate(first.tensor(first.output));
-}
 
-std::optional<std::pair<model::DataType, std::string>> PassRunner::missing_format() const {
-  for (const auto& [kind, made] : kinds_)
-    for (const Tensor& tensor : made.graph.tensors)
-      if (!is_whole_number(tensor) && !rank_.device->executes(tensor.type))
-        return std::pair{tensor.type, tensor.role == Role::cache ? "inference.kv_cache" : "inference.weights"};
-  return std::nullopt;
-}
+  Buffer* bind(std::int64_t layer, Kind& kind, model::TensorId id, Buffer* input, Buffer* output) {
+    const Tensor& tensor = kind.graph.tensor(id);
+    if (is_trained(tensor) || tensor.role == Role::cache)
+      return rank_.held.at({tensor.shared ? -1 : layer, tensor.name}).get();
+    if (tensor.role == Role::constant) return data_.at(tensor.name).get();
+    if (tensor.role == Role::input) return input;
+    return id == kind.graph.output ? output : kind.activations.at(id).get();
+  }
 
-model::Result<void> PassRunner::hold(TrainedParameters& trained) {
-  for (const auto& [layer, kind] : blocks_)
-    for (const Tensor& tensor : kinds_.at(kind).graph.tensors) {
-      const bool fresh = !tensor.shared && !rank_.held.contains({layer, tensor.name});
-      if (!fresh) continue;
-      if (is_trained(tensor)) TRY(hold_parameter(layer, kinds_.at(kind), tensor, trained));
-      if (tensor.role != Role::cache) continue;
-      rank_.held[{layer, tensor.name}] = rank_.device->allocate(tensor);
+  void launch(const Kernel& kernel) {
+    if (!is_collective(kernel.op->kind) && !is_all_to_all(kernel.op->kind))
+      return rank_.device->launch(pass_stream, kernel);
+    model::RankGroup group = model::expert_group(rank_.degrees);
+    if (is_collective(kernel.op->kind)) {
+      const auto& attributes = std::get<model::CollectiveAttributes>(kernel.op->attributes);
+      group = {attributes.ranks, attributes.stride};
     }
-  return {};
-}
-
-model::Result<void> PassRunner::hold_parameter(std::int64_t layer, const Kind& kind, const Tensor& tensor,
-                                               TrainedParameters& trained) {
-  const auto values = TRY(from_training(trained, *rank_.architecture, layer, tensor.name));
-  const Tensor& whole = of_name(kind.whole, tensor.name);
-  BufferPointer& buffer = rank_.held[{layer, tensor.name}];
-  buffer = rank_.device->allocate(tensor);
-  rank_.device->write(
-      *buffer, part_of(*rank_.architecture, whole, tensor, division_of(rank_.degrees, rank_.place.index), values));
-  return {};
-}
-
-Buffer* PassRunner::bind(std::int64_t layer, Kind& kind, model::TensorId id, Buffer* input, Buffer* output) {
-  const Tensor& tensor = kind.graph.tensor(id);
-  if (is_trained(tensor) || tensor.role == Role::cache)
-    return rank_.held.at({tensor.shared ? -1 : layer, tensor.name}).get();
-  if (tensor.role == Role::constant) return data_.at(tensor.name).get();
-  if (tensor.role == Role::input) return input;
-  return id == kind.graph.output ? output : kind.activations.at(id).get();
-}
-
-void PassRunner::launch(const Kernel& kernel) {
-  if (!is_collective(kernel.op->kind) && !is_all_to_all(kernel.op->kind))
-    return rank_.device->launch(pass_stream, kernel);
-  model::RankGroup group = model::expert_group(rank_.degrees);
-  if (is_collective(kernel.op->kind)) {
-    const auto& attributes = std::get<model::CollectiveAttributes>(kernel.op->attributes);
-    group = {attributes.ranks, attributes.stride};
+    rank_.communicator->launch(pass_stream, strided_group(rank_.place, {0}, group.ranks, group.stride), kernel);
   }
-  rank_.communicator->launch(pass_stream, strided_group(rank_.place, {0}, group.ranks, group.stride), kernel);
-}
 
-void PassRunner::run_block(std::int64_t layer, Kind& kind, Buffer* input, Buffer* output, const StepNumbers& numbers) {
-  for (const model::Operator& op : kind.graph.operators) {
-    Kernel kernel;
-    kernel.graph = &kind.graph;
-    kernel.op = &op;
-    for (const model::TensorId id : op.reads) kernel.reads.push_back(bind(layer, kind, id, input, output));
-    for (const model::TensorId id : op.writes) kernel.writes.push_back(bind(layer, kind, id, input, output));
-    kernel.tensor_rank = rank_.place.tensor;
-    kernel.numbers = numbers;
-    launch(kernel);
-  }
-}
-
-model::Result<std::vector<float>> PassRunner::run(const std::vector<float>& token_ids, std::int64_t cached,
-                                                  const StepNumbers& numbers) {
-  rank_.device->write(*data_.at("token_ids"), token_ids);
-  if (const auto lengths = data_.find("cached_lengths"); lengths != data_.end())
-    rank_.device->write(*lengths->second,
-                        std::vector(static_cast<std::size_t>(rank_.requests), static_cast<float>(cached)));
-  Kind& head = kinds_.at(BlockKind::head);
-  Buffer* const ids = head.activations.at(head.graph.output).get();
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    const auto& [layer, kind] = blocks_[i];
-    Buffer* const output = kind == BlockKind::head ? ids : streams_[i % 2].get();
-    run_block(layer, kinds_.at(kind), streams_[(i + 1) % 2].get(), output, numbers);
-  }
-  TRY(rank_.device->synchronize());
-  rank_.device->take_records();
-  return rank_.device->read(*ids);
-}
+  InstanceRank& rank_;
+  std::vector<std::pair<std::int64_t, model::BlockKind>> blocks_;  // layer and kind
+  std::map<model::BlockKind, Kind> kinds_;
+  BufferPointer streams_[2];                   // what blocks pass on, in turns
+  std::map<std::string, BufferPointer> data_;  // token ids and lengths
+};
 
 using Tokens = std::vector<std::int32_t>;
 
@@ -344,7 +330,23 @@ class Generator {
  private:
   // Returns the context of passes over so many new tokens of each request.
   model::LayerContext context_of(const InstanceRank& rank, model::InferencePass::Kind kind, std::int64_t prompt,
-                                 std::int64_t tokens) const;
+                                 std::int64_t tokens) const {
+    model::LayerContext context;
+    context.architecture = input_.architecture;
+    context.gemm = context.dispatch = context.combine = input_.plan.inference.weights;
+    context.tokens = rank.requests * tokens;
+    context.tensor = rank.degrees.tensor;
+    context.expert_parallel = rank.degrees.expert;
+    context.expert_tensor = rank.degrees.expert_tensor;
+    context.groups_per_token = model::groups_per_token(input_.plan, input_.architecture.experts);
+    context.inference = {.kind = kind,
+                         .requests = rank.requests,
+                         .new_tokens = tokens,
+                         .cache = input_.plan.inference.kv_cache,
+                         .shared_tokens = rank.degrees.expert == 1,
+                         .cache_rows = prompt + options_.tokens};
+    return context;
+  }
 
   Result<void> check_positions(std::int64_t prompt) const {
     const auto& a = input_.architecture;
@@ -417,25 +419,6 @@ class Generator {
   Device& device_;
   Communicator& communicator_;
 };
-
-model::LayerContext Generator::context_of(const InstanceRank& rank, model::InferencePass::Kind kind,
-                                          std::int64_t prompt, std::int64_t tokens) const {
-  model::LayerContext context;
-  context.architecture = input_.architecture;
-  context.gemm = context.dispatch = context.combine = input_.plan.inference.weights;
-  context.tokens = rank.requests * tokens;
-  context.tensor = rank.degrees.tensor;
-  context.expert_parallel = rank.degrees.expert;
-  context.expert_tensor = rank.degrees.expert_tensor;
-  context.groups_per_token = model::groups_per_token(input_.plan, input_.architecture.experts);
-  context.inference = {.kind = kind,
-                       .requests = rank.requests,
-                       .new_tokens = tokens,
-                       .cache = input_.plan.inference.kv_cache,
-                       .shared_tokens = rank.degrees.expert == 1,
-                       .cache_rows = prompt + options_.tokens};
-  return context;
-}
 
 }  // namespace
 

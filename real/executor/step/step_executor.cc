@@ -27,33 +27,6 @@ using model::Role;
 using model::Stream;
 using model::TensorId;
 
-// Runs the end of a step on a rank, after its slots: the gradients' norm, agreement on overflow, AdamW.
-class OptimizerStep {
- public:
-  explicit OptimizerStep(RankState& rank);
-
-  struct Outcome {
-    bool finite = true;        // else nothing was updated
-    double gradient_norm = 0;  // of the mean gradient; 0 where the plan does not clip
-  };
-  // Requires that the compute stream waits for the reduction of all gradients. Waits for the device.
-  model::Result<Outcome> run(DataParallelRunner& data_parallel);
-
- private:
-  void launch(std::int32_t stage, const model::Operator& op, Buffer* squares);
-  void launch_sum_of_squares(std::int32_t stage, const model::Operator& op, Buffer* result);
-  void weigh(std::int32_t stage, std::size_t unit, model::TensorId gradient, Kernel& kernel);
-  void agree(std::vector<BufferPointer>& parts, Buffer* sum, const char* name);
-  std::vector<std::pair<std::int32_t, const model::Operator*>> operators(model::OperatorKind kind) const;
-  Buffer* bind(std::int32_t stage, model::TensorId id) const;
-
-  RankState& rank_;
-  std::vector<BufferPointer> found_, squares_;  // of each stage
-  BufferPointer found_anywhere_, all_squares_, scale_;
-  std::vector<BufferPointer> views_;  // parts of shards that differ in the number of ranks that hold them
-  std::map<std::pair<std::int32_t, const Buffer*>, std::vector<std::pair<Buffer*, double>>> weighed_;
-};
-
 model::Tensor scalar(const char* name) { return {.name = name, .shape = {{1}}, .type = model::DataType::fp32}; }
 
 const Operator& sum_operator() {
@@ -65,133 +38,150 @@ const Operator& agree_operator() {
   return op;
 }
 
-OptimizerStep::OptimizerStep(RankState& rank) : rank_(rank) {
-  Device& device = rank.device();
-  for (std::size_t i = 0; i < rank.stages.size(); ++i) {
-    found_.push_back(device.allocate(scalar("found_inf")));
-    squares_.push_back(device.allocate(scalar("sum_of_squares")));
-  }
-  found_anywhere_ = device.allocate(scalar("found_inf_anywhere"));
-  all_squares_ = device.allocate(scalar("sum_of_all_squares"));
-  scale_ = device.allocate(scalar("loss_scale"));
-}
-
-std::vector<std::pair<std::int32_t, const Operator*>> OptimizerStep::operators(OperatorKind kind) const {
-  std::vector<std::pair<std::int32_t, const Operator*>> found;
-  for (const auto& [stage, local] : rank_.stages)
-    for (const Operator& op : local.state->optimizer().operators)
-      if (op.kind == kind) found.emplace_back(stage, &op);
-  return found;
-}
-
-Buffer* OptimizerStep::bind(std::int32_t stage, model::TensorId id) const {
-  return rank_.stages.at(stage).state->optimizer_tensor(id);
-}
-
-void OptimizerStep::launch(std::int32_t stage, const Operator& op, Buffer* squares) {
-  Kernel kernel;
-  kernel.graph = &rank_.stages.at(stage).state->optimizer();
-  kernel.op = &op;
-  for (const model::TensorId id : op.reads) kernel.reads.push_back(kernel.reads.empty() ? bind(stage, id) : squares);
-  for (const model::TensorId id : op.writes) kernel.writes.push_back(bind(stage, id));
-  kernel.numbers = rank_.numbers;
-  kernel.label = rank_.labels.add({-1, -1, op.name, -1});
-  rank_.device().launch(Stream::compute, kernel);
-}
-
-// Weighs each part of the gradient by 1 / the number of ranks that hold it, so that the sum over ranks counts it once.
-void OptimizerStep::weigh(std::int32_t stage, std::size_t unit_index, model::TensorId id, Kernel& kernel) {
-  Buffer* gradient = bind(stage, id);
-  const auto [entry, fresh] = weighed_.try_emplace({stage, gradient});
-  if (fresh) {
-    const LocalStage& local = rank_.stages.at(stage);
-    const StageState::Unit& unit = local.state->units()[unit_index];
-    const std::int64_t shard = unit.shard();
-    const Group group = strided_group(rank_.place, local.holders, unit.group.shards, unit.group.stride);
-    const auto replicas = static_cast<double>(unit.group.replicas);
-    const std::int64_t tensor = unit.expert ? 1 : rank_.input.plan->parallelism.tensor;
-    const std::int64_t whole = std::clamp<std::int64_t>(unit.whole - group.position * shard, 0, shard);
-    const model::DataType type = local.state->optimizer().tensor(id).type;
-    const auto add = [&](std::int64_t first, std::int64_t count, double weight) {
-      if (count == 0) return;
-      views_.push_back(rank_.device().view(*gradient, first, {.name = "part", .shape = {{count}}, .type = type}));
-      entry->second.emplace_back(views_.back().get(), weight);
-    };
-    add(0, whole, 1 / (replicas * static_cast<double>(tensor)));
-    add(whole, shard - whole, 1 / replicas);
-  }
-  for (const auto& [view, weight] : entry->second) {
-    kernel.reads.push_back(view);
-    kernel.weights.push_back(weight);
-  }
-}
-
-void OptimizerStep::launch_sum_of_squares(std::int32_t stage, const Operator& op, Buffer* result) {
-  const StageState& state = *rank_.stages.at(stage).state;
-  Kernel kernel;
-  kernel.graph = &state.optimizer();
-  kernel.op = &op;
-  // Reads are in the order of the units.
-  for (std::size_t unit = 0; unit < op.reads.size(); ++unit) weigh(stage, unit, op.reads[unit], kernel);
-  kernel.writes = {result};
-  kernel.label = rank_.labels.add({-1, -1, op.name, -1});
-  rank_.device().launch(Stream::compute, kernel);
-}
-
-void OptimizerStep::agree(std::vector<BufferPointer>& parts, Buffer* sum, const char* name) {
-  Kernel kernel;
-  kernel.op = &sum_operator();
-  for (const BufferPointer& part : parts) kernel.reads.push_back(part.get());
-  kernel.writes = {sum};
-  kernel.label = rank_.labels.add({-1, -1, name, -1});
-  rank_.device().launch(Stream::compute, kernel);
-  if (rank_.communicator().ranks() == 1) return;
-  Kernel reduce;
-  reduce.op = &agree_operator();
-  reduce.reads = reduce.writes = {sum};
-  reduce.label = rank_.labels.add({-1, -1, name, -1});
-  rank_.communicator().launch(Stream::compute, rank_.world(), reduce);
-}
-
-model::Result<OptimizerStep::Outcome> OptimizerStep::run(DataParallelRunner& data_parallel) {
-  Outcome outcome;
-  Device& device = rank_.device();
-  if (const auto unscales = operators(OperatorKind::unscale); !unscales.empty()) {
-    TRY(device.synchronize());
-    const model::Layout& layout = *rank_.input.layout;
-    const float scale =
-        static_cast<float>(rank_.numbers.loss_scale * static_cast<double>(layout.micro_batches * layout.data));
-    device.write(*scale_, {&scale, 1});
-    for (std::size_t i = 0; i < unscales.size(); ++i) {
-      const auto& [stage, op] = unscales[i];
-      Kernel kernel;
-      kernel.graph = &rank_.stages.at(stage).state->optimizer();
-      kernel.op = op;
-      for (std::size_t r = 0; r + 1 < op->reads.size(); ++r) kernel.reads.push_back(bind(stage, op->reads[r]));
-      for (std::size_t w = 0; w + 1 < op->writes.size(); ++w) kernel.writes.push_back(bind(stage, op->writes[w]));
-      kernel.reads.push_back(scale_.get());
-      kernel.writes.push_back(found_[i].get());
-      kernel.label = rank_.labels.add({-1, -1, op->name, -1});
-      device.launch(Stream::compute, kernel);
+// Runs the end of a step on a rank, after its slots: the gradients' norm, agreement on overflow, AdamW.
+class OptimizerStep {
+ public:
+  explicit OptimizerStep(RankState& rank) : rank_(rank) {
+    Device& device = rank.device();
+    for (std::size_t i = 0; i < rank.stages.size(); ++i) {
+      found_.push_back(device.allocate(scalar("found_inf")));
+      squares_.push_back(device.allocate(scalar("sum_of_squares")));
     }
-    agree(found_, found_anywhere_.get(), "found_inf_anywhere");
-    TRY(device.synchronize());
-    outcome.finite = device.read(*found_anywhere_)[0] == 0;
-    if (!outcome.finite) return outcome;
+    found_anywhere_ = device.allocate(scalar("found_inf_anywhere"));
+    all_squares_ = device.allocate(scalar("sum_of_all_squares"));
+    scale_ = device.allocate(scalar("loss_scale"));
   }
-  const auto norms = operators(OperatorKind::sum_of_squares);
-  for (std::size_t i = 0; i < norms.size(); ++i)
-    launch_sum_of_squares(norms[i].first, *norms[i].second, squares_[i].get());
-  if (!norms.empty()) agree(squares_, all_squares_.get(), "sum_of_all_squares");
-  for (const auto& [stage, op] : operators(OperatorKind::adamw)) launch(stage, *op, all_squares_.get());
-  if (rank_.program().gather_after_update)
+
+  struct Outcome {
+    bool finite = true;        // else nothing was updated
+    double gradient_norm = 0;  // of the mean gradient; 0 where the plan does not clip
+  };
+  // Requires that the compute stream waits for the reduction of all gradients. Waits for the device.
+  model::Result<Outcome> run(DataParallelRunner& data_parallel) {
+    Outcome outcome;
+    Device& device = rank_.device();
+    if (const auto unscales = operators(OperatorKind::unscale); !unscales.empty()) {
+      TRY(device.synchronize());
+      const model::Layout& layout = *rank_.input.layout;
+      const float scale =
+          static_cast<float>(rank_.numbers.loss_scale * static_cast<double>(layout.micro_batches * layout.data));
+      device.write(*scale_, {&scale, 1});
+      for (std::size_t i = 0; i < unscales.size(); ++i) {
+        const auto& [stage, op] = unscales[i];
+        Kernel kernel;
+        kernel.graph = &rank_.stages.at(stage).state->optimizer();
+        kernel.op = op;
+        for (std::size_t r = 0; r + 1 < op->reads.size(); ++r) kernel.reads.push_back(bind(stage, op->reads[r]));
+        for (std::size_t w = 0; w + 1 < op->writes.size(); ++w) kernel.writes.push_back(bind(stage, op->writes[w]));
+        kernel.reads.push_back(scale_.get());
+        kernel.writes.push_back(found_[i].get());
+        kernel.label = rank_.labels.add({-1, -1, op->name, -1});
+        device.launch(Stream::compute, kernel);
+      }
+      agree(found_, found_anywhere_.get(), "found_inf_anywhere");
+      TRY(device.synchronize());
+      outcome.finite = device.read(*found_anywhere_)[0] == 0;
+      if (!outcome.finite) return outcome;
+    }
+    const auto norms = operators(OperatorKind::sum_of_squares);
+    for (std::size_t i = 0; i < norms.size(); ++i)
+      launch_sum_of_squares(norms[i].first, *norms[i].second, squares_[i].get());
+    if (!norms.empty()) agree(squares_, all_squares_.get(), "sum_of_all_squares");
+    for (const auto& [stage, op] : operators(OperatorKind::adamw)) launch(stage, *op, all_squares_.get());
+    if (rank_.program().gather_after_update)
+      for (const auto& [stage, local] : rank_.stages)
+        for (std::size_t unit = 0; unit < local.state->units().size(); ++unit)
+          data_parallel.gather(stage, unit, Stream::compute);
+    TRY(device.synchronize());
+    if (!norms.empty()) outcome.gradient_norm = std::sqrt(device.read(*all_squares_)[0]);
+    return outcome;
+  }
+
+ private:
+  void launch(std::int32_t stage, const Operator& op, Buffer* squares) {
+    Kernel kernel;
+    kernel.graph = &rank_.stages.at(stage).state->optimizer();
+    kernel.op = &op;
+    for (const model::TensorId id : op.reads) kernel.reads.push_back(kernel.reads.empty() ? bind(stage, id) : squares);
+    for (const model::TensorId id : op.writes) kernel.writes.push_back(bind(stage, id));
+    kernel.numbers = rank_.numbers;
+    kernel.label = rank_.labels.add({-1, -1, op.name, -1});
+    rank_.device().launch(Stream::compute, kernel);
+  }
+
+  void launch_sum_of_squares(std::int32_t stage, const Operator& op, Buffer* result) {
+    const StageState& state = *rank_.stages.at(stage).state;
+    Kernel kernel;
+    kernel.graph = &state.optimizer();
+    kernel.op = &op;
+    // Reads are in the order of the units.
+    for (std::size_t unit = 0; unit < op.reads.size(); ++unit) weigh(stage, unit, op.reads[unit], kernel);
+    kernel.writes = {result};
+    kernel.label = rank_.labels.add({-1, -1, op.name, -1});
+    rank_.device().launch(Stream::compute, kernel);
+  }
+
+  // Weighs each part of the gradient by 1 / the number of ranks that hold it, so that the sum over ranks counts it
+  // once.
+  void weigh(std::int32_t stage, std::size_t unit_index, model::TensorId id, Kernel& kernel) {
+    Buffer* gradient = bind(stage, id);
+    const auto [entry, fresh] = weighed_.try_emplace({stage, gradient});
+    if (fresh) {
+      const LocalStage& local = rank_.stages.at(stage);
+      const StageState::Unit& unit = local.state->units()[unit_index];
+      const std::int64_t shard = unit.shard();
+      const Group group = strided_group(rank_.place, local.holders, unit.group.shards, unit.group.stride);
+      const auto replicas = static_cast<double>(unit.group.replicas);
+      const std::int64_t tensor = unit.expert ? 1 : rank_.input.plan->parallelism.tensor;
+      const std::int64_t whole = std::clamp<std::int64_t>(unit.whole - group.position * shard, 0, shard);
+      const model::DataType type = local.state->optimizer().tensor(id).type;
+      const auto add = [&](std::int64_t first, std::int64_t count, double weight) {
+        if (count == 0) return;
+        views_.push_back(rank_.device().view(*gradient, first, {.name = "part", .shape = {{count}}, .type = type}));
+        entry->second.emplace_back(views_.back().get(), weight);
+      };
+      add(0, whole, 1 / (replicas * static_cast<double>(tensor)));
+      add(whole, shard - whole, 1 / replicas);
+    }
+    for (const auto& [view, weight] : entry->second) {
+      kernel.reads.push_back(view);
+      kernel.weights.push_back(weight);
+    }
+  }
+
+  void agree(std::vector<BufferPointer>& parts, Buffer* sum, const char* name) {
+    Kernel kernel;
+    kernel.op = &sum_operator();
+    for (const BufferPointer& part : parts) kernel.reads.push_back(part.get());
+    kernel.writes = {sum};
+    kernel.label = rank_.labels.add({-1, -1, name, -1});
+    rank_.device().launch(Stream::compute, kernel);
+    if (rank_.communicator().ranks() == 1) return;
+    Kernel reduce;
+    reduce.op = &agree_operator();
+    reduce.reads = reduce.writes = {sum};
+    reduce.label = rank_.labels.add({-1, -1, name, -1});
+    rank_.communicator().launch(Stream::compute, rank_.world(), reduce);
+  }
+
+  std::vector<std::pair<std::int32_t, const Operator*>> operators(OperatorKind kind) const {
+    std::vector<std::pair<std::int32_t, const Operator*>> found;
     for (const auto& [stage, local] : rank_.stages)
-      for (std::size_t unit = 0; unit < local.state->units().size(); ++unit)
-        data_parallel.gather(stage, unit, Stream::compute);
-  TRY(device.synchronize());
-  if (!norms.empty()) outcome.gradient_norm = std::sqrt(device.read(*all_squares_)[0]);
-  return outcome;
-}
+      for (const Operator& op : local.state->optimizer().operators)
+        if (op.kind == kind) found.emplace_back(stage, &op);
+    return found;
+  }
+
+  Buffer* bind(std::int32_t stage, model::TensorId id) const {
+    return rank_.stages.at(stage).state->optimizer_tensor(id);
+  }
+
+  RankState& rank_;
+  std::vector<BufferPointer> found_, squares_;  // of each stage
+  BufferPointer found_anywhere_, all_squares_, scale_;
+  std::vector<BufferPointer> views_;  // parts of shards that differ in the number of ranks that hold them
+  std::map<std::pair<std::int32_t, const Buffer*>, std::vector<std::pair<Buffer*, double>>> weighed_;
+};
 
 // Returns the CPU time of this thread, in which it does not wait for others.
 double thread_seconds() {
@@ -297,8 +287,40 @@ class StepExecutor final : public TrainingStep {
     barrier_ = input.device->allocate({.name = "barrier", .shape = {{1}}, .type = model::DataType::fp32});
   }
 
-  std::vector<MicroBatchPlace> places() const override;
-  model::Result<StepOutcome> run(const std::vector<MicroBatch>& batches, const StepNumbers& numbers) override;
+  // Sequences are numbered by data rank, then micro-batch, then direction; another division of the batch assigns the
+  // same sequences to other ranks.
+  std::vector<MicroBatchPlace> places() const override {
+    const model::Plan& plan = *rank_.input.plan;
+    const model::Schedule& schedule = rank_.program().schedule;
+    const std::int32_t per_direction = schedule.shape.micro_batches / schedule.directions;
+    std::vector<MicroBatchPlace> result;
+    for (std::int32_t direction = 0; direction < schedule.directions; ++direction)
+      for (std::int32_t i = 0; i < per_direction; ++i) {
+        const std::int64_t number =
+            (std::int64_t{rank_.place.data} * schedule.directions + direction) * per_direction + i;
+        result.push_back({direction, i, number * plan.batch.micro_batch_size});
+      }
+    return result;
+  }
+
+  model::Result<StepOutcome> run(const std::vector<MicroBatch>& batches, const StepNumbers& numbers) override {
+    TRY(rank_.device().synchronize());
+    rank_.labels.clear();
+    rank_.device().take_records();
+    rank_.numbers = numbers;
+    write_data(batches);
+    barrier();
+    const double began = thread_seconds();
+    launch_slots();
+    const double issued = thread_seconds() - began;
+    const auto updated = TRY(optimizer_->run(*data_parallel_));
+    in_shards_ =
+        updated.finite && rank_.input.plan->parallelism.zero_stage >= 1 && !rank_.program().gather_after_update;
+    StepOutcome result = outcome(issued);
+    result.finite = updated.finite;
+    result.gradient_norm = updated.gradient_norm;
+    return result;
+  }
 
   std::vector<StatePiece> state() override {
     gather_now();
@@ -314,6 +336,7 @@ class StepExecutor final : public TrainingStep {
     Buffer* bias = bias_of(layer);
     return bias == nullptr ? std::vector<float>{} : rank_.device().read(*bias);
   }
+
   void set_router_bias(std::int64_t layer, const std::vector<float>& values) override {
     if (Buffer* bias = bias_of(layer)) rank_.device().write(*bias, values);
   }
@@ -356,12 +379,98 @@ class StepExecutor final : public TrainingStep {
     return layer < rank_.input.architecture->layers ? layer : -1;
   }
 
-  Buffer* bias_of(std::int64_t layer);
-  void gather_now();
-  void write_data(const std::vector<MicroBatch>& batches);
-  void barrier();
-  void launch_slots();
-  StepOutcome outcome(double issued);
+  Buffer* bias_of(std::int64_t layer) {
+    Buffer* found = nullptr;
+    for_each_tensor([&](std::int32_t stage, std::uint16_t position, TensorId id, const model::Tensor& tensor) {
+      const StageState& state = *rank_.stages.at(stage).state;
+      if (tensor.role == Role::constant && tensor.name == "router_bias" && layer_of(stage, position) == layer)
+        found = state.find(position, id);
+    });
+    return found;
+  }
+
+  void gather_now() {
+    if (!std::exchange(in_shards_, false)) return;
+    for (const auto& [stage, local] : rank_.stages)
+      for (std::size_t unit = 0; unit < local.state->units().size(); ++unit)
+        data_parallel_->gather(stage, unit, Stream::compute);
+  }
+
+  void write_data(const std::vector<MicroBatch>& batches) {
+    const std::int64_t length = rank_.input.plan->batch.sequence_length;
+    for_each_tensor([&](std::int32_t stage, std::uint16_t position, TensorId id, const model::Tensor& tensor) {
+      if (tensor.role != Role::constant || tensor.name == "router_bias") return;
+      for (const MicroBatch& batch : batches) {
+        if (rank_.program().schedule.rank_of(batch.place.direction, stage) != rank_.place.pipeline) continue;
+        Buffer* buffer =
+            launcher_->data(stage, position, id, rank_.key(batch.place.direction, batch.place.micro_batch));
+        std::vector<float> values = tensor.name == "token_ids" ? batch.token_ids : batch.labels;
+        if (tensor.name == "mtp_labels")  // the labels of the next tokens
+          for (std::size_t t = 0; t < values.size(); ++t) {
+            const bool last = (static_cast<std::int64_t>(t) + 1) % length == 0;
+            values[t] = last ? -1.0F : values[t + 1];
+          }
+        rank_.device().write(*buffer, values);
+      }
+    });
+  }
+
+  // A barrier of all ranks; the step's time counts from its end.
+  void barrier() {
+    Kernel kernel;
+    kernel.op = &barrier_operator();
+    kernel.reads = kernel.writes = {barrier_.get()};
+    kernel.label = rank_.labels.add({-1, -1, "barrier", -1});
+    rank_.communicator().launch(Stream::compute, rank_.world(), kernel);
+  }
+
+  void launch_slots() {
+    for (const auto& [stage, local] : rank_.stages)
+      for (StageState::Unit& unit : local.state->units())
+        rank_.device().clear(Stream::compute, *unit.gradients, rank_.labels.add({-1, -1, "clear gradients", -1}));
+    for (const auto& [place, load] : launcher_->loads())
+      rank_.device().clear(Stream::compute, *load, rank_.labels.add({-1, -1, "clear gradients", -1}));
+    data_parallel_->begin(std::exchange(in_shards_, false));
+    const SlotLauncher::ConcurrentWork concurrent{
+        [this](std::int32_t slot, std::int32_t segment, Stream stream) {
+          data_parallel_->before(slot, segment, stream);
+        },
+        [this](std::int32_t slot, std::int32_t segment) { data_parallel_->after(slot, segment); }};
+    for (std::int32_t slot = 0; slot <= static_cast<std::int32_t>(rank_.ops().size()); ++slot)
+      launcher_->launch(slot, concurrent);
+    data_parallel_->finish();
+  }
+
+  StepOutcome outcome(double issued) {
+    StepOutcome result;
+    std::vector<KernelRecord> records = rank_.device().take_records();
+    const auto barrier = std::ranges::find_if(
+        records, [this](const KernelRecord& record) { return rank_.labels[record.label].name == "barrier"; });
+    const double origin = barrier->end;
+    records.erase(barrier);
+    result.timeline = rank_timeline(rank_, records, origin);
+    std::map<std::string_view, double> classes;
+    std::size_t operators = 0;
+    for (const KernelRecord& record : records)
+      if (const Label& label = rank_.labels[record.label]; !label.breakdown.empty()) {
+        classes[label.breakdown] += record.end - record.start;
+        ++operators;
+      }
+    result.issue_seconds = operators > 0 ? issued / static_cast<double>(operators) : 0;
+    result.class_seconds.assign(classes.begin(), classes.end());
+    result.seconds = static_cast<double>(result.timeline.end_ps) * 1e-12;
+    for (const auto& [place, load] : launcher_->loads()) {
+      const std::vector<float> rows = rank_.device().read(*load);
+      result.loads.push_back({layer_of(place.first, place.second), {rows.begin(), rows.end()}});
+    }
+    result.loss = summed_loss(rank_, places());
+    for (const MicroBatchPlace& place : places())
+      if (rank_.program().schedule.rank_of(place.direction, rank_.program().schedule.stages - 1) ==
+          rank_.place.pipeline)
+        ++result.loss_weight;
+    if (result.loss_weight > 0) result.loss /= result.loss_weight;
+    return result;
+  }
 
   RankState rank_;
   std::unique_ptr<SlotLauncher> launcher_;
@@ -370,129 +479,6 @@ class StepExecutor final : public TrainingStep {
   BufferPointer barrier_;
   bool in_shards_ = false;  // the parameters of the last update have not been gathered yet
 };
-
-Buffer* StepExecutor::bias_of(std::int64_t layer) {
-  Buffer* found = nullptr;
-  for_each_tensor([&](std::int32_t stage, std::uint16_t position, TensorId id, const model::Tensor& tensor) {
-    const StageState& state = *rank_.stages.at(stage).state;
-    if (tensor.role == Role::constant && tensor.name == "router_bias" && layer_of(stage, position) == layer)
-      found = state.find(position, id);
-  });
-  return found;
-}
-
-void StepExecutor::gather_now() {
-  if (!std::exchange(in_shards_, false)) return;
-  for (const auto& [stage, local] : rank_.stages)
-    for (std::size_t unit = 0; unit < local.state->units().size(); ++unit)
-      data_parallel_->gather(stage, unit, Stream::compute);
-}
-
-// Sequences are numbered by data rank, then micro-batch, then direction; another division of the batch assigns the same
-// sequences to other ranks.
-std::vector<MicroBatchPlace> StepExecutor::places() const {
-  const model::Plan& plan = *rank_.input.plan;
-  const model::Schedule& schedule = rank_.program().schedule;
-  const std::int32_t per_direction = schedule.shape.micro_batches / schedule.directions;
-  std::vector<MicroBatchPlace> result;
-  for (std::int32_t direction = 0; direction < schedule.directions; ++direction)
-    for (std::int32_t i = 0; i < per_direction; ++i) {
-      const std::int64_t number =
-          (std::int64_t{rank_.place.data} * schedule.directions + direction) * per_direction + i;
-      result.push_back({direction, i, number * plan.batch.micro_batch_size});
-    }
-  return result;
-}
-
-void StepExecutor::write_data(const std::vector<MicroBatch>& batches) {
-  const std::int64_t length = rank_.input.plan->batch.sequence_length;
-  for_each_tensor([&](std::int32_t stage, std::uint16_t position, TensorId id, const model::Tensor& tensor) {
-    if (tensor.role != Role::constant || tensor.name == "router_bias") return;
-    for (const MicroBatch& batch : batches) {
-      if (rank_.program().schedule.rank_of(batch.place.direction, stage) != rank_.place.pipeline) continue;
-      Buffer* buffer = launcher_->data(stage, position, id, rank_.key(batch.place.direction, batch.place.micro_batch));
-      std::vector<float> values = tensor.name == "token_ids" ? batch.token_ids : batch.labels;
-      if (tensor.name == "mtp_labels")  // the labels of the next tokens
-        for (std::size_t t = 0; t < values.size(); ++t) {
-          const bool last = (static_cast<std::int64_t>(t) + 1) % length == 0;
-          values[t] = last ? -1.0F : values[t + 1];
-        }
-      rank_.device().write(*buffer, values);
-    }
-  });
-}
-
-// A barrier of all ranks; the step's time counts from its end.
-void StepExecutor::barrier() {
-  Kernel kernel;
-  kernel.op = &barrier_operator();
-  kernel.reads = kernel.writes = {barrier_.get()};
-  kernel.label = rank_.labels.add({-1, -1, "barrier", -1});
-  rank_.communicator().launch(Stream::compute, rank_.world(), kernel);
-}
-
-void StepExecutor::launch_slots() {
-  for (const auto& [stage, local] : rank_.stages)
-    for (StageState::Unit& unit : local.state->units())
-      rank_.device().clear(Stream::compute, *unit.gradients, rank_.labels.add({-1, -1, "clear gradients", -1}));
-  for (const auto& [place, load] : launcher_->loads())
-    rank_.device().clear(Stream::compute, *load, rank_.labels.add({-1, -1, "clear gradients", -1}));
-  data_parallel_->begin(std::exchange(in_shards_, false));
-  const SlotLauncher::ConcurrentWork concurrent{
-      [this](std::int32_t slot, std::int32_t segment, Stream stream) { data_parallel_->before(slot, segment, stream); },
-      [this](std::int32_t slot, std::int32_t segment) { data_parallel_->after(slot, segment); }};
-  for (std::int32_t slot = 0; slot <= static_cast<std::int32_t>(rank_.ops().size()); ++slot)
-    launcher_->launch(slot, concurrent);
-  data_parallel_->finish();
-}
-
-model::Result<StepOutcome> StepExecutor::run(const std::vector<MicroBatch>& batches, const StepNumbers& numbers) {
-  TRY(rank_.device().synchronize());
-  rank_.labels.clear();
-  rank_.device().take_records();
-  rank_.numbers = numbers;
-  write_data(batches);
-  barrier();
-  const double began = thread_seconds();
-  launch_slots();
-  const double issued = thread_seconds() - began;
-  const auto updated = TRY(optimizer_->run(*data_parallel_));
-  in_shards_ = updated.finite && rank_.input.plan->parallelism.zero_stage >= 1 && !rank_.program().gather_after_update;
-  StepOutcome result = outcome(issued);
-  result.finite = updated.finite;
-  result.gradient_norm = updated.gradient_norm;
-  return result;
-}
-
-StepOutcome StepExecutor::outcome(double issued) {
-  StepOutcome result;
-  std::vector<KernelRecord> records = rank_.device().take_records();
-  const auto barrier = std::ranges::find_if(
-      records, [this](const KernelRecord& record) { return rank_.labels[record.label].name == "barrier"; });
-  const double origin = barrier->end;
-  records.erase(barrier);
-  result.timeline = rank_timeline(rank_, records, origin);
-  std::map<std::string_view, double> classes;
-  std::size_t operators = 0;
-  for (const KernelRecord& record : records)
-    if (const Label& label = rank_.labels[record.label]; !label.breakdown.empty()) {
-      classes[label.breakdown] += record.end - record.start;
-      ++operators;
-    }
-  result.issue_seconds = operators > 0 ? issued / static_cast<double>(operators) : 0;
-  result.class_seconds.assign(classes.begin(), classes.end());
-  result.seconds = static_cast<double>(result.timeline.end_ps) * 1e-12;
-  for (const auto& [place, load] : launcher_->loads()) {
-    const std::vector<float> rows = rank_.device().read(*load);
-    result.loads.push_back({layer_of(place.first, place.second), {rows.begin(), rows.end()}});
-  }
-  result.loss = summed_loss(rank_, places());
-  for (const MicroBatchPlace& place : places())
-    if (rank_.program().schedule.rank_of(place.direction, rank_.program().schedule.stages - 1) == rank_.place.pipeline)
-      ++result.loss_weight;
-  if (result.loss_weight > 0) result.loss /= result.loss_weight;
-  return result;
-}
 
 }  // namespace
 

@@ -29,18 +29,134 @@ class Trainer {
     if (options.fp16) loss_scale_ = LossScale(options.loss_scale);
   }
 
-  Result<TrainingResult> run(const StepObserver& observer);
+  Result<TrainingResult> run(const StepObserver& observer) {
+    TRY(begin());
+    Prefetcher batches(text_, step_.places(), options_.batch, progress_.sequences, options_.prefetch_thread);
+    TrainingResult result{.first_step = progress_.step + 1};
+    while (progress_.step < options_.steps && !stopped_) {
+      auto figures = TRY(next(batches));
+      result.losses.push_back(figures.loss);
+      result.gradient_norms.push_back(figures.gradient_norm);
+      result.seconds.push_back(figures.seconds);
+      result.skipped += figures.skipped ? 1 : 0;
+      if (observer) observer(figures);
+      const bool due = options_.checkpoint_interval > 0 && progress_.step % options_.checkpoint_interval == 0;
+      if (due || stopped_ || progress_.step == options_.steps) TRY(save());
+      result.loads = std::move(figures.loads);
+    }
+    result.progress = progress_;
+    result.timeline = std::move(timeline_);
+    return result;
+  }
 
  private:
-  Result<void> begin();
-  Result<void> lock();
-  Result<StepFigures> next(Prefetcher& batches);
-  Result<void> add_over_ranks(const StepOutcome& outcome, StepFigures& figures);
-  Result<void> balance(const StepOutcome& outcome, StepFigures& figures);
-  Result<void> check(const StepOutcome& outcome, const StepFigures& figures);
-  Result<void> save();
+  Result<void> begin() {
+    const CheckpointStore& store = options_.checkpoint;
+    if (store.folder.empty()) return {};
+    if (!options_.resume) TRY(lock());
+    if (options_.resume) {
+      const auto progress = TRY(load_checkpoint(store, step_.state(), step_.device(), communicator_));
+      TRY(lock());
+      progress_ = progress;
+      saved_step_ = progress_.step;
+      if (options_.fp16) loss_scale_.restore(progress_.loss_scale);
+      return {};
+    }
+    const auto present = TRY(from_first(communicator_, latest_checkpoint(store.folder).value_or(-1)));
+    if (present < 0) return {};
+    return tl::unexpected(model::Error{.message = fmt::format("has a checkpoint of step {} already", present),
+                                       .file = store.folder,
+                                       .hint = "resume from it, or use another folder"});
+  }
+
+  Result<void> lock() {
+    if (communicator_.rank() != 0) return agree(communicator_, {});
+    auto taken = CheckpointLock::take(options_.checkpoint.folder);
+    if (taken) lock_.emplace(std::move(*taken));
+    return agree(communicator_, taken ? Result<void>() : tl::unexpected(taken.error()));
+  }
+
+  Result<StepFigures> next(Prefetcher& batches) {
+    const auto micro_batches = TRY(or_abort(batches.next()));
+    const double parts =
+        static_cast<double>(options_.batch.global_batch_size) / static_cast<double>(options_.batch.micro_batch_size);
+    const StepNumbers numbers{.step = progress_.updates + 1,
+                              .loss_scale = loss_scale_.factor() / parts,
+                              .learning_rate = options_.learning_rate};
+    auto outcome = TRY(or_abort(step_.run(micro_batches, numbers)));
+    StepFigures figures{.step = progress_.step + 1,
+                        .gradient_norm = outcome.gradient_norm,
+                        .loss_scale = loss_scale_.factor(),
+                        .skipped = options_.fp16 && !outcome.finite};
+    TRY(add_over_ranks(outcome, figures));
+    TRY(check(outcome, figures));
+    TRY(balance(outcome, figures));
+    progress_.step += 1;
+    progress_.updates += figures.skipped ? 0 : 1;
+    progress_.sequences += options_.batch.global_batch_size;
+    progress_.loss_scale = loss_scale_.state();
+    timeline_ = std::move(outcome.timeline);
+    return figures;
+  }
+
+  // Sets the figures over all ranks, with a single sum.
+  Result<void> add_over_ranks(const StepOutcome& outcome, StepFigures& figures) {
+    constexpr std::size_t before_seconds = 4;
+    std::vector<double> values(before_seconds + static_cast<std::size_t>(communicator_.ranks()));
+    values[0] = outcome.loss_weight > 0 ? outcome.loss * outcome.loss_weight : 0;
+    values[1] = outcome.loss_weight;
+    values[2] = outcome.gradient_norm;  // of the whole gradient: equal on all ranks, unless it is NaN on one
+    values[3] = options_.stopped && options_.stopped() ? 1 : 0;
+    values[before_seconds + static_cast<std::size_t>(communicator_.rank())] = outcome.seconds;
+    const auto sums = TRY(communicator_.sum(std::move(values)));
+    figures.loss = (sums)[0] / (sums)[1];
+    if (!std::isfinite((sums)[2])) figures.gradient_norm = (sums)[2];
+    stopped_ = sums[3] > 0;
+    figures.seconds = *std::max_element(sums.begin() + before_seconds, sums.end());
+    const std::int64_t tokens = options_.batch.global_batch_size * text_.sequence_length();
+    figures.tokens_per_second = static_cast<double>(tokens) / figures.seconds;
+    return {};
+  }
+
+  Result<void> balance(const StepOutcome& outcome, StepFigures& figures) {
+    if (options_.experts == 0) return {};
+    auto loads = TRY(or_abort(sum_loads(outcome.loads, options_.layers, options_.experts, communicator_)));
+    figures.loads = std::move(loads);
+    if (options_.balance_speed != 0 && !figures.skipped)
+      update_biases(step_, outcome.loads, figures.loads, options_.balance_speed);
+    return {};
+  }
+
+  Result<void> check(const StepOutcome& outcome, const StepFigures& figures) {
+    const std::string hint = "try a lower learning rate; the last checkpoint is as it was";
+    // The loss itself is not scaled, so a lower scale would not help.
+    if (!std::isfinite(figures.loss))
+      return infeasible(fmt::format("loss is {} in step {}", words(figures.loss), figures.step), hint);
+    if (figures.skipped) {
+      if (loss_scale_.shrink()) return {};
+      return infeasible(
+          fmt::format("gradients overflow in step {} although the loss scale is at its lowest", figures.step), hint);
+    }
+    if (!std::isfinite(figures.gradient_norm))
+      return infeasible(fmt::format("gradient norm is {} in step {}", words(figures.gradient_norm), figures.step),
+                        hint);
+    if (!outcome.finite) return infeasible(fmt::format("gradients overflow in step {}", figures.step), hint);
+    loss_scale_.keep_or_grow();
+    return {};
+  }
+
+  Result<void> save() {
+    if (options_.checkpoint.folder.empty() || saved_step_ == progress_.step) return {};
+    saved_step_ = progress_.step;
+    return save_checkpoint(options_.checkpoint, progress_, step_.state(), step_.device(), communicator_);
+  }
+
+  // Aborts the job on an error that only this rank has: the other ranks would otherwise wait for it.
   template <class Value>
-  Result<Value> or_abort(Result<Value> own);
+  Result<Value> or_abort(Result<Value> own) {
+    if (!own) communicator_.abort(to_string(own.error()));
+    return own;
+  }
 
   TrainingStep& step_;
   Communicator& communicator_;
@@ -53,133 +169,6 @@ class Trainer {
   bool stopped_ = false;  // on all ranks
   model::Timeline timeline_;
 };
-
-// Aborts the job on an error that only this rank has: the other ranks would otherwise wait for it.
-template <class Value>
-Result<Value> Trainer::or_abort(Result<Value> own) {
-  if (!own) communicator_.abort(to_string(own.error()));
-  return own;
-}
-
-Result<void> Trainer::lock() {
-  if (communicator_.rank() != 0) return agree(communicator_, {});
-  auto taken = CheckpointLock::take(options_.checkpoint.folder);
-  if (taken) lock_.emplace(std::move(*taken));
-  return agree(communicator_, taken ? Result<void>() : tl::unexpected(taken.error()));
-}
-
-Result<void> Trainer::begin() {
-  const CheckpointStore& store = options_.checkpoint;
-  if (store.folder.empty()) return {};
-  if (!options_.resume) TRY(lock());
-  if (options_.resume) {
-    const auto progress = TRY(load_checkpoint(store, step_.state(), step_.device(), communicator_));
-    TRY(lock());
-    progress_ = progress;
-    saved_step_ = progress_.step;
-    if (options_.fp16) loss_scale_.restore(progress_.loss_scale);
-    return {};
-  }
-  const auto present = TRY(from_first(communicator_, latest_checkpoint(store.folder).value_or(-1)));
-  if (present < 0) return {};
-  return tl::unexpected(model::Error{.message = fmt::format("has a checkpoint of step {} already", present),
-                                     .file = store.folder,
-                                     .hint = "resume from it, or use another folder"});
-}
-
-Result<TrainingResult> Trainer::run(const StepObserver& observer) {
-  TRY(begin());
-  Prefetcher batches(text_, step_.places(), options_.batch, progress_.sequences, options_.prefetch_thread);
-  TrainingResult result{.first_step = progress_.step + 1};
-  while (progress_.step < options_.steps && !stopped_) {
-    auto figures = TRY(next(batches));
-    result.losses.push_back(figures.loss);
-    result.gradient_norms.push_back(figures.gradient_norm);
-    result.seconds.push_back(figures.seconds);
-    result.skipped += figures.skipped ? 1 : 0;
-    if (observer) observer(figures);
-    const bool due = options_.checkpoint_interval > 0 && progress_.step % options_.checkpoint_interval == 0;
-    if (due || stopped_ || progress_.step == options_.steps) TRY(save());
-    result.loads = std::move(figures.loads);
-  }
-  result.progress = progress_;
-  result.timeline = std::move(timeline_);
-  return result;
-}
-
-Result<StepFigures> Trainer::next(Prefetcher& batches) {
-  const auto micro_batches = TRY(or_abort(batches.next()));
-  const double parts =
-      static_cast<double>(options_.batch.global_batch_size) / static_cast<double>(options_.batch.micro_batch_size);
-  const StepNumbers numbers{.step = progress_.updates + 1,
-                            .loss_scale = loss_scale_.factor() / parts,
-                            .learning_rate = options_.learning_rate};
-  auto outcome = TRY(or_abort(step_.run(micro_batches, numbers)));
-  StepFigures figures{.step = progress_.step + 1,
-                      .gradient_norm = outcome.gradient_norm,
-                      .loss_scale = loss_scale_.factor(),
-                      .skipped = options_.fp16 && !outcome.finite};
-  TRY(add_over_ranks(outcome, figures));
-  TRY(check(outcome, figures));
-  TRY(balance(outcome, figures));
-  progress_.step += 1;
-  progress_.updates += figures.skipped ? 0 : 1;
-  progress_.sequences += options_.batch.global_batch_size;
-  progress_.loss_scale = loss_scale_.state();
-  timeline_ = std::move(outcome.timeline);
-  return figures;
-}
-
-// Sets the figures over all ranks, with a single sum.
-Result<void> Trainer::add_over_ranks(const StepOutcome& outcome, StepFigures& figures) {
-  constexpr std::size_t before_seconds = 4;
-  std::vector<double> values(before_seconds + static_cast<std::size_t>(communicator_.ranks()));
-  values[0] = outcome.loss_weight > 0 ? outcome.loss * outcome.loss_weight : 0;
-  values[1] = outcome.loss_weight;
-  values[2] = outcome.gradient_norm;  // of the whole gradient: equal on all ranks, unless it is NaN on one
-  values[3] = options_.stopped && options_.stopped() ? 1 : 0;
-  values[before_seconds + static_cast<std::size_t>(communicator_.rank())] = outcome.seconds;
-  const auto sums = TRY(communicator_.sum(std::move(values)));
-  figures.loss = (sums)[0] / (sums)[1];
-  if (!std::isfinite((sums)[2])) figures.gradient_norm = (sums)[2];
-  stopped_ = sums[3] > 0;
-  figures.seconds = *std::max_element(sums.begin() + before_seconds, sums.end());
-  const std::int64_t tokens = options_.batch.global_batch_size * text_.sequence_length();
-  figures.tokens_per_second = static_cast<double>(tokens) / figures.seconds;
-  return {};
-}
-
-Result<void> Trainer::check(const StepOutcome& outcome, const StepFigures& figures) {
-  const std::string hint = "try a lower learning rate; the last checkpoint is as it was";
-  // The loss itself is not scaled, so a lower scale would not help.
-  if (!std::isfinite(figures.loss))
-    return infeasible(fmt::format("loss is {} in step {}", words(figures.loss), figures.step), hint);
-  if (figures.skipped) {
-    if (loss_scale_.shrink()) return {};
-    return infeasible(
-        fmt::format("gradients overflow in step {} although the loss scale is at its lowest", figures.step), hint);
-  }
-  if (!std::isfinite(figures.gradient_norm))
-    return infeasible(fmt::format("gradient norm is {} in step {}", words(figures.gradient_norm), figures.step), hint);
-  if (!outcome.finite) return infeasible(fmt::format("gradients overflow in step {}", figures.step), hint);
-  loss_scale_.keep_or_grow();
-  return {};
-}
-
-Result<void> Trainer::balance(const StepOutcome& outcome, StepFigures& figures) {
-  if (options_.experts == 0) return {};
-  auto loads = TRY(or_abort(sum_loads(outcome.loads, options_.layers, options_.experts, communicator_)));
-  figures.loads = std::move(loads);
-  if (options_.balance_speed != 0 && !figures.skipped)
-    update_biases(step_, outcome.loads, figures.loads, options_.balance_speed);
-  return {};
-}
-
-Result<void> Trainer::save() {
-  if (options_.checkpoint.folder.empty() || saved_step_ == progress_.step) return {};
-  saved_step_ = progress_.step;
-  return save_checkpoint(options_.checkpoint, progress_, step_.state(), step_.device(), communicator_);
-}
 
 double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());

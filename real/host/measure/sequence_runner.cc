@@ -18,64 +18,55 @@
 namespace plumbline::real::host {
 namespace {
 
+// The size of the copy: more than the caches of common processors hold, so that it goes through memory.
+constexpr std::size_t copied_floats = std::size_t{1} << 24;
+// The floats that are copied between two checks for the stop, in a time that is short against the measured operators.
+constexpr std::size_t chunk_floats = std::size_t{1} << 16;
+
 // Threads that copy through memory concurrently with the measured operators, as transfers and other ranks do.
 class Copier {
  public:
-  explicit Copier(int cores);
+  explicit Copier(int cores) : cores_(cores), from_(copied_floats, 1.0F), to_(copied_floats, 0.0F) {}
 
   // Enqueues a copy on the communication stream, which lasts until the work of enqueue_stop().
-  void start(HostDevice& device, std::uint32_t label);
+  void start(HostDevice& device, std::uint32_t label) {
+    begun_ = stopped_ = false;
+    device.enqueue(model::Stream::communication, {[this](StreamClock&) { copy(); }, [](StreamClock&) {}, label});
+  }
+
   // Enqueue work on the compute stream that waits until copying has begun, and work that ends it.
-  void enqueue_begun(HostDevice& device, std::uint32_t label);
-  void enqueue_stop(HostDevice& device, std::uint32_t label);
+  void enqueue_begun(HostDevice& device, std::uint32_t label) {
+    const auto wait = [this](StreamClock&) {
+      while (!begun_) std::this_thread::yield();
+    };
+    device.enqueue(model::Stream::compute, {wait, [](StreamClock&) {}, label});
+  }
+  void enqueue_stop(HostDevice& device, std::uint32_t label) {
+    device.enqueue(model::Stream::compute, {[this](StreamClock&) { stopped_ = true; }, [](StreamClock&) {}, label});
+  }
 
   double rate() const { return seconds_ > 0 ? bytes_ / seconds_ : 0; }  // bytes copied per second of the last run
 
  private:
-  void copy();
+  void copy() {
+    const auto start = std::chrono::steady_clock::now();
+    bytes_ = 0;
+    for (std::size_t at = 0; !stopped_; at = (at + chunk_floats) % copied_floats) {
+      cores_.split(chunk_floats, 1, [&](Index begin, Index end) {
+        std::copy_n(from_.data() + at + static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin),
+                    to_.data() + at + static_cast<std::size_t>(begin));
+      });
+      bytes_ += static_cast<double>(chunk_floats * sizeof(float));
+      begun_ = true;  // once it has a rate, however soon it is stopped
+    }
+    seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
 
   Cores cores_;
   std::vector<float> from_, to_;
   std::atomic<bool> begun_ = false, stopped_ = false;
   double bytes_ = 0, seconds_ = 0;
 };
-
-// The size of the copy: more than the caches of common processors hold, so that it goes through memory.
-constexpr std::size_t copied_floats = std::size_t{1} << 24;
-// The floats that are copied between two checks for the stop, in a time that is short against the measured operators.
-constexpr std::size_t chunk_floats = std::size_t{1} << 16;
-
-Copier::Copier(int cores) : cores_(cores), from_(copied_floats, 1.0F), to_(copied_floats, 0.0F) {}
-
-void Copier::copy() {
-  const auto start = std::chrono::steady_clock::now();
-  bytes_ = 0;
-  for (std::size_t at = 0; !stopped_; at = (at + chunk_floats) % copied_floats) {
-    cores_.split(chunk_floats, 1, [&](Index begin, Index end) {
-      std::copy_n(from_.data() + at + static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin),
-                  to_.data() + at + static_cast<std::size_t>(begin));
-    });
-    bytes_ += static_cast<double>(chunk_floats * sizeof(float));
-    begun_ = true;  // once it has a rate, however soon it is stopped
-  }
-  seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-void Copier::start(HostDevice& device, std::uint32_t label) {
-  begun_ = stopped_ = false;
-  device.enqueue(model::Stream::communication, {[this](StreamClock&) { copy(); }, [](StreamClock&) {}, label});
-}
-
-void Copier::enqueue_begun(HostDevice& device, std::uint32_t label) {
-  const auto wait = [this](StreamClock&) {
-    while (!begun_) std::this_thread::yield();
-  };
-  device.enqueue(model::Stream::compute, {wait, [](StreamClock&) {}, label});
-}
-
-void Copier::enqueue_stop(HostDevice& device, std::uint32_t label) {
-  device.enqueue(model::Stream::compute, {[this](StreamClock&) { stopped_ = true; }, [](StreamClock&) {}, label});
-}
 
 constexpr std::uint32_t not_timed = std::numeric_limits<std::uint32_t>::max();
 

@@ -14,100 +14,91 @@
 namespace plumbline::real::cuda {
 namespace {
 
+constexpr int sampled_per_side = 12;
+constexpr std::uint64_t seed_rows = 11, seed_columns = 12;
+
 // A sample of a GEMM's entries, recomputed in double precision on the host: sampled rows times sampled columns of D,
 // corners included.
 class GemmSample {
  public:
-  GemmSample(const GemmShape& shape, const GemmOperands& operands);
+  GemmSample(const GemmShape& shape, const GemmOperands& operands)
+      : shape_(shape),
+        operands_(operands),
+        rows_(sampled_indices(shape.m, sampled_per_side, seed_rows)),
+        columns_(sampled_indices(shape.n, sampled_per_side, seed_columns)) {}
 
   // Stores the entries of an accumulating GEMM before it runs.
-  Status before();
+  Status before() {
+    start_.assign(rows_.size(), std::vector<double>(columns_.size(), 0.0));
+    if (!shape_.accumulate) return {};
+    for (std::size_t r = 0; r < rows_.size(); ++r) PLUMBLINE_TRY(result_row(rows_[r], start_[r]));
+    return {};
+  }
+
   // Compares the entries with X W plus what was there before.
-  Status after(Comparison& comparison) const;
+  Status after(Comparison& comparison) const {
+    std::vector<std::vector<double>> w(columns_.size());
+    for (std::size_t c = 0; c < columns_.size(); ++c) PLUMBLINE_TRY(operand_row(false, columns_[c], w[c]));
+    std::vector<double> x, got;
+    for (std::size_t r = 0; r < rows_.size(); ++r) {
+      PLUMBLINE_TRY(operand_row(true, rows_[r], x));
+      PLUMBLINE_TRY(result_row(rows_[r], got));
+      for (std::size_t c = 0; c < columns_.size(); ++c)
+        comparison.add(got[c], std::inner_product(x.begin(), x.end(), w[c].begin(), start_[r][c]));
+    }
+    return {};
+  }
 
  private:
   // Returns row `index` of an operand as true values, with its scales applied.
-  Status operand_row(bool of_x, std::int64_t index, std::vector<double>& values) const;
-  Status apply_scales(bool of_x, std::int64_t index, std::vector<double>& values) const;
-  Status result_row(std::int64_t row, std::vector<double>& values) const;
+  Status operand_row(bool of_x, std::int64_t index, std::vector<double>& values) const {
+    const void* data = of_x ? operands_.x : operands_.w;
+    const bool contiguous = of_x ? shape_.x_k_contiguous : shape_.w_k_contiguous;
+    const std::int64_t extent = of_x ? shape_.m : shape_.n;
+    const std::int64_t first = contiguous ? index * shape_.k : index;
+    const std::int64_t stride = contiguous ? 1 : extent;
+    PLUMBLINE_TRY(shape_.operand == CUDA_R_16BF
+                      ? fetch_numbers<Bf16>(data, first, shape_.k, stride, bf16_to_float, values)
+                      : fetch_numbers<Fp8>(data, first, shape_.k, stride, fp8_to_float, values));
+    return apply_scales(of_x, index, values);
+  }
+
+  Status apply_scales(bool of_x, std::int64_t index, std::vector<double>& values) const {
+    const ScaleMode mode = of_x ? shape_.x_scale : shape_.w_scale;
+    const float* scales = of_x ? operands_.x_scales : operands_.w_scales;
+    const std::int64_t extent = of_x ? shape_.m : shape_.n;
+    if (mode == ScaleMode::none) return {};
+    const std::int64_t blocks = mode == ScaleMode::tensor ? 1 : tiles_of(shape_.k);
+    std::int64_t first = 0, stride = 1;
+    if (mode == ScaleMode::row_blocks) {
+      first = row_scale_index(index, 0, extent);
+      stride = row_scale_index(index, 1, extent) - first;
+    } else if (mode == ScaleMode::square_blocks) {
+      first = square_scale_index(index, 0, shape_.k);
+    }
+    std::vector<float> fetched;
+    PLUMBLINE_TRY(fetch_strided(scales + first, blocks, stride, fetched));
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] *= fetched[mode == ScaleMode::tensor ? 0 : i / static_cast<std::size_t>(scale_tile)];
+    return {};
+  }
+
+  Status result_row(std::int64_t row, std::vector<double>& values) const {
+    std::vector<double> all;
+    const std::int64_t first = row * shape_.n;
+    PLUMBLINE_TRY(shape_.result == CUDA_R_32F
+                      ? fetch_numbers<float>(operands_.d, first, shape_.n, 1, std::identity(), all)
+                      : fetch_bf16(operands_.d, first, shape_.n, all));
+    values.clear();
+    for (const std::int64_t column : columns_) values.push_back(all[static_cast<std::size_t>(column)]);
+    return {};
+  }
 
   GemmShape shape_;
   GemmOperands operands_;
   std::vector<std::int64_t> rows_, columns_;
   std::vector<std::vector<double>> start_;  // per sampled row, at the sampled columns
 };
-
-constexpr int sampled_per_side = 12;
-constexpr std::uint64_t seed_rows = 11, seed_columns = 12;
-
-GemmSample::GemmSample(const GemmShape& shape, const GemmOperands& operands)
-    : shape_(shape),
-      operands_(operands),
-      rows_(sampled_indices(shape.m, sampled_per_side, seed_rows)),
-      columns_(sampled_indices(shape.n, sampled_per_side, seed_columns)) {}
-
-Status GemmSample::apply_scales(bool of_x, std::int64_t index, std::vector<double>& values) const {
-  const ScaleMode mode = of_x ? shape_.x_scale : shape_.w_scale;
-  const float* scales = of_x ? operands_.x_scales : operands_.w_scales;
-  const std::int64_t extent = of_x ? shape_.m : shape_.n;
-  if (mode == ScaleMode::none) return {};
-  const std::int64_t blocks = mode == ScaleMode::tensor ? 1 : tiles_of(shape_.k);
-  std::int64_t first = 0, stride = 1;
-  if (mode == ScaleMode::row_blocks) {
-    first = row_scale_index(index, 0, extent);
-    stride = row_scale_index(index, 1, extent) - first;
-  } else if (mode == ScaleMode::square_blocks) {
-    first = square_scale_index(index, 0, shape_.k);
-  }
-  std::vector<float> fetched;
-  PLUMBLINE_TRY(fetch_strided(scales + first, blocks, stride, fetched));
-  for (std::size_t i = 0; i < values.size(); ++i)
-    values[i] *= fetched[mode == ScaleMode::tensor ? 0 : i / static_cast<std::size_t>(scale_tile)];
-  return {};
-}
-
-Status GemmSample::operand_row(bool of_x, std::int64_t index, std::vector<double>& values) const {
-  const void* data = of_x ? operands_.x : operands_.w;
-  const bool contiguous = of_x ? shape_.x_k_contiguous : shape_.w_k_contiguous;
-  const std::int64_t extent = of_x ? shape_.m : shape_.n;
-  const std::int64_t first = contiguous ? index * shape_.k : index;
-  const std::int64_t stride = contiguous ? 1 : extent;
-  PLUMBLINE_TRY(shape_.operand == CUDA_R_16BF
-                    ? fetch_numbers<Bf16>(data, first, shape_.k, stride, bf16_to_float, values)
-                    : fetch_numbers<Fp8>(data, first, shape_.k, stride, fp8_to_float, values));
-  return apply_scales(of_x, index, values);
-}
-
-Status GemmSample::result_row(std::int64_t row, std::vector<double>& values) const {
-  std::vector<double> all;
-  const std::int64_t first = row * shape_.n;
-  PLUMBLINE_TRY(shape_.result == CUDA_R_32F
-                    ? fetch_numbers<float>(operands_.d, first, shape_.n, 1, std::identity(), all)
-                    : fetch_bf16(operands_.d, first, shape_.n, all));
-  values.clear();
-  for (const std::int64_t column : columns_) values.push_back(all[static_cast<std::size_t>(column)]);
-  return {};
-}
-
-Status GemmSample::before() {
-  start_.assign(rows_.size(), std::vector<double>(columns_.size(), 0.0));
-  if (!shape_.accumulate) return {};
-  for (std::size_t r = 0; r < rows_.size(); ++r) PLUMBLINE_TRY(result_row(rows_[r], start_[r]));
-  return {};
-}
-
-Status GemmSample::after(Comparison& comparison) const {
-  std::vector<std::vector<double>> w(columns_.size());
-  for (std::size_t c = 0; c < columns_.size(); ++c) PLUMBLINE_TRY(operand_row(false, columns_[c], w[c]));
-  std::vector<double> x, got;
-  for (std::size_t r = 0; r < rows_.size(); ++r) {
-    PLUMBLINE_TRY(operand_row(true, rows_[r], x));
-    PLUMBLINE_TRY(result_row(rows_[r], got));
-    for (std::size_t c = 0; c < columns_.size(); ++c)
-      comparison.add(got[c], std::inner_product(x.begin(), x.end(), w[c].begin(), start_[r][c]));
-  }
-  return {};
-}
 
 constexpr std::uint64_t seed_x = 1, seed_w = 2, seed_d = 3, seed_x_scale = 4, seed_w_scale = 5;
 // Random numbers reach 3.47. Stored FP8 numbers are scaled to reach 448, and the scales reverse that.

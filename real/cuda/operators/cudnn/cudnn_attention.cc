@@ -62,8 +62,34 @@ class CudnnAttention final : public Attention {
     return plan.library_bytes() + plan.sum_bytes();
   }
 
-  Status run(const AttentionPlan& plan, const AttentionOperands& operands, void* workspace,
-             cudaStream_t stream) override;
+  Status run(const AttentionPlan& plan, const AttentionOperands& o, void* workspace, cudaStream_t stream) override {
+    using Id = AttentionTensor;
+    const AttentionShape& s = plan.shape;
+    float factor = 1.0f / std::sqrt(static_cast<float>(s.query_key_dim));
+    float least = std::numeric_limits<float>::lowest(), unit = 1.0f;
+    std::vector<std::pair<std::int64_t, void*>> tensors;
+    const auto give = [&](Id which, void* at) { tensors.emplace_back(static_cast<std::int64_t>(which), at); };
+    give(Id::q, o.q);
+    give(Id::k, o.k);
+    give(Id::v, o.v);
+    give(Id::o, o.o);
+    give(Id::log_sum_exp, o.log_sum_exp);
+    give(Id::scale, &factor);
+    give(Id::lowest, &least);
+    if (s.backward) {
+      void* const sums = static_cast<char*>(workspace) + plan.library_bytes();
+      PLUMBLINE_TRY(outcome(cudaMemsetAsync(sums, 0, static_cast<std::size_t>(plan.sum_bytes()), stream),
+                            "clearing the sums of dq"));
+      give(Id::d_o, o.d_o);
+      give(Id::dq, o.dq);
+      give(Id::dk, o.dk);
+      give(Id::dv, o.dv);
+      give(Id::dq_sum, sums);
+      give(Id::one, &unit);
+    }
+    PLUMBLINE_TRY(cudnn_->outcome(cudnn_->set_stream(handle_, stream), "cudnnSetStream"));
+    return plan.plan.run(handle_, tensors, workspace);
+  }
 
   std::string version() const override {
     const std::size_t number = cudnn_->version();  // 91900
@@ -77,36 +103,6 @@ class CudnnAttention final : public Attention {
   std::map<decltype(key_of({})), std::unique_ptr<AttentionPlan>> plans_;
   std::string why_;
 };
-
-Status CudnnAttention::run(const AttentionPlan& plan, const AttentionOperands& o, void* workspace,
-                           cudaStream_t stream) {
-  using Id = AttentionTensor;
-  const AttentionShape& s = plan.shape;
-  float factor = 1.0f / std::sqrt(static_cast<float>(s.query_key_dim));
-  float least = std::numeric_limits<float>::lowest(), unit = 1.0f;
-  std::vector<std::pair<std::int64_t, void*>> tensors;
-  const auto give = [&](Id which, void* at) { tensors.emplace_back(static_cast<std::int64_t>(which), at); };
-  give(Id::q, o.q);
-  give(Id::k, o.k);
-  give(Id::v, o.v);
-  give(Id::o, o.o);
-  give(Id::log_sum_exp, o.log_sum_exp);
-  give(Id::scale, &factor);
-  give(Id::lowest, &least);
-  if (s.backward) {
-    void* const sums = static_cast<char*>(workspace) + plan.library_bytes();
-    PLUMBLINE_TRY(outcome(cudaMemsetAsync(sums, 0, static_cast<std::size_t>(plan.sum_bytes()), stream),
-                          "clearing the sums of dq"));
-    give(Id::d_o, o.d_o);
-    give(Id::dq, o.dq);
-    give(Id::dk, o.dk);
-    give(Id::dv, o.dv);
-    give(Id::dq_sum, sums);
-    give(Id::one, &unit);
-  }
-  PLUMBLINE_TRY(cudnn_->outcome(cudnn_->set_stream(handle_, stream), "cudnnSetStream"));
-  return plan.plan.run(handle_, tensors, workspace);
-}
 
 }  // namespace
 

@@ -14,24 +14,6 @@
 namespace plumbline::real::cuda {
 namespace {
 
-// Moves rows over NCCL: the network between nodes, and NCCL's own transport within one.
-class NcclTransport final : public RowTransport {
- public:
-  // Connects these ranks, with at most `ctas` CTAs of NCCL.
-  NcclTransport(NcclGroups& groups, std::vector<std::int32_t> ranks, int ctas)
-      : groups_(groups), ranks_(std::move(ranks)), ctas_(ctas) {}
-
-  Status outbox(const Traffic& traffic, std::span<const std::int64_t> row_bytes, cudaStream_t stream,
-                std::vector<void*>& places) override;
-  Status swap(const Traffic& traffic, std::span<const PayloadTensor> payload, cudaStream_t stream) override;
-
- private:
-  NcclGroups& groups_;
-  std::vector<std::int32_t> ranks_;
-  int ctas_;
-  DeviceMemory outbox_;
-};
-
 // The rows of a payload tensor for one peer, or from one.
 struct Part {
   char* begin;
@@ -43,75 +25,57 @@ Part part_of(const void* rows, std::int64_t row_bytes, const std::vector<std::in
           static_cast<std::size_t>((first[peer + 1] - first[peer]) * row_bytes)};
 }
 
-Status NcclTransport::outbox(const Traffic& traffic, std::span<const std::int64_t> row_bytes, cudaStream_t /*stream*/,
-                             std::vector<void*>& places) {
-  const std::vector<std::int64_t> offsets = payload_offsets(row_bytes, traffic.sent_by(traffic.own()).back());
-  // Rows differ from layer to layer: half as much again avoids further waits for the device.
-  if (outbox_.bytes() < offsets.back()) PLUMBLINE_TRY(outbox_.allocate(offsets.back() + offsets.back() / 2));
-  places.clear();
-  for (std::size_t i = 0; i < row_bytes.size(); ++i) places.push_back(outbox_.as<char>() + offsets[i]);
-  return {};
-}
-
-Status NcclTransport::swap(const Traffic& traffic, std::span<const PayloadTensor> payload, cudaStream_t stream) {
-  const auto own = static_cast<std::size_t>(traffic.own()), peers = ranks_.size();
-  const std::vector<std::int64_t> sent = traffic.sent_by(traffic.own()), received = traffic.received_by(traffic.own());
-  for (const PayloadTensor& tensor : payload) {
-    const Part kept = part_of(tensor.from, tensor.row_bytes, sent, own);
-    PLUMBLINE_TRY(outcome(cudaMemcpyAsync(part_of(tensor.to, tensor.row_bytes, received, own).begin, kept.begin,
-                                          kept.bytes, cudaMemcpyDeviceToDevice, stream),
-                          "keeping tokens"));
-  }
-  ncclComm_t communicator = nullptr;
-  PLUMBLINE_TRY(groups_.find(ranks_, stream, ctas_, communicator));
-  return groups_.together(communicator, "an all-to-all", [&](const Nccl& nccl) {
-    for (std::size_t distance = 1; distance < peers; ++distance) {
-      const std::size_t target = (own + distance) % peers, source = (own + peers - distance) % peers;
-      for (const PayloadTensor& tensor : payload) {
-        ncclResult_t result = ncclSuccess;
-        if (const Part part = part_of(tensor.from, tensor.row_bytes, sent, target); part.bytes > 0)
-          result = nccl.send(part.begin, part.bytes, ncclUint8, static_cast<int>(target), communicator, stream);
-        if (result != ncclSuccess && result != ncclInProgress) return result;
-        if (const Part part = part_of(tensor.to, tensor.row_bytes, received, source); part.bytes > 0)
-          result = nccl.receive(part.begin, part.bytes, ncclUint8, static_cast<int>(source), communicator, stream);
-        if (result != ncclSuccess && result != ncclInProgress) return result;
-      }
-    }
-    return ncclSuccess;
-  });
-}
-
-// Moves rows within a node over NVLink: plumbline's own kernels read each rank's rows from the mapped outboxes of the
-// others.
-class NodeTransport final : public RowTransport {
+// Moves rows over NCCL: the network between nodes, and NCCL's own transport within one.
+class NcclTransport final : public RowTransport {
  public:
-  // Connects these ranks of one node; this rank is at `own`.
-  NodeTransport(NcclGroups& groups, std::vector<std::int32_t> ranks, std::int32_t own, const Blocks& blocks)
-      : groups_(groups), ranks_(std::move(ranks)), own_(own), blocks_(blocks), theirs_(ranks_.size()) {}
+  // Connects these ranks, with at most `ctas` CTAs of NCCL.
+  NcclTransport(NcclGroups& groups, std::vector<std::int32_t> ranks, int ctas)
+      : groups_(groups), ranks_(std::move(ranks)), ctas_(ctas) {}
 
-  Status outbox(const Traffic& traffic, std::span<const std::int64_t> row_bytes, cudaStream_t stream,
-                std::vector<void*>& places) override;
-  Status swap(const Traffic& traffic, std::span<const PayloadTensor> payload, cudaStream_t stream) override;
+  Status outbox(const Traffic& traffic, std::span<const std::int64_t> row_bytes, cudaStream_t /*stream*/,
+                std::vector<void*>& places) override {
+    const std::vector<std::int64_t> offsets = payload_offsets(row_bytes, traffic.sent_by(traffic.own()).back());
+    // Rows differ from layer to layer: half as much again avoids further waits for the device.
+    if (outbox_.bytes() < offsets.back()) PLUMBLINE_TRY(outbox_.allocate(offsets.back() + offsets.back() / 2));
+    places.clear();
+    for (std::size_t i = 0; i < row_bytes.size(); ++i) places.push_back(outbox_.as<char>() + offsets[i]);
+    return {};
+  }
+
+  Status swap(const Traffic& traffic, std::span<const PayloadTensor> payload, cudaStream_t stream) override {
+    const auto own = static_cast<std::size_t>(traffic.own()), peers = ranks_.size();
+    const std::vector<std::int64_t> sent = traffic.sent_by(traffic.own()),
+                                    received = traffic.received_by(traffic.own());
+    for (const PayloadTensor& tensor : payload) {
+      const Part kept = part_of(tensor.from, tensor.row_bytes, sent, own);
+      PLUMBLINE_TRY(outcome(cudaMemcpyAsync(part_of(tensor.to, tensor.row_bytes, received, own).begin, kept.begin,
+                                            kept.bytes, cudaMemcpyDeviceToDevice, stream),
+                            "keeping tokens"));
+    }
+    ncclComm_t communicator = nullptr;
+    PLUMBLINE_TRY(groups_.find(ranks_, stream, ctas_, communicator));
+    return groups_.together(communicator, "an all-to-all", [&](const Nccl& nccl) {
+      for (std::size_t distance = 1; distance < peers; ++distance) {
+        const std::size_t target = (own + distance) % peers, source = (own + peers - distance) % peers;
+        for (const PayloadTensor& tensor : payload) {
+          ncclResult_t result = ncclSuccess;
+          if (const Part part = part_of(tensor.from, tensor.row_bytes, sent, target); part.bytes > 0)
+            result = nccl.send(part.begin, part.bytes, ncclUint8, static_cast<int>(target), communicator, stream);
+          if (result != ncclSuccess && result != ncclInProgress) return result;
+          if (const Part part = part_of(tensor.to, tensor.row_bytes, received, source); part.bytes > 0)
+            result = nccl.receive(part.begin, part.bytes, ncclUint8, static_cast<int>(source), communicator, stream);
+          if (result != ncclSuccess && result != ncclInProgress) return result;
+        }
+      }
+      return ncclSuccess;
+    });
+  }
 
  private:
-  // Each rank's memory has the same size: the barrier's turns, then the outbox.
-  Status fit(std::int64_t bytes, cudaStream_t stream);
-  Status renew(std::int64_t bytes);
-  char* outbox_of(std::int32_t peer) const;
-  Status fill(const Traffic& traffic, std::span<const PayloadTensor> payload,
-              const std::vector<std::int64_t>& row_bytes, cudaStream_t stream);
-  Status collect(const Traffic& traffic, std::span<const PayloadTensor> payload,
-                 const std::vector<std::int64_t>& row_bytes, cudaStream_t stream);
-  Status wait_for_peers(cudaStream_t stream);
-
   NcclGroups& groups_;
   std::vector<std::int32_t> ranks_;
-  std::int32_t own_;
-  Blocks blocks_;
-  DeviceMemory memory_;
-  std::vector<std::unique_ptr<PeerMemory>> theirs_;  // [peer]; nullptr: this rank's own
-  std::int64_t capacity_ = 0;                        // bytes of the outbox
-  std::uint32_t turn_ = 0;
+  int ctas_;
+  DeviceMemory outbox_;
 };
 
 constexpr std::int64_t turns_bytes = 4096;
@@ -123,106 +87,126 @@ std::vector<std::int64_t> row_bytes_of(std::span<const PayloadTensor> payload) {
   return bytes;
 }
 
-char* NodeTransport::outbox_of(std::int32_t peer) const {
-  return (peer == own_ ? memory_.as<char>() : theirs_[static_cast<std::size_t>(peer)]->data()) + turns_bytes;
-}
+// Moves rows within a node over NVLink: plumbline's own kernels read each rank's rows from the mapped outboxes of the
+// others.
+class NodeTransport final : public RowTransport {
+ public:
+  // Connects these ranks of one node; this rank is at `own`.
+  NodeTransport(NcclGroups& groups, std::vector<std::int32_t> ranks, std::int32_t own, const Blocks& blocks)
+      : groups_(groups), ranks_(std::move(ranks)), own_(own), blocks_(blocks), theirs_(ranks_.size()) {}
 
-// All peers decide the same, because they have the same traffic.
-Status NodeTransport::fit(std::int64_t bytes, cudaStream_t stream) {
-  if (bytes <= capacity_) return {};
-  if (ranks_.size() > largest_node) return {"a node of more than " + std::to_string(largest_node) + " GPUs"};
-  // After this rank's last barrier no peer reads its outbox any more.
-  for (cudaError_t state = cudaErrorNotReady; state == cudaErrorNotReady;) {
-    state = cudaStreamQuery(stream);
-    if (state != cudaErrorNotReady) PLUMBLINE_TRY(outcome(state, "waiting for an all-to-all"));
-    PLUMBLINE_TRY(groups_.alive());
-    std::this_thread::yield();
+  Status outbox(const Traffic& traffic, std::span<const std::int64_t> row_bytes, cudaStream_t stream,
+                std::vector<void*>& places) override {
+    PLUMBLINE_TRY(fit(payload_offsets(row_bytes, traffic.most_sent()).back(), stream));
+    const std::vector<std::int64_t> offsets = payload_offsets(row_bytes, traffic.sent_by(own_).back());
+    places.clear();
+    for (std::size_t i = 0; i < row_bytes.size(); ++i) places.push_back(outbox_of(own_) + offsets[i]);
+    return {};
   }
-  // Rows differ from layer to layer: half as much again avoids further renewals.
-  return renew(bytes + bytes / 2);
-}
 
-Status NodeTransport::renew(std::int64_t bytes) {
-  capacity_ = 0;
-  for (auto& memory : theirs_) memory = nullptr;
-  std::vector<std::uint8_t> closed(ranks_.size());
-  const std::uint8_t done = 1;
-  PLUMBLINE_TRY(groups_.all_gather_on_host(ranks_, &done, sizeof done, closed.data()));
-  PLUMBLINE_TRY(memory_.allocate(turns_bytes + bytes));
-  PLUMBLINE_TRY(outcome(cudaMemset(memory_.as<void>(), 0, turns_bytes), "clearing turns"));
-  turn_ = 0;
-  MemoryKey own;
-  PLUMBLINE_TRY(key_of(memory_, own));
-  std::vector<MemoryKey> keys(ranks_.size());
-  PLUMBLINE_TRY(groups_.all_gather_on_host(ranks_, &own, sizeof own, keys.data()));
-  for (std::size_t peer = 0; peer < keys.size(); ++peer) {
-    if (peer == static_cast<std::size_t>(own_)) continue;
-    theirs_[peer] = std::make_unique<PeerMemory>();
-    PLUMBLINE_TRY(theirs_[peer]->open(keys[peer]));
+  Status swap(const Traffic& traffic, std::span<const PayloadTensor> payload, cudaStream_t stream) override {
+    const std::vector<std::int64_t> row_bytes = row_bytes_of(payload);
+    PLUMBLINE_TRY(fill(traffic, payload, row_bytes, stream));
+    PLUMBLINE_TRY(wait_for_peers(stream));
+    PLUMBLINE_TRY(collect(traffic, payload, row_bytes, stream));
+    return wait_for_peers(stream);  // after it outboxes may be filled again
   }
-  capacity_ = bytes;
-  return {};
-}
 
-Status NodeTransport::outbox(const Traffic& traffic, std::span<const std::int64_t> row_bytes, cudaStream_t stream,
-                             std::vector<void*>& places) {
-  PLUMBLINE_TRY(fit(payload_offsets(row_bytes, traffic.most_sent()).back(), stream));
-  const std::vector<std::int64_t> offsets = payload_offsets(row_bytes, traffic.sent_by(own_).back());
-  places.clear();
-  for (std::size_t i = 0; i < row_bytes.size(); ++i) places.push_back(outbox_of(own_) + offsets[i]);
-  return {};
-}
+ private:
+  // Each rank's memory has the same size: the barrier's turns, then the outbox.
+  // All peers decide the same, because they have the same traffic.
+  Status fit(std::int64_t bytes, cudaStream_t stream) {
+    if (bytes <= capacity_) return {};
+    if (ranks_.size() > largest_node) return {"a node of more than " + std::to_string(largest_node) + " GPUs"};
+    // After this rank's last barrier no peer reads its outbox any more.
+    for (cudaError_t state = cudaErrorNotReady; state == cudaErrorNotReady;) {
+      state = cudaStreamQuery(stream);
+      if (state != cudaErrorNotReady) PLUMBLINE_TRY(outcome(state, "waiting for an all-to-all"));
+      PLUMBLINE_TRY(groups_.alive());
+      std::this_thread::yield();
+    }
+    // Rows differ from layer to layer: half as much again avoids further renewals.
+    return renew(bytes + bytes / 2);
+  }
 
-Status NodeTransport::wait_for_peers(cudaStream_t stream) {
-  PLUMBLINE_TRY(groups_.alive());
-  PeerBarrier barrier;
-  barrier.peers = static_cast<std::int32_t>(ranks_.size());
-  barrier.own = own_;
-  barrier.turn = ++turn_;
-  for (std::int32_t peer = 0; peer < barrier.peers; ++peer)
-    barrier.turns[peer] = reinterpret_cast<std::uint32_t*>(outbox_of(peer) - turns_bytes);
-  barrier.ended = groups_.ended_flag();
-  return outcome(peer_barrier(barrier, stream), "waiting for the ranks of the node");
-}
+  Status renew(std::int64_t bytes) {
+    capacity_ = 0;
+    for (auto& memory : theirs_) memory = nullptr;
+    std::vector<std::uint8_t> closed(ranks_.size());
+    const std::uint8_t done = 1;
+    PLUMBLINE_TRY(groups_.all_gather_on_host(ranks_, &done, sizeof done, closed.data()));
+    PLUMBLINE_TRY(memory_.allocate(turns_bytes + bytes));
+    PLUMBLINE_TRY(outcome(cudaMemset(memory_.as<void>(), 0, turns_bytes), "clearing turns"));
+    turn_ = 0;
+    MemoryKey own;
+    PLUMBLINE_TRY(key_of(memory_, own));
+    std::vector<MemoryKey> keys(ranks_.size());
+    PLUMBLINE_TRY(groups_.all_gather_on_host(ranks_, &own, sizeof own, keys.data()));
+    for (std::size_t peer = 0; peer < keys.size(); ++peer) {
+      if (peer == static_cast<std::size_t>(own_)) continue;
+      theirs_[peer] = std::make_unique<PeerMemory>();
+      PLUMBLINE_TRY(theirs_[peer]->open(keys[peer]));
+    }
+    capacity_ = bytes;
+    return {};
+  }
 
-Status NodeTransport::fill(const Traffic& traffic, std::span<const PayloadTensor> payload,
-                           const std::vector<std::int64_t>& row_bytes, cudaStream_t stream) {
-  std::vector<void*> places;
-  PLUMBLINE_TRY(outbox(traffic, row_bytes, stream, places));
-  std::vector<Piece> pieces;
-  for (std::size_t i = 0; i < payload.size(); ++i)
-    if (payload[i].from != places[i])
-      pieces.push_back({payload[i].from, places[i], traffic.sent_by(own_).back() * payload[i].row_bytes});
-  return outcome(copy_pieces(pieces.data(), static_cast<std::int64_t>(pieces.size()), blocks_, stream),
-                 "filling an outbox");
-}
+  char* outbox_of(std::int32_t peer) const {
+    return (peer == own_ ? memory_.as<char>() : theirs_[static_cast<std::size_t>(peer)]->data()) + turns_bytes;
+  }
 
-// Each rank starts with its own rows, then its next peer's, so that the ranks read from different outboxes.
-Status NodeTransport::collect(const Traffic& traffic, std::span<const PayloadTensor> payload,
-                              const std::vector<std::int64_t>& row_bytes, cudaStream_t stream) {
-  const std::vector<std::int64_t> received = traffic.received_by(own_);
-  std::vector<Piece> pieces;
-  for (std::int32_t distance = 0; distance < traffic.peers(); ++distance) {
-    const std::int32_t peer = (own_ + distance) % traffic.peers();
-    const std::vector<std::int64_t> sent = traffic.sent_by(peer);
-    const std::vector<std::int64_t> offsets = payload_offsets(row_bytes, sent.back());
-    const std::int64_t rows = traffic.rows(peer, own_), first = sent[static_cast<std::size_t>(own_)];
+  Status fill(const Traffic& traffic, std::span<const PayloadTensor> payload,
+              const std::vector<std::int64_t>& row_bytes, cudaStream_t stream) {
+    std::vector<void*> places;
+    PLUMBLINE_TRY(outbox(traffic, row_bytes, stream, places));
+    std::vector<Piece> pieces;
     for (std::size_t i = 0; i < payload.size(); ++i)
-      pieces.push_back({outbox_of(peer) + offsets[i] + first * row_bytes[i],
-                        static_cast<char*>(payload[i].to) + received[static_cast<std::size_t>(peer)] * row_bytes[i],
-                        rows * row_bytes[i]});
+      if (payload[i].from != places[i])
+        pieces.push_back({payload[i].from, places[i], traffic.sent_by(own_).back() * payload[i].row_bytes});
+    return outcome(copy_pieces(pieces.data(), static_cast<std::int64_t>(pieces.size()), blocks_, stream),
+                   "filling an outbox");
   }
-  return outcome(copy_pieces(pieces.data(), static_cast<std::int64_t>(pieces.size()), blocks_, stream),
-                 "reading from the ranks of the node");
-}
 
-Status NodeTransport::swap(const Traffic& traffic, std::span<const PayloadTensor> payload, cudaStream_t stream) {
-  const std::vector<std::int64_t> row_bytes = row_bytes_of(payload);
-  PLUMBLINE_TRY(fill(traffic, payload, row_bytes, stream));
-  PLUMBLINE_TRY(wait_for_peers(stream));
-  PLUMBLINE_TRY(collect(traffic, payload, row_bytes, stream));
-  return wait_for_peers(stream);  // after it outboxes may be filled again
-}
+  // Each rank starts with its own rows, then its next peer's, so that the ranks read from different outboxes.
+  Status collect(const Traffic& traffic, std::span<const PayloadTensor> payload,
+                 const std::vector<std::int64_t>& row_bytes, cudaStream_t stream) {
+    const std::vector<std::int64_t> received = traffic.received_by(own_);
+    std::vector<Piece> pieces;
+    for (std::int32_t distance = 0; distance < traffic.peers(); ++distance) {
+      const std::int32_t peer = (own_ + distance) % traffic.peers();
+      const std::vector<std::int64_t> sent = traffic.sent_by(peer);
+      const std::vector<std::int64_t> offsets = payload_offsets(row_bytes, sent.back());
+      const std::int64_t rows = traffic.rows(peer, own_), first = sent[static_cast<std::size_t>(own_)];
+      for (std::size_t i = 0; i < payload.size(); ++i)
+        pieces.push_back({outbox_of(peer) + offsets[i] + first * row_bytes[i],
+                          static_cast<char*>(payload[i].to) + received[static_cast<std::size_t>(peer)] * row_bytes[i],
+                          rows * row_bytes[i]});
+    }
+    return outcome(copy_pieces(pieces.data(), static_cast<std::int64_t>(pieces.size()), blocks_, stream),
+                   "reading from the ranks of the node");
+  }
+
+  Status wait_for_peers(cudaStream_t stream) {
+    PLUMBLINE_TRY(groups_.alive());
+    PeerBarrier barrier;
+    barrier.peers = static_cast<std::int32_t>(ranks_.size());
+    barrier.own = own_;
+    barrier.turn = ++turn_;
+    for (std::int32_t peer = 0; peer < barrier.peers; ++peer)
+      barrier.turns[peer] = reinterpret_cast<std::uint32_t*>(outbox_of(peer) - turns_bytes);
+    barrier.ended = groups_.ended_flag();
+    return outcome(peer_barrier(barrier, stream), "waiting for the ranks of the node");
+  }
+
+  NcclGroups& groups_;
+  std::vector<std::int32_t> ranks_;
+  std::int32_t own_;
+  Blocks blocks_;
+  DeviceMemory memory_;
+  std::vector<std::unique_ptr<PeerMemory>> theirs_;  // [peer]; nullptr: this rank's own
+  std::int64_t capacity_ = 0;                        // bytes of the outbox
+  std::uint32_t turn_ = 0;
+};
 
 }  // namespace
 
