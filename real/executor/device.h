@@ -77,6 +77,23 @@ struct KernelRecord {
 
 using Event = std::uint64_t;
 
+// The streams of a device, each with cores or a hardware queue of its own. Several streams of the model share one;
+// their work runs in launch order.
+enum class Queue : std::uint8_t { compute, communication, collective, optimizer };
+constexpr std::size_t queues = 4;
+inline Queue queue_of(model::Stream stream) {
+  switch (stream) {
+    case model::Stream::communication:
+      return Queue::communication;
+    case model::Stream::collective:
+      return Queue::collective;
+    case model::Stream::optimizer:
+      return Queue::optimizer;
+    default:
+      return Queue::compute;
+  }
+}
+
 class Device {
  public:
   virtual ~Device() = default;

@@ -259,6 +259,7 @@ class ThreadedStream final : public Stream {
   std::thread thread_;  // last member, because it uses all of the above
 };
 
+// `others` are the device's streams; a wait for an event runs the deferred work of the stream that holds it.
 class InlineStream final : public Stream {
  public:
   InlineStream(const StreamOptions& options, EventBoard& events, FailureBoard& failures,
@@ -319,33 +320,6 @@ class InlineStream final : public Stream {
   std::vector<Event> recorded_;  // complete with the pending work
 };
 
-std::unique_ptr<Stream> threaded_stream(const StreamOptions& options, EventBoard& events, FailureBoard& failures) {
-  return std::make_unique<ThreadedStream>(options, events, failures);
-}
-
-// `others` are the device's streams; a wait for an event runs the deferred work of the stream that holds it.
-std::unique_ptr<Stream> inline_stream(const StreamOptions& options, EventBoard& events, FailureBoard& failures,
-                                      const std::vector<std::unique_ptr<Stream>>& others) {
-  return std::make_unique<InlineStream>(options, events, failures, others);
-}
-
-// The host's streams, each with its own cores. Several streams of the model share one; their work runs in launch order.
-enum class Queue : std::uint8_t { compute, communication, collective, optimizer };
-constexpr std::size_t queues = 4;
-
-Queue queue_of(model::Stream stream) {
-  switch (stream) {
-    case model::Stream::communication:
-      return Queue::communication;
-    case model::Stream::collective:
-      return Queue::collective;
-    case model::Stream::optimizer:
-      return Queue::optimizer;
-    default:
-      return Queue::compute;
-  }
-}
-
 // The capacity of routed tensors, as a multiple of their expected rows, so that a step in which an expert has more rows
 // does not wait for an allocation.
 constexpr Index routed_capacity = 2;
@@ -369,9 +343,11 @@ HostDevice::HostDevice(const DeviceOptions& options) : state_(std::make_unique<S
     const bool computes = queue == static_cast<std::size_t>(Queue::compute);
     const StreamOptions stream{options.clock, options.simulated, options.kernel_seconds,
                                computes ? options.compute_cores : options.communication_cores, options.accumulation};
-    state_->streams.push_back(options.threads
-                                  ? threaded_stream(stream, state_->events, state_->failures)
-                                  : inline_stream(stream, state_->events, state_->failures, state_->streams));
+    if (options.threads)
+      state_->streams.push_back(std::make_unique<ThreadedStream>(stream, state_->events, state_->failures));
+    else
+      state_->streams.push_back(
+          std::make_unique<InlineStream>(stream, state_->events, state_->failures, state_->streams));
   }
 }
 

@@ -1,23 +1,226 @@
 #include "real/cuda/device/device.h"
 
+#include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cassert>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <utility>
+#include <vector>
 
+#include "model/result/timeline.h"
 #include "real/cuda/device/detail/host_copy.h"
 #include "real/cuda/device/detail/parameters.h"
-#include "real/cuda/device/detail/stream_queue.h"
 #include "real/cuda/device_state.h"
 #include "real/cuda/kernels/kernels.h"
 #include "real/cuda/operators/operators.h"
+#include "real/cuda/status.h"
 #include "real/cuda/vendor/library_search.h"
+#include "real/executor/device.h"
 #include "real/executor/infeasible.h"
 
 namespace plumbline::real::cuda {
+namespace {
+
+// A query leaves "not ready" as the runtime's last error, which the next launch would report as its own.
+bool has_happened(cudaEvent_t event) {
+  const bool happened = cudaEventQuery(event) == cudaSuccess;
+  if (!happened) cudaGetLastError();
+  return happened;
+}
+
+// A float of this many milliseconds is exact to 4 nanoseconds.
+constexpr float longest_distance = 64.0F;
+
+Status distance(cudaEvent_t from, cudaEvent_t to, float& milliseconds) {
+  return outcome(cudaEventElapsedTime(&milliseconds, from, to), "reading the time of an event");
+}
+
+}  // namespace
+
+// Reuses events, because creating one costs as much as recording it.
+class EventPool {
+ public:
+  EventPool() = default;
+  ~EventPool() {
+    for (cudaEvent_t event : events_) cudaEventDestroy(event);
+  }
+
+  EventPool(const EventPool&) = delete;
+  EventPool& operator=(const EventPool&) = delete;
+
+  // Records an event on the stream; it is valid until take_back().
+  Status record(cudaStream_t stream, cudaEvent_t& event) {
+    if (used_ == events_.size()) {
+      cudaEvent_t created = nullptr;
+      PLUMBLINE_TRY(outcome(cudaEventCreate(&created), "creating an event"));
+      events_.push_back(created);
+    }
+    event = events_[used_++];
+    return outcome(cudaEventRecord(event, stream), "recording an event");
+  }
+
+  // Takes back all events; the streams must be idle.
+  void take_back() { used_ = 0; }
+
+ private:
+  std::vector<cudaEvent_t> events_;
+  std::size_t used_ = 0;
+};
+
+// Seconds since open(). The runtime returns the time between two events as a float of milliseconds. To keep its
+// resolution of half a microsecond, intervals are short and summed in double precision.
+class EventClock {
+ public:
+  EventClock() = default;
+  ~EventClock() {
+    if (epoch_ != nullptr) cudaEventDestroy(epoch_);
+    if (next_ != nullptr) cudaEventDestroy(next_);
+  }
+  EventClock(const EventClock&) = delete;
+  EventClock& operator=(const EventClock&) = delete;
+
+  Status open(cudaStream_t stream) {
+    stream_ = stream;
+    PLUMBLINE_TRY(outcome(cudaEventCreate(&epoch_), "creating an event"));
+    PLUMBLINE_TRY(outcome(cudaEventCreate(&next_), "creating an event"));
+    PLUMBLINE_TRY(outcome(cudaEventRecord(epoch_, stream_), "recording an event"));
+    return outcome(cudaEventSynchronize(epoch_), "waiting for the device");
+  }
+
+  // Restarts the interval now, for events recorded later; all streams must be idle.
+  Status restart() {
+    double seconds = 0;
+    PLUMBLINE_TRY(now(seconds));
+    std::swap(epoch_, next_);
+    epoch_seconds_ = seconds;
+    return {};
+  }
+
+  double restarted_at() const { return epoch_seconds_; }
+
+  // Waits for the stream's work, and returns the time at which it ended.
+  Status now(double& seconds) {
+    PLUMBLINE_TRY(outcome(cudaEventRecord(next_, stream_), "recording an event"));
+    PLUMBLINE_TRY(outcome(cudaEventSynchronize(next_), "waiting for the device"));
+    float milliseconds = 0;
+    PLUMBLINE_TRY(distance(epoch_, next_, milliseconds));
+    seconds = epoch_seconds_ + 1e-3 * static_cast<double>(milliseconds);
+    return {};
+  }
+
+  // Reads the times of one stream's events, in the order of recording.
+  class Reader {
+   public:
+    explicit Reader(const EventClock& clock) : anchor_(clock.epoch_), anchor_seconds_(clock.epoch_seconds_) {}
+
+    Status read(cudaEvent_t event, double& seconds) {
+      float milliseconds = 0;
+      PLUMBLINE_TRY(distance(anchor_, event, milliseconds));
+      seconds = anchor_seconds_ + 1e-3 * static_cast<double>(milliseconds);
+      if (milliseconds > longest_distance) {
+        anchor_ = event;
+        anchor_seconds_ = seconds;
+      }
+      return {};
+    }
+
+   private:
+    cudaEvent_t anchor_;
+    double anchor_seconds_;
+  };
+
+ private:
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t epoch_ = nullptr, next_ = nullptr;
+  double epoch_seconds_ = 0;
+};
+
+// A CUDA stream with the records of what was launched on it.
+class StreamQueue {
+ public:
+  StreamQueue() = default;
+  ~StreamQueue() {
+    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+  }
+  StreamQueue(const StreamQueue&) = delete;
+  StreamQueue& operator=(const StreamQueue&) = delete;
+
+  // `urgent` gives the stream a higher priority: its blocks take free SMs before those of other streams.
+  Status open(EventPool& events, bool urgent) {
+    events_ = &events;
+    int least = 0, greatest = 0;
+    PLUMBLINE_TRY(outcome(cudaDeviceGetStreamPriorityRange(&least, &greatest), "reading the priorities of streams"));
+    return outcome(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, urgent ? greatest : least),
+                   "creating a stream");
+  }
+
+  cudaStream_t stream() const { return stream_; }
+
+  // Runs `launch` between two events, which become the label's record. Back-to-back launches share the event between
+  // them.
+  Status run(model::Stream name, std::uint32_t label, const std::function<Status(cudaStream_t)>& launch) {
+    // If the stream is idle, it waits for the host, which is not the kernel's time.
+    if (last_ != nullptr && has_happened(last_)) last_ = nullptr;
+    cudaEvent_t start = nullptr, end = nullptr;
+    PLUMBLINE_TRY(mark(start));
+    last_ = nullptr;
+    PLUMBLINE_TRY(launch(stream_));
+    PLUMBLINE_TRY(mark(end));
+    pending_.push_back({label, name, start, end});
+    return {};
+  }
+
+  // Runs `launch` without a record.
+  Status run(const std::function<Status(cudaStream_t)>& launch) {
+    last_ = nullptr;
+    return launch(stream_);
+  }
+
+  // Returns an event that happens after all that was launched so far.
+  Status mark(cudaEvent_t& event) {
+    if (last_ == nullptr) PLUMBLINE_TRY(events_->record(stream_, last_));
+    event = last_;
+    return {};
+  }
+
+  Status wait(cudaEvent_t event) {
+    last_ = nullptr;
+    return outcome(cudaStreamWaitEvent(stream_, event, 0), "waiting for an event");
+  }
+
+  Status drain() { return outcome(cudaStreamSynchronize(stream_), "waiting for the device"); }
+
+  // Appends the records since the last call. The stream must be idle; its events are forgotten.
+  Status take_records(const EventClock& clock, std::vector<KernelRecord>& records) {
+    EventClock::Reader reader(clock);
+    for (const Pending& pending : pending_) {
+      KernelRecord record{pending.label, pending.name};
+      PLUMBLINE_TRY(reader.read(pending.start, record.start));
+      PLUMBLINE_TRY(reader.read(pending.end, record.end));
+      records.push_back(record);
+    }
+    pending_.clear();
+    last_ = nullptr;
+    return {};
+  }
+
+ private:
+  struct Pending {
+    std::uint32_t label;
+    model::Stream name;
+    cudaEvent_t start, end;
+  };
+  cudaStream_t stream_ = nullptr;
+  EventPool* events_ = nullptr;
+  cudaEvent_t last_ = nullptr;  // the event at the end of the stream; nullptr: work follows it
+  std::vector<Pending> pending_;
+};
+
 namespace {
 
 // Returns the contents if they may be offsets of experts: whole numbers that begin at 0 and do not decrease.
@@ -39,7 +242,7 @@ struct CudaDevice::State {
   int target_sms = 0;
   EventPool pool;
   EventClock clock;
-  std::array<StreamQueue, queue_kinds> queues;
+  std::array<StreamQueue, real::queues> queues;
   Event first_event = 0;            // number of the first of `events`; earlier ones happened before the last settle()
   std::vector<cudaEvent_t> events;  // returned by record()
   std::vector<KernelRecord> records;
@@ -47,88 +250,78 @@ struct CudaDevice::State {
 
   StreamQueue& queue(model::Stream stream) { return queues[static_cast<std::size_t>(queue_of(stream))]; }
   // Keeps the first failure.
-  void fail_if_not(Status status);
+  void fail_if_not(Status status) {
+    if (failure.ok() && !status.ok()) failure = std::move(status);
+  }
 
-  Status open(const DeviceOptions& options);
-  Status drain();
+  Status open(const DeviceOptions& options) {
+    PLUMBLINE_TRY(machine.open(options.ordinal, library_folders(options.library_folders)));
+    target_sms = options.target_sms;
+    for (std::size_t i = 0; i < real::queues; ++i) {
+      const auto kind = static_cast<Queue>(i);
+      const bool carries_data = kind == Queue::communication || kind == Queue::collective;
+      PLUMBLINE_TRY(queues[i].open(pool, carries_data));
+    }
+    return clock.open(copies());
+  }
+
+  Status drain() {
+    for (StreamQueue& queue : queues) PLUMBLINE_TRY(queue.drain());
+    return {};
+  }
+
   // Makes records of times and frees events, before times are far from the clock's last restart.
-  Status settle();
-  Status write(CudaBuffer& buffer, std::span<const float> values);
-  Status read(const CudaBuffer& buffer, std::span<float> values);
-  Status copy(const CudaBuffer& flat, std::int64_t first, std::int64_t elements, CudaBuffer& to);
+  Status settle() {
+    PLUMBLINE_TRY(drain());
+    for (StreamQueue& queue : queues) PLUMBLINE_TRY(queue.take_records(clock, records));
+    first_event += events.size();
+    events.clear();
+    pool.take_back();
+    return clock.restart();
+  }
+
+  Status write(CudaBuffer& buffer, std::span<const float> values) {
+    if (buffer.source) {
+      PLUMBLINE_TRY(write(*buffer.source->stored, values));
+      PLUMBLINE_TRY(cuda::refresh(buffer, copies()));
+      return outcome(cudaStreamSynchronize(copies()), "casting a parameter");
+    }
+    PLUMBLINE_TRY(drain());
+    PLUMBLINE_TRY(upload(values, buffer.view(), copies()));
+    buffer.mark_changed();
+    buffer.known = known_offsets(buffer, values);
+    buffer.positions.reset();
+    return {};
+  }
+
+  Status read(const CudaBuffer& buffer, std::span<float> values) {
+    PLUMBLINE_TRY(drain());
+    return download(buffer.view(), values, copies());
+  }
+
+  // The host waits for the copy: other streams read the result without an event.
+  Status copy(const CudaBuffer& flat, std::int64_t first, std::int64_t elements, CudaBuffer& to) {
+    PLUMBLINE_TRY(drain());
+    TensorView from = flat.view();
+    from.data = static_cast<std::byte*>(from.data) + data_bytes(from.format, first);
+    from.rows = elements;
+    PLUMBLINE_TRY(outcome(cast(from, to.view(), copies()), "copying a tensor"));
+    to.mark_changed();
+    return outcome(cudaStreamSynchronize(copies()), "copying a tensor");
+  }
+
   // Updates the kernel's FP8 parameters. This is the optimizer's work, and no part of the kernel's time.
-  void refresh(model::Stream stream, const Kernel& kernel);
+  void refresh(model::Stream stream, const Kernel& kernel) {
+    for (Buffer* read : kernel.reads) {
+      auto& buffer = static_cast<CudaBuffer&>(*read);
+      if (!failure.ok() || !is_behind(buffer)) continue;
+      fail_if_not(queue(stream).run([&](cudaStream_t on) { return cuda::refresh(buffer, on); }));
+    }
+  }
 
  private:
-  cudaStream_t copies() const { return queues[static_cast<std::size_t>(QueueKind::compute)].stream(); }
+  cudaStream_t copies() const { return queues[static_cast<std::size_t>(Queue::compute)].stream(); }
 };
-
-void CudaDevice::State::fail_if_not(Status status) {
-  if (failure.ok() && !status.ok()) failure = std::move(status);
-}
-
-Status CudaDevice::State::open(const DeviceOptions& options) {
-  PLUMBLINE_TRY(machine.open(options.ordinal, library_folders(options.library_folders)));
-  target_sms = options.target_sms;
-  for (std::size_t i = 0; i < queue_kinds; ++i) {
-    const auto kind = static_cast<QueueKind>(i);
-    const bool carries_data = kind == QueueKind::communication || kind == QueueKind::collective;
-    PLUMBLINE_TRY(queues[i].open(pool, carries_data));
-  }
-  return clock.open(copies());
-}
-
-Status CudaDevice::State::drain() {
-  for (StreamQueue& queue : queues) PLUMBLINE_TRY(queue.drain());
-  return {};
-}
-
-Status CudaDevice::State::settle() {
-  PLUMBLINE_TRY(drain());
-  for (StreamQueue& queue : queues) PLUMBLINE_TRY(queue.take_records(clock, records));
-  first_event += events.size();
-  events.clear();
-  pool.take_back();
-  return clock.restart();
-}
-
-Status CudaDevice::State::write(CudaBuffer& buffer, std::span<const float> values) {
-  if (buffer.source) {
-    PLUMBLINE_TRY(write(*buffer.source->stored, values));
-    PLUMBLINE_TRY(cuda::refresh(buffer, copies()));
-    return outcome(cudaStreamSynchronize(copies()), "casting a parameter");
-  }
-  PLUMBLINE_TRY(drain());
-  PLUMBLINE_TRY(upload(values, buffer.view(), copies()));
-  buffer.mark_changed();
-  buffer.known = known_offsets(buffer, values);
-  buffer.positions.reset();
-  return {};
-}
-
-// The host waits for the copy: other streams read the result without an event.
-Status CudaDevice::State::copy(const CudaBuffer& flat, std::int64_t first, std::int64_t elements, CudaBuffer& to) {
-  PLUMBLINE_TRY(drain());
-  TensorView from = flat.view();
-  from.data = static_cast<std::byte*>(from.data) + data_bytes(from.format, first);
-  from.rows = elements;
-  PLUMBLINE_TRY(outcome(cast(from, to.view(), copies()), "copying a tensor"));
-  to.mark_changed();
-  return outcome(cudaStreamSynchronize(copies()), "copying a tensor");
-}
-
-Status CudaDevice::State::read(const CudaBuffer& buffer, std::span<float> values) {
-  PLUMBLINE_TRY(drain());
-  return download(buffer.view(), values, copies());
-}
-
-void CudaDevice::State::refresh(model::Stream stream, const Kernel& kernel) {
-  for (Buffer* read : kernel.reads) {
-    auto& buffer = static_cast<CudaBuffer&>(*read);
-    if (!failure.ok() || !is_behind(buffer)) continue;
-    fail_if_not(queue(stream).run([&](cudaStream_t on) { return cuda::refresh(buffer, on); }));
-  }
-}
 
 CudaDevice::CudaDevice(std::unique_ptr<State> state) : state_(std::move(state)) {}
 CudaDevice::~CudaDevice() = default;
@@ -197,7 +390,7 @@ void CudaDevice::launch(model::Stream stream, const Kernel& kernel) {
   const auto run = [&](cudaStream_t on) -> Status {
     const Function function = function_of(kernel.op->kind);
     if (function == nullptr) return {"a GPU does not compute it"};
-    return function({kernel, state_->machine, on, queue_of(stream) == QueueKind::compute ? state_->target_sms : 0});
+    return function({kernel, state_->machine, on, queue_of(stream) == Queue::compute ? state_->target_sms : 0});
   };
   enqueue(stream, kernel.label, [&](cudaStream_t on) -> Status {
     Status status = run(on);

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/host_gpu/fail_device.h"
+#include "real/cuda/vendor/library_search.h"
 #include "tests/support/host_gpu/ranks.h"
 
 namespace plumbline::tests {
@@ -33,6 +33,17 @@ using real::cuda::Status;
 using testing::HasSubstr;
 
 using Values = std::vector<float>;
+
+// Makes communicators of the device report that another rank is lost.
+void fail_device(int device) {
+  using real::cuda::Library;
+  std::string error;
+  const auto library = Library::open(real::cuda::known_library("NCCL"), {PLUMBLINE_HOST_NCCL_DIR}, error);
+  ASSERT_NE(library, nullptr) << error;
+  void (*fail)(int) = nullptr;
+  ASSERT_TRUE(library->load(fail, "host_nccl_fail_device"));
+  fail(device);
+}
 
 // Returns small whole numbers, which every format holds exactly, as it does their sums.
 float entry(std::int32_t rank, std::size_t i) { return static_cast<float>((rank * 5 + static_cast<int>(i) * 3) % 11); }
@@ -213,7 +224,7 @@ TEST(LostRank, EndsTheOthersWithItsReason) {
 
 TEST(LostRank, IsFoundByItsCommunicators) {
   const auto reasons = told(true, [](const Rank& rank) {
-    host_gpu::fail_device(rank.number());
+    fail_device(rank.number());
     const auto x = make_buffer(Format::fp32, 4, Values(4));
     const Status own = collective(rank, OperatorKind::all_reduce, all_ranks(3, 1), *x, *x);
     EXPECT_THAT(own.failure, HasSubstr("remote process exited"));
