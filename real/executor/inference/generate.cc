@@ -172,13 +172,9 @@ class PassRunner {
 
   void run_block(std::int64_t layer, Kind& kind, Buffer* input, Buffer* output, const StepNumbers& numbers) {
     for (const model::Operator& op : kind.graph.operators) {
-      Kernel kernel;
-      kernel.graph = &kind.graph;
-      kernel.op = &op;
+      Kernel kernel{.graph = &kind.graph, .op = &op, .tensor_rank = rank_.place.tensor, .numbers = numbers};
       for (const model::TensorId id : op.reads) kernel.reads.push_back(bind(layer, kind, id, input, output));
       for (const model::TensorId id : op.writes) kernel.writes.push_back(bind(layer, kind, id, input, output));
-      kernel.tensor_rank = rank_.place.tensor;
-      kernel.numbers = numbers;
       launch(kernel);
     }
   }

@@ -68,14 +68,11 @@ class OptimizerStep {
       device.write(*scale_, {&scale, 1});
       for (std::size_t i = 0; i < unscales.size(); ++i) {
         const auto& [stage, op] = unscales[i];
-        Kernel kernel;
-        kernel.graph = &rank_.stages.at(stage).state->optimizer();
-        kernel.op = op;
+        Kernel kernel = kernel_of(stage, *op);
         for (std::size_t r = 0; r + 1 < op->reads.size(); ++r) kernel.reads.push_back(bind(stage, op->reads[r]));
         for (std::size_t w = 0; w + 1 < op->writes.size(); ++w) kernel.writes.push_back(bind(stage, op->writes[w]));
         kernel.reads.push_back(scale_.get());
         kernel.writes.push_back(found_[i].get());
-        kernel.label = rank_.labels.add({-1, -1, op->name, -1});
         device.launch(Stream::compute, kernel);
       }
       agree(found_, found_anywhere_.get(), "found_inf_anywhere");
@@ -98,26 +95,25 @@ class OptimizerStep {
   }
 
  private:
+  // Returns the kernel of an operator of a stage's optimizer, without its buffers.
+  Kernel kernel_of(std::int32_t stage, const Operator& op) {
+    return {
+        .graph = &rank_.stages.at(stage).state->optimizer(), .op = &op, .label = rank_.labels.add({.name = op.name})};
+  }
+
   void launch(std::int32_t stage, const Operator& op, Buffer* squares) {
-    Kernel kernel;
-    kernel.graph = &rank_.stages.at(stage).state->optimizer();
-    kernel.op = &op;
+    Kernel kernel = kernel_of(stage, op);
     for (const model::TensorId id : op.reads) kernel.reads.push_back(kernel.reads.empty() ? bind(stage, id) : squares);
     for (const model::TensorId id : op.writes) kernel.writes.push_back(bind(stage, id));
     kernel.numbers = rank_.numbers;
-    kernel.label = rank_.labels.add({-1, -1, op.name, -1});
     rank_.device().launch(Stream::compute, kernel);
   }
 
   void launch_sum_of_squares(std::int32_t stage, const Operator& op, Buffer* result) {
-    const StageState& state = *rank_.stages.at(stage).state;
-    Kernel kernel;
-    kernel.graph = &state.optimizer();
-    kernel.op = &op;
+    Kernel kernel = kernel_of(stage, op);
     // Reads are in the order of the units.
     for (std::size_t unit = 0; unit < op.reads.size(); ++unit) weigh(stage, unit, op.reads[unit], kernel);
     kernel.writes = {result};
-    kernel.label = rank_.labels.add({-1, -1, op.name, -1});
     rank_.device().launch(Stream::compute, kernel);
   }
 
@@ -150,17 +146,12 @@ class OptimizerStep {
   }
 
   void agree(std::vector<BufferPointer>& parts, Buffer* sum, const char* name) {
-    Kernel kernel;
-    kernel.op = &sum_operator();
+    Kernel kernel{.op = &sum_operator(), .writes = {sum}, .label = rank_.labels.add({.name = name})};
     for (const BufferPointer& part : parts) kernel.reads.push_back(part.get());
-    kernel.writes = {sum};
-    kernel.label = rank_.labels.add({-1, -1, name, -1});
     rank_.device().launch(Stream::compute, kernel);
     if (rank_.communicator().ranks() == 1) return;
-    Kernel reduce;
-    reduce.op = &agree_operator();
-    reduce.reads = reduce.writes = {sum};
-    reduce.label = rank_.labels.add({-1, -1, name, -1});
+    const Kernel reduce{
+        .op = &agree_operator(), .reads = {sum}, .writes = {sum}, .label = rank_.labels.add({.name = name})};
     rank_.communicator().launch(Stream::compute, rank_.world(), reduce);
   }
 
@@ -417,19 +408,19 @@ class StepExecutor final : public TrainingStep {
 
   // A barrier of all ranks; the step's time counts from its end.
   void barrier() {
-    Kernel kernel;
-    kernel.op = &barrier_operator();
-    kernel.reads = kernel.writes = {barrier_.get()};
-    kernel.label = rank_.labels.add({-1, -1, "barrier", -1});
+    const Kernel kernel{.op = &barrier_operator(),
+                        .reads = {barrier_.get()},
+                        .writes = {barrier_.get()},
+                        .label = rank_.labels.add({.name = "barrier"})};
     rank_.communicator().launch(Stream::compute, rank_.world(), kernel);
   }
 
   void launch_slots() {
     for (const auto& [stage, local] : rank_.stages)
       for (StageState::Unit& unit : local.state->units())
-        rank_.device().clear(Stream::compute, *unit.gradients, rank_.labels.add({-1, -1, "clear gradients", -1}));
+        rank_.device().clear(Stream::compute, *unit.gradients, rank_.labels.add({.name = "clear gradients"}));
     for (const auto& [place, load] : launcher_->loads())
-      rank_.device().clear(Stream::compute, *load, rank_.labels.add({-1, -1, "clear gradients", -1}));
+      rank_.device().clear(Stream::compute, *load, rank_.labels.add({.name = "clear gradients"}));
     data_parallel_->begin(std::exchange(in_shards_, false));
     const SlotLauncher::ConcurrentWork concurrent{
         [this](std::int32_t slot, std::int32_t segment, Stream stream) {

@@ -116,8 +116,8 @@ void attention(const Call& call) {
   assert(a.dropout == 0 && a.ring_ranks == 1 && call.in(0).rows() == call.in(1).rows() &&
          "dropout and sequences divided over ranks are not for the host");
   const Index work = a.sequence_length * a.sequence_length;
-  split(call, sequences(a, call.in(0)) * a.query_heads, work, [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) forward(call, {a, i % a.query_heads, i / a.query_heads * a.sequence_length});
+  each_row(call, sequences(a, call.in(0)) * a.query_heads, work, [&](Index i) {
+    forward(call, {a, i % a.query_heads, i / a.query_heads * a.sequence_length});
   });
 }
 

@@ -40,23 +40,19 @@ void cast_transpose(const Call& call) { transpose(call); }  // run() rounds the 
 void split(const Call& call) {
   const HostBuffer& x = call.in(0);
   for (std::size_t out = 0; out < call.outs(); ++out) shaped(call.out(out), x.rows());
-  split(call, x.rows(), x.columns(), [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) {
-      Index at = 0;
-      for (std::size_t out = 0; out < call.outs(); at += call.out(out++).columns())
-        copy_columns(x, at, call.out(out), 0, call.out(out).columns(), i);
-    }
+  each_row(call, x.rows(), x.columns(), [&](Index i) {
+    Index at = 0;
+    for (std::size_t out = 0; out < call.outs(); at += call.out(out++).columns())
+      copy_columns(x, at, call.out(out), 0, call.out(out).columns(), i);
   });
 }
 
 void concatenate(const Call& call) {
   HostBuffer& y = shaped(call.out(0), call.in(0).rows());
-  split(call, y.rows(), y.columns(), [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) {
-      Index at = 0;
-      for (std::size_t in = 0; in < call.ins(); at += call.in(in++).columns())
-        copy_columns(call.in(in), 0, y, at, call.in(in).columns(), i);
-    }
+  each_row(call, y.rows(), y.columns(), [&](Index i) {
+    Index at = 0;
+    for (std::size_t in = 0; in < call.ins(); at += call.in(in++).columns())
+      copy_columns(call.in(in), 0, y, at, call.in(in).columns(), i);
   });
 }
 
@@ -79,15 +75,13 @@ void assemble_heads_grad(const Call& call) {
   const auto& a = call.attributes<model::HeadsAttributes>();
   const HostBuffer &dk = call.in(0), &dv = call.in(1);
   HostBuffer &dkv = call.out(0), &d_rotary_key = call.out(1);
-  split(call, dk.rows(), dk.columns() + dv.columns(), [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) {
-      row(d_rotary_key, i).setZero();
-      for (Index head = 0; head < a.heads; ++head) {
-        const Index to = head * (a.nope_dim + a.value_dim), from = head * (a.nope_dim + a.rope_dim);
-        copy_columns(dk, from, dkv, to, a.nope_dim, i);
-        copy_columns(dv, head * a.value_dim, dkv, to + a.nope_dim, a.value_dim, i);
-        row(d_rotary_key, i) += row(dk, i).segment(from + a.nope_dim, a.rope_dim);
-      }
+  each_row(call, dk.rows(), dk.columns() + dv.columns(), [&](Index i) {
+    row(d_rotary_key, i).setZero();
+    for (Index head = 0; head < a.heads; ++head) {
+      const Index to = head * (a.nope_dim + a.value_dim), from = head * (a.nope_dim + a.rope_dim);
+      copy_columns(dk, from, dkv, to, a.nope_dim, i);
+      copy_columns(dv, head * a.value_dim, dkv, to + a.nope_dim, a.value_dim, i);
+      row(d_rotary_key, i) += row(dk, i).segment(from + a.nope_dim, a.rope_dim);
     }
   });
 }

@@ -40,12 +40,10 @@ void norm(const Call& call, bool centered) {
   HostBuffer& y = shaped(call.out(0), x.rows());
   const ConstArrayMap gamma = call.in(1).array();
   const NormShape shape = shape_of(x, a);
-  split(call, shape.rows, shape.width, [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) {
-      const Moments m = moments(row(x, i, shape.width), a.epsilon, centered);
-      row(y, i, shape.width) = (row(x, i, shape.width) - m.mean) * m.scale * gamma;
-      if (call.ins() > 2) row(y, i, shape.width) += call.in(2).array();
-    }
+  each_row(call, shape.rows, shape.width, [&](Index i) {
+    const Moments m = moments(row(x, i, shape.width), a.epsilon, centered);
+    row(y, i, shape.width) = (row(x, i, shape.width) - m.mean) * m.scale * gamma;
+    if (call.ins() > 2) row(y, i, shape.width) += call.in(2).array();
   });
 }
 
@@ -106,18 +104,16 @@ void rotate(const Call& call, float direction) {
   const HostBuffer* const lengths = call.ins() > 1 ? &call.in(1) : nullptr;
   angles.fit(a, a.sequence_length + (lengths ? static_cast<Index>(lengths->array().maxCoeff()) : 0));
   HostBuffer& y = call.out(0);
-  split(call, x.rows(), x.columns(), [&](Index begin, Index end) {
-    for (Index t = begin; t < end; ++t) {
-      const Index at = position(t, a.sequence_length, lengths) * angles.half;
-      const ConstArrayMap cosine(angles.cosines.data() + at, angles.half), sine(angles.sines.data() + at, angles.half);
-      for (Index head = 0; head < a.heads; ++head) {
-        const auto from = row(x, t).segment(head * a.head_dim, a.head_dim);
-        auto to = row(y, t).segment(head * a.head_dim, a.head_dim);
-        const auto first = from.segment(a.head_dim - a.rope_dim, angles.half), second = from.tail(angles.half);
-        to.head(a.head_dim - a.rope_dim) = from.head(a.head_dim - a.rope_dim);
-        to.segment(a.head_dim - a.rope_dim, angles.half) = first * cosine - direction * second * sine;
-        to.tail(angles.half) = second * cosine + direction * first * sine;
-      }
+  each_row(call, x.rows(), x.columns(), [&](Index t) {
+    const Index at = position(t, a.sequence_length, lengths) * angles.half;
+    const ConstArrayMap cosine(angles.cosines.data() + at, angles.half), sine(angles.sines.data() + at, angles.half);
+    for (Index head = 0; head < a.heads; ++head) {
+      const auto from = row(x, t).segment(head * a.head_dim, a.head_dim);
+      auto to = row(y, t).segment(head * a.head_dim, a.head_dim);
+      const auto first = from.segment(a.head_dim - a.rope_dim, angles.half), second = from.tail(angles.half);
+      to.head(a.head_dim - a.rope_dim) = from.head(a.head_dim - a.rope_dim);
+      to.segment(a.head_dim - a.rope_dim, angles.half) = first * cosine - direction * second * sine;
+      to.tail(angles.half) = second * cosine + direction * first * sine;
     }
   });
 }
@@ -134,21 +130,17 @@ void cast(const Call& call) {
 
 void add(const Call& call) {
   HostBuffer& sum = shaped(call.out(0), call.in(0).rows());
-  split(call, sum.rows(), sum.columns() * static_cast<Index>(call.ins()), [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) {
-      if (call.ins() == 1) row(sum, i) = row(call.in(0), i);
-      if (call.ins() > 1) row(sum, i) = row(call.in(0), i) + row(call.in(1), i);
-      for (std::size_t other = 2; other < call.ins(); ++other) row(sum, i) += row(call.in(other), i);
-    }
+  each_row(call, sum.rows(), sum.columns() * static_cast<Index>(call.ins()), [&](Index i) {
+    if (call.ins() == 1) row(sum, i) = row(call.in(0), i);
+    if (call.ins() > 1) row(sum, i) = row(call.in(0), i) + row(call.in(1), i);
+    for (std::size_t other = 2; other < call.ins(); ++other) row(sum, i) += row(call.in(other), i);
   });
 }
 
 void add_bias(const Call& call) {
   const HostBuffer& y = call.in(0);
   HostBuffer& sum = shaped(call.out(0), y.rows());
-  split(call, y.rows(), y.columns(), [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) row(sum, i) = row(y, i) + call.in(1).array();
-  });
+  each_row(call, y.rows(), y.columns(), [&](Index i) { row(sum, i) = row(y, i) + call.in(1).array(); });
 }
 
 void column_sum(const Call& call) {
@@ -163,20 +155,16 @@ void column_sum(const Call& call) {
 void sigmoid_gate(const Call& call) {
   const HostBuffer &y = call.in(0), &gate = call.in(1);
   HostBuffer& out = shaped(call.out(0), y.rows());
-  split(call, y.rows(), y.columns(), [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) row(out, i) = row(y, i) * sigmoid(gate.data()[i]);
-  });
+  each_row(call, y.rows(), y.columns(), [&](Index i) { row(out, i) = row(y, i) * sigmoid(gate.data()[i]); });
 }
 
 void sigmoid_gate_grad(const Call& call) {
   const HostBuffer &d_out = call.in(0), &y = call.in(1), &gate = call.in(2);
   HostBuffer &dy = shaped(call.out(0), y.rows()), &d_gate = shaped(call.out(1), y.rows());
-  split(call, y.rows(), y.columns(), [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) {
-      const float s = sigmoid(gate.data()[i]);
-      row(dy, i) = row(d_out, i) * s;
-      d_gate.data()[i] = (row(d_out, i) * row(y, i)).sum() * s * (1 - s);
-    }
+  each_row(call, y.rows(), y.columns(), [&](Index i) {
+    const float s = sigmoid(gate.data()[i]);
+    row(dy, i) = row(d_out, i) * s;
+    d_gate.data()[i] = (row(d_out, i) * row(y, i)).sum() * s * (1 - s);
   });
 }
 
@@ -184,11 +172,9 @@ void swiglu(const Call& call) {
   const HostBuffer& gate_up = call.in(0);
   HostBuffer& out = shaped(call.out(0), gate_up.rows());
   const Index width = gate_up.columns() / 2;
-  split(call, gate_up.rows(), gate_up.columns(), [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) {
-      const auto gate = row(gate_up, i).head(width), up = row(gate_up, i).tail(width);
-      row(out, i) = row_weight(call, 1, i) * gate * up / (1 + (-gate).exp());
-    }
+  each_row(call, gate_up.rows(), gate_up.columns(), [&](Index i) {
+    const auto gate = row(gate_up, i).head(width), up = row(gate_up, i).tail(width);
+    row(out, i) = row_weight(call, 1, i) * gate * up / (1 + (-gate).exp());
   });
 }
 
@@ -198,38 +184,32 @@ void swiglu_grad(const Call& call) {
   HostBuffer& d_gate_up = shaped(call.out(0), gate_up.rows());
   if (call.outs() > 1) shaped(call.out(1), gate_up.rows());
   const Index width = gate_up.columns() / 2;
-  split(call, gate_up.rows(), gate_up.columns(), [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) {
-      const auto d = row(d_hidden, i), line = row(gate_up, i);
-      const auto gate = line.head(width), up = line.tail(width);
-      ArrayMap d_gate(d_gate_up.data() + i * 2 * width, width), d_up(d_gate_up.data() + (i * 2 + 1) * width, width);
-      const float weight = row_weight(call, 2, i);
-      d_gate = 1 / (1 + (-gate).exp());
-      d_up = d * gate * d_gate;
-      if (call.outs() > 1) call.out(1).data()[i] = (d_up * up).sum();
-      d_up *= weight;
-      d_gate = weight * d * up * d_gate * (1 + gate * (1 - d_gate));
-    }
+  each_row(call, gate_up.rows(), gate_up.columns(), [&](Index i) {
+    const auto d = row(d_hidden, i), line = row(gate_up, i);
+    const auto gate = line.head(width), up = line.tail(width);
+    ArrayMap d_gate(d_gate_up.data() + i * 2 * width, width), d_up(d_gate_up.data() + (i * 2 + 1) * width, width);
+    const float weight = row_weight(call, 2, i);
+    d_gate = 1 / (1 + (-gate).exp());
+    d_up = d * gate * d_gate;
+    if (call.outs() > 1) call.out(1).data()[i] = (d_up * up).sum();
+    d_up *= weight;
+    d_gate = weight * d * up * d_gate * (1 + gate * (1 - d_gate));
   });
 }
 
 void gelu(const Call& call) {
   const HostBuffer& x = call.in(0);
   HostBuffer& y = shaped(call.out(0), x.rows());
-  split(call, x.rows(), x.columns(), [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) row(y, i) = row(x, i) * normal_distribution(row(x, i));
-  });
+  each_row(call, x.rows(), x.columns(), [&](Index i) { row(y, i) = row(x, i) * normal_distribution(row(x, i)); });
 }
 
 void gelu_grad(const Call& call) {
   const HostBuffer &dy = call.in(0), &x = call.in(1);
   HostBuffer& dx = shaped(call.out(0), x.rows());
   const auto density_at_0 = static_cast<float>(std::numbers::inv_sqrtpi / std::numbers::sqrt2);
-  split(call, x.rows(), x.columns(), [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) {
-      const auto from = row(x, i);
-      row(dx, i) = row(dy, i) * (normal_distribution(from) + from * density_at_0 * (-0.5F * from.square()).exp());
-    }
+  each_row(call, x.rows(), x.columns(), [&](Index i) {
+    const auto from = row(x, i);
+    row(dx, i) = row(dy, i) * (normal_distribution(from) + from * density_at_0 * (-0.5F * from.square()).exp());
   });
 }
 

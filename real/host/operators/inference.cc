@@ -81,9 +81,7 @@ void cached_attention(const Call& call) {
   const Requests requests(call.in(1), call.in(0));
   const Index heads = call.attributes<model::CachedAttentionAttributes>().query_heads;
   const Index work = call.in(2).size() / requests.count;
-  split(call, requests.count * heads, work, [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) attend(call, requests, i / heads, i % heads);
-  });
+  each_row(call, requests.count * heads, work, [&](Index i) { attend(call, requests, i / heads, i % heads); });
 }
 
 void head_matmul(const Call& call) {
@@ -91,12 +89,10 @@ void head_matmul(const Call& call) {
   const HostBuffer &x = call.in(0), &w = call.in(1);
   HostBuffer& y = call.out(0);
   const Index in = x.columns() / a.heads, out = y.columns() / a.heads, height = out - a.copied;
-  split(call, a.heads, x.rows() * in * height, [&](Index begin, Index end) {
-    for (Index head = begin; head < end; ++head) {
-      multiply({part(x, 0, head * in, x.rows(), in - a.copied)},
-               {part(w, head * height, 0, height, in - a.copied), true}, part(y, 0, head * out, x.rows(), height));
-      part(y, 0, head * out + height, x.rows(), a.copied) = part(x, 0, (head + 1) * in - a.copied, x.rows(), a.copied);
-    }
+  each_row(call, a.heads, x.rows() * in * height, [&](Index head) {
+    multiply({part(x, 0, head * in, x.rows(), in - a.copied)}, {part(w, head * height, 0, height, in - a.copied), true},
+             part(y, 0, head * out, x.rows(), height));
+    part(y, 0, head * out + height, x.rows(), a.copied) = part(x, 0, (head + 1) * in - a.copied, x.rows(), a.copied);
   });
 }
 
@@ -113,18 +109,16 @@ void sample(const Call& call) {
   HostBuffer& ids = call.out(0);
   const StepNumbers& numbers = call.kernel.numbers;
   const auto scale = static_cast<float>(numbers.temperature > 0 ? 1 / numbers.temperature : 1);
-  split(call, ids.rows(), logits.size() / ids.rows(), [&](Index begin, Index end) {
-    for (Index request = begin; request < end; ++request) {
-      model::Random random = noise_of(numbers, request);
-      float best = -std::numeric_limits<float>::infinity();
-      for (Index token = 0; token < logits.size() / ids.rows(); ++token) {
-        const Index part = token / logits.columns();
-        float score = scale * row(logits, part * ids.rows() + request)(token % logits.columns());
-        if (numbers.temperature > 0) score += gumbel(random);
-        if (score <= best) continue;
-        best = score;
-        ids.data()[request] = static_cast<float>(token);
-      }
+  each_row(call, ids.rows(), logits.size() / ids.rows(), [&](Index request) {
+    model::Random random = noise_of(numbers, request);
+    float best = -std::numeric_limits<float>::infinity();
+    for (Index token = 0; token < logits.size() / ids.rows(); ++token) {
+      const Index part = token / logits.columns();
+      float score = scale * row(logits, part * ids.rows() + request)(token % logits.columns());
+      if (numbers.temperature > 0) score += gumbel(random);
+      if (score <= best) continue;
+      best = score;
+      ids.data()[request] = static_cast<float>(token);
     }
   });
 }

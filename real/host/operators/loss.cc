@@ -30,14 +30,12 @@ Index label_column(const Call& call, const HostBuffer& logits, const HostBuffer&
 // that has the label, for tokens with a loss.
 void write_figures(const Call& call, const model::LossAttributes& a) {
   const HostBuffer &logits = call.in(0), &labels = call.in(1);
-  split(call, logits.rows(), logits.columns(), [&](Index begin, Index end) {
-    for (Index t = begin; t < end; ++t) {
-      const Index column = carries_loss(a, labels, t) ? label_column(call, logits, labels, t) : -1;
-      ArrayMap of_token = row(call.out(1), t);
-      of_token(0) = row(logits, t).exp().sum();
-      of_token(1) = column >= 0 ? row(logits, t)(column) : 0;
-      of_token(2) = column >= 0 ? 1 : 0;
-    }
+  each_row(call, logits.rows(), logits.columns(), [&](Index t) {
+    const Index column = carries_loss(a, labels, t) ? label_column(call, logits, labels, t) : -1;
+    ArrayMap of_token = row(call.out(1), t);
+    of_token(0) = row(logits, t).exp().sum();
+    of_token(1) = column >= 0 ? row(logits, t)(column) : 0;
+    of_token(2) = column >= 0 ? 1 : 0;
   });
   call.out(0).data()[0] = 0;
 }
@@ -52,12 +50,10 @@ void cross_entropy(const Call& call) {
     return write_figures(call, a);
   }
   HostBuffer& log_sum_exp = call.out(1);
-  split(call, logits.rows(), logits.columns(), [&](Index begin, Index end) {
-    for (Index t = begin; t < end; ++t) {
-      const float largest = row(logits, t).maxCoeff();
-      log_sum_exp.data()[t] = largest + std::log((row(logits, t) - largest).exp().sum());
-      if (call.outs() == 3) row(call.out(2), t) = row(logits, t) - log_sum_exp.data()[t];
-    }
+  each_row(call, logits.rows(), logits.columns(), [&](Index t) {
+    const float largest = row(logits, t).maxCoeff();
+    log_sum_exp.data()[t] = largest + std::log((row(logits, t) - largest).exp().sum());
+    if (call.outs() == 3) row(call.out(2), t) = row(logits, t) - log_sum_exp.data()[t];
   });
   // Logarithms may lie over the logits.
   const auto log_probability = [&](Index t) {
@@ -82,16 +78,14 @@ void cross_entropy_grad(const Call& call) {
     if (are_logarithms) return 0.0F;
     return divided ? std::log(row(call.in(2), t)(0)) : call.in(2).data()[t];
   };
-  split(call, logits.rows(), logits.columns(), [&](Index begin, Index end) {
-    for (Index t = begin; t < end; ++t) {
-      ArrayMap d = row(call.out(0), t);
-      if (!carries_loss(a, labels, t)) {
-        d.setZero();
-        continue;
-      }
-      d = scale * (row(logits, t) - log_sum_exp(t)).exp();
-      if (const Index column = label_column(call, logits, labels, t); column >= 0) d(column) -= scale;
+  each_row(call, logits.rows(), logits.columns(), [&](Index t) {
+    ArrayMap d = row(call.out(0), t);
+    if (!carries_loss(a, labels, t)) {
+      d.setZero();
+      return;
     }
+    d = scale * (row(logits, t) - log_sum_exp(t)).exp();
+    if (const Index column = label_column(call, logits, labels, t); column >= 0) d(column) -= scale;
   });
 }
 

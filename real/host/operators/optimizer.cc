@@ -15,9 +15,7 @@ Index pieces(const HostBuffer& buffer) { return (buffer.size() + piece - 1) / pi
 // Calls body(first element, count) for all pieces, on the cores of the stream.
 template <class Body>
 void for_pieces(const Call& call, const HostBuffer& buffer, const Body& body) {
-  split(call, pieces(buffer), piece, [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) body(i * piece, std::min(piece, buffer.size() - i * piece));
-  });
+  each_row(call, pieces(buffer), piece, [&](Index i) { body(i * piece, std::min(piece, buffer.size() - i * piece)); });
 }
 
 ArrayMap at(HostBuffer& buffer, Index first, Index count) { return {buffer.data() + first, count}; }

@@ -30,9 +30,7 @@ void find_offsets(const HostBuffer& indices, Index experts, float* offsets) {
 
 void gather(const Call& call, const HostBuffer& x, const HostBuffer& map, HostBuffer& rows) {
   shaped(rows, map.rows());
-  split(call, map.rows(), x.columns(), [&](Index begin, Index end) {
-    for (Index n = begin; n < end; ++n) row(rows, n) = row(x, whole(map.data()[n]));
-  });
+  each_row(call, map.rows(), x.columns(), [&](Index n) { row(rows, n) = row(x, whole(map.data()[n])); });
 }
 
 // Sums each token's rows. Cores divide columns, because a token's rows may be anywhere.

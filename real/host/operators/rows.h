@@ -30,6 +30,14 @@ void split(const Call& call, Index n, Index floats, const Body& body) {
   call.cores.split(n, grain, std::cref(body));  // by reference: a function object would be copied to the heap
 }
 
+// Calls body(i) for rows 0 .. n - 1 in the same way.
+template <class Body>
+void each_row(const Call& call, Index n, Index floats, const Body& body) {
+  split(call, n, floats, [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) body(i);
+  });
+}
+
 // Sums over n rows of `width` floats. body(begin, end, sums) adds rows to zeroed sums; add(sums) receives the sums of
 // each core in turn.
 template <class Body, class Add>

@@ -15,14 +15,12 @@ Index own_row(const Call& call, const HostBuffer& ids, Index t, const HostBuffer
 void embedding(const Call& call) {
   const HostBuffer &ids = call.in(0), &table = call.in(1);
   HostBuffer& x = call.out(0);
-  split(call, ids.rows(), table.columns(), [&](Index begin, Index end) {
-    for (Index t = begin; t < end; ++t) {
-      const Index at = own_row(call, ids, t, table);
-      if (at < 0)
-        row(x, t).setZero();
-      else
-        row(x, t) = row(table, at);
-    }
+  each_row(call, ids.rows(), table.columns(), [&](Index t) {
+    const Index at = own_row(call, ids, t, table);
+    if (at < 0)
+      row(x, t).setZero();
+    else
+      row(x, t) = row(table, at);
   });
 }
 
@@ -41,9 +39,8 @@ void add_positions(const Call& call) {
   const Index length = call.attributes<model::PositionAttributes>().sequence_length;
   const HostBuffer &x = call.in(0), &table = call.in(1);
   const HostBuffer* const lengths = call.ins() > 2 ? &call.in(2) : nullptr;
-  split(call, x.rows(), x.columns(), [&](Index begin, Index end) {
-    for (Index t = begin; t < end; ++t) row(call.out(0), t) = row(x, t) + row(table, position(t, length, lengths));
-  });
+  each_row(call, x.rows(), x.columns(),
+           [&](Index t) { row(call.out(0), t) = row(x, t) + row(table, position(t, length, lengths)); });
 }
 
 void add_positions_grad(const Call& call) {

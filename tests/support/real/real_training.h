@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "model/architecture/architecture.h"
@@ -15,10 +14,12 @@
 #include "model/program/routing.h"
 #include "real/executor/step/parameter_part.h"
 #include "real/executor/step/step_executor.h"
+#include "real/executor/training/prefetch.h"
 #include "real/executor/training/text.h"
 #include "real/host/comm/communicator.h"
 #include "real/host/comm/transport.h"
 #include "real/host/device.h"
+#include "tests/support/real/host_ranks.h"
 
 namespace plumbline::tests {
 
@@ -103,19 +104,11 @@ inline TrainedRank train_on(const TrainingRequest& request, real::Device& device
   auto step = real::make_step({&request.plan, &request.architecture, &*layout, &*program, &device, &communicator});
   if (!step) return failed(step.error());
   const auto text = real::synthetic_text({request.architecture.vocabulary, request.plan.batch.sequence_length});
+  real::Prefetcher batches(**text, (*step)->places(),
+                           {request.plan.batch.micro_batch_size, request.plan.batch.global_batch_size}, 0, false);
   const double parts = static_cast<double>(layout->micro_batches * layout->data);
   for (int i = 0; i < request.steps; ++i) {
-    std::vector<real::MicroBatch> batches;
-    for (const real::MicroBatchPlace& place : (*step)->places()) {
-      real::MicroBatch batch{place, {}, {}};
-      for (std::int64_t s = 0; s < request.plan.batch.micro_batch_size; ++s) {
-        const auto ids = (*text)->sequence(i * request.plan.batch.global_batch_size + place.first_sequence + s);
-        batch.token_ids.insert(batch.token_ids.end(), ids->begin(), ids->end() - 1);
-        batch.labels.insert(batch.labels.end(), ids->begin() + 1, ids->end());
-      }
-      batches.push_back(std::move(batch));
-    }
-    auto outcome = (*step)->run(batches, {i + 1, request.loss_scale / parts, request.learning_rate});
+    auto outcome = (*step)->run(*batches.next(), {i + 1, request.loss_scale / parts, request.learning_rate});
     if (!outcome) return failed(outcome.error());
     result.steps.push_back(std::move(*outcome));
   }
@@ -161,15 +154,14 @@ struct Trained {
 };
 
 inline Trained train_all(const TrainingRequest& request) {
-  const auto transports = real::host::in_process_transports(static_cast<std::int32_t>(request.plan.cluster.gpus));
+  const std::int64_t ranks = request.plan.cluster.gpus;
   Trained trained;
-  trained.ranks.resize(transports.size());
-  std::vector<std::string> errors(transports.size());
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t rank = 0; rank < transports.size(); ++rank)
-      threads.emplace_back([&, rank] { trained.ranks[rank] = train_rank(request, *transports[rank], errors[rank]); });
-  }
+  trained.ranks.resize(static_cast<std::size_t>(ranks));
+  std::vector<std::string> errors(trained.ranks.size());
+  run_ranks(static_cast<std::int32_t>(ranks), [&](real::host::Transport& transport) {
+    const auto rank = static_cast<std::size_t>(transport.rank());
+    trained.ranks[rank] = train_rank(request, transport, errors[rank]);
+  });
   for (const std::string& error : errors)
     if (trained.error.empty()) trained.error = error;
   return trained;

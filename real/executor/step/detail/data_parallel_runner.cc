@@ -86,12 +86,11 @@ void DataParallelRunner::launch_operators(std::int32_t stage, const std::vector<
   StageState& state = *rank_.stages.at(stage).state;
   for (const std::uint16_t i : operators) {
     const model::Operator& op = state.optimizer().operators[i];
-    Kernel kernel;
-    kernel.graph = &state.optimizer();
-    kernel.op = &op;
-    kernel.reads = {state.optimizer_tensor(op.reads[0])};
-    kernel.writes = {state.optimizer_tensor(op.writes[0])};
-    kernel.label = rank_.labels.add({-1, -1, name, -1});
+    const Kernel kernel{.graph = &state.optimizer(),
+                        .op = &op,
+                        .reads = {state.optimizer_tensor(op.reads[0])},
+                        .writes = {state.optimizer_tensor(op.writes[0])},
+                        .label = rank_.labels.add({.name = name})};
     if (!is_collective(op.kind)) {
       rank_.device().launch(stream, kernel);
     } else if (kernel.reads[0] != kernel.writes[0] || std::get<model::CollectiveAttributes>(op.attributes).ranks > 1) {

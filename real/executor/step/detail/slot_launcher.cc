@@ -215,17 +215,16 @@ void SlotLauncher::launch_operator(std::int32_t slot, std::int32_t index, const 
   const Segment& segment = segment_of(slot, index);
   const std::int32_t stage = segment.forward_side ? o.f_stage : o.b_stage;
   const std::int64_t key = segment.forward_side ? rank_.key(o.f_dir, o.f_mb) : rank_.key(o.b_dir, o.b_mb);
-  Kernel kernel;
-  kernel.graph = &rank_.program().blocks[segment.block];
-  kernel.op = &op;
+  Kernel kernel{.graph = &rank_.program().blocks[segment.block],
+                .op = &op,
+                .part = step.part,
+                .parts = step.parts,
+                .tensor_rank = rank_.place.tensor,
+                .numbers = rank_.numbers};
   for (const model::TensorId id : op.reads) kernel.reads.push_back(bind(stage, segment, id, key));
   for (const model::TensorId id : op.writes) kernel.writes.push_back(bind(stage, segment, id, key));
   if (op.kind == model::OperatorKind::router && !op.recomputed)
     kernel.writes.push_back(loads_.at({stage, segment.block_of_stage}).get());
-  kernel.part = step.part;
-  kernel.parts = step.parts;
-  kernel.tensor_rank = rank_.place.tensor;
-  kernel.numbers = rank_.numbers;
   kernel.label = rank_.labels.add({slot, index, op.name, segment.forward_side ? o.f_mb : o.b_mb,
                                    model::breakdown_name(model::operator_class(*kernel.graph, op))});
   if (is_collective(op.kind) || is_all_to_all(op.kind)) return rank_.launch_collective(segment.stream, kernel, stage);
@@ -256,11 +255,8 @@ void SlotLauncher::hand_over(std::int32_t slot) {
 }
 
 void SlotLauncher::copy(Buffer* from, Buffer* to, std::int32_t slot) {
-  Kernel kernel;
-  kernel.op = &copy_operator();
-  kernel.reads = {from};
-  kernel.writes = {to};
-  kernel.label = rank_.labels.add({slot, -1, "hand over", -1});
+  const std::uint32_t label = rank_.labels.add({.slot = slot, .name = "hand over"});
+  const Kernel kernel{.op = &copy_operator(), .reads = {from}, .writes = {to}, .label = label};
   rank_.device().launch(Stream::compute, kernel);
 }
 

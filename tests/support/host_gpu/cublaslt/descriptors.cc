@@ -32,6 +32,11 @@ struct Value {
   }
 };
 
+// The case of a switch that sets a member.
+#define ATTRIBUTE(name, member) \
+  case name:                    \
+    return value.become(member);
+
 }  // namespace
 
 }  // namespace plumbline::tests::host_gpu
@@ -56,28 +61,17 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle, cubla
   Operation& operation = behind(handle);
   const Value value{data, bytes};
   switch (attribute) {
-    case CUBLASLT_MATMUL_DESC_TRANSA:
-      return value.become(operation.turn_a);
-    case CUBLASLT_MATMUL_DESC_TRANSB:
-      return value.become(operation.turn_b);
-    case CUBLASLT_MATMUL_DESC_EPILOGUE:
-      return value.become(operation.epilogue);
-    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
-      return value.become(operation.bias);
-    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
-      return value.become(operation.bias_type);
-    case CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET:
-      return value.become(operation.target_sms);
-    case CUBLASLT_MATMUL_DESC_FAST_ACCUM:
-      return value.become(operation.fast_accumulation);
-    case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
-      return value.become(operation.a_scales.values);
-    case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
-      return value.become(operation.b_scales.values);
-    case CUBLASLT_MATMUL_DESC_A_SCALE_MODE:
-      return value.become(operation.a_scales.mode);
-    case CUBLASLT_MATMUL_DESC_B_SCALE_MODE:
-      return value.become(operation.b_scales.mode);
+    ATTRIBUTE(CUBLASLT_MATMUL_DESC_TRANSA, operation.turn_a)
+    ATTRIBUTE(CUBLASLT_MATMUL_DESC_TRANSB, operation.turn_b)
+    ATTRIBUTE(CUBLASLT_MATMUL_DESC_EPILOGUE, operation.epilogue)
+    ATTRIBUTE(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operation.bias)
+    ATTRIBUTE(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, operation.bias_type)
+    ATTRIBUTE(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, operation.target_sms)
+    ATTRIBUTE(CUBLASLT_MATMUL_DESC_FAST_ACCUM, operation.fast_accumulation)
+    ATTRIBUTE(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, operation.a_scales.values)
+    ATTRIBUTE(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, operation.b_scales.values)
+    ATTRIBUTE(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, operation.a_scales.mode)
+    ATTRIBUTE(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, operation.b_scales.mode)
     default:
       return CUBLAS_STATUS_NOT_SUPPORTED;
   }
@@ -96,16 +90,11 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t handle,
   Layout& layout = behind(handle);
   const Value value{data, bytes};
   switch (attribute) {
-    case CUBLASLT_MATRIX_LAYOUT_ROWS:
-      return value.become(layout.rows);
-    case CUBLASLT_MATRIX_LAYOUT_COLS:
-      return value.become(layout.columns);
-    case CUBLASLT_MATRIX_LAYOUT_LD:
-      return value.become(layout.leading);
-    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
-      return value.become(layout.batch);
-    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
-      return value.become(layout.stride);
+    ATTRIBUTE(CUBLASLT_MATRIX_LAYOUT_ROWS, layout.rows)
+    ATTRIBUTE(CUBLASLT_MATRIX_LAYOUT_COLS, layout.columns)
+    ATTRIBUTE(CUBLASLT_MATRIX_LAYOUT_LD, layout.leading)
+    ATTRIBUTE(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, layout.batch)
+    ATTRIBUTE(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, layout.stride)
     default:
       return CUBLAS_STATUS_NOT_SUPPORTED;
   }
@@ -123,16 +112,11 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t h
   Preference& preference = behind(handle);
   const Value value{data, bytes};
   switch (attribute) {
-    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
-      return value.become(preference.workspace_bytes);
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
-      return value.become(preference.a_alignment);
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
-      return value.become(preference.b_alignment);
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
-      return value.become(preference.c_alignment);
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
-      return value.become(preference.d_alignment);
+    ATTRIBUTE(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, preference.workspace_bytes)
+    ATTRIBUTE(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, preference.a_alignment)
+    ATTRIBUTE(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, preference.b_alignment)
+    ATTRIBUTE(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, preference.c_alignment)
+    ATTRIBUTE(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, preference.d_alignment)
     default:
       return CUBLAS_STATUS_NOT_SUPPORTED;
   }
