@@ -2,6 +2,7 @@
 // factor that keeps small ones representable, and a step whose gradients overflow is skipped.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace plumbline::real {
@@ -23,14 +24,23 @@ class LossScale {
  public:
   // The factor is always 1, for formats that need no scaling.
   LossScale() = default;
-  explicit LossScale(const LossScaleOptions& options);
+  explicit LossScale(const LossScaleOptions& options) : dynamic_(true), options_(options) {
+    state_.factor = options.start;
+  }
 
   double factor() const { return state_.factor; }
 
   // Call after a step whose gradients were all finite.
-  void keep_or_grow();
+  void keep_or_grow() {
+    if (!dynamic_ || ++state_.good_steps < options_.interval) return;
+    state_ = {.factor = std::min(state_.factor * options_.step, options_.highest)};
+  }
   // Call after a step whose gradients overflowed. Returns false when the factor is at its lowest: a retry cannot help.
-  [[nodiscard]] bool shrink();
+  [[nodiscard]] bool shrink() {
+    if (!dynamic_ || state_.factor <= options_.lowest) return false;
+    state_ = {.factor = std::max(state_.factor / options_.step, options_.lowest)};
+    return true;
+  }
 
   const LossScaleState& state() const { return state_; }
   void restore(const LossScaleState& state) { state_ = state; }

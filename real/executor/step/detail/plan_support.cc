@@ -23,27 +23,34 @@ Error refuse(const Plan& plan, std::string key, std::string message, std::string
   return model::plan_error(plan, model::ErrorKind::infeasible, std::move(key), std::move(message), std::move(hint));
 }
 
+// What a plan may ask for and execution does not do; the message is `what` + " simulated, not executed".
+struct OnlySimulated {
+  bool asked;
+  std::string key, what, hint;
+};
+std::optional<Error> refuse_first(const Plan& plan, const std::vector<OnlySimulated>& all) {
+  for (const OnlySimulated& one : all)
+    if (one.asked) return refuse(plan, one.key, one.what + " simulated, not executed", one.hint);
+  return std::nullopt;
+}
+
 std::optional<Error> check_degrees(const Plan& plan, const model::Architecture& architecture) {
   const auto& degrees = plan.parallelism;
-  if (degrees.zero_stage > 1)
-    return refuse(plan, "parallelism.zero_stage", "sharded gradients and parameters are simulated, not executed",
-                  "set it to 0 or 1");
-  if (degrees.context > 1)
-    return refuse(plan, "parallelism.context", "attention over divided sequences is simulated, not executed",
-                  "set it to 1");
-  if (degrees.expert_tensor > 1)
-    return refuse(plan, "parallelism.expert_tensor", "experts divided by columns are simulated, not executed",
-                  "set it to 1");
-  if (is_collective(model::dispatcher_of(plan)))
-    return refuse(plan, "stack.dispatcher", "experts reached by collectives of NCCL are simulated, not executed",
-                  "set it to deepep");
-  if (plan.routing.capacity_factor)
-    return refuse(plan, "routing.capacity_factor", "dropped tokens are simulated, not executed", "remove it");
-  if (plan.routing.redundant_experts)
-    return refuse(plan, "routing.redundant_experts", "copies of experts are simulated, not executed", "remove it");
-  for (const char* key : {"batch.document_length", "batch.document_lengths"})
-    if (plan.places.contains(key))
-      return refuse(plan, key, "documents that do not attend to each other are simulated, not executed", "remove it");
+  const char* documents = "documents that do not attend to each other are";
+  if (auto error = refuse_first(
+          plan,
+          {{degrees.zero_stage > 1, "parallelism.zero_stage", "sharded gradients and parameters are",
+            "set it to 0 or 1"},
+           {degrees.context > 1, "parallelism.context", "attention over divided sequences is", "set it to 1"},
+           {degrees.expert_tensor > 1, "parallelism.expert_tensor", "experts divided by columns are", "set it to 1"},
+           {is_collective(model::dispatcher_of(plan)), "stack.dispatcher", "experts reached by collectives of NCCL are",
+            "set it to deepep"},
+           {plan.routing.capacity_factor.has_value(), "routing.capacity_factor", "dropped tokens are", "remove it"},
+           {plan.routing.redundant_experts.has_value(), "routing.redundant_experts", "copies of experts are",
+            "remove it"},
+           {plan.places.contains("batch.document_length"), "batch.document_length", documents, "remove it"},
+           {plan.places.contains("batch.document_lengths"), "batch.document_lengths", documents, "remove it"}}))
+    return error;
   if (degrees.synchronization_interval > 1)
     return refuse(plan, "parallelism.synchronisation_interval", "execution reduces gradients in every step",
                   "set it to 1");
@@ -62,19 +69,14 @@ std::optional<Error> check_degrees(const Plan& plan, const model::Architecture& 
 }
 
 std::optional<Error> check_memory(const Plan& plan) {
-  if (plan.training.method != "full")
-    return refuse(plan, "training.method", "adapters next to frozen parameters are simulated, not executed",
-                  "set it to full");
-  if (plan.training.objective == "dpo")
-    return refuse(plan, "training.objective", "preferences are simulated, not executed", "leave it out");
-  if (plan.offload.optimizer || plan.offload.activations > 0)
-    return refuse(plan, plan.offload.optimizer ? "offload.optimizer" : "offload.activations",
-                  "offloading is simulated, not executed", "remove it");
-  if (plan.optimizer.kind != "adamw")
-    return refuse(plan, "optimizer.kind", "Muon is simulated, not executed", "set it to adamw");
-  if (plan.optimizer.ema != "none")
-    return refuse(plan, "optimizer.ema", "a moving average on the host is simulated, not executed", "set it to none");
-  return std::nullopt;
+  return refuse_first(
+      plan,
+      {{plan.training.method != "full", "training.method", "adapters next to frozen parameters are", "set it to full"},
+       {plan.training.objective == "dpo", "training.objective", "preferences are", "leave it out"},
+       {plan.offload.optimizer, "offload.optimizer", "offloading is", "remove it"},
+       {plan.offload.activations > 0, "offload.activations", "offloading is", "remove it"},
+       {plan.optimizer.kind != "adamw", "optimizer.kind", "Muon is", "set it to adamw"},
+       {plan.optimizer.ema != "none", "optimizer.ema", "a moving average on the host is", "set it to none"}});
 }
 
 // Returns whether a device computes with activations and weights of that precision.
@@ -116,28 +118,25 @@ std::optional<Error> check_formats(const Plan& plan, const model::Architecture& 
       return refuse(plan, "precision." + use.key,
                     fmt::format("{} is simulated, not executed here", to_string(use.precision)),
                     fmt::format("set it to {}", formats_of(device, use.possible)));
-  if (architecture.experts.routed_experts > 0 && p.experts.value_or(p.gemm) == model::Precision::fp8_tensor)
-    return refuse(plan, "precision.experts", "experts in fp8_tensor are simulated, not executed", "set it to bf16");
-  if (p.parameters != "bf16")
-    return refuse(plan, "precision.parameters", "parameters in FP8 are simulated, not executed", "set it to bf16");
-  if (p.attention != "bf16")
-    return refuse(plan, "precision.attention", "attention in FP8 is simulated, not executed", "set it to bf16");
-  if (p.head != "bf16")
-    return refuse(plan, "precision.head", "an output projection in FP8 is simulated, not executed", "set it to bf16");
   const bool scaled = p.gemm == model::Precision::fp8_tensor;
-  if (scaled && p.scaling == "delayed")
-    return refuse(plan, "precision.scaling", "scales of earlier steps are simulated, not executed",
-                  "set it to current");
+  const bool scaled_experts =
+      architecture.experts.routed_experts > 0 && p.experts.value_or(p.gemm) == model::Precision::fp8_tensor;
+  if (auto error = refuse_first(
+          plan, {{scaled_experts, "precision.experts", "experts in fp8_tensor are", "set it to bf16"},
+                 {p.parameters != "bf16", "precision.parameters", "parameters in FP8 are", "set it to bf16"},
+                 {p.attention != "bf16", "precision.attention", "attention in FP8 is", "set it to bf16"},
+                 {p.head != "bf16", "precision.head", "an output projection in FP8 is", "set it to bf16"},
+                 {scaled && p.scaling == "delayed", "precision.scaling", "scales of earlier steps are",
+                  "set it to current"}}))
+    return error;
   if (scaled && p.weight_cast == "step")
     return refuse(plan, "precision.weight_cast", "weights are cast where they are used when executed",
                   "set it to micro_batch");
-  if (is_quantized(p.gemm) && plan.parallelism.tensor > 1 && plan.parallelism.sequence)
-    return refuse(plan, "parallelism.sequence", "gathers of tokens in FP8 are simulated, not executed",
-                  "set it to false");
-  if (plan.attention.kernel != "fused" && plan.attention.kernel != "unfused")
-    return refuse(plan, "attention.kernel", fmt::format("{} is simulated, not executed", plan.attention.kernel),
-                  "set it to fused or unfused");
-  return std::nullopt;
+  const std::string& kernel = plan.attention.kernel;
+  const bool gathers = is_quantized(p.gemm) && plan.parallelism.tensor > 1 && plan.parallelism.sequence;
+  return refuse_first(plan, {{gathers, "parallelism.sequence", "gathers of tokens in FP8 are", "set it to false"},
+                             {kernel != "fused" && kernel != "unfused", "attention.kernel", kernel + " is",
+                              "set it to fused or unfused"}});
 }
 
 // Returns the keys of the model's file (model/config/) whose dropout probabilities are not 0.
