@@ -135,15 +135,12 @@ class Rank {
     training.experts = input_.architecture.experts.routed_experts;
     training.balance_speed = options_.balance_speed;
     training.checkpoint.folder = options_.checkpoint;
-    training.checkpoint.fingerprint = fingerprint();
+    training.checkpoint.fingerprint = model::to_toml(input_.plan);  // it names the model and its changed keys
     training.checkpoint_interval = options_.checkpoint_interval;
     training.resume = options_.resume;
     training.stopped = options_.stopped;
     return training;
   }
-
-  // Returns the fingerprint of checkpoints: the plan, which names the model and its changed keys.
-  std::string fingerprint() const { return model::to_toml(input_.plan); }
 
   // Returns all ranks' texts on the rank that returns the result.
   Result<std::vector<std::string>> gathered(const std::string& own) {

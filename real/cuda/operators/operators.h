@@ -12,6 +12,13 @@ namespace plumbline::real::cuda {
 #include "model/graph/operators.def"
 
 // Returns nullptr for a kind that no device computes.
-Function function_of(model::OperatorKind kind);
+inline Function function_of(model::OperatorKind kind) {
+  static constexpr Function functions[] = {
+#define OPERATOR(...) nullptr,
+#define COMPUTED_OPERATOR(kind, ...) kind,
+#include "model/graph/operators.def"
+  };
+  return functions[static_cast<std::size_t>(kind)];
+}
 
 }  // namespace plumbline::real::cuda

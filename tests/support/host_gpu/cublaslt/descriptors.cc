@@ -1,8 +1,8 @@
 // Creates, changes and destroys descriptors. Attributes that the backend does not use are not supported.
-#include "tests/support/host_gpu/cublaslt/descriptors.h"
-
 #include <cstddef>
 #include <cstring>
+
+#include "tests/support/host_gpu/cublaslt/gemms.h"
 
 namespace plumbline::tests::host_gpu {
 namespace {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "real/cuda/kernels/arithmetic.h"
+#include "real/cuda/memory.h"
 #include "real/cuda/vendor/cublaslt.h"
 
 namespace plumbline::real::cuda {
@@ -24,27 +25,12 @@ constexpr std::int64_t workspace_bytes = 1 << 20;
 // Sums are of up to 528 terms of about 1, in FP32.
 constexpr double sum_tolerance = 5e-4;
 
-class Memory {
- public:
-  explicit Memory(std::int64_t bytes) { EXPECT_EQ(cudaMalloc(&data_, static_cast<std::size_t>(bytes)), cudaSuccess); }
-  ~Memory() { EXPECT_EQ(cudaFree(data_), cudaSuccess); }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-
-  template <typename Stored>
-  Stored* as() const {
-    return static_cast<Stored*>(data_);
-  }
-
- private:
-  void* data_ = nullptr;
-};
-
 // Numbers of a format in memory, which starts as NaN.
 class Numbers {
  public:
-  Numbers(cudaDataType_t type, std::int64_t count)
-      : type_(type), count_(count), memory_(count * static_cast<std::int64_t>(sizeof(float))) {}
+  Numbers(cudaDataType_t type, std::int64_t count) : type_(type), count_(count) {
+    EXPECT_TRUE(memory_.allocate(count * static_cast<std::int64_t>(sizeof(float))).ok());
+  }
 
   std::int64_t count() const { return count_; }
   void* data() const { return memory_.as<void>(); }
@@ -67,7 +53,7 @@ class Numbers {
  private:
   cudaDataType_t type_;
   std::int64_t count_;
-  Memory memory_;
+  DeviceMemory memory_;
 };
 
 // Row-major matrices of a batch.
@@ -204,6 +190,7 @@ class HostCublasLt : public testing::Test {
     std::string error;
     library_ = CublasLt::open({PLUMBLINE_HOST_CUBLASLT_DIR}, error);
     EXPECT_NE(library_, nullptr) << error;
+    EXPECT_TRUE(workspace_.allocate(workspace_bytes).ok());
     EXPECT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess);
   }
   ~HostCublasLt() override {
@@ -240,7 +227,7 @@ class HostCublasLt : public testing::Test {
 
   std::unique_ptr<CublasLt> library_;
   cudaStream_t stream_ = nullptr;
-  Memory workspace_{workspace_bytes};
+  DeviceMemory workspace_;
 
  private:
   std::atomic<bool> is_open_ = false;
