@@ -80,7 +80,7 @@ using Event = std::uint64_t;
 // The streams of a device, each with cores or a hardware queue of its own. Several streams of the model share one;
 // their work runs in launch order.
 enum class Queue : std::uint8_t { compute, communication, collective, optimizer };
-constexpr std::size_t queues = 4;
+constexpr std::size_t queue_kinds = 4;
 inline Queue queue_of(model::Stream stream) {
   switch (stream) {
     case model::Stream::communication:

@@ -338,8 +338,8 @@ struct HostDevice::State {
 
 HostDevice::HostDevice(const DeviceOptions& options) : state_(std::make_unique<State>()) {
   state_->threads = options.threads;
-  state_->streams.reserve(queues);
-  for (std::size_t queue = 0; queue < queues; ++queue) {
+  state_->streams.reserve(queue_kinds);
+  for (std::size_t queue = 0; queue < queue_kinds; ++queue) {
     const bool computes = queue == static_cast<std::size_t>(Queue::compute);
     const StreamOptions stream{options.clock, options.simulated, options.kernel_seconds,
                                computes ? options.compute_cores : options.communication_cores, options.accumulation};

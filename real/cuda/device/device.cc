@@ -242,7 +242,7 @@ struct CudaDevice::State {
   int target_sms = 0;
   EventPool pool;
   EventClock clock;
-  std::array<StreamQueue, real::queues> queues;
+  std::array<StreamQueue, queue_kinds> queues;
   Event first_event = 0;            // number of the first of `events`; earlier ones happened before the last settle()
   std::vector<cudaEvent_t> events;  // returned by record()
   std::vector<KernelRecord> records;
@@ -257,7 +257,7 @@ struct CudaDevice::State {
   Status open(const DeviceOptions& options) {
     PLUMBLINE_TRY(machine.open(options.ordinal, library_folders(options.library_folders)));
     target_sms = options.target_sms;
-    for (std::size_t i = 0; i < real::queues; ++i) {
+    for (std::size_t i = 0; i < queue_kinds; ++i) {
       const auto kind = static_cast<Queue>(i);
       const bool carries_data = kind == Queue::communication || kind == Queue::collective;
       PLUMBLINE_TRY(queues[i].open(pool, carries_data));
