@@ -13,7 +13,7 @@
 #include "model/base/data_type.h"
 #include "model/base/text.h"
 #include "model/megatron/model_shape.h"
-#include "model/plan/plan.h"
+#include "model/plan/plan_fields.h"
 
 namespace plumbline::model::megatron {
 
