@@ -39,29 +39,13 @@ class Flows : public testing::Test {
   // There are two links of 50 GB/s and one of 10 GB/s.
   const std::vector<topologies::Link> links_ = tests::links_of({50e9, 50e9, 10e9});
   const Footprint fast_ = {{0, 1}}, other_ = {{1, 1}}, slow_ = {{2, 1}};
-
-  // Expects the same of a program on either loop.
-  void expect_on_both(const std::function<void(Loop& loop, tests::Script& script)>& start, const Seen& expected) const {
-    SimGridNetwork network = network_of(links_);
-    HeapLoop heap(links_);
-    SimGridLoop simgrid(network);
-    for (Loop* loop : {static_cast<Loop*>(&heap), static_cast<Loop*>(&simgrid)}) {
-      tests::Script script(*loop);
-      start(*loop, script);
-      loop->run();
-      EXPECT_EQ(script.seen, expected);
-    }
-  }
 };
 
-TEST_F(Flows, TakeTheTimeOfTheirSlowestLinkOnEitherLoop) {
-  // 50 kB at 50 GB/s: 1 us; at 25 (crossing twice): 2 us; at 10 of the slowest link: 5 us; at a limit of 5: 10 us.
-  const Seen expected = {{"once", microsecond},          {"twice", 2 * microsecond},
-                         {"timer", 10 * microsecond},    {"no links", 10 * microsecond},
-                         {"no bytes", 10 * microsecond}, {"limit alone", 11 * microsecond},
-                         {"both", 15 * microsecond},     {"limited", 20 * microsecond}};
-  expect_on_both([](Loop& loop, tests::Script& script) {
-  const Footprint once = {{0, 1}}, twice = {{1, 2}}, both = {{0, 1}, {2, 1}};
+// Runs the same program on both loops.
+template <class Loop>
+Seen flows_alone(Loop& loop) {
+  static const Footprint once = {{0, 1}}, twice = {{1, 2}}, both = {{0, 1}, {2, 1}};
+  tests::Script script(loop);
   loop.flow({&once, 50e3}, script.task("once"));
   loop.flow({&twice, 50e3}, script.task("twice"));
   loop.at(10 * microsecond, script.task("timer", [&] {
@@ -71,19 +55,43 @@ TEST_F(Flows, TakeTheTimeOfTheirSlowestLinkOnEitherLoop) {
     loop.flow({nullptr, 50e3, 50e9}, script.task("limit alone"));
     loop.flow({&twice, 0}, script.task("no bytes"));
   }));
-}, expected);
+  loop.run();
+  return script.seen;
+}
+
+TEST_F(Flows, TakeTheTimeOfTheirSlowestLinkOnEitherLoop) {
+  // 50 kB at 50 GB/s: 1 us; at 25 (crossing twice): 2 us; at 10 of the slowest link: 5 us; at a limit of 5: 10 us.
+  const Seen expected = {{"once", microsecond},          {"twice", 2 * microsecond},
+                         {"timer", 10 * microsecond},    {"no links", 10 * microsecond},
+                         {"no bytes", 10 * microsecond}, {"limit alone", 11 * microsecond},
+                         {"both", 15 * microsecond},     {"limited", 20 * microsecond}};
+  HeapLoop heap(links_);
+  EXPECT_EQ(flows_alone(heap), expected);
+  SimGridNetwork network = network_of(links_);
+  SimGridLoop simgrid(network);
+  EXPECT_EQ(flows_alone(simgrid), expected);
+}
+
+template <class Loop>
+Seen events_of_one_time(Loop& loop) {
+  static const Footprint first = {{0, 1}}, second = {{1, 1}};
+  tests::Script script(loop);
+  loop.at(microsecond, script.task("timer 1", {}, 1));
+  loop.flow({&first, 50e3}, script.task("flow 1", {}, 1));
+  loop.flow({&second, 50e3}, script.task("flow 0", {}, 0));
+  loop.at(microsecond, script.task("timer 0", {}, 0));
+  loop.run();
+  return script.seen;
 }
 
 TEST_F(Flows, EndsAndTimersOfOneTimeRunByPriorityThenStart) {
   const Seen expected = {
       {"flow 0", microsecond}, {"timer 0", microsecond}, {"timer 1", microsecond}, {"flow 1", microsecond}};
-  expect_on_both([](Loop& loop, tests::Script& script) {
-  const Footprint first = {{0, 1}}, second = {{1, 1}};
-  loop.at(microsecond, script.task("timer 1", {}, 1));
-  loop.flow({&first, 50e3}, script.task("flow 1", {}, 1));
-  loop.flow({&second, 50e3}, script.task("flow 0", {}, 0));
-  loop.at(microsecond, script.task("timer 0", {}, 0));
-}, expected);
+  HeapLoop heap(links_);
+  EXPECT_EQ(events_of_one_time(heap), expected);
+  SimGridNetwork network = network_of(links_);
+  SimGridLoop simgrid(network);
+  EXPECT_EQ(events_of_one_time(simgrid), expected);
 }
 
 TEST_F(Flows, FractionsOfABytePerPicosecondCount) {
@@ -97,15 +105,43 @@ TEST_F(Flows, FractionsOfABytePerPicosecondCount) {
   EXPECT_EQ(script.seen, (Seen{{"b", 2000}, {"a", 2001}}));
 }
 
-TEST_F(Flows, LimitsChangeWhileTheyRun) {
-  // 1 us at 25 GB/s leaves 25 kB; then the link's 50 GB/s bind: 0.5 us more.
-  const Seen expected = {{"faster", microsecond}, {"flow", 1'500'000}, {"too late", 5 * microsecond}};
-  expect_on_both([](Loop& loop, tests::Script& script) {
-  const Footprint links = {{0, 1}};
+template <class Loop>
+Seen changing_limit(Loop& loop) {
+  static const Footprint links = {{0, 1}};
+  tests::Script script(loop);
   const FlowId flow = loop.flow({&links, 50e3, 25e9}, script.task("flow"));
   loop.at(microsecond, script.task("faster", [&] { loop.set_rate_limit(flow, 100e9); }));
   loop.at(5 * microsecond, script.task("too late", [&] { loop.set_rate_limit(flow, 1e9); }));
-}, expected);
+  loop.run();
+  return script.seen;
+}
+
+TEST_F(Flows, LimitsChangeWhileTheyRun) {
+  // 1 us at 25 GB/s leaves 25 kB; then the link's 50 GB/s bind: 0.5 us more.
+  const Seen expected = {{"faster", microsecond}, {"flow", 1'500'000}, {"too late", 5 * microsecond}};
+  HeapLoop heap(links_);
+  EXPECT_EQ(changing_limit(heap), expected);
+  SimGridNetwork network = network_of(links_);
+  SimGridLoop simgrid(network);
+  EXPECT_EQ(changing_limit(simgrid), expected);
+}
+
+template <class Loop>
+Seen joined(Loop& loop) {
+  static const Footprint link = {{0, 1}}, apart = {{1, 1}};
+  const auto flow = [](double bytes) { return Flow{.footprint = &link, .bytes = bytes, .owner = 1}; };
+  tests::Script script(loop);
+  loop.flow(flow(100e3), script.task("first"));
+  loop.at(microsecond, script.task("join", [&] {
+    loop.flow(flow(50e3), script.task("second", [&] { loop.flow(flow(50e3), script.task("after")); }));
+  }));
+  const FlowId limited = loop.flow({&apart, 100e3, 100e9, {}, 2}, script.task("limited"));
+  loop.at(microsecond / 2, script.task("slower", [&] { loop.set_rate_limit(limited, 25e9); }));
+  loop.at(3 * microsecond / 2, script.task("join the limited", [&] {
+    loop.flow({&apart, 25e3, unlimited, {}, 2}, script.task("with the limited"));
+  }));
+  loop.run();
+  return script.seen;
 }
 
 TEST_F(Flows, ShareWithThoseThatJoinThem) {
@@ -120,19 +156,11 @@ TEST_F(Flows, ShareWithThoseThatJoinThem) {
                          {"second", 3 * microsecond},
                          {"limited", 7 * microsecond / 2},
                          {"after", 4 * microsecond}};
-  expect_on_both([](Loop& loop, tests::Script& script) {
-  const Footprint link = {{0, 1}}, apart = {{1, 1}};
-  const auto flow = [](double bytes) { return Flow{.footprint = &link, .bytes = bytes, .owner = 1}; };
-  loop.flow(flow(100e3), script.task("first"));
-  loop.at(microsecond, script.task("join", [&] {
-    loop.flow(flow(50e3), script.task("second", [&] { loop.flow(flow(50e3), script.task("after")); }));
-  }));
-  const FlowId limited = loop.flow({&apart, 100e3, 100e9, {}, 2}, script.task("limited"));
-  loop.at(microsecond / 2, script.task("slower", [&] { loop.set_rate_limit(limited, 25e9); }));
-  loop.at(3 * microsecond / 2, script.task("join the limited", [&] {
-    loop.flow({&apart, 25e3, unlimited, {}, 2}, script.task("with the limited"));
-  }));
-}, expected);
+  HeapLoop heap(links_);
+  EXPECT_EQ(joined(heap), expected);
+  SimGridNetwork network = network_of(links_);
+  SimGridLoop simgrid(network);
+  EXPECT_EQ(joined(simgrid), expected);
 }
 
 TEST_F(Flows, SlowDownWithTheirLinkAndRecoverWithIt) {
