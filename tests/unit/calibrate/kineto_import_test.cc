@@ -88,8 +88,8 @@ TEST(KinetoImport, GpusAreThoseOfThePlan) {
     own.insert(begin, R"("otherData": {"ranks": "of the pipeline", "plan": ")" + plan + "\"},");
     const auto imported = import_text(own);
     ASSERT_TRUE(imported) << model::to_string(imported.error());
-    EXPECT_TRUE(imported->of_pipeline);
-    EXPECT_EQ(imported->plan_gpus, gpus) << plan;
+    EXPECT_TRUE(imported->origin.of_pipeline);
+    EXPECT_EQ(imported->origin.plan_gpus, gpus) << plan;
   }
 }
 
