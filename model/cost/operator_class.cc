@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "model/base/data_type.h"
+#include "model/graph/graph.h"
+
 namespace plumbline::model {
 
 OperatorClass class_of(OperatorKind kind) {
@@ -47,9 +50,7 @@ const std::vector<std::string_view>& breakdown_names() {
       if (row != "communication" && std::ranges::find(rows, row) == rows.end()) rows.push_back(row);
     };
 #define OPERATOR_CLASS(name, row) add(row);
-#include "model/base/data_type.h"
 #include "model/cost/operator_classes.def"
-#include "model/graph/graph.h"
     for (const char* wait :
          {"host", "exposed communication", "bubble", "exposed input", "exposed copy to the host", "point-to-point"})
       add(wait);

@@ -368,7 +368,7 @@ TEST(MegatronScript, Layouts) {
   // 126 layers, the embedding and the loss are 128: one on each of 8 * 16 chunks.
   const auto llama = value_of(accounted_ends(126, 128, true, true));
   EXPECT_EQ(llama.front() + llama.back(), 0);
-  EXPECT_EQ((llama)[1], 1);
+  EXPECT_EQ(llama[1], 1);
   EXPECT_THAT(accounted_ends(11, 4, false, true), testing::Optional(ElementsAre(3, 3, 3, 2)));
   EXPECT_THAT(accounted_ends(11, 4, true, true), std::nullopt);
   // 16 ranks with 3 and 2 layers at the ends have (61 - 5) / 14 = 4 each between.
