@@ -52,7 +52,7 @@ TEST(CompressedAttention, LayersAreOfTheKindsThatTheFileStates) {
 
 // 2 window layers, 21 with chosen keys of 4 tokens and 20 with all keys of 128. A key has 512 columns in 16 bits, that
 // of the indexer 128 in 8 bits and a scale. Beyond the window of 128 tokens it no longer grows.
-TEST(CompressedAttention, KeepsAWindowAndAKeyOfEachRun) {
+TEST(CompressedAttention, KeepsAWindowAndCompressedEntries) {
   const Architecture flash = tests::architecture("deepseek-v4-flash");
   const double key = 512 * 2, index = 128 + 4;
   for (const double tokens : {1.0, 100.0, 4096.0, 1048576.0}) {
@@ -64,7 +64,7 @@ TEST(CompressedAttention, KeepsAWindowAndAKeyOfEachRun) {
 }
 
 // Each query sees the window, and of c/4 entries the 512 chosen ones, or all c/128.
-TEST(CompressedAttention, ADecodedTokenReadsTheWindowAndTheKeysOfRunsThatItSees) {
+TEST(CompressedAttention, ADecodedTokenReadsTheWindowAndTheEntriesThatItSees) {
   for (const double context : {1024.0, 65536.0}) {
     const struct {
       BlockKind kind;
