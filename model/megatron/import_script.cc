@@ -34,6 +34,10 @@ int line_without_utf8(std::string_view text) {
   return 0;
 }
 
+Failure not_utf8(const std::string& path, int line) {
+  return wrong_input_at(path, line, "", "is not UTF-8", "save the script as UTF-8");
+}
+
 // Returns the lines that are comments, without the #.
 std::vector<Word> comments_of(std::string_view text) {
   std::vector<Word> comments;
@@ -103,14 +107,16 @@ Result<ImportedScript> import_execution(const Execution& execution, std::string_
 }
 
 Result<ImportedScript> import_script(std::string_view text, const std::string& path, const ImportOptions& options) {
-  if (const int line = line_without_utf8(text); line > 0)
-    return wrong_input_at(path, line, "", "is not UTF-8", "save the script as UTF-8");
+  if (const int line = line_without_utf8(text); line > 0) return not_utf8(path, line);
   const ShellInputs inputs{path, options.folder, slurm_definitions(text, options.definitions), options.find_file,
                            is_training};
   return import_reading({TRY(read_script(text, inputs)), comments_of(text)}, path, options);
 }
 
 Result<ImportedScript> import_script(Script script, const std::string& path, const ImportOptions& options) {
+  for (const Command& command : script.commands)
+    for (const Word& word : command)
+      if (line_without_utf8(word.text) > 0) return not_utf8(path, word.line);
   script.variables = slurm_definitions("", options.definitions);
   script.files = {path};
   return import_reading({std::move(script), {}}, path, options);

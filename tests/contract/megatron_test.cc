@@ -332,6 +332,8 @@ TEST(Megatron, AScriptHasWhatMegatronRequires) {
 TEST(Megatron, AScriptThatIsNoUtf8IsRefused) {
   const auto read = error_of(import_script("python a.py\n--save \xff\n", "s.sh", {}));
   tests::expect_error(read, ErrorKind::input, "s.sh", 2, "", "UTF-8");
+  const Script words{.commands = {{{"python", 1}, {"a.py", 1}, {"--save", 3}, {"\xff", 3}}}};
+  tests::expect_error(error_of(import_script(words, "s.yaml", {})), ErrorKind::input, "s.yaml", 3, "", "UTF-8");
 }
 
 TEST(Megatron, OptionsAddToTheScript) {
