@@ -59,8 +59,8 @@ TensorId graph_input(GraphBuilder& b, TensorId x) {
 }
 
 // Adds what attention and a recurrence make of the normalised stream to it; x: the stream as the layer reads it.
-TensorId mixed(GraphBuilder& b, const LayerContext& c, TensorId x, const StreamReading& reading, TensorId normalized,
-               LayerKind kind) {
+TensorId mixed_tokens(GraphBuilder& b, const LayerContext& c, TensorId x, const StreamReading& reading,
+                      TensorId normalized, LayerKind kind) {
   const Architecture& a = c.architecture;
   std::vector<TensorId> terms;
   const auto add_seen = [&](TensorId seen) {
@@ -92,7 +92,7 @@ TensorId layer(GraphBuilder& b, const LayerContext& c, TensorId layer_in, LayerK
   if (kind.mixer != Mixer::none) {
     const StreamReading reading = read_stream(b, c, "attention", x);
     normalized = normalize_stream(b, c, "attention_norm", reading.input, c.norm_output());
-    attended = mixed(b, c, x, reading, normalized, kind);
+    attended = mixed_tokens(b, c, x, reading, normalized, kind);
   }
   if (captured && !(moe && c.captured_router))
     b.on_backward([&b, attended] {

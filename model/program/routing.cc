@@ -13,7 +13,7 @@
 namespace plumbline::model {
 namespace {
 
-constexpr int sample_tokens = 2048;
+constexpr int drawn_tokens = 2048;
 constexpr std::uint64_t routing_seed = 20250225;
 
 // Moves the `count` indices with the largest scores to the front; ties go to the smaller index.
@@ -86,7 +86,7 @@ RoutingSpread routing_spread(const MixtureOfExperts& e, std::int64_t groups_per_
   std::vector<std::int64_t> ranks(e.experts_per_token), nodes(e.experts_per_token);
   double ranks_total = 0;
   double nodes_total = 0;
-  for (int token = 0; token < sample_tokens; ++token) {
+  for (int token = 0; token < drawn_tokens; ++token) {
     const std::vector<std::int64_t>& chosen = gate.choose(random);
     for (std::int64_t i = 0; i < e.experts_per_token; ++i) {
       ranks[i] = chosen[i] / experts_per_rank;
@@ -95,7 +95,7 @@ RoutingSpread routing_spread(const MixtureOfExperts& e, std::int64_t groups_per_
     ranks_total += distinct(ranks);
     nodes_total += distinct(nodes);
   }
-  return {ranks_total / sample_tokens, nodes_total / sample_tokens};
+  return {ranks_total / drawn_tokens, nodes_total / drawn_tokens};
 }
 
 RoutingBalance routing_balance(const Plan& plan, const MixtureOfExperts& experts) {

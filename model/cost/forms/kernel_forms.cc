@@ -6,8 +6,8 @@
 namespace plumbline::model {
 namespace {
 
-constexpr double block_rows = 128;  // query rows of a block of an attention kernel
-constexpr double rounding = 1e-12;  // of a mean number of tiles
+constexpr double block_rows = 128;       // query rows of a block of an attention kernel
+constexpr double tile_rounding = 1e-12;  // of a mean number of tiles
 
 double in_blocks(double value, double block) { return std::ceil(value / block) * block; }
 
@@ -23,7 +23,7 @@ double four_norm(double a, double b) {
 double waves_of(const GemmConstants& c, const GemmWork& work, double sms) {
   const double tiles = gemm_tiles(c, work);
   if (tiles == 0) return 0;
-  const double waves = tiles / sms, whole = std::ceil(waves * (1 - rounding));
+  const double waves = tiles / sms, whole = std::ceil(waves * (1 - tile_rounding));
   return std::max(1.0, whole - (1 - c.wave_share) * (whole - waves));
 }
 
