@@ -13,24 +13,24 @@
 namespace plumbline::sim {
 namespace {
 
-struct Unit {
+struct MeasuredUnit {
   std::string_view name;
   double factor;
   MeasuredQuantity quantity = {};  // of a step
 };
 
 // Returns a number in one of an option's units, and the unit. `form` is what the option takes, for errors.
-model::Result<std::pair<double, Unit>> read_measured(std::string_view text, std::span<const Unit> units,
-                                                     const char* option, const char* form) {
+model::Result<std::pair<double, MeasuredUnit>> read_measured(std::string_view text, std::span<const MeasuredUnit> units,
+                                                             const char* option, const char* form) {
   double number = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (status != std::errc()) return model::wrong_input(option, fmt::format("'{}' begins with no number", text), form);
   const std::string_view name = model::trimmed(text.substr(static_cast<std::size_t>(end - text.data())));
   if (name.empty()) return model::wrong_input(option, fmt::format("'{}' has no unit", text), form);
-  const auto unit = std::ranges::find(units, name, &Unit::name);
+  const auto unit = std::ranges::find(units, name, &MeasuredUnit::name);
   if (unit == units.end()) {
     std::vector<std::string> names;
-    for (const Unit& known : units) names.emplace_back(known.name);
+    for (const MeasuredUnit& known : units) names.emplace_back(known.name);
     return model::wrong_input(option, fmt::format("'{}' has the unknown unit '{}'", text, name),
                               model::known_names(name, names));
   }
@@ -44,7 +44,7 @@ model::Result<std::pair<double, Unit>> read_measured(std::string_view text, std:
 
 model::Result<double> parse_measured_peak(std::string_view memory) {
   static constexpr double binary_kilo = 1024;
-  static constexpr Unit memory_units[] = {
+  static constexpr MeasuredUnit memory_units[] = {
       {"MB", 1e6},
       {"GB", 1e9},
       {"MiB", binary_kilo * binary_kilo},
@@ -56,7 +56,7 @@ model::Result<double> parse_measured_peak(std::string_view memory) {
 
 model::Result<Measurement> parse_measurement(std::string_view step, std::optional<std::string_view> memory) {
   using enum MeasuredQuantity;
-  static constexpr Unit step_units[] = {
+  static constexpr MeasuredUnit step_units[] = {
       {"s", 1, seconds},
       {"ms", 1e-3, seconds},
       {"min", 60, seconds},
