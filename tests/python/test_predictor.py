@@ -76,7 +76,7 @@ class Threads(unittest.TestCase):
         timer = threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT))
         with self.assertRaises(KeyboardInterrupt):
             timer.start()
-            plumbline.simulate(PLAN, draws=16384)
+            plumbline.simulate(PLAN, draws=65536)
         timer.join()
 
     def test_an_interrupted_sweep_ends(self):
