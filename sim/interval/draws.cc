@@ -138,11 +138,16 @@ class Drawing {
   }
 
  private:
-  // Returns the least, the middle and the largest imbalance of the draws.
+  // Returns the least, the middle and the largest imbalance of the draws, which one uncertainty changes at most.
   std::vector<double> imbalances() const {
     std::vector<double> drawn;
-    for (std::size_t row = 0; row < rows_.size(); ++row)
-      if (const auto imbalance = change_of(drawn_, row).imbalance) drawn.push_back(*imbalance);
+    for (std::size_t u = 0; u < drawn_.uncertainties.size(); ++u)
+      for (const double z : drawn_.z[u]) {
+        InputChange change;
+        drawn_.uncertainties[u].apply(z, change);
+        if (!change.imbalance) break;
+        drawn.push_back(*change.imbalance);
+      }
     if (drawn.empty()) return {};
     std::ranges::sort(drawn);
     return {drawn.front(), drawn[drawn.size() / 2], drawn.back()};
@@ -210,12 +215,15 @@ DrawnSpread drawn_spread(const std::vector<double>& ratios) {
   return spread;
 }
 
-void draw_numbers(const IntervalOptions& options, Drawn& drawn) {
+model::Result<void> draw_numbers(const IntervalOptions& options, Drawn& drawn) {
   std::erase_if(drawn.uncertainties, [&](const Uncertainty& one) {
     return options.without.contains(one.source) || options.without.contains(one.key);
   });
-  for (const Uncertainty& one : drawn.uncertainties)
+  for (const Uncertainty& one : drawn.uncertainties) {
+    if (options.watch.stops()) return enough_draws(0);
     drawn.z.push_back(normal_column(one.key, options.seed, options.draws));
+  }
+  return {};
 }
 
 model::Result<Drawn> draw(const Inputs& inputs, const IntervalOptions& options) {
@@ -225,7 +233,7 @@ model::Result<Drawn> draw(const Inputs& inputs, const IntervalOptions& options) 
   add_shapes(shared, TRY(shapes_of(shared)), drawn.uncertainties);
   for (const auto add : {add_constants, add_load, add_silicon, add_fleet, add_allocator})
     add(shared, drawn.uncertainties);
-  draw_numbers(options, drawn);
+  TRY(draw_numbers(options, drawn));
   TRY(Drawing(shared, options, drawn).run());
   return drawn;
 }

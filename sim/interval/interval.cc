@@ -38,12 +38,18 @@ std::optional<Left> left_of(const std::optional<Left>& left, std::string_view so
   return options.without.contains(std::string(source)) ? std::nullopt : left;
 }
 
-std::vector<PeakDraw> peaks_of(const Drawn& drawn, const Inputs& inputs, const model::Memory& memory,
-                               const IntervalOptions& options) {
+// Sets what an interval has of memory. Nothing else that is uncertain changes a peak, and the draws of these few are
+// soon there: all of them, also where the interval is stopped.
+void add_peaks(const Inputs& inputs, const model::Memory& memory, IntervalOptions options,
+               model::PredictionInterval& interval) {
+  options.watch = {};
+  Drawn drawn;
+  for (const auto add : {add_load, add_allocator}) add(inputs, drawn.uncertainties);
+  static_cast<void>(draw_numbers(options, drawn));  // not watched, it ends
+  DrawnPeaks of(inputs, memory, options.peak);
   std::vector<PeakDraw> peaks;
-  for (std::size_t row = 0; row < options.draws; ++row)
-    peaks.push_back(drawn_peak(inputs, memory, change_of(drawn, row), options.peak));
-  return peaks;
+  for (std::size_t row = 0; row < options.draws; ++row) peaks.push_back(of.of(change_of(drawn, row)));
+  set_memory(peaks, left_of(inputs.memory_left, allocator_source, options), memory, interval);
 }
 
 // Returns the interval of draws without its parts.
@@ -65,8 +71,7 @@ model::PredictionInterval without_parts(const Drawn& drawn, const Inputs& inputs
     if (const auto& price = result.run->price().value)
       interval.cost_usd = quantiles_of(costs_of(*result.run->cost_usd, *price, ratios, options), left);
   }
-  set_memory(peaks_of(drawn, inputs, result.memory, options), left_of(inputs.memory_left, allocator_source, options),
-             result.memory, interval);
+  add_peaks(inputs, result.memory, options, interval);
   return interval;
 }
 
@@ -86,12 +91,8 @@ model::Result<double> seconds_with(Inputs inputs, std::optional<double> exponent
 }  // namespace
 
 void add_fit(const Inputs& inputs, model::Memory& memory, const IntervalOptions& options) {
-  Drawn drawn;
-  for (const auto add : {add_load, add_allocator}) add(inputs, drawn.uncertainties);
-  draw_numbers(options, drawn);
   model::PredictionInterval interval;
-  set_memory(peaks_of(drawn, inputs, memory, options), left_of(inputs.memory_left, allocator_source, options), memory,
-             interval);
+  add_peaks(inputs, memory, options, interval);
   memory.fits_probability = interval.fits_probability;
 }
 

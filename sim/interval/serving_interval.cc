@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -73,12 +74,12 @@ class ChangedServing {
                         rates.output_tokens_per_s_per_gpu / factor};
   }
 
-  // Returns the same for each change, from several threads; for fewer where it was stopped.
-  model::Result<std::vector<ServingRates>> of(const std::vector<InputChange>& changes) const {
-    std::vector<std::optional<model::Result<ServingRates>>> found(changes.size());
-    limit_threads(options_.threads, [&] {
-      for_each_index(changes.size(), options_.watch, [&](std::size_t i) { found[i] = of(changes[i]); });
-    });
+  // Returns the same for each of so many changes, from several threads; for fewer where it was stopped.
+  model::Result<std::vector<ServingRates>> of_each(std::size_t count,
+                                                   const std::function<InputChange(std::size_t)>& change_at) const {
+    std::vector<std::optional<model::Result<ServingRates>>> found(count);
+    limit_threads(options_.threads,
+                  [&] { for_each_index(count, options_.watch, [&](std::size_t i) { found[i] = of(change_at(i)); }); });
     std::vector<ServingRates> rates;
     for (std::optional<model::Result<ServingRates>>& one : found)
       if (one) rates.push_back(TRY(std::move(*one)));
@@ -123,15 +124,17 @@ model::Result<std::optional<std::vector<double>>> gradient_of(const ChangedServi
   constexpr double no_effect = 5e-4;
   std::vector<InputChange> blocks((uncertainties.size() + block - 1) / block);
   for (std::size_t u = 0; u < uncertainties.size(); ++u) uncertainties[u].apply(1, blocks[u / block]);
-  const auto together = TRY(deployment.of(blocks));
+  const auto together = TRY(deployment.of_each(blocks.size(), [&](std::size_t i) { return blocks[i]; }));
   if (together.size() < blocks.size()) return std::nullopt;
   std::vector<std::size_t> effective;
   for (std::size_t u = 0; u < uncertainties.size(); ++u)
     if (std::abs(std::log(together[u / block].tpot_s / tpot_s)) >= no_effect) effective.push_back(u);
-  std::vector<InputChange> changes(effective.size());
-  for (std::size_t i = 0; i < effective.size(); ++i) uncertainties[effective[i]].apply(1, changes[i]);
-  const auto alone = TRY(deployment.of(changes));
-  if (alone.size() < changes.size()) return std::nullopt;
+  const auto alone = TRY(deployment.of_each(effective.size(), [&](std::size_t i) {
+    InputChange change;
+    uncertainties[effective[i]].apply(1, change);
+    return change;
+  }));
+  if (alone.size() < effective.size()) return std::nullopt;
   std::vector<double> gradient(uncertainties.size(), 0);
   for (std::size_t i = 0; i < effective.size(); ++i) gradient[effective[i]] = std::log(alone[i].tpot_s / tpot_s);
   return gradient;
@@ -343,12 +346,11 @@ model::Result<DrawnServing> draw_serving_interval(const Inputs& inputs, const mo
   Drawn drawn;
   add_shapes(deployment.inputs(), TRY(deployment.shapes()), drawn.uncertainties);
   for (const auto add : {add_constants, add_expert_load, add_acceptance}) add(deployment.inputs(), drawn.uncertainties);
-  draw_numbers(options, drawn);
-  std::vector<InputChange> changes;
-  for (std::size_t row = 0; row < options.draws; ++row) changes.push_back(change_of(drawn, row));
+  TRY(draw_numbers(options, drawn));
   const ServingRates now = TRY(deployment.of(InputChange{})), answer = rates_of(result);
-  const std::vector<ServingRates> draws = TRY(deployment.of(changes));
-  if (draws.size() < changes.size()) TRY(enough_draws(draws.size()));
+  const std::vector<ServingRates> draws =
+      TRY(deployment.of_each(options.draws, [&](std::size_t row) { return change_of(drawn, row); }));
+  if (draws.size() < options.draws) TRY(enough_draws(draws.size()));
   DrawnServing found;
   const bool known = options.without.contains(std::string(left_source));
   const auto left = [&](const std::optional<Left>& of) { return known ? Left{} : of.value_or(Left{}); };
@@ -378,7 +380,7 @@ model::Result<DrawnServing> draw_serving_interval(const Inputs& inputs, const mo
     interval.limits_probability = share_within(found, slack_of(inputs.plan, answer.ttft_s, answer.tpot_s));
   if (!options.parts) return found;
   auto gradient = TRY(gradient_of(deployment, now.tpot_s, drawn.uncertainties));
-  if (!gradient || draws.size() < changes.size()) return found;
+  if (!gradient || draws.size() < options.draws) return found;
   drawn.gradient = std::move(*gradient);
   interval.parts = parts_of(drawn, found.tpot.left);
   return found;

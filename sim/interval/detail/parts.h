@@ -32,8 +32,8 @@ model::Profile changed_profile(const model::Profile& profile, const InputChange&
 // Returns what a draw changes.
 InputChange change_of(const Drawn& drawn, std::size_t row);
 
-// Leaves out the uncertainties that are switched off, and draws the numbers of the others.
-void draw_numbers(const IntervalOptions& options, Drawn& drawn);
+// Leaves out the uncertainties that are switched off, and draws the numbers of the others, unless it is stopped before.
+model::Result<void> draw_numbers(const IntervalOptions& options, Drawn& drawn);
 
 // Returns the draws of everything but what is left. Errors: those of Predictor::closed_form() on the plan as it is.
 model::Result<Drawn> draw(const Inputs& inputs, const IntervalOptions& options);
@@ -71,11 +71,27 @@ struct PeakDraw {
   double tensors_bytes = 0;
 };
 
-// Returns the peak of the fullest rank under a change, from the memory of a prediction with the inputs as they are:
-// ranks hold the rows of the fullest rank of their expert group instead of the mean ones, contexts and connections are
-// scaled, and what the allocator holds unused moves within its range, which no device limits.
-PeakDraw drawn_peak(const Inputs& inputs, const model::Memory& memory, const InputChange& change,
-                    PeakOf part = PeakOf::device);
+// The peaks of the fullest rank under changes, from the memory of a prediction with the inputs as they are: ranks hold
+// the rows of the fullest rank of their expert group instead of the mean ones, contexts and connections are scaled, and
+// what the allocator holds unused moves within its range, which no device limits.
+class DrawnPeaks {
+ public:
+  // Inputs and memory must outlive the object.
+  DrawnPeaks(const Inputs& inputs, const model::Memory& memory, PeakOf part = PeakOf::device);
+  PeakDraw of(const InputChange& change);
+
+ private:
+  double excess_rows(const InputChange& change);
+  double excess_of_plan() const;
+
+  const Inputs& inputs_;
+  const model::Memory& memory_;
+  PeakOf part_;
+  model::Plan plan_;             // with the rows of the change
+  double largest_ = 0;           // expected deviation of the fullest rank's rows in one layer
+  double unchanged_excess_ = 0;  // by what share the rows of the inputs as they are exceed the mean
+  bool rows_change_ = false;
+};
 
 // Sets peak_bytes and fits_probability from the draws and the residual of measured peaks. An allocator gives back what
 // it holds unused before it fails: a draw fits where its least bytes do, whatever its peak on a larger device. Of

@@ -175,7 +175,7 @@ model::PredictionInterval memory_interval(const Inputs& inputs, const model::Mem
       InputChange change;
       double z = a;
       for (const auto& [key, each] : allocator) each.apply(std::exchange(z, b), change);
-      draws.push_back(drawn_peak(inputs, memory, change));
+      draws.push_back(DrawnPeaks(inputs, memory).of(change));
     }
   model::PredictionInterval interval;
   set_memory(draws, left, memory, interval);
@@ -250,14 +250,14 @@ TEST(MemoryInterval, IsOfWhatIsPrinted) {
   const Inputs inputs = tests::step_inputs(tests::llama_plan, "h800");
   const model::Memory memory = simulate(inputs, Fidelity::closed_form, false)->result.memory;
   InputChange change;
-  EXPECT_DOUBLE_EQ(drawn_peak(inputs, memory, change).bytes, memory.peak_bytes);
+  EXPECT_DOUBLE_EQ(DrawnPeaks(inputs, memory).of(change).bytes, memory.peak_bytes);
   change.allocator = 1;
   change.libraries = 2;
   const double tensors = fullest_bytes(memory, PeakOf::allocated), segments = fullest_bytes(memory, PeakOf::reserved);
-  EXPECT_DOUBLE_EQ(drawn_peak(inputs, memory, change, PeakOf::allocated).bytes, tensors);
-  const double more = drawn_peak(inputs, memory, change, PeakOf::reserved).bytes - segments;
+  EXPECT_DOUBLE_EQ(DrawnPeaks(inputs, memory, PeakOf::allocated).of(change).bytes, tensors);
+  const double more = DrawnPeaks(inputs, memory, PeakOf::reserved).of(change).bytes - segments;
   EXPECT_GT(more, 0);
-  EXPECT_NEAR(drawn_peak(inputs, memory, change).bytes - memory.peak_bytes, more + memory.ranks[0].library_bytes, 1);
+  EXPECT_NEAR(DrawnPeaks(inputs, memory).of(change).bytes - memory.peak_bytes, more + memory.ranks[0].library_bytes, 1);
 }
 
 // Rows of the fullest of 64 ranks: 2.344 times what varies with routing, over the square root of the rank's layers.
@@ -270,10 +270,10 @@ TEST(MemoryInterval, TheFullestRankHoldsMoreRows) {
   EXPECT_GT(rank.routed_bytes, 0);
   EXPECT_LT(rank.routed_bytes, rank.activations_bytes + rank.temporary_bytes + rank.communication_bytes);
   InputChange change;
-  const double even = drawn_peak(inputs, one, change).bytes;
+  const double even = DrawnPeaks(inputs, one).of(change).bytes;
   change.imbalance = 0.1;
   const double layers = static_cast<double>(inputs.architecture.layers / inputs.plan.parallelism.pipeline);
-  EXPECT_NEAR(drawn_peak(inputs, one, change).bytes - even,
+  EXPECT_NEAR(DrawnPeaks(inputs, one).of(change).bytes - even,
               0.1 * expected_largest(64) / std::sqrt(layers) * rank.routed_bytes, 1);
 }
 

@@ -67,6 +67,27 @@ TEST(Interval, ThatIsStoppedRestsOnTheDrawsSoFar) {
   EXPECT_FALSE(whole.parts.empty());
 }
 
+// Returns how many pieces of an interval are done where its watch answers so many questions before it stops.
+std::size_t pieces_after(const Inputs& inputs, std::size_t questions) {
+  std::size_t asked = 0, pieces = 0;
+  const Watch watch{[&] { return ++asked > questions; }, [&](std::size_t done, std::size_t) { pieces = done; }};
+  EXPECT_EQ(draw(inputs, {.draws = 16, .threads = 1, .watch = watch}).error().kind, model::ErrorKind::interrupted);
+  return pieces;
+}
+
+// It is asked before the numbers of each uncertainty, then before each draw.
+TEST(Interval, BeginsNothingAfterItIsStopped) {
+  const Inputs inputs = llama();
+  const std::size_t uncertainties = draw(inputs, {.draws = 16, .parts = false})->uncertainties.size();
+  EXPECT_EQ(pieces_after(inputs, 2), 0u);
+  EXPECT_EQ(pieces_after(inputs, uncertainties), 0u);
+  EXPECT_EQ(pieces_after(inputs, uncertainties + 5), 5u);
+  Drawn drawn{.uncertainties = {{"one"}, {"two"}, {"three"}}};
+  std::size_t asked = 0;
+  EXPECT_FALSE(draw_numbers({.draws = 16, .watch = {[&] { return ++asked > 2; }}}, drawn));
+  EXPECT_EQ(drawn.z.size(), 2u);
+}
+
 TEST(Interval, RefusesNumbersOfDraws) {
   const Inputs inputs = llama();
   model::StepResult result = result_of(inputs);

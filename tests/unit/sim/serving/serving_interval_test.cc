@@ -262,7 +262,11 @@ TEST(ServingInterval, ThatIsStoppedLeavesTheDeployment) {
   ASSERT_TRUE(stopped) << to_string(stopped.error());
   EXPECT_EQ(stopped->tpot_s, alone->tpot_s);
   EXPECT_FALSE(stopped->interval);
-  std::size_t draws = 0;
+  std::size_t asked = 0, draws = 0;
+  // It is asked before the numbers of each uncertainty, of which there are more than two.
+  options.watch = {[&] { return ++asked > 2; }, [&](std::size_t done, std::size_t) { draws = done; }};
+  EXPECT_FALSE(predict_serving_within(inputs, 0.9, options)->interval);
+  EXPECT_EQ(draws, 0u);
   options.watch = {[&] { return draws >= 20; }, [&](std::size_t done, std::size_t) { draws = done; }};
   const model::ServingInterval some = interval(inputs, options);
   EXPECT_LT(some.tpot_s->p10, some.tpot_s->p90);
