@@ -173,11 +173,12 @@ std::uint64_t seed_of(const CampaignInput& input, std::size_t number) {
 model::Result<std::vector<SeedOutcome>> run_seeds(const CampaignInput& input, Tasks& tasks, const Watch& watch) {
   const auto seeds = static_cast<std::size_t>(input.seeds);
   const auto run = [&](std::size_t task) -> model::Result<std::string> {
-    if (watch.stops()) return model::interrupted("", "stopped before its campaigns were run");
     std::vector<SeedOutcome> outcomes;
     const std::size_t end = std::min(seeds, (task + 1) * seeds_of_task);
-    for (std::size_t seed = task * seeds_of_task; seed < end; ++seed)
+    for (std::size_t seed = task * seeds_of_task; seed < end; ++seed) {
+      if (watch.stops()) return model::interrupted("", "stopped before its campaigns were run");
       outcomes.push_back(run_seed(input, seed_of(input, seed)));
+    }
     return model::to_bytes(outcomes);
   };
   const std::size_t count = (seeds + seeds_of_task - 1) / seeds_of_task;
