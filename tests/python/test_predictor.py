@@ -1,5 +1,6 @@
 """The predictor for loops, from one thread and several."""
 
+import faulthandler
 import itertools
 import signal
 import threading
@@ -63,7 +64,16 @@ class Predictors(unittest.TestCase):
                 self.assertEqual(list(pool.map(lambda set: predictor.predict(set).time_s, sets)), expected)
 
 
-class Threads(unittest.TestCase):
+class Interruptions(unittest.TestCase):
+    DEADLINE_S = 600  # after which one that was not seen ends the tests
+
+    def setUp(self):
+        # A shell's background job and nohup start programs with SIGINT ignored, and Python leaves it so.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
+        faulthandler.dump_traceback_later(self.DEADLINE_S, exit=True)
+        self.addCleanup(faulthandler.cancel_dump_traceback_later)
+
     def test_an_interrupted_search_ends(self):
         timer = threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT))
         with self.assertRaises(KeyboardInterrupt):
@@ -87,6 +97,8 @@ class Threads(unittest.TestCase):
                                         "batch.global_batch_size": "15360..153600:512"})
         timer.join()
 
+
+class Threads(unittest.TestCase):
     def test_simulations_of_several_threads(self):
         plans = ["llama-3-8b-64xh800", "llama-3-8b-fsdp-64xh100"] * 3
         expected = [plumbline.simulate(plan, interval=False).time_s for plan in plans]
