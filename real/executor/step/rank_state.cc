@@ -48,6 +48,8 @@ Group RankState::expert_group() const {
   return strided_group(place, {place.pipeline}, group.ranks, group.stride);
 }
 
+Group RankState::world() const { return all_ranks(static_cast<std::int32_t>(input.plan->cluster.gpus), place.world); }
+
 void RankState::launch_collective(model::Stream stream, const Kernel& kernel, std::int32_t stage) {
   const auto group = [&] {
     if (is_all_to_all(kernel.op->kind)) return expert_group();

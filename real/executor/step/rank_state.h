@@ -174,7 +174,7 @@ struct RankState {
   void launch_collective(model::Stream stream, const Kernel& kernel, std::int32_t stage);
   // Returns the expert-parallel group: the ranks among which tokens are dispatched.
   Group expert_group() const;
-  Group world() const { return all_ranks(static_cast<std::int32_t>(input.plan->cluster.gpus), place.world); }
+  Group world() const;
 };
 
 }  // namespace plumbline::real
