@@ -80,8 +80,10 @@ struct Angles {
   std::vector<float> cosines, sines;
 
   void fit(const model::RotaryAttributes& a, Index needed) {
-    if (positions >= needed && half == a.rope_dim / 2 && theta == a.theta) return;
-    positions = std::max(needed, 2 * positions);
+    const bool same = half == a.rope_dim / 2 && theta == a.theta;
+    if (same && positions >= needed) return;
+    // Sequences that grow token by token seldom need a new table; models that take turns must not double each other's.
+    positions = same ? std::max(needed, 2 * positions) : needed;
     half = a.rope_dim / 2;
     theta = a.theta;
     cosines.clear();

@@ -114,5 +114,20 @@ TEST(HostOperators, ComputeWhatTheInterpreterComputes) {
 
 TEST(HostOperators, ComputeTheSameOnTwoCores) { compare_all(2); }
 
+// A table that doubled at every turn would have 2^64 positions.
+TEST(HostOperators, RotateForModelsInTurns) {
+  const FloatMatrix x = FloatMatrix::Ones(3, 4);
+  const auto rotated = [&](double theta) {
+    const model::RotaryAttributes rotary{
+        .heads = 1, .head_dim = 4, .rope_dim = 4, .sequence_length = 3, .theta = theta};
+    return run_on_host({.kind = OperatorKind::rotary, .attributes = rotary, .reads = {x}, .writes = {no_floats(3, 4)}});
+  };
+  const FloatMatrix first = rotated(100)[0], second = rotated(10000)[0];
+  for (int turn = 0; turn < 32; ++turn) {
+    EXPECT_EQ(rotated(100)[0], first);
+    EXPECT_EQ(rotated(10000)[0], second);
+  }
+}
+
 }  // namespace
 }  // namespace plumbline::tests
