@@ -23,6 +23,7 @@
 #include "real/executor/agreement.h"
 #include "real/executor/communicator.h"
 #include "real/executor/device.h"
+#include "real/executor/infeasible.h"
 #include "real/executor/step/rank_state.h"
 #include "real/executor/step/trained_parameters.h"
 #include "real/executor/training/text.h"
@@ -397,13 +398,15 @@ class Generator {
   }
 
   // Takes the outputs of the first rank of each tensor-parallel group, and the slowest rank's seconds.
-  Generation collect(Generation result, const std::vector<std::string>& texts) const {
+  Result<Generation> collect(Generation result, const std::vector<std::string>& texts) const {
     std::vector<double> slowest(static_cast<std::size_t>(options_.tokens));
     for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-      auto outcome = model::from_bytes<RankOutcome>(texts[rank]).value();
-      std::ranges::transform(slowest, outcome.seconds, slowest.begin(), std::ranges::max);
+      auto outcome = model::from_bytes<RankOutcome>(texts[rank]);
+      if (!outcome)
+        return infeasible("a rank's outputs cannot be read", "run the same version of plumbline on all ranks");
+      std::ranges::transform(slowest, outcome->seconds, slowest.begin(), std::ranges::max);
       if (rank % static_cast<std::size_t>(input_.plan.parallelism.tensor) == 0)
-        std::ranges::move(outcome.outputs, std::back_inserter(result.outputs));
+        std::ranges::move(outcome->outputs, std::back_inserter(result.outputs));
     }
     result.prefill_s = slowest.front();
     result.decode_s.assign(slowest.begin() + 1, slowest.end());
