@@ -308,4 +308,10 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
   return costs;
 }
 
+void add_memos(Inputs& inputs) {
+  if (!inputs.routing) inputs.routing = std::make_shared<ExpertGroupMemo>();
+  if (!inputs.links) inputs.links = std::make_shared<LinksMemo>();
+  if (!inputs.tables) inputs.tables = std::make_shared<ScheduleTables>();
+}
+
 }  // namespace plumbline::sim

@@ -61,4 +61,7 @@ WireLoad wire_load(const model::Graph& graph, const std::vector<std::uint16_t>& 
 // they run, as under the policy none. That is nothing where the profile's communication.needs_sms is 0.
 model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout& layout);
 
+// Gives inputs those memos that they lack, which cost models of several plans share.
+void add_memos(Inputs& inputs);
+
 }  // namespace plumbline::sim

@@ -8,7 +8,6 @@
 
 #include "model/base/bytes.h"
 #include "model/plan/layout.h"
-#include "sim/network/contention.h"
 #include "sim/predict/inputs.h"
 #include "topologies/placement.h"
 
@@ -33,12 +32,6 @@ std::vector<double> ExpertGroupMemo::straggler_waits(const std::string& bytes,
     ++runs_;
     return run();
   });
-}
-
-void add_memos(Inputs& inputs) {
-  if (!inputs.routing) inputs.routing = std::make_shared<ExpertGroupMemo>();
-  if (!inputs.links) inputs.links = std::make_shared<LinksMemo>();
-  if (!inputs.tables) inputs.tables = std::make_shared<ScheduleTables>();
 }
 
 model::RoutingSpread spread_of(const Inputs& inputs) { return spread_of(inputs, inputs.plan); }

@@ -42,9 +42,6 @@ class ExpertGroupMemo {
 
 struct Inputs;
 
-// Gives inputs those memos that they lack.
-void add_memos(Inputs& inputs);
-
 // Returns the routing spread of the plan's experts over its expert-parallel group, from the memo if there is one.
 // `plan` stands in place of that of the inputs.
 model::RoutingSpread spread_of(const Inputs& inputs, const model::Plan& plan);

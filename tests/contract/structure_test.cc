@@ -35,6 +35,7 @@ const std::map<std::string, std::string> kEntryPoints = {
     {"model/graph/offload.h", "a pass over any graph"},
     {"model/megatron/export.h", "what `plumbline export` writes"},
     {"model/configurations/export.h", "what `plumbline export` writes"},
+    {"model/configurations/primus.h", "what `plumbline import` reads"},
     {"real/cuda/device/watch/clock_sampler.h", "clocks and power, for whoever times a GPU"},
     {"real/cuda/kernels/", "what nvcc compiles is launched through a header, and arithmetic is tested on the host"},
     {"real/cuda/vendor/cudnn_library.h", "a library that is loaded at run time, as the others"},

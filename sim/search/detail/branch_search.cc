@@ -7,8 +7,7 @@
 #include "model/memory/memory.h"
 #include "model/plan/layout.h"
 #include "model/program/routing.h"
-#include "sim/network/contention.h"
-#include "sim/predict/memos.h"
+#include "sim/predict/cost_models.h"
 #include "sim/search/detail/branch_bounds.h"
 
 namespace plumbline::sim {
