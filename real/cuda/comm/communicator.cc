@@ -52,7 +52,7 @@ class LocalAllToAll {
  private:
   Status dispatch(const Group& group, const Kernel& kernel, cudaStream_t stream) {
     std::shared_ptr<DispatchLayout> layout;
-    const CudaBuffer &x = in(kernel, 0), &indices = in(kernel, 1), &weights = in(kernel, 2);
+    const CudaBuffer &indices = in(kernel, 1), &weights = in(kernel, 2);
     std::vector<std::int32_t> nodes;
     for (const std::int32_t rank : group.ranks) nodes.push_back(rank / options_.ranks_per_node);
     const std::int32_t node_members = members_per_node(nodes);
@@ -61,19 +61,10 @@ class LocalAllToAll {
     PLUMBLINE_TRY(receive(kernel, layout, folded_rows_per_expert(layout->homes, layout->choices_of)));
 
     RowCopy copy;
-    copy.source = layout->members.list.tokens;
-    copy.rows = layout->received_rows;
-    RowBytes bytes;
-    PLUMBLINE_TRY(row_bytes(x.view(), bytes));
-    PLUMBLINE_TRY(add_planes(x.view(), out(kernel, 0).view(), copy));
     PLUMBLINE_TRY(add_planes(weights.view(), out(kernel, 2).view(), copy));
     const std::int64_t choice_bytes = std::int64_t{4} * layout->choices;
-    PLUMBLINE_TRY(
-        set_send_buffer(*layout, wire_of(kernel),
-                        {leaving(x.view().data, bytes.values), leaving(x.view().scales, bytes.scales),
-                         leaving(indices.view().data, choice_bytes), leaving(weights.view().data, choice_bytes)},
-                        sink_, copy.send_buffer));
-    PLUMBLINE_TRY(outcome(copy_rows(copy, blocks_, stream), "sending tokens"));
+    PLUMBLINE_TRY(copy_received(kernel, *layout, copy, leaving(indices.view().data, choice_bytes),
+                                leaving(weights.view().data, choice_bytes), stream));
     return outcome(number_locally(task_of(*layout, indices), layout->members.list, layout->received_rows,
                                   out(kernel, 1).data<std::int32_t>(), stream),
                    "numbering experts");
@@ -98,22 +89,27 @@ class LocalAllToAll {
   Status combine_grad(const Kernel& kernel, cudaStream_t stream) {
     std::shared_ptr<const DispatchLayout> layout;
     PLUMBLINE_TRY(find_layout(kernel, 1, nullptr, layout));
-    const CudaBuffer& x = in(kernel, 0);
     PLUMBLINE_TRY(out(kernel, 0).resize(layout->received_rows));
     out(kernel, 0).mark_changed();
-    RowCopy copy;
-    copy.source = layout->members.list.tokens;
-    copy.rows = layout->received_rows;
-    RowBytes bytes;
-    PLUMBLINE_TRY(row_bytes(x.view(), bytes));
-    PLUMBLINE_TRY(add_planes(x.view(), out(kernel, 0).view(), copy));
-    PLUMBLINE_TRY(set_send_buffer(*layout, wire_of(kernel),
-                                  {leaving(x.view().data, bytes.values), leaving(x.view().scales, bytes.scales)}, sink_,
-                                  copy.send_buffer));
-    return outcome(copy_rows(copy, blocks_, stream), "sending gradients");
+    return copy_received(kernel, *layout, {}, {}, {}, stream);
   }
 
   Wire wire_of(const Kernel& kernel) const { return {options_.nic_gbps, token_bytes_of(kernel)}; }
+  // Copies the rows of the first input that are received to the first output, and those for other nodes with their
+  // indices and weights, if there are, to host memory. `copy` has the planes that are copied as well.
+  Status copy_received(const Kernel& kernel, const DispatchLayout& layout, RowCopy copy, const Plane& indices,
+                       const Plane& weights, cudaStream_t stream) {
+    const TensorView x = in(kernel, 0).view();
+    copy.source = layout.members.list.tokens;
+    copy.rows = layout.received_rows;
+    RowBytes bytes;
+    PLUMBLINE_TRY(row_bytes(x, bytes));
+    PLUMBLINE_TRY(add_planes(x, out(kernel, 0).view(), copy));
+    PLUMBLINE_TRY(set_send_buffer(layout, wire_of(kernel),
+                                  {leaving(x.data, bytes.values), leaving(x.scales, bytes.scales), indices, weights},
+                                  sink_, copy.send_buffer));
+    return outcome(copy_rows(copy, blocks_, stream), "sending tokens");
+  }
   Status sum_back(const Kernel& kernel, const DispatchLayout& layout, RowSum& sum, cudaStream_t stream) {
     RowBytes bytes;
     PLUMBLINE_TRY(row_bytes(sum.rows, bytes));
