@@ -2,15 +2,16 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "model/architecture/load_architecture.h"
 #include "model/cost/operator_class.h"
 #include "model/layers/context.h"
 #include "model/profile/cluster.h"
 #include "model/profile/profile.h"
+#include "tests/support/architectures.h"
 #include "tests/support/profiles.h"
 
 namespace plumbline::tests {
@@ -80,17 +81,21 @@ inline model::Profile with_host(const model::Profile& profile, const std::map<st
   return model::Profile(profile.name() + " with a host", profile.description(), parameters);
 }
 
+inline model::Parameter number(const std::string& name, double value, const std::string& unit = "1") {
+  return {.name = name, .value = value, .unit = unit};
+}
+
 // Returns the profile with further constants without a unit.
 inline model::Profile with_constants(const model::Profile& profile, const std::map<std::string, double>& values) {
   std::vector<model::Parameter> parameters = profile.parameters();
-  for (const auto& [name, value] : values) parameters.push_back({.name = name, .value = value, .unit = "1"});
+  for (const auto& [name, value] : values) parameters.push_back(number(name, value));
   return model::Profile(profile.name(), profile.description(), parameters);
 }
 
 // One micro-batch of DeepSeek-V3 on one of 64 expert-parallel ranks, with the published recomputation.
 inline model::LayerContext deepseek_rank(model::Precision gemm) {
   model::LayerContext c;
-  c.architecture = model::load_architecture(shipped("examples/models/deepseek-v3.json")).value();
+  c.architecture = architecture("deepseek-v3");
   c.gemm = c.dispatch = gemm;
   c.recompute = {model::RecomputeGroup::rmsnorm, model::RecomputeGroup::mla_up_projection,
                  model::RecomputeGroup::swiglu};
@@ -101,10 +106,34 @@ inline model::LayerContext deepseek_rank(model::Precision gemm) {
   return c;
 }
 
+// A layer of a reference model that trains on one sequence, and that decodes requests with tokens in their caches.
+inline model::LayerContext training(const std::string& name, std::int64_t tokens) {
+  model::LayerContext c;
+  c.architecture = architecture(name);
+  c.tokens = c.sequence_length = tokens;
+  return c;
+}
+
+inline model::LayerContext decoding(const std::string& name, std::int64_t requests, std::int64_t new_tokens = 1,
+                                    double cached_tokens = 1000) {
+  model::LayerContext c = training(name, requests * new_tokens);
+  c.inference = {.kind = model::InferencePass::Kind::decode,
+                 .requests = requests,
+                 .new_tokens = new_tokens,
+                 .cached_tokens = cached_tokens};
+  c.inference.shared_tokens = true;
+  return c;
+}
+
 inline const model::Operator& find(const model::Graph& graph, const std::string& name,
                                    model::Phase phase = model::Phase::F) {
   return *std::find_if(graph.operators.begin(), graph.operators.end(),
                        [&](const model::Operator& op) { return op.name == name && op.phase == phase; });
+}
+
+// Returns the first operator of a kind, of which there is one.
+inline const model::Operator& only(const model::Graph& graph, model::OperatorKind kind) {
+  return *std::ranges::find(graph.operators, kind, &model::Operator::kind);
 }
 
 inline bool between_ranks(const model::Graph& graph, const model::Operator& op) {

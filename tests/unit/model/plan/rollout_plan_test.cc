@@ -35,41 +35,43 @@ max_answer_tokens = 3000
 updates = 4
 )";
 
-Result<Plan> load(const std::vector<std::string>& overrides = {}, const std::string& from = text) {
+Result<Plan> with_rollouts(const std::vector<std::string>& overrides = {}, const std::string& from = text) {
   return read_plan(from, "plan.toml", overrides);
 }
 
 Error refused(const std::vector<std::string>& overrides, const std::string& from = text) {
-  const auto plan = load(overrides, from);
+  const auto plan = with_rollouts(overrides, from);
   EXPECT_FALSE(plan);
   return plan ? Error{} : plan.error();
 }
 
 // 512 samples of 1,000 tokens in four updates are 128,000 tokens each: 31.25 sequences, so 32 of two ranks.
 TEST(RolloutPlan, TheBatchHoldsTheSamplesOfAnUpdate) {
-  const Plan plan = load().value();
+  const Plan plan = with_rollouts().value();
   EXPECT_TRUE(plan.rollout.given);
   EXPECT_FALSE(is_deployment(plan));
   EXPECT_EQ(plan.batch.global_batch_size, 32);
   EXPECT_EQ(plan.batch.document_length, 1000);
-  EXPECT_EQ(load({"batch.micro_batch_size=3"})->batch.global_batch_size, 36);
-  EXPECT_EQ(load({"rollout.updates=1"})->batch.global_batch_size, 126);
-  EXPECT_EQ(load({"batch.document_length=700"})->batch.document_length, 700);
+  EXPECT_EQ(with_rollouts({"batch.micro_batch_size=3"})->batch.global_batch_size, 36);
+  EXPECT_EQ(with_rollouts({"rollout.updates=1"})->batch.global_batch_size, 126);
+  EXPECT_EQ(with_rollouts({"batch.document_length=700"})->batch.document_length, 700);
 }
 
 TEST(RolloutPlan, IsPrintedAndReadBack) {
-  const Plan plan = load({"rollout.placement=split", "rollout.gpus=16"}).value();
+  const Plan plan = with_rollouts({"rollout.placement=split", "rollout.gpus=16"}).value();
   const std::string printed = to_toml(plan);
   EXPECT_NE(printed.find("\n[rollout]\nalgorithm = \"grpo\"\nprompts = 64\n"), std::string::npos) << printed;
   EXPECT_NE(printed.find("\nglobal_batch_size = 32  # rollout\n"), std::string::npos) << printed;
-  EXPECT_EQ(to_toml(load({}, printed).value()).find("[rollout]") == std::string::npos, false);
-  EXPECT_EQ(load({}, printed)->batch.global_batch_size, 32);
+  EXPECT_EQ(to_toml(with_rollouts({}, printed).value()).find("[rollout]") == std::string::npos, false);
+  EXPECT_EQ(with_rollouts({}, printed)->batch.global_batch_size, 32);
   const std::string without = text.substr(0, text.find("[rollout]"));
-  EXPECT_EQ(to_toml(load({"batch.global_batch_size=32"}, without).value()).find("rollout"), std::string::npos);
+  EXPECT_EQ(to_toml(with_rollouts({"batch.global_batch_size=32"}, without).value()).find("rollout"), std::string::npos);
 }
 
 TEST(RolloutPlan, AlgorithmsDecideWhatRunsUnlessKeysDo) {
-  const auto passes = [](const std::vector<std::string>& overrides) { return passes_of(load(overrides).value()); };
+  const auto passes = [](const std::vector<std::string>& overrides) {
+    return passes_of(with_rollouts(overrides).value());
+  };
   const RolloutPasses grpo = passes({}), ppo = passes({"rollout.algorithm=ppo"}),
                       dapo = passes({"rollout.algorithm=dapo"});
   EXPECT_TRUE(grpo.reference && !grpo.critic && grpo.oversampling == 1);
@@ -82,7 +84,8 @@ TEST(RolloutPlan, AlgorithmsDecideWhatRunsUnlessKeysDo) {
 
 // Of the input tokens that no earlier request cached, one of the eight answers to a prompt computes them.
 TEST(RolloutPlan, EnginesAreADeploymentOfTheirOwn) {
-  const Plan engines = engine_plan(load({"rollout.placement=split", "rollout.gpus=16", "rollout.tensor=2"}).value());
+  const Plan engines =
+      engine_plan(with_rollouts({"rollout.placement=split", "rollout.gpus=16", "rollout.tensor=2"}).value());
   EXPECT_FALSE(engines.rollout.given);
   EXPECT_EQ(engines.cluster.gpus, 16);
   EXPECT_EQ(engines.parallelism.tensor, 2);
@@ -90,7 +93,7 @@ TEST(RolloutPlan, EnginesAreADeploymentOfTheirOwn) {
   EXPECT_EQ(engines.inference.input_tokens, 200);
   EXPECT_EQ(engines.inference.output_tokens, 800);
   EXPECT_DOUBLE_EQ(engines.inference.prefix_hit_rate, 1 - 0.5 / 8);
-  EXPECT_EQ(engine_plan(load().value()).cluster.gpus, 8);
+  EXPECT_EQ(engine_plan(with_rollouts().value()).cluster.gpus, 8);
 }
 
 TEST(RolloutPlan, RefusesKeysThatDoNotBelongTogether) {
@@ -115,7 +118,7 @@ TEST(RolloutPlan, RefusesKeysThatDoNotBelongTogether) {
   expect({"rollout.max_answer_tokens=3897"}, "batch.sequence_length", ErrorKind::infeasible);
   expect({"rollout.prompts=200000"}, "rollout.prompts", ErrorKind::infeasible);
   expect({"batch.micro_batch_size=600000000"}, "batch.micro_batch_size", ErrorKind::infeasible);
-  EXPECT_TRUE(load({"rollout.max_answer_tokens=3896"}));
+  EXPECT_TRUE(with_rollouts({"rollout.max_answer_tokens=3896"}));
 }
 
 TEST(RolloutPlan, NamesWhatIsMissingAndWhatIsMisspelt) {

@@ -9,7 +9,7 @@
 namespace plumbline::model {
 namespace {
 
-StepTimes step(double gemm, double casts, double exposed, double bubble) {
+StepTimes step_of(double gemm, double casts, double exposed, double bubble) {
   StepTimes times;
   times.breakdown = {{"GEMM", gemm},    {"other memory-bound", 1},          {"casts and transposes", casts},
                      {"router", 0.25},  {"exposed communication", exposed}, {"bubble", bubble},
@@ -39,7 +39,7 @@ std::vector<std::string> names(const Waterfall& waterfall) {
 }
 
 TEST(Waterfall, RowsAddUpToTheDifference) {
-  const Waterfall found = waterfall(step(10, 1, 0.5, 2), step(9, 1.5, 1.25, 4));
+  const Waterfall found = waterfall(step_of(10, 1, 0.5, 2), step_of(9, 1.5, 1.25, 4));
   expect_adds_up(found);
   EXPECT_EQ(names(found), (std::vector<std::string>{"GEMM", "memory-bound", "router", "exposed communication", "bubble",
                                                     "optimizer"}));
@@ -51,7 +51,7 @@ TEST(Waterfall, RowsAddUpToTheDifference) {
 }
 
 TEST(Waterfall, ClassesStandAlone) {
-  const Waterfall found = waterfall(step(10, 1, 0.5, 2), step(10, 1.5, 0.5, 2), WaterfallDetail::classes);
+  const Waterfall found = waterfall(step_of(10, 1, 0.5, 2), step_of(10, 1.5, 0.5, 2), WaterfallDetail::classes);
   expect_adds_up(found);
   EXPECT_DOUBLE_EQ(change(found, "casts and transposes"), 0.5);
   EXPECT_DOUBLE_EQ(change(found, "other memory-bound"), 0);
@@ -64,8 +64,8 @@ StepTimes with_messages(StepTimes times, double seconds) {
 }
 
 TEST(Waterfall, BubbleAndMessagesAreTheBubbleWhereOneStepDoesNotSeparateThem) {
-  StepTimes from = step(10, 1, 0.5, 2);
-  const StepTimes to = with_messages(step(10, 1, 0.5, 3), 0.25);
+  StepTimes from = step_of(10, 1, 0.5, 2);
+  const StepTimes to = with_messages(step_of(10, 1, 0.5, 3), 0.25);
   const Waterfall measured = waterfall(to, from);
   expect_adds_up(measured);
   EXPECT_DOUBLE_EQ(change(measured, "bubble"), -1.25);
@@ -75,7 +75,8 @@ TEST(Waterfall, BubbleAndMessagesAreTheBubbleWhereOneStepDoesNotSeparateThem) {
 }
 
 TEST(Waterfall, BubbleAndMessagesAreTwoRowsWhereBothSeparateThem) {
-  const Waterfall found = waterfall(with_messages(step(10, 1, 0.5, 2), 0.5), with_messages(step(10, 1, 0.5, 3), 0.25));
+  const Waterfall found =
+      waterfall(with_messages(step_of(10, 1, 0.5, 2), 0.5), with_messages(step_of(10, 1, 0.5, 3), 0.25));
   expect_adds_up(found);
   EXPECT_DOUBLE_EQ(change(found, "bubble"), 1);
   EXPECT_DOUBLE_EQ(change(found, "point-to-point"), -0.25);
@@ -84,7 +85,7 @@ TEST(Waterfall, BubbleAndMessagesAreTwoRowsWhereBothSeparateThem) {
 // Waits for parameters are part of the exposed time in the slots, waits for reductions part of the time after the last
 // slot.
 TEST(Waterfall, ExposedGathersAndReductionsAreRowsOfTheirOwn) {
-  StepTimes from = step(10, 1, 0.5, 2), to = step(10, 1, 1.5, 2);
+  StepTimes from = step_of(10, 1, 0.5, 2), to = step_of(10, 1, 1.5, 2);
   from.exposed_parameter_gather_s = from.exposed_gradient_reduce_s = 0;
   to.exposed_parameter_gather_s = 0.75;
   to.exposed_gradient_reduce_s = 0.25;
@@ -97,7 +98,7 @@ TEST(Waterfall, ExposedGathersAndReductionsAreRowsOfTheirOwn) {
 }
 
 TEST(Waterfall, GathersThatOneStepDoesNotSeparateStayInTheirRow) {
-  StepTimes measured = step(10, 1, 0.5, 2), predicted = step(10, 1, 1.5, 2);
+  StepTimes measured = step_of(10, 1, 0.5, 2), predicted = step_of(10, 1, 1.5, 2);
   predicted.exposed_parameter_gather_s = 0.75;
   const Waterfall found = waterfall(predicted, measured);
   expect_adds_up(found);
@@ -113,7 +114,7 @@ TEST(Waterfall, WithoutABreakdownSlotsAreOneRow) {
   closed.optimizer_s = 1;
   closed.exposed_parameter_gather_s = 0.25;
   closed.time_s = 15.5;
-  StepTimes open = step(10, 1, 0.5, 2);
+  StepTimes open = step_of(10, 1, 0.5, 2);
   open.exposed_parameter_gather_s = 0;
   const Waterfall found = waterfall(open, closed);
   EXPECT_EQ(names(found), (std::vector<std::string>{"slots", "exposed parameter gather", "bubble", "exposed input",
@@ -125,16 +126,16 @@ TEST(Waterfall, WithoutABreakdownSlotsAreOneRow) {
 TEST(Waterfall, AStepWithNothingButItsTimeIsNotAttributed) {
   StepTimes measured;
   measured.time_s = 16;
-  const Waterfall found = waterfall(step(10, 1, 0.5, 2), measured);
+  const Waterfall found = waterfall(step_of(10, 1, 0.5, 2), measured);
   expect_adds_up(found);
   EXPECT_DOUBLE_EQ(std::ranges::find(found.rows, "not attributed", &WaterfallRow::name)->to_s, 16);
 }
 
 TEST(Waterfall, ReasonsNameTheLargestAndWhatOffsetsIt) {
-  EXPECT_EQ(main_reasons(waterfall(step(10, 1, 0.5, 2), step(9.9, 1, 0.82, 2.81))),
+  EXPECT_EQ(main_reasons(waterfall(step_of(10, 1, 0.5, 2), step_of(9.9, 1, 0.82, 2.81))),
             "bubble +0.81 s, exposed communication +0.32 s (GEMM -0.10 s)");
-  EXPECT_EQ(main_reasons(waterfall(step(10, 1, 0.5, 2), step(10, 1, 0.5, 1.99))), "bubble -10.0 ms");
-  EXPECT_EQ(main_reasons(waterfall(step(10, 1, 0.5, 2), step(10, 1, 0.5, 2))), "");
+  EXPECT_EQ(main_reasons(waterfall(step_of(10, 1, 0.5, 2), step_of(10, 1, 0.5, 1.99))), "bubble -10.0 ms");
+  EXPECT_EQ(main_reasons(waterfall(step_of(10, 1, 0.5, 2), step_of(10, 1, 0.5, 2))), "");
 }
 
 }  // namespace

@@ -23,29 +23,12 @@ namespace plumbline::model {
 namespace {
 
 using tests::architecture;
+using tests::decoding;
+using tests::only;
+using tests::training;
 using Kind = InferencePass::Kind;
 
 constexpr double bandwidth = 3.35e12, peak = 989e12;  // of the H800's datasheet
-
-LayerContext training(const std::string& name, std::int64_t tokens) {
-  LayerContext c;
-  c.architecture = architecture(name);
-  c.tokens = c.sequence_length = tokens;
-  return c;
-}
-
-LayerContext decoding(const std::string& name, std::int64_t requests, std::int64_t new_tokens = 1) {
-  LayerContext c = training(name, requests * new_tokens);
-  c.inference = {.kind = Kind::decode, .requests = requests, .new_tokens = new_tokens, .cached_tokens = 1000};
-  c.inference.shared_tokens = true;
-  return c;
-}
-
-const Operator& only_of_kind(const Graph& graph, OperatorKind kind) {
-  const auto found = std::ranges::find(graph.operators, kind, &Operator::kind);
-  EXPECT_NE(found, graph.operators.end());
-  return *found;
-}
 
 struct Product {
   double m, n, k;
@@ -73,7 +56,7 @@ TEST(Scan, OfTheDeltaRuleHasTheProductsOfItsKernels) {
   const Graph layer = make_block(BlockKind::recurrent_moe_layer, c);
   const double chunks_and_heads = 4096.0 / 64 * 32;
   for (const bool causal : {true, false})
-    EXPECT_DOUBLE_EQ(flops(layer, only_of_kind(layer, OperatorKind::scan), 1, causal).value(),
+    EXPECT_DOUBLE_EQ(flops(layer, only(layer, OperatorKind::scan), 1, causal).value(),
                      chunks_and_heads * (flops_of(products) + 64.0 * 64 * 64 / 3));
 }
 
@@ -89,7 +72,7 @@ TEST(Scan, OfTheDeltaRuleByChannelsHasTheProductsOfItsKernels) {
       {64, 128, 64}    // scores times new values
   };
   const Graph layer = make_block(BlockKind::recurrent_moe_layer, training("kimi-linear-48b-a3b", 4096));
-  const Operator& scan = only_of_kind(layer, OperatorKind::scan);
+  const Operator& scan = only(layer, OperatorKind::scan);
   const double both = 2 * flops_of({{16, 16, 128}}), inverse = 64.0 * 64 * 64 / 3;  // keys with keys and with queries
   for (const auto& [causal, tiles] : {std::pair{true, 10}, {false, 16}})
     EXPECT_DOUBLE_EQ(flops(layer, scan, 1, causal).value(),
@@ -108,7 +91,7 @@ TEST(Scan, OfAStateSpaceHasTheProductsOfItsKernels) {
   const double states = 2 * 2.0 * 256 * 64 * 128, scores = 2.0 * 256 * 256 * 128;
   const double tiles = 4 * (1 + 2 + 3 + 4) / 4.0;  // of 16, of 64 x 64
   const double values = 2.0 * 64 * 64 * 64 * tiles, all_values = 2.0 * 256 * 256 * 64;
-  const Operator& scan = only_of_kind(layer, OperatorKind::scan);
+  const Operator& scan = only(layer, OperatorKind::scan);
   EXPECT_DOUBLE_EQ(flops(layer, scan, 1, true).value(), 4096 / 256 * (scores + 128 * (values + states)));
   EXPECT_DOUBLE_EQ(flops(layer, scan, 1, false).value(), 4096 / 256 * (scores + 128 * (all_values + states)));
 }
@@ -119,15 +102,14 @@ TEST(Scan, OfAConstantDecayHasTheProductsOfItsKernels) {
   const Graph layer = make_block(BlockKind::recurrent_moe_layer, training("minimax-m1", 4096));
   const double states = flops_of({{128, 128, 256}, {256, 128, 128}});  // keys times values, queries times the state
   const double tile = flops_of({{64, 64, 128}, {64, 128, 64}});        // scores, scores times values
-  EXPECT_DOUBLE_EQ(flops(layer, only_of_kind(layer, OperatorKind::scan), 1, true).value(),
+  EXPECT_DOUBLE_EQ(flops(layer, only(layer, OperatorKind::scan), 1, true).value(),
                    4096.0 / 256 * 64 * (states + 10 * tile));
   // Backward: twice the gradient of scores, the scores again, and each times queries, keys and the result's gradient;
   // the gradient of the state, and three products with states.
-  EXPECT_DOUBLE_EQ(flops(layer, only_of_kind(layer, OperatorKind::scan_grad), 1, true).value(),
+  EXPECT_DOUBLE_EQ(flops(layer, only(layer, OperatorKind::scan_grad), 1, true).value(),
                    4096.0 / 256 * 64 * (2 * states + 10 * 3 * tile));
   EXPECT_EQ(std::ranges::count(layer.tensors, std::string("convolution"), &Tensor::name), 0);  // SiLU alone
-  EXPECT_EQ(layer.tensor(only_of_kind(layer, OperatorKind::scan_grad).reads.back()).shape[1].size,
-            64 * 2 * 128 * 128 / 256);
+  EXPECT_EQ(layer.tensor(only(layer, OperatorKind::scan_grad).reads.back()).shape[1].size, 64 * 2 * 128 * 128 / 256);
 }
 
 // Three passes over every matrix that a token meets, causal attention over S / 2 keys, and the scans.
@@ -209,7 +191,7 @@ TEST(Memory, OfAConstantDecayHasItsStates) {
 // A query and a key of 128 for each of 32 value heads, and a row of an inverse of 64 x 64.
 TEST(Memory, OfTheDeltaRuleHasQueriesAndKeysOfAllValueHeads) {
   const Graph layer = make_block(BlockKind::recurrent_moe_layer, training("qwen3-next-80b-a3b", 4096));
-  const TensorId kept = only_of_kind(layer, OperatorKind::scan_grad).reads.back();
+  const TensorId kept = only(layer, OperatorKind::scan_grad).reads.back();
   EXPECT_EQ(layer.tensor(kept).shape[1].size, 32 * (2 * 128 + 64));
   EXPECT_EQ(std::ranges::count(layer.operators, OperatorKind::convolution, &Operator::kind), 1);  // none again
 }
@@ -322,7 +304,7 @@ TEST(Decoding, ATokenReadsAndWritesTheStateHoweverLongItsContext) {
   for (const std::int64_t requests : {64, 128}) {
     LayerContext c = decoding("qwen3-next-80b-a3b", requests);
     const Graph layer = make_block(BlockKind::recurrent_moe_layer, c);
-    const Operator& step = only_of_kind(layer, OperatorKind::scan_step);
+    const Operator& step = only(layer, OperatorKind::scan_step);
     const double bytes = bytes_moved(layer, step, 1).value(), r = static_cast<double>(requests);
     EXPECT_NEAR(bytes, r * 2 * state, 0.01 * bytes);
     const KernelTime time = cost.time(layer, step, {.sms = 132});
@@ -335,7 +317,7 @@ TEST(Decoding, ATokenReadsAndWritesTheStateHoweverLongItsContext) {
     EXPECT_EQ(bytes_moved(make_block(BlockKind::recurrent_moe_layer, c), step, 1).value(), bytes);
   }
   const Graph three = make_block(BlockKind::recurrent_moe_layer, decoding("qwen3-next-80b-a3b", 64, 3));
-  const double speculated = bytes_moved(three, only_of_kind(three, OperatorKind::scan_step), 1).value();
+  const double speculated = bytes_moved(three, only(three, OperatorKind::scan_step), 1).value();
   EXPECT_NEAR(speculated, 64 * (1 + 3) * state, 0.01 * speculated);
 }
 
@@ -344,7 +326,7 @@ TEST(Decoding, DecaysOfChannelsAreWrittenBeforeTheStateIsRead) {
   constexpr double state = 32 * 128 * 128 * 4.0, mixed = 3 * 4096, operands = 2 * (mixed + 4096 + 32 + 4096);
   const KernelCost cost = KernelCost::make(tests::profile("h800"), tests::h800_device()).value();
   const Graph layer = make_block(BlockKind::recurrent_moe_layer, decoding("kimi-linear-48b-a3b", 64));
-  const Operator& step = only_of_kind(layer, OperatorKind::scan_step);
+  const Operator& step = only(layer, OperatorKind::scan_step);
   const double bytes = bytes_moved(layer, step, 1).value();
   EXPECT_DOUBLE_EQ(bytes, 64 * (2 * state + operands + 8 * 4096) + 2 * 32 * 129);
   const KernelTime time = cost.time(layer, step, {.sms = 132});
@@ -359,7 +341,7 @@ TEST(Decoding, OfAConstantDecayHasAStateAlone) {
   EXPECT_DOUBLE_EQ(request_state_bytes(architecture("minimax-m1")), 70 * state);
   const KernelCost cost = KernelCost::make(tests::profile("h800"), tests::h800_device()).value();
   const Graph layer = make_block(BlockKind::recurrent_moe_layer, decoding("minimax-m1", 32));
-  const Operator& step = only_of_kind(layer, OperatorKind::scan_step);
+  const Operator& step = only(layer, OperatorKind::scan_step);
   EXPECT_DOUBLE_EQ(bytes_moved(layer, step, 1).value(), 32 * (2 * state + rows));
   EXPECT_DOUBLE_EQ(flops(layer, step, 1, true).value(), 32 * 64 * 4.0 * 128 * 128);
   const KernelTime time = cost.time(layer, step, {.sms = 132});
@@ -373,7 +355,7 @@ TEST(Scan, TakesTheTimeOfItsBytesAndProducts) {
   for (const char* name : {"qwen3-next-80b-a3b", "kimi-linear-48b-a3b", "granite-4.0-h-small", "minimax-m1"}) {
     const Graph layer = make_block(BlockKind::recurrent_moe_layer, training(name, 8192));
     for (const OperatorKind kind : {OperatorKind::scan, OperatorKind::scan_grad}) {
-      const Operator& scan = only_of_kind(layer, kind);
+      const Operator& scan = only(layer, kind);
       const KernelTime time = cost.time(layer, scan, {.sms = 132});
       double shares = 0;
       for (const Share& share : time.shares) shares += share.seconds;
@@ -404,7 +386,7 @@ TEST(Scan, TheTimeOfAChunkIsOfItsRecurrenceAndDirection) {
     std::vector<Parameter> parameters = tests::profile("h800").parameters();
     parameters.insert(parameters.end(), more.begin(), more.end());
     const KernelCost cost = KernelCost::make(Profile("with more", "", parameters), tests::h800_device()).value();
-    return cost.time(layer, only_of_kind(layer, kind), {.sms = 132}).seconds;
+    return cost.time(layer, only(layer, kind), {.sms = 132}).seconds;
   };
   const Parameter time{.name = "scan.gated_delta.forward.chunk_time", .value = 1, .unit = "us"};
   const Parameter other{.name = "scan.channel_delta.forward.chunk_time", .value = 1, .unit = "us"};

@@ -12,6 +12,7 @@
 #include "model/layers/key_value_cache.h"
 #include "model/memory/memory.h"
 #include "tests/support/architectures.h"
+#include "tests/support/costs.h"
 
 namespace plumbline::tests {
 namespace {
@@ -37,12 +38,6 @@ LayerContext decode_context(const std::string& name, std::int64_t requests, doub
                  .new_tokens = new_tokens,
                  .cached_tokens = context_tokens - static_cast<double>(new_tokens)};
   return c;
-}
-
-const Operator& only(const Graph& graph, OperatorKind kind) {
-  const auto found = std::ranges::find(graph.operators, kind, &Operator::kind);
-  EXPECT_NE(found, graph.operators.end());
-  return *found;
 }
 
 std::int64_t count(const Graph& graph, OperatorKind kind) {

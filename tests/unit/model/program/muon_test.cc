@@ -30,11 +30,11 @@ Result<Plan> plan_of(std::vector<std::string> overrides) {
       "p.toml", overrides);
 }
 
-struct Compiled {
+struct MuonStep {
   Plan plan;
   Layout layout;
   StepProgram program;
-  explicit Compiled(const std::vector<std::string>& overrides)
+  explicit MuonStep(const std::vector<std::string>& overrides)
       : plan(plan_of(overrides).value()),
         layout(make_layout(plan, architecture("llama-3-8b")).value()),
         program(compile(plan, architecture("llama-3-8b"), layout).value()) {}
@@ -62,15 +62,15 @@ double elements_of_matrices() {
 }
 
 TEST(Muon, OrthogonalisesEveryMatrixOfTheLayers) {
-  const Compiled replicated({});
+  const MuonStep replicated({});
   EXPECT_DOUBLE_EQ(gemm_flops(replicated.optimizer()), newton_schulz_flops());
-  EXPECT_EQ(gemm_flops(Compiled({"optimizer.kind=adamw"}).optimizer()), 0);
+  EXPECT_EQ(gemm_flops(MuonStep({"optimizer.kind=adamw"}).optimizer()), 0);
   for (const Operator& op : replicated.optimizer().operators) EXPECT_NE(op.kind, OperatorKind::all_gather) << op.name;
 }
 
 // Of 128 matrices on 8 ranks a rank's shard meets 16 and one more.
 TEST(Muon, ComputesWithTheMatricesThatAShardMeets) {
-  const Compiled sharded({"parallelism.zero_stage=1"});
+  const MuonStep sharded({"parallelism.zero_stage=1"});
   const double share = 1.0 / 8 + 1 / (layers * matrices_of_layer);
   const double part = gemm_flops(sharded.optimizer()) / newton_schulz_flops();
   EXPECT_GE(part, share);
@@ -84,7 +84,7 @@ TEST(Muon, ComputesWithTheMatricesThatAShardMeets) {
 // AdamW updates embedding, head and norms, with two moments; a matrix has one.
 TEST(Muon, KeepsOneMomentOfAMatrix) {
   constexpr double parameters = 8030261248;
-  const Compiled muon({});
+  const MuonStep muon({});
   const TrainingState state = training_state(muon.plan, muon.layout, muon.program, {0});
   EXPECT_EQ(state.others.optimizer, Bytes(12 * parameters - 4 * elements_of_matrices()));
   double by_muon = 0, by_adamw = 0;

@@ -32,7 +32,7 @@ ClusterShape nvlink_cluster(double nic = 50) {
   return shape;
 }
 
-CollectiveCost cost(const std::string& name = "h800-datasheet", double nic = 50) {
+CollectiveCost collectives(const std::string& name = "h800-datasheet", double nic = 50) {
   return CollectiveCost::make(profile(name), nvlink_cluster(nic)).value();
 }
 
@@ -89,13 +89,13 @@ TEST(Collectives, AnEnginesOwnAllReduce) {
 
 TEST(Collectives, RingOfANode) {
   // 14 steps of 3.4 us after 8.4 us; 2 * 7/8 of the buffer at 80 % of NVLink's 200 GB/s.
-  const CollectivePath simple =
-      path(cost().paths(Collective::all_reduce, one_node), CollectiveAlgorithm::ring, CollectiveProtocol::simple);
+  const CollectivePath simple = path(collectives().paths(Collective::all_reduce, one_node), CollectiveAlgorithm::ring,
+                                     CollectiveProtocol::simple);
   EXPECT_NEAR(simple.latency, 56e-6, 1e-12);
   EXPECT_NEAR(simple.seconds_per_byte, 1.75 / 160e9, 1e-20);
   // LL: 6.6 + 14 * 0.6 us, half of the rate.
   const CollectivePath ll =
-      path(cost().paths(Collective::all_reduce, one_node), CollectiveAlgorithm::ring, CollectiveProtocol::ll);
+      path(collectives().paths(Collective::all_reduce, one_node), CollectiveAlgorithm::ring, CollectiveProtocol::ll);
   EXPECT_NEAR(ll.latency, 15e-6, 1e-12);
   EXPECT_NEAR(ll.seconds_per_byte, 1.75 / 80e9, 1e-20);
 }
@@ -103,29 +103,29 @@ TEST(Collectives, RingOfANode) {
 TEST(Collectives, BetweenNodes) {
   // Four ranks on four nodes have one NIC each, at 80 % of 50 GB/s; three network steps of 14 us after 8.4 us.
   const CollectivePath simple =
-      path(cost().paths(Collective::all_gather, spread), CollectiveAlgorithm::ring, CollectiveProtocol::simple);
+      path(collectives().paths(Collective::all_gather, spread), CollectiveAlgorithm::ring, CollectiveProtocol::simple);
   EXPECT_NEAR(simple.latency, 50.4e-6, 1e-12);
   EXPECT_NEAR(simple.seconds_per_byte, 0.75 / 40e9, 1e-20);
   // 32 ranks on four nodes: eight NICs carry 320 GB/s, NVLink's 160 limit.
-  const CollectivePath node_peers =
-      path(cost().paths(Collective::all_gather, four_nodes), CollectiveAlgorithm::ring, CollectiveProtocol::simple);
+  const CollectivePath node_peers = path(collectives().paths(Collective::all_gather, four_nodes),
+                                         CollectiveAlgorithm::ring, CollectiveProtocol::simple);
   EXPECT_NEAR(node_peers.seconds_per_byte, 31.0 / 32 / 160e9, 1e-20);
   // Tree: 8.4 + 2 * (7 * 4 + 2 * 14) us; inner GPUs send the buffer twice over NVLink at 92 %.
-  const CollectivePath tree =
-      path(cost().paths(Collective::all_reduce, four_nodes), CollectiveAlgorithm::tree, CollectiveProtocol::simple);
+  const CollectivePath tree = path(collectives().paths(Collective::all_reduce, four_nodes), CollectiveAlgorithm::tree,
+                                   CollectiveProtocol::simple);
   EXPECT_NEAR(tree.latency, 120.4e-6, 1e-12);
   EXPECT_NEAR(tree.seconds_per_byte, 2 / (160e9 * 0.92), 1e-20);
   // In an all-to-all 24 of 32 parts leave through the GPU's NIC. A transfer between nodes has one NIC.
   const Bytes large(1e9);
-  EXPECT_NEAR(cost().time(Collective::all_to_all, four_nodes, large), 22.4e-6 + 0.75e9 / 40e9, 1e-12);
-  EXPECT_NEAR(cost().time(Collective::send_recv, spread, large), 22.4e-6 + 1e9 / 40e9, 1e-12);
+  EXPECT_NEAR(collectives().time(Collective::all_to_all, four_nodes, large), 22.4e-6 + 0.75e9 / 40e9, 1e-12);
+  EXPECT_NEAR(collectives().time(Collective::send_recv, spread, large), 22.4e-6 + 1e9 / 40e9, 1e-12);
 }
 
 // 8 + 128 * 2.8 + 7 * 4 us over 128 nodes, where a ring takes 8.4 + 127 * 14 us; three quarters of the NIC's 40 GB/s.
 TEST(Collectives, ANetworkSlowsWhatCrossesIt) {
   ClusterShape rented = nvlink_cluster();
   rented.network = {.collective_rate = 0.5, .collective_latency = 3};
-  const CollectiveCost fast = cost(), slow = CollectiveCost::make(profile("h800-datasheet"), rented).value();
+  const CollectiveCost fast = collectives(), slow = CollectiveCost::make(profile("h800-datasheet"), rented).value();
   const auto seconds = [](const CollectiveCost& c, const CollectiveGroup& group, double bytes) {
     return c.time(Collective::all_gather, group, Bytes(bytes));
   };
@@ -155,20 +155,20 @@ TEST(Collectives, AggregatedTreesTakeFewStepsOverTheNetwork) {
 
 TEST(Collectives, SumsInTheSwitch) {
   // 25 us, and 0.708 of 160 GB/s: faster than the ring's 160 / 1.75 for large buffers.
-  const CollectiveCost with = cost("generic-datasheet");
+  const CollectiveCost with = collectives("generic-datasheet");
   const CollectivePath nvls =
       path(with.paths(Collective::all_reduce, one_node), CollectiveAlgorithm::nvls, CollectiveProtocol::simple);
   EXPECT_NEAR(nvls.latency, 25e-6, 1e-12);
   EXPECT_NEAR(nvls.seconds_per_byte, 1 / (160e9 * 0.708), 1e-20);
   EXPECT_EQ(with.fastest(Collective::all_reduce, one_node, Bytes(1e9)).algorithm, CollectiveAlgorithm::nvls);
-  EXPECT_EQ(cost("a100-datasheet").fastest(Collective::all_reduce, one_node, Bytes(1e9)).algorithm,
+  EXPECT_EQ(collectives("a100-datasheet").fastest(Collective::all_reduce, one_node, Bytes(1e9)).algorithm,
             CollectiveAlgorithm::ring);
 }
 
 // nccl-tests of 8 GiB: NCCL chooses a ring on four H200 and sums from five on, a ring on four and five B200.
 TEST(Collectives, SumsInTheSwitchPayForManyGpus) {
   const auto summed = [](const char* name, std::int64_t ranks) {
-    return cost(name).fastest(Collective::all_reduce, {ranks, ranks}, Bytes(std::ldexp(1.0, 33))).algorithm ==
+    return collectives(name).fastest(Collective::all_reduce, {ranks, ranks}, Bytes(std::ldexp(1.0, 33))).algorithm ==
            CollectiveAlgorithm::nvls;
   };
   for (const std::int64_t ranks : {2, 3, 4, 5, 7, 8}) {
@@ -179,7 +179,7 @@ TEST(Collectives, SumsInTheSwitchPayForManyGpus) {
 
 // 414.2, 435.6 and 460.0 GB/s on the bus of five to seven H200 from the 473.1 of eight, in the same table.
 TEST(Collectives, SumsInTheSwitchByRanks) {
-  const CollectiveCost hopper = cost("generic-datasheet");
+  const CollectiveCost hopper = collectives("generic-datasheet");
   const auto bus = [&](std::int64_t ranks) {
     const CollectivePath nvls = path(hopper.paths(Collective::all_reduce, {ranks, ranks}), CollectiveAlgorithm::nvls,
                                      CollectiveProtocol::simple);
@@ -193,7 +193,7 @@ TEST(Collectives, SumsInTheSwitchByRanks) {
 TEST(Collectives, TheSwitchSumsForAllReduceOnly) {
   for (const Collective collective : every_collective) {
     bool summed = false;
-    for (const CollectivePath& p : cost("generic-datasheet").paths(collective, one_node))
+    for (const CollectivePath& p : collectives("generic-datasheet").paths(collective, one_node))
       summed = summed || p.algorithm == CollectiveAlgorithm::nvls;
     EXPECT_EQ(summed, collective == Collective::all_reduce) << to_string(collective);
   }
@@ -267,21 +267,21 @@ TEST(Collectives, MeasuredLinesAreExpressedExactly) {
 TEST(Collectives, OnlyWhereTheSwitchCan) {
   // NVSwitch sums from Hopper on; Ampere's NVSwitch and meshes do not.
   for (const char* name : {"a100-datasheet", "mi300x-datasheet", "mi325x-datasheet", "mi355x-datasheet"})
-    for (const CollectivePath& p : cost(tests::shipped_profile(name)).paths(Collective::all_reduce, one_node))
+    for (const CollectivePath& p : collectives(tests::shipped_profile(name)).paths(Collective::all_reduce, one_node))
       EXPECT_NE(p.algorithm, CollectiveAlgorithm::nvls) << name;
   // LL of four A100 nodes stops at 19 GB/s.
-  const CollectivePath ampere = path(cost("a100-datasheet").paths(Collective::all_gather, four_nodes),
+  const CollectivePath ampere = path(collectives("a100-datasheet").paths(Collective::all_gather, four_nodes),
                                      CollectiveAlgorithm::ring, CollectiveProtocol::ll);
   EXPECT_NEAR(ampere.seconds_per_byte, 31.0 / 32 / 19e9, 1e-18);
 }
 
 TEST(Collectives, ProtocolFollowsTheSize) {
-  EXPECT_EQ(cost().fastest(Collective::all_gather, one_node, Bytes(1024)).protocol, CollectiveProtocol::ll);
-  EXPECT_EQ(cost().fastest(Collective::all_gather, one_node, Bytes(1e9)).protocol, CollectiveProtocol::simple);
+  EXPECT_EQ(collectives().fastest(Collective::all_gather, one_node, Bytes(1024)).protocol, CollectiveProtocol::ll);
+  EXPECT_EQ(collectives().fastest(Collective::all_gather, one_node, Bytes(1e9)).protocol, CollectiveProtocol::simple);
 }
 
 TEST(Collectives, OneRankTakesNoTime) {
-  for (const Collective collective : every_collective) EXPECT_EQ(cost().time(collective, {1, 1}, Bytes(1e9)), 0);
+  for (const Collective collective : every_collective) EXPECT_EQ(collectives().time(collective, {1, 1}, Bytes(1e9)), 0);
 }
 
 TEST(Collectives, GroupsByStride) {
@@ -311,7 +311,7 @@ double least_sent(Collective collective, const CollectiveGroup& group, Collectiv
 }
 
 TEST_P(CollectiveLaws, NothingIsFasterThanTheLinks) {
-  const CollectiveCost c = cost(GetParam());
+  const CollectiveCost c = collectives(GetParam());
   for (const Collective collective : every_collective)
     for (const CollectiveGroup& group : {CollectiveGroup{2, 2}, one_node, four_nodes, spread})
       for (const CollectivePath& p : c.paths(collective, group)) {
@@ -324,7 +324,7 @@ TEST_P(CollectiveLaws, NothingIsFasterThanTheLinks) {
 }
 
 TEST_P(CollectiveLaws, MoreBytesAndMoreRanksTakeLonger) {
-  const CollectiveCost c = cost(GetParam());
+  const CollectiveCost c = collectives(GetParam());
   for (const Collective collective : every_collective)
     for (const std::int64_t on_node : {1, 2, 4, 8})
       for (const Bytes bytes : sizes()) {
@@ -347,7 +347,7 @@ TEST_P(CollectiveLaws, MoreBytesAndMoreRanksTakeLonger) {
 }
 
 TEST_P(CollectiveLaws, ASlowerNicNeverHelpsAndShowsWhereItBinds) {
-  const CollectiveCost fast = cost(GetParam(), 50), slow = cost(GetParam(), 25);
+  const CollectiveCost fast = collectives(GetParam(), 50), slow = collectives(GetParam(), 25);
   for (const Collective collective : every_collective)
     for (const Bytes bytes : sizes()) {
       EXPECT_EQ(slow.time(collective, one_node, bytes), fast.time(collective, one_node, bytes));
@@ -365,7 +365,7 @@ TEST_P(CollectiveLaws, ASlowerNicNeverHelpsAndShowsWhereItBinds) {
 }
 
 TEST_P(CollectiveLaws, RingAllReduceIsReduceScatterAndAllGather) {
-  const CollectiveCost c = cost(GetParam());
+  const CollectiveCost c = collectives(GetParam());
   for (const CollectiveGroup& group : {one_node, four_nodes, spread})
     for (const CollectiveProtocol protocol :
          {CollectiveProtocol::ll, CollectiveProtocol::ll128, CollectiveProtocol::simple}) {

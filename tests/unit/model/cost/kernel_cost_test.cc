@@ -22,6 +22,7 @@ using tests::between_ranks;
 using tests::deepseek_rank;
 using tests::find;
 using tests::h800_device;
+using tests::number;
 using tests::profile;
 using tests::profile_names;
 using tests::profile_with;
@@ -71,10 +72,6 @@ class KernelTimes : public testing::Test {
     return microseconds(name, phase, {.sms = sms});
   }
 };
-
-Parameter number(const std::string& name, double value, const std::string& unit = "1") {
-  return {.name = name, .value = value, .unit = unit};
-}
 
 // Returns the us in which tiles of 128 x 128 with so many bytes an element are written at 2 TB/s.
 double written(int tiles, int bytes) { return tiles * 128.0 * 128 * bytes / 2e6; }

@@ -13,32 +13,15 @@
 #include "model/plan/layout.h"
 #include "model/plan/plan.h"
 #include "tests/support/architectures.h"
+#include "tests/support/costs.h"
 
 namespace plumbline::model {
 namespace {
 
 using enum BlockKind;
-
-LayerContext training(const std::string& name, std::int64_t tokens) {
-  LayerContext c;
-  c.architecture = tests::architecture(name);
-  c.tokens = c.sequence_length = tokens;
-  return c;
-}
-
-LayerContext decoding(const std::string& name, std::int64_t requests, double context) {
-  LayerContext c = training(name, requests);
-  c.inference = {
-      .kind = InferencePass::Kind::decode, .requests = requests, .new_tokens = 1, .cached_tokens = context - 1};
-  c.inference.shared_tokens = true;
-  return c;
-}
-
-const Operator& the_only(const Graph& graph, OperatorKind kind) {
-  const auto found = std::ranges::find(graph.operators, kind, &Operator::kind);
-  EXPECT_NE(found, graph.operators.end());
-  return *found;
-}
+using tests::decoding;
+using tests::only;
+using tests::training;
 
 TEST(CompressedAttention, LayersAreOfTheKindsThatTheFileStates) {
   const Architecture flash = tests::architecture("deepseek-v4-flash"), pro = tests::architecture("deepseek-v4-pro");
@@ -73,25 +56,25 @@ TEST(CompressedAttention, ADecodedTokenReadsTheWindowAndTheEntriesThatItSees) {
                   {sparse_compressed_moe_layer, std::min(context / 4, 512.0)},
                   {compressed_moe_layer, context / 128}};
     for (const auto& [kind, entries] : layers) {
-      const Graph layer = make_block(kind, decoding("deepseek-v4-flash", 16, context));
+      const Graph layer = make_block(kind, decoding("deepseek-v4-flash", 16, 1, context - 1));
       EXPECT_EQ(check(layer), "");
       const Operator& attention =
-          the_only(layer, entries > 0 ? OperatorKind::cached_compressed_attention : OperatorKind::cached_attention);
+          only(layer, entries > 0 ? OperatorKind::cached_compressed_attention : OperatorKind::cached_attention);
       EXPECT_DOUBLE_EQ(flops(layer, attention, 1, true).value(), 16 * (128 + entries) * 64 * (512 + 512) * 2);
       const double keys = 16 * (128 + entries) * 512 * 2, rows = 2 * 16 * 64 * 512 * 2.0, chosen = 16 * 512 * 4.0;
       EXPECT_NEAR(bytes_moved(layer, attention, 1).value(), keys + rows,
                   100 + (kind == sparse_compressed_moe_layer ? chosen : 0));
     }
-    const Graph sparse = make_block(sparse_compressed_moe_layer, decoding("deepseek-v4-flash", 16, context));
-    EXPECT_DOUBLE_EQ(flops(sparse, the_only(sparse, OperatorKind::cached_index_scores), 1, true).value(),
+    const Graph sparse = make_block(sparse_compressed_moe_layer, decoding("deepseek-v4-flash", 16, 1, context - 1));
+    EXPECT_DOUBLE_EQ(flops(sparse, only(sparse, OperatorKind::cached_index_scores), 1, true).value(),
                      16 * context / 4 * 64 * 128 * 2);
   }
 }
 
 // A decoded token writes its projections and reads as many: those of its block when it ends.
 TEST(CompressedAttention, ADecodedTokenMovesItsProjectionsTwice) {
-  const Graph layer = make_block(compressed_moe_layer, decoding("deepseek-v4-flash", 16, 4096));
-  const Operator& op = the_only(layer, OperatorKind::compress_tokens);
+  const Graph layer = make_block(compressed_moe_layer, decoding("deepseek-v4-flash", 16, 1, 4095));
+  const Operator& op = only(layer, OperatorKind::compress_tokens);
   const double state = 16 * 1024 * 4, projected = 16 * 1024 * 2, bias = 128 * 512 * 2, made = 512 * 2;
   EXPECT_DOUBLE_EQ(bytes_moved(layer, op, 1).value(), 2 * state + projected + bias + made);
 }
@@ -123,7 +106,7 @@ TEST(ResidualStreams, LayersPassAllCopiesOn) {
     EXPECT_EQ(layer.tensor(layer.output).shape[1].size, 4 * 4096);
     EXPECT_EQ(std::ranges::count(layer.operators, OperatorKind::add_to_streams, &Operator::kind), 2);
     // Streams in 16 bits are read once for their sum, and read and written once as it is added; weights are 20 columns.
-    const Operator& adds = the_only(layer, OperatorKind::add_to_streams);
+    const Operator& adds = only(layer, OperatorKind::add_to_streams);
     EXPECT_DOUBLE_EQ(bytes_moved(layer, adds, 1).value(), 4096.0 * ((1 + 4 + 4) * 4096 * 2 + 20 * 4));
   }
   for (const BlockKind kind : {embedding, multi_token_prediction, head}) EXPECT_EQ(check(make_block(kind, c)), "");

@@ -18,6 +18,8 @@
 namespace plumbline::model {
 namespace {
 
+using tests::only;
+
 LayerContext context_of(std::int64_t tokens, bool decodes, double cached = 0) {
   LayerContext c;
   c.architecture = tests::architecture("deepseek-v3.2");
@@ -27,12 +29,6 @@ LayerContext context_of(std::int64_t tokens, bool decodes, double cached = 0) {
   c.inference = {.kind = InferencePass::Kind::decode, .requests = tokens, .new_tokens = 1, .cached_tokens = cached};
   c.inference.shared_tokens = true;
   return c;
-}
-
-const Operator& only(const Graph& graph, OperatorKind kind) {
-  const auto found = std::ranges::find(graph.operators, kind, &Operator::kind);
-  EXPECT_NE(found, graph.operators.end());
-  return *found;
 }
 
 // Returns the key that is refused, if one is.

@@ -24,6 +24,7 @@ namespace {
 
 using tests::find;
 using tests::h800_device;
+using tests::number;
 using tests::profile;
 
 // A layer with SwiGLU and grouped-query attention: 4096 tokens in two sequences, 8 heads, 512 columns.
@@ -45,10 +46,6 @@ KernelCost cost(std::vector<Parameter> more = {}, const SoftwareKernels& softwar
   std::vector<Parameter> parameters = base.parameters();
   for (Parameter& constant : more) parameters.push_back(std::move(constant));
   return KernelCost::make(Profile("unfused", "", parameters), h800_device(), software).value();
-}
-
-Parameter number(const std::string& name, double value, const std::string& unit = "1") {
-  return {.name = name, .value = value, .unit = unit};
 }
 
 struct Kernels {  // seconds with and without the gaps between launches
