@@ -88,9 +88,8 @@ endfunction()
 # detail/, become one translation unit, or several of about n KB, so that a first build reads headers and instantiates
 # templates once per unit instead of once per file; sources with options of their own are joined among themselves. Names
 # in anonymous namespaces must therefore differ among them, also where there are several units: a new file moves others
-# from one unit to the next. Sources with definitions of their own are compiled alone. The units are written here rather
-# than by CMake, which writes absolute paths into them: the same unit of two checkouts would be two different ones to a
-# compiler cache.
+# from one unit to the next. The units are written here rather than by CMake, which writes absolute paths into them: the
+# same unit of two checkouts would be two different ones to a compiler cache.
 function(plumbline_join_sources name)
   cmake_parse_arguments(ARG "BY_FOLDER" "KILOBYTES" "SOURCES" ${ARGN})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -101,9 +100,8 @@ function(plumbline_join_sources name)
   set(compiled)
   foreach(source IN LISTS ARG_SOURCES)
     get_filename_component(path ${source} ABSOLUTE)
-    get_source_file_property(definitions ${source} COMPILE_DEFINITIONS)
     get_source_file_property(options ${source} COMPILE_OPTIONS)
-    if(definitions OR NOT path MATCHES "\\.cc$")
+    if(NOT path MATCHES "\\.cc$")
       list(APPEND compiled ${source})
       continue()
     endif()
