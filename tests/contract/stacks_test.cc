@@ -38,6 +38,7 @@ TEST_P(Stacks, AppliesToAPlan) {
   auto plan = model::load_plan(shipped("examples/llama-3-8b-64xh800.toml"), {"recompute.policy=selective"}).value();
   const auto applied = model::apply_stack(stack_, {}, plan);
   ASSERT_TRUE(applied) << to_string(applied.error());
+  EXPECT_NE(plan.attention.kernel, "cudnn") << "devices that lack it refuse the plan";
   for (const model::PlanSetting& setting : stack_.settings)
     if (setting.instead_of.empty()) {
       EXPECT_EQ(plan.places.contains(setting.key), setting.needs.empty()) << setting.key;
