@@ -84,6 +84,18 @@ TEST_F(PublishedSteps, AreNamedOnce) {
 }
 
 // Every row has its source and how it was read.
+// The name of a test of Megatron-LM has the options under which it ran.
+TEST(ShippedSteps, OfMegatronsTestsAreReadWithTheirOptions) {
+  const auto steps = read_published_steps(tests::shipped("calibrate/published/steps/megatron_ci.csv"));
+  ASSERT_TRUE(steps) << to_string(steps.error());
+  for (const PublishedStep& step : *steps) {
+    const bool again = step.variant.find("full_recompute") != std::string::npos;
+    EXPECT_EQ(step.recompute, again ? "full" : "none") << step.id;
+    EXPECT_EQ(step.variant.find("qk_layernorm"), std::string::npos)
+        << step.id << ": no model of the table has such norms";
+  }
+}
+
 TEST(ShippedSteps, AreReadWithTheirSources) {
   const auto steps = read_published_steps(tests::shipped("calibrate/published/training_steps.csv"));
   ASSERT_TRUE(steps) << to_string(steps.error());
