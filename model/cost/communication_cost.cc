@@ -133,6 +133,7 @@ Result<CommunicationCost> CommunicationCost::make(const Profile& profile, const 
                 .returns = reader.value("ring_attention.returns") > 0,
                 .waits = reader.value("ring_attention.waits") > 0,
                 .gradient_element = reader.value("ring_attention.gradient_element")};
+  cost.uneven_apart_ = reader.value("collective.uneven_apart") > 0;
   cost.nic_rate_ = reader.require("network.nic_rate");
   cost.nvlink_rate_ = reader.require("network.nvlink_rate");
   cost.latency_ = reader.require("network.latency");
@@ -445,10 +446,13 @@ Share CommunicationCost::collective_share(const Graph& graph, const Operator& op
   return {(group.nodes() > 1 ? nic_rate_ : nvlink_rate_).index, collective(graph, op)};
 }
 
+// Broadcasts of all pieces, each on its share of the channels, take as long as one of the whole on all of them, and
+// reductions to their owners are broadcasts backwards.
 CommunicationCost::Call CommunicationCost::call_of(const Graph& graph, const Operator& op) const {
   const auto& attributes = std::get<CollectiveAttributes>(op.attributes);
   const Tensor& whole = graph.tensor(op.kind == OperatorKind::all_gather ? op.writes[0] : op.reads[0]);
-  const Collective kind = op.kind == OperatorKind::all_gather   ? Collective::all_gather
+  const Collective kind = attributes.uneven && uneven_apart_    ? Collective::broadcast
+                          : op.kind == OperatorKind::all_gather ? Collective::all_gather
                           : op.kind == OperatorKind::all_reduce ? Collective::all_reduce
                                                                 : Collective::reduce_scatter;
   return {kind, group_of(attributes.ranks, attributes.stride), whole.bytes()};

@@ -181,6 +181,7 @@ class CommunicationCost {
   std::int64_t communication_sms_ = 0;
   bool chosen_sms_ = true;  // by the plan
   bool needs_sms_ = true;
+  bool uneven_apart_ = false;  // pieces of different length are broadcast, or reduced, one by one
   bool across_nodes_ = true;
   double message_limit_ = std::numeric_limits<double>::infinity();
   std::int64_t message_parts_ = 1;

@@ -172,6 +172,7 @@ struct LossAttributes {  // cross_entropy and its gradient: the last `ignored` t
 struct CollectiveAttributes {
   std::int64_t ranks = 1;
   std::int64_t stride = 1;  // distance between consecutive members, in ranks of one pipeline stage
+  bool uneven = false;      // the ranks' pieces differ in length
 };
 
 // AdamW (arXiv 1711.05101). The values are DeepSeek-V3's (arXiv 2412.19437, section 4.2), epsilon the usual one. They

@@ -161,7 +161,9 @@ struct LayerContext {
   bool shares_tokens() const { return inference && (inference.shared_tokens || expert_parallel * expert_tensor == 1); }
   CollectiveAttributes tensor_group() const { return {tensor, 1}; }
   CollectiveAttributes context_group() const { return {context, tensor}; }
-  CollectiveAttributes expert_tensor_group() const { return {expert_tensor, 1}; }
+  CollectiveAttributes expert_tensor_group() const {
+    return {expert_tensor, 1, dispatcher == Dispatcher::alltoall && !even_rows};
+  }
   std::int64_t received_tokens() const;  // expected rows that dispatch brings: distinct tokens, or copies (alltoall)
   // Returns whether dispatch and combine run in the order of the kernels around them, so that none overlaps with them.
   bool in_order() const { return !dispatch_overlap.value_or(!is_collective(dispatcher)); }

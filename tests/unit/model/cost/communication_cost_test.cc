@@ -312,6 +312,32 @@ TEST_F(AllToAlls, Collectives) {
   EXPECT_EQ(seconds(OperatorKind::all_reduce, 1, 1), 0);
 }
 
+// Two pieces of a whole, each broadcast on half of the channels, take as long as the whole on all of them.
+TEST_F(AllToAlls, UnevenPiecesAreBroadcastOneByOneWhereTheSoftwareDoesSo) {
+  Graph graph;
+  graph.tensors = {{.name = "rows", .shape = {{1 << 28}}, .type = DataType::bf16},
+                   {.name = "own", .shape = {{1 << 27}}, .type = DataType::bf16}};
+  const auto seconds = [&](OperatorKind kind, bool uneven, double apart) {
+    std::vector<Parameter> parameters = round_.parameters();
+    parameters.push_back({.name = "collective.uneven_apart", .value = apart, .unit = "1"});
+    Operator op{.kind = kind,
+                .name = "c",
+                .reads = {0},
+                .writes = {1},
+                .attributes = CollectiveAttributes{.ranks = 2, .uneven = uneven}};
+    if (kind == OperatorKind::all_gather) std::swap(op.reads, op.writes);
+    return CommunicationCost::make(Profile("p", "", parameters), h800_cluster(), {round_spread, 64}, {})
+        ->collective(graph, op);
+  };
+  const CollectiveCost by = CollectiveCost::make(round_, h800_cluster()).value();
+  const double apart = by.time(Collective::broadcast, {2, 2}, Bytes(2.0 * (1 << 28)));
+  for (const OperatorKind kind : {OperatorKind::all_gather, OperatorKind::reduce_scatter}) {
+    EXPECT_EQ(seconds(kind, true, 1), apart);
+    EXPECT_EQ(seconds(kind, true, 0), seconds(kind, false, 1));
+    EXPECT_GT(apart, 1.4 * seconds(kind, false, 1));
+  }
+}
+
 // Four ranks, one a node, whose queries have four times as many heads as keys and values.
 TEST_F(AllToAlls, ARingIsWhatItsSoftwareSends) {
   Graph graph;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -197,6 +198,22 @@ TEST(Dispatcher, GraphsAreSoundInEveryFormat) {
         context.recompute.insert(RecomputeGroup::moe);
         EXPECT_EQ(check(layer(context)), "");
       }
+}
+
+// Each rank that shares an expert brings another number of rows, unless experts are padded.
+TEST(Dispatcher, RowsOfRanksThatShareExpertsAreUneven) {
+  const auto uneven = [](Dispatcher dispatcher, bool padded) {
+    LayerContext context = rank(dispatcher);
+    context.expert_tensor = 2;
+    context.even_rows = padded;
+    std::set<bool> found;
+    for (const Operator& op : layer(context).operators)
+      if (const auto* group = std::get_if<CollectiveAttributes>(&op.attributes)) found.insert(group->uneven);
+    return found;
+  };
+  EXPECT_EQ(uneven(Dispatcher::alltoall, false), std::set{true});
+  EXPECT_EQ(uneven(Dispatcher::alltoall, true), std::set{false});
+  EXPECT_EQ(uneven(Dispatcher::deepep, false), std::set{false});
 }
 
 // A dispatch of HybridEP brings a probability for each of the 32 experts of a node, and the backward pass their
