@@ -249,10 +249,16 @@ void ConfigReader::conflict(std::string_view key, std::string message, std::stri
   if (first && contents_->overridden) contents_->error->kind = ErrorKind::infeasible;
 }
 
-void ConfigReader::read_inside(std::string_view object) {
+void ConfigReader::read_inside(std::string_view object, const ModelSizes& missing) {
   const json* inner = Contents::lookup(contents_->object, object);
   if (inner == nullptr || !inner->is_object()) return;
-  const json copy = *inner;
+  json copy = *inner;
+  for (const auto& [key, size] : {std::pair{"num_hidden_layers", missing.layers},
+                                  {"hidden_size", missing.hidden},
+                                  {"num_attention_heads", missing.heads},
+                                  {"intermediate_size", missing.intermediate},
+                                  {"vocab_size", missing.vocabulary}})
+    if (size > 0 && Contents::lookup(copy, key) == nullptr) copy[key] = size;
   for (const auto& [key, value] : copy.items())
     if (Contents::lookup(contents_->object, key) == nullptr) contents_->object[key] = value;
 }

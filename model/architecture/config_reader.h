@@ -14,6 +14,11 @@
 
 namespace plumbline::model {
 
+// Sizes that an object of a file may leave out; 0: none is assumed.
+struct ModelSizes {
+  std::int64_t layers = 0, hidden = 0, heads = 0, intermediate = 0, vocabulary = 0;
+};
+
 class ConfigReader {
  public:
   // Fails on an unreadable file, a JSON syntax error (with its line) and other than an object. `overrides` replace or
@@ -42,8 +47,9 @@ class ConfigReader {
   bool flag(std::string_view key, bool missing);
   std::string text(std::string_view key, std::string_view missing);
 
-  // Reads keys that the file does not have at its top from this object in it, if there is one: "text_config".
-  void read_inside(std::string_view object);
+  // Reads keys that the file does not have at its top from this object in it, if there is one: "text_config". Sizes
+  // that neither has are the `missing` ones.
+  void read_inside(std::string_view object, const ModelSizes& missing = {});
 
   // Keys with a dot name a key inside an object of the file: "attn_config.alibi".
   bool is_null(std::string_view key) const;  // present and null

@@ -26,11 +26,12 @@ std::string meant_type(const std::string& found, const std::vector<std::string>&
   return nearest.size() > short_name && digits(nearest) == digits(found) ? nearest : "";
 }
 
-void fail_unknown_type(ConfigReader& config, const std::string& found) {
+void fail_unknown_type(ConfigReader& config, const std::string& key) {
+  const std::string found = config.text(key, "");
   std::vector<std::string> names;
   for (const ModelType& type : model_types) names.emplace_back(type.name);
   const std::string nearest = meant_type(found, names);
-  config.fail("model_type", found.empty() ? "required key is missing" : fmt::format("unknown model type '{}'", found),
+  config.fail(key, found.empty() ? "required key is missing" : fmt::format("unknown model type '{}'", found),
               fmt::format("{}known: {}", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest),
                           fmt::join(names, ", ")));
 }
@@ -51,13 +52,10 @@ Result<Architecture> read_architecture(const std::string& path, const ConfigOver
   Architecture model;
   model.name = std::filesystem::path(path).stem().string();
   model.model_type = config.text("model_type", "");
-  const auto* type = std::ranges::find(model_types, std::string_view(model.model_type), &ModelType::name);
-  if (type != model_types.end()) {
-    type->read(config, model);
+  if (const std::string unknown = read_model(config, model); unknown.empty())
     refuse_unread(config, overrides, model.model_type);
-  } else {
-    fail_unknown_type(config, model.model_type);
-  }
+  else
+    fail_unknown_type(config, unknown);
   if (config.error()) return tl::unexpected(*config.error());
   return model;
 }

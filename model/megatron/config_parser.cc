@@ -150,9 +150,7 @@ Result<ModelShape> nearest_shape_of(std::string_view json, const std::string& pa
   auto config = TRY(ConfigReader::parse(std::string(json), path, overrides));
   Architecture model;
   model.model_type = config.text("model_type", "");
-  const auto* type = std::ranges::find(model_types, std::string_view(model.model_type), &ModelType::name);
-  if (type == model_types.end()) return tl::unexpected(refusal(path, model.model_type));
-  type->read(config, model);
+  if (!read_model(config, model).empty()) return tl::unexpected(refusal(path, model.model_type));
   if (config.error()) return tl::unexpected(*config.error());
   ModelShape shape = shape_from(model);
   take_stated(config, model, shape);

@@ -23,6 +23,18 @@ void require_activation(ConfigReader& config, std::string_view key, std::string_
   config.fail(key, fmt::format("unknown activation '{}'", found), fmt::format("one of {}", fmt::join(known, ", ")));
 }
 
+// Sizes that files with a language model of the type inside leave out (huggingface/transformers @008e574
+// src/transformers/models/llama, mistral and qwen2, configuration_*.py).
+struct SizesOfClass {
+  std::string_view type;
+  ModelSizes missing;
+};
+constexpr auto sizes_of_classes = std::to_array<SizesOfClass>({
+    {"llama", {.layers = 32, .hidden = 4096, .heads = 32, .intermediate = 11008, .vocabulary = 32000}},
+    {"mistral", {.layers = 32, .hidden = 4096, .heads = 32, .intermediate = 14336, .vocabulary = 32000}},
+    {"qwen2", {.layers = 32, .hidden = 4096, .heads = 32, .intermediate = 22016, .vocabulary = 151936}},
+});
+
 }  // namespace
 
 void read_decoder(ConfigReader& config, Architecture& model, const DecoderDefaults& missing) {
@@ -194,21 +206,33 @@ void read_local_experts(ConfigReader& config, Architecture& model, std::int64_t 
   check_experts_per_token(config, model, "num_local_experts");
 }
 
-void read_text_model(ConfigReader& config, Architecture& model) {
+const ModelType* find_model_type(std::string_view name) {
+  constexpr std::string_view text_model = "_text";
+  const auto* type = std::ranges::find(model_types, name, &ModelType::name);
+  if (type == model_types.end() && name.ends_with(text_model))
+    type = std::ranges::find(model_types, name.substr(0, name.size() - text_model.size()), &ModelType::name);
+  return type == model_types.end() ? nullptr : type;
+}
+
+std::string read_model(ConfigReader& config, Architecture& model) {
+  if (const ModelType* type = find_model_type(model.model_type)) {
+    type->read(config, model);
+    return "";
+  }
   for (const std::string_view object : {"text_config", "llm_config"}) {
-    const std::string name = config.text(fmt::format("{}.model_type", object), "");
+    const std::string key = fmt::format("{}.model_type", object);
+    const std::string name = config.text(key, "");
     if (name.empty()) continue;
-    const auto* type = std::ranges::find(model_types, std::string_view(name), &ModelType::name);
-    if (type == model_types.end() || type->read == read_text_model)
-      return config.fail(fmt::format("{}.model_type", object), fmt::format("unknown model type '{}'", name),
-                         "a type of language models");
-    config.read_inside(object);
+    const ModelType* type = find_model_type(name);
+    if (type == nullptr) return key;
+    const auto* sizes = std::ranges::find(sizes_of_classes, type->name, &SizesOfClass::type);
+    config.read_inside(object, sizes == sizes_of_classes.end() ? ModelSizes{} : sizes->missing);
     type->read(config, model);
     // The outer key, which LLaVA-OneVision's type sets to false, is not the language model's.
     model.tied_embedding = config.flag(fmt::format("{}.tie_word_embeddings", object), model.tied_embedding);
-    return;
+    return "";
   }
-  config.fail("text_config.model_type", "required key is missing", "the type of the language model inside");
+  return "model_type";
 }
 
 void make_gpt_like(Architecture& model, bool biases) {

@@ -116,9 +116,6 @@ void read_ungated_mlp(ConfigReader& config, Architecture& model, std::string_vie
 // Normalises queries and keys head by head in place of norms with a weight for each column of all heads.
 void omit_wide_norms(Architecture& model, std::string what);
 
-// Reads the language model inside a model that sees or hears, by its own type; the encoder is not read.
-void read_text_model(ConfigReader& config, Architecture& model);
-
 // Sets what GPT-like models share: LayerNorm before attention and MLP, an MLP of two matrices with GELU.
 void make_gpt_like(Architecture& model, bool biases);
 
@@ -133,6 +130,13 @@ inline constexpr auto model_types = std::to_array<ModelType>({
 #define MODEL_TYPE(name, read) {#name, read},
 #include "model/architecture/families/model_types.def"
 });
+
+// Returns the row of a type, or nullptr. The text model of a type that sees is named after it: gemma3_text.
+const ModelType* find_model_type(std::string_view name);
+
+// Reads the model of `model.model_type`. Of a type without a row it reads the language model inside, by its own type;
+// what sees or hears is not read. Returns the key of a type that is not known, otherwise nothing.
+std::string read_model(ConfigReader& config, Architecture& model);
 
 // Returns every key that any model type reads.
 std::vector<std::string> config_keys();

@@ -23,9 +23,11 @@ void read_gemma2(ConfigReader& config, Architecture& model) {
   if (config.number("final_logit_softcapping", 30) > 0) model.omitted.what.emplace_back("soft-capping of logits");
 }
 
-// A config.json of model_type gemma3 has the text model inside text_config; vision is not read.
+// A config.json of model_type gemma3 has the text model inside text_config, without sizes that are those of the class
+// (huggingface/transformers @008e574 src/transformers/models/gemma3/configuration_gemma3.py); vision is not read.
 void read_gemma3(ConfigReader& config, Architecture& model) {
-  config.read_inside("text_config");
+  config.read_inside("text_config",
+                     {.layers = 26, .hidden = 2304, .heads = 8, .intermediate = 9216, .vocabulary = 262208});
   read_gemma(config, model,
              {.key_value_heads = 4, .head_dim = 256, .rope_theta = 1e6, .tied_embedding = true, .gelu_gate = true});
   model.query_key_norm = true;

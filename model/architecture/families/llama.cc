@@ -125,8 +125,10 @@ void read_hunyuan_v1_moe(ConfigReader& config, Architecture& model) {
   check_experts_per_token(config, model, "num_experts", "moe_topk");
 }
 
-// GLM-4 of 2025 (glm4/configuration_glm4.py): norms before and after attention and MLP.
+// GLM-4 of 2025 (glm4/configuration_glm4.py): norms before and after attention and MLP. A config.json of glm4v has the
+// text model inside text_config; vision is not read.
 void read_glm4(ConfigReader& config, Architecture& model) {
+  config.read_inside("text_config");
   read_llama_like(config, model, {.key_value_heads = 2, .head_dim = 128, .norm_epsilon = 1.5625e-7});
   model.biases.query_key_value = config.flag("attention_bias", true);
   model.post_norms = true;

@@ -40,6 +40,12 @@ void read_qwen2(ConfigReader& config, Architecture& model) {
   read_window(config, model);
 }
 
+// MiMo (arXiv 2505.07608).
+void read_mimo(ConfigReader& config, Architecture& model) {
+  read_qwen2(config, model);
+  model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", 0);
+}
+
 void read_qwen2_moe(ConfigReader& config, Architecture& model) {
   read_llama_like(config, model, {.key_value_heads = 16});
   model.biases.query_key_value = config.flag("qkv_bias", true);

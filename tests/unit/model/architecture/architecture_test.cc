@@ -411,10 +411,42 @@ TEST(Architecture, TextModelsInsideModelsThatSee) {
       "text_config": {"model_type": "qwen2", "tie_word_embeddings": true, )" +
                                                    decoder + "}");
   EXPECT_TRUE(tied && tied->tied_embedding);
-  for (const char* name : {"clip", "llava"})  // neither is the type of a language model
-    EXPECT_EQ(minimal("llava", fmt::format(R"("text_config": {{"model_type": "{}"}})", name)).error().key,
-              "text_config.model_type");
-  EXPECT_EQ(minimal("internvl", decoder).error().key, "text_config.model_type");
+  const Error unknown = minimal("llava", R"("text_config": {"model_type": "lama"})").error();
+  EXPECT_EQ(unknown.key, "text_config.model_type");
+  EXPECT_THAT(unknown.hint, testing::StartsWith("did you mean 'llama'? known: afmoe"));
+  EXPECT_EQ(minimal("internvl", decoder).error().key, "model_type");
+}
+
+// Objects inside a file leave out what their class has anyway; LLaVA 1.5's has little more than its vocabulary.
+TEST(Architecture, TextModelsInsideOthersHaveTheSizesOfTheirClass) {
+  const Architecture llava = made("llava", R"("text_config": {"model_type": "llama", "vocab_size": 32064})");
+  EXPECT_EQ(llava.layers, 32);
+  EXPECT_EQ(llava.hidden_size, 4096);
+  EXPECT_EQ(llava.intermediate_size, 11008);
+  EXPECT_EQ(llava.heads, 32);
+  EXPECT_EQ(llava.vocabulary, 32064);
+  const Architecture gemma = made("gemma3", R"("text_config": {"model_type": "gemma3_text", "hidden_size": 2560,
+      "intermediate_size": 10240, "num_hidden_layers": 34, "sliding_window": 1024})");
+  EXPECT_EQ(gemma.heads, 8);
+  EXPECT_EQ(gemma.vocabulary, 262208);
+  EXPECT_EQ(gemma.layers, 34);
+  EXPECT_EQ(minimal("gemma3", R"("hidden_size": 2560)").error().key, "num_hidden_layers");
+}
+
+TEST(Architecture, ATextModelIsNamedAfterTheModelThatSees) {
+  for (const auto& [name, type] : {std::pair{"qwen3_vl_text", "qwen3_vl"}, std::pair{"glm4v_text", "glm4"}}) {
+    Architecture model = made(name, decoder);
+    model.model_type = type;
+    EXPECT_EQ(model, made(type, decoder)) << name;
+  }
+  EXPECT_EQ(minimal("clip_text", decoder).error().key, "model_type");
+}
+
+TEST(Architecture, MiMoIsQwen2WithModulesOfPrediction) {
+  const Architecture mimo = made("mimo", decoder + R"(, "num_nextn_predict_layers": 1)");
+  EXPECT_TRUE(mimo.biases.query_key_value);
+  EXPECT_EQ(mimo.multi_token_prediction_layers, 1);
+  EXPECT_EQ(made("mimo", decoder).multi_token_prediction_layers, 0);
 }
 
 TEST(Architecture, HybridsHaveAttentionInEachFourthLayer) {
