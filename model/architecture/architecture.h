@@ -154,10 +154,13 @@ struct HeadShape {
 // state; a gate as wide as the values multiplies the normalised result. What Mamba-2 names B, C, x, z and groups are
 // keys, queries, values, that gate and key heads.
 enum class RecurrenceKind : std::uint8_t {
-  gated_delta,    // Gated DeltaNet (arXiv 2412.06464): a token replaces what the state has for its key
-  channel_delta,  // Kimi Delta Attention (arXiv 2510.26692): the same with a decay of each column of the keys
-  state_space,    // Mamba-2 (arXiv 2405.21060): a token adds to the state
-  constant_decay  // lightning attention (arXiv 2405.17381): the same with a constant factor for each head
+  gated_delta,     // Gated DeltaNet (arXiv 2412.06464): a token replaces what the state has for its key
+  channel_delta,   // Kimi Delta Attention (arXiv 2510.26692): the same with a decay of each column of the keys
+  state_space,     // Mamba-2 (arXiv 2405.21060): a token adds to the state
+  constant_decay,  // lightning attention (arXiv 2405.17381): the same with a constant factor for each head
+  // No state but the last inputs of the convolution, of one product of projected columns, which another multiplies
+  // (LFM2): heads have values alone.
+  short_convolution
 };
 struct Recurrence {
   RecurrenceKind kind = RecurrenceKind::gated_delta;
@@ -174,8 +177,9 @@ struct Recurrence {
   std::int64_t kept_bytes() const { return state_bytes > 0 ? state_bytes : 4; }
   bool delta() const { return kind == RecurrenceKind::gated_delta || kind == RecurrenceKind::channel_delta; }
   bool constant() const { return kind == RecurrenceKind::constant_decay; }
+  bool scanned() const { return kind != RecurrenceKind::short_convolution; }  // has a state
   // Columns next to queries, keys and values: decay and strength, the strength, or the time step.
-  std::int64_t head_gates() const { return constant() ? 0 : kind == RecurrenceKind::gated_delta ? 2 : 1; }
+  std::int64_t head_gates() const { return constant() || !scanned() ? 0 : kind == RecurrenceKind::gated_delta ? 2 : 1; }
   // Columns of the decays that are projected apart.
   std::int64_t channel_gates() const { return kind == RecurrenceKind::channel_delta ? key_dim : 0; }
   // Decay, biases of its gates, the way past the state.

@@ -237,6 +237,7 @@ ScanWork chunked_scan_work(const Recurrence& a, double e, bool backward, bool ca
       return chunked_channel_delta(a, e, backward, causal);
     case RecurrenceKind::constant_decay:
       return chunked_constant_decay(a, e, backward, causal);
+    case RecurrenceKind::short_convolution:  // has no scan
     case RecurrenceKind::state_space:
       break;
   }

@@ -220,12 +220,18 @@ TensorId recurrence(GraphBuilder& b, const LayerContext& c, TensorId x) {
   const Heads heads(r, c.tensor);
   const LinearOptions options{.operands = c.attention_operands(), .input_group = RecomputeGroup::rmsnorm};
   std::vector<std::int64_t> widths = {heads.mixed_columns};
+  if (!r.scanned()) widths.push_back(heads.value_columns);
   if (r.gate_rank == 0 || r.full_gate) widths.push_back(heads.value_columns);
   if (r.head_gates() > 0) widths.push_back(r.head_gates() * heads.values);
   const TensorId projected =
       column_parallel_linear(b, c, "recurrence_in", enter_tensor_region(b, c, "recurrence_in", x, options),
                              std::reduce(widths.begin(), widths.end()) * c.tensor, options);
   const auto parts = split_columns(b, "split_recurrence", projected, widths);
+  if (!r.scanned()) {
+    const TensorId y = convolved(b, c, gated(b, "convolution_gate", parts[0], parts[1]));
+    return row_parallel_linear(b, c, "recurrence_out", gated(b, "recurrence_gate", y, parts[2]),
+                               c.architecture.hidden_size, {.operands = c.attention_operands()});
+  }
   std::vector<TensorId> gates;
   if (r.head_gates() > 0) gates.push_back(parts.back());
   TensorId output_gate = parts[1];

@@ -343,6 +343,20 @@ model::Architecture minimax() {
   return a;
 }
 
+// Convolutions between two gates, without a state.
+model::Architecture lfm2_moe() {
+  model::Architecture a = qwen3_moe();
+  a.model_type = "lfm2_moe";
+  a.recurrence = {.kind = model::RecurrenceKind::short_convolution,
+                  .key_heads = 4,
+                  .value_heads = 4,
+                  .value_dim = 2,
+                  .convolution = 3};
+  a.pattern = {recurrent_layer_with(model::FeedForward::experts),
+               {model::Mixer::attention, model::FeedForward::experts}};
+  return a;
+}
+
 // Attention and a recurrence without a norm in parallel.
 model::Architecture falcon_h1() {
   model::Architecture a = granite_hybrid();
@@ -438,6 +452,7 @@ std::vector<TinyModel> recurrent_models() {
           {"kimi_linear", kimi_linear(), {embedding, recurrent_dense_layer, moe_layer, head}},
           {"kimi_k3", kimi_k3(), {embedding, recurrent_dense_layer, moe_layer, head}},
           {"minimax", minimax(), {embedding, recurrent_moe_layer, moe_layer, head}},
+          {"lfm2_moe", lfm2_moe(), {embedding, recurrent_moe_layer, moe_layer, head}},
           {"falcon_h1", falcon_h1(), {embedding, parallel_dense_layer, head}},
           {"laguna", laguna(), {embedding, windowed_dense_layer, moe_layer, head}},
           {"granite_hybrid", granite_hybrid(), {embedding, recurrent_dense_layer, dense_layer, head}},

@@ -125,6 +125,8 @@ const PublishedCount counts[] = {
     {"trinity-mini-26b-a3b", 26123970560, "by the dimensions of arcee-ai/Trinity-Mini, whose card says 26B"},
     // 9 layers with 4 heads of keys and values and 39 with 8 and 64 sinks; no selection biases.
     {"mimo-v2-flash-309b-a15b", 308778768832, "by the dimensions of XiaomiMiMo/MiMo-V2-Flash, whose card says 309B"},
+    // 18 layers with 4HH + 3H in place of attention, two dense ones; no selection biases.
+    {"lfm2-8b-a1b", 8339929856, "by the dimensions of LiquidAI/LFM2-8B-A1B, whose card says 8.3B"},
     // 10 layers with 48 heads and 30 with 64, each with a column of its gate.
     {"laguna-xs-33b-a3b", 33442607104, "by the dimensions of poolside/Laguna-XS.2, whose card says 33B"},
     // 12 layers with 64 heads and 33 with 96, each with a column of its gate; no selection biases.
@@ -196,6 +198,7 @@ const PublishedActive active[] = {
     {"trinity-mini-26b-a3b", 3, 0.5, false, "card of arcee-ai/Trinity-Mini: 3B of 26B"},
     {"mimo-v2-flash-309b-a15b", 15, 0.5, false, "card of XiaomiMiMo/MiMo-V2-Flash: 15B of 309B"},
     {"laguna-xs-33b-a3b", 3, 0.5, false, "card of poolside/Laguna-XS.2: 3B of 33B"},
+    {"lfm2-8b-a1b", 1.5, 0.06, false, "card of LiquidAI/LFM2-8B-A1B: 1.5B of 8.3B"},
     {"step-3.5-flash-196b-a11b", 11, 0.5, false, "card of stepfun-ai/Step-3.5-Flash: 11B of 196B"},
     {"olmoe-1b-7b", 1.3, 0.05, true, "arXiv 2409.02060: 1.3B of 6.9B"},
     {"phi-3.5-moe-42b-a7b", 6.6, 0.05, true, "card of microsoft/Phi-3.5-MoE-instruct: 6.6B of 42B"},

@@ -103,7 +103,7 @@ void read_mixers(ConfigReader& config, Architecture& model, std::int64_t attenti
     const std::string name = !names.empty()                        ? names[static_cast<std::size_t>(number)]
                              : (number + 1) % attention_every == 0 ? "attention"
                                                                    : "linear_attention";
-    if (name == "linear_attention" || name == "mamba")
+    if (name == "linear_attention" || name == "mamba" || name == "conv")
       kind.mixer = Mixer::recurrence;
     else if (name == "full_attention" || name == "attention")
       kind.mixer = Mixer::attention;
@@ -111,7 +111,7 @@ void read_mixers(ConfigReader& config, Architecture& model, std::int64_t attenti
       kind.mixer = model.window.tokens > 0 ? Mixer::windowed_attention : Mixer::attention;
     else
       config.fail("layer_types", fmt::format("unknown type of layer '{}'", name),
-                  "one of linear_attention, mamba, sliding_attention, full_attention, attention");
+                  "one of linear_attention, mamba, conv, sliding_attention, full_attention, attention");
     pattern.push_back(kind);
   }
   model.pattern = std::move(pattern);

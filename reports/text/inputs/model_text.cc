@@ -69,6 +69,7 @@ const char* recurrence_name(model::RecurrenceKind kind) {
       return "Kimi Delta Attention";
     case model::RecurrenceKind::constant_decay:
       return "lightning attention";
+    case model::RecurrenceKind::short_convolution:
     case model::RecurrenceKind::state_space:
       break;
   }
@@ -79,6 +80,10 @@ void add_recurrence(const model::Architecture& a, Rows& rows) {
   const model::Recurrence& r = a.recurrence;
   if (r.value_heads == 0) return;
   const std::string taps = r.convolution > 0 ? fmt::format(", convolution of {}", r.convolution) : "";
+  if (!r.scanned()) {
+    rows.emplace_back("recurrence", fmt::format("short convolution of {}", r.convolution));
+    return;
+  }
   rows.emplace_back("recurrence", fmt::format("{}, chunks of {} tokens{}", recurrence_name(r.kind), r.chunk, taps));
   rows.emplace_back("recurrent heads", fmt::format("{} of {} x {}, {} of keys and queries", r.value_heads, r.key_dim,
                                                    r.value_dim, r.key_heads));

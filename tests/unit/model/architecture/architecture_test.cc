@@ -460,6 +460,21 @@ TEST(Architecture, HybridsHaveAttentionInEachFourthLayer) {
   EXPECT_EQ(named.layer(1).mixer, Mixer::recurrence);
 }
 
+TEST(Architecture, Lfm2HasConvolutionsWhereItsConfigHasNoAttention) {
+  const std::string layers = decoder + R"(, "block_ff_dim": 1000, "full_attn_idxs": [1])";
+  const Architecture dense = made("lfm2", layers);
+  EXPECT_EQ(dense.layer(0), (LayerKind{Mixer::recurrence, FeedForward::dense}));
+  EXPECT_EQ(dense.layer(1), (LayerKind{Mixer::attention, FeedForward::dense}));
+  EXPECT_EQ(dense.intermediate_size, 768);  // 666 rounded up to a multiple of 256
+  EXPECT_TRUE(dense.tied_embedding);
+  EXPECT_EQ(made("lfm2", layers + R"(, "block_auto_adjust_ff_dim": false)").intermediate_size, 1000);
+  EXPECT_EQ(minimal("lfm2", layers + R"(, "conv_bias": true)").error().key, "conv_bias");
+  const Architecture sparse = load_shipped("lfm2-8b-a1b");
+  EXPECT_EQ(sparse.layer(1), (LayerKind{Mixer::recurrence, FeedForward::dense}));
+  EXPECT_EQ(sparse.layer(2), (LayerKind{Mixer::attention, FeedForward::experts}));
+  EXPECT_EQ(sparse.recurrence.convolution, 3);
+}
+
 TEST(Architecture, KimiLinearListsItsLayersFromOne) {
   const std::string rest = R"(, "kv_lora_rank": 8, "qk_nope_head_dim": 4, "qk_rope_head_dim": 2, "v_head_dim": 4,
                               "num_experts": 8, "num_experts_per_token": 2, "moe_intermediate_size": 16,

@@ -140,6 +140,14 @@ TEST(Metrics, TrainingFlopsOfHybridsFollowFromTheirDimensions) {
                          3 * (10 * 2 * (128 + 128) * 64 * s / 2 + 70 * constant);
   EXPECT_NEAR(model_metrics(architecture("minimax-m1"), 4096).flops_per_token_causal, minimax, 1e-9 * minimax);
 
+  // Three projections and one back in 18 layers, attention in 6; 2 of the MLPs are dense, 4 of 32 experts in the
+  // others.
+  const double short_convolution = 4 * h * h, heads = h * (32 + 2 * 8) * 64 + h * h;
+  const double lfm2 =
+      6 * (18 * short_convolution + 6 * heads + 2 * 3 * h * 7168 + 22 * (h * 32 + 4 * 3 * h * 1792) + 65536 * h) +
+      3 * (6 * 2 * (64 + 64) * 32 * s / 2);
+  EXPECT_NEAR(model_metrics(architecture("lfm2-8b-a1b"), 4096).flops_per_token_causal, lfm2, 1e-9 * lfm2);
+
   constexpr double n = 2688;
   const double mamba = n * (2 * 4096 + 2 * 8 * 128 + 64) + 4096 * n, queries = n * (32 + 2 * 2) * 128 + 32 * 128 * n;
   const double relu = n * 128 + 6 * 2 * n * 1856 + 2 * n * 3712;
@@ -163,6 +171,16 @@ TEST(Memory, KeepsWhatTheBackwardPassOfARecurrenceReads) {
   EXPECT_DOUBLE_EQ(kept(), 4096 * 2.0 * (2 * 2688 + 6144 + 3 * 4096 + 64));
   c.recompute = {RecomputeGroup::rmsnorm};  // both norms run again
   EXPECT_DOUBLE_EQ(kept(), 4096 * 2.0 * (2688 + 6144 + 2 * 4096 + 64));
+}
+
+// Inputs of the layer and of its projection, three projected parts, their gated product, the convolution's result and
+// that times the last part, 2048 each; between passes of inference the last two products of 18 layers are kept.
+TEST(Memory, OfAShortConvolutionHasNoStateButItsInputs) {
+  StepProgram program;
+  program.blocks = {make_block(BlockKind::recurrent_layer, training("lfm2-8b-a1b", 4096))};
+  program.stage_kinds = {{{0}}};
+  EXPECT_DOUBLE_EQ(StageTensors(program, 0).kept_after_forward().value(), 4096 * 2.0 * 8 * 2048);
+  EXPECT_DOUBLE_EQ(request_state_bytes(architecture("lfm2-8b-a1b")), 18 * 2 * 2.0 * 2048);
 }
 
 // Next to what attention and the MLP keep: queries, keys and values before the convolution 3584, gate, result and
