@@ -18,7 +18,7 @@ void read_gemma(ConfigReader& config, Architecture& model, const DecoderDefaults
 
 void read_gemma2(ConfigReader& config, Architecture& model) {
   read_gemma(config, model, {.key_value_heads = 4, .head_dim = 256, .tied_embedding = true, .gelu_gate = true});
-  model.window.full_every = 2;
+  read_windows(config, model, 2);
   if (config.number("attn_logit_softcapping", 50) > 0) model.omitted.what.emplace_back("soft-capping of scores");
   if (config.number("final_logit_softcapping", 30) > 0) model.omitted.what.emplace_back("soft-capping of logits");
 }
@@ -31,7 +31,7 @@ void read_gemma3(ConfigReader& config, Architecture& model) {
   read_gemma(config, model,
              {.key_value_heads = 4, .head_dim = 256, .rope_theta = 1e6, .tied_embedding = true, .gelu_gate = true});
   model.query_key_norm = true;
-  model.window.full_every = config.dimension("sliding_window_pattern", 6);
+  read_windows(config, model, config.dimension("sliding_window_pattern", 6));
   model.omitted.what.emplace_back("the base of positions in layers with a window");
 }
 

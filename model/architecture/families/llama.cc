@@ -82,7 +82,8 @@ void read_olmo2(ConfigReader& config, Architecture& model) {
 // src/transformers/models/olmo3/configuration_olmo3.py).
 void read_olmo3(ConfigReader& config, Architecture& model) {
   read_olmo2(config, model);
-  model.window = {.tokens = window_tokens(config, 4096), .full_every = 4};
+  model.window.tokens = window_tokens(config, 4096);
+  read_windows(config, model, 4);
 }
 
 // EXAONE 4 has OLMo 2's norms, and layers without the window do not rotate queries and keys (the same folder,

@@ -247,6 +247,16 @@ TEST(Architecture, Olmo3HasAWindowInThreeOfFourLayers) {
   EXPECT_FALSE(has_window(model, 3));
 }
 
+TEST(Architecture, NamesOfLayersDecideWhichHaveTheWindow) {
+  const std::string names = R"(, "sliding_window": 8, "layer_types": ["full_attention", "sliding_attention",
+      "sliding_attention", "full_attention"])";
+  for (const char* type : {"olmo3", "gemma2", "gemma3", "gpt_oss"}) {
+    const Architecture model = made(type, decoder + names);
+    EXPECT_FALSE(has_window(model, 0) || has_window(model, 3)) << type;
+    EXPECT_TRUE(has_window(model, 1) && has_window(model, 2)) << type;
+  }
+}
+
 TEST(Architecture, LayersWithAWindowHaveTheirOwnHeads) {
   const std::string experts = R"(, "n_routed_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 16)";
   const std::string own = R"(, "head_dim": 8, "v_head_dim": 4, "partial_rotary_factor": 0.5, "num_key_value_heads": 2,
