@@ -125,6 +125,8 @@ const PublishedCount counts[] = {
     {"trinity-mini-26b-a3b", 26123970560, "by the dimensions of arcee-ai/Trinity-Mini, whose card says 26B"},
     // 9 layers with 4 heads of keys and values and 39 with 8 and 64 sinks; no selection biases.
     {"mimo-v2-flash-309b-a15b", 308778768832, "by the dimensions of XiaomiMiMo/MiMo-V2-Flash, whose card says 309B"},
+    // Lightning attention with norms of queries and keys in four of five layers; no selection biases.
+    {"ring-mini-linear-2.0", 16423443456, "by the dimensions of inclusionAI/Ring-mini-linear-2.0: 16.4B"},
     // 18 layers with 4HH + 3H in place of attention, two dense ones; no selection biases.
     {"lfm2-8b-a1b", 8339929856, "by the dimensions of LiquidAI/LFM2-8B-A1B, whose card says 8.3B"},
     // 10 layers with 48 heads and 30 with 64, each with a column of its gate.
@@ -233,6 +235,10 @@ TEST(EmbeddingParameters, AreWhatPublishedCountsLeaveOut) {
   EXPECT_NEAR((model_metrics(minimax, 1024).active_parameters - head) / 1e9, 45.9, 0.05);
   // arXiv 2406.11704: 331.6B, and 9.4B of embeddings.
   EXPECT_NEAR(without("nemotron-4-340b"), 331.6, 0.05);
+  // arXiv 2510.19338: 957M are active, without the embedding and the output projection.
+  const Architecture ring = architecture("ring-mini-linear-2.0");
+  const auto ends = static_cast<double>((ring.vocabulary + 1) * ring.hidden_size);
+  EXPECT_NEAR((model_metrics(ring, 1024).active_parameters - ends) / 1e6, 957, 0.5);
   // arXiv 2510.26692: 48B.
   EXPECT_NEAR(without("kimi-linear-48b-a3b"), 48, 0.5);
 }

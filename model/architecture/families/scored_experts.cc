@@ -237,6 +237,35 @@ void read_bailing_moe(ConfigReader& config, Architecture& model) {
   read_prediction(config, model);
 }
 
+// Ring-linear 2.0 (arXiv 2510.19338), and Ling 2.5 and 2.6 with latent attention: the last layer of each group has
+// attention, the others have lightning attention with as many keys and values as heads (vllm-project/vllm @055e47c
+// vllm/model_executor/models/bailing_moe_linear.py and layers/mamba/linear/bailing_linear_attn.py).
+void read_bailing_linear(ConfigReader& config, Architecture& model) {
+  read_bailing_moe(config, model);
+  if (config.count("short_conv_kernel_size", 0) > 0)
+    config.fail("short_conv_kernel_size", "Kimi Delta Attention with gates that are projected whole",
+                "only models with lightning attention are predicted");
+  model.recurrence = {.kind = RecurrenceKind::constant_decay,
+                      .key_heads = model.heads,
+                      .value_heads = model.heads,
+                      .key_dim = model.head_dim,
+                      .value_dim = model.head_dim,
+                      .convolution = 0,
+                      .chunk = 256};
+  const bool normalized = model.query_key_norm;
+  if (config.count("kv_lora_rank", 0) > 0) {
+    read_latent_attention(config, model, 0);
+    model.query_key_norm = false;
+    model.head_dim = model.rotary_dim = 0;
+  }
+  read_mixers(config, model, config.dimension("layer_group_size", 1));
+  model.omitted.what = {"rotation of lightning attention's queries and keys", "norms by groups of its heads"};
+  if (!normalized) return;
+  model.omitted.what.emplace_back("norms of its queries and keys");
+  for (const LayerKind& kind : model.pattern)
+    if (recurs(kind.mixer)) model.omitted.parameters += static_cast<double>(2 * model.recurrence.key_dim);
+}
+
 // Every n-th layer, counted from one, has experts, between a first and a last one.
 void read_ernie4_5_moe(ConfigReader& config, Architecture& model) {
   read_llama_like(config, model,

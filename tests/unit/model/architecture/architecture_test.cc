@@ -470,6 +470,21 @@ TEST(Architecture, HybridsHaveAttentionInEachFourthLayer) {
   EXPECT_EQ(named.layer(1).mixer, Mixer::recurrence);
 }
 
+TEST(Architecture, LingHasLightningAttentionInAllButTheLastLayerOfAGroup) {
+  const std::string keys = decoder + R"(, "num_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
+      "head_dim": 4, "first_k_dense_replace": 1, "layer_group_size": 2)";
+  const Architecture ring = made("bailing_moe_linear", keys);
+  EXPECT_EQ(ring.layer(0), (LayerKind{Mixer::recurrence, FeedForward::dense}));
+  EXPECT_EQ(ring.layer(1), (LayerKind{Mixer::attention, FeedForward::experts}));
+  EXPECT_EQ(ring.recurrence.key_dim, 4);
+  EXPECT_EQ(ring.attention, AttentionKind::grouped_query);
+  const Architecture ling = made("bailing_hybrid", keys + R"(, "kv_lora_rank": 8, "qk_nope_head_dim": 4,
+      "qk_rope_head_dim": 2, "v_head_dim": 4)");
+  EXPECT_EQ(ling.attention, AttentionKind::multi_head_latent);
+  EXPECT_EQ(ling.recurrence, ring.recurrence);
+  EXPECT_EQ(minimal("bailing_hybrid", keys + R"(, "short_conv_kernel_size": 4)").error().key, "short_conv_kernel_size");
+}
+
 TEST(Architecture, Lfm2HasConvolutionsWhereItsConfigHasNoAttention) {
   const std::string layers = decoder + R"(, "block_ff_dim": 1000, "full_attn_idxs": [1])";
   const Architecture dense = made("lfm2", layers);
@@ -631,8 +646,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadModel{"another_version", "{\n\"model_type\": \"deepseek_v5\"}", 2, "model_type",
                  "'deepseek_v5' known: afmoe"},
         BadModel{"short_name", "{\n\"model_type\": \"opt\"}", 2, "model_type", "'opt' known: afmoe"},
-        BadModel{"unlike_any_type", "{\n\"model_type\": \"rwkv\"}", 2, "model_type",
-                 "known: afmoe, apertus, arcee, bailing_moe, bailing_moe_v2, bamba, cohere, cohere2, deepseek_v2, "},
+        BadModel{
+            "unlike_any_type", "{\n\"model_type\": \"rwkv\"}", 2, "model_type",
+            "known: afmoe, apertus, arcee, bailing_hybrid, bailing_moe, bailing_moe_linear, bailing_moe_v2, bamba, "},
         BadModel{"no_type", "{}", 0, "model_type", "required key is missing"},
         BadModel{"missing_dimension", llama("hidden_size"), 0, "hidden_size", "required dimension is missing"},
         BadModel{"misspelled_dimension", llama("hidden_size", "\"hiden_size\": 64"), 0, "hidden_size",

@@ -140,6 +140,13 @@ TEST(Metrics, TrainingFlopsOfHybridsFollowFromTheirDimensions) {
                          3 * (10 * 2 * (128 + 128) * 64 * s / 2 + 70 * constant);
   EXPECT_NEAR(model_metrics(architecture("minimax-m1"), 4096).flops_per_token_causal, minimax, 1e-9 * minimax);
 
+  // Lightning attention of 16 heads in 16 of 20 layers, the first of which has an MLP.
+  const double decaying = 4 * h * h + h * h, four_keys = h * (16 + 2 * 4) * 128 + h * h;
+  const double ring =
+      6 * (16 * decaying + 4 * four_keys + 3 * h * 5120 + 19 * (h * 256 + 9 * 3 * h * 512) + 157184 * h) +
+      3 * (4 * 2 * (128 + 128) * 16 * s / 2 + 16 * 16 * (2 * 160 * 256 + 4 * 128 * 128.0));
+  EXPECT_NEAR(model_metrics(architecture("ring-mini-linear-2.0"), 4096).flops_per_token_causal, ring, 1e-9 * ring);
+
   // Three projections and one back in 18 layers, attention in 6; 2 of the MLPs are dense, 4 of 32 experts in the
   // others.
   const double short_convolution = 4 * h * h, heads = h * (32 + 2 * 8) * 64 + h * h;
