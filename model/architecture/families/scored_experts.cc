@@ -142,7 +142,7 @@ void read_afmoe(ConfigReader& config, Architecture& model) {
 }
 
 // Layers with the window have twice the keys and values; the hub's file states how many, lists these layers, and what
-// each layer has for an MLP.
+// each layer has for an MLP. Of MiMo-V2.5 and 2.6, mimo_v2, what sees and hears is not read.
 void read_mimo_v2_flash(ConfigReader& config, Architecture& model) {
   read_llama_like(config, model,
                   {.key_value_heads = 4, .head_dim = 192, .norm_epsilon = config.number("layernorm_epsilon", 1e-5)});
@@ -161,6 +161,8 @@ void read_mimo_v2_flash(ConfigReader& config, Architecture& model) {
     config.conflict("swa_v_head_dim", "values of another width in layers with a window", "the same as v_head_dim");
   check_window_heads(config, model, "swa_num_key_value_heads");
   model.omitted.what = {"the scale of values", "the base of positions in layers with a window"};
+  if (config.layers("num_nextn_predict_layers", 0) > 0)
+    model.omitted.what.emplace_back("modules of prediction (windows and MLPs in place of experts)");
   if (!config.flag("add_swa_attention_sink_bias", true)) return;
   model.omitted.what.emplace_back("attention sinks");
   for (std::int64_t layer = 0; layer < model.layers; ++layer)

@@ -269,6 +269,9 @@ TEST(Architecture, LayersWithAWindowHaveTheirOwnHeads) {
   EXPECT_EQ(mimo.layer(2), (LayerKind{Mixer::windowed_attention, FeedForward::dense}));
   EXPECT_EQ(mimo.layer(3), (LayerKind{Mixer::attention, FeedForward::experts}));
   EXPECT_EQ(mimo.omitted.parameters, 2 * 24);  // sinks
+  const Architecture later = made("mimo_v2", decoder + experts + own + R"(, "num_nextn_predict_layers": 3)");
+  EXPECT_EQ(later.head_shape(true), mimo.head_shape(true));
+  EXPECT_THAT(later.omitted.what, testing::Contains(testing::HasSubstr("modules of prediction")));
   const Architecture plain = made("mimo_v2_flash", decoder + experts);
   EXPECT_EQ(plain.head_shape(true).key_value_heads, 2 * plain.key_value_heads);
   const auto uneven = minimal("mimo_v2_flash", decoder + experts + R"(, "swa_num_key_value_heads": 5)");
