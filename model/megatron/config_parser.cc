@@ -14,10 +14,10 @@ namespace plumbline::model::megatron {
 namespace {
 
 // Model types that Megatron's arguments describe.
-constexpr std::string_view described_types[] = {"deepseek_v2", "deepseek_v3",  "deepseek_v32", "gpt2",      "gpt_neox",
-                                                "gpt_oss",     "internlm2",    "kimi_k2",      "llama",     "mistral",
-                                                "mixtral",     "nemotron_h",   "phi3",         "qwen2",     "qwen2_moe",
-                                                "qwen3",       "qwen3_5_text", "qwen3_moe",    "qwen3_next"};
+constexpr std::string_view described_types[] = {
+    "deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe",     "gpt2",      "gpt_neox",   "gpt_oss",
+    "internlm2",   "kimi_k2",     "llama",        "mistral",      "mixtral",   "nemotron_h", "phi3",
+    "qwen2",       "qwen2_moe",   "qwen3",        "qwen3_5_text", "qwen3_moe", "qwen3_next"};
 
 void take_attention(const Architecture& model, ModelShape& shape) {
   const LatentAttention& latent = model.latent;
@@ -86,7 +86,7 @@ void take_experts(const Architecture& model, ModelShape& shape) {
   while (std::ranges::find(experts.dense_layers, dense) != experts.dense_layers.end()) ++dense;
   shape.expert_layers = expert_layers_text({dense, experts.layer_frequency}, model.layers);
   shape.router_score = experts.score == ScoreFunction::sigmoid ? "sigmoid" : "softmax";
-  if (!shape.latent && shape.pattern.empty()) return;
+  if (!shape.latent && shape.pattern.empty() && model.model_type != "glm4_moe") return;
   shape.router_scaling = experts.scaling_factor;
   shape.router_bias = model.model_type != "deepseek_v2";
   if (experts.groups == 1) return;

@@ -69,6 +69,41 @@ Result<WrittenConfig> finish(const OrderedJson& json, std::vector<std::string> n
   return WrittenConfig{json.dump(2) + "\n", json["model_type"].get<std::string>(), std::move(notes)};
 }
 
+// Whether experts are chosen as DeepSeek-V3 does.
+bool has_scored_experts(const ModelShape& shape) {
+  return shape.router_score == "sigmoid" || shape.prediction_layers || shape.router_bias;
+}
+
+// Sets the experts under DeepSeek's names; `third`: as DeepSeek-V3 has them.
+void put_routed(const ModelShape& shape, const ExpertLayers& layers, bool third, OrderedJson& json) {
+  const std::int64_t expert_ffn = shape.ffn_of_expert();
+  json["n_routed_experts"] = *shape.experts;
+  json["n_shared_experts"] = shape.shared_expert_ffn.value_or(0) / expert_ffn;
+  json["num_experts_per_tok"] = shape.experts_per_token;
+  json["moe_intermediate_size"] = expert_ffn;
+  put_latent(shape, json);
+  json["first_k_dense_replace"] = layers.dense_first;
+  json["moe_layer_freq"] = layers.frequency;
+  json["n_group"] = shape.expert_groups.value_or(1);
+  json["topk_group"] = shape.groups_per_token.value_or(1);
+  if (!third) json["topk_method"] = shape.expert_groups ? "group_limited_greedy" : "greedy";
+  json["scoring_func"] = shape.router_score;
+  json["norm_topk_prob"] = third;
+  json["routed_scaling_factor"] = shape.router_scaling.value_or(1.0);
+  if (third) json["num_nextn_predict_layers"] = shape.prediction_layers.value_or(0);
+}
+
+// GLM-4.5: DeepSeek's experts, and queries without latents.
+Result<WrittenConfig> scored_experts(const ModelShape& shape, const ExpertLayers& layers) {
+  OrderedJson json = common(shape, "glm4_moe");
+  put_head_dim(shape, json);
+  json["attention_bias"] = shape.qkv_bias;
+  json["use_qk_norm"] = shape.qk_norm;
+  json["partial_rotary_factor"] = shape.rotary_percent;
+  put_routed(shape, layers, true, json);
+  return finish(json, {});
+}
+
 Result<WrittenConfig> latent_experts(const ModelShape& shape) {
   const auto layers = parse_expert_layers(shape.expert_layers, shape.layers);
   const std::int64_t expert_ffn = shape.ffn_of_expert();
@@ -83,7 +118,7 @@ Result<WrittenConfig> latent_experts(const ModelShape& shape) {
                       fmt::format("shared experts of {} are no multiple of an expert of {}", shared_ffn, expert_ffn));
   }
   const bool sparse = shape.attention_variant == "dsa";
-  const bool third = sparse || shape.router_score == "sigmoid" || shape.prediction_layers || shape.router_bias;
+  const bool third = sparse || has_scored_experts(shape);
   OrderedJson json = common(shape, sparse ? "deepseek_v32" : third ? "deepseek_v3" : "deepseek_v2");
   json["num_key_value_heads"] = shape.heads;
   json["q_lora_rank"] = shape.q_lora_rank ? OrderedJson(*shape.q_lora_rank) : OrderedJson();
@@ -91,20 +126,7 @@ Result<WrittenConfig> latent_experts(const ModelShape& shape) {
   json["qk_nope_head_dim"] = shape.qk_head_dim;
   json["qk_rope_head_dim"] = shape.qk_position_dim;
   json["v_head_dim"] = shape.v_head_dim;
-  json["n_routed_experts"] = *shape.experts;
-  json["n_shared_experts"] = shared_ffn / expert_ffn;
-  json["num_experts_per_tok"] = shape.experts_per_token;
-  json["moe_intermediate_size"] = expert_ffn;
-  put_latent(shape, json);
-  json["first_k_dense_replace"] = layers->dense_first;
-  json["moe_layer_freq"] = layers->frequency;
-  json["n_group"] = shape.expert_groups.value_or(1);
-  json["topk_group"] = shape.groups_per_token.value_or(1);
-  if (!third) json["topk_method"] = shape.expert_groups ? "group_limited_greedy" : "greedy";
-  json["scoring_func"] = shape.router_score;
-  json["norm_topk_prob"] = third;
-  json["routed_scaling_factor"] = shape.router_scaling.value_or(1.0);
-  if (third) json["num_nextn_predict_layers"] = shape.prediction_layers.value_or(0);
+  put_routed(shape, *layers, third, json);
   if (sparse) put_indexer(shape, json);
   return finish(json, {});
 }
@@ -135,12 +157,15 @@ Result<WrittenConfig> plain_experts(const ModelShape& shape) {
   }
   std::vector<std::string> notes;
   const bool shared = shape.shared_expert_ffn.value_or(0) > 0;
+  const std::int64_t expert_ffn = shape.ffn_of_expert();
+  if (has_scored_experts(shape) && shape.gated && !shape.window && layers->frequency == 1 && expert_ffn > 0 &&
+      shape.shared_expert_ffn.value_or(0) % expert_ffn == 0)
+    return scored_experts(shape, *layers);
   const bool mixtral =
       !shared && !shape.qk_norm && !shape.qkv_bias && layers->frequency == 1 && layers->dense_first == 0;
   const std::string_view type = mixtral ? "mixtral" : shared ? "qwen2_moe" : "qwen3_moe";
   OrderedJson json = common(shape, type);
   put_head_dim(shape, json);
-  const std::int64_t expert_ffn = shape.ffn_of_expert();
   json["num_experts_per_tok"] = shape.experts_per_token;
   if (mixtral) {
     json["intermediate_size"] = expert_ffn;

@@ -50,9 +50,10 @@ struct WrittenConfig {
 };
 
 // Returns the config.json of the nearest model type: nemotron_h for a pattern of layers, qwen3_next and qwen3_5_text
-// for Gated DeltaNet, deepseek_v32, deepseek_v3 or deepseek_v2 for latent attention, mixtral, qwen2_moe, qwen3_moe and
-// gpt_oss for other experts, llama, mistral, qwen2 and qwen3 for gated dense models, gpt2 and gpt_neox for plain ones.
-// Requires layers, hidden size, heads and vocabulary. Infeasible when no type comes near.
+// for Gated DeltaNet, deepseek_v32, deepseek_v3 or deepseek_v2 for latent attention, glm4_moe for its router with other
+// attention, mixtral, qwen2_moe, qwen3_moe and gpt_oss for other experts, llama, mistral, qwen2 and qwen3 for gated
+// dense models, gpt2 and gpt_neox for plain ones. Requires layers, hidden size, heads and vocabulary. Infeasible when
+// no type comes near.
 Result<WrittenConfig> config_of(const ModelShape& shape);
 
 // Returns the shape of a config.json with `overrides` applied. Errors name `path`: those of the architecture readers,
