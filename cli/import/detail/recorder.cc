@@ -158,8 +158,9 @@ start_others() {
 case $name in
   torchrun | deepspeed | accelerate | megatron) record started "${outer[@]}" "$name" "$@" ;;
   python*)
-    case $1 in
-      -c | - | -V | --version | '') really "$@" ;;
+    case "$1 $2" in
+      *torch.cuda.device_count*) record answered "$name" && echo "$PLUMBLINE_GPUS" ;;
+      -c\ * | -\ * | -V\ * | --version\ * | ' ') really "$@" ;;
       *) record started "${outer[@]}" "$name" "$@" ;;
     esac
     ;;
@@ -187,6 +188,12 @@ case $name in
     ;;
   srun | salloc | mpirun | mpiexec | prun | jsrun | aprun | docker | podman | nerdctl | apptainer | singularity | enroot | nsys | ncu | numactl)
     wrap "$@"
+    ;;
+  ray)
+    for ((at = 1; at < $#; at++)); do
+      case "$1 $2 ${!at}" in "job submit --") start_within $at "$@" ;; esac
+    done
+    record skipped "$name" "$@"
     ;;
   uv) case $1 in run) wrap "$@" ;; *) record skipped "$name" "$@" ;; esac ;;
   *) record skipped "$name" "$@" ;;

@@ -89,6 +89,13 @@ TEST_F(ExecutedScript, HasTheWordsOfItsLaunchers) {
               ElementsAre("sbatch --nodes=2 --ntasks-per-node=4 -p gpu srun python a.py 2 8 7"));
 }
 
+// The jobs of Ray, and PyTorch's count of GPUs, which need neither of both.
+TEST_F(ExecutedScript, HasTheGpusOfAHostAndTheCommandOfAJob) {
+  EXPECT_THAT(started("N=$(python -c 'import torch; print(torch.cuda.device_count())')\nray start --head\n"
+                      "ray job submit --address=http://h -- python3 train.py --gpus $N\n"),
+              ElementsAre("ray job submit --address=http://h -- python3 train.py --gpus 4"));
+}
+
 TEST_F(ExecutedScript, IsABatchWhereItHasSlurmsHeader) {
   const Execution done =
       run("#!/bin/bash\n#SBATCH --nodes=3\nHOST=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)\n"
