@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -92,6 +93,11 @@ std::optional<Fields> Reader::fields_of(const std::string& name) const {
   return found == state_.variables.end() ? std::nullopt : std::optional(found->second);
 }
 
+bool Reader::is_own(const std::string& name, bool list) const {
+  if (name.empty() || !begins_name(name[0]) || may_be_set(name)) return false;
+  return list || std::ranges::none_of(name, [](unsigned char letter) { return std::isupper(letter) != 0; });
+}
+
 std::optional<Fields> Reader::element(const std::string& name, const Letters& key) {
   const auto found = state_.variables.find(name);
   if (found == state_.variables.end()) return std::nullopt;
@@ -155,8 +161,8 @@ void Reader::run_text(Source& source) {
   Source* const outer = std::exchange(source_, &source);
   const std::size_t outer_at = std::exchange(at_, 0);
   for (const Token& token : source.tokens)
-    if (token.kind != TokenKind::word && condition_of(token.text) > 0)
-      refuse(token.text.front().line, "a command that a condition decides");
+    if (const int decided = condition_of(token.text); token.kind != TokenKind::word && decided > 0)
+      refuse(token.text.front().line, "a command that a condition decides", decided);
   list();
   if (!broken_ && at_ < source.tokens.size()) damaged(line(), fmt::format("'{}' closes nothing", token().raw));
   source_ = outer;
@@ -195,7 +201,8 @@ void Reader::restore(const std::string& name, const Variables& before) {
 void Reader::assign_word(const Letters& word) {
   const auto [name_end, end] = assignment(word);
   const std::string name = text_of(slice(word, 0, name_end));
-  if (!is_known(slice(word, 0, end + 1))) return refuse(word[0].line, "a command that a condition decides");
+  if (const Letters target = slice(word, 0, end + 1); !is_known(target))
+    return refuse(word[0].line, "a command that a condition decides", condition_of(target));
   const bool append = word[end].symbol == '+';
   const Letters rest = slice(word, end + (append ? 2 : 1), word.size());
   const bool is_list = !rest.empty() && rest[0].symbol == '(';

@@ -160,6 +160,10 @@ class Expander {
       all = joins || text_of(key) == "@";
       if (!all) fields = shell_.element(name, key);
     }
+    if (!fields && at == inside.size() && shell_.is_own(name, all)) {
+      fields.emplace();
+      shell_.take_default(name, {}, text_[first].line);
+    }
     if (fields && !all && fields->size() > 1) fields->resize(1);
     const bool known = fields && are_known(*fields);
     condition_ = fields ? condition_of(joined(*fields)) : 0;

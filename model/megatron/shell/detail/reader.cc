@@ -91,9 +91,10 @@ void Reader::damaged(int line, std::string message, std::string hint) {
   fail(line, std::move(message), std::move(hint), behind_);
 }
 
-void Reader::refuse(int line, const std::string& what) {
-  fail(line, fmt::format("{} is not read", what), "write it otherwise in a copy, or let --execute run the script",
-       certain_);
+void Reader::refuse(int line, const std::string& what, int condition) {
+  const std::string hint = condition > 0 ? remedy(out_.conditions[static_cast<std::size_t>(condition - 1)])
+                                         : "write it otherwise in a copy, or let --execute run the script";
+  fail(line, fmt::format("{} is not read", what), hint, certain_);
 }
 
 void Reader::skip_lines() {
@@ -242,7 +243,8 @@ void Reader::compound() {
   const int from = line();
   const std::string& word = token().raw;
   if (is_one_of(closers, word) || word == "]]") return damaged(from, fmt::format("'{}' closes nothing", word));
-  if (live() && condition_of(token().text) > 0) return refuse(from, "a command that a condition decides");
+  if (const int decided = condition_of(token().text); live() && decided > 0)
+    return refuse(from, "a command that a condition decides", decided);
   if (word == "select" || word == "coproc" || word == "time") return refuse(from, fmt::format("'{}'", word));
   if (token().kind == TokenKind::arithmetic) {
     const auto value = live() ? number(token().text) : std::nullopt;

@@ -64,10 +64,13 @@ class Reader {
   bool may_be_set(const std::string& name) const {
     return !state_.unread.text.empty() && begins_name(name[0]) && !state_.variables.contains(name);
   }
+  // Whether only the script itself would set a variable that it does not set: one that is expanded as a list, which no
+  // environment holds, or one without a capital letter.
+  bool is_own(const std::string& name, bool list) const;
   int missed_condition() const { return missed_condition_; }  // on which the last formula depends
   void take_default(const std::string& name, const Letters& value, int line);
-  bool charge(std::size_t letters);                // whether so many letters more may be made
-  void refuse(int line, const std::string& what);  // names a construct that is not read
+  bool charge(std::size_t letters);                                   // whether so many letters more may be made
+  void refuse(int line, const std::string& what, int condition = 0);  // names a construct that is not read, and why
   // Returns what lies at a path, which a relative one does not state behind cd to a folder that is not known.
   FoundFile find(const std::string& path) const;
 

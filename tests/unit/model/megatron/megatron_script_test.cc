@@ -62,6 +62,9 @@ TEST(MegatronScript, Arrays) {
   EXPECT_THAT(last("declare -a A=(1 2)\nrun ${A[@]}"), ElementsAre("run", "1", "2"));
   EXPECT_THAT(last("--x 1"), ElementsAre("--x", "1"));
   EXPECT_THAT(last("A=()\nrun \"${A[@]}\" \"$@\" end"), ElementsAre("run", "end"));
+  EXPECT_THAT(last("run ${A[@]} ${#A[@]} $a $A end"), ElementsAre("run", "0", "$A", "end"))
+      << "an environment has no lists, and by custom no small letters";
+  EXPECT_THAT(last("source ~/.bashrc\nrun ${A[@]} $a"), ElementsAre("run", "${A[@]}", "$a"));
 }
 
 TEST(MegatronScript, ArithmeticAndWhatOnlyAShellEvaluates) {
@@ -199,6 +202,7 @@ TEST(MegatronScript, ConstructsThatAreNotReadAreNamed) {
     EXPECT_EQ(error.line, 2) << script;
     EXPECT_THAT(error.hint, testing::HasSubstr("--execute")) << script;
   }
+  EXPECT_EQ(refusal("A=; [ -n \"$X\" ] && A=TP=8; eval $A").hint, "--define X=VALUE, or --execute runs the script");
   EXPECT_TRUE(reading("python a.py\nread X\nfor x in $X; do read Y; done\n"))
       << "behind the training it does not matter";
   EXPECT_TRUE(reading("f() { read X; for ((;;)); do case x in x) ;& esac; done; }\npython a.py\n"))
