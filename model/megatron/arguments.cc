@@ -18,8 +18,7 @@ constexpr Argument table[] = {
 #include "model/megatron/detail/arguments.def"
 };
 
-// Names of earlier versions, of Megatron-DeepSpeed, of MindSpeed-LLM, of Pai-Megatron-Patch and of ms-swift for
-// arguments of the table.
+// Names of earlier versions and of forks for arguments of the table.
 constexpr std::pair<std::string_view, std::string_view> other_names[] = {
     {"--layernorm-epsilon", "--norm-epsilon"},
     {"--model-parallel-size", "--tensor-model-parallel-size"},
@@ -46,6 +45,18 @@ constexpr std::pair<std::string_view, std::string_view> other_names[] = {
     {"--hybrid-override-pattern", "--hybrid-layer-pattern"},
     {"--moe-router-padding-for-quantization", "--moe-router-padding-for-fp8"},
     {"--linear-attention-type", "--experimental-attention-variant"},
+    {"--expert-interval", "--moe-layer-freq"},
+    {"--topk", "--moe-router-topk"},
+    {"--index-n-heads", "--dsa-indexer-n-heads"},
+    {"--index-head-dim", "--dsa-indexer-head-dim"},
+    {"--index-topk", "--dsa-indexer-topk"},
+    {"--indexer-loss-coeff", "--dsa-indexer-loss-coeff"},
+    {"--encoder-seq-length", "--seq-length"},
+    {"--use-gated-attention", "--attention-output-gate"},
+    {"--combined-1f1b", "--overlap-moe-expert-parallel-comm"},
+    {"--split-bw", "--delay-wgrad-compute"},
+    {"--lora-r", "--lora-rank"},
+    {"--geglu", "--swiglu"},
 };
 
 }  // namespace

@@ -27,9 +27,11 @@ std::int64_t data_parallel(const Plan& plan) {
 }
 
 constexpr const char* instances = "--num-distributed-optimizer-instances";
+constexpr const char* fsdp = "--use-torch-fsdp2";
+constexpr const char* keeps_gathered = "--torch-fsdp2-no-reshard-after-forward";
 
 void read_instances(const RuleReader& in) {
-  const auto count = integer(in.given.value(instances).value_or(""));
+  const auto count = in.number(instances);
   if (!count || *count <= 1) return;
   auto& degrees = in.plan.parallelism;
   const std::int64_t ranks = degrees.context * data_parallel(in.plan);
@@ -49,9 +51,14 @@ void write_instances(const RuleWriter& out) {
 void read_sharding(const RuleReader& in) {
   auto& stage = in.plan.parallelism.zero_stage;
   if (in.given.has("--use-distributed-optimizer")) stage = 1;
-  if (in.given.has("--use-torch-fsdp2")) stage = 3;
-  if (const auto zero = integer(in.given.value("--zero-stage").value_or("")); zero && *zero >= 0 && *zero <= 3)
-    stage = *zero;
+  if (in.given.has(fsdp)) stage = 3;
+  in.plan.parallelism.reshard_after_forward = !in.given.has(keeps_gathered);
+  if (const auto zero = in.number("--zero-stage"); zero && *zero >= 0 && *zero <= 3) stage = *zero;
+  // Its optimizer of bf16 parameters keeps a share of the states on each rank (deepspeed/runtime/bf16_optimizer.py).
+  if (stage == 0 && in.given.has("--deepspeed") && in.given.has("--bf16")) {
+    stage = 1;
+    in.note("--deepspeed", "its BF16 optimizer shards the states, as stage 1 does");
+  }
   if (in.given.has("--use-megatron-fsdp")) {
     const std::string wanted = in.given.value("--data-parallel-sharding-strategy").value_or("no_shard");
     for (const auto& [name, level] : strategies) {
@@ -72,14 +79,21 @@ void write_sharding(const RuleWriter& out) {
 
 void read_batch(const RuleReader& in) {
   auto& batch = in.plan.batch;
+  if (const auto prompts = in.number("--rollout-batch-size"); prompts && *prompts > 0) {
+    in.note("--rollout-batch-size", "a step of the training is priced, its rollout is not");
+    const std::int64_t steps = std::max<std::int64_t>(1, in.number("--num-steps-per-rollout").value_or(1));
+    std::int64_t samples = 0;
+    const bool fits = !__builtin_mul_overflow(*prompts, in.number("--n-samples-per-prompt").value_or(1), &samples);
+    if (fits && batch.global_batch_size == 0) batch.global_batch_size = samples / steps;
+  }
   if (batch.global_batch_size == 0 && in.plan.cluster.gpus > 0) {
     std::int64_t product = 0;
     const bool fits = !__builtin_mul_overflow(batch.micro_batch_size, data_parallel(in.plan), &product);
     if (fits) batch.global_batch_size = product;
   }
-  const auto samples = integer(in.given.value("--train-samples").value_or(""));
-  const auto steps = integer(in.given.value("--train-iters").value_or(""));
-  const auto tokens = integer(in.given.value("--train-tokens").value_or(""));
+  const auto samples = in.number("--train-samples");
+  const auto steps = in.number("--train-iters");
+  const auto tokens = in.number("--train-tokens");
   const double length = static_cast<double>(batch.sequence_length);
   if (tokens) {
     in.plan.run.tokens = static_cast<double>(*tokens);
@@ -106,7 +120,7 @@ void read_context(const RuleReader& in) {
 }
 
 void read_experts(const RuleReader& in) {
-  const auto given = integer(in.given.value("--expert-tensor-parallel-size").value_or(""));
+  const auto given = in.number("--expert-tensor-parallel-size");
   auto& degrees = in.plan.parallelism;
   degrees.expert_tensor = given ? *given : in.shape.experts ? degrees.tensor : 1;
   // MindSpeed's experts lie whole on the tensor-parallel ranks.
@@ -128,12 +142,23 @@ void write_experts(const RuleWriter& out) {
 // Megatron's default gathers all tokens; flex is DeepEP unless another backend is named.
 void read_dispatcher(const RuleReader& in) {
   if (!in.shape.experts) return;
-  const std::string type = in.given.value("--moe-token-dispatcher-type").value_or("allgather");
-  const bool hybrid = in.given.value("--moe-flex-dispatcher-backend").value_or("deepep") == "hybridep";
+  // DeepSpeed's experts take as many rows as their capacity is, by default that of an even share.
+  const bool deepspeed = in.given.has("--deepspeed");
+  if (deepspeed && !in.given.has("--disable-moe-token-dropping")) {
+    in.plan.routing.capacity_factor = 1;
+    in.plan.routing.pad_to_capacity = true;
+  }
+  const std::string type = in.given.value("--moe-token-dispatcher-type").value_or(deepspeed ? "alltoall" : "allgather");
+  const std::string backend = in.given.value("--moe-flex-dispatcher-backend").value_or("deepep");
+  const bool hybrid = backend == "hybridep";
+  if (type == "flex" && !hybrid && backend != "deepep")
+    in.note("--moe-flex-dispatcher-backend", fmt::format("{} is priced like deepep", backend));
   in.plan.stack.dispatcher = type == "flex"           ? (hybrid ? "hybridep" : "deepep")
                              : type == "alltoall_seq" ? "alltoall"
                                                       : type;
-  const auto factor = in.given.value("--moe-expert-capacity-factor");
+  constexpr const char* of_deepspeed = "--moe-train-capacity-factor";
+  const auto factor = in.given.value(deepspeed ? of_deepspeed : "--moe-expert-capacity-factor");
+  if (!deepspeed && in.given.has(of_deepspeed)) in.note(of_deepspeed, "holds for the experts of DeepSpeed");
   if (const auto number = factor ? parse_decimal(*factor) : std::nullopt; number && number->value() > 0)
     in.plan.routing.capacity_factor = number->value();
   if (in.given.has("--moe-pad-expert-input-to-capacity")) in.plan.routing.pad_to_capacity = true;
@@ -201,13 +226,15 @@ void read_overlap(const RuleReader& in) {
   auto& overlap = in.plan.overlap;
   // Without sharded optimizer states nothing is gathered, and the key has no meaning.
   overlap.parameter_gather = in.plan.parallelism.zero_stage == 0 || in.given.has("--overlap-param-gather");
-  const auto bucket = integer(in.given.value("--ddp-bucket-size").value_or(""));
+  // PyTorch's FSDP2 gathers ahead and reduces during the backward pass without an argument.
+  if (in.given.has(fsdp)) overlap.parameter_gather = overlap.gradient_reduce = true;
+  const auto bucket = in.number("--ddp-bucket-size");
   if (bucket) {
     overlap.gradient_bucket_bytes = static_cast<double>(*bucket) * gradient_bytes(in.plan);
   } else if (overlap.gradient_reduce) {
     overlap.gradient_bucket_bytes = default_bucket(in.plan) * gradient_bytes(in.plan);
   }
-  const auto sms = integer(in.given.value("--moe-deepep-num-sms").value_or(""));
+  const auto sms = in.number("--moe-deepep-num-sms");
   if (!sms) return;
   overlap.communication_sms = *sms;
   overlap.sm_policy = "none";
@@ -227,6 +254,13 @@ void write_overlap(const RuleWriter& out) {
 }
 
 }  // namespace
+
+std::optional<std::int64_t> RuleReader::number(std::string_view argument) const {
+  const auto text = given.value(argument);
+  const auto value = integer(text.value_or(""));
+  if (text && !value) refuse(argument, fmt::format("'{}' is no whole number", *text));
+  return value;
+}
 
 void RuleReader::note(std::string_view argument, std::string text) const {
   notes.push_back({given.line(argument), fmt::format("{}: {}", argument, text)});

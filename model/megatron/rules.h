@@ -1,7 +1,10 @@
 // Keys of a plan that depend on several arguments, with the code that reads and the code that writes them.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/megatron/given.h"
@@ -17,6 +20,8 @@ struct RuleReader {
   Plan& plan;
   std::vector<Note>& notes;
 
+  // Returns the whole number that an argument has; another value is refused.
+  std::optional<std::int64_t> number(std::string_view argument) const;
   void note(std::string_view argument, std::string text) const;
   void refuse(std::string_view argument, std::string text) const;  // as Megatron does
 };

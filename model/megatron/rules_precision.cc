@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "model/megatron/rules.h"
-#include "model/megatron/shell/arithmetic.h"
 
 namespace plumbline::model::megatron {
 namespace {
@@ -197,7 +196,7 @@ void read_recompute(const RuleReader& in) {
     if (granularity.empty() && in.given.has("--recompute-method"))
       in.note("--recompute-method", "without a granularity all of a layer is recomputed, as in versions of 2021");
     if (in.given.value("--recompute-method") == "block")
-      recompute.layers = integer(in.given.value("--recompute-num-layers").value_or("1"));
+      recompute.layers = in.number("--recompute-num-layers").value_or(1);
     else if (in.given.value("--recompute-num-layers").value_or("1") != "1")
       in.note("--recompute-num-layers", "inputs of every layer are kept in the prediction");
   } else if (granularity == "selective" || in.given.has("--recompute-activations")) {

@@ -12,7 +12,6 @@
 #include "model/megatron/detail/stages.h"
 #include "model/megatron/hybrid.h"
 #include "model/megatron/rules.h"
-#include "model/megatron/shell/arithmetic.h"
 #include "model/plan/layout.h"
 #include "model/plan/stage_split.h"
 #include "model/schedule/schedule.h"
@@ -28,14 +27,10 @@ constexpr const char* noops = "--noop-layers";
 constexpr const char* layer_pattern = "--hybrid-layer-pattern";
 constexpr const char* group_size = "--microbatch-group-size-per-virtual-pipeline-stage";
 
-std::optional<std::int64_t> number(const RuleReader& in, std::string_view argument) {
-  return integer(in.given.value(argument).value_or(""));
-}
-
 std::int64_t virtual_stages(const RuleReader& in) {
   const std::int64_t pipeline = in.plan.parallelism.pipeline;
-  if (const auto count = number(in, "--num-virtual-stages-per-pipeline-rank")) return *count;
-  const auto layers = number(in, "--num-layers-per-virtual-pipeline-stage");
+  if (const auto count = in.number("--num-virtual-stages-per-pipeline-rank")) return *count;
+  const auto layers = in.number("--num-layers-per-virtual-pipeline-stage");
   if (!layers || *layers < 1 || pipeline < 1) return 1;
   const auto idle = parse_noop_layers(in.given.value(noops).value_or(""));
   const std::int64_t all = in.shape.layers + (idle ? static_cast<std::int64_t>(idle->size()) : 0) +
@@ -110,8 +105,8 @@ void read_layout(const RuleReader& in, const std::string& layout) {
 }
 
 void read_ends(const RuleReader& in) {
-  const auto first = number(in, "--decoder-first-pipeline-num-layers");
-  const auto last = number(in, "--decoder-last-pipeline-num-layers");
+  const auto first = in.number("--decoder-first-pipeline-num-layers");
+  const auto last = in.number("--decoder-last-pipeline-num-layers");
   if (!first && !last) return;
   auto& schedule = in.plan.schedule;
   const auto counts = uneven_ends(in.shape.layers, in.plan.parallelism.pipeline, schedule.virtual_stages, first, last);
@@ -151,7 +146,7 @@ std::int64_t group_of(const Plan& plan) {
 }
 
 void read_group(const RuleReader& in) {
-  const auto given = number(in, group_size);
+  const auto given = in.number(group_size);
   if (!given) return;
   if (const std::int64_t group = group_of(in.plan); group != *given)
     in.note(group_size, fmt::format("groups of {} are priced", group));

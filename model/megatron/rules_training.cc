@@ -1,17 +1,19 @@
 // What trains: all weights, or the adapters of ms-swift; and what updates it.
 #include <algorithm>
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "model/megatron/rules.h"
-#include "model/megatron/shell/arithmetic.h"
 
 namespace plumbline::model::megatron {
 namespace {
 
-constexpr std::string_view silent_rank = "8", silent_modules = "all-linear";  // of ms-swift
+constexpr std::int64_t silent_rank = 8;  // of ms-swift
+constexpr std::string_view silent_modules = "all-linear";
+constexpr const char* modules_of_mindspeed = "--lora-target-modules";
 
 // Names of Megatron Core (linear_qkv, linear_fc1) and of Hugging Face (q_proj, down_proj).
 std::vector<std::string> targets_of(const std::vector<std::string>& targeted, bool experts) {
@@ -31,14 +33,15 @@ std::vector<std::string> targets_of(const std::vector<std::string>& targeted, bo
 }
 
 void read_training(const RuleReader& in) {
-  const std::string method = in.given.value("--train-type").value_or("full");
+  const bool adapters = in.given.has(modules_of_mindspeed);
+  const std::string method = in.given.value("--train-type").value_or(adapters ? "lora" : "full");
   if (method == "full") return;
   if (method != "lora") return in.note("--train-type", "'" + method + "' is not modelled: all weights train");
-  std::vector<std::string> targeted = in.given.values("--target-modules");
+  std::vector<std::string> targeted = in.given.values(adapters ? modules_of_mindspeed : "--target-modules");
   if (targeted.empty()) targeted.emplace_back(silent_modules);
   auto& training = in.plan.training;
   training.method = method;
-  training.rank = integer(in.given.value("--lora-rank").value_or(std::string(silent_rank))).value_or(0);
+  training.rank = in.number("--lora-rank").value_or(silent_rank);
   training.targets = targets_of(targeted, in.shape.experts.has_value());
   if (!training.targets.empty()) return;
   training.targets = targets_of({std::string(silent_modules)}, in.shape.experts.has_value());

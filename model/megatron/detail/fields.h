@@ -48,7 +48,11 @@ inline bool set_field(Precision& field, std::string_view text) {
 }
 template <class T>
 requires requires(T& field, std::string_view text) { set_field(field, text); }
-bool set_field(std::optional<T>& field, std::string_view text) { return set_field(field.emplace(), text); }
+bool set_field(std::optional<T>& field, std::string_view text) {
+  if (set_field(field.emplace(), text)) return true;
+  field.reset();
+  return text == "none" || text == "None";
+}
 
 // Return the texts of the fields by their names in the table of arguments; those of a plan that an argument can have.
 using FieldTexts = std::map<std::string, std::string, std::less<>>;

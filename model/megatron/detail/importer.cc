@@ -41,6 +41,9 @@ bool is_priced(std::string_view name, const GivenArgument& argument) {
   if (argument.values.size() != 1) return false;
   const auto number = parse_decimal(argument.values[0]);
   return (name == "--outer-dp-sharding-strategy" && last == "no_shard") ||
+         (name == "--context-parallel-algo" && last == "megatron_cp_algo") ||
+         (name == "--mlp-type" && last == "standard") ||
+         ((name == "--stage" || name == "--loss-type") && (last == "pt" || last.starts_with("sft"))) ||
          (name == "--ds-sequence-parallel-size" && number && number->value() == 1) ||
          (name.ends_with("-dropout") && number && number->value() == 0);
 }
@@ -100,10 +103,14 @@ std::optional<Error> Importer::read_launch() {
   if (given_.open()) return not_known("", *given_.open());
   given_.erase(without_);
   const std::string program = program_of(launch_);
-  for (const char* other : {"bert", "t5", "retro", "vision", "vlm", "multimodal"})
-    if (program.find(other) != std::string::npos)
-      out_.notes.push_back(
-          {0, fmt::format("{}: a decoder with the same arguments is priced", program), NoteKind::not_modeled});
+  const auto is_named = [&program](std::string_view part) { return program.find(part) != std::string::npos; };
+  for (const char* encoder : {"bert", "t5", "ict", "pretrain_vision"})
+    if (is_named(encoder) && !options_.model)
+      return problem("", fmt::format("{} trains an encoder, and models are decoders", program),
+                     "--model NAME takes a decoder of its size in its place");
+  for (const char* other : {"bert", "t5", "ict", "retro", "vision", "vlm", "multimodal"})
+    if (is_named(other))
+      out_.notes.push_back({0, fmt::format("{}: a decoder is priced", program), NoteKind::not_modeled});
   out_.plan = megatron_defaults();
   out_.plan.cluster.gpus = launch_.gpus.value_or(0);
   return std::nullopt;
@@ -242,6 +249,7 @@ void Importer::note_silence() {
   const double replica = static_cast<double>(degrees.tensor) * static_cast<double>(degrees.pipeline) *
                          static_cast<double>(degrees.context);
   const bool reduces = static_cast<double>(plan.cluster.gpus) > replica;
+  silent(plan.precision.gemm == Precision::fp32, "--bf16", "numbers are FP32");
   silent(reduces && !plan.overlap.gradient_reduce, "--overlap-grad-reduce",
          "gradients are reduced after the backward pass");
   silent(reduces && !plan.overlap.parameter_gather, "--overlap-param-gather",

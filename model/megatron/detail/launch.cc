@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,6 +21,8 @@ namespace plumbline::model::megatron {
 namespace {
 
 using Number = std::optional<std::int64_t>;
+
+constexpr std::string_view slime_nodes = "--actor-num-nodes", slime_gpus = "--actor-num-gpus-per-node";
 
 bool is_number(std::string_view word) {
   return word.size() > 1 && (std::isdigit(static_cast<unsigned char>(word[1])) != 0 || word[1] == '.');
@@ -72,7 +75,15 @@ Number first_of(std::initializer_list<Number> numbers) {
   return std::nullopt;
 }
 
-Number count_gpus(const Command& launcher, const Script& script) {
+// Whether the program is slime's, which starts its processes itself.
+bool starts_actors(const Command& arguments) {
+  return option(arguments, {slime_nodes}).has_value() || option(arguments, {slime_gpus}).has_value();
+}
+
+Number count_gpus(const Command& launcher, const Command& arguments, const Script& script) {
+  if (starts_actors(arguments))
+    return product(count(option(arguments, {slime_nodes}).value_or("1")),
+                   count(option(arguments, {slime_gpus}).value_or("8")));
   const Number nodes = first_of(
       {count(option(launcher, {"--nnodes", "--num_nodes"})), slurm_nodes(launcher), variable(script, "SLURM_NNODES")});
   const bool torch = option(launcher, {"--nproc_per_node", "--nproc-per-node", "--num_gpus"}).has_value();
@@ -129,6 +140,15 @@ void name_open_number(const Command& launcher, const Script& script, Launch& lau
   }
 }
 
+// Returns the text without what Python's numbers may have between digits: 220_000_000.
+std::string without_groups(std::string text) {
+  const auto digit = [](char letter) { return std::isdigit(static_cast<unsigned char>(letter)) != 0; };
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if (!digit(text[i]) && (text[i] != '_' || i == 0 || i + 1 == text.size() || !digit(text[i - 1]))) return text;
+  std::erase(text, '_');
+  return text;
+}
+
 // Whether a word that is not known is a value of the argument; elsewhere it may hold any arguments.
 bool takes_unknown(std::string_view name, const GivenArgument& argument) {
   const Argument* known = find_argument(name);
@@ -170,8 +190,11 @@ std::optional<std::size_t> find_program(const Command& command) {
   return trains ? program : std::nullopt;
 }
 
+using Defaults = std::span<const std::pair<std::string_view, std::string_view>>;
+
 // What ms-swift gives Megatron Core where its command does not decide (MegatronArguments of
-// swift/megatron/arguments/megatron_args.py @006938be; bf16 is the type of most checkpoints).
+// swift/megatron/arguments/megatron_args.py @006938be; bf16 is the type of most checkpoints), and what slime does
+// (_set_default_megatron_args of slime/backends/megatron_utils/arguments.py).
 constexpr std::pair<std::string_view, std::string_view> swift_defaults[] = {
     {"--micro-batch-size", "1"},
     {"--global-batch-size", "16"},
@@ -182,9 +205,11 @@ constexpr std::pair<std::string_view, std::string_view> swift_defaults[] = {
     {"--use-distributed-optimizer", ""},
     {"--moe-grouped-gemm", ""},
     {"--moe-token-dispatcher-type", "alltoall"}};
+constexpr std::pair<std::string_view, std::string_view> slime_defaults[] = {
+    {"--micro-batch-size", "1"}, {"--bf16", ""}, {"--use-distributed-optimizer", ""}};
 
-// Puts ms-swift's defaults before the arguments, so that those that are given win.
-void add_swift_defaults(Launch& launch, std::vector<Note>& notes) {
+// Puts a program's defaults before the arguments, so that those that are given win.
+void add_defaults(Launch& launch, std::string_view whose, Defaults of_program, std::vector<Note>& notes) {
   const auto gives = [&launch](std::string_view name) {
     return std::ranges::any_of(launch.arguments, [name](const Word& word) {
       std::string written = word.text.substr(0, word.text.find('='));
@@ -193,14 +218,16 @@ void add_swift_defaults(Launch& launch, std::vector<Note>& notes) {
     });
   };
   Command defaults;
-  for (const auto& [name, value] : swift_defaults) {
-    const bool other_format = name == "--bf16" && (gives("--fp16") || gives("--torch-dtype"));
+  const std::string type = option(launch.arguments, {"--torch_dtype", "--torch-dtype"}).value_or("bfloat16");
+  if (type == "float16") defaults.push_back({"--fp16", 0});
+  for (const auto& [name, value] : of_program) {
+    const bool other_format = name == "--bf16" && (gives("--fp16") || type != "bfloat16");
     const bool no_dispatch = name == "--moe-token-dispatcher-type" && !gives("--expert-model-parallel-size");
     if (gives(name) || other_format || no_dispatch) continue;
     defaults.push_back({std::string(name), 0});
     if (!value.empty()) defaults.push_back({std::string(value), 0});
   }
-  if (!defaults.empty()) notes.push_back({0, "ms-swift's defaults: " + text_of(defaults)});
+  if (!defaults.empty()) notes.push_back({0, fmt::format("{} defaults: {}", whose, text_of(defaults))});
   launch.arguments.insert(launch.arguments.begin(), defaults.begin(), defaults.end());
 }
 
@@ -257,10 +284,11 @@ std::optional<Launch> find_launch(const Script& script, std::vector<Note>& notes
     launch->text = text_of({command.begin(), split + 1});
     launch->arguments.assign(split + 1, command.end());
     launch->swift = launcher.size() > 0 && is_swift(launcher.back().text, split->text);
-    if (launch->swift) add_swift_defaults(*launch, notes);
+    if (launch->swift) add_defaults(*launch, "ms-swift's", swift_defaults, notes);
+    if (starts_actors(launch->arguments)) add_defaults(*launch, "slime's", slime_defaults, notes);
     if (const auto open = undecided_option(launcher))
       launch->open = *open;
-    else if (launch->gpus = count_gpus(launcher, script); !launch->gpus)
+    else if (launch->gpus = count_gpus(launcher, launch->arguments, script); !launch->gpus)
       name_open_number(launcher, script, *launch);
   }
   return launch;
@@ -273,6 +301,7 @@ Given group_arguments(const Command& words, std::vector<Note>& notes) {
   const auto finish = [&] {
     const bool is_switch = current.values == std::vector<std::string>{"true"};
     if (is_switch && find_argument(name) != nullptr) current.values.clear();
+    for (std::string& value : current.values) value = without_groups(std::move(value));
     if (current.condition == 0 && current.values == std::vector<std::string>{"false"})
       given.erase(name);
     else if (!name.empty())

@@ -38,14 +38,24 @@ void Importer::read_names_of_forks() {
   const auto number = [this](std::string_view name) -> std::int64_t {
     const auto text = given_.value(name);
     const auto value = text ? integer(*text) : std::nullopt;
-    if (text && (!value || *value < 1 || *value > kLargest))
+    const bool whole = value && *value >= 0 && *value <= kLargest;
+    if (text && !whole)
       out_.notes.push_back(
-          {given_.line(name), fmt::format("{}: '{}' is no number above 0", name, *text), NoteKind::refused});
-    return value && *value >= 1 && *value <= kLargest ? *value : 0;
+          {given_.line(name), fmt::format("{}: '{}' is no whole number", name, *text), NoteKind::refused});
+    return whole ? *value : 0;
   };
   if (const std::int64_t heads = number("--num-key-value-heads"); heads > 0) {
     shape.grouped_query = true;
     shape.query_groups = heads;
+  }
+  const bool deepspeed = given_.has("--deepspeed");
+  if (shape.experts == 0 || (deepspeed && shape.experts == 1)) shape.experts.reset();
+  if (shape.experts && deepspeed) {
+    if (!given_.has("--moe-layer-freq")) shape.expert_layers = "2";
+    if (!given_.has("--moe-router-topk")) shape.experts_per_token = 1;
+    out_.notes.push_back({given_.line("--num-experts"),
+                          fmt::format("--deepspeed: one of {} layers has experts, {} of them for each token",
+                                      shape.expert_layers, shape.experts_per_token)});
   }
   for (const char* padded : {"--padded-vocab-size", "--pad-vocab-size-to"})
     if (const std::int64_t size = number(padded); size > 0 && !shape.vocabulary) shape.vocabulary = size;
@@ -57,11 +67,19 @@ void Importer::read_names_of_forks() {
   const std::int64_t shared = number("--n-shared-experts");
   if (shared > 0 && !shape.shared_expert_ffn && shape.expert_ffn && *shape.expert_ffn <= kLargest)
     shape.shared_expert_ffn = shared * *shape.expert_ffn;
+  if (given_.has("--enable-dsa-indexer")) {
+    shape.attention_variant = "dsa";
+    shape.indexer_heads = shape.indexer_heads.value_or(64);
+    shape.indexer_dim = shape.indexer_dim.value_or(128);
+    shape.indexer_tokens = shape.indexer_tokens.value_or(2048);
+  }
 }
 
 void Importer::read_older_names() {
   read_names_of_forks();
   if (given_.has("--use-rotary-position-embeddings")) out_.shape.position = "rope";
+  for (const char* norm : {"RMSNorm", "LayerNorm"})
+    if (lower_case(out_.shape.normalization) == lower_case(norm)) out_.shape.normalization = norm;
   if (std::string window = given_.value("--window-size").value_or(""); !window.empty()) {
     std::erase(window, '(');
     const auto before = integer(window.substr(0, window.find_first_of(",)")));

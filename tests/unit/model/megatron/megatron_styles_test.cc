@@ -421,6 +421,85 @@ TEST(MegatronStyles, ArgumentsOfForksAreThoseOfMegatron) {
   EXPECT_THAT(noted(adam), testing::Not(testing::HasSubstr("--optimizer adam")));
 }
 
+// What programs other than Megatron-LM's do by themselves.
+TEST(MegatronStyles, ForksHaveDefaultsOfTheirOwn) {
+  const std::string model =
+      " train.py --num-layers 24 --hidden-size 2048 --num-attention-heads 16 --seq-length 2048 --micro-batch-size 1 "
+      "--max-position-embeddings 2048 --vocab-size 32000 --swiglu --position-embedding-type rope ";
+  const auto of = [&model](const std::string& arguments) {
+    return import_style("torchrun --nproc_per_node 8" + model + arguments, "fork.sh", {});
+  };
+  // DeepSpeed shards the states of bf16 parameters; every second layer has experts, one of them takes a token.
+  const auto moe = value_of(of("--deepspeed --bf16 --zero-stage 0 --num-experts 16 --normalization rmsnorm"));
+  EXPECT_EQ(moe.plan.parallelism.zero_stage, 1);
+  EXPECT_EQ(moe.shape.normalization, "RMSNorm");
+  EXPECT_EQ(moe.shape.expert_layers, "2");
+  EXPECT_EQ(moe.shape.experts_per_token, 1);
+  EXPECT_EQ(moe.plan.routing.capacity_factor, 1);
+  EXPECT_EQ(moe.plan.routing.pad_to_capacity, true);
+  EXPECT_EQ(moe.plan.stack.dispatcher, "alltoall");
+  EXPECT_THAT(noted(moe), testing::HasSubstr("--deepspeed: one of 2 layers has experts, 1 of them for each token"));
+  const auto chosen =
+      value_of(of("--deepspeed --fp16 --num-experts 16 --expert-interval 1 --topk 2 --moe-train-capacity-factor 1.5"));
+  EXPECT_EQ(chosen.plan.parallelism.zero_stage, 0);
+  EXPECT_EQ(chosen.shape.expert_layers, "1");
+  EXPECT_EQ(chosen.shape.experts_per_token, 2);
+  EXPECT_EQ(chosen.plan.routing.capacity_factor, 1.5);
+  EXPECT_FALSE(value_of(of("--deepspeed --bf16 --num-experts 1")).shape.experts);
+  // PyTorch's FSDP2 overlaps by itself.
+  const auto fsdp = value_of(of("--bf16 --use-torch-fsdp2 --torch-fsdp2-no-reshard-after-forward"));
+  EXPECT_EQ(fsdp.plan.parallelism.zero_stage, 3);
+  EXPECT_FALSE(fsdp.plan.parallelism.reshard_after_forward);
+  EXPECT_TRUE(fsdp.plan.overlap.parameter_gather && fsdp.plan.overlap.gradient_reduce);
+  // MindSpeed's sparse attention and adapters, with a value that is none.
+  const auto sparse = value_of(
+      of("--bf16 --multi-latent-attention --q-lora-rank 512 --num-experts 16 --enable-dsa-indexer --index-topk 1024 "
+         "--first-k-dense-replace 0 "
+         "--moe-router-topk-scaling-factor none --lora-r 16 --lora-target-modules linear_qkv"));
+  EXPECT_EQ(sparse.config->model_type, "deepseek_v32");
+  EXPECT_EQ(sparse.shape.indexer_heads, 64);
+  EXPECT_EQ(sparse.shape.indexer_tokens, 1024);
+  EXPECT_EQ(sparse.plan.training.method, "lora");
+  EXPECT_EQ(sparse.plan.training.rank, 16);
+  EXPECT_EQ(sparse.plan.training.targets, std::vector<std::string>{"attention"});
+  // slime counts its GPUs and sequences itself; DeepSeek's router without latents is GLM's.
+  const auto slime = value_of(
+      import_style("ray job submit -- python3" + model +
+                       "--actor-num-nodes 2 --num-experts 16 --moe-router-score-function sigmoid --qk-layernorm "
+                       "--rollout-batch-size 128 --n-samples-per-prompt 8 --num-steps-per-rollout 4",
+                   "slime.sh", {}));
+  EXPECT_EQ(slime.plan.cluster.gpus, 16);
+  EXPECT_EQ(slime.plan.batch.global_batch_size, 256);
+  EXPECT_EQ(slime.plan.precision.gemm, Precision::bf16);
+  EXPECT_EQ(slime.plan.parallelism.zero_stage, 1);
+  EXPECT_EQ(slime.config->model_type, "glm4_moe");
+  EXPECT_THAT(noted(slime), testing::HasSubstr("a step of the training is priced, its rollout is not"));
+  const auto swift = value_of(import_style(
+      "NPROC_PER_NODE=8 megatron" + std::string(" sft") + model.substr(9) + "--torch_dtype bfloat16", "s.sh", {}));
+  EXPECT_EQ(swift.plan.precision.gemm, Precision::bf16);
+}
+
+// Numbers are Python's; what is none is refused, and so is what plumbline has no model of.
+TEST(MegatronStyles, WrongNumbersAndEncodersAreRefused) {
+  const auto of = [](const std::string& program, const std::string& arguments) {
+    return import_style("torchrun --nproc_per_node 8 " + program +
+                            " --num-layers 12 --hidden-size 1024 --num-attention-heads 16 --seq-length 1_024 "
+                            "--max-position-embeddings 1024 --micro-batch-size 1 --vocab-size 32000 " +
+                            arguments,
+                        "n.sh", {});
+  };
+  const auto grouped = value_of(of("pretrain_gpt.py", "--bf16 --train-samples 2_000_000"));
+  EXPECT_EQ(grouped.plan.run.tokens, 2e6 * 1024);
+  EXPECT_THAT(error_of(of("pretrain_gpt.py", "--bf16 --train-samples 1e6")).message,
+              testing::HasSubstr("--train-samples: '1e6' is no whole number"));
+  EXPECT_THAT(noted(value_of(of("pretrain_gpt.py", ""))), testing::HasSubstr("--bf16 is not given: numbers are FP32"));
+  for (const char* program : {"pretrain_bert.py", "examples/pretrain_t5.py"}) {
+    const Error encoder = error_of(of(program, "--bf16"));
+    EXPECT_THAT(encoder.message, testing::HasSubstr("trains an encoder"));
+    EXPECT_THAT(encoder.hint, testing::HasSubstr("--model NAME"));
+  }
+}
+
 // Megatron's own loss works in place on FP32 logits; of its fusions one is within the head's GEMM.
 TEST(MegatronStyles, LossesAreThoseOfTheFusion) {
   const auto of = [](const std::string& arguments) {
