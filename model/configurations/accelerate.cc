@@ -183,6 +183,8 @@ void accelerate_rules(const RuleInput& in) {
                   ? "ring"
                   : "all-gather",
               "parallelism_config.parallelism_config_cp_comm_strategy");
+  if (const std::string_view key = "parallelism_config.parallelism_config_cp_backend"; draft.text(key) == "deepspeed")
+    draft.not_modeled(key, "keys and values are gathered; Ulysses sends heads by all-to-all");
   if (type == "DEEPSPEED") read_zero_buffers(in, zero_keys, gemm);
   const std::string_view steps = type == "DEEPSPEED"     ? "deepspeed_config.gradient_accumulation_steps"
                                  : type == "MEGATRON_LM" ? "megatron_lm_config.megatron_lm_num_micro_batches"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <string>
@@ -49,6 +50,8 @@ void copy_value(const Entry& entry, const KeyRow& row, Draft& draft) {
   if (!entry.is_null() && draft.text(entry.key)) {
     if (const auto count = parse_number<std::int64_t>(entry.value))
       draft.set(row.key, *count, entry.key);
+    else if (const auto number = parse_number<double>(entry.value); number && std::isfinite(*number))
+      draft.set(row.key, *number, entry.key);
     else if (const auto flag = entry.value == "true" || entry.value == "True";
              flag || entry.value == "false" || entry.value == "False")
       draft.set(row.key, flag, entry.key);
@@ -169,25 +172,16 @@ void add_alternatives(const ConfigurationFormat& format, const Configuration& co
 // Sets what a command line gives over the file: --training.local-batch-size 4, --compile.enable, --compile.no-enable.
 Result<void> take_arguments(const std::vector<std::string>& arguments, const std::vector<Rename>& renames,
                             Configuration& configuration) {
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::size_t equals = arguments[i].find('=');
-    std::string written = arguments[i].substr(0, equals);
-    std::string key = written.substr(std::min<std::size_t>(2, written.size()));
-    std::ranges::replace(key, '-', '_');
-    if (!written.starts_with("--") || key.empty() || key == "config" || key == "module")
-      return wrong_input("--", fmt::format("'{}' is no --SECTION.KEY of the configuration", written),
-                         "for example -- --training.local-batch-size 4; --config stands before --");
-    const bool has_value = equals != std::string::npos;
-    const bool has_next = !has_value && i + 1 < arguments.size() && !arguments[i + 1].starts_with("--");
-    const std::size_t leaf = key.rfind('.') + 1;
-    const bool off = !has_value && !has_next && key.substr(leaf).starts_with("no_");
-    if (off) key.erase(leaf, 3);
-    std::string value = has_value  ? arguments[i].substr(equals + 1)
-                        : has_next ? arguments[++i]
-                        : off      ? "false"
-                                   : "true";
-    if (value == "None") value.clear();
-    Entry entry{with_renames(key, renames), std::move(written), std::move(value)};
+  const auto refused = [](std::string_view argument) {
+    return wrong_input("--", fmt::format("'{}' is no --SECTION.KEY of the configuration", argument),
+                       "for example -- --training.local-batch-size 4; --config stands before --");
+  };
+  megatron::Command words;
+  for (const std::string& argument : arguments) words.push_back({argument});
+  if (!arguments.empty() && !arguments.front().starts_with("--")) return refused(arguments.front());
+  for (Entry& entry : options_of(words, 0, renames)) {
+    if (entry.is_list) return refused(entry.items[1]);
+    if (entry.key.empty() || entry.key == "config" || entry.key == "module") return refused(entry.written);
     std::erase_if(configuration.entries, [&entry](const Entry& one) { return one.key == entry.key; });
     configuration.entries.push_back(std::move(entry));
   }

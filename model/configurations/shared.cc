@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "model/configurations/detail/collector.h"
+
 namespace plumbline::model::configurations {
 namespace {
 
@@ -26,25 +28,121 @@ std::string json_of(const Entry& entry) {
   return fmt::format("[{}]", fmt::join(items, ", "));
 }
 
+// Returns the path that a reference of OmegaConf at a path means: "model.x" of "${model.x}", and of "${.x}" in
+// "model.y". Other interpolations have none.
+std::optional<std::string> referenced(std::string_view text, const std::string& at) {
+  if (!text.starts_with("${") || text.find('}') != text.size() - 1) return std::nullopt;
+  std::string path(text.substr(2, text.size() - 3));
+  if (path.find(':') != std::string::npos) return std::nullopt;
+  if (!path.starts_with('.')) return path;
+  std::string scope = at;
+  while (path.starts_with('.')) {
+    const std::size_t dot = scope.rfind('.');
+    scope = dot == std::string::npos ? "" : scope.substr(0, dot);
+    path.erase(0, 1);
+  }
+  return scope.empty() ? path : scope + "." + path;
+}
+
 }  // namespace
 
-void read_named_model(const RuleInput& in, std::string_view key) {
-  const auto stated = in.draft.text(key);
-  if (!stated || in.draft.given("model.config")) return;
-  std::string name = lower_case(stated->substr(stated->rfind('/') + 1));
+std::optional<NamedModel> named_model(const RuleInput& in, std::string_view key) {
+  const std::string stated = in.draft.text(key).value_or("");
+  std::string name = lower_case(stated.substr(stated.rfind('/') + 1));
   for (const std::string_view begin : {"meta-", "nvidia-"})
     if (name.starts_with(begin)) name = name.substr(begin.size());
-  for (const std::string_view end : {"-instruct", "-base", "-chat", "-hf", "-it", "-v0.", "-thinking", "-bf16"})
+  for (const std::string_view end :
+       {"-instruct", "-base", "-chat", "-hf", "-it", "-v0.", "-thinking", "-bf16", "-fp16"})
     name = name.substr(0, name.find(end));
   // Of the same dimensions.
   constexpr std::pair<std::string_view, std::string_view> same[] = {
       {"llama-3.1-", "llama-3-"}, {"llama-3.3-", "llama-3-"}, {"qwen2.5-7b", "qwen2-7b"}};
   for (const auto& [other, shipped] : same)
     if (name.starts_with(other)) name = fmt::format("{}{}", shipped, name.substr(other.size()));
-  if (stated->starts_with('/')) name = *stated + "/config.json";
-  const bool is_name = name.find('-') != std::string::npos || name.starts_with('/');
-  if (const auto model = in.options.load_model(name); model && is_name) return in.use_model({name, "", model->layers});
-  in.draft.fail(key, fmt::format("no shipped model has the name '{}'", *stated), "--model names one, or a config.json");
+  if (stated.starts_with('/')) name = stated + "/config.json";
+  const bool is_folder = name.starts_with('/');
+  constexpr std::size_t longest_name = 100;
+  if (name.size() > longest_name && !is_folder) return std::nullopt;
+  for (std::string part = name; is_folder || part.find('-') != std::string::npos;
+       part = part.substr(0, part.rfind('-'))) {
+    const auto model = in.options.load_model(part);
+    if (model && part != name)
+      in.draft.note(Note::Kind::assumed, key, fmt::format("assumed: {} has the dimensions of {}", stated, part));
+    if (model) return NamedModel{part, "", model->layers};
+    if (is_folder) break;
+  }
+  return std::nullopt;
+}
+
+void read_named_model(const RuleInput& in, std::string_view key) {
+  if (!in.draft.text(key) || in.draft.given("model.config")) return;
+  if (auto model = named_model(in, key)) return in.use_model(std::move(*model));
+  in.draft.fail(key, fmt::format("no shipped model has the name '{}'", *in.draft.text(key)),
+                "--model names one, or a config.json");
+}
+
+Result<Launch> read_launch(const Source& source, bool (*starts)(const megatron::Command&)) {
+  // Scripts ask the machine whether it has NPUs.
+  const megatron::ShellInputs inputs{source.path, "", {{"DEVICE", "gpu"}}, {}, starts};
+  megatron::Script script = TRY(megatron::read_script(source.text, inputs));
+  const auto started = std::ranges::find_if(script.commands, starts);
+  return Launch{started == script.commands.end() ? megatron::Command() : std::move(*started),
+                std::move(script.variables)};
+}
+
+std::vector<Entry> options_of(const megatron::Command& words, std::size_t first, const std::vector<Rename>& renames) {
+  std::vector<Entry> entries;
+  for (std::size_t i = first; i < words.size(); ++i) {
+    const auto open = [](const megatron::Word& word) { return word.unknown || word.condition > 0; };
+    if (!words[i].text.starts_with("--")) continue;
+    const std::size_t equals = words[i].text.find('=');
+    Entry entry{"", words[i].text.substr(0, equals), "", {}, words[i].line, false, open(words[i])};
+    std::string key = entry.written.substr(2);
+    std::ranges::replace(key, '-', '_');
+    if (equals != std::string::npos) entry.items.push_back(words[i].text.substr(equals + 1));
+    for (; equals == std::string::npos && i + 1 < words.size() && !words[i + 1].text.starts_with("--"); ++i) {
+      entry.items.push_back(words[i + 1].text);
+      entry.unread = entry.unread || open(words[i + 1]);
+    }
+    const std::size_t leaf = key.rfind('.') + 1;
+    const bool off = entry.items.empty() && key.substr(leaf).starts_with("no_");
+    if (off) key.erase(leaf, 3);
+    entry.is_list = entry.items.size() > 1;
+    if (!entry.is_list) {
+      entry.value = entry.items.empty() ? (off ? "false" : "true") : entry.items.front();
+      entry.items.clear();
+    }
+    if (entry.value == "None") entry.value.clear();
+    entry.key = with_renames(key, renames);
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+void resolve_references(std::vector<Entry>& entries) {
+  constexpr int longest_chain = 8;
+  for (Entry& entry : entries)
+    for (int i = 0; i < longest_chain; ++i) {
+      const auto target = referenced(entry.value, entry.written);
+      if (!target) break;
+      const auto found = std::ranges::find(entries, *target, &Entry::written);
+      if (found == entries.end() || &*found == &entry) break;
+      entry.value = found->value;
+      entry.items = found->items;
+    }
+  for (Entry& entry : entries) {
+    constexpr std::string_view product = "${mul:";
+    if (!entry.value.starts_with(product) || !entry.value.ends_with('}')) continue;
+    std::int64_t value = 1;
+    for (const std::string_view part :
+         split_at(std::string_view(entry.value).substr(product.size(), entry.value.size() - product.size() - 1), ',')) {
+      const auto target = referenced(trimmed(part), entry.written);
+      const auto found = target ? std::ranges::find(entries, *target, &Entry::written) : entries.end();
+      const auto number = parse_number<std::int64_t>(found == entries.end() ? trimmed(part) : found->value);
+      value = number && *number > 0 ? bounded_product({value, *number}) : 0;
+    }
+    if (value > 0) entry.value = std::to_string(value);
+  }
 }
 
 void use_section(const RuleInput& in, std::string_view section, std::string_view model_type) {
@@ -129,6 +227,16 @@ AdapterLayers read_adapter_layers(const RuleInput& in, std::string_view key) {
   else
     in.draft.set("training.targets", targets, key);
   return layers;
+}
+
+void read_adapters(const RuleInput& in, const AdapterKeys& keys) {
+  in.draft.set("training.method", keys.method, keys.rank);
+  in.draft.set("training.rank", in.draft.integer(keys.rank).value_or(8), keys.rank);
+  const auto modules = in.draft.list(keys.targets);
+  if (modules.empty() || names_module(modules, {"all-linear"}))
+    in.draft.set("training.targets", "all-linear", keys.targets);
+  else if (!in.draft.given("training.targets"))
+    read_adapter_layers(in, keys.targets);
 }
 
 void read_ulysses(Draft& draft, std::string_view key) {
@@ -229,6 +337,37 @@ void read_steps(Draft& draft, std::string_view key) {
   if (steps && *steps > 0 && batch && length)
     draft.set("run.tokens", static_cast<double>(*steps) * static_cast<double>(*batch) * static_cast<double>(*length),
               key);
+}
+
+void set_silent_keys(Draft& draft, std::span<const SilentKey> keys) {
+  for (const auto& [plan_key, key, value] : keys)
+    if (!draft.given(plan_key)) draft.put(plan_key, std::string(value), key);
+}
+
+void read_rollout_samples(Draft& draft, const RolloutSamples& samples) {
+  const bool whole = samples.update > 0 && samples.all % samples.update == 0;
+  if (!whole && !draft.given("rollout.updates"))
+    return draft.fail(samples.update_key,
+                      fmt::format("{} are no whole mini-batches of {}", samples.all, samples.update));
+  if (whole) draft.set("rollout.updates", samples.all / samples.update, samples.update_key);
+  draft.set("batch.sequence_length", std::max(samples.packed.value_or(0), samples.longest),
+            samples.packed ? samples.packed_key : samples.longest_key);
+  if (samples.packed)
+    draft.set("batch.micro_batch_size", std::int64_t{1}, samples.packed_key);
+  else if (samples.micro)
+    draft.set("batch.micro_batch_size", *samples.micro, samples.micro_key);
+  for (const char* key : {"rollout.prompt_tokens", "rollout.answer_tokens", "rollout.answer_tokens_sd"})
+    if (!draft.given(key))
+      return draft.fail("", fmt::format("does not state {}: it has the longest prompts and answers alone", key),
+                        "--set rollout.prompt_tokens=N --set rollout.answer_tokens=N --set rollout.answer_tokens_sd=N "
+                        "state the lengths in the mean, and the deviation of those of answers");
+}
+
+void read_rollout_algorithm(Draft& draft, bool filters, bool critic, std::string_view algorithm_key, bool reference,
+                            std::string_view reference_key) {
+  draft.set("rollout.algorithm", filters ? "dapo" : critic ? "ppo" : "grpo", algorithm_key);
+  draft.set("rollout.critic", critic, algorithm_key);
+  draft.set("rollout.reference", reference, reference_key);
 }
 
 }  // namespace plumbline::model::configurations

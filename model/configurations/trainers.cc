@@ -38,9 +38,56 @@ std::string in_case(std::string text, char first, char other) {
   return text;
 }
 
+// What starts a training whose configuration is the options behind it.
+constexpr std::string_view launchers[] = {"swift sft",        "swift rlhf",        "swift pt",
+                                          "swift/cli/sft.py", "swift/cli/rlhf.py", "llamafactory-cli train",
+                                          "train_bash.py",    "src/train.py"};
+
+// Returns how many words of a command end with what starts a training; 0: it starts none.
+std::size_t launcher_end(const megatron::Command& command) {
+  std::string text;
+  for (std::size_t i = 0; i < command.size(); ++i) {
+    text += (i > 0 ? " " : "") + command[i].text;
+    if (std::ranges::any_of(launchers, [&](std::string_view one) { return text.ends_with(one); })) return i + 1;
+  }
+  return 0;
+}
+
+// Returns the options of a launch script, with the processes that it or its launcher starts.
+Result<Configuration> read_trainer_script(const Source& source) {
+  const auto [words, variables] =
+      TRY(read_launch(source, [](const megatron::Command& command) { return launcher_end(command) > 0; }));
+  const std::size_t first = launcher_end(words);
+  Configuration read{source.path, options_of(words, first, source.renames)};
+  if (first < words.size() && !words[first].text.starts_with("--"))
+    return wrong_input_at(source.path, words[first].line, "", fmt::format("trains by {}", words[first].text),
+                          "import that file");
+  if (read.entries.empty())
+    return wrong_input_at(source.path, 0, "", "starts no training with options",
+                          fmt::format("a script that runs one of: {}", fmt::join(launchers, ", ")));
+  const megatron::Command before(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(first));
+  const std::pair<const char*, const char*> counts[] = {{"nproc_per_node", "NPROC_PER_NODE"},
+                                                        {"num_gpus", "NPROC_PER_NODE"},
+                                                        {"num_processes", "NPROC_PER_NODE"},
+                                                        {"nnodes", "NNODES"}};
+  for (const Entry& option : options_of(before, 0, {}))
+    for (const auto& [name, key] : counts)
+      if (option.key == name) {
+        const std::string count = option.is_list ? option.items.front() : option.value;  // the program is behind it
+        read.entries.push_back({key, option.written, count, {}, option.line, false, option.unread});
+      }
+  for (const char* key : {"NPROC_PER_NODE", "NNODES"})
+    if (const auto found = variables.find(key); found != variables.end() && read.find(key) == nullptr)
+      read.entries.push_back({key, key, found->second, {}, 0});
+  return read;
+}
+
 // Gives FSDP's words the keys that accelerate has for them.
 Result<Configuration> read_trainer(const Source& source) {
-  auto read = TRY(read_yaml(source));
+  auto yaml = read_yaml(source);
+  const bool script =
+      !yaml && std::ranges::any_of(launchers, [&](std::string_view one) { return contains(source.text, one); });
+  auto read = TRY(script ? read_trainer_script(source) : std::move(yaml));
   const Entry* found = read.find("fsdp");
   if (found == nullptr) return read;
   const Entry words = *found;
@@ -233,6 +280,8 @@ void trainer_rules(const RuleInput& in) {
   Draft& draft = in.draft;
   const auto& defaults = *std::ranges::find(trainer_defaults, draft.program(), &TrainerDefaults::program);
   read_named_model(in, "model_name_or_path");
+  if (const auto processes = draft.integer("NPROC_PER_NODE"))
+    draft.set("cluster.gpus", bounded_product({*processes, draft.integer("NNODES").value_or(1)}), "NPROC_PER_NODE");
   if (!read_finetuning(in, defaults)) return;
   read_ulysses(draft, "sequence_parallel_size");
   // Experts of axolotl lie over ranks of their own dimension, and DeepEP sends the tokens (src/axolotl/integrations/
@@ -261,7 +310,8 @@ void trainer_rules(const RuleInput& in) {
   else if (sharded)
     read_fsdp(draft, gemm);
   else if (refuse_shards(draft))
-    draft.set("parallelism.zero_stage", std::int64_t{0}, "neither DeepSpeed nor FSDP");
+    draft.assume("parallelism.zero_stage", std::int64_t{0},
+                 "the file has neither DeepSpeed nor FSDP, which the launcher's configuration may have", "3");
   read_trainer_batch(in, defaults);
   read_trainer_loss(in);
   draft.set("optimizer.gradient_clipping", draft.number("max_grad_norm").value_or(1) > 0, "max_grad_norm");
@@ -273,6 +323,9 @@ void trainer_rules(const RuleInput& in) {
                        .value_or(!draft.flag("gradient_checkpointing").value_or(defaults.checkpointing));
   if (!draft.given("recompute.policy"))
     draft.set("recompute.policy", checkpoints ? "full" : "none", "gradient_checkpointing");
+  if (!zero && draft.flag("pure_bf16").value_or(false))  // weights that train have no copy of FP32
+    for (const char* key : {"precision.master_weights", "precision.optimizer_moments", "precision.gradients"})
+      draft.set(key, "bf16", "pure_bf16");
   const std::string optimizer = draft.text("optim").value_or("adamw_torch");
   if (optimizer == "muon") {
     draft.set("optimizer.kind", "muon", "optim");

@@ -63,14 +63,12 @@ bool starts_verl(const megatron::Command& command) {
 }
 
 Result<Configuration> read_verl_script(const Source& source) {
-  const megatron::ShellInputs inputs{source.path, "", {{std::string(kMachine), "gpu"}}, {}, &starts_verl};
-  const megatron::Script script = TRY(megatron::read_script(source.text, inputs));
-  const auto started = std::ranges::find_if(script.commands, &starts_verl);
+  const Launch launch = TRY(read_launch(source, &starts_verl));
   Configuration read{source.path, {}};
-  if (started == script.commands.end())
+  if (launch.words.empty())
     return wrong_input_at(source.path, 0, "", "starts no trainer of verl",
                           "a script that runs verl.trainer.main_ppo, or the config.yaml that Hydra keeps of a run");
-  for (const megatron::Word& word : *started)
+  for (const megatron::Word& word : launch.words)
     if (Entry entry = entry_of(word, source.renames); !entry.key.empty()) read.entries.push_back(std::move(entry));
   if (source.text.find(kMachine) != std::string_view::npos)
     read.entries.push_back({std::string(kMachine), std::string(kMachine), "gpu", {}, 0});
@@ -103,9 +101,10 @@ Result<Configuration> read_verl(const Source& source) {
   const bool yaml = source.text.starts_with("actor_rollout_ref:") ||
                     source.text.find("\nactor_rollout_ref:") != std::string_view::npos;
   auto read = TRY(yaml ? read_yaml(source) : read_verl_script(source));
+  resolve_references(read.entries);
   for (Entry& entry : read.entries) {
     if (entry.value.starts_with("${") && entry.value.ends_with('}'))
-      entry.value.clear();  // of another key, as its own default is
+      entry.value.clear();  // of another key that is not in the file, as its own default is
     if (entry.key == "precision.precision") entry.value = number_format(entry.value);
   }
   if (on_megatron(read)) add_megatron_defaults(read);
@@ -160,55 +159,42 @@ void read_verl_policy(const RuleInput& in) {
   if (draft.flag("actor_rollout_ref.model.use_fused_kernels").value_or(false))
     draft.set("loss.kernel", "linear", "actor_rollout_ref.model.use_fused_kernels");
   const std::string_view rank = "actor_rollout_ref.model.lora_rank";
-  if (const auto stated = draft.integer(rank); stated && *stated > 0) {
-    draft.set("training.method", "lora", rank);
-    draft.set("training.rank", *stated, rank);
-    draft.set("training.targets", "all-linear", "actor_rollout_ref.model.target_modules");
-  }
+  if (draft.integer(rank).value_or(0) > 0) read_adapters(in, {"lora", rank, "actor_rollout_ref.model.target_modules"});
   if (!draft.flag("actor_rollout_ref.model.use_remove_padding").value_or(true))
     draft.not_modeled("actor_rollout_ref.model.use_remove_padding", "samples are packed");
 }
 
-// Sets prompts, answers and what a micro-batch holds; lengths in the mean are in no file.
 void read_verl_samples(Draft& draft) {
-  const std::string_view prompts_key = "data.train_batch_size",
-                         mini_key = "actor_rollout_ref.actor.ppo_mini_batch_size";
-  const std::int64_t prompts = draft.integer(prompts_key).value_or(1024), mini = draft.integer(mini_key).value_or(256);
-  draft.set("rollout.prompts", prompts, prompts_key);
-  draft.set("rollout.answers", draft.integer("actor_rollout_ref.rollout.n").value_or(1), "actor_rollout_ref.rollout.n");
-  if (mini < 1 || prompts % mini != 0)
-    return draft.fail(mini_key, fmt::format("{} prompts are no whole mini-batches of {}", prompts, mini));
-  draft.set("rollout.updates", prompts / mini, mini_key);
-  const std::string_view answer_key = "data.max_response_length";
+  const std::string_view prompts_key = "data.train_batch_size", answer_key = "data.max_response_length";
+  const std::string_view mini_key = "actor_rollout_ref.actor.ppo_mini_batch_size";
+  const std::string_view tokens_key = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu";
+  const std::string_view all_key = "actor_rollout_ref.actor.ppo_micro_batch_size";
+  std::string_view micro_key = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu";
+  const std::int64_t prompts = draft.integer(prompts_key).value_or(1024);
   const std::int64_t prompt = draft.integer("data.max_prompt_length").value_or(512);
   const std::int64_t answer = draft.integer(answer_key).value_or(512);
+  draft.set("rollout.prompts", prompts, prompts_key);
+  draft.set("rollout.answers", draft.integer("actor_rollout_ref.rollout.n").value_or(1), "actor_rollout_ref.rollout.n");
   draft.set("rollout.max_answer_tokens", answer, answer_key);
-  const std::string_view dynamic = "actor_rollout_ref.actor.use_dynamic_bsz";
-  const std::string_view tokens_key = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu";
-  const std::string_view micro_key = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu";
-  const bool packs = draft.flag(dynamic).value_or(false);  // as many tokens as a micro-batch may have
-  const std::int64_t tokens = bounded_product({draft.integer(tokens_key).value_or(16384), draft.degree("context")});
-  draft.set("batch.sequence_length", packs ? std::max(tokens, prompt + answer) : prompt + answer,
-            packs ? tokens_key : "data.max_prompt_length + data.max_response_length");
-  if (packs)
-    draft.set("batch.micro_batch_size", std::int64_t{1}, dynamic);
-  else if (const auto micro = draft.integer(micro_key))
-    draft.set("batch.micro_batch_size", *micro, micro_key);
-  for (const char* key : {"rollout.prompt_tokens", "rollout.answer_tokens", "rollout.answer_tokens_sd"})
-    if (!draft.given(key))
-      return draft.fail("", fmt::format("does not state {}: it has the longest prompts and answers alone", key),
-                        "--set rollout.prompt_tokens=N --set rollout.answer_tokens=N --set rollout.answer_tokens_sd=N "
-                        "state the lengths in the mean, and the deviation of those of answers");
+  std::optional<std::int64_t> packed, micro = draft.integer(micro_key);
+  if (draft.flag("actor_rollout_ref.actor.use_dynamic_bsz").value_or(false))  // as many tokens as it may have
+    packed = bounded_product({draft.integer(tokens_key).value_or(16384), draft.degree("context")});
+  if (const auto all = draft.integer(all_key), ranks = draft.data_parallel(); !micro && all && ranks) {
+    micro = std::max<std::int64_t>(1, *all / *ranks);  // as releases before 2025 count them
+    micro_key = all_key;
+  }
+  read_rollout_samples(draft,
+                       {prompts, draft.integer(mini_key).value_or(256), mini_key, prompt + answer,
+                        "data.max_prompt_length + data.max_response_length", packed, tokens_key, micro, micro_key});
 }
 
 void read_verl_algorithm(Draft& draft) {
   const std::string_view key = "algorithm.adv_estimator", filter = "algorithm.filter_groups.enable";
   const bool critic = draft.text(key).value_or("gae") == "gae", filters = draft.flag(filter).value_or(false);
-  draft.set("rollout.algorithm", filters ? "dapo" : critic ? "ppo" : "grpo", filters ? filter : key);
-  draft.set("rollout.critic", critic, key);
   const bool in_loss = draft.flag("actor_rollout_ref.actor.use_kl_loss").value_or(false);
-  draft.set("rollout.reference", in_loss || draft.flag("algorithm.use_kl_in_reward").value_or(false),
-            in_loss ? "actor_rollout_ref.actor.use_kl_loss" : "algorithm.use_kl_in_reward");
+  read_rollout_algorithm(draft, filters, critic, filters ? filter : key,
+                         in_loss || draft.flag("algorithm.use_kl_in_reward").value_or(false),
+                         in_loss ? "actor_rollout_ref.actor.use_kl_loss" : "algorithm.use_kl_in_reward");
   const auto generated = draft.number("data.gen_batch_size"), trained = draft.number("data.train_batch_size");
   if (filters && generated && trained && *trained > 0 && *generated >= *trained)
     draft.set("rollout.oversampling", *generated / *trained, "data.gen_batch_size");

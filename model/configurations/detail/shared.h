@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,8 +14,22 @@
 #include "model/base/text.h"
 #include "model/configurations/draft.h"
 #include "model/configurations/format.h"
+#include "model/megatron/shell/shell.h"
 
 namespace plumbline::model::configurations {
+
+// Reads a script up to the command that `starts` a training, which its variables see. Its words are none where there
+// is no such command.
+struct Launch {
+  megatron::Command words;
+  megatron::Definitions variables;
+};
+Result<Launch> read_launch(const Source& source, bool (*starts)(const megatron::Command&));
+// Returns what the options from a word on state: --KEY VALUE, --KEY=VALUE, --KEY, --no-KEY. Several values are a list.
+std::vector<Entry> options_of(const megatron::Command& words, std::size_t first, const std::vector<Rename>& renames);
+// Gives entries whose value is a reference of OmegaConf the value that it means: "${model.x}", "${.x}" of the same
+// section, and "${mul:a, b}" of whole numbers.
+void resolve_references(std::vector<Entry>& entries);
 
 // Return NeMo's row of a key, and that of Megatron's argument of its name, where rules here read it.
 const KeyRow* nemo_row(std::string_view key);
@@ -46,7 +61,10 @@ std::optional<std::int64_t> torchtitan_context(std::string_view name, std::strin
 // Returns "llama3 8B, 70B, 405B; qwen3 ...".
 std::string torchtitan_flavors();
 
-// Sets the shipped model of a name on Hugging Face or ModelScope that a key has, or that of a folder.
+// Returns the shipped model of a name on Hugging Face or ModelScope that a key has, or that of a folder; no name where
+// there is none. What a name has behind that of a shipped model is that of a further training, which is noted.
+std::optional<NamedModel> named_model(const RuleInput& in, std::string_view key);
+// Sets it.
 void read_named_model(const RuleInput& in, std::string_view key);
 // Sets the model whose config.json has the values of a section ("model.config."), and the model type.
 void use_section(const RuleInput& in, std::string_view section, std::string_view model_type);
@@ -88,6 +106,12 @@ struct AdapterLayers {
   bool attention = false, mlp = false;
 };
 AdapterLayers read_adapter_layers(const RuleInput& in, std::string_view key);
+// Sets adapters of a rank (default 8) next to the modules that a key names; next to all linear layers where it is
+// missing or is that word.
+struct AdapterKeys {
+  std::string_view method, rank, targets;
+};
+void read_adapters(const RuleInput& in, const AdapterKeys& keys);
 
 // Sets the ranks over which Ulysses spreads a sequence, which count as ranks that gather keys and values.
 void read_ulysses(Draft& draft, std::string_view key);
@@ -122,5 +146,28 @@ struct BatchKeys {
 void read_batch(Draft& draft, const BatchKeys& keys);
 // Sets the tokens of a run from its steps, after batch and sequence length.
 void read_steps(Draft& draft, std::string_view key);
+
+// A key of the plan that has a program's own default where neither file nor user states it.
+struct SilentKey {
+  std::string_view plan_key, key, value;
+};
+void set_silent_keys(Draft& draft, std::span<const SilentKey> keys);
+
+// What a step of reinforcement learning trains on, with the keys that state it.
+struct RolloutSamples {
+  std::int64_t all = 0, update = 0;  // of a step and of an update: prompts, or answers
+  std::string_view update_key;
+  std::int64_t longest = 0;  // tokens of a prompt with its answer
+  std::string_view longest_key;
+  std::optional<std::int64_t> packed;  // tokens of a micro-batch that is packed of samples
+  std::string_view packed_key;
+  std::optional<std::int64_t> micro;  // samples of one that is not
+  std::string_view micro_key;
+};
+// Sets updates and micro-batches; lengths in the mean are in no file.
+void read_rollout_samples(Draft& draft, const RolloutSamples& samples);
+// Sets algorithm, critic and reference model.
+void read_rollout_algorithm(Draft& draft, bool filters, bool critic, std::string_view algorithm_key, bool reference,
+                            std::string_view reference_key);
 
 }  // namespace plumbline::model::configurations

@@ -22,23 +22,6 @@ constexpr KeyRow nemo_rows[] = {
 #include "model/configurations/detail/keys/nemo.def"
 };
 
-// Returns the path that a reference of OmegaConf means: "model.x" of "${model.x}", and of "${.x}" in "model.y". Other
-// interpolations have none.
-std::optional<std::string> referenced(const Entry& entry) {
-  const std::string& text = entry.value;
-  if (!text.starts_with("${") || text.find('}') != text.size() - 1) return std::nullopt;
-  std::string path = text.substr(2, text.size() - 3);
-  if (path.find(':') != std::string::npos) return std::nullopt;
-  if (!path.starts_with('.')) return path;
-  std::string scope = entry.written;
-  while (path.starts_with('.')) {
-    const std::size_t dot = scope.rfind('.');
-    scope = dot == std::string::npos ? "" : scope.substr(0, dot);
-    path.erase(0, 1);
-  }
-  return scope.empty() ? path : scope + "." + path;
-}
-
 // Returns the module that a file of Python imports a function from; those of which it imports all where it names none.
 std::string module_of(std::string_view text, std::string_view function) {
   std::string all, module;
@@ -79,16 +62,8 @@ void require_degrees_of_base(Draft& draft) {
 
 Result<Configuration> read_nemo(const Source& source) {
   auto read = TRY(is_python(source.text) ? read_python(source) : read_yaml(source));
-  constexpr int longest_chain = 8;
+  resolve_references(read.entries);
   for (Entry& entry : read.entries) {
-    for (int i = 0; i < longest_chain; ++i) {
-      const auto target = referenced(entry);
-      if (!target) break;
-      const auto found = std::ranges::find(read.entries, *target, &Entry::written);
-      if (found == read.entries.end() || &*found == &entry) break;
-      entry.value = found->value;
-      entry.items = found->items;
-    }
     if (entry.value == "???") entry.value.clear();
     if (entry.key.ends_with("_config()"))
       entry.value = module_of(source.text, std::string_view(entry.key).substr(0, entry.key.size() - 2));

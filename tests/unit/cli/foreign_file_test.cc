@@ -49,7 +49,7 @@ TEST(ForeignFile, IsRefusedWithTheCommandThatReadsIt) {
            Foreign{"llama.yaml", "parallelism:\n  dp: 1\ntokens:\n  batch_accumulation_per_replica: 1\n",
                    "a configuration of nanotron", "plumbline import nanotron {} -o plan.toml"},
            Foreign{"swift.sh", "#!/bin/bash\nswift sft --model a/b\n", "a launch script of ms-swift",
-                   "plumbline import ms-swift reads its arguments as YAML, KEY: VALUE for each --KEY VALUE"},
+                   "plumbline import ms-swift {} -o plan.toml"},
            Foreign{"config_registry.py", "def llama3_8b():\n    return Trainer.Config()\n", "a registry of torchtitan",
                    "plumbline import torchtitan {} --config NAME -o plan.toml"},
            Foreign{"perf.py", "from megatron.bridge import x\ndef f():\n    return x()\n",

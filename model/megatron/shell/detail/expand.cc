@@ -113,8 +113,9 @@ class Expander {
       const Letters inside = slice(text_, first + (next == '`' ? 1 : 2), at_ - 1);
       if (next == '{') return parameter(inside, first);
       const bool sum = next == '(' && at_ >= first + 5 && symbol(first + 2) == '(' && symbol(at_ - 2) == ')';
-      if (!sum) return output(inside, first);
-      const auto number = shell_.number(slice(text_, first + 3, at_ - 2));
+      const bool expr = text_of(inside).starts_with("expr ");  // POSIX's program for sums
+      if (!sum && !expr) return output(inside, first);
+      const auto number = shell_.number(sum ? slice(text_, first + 3, at_ - 2) : slice(inside, 5, inside.size()));
       condition_ = shell_.missed_condition();
       return number ? put_fields({letters_of(std::to_string(*number))}, first) : put_as_written(first, at_);
     }

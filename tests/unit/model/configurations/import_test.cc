@@ -712,6 +712,49 @@ TEST(Trainers, NamesOfThreeProgramsAreOneTable) {
   EXPECT_THAT(noted(parameters), HasSubstr("not modelled; it can change the cost: parameters stay on the GPU"));
 }
 
+TEST(Trainers, ALaunchScriptHasTheSameKeys) {
+  const auto swift = read(import("ms-swift",
+                                 "n=4\nNPROC_PER_NODE=$n \\\nswift rlhf --rlhf_type dpo --model Qwen/Qwen3-8B "
+                                 "--train_type full --dataset 'a/b#200' c/d --max_length 4096 --deepspeed zero3 \\\n"
+                                 "  --gradient_accumulation_steps $(expr 16 / $n) --use_vllm true\n"));
+  EXPECT_EQ(swift.plan.cluster.gpus, 4);
+  EXPECT_EQ(swift.plan.training.objective, "dpo");
+  EXPECT_EQ(swift.plan.parallelism.zero_stage, 3);
+  EXPECT_EQ(swift.plan.batch.global_batch_size, 32);  // pairs of 4 ranks, 4 of them accumulated
+  EXPECT_THAT(noted(swift), HasSubstr("--use_vllm = true: not modelled"));
+  const std::string factory = "torchrun --nnodes 2 --nproc_per_node 8 src/train.py ";
+  EXPECT_EQ(
+      read(import("llama-factory", factory + "--model_name_or_path Qwen/Qwen3-8B --cutoff_len 64\n")).plan.cluster.gpus,
+      16);
+  expect_refusal(import("llama-factory", "llamafactory-cli train sft.yaml\n"), 1, "trains by sft.yaml");
+}
+
+TEST(Trainers, WeightsOfPureBf16HaveNoCopy) {
+  const auto of = [](const std::string& keys) {
+    return read(import("llama-factory", "model_name_or_path: Qwen/Qwen3-8B\nfinetuning_type: full\n" + keys,
+                       {"cluster.gpus=8"}));
+  };
+  EXPECT_EQ(of("pure_bf16: true\n").plan.precision.master_weights, Precision::bf16);
+  EXPECT_EQ(of("pure_bf16: true\n").plan.precision.optimizer_moments, Precision::bf16);
+  EXPECT_EQ(of("bf16: true\n").plan.precision.master_weights, Precision::fp32);
+  EXPECT_THAT(noted(of("bf16: true\n")), HasSubstr("assumed: parallelism.zero_stage = 0"));
+}
+
+// A name behind that of a shipped model is that of a further training.
+TEST(Trainers, NamesBeginAsThoseOfShippedModels) {
+  const auto known = [](const std::string& name) {
+    return name == "llama-3-8b" ? dense_model(name) : wrong_input("model.config", "no model");
+  };
+  const auto of = [&](const std::string& name) {
+    return import_configuration(format_of("axolotl"), "base_model: " + name + "\n", "file",
+                                {{"cluster.gpus=8"}, "", "plan.json", known});
+  };
+  EXPECT_EQ(read(of("a/Llama-3-8b-sft-mixture")).plan.model.config, "llama-3-8b");
+  EXPECT_THAT(noted(read(of("a/Llama-3-8b-sft-mixture"))), HasSubstr("has the dimensions of llama-3-8b"));
+  EXPECT_THAT(noted(read(of("a/llama-3-8b-fp16"))), testing::Not(HasSubstr("dimensions")));
+  EXPECT_FALSE(of("a/other-8b"));
+}
+
 // Of two names of one key the last that states something holds, and the other one is listed.
 TEST(Trainers, AKeyMayHaveTwoNames) {
   const auto of = [](const std::string& keys) {

@@ -118,5 +118,13 @@ TEST(Verl, TheFileThatHydraKeeps) {
   EXPECT_EQ(read.plan.rollout.updates, 1);
 }
 
+TEST(Verl, OfReleasesBefore2025AMicroBatchIsThatOfAllRanks) {
+  const auto read = imported("verl",
+                             "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen3-8B "
+                             "actor_rollout_ref.actor.ppo_micro_batch_size=128\n",
+                             lengths);
+  EXPECT_EQ(read.plan.batch.micro_batch_size, 16);  // 128 / 8
+}
+
 }  // namespace
 }  // namespace plumbline::model::configurations
