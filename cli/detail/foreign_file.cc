@@ -17,9 +17,6 @@ struct Marker {
 constexpr std::string_view kUnread = "no command reads it";  // what their hints begin with
 constexpr std::string_view kPlanByHand =
     "no command reads it: its degrees and batch are keys of a plan; plumbline show key parallelism lists them";
-constexpr std::string_view kRolloutByHand =
-    "no command reads it: its prompts, answers and engines are [rollout] of a plan; plumbline show key rollout lists "
-    "its keys";
 constexpr Marker markers[] = {
     {"\x1f\x8b", "", "", "a compressed file",
      "gzip -dc {0} unpacks it; a trace is read as it is: plumbline compare PLAN {0}, or import kineto {0} -o "
@@ -37,8 +34,10 @@ constexpr Marker markers[] = {
      "plumbline import automodel {0} --gpus N -o plan.toml"},
     {"", "verl.trainer.", "#!", "a launch script of verl", "plumbline import verl {0} -o plan.toml"},
     {"", "actor_rollout_ref:", "algorithm:", "a configuration of verl", "plumbline import verl {0} -o plan.toml"},
-    {"", "policy:", "train_global_batch_size:", "a configuration of NeMo RL", kRolloutByHand},
-    {"", "openrlhf.cli.", "--", "a launch script of OpenRLHF", kRolloutByHand},
+    {"", "policy:", "train_global_batch_size:", "a configuration of NeMo-RL",
+     "plumbline import nemo-rl {0} -o plan.toml"},
+    {"", "train_ppo_ray", "--", "a launch script of OpenRLHF", "plumbline import openrlhf {0} -o plan.toml"},
+    {"", "openrlhf.cli.", "--", "a launch script of OpenRLHF", kPlanByHand},
     {"", "batch_accumulation_per_replica:", "parallelism:", "a configuration of nanotron",
      "plumbline import nanotron {0} -o plan.toml"},
     {"", "hybrid_zero_optimizer", "parallel = dict(", "a configuration of InternEvo", kPlanByHand},

@@ -75,5 +75,7 @@ ConfigurationFormat primus();  // on torchtitan; on Megatron-LM see primus.h
 ConfigurationFormat automodel();
 ConfigurationFormat verl();
 ConfigurationFormat nanotron();
+ConfigurationFormat nemo_rl();
+ConfigurationFormat openrlhf();
 
 }  // namespace plumbline::model::configurations

@@ -191,9 +191,9 @@ Result<void> take_arguments(const std::vector<std::string>& arguments, const std
 }  // namespace
 
 const std::vector<ConfigurationFormat>& configuration_formats() {
-  static const std::vector<ConfigurationFormat> formats = {torchtitan(),    deepspeed(), accelerate(), nemo(),
-                                                           llama_factory(), axolotl(),   ms_swift(),   primus(),
-                                                           automodel(),     nanotron(),  verl()};
+  static const std::vector<ConfigurationFormat> formats = {
+      torchtitan(), deepspeed(), accelerate(), nemo(), llama_factory(), axolotl(), ms_swift(),
+      primus(),     automodel(), nanotron(),   verl(), nemo_rl(),       openrlhf()};
   return formats;
 }
 

@@ -50,6 +50,10 @@ TEST(ForeignFile, IsRefusedWithTheCommandThatReadsIt) {
                    "a configuration of nanotron", "plumbline import nanotron {} -o plan.toml"},
            Foreign{"swift.sh", "#!/bin/bash\nswift sft --model a/b\n", "a launch script of ms-swift",
                    "plumbline import ms-swift {} -o plan.toml"},
+           Foreign{"grpo.yaml", "policy:\n  train_global_batch_size: 512\n", "a configuration of NeMo-RL",
+                   "plumbline import nemo-rl {} -o plan.toml"},
+           Foreign{"ppo.sh", "python3 -m openrlhf.cli.train_ppo_ray --zero_stage 3\n", "a launch script of OpenRLHF",
+                   "plumbline import openrlhf {} -o plan.toml"},
            Foreign{"config_registry.py", "def llama3_8b():\n    return Trainer.Config()\n", "a registry of torchtitan",
                    "plumbline import torchtitan {} --config NAME -o plan.toml"},
            Foreign{"perf.py", "from megatron.bridge import x\ndef f():\n    return x()\n",
@@ -98,9 +102,8 @@ TEST(ForeignFile, OfProgramsThatNoCommandReads) {
     const auto done = refuse_unread(folder.write(name, text).string());
     return done ? "" : done.error().message;
   };
-  EXPECT_EQ(refused("ppo.sh", "python3 -m openrlhf.cli.train_ppo_ray --zero_stage 3\n"),
+  EXPECT_EQ(refused("sft.sh", "deepspeed --module openrlhf.cli.train_sft --zero_stage 3\n"),
             "is a launch script of OpenRLHF");
-  EXPECT_EQ(refused("grpo.yaml", "policy:\n  train_global_batch_size: 512\n"), "is a configuration of NeMo RL");
   EXPECT_EQ(refused("7B_sft.py", "hybrid_zero_optimizer = dict()\nparallel = dict(\n"),
             "is a configuration of InternEvo");
   EXPECT_EQ(refused("fsdp.sbatch", "#!/bin/bash\ntorchrun train.py --max_context_width=4096 --hidden_width=4096\n"),

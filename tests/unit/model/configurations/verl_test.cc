@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/support/imports.h"
+#include "tests/support/temporary_directory.h"
 
 namespace plumbline::model::configurations {
 namespace {
@@ -124,6 +125,130 @@ TEST(Verl, OfReleasesBefore2025AMicroBatchIsThatOfAllRanks) {
                              "actor_rollout_ref.actor.ppo_micro_batch_size=128\n",
                              lengths);
   EXPECT_EQ(read.plan.batch.micro_batch_size, 16);  // 128 / 8
+}
+
+const std::string openrlhf_script =
+    "ENGINES=(\n  --vllm_num_engines 4 --vllm_tensor_parallel_size 2\n  --vllm_gpu_memory_utilization 0.5\n)\n"
+    "ray job submit --address=\"http://127.0.0.1:8265\" -- python3 -m openrlhf.cli.train_ppo_ray \\\n"
+    "  --actor_num_gpus_per_node 8 \"${ENGINES[@]}\" --pretrain Qwen/Qwen3-8B --bf16 --zero_stage 3 \\\n"
+    "  --rollout_batch_size 256 --n_samples_per_prompt 4 --eps_clip_low_high 0.2 0.27 --packing_samples ";
+
+TEST(OpenRlhf, AScriptIsAPlanWithRollout) {
+  const auto read = imported("openrlhf",
+                             openrlhf_script +
+                                 "--colocate_all_models --deepspeed_enable_sleep --use_dynamic_batch "
+                                 "--train_max_tokens_per_gpu 8192 --ring_attn_size 2 --reward_pretrain a/reward-8b\n",
+                             lengths);
+  const Plan& plan = read.plan;
+  EXPECT_EQ(plan.cluster.gpus, 8);
+  EXPECT_EQ(plan.parallelism.zero_stage, 3);
+  EXPECT_EQ(plan.parallelism.context_method, "ring");
+  EXPECT_EQ(plan.batch.sequence_length, 16384);  // of both ranks of a ring
+  EXPECT_EQ(plan.recompute.policy, "none");
+  EXPECT_EQ(plan.rollout.algorithm, "ppo");
+  EXPECT_EQ(plan.rollout.updates, 8);  // 256 * 4 / 128
+  EXPECT_EQ(plan.rollout.tensor, 2);
+  EXPECT_EQ(plan.rollout.offload, true);
+  EXPECT_EQ(plan.rollout.reference, true);
+  EXPECT_EQ(plan.rollout.reward_model, "reward-8b");
+  EXPECT_DOUBLE_EQ(plan.inference.memory_share, 0.5);
+  EXPECT_EQ(plan.stack.name, "deepspeed");
+  EXPECT_THAT(noted(read), testing::Not(HasSubstr("unknown")));
+}
+
+TEST(OpenRlhf, EnginesMayHaveGpusOfTheirOwn) {
+  const auto read = imported("openrlhf",
+                             openrlhf_script +
+                                 "--async_train --advantage_estimator group_norm --dynamic_filtering "
+                                 "--init_kl_coef 0 --critic_num_gpus_per_node 8 --remote_rm_url reward.py\n",
+                             lengths);
+  EXPECT_EQ(read.plan.rollout.placement, "asynchronous");
+  EXPECT_EQ(read.plan.rollout.gpus, 8);  // 4 engines of 2
+  EXPECT_EQ(read.plan.rollout.algorithm, "dapo");
+  EXPECT_EQ(read.plan.rollout.reference, false);
+  EXPECT_EQ(read.plan.rollout.critic, false);
+  EXPECT_EQ(read.plan.batch.micro_batch_size, 4);
+  EXPECT_THAT(noted(read), HasSubstr("--critic_num_gpus_per_node = 8: not modelled"));
+  EXPECT_THAT(refusal("openrlhf", "python3 -m openrlhf.cli.train_sft --pretrain a\n"),
+              HasSubstr("does not start OpenRLHF's train_ppo_ray"));
+}
+
+const std::string nemo_rl_policy =
+    "policy:\n  model_name: Qwen/Qwen3-8B\n  train_global_batch_size: 256\n  train_micro_batch_size: 2\n"
+    "  max_total_sequence_length: 4096\n  precision: bfloat16\n";
+const std::string nemo_rl_grpo =
+    "grpo:\n  num_prompts_per_step: 64\n  num_generations_per_prompt: 8\n  max_num_steps: 1000000\n"
+    "cluster:\n  gpus_per_node: 8\n  num_nodes: 4\n" +
+    nemo_rl_policy +
+    "  sequence_packing:\n    enabled: true\n"
+    "    train_mb_tokens: ${mul:${policy.max_total_sequence_length}, ${policy.train_micro_batch_size}}\n"
+    "  generation:\n    max_new_tokens: ${policy.max_total_sequence_length}\n"
+    "    vllm_cfg:\n      tensor_parallel_size: 2\n      gpu_memory_utilization: 0.6\n";
+
+TEST(NemoRl, GrpoIsAPlanWithRollout) {
+  const auto read = imported("nemo-rl",
+                             nemo_rl_grpo +
+                                 "  dtensor_cfg:\n    enabled: true\n    tensor_parallel_size: 2\n"
+                                 "  megatron_cfg:\n    enabled: false\n    tensor_model_parallel_size: 8\n",
+                             lengths);
+  const Plan& plan = read.plan;
+  EXPECT_EQ(plan.cluster.gpus, 32);
+  EXPECT_EQ(plan.parallelism.tensor, 2) << "of the engine that is enabled";
+  EXPECT_EQ(plan.parallelism.zero_stage, 3);
+  EXPECT_EQ(plan.batch.sequence_length, 8192);  // 4096 * 2
+  EXPECT_EQ(plan.batch.micro_batch_size, 1);
+  EXPECT_EQ(plan.rollout.updates, 2);  // 64 * 8 / 256
+  EXPECT_EQ(plan.rollout.max_answer_tokens, 3896) << "what a prompt of 200 leaves";
+  EXPECT_EQ(plan.rollout.reference, true);
+  EXPECT_EQ(plan.rollout.steps, Plan().rollout.steps) << "a million stands for no limit";
+  EXPECT_DOUBLE_EQ(plan.inference.memory_share, 0.6);
+}
+
+TEST(NemoRl, MegatronAndEnginesWithGpusOfTheirOwn) {
+  const auto read = imported("nemo-rl",
+                             nemo_rl_grpo +
+                                 "    colocated:\n      enabled: false\n      resources:\n        num_nodes: 1\n"
+                                 "  megatron_cfg:\n    enabled: true\n    tensor_model_parallel_size: 4\n"
+                                 "    sequence_parallel: true\n    activation_checkpointing: true\n"
+                                 "    distributed_data_parallel_config:\n      grad_reduce_in_fp32: false\n"
+                                 "      overlap_grad_reduce: true\n",
+                             lengths);
+  EXPECT_EQ(read.plan.cluster.gpus, 24);
+  EXPECT_EQ(read.plan.rollout.gpus, 8);
+  EXPECT_EQ(read.plan.rollout.placement, "split");
+  EXPECT_EQ(read.plan.parallelism.tensor, 4);
+  EXPECT_TRUE(read.plan.parallelism.sequence);
+  EXPECT_EQ(read.plan.precision.gradients, Precision::bf16);
+  EXPECT_EQ(read.plan.recompute.policy, "full");
+  EXPECT_EQ(read.plan.stack.name, "megatron-core-2025");
+}
+
+TEST(NemoRl, PairsAndAdapters) {
+  const auto dpo = imported("nemo-rl", "dpo:\n  max_num_steps: 10\n" + nemo_rl_policy);
+  EXPECT_EQ(dpo.plan.training.objective, "dpo");
+  EXPECT_EQ(dpo.plan.batch.micro_batch_size, 4);
+  EXPECT_EQ(dpo.plan.batch.global_batch_size, 512);
+  EXPECT_EQ(dpo.plan.run.tokens, 10.0 * 512 * 4096);
+  const auto sft = imported("nemo-rl", "sft:\n  max_num_epochs: 1\n" + nemo_rl_policy +
+                                           "  dtensor_cfg:\n    enabled: true\n    lora_cfg:\n"
+                                           "      enabled: true\n      dim: 16\n      target_modules: []\n");
+  EXPECT_EQ(sft.plan.training.method, "lora");
+  EXPECT_EQ(sft.plan.training.rank, 16);
+  EXPECT_THAT(refusal("nemo-rl", "rm: {}\n" + nemo_rl_policy), HasSubstr("none of the sections grpo, sft and dpo"));
+}
+
+// Keys of the file win over those of the files that it names, whose lines are theirs.
+TEST(NemoRl, AFileBeginsAsItsDefaults) {
+  const tests::TemporaryDirectory folder;
+  const auto base = folder.write("base.yaml", "sft:\n  max_num_steps: 5\n" + nemo_rl_policy);
+  const std::string text = "defaults: base.yaml\npolicy:\n  max_total_sequence_length: 512\n";
+  const auto of = [&](const std::string& file) {
+    return import_configuration(tests::format_of("nemo-rl"), text, (base.parent_path() / file).string(),
+                                {{}, "", "plan.json", tests::dense_model});
+  };
+  EXPECT_EQ(tests::read(of("own.yaml")).plan.batch.sequence_length, 512);
+  EXPECT_EQ(tests::read(of("own.yaml")).plan.batch.global_batch_size, 256);
+  EXPECT_THAT(to_string(of("elsewhere/own.yaml").error()), HasSubstr("is no file of a MiB"));
 }
 
 }  // namespace
