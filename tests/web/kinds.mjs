@@ -60,7 +60,7 @@ async function zoom(page, check, label) {
 /** A timeline of a step: its zoom, and a rank opened and left. */
 async function timeline(page, check, label) {
   const heard = await zoom(page, check, label);
-  check(/start [\d.]+ s, duration [\d.]+ [mu]?s, rank 0/.test(heard), `${label}: the chosen span is announced as '${heard}'`);
+  check(/start [\d.]+\ss, duration [\d.]+\s[mu]?s, rank 0/.test(heard), `${label}: the chosen span is announced as '${heard}'`);
   const view = page.locator(".timeline").first();
   const canvas = view.locator(".picture canvas");
   const height = (await canvas.boundingBox()).height;
@@ -102,7 +102,7 @@ export const kinds = [
     name: "memory that does not fit",
     command: "memory llama-3-8b-64xh800 --set batch.micro_batch_size=16",
     exit: 2,
-    shows: ({ memory }) => ["It does not fit", gigabytes(memory.peak_bytes), memory.advice.fitting[0].set[0]],
+    shows: ({ memory }) => ["It does not fit", gigabytes(memory.peak_bytes), memory.advice.fitting[0].set[0], percent(memory.advice.fitting[0].step_ratio - 1)],
   },
   {
     name: "schedule",
@@ -125,6 +125,18 @@ export const kinds = [
     name: "sweep",
     command: "sweep deepseek-v3-2048xh800 --fidelity closed-form --over overlap.communication_sms=16..24:4",
     shows: ({ points, optimum }) => [duration(optimum.time_s), ...points.map((point) => duration(point.step.time_s)), ...points.map((point) => percent(point.step.mfu))],
+  },
+  {
+    name: "sweep of many lines",
+    command: "sweep llama-3-8b-64xh800 --fidelity closed-form --no-interval --over batch.micro_batch_size=1,2 --over parallelism.pipeline=1,2,4 --over cluster.nic_gbps=100,200,400 --over parallelism.tensor=1,2",
+    shows: ({ optimum, points }) => ["The 8 lowest of 18 lines", duration(optimum.time_s), points.find((point) => point.reason).reason],
+    also: async (page, result, check) => {
+      check((await page.locator("figure .legend li").count()) === 8, "sweep of many lines: the legend has not eight lines");
+      check((await page.getByText("Plateau").count()) === 0, "sweep of many lines: a single point is called a plateau");
+      await page.setViewportSize({ width: 390, height: 900 });
+      const label = await page.locator("table.stack th[scope=row]").first().evaluate((element) => getComputedStyle(element, "::before").content);
+      check(label === '"batch.micro_batch_size"', `sweep of many lines: the key of a row's value is ${label}`);
+    },
   },
   {
     name: "sweep reinforcement learning",
@@ -196,7 +208,7 @@ export const kinds = [
   {
     name: "validate ledger",
     command: "validate --ledger",
-    shows: ({ entries }) => entries.map((entry) => entry.plan),
+    shows: ({ entries }) => ["Inside", ...entries.map((entry) => entry.plan)],
   },
   {
     name: "simulate",

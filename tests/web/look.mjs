@@ -1,7 +1,7 @@
 // What is wrong with the look of a page. Functions without parameters are evaluated inside of it and return findings as
 // sentences.
 
-/** Text that lies outside of the window or of a box that does not scroll. */
+/** Text that lies outside of the window, of a box that does not scroll, or over other text of a chart. */
 export function cutOff() {
   const findings = [];
   const sideways = document.documentElement.scrollWidth - innerWidth;
@@ -15,6 +15,13 @@ export function cutOff() {
     if (box.left < -1 || box.right > innerWidth + 1) findings.push(`${words} leaves the window`);
     const hides = getComputedStyle(element).overflowX !== "visible" && element.scrollWidth > element.clientWidth + 1;
     if (hides) findings.push(`${words} is cut off`);
+  }
+  for (const chart of document.querySelectorAll(".chart")) {
+    const texts = [...chart.querySelectorAll("svg text")].map((text) => [text.textContent, text.getBoundingClientRect()]);
+    texts.forEach(([one, a], i) => {
+      const over = texts.slice(i + 1).find(([, b]) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4);
+      if (over) findings.push(`'${one}' and '${over[0]}' of a chart overlap`);
+    });
   }
   return findings;
 }
@@ -41,7 +48,7 @@ export function contrasts() {
   return [...findings];
 }
 
-/** Pictures and controls without a name for screen readers. */
+/** Pictures and controls without a name for screen readers, sections whose names say too little, columns without a value. */
 export function unnamed() {
   const findings = [];
   for (const element of document.querySelectorAll('[role="img"], svg[role], canvas'))
@@ -50,6 +57,15 @@ export function unnamed() {
     const text = element.getAttribute("aria-label") ?? element.labels?.[0]?.textContent ?? element.textContent;
     if (!text?.trim()) findings.push(`a ${element.tagName.toLowerCase()} has no name`);
   }
+  const titles = [...document.querySelectorAll("article h2")].map((title) => title.textContent);
+  titles.forEach((title, i) => {
+    if (title.endsWith(":") || titles.indexOf(title) < i) findings.push(`a section is called '${title}', as another is or as if a list followed`);
+  });
+  for (const table of document.querySelectorAll("table"))
+    table.querySelectorAll("thead th").forEach((head, i) => {
+      const rows = [...table.tBodies[0].rows];
+      if (rows.every((row) => row.cells[i]?.textContent === "" && !row.cells[i].querySelector("[style]"))) findings.push(`the column '${head.textContent}' is empty`);
+    });
   if (!document.title.trim() || document.querySelectorAll("h1").length === 0) findings.push("there is no heading");
   return findings;
 }

@@ -71,6 +71,7 @@ async function testContent(browser, kind, html, json) {
   check(JSON.stringify(JSON.parse(embedded)) === JSON.stringify(result), `${kind.name}: the page has another result than --json`);
   const text = (await page.locator("article").first().innerText()).replace(/\s+/g, " ");
   for (const wanted of kind.shows(result)) check(text.includes(wanted), `${kind.name}: '${wanted}' is not on the page`);
+  for (const figure of await page.locator(".answer b, .figures dd").allInnerTexts()) check(!/^[$\d.,]+ \S+$/m.test(figure), `${kind.name}: '${figure}' may break before its unit`);
   for (const finding of await page.evaluate(unnamed)) check(false, `${kind.name}: ${finding}`);
   await kind.also?.(page, result, check);
   await page.close();

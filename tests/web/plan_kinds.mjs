@@ -71,6 +71,7 @@ export const planKinds = [
         `${three(serving.interval.tpot_s.p50 * 1e3)} ms (`,
         chance(best),
         deployment,
+        serving.bound_by === "kv" ? "Bound by KV cache" : serving.bound_by,
       ]),
     also: (page, result, check) => printed(page, check, 2),
   },

@@ -32,7 +32,7 @@ export function h<K extends keyof HTMLElementTagNameMap>(
 
 /** Returns a key such as gemm.fp8.k_time, which breaks between its words only. */
 export const identifier = (text: unknown): HTMLElement =>
-  h("bdi", { class: "identifier" }, ...String(text ?? "").split(/(?<=[._/])/).flatMap((word, i) => (i > 0 ? [h("wbr"), word] : [word])));
+  h("bdi", { class: "identifier" }, ...(String(text ?? "").match(/[^._/]*[._/]|[^._/]+$/g) ?? []).flatMap((word, i) => (i > 0 ? [h("wbr"), word] : [word])));
 
 /** Returns a name of the user's, whose direction of writing stays its own. */
 export const name = (text: unknown): HTMLElement => h("bdi", {}, String(text ?? ""));

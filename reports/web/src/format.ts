@@ -1,4 +1,5 @@
-// Numbers as the command prints them (reports/text/format.h). What was not computed is a dash.
+// Numbers as the command prints them (reports/quantities.h), which no line break parts from their units. What was not
+// computed is a dash.
 
 export const none = "–";
 export type Maybe = number | null | undefined;
@@ -40,26 +41,26 @@ export function number(value: Maybe): string {
 export function duration(seconds: Maybe): string {
   if (missing(seconds)) return none;
   const magnitude = Math.abs(seconds);
-  if (magnitude >= 1 || magnitude === 0) return `${fourDigits(seconds)} s`;
-  if (magnitude >= 1e-3) return `${fourDigits(seconds * 1e3)} ms`;
-  return `${fourDigits(seconds * 1e6)} us`;
+  if (magnitude >= 1 || magnitude === 0) return `${fourDigits(seconds)}\u00a0s`;
+  if (magnitude >= 1e-3) return `${fourDigits(seconds * 1e3)}\u00a0ms`;
+  return `${fourDigits(seconds * 1e6)}\u00a0us`;
 }
 
 /** 1 GB = 1e9 B, one decimal: 84.9 GB. */
-export const gigabytes = (bytes: Maybe): string => (missing(bytes) ? none : `${(bytes / 1e9).toFixed(1)} GB`);
+export const gigabytes = (bytes: Maybe): string => (missing(bytes) ? none : `${(bytes / 1e9).toFixed(1)}\u00a0GB`);
 
 /** 0.438 -> 43.8 % */
-export const percent = (fraction: Maybe): string => (missing(fraction) ? none : `${(fraction * 100).toFixed(1)} %`);
+export const percent = (fraction: Maybe): string => (missing(fraction) ? none : `${(fraction * 100).toFixed(1)}\u00a0%`);
 
 /** 0.012 -> +1.2 % */
 export const signedPercent = (fraction: Maybe): string =>
-  missing(fraction) ? none : `${fraction < 0 ? "-" : "+"}${Math.abs(fraction * 100).toFixed(1)} %`;
+  missing(fraction) ? none : `${fraction < 0 ? "-" : "+"}${Math.abs(fraction * 100).toFixed(1)}\u00a0%`;
 
 /** 14.80 T, 2.664 M, 512 */
 export function scaled(value: Maybe): string {
   if (missing(value)) return none;
   const units: [number, string][] = [[1e12, "T"], [1e9, "B"], [1e6, "M"]];
-  for (const [factor, unit] of units) if (Math.abs(value) >= factor) return `${fourDigits(value / factor)} ${unit}`;
+  for (const [factor, unit] of units) if (Math.abs(value) >= factor) return `${fourDigits(value / factor)}\u00a0${unit}`;
   return grouped(value);
 }
 
@@ -74,11 +75,11 @@ export const short = (text: string): string => text.replace(/(\.\d*?)0+(?=\D|$)/
 /** 42.3 s, 30.8 min, 13.0 h: lengths of which nobody needs the seconds. */
 export function long(seconds: Maybe): string {
   if (missing(seconds) || seconds < 120) return duration(seconds);
-  return seconds < 7200 ? `${(seconds / 60).toFixed(1)} min` : `${(seconds / 3600).toFixed(1)} h`;
+  return seconds < 7200 ? `${(seconds / 60).toFixed(1)}\u00a0min` : `${(seconds / 3600).toFixed(1)}\u00a0h`;
 }
 
 /** 57.2 days */
-export const days = (value: Maybe): string => (missing(value) ? none : `${value.toFixed(1)} days`);
+export const days = (value: Maybe): string => (missing(value) ? none : `${value.toFixed(1)}\u00a0days`);
 
 export interface Quantiles {
   p10: number;
@@ -91,6 +92,6 @@ export function span(quantiles: Quantiles | null | undefined, format: (value: nu
   if (!quantiles) return none;
   const low = format(quantiles.p10);
   const high = format(quantiles.p90);
-  const unit = /( [^ \d]+)$/.exec(high)?.[1] ?? "";
+  const unit = /(\s[^\s\d]+)$/.exec(high)?.[1] ?? "";
   return `${unit && low.endsWith(unit) ? low.slice(0, -unit.length) : low} to ${high}`;
 }

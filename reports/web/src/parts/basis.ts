@@ -84,7 +84,7 @@ export function assumedSection(assumed: Json[] | undefined): HTMLElement | null 
   if (!assumed?.length) return null;
   return section(
     "What was assumed of the software",
-    "The plan leaves these open, and with another usual value the prediction changes by more than 5 %.",
+    "The plan leaves these open, and with another usual value the prediction changes by more than 5\u00a0%.",
     table<Json>(
       [
         { title: "What", value: (row) => row.name },

@@ -1,14 +1,15 @@
 // Lines and points over two axes, drawn by ECharts.
 import { LineChart, ScatterChart } from "echarts/charts";
-import { GridComponent, LegendPlainComponent, MarkLineComponent, TooltipComponent } from "echarts/components";
+import { GridComponent, MarkLineComponent, TooltipComponent } from "echarts/components";
 import * as echarts from "echarts/core";
 import { SVGRenderer } from "echarts/renderers";
 import { h } from "../dom";
 import { short } from "../format";
+import { legend, legendItem } from "./bars";
 import type { Viewport } from "../timeline/viewport";
 import type { Page } from "../view";
 
-echarts.use([GridComponent, LegendPlainComponent, LineChart, MarkLineComponent, ScatterChart, SVGRenderer, TooltipComponent]);
+echarts.use([GridComponent, LineChart, MarkLineComponent, ScatterChart, SVGRenderer, TooltipComponent]);
 
 export interface Axis {
   title: string;
@@ -60,8 +61,10 @@ function axisOption(axis: Axis, page: Page, vertical: boolean, ends = true): obj
   };
 }
 
+const colorOf = (series: Series, i: number): string => series.color ?? `c${(i % 8) + 1}`;
+
 function seriesOption(series: Series, i: number, options: ChartOptions, page: Page): object {
-  const color = page.color(series.color ?? `c${(i % 8) + 1}`);
+  const color = page.color(colorOf(series, i));
   const lines = i === 0 ? (options.lines ?? []) : [];
   return {
     name: series.name,
@@ -69,7 +72,7 @@ function seriesOption(series: Series, i: number, options: ChartOptions, page: Pa
     data: series.points,
     symbol: "circle",
     symbolSize: series.scattered ? 9 : 5,
-    showSymbol: series.points.length <= 60,
+    showSymbol: !series.stack && series.points.length <= 60,
     lineStyle: { width: series.stack ? 0 : 2 },
     itemStyle: { color },
     color,
@@ -96,15 +99,13 @@ function topOf(options: ChartOptions): ((values: { max: number }) => number | nu
   return options.lines?.length ? ({ max }) => (line > max ? line * 1.02 : null) : undefined;
 }
 
-const shownPart = ({ viewport }: ChartOptions): object => viewport ? { min: viewport.start, max: viewport.end } : {};
+const shownPart = ({ viewport }: ChartOptions): object => viewport ? { min: viewport.start, max: viewport.end } : { max: "dataMax" };
 
-function optionOf(options: ChartOptions, page: Page, width: number): Option {
-  const several = options.series.length > 1;
+function optionOf(options: ChartOptions, page: Page): Option {
   return {
     animation: false,
     textStyle: { fontFamily: getComputedStyle(document.body).fontFamily },
-    grid: { left: 8, right: 20, top: 34, bottom: several ? 62 + (width < 520 ? 14 * Math.floor(options.series.length / 4) : 0) : 34, containLabel: true },
-    legend: several ? { bottom: 0, type: "plain", textStyle: { color: page.color("soft") }, icon: "roundRect", itemWidth: 12, itemHeight: 10 } : undefined,
+    grid: { left: 8, right: 20, top: 34, bottom: 34, containLabel: true },
     tooltip: {
       trigger: options.series.every((series) => series.scattered) ? "item" : "axis",
       backgroundColor: page.color("card"),
@@ -128,16 +129,16 @@ function tooltip(hovered: unknown, options: ChartOptions): HTMLElement {
 /** Returns a chart that follows the width of its place and the theme of the page. */
 export function chart(page: Page, options: ChartOptions): HTMLElement {
   const place = h("div", { class: "chart", role: "img", "aria-label": options.label });
-  const figure = h("figure", {}, place);
+  const names = options.series.length > 1 ? legend(...options.series.map((one, i) => legendItem(colorOf(one, i), one.name))) : null;
   let drawn: ReturnType<typeof echarts.init> | null = null;
   const draw = (): void => {
     if (!place.clientWidth) return;
     drawn ??= echarts.init(place, null, { renderer: "svg" });
     drawn.resize();
-    drawn.setOption(optionOf(options, page, place.clientWidth), true);
+    drawn.setOption(optionOf(options, page), true);
   };
   page.themed(draw);
   options.viewport?.onChange(() => drawn?.setOption({ xAxis: shownPart(options) }, { lazyUpdate: true }));
   new ResizeObserver(draw).observe(place);
-  return figure;
+  return h("figure", {}, place, names);
 }

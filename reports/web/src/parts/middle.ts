@@ -22,3 +22,6 @@ export function towardsMiddle(serving: Json): (values: Json) => Json {
     return { ...values, ...Object.fromEntries(scaled.map((key) => [key, (values[key] * middle[key]) / serving[key]])) };
   };
 }
+
+/** What binds a part of a step, in words. */
+export const boundBy = (kind: string | null | undefined): string => (kind === "kv" ? "KV cache" : (kind ?? ""));

@@ -33,8 +33,9 @@ function cell<Row>(column: Column<Row>, row: Row, first: boolean): HTMLElement {
   const value = column.value(row);
   const shown = column.show ? column.show(row) : (value ?? none);
   const kind = column.number ? "number" : column.wide ? "wide" : null;
-  if (first) return h("th", { scope: "row", class: kind }, typeof shown === "string" ? h("bdi", {}, shown) : shown);
-  return h("td", { class: kind, "data-label": column.title }, typeof shown === "string" ? h("bdi", {}, shown) : shown);
+  const content = typeof shown === "string" && shown ? h("bdi", {}, shown) : shown;
+  if (first) return h("th", { scope: "row", class: kind, "data-label": typeof value === "number" && column.title }, content);
+  return h("td", { class: kind, "data-label": column.title }, content);
 }
 
 function compare(a: unknown, b: unknown): number {
@@ -46,7 +47,7 @@ function compare(a: unknown, b: unknown): number {
 
 /** Returns the table in a box that scrolls where it does not fit. A column without any value is left out. */
 export function table<Row>(columns: Column<Row>[], rows: readonly Row[], options: TableOptions<Row> = {}): HTMLElement {
-  columns = columns.filter((column, i) => i === 0 || rows.some((row) => (column.value(row) ?? null) !== null));
+  columns = columns.filter((column, i) => i === 0 || rows.some((row) => (column.value(row) ?? "") !== ""));
   const body = h("tbody");
   const fill = (ordered: readonly Row[]): void =>
     body.replaceChildren(

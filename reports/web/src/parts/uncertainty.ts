@@ -6,17 +6,12 @@ import { amount, table } from "./table";
 
 /** Returns the sources of the interval by their share of the variance, with what would make each certain. */
 export function sourcesTable(parts: Json[]): HTMLElement {
-  const measurable = parts.some((part) => part.measurement);
   return table<Json>(
     [
       { title: "Source", value: (row) => row.source },
       amount("Of the variance", (row) => row.share, percent),
-      ...(measurable
-        ? [
-            { title: "To measure", value: (row: Json) => row.measurement, show: (row: Json) => row.measurement ?? "", wide: true },
-            { title: "Interval then", value: (row: Json) => row.half_width_after, show: (row: Json) => (row.half_width_after ? `± ${percent(row.half_width_after)}` : ""), number: true },
-          ]
-        : []),
+      { title: "To measure", value: (row) => row.measurement, show: (row) => row.measurement ?? "", wide: true },
+      { title: "Interval then", value: (row) => row.half_width_after, show: (row) => (row.half_width_after ? `± ${percent(row.half_width_after)}` : ""), number: true },
     ],
     parts,
   );

@@ -3,7 +3,7 @@ import { type Child, h, name } from "../dom";
 import { duration, grouped, none, number } from "../format";
 import { planToml } from "../parts/basis";
 import { type Figure } from "../parts/figures";
-import { towardsMiddle } from "../parts/middle";
+import { boundBy, towardsMiddle } from "../parts/middle";
 import { fold, section } from "../parts/section";
 import { amount, type Column, pairs, table } from "../parts/table";
 import type { Json } from "../result";
@@ -95,7 +95,7 @@ export function tilesOf(first: Site): (Figure | null)[] {
     return { name: title, value: valueIn(range.middle, unit), note };
   });
   list.push({ name: "Requests in flight", value: grouped(serving.concurrency), note: `memory holds ${grouped(serving.most_concurrency)}` });
-  list.push({ name: "Bound by", value: serving.bound_by, note: "most of a decode step" });
+  list.push({ name: "Bound by", value: boundBy(serving.bound_by), note: "most of a decode step" });
   return list;
 }
 
@@ -134,7 +134,7 @@ function deploymentTable(rows: Json[]): HTMLElement {
       amount("Time of a token", (row) => row.serving.tpot_s, duration),
       amount("First token", (row) => row.serving.ttft_s, duration),
       amount("Requests", (row) => row.serving.concurrency, grouped),
-      { title: "Bound by", value: (row) => row.serving.bound_by },
+      { title: "Bound by", value: (row) => boundBy(row.serving.bound_by) },
       { title: "Limits", value: (row) => (row.within_limits ? 0 : 1), show: (row) => (row.within_limits ? "kept" : "broken") },
     ],
     rows,

@@ -32,28 +32,28 @@ export interface Unit {
 const unit = (factor: number, after: string, before = ""): Unit => ({ factor, before, after });
 
 export function daysUnit(days: number): Unit {
-  if (days >= 2) return unit(1, " days");
-  return days * 24 >= 2 ? unit(24, " hours") : unit(1440, " minutes");
+  if (days >= 2) return unit(1, "\u00a0days");
+  return days * 24 >= 2 ? unit(24, "\u00a0hours") : unit(1440, "\u00a0minutes");
 }
 
 export function usdUnit(usd: number): Unit {
-  if (usd >= 1e6) return unit(1e-6, " M", "$");
-  return usd >= 1e3 ? unit(1e-3, " k", "$") : unit(1, "", "$");
+  if (usd >= 1e6) return unit(1e-6, "\u00a0M", "$");
+  return usd >= 1e3 ? unit(1e-3, "\u00a0k", "$") : unit(1, "", "$");
 }
 
 export function secondsUnit(seconds: number): Unit {
-  if (seconds >= 1) return unit(1, " s");
-  return seconds >= 1e-3 ? unit(1e3, " ms") : unit(1e6, " us");
+  if (seconds >= 1) return unit(1, "\u00a0s");
+  return seconds >= 1e-3 ? unit(1e3, "\u00a0ms") : unit(1e6, "\u00a0us");
 }
 
 export function tokensUnit(tokens: number): Unit {
-  if (tokens >= 1e12) return unit(1e-12, " T");
-  return tokens >= 1e9 ? unit(1e-9, " B") : unit(1e-6, " M");
+  if (tokens >= 1e12) return unit(1e-12, "\u00a0T");
+  return tokens >= 1e9 ? unit(1e-9, "\u00a0B") : unit(1e-6, "\u00a0M");
 }
 
 export const plainUnit = (after: string): Unit => unit(1, after);
 
-const withCommas = (number: string): string => number.replace(/\B(?=(\d{3})+(?!\d)(?<!\.\d*))/g, ",");
+const withCommas = (number: string): string => number.replace(/\d+/, (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ","));
 
 /** Two significant digits of a headline or three of a table, and all digits before the point. */
 export function rounded(value: number, digits: number): string {
@@ -88,7 +88,7 @@ export function rangeIn(range: Range | null, in_: Unit, digits = 3): string {
 /** 46 %, > 99 %, < 1 % */
 export function chance(probability: number | null | undefined): string {
   if (!finite(probability)) return none;
-  if (probability > 0 && probability < 0.01) return "< 1 %";
-  if (probability < 1 && probability > 0.99) return "> 99 %";
-  return `${Math.round(probability * 100)} %`;
+  if (probability > 0 && probability < 0.01) return "<\u00a01\u00a0%";
+  if (probability < 1 && probability > 0.99) return ">\u00a099\u00a0%";
+  return `${Math.round(probability * 100)}\u00a0%`;
 }

@@ -18,7 +18,6 @@ import type { Page, View } from "../view";
 import { degrees, hardware, line, modelName } from "./subject";
 
 const secondsOfDay = 86400;
-const daysSpan = (quantiles: Json): string => span(quantiles, (value) => `${value.toFixed(1)} days`);
 const timeNames: [string, string, string][] = [
   ["useful_s", "useful steps", "c3"],
   ["lost_s", "work lost since a checkpoint", "c5"],
@@ -53,7 +52,7 @@ const eventKinds: Kind[] = [
 const mostFailures = 7;
 /** The shortest part of a campaign that can be shown. */
 const shortestDays = 0.01;
-const asDay = (value: number): string => `${number(value)} d`;
+const asDay = (value: number): string => `${number(value)}\u00a0d`;
 
 /** A row of events. */
 interface EventRow {
@@ -142,8 +141,8 @@ function checkpoints(campaign: Json): HTMLElement {
     "Checkpoints",
     lead,
     intervals(
-      checkpoint.intervals.map((one: Json) => ({ label: h("span", {}, `${one.name} `, h("small", {}, long(one.interval_s))), ...one.days, text: percent(one.goodput) })),
-      { format: (value) => `${number(value)} d` },
+      checkpoint.intervals.map((one: Json) => ({ label: h("span", {}, `${one.name} `, h("small", {}, long(one.interval_s))), ...one.days, text: `goodput ${percent(one.goodput)}` })),
+      { format: asDay },
     ),
   );
 }
@@ -152,10 +151,10 @@ function spares(campaign: Json): HTMLElement | null {
   if (!campaign.spares?.length) return null;
   return section(
     "Spare nodes",
-    `The plan has ${campaign.spare_nodes}. On the right the share of the time that makes progress.`,
+    `The plan has ${campaign.spare_nodes}.`,
     intervals(
-      campaign.spares.map((one: Json) => ({ label: `${one.spare_nodes} spare`, ...one.days, text: percent(one.goodput) })),
-      { format: (value) => `${number(value)} d` },
+      campaign.spares.map((one: Json) => ({ label: `${one.spare_nodes} spare`, ...one.days, text: `goodput ${percent(one.goodput)}` })),
+      { format: asDay },
     ),
   );
 }
@@ -173,7 +172,7 @@ function finishBy(campaign: Json): HTMLElement | null {
       [
         { title: "GPUs", value: (row) => row.gpus, show: (row) => grouped(row.gpus) },
         amount("Step", (row) => row.step_s, duration),
-        { title: "Days, P10 to P90", value: (row) => row.days?.p50, show: (row) => (row.days ? daysSpan(row.days) : "–"), number: true },
+        { title: "Days, P10 to P90", value: (row) => row.days?.p50, show: (row) => (row.days ? span(row.days, days) : "–"), number: true },
         amount("In time", (row) => row.in_time, percent),
         { title: "Why not", value: (row) => row.reason, show: (row) => row.reason ?? "", wide: true },
       ],
@@ -213,7 +212,7 @@ function head(json: Json): HTMLElement[] {
   const parts: HTMLElement[] = [];
   if (campaign.days?.p50 !== null && campaign.days?.p50 !== undefined)
     parts.push(
-      answer("The training takes ", h("b", {}, days(campaign.days.p50)), ` (${daysSpan(campaign.days)} in eight of ten cases)`,
+      answer("The training takes ", h("b", {}, days(campaign.days.p50)), ` (${span(campaign.days, days)} in eight of ten cases)`,
         campaign.cost_usd?.p50 ? ` and costs ` : ".", campaign.cost_usd?.p50 ? h("b", {}, usd(campaign.cost_usd.p50)) : null, campaign.cost_usd?.p50 ? ` (${span(campaign.cost_usd, usd)}).` : null),
     );
   if (campaign.never) parts.push(notice(true, name(campaign.never)));

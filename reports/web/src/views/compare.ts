@@ -4,7 +4,7 @@ import { duration, gigabytes, grouped, perMillion, percent, signedPercent, span 
 import { planToml } from "../parts/basis";
 import { intervals } from "../parts/bars";
 import { errorTable } from "../parts/measured";
-import { deployments, served } from "../parts/middle";
+import { boundBy, deployments, served } from "../parts/middle";
 import { answer, fold, foldedSection, notice, section } from "../parts/section";
 import { speedOf } from "../parts/speed";
 import { amount, table } from "../parts/table";
@@ -76,7 +76,7 @@ function deploymentsSection(json: Json): HTMLElement {
       served("Output tokens/s of a GPU", "output_tokens_per_s_per_gpu", grouped),
       served("TPOT", "tpot_s", duration),
       served("TTFT at load", "ttft_s", duration),
-      { title: "Binds", value: (row) => row.serving?.bound_by ?? "" },
+      { title: "Binds", value: (row) => boundBy(row.serving?.bound_by) },
     ],
     json.subjects,
   ));

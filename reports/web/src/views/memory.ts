@@ -1,6 +1,6 @@
 // Memory of each pipeline rank: does it fit, what is largest, what would make it fit.
 import { append, h, name } from "../dom";
-import { gigabytes } from "../format";
+import { gigabytes, signedPercent } from "../format";
 import type { Json, Result } from "../result";
 import { basis, constantsTable } from "../parts/basis";
 import { chart } from "../parts/chart";
@@ -9,6 +9,7 @@ import { fitOf, fitTone, fitWords } from "../parts/fit";
 import { rankBars, uses } from "../parts/memory";
 import { answer, foldedSection, notice, section } from "../parts/section";
 import { amount, type Column, pairs, table } from "../parts/table";
+import { chance } from "../plan/ranges";
 import type { Page, View } from "../view";
 import { rolloutMemory } from "./step/rollout";
 import { degrees, hardware, line, modelName } from "./subject";
@@ -49,7 +50,7 @@ function advice(memory: Json): HTMLElement | null {
   const { fitting, closest, tried } = memory.advice;
   const rows = fitting.length ? fitting : closest ? [closest] : [];
   const lead = fitting.length
-    ? `Of ${tried} changes that were tried these fit, the cheapest first.`
+    ? `Of ${tried} changes that were tried these fit, the cheapest for the step first.`
     : `None of ${tried} changes that were tried fits; this one is closest.`;
   return section(
     "What would make it fit",
@@ -57,7 +58,9 @@ function advice(memory: Json): HTMLElement | null {
     table<Json>(
       [
         { title: "Change", value: (row) => row.set.join(" "), show: (row) => h("code", {}, name(row.set.join("  "))), wide: true },
+        amount("Step", (row) => row.step_ratio && row.step_ratio - 1, signedPercent),
         amount("Peak", (row) => row.peak_bytes, gigabytes),
+        amount("Fits with", (row) => row.fits_probability, chance),
       ],
       rows,
       { sortable: false },
@@ -96,7 +99,7 @@ export const memory: View = {
         { name: "Peak", value: gigabytes(all.peak_bytes), note: `of ${gigabytes(all.capacity_bytes)}${chanceToFit ? `, ${chanceToFit}` : ""}`, tone: fitTone(all) ?? "good" },
         fullest.low_bytes < fullest.high_bytes ? { name: "Between", value: `${(fullest.low_bytes / 1e9).toFixed(1)} and ${gigabytes(fullest.high_bytes)}`, note: "by what is uncertain" } : null,
         { name: fullest.free_bytes < 0 ? "Missing" : "Free", value: gigabytes(Math.abs(fullest.free_bytes)), note: "on the fullest GPU" },
-        { name: "Largest there", value: String(fullest.largest ?? "").replace(/^.*, /, ""), note: String(fullest.largest ?? "").replace(/, .*$/, "") },
+        { name: "Largest there", value: String(fullest.largest ?? "").replace(/^.*, /, "").replace(" ", "\u00a0"), note: String(fullest.largest ?? "").replace(/, .*$/, "") },
       ]),
       section("All ranks", "What each rank's GPU holds at its fullest.", rankBars(all, rankLabel)),
       advice(all),

@@ -1,5 +1,6 @@
 // The buyer's page of deployments that serve: which offer, what a token takes and costs.
 import { append, h, name } from "../dom";
+import { number } from "../format";
 import { chart } from "../parts/chart";
 import { figures } from "../parts/figures";
 import { answer, notice, section } from "../parts/section";
@@ -8,7 +9,6 @@ import type { Site } from "../plan/offers";
 import type { Json, Result } from "../result";
 import type { Page, View } from "../view";
 
-const tick = (value: number): string => String(Number(value.toPrecision(4)));
 const label = (site: Site): string => `${site.cluster}, ${site.gpus} GPUs`;
 
 /** What a user gets against what a GPU gives, over all deployments of each offer. */
@@ -21,8 +21,8 @@ function frontier(sites: Site[], page: Page): HTMLElement | null {
   }));
   const picture = chart(page, {
     label: "Output tokens/s of a GPU over tokens/s of a user, a line for each offer",
-    x: { title: "tokens/s of a user", format: tick },
-    y: { title: "output tokens/s of a GPU", format: tick, zero: true },
+    x: { title: "tokens/s of a user", format: number },
+    y: { title: "output tokens/s of a GPU", format: number, zero: true },
     series,
   });
   return section("What a user gets against what a GPU gives", "No deployment is better in both than those on the line.", picture);

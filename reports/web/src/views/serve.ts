@@ -7,7 +7,7 @@ import { assumedSection, basis } from "../parts/basis";
 import { chart, type Series } from "../parts/chart";
 import { figures } from "../parts/figures";
 import { fitWords } from "../parts/fit";
-import { towardsMiddle } from "../parts/middle";
+import { boundBy, towardsMiddle } from "../parts/middle";
 import { answer, fold, section } from "../parts/section";
 import { amount, table } from "../parts/table";
 import { sourcesTable } from "../parts/uncertainty";
@@ -26,7 +26,7 @@ function inTheMiddle(serving: Json): Json {
 function head(serving: Json): HTMLElement[] {
   const interval = serving.interval ?? {};
   return [
-    answer("Each user gets a token every ", h("b", {}, duration(serving.tpot_s)), ", each GPU makes ", h("b", {}, number(serving.output_tokens_per_s_per_gpu)), ` output tokens/s; ${serving.bound_by} binds most of a decode step.`),
+    answer("Each user gets a token every ", h("b", {}, duration(serving.tpot_s)), ", each GPU makes ", h("b", {}, number(serving.output_tokens_per_s_per_gpu)), ` output tokens/s; ${boundBy(serving.bound_by)} binds most of a decode step.`),
     figures([
       { name: "Time per output token", value: duration(serving.tpot_s), note: eightOfTen(interval.tpot_s, duration) ?? `${number(1 / serving.tpot_s)} tokens/s of a user` },
       { name: "Time to the first token", value: duration(serving.ttft_s), note: eightOfTen(interval.ttft_s, duration) ?? `${duration(serving.ttft_unloaded_s)} of a request alone` },
@@ -76,12 +76,12 @@ function frontierTable(serving: Json): HTMLElement {
 function poolSection(pool: Json): HTMLElement {
   const title = pool.pool === "both" ? "A step of decode" : `A step of ${pool.pool}`;
   const degrees = ["tensor", "pipeline", "expert", "attention_data"].filter((key) => pool[key] > 1).map((key) => `${key.replace("_", " ")} ${pool[key]}`);
-  const lead = line(`${duration(pool.step_s)} for ${scaled(pool.tokens_per_step)} tokens`, `${pool.gpus} GPUs, ${number(pool.instances)} instances`, degrees.join(", "), `bound by ${pool.bound_by}`);
+  const lead = line(`${duration(pool.step_s)} for ${scaled(pool.tokens_per_step)} tokens`, `${pool.gpus} GPUs, ${number(pool.instances)} instances`, degrees.join(", "), `bound by ${boundBy(pool.bound_by)}`);
   const rows = pool.parts
     .filter((part: Json) => part.seconds > 0 || part.hidden_s > 0)
     .map((part: Json) => ({
-      label: h("span", {}, name(part.part), " ", h("small", {}, part.bound_by)),
-      parts: [{ name: part.bound_by, value: part.seconds, color: boundColors[part.bound_by] ?? "accent" }],
+      label: h("span", {}, name(part.part), " ", h("small", {}, boundBy(part.bound_by))),
+      parts: [{ name: boundBy(part.bound_by), value: part.seconds, color: boundColors[part.bound_by] ?? "accent" }],
       text: h("span", {}, duration(part.seconds), h("small", {}, part.hidden_s > 0 ? `  + ${duration(part.hidden_s)} hidden` : `  ${percent(part.seconds / pool.step_s)}`)),
     }));
   return section(title, lead, bars(rows));

@@ -56,7 +56,7 @@ function tiles(json: Json): HTMLElement {
     memory?.stages?.length
       ? { name: "Memory", value: gigabytes(memory.peak_bytes), note: `of ${gigabytes(memory.capacity_bytes)} on the fullest GPU`, tone: fitTone(memory) }
       : null,
-    step.gpu_power_w ? { name: "Power per GPU", value: `${grouped(step.gpu_power_w)} W`, note: `${scaled(step.energy_j / 1e6)} MJ a step` } : null,
+    step.gpu_power_w ? { name: "Power per GPU", value: `${grouped(step.gpu_power_w)}\u00a0W`, note: `${scaled(step.energy_j / 1e6)}\u00a0MJ a step` } : null,
     step.trained_parameters ? { name: "Trained parameters", value: scaled(step.trained_parameters), note: "of adapters; the others are frozen" } : null,
     run ? { name: "GPU-hours", value: scaled(interval?.gpu_hours?.p50 ?? run.total_gpu_hours), note: interval?.gpu_hours ? `${span(interval.gpu_hours, scaled)}` : null } : null,
   ];

@@ -6,7 +6,7 @@ import { basis } from "../parts/basis";
 import { intervals, type IntervalRow } from "../parts/bars";
 import { chart, type Series } from "../parts/chart";
 import { figures } from "../parts/figures";
-import { deployments, middleOf, served } from "../parts/middle";
+import { boundBy, deployments, middleOf, served } from "../parts/middle";
 import { answer, section } from "../parts/section";
 import { amount, type Column, table } from "../parts/table";
 import type { Page, View } from "../view";
@@ -26,26 +26,37 @@ function lineName(values: Json, along: string): string {
   return others.map(([key, value]) => `${key.replace(/^.*\./, "")} ${text(value)}`).join(", ") || "points";
 }
 
+/** As many lines as there are colours; infeasible points are in the table alone. */
+const mostLines = 8;
+const hasPlateau = ({ plateau }: Json): boolean => plateau && plateau.from !== plateau.to;
+
 function sweepChart(json: Json, page: Page): HTMLElement | null {
   const along: string | null = json.sweep.along;
   if (!along) return null;
   const lines = new Map<string, Series>();
   for (const point of json.points) {
     const time = timeOf(point);
-    if (time === undefined) continue;
+    if (time === undefined || !point.feasible) continue;
     const key = lineName(point.values, along);
     if (!lines.has(key)) lines.set(key, { name: key, points: [] });
     lines.get(key)?.points.push([point.values[along], time]);
   }
+  if (lines.size === 0) return null;
   const what = deployments(json.points) ? "TPOT" : "Step time";
+  const least = (line: Series): number => Math.min(...line.points.map(([, time]) => time));
+  const shown = [...lines.values()].sort((a, b) => least(a) - least(b)).slice(0, mostLines);
+  const lead = [
+    hasPlateau(json) && !deployments(json.points) && `From ${text(json.plateau.from)} to ${text(json.plateau.to)} it stays within ${percent(json.sweep.plateau)} of the best.`,
+    shown.length < lines.size && `The ${shown.length} lowest of ${lines.size} lines; the table has all points.`,
+  ];
   return section(
     `${what} against ${along}`,
-    json.plateau && !deployments(json.points) ? `From ${text(json.plateau.from)} to ${text(json.plateau.to)} it stays within ${percent(json.sweep.plateau)} of the best.` : null,
+    lead.filter(Boolean).join(" "),
     chart(page, {
       label: `${what} against ${along}`,
       x: { title: along, format: number },
       y: { title: what, format: duration },
-      series: [...lines.values()],
+      series: shown,
     }),
   );
 }
@@ -63,7 +74,7 @@ function pointsTable(json: Json): HTMLElement {
     served("Output tokens/s of a GPU", "output_tokens_per_s_per_gpu", number),
     served("Million output tokens", "usd_per_million_output_tokens", perMillion),
     served("With prompts", "usd_per_million_tokens_all_in", perMillion),
-    { title: "Binds", value: (row) => row.serving?.bound_by ?? "" },
+    { title: "Binds", value: (row) => boundBy(row.serving?.bound_by) },
   ] : rollouts(json.points) ? [
     ...keys,
     ...rolloutColumns,
@@ -77,7 +88,7 @@ function pointsTable(json: Json): HTMLElement {
   ];
   if (!rollouts(json.points) && json.points.some((row: Json) => row.interval?.time_s?.p10))
     columns.push({ title: "P10 to P90", value: (row) => row.interval?.time_s?.p50, show: (row) => span(row.interval?.time_s, duration), number: true });
-  if (json.points.some((row: Json) => row.reason)) columns.push({ title: "Why not", value: (row) => row.reason, show: (row) => row.reason ?? "", wide: true });
+  columns.push({ title: "Why not", value: (row) => row.reason, show: (row) => row.reason ?? "", wide: true });
   return table<Json>(columns, json.points, {
     rowClass: (row) => (json.optimum && row === json.points[json.optimum.point] ? "best" : row.feasible ? null : "quiet"),
   });
@@ -108,7 +119,7 @@ function renderSweep(json: Json, root: HTMLElement, page: Page): void {
         { name: "Best step", value: duration(best.step.time_s), note: best.interval?.time_s?.p10 ? `${span(best.interval.time_s, duration)} in eight of ten cases` : null },
         { name: "MFU", value: percent(best.step.mfu) },
         { name: "Peak memory", value: gigabytes(best.memory?.peak_bytes), note: `of ${gigabytes(best.memory?.capacity_bytes)}` },
-        json.plateau ? { name: "Plateau", value: `${text(json.plateau.from)} to ${text(json.plateau.to)}`, note: `within ${percent(json.sweep.plateau)} of the best` } : null,
+        hasPlateau(json) ? { name: "Plateau", value: `${text(json.plateau.from)} to ${text(json.plateau.to)}`, note: `within ${percent(json.sweep.plateau)} of the best` } : null,
       ]),
     );
   } else {

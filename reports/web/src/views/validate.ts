@@ -174,6 +174,7 @@ function renderLedger(json: Json, root: HTMLElement): void {
           { title: "Step, P10 to P90", value: (row) => row.time_s?.p50, show: (row) => span(row.time_s, duration), number: true },
           amount("Measured", (row) => row.time_s?.measured, duration),
           amount("Error", (row) => row.time_s?.error, signedPercent),
+          { title: "Inside", value: (row) => ({ true: "yes", false: "no" })[String(row.time_s?.inside)] },
           { title: "Peak memory, P10 to P90", value: (row) => row.peak_bytes?.p50, show: (row) => span(row.peak_bytes, gigabytes), number: true },
           { title: "Profile", value: (row) => row.profile },
         ],

@@ -20,9 +20,9 @@ export function memorySection(json: Json): HTMLElement | null {
   );
 }
 
-// A step function as points of lines: each value until the next one.
-function steps(counter: Counter, values: ArrayLike<number>, end: number): [number, number][] {
-  const points: [number, number][] = [];
+// A step function as points of lines: `before` until the first value, each value until the next one.
+function steps(counter: Counter, values: ArrayLike<number>, end: number, before = values[0]): [number, number][] {
+  const points: [number, number][] = [[0, before], [counter.time[0] / 1e9, before]];
   for (let i = 0; i < counter.time.length; ++i) {
     const until = i + 1 < counter.time.length ? counter.time[i + 1] : end;
     points.push([counter.time[i] / 1e9, values[i]], [until / 1e9, values[i]]);
@@ -37,7 +37,7 @@ const memoryColors: Record<string, string> = {
 function memoryChart(page: Page, counter: Counter, timeline: Timeline, json: Json): HTMLElement {
   const series: Series[] = counter.series.map((name, i) => ({
     name: name === "state" ? "parameters, gradients, optimizer, reserve" : name,
-    points: steps(counter, counter.values[i], timeline.end),
+    points: steps(counter, counter.values[i], timeline.end, name === "state" ? undefined : 0),
     color: memoryColors[name],
     stack: "memory",
   }));

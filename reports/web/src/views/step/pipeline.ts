@@ -42,13 +42,14 @@ function busyTable(timeline: Timeline): HTMLElement {
   );
 }
 
+const titled = (title: string, { label }: Timeline): string => (label ? `${title}: ${label.replace(/:$/, "")}` : title);
+
 /** The first timeline of a page has the keys, and explains itself. */
 export function pipelineSection(page: Page, timeline: Timeline, first: boolean, shared?: Viewport): HTMLElement {
   const label = `Timeline of ${timeline.ranks.length} pipeline ranks over ${duration(timeline.end / 1e9)}. Arrow keys move, plus and minus zoom, full stop and comma choose spans.`;
   const view = new TimelineView(page, timeline, { label, counters: ["SMs", "links", "memory", "power"], keys: first, viewport: shared });
-  const title = timeline.label ? `The pipeline, ${timeline.label}` : "The pipeline";
   const busy = busyOf(timeline);
-  return section(title, first ? hint : null, view.element, busy.length ? fold("As a table", () => busyTable(timeline)) : null);
+  return section(titled("The pipeline", timeline), first ? hint : null, view.element, busy.length ? fold("As a table", () => busyTable(timeline)) : null);
 }
 
 interface Slot {
@@ -84,7 +85,7 @@ function slotWithKernels(timeline: Timeline): Slot | null {
 export function pairSection(page: Page, timeline: Timeline): HTMLElement | null {
   const slot = slotWithKernels(timeline);
   if (!slot) return null;
-  const title = slot.name === "FB" ? "An overlapped pair, kernel by kernel" : `A slot ${slot.name}, kernel by kernel`;
+  const title = titled(slot.name === "FB" ? "An overlapped pair, kernel by kernel" : `A slot ${slot.name}, kernel by kernel`, timeline);
   const viewport = new Viewport(timeline.end, timeline.form.shortest, slot);
   const view = new TimelineView(page, timeline, { label: title, rank: slot.rank, counters: ["SMs", "links"], viewport });
   const lead = `${timeline.ranks[slot.rank]}, ${duration((slot.end - slot.start) / 1e9)}: streams with their phases and kernels, SMs by use, and what flows over the links.`;
