@@ -14,12 +14,11 @@ namespace {
 
 constexpr std::string_view allocator_source = "allocator", price_source = "price";
 
-// Returns the quantile of a triangular distribution.
-double triangular(double low, double mode, double high, double probability) {
-  if (high <= low) return mode;
-  const double rise = (mode - low) / (high - low);
-  return probability < rise ? low + std::sqrt(probability * (high - low) * (mode - low))
-                            : high - std::sqrt((1 - probability) * (high - low) * (high - mode));
+// Returns the quantile of a price whose median is its value, so that the middle of a cost is that of the stated price;
+// on either side the density falls linearly to the end.
+double price_at(const model::HourlyPrice& price, double probability) {
+  return probability < 0.5 ? price.low + (price.value - price.low) * std::sqrt(2 * probability)
+                           : price.high - (price.high - price.value) * std::sqrt(2 * (1 - probability));
 }
 
 // Returns the cost of a run for each draw of its time, at prices between the ends of its range.
@@ -108,7 +107,7 @@ model::Result<DrawnInterval> draw_interval(const Inputs& inputs, const model::St
 std::vector<double> price_draws(const model::HourlyPrice& price, std::string_view key, std::uint64_t seed,
                                 std::size_t draws) {
   std::vector<double> factors = uniform_column(key, seed, draws);
-  for (double& factor : factors) factor = triangular(price.low, price.value, price.high, factor) / price.value;
+  for (double& factor : factors) factor = price_at(price, factor) / price.value;
   return factors;
 }
 

@@ -84,7 +84,7 @@ model::Result<ServingPredictor> serving_within(const Inputs& inputs, ServingPred
 model::Result<model::ServingResult> predict_serving_within(const Inputs& inputs, double confidence,
                                                            const IntervalOptions& options = {.draws = serving_draws});
 
-// Returns draws of a price over its value: triangular between its ends. Equal keys have equal draws.
+// Returns draws of a price over its value: between its ends, half of them below it. Equal keys have equal draws.
 std::vector<double> price_draws(const model::HourlyPrice& price, std::string_view key, std::uint64_t seed,
                                 std::size_t draws);
 
