@@ -52,6 +52,7 @@ model::Result<double> days_until(const std::string& deadline, std::optional<std:
   if (!date)
     return sim::parse_days(deadline).map_error([&](model::Error error) {
       error.file = "--finish-by";
+      error.key.clear();
       error.message = fmt::format("'{}' is neither a date nor a duration", deadline);
       error.hint = "for example 2027-03-01 or 60d";
       return error;

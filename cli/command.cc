@@ -53,9 +53,10 @@ std::string wrapped_line(const std::string& line) {
   const std::string indent(blanks, ' ');
   const std::string_view text = std::string_view(line).substr(blanks);
   constexpr std::size_t deeper = 4;
-  if (text.starts_with("plumbline ")) return indent + reports::hanging(text, blanks + deeper, " \\");
-  const bool described =
-      blanks <= description_column && line[description_column - 1] == ' ' && line[description_column] != ' ';
+  if (text.starts_with("plumbline ") || text.starts_with("mpirun "))
+    return indent + reports::hanging(text, blanks + deeper, " \\");
+  const bool described = blanks > 0 && blanks <= description_column && line[description_column - 1] == ' ' &&
+                         line[description_column] != ' ';
   if (described)
     return line.substr(0, description_column) +
            reports::hanging(std::string_view(line).substr(description_column), description_column);
@@ -63,13 +64,24 @@ std::string wrapped_line(const std::string& line) {
   return indent + reports::hanging(text, blanks);
 }
 
+bool is_prose(std::string_view line) {
+  return !line.empty() && line.front() != ' ' && line.back() != ':' && !line.starts_with("Usage:");
+}
+
 class HelpFormatter final : public CLI::Formatter {
  public:
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
     std::istringstream help(CLI::Formatter::make_help(app, std::move(name), mode));
-    std::string out;
-    for (std::string line; std::getline(help, line);) out += wrapped_line(line);
-    return out;
+    std::string out, prose;  // lines of prose are one paragraph, whatever their breaks in the sources
+    for (std::string line; std::getline(help, line);) {
+      if (is_prose(line)) {
+        prose += (prose.empty() ? "" : " ") + line;
+        continue;
+      }
+      if (!prose.empty()) out += wrapped_line(std::exchange(prose, ""));
+      out += wrapped_line(line);
+    }
+    return prose.empty() ? out : out + wrapped_line(prose);
   }
 };
 

@@ -174,6 +174,10 @@ model::Result<void> write_files(const CompareArguments& arguments, const model::
 }
 
 model::Result<int> show_steps(const CompareArguments& arguments) {
+  TRY(refuse_given({{"--rank", arguments.rank.has_value()},
+                    {"--classes", !arguments.classes.empty()},
+                    {"--waits", arguments.waits != "measured"}},
+                   "it is of a trace, and none is given"));
   const auto comparison = TRY(compare_steps(arguments));
   if (comparison.deployments())
     TRY(refuse_given({{"--trace", arguments.outputs.given("--trace")},
@@ -234,11 +238,11 @@ void add_compare(CLI::App& root, int& exit_code) {
   CLI::App* verb =
       root.add_subcommand("compare", "Compare plans, results, traces and logs: why one is slower, or dearer");
   const auto arguments = std::make_shared<CompareArguments>();
-  verb->add_option("A B", arguments->subjects,
-                   "Plans (files or shipped names) and results of `simulate --json` or `run --json`, as many as you\n"
-                   "like;\n"
-                   "or one plan and a trace of the PyTorch profiler (.json, .json.gz), or what `import kineto` made\n"
-                   "of one (.csv), or a training log of Megatron, NeMo, torchtitan or DeepSpeed (.log, .out, .txt)")
+  verb->add_option(
+          "A B", arguments->subjects,
+          "Plans (files or shipped names) and results of `simulate --json` or `run --json`, as many as you "
+          "like; or one plan and a trace of the PyTorch profiler (.json, .json.gz), or what `import kineto` "
+          "made of one (.csv), or a training log of Megatron, NeMo, torchtitan or DeepSpeed (.log, .out, .txt)")
       ->required();
   verb->add_option("--cluster", arguments->clusters, "Clusters, separated by commas: one plan on each of them")
       ->delimiter(',')
@@ -264,8 +268,7 @@ void add_compare(CLI::App& root, int& exit_code) {
                    "For a trace: its pipeline rank (default: by the trace's own rank, else the best match)");
   verb->add_option("--waits", arguments->waits,
                    "For a trace of an overlapped pair of chunks. measured: the rank's waits in barriers, which depend "
-                   "on the other ranks, are an\n"
-                   "input; predicted: the mean of the group")
+                   "on the other ranks, are an input; predicted: the mean of the group")
       ->capture_default_str();
   verb->add_option("--classes", arguments->classes,
                    "For a trace: file of kernel classes (default: the shipped kernels.toml)");

@@ -104,10 +104,12 @@ void add_serve(CLI::App& root, int& exit_code) {
                    "hold against the interval");
   verb->add_option("--draws", arguments->interval.draws, "Predictions behind the interval")
       ->check(CLI::Range(sim::fewest_draws, sim::most_draws))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->excludes(alone);
   verb->add_option("--seed", arguments->interval.seed, "Of those predictions")
       ->check(CLI::Range(1, 1'000'000'000))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->excludes(alone);
   arguments->outputs.add(*verb, "--json", "Write the result as JSON to a file, or - for stdout");
   arguments->outputs.add(*verb, "--csv", "Write the frontier as CSV to a file, or - for stdout");
   arguments->outputs.add(*verb, "--svg", "Draw the frontier, interactivity against throughput, to a file, or -");

@@ -142,8 +142,12 @@ model::Result<void> check_fidelity(const SimulateArguments& arguments, sim::Fide
                       {"--kernels", arguments.kernels},
                       {"--slow", !arguments.slow.empty()}},
                      "GPUs differ in whole clusters only", "add --fidelity cluster"));
-  if (fidelity == sim::Fidelity::closed_form && arguments.outputs.given("--trace"))
-    return model::wrong_input("--trace", "the closed form has no timeline", "--fidelity step");
+  if (fidelity == sim::Fidelity::closed_form) {
+    TRY(refuse_given({{"--trace", arguments.outputs.given("--trace")}}, "the closed form has no timeline",
+                     "--fidelity step"));
+    TRY(refuse_given({{"--every-link", arguments.every_link}, {"--degrade", !arguments.degrade.empty()}},
+                     "the closed form simulates no links", "--fidelity step"));
+  }
   if (!arguments.trace_ranks.empty() && (!arguments.outputs.given("--trace") || arguments.outputs.given("--html")))
     return model::wrong_input("--trace-ranks", "ranks are chosen for a trace, a page shows all",
                               "give --trace FILE, and --html in a run of its own");
@@ -280,14 +284,17 @@ void add_simulate(CLI::App& root, int& exit_code) {
       "plane2 or a pattern with *; a NIC that is lost from the start is avoided (repeatable)");
   verb->add_option("--slow", arguments->slow,
                    "With --fidelity cluster, GPU=SPEED: gpu17=0.9 has nine tenths of the others' speed (repeatable)");
-  verb->add_flag("--no-interval", arguments->no_interval, "Predict one number only, without its interval");
+  CLI::Option* alone =
+      verb->add_flag("--no-interval", arguments->no_interval, "Predict one number only, without its interval");
   verb->add_option("--draws", arguments->interval.draws, "Predictions behind the interval")
       ->check(CLI::Range(sim::fewest_draws, sim::most_draws))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->excludes(alone);
   verb->add_option("--without", arguments->interval.without,
                    "A source of uncertainty that is taken as known (repeatable)")
       ->take_all()
       ->allow_extra_args(false)
+      ->excludes(alone)
       ->check(
           CLI::IsMember(std::vector<std::string>(std::begin(sim::interval_sources), std::end(sim::interval_sources))));
   verb->add_option("--seed", arguments->interval.seed, "Of those predictions, and of the first fleet")
@@ -295,7 +302,7 @@ void add_simulate(CLI::App& root, int& exit_code) {
       ->capture_default_str();
   CLI::Option* measured = verb->add_option(
       "--measured", arguments->measured,
-      "A measured step, to hold against the interval: 2.1s, 1.2Mtok/s, 7800tok/s/GPU, 230TFLOP/s of a GPU, 41% MFU,\n"
+      "A measured step, to hold against the interval: 2.1s, 1.2Mtok/s, 7800tok/s/GPU, 230TFLOP/s of a GPU, 41% MFU, "
       "or a training log");
   verb->add_option("--measured-memory", arguments->measured_memory,
                    "With --measured: the peak of the fullest GPU as nvidia-smi states it, 71GB or 68000MiB")

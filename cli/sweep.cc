@@ -235,25 +235,29 @@ void add_sweep(CLI::App& root, int& exit_code, const World& world) {
   const auto arguments = std::make_shared<SweepArguments>();
   add_plan_arguments(*verb, arguments->plan);
   add_repeatable(*verb, "--over", arguments->over, "KEY=RANGE, a key to sweep (repeatable: every combination)");
-  verb->add_flag("--tornado", arguments->tornado,
-                 "Which input moves time and cost most: each --over alone, or without them the usual inputs");
+  CLI::Option* tornado =
+      verb->add_flag("--tornado", arguments->tornado,
+                     "Which input moves time and cost most: each --over alone, or without them the usual inputs");
   verb->add_flag(
       "--interval", arguments->intervals,
       "The middle and the interval of each point, however many there are: without it of at most 200, 20 of a "
       "model with experts, or 16 deployments or steps of reinforcement learning");
   verb->add_flag("--no-interval", arguments->no_intervals, "Predict one number only, what the components add up to")
       ->excludes("--interval");
-  verb->add_option("--solve", arguments->solve, "KEY: for which value of it the target of --for is reached");
+  CLI::Option* solve =
+      verb->add_option("--solve", arguments->solve, "KEY: for which value of it the target of --for is reached");
   verb->add_option("--for", arguments->target,
                    "METRIC=VALUE, the target: step.time_s=15, run.cost_usd=4e6, serving.tpot_s=0.03");
   verb->add_option("--fidelity", arguments->fidelity, "closed-form | step")->capture_default_str();
   verb->add_option("--plateau", arguments->limits.plateau, "how much slower than the best still counts as the plateau")
       ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->excludes(tornado, solve);
   verb->add_option("--hidden", arguments->limits.hidden,
                    "share of the overlapped pairs up to which communication counts as hidden")
       ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->excludes(tornado, solve);
   add_resume(*verb, arguments->resume);
   arguments->outputs.add(*verb, "--json", "Write all points as JSON to a file, or - for stdout");
   arguments->outputs.add(*verb, "--csv", "Write a row for each point, setting or tried value as CSV to a file, or -");

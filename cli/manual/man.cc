@@ -67,13 +67,14 @@ std::string footer_text(const CLI::App& app) {
   std::string text;
   const std::string footer = app.get_footer();
   for (const std::string_view line : model::lines_of(footer)) {
-    const bool heading = line.ends_with(':') && !line.starts_with(' ');
-    if (!heading)
-      text += roff(line) + "\n";
+    if (line.starts_with(' '))
+      text += fmt::format(".nf\n{}\n.fi\n", roff(line));
+    else if (line.ends_with(':'))
+      text += fmt::format(".SH {}\n", roff(line.substr(0, line.size() - 1)));
     else
-      text += fmt::format(".fi\n.SH {}\n.nf\n", roff(line.substr(0, line.size() - 1)));
+      text += roff(line) + "\n";
   }
-  return text.empty() ? "" : fmt::format(".SH NOTES\n.nf\n{}.fi\n", text);
+  return text.empty() ? "" : fmt::format(".SH NOTES\n{}", text);
 }
 
 const std::string exit_status =

@@ -167,7 +167,7 @@ void add_measure(CLI::App& root, int& exit_code, const World& world) {
                    "A .toml file (of a GPU also .cases), or the name of a shipped one (default: the built-in sweep)");
   verb->add_option(
       "--plan", arguments->plan,
-      "On a GPU: every operator and all-to-all of a plan's step as one rank runs it, alone and overlapped with each\n"
+      "On a GPU: every operator and all-to-all of a plan's step as one rank runs it, alone and overlapped with each "
       "other; stand-ins replace the other ranks");
   add_repeatable(*verb, "--set", arguments->overrides, "Override a key of the plan (repeatable)");
   verb->add_option("--lib-dir", arguments->library_folders,

@@ -24,7 +24,10 @@ Result<void> check_arguments(const SearchArguments& arguments) {
                        "leave it out, or give --set inference.demand_output_tokens_per_day=1e9");
   if (!arguments.resume.empty())
     return wrong_input("--resume", "a search of deployments keeps no results", "leave it out: it takes seconds");
-  return {};
+  return refuse_given({{"--complete", arguments.complete},
+                       {"--exhaustive", arguments.exhaustive},
+                       {"--any-software", arguments.any_software}},
+                      "it is of a search of training plans; all deployments are predicted");
 }
 
 Result<sim::DeploymentAnswer> load_answer(const SearchRequest& request, const sim::Recipe& recipe) {

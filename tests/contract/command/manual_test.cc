@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 #include <string>
 
 #include "model/base/text_file.h"
@@ -103,6 +104,32 @@ TEST(Help, IsPrintedWithoutAVerbToo) {
   EXPECT_EQ(plumbline("").exit_code, 0);
   EXPECT_EQ(plumbline("help simulate").output, plumbline("simulate --help").output);
   EXPECT_EQ(plumbline("version").output, plumbline("--version").output);
+}
+
+TEST(Help, JoinsTheLinesOfAParagraph) {
+  const std::string help = plumbline("sweep --help").output;
+  EXPECT_THAT(help,
+              testing::HasSubstr("\nRanges: 0..64:4 (both ends; without a step 1), 1..64:*2 (times 2), 0..0.2:0.05,\n"
+                                 "lists 1,2,4 or fp8,bf16, and TOML lists [1, 2]; a key that takes a list: [[3,\n"));
+  EXPECT_THAT(help, testing::HasSubstr("  mpirun -n 4 plumbline sweep deepseek-v3-2048xh800 --over \\\n"
+                                       "      overlap.communication_sms=0..64 --resume points.db\n"));
+}
+
+TEST(Options, ThatWouldBeIgnoredAreRefused) {
+  const std::string plan = "llama-3-8b-64xh800", serving = "llama-3-70b-8xh100";
+  for (const auto& [arguments, option] : std::map<std::string, std::string>{
+           {"simulate " + plan + " --no-interval --draws 32", "--draws"},
+           {"simulate " + plan + " --no-interval --without host", "--without"},
+           {"simulate " + plan + " --fidelity closed-form --every-link", "--every-link"},
+           {"simulate " + plan + " --fidelity closed-form --degrade node0.nic0=0.5@0", "--degrade"},
+           {"serve " + serving + " --no-interval --seed 2", "--seed"},
+           {"plan " + serving + " --objective throughput --complete", "--complete"},
+           {"compare " + plan + " --gpus 64,128 --rank 0", "--rank"},
+           {"sweep " + plan + " --tornado --plateau 0.1", "--plateau"}}) {
+    const CommandResult refused = plumbline(arguments);
+    EXPECT_EQ(refused.exit_code, 1) << arguments;
+    EXPECT_THAT(refused.errors, testing::HasSubstr(option)) << arguments;
+  }
 }
 
 }  // namespace
