@@ -83,6 +83,14 @@ model::Error parse_problem(const CLI::App& root, const CLI::ParseError& error) {
                                 model::known_names(option->results().back(), values))
           .value();
   }
+  for (const CLI::Option* option : app.get_options())
+    if (error.get_name() == "ConversionError" && !option->results().empty() &&
+        std::string_view(error.what()).find(option->get_name() + " = ") != std::string_view::npos)
+      return model::wrong_input(option->get_name(),
+                                fmt::format("'{}' is no {}", fmt::join(option->results(), ","),
+                                            option->get_type_name().starts_with("FLOAT") ? "number" : "whole number"),
+                                "digits without a unit: 1024")
+          .value();
   const std::string help = of_verb ? fmt::format("see plumbline {} --help", app.get_name()) : "";
   for (const CLI::Option* option : app.get_options())
     if (error.what() == option->get_name() + " is required")

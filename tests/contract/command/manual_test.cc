@@ -91,6 +91,7 @@ TEST(Words, ThatAreUnknownAreWrongInputWithTheNearestName) {
   refused("help simulat", "did you mean 'simulate'?");
   refused("simulate x --jsn y", "simulate: unknown option '--jsn' (did you mean '--json'? known: --help");
   refused("simulate x --without hots", "unknown value 'hots' (did you mean 'host'?");
+  refused("plan llama-3-8b --gpus 1e3", "--gpus: '1e3' is no whole number (digits without a unit: 1024)");
   refused("show kye", "cannot show 'kye' (did you mean 'key'?");
   refused("show key parallelism.tensr", "did you mean 'parallelism.tensor'?");
   refused("completion bsh", "did you mean 'bash'?");
