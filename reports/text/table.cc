@@ -51,6 +51,8 @@ void trim_right(std::string& line) { line.erase(line.find_last_not_of(' ') + 1);
 
 }  // namespace
 
+std::string days_text(double days) { return std::isfinite(days) ? fixed(days, days < 1 ? 3 : 1) : "never"; }
+
 std::string fixed(double value, int digits) {
   std::string text = fmt::format("{:.{}f}", value, digits);
   const bool rounds_to_zero = text.starts_with("-0") && text.find_first_of("123456789") == std::string::npos;

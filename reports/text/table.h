@@ -14,6 +14,7 @@ std::string fixed(double value, int digits);  // 2.50
 std::string grouped(double value);            // rounded to an integer: 2,664,000
 std::string grouped(std::integral auto value) { return grouped(static_cast<double>(value)); }
 std::string number(double value);      // four digits, grouped: 20.00, 1,320, 2,664,000
+std::string days_text(double days);    // 55.3, and 0.058 of a fine-tuning of an hour or two; never
 std::string duration(double seconds);  // four digits with the fitting unit: 19.93 s, 129.0 ms, 12.00 us
 std::string signed_seconds(double seconds, int digits);      // +1.25 s; what rounds to 0 has no minus
 std::string gigabytes(double bytes);                         // 1 GB = 1e9 B, one decimal, no unit: 84.9

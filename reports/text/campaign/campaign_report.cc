@@ -20,8 +20,6 @@ constexpr double day_s = 86400, hour_s = 3600, hours_of_day = 24;
 
 using Row = std::vector<std::string>;
 
-std::string days_text(double days) { return std::isfinite(days) ? fixed(days, 1) : "never"; }
-
 // Returns an interval in the unit that people use for it.
 std::string interval_text(double seconds) {
   if (!std::isfinite(seconds)) return "never";
@@ -146,7 +144,7 @@ TitledTable spares_table(const CampaignReport& report) {
 // Returns with what probability the deadline holds, in the words of `plan --deadline`, and the P90 to compare.
 std::string deadline_words(const sim::CampaignOnGpus& on) {
   return fmt::format("the deadline holds with {}, p90 {}", model::chance(on.in_time, 1),
-                     std::isfinite(on.days.p90) ? fixed(on.days.p90, 1) + " days" : "never");
+                     days_text(on.days.p90) + (std::isfinite(on.days.p90) ? " days" : ""));
 }
 
 // Returns how many numbers of GPUs could not be predicted, and why that nearest to the others could not.
@@ -164,7 +162,7 @@ std::string refused_words(const sim::FinishBy& finish) {
 std::string finish_sentence(const CampaignReport& report) {
   const sim::FinishBy& finish = *report.answer.finish;
   const std::string by = report.start ? "by " + model::date_text(*report.start + static_cast<std::int64_t>(finish.days))
-                                      : fmt::format("within {} days", fixed(finish.days, 1));
+                                      : fmt::format("within {} days", days_text(finish.days));
   const auto is_answer = [&](const sim::CampaignOnGpus& tried) { return tried.gpus == finish.gpus; };
   const bool too_little = std::ranges::any_of(
       finish.tried, [](const sim::CampaignOnGpus& tried) { return !tried.refused && !tried.reason.empty(); });

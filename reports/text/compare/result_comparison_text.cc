@@ -196,7 +196,7 @@ std::vector<Quantity> quantities() {
          const double mfu = model::middle_step(r).mfu;
          return positive(mfu, percent(mfu));
        }},
-      of_run("days", [](const model::RunCost& run) { return Text(fixed(run.days, 1)); }),
+      of_run("days", [](const model::RunCost& run) { return Text(days_text(run.days)); }),
       of_run("GPU-hours", [](const model::RunCost& run) { return Text(grouped(run.gpu_hours)); }),
       of_run("cost",
              [](const model::RunCost& run) { return run.cost_usd ? Text("$" + grouped(*run.cost_usd)) : Text(); }),

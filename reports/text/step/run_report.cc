@@ -86,7 +86,7 @@ std::string fabric_text(const model::FabricParts& parts, std::optional<double> u
 std::string run_report(const RunCost& run) {
   std::string out =
       paragraph(fmt::format("{} tokens in {} steps take {} days at goodput {}{}.", scaled(run.tokens),
-                            grouped(run.steps), fixed(run.days, 1), fixed(run.goodput, 3), goodput_source(run)));
+                            grouped(run.steps), days_text(run.days), fixed(run.goodput, 3), goodput_source(run)));
   out += phases_table(run) + '\n' + prices_table(run) + paragraph(energy_text(run));
   const std::string fabric = fabric_text(run.fabric, run.fabric_usd);
   return fabric.empty() ? out : out + paragraph(fmt::format("Fabric of these GPUs: {}.", fabric));

@@ -118,7 +118,7 @@ std::string run_interval_table(const model::PredictionInterval& interval) {
                             std::string (*text)(double)) {
     if (quantiles) table.add({name, text(quantiles->p10), text(quantiles->p50), text(quantiles->p90)});
   };
-  row("days", interval.days, [](double days) { return fixed(days, 1); });
+  row("days", interval.days, days_text);
   row("GPU-hours", interval.gpu_hours, grouped);
   row("cost, with the range of the price", interval.cost_usd, [](double usd) { return "$" + grouped(usd); });
   return table.to_string();

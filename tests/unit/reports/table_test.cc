@@ -98,6 +98,9 @@ TEST(Table, IsAsWideAsItIsWhereAsked) {
 TEST(Numbers, WhatRoundsToZeroHasNoMinus) {
   EXPECT_EQ(fixed(-0.04, 1), "0.0");
   EXPECT_EQ(fixed(-0.06, 1), "-0.1");
+  EXPECT_EQ(days_text(55.25), "55.2");
+  EXPECT_EQ(days_text(0.058), "0.058");
+  EXPECT_EQ(days_text(std::numeric_limits<double>::infinity()), "never");
   EXPECT_EQ(fixed(-std::numeric_limits<double>::infinity(), 1), "-inf");
   EXPECT_EQ(signed_percent(-0.0004), "+0.0 %");
   EXPECT_EQ(signed_percent(-0.001), "-0.1 %");
