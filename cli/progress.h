@@ -59,7 +59,7 @@ class Interrupt {
   bool requested() const;  // safe from any thread
 };
 
-// A bar and an interrupt as what computes takes them. Once a piece of the work is done, there is something to keep.
+// A bar and an interrupt as what computes takes them. Once work reports progress, there is something to keep.
 class WatchedBar {
  public:
   WatchedBar(std::string what, Interrupt& interrupt) : bar_(std::move(what)), interrupt_(interrupt) {}

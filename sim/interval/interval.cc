@@ -135,7 +135,10 @@ model::Result<std::optional<std::array<double, 2>>> power_span(const Inputs& inp
 
 model::Result<std::optional<StepDraws>> add_spread(const Inputs& inputs, model::StepResult& result,
                                                    const std::optional<IntervalOptions>& options) {
-  if (options) TRY(check_draws(*options));
+  if (options) {
+    TRY(check_draws(*options));
+    options->watch.begin();
+  }
   result.power_span_s = TRY(power_span(inputs, result.step.time_s));
   add_fit(inputs, result.memory, options.value_or(IntervalOptions()));
   if (!options) return std::nullopt;

@@ -340,6 +340,7 @@ model::Result<model::ServingInterval> serving_interval_of(const Inputs& inputs, 
 model::Result<DrawnServing> draw_serving_interval(const Inputs& inputs, const model::ServingResult& result,
                                                   const IntervalOptions& options) {
   TRY(check_draws(options));
+  options.watch.begin();
   Inputs own = inputs;
   own.profile = TRY(model::profile_on(inputs.profile, inputs.cluster.device)).profile;
   const ChangedServing deployment(std::move(own), result.concurrency, options);

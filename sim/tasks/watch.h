@@ -14,10 +14,14 @@ namespace plumbline::sim {
 
 struct Watch {
   std::function<bool()> stopped = nullptr;  // asked before each piece of work, from several threads; may be empty
-  // Called after each piece, one call at a time; may be empty.
+  // Called after each piece, one call at a time, and by begin(); may be empty.
   std::function<void(std::size_t done, std::size_t total)> on_progress = nullptr;
 
   bool stops() const { return stopped && stopped(); }
+  // Reports none done of work whose end, however early, keeps what was computed before it.
+  void begin() const {
+    if (on_progress) on_progress(0, 1);
+  }
   // Returns the watch of one of `count` parts of the work, which are counted as equally long.
   Watch of_part(std::size_t part, std::size_t count) const {
     Watch one{stopped};

@@ -102,8 +102,10 @@ TEST(Interval, OfTooFewDrawsIsNone) {
   model::StepResult result = result_of(inputs);
   IntervalOptions options{.draws = 32, .threads = 1, .watch = ending_after(3)};
   EXPECT_EQ(interval_of(inputs, result, options).error().kind, model::ErrorKind::interrupted);
-  options.watch = ending_after(3);
+  bool kept = false;  // the step is, before a draw is begun
+  options.watch = {[] { return true; }, [&](std::size_t, std::size_t) { kept = true; }};
   ASSERT_TRUE(add_spread(inputs, result, options));
+  EXPECT_TRUE(kept);
   EXPECT_FALSE(result.interval);
   EXPECT_TRUE(result.memory.fits_probability);
 }

@@ -77,6 +77,16 @@ TEST(ServingInterval, HoldsTheAnswerAndGoesWithItsPrice) {
   EXPECT_TRUE(found.usd_per_million_output_tokens->contains(*result.usd_per_million_output_tokens));
 }
 
+TEST(ServingInterval, KeepsTheDeploymentWhereItIsStopped) {
+  const Inputs inputs = serving_inputs("vllm");
+  bool kept = false;  // before a draw is begun
+  const Watch watch{[] { return true; }, [&](std::size_t, std::size_t) { kept = true; }};
+  const auto result = predict_serving_within(inputs, 0.5, {.draws = serving_draws, .watch = watch});
+  ASSERT_TRUE(result);
+  EXPECT_TRUE(kept);
+  EXPECT_FALSE(result->interval);
+}
+
 // Eight of ten lie within exp(1.28 * 0.5) of the middle, where what is left has deviations of 0.3 and 0.4.
 TEST(ServingInterval, WhatIsLeftWidensItAndMovesNoMiddle) {
   Inputs inputs = serving_inputs("vllm");
