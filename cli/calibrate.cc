@@ -62,15 +62,16 @@ model::Failure not_measurements(const std::string& path, const std::string& text
 Result<calibrate::Measurements> load_any(const std::string& path, const std::vector<topologies::KnownDevice>& devices) {
   const bool lines = path.ends_with(".jsonl"), table = path.ends_with(".csv");
   if (lines) return calibrate::load_measurements(path, devices);
-  const auto text = TRY(model::read_text_file(path));
-  if (table && calibrate::is_chunk(text)) {
-    const auto classes = TRY(kernel_classes_file("").and_then(calibrate::load_kernel_classes));
-    return calibrate::parse_chunk_records(text, path, classes);
-  }
+  const auto text = TRY(model::read_file(path));
   if (path.ends_with(".json") || path.ends_with(".json.gz")) return not_measurements(path, text);
   if (!table && text.find("# ") != std::string::npos && text.find("algbw") != std::string::npos)
     return calibrate::parse_nccl_tests(text, path);
   if (!table) TRY(refuse_foreign(path, "file of measurements"));
+  TRY(model::check_utf8(text, path));
+  if (table && calibrate::is_chunk(text)) {
+    const auto classes = TRY(kernel_classes_file("").and_then(calibrate::load_kernel_classes));
+    return calibrate::parse_chunk_records(text, path, classes);
+  }
   return calibrate::parse_measurements(text, path, devices);
 }
 

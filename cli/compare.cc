@@ -48,7 +48,7 @@ enum class Kind { plan, result, trace, log };
 
 bool is_log(const std::string& subject) {
   if (subject.ends_with(".toml")) return false;
-  const auto text = model::read_text_file(subject);
+  const auto text = model::read_file(subject);
   return text && (subject.ends_with(".log") || subject.ends_with(".out") || calibrate::is_training_log(*text));
 }
 

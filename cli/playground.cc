@@ -51,7 +51,7 @@ model::Result<std::string> shipped_json() {
 // Reads the predictor, which is built where em++ is.
 model::Result<reports::PageEngine> playground_engine() {
   const std::string path = TRY(data_folder()) + "/playground";
-  const auto script = model::read_text_file(path + ".js"), module = model::read_text_file(path + ".wasm");
+  const auto script = model::read_file(path + ".js"), module = model::read_file(path + ".wasm");
   if (script && module) return reports::PageEngine{*script, *module, TRY(shipped_json())};
   return model::wrong_input_at(path + ".js", 0, "", "this build has no predictor for pages",
                                "install em++ (emscripten), then configure with -DPLUMBLINE_PLAYGROUND=ON and build");

@@ -20,8 +20,8 @@ struct ReportArguments {
 model::Result<int> write_report(const CLI::App& verb, const ReportArguments& arguments) {
   std::vector<reports::PageResult> results;
   for (const std::string& path : arguments.results) {
-    auto text = TRY(model::read_text_file(path));
-    auto result = reports::read_page_result(std::move(text), path);
+    auto result = model::read_text_file(path).and_then(
+        [&](std::string text) { return reports::read_page_result(std::move(text), path); });
     if (!result) TRY(refuse_foreign(path, "result"));
     results.push_back(TRY(std::move(result)));
   }

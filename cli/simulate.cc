@@ -214,7 +214,7 @@ model::Result<int> run(const SimulateArguments& arguments) {
 model::Result<sim::Measurement> read_measured(const std::string& value_or_log, const std::optional<std::string>& memory,
                                               const model::Plan& plan) {
   if (!model::is_file(value_or_log)) return sim::parse_measurement(value_or_log, memory);
-  const auto text = TRY(model::read_text_file(value_or_log));
+  const auto text = TRY(model::read_file(value_or_log));
   auto measurement = TRY(calibrate::parse_training_log(text, value_or_log, plan));
   if (memory) {
     measurement.peak_bytes = TRY(sim::parse_measured_peak(*memory));

@@ -83,7 +83,7 @@ const Marker* marker_of(const std::string& text, bool table) {
 }  // namespace
 
 model::Result<void> refuse_foreign(const std::string& path, std::string_view what) {
-  const auto text = model::read_text_file(path);
+  const auto text = model::read_file(path);
   if (!text) return {};
   const auto refused = [&](std::string_view found, std::string_view command) {
     return model::wrong_input_at(path, 0, "", fmt::format("is {}, not a {}", found, what),
@@ -97,7 +97,7 @@ model::Result<void> refuse_foreign(const std::string& path, std::string_view wha
 }
 
 model::Result<void> refuse_unread(const std::string& path) {
-  const auto text = model::read_text_file(path);
+  const auto text = model::read_file(path);
   const Marker* marker = text ? marker_of(*text, path.ends_with(".toml")) : nullptr;
   if (marker == nullptr || !marker->command.starts_with(kUnread)) return {};
   return model::wrong_input_at(path, 0, "", fmt::format("is {}", marker->what), std::string(marker->command));

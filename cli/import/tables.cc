@@ -26,7 +26,7 @@ namespace plumbline::cli {
 
 // Writes JSON Lines to a .jsonl file, else CSV.
 model::Result<void> import_nccl_tests(const ImportArguments& arguments) {
-  const auto text = TRY(model::read_text_file(arguments.file));
+  const auto text = TRY(model::read_file(arguments.file));
   const auto measurements = TRY(calibrate::parse_nccl_tests(text, arguments.file));
   const bool lines = arguments.out.ends_with(".jsonl");
   TRY(write_output(arguments.out, lines ? calibrate::to_jsonl(measurements) : calibrate::to_csv(measurements)));

@@ -68,6 +68,20 @@ class Nesting {
   int depth_ = 0, dots_ = 0;
 };
 
+// Returns the length of the UTF-8 character that begins at an offset; 0: there is none.
+std::size_t character_length(std::string_view text, std::size_t at) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[at + i]); };
+  const std::size_t length = byte(0) < 0x80              ? 1
+                             : (byte(0) >> 5) == 0b110   ? 2
+                             : (byte(0) >> 4) == 0b1110  ? 3
+                             : (byte(0) >> 3) == 0b11110 ? 4
+                                                         : 0;
+  if (length > text.size() - at) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  return length;
+}
+
 }  // namespace
 
 bool is_file(const std::string& path) {
@@ -75,7 +89,7 @@ bool is_file(const std::string& path) {
   return std::filesystem::is_regular_file(path, ignored);
 }
 
-Result<std::string> read_text_file(const std::string& path) {
+Result<std::string> read_file(const std::string& path) {
   std::error_code status_error;
   const auto status = std::filesystem::status(path, status_error);
   if (!std::filesystem::exists(status)) return wrong_input_at(path, 0, "", "no such file", "check the path");
@@ -95,6 +109,24 @@ Result<std::string> read_text_file(const std::string& path) {
   if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
   if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF"))
     return wrong_input_at(path, 0, "", "is UTF-16, not UTF-8", "iconv -f UTF-16 -t UTF-8 converts it");
+  return text;
+}
+
+Result<void> check_utf8(std::string_view text, const std::string& path, int first_line) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = character_length(text, at);
+    if (length == 0)
+      return wrong_input_at(
+          path, line_of_offset(text, at) + first_line - 1, "", "is not UTF-8",
+          fmt::format("save it as UTF-8; the byte is 0x{:02x}", static_cast<unsigned char>(text[at])));
+    at += length;
+  }
+  return {};
+}
+
+Result<std::string> read_text_file(const std::string& path) {
+  auto text = TRY(read_file(path));
+  TRY(check_utf8(text, path));
   return text;
 }
 

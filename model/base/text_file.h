@@ -11,8 +11,15 @@
 namespace plumbline::model {
 
 // Returns the whole file without a byte-order mark, which spreadsheets and editors put before its text. A missing file,
-// a folder, an unreadable file, one in UTF-16 or one above 1 GiB is an input error naming the path.
+// a folder, an unreadable file, one in UTF-16 or one above 1 GiB is an input error naming the path. For what has other
+// bytes than text: logs, into which processes write at once, and files that are no text.
+Result<std::string> read_file(const std::string& path);
+
+// Returns the same of a file in UTF-8, and refuses others with the line.
 Result<std::string> read_text_file(const std::string& path);
+
+// Refuses text that is not UTF-8. `first_line` is the text's line in the file.
+Result<void> check_utf8(std::string_view text, const std::string& path, int first_line = 1);
 
 // Whether the path is a regular file, or a link to one; not where that cannot be seen.
 bool is_file(const std::string& path);

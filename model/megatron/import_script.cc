@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/base/text.h"
+#include "model/base/text_file.h"
 #include "model/megatron/arguments.h"
 #include "model/megatron/detail/importer.h"
 #include "model/megatron/detail/launch.h"
@@ -14,29 +15,6 @@
 
 namespace plumbline::model::megatron {
 namespace {
-
-// Returns the line of the first byte that is no UTF-8; 0: there is none.
-int line_without_utf8(std::string_view text) {
-  int line = 1;
-  for (std::size_t at = 0; at < text.size();) {
-    const auto first = static_cast<unsigned char>(text[at]);
-    if (first == '\n') ++line;
-    const std::size_t length = first < 0x80              ? 1
-                               : (first >> 5) == 0b110   ? 2
-                               : (first >> 4) == 0b1110  ? 3
-                               : (first >> 3) == 0b11110 ? 4
-                                                         : 0;
-    if (length == 0 || at + length > text.size()) return line;
-    for (std::size_t i = 1; i < length; ++i)
-      if ((static_cast<unsigned char>(text[at + i]) & 0xC0) != 0x80) return line;
-    at += length;
-  }
-  return 0;
-}
-
-Failure not_utf8(const std::string& path, int line) {
-  return wrong_input_at(path, line, "", "is not UTF-8", "save the script as UTF-8");
-}
 
 // Returns the lines that are comments, without the #.
 std::vector<Word> comments_of(std::string_view text) {
@@ -107,7 +85,7 @@ Result<ImportedScript> import_execution(const Execution& execution, std::string_
 }
 
 Result<ImportedScript> import_script(std::string_view text, const std::string& path, const ImportOptions& options) {
-  if (const int line = line_without_utf8(text); line > 0) return not_utf8(path, line);
+  TRY(check_utf8(text, path));
   const ShellInputs inputs{path, options.folder, slurm_definitions(text, options.definitions), options.find_file,
                            is_training};
   return import_reading({TRY(read_script(text, inputs)), comments_of(text)}, path, options);
@@ -115,8 +93,7 @@ Result<ImportedScript> import_script(std::string_view text, const std::string& p
 
 Result<ImportedScript> import_script(Script script, const std::string& path, const ImportOptions& options) {
   for (const Command& command : script.commands)
-    for (const Word& word : command)
-      if (line_without_utf8(word.text) > 0) return not_utf8(path, word.line);
+    for (const Word& word : command) TRY(check_utf8(word.text, path, word.line));
   script.variables = slurm_definitions("", options.definitions);
   script.files = {path};
   return import_reading({std::move(script), {}}, path, options);

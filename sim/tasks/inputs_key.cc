@@ -16,7 +16,7 @@ namespace {
 std::string named_text(const std::optional<std::string>& value) {
   constexpr std::string_view prefix = "file:";
   if (!value || !value->starts_with(prefix)) return "";
-  return model::read_text_file(value->substr(prefix.size())).value_or("");
+  return model::read_file(value->substr(prefix.size())).value_or("");
 }
 
 std::vector<std::pair<model::ShapeKey, double>> sorted(const model::ShapeFactors* shapes) {

@@ -25,7 +25,7 @@ inline CommandResult plumbline(const std::string& arguments, const std::string& 
   const TemporaryDirectory scratch;
   const std::string out = (scratch.path() / "out").string(), errors = (scratch.path() / "errors").string();
   const int code = run_shell(words + " " + plumbline_program() + " " + arguments + " > " + out + " 2> " + errors);
-  return {code, model::read_text_file(out).value(), model::read_text_file(errors).value()};
+  return {code, model::read_file(out).value(), model::read_file(errors).value()};
 }
 
 }  // namespace plumbline::tests

@@ -88,7 +88,7 @@ inline std::vector<double> doubles_of(std::string_view packed) {
 
 // Returns the records of a file and checks each checksum.
 inline std::vector<std::string> records_of(const std::string& path) {
-  const std::string text = model::read_text_file(path).value();
+  const std::string text = model::read_file(path).value();
   std::string_view rest = text;
   const auto check = [&](std::string_view bytes) {
     const std::uint32_t crc = slow_crc32c(bytes);

@@ -13,7 +13,7 @@ namespace plumbline::tests {
 inline std::map<std::string, std::string> folder_contents(const std::filesystem::path& folder) {
   std::map<std::string, std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
-    files[entry.path().filename().string()] = model::read_text_file(entry.path().string()).value();
+    files[entry.path().filename().string()] = model::read_file(entry.path().string()).value();
   return files;
 }
 

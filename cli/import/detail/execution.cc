@@ -231,11 +231,11 @@ model::Result<megatron::Execution> execute(const ScriptExecution& what) {
   if (interrupt.requested()) return model::interrupted("--execute", "was interrupted, and the script was ended");
   megatron::Execution out;
   for (int number = 1; number < 10'000; ++number) {
-    const auto record = model::read_text_file((folder.path() / "records" / std::to_string(number)).string());
+    const auto record = model::read_file((folder.path() / "records" / std::to_string(number)).string());
     if (!record) break;
     read_record(*record, out);
   }
-  const std::string reported = last_line(model::read_text_file(output.string()).value_or(""));
+  const std::string reported = last_line(model::read_file(output.string()).value_or(""));
   if (!status)
     out.ending = fmt::format("was ended after {:g} s", std::chrono::duration<double>(what.deadline).count());
   else if (*status != 0)

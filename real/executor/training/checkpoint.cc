@@ -74,7 +74,7 @@ std::string to_json(const CheckpointManifest& manifest) {
 
 // Input errors: another version, a checksum that does not match, or numbers that no training has.
 Result<CheckpointManifest> read_manifest(const std::string& path) {
-  const auto text = TRY(model::read_text_file(path));
+  const auto text = TRY(model::read_file(path));
   TRY(model::check_nesting(text, path));
   try {
     const Json file = Json::parse(text);

@@ -124,7 +124,7 @@ model::Result<std::unique_ptr<TextSource>> file_text(const std::string& path, co
         .file = path,
         .key = "vocab_size",
         .hint = "use a model with a larger vocabulary, or synthetic text"});
-  auto text = TRY(model::read_text_file(path));
+  auto text = TRY(model::read_file(path));
   if (static_cast<std::int64_t>(text.size()) < options.sequence_length + 1)
     return tl::unexpected(model::Error{
         .message = fmt::format("{} bytes of text are less than one sequence of {} tokens and its last label",

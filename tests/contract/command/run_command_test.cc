@@ -28,7 +28,7 @@ std::map<std::string, std::string> contents(const fs::path& folder) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder))
     if (entry.is_regular_file())
-      files[fs::relative(entry.path(), folder).string()] = model::read_text_file(entry.path().string()).value();
+      files[fs::relative(entry.path(), folder).string()] = model::read_file(entry.path().string()).value();
   return files;
 }
 

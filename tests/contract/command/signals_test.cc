@@ -24,7 +24,7 @@ using nlohmann::json;
 
 constexpr int of_signals = 128;
 
-std::string read(const fs::path& path) { return model::read_text_file(path.string()).value(); }
+std::string read(const fs::path& path) { return model::read_file(path.string()).value(); }
 
 // Sends the signal as soon as `ready` holds; returns the exit code.
 template <class Ready>

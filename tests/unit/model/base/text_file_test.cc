@@ -53,6 +53,18 @@ TEST(ReadTextFile, ItsTextBeginsBehindAByteOrderMark) {
   EXPECT_EQ(read_text_file(folder.write("mine.csv", "\xEF\xBB\xBFrank,slot\n").string()), "rank,slot\n");
 }
 
+TEST(ReadTextFile, IsInUtf8) {
+  const tests::TemporaryDirectory folder;
+  const auto refused_line = [&](const std::string& text) {
+    const auto read = read_text_file(folder.write("any.csv", text).string());
+    return read ? 0 : read.error().line;
+  };
+  EXPECT_EQ(refused_line("caf\xC3\xA9\n\xE2\x96\x88\n\xF0\x9F\x98\x80"), 0);
+  EXPECT_EQ(refused_line("a\ncaf\xE9\n"), 2);  // as in Latin-1
+  EXPECT_EQ(refused_line("a\nb\n\xE2\x96"), 3);
+  EXPECT_EQ(read_file(folder.write("any.log", "\xE9").string()), "\xE9");
+}
+
 TEST(ReadTextFile, AReadErrorNamesTheFile) {
   const auto text = read_text_file("/proc/self/mem");  // opens, and cannot be read at its start
   ASSERT_FALSE(text);
