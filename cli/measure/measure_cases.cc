@@ -221,6 +221,7 @@ Result<int> measured(const MeasureArguments& arguments, const std::vector<KnownD
                               "free disk space; earlier records are complete");
   if (summary.end == real::SweepEnd::device_lost) return restart(arguments, budget.left());
   if (writes) TRY(write_table(arguments.out, devices));
+  if (summary.end == real::SweepEnd::interrupted) return interrupted_exit();
   return arguments.strict && summary.failed > 0 ? 1 : 0;
 }
 

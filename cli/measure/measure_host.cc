@@ -84,11 +84,14 @@ constexpr std::chrono::seconds between_writes{10};
 class MeasureFollower {
  public:
   // With an empty `out` nothing is written: another process writes.
-  MeasureFollower(std::string out, const real::host::Environment& environment, real::host::ClockKind clock)
-      : out_(std::move(out)), environment_(environment), clock_(clock), date_(now_in_utc()) {}
+  MeasureFollower(std::string out, const real::host::Environment& environment, real::host::ClockKind clock,
+                  Interrupt& interrupt)
+      : out_(std::move(out)), environment_(environment), clock_(clock), date_(now_in_utc()), interrupt_(interrupt) {}
 
   bool step(const real::MeasureProgress& progress, const std::vector<real::Series>& series) {
     bar_.update(progress.done, progress.total);
+    const std::size_t of_round = progress.total / (progress.rounds + 1);
+    if (progress.done > of_round) interrupt_.keep();  // The first round counts for nothing.
     const auto now = std::chrono::steady_clock::now();
     if (!out_.empty() && progress.round_ended && now - last_written_ >= between_writes) {
       last_written_ = now;
@@ -108,20 +111,20 @@ class MeasureFollower {
   real::host::ClockKind clock_;
   std::string date_;
   ProgressBar bar_{"measuring"};
-  Interrupt interrupt_;
+  Interrupt& interrupt_;
   std::chrono::steady_clock::time_point last_written_ = std::chrono::steady_clock::now();
   Result<void> written_;
 };
 
 Result<calibrate::Measurements> measured(const std::vector<real::Workload>& workloads,
                                          const MeasureArguments& arguments, const World& world,
-                                         real::host::ClockKind clock) {
+                                         real::host::ClockKind clock, Interrupt& interrupt) {
   const real::host::Environment environment = real::host::host_environment();
   const real::host::MeasureOptions options{
       world.device({.clock = clock}),
       {static_cast<std::size_t>(arguments.rounds), arguments.budget_s(), arguments.seed},
       world.transport};
-  MeasureFollower follower(world.is_root ? arguments.out : "", environment, options.device.clock);
+  MeasureFollower follower(world.is_root ? arguments.out : "", environment, options.device.clock, interrupt);
   const auto observer = [&](const real::MeasureProgress& progress, const std::vector<real::Series>& series) {
     return follower.step(progress, series);
   };
@@ -173,10 +176,12 @@ Result<int> measure_on_host(const MeasureArguments& arguments, const World& worl
   const auto workloads = TRY(host_workloads(arguments.cases, real::host::host_environment().cores));
   if (arguments.dry_run) return list_cases(arguments, host_cases_table(workloads));
   const auto devices = TRY(known_devices());
-  const auto records = TRY(measured(workloads, arguments, world, clock));
+  Interrupt interrupt(Interrupt::Kept::nothing);
+  const auto records = TRY(measured(workloads, arguments, world, clock, interrupt));
   if (!world.is_root) return 0;
   TRY(write_output(arguments.out, measurements_content(arguments.out, records)));
-  return printed(reports::measurements_text(records, devices));
+  const int code = TRY(printed(reports::measurements_text(records, devices)));
+  return interrupt.requested() ? incomplete_exit() : code;
 }
 
 }  // namespace plumbline::cli

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -124,6 +125,19 @@ TEST(Signals, AVerbWithoutAnAnswerEndsByTheSignal) {
   EXPECT_EQ(exit_after(comparison, SIGTERM, reads), -SIGTERM);
   ::close(writer);
   EXPECT_FALSE(fs::exists(answer));
+}
+
+// A file of measurements is replaced once there is a sample, and the exit code is that of the signal also then.
+TEST(Signals, AMeasurementWithoutSamplesLeavesItsFile) {
+  const TemporaryDirectory folder;
+  const fs::path records = folder.write("records.jsonl", "as before\n");
+  Background measurement({plumbline_program(), "measure", "--backend", "host", "-o", records.string()});
+  const auto start = std::chrono::steady_clock::now();
+  const auto ready = [&] { return std::chrono::steady_clock::now() - start > std::chrono::milliseconds(300); };
+  const int code = exit_after(measurement, SIGINT, ready);
+  const bool kept = code == of_signals + SIGINT;
+  EXPECT_TRUE(kept || code == -SIGINT) << code;
+  EXPECT_EQ(read(records) == "as before\n", !kept);
 }
 
 // A launch script that is executed ends with what it started, and nothing is written.
