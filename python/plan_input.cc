@@ -46,7 +46,19 @@ std::string toml_number(double value) {
   return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
 }
 
+// A value that contains itself, or is nested as deep as the stack, is Python's RecursionError.
+class Nested {
+ public:
+  Nested() {
+    if (Py_EnterRecursiveCall(" in a value of a plan") != 0) throw py::error_already_set();
+  }
+  ~Nested() { Py_LeaveRecursiveCall(); }
+  Nested(const Nested&) = delete;
+  Nested& operator=(const Nested&) = delete;
+};
+
 std::string toml_of(const py::handle& value) {
+  const Nested nested;
   if (py::isinstance<py::bool_>(value)) return py::cast<bool>(value) ? "true" : "false";
   if (py::isinstance<py::int_>(value)) return py::str(value);
   if (py::isinstance<py::float_>(value)) return toml_number(py::cast<double>(value));

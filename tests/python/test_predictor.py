@@ -82,6 +82,12 @@ class Interruptions(unittest.TestCase):
             plumbline.plan("llama-3-405b", gpus=[4096, 8192, 12288, 16384], cluster="h100-dgx", complete=True)
         timer.join()
 
+    def test_a_plan_that_contains_itself_is_refused(self):
+        plan = {"run": {}}
+        plan["run"]["run"] = plan
+        with self.assertRaises(RecursionError):
+            plumbline.memory(plan)
+
     def test_an_interrupted_simulation_ends(self):
         timer = threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT))
         with self.assertRaises(KeyboardInterrupt):
