@@ -112,7 +112,7 @@ PlanInput plan_input(const py::handle& plan, const py::handle& changes) {
     input.file = py::cast<std::string>(py::getattr(plan, "file", py::str("<plan>")));
     input.text = text_of(py::reinterpret_borrow<py::dict>(plan), input.overrides);
   } else {
-    const std::string name = py::cast<std::string>(py::module_::import("os").attr("fspath")(plan));
+    const std::string name = py::cast<std::string>(py::module_::import("os").attr("fsencode")(plan));
     const bool is_text = name.find('\n') != std::string::npos;
     input.file = is_text ? "<plan>" : value_or_raise(cli::resolve(cli::Shipped::plan, name));
     input.text = is_text ? name : value_or_raise(model::read_text_file(input.file));

@@ -88,6 +88,10 @@ class Interruptions(unittest.TestCase):
         with self.assertRaises(RecursionError):
             plumbline.memory(plan)
 
+    def test_a_name_that_is_no_unicode_is_a_value_error(self):
+        with self.assertRaises(UnicodeEncodeError):
+            plumbline.memory("\ud800")
+
     def test_an_interrupted_simulation_ends(self):
         timer = threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT))
         with self.assertRaises(KeyboardInterrupt):
