@@ -123,6 +123,8 @@ void HostCost::read_launches(ConstantReader& reader, const Plan& plan) {
   step_ = timed("host.step");
   serving_ = {read("serving.step").value, read("serving.request").value, read("serving.host_step").value,
               read("serving.host_request").value, reader.value("serving.engine_factor", 1)};
+  if (const std::int64_t interval = plan.inference.stream_interval; interval > 0)
+    serving_.stream = read("serving.stream").value / static_cast<double>(interval);
   graph_launch_ = timed("host.graph_launch");
   graphs_ = read("host.graphs").value > 0;
   blocks_ = read("host.launch_blocking").value > 0;
@@ -223,7 +225,8 @@ double HostCost::one_by_one(const HostCalls& calls) const {
 
 double HostCost::serving_step(double device, double launches, double requests) const {
   const double host = serving_.host + serving_.request_host * requests + launches;
-  return std::max(serving_.factor * device, host) + serving_.wait + serving_.request_wait * requests;
+  const double step = std::max(serving_.factor * device, host) + serving_.wait + serving_.request_wait * requests;
+  return std::max(step, serving_.stream * requests);
 }
 
 double HostCost::copy(const Graph& graph, const Operator& op) const {

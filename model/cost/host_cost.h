@@ -83,7 +83,8 @@ class HostCost {
 
   // Returns the seconds of a step of an inference engine over `requests` requests that keeps the GPU busy for `device`
   // seconds by its kernels, and whose launches take `launches` seconds of the host. The host prepares the next step
-  // while the GPU computes, so that the longer of the two counts, and what the GPU waits for between steps.
+  // while the GPU computes, so that the longer of the two counts, and what the GPU waits for between steps. No step is
+  // shorter than what another process takes to send its tokens to clients.
   double serving_step(double device, double launches, double requests) const;
 
  private:
@@ -97,7 +98,7 @@ class HostCost {
   Constant launch_, forward_, backward_, forward_layer_, backward_layer_, view_, expert_;
   Constant graph_launch_, synchronization_, step_;
   struct {
-    double wait = 0, request_wait = 0, host = 0, request_host = 0, factor = 1;
+    double wait = 0, request_wait = 0, host = 0, request_host = 0, factor = 1, stream = 0;
   } serving_;
   double fills_ = 0, synchronizations_moe_ = 0, synchronizations_permute_ = 0, synchronizations_clamp_ = 0,
          synchronizations_slot_ = 0, messages_ = 0;

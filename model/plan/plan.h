@@ -249,6 +249,7 @@ struct Plan {
     std::optional<std::int64_t> requests;
     std::string draft = "auto";  // See draft_of(), model/plan/instance.h.
     std::optional<bool> mixed_chunks;
+    std::int64_t stream_interval = 1;
 
     bool operator==(const Inference&) const = default;
   } inference;

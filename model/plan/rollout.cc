@@ -25,6 +25,9 @@ std::optional<Error> check_keys(const Plan& plan) {
   if (plan.inference.disaggregated)
     return wrong("inference.disaggregated", "engines of a rollout prefill and decode on the same GPUs",
                  "leave it out, or leave [rollout] out");
+  if (plan.inference.stream_interval != Plan{}.inference.stream_interval)
+    return wrong("inference.stream_interval", "engines of a rollout send tokens to no client",
+                 "leave it out, or leave [rollout] out");
   const bool colocated = is_colocated(plan);
   if (colocated && r.gpus)
     return wrong("rollout.gpus", "colocated engines have the GPUs that train",
@@ -152,6 +155,7 @@ Plan engine_plan(const Plan& plan) {
   served.input_tokens = r.prompt_tokens;
   served.output_tokens = r.answer_tokens;
   served.lengths.reset();
+  served.stream_interval = 0;
   served.prefix_hit_rate = 1 - (1 - served.prefix_hit_rate) / static_cast<double>(r.answers);
   return engines;
 }

@@ -32,7 +32,7 @@ std::string pool_key(const model::Plan& plan, PoolKind kind) {
           s.input_tokens, s.output_tokens, s.lengths, s.prefix_hit_rate, s.kv_cache, s.weights, s.expert_imbalance,
           s.expert_skew, s.chunked_prefill_tokens, s.speculative_tokens, s.draft, s.dispatch, s.memory_share);
   key.add(plan.places.contains("inference.memory_share"));
-  key.add(s.mixed_chunks);
+  key.add(s.mixed_chunks, s.stream_interval);
   if (s.acceptance) key.add(s.acceptance->shares);
   key.add(plan.overlap.communication_sms, plan.overlap.communication_kernels, plan.attention.kernel,
           plan.routing.max_nodes_per_token, plan.stack.dispatcher);

@@ -116,7 +116,8 @@ IntegerRange integer_range(std::string_view key) {
   if (key == "recompute.layers" || key == "schedule.layers_per_stage") return {0, 1'000'000};
   if (key == "routing.rows_per_rank" || key == "campaign.spare_nodes") return {0, 1'000'000'000};
   if (key == "inference.speculative_tokens") return {0, 16};
-  if (key == "inference.concurrency" || key == "inference.chunked_prefill_tokens" || key.ends_with("redundant_experts"))
+  if (key == "inference.concurrency" || key == "inference.chunked_prefill_tokens" ||
+      key == "inference.stream_interval" || key.ends_with("redundant_experts"))
     return {0, 1'000'000'000};
   if (key.starts_with("inference.") && !key.ends_with("_tokens")) return {1, 1'000'000};
   if (key.starts_with("parallelism.") || key.starts_with("schedule.") || key.starts_with("search."))

@@ -84,6 +84,14 @@ TEST(HostCost, AnEngineWaitsBetweenSteps) {
   EXPECT_DOUBLE_EQ(step(0.5e-3), 1.208e-3);  // 1,000 + 8 x 10 + 20 us of the host
   parameters.push_back({.name = "serving.engine_factor", .value = 1.2, .unit = "1"});
   EXPECT_DOUBLE_EQ(step(5e-3), 6.108e-3);
+  parameters.push_back({.name = "serving.stream", .value = 1, .unit = "ms"});
+  EXPECT_DOUBLE_EQ(step(5e-3), 8e-3);  // eight tokens are sent one after another
+  Plan bundled;
+  bundled.inference.stream_interval = 2;
+  EXPECT_DOUBLE_EQ(HostCost::make({"own", "", parameters}, two_nodes(100), bundled)->serving_step(0, 20e-6, 8), 4e-3);
+  bundled.inference.stream_interval = 0;
+  EXPECT_DOUBLE_EQ(HostCost::make({"own", "", parameters}, two_nodes(100), bundled)->serving_step(0, 20e-6, 8),
+                   1.208e-3);
   const HostCost training = HostCost::make(round_profile(), two_nodes(100), {}).value();
   EXPECT_EQ(training.serving_step(5e-3, 0, 8), 5e-3);
 }

@@ -111,6 +111,7 @@ TEST(RolloutPlan, RefusesKeysThatDoNotBelongTogether) {
   expect({"rollout.reward_model=m.json", "rollout.reward_s=1"}, "rollout.reward_s", ErrorKind::input);
   expect({"run.tokens=1e9"}, "run.tokens", ErrorKind::input);
   expect({"inference.disaggregated=true"}, "inference.disaggregated", ErrorKind::input);
+  expect({"inference.stream_interval=10"}, "inference.stream_interval", ErrorKind::input);
   expect({"batch.global_batch_size=64"}, "batch.global_batch_size", ErrorKind::input);
   expect({"rollout.placement=together"}, "rollout.placement", ErrorKind::input);
   expect({"rollout.oversampling=0.5"}, "rollout.oversampling", ErrorKind::input);
