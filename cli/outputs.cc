@@ -93,8 +93,12 @@ int replace(const fs::path& temporary, const fs::path& target) {
   return status.value();
 }
 
-fs::path canonical_path(const fs::path& path) {
+fs::path canonical_path(fs::path path) {
+  constexpr int most_links = 40;  // as of Linux
   std::error_code ignored;
+  // weakly_canonical() keeps a link whose target is missing.
+  for (int links = 0; links < most_links && fs::is_symlink(path, ignored) && !fs::exists(path, ignored); ++links)
+    path = path.parent_path() / fs::read_symlink(path, ignored);
   const fs::path found = fs::weakly_canonical(path, ignored);
   return found.empty() ? path : found;
 }

@@ -51,6 +51,16 @@ TEST_F(ReplacedOutput, KeepsItsOtherNames) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 2) << "a temporary file is left";
 }
 
+TEST_F(ReplacedOutput, KeepsALinkWhoseTargetIsMissing) {
+  fs::create_directory(folder_.path() / "runs");
+  fs::create_symlink("runs/newest.json", target_);
+  fs::create_symlink("1.json", folder_.path() / "runs/newest.json");
+  ASSERT_TRUE(write_output(target_.string(), "new"));
+  EXPECT_TRUE(fs::is_symlink(target_));
+  EXPECT_EQ(fs::read_symlink(folder_.path() / "runs/newest.json"), "1.json");
+  EXPECT_EQ(content(folder_.path() / "runs/1.json"), "new");
+}
+
 // Runs `action` in a process of its own, which has this one's memory; returns its status.
 template <class Action>
 int in_child(const Action& action) {
@@ -142,7 +152,8 @@ TEST_F(ReplacedOutput, OfAFolderNeverLeavesIt) {
   present(victim, "mine");
   fs::create_symlink(victim, folder_.path() / "page.1");
   fs::create_directory_symlink(elsewhere.path(), folder_.path() / "h100");
-  for (const char* name : {"page.1", "h100/victim", "h100/new.csv"}) {
+  fs::create_symlink(elsewhere.path() / "new.1", folder_.path() / "page.2");
+  for (const char* name : {"page.1", "page.2", "h100/victim", "h100/new.csv"}) {
     const auto written = write_output_in(folder_.path().string(), name, "new");
     ASSERT_FALSE(written) << name;
     EXPECT_NE(written.error().message.find("a link leads to"), std::string::npos) << written.error().message;
