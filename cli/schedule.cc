@@ -50,7 +50,8 @@ model::Result<std::vector<std::int32_t>> micro_batches_of(const Options& options
   std::vector<std::int32_t> numbers;
   for (const sim::SweepValue& value : axis.values) {
     const auto number = model::parse_number<std::int32_t>(value.text);
-    if (!number) return model::wrong_input(option, fmt::format("'{}' is no number of micro-batches", value.text));
+    if (number.value_or(0) < 1)
+      return model::wrong_input(option, fmt::format("'{}' is no number of micro-batches", value.text));
     numbers.push_back(*number);
   }
   if (numbers.size() > 1 && options.kind != all_kinds)
@@ -130,12 +131,15 @@ void add_schedule(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand("schedule", "Show a pipeline schedule: its order, makespan, idle time, memory");
   const auto options = std::make_shared<Options>();
   verb->add_option("KIND", options->kind, known_kinds())->required();
-  verb->add_option("--ranks", options->ranks, "pipeline ranks P; default: those of a file");
+  verb->add_option("--ranks", options->ranks, "pipeline ranks P; default: those of a file")
+      ->check(CLI::Range(1, 1'000'000'000));
   verb->add_option("--micro-batches", options->micro_batches,
                    "micro-batches M of a step, both directions together; for all also several, 16..64:8");
-  verb->add_option("--virtual-stages", options->virtual_stages, "chunks per rank (default 1; for all 2)");
+  verb->add_option("--virtual-stages", options->virtual_stages, "chunks per rank (default 1; for all 2)")
+      ->check(CLI::Range(1, 1'000'000'000));
   verb->add_option("--micro-batch-group", options->shape.micro_batch_group,
-                   "micro-batches that pass a chunk before the next one starts (default: the schedule's own)");
+                   "micro-batches that pass a chunk before the next one starts (default: the schedule's own)")
+      ->check(CLI::Range(1, 1'000'000'000));
   verb->add_option("--costs", options->costs,
                    "cost per op, e.g. F=1,I=1,W=1,FB=3,p2p=0 (B defaults to I + W, FB to F + B), or a .toml or .csv "
                    "file of costs per stage");

@@ -325,7 +325,7 @@ void add_show(CLI::App& root, int& exit_code) {
       "output of --json, or nothing for their names");
   verb->add_option("--sequence-length", arguments->sequence_length,
                    "Tokens of a sequence, for a model's FLOPs per token")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1'000'000'000))
       ->capture_default_str();
   verb->add_flag("--shapes", arguments->shapes,
                  "Of a model or plan: the shapes of its kernels on one rank, as cases for plumbline measure");
@@ -338,14 +338,14 @@ void add_show(CLI::App& root, int& exit_code) {
   verb->add_option("--cases", arguments->cases,
                    "Of coverage: write the plan's kernels as cases for plumbline measure to a file, or - for stdout");
   verb->add_option("--steps", arguments->steps, "Of routing: steps in which biases balance the experts")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, 1'000'000'000))
       ->capture_default_str();
   verb->add_flag("--markdown", arguments->markdown, "Of keys: a page of Markdown, as docs/keys.md");
   verb->add_option("--svg", arguments->svg, "Of measurements: write their roofline to a file, or - for stdout");
   verb->add_option("--partition", arguments->partition,
                    "Of measurements: draw how leaving SMs to a copy slows kernels, to a file, or - for stdout");
   verb->add_option("--gpus", arguments->gpus, "Of a topology: GPUs to draw (default: 2048, or all that it connects)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1'000'000'000));
   add_collectives_options(*verb, arguments->collectives);
   verb->footer(
       "Examples:\n"

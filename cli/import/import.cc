@@ -186,7 +186,7 @@ void add_import(CLI::App& root, int& exit_code) {
   verb->add_option("--config", options->arguments.function,
                    "plans of Python files: the function whose configuration is read (default: the only one)");
   verb->add_option("--gpus", options->arguments.gpus, "plans: the number of GPUs, where the file does not state it")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1'000'000'000));
   add_repeatable(*verb, "--define", options->arguments.definitions,
                  "megatron, primus: NAME=VALUE of a variable that the script does not set (repeatable)");
   verb->add_option("--args", options->arguments.more_arguments, "megatron: arguments to add to those of the script");

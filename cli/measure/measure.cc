@@ -196,7 +196,7 @@ void add_measure(CLI::App& root, int& exit_code, const World& world) {
                    "On the host: cpu (time that a thread was running) or wall; other load affects wall only")
       ->capture_default_str();
   verb->add_option("--rounds", arguments->rounds, "On the host and with --plan: rounds over all cases")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1'000'000'000))
       ->capture_default_str();
   verb->add_option("--seed", arguments->seed, "On the host and with --plan: seed of the order within a round")
       ->capture_default_str();

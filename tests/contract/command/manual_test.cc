@@ -92,6 +92,9 @@ TEST(Words, ThatAreUnknownAreWrongInputWithTheNearestName) {
   refused("simulate x --jsn y", "simulate: unknown option '--jsn' (did you mean '--json'? known: --help");
   refused("simulate x --without hots", "unknown value 'hots' (did you mean 'host'?");
   refused("plan llama-3-8b --gpus 1e3", "--gpus: '1e3' is no whole number (digits without a unit: 1024)");
+  refused("schedule 1f1b --ranks 0 --micro-batches 4", "--ranks: Value 0 not in range 1 to 1000000000");
+  refused("show topology h100-dgx --gpus 0", "--gpus: Value 0 not in range 1 to 1000000000");
+  refused("schedule all --ranks 4 --micro-batches -3", "--micro-batches: '-3' is no number of micro-batches");
   refused("show kye", "cannot show 'kye' (did you mean 'key'?");
   refused("show key parallelism.tensr", "did you mean 'parallelism.tensor'?");
   refused("completion bsh", "did you mean 'bash'?");
