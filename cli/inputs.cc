@@ -38,6 +38,8 @@ std::optional<Result<sim::Recipe>> from_model(const std::string& name, const std
 }
 
 Result<sim::Recipe> unknown(const std::string& wanted) {
+  std::error_code ignored;
+  if (fs::exists(wanted, ignored)) TRY(resolve(Shipped::plan, wanted));  // a folder, or a pipe
   const fs::path examples = fs::path(TRY(data_folder())) / "examples";
   const auto models = model::names_in_folder((examples / "models").string(), ".json");
   const auto plans = model::names_in_folder(examples.string(), ".toml");

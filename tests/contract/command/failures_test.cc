@@ -86,9 +86,11 @@ TEST(Failures, APlanThatIsNoTextFileIsNamed) {
   for (const auto& [plan, message] : {std::pair(folder.path().string(), "is a folder, not a plan"),
                                       {std::string("/dev/null"), "is a pipe or a device, not a plan"},
                                       {utf16, "is UTF-16, not UTF-8"}}) {
-    const CommandResult result = plumbline("simulate " + plan);
-    EXPECT_EQ(result.exit_code, 1) << plan;
-    EXPECT_NE(result.errors.find(plan + ": " + message), std::string::npos) << result.errors;
+    for (const char* verb : {"simulate ", "plan "}) {
+      const CommandResult result = plumbline(verb + plan);
+      EXPECT_EQ(result.exit_code, 1) << verb << plan;
+      EXPECT_NE(result.errors.find(plan + ": " + message), std::string::npos) << result.errors;
+    }
   }
 }
 
