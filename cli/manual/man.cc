@@ -79,7 +79,9 @@ std::string footer_text(const CLI::App& app) {
 
 const std::string exit_status =
     ".SH EXIT STATUS\n" + entry("0", "Success.") + entry("1", "Wrong input.") + entry("2", "The plan is infeasible.") +
-    entry("3", "A validation case is outside its tolerance.") + entry("77", "There is no device to measure.");
+    entry("3", "A validation case is outside its tolerance.") + entry("77", "There is no GPU.") +
+    entry("130, 143, 129", "It was ended by SIGINT, SIGTERM, SIGHUP.") +
+    entry("141", "The program that reads its output has ended (SIGPIPE).");
 
 std::string root_page(const CLI::App& root) {
   std::string text = title("plumbline", 1) + ".SH NAME\nplumbline \\- " + roff(root.get_description()) +
