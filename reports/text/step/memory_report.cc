@@ -51,8 +51,7 @@ std::string verdict(const model::Memory& memory) {
 constexpr const char* explanation =
     "More: driver and libraries, and what the allocator holds unused, which differs between runs. A framework prints "
     "tensors as allocated, and with what its allocator holds as reserved; nvidia-smi shows all. The margin, and what "
-    "is "
-    "free on a rank, is left with the least.";
+    "is free on a rank, is left with the least.";
 
 std::string unused(const model::MemoryChange& change) {
   const std::string low = gigabytes(change.unused_low_bytes), high = gigabytes(change.unused_high_bytes);
