@@ -19,6 +19,20 @@ constexpr std::string_view described_types[] = {
     "internlm2",   "kimi_k2",     "llama",        "mistral",      "mixtral",   "nemotron_h", "phi3",
     "qwen2",       "qwen2_moe",   "qwen3",        "qwen3_5_text", "qwen3_moe", "qwen3_next"};
 
+std::vector<bool> layers_with(const Architecture& model, bool (*has)(const LayerKind& kind)) {
+  std::vector<bool> layers;
+  for (std::int64_t layer = 0; layer < model.layers; ++layer) layers.push_back(has(model.layer(layer)));
+  return layers;
+}
+
+void take_window(const Architecture& model, ModelShape& shape) {
+  const auto windowed =
+      layers_with(model, [](const LayerKind& kind) { return kind.mixer == Mixer::windowed_attention; });
+  if (std::ranges::find(windowed, true) == windowed.end()) return;
+  shape.window = model.window.tokens;
+  if (std::ranges::find(windowed, false) != windowed.end()) shape.window_layers = linear_layers_text(windowed);
+}
+
 void take_attention(const Architecture& model, ModelShape& shape) {
   const LatentAttention& latent = model.latent;
   shape.latent = model.attention == AttentionKind::multi_head_latent;
@@ -60,10 +74,9 @@ void take_mixers(const Architecture& model, ModelShape& shape) {
     shape.mamba_groups = recurrence.key_heads;
     shape.mamba_state = recurrence.key_dim;
   } else if (recurrence.value_heads > 0 && recurrence.kind == RecurrenceKind::gated_delta) {
-    std::vector<bool> linear;
-    for (const LayerKind& kind : model.pattern) linear.push_back(kind.mixer == Mixer::recurrence);
     shape.attention_variant = "gated_delta_net";
-    shape.linear_layers = linear_layers_text(linear);
+    shape.linear_layers =
+        linear_layers_text(layers_with(model, [](const LayerKind& kind) { return kind.mixer == Mixer::recurrence; }));
     shape.linear_convolution = recurrence.convolution;
     shape.linear_key_dim = recurrence.key_dim;
     shape.linear_value_dim = recurrence.value_dim;
@@ -82,9 +95,9 @@ void take_experts(const Architecture& model, ModelShape& shape) {
   if (experts.latent_size > 0) shape.expert_latent = experts.latent_size;
   if (experts.shared_experts > 0) shape.shared_expert_ffn = experts.shared_width();
   shape.shared_gate = experts.shared_gate;
-  std::int64_t dense = experts.dense_layers_first;
-  while (std::ranges::find(experts.dense_layers, dense) != experts.dense_layers.end()) ++dense;
-  shape.expert_layers = expert_layers_text({dense, experts.layer_frequency}, model.layers);
+  const auto sparse =
+      layers_with(model, [](const LayerKind& kind) { return kind.feed_forward == FeedForward::experts; });
+  if (shape.pattern.empty()) shape.expert_layers = expert_layers_text(sparse);
   shape.router_score = experts.score == ScoreFunction::sigmoid ? "sigmoid" : "softmax";
   if (!shape.latent && shape.pattern.empty() && model.model_type != "glm4_moe") return;
   shape.router_scaling = experts.scaling_factor;
@@ -112,13 +125,10 @@ ModelShape shape_from(const Architecture& model) {
   shape.quick_geglu = model.model_type == "gpt_oss";
   if (shape.quick_geglu) shape.softmax = "learnable";
   if (model.swiglu_limit > 0) shape.clamp = model.swiglu_limit;
-  if (model.window.tokens > 0 && model.window.first_layer == 0) {
-    shape.window = model.window.tokens;
-    shape.window_full_every = model.window.full_every;
-  }
   shape.gated = model.mlp == MlpKind::swiglu && !shape.quick_geglu;
   shape.untied = !model.tied_embedding;
   if (model.multi_token_prediction_layers > 0) shape.prediction_layers = model.multi_token_prediction_layers;
+  take_window(model, shape);
   take_attention(model, shape);
   take_mixers(model, shape);
   take_experts(model, shape);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -8,10 +9,12 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "model/megatron/arguments.h"
 #include "model/megatron/detail/fields.h"
 #include "model/megatron/model_shape.h"
+#include "model/megatron/shell/arithmetic.h"
 
 namespace plumbline::model::megatron {
 namespace {
@@ -50,19 +53,39 @@ void put_indexer(const ModelShape& shape, OrderedJson& json) {
     if (value) json[key] = *value;
 }
 
+// Returns of each layer whether the text of an argument names it.
+Result<std::vector<bool>> named_layers(std::optional<std::vector<bool>> layers, const std::string& text,
+                                       std::string_view argument) {
+  if (layers) return std::move(*layers);
+  return infeasible("", fmt::format("'{}' does not name layers of this model", text),
+                    fmt::format("{} N, or a list with 0 or 1 for each layer", argument));
+}
+
+Result<std::vector<bool>> expert_layers_of(const ModelShape& shape) {
+  return named_layers(parse_expert_layers(shape.expert_layers, shape.layers), shape.expert_layers, "--moe-layer-freq");
+}
+
+bool have_all(const std::vector<bool>& layers) { return std::ranges::find(layers, false) == layers.end(); }
+
 // Sets the window under the keys of the type; a dense llama with one is a mistral.
-void put_window(const ModelShape& shape, OrderedJson& json, std::vector<std::string>& notes) {
+Result<void> put_window(const ModelShape& shape, OrderedJson& json, std::vector<std::string>& notes) {
   const std::string type = json["model_type"];
   const bool oss = type == "gpt_oss", qwen = type.starts_with("qwen");
   const bool mistral = type == "llama" && !json.contains("attention_bias");
   if (shape.softmax != "vanilla") notes.emplace_back("attention sinks are not priced");
   if (oss) json["sliding_window"] = nullptr;
-  const bool windowed = oss || qwen || mistral || type == "mixtral";
-  if (!shape.window || shape.window_full_every != (oss ? 2 : 0) || !windowed) return;
+  const bool of_each = shape.window_layers == (oss ? "2" : "");
+  if (!shape.window || (!oss && !qwen && !((mistral || type == "mixtral") && of_each))) return {};
+  if (!of_each) {
+    const std::string text = shape.window_layers.empty() ? std::to_string(shape.layers + 1) : shape.window_layers;
+    const auto windowed = TRY(named_layers(parse_linear_layers(text, shape.layers), text, "--window-attn-skip-freq"));
+    for (const bool one : windowed) json["layer_types"].push_back(one ? "sliding_attention" : "full_attention");
+  }
   json["sliding_window"] = *shape.window;
   if (mistral) json["model_type"] = "mistral";
   if (qwen) json["use_sliding_window"] = true;
   if (qwen) json["max_window_layers"] = 0;
+  return {};
 }
 
 Result<WrittenConfig> finish(const OrderedJson& json, std::vector<std::string> notes) {
@@ -74,8 +97,19 @@ bool has_scored_experts(const ModelShape& shape) {
   return shape.router_score == "sigmoid" || shape.prediction_layers || shape.router_bias;
 }
 
+// The layers with experts by DeepSeek's keys: none of the first ones, then every n-th.
+struct ExpertRule {
+  std::int64_t dense_first = 0, frequency = 1;
+};
+std::optional<ExpertRule> rule_of(const std::vector<bool>& sparse) {
+  const auto first = std::ranges::find(sparse, true);
+  if (std::find(first, sparse.end(), false) == sparse.end()) return ExpertRule{first - sparse.begin(), 1};
+  if (const auto every = integer(expert_layers_text(sparse))) return ExpertRule{0, *every};
+  return std::nullopt;
+}
+
 // Sets the experts under DeepSeek's names; `third`: as DeepSeek-V3 has them.
-void put_routed(const ModelShape& shape, const ExpertLayers& layers, bool third, OrderedJson& json) {
+void put_routed(const ModelShape& shape, const ExpertRule& layers, bool third, OrderedJson& json) {
   const std::int64_t expert_ffn = shape.ffn_of_expert();
   json["n_routed_experts"] = *shape.experts;
   json["n_shared_experts"] = shape.shared_expert_ffn.value_or(0) / expert_ffn;
@@ -94,7 +128,7 @@ void put_routed(const ModelShape& shape, const ExpertLayers& layers, bool third,
 }
 
 // GLM-4.5: DeepSeek's experts, and queries without latents.
-Result<WrittenConfig> scored_experts(const ModelShape& shape, const ExpertLayers& layers) {
+Result<WrittenConfig> scored_experts(const ModelShape& shape, const ExpertRule& layers) {
   OrderedJson json = common(shape, "glm4_moe");
   put_head_dim(shape, json);
   json["attention_bias"] = shape.qkv_bias;
@@ -105,7 +139,7 @@ Result<WrittenConfig> scored_experts(const ModelShape& shape, const ExpertLayers
 }
 
 Result<WrittenConfig> latent_experts(const ModelShape& shape) {
-  const auto layers = parse_expert_layers(shape.expert_layers, shape.layers);
+  const auto layers = rule_of(TRY(expert_layers_of(shape)));
   const std::int64_t expert_ffn = shape.ffn_of_expert();
   const std::int64_t shared_ffn = shape.shared_expert_ffn.value_or(0);
   if (expert_ffn < 1) return infeasible("", "an expert needs a hidden size above 0");
@@ -132,8 +166,7 @@ Result<WrittenConfig> latent_experts(const ModelShape& shape) {
 }
 
 Result<WrittenConfig> gated_experts_of_gpt_oss(const ModelShape& shape) {
-  const auto layers = parse_expert_layers(shape.expert_layers, shape.layers);
-  if (!layers || layers->dense_first > 0 || layers->frequency > 1)
+  if (!have_all(TRY(expert_layers_of(shape))))
     return infeasible("", "experts with --quick-geglu are known in every layer", "leave out --moe-layer-freq");
   OrderedJson json = common(shape, "gpt_oss");
   json["head_dim"] = shape.head_dim();
@@ -144,25 +177,20 @@ Result<WrittenConfig> gated_experts_of_gpt_oss(const ModelShape& shape) {
   json["swiglu_limit"] = shape.clamp.value_or(0);
   std::vector<std::string> notes;
   if (shape.no_linear_bias) notes.emplace_back("gpt_oss has biases of router and experts, the script has none");
-  put_window(shape, json, notes);
+  TRY(put_window(shape, json, notes));
   return finish(json, std::move(notes));
 }
 
 Result<WrittenConfig> plain_experts(const ModelShape& shape) {
-  const auto layers = parse_expert_layers(shape.expert_layers, shape.layers);
-  if (!layers || (layers->dense_first > 0 && layers->frequency > 1)) {
-    return infeasible("",
-                      fmt::format("layers with experts '{}' are not known with plain attention", shape.expert_layers),
-                      "dense layers first, or every n-th layer");
-  }
+  const auto sparse = TRY(expert_layers_of(shape));
+  const auto rule = rule_of(sparse);
   std::vector<std::string> notes;
   const bool shared = shape.shared_expert_ffn.value_or(0) > 0;
   const std::int64_t expert_ffn = shape.ffn_of_expert();
-  if (has_scored_experts(shape) && shape.gated && !shape.window && layers->frequency == 1 && expert_ffn > 0 &&
+  if (has_scored_experts(shape) && shape.gated && !shape.window && rule && rule->frequency == 1 && expert_ffn > 0 &&
       shape.shared_expert_ffn.value_or(0) % expert_ffn == 0)
-    return scored_experts(shape, *layers);
-  const bool mixtral =
-      !shared && !shape.qk_norm && !shape.qkv_bias && layers->frequency == 1 && layers->dense_first == 0;
+    return scored_experts(shape, *rule);
+  const bool mixtral = !shared && !shape.qk_norm && !shape.qkv_bias && have_all(sparse);
   const std::string_view type = mixtral ? "mixtral" : shared ? "qwen2_moe" : "qwen3_moe";
   OrderedJson json = common(shape, type);
   put_head_dim(shape, json);
@@ -173,16 +201,14 @@ Result<WrittenConfig> plain_experts(const ModelShape& shape) {
   } else {
     json["num_experts"] = *shape.experts;
     json["moe_intermediate_size"] = expert_ffn;
-    json["decoder_sparse_step"] = layers->frequency;
     json["norm_topk_prob"] = true;
-    for (std::int64_t layer = 0; layer < layers->dense_first; ++layer) json["mlp_only_layers"].push_back(layer);
-    if (layers->frequency > 1)
-      notes.push_back(fmt::format("{} counts layers with experts from the end of a step", type));
+    for (std::size_t layer = 0; layer < sparse.size(); ++layer)
+      if (!sparse[layer]) json["mlp_only_layers"].push_back(layer);
   }
   put_latent(shape, json);
   if (shared) json["shared_expert_intermediate_size"] = *shape.shared_expert_ffn;
   if (!shape.gated) notes.push_back(fmt::format("experts of {} are gated, those of the script are not", type));
-  put_window(shape, json, notes);
+  TRY(put_window(shape, json, notes));
   return finish(json, std::move(notes));
 }
 
@@ -196,7 +222,7 @@ Result<WrittenConfig> gated_dense(const ModelShape& shape) {
     json["mlp_bias"] = true;
   }
   if (shape.quick_geglu) notes.emplace_back("a quick GEGLU is priced like a SwiGLU");
-  put_window(shape, json, notes);
+  TRY(put_window(shape, json, notes));
   return finish(json, std::move(notes));
 }
 
@@ -261,18 +287,15 @@ Result<WrittenConfig> hybrid(const ModelShape& shape) {
 }
 
 Result<WrittenConfig> linear_attention(const ModelShape& shape) {
-  const auto linear = parse_linear_layers(shape.linear_layers, shape.layers);
-  const auto experts = parse_expert_layers(shape.expert_layers, shape.layers);
-  if (!linear)
-    return infeasible("", fmt::format("'{}' does not name the layers with linear attention", shape.linear_layers),
-                      "--linear-attention-freq N, or a list with 0 or 1 for each layer");
-  if (shape.experts && (!experts || experts->dense_first > 0 || experts->frequency > 1))
+  const auto linear = TRY(named_layers(parse_linear_layers(shape.linear_layers, shape.layers), shape.linear_layers,
+                                       "--linear-attention-freq"));
+  if (shape.experts && !have_all(TRY(expert_layers_of(shape))))
     return infeasible("", "experts with linear attention are known in every layer", "leave out --moe-layer-freq");
   OrderedJson json = common(shape, shape.experts ? "qwen3_next" : "qwen3_5_text");
   json["head_dim"] = shape.head_dim();
   json["partial_rotary_factor"] = shape.rotary_percent;
   json["attention_bias"] = !shape.no_linear_bias || shape.qkv_bias;
-  for (const bool one : *linear) json["layer_types"].push_back(one ? "linear_attention" : "full_attention");
+  for (const bool one : linear) json["layer_types"].push_back(one ? "linear_attention" : "full_attention");
   json["linear_conv_kernel_dim"] = shape.linear_convolution;
   json["linear_key_head_dim"] = shape.linear_key_dim;
   json["linear_value_head_dim"] = shape.linear_value_dim;
@@ -328,15 +351,21 @@ void settle_mixers(ModelShape& shape) {
 // Returns the shape with its defaults as values, and without values that mean nothing in it.
 ModelShape settled(ModelShape shape) {
   const auto layers = parse_expert_layers(shape.expert_layers, shape.layers);
-  if (layers) shape.expert_layers = expert_layers_text(*layers, shape.layers);
+  if (layers) shape.expert_layers = expert_layers_text(*layers);
   shape.ffn_hidden_size = shape.ffn();
   if (shape.experts) {
     shape.expert_ffn = shape.ffn_of_expert();
     // Without a dense layer nothing has the other size.
-    const bool sparse = shape.pattern.empty() ? layers && layers->dense_first == 0 && layers->frequency == 1
-                                              : shape.pattern.find('-') == std::string::npos;
+    const bool sparse =
+        shape.pattern.empty() ? layers && have_all(*layers) : shape.pattern.find('-') == std::string::npos;
     if (sparse) shape.ffn_hidden_size = shape.expert_ffn;
   }
+  const auto windowed = parse_linear_layers(shape.window_layers, shape.layers);
+  if (windowed && std::ranges::find(*windowed, true) == windowed->end()) shape.window.reset();
+  if (!shape.window || (windowed && have_all(*windowed)))
+    shape.window_layers.clear();
+  else if (windowed)
+    shape.window_layers = linear_layers_text(*windowed);
   settle_mixers(shape);
   if (shape.latent) {
     shape.kv_channels.reset();

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -87,6 +90,32 @@ std::optional<std::vector<int>> parse_list(std::string text) {
   return ListParser(text).parse();
 }
 
+std::optional<std::vector<bool>> parse_layers(const std::string& text, std::int64_t layers,
+                                              bool (*named)(std::int64_t layer, std::int64_t every)) {
+  std::vector<bool> of_each;
+  if (const auto every = integer(text)) {
+    for (std::int64_t layer = 0; *every > 0 && layer < std::min(layers, kMostLayers); ++layer)
+      of_each.push_back(named(layer, *every));
+  } else if (const auto list = parse_list(text)) {
+    for (const int one : *list) of_each.push_back(one != 0);
+  }
+  if (std::ssize(of_each) != layers) return std::nullopt;
+  return of_each;
+}
+
+// Returns the number, if it names these layers, otherwise a list.
+std::string layers_text(const std::vector<bool>& of_each, std::int64_t every,
+                        std::optional<std::vector<bool>> (*parse)(const std::string& text, std::int64_t layers)) {
+  std::string text = std::to_string(every);
+  if (parse(text, std::ssize(of_each)) == of_each) return text;
+  const auto first = std::ranges::find(of_each, true);
+  if (std::find(first, of_each.end(), false) == of_each.end())
+    return fmt::format("([0]*{}+[1]*{})", first - of_each.begin(), of_each.end() - first);
+  text.clear();
+  for (const bool one : of_each) text += fmt::format("{}{}", text.empty() ? "" : ",", one ? 1 : 0);
+  return "[" + text + "]";
+}
+
 }  // namespace
 
 std::int64_t ModelShape::ffn() const {
@@ -99,47 +128,21 @@ std::int64_t ModelShape::mamba_head_count() const {
   return mamba_heads.value_or(2 * hidden_size / std::max<std::int64_t>(1, mamba_head_dim));
 }
 
-std::optional<ExpertLayers> parse_expert_layers(const std::string& text, std::int64_t layers) {
-  if (const auto every = integer(text)) {
-    if (*every < 1) return std::nullopt;
-    return ExpertLayers{0, *every};
-  }
-  const auto list = parse_list(text);
-  if (!list || static_cast<std::int64_t>(list->size()) != layers) return std::nullopt;
-  const auto first = std::ranges::find(*list, 1);
-  if (std::find(first, list->end(), 0) != list->end()) return std::nullopt;
-  return ExpertLayers{first - list->begin(), 1};
+std::optional<std::vector<bool>> parse_expert_layers(const std::string& text, std::int64_t layers) {
+  return parse_layers(text, layers, [](std::int64_t layer, std::int64_t every) { return layer % every == 0; });
 }
 
 std::optional<std::vector<bool>> parse_linear_layers(const std::string& text, std::int64_t layers) {
-  std::vector<bool> linear;
-  if (const auto every = integer(text)) {
-    for (std::int64_t layer = 0; *every > 0 && layer < layers; ++layer) linear.push_back((layer + 1) % *every != 0);
-  } else if (const auto list = parse_list(text)) {
-    for (const int one : *list) linear.push_back(one != 0);
-  }
-  if (static_cast<std::int64_t>(linear.size()) != layers) return std::nullopt;
-  return linear;
+  return parse_layers(text, layers, [](std::int64_t layer, std::int64_t every) { return (layer + 1) % every != 0; });
+}
+
+std::string expert_layers_text(const std::vector<bool>& sparse) {
+  const auto second = std::find(sparse.begin() + std::min<std::ptrdiff_t>(1, std::ssize(sparse)), sparse.end(), true);
+  return layers_text(sparse, second - sparse.begin(), parse_expert_layers);
 }
 
 std::string linear_layers_text(const std::vector<bool>& linear) {
-  const auto first = std::ranges::find(linear, false) - linear.begin();
-  const std::string every = std::to_string(first + 1);
-  if (parse_linear_layers(every, static_cast<std::int64_t>(linear.size())) == linear) return every;
-  std::string list;
-  for (const bool one : linear) list += fmt::format("{}{}", list.empty() ? "" : ",", one ? 1 : 0);
-  return "[" + list + "]";
-}
-
-std::string expert_layers_text(const ExpertLayers& which, std::int64_t layers) {
-  if (which.dense_first == 0) return std::to_string(which.frequency);
-  if (which.frequency == 1) return fmt::format("([0]*{}+[1]*{})", which.dense_first, layers - which.dense_first);
-  std::string list;
-  for (std::int64_t layer = 0; layer < layers; ++layer) {
-    const bool sparse = layer >= which.dense_first && layer % which.frequency == 0;
-    list += fmt::format("{}{}", list.empty() ? "" : ",", sparse ? 1 : 0);
-  }
-  return "[" + list + "]";
+  return layers_text(linear, std::ranges::find(linear, false) - linear.begin() + 1, parse_linear_layers);
 }
 
 }  // namespace plumbline::model::megatron

@@ -30,17 +30,11 @@ void visit_shape(Shape& shape, Visitor&& visit) {
 #include "model/megatron/model_shape.def"
 }
 
-// The layers that hold experts: not the first `dense_first`, then every `frequency`-th. No other pattern can be parsed.
-struct ExpertLayers {
-  std::int64_t dense_first = 0;
-  std::int64_t frequency = 1;
-};
-std::optional<ExpertLayers> parse_expert_layers(const std::string& text, std::int64_t layers);
-std::string expert_layers_text(const ExpertLayers& which, std::int64_t layers);
-
-// Returns of each layer whether it has linear attention: all but every n-th, or those of a list. Nothing for other text
-// and for a list of another length.
+// Return of each layer whether an argument names it: for experts every n-th from the first one on, for linear attention
+// and windows all but the n-th, 2n-th, ..., or those of a list. Nothing for other text and a list of another length.
+std::optional<std::vector<bool>> parse_expert_layers(const std::string& text, std::int64_t layers);
 std::optional<std::vector<bool>> parse_linear_layers(const std::string& text, std::int64_t layers);
+std::string expert_layers_text(const std::vector<bool>& sparse);
 std::string linear_layers_text(const std::vector<bool>& linear);
 
 struct WrittenConfig {

@@ -6,12 +6,14 @@
 namespace plumbline::model {
 namespace {
 
-// The layers from max_window_layers on use the window, if the model has one.
+// The layers that are named so, or those from max_window_layers on, use the window, if the model has one.
 void read_window(ConfigReader& config, Architecture& model) {
   const bool used = config.flag("use_sliding_window", false);
   const std::int64_t tokens = window_tokens(config, 4096);
   const std::int64_t first = config.count("max_window_layers", 28);
-  if (used) model.window = {.tokens = tokens, .first_layer = first};
+  if (!used) return;
+  model.window = {.tokens = tokens, .first_layer = first};
+  read_windows(config, model, 0);
 }
 
 void read_experts(ConfigReader& config, Architecture& model) {
@@ -49,8 +51,8 @@ void read_mimo(ConfigReader& config, Architecture& model) {
 void read_qwen2_moe(ConfigReader& config, Architecture& model) {
   read_llama_like(config, model, {.key_value_heads = 16});
   model.biases.query_key_value = config.flag("qkv_bias", true);
-  read_window(config, model);
   read_experts(config, model);
+  read_window(config, model);
   model.experts.shared_experts = 1;
   model.experts.shared_intermediate_size = config.dimension("shared_expert_intermediate_size");
   model.experts.shared_gate = true;
@@ -72,8 +74,8 @@ void read_qwen3_moe(ConfigReader& config, Architecture& model) {
   read_llama_like(config, model, {.key_value_heads = 4});
   read_attention_bias(config, model);
   model.query_key_norm = true;
-  read_window(config, model);
   read_experts(config, model);
+  read_window(config, model);
 }
 
 }  // namespace plumbline::model

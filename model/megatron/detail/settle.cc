@@ -63,7 +63,7 @@ void Importer::read_names_of_forks() {
     shape.layers -= static_cast<std::int64_t>(idle->size());
   const std::int64_t dense = number("--first-k-dense-replace");
   if (dense > 0 && dense < shape.layers && shape.expert_layers == ModelShape().expert_layers)
-    shape.expert_layers = expert_layers_text({dense, 1}, shape.layers);
+    shape.expert_layers = fmt::format("([0]*{}+[1]*{})", dense, shape.layers - dense);
   const std::int64_t shared = number("--n-shared-experts");
   if (shared > 0 && !shape.shared_expert_ffn && shape.expert_ffn && *shape.expert_ffn <= kLargest)
     shape.shared_expert_ffn = shared * *shape.expert_ffn;

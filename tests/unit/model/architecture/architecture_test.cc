@@ -146,6 +146,10 @@ TEST(Architecture, QwenUsesItsWindowInTheUpperLayersIfAtAll) {
       minimal("qwen2", decoder + R"(, "use_sliding_window": true, "sliding_window": 16, "max_window_layers": 2)");
   EXPECT_FALSE(has_window(*with, 1));
   EXPECT_TRUE(has_window(*with, 2));
+  const Architecture named = made("qwen2", decoder + R"(, "use_sliding_window": true, "sliding_window": 16,
+      "layer_types": ["full_attention", "sliding_attention", "full_attention", "full_attention"])");
+  EXPECT_TRUE(has_window(named, 1));
+  EXPECT_FALSE(has_window(named, 3));
 }
 
 TEST(Architecture, TextModelsInsideOthersAreRead) {

@@ -50,7 +50,7 @@ TEST(MegatronHybrid, LayersWithLinearAttentionAreNamedByANumberOrAList) {
   EXPECT_EQ(parse_linear_layers("([1]*3+[0])*2", 8), fourth);
   EXPECT_EQ(parse_linear_layers("[1,1,1,0]*2", 8), fourth);
   EXPECT_EQ(linear_layers_text(fourth), "4");
-  EXPECT_EQ(linear_layers_text({false, true}), "[0,1]");
+  EXPECT_EQ(linear_layers_text({false, true, false}), "[0,1,0]");
   for (const char* wrong : {"0", "[1]*3", "([1]*8", "[2]*8", "", "[1]*-8"})
     EXPECT_FALSE(parse_linear_layers(wrong, 8)) << wrong;
 }

@@ -384,14 +384,41 @@ TEST(MegatronScript, Layouts) {
 }
 
 TEST(MegatronScript, LayersWithExperts) {
-  const auto deepseek = value_of(parse_expert_layers("([0]*3+[1]*58)", 61));
-  EXPECT_EQ(deepseek.dense_first, 3);
-  EXPECT_EQ(parse_expert_layers("2", 61)->frequency, 2);
+  const std::vector<bool> second = {true, false, true}, behind = {false, true, true}, between = {false, true, false};
+  EXPECT_EQ(parse_expert_layers("2", 3), second);
+  EXPECT_EQ(parse_expert_layers("([0]*1+[1]*2)", 3), behind);
   EXPECT_FALSE(parse_expert_layers("([0]*3+[1]*58)", 60)) << "a list for another number of layers";
-  EXPECT_FALSE(parse_expert_layers("[1,0,1]", 3));
   EXPECT_FALSE(parse_expert_layers("[1]*", 1));
-  EXPECT_EQ(expert_layers_text({3, 1}, 61), "([0]*3+[1]*58)");
-  EXPECT_EQ(expert_layers_text({0, 2}, 61), "2");
+  EXPECT_EQ(expert_layers_text({true, true, true}), "1");
+  EXPECT_EQ(expert_layers_text(second), "2");
+  EXPECT_EQ(expert_layers_text(behind), "([0]*1+[1]*2)");
+  EXPECT_EQ(expert_layers_text(between), "[0,1,0]");
+  EXPECT_EQ(expert_layers_text({}), "0");
+}
+
+// Types that list their layers have those of a list; DeepSeek's keys have only dense ones first or every n-th.
+TEST(MegatronScript, ListsNameAnyLayers) {
+  ModelShape shape{.layers = 4, .hidden_size = 64, .heads = 4};
+  shape.vocabulary = 1024;
+  shape.position = "rope";
+  shape.normalization = "RMSNorm";
+  shape.no_linear_bias = shape.gated = shape.qk_norm = true;
+  shape.expert_layers = "[0,1]*2";
+  shape.window = 16;
+  shape.window_layers = "[1,0,0,1]";
+  const auto read_back = [](const ModelShape& of) {
+    const WrittenConfig written = value_of(config_of(of));
+    EXPECT_THAT(written.notes, testing::IsEmpty());
+    return value_of(shape_of(written.json, "", {}));
+  };
+  EXPECT_EQ(read_back(shape).window_layers, "[1,0,0,1]");
+  shape.experts = 8;
+  EXPECT_EQ(read_back(shape).window_layers, "[1,0,0,1]");
+  EXPECT_EQ(read_back(shape).expert_layers, "[0,1,0,1]");
+  shape.window_layers = "[1]*3";
+  EXPECT_EQ(tests::error_of(config_of(shape)).hint, "--window-attn-skip-freq N, or a list with 0 or 1 for each layer");
+  shape.latent = true;
+  EXPECT_THAT(tests::error_of(config_of(shape)).message, testing::HasSubstr("follow no simple rule"));
 }
 
 // Any text can be read, with or without an error.
