@@ -103,7 +103,9 @@ std::optional<Error> Importer::read_launch() {
   if (given_.open()) return not_known("", *given_.open());
   given_.erase(without_);
   const std::string program = program_of(launch_);
-  const auto is_named = [&program](std::string_view part) { return program.find(part) != std::string::npos; };
+  const auto is_named = [words = "_" + program.substr(0, program.find('.')) + "_"](std::string_view part) {
+    return words.find(fmt::format("_{}_", part)) != std::string::npos;
+  };
   for (const char* encoder : {"bert", "t5", "ict", "pretrain_vision"})
     if (is_named(encoder) && !options_.model)
       return problem("", fmt::format("{} trains an encoder, and models are decoders", program),
@@ -136,6 +138,14 @@ Error Importer::no_launch(const Script& script) const {
                 script.exit_line);
 }
 
+// Names the variables that are empty because the script does not set them.
+std::string Importer::remedy_of_empty() const {
+  std::vector<std::string> defines;
+  for (const Word& word : reading_->script.defaults)
+    if (word.text.ends_with('=')) defines.push_back(fmt::format("--define {}VALUE", word.text));
+  return fmt::format("{}", fmt::join(defines, ", "));
+}
+
 // Notes what the reading rests on: defaults of the script itself, and files that are not read.
 void Importer::note_reading() {
   std::vector<std::string> defaults;
@@ -162,7 +172,8 @@ std::optional<Error> Importer::read_rows() {
     const bool is_flag = known->meaning == Meaning::flag;
     if (is_flag ? !argument.values.empty() : argument.values.size() != 1)
       return problem(name,
-                     is_flag ? "takes no value" : fmt::format("needs one value, found {}", argument.values.size()), "");
+                     is_flag ? "takes no value" : fmt::format("needs one value, found {}", argument.values.size()),
+                     is_flag ? "" : remedy_of_empty());
     const std::string value = is_flag ? "true" : argument.values.front();
     if (!set(known->key, value)) return not_a_number(name, value);
   }

@@ -68,6 +68,7 @@ class Importer {
   void note_differences();
   std::optional<Error> settle_plan();
   Error no_gpus() const;
+  std::string remedy_of_empty() const;
   void unset(const std::string& comment);
   Error at_script(Error error) const;
 

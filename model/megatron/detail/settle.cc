@@ -254,9 +254,11 @@ Error Importer::no_gpus() const {
   if (launch_.open.condition > 0) return not_known("", launch_.open);
   const std::string& open = launch_.open.text;
   const std::string message = open.empty() ? "" : fmt::format(": '{}' is known where it runs, not in the script", open);
+  const std::string defines = remedy_of_empty();
   return placed(problem("", "the number of GPUs is not in the script" + message,
-                        launch_.open_name.empty() ? "--gpus N, or --define the variables of the launcher"
-                                                  : fmt::format("--define {}=N, or --gpus N", launch_.open_name)),
+                        !launch_.open_name.empty() ? fmt::format("--define {}=N, or --gpus N", launch_.open_name)
+                        : defines.empty()          ? "--gpus N, or --define the variables of the launcher"
+                                                   : "--gpus N, or " + defines),
                 launch_.open.line);
 }
 

@@ -94,7 +94,7 @@ std::optional<Fields> Reader::fields_of(const std::string& name) const {
 }
 
 bool Reader::is_own(const std::string& name, bool list) const {
-  if (name.empty() || !begins_name(name[0]) || may_be_set(name)) return false;
+  if (name.empty() || !begins_name(name[0]) || may_be_set(name) || state_.nounset) return false;
   return list || std::ranges::none_of(name, [](unsigned char letter) { return std::isupper(letter) != 0; });
 }
 
@@ -306,7 +306,9 @@ bool Reader::run_builtin(const std::string& name, const Fields& fields, int line
     if (status_ == Truth::yes) state_.parameters.erase(state_.parameters.begin(), state_.parameters.begin() + *count);
   } else if (name == "set") {
     const auto end = std::ranges::find(fields, "--", [](const Letters& f) { return text_of(f); });
-    const bool plain = fields.size() > 1 && text_of(fields[1]).find_first_of("-+") != 0;
+    const std::string options = fields.size() > 1 ? text_of(fields[1]) : "";
+    const bool plain = fields.size() > 1 && options.find_first_of("-+") != 0;
+    if (options.starts_with('-') && options.find('u') != std::string::npos) state_.nounset = true;
     if (open_ > 0 && (plain || end != fields.end())) here();
     if (plain || end != fields.end()) state_.parameters.assign(plain ? fields.begin() + 1 : end + 1, fields.end());
   } else if (name == "[" || name == "test") {

@@ -113,9 +113,11 @@ class Expander {
       const Letters inside = slice(text_, first + (next == '`' ? 1 : 2), at_ - 1);
       if (next == '{') return parameter(inside, first);
       const bool sum = next == '(' && at_ >= first + 5 && symbol(first + 2) == '(' && symbol(at_ - 2) == ')';
-      const bool expr = text_of(inside).starts_with("expr ");  // POSIX's program for sums
+      const bool expr = text_of(inside).starts_with("expr ");  // POSIX's program for sums, whose times is \*
       if (!sum && !expr) return output(inside, first);
-      const auto number = shell_.number(sum ? slice(text_, first + 3, at_ - 2) : slice(inside, 5, inside.size()));
+      Letters formula = sum ? slice(text_, first + 3, at_ - 2) : slice(inside, 5, inside.size());
+      if (expr) std::erase_if(formula, [](const Letter& letter) { return letter.symbol == '\\'; });
+      const auto number = shell_.number(formula);
       condition_ = shell_.missed_condition();
       return number ? put_fields({letters_of(std::to_string(*number))}, first) : put_as_written(first, at_);
     }

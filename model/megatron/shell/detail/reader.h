@@ -37,6 +37,7 @@ struct State {
   std::vector<std::set<std::string>> locals;  // of each function
   std::optional<std::string> folder{""};      // after cd; empty: where the script is started; nothing: not known
   Word unread;                                // as in Script; without text: none
+  bool nounset = false;                       // set -u: a variable that is not set ends the script
 };
 
 class Reader {

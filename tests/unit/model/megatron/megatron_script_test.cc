@@ -202,6 +202,8 @@ TEST(MegatronScript, ConstructsThatAreNotReadAreNamed) {
     EXPECT_EQ(error.line, 2) << script;
     EXPECT_THAT(error.hint, testing::HasSubstr("--execute")) << script;
   }
+  EXPECT_THAT(last("run $(expr 2 \\* 3)"), ElementsAre("run", "6"));
+  EXPECT_THAT(last("set -eu\nrun $a"), ElementsAre("run", "$a")) << "which ends the script";
   EXPECT_EQ(refusal("A=; [ -n \"$X\" ] && A=TP=8; eval $A").hint, "--define X=VALUE, or --execute runs the script");
   EXPECT_TRUE(reading("python a.py\nread X\nfor x in $X; do read Y; done\n"))
       << "behind the training it does not matter";

@@ -498,6 +498,9 @@ TEST(MegatronStyles, WrongNumbersAndEncodersAreRefused) {
     EXPECT_THAT(encoder.message, testing::HasSubstr("trains an encoder"));
     EXPECT_THAT(encoder.hint, testing::HasSubstr("--model NAME"));
   }
+  EXPECT_TRUE(of("pretrain_strict.py", "--bf16")) << "its name holds that of ICT";
+  // Where a value must be, what is empty because the script does not set it is named.
+  EXPECT_EQ(error_of(of("pretrain_gpt.py", "--tensor-model-parallel-size $tp")).hint, "--define tp=VALUE");
 }
 
 // Megatron's own loss works in place on FP32 logits; of its fusions one is within the head's GEMM.
