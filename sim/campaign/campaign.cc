@@ -215,9 +215,11 @@ std::string hopeless_reason(const CampaignInput& input) {
     return fmt::format("a planned stop comes every {:.3g} h and the restart after it takes {:.3g} h",
                        planned_every_s / 3600, restart_s / 3600);
   const double between = seconds_between_failures(input), down = down_seconds(input);
-  const double saved_after = policy.pause_s() + policy.stall_s;
-  const double survival = between * std::exp(down / between) * std::expm1(saved_after / between);
-  if (!std::isfinite(between) || policy.interval_s / survival > hopeless) return "";
+  const double saved_after = policy.pause_s() + policy.stall_s, ideal = ideal_seconds(input.phases);
+  // What is kept is a checkpoint, or the end of a run that has none.
+  const double kept_after = std::min(saved_after, ideal), kept_s = std::min(policy.interval_s, ideal);
+  const double survival = between * std::exp(down / between) * std::expm1(kept_after / between);
+  if (!std::isfinite(between) || kept_s / survival > hopeless) return "";
   const std::string failures = fmt::format("a failure comes every {:.3g} h", between / 3600);
   if (down >= saved_after)
     return fmt::format("{} and detection with restart takes {:.3g} h: hardly a restart survives", failures,

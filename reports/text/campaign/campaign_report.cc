@@ -66,15 +66,20 @@ TitledTable amounts_table(const CampaignReport& report) {
 
 TitledTable time_table(const CampaignReport& report) {
   const sim::CampaignTime& time = report.answer.result.mean;
-  TitledTable table{"Where the time goes (mean of all campaigns, at the middle step)", "part | >days | >share", {}, ""};
+  const bool days = time.total() >= day_s;
+  const auto text = [&](double seconds) { return days ? fixed(seconds / day_s, 2) : interval_text(seconds); };
+  TitledTable table{"Where the time goes (mean of all campaigns, at the middle step)",
+                    fmt::format("part | >{} | >share", days ? "days" : "time"),
+                    {},
+                    ""};
   const std::pair<const char*, double> parts[] = {
       {"steps that count", time.useful_s}, {"steps done again", time.lost_s},
       {"checkpoints", time.checkpoint_s},  {"until a failure is found", time.detect_s},
       {"restarts", time.restart_s},        {"waiting for nodes", time.wait_s},
       {"slower steps", time.slow_s},       {"planned stops and checks", time.planned_s}};
   for (const auto& [name, seconds] : parts)
-    if (seconds > 0) table.rows.push_back({name, fixed(seconds / day_s, 2), percent(seconds / time.total())});
-  table.rows.push_back({"all", fixed(time.total() / day_s, 2), percent(1)});
+    if (seconds > 0) table.rows.push_back({name, text(seconds), percent(seconds / time.total())});
+  table.rows.push_back({"all", text(time.total()), percent(1)});
   return table;
 }
 
@@ -186,8 +191,8 @@ TitledTable finish_table(const CampaignReport& report) {
   for (const sim::CampaignOnGpus& tried : report.answer.finish->tried) {
     const std::string gpus = grouped(tried.gpus);
     if (tried.reason.empty())
-      table.rows.push_back(
-          {gpus, duration(tried.step_s), days_text(tried.days.p50), days_text(tried.days.p90), percent(tried.in_time)});
+      table.rows.push_back({gpus, duration(tried.step_s), days_text(tried.days.p50), days_text(tried.days.p90),
+                            model::chance(tried.in_time, 1)});
     else if (!tried.refused)
       table.rows.push_back({gpus, "", "", "", "", tried.reason});
   }

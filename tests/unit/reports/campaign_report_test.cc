@@ -12,6 +12,7 @@
 namespace plumbline::reports {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 // 64 GPUs for ten days, of which one was lost.
@@ -67,6 +68,14 @@ TEST(CampaignReport, APlanAtTheEdgeOfMemoryIsNamed) {
   EXPECT_EQ(nlohmann::json::parse(campaign_json(example.report()))["fit"]["verdict"], "edge");
 }
 
+TEST(CampaignReport, PartsOfAShortRunHaveTheirUnits) {
+  Example example;
+  const auto words = [&] { return tests::one_line(campaign_text(example.report(), {})); };
+  EXPECT_THAT(words(), HasSubstr("steps done again 1.00 10.0 %"));
+  example.answer.result.mean = {.useful_s = 1800, .lost_s = 12};
+  EXPECT_THAT(words(), HasSubstr("steps done again 12.00 s"));
+}
+
 // Ten days of 64 GPUs at the value of the price are 1,000 USD, in the middle 1,200; two spare nodes of 8 are a quarter
 // more GPUs.
 TEST(CampaignReport, SparesCostWhatTheWholeTrainingDoes) {
@@ -87,6 +96,8 @@ TEST(CampaignReport, SaysWhatTheDeadlineHoldsWithAndWhatWasNotLookedAt) {
   EXPECT_THAT(words(), HasSubstr("64 GPUs end by 2026-12-13 in nine of ten cases (the deadline holds with 97.0 %, p90 "
                                  "11.0 days); fewer of those over which the batch divides do not; 1 could not be "
                                  "predicted and was not looked at (48 GPUs: no)."));
+  finish.tried.back().in_time = 1;
+  EXPECT_THAT(words(), AllOf(HasSubstr("holds with > 99 %"), HasSubstr("11.0 > 99 %")));
   finish.tried.front().reason = "at the edge: fits with 76 %";
   EXPECT_THAT(words(), HasSubstr("fewer of those over which the batch divides do not, or may not fit in memory; 1 "));
   finish.tried.front().reason.clear();

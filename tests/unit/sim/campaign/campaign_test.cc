@@ -176,6 +176,14 @@ TEST(Campaign, ARestartThatNothingSurvivesNeverFinishes) {
   EXPECT_THAT(campaign_run(input).never, HasSubstr("hardly a restart survives"));
 }
 
+// It needs no checkpoint, however long one takes.
+TEST(Campaign, ARunOfLessThanAStepEnds) {
+  CampaignInput input = campaign_of(1e-9, day_s);
+  input.checkpoint = {.stall_s = 20, .write_s = 20};
+  input.restart_s = 600;
+  EXPECT_THAT(campaign_run(input).never, testing::IsEmpty());
+}
+
 TEST(Campaign, NodesThatNobodyRepairsRunOut) {
   CampaignInput input = campaign_of(30, day_s);
   input.failures[0].repair_s = endless;
