@@ -56,10 +56,20 @@ Result<model::Plan> plan_of(const Recipe& recipe, const ClusterChoice& choice,
   return tl::unexpected(error);
 }
 
-// Resets keys that the plan sets for another cluster.
-void forget_other_cluster(const Recipe& recipe, model::Plan& plan, std::vector<std::string>& notes) {
+// Resets keys that the plan sets for another cluster, and the stack that is the default there.
+void forget_other_cluster(const Recipe& recipe, const LoadInputs& load, model::Plan& plan,
+                          std::vector<std::string>& notes) {
   const auto own = model::read_plan(recipe.text, recipe.path, {});
   if (!own || own->cluster.topology == plan.cluster.topology) return;
+  if (own->stack.name && !asked(plan, "stack.name")) {
+    model::Plan unstated = *own;
+    unstated.stack.name.reset();
+    const auto loaded = load(unstated);
+    if (loaded && loaded->profile.stack() == *own->stack.name)
+      plan.stack.name.reset();
+    else
+      notes.push_back(fmt::format("stack.name stays {}, as the plan states it", *own->stack.name));
+  }
   for (const std::string& key : forget_cluster(plan))
     notes.push_back(fmt::format("{} is that of {} and does not hold here", key, own->cluster.topology));
 }
@@ -229,7 +239,7 @@ Result<ClusterOption> load_option(const Recipe& recipe, const ClusterChoice& cho
   auto plan = plan_of(recipe, choice, overrides);
   if (!plan) return tl::unexpected(placed(plan.error(), choice));
   ClusterOption option;
-  forget_other_cluster(recipe, *plan, option.notes);
+  forget_other_cluster(recipe, load, *plan, option.notes);
   auto inputs = load(*plan);
   if (!inputs) return tl::unexpected(placed(inputs.error(), choice));
   option.inputs = std::move(*inputs);

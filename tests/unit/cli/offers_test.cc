@@ -61,6 +61,29 @@ TEST(Offers, AttentionIsInSixteenBitsWhereItsFormatIsNotKnown) {
   }
 }
 
+// As `plan -o` writes it.
+TEST(Offers, AStackThatIsTheDefaultOfAnotherClusterIsThisOnesDefault) {
+  const SearchRequest request = offered({"mi300x:16"});
+  const auto shipped = find_recipe(request);
+  ASSERT_TRUE(shipped) << to_string(shipped.error());
+  const auto stack_with = [&](const std::string& stack) {
+    sim::Recipe recipe = *shipped;
+    recipe.text += "[cluster]\ntopology = \"h100-dgx\"\ngpus = 16\n" + stack;
+    auto options = load_options(request, recipe, Purpose::training);
+    EXPECT_TRUE(options) << to_string(options.error());
+    return std::move(options->front());
+  };
+  const std::string own = stack_with("").inputs.profile.stack();
+  InputsReader reader;
+  const auto there = model::read_plan(shipped->text, shipped->path, {"cluster.topology=h100-dgx", "cluster.gpus=16"});
+  const std::string default_there = reader.of_plan(there.value()).value().profile.stack();
+  ASSERT_NE(default_there, own);
+  EXPECT_EQ(stack_with("[stack]\nname = \"" + default_there + "\"\n").inputs.profile.stack(), own);
+  const auto stated = stack_with("[stack]\nname = \"deepspeed\"\n");
+  EXPECT_EQ(stated.inputs.plan.stack.name, "deepspeed");
+  EXPECT_THAT(stated.notes, testing::Contains("stack.name stays deepspeed, as the plan states it"));
+}
+
 // DeepSpeed has GEMMs in 16 and 32 bits.
 TEST(Offers, FormatsThatTheSoftwareLacksAreInSixteenBits) {
   SearchRequest request = offered({"h200-hgx:512"});
