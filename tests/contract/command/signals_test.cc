@@ -138,6 +138,7 @@ TEST(Signals, AMeasurementWithoutSamplesLeavesItsFile) {
   const bool kept = code == of_signals + SIGINT;
   EXPECT_TRUE(kept || code == -SIGINT) << code;
   EXPECT_EQ(read(records) == "as before\n", !kept);
+  EXPECT_EQ(read(records).find("\"kind\":\"measurement\"") != std::string::npos, kept);
 }
 
 // A launch script that is executed ends with what it started, and nothing is written.
