@@ -38,8 +38,10 @@ OrderedJson common(const ModelShape& shape, std::string_view type) {
   return json;
 }
 
+// Heads of a type that does not state their size are a share of the hidden size, but for these two.
 void put_head_dim(const ModelShape& shape, OrderedJson& json) {
-  if (shape.kv_channels) json["head_dim"] = *shape.kv_channels;
+  if (shape.kv_channels || json["model_type"] == "qwen3" || json["model_type"] == "glm4_moe")
+    json["head_dim"] = shape.head_dim();
 }
 
 void put_latent(const ModelShape& shape, OrderedJson& json) {

@@ -413,6 +413,7 @@ TEST(MegatronScript, ListsNameAnyLayers) {
     EXPECT_THAT(written.notes, testing::IsEmpty());
     return value_of(shape_of(written.json, "", {}));
   };
+  EXPECT_EQ(read_back(shape).head_dim(), 16) << "as Megatron has it, not the type's 128";
   EXPECT_EQ(read_back(shape).window_layers, "[1,0,0,1]");
   shape.experts = 8;
   EXPECT_EQ(read_back(shape).window_layers, "[1,0,0,1]");
