@@ -179,12 +179,12 @@ TEST(MegatronHybrid, ArgumentsOf2026AreRead) {
 
 // A script takes any model, also one that its arguments cannot describe, as which it is not written.
 TEST(MegatronHybrid, AnyModelCanBeNamed) {
-  const std::string path = tests::shipped("examples/models/glm-4.5-air.json");
+  const std::string path = tests::shipped("examples/models/minimax-m2.json");
   const std::string text = read_text_file(path).value();
   EXPECT_FALSE(shape_of(text, path, {}));
   const auto shape = value_of(nearest_shape_of(text, path, {}));
-  EXPECT_EQ(shape.layers, 46);
-  EXPECT_EQ(shape.experts, 128);
+  EXPECT_EQ(shape.layers, 62);
+  EXPECT_EQ(shape.experts, 256);
   EXPECT_FALSE(nearest_shape_of("{\"model_type\": \"resnet\"}", "r.json", {}));
 }
 
