@@ -406,8 +406,7 @@ void ServingPredictor::Memos::add_notes(const model::Plan& plan, const Deploymen
                                         model::ServingResult& result) const {
   const auto& s = plan.inference;
   result.notes.push_back(
-      fmt::format("To its first token a request takes {:.4g} ms alone and {:.4g} ms in the mean of {}.",
-                  deployment.ttft_unloaded() * 1e3, state.ttft * 1e3,
+      fmt::format("The time to the first token is the mean of {}.",
                   s.arrivals == "waves" ? "a wave of requests that start together"
                                         : "requests that arrive at random as others end"));
   if (state.concurrency > deployment.most_concurrency())
