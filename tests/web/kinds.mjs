@@ -154,7 +154,7 @@ export const kinds = [
   {
     name: "sweep solve",
     command: "sweep llama-3-8b-64xh800 --fidelity closed-form --solve cluster.nic_gbps --for step.time_s=6.26",
-    shows: ({ solve }) => [solve.key, duration(solve.target)],
+    shows: ({ solve }) => [solve.key, `target ${duration(solve.target)}`],
   },
   {
     name: "campaign",
@@ -170,6 +170,8 @@ export const kinds = [
       check(shown.some((event) => heard.startsWith(`${event.what}, at ${(event.time_s / 86400).toFixed(3)} d`)), `campaign: the chosen event is announced as '${heard}'`);
       const label = await page.locator(".timeline canvas").first().getAttribute("aria-label");
       check(label.startsWith(`${shown.length} events`), `campaign: ${label}, not ${shown.length}`);
+      const [zero, rows] = await Promise.all([page.locator(".chart svg text", { hasText: /^0 %$/ }).boundingBox(), page.locator(".picture").boundingBox()]);
+      check(zero.x - rows.x > 100, "campaign: the chart begins left of the rows of events");
     },
   },
   {
@@ -225,6 +227,9 @@ export const kinds = [
       ...run.phases.map((phase) => phase.source),
       "An overlapped pair, kernel by kernel",
       "How close is this to reality?",
+      "step time, as clusters run it",
+      "What is left: by how much",
+      "power is the mean of each 200th of the step",
     ],
     also: async (page, result, check) => {
       await timeline(page, check, "simulate");
@@ -302,6 +307,7 @@ export const kinds = [
     ],
     also: async (page, result, check) => {
       await timeline(page, check, "compare");
+      check((await page.locator("th", { hasText: "From components" }).count()) === 0, "compare: without an interval components make the step time, which is there twice");
       const outputs = page.locator(".timeline output");
       await page.locator(".timeline button", { hasText: "+" }).first().click();
       const [first, , second] = await outputs.allInnerTexts();

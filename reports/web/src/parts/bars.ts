@@ -34,6 +34,8 @@ function lineMarks(lines: Line[], low: number, high: number, format: (value: num
 export const legendItem = (color: string, text: string, shape: "" | "line" | "dot" = ""): HTMLElement =>
   h("li", {}, h("i", { class: shape || null, style: `--mark:var(--${color})` }), text);
 
+export const lineItem = (line: Line, format: (value: number) => string): HTMLElement => legendItem("bad", `${line.name} ${format(line.value)}`, "line");
+
 export const legend = (...items: HTMLElement[]): HTMLElement => h("ul", { class: "legend" }, ...items);
 
 export interface BarOptions {
@@ -66,7 +68,7 @@ export function bars(rows: BarRow[], options: BarOptions = {}): HTMLElement {
     grid.append(h("div", { class: "label" }, row.label), bar, h("div", { class: "value" }, row.text));
   }
   const items = [...names].map(([name, color]) => legendItem(color, name));
-  items.push(...lines.map((line) => legendItem("bad", `${line.name} ${format(line.value)}`, "line")));
+  items.push(...lines.map((line) => lineItem(line, format)));
   const withLegend = options.legend ?? items.length > 1;
   return h("div", {}, grid, withLegend ? legend(...items) : null);
 }
@@ -140,6 +142,6 @@ export function intervals(rows: IntervalRow[], options: IntervalOptions): HTMLEl
   const [range, middle] = options.names ?? ["eight of ten cases", "median"];
   const items = [legendItem("accent-soft", range), legendItem("accent", middle, "line")];
   if (options.pointName) items.push(legendItem("accent", options.pointName, "dot"));
-  items.push(...lines.map((line) => legendItem("bad", `${line.name} ${options.format(line.value)}`, "line")));
+  items.push(...lines.map((line) => lineItem(line, options.format)));
   return h("div", {}, grid, legend(...items));
 }

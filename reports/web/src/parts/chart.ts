@@ -1,15 +1,15 @@
 // Lines and points over two axes, drawn by ECharts.
-import { LineChart, ScatterChart } from "echarts/charts";
-import { GridComponent, MarkLineComponent, TooltipComponent } from "echarts/components";
+import { LineChart } from "echarts/charts";
+import { GridComponent, TooltipComponent } from "echarts/components";
 import * as echarts from "echarts/core";
 import { SVGRenderer } from "echarts/renderers";
 import { h } from "../dom";
 import { short } from "../format";
-import { legend, legendItem } from "./bars";
+import { legend, legendItem, lineItem, type Line } from "./bars";
 import type { Viewport } from "../timeline/viewport";
 import type { Page } from "../view";
 
-echarts.use([GridComponent, LineChart, MarkLineComponent, ScatterChart, SVGRenderer, TooltipComponent]);
+echarts.use([GridComponent, LineChart, SVGRenderer, TooltipComponent]);
 
 export interface Axis {
   title: string;
@@ -38,14 +38,16 @@ export interface ChartOptions {
   y: Axis;
   series: Series[];
   /** Lines across: a capacity, a limit. */
-  lines?: { name: string; y: number }[];
-  /** The part of x that is shown; default: all. */
+  lines?: Line[];
+  /** The part of x that is shown, below which a timeline is drawn; default: all. */
   viewport?: Viewport;
 }
 
 type Option = Parameters<ReturnType<typeof echarts.init>["setOption"]>[0];
 
-function axisOption(axis: Axis, page: Page, vertical: boolean, ends = true): object {
+function axisOption(axis: Axis, page: Page, vertical: boolean, viewport?: Viewport): object {
+  const inside = vertical && viewport?.gutter === 0;
+  const fits = (value: number): boolean => vertical || !viewport || value < viewport.end - viewport.length / 20;
   return {
     type: "value",
     scale: !axis.zero,
@@ -54,7 +56,7 @@ function axisOption(axis: Axis, page: Page, vertical: boolean, ends = true): obj
     nameLocation: vertical ? "end" : "middle",
     nameGap: vertical ? 12 : 30,
     nameTextStyle: { color: page.color("soft"), fontSize: 12, align: vertical ? "left" : "center" },
-    axisLabel: { color: page.color("soft"), fontSize: 12, formatter: (value: number) => short(axis.format(value)), hideOverlap: true, showMaxLabel: ends ? undefined : false },
+    axisLabel: { color: page.color("soft"), fontSize: 12, inside, formatter: (value: number) => (fits(value) ? short(axis.format(value)) : ""), hideOverlap: true, showMinLabel: inside ? false : undefined, alignMinLabel: vertical ? undefined : "left" },
     axisLine: { show: !vertical, lineStyle: { color: page.color("line") } },
     axisTick: { show: false },
     splitLine: { show: vertical, lineStyle: { color: page.color("line") } },
@@ -63,60 +65,52 @@ function axisOption(axis: Axis, page: Page, vertical: boolean, ends = true): obj
 
 const colorOf = (series: Series, i: number): string => series.color ?? `c${(i % 8) + 1}`;
 
-function seriesOption(series: Series, i: number, options: ChartOptions, page: Page): object {
+function seriesOption(series: Series, i: number, page: Page): object {
   const color = page.color(colorOf(series, i));
-  const lines = i === 0 ? (options.lines ?? []) : [];
   return {
     name: series.name,
-    type: series.scattered ? "scatter" : "line",
+    type: "line",
     data: series.points,
     symbol: "circle",
     symbolSize: series.scattered ? 9 : 5,
-    showSymbol: !series.stack && series.points.length <= 60,
-    lineStyle: { width: series.stack ? 0 : 2 },
+    showSymbol: series.scattered || (!series.stack && series.points.length <= 60),
+    lineStyle: { width: series.stack || series.scattered ? 0 : 2 },
     itemStyle: { color },
     color,
     stack: series.stack,
     areaStyle: series.stack ? { color, opacity: 0.85 } : undefined,
     animation: false,
-    markLine: lines.length
-      ? {
-          silent: true,
-          symbol: "none",
-          lineStyle: { color: page.color("bad"), type: "solid" },
-          data: lines.map((line) => ({
-            yAxis: line.y,
-            label: { formatter: line.name, position: "insideEndTop", color: page.color("bad"), backgroundColor: page.color("card"), padding: [1, 4], borderRadius: 3 },
-          })),
-        }
-      : undefined,
   };
 }
 
-// An axis ends with its values, which need not reach a line across.
-function topOf(options: ChartOptions): ((values: { max: number }) => number | null) | undefined {
-  const line = Math.max(...(options.lines ?? []).map((one) => one.y));
-  return options.lines?.length ? ({ max }) => (line > max ? line * 1.02 : null) : undefined;
+// A line across from the first to the last value.
+function lineOption(line: Line, { x, series }: ChartOptions, page: Page): object {
+  const places = series.flatMap((one) => one.points.map(([place]) => place));
+  const color = page.color("bad");
+  const data = [x.zero ? 0 : Math.min(...places), Math.max(...places)].map((place) => [place, line.value]);
+  return { type: "line", data, color, showSymbol: false, silent: true, lineStyle: { width: 1 }, tooltip: { show: false } };
 }
 
 const shownPart = ({ viewport }: ChartOptions): object => viewport ? { min: viewport.start, max: viewport.end } : { max: "dataMax" };
 
+// A chart that moves with a timeline begins and ends where that does; labels lie inside where that has none beside its rows.
 function optionOf(options: ChartOptions, page: Page): Option {
+  const { viewport } = options;
   return {
     animation: false,
     textStyle: { fontFamily: getComputedStyle(document.body).fontFamily },
-    grid: { left: 8, right: 20, top: 34, bottom: 34, containLabel: true },
+    grid: viewport ? { left: viewport.gutter, right: 0, top: 34, bottom: 52, outerBoundsMode: "none" } : { left: 8, right: 20, top: 34, bottom: 34, containLabel: true },
     tooltip: {
-      trigger: options.series.every((series) => series.scattered) ? "item" : "axis",
+      trigger: "axis",
       backgroundColor: page.color("card"),
       borderColor: page.color("line"),
       textStyle: { color: page.color("text"), fontSize: 13 },
       confine: true,
       formatter: (hovered: unknown) => tooltip(hovered, options),
     },
-    xAxis: { ...axisOption(options.x, page, false, !options.viewport), ...shownPart(options) },
-    yAxis: { ...axisOption(options.y, page, true, !options.lines?.length), max: topOf(options) },
-    series: options.series.map((series, i) => seriesOption(series, i, options, page)),
+    xAxis: { ...axisOption(options.x, page, false, viewport), ...shownPart(options) },
+    yAxis: axisOption(options.y, page, true, viewport),
+    series: [...options.series.map((series, i) => seriesOption(series, i, page)), ...(options.lines ?? []).map((line) => lineOption(line, options, page))],
   } as Option;
 }
 
@@ -129,7 +123,8 @@ function tooltip(hovered: unknown, options: ChartOptions): HTMLElement {
 /** Returns a chart that follows the width of its place and the theme of the page. */
 export function chart(page: Page, options: ChartOptions): HTMLElement {
   const place = h("div", { class: "chart", role: "img", "aria-label": options.label });
-  const names = options.series.length > 1 ? legend(...options.series.map((one, i) => legendItem(colorOf(one, i), one.name))) : null;
+  const lines = options.lines ?? [];
+  const names = options.series.map((one, i) => legendItem(colorOf(one, i), one.name)).concat(lines.map((line) => lineItem(line, options.y.format)));
   let drawn: ReturnType<typeof echarts.init> | null = null;
   const draw = (): void => {
     if (!place.clientWidth) return;
@@ -140,5 +135,5 @@ export function chart(page: Page, options: ChartOptions): HTMLElement {
   page.themed(draw);
   options.viewport?.onChange(() => drawn?.setOption({ xAxis: shownPart(options) }, { lazyUpdate: true }));
   new ResizeObserver(draw).observe(place);
-  return h("figure", {}, place, names);
+  return h("figure", {}, place, names.length > 1 ? legend(...names) : null);
 }

@@ -14,6 +14,7 @@ export function sourcesTable(parts: Json[]): HTMLElement {
       { title: "Interval then", value: (row) => row.half_width_after, show: (row) => (row.half_width_after ? `± ${percent(row.half_width_after)}` : ""), number: true },
     ],
     parts,
+    { caption: parts.some((part) => part.source === "what is left") ? "What is left: by how much measurements differ from what their components add up to." : undefined },
   );
 }
 

@@ -70,7 +70,7 @@ export class Picture {
     const longest = Math.max(0, ...this.rows.map((row) => (row.height < labelledHeight ? 0 : row.label.length)));
     const beside = longest && Math.round(14 + longest * 6.6);
     this.above = beside > Math.max(120, this.width * 0.3) ? labelHeight : 0;
-    this.gutter = this.above ? 0 : beside;
+    this.viewport.gutter = this.gutter = this.above ? 0 : beside;
     let top = axisHeight;
     this.tops = this.rows.map((row) => {
       const own = top + this.above;

@@ -5,6 +5,8 @@ import type { Part } from "./rows";
 export class Viewport {
   start: number;
   end: number;
+  /** Pixels left of the times, which labels take. */
+  gutter = 0;
   private readonly listeners: (() => void)[] = [];
 
   /** No part is shorter than `shortest`; `first` is the one that is shown at first, and again by home(). */

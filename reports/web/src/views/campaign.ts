@@ -108,6 +108,7 @@ function oneCampaign(page: Page, campaign: Json): HTMLElement | null {
   const rows = eventRows(events);
   const viewport = new Viewport(events[events.length - 1].time_s / secondsOfDay, shortestDays);
   const lead = `The first of ${campaign.seeds} simulated campaigns, with ${grouped(events.filter((event) => event.what.startsWith("failure")).length)} failures. A checkpoint is written every ${long(campaign.checkpoint.interval_s)}; ${waits ? `${grouped(waits)} times no spare node was left` : "a spare node was left each time"}. Drag the events to move; pinch, or turn the wheel with Ctrl, to zoom.`;
+  const timeline = rows.length ? eventTimeline(page, rows, viewport) : null;
   return section(
     "Day by day",
     lead,
@@ -118,7 +119,7 @@ function oneCampaign(page: Page, campaign: Json): HTMLElement | null {
       series: [{ name: "trained", points: [[0, 0], ...events.map((event): [number, number] => [event.time_s / secondsOfDay, event.progress])], color: "c3" }],
       viewport,
     }),
-    rows.length ? eventTimeline(page, rows, viewport) : null,
+    timeline,
     rows.length ? fold("As a table", () => eventTable(rows)) : null,
   );
 }

@@ -50,7 +50,7 @@ function subjectsSection(json: Json): HTMLElement {
     [
       { title: "Subject", value: (row) => row.name },
       amount("Step time", timeOf, duration),
-      { title: "From components", value: (row) => row.step?.time_s, show: (row) => (measured(row) ? "" : duration(row.step?.time_s)), number: true },
+      amount("From components", (row) => intervalOf(row) && row.step.time_s, duration),
       amount("Tokens/s per GPU", (row) => row.step && speedOf(row.step, intervalOf(row)).tokensPerGpu, grouped),
       amount("MFU", (row) => row.step && speedOf(row.step, intervalOf(row)).mfu, percent),
       { title: "Bubble", value: (row) => row.step?.bubble_s, show: (row) => (row.step ? percent(row.step.bubble_s / row.step.time_s) : ""), number: true },

@@ -40,7 +40,7 @@ function overTime(memory: Json, page: Page): HTMLElement | null {
       x: { title: "slot of the schedule", format: (value) => String(value), zero: true, integer: true },
       y: { title: "memory", format: gigabytes, zero: true },
       series,
-      lines: [{ name: `capacity ${gigabytes(memory.capacity_bytes)}`, y: memory.capacity_bytes }],
+      lines: [{ name: "capacity", value: memory.capacity_bytes }],
     }),
   );
 }

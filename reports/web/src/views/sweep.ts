@@ -185,7 +185,7 @@ function renderSolve(json: Json, root: HTMLElement, page: Page): void {
         x: { title: solve.key, format: number },
         y: { title: solve.metric, format: show },
         series: [{ name: solve.metric, points: json.samples.filter((one: Json) => one.metric !== null).map((one: Json) => [one.value, one.metric]).sort((a: number[], b: number[]) => a[0] - b[0]) }],
-        lines: [{ name: `target ${show(solve.target)}`, y: solve.target }],
+        lines: [{ name: "target", value: solve.target }],
       })),
     section("Values that were tried", null,
       table<Json>(

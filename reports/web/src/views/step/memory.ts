@@ -1,6 +1,6 @@
 // What each rank's GPU holds at its fullest, and memory and power of a rank over the step.
 import { h } from "../../dom";
-import { duration } from "../../format";
+import { duration, gigabytes } from "../../format";
 import { chart, type Series } from "../../parts/chart";
 import { rankBars } from "../../parts/memory";
 import { section } from "../../parts/section";
@@ -20,6 +20,8 @@ export function memorySection(json: Json): HTMLElement | null {
   );
 }
 
+const powerParts = 200;
+
 // A step function as points of lines: `before` until the first value, each value until the next one.
 function steps(counter: Counter, values: ArrayLike<number>, end: number, before = values[0]): [number, number][] {
   const points: [number, number][] = [[0, before], [counter.time[0] / 1e9, before]];
@@ -28,6 +30,21 @@ function steps(counter: Counter, values: ArrayLike<number>, end: number, before 
     points.push([counter.time[i] / 1e9, values[i]], [until / 1e9, values[i]]);
   }
   return points;
+}
+
+// The means of a step function over equal parts of the step, which keep its energy: gaps between slots are too short to see.
+function means(counter: Counter, end: number): [number, number][] {
+  const length = end / powerParts;
+  const sums = new Float64Array(powerParts);
+  counter.time.forEach((time, i) => {
+    const until = counter.time[i + 1] ?? end;
+    for (let part = Math.floor(time / length), from = time; from < until && part < powerParts; ++part) {
+      const to = Math.min(until, (part + 1) * length);
+      sums[part] += (to - from) * counter.values[0][i];
+      from = to;
+    }
+  });
+  return [...sums].map((sum, part) => [((part + 0.5) * length) / 1e9, sum / length]);
 }
 
 const memoryColors: Record<string, string> = {
@@ -44,9 +61,9 @@ function memoryChart(page: Page, counter: Counter, timeline: Timeline, json: Jso
   return chart(page, {
     label: `Memory of rank ${counter.rank} over the step, stacked`,
     x: { title: "time", format: duration, zero: true },
-    y: { title: "memory", format: (bytes) => `${(bytes / 1e9).toFixed(0)} GB`, zero: true },
+    y: { title: "memory", format: gigabytes, zero: true },
     series,
-    lines: [{ name: "capacity", y: json.memory.capacity_bytes }],
+    lines: [{ name: "capacity", value: json.memory.capacity_bytes }],
   });
 }
 
@@ -56,8 +73,8 @@ function powerChart(page: Page, counter: Counter, timeline: Timeline, json: Json
     label: `Power of the GPU of rank ${counter.rank} over the step`,
     x: { title: "time", format: duration, zero: true },
     y: { title: "power", format: (watts) => `${watts.toFixed(0)} W`, zero: true },
-    series: [{ name: "power", points: steps(counter, counter.values[0], timeline.end), color: "c2" }],
-    lines: mean ? [{ name: "mean of all GPUs", y: mean }] : [],
+    series: [{ name: "power", points: means(counter, timeline.end), color: "c2" }],
+    lines: mean ? [{ name: "mean of all GPUs", value: mean }] : [],
   });
 }
 
@@ -77,5 +94,5 @@ export function levelsSection(page: Page, timeline: Timeline, json: Json): HTMLE
   choice.value = String(json.memory?.fullest_rank ?? ranks[0]);
   choice.addEventListener("change", show);
   show();
-  return section("Memory and power over the step", "Levels hold from one slot to the next.", choice, place);
+  return section("Memory and power over the step", `Memory holds from one slot to the next; power is the mean of each ${powerParts}th of the step.`, choice, place);
 }
