@@ -28,20 +28,16 @@ std::string json_of(const Entry& entry) {
   return fmt::format("[{}]", fmt::join(items, ", "));
 }
 
-// Returns the path that a reference of OmegaConf at a path means: "model.x" of "${model.x}", and of "${.x}" in
-// "model.y". Other interpolations have none.
-std::optional<std::string> referenced(std::string_view text, const std::string& at) {
-  if (!text.starts_with("${") || text.find('}') != text.size() - 1) return std::nullopt;
-  std::string path(text.substr(2, text.size() - 3));
-  if (path.find(':') != std::string::npos) return std::nullopt;
-  if (!path.starts_with('.')) return path;
-  std::string scope = at;
-  while (path.starts_with('.')) {
-    const std::size_t dot = scope.rfind('.');
-    scope = dot == std::string::npos ? "" : scope.substr(0, dot);
-    path.erase(0, 1);
-  }
-  return scope.empty() ? path : scope + "." + path;
+// Returns what a reference of OmegaConf at a path means: "model.x" of "${model.x}", and of "${.x}" in "model.y". Other
+// interpolations have none.
+const Entry* referenced(const std::vector<Entry>& entries, std::string_view text, const std::string& at) {
+  if (!text.starts_with("${") || text.find('}') != text.size() - 1) return nullptr;
+  std::string path(text.substr(2, text.size() - 3)), scope = "." + at;
+  const bool relative = path.starts_with('.');
+  for (; path.starts_with('.') && !scope.empty(); path.erase(0, 1)) scope.erase(scope.rfind('.'));
+  if (relative) path = (scope + "." + path).substr(1);
+  const auto found = std::ranges::find(entries, path, &Entry::written);
+  return found == entries.end() ? nullptr : &*found;
 }
 
 }  // namespace
@@ -81,13 +77,23 @@ void read_named_model(const RuleInput& in, std::string_view key) {
                 "--model names one, or a config.json");
 }
 
-Result<Launch> read_launch(const Source& source, bool (*starts)(const megatron::Command&)) {
+Result<Launch> read_launch(const Source& source, std::span<const std::string_view> launchers) {
+  const auto end_of = [launchers](const megatron::Command& command) -> std::size_t {  // 0: it starts none
+    std::string text;
+    for (std::size_t i = 0; i < command.size(); ++i) {
+      text += " " + command[i].text;
+      for (const std::string_view one : launchers)
+        if (text.ends_with(one) || (one.ends_with('_') && contains(command[i].text, one))) return i + 1;
+    }
+    return 0;
+  };
   // Scripts ask the machine whether it has NPUs.
-  const megatron::ShellInputs inputs{source.path, "", {{"DEVICE", "gpu"}}, {}, starts};
-  megatron::Script script = TRY(megatron::read_script(source.text, inputs));
+  const auto starts = [&end_of](const megatron::Command& command) { return end_of(command) > 0; };
+  auto script = TRY(megatron::read_script(source.text, {source.path, "", {{"DEVICE", "gpu"}}, {}, starts}));
   const auto started = std::ranges::find_if(script.commands, starts);
-  return Launch{started == script.commands.end() ? megatron::Command() : std::move(*started),
-                std::move(script.variables)};
+  if (started != script.commands.end()) return Launch{*started, end_of(*started), std::move(script.variables)};
+  return wrong_input_at(source.path, 0, "", "starts none of the trainings that are read",
+                        fmt::format("a script that runs one of: {}", fmt::join(launchers, ", ")));
 }
 
 std::vector<Entry> options_of(const megatron::Command& words, std::size_t first, const std::vector<Rename>& renames) {
@@ -121,24 +127,25 @@ std::vector<Entry> options_of(const megatron::Command& words, std::size_t first,
 
 void resolve_references(std::vector<Entry>& entries) {
   constexpr int longest_chain = 8;
-  for (Entry& entry : entries)
+  for (Entry& entry : entries) {
+    std::string at = entry.written;
     for (int i = 0; i < longest_chain; ++i) {
-      const auto target = referenced(entry.value, entry.written);
-      if (!target) break;
-      const auto found = std::ranges::find(entries, *target, &Entry::written);
-      if (found == entries.end() || &*found == &entry) break;
+      const Entry* found = referenced(entries, entry.value, at);
+      if (found == nullptr || found == &entry) break;
       entry.value = found->value;
       entry.items = found->items;
+      entry.is_list = found->is_list;
+      at = found->written;
     }
+  }
   for (Entry& entry : entries) {
     constexpr std::string_view product = "${mul:";
     if (!entry.value.starts_with(product) || !entry.value.ends_with('}')) continue;
     std::int64_t value = 1;
-    for (const std::string_view part :
-         split_at(std::string_view(entry.value).substr(product.size(), entry.value.size() - product.size() - 1), ',')) {
-      const auto target = referenced(trimmed(part), entry.written);
-      const auto found = target ? std::ranges::find(entries, *target, &Entry::written) : entries.end();
-      const auto number = parse_number<std::int64_t>(found == entries.end() ? trimmed(part) : found->value);
+    const std::string inside = entry.value.substr(product.size(), entry.value.size() - product.size() - 1);
+    for (const std::string_view part : split_at(inside, ',')) {
+      const Entry* found = referenced(entries, trimmed(part), entry.written);
+      const auto number = parse_number<std::int64_t>(found == nullptr ? trimmed(part) : found->value);
       value = number && *number > 0 ? bounded_product({value, *number}) : 0;
     }
     if (value > 0) entry.value = std::to_string(value);
@@ -233,7 +240,8 @@ void read_adapters(const RuleInput& in, const AdapterKeys& keys) {
   in.draft.set("training.method", keys.method, keys.rank);
   in.draft.set("training.rank", in.draft.integer(keys.rank).value_or(8), keys.rank);
   const auto modules = in.draft.list(keys.targets);
-  if (modules.empty() || names_module(modules, {"all-linear"}))
+  const bool all = in.draft.text(keys.targets) == "all-linear" || keys.targets.ends_with("match_all_linear");
+  if (modules.empty() || all)
     in.draft.set("training.targets", "all-linear", keys.targets);
   else if (!in.draft.given("training.targets"))
     read_adapter_layers(in, keys.targets);
@@ -337,37 +345,6 @@ void read_steps(Draft& draft, std::string_view key) {
   if (steps && *steps > 0 && batch && length)
     draft.set("run.tokens", static_cast<double>(*steps) * static_cast<double>(*batch) * static_cast<double>(*length),
               key);
-}
-
-void set_silent_keys(Draft& draft, std::span<const SilentKey> keys) {
-  for (const auto& [plan_key, key, value] : keys)
-    if (!draft.given(plan_key)) draft.put(plan_key, std::string(value), key);
-}
-
-void read_rollout_samples(Draft& draft, const RolloutSamples& samples) {
-  const bool whole = samples.update > 0 && samples.all % samples.update == 0;
-  if (!whole && !draft.given("rollout.updates"))
-    return draft.fail(samples.update_key,
-                      fmt::format("{} are no whole mini-batches of {}", samples.all, samples.update));
-  if (whole) draft.set("rollout.updates", samples.all / samples.update, samples.update_key);
-  draft.set("batch.sequence_length", std::max(samples.packed.value_or(0), samples.longest),
-            samples.packed ? samples.packed_key : samples.longest_key);
-  if (samples.packed)
-    draft.set("batch.micro_batch_size", std::int64_t{1}, samples.packed_key);
-  else if (samples.micro)
-    draft.set("batch.micro_batch_size", *samples.micro, samples.micro_key);
-  for (const char* key : {"rollout.prompt_tokens", "rollout.answer_tokens", "rollout.answer_tokens_sd"})
-    if (!draft.given(key))
-      return draft.fail("", fmt::format("does not state {}: it has the longest prompts and answers alone", key),
-                        "--set rollout.prompt_tokens=N --set rollout.answer_tokens=N --set rollout.answer_tokens_sd=N "
-                        "state the lengths in the mean, and the deviation of those of answers");
-}
-
-void read_rollout_algorithm(Draft& draft, bool filters, bool critic, std::string_view algorithm_key, bool reference,
-                            std::string_view reference_key) {
-  draft.set("rollout.algorithm", filters ? "dapo" : critic ? "ppo" : "grpo", algorithm_key);
-  draft.set("rollout.critic", critic, algorithm_key);
-  draft.set("rollout.reference", reference, reference_key);
 }
 
 }  // namespace plumbline::model::configurations

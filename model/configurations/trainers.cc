@@ -43,39 +43,25 @@ constexpr std::string_view launchers[] = {"swift sft",        "swift rlhf",     
                                           "swift/cli/sft.py", "swift/cli/rlhf.py", "llamafactory-cli train",
                                           "train_bash.py",    "src/train.py"};
 
-// Returns how many words of a command end with what starts a training; 0: it starts none.
-std::size_t launcher_end(const megatron::Command& command) {
-  std::string text;
-  for (std::size_t i = 0; i < command.size(); ++i) {
-    text += (i > 0 ? " " : "") + command[i].text;
-    if (std::ranges::any_of(launchers, [&](std::string_view one) { return text.ends_with(one); })) return i + 1;
-  }
-  return 0;
-}
-
 // Returns the options of a launch script, with the processes that it or its launcher starts.
 Result<Configuration> read_trainer_script(const Source& source) {
-  const auto [words, variables] =
-      TRY(read_launch(source, [](const megatron::Command& command) { return launcher_end(command) > 0; }));
-  const std::size_t first = launcher_end(words);
-  Configuration read{source.path, options_of(words, first, source.renames)};
+  const auto [words, first, variables] = TRY(read_launch(source, launchers));
   if (first < words.size() && !words[first].text.starts_with("--"))
     return wrong_input_at(source.path, words[first].line, "", fmt::format("trains by {}", words[first].text),
                           "import that file");
-  if (read.entries.empty())
-    return wrong_input_at(source.path, 0, "", "starts no training with options",
-                          fmt::format("a script that runs one of: {}", fmt::join(launchers, ", ")));
+  Configuration read{source.path, options_of(words, first, source.renames)};
+  const std::vector<Rename> counts = {{"nproc_per_node", "NPROC_PER_NODE"},
+                                      {"num_gpus", "NPROC_PER_NODE"},
+                                      {"num_processes", "NPROC_PER_NODE"},
+                                      {"nnodes", "NNODES"},
+                                      {"num_nodes", "NNODES"}};
   const megatron::Command before(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(first));
-  const std::pair<const char*, const char*> counts[] = {{"nproc_per_node", "NPROC_PER_NODE"},
-                                                        {"num_gpus", "NPROC_PER_NODE"},
-                                                        {"num_processes", "NPROC_PER_NODE"},
-                                                        {"nnodes", "NNODES"}};
-  for (const Entry& option : options_of(before, 0, {}))
-    for (const auto& [name, key] : counts)
-      if (option.key == name) {
-        const std::string count = option.is_list ? option.items.front() : option.value;  // the program is behind it
-        read.entries.push_back({key, option.written, count, {}, option.line, false, option.unread});
-      }
+  for (Entry& option : options_of(before, 0, counts)) {
+    if (option.key != "NPROC_PER_NODE" && option.key != "NNODES") continue;
+    if (option.is_list) option.value = option.items.front();  // the program is behind it
+    option.is_list = false;
+    read.entries.push_back(std::move(option));
+  }
   for (const char* key : {"NPROC_PER_NODE", "NNODES"})
     if (const auto found = variables.find(key); found != variables.end() && read.find(key) == nullptr)
       read.entries.push_back({key, key, found->second, {}, 0});

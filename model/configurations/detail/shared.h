@@ -18,13 +18,14 @@
 
 namespace plumbline::model::configurations {
 
-// Reads a script up to the command that `starts` a training, which its variables see. Its words are none where there
-// is no such command.
+// Reads a script up to the command that starts a training, which its variables see: whose words up to `first` end with
+// a launcher, or one of which has a launcher that ends in _ in it. A script without one is an error.
 struct Launch {
   megatron::Command words;
+  std::size_t first = 0;
   megatron::Definitions variables;
 };
-Result<Launch> read_launch(const Source& source, bool (*starts)(const megatron::Command&));
+Result<Launch> read_launch(const Source& source, std::span<const std::string_view> launchers);
 // Returns what the options from a word on state: --KEY VALUE, --KEY=VALUE, --KEY, --no-KEY. Several values are a list.
 std::vector<Entry> options_of(const megatron::Command& words, std::size_t first, const std::vector<Rename>& renames);
 // Gives entries whose value is a reference of OmegaConf the value that it means: "${model.x}", "${.x}" of the same
@@ -146,28 +147,5 @@ struct BatchKeys {
 void read_batch(Draft& draft, const BatchKeys& keys);
 // Sets the tokens of a run from its steps, after batch and sequence length.
 void read_steps(Draft& draft, std::string_view key);
-
-// A key of the plan that has a program's own default where neither file nor user states it.
-struct SilentKey {
-  std::string_view plan_key, key, value;
-};
-void set_silent_keys(Draft& draft, std::span<const SilentKey> keys);
-
-// What a step of reinforcement learning trains on, with the keys that state it.
-struct RolloutSamples {
-  std::int64_t all = 0, update = 0;  // of a step and of an update: prompts, or answers
-  std::string_view update_key;
-  std::int64_t longest = 0;  // tokens of a prompt with its answer
-  std::string_view longest_key;
-  std::optional<std::int64_t> packed;  // tokens of a micro-batch that is packed of samples
-  std::string_view packed_key;
-  std::optional<std::int64_t> micro;  // samples of one that is not
-  std::string_view micro_key;
-};
-// Sets updates and micro-batches; lengths in the mean are in no file.
-void read_rollout_samples(Draft& draft, const RolloutSamples& samples);
-// Sets algorithm, critic and reference model.
-void read_rollout_algorithm(Draft& draft, bool filters, bool critic, std::string_view algorithm_key, bool reference,
-                            std::string_view reference_key);
 
 }  // namespace plumbline::model::configurations

@@ -726,6 +726,9 @@ TEST(Trainers, ALaunchScriptHasTheSameKeys) {
   EXPECT_EQ(
       read(import("llama-factory", factory + "--model_name_or_path Qwen/Qwen3-8B --cutoff_len 64\n")).plan.cluster.gpus,
       16);
+  const std::string deepspeed =
+      "deepspeed --num_nodes 2 --num_gpus 8 src/train.py --model_name_or_path Qwen/Qwen3-8B\n";
+  EXPECT_EQ(read(import("llama-factory", deepspeed)).plan.cluster.gpus, 16);
   expect_refusal(import("llama-factory", "llamafactory-cli train sft.yaml\n"), 1, "trains by sft.yaml");
 }
 

@@ -48,9 +48,16 @@ TEST(Verl, AScriptIsAPlanWithRollout) {
   EXPECT_THAT(noted(read), HasSubstr("assumed: DEVICE = gpu"));
 }
 
+TEST(Verl, UpdatesFollowThePromptsThatTheUserSets) {
+  auto settings = lengths;
+  settings.emplace_back("rollout.prompts=512");
+  EXPECT_EQ(imported("verl", script + "\n", settings).plan.rollout.updates, 8);  // 512 / 64
+}
+
 TEST(Verl, LengthsInTheMeanAreInNoFile) {
   EXPECT_THAT(refusal("verl", script + "\n"), HasSubstr("--set rollout.prompt_tokens=N"));
-  EXPECT_THAT(refusal("verl", "#!/bin/bash\npython3 train.py\n", lengths), HasSubstr("starts no trainer of verl"));
+  EXPECT_THAT(refusal("verl", "#!/bin/bash\npython3 train.py\n", lengths),
+              HasSubstr("starts none of the trainings that are read"));
 }
 
 TEST(Verl, MegatronsFieldsAreThoseOfMegatron) {
@@ -170,7 +177,7 @@ TEST(OpenRlhf, EnginesMayHaveGpusOfTheirOwn) {
   EXPECT_EQ(read.plan.batch.micro_batch_size, 4);
   EXPECT_THAT(noted(read), HasSubstr("--critic_num_gpus_per_node = 8: not modelled"));
   EXPECT_THAT(refusal("openrlhf", "python3 -m openrlhf.cli.train_sft --pretrain a\n"),
-              HasSubstr("does not start OpenRLHF's train_ppo_ray"));
+              HasSubstr("a script that runs one of: train_ppo_ray"));
 }
 
 const std::string nemo_rl_policy =
@@ -237,6 +244,26 @@ TEST(NemoRl, PairsAndAdapters) {
   EXPECT_THAT(refusal("nemo-rl", "rm: {}\n" + nemo_rl_policy), HasSubstr("none of the sections grpo, sft and dpo"));
 }
 
+// A file states what vLLM would have too, as that which it begins as does.
+TEST(NemoRl, AnEngineIsThatOfTheBackend) {
+  const std::string sglang = "    sglang_cfg:\n      tp_size: 4\n      mem_fraction_static: 0.8\n";
+  const auto of = [&](const std::string& backend) {
+    return imported("nemo-rl", nemo_rl_grpo + "      kv_cache_dtype: fp8_e4m3\n" + sglang + "    backend: " + backend,
+                    lengths)
+        .plan;
+  };
+  EXPECT_EQ(of("sglang\n").inference.engine, "sglang");
+  EXPECT_EQ(of("sglang\n").rollout.tensor, 4);
+  EXPECT_DOUBLE_EQ(of("sglang\n").inference.memory_share, 0.8);
+  EXPECT_EQ(of("vllm\n").rollout.tensor, 2);
+  EXPECT_EQ(of("vllm\n").inference.kv_cache, "fp8");
+}
+
+TEST(NemoRl, EnginesWithoutGpusAreRefused) {
+  EXPECT_THAT(refusal("nemo-rl", nemo_rl_grpo + "    colocated:\n      enabled: false\n", lengths),
+              HasSubstr("rollout.gpus"));
+}
+
 // Keys of the file win over those of the files that it names, whose lines are theirs.
 TEST(NemoRl, AFileBeginsAsItsDefaults) {
   const tests::TemporaryDirectory folder;
@@ -248,7 +275,7 @@ TEST(NemoRl, AFileBeginsAsItsDefaults) {
   };
   EXPECT_EQ(tests::read(of("own.yaml")).plan.batch.sequence_length, 512);
   EXPECT_EQ(tests::read(of("own.yaml")).plan.batch.global_batch_size, 256);
-  EXPECT_THAT(to_string(of("elsewhere/own.yaml").error()), HasSubstr("is no file of a MiB"));
+  EXPECT_THAT(to_string(of("elsewhere/own.yaml").error()), HasSubstr("base.yaml' is no file"));
 }
 
 }  // namespace
