@@ -63,7 +63,7 @@ TEST(Offers, AttentionIsInSixteenBitsWhereItsFormatIsNotKnown) {
 
 // As `plan -o` writes it.
 TEST(Offers, AStackThatIsTheDefaultOfAnotherClusterIsThisOnesDefault) {
-  const SearchRequest request = offered({"mi300x:16"});
+  const SearchRequest request = offered({"h800-multi-rail:16"});
   const auto shipped = find_recipe(request);
   ASSERT_TRUE(shipped) << to_string(shipped.error());
   const auto stack_with = [&](const std::string& stack) {

@@ -405,7 +405,6 @@ TEST(MegatronScript, ListsNameAnyLayers) {
   shape.position = "rope";
   shape.normalization = "RMSNorm";
   shape.no_linear_bias = shape.gated = shape.qk_norm = true;
-  shape.expert_layers = "[0,1]*2";
   shape.window = 16;
   shape.window_layers = "[1,0,0,1]";
   const auto read_back = [](const ModelShape& of) {
@@ -416,6 +415,7 @@ TEST(MegatronScript, ListsNameAnyLayers) {
   EXPECT_EQ(read_back(shape).head_dim(), 16) << "as Megatron has it, not the type's 128";
   EXPECT_EQ(read_back(shape).window_layers, "[1,0,0,1]");
   shape.experts = 8;
+  shape.expert_layers = "[0,1]*2";
   EXPECT_EQ(read_back(shape).window_layers, "[1,0,0,1]");
   EXPECT_EQ(read_back(shape).expert_layers, "[0,1,0,1]");
   shape.window_layers = "[1]*3";
