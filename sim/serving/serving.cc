@@ -405,10 +405,9 @@ void ServingPredictor::Memos::add_notes(const model::Plan& plan, const Deploymen
                                         const ServingState& state, const ServingMargin& margin,
                                         model::ServingResult& result) const {
   const auto& s = plan.inference;
-  result.notes.push_back(
-      fmt::format("The time to the first token is the mean of {}.",
-                  s.arrivals == "waves" ? "a wave of requests that start together"
-                                        : "requests that arrive at random as others end"));
+  result.notes.push_back(fmt::format("The time to the first token is the mean of {}.",
+                                     s.arrivals == "waves" ? "a wave of requests that start together"
+                                                           : "requests that arrive at random as others end"));
   if (state.concurrency > deployment.most_concurrency())
     result.notes.push_back(
         fmt::format("Of {:.6g} requests in flight some wait: {} {:.6g}.", state.concurrency,
