@@ -124,7 +124,7 @@ export const kinds = [
   {
     name: "sweep",
     command: "sweep deepseek-v3-2048xh800 --fidelity closed-form --over overlap.communication_sms=16..24:4",
-    shows: ({ points, optimum }) => [duration(optimum.time_s), ...points.map((point) => duration(point.step.time_s)), ...points.map((point) => percent(point.step.mfu))],
+    shows: ({ points, optimum }) => [`a step takes ${duration(optimum.middle_s)}`, ...points.flatMap(({ middle }) => [duration(middle.time_s), percent(middle.mfu), `${middle.days.toFixed(1)} days`])],
   },
   {
     name: "sweep of many lines",
@@ -295,7 +295,7 @@ export const kinds = [
   {
     name: "compare reinforcement learning",
     command: "compare dapo-qwen3-32b-128xh100 --fidelity closed-form --no-interval --cluster h200-hgx",
-    shows: ({ subjects, waterfalls }) => [...subjects.flatMap(({ name, rollout }) => [name, duration(rollout.step_s)]), ...waterfalls[0].rows.map((row) => row.name), waterfalls[0].reasons],
+    shows: ({ subjects, waterfalls }) => [...subjects.flatMap(({ name, rollout }) => [name, duration(rollout.step_s)]), ...waterfalls[0].rows.filter((row) => row.to_s !== row.from_s).map((row) => row.name), waterfalls[0].reasons],
   },
   {
     name: "compare",

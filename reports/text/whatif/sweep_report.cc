@@ -79,6 +79,12 @@ std::vector<Metric> columns_of_steps(const sim::SweepResult& result) {
     return value ? std::optional(duration(*value)) : std::nullopt;
   };
   const auto middle = [&points](std::size_t i) { return model::middle_step(points[i]->result); };
+  const auto of_run = [&points](auto text) {
+    return [&points, text](std::size_t i) -> std::optional<std::string> {
+      const auto run = model::middle_run(points[i]->result);
+      return run ? text(*run) : std::nullopt;
+    };
+  };
   const bool intervals = sim::has_intervals(result);
   return {{intervals ? "step" : components, [=](std::size_t i) { return duration(middle(i).time_s); }},
           {"eight of ten cases",
@@ -89,6 +95,10 @@ std::vector<Metric> columns_of_steps(const sim::SweepResult& result) {
           result.same_tokens ? Metric{"MFU", [=](std::size_t i) { return percent(middle(i).mfu); }}
                              : Metric{"tokens/s", [=](std::size_t i) { return grouped(middle(i).tokens_per_s); }},
           {"memory", [&](std::size_t i) { return gigabytes(points[i]->result.memory.peak_bytes) + " GB"; }},
+          {"days", of_run([](const model::RunCost& run) { return std::optional(days_text(run.days)); })},
+          {"cost", of_run([](const model::RunCost& run) {
+             return run.cost_usd ? std::optional("$" + grouped(*run.cost_usd)) : std::nullopt;
+           })},
           {components,
            [&, intervals](std::size_t i) {
              return intervals ? std::optional(duration(points[i]->result.step.time_s)) : std::nullopt;

@@ -16,9 +16,12 @@ import { hardware, line, modelName } from "./subject";
 const text = (value: Json): string => (Array.isArray(value) ? `[${value.join(", ")}]` : String(value));
 const setting = (values: Json): string => Object.entries<Json>(values).map(([key, value]) => `${key} = ${text(value)}`).join(", ");
 
+/** A step in the middle of its interval, where steps take as long as clusters run them. */
+const middleStep = (point: Json): Json => ({ ...point.step, ...point.middle });
+
 /** Returns the seconds by which points are drawn: of the step, or of an output token. */
 const timeOf = (point: Json): number | undefined =>
-  point.serving ? middleOf(point).tpot_s : point.rollout ? middleRollout(point.rollout).time_s : point.step?.time_s;
+  point.serving ? middleOf(point).tpot_s : point.rollout ? middleRollout(point.rollout).time_s : middleStep(point).time_s;
 const rollouts = (points: Json[]): boolean => points.some((point) => point.rollout);
 
 function lineName(values: Json, along: string): string {
@@ -66,7 +69,7 @@ function pointsTable(json: Json): HTMLElement {
     title: key,
     value: (row: Json) => (typeof row.values[key] === "number" ? row.values[key] : text(row.values[key])),
   }));
-  const best = json.optimum ? json.points[json.optimum.point].step?.time_s : NaN;
+  const best = json.optimum ? timeOf(json.points[json.optimum.point]) ?? NaN : NaN;
   const columns: Column<Json>[] = deployments(json.points) ? [
     ...keys,
     served("TPOT", "tpot_s", duration),
@@ -80,11 +83,13 @@ function pointsTable(json: Json): HTMLElement {
     ...rolloutColumns,
   ] : [
     ...keys,
-    amount("Step", (row) => row.step?.time_s, duration),
-    { title: "Against the best", value: (row) => row.step?.time_s, show: (row) => (row.step ? signedPercent(row.step.time_s / best - 1) : "–"), number: true },
-    amount("MFU", (row) => row.step?.mfu, percent),
+    amount("Step", timeOf, duration),
+    { title: "Against the best", value: timeOf, show: (row) => (row.step ? signedPercent((timeOf(row) ?? NaN) / best - 1) : "–"), number: true },
+    amount("MFU", (row) => middleStep(row).mfu, percent),
     amount("Waits for communication", (row) => row.exposed_communication_share, percent),
     amount("Peak memory", (row) => row.memory?.peak_bytes, gigabytes),
+    amount("Days", (row) => row.middle?.days, days),
+    amount("Cost", (row) => row.middle?.cost_usd, usd),
   ];
   if (!rollouts(json.points) && json.points.some((row: Json) => row.interval?.time_s?.p10))
     columns.push({ title: "P10 to P90", value: (row) => row.interval?.time_s?.p50, show: (row) => span(row.interval?.time_s, duration), number: true });
@@ -114,10 +119,10 @@ function renderSweep(json: Json, root: HTMLElement, page: Page): void {
     );
   } else if (best) {
     root.append(
-      answer("The fastest of ", String(json.points.length), " points is ", h("b", {}, name(setting(best.values))), ": a step takes ", h("b", {}, duration(best.step.time_s)), "."),
+      answer("The fastest of ", String(json.points.length), " points is ", h("b", {}, name(setting(best.values))), ": a step takes ", h("b", {}, duration(timeOf(best))), "."),
       figures([
-        { name: "Best step", value: duration(best.step.time_s), note: best.interval?.time_s?.p10 ? `${span(best.interval.time_s, duration)} in eight of ten cases` : null },
-        { name: "MFU", value: percent(best.step.mfu) },
+        { name: "Best step", value: duration(timeOf(best)), note: best.interval?.time_s?.p10 ? `${span(best.interval.time_s, duration)} in eight of ten cases` : null },
+        { name: "MFU", value: percent(middleStep(best).mfu) },
         { name: "Peak memory", value: gigabytes(best.memory?.peak_bytes), note: `of ${gigabytes(best.memory?.capacity_bytes)}` },
         hasPlateau(json) ? { name: "Plateau", value: `${text(json.plateau.from)} to ${text(json.plateau.to)}`, note: `within ${percent(json.sweep.plateau)} of the best` } : null,
       ]),
