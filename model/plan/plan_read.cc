@@ -305,15 +305,17 @@ std::optional<Error> missing_keys(const Document& document) {
   const bool serves = document.root.contains("inference") && !document.root.contains("batch") && !generates;
   std::vector<std::string_view> required(required_plan_keys.begin(), required_plan_keys.end());
   if (generates) required.insert(required.end(), required_rollout_keys.begin(), required_rollout_keys.end());
-  for (const std::string_view key : required) {
-    if (document.root.at_path(key) || (serves && key.starts_with("batch."))) continue;
-    if (generates && key == "batch.global_batch_size") continue;
-    const std::size_t dot = key.find('.');
-    return Error{ErrorKind::input, "required key is missing",
-                 document.file,    0,
-                 std::string(key), fmt::format("add '{} = ...' under [{}]", key.substr(dot + 1), key.substr(0, dot))};
-  }
-  return std::nullopt;
+  std::erase_if(required, [&](std::string_view key) {
+    return document.root.at_path(key) || (serves && key.starts_with("batch.")) ||
+           (generates && key == "batch.global_batch_size");
+  });
+  if (required.empty()) return std::nullopt;
+  const std::string_view first = required.front();
+  const std::size_t dot = first.find('.');
+  std::string hint = fmt::format("add '{} = ...' under [{}]", first.substr(dot + 1), first.substr(0, dot));
+  required.erase(required.begin());
+  if (!required.empty()) hint += fmt::format("; also missing: {}", fmt::join(required, ", "));
+  return Error{ErrorKind::input, "required key is missing", document.file, 0, std::string(first), std::move(hint)};
 }
 
 // Returns a value as text, a list with x between its items; "" of other values.
