@@ -280,19 +280,27 @@ InputsReader::StackChoice InputsReader::stack_of(const model::Plan& plan, const 
 
 Result<model::Profile> InputsReader::profile_of(model::Plan& plan, const std::string& name,
                                                 const std::vector<model::ConstantChange>& changes,
-                                                const std::string& held_out, const model::Device& device) {
+                                                const std::string& held_out, const model::Device& device,
+                                                const std::string& model_type) {
   const bool scaled = name.starts_with(scaled_prefix);
   const std::string own = scaled ? name.substr(scaled_prefix.size()) : name;
   auto profile = TRY(profiles_.find({own, plan.file}, [&] { return find_profile(own, plan.file); }));
   if (scaled) profile = TRY(scaled_to(device, profile, plan));
   const auto [key, stated, given] = stack_of(plan, profile);
-  const std::string named =
-      TRY(stand_ins_.find({stated, device.name}, [&, &stated = stated] { return stack_on(device.name, stated); }));
+  const auto stack_named = [&, &given = given](const std::string& stack_name) {
+    return stacks_.find({stack_name, plan.file, held_out},
+                        [&] { return find_stack(stack_name, given ? plan.file : "", held_out); });
+  };
+  std::string wanted = stated;
+  if (!given && !wanted.empty() && wanted != model::no_stack) {
+    const auto own_software = stack_named(wanted);
+    if (own_software && !own_software->is_of(model_type)) wanted = own_software->other_models;
+  }
+  const std::string named = TRY(stand_ins_.find({wanted, device.name}, [&] { return stack_on(device.name, wanted); }));
   if (named.empty() || named == model::no_stack) {
     profile = model::with_stack(profile, {});
   } else {
-    const auto find = [&, &given = given] { return find_stack(named, given ? plan.file : "", held_out); };
-    const auto stack = stacks_.find({named, plan.file, held_out}, find);
+    const auto stack = stack_named(named);
     const bool served = serves(plan);
     if (!stack && given && stack.error().file.empty())
       return tl::unexpected(
@@ -423,7 +431,8 @@ Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::o
   TRY(topologies::check_domain(topology.fabric, plan));
   const std::string named = profile_name.value_or(plan.cluster.profile.value_or(topology.cluster.default_profile));
   model::Plan stacked = plan;
-  const auto profile = TRY(profile_of(stacked, named, changes.profile, held_out, topology.cluster.device));
+  const auto profile =
+      TRY(profile_of(stacked, named, changes.profile, held_out, topology.cluster.device, architecture.model_type));
   sim::Inputs inputs{std::move(stacked), architecture, topology.cluster, profile, routing_, topology.fabric};
   if (serves(inputs.plan)) {
     TRY(check_prompts(inputs.plan, config));

@@ -71,11 +71,11 @@ class InputsReader {
   explicit InputsReader(Purpose purpose) : purpose_(purpose) {}
 
   // Resolves and reads plan, model, cluster, profile and stack; a name of a plan or a cluster that is not given in full
-  // is noted on stderr, once. `profile` overrides the plan's choice. The stack is the plan's, else the profile's: the
-  // plan has its settings, the profile its constants. An override is KEY=VALUE with a key of the plan, or with a
-  // constant: profile.NAME=VALUE or topology.NAME=VALUE (model/profile/constant_rules.h; names as `show profile` and
-  // `show topology` print them). The engines of a plan with [rollout] are read with it; for serving a note on
-  // stderr states, once, that they are left out.
+  // is noted on stderr, once. `profile` overrides the plan's choice. The stack is the plan's, else the profile's, or
+  // the one that stands there for models of this type: the plan has its settings, the profile its constants. An
+  // override is KEY=VALUE with a key of the plan, or with a constant: profile.NAME=VALUE or topology.NAME=VALUE
+  // (model/profile/constant_rules.h; names as `show profile` and `show topology` print them). The engines of a plan
+  // with [rollout] are read with it; for serving a note on stderr states, once, that they are left out.
   model::Result<sim::Inputs> load(const std::string& plan, const std::vector<std::string>& overrides,
                                   const std::optional<std::string>& profile = std::nullopt);
   // Gives the inputs the campaign of their plan (sim/campaign/campaign.h), and returns the rates that it rests on:
@@ -98,7 +98,8 @@ class InputsReader {
   // scaled:NAME gives those of NAME as an estimate on the device.
   model::Result<model::Profile> profile_of(model::Plan& plan, const std::string& name,
                                            const std::vector<model::ConstantChange>& changes,
-                                           const std::string& held_out, const model::Device& device);
+                                           const std::string& held_out, const model::Device& device,
+                                           const std::string& model_type);
   // Adds what is left of the times and the memory of steps of this kind, or of the rates of such deployments, by the
   // shipped residuals: those of other sets than the one held out, for deployments of other engines than that set's.
   model::Result<void> add_left(sim::Inputs& inputs, const std::string& held_out);

@@ -42,16 +42,35 @@ bool Stack::stands_in_on(std::string_view device) const {
   return std::ranges::any_of(devices, [&](const std::string& pattern) { return name_fits(device, pattern); });
 }
 
+bool Stack::is_of(std::string_view model_type) const {
+  const auto fits = [&](const std::string& pattern) { return name_fits(model_type, pattern); };
+  return models.empty() || std::ranges::any_of(models, fits);
+}
+
 Result<Stack> load_stack(const std::string& path, const std::string& shipped, const std::string& held_out) {
-  auto chain = TRY(
-      read_chain(path, shipped,
-                 {.what = "stack", .list_keys = {"devices"}, .form = ParameterForm::stack, .check = check_constants}));
+  auto chain = TRY(read_chain(path, shipped,
+                              {.what = "stack",
+                               .text_keys = {"name", "description", "extends", "other_models"},
+                               .list_keys = {"devices", "models"},
+                               .form = ParameterForm::stack,
+                               .check = check_constants}));
   const ParameterFile& own = chain.front();
-  Stack stack{own.name(),           own.text_or_empty("description"), {}, {}, {}, own.text_or_empty("extends"),
-              own.values("devices")};
+  Stack stack{own.name(),
+              own.text_or_empty("description"),
+              {},
+              {},
+              {},
+              own.text_or_empty("extends"),
+              own.values("devices"),
+              own.values("models"),
+              own.text_or_empty("other_models")};
   if (!stack.devices.empty() && stack.extends.empty())
     return wrong_input_at(path, own.text("devices")->line, "devices",
                           "this stack extends none that it could stand in for", "name that stack in extends");
+  if (stack.models.empty() != stack.other_models.empty())
+    return wrong_input_at(path, own.text(stack.models.empty() ? "other_models" : "models")->line, "other_models",
+                          "belongs to models: the one names types of models, the other the stack of all others",
+                          "give both, or none");
   if (stack.name == no_stack)
     return wrong_input_at(path, 0, "name", "'none' stands for no stack", "choose another name");
   for (const ParameterFile& file : chain) {

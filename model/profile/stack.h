@@ -22,16 +22,21 @@ struct Stack {
   std::vector<PlanSetting> has;       // likewise: the values of a key that the software has
   std::string extends;
   std::vector<std::string> devices;  // where it stands in for the stack that it extends; names with *
+  // The model types whose own software it is, with *; as the stack of a profile it is a plan's default for these alone,
+  // and other_models is that of others. Empty: of all.
+  std::vector<std::string> models;
+  std::string other_models;
 
   bool stands_in_on(std::string_view device) const;
+  bool is_of(std::string_view model_type) const;
 };
 
-// Reads calibrate/stacks/<name>.toml: `name`, `description`, `extends`, `devices`, entries as those of a profile
-// (model/profile/profile.h), tables `[[setting]]` with the key and value of a plan, kind, source and, where
-// they hold only with a constant of the profile, its name as `needs`, and tables `[[has]]` with the values that a key
-// may have. A key that no stack may set, a value that the plan would refuse and a key that is set or listed twice are
-// input errors with file and line. Constants that rest on the steps of the set `held_out` are left out: those of the
-// stack that is extended stand instead.
+// Reads calibrate/stacks/<name>.toml: `name`, `description`, `extends`, `devices`, `models` with `other_models`,
+// entries as those of a profile (model/profile/profile.h), tables `[[setting]]` with the key and value of a plan, kind,
+// source and, where they hold only with a constant of the profile, its name as `needs`, and tables `[[has]]` with the
+// values that a key may have. A key that no stack may set, a value that the plan would refuse and a key that is set or
+// listed twice are input errors with file and line. Constants that rest on the steps of the set `held_out` are left
+// out: those of the stack that is extended stand instead.
 Result<Stack> load_stack(const std::string& path, const std::string& shipped = "", const std::string& held_out = "");
 
 // Gives the plan the settings that it does not state and whose constant the profile has, what the software has, and the

@@ -25,6 +25,7 @@ class Stacks : public testing::TestWithParam<std::string> {
 TEST_P(Stacks, SaysWhatItIs) {
   EXPECT_EQ(stack_.name, GetParam());
   EXPECT_FALSE(stack_.description.empty());
+  EXPECT_TRUE(stack_.other_models.empty() || std::ranges::count(stacks(), stack_.other_models) == 1);
   for (const model::PlanSetting& setting : stack_.settings) EXPECT_GT(setting.source.size(), 10u) << setting.key;
   for (const model::PlanSetting& list : stack_.has) EXPECT_GT(list.source.size(), 10u) << list.key;
   for (const model::Parameter& constant : stack_.parameters) {

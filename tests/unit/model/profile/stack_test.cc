@@ -245,6 +245,18 @@ TEST(Stack, StandsInForTheOneThatItExtendsOnItsDevices) {
   expect_error(load_stack(alone.string()).error(), ErrorKind::input, alone.string(), 1, "devices", "extends none");
 }
 
+TEST(Stack, IsTheDefaultOfItsModelsAlone) {
+  const TemporaryDirectory folder;
+  const std::string models = "models = [\"deepseek*\"]\n";
+  const auto stack = load_stack(folder.write("own.toml", models + "other_models = \"base\"\n").string()).value();
+  EXPECT_TRUE(stack.is_of("deepseek_v3"));
+  EXPECT_FALSE(stack.is_of("qwen3_moe"));
+  EXPECT_EQ(stack.other_models, "base");
+  EXPECT_TRUE(load_stack(folder.write("base.toml", has("rules", "[]")).string())->is_of("qwen3_moe"));
+  const auto alone = folder.write("alone.toml", models);
+  expect_error(load_stack(alone.string()).error(), ErrorKind::input, alone.string(), 1, "other_models", "give both");
+}
+
 // What is computed again where a plan names nothing; other policies name nothing.
 TEST(Stack, NamesWhatSelectiveRecomputationIs) {
   const TemporaryDirectory folder;
