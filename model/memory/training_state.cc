@@ -15,6 +15,7 @@ namespace {
 struct Whole {  // the unsharded bytes of a unit
   Bytes parameters, gradients;
 };
+using StageUnits = std::vector<std::vector<Whole>>;  // [stage of the rank][unit]
 
 // Returns the bytes of master weight and moments of a parameter, of which Muon has one.
 double optimizer_bytes(const Plan& plan, DataType stored, bool muon) {
@@ -56,13 +57,23 @@ class StateCounter {
   }
 
   // Adds the tensors that exist for a while only, in addition to the shards.
-  void add_whole(const std::vector<Whole>& units) {
+  void add_whole(const StageUnits& stages) {
+    std::vector<Whole> units, whole_stages;
+    for (const std::vector<Whole>& stage : stages) {
+      units.insert(units.end(), stage.begin(), stage.end());
+      Whole& sum = whole_stages.emplace_back();
+      for (const Whole& unit : stage) sum.gradients += unit.gradients;
+    }
     const auto all = static_cast<std::size_t>(units.size());
     const std::size_t gathered =
         plan_.parallelism.reshard_after_forward ? static_cast<std::size_t>(plan_.overlap.prefetch) + 1 : all;
     if (zero_ >= 3)
       state_.gathered_parameters = std::max(state_.gathered_parameters, most(units, gathered, &Whole::parameters));
-    if (zero_ >= 2) most_gradients_ = std::max(most_gradients_, most(units, 2, &Whole::gradients));
+    // A unit is written while the one before is reduced. When a stage's run begins, what the run before it needed is
+    // freed, which is more than the gradients that are reduced.
+    const Bytes gradients = plan_.parallelism.reduce_after == "run" ? most(whole_stages, 1, &Whole::gradients)
+                                                                    : most(units, 2, &Whole::gradients);
+    if (zero_ >= 2) most_gradients_ = std::max(most_gradients_, gradients);
     const double held = bytes_per_element(activation_type(plan_.precision.gradients));
     const double wire =
         bytes_per_element(activation_type(plan_.precision.gradient_reduce.value_or(plan_.precision.gradients)));
@@ -124,10 +135,11 @@ class StateCounter {
   double expert_shards_, dense_shards_, expert_replicas_, dense_replicas_;
 };
 
-std::vector<Whole> whole_units(const std::vector<Graph>& blocks, const std::vector<StageParameters>& stages) {
-  std::vector<Whole> units;
+StageUnits whole_units(const std::vector<Graph>& blocks, const std::vector<StageParameters>& stages) {
+  StageUnits units;
   for (const StageParameters& stage : stages) {
     if (stage.units == nullptr) continue;
+    std::vector<Whole>& whole = units.emplace_back();
     const auto bytes = [&](const std::vector<ShardUnit::Place>& places) {
       Bytes sum;
       for (const auto& place : places) {
@@ -136,7 +148,7 @@ std::vector<Whole> whole_units(const std::vector<Graph>& blocks, const std::vect
       }
       return sum;
     };
-    for (const ShardUnit& unit : *stage.units) units.push_back({bytes(unit.parameters), bytes(unit.gradients)});
+    for (const ShardUnit& unit : *stage.units) whole.push_back({bytes(unit.parameters), bytes(unit.gradients)});
   }
   return units;
 }

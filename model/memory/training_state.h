@@ -14,8 +14,8 @@ struct Plan;
 
 struct StateBytes {
   Bytes parameters;  // zero_stage 3: the rank's shard and the gathered units
-  Bytes gradients;   // zero_stage 2, 3: the rank's shard and what waits for its reduction; with the FP32 sums of
-                     // optimizer.gradient_copy, which are divided like them
+  Bytes gradients;   // zero_stage 2, 3: the rank's shard and what waits for its reduction, two units or (reduce_after
+                     // "run") a stage; with the FP32 sums of optimizer.gradient_copy, which are divided like them
   Bytes optimizer;   // the rank's shard of master weights and two moments; none where the host holds them
 };
 struct ParameterCounts {  // of those that a rank trains, in elements where no unit is given

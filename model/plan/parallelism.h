@@ -19,6 +19,7 @@ struct Parallelism {
   std::int64_t zero_stage = 0;
   std::int64_t shard_group = 0;
   bool reshard_after_forward = true;
+  std::string reduce_after = "pass";
   std::int64_t synchronization_interval = 1;
 
   bool operator==(const Parallelism&) const = default;

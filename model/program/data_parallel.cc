@@ -87,9 +87,15 @@ class Planner {
   }
 
   void reduce_every_time() {
-    for (std::int32_t slot = 0; slot < static_cast<std::int32_t>(ops_.size()); ++slot)
-      if (writes_gradients(ops_[static_cast<std::size_t>(slot)]))
-        reduce(slot, ops_[static_cast<std::size_t>(slot)].b_stage);
+    const bool runs = plan_.parallelism.reduce_after == "run";
+    std::int32_t last = -1;  // slot that writes gradients, not reduced yet
+    const auto stage = [this](std::int32_t slot) { return ops_[static_cast<std::size_t>(slot)].b_stage; };
+    for (std::int32_t slot = 0; slot < static_cast<std::int32_t>(ops_.size()); ++slot) {
+      if (!writes_gradients(ops_[static_cast<std::size_t>(slot)])) continue;
+      if (last >= 0 && (!runs || stage(last) != stage(slot))) reduce(last, stage(last));
+      last = slot;
+    }
+    if (last >= 0) reduce(last, stage(last));
   }
 
   struct Use {  // a use of a unit's parameters

@@ -97,6 +97,7 @@ class Orderer {
       entry.ops.reserve(schedule.ranks[rank].size());
       begun_.emplace_back(entry.stages.size());
       last_.emplace_back(entry.stages.size(), -1);
+      run_.push_back(-1);
     }
   }
 
@@ -190,11 +191,18 @@ class Orderer {
     entry.last_of_rank = k + 1 == schedule_.ranks[rank].size();
     const auto index = static_cast<std::uint32_t>(table_.ops.size());
     table_.ranks[rank].ops.push_back(index);
-    if (writes_gradients(op)) last_[rank][cell(rank, op.b_stage)] = index;
+    if (writes_gradients(op)) {
+      std::int64_t& run = run_[rank];
+      if (run >= 0 && table_.classes[table_.ops[static_cast<std::size_t>(run)].slot_class].b_stage != op.b_stage)
+        table_.ops[static_cast<std::size_t>(run)].last_of_run = true;
+      last_[rank][cell(rank, op.b_stage)] = run = index;
+    }
     table_.ops.push_back(entry);
-    if (entry.last_of_rank)
+    if (entry.last_of_rank) {
       for (const std::int64_t last : last_[rank])
         if (last >= 0) table_.ops[static_cast<std::size_t>(last)].last_gradient = true;
+      if (run_[rank] >= 0) table_.ops[static_cast<std::size_t>(run_[rank])].last_of_run = true;
+    }
     turns_.appended(rank, static_cast<std::int64_t>(k));
     return true;
   }
@@ -230,6 +238,7 @@ class Orderer {
   ScheduleTable table_;
   std::vector<std::vector<char>> begun_;         // [rank][stage of the rank]
   std::vector<std::vector<std::int64_t>> last_;  // [rank][stage of the rank]: op of the table, -1: none yet
+  std::vector<std::int64_t> run_;                // [rank]: the last op that writes gradients, likewise
   std::vector<Wait> waits_;
   std::vector<std::uint32_t> needs_;
 };

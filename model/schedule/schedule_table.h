@@ -23,6 +23,7 @@ struct ScheduleTable {
     bool posts = false;          // batched messages before it take a transfer of the rank's own time
     bool first_forward = false;  // first op of its forward stage on this rank
     bool last_gradient = false;  // no later op of the rank writes gradients of its backward stage
+    bool last_of_run = false;    // writes gradients, and the next op of the rank that does is of another stage
     bool last_of_rank = false;
   };
   // Counts what a rank holds just before or while an op runs: chunks by phase, and messages.

@@ -55,7 +55,8 @@ StageLists stage_lists(const model::Plan& plan, const model::Architecture& archi
   return lists;
 }
 
-// FP16 gradients are added up as they are written; BF16 ones are cast first where the sum has another format.
+// FP16 gradients are added up as they are written; BF16 ones are cast first where the sum has another format. Copies of
+// reductions that come once in a run of slots are not counted, like those of reductions once a step.
 SlotPasses passes_in_slots(const model::Plan& plan, const CostModels& costs) {
   const std::int64_t zero = plan.parallelism.zero_stage;
   const auto& precision = plan.precision;
@@ -63,7 +64,8 @@ SlotPasses passes_in_slots(const model::Plan& plan, const CostModels& costs) {
   const bool fp32_wire = precision.gradient_reduce.value_or(precision.gradients) == model::Precision::fp32;
   const double sums = fp32 && precision.gemm != model::Precision::fp16 ? costs.accumulate_passes : 0;
   const double copies = fp32_wire ? costs.fp32_reduce_passes : costs.reduce_passes;
-  return {zero == 3 ? costs.gather_passes : 0, sums + (zero >= 2 ? copies : 0)};
+  const bool copied = zero >= 2 && plan.parallelism.reduce_after == "pass";
+  return {zero == 3 ? costs.gather_passes : 0, sums + (copied ? copies : 0)};
 }
 
 TimedOptimizer& StageOptimizers::of(const std::vector<model::StageUnit>& units, const model::Plan& plan,

@@ -12,10 +12,10 @@ namespace {
 // Returns the seconds that a slot's collectives hold their stream at least. With zero_stage 3, what two consecutive
 // slots use is gathered once. The first use may therefore need no gather, and consecutive uses of one unit within a
 // slot count once.
-double collective_seconds(const StepRecurrence& step, const SlotSync& sync) {
-  const bool every_slot =
-      step.reduce == StepRecurrence::Reduce::each || step.reduce == StepRecurrence::Reduce::each_waiting;
-  double seconds = every_slot && step.reduces ? sync.reduce_seconds : 0;
+double collective_seconds(const StepRecurrence& step, const model::ScheduleTable::Op& op) {
+  const SlotSync& sync = *step.syncs[op.slot_class];
+  const bool each = step.reduce == StepRecurrence::Reduce::each || step.reduce == StepRecurrence::Reduce::each_waiting;
+  double seconds = each && step.reduces && step.reduces_after(op) ? sync.reduce_seconds : 0;
   if (!step.gathers_each || !step.reshard) return seconds;
   for (std::size_t u = 1; u < sync.uses.size(); ++u)
     if (sync.uses[u].unit != sync.uses[u - 1].unit) seconds += sync.uses[u].seconds;
@@ -115,6 +115,7 @@ void prepare_step(PlanWork& work) {
   using enum StepRecurrence::Reduce;
   work.step.table = work.table;
   work.step.reduce = zero >= 2 ? (overlap ? each : each_waiting) : (overlap ? once : once_at_end);
+  work.step.reduces_runs = zero >= 2 && plan.parallelism.reduce_after == "run";
   work.step.gathers = (zero == 1 || zero == 2) && plan.overlap.parameter_gather;
   work.step.gathers_each = zero == 3;
   work.step.reshard = plan.parallelism.reshard_after_forward;
@@ -191,8 +192,7 @@ double most_collective_seconds(const PlanWork& work) {
   double most = 0;
   for (const auto& rank : work.table->ranks) {
     double seconds = 0;
-    for (const std::uint32_t op : rank.ops)
-      seconds += collective_seconds(work.step, *work.step.syncs[work.table->ops[op].slot_class]);
+    for (const std::uint32_t op : rank.ops) seconds += collective_seconds(work.step, work.table->ops[op]);
     most = std::max(most, seconds);
   }
   return most;

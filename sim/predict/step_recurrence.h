@@ -40,10 +40,13 @@ struct SlotSync {
 
 // The inputs of the recurrence for one plan.
 struct StepRecurrence {
+  // Returns whether the op's slot reduces, where slots do that each.
+  bool reduces_after(const model::ScheduleTable::Op& op) const { return !reduces_runs || op.last_of_run; }
+
   enum class Reduce : std::uint8_t {
     once,         // after the last slot that writes the gradients
     once_at_end,  // after the last slot of the rank
-    each,         // after every slot that writes the gradients
+    each,         // after every slot that writes the gradients, or the last of a run of them
     each_waiting  // the same, and the next slot waits for them
   };
   const model::ScheduleTable* table = nullptr;
@@ -52,8 +55,9 @@ struct StepRecurrence {
   double p2p = 0;                        // s of a message between two ranks
   double collective_slowdown = 1;        // factor on a collective's time during compute
   Reduce reduce = Reduce::once;
-  bool gathers = false;  // parameters are gathered before the first slot that reads them
-  bool reduces = true;   // gradients are reduced over replicas in this step
+  bool reduces_runs = false;  // each: only after the last of consecutive slots that write gradients of a stage
+  bool gathers = false;       // parameters are gathered before the first slot that reads them
+  bool reduces = true;        // gradients are reduced over replicas in this step
   // zero_stage 3: parameters are gathered before every slot that uses them.
   bool gathers_each = false;
   bool reshard = true;      // false: parameters stay until no micro-batch waits for its backward

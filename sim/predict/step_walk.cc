@@ -164,7 +164,8 @@ double GatherWalk::run(const Op& op, double begin) {
     clock_.compute(at - computed, sync.slowdown);
     computed = at;
   };
-  std::size_t gather = 0, reduction = 0;
+  std::size_t gather = 0, reduction = step_->reduces_after(op) ? 0 : sync.reduces.size();
+  const bool reduces_here = reduction < sync.reduces.size();
   // Starts everything that the segments before `segment` allow; after the same segment, gathers before reductions.
   const auto start_until = [&](std::int32_t segment) {
     while (true) {
@@ -192,7 +193,7 @@ double GatherWalk::run(const Op& op, double begin) {
   start_until(static_cast<std::int32_t>(run.segments.size()));
   compute_until(run.seconds);
   for (; reduction < sync.reduces.size(); ++reduction) reduce(op, sync.reduces[reduction]);
-  gate_ = step_->reduce == StepRecurrence::Reduce::each_waiting && !op.last_of_rank && !sync.reduces.empty();
+  gate_ = step_->reduce == StepRecurrence::Reduce::each_waiting && !op.last_of_rank && reduces_here;
   ++slot_;
   return late;
 }
@@ -241,7 +242,7 @@ class Walk {
 
   // Runs the next slot of the rank from `begin` on if no collective runs or starts in it, and returns whether.
   bool run_free(const Op& op, double begin) {
-    if (!clock_.idle() || !plain(op) || reduces_each_) return false;
+    if (!clock_.idle() || !plain(op) || (reduces_each_ && step_->reduces_after(op))) return false;
     clock_.wait_until(begin + step_->runs[op.slot_class]->seconds);
     return true;
   }
@@ -253,12 +254,14 @@ class Walk {
     clock_.wait_until(begin);
     computed_ = 0;
     if (plain(op)) {
-      run_plain(run, sync);
+      run_plain(run, sync, step_->reduces_after(op));
       return 0;
     }
     double late = std::exchange(gate_, false) ? clock_.wait_for(*reduced_) : 0;
     std::size_t next = 0;
-    const bool reduces_here = step_->reduce == Reduce::once ? op.last_gradient : step_->reduce != Reduce::once_at_end;
+    const bool reduces_here = step_->reduce == Reduce::once
+                                  ? op.last_gradient
+                                  : step_->reduce != Reduce::once_at_end && step_->reduces_after(op);
     const auto reduce_until = [&](std::int32_t segment) {  // those that the segments before it allow
       for (; reduces_here && next < sync.reduces.size(); ++next) {
         const SlotSync::Part& part = sync.reduces[next];
@@ -277,7 +280,8 @@ class Walk {
     reduce_until(static_cast<std::int32_t>(run.segments.size()));
     compute_until(run.seconds, sync);
     for (; reduces_here && next < sync.reduces.size(); ++next) reduce(op, sync.reduces[next]);
-    gate_ = step_->reduce == Reduce::each_waiting && reduced_ && !op.last_of_rank && !sync.reduces.empty();
+    gate_ =
+        step_->reduce == Reduce::each_waiting && reduces_here && reduced_ && !op.last_of_rank && !sync.reduces.empty();
     if (op.last_gradient) last_.emplace_back(step_->table->classes[op.slot_class].b_stage, &sync);
     if (op.last_of_rank) finish();
     return late;
@@ -299,9 +303,9 @@ class Walk {
   }
 
   // The reductions of a slot end as one would that starts so long before the end of the last one.
-  void run_plain(const TemplateRun& run, const SlotSync& sync) {
+  void run_plain(const TemplateRun& run, const SlotSync& sync, bool reduces_here) {
     const double seconds = step_->reduces ? sync.reduce_seconds : sync.local_seconds;
-    if (step_->reduce == Reduce::each && seconds > 0) {
+    if (step_->reduce == Reduce::each && reduces_here && seconds > 0) {
       compute_until(std::clamp(sync.reduce_tail - sync.reduce_seconds, 0.0, run.seconds), sync);
       reduced_ = clock_.post(seconds);
     }

@@ -1,8 +1,10 @@
 // Data parallelism over time: the closed form against the event simulation, bytes on the wire, and laws.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -46,6 +48,7 @@ Overrides random_plan() {
                     key("overlap.parameter_gather", *rc::gen::arbitrary<bool>()),
                     key("overlap.prefetch", *rc::gen::inRange(0, 4)),
                     key("parallelism.reshard_after_forward", *rc::gen::arbitrary<bool>()),
+                    std::string("parallelism.reduce_after=") + (*rc::gen::arbitrary<bool>() ? "run" : "pass"),
                     key("optimizer.gradient_clipping", *rc::gen::arbitrary<bool>()),
                     key("offload.optimizer", *rc::gen::arbitrary<bool>())};
   const bool group = zero > 0 && nodes > 1 && *rc::gen::arbitrary<bool>();
@@ -159,6 +162,47 @@ TEST(DataParallel, ReductionsAreWorthAsManyMicroBatchesAsTheyAreDone) {
   };
   for (const int zero : {0, 1}) EXPECT_EQ(reductions(zero), 1) << zero;
   for (const int zero : {2, 3}) EXPECT_EQ(reductions(zero), 3) << zero;  // 192 sequences on 64 ranks
+}
+
+// Interleaved, a rank's backward passes are of each of its two stages in turn, as many as the pipeline has ranks: of
+// eight micro-batches four and four.
+TEST(DataParallel, ARunOfBackwardPassesIsReducedOnce) {
+  const auto reductions = [](const std::string& after, Overrides more) {
+    more.push_back("parallelism.reduce_after=" + after);
+    const model::StepProgram program = tests::program_of(inputs(more));
+    std::map<std::int32_t, double> of_stage;
+    for (const model::DataParallelCollectives& s : program.data_parallel[0])
+      if (s.kind == Kind::reduce)
+        of_stage[s.stage] += 1 / static_cast<double>(program.stage_units[static_cast<std::size_t>(s.stage)].size());
+    return of_stage;
+  };
+  const auto each = [](double times) {
+    return testing::Each(testing::Pair(testing::_, testing::DoubleNear(times, 1e-9)));
+  };
+  const Overrides interleaved = {"parallelism.zero_stage=2", "parallelism.pipeline=4", "schedule.kind=interleaved",
+                                 "schedule.virtual_stages=2", "batch.global_batch_size=128"};
+  EXPECT_THAT(reductions("pass", interleaved), testing::AllOf(testing::SizeIs(2), each(8)));
+  EXPECT_THAT(reductions("run", interleaved), testing::AllOf(testing::SizeIs(2), each(2)));
+  for (const int zero : {2, 3})  // without a pipeline the step is one run
+    EXPECT_THAT(reductions("run", {"batch.global_batch_size=192", key("parallelism.zero_stage", zero)}), each(1))
+        << zero;
+}
+
+// Reductions in between hide behind the next stage's passes, and unsharded gradients take memory.
+TEST(DataParallel, FewerReductionsAreFasterAndTakeMoreMemory) {
+  const auto with = [](const char* after) {
+    return inputs({"parallelism.zero_stage=2", "parallelism.pipeline=4", "schedule.kind=interleaved",
+                   "schedule.virtual_stages=2", "batch.global_batch_size=128", "cluster.nic_gbps=50", after});
+  };
+  const Inputs pass = with("parallelism.reduce_after=pass"), run = with("parallelism.reduce_after=run");
+  const auto bytes = [](const Inputs& in) {
+    const model::Layout layout = model::make_layout(in.plan, in.architecture).value();
+    return model::memory(in.plan, layout, tests::program_of(in), in.cluster.device).peak_bytes;
+  };
+  for (const Fidelity fidelity : {Fidelity::closed_form, Fidelity::step})
+    EXPECT_LT(simulate(run, fidelity, false).value().result.step.time_s,
+              simulate(pass, fidelity, false).value().result.step.time_s);
+  EXPECT_GT(bytes(run), bytes(pass));
 }
 
 class ZeroStages : public testing::TestWithParam<int> {
