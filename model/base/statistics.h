@@ -1,8 +1,9 @@
-// Quantiles of samples.
+// Quantiles of samples, and the largest of many.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace plumbline::model {
@@ -28,5 +29,9 @@ T upper_median(std::vector<T> values) {
   std::ranges::nth_element(values, middle);
   return *middle;
 }
+
+// Returns the expected largest of n independent standard normal numbers, 0 for one:
+//   integral of 1 - Phi(x)^n over x > 0, less that of Phi(x)^n over x < 0.
+double expected_largest(std::int64_t n);
 
 }  // namespace plumbline::model

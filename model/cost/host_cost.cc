@@ -6,6 +6,7 @@
 #include <cassert>
 #include <variant>
 
+#include "model/base/statistics.h"
 #include "model/cost/work.h"
 #include "model/plan/plan.h"
 
@@ -75,7 +76,7 @@ Result<HostCost> HostCost::make(const Profile& profile, const ClusterShape& clus
   HostCost cost;
   cost.link_efficiency_ = reader.require("host.link_efficiency");
   cost.memory_bandwidth_ = reader.require("host.memory_bandwidth");
-  cost.read_launches(reader, plan);
+  cost.read_launches(reader, plan, cluster.nodes());
   cost.captured_ = plan.stack.graphs;
   cost.counted_at_ = counted_at(reader, plan);
   cost.graphs_ = cost.graphs_ || cost.captures("full_iteration");
@@ -104,9 +105,11 @@ Result<HostCost> HostCost::make(const Profile& profile, const ClusterShape& clus
   return cost;
 }
 
-void HostCost::read_launches(ConstantReader& reader, const Plan& plan) {
+// Ranks meet in every layer or slot, so that those of all nodes wait for the slowest host.
+void HostCost::read_launches(ConstantReader& reader, const Plan& plan, std::int64_t nodes) {
   const auto read = [&](std::string_view name) { return reader.find(name).value_or(Constant{}); };
-  const double speed = plan.cluster.host_speed.value_or(reader.value("host.speed", 1));
+  const double slowest = 1 + expected_largest(nodes) * reader.value("host.spread");
+  const double speed = plan.cluster.host_speed.value_or(reader.value("host.speed", 1)) / slowest;
   const auto timed = [&](std::string_view name) {
     Constant constant = read(name);
     constant.value /= speed;

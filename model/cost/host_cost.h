@@ -88,7 +88,7 @@ class HostCost {
   double serving_step(double device, double launches, double requests) const;
 
  private:
-  void read_launches(ConstantReader& reader, const Plan& plan);
+  void read_launches(ConstantReader& reader, const Plan& plan, std::int64_t nodes);
   bool captures(std::string_view scope) const;
   // Returns the pieces that the operator splits and joins.
   double views(const Operator& op) const;

@@ -1,4 +1,4 @@
-// Standard normal numbers: uncertain values of them, the largest of many, and draws by Latin hypercube: every number of
+// Standard normal numbers: uncertain values of them, and draws by Latin hypercube: every number of
 // a column lies in a stratum of its own, and each of the strata has the same probability. A column depends on its key,
 // the seed and its length alone, so that equal facts have equal draws in every plan, with any number of threads and on
 // every machine.
@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/base/statistics.h"
 #include "sim/cluster/fleet_priors.h"
 
 namespace plumbline::sim {
@@ -32,8 +33,6 @@ double linear(const Spread& spread, double z);
 // Returns the same for a value above 0 whose logarithm is linear.
 double geometric(const Spread& spread, double z);
 
-// Returns the expected largest of n independent standard normal numbers, 0 for one:
-//   integral of 1 - Phi(x)^n over x > 0, less that of Phi(x)^n over x < 0.
-double expected_largest(std::int64_t n);
+using model::expected_largest;
 
 }  // namespace plumbline::sim

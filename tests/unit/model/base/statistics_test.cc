@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numbers>
 
 namespace plumbline::model {
 namespace {
@@ -27,6 +29,15 @@ TEST(Quantile, MayBeInfinite) {
 TEST(UpperMedian, IsTheLargerOfTwo) {
   EXPECT_EQ(upper_median<std::int64_t>({5, 1, 3}), 3);
   EXPECT_EQ(upper_median<double>({5, 1, 3, 4}), 4);
+}
+
+// Of two normal draws 1 / sqrt(pi), of three 1.5 / sqrt(pi); 2.3439 of 64 is tabulated (Harter 1961: 2.34 of 64).
+TEST(ExpectedLargest, IsThatOfNormalDraws) {
+  EXPECT_EQ(expected_largest(1), 0);
+  EXPECT_NEAR(expected_largest(2), 1 / std::sqrt(std::numbers::pi), 1e-6);
+  EXPECT_NEAR(expected_largest(3), 1.5 / std::sqrt(std::numbers::pi), 1e-6);
+  EXPECT_NEAR(expected_largest(64), 2.344, 0.001);
+  EXPECT_GT(expected_largest(1 << 20), 4.5);
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <numbers>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -142,6 +144,20 @@ TEST(HostCost, TakesLongerOnASlowerProcessor) {
   const HostCost cost = HostCost::make(host_profile({{"speed", half}}), two_nodes(100), {}).value();
   const Graph block = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::bf16));
   EXPECT_DOUBLE_EQ(cost.issue(cost.calls(block, tests::find(block, "q_a"), 1, 1)), 2 * 14e-6);
+}
+
+// Two nodes are 1 / sqrt(pi) deviations from their mean, one is the mean.
+TEST(HostCost, AStepWaitsForTheSlowestHost) {
+  constexpr double tenth = 0.1e6;  // as above
+  const Profile profile = host_profile({{"spread", tenth}});
+  const auto issue = [&](std::int64_t gpus) {
+    ClusterShape cluster = two_nodes(100);
+    cluster.gpus = gpus;
+    return HostCost::make(profile, cluster, {})->issue({.launches = 1});
+  };
+  EXPECT_DOUBLE_EQ(issue(8), HostCost::make(host_profile(), two_nodes(100), {})->issue({.launches = 1}));
+  EXPECT_NEAR(issue(16), issue(8) * (1 + 0.1 / std::sqrt(std::numbers::pi)), 1e-12);
+  EXPECT_GT(issue(64), issue(16));
 }
 
 TEST(HostCost, TheHostWaitsForTheCountsOfExperts) {

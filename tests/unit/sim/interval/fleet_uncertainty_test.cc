@@ -50,15 +50,6 @@ TEST(Spread, PassesThroughWhatSourcesState) {
   EXPECT_DOUBLE_EQ(geometric(spread, -2 * model::normal_p90), 0.5);
 }
 
-// Of two normal draws 1 / sqrt(pi), of three 1.5 / sqrt(pi); 2.3439 of 64 is tabulated (Harter 1961: 2.34 of 64).
-TEST(Spread, LargestOfNormalDraws) {
-  EXPECT_EQ(expected_largest(1), 0);
-  EXPECT_NEAR(expected_largest(2), 1 / std::sqrt(M_PI), 1e-6);
-  EXPECT_NEAR(expected_largest(3), 1.5 / std::sqrt(M_PI), 1e-6);
-  EXPECT_NEAR(expected_largest(64), 2.344, 0.001);
-  EXPECT_GT(expected_largest(1 << 20), 4.5);
-}
-
 TEST(Load, DenseModelsAndForcedBalanceHaveNone) {
   EXPECT_TRUE(found(tests::step_inputs(tests::llama_plan, "h800"), add_load).empty());
   for (const std::string forced : {"routing.imbalance=0", "parallelism.expert=1"})
