@@ -3,6 +3,7 @@
 // costs the host to launch kernels (formulas: docs/costs.md).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -86,6 +87,9 @@ class HostCost {
   // while the GPU computes, so that the longer of the two counts, and what the GPU waits for between steps. No step is
   // shorter than what another process takes to send its tokens to clients.
   double serving_step(double device, double launches, double requests) const;
+  // Returns the seconds from the end of such a step until a client has its token, in the mean: one is sent after the
+  // other.
+  double sending(double requests) const { return serving_.stream * (std::max(1.0, requests) + 1) / 2; }
 
  private:
   void read_launches(ConstantReader& reader, const Plan& plan, std::int64_t nodes);

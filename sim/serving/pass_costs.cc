@@ -212,6 +212,7 @@ model::Result<std::shared_ptr<const PassCosts>> PassCosts::make(const Inputs& in
   costs->whole_prompts_ = reader.value("serving.whole_prompts") > 0;
   costs->shares_chunks_ = reader.value("serving.shared_chunks") > 0;
   costs->steps_ahead_ = reader.value("serving.steps_ahead");
+  if (inputs.plan.inference.stream_interval > 0) costs->tokenize_ = reader.value("serving.tokenize");
   std::int64_t& state_bytes = costs->served_.recurrence.state_bytes;
   if (state_bytes == 0 && reader.value("serving.narrow_states") > 0) state_bytes = 2;
   costs->static_casts_ = reader.value("serving.static_casts") > 0;

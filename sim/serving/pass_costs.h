@@ -170,6 +170,10 @@ class PassCosts {
   bool whole_prompts() const { return whole_prompts_; }
   // Returns the steps that the engine launches before the tokens of the last are out.
   double steps_ahead() const { return steps_ahead_; }
+  // Return the seconds from the end of a step until a client has its token, in the mean of `requests` requests, and
+  // until the scheduler has the tokens of a prompt's text. Both are 0 where the engine streams to no client.
+  double sending_seconds(double requests) const { return host_.sending(requests); }
+  double tokenizing_seconds(double tokens) const { return tokenize_ * tokens; }
   // Returns whether groups of attention data parallelism divide the tokens of a chunk.
   bool shares_chunks() const { return shares_chunks_; }
   // Returns whether GEMMs read weights of that format with activations in 16 bits: where the device has no such GEMMs,
@@ -220,7 +224,7 @@ class PassCosts {
   } graphs_;
   EngineMemory memory_;
   bool mixes_prompts_ = true, whole_prompts_ = false, static_casts_ = false, shares_chunks_ = false;
-  double steps_ahead_ = 0;
+  double steps_ahead_ = 0, tokenize_ = 0;
   mutable model::Memo<std::string, model::Result<Communication>> communications_;
   mutable model::Memo<std::string, std::shared_ptr<const BlockCost>> blocks_;
 };

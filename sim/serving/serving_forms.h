@@ -65,6 +65,17 @@ inline double backlog_seconds(double seconds, double use, double most) {
   return seconds / 2 * std::pow(use, std::sqrt(2 * (most + 1))) / (most * (1 - use));
 }
 
+// Returns the sum over the groups of a wave, each of which ends `apart` steps after the one before it, of what is left
+// to them of the first `steps` steps after the first has ended.
+inline double steps_of_groups(double steps, double apart, double groups) {
+  const double some = std::min(groups, std::ceil(steps / apart));
+  return some * (steps - apart * (some - 1) / 2);
+}
+
+// Returns the steps that begin, in the mean, until a request is with the scheduler that comes `seconds` after the end
+// of a step, at no certain time of one: at least the step that begins then.
+inline double steps_begun(double seconds, double step) { return std::max(1.0, seconds / step + 0.5); }
+
 // Returns the requests that decode, of `concurrency` in flight that first wait for their prefill.
 inline double active_batch(double concurrency, double output_tokens, double tpot, double ttft) {
   return concurrency * output_tokens * tpot / (ttft + output_tokens * tpot);

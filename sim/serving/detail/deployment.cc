@@ -46,7 +46,8 @@ Deployment::Deployment(const model::Plan& plan, const model::ClusterShape& clust
     const double sent = memory.keys_values * model.request().input / model.request().context + memory.states;
     sent_ = sent / cluster.inter_node_bandwidth().value();
   }
-  ttft_ = prefill_.model->prompt_seconds() + sent_;
+  tokenized_ = model.costs().tokenizing_seconds(model.request().input);
+  ttft_ = tokenized_ + prefill_.model->prompt_seconds() + sent_ + model.costs().sending_seconds(1);
   most_batch_ = model.requests_per_rank() * decode_.ranks();
 }
 
@@ -120,7 +121,8 @@ double Deployment::prompts_of_rank(double batch, double tpot) const {
 
 // A prompt waits for the rest of the pass or step that runs, for those that the engine has launched by then, and for
 // those of others that do not fit in the next; then its chunks are computed one a pass. Without a pool for prefill a
-// decode step follows each pass, or has the prompts. Nothing runs where no other request is in flight.
+// decode step follows each pass, or has the prompts. Before it comes the time to turn its text into tokens, after it
+// that to send the first token among those of other requests. Nothing runs where no other request is in flight.
 double Deployment::steady_ttft(double batch, double tpot) const {
   const PoolModel &model = *prefill_.model, &decode = *decode_.model;
   const double of_rank = batch / decode_.ranks(), output = decode.request().output, chunks = model.chunks();
@@ -144,7 +146,8 @@ double Deployment::steady_ttft(double batch, double tpot) const {
   const double rest = (between + own) / 2 - between;
   const double mean = tpot * decode.tokens_per_step() / (mixes() ? 1 : 1 + std::min(1.0, arrive));
   const double launched = disaggregated() ? 0 : model.costs().steps_ahead() * mean;
-  const double loaded = latency(own, of_rank) + chunks * (own + between) + rest + launched + sent_;
+  const double outside = tokenized_ + decode.costs().sending_seconds(of_rank);
+  const double loaded = latency(own, of_rank) + chunks * (own + between) + rest + launched + sent_ + outside;
   const double backlog = backlog_seconds(between + pass(most), std::min(use, most_use), most);
   return ttft_ + busy * std::max(0.0, loaded - ttft_) + (disaggregated() ? backlog : busy * backlog);
 }
@@ -255,42 +258,51 @@ Deployment::WavePasses Deployment::wave_passes(double batch) const {
   const double passes = prompts * model.chunks() / held;
   const bool divided = mixes() && !model.costs().whole_prompts();  // so that all passes but the last are full
   return {divided ? passes : std::ceil(passes - batch_rounding),
-          mixes() ? mixed_step(of_rank, held, 1) : model.prompt_pass_seconds(held)};
+          mixes() ? mixed_step(of_rank, held, 1) : model.prompt_pass_seconds(held),
+          std::max(1.0, held / model.chunks())};
 }
 
 // All requests start together: their prompts fill passes, which the last of them waits for. Where passes have decode
-// steps too, requests end and start again as many at a time as a pass holds. After the first wave a prompt waits for
-// the step that begins as the last token of the request before it is out, and for those that the engine has launched by
-// then (PassCosts::steps_ahead); of these the ones that follow the passes of other groups have prompts, which all but
-// the first groups of a wave do. It waits for prompts before it only where a wave has more passes than a request has
-// steps, those of its chunks included, the last of which gives the first token. Elsewhere they end together, and each
-// wave is like the first. A pool for prefill that takes longer for a wave than its requests lets them wait. Of requests
-// without number the first wave counts for nothing. Only in the first wave have all groups of attention data
-// parallelism prompts together: after it each computes its own when it has a place for them, and the others wait for
-// it, as in a steady state (NVIDIA/TensorRT-LLM docs/source/blogs/tech_blog/blog10_ADP_Balance_Strategy.md, the
-// baseline: a rank may compute a prompt in an iteration in which the others only decode; waiting for each other's
-// prompts, attention_dp_config.enable_balance, is off by default).
+// steps too, requests end and start again as many at a time as a pass holds. After the first wave a prompt is with the
+// scheduler when the last token of the request before it is sent and its text is tokens, one after another of those
+// that end together; it waits for the steps that begin until then, and for those that the engine has launched by then
+// (PassCosts::steps_ahead). For the first group of a wave these have no prompts, so that they are short; but the groups
+// that end meanwhile queue behind it, and as all passes are full none of them makes up for it: of as many steps each
+// waits for those that follow the passes of other groups with their prompts. It waits for prompts before it only where
+// a wave has more passes than a request has steps, those of its chunks included, the last of which gives the first
+// token. Elsewhere they end together, and each wave is like the first. A pool for prefill that takes longer for a wave
+// than its requests lets them wait. Of requests without number the first wave counts for nothing. Only in the first
+// wave have all groups of attention data parallelism prompts together: after it each computes its own when it has a
+// place for them, and the others wait for it, as in a steady state (NVIDIA/TensorRT-LLM
+// docs/source/blogs/tech_blog/blog10_ADP_Balance_Strategy.md, the baseline: a rank may compute a prompt in an iteration
+// in which the others only decode; waiting for each other's prompts, attention_dp_config.enable_balance, is off by
+// default).
 RequestTimes Deployment::wave_times(double batch) const {
   const PoolModel &model = *prefill_.model, &decode = *decode_.model;
-  const double output = decode.request().output, step = decode.step_seconds(batch / decode_.ranks());
-  const auto [passes, pass] = wave_passes(batch);
+  const double per_rank = batch / decode_.ranks(), step = decode.step_seconds(per_rank);
+  const double output = decode.request().output, ahead = model.costs().steps_ahead();
+  const auto [passes, pass, prompts] = wave_passes(batch);
   const double steps = output / decode.tokens_per_step() + (mixes() ? model.chunks() - 1 : 0);
   const double together = (passes + model.chunks()) / 2 * pass, own = model.chunks() * pass;
   const double waves = requests_ ? std::max(1.0, *requests_ / batch) : std::numeric_limits<double>::infinity();
   const bool staggered = mixes() || disaggregated();
+  const double outside = decode.costs().sending_seconds(per_rank) + tokenized_ * (prompts + 1) / 2;
   // Others run while a prompt waits.
   const double groups = passes / model.chunks(), busy = mixes() ? std::clamp(groups - 1, 0.0, 1.0) : 0;
-  const double waits = busy * (1 + model.costs().steps_ahead());
+  const double between = steps + ahead + 1 < passes ? pass : step;  // as a group ends
+  const double waits = busy * (steps_begun(outside, between) + ahead);
   const double apart_steps = mixes() ? std::max(0.0, steps + waits - passes) : steps;  // of a wave, without prompts
   const double missed = std::min(waits, apart_steps);  // of the first group's waits; the next misses its chunks' less
   const double with_prompts =
-      std::max(0.0, waits - (missed + std::max(0.0, missed - model.chunks())) / std::max(1.0, groups));
+      std::max(0.0, waits - steps_of_groups(missed, model.chunks(), groups) / std::max(1.0, groups));
   const double waited = with_prompts * pass + (waits - with_prompts) * step;
   const double queue = mixes() ? std::max(0.0, passes - steps - waits) * pass : 0;  // of prompts before its own
   const double decoding = apart_steps * step, apart = own + waited + queue;
+  // What is outside of the engine is in the steps that a prompt waits for, where it waits for some.
+  const double added = outside * (1 - busy * (1 - 1 / waves));
   RequestTimes times;
   times.ttft =
-      latency(pass, batch / decode_.ranks() / 2) + sent_ + (staggered ? apart + (together - apart) / waves : together);
+      latency(pass, per_rank / 2) + sent_ + added + (staggered ? apart + (together - apart) / waves : together);
   // The kernels that dispatch prompts may be slower than a decode step's, of which passes with both are made up.
   times.ttft = std::max(times.ttft, ttft_);
   if (disaggregated()) {

@@ -80,6 +80,7 @@ class Deployment {
   double latency(double pass, double per_rank) const;
   struct WavePasses {  // of the pool for prefill, which compute the prompts of a wave
     double count = 0, seconds = 0;
+    double prompts = 1;  // of a rank that end in one
   };
   WavePasses wave_passes(double batch) const;
   RequestTimes wave_times(double batch) const;
@@ -94,6 +95,7 @@ class Deployment {
   bool chunked_ = true, waves_ = false;
   std::optional<double> requests_;  // of all waves
   double sent_ = 0;                 // seconds in which keys and values reach the pool that decodes
+  double tokenized_ = 0;            // seconds until the scheduler has the tokens of a prompt's text
   double ttft_ = 0, most_batch_ = 0;
 };
 

@@ -98,6 +98,23 @@ TEST(HostCost, AnEngineWaitsBetweenSteps) {
   EXPECT_EQ(training.serving_step(5e-3, 0, 8), 5e-3);
 }
 
+// The eighth of eight tokens of 1 ms is with its client after 8 ms, the first after 1.
+TEST(HostCost, TokensAreSentOneAfterAnother) {
+  std::vector<Parameter> parameters = round_profile().parameters();
+  parameters.push_back({.name = "serving.stream", .value = 1, .unit = "ms"});
+  Plan plan;
+  const auto sending = [&](double requests) {
+    return HostCost::make({"own", "", parameters}, two_nodes(100), plan).value().sending(requests);
+  };
+  EXPECT_DOUBLE_EQ(sending(8), 4.5e-3);
+  EXPECT_DOUBLE_EQ(sending(1), 1e-3);
+  EXPECT_DOUBLE_EQ(sending(0.2), 1e-3);
+  plan.inference.stream_interval = 2;
+  EXPECT_DOUBLE_EQ(sending(8), 2.25e-3);
+  plan.inference.stream_interval = 0;
+  EXPECT_EQ(sending(8), 0);
+}
+
 TEST(HostCost, TokensWaitForTheSlowerOfLinkAndLoaders) {
   Plan plan;
   plan.input.bytes_per_token = 2;

@@ -107,5 +107,24 @@ TEST(ServingForms, PromptsThatDoNotFitWait) {
   EXPECT_EQ(backlog_seconds(1, 0, 8), 0);
 }
 
+// Two steps are left to the first group, one to the second and none to those after it; of four steps three groups have
+// all, three and two.
+TEST(ServingForms, LaterGroupsOfAWaveHaveFewerStepsLeft) {
+  EXPECT_DOUBLE_EQ(steps_of_groups(2, 1, 8), 3);
+  EXPECT_DOUBLE_EQ(steps_of_groups(2, 1.5, 8), 2 + 0.5);
+  EXPECT_DOUBLE_EQ(steps_of_groups(2.5, 1, 8), 2.5 + 1.5 + 0.5);
+  EXPECT_DOUBLE_EQ(steps_of_groups(4, 1, 3), 4 + 3 + 2);
+  EXPECT_EQ(steps_of_groups(0, 1, 8), 0);
+}
+
+// A request that comes 10 ms after the end of a step of 4 ms misses two or three beginnings; one that comes at once the
+// step that begins.
+TEST(ServingForms, LateRequestsMissSteps) {
+  EXPECT_DOUBLE_EQ(steps_begun(10e-3, 4e-3), 3);
+  EXPECT_DOUBLE_EQ(steps_begun(9e-3, 4e-3), 2.75);
+  EXPECT_EQ(steps_begun(1e-3, 4e-3), 1);
+  EXPECT_EQ(steps_begun(0, 4e-3), 1);
+}
+
 }  // namespace
 }  // namespace plumbline::sim
