@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <limits>
-#include <map>
 
 namespace plumbline::model {
 
@@ -142,9 +141,11 @@ Result<ScheduleEvaluation> evaluate(const Schedule& schedule, const ChunkCosts& 
 
 ScheduleOutline::ScheduleOutline(const ScheduleTable& table) : classes(table.classes) {
   for (const ScheduleTable::Rank& rank : table.ranks) {
-    std::map<std::uint32_t, std::int64_t> counts;
-    for (const std::uint32_t op : rank.ops) ++counts[table.ops[op].slot_class];
-    ranks.emplace_back(counts.begin(), counts.end());
+    std::vector<std::int64_t> ops(classes.size(), 0);
+    for (const std::uint32_t op : rank.ops) ++ops[table.ops[op].slot_class];
+    Counts& counts = ranks.emplace_back();
+    for (std::size_t c = 0; c < ops.size(); ++c)
+      if (ops[c] > 0) counts.emplace_back(static_cast<std::uint32_t>(c), ops[c]);
   }
   transfers.push_back(false);
   for (std::int32_t stage = 1; stage < table.outline.stages; ++stage)

@@ -77,7 +77,7 @@ Result<ScheduleEvaluation> evaluate(const Schedule& schedule, const ChunkCosts& 
 
 // The inputs of the bound; their size depends on the distinct ops, not on the number of micro-batches.
 struct ScheduleOutline {
-  using Counts = std::vector<std::pair<std::uint32_t, std::int64_t>>;  // slot class, ops
+  using Counts = std::vector<std::pair<std::uint32_t, std::int64_t>>;  // slot class, ops; by class
 
   std::vector<ScheduleTable::SlotClass> classes;
   std::vector<Counts> ranks;

@@ -12,8 +12,8 @@
 #include "model/plan/plan.h"
 #include "model/result/serving_result.h"
 #include "sim/predict/inputs.h"
-#include "sim/search/candidate.h"
 #include "sim/search/ranking.h"
+#include "sim/search/search.h"
 #include "sim/serving/serving.h"
 
 namespace plumbline::sim {

@@ -1,10 +1,7 @@
 #include "sim/predict/memos.h"
 
 #include <algorithm>
-#include <functional>
-#include <string>
 #include <string_view>
-#include <utility>
 
 #include "model/base/bytes.h"
 #include "model/plan/layout.h"
@@ -51,20 +48,18 @@ model::RoutingSpread spread_of(const Inputs& inputs, const model::Plan& plan) {
                          : model::routing_spread(experts, groups, ranks, ranks_per_node);
 }
 
-ScheduleTables::Key ScheduleTables::key_of(const model::ScheduleKind& kind, const model::ScheduleShape& shape) {
-  const auto name = static_cast<std::int64_t>(std::hash<std::string_view>{}(kind.name()));
-  return {name, shape.ranks, shape.micro_batches, shape.virtual_stages, shape.micro_batch_group};
-}
-
-ScheduleTables::Table ScheduleTables::find(const model::ScheduleKind& kind, const model::ScheduleShape& shape) {
+ScheduleTables::Prepared ScheduleTables::find(const model::ScheduleKind& kind, const model::ScheduleShape& shape) {
   if (ops_ > most_ops) {
     known_.clear();
     ops_ = 0;
   }
-  return known_.find(key_of(kind, shape), [&]() -> Table {
-    auto made = TRY(model::make_schedule_table(kind, shape));
-    ops_ += made.ops.size();
-    return std::make_shared<const model::ScheduleTable>(std::move(made));
+  const auto name = static_cast<std::int64_t>(std::hash<std::string_view>{}(kind.name()));
+  const Key key = {name, shape.ranks, shape.micro_batches, shape.virtual_stages, shape.micro_batch_group};
+  return known_.find(key, [&]() -> Prepared {
+    auto table = TRY(model::make_schedule_table(kind, shape));
+    ops_ += table.ops.size();
+    model::ScheduleOutline outline(table);
+    return std::make_shared<const PreparedSchedule>(PreparedSchedule{std::move(table), std::move(outline)});
   });
 }
 

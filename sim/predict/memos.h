@@ -14,6 +14,7 @@
 #include "model/base/error.h"
 #include "model/base/memo.h"
 #include "model/program/routing.h"
+#include "model/schedule/evaluate.h"
 #include "model/schedule/schedule_table.h"
 
 namespace plumbline::sim {
@@ -50,19 +51,22 @@ model::RoutingSpread spread_of(const Inputs& inputs);
 // Returns the GPUs of a node that ranks of an expert group have between them.
 std::int64_t expert_node_gpus(const Inputs& inputs, const model::Plan& plan);
 
+struct PreparedSchedule {
+  model::ScheduleTable table;
+  model::ScheduleOutline outline;  // of the table
+};
+
 class ScheduleTables {
  public:
   // A schedule that deadlocks is infeasible.
-  using Table = model::Result<std::shared_ptr<const model::ScheduleTable>>;
-  Table find(const model::ScheduleKind& kind, const model::ScheduleShape& shape);
-
-  using Key = std::array<std::int64_t, 5>;
-  static Key key_of(const model::ScheduleKind& kind, const model::ScheduleShape& shape);
+  using Prepared = model::Result<std::shared_ptr<const PreparedSchedule>>;
+  Prepared find(const model::ScheduleKind& kind, const model::ScheduleShape& shape);
 
  private:
+  using Key = std::array<std::int64_t, 5>;
   // Above this number of ops in all tables the memo is cleared. Tables stay alive while they are in use.
   static constexpr std::size_t most_ops = 50'000'000;
-  model::Memo<Key, Table> known_;
+  model::Memo<Key, Prepared> known_;
   std::atomic<std::size_t> ops_ = 0;
 };
 

@@ -88,18 +88,6 @@ void time_slots(PlanWork& work) {
   }
 }
 
-SlotCounts slot_counts(const model::ScheduleTable& table) {
-  SlotCounts counts;
-  for (const model::ScheduleTable::Rank& rank : table.ranks) {
-    std::vector<std::int64_t> ops(table.classes.size(), 0);
-    for (const std::uint32_t op : rank.ops) ++ops[table.ops[op].slot_class];
-    auto& some = counts.emplace_back();
-    for (std::size_t c = 0; c < ops.size(); ++c)
-      if (ops[c] > 0) some.emplace_back(static_cast<std::uint32_t>(c), ops[c]);
-  }
-  return counts;
-}
-
 // A pair sends an activation and a gradient over the same link.
 void fill_costs(PlanWork& work) {
   const bool pairs =

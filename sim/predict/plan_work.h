@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
+#include <memory>
 #include <vector>
 
 #include "model/plan/layout.h"
 #include "model/profile/cluster.h"
-#include "model/schedule/schedule_table.h"
 #include "sim/predict/cached_stages.h"
+#include "sim/predict/memos.h"
 #include "sim/predict/simulation.h"
 #include "sim/predict/step_walk.h"
 #include "sim/step/step_executor.h"
@@ -19,17 +19,14 @@ struct Plan;
 
 namespace plumbline::sim {
 
-// [rank]: number of ops per slot class, by class.
-using SlotCounts = std::vector<std::vector<std::pair<std::uint32_t, std::int64_t>>>;
-SlotCounts slot_counts(const model::ScheduleTable& table);
-
 // The parts and intermediate results of one plan.
 struct PlanWork {
   const model::Plan* plan = nullptr;
   model::Layout layout;
   const model::ScheduleKind* kind = nullptr;
-  const model::ScheduleTable* table = nullptr;
-  const SlotCounts* counts = nullptr;  // of the table
+  std::shared_ptr<const PreparedSchedule> schedule;
+  const model::ScheduleTable* table = nullptr;                          // of the schedule
+  const std::vector<model::ScheduleOutline::Counts>* counts = nullptr;  // of its outline, by rank
   const CostModels* costs = nullptr;
   TimedStages* timed = nullptr;
   ShardedStages* sharded = nullptr;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
-#include <ranges>
 #include <span>
 #include <utility>
 
@@ -18,7 +17,6 @@
 #include "sim/interval/interval.h"
 #include "sim/network/contention.h"
 #include "sim/predict/memos.h"
-#include "sim/predict/simulate.h"
 #include "sim/search/detail/plan_draws.h"
 #include "sim/tasks/inputs_key.h"
 

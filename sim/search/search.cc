@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "model/base/bytes.h"

@@ -12,7 +12,6 @@
 #include "sim/predict/predictor.h"
 #include "sim/search/detail/branch_bounds.h"
 #include "sim/search/detail/memory_floor.h"
-#include "sim/search/detail/schedule_bound.h"
 #include "sim/search/detail/statistics.h"
 #include "tests/support/search_inputs.h"
 
@@ -25,20 +24,20 @@ struct Bounds {
   double branch = 0, schedule = 0;
 };
 
-Bounds bounds_of(const Inputs& given, const model::Plan& plan, const Pipeline& pipeline, ScheduleOutlines& outlines) {
+Bounds bounds_of(const Inputs& given, const model::Plan& plan, const Pipeline& pipeline, ScheduleTables& tables) {
   Inputs inputs = given;
   inputs.plan = plan;
   const model::Layout layout = model::make_layout(plan, inputs.architecture).value();
   const CostModels costs = cost_models(inputs, layout).value();
   BranchBlocks blocks(inputs, plan);
   BranchBounds bounds(blocks, costs);
-  const ScheduleOutline* outline = outlines.find(*pipeline.kind, pipeline.shape);
+  const auto schedule = tables.find(*pipeline.kind, pipeline.shape).value();
   const StageLists stages = stage_lists(plan, inputs.architecture, pipeline.stages);
   model::Plan nothing = plan;
   nothing.recompute.policy = "none";
   BranchBlocks least(inputs, nothing);
   return {BranchBounds(least, costs).branch(nothing),
-          lower_bound(*outline, bounds.slots(*outline, stages), bounds.p2p())};
+          lower_bound(schedule->outline, bounds.slots(schedule->outline, stages), bounds.p2p())};
 }
 
 class SearchBounds : public testing::TestWithParam<std::size_t> {
@@ -51,13 +50,13 @@ TEST_P(SearchBounds, HoldForTheClosedFormAndForEvents) {
   const Inputs& inputs = search_.inputs;
   const Space space(inputs);
   Predictor predictor(inputs);
-  ScheduleOutlines outlines(std::make_shared<ScheduleTables>());
+  ScheduleTables tables;
   int plans = 0, simulated = 0;
   tests::for_each_plan(space, [&](const Branch&, const Point& point, const model::Plan& plan) {
     if (plans++ % 7 != 0) return;  // a prime, so that all values of all keys occur
     const auto estimate = predictor.closed_form(plan);
     ASSERT_TRUE(estimate) << to_string(estimate.error());
-    const Bounds bounds = bounds_of(inputs, plan, *point.pipeline, outlines);
+    const Bounds bounds = bounds_of(inputs, plan, *point.pipeline, tables);
     EXPECT_GT(bounds.schedule, 0);
     EXPECT_LE(bounds.branch, estimate->step.time_s * above_rounding) << describe(plan);
     EXPECT_LE(bounds.schedule, estimate->step.time_s * above_rounding) << describe(plan);
@@ -113,7 +112,7 @@ TEST(BlockTimes, AreNoMoreThanSlots) {
       ExpertGroupMemo routing;
       TimedStages timed(library, costs, inputs.cluster.device, {0, {}, 0}, inputs.plan.parallelism.expert, routing);
       const StageLists stages = stage_lists(inputs.plan, inputs.architecture, layout.stages);
-      ScheduleOutline outline(model::make_schedule_table(**model::find_schedule("1f1b"), {1, 1, 1, 0}).value());
+      model::ScheduleOutline outline(model::make_schedule_table(**model::find_schedule("1f1b"), {1, 1, 1, 0}).value());
       outline.classes.clear();
       const auto last = static_cast<std::int32_t>(layout.stages) - 1;
       for (const model::OpType type :
@@ -153,7 +152,7 @@ TEST(ScheduleBound, IsThatOfTheSchedule) {
     for (const std::int32_t chunks : {1, 2}) {
       const model::ScheduleShape shape{4, 16, chunks, 0};
       if (!kind->check(shape)) continue;
-      const ScheduleOutline outline(model::make_schedule_table(*kind, shape).value());
+      const model::ScheduleOutline outline(model::make_schedule_table(*kind, shape).value());
       const UnevenCosts costs;
       std::vector<double> classes;
       for (const auto& one : outline.classes)

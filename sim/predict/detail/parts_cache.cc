@@ -57,7 +57,7 @@ bool is_below(double seconds, double limit) { return seconds < limit * (1 - rate
 
 // Upper limits of the cache, sized for large models on large pipelines. A search decides one branch under one
 // recomputation after another, and returns to none of their libraries: more of them only take memory.
-constexpr std::size_t most_libraries = 32, most_table_ops = 50'000'000;
+constexpr std::size_t most_libraries = 32;
 
 }  // namespace
 
@@ -136,7 +136,9 @@ model::Result<void> PartsCache::find(const model::Plan& plan, PlanWork& work) {
   work.plan = &plan;
   work.layout = std::move(layout);
   work.kind = *model::schedule_kind(plan);
-  TRY(find_table(work));
+  work.schedule = TRY(inputs_.tables->find(*work.kind, work.layout.schedule));
+  work.table = &work.schedule->table;
+  work.counts = &work.schedule->outline.ranks;
   TRY(find_costs(work));
   find_stages(work);
   return {};
@@ -156,30 +158,6 @@ void PartsCache::forget() {
     waits_.clear();
     libraries_.clear();
   }
-  if (table_ops_ > most_table_ops) {
-    tables_.clear();
-    table_ops_ = 0;
-  }
-}
-
-model::Result<void> PartsCache::find_table(PlanWork& work) {
-  const model::ScheduleShape& shape = work.layout.schedule;
-  key_.clear().add(std::string(work.kind->name()), shape.ranks, shape.micro_batches, shape.virtual_stages,
-                   shape.micro_batch_group);
-  auto& known = tables_[key_.bytes()];
-  if (!known) {
-    auto table = inputs_.tables->find(*work.kind, shape);
-    if (!table) {
-      tables_.erase(key_.bytes());
-      return tl::unexpected(table.error());
-    }
-    known = std::make_unique<Table>(Table{std::move(*table), {}});
-    known->counts = slot_counts(*known->table);
-    table_ops_ += known->table->ops.size();
-  }
-  work.table = known->table.get();
-  work.counts = &known->counts;
-  return {};
 }
 
 model::Result<void> PartsCache::find_costs(PlanWork& work) {

@@ -1,7 +1,6 @@
 // Finds the parts of a plan (sim/predict/plan_work.h) in the cache of earlier plans and makes those that are missing.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -12,7 +11,6 @@
 #include "model/base/error.h"
 #include "model/plan/plan.h"
 #include "model/result/result.h"
-#include "model/schedule/schedule_table.h"
 #include "sim/predict/cached_stages.h"
 #include "sim/predict/cost_models.h"
 #include "sim/predict/inputs.h"
@@ -72,14 +70,9 @@ class PartsCache {
  private:
   template <class Part>
   using Known = std::unordered_map<std::string, std::unique_ptr<Part>>;
-  struct Table {
-    std::shared_ptr<const model::ScheduleTable> table;
-    SlotCounts counts;
-  };
 
   void forget();
   void forget_times();
-  model::Result<void> find_table(PlanWork& work);
   model::Result<void> find_costs(PlanWork& work);
   void find_stages(PlanWork& work);
   const std::vector<std::int32_t>& kinds_on(const PlanWork& work, const model::ScheduleTable::Rank& rank);
@@ -88,8 +81,6 @@ class PartsCache {
   Inputs inputs_;         // its plan is the last one for which costs were computed
   PlanKey key_;
   std::vector<std::int32_t> kinds_;
-  std::size_t table_ops_ = 0;
-  Known<Table> tables_;
   Known<CostModels> costs_;
   Known<StageLists> stages_;
   Known<model::StageLibrary> libraries_;

@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <utility>
-
-#include "model/program/slot_template.h"
 
 namespace plumbline::sim {
 

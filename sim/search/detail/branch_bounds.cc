@@ -1,10 +1,8 @@
 #include "sim/search/detail/branch_bounds.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "model/plan/layout.h"
-#include "model/program/compile.h"
 #include "model/program/plan_context.h"
 #include "model/program/slot_template.h"
 #include "sim/predict/memos.h"
@@ -135,7 +133,7 @@ double BranchBounds::branch(const model::Plan& plan) {
   return passes * all.bound();
 }
 
-std::vector<double> BranchBounds::slots(const ScheduleOutline& outline, const StageLists& stages) {
+std::vector<double> BranchBounds::slots(const model::ScheduleOutline& outline, const StageLists& stages) {
   std::vector<Stage*> known;
   for (const model::BlockList& blocks : stages.kinds) known.push_back(&stage(blocks));
   const auto of = [&](std::int32_t at) -> Stage& {

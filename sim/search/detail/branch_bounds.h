@@ -12,9 +12,9 @@
 #include "model/layers/blocks.h"
 #include "model/layers/context.h"
 #include "model/program/compile.h"
+#include "model/schedule/evaluate.h"
 #include "sim/predict/cached_stages.h"
 #include "sim/search/detail/block_times.h"
-#include "sim/search/detail/schedule_bound.h"
 #include "sim/search/space.h"
 
 namespace plumbline::sim {
@@ -57,7 +57,7 @@ class BranchBounds {
   double branch(const model::Plan& plan);
 
   // Returns bounds in seconds for the slots of a plan with this schedule and these stages, by slot class.
-  std::vector<double> slots(const ScheduleOutline& outline, const StageLists& stages);
+  std::vector<double> slots(const model::ScheduleOutline& outline, const StageLists& stages);
   // Returns the seconds of a message between two ranks.
   double p2p() const { return p2p_; }
 

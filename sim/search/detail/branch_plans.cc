@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "model/memory/memory.h"
+#include "sim/predict/memos.h"
 
 namespace plumbline::sim {
 
@@ -30,21 +31,21 @@ const StageLists& BranchPlans::stages(std::size_t pipeline_choice) {
   return entry->second;
 }
 
-const ScheduleOutline* BranchPlans::outline(std::size_t pipeline_choice) {
+std::shared_ptr<const PreparedSchedule> BranchPlans::schedule(std::size_t pipeline_choice) {
   const Pipeline& pipeline = *pipeline_choices_[pipeline_choice].pipeline;
-  return scope_.outlines.find(*pipeline.kind, pipeline.shape);
+  return scope_.inputs.tables->find(*pipeline.kind, pipeline.shape).value_or(nullptr);
 }
 
 // The bound does not depend on the ZeRO stage.
 double BranchPlans::bound(std::size_t pipeline_choice, std::int64_t sms) {
   const auto known = bounds_.find(sms);
-  const ScheduleOutline* schedule = known == bounds_.end() ? nullptr : outline(pipeline_choice);
+  const auto schedule = known == bounds_.end() ? nullptr : this->schedule(pipeline_choice);
   if (schedule == nullptr) return 0;
   const PipelineChoice& one = pipeline_choices_[pipeline_choice];
   const auto [entry, fresh] = pipeline_choice_bounds_.try_emplace({one.pipeline, one.split}, 0.0);
   if (fresh)
-    entry->second =
-        model::lower_bound(*schedule, known->second.slots(*schedule, stages(pipeline_choice)), known->second.p2p());
+    entry->second = model::lower_bound(
+        schedule->outline, known->second.slots(schedule->outline, stages(pipeline_choice)), known->second.p2p());
   return entry->second;
 }
 
@@ -112,12 +113,12 @@ model::Result<std::optional<Peak>> BranchPlans::in_memory(const Item& item, Foun
 
 model::Result<void> BranchPlans::evaluate(const Item& item, double limit, Found& found) {
   const auto known = bounds_.find(item.sms);
-  const ScheduleOutline* schedule = known == bounds_.end() ? nullptr : outline(item.pipeline_choice);
+  const auto schedule = known == bounds_.end() ? nullptr : this->schedule(item.pipeline_choice);
   std::vector<double> least;
-  if (schedule != nullptr) least = known->second.slots(*schedule, stages(item.pipeline_choice));
+  if (schedule != nullptr) least = known->second.slots(schedule->outline, stages(item.pipeline_choice));
   double bound = 0;
   const auto promising = [&](const std::vector<double>& seconds) {
-    if (schedule != nullptr) bound = model::lower_bound(*schedule, seconds, known->second.p2p());
+    if (schedule != nullptr) bound = model::lower_bound(schedule->outline, seconds, known->second.p2p());
     return !above(bound, limit);
   };
   const auto estimate =

@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "sim/predict/memos.h"
 #include "sim/search/detail/branch_bounds.h"
 #include "sim/search/detail/branch_search.h"
 
@@ -32,7 +34,8 @@ class BranchPlans {
     std::size_t pipeline_choice = 0;
   };
   const StageLists& stages(std::size_t pipeline_choice);
-  const ScheduleOutline* outline(std::size_t pipeline_choice);
+  // Returns nullptr where the schedule deadlocks.
+  std::shared_ptr<const PreparedSchedule> schedule(std::size_t pipeline_choice);
   model::Result<void> collect(std::int64_t sms, Found& found);
   double bound(std::size_t pipeline_choice, std::int64_t sms);
   // These decide one plan. in_time() returns whether it is still undecided, and in_memory() its peak where it is.

@@ -1,12 +1,10 @@
 #include "sim/search/detail/memory_floor.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "model/memory/memory_reserve.h"
 #include "model/memory/training_state.h"
-#include "model/plan/layout.h"
 #include "model/program/plan_context.h"
 
 namespace plumbline::sim {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/search/candidate.h"
+#include "sim/search/search.h"
 
 namespace plumbline::sim {
 
