@@ -4,27 +4,179 @@
 #include <map>
 #include <optional>
 
-#include "sim/predict/detail/overlap_clock.h"
-
 namespace plumbline::sim {
+namespace {
 
-// The slots of a rank in step_recurrence.h for zero_stage 3, where a rank gathers parameters before every use. It
-// applies the rules of model/program/data_parallel.h in one pass over the rank's slots.
+using Op = model::ScheduleTable::Op;
+using Reduce = StepRecurrence::Reduce;
 
+// The clock of one rank in closed form: its compute, and its stream of collectives, which run one after the other. Each
+// is slower while the other runs.
+class OverlapClock {
+ public:
+  // Starts at 0 with no collective. `slowdown` is the factor on a collective's time while the rank computes.
+  void restart(double slowdown) {
+    slowdown_ = slowdown;
+    now_ = left_ = slowed_ = 0;
+    seconds_.clear();
+    ends_.clear();
+  }
+
+  double now() const { return now_; }
+  double slowed() const { return slowed_; }  // s by which collectives have made compute longer
+  bool idle() const { return ends_.size() == seconds_.size(); }
+
+  // Posts a collective that takes `seconds` while the rank does not compute, and returns its number.
+  std::size_t post(double seconds) {
+    if (idle()) left_ = seconds;
+    seconds_.push_back(seconds);
+    return seconds_.size() - 1;
+  }
+
+  // Computes for what takes `seconds` without collectives, and `slowdown` times as long during one.
+  void compute(double seconds, double slowdown) {
+    while (seconds > 0 && !idle()) {
+      const double whole = seconds * slowdown, collective = left_ * slowdown_;
+      const double step = std::min(whole, collective);
+      now_ += step;
+      slowed_ += step - step / slowdown;
+      if (whole < collective) {
+        left_ -= step / slowdown_;
+        return;
+      }
+      seconds -= step / slowdown;
+      end_first();
+    }
+    if (seconds > 0) now_ += seconds;
+  }
+
+  // Waits without computing.
+  void wait_until(double time) {
+    if (time <= now_) return;
+    while (now_ < time && !idle()) {
+      if (now_ + left_ > time) {
+        left_ -= time - now_;
+        break;
+      }
+      now_ += left_;
+      end_first();
+    }
+    now_ = std::max(now_, time);
+  }
+  // Waits for the end of a collective, and returns the seconds that it took.
+  double wait_for(std::size_t collective) {
+    const double before = now_;
+    while (ends_.size() <= collective) {
+      now_ += left_;
+      end_first();
+    }
+    return now_ - before;
+  }
+  // Returns when a collective ends if the rank does not compute any more.
+  double end_of(std::size_t collective) const {
+    if (collective < ends_.size()) return ends_[collective];
+    double end = now_ + left_;
+    for (std::size_t i = ends_.size() + 1; i <= collective; ++i) end += seconds_[i];
+    return end;
+  }
+
+ private:
+  void end_first() {
+    ends_.push_back(now_);
+    left_ = idle() ? 0 : seconds_[ends_.size()];
+  }
+
+  double now_ = 0, left_ = 0, slowed_ = 0, slowdown_ = 1;  // left_: of the running collective
+  std::vector<double> seconds_, ends_;                     // of all collectives, of those that have ended
+};
+
+double start_of(const TemplateRun& run, std::int32_t segment) {
+  return to_seconds(run.segments[static_cast<std::size_t>(segment)].start);
+}
+double end_of(const TemplateRun& run, std::int32_t segment) {
+  return to_seconds(run.segments[static_cast<std::size_t>(segment)].end);
+}
+
+// The slots of a rank for zero_stage 3, where a rank gathers parameters before every use. It applies the rules of
+// model/program/data_parallel.h in one pass over the rank's slots.
 class GatherWalk {
  public:
-  using Op = model::ScheduleTable::Op;
-
   // Begins the step of a rank. `step` must outlive the walk.
-  void restart(const StepRecurrence& step, std::size_t rank);
+  void restart(const StepRecurrence& step, std::size_t rank) {
+    step_ = &step;
+    rank_ = &step.table->ranks[rank];
+    clock_.restart(step.collective_slowdown);
+    slot_ = 0;
+    next_ = 0;
+    reduced_.reset();
+    gate_ = false;
+    copies_.clear();
+    collect();
+    if (!step.reshard) keep_between();
+    schedule();
+  }
   bool run_free(const Op& /*op*/, double /*begin*/) { return false; }  // every slot uses parameters
   // Runs the next slot of the rank from `begin` on, and returns the seconds that it waits for collectives.
-  double run(const Op& op, double begin);
+  double run(const Op& op, double begin) {
+    const TemplateRun& run = *step_->runs[op.slot_class];
+    const SlotSync& sync = *step_->syncs[op.slot_class];
+    clock_.wait_until(begin);
+    double late = std::exchange(gate_, false) ? clock_.wait_for(*reduced_) : 0;
+    find_starting();
+    double computed = 0;  // s of the slot on a free GPU
+    const auto compute_until = [&](double at) {
+      if (at <= computed) return;
+      clock_.compute(at - computed, sync.slowdown);
+      computed = at;
+    };
+    std::size_t gather = 0, reduction = step_->reduces_after(op) ? 0 : sync.reduces.size();
+    const bool reduces_here = reduction < sync.reduces.size();
+    // Starts everything that the segments before `segment` allow; after the same segment, gathers before reductions.
+    const auto start_until = [&](std::int32_t segment) {
+      while (true) {
+        const std::int32_t g =
+            gather < starting_.size() ? uses_[static_cast<std::size_t>(starting_[gather])].after : segment;
+        std::int32_t r = segment;
+        if (reduction < sync.reduces.size() && sync.reduces[reduction].segment >= 0)
+          r = sync.reduces[reduction].segment;
+        if (std::min(g, r) >= segment) return;
+        compute_until(end_of(run, std::min(g, r)));
+        if (g <= r) {
+          Use& use = uses_[static_cast<std::size_t>(starting_[gather++])];
+          use.gather = clock_.post(use.seconds);
+        } else {
+          reduce(op, sync.reduces[reduction++]);
+        }
+      }
+    };
+    for (; next_ < uses_.size() && uses_[next_].first.first == slot_; ++next_) {
+      const Use& use = uses_[next_];
+      if (!use.gathered) continue;
+      start_until(use.first.second);
+      compute_until(start_of(run, use.first.second));
+      late += clock_.wait_for(use.gather);
+    }
+    start_until(static_cast<std::int32_t>(run.segments.size()));
+    compute_until(run.seconds);
+    for (; reduction < sync.reduces.size(); ++reduction) reduce(op, sync.reduces[reduction]);
+    gate_ = step_->reduce == Reduce::each_waiting && !op.last_of_rank && reduces_here;
+    ++slot_;
+    return late;
+  }
   const OverlapClock& clock() const { return clock_; }
-  GradientsReady ready() const;
+  GradientsReady ready() const {
+    std::vector<std::pair<double, double>> copies;
+    for (const auto& [reduction, seconds] : copies_) copies.emplace_back(clock_.end_of(reduction), seconds);
+    return gradients_ready(clock_.now(), reduced_ ? clock_.end_of(*reduced_) : 0, std::move(copies));
+  }
 
   // Returns stage and unit of each gather of the step.
-  std::vector<std::pair<std::int32_t, std::int32_t>> gathers() const;
+  std::vector<std::pair<std::int32_t, std::int32_t>> gathers() const {
+    std::vector<std::pair<std::int32_t, std::int32_t>> units;
+    for (const Use& use : uses_)
+      if (use.gathered) units.emplace_back(use.stage, use.unit);
+    return units;
+  }
 
  private:
   using Moment = std::pair<std::int32_t, std::int32_t>;  // slot of the rank, segment
@@ -44,11 +196,73 @@ class GatherWalk {
   const model::ScheduleTable::SlotClass& stages(std::int32_t slot) const {
     return step_->table->classes[op(slot).slot_class];
   }
-  void collect();
-  void keep_between();
-  void schedule();
-  void find_starting();
-  void reduce(const Op& op, const SlotSync::Part& part);
+
+  // Consecutive uses of a unit count as one, because its parameters stay.
+  void collect() {
+    uses_.clear();
+    for (std::int32_t k = 0; k < static_cast<std::int32_t>(rank_->ops.size()); ++k) {
+      const auto& here = stages(k);
+      for (const SlotSync::Use& use : step_->syncs[op(k).slot_class]->uses) {
+        const std::int32_t stage = use.forward ? here.f_stage : here.b_stage;
+        if (!uses_.empty() && uses_.back().stage == stage && uses_.back().unit == use.unit)
+          uses_.back().last = {k, use.last};
+        else
+          uses_.push_back({stage, use.unit, {k, use.first}, {k, use.last}, use.seconds});
+      }
+    }
+  }
+
+  void keep_between() {
+    std::map<std::int32_t, std::int32_t> in_flight;               // micro-batches of a stage
+    std::map<std::pair<std::int32_t, std::int32_t>, bool> there;  // (stage, unit)
+    std::int32_t seen = 0;
+    for (Use& use : uses_) {
+      for (; seen <= use.first.first; ++seen) {
+        const std::int32_t ended = seen == 0 || op(seen - 1).type == model::OpType::W ? none : stages(seen - 1).b_stage;
+        if (ended >= 0 && --in_flight[ended] == 0)
+          std::erase_if(there, [&](const auto& entry) { return entry.first.first == ended; });
+        if (stages(seen).f_stage >= 0) ++in_flight[stages(seen).f_stage];
+      }
+      use.gathered = !std::exchange(there[{use.stage, use.unit}], true);
+    }
+  }
+
+  // A gather starts when its buffer is free. Gathers that get an initial buffer start with the step.
+  void schedule() {
+    started_.assign(rank_->ops.size(), none);
+    begun_.assign(rank_->ops.size(), none);
+    for (std::size_t i = 0; i < uses_.size(); ++i) {
+      Use& use = uses_[i];
+      if (!use.gathered) continue;
+      std::int32_t freed = static_cast<std::int32_t>(i) - static_cast<std::int32_t>(step_->buffers);
+      while (freed >= 0 && uses_[static_cast<std::size_t>(freed)].last >= use.first) --freed;
+      if (freed < 0) {
+        use.gather = clock_.post(use.seconds);
+        continue;
+      }
+      const auto [slot, segment] = uses_[static_cast<std::size_t>(freed)].last;
+      use.after = segment;
+      std::int32_t& last = begun_[static_cast<std::size_t>(slot)];
+      (last < 0 ? started_[static_cast<std::size_t>(slot)] : uses_[static_cast<std::size_t>(last)].next) =
+          static_cast<std::int32_t>(i);
+      last = static_cast<std::int32_t>(i);
+    }
+  }
+
+  // Finds the uses whose gathers start in the slot, by the segment after which they start.
+  void find_starting() {
+    starting_.clear();
+    for (std::int32_t i = started_[static_cast<std::size_t>(slot_)]; i >= 0;
+         i = uses_[static_cast<std::size_t>(i)].next)
+      starting_.push_back(i);
+    const auto after = [&](std::int32_t i) { return uses_[static_cast<std::size_t>(i)].after; };
+    if (!std::ranges::is_sorted(starting_, {}, after)) std::ranges::stable_sort(starting_, {}, after);
+  }
+
+  void reduce(const Op& op, const SlotSync::Part& part) {
+    reduced_ = clock_.post(step_->reduces ? part.seconds : part.local);
+    if (part.copy > 0 && op.last_gradient) copies_.emplace_back(*reduced_, part.copy);
+  }
 
   const StepRecurrence* step_ = nullptr;
   const model::ScheduleTable::Rank* rank_ = nullptr;
@@ -63,162 +277,6 @@ class GatherWalk {
   bool gate_ = false;                                   // the next slot waits for it
   std::vector<std::pair<std::size_t, double>> copies_;  // a gradient's reduction, seconds of its copy
 };
-
-namespace {
-
-using Op = model::ScheduleTable::Op;
-
-double start_of(const TemplateRun& run, std::int32_t segment) {
-  return to_seconds(run.segments[static_cast<std::size_t>(segment)].start);
-}
-double end_of(const TemplateRun& run, std::int32_t segment) {
-  return to_seconds(run.segments[static_cast<std::size_t>(segment)].end);
-}
-
-}  // namespace
-
-void GatherWalk::restart(const StepRecurrence& step, std::size_t rank) {
-  step_ = &step;
-  rank_ = &step.table->ranks[rank];
-  clock_.restart(step.collective_slowdown);
-  slot_ = 0;
-  next_ = 0;
-  reduced_.reset();
-  gate_ = false;
-  copies_.clear();
-  collect();
-  if (!step.reshard) keep_between();
-  schedule();
-}
-
-// Consecutive uses of a unit count as one, because its parameters stay.
-void GatherWalk::collect() {
-  uses_.clear();
-  for (std::int32_t k = 0; k < static_cast<std::int32_t>(rank_->ops.size()); ++k) {
-    const auto& here = stages(k);
-    for (const SlotSync::Use& use : step_->syncs[op(k).slot_class]->uses) {
-      const std::int32_t stage = use.forward ? here.f_stage : here.b_stage;
-      if (!uses_.empty() && uses_.back().stage == stage && uses_.back().unit == use.unit)
-        uses_.back().last = {k, use.last};
-      else
-        uses_.push_back({stage, use.unit, {k, use.first}, {k, use.last}, use.seconds});
-    }
-  }
-}
-
-void GatherWalk::keep_between() {
-  std::map<std::int32_t, std::int32_t> in_flight;               // micro-batches of a stage
-  std::map<std::pair<std::int32_t, std::int32_t>, bool> there;  // (stage, unit)
-  std::int32_t seen = 0;
-  for (Use& use : uses_) {
-    for (; seen <= use.first.first; ++seen) {
-      const std::int32_t ended = seen == 0 || op(seen - 1).type == model::OpType::W ? none : stages(seen - 1).b_stage;
-      if (ended >= 0 && --in_flight[ended] == 0)
-        std::erase_if(there, [&](const auto& entry) { return entry.first.first == ended; });
-      if (stages(seen).f_stage >= 0) ++in_flight[stages(seen).f_stage];
-    }
-    use.gathered = !std::exchange(there[{use.stage, use.unit}], true);
-  }
-}
-
-// A gather starts when its buffer is free. Gathers that get an initial buffer start with the step.
-void GatherWalk::schedule() {
-  started_.assign(rank_->ops.size(), none);
-  begun_.assign(rank_->ops.size(), none);
-  for (std::size_t i = 0; i < uses_.size(); ++i) {
-    Use& use = uses_[i];
-    if (!use.gathered) continue;
-    std::int32_t freed = static_cast<std::int32_t>(i) - static_cast<std::int32_t>(step_->buffers);
-    while (freed >= 0 && uses_[static_cast<std::size_t>(freed)].last >= use.first) --freed;
-    if (freed < 0) {
-      use.gather = clock_.post(use.seconds);
-      continue;
-    }
-    const auto [slot, segment] = uses_[static_cast<std::size_t>(freed)].last;
-    use.after = segment;
-    std::int32_t& last = begun_[static_cast<std::size_t>(slot)];
-    (last < 0 ? started_[static_cast<std::size_t>(slot)] : uses_[static_cast<std::size_t>(last)].next) =
-        static_cast<std::int32_t>(i);
-    last = static_cast<std::int32_t>(i);
-  }
-}
-
-// Finds the uses whose gathers start in the slot, by the segment after which they start.
-void GatherWalk::find_starting() {
-  starting_.clear();
-  for (std::int32_t i = started_[static_cast<std::size_t>(slot_)]; i >= 0; i = uses_[static_cast<std::size_t>(i)].next)
-    starting_.push_back(i);
-  const auto after = [&](std::int32_t i) { return uses_[static_cast<std::size_t>(i)].after; };
-  if (!std::ranges::is_sorted(starting_, {}, after)) std::ranges::stable_sort(starting_, {}, after);
-}
-
-double GatherWalk::run(const Op& op, double begin) {
-  const TemplateRun& run = *step_->runs[op.slot_class];
-  const SlotSync& sync = *step_->syncs[op.slot_class];
-  clock_.wait_until(begin);
-  double late = std::exchange(gate_, false) ? clock_.wait_for(*reduced_) : 0;
-  find_starting();
-  double computed = 0;  // s of the slot on a free GPU
-  const auto compute_until = [&](double at) {
-    if (at <= computed) return;
-    clock_.compute(at - computed, sync.slowdown);
-    computed = at;
-  };
-  std::size_t gather = 0, reduction = step_->reduces_after(op) ? 0 : sync.reduces.size();
-  const bool reduces_here = reduction < sync.reduces.size();
-  // Starts everything that the segments before `segment` allow; after the same segment, gathers before reductions.
-  const auto start_until = [&](std::int32_t segment) {
-    while (true) {
-      const std::int32_t g =
-          gather < starting_.size() ? uses_[static_cast<std::size_t>(starting_[gather])].after : segment;
-      std::int32_t r = segment;
-      if (reduction < sync.reduces.size() && sync.reduces[reduction].segment >= 0) r = sync.reduces[reduction].segment;
-      if (std::min(g, r) >= segment) return;
-      compute_until(end_of(run, std::min(g, r)));
-      if (g <= r) {
-        Use& use = uses_[static_cast<std::size_t>(starting_[gather++])];
-        use.gather = clock_.post(use.seconds);
-      } else {
-        reduce(op, sync.reduces[reduction++]);
-      }
-    }
-  };
-  for (; next_ < uses_.size() && uses_[next_].first.first == slot_; ++next_) {
-    const Use& use = uses_[next_];
-    if (!use.gathered) continue;
-    start_until(use.first.second);
-    compute_until(start_of(run, use.first.second));
-    late += clock_.wait_for(use.gather);
-  }
-  start_until(static_cast<std::int32_t>(run.segments.size()));
-  compute_until(run.seconds);
-  for (; reduction < sync.reduces.size(); ++reduction) reduce(op, sync.reduces[reduction]);
-  gate_ = step_->reduce == StepRecurrence::Reduce::each_waiting && !op.last_of_rank && reduces_here;
-  ++slot_;
-  return late;
-}
-
-void GatherWalk::reduce(const Op& op, const SlotSync::Part& part) {
-  reduced_ = clock_.post(step_->reduces ? part.seconds : part.local);
-  if (part.copy > 0 && op.last_gradient) copies_.emplace_back(*reduced_, part.copy);
-}
-
-GradientsReady GatherWalk::ready() const {
-  std::vector<std::pair<double, double>> copies;
-  for (const auto& [reduction, seconds] : copies_) copies.emplace_back(clock_.end_of(reduction), seconds);
-  return gradients_ready(clock_.now(), reduced_ ? clock_.end_of(*reduced_) : 0, std::move(copies));
-}
-
-std::vector<std::pair<std::int32_t, std::int32_t>> GatherWalk::gathers() const {
-  std::vector<std::pair<std::int32_t, std::int32_t>> units;
-  for (const Use& use : uses_)
-    if (use.gathered) units.emplace_back(use.stage, use.unit);
-  return units;
-}
-
-namespace {
-
-using Reduce = StepRecurrence::Reduce;
 
 // One rank whose parameters are gathered once a step or not at all.
 class Walk {
@@ -266,15 +324,14 @@ class Walk {
       for (; reduces_here && next < sync.reduces.size(); ++next) {
         const SlotSync::Part& part = sync.reduces[next];
         if (part.segment < 0 || part.segment >= segment) break;
-        compute_until(to_seconds(run.segments[static_cast<std::size_t>(part.segment)].end), sync);
+        compute_until(end_of(run, part.segment), sync);
         reduce(op, part);
       }
     };
     if (op.first_forward && step_->gathers)
       for (const SlotSync::Part& part : sync.gathers) {
         reduce_until(part.segment);
-        if (part.segment >= 0)
-          compute_until(to_seconds(run.segments[static_cast<std::size_t>(part.segment)].start), sync);
+        if (part.segment >= 0) compute_until(start_of(run, part.segment), sync);
         late += clock_.wait_for(gathered_++);
       }
     reduce_until(static_cast<std::int32_t>(run.segments.size()));
