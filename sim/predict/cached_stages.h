@@ -22,10 +22,9 @@
 #include "model/program/stage_optimizer.h"
 #include "sim/analysis/exposure.h"
 #include "sim/analysis/load.h"
-#include "sim/predict/attribution.h"
 #include "sim/predict/cost_models.h"
 #include "sim/predict/plan_key.h"
-#include "sim/predict/step_recurrence.h"
+#include "sim/predict/step_walk.h"
 #include "sim/step/optimizer_timing.h"
 #include "sim/step/segment_time.h"
 #include "sim/step/slot_host.h"
@@ -70,6 +69,13 @@ struct SlotPasses {
   bool any() const { return parameters > 0 || gradients > 0; }
 };
 SlotPasses passes_in_slots(const model::Plan& plan, const CostModels& costs);
+
+// The busy seconds of a slot by operator class and by constant of the profile.
+struct Attribution {
+  std::map<std::string, double> classes;         // breakdown row -> seconds of compute
+  std::map<std::int32_t, double> constants;      // profile constant -> seconds of compute
+  std::map<std::int32_t, double> communication;  // profile constant -> seconds of transfer
+};
 
 // The waits of a slot for stragglers, and what they grow with.
 struct StragglerWaits {

@@ -10,7 +10,6 @@
 
 #include "model/plan/layout.h"
 #include "model/profile/constant_rules.h"
-#include "sim/analysis/bound.h"
 
 namespace plumbline::sim {
 namespace {

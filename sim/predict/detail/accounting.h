@@ -9,7 +9,6 @@
 #include "model/result/result.h"
 #include "sim/analysis/bound.h"
 #include "sim/analysis/exposure.h"
-#include "sim/predict/attribution.h"
 #include "sim/predict/inputs.h"
 #include "sim/predict/plan_work.h"
 #include "sim/step/step_executor.h"
