@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "model/plan/rollout.h"
@@ -32,6 +31,14 @@ model::Plan outline_of(model::Plan plan) {
   plan.parallelism.zero_stage = plan.parallelism.shard_group = 0;
   plan.software.erase(std::string(model::rules_key));
   return plan;
+}
+
+// Returns whether a pipeline has one replica, which leaves ZeRO nothing to shard unless a schedule keeps stages twice.
+bool has_one_replica(const model::Plan& plan, const model::Architecture& architecture) {
+  const auto& degrees = plan.parallelism;
+  const std::int64_t ranks = plan.cluster.gpus / degrees.pipeline;
+  return ranks == degrees.tensor &&
+         (architecture.experts.routed_experts == 0 || ranks == degrees.expert * degrees.expert_tensor);
 }
 
 std::int64_t half(std::int64_t layers, std::int64_t stages) {
@@ -119,8 +126,9 @@ void Space::add_branches(model::Plan plan) {
   }
 }
 
-// Returns nullptr where no pipeline is valid. Pipelines are shared by schedule, ranks and micro-batches, with rules of
-// software by whether experts lie on several ranks, and with ZeRO shard groups by all degrees.
+// Returns nullptr where no pipeline is valid. Pipelines are shared by schedule, ranks, micro-batches and whether there
+// are replicas, with rules of software by whether experts lie on several ranks, and with ZeRO shard groups by all
+// degrees.
 const Pipeline* Space::pipeline(const model::Plan& plan) {
   const auto& degrees = plan.parallelism;
   const auto kind = model::schedule_kind(plan);
@@ -128,7 +136,8 @@ const Pipeline* Space::pipeline(const model::Plan& plan) {
   const std::int64_t replicas = plan.cluster.gpus / (degrees.tensor * degrees.context * degrees.pipeline);
   std::vector<std::int64_t> key = {std::ranges::find(kinds, *kind) - kinds.begin(), plan.schedule.virtual_stages,
                                    degrees.pipeline,
-                                   plan.batch.global_batch_size / (replicas * plan.batch.micro_batch_size)};
+                                   plan.batch.global_batch_size / (replicas * plan.batch.micro_batch_size),
+                                   has_one_replica(plan, inputs_.architecture)};
   if (degrees.shard_group > 0)
     for (const model::Degree& degree : model::parallel_degrees) key.push_back(degrees.*degree.value);
   if (plan.software.contains(std::string(model::rules_key))) key.push_back(degrees.expert > 1);
@@ -184,7 +193,7 @@ bool Space::keep_valid(model::Plan plan, Pipeline& pipeline) {
   if (pipeline.splits.empty()) return false;
   divide(pipeline.splits.front());
   plan.parallelism.shard_group = group;
-  pipeline.zero_stages = zero_stages(plan);
+  pipeline.zero_stages = zero_stages(plan, pipeline.kind->outline(pipeline.shape).directions);
   if (pipeline.zero_stages.empty()) return false;
   plan.parallelism.zero_stage = pipeline.zero_stages.front();
   plan.recompute.policy = "full";
@@ -205,7 +214,8 @@ const model::Result<model::SplitCosts>& Space::costs(const model::Plan& plan, co
                                : costs_.emplace(std::move(key), split_costs(plan, inputs_)).first->second;
 }
 
-std::vector<std::int64_t> Space::zero_stages(model::Plan plan) {
+std::vector<std::int64_t> Space::zero_stages(model::Plan plan, std::int32_t directions) {
+  const bool shards = directions > 1 || !has_one_replica(plan, inputs_.architecture);
   std::vector<std::int64_t> allowed;
   const auto allows = [&](std::int64_t stage) {
     plan.parallelism.zero_stage = stage;
@@ -218,6 +228,7 @@ std::vector<std::int64_t> Space::zero_stages(model::Plan plan) {
     constexpr std::int64_t last = 3;
     const bool searched = inputs_.plan.search.zero_stage.empty();
     while (searched && stage < last && !allows(stage)) ++stage;
+    if (!shards && !allowed.empty()) break;  // one stands for all
     if (allows(stage) && std::ranges::find(allowed, stage) == allowed.end()) allowed.push_back(stage);
   }
   return allowed;

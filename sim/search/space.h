@@ -83,7 +83,9 @@ class Space {
   // Leaves the splits, ZeRO stages and recomputations with which the pipeline of the plan is valid, and returns whether
   // there are any of each.
   bool keep_valid(model::Plan plan, Pipeline& pipeline);
-  std::vector<std::int64_t> zero_stages(model::Plan plan);
+  // Returns the stages that are valid; of those that shard nothing, where every rank is alone with its states, the
+  // first.
+  std::vector<std::int64_t> zero_stages(model::Plan plan, std::int32_t directions);
   // Returns split_costs(), which plans with the same degrees but the pipeline share.
   const model::Result<model::SplitCosts>& costs(const model::Plan& plan, const model::Layout& layout);
 

@@ -171,7 +171,11 @@ TEST_P(Searches, TheSpaceIsWhatTheLayoutAllows) {
                     plan.batch.micro_batch_size = size;
                     plan.schedule.kind = kind;
                     plan.schedule.virtual_stages = chunks;
-                    if (!model::make_layout(plan, inputs.architecture)) continue;
+                    const auto layout = model::make_layout(plan, inputs.architecture);
+                    if (!layout) continue;
+                    const bool shards = layout->dense_group > 1 ||
+                                        (inputs.architecture.experts.routed_experts > 0 && layout->expert_group > 1);
+                    if (!shards && zero != choices.zero_stage.front()) continue;  // one stands for all
                     for (const std::int64_t sms : choices.communication_sms(expert)) {
                       plan.overlap.communication_sms = sms;
                       ++allowed;

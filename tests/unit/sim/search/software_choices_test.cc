@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -115,6 +116,22 @@ TEST(SoftwareChoices, AreNoneThatTheStackRefuses) {
   });
   EXPECT_EQ(plans, space.size());
   EXPECT_EQ(kinds, (std::set<std::string>{"1f1b", "interleaved", "interleaved-overlap"}));
+}
+
+// 8 ranks of one replica hold every state once: ZeRO 1 and 3 would be the same plan. Two replicas have both.
+TEST(SoftwareChoices, HaveOneZeroStageWhereNothingIsSharded) {
+  const Inputs inputs = inputs_of(
+      {"cluster.gpus=8", "batch.global_batch_size=16", "schedule.kind=1f1b", "schedule.layers_per_stage=[]",
+       "search.tensor=[4, 8]", "search.context=1", "search.pipeline=1", "search.micro_batch_size=1",
+       "search.zero_stage=[1, 3]", "search.communication_sms=0", "search.recompute=none", "search.split=even"},
+      {"1", "3"});
+  std::map<std::int64_t, std::set<std::int64_t>> stages;  // by tensor ranks
+  const Space space(inputs);
+  tests::for_each_plan(space, [&](const Branch&, const Point& point, const model::Plan& plan) {
+    stages[plan.parallelism.tensor].insert(point.zero_stage);
+  });
+  EXPECT_EQ(stages[4], (std::set<std::int64_t>{1, 3}));
+  EXPECT_EQ(stages[8], std::set<std::int64_t>{1});
 }
 
 TEST(SoftwareChoices, AreThoseThatThePlanLists) {
