@@ -31,6 +31,7 @@ constexpr NumberRange number_ranges[] = {
     {"cluster.speed_deviation", 0, true, 1, true, "a deviation is a share: 0.005 is 0.5 %"},
     {"cluster.jitter", 0, true, 1, true, "a deviation is a share: 0.005 is 0.5 %"},
     {"cluster.background", 0, true, 1, false, "others take a share and leave the rest"},
+    {"cluster.nic_gbps", 0, false, 1e6, true, "it is in Gb/s: that of 50 GB/s is 400"},
     {"offload.activations", 0, true, 1, true, "1 offloads all of them"},
     {"routing.imbalance", 0, true, 1000, true,  // that of a million ranks
      "rows of n ranks vary by at most the square root of n - 1 times their mean"},

@@ -61,6 +61,12 @@ TEST(Plan, AcceptanceIsANumberOrAListByPosition) {
   }
 }
 
+TEST(Plan, ANicHasGigabits) {
+  EXPECT_EQ(load(minimal_text, {"cluster.nic_gbps=1e6"}).cluster.nic_gbps, 1e6);
+  expect_error(read_plan(minimal_text, "p.toml", {"cluster.nic_gbps=400e9"}), ErrorKind::input, "--set", 0,
+               "cluster.nic_gbps", "at most 1e+06");
+}
+
 TEST(Plan, ABackgroundIsANumberOrATableOfTiers) {
   const Plan one = load(minimal_text, {"cluster.background=0.25"});
   EXPECT_EQ(one.cluster.background, (TierShares{{"nic", 0.25}, {"leaf", 0.25}, {"spine", 0.25}}));
