@@ -270,30 +270,17 @@ std::optional<Error> read_all_phases(const Document& document, Plan& plan) {
   return read_phases(document, "campaign.phase", plan.campaign.phases, visit);
 }
 
-// Checks the keys of a table of the plan, which may have tables of its own.
-std::optional<Error> unknown_keys_of(const Document& document, const std::string& name, const toml::table& table) {
+// Checks the keys of a table of the plan, which may have tables of its own; `name` is "" of the plan itself.
+std::optional<Error> unknown_keys(const Document& document, const std::string& name, const toml::table& table) {
   for (const auto& [key, value] : table) {
-    const std::string dotted = name + "." + std::string(key.str());
+    const std::string dotted = (name.empty() ? "" : name + ".") + std::string(key.str());
     if (std::ranges::find(document.keys, dotted) != document.keys.end()) continue;
     const bool section = std::ranges::any_of(
         document.keys, [&](const std::string& known) { return name != "model" && known.starts_with(dotted + "."); });
     if (!section) return located(document, dotted, key.source(), problem("unknown key", plan_key_hint(dotted)));
     if (!value.is_table())
       return located(document, dotted, key.source(), problem("expected a table", fmt::format("write [{}]", dotted)));
-    if (auto error = unknown_keys_of(document, dotted, *value.as_table())) return error;
-  }
-  return std::nullopt;
-}
-
-std::optional<Error> unknown_keys(const Document& document) {
-  const std::vector<std::string>& keys = document.keys;
-  for (const auto& [section, node] : document.root) {
-    const std::string name(section.str());
-    if (std::ranges::none_of(keys, [&](const std::string& key) { return key.starts_with(name + "."); }))
-      return located(document, name, section.source(), problem("unknown key", plan_key_hint(name)));
-    if (!node.is_table())
-      return located(document, name, section.source(), problem("expected a table", fmt::format("write [{}]", name)));
-    if (auto error = unknown_keys_of(document, name, *node.as_table())) return error;
+    if (auto error = unknown_keys(document, dotted, *value.as_table())) return error;
   }
   return std::nullopt;
 }
@@ -546,7 +533,7 @@ Result<Plan> load_plan(const std::string& path, const std::vector<std::string>& 
 Result<Plan> read_plan(std::string_view text, const std::string& path, const std::vector<std::string>& overrides) {
   auto document = TRY(parse_plan(text, path));
   if (const auto error = take_aliases(document)) return tl::unexpected(*error);
-  if (const auto error = unknown_keys(document)) return tl::unexpected(*error);
+  if (const auto error = unknown_keys(document, "", document.root)) return tl::unexpected(*error);
   std::optional<Plan> before;
   if (may_outgrow_layers(overrides))
     if (const auto error = read_fields(document, before.emplace())) return tl::unexpected(*error);
