@@ -4,7 +4,7 @@
 #include <cassert>
 #include <map>
 
-#include "sim/engine/flow_rules.h"
+#include "sim/engine/flows.h"
 
 namespace plumbline::sim {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sim/engine/event_heap.h"
-#include "sim/engine/flow_slots.h"
+#include "sim/engine/flows.h"
 #include "sim/engine/loop.h"
 
 namespace plumbline::sim {

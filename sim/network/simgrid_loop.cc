@@ -19,8 +19,7 @@
 #include <utility>
 
 #include "sim/engine/event_heap.h"
-#include "sim/engine/flow_rules.h"
-#include "sim/engine/flow_slots.h"
+#include "sim/engine/flows.h"
 
 namespace plumbline::sim {
 namespace {

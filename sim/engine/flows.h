@@ -1,9 +1,10 @@
-// Records of running flows, found by their id in constant time. Slots are reused, ids are not, and records never move.
+// What both event loops keep of flows: their rules and their records.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,14 @@
 
 namespace plumbline::sim {
 
+// Returns the B/s of a flow that is alone on its links: min over crossings of bandwidth / times, and its limit.
+double rate_alone(const Flow& flow, const std::vector<topologies::Link>& links);
+
+// Returns why a flow cannot run on these links, or "" when it can. Causes are amounts that are negative, NaN or over
+// 1e13 bytes, a limit of 0, more than 1e6 s, an unknown link, and a crossing of 0 times.
+std::string find_fault(const Flow& flow, const std::vector<topologies::Link>& links);
+
+// Records of running flows, found by their id in constant time. Slots are reused, ids are not, and records never move.
 template <class Record>
 class FlowSlots {
  public:

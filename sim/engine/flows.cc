@@ -1,4 +1,4 @@
-#include "sim/engine/flow_rules.h"
+#include "sim/engine/flows.h"
 
 #include <fmt/format.h>
 
