@@ -4,7 +4,6 @@
 #include <cassert>
 #include <iterator>
 #include <set>
-#include <utility>
 
 namespace plumbline::model {
 namespace {

@@ -5,9 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <set>
-#include <string>
-
-#include "model/graph/attributes.h"
 
 namespace plumbline::model {
 

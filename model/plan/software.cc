@@ -7,11 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <numeric>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "model/plan/detail/value_text.h"
 #include "model/plan/layout.h"

@@ -1,7 +1,5 @@
 #include "real/executor/run.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -9,20 +7,17 @@
 #include <map>
 #include <memory>
 #include <numeric>
-#include <utility>
 
 #include "model/architecture/metrics.h"
 #include "model/base/bytes.h"
 #include "model/base/statistics.h"
 #include "model/memory/memory.h"
-#include "model/plan/layout.h"
 #include "model/program/compile.h"
 #include "real/executor/agreement.h"
 #include "real/executor/infeasible.h"
 #include "real/executor/step/step_executor.h"
 #include "real/executor/step/step_timeline.h"
 #include "real/executor/training/prefetch.h"
-#include "real/executor/training/training_step.h"
 
 namespace plumbline::real {
 namespace {

@@ -5,16 +5,12 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
-#include <functional>
 #include <iterator>
-#include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <thread>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "real/executor/infeasible.h"
 #include "real/host/buffer.h"

@@ -7,7 +7,6 @@
 #include <limits>
 #include <numeric>
 #include <utility>
-#include <vector>
 
 #include "model/cost/operator_class.h"
 #include "real/measure/sequence_buffers.h"

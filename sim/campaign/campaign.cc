@@ -8,7 +8,6 @@
 #include <functional>
 #include <iterator>
 #include <map>
-#include <span>
 #include <utility>
 #include <vector>
 

@@ -8,7 +8,6 @@
 #include <limits>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "sim/interval/interval.h"
 #include "sim/predict/memos.h"

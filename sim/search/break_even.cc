@@ -6,9 +6,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <memory>
-#include <optional>
-#include <string>
 #include <utility>
 
 #include "model/program/routing.h"

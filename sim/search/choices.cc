@@ -8,7 +8,6 @@
 
 #include "model/plan/layout.h"
 #include "model/plan/software.h"
-#include "model/plan/stage_split.h"
 #include "model/schedule/schedule.h"
 
 namespace plumbline::sim {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <sstream>
-#include <string_view>
 #include <utility>
 
 #include "model/base/decimal.h"

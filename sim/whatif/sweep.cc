@@ -9,7 +9,6 @@
 
 #include "model/base/bytes.h"
 #include "model/memory/memory.h"
-#include "model/result/middle.h"
 #include "sim/campaign/closed_form.h"
 #include "sim/interval/interval.h"
 #include "sim/network/contention.h"

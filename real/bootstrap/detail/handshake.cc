@@ -4,7 +4,6 @@
 #include <sodium.h>
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 #include "model/base/bytes.h"

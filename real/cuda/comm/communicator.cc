@@ -1,8 +1,6 @@
 #include "real/cuda/comm/communicator.h"
 
-#include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -15,7 +13,6 @@
 #include "real/cuda/kernels/measuring/measuring.h"
 #include "real/cuda/memory.h"
 #include "real/cuda/status.h"
-#include "real/executor/communicator.h"
 
 namespace plumbline::real::cuda {
 namespace {

@@ -7,10 +7,7 @@
 #include <array>
 #include <cassert>
 #include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <utility>
-#include <vector>
 
 #include "model/result/timeline.h"
 #include "real/cuda/device/detail/host_copy.h"
@@ -18,9 +15,7 @@
 #include "real/cuda/device_state.h"
 #include "real/cuda/kernels/kernels.h"
 #include "real/cuda/operators/operators.h"
-#include "real/cuda/status.h"
 #include "real/cuda/vendor/library_search.h"
-#include "real/executor/device.h"
 #include "real/executor/infeasible.h"
 
 namespace plumbline::real::cuda {

@@ -1,6 +1,5 @@
 // Causal attention through cuDNN in BF16, forward or backward. The forward pass runs once before a backward pass is
 // timed.
-#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>

@@ -6,7 +6,6 @@
 #include <link.h>
 #include <sys/stat.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>

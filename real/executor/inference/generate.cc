@@ -3,17 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <iterator>
 #include <map>
 #include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "model/architecture/architecture.h"
 #include "model/base/bytes.h"
-#include "model/base/error.h"
 #include "model/cost/operator_class.h"
 #include "model/layers/blocks.h"
 #include "model/layers/context.h"
@@ -21,8 +17,6 @@
 #include "model/plan/layout.h"
 #include "model/plan/plan.h"
 #include "real/executor/agreement.h"
-#include "real/executor/communicator.h"
-#include "real/executor/device.h"
 #include "real/executor/infeasible.h"
 #include "real/executor/step/rank_state.h"
 #include "real/executor/step/trained_parameters.h"

@@ -1,7 +1,6 @@
 #include "real/executor/step/rank_state.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "model/cost/operator_class.h"
 #include "model/plan/plan.h"

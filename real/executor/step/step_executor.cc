@@ -15,7 +15,6 @@
 #include "real/executor/step/detail/plan_support.h"
 #include "real/executor/step/detail/slot_launcher.h"
 #include "real/executor/step/parameter_part.h"
-#include "real/executor/step/rank_state.h"
 #include "real/executor/step/step_timeline.h"
 
 namespace plumbline::real {

@@ -14,8 +14,6 @@
 #include <sstream>
 #include <utility>
 
-#include "real/measure/rounds.h"
-
 namespace plumbline::real {
 namespace {
 

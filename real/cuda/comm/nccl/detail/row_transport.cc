@@ -1,14 +1,9 @@
 #include "real/cuda/comm/nccl/detail/row_transport.h"
 
-#include <cstdint>
-#include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
-#include "real/cuda/comm/nccl/nccl_groups.h"
 #include "real/cuda/comm/nccl/peer_memory.h"
-#include "real/cuda/kernels/all_to_all/all_to_all.h"
 #include "real/cuda/memory.h"
 
 namespace plumbline::real::cuda {
