@@ -14,11 +14,6 @@ namespace {
 
 using model::Result;
 
-bool same_choice(const ClusterChoice& a, const ClusterChoice& b) {
-  return a.cluster == b.cluster && a.profile == b.profile && a.gpus == b.gpus &&
-         a.usd_per_gpu_hour == b.usd_per_gpu_hour;
-}
-
 // Parses NAME[@GPUS][:PROFILE]; gpus is 0 where no size is named.
 Result<ClusterChoice> choice_of(const std::string& text) {
   const auto refuse = [&] {
@@ -102,9 +97,7 @@ Result<std::vector<ClusterChoice>> cluster_choices(const std::vector<std::string
   for (ClusterChoice choice : named) {
     for (const std::int64_t size : TRY(sizes_of(choice, gpus))) {
       choice.gpus = size;
-      const bool fresh =
-          std::ranges::none_of(choices, [&](const ClusterChoice& known) { return same_choice(known, choice); });
-      if (fresh) choices.push_back(choice);
+      if (std::ranges::find(choices, choice) == choices.end()) choices.push_back(choice);
     }
   }
   return choices;

@@ -17,6 +17,7 @@ struct ClusterChoice {
   std::int64_t gpus = 0;
   bool offered = false;                    // by --offer
   std::optional<double> usd_per_gpu_hour;  // of the offer; nothing: the cluster's own
+  bool operator==(const ClusterChoice&) const = default;
 };
 
 // Returns every cluster with every number of GPUs, clusters first, each choice once. A cluster may name its own size
