@@ -30,14 +30,22 @@ struct Breach {
 };
 using MayBreach = std::optional<Breach>;
 
+// Returns whether the plan has numbers of layers of its own, not a rule for them.
+bool states_layers(const Plan& plan) {
+  return !plan.schedule.layers_per_stage.counts.empty() && !plan.schedule.layers_per_stage.found;
+}
+
+// What software does with a layout that breaks a rule. It runs one that it warns of, but not as the plan states it: a
+// rule for layers that it does not have stands for its next split.
+enum class Then : std::uint8_t { refuse, warn, refuse_stated_layers };
+
 struct Rule {
   std::string_view word;
-  MayBreach (*refuses)(const Plan& plan, const Architecture& architecture, const Layout& layout);
-  MayBreach (*warns)(const Plan& plan, const Layout& layout);  // the software runs it, but not as the plan states it
-};
+  MayBreach (*breach)(const Plan& plan, const Architecture& architecture, const Layout& layout);
+  Then then = Then::refuse;
 
-MayBreach no_refusal(const Plan&, const Architecture&, const Layout&) { return std::nullopt; }
-MayBreach no_warning(const Plan&, const Layout&) { return std::nullopt; }
+  bool refuses(const Plan& plan) const { return then == Then::refuse || (then != Then::warn && states_layers(plan)); }
+};
 
 // Returns the number of micro-batches where chunks of a rank take turns by groups of them, else 0.
 std::int64_t interleaved(const Plan& plan, const Layout& layout) {
@@ -82,7 +90,7 @@ MayBreach interleaved_groups(const Plan& plan, const Architecture&, const Layout
       batch_hint(plan, layout, ranks)};
 }
 
-MayBreach interleaved_in_wide_groups(const Plan& plan, const Layout& layout) {
+MayBreach interleaved_in_wide_groups(const Plan& plan, const Architecture&, const Layout& layout) {
   if (interleaved(plan, layout) % plan.parallelism.pipeline == 0) return std::nullopt;
   return Breach{"schedule.kind",
                 fmt::format("{} micro-batches are no multiple of {} pipeline ranks, which is refused without "
@@ -142,33 +150,13 @@ MayBreach uneven_stages(const Layout& layout, std::string_view which) {
                 "use stages that divide them, with schedule.layers_per_stage = \"even\""};
 }
 
-// Returns whether the plan has numbers of layers of its own, not a rule for them.
-bool states_layers(const Plan& plan) {
-  return !plan.schedule.layers_per_stage.counts.empty() && !plan.schedule.layers_per_stage.found;
+MayBreach even_layers(const Plan&, const Architecture&, const Layout& layout) {
+  return even_stages(layout, 0) ? std::nullopt : uneven_stages(layout, "");
 }
 
-MayBreach not_even(const Layout& layout) { return even_stages(layout, 0) ? std::nullopt : uneven_stages(layout, ""); }
-
-MayBreach not_even_between(const Plan& plan, const Layout& layout) {
-  if (plan.schedule.virtual_stages > 1) return not_even(layout);
+MayBreach uneven_ends(const Plan& plan, const Architecture& architecture, const Layout& layout) {
+  if (plan.schedule.virtual_stages > 1) return even_layers(plan, architecture, layout);
   return even_stages(layout, 1) ? std::nullopt : uneven_stages(layout, ", but for the first and the last");
-}
-
-// A rule that the software does not have stands for its next split, with a warning.
-MayBreach even_layers(const Plan& plan, const Architecture&, const Layout& layout) {
-  return states_layers(plan) ? not_even(layout) : std::nullopt;
-}
-
-MayBreach even_by_rule(const Plan& plan, const Layout& layout) {
-  return states_layers(plan) ? std::nullopt : not_even(layout);
-}
-
-MayBreach uneven_ends(const Plan& plan, const Architecture&, const Layout& layout) {
-  return states_layers(plan) ? not_even_between(plan, layout) : std::nullopt;
-}
-
-MayBreach uneven_ends_by_rule(const Plan& plan, const Layout& layout) {
-  return states_layers(plan) ? std::nullopt : not_even_between(plan, layout);
 }
 
 MayBreach fsdp_alone(const Plan& plan, const Architecture&, const Layout&) {
@@ -178,7 +166,7 @@ MayBreach fsdp_alone(const Plan& plan, const Architecture&, const Layout&) {
                 "use 0 or 1, or set parallelism.pipeline and parallelism.expert to 1"};
 }
 
-MayBreach pipeline_with_sharded_gradients(const Plan& plan) {
+MayBreach pipeline_with_sharded_gradients(const Plan& plan, const Architecture&, const Layout&) {
   if (plan.parallelism.zero_stage < 2 || plan.parallelism.pipeline == 1) return std::nullopt;
   return Breach{
       "parallelism.zero_stage",
@@ -186,13 +174,7 @@ MayBreach pipeline_with_sharded_gradients(const Plan& plan) {
       "use 0 or 1, or set parallelism.pipeline to 1"};
 }
 
-MayBreach zero_without_pipeline(const Plan& plan, const Architecture&, const Layout&) {
-  return pipeline_with_sharded_gradients(plan);
-}
-
-MayBreach fsdp_without_pipeline(const Plan& plan, const Layout&) { return pipeline_with_sharded_gradients(plan); }
-
-MayBreach fsdp_gradients(const Plan& plan, const Layout&) {
+MayBreach fsdp_gradients(const Plan& plan, const Architecture&, const Layout&) {
   if (plan.parallelism.zero_stage != 1 || plan.parallelism.pipeline > 1) return std::nullopt;
   return Breach{"parallelism.zero_stage", "FSDP without a pipeline shards gradients, too: it is ZeRO 2 or 3", ""};
 }
@@ -222,21 +204,25 @@ MayBreach recompute_modules(const Plan& plan, const Architecture& architecture, 
   return std::nullopt;
 }
 
+// Recomputation alone follows from `by_op`.
+MayBreach nothing(const Plan&, const Architecture&, const Layout&) { return std::nullopt; }
+
 constexpr std::array known_rules = {
-    Rule{"whole-batches", whole_batches, no_warning},
-    Rule{"interleaved-multiple", interleaved_multiple, no_warning},
-    Rule{"interleaved-groups", interleaved_groups, interleaved_in_wide_groups},
-    Rule{"interleaved-rounds", interleaved_rounds, no_warning},
-    Rule{"expert-overlap", expert_overlap, no_warning},
-    Rule{attention_alone, other_than_attention, no_warning},
-    Rule{by_op, no_refusal, no_warning},
-    Rule{"recompute-modules", recompute_modules, no_warning},
-    Rule{"even-layers", even_layers, even_by_rule},
-    Rule{"uneven-ends", uneven_ends, uneven_ends_by_rule},
-    Rule{"fsdp-alone", fsdp_alone, no_warning},
-    Rule{"zero-without-pipeline", zero_without_pipeline, no_warning},
-    Rule{"fsdp-without-pipeline", no_refusal, fsdp_without_pipeline},
-    Rule{"fsdp-gradients", no_refusal, fsdp_gradients},
+    Rule{"whole-batches", whole_batches},
+    Rule{"interleaved-multiple", interleaved_multiple},
+    Rule{"interleaved-groups", interleaved_groups},
+    Rule{"interleaved-groups", interleaved_in_wide_groups, Then::warn},
+    Rule{"interleaved-rounds", interleaved_rounds},
+    Rule{"expert-overlap", expert_overlap},
+    Rule{attention_alone, other_than_attention},
+    Rule{by_op, nothing},
+    Rule{"recompute-modules", recompute_modules},
+    Rule{"even-layers", even_layers, Then::refuse_stated_layers},
+    Rule{"uneven-ends", uneven_ends, Then::refuse_stated_layers},
+    Rule{"fsdp-alone", fsdp_alone},
+    Rule{"zero-without-pipeline", pipeline_with_sharded_gradients},
+    Rule{"fsdp-without-pipeline", pipeline_with_sharded_gradients, Then::warn},
+    Rule{"fsdp-gradients", fsdp_gradients, Then::warn},
 };
 
 // Calls visit(rule, stack) for the rules of the plan's software.
@@ -294,7 +280,8 @@ bool fuses_experts(const Plan& plan) {
 
 std::vector<std::string> software_rules() {
   std::vector<std::string> words;
-  for (const Rule& rule : known_rules) words.emplace_back(rule.word);
+  for (const Rule& rule : known_rules)
+    if (words.empty() || words.back() != rule.word) words.emplace_back(rule.word);
   return words;
 }
 
@@ -310,8 +297,8 @@ std::vector<std::string> selective_operators(const Plan& plan) {
 std::optional<Error> check_software(const Plan& plan, const Architecture& architecture, const Layout& layout) {
   std::optional<Error> error;
   for_each_rule(plan, [&](const Rule& rule, const std::string& stack) {
-    if (error) return;
-    if (auto breach = rule.refuses(plan, architecture, layout))
+    if (error || !rule.refuses(plan)) return;
+    if (auto breach = rule.breach(plan, architecture, layout))
       error = plan_error(plan, ErrorKind::infeasible, std::move(breach->key),
                          fmt::format("stack {} refuses it ({}): {}", stack, rule.word, breach->message),
                          std::move(breach->hint));
@@ -323,16 +310,18 @@ bool recomputes(const Plan& plan, const Architecture& architecture) {
   if (plan.recompute.policy == "selective" && plan.recompute.operators.empty()) return false;
   bool refused = false;
   for_each_rule(plan, [&](const Rule& rule, const std::string&) {
-    const bool of_operators = rule.refuses == other_than_attention || rule.refuses == recompute_modules;
-    refused = refused || (of_operators && rule.refuses(plan, architecture, {}));
+    const bool of_operators = rule.breach == other_than_attention || rule.breach == recompute_modules;
+    refused = refused || (of_operators && rule.breach(plan, architecture, {}));
   });
   return !refused;
 }
 
 std::vector<std::string> software_layout_warnings(const Plan& plan, const Layout& layout) {
+  static const Architecture any;  // no warning reads it
   std::vector<std::string> warnings;
   for_each_rule(plan, [&](const Rule& rule, const std::string& stack) {
-    if (const auto breach = rule.warns(plan, layout))
+    if (rule.refuses(plan)) return;
+    if (const auto breach = rule.breach(plan, any, layout))
       warnings.push_back(fmt::format("stack {}, {} ({}): {}", stack, breach->key, rule.word, breach->message));
   });
   return warnings;
