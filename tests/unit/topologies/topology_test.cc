@@ -218,6 +218,22 @@ TEST(Topology, DevicesAreKnownByWhatTheyCallThemselves) {
     for (const std::string& alias : one.aliases) EXPECT_EQ(find_device(*known, alias), &one.device) << alias;
 }
 
+// Of formats with four bits AMD's GPUs have MXFP4 and not NVFP4, at twice the rate of FP8.
+TEST(Topology, DevicesHaveTheFormatsOfTheirVendor) {
+  const auto known = load_devices(devices);
+  ASSERT_TRUE(known) << to_string(known.error());
+  for (const char* name : {"mi350x", "mi355x"}) {
+    const model::Device* device = find_device(*known, name);
+    ASSERT_NE(device, nullptr) << name;
+    EXPECT_TRUE(model::has_format(*device, model::Precision::mxfp4)) << name;
+    EXPECT_FALSE(model::has_format(*device, model::Precision::nvfp4)) << name;
+    EXPECT_EQ(model::peak(*device, model::Precision::mxfp4), 2 * model::peak(*device, model::Precision::fp8)) << name;
+  }
+  const model::Device* blackwell = find_device(*known, "b200-sxm");
+  ASSERT_NE(blackwell, nullptr);
+  EXPECT_TRUE(model::has_format(*blackwell, model::Precision::nvfp4));
+}
+
 TEST(Topology, AliasesAreAListOfTexts) {
   const TemporaryDirectory folder;
   folder.write("x.toml", "aliases = \"X\"\n");
