@@ -440,7 +440,10 @@ const KernelCost::SmallGemmKind& KernelCost::small_kind(const Graph& graph, cons
   const GemmKind& kind = gemm_kind(graph, op);
   if (op.kind != OperatorKind::grouped_matmul) return kind.small;
   const auto dispatches = [](const Operator& other) { return other.kind == OperatorKind::dispatch; };
-  if (indexed_experts_ && kind.indexed_small && std::ranges::none_of(graph.operators, dispatches))
+  // Kernels that widen the weights as they read them (Marlin, OpenAI's triton_kernels) are others than those with an
+  // index.
+  const bool widens = gemm_format(graph.tensor(op.reads[0]).type) != gemm_format(graph.tensor(op.reads[1]).type);
+  if (indexed_experts_ && kind.indexed_small && !widens && std::ranges::none_of(graph.operators, dispatches))
     return *kind.indexed_small;
   return kind.grouped_small;
 }

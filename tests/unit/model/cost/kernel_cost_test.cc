@@ -646,6 +646,9 @@ TEST_F(KernelTimes, ExpertsRunInTheKernelOfTheEngine) {
   std::erase_if(graph.operators, [](const Operator& other) { return other.kind == OperatorKind::dispatch; });
   const double indexed = seconds();
   EXPECT_NEAR(indexed, 2 * (own - rows), 1e-8);
+  graph.tensors[op.reads[1]].type = DataType::mxfp4;
+  EXPECT_NEAR(seconds(), own, 1e-8) << "kernels that widen weights have no index";
+  graph.tensors[op.reads[1]].type = DataType::fp8_block;
   // Beyond the rows that they were measured with, such kernels are as much slower than large GEMMs as there.
   for (const TensorId id : {op.reads[0], op.writes[0]}) graph.tensors[id].shape[0].size = 16384;
   EXPECT_GT(seconds(), 0.9 * 8 * indexed);
