@@ -264,6 +264,12 @@ class PythonReader {
     constexpr std::string_view blocks[] = {"else", "try", "finally"};  // what follows their : is no type
     if (letter() == ':' && std::ranges::find(blocks, path.front()) == std::end(blocks))
       pos_ = find_outside(pos_, end_, "=");
+    // A function that is read changes what it is given; what it returns is dropped.
+    if (path.size() == 1 && letter() == '(' && find_function(path.front())) {
+      pos_ = statement.begin;
+      whole_expression(scope);
+      return false;
+    }
     const auto object = path.size() > 1 ? scope.find(path.front()) : scope.end();
     const bool known = object != scope.end() && object->second.kind != PythonValue::Kind::unread;
     if (!takes_assignment() || path.front().empty() || std::ssize(path) > kDeepest || (path.size() > 1 && !known)) {
@@ -376,6 +382,11 @@ class PythonReader {
     const auto found = scope.find(path.front());
     PythonValue* target = found == scope.end() ? nullptr : &found->second;
     for (std::size_t i = 1; i < path.size() && target != nullptr; ++i) target = find_field(*target, path[i]);
+    // A format or a kernel stands for itself.
+    if (target == nullptr && path.size() == 2 && (path.front() == "torch" || path.front() == "AttnBackend")) {
+      value.text = name;
+      return true;
+    }
     if (target == nullptr || !may_add(target->size, value.line)) return false;
     value = *target;
     return true;

@@ -32,6 +32,9 @@ std::vector<Entry> options_of(const megatron::Command& words, std::size_t first,
 // section, and "${mul:a, b}" of whole numbers.
 void resolve_references(std::vector<Entry>& entries);
 
+// Reads a recipe of Megatron-Bridge as read_python does, with what Bridge's functions set that it gives its
+// configuration.
+Result<Configuration> read_bridge(const Source& source);
 // Return NeMo's row of a key, and that of Megatron's argument of its name, where rules here read it.
 const KeyRow* nemo_row(std::string_view key);
 const KeyRow* megatron_row(std::string_view key);

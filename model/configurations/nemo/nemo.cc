@@ -61,7 +61,7 @@ void require_degrees_of_base(Draft& draft) {
 }
 
 Result<Configuration> read_nemo(const Source& source) {
-  auto read = TRY(is_python(source.text) ? read_python(source) : read_yaml(source));
+  auto read = TRY(is_python(source.text) ? read_bridge(source) : read_yaml(source));
   resolve_references(read.entries);
   for (Entry& entry : read.entries) {
     if (entry.value == "???") entry.value.clear();
@@ -70,6 +70,20 @@ Result<Configuration> read_nemo(const Source& source) {
     if (entry.key == "mixed_precision" && !entry.items.empty()) entry.value = entry.items.front();  // of a function
   }
   return read;
+}
+
+// Takes the cluster of the GPU that a recipe's name goes on with: h100_bf16_config.
+void assume_cluster(Draft& draft, std::string_view name) {
+  constexpr std::pair<std::string_view, std::string_view> clusters[] = {
+      {"h100", "h100-dgx"},     {"h200", "h200-hgx"},     {"b200", "b200-hgx"}, {"b300", "b300-hgx"},
+      {"gb200", "gb200-nvl72"}, {"gb300", "gb300-nvl72"}, {"vr200", ""},        {"r100", ""}};
+  const std::string_view gpu = name.substr(0, name.find('_'));
+  const auto* found = std::ranges::find(clusters, gpu, &std::pair<std::string_view, std::string_view>::first);
+  if (found == std::end(clusters) || draft.given("cluster.topology")) return;
+  if (found->second.empty())
+    return draft.fail("def", fmt::format("is for the GPU {}, of which no cluster is known here", gpu),
+                      "--topology names one of another GPU, or a file");
+  draft.assume("cluster.topology", found->second, "the recipe's name has its GPU");
 }
 
 void read_nemo_degrees(const RuleInput& in) {
@@ -82,6 +96,7 @@ void read_nemo_degrees(const RuleInput& in) {
     const std::size_t begin = recipe.find_last_not_of("0123456789", end - 1) + 1;
     if (const auto gpus = parse_number<std::int64_t>(std::string_view(recipe).substr(begin, end - begin)))
       draft.set("cluster.gpus", *gpus, "def");
+    assume_cluster(draft, std::string_view(recipe).substr(end + std::string_view("gpu_").size()));
   }
   if (draft.degree("tensor") > 1 && draft.flag("model.sequence_parallel").value_or(false))
     draft.set("parallelism.sequence", true, "model.sequence_parallel");

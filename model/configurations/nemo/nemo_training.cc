@@ -97,12 +97,19 @@ std::string_view give_precision(Draft& draft, bool has_base, NemoArguments& out)
   } else if (recipe != std::end(recipes)) {
     out.put("--fp8-format", key, {"hybrid"});
     out.put("--fp8-recipe", key, {std::string(recipe->second)});
+    // But for blocks of scales Bridge's recipes store parameters in FP8 (training/mixed_precision.py @05097809).
+    if (recipe->second != "blockwise" && !draft.flag("precision.fp8_param_gather") &&
+        !draft.flag("precision.fp8_param"))
+      out.put("--fp8-param-gather", key);
   }
-  // Where there is a plugin or recipe of precision, it decides over the section of DDP, with FP32 as its default.
+  // Where there is a plugin or recipe of precision, it decides over the section of DDP, with FP32 as its default, but
+  // in _perf_precision() (perf_recipes/_common.py @007282ea).
+  constexpr std::string_view tuned[] = {"bf16", "fp8_cs", "fp8_ds", "fp8_mx", "nvfp4"};
   const bool decides =
       has_base || !bridge.empty() || draft.text("precision.precision") || draft.text("precision.grad_reduce_in_fp32");
   const std::string_view reduce = decides ? "precision.grad_reduce_in_fp32" : "ddp.grad_reduce_in_fp32";
-  const bool wide = draft.flag(reduce).value_or(decides), half = out.given.has("--fp16");
+  const bool otherwise = decides && std::ranges::find(tuned, bridge) == std::end(tuned);
+  const bool wide = draft.flag(reduce).value_or(otherwise), half = out.given.has("--fp16");
   if (wide && half) out.put("--accumulate-allreduce-grads-in-fp32", reduce);
   if (!wide && out.given.has("--bf16")) out.put("--grad-reduce-in-bf16", reduce);
   return reduce;
@@ -122,7 +129,8 @@ void set_by_rules(const RuleInput& in, const NemoArguments& arguments, std::stri
   plan.parallelism.tensor = draft.degree("tensor");
   plan.parallelism.context = draft.degree("context");
   plan.parallelism.pipeline = draft.degree("pipeline");
-  if (draft.given("schedule.layers_per_stage")) plan.schedule.layers_per_stage.counts = {1};  // no even split is asked
+  const bool laid_out = draft.given("schedule.layers_per_stage");
+  if (laid_out) plan.schedule.layers_per_stage.counts = {1};  // no even split is asked
   plan.overlap.gradient_reduce = arguments.given.has("--overlap-grad-reduce");
   megatron::ModelShape shape;
   if (in.has_experts()) shape.experts = 1;
@@ -144,12 +152,14 @@ void set_by_rules(const RuleInput& in, const NemoArguments& arguments, std::stri
   for (const auto& [key, value] : after) {
     if (std::ranges::none_of(split_at(taken, ' '), [&key](std::string_view one) { return key.starts_with(one); }))
       continue;
+    if (laid_out && key == "schedule.layers_per_stage") continue;
     std::string origin;
     for (const auto& [name, source] : arguments.keys)
       if (origin.empty() && megatron::find_argument(name)->key == key && name != "--fp8-recipe") origin = source;
     if (key == "precision.gradients") origin = gradients;
     if (key == "schedule.kind")
       origin = arguments.keys.contains(kVirtualStages) ? arguments.keys.find(kVirtualStages)->second : "";
+    if (key == "stack.dispatcher" && !in.has_experts()) origin.clear();
     const auto silent = before.find(key);
     const bool same = silent != before.end() && silent->second == value;
     if (!same || !origin.empty() || std::ranges::find(always, key) != std::end(always))
@@ -179,7 +189,25 @@ void count_ends_of_base(const RuleInput& in, const Entry& base, NemoArguments& a
                          base.key, *layers, stages, *layers + 2));
 }
 
-void read_nemo_rest(Draft& draft) {
+// Bridge gives all stages of DeepSeek-V3 as many layers, rounded up, and the last one what is left
+// (recipes/deepseek/deepseek_v3.py @05d003fb).
+void lay_out_deepseek(const RuleInput& in) {
+  constexpr std::string_view function = "'set_deepseek_v3_pipeline_model_parallel_layout(cfg.model)'";
+  const auto layers = in.layers();
+  const std::int64_t chunks = in.draft.integer("model.virtual_pipeline_model_parallel_size").value_or(1);
+  const std::int64_t stages = bounded_product({in.draft.degree("pipeline"), std::max<std::int64_t>(1, chunks)});
+  const bool known = stages == 4 || stages == 8 || stages == 16;
+  if (!layers || !known || in.draft.configuration().find(function) == nullptr) return;
+  const std::int64_t most = (*layers + stages - 1) / stages, last = *layers - most * (stages - 1);
+  if (last < 1) return;
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), most);
+  counts.back() = last;
+  in.draft.set("schedule.layers_per_stage", counts, function);
+}
+
+// Only Megatron-Core of 2026 replays whole iterations.
+void read_nemo_rest(Draft& draft, const NemoArguments& arguments) {
+  const std::vector<std::string> scopes = arguments.given.values("--cuda-graph-scope");
   for (const char* key : {"model.tp_comm_overlap", "model.ub_tp_comm_overlap", "comm_overlap.tp_comm_overlap",
                           "trainer.callbacks[].tp_comm_overlap"})
     if (draft.flag(key).value_or(false) && draft.degree("tensor") > 1) draft.set("overlap.tensor", true, key);
@@ -187,7 +215,10 @@ void read_nemo_rest(Draft& draft) {
     if (const auto norm = draft.number(key)) draft.set("optimizer.gradient_clipping", *norm > 0, key);
   if (draft.text("optimizer.optimizer").value_or("adam") != "adam")
     draft.not_modeled("optimizer.optimizer", "the optimizer is Adam");
-  draft.set("stack.name", "megatron-core-2025", fmt::format("{} runs Megatron-Core", draft.program()));
+  const bool replays = arguments.given.value("--cuda-graph-impl") == "full_iteration" ||
+                       std::ranges::find(scopes, "full_iteration") != scopes.end();
+  draft.set("stack.name", replays ? "megatron-core-2026" : "megatron-core-2025",
+            fmt::format("{} runs Megatron-Core", draft.program()));
   for (const char* key : {"trainer.max_steps", "train.train_iters"}) read_steps(draft, key);
 }
 
@@ -217,6 +248,7 @@ void read_nemo_training(const RuleInput& in) {
     if (base != nullptr && (pretraining != nullptr || std::string_view(key).ends_with("optimizer")) &&
         in.draft.configuration().find(key) == nullptr)
       arguments.put(argument_of(key), base->key);
+  lay_out_deepseek(in);
   if (base != nullptr) count_ends_of_base(in, *base, arguments);
   if (base != nullptr)
     in.draft.note(Note::Kind::assumed, base->key,
@@ -227,7 +259,7 @@ void read_nemo_training(const RuleInput& in) {
     arguments.put("--use-distributed-optimizer", "model.optim.name");
   const std::string_view gradients = give_precision(in.draft, base != nullptr, arguments);
   set_by_rules(in, arguments, gradients);
-  read_nemo_rest(in.draft);
+  read_nemo_rest(in.draft, arguments);
 }
 
 }  // namespace plumbline::model::configurations

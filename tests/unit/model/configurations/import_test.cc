@@ -983,7 +983,7 @@ def llama3_70b_pretrain_64gpu_h100_fp8cs_config() -> ConfigContainer:
     cfg.model.sequence_parallel = True
     cfg.train.global_batch_size = 256
     cfg.train.micro_batch_size = 1
-    _benchmark_common(cfg)
+    _tune(cfg)
     return cfg
 )",
                                     {"batch.sequence_length=8192", "parallelism.context=1"}));
@@ -997,7 +997,7 @@ def llama3_70b_pretrain_64gpu_h100_fp8cs_config() -> ConfigContainer:
   EXPECT_EQ(imported.plan.parallelism.zero_stage, 1) << "of the common base";
   EXPECT_TRUE(imported.plan.overlap.gradient_reduce && imported.plan.overlap.parameter_gather);
   EXPECT_THAT(imported.toml, HasSubstr("zero_stage = 1  # llama3_70b_pretrain_config()"));
-  EXPECT_THAT(noted(imported), HasSubstr("'_benchmark_common(cfg)': unknown"));
+  EXPECT_THAT(noted(imported), HasSubstr("'_tune(cfg)': unknown"));
   EXPECT_THAT(noted(imported), HasSubstr("llama3_70b_pretrain_config(): unknown"));
 }
 

@@ -9,7 +9,7 @@ namespace plumbline::model::configurations {
 namespace {
 
 using testing::HasSubstr;
-using tests::imported, tests::noted;
+using tests::imported, tests::noted, tests::refusal;
 
 // Recipes of other sizes are those of one size, given to functions of another file.
 TEST(PythonRecipes, FunctionsOfAnotherFileReturnWhatTheyAreGiven) {
@@ -42,6 +42,66 @@ TEST(PythonRecipes, LayersThatDivideWithEmbeddingAndHeadCountThem) {
   const auto read = imported("nemo", recipe);
   EXPECT_THAT(read.toml, HasSubstr("layers_per_stage = \"even\"")) << "one on the first and on the last stage";
   EXPECT_THAT(noted(read), HasSubstr("32 layers do not divide over 17 stages, 34 do"));
+}
+
+// Returns a recipe of Bridge for a GPU, whose lines change what it begins with.
+std::string bridge_recipe(const std::string& name, const std::string& lines) {
+  return "from megatron.bridge.perf_recipes.deepseek.common import *\n\ndef " + name +
+         "():\n    cfg = deepseek_v3_pretrain_config()\n    cfg.model.tensor_model_parallel_size = 1\n"
+         "    cfg.model.context_parallel_size = 1\n    cfg.model.expert_model_parallel_size = 8\n"
+         "    cfg.model.pipeline_model_parallel_size = 8\n    cfg.model.seq_length = 4096\n"
+         "    cfg.train.micro_batch_size = 1\n    cfg.train.global_batch_size = 4096\n" +
+         lines + "    return cfg\n";
+}
+
+// Functions that a recipe gives its configuration change it: those of its own file, and those of Bridge that are known.
+TEST(PythonRecipes, FunctionsChangeWhatTheyAreGiven) {
+  const auto read = imported("nemo",
+                             bridge_recipe("deepseek_v3_pretrain_256gpu_b200_fp8mx_config",
+                                           "    cfg.mixed_precision = _perf_precision(\"fp8_mx\")\n"
+                                           "    set_deepseek_v3_pipeline_model_parallel_layout(cfg.model)\n"
+                                           "    _benchmark_common(cfg)\n    _in_halves(cfg.train, 2)\n"
+                                           "    _enable_deepseek_transformer_engine_graph(cfg)\n") +
+                                 "\ndef _in_halves(train, size):\n    train.micro_batch_size = size\n",
+                             {}, "deepseek_v3_pretrain_256gpu_b200_fp8mx_config");
+  EXPECT_EQ(read.plan.batch.micro_batch_size, 2) << "as the file's own function has it";
+  EXPECT_EQ(read.plan.cluster.gpus, 256);
+  EXPECT_EQ(read.plan.cluster.topology, "b200-hgx") << "of the recipe's name";
+  EXPECT_EQ(read.plan.precision.gradients, Precision::bf16) << "_perf_precision() and _benchmark_common()";
+  EXPECT_EQ(read.plan.precision.parameters, "fp8") << "bf16_with_mxfp8_mixed() gathers parameters in FP8";
+  EXPECT_THAT(read.plan.stack.graphs, testing::ElementsAre("attn", "moe_router", "moe_preprocess"));
+  EXPECT_EQ(read.plan.stack.name, "megatron-core-2025");
+  // 61 layers on 8 stages: 7 of 8, and 61 - 56 on the last.
+  EXPECT_THAT(read.plan.schedule.layers_per_stage.counts, testing::ElementsAre(8, 8, 8, 8, 8, 8, 8, 5));
+  EXPECT_THAT(noted(read), testing::Not(HasSubstr("': unknown")));
+}
+
+// Types of PyTorch stand for themselves, and a statement behind a function's holds over it.
+TEST(PythonRecipes, TypesOfPyTorchAreRead) {
+  const auto read =
+      imported("nemo", bridge_recipe("deepseek_v3_pretrain_256gpu_gb200_bf16_config",
+                                     "    cfg.mixed_precision = _perf_precision(\"bf16\")\n"
+                                     "    cfg.model.pipeline_model_parallel_layout = \"Et*8|(t*8|)*6t*5L\"\n"
+                                     "    cfg.model.cuda_graph_impl = \"full_iteration\"\n"
+                                     "    _benchmark_common(cfg)\n"
+                                     "    cfg.mixed_precision.grad_reduce_in_fp32 = True\n"
+                                     "    cfg.optimizer.use_precision_aware_optimizer = True\n"
+                                     "    cfg.optimizer.exp_avg_dtype = torch.bfloat16\n"
+                                     "    cfg.optimizer.exp_avg_sq_dtype = torch.bfloat16\n"));
+  EXPECT_EQ(read.plan.precision.optimizer_moments, Precision::bf16);
+  EXPECT_EQ(read.plan.precision.gradients, Precision::fp32);
+  EXPECT_EQ(read.plan.precision.parameters, "bf16");
+  EXPECT_EQ(read.plan.cluster.topology, "gb200-nvl72");
+  EXPECT_EQ(read.plan.stack.name, "megatron-core-2026") << "which replays whole iterations";
+}
+
+TEST(PythonRecipes, GpusOfWhichNoClusterIsKnownAreRefused) {
+  const std::string recipe = bridge_recipe("deepseek_v3_pretrain_256gpu_vr200_bf16_config", "");
+  EXPECT_THAT(refusal("nemo", recipe), HasSubstr("is for the GPU vr200, of which no cluster is known here"));
+  EXPECT_EQ(
+      tests::read(tests::import("nemo", recipe, {"cluster.topology=gb300-nvl72", "schedule.layers_per_stage=even"}))
+          .plan.cluster.topology,
+      "gb300-nvl72");
 }
 
 }  // namespace
