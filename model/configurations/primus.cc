@@ -189,10 +189,15 @@ void give_entry(const Entry& entry, bool of_preset, PrimusArguments& out) {
   // A rank's experts run one after another unless this is given, which is noted.
   const bool noted = name == "--moe-grouped-gemm";
   const bool taken = known != nullptr && (noted || (known->meaning != no_cost && known->meaning != not_modeled));
-  if (off || (of_preset && !taken)) return;
+  // Of an argument without a value Python takes 1 as true and 0 as false; one value that is a list is written as such.
+  const bool is_flag = known != nullptr && known->meaning == flag;
+  if (off || (is_flag && entry.value == "0") || (of_preset && !taken)) return;
+  const bool given = on || (is_flag && entry.value == "1");
   std::vector<std::string> values = entry.items;
-  if (!entry.is_list && !on) values = {entry.value};
-  if (on || !values.empty()) out.arguments.push_back({name, std::move(values), entry.line});
+  if (known != nullptr && known->meaning == value && values.size() > 1)
+    values = {fmt::format("[{}]", fmt::join(values, ","))};
+  if (!entry.is_list && !given) values = {entry.value};
+  if (given || !values.empty()) out.arguments.push_back({name, std::move(values), entry.line});
 }
 
 // Gives what sync-free layers of experts turn on (primus/backends/megatron/patches/args/rocm_arg_validation.py

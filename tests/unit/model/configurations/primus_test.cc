@@ -99,6 +99,19 @@ TEST(Primus, TheEnvironmentReplacesDefaults) {
   EXPECT_THAT(refused.hint, HasSubstr("--define LENGTH="));
 }
 
+// Experiments of Llama write sequence_parallel: 1, those of gpt-oss the layers with a window as a list.
+TEST(Primus, SwitchesMayBeNumbersAndFrequenciesLists) {
+  const auto of = [](const std::string& overrides) {
+    return megatron_arguments(read(experiment_of("megatron", "llama3.1_70B.yaml", overrides)));
+  };
+  const PrimusArguments on =
+      of("      sequence_parallel: 1\n      window_size: [128, 0]\n      window_attn_skip_freq: [1, 0, 1, 0]\n");
+  EXPECT_EQ(given(on, "--sequence-parallel"), "");
+  EXPECT_EQ(given(on, "--window-size"), "128 0");
+  EXPECT_EQ(given(on, "--window-attn-skip-freq"), "[1,0,1,0]") << "one value";
+  EXPECT_EQ(given(of("      sequence_parallel: 0\n"), "--sequence-parallel"), std::nullopt);
+}
+
 TEST(Primus, TurbosExpertsAreMegatronsDispatcherAndFusions) {
   const auto of = [](const std::string& overrides) {
     return megatron_arguments(
