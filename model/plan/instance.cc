@@ -45,7 +45,11 @@ void check_instance_experts(Divisions& rules, const Architecture& model, const I
         [&](std::int64_t d) { return (experts.routed_experts + d) % instance.expert == 0; },
         fmt::format("{} experts with {} copies do not divide over {} ranks", experts.routed_experts,
                     instance.redundant_experts, instance.expert));
-  rules.require_divides(key("expert"), instance.expert, held, "experts");
+  const std::int64_t missing = (instance.expert - held % instance.expert) % instance.expert;
+  rules.require(
+      key("expert"), instance.expert, [held](std::int64_t d) { return held % d == 0; },
+      fmt::format("{} experts do not divide over {} ranks, but with {} in inference.redundant_experts", held,
+                  instance.expert, missing));
   rules.require(
       key("expert"), instance.expert,
       [&](std::int64_t d) {

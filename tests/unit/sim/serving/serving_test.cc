@@ -331,6 +331,9 @@ TEST(Serving, WhatDoesNotFitIsRefusedWithWhatWould) {
                "parallelism.tensor", "64");
   expect_error(refused(serving_inputs(deepseek_decode_unit, "h800", {"inference.redundant_experts=30"})),
                ErrorKind::infeasible, "inference.redundant_experts", "32");
+  // 256 experts on 144 ranks: 32 copies make two of each.
+  expect_error(refused(serving_inputs(deepseek_decode_unit, "h800", {"inference.redundant_experts=0"})),
+               ErrorKind::infeasible, "parallelism.expert", "but with 32 in inference.redundant_experts");
   expect_error(llama_refused({"cluster.gpus=12"}), ErrorKind::infeasible, "cluster.gpus", "8 or 16");
 }
 
