@@ -160,7 +160,11 @@ enum class RecurrenceKind : std::uint8_t {
   constant_decay,  // lightning attention (arXiv 2405.17381): the same with a constant factor for each head
   // No state but the last inputs of the convolution, of one product of projected columns, which another multiplies
   // (LFM2): heads have values alone.
-  short_convolution
+  short_convolution,
+  // Mamba-1 (arXiv 2312.00752): state_space with heads of one value, the channels, a decay of each entry of a state,
+  // and one query and key for all, which are projected of the convolution's result as time steps are. It gates the
+  // result.
+  selective_scan
 };
 struct Recurrence {
   RecurrenceKind kind = RecurrenceKind::gated_delta;
@@ -168,9 +172,10 @@ struct Recurrence {
   std::int64_t key_dim = 0, value_dim = 0;
   std::int64_t convolution = 4;  // taps; 0: none, SiLU alone
   bool convolution_bias = false;
-  bool normalized = true;        // the result, before or after it is gated
-  bool full_gate = false;        // output gates are projected whatever gate_rank is
-  std::int64_t gate_rank = 0;    // of the two matrices each behind decays and output gates; 0: they are projected
+  bool normalized = true;  // the result, before or after it is gated; selective_scan: time steps, queries, keys
+  bool full_gate = false;  // output gates are projected whatever gate_rank is
+  // Of the two matrices each behind decays and output gates, 0: they are projected; or behind time steps.
+  std::int64_t gate_rank = 0;
   std::int64_t chunk = 64;       // tokens that the kernels of training and prompts compute as one
   std::int64_t state_bytes = 0;  // of an entry of the state between passes of inference; 0: not stated by config.json
 
@@ -178,13 +183,18 @@ struct Recurrence {
   bool delta() const { return kind == RecurrenceKind::gated_delta || kind == RecurrenceKind::channel_delta; }
   bool constant() const { return kind == RecurrenceKind::constant_decay; }
   bool scanned() const { return kind != RecurrenceKind::short_convolution; }  // has a state
+  bool selective() const { return kind == RecurrenceKind::selective_scan; }
   // Columns next to queries, keys and values: decay and strength, the strength, or the time step.
-  std::int64_t head_gates() const { return constant() || !scanned() ? 0 : kind == RecurrenceKind::gated_delta ? 2 : 1; }
+  std::int64_t head_gates() const {
+    if (constant() || selective() || !scanned()) return 0;
+    return kind == RecurrenceKind::gated_delta ? 2 : 1;
+  }
   // Columns of the decays that are projected apart.
   std::int64_t channel_gates() const { return kind == RecurrenceKind::channel_delta ? key_dim : 0; }
   // Decay, biases of its gates, the way past the state.
   std::int64_t head_parameters() const {
     if (kind == RecurrenceKind::channel_delta) return 1 + key_dim;
+    if (selective()) return key_dim + 2;
     return constant() ? 0 : delta() ? 2 : 3;
   }
   bool operator==(const Recurrence&) const = default;

@@ -596,17 +596,23 @@ KernelTime KernelCost::memory_bound(const Graph& graph, const Operator& op, cons
 }
 
 // The kernels of chunks have few products for what they move, and the next product of a chunk waits for the one before
-// it: the times of both add up, and chunks wait for the states of those before them. Tokens one by one have no GEMM.
+// it: the times of both add up, and chunks wait for the states of those before them. A selective scan has no products:
+// its lanes and its loads take turns between barriers. Tokens one by one have no GEMM.
 KernelTime KernelCost::scan(const Graph& graph, const Operator& op, const Conditions& conditions) const {
   KernelTime time = memory_bound(graph, op, conditions);
   if (op.kind == OperatorKind::scan_step) return time;
   const auto& a = std::get<ScanAttributes>(op.attributes);
+  const auto sms = static_cast<double>(occupancy(conditions).free);
+  const double clock = sustained_clock_ * conditions.clock, work = flops(graph, op, 1, true).value();
+  if (a.selective()) {
+    time.shares[7] = {lane_time_.index, work * lane_time_.value / (sms * clock)};
+    time.seconds += time.shares[7].seconds;
+    return time;
+  }
   const Scan& scan = scans_[static_cast<std::size_t>(a.kind)][op.kind == OperatorKind::scan_grad ? 1 : 0];
   const GemmConstants& form = gemms_[static_cast<std::size_t>(GemmFormat::bf16)][0].form;
-  const auto sms = static_cast<double>(occupancy(conditions).free);
   const double rate = 2 * form.tile_m * form.tile_n * sms / form.k_time * scan.gemm_share.value;
-  const double clock = sustained_clock_ * conditions.clock;
-  const double products = flops(graph, op, 1, true).value() / (rate * clock);
+  const double products = work / (rate * clock);
   const Tensor& mixed = graph.tensor(op.reads[op.kind == OperatorKind::scan_grad ? 1 : 0]);
   const double tokens = static_cast<double>(mixed.shape[0].size), length = static_cast<double>(a.sequence_length);
   const double waits = waiting_chunks(a, tokens / length, length, sms) * scan.chunk_time.value / clock;

@@ -209,6 +209,7 @@ class KernelCost {
     Constant gemm_share, chunk_time;
   };
   std::array<std::array<Scan, 2>, 4> scans_;                          // by RecurrenceKind, forward and backward
+  Constant lane_time_;                                                // of selective scans
   Constant padding_, search_start_, search_time_, copy_search_time_;  // of the dispatcher
   Constant router_forward_pair_, router_backward_pair_, router_gradient_bytes_;
   MeasuredOperators measured_;

@@ -227,6 +227,14 @@ ScanWork chunked_constant_decay(const Recurrence& a, double e, bool backward, bo
   return {2 * P * (K + V) + 4 * K * V, e * (8 * K + 9 * V) + 16 * K * V / Q, 8};
 }
 
+// By token and channel.
+ScanWork selective_scan(const Recurrence& a, double e, bool backward) {
+  const auto N = static_cast<double>(a.key_dim), Q = static_cast<double>(a.chunk);
+  const double G = static_cast<double>(a.key_heads) / static_cast<double>(a.value_heads);
+  if (backward) return {36 * N, 16 * e + G * N * (4 * e + 32) + 8 * N / Q, 9};
+  return {11 * N, 13 * e + 6 * e * G * N + 8 * N / Q, 7};
+}
+
 }  // namespace
 
 ScanWork chunked_scan_work(const Recurrence& a, double e, bool backward, bool causal) {
@@ -237,6 +245,8 @@ ScanWork chunked_scan_work(const Recurrence& a, double e, bool backward, bool ca
       return chunked_channel_delta(a, e, backward, causal);
     case RecurrenceKind::constant_decay:
       return chunked_constant_decay(a, e, backward, causal);
+    case RecurrenceKind::selective_scan:
+      return selective_scan(a, e, backward);
     case RecurrenceKind::short_convolution:  // has no scan
     case RecurrenceKind::state_space:
       break;
@@ -274,7 +284,8 @@ ScanWork scan_work(const Graph& graph, const Operator& op, bool causal) {
     }
   if (op.kind == OperatorKind::scan_step) {
     const auto decays = static_cast<double>(a.channel_gates());
-    return {rows * state * (a.delta() ? 6 : 4), operands + states + 8 * rows * decays, decays > 0 ? 2 : 1};
+    const double of_entry = a.selective() ? 8 : a.delta() ? 6 : 4;
+    return {rows * state * of_entry, operands + states + 8 * rows * decays, decays > 0 ? 2 : 1};
   }
   const ScanWork one = chunked_scan_work(a, bytes_per_element(mixed.type), backward, causal);
   return {rows * one.flops, rows * one.bytes + states, one.kernels};

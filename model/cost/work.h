@@ -53,9 +53,15 @@ CachedAttentionWork cached_attention_work(const Graph& graph, const Operator& op
 //   keys, values and the result are copied to and from the order of heads)
 //     forward    H (2P (K + V) + 4KV),                 H (e (8K + 9V) + 16KV/Q)
 //     backward   H (6P (K + V) + 8KV),                 H (e (10K + 10V) + 20KV/Q)
-// The other backward passes compute the states again. One by one tokens take 6KV a head in the delta rules, else 4KV,
-// and the state is read once and written after each new token, so that a rejected one can be taken back; decays of
-// channels are written in FP32 by a kernel before it.
+//   selective_scan (state-spaces/mamba @01b717a csrc/selective_scan/selective_scan_fwd_kernel.cuh and _bwd_kernel.cuh,
+//   by H channels and N states of each; every operation of the loop over states, of which the associative one has three
+//   and comes twice; values, time steps, gates and the result are copied to and from the order of channels, before and
+//   after the kernel, and so are queries and keys; the gradients of these are summed in FP32)
+//     forward    11HN,                                 e (13H + 6N) + 8HN/Q
+//     backward   36HN,                                 e (16H + 4N) + 32N + 8HN/Q
+// The other backward passes compute the states again. One by one tokens take 6KV a head in the delta rules, 8HN in a
+// selective scan, else 4KV, and the state is read once and written after each new token, so that a rejected one can be
+// taken back; decays of channels are written in FP32 by a kernel before it.
 struct ScanWork {
   double flops = 0, bytes = 0;
   int kernels = 1;

@@ -21,9 +21,9 @@ struct Heads {
       : keys(std::max<std::int64_t>(1, r.key_heads / tensor)),
         values(r.value_heads / tensor),
         value_columns(values * r.value_dim),
-        mixed_columns(2 * keys * r.key_dim + value_columns) {}
+        mixed_columns((r.selective() ? 0 : 2 * keys * r.key_dim) + value_columns) {}
 
-  std::int64_t keys, values, value_columns, mixed_columns;  // mixed: of queries, keys and values
+  std::int64_t keys, values, value_columns, mixed_columns;  // mixed: what the convolution is of
 };
 
 // Returns the columns of what the kernels of a scan hold between them, in elements of 16 bits by token. gated_delta:
@@ -31,8 +31,12 @@ struct Heads {
 // the gradients of w, v_new and the states. channel_delta also has decays in FP32 and keys that they are part of,
 // backward queries too, and FP32 gradients of queries, keys, decays and scores before and after the last kernel.
 // state_space: states in FP32 and as they are passed on, and the FP32 scores of a group. constant_decay: states in
-// FP32, which training keeps, and their gradients.
+// FP32, which training keeps, and their gradients. selective_scan: the channels of time steps one after another and, of
+// what training keeps, values, gates and the result before them; backward those of the result's gradient, and gradients
+// of queries and keys in FP32.
 std::int64_t workspace_columns(const ScanAttributes& a, bool inference, bool backward) {
+  if (a.selective())
+    return backward ? a.value_heads + 4 * a.key_heads * a.key_dim : (inference ? 4 : 1) * a.value_heads;
   const std::int64_t states = ceil_div(a.value_heads * a.key_dim * a.value_dim, a.chunk);
   if (a.constant()) return backward || inference ? 2 * states : 0;
   if (!a.delta()) return (backward ? 2 : 1) * (3 * states + 2 * a.key_heads * a.chunk);
@@ -47,8 +51,11 @@ std::int64_t workspace_columns(const ScanAttributes& a, bool inference, bool bac
 // are made before it by huggingface/transformers @043bb8d
 // src/transformers/models/qwen3_next/modular_qwen3_next.py and by NVIDIA/Megatron-LM @00caa53
 // megatron/core/ssm/gated_delta_net.py). channel_delta: the scores of queries too (ChunkKDAFunction, @0395eef
-// fla/ops/kda/chunk.py).
+// fla/ops/kda/chunk.py). selective_scan: copies of values and gates in the order of channels, the result before it is
+// gated, and two factors of each state in FP32 (SelectiveScanFn of state-spaces/mamba @01b717a
+// mamba_ssm/ops/selective_scan_interface.py).
 std::int64_t kept_columns(const ScanAttributes& a) {
+  if (a.selective()) return 3 * a.value_heads + ceil_div(4 * a.value_heads * a.key_dim, a.chunk);
   if (a.constant()) return 2 * ceil_div(a.value_heads * a.key_dim * a.value_dim, a.chunk);
   if (!a.delta()) return 0;
   return a.value_heads * (2 * a.key_dim + (a.channel_gates() > 0 ? 2 : 1) * a.chunk);
@@ -91,6 +98,15 @@ TensorId convolved(GraphBuilder& b, const LayerContext& c, TensorId x) {
   return y;
 }
 
+// Returns the sum of a gradient of which each rank has a part, where no gather sums it.
+TensorId summed_over_ranks(GraphBuilder& b, const LayerContext& c, TensorId part) {
+  const CollectiveAttributes ranks = summing_ranks(c);
+  if (ranks.ranks == 1) return part;
+  const TensorId sum = b.activation(b.tensor(part).name + "_sum", b.shape(part), b.tensor(part).type);
+  b.emit(all_reduce, "reduce_" + b.tensor(part).name, {part}, {sum}, ranks);
+  return sum;
+}
+
 TensorId scanned(GraphBuilder& b, const LayerContext& c, TensorId mixed, const std::vector<TensorId>& gates,
                  const Heads& heads) {
   const Recurrence& r = c.architecture.recurrence;
@@ -131,7 +147,7 @@ TensorId scanned(GraphBuilder& b, const LayerContext& c, TensorId mixed, const s
   const std::vector<TensorId> held = workspace(false);
   writes.insert(writes.end(), held.begin(), held.end());
   b.emit(scan, "scan", reads, writes, a);
-  b.on_backward([&b, mixed, gates, parameters, operands, y, kept, workspace, a] {
+  b.on_backward([&b, &c, mixed, gates, parameters, operands, y, kept, workspace, a] {
     std::vector<TensorId> inputs = {b.gradient(y)}, gradients;
     inputs.insert(inputs.end(), operands.begin(), operands.end());
     inputs.insert(inputs.end(), kept.begin(), kept.end());
@@ -143,7 +159,11 @@ TensorId scanned(GraphBuilder& b, const LayerContext& c, TensorId mixed, const s
     written.push_back(workspace(true)[0]);
     b.emit(scan_grad, "scan_grad", inputs, written, a);
     b.add_gradient(mixed, gradients[0]);
-    for (std::size_t i = 0; i < gates.size(); ++i) b.add_gradient(gates[i], gradients[i + 1]);
+    constexpr std::size_t divided_gates = 2;  // of selective_scan: time steps and gates, before keys and queries
+    for (std::size_t i = 0; i < gates.size(); ++i) {
+      const bool of_all_channels = a.selective() && i >= divided_gates;
+      b.add_gradient(gates[i], of_all_channels ? summed_over_ranks(b, c, gradients[i + 1]) : gradients[i + 1]);
+    }
   });
   return y;
 }
@@ -213,6 +233,25 @@ std::vector<TensorId> low_rank_gates(GraphBuilder& b, const LayerContext& c, Ten
   return {decays, column_parallel_linear(b, c, "output_gates", narrow[1], r.value_heads * r.value_dim, options)};
 }
 
+// Returns the gated result of a selective scan of values x: a rank's part of what all channels share is projected of
+// its own, and summed (JambaMambaMixer.cuda_kernels_forward of huggingface/transformers @0159620
+// src/transformers/models/jamba/modular_jamba.py; divided as vllm-project/vllm's MambaMixer divides it).
+TensorId selectively_scanned(GraphBuilder& b, const LayerContext& c, TensorId x, TensorId gate, const Heads& heads) {
+  const Recurrence& r = c.architecture.recurrence;
+  const LinearOptions options{.operands = c.attention_operands()};
+  const TensorId values = convolved(b, c, x);
+  const TensorId shared = row_parallel_linear(b, c, "scan_in", values, r.gate_rank + 2 * r.key_dim, options);
+  auto parts = split_columns(b, "split_scan_in", enter_tensor_region(b, c, "scan_shared", shared),
+                             {r.gate_rank, r.key_dim, r.key_dim});
+  if (r.normalized) {
+    const double epsilon = c.architecture.norm_epsilon;
+    parts = {normalize(b, "time_step_norm", parts[0], epsilon), normalize(b, "scan_key_norm", parts[1], epsilon),
+             normalize(b, "scan_query_norm", parts[2], epsilon)};
+  }
+  const TensorId steps = column_parallel_linear(b, c, "time_step", parts[0], r.value_heads * r.value_dim, options);
+  return scanned(b, c, values, {steps, gate, parts[1], parts[2]}, heads);
+}
+
 }  // namespace
 
 TensorId recurrence(GraphBuilder& b, const LayerContext& c, TensorId x) {
@@ -221,17 +260,21 @@ TensorId recurrence(GraphBuilder& b, const LayerContext& c, TensorId x) {
   const LinearOptions options{.operands = c.attention_operands(), .input_group = RecomputeGroup::rmsnorm};
   std::vector<std::int64_t> widths = {heads.mixed_columns};
   if (!r.scanned()) widths.push_back(heads.value_columns);
-  if (r.gate_rank == 0 || r.full_gate) widths.push_back(heads.value_columns);
+  if (r.gate_rank == 0 || r.full_gate || r.selective()) widths.push_back(heads.value_columns);
   if (r.head_gates() > 0) widths.push_back(r.head_gates() * heads.values);
   const TensorId projected =
       column_parallel_linear(b, c, "recurrence_in", enter_tensor_region(b, c, "recurrence_in", x, options),
                              std::reduce(widths.begin(), widths.end()) * c.tensor, options);
   const auto parts = split_columns(b, "split_recurrence", projected, widths);
+  const auto projected_back = [&](TensorId y) {
+    return row_parallel_linear(b, c, "recurrence_out", y, c.architecture.hidden_size,
+                               {.operands = c.attention_operands()});
+  };
   if (!r.scanned()) {
     const TensorId y = convolved(b, c, gated(b, "convolution_gate", parts[0], parts[1]));
-    return row_parallel_linear(b, c, "recurrence_out", gated(b, "recurrence_gate", y, parts[2]),
-                               c.architecture.hidden_size, {.operands = c.attention_operands()});
+    return projected_back(gated(b, "recurrence_gate", y, parts[2]));
   }
+  if (r.selective()) return projected_back(selectively_scanned(b, c, parts[0], parts[1], heads));
   std::vector<TensorId> gates;
   if (r.head_gates() > 0) gates.push_back(parts.back());
   TensorId output_gate = parts[1];
@@ -241,8 +284,7 @@ TensorId recurrence(GraphBuilder& b, const LayerContext& c, TensorId x) {
     if (!r.full_gate) output_gate = low[1];
   }
   const TensorId y = scanned(b, c, convolved(b, c, parts[0]), gates, heads);
-  return row_parallel_linear(b, c, "recurrence_out", gated_norm(b, c, y, output_gate, heads),
-                             c.architecture.hidden_size, {.operands = c.attention_operands()});
+  return projected_back(gated_norm(b, c, y, output_gate, heads));
 }
 
 double state_bytes(const Architecture& a, std::int64_t tensor, Mixer mixer) {

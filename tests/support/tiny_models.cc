@@ -369,6 +369,29 @@ model::Architecture falcon_h1() {
   return a;
 }
 
+// Channels that share queries and keys, which are projected of the convolution's result.
+model::Architecture jamba() {
+  model::Architecture a = mixtral();
+  a.model_type = "jamba";
+  a.key_value_heads = 2;
+  a.positions = model::PositionKind::none;
+  a.experts.normalize_weights = false;
+  a.recurrence = {.kind = model::RecurrenceKind::selective_scan,
+                  .key_heads = 1,
+                  .value_heads = 6,
+                  .key_dim = 3,
+                  .value_dim = 1,
+                  .convolution = 2,
+                  .convolution_bias = true,
+                  .gate_rank = 2,
+                  .chunk = 2};
+  a.pattern = {recurrent_layer_with(model::FeedForward::dense),
+               recurrent_layer_with(model::FeedForward::experts),
+               {model::Mixer::attention, model::FeedForward::dense}};
+  a.layers = 3;
+  return a;
+}
+
 // Each layer does one thing, and experts have no gate.
 model::Architecture nemotron_h() {
   model::Architecture a = granite_hybrid();
@@ -454,6 +477,7 @@ std::vector<TinyModel> recurrent_models() {
           {"minimax", minimax(), {embedding, recurrent_moe_layer, moe_layer, head}},
           {"lfm2_moe", lfm2_moe(), {embedding, recurrent_moe_layer, moe_layer, head}},
           {"falcon_h1", falcon_h1(), {embedding, parallel_dense_layer, head}},
+          {"jamba", jamba(), {embedding, recurrent_dense_layer, recurrent_moe_layer, dense_layer, head}},
           {"laguna", laguna(), {embedding, windowed_dense_layer, moe_layer, head}},
           {"granite_hybrid", granite_hybrid(), {embedding, recurrent_dense_layer, dense_layer, head}},
           {"nemotron_h", nemotron_h(), {embedding, recurrent_layer, experts_layer, attention_layer, mlp_layer, head}}};

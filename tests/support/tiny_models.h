@@ -22,8 +22,8 @@ struct TinyModel {
 // llama whose embedding is the output projection and feeds a prediction module.
 std::vector<TinyModel> tiny_models();
 
-// Returns models with recurrent layers, like qwen3_next, kimi_linear, minimax, falcon_h1, granitemoehybrid and
-// nemotron_h, with gates of heads, like laguna, norms of values, like gemma4, or with compressed entries and
+// Returns models with recurrent layers, like qwen3_next, kimi_linear, minimax, falcon_h1, granitemoehybrid,
+// nemotron_h and jamba, with gates of heads, like laguna, norms of values, like gemma4, or with compressed entries and
 // several residual streams, like deepseek_v4 without its indexer, which no device runs.
 std::vector<TinyModel> recurrent_models();
 

@@ -40,6 +40,7 @@ struct PublishedCount {
 //                      attention with a gate H (2h + 2k)d + hdH + 2d
 //   Kimi Delta         3HVd + VdH + H (2d + V) + 2dVd + 12Vd + V(d + 1) + d in place of attention, V heads
 //   Mamba-2            H (2Vd + 2Kn + V) + VdH + 5 (2Kn + Vd) + 3V + Vd, states of n
+//   Mamba-1            3HC + C (2R + 3n + 7) + R + 2n in place of attention, C channels, time steps of rank R
 //   DeepSeek-V2-Lite   2VH + H + L (attention + 2H) + 3HI + (L - 1) ((E + 2) 3HF + EH),
 //                      attention = Hh(dn + dr) + H(c + dr) + c + ch(dn + dv) + h dv H
 const PublishedCount counts[] = {
@@ -145,6 +146,8 @@ const PublishedCount counts[] = {
     // 96 * 3,454,083,072 + 2 * 18432, and 2 * 256000 * 18432
     {"nemotron-4-340b", 341029195776, "by the dimensions of arXiv 2406.11704: 331.6B and 9.4B of embeddings"},
     {"bamba-9b", 9780235392, "by the dimensions of ibm-ai-platform/Bamba-9B, whose card says 9.78B"},
+    {"jamba-1.5-mini", 51570323328, "by the dimensions of ai21labs/AI21-Jamba-1.5-Mini, whose card says 52B"},
+    {"jamba-1.5-large", 398555145696, "by the dimensions of ai21labs/AI21-Jamba-1.5-Large; the card cuts it to 398B"},
     {"granite-4.0-h-small", 32207337984, "by the dimensions of ibm-granite/granite-4.0-h-small, whose card says 32B"},
 };
 
@@ -205,6 +208,8 @@ const PublishedActive active[] = {
     {"olmoe-1b-7b", 1.3, 0.05, true, "arXiv 2409.02060: 1.3B of 6.9B"},
     {"phi-3.5-moe-42b-a7b", 6.6, 0.05, true, "card of microsoft/Phi-3.5-MoE-instruct: 6.6B of 42B"},
     {"granite-4.0-h-small", 9, 0.5, false, "card of ibm-granite/granite-4.0-h-small: 9B of 32B"},
+    {"jamba-1.5-mini", 12, 0.5, false, "arXiv 2408.12570: 12B"},
+    {"jamba-1.5-large", 94, 0.5, false, "arXiv 2408.12570: 94B"},
     {"llama-4-maverick", 17, 0.5, true, "card of Llama-4-Maverick-17B-128E: 17B of 400B"},
 };
 

@@ -1,6 +1,7 @@
 // Models with Mamba-2 (arXiv 2405.21060) in most layers: Nemotron-H and Nemotron 3, Granite 4, Bamba, Falcon-H1 (arXiv
-// 2507.22448). Keys and their values where missing: huggingface/transformers @13923c6
-// src/transformers/models/nemotron_h and granitemoehybrid, @001f85b bamba, @020a37d falcon_h1, configuration_*.py.
+// 2507.22448); and with Mamba-1 (arXiv 2312.00752): Jamba (arXiv 2403.19887). Keys and their values where missing:
+// huggingface/transformers @13923c6 src/transformers/models/nemotron_h and granitemoehybrid, @001f85b bamba, @020a37d
+// falcon_h1, @008f5c8 jamba, configuration_*.py.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <string_view>
 
 #include "model/architecture/families/families.h"
+#include "model/base/integers.h"
 
 namespace plumbline::model {
 namespace {
@@ -161,6 +163,40 @@ void read_bamba(ConfigReader& config, Architecture& model) {
   model.pattern.assign(static_cast<std::size_t>(model.layers), {Mixer::recurrence, FeedForward::dense});
   for (const std::int64_t number : config.counts("attn_layer_indices"))
     if (number < model.layers) model.pattern[static_cast<std::size_t>(number)].mixer = Mixer::attention;
+}
+
+// Each n-th layer from an offset on has attention, the others a recurrence; each m-th from another one experts, of
+// which a token's keep their shares of all, the others an MLP as wide. Positions are not encoded.
+void read_jamba(ConfigReader& config, Architecture& model) {
+  read_llama_like(config, model, {.key_value_heads = 8});
+  model.positions = PositionKind::none;
+  const std::int64_t rank = ceil_div(model.hidden_size, 16);  // missing or "auto"
+  model.recurrence = {
+      .kind = RecurrenceKind::selective_scan,
+      .key_heads = 1,
+      .value_heads = config.dimension("mamba_expand", 2) * model.hidden_size,
+      .key_dim = config.dimension("mamba_d_state", 16),
+      .value_dim = 1,
+      .convolution = config.dimension("mamba_d_conv", 4),
+      .convolution_bias = config.flag("mamba_conv_bias", true),
+      .gate_rank = config.is_text("mamba_dt_rank", "auto") ? rank : config.dimension("mamba_dt_rank", rank),
+      .chunk = 2048};  // kNThreads * kNItems of selective_scan_fwd_kernel.cuh
+  require_no_projection_bias(config);
+  MixtureOfExperts& experts = model.experts;
+  experts.routed_experts = config.dimension("num_experts", 16);
+  experts.experts_per_token = config.dimension("num_experts_per_tok", 2);
+  experts.intermediate_size = model.intermediate_size;
+  check_experts_per_token(config, model, "num_experts");
+  const std::int64_t expert_period = config.dimension("expert_layer_period", 2);
+  const std::int64_t expert_offset = config.count("expert_layer_offset", 1);
+  const std::int64_t attention_period = config.dimension("attn_layer_period", 8);
+  const std::int64_t attention_offset = config.count("attn_layer_offset", 4);
+  if (experts.routed_experts == 1) experts = {};  // an MLP
+  for (std::int64_t layer = 0; layer < model.layers; ++layer)
+    model.pattern.push_back({layer % attention_period == attention_offset ? Mixer::attention : Mixer::recurrence,
+                             experts.routed_experts > 0 && layer % expert_period == expert_offset
+                                 ? FeedForward::experts
+                                 : FeedForward::dense});
 }
 
 // Each layer has attention and a recurrence side by side. Multipliers of activations are parts of kernels that are

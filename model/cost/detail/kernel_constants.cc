@@ -277,6 +277,7 @@ void KernelCost::read_scans(ConstantReader& reader) {
       scans_[i][backward ? 1 : 0] = {reader.require_either(own + ".gemm_share", "scan.gemm_share"),
                                      reader.find(own + ".chunk_time").value_or(Constant{})};
     }
+  lane_time_ = reader.find("scan.lane_time").value_or(Constant{});
 }
 
 void KernelCost::read_free_shares(ConstantReader& reader, const Device& device) {

@@ -69,6 +69,8 @@ const char* recurrence_name(model::RecurrenceKind kind) {
       return "Kimi Delta Attention";
     case model::RecurrenceKind::constant_decay:
       return "lightning attention";
+    case model::RecurrenceKind::selective_scan:
+      return "Mamba-1";
     case model::RecurrenceKind::short_convolution:
     case model::RecurrenceKind::state_space:
       break;

@@ -26,11 +26,32 @@ Matrix constant_decay_of(const ScanAttributes& a, const Matrix& mixed, Matrix& s
   return out;
 }
 
+// The state as in scan_of(), which calls it. Operands: values, time steps, gates, keys, queries, parameters of channels
+// (decays of a state's entries, the bias of steps, the way past the state).
+Matrix selective_scan_of(const ScanAttributes& a, const std::vector<Matrix>& operands, Matrix& state) {
+  const Matrix &values = operands[0], &heads = operands[5];
+  Matrix out = Matrix::Zero(values.rows(), a.value_heads);
+  for (Index t = 0; t < values.rows(); ++t)
+    for (Index h = 0; h < a.value_heads; ++h) {
+      const auto parameter = [&](Index row) { return heads(row * a.value_heads + h); };
+      const double step = softplus(operands[1](t, h) + parameter(a.key_dim)), v = values(t, h), z = operands[2](t, h);
+      double sum = parameter(a.key_dim + 1) * v;
+      for (Index row = 0; row < a.key_dim; ++row) {
+        double& entry = state(t / a.sequence_length * a.value_heads + h, row);
+        entry = std::exp(-std::exp(parameter(row)) * step) * entry + step * v * operands[3](t, row);
+        sum += entry * operands[4](t, row);
+      }
+      out(t, h) = sum * z * sigmoid_of(z);
+    }
+  return out;
+}
+
 // Operands: queries, keys and values; gates, in channel_delta those of columns and the strengths; head parameters
 // (decay, biases of its gates, the way past the state). `state` [R*Hv,dk*dv] is that before the tokens, and afterwards
 // that after them. The delta rules normalise queries and keys.
 Matrix scan_of(const ScanAttributes& a, const std::vector<Matrix>& operands, Matrix& state) {
   if (a.constant()) return constant_decay_of(a, operands[0], state);
+  if (a.selective()) return selective_scan_of(a, operands, state);
   const Matrix &mixed = operands[0], &gates = operands[1], &heads = operands.back();
   const bool delta = a.delta(), channels = a.channel_gates() > 0;
   const auto head_row = [&](Index row, Index h) { return heads(row * a.value_heads + h); };
@@ -69,7 +90,9 @@ Matrix no_state(const ScanAttributes& a, Index rows) {
 }
 
 // Queries, keys and values, gates, head parameters.
-std::size_t operand_count(const ScanAttributes& a) { return a.constant() ? 1 : a.channel_gates() > 0 ? 4 : 3; }
+std::size_t operand_count(const ScanAttributes& a) {
+  return a.selective() ? 6 : a.constant() ? 1 : a.channel_gates() > 0 ? 4 : 3;
+}
 
 std::vector<Matrix> scan_operands(const Call& call, std::size_t first) {
   std::vector<Matrix> operands = operands_from(call, first, first + operand_count(call.attributes<ScanAttributes>()));

@@ -557,6 +557,24 @@ TEST(Architecture, FalconH1HasBothMixersInEachLayer) {
   EXPECT_EQ(minimal("falcon_h1", decoder + mamba + R"(32, "mamba_d_head": 4)").error().key, "mamba_d_ssm");
 }
 
+TEST(Architecture, JambaHasAttentionAndExpertsByPeriods) {
+  const std::string mamba = R"(, "attn_layer_period": 2, "attn_layer_offset": 1, "expert_layer_period": 3,
+                                 "expert_layer_offset": 0, "num_experts": )";
+  const Architecture model = made("jamba", decoder + mamba + "4");
+  EXPECT_EQ(model.layer(0), (LayerKind{Mixer::recurrence, FeedForward::experts}));
+  EXPECT_EQ(model.layer(1), (LayerKind{Mixer::attention, FeedForward::dense}));
+  EXPECT_EQ(model.layer(3), (LayerKind{Mixer::attention, FeedForward::experts}));
+  EXPECT_EQ(model.recurrence.value_heads, 128);  // twice the hidden size
+  EXPECT_EQ(model.recurrence.gate_rank, 4);      // a sixteenth
+  EXPECT_EQ(model.positions, PositionKind::none);
+  EXPECT_FALSE(model.experts.normalize_weights);
+  EXPECT_EQ(minimal("jamba", decoder + R"(, "mamba_dt_rank": "auto")")->recurrence.gate_rank, 4);
+  EXPECT_EQ(minimal("jamba", decoder + R"(, "mamba_dt_rank": 8)")->recurrence.gate_rank, 8);
+  const Architecture dense = made("jamba", decoder + mamba + R"(1, "num_experts_per_tok": 1)");
+  EXPECT_EQ(dense.layer(0), (LayerKind{Mixer::recurrence, FeedForward::dense}));
+  EXPECT_EQ(minimal("jamba", decoder + mamba + R"(4, "mamba_proj_bias": true)").error().key, "mamba_proj_bias");
+}
+
 TEST(Architecture, MiniMaxListsTypesOrNamesOfItsLayers) {
   const std::string experts = R"(, "num_local_experts": 4, "rotary_dim": 2)";
   const Architecture typed = made("minimax_m1", decoder + experts + R"(, "attn_type_list": [0, 0, 0, 1, 0])");

@@ -112,6 +112,45 @@ TEST(Scan, OfAConstantDecayHasTheProductsOfItsKernels) {
   EXPECT_EQ(layer.tensor(only(layer, OperatorKind::scan_grad).reads.back()).shape[1].size, 64 * 2 * 128 * 128 / 256);
 }
 
+// Of a state of 16 entries for each of 8192 channels: its decay and the decay's exponential, what is added to it, twice
+// the associative operation of three, and the product with the query, which is summed. Backward the same but for the
+// last two, another scan, and what follows from it.
+TEST(Scan, OfChannelsHasTheOperationsOfItsLoops) {
+  const Graph layer = make_block(BlockKind::recurrent_dense_layer, training("jamba-1.5-mini", 4096));
+  const double entries = 4096.0 * 8192 * 16;
+  const double forward = 2 + 1 + 2 * 3 + 2;
+  const double gradients =
+      1 + 2 + 3 + 5 + 3 + 2 + 1 + 2;  // by key, of values, states, steps, decays, keys, queries; sums
+  const Operator& scan = only(layer, OperatorKind::scan);
+  const Operator& backward = only(layer, OperatorKind::scan_grad);
+  for (const bool causal : {true, false}) {
+    EXPECT_DOUBLE_EQ(flops(layer, scan, 1, causal).value(), entries * forward);
+    EXPECT_DOUBLE_EQ(flops(layer, backward, 1, causal).value(), entries * (2 + 2 + 1 + 2 * (2 * 3) + gradients));
+  }
+  // Values, steps, gates, the result and the gated one; the copies of all but one of these are read and written.
+  EXPECT_GT(bytes_moved(layer, scan, 1).value(), 4096 * 8192.0 * 2 * (5 + 2 * 4));
+  EXPECT_LT(bytes_moved(layer, scan, 1).value(), 4096 * 8192.0 * 2 * (5 + 2 * 4) * 1.01);
+}
+
+// No tensor core takes part: the lanes of an SM add their time to that of the bytes.
+TEST(Scan, OfChannelsTakesTheTimeOfItsLanes) {
+  std::vector<Parameter> parameters = tests::profile("h800").parameters();
+  parameters.push_back({.name = "scan.lane_time", .value = 7, .unit = "ps"});
+  const Profile profile("with lanes", "", parameters);
+  const KernelCost cost = KernelCost::make(profile, tests::h800_device()).value();
+  const Graph layer = make_block(BlockKind::recurrent_dense_layer, training("jamba-1.5-mini", 8192));
+  for (const OperatorKind kind : {OperatorKind::scan, OperatorKind::scan_grad}) {
+    const Operator& scan = only(layer, kind);
+    const KernelTime time = cost.time(layer, scan, {.sms = 132});
+    const double lanes = flops(layer, scan, 1, true).value() * 7e-12 / 132;
+    const Share& share = time.shares[7];
+    EXPECT_EQ(profile.parameters()[static_cast<std::size_t>(share.index)].name, "scan.lane_time");
+    EXPECT_GE(share.seconds, lanes);
+    EXPECT_GT(time.seconds, bytes_moved(layer, scan, 1).value() / bandwidth + lanes);
+    EXPECT_GE(time.seconds, cost.best(layer, scan));
+  }
+}
+
 // Three passes over every matrix that a token meets, causal attention over S / 2 keys, and the scans.
 TEST(Metrics, TrainingFlopsOfHybridsFollowFromTheirDimensions) {
   constexpr double s = 4096, h = 2048;
@@ -154,6 +193,16 @@ TEST(Metrics, TrainingFlopsOfHybridsFollowFromTheirDimensions) {
       6 * (18 * short_convolution + 6 * heads + 2 * 3 * h * 7168 + 22 * (h * 32 + 4 * 3 * h * 1792) + 65536 * h) +
       3 * (6 * 2 * (64 + 64) * 32 * s / 2);
   EXPECT_NEAR(model_metrics(architecture("lfm2-8b-a1b"), 4096).flops_per_token_causal, lfm2, 1e-9 * lfm2);
+
+  // In 28 of 32 layers values and gates, time steps by way of 256 columns, and keys and queries of 16; every second
+  // layer has two of 16 experts.
+  constexpr double j = 4096, channels = 8192;
+  const double mamba1 = 2 * j * channels + channels * (256 + 2 * 16) + 256 * channels + channels * j;
+  const double grouped = j * (32 + 2 * 8) * 128 + j * j;
+  const double jamba =
+      6 * (28 * mamba1 + 4 * grouped + 16 * 3 * j * 14336 + 16 * (j * 16 + 2 * 3 * j * 14336) + 65536 * j) +
+      3 * (4 * 2 * (128 + 128) * 32 * s / 2 + 28 * 11 * channels * 16);
+  EXPECT_NEAR(model_metrics(architecture("jamba-1.5-mini"), 4096).flops_per_token_causal, jamba, 1e-9 * jamba);
 
   constexpr double n = 2688;
   const double mamba = n * (2 * 4096 + 2 * 8 * 128 + 64) + 4096 * n, queries = n * (32 + 2 * 2) * 128 + 32 * 128 * n;
@@ -213,6 +262,17 @@ TEST(Memory, OfAConstantDecayHasItsStates) {
                    4096 * 2.0 * (2 * 6144 + 2 * 24576 + 3 * 8192) + 4096 / 256 * 64 * 4.0 * 128 * 128);
 }
 
+// Inputs of the layer and of its projection 4096 each; values, gates, values behind the convolution, time steps and the
+// result 8192 each; what steps, keys and queries are of before and after their norms, 288 each; copies of values and
+// gates in the order of channels, the result before it is gated, and two factors of each state for each 2048 tokens.
+TEST(Memory, OfASelectiveScanHasItsOperandsByChannel) {
+  StepProgram program;
+  program.blocks = {make_block(BlockKind::recurrent_layer, training("jamba-1.5-mini", 4096))};
+  program.stage_kinds = {{{0}}};
+  EXPECT_DOUBLE_EQ(StageTensors(program, 0).kept_after_forward().value(),
+                   4096 * 2.0 * (2 * 4096 + 5 * 8192 + 2 * 288 + 3 * 8192) + 2 * 8192 * 16 * 2 * 4.0);
+}
+
 // A query and a key of 128 for each of 32 value heads, and a row of an inverse of 64 x 64.
 TEST(Memory, OfTheDeltaRuleHasQueriesAndKeysOfAllValueHeads) {
   const Graph layer = make_block(BlockKind::recurrent_moe_layer, training("qwen3-next-80b-a3b", 4096));
@@ -257,7 +317,7 @@ TEST(Recurrence, NextToAttentionAddsToTheSameStream) {
 
 TEST(Recurrence, LayersOfEveryPatternAreWellFormed) {
   for (const char* name : {"qwen3-next-80b-a3b", "qwen3.5-35b-a3b", "kimi-linear-48b-a3b", "nemotron-3-nano-30b-a3b",
-                           "granite-4.0-h-small", "falcon-h1-7b", "minimax-m1"})
+                           "granite-4.0-h-small", "falcon-h1-7b", "minimax-m1", "jamba-1.5-mini"})
     for (const std::int64_t tensor : {1, 4})
       for (const bool decodes : {false, true}) {
         LayerContext c = decodes ? decoding(name, 4) : training(name, 4096);
@@ -313,6 +373,19 @@ TEST(TensorParallelism, OfANormOverAllHeadsSumsSquares) {
           bytes += layer.tensor(op.reads[0]).bytes().value();
       EXPECT_EQ(bytes, heads_of_all ? (decodes ? 4 * 4 : 2 * 4 * 4096) : 0) << name;
     }
+  }
+}
+
+// What all channels share is a sum over the ranks of their parts of it: forward next to that behind the output
+// projection, backward of the gradients of time steps' latents, keys and queries, and of the layer's input.
+TEST(TensorParallelism, OfASelectiveScanSumsWhatItsChannelsShare) {
+  for (const bool decodes : {true, false}) {
+    LayerContext c = decodes ? decoding("jamba-1.5-mini", 4) : training("jamba-1.5-mini", 4096);
+    c.tensor = 8;
+    const Graph layer = make_block(BlockKind::recurrent_layer, c);
+    EXPECT_EQ(check(layer), "");
+    EXPECT_EQ(std::ranges::count(layer.operators, OperatorKind::all_reduce, &Operator::kind), decodes ? 2 : 6);
+    EXPECT_DOUBLE_EQ(state_bytes(c.architecture, 8, Mixer::recurrence), 1024 * (16 * 4 + 3 * 2));
   }
 }
 
@@ -372,6 +445,22 @@ TEST(Decoding, OfAConstantDecayHasAStateAlone) {
   const KernelTime time = cost.time(layer, step, {.sms = 132});
   EXPECT_GE(time.seconds - time.gaps, 32 * (2 * state + rows) / bandwidth);
   EXPECT_LT(time.seconds - time.gaps, 1.25 * 32 * (2 * state + rows) / bandwidth);
+}
+
+// 16 entries in FP32 and the last three inputs of the convolution in BF16 for each of 8192 channels.
+TEST(Decoding, OfASelectiveScanHasAStateOfEachChannel) {
+  constexpr double state = 8192 * 16 * 4.0, operands = 2 * (4 * 8192 + 2 * 16), parameters = 2 * 18 * 8192;
+  EXPECT_DOUBLE_EQ(request_state_bytes(architecture("jamba-1.5-mini")), 28 * (state + 3 * 8192 * 2));
+  EXPECT_DOUBLE_EQ(cache_bytes(architecture("jamba-1.5-mini"), DataType::bf16, 1, 1), 4 * 2 * 8 * 128 * 2);
+  const KernelCost cost = KernelCost::make(tests::profile("h800"), tests::h800_device()).value();
+  const Graph layer = make_block(BlockKind::recurrent_dense_layer, decoding("jamba-1.5-mini", 256));
+  const Operator& step = only(layer, OperatorKind::scan_step);
+  const double bytes = bytes_moved(layer, step, 1).value();
+  EXPECT_DOUBLE_EQ(bytes, 256 * (2 * state + operands) + parameters);
+  EXPECT_DOUBLE_EQ(flops(layer, step, 1, true).value(), 256 * 8.0 * 8192 * 16);
+  const KernelTime time = cost.time(layer, step, {.sms = 132});
+  EXPECT_GE(time.seconds - time.gaps, bytes / bandwidth);
+  EXPECT_LT(time.seconds - time.gaps, 1.25 * bytes / bandwidth);
 }
 
 // Chunks are never faster than their bytes, nor than their products at the rate of GEMMs.
@@ -453,6 +542,18 @@ TEST(Layout, DividesFalconH1AndMiniMaxInEachOtherWay) {
   EXPECT_TRUE(make_layout(plan, architecture("minimax-m1")));
 }
 
+// 8192 channels, 32 heads with 8 of keys and values, 16 experts, 32 layers on 4 stages.
+TEST(Layout, DividesJambaInEachOtherWay) {
+  Plan plan;
+  plan.cluster.gpus = 128;
+  plan.batch = {.sequence_length = 4096, .micro_batch_size = 1, .global_batch_size = 128};
+  plan.parallelism = {.tensor = 4, .sequence = true, .pipeline = 4, .expert = 16};
+  const auto layout = make_layout(plan, architecture("jamba-1.5-mini"));
+  EXPECT_TRUE(layout) << to_string(layout.error());
+  plan.parallelism.tensor = 64;
+  EXPECT_FALSE(make_layout(plan, architecture("jamba-1.5-mini")));
+}
+
 TEST(Layout, RefusesContextRanksAndUnevenHeadsOfARecurrence) {
   Plan plan;
   plan.cluster.gpus = 8;
@@ -460,7 +561,9 @@ TEST(Layout, RefusesContextRanksAndUnevenHeadsOfARecurrence) {
   EXPECT_TRUE(make_layout(plan, architecture("nemotron-3-nano-30b-a3b")));
   EXPECT_TRUE(make_layout(plan, architecture("falcon-h1-7b")));
   EXPECT_TRUE(make_layout(plan, architecture("minimax-m1")));
+  EXPECT_TRUE(make_layout(plan, architecture("jamba-1.5-mini")));
   plan.parallelism.context = 2;
+  EXPECT_FALSE(make_layout(plan, architecture("jamba-1.5-mini")));
   EXPECT_FALSE(make_layout(plan, architecture("falcon-h1-7b")));
   EXPECT_FALSE(make_layout(plan, architecture("minimax-m1")));
   const auto refused = make_layout(plan, architecture("nemotron-3-nano-30b-a3b"));
