@@ -78,6 +78,9 @@ struct MixtureOfExperts {
   std::int64_t routed_experts = 0;
   std::int64_t shared_experts = 0;
   std::int64_t experts_per_token = 0;
+  // Experts that return their input: the router scores them, too. `experts_per_token` are those of a token that it is
+  // expected to choose of the others.
+  std::int64_t idle_experts = 0;
   std::int64_t intermediate_size = 0;         // size of one routed expert
   std::int64_t latent_size = 0;               // columns of what routed experts read and write; 0: the hidden size
   std::int64_t shared_intermediate_size = 0;  // size of all shared experts; 0: each is as large as a routed one

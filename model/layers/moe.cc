@@ -69,10 +69,11 @@ std::int64_t routing_bytes(const LayerContext& c, bool forward) {
 Routing route(GraphBuilder& b, const LayerContext& c, TensorId x) {
   const MixtureOfExperts& e = c.architecture.experts;
   const Dimension tokens = b.shape(x)[0];
+  const std::int64_t scored = e.routed_experts + e.idle_experts;
   const TensorId logits =
-      linear(b, c.architecture.biases.router ? "router_logits" : "router", x, e.routed_experts,
+      linear(b, c.architecture.biases.router ? "router_logits" : "router", x, scored,
              {.operands = {c.unscaled_gemm()}, .bias = c.architecture.biases.router, .weight = "router"});
-  const TensorId bias = b.constant("router_bias", {{e.routed_experts}}, DataType::fp32);
+  const TensorId bias = b.constant("router_bias", {{scored}}, DataType::fp32);
   const RouterAttributes attributes{e.routed_experts,    e.experts_per_token,   e.groups,
                                     c.groups_per_token,  e.group_score_experts, e.score,
                                     e.normalize_weights, e.scaling_factor};

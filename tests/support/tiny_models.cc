@@ -369,6 +369,21 @@ model::Architecture falcon_h1() {
   return a;
 }
 
+// Every second layer has experts next to a wider shared one; the router scores two more, which have no work.
+model::Architecture longcat_flash() {
+  model::Architecture a = deepseek_v2(7);
+  a.model_type = "longcat_flash";
+  a.experts = {.routed_experts = 4,
+               .shared_experts = 1,
+               .experts_per_token = 2,
+               .intermediate_size = 4,
+               .shared_intermediate_size = 10,
+               .layer_frequency = 2,
+               .scaling_factor = 1.5};
+  a.experts.idle_experts = 2;
+  return a;
+}
+
 // Channels that share queries and keys, which are projected of the convolution's result.
 model::Architecture jamba() {
   model::Architecture a = mixtral();
@@ -477,6 +492,7 @@ std::vector<TinyModel> recurrent_models() {
           {"minimax", minimax(), {embedding, recurrent_moe_layer, moe_layer, head}},
           {"lfm2_moe", lfm2_moe(), {embedding, recurrent_moe_layer, moe_layer, head}},
           {"falcon_h1", falcon_h1(), {embedding, parallel_dense_layer, head}},
+          {"longcat_flash", longcat_flash(), {embedding, moe_layer, dense_layer, head}},
           {"jamba", jamba(), {embedding, recurrent_dense_layer, recurrent_moe_layer, dense_layer, head}},
           {"laguna", laguna(), {embedding, windowed_dense_layer, moe_layer, head}},
           {"granite_hybrid", granite_hybrid(), {embedding, recurrent_dense_layer, dense_layer, head}},

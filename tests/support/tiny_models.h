@@ -23,8 +23,9 @@ struct TinyModel {
 std::vector<TinyModel> tiny_models();
 
 // Returns models with recurrent layers, like qwen3_next, kimi_linear, minimax, falcon_h1, granitemoehybrid,
-// nemotron_h and jamba, with gates of heads, like laguna, norms of values, like gemma4, or with compressed entries and
-// several residual streams, like deepseek_v4 without its indexer, which no device runs.
+// nemotron_h and jamba, with gates of heads, like laguna, norms of values, like gemma4, experts without work, like
+// longcat_flash, or with compressed entries and several residual streams, like deepseek_v4 without its indexer, which
+// no device runs.
 std::vector<TinyModel> recurrent_models();
 
 struct TinyLayout {

@@ -146,6 +146,8 @@ const PublishedCount counts[] = {
     // 96 * 3,454,083,072 + 2 * 18432, and 2 * 256000 * 18432
     {"nemotron-4-340b", 341029195776, "by the dimensions of arXiv 2406.11704: 331.6B and 9.4B of embeddings"},
     {"bamba-9b", 9780235392, "by the dimensions of ibm-ai-platform/Bamba-9B, whose card says 9.78B"},
+    // 56 halves of layers with an MLP of 12288, 28 of them with experts, whose router has 768 columns.
+    {"longcat-flash-560b-a27b", 560664958976, "by the dimensions of meituan-longcat/LongCat-Flash-Chat: 560B"},
     {"jamba-1.5-mini", 51570323328, "by the dimensions of ai21labs/AI21-Jamba-1.5-Mini, whose card says 52B"},
     {"jamba-1.5-large", 398555145696, "by the dimensions of ai21labs/AI21-Jamba-1.5-Large; the card cuts it to 398B"},
     {"granite-4.0-h-small", 32207337984, "by the dimensions of ibm-granite/granite-4.0-h-small, whose card says 32B"},
@@ -208,6 +210,7 @@ const PublishedActive active[] = {
     {"olmoe-1b-7b", 1.3, 0.05, true, "arXiv 2409.02060: 1.3B of 6.9B"},
     {"phi-3.5-moe-42b-a7b", 6.6, 0.05, true, "card of microsoft/Phi-3.5-MoE-instruct: 6.6B of 42B"},
     {"granite-4.0-h-small", 9, 0.5, false, "card of ibm-granite/granite-4.0-h-small: 9B of 32B"},
+    {"longcat-flash-560b-a27b", 27, 0.5, false, "arXiv 2509.01322: 27B on average, of 18.6B to 31.3B"},
     {"jamba-1.5-mini", 12, 0.5, false, "arXiv 2408.12570: 12B"},
     {"jamba-1.5-large", 94, 0.5, false, "arXiv 2408.12570: 94B"},
     {"llama-4-maverick", 17, 0.5, true, "card of Llama-4-Maverick-17B-128E: 17B of 400B"},
@@ -283,6 +286,17 @@ TEST(DeepSeekV3, TrainingFlopsPerToken) {
   const double attention = 61 * 6.0 * 4096 * 128 * 320;
   EXPECT_NEAR(metrics.flops_per_token, 6 * matrices + attention, 1e3);
   EXPECT_NEAR(metrics.flops_per_token_causal, 6 * matrices + attention / 2, 1e3);
+}
+
+// Two halves of attention and an MLP for each of 28 layers, of which one has 8 experts and scores 768.
+TEST(LongCatFlash, TrainingFlopsFollowFromTheDimensions) {
+  constexpr double h = 6144, s = 4096;
+  const double attention = h * 1536 + 1536 * 64 * 192.0 + h * 576 + 512 * 64 * 256.0 + 64 * 128 * h;
+  const double experts = 768 * h + 8 * 3 * h * 2048;
+  const double matrices = 56 * (attention + 3 * h * 12288) + 28 * experts + 131072 * h;
+  const double scores = 3 * 56 * 2 * (192 + 128) * 64 * s / 2;
+  const double counted = model_metrics(architecture("longcat-flash-560b-a27b"), 4096).flops_per_token_causal;
+  EXPECT_NEAR(counted, 6 * matrices + scores, 1e-9 * counted);
 }
 
 TEST(DenseModels, EveryParameterIsActive) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -172,6 +173,35 @@ void read_glm4_moe_lite(ConfigReader& config, Architecture& model) {
   read_latent_attention(config, model, 768);
   read_routed_experts(config, model, {.dense_layers_first = 1, .scaling_factor = 1.8});
   model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", 0);
+}
+
+// LongCat-Flash (arXiv 2509.01322): a layer is twice attention and an MLP; experts read what the first MLP reads, and
+// their sums join the stream behind the second (huggingface/transformers @008e574
+// src/transformers/models/longcat_flash/configuration_longcat_flash.py, @0469a35 modular_longcat_flash.py). Here each
+// half is a layer, and the first MLP the shared expert. Of a token's experts those with work are as many as the
+// controller of its report keeps them on average, which is their share of all.
+void read_longcat_flash(ConfigReader& config, Architecture& model) {
+  read_decoder(
+      config, model,
+      {.norm_epsilon = 1e-5, .rope_theta = 1e7, .dense_mlp = false, .layers = 2 * config.layers("num_layers")});
+  model.intermediate_size = config.dimension("ffn_hidden_size");
+  read_latent_attention(config, model);
+  MixtureOfExperts& experts = model.experts;
+  experts.routed_experts = config.dimension("n_routed_experts");
+  experts.idle_experts = config.count("zero_expert_num", 256);
+  const auto chosen = static_cast<double>(config.dimension("moe_topk"));
+  const auto all = static_cast<double>(experts.routed_experts + experts.idle_experts);
+  experts.experts_per_token =
+      std::max<std::int64_t>(1, std::llround(chosen * static_cast<double>(experts.routed_experts) / all));
+  experts.intermediate_size = config.dimension("expert_ffn_hidden_size");
+  experts.shared_experts = 1;
+  experts.shared_intermediate_size = model.intermediate_size;
+  experts.layer_frequency = 2;
+  experts.scaling_factor = config.number("routed_scaling_factor", 6);
+  model.biases.router = config.flag("router_bias", false);
+  check_experts_per_token(config, model, "n_routed_experts", "moe_topk");
+  model.omitted.what = {"the overlap of experts with the second half of a layer",
+                        "what experts without work add, and that their number varies by token"};
 }
 
 void read_mistral4(ConfigReader& config, Architecture& model) {

@@ -178,6 +178,7 @@ void add_experts(const model::MixtureOfExperts& e, Rows& rows) {
   if (e.routed_experts == 0) return;
   rows.emplace_back("experts", fmt::format("{} routed, {} shared, {} per token, intermediate {}", e.routed_experts,
                                            e.shared_experts, e.experts_per_token, e.intermediate_size));
+  if (e.idle_experts > 0) rows.emplace_back("experts without work", fmt::format("{}", e.idle_experts));
   if (e.latent_size > 0) rows.emplace_back("latent of experts", fmt::format("{}", e.latent_size));
   if (e.shared_intermediate_size > 0)
     rows.emplace_back("shared expert", fmt::format("intermediate {}{}", e.shared_intermediate_size,

@@ -39,7 +39,7 @@ std::vector<Index> choose(Row biased, const model::RouterAttributes& a) {
   for (Index g = 0; g < a.groups; ++g)
     if (std::find(allowed.begin(), allowed.end(), g) == allowed.end())
       biased.segment(g * width, width).setConstant(-std::numeric_limits<double>::infinity());
-  return best(biased, a.experts_per_token);
+  return best(biased.head(a.experts), a.experts_per_token);
 }
 
 }  // namespace

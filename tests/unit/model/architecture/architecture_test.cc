@@ -557,6 +557,19 @@ TEST(Architecture, FalconH1HasBothMixersInEachLayer) {
   EXPECT_EQ(minimal("falcon_h1", decoder + mamba + R"(32, "mamba_d_head": 4)").error().key, "mamba_d_ssm");
 }
 
+// Of 12 experts of a token 8 have work where 512 of 768 have.
+TEST(Architecture, LongCatFlashHasTwoLayersForOneAndExpertsWithoutWork) {
+  const Architecture model = load_shipped("longcat-flash-560b-a27b");
+  EXPECT_EQ(model.layers, 56);
+  EXPECT_EQ(model.layer(0), (LayerKind{Mixer::attention, FeedForward::experts}));
+  EXPECT_EQ(model.layer(1), (LayerKind{Mixer::attention, FeedForward::dense}));
+  EXPECT_EQ(model.experts.experts_per_token, 8);
+  EXPECT_EQ(model.experts.idle_experts, 256);
+  EXPECT_EQ(model.experts.shared_width(), model.intermediate_size);
+  EXPECT_EQ(model.latent.q_lora_rank, 1536);
+  EXPECT_EQ(minimal("longcat_flash", decoder).error().key, "num_layers");
+}
+
 TEST(Architecture, JambaHasAttentionAndExpertsByPeriods) {
   const std::string mamba = R"(, "attn_layer_period": 2, "attn_layer_offset": 1, "expert_layer_period": 3,
                                  "expert_layer_offset": 0, "num_experts": )";
