@@ -43,7 +43,7 @@ struct ConfigReader::Contents {
   std::string path;
   std::string text;
   json object = json::object();
-  bool overridden = false;
+  ConfigOverrides overrides;
   std::vector<std::string> asked;
   std::optional<Error> error;
 
@@ -106,7 +106,7 @@ Result<ConfigReader> ConfigReader::parse(std::string text, const std::string& pa
     json& entry = contents->object[key];
     std::visit([&entry](const auto& alternative) { entry = alternative; }, value);
   }
-  contents->overridden = !overrides.empty();
+  contents->overrides = overrides;
   return ConfigReader(std::move(contents));
 }
 
@@ -246,21 +246,21 @@ void ConfigReader::fail(std::string_view key, std::string message, std::string h
 void ConfigReader::conflict(std::string_view key, std::string message, std::string hint) {
   const bool first = !contents_->error;
   fail(key, std::move(message), std::move(hint));
-  if (first && contents_->overridden) contents_->error->kind = ErrorKind::infeasible;
+  if (first && !contents_->overrides.empty()) contents_->error->kind = ErrorKind::infeasible;
 }
 
 void ConfigReader::read_inside(std::string_view object, const ModelSizes& missing) {
   const json* inner = Contents::lookup(contents_->object, object);
   if (inner == nullptr || !inner->is_object()) return;
-  json copy = *inner;
+  const json copy = *inner;
+  for (const auto& [key, value] : copy.items())
+    if (!contents_->overrides.contains(key)) contents_->object[key] = value;
   for (const auto& [key, size] : {std::pair{"num_hidden_layers", missing.layers},
                                   {"hidden_size", missing.hidden},
                                   {"num_attention_heads", missing.heads},
                                   {"intermediate_size", missing.intermediate},
                                   {"vocab_size", missing.vocabulary}})
-    if (size > 0 && Contents::lookup(copy, key) == nullptr) copy[key] = size;
-  for (const auto& [key, value] : copy.items())
-    if (Contents::lookup(contents_->object, key) == nullptr) contents_->object[key] = value;
+    if (size > 0 && Contents::lookup(contents_->object, key) == nullptr) contents_->object[key] = size;
 }
 
 const std::vector<std::string>& ConfigReader::asked() const { return contents_->asked; }

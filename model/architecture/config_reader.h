@@ -47,8 +47,8 @@ class ConfigReader {
   bool flag(std::string_view key, bool missing);
   std::string text(std::string_view key, std::string_view missing);
 
-  // Reads keys that the file does not have at its top from this object in it, if there is one: "text_config". Sizes
-  // that neither has are the `missing` ones.
+  // Reads keys from this object in the file, if there is one: "text_config", whose keys are those of the text model's
+  // class, whatever the file has at its top; overrides come before both. Sizes that neither has are the `missing` ones.
   void read_inside(std::string_view object, const ModelSizes& missing = {});
 
   // Keys with a dot name a key inside an object of the file: "attn_config.alibi".

@@ -228,8 +228,6 @@ std::string read_model(ConfigReader& config, Architecture& model) {
     const auto* sizes = std::ranges::find(sizes_of_classes, type->name, &SizesOfClass::type);
     config.read_inside(object, sizes == sizes_of_classes.end() ? ModelSizes{} : sizes->missing);
     type->read(config, model);
-    // The outer key, which LLaVA-OneVision's type sets to false, is not the language model's.
-    model.tied_embedding = config.flag(fmt::format("{}.tie_word_embeddings", object), model.tied_embedding);
     return "";
   }
   return "model_type";

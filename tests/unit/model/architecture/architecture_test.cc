@@ -448,6 +448,18 @@ TEST(Architecture, TextModelsInsideOthersHaveTheSizesOfTheirClass) {
   EXPECT_EQ(minimal("gemma3", R"("hidden_size": 2560)").error().key, "num_hidden_layers");
 }
 
+// The class of the text model is made of its object alone, in which a null is none.
+TEST(Architecture, KeysOfATextModelComeBeforeThoseAroundIt) {
+  const Architecture model = made("qwen3_vl", R"("hidden_size": 4096, "num_hidden_layers": 99, "head_dim": 64,
+      "tie_word_embeddings": true, "text_config": {"head_dim": null, "tie_word_embeddings": false, )" +
+                                                  decoder + "}");
+  EXPECT_EQ(model.hidden_size, 64);
+  EXPECT_EQ(model.layers, 4);
+  EXPECT_EQ(model.head_dim, 128);  // the default
+  EXPECT_FALSE(model.tied_embedding);
+  EXPECT_EQ(model.vocabulary, 100);  // around it alone
+}
+
 TEST(Architecture, ATextModelIsNamedAfterTheModelThatSees) {
   for (const auto& [name, type] : {std::pair{"qwen3_vl_text", "qwen3_vl"}, std::pair{"glm4v_text", "glm4"}}) {
     Architecture model = made(name, decoder);
@@ -761,6 +773,15 @@ Plan plan_with(const ConfigOverrides& overrides) {
   plan.model.overrides = overrides;
   for (const auto& [key, value] : overrides) plan.places["model." + key] = {"plan.toml", 3};
   return plan;
+}
+
+TEST(Overrides, ComeBeforeKeysOfATextModel) {
+  const TemporaryDirectory folder;
+  const auto path = folder.write("config.json", R"({"model_type": "llava", "num_hidden_layers": 99,
+      "text_config": {"model_type": "qwen2", "vocab_size": 100, )" +
+                                                    decoder + "}}");
+  EXPECT_EQ(valid(load_architecture(path.string())).layers, 4);
+  EXPECT_EQ(valid(load_architecture_of(plan_with({{"num_hidden_layers", std::int64_t{2}}}), path.string())).layers, 2);
 }
 
 Result<Architecture> deepseek_with(const ConfigOverrides& overrides) {
