@@ -136,6 +136,16 @@ void read_window_list(ConfigReader& config, Architecture& model, std::string_vie
   model.pattern = std::move(pattern);
 }
 
+Recurrence lightning_attention(const Architecture& model, std::int64_t chunk) {
+  return {.kind = RecurrenceKind::constant_decay,
+          .key_heads = model.heads,
+          .value_heads = model.heads,
+          .key_dim = model.head_dim,
+          .value_dim = model.head_dim,
+          .convolution = 0,
+          .chunk = chunk};
+}
+
 void finish_recurrence(ConfigReader& config, Architecture& model, std::string_view format_key,
                        std::string_view key_heads_key) {
   Recurrence& r = model.recurrence;

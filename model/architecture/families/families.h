@@ -63,6 +63,9 @@ void read_windows(ConfigReader& config, Architecture& model, std::int64_t full_e
 // Reads which layers have the window from a list of zeros and others, if there is one. Follows the experts.
 void read_window_list(ConfigReader& config, Architecture& model, std::string_view key);
 
+// Returns lightning attention with a key and a value of each of the model's heads, in chunks of that many tokens.
+Recurrence lightning_attention(const Architecture& model, std::int64_t chunk);
+
 // Reads the format of the recurrence's state between passes of inference, and checks its heads.
 void finish_recurrence(ConfigReader& config, Architecture& model, std::string_view format_key,
                        std::string_view key_heads_key);

@@ -44,13 +44,7 @@ void read_minimax(ConfigReader& config, Architecture& model) {
   if (config.count("shared_intermediate_size", 0) > 0)
     config.fail("shared_intermediate_size", "no operator weighs shared experts as this model does",
                 "MiniMax-Text-01 and MiniMax-M1 have none: 0");
-  model.recurrence = {.kind = RecurrenceKind::constant_decay,
-                      .key_heads = model.heads,
-                      .value_heads = model.heads,
-                      .key_dim = model.head_dim,
-                      .value_dim = model.head_dim,
-                      .convolution = 0,
-                      .chunk = config.dimension("block_size", 256)};
+  model.recurrence = lightning_attention(model, config.dimension("block_size", 256));
   read_attention_types(config, model);
 }
 

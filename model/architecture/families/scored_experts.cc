@@ -247,13 +247,7 @@ void read_bailing_linear(ConfigReader& config, Architecture& model) {
   if (config.count("short_conv_kernel_size", 0) > 0)
     config.fail("short_conv_kernel_size", "Kimi Delta Attention with gates that are projected whole",
                 "only models with lightning attention are predicted");
-  model.recurrence = {.kind = RecurrenceKind::constant_decay,
-                      .key_heads = model.heads,
-                      .value_heads = model.heads,
-                      .key_dim = model.head_dim,
-                      .value_dim = model.head_dim,
-                      .convolution = 0,
-                      .chunk = 256};
+  model.recurrence = lightning_attention(model, 256);
   const bool normalized = model.query_key_norm;
   if (config.count("kv_lora_rank", 0) > 0) {
     read_latent_attention(config, model, 0);
