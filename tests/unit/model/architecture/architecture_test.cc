@@ -617,6 +617,25 @@ TEST(Architecture, MiniMaxListsTypesOrNamesOfItsLayers) {
   }
 }
 
+// The hub calls the text model minimax_m2, whose layers are others.
+TEST(Architecture, MiniMaxM3IsRefusedWithItsBlocksAlone) {
+  const auto read = [](const std::string& blocks) {
+    return minimal("minimax_m3_vl", R"("text_config": {"model_type": "minimax_m2", "moe_layer_freq": [0, 1, 1, 1],
+        "num_local_experts": 8, "dense_intermediate_size": 256, "shared_intermediate_size": 96, "rotary_dim": 2,
+        "sparse_attention_config": {"sparse_topk_blocks": )" +
+                                        blocks + "}, " + decoder + "}");
+  };
+  EXPECT_EQ(read("16").error().key, "sparse_attention_config.sparse_topk_blocks");
+  const Architecture model = valid(read("0"));
+  EXPECT_EQ(model.layer(0), (LayerKind{Mixer::attention, FeedForward::dense}));
+  EXPECT_EQ(model.layer(1), (LayerKind{Mixer::attention, FeedForward::experts}));
+  EXPECT_EQ(model.intermediate_size, 256);
+  EXPECT_EQ(model.experts.intermediate_size, 128);
+  EXPECT_EQ(model.experts.shared_width(), 96);
+  EXPECT_EQ(model.experts.experts_per_token, 4);
+  EXPECT_EQ(model.key_value_heads, 4);
+}
+
 TEST(Architecture, QwenChoosesItsMoeLayers) {
   const std::string experts = R"(, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
                                  "decoder_sparse_step": 2, "mlp_only_layers": [3])";
