@@ -29,6 +29,7 @@
 
 #include "model/base/text_file.h"
 #include "model/configurations/detail/collector.h"
+#include "model/configurations/detail/rollout.h"
 #include "model/configurations/detail/shared.h"
 
 namespace plumbline::model::configurations {
@@ -46,10 +47,6 @@ constexpr KeyRow nemo_rl_rows[] = {
 #include "model/configurations/detail/keys/nemo_rl.def"
 };
 
-// A key of the plan that has a program's own default, as TOML, where neither file nor user states it.
-struct SilentKey {
-  std::string_view plan_key, key, value;
-};
 constexpr SilentKey verl_silent[] = {
     {"rollout.prompts", "data.train_batch_size", "1024"},
     {"rollout.answers", "actor_rollout_ref.rollout.n", "1"},
@@ -78,52 +75,11 @@ void read_policy(const RuleInput& in, const PolicyKeys& keys, std::span<const Si
             bounded_product({draft.integer(keys.nodes).value_or(1), draft.integer(keys.gpus).value_or(8)}),
             fmt::format("{} x {}", keys.nodes, keys.gpus));
   draft.set("optimizer.gradient_clipping", draft.number(keys.clipping).value_or(1) > 0, keys.clipping);
-  for (const auto& [plan_key, key, value] : silent)
-    if (!draft.given(plan_key)) draft.put(plan_key, std::string(value), key);
+  set_silent(draft, silent);
 }
 
 void read_checkpointing(Draft& draft, std::string_view key, bool silent = false) {
   draft.set("recompute.policy", draft.flag(key).value_or(silent) ? "full" : "none", key);
-}
-
-void read_engine(Draft& draft, std::string_view key) {
-  const std::string name = draft.text(key).value_or("vllm");
-  const bool known = name == "vllm" || name == "sglang" || name == "trtllm";
-  draft.set("inference.engine", name == "trtllm" ? "tensorrt-llm" : known ? name : "vllm", key);
-  if (!known) draft.not_modeled(key, "the engine is vLLM");
-}
-
-// Sets the algorithm, and returns whether it leaves out prompts whose answers are alike.
-bool read_algorithm(Draft& draft, std::string_view filter, bool critic, std::string_view estimator) {
-  const bool filters = draft.flag(filter).value_or(false);
-  const std::string_view key = filters ? filter : estimator;
-  draft.set("rollout.algorithm", filters ? "dapo" : critic ? "ppo" : "grpo", key);
-  draft.set("rollout.critic", critic, key);
-  return filters;
-}
-
-// Sets the updates of a step of so many prompts, or answers, as a key states an update in.
-void read_updates(Draft& draft, std::int64_t all, std::string_view key, std::int64_t silent) {
-  const std::int64_t update = draft.integer(key).value_or(silent);
-  if (update > 0 && all % update == 0) return draft.set("rollout.updates", all / update, key);
-  if (!draft.given("rollout.updates")) draft.fail(key, fmt::format("{} are no whole mini-batches of {}", all, update));
-}
-std::int64_t answers_of(const Draft& draft) {
-  return bounded_product({draft.value("rollout.prompts").value_or(0), draft.value("rollout.answers").value_or(0)});
-}
-
-// Sets a micro-batch that is packed to so many tokens, else of so many samples of the longest; lengths in the mean are
-// in no file.
-void read_micro_batch(Draft& draft, std::int64_t longest, std::optional<std::int64_t> packed,
-                      std::optional<std::int64_t> samples, std::string_view key) {
-  draft.set("batch.sequence_length", std::max(packed.value_or(0), longest),
-            packed ? key : "the longest prompt and answer");
-  if (packed || samples) draft.set("batch.micro_batch_size", packed ? 1 : *samples, key);
-  for (const char* length : {"rollout.prompt_tokens", "rollout.answer_tokens", "rollout.answer_tokens_sd"})
-    if (!draft.given(length))
-      return draft.fail("", fmt::format("does not state {}: it has the longest prompts and answers alone", length),
-                        "--set rollout.prompt_tokens=N --set rollout.answer_tokens=N --set rollout.answer_tokens_sd=N "
-                        "state the lengths in the mean, and the deviation of those of answers");
 }
 
 constexpr std::string_view kPolicyPath = "actor_rollout_ref.model.path";

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/configurations/detail/rollout.h"
 #include "model/configurations/detail/shared.h"
 
 namespace plumbline::model::configurations {
@@ -90,14 +91,18 @@ Result<Configuration> read_trainer(const Source& source) {
 
 // Whether a file trains on pairs of answers, and whether what it learns reads log-probabilities of a reference model:
 // every loss of pairs does but three (hiyouga/LLaMA-Factory src/llamafactory/hparams/finetuning_args.py,
-// use_ref_model).
+// use_ref_model), and a reward model, which learns to tell the better answer, has none.
 struct Pairs {
   bool trained = false, reference = false;
 };
 
+constexpr std::string_view kStage = "stage", kRewardModel = "rm";
+
+std::string stage_of(const Draft& draft) { return draft.text(kStage).value_or("sft"); }
+
 Pairs pairs_of(const Draft& draft) {
-  constexpr std::array<std::string_view, 3> alone = {"orpo", "simpo", "cpo"};
-  const std::string stage = draft.text("stage").value_or("sft");
+  constexpr std::array<std::string_view, 4> alone = {"orpo", "simpo", "cpo", kRewardModel};
+  const std::string stage = stage_of(draft);
   const std::string loss = stage == "dpo" ? draft.text("pref_loss").value_or(stage) : stage;
   const bool without = std::ranges::find(alone, loss) != alone.end();
   return {without || stage == "dpo" || stage == "ipo", !without};
@@ -105,15 +110,20 @@ Pairs pairs_of(const Draft& draft) {
 
 void read_objective(Draft& draft) {
   const std::string_view stored = "precompute_ref_log_probs";
-  const std::string stage = draft.text("stage").value_or("sft");
+  const std::string stage = stage_of(draft);
   if (const Pairs pairs = pairs_of(draft); pairs.trained) {
-    draft.set("training.objective", "dpo", "stage");
+    draft.set("training.objective", "dpo", kStage);
     if (!pairs.reference)
       draft.set("training.reference", "precomputed", "its loss has no reference model");
     else if (draft.flag(stored).value_or(false))
       draft.set("training.reference", "precomputed", stored);
+    if (stage == kRewardModel)
+      draft.not_modeled(kStage, "an answer has one reward; head and loss are those of a vocabulary, which is too much");
   } else if (stage != "sft" && stage != "pt") {
-    draft.not_modeled("stage", "one model trains on its text");
+    if (!draft.given("training.objective"))
+      draft.fail(kStage, fmt::format("no plan trains by {}", stage),
+                 "--set training.objective=dpo predicts pairs of answers next to a reference model, =next-token text");
+    draft.not_modeled(kStage, "what trains is training.objective");
   }
 }
 
@@ -298,7 +308,12 @@ void trainer_rules(const RuleInput& in) {
   else if (refuse_shards(draft))
     draft.assume("parallelism.zero_stage", std::int64_t{0},
                  "the file has neither DeepSpeed nor FSDP, which the launcher's configuration may have", "3");
-  read_trainer_batch(in, defaults);
+  if (stage_of(draft) == "grpo") {
+    read_trl_grpo(in);
+  } else {
+    read_objective(draft);
+    read_trainer_batch(in, defaults);
+  }
   read_trainer_loss(in);
   draft.set("optimizer.gradient_clipping", draft.number("max_grad_norm").value_or(1) > 0, "max_grad_norm");
   const std::string kept = draft.text("gradient_checkpointing").value_or("");  // axolotl's words for the host
@@ -321,7 +336,6 @@ void trainer_rules(const RuleInput& in) {
   } else if (!contains(optimizer, "adam") || contains(optimizer, "bit")) {
     draft.not_modeled("optim", "the optimizer is Adam with states of FP32");
   }
-  read_objective(draft);
   draft.set("stack.name",
             zero                                          ? "deepspeed"
             : draft.flag("torch_compile").value_or(false) ? "torchtitan-compile"
@@ -354,6 +368,8 @@ ConfigurationFormat axolotl() {
                   {"sample_packing", "packing"},
                   {"optimizer", "optim"},
                   {"rl", "stage"},
+                  {"trl.", ""},
+                  {"vllm.", "vllm_"},
                   {"tensor_parallel_size", "parallelism_config.parallelism_config_tp_size"},
                   {"context_parallel_size", "parallelism_config.parallelism_config_cp_size"},
                   {"sequence_parallel_degree", "parallelism_config.parallelism_config_cp_size"},
@@ -367,6 +383,9 @@ ConfigurationFormat ms_swift() {
                   {"max_length", "cutoff_len"},
                   {"train_type", "finetuning_type"},
                   {"rlhf_type", "stage"},
+                  {"max_new_tokens", "max_completion_length"},
+                  {"response_length", "max_completion_length"},
+                  {"gpu_memory_utilization", "vllm_gpu_memory_utilization"},
                   {"tuner_type", "finetuning_type"},
                   {"target_modules", "lora_target"},
                   {"use_liger_kernel", "enable_liger_kernel"},

@@ -1,0 +1,150 @@
+// GRPO of ms-swift and axolotl, and stages of trainers that no plan has.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "model/plan/plan.h"
+#include "tests/support/imports.h"
+
+namespace plumbline::model::configurations {
+namespace {
+
+using testing::HasSubstr, testing::Not;
+using tests::imported, tests::noted, tests::refusal;
+
+const std::vector<std::string> lengths = {"rollout.prompt_tokens=200", "rollout.answer_tokens=500",
+                                          "rollout.answer_tokens_sd=400"};
+const std::string swift_grpo =
+    "export NPROC_PER_NODE=4 NNODES=2\nswift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --train_type full \\\n"
+    "  --per_device_train_batch_size 2 --gradient_accumulation_steps 4 --num_generations 16 --use_vllm true \\\n"
+    "  --vllm_gpu_memory_utilization 0.6 --max_completion_length 8192 --deepspeed zero3 --reward_funcs accuracy ";
+
+TEST(TrlGrpo, AScriptOfMsSwiftIsAPlanWithRollout) {
+  const auto read = imported("ms-swift",
+                             swift_grpo +
+                                 "--vllm_mode colocate --vllm_max_model_len 16384 --vllm_tensor_parallel_size 2 \\\n"
+                                 "  --offload_model true --offload_optimizer true --sleep_level 1 --max_steps 100\n",
+                             lengths);
+  const Plan& plan = read.plan;
+  EXPECT_EQ(plan.cluster.gpus, 8);
+  EXPECT_EQ(plan.rollout.algorithm, "grpo");
+  EXPECT_EQ(plan.rollout.prompts, 4);  // 2 answers x 8 ranks x 4 micro-batches / 16
+  EXPECT_EQ(plan.rollout.answers, 16);
+  EXPECT_EQ(plan.rollout.updates, 1);
+  EXPECT_EQ(plan.rollout.epochs, 1);
+  EXPECT_EQ(plan.rollout.reference, true) << "beta is 0.04";
+  EXPECT_FALSE(plan.rollout.old_log_probs) << "those of its only update";
+  EXPECT_EQ(plan.rollout.tensor, 2);
+  EXPECT_EQ(plan.rollout.offload, true);
+  EXPECT_EQ(plan.rollout.placement, "colocated");
+  EXPECT_EQ(plan.rollout.max_answer_tokens, 8192);
+  EXPECT_EQ(plan.rollout.steps, 100);
+  EXPECT_EQ(plan.batch.sequence_length, 16384);
+  EXPECT_EQ(plan.batch.micro_batch_size, 2);
+  EXPECT_EQ(plan.training.objective, "next-token");
+  EXPECT_DOUBLE_EQ(plan.inference.memory_share, 0.6);
+  EXPECT_EQ(plan.parallelism.zero_stage, 3);
+  EXPECT_THAT(noted(read), Not(HasSubstr("unknown")));
+  EXPECT_THAT(noted(read), Not(HasSubstr("not modelled")));
+}
+
+// 2 x 8 x 16 answers of a generation are 16 prompts; of its 16 micro-batches an update takes 4, and all are used twice.
+TEST(TrlGrpo, AGenerationMayBeForSeveralUpdates) {
+  const auto read = imported("ms-swift",
+                             swift_grpo +
+                                 "--vllm_mode colocate --max_length 1024 --steps_per_generation 16 --num_iterations 2 "
+                                 "--beta 0.0 --dynamic_sample true --max_steps 100\n",
+                             lengths);
+  const Plan& plan = read.plan;
+  EXPECT_EQ(plan.rollout.prompts, 16);
+  EXPECT_EQ(plan.rollout.updates, 4);
+  EXPECT_EQ(plan.rollout.epochs, 2);
+  EXPECT_EQ(plan.rollout.steps, 12);  // 100 updates of 8
+  EXPECT_TRUE(plan.rollout.old_log_probs);
+  EXPECT_EQ(plan.rollout.reference, false);
+  EXPECT_EQ(plan.rollout.algorithm, "dapo");
+  EXPECT_EQ(plan.batch.sequence_length, 1024 + 8192);
+  EXPECT_THAT(noted(read), HasSubstr("sleep_level"));
+  const std::string all = swift_grpo + "--vllm_mode colocate --max_length 1024 --generation_batch_size 256\n";
+  EXPECT_EQ(imported("ms-swift", all, lengths).plan.rollout.prompts, 16);
+}
+
+TEST(TrlGrpo, RanksOfASequenceTakeMicroBatchesOfTheirOwn) {
+  const auto read =
+      imported("ms-swift", swift_grpo + "--vllm_mode colocate --max_length 1024 --sequence_parallel_size 2\n", lengths);
+  EXPECT_EQ(read.plan.parallelism.context, 2);
+  EXPECT_EQ(read.plan.rollout.prompts, 4) << "as without";
+}
+
+TEST(TrlGrpo, AServersGpusAreInAnotherScript) {
+  const std::string server = swift_grpo + "--max_length 1024 --vllm_server_host 10.0.0.2 --async_generate true\n";
+  EXPECT_THAT(refusal("ms-swift", server, lengths), HasSubstr("--set rollout.gpus=N"));
+  std::vector<std::string> more = lengths;
+  more.insert(more.end(), {"rollout.gpus=4", "rollout.tensor=4"});
+  const Plan plan = imported("ms-swift", server, more).plan;
+  EXPECT_EQ(plan.rollout.placement, "asynchronous");
+  EXPECT_EQ(plan.rollout.gpus, 4);
+  EXPECT_FALSE(plan.rollout.offload);
+}
+
+TEST(TrlGrpo, AxolotlsSectionsHaveTheServer) {
+  const auto read = imported("axolotl",
+                             "base_model: Qwen/Qwen3-8B\nrl: grpo\nsequence_len: 1024\nmicro_batch_size: 8\n"
+                             "gradient_accumulation_steps: 1\ndeepspeed: deepspeed_configs/zero2.json\n"
+                             "vllm:\n  host: 0.0.0.0\n  tensor_parallel_size: 2\n  gpu_memory_utilization: 0.85\n"
+                             "trl:\n  use_vllm: true\n  num_generations: 4\n  max_completion_length: 512\n"
+                             "  reward_funcs: [rewards.correct]\n",
+                             {"cluster.gpus=4", lengths[0], lengths[1], lengths[2]});
+  EXPECT_EQ(read.plan.rollout.placement, "split");
+  EXPECT_EQ(read.plan.rollout.gpus, 2);
+  EXPECT_EQ(read.plan.rollout.tensor, 2);
+  EXPECT_EQ(read.plan.rollout.prompts, 8);  // 8 x 4 / 4
+  EXPECT_EQ(read.plan.rollout.reference, false) << "TRL's beta is 0";
+  EXPECT_DOUBLE_EQ(read.plan.inference.memory_share, 0.85);
+  EXPECT_THAT(noted(read), Not(HasSubstr("unknown")));
+}
+
+TEST(TrlGrpo, RefusesWhatNoPlanHas) {
+  const std::string plain = "swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --train_type full --max_length 1024 ";
+  std::vector<std::string> options = lengths;
+  options.emplace_back("cluster.gpus=8");
+  EXPECT_THAT(refusal("ms-swift", plain + "--use_vllm false\n", options), HasSubstr("transformers generates"));
+  options.emplace_back("inference.engine=vllm");
+  EXPECT_EQ(imported("ms-swift", plain + "\n", options).plan.inference.engine, "vllm");
+  EXPECT_THAT(refusal("ms-swift", plain + "--num_generations 12\n", options), HasSubstr("no whole groups of 12"));
+  EXPECT_THAT(
+      refusal("ms-swift", swift_grpo + "--vllm_mode colocate --max_length 1024 --steps_per_generation 6\n", lengths),
+      HasSubstr("6 micro-batches of a generation are no whole updates of 4"));
+  EXPECT_THAT(refusal("ms-swift", swift_grpo + "--vllm_mode colocate --max_length 1024\n"),
+              HasSubstr("does not state rollout.prompt_tokens"));
+}
+
+TEST(Trainers, StagesThatNoPlanHasAreRefused) {
+  const std::string model = "model_name_or_path: Qwen/Qwen3-8B\nfinetuning_type: full\n";
+  for (const std::string stage : {"ppo", "kto"}) {
+    const std::string text = model + "stage: " + stage + "\n";
+    EXPECT_THAT(refusal("llama-factory", text, {"cluster.gpus=8"}), HasSubstr("no plan trains by " + stage));
+    const auto stated = imported("llama-factory", text, {"cluster.gpus=8", "training.objective=dpo"});
+    EXPECT_EQ(stated.plan.training.objective, "dpo");
+    EXPECT_THAT(noted(stated), HasSubstr("stage = " + stage + ": not modelled"));
+  }
+  EXPECT_THAT(refusal("ms-swift", "model: Qwen/Qwen3-8B\nmax_length: 2048\nrlhf_type: gkd\n", {"cluster.gpus=8"}),
+              HasSubstr("no plan trains by gkd"));
+}
+
+// Of a pair, the better answer is to have the higher reward: two sequences, and no other model.
+TEST(Trainers, RewardModelsTrainOnPairs) {
+  const auto read = imported("llama-factory",
+                             "model_name_or_path: Qwen/Qwen3-8B\nfinetuning_type: full\nstage: rm\n"
+                             "per_device_train_batch_size: 1\n",
+                             {"cluster.gpus=8"});
+  EXPECT_EQ(read.plan.training.objective, "dpo");
+  EXPECT_EQ(read.plan.training.reference, "precomputed");
+  EXPECT_EQ(read.plan.batch.micro_batch_size, 2);
+  EXPECT_THAT(noted(read), HasSubstr("stage = rm: not modelled"));
+}
+
+}  // namespace
+}  // namespace plumbline::model::configurations
