@@ -77,8 +77,47 @@ void write_sharding(const RuleWriter& out) {
   out.out.put("--data-parallel-sharding-strategy", std::string(strategies[stage].first));
 }
 
+constexpr const char* preferences = "--rlhf-type";
+
+// Sets what ms-swift learns besides next tokens. Its batches count pairs of answers, each of which is a sequence
+// (MegatronDPOTrainer of modelscope/ms-swift swift/megatron/trainers/dpo_trainer.py @0abfe985); a reward model has no
+// reference.
+void read_preferences(const RuleReader& in) {
+  const auto kind = in.given.value(preferences);
+  if (!kind) return;
+  const bool reward = *kind == "rm";
+  if (*kind != "dpo" && !reward)
+    return in.note(preferences, *kind == "grpo" ? "an update is priced as one on text: generation and reference are not"
+                                                : *kind + " is priced as a training on text");
+  in.plan.training.objective = "dpo";
+  if (reward) in.plan.training.reference = "precomputed";
+  if (reward) in.note(preferences, "head and loss are those of a vocabulary, which is too much for one reward");
+  for (std::int64_t* count : {&in.plan.batch.micro_batch_size, &in.plan.batch.global_batch_size})
+    if (__builtin_mul_overflow(*count, 2, count)) *count = 0;
+}
+
+// slime packs samples to so many tokens of a GPU. With samples of one length that is a micro-batch of as many as there
+// is place for: the most that divide those of a data-parallel rank.
+void read_packed_samples(const RuleReader& in) {
+  constexpr const char* packed = "--max-tokens-per-gpu";
+  const auto tokens = in.number(packed);
+  auto& batch = in.plan.batch;
+  const std::int64_t ranks = data_parallel(in.plan);
+  if (!in.given.has("--use-dynamic-batch-size") || !tokens || batch.sequence_length < 1 || ranks < 1) return;
+  std::int64_t place = 0;
+  if (__builtin_mul_overflow(*tokens, in.plan.parallelism.context, &place)) return;
+  const std::int64_t samples = batch.global_batch_size / ranks;
+  constexpr std::int64_t most = 4096;  // samples of a micro-batch
+  std::int64_t fitting = std::min({place / batch.sequence_length, samples, most});
+  while (fitting > 1 && samples % fitting != 0) --fitting;
+  batch.micro_batch_size = std::max<std::int64_t>(1, fitting);
+  in.note(packed,
+          fmt::format("samples have --seq-length, {} in a micro-batch: state their mean", batch.micro_batch_size));
+}
+
 void read_batch(const RuleReader& in) {
   auto& batch = in.plan.batch;
+  read_preferences(in);
   if (const auto prompts = in.number("--rollout-batch-size"); prompts && *prompts > 0) {
     in.note("--rollout-batch-size", "a step of the training is priced, its rollout is not");
     const std::int64_t steps = std::max<std::int64_t>(1, in.number("--num-steps-per-rollout").value_or(1));
@@ -91,6 +130,7 @@ void read_batch(const RuleReader& in) {
     const bool fits = !__builtin_mul_overflow(batch.micro_batch_size, data_parallel(in.plan), &product);
     if (fits) batch.global_batch_size = product;
   }
+  read_packed_samples(in);
   const auto samples = in.number("--train-samples");
   const auto steps = in.number("--train-iters");
   const auto tokens = in.number("--train-tokens");
@@ -112,9 +152,10 @@ void write_batch(const RuleWriter& out) {
 
 void read_context(const RuleReader& in) {
   const std::string type = in.given.value("--cp-comm-type").value_or("p2p");
-  if (type == "all_gather") {
-    in.plan.parallelism.context_method = "all-gather";
-  } else if (type != "p2p") {
+  if (type == "all_gather" || type == "a2a") in.plan.parallelism.context_method = "all-gather";
+  if (type == "a2a") {  // of attention it is as exposed
+    in.note("--cp-comm-type", "a2a, which sends heads, is priced like all_gather of keys and values");
+  } else if (type != "p2p" && type != "all_gather") {
     in.note("--cp-comm-type", fmt::format("{} is priced like p2p, a ring", type));
   }
 }

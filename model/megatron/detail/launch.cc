@@ -205,6 +205,7 @@ constexpr std::pair<std::string_view, std::string_view> swift_defaults[] = {
     {"--use-distributed-optimizer", ""},
     {"--moe-grouped-gemm", ""},
     {"--moe-token-dispatcher-type", "alltoall"}};
+constexpr std::pair<std::string_view, std::string_view> swift_preferences[] = {{"--rlhf-type", "dpo"}};
 constexpr std::pair<std::string_view, std::string_view> slime_defaults[] = {
     {"--micro-batch-size", "1"}, {"--bf16", ""}, {"--use-distributed-optimizer", ""}};
 
@@ -285,6 +286,7 @@ std::optional<Launch> find_launch(const Script& script, std::vector<Note>& notes
     launch->arguments.assign(split + 1, command.end());
     launch->swift = launcher.size() > 0 && is_swift(launcher.back().text, split->text);
     if (launch->swift) add_defaults(*launch, "ms-swift's", swift_defaults, notes);
+    if (launch->swift && split->text == "rlhf") add_defaults(*launch, "ms-swift's", swift_preferences, notes);
     if (starts_actors(launch->arguments)) add_defaults(*launch, "slime's", slime_defaults, notes);
     if (const auto open = undecided_option(launcher))
       launch->open = *open;

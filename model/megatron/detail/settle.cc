@@ -106,6 +106,9 @@ void Importer::read_older_names() {
 
 std::optional<Error> Importer::require(std::string_view argument, std::int64_t value) const {
   if (value > 0) return std::nullopt;
+  if (given_.has("--rollout-batch-size") && argument == "--seq-length")
+    return problem(argument, "is not in the script: its samples are as long as they are generated",
+                   "state their mean, prompt and answer, with --args \"--seq-length N\"");
   return problem(argument, "is not in the script, or not above 0",
                  fmt::format("add it with --args \"{} N\"", argument));
 }

@@ -474,6 +474,16 @@ TEST(MegatronStyles, ForksHaveDefaultsOfTheirOwn) {
   EXPECT_EQ(slime.plan.parallelism.zero_stage, 1);
   EXPECT_EQ(slime.config->model_type, "glm4_moe");
   EXPECT_THAT(noted(slime), testing::HasSubstr("a step of the training is priced, its rollout is not"));
+  // 9216 tokens are four samples of 2048; a rank has 256 / 8 of them, which four divide.
+  const auto packed = value_of(import_style("ray job submit -- python3" + model +
+                                                "--actor-num-nodes 1 --rollout-batch-size 32 --n-samples-per-prompt 8 "
+                                                "--use-dynamic-batch-size --max-tokens-per-gpu 9216",
+                                            "slime.sh", {}));
+  EXPECT_EQ(packed.plan.batch.micro_batch_size, 4);
+  const auto rlhf = value_of(import_style(
+      "NPROC_PER_NODE=8 megatron" + std::string(" rlhf") + model.substr(9) + "--torch_dtype bfloat16", "s.sh", {}));
+  EXPECT_EQ(rlhf.plan.training.objective, "dpo") << "its default";
+  EXPECT_EQ(rlhf.plan.batch.micro_batch_size, 2) << "a pair";
   const auto swift = value_of(import_style(
       "NPROC_PER_NODE=8 megatron" + std::string(" sft") + model.substr(9) + "--torch_dtype bfloat16", "s.sh", {}));
   EXPECT_EQ(swift.plan.precision.gemm, Precision::bf16);
