@@ -161,6 +161,7 @@ void accelerate_rules(const RuleInput& in) {
         "deepspeed_config.deepspeed_config_file", "the configuration is in another file",
         fmt::format("plumbline import deepspeed {} --gpus {}", *file, draft.text("num_processes").value_or("N")));
   if (const auto processes = draft.integer("num_processes")) draft.set("cluster.gpus", *processes, "num_processes");
+  read_ulysses(in, "parallelism_config.parallelism_config_sp_size");
   const std::string type = draft.text("distributed_type").value_or("NO");
   const Precision gemm = read_accelerate_precision(draft);
   if (type == "FSDP") {
@@ -177,14 +178,15 @@ void accelerate_rules(const RuleInput& in) {
     return draft.fail("distributed_type", fmt::format("'{}' is not supported", type),
                       "FSDP, DEEPSPEED, MEGATRON_LM, MULTI_GPU, NO");
   }
-  if (draft.degree("context") > 1)
+  const std::string_view backend_key = "parallelism_config.parallelism_config_cp_backend";
+  if (draft.text(backend_key) == "deepspeed" && draft.degree("context") > 1)
+    price_ulysses(in, backend_key);
+  else if (draft.integer("parallelism_config.parallelism_config_cp_size").value_or(1) > 1)
     draft.set("parallelism.context_method",
               draft.text("parallelism_config.parallelism_config_cp_comm_strategy").value_or("allgather") == "alltoall"
                   ? "ring"
                   : "all-gather",
               "parallelism_config.parallelism_config_cp_comm_strategy");
-  if (const std::string_view key = "parallelism_config.parallelism_config_cp_backend"; draft.text(key) == "deepspeed")
-    draft.not_modeled(key, "keys and values are gathered; Ulysses sends heads by all-to-all");
   if (type == "DEEPSPEED") read_zero_buffers(in, zero_keys, gemm);
   const std::string_view steps = type == "DEEPSPEED"     ? "deepspeed_config.gradient_accumulation_steps"
                                  : type == "MEGATRON_LM" ? "megatron_lm_config.megatron_lm_num_micro_batches"

@@ -44,10 +44,11 @@ Precision read_deepspeed_gemm(Draft& draft) {
   return gemm;
 }
 
-void read_deepspeed_degrees(Draft& draft) {
+void read_deepspeed_degrees(const RuleInput& in) {
+  Draft& draft = in.draft;
   for (const char* key : {"tensor_parallel.autotp_size", "tensor_parallel.tp_size"})
     if (const auto degree = draft.integer(key); degree && *degree > 0) draft.set("parallelism.tensor", *degree, key);
-  read_ulysses(draft, "sequence_parallel_size");
+  read_ulysses(in, "sequence_parallel_size");
   if (const auto stages = draft.text("pipeline.stages"); stages && parse_number<std::int64_t>(*stages))
     draft.set("parallelism.pipeline", *parse_number<std::int64_t>(*stages), "pipeline.stages");
   spread_evenly(draft);
@@ -55,7 +56,7 @@ void read_deepspeed_degrees(Draft& draft) {
 
 void deepspeed_rules(const RuleInput& in) {
   Draft& draft = in.draft;
-  read_deepspeed_degrees(draft);
+  read_deepspeed_degrees(in);
   const ZeroKeys keys{"zero_optimization.stage",
                       "zero_optimization.offload_optimizer.device",
                       "zero_optimization.offload_param.device",

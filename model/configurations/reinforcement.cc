@@ -163,7 +163,7 @@ Result<Configuration> read_verl(const Source& source) {
 // (_build_fsdp_module() of verl/workers/engine/fsdp/transformer_impl.py @015bc559).
 void read_verl_fsdp(const RuleInput& in) {
   Draft& draft = in.draft;
-  read_ulysses(draft, "actor.fsdp.ulysses_sequence_parallel_size");
+  read_ulysses(in, "actor.fsdp.ulysses_sequence_parallel_size");
   draft.set("parallelism.zero_stage", std::int64_t{3}, "actor_rollout_ref.actor.strategy");
   draft.set("parallelism.reshard_after_forward", draft.flag("actor.fsdp.reshard_after_forward").value_or(true),
             "actor.fsdp.reshard_after_forward");
@@ -299,14 +299,41 @@ void read_openrlhf_training(const RuleInput& in) {
     read_adapters(in, {draft.flag("load_in_4bit").value_or(false) ? "qlora" : "lora", "lora_rank", "target_modules"});
 }
 
+// Notes the GPUs that a model has of its own, 8 by default, where nothing puts it to those of another one.
+void note_own_gpus(Draft& draft, std::string_view model) {
+  const std::string nodes = fmt::format("{}_num_nodes", model), each = fmt::format("{}_num_gpus_per_node", model);
+  const std::int64_t gpus = bounded_product({draft.integer(nodes).value_or(1), draft.integer(each).value_or(8)});
+  const std::string what = fmt::format(
+      "the {} model has {} GPUs of its own, which the plan does not count; here it takes turns with the "
+      "actor on the actor's, so that a step has fewer GPUs and takes longer",
+      model, gpus);
+  if (draft.configuration().find(each) != nullptr)
+    draft.not_modeled(each, what);
+  else
+    draft.note(Note::Kind::not_modeled, "", fmt::format("--colocate_all_models is not given: not modelled: {}", what));
+}
+
+// Whether a model rewards the answers: neither a program nor a server does.
+bool rewards_by_model(const Draft& draft) {
+  return draft.text("reward_pretrain") && !draft.text("remote_rm_url") && !draft.text("agent_func_path");
+}
+
+// Models that have no GPUs of their own lie on those of the actor, or of the critic (PPORayActorGroup of
+// openrlhf/cli/train_ppo_ray.py @021d1b09).
+void note_models(Draft& draft) {
+  const auto together = [&draft](const char* key) { return draft.flag(key).value_or(false); };
+  if (together("colocate_all_models")) return;
+  if (draft.word("rollout.reference") == "true" && !together("colocate_actor_ref")) note_own_gpus(draft, "ref");
+  if (draft.word("rollout.critic") == "true") note_own_gpus(draft, "critic");
+  if (rewards_by_model(draft) && !together("colocate_critic_reward")) note_own_gpus(draft, "reward");
+}
+
 // Sets where answers are generated, and what rewards them.
 void read_openrlhf_engines(const RuleInput& in) {
   Draft& draft = in.draft;
   const bool asynchronous = draft.flag("async_train").value_or(false);
   const bool colocated = draft.flag("colocate_all_models").value_or(false);
   draft.set("inference.engine", "vllm", "of OpenRLHF");
-  for (const char* key : {"ref_num_gpus_per_node", "critic_num_gpus_per_node", "reward_num_gpus_per_node"})
-    if (!colocated && draft.text(key)) draft.not_modeled(key, "the model has the GPUs of the actor");
   if (!colocated || asynchronous) {
     const std::int64_t engines = draft.integer("vllm_num_engines").value_or(0);
     if (engines < 1 && !draft.given("rollout.gpus"))
@@ -318,8 +345,7 @@ void read_openrlhf_engines(const RuleInput& in) {
   } else {
     draft.set("rollout.offload", draft.flag("deepspeed_enable_sleep").value_or(false), "deepspeed_enable_sleep");
   }
-  const bool program = draft.text("remote_rm_url") || draft.text("agent_func_path");
-  if (program || !draft.text("reward_pretrain") || draft.given("rollout.reward_model")) return;
+  if (!rewards_by_model(draft) || draft.given("rollout.reward_model")) return;
   const auto model = named_model(in, "reward_pretrain");
   if (model) return draft.set("rollout.reward_model", model->shipped, "reward_pretrain");
   draft.not_modeled("reward_pretrain", "a program rewards; set rollout.reward_model");
@@ -333,6 +359,7 @@ void openrlhf_rules(const RuleInput& in) {
   const std::string_view estimator = "advantage_estimator", penalty = "init_kl_coef";
   read_algorithm(draft, "dynamic_filtering", draft.text(estimator).value_or("gae") == "gae", estimator);
   draft.set("rollout.reference", draft.number(penalty).value_or(0.01) > 0, penalty);
+  note_models(draft);
   read_updates(draft, answers_of(draft), "train_batch_size", 128);
   const bool packs = draft.flag("use_dynamic_batch").value_or(false);
   const std::string_view key = packs ? "train_max_tokens_per_gpu" : "micro_train_batch_size";

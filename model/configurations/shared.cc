@@ -247,12 +247,27 @@ void read_adapters(const RuleInput& in, const AdapterKeys& keys) {
     read_adapter_layers(in, keys.targets);
 }
 
-void read_ulysses(Draft& draft, std::string_view key) {
-  const auto degree = draft.integer(key);
+void read_ulysses(const RuleInput& in, std::string_view key) {
+  const auto degree = in.draft.integer(key);
   if (!degree || *degree < 2) return;
-  draft.set("parallelism.context", *degree, key);
+  in.draft.set("parallelism.context", *degree, key);
+  price_ulysses(in, key);
+}
+
+// Of a token and layer, c ranks send (c - 1) / c of queries, keys, values and outputs forward and of their gradients
+// backward (arXiv 2309.14509, section 3.2), and c - 1 times keys and values where these are gathered in both passes and
+// their gradients reduced.
+void price_ulysses(const RuleInput& in, std::string_view key) {
+  Draft& draft = in.draft;
   draft.set("parallelism.context_method", "all-gather", key);
-  draft.not_modeled(key, "keys and values are gathered; Ulysses sends heads by all-to-all");
+  std::string bytes;
+  const auto model = in.architecture();
+  if (model && model->attention == AttentionKind::grouped_query && model->key_value_heads > 0) {
+    const double groups = static_cast<double>(model->heads) / static_cast<double>(model->key_value_heads);
+    bytes =
+        fmt::format(", {:.2f} times the bytes", 2 * (groups + 1) / (3 * static_cast<double>(draft.degree("context"))));
+  }
+  draft.not_modeled(key, "keys and values are gathered; Ulysses sends heads by all-to-all" + bytes);
 }
 
 void spread_evenly(Draft& draft) {

@@ -272,6 +272,25 @@ bool read_finetuning(const RuleInput& in, const TrainerDefaults& defaults) {
   return true;
 }
 
+// Sets how context ranks reach each other's keys. axolotl's `context_parallel_size` with DeepSpeed is DeepSpeed's
+// sequence parallelism (setup_parallelism_envs of axolotl src/axolotl/utils/trainer.py of 2026), its older
+// `sequence_parallel_degree` ring attention.
+void read_trainer_context(const RuleInput& in, bool zero) {
+  Draft& draft = in.draft;
+  const std::string_view spread = "sequence_parallel_size", backend = "context_parallel.backend",
+                         ring = "ring_attn_func";
+  read_ulysses(in, spread);
+  if (draft.degree("context") < 2 || draft.integer(spread).value_or(1) > 1) return;
+  const Entry* size = draft.configuration().find("parallelism_config.parallelism_config_cp_size");
+  const bool of_deepspeed = zero && size != nullptr && size->written == "context_parallel_size" && !draft.text(ring);
+  const std::string named = draft.text(backend).value_or("");
+  if (named == "ring") return draft.set("parallelism.context_method", named, backend);
+  if (const Entry* entry = draft.configuration().find(backend); entry != nullptr || of_deepspeed)
+    return price_ulysses(in, entry != nullptr ? backend : size->key);
+  draft.set("parallelism.context_method",
+            contains(draft.text(ring).value_or("varlen_llama3"), "llama3") ? "all-gather" : "ring", ring);
+}
+
 void trainer_rules(const RuleInput& in) {
   Draft& draft = in.draft;
   const auto& defaults = *std::ranges::find(trainer_defaults, draft.program(), &TrainerDefaults::program);
@@ -279,7 +298,8 @@ void trainer_rules(const RuleInput& in) {
   if (const auto processes = draft.integer("NPROC_PER_NODE"))
     draft.set("cluster.gpus", bounded_product({*processes, draft.integer("NNODES").value_or(1)}), "NPROC_PER_NODE");
   if (!read_finetuning(in, defaults)) return;
-  read_ulysses(draft, "sequence_parallel_size");
+  const bool zero = draft.text("deepspeed") || has_section(draft);
+  read_trainer_context(in, zero);
   // Experts of axolotl lie over ranks of their own dimension, and DeepEP sends the tokens (src/axolotl/integrations/
   // expert_parallel/README.md @07d1cbc3).
   const std::string_view experts = "expert_parallel_size";
@@ -288,16 +308,11 @@ void trainer_rules(const RuleInput& in) {
     draft.set("stack.dispatcher", "deepep", experts);
     draft.not_modeled(experts, "experts are sharded over their replicas too");
   }
-  if (draft.degree("context") > 1)
-    draft.set("parallelism.context_method",
-              contains(draft.text("ring_attn_func").value_or("varlen_llama3"), "llama3") ? "all-gather" : "ring",
-              "ring_attn_func");
   const Precision gemm = read_trainer_precision(draft);
   // Examples name what they do not use: `fsdp:` and `fsdp_config:` without a value.
   const bool sharded = std::ranges::any_of(draft.configuration().entries, [](const Entry& entry) {
     return entry.key.starts_with("fsdp") && (!entry.items.empty() || (!entry.value.empty() && entry.value != "false"));
   });
-  const bool zero = draft.text("deepspeed") || has_section(draft);
   if (has_section(draft)) {
     read_zero(draft, section_keys, 0);
     read_zero_buffers(in, section_keys, gemm);
@@ -372,6 +387,7 @@ ConfigurationFormat axolotl() {
                   {"vllm.", "vllm_"},
                   {"tensor_parallel_size", "parallelism_config.parallelism_config_tp_size"},
                   {"context_parallel_size", "parallelism_config.parallelism_config_cp_size"},
+                  {"context_parallel.size", "parallelism_config.parallelism_config_cp_size"},
                   {"sequence_parallel_degree", "parallelism_config.parallelism_config_cp_size"},
                   {"dp_shard_size", "parallelism_config.parallelism_config_dp_shard_size"},
                   {"dp_replicate_size", "parallelism_config.parallelism_config_dp_replicate_size"}});

@@ -146,5 +146,34 @@ TEST(Trainers, RewardModelsTrainOnPairs) {
   EXPECT_THAT(noted(read), HasSubstr("stage = rm: not modelled"));
 }
 
+// Eight heads of keys for 32 of queries: (4 + 1) * 2 / (3 * 8) of the bytes.
+TEST(Trainers, UlyssesIsPricedAsAGather) {
+  const std::string model = "base_model: Qwen/Qwen3-8B\nsequence_len: 32768\nmicro_batch_size: 1\n";
+  const std::vector<std::string> gpus = {"cluster.gpus=8"};
+  const std::string fsdp = model + "dp_shard_size: 1\nfsdp_version: 2\nfsdp_config:\n  reshard_after_forward: true\n";
+  const auto of_ringmaster = imported("axolotl", fsdp + "context_parallel:\n  size: 8\n  backend: auto\n");
+  EXPECT_EQ(of_ringmaster.plan.cluster.gpus, 8);
+  EXPECT_EQ(of_ringmaster.plan.parallelism.context, 8);
+  EXPECT_EQ(of_ringmaster.plan.parallelism.context_method, "all-gather");
+  EXPECT_THAT(noted(of_ringmaster), HasSubstr("Ulysses sends heads by all-to-all, 0.42 times the bytes"));
+  const auto ring = imported("axolotl", fsdp + "context_parallel:\n  size: 8\n  backend: ring\n");
+  EXPECT_EQ(ring.plan.parallelism.context_method, "ring");
+  const std::string zero = model + "deepspeed: deepspeed_configs/zero3.json\n";
+  EXPECT_THAT(noted(imported("axolotl", zero + "context_parallel_size: 8\n", gpus)), HasSubstr("Ulysses"));
+  EXPECT_THAT(noted(imported("axolotl", zero + "sequence_parallel_degree: 8\n", gpus)), Not(HasSubstr("Ulysses")));
+}
+
+TEST(Accelerate, SequenceParallelismIsThatOfDeepSpeed) {
+  const auto read = imported("accelerate",
+                             "distributed_type: DEEPSPEED\nmixed_precision: bf16\nnum_processes: 8\n"
+                             "deepspeed_config:\n  zero_stage: 3\nparallelism_config:\n"
+                             "  parallelism_config_dp_shard_size: 2\n  parallelism_config_sp_size: 4\n",
+                             {"model.config=plan.json", "batch.sequence_length=8192", "batch.micro_batch_size=1",
+                              "batch.global_batch_size=16"});
+  EXPECT_EQ(read.plan.parallelism.context, 4);
+  EXPECT_EQ(read.plan.parallelism.context_method, "all-gather");
+  EXPECT_THAT(noted(read), HasSubstr("0.83 times the bytes"));  // 2 * 5 / (3 * 4)
+}
+
 }  // namespace
 }  // namespace plumbline::model::configurations

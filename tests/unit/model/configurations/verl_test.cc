@@ -175,9 +175,23 @@ TEST(OpenRlhf, EnginesMayHaveGpusOfTheirOwn) {
   EXPECT_EQ(read.plan.rollout.reference, false);
   EXPECT_EQ(read.plan.rollout.critic, false);
   EXPECT_EQ(read.plan.batch.micro_batch_size, 4);
-  EXPECT_THAT(noted(read), HasSubstr("--critic_num_gpus_per_node = 8: not modelled"));
+  EXPECT_THAT(noted(read), testing::Not(HasSubstr("GPUs of its own"))) << "no critic, reference or reward model";
   EXPECT_THAT(refusal("openrlhf", "python3 -m openrlhf.cli.train_sft --pretrain a\n"),
               HasSubstr("a script that runs one of: train_ppo_ray"));
+}
+
+// PPO has all four models: 2 x 4 GPUs, a node of 8 where none is stated, and those of another model.
+TEST(OpenRlhf, ModelsMayHaveGpusOfTheirOwn) {
+  const auto read = imported("openrlhf",
+                             openrlhf_script +
+                                 "--critic_num_nodes 2 --critic_num_gpus_per_node 4 "
+                                 "--colocate_critic_reward --reward_pretrain a/reward-8b\n",
+                             lengths);
+  EXPECT_EQ(read.plan.cluster.gpus, 8);
+  EXPECT_EQ(read.plan.rollout.placement, "split");
+  EXPECT_THAT(noted(read), HasSubstr("the critic model has 8 GPUs of its own, which the plan does not count"));
+  EXPECT_THAT(noted(read), HasSubstr("the ref model has 8 GPUs of its own"));
+  EXPECT_THAT(noted(read), testing::Not(HasSubstr("the reward model has")));
 }
 
 const std::string nemo_rl_policy =
