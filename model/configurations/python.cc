@@ -45,8 +45,11 @@ class PythonReader {
   Result<Configuration> read() && {
     split_statements();
     std::vector<std::string> names;
-    for (const auto& [name, statement] : modules_.back().functions)
-      if (module_at(statements_[statement].begin) + 1 == modules_.size()) names.push_back(name);
+    for (const auto& [name, statement] : modules_.back().functions) {
+      const auto [begin, end, indent] = statements_[statement];
+      const bool returns = text_.substr(begin, end - begin).find("-> None") == std::string_view::npos;
+      if (returns && module_at(begin) + 1 == modules_.size()) names.push_back(name);
+    }
     const std::string wanted = source_.function.empty() && names.size() == 1 ? names.front() : source_.function;
     const auto function = modules_.back().functions.find(wanted);
     if (function == modules_.back().functions.end())

@@ -60,11 +60,29 @@ void require_degrees_of_base(Draft& draft) {
   }
 }
 
+// Names the model of Bridge's AutoBridge.from_hf_pretrained("NAME").to_megatron_provider(), which has no other words.
+void name_hf_model(Entry& entry) {
+  constexpr std::string_view call = "AutoBridge.from_hf_pretrained(";
+  const std::size_t begin = entry.value.find(call);
+  if (begin == std::string::npos) return;
+  const std::size_t quote = begin + call.size();
+  if (quote >= entry.value.size() || (entry.value[quote] != '"' && entry.value[quote] != '\'')) return;
+  const std::size_t end = entry.value.find(entry.value[quote], quote + 1);
+  if (end == std::string::npos) return;
+  entry.key = "hf_model";
+  entry.value = entry.value.substr(quote + 1, end - quote - 1);
+  entry.unread = false;
+}
+
 Result<Configuration> read_nemo(const Source& source) {
   auto read = TRY(is_python(source.text) ? read_bridge(source) : read_yaml(source));
   resolve_references(read.entries);
   for (Entry& entry : read.entries) {
     if (entry.value == "???") entry.value.clear();
+    if (entry.key == "model" && entry.unread) name_hf_model(entry);
+    // A type of PyTorch is a word in YAML, and a name that Python is not run for.
+    if (entry.value.starts_with("torch.") && entry.value.find_first_of("([ ") == std::string::npos)
+      entry.unread = false;
     if (entry.key.ends_with("_config()"))
       entry.value = module_of(source.text, std::string_view(entry.key).substr(0, entry.key.size() - 2));
     if (entry.key == "mixed_precision" && !entry.items.empty()) entry.value = entry.items.front();  // of a function

@@ -57,9 +57,10 @@ constexpr std::pair<std::string_view, std::string_view> config_keys_of_shape[] =
     {"shape.heads", "num_attention_heads"}, {"shape.query_groups", "num_key_value_heads"},
     {"shape.vocabulary", "vocab_size"},     {"shape.ffn_hidden_size", "intermediate_size"}};
 
-void use_class(const RuleInput& in, const ConfigClass& named) {
-  in.use_model(
-      {std::string(named.model->name), "", in.draft.integer("model.num_layers").value_or(named.model->layers)});
+void use_shipped(const RuleInput& in, NamedModel named) {
+  const std::string name = named.shipped;
+  named.layers = in.draft.integer("model.num_layers").value_or(named.layers);
+  in.use_model(std::move(named));
   for (const Entry& entry : in.draft.configuration().entries) {
     const KeyRow* row = nemo_row(entry.key);
     if (row == nullptr || !row->key.starts_with("shape.") || row->meaning == Meaning::rule || !in.draft.text(entry.key))
@@ -70,7 +71,7 @@ void use_class(const RuleInput& in, const ConfigClass& named) {
     if (number)
       in.draft.set(fmt::format("model.{}", key->second), *number, entry.key);
     else
-      in.draft.not_modeled(entry.key, fmt::format("the model is that of {}", named.name));
+      in.draft.not_modeled(entry.key, fmt::format("the model is that of {}", name));
   }
 }
 
@@ -129,7 +130,12 @@ void read_nemo_model(const RuleInput& in) {
   for (const Entry& entry : draft.configuration().entries)
     if (!named && entry.key.ends_with("()")) named = class_of(entry.key);
   const bool described = draft.text("model.num_layers") && draft.text("model.hidden_size");  // in a dump, whole
-  if (named && !described) return use_class(in, *named);
+  if (named && !described) return use_shipped(in, {std::string(named->model->name), "", named->model->layers});
+  if (const std::string_view key = "hf_model"; draft.text(key) && !described) {
+    if (auto model = named_model(in, key)) return use_shipped(in, std::move(*model));
+    return draft.fail(key, fmt::format("no shipped model has the name '{}'", *draft.text(key)),
+                      "--model names one, or a config.json");
+  }
   if (!draft.text("model.num_layers") && !draft.text("model.hidden_size")) return;  // named with what else is missing
   megatron::ModelShape shape;
   for (const Entry& entry : draft.configuration().entries)

@@ -104,5 +104,26 @@ TEST(PythonRecipes, GpusOfWhichNoClusterIsKnownAreRefused) {
       "gb300-nvl72");
 }
 
+// Bridge's recipes state the formats of the optimizer's states as PyTorch's types, and have helpers that return
+// nothing.
+TEST(PythonRecipes, TypesOfPyTorchAreWords) {
+  const auto read = imported("nemo",
+                             "def set_layout(model_cfg) -> None:\n    model_cfg.layout = None\n\n"
+                             "def llama3_8b_pretrain_16gpu_config():\n    cfg = _pretrain_common()\n"
+                             "    cfg.model = AutoBridge.from_hf_pretrained(\"meta-llama/Meta-Llama-3-8B\")"
+                             ".to_megatron_provider(load_weights=False)\n"
+                             "    cfg.model.tensor_model_parallel_size = 2\n"
+                             "    cfg.model.pipeline_model_parallel_size = 1\n"
+                             "    cfg.model.context_parallel_size = 1\n    cfg.model.seq_length = 8192\n"
+                             "    cfg.train.micro_batch_size = 1\n    cfg.train.global_batch_size = 64\n"
+                             "    cfg.optimizer.use_precision_aware_optimizer = True\n"
+                             "    cfg.optimizer.main_params_dtype = torch.float32\n"
+                             "    cfg.optimizer.exp_avg_dtype = torch.bfloat16\n"
+                             "    cfg.optimizer.exp_avg_sq_dtype = torch.bfloat16\n    return cfg\n");
+  EXPECT_EQ(read.plan.model.config, "llama-3-8b");
+  EXPECT_EQ(read.plan.precision.master_weights, Precision::fp32);
+  EXPECT_EQ(read.plan.precision.optimizer_moments, Precision::bf16);
+}
+
 }  // namespace
 }  // namespace plumbline::model::configurations
