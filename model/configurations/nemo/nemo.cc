@@ -74,9 +74,32 @@ void name_hf_model(Entry& entry) {
   entry.unread = false;
 }
 
+// Does what a recipe's call of apply_flex_dispatcher_backend() does on the GPUs that it is for (Bridge
+// training/flex_dispatcher_backend.py @183c5c02).
+void apply_flex_dispatcher(Configuration& read) {
+  const auto call = std::ranges::find_if(
+      read.entries, [](const Entry& one) { return one.value.starts_with("apply_flex_dispatcher_backend("); });
+  if (call == read.entries.end()) return;
+  const std::string key = "model.moe_flex_dispatcher_backend";
+  const Entry* stated = read.find(key);
+  std::string backend = stated == nullptr ? "" : stated->value;
+  for (const char* name : {"deepep", "hybridep"})
+    if (call->value.find(name) != std::string::npos) backend = name;
+  if (backend != "deepep" && backend != "hybridep") return;
+  const int line = call->line;
+  read.entries.erase(call);
+  const std::pair<std::string, std::string> applied[] = {
+      {key, backend}, {"model.moe_token_dispatcher_type", "flex"}, {"model.moe_shared_expert_overlap", "false"}};
+  for (const auto& [name, value] : applied) {
+    std::erase_if(read.entries, [&name](const Entry& one) { return one.key == name; });
+    read.entries.push_back({name, name, value, {}, line});
+  }
+}
+
 Result<Configuration> read_nemo(const Source& source) {
   auto read = TRY(is_python(source.text) ? read_bridge(source) : read_yaml(source));
   resolve_references(read.entries);
+  apply_flex_dispatcher(read);
   for (Entry& entry : read.entries) {
     if (entry.value == "???") entry.value.clear();
     if (entry.key == "model" && entry.unread) name_hf_model(entry);

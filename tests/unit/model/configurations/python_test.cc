@@ -2,13 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "tests/support/imports.h"
 
 namespace plumbline::model::configurations {
 namespace {
 
-using testing::HasSubstr;
+using testing::HasSubstr, testing::Not;
 using tests::imported, tests::noted, tests::refusal;
 
 // Recipes of other sizes are those of one size, given to functions of another file.
@@ -123,6 +124,31 @@ TEST(PythonRecipes, TypesOfPyTorchAreWords) {
   EXPECT_EQ(read.plan.model.config, "llama-3-8b");
   EXPECT_EQ(read.plan.precision.master_weights, Precision::fp32);
   EXPECT_EQ(read.plan.precision.optimizer_moments, Precision::bf16);
+}
+
+// What the call leaves behind, wherever the recipe has its own words for it.
+TEST(PythonRecipes, TheFlexDispatcherIsApplied) {
+  const auto of = [](const std::string& backend, const std::string& argument) {
+    const std::string recipe =
+        "def recipe():\n    cfg = _pretrain_common()\n    cfg.model.tensor_model_parallel_size = 1\n"
+        "    cfg.model.moe_token_dispatcher_type = \"alltoall\"\n    cfg.model.moe_flex_dispatcher_backend = " +
+        backend + "\n    apply_flex_dispatcher_backend(cfg.model, " + argument + ")\n    return cfg\n";
+    const std::vector<std::string> rest = {"cluster.gpus=8", "model.config=plan.json", "batch.sequence_length=2048",
+                                           "batch.micro_batch_size=1", "batch.global_batch_size=64"};
+    const auto with_experts = [](const std::string& name) {
+      auto model = tests::dense_model(name);
+      model->experts.routed_experts = 64;
+      return model;
+    };
+    return tests::read(
+        import_configuration(tests::format_of("nemo"), recipe, "file", {rest, "", "plan.json", with_experts}));
+  };
+  const std::string field = "cfg.model.moe_flex_dispatcher_backend";
+  const auto hybrid = of("\"hybridep\"", field);
+  EXPECT_EQ(hybrid.plan.stack.dispatcher, "hybridep");
+  EXPECT_THAT(noted(hybrid), Not(HasSubstr("apply_flex_dispatcher_backend")));
+  EXPECT_EQ(of("None", "\"deepep\"").plan.stack.dispatcher, "deepep");
+  EXPECT_EQ(of("None", field).plan.stack.dispatcher, "alltoall");
 }
 
 }  // namespace
