@@ -73,7 +73,10 @@ void deepspeed_rules(const RuleInput& in) {
     draft.set("parallelism.shard_group", *shards, "zero_optimization.mics_shard_size");
   read_batch(draft, {"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"});
   const std::string optimizer = draft.text("optimizer.type").value_or("AdamW");
-  if (optimizer != "Adam" && optimizer != "AdamW") draft.not_modeled("optimizer.type", "the optimizer is Adam");
+  if (optimizer == "Muon")
+    draft.set("optimizer.kind", "muon", "optimizer.type");
+  else if (optimizer != "Adam" && optimizer != "AdamW")
+    draft.not_modeled("optimizer.type", "the optimizer is Adam");
   const std::string_view prefetched = "zero_optimization.stage3_prefetch_bucket_size";
   if (const Entry* entry = draft.configuration().find(prefetched); stage == 3 && entry != nullptr && !entry->is_null())
     draft.not_modeled(prefetched, "overlap.prefetch is one layer ahead");

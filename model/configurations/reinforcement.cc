@@ -300,13 +300,11 @@ void read_openrlhf_training(const RuleInput& in) {
 }
 
 // Notes the GPUs that a model has of its own, 8 by default, where nothing puts it to those of another one.
-void note_own_gpus(Draft& draft, std::string_view model) {
+void note_own_gpus(Draft& draft, std::string_view model, std::string_view name) {
   const std::string nodes = fmt::format("{}_num_nodes", model), each = fmt::format("{}_num_gpus_per_node", model);
   const std::int64_t gpus = bounded_product({draft.integer(nodes).value_or(1), draft.integer(each).value_or(8)});
   const std::string what = fmt::format(
-      "the {} model has {} GPUs of its own, which the plan does not count; here it takes turns with the "
-      "actor on the actor's, so that a step has fewer GPUs and takes longer",
-      model, gpus);
+      "the {} model has {} GPUs of its own, which are not in the plan; here it takes turns with the actor", name, gpus);
   if (draft.configuration().find(each) != nullptr)
     draft.not_modeled(each, what);
   else
@@ -323,9 +321,10 @@ bool rewards_by_model(const Draft& draft) {
 void note_models(Draft& draft) {
   const auto together = [&draft](const char* key) { return draft.flag(key).value_or(false); };
   if (together("colocate_all_models")) return;
-  if (draft.word("rollout.reference") == "true" && !together("colocate_actor_ref")) note_own_gpus(draft, "ref");
-  if (draft.word("rollout.critic") == "true") note_own_gpus(draft, "critic");
-  if (rewards_by_model(draft) && !together("colocate_critic_reward")) note_own_gpus(draft, "reward");
+  if (draft.word("rollout.reference") == "true" && !together("colocate_actor_ref"))
+    note_own_gpus(draft, "ref", "reference");
+  if (draft.word("rollout.critic") == "true") note_own_gpus(draft, "critic", "critic");
+  if (rewards_by_model(draft) && !together("colocate_critic_reward")) note_own_gpus(draft, "reward", "reward");
 }
 
 // Sets where answers are generated, and what rewards them.

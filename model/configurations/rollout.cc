@@ -120,8 +120,8 @@ void read_trl_lengths(Draft& draft) {
   const std::int64_t longest = !whole ? both : prompt ? std::min(*whole, both) : *whole;
   read_micro_batch(draft, longest, std::nullopt, draft.integer("per_device_train_batch_size").value_or(1),
                    "per_device_train_batch_size");
-  if (!draft.flag("padding_free").value_or(false))
-    draft.note(Note::Kind::assumed, "", "assumed: samples are packed, as with padding_free");
+  draft.note(Note::Kind::assumed, "",
+             "assumed: samples are packed into sequences of the longest, so that micro-batches are fewer and fuller");
 }
 
 void read_trl_server(Draft& draft) {

@@ -98,7 +98,15 @@ struct Pairs {
 
 constexpr std::string_view kStage = "stage", kRewardModel = "rm";
 
-std::string stage_of(const Draft& draft) { return draft.text(kStage).value_or("sft"); }
+// axolotl's `reward_model: true` is a stage without a name.
+bool trains_rewards(const Draft& draft) {
+  const std::string named = draft.text("reward_model").value_or("");
+  return draft.program() == "axolotl" && (named == "true" || named == "True");
+}
+
+std::string stage_of(const Draft& draft) {
+  return trains_rewards(draft) ? std::string(kRewardModel) : draft.text(kStage).value_or("sft");
+}
 
 Pairs pairs_of(const Draft& draft) {
   constexpr std::array<std::string_view, 4> alone = {"orpo", "simpo", "cpo", kRewardModel};
@@ -118,7 +126,8 @@ void read_objective(Draft& draft) {
     else if (draft.flag(stored).value_or(false))
       draft.set("training.reference", "precomputed", stored);
     if (stage == kRewardModel)
-      draft.not_modeled(kStage, "an answer has one reward; head and loss are those of a vocabulary, which is too much");
+      draft.not_modeled(trains_rewards(draft) ? "reward_model" : kStage,
+                        "an answer has one reward; head and loss are those of a vocabulary, which is too much");
   } else if (stage != "sft" && stage != "pt") {
     if (!draft.given("training.objective"))
       draft.fail(kStage, fmt::format("no plan trains by {}", stage),

@@ -146,6 +146,25 @@ TEST(Trainers, RewardModelsTrainOnPairs) {
   EXPECT_THAT(noted(read), HasSubstr("stage = rm: not modelled"));
 }
 
+TEST(Trainers, AxolotlNamesRewardModelsByAFlag) {
+  const auto read = imported("axolotl",
+                             "base_model: Qwen/Qwen3-8B\nsequence_len: 2048\nmicro_batch_size: 2\n"
+                             "reward_model: true\n",
+                             {"cluster.gpus=8"});
+  EXPECT_EQ(read.plan.training.objective, "dpo");
+  EXPECT_EQ(read.plan.batch.micro_batch_size, 4);
+  EXPECT_THAT(noted(read), HasSubstr("reward_model = true: not modelled"));
+}
+
+TEST(DeepSpeed, MuonIsAnOptimizer) {
+  const auto read = imported("deepspeed",
+                             "{\"train_micro_batch_size_per_gpu\": 1, \"bf16\": {\"enabled\": true},\n"
+                             " \"zero_optimization\": {\"stage\": 1}, \"optimizer\": {\"type\": \"Muon\"}}",
+                             {"cluster.gpus=8", "model.config=plan.json", "batch.sequence_length=4096"});
+  EXPECT_EQ(read.plan.optimizer.kind, "muon");
+  EXPECT_THAT(noted(read), Not(HasSubstr("optimizer.type")));
+}
+
 // Eight heads of keys for 32 of queries: (4 + 1) * 2 / (3 * 8) of the bytes.
 TEST(Trainers, UlyssesIsPricedAsAGather) {
   const std::string model = "base_model: Qwen/Qwen3-8B\nsequence_len: 32768\nmicro_batch_size: 1\n";

@@ -189,8 +189,8 @@ TEST(OpenRlhf, ModelsMayHaveGpusOfTheirOwn) {
                              lengths);
   EXPECT_EQ(read.plan.cluster.gpus, 8);
   EXPECT_EQ(read.plan.rollout.placement, "split");
-  EXPECT_THAT(noted(read), HasSubstr("the critic model has 8 GPUs of its own, which the plan does not count"));
-  EXPECT_THAT(noted(read), HasSubstr("the ref model has 8 GPUs of its own"));
+  EXPECT_THAT(noted(read), HasSubstr("the critic model has 8 GPUs of its own, which are not in the plan"));
+  EXPECT_THAT(noted(read), HasSubstr("the reference model has 8 GPUs of its own"));
   EXPECT_THAT(noted(read), testing::Not(HasSubstr("the reward model has")));
 }
 
