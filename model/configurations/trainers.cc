@@ -288,6 +288,13 @@ void read_trainer_context(const RuleInput& in, bool zero) {
   Draft& draft = in.draft;
   const std::string_view spread = "sequence_parallel_size", backend = "context_parallel.backend",
                          ring = "ring_attn_func";
+  const std::string_view mode = "sequence_parallel_mode";
+  const std::string kind = draft.text(mode).value_or("");  // of forks of LLaMA-Factory
+  const bool ring_of_fork = contains(kind, "ring");
+  if (const auto degree = draft.integer(spread); degree && *degree > 1 && (ring_of_fork || kind == "llama3")) {
+    draft.set("parallelism.context", *degree, spread);
+    return draft.set("parallelism.context_method", ring_of_fork ? "ring" : "all-gather", mode);
+  }
   read_ulysses(in, spread);
   if (draft.degree("context") < 2 || draft.integer(spread).value_or(1) > 1) return;
   const Entry* size = draft.configuration().find("parallelism_config.parallelism_config_cp_size");

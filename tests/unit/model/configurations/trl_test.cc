@@ -177,6 +177,11 @@ TEST(Trainers, UlyssesIsPricedAsAGather) {
   EXPECT_THAT(noted(of_ringmaster), HasSubstr("Ulysses sends heads by all-to-all, 0.42 times the bytes"));
   const auto ring = imported("axolotl", fsdp + "context_parallel:\n  size: 8\n  backend: ring\n");
   EXPECT_EQ(ring.plan.parallelism.context_method, "ring");
+  const std::string fork =
+      "model_name_or_path: Qwen/Qwen3-8B\nfinetuning_type: full\ndeepspeed: z3.json\nsequence_parallel_size: 4\n";
+  const auto zigzag = imported("llama-factory", fork + "sequence_parallel_mode: zigzag-ring\n", gpus);
+  EXPECT_EQ(zigzag.plan.parallelism.context, 4);
+  EXPECT_EQ(zigzag.plan.parallelism.context_method, "ring");
   const std::string zero = model + "deepspeed: deepspeed_configs/zero3.json\n";
   EXPECT_THAT(noted(imported("axolotl", zero + "context_parallel_size: 8\n", gpus)), HasSubstr("Ulysses"));
   EXPECT_THAT(noted(imported("axolotl", zero + "sequence_parallel_degree: 8\n", gpus)), Not(HasSubstr("Ulysses")));
