@@ -23,8 +23,7 @@
 #include "model/result/comparison.h"
 #include "reports/html/page.h"
 #include "reports/json/read_json.h"
-#include "reports/text/compare/result_comparison.h"
-#include "reports/text/compare/trace_comparison.h"
+#include "reports/text/compare/comparison.h"
 
 namespace plumbline::cli {
 namespace {

@@ -10,7 +10,7 @@
 #include "calibrate/chunk/chunk.h"
 #include "calibrate/import/kernel_classes.h"
 #include "calibrate/import/kineto/import.h"
-#include "calibrate/measurement/measurement_file.h"
+#include "calibrate/measurement/measurement.h"
 #include "calibrate/validate/component_case.h"
 #include "calibrate/validate/serving/serving_case.h"
 #include "calibrate/validate/step_case.h"

@@ -8,13 +8,13 @@
 
 #include "calibrate/match/trace_comparison.h"
 #include "calibrate/measurement/measurement.h"
-#include "calibrate/validate/serving/serving_comparison.h"
-#include "calibrate/validate/step_comparison.h"
+#include "calibrate/validate/serving/serving_case.h"
+#include "calibrate/validate/step_case.h"
 #include "calibrate/validate/validation_case.h"
 #include "cli/inputs_reader.h"
 #include "model/base/error.h"
 #include "model/result/timeline.h"
-#include "reports/text/step/comparison.h"
+#include "reports/text/step/sections.h"
 #include "sim/search/recipe.h"
 #include "topologies/device.h"
 

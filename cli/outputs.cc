@@ -7,14 +7,17 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <random>
 #include <set>
 #include <sstream>
+#include <string>
 #include <system_error>
 
 #include "cli/data.h"
@@ -175,6 +178,16 @@ std::time_t page_time() {
   const char* fixed = std::getenv("SOURCE_DATE_EPOCH");
   const auto seconds = model::parse_number<std::int64_t>(fixed == nullptr ? "" : fixed);
   return seconds ? static_cast<std::time_t>(*seconds) : std::time(nullptr);
+}
+
+// A global, because a signal handler has no argument for its state.
+std::atomic<const char*> living = nullptr;
+static_assert(std::atomic<const char*>::is_always_lock_free);
+
+// Returns 16 digits that no other process draws: numbers of processes repeat between machines and containers.
+std::string random_digits() {
+  std::random_device source;
+  return fmt::format("{:08x}{:08x}", source(), source());
 }
 
 }  // namespace
@@ -362,6 +375,21 @@ model::Result<std::vector<std::int32_t>> parse_trace_ranks(const std::string& te
     for (std::int32_t rank = *first; rank <= *last; ++rank) found.insert(rank);
   }
   return std::vector<std::int32_t>(found.begin(), found.end());
+}
+
+TemporaryName::TemporaryName(const std::filesystem::path& target)
+    : path_(fmt::format("{}.tmp-{}", target.string(), random_digits())) {
+  living = path_.c_str();
+}
+
+TemporaryName::~TemporaryName() {
+  living = nullptr;
+  std::error_code ignored;
+  std::filesystem::remove(path_, ignored);
+}
+
+void remove_temporary() {
+  if (const char* path = living) ::unlink(path);
 }
 
 }  // namespace plumbline::cli

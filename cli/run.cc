@@ -1,22 +1,37 @@
-#include "cli/run.h"
+#include "cli/detail/run.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "cli/data.h"
+#include "cli/inputs.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
+#include "cli/world.h"
 #include "model/architecture/metrics.h"
+#include "model/base/statistics.h"
+#include "model/plan/layout.h"
 #include "model/plan/plan.h"
 #include "model/routing/files.h"
+#include "real/bootstrap/bootstrap.h"
+#include "real/cuda/backend.h"
+#include "real/host/clock.h"
+#include "real/host/run.h"
 #include "reports/json/json.h"
 #include "reports/text/step/summary.h"
 #include "reports/trace/trace.h"
+#include "reports/training_report.h"
+#include "sim/predict/cost_models.h"
+#include "sim/serving/serving.h"
+#include "sim/step/segment_time.h"
 
 namespace plumbline::cli {
 namespace {
@@ -143,6 +158,102 @@ Result<std::string> loads_csv(const sim::Inputs& inputs, const real::TrainingRes
   return model::expert_loads_csv(
       loads, {fmt::format("rows of each expert in step {} of {}, measured by plumbline run on {}", result.progress.step,
                           inputs.plan.file, now_in_utc())});
+}
+
+using model::infeasible;
+using real::host::DeviceOptions;
+
+// Returns the predicted seconds of a kernel without co-runners.
+model::Result<real::host::KernelSeconds> profile_seconds(const sim::Inputs& inputs) {
+  const auto layout = TRY(model::make_layout(inputs.plan, inputs.architecture));
+  const auto costs = TRY(sim::cost_models(inputs, layout));
+  return [costs = costs](model::Stream stream, const real::Kernel& kernel) {
+    if (kernel.graph == nullptr) return 0.0;  // the sum of a few scalars, which predictions do not count
+    return sim::operator_seconds(*kernel.graph, *kernel.op, stream, costs) / kernel.parts;
+  };
+}
+
+model::Result<void> check_ranks(const RunArguments& arguments, const model::Plan& plan, const real::Bootstrap& job) {
+  const std::int64_t pipeline = plan.parallelism.pipeline;
+  if (!arguments.emulated && job.ranks != plan.cluster.gpus)
+    return infeasible(
+        "cluster.gpus",
+        fmt::format("the plan has {} ranks, but {} {} started", plan.cluster.gpus, job.ranks,
+                    job.ranks == 1 ? "was" : "were"),
+        "start a process for each with torchrun, srun or mpirun, or measure one alone with --emulate RANK");
+  if (arguments.emulated && job.ranks != 1)
+    return infeasible("--emulate", "other ranks were started with the one that is emulated", "start one process");
+  if (arguments.emulated && *arguments.emulated >= pipeline)
+    return model::wrong_input("--emulate", fmt::format("the plan has no pipeline rank {}", *arguments.emulated),
+                              fmt::format("they are 0 to {}", pipeline - 1));
+  return {};
+}
+
+reports::TrainingReport report_of(const RunArguments& arguments, const real::Bootstrap& job) {
+  reports::TrainingReport report{.clock = "gpu", .emulated_rank = arguments.emulated};
+  if (arguments.emulated)
+    report.notes.emplace_back("emulated: other ranks are stood in for; waits for them are not measured");
+  if (job.ranks > 1)
+    report.notes.emplace_back("not validated on more than one GPU: this backend was tested on one only");
+  return report;
+}
+
+model::Result<int> train(const RunArguments& arguments, const sim::Inputs& inputs, const real::Bootstrap& job,
+                         int device, real::ControlChannel& channel) {
+  const bool is_root = job.rank == 0;
+  reports::TrainingReport report = report_of(arguments, job);
+  RunMonitor monitor = monitor_of(inputs, arguments.options.steps);
+  if (is_root) {
+    for (const std::string& note : report.notes) fmt::print(stderr, "{}\n", note);
+    const auto opened = monitor.open(arguments.board);
+    if (!opened) channel.abort(to_string(opened.error()));
+    TRY(opened);
+  }
+  const auto watch = [&](const real::StepFigures& figures, const real::ClockReading& reading) {
+    monitor.step(figures, reading);
+  };
+  const real::cuda::GpuOptions gpu{device, arguments.library_folders, arguments.target_sms, arguments.emulated,
+                                   is_root && !arguments.kernels.empty()};
+  const auto result =
+      TRY(real::cuda::run_on_gpu({inputs.plan, inputs.architecture, inputs.cluster}, arguments.options, gpu, channel,
+                                 is_root ? real::cuda::GpuObserver(watch) : real::cuda::GpuObserver()));
+  if (!is_root) return 0;
+  if (monitor.failed()) return tl::unexpected(*monitor.failed());
+  report.device_memory_bytes = result.memory_bytes;
+  if (!result.transports.empty()) report.notes.push_back(result.transports);
+  if (!result.kernels_missing.empty())
+    fmt::print(stderr, "plumbline: --kernels: no kernels were recorded: {}\n", result.kernels_missing);
+  if (!result.kernels.empty()) TRY(write_output(arguments.kernels, result.kernels));
+  return write_run(arguments, inputs, result.run, std::move(report));
+}
+
+// `plumbline run PLAN --generate N`: tokens from a model that an earlier run trained.
+
+reports::GenerationReport report_of(const RunArguments& arguments, const sim::Inputs& inputs,
+                                    const real::Generation& generation) {
+  reports::GenerationReport report;
+  report.clock = arguments.clock.value_or("wall");
+  report.date = now_in_utc();
+  report.trained_steps = generation.trained_steps;
+  report.temperature = arguments.generate.temperature;
+  report.seed = arguments.generate.seed;
+  report.prompts = generation.prompts;
+  report.outputs = generation.outputs;
+  report.prefill_s = generation.prefill_s;
+  report.decode_s = generation.decode_s;
+  if (!generation.decode_s.empty()) report.tpot_s = model::quantile(generation.decode_s, 0.5);
+  report.gpus = inputs.plan.cluster.gpus;
+  return report;
+}
+
+// Returns what is predicted for requests as long as those that were generated.
+model::Result<model::ServingResult> predicted(const RunArguments& arguments, const reports::GenerationReport& report) {
+  std::vector<std::string> overrides = arguments.plan.overrides;
+  overrides.push_back(fmt::format("inference.input_tokens={}", report.prompts.front().size()));
+  overrides.push_back(fmt::format("inference.output_tokens={}", report.outputs.front().size()));
+  overrides.emplace_back("inference.chunked_prefill_tokens=0");
+  InputsReader reader(Purpose::serving);
+  return sim::predict_serving(TRY(reader.load(arguments.plan.plan, overrides)));
 }
 
 }  // namespace
@@ -291,6 +402,108 @@ model::Result<int> write_run(const RunArguments& arguments, const sim::Inputs& i
              folder.empty() ? "without --checkpoint nothing of the training is kept"
                             : fmt::format("{} has its checkpoint, from which --resume goes on", folder));
   return interrupted_exit();
+}
+
+model::Result<DeviceOptions> host_device(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
+  DeviceOptions device;
+  const auto clock = TRY(real::host::parse_clock(arguments.clock.value_or("wall"), real::host::run_clocks));
+  device.clock = clock;
+  if (clock == real::host::ClockKind::profile) device.kernel_seconds = TRY(profile_seconds(inputs));
+  device.compute_cores = arguments.cores.value_or(1);
+  device.communication_cores = arguments.communication_cores.value_or(1);
+  device.accumulation = arguments.accumulation == "fp16" ? model::DataType::fp16 : model::DataType::fp32;
+  return world.device(device);
+}
+
+model::Result<int> run_on_host(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
+  const auto device = TRY(host_device(arguments, inputs, world));
+  RunMonitor monitor = monitor_of(inputs, arguments.options.steps);
+  if (world.is_root) {
+    const auto opened = monitor.open(arguments.board);
+    if (!opened && world.transport != nullptr)
+      world.transport->abort(to_string(opened.error()));  // the other ranks train already
+    TRY(opened);
+  }
+  const real::RunInput input{inputs.plan, inputs.architecture, inputs.cluster};
+  const auto observer = [&](const real::StepFigures& figures) {
+    if (world.is_root) monitor.step(figures);
+  };
+  const auto result = TRY(world.transport == nullptr
+                              ? real::host::run_in_process(input, arguments.options, device, observer)
+                              : real::host::run_rank(input, arguments.options, device, *world.transport, observer));
+  if (!world.is_root) return 0;
+  if (monitor.failed()) return tl::unexpected(*monitor.failed());
+  return write_run(arguments, inputs, result, {.clock = std::string(to_string(device.clock))});
+}
+
+model::Result<int> run_on_gpu(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
+  // A rank that does not find the others reports it itself: rank 0 may not be running.
+  const auto job = job_of(world);
+  if (!job) return report(job.error());
+  const auto said = [&job](const model::Error& error) { return job->rank == 0 ? report(error) : code_of(error); };
+  if (const auto valid = check_ranks(arguments, inputs.plan, *job); !valid) return said(valid.error());
+  const std::string compared = fmt::format("verb = run\nsteps = {}\n{}", arguments.options.steps, to_toml(inputs.plan));
+  const auto channel = channel_of(*job, world, {.inputs = compared});
+  if (!channel) return report(channel.error());
+  const int device = arguments.device.value_or(real::cuda::usual_gpu(job->local_rank));
+  const auto code = look_for_gpus(**channel, device);
+  if (!code) return report(code.error());
+  if (*code != 0) return *code;
+  const auto done = train(arguments, inputs, *job, device, **channel);
+  return done ? *done : said(done.error());
+}
+
+model::Result<void> check_generate_arguments(const RunArguments& a) {
+  const real::GenerateOptions& generate = a.generate;
+  if (generate.tokens < 0) return wrong_input("--generate", "must be at least 1");
+  if (generate.tokens == 0) {
+    if (generate.prompt.empty() && generate.temperature == 0) return {};
+    return wrong_input("--prompt, --temperature", "are of generated tokens", "give --generate N, too");
+  }
+  if (a.backend != "host")
+    return wrong_input("--generate", "tokens are generated on the host's cores", "leave --backend out");
+  if (a.options.checkpoint.empty())
+    return wrong_input("--generate", "there is no model to generate with",
+                       "name the folder of a trained one with --checkpoint DIR");
+  if (!std::isfinite(generate.temperature) || generate.temperature < 0)
+    return wrong_input("--temperature", "must be a number from 0");
+  if (a.options.resume || a.options.balance_speed != 0 || !a.board.empty() || a.outputs.given("--expert-loads") ||
+      a.outputs.given("--trace") || a.outputs.given("--csv"))
+    return wrong_input("--generate", "nothing is trained where tokens are generated",
+                       "leave out --resume, --balance, --tensorboard, --expert-loads, --csv and --trace");
+  return {};
+}
+
+void add_generate_options(CLI::App& verb, RunArguments& arguments) {
+  verb.option_defaults()->group("Options of generation");
+  real::GenerateOptions& generate = arguments.generate;
+  verb.add_option("--generate", generate.tokens,
+                  "Generate N tokens for each of inference.concurrency requests with the model in --checkpoint");
+  verb.add_option("--prompt", generate.prompt,
+                  "Text that every request continues (default: passages of --text, or made-up text)");
+  verb.add_option("--temperature", generate.temperature, "Of the tokens' probabilities; 0 takes the likeliest token")
+      ->capture_default_str();
+  verb.add_option("--seed", generate.seed, "Of tokens that are drawn")->capture_default_str();
+}
+
+model::Result<int> generate_on_host(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
+  const auto device = TRY(host_device(arguments, inputs, world));
+  real::GenerateOptions options = arguments.generate;
+  options.checkpoint = arguments.options.checkpoint;
+  options.text = arguments.options.text;
+  const real::RunInput input{inputs.plan, inputs.architecture, inputs.cluster};
+  const auto generation =
+      TRY(world.transport == nullptr ? real::host::generate_in_process(input, options, device)
+                                     : real::host::generate_rank(input, options, device, *world.transport));
+  if (!world.is_root) return 0;
+  reports::GenerationReport report = report_of(arguments, inputs, generation);
+  report.are_bytes = !options.prompt.empty() || !options.text.empty();
+  if (const auto expected = predicted(arguments, report))
+    report.predicted = *expected;
+  else
+    report.unpredicted = expected.error().message;
+  TRY(arguments.outputs.write({{"--json", [&] { return reports::generation_json(report, inputs.plan); }}}));
+  return arguments.outputs.to_stdout() ? 0 : printed(reports::generation_text(report));
 }
 
 }  // namespace plumbline::cli

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/validate/metric.h"
+#include "calibrate/validate/case_evaluation.h"
 #include "cli/answers.h"
 #include "cli/inputs.h"
 #include "cli/outputs.h"

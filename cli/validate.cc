@@ -14,7 +14,6 @@
 #include "calibrate/validate/component_case.h"
 #include "calibrate/validate/serving/serving_case.h"
 #include "calibrate/validate/step_case.h"
-#include "calibrate/validate/step_comparison.h"
 #include "cli/answers.h"
 #include "cli/data.h"
 #include "cli/inputs.h"

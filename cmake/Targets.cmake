@@ -84,6 +84,18 @@ function(plumbline_library name)
   plumbline_warnings(${name})
 endfunction()
 
+# plumbline_embed(library header scope::name file): the std::string_view of the header with the content of the file
+# becomes a part of the library.
+function(plumbline_embed library header variable file)
+  set(text ${CMAKE_CURRENT_SOURCE_DIR}/${file})
+  string(REGEX REPLACE ".*::" "" name ${variable})
+  set(source ${CMAKE_CURRENT_BINARY_DIR}/${name}.cc)
+  add_custom_command(OUTPUT ${source} VERBATIM DEPENDS ${text} ${PROJECT_SOURCE_DIR}/cmake/EmbedText.cmake
+    COMMAND ${CMAKE_COMMAND} -D FROM=${text} -D TO=${source} -D HEADER=${header} -D NAME=${variable}
+      -P ${PROJECT_SOURCE_DIR}/cmake/EmbedText.cmake)
+  target_sources(${library} PRIVATE ${source})
+endfunction()
+
 # plumbline_join_sources(name [BY_FOLDER] KILOBYTES n SOURCES file...): the sources, or those of each folder with its
 # detail/, become one translation unit, or several of about n KB, so that a first build reads headers and instantiates
 # templates once per unit instead of once per file; sources with options of their own are joined among themselves. Names

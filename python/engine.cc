@@ -18,7 +18,7 @@
 #include "model/base/version.h"
 #include "python/plan_input.h"
 #include "reports/json/json.h"
-#include "reports/text/compare/result_comparison.h"
+#include "reports/text/compare/comparison.h"
 #include "reports/text/compare/validation_report.h"
 #include "reports/text/plan/plan_report.h"
 #include "reports/text/serving/serving_report.h"

@@ -1,8 +1,8 @@
-// A kernel trace as a file: every kernel that one GPU ran during some chunks of a training step. The file is a CSV with
-// the header index,stream,class,phase,layer,start_us,dur_us,grid_ctas,note. Lines that start with '#' are comments
-// (calibrate/published/h800_dualpipe_chunk.csv, docs/measuring.md).
+// The timeline of kernels that a profiler recorded: comparison rows, launch gaps, pairs of layers, and phases.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +17,41 @@
 #include "sim/step/chunk.h"
 
 namespace plumbline::calibrate {
+
+inline constexpr double launch_gap_limit = 10e-6;  // s
+
+// The longest start time, and the longest duration, that a kernel trace may hold: 46 days.
+inline constexpr std::int64_t longest_trace_ps = 4'000'000'000'000'000'000;
+
+// A kernel as a profiler recorded it.
+struct TracedKernel {
+  std::int64_t start_ps = 0, duration_ps = 0;  // since the first kernel of the trace; at most longest_trace_ps each
+  std::int32_t layer = -1;                     // 0-based within the chunk, in model order; -1: unknown
+  // Class, phase, note, queue and grid are as recorded; kernel_timeline() fills in the rest.
+  model::Kernel kernel;
+};
+
+// Returns the timeline of one GPU; its kernels keep their order. A queue whose time is mostly communication is a
+// communication stream, every other one a compute stream. A pause of at most launch_gap_limit before the next kernel of
+// a queue is a launch gap; longer ones are waits for another stream or for the host. Phases come from annotations
+// (section=attn(F)), else from DualPipe's order of phases on the busiest compute and the busiest communication queue;
+// there are none when neither applies. A note "ex_gateup:g_dgrad:34688x7168x4096" makes a kernel a GEMM.
+model::Timeline kernel_timeline(std::vector<TracedKernel> kernels, const KernelClasses& classes);
+
+// Returns the span of each of Timeline::kernels, in their order.
+std::vector<const model::Span*> kernel_spans(const model::Timeline& timeline);
+
+// Returns the seconds in which no kernel runs, between the first and the last, by what the kernel waited for that ends
+// them: "host", "communication", "dependency" (work of another stream), "unknown", as its note has it (wait=), else
+// "launch gaps".
+std::map<std::string, double> idle_seconds(const model::Timeline& timeline);
+
+// Returns the value of a word "key=value" of a note; empty when the note lacks the key.
+std::string_view note_value(std::string_view note, std::string_view key);
+
+// A kernel trace as a file: every kernel that one GPU ran during some chunks of a training step. The file is a CSV with
+// the header index,stream,class,phase,layer,start_us,dur_us,grid_ctas,note. Lines that start with '#' are comments
+// (calibrate/published/h800_dualpipe_chunk.csv, docs/measuring.md).
 
 // Reads a kernel trace; the kernels keep the order of the file. Input errors name file, line and column: a missing
 // file, a header with unknown or missing columns (their order is free), bad numbers, negative times, indices out of

@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "calibrate/fit/detail/robust_fit.h"
+#include "calibrate/fit/detail/least_squares.h"
 #include "model/base/statistics.h"
 
 namespace plumbline::calibrate {

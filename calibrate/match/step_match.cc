@@ -1,8 +1,11 @@
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "calibrate/match/detail/comparing.h"
@@ -151,6 +154,294 @@ class StepMatcher {
   StepMatch result_;
 };
 
+constexpr std::size_t no_position = static_cast<std::size_t>(-1);
+
+// A score by which kernels match one by one, and only those of one class that nothing speaks against.
+class PairScore {
+ public:
+  explicit PairScore(const ComputeScore& score) : score_(score) {}
+  static bool same(std::size_t, std::size_t) { return false; }
+  double operator()(std::size_t i, std::size_t j) const {
+    constexpr double least = 1, never = -1e9;
+    const double gain = score_(i, j);
+    return gain >= least ? gain : never;
+  }
+
+ private:
+  const ComputeScore& score_;
+};
+
+// Undoes joins in which one kernel stands for others that take far longer or shorter than it: of the many, the one with
+// the highest gain keeps its match. `of` has the one that each of the many stands for, `back` the reverse.
+template <class Gain, class Fits>
+void undo_joins(std::vector<std::int32_t>& of, std::vector<std::int32_t>& back, const Items& many, const Gain& gain,
+                const Fits& fits) {
+  for (std::size_t first = 0; first < of.size();) {
+    std::size_t end = first + 1;
+    double seconds = many[first].seconds;
+    for (; end < of.size() && of[first] >= 0 && of[end] == of[first]; ++end) seconds += many[end].seconds;
+    if (end > first + 1 && !fits(first, std::log(std::max(seconds, 1e-9)))) {
+      std::size_t best = first;
+      for (std::size_t i = first; i < end; ++i)
+        if (gain(i) > gain(best)) best = i;
+      back[static_cast<std::size_t>(of[first])] = static_cast<std::int32_t>(best);
+      for (std::size_t i = first; i < end; ++i)
+        if (i != best) of[i] = -1;
+    }
+    first = end;
+  }
+}
+
+void undo_joins(Alignment& alignment, const Items& predicted, const Items& measured, const ComputeScore& score) {
+  auto &of = alignment.predicted_of, &back = alignment.measured_of;
+  const auto at = [](const std::vector<std::int32_t>& list, std::size_t i) {
+    return static_cast<std::size_t>(list[i]);
+  };
+  undo_joins(
+      of, back, measured, [&](std::size_t j) { return score(at(of, j), j); },
+      [&](std::size_t j, double log_seconds) {
+        const MatchItem& one = predicted[at(of, j)];
+        return score.fits(one, log_seconds, one.log_seconds);
+      });
+  undo_joins(
+      back, of, predicted, [&](std::size_t i) { return score(i, at(back, i)); },
+      [&](std::size_t i, double log_seconds) {
+        return score.fits(predicted[i], measured[at(back, i)].log_seconds, log_seconds);
+      });
+}
+
+// Whether one stands for several.
+bool joins(const Alignment& alignment) {
+  const auto matched = [](const std::vector<std::int32_t>& of) {
+    return std::ranges::count_if(of, [](std::int32_t i) { return i >= 0; });
+  };
+  return matched(alignment.predicted_of) != matched(alignment.measured_of);
+}
+
+double size_of(const MatchItem& gemm) { return gemm.extents[0] * gemm.extents[1] * gemm.extents[2]; }
+
+// Moves parts of GEMMs that match nothing, or joined a predicted one whose FLOPs are all matched, to the one that the
+// next or the last GEMM of the trace matches, where they complete it: the key and value that run between the output and
+// the query are parts of the fused projection, although the output's shape could hold them, too.
+void move_parts(Alignment& alignment, const Items& predicted, const Items& measured) {
+  std::vector<double> sizes(predicted.size(), 0);
+  const auto own = [&](std::size_t j) { return static_cast<std::size_t>(alignment.predicted_of[j]); };
+  for (std::size_t j = 0; j < measured.size(); ++j)
+    if (alignment.predicted_of[j] >= 0) sizes[own(j)] += size_of(measured[j]);
+  constexpr double rounding = 1.001;
+  const auto fits = [&](std::size_t i, double more) { return sizes[i] + more <= rounding * size_of(predicted[i]); };
+  const auto move = [&](std::size_t j, std::size_t neighbor) {
+    if (alignment.predicted_of[neighbor] < 0 || size_of(measured[j]) == 0) return;
+    const std::size_t to = own(neighbor);
+    const bool free = alignment.predicted_of[j] < 0;
+    const bool joined = !free && own(j) != to && !std::cmp_equal(alignment.measured_of[own(j)], j) && !fits(own(j), 0);
+    if (!(free || joined) || !may_be_part(predicted[to], measured[j]) || !fits(to, size_of(measured[j]))) return;
+    if (likeness(predicted[to], measured[j]) != Likeness::same || place_evidence(predicted[to], measured[j]) < 0)
+      return;
+    if (joined) sizes[own(j)] -= size_of(measured[j]);
+    sizes[to] += size_of(measured[j]);
+    alignment.predicted_of[j] = static_cast<std::int32_t>(to);
+  };
+  for (std::size_t j = measured.size(); j-- > 1;) move(j - 1, j);
+  for (std::size_t j = 1; j < measured.size(); ++j) move(j, j - 1);
+}
+
+class ComputeMatcher {
+ public:
+  ComputeMatcher(const Items& predicted, const Items& measured, StepMatch& result)
+      : predicted_(predicted), measured_(measured), result_(result) {
+    for (std::size_t i = 0; i < predicted.size(); ++i) position_[predicted[i].span] = i;
+    double seconds = 0, anchors = 0;
+    for (const MatchItem& item : measured) {
+      seconds += item.anchor() ? item.seconds : 0;
+      anchors += item.anchor() ? 1 : 0;
+    }
+    constexpr double small = 0.05, most = 0.8;
+    small_s_ = small * seconds / std::max(1.0, anchors);
+    separate_ = gradient_share(measured) > 0 && gradient_share(measured) >= most * gradient_share(predicted);
+  }
+
+  void run() {
+    match_anchors();
+    match_left_over();
+    match_between();
+  }
+
+ private:
+  // Returns the share of weight gradients among GEMMs.
+  static double gradient_share(const Items& items) {
+    const auto gradients = std::ranges::count(items, MatchRow::weight_gradient, &MatchItem::row);
+    const auto gemms = gradients + std::ranges::count(items, MatchRow::gemm, &MatchItem::row);
+    return gemms > 0 ? static_cast<double>(gradients) / static_cast<double>(gemms) : 0;
+  }
+
+  // Whether what runs next to a kernel of the trace is predicted next to its match.
+  bool locates(const MatchItem& item) const {
+    return item.anchor() && !(separate_ && item.row == MatchRow::weight_gradient);
+  }
+
+  std::int32_t& predicted_of(const MatchItem& item) {
+    return result_.predicted_of[static_cast<std::size_t>(item.span)];
+  }
+  std::int32_t& measured_of(const MatchItem& item) { return result_.measured_of[static_cast<std::size_t>(item.span)]; }
+
+  MatchedBy& matched_by(const MatchItem& item) { return result_.by[static_cast<std::size_t>(item.span)]; }
+
+  // Aligns GEMMs and attention. Weight gradients wait for nothing but their operands, and frameworks run them at places
+  // of their own: where the trace separates them, they are aligned among themselves.
+  void match_anchors() {
+    double score = 0, places = 0, count = 0;
+    const auto match = [&](const auto& wanted) {
+      const Items first = chosen(predicted_, wanted), second = chosen(measured_, wanted);
+      ComputeScore gain(first, second);
+      Alignment alignment = align(first.size(), second.size(), gain);
+      if (joins(alignment)) {
+        gain.scale_gemms(alignment);
+        alignment = align(first.size(), second.size(), gain);
+      }
+      score += alignment.score;
+      for (std::size_t j = 0; j < second.size(); ++j) {
+        const std::int32_t i = alignment.predicted_of[j];
+        if (i >= 0 && !std::cmp_equal(alignment.measured_of[static_cast<std::size_t>(i)], j)) continue;  // it joins
+        ++count;
+        places += i >= 0 ? place_evidence(first[static_cast<std::size_t>(i)], second[j]) : 0;
+      }
+      move_parts(alignment, first, second);
+      undo_joins(alignment, first, second, gain);
+      add_matches(alignment, first, second, MatchedBy::order, result_);
+    };
+    match([this](const MatchItem& item) { return locates(item); });
+    if (separate_) match([](const MatchItem& item) { return item.row == MatchRow::weight_gradient; });
+    result_.score = score / std::max(1.0, count);
+    result_.order_score = (score - places) / std::max(1.0, count);
+  }
+
+  // Aligns the GEMMs and attention that the order of the plan leaves out among themselves, again and again: they run in
+  // another order.
+  void match_left_over() {
+    constexpr int most_rounds = 8;
+    for (int round = 0; round < most_rounds; ++round) {
+      const Items first = chosen(predicted_, [&](const MatchItem& i) { return i.anchor() && measured_of(i) < 0; });
+      const Items second = chosen(measured_, [&](const MatchItem& j) { return j.anchor() && predicted_of(j) < 0; });
+      if (first.empty() || second.empty()) return;
+      const ComputeScore score(first, second);
+      const Alignment alignment = align(first.size(), second.size(), PairScore(score));
+      if (std::ranges::all_of(alignment.predicted_of, [](std::int32_t i) { return i < 0; })) return;
+      add_matches(alignment, first, second, MatchedBy::other_order, result_);
+    }
+  }
+
+  bool taken(std::size_t position) { return locates(predicted_[position]) && measured_of(predicted_[position]) >= 0; }
+
+  // Returns the next position behind `from` with a GEMM or attention that another one of the trace matches, the number
+  // of kernels where there is none.
+  std::size_t next_taken(std::size_t from) {
+    const std::int32_t own = from == no_position ? -1 : measured_of(predicted_[from]);
+    std::size_t at = from == no_position ? 0 : from + 1;
+    while (at < predicted_.size() && (!taken(at) || measured_of(predicted_[at]) == own)) ++at;
+    return at;
+  }
+
+  // Adds the positions from one to the other, both included, of what was not matched yet of the predicted kernels.
+  void add_free(std::size_t first, std::size_t last, std::vector<std::size_t>& into) {
+    for (std::size_t at = first; at <= last && at < predicted_.size(); ++at)
+      if (!predicted_[at].anchor() && measured_of(predicted_[at]) < 0 && std::ranges::find(into, at) == into.end())
+        into.push_back(at);
+  }
+
+  // Returns the spans of predicted GEMMs that the trace runs as several with other work between them, such as gate and
+  // up, with the activation of the gate in between. That work may belong in front of the GEMM or behind it.
+  std::set<std::int32_t> find_divided() {
+    std::map<std::int32_t, std::size_t> last;  // of a predicted span: index of its last kernel in the trace
+    std::set<std::int32_t> divided;
+    std::size_t work = 0;  // the last index with work
+    for (std::size_t j = 0; j < measured_.size(); ++j) {
+      const MatchItem& item = measured_[j];
+      if (!item.anchor() && item.row != MatchRow::copy) work = j;
+      if (!locates(item) || predicted_of(item) < 0) continue;
+      const auto [part, first] = last.try_emplace(predicted_of(item), j);
+      if (!first && work > part->second) divided.insert(predicted_of(item));
+      part->second = j;
+    }
+    return divided;
+  }
+
+  // Matches what runs between two GEMMs or attentions of the trace with what is predicted behind the one and in front
+  // of the other.
+  void match_between() {
+    const std::set<std::int32_t> divided = find_divided();
+    std::size_t from = 0;
+    std::vector<std::size_t> passed{no_position};  // where those since then are predicted, the first in front of `from`
+    bool clean = true;                             // every GEMM and attention since then has its match
+    for (std::size_t j = 0; j < measured_.size(); ++j) {
+      if (!locates(measured_[j])) continue;
+      const std::int32_t span = predicted_of(measured_[j]);
+      if (span < 0) {
+        clean = clean && measured_[j].seconds < small_s_;
+        continue;
+      }
+      const std::size_t position = position_.at(span);
+      if (position != passed.back()) passed.push_back(position);
+      if (divided.contains(span)) continue;
+      match_gap(from, j + 1, passed, clean);
+      from = j;
+      passed = {position};
+      clean = true;
+    }
+    passed.push_back(predicted_.size());
+    match_gap(from, measured_.size(), passed, clean);
+  }
+
+  // Matches the kernels [from, end) of the trace with what is predicted between these positions.
+  void match_gap(std::size_t from, std::size_t end, const std::vector<std::size_t>& passed, bool clean) {
+    const Items measured = chosen(
+        {measured_.begin() + static_cast<std::ptrdiff_t>(from), measured_.begin() + static_cast<std::ptrdiff_t>(end)},
+        [](const MatchItem& item) { return !item.anchor(); });
+    if (measured.empty()) return;
+    std::vector<std::size_t> free;
+    bool ordered = true;
+    for (std::size_t k = 0; k + 1 < passed.size(); ++k) {
+      const std::size_t before = passed[k], behind = passed[k + 1], next = next_taken(before);
+      ordered = ordered && next == behind;
+      add_free(before == no_position ? 0 : before, next, free);
+      if (next != behind) add_free(last_taken_before(behind), behind, free);
+    }
+    Items predicted;
+    for (const std::size_t at : free) predicted.push_back(predicted_[at]);
+    const Alignment alignment =
+        align(predicted.size(), measured.size(), ComputeScore(predicted, measured), {.end = 0.5, .whole = true});
+    const bool in_order = ordered && (passed.front() == no_position || matched_by(measured_[from]) == MatchedBy::order);
+    add_matches(alignment, predicted, measured, in_order ? MatchedBy::order : MatchedBy::other_order, result_);
+    const std::size_t start = passed.front() == no_position ? 0 : passed.front();
+    if (clean && !predicted_.empty()) place(from, end, predicted_[std::min(start, predicted_.size() - 1)].span);
+  }
+
+  std::size_t last_taken_before(std::size_t position) {
+    std::size_t at = position;
+    while (at > 0 && !taken(at - 1)) --at;
+    return at == 0 ? 0 : at - 1;
+  }
+
+  // Places the kernels without a match by those before them, the first ones by `place`.
+  void place(std::size_t from, std::size_t end, std::int32_t place) {
+    for (std::size_t j = from; j < end; ++j) {
+      const std::int32_t own = predicted_of(measured_[j]);
+      const bool leads = !measured_[j].anchor() || locates(measured_[j]);
+      if (own >= 0 && leads) place = own;
+      if (own >= 0 || measured_[j].anchor()) continue;
+      predicted_of(measured_[j]) = place;
+      matched_by(measured_[j]) = MatchedBy::neighbors;
+    }
+  }
+
+  const Items& predicted_;
+  const Items& measured_;
+  StepMatch& result_;
+  double small_s_ = 0;     // a GEMM that takes less may lack a match, as that of a table of angles
+  bool separate_ = false;  // weight gradients are aligned among themselves
+  std::unordered_map<std::int32_t, std::size_t> position_;  // of a predicted span in predicted_
+};
+
 }  // namespace
 
 StepMatch match_step(const model::Timeline& predicted, std::int32_t rank, const model::Timeline& measured) {
@@ -187,6 +478,23 @@ std::vector<MeasuredPart> measured_parts(const StepMatch& match, const model::Ti
     sum.flops += part.flops;
   }
   return parts;
+}
+
+void add_matches(const Alignment& alignment, const Items& predicted, const Items& measured, MatchedBy by,
+                 StepMatch& result) {
+  for (std::size_t j = 0; j < measured.size(); ++j)
+    if (const std::int32_t i = alignment.predicted_of[j]; i >= 0) {
+      const auto span = static_cast<std::size_t>(measured[j].span);
+      result.predicted_of[span] = predicted[static_cast<std::size_t>(i)].span;
+      result.by[span] = by;
+    }
+  for (std::size_t i = 0; i < predicted.size(); ++i)
+    if (const std::int32_t j = alignment.measured_of[i]; j >= 0)
+      result.measured_of[static_cast<std::size_t>(predicted[i].span)] = measured[static_cast<std::size_t>(j)].span;
+}
+
+void match_compute(const std::vector<MatchItem>& predicted, const std::vector<MatchItem>& measured, StepMatch& result) {
+  ComputeMatcher(predicted, measured, result).run();
 }
 
 }  // namespace plumbline::calibrate

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/import/kineto/trace.h"
+#include "calibrate/import/kineto/import.h"
 #include "calibrate/measurement/measurement.h"
 #include "model/base/error.h"
 #include "model/result/prediction_error.h"

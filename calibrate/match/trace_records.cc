@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "calibrate/chunk/chunk.h"
-#include "calibrate/chunk/kernel_timeline.h"
 #include "calibrate/import/kernel_classes.h"
 #include "calibrate/import/kineto/import.h"
 #include "calibrate/match/detail/comparing.h"

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
@@ -11,14 +13,149 @@
 
 #include "calibrate/chunk/chunk.h"
 #include "calibrate/import/kernel_classes.h"
+#include "calibrate/measurement/csv_table.h"
+#include "calibrate/validate/case_evaluation.h"
 #include "calibrate/validate/detail/case_rows.h"
-#include "calibrate/validate/metric.h"
 #include "calibrate/validate/validation_case.h"
 #include "model/base/error.h"
 #include "model/base/table_reader.h"
+#include "model/base/text.h"
+#include "model/cost/communication_cost.h"
+#include "model/graph/builder.h"
+#include "model/program/routing.h"
 
 namespace plumbline::calibrate {
 namespace {
+
+using model::CoRunner;
+using model::DataType;
+using model::OneOperator;
+using model::OperatorKind;
+
+struct WorkKind {
+  std::string_view name;
+  OperatorKind kind;
+};
+constexpr WorkKind kinds[] = {
+    {"cast", OperatorKind::cast}, {"norm", OperatorKind::rmsnorm}, {"norm_gradient", OperatorKind::rmsnorm_grad}};
+
+struct CoRunnerWord {
+  std::string_view name;
+  CoRunner co_runner;
+};
+constexpr CoRunnerWord co_runners[] = {
+    {"transfer", CoRunner::transferring}, {"wait", CoRunner::waiting}, {"gemm", CoRunner::computing}};
+
+template <class Entry, std::size_t count>
+const Entry* named(const Entry (&entries)[count], std::string_view name) {
+  const auto* found = std::ranges::find(entries, name, &Entry::name);
+  return found == std::end(entries) ? nullptr : found;
+}
+
+template <class Entry, std::size_t count>
+model::Result<void> check_word(const Entry (&entries)[count], std::string_view word, const char* key) {
+  if (named(entries, word) != nullptr) return {};
+  std::vector<std::string> known;
+  for (const Entry& entry : entries) known.emplace_back(entry.name);
+  return model::wrong_input(key, fmt::format("'{}' is not known", word),
+                            fmt::format("known: {}", fmt::join(known, ", ")));
+}
+
+model::Graph gemm(const GemmQuestion& q) {
+  const bool grouped = q.groups > 1;
+  const bool quantized = is_quantized(q.type), stored = is_quantized(model::weight_type(q.type));
+  const DataType weights = quantized && !stored ? model::activation_type(q.type) : model::weight_type(q.type);
+  const DataType result = quantized ? DataType::bf16 : model::activation_type(q.type);
+  return OneOperator(grouped ? OperatorKind::grouped_matmul : OperatorKind::matmul,
+                     model::MatmulAttributes{.transpose_b = true})
+      .read({q.groups * q.m, q.k}, model::activation_type(q.type))
+      .read(grouped ? std::vector{q.groups, q.n, q.k} : std::vector{q.n, q.k}, weights)
+      .write({q.groups * q.m, q.n}, result)
+      .graph();
+}
+
+model::Graph memory_bound(const SlowdownQuestion& q) {
+  const std::vector<std::int64_t> x = {q.rows, q.columns}, scale = {q.columns};
+  constexpr DataType type = DataType::bf16;
+  const OperatorKind kind = named(kinds, q.kind)->kind;
+  if (kind == OperatorKind::rmsnorm) return OneOperator(kind).read(x, type).read(scale, type).write(x, type).graph();
+  if (kind == OperatorKind::rmsnorm_grad)
+    return OneOperator(kind).read(x, type).read(x, type).read(scale, type).write(x, type).write(scale, type).graph();
+  return OneOperator(kind, model::CastAttributes{}).read(x, type).write(x, DataType::fp8_tile).graph();
+}
+
+using Direction = AllToAllQuestion::Direction;
+using Link = AllToAllQuestion::Link;
+
+model::RoutingSpread spread_of(const AllToAllQuestion& q, std::int64_t gpus_per_node) {
+  model::MixtureOfExperts experts;
+  experts.routed_experts = q.experts;
+  experts.groups = std::max<std::int64_t>(q.ranks / gpus_per_node, 1);
+  experts.groups_per_token = std::min(experts.groups, q.nodes_per_token);
+  // A token cannot select more experts than its groups contain.
+  experts.experts_per_token = std::min(q.experts_per_token, q.experts / experts.groups * experts.groups_per_token);
+  return model::routing_spread(experts, experts.groups_per_token, q.ranks, std::min(q.ranks, gpus_per_node));
+}
+
+constexpr std::size_t most = 10'000;
+
+tl::unexpected<model::Error> wrong(std::string message) {
+  return model::wrong_input("", std::move(message), "alternatives are written {one,two}, not nested");
+}
+
+constexpr double bytes_per_gb = 1e9, s_per_us = 1e-6;
+
+using Size = std::pair<std::string_view, std::int64_t*>;  // column, destination of its value
+
+model::Result<void> read_sizes(const CsvTable& table, std::size_t row, std::initializer_list<Size> sizes) {
+  for (const auto& [column, size] : sizes) *size = TRY(table.whole(row, column));
+  return {};
+}
+
+model::Result<AllToAllQuestion> question_of(const CsvTable& table, std::size_t row) {
+  AllToAllQuestion question;
+  TRY(read_sizes(table, row,
+                 {{"ep", &question.ranks},
+                  {"tokens_per_rank", &question.tokens},
+                  {"hidden", &question.hidden},
+                  {"topk", &question.experts_per_token},
+                  {"groups", &question.nodes_per_token}}));
+  if (question.ranks == 1) return table.wrong(row, "ep", "one rank has nothing to send");
+  if (question.experts % question.ranks != 0)
+    return table.wrong(row, "ep",
+                       fmt::format("{} experts do not divide over '{}' ranks", question.experts, question.ranks));
+  const auto type = model::parse_precision(table.text(row, "dispatch_dtype"));
+  if (!type) return table.wrong(row, "dispatch_dtype", type.error().message);
+  question.dispatched = *type;
+  const std::string& link = table.text(row, "link");
+  if (link != "NVLink" && link != "RDMA")
+    return table.wrong(row, "link", fmt::format("'{}' is neither NVLink nor RDMA", link));
+  question.link = link == "RDMA" ? Link::nic : Link::nvlink;
+  return question;
+}
+
+model::Result<PublishedAllToAll> all_to_all_of(const CsvTable& table, std::size_t row) {
+  const auto question = TRY(question_of(table, row));
+  const bool physical = question.link == Link::nic;
+  const auto dispatch = TRY(table.positive(row, physical ? "physical_ib_dispatch_gbps" : "dispatch_gbps"));
+  const auto combine = TRY(table.positive(row, physical ? "physical_ib_combine_gbps" : "combine_gbps"));
+  return PublishedAllToAll{table.text(row, "id"), table.text(row, "source"), question, dispatch * bytes_per_gb,
+                           combine * bytes_per_gb};
+}
+
+model::Result<PublishedGemm> gemm_of(const CsvTable& table, std::size_t row) {
+  PublishedGemm published{table.text(row, "id"), table.text(row, "kernel"), table.text(row, "source"), {}, 0};
+  GemmQuestion& gemm = published.gemm;
+  TRY(read_sizes(table, row, {{"groups", &gemm.groups}, {"m", &gemm.m}, {"n", &gemm.n}, {"k", &gemm.k}}));
+  const auto time = TRY(table.positive(row, "time_us"));
+  published.seconds = time * s_per_us;
+  // "fp8_e4m3 1x128/128x128 scales -> bf16": the operands' format comes first.
+  const std::string_view dtype = table.text(row, "dtype");
+  const auto type = model::parse_precision(dtype.substr(0, dtype.find_first_of("_ ")));
+  if (!type) return table.wrong(row, "dtype", fmt::format("'{}' begins with no known number format", dtype));
+  gemm.type = *type;
+  return published;
+}
 
 using model::TableReader;
 using Done = model::Result<void>;
@@ -313,6 +450,137 @@ class CaseBuilder {
 };
 
 }  // namespace
+
+double GemmQuestion::flops() const { return 2.0 * static_cast<double>(groups * m) * static_cast<double>(n * k); }
+
+model::Result<void> check_question(const KernelQuestion& question) {
+  const auto* slowdown = std::get_if<SlowdownQuestion>(&question);
+  if (slowdown == nullptr) return {};
+  TRY(check_word(kinds, slowdown->kind, "memory_factor.class"));
+  return check_word(co_runners, slowdown->co_runner, "memory_factor.beside");
+}
+
+model::Result<SingleKernels> SingleKernels::make(const model::Profile& profile, const model::Device& device) {
+  return SingleKernels(TRY(model::KernelCost::make(profile, device)), device.sms);
+}
+
+double SingleKernels::answer(const KernelQuestion& question) const {
+  return std::visit([this](const auto& q) { return ask(q); }, question);
+}
+
+double SingleKernels::seconds(const model::Graph& graph, const model::Conditions& conditions) const {
+  const model::KernelTime time = cost_.time(graph, graph.operators.front(), conditions);
+  return time.seconds - time.gaps;
+}
+
+double SingleKernels::ask(const GemmQuestion& question) const {
+  return seconds(gemm(question), {.sms = question.sms > 0 ? question.sms : sms_});
+}
+
+double SingleKernels::ask(const SlowdownQuestion& question) const {
+  const model::Graph graph = memory_bound(question);
+  const CoRunner co_runner = named(co_runners, question.co_runner)->co_runner;
+  return seconds(graph, {.sms = sms_, .held = question.held, .co_runner = co_runner}) / seconds(graph, {.sms = sms_});
+}
+
+SingleAllToAlls::SingleAllToAlls(model::Profile profile, model::ClusterShape cluster)
+    : profile_(std::move(profile)), cluster_(std::move(cluster)) {}
+
+model::Result<SingleAllToAlls> SingleAllToAlls::make(const model::Profile& profile,
+                                                     const model::ClusterShape& cluster) {
+  // Which constants can be missing does not depend on the group.
+  TRY(model::CommunicationCost::make(profile, cluster, {}, {}));
+  return SingleAllToAlls(profile, cluster);
+}
+
+double SingleAllToAlls::rate(const AllToAllQuestion& question) const {
+  const model::RoutingSpread spread = spread_of(question, cluster_.gpus_per_node);
+  const bool sends = question.direction == Direction::dispatch;
+  const model::DataType type = sends ? model::activation_type(question.dispatched) : model::DataType::bf16;
+  const auto token_bytes =
+      static_cast<std::int64_t>(static_cast<double>(question.hidden) * model::bytes_per_element(type));
+  const auto bytes = static_cast<double>(token_bytes);
+  const auto cost =
+      model::CommunicationCost::make(profile_, cluster_, {spread, question.ranks, 1, bytes, bytes}, {}).value();
+  model::Graph graph;
+  graph.tensors = {{"x", {model::Dimension{question.tokens}, model::Dimension{question.hidden}}, type}};
+  model::Operator op;
+  op.kind = sends ? model::OperatorKind::dispatch : model::OperatorKind::combine;
+  op.reads = op.writes = {0};
+  op.attributes = model::DispatchAttributes{question.experts, question.experts / question.ranks,
+                                            question.experts_per_token, token_bytes};
+  const model::AllToAllTime time = cost.all_to_all(graph, op);
+  const double received = static_cast<double>(question.tokens * token_bytes) * spread.ranks_per_token;
+  return (question.link == Link::nic ? time.network_bytes : received) / time.alone;
+}
+
+model::Error about_row(const std::string& id, std::string message, std::string hint) {
+  return {model::ErrorKind::input, std::move(message), "", 0, id, std::move(hint)};
+}
+
+model::Result<model::Plan> plan_of_row(const std::string& id, const std::vector<std::string>& changes) {
+  auto plan = model::read_plan("", id, changes);
+  if (!plan) {
+    const model::Error& error = plan.error();
+    return tl::unexpected(about_row(id, fmt::format("{}: {}", error.key, error.message), error.hint));
+  }
+  plan->file.clear();  // there is no file: models are searched among the shipped ones
+  return plan;
+}
+
+model::Result<std::vector<Alternative>> alternatives(std::string_view text) {
+  std::vector<Alternative> result(1);
+  const std::string_view whole = text;
+  while (!text.empty()) {
+    const std::size_t open = text.find_first_of("{}");
+    for (Alternative& alternative : result) alternative.text += text.substr(0, open);
+    if (open == std::string_view::npos) break;
+    const std::size_t close = text.find_first_of("{}", open + 1);
+    if (text[open] == '}' || close == std::string_view::npos || text[close] == '{' || close == open + 1)
+      return wrong(fmt::format("the braces of '{}' do not match", whole));
+    std::vector<Alternative> extended;
+    for (const Alternative& begun : result) {
+      for (const std::string_view choice : model::split_at(text.substr(open + 1, close - open - 1), ',')) {
+        Alternative next = begun;
+        next.text += choice;
+        next.choices.emplace_back(choice);
+        extended.push_back(std::move(next));
+      }
+    }
+    result = std::move(extended);
+    if (result.size() > most) return wrong(fmt::format("'{}' stands for more than {} texts", whole, most));
+    text.remove_prefix(close + 1);
+  }
+  return result;
+}
+
+std::string with_choices(std::string text, const std::vector<std::string>& choices) {
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    const std::string place = fmt::format("{{{}}}", i + 1);
+    for (std::size_t at = text.find(place); at != std::string::npos; at = text.find(place, at + choices[i].size()))
+      text.replace(at, place.size(), choices[i]);
+  }
+  return text;
+}
+
+model::Result<std::vector<PublishedAllToAll>> read_published_all_to_alls(const std::string& path) {
+  const auto table = TRY(CsvTable::read(path, {"id", "kernel_mode", "ep", "tokens_per_rank", "hidden", "topk", "groups",
+                                               "dispatch_dtype", "dispatch_gbps", "combine_gbps", "link",
+                                               "physical_ib_dispatch_gbps", "physical_ib_combine_gbps", "source"}));
+  std::vector<PublishedAllToAll> all_to_alls;
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    if (table.text(row, "kernel_mode") != "normal") continue;
+    all_to_alls.push_back(TRY(all_to_all_of(table, row)));
+  }
+  return all_to_alls;
+}
+
+model::Result<std::vector<PublishedGemm>> read_published_gemms(const std::string& path) {
+  const auto table = TRY(CsvTable::read(path, {"id", "kernel", "dtype", "groups", "m", "n", "k", "time_us", "source"}));
+  std::vector<PublishedGemm> gemms;
+  for (std::size_t row = 0; row < table.rows(); ++row) gemms.push_back(TRY(gemm_of(table, row)));
+  return gemms;
+}
 
 model::Result<ValidationCase> load_case(const std::string& path, const CaseFiles& files) {
   RawCase raw;

@@ -1,14 +1,29 @@
-#include "cli/import/decisions.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
 
+#include "cli/data.h"
+#include "cli/import/detail/execution.h"
+#include "cli/import/detail/import.h"
 #include "cli/inputs.h"
+#include "cli/inputs_reader.h"
+#include "cli/outputs.h"
+#include "model/base/text.h"
+#include "model/base/text_file.h"
+#include "model/configurations/configuration.h"
+#include "model/megatron/arguments.h"
+#include "model/megatron/import.h"
 #include "reports/text/table.h"
 #include "sim/predict/predictor.h"
+#include "topologies/topology.h"
 
 namespace plumbline::cli {
 namespace {
@@ -57,6 +72,127 @@ void print_row(const Row& row) {
     fmt::print(stderr, "{:>{}}  {}\n", i == 0 ? fmt::format("{:+.1f} %", 100 * row.effect) : "", indent - 2, lines[i]);
 }
 
+namespace fs = std::filesystem;
+namespace megatron = model::megatron;
+
+model::Result<void> name_model(const ImportArguments& arguments, megatron::ImportOptions& options) {
+  if (arguments.model.empty()) {
+    if (arguments.out == "-")
+      return model::wrong_input("--output", "the model of the script needs a file next to the plan",
+                                "name the plan's file, or a model with --model");
+    options.config = fs::path(adjacent_config(arguments.out)).filename().string();
+    return {};
+  }
+  const auto path = TRY(resolve_model("", arguments.model));
+  const auto text = TRY(model::read_text_file(path));
+  options.model = TRY(megatron::nearest_shape_of(text, path, {}));
+  options.config = named_model(arguments.model);
+  return {};
+}
+
+// Finds what a script sources or asks for: any file by a path relative to the script's folder, and what lies in that
+// folder; of others nothing is known.
+megatron::FoundFile find_near(const fs::path& folder, const std::string& path) {
+  using megatron::FileKind;
+  std::error_code failed;
+  const fs::path whole = (folder / path).lexically_normal();
+  const auto [end, ignored] = std::ranges::mismatch(folder, whole);
+  const bool inside = end == folder.end();
+  if (!inside && fs::path(path).is_absolute()) return {};
+  if (fs::is_directory(whole, failed)) return {FileKind::folder, ""};
+  if (!fs::is_regular_file(whole, failed)) return {inside ? FileKind::none : FileKind::unknown, ""};
+  const auto text = model::read_text_file(whole.string());
+  return text ? megatron::FoundFile{FileKind::file, *text} : megatron::FoundFile();
+}
+
+model::Result<megatron::ImportOptions> options_of(const ImportArguments& arguments) {
+  megatron::ImportOptions options;
+  options.definitions = TRY(definitions_of(arguments));
+  options.more_arguments = arguments.more_arguments;
+  options.overrides = arguments.overrides;
+  if (arguments.gpus) options.overrides.push_back(fmt::format("cluster.gpus={}", *arguments.gpus));
+  if (!arguments.topology.empty()) options.topology = arguments.topology;
+  std::error_code failed;
+  const fs::path folder = fs::absolute(arguments.file, failed).lexically_normal().parent_path();
+  options.folder = folder.string();
+  options.find_file = [folder](const std::string& path) { return find_near(folder, path); };
+  TRY(name_model(arguments, options));
+  return options;
+}
+
+// Returns the words of an argument; the test runner splits "[a b]" too.
+std::vector<std::string> words_of(const model::configurations::Entry& entry) {
+  if (entry.is_list) return entry.items;
+  if (entry.is_null()) return {};
+  if (!entry.value.starts_with('[') || !entry.value.ends_with(']')) return {entry.value};
+  std::string inside = entry.value.substr(1, entry.value.size() - 2);
+  std::ranges::replace(inside, ',', ' ');
+  std::vector<std::string> words;
+  for (const std::string_view word : model::split_at(inside, ' '))
+    if (!word.empty()) words.emplace_back(word);
+  return words;
+}
+
+// Returns the MODEL_ARGS of a functional test of Megatron-LM as arguments of its program.
+model::Result<megatron::Command> command_of_test(const std::string& text, const std::string& path) {
+  constexpr std::string_view section = "MODEL_ARGS.";
+  const std::vector<model::configurations::Rename> none;
+  const auto file = TRY(model::configurations::read_yaml({text, path, none, "", {}}));
+  megatron::Command command = {{"python", 1}, {"pretrain_gpt.py", 1}};
+  const std::size_t program = command.size();
+  for (const model::configurations::Entry& entry : file.entries) {
+    if (!entry.written.starts_with(section)) continue;
+    command.push_back({entry.written.substr(section.size()), entry.line});
+    if (megatron::known_name(command.back().text) == "--hybrid-layer-pattern") command[1].text = "pretrain_hybrid.py";
+    for (std::string& word : words_of(entry)) command.push_back({std::move(word), entry.line});
+  }
+  if (command.size() == program)
+    return model::wrong_input_at(path, 0, "", "has no MODEL_ARGS, as functional tests of Megatron-LM do",
+                                 "import the script that starts the training");
+  return command;
+}
+
+// Executes the script on a node of the cluster that the plan is for.
+model::Result<megatron::ImportedScript> import_executed(const ImportArguments& arguments, const std::string& text,
+                                                        const megatron::ImportOptions& options) {
+  const auto cluster = TRY(find_topology(options.topology.value_or(std::string(megatron::default_topology)), {}));
+  const auto execution =
+      TRY(execute({.script = arguments.file,
+                   .arguments = {arguments.files.begin() + 1, arguments.files.end()},
+                   .environment = options.definitions,
+                   .gpus_per_node = cluster.fabric.gpus_per_host(),
+                   .deadline = std::chrono::milliseconds(std::llround(arguments.deadline_s * 1000))}));
+  return megatron::import_execution(execution, text, arguments.file, options);
+}
+
+// Prints what the step rests on: what is assumed, and what is not modelled. Arguments without a cost are counted.
+void print_megatron_notes(const ImportArguments& arguments, const megatron::ImportedScript& imported) {
+  std::size_t free = 0;
+  for (const megatron::Note& note : imported.notes) {
+    const bool no_cost = note.kind == megatron::NoteKind::no_cost;
+    if (no_cost) ++free;
+    if (!no_cost || arguments.verbose)
+      fmt::print(stderr, "{}: {}\n", megatron::place_of(imported.files, note.line), note.text);
+  }
+  if (free > 0 && !arguments.verbose)
+    fmt::print(stderr, "{}: {} argument{} no cost (--verbose lists {})\n", arguments.file, free,
+               free == 1 ? " changes" : "s change", free == 1 ? "it" : "them");
+}
+
+void decide_kernels(const ImportArguments& arguments, megatron::ImportedScript& imported) {
+  for (const KernelChange& change : take_gpu_kernels(arguments.overrides, imported.plan))
+    imported.notes.insert(imported.notes.begin(), {0, change.note});
+  for (model::PlanAlternative& other : imported.alternatives) take_gpu_kernels(arguments.overrides, other.plan);
+}
+
+void print_effects(const ImportArguments& arguments, const megatron::ImportedScript& imported) {
+  const auto place = [&imported](int line) {
+    return line < megatron::lines_of_a_file ? fmt::format("line {}", line) : megatron::place_of(imported.files, line);
+  };
+  const std::string config = imported.config ? fs::absolute(adjacent_config(arguments.out)).string() : "";
+  print_decisions({imported.plan, imported.alternatives, place, config, arguments.verbose});
+}
+
 }  // namespace
 
 void print_decisions(const Decisions& decisions) {
@@ -95,6 +231,80 @@ void print_decisions(const Decisions& decisions) {
     fmt::print(stderr, "{}", reports::wrapped(fmt::format("by less than 0.1 %: {}", fmt::join(small, ", ")), 2));
   if (!alone.empty())
     fmt::print(stderr, "{}", reports::wrapped(fmt::format("not possible alone: {}", fmt::join(alone, ", ")), 2));
+}
+
+std::vector<KernelChange> take_gpu_kernels(const model::Device& device, const std::vector<std::string>& overrides,
+                                           model::Plan& plan) {
+  std::vector<KernelChange> changes;
+  const bool asked =
+      std::ranges::any_of(overrides, [](const std::string& text) { return text.starts_with("attention.kernel="); });
+  if (plan.attention.kernel == "fused" && lacks(device, "cudnn") && lacks(device, "flash2") && !asked) {
+    plan.attention.kernel = "unfused";
+    changes.push_back({"attention.kernel=\"unfused\"",
+                       fmt::format("{} runs neither FlashAttention nor cuDNN's attention: attention.kernel = "
+                                   "\"unfused\"",
+                                   device.name)});
+  }
+  return changes;
+}
+
+std::vector<KernelChange> take_gpu_kernels(const std::vector<std::string>& overrides, model::Plan& plan) {
+  const auto topology = find_topology(plan.cluster.topology, topologies::variation_of(plan));
+  if (!topology) return {};
+  return take_gpu_kernels(topology->cluster.device, overrides, plan);
+}
+
+model::Result<megatron::Definitions> definitions_of(const ImportArguments& arguments) {
+  megatron::Definitions definitions;
+  for (const std::string& text : arguments.definitions) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return model::wrong_input("--define", fmt::format("'{}' is not NAME=VALUE", text),
+                                "for example --define NNODES=16");
+    definitions[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return definitions;
+}
+
+// Writes the model's config.json next to the plan; prints to stderr what the step rests on.
+model::Result<void> import_megatron_script(const ImportArguments& arguments, const MegatronScript& script) {
+  const auto options = TRY(options_of(arguments));
+  auto imported = TRY(script.import(options));
+  for (const std::string& file : imported.files) {
+    TRY(refuse_own_input(arguments.out, file));
+    TRY(refuse_own_input(arguments.out, (fs::path(options.folder) / file).string()));
+  }
+  decide_kernels(arguments, imported);
+  imported.notes.insert(imported.notes.begin(), script.notes.begin(), script.notes.end());
+  if (imported.config) {
+    const std::string path = adjacent_config(arguments.out);
+    TRY(write_adjacent_config(arguments.out, imported.config->json));
+    fmt::print(stderr, "{}: the model as a config.json of type {}\n", path, imported.config->model_type);
+  }
+  if (!imported.plan.stack.name) imported.plan.stack.name = script.stack;
+  for (model::PlanAlternative& other : imported.alternatives)
+    if (!other.plan.stack.name) other.plan.stack.name = script.stack;
+  TRY(write_output(arguments.out, to_toml(imported.plan)));
+  print_effects(arguments, imported);
+  print_megatron_notes(arguments, imported);
+  return {};
+}
+
+model::Result<void> import_megatron(const ImportArguments& arguments) {
+  const std::string text = TRY(model::read_text_file(arguments.file));
+  const bool yaml = arguments.file.ends_with(".yaml") || arguments.file.ends_with(".yml");
+  if (!yaml)
+    return import_megatron_script(arguments, {[&](const megatron::ImportOptions& options) {
+                                    return arguments.execute ? import_executed(arguments, text, options)
+                                                             : megatron::import_script(text, arguments.file, options);
+                                  }});
+  if (arguments.execute) return model::wrong_input("--execute", "the file is no script", "leave it out");
+  const megatron::Command command = TRY(command_of_test(text, arguments.file));
+  const std::string note = fmt::format("the arguments are taken for those of {}", command[1].text);
+  const auto import = [&](const megatron::ImportOptions& options) {
+    return megatron::import_script(megatron::Script{.commands = {command}}, arguments.file, options);
+  };
+  return import_megatron_script(arguments, {.import = import, .notes = {{0, note}}});
 }
 
 }  // namespace plumbline::cli

@@ -1,23 +1,127 @@
-#include "cli/import/import.h"
+#include "cli/import/detail/import.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "calibrate/chunk/chunk.h"
+#include "calibrate/components/load.h"
+#include "calibrate/import/components/import.h"
+#include "calibrate/import/kernel_classes.h"
+#include "calibrate/import/kineto/import.h"
+#include "calibrate/import/printed_files.h"
+#include "calibrate/measurement/measurement.h"
 #include "cli/data.h"
 #include "cli/detail/foreign_file.h"
 #include "cli/formats.h"
+#include "cli/inputs.h"
 #include "cli/inputs_reader.h"
 #include "cli/outputs.h"
+#include "cli/progress.h"
 #include "cli/verb.h"
+#include "model/architecture/load_architecture.h"
+#include "model/base/text.h"
 #include "model/base/text_file.h"
+#include "model/configurations/import.h"
+#include "model/configurations/primus.h"
+#include "model/megatron/model_shape.h"
+#include "model/memory/memory.h"
+#include "reports/text/table.h"
+#include "sim/interval/interval.h"
+#include "sim/predict/predictor.h"
+#include "topologies/nccl_topology.h"
 
 namespace plumbline::cli {
 namespace {
+
+namespace configurations = model::configurations;
+
+// Returns the options as keys of the plan.
+std::vector<std::string> overrides_of(const ImportArguments& arguments) {
+  std::vector<std::string> overrides = arguments.overrides;
+  const auto add = [&overrides](const char* key, const std::string& value) {
+    overrides.push_back(fmt::format("{}={}", key, value));
+  };
+  if (!arguments.model.empty()) add("model.config", model::toml_string(named_model(arguments.model)));
+  if (!arguments.topology.empty()) add("cluster.topology", model::toml_string(arguments.topology));
+  if (arguments.gpus) add("cluster.gpus", std::to_string(*arguments.gpus));
+  return overrides;
+}
+
+model::Result<model::Architecture> load_model(const std::string& config) {
+  return resolve_model("", config).and_then(model::load_architecture);
+}
+
+void print_notes(const std::string& file, const configurations::ImportedConfiguration& imported) {
+  for (const configurations::Note& note : imported.notes)
+    fmt::print(stderr, "{}{}: {}\n", file, note.line > 0 ? fmt::format(":{}", note.line) : "", note.text);
+  if (imported.no_cost > 0)
+    fmt::print(stderr, "{}: {} key{} no cost\n", file, imported.no_cost,
+               imported.no_cost == 1 ? " changes" : "s change");
+}
+
+// Takes the kernels of Megatron that the plan's GPUs run; the plan is read again, as if the user had set them.
+model::Result<void> decide_kernels(const configurations::ConfigurationFormat& format, const std::string& text,
+                                   const std::string& file, configurations::ConfigurationImport options,
+                                   configurations::ImportedConfiguration& imported) {
+  const std::vector<std::string> given = options.overrides;
+  for (model::PlanAlternative& other : imported.alternatives) take_gpu_kernels(given, other.plan);
+  const auto changes = take_gpu_kernels(given, imported.plan);
+  if (changes.empty()) return {};
+  for (const KernelChange& change : changes) options.overrides.push_back(change.setting);
+  auto again = TRY(configurations::import_configuration(format, text, file, options));
+  again.alternatives = std::move(imported.alternatives);
+  for (const KernelChange& change : changes)
+    again.notes.insert(again.notes.begin(), {configurations::Note::Kind::assumed, 0, change.note});
+  imported = std::move(again);
+  return {};
+}
+
+namespace configurations = model::configurations;
+
+namespace megatron = model::megatron;
+
+constexpr std::string_view kStack = "primus-2026";
+
+// Returns the command that starts the training, on one node of eight GPUs unless the environment has others.
+megatron::Script script_of(const std::vector<configurations::MegatronArgument>& arguments,
+                           const megatron::Definitions& environment) {
+  megatron::Script script;
+  const auto value = [&](const std::string& name, const std::string& silent) {
+    const auto found = environment.find(name);
+    if (found == environment.end()) script.defaults.push_back({fmt::format("{}={}", name, silent), 1});
+    return found == environment.end() || found->second.empty() ? silent : found->second;
+  };
+  const std::string nodes = value("NNODES", "1"), gpus = value("GPUS_PER_NODE", "8");
+  megatron::Command& command = script.commands.emplace_back(megatron::Command{
+      {"torchrun", 1}, {"--nnodes", 1}, {nodes, 1}, {"--nproc_per_node", 1}, {gpus, 1}, {"pretrain_gpt.py", 1}});
+  for (const configurations::MegatronArgument& argument : arguments) {
+    command.push_back({argument.name, argument.line});
+    for (const std::string& word : argument.values) command.push_back({word, argument.line});
+  }
+  return script;
+}
+
+// Gives the vocabulary of the shipped model, which an experiment leaves to its tokenizer.
+model::Result<void> give_vocabulary(const configurations::PrimusExperiment& experiment,
+                                    configurations::PrimusArguments& given) {
+  const auto states = [](const configurations::MegatronArgument& one) { return one.name == "--vocab-size"; };
+  if (experiment.shipped.empty() || std::ranges::any_of(given.arguments, states)) return {};
+  const auto path = TRY(resolve_model("", experiment.shipped));
+  const auto text = TRY(model::read_text_file(path));
+  const auto shape = TRY(model::megatron::shape_of(text, path, {}));
+  const int line = given.arguments.empty() ? 1 : given.arguments.front().line;
+  if (shape.vocabulary)
+    given.arguments.insert(given.arguments.begin(), {"--vocab-size", {std::to_string(*shape.vocabulary)}, line});
+  return {};
+}
 
 // Every format that can be imported.
 constexpr Format<ImportArguments> import_formats[] = {
@@ -123,6 +227,177 @@ model::Result<void> run_import(const std::string& format, ImportArguments& argum
 }
 
 }  // namespace
+
+std::string named_model(const std::string& model) {
+  return model::is_file(model) ? std::filesystem::absolute(model).string() : model;
+}
+
+model::Result<void> import_configuration(const ImportArguments& arguments) {
+  TRY(refuse_own_input(arguments.out, arguments.file));
+  const auto& formats = configurations::configuration_formats();
+  const auto found = std::ranges::find(formats, arguments.format, &configurations::ConfigurationFormat::name);
+  const auto text = TRY(model::read_text_file(arguments.file));
+  const std::filesystem::path config = adjacent_config(arguments.out);
+  const std::string adjacent = arguments.out == "-" ? "" : config.filename().string();
+  configurations::ConfigurationImport options{overrides_of(arguments),
+                                              arguments.function,
+                                              adjacent,
+                                              &load_model,
+                                              {arguments.files.begin() + 1, arguments.files.end()}};
+  auto imported = TRY(configurations::import_configuration(*found, text, arguments.file, options));
+  if (found->name == "nemo") TRY(decide_kernels(*found, text, arguments.file, options, imported));
+  if (imported.config_json) {
+    TRY(write_adjacent_config(arguments.out, *imported.config_json));
+    fmt::print(stderr, "{}: the model as a config.json\n", config.string());
+  }
+  TRY(write_output(arguments.out, imported.toml));
+  const std::string written = imported.config_json ? std::filesystem::absolute(config).string() : "";
+  const auto place = [](int line) { return fmt::format("line {}", line); };
+  print_decisions({imported.plan, imported.alternatives, place, written, arguments.verbose});
+  print_notes(arguments.file, imported);
+  return {};
+}
+
+model::Result<void> import_hf(const ImportArguments& arguments) {
+  std::error_code ignored;
+  namespace fs = std::filesystem;
+  const fs::path given(arguments.file);
+  const std::string path = fs::is_directory(given, ignored) ? (given / "config.json").string() : arguments.file;
+  TRY(refuse_own_input(arguments.out, path));
+  if (!arguments.model.empty()) return model::wrong_input("--model", "the folder names the model");
+  if (!arguments.gpus &&
+      std::ranges::none_of(arguments.overrides, [](const auto& text) { return text.starts_with("cluster.gpus="); }))
+    return model::wrong_input("--gpus", "a model does not state on how many GPUs it trains", "for example --gpus 64");
+  const auto architecture = TRY(model::load_architecture(path));
+  const auto fits = [](const model::Plan& plan) -> model::Result<bool> {
+    const auto inputs = TRY(InputsReader().of_plan(plan));
+    model::Memory memory = TRY(sim::Predictor(inputs).memory(inputs.plan));
+    sim::add_fit(inputs, memory);
+    return model::fit_of(memory) == model::Fit::fits;
+  };
+  const auto imported = TRY(configurations::starting_plan(fs::absolute(path, ignored).lexically_normal().string(), path,
+                                                          architecture, overrides_of(arguments), fits));
+  TRY(write_output(arguments.out, imported.toml));
+  print_notes(path, imported);
+  return {};
+}
+
+model::Result<void> import_primus(const ImportArguments& given) {
+  const auto text = TRY(model::read_text_file(given.file));
+  const auto definitions = TRY(definitions_of(given));
+  const auto experiment = TRY(configurations::read_primus(text, given.file, definitions));
+  if (experiment.framework == "torchtitan") return import_configuration(given);
+  ImportArguments arguments = given;
+  auto stated = configurations::megatron_arguments(experiment);
+  if (arguments.topology.empty()) arguments.topology = configurations::primus_topology(given.file);
+  TRY(give_vocabulary(experiment, stated));
+  if (arguments.model.empty() && !experiment.has_model) arguments.model = experiment.shipped;
+  if (arguments.model.empty() && !experiment.has_model)
+    return model::wrong_input_at(
+        given.file, 0, "modules.pre_trainer.model",
+        fmt::format("the preset '{}' is not among the files, and no shipped model has its name", experiment.model),
+        "--model names a model");
+  arguments.overrides.insert(arguments.overrides.begin(), stated.settings.begin(), stated.settings.end());
+  const auto import = [&](const megatron::ImportOptions& options) {
+    return megatron::import_script(script_of(stated.arguments, definitions), given.file, options);
+  };
+  MegatronScript script{import, std::string(kStack)};
+  if (!experiment.defaults.empty())
+    script.notes.push_back({0, fmt::format("the file's own values hold, --define changes them: {}",
+                                           fmt::join(experiment.defaults, ", "))});
+  if (!experiment.has_model)
+    script.notes.push_back({0, fmt::format("the presets of Primus are not among the files: the model is {}, the rest "
+                                           "as their newest version has it",
+                                           arguments.model)});
+  for (auto& [line, note] : stated.unread)
+    script.notes.push_back({line, std::move(note), megatron::NoteKind::not_modeled});
+  return import_megatron_script(arguments, script);
+}
+
+// Measurements, topologies and component tables of other programs.
+
+// Writes JSON Lines to a .jsonl file, else CSV.
+model::Result<void> import_nccl_tests(const ImportArguments& arguments) {
+  const auto text = TRY(model::read_file(arguments.file));
+  const auto measurements = TRY(calibrate::parse_nccl_tests(text, arguments.file));
+  const bool lines = arguments.out.ends_with(".jsonl");
+  TRY(write_output(arguments.out, lines ? calibrate::to_jsonl(measurements) : calibrate::to_csv(measurements)));
+  const calibrate::Measurement& first = measurements.values.front();
+  fmt::print(stderr, "{} times of {} on {} x {}\n", measurements.values.size(), first.op, first.shape[1].second,
+             first.device);
+  return {};
+}
+
+// Prints to stderr what is assumed or left out.
+model::Result<void> import_nccl_topology(const ImportArguments& arguments) {
+  const auto imported = TRY(topologies::import_nccl_topology(arguments.file));
+  TRY(write_output(arguments.out, imported.toml));
+  for (const std::string& note : imported.notes) fmt::print(stderr, "{}\n", note);
+  return {};
+}
+
+// Writes a file for each GPU and table below the folder, and reads it again as a fit does. Prints to stderr their rows.
+model::Result<void> import_components(const ImportArguments& arguments) {
+  if (arguments.out == "-") return model::wrong_input("--output", "component tables need a folder");
+  const auto tables = TRY(calibrate::import_components(arguments.files, arguments.revision));
+  for (const calibrate::ComponentFile& table : tables) {
+    const std::filesystem::path path = std::filesystem::path(arguments.out) / table.path;
+    TRY(write_output_in(arguments.out, table.path, table.text));
+    const auto times = TRY(calibrate::check_component_table(path.string()));
+    fmt::print(stderr, "{}: rows read {}, times written {}\n", path.string(), table.read, times);
+  }
+  return {};
+}
+
+namespace {
+
+void print_what_was_taken(const calibrate::ImportedChunk& imported) {
+  const auto pieces = imported.kernels + imported.copies;
+  fmt::print(stderr, "device {}: kernels {}, copies and memory sets {}; with a phase {} of {}\n", imported.device,
+             imported.kernels, imported.copies, imported.with_phase, pieces);
+  for (const std::string& finding : imported.findings) fmt::print(stderr, "{}\n", finding);
+  if (imported.with_phase == 0)
+    fmt::print(stderr, "no kernel has a phase: record with torch.profiler.record_function around the passes\n");
+  if (imported.found.size() < 2) return;
+  fmt::print(stderr, "kernels by device (--device takes another one): {}\n",
+             calibrate::describe_devices(imported.found));
+}
+
+void list_unknown(const calibrate::ImportedChunk& imported, const std::string& classes) {
+  constexpr std::size_t most_listed = 10, widest_name = 100;
+  constexpr double percent = 100, ps_per_s = 1e12;
+  const std::vector<calibrate::UnknownKernel>& unknown = imported.unknown;
+  if (unknown.empty()) return;
+  double seconds = 0, all = 0;
+  for (const calibrate::UnknownKernel& kernel : unknown) seconds += kernel.seconds;
+  for (const model::Span& span : imported.timeline.spans)
+    if (span.kernel >= 0) all += static_cast<double>(span.duration_ps) / ps_per_s;
+  fmt::print(stderr, "kernel names without a class: {}, {} in all, {:.1f} % of the kernels' time; the longest:\n",
+             unknown.size(), reports::duration(seconds), all > 0 ? percent * seconds / all : 0);
+  reports::Table table(">time | >count | kernel");
+  for (std::size_t i = 0; i < std::min(unknown.size(), most_listed); ++i)
+    table.add({reports::duration(unknown[i].seconds), std::to_string(unknown[i].count),
+               unknown[i].name.substr(0, widest_name)});
+  fmt::print(stderr, "{}add a pattern for them to a copy of {} and pass it with --classes\n", table.to_string(),
+             classes);
+}
+
+}  // namespace
+
+// Prints to stderr the selected kernels, and those without a class.
+model::Result<void> import_kineto_trace(const ImportArguments& arguments) {
+  const auto classes = TRY(kernel_classes_file(arguments.classes).and_then(calibrate::load_kernel_classes));
+  const auto imported = TRY([&] {
+    ProgressBar bar("reading " + arguments.file);
+    return calibrate::import_kineto(
+        arguments.file, classes,
+        {arguments.device, [&](auto done, auto total) { bar.update(done, total); }, arguments.step});
+  }());
+  TRY(write_output(arguments.out, calibrate::to_csv(imported.timeline, imported.comments)));
+  print_what_was_taken(imported);
+  list_unknown(imported, arguments.classes.empty() ? "share/plumbline/kernels.toml" : arguments.classes);
+  return {};
+}
 
 model::Result<void> refuse_own_input(const std::string& out, const std::string& file) {
   std::error_code ignored;

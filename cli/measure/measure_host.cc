@@ -9,7 +9,7 @@
 
 #include "cli/data.h"
 #include "cli/inputs.h"
-#include "cli/measure/measure.h"
+#include "cli/measure/detail/measure.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
 #include "model/architecture/config_reader.h"
@@ -22,7 +22,6 @@
 #include "real/host/measure/environment.h"
 #include "real/host/measure/measure.h"
 #include "real/host/measure/runner.h"
-#include "reports/csv/csv_table.h"
 #include "reports/text/inputs/measurements_text.h"
 #include "reports/text/table.h"
 

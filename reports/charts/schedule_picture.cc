@@ -8,7 +8,7 @@
 #include <limits>
 #include <string_view>
 
-#include "reports/charts/bar_chart.h"
+#include "reports/charts/charts.h"
 
 namespace plumbline::reports {
 namespace {

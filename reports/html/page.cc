@@ -12,7 +12,7 @@
 #include "model/base/version.h"
 #include "reports/html/detail/page_template.h"
 #include "reports/json/document.h"
-#include "reports/trace/gzip.h"
+#include "reports/trace/trace.h"
 
 namespace plumbline::reports {
 

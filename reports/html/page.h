@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "reports/text/step/comparison.h"
+#include "reports/text/step/sections.h"
 #include "reports/trace/trace.h"
 
 namespace plumbline::reports {

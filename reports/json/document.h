@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "model/base/version.h"
-#include "reports/csv/csv_table.h"
+#include "reports/text/table.h"
 
 namespace plumbline::reports {
 

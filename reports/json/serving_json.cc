@@ -1,11 +1,11 @@
 #include <nlohmann/json.hpp>
 
-#include "reports/generation_report.h"
 #include "reports/json/detail/schemas.h"
 #include "reports/json/detail/serving_parts.h"
 #include "reports/json/detail/step_parts.h"
 #include "reports/text/serving/serving_report.h"
 #include "reports/text/step/sections.h"
+#include "reports/training_report.h"
 
 namespace plumbline::reports {
 

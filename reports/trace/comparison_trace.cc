@@ -3,8 +3,7 @@
 #include <vector>
 
 #include "model/plan/plan.h"
-#include "reports/text/compare/result_comparison.h"
-#include "reports/text/compare/trace_comparison.h"
+#include "reports/text/compare/comparison.h"
 #include "reports/trace/trace.h"
 
 namespace plumbline::reports {

@@ -1,3 +1,37 @@
+// Streaming gzip without a time stamp: equal input gives equal bytes.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/result/timeline.h"
+
+namespace plumbline::reports {
+
+class Gzip {
+ public:
+  using Sink = std::function<bool(std::string_view piece)>;
+
+  explicit Gzip(Sink sink);
+  ~Gzip();
+  Gzip(const Gzip&) = delete;
+  Gzip& operator=(const Gzip&) = delete;
+
+  // Both return false when the sink refused a piece; finish() writes the trailer and must be the last call.
+  bool write(std::string_view data);
+  bool finish();
+
+ private:
+  struct State;
+  bool deflate_all(std::string_view data, int flush);
+
+  Sink sink_;
+  std::unique_ptr<State> state_;
+};
+
 // A timeline as a Chrome trace (JSON), which Perfetto, chrome://tracing and Holistic Trace Analysis open.
 // docs/traces.md lists what it holds; reports/schema/trace.schema.json is its JSON Schema.
 //
@@ -7,16 +41,6 @@
 // nest or are disjoint. ts and dur are microseconds with three exact decimals: both ends of a span are cut to whole
 // nanoseconds, the viewer's own clock, because the viewer drops a slice that rounding would move past the end of its
 // parent.
-#pragma once
-
-#include <functional>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "model/result/timeline.h"
-
-namespace plumbline::reports {
 
 // Takes the output piece by piece, in order; returns false to stop, for example when the disk is full.
 using Sink = std::function<bool(std::string_view piece)>;

@@ -31,6 +31,8 @@ const std::set<std::string> kPlugIns = {"model/schedule/kinds", "cli", "real/cud
 // Headers with one user that are an interface all the same, with the reason. A name that ends in '/' is a folder.
 const std::map<std::string, std::string> kEntryPoints = {
     {"calibrate/import/components/import.h", "what `plumbline import` reads"},
+    {"cli/manual/manual.h", "completion and pages, for the command"},
+    {"cli/plan/plan_verb.h", "searches, for programs that take an answer as a value"},
     {"model/program/kernel_shapes.h", "what `plumbline show` lists of a program"},
     {"model/graph/offload.h", "a pass over any graph"},
     {"model/megatron/export.h", "what `plumbline export` writes"},
@@ -42,6 +44,8 @@ const std::map<std::string, std::string> kEntryPoints = {
     {"real/executor/step/", "the parts of a rank, which its step executor holds"},
     {"real/host/measure/case_file.h", "what `plumbline measure` reads"},
     {"real/host/mpi/", "the transport over MPI, for the command that links it"},
+    {"real/host/run.h", "a training on the host, for whoever starts it"},
+    {"real/measure/kernel_case/case_sweep.h", "the cases of a GPU, for the command that times them"},
     {"real/measure/stage_runner.h", "the stages of a plan, for the backend that times them"},
     {"reports/charts/schedule_picture.h", "a schedule as text and as bars, as the other charts"},
     {"reports/tensorboard/tensorboard.h", "what `plumbline run --tensorboard` writes"},

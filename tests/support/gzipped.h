@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "reports/trace/gzip.h"
+#include "reports/trace/trace.h"
 
 namespace plumbline::tests {
 

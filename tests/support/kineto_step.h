@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/chunk/kernel_timeline.h"
+#include "calibrate/chunk/chunk.h"
 #include "calibrate/import/kineto/import.h"
 #include "tests/support/kineto_trace.h"
 

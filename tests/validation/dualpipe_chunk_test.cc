@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "calibrate/chunk/chunk.h"
-#include "calibrate/chunk/kernel_timeline.h"
-#include "calibrate/validate/metric.h"
+#include "calibrate/validate/case_evaluation.h"
 #include "tests/support/costs.h"
 #include "tests/support/step_inputs.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/validate/questions.h"
+#include "calibrate/validate/validation_case.h"
 #include "model/base/units.h"
 #include "model/profile/stack.h"
 #include "tests/support/profiles.h"

@@ -9,7 +9,7 @@
 
 #include "calibrate/chunk/chunk.h"
 #include "calibrate/validate/detail/case_rows.h"
-#include "calibrate/validate/questions.h"
+#include "calibrate/validate/validation_case.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::tests {

@@ -7,10 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/fit/fit_records.h"
 #include "calibrate/fit/profile_fit.h"
 #include "calibrate/measurement/measurement.h"
-#include "calibrate/measurement/measurement_file.h"
 #include "cli/answers.h"
 #include "model/result/comparison.h"
 #include "tests/support/costs.h"

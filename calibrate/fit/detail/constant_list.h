@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/fit/detail/robust_fit.h"
-#include "calibrate/fit/fit_records.h"
+#include "calibrate/fit/detail/least_squares.h"
+#include "calibrate/fit/profile_fit.h"
 #include "model/profile/profile.h"
 
 namespace plumbline::calibrate {

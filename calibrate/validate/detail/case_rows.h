@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "calibrate/validate/questions.h"
+#include "calibrate/validate/validation_case.h"
 #include "model/base/error.h"
 #include "model/plan/plan.h"
 

@@ -86,6 +86,21 @@ void put_files(const fs::path& script, const std::string& text, const fs::path& 
   }
 }
 
+// The programs that the recorder stands for, separated by blanks.
+constexpr std::string_view recorded_programs =
+    // what trains, and what starts it
+    "torchrun python python3 python3.8 python3.9 python3.10 python3.11 python3.12 python3.13 deepspeed accelerate "
+    "megatron srun salloc sbatch mpirun mpiexec prun jsrun aprun docker podman nerdctl apptainer singularity enroot "
+    "nsys ncu numactl sh dash zsh env nohup timeout nice stdbuf setsid taskset "
+    // what a cluster answers
+    "nvidia-smi scontrol hostname "
+    // what changes files
+    "rm rmdir mv cp ln touch mkdir chmod chown truncate dd tee shred install rsync "
+    // what reaches out, waits, installs or ends
+    "cd wget curl git pip pip3 uv pyenv conda mamba module ml apt apt-get yum dnf ssh scp sftp pdsh clush kubectl aws "
+    "gsutil "
+    "hf huggingface-cli wandb ray scancel sudo sleep pkill killall systemctl reboot shutdown";
+
 bool put_recorders(const fs::path& folder) {
   std::error_code failed;
   for (const char* name : {"programs", "records", "outer", "work"}) fs::create_directory(folder / name, failed);

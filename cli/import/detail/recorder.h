@@ -1,4 +1,4 @@
-// The programs that stand in front of PATH while a launch script is executed.
+// The scripts of cli/import as parts of the library: what stands in front of PATH while a launch script is executed.
 #pragma once
 
 #include <string_view>
@@ -12,8 +12,5 @@ extern const std::string_view recorder;
 
 // What bash reads before every script (BASH_ENV): it keeps the recorders in front of PATH.
 extern const std::string_view recorder_setup;
-
-// The names of the programs, separated by blanks.
-extern const std::string_view recorded_programs;
 
 }  // namespace plumbline::cli

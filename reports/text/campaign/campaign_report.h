@@ -9,7 +9,7 @@
 #include "calibrate/reliability/reliability.h"
 #include "model/plan/plan.h"
 #include "model/result/result.h"
-#include "reports/text/step/comparison.h"
+#include "reports/text/step/sections.h"
 #include "reports/text/table.h"
 #include "sim/goodput/campaign_answer.h"
 

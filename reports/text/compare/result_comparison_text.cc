@@ -10,7 +10,7 @@
 #include "model/memory/memory.h"
 #include "model/result/middle.h"
 #include "model/result/prediction_error.h"
-#include "reports/text/compare/result_comparison.h"
+#include "reports/text/compare/comparison.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/step/sections.h"
 #include "reports/text/table.h"

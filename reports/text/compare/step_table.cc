@@ -10,7 +10,7 @@
 #include "calibrate/residuals/regression.h"
 #include "calibrate/validate/step_case.h"
 #include "model/base/text.h"
-#include "reports/charts/bar_chart.h"
+#include "reports/charts/charts.h"
 #include "reports/text/compare/validation_report.h"
 #include "reports/text/table.h"
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/chunk/kernel_timeline.h"
-#include "reports/text/compare/trace_comparison.h"
+#include "calibrate/chunk/chunk.h"
+#include "reports/text/compare/comparison.h"
 #include "reports/text/table.h"
 
 namespace plumbline::reports {

@@ -9,8 +9,8 @@
 #include "calibrate/ledger/ledger.h"
 #include "calibrate/validate/case_evaluation.h"
 #include "calibrate/validate/component_case.h"
-#include "calibrate/validate/serving/serving_comparison.h"
-#include "calibrate/validate/step_comparison.h"
+#include "calibrate/validate/serving/serving_case.h"
+#include "calibrate/validate/step_case.h"
 
 namespace plumbline::reports {
 

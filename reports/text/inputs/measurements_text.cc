@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "calibrate/validate/interval_score.h"
-#include "reports/csv/csv_table.h"
+#include "model/base/distinct.h"
 #include "reports/text/table.h"
 
 namespace plumbline::reports {
@@ -25,14 +25,6 @@ constexpr double giga = 1e9;
 std::int64_t extent(const calibrate::Shape& shape, std::string_view name) {
   const auto found = std::ranges::find(shape, name, &calibrate::Shape::value_type::first);
   return found == shape.end() ? 0 : found->second;
-}
-
-template <class Values, class Key>
-std::vector<std::string> distinct(const Values& values, Key key) {
-  std::vector<std::string> found;
-  for (const auto& value : values)
-    if (std::ranges::find(found, std::invoke(key, value)) == found.end()) found.push_back(std::invoke(key, value));
-  return found;
 }
 
 // Returns the rate in TFLOP/s, else in GB/s.
@@ -229,16 +221,15 @@ std::string variant_text(const Measurement& m) {
 }
 
 std::string measurements_text(const Measurements& all, const std::vector<topologies::KnownDevice>& devices) {
-  std::vector<std::string> names = distinct(all.values, &Measurement::device);
-  for (const calibrate::Environment& environment : all.environments)
-    if (std::ranges::find(names, environment.device) == names.end()) names.push_back(environment.device);
+  std::vector<std::string> names = model::distinct(all.values, &Measurement::device);
+  for (const calibrate::Environment& environment : all.environments) model::add_distinct(names, environment.device);
   std::string text;
   for (const std::string& name : names) {
     const model::Device* device = topologies::find_device(devices, name);
     text += (text.empty() ? "" : "\n") + heading(all, name, device);
     std::vector<Measurement> own;
     std::ranges::copy_if(all.values, std::back_inserter(own), [&](const auto& m) { return m.device == name; });
-    for (const std::string& op : distinct(own, &Measurement::op)) text += op_table(all, name, op, device);
+    for (const std::string& op : model::distinct(own, &Measurement::op)) text += op_table(all, name, op, device);
   }
   return text + failures_text(all);
 }

@@ -5,12 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/fit/fit_records.h"
 #include "calibrate/fit/profile_fit.h"
 #include "calibrate/fit/refinement.h"
-#include "calibrate/fit/stack_fit.h"
 #include "calibrate/measurement/measurement.h"
-#include "reports/charts/line_chart.h"
+#include "reports/charts/charts.h"
 #include "topologies/device.h"
 
 namespace plumbline::reports {

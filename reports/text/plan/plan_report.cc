@@ -3,9 +3,220 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+
+#include "model/plan/layout.h"
+#include "model/result/middle.h"
+#include "reports/charts/charts.h"
+#include "reports/text/table.h"
 
 namespace plumbline::reports {
 namespace {
+
+std::string optional_number(const std::optional<double>& value) { return value ? number(*value) : "-"; }
+
+// Returns "6.02 M (4.06-10.20 M)"; the range is eight of ten draws of step and price.
+std::string money(const sim::RankedPlan& row) {
+  const sim::PlanCost& cost = row.cost;
+  constexpr double million = 1e6;
+  if (!cost.usd) return "-";
+  const bool small = *cost.usd < million;
+  const auto text = [&](double usd) { return small ? grouped(usd) : fixed(usd / million, 2) + " M"; };
+  const auto range = objective_interval(row, sim::Objective::cost);
+  return text(*cost.usd) + (range ? fmt::format(" ({})", span(text(range->p10), text(range->p90))) : "");
+}
+
+std::string schedule_words(const model::Plan& plan) {
+  const std::int64_t chunks = plan.schedule.virtual_stages;
+  return chunks > 1 ? fmt::format("{} x{}", plan.schedule.kind, chunks) : plan.schedule.kind;
+}
+
+std::string recompute_words(const model::Plan& plan) {
+  std::string text = plan.recompute.policy;
+  if (text == "selective") text = fmt::format("{}", fmt::join(plan.recompute.operators, ", "));
+  if (text != "none" && plan.recompute.layers) text += fmt::format(", first {} layers", *plan.recompute.layers);
+  return text;
+}
+
+std::string expert_words(const model::RankGroup& experts) {
+  return experts.stride > 1 ? fmt::format("{}x{}", experts.ranks, experts.stride) : grouped(experts.ranks);
+}
+
+// Returns the probabilities of a plan's limits, for the columns of those that are given.
+std::vector<std::string> limit_cells(const sim::PlanCost& cost, const sim::Limits& limits) {
+  std::vector<std::string> cells;
+  if (limits.days) cells.push_back(chance(sim::probability_within(cost, {.days = limits.days})));
+  if (limits.usd) cells.push_back(chance(sim::probability_within(cost, {.usd = limits.usd})));
+  return cells;
+}
+
+std::string throughput(const sim::RankedPlan& row) {
+  return grouped(model::middle_step(row.result).tokens_per_s_per_gpu);
+}
+
+std::string utilization(const sim::RankedPlan& row) { return percent(model::middle_step(row.result).mfu); }
+
+std::vector<Column> wide_columns(const sim::Limits& limits) {
+  return columns_of(
+      fmt::format(">t | >c | >p | >e | >data | schedule | >ZeRO | >mb | recompute | >SMs | >step | >10-90 % | >MFU | "
+                  ">tokens/s/GPU | >best with | {}{}>days | >GPU-hours | >USD | >memory | >fits with | >+ | >twins",
+                  limits.days ? ">in time with | " : "", limits.usd ? ">in budget with | " : ""));
+}
+
+std::vector<std::string> wide_cells(const sim::RankedPlan& row, const sim::Limits& limits,
+                                    std::optional<double> best_with, double over) {
+  const model::Plan& plan = row.plan;
+  const auto& degrees = plan.parallelism;
+  const std::int64_t data = plan.cluster.gpus / (degrees.tensor * degrees.context * degrees.pipeline);
+  const sim::PlanCost& cost = row.cost;
+  const auto& interval = row.result.interval;
+  const std::vector<std::string> layout = {
+      fmt::format("{}{}", degrees.tensor, degrees.sequence ? "s" : ""),
+      grouped(degrees.context),
+      grouped(degrees.pipeline),
+      expert_words(model::expert_group(degrees)),
+      grouped(data),
+      schedule_words(plan),
+      grouped(degrees.zero_stage),
+      grouped(plan.batch.micro_batch_size),
+      recompute_words(plan),
+      grouped(plan.overlap.communication_sms),
+      duration(cost.step_s),
+      interval ? span(duration(interval->time_s.p10), duration(interval->time_s.p90)) : "-",
+      utilization(row),
+      throughput(row),
+      chance(best_with)};
+  const std::vector<std::string> run = {optional_number(cost.days),
+                                        cost.gpu_hours ? scaled(*cost.gpu_hours) : "-",
+                                        money(row),
+                                        gigabytes(row.result.memory.peak_bytes) + " GB",
+                                        interval ? chance(interval->fits_probability) : "-",
+                                        over > 0 ? percent(over) : "",
+                                        grouped(row.twins)};
+  return with(with(layout, limit_cells(cost, limits)), run);
+}
+
+std::optional<double> at(const std::vector<double>& probabilities, std::size_t place) {
+  return probabilities.empty() ? std::nullopt : std::optional(probabilities[place]);
+}
+
+// Returns what the numbers of a cluster amount to: "over the limit", "front", ...
+std::vector<std::string> remarks(const sim::PlanAnswer& answer, std::size_t place) {
+  const sim::RankedPlan& row = answer.best(place);
+  std::vector<std::string> words;
+  if (!answer.within_limits(place)) words.emplace_back("over the limit");
+  if (answer.dominated[place]) words.emplace_back(*answer.dominated[place] ? "dominated" : "front");
+  if (only_datasheet(row.result)) words.emplace_back("datasheet");
+  return words;
+}
+
+// Returns "front: 1, 2; dominated: 3.": the remarks with the ranks that they hold for.
+std::string remark_sentence(const sim::PlanAnswer& answer) {
+  std::map<std::string, std::vector<std::size_t>> ranks;
+  for (std::size_t i = 0; i < answer.order.size(); ++i)
+    for (const std::string& remark : remarks(answer, i)) ranks[remark].push_back(i + 1);
+  std::vector<std::string> parts;
+  for (const char* remark : {"front", "dominated", "over the limit", "datasheet"})
+    if (ranks.contains(remark)) parts.push_back(fmt::format("{}: {}", remark, fmt::join(ranks[remark], ", ")));
+  return parts.empty() ? "" : paragraph(fmt::format("{}.", fmt::join(parts, "; ")));
+}
+
+double over_best(const sim::PlanAnswer& answer, std::size_t place) {
+  const auto best = sim::measure(answer.best(0).cost, answer.objective);
+  const auto value = sim::measure(answer.best(place).cost, answer.objective);
+  return best && value ? *value / *best - 1 : 0;
+}
+
+// One block of 80 columns: what is ranked by, what it takes and what it yields; option_words() has the rest.
+Table narrow_options(const sim::PlanAnswer& answer) {
+  const bool hours = answer.objective == sim::Objective::gpu_hours;
+  const std::string run = !answer.has_tokens ? ">step" : hours ? ">days | >GPU-hours" : ">days | >USD";
+  Table table(columns_of(fmt::format("> | cluster | >GPUs | {} | >MFU | >tokens /s/GPU{} | >fits with", run,
+                                     answer.limits.days ? " | >in time with" : "")));
+  for (std::size_t i = 0; i < answer.order.size(); ++i) {
+    const sim::ClusterOption& option = answer.options[answer.order[i]];
+    const sim::RankedPlan& row = answer.best(i);
+    const sim::PlanCost& cost = row.cost;
+    std::vector<std::string> cells = {grouped(i + 1), option.cluster, grouped(option.gpus)};
+    if (!answer.has_tokens) cells.push_back(duration(cost.step_s));
+    if (answer.has_tokens) cells.push_back(optional_number(cost.days));
+    if (answer.has_tokens && hours) cells.push_back(cost.gpu_hours ? scaled(*cost.gpu_hours) : "-");
+    if (answer.has_tokens && !hours) cells.push_back(cost.usd ? scaled(*cost.usd) : "-");
+    cells.insert(cells.end(), {utilization(row), throughput(row)});
+    if (answer.limits.days) cells.push_back(chance(sim::probability_within(cost, {.days = answer.limits.days})));
+    cells.push_back(row.result.interval ? chance(row.result.interval->fits_probability) : "-");
+    table.add(std::move(cells));
+  }
+  return table;
+}
+
+// Returns what failures make of the training, and the fewest GPUs that end by the deadline.
+std::vector<std::string> failure_cells(const sim::ClusterOption& option) {
+  if (!option.campaign) return {"-", "-", "-", "-"};
+  const sim::CampaignAnswer& training = *option.campaign;
+  const auto usd = training.usd();
+  const bool in_time = training.finish && training.finish->gpus;
+  return {number(training.result.hours_between_failures), training.run ? number(training.days.p50) : "-",
+          usd ? scaled(usd->p50) : "-", in_time ? grouped(*training.finish->gpus) : "-"};
+}
+
+Table wide_options(const sim::PlanAnswer& answer) {
+  Table table(
+      with(with(columns_of("> | cluster | profile | >measured | >GPUs"), wide_columns(answer.limits)),
+           columns_of(">hours to a failure | >days with failures | >USD with failures | >fewest GPUs in time")));
+  for (std::size_t i = 0; i < answer.order.size(); ++i) {
+    const sim::ClusterOption& option = answer.options[answer.order[i]];
+    const sim::RankedPlan& row = answer.best(i);
+    const auto best_with = answer.order.size() > 1 ? at(answer.best_with, i) : std::nullopt;
+    const auto cells = wide_cells(row, answer.limits, best_with, over_best(answer, i));
+    table.add(with(with({grouped(i + 1), option.cluster, option.inputs.profile.name(),
+                         percent(measured_share(row.result)), grouped(option.gpus)},
+                        cells),
+                   failure_cells(option)));
+  }
+  return table;
+}
+
+double over_first(const sim::ClusterOption& option, std::size_t place) {
+  return option.plans[place].cost.step_s / option.plans.front().cost.step_s - 1;
+}
+
+Table narrow_plans(const sim::ClusterOption& option) {
+  Table table("> | plan | >step | >MFU | >tokens /s/GPU | >fits with | >best with | >+");
+  for (std::size_t i = 0; i < option.plans.size(); ++i) {
+    const sim::RankedPlan& row = option.plans[i];
+    const auto& interval = row.result.interval;
+    table.add({grouped(i + 1), plan_words(row), duration(row.cost.step_s), utilization(row), throughput(row),
+               interval ? chance(interval->fits_probability) : "-", chance(at(option.best_with, i)),
+               i > 0 ? percent(over_first(option, i)) : ""});
+  }
+  return table;
+}
+
+Table wide_plans(const sim::ClusterOption& option, const sim::Limits& limits) {
+  Table table(with(columns_of(">"), wide_columns(limits)));
+  for (std::size_t i = 0; i < option.plans.size(); ++i)
+    table.add(
+        with({grouped(i + 1)}, wide_cells(option.plans[i], limits, at(option.best_with, i), over_first(option, i))));
+  return table;
+}
+
+// Returns the faster plans that may not fit, with what they would win.
+std::string edge_table(const sim::ClusterOption& option, Style style) {
+  if (option.edge.empty()) return "";
+  Table table("plan | >step | >fits with | >peak | >faster by");
+  for (const sim::RankedPlan& row : option.edge) {
+    const model::Quantiles& peak = row.result.interval->peak_bytes;
+    table.add({plan_words(row), duration(row.cost.step_s), chance(row.result.interval->fits_probability),
+               span(gigabytes(peak.p10) + " GB", gigabytes(peak.p90) + " GB"),
+               option.plans.empty() ? "" : percent(1 - row.cost.step_s / option.plans.front().cost.step_s)});
+  }
+  return heading(fmt::format("At the edge of {} GB", gigabytes(option.inputs.cluster.device.memory.value())), style) +
+         table.to_string() + "\n" +
+         paragraph(fmt::format("Faster plans that fit with less than {:.0f} % (search.min_fit) and are not ranked; "
+                               "peak: eight of ten cases. `memory` lists what would make one fit.",
+                               option.inputs.plan.search.min_fit * 100));
+}
 
 std::string objective_words(sim::Objective objective) {
   if (objective == sim::Objective::time) return "the shortest time";
@@ -162,6 +373,90 @@ std::string search_text(const sim::PlanAnswer& answer, Style style) {
 }
 
 }  // namespace
+
+std::string plan_words(const sim::RankedPlan& row) {
+  const model::Plan& plan = row.plan;
+  const auto& degrees = plan.parallelism;
+  const model::RankGroup experts = model::expert_group(degrees);
+  std::vector<std::string> words;
+  const auto add = [&](const char* name, std::int64_t value, const std::string& text) {
+    if (value > 1) words.push_back(fmt::format("{} {}", name, text));
+  };
+  add("t", degrees.tensor, fmt::format("{}{}", degrees.tensor, degrees.sequence ? "s" : ""));
+  add("c", degrees.context, grouped(degrees.context));
+  add("p", degrees.pipeline, grouped(degrees.pipeline));
+  add("e", experts.ranks * experts.stride, expert_words(experts));
+  if (degrees.pipeline > 1) words.push_back(schedule_words(plan));
+  words.push_back(fmt::format("ZeRO {}", degrees.zero_stage));
+  words.push_back(fmt::format("mb {}", plan.batch.micro_batch_size));
+  if (plan.recompute.policy != "none") words.push_back("recompute " + recompute_words(plan));
+  if (plan.overlap.communication_sms > 0) words.push_back(fmt::format("{} SMs", plan.overlap.communication_sms));
+  if (plan.offload.optimizer) words.emplace_back("optimizer on hosts");
+  if (plan.offload.activations > 0) words.emplace_back("activations on hosts");
+  if (row.twins > 0) words.push_back(fmt::format("and {} {}", row.twins, row.twins == 1 ? "twin" : "twins"));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+std::string options_table(const sim::PlanAnswer& answer, Style style) {
+  const bool wide = text_width() > terminal_width;
+  std::string text = heading("Clusters, each with its best plan", style) +
+                     (wide ? wide_options(answer) : narrow_options(answer)).to_string() + "\n" +
+                     remark_sentence(answer);
+  for (std::size_t i = 0; i < answer.order.size(); ++i) {
+    if (!wide) text += paragraph(fmt::format("{}. {}", i + 1, option_words(answer, i)));
+    if (i == 0) continue;
+    const sim::ClusterOption& above = answer.options[answer.order[i - 1]];
+    const std::string reason = reason_between(above, answer.options[answer.order[i]], answer.objective);
+    text += paragraph(fmt::format("{} against {}: {}.", i + 1, i, reason));
+  }
+  for (const std::size_t i : answer.empty)
+    text += paragraph(
+        fmt::format("{}: no plan: {}.", option_name(answer, answer.options[i]), why_empty(answer.options[i])));
+  return text;
+}
+
+std::string plans_table(const sim::PlanAnswer& answer, Style style) {
+  const sim::ClusterOption& option = answer.choice();
+  const bool wide = text_width() > terminal_width;
+  std::string text =
+      heading("Plans on " + option_name(answer, option), style) +
+      (wide ? wide_plans(option, answer.limits) : narrow_plans(option)).to_string() + "\n" +
+      paragraph(fmt::format("t tensor (s: with sequence parallelism), c context, p pipeline, e expert degree; mb: "
+                            "sequences of a micro-batch; SMs: of communication; +: slower than the first. Reasons are "
+                            "seconds of the components, and what the middle has beyond them{}.",
+                            wide ? "; 10-90 % and the range of USD: eight of ten cases"
+                                 : "; days, USD, memory and every degree: --wide"));
+  for (std::size_t i = 1; i < option.plans.size(); ++i)
+    text +=
+        paragraph(fmt::format("{} against {}: {}.", i + 1, i, reason_on_option(option.plans[i - 1], option.plans[i])));
+  return text + edge_table(option, style);
+}
+
+std::string plan_svg(const sim::PlanAnswer& answer) {
+  constexpr double million = 1e6;
+  LineChart chart;
+  chart.title = fmt::format("{}: days against dollars", answer.name);
+  chart.subtitle = "each point a cluster of one size with its best plan; a ring: nothing is both faster and cheaper";
+  chart.x_title = "days";
+  chart.decimal_ticks = true;
+  auto& panel = chart.panels.emplace_back(LineChart::Panel{"million USD", true, {}});
+  std::map<std::string, std::vector<std::size_t>> clusters;  // indices into answer.order
+  for (std::size_t i = 0; i < answer.order.size(); ++i) {
+    const sim::PlanCost& cost = answer.best(i).cost;
+    if (cost.days && cost.usd) clusters[answer.options[answer.order[i]].cluster].push_back(i);
+  }
+  for (auto& [name, places] : clusters) {
+    std::ranges::sort(places, {}, [&](std::size_t i) { return *answer.best(i).cost.days; });
+    auto& series = panel.series.emplace_back(LineChart::Series{name, {}});
+    for (const std::size_t i : places) {
+      const sim::PlanCost& cost = answer.best(i).cost;
+      series.points.push_back({*cost.days, *cost.usd / million});
+      if (answer.dominated[i] == false)
+        chart.marks.push_back({*cost.days, *cost.usd / million, option_name(answer, answer.options[answer.order[i]])});
+    }
+  }
+  return line_chart_svg(chart);
+}
 
 std::string plan_text(const sim::PlanAnswer& answer, bool color) {
   const Style style{color};

@@ -6,7 +6,7 @@
 #include <array>
 #include <utility>
 
-#include "reports/charts/line_chart.h"
+#include "reports/charts/charts.h"
 #include "reports/charts/schedule_picture.h"
 #include "reports/text/table.h"
 

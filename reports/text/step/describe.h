@@ -9,6 +9,7 @@
 #include "model/base/provenance.h"
 #include "model/plan/plan.h"
 #include "model/result/result.h"
+#include "model/schedule/schedule.h"
 
 namespace plumbline::reports {
 

@@ -1,19 +1,279 @@
+// What a prediction rests on, by part of the step and by where its constants come from (plumbline show coverage).
 #include "reports/text/step/summary.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
+#include <functional>
+#include <numeric>
 #include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "calibrate/validate/case_evaluation.h"
 #include "model/result/middle.h"
+#include "model/result/result.h"
 #include "reports/text/step/describe.h"
-#include "reports/text/step/memory_report.h"
 #include "reports/text/step/sections.h"
+#include "reports/text/table.h"
+#include "reports/training_report.h"
 
 namespace plumbline::reports {
+namespace {
+
+constexpr std::size_t most_shown = 10;
+constexpr double shown_share = 0.0005;  // of the step
+
+enum class Origin { here, elsewhere, stated, assumed };
+constexpr std::array<std::string_view, 4> origin_names = {"this GPU", "another GPU", "stated", "assumed"};
+using Shares = std::array<double, origin_names.size()>;
+
+// A part of a step: the beginnings of its constants' names, separated by spaces, and what measures them.
+struct Part {
+  std::string_view name, prefixes, measure;
+};
+constexpr std::array parts = {
+    Part{"GEMMs", "gemm.", "its cases, by plumbline measure"},
+    Part{"attention", "attention.", "its cases, by plumbline measure"},
+    Part{"memory-bound kernels", "memory. kernel. router.", "its cases, by plumbline measure"},
+    Part{"dispatch and combine", "exchange. permute.", "the dispatcher's own test"},
+    Part{"collectives", "collective. network.", "nccl-tests, for plumbline import"},
+    Part{"power", "power.", "GEMMs held for seconds, by plumbline measure"},
+    Part{"software", "host. sharding. overlap. allocator.", "three steps, for plumbline calibrate --stack"},
+    Part{"rest", "", ""}};
+constexpr std::size_t software = parts.size() - 2, rest = parts.size() - 1;
+
+// Constants of a stack are the software's, whatever their name.
+std::size_t part_of(const model::Parameter& constant) {
+  if (!constant.stack.empty()) return software;
+  for (std::size_t i = 0; i < rest; ++i) {
+    std::string_view left = parts[i].prefixes;
+    while (!left.empty()) {
+      const std::string_view prefix = left.substr(0, left.find(' '));
+      if (constant.name.starts_with(prefix)) return i;
+      left.remove_prefix(std::min(left.size(), prefix.size() + 1));
+    }
+  }
+  return rest;
+}
+
+// A recipe takes a constant from the profile of a neighbor with the source "as h100 (345.6 GB/s, fitted)"
+// (calibrate/fit/recipe/link_steps.cc). Of another constant of its own, whose name has a dot, it writes the same.
+// What is assumed there was measured on no GPU.
+bool is_transferred(const model::Parameter& constant) {
+  constexpr std::string_view as = "as ";
+  const std::string_view source = constant.source;
+  const std::size_t end = source.find(" (");
+  if (!source.starts_with(as) || end == std::string_view::npos) return false;
+  return source.substr(as.size(), end - as.size()).find_first_of(" .") == std::string_view::npos &&
+         !source.substr(0, source.find(')')).ends_with(to_string(model::Evidence::assumed));
+}
+
+Origin origin_of(const CoveredStep& step, const model::Parameter& constant) {
+  using enum model::Evidence;
+  if (constant.kind == published || constant.kind == datasheet) return Origin::stated;
+  if (constant.kind == assumed) return is_transferred(constant) ? Origin::elsewhere : Origin::assumed;
+  const std::vector<std::string>& holds = step.profile_devices;
+  const bool here = !constant.stack.empty() || holds.empty() || std::ranges::find(holds, step.device) != holds.end();
+  return here ? Origin::here : Origin::elsewhere;
+}
+
+std::string share_text(double share) { return share < shown_share ? "" : percent(share); }
+
+double sum(const Shares& shares) { return std::accumulate(shares.begin(), shares.end(), 0.0); }
+
+std::string_view origin_name(const CoveredStep& step, const model::Parameter& constant) {
+  return origin_names[static_cast<std::size_t>(origin_of(step, constant))];
+}
+
+std::string parts_table(const std::array<Shares, parts.size()>& shares) {
+  Table table("part | >share | >this GPU | >another GPU | >stated | >assumed | to measure");
+  Shares sums{};
+  const auto row = [&](std::string_view name, double all, const Shares& of, std::string_view measure = "") {
+    std::vector<std::string> cells = {std::string(name), percent(all)};
+    for (const double share : of) cells.push_back(share_text(share));
+    cells.emplace_back(measure);
+    table.add(std::move(cells));
+  };
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    std::ranges::transform(sums, shares[i], sums.begin(), std::plus<>());
+    const double all = sum(shares[i]);
+    const bool known = all - shares[i][static_cast<std::size_t>(Origin::here)] < shown_share;
+    if (all >= shown_share) row(parts[i].name, all, shares[i], known ? "" : parts[i].measure);
+  }
+  const double rest_of_step = std::max(0.0, 1 - sum(sums));
+  if (rest_of_step >= shown_share) row("not divided", rest_of_step, {});
+  table.add_rule();
+  row("step", sum(sums) + rest_of_step, sums);
+  return table.to_string();
+}
+
+// A step of reinforcement learning as text.
+
+std::string headline_of_rollout(const model::RolloutResult& rollout) {
+  const model::RolloutResult middle = model::middle_rollout(rollout);
+  const auto& interval = rollout.interval_s;
+  std::string out = figure_line("step time", duration(middle.step_s),
+                                interval ? fmt::format("8 of 10 take {}", seconds_span(*interval)) : "") +
+                    figure_line("tokens/s", grouped(middle.tokens_per_s),
+                                grouped(middle.tokens_per_s_per_gpu) + " per GPU, of those trained on");
+  if (middle.step_usd) out += figure_line("cost of a step", dollars(*middle.step_usd, 2), "");
+  if (interval) out += figure_line("from components", duration(rollout.step_s), "divided below");
+  return out + '\n';
+}
+
+std::string parts_of_rollout(const model::RolloutResult& rollout) {
+  Table table("part | GPUs | >time | >share");
+  for (const model::RolloutPart& part : rollout.parts)
+    table.row(part.name, part.pool, duration(part.seconds), percent(part.seconds / rollout.step_s));
+  table.add_rule();
+  table.row("step", "", duration(rollout.step_s), "");
+  return table.to_string();
+}
+
+std::string rates_of_rollout(const model::RolloutResult& rollout) {
+  Table table("quantity | > | ");
+  const auto row = [&table](const char* name, const std::string& value, const std::string& note) {
+    table.row(name, value, note);
+  };
+  row("generated tokens/s", grouped(rollout.generated_tokens_per_s), "while engines generate");
+  row("tail of the generation", duration(rollout.tail_s), "after nine of ten answers");
+  row("longest answer", grouped(rollout.longest_tokens), fmt::format("tokens; {} are cut", percent(rollout.cut_share)));
+  row("engines", grouped(rollout.instances),
+      fmt::format("of {} GPUs, {} answers at once", rollout.engine_gpus / rollout.instances,
+                  grouped(rollout.requests_at_once)));
+  row("idle, GPUs that generate", percent(rollout.engines_idle), "");
+  row("idle, GPUs that train", percent(rollout.training_idle), "");
+  return table.to_string();
+}
+
+std::string spread(const std::vector<double>& seconds) {
+  const auto [low, high] = std::ranges::minmax(seconds);
+  return seconds.size() < 2 ? "" : fmt::format(" ({} to {})", duration(low), duration(high));
+}
+
+std::string executed_slots(const model::StepTimes& step, std::int32_t rank) {
+  Table table(fmt::format("slots of rank {} | >count | >each | >together", rank));
+  for (std::size_t kind = 0; kind < step.slots_s.size(); ++kind) {
+    if (step.slot_counts[kind] == 0) continue;
+    const double total = step.slots_s[kind].value_or(0);
+    table.row(describe(static_cast<model::OpType>(kind)), step.slot_counts[kind],
+              duration(total / static_cast<double>(step.slot_counts[kind])), duration(total));
+  }
+  table.add_rule();
+  table.add({"bubble", "", "", duration(step.bubble_s.value_or(0))});
+  table.add({"optimizer", "", "", duration(step.optimizer_s.value_or(0))});
+  return table.to_string();
+}
+
+std::string executed_classes(const model::StepTimes& step, std::int32_t rank) {
+  Table table(fmt::format("time of rank {} | >seconds | >share", rank));
+  for (const auto& part : step.breakdown)
+    table.add({part.name, duration(part.seconds), percent(part.seconds / step.time_s)});
+  return table.to_string();
+}
+
+std::string training_lines(const TrainingReport& training) {
+  std::string text =
+      fmt::format("  loss {:.4f} in step {}, {:.4f} in step {}\n", training.losses.front(), training.first_step,
+                  training.losses.back(), training.first_step + static_cast<std::int64_t>(training.losses.size()) - 1);
+  if (training.skipped > 0) text += fmt::format("  {} steps skipped: gradients overflowed\n", training.skipped);
+  for (const TrainingReport::Load& load : training.loads)
+    text += fmt::format("  experts of layer {}: largest load {} over the mean, variation {}\n", load.layer,
+                        percent(load.max_violation), percent(load.variation));
+  return text;
+}
+
+// Shows bytes that are no printable characters of ASCII by their code, so that terminals take no commands from a model.
+std::string shown(const std::vector<std::int32_t>& tokens, bool are_bytes) {
+  if (!are_bytes) return fmt::format("{}", fmt::join(tokens, " "));
+  std::string text;
+  for (const std::int32_t token : tokens) {
+    const bool printable = (token >= ' ' && token <= '~') || token == '\n';
+    text += printable ? std::string(1, static_cast<char>(token)) : fmt::format("\\x{:02x}", token);
+  }
+  return text;
+}
+
+// Returns "  TPOT  12.00 ms   predicted 11.00 ms (-8.3 %)".
+std::string line_of(const std::string& name, double measured, const model::ServingResult* predicted, double expected) {
+  std::string line = fmt::format("  {:<18}{:>12}", name, duration(measured));
+  if (predicted != nullptr)
+    line += fmt::format("  predicted {} ({})", duration(expected), signed_percent(expected / measured - 1));
+  return line + '\n';
+}
+
+}  // namespace
+
+std::string constants_table(std::string_view title, const std::vector<model::ProvenanceEntry>& entries,
+                            std::size_t most, bool sources) {
+  if (entries.empty()) return "";
+  const std::size_t shown = std::min(most, entries.size());
+  Table table(fmt::format("constant | >value | unit | kind | >share{}", sources ? " | source" : ""));
+  for (const model::ProvenanceEntry& entry : std::span(entries).first(shown)) {
+    const model::Parameter& constant = entry.parameter;
+    std::vector<std::string> cells = {constant.name, fmt::format("{:.5g}", constant.value), constant.unit,
+                                      std::string(to_string(constant.kind)), percent(entry.share_of_step)};
+    if (sources) cells.push_back(constant.source);
+    table.add(std::move(cells));
+  }
+  return paragraph(fmt::format("{} ({} of {}):", title, shown, entries.size())) + table.to_string();
+}
+
+std::string coverage_text(const CoveredStep& step) {
+  std::array<Shares, parts.size()> shares{};
+  std::vector<model::ProvenanceEntry> missing;
+  for (const model::ProvenanceEntry& entry : step.result.provenance) {
+    const Origin origin = origin_of(step, entry.parameter);
+    shares[part_of(entry.parameter)][static_cast<std::size_t>(origin)] += entry.share_of_step;
+    if (origin != Origin::here && entry.share_of_step >= shown_share) missing.push_back(entry);
+  }
+  return paragraph(fmt::format(
+             "{} on {}, {}: shares of the step, the time of rank 0's kernels and of transfers that it waits for, by "
+             "the constants that give it and where these come from. Bubble, messages between stages and optimizer rest "
+             "on all constants and are not divided.",
+             model_name(step.plan), hardware(step.plan, step.device), constants_words(step.result))) +
+         parts_table(shares) + constants_table("Not measured on this GPU", missing, most_shown, true);
+}
+
+std::string coverage_csv(const CoveredStep& step) {
+  CsvTable table({"part", "parameter", "origin", "kind", "share_of_step", "source"});
+  for (const model::ProvenanceEntry& entry : step.result.provenance) {
+    const model::Parameter& constant = entry.parameter;
+    table.row(parts[part_of(constant)].name, std::string_view(constant.name), origin_name(step, constant),
+              to_string(constant.kind), entry.share_of_step, std::string_view(constant.source));
+  }
+  return table.text();
+}
+
+std::string rollout_memory_text(const model::RolloutMemory& memory) {
+  std::string host = fmt::format("{} GB", gigabytes(memory.host_bytes));
+  if (memory.host_capacity_bytes > 0) host += fmt::format(" of {} GB", gigabytes(memory.host_capacity_bytes));
+  return paragraph(
+      fmt::format("Memory of the fullest GPU: {} GB in training and {} GB in generation, of {} GB; of a "
+                  "host {}. It {}.",
+                  gigabytes(memory.training_bytes), gigabytes(memory.generation_bytes),
+                  gigabytes(memory.capacity_bytes), host, memory.fits ? "fits" : "does not fit"));
+}
+
+std::string rollout_section(const model::RolloutResult& rollout, Style style) {
+  std::string out =
+      heading(fmt::format("A step of reinforcement learning ({}, {})", rollout.algorithm, rollout.placement), style);
+  out += headline_of_rollout(rollout) + parts_of_rollout(rollout) + '\n' + rates_of_rollout(rollout) +
+         rollout_memory_text(rollout.memory);
+  if (const auto run = model::middle_rollout(rollout).run)
+    out += paragraph(fmt::format("{} such steps take {} days and {} GPU-hours{}.", grouped(run->steps),
+                                 number(run->days), grouped(run->gpu_hours),
+                                 run->cost_usd ? fmt::format(", ${}", grouped(*run->cost_usd)) : ""));
+  return out;
+}
 
 std::vector<Comparison> comparisons(const std::vector<calibrate::ValidationCase>& cases, const std::string& plan_file,
                                     const model::StepResult& result) {
@@ -224,6 +484,41 @@ std::string summary(const model::StepResult& result, const model::Plan& plan,
   if (!result.provenance.empty())
     out += heading("What the step time rests on", style) + evidence_section(result.provenance);
   return out + comparison_table(comparisons, style);
+}
+
+std::string training_summary(const model::StepResult& result, const model::Plan& plan, const TrainingReport& training) {
+  const model::StepTimes& step = result.step;
+  const auto rank = static_cast<std::int32_t>(training.emulated_rank.value_or(0));
+  std::string text = fmt::format("{} on {}, {}\n", model_name(plan), hardware(plan, result.device), parallelism(plan));
+  text += fmt::format("measured step ({} clock): {}{}, median of {}", training.clock, duration(step.time_s),
+                      spread(training.measured_seconds), training.measured_seconds.size());
+  text += training.emulated_rank ? "\n" : fmt::format("; {} tokens/s\n", grouped(step.tokens_per_s));
+  if (training.issue_s)
+    text += fmt::format("the host issues an operator in {} of CPU time\n", duration(*training.issue_s));
+  if (result.memory.measured) text += fmt::format("memory in use: {} GB\n", gigabytes(result.memory.peak_bytes));
+  for (const std::string& note : training.notes) text += note + "\n";
+  text += "\n" + executed_slots(step, rank) + "\n" + executed_classes(step, rank);
+  return training.emulated_rank ? text : text + "\n" + training_lines(training);
+}
+
+std::string generation_text(const GenerationReport& report) {
+  std::string text;
+  for (std::size_t i = 0; i < report.outputs.size(); ++i)
+    text += fmt::format("request {}: {} | {}\n", i, shown(report.prompts[i], report.are_bytes),
+                        shown(report.outputs[i], report.are_bytes));
+  text += fmt::format("\n{} requests, {} prompt tokens and {} generated ones each, model of {} steps, clock {}\n",
+                      report.outputs.size(), report.prompts.front().size(), report.outputs.front().size(),
+                      report.trained_steps, report.clock);
+  const model::ServingResult* predicted = report.predicted ? &*report.predicted : nullptr;
+  const double of_prefill = predicted == nullptr
+                                ? 0
+                                : report.requests() * report.prompt_tokens() / static_cast<double>(report.gpus) /
+                                      predicted->prefill_tokens_per_s_per_gpu;
+  text += line_of("prefill", report.prefill_s, predicted, of_prefill);
+  if (report.tpot_s > 0)
+    text += line_of("TPOT", report.tpot_s, predicted, predicted == nullptr ? 0 : predicted->decode_step_s);
+  if (!report.unpredicted.empty()) text += fmt::format("  not predicted: {}\n", report.unpredicted);
+  return text;
 }
 
 }  // namespace plumbline::reports

@@ -6,9 +6,12 @@
 #include <string_view>
 #include <vector>
 
+#include "model/memory/memory.h"
+#include "model/memory/memory_change.h"
 #include "model/plan/plan.h"
 #include "model/result/result.h"
-#include "reports/text/step/comparison.h"
+#include "reports/charts/charts.h"
+#include "reports/text/step/sections.h"
 #include "reports/text/table.h"
 #include "reports/training_report.h"
 
@@ -53,5 +56,21 @@ std::string coverage_csv(const CoveredStep& step);
 // A step result as CSV with the header `metric,value,unit`. Metrics are the paths of the JSON output, with dots between
 // the parts; what was not computed has an empty value.
 std::string to_csv(const model::StepResult& result);
+
+// Memory of the ranks in a terminal: lines of at most 100 columns.
+
+// Returns the table of ranks (of more than 16 those with the highest peaks) and the verdict. What is free and the
+// margin are left when allocators have returned all that they can.
+std::string memory_summary(const model::Memory& memory, Style style = {});
+
+// Returns one rank over the step as stacked columns of letters, each the moment of highest use of its ops. The capacity
+// is a dashed line, and the legend explains the letters.
+std::string memory_plot(const model::RankLevels& levels, double capacity_bytes, Style style = {});
+
+// Returns the changes that would make the plan fit with what they cost, or the one that comes closest.
+std::string memory_advice(const model::MemoryAdvice& advice, double capacity_bytes, Style style = {});
+
+// Returns one rank over the step as lines.
+LineChart memory_chart(const model::RankLevels& levels, double capacity_bytes, const std::string& model);
 
 }  // namespace plumbline::reports

@@ -9,7 +9,6 @@
 #include "model/memory/memory.h"
 #include "model/result/middle.h"
 #include "model/result/waterfall.h"
-#include "reports/csv/csv_table.h"
 #include "reports/quantities.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/step/sections.h"

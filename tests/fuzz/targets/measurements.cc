@@ -3,7 +3,7 @@
 #include "calibrate/import/kernel_classes.h"
 #include "calibrate/import/kineto/import.h"
 #include "calibrate/import/printed_files.h"
-#include "calibrate/measurement/measurement_file.h"
+#include "calibrate/measurement/measurement.h"
 #include "tests/fuzz/targets.h"
 #include "topologies/device.h"
 

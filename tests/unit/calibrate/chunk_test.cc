@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/chunk/kernel_timeline.h"
 #include "tests/support/inputs.h"
 #include "tests/support/kernel_classes.h"
 

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "calibrate/chunk/chunk.h"
-#include "calibrate/chunk/kernel_timeline.h"
 #include "calibrate/import/kineto/import.h"
 #include "model/result/timeline_comparison.h"
 #include "tests/support/inputs.h"

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "calibrate/chunk/chunk.h"
-#include "calibrate/chunk/kernel_timeline.h"
 #include "calibrate/import/kineto/detail/events.h"
 #include "calibrate/import/kineto/import.h"
 #include "tests/support/gzipped.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/chunk/kernel_timeline.h"
+#include "calibrate/chunk/chunk.h"
 #include "tests/support/step_inputs.h"
 #include "tests/support/stripped_trace.h"
 

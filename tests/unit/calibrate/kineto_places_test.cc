@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "calibrate/chunk/chunk.h"
-#include "calibrate/chunk/kernel_timeline.h"
 #include "calibrate/import/kineto/detail/work.h"
 #include "calibrate/import/kineto/import.h"
 #include "tests/support/kernel_classes.h"

@@ -1,9 +1,10 @@
+#include "calibrate/measurement/measurement.h"
+
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "calibrate/measurement/measurement_file.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 

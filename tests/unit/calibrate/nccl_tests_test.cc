@@ -3,7 +3,7 @@
 #include <string>
 
 #include "calibrate/import/printed_files.h"
-#include "calibrate/measurement/measurement_file.h"
+#include "calibrate/measurement/measurement.h"
 #include "model/base/text.h"
 
 namespace plumbline::calibrate {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "calibrate/fit/fit_records.h"
+#include "calibrate/fit/profile_fit.h"
 #include "calibrate/import/kineto/import.h"
 #include "calibrate/match/trace_comparison.h"
 #include "model/base/text.h"

@@ -1,4 +1,3 @@
-#include "calibrate/fit/recipe/recipe.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -11,7 +11,7 @@
 
 #include "calibrate/fit/detail/gpu_records.h"
 #include "calibrate/fit/profile_fit.h"
-#include "calibrate/measurement/measurement_file.h"
+#include "calibrate/measurement/measurement.h"
 #include "tests/support/costs.h"
 #include "tests/support/temporary_directory.h"
 #include "topologies/device.h"

@@ -1,12 +1,11 @@
 // Cases over published deployments: their files, the plans of rows, and errors.
-#include "calibrate/validate/serving/serving_comparison.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
+#include "calibrate/validate/serving/serving_case.h"
 #include "sim/serving/serving.h"
 #include "tests/support/inputs.h"
 #include "tests/support/step_inputs.h"

@@ -1,10 +1,9 @@
 // A stack fitted to a user's own steps: what rows determine, what they leave, and what is refused.
-#include "calibrate/fit/stack_fit.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
 
+#include "calibrate/fit/refinement.h"
 #include "sim/predict/predictor_pool.h"
 #include "tests/support/step_inputs.h"
 

@@ -1,12 +1,11 @@
 // Cases over published training steps: their files, the plans of rows, and summaries of errors.
-#include "calibrate/validate/step_comparison.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <set>
 #include <string>
 
+#include "calibrate/validate/step_case.h"
 #include "tests/support/inputs.h"
 #include "tests/support/published_rows.h"
 #include "tests/support/step_inputs.h"

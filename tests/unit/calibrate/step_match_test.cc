@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/chunk/kernel_timeline.h"
+#include "calibrate/chunk/chunk.h"
 #include "calibrate/import/kineto/import.h"
 #include "calibrate/match/detail/matching.h"
 #include "calibrate/match/trace_comparison.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/fit/fit_records.h"
+#include "calibrate/fit/profile_fit.h"
 #include "calibrate/match/trace_comparison.h"
 #include "model/cost/operator_class.h"
 #include "tests/support/step_inputs.h"

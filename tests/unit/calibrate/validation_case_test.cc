@@ -9,7 +9,6 @@
 #include "calibrate/validate/case_evaluation.h"
 #include "calibrate/validate/component_case.h"
 #include "calibrate/validate/detail/case_rows.h"
-#include "calibrate/validate/metric.h"
 #include "calibrate/validate/serving/serving_case.h"
 #include "calibrate/validate/step_case.h"
 #include "model/architecture/load_architecture.h"

@@ -1,6 +1,6 @@
-#include "cli/import/gpu_kernels.h"
-
 #include <gtest/gtest.h>
+
+#include "cli/import/detail/import.h"
 
 namespace plumbline::cli {
 namespace {

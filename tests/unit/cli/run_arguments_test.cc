@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "cli/run.h"
+#include "cli/detail/run.h"
 
 namespace plumbline::cli {
 namespace {

@@ -1,7 +1,7 @@
-#include "reports/charts/bar_chart.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "reports/charts/charts.h"
 
 namespace plumbline::reports {
 namespace {

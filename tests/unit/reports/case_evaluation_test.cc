@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/text/compare/validation_report.h"
-#include "reports/text/step/comparison.h"
+#include "reports/text/step/sections.h"
 #include "tests/support/text_parts.h"
 
 namespace plumbline::reports {

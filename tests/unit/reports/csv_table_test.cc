@@ -1,10 +1,9 @@
-#include "reports/csv/csv_table.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "model/base/text.h"
 #include "reports/json/json.h"
+#include "reports/text/table.h"
 #include "tests/support/example_result.h"
 
 namespace plumbline::reports {

@@ -1,9 +1,8 @@
-#include "reports/charts/line_chart.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "reports/charts/charts.h"
 #include "tests/support/text_parts.h"
 
 namespace plumbline::reports {

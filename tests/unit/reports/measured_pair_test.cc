@@ -4,7 +4,7 @@
 #include "model/result/comparison.h"
 #include "reports/json/json.h"
 #include "reports/json/read_json.h"
-#include "reports/text/compare/result_comparison.h"
+#include "reports/text/compare/comparison.h"
 #include "reports/text/table.h"
 #include "tests/support/example_result.h"
 

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "calibrate/measurement/measurement.h"
-#include "calibrate/measurement/measurement_file.h"
 #include "reports/text/inputs/measurements_text.h"
 
 namespace plumbline::reports {

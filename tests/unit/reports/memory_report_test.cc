@@ -1,11 +1,10 @@
-#include "reports/text/step/memory_report.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <sstream>
 #include <string>
 
+#include "reports/text/step/summary.h"
 #include "tests/support/text_parts.h"
 
 namespace plumbline::reports {

@@ -1,5 +1,3 @@
-#include "reports/text/compare/result_comparison.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include "model/result/comparison.h"
 #include "reports/json/json.h"
 #include "reports/json/read_json.h"
+#include "reports/text/compare/comparison.h"
 #include "tests/support/example_result.h"
 #include "tests/support/text_parts.h"
 

@@ -11,7 +11,7 @@
 #include "model/result/waterfall.h"
 #include "reports/json/json.h"
 #include "reports/json/read_json.h"
-#include "reports/text/compare/result_comparison.h"
+#include "reports/text/compare/comparison.h"
 #include "reports/text/plan/plan_report.h"
 #include "reports/text/step/summary.h"
 #include "reports/text/whatif/whatif_report.h"

@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "reports/text/step/memory_report.h"
 #include "reports/text/table.h"
 #include "tests/support/example_result.h"
 #include "tests/support/text_parts.h"

@@ -1,12 +1,19 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <map>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
+#include "calibrate/fit/detail/least_squares.h"
 #include "calibrate/fit/detail/tables/tables.h"
+#include "model/base/statistics.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -73,6 +80,142 @@ FormRow<ExchangeWork> tray_row(const TrayExchangeRow& row) {
           row.tokens >= training_tokens};
 }
 
+using Eigen::Index;
+using Eigen::VectorXd;
+
+constexpr Index line_count = 3, line_numbers = 3;          // of each: base latency, time per step, rate
+constexpr Index ring_at = 0, copy_at = 9, direct_at = 10;  // in the fitted numbers
+constexpr Index switch_base = 19, switch_rate = 20;
+constexpr Index simple_line = 2;
+
+struct CollectiveCase {
+  double ranks, bytes, passes, bus;
+  bool exchanges, reduces;
+};
+
+CollectiveCase collective_case(const CollectiveRow& row) {
+  const auto ranks = static_cast<double>(row.gpus);
+  const bool reduces = row.op == "all_reduce";
+  return {ranks,
+          static_cast<double>(row.bytes),
+          reduces ? 2.0 : 1.0,
+          (reduces ? 2 : 1) * (ranks - 1) / ranks,
+          row.op == "all_to_all",
+          reduces};
+}
+
+class CollectiveLines {
+ public:
+  CollectiveLines(const std::vector<CollectiveRow>& rows, bool switch_sums) : switch_sums_(switch_sums) {
+    for (const CollectiveRow& row : rows) cases_.push_back(collective_case(row));
+  }
+
+  Index parameters() const { return switch_sums_ ? switch_rate + 1 : switch_base; }
+
+  VectorXd start(double link, double latency) const {
+    constexpr double us = 1e-6;
+    const double switch_share = link < 500e9 ? 0.57 : 0.49;
+    VectorXd x(switch_rate + 1);
+    x << 5 * us * latency, 0.8 * us, 0.25 * link,  // ring, LL
+        10 * us, 1.2 * us, 0.4 * link * latency,   // LL128
+        20 * us * latency, 2 * us, 0.8 * link,     // Simple
+        2.5 * link,                                // copies
+        7 * us * latency, 0.2 * us, 0.05 * link,   // direct
+        12 * us, 0.1 * us, 0.4 * link * latency,   //
+        18 * us * latency, us, 0.75 * link,        //
+        50 * us * latency, switch_share * link;
+    return x.head(parameters());
+  }
+
+  // Returns the seconds on line `line` of the ring or the direct line_count.
+  static double on_line(const VectorXd& x, const CollectiveCase& c, Index line) {
+    const Index at = (c.exchanges ? direct_at : ring_at) + line_numbers * line;
+    const double own_piece = line == simple_line ? c.bytes / (c.ranks * x[copy_at]) : 0;
+    return x[at] + c.passes * (c.ranks - 1) * x[at + 1] + c.bytes * c.bus / x[at + 2] + own_piece;
+  }
+
+  // Returns the fastest line, 3 for sums in the switch, and its seconds.
+  std::pair<Index, double> fastest(const VectorXd& x, const CollectiveCase& c) const {
+    std::pair<Index, double> best{0, on_line(x, c, 0)};
+    for (Index line = 1; line < line_count; ++line)
+      if (const double seconds = on_line(x, c, line); seconds < best.second) best = {line, seconds};
+    if (switch_sums_ && c.reduces && c.ranks > 2)
+      if (const double seconds = x[switch_base] + 8.0 / 9 * (1 + 1 / c.ranks) * c.bytes / x[switch_rate];
+          seconds < best.second)
+        best = {line_count, seconds};
+    return best;
+  }
+
+  VectorXd operator()(const VectorXd& x) const {
+    return vector_of(cases_, [&](const CollectiveCase& c) { return fastest(x, c).second; });
+  }
+
+  // Returns whether any row is fastest on the line.
+  bool uses(const VectorXd& x, bool direct, Index line) const {
+    return std::ranges::any_of(
+        cases_, [&](const CollectiveCase& c) { return c.exchanges == direct && fastest(x, c).first == line; });
+  }
+
+  VectorXd roofline(double link) const {
+    return vector_of(cases_, [&](const CollectiveCase& c) { return c.bytes * c.bus / link; });
+  }
+
+ private:
+  std::vector<CollectiveCase> cases_;
+  bool switch_sums_;
+};
+
+// Returns the rows without those that a shared node disturbed: slower than twice the bytes, or far above both
+// neighbors.
+std::vector<CollectiveRow> undisturbed(const std::vector<CollectiveRow>& rows) {
+  constexpr double above_twice = 1.15, above_neighbors = 1.35;
+  std::map<std::tuple<std::string, std::int64_t, std::string>, std::vector<CollectiveRow>> series;
+  for (const CollectiveRow& row : rows) series[{row.software, row.gpus, row.op}].push_back(row);
+  std::vector<CollectiveRow> kept;
+  for (auto& [key, of] : series) {
+    std::ranges::sort(of, {}, &CollectiveRow::bytes);
+    for (std::size_t i = 0; i < of.size(); ++i) {
+      const bool before = i > 0, after = i + 1 < of.size();
+      const bool falls = after && of[i].seconds > above_twice * of[i + 1].seconds;
+      const bool peaks =
+          before && after && of[i].seconds > above_neighbors * std::sqrt(of[i - 1].seconds * of[i + 1].seconds);
+      if (!falls && !peaks) kept.push_back(of[i]);
+    }
+  }
+  return kept;
+}
+
+// Returns one row for each size, with the median of its versions.
+std::vector<CollectiveRow> medians(const std::vector<CollectiveRow>& rows) {
+  std::map<std::tuple<std::string, std::int64_t, std::int64_t>, std::vector<double>> times;
+  for (const CollectiveRow& row : rows) times[{row.op, row.gpus, row.bytes}].push_back(row.seconds);
+  std::vector<CollectiveRow> result;
+  for (auto& [key, of] : times) {
+    const auto& [op, gpus, bytes] = key;
+    CollectiveRow row;
+    row.op = op;
+    row.gpus = gpus;
+    row.bytes = bytes;
+    row.seconds = model::quantile(of, 0.5);
+    result.push_back(std::move(row));
+  }
+  return result;
+}
+
+Fitted number_of(const LogFit& fit, Index at, const char* name, const char* unit) {
+  return {name, fit.values[at], unit, fit.uncertainty[at]};
+}
+
+std::array<std::optional<CollectiveLine>, 3> lines_of(const CollectiveLines& form, const LogFit& fit, bool direct) {
+  std::array<std::optional<CollectiveLine>, 3> found;
+  for (Index line = 0; line < line_count; ++line)
+    if (form.uses(fit.values, direct, line))
+      found[static_cast<std::size_t>(line)] =
+          line_of(fit, (direct ? direct_at : ring_at) + line_numbers * line, "nvlink_hop");
+  if (found[0] && found[1] && found[0]->numbers[0].value > found[1]->numbers[0].value) std::swap(found[0], found[1]);
+  return found;
+}
+
 }  // namespace
 
 double distinct_groups(double groups, double experts, double top_k) {
@@ -130,6 +273,47 @@ TableFit<ExchangeConstants> fit_tray_table(const std::vector<TrayExchangeRow>& t
   fit.held_out.family = "exchange";
   fit.held_out.table = fmt::format("{} {} {}", kernel, direction, format);
   return fit;
+}
+
+CollectiveLine line_of(const LogFit& fit, Index at, const char* second) {
+  return {
+      {number_of(fit, at, "base", "us"), number_of(fit, at + 1, second, "us"), number_of(fit, at + 2, "rate", "GB/s")},
+      correlation_of(fit, {at, at + 1, at + 2})};
+}
+
+CollectiveTableFit fit_collective_table(const std::vector<CollectiveRow>& rows, const FitMachine& machine,
+                                        bool switch_sums) {
+  const auto marks = [](const std::vector<CollectiveRow>& of) {
+    std::vector<bool> held;
+    for (const CollectiveRow& row : of)
+      held.push_back(
+          is_held_out(fmt::format("{}-{}-{}", row.gpus, row.op == "all_to_all" ? "alltoall" : row.op, row.bytes)));
+    return held;
+  };
+  const auto clean = undisturbed(rows);
+  const auto training = medians(selected(clean, marks(clean), false));
+  const CollectiveLines form(training, switch_sums);
+  const VectorXd seconds = seconds_of(training);
+  LogFit best;
+  best.loss = std::numeric_limits<double>::infinity();
+  for (const double latency : {1.0, 0.6, 1.6}) {
+    LogFit fit = log_fit(form, seconds, form.start(machine.nvlink_rate, latency), {});
+    if (fit.loss < best.loss) best = std::move(fit);
+  }
+  CollectiveTableFit result;
+  result.ring = lines_of(form, best, false);
+  result.direct = lines_of(form, best, true);
+  result.copy_bandwidth = number_of(best, copy_at, "copy_bandwidth", "GB/s");
+  const auto reduces = [&](const CollectiveCase& c) { return form.fastest(best.values, c).first == line_count; };
+  if (switch_sums &&
+      std::ranges::any_of(training, [&](const CollectiveRow& row) { return reduces(collective_case(row)); }))
+    result.in_switch = {{number_of(best, switch_base, "base", "us"), number_of(best, switch_rate, "rate", "GB/s")}, {}};
+  result.held_out.family = "collectives";
+  result.held_out.table = "NCCL";
+  const CollectiveLines all(rows, switch_sums);
+  add_errors(all(best.values), all.roofline(machine.nvlink_rate), seconds_of(rows), marks(rows),
+             marked(rows, [](const CollectiveRow& row) { return row.bytes >= training_bytes; }), result.held_out);
+  return result;
 }
 
 }  // namespace plumbline::calibrate

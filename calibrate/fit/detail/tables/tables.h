@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "calibrate/components/load.h"
-#include "calibrate/fit/detail/log_fit.h"
+#include "calibrate/fit/detail/least_squares.h"
 #include "calibrate/fit/held_out.h"
 #include "model/cost/forms/kernel_forms.h"
 #include "model/cost/forms/transfer_forms.h"

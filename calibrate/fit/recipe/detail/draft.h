@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "calibrate/fit/detail/constant_list.h"
-#include "calibrate/fit/detail/log_fit.h"
+#include "calibrate/fit/detail/least_squares.h"
 #include "calibrate/fit/held_out.h"
-#include "calibrate/fit/recipe/recipe.h"
+#include "calibrate/fit/recipe/profile_maker.h"
 #include "calibrate/measurement/measurement.h"
 #include "model/cost/forms/kernel_forms.h"
 #include "model/profile/profile.h"

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "calibrate/import/kineto/trace.h"
+#include "calibrate/import/kineto/import.h"
 #include "model/base/error.h"
 
 namespace plumbline::calibrate {

@@ -11,7 +11,7 @@
 
 #include "calibrate/import/kernel_classes.h"
 #include "calibrate/import/kineto/detail/places/places.h"
-#include "calibrate/import/kineto/trace.h"
+#include "calibrate/import/kineto/import.h"
 #include "model/base/error.h"
 
 namespace plumbline::calibrate {
