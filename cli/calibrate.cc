@@ -97,7 +97,7 @@ Result<calibrate::Measurements> load_trace(const CalibrateArguments& arguments) 
 
 // Prints the notes of a file. A record of a known device that does not state its SMs was taken on all of them.
 Result<void> complete(calibrate::Measurements& file, const std::vector<topologies::KnownDevice>& devices) {
-  for (const std::string& note : file.notes) fmt::print(stderr, "note: {}: {}\n", file.path, note);
+  for (const std::string& note : file.notes) fmt::print(stderr, "note: {}: {}\n", file.path, model::printable(note));
   for (calibrate::Measurement& m : file.values) {
     if (auto named = calibrate::check_name(file.path, m.device, devices); !named)
       return model::wrong_input_at(file.path, m.line, named.error().key, named.error().message, named.error().hint);

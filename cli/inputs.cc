@@ -108,7 +108,7 @@ Result<std::vector<topologies::KnownDevice>> known_devices() {
 Result<calibrate::Measurements> read_measurements(const std::string& path,
                                                   const std::vector<topologies::KnownDevice>& devices) {
   auto measurements = TRY(calibrate::load_measurements(path, devices));
-  for (const std::string& note : measurements.notes) fmt::print(stderr, "note: {}: {}\n", path, note);
+  for (const std::string& note : measurements.notes) fmt::print(stderr, "note: {}: {}\n", path, model::printable(note));
   return measurements;
 }
 

@@ -172,7 +172,7 @@ void print_megatron_notes(const ImportArguments& arguments, const megatron::Impo
     const bool no_cost = note.kind == megatron::NoteKind::no_cost;
     if (no_cost) ++free;
     if (!no_cost || arguments.verbose)
-      fmt::print(stderr, "{}: {}\n", megatron::place_of(imported.files, note.line), note.text);
+      fmt::print(stderr, "{}: {}\n", megatron::place_of(imported.files, note.line), model::printable(note.text));
   }
   if (free > 0 && !arguments.verbose)
     fmt::print(stderr, "{}: {} argument{} no cost (--verbose lists {})\n", arguments.file, free,

@@ -61,7 +61,8 @@ model::Result<model::Architecture> load_model(const std::string& config) {
 
 void print_notes(const std::string& file, const configurations::ImportedConfiguration& imported) {
   for (const configurations::Note& note : imported.notes)
-    fmt::print(stderr, "{}{}: {}\n", file, note.line > 0 ? fmt::format(":{}", note.line) : "", note.text);
+    fmt::print(stderr, "{}{}: {}\n", file, note.line > 0 ? fmt::format(":{}", note.line) : "",
+               model::printable(note.text));
   if (imported.no_cost > 0)
     fmt::print(stderr, "{}: {} key{} no cost\n", file, imported.no_cost,
                imported.no_cost == 1 ? " changes" : "s change");
@@ -332,7 +333,7 @@ model::Result<void> import_nccl_tests(const ImportArguments& arguments) {
 model::Result<void> import_nccl_topology(const ImportArguments& arguments) {
   const auto imported = TRY(topologies::import_nccl_topology(arguments.file));
   TRY(write_output(arguments.out, imported.toml));
-  for (const std::string& note : imported.notes) fmt::print(stderr, "{}\n", note);
+  for (const std::string& note : imported.notes) fmt::print(stderr, "{}\n", model::printable(note));
   return {};
 }
 
@@ -355,7 +356,7 @@ void print_what_was_taken(const calibrate::ImportedChunk& imported) {
   const auto pieces = imported.kernels + imported.copies;
   fmt::print(stderr, "device {}: kernels {}, copies and memory sets {}; with a phase {} of {}\n", imported.device,
              imported.kernels, imported.copies, imported.with_phase, pieces);
-  for (const std::string& finding : imported.findings) fmt::print(stderr, "{}\n", finding);
+  for (const std::string& finding : imported.findings) fmt::print(stderr, "{}\n", model::printable(finding));
   if (imported.with_phase == 0)
     fmt::print(stderr, "no kernel has a phase: record with torch.profiler.record_function around the passes\n");
   if (imported.found.size() < 2) return;
@@ -377,7 +378,7 @@ void list_unknown(const calibrate::ImportedChunk& imported, const std::string& c
   reports::Table table(">time | >count | kernel");
   for (std::size_t i = 0; i < std::min(unknown.size(), most_listed); ++i)
     table.add({reports::duration(unknown[i].seconds), std::to_string(unknown[i].count),
-               unknown[i].name.substr(0, widest_name)});
+               model::printable(unknown[i].name.substr(0, widest_name))});
   fmt::print(stderr, "{}add a pattern for them to a copy of {} and pass it with --classes\n", table.to_string(),
              classes);
 }

@@ -79,7 +79,7 @@ std::string to_string(const Error& error) {
   if (!error.key.empty()) text += error.key + ": ";
   text += error.message;
   if (!error.hint.empty()) text += " (" + error.hint + ")";
-  return text;
+  return printable(text);
 }
 
 std::string reason_of(const Error& error) {

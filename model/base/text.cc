@@ -39,6 +39,23 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
 
+std::string printable(std::string_view text) {
+  constexpr unsigned char first_of_c1 = 0xc2, after_c1 = 0xa0;  // U+0080 to U+009F are 0xc2 and a byte below 0xa0
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto code = static_cast<unsigned char>(text[i]);
+    const bool c1 = code == first_of_c1 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < after_c1;
+    const bool control = code < 0x20 && code != '\t' && code != '\n';
+    if (control || code == 0x7f)
+      out += fmt::format("\\x{:02x}", code);
+    else if (c1)
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[++i]));
+    else
+      out += text[i];
+  }
+  return out;
+}
+
 std::string toml_string(std::string_view text) {
   std::string out = "\"";
   for (const char letter : text) {
@@ -51,6 +68,16 @@ std::string toml_string(std::string_view text) {
     out += letter;
   }
   return out + '"';
+}
+
+std::string csv_field(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
 }
 
 std::optional<std::int64_t> parse_date(std::string_view text) {

@@ -29,8 +29,15 @@ constexpr bool is_digit(char c) { return '0' <= c && c <= '9'; }
 // Returns the text without blanks, tabs and carriage returns at either end.
 std::string_view trimmed(std::string_view text);
 
+// Returns the text with control characters other than tabs and line ends as "\x1b": files and other processes must not
+// steer the terminal on which a part of them is quoted.
+std::string printable(std::string_view text);
+
 // Returns a quoted TOML basic string.
 std::string toml_string(std::string_view text);
+
+// Returns a field of a CSV file: with a comma, quote or line break it is quoted, its quotes doubled.
+std::string csv_field(std::string_view text);
 
 // Returns the days from 1970-01-01 to a date of the calendar, "2026-12-01"; nothing for other texts. Then the inverse.
 std::optional<std::int64_t> parse_date(std::string_view text);

@@ -10,6 +10,8 @@
 #include <numeric>
 #include <utility>
 
+#include "model/base/text.h"
+
 namespace plumbline::reports {
 namespace {
 
@@ -329,16 +331,6 @@ std::string sections(const std::vector<TitledTable>& tables, Style style) {
   return out;
 }
 
-std::string csv_field(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
-}
-
 std::string csv_cell(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
 
 std::string csv_cell(const std::optional<double>& value) { return value ? csv_cell(*value) : ""; }
@@ -346,7 +338,7 @@ std::string csv_cell(const std::optional<double>& value) { return value ? csv_ce
 void CsvTable::add(const std::vector<std::string>& cells) {
   for (const std::string& cell : cells) {
     if (&cell != &cells.front()) text_ += ',';
-    text_ += csv_field(cell);
+    text_ += model::csv_field(cell);
   }
   text_ += '\n';
 }

@@ -125,9 +125,6 @@ std::string wrapped(std::string_view text, std::size_t indent = 0);
 
 // Tables as CSV by RFC 4180: a header, a row each line, lines that end in a line feed.
 
-// Returns a field of a CSV file: with a comma, quote or line break it is quoted, its quotes doubled.
-std::string csv_field(std::string_view text);
-
 // Return a cell: a number with enough digits to read back the same double, true or false, a text as it is. What was not
 // computed is empty.
 std::string csv_cell(double value);

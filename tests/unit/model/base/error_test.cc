@@ -19,6 +19,11 @@ TEST(Error, LeavesOutWhatIsUnknown) {
   EXPECT_EQ(to_string(Error{ErrorKind::input, "no such file", "a.toml", 0, "", ""}), "a.toml: no such file");
 }
 
+TEST(Error, QuotesNoControlCharacters) {
+  EXPECT_EQ(to_string(Error{ErrorKind::input, "unknown key '\x1b[2J'", "a.yaml", 3, "", ""}),
+            "a.yaml:3: unknown key '\\x1b[2J'");
+}
+
 TEST(NearestName, FindsTypingErrorsOnly) {
   const std::vector<std::string> names = {"gpipe", "1f1b", "dualpipe"};
   EXPECT_EQ(nearest_name("dualpip", names), "dualpipe");
