@@ -15,6 +15,7 @@
 
 #include "calibrate/measurement/csv_table.h"
 #include "model/base/decimal.h"
+#include "model/base/text.h"
 #include "model/profile/stack.h"
 #include "model/result/prediction_interval.h"
 
@@ -44,9 +45,13 @@ double mean_of(const std::vector<double>& values) {
   return mean;
 }
 
-model::Result<double> number(const CsvTable& table, std::size_t row, std::string_view column) {
+// Parses a number of a column whose values are logarithms of ratios, their deviations or variances.
+model::Result<double> number(const CsvTable& table, std::size_t row, std::string_view column, double least) {
+  constexpr double most = 10;  // a factor of 22,000: no measurement of the same thing is as far from its prediction
   const auto value = model::parse_decimal(table.text(row, column));
   if (!value) return table.wrong(row, column, "is not a number");
+  if (value->value() < least || value->value() > most)
+    return table.wrong(row, column, fmt::format("{} is not from {} to {}", value->text(), least, most));
   return value->value();
 }
 
@@ -108,14 +113,16 @@ std::vector<LeftCell> left_cells(const std::vector<LeftRow>& rows) {
 std::string left_cells_csv(const std::vector<LeftCell>& cells) {
   std::string text = fmt::format("{}{}\n", file_head, fmt::join(cell_columns, ","));
   for (const LeftCell& cell : cells)
-    text += fmt::format("{},{},{},{},{},{},{},{:.4f},{:.4f},{:.4f},{:.5f}\n", to_string(cell.of), cell.set,
-                        cell.kind.stack, cell.kind.precision, cell.kind.model, cell.hardware, cell.rows, cell.mean,
-                        cell.deviation, cell.drawn.mean, cell.drawn.variance);
+    text += fmt::format(
+        "{},{},{},{},{},{},{},{:.4f},{:.4f},{:.4f},{:.5f}\n", to_string(cell.of), model::csv_field(cell.set),
+        model::csv_field(cell.kind.stack), model::csv_field(cell.kind.precision), model::csv_field(cell.kind.model),
+        model::csv_field(cell.hardware), cell.rows, cell.mean, cell.deviation, cell.drawn.mean, cell.drawn.variance);
   return text;
 }
 
 model::Result<std::vector<LeftCell>> load_left_cells(const std::string& path) {
   const auto table = TRY(CsvTable::read(path, {cell_columns.begin(), cell_columns.end()}));
+  constexpr double any = -10;
   std::vector<LeftCell> cells;
   for (std::size_t row = 0; row < table.rows(); ++row) {
     const auto of = left_of_name(table.text(row, "of"));
@@ -124,10 +131,10 @@ model::Result<std::vector<LeftCell>> load_left_cells(const std::string& path) {
                      table.text(row, "set"),
                      {table.text(row, "stack"), table.text(row, "precision"), table.text(row, "model")},
                      table.text(row, "hardware"),
-                     static_cast<std::size_t>(TRY(number(table, row, "rows"))),
-                     TRY(number(table, row, "mean")),
-                     TRY(number(table, row, "deviation")),
-                     {TRY(number(table, row, "drawn_mean")), TRY(number(table, row, "drawn_variance"))}});
+                     static_cast<std::size_t>(TRY(table.whole(row, "rows"))),
+                     TRY(number(table, row, "mean", any)),
+                     TRY(number(table, row, "deviation", 0)),
+                     {TRY(number(table, row, "drawn_mean", any)), TRY(number(table, row, "drawn_variance", 0))}});
   }
   return cells;
 }

@@ -73,7 +73,8 @@ struct LeftCell {  // the rows of a set that are of one quantity, kind and hardw
 // Returns the statistics of the rows, ordered by quantity, set, kind and hardware.
 std::vector<LeftCell> left_cells(const std::vector<LeftRow>& rows);
 
-// The file: CSV, a row for each cell. Input errors name file, line and column.
+// The file: CSV, a row for each cell. Input errors name file, line and column: an unknown quantity, rows that are no
+// whole number above 0, a logarithm beyond -10 to 10, a deviation or variance below 0.
 std::string left_cells_csv(const std::vector<LeftCell>& cells);
 model::Result<std::vector<LeftCell>> load_left_cells(const std::string& path);
 

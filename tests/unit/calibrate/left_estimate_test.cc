@@ -219,7 +219,7 @@ TEST(LeftCells, AreReadAsTheyAreWritten) {
   const auto cells = left_cells({{LeftOf::time, "b", kind, "A100", 0.25, {0.125, 0.25}},
                                  {LeftOf::time, "b", kind, "A100", 0.75, {0.125, 0.25}},
                                  {LeftOf::ttft, "b", kind, "A100", 0.5, {}},
-                                 {LeftOf::time, "a", kind, "A100", -0.5, {}}});
+                                 {LeftOf::time, "a, \"early\"", kind, "A100", -0.5, {}}});
   ASSERT_EQ(cells.size(), 3u);
   EXPECT_EQ(cells[1].set, "b");
   EXPECT_EQ(cells[1].rows, 2u);
@@ -231,7 +231,9 @@ TEST(LeftCells, AreReadAsTheyAreWritten) {
   EXPECT_EQ(cells[2].deviation, 0);
   const tests::TemporaryDirectory folder;
   const std::string path = folder.write("residuals.csv", left_cells_csv(cells)).string();
-  EXPECT_EQ(left_cells_csv(load_left_cells(path).value()), left_cells_csv(cells));
+  const auto read = load_left_cells(path).value();
+  EXPECT_EQ(read.front().set, "a, \"early\"");
+  EXPECT_EQ(left_cells_csv(read), left_cells_csv(cells));
   const auto refused_with = [&](const std::string& cell, const std::string& by, const std::string& message) {
     std::string wrong = left_cells_csv(cells);
     wrong.replace(wrong.find(cell), cell.size(), by);
@@ -240,6 +242,9 @@ TEST(LeftCells, AreReadAsTheyAreWritten) {
   };
   EXPECT_TRUE(refused_with("0.5000", "half", "is not a number"));
   EXPECT_TRUE(refused_with("TTFT", "latency", "none of time, memory, TPOT, TTFT, tokens/s"));
+  EXPECT_TRUE(refused_with("0.5000", "1e300", "is not from -10 to 10"));
+  EXPECT_TRUE(refused_with("0.25000", "-0.25", "drawn_variance: -0.25 is not from 0 to 10"));
+  EXPECT_TRUE(refused_with(",2,0.5000", ",0.5,0.5000", "'0.5' is no whole number"));
 }
 
 }  // namespace
