@@ -283,9 +283,10 @@ Error extends_error(const ParameterFile& file, std::string message, std::string 
 // Returns the file of a base: next to the one that extends it, else in `shipped`; "" where there is none.
 std::string base_file(const std::string& base, const std::filesystem::path& folder, const std::string& shipped) {
   const std::string name = base + ".toml";
-  if (std::filesystem::exists(folder / name)) return (folder / name).string();
-  const std::filesystem::path file = std::filesystem::path(shipped) / name;
-  return !shipped.empty() && std::filesystem::exists(file) ? file.string() : "";
+  std::string adjacent = (folder / name).string();
+  if (is_file(adjacent)) return adjacent;
+  std::string file = (std::filesystem::path(shipped) / name).string();
+  return !shipped.empty() && is_file(file) ? file : "";
 }
 
 Error no_base(const ParameterFile& file, const std::string& base, const std::filesystem::path& folder,

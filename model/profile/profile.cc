@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "model/base/parameter_file.h"
+#include "model/base/text_file.h"
 #include "model/profile/constant_rules.h"
 
 namespace plumbline::model {
@@ -20,8 +21,8 @@ std::string_view name_of(const Parameter& parameter) { return parameter.name; }
 std::string stack_of(const ParameterFile& file) {
   const ParameterFile::Text* stack = file.text("stack");
   if (stack == nullptr) return "";
-  const std::filesystem::path adjacent = std::filesystem::path(stack->path).parent_path() / stack->value;
-  return std::filesystem::is_regular_file(adjacent) ? adjacent.string() : stack->value;
+  std::string adjacent = (std::filesystem::path(stack->path).parent_path() / stack->value).string();
+  return is_file(adjacent) ? adjacent : stack->value;
 }
 
 // Returns the fits of all files, each without the constants that a file before it states. Errors: a constant that no

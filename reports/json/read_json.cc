@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <type_traits>
@@ -332,7 +331,7 @@ model::Result<StoredResult> read_result(std::string_view text, const std::string
 
 bool is_result(const std::string& path) {
   if (path.ends_with(".json")) return true;
-  if (path.ends_with(".toml") || !std::filesystem::is_regular_file(path)) return false;
+  if (path.ends_with(".toml") || !model::is_file(path)) return false;
   const auto text = model::read_text_file(path);
   const std::size_t first = text ? text->find_first_not_of(" \t\r\n") : std::string::npos;
   return first != std::string::npos && (*text)[first] == '{';

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <iterator>
 #include <limits>
 #include <optional>
@@ -21,6 +20,7 @@
 #include "calibrate/fit/detail/tables/tables.h"
 #include "calibrate/fit/recipe/detail/draft.h"
 #include "model/base/statistics.h"
+#include "model/base/text_file.h"
 #include "topologies/device.h"
 
 namespace plumbline::calibrate {
@@ -495,7 +495,7 @@ model::Result<void> fit_small_experts_step(Draft& draft) {
   std::vector<std::string> cited;
   bool few = false;
   for (const char* const table : {"decode_experts", "experts"}) {
-    if (!std::filesystem::exists(draft.table(table))) continue;
+    if (!model::is_file(draft.table(table))) continue;
     const auto all = TRY(load_expert_rows(draft.table(table)));
     const auto own = rows_of(all, step.software, step.format);
     const std::size_t before = rows.size();

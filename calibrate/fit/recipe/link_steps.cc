@@ -14,6 +14,7 @@
 #include "calibrate/fit/detail/tables/tables.h"
 #include "calibrate/fit/held_out.h"
 #include "calibrate/fit/recipe/detail/draft.h"
+#include "model/base/text_file.h"
 #include "model/base/units.h"
 #include "model/cost/collective_cost.h"
 #include "model/cost/forms/transfer_forms.h"
@@ -145,7 +146,7 @@ model::Result<std::vector<LowLatencyRow>> low_latency_rows(const Draft& draft) {
   }
   const auto printed = std::filesystem::path(draft.inputs().components).parent_path() / "deepep.csv";
   auto rows = TRY(load_printed_exchange_rows(printed.string()));
-  if (const std::string file = draft.table("exchange"); std::filesystem::exists(file)) {  // not every GPU has one
+  if (const std::string file = draft.table("exchange"); model::is_file(file)) {  // not every GPU has one
     const auto table = TRY(load_exchange_rows(file));
     rows.insert(rows.end(), table.begin(), table.end());
   }

@@ -74,7 +74,7 @@ model::Result<void> read_steps(TableReader& table, Recipe& recipe) {
   const std::filesystem::path folder = std::filesystem::path(recipe.path).parent_path() / "steps";
   for (const std::string& name : table.texts("steps")) {
     const std::string path = (folder / (name + ".toml")).string();
-    if (!std::filesystem::exists(path)) {
+    if (!model::is_file(path)) {
       table.fail("steps", table.line_of("steps"), "no steps '" + name + "' in " + folder.string(),
                  model::known_names(name, model::names_in_folder(folder.string(), ".toml")));
       return {};
@@ -457,9 +457,9 @@ model::Result<MadeProfile> ProfileMaker::run(const std::string& name) {
 
 model::Result<model::Profile> ProfileMaker::profile(const std::string& name) {
   if (name.starts_with("stated/")) return model::load_profile(toml_file(folders_.recipes, name));
-  if (!fs::exists(toml_file(folders_.recipes, name))) {
+  if (!model::is_file(toml_file(folders_.recipes, name))) {
     const std::string path = toml_file(folders_.profiles, name);
-    if (fs::exists(path)) return model::load_profile(path);
+    if (model::is_file(path)) return model::load_profile(path);
     return model::wrong_input("step.neighbor", fmt::format("neither a recipe nor a profile '{}'", name),
                               model::did_you_mean(name, names()));
   }

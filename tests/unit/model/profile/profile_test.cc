@@ -77,6 +77,17 @@ TEST(Profile, ExtendsAShippedOneFromAnywhere) {
   expect_error(load_profile(lost, shipped).error(), ErrorKind::input, lost, 1, "extends", "'base'");
 }
 
+// No file system has a name of 5,000 characters, which is an error of looking for it.
+TEST(Profile, ExtendsNoNameThatIsTooLong) {
+  const TemporaryDirectory folder;
+  const std::string name(5000, 'a');
+  const std::string path = folder.write("far.toml", "extends = \"" + name + "\"\n").string();
+  expect_error(load_profile(path).error(), ErrorKind::input, path, 1, "extends", name);
+  const std::string stack =
+      folder.write("stack.toml", "stack = \"" + name + "\"\ngemm.ramp = " + entry + "\n").string();
+  EXPECT_EQ(load_profile(stack)->stack(), name);
+}
+
 TEST(Profile, DevicesAreThoseOfTheNearestFileThatNamesSome) {
   const TemporaryDirectory folder;
   folder.write("base.toml", "devices = [\"h100-sxm\", \"h200-sxm\"]\n");
