@@ -1,5 +1,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <pthread.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -108,6 +110,24 @@ void open_streams() {
     if (::fcntl(stream, F_GETFD) < 0 && ::open("/dev/null", mode) != stream) return;
 }
 
+// Enlarges the stack of this process and those of its threads where they are limited to less than what verbs take.
+// Error: it may not be enlarged.
+model::Result<void> claim_stack() {
+  constexpr rlim_t needed = 1 << 20;  // bytes; of 256 KiB no verb was seen to need more
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= needed) return {};
+  const rlimit enlarged{needed, std::max(needed, limit.rlim_max)};
+  if (::setrlimit(RLIMIT_STACK, &enlarged) != 0)
+    return model::wrong_input("", fmt::format("the stack is limited to {} KiB", limit.rlim_cur >> 10),
+                              fmt::format("ulimit -s {} is enough", needed >> 10));
+  pthread_attr_t threads{};
+  if (::pthread_attr_init(&threads) != 0) return {};
+  ::pthread_attr_setstacksize(&threads, needed);
+  ::pthread_setattr_default_np(&threads);
+  ::pthread_attr_destroy(&threads);
+  return {};
+}
+
 int stdout_failure() { return report(unwritable("stdout", errno).value()); }
 
 }  // namespace
@@ -140,6 +160,8 @@ bool color() {
 int command(int argc, char** argv, const World& world) {
   open_streams();
   handle_signals();
+  if (const auto claimed = claim_stack(); !claimed)
+    return world.is_root ? report(claimed.error()) : code_of(claimed.error());
   sim::keep_to_startable_threads();
   if (argc > 1) argc = take_wide(argc, argv);
   CLI::App app{"plumbline predicts what training a large model costs, and proves it.", "plumbline"};

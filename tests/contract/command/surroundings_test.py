@@ -2,9 +2,9 @@
 """Holds that what surrounds the command changes no byte of its answers: surroundings_test.py PLUMBLINE ROOT.
 
 Each verb runs as usual and then where everything else is different: one core instead of all, no network, a folder that
-is not the repository, a German locale, another time zone, a home that does not exist. Where the answer differs, each of
-these alone is tried and the one that does it named. Without a network means a network namespace without any interface
-but an unused loopback; where the kernel lends no namespaces, that one is left out and said so.
+is not the repository, a German locale, another time zone, a home that does not exist, a small stack. Where the answer
+differs, each of these alone is tried and the one that does it named. Without a network means a network namespace
+without any interface but an unused loopback; where the kernel lends no namespaces, that one is left out and said so.
 """
 import os
 import pathlib
@@ -18,6 +18,8 @@ sys.dont_write_bytecode = True
 import processes  # noqa: E402
 
 PLUMBLINE, ROOT = os.path.abspath(sys.argv[1]), pathlib.Path(sys.argv[2])
+
+SMALL_STACK = 64 << 10  # bytes
 
 COMMANDS = [
     "simulate llama-3-8b-64xh800 --draws 16 --json -",
@@ -65,7 +67,16 @@ def surroundings(folder):
         different.append(("no network", without_network(), {}, None, None))
     else:
         print("surroundings_test: no network namespaces here, the network was not taken away")
+    different.append(("a small stack", ["prlimit", f"--stack={SMALL_STACK}:"], {}, None, None))  # which may be enlarged
     return different
+
+
+def stack_refusal():
+    """What is wrong where the stack may not be enlarged, which a privileged process may all the same."""
+    done = processes.run(["prlimit", f"--stack={SMALL_STACK}:{SMALL_STACK}", PLUMBLINE, "show", "model", "llama-3-8b"],
+                         capture_output=True, text=True)
+    refused = done.returncode == 1 and "the stack is limited to 64 KiB (ulimit -s" in done.stderr
+    return "" if done.returncode == 0 or refused else f"a small stack: exit {done.returncode}: {done.stderr}"
 
 
 def answer(command, changes):
@@ -94,6 +105,7 @@ def main():
             elif answer(command, different) != usual:
                 causes = [one[0] for one in different if answer(command, [one]) != usual]
                 failed.append(f"{command}: changed by {', '.join(causes) or 'these together'}")
+    failed += [text for text in [stack_refusal()] if text]
     print("\n".join(failed) or f"{len(COMMANDS)} commands give the same bytes under: {', '.join(one[0] for one in different)}")
     return 1 if failed else 0
 
