@@ -1,4 +1,5 @@
-// What is measured: records, kernel traces, traces of the PyTorch profiler, output of nccl-tests, training logs.
+// What is measured, and what names it: records, classes of kernels, kernel traces, traces of the PyTorch profiler,
+// output of nccl-tests, training logs.
 #include "calibrate/chunk/chunk.h"
 #include "calibrate/import/kernel_classes.h"
 #include "calibrate/import/kineto/import.h"
@@ -48,6 +49,19 @@ void read_training_log(std::string_view input) {
   plan.batch.global_batch_size = 512;
   plan.batch.sequence_length = 8192;
   require_words(calibrate::parse_training_log(input, "train.log", plan));
+}
+
+// Patterns are matched against names as traces have them.
+void read_kernel_classes(std::string_view input) {
+  const auto classes = calibrate::load_kernel_classes(input_file("kernels.toml", input));
+  require_words(classes);
+  if (!classes) return;
+  for (const char* name : {"void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm>(Params)",
+                           "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", ""}) {
+    classes->find(name);
+    classes->annotation(name);
+    classes->layer(name);
+  }
 }
 
 void read_kernel_trace(std::string_view input) {

@@ -1,4 +1,7 @@
-// What model/ reads: plans, models, profiles, stacks, loads of experts, costs and orders of schedules.
+// What model/ reads: plans, models, profiles, stacks, loads of experts, lengths of documents and requests, costs and
+// orders of schedules.
+#include <cmath>
+
 #include "model/architecture/load_architecture.h"
 #include "model/plan/plan.h"
 #include "model/profile/profile.h"
@@ -40,6 +43,23 @@ void read_expert_loads(std::string_view input) {
   const auto loads = model::parse_expert_loads(input, "loads.csv");
   require_words(loads);
   if (loads) require_read(model::parse_expert_loads(model::expert_loads_csv(*loads, {}), "loads.csv"));
+}
+
+void read_document_lengths(std::string_view input) {
+  const auto files = model::read_routing_files("", input_file("documents.txt", input), "");
+  require_words(files);
+  if (files)
+    for (const double tokens : (*files)->document_lengths)
+      require(std::isfinite(tokens) && tokens > 0, "a document has an impossible length");
+}
+
+void read_request_lengths(std::string_view input) {
+  const auto files = model::read_routing_files("", "", input_file("requests.csv", input));
+  require_words(files);
+  if (files)
+    for (const auto& [prompt, answer] : (*files)->requests)
+      require(std::isfinite(prompt) && prompt >= 0 && std::isfinite(answer) && answer >= 0,
+              "a request has an impossible length");
 }
 
 // The forms of costs: options of the command, a table of a file and a CSV.

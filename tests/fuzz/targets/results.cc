@@ -8,6 +8,7 @@
 #include "real/executor/training/checkpoint.h"
 #include "real/executor/training/detail/checkpoint_file.h"
 #include "real/host/measure/case_file.h"
+#include "real/measure/kernel_case/kernel_case.h"
 #include "reports/json/read_json.h"
 #include "tests/fuzz/targets.h"
 
@@ -23,6 +24,20 @@ void read_validation_case(std::string_view input) {
 }
 
 void read_host_cases(std::string_view input) { require_words(real::host::parse_cases(input, "cases.toml")); }
+
+// A case that is read is written as a line, which reads as the same case.
+void read_kernel_cases(std::string_view input) {
+  for (const char* name : {"kernels.cases", "kernels.toml"}) {
+    const auto cases = real::read_case_file(input_file(name, input));
+    require_words(cases);
+    if (!cases) continue;
+    for (const real::KernelCase& one : *cases) {
+      const auto again = real::parse_kernel_case(to_line(one));
+      require_read(again);
+      require(to_line(*again) == to_line(one), "a case changes when it is written and read: " + to_line(one));
+    }
+  }
+}
 
 void read_ledger(std::string_view input) {
   const auto entry = calibrate::read_ledger_entry(input_file("entry.toml", input));
