@@ -230,6 +230,23 @@ TEST(Predictor, DistinguishesKernelsOfTheLoss) {
   }
 }
 
+// A stack may state copies before reductions, which those after runs of passes do not have in every slot.
+TEST(Predictor, DistinguishesWhenGradientsAreReduced) {
+  Inputs inputs = shallow(tests::llama_plan, 8);
+  inputs.profile =
+      tests::with_constants(inputs.profile, {{"sharding.gather_passes", 2}, {"sharding.reduce_passes", 2}});
+  inputs.plan.parallelism.pipeline = 1;
+  inputs.plan.parallelism.zero_stage = 3;
+  inputs.plan.schedule.layers_per_stage = {};
+  Predictor predictor(inputs);
+  std::set<double> steps;
+  for (const char* after : {"pass", "run", "pass"}) {
+    inputs.plan.parallelism.reduce_after = after;
+    steps.insert(same_step(predictor, inputs));
+  }
+  EXPECT_EQ(steps.size(), 2U);
+}
+
 // A stack may state that tensor ranks divide messages between stages, and copies of several sequences' tokens.
 TEST(Predictor, DistinguishesHowTokensAreDivided) {
   Inputs inputs = shallow(tests::llama_plan, 8);

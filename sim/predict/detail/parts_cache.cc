@@ -197,7 +197,8 @@ void PartsCache::find_stages(PlanWork& work) {
   std::optional<model::Plan> copying;
   if (passes_in_slots(plan, *work.costs).any()) copying = plan;
   if (copying)
-    key_.add(plan.parallelism.zero_stage, plan.overlap.gradient_bucket_bytes, plan.precision.gradient_reduce);
+    key_.add(plan.parallelism.zero_stage, plan.parallelism.reduce_after, plan.overlap.gradient_bucket_bytes,
+             plan.precision.gradient_reduce);
   auto& timed = timed_[key_.bytes()];
   const auto kept = waits_.find(library.get());
   if (!timed)
