@@ -232,6 +232,12 @@ void read_mesh(const RuleInput& in) {
   const std::string reshard = draft.text("parallelism.fsdp_reshard_after_forward").value_or("default");
   const bool again = reshard == "always" || (reshard == "default" && draft.degree("pipeline") == 1);
   draft.set("parallelism.reshard_after_forward", again, "parallelism.fsdp_reshard_after_forward");
+  // Stages of PyTorch's pipelines sum gradients unsharded and reduce them after their last micro-batch
+  // (backward_maybe_with_nosync() and perform_reduce_grad() of torch/distributed/pipelining/stage.py).
+  const std::string_view deferred = "parallelism.fsdp_defer_gradient_reduction";
+  const bool piped = draft.degree("pipeline") > 1;
+  if (draft.flag(deferred).value_or(false) || piped)
+    draft.set("parallelism.reduce_after", "run", piped ? "with a pipeline" : deferred);
 }
 
 // Returns the layers of each stage that the file lists by the names of its modules; none where it lists no stages.

@@ -74,6 +74,15 @@ TEST(Torchtitan, ModesOfRecomputation) {
   EXPECT_FALSE(of("[activation_checkpoint]\nmode = \"full\"\n").plan.recompute.layers);
 }
 
+// Without a pipeline every micro-batch is reduced, unless the file defers that.
+TEST(Torchtitan, GradientsOfAccumulatedMicroBatches) {
+  const auto of = [](const std::string& more) {
+    return read(import("torchtitan", titan + more, {"cluster.gpus=8"})).plan.parallelism.reduce_after;
+  };
+  EXPECT_EQ(of(""), "pass");
+  EXPECT_EQ(of("[parallelism]\nfsdp_defer_gradient_reduction = true\n"), "run");
+}
+
 TEST(Torchtitan, SchedulesAndOlderNames) {
   const std::string pipeline = "[experimental]\npipeline_parallel_degree = 4\npipeline_parallel_schedule = ";
   const auto of = [&](const std::string& name) {
@@ -85,6 +94,7 @@ TEST(Torchtitan, SchedulesAndOlderNames) {
                                                                      {"ZBVZeroBubble", "zb-v"},
                                                                      {"DualPipeV", "dualpipev"}})
     EXPECT_EQ(read(of(name)).plan.schedule.kind, kind);
+  EXPECT_EQ(read(of("1F1B")).plan.parallelism.reduce_after, "run");
   expect_refusal(of("Interleaved1F1"), 9, "did you mean 'Interleaved1F1B'?");
   expect_refusal(of("LoopedBFS"), 9, "LoopedBFS is not predicted: it keeps the activations of all micro-batches");
   const auto zero_bubble = read(of("InterleavedZeroBubble"));
