@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "model/base/data_type.h"
+#include "model/base/statistics.h"
 #include "model/program/routing.h"
 #include "model/result/prediction_interval.h"
 #include "sim/cluster/fleet_priors.h"
@@ -82,7 +83,7 @@ Energies energies(const model::Profile& profile) {
 // A GPU that is slower by a factor draws the same power for as much longer, so its energies grow by that factor: at the
 // power limit and below it, its GEMMs and attention take that factor as long.
 void add_slowest(const Inputs& inputs, std::size_t clock, const Energies& energies, std::vector<Uncertainty>& found) {
-  const double deviations = expected_largest(inputs.plan.cluster.gpus / inputs.plan.parallelism.tensor);
+  const double deviations = model::expected_largest(inputs.plan.cluster.gpus / inputs.plan.parallelism.tensor);
   if (deviations == 0) return;
   found.push_back({"slowest GPU", silicon_source,
                    [deviations, clock, energies](double z, InputChange& change) {
@@ -146,7 +147,7 @@ void add_fleet(const Inputs& inputs, std::vector<Uncertainty>& found) {
   const auto sequences =
       static_cast<double>(plan.batch.global_batch_size) / static_cast<double>(plan.batch.micro_batch_size);
   const double operators = 2 * std::max(1.0, sequences / replicas);  // forward and backward of each micro-batch
-  const double late = expected_largest(groups) / model::normal_p90 / std::sqrt(operators);
+  const double late = model::expected_largest(groups) / model::normal_p90 / std::sqrt(operators);
   if (late > 0)
     found.push_back({"jitter of operators", fleet_source, [late](double z, InputChange& change) {
                        change.step_factor *= 1 + late * geometric(spread_of(operation_p90), z);

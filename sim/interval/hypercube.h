@@ -1,7 +1,6 @@
-// Standard normal numbers: uncertain values of them, and draws by Latin hypercube: every number of
-// a column lies in a stratum of its own, and each of the strata has the same probability. A column depends on its key,
-// the seed and its length alone, so that equal facts have equal draws in every plan, with any number of threads and on
-// every machine.
+// Standard normal numbers: uncertain values of them, and draws by Latin hypercube: every number of a column lies in a
+// stratum of its own, and each of the strata has the same probability. A column depends on its key, the seed and its
+// length alone, so that equal facts have equal draws in every plan, with any number of threads and on every machine.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "model/base/statistics.h"
 #include "sim/cluster/fleet_priors.h"
 
 namespace plumbline::sim {
@@ -32,7 +30,5 @@ inline Spread spread_of(const Prior& prior) { return {prior.low, prior.middle, p
 double linear(const Spread& spread, double z);
 // Returns the same for a value above 0 whose logarithm is linear.
 double geometric(const Spread& spread, double z);
-
-using model::expected_largest;
 
 }  // namespace plumbline::sim

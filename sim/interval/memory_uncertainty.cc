@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/base/statistics.h"
 #include "model/memory/memory.h"
 #include "model/program/routing.h"
 #include "sim/interval/detail/parts.h"
@@ -52,7 +53,7 @@ void add_allocator(const Inputs& inputs, std::vector<Uncertainty>& found) {
 DrawnPeaks::DrawnPeaks(const Inputs& inputs, const model::Memory& memory, PeakOf part)
     : inputs_(inputs), memory_(memory), part_(part), plan_(inputs.plan) {
   if (inputs.architecture.experts.routed_experts == 0) return;
-  largest_ = expected_largest(plan_.parallelism.expert);
+  largest_ = model::expected_largest(plan_.parallelism.expert);
   unchanged_excess_ = excess_of_plan();
   rows_change_ = plan_.routing.rows_per_rank.empty();
 }

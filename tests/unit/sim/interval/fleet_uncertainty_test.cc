@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/base/statistics.h"
 #include "sim/interval/detail/parts.h"
 #include "sim/interval/hypercube.h"
 #include "sim/interval/uncertainty.h"
@@ -93,7 +94,7 @@ TEST(Silicon, TheSlowestGpuIsSlowerAtAnyPower) {
   const Inputs inputs = tests::step_inputs(tests::llama_plan, "h200", {"cluster.topology=h200-hgx"});
   const auto groups = inputs.plan.cluster.gpus / inputs.plan.parallelism.tensor;
   const InputChange change = drawn(found(inputs, add_silicon).at("slowest GPU"), 0);
-  const double longer = 1 + 0.005 * expected_largest(groups);
+  const double longer = 1 + 0.005 * model::expected_largest(groups);
   EXPECT_DOUBLE_EQ(factor(inputs, change, "kernel.sustained_clock"), 1 / longer);
   EXPECT_DOUBLE_EQ(factor(inputs, change, "power.gemm.bf16.energy_per_flop"), longer);
 }
@@ -265,7 +266,7 @@ TEST(MemoryInterval, TheFullestRankHoldsMoreRows) {
   change.imbalance = 0.1;
   const double layers = static_cast<double>(inputs.architecture.layers / inputs.plan.parallelism.pipeline);
   EXPECT_NEAR(DrawnPeaks(inputs, one).of(change).bytes - even,
-              0.1 * expected_largest(64) / std::sqrt(layers) * rank.routed_bytes, 1);
+              0.1 * model::expected_largest(64) / std::sqrt(layers) * rank.routed_bytes, 1);
 }
 
 }  // namespace
