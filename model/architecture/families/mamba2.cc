@@ -10,6 +10,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "model/architecture/families/families.h"
 #include "model/base/integers.h"
@@ -191,6 +192,10 @@ void read_jamba(ConfigReader& config, Architecture& model) {
   const std::int64_t expert_offset = config.count("expert_layer_offset", 1);
   const std::int64_t attention_period = config.dimension("attn_layer_period", 8);
   const std::int64_t attention_offset = config.count("attn_layer_offset", 4);
+  for (const auto& [key, offset, period] : {std::tuple{"expert_layer_offset", expert_offset, expert_period},
+                                            {"attn_layer_offset", attention_offset, attention_period}})
+    if (offset >= period)
+      config.conflict(key, fmt::format("{} is not below its period, {}", offset, period), "no layer would have it");
   if (experts.routed_experts == 1) experts = {};  // an MLP
   for (std::int64_t layer = 0; layer < model.layers; ++layer)
     model.pattern.push_back({layer % attention_period == attention_offset ? Mixer::attention : Mixer::recurrence,

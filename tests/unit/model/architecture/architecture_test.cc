@@ -598,6 +598,8 @@ TEST(Architecture, JambaHasAttentionAndExpertsByPeriods) {
   const Architecture dense = made("jamba", decoder + mamba + R"(1, "num_experts_per_tok": 1)");
   EXPECT_EQ(dense.layer(0), (LayerKind{Mixer::recurrence, FeedForward::dense}));
   EXPECT_EQ(minimal("jamba", decoder + mamba + R"(4, "mamba_proj_bias": true)").error().key, "mamba_proj_bias");
+  EXPECT_EQ(minimal("jamba", decoder + R"(, "attn_layer_offset": 8)").error().key, "attn_layer_offset")
+      << "of a period of 8 layers";
 }
 
 TEST(Architecture, MiniMaxListsTypesOrNamesOfItsLayers) {
