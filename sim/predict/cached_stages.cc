@@ -106,10 +106,11 @@ SlotPasses passes_in_slots(const model::Plan& plan, const CostModels& costs) {
   const auto& precision = plan.precision;
   const bool fp32 = precision.gradients == model::Precision::fp32;
   const bool fp32_wire = precision.gradient_reduce.value_or(precision.gradients) == model::Precision::fp32;
-  const double sums = fp32 && precision.gemm != model::Precision::fp16 ? costs.accumulate_passes : 0;
+  const bool runs = zero >= 2 && plan.parallelism.reduce_after == "run";
+  const double adds = runs ? costs.run_passes : costs.accumulate_passes;
+  const double sums = fp32 && precision.gemm != model::Precision::fp16 ? adds : 0;
   const double copies = fp32_wire ? costs.fp32_reduce_passes : costs.reduce_passes;
-  const bool copied = zero >= 2 && plan.parallelism.reduce_after == "pass";
-  return {zero == 3 ? costs.gather_passes : 0, sums + (copied ? copies : 0)};
+  return {zero == 3 ? costs.gather_passes : 0, sums + (zero >= 2 && !runs ? copies : 0)};
 }
 
 TimedOptimizer& StageOptimizers::of(const std::vector<model::StageUnit>& units, const model::Plan& plan,

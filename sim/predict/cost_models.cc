@@ -284,6 +284,7 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
   costs.reduce_passes = reader.value("sharding.reduce_passes");
   costs.fp32_reduce_passes = reader.value("sharding.fp32_reduce_passes", costs.reduce_passes);
   costs.accumulate_passes = reader.value("sharding.accumulate_passes");
+  costs.run_passes = reader.value("sharding.run_passes", costs.accumulate_passes);
   const auto& parallelism = inputs.plan.parallelism;
   if (parallelism.sequence && inputs.plan.batch.micro_batch_size > 1) {
     const double gathered = reader.value("sequence.gather_passes"), reduced = reader.value("sequence.reduce_passes");

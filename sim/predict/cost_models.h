@@ -36,8 +36,8 @@ struct CostModels {
   double collective_slowdown = 1;                         // factor on a reduction's or gather's time during compute
   double compute_slowdown = 1;  // factor on compute's time during a reduction or gather, besides its SMs
   // The bytes that kernels of their own move, over those of the unit's parameters: after each gather, before each
-  // reduction, and to add up the gradients of a micro-batch.
-  double gather_passes = 0, reduce_passes = 0, fp32_reduce_passes = 0, accumulate_passes = 0;
+  // reduction, and to add up the gradients of a micro-batch, in a run of passes of sharded ones.
+  double gather_passes = 0, reduce_passes = 0, fp32_reduce_passes = 0, accumulate_passes = 0, run_passes = 0;
   // Where tensor ranks divide the tokens of several sequences and do not overlap: the bytes that kernels of their own
   // move over those of all tokens, once they are gathered and before they are reduced, in sums of input gradients too.
   struct {

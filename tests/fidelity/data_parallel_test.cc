@@ -188,6 +188,19 @@ TEST(DataParallel, ARunOfBackwardPassesIsReducedOnce) {
         << zero;
 }
 
+// Each pass of a run adds its BF16 gradients to FP32 sums: 10 bytes a parameter. The first two of three micro-batches
+// reduce nothing that could hide them.
+TEST(DataParallel, GradientsOfARunAreAddedUp) {
+  const auto step = [](const std::string& after, double passes) {
+    Inputs in = inputs({"parallelism.zero_stage=2", "batch.global_batch_size=192", "precision.gradients=fp32",
+                        "overlap.collective_sms=0", "parallelism.reduce_after=" + after});
+    in.profile = tests::with_constants(in.profile, {{"sharding.run_passes", passes}});
+    return simulate(in, Fidelity::closed_form, false).value().result.step.time_s;
+  };
+  EXPECT_GT(step("run", 5) - step("run", 0), 2 * 10 * all / inputs().cluster.device.memory_bandwidth.value());
+  EXPECT_EQ(step("pass", 5), step("pass", 0));
+}
+
 // Reductions in between hide behind the next stage's passes, and unsharded gradients take memory.
 TEST(DataParallel, FewerReductionsAreFasterAndTakeMoreMemory) {
   const auto with = [](const char* after) {
