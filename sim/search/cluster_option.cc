@@ -73,8 +73,7 @@ void avoid_lacking_formats(Inputs& inputs, std::vector<std::string>& notes) {
     if (!is_quantized(precision) || asked(inputs.plan, key)) return;
     const std::string format(to_string(precision));
     if (!model::has_format(device, precision)) {
-      const bool four_bits = precision == Precision::nvfp4 || precision == Precision::mxfp4;
-      notes.push_back(fmt::format("{} is bf16: {} has no {}", key, device.name, four_bits ? "FP4" : "FP8"));
+      notes.push_back(fmt::format("{} is bf16: {} has no {}", key, device.name, format));
     } else if (!model::software_has(inputs.plan, key, format)) {
       notes.push_back(
           fmt::format("{} is bf16: stack {} has no {}", key, inputs.plan.software.find(key)->second.stack, format));
