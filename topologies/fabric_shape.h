@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/base/error.h"
+#include "model/profile/cluster.h"
 
 namespace plumbline::topologies {
 
@@ -53,8 +54,7 @@ struct FabricShape {
   Background background;
   std::vector<LinkFactor> factors;
 
-  // Returns the GPUs of a host: where a node is an NVLink domain of racks, its hosts have four each.
-  std::int64_t gpus_per_host() const { return gpus_per_node > 16 ? 4 : gpus_per_node; }
+  std::int64_t gpus_per_host() const { return model::gpus_per_host(gpus_per_node); }
 
   // Returns the bandwidth between two GPUs of a node.
   double peer_bandwidth() const {

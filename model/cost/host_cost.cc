@@ -76,7 +76,7 @@ Result<HostCost> HostCost::make(const Profile& profile, const ClusterShape& clus
   HostCost cost;
   cost.link_efficiency_ = reader.require("host.link_efficiency");
   cost.memory_bandwidth_ = reader.require("host.memory_bandwidth");
-  cost.read_launches(reader, plan, cluster.nodes());
+  cost.read_launches(reader, plan, cluster.hosts());
   cost.captured_ = plan.stack.graphs;
   cost.counted_at_ = counted_at(reader, plan);
   cost.graphs_ = cost.graphs_ || cost.captures("full_iteration");
@@ -105,10 +105,10 @@ Result<HostCost> HostCost::make(const Profile& profile, const ClusterShape& clus
   return cost;
 }
 
-// Ranks meet in every layer or slot, so that those of all nodes wait for the slowest host.
-void HostCost::read_launches(ConstantReader& reader, const Plan& plan, std::int64_t nodes) {
+// Ranks meet in every layer or slot, so that all wait for the slowest host.
+void HostCost::read_launches(ConstantReader& reader, const Plan& plan, std::int64_t hosts) {
   const auto read = [&](std::string_view name) { return reader.find(name).value_or(Constant{}); };
-  const double slowest = 1 + expected_largest(nodes) * reader.value("host.spread");
+  const double slowest = 1 + expected_largest(hosts) * reader.value("host.spread");
   const double speed = plan.cluster.host_speed.value_or(reader.value("host.speed", 1)) / slowest;
   const auto timed = [&](std::string_view name) {
     Constant constant = read(name);

@@ -92,7 +92,7 @@ class HostCost {
   double sending(double requests) const { return serving_.stream * (std::max(1.0, requests) + 1) / 2; }
 
  private:
-  void read_launches(ConstantReader& reader, const Plan& plan, std::int64_t nodes);
+  void read_launches(ConstantReader& reader, const Plan& plan, std::int64_t hosts);
   bool captures(std::string_view scope) const;
   // Returns the pieces that the operator splits and joins.
   double views(const Operator& op) const;

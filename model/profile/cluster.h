@@ -94,6 +94,9 @@ struct NetworkFactors {
   bool operator==(const NetworkFactors&) const = default;
 };
 
+// Returns the GPUs of a host: where a node is an NVLink domain of racks, its hosts have four each.
+constexpr std::int64_t gpus_per_host(std::int64_t gpus_per_node) { return gpus_per_node > 16 ? 4 : gpus_per_node; }
+
 struct ClusterShape {
   std::string name;             // topology name
   std::string default_profile;  // cost profile that the topology names
@@ -109,6 +112,7 @@ struct ClusterShape {
   FabricParts fabric;                 // parts of a fabric for this many GPUs
 
   std::int64_t nodes() const { return ceil_div(gpus, gpus_per_node); }
+  std::int64_t hosts() const { return ceil_div(gpus, gpus_per_host(gpus_per_node)); }
   // Returns a GPU's share of its node's NIC line rate.
   BytesPerSecond inter_node_bandwidth() const {
     return nic_bandwidth * (static_cast<double>(nics_per_node) / static_cast<double>(gpus_per_node));

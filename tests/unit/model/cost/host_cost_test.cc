@@ -175,6 +175,10 @@ TEST(HostCost, AStepWaitsForTheSlowestHost) {
   EXPECT_DOUBLE_EQ(issue(8), HostCost::make(host_profile(), two_nodes(100), {})->issue({.launches = 1}));
   EXPECT_NEAR(issue(16), issue(8) * (1 + 0.1 / std::sqrt(std::numbers::pi)), 1e-12);
   EXPECT_GT(issue(64), issue(16));
+  ClusterShape rack = two_nodes(100);
+  rack.gpus_per_node = 72;
+  rack.gpus = 8;
+  EXPECT_DOUBLE_EQ(HostCost::make(profile, rack, {})->issue({.launches = 1}), issue(16)) << "of two hosts of four";
 }
 
 TEST(HostCost, TheHostWaitsForTheCountsOfExperts) {
