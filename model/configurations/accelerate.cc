@@ -89,6 +89,10 @@ void read_fsdp(Draft& draft, Precision gemm) {
     draft.set("offload.optimizer", true, "fsdp_config.fsdp_offload_params");
     draft.not_modeled("fsdp_config.fsdp_offload_params", "parameters and gradients stay on the GPU");
   }
+  // Accelerator.no_sync(), which the Trainer enters too, sums unsharded gradients over micro-batches.
+  const bool each = draft.flag("accelerator_config.gradient_accumulation_kwargs.sync_each_batch").value_or(false);
+  if (!each && draft.integer("gradient_accumulation_steps").value_or(1) > 1)
+    draft.set("parallelism.reduce_after", "run", "gradient_accumulation_steps");
   const auto checkpointing = draft.flag("fsdp_config.fsdp_activation_checkpointing");
   if (checkpointing)
     draft.set("recompute.policy", *checkpointing ? "full" : "none", "fsdp_config.fsdp_activation_checkpointing");

@@ -182,7 +182,7 @@ void read_verl_fsdp(const RuleInput& in) {
                          param = draft.text(mixed) ? mixed : "actor.fsdp.dtype";
   draft.set("precision.gradient_reduce", number_format(draft.text(reduce).value_or("fp32")), reduce);
   draft.set("precision.gemm", number_format(draft.text(param).value_or("bf16")), param);
-  note_deferred_reduction(draft, "actor.fsdp.use_no_sync_for_gradient_accumulation");
+  read_deferred_reduction(draft, "actor.fsdp.use_no_sync_for_gradient_accumulation");
   read_checkpointing(draft, "actor_rollout_ref.model.enable_gradient_checkpointing", true);
   draft.set("stack.name", "pytorch-fsdp-eager", "actor_rollout_ref.actor.strategy");
 }

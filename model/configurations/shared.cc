@@ -206,12 +206,9 @@ bool refuse_adapter(Draft& draft, std::string_view key, std::string_view method)
   return true;
 }
 
-void note_deferred_reduction(Draft& draft, std::string_view key) {
+void read_deferred_reduction(Draft& draft, std::string_view key) {
   if (draft.flag(key).value_or(true))
-    draft.note(Note::Kind::not_modeled, key,
-               fmt::format("{} = true: not modelled; it can change the cost: gradients are reduced after each "
-                           "micro-batch, there after the last one",
-                           key));
+    draft.set("parallelism.reduce_after", "run", draft.text(key) ? key : std::string_view("FSDP"));
 }
 
 bool names_module(const std::vector<std::string>& modules, std::initializer_list<std::string_view> parts) {

@@ -99,8 +99,8 @@ const KeyRow* deepspeed_row(std::string_view key);
 // Refuses a training of few weights that is not read, unless the user states the plan's; returns whether it does.
 bool refuse_adapter(Draft& draft, std::string_view key, std::string_view method);
 
-// Notes that FSDP reduces gradients once for all micro-batches, unless a key, true by default, is off.
-void note_deferred_reduction(Draft& draft, std::string_view key);
+// Sets that FSDP reduces gradients once for all micro-batches, unless a key, true by default, is off.
+void read_deferred_reduction(Draft& draft, std::string_view key);
 
 // Returns whether a module of the list has one of the parts in its name.
 bool names_module(const std::vector<std::string>& modules, std::initializer_list<std::string_view> parts);

@@ -149,7 +149,7 @@ void read_automodel_batch(Draft& draft) {
         global_key,
         fmt::format("{} is no multiple of local batch {} x data-parallel degree {}", *global, local, data.value_or(1)),
         fmt::format("a local batch is a multiple of the micro-batch, {}", micro));
-  if (!pipeline && data && *global > once) note_deferred_reduction(draft, "distributed.defer_fsdp_grad_sync");
+  if (!pipeline && data && *global > once) read_deferred_reduction(draft, "distributed.defer_fsdp_grad_sync");
   if (pipeline && data && *global > once)
     draft.not_modeled(global_key, "the pipeline drains after each local batch, here once a step");
   read_steps(draft, "step_scheduler.max_steps");

@@ -33,7 +33,7 @@ TEST(Automodel, StatesHaveTheFormatOfTheParameters) {
   EXPECT_EQ(plan.precision.gradients, Precision::bf16);
   EXPECT_EQ(plan.precision.gradient_reduce, Precision::fp32);
   EXPECT_TRUE(plan.optimizer.gradient_clipping);
-  EXPECT_THAT(noted(plain), HasSubstr("defer_fsdp_grad_sync")) << "32 are four times 2 x 4";
+  EXPECT_EQ(plan.parallelism.reduce_after, "run") << "32 are four times 2 x 4";
   const auto wide = imported("automodel", "model:\n  pretrained_model_name_or_path: a/b-1\n  torch_dtype: float32\n" +
                                               batch_of_32 + "distributed:\n  dp_size: 16\n");
   EXPECT_EQ(wide.plan.precision.master_weights, Precision::fp32);

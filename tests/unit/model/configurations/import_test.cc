@@ -647,6 +647,8 @@ TEST(Accelerate, ShardingStrategies) {
   EXPECT_EQ(read(of("NO_SHARD")).plan.parallelism.zero_stage, 0);
   EXPECT_FALSE(read(of("SHARD_GRAD_OP")).plan.parallelism.reshard_after_forward);
   expect_refusal(of("FULL_SHART"), 5, "did you mean 'FULL_SHARD'?");
+  EXPECT_EQ(read(of("FULL_SHARD")).plan.parallelism.reduce_after, "pass") << "of one micro-batch a step";
+  EXPECT_EQ(read(of("FULL_SHARD\ngradient_accumulation_steps: 4")).plan.parallelism.reduce_after, "run");
 }
 
 TEST(Accelerate, DeepSpeedAndMegatronSections) {

@@ -108,7 +108,10 @@ TEST(Verl, FsdpsFormatsAreStated) {
       imported("verl", script + section + "dtype=float16 +" + section + "mixed_precision.reduce_dtype=bf16\n", lengths);
   EXPECT_EQ(read.plan.precision.gemm, Precision::fp16);
   EXPECT_EQ(read.plan.precision.gradient_reduce, Precision::bf16);
-  EXPECT_THAT(noted(read), HasSubstr("use_no_sync_for_gradient_accumulation"));
+  EXPECT_EQ(read.plan.parallelism.reduce_after, "run") << "use_no_sync_for_gradient_accumulation is the default";
+  const auto each = imported(
+      "verl", script + "actor_rollout_ref.actor.fsdp_config.use_no_sync_for_gradient_accumulation=False\n", lengths);
+  EXPECT_EQ(each.plan.parallelism.reduce_after, "pass");
 }
 
 TEST(Verl, TheFileThatHydraKeeps) {
