@@ -71,7 +71,7 @@ TensorId GraphBuilder::parameter(const std::string& name, const Shape& shape, Da
                 .expert = holding.expert,
                 .divided = holding.divided,
                 .shared = holding.shared,
-                .cast_once = holding.cast_once,
+                .copies = holding.copies,
                 .frozen = !trains_};
   const TensorId id = add_tensor(tensor);
   if (graph_.inference) return id;

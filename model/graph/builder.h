@@ -18,7 +18,8 @@ namespace plumbline::model {
 
 // States how the ranks hold a parameter; the fields are those of Tensor.
 struct Holding {
-  bool expert = false, shared = false, divided = false, cast_once = false;
+  bool expert = false, shared = false, divided = false;
+  std::uint8_t copies = 0;
 };
 
 class GraphBuilder {

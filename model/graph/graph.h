@@ -43,12 +43,10 @@ struct Tensor {
   std::vector<Dimension> shape;  // shape of the part that one rank holds
   DataType type = DataType::bf16;
   Role role = Role::activation;
-  bool expert = false;   // divided over the expert-parallel group (parameters and gradients)
-  bool divided = false;  // over the tensor-parallel group (parameters and gradients); else held whole by every rank
-  bool shared = false;   // a parameter that another block on the same rank owns (MTP embedding and head)
-  // A parameter of which two copies as GEMMs read it, one transposed, are made once a step, or only the transposed one
-  // where it is stored quantized.
-  bool cast_once = false;
+  bool expert = false;      // divided over the expert-parallel group (parameters and gradients)
+  bool divided = false;     // over the tensor-parallel group (parameters and gradients); else held whole by every rank
+  bool shared = false;      // a parameter that another block on the same rank owns (MTP embedding and head)
+  std::uint8_t copies = 0;  // of a parameter, in the format of its GEMMs, made once a step and kept
   bool frozen = false;      // a parameter that is not trained: it has no gradient
   std::int64_t chunks = 1;  // parts that are computed and used one after another, of which memory holds one
 

@@ -21,6 +21,7 @@ struct OperandFormat {
   bool quantized_weights = false;  // of training, which the optimizer writes in the format of the operands
   std::int64_t adapter_rank = 0;   // of the adapter next to the GEMM; 0: it has none
   bool nf4_weights = false;        // frozen weights, which a kernel writes in 16 bits before each GEMM
+  bool one_layout = false;         // GEMMs read operands along either direction, so that none is transposed
 
   DataType weight() const {
     if (stored) return *stored;
@@ -30,6 +31,12 @@ struct OperandFormat {
   // Returns whether one kernel reads 16 bits once and writes them in blocks along either direction
   // (NVIDIA/TransformerEngine @006b3360 transformer_engine/common, MXFP8's ScalingType::BIDIMENSIONAL).
   bool casts_both_layouts() const { return precision == Precision::mxfp8; }
+  // Returns how many copies of a weight are made once a step: it is stored in one of the layouts that GEMMs read, or in
+  // none.
+  std::uint8_t copies() const {
+    if (!weights_cast_once) return 0;
+    return static_cast<std::uint8_t>((one_layout ? 1 : 2) - (quantized_weights ? 1 : 0));
+  }
 };
 
 // What is trained next to frozen parameters: y = x W^T + (x A^T) B^T with A[rank, in] and B[out, rank] (LoRA, arXiv
@@ -75,6 +82,7 @@ struct LayerContext {
   bool delayed_scaling = false;    // fp8_tensor takes its scales from earlier steps, so producers can write FP8
   bool weights_cast_once = false;  // a step, where GEMMs read another format than is stored; else where they are used
   bool quantized_weights = false;  // parameters of quantized GEMMs are stored in their format
+  bool one_layout = false;         // GEMMs of fp8_tensor read operands along either direction
   bool quantized_head = false;     // the output projection of training is one
   bool fused_loss = true;          // from 16-bit logits; else from FP32 copies, with log-probabilities stored
   bool loss_in_place = false;      // log-probabilities and gradients overwrite what they are computed from
@@ -120,11 +128,13 @@ struct LayerContext {
     return format;
   }
   // FP8 weights in blocks of 128 x 128 (weight_type) are read in both directions. Of other quantized ones a transposed
-  // copy is kept.
+  // copy is kept, but where one scale belongs to all of a tensor and GEMMs read it in either direction.
   OperandFormat training_operands(Precision precision) const {
     const bool cast = is_quantized(precision) && !is_quantized(weight_type(precision));
     const bool delayed = precision == Precision::fp8_tensor && delayed_scaling;
-    return {precision, delayed, cast && weights_cast_once, {}, cast && quantized_weights};
+    OperandFormat format{precision, delayed, cast && weights_cast_once, {}, cast && quantized_weights};
+    format.one_layout = one_layout && precision == Precision::fp8_tensor;
+    return format;
   }
   // The operands of the output projection in training, whose weight is stored as the embedding's.
   OperandFormat head_operands() const {

@@ -168,7 +168,7 @@ namespace {
 
 struct Parts {
   std::string name;
-  TensorId x, operand, weight, y;  // operand: x as the GEMM reads it
+  TensorId x, operand, weight, factor, y;  // operand, factor: x and W as the GEMM reads them
   std::int64_t in, out;
   Dimension tokens;
   std::optional<TensorId> bias;
@@ -197,7 +197,14 @@ CastAttributes scaled_cast(const OperandFormat& format) {
 // Returns what the name of a tensor gets that is another one in that format.
 std::string suffix(DataType type) { return "_" + std::string(quantized_name(type)); }
 
-// Returns W as the input gradient reads it.
+// Returns W as the input gradient reads it in the layout of the forward GEMM, whose cast is not kept.
+TensorId weight_again(GraphBuilder& b, const Parts& p) {
+  if (p.factor == p.weight || p.format.weights_cast_once) return p.factor;
+  const std::string copy = p.name + "_weight_again";
+  return cast_layouts(b, copy, "cast_" + copy, p.weight, b.tensor(p.factor).type, false, scaled_cast(p.format)).rows;
+}
+
+// Returns W transposed, as the input gradient reads it.
 TensorId transposed_weight(GraphBuilder& b, const Parts& p) {
   const bool stored = is_quantized(b.tensor(p.weight).type);
   const DataType type = stored ? b.tensor(p.weight).type : activation_type(p.format.precision);
@@ -224,7 +231,7 @@ TensorId gather_tokens(GraphBuilder& b, const Parts& p, TensorId x, std::size_t 
 // Returns the gradient of y as casts write it, of the rank's own tokens.
 Layouts quantized_output_gradient(GraphBuilder& b, const Parts& p, TensorId dy) {
   const bool gathers_both = p.gathers_gradient.ranks > 1 && scales_by_direction(p.format.precision);
-  const bool at_once = p.format.delayed_scaling || p.format.casts_both_layouts();
+  const bool at_once = (p.format.delayed_scaling && !p.format.one_layout) || p.format.casts_both_layouts();
   return cast_layouts(b, "d_" + p.name, "cast_d_" + p.name, dy, activation_type(p.format.precision),
                       gathers_both || (at_once && p.gathers_gradient.ranks == 1), scaled_cast(p.format));
 }
@@ -234,12 +241,20 @@ void quantized_gradients(GraphBuilder& b, const Parts& p) {
   const TensorId dy = b.gradient(p.y);
   const Layouts own = quantized_output_gradient(b, p, dy);
   const TensorId rows = gather_tokens(b, p, own.rows, 0);
-  const TensorId transposed = transposed_weight(b, p);
+  const bool one_layout = p.format.one_layout;
+  const TensorId weight = one_layout ? weight_again(b, p) : transposed_weight(b, p);
   const TensorId dx = b.activation("d_" + p.name + "_in", {p.tokens, {p.in}}, b.activation_gradient_type());
-  b.emit(matmul, p.name + "_dgrad", {rows, transposed}, {dx},
-         MatmulAttributes{.transpose_b = true, .chunks = p.chunks});
+  b.emit(matmul, p.name + "_dgrad", {rows, weight}, {dx},
+         MatmulAttributes{.transpose_b = !one_layout, .chunks = p.chunks});
   give_input_gradient(b, p.name, p.gradient_of, dx, p.sums_gradient);
 
+  const TensorId stored = b.kept(p.x) == p.x ? p.operand : b.kept(p.x);
+  if (one_layout) {
+    const TensorId x = gemm_operand(b, p.name + "_again", stored, p.format);
+    b.emit_weight_gradient(matmul, p.name + "_wgrad", {rows, x}, {b.gradient_of_parameter(p.weight)},
+                           MatmulAttributes{.transpose_a = true, .accumulate = true, .chunks = p.chunks});
+    return;
+  }
   TensorId dyt = 0;
   if (own.columns) {
     dyt = gather_tokens(b, p, *own.columns, 1);
@@ -248,7 +263,6 @@ void quantized_gradients(GraphBuilder& b, const Parts& p) {
     b.emit(cast_transpose, "cast_transpose_d_" + p.name, {rows == own.rows ? dy : rows}, {dyt});
   }
   const TensorId xt = b.activation(p.name + "_in_t", {{p.in}, p.tokens}, type);
-  const TensorId stored = b.kept(p.x) == p.x ? p.operand : b.kept(p.x);
   b.emit(cast_transpose, "cast_transpose_" + p.name + "_in", {stored}, {xt});
   b.emit_weight_gradient(matmul, p.name + "_wgrad", {dyt, xt}, {b.gradient_of_parameter(p.weight)},
                          MatmulAttributes{.transpose_b = true, .accumulate = true, .chunks = p.chunks});
@@ -334,15 +348,16 @@ TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64
   b.group(options.input_group);
   const TensorId operand = gemm_operand(b, name, x, options.operands);
   b.group(options.output_group);
-  const TensorId weight = b.parameter(
-      options.weight.empty() ? name : options.weight, {{out}, {in}}, options.operands.weight(),
-      {.shared = options.shared, .divided = options.divided, .cast_once = options.operands.weights_cast_once});
+  const TensorId weight =
+      b.parameter(options.weight.empty() ? name : options.weight, {{out}, {in}}, options.operands.weight(),
+                  {.shared = options.shared, .divided = options.divided, .copies = options.operands.copies()});
   const DataType written = quantized ? DataType::bf16 : type;
   const TensorId y = b.activation(name + "_out", {tokens, {out}}, written);
   Parts parts{.name = name,
               .x = x,
               .operand = operand,
               .weight = weight,
+              .factor = weight,
               .y = y,
               .in = in,
               .out = out,
@@ -361,6 +376,7 @@ TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64
                  ? b.constant(copy + suffix(type), b.shape(weight), type)
                  : cast_layouts(b, copy, "cast_" + copy, weight, type, false, scaled_cast(options.operands)).rows;
   }
+  parts.factor = factor;
   std::vector<TensorId> reads = {operand, factor};
   if (options.bias)
     reads.push_back(*(parts.bias = b.parameter(name + "_bias", {{out}}, written, {.divided = options.divided})));

@@ -3,8 +3,12 @@
 // weights are stored in BF16 and cast where they are used, in both layouts. Casts to one scale per tensor, and to
 // NVFP4, whose scales have one over the tensor above them (arXiv 2509.25149), first find the largest entry. With
 // delayed scaling the one scale is known before (Transformer Engine, DelayedScaling), and one kernel writes a gradient
-// in both layouts, as it does in MXFP8. Weights that are cast once a step are constants of a micro-batch in both
-// layouts (model/program/stage_optimizer.h casts them). Weights of inference are stored in their format.
+// in both layouts, as it does in MXFP8. Where GEMMs with one scale per tensor read operands along either direction, as
+// on GPUs of compute capability 10 (NVIDIA/TransformerEngine transformer_engine/pytorch/csrc/quantizer.cpp,
+// Float8Quantizer::create_tensor: with_transpose = columnwise_usage && !nvte_is_non_tn_fp8_gemm_supported()), nothing
+// has a second layout: gradients reuse the operands of the forward GEMM. Weights that are cast once a step are
+// constants of a micro-batch in both layouts (model/program/stage_optimizer.h casts them). Weights of inference are
+// stored in their format.
 #pragma once
 
 #include <functional>
@@ -58,8 +62,8 @@ TensorId add_adapters(GraphBuilder& builder, const std::string& name, TensorId y
                       const std::vector<std::int64_t>& parts, RecomputeGroup group,
                       const std::function<TensorId(const std::string&, std::int64_t)>& adapter);
 
-// Shapes: x [T, in] -> [T, out]. GEMMs of quantized operands need both contiguous in K. So the input gradient needs W
-// transposed and the weight gradient both operands transposed.
+// Shapes: x [T, in] -> [T, out]. GEMMs of quantized operands need both contiguous in K, but in one layout. So the input
+// gradient needs W transposed and the weight gradient both operands transposed.
 TensorId linear(GraphBuilder& builder, const std::string& name, TensorId x, std::int64_t out,
                 const LinearOptions& options);
 

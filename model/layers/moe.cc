@@ -233,9 +233,11 @@ struct ExpertGemm {
   TensorId x, weight, y, offsets;
   std::int64_t in, out;
   Dimension rows;
-  bool casts_columns;                             // where the cast of x writes both layouts at once
-  std::function<TensorId()> transposed_input;     // [in, N] for quantized weight gradients, emitted in phase W or I
+  bool casts_columns;  // where the cast of x writes both layouts at once
+  // For quantized weight gradients [in, N], or in one layout the rows of the forward GEMM; emitted in phase W or I.
+  std::function<TensorId()> transposed_input;
   std::function<TensorId()> transposed_gradient;  // [out, N] where the gradient arrives quantized, emitted in phase W
+  TensorId factor = 0;                            // W as the forward GEMM reads it
 };
 
 // Returns x in the format of the operands, cast if it has another: what belongs to so many experts. Where the scales
@@ -256,6 +258,13 @@ TensorId quantized(GraphBuilder& b, const std::string& name, const std::string& 
   return quantized_layouts(b, name, cast_name, x, format, experts, false).rows;
 }
 
+// Returns W as the input gradient reads it in the layout of the forward GEMM, whose cast is not kept.
+TensorId weight_again(GraphBuilder& b, const ExpertGemm& p, const OperandFormat& format) {
+  if (p.factor == p.weight || format.weights_cast_once) return p.factor;
+  const std::string copy = p.name + "_weight_again";
+  return quantized(b, copy, "cast_" + copy, p.weight, format, b.shape(p.weight)[0].size);
+}
+
 void plain_expert_gradients(GraphBuilder& b, const ExpertGemm& p, TensorId dy, TensorId dx, TensorId dw) {
   const TensorId weight = stored_in_16_bits(b, p.name + "_weight_again", p.weight, b.tensor(p.y).type);
   b.emit(grouped_matmul, p.name + "_dgrad", {dy, weight, p.offsets}, {dx}, MatmulAttributes{});
@@ -274,6 +283,14 @@ void expert_gradients(GraphBuilder& b, const ExpertGemm& p, const OperandFormat&
   const DataType type = activation_type(precision);
   const auto [operand, columns] =
       quantized_layouts(b, "d_" + p.name, "cast_d_" + p.name, dy, format, experts, format.casts_both_layouts());
+  if (format.one_layout) {
+    b.emit(grouped_matmul, p.name + "_dgrad", {operand, weight_again(b, p, format), p.offsets}, {dx},
+           MatmulAttributes{});
+    b.add_gradient(p.x, dx);
+    b.emit_weight_gradient(grouped_matmul, p.name + "_wgrad", {operand, p.transposed_input(), p.offsets}, {dw},
+                           MatmulAttributes{.transpose_a = true, .accumulate = true});
+    return;
+  }
   TensorId weight = p.weight;
   if (b.tensor(weight).type != weight_type(Precision::fp8)) {
     const GraphBuilder::Shape shape = {b.shape(weight)[0], {p.in}, {p.out}};
@@ -311,7 +328,7 @@ TensorId expert_gemm(GraphBuilder& b, const LayerContext& c, ExpertGemm p, const
   const Dimension e{c.experts_per_rank()};
   p.weight =
       b.parameter(p.name, in_blocks ? GraphBuilder::Shape{e, {p.in}, {p.out}} : GraphBuilder::Shape{e, {p.out}, {p.in}},
-                  format.weight(), {.expert = true, .cast_once = format.weights_cast_once});
+                  format.weight(), {.expert = true, .copies = format.copies()});
   const std::string copy = p.name + "_weight";
   TensorId operand = p.x, factor = stored_in_16_bits(b, copy + "_bf16", p.weight, b.tensor(p.x).type);
   if (in_blocks) {
@@ -329,11 +346,13 @@ TensorId expert_gemm(GraphBuilder& b, const LayerContext& c, ExpertGemm p, const
     operand = layouts.rows;
     if (layouts.columns) p.transposed_input = [id = *layouts.columns] { return id; };
   }
+  p.factor = factor;
   p.y = b.activation(p.name + "_out", {p.rows, {p.out}}, scaled ? DataType::bf16 : b.tensor(p.x).type);
   b.emit(grouped_matmul, p.name, {operand, factor, p.offsets}, {p.y}, MatmulAttributes{.transpose_b = true});
-  // Of operands with one scale the quantized rows are kept, and transposed when they are needed.
+  // Of operands with one scale the quantized rows are kept, and transposed when they are needed so.
   if (format.precision == Precision::fp8_tensor) {
-    p.transposed_input = [&b, operand, name = p.name, in = p.in, rows = p.rows] {
+    p.transposed_input = [&b, operand, name = p.name, in = p.in, rows = p.rows, as_is = format.one_layout] {
+      if (as_is) return operand;
       const TensorId id = b.activation(name + "_in_t", {{in}, rows}, DataType::fp8);
       b.emit(cast_transpose, "cast_transpose_" + name + "_in", {operand}, {id});
       return id;

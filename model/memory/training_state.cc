@@ -46,9 +46,7 @@ class StateCounter {
     }
     if (!tensor.frozen) count(tensor, times, shards);
     bytes.parameters += times * tensor.bytes() / (zero_ >= 3 ? shards : 1);
-    const double copies = is_quantized(tensor.type) ? 1 : 2;
-    if (tensor.cast_once)
-      bytes.parameters += times * Bytes(copies * tensor.elements() * bytes_per_element(operand_type(tensor)));
+    bytes.parameters += times * Bytes(tensor.copies * tensor.elements() * bytes_per_element(operand_type(tensor)));
     if (tensor.frozen) return;
     const Bytes states =
         times * Bytes(tensor.elements() * optimizer_bytes(plan_, tensor.type, updated_by_muon(plan_, tensor)) / shards);

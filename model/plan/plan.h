@@ -127,6 +127,7 @@ struct Plan {
     std::string parameters = "bf16";
     std::string attention = "bf16";  // See model/layers/core_attention.h.
     std::string head = "bf16";       // or mxfp8, with GEMMs in it
+    std::string layouts = "both";    // See model/layers/linear.h.
   } precision;
   struct {  // See model/layers/context.h, Adapters.
     std::string method = "full";

@@ -81,6 +81,7 @@ LayerContext plan_degrees(const Plan& plan, const MixtureOfExperts& experts, con
   c.attention_format = attention_format(plan);
   c.delayed_scaling = plan.precision.scaling == "delayed";
   c.quantized_weights = plan.precision.parameters == "fp8";
+  c.one_layout = plan.precision.layouts == "one";
   c.quantized_head = plan.precision.head != "bf16";
   // A gathered parameter is gone before the next micro-batch, and so is its copy.
   c.weights_cast_once = plan.precision.weight_cast == "step" && plan.parallelism.zero_stage < 3;

@@ -116,14 +116,18 @@ class Grouper {
     auto piece = std::ranges::find_if(unit.pieces, [&tensor, muon](const UnitPiece& one) {
       return one.stored == tensor.type && one.frozen == tensor.frozen && one.muon == muon;
     });
-    if (piece == unit.pieces.end()) piece = unit.pieces.insert(piece, {tensor.type, tensor.frozen, muon, 0, 0, 0, {}});
+    if (piece == unit.pieces.end())
+      piece = unit.pieces.insert(piece, {tensor.type, tensor.frozen, muon, 0, 0, 0, 0, {}});
     piece->elements += tensor.elements();
     if (muon) {
       const std::int64_t rows = tensor.shape[tensor.shape.size() - 2].size, columns = tensor.shape.back().size;
       piece->matrices[{rows, columns}] += tensor.elements() / static_cast<double>(rows * columns);
     }
     if (!tensor.divided && !tensor.expert) piece->whole += tensor.elements();
-    if (tensor.cast_once && !tensor.frozen) piece->cast += tensor.elements();
+    if (tensor.copies > 0 && !tensor.frozen) {
+      piece->cast += tensor.elements();
+      piece->copies = tensor.copies;
+    }
     owners_.try_emplace({tensor.name, tensor.expert, graph(position).reference}, index);
   }
 

@@ -101,8 +101,9 @@ struct UnitPiece {  // the parameters of one stored format
   bool frozen = false;  // gathered, but neither reduced nor updated
   bool muon = false;    // updated by Muon, else by AdamW
   double elements = 0;
-  double whole = 0;  // of these, elements that every tensor-parallel rank holds whole
-  double cast = 0;   // of these, elements that are cast to FP8 once a step
+  double whole = 0;         // of these, elements that every tensor-parallel rank holds whole
+  double cast = 0;          // of these, elements of which GEMMs read copies that are made once a step
+  std::uint8_t copies = 0;  // how many of each
   std::map<std::pair<std::int64_t, std::int64_t>, double> matrices;  // of Muon: how many of each shape
 };
 struct StageUnit {

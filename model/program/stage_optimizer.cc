@@ -243,16 +243,16 @@ class OptimizerWriter {
                                CollectiveAttributes{shard.group.shards, shard.group.stride}));
   }
 
-  // One kernel reads each weight and writes it as the forward GEMM, unless it is stored so, and as that of the input
-  // gradient read it.
+  // One kernel reads each weight and writes its copies: as the forward GEMM reads it, and as that of the input
+  // gradient.
   void cast_weights(const StageUnit& unit, const UnitPiece& piece) {
     if (piece.cast == 0) return;
     const auto elements = static_cast<std::int64_t>(piece.cast);
     const auto& precision = plan_.precision;
     const DataType type = activation_type(unit.expert ? precision.experts.value_or(precision.gemm) : precision.gemm);
     const TensorId weights = add("cast_" + unit.name, elements, piece.stored, Role::parameter);
-    std::vector<TensorId> layouts = {add(unit.name + "_operand_t", elements, type, Role::activation)};
-    if (!is_quantized(piece.stored)) layouts.push_back(add(unit.name + "_operand", elements, type, Role::activation));
+    std::vector<TensorId> layouts = {add(unit.name + "_operand", elements, type, Role::activation)};
+    if (piece.copies > 1) layouts.push_back(add(unit.name + "_operand_t", elements, type, Role::activation));
     emit(OperatorKind::cast_transpose, "cast_" + unit.name + "_weights", {weights}, layouts, {});
   }
 

@@ -58,9 +58,9 @@ void add_sharding(const model::Plan& plan, const model::Layout& layout, PlanKey&
   add_parallelism(plan, key);
   add_overlap(plan, key);
   const auto& [gemm, dispatch, combine, gradients, master_weights, optimizer_moments, gradient_reduce, scaling,
-               weight_cast, experts, parameters, attention, head] = plan.precision;
+               weight_cast, experts, parameters, attention, head, layouts] = plan.precision;
   key.add(gemm, dispatch, combine, gradients, master_weights, optimizer_moments, gradient_reduce, scaling, weight_cast,
-          experts, parameters, attention, head);
+          experts, parameters, attention, head, layouts);
   key.add(plan.cluster.gpus, plan.optimizer.kind, plan.optimizer.gradient_clipping, plan.optimizer.ema,
           plan.optimizer.gradient_copy, plan.offload.optimizer, layout.two_directions);
 }

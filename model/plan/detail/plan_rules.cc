@@ -144,6 +144,7 @@ std::vector<std::string> plan_words(std::string_view key) {
       {"precision.parameters", {"bf16", "fp8"}},
       {"precision.attention", {"bf16", "fp8", "mxfp8"}},
       {"precision.head", {"bf16", "mxfp8"}},
+      {"precision.layouts", {"both", "one"}},
       {"training.method", {"full", "lora", "qlora"}},
       {"training.targets", {"attention", "mlp", "experts"}},
       {"training.objective", {"next-token", "dpo"}},

@@ -126,6 +126,8 @@ std::optional<Error> check_formats(const Plan& plan, const model::Architecture& 
                  {p.parameters != "bf16", "precision.parameters", "parameters in FP8 are", "set it to bf16"},
                  {p.attention != "bf16", "precision.attention", "attention in FP8 is", "set it to bf16"},
                  {p.head != "bf16", "precision.head", "an output projection in FP8 is", "set it to bf16"},
+                 {scaled && p.layouts == "one", "precision.layouts",
+                  "GEMMs in FP8 of operands along either direction are", "set it to both"},
                  {scaled && p.scaling == "delayed", "precision.scaling", "scales of earlier steps are",
                   "set it to current"}}))
     return error;
