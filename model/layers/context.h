@@ -152,8 +152,10 @@ struct LayerContext {
   }
   // The format of activations in GEMMs of a pass of inference.
   Precision activation_precision() const { return inference.weights_only ? unscaled_gemm() : gemm; }
-  // The format in which a norm writes the input of GEMMs that alone read it.
-  DataType norm_output() const { return operands().delayed_scaling ? activation_type(gemm) : stream_type(); }
+  // The format in which a norm writes the input of GEMMs that alone read it. Adapters read 16 bits.
+  DataType norm_output() const {
+    return operands().delayed_scaling && adapters.rank == 0 ? activation_type(gemm) : stream_type();
+  }
   bool fused_attention() const { return attention != AttentionKernel::unfused; }
   // The format of head, router and residual stream: BF16 under quantized GEMMs, else the plan's.
   Precision unscaled_gemm() const { return is_quantized(gemm) ? Precision::bf16 : gemm; }

@@ -48,7 +48,7 @@ TensorId scattered(GraphBuilder& b, const std::string& name, TensorId y, Dimensi
 bool divides_tokens(const LayerContext& c) { return c.tensor > 1 && c.sequence; }
 
 bool casts_before_gathers(const LayerContext& c, const OperandFormat& format) {
-  return divides_tokens(c) && !c.inference && is_quantized(format.precision);
+  return divides_tokens(c) && !c.inference && is_quantized(format.precision) && format.adapter_rank == 0;
 }
 
 // Adds the gradient of x: its sum over the ranks, where several ranks each have a part.
@@ -305,11 +305,11 @@ TensorId add_adapters(GraphBuilder& b, const std::string& name, TensorId y, cons
 namespace {
 
 // Where ranks divide W, each has its part of what the adapter adds: A is whole where W is divided by columns and B
-// where it is divided by rows, so that no collectives are added.
+// where it is divided by rows, so that no collectives are added. Next to a quantized W its GEMMs have 16 bits.
 TensorId adapted(GraphBuilder& b, const std::string& name, TensorId x, TensorId y, const LinearOptions& options) {
   LinearOptions down = options;
-  down.operands.adapter_rank = 0;
-  down.operands.nf4_weights = down.bias = false;
+  down.operands = {is_quantized(options.operands.precision) ? Precision::bf16 : options.operands.precision};
+  down.bias = false;
   down.divided = options.divided_by_rows;
   LinearOptions up = down;
   up.divided = options.divided && !options.divided_by_rows;

@@ -78,7 +78,8 @@ TensorId enter_tensor_region(GraphBuilder& builder, const LayerContext& context,
 // The same of an x that the GEMM `gemm` alone reads: for a quantized one in training: each rank casts its own tokens
 // before they are gathered and keeps them so, as Transformer Engine does (gather_along_first_dim in
 // transformer_engine/pytorch/distributed.py). Gradients that enter a region by row_parallel_linear are cast before they
-// are gathered too, and with scales by direction (MXFP8, NVFP4) gathered in both layouts.
+// are gathered too, and with scales by direction (MXFP8, NVFP4) gathered in both layouts. With an adapter next to the
+// GEMM all are gathered in 16 bits, which it reads (return_layernorm_output_gathered in layernorm_linear.py).
 TensorId enter_tensor_region(GraphBuilder& builder, const LayerContext& context, const std::string& gemm, TensorId x,
                              const LinearOptions& reader);
 

@@ -239,10 +239,6 @@ std::optional<Error> check_adapters(const Plan& plan, const Architecture& archit
   if (method == "qlora" && (quantized || quantized_experts))
     return impossible(plan, "training.method", "weights in NF4 are multiplied in 16 bits",
                       "set precision.gemm = \"bf16\", or training.method = \"lora\"");
-  if (quantized && plan.parallelism.sequence && plan.parallelism.tensor > 1)
-    return impossible(plan, "parallelism.sequence",
-                      "adapters read tokens that are gathered in 16 bits, quantized GEMMs such in their own format",
-                      "set precision.gemm = \"bf16\", or parallelism.sequence = false");
   return std::nullopt;
 }
 
