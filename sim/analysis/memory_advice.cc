@@ -67,6 +67,12 @@ void add_degrees(const model::Plan& plan, std::vector<Settings>& changes) {
 void add_formats(const model::Plan& plan, std::vector<Settings>& changes) {
   if (plan.precision.optimizer_moments == Precision::fp32) changes.push_back({"precision.optimizer_moments=bf16"});
   if (plan.precision.gradients == Precision::fp32) changes.push_back({"precision.gradients=bf16"});
+  // Blocks of FP8 are stored so anyhow. Ranks that each update all parameters keep them in 16 bits (Megatron-LM's
+  // arguments.py: --fp8-param-gather is supported with the distributed optimizer and FSDP alone).
+  const bool casts = plan.precision.gemm == Precision::fp8_tensor || plan.precision.gemm == Precision::mxfp8;
+  if (casts && plan.precision.parameters != "fp8" && plan.parallelism.zero_stage > 0 &&
+      model::software_has(plan, "precision.parameters", "fp8"))
+    changes.push_back({"precision.parameters=fp8"});
 }
 
 // Offloads half of the activations, then all, and the optimizer, where the device has a link to the host; and takes

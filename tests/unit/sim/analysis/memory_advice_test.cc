@@ -115,6 +115,22 @@ TEST(MemoryAdvice, OffloadsNoMoreThanTheHostHolds) {
   EXPECT_FALSE(fits("parallelism.zero_stage=3"));
 }
 
+TEST(MemoryAdvice, StoresParametersAsGemmsReadThemWhereTheSoftwareDoes) {
+  const auto tried = [](const Settings& more, const std::vector<std::string>& formats = {"bf16", "fp8"}) {
+    Settings all = {"precision.gemm=fp8_tensor", "precision.weight_cast=step", "batch.micro_batch_size=4"};
+    all.insert(all.end(), more.begin(), more.end());
+    Inputs inputs = step_inputs(tests::llama_plan, "h800", all);
+    inputs.plan.software["precision.parameters"] = {"one", formats};
+    return memory_advice(inputs).tried;
+  };
+  const std::size_t with = tried({});
+  EXPECT_EQ(tried({"precision.parameters=fp8"}), with - 1);
+  EXPECT_EQ(tried({}, {"bf16"}), with - 1);
+  EXPECT_EQ(tried({"precision.gemm=bf16"}), with - 1);
+  // Replicas keep 16 bits; sharding them over all is one more change instead.
+  EXPECT_EQ(tried({"parallelism.zero_stage=0"}), with);
+}
+
 TEST(MemoryAdvice, AddsToTheOperatorsThatAreRecomputed) {
   const Inputs inputs = step_inputs(tests::deepseek_plan, "h800", {"recompute.operators=[\"rmsnorm\"]"});
   const model::MemoryAdvice advice = memory_advice(inputs);
