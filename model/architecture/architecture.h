@@ -22,8 +22,11 @@ enum class Mixer : std::uint8_t {
   windowed_attention,
   recurrence,
   attention_and_recurrence,
-  compressed_attention,        // to a window, and to compressed entries of several tokens each
-  sparse_compressed_attention  // to those of the entries that an indexer chooses
+  compressed_attention,         // to a window, and to compressed entries of several tokens each
+  sparse_compressed_attention,  // to those of the entries that an indexer chooses
+  // Of grouped queries to the blocks of tokens that an indexer chooses. Latent attention with an indexer is
+  // `attention`.
+  sparse_attention
 };
 inline bool attends(Mixer mixer) { return mixer != Mixer::none && mixer != Mixer::recurrence; }
 inline bool compresses(Mixer mixer) {
@@ -49,10 +52,17 @@ struct LatentAttention {
 
 // Attention of a query to the tokens alone that an indexer scores highest (deepseek-ai/DeepSeek-V3.2-Exp @6d8cb70
 // inference/model.py, classes Indexer and MLA): the sum over its heads of a weight times ReLU(q k), with one key for
-// all heads. Over latents, which all heads of attention share, so that they share the choice.
+// all heads. Over latents, which all heads of attention share, so that they share the choice. Of grouped queries each
+// group has a head of the indexer and a choice of blocks of tokens, by the largest q k in them, the query's own block
+// among them (MiniMax Sparse Attention, arXiv 2606.13392; class MiniMaxM3VLIndexer of huggingface/transformers @0117d5f
+// src/transformers/models/minimax_m3_vl/modular_minimax_m3_vl.py).
 struct SparseAttention {
   std::int64_t tokens = 0;  // that a query sees at most, or compressed entries; 0: all
   std::int64_t heads = 0, head_dim = 0;
+  std::int64_t block = 1;  // tokens that are chosen as one
+
+  // Tokens that a query far into a sequence sees, in the mean: its own block ends after it.
+  std::int64_t seen() const { return tokens - (block - 1) / 2; }
   bool operator==(const SparseAttention&) const = default;
 };
 

@@ -47,6 +47,8 @@ constexpr auto layer_blocks = std::to_array<NamedLayer>({
     {BlockKind::sparse_compressed_moe_layer,
      "sparse_compressed_moe_layer",
      {Mixer::sparse_compressed_attention, FeedForward::experts}},
+    {BlockKind::sparse_dense_layer, "sparse_dense_layer", {Mixer::sparse_attention, FeedForward::dense}},
+    {BlockKind::sparse_moe_layer, "sparse_moe_layer", {Mixer::sparse_attention, FeedForward::experts}},
 });
 
 // Returns the input of a layer where its CUDA graph reads it (NVIDIA/TransformerEngine

@@ -9,8 +9,8 @@
 namespace plumbline::model {
 
 // A dense or MoE layer mixes tokens by attention, by attention to the architecture's window only, by a recurrence, by
-// attention and a recurrence in parallel, or by attention to a window and to compressed entries. attention_layer,
-// recurrent_layer, mlp_layer and experts_layer do one of the two things alone.
+// attention and a recurrence in parallel, by attention to a window and to compressed entries, or by attention to chosen
+// blocks of tokens. attention_layer, recurrent_layer, mlp_layer and experts_layer do one of the two things alone.
 enum class BlockKind : std::uint8_t {
   embedding,
   dense_layer,
@@ -26,6 +26,8 @@ enum class BlockKind : std::uint8_t {
   experts_layer,
   compressed_moe_layer,
   sparse_compressed_moe_layer,
+  sparse_dense_layer,
+  sparse_moe_layer,
   multi_token_prediction,
   head
 };

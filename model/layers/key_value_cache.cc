@@ -26,6 +26,12 @@ Dimension cache_rows(const LayerContext& c, bool windowed, std::int64_t compress
   return {c.inference.requests * rows};
 }
 
+// Returns the format of an indexer's keys, whatever that of keys and values is: grouped queries have theirs in 16 bits
+// (vllm-project/vllm @545393a vllm/models/minimax_m3/common/indexer.py, class MiniMaxM3IndexerCache), others in FP8.
+DataType index_type(const Architecture& a) {
+  return a.attention == AttentionKind::grouped_query ? DataType::bf16 : DataType::fp8_tile;
+}
+
 TensorId append_rows(GraphBuilder& b, const std::string& name, TensorId lengths, TensorId keys, Dimension rows,
                      DataType type) {
   const TensorId held = b.cache(name + "_cache", {rows, b.shape(keys)[1]}, type);
@@ -53,8 +59,9 @@ double cache_bytes(const Architecture& a, DataType type, std::int64_t tensor, Mi
           ? a.head_dim
           : std::max<std::int64_t>(1, shape.key_value_heads / tensor) * (shape.query_key_dim + shape.value_dim);
   const double row = static_cast<double>(columns) * bytes_per_element(type);
-  const double index =
-      a.sparse.tokens > 0 ? static_cast<double>(a.sparse.head_dim) * bytes_per_element(DataType::fp8_tile) : 0;
+  const bool indexed =
+      a.attention == AttentionKind::grouped_query ? mixer == Mixer::sparse_attention : a.sparse.tokens > 0;
+  const double index = indexed ? static_cast<double>(a.sparse.head_dim) * bytes_per_element(index_type(a)) : 0;
   const double kept = kept_tokens(a, windowed, tokens, 1);
   if (a.attention != AttentionKind::shared_key_value) return (row + index) * kept;
   const std::int64_t compression = a.shared.compression_of(mixer);
@@ -93,7 +100,7 @@ std::vector<TensorId> append(GraphBuilder& b, const LayerContext& c, TensorId le
 
 TensorId append_index(GraphBuilder& b, const LayerContext& c, TensorId lengths, TensorId keys,
                       std::int64_t compression) {
-  return append_rows(b, "index", lengths, keys, cache_rows(c, false, compression), DataType::fp8_tile);
+  return append_rows(b, "index", lengths, keys, cache_rows(c, false, compression), index_type(c.architecture));
 }
 
 TensorId append_entries(GraphBuilder& b, const LayerContext& c, TensorId lengths, TensorId keys,

@@ -31,8 +31,8 @@ std::optional<TensorId> cached_lengths(GraphBuilder& builder, const LayerContext
 std::vector<TensorId> append(GraphBuilder& builder, const LayerContext& context, TensorId lengths,
                              const std::vector<TensorId>& rows, bool joined, bool windowed);
 
-// Appends the keys of an indexer [T, w], or entries of so many tokens, in FP8 with a scale for 128 columns, whatever
-// inference.kv_cache is. The kernel that appends them casts them.
+// Appends the keys of an indexer [T, w], or entries of so many tokens, in FP8 with a scale for 128 columns, for grouped
+// queries in BF16, whatever inference.kv_cache is. The kernel that appends them casts them.
 TensorId append_index(GraphBuilder& builder, const LayerContext& context, TensorId lengths, TensorId keys,
                       std::int64_t compression);
 

@@ -90,6 +90,8 @@ const PublishedCount counts[] = {
     // Lightning attention of 64 heads in seven of eight layers: 4HVd + VdH + Vd in place of attention.
     {"minimax-m1", 456089655296, "by the dimensions of MiniMaxAI/MiniMax-M1-80k, whose card says 456B"},
     {"minimax-m2", 228689748992, "by the dimensions of MiniMaxAI/MiniMax-M2, whose card says 230B"},
+    // With an indexer of H (5 * 128) + 256 in 57 layers; with the vision encoder about 427B. No selection biases.
+    {"minimax-m3", 426174565632, "the text model of MiniMaxAI/MiniMax-M3, by the dimensions; the card says 428B"},
     {"qwen3-next-80b-a3b", 79674391296, "by the dimensions of Qwen/Qwen3-Next-80B-A3B-Instruct, whose card says 80B"},
     {"qwen3.5-35b-a3b", 34660610688, "the text model of Qwen/Qwen3.5-35B-A3B, by the dimensions; the name says 35B"},
     // V3 and in each layer an indexer: 1536*64*128 + 7168*(128 + 64) + 2*128.

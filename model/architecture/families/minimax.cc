@@ -3,13 +3,15 @@
 // huggingface/transformers @008e574 src/transformers/models/minimax/modular_minimax.py; chunks: vllm-project/vllm
 // @030ea52 vllm/model_executor/layers/lightning_attn.py. The stream is normalised before it is added to, and scaled, in
 // kernels that are there. MiniMax-M2 (model card of MiniMaxAI/MiniMax-M2) has softmax attention alone, MiniMax-M3 that
-// to blocks of tokens which an indexer chooses (huggingface/transformers @01a05aa
-// src/transformers/models/minimax_m3_vl/configuration_minimax_m3_vl.py).
+// to blocks of tokens which an indexer chooses (arXiv 2606.13392; huggingface/transformers @0117d5f
+// src/transformers/models/minimax_m3_vl/modular_minimax_m3_vl.py).
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/architecture/families/families.h"
@@ -38,6 +40,45 @@ void read_attention_types(ConfigReader& config, Architecture& model) {
   model.pattern = pattern;
 }
 
+// Names of layers, or each layer's number, 1 for attention to chosen blocks. The hub's file has the keys of blocks
+// inside an object of their own, and that the query's block is among the chosen ones.
+void read_blocks(ConfigReader& config, Architecture& model) {
+  const auto named = [](std::string_view key) { return fmt::format("sparse_attention_config.{}", key); };
+  const auto stated = [&](std::string_view hub, std::string_view flat, std::int64_t missing) {
+    return config.dimension(named(hub), config.dimension(flat, missing));
+  };
+  const std::int64_t blocks = config.count(named("sparse_topk_blocks"), config.count("index_topk_blocks", 16));
+  if (blocks == 0 || !config.flag(named("use_sparse_attention"), true)) return;
+  const std::vector<std::int64_t> numbers = config.counts(named("sparse_attention_freq"));
+  const std::vector<std::int64_t> without_values = config.counts(named("sparse_disable_index_value"));
+  const std::vector<std::string> names = config.texts("layer_types");
+  const std::int64_t listed = model.layers + (model.multi_token_prediction_layers > 0 ? 1 : 0);
+  std::vector<LayerKind> pattern;
+  for (std::int64_t layer = 0; layer < listed; ++layer) {
+    const auto number = static_cast<std::size_t>(std::min(layer, model.layers - 1));  // predictions are as the last one
+    LayerKind kind = model.layer(layer);
+    const bool chooses = names.empty() ? number < numbers.size() && numbers[number] != 0
+                                       : number < names.size() && names[number] == "minimax_m3_sparse";
+    if (chooses) kind.mixer = Mixer::sparse_attention;
+    if (chooses && number < without_values.size() && without_values[number] == 0)
+      config.fail(named("sparse_disable_index_value"), "an indexer with values of its own",
+                  "MiniMax-M3 has 1 for each layer that chooses blocks");
+    pattern.push_back(kind);
+  }
+  const auto chooses = [](const LayerKind& kind) { return kind.mixer == Mixer::sparse_attention; };
+  if (std::ranges::none_of(pattern, chooses)) return;
+  model.pattern = pattern;
+  model.sparse = {.heads = stated("sparse_num_index_heads", "index_n_heads", 4),
+                  .head_dim = stated("sparse_index_dim", "index_head_dim", 128),
+                  .block = stated("sparse_block_size", "index_block_size", 128)};
+  model.sparse.tokens = blocks * model.sparse.block;
+  if (model.sparse.heads != model.key_value_heads)
+    config.conflict(
+        named("sparse_num_index_heads"),
+        fmt::format("{} heads of the indexer for {} groups of queries", model.sparse.heads, model.key_value_heads),
+        "each group has one: num_key_value_heads");
+}
+
 }  // namespace
 
 void read_minimax(ConfigReader& config, Architecture& model) {
@@ -61,10 +102,11 @@ void read_minimax_m2(ConfigReader& config, Architecture& model) {
 }
 
 // A config.json of model_type minimax_m3_vl has the text model inside text_config, which its hub calls minimax_m2;
-// vision is not read. Its keys of blocks are inside an object of their own on the hub.
+// vision is not read. Of its modules of multi-token prediction one is trained (num_nextn_predict_layers).
 void read_minimax_m3(ConfigReader& config, Architecture& model) {
   config.read_inside("text_config");
-  read_llama_like(config, model, {.key_value_heads = 4, .head_dim = 128, .rope_theta = 5e6});
+  read_llama_like(config, model, {.key_value_heads = 4, .head_dim = 128, .rope_theta = 5e6, .other_gate = true});
+  if (!config.is_text("hidden_act", "swigluoai")) require_silu(config, "hidden_act");
   model.rotary_dim = config.count("rotary_dim", 64);
   model.query_key_norm = true;
   model.swiglu_limit = config.number("swiglu_limit", 7);
@@ -82,11 +124,8 @@ void read_minimax_m3(ConfigReader& config, Architecture& model) {
       experts.dense_layers.push_back(layer);
   }
   model.intermediate_size = config.dimension("dense_intermediate_size", 12288);
-  model.multi_token_prediction_layers = config.layers("num_mtp_modules", 0);
-  for (const char* key : {"sparse_attention_config.sparse_topk_blocks", "index_topk_blocks"})
-    if (config.count(key, 0) > 0)
-      config.fail(key, "attention of grouped queries to blocks of tokens that an indexer chooses",
-                  "0 predicts attention to all tokens, as Megatron-Bridge trains it");
+  model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", config.layers("num_mtp_modules", 0));
+  read_blocks(config, model);
 }
 
 }  // namespace plumbline::model

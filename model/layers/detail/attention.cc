@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -201,8 +202,9 @@ TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, Ten
                            gate);
 }
 
-TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorId x, bool windowed) {
+TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorId x, Mixer mixer) {
   const Architecture& a = c.architecture;
+  const bool windowed = mixer == Mixer::windowed_attention, sparse = mixer == Mixer::sparse_attention;
   const HeadShape shape = a.head_shape(windowed);
   const std::int64_t d = shape.query_key_dim, value_dim = shape.value_dim;
   const std::int64_t heads = shape.heads / c.tensor;
@@ -214,12 +216,14 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
   const bool has_values = windowed || !a.values.are_keys;
   if (has_values) widths.push_back(kv_heads * value_dim);
   if (a.output_gate || a.head_gate) widths.push_back(a.head_gate ? heads : heads * value_dim);
+  const std::size_t of_attention = widths.size();
+  if (sparse && c.inference) widths.insert(widths.end(), {index_heads(c) * a.sparse.head_dim, a.sparse.head_dim});
   options.parts = widths;
   const TensorId qkv = column_parallel_linear(b, c, "qkv", enter_tensor_region(b, c, "qkv", x, options),
                                               std::reduce(widths.begin(), widths.end()) * c.tensor, options);
   const auto parts = split_columns(b, "split_qkv", qkv, widths);
   std::optional<TensorId> gate;
-  if (a.output_gate || a.head_gate) gate = parts.back();
+  if (a.output_gate || a.head_gate) gate = parts[of_attention - 1];
   TensorId q = parts[0], k = parts[1], v = has_values ? parts[2] : parts[1];
   if (a.query_key_norm) {
     q = normalize(b, "query_norm", q, a.norm_epsilon, heads);
@@ -232,6 +236,21 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
     q = rotate(b, "rotary_query", q, {heads, d, turning, c.sequence_tokens(), a.rope_theta, a.rope_scaled}, lengths);
     k = rotate(b, "rotary_key", k, {kv_heads, d, turning, c.sequence_tokens(), a.rope_theta, a.rope_scaled}, lengths);
   }
+  const std::int64_t seen = windowed ? a.window.tokens : sparse ? a.sparse.seen() : 0;
+  AttentionAttributes attributes{.query_heads = heads,
+                                 .key_value_heads = kv_heads,
+                                 .query_key_dim = d,
+                                 .value_dim = value_dim,
+                                 .sequence_length = c.sequence_tokens(),
+                                 .window = seen,
+                                 .alibi = a.positions == PositionKind::alibi};
+  if (sparse)
+    choose_blocks(b, c, lengths,
+                  {.x = x,
+                   .projected = {parts.begin() + static_cast<std::ptrdiff_t>(of_attention), parts.end()},
+                   .query = q,
+                   .key = k,
+                   .of = attributes});
   if (lengths) {
     const std::vector<TensorId> caches = append(b, c, *lengths, {k, v}, false, windowed);
     if (reads_cache(c))  // chunks of sequences are windows as long
@@ -242,16 +261,10 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
                                        .query_key_dim = d,
                                        .value_dim = value_dim,
                                        .scale = score_scale(d),
-                                       .window = windowed ? a.window.tokens : 0,
+                                       .window = seen,
                                        .alibi = a.positions == PositionKind::alibi}),
                                gate);
   }
-  AttentionAttributes attributes{.query_heads = heads,
-                                 .key_value_heads = kv_heads,
-                                 .query_key_dim = d,
-                                 .value_dim = value_dim,
-                                 .window = windowed ? a.window.tokens : 0,
-                                 .alibi = a.positions == PositionKind::alibi};
   if (windowed && a.window.chunks && c.context == 1 && c.sequence_tokens() % a.window.tokens == 0) {
     // A chunk is a sequence of its own. Where chunks do not divide the sequence, they are a window as long.
     attributes.sequence_length = a.window.tokens;
@@ -271,7 +284,7 @@ TensorId attention_layer(GraphBuilder& b, const LayerContext& c, TensorId x, Mix
     case AttentionKind::grouped_query:
       break;
   }
-  return grouped_query_attention(b, c, x, mixer == Mixer::windowed_attention);
+  return grouped_query_attention(b, c, x, mixer);
 }
 
 }  // namespace plumbline::model

@@ -3,8 +3,10 @@
 // normalised input [T, H]; the result is the output projection's [T, H], without the residual.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "model/graph/builder.h"
 #include "model/layers/context.h"
@@ -49,5 +51,21 @@ struct IndexedAttention {
 // Returns the keys that each query sees [T, k]. `lengths`: in inference the tokens before each request.
 TensorId choose_tokens(GraphBuilder& builder, const LayerContext& context, std::optional<TensorId> lengths,
                        const IndexedAttention& attention);
+
+// The indexer of grouped queries (arXiv 2606.13392), one head for each group of queries of the rank. It learns as the
+// other one does. Engines project its queries and its key with those of attention.
+struct IndexedBlocks {
+  TensorId x;                       // the normalised stream [T, H]
+  std::vector<TensorId> projected;  // in inference its columns of that projection: [T, heads*d], [T, d]
+  TensorId query = 0, key = 0;      // of attention
+  AttentionAttributes of = {};      // that attention, with the tokens that a query sees as a window
+};
+
+// Returns the indexer's heads on a rank.
+std::int64_t index_heads(const LayerContext& context);
+
+// Emits the choice of the blocks that each group of queries sees.
+void choose_blocks(GraphBuilder& builder, const LayerContext& context, std::optional<TensorId> lengths,
+                   const IndexedBlocks& attention);
 
 }  // namespace plumbline::model

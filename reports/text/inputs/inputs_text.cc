@@ -24,6 +24,13 @@ using Rows = std::vector<std::pair<std::string, std::string>>;
 
 void add_count(Rows& rows, const char* name, std::int64_t value) { rows.emplace_back(name, fmt::format("{}", value)); }
 
+void add_choice(const model::SparseAttention& sparse, Rows& rows) {
+  if (sparse.tokens == 0) return;
+  const std::string blocks = sparse.block > 1 ? fmt::format(" in blocks of {}", sparse.block) : "";
+  rows.emplace_back("sees", fmt::format("{} tokens{}, chosen by {} heads of {}", grouped(sparse.tokens), blocks,
+                                        sparse.heads, sparse.head_dim));
+}
+
 void add_latent_attention(const model::Architecture& a, Rows& rows) {
   rows.emplace_back("attention", a.output_gate ? "multi-head latent, gated" : "multi-head latent");
   add_count(rows, "heads", a.heads);
@@ -32,9 +39,7 @@ void add_latent_attention(const model::Architecture& a, Rows& rows) {
   rows.emplace_back("query-key head", fmt::format("{} + {} {}", a.latent.qk_nope_head_dim, a.latent.qk_rope_head_dim,
                                                   a.positions == model::PositionKind::rotary ? "rotary" : "shared"));
   add_count(rows, "value head", a.latent.v_head_dim);
-  if (a.sparse.tokens > 0)
-    rows.emplace_back("sees", fmt::format("{} tokens, chosen by {} heads of {}", grouped(a.sparse.tokens),
-                                          a.sparse.heads, a.sparse.head_dim));
+  add_choice(a.sparse, rows);
 }
 
 void add_shared_key_value(const model::Architecture& a, Rows& rows) {
@@ -106,6 +111,7 @@ void add_attention(const model::Architecture& a, Rows& rows) {
   add_count(rows, "head", a.head_dim);
   if (a.value_dim > 0) add_count(rows, "value head", a.value_dim);
   rows.emplace_back("window", window_text(a));
+  add_choice(a.sparse, rows);
   const model::HeadShape windowed = a.head_shape(true);
   if (windowed != a.head_shape(false))
     rows.emplace_back("heads with a window", fmt::format("{} of {}, {} of keys and values", windowed.heads,
@@ -173,6 +179,8 @@ void add_layers(const model::Architecture& a, Rows& rows) {
     mixers += fmt::format("; {} with attention and a recurrence", both);
   const auto all = mix(model::Mixer::compressed_attention), chosen = mix(model::Mixer::sparse_compressed_attention);
   if (all + chosen > 0) mixers += fmt::format("; {} with all compressed entries, {} with chosen ones", all, chosen);
+  if (const auto sparse = mix(model::Mixer::sparse_attention); sparse > 0)
+    mixers += fmt::format("; {} with chosen blocks of tokens", sparse);
   rows.emplace_back("layers",
                     fmt::format("{}: {} dense, {} mixture of experts{}", a.layers, transform(model::FeedForward::dense),
                                 transform(model::FeedForward::experts), mixers));

@@ -620,22 +620,46 @@ TEST(Architecture, MiniMaxListsTypesOrNamesOfItsLayers) {
 }
 
 // The hub calls the text model minimax_m2, whose layers are others.
-TEST(Architecture, MiniMaxM3IsRefusedWithItsBlocksAlone) {
-  const auto read = [](const std::string& blocks) {
+TEST(Architecture, MiniMaxM3ChoosesBlocksInListedLayers) {
+  const auto read = [](const std::string& blocks, const std::string& more = "") {
     return minimal("minimax_m3_vl", R"("text_config": {"model_type": "minimax_m2", "moe_layer_freq": [0, 1, 1, 1],
         "num_local_experts": 8, "dense_intermediate_size": 256, "shared_intermediate_size": 96, "rotary_dim": 2,
-        "sparse_attention_config": {"sparse_topk_blocks": )" +
-                                        blocks + "}, " + decoder + "}");
+        "num_mtp_modules": 7, "num_nextn_predict_layers": 1, "hidden_act": "swigluoai", "sparse_attention_config": {"sparse_num_index_heads": 4,
+        "sparse_attention_freq": [0, 0, 1, 1], "sparse_index_dim": 16, "sparse_block_size": 64,
+        "sparse_topk_blocks": )" + blocks +
+                                        more + "}, " + decoder + "}");
   };
-  EXPECT_EQ(read("16").error().key, "sparse_attention_config.sparse_topk_blocks");
-  const Architecture model = valid(read("0"));
+  const Architecture model = valid(read("8"));
   EXPECT_EQ(model.layer(0), (LayerKind{Mixer::attention, FeedForward::dense}));
   EXPECT_EQ(model.layer(1), (LayerKind{Mixer::attention, FeedForward::experts}));
+  EXPECT_EQ(model.layer(3), (LayerKind{Mixer::sparse_attention, FeedForward::experts}));
+  EXPECT_EQ(model.layer(4), model.layer(3));  // of the prediction
+  EXPECT_EQ(model.sparse, (SparseAttention{.tokens = 512, .heads = 4, .head_dim = 16, .block = 64}));
+  EXPECT_EQ(model.sparse.seen(), 481);  // 7 blocks, and half of the query's own
+  EXPECT_EQ(model.multi_token_prediction_layers, 1);
   EXPECT_EQ(model.intermediate_size, 256);
   EXPECT_EQ(model.experts.intermediate_size, 128);
   EXPECT_EQ(model.experts.shared_width(), 96);
   EXPECT_EQ(model.experts.experts_per_token, 4);
   EXPECT_EQ(model.key_value_heads, 4);
+  for (const Architecture& whole : {valid(read("0")), valid(read("8", R"(, "use_sparse_attention": false)"))}) {
+    EXPECT_EQ(whole.layer(3), (LayerKind{Mixer::attention, FeedForward::experts}));
+    EXPECT_EQ(whole.sparse.tokens, 0);
+  }
+  EXPECT_EQ(read("8", R"(, "sparse_disable_index_value": [0, 0, 1, 0])").error().key,
+            "sparse_attention_config.sparse_disable_index_value");
+  const auto heads = read("8", R"(}, "num_key_value_heads": 8, "unread": {"none": 0)");
+  EXPECT_EQ(heads.error().key, "sparse_attention_config.sparse_num_index_heads");
+}
+
+// transformers' own files have the keys of blocks among the others, and names of layers.
+TEST(Architecture, MiniMaxM3NamesLayersThatChooseBlocks) {
+  const Architecture model = made("minimax_m3_vl_text", decoder + R"(, "num_local_experts": 8, "rotary_dim": 2,
+      "layer_types": ["full_attention", "minimax_m3_sparse", "minimax_m3_sparse", "full_attention"],
+      "index_topk_blocks": 2, "index_block_size": 32)");
+  EXPECT_EQ(model.layer(0).mixer, Mixer::attention);
+  EXPECT_EQ(model.layer(2), (LayerKind{Mixer::sparse_attention, FeedForward::experts}));
+  EXPECT_EQ(model.sparse, (SparseAttention{.tokens = 64, .heads = 4, .head_dim = 128, .block = 32}));
 }
 
 TEST(Architecture, QwenChoosesItsMoeLayers) {
