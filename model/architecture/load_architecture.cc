@@ -26,8 +26,22 @@ std::string meant_type(const std::string& found, const std::vector<std::string>&
   return nearest.size() > short_name && digits(nearest) == digits(found) ? nearest : "";
 }
 
+// Types whose name is near that of one that is read, and what they have that no operator here computes
+// (huggingface/transformers @008e574 src/transformers/models/gemma3n/configuration_gemma3n.py).
+struct UnreadType {
+  std::string_view name, parts;
+};
+constexpr UnreadType unread_types[] = {
+    {"gemma3n",
+     "streams of which each layer predicts the others (altup_num_inputs), low-rank branches of attention "
+     "(laurel_rank), an embedding of each layer (hidden_size_per_layer_input), and layers that attend to the "
+     "keys and values of another (num_kv_shared_layers)"}};
+
 void fail_unknown_type(ConfigReader& config, const std::string& key) {
   const std::string found = config.text(key, "");
+  for (const UnreadType& type : unread_types)
+    if (found.starts_with(type.name))
+      return config.fail(key, fmt::format("no operator here computes what {} has", type.name), std::string(type.parts));
   std::vector<std::string> names;
   for (const ModelType& type : model_types) names.emplace_back(type.name);
   const std::string nearest = meant_type(found, names);

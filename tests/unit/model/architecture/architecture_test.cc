@@ -602,6 +602,14 @@ TEST(Architecture, JambaHasAttentionAndExpertsByPeriods) {
       << "of a period of 8 layers";
 }
 
+TEST(Architecture, Gemma3nIsRefusedByWhatItHas) {
+  for (const char* keys : {R"("text_config": {"model_type": "gemma3n_text"})", R"("altup_num_inputs": 4)"}) {
+    const auto refused = minimal("gemma3n", keys);
+    ASSERT_FALSE(refused);
+    EXPECT_NE(to_string(refused.error()).find("laurel_rank"), std::string::npos);
+  }
+}
+
 TEST(Architecture, MiniMaxListsTypesOrNamesOfItsLayers) {
   const std::string experts = R"(, "num_local_experts": 4, "rotary_dim": 2)";
   const Architecture typed = made("minimax_m1", decoder + experts + R"(, "attn_type_list": [0, 0, 0, 1, 0])");
