@@ -186,6 +186,7 @@ struct Recurrence {
   std::int64_t convolution = 4;  // taps; 0: none, SiLU alone
   bool convolution_bias = false;
   bool normalized = true;  // the result, before or after it is gated; selective_scan: time steps, queries, keys
+  bool norm_gains = true;  // of the latter
   bool full_gate = false;  // output gates are projected whatever gate_rank is
   // Of the two matrices each behind decays and output gates, 0: they are projected; or behind time steps.
   std::int64_t gate_rank = 0;

@@ -245,8 +245,11 @@ TensorId selectively_scanned(GraphBuilder& b, const LayerContext& c, TensorId x,
                              {r.gate_rank, r.key_dim, r.key_dim});
   if (r.normalized) {
     const double epsilon = c.architecture.norm_epsilon;
-    parts = {normalize(b, "time_step_norm", parts[0], epsilon), normalize(b, "scan_key_norm", parts[1], epsilon),
-             normalize(b, "scan_query_norm", parts[2], epsilon)};
+    const auto normal = [&](const char* name, TensorId part) {
+      return r.norm_gains ? normalize(b, name, part, epsilon) : normalize_alone(b, name, part, epsilon, 1);
+    };
+    parts = {normal("time_step_norm", parts[0]), normal("scan_key_norm", parts[1]),
+             normal("scan_query_norm", parts[2])};
   }
   const TensorId steps = column_parallel_linear(b, c, "time_step", parts[0], r.value_heads * r.value_dim, options);
   return scanned(b, c, values, {steps, gate, parts[1], parts[2]}, heads);

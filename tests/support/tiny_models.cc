@@ -407,6 +407,17 @@ model::Architecture jamba() {
   return a;
 }
 
+// The same with nothing else, and with norms without gains.
+model::Architecture falcon_mamba() {
+  model::Architecture a = jamba();
+  a.model_type = "falcon_mamba";
+  a.layers = 2;
+  a.recurrence.norm_gains = false;
+  a.experts = {};
+  a.pattern.assign(2, {model::Mixer::recurrence, model::FeedForward::none});
+  return a;
+}
+
 // Each layer does one thing, and experts have no gate.
 model::Architecture nemotron_h() {
   model::Architecture a = granite_hybrid();
@@ -494,6 +505,7 @@ std::vector<TinyModel> recurrent_models() {
           {"falcon_h1", falcon_h1(), {embedding, parallel_dense_layer, head}},
           {"longcat_flash", longcat_flash(), {embedding, moe_layer, dense_layer, head}},
           {"jamba", jamba(), {embedding, recurrent_dense_layer, recurrent_moe_layer, dense_layer, head}},
+          {"falcon_mamba", falcon_mamba(), {embedding, recurrent_layer, recurrent_layer, head}},
           {"laguna", laguna(), {embedding, windowed_dense_layer, moe_layer, head}},
           {"granite_hybrid", granite_hybrid(), {embedding, recurrent_dense_layer, dense_layer, head}},
           {"nemotron_h", nemotron_h(), {embedding, recurrent_layer, experts_layer, attention_layer, mlp_layer, head}}};

@@ -152,6 +152,9 @@ const PublishedCount counts[] = {
     {"longcat-flash-560b-a27b", 560664958976, "by the dimensions of meituan-longcat/LongCat-Flash-Chat: 560B"},
     {"jamba-1.5-mini", 51570323328, "by the dimensions of ai21labs/AI21-Jamba-1.5-Mini, whose card says 52B"},
     {"jamba-1.5-large", 398555145696, "by the dimensions of ai21labs/AI21-Jamba-1.5-Large; the card cuts it to 398B"},
+    // VH + H + L (3HC + C (2R + 3n + 7) + H) + VH: no gains of norms.
+    {"falcon-mamba-7b", 7272665088, "by the dimensions of arXiv 2410.05355, which says 7.27B"},
+    {"codestral-mamba-7b", 7285403648, "mistral.ai, Codestral Mamba: 7,285,403,648 parameters"},
     {"granite-4.0-h-small", 32207337984, "by the dimensions of ibm-granite/granite-4.0-h-small, whose card says 32B"},
 };
 

@@ -1,7 +1,8 @@
 // Models with Mamba-2 (arXiv 2405.21060) in most layers: Nemotron-H and Nemotron 3, Granite 4, Bamba, Falcon-H1 (arXiv
-// 2507.22448); and with Mamba-1 (arXiv 2312.00752): Jamba (arXiv 2403.19887). Keys and their values where missing:
-// huggingface/transformers @13923c6 src/transformers/models/nemotron_h and granitemoehybrid, @001f85b bamba, @020a37d
-// falcon_h1, @008f5c8 jamba, configuration_*.py.
+// 2507.22448); and with Mamba-1 (arXiv 2312.00752): Jamba (arXiv 2403.19887). Both were published with nothing else.
+// Keys and their values where missing: huggingface/transformers @13923c6 src/transformers/models/nemotron_h and
+// granitemoehybrid, @001f85b bamba, @020a37d falcon_h1, @008f5c8 jamba, @00a11b6 falcon_mamba, mamba and mamba2,
+// configuration_*.py.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,6 +39,31 @@ void read_mamba(ConfigReader& config, Architecture& model, std::int64_t inner) {
                       .chunk = config.dimension("mamba_chunk_size", 256)};
   finish_recurrence(config, model, "mamba_ssm_dtype", "mamba_n_groups");
   require_no_projection_bias(config);
+}
+
+// Returns a recurrence of Mamba-1 with a chunk of its kernel's tokens, kNThreads * kNItems of
+// selective_scan_fwd_kernel.cuh; `key`: its rank of time steps, missing or "auto" that of the hidden size.
+Recurrence selective_scan(ConfigReader& config, const Architecture& model, std::string_view rank_key) {
+  const std::int64_t rank = ceil_div(model.hidden_size, 16);
+  return {.kind = RecurrenceKind::selective_scan,
+          .key_heads = 1,
+          .value_dim = 1,
+          .gate_rank = config.is_text(rank_key, "auto") ? rank : config.dimension(rank_key, rank),
+          .chunk = 2048};
+}
+
+// Reads a model whose layers have a recurrence alone; `tied`: where the file does not state it.
+void read_recurrences_alone(ConfigReader& config, Architecture& model, bool tied) {
+  model.layers = config.layers("num_hidden_layers");
+  model.hidden_size = config.dimension("hidden_size");
+  model.vocabulary = config.dimension("vocab_size");
+  model.tied_embedding = config.flag("tie_word_embeddings", tied);
+  model.norm_epsilon = config.number("layer_norm_epsilon", 1e-5);
+  model.positions = PositionKind::none;
+  model.pattern.assign(static_cast<std::size_t>(model.layers), {Mixer::recurrence, FeedForward::none});
+  require_silu(config, "hidden_act");
+  if (config.flag("use_bias", false))
+    config.fail("use_bias", "no operator adds biases to the projections of a recurrence", "use false");
 }
 
 // Returns a layer's symbol in the pattern of Nemotron-H: by its name in the newer key, else as the older one has it.
@@ -171,17 +197,11 @@ void read_bamba(ConfigReader& config, Architecture& model) {
 void read_jamba(ConfigReader& config, Architecture& model) {
   read_llama_like(config, model, {.key_value_heads = 8});
   model.positions = PositionKind::none;
-  const std::int64_t rank = ceil_div(model.hidden_size, 16);  // missing or "auto"
-  model.recurrence = {
-      .kind = RecurrenceKind::selective_scan,
-      .key_heads = 1,
-      .value_heads = config.dimension("mamba_expand", 2) * model.hidden_size,
-      .key_dim = config.dimension("mamba_d_state", 16),
-      .value_dim = 1,
-      .convolution = config.dimension("mamba_d_conv", 4),
-      .convolution_bias = config.flag("mamba_conv_bias", true),
-      .gate_rank = config.is_text("mamba_dt_rank", "auto") ? rank : config.dimension("mamba_dt_rank", rank),
-      .chunk = 2048};  // kNThreads * kNItems of selective_scan_fwd_kernel.cuh
+  model.recurrence = selective_scan(config, model, "mamba_dt_rank");
+  model.recurrence.value_heads = config.dimension("mamba_expand", 2) * model.hidden_size;
+  model.recurrence.key_dim = config.dimension("mamba_d_state", 16);
+  model.recurrence.convolution = config.dimension("mamba_d_conv", 4);
+  model.recurrence.convolution_bias = config.flag("mamba_conv_bias", true);
   require_no_projection_bias(config);
   MixtureOfExperts& experts = model.experts;
   experts.routed_experts = config.dimension("num_experts", 16);
@@ -222,6 +242,40 @@ void read_falcon_h1(ConfigReader& config, Architecture& model) {
   if (config.flag("projectors_bias", false))
     config.fail("projectors_bias", "no operator adds biases to the projections of a recurrence", "use false");
   model.pattern.assign(static_cast<std::size_t>(model.layers), {Mixer::attention_and_recurrence, FeedForward::dense});
+}
+
+// Mamba of state-spaces, without norms of time steps, keys and queries. A stated width is meant, whatever `expand` is.
+void read_mamba1(ConfigReader& config, Architecture& model) {
+  read_recurrences_alone(config, model, true);
+  model.recurrence = selective_scan(config, model, "time_step_rank");
+  Recurrence& r = model.recurrence;
+  r.value_heads = config.dimension("intermediate_size", config.dimension("expand", 2) * model.hidden_size);
+  r.key_dim = config.dimension("state_size", 16);
+  r.convolution = config.dimension("conv_kernel", 4);
+  r.convolution_bias = config.flag("use_conv_bias", true);
+  r.normalized = false;
+}
+
+// Falcon-Mamba's norms have no gain.
+void read_falcon_mamba(ConfigReader& config, Architecture& model) {
+  read_mamba1(config, model);
+  model.recurrence.normalized = true;
+  model.recurrence.norm_gains = false;
+}
+
+// Codestral Mamba.
+void read_mamba2(ConfigReader& config, Architecture& model) {
+  read_recurrences_alone(config, model, false);
+  model.recurrence = {.kind = RecurrenceKind::state_space,
+                      .key_heads = config.dimension("n_groups", 8),
+                      .value_heads = config.dimension("num_heads", 128),
+                      .key_dim = config.dimension("state_size", 128),
+                      .value_dim = config.dimension("head_dim", 64),
+                      .convolution = config.dimension("conv_kernel", 4),
+                      .convolution_bias = config.flag("use_conv_bias", true),
+                      .normalized = config.flag("rms_norm", true),
+                      .chunk = config.dimension("chunk_size", 256)};
+  finish_recurrence(config, model, "mamba_ssm_dtype", "n_groups");
 }
 
 }  // namespace plumbline::model

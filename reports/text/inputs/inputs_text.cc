@@ -103,6 +103,7 @@ void add_recurrence(const model::Architecture& a, Rows& rows) {
 }
 
 void add_attention(const model::Architecture& a, Rows& rows) {
+  if (a.heads == 0) return rows.emplace_back("attention", "none"), void();
   if (a.attention == model::AttentionKind::multi_head_latent) return add_latent_attention(a, rows);
   if (a.attention == model::AttentionKind::shared_key_value) return add_shared_key_value(a, rows);
   rows.emplace_back("attention", attention_name(a));

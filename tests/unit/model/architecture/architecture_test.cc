@@ -610,6 +610,27 @@ TEST(Architecture, Gemma3nIsRefusedByWhatItHas) {
   }
 }
 
+TEST(Architecture, MambaHasRecurrencesAlone) {
+  const std::string sizes = R"("num_hidden_layers": 4, "hidden_size": 64)";
+  const Architecture first = made("mamba", sizes);
+  EXPECT_EQ(first.layer(3), (LayerKind{Mixer::recurrence, FeedForward::none}));
+  EXPECT_EQ(first.heads, 0);
+  EXPECT_TRUE(first.tied_embedding);
+  EXPECT_EQ(first.recurrence.value_heads, 128);  // channels
+  EXPECT_EQ(first.recurrence.gate_rank, 4);
+  EXPECT_FALSE(first.recurrence.normalized);
+  // Whatever `expand` is, and by norms without gains.
+  const Architecture falcon = made("falcon_mamba", sizes + R"(, "expand": 16, "intermediate_size": 96)");
+  EXPECT_EQ(falcon.recurrence.value_heads, 96);
+  EXPECT_TRUE(falcon.recurrence.normalized && !falcon.recurrence.norm_gains);
+  const Architecture second = made("mamba2", sizes + R"(, "num_heads": 4, "n_groups": 2)");
+  EXPECT_EQ(second.recurrence.kind, RecurrenceKind::state_space);
+  EXPECT_EQ(second.recurrence.value_dim, 64);
+  EXPECT_FALSE(second.tied_embedding);
+  EXPECT_EQ(minimal("mamba2", sizes + R"(, "num_heads": 4, "n_groups": 3)").error().key, "n_groups");
+  EXPECT_EQ(minimal("mamba", sizes + R"(, "use_bias": true)").error().key, "use_bias");
+}
+
 TEST(Architecture, MiniMaxListsTypesOrNamesOfItsLayers) {
   const std::string experts = R"(, "num_local_experts": 4, "rotary_dim": 2)";
   const Architecture typed = made("minimax_m1", decoder + experts + R"(, "attn_type_list": [0, 0, 0, 1, 0])");

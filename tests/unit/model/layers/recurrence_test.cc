@@ -204,6 +204,10 @@ TEST(Metrics, TrainingFlopsOfHybridsFollowFromTheirDimensions) {
       3 * (4 * 2 * (128 + 128) * 32 * s / 2 + 28 * 11 * channels * 16);
   EXPECT_NEAR(model_metrics(architecture("jamba-1.5-mini"), 4096).flops_per_token_causal, jamba, 1e-9 * jamba);
 
+  // Nothing but 64 of these.
+  const double falcon = 6 * (64 * mamba1 + 65024 * j) + 3 * 64 * 11 * channels * 16;
+  EXPECT_NEAR(model_metrics(architecture("falcon-mamba-7b"), 4096).flops_per_token_causal, falcon, 1e-9 * falcon);
+
   constexpr double n = 2688;
   const double mamba = n * (2 * 4096 + 2 * 8 * 128 + 64) + 4096 * n, queries = n * (32 + 2 * 2) * 128 + 32 * 128 * n;
   const double relu = n * 128 + 6 * 2 * n * 1856 + 2 * n * 3712;
@@ -316,8 +320,9 @@ TEST(Recurrence, NextToAttentionAddsToTheSameStream) {
 }
 
 TEST(Recurrence, LayersOfEveryPatternAreWellFormed) {
-  for (const char* name : {"qwen3-next-80b-a3b", "qwen3.5-35b-a3b", "kimi-linear-48b-a3b", "nemotron-3-nano-30b-a3b",
-                           "granite-4.0-h-small", "falcon-h1-7b", "minimax-m1", "jamba-1.5-mini"})
+  for (const char* name :
+       {"qwen3-next-80b-a3b", "qwen3.5-35b-a3b", "kimi-linear-48b-a3b", "nemotron-3-nano-30b-a3b",
+        "granite-4.0-h-small", "falcon-h1-7b", "minimax-m1", "jamba-1.5-mini", "falcon-mamba-7b", "codestral-mamba-7b"})
     for (const std::int64_t tensor : {1, 4})
       for (const bool decodes : {false, true}) {
         LayerContext c = decodes ? decoding(name, 4) : training(name, 4096);
@@ -452,6 +457,8 @@ TEST(Decoding, OfASelectiveScanHasAStateOfEachChannel) {
   constexpr double state = 8192 * 16 * 4.0, operands = 2 * (4 * 8192 + 2 * 16), parameters = 2 * 18 * 8192;
   EXPECT_DOUBLE_EQ(request_state_bytes(architecture("jamba-1.5-mini")), 28 * (state + 3 * 8192 * 2));
   EXPECT_DOUBLE_EQ(cache_bytes(architecture("jamba-1.5-mini"), DataType::bf16, 1, 1), 4 * 2 * 8 * 128 * 2);
+  EXPECT_DOUBLE_EQ(request_state_bytes(architecture("falcon-mamba-7b")), 64 * (state + 3 * 8192 * 2));
+  EXPECT_EQ(cache_bytes(architecture("falcon-mamba-7b"), DataType::bf16, 1, 4096), 0);
   const KernelCost cost = KernelCost::make(tests::profile("h800"), tests::h800_device()).value();
   const Graph layer = make_block(BlockKind::recurrent_dense_layer, decoding("jamba-1.5-mini", 256));
   const Operator& step = only(layer, OperatorKind::scan_step);
