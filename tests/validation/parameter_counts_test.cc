@@ -155,6 +155,8 @@ const PublishedCount counts[] = {
     // VH + H + L (3HC + C (2R + 3n + 7) + H) + VH: no gains of norms.
     {"falcon-mamba-7b", 7272665088, "by the dimensions of arXiv 2410.05355, which says 7.27B"},
     {"codestral-mamba-7b", 7285403648, "mistral.ai, Codestral Mamba: 7,285,403,648 parameters"},
+    {"baichuan-2-7b", 7505973248, "by the dimensions of arXiv 2309.10305"},
+    {"baichuan-2-13b", 13896668160, "by the dimensions of arXiv 2309.10305"},
     {"granite-4.0-h-small", 32207337984, "by the dimensions of ibm-granite/granite-4.0-h-small, whose card says 32B"},
 };
 

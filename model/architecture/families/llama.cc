@@ -29,6 +29,17 @@ void read_internlm3(ConfigReader& config, Architecture& model) {
   model.biases.attention_output = model.biases.mlp = config.flag("bias", false);
 }
 
+// Baichuan (arXiv 2309.10305) projects queries, keys and values by one matrix, W_pack, and turns none of them but at
+// 7B: its files state no kind of positions, and engines tell them by the hidden size (class BaichuanForCausalLM of
+// vllm-project/vllm @002d607 vllm/model_executor/models/baichuan.py), as they do by the vocabulary whether rows of the
+// head's matrix are normalised, which engines do as they load it.
+void read_baichuan(ConfigReader& config, Architecture& model) {
+  read_llama_like(config, model);
+  if (model.hidden_size != 4096) model.positions = PositionKind::alibi;
+  if (model.vocabulary == 125696)
+    model.omitted.what = {"the normalised rows of the output matrix in training (it is read and written once)"};
+}
+
 // MiniCPM (arXiv 2404.06395) scales embeddings, residuals and logits as Granite does.
 void read_minicpm(ConfigReader& config, Architecture& model) {
   read_llama_like(config, model, {.tied_embedding = true});

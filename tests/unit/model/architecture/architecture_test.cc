@@ -631,6 +631,15 @@ TEST(Architecture, MambaHasRecurrencesAlone) {
   EXPECT_EQ(minimal("mamba", sizes + R"(, "use_bias": true)").error().key, "use_bias");
 }
 
+TEST(Architecture, BaichuanRotatesAtSevenBillionAlone) {
+  EXPECT_EQ(load_shipped("baichuan-2-7b").positions, PositionKind::rotary);
+  const Architecture larger = load_shipped("baichuan-2-13b");
+  EXPECT_EQ(larger.positions, PositionKind::alibi);
+  EXPECT_EQ(larger.key_value_heads, 40);
+  EXPECT_EQ(larger.omitted.what.size(), 1U);
+  EXPECT_TRUE(made("baichuan", decoder).omitted.what.empty());  // the first, whose vocabulary is another
+}
+
 TEST(Architecture, MiniMaxListsTypesOrNamesOfItsLayers) {
   const std::string experts = R"(, "num_local_experts": 4, "rotary_dim": 2)";
   const Architecture typed = made("minimax_m1", decoder + experts + R"(, "attn_type_list": [0, 0, 0, 1, 0])");
@@ -768,9 +777,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadModel{"another_version", "{\n\"model_type\": \"deepseek_v5\"}", 2, "model_type",
                  "'deepseek_v5' known: afmoe"},
         BadModel{"short_name", "{\n\"model_type\": \"opt\"}", 2, "model_type", "'opt' known: afmoe"},
-        BadModel{
-            "unlike_any_type", "{\n\"model_type\": \"rwkv\"}", 2, "model_type",
-            "known: afmoe, apertus, arcee, bailing_hybrid, bailing_moe, bailing_moe_linear, bailing_moe_v2, bamba, "},
+        BadModel{"unlike_any_type", "{\n\"model_type\": \"rwkv\"}", 2, "model_type",
+                 "known: afmoe, apertus, arcee, baichuan, bailing_hybrid, bailing_moe, bailing_moe_linear, "
+                 "bailing_moe_v2, bamba, "},
         BadModel{"no_type", "{}", 0, "model_type", "required key is missing"},
         BadModel{"missing_dimension", llama("hidden_size"), 0, "hidden_size", "required dimension is missing"},
         BadModel{"misspelled_dimension", llama("hidden_size", "\"hiden_size\": 64"), 0, "hidden_size",
