@@ -118,8 +118,8 @@ TimedOptimizer& StageOptimizers::of(const std::vector<model::StageUnit>& units, 
   add_sharding(plan, layout, key_.clear().add(&costs));
   for (const model::StageUnit& unit : units) {
     key_.add(unit.expert, unit.pieces.size());
-    for (const auto& [stored, frozen, muon, elements, whole, cast, matrices] : unit.pieces) {
-      key_.add(stored, frozen, muon, elements, whole, cast, matrices.size());
+    for (const auto& [stored, frozen, muon, elements, whole, cast, copies, matrices] : unit.pieces) {
+      key_.add(stored, frozen, muon, elements, whole, cast, copies, matrices.size());
       for (const auto& [shape, count] : matrices) key_.add(shape.first, shape.second, count);
     }
   }
