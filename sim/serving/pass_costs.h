@@ -123,6 +123,7 @@ struct CapturedBatch {
 struct EngineMemory {
   double most_requests = 0;  // of a rank; 0: any number
   double block_tokens = 1;   // of the cache
+  bool whole = false;        // a request has space for all its tokens from its start, so that none is put out
   bool of_static = false;    // the share is of weights and cache alone
   bool of_free = false;      // it is of what weights, activations and libraries leave
   double logit = 0;          // of each of most_requests rows in the run that finds the space

@@ -76,6 +76,10 @@ double PoolModel::runs_at_most(double requests) const {
   return most > 0 ? std::min(requests, most) : requests;
 }
 
+double PoolModel::kept_tokens() const {
+  return costs_.memory().whole ? request_.input + request_.output : request_.context;
+}
+
 model::Result<void> PoolModel::find_memory(const Inputs& inputs) {
   const model::Device device = model::with_allocator(inputs.cluster.device, costs_.profile().profile);
   memory_.capacity = device.memory.value();
@@ -88,6 +92,7 @@ model::Result<void> PoolModel::find_memory(const Inputs& inputs) {
     memory_.weights = std::max(memory_.weights, one.weights);
     PoolMemory of_stage = memory_;
     of_stage.keys_values = one.keys_values;
+    of_stage.kept = one.kept;
     of_stage.states = one.states;
     if (of_stage.bytes_per_request() > memory_.bytes_per_request()) memory_ = of_stage;
   }
@@ -109,7 +114,7 @@ model::Result<void> PoolModel::find_memory(const Inputs& inputs) {
 PoolModel::Held PoolModel::held(const Stage& stage) const {
   const PassShape shape = kind_ == model::PoolKind::prefill ? prefill_shape_ : decode_shape(1);
   const model::DataType type = model::cache_type(plan_.inference.kv_cache);
-  const double context = request_.context + (costs_.memory().block_tokens - 1) / 2;  // of whole blocks, in the mean
+  const double partial = (costs_.memory().block_tokens - 1) / 2;  // of the last block, in the mean
   Held sum;
   const auto add = [&](const PassShape& of, const std::map<BlockKind, std::int64_t>& blocks) {
     const model::Architecture& model = costs_.architecture(of.model);
@@ -117,7 +122,11 @@ PoolModel::Held PoolModel::held(const Stage& stage) const {
       const auto many = static_cast<double>(count);
       const model::Mixer mixer = model::layer_of(kind, model).mixer;
       sum.weights += block(of, kind)->weights_bytes * many;
-      sum.keys_values += model::cache_bytes(model, type, instance_.tensor, mixer, context) * many;
+      const auto cached = [&](double tokens) {
+        return model::cache_bytes(model, type, instance_.tensor, mixer, tokens + partial) * many;
+      };
+      sum.keys_values += cached(request_.context);
+      sum.kept += cached(kept_tokens());
       sum.states += model::state_bytes(model, instance_.tensor, mixer) * many;
     }
   };
@@ -151,15 +160,16 @@ model::Error PoolModel::no_space_for_request(const Inputs& inputs) const {
                              fmt::format("{} of states of one request of {} have no space: {} a GPU are left for them",
                                          gigabytes(states), inputs.architecture.name, gigabytes(memory_.space)),
                              "use more GPUs for an instance, or speculate fewer tokens");
-  const double tokens = request_.context * (memory_.space - states) / memory_.keys_values;
+  const double tokens = kept_tokens() * (memory_.space - states) / memory_.kept;
   const bool narrow = model::bytes_per_element(model::cache_type(plan_.inference.kv_cache)) <= 1;
   return model::plan_error(
       plan_, model::ErrorKind::infeasible, "inference.input_tokens",
       fmt::format("{:.0f} tokens of one request of {} have no space: {} a GPU are left for keys and values, which hold "
                   "{:.0f}",
-                  request_.context, inputs.architecture.name, gigabytes(memory_.space), tokens),
-      fmt::format("shorten input_tokens + output_tokens / 2 to {:.0f}, {}or use more GPUs for an instance",
-                  std::floor(tokens), narrow ? "" : "set inference.kv_cache = \"fp8\", "));
+                  kept_tokens(), inputs.architecture.name, gigabytes(memory_.space), tokens),
+      fmt::format("shorten input_tokens + output_tokens{} to {:.0f}, {}or use more GPUs for an instance",
+                  costs_.memory().whole ? "" : " / 2", std::floor(tokens),
+                  narrow ? "" : "set inference.kv_cache = \"fp8\", "));
 }
 
 }  // namespace plumbline::sim

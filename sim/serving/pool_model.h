@@ -59,9 +59,10 @@ struct PoolMemory {  // bytes of the fullest GPU
   double weights = 0, reserve = 0, activations = 0, capacity = 0;
   double space = 0;                    // for keys, values and states
   double keys_values = 0, states = 0;  // of a request, at the mean context
+  double kept = 0;                     // space for keys and values that the engine gives it: as many, or of all tokens
   double states_per_request = 1;       // that are kept: one, and one for each token that may be rejected
 
-  double bytes_per_request() const { return keys_values + states * states_per_request; }
+  double bytes_per_request() const { return kept + states * states_per_request; }
 };
 
 // A prompt in passes; a rank that has requests of its own computes `tokens` in each.
@@ -137,8 +138,9 @@ class PoolModel {
   double usable() const;  // bytes for weights, keys and values
   std::vector<PassShape> largest_passes() const;
   double runs_at_most(double requests) const;
+  double kept_tokens() const;  // of a request, for which the engine keeps space in the mean
   struct Held {
-    double weights = 0, keys_values = 0, states = 0;
+    double weights = 0, keys_values = 0, kept = 0, states = 0;
   };
   Held held(const Stage& stage) const;
   model::Error no_space_for_weights(const Inputs& inputs) const;

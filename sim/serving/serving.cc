@@ -140,8 +140,9 @@ model::ServingPool pool_of(const Deployment::Pool& pool, const PassTime& time, d
   result.activations_bytes = memory.activations;
   result.kv_bytes = memory.space;
   result.capacity_bytes = memory.capacity;
-  result.kv_capacity_tokens = memory.space / memory.bytes_per_request() * model.request().context *
-                              static_cast<double>(instance.attention_data);
+  const double of_request = memory.keys_values + memory.states * memory.states_per_request;
+  result.kv_capacity_tokens =
+      memory.space / of_request * model.request().context * static_cast<double>(instance.attention_data);
   result.bound_by = time.bounds().largest();
   return result;
 }

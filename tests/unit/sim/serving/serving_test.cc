@@ -668,6 +668,19 @@ TEST(Serving, RequestsHaveWholeBlocksOfTheCache) {
   EXPECT_NEAR(tokens.kv_capacity_tokens / blocks.kv_capacity_tokens, (1536 + 15.5) / 1536, 1e-9);
 }
 
+// A scheduler that puts no request out runs one where there is space for its 2,048 tokens, of which 1,536 are there in
+// the mean. What fits is the same.
+TEST(Serving, RequestsHaveSpaceForAllTheirTokens) {
+  const auto with = [](const std::vector<model::Parameter>& engine) {
+    const Inputs inputs =
+        engine_inputs(llama_node, "h100", engine, {"inference.concurrency=0", "inference.arrivals=waves"});
+    return served(inputs);
+  };
+  const ServingResult mean = with({}), whole = with({of_engine("memory.whole_requests", 1)});
+  EXPECT_NEAR(mean.most_concurrency / whole.most_concurrency, 2048.0 / 1536, 1e-9);
+  EXPECT_EQ(mean.kv_capacity_tokens, whole.kv_capacity_tokens);
+}
+
 TEST(Serving, SchedulersBoundTheRequestsOfAStep) {
   Inputs inputs = engine_inputs(llama_node, "h100", {of_engine("most_requests", 32)},
                                 {"inference.concurrency=0", "inference.arrivals=waves"});
