@@ -251,68 +251,94 @@ std::optional<double> Deployment::concurrency_within(const RequestTimes& limits)
   return found;
 }
 
-Deployment::WavePasses Deployment::wave_passes(double batch) const {
+Deployment::WavePasses Deployment::wave_passes(double batch, double decoding) const {
   const PoolModel& model = *prefill_.model;
-  const double of_rank = batch / decode_.ranks() / 2;  // that decode, in the mean of the passes
-  const double prompts = std::max(1.0, batch / prefill_.ranks()), held = std::min(most_prompts(of_rank), prompts);
+  const double prompts = std::max(1.0, batch / prefill_.ranks()), held = std::min(most_prompts(decoding), prompts);
   const double passes = prompts * model.chunks() / held;
   const bool divided = mixes() && !model.costs().whole_prompts();  // so that all passes but the last are full
   return {divided ? passes : std::ceil(passes - batch_rounding),
-          mixes() ? mixed_step(of_rank, held, 1) : model.prompt_pass_seconds(held),
+          mixes() ? mixed_step(decoding, held, 1) : model.prompt_pass_seconds(held),
           std::max(1.0, held / model.chunks())};
+}
+
+double Deployment::steps_of_request() const {
+  const PoolModel& decode = *decode_.model;
+  return decode.request().output / decode.tokens_per_step() + (mixes() ? prefill_.model->chunks() - 1 : 0);
+}
+
+// Others run while a prompt waits.
+double Deployment::busy_share(const WavePasses& passes) const {
+  return mixes() ? std::clamp(passes.count / prefill_.model->chunks() - 1, 0.0, 1.0) : 0;
+}
+
+double Deployment::steps_waited(double batch, const WavePasses& passes, double outside) const {
+  const double ahead = prefill_.model->costs().steps_ahead();
+  const bool queued = steps_of_request() + ahead + 1 < passes.count;  // as a group ends
+  const double between = queued ? passes.seconds : decode_.model->step_seconds(batch / decode_.ranks());
+  return busy_share(passes) * (steps_begun(outside, between) + ahead);
+}
+
+// For the first group of a wave the steps that it waits for have no prompts, so that they are short; but the groups
+// that end meanwhile queue behind it, and as all passes are full none of them makes up for it: of as many steps each
+// waits for those that follow the passes of other groups with their prompts. It waits for prompts before it only where
+// a wave has more passes than a request has steps, those of its chunks included, the last of which gives the first
+// token.
+RequestTimes Deployment::staggered_times(double batch, const WavePasses& wave, double waits) const {
+  const double step = decode_.model->step_seconds(batch / decode_.ranks()), steps = steps_of_request();
+  const double chunks = prefill_.model->chunks(), groups = wave.count / chunks;
+  const double apart_steps = mixes() ? std::max(0.0, steps + waits - wave.count) : steps;  // of a wave, without prompts
+  const double missed = std::min(waits, apart_steps);  // of the first group's waits; the next misses its chunks' less
+  const double with_prompts = std::max(0.0, waits - steps_of_groups(missed, chunks, groups) / std::max(1.0, groups));
+  const double waited = with_prompts * wave.seconds + (waits - with_prompts) * step;
+  const double queue = mixes() ? std::max(0.0, wave.count - steps - waits) * wave.seconds : 0;
+  const double ttft = chunks * wave.seconds + waited + queue;
+  return {ttft, std::max(0.0, wave.count * wave.seconds + apart_steps * step - ttft) / later_tokens()};
 }
 
 // All requests start together: their prompts fill passes, which the last of them waits for. Where passes have decode
 // steps too, requests end and start again as many at a time as a pass holds. After the first wave a prompt is with the
 // scheduler when the last token of the request before it is sent and its text is tokens, one after another of those
 // that end together; it waits for the steps that begin until then, and for those that the engine has launched by then
-// (PassCosts::steps_ahead). For the first group of a wave these have no prompts, so that they are short; but the groups
-// that end meanwhile queue behind it, and as all passes are full none of them makes up for it: of as many steps each
-// waits for those that follow the passes of other groups with their prompts. It waits for prompts before it only where
-// a wave has more passes than a request has steps, those of its chunks included, the last of which gives the first
-// token. Elsewhere they end together, and each wave is like the first. A pool for prefill that takes longer for a wave
-// than its requests lets them wait. Of requests without number the first wave counts for nothing. Only in the first
-// wave have all groups of attention data parallelism prompts together: after it each computes its own when it has a
-// place for them, and the others wait for it, as in a steady state (NVIDIA/TensorRT-LLM
+// (PassCosts::steps_ahead). Elsewhere they end together, and each wave is like the first. A pool for prefill that takes
+// longer for a wave than its requests lets them wait. Of requests without number the first wave counts for nothing.
+//
+// Half of the requests decode in the mean of the first wave's passes, which they fill one after another; in later ones
+// all but those that wait for their prompts' passes, fewer at the end of a wave, or are in them. Only in the first wave
+// have all groups of attention data parallelism prompts together: after it each computes its own when it has a place
+// for them, and the others wait for it, as in a steady state (NVIDIA/TensorRT-LLM
 // docs/source/blogs/tech_blog/blog10_ADP_Balance_Strategy.md, the baseline: a rank may compute a prompt in an iteration
 // in which the others only decode; waiting for each other's prompts, attention_dp_config.enable_balance, is off by
 // default).
 RequestTimes Deployment::wave_times(double batch) const {
   const PoolModel &model = *prefill_.model, &decode = *decode_.model;
-  const double per_rank = batch / decode_.ranks(), step = decode.step_seconds(per_rank);
-  const double output = decode.request().output, ahead = model.costs().steps_ahead();
-  const auto [passes, pass, prompts] = wave_passes(batch);
-  const double steps = output / decode.tokens_per_step() + (mixes() ? model.chunks() - 1 : 0);
-  const double together = (passes + model.chunks()) / 2 * pass, own = model.chunks() * pass;
+  const double per_rank = batch / decode_.ranks(), chunks = model.chunks();
   const double waves = requests_ ? std::max(1.0, *requests_ / batch) : std::numeric_limits<double>::infinity();
+  const WavePasses first = wave_passes(batch, per_rank / 2);
+  const double outside = decode.costs().sending_seconds(per_rank) + tokenized_ * (first.prompts + 1) / 2;
+  const double waits = steps_waited(batch, first, outside), steps = steps_of_request();
+  const double missing = std::min(waits, first.count);  // at first; none waits at the end of a wave
+  const double waiting = missing * (1 - missing / (2 * first.count));
+  const double decoding = per_rank / first.count * std::max(0.0, std::min(steps, first.count - waiting) - chunks);
+  const RequestTimes one = staggered_times(batch, first, waits);
+  const RequestTimes later = staggered_times(batch, wave_passes(batch, decoding), waits);
+  const double together = (first.count + chunks) / 2 * first.seconds;
   const bool staggered = mixes() || disaggregated();
-  const double outside = decode.costs().sending_seconds(per_rank) + tokenized_ * (prompts + 1) / 2;
-  // Others run while a prompt waits.
-  const double groups = passes / model.chunks(), busy = mixes() ? std::clamp(groups - 1, 0.0, 1.0) : 0;
-  const double between = steps + ahead + 1 < passes ? pass : step;  // as a group ends
-  const double waits = busy * (steps_begun(outside, between) + ahead);
-  const double apart_steps = mixes() ? std::max(0.0, steps + waits - passes) : steps;  // of a wave, without prompts
-  const double missed = std::min(waits, apart_steps);  // of the first group's waits; the next misses its chunks' less
-  const double with_prompts =
-      std::max(0.0, waits - steps_of_groups(missed, model.chunks(), groups) / std::max(1.0, groups));
-  const double waited = with_prompts * pass + (waits - with_prompts) * step;
-  const double queue = mixes() ? std::max(0.0, passes - steps - waits) * pass : 0;  // of prompts before its own
-  const double decoding = apart_steps * step, apart = own + waited + queue;
   // What is outside of the engine is in the steps that a prompt waits for, where it waits for some.
-  const double added = outside * (1 - busy * (1 - 1 / waves));
+  const double added = outside * (1 - busy_share(first) * (1 - 1 / waves));
   RequestTimes times;
-  times.ttft =
-      latency(pass, per_rank / 2) + sent_ + added + (staggered ? apart + (together - apart) / waves : together);
+  times.ttft = latency(first.seconds, per_rank / 2) + sent_ + added +
+               (staggered ? later.ttft + (together - later.ttft) / waves : together);
   // The kernels that dispatch prompts may be slower than a decode step's, of which passes with both are made up.
   times.ttft = std::max(times.ttft, ttft_);
   if (disaggregated()) {
-    times.tpot = step / decode.tokens_per_step();
-    times.ttft = std::max(times.ttft, passes * pass - later_tokens() * times.tpot);
+    times.tpot = decode.step_seconds(per_rank) / decode.tokens_per_step();
+    times.ttft = std::max(times.ttft, first.count * first.seconds - later_tokens() * times.tpot);
   } else {
-    times.tpot = std::max(0.0, passes * pass + decoding - (staggered ? apart : together)) / later_tokens();
+    times.tpot = staggered ? later.tpot + (one.tpot - later.tpot) / waves
+                           : std::max(0.0, one.tpot + (one.ttft - together) / later_tokens());
     if (mixes() && decode.instance().attention_data > 1) {
       const double by_chance = steady_tpot(batch);
-      times.tpot = by_chance + (times.tpot - by_chance) / waves;
+      times.tpot = by_chance + (one.tpot - by_chance) / waves;
     }
   }
   return times;
@@ -324,7 +350,7 @@ ServingState Deployment::wave(double concurrency) const {
   ServingState state{.concurrency = together};
   state.batch = std::min(together, most_batch_);
   const RequestTimes times = wave_times(state.batch);
-  const WavePasses prefill = wave_passes(state.batch);
+  const WavePasses prefill = wave_passes(state.batch, state.batch / decode_.ranks() / 2);
   state.fed = disaggregated() && prefill.count * prefill.seconds >= wave_period(times) * (1 - batch_rounding);
   state.tpot = times.tpot;
   state.requests = state.batch / wave_period(times);

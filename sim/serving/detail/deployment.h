@@ -82,7 +82,15 @@ class Deployment {
     double count = 0, seconds = 0;
     double prompts = 1;  // of a rank that end in one
   };
-  WavePasses wave_passes(double batch) const;
+  // While so many requests of a rank decode, in the mean of the passes.
+  WavePasses wave_passes(double batch, double decoding) const;
+  double steps_of_request() const;  // that compute its prompt and its tokens
+  // Return the share of a wave's prompts that wait while others run, and the steps that each waits for before its own,
+  // its text and the tokens of others taking so many seconds `outside` of the engine.
+  double busy_share(const WavePasses& passes) const;
+  double steps_waited(double batch, const WavePasses& passes, double outside) const;
+  // Returns the times of a wave, whose requests start where those of the one before end, without what is outside.
+  RequestTimes staggered_times(double batch, const WavePasses& wave, double waits) const;
   RequestTimes wave_times(double batch) const;
   double later_tokens() const;  // of a request, after the one that its prompt's pass gives; at least one
   double wave_period(const RequestTimes& times) const;

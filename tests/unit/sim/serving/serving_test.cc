@@ -183,20 +183,25 @@ TEST(Serving, WavesOfFewRequestsHaveThemInFlight) {
 
 // 64 prompts of 1,024 tokens fill 8.03 steps of 8,192 tokens, of which 32 are of requests that decode, in the mean. In
 // one wave their first tokens come after half of these steps; in endless ones each waits for its own step and for the
-// one that begins as a request ends, which has prompts but for the first of 8.03 groups. A request is in 1,024 of the
-// 1,025 steps from its start to that of the next one in its place.
+// one that begins as a request ends, which has prompts but for the first of the groups. Then all groups
+// but its own and those that wait, one and less at the end, decode in a step with prompts, so that it has fewer tokens
+// for these and takes longer. A request is in 1,024 of the 1,025 steps from its start to that of the next one in its
+// place.
 TEST(Serving, WavesPrefillTogether) {
   const auto with = [](const std::string& one) { return on_llama({"inference.arrivals=waves", one}); };
   const ServingResult endless = with("inference.concurrency=64"), one = with("inference.requests=64"),
                       ten = with("inference.requests=640");
-  const double steps = 64 * 1024 / (8192.0 - 32), full = one.ttft_s / ((1 + steps) / 2);
-  EXPECT_NEAR(endless.ttft_s, 2 * full - (full - endless.decode_step_s) / steps, 1e-9);
+  const double first = 64 * 1024 / (8192.0 - 32), decoding = 64 / first * (first - 2 + 1 / (2 * first));
+  const double steps = 64 * 1024 / (8192.0 - decoding), step = endless.decode_step_s;
+  const double full = (endless.ttft_s - step / steps) / (2 - 1 / steps);
+  EXPECT_GT(full, one.ttft_s / ((1 + first) / 2));
+  EXPECT_NEAR(1023 * endless.tpot_s + endless.ttft_s, steps * full + (1025 - steps) * step, 1e-9);
   EXPECT_NEAR(ten.ttft_s, (one.ttft_s + 9 * endless.ttft_s) / 10, 1e-9);
+  EXPECT_NEAR(ten.tpot_s, (one.tpot_s + 9 * endless.tpot_s) / 10, 1e-9);
   EXPECT_EQ(endless.batch_per_gpu * 8, 64);
   EXPECT_NEAR(endless.concurrency, endless.output_tokens_per_s / 1024 * (endless.ttft_s + 1023 * endless.tpot_s), 1e-6);
   EXPECT_LT(one.output_tokens_per_s, ten.output_tokens_per_s);
   EXPECT_LT(ten.output_tokens_per_s, endless.output_tokens_per_s);
-  EXPECT_NEAR(1023 * endless.tpot_s + endless.ttft_s, steps * full + (1025 - steps) * endless.decode_step_s, 1e-9);
   expect_error(llama_refused({"inference.requests=64"}), ErrorKind::input, "inference.requests");
 }
 
@@ -207,11 +212,12 @@ TEST(Serving, PromptsWaitForStepsThatAreLaunched) {
     return served(engine_inputs(llama_node, "h100", {of_engine("steps_ahead", ahead)}, overrides));
   };
   const std::string waves = "inference.arrivals=waves";
-  const double steps = 64 * 1024 / (8192.0 - 32);
-  const double full = with(1, {waves, "inference.requests=64"}).ttft_s / ((1 + steps) / 2);
+  const double first = 64 * 1024 / (8192.0 - 32), decoding = 64 / first * (first - 3 + 2 / first);
+  const double steps = 64 * 1024 / (8192.0 - decoding);
   const ServingResult ahead = with(1, {waves});
-  EXPECT_NEAR(ahead.ttft_s, 3 * full - 3 * (full - ahead.decode_step_s) / steps, 1e-9);
-  EXPECT_NEAR(1023 * ahead.tpot_s + ahead.ttft_s, steps * full + (1026 - steps) * ahead.decode_step_s, 1e-9);
+  const double step = ahead.decode_step_s, full = (ahead.ttft_s - 3 * step / steps) / (3 - 3 / steps);
+  EXPECT_GT(full, with(1, {waves, "inference.requests=64"}).ttft_s / ((1 + first) / 2));
+  EXPECT_NEAR(1023 * ahead.tpot_s + ahead.ttft_s, steps * full + (1026 - steps) * step, 1e-9);
   const ServingResult alone = with(1, {"inference.concurrency=1"});
   EXPECT_NEAR(alone.ttft_s, alone.ttft_unloaded_s, 1e-9) << "nothing is launched";
   const ServingResult steady = with(1, {}), synchronous = with(0, {});
@@ -249,13 +255,14 @@ TEST(Serving, FirstTokensOfWavesComeNoEarlierThanThatOfARequestAlone) {
   }
 }
 
-// 64 prompts take 62.06 steps of 1,088 tokens, 32 of them of requests that decode; a request is in 16 of them, the
-// first of which is its prompt's, and waits for the others.
+// 64 prompts of the first wave take 62.06 steps of 1,088 tokens, 32 of them of requests that decode; a request is in 16
+// of them, the first of which is its prompt's, and waits for the others. So 15 of 62.06 groups decode in a later step.
 TEST(Serving, PromptsOfWavesQueueWhereRequestsAreShorterThanTheirPasses) {
   const std::vector<std::string> plan = {"inference.arrivals=waves", "inference.output_tokens=16",
                                          "inference.chunked_prefill_tokens=1088"};
   const ServingResult r = on_llama(plan);
-  const double steps = 64 * 1024 / (1088.0 - 32), full = r.ttft_s / (steps - 16 + 1);
+  const double decoding = 64 / (64 * 1024 / (1088.0 - 32)) * 15;
+  const double steps = 64 * 1024 / (1088.0 - decoding), full = r.ttft_s / (steps - 16 + 1);
   EXPECT_NEAR(r.tpot_s, full, 1e-9) << "each of the 15 tokens after the first takes a step";
   EXPECT_NEAR(r.concurrency, r.output_tokens_per_s / 16 * (r.ttft_s + 15 * r.tpot_s), 1e-6);
 }
