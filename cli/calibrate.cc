@@ -31,7 +31,7 @@
 #include "model/base/text_file.h"
 #include "reports/text/compare/validation_report.h"
 #include "reports/text/inputs/measurements_text.h"
-#include "topologies/device.h"
+#include "topologies/topology.h"
 
 namespace plumbline::cli {
 namespace {

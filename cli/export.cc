@@ -1,5 +1,3 @@
-#include "model/megatron/export.h"
-
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -14,9 +12,10 @@
 #include "cli/verb.h"
 #include "model/architecture/load_architecture.h"
 #include "model/base/text_file.h"
-#include "model/configurations/export.h"
+#include "model/configurations/import.h"
+#include "model/megatron/import.h"
 #include "model/megatron/model_shape.h"
-#include "topologies/simgrid_platform.h"
+#include "topologies/formats.h"
 
 namespace plumbline::cli {
 namespace {

@@ -16,7 +16,7 @@
 #include "model/result/timeline.h"
 #include "reports/text/step/sections.h"
 #include "sim/search/recipe.h"
-#include "topologies/device.h"
+#include "topologies/topology.h"
 
 namespace plumbline::cli {
 

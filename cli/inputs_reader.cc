@@ -16,13 +16,13 @@
 #include "model/plan/layout.h"
 #include "model/plan/rollout.h"
 #include "model/profile/device_profile.h"
-#include "model/program/plan_context.h"
+#include "model/program/compile.h"
 #include "model/routing/files.h"
 #include "sim/campaign/closed_form.h"
 #include "sim/predict/simulate.h"
 #include "sim/predict/stage_balance.h"
-#include "topologies/device.h"
-#include "topologies/placement.h"
+#include "topologies/fabric.h"
+#include "topologies/topology.h"
 
 namespace plumbline::cli {
 namespace {

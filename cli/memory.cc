@@ -11,7 +11,6 @@
 #include "cli/inputs.h"
 #include "cli/outputs.h"
 #include "cli/verb.h"
-#include "model/memory/memory_reserve.h"
 #include "model/plan/layout.h"
 #include "model/program/compile.h"
 #include "reports/charts/charts.h"

@@ -10,7 +10,6 @@
 
 #include "model/cost/operator_class.h"
 #include "model/result/result.h"
-#include "model/result/serving_result.h"
 
 namespace plumbline::reports {
 

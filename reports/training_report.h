@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "model/plan/plan.h"
-#include "model/result/serving_result.h"
+#include "model/result/result.h"
 
 namespace plumbline::reports {
 

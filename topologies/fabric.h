@@ -1,17 +1,99 @@
 // The links of a cluster and the route between any two of its GPUs. Routes are computed from the wiring rules without
 // tables, so 16,384 GPUs take a fraction of a second.
+//
+// The wiring rules of a cluster, which determine every link and route. docs/network.md explains them.
+//
+// The placement of ranks on GPUs.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "model/base/error.h"
 #include "model/economics/prices.h"
-#include "topologies/fabric_shape.h"
+#include "model/profile/cluster.h"
+
+namespace plumbline::model {
+struct Plan;
+}  // namespace plumbline::model
 
 namespace plumbline::topologies {
+
+enum class Interconnect {
+  switched,  // each GPU has one link to a switch that connects all GPUs of the node
+  mesh       // each GPU has one link to each other GPU of the node
+};
+std::string_view to_string(Interconnect interconnect);
+
+// The share of a tier's bandwidth that other jobs take, 0 <= share < 1.
+struct Background {
+  double nic = 0;    // between NICs and leaves
+  double leaf = 0;   // between leaves and spines
+  double spine = 0;  // between spines and cores
+
+  bool operator==(const Background&) const = default;
+};
+
+// Links that have a part of their bandwidth from the start of a step. A NIC without bandwidth is lost: what would cross
+// it takes others of its node.
+struct LinkFactor {
+  std::string pattern;  // Fabric::find()
+  double factor = 1;
+
+  bool operator==(const LinkFactor&) const = default;
+};
+
+// Rates are bytes per second and direction, latencies seconds.
+struct FabricShape {
+  Interconnect interconnect = Interconnect::switched;
+  std::int64_t gpus_per_node = 1;
+  double gpu_bandwidth = 0;  // switched: from a GPU to its switch; mesh: from a GPU to all its peers together
+  std::int64_t nics = 0;     // of a node
+  double nic_bandwidth = 0;  // of one NIC, and of one port of the switches
+  std::int64_t layers = 0;   // of switches above the NICs: 0 none, 1 leaves, 2 with spines, 3 with cores
+  std::int64_t planes = 1;   // networks that are not connected with each other
+  std::int64_t rails = 1;    // NICs of one rail share leaves; the NICs of a node are assigned to rails in turn
+  std::int64_t switch_ports = 0;
+  double oversubscription = 1;  // ports of a leaf towards NICs over ports towards spines; 1: non-blocking
+  double node_latency = 0;      // GPU to GPU inside a node
+  double nic_latency = 0;       // through one NIC, sending or receiving
+  double switch_latency = 0;    // through one switch of the fabric
+  Background background;
+  std::vector<LinkFactor> factors;
+
+  std::int64_t gpus_per_host() const { return model::gpus_per_host(gpus_per_node); }
+
+  // Returns the bandwidth between two GPUs of a node.
+  double peer_bandwidth() const {
+    return interconnect == Interconnect::mesh && gpus_per_node > 1
+               ? gpu_bandwidth / static_cast<double>(gpus_per_node - 1)
+               : gpu_bandwidth;
+  }
+  // Returns whether links have less than their own bandwidth.
+  bool disturbed() const { return background != Background{} || !factors.empty(); }
+  bool operator==(const FabricShape&) const = default;
+};
+
+// Returns the fault of the wiring that holds for any number of GPUs, as an input error whose key is the entry of the
+// topology file; nothing when there is none.
+std::optional<model::Error> find_fault(const FabricShape& shape);
+// Returns the same, or an infeasible error for more GPUs than the wiring connects (key cluster.gpus).
+std::optional<model::Error> find_fault(const FabricShape& shape, std::int64_t gpus);
+
+// The sizes that follow from a shape without fault.
+struct FabricCapacity {
+  std::int64_t leaf_down = 0;       // ports of a leaf towards NICs
+  std::int64_t leaf_up = 0;         // towards spines
+  std::int64_t nodes_per_leaf = 0;  // nodes on one leaf, each with all its NICs of one rail
+  std::int64_t leaves_per_pod = 0;  // leaves that share spines: those of all rails for some groups of nodes
+  std::int64_t leaves = 0;          // of one plane, at most
+  std::int64_t nodes = 0;           // at most
+  std::int64_t gpus = 0;            // at most
+};
+FabricCapacity capacity(const FabricShape& shape);
 
 // Links have one direction; a cable is two links.
 enum class LinkKind {
@@ -155,5 +237,50 @@ model::FabricParts count_parts(const Fabric& fabric);
 // NICs of half the nodes, the links of half the groups of leaves to the spines, and those of half the pods to the cores
 // carry. Inside a single node it is what half of its GPUs can send to the others; 0 for one GPU.
 double bisection_bandwidth(const Fabric& fabric);
+
+// A bijection between ranks and GPUs 0 to n - 1.
+class Placement {
+ public:
+  // Makes a placement by a rule:
+  //   contiguous   rank r on GPU r
+  //   striped      consecutive ranks on consecutive nodes, round by round
+  //   random:SEED  whole nodes in random order, as a scheduler assigns them; the same seed gives the same order
+  //   file:PATH    the GPU of rank r on line r + 1; blank lines and lines that begin with # do not count
+  // Errors are input errors: of the rule with key cluster.placement, of a file with its line.
+  static model::Result<Placement> make(std::string_view rule, std::int64_t gpus, std::int64_t gpus_per_node);
+
+  std::int64_t ranks() const { return static_cast<std::int64_t>(gpus_.size()); }
+  std::int64_t gpu(std::int64_t rank) const { return gpus_[static_cast<std::size_t>(rank)]; }
+  std::int64_t rank(std::int64_t gpu) const { return ranks_[static_cast<std::size_t>(gpu)]; }
+
+ private:
+  explicit Placement(std::vector<std::int64_t> gpu_of_rank);
+
+  std::vector<std::int64_t> gpus_;   // by rank
+  std::vector<std::int64_t> ranks_;  // by GPU
+};
+
+// Returns the nodes as the plan's ranks use them: where it states no placement and has more GPUs than a node, only the
+// largest number of GPUs that holds whole tensor and expert groups and can be wired, with their NICs. An expert group
+// of 64 then lies in one rack of 72, whose other eight GPUs are idle. An expert group that is larger than a node is
+// divided into equal parts where that leaves no more than an eighth of a node idle. cluster.domain_gpus states another
+// number, which check_domain() must have let pass.
+FabricShape used_nodes(const FabricShape& shape, const model::Plan& plan);
+
+// Refuses a cluster.domain_gpus that a node does not have, that would part a NIC or that leaves a wiring with a fault
+// (find_fault()), whatever the plan's number of GPUs, because searches change it; and one that would rename links that
+// have factors.
+model::Result<void> check_domain(const FabricShape& shape, const model::Plan& plan);
+
+// Returns how many GPUs of one node the ranks of an expert group have between them, in the group that is cut up most:
+// all of a node where groups lie inside, else the largest divisor of the group that each part of it holds.
+std::int64_t expert_node_gpus(const FabricShape& shape, const model::Plan& plan);
+
+// Returns sentences about GPUs that are idle for that reason, and about tensor and expert groups that cross nodes
+// although one could hold them.
+std::vector<std::string> placement_warnings(const FabricShape& shape, const model::Plan& plan);
+
+// Makes the placement of the plan's cluster.placement (default: contiguous). Paths are relative to the plan's folder.
+model::Result<Placement> placement_of(const model::Plan& plan, std::int64_t gpus_per_node);
 
 }  // namespace plumbline::topologies

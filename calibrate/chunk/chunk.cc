@@ -15,7 +15,7 @@
 #include "model/base/statistics.h"
 #include "model/base/text.h"
 #include "model/base/text_file.h"
-#include "model/result/timeline_comparison.h"
+#include "model/result/comparison.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -23,7 +23,7 @@ namespace {
 struct NamedPhase {
   std::string_view name, phase;
 };
-// DualPipe's order within a slot (docs/architecture.md; model/program/slot_template.h).
+// DualPipe's order within a slot (docs/architecture.md; model/program/compile.h).
 constexpr std::array<NamedPhase, 6> compute_order = {
     {{"attn(F)", "F"}, {"mlp(B)", "B"}, {"mlp(W)", "W"}, {"mlp(F)", "F"}, {"attn(B)", "B"}, {"attn(W)", "W"}}};
 constexpr std::array<NamedPhase, 4> communication_order = {

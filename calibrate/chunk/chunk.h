@@ -11,8 +11,8 @@
 #include "calibrate/import/kernel_classes.h"
 #include "calibrate/measurement/measurement.h"
 #include "model/base/error.h"
+#include "model/result/comparison.h"
 #include "model/result/timeline.h"
-#include "model/result/timeline_comparison.h"
 #include "sim/predict/simulate.h"
 #include "sim/step/chunk.h"
 

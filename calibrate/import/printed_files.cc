@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "model/base/text.h"
-#include "model/result/prediction_interval.h"
+#include "model/result/result.h"
 
 namespace plumbline::calibrate {
 namespace {

@@ -15,7 +15,7 @@
 #include "calibrate/match/detail/comparing.h"
 #include "calibrate/match/trace_comparison.h"
 #include "model/base/text.h"
-#include "model/result/timeline_comparison.h"
+#include "model/result/comparison.h"
 #include "sim/predict/predictor.h"
 
 namespace plumbline::calibrate {

@@ -18,7 +18,7 @@
 #include "calibrate/import/kernel_classes.h"
 #include "calibrate/match/detail/comparing.h"
 #include "model/base/text.h"
-#include "model/result/timeline_comparison.h"
+#include "model/result/comparison.h"
 
 namespace plumbline::calibrate {
 namespace {

@@ -11,7 +11,7 @@
 #include "calibrate/match/detail/comparing.h"
 #include "calibrate/match/detail/matching.h"
 #include "calibrate/match/trace_comparison.h"
-#include "model/result/timeline_comparison.h"
+#include "model/result/comparison.h"
 
 namespace plumbline::calibrate {
 namespace {

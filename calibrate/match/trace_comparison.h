@@ -11,7 +11,7 @@
 #include "calibrate/import/kineto/import.h"
 #include "calibrate/measurement/measurement.h"
 #include "model/base/error.h"
-#include "model/result/prediction_error.h"
+#include "model/result/comparison.h"
 #include "model/result/timeline.h"
 
 namespace plumbline::sim {

@@ -11,7 +11,7 @@
 
 #include "model/base/error.h"
 #include "model/base/provenance.h"
-#include "topologies/device.h"
+#include "topologies/topology.h"
 
 namespace plumbline::calibrate {
 

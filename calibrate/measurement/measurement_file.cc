@@ -16,7 +16,7 @@
 #include "model/base/distinct.h"
 #include "model/base/text.h"
 #include "model/base/text_file.h"
-#include "topologies/device.h"
+#include "topologies/topology.h"
 
 namespace plumbline::calibrate {
 namespace {

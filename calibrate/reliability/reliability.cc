@@ -10,7 +10,7 @@
 
 #include "model/base/parameter_file.h"
 #include "model/base/text_file.h"
-#include "topologies/parameter_taker.h"
+#include "topologies/topology.h"
 
 namespace plumbline::calibrate {
 namespace {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "model/result/prediction_interval.h"
+#include "model/result/result.h"
 #include "sim/interval/step_draws.h"
 
 namespace plumbline::calibrate {

@@ -22,7 +22,7 @@
 #include "model/base/text.h"
 #include "model/cost/communication_cost.h"
 #include "model/graph/builder.h"
-#include "model/program/routing.h"
+#include "model/program/program.h"
 
 namespace plumbline::calibrate {
 namespace {

@@ -18,7 +18,7 @@
 #include "model/base/distinct.h"
 #include "model/base/table_reader.h"
 #include "model/base/text.h"
-#include "model/result/prediction_error.h"
+#include "model/result/comparison.h"
 #include "model/result/result.h"
 #include "sim/interval/interval.h"
 #include "sim/predict/inputs.h"

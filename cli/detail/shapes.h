@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "model/program/kernel_shapes.h"
+#include "model/program/program.h"
 
 namespace plumbline::cli {
 

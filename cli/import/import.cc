@@ -30,13 +30,12 @@
 #include "model/base/text.h"
 #include "model/base/text_file.h"
 #include "model/configurations/import.h"
-#include "model/configurations/primus.h"
 #include "model/megatron/model_shape.h"
 #include "model/memory/memory.h"
 #include "reports/text/table.h"
 #include "sim/interval/interval.h"
 #include "sim/predict/predictor.h"
-#include "topologies/nccl_topology.h"
+#include "topologies/formats.h"
 
 namespace plumbline::cli {
 namespace {

@@ -33,7 +33,7 @@
 #include "real/measure/rounds.h"
 #include "reports/text/inputs/measurements_text.h"
 #include "reports/text/table.h"
-#include "topologies/device.h"
+#include "topologies/topology.h"
 
 namespace plumbline::cli {
 namespace {

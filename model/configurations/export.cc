@@ -1,5 +1,3 @@
-#include "model/configurations/export.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

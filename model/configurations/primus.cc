@@ -1,5 +1,3 @@
-#include "model/configurations/primus.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,9 +16,8 @@
 #include "model/base/integers.h"
 #include "model/base/text.h"
 #include "model/base/text_file.h"
-#include "model/configurations/detail/collector.h"
 #include "model/configurations/detail/shared.h"
-#include "model/configurations/format.h"
+#include "model/configurations/import.h"
 #include "model/megatron/arguments.h"
 
 namespace plumbline::model::configurations {

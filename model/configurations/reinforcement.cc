@@ -28,8 +28,6 @@
 #include <vector>
 
 #include "model/base/text_file.h"
-#include "model/configurations/detail/collector.h"
-#include "model/configurations/detail/rollout.h"
 #include "model/configurations/detail/shared.h"
 
 namespace plumbline::model::configurations {

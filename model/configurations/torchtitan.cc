@@ -18,7 +18,6 @@
 
 #include "model/base/text.h"
 #include "model/base/text_file.h"
-#include "model/configurations/detail/collector.h"
 #include "model/configurations/detail/shared.h"
 
 namespace plumbline::model::configurations {

@@ -11,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "model/configurations/detail/rollout.h"
 #include "model/configurations/detail/shared.h"
 
 namespace plumbline::model::configurations {

@@ -16,7 +16,7 @@
 #include "model/cost/measured_operators.h"
 #include "model/graph/graph.h"
 #include "model/profile/cluster.h"
-#include "model/program/routing.h"
+#include "model/program/program.h"
 
 namespace plumbline::model {
 

@@ -7,7 +7,7 @@
 // on GPUs of compute capability 10 (NVIDIA/TransformerEngine transformer_engine/pytorch/csrc/quantizer.cpp,
 // Float8Quantizer::create_tensor: with_transpose = columnwise_usage && !nvte_is_non_tn_fp8_gemm_supported()), nothing
 // has a second layout: gradients reuse the operands of the forward GEMM. Weights that are cast once a step are
-// constants of a micro-batch in both layouts (model/program/stage_optimizer.h casts them). Weights of inference are
+// constants of a micro-batch in both layouts (model/program/data_parallel.h casts them). Weights of inference are
 // stored in their format.
 #pragma once
 

@@ -1,12 +1,73 @@
 // The table of Megatron's arguments and their meaning for a plan or a model, in both directions.
+//
+// The arguments of a command line.
 #pragma once
 
+#include <algorithm>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "model/megatron/shell/shell.h"
+
 namespace plumbline::model::megatron {
+
+struct GivenArgument {
+  std::vector<std::string> values;  // empty for a flag
+  int line = 0;
+  bool unknown = false;  // a value is not known
+  int condition = 0;     // on which it depends, as in Word
+};
+
+class Given {
+ public:
+  void put(const std::string& name, GivenArgument argument) { arguments_[name] = std::move(argument); }
+  void put(const std::string& name, const std::string& value) { arguments_[name] = {{value}, 0}; }
+  // Keeps a word that may hold any arguments; the first one counts.
+  void put_open(const Word& word) {
+    if (!open_) open_ = word;
+  }
+  const std::optional<Word>& open() const { return open_; }
+  void put_flag(const std::string& name) { arguments_[name] = {}; }
+  void erase(const std::string& name) { arguments_.erase(name); }
+
+  bool has(std::string_view name) const { return arguments_.contains(name); }
+  // Returns the first value; nothing when the argument is not given, "" for a flag.
+  std::optional<std::string> value(std::string_view name) const {
+    const auto found = arguments_.find(name);
+    if (found == arguments_.end()) return std::nullopt;
+    return found->second.values.empty() ? "" : found->second.values.front();
+  }
+  std::vector<std::string> values(std::string_view name) const {
+    const auto found = arguments_.find(name);
+    return found == arguments_.end() ? std::vector<std::string>() : found->second.values;
+  }
+  int line(std::string_view name) const {
+    const auto found = arguments_.find(name);
+    return found == arguments_.end() ? 0 : found->second.line;
+  }
+  const std::map<std::string, GivenArgument, std::less<>>& all() const { return arguments_; }
+
+ private:
+  std::map<std::string, GivenArgument, std::less<>> arguments_;  // the last one of a name counts
+  std::optional<Word> open_;
+};
+
+enum class NoteKind {
+  assumed,      // what the script leaves open, and what is read instead
+  not_modeled,  // can change the cost, and the prediction does without it
+  no_cost,
+  refused,  // Megatron does not start with it
+};
+
+struct Note {
+  int line = 0;  // line of the script; 0: none
+  std::string text;
+  NoteKind kind = NoteKind::assumed;
+};
 
 enum class Meaning {
   value,        // its value is the key's value

@@ -14,7 +14,7 @@
 #include "model/megatron/arguments.h"
 #include "model/megatron/detail/fields.h"
 #include "model/megatron/model_shape.h"
-#include "model/megatron/shell/arithmetic.h"
+#include "model/megatron/shell/shell.h"
 
 namespace plumbline::model::megatron {
 namespace {

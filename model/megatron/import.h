@@ -1,4 +1,6 @@
 // Reads a launch script of Megatron-LM into a plan and a model.
+//
+// Writes a plan and its model as a launch script of Megatron-LM.
 #pragma once
 
 #include <functional>
@@ -8,7 +10,7 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "model/megatron/given.h"
+#include "model/megatron/arguments.h"
 #include "model/megatron/model_shape.h"
 #include "model/megatron/shell/shell.h"
 #include "model/plan/alternative.h"
@@ -61,5 +63,14 @@ Result<ImportedScript> import_script(std::string_view text, const std::string& p
 // Reads the commands and defaults that another file has in place of a script. Variables are the definitions; errors are
 // those of a script's arguments.
 Result<ImportedScript> import_script(Script script, const std::string& path, const ImportOptions& options);
+
+struct ExportedScript {
+  std::string script;
+  std::vector<std::string> notes;  // keys that no argument sets
+};
+
+// Keys that no argument sets are written as "# plumbline: KEY = VALUE", so that import_script returns the same plan
+// (except model.config and stated phases). They are found by reading the written arguments back.
+Result<ExportedScript> export_script(const Plan& plan, const ModelShape& shape);
 
 }  // namespace plumbline::model::megatron

@@ -6,15 +6,17 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <set>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "model/base/text.h"
-#include "model/memory/memory_reserve.h"
+#include "model/cost/constants.h"
 #include "model/memory/slot_memory.h"
-#include "model/memory/stage_tensors.h"
-#include "model/memory/training_state.h"
 #include "model/plan/plan.h"
+#include "model/program/data_parallel.h"
 
 namespace plumbline::model {
 namespace {
@@ -295,6 +297,313 @@ Bytes activation_bytes(const Graph& block) {
     ends.erase(std::ranges::unique(ends).begin(), ends.end());
     for (const TensorId id : ends)
       if (passes(id) && last[id] <= i) now -= block.tensor(id).bytes();
+  }
+  return most;
+}
+
+namespace {
+
+struct Whole {  // the unsharded bytes of a unit
+  Bytes parameters, gradients;
+};
+using StageUnits = std::vector<std::vector<Whole>>;  // [stage of the rank][unit]
+
+// Returns the bytes of master weight and moments of a parameter, of which Muon has one.
+double optimizer_bytes(const Plan& plan, DataType stored, bool muon) {
+  const double master =
+      has_master_weights(plan, stored) ? bytes_per_element(activation_type(plan.precision.master_weights)) : 0;
+  return master + (muon ? 1 : 2) * bytes_per_element(activation_type(plan.precision.optimizer_moments));
+}
+
+class StateCounter {
+ public:
+  StateCounter(const Plan& plan, const Layout& layout)
+      : plan_(plan),
+        zero_(plan.parallelism.zero_stage),
+        copies_(plan.optimizer.gradient_copy == "fp32"),
+        expert_shards_(static_cast<double>(shard_group(plan, layout, true).shards)),
+        dense_shards_(static_cast<double>(shard_group(plan, layout, false).shards)),
+        expert_replicas_(static_cast<double>(shard_group(plan, layout, true).replicas)),
+        dense_replicas_(static_cast<double>(shard_group(plan, layout, false).replicas)) {}
+
+  void add(const Tensor& tensor, double times) {
+    StateBytes& bytes = tensor.expert ? state_.experts : state_.others;
+    const double shards = tensor.expert ? expert_shards_ : dense_shards_;
+    if (tensor.role == Role::gradient) {
+      const Bytes copy(tensor.elements() * (copies_ ? bytes_per_element(DataType::fp32) : 0));
+      bytes.gradients += times * (tensor.bytes() + copy) / (zero_ >= 2 ? shards : 1);
+      if (plan_.offload.optimizer) state_.counts.on_host += times * tensor.bytes() / shards;
+      return;
+    }
+    if (!tensor.frozen) count(tensor, times, shards);
+    bytes.parameters += times * tensor.bytes() / (zero_ >= 3 ? shards : 1);
+    bytes.parameters += times * Bytes(tensor.copies * tensor.elements() * bytes_per_element(operand_type(tensor)));
+    if (tensor.frozen) return;
+    const Bytes states =
+        times * Bytes(tensor.elements() * optimizer_bytes(plan_, tensor.type, updated_by_muon(plan_, tensor)) / shards);
+    (plan_.offload.optimizer ? state_.counts.on_host : bytes.optimizer) += states;
+    if (plan_.optimizer.ema == "host") state_.counts.on_host += times * average_bytes(tensor) / shards;
+  }
+
+  // Adds the tensors that exist for a while only, in addition to the shards.
+  void add_whole(const StageUnits& stages) {
+    std::vector<Whole> units, whole_stages;
+    for (const std::vector<Whole>& stage : stages) {
+      units.insert(units.end(), stage.begin(), stage.end());
+      Whole& sum = whole_stages.emplace_back();
+      for (const Whole& unit : stage) sum.gradients += unit.gradients;
+    }
+    const auto all = static_cast<std::size_t>(units.size());
+    const std::size_t gathered =
+        plan_.parallelism.reshard_after_forward ? static_cast<std::size_t>(plan_.overlap.prefetch) + 1 : all;
+    if (zero_ >= 3)
+      state_.gathered_parameters = std::max(state_.gathered_parameters, most(units, gathered, &Whole::parameters));
+    // A unit is written while the one before is reduced. When a stage's run begins, what the run before it needed is
+    // freed, which is more than the gradients that are reduced.
+    const Bytes gradients = plan_.parallelism.reduce_after == "run" ? most(whole_stages, 1, &Whole::gradients)
+                                                                    : most(units, 2, &Whole::gradients);
+    if (zero_ >= 2) most_gradients_ = std::max(most_gradients_, gradients);
+    const double held = bytes_per_element(activation_type(plan_.precision.gradients));
+    const double wire =
+        bytes_per_element(activation_type(plan_.precision.gradient_reduce.value_or(plan_.precision.gradients)));
+    if (wire != held) most_copied_ = std::max(most_copied_, most(units, 2, &Whole::gradients) * (wire / held));
+  }
+
+  TrainingState state() {
+    state_.others.parameters += state_.gathered_parameters;
+    state_.others.gradients += most_gradients_ + most_copied_;
+    return state_;
+  }
+
+ private:
+  void count(const Tensor& tensor, double times, double shards) {
+    ParameterCounts& counts = state_.counts;
+    counts.held += times * tensor.elements() / (zero_ >= 3 ? shards : 1);
+    counts.updated += times * tensor.elements() / shards;
+    if (zero_ >= 3 && has_master_weights(plan_, tensor.type)) counts.shards += times * tensor.bytes() / shards;
+    std::vector<std::int64_t> shape;
+    double elements = 1;
+    for (const Dimension& dimension : tensor.shape) shape.push_back(dimension.size);
+    if (tensor.expert && shape.size() > 1) shape.erase(shape.begin());
+    for (const std::int64_t size : shape) elements *= static_cast<double>(size);
+    counts.largest = std::max(counts.largest, elements);
+    const bool table = tensor.name == "embedding" || tensor.name == "positions";
+    if (shape.size() >= 2 && !table && shapes_.insert(std::move(shape)).second) counts.shapes += elements;
+  }
+
+  // Returns the bytes of the average of a tensor, which its replicas divide, in the format of the master weights.
+  Bytes average_bytes(const Tensor& tensor) const {
+    const DataType type =
+        has_master_weights(plan_, tensor.type) ? activation_type(plan_.precision.master_weights) : tensor.type;
+    return Bytes(tensor.elements() * bytes_per_element(type) / (tensor.expert ? expert_replicas_ : dense_replicas_));
+  }
+
+  // Returns the format in which GEMMs read a weight.
+  DataType operand_type(const Tensor& weight) const {
+    const auto& precision = plan_.precision;
+    return activation_type(weight.expert ? precision.experts.value_or(precision.gemm) : precision.gemm);
+  }
+
+  // Returns the largest sum over `count` consecutive units.
+  static Bytes most(const std::vector<Whole>& units, std::size_t count, Bytes Whole::*part) {
+    Bytes largest;
+    for (std::size_t first = 0; first < units.size(); ++first) {
+      Bytes sum;
+      for (std::size_t i = first; i < std::min(units.size(), first + count); ++i) sum += units[i].*part;
+      largest = std::max(largest, sum);
+    }
+    return largest;
+  }
+
+  const Plan& plan_;
+  std::int64_t zero_;
+  bool copies_;
+  TrainingState state_;
+  std::set<std::vector<std::int64_t>> shapes_;
+  Bytes most_gradients_, most_copied_;
+  double expert_shards_, dense_shards_, expert_replicas_, dense_replicas_;
+};
+
+StageUnits whole_units(const std::vector<Graph>& blocks, const std::vector<StageParameters>& stages) {
+  StageUnits units;
+  for (const StageParameters& stage : stages) {
+    if (stage.units == nullptr) continue;
+    std::vector<Whole>& whole = units.emplace_back();
+    const auto bytes = [&](const std::vector<ShardUnit::Place>& places) {
+      Bytes sum;
+      for (const auto& place : places) {
+        const Tensor& tensor = blocks[stage.kind->blocks[place.block_of_stage]].tensor(place.tensor);
+        if (!tensor.shared) sum += tensor.bytes();
+      }
+      return sum;
+    };
+    for (const ShardUnit& unit : *stage.units) whole.push_back({bytes(unit.parameters), bytes(unit.gradients)});
+  }
+  return units;
+}
+
+bool is_state(const Tensor& tensor) { return tensor.role == Role::parameter || tensor.role == Role::gradient; }
+
+}  // namespace
+
+TrainingState training_state(const Plan& plan, const Layout& layout, const StepProgram& program,
+                             const std::vector<std::int64_t>& stages) {
+  std::vector<StageParameters> parameters;
+  for (const std::int64_t stage : stages) {
+    const auto index = static_cast<std::size_t>(stage);
+    parameters.push_back({&program.stage_kinds[static_cast<std::size_t>(program.stages[index].kind)],
+                          program.stage_units.empty() ? nullptr : &program.stage_units[index]});
+  }
+  return training_state(plan, layout, program.blocks, parameters);
+}
+
+TrainingState training_state(const Plan& plan, const Layout& layout, const std::vector<Graph>& blocks,
+                             const std::vector<StageParameters>& stages) {
+  std::map<std::uint16_t, double> times;  // how often the rank has each block
+  for (const StageParameters& stage : stages)
+    for (const std::uint16_t block : stage.kind->blocks) ++times[block];
+  StateCounter counter(plan, layout);
+  std::map<std::pair<std::string_view, bool>, const Tensor*> borrowed;  // a copy is frozen where the policy is not
+  for (const auto& [block, count] : times)
+    for (const Tensor& tensor : blocks[block].tensors) {
+      if (!is_state(tensor)) continue;
+      if (tensor.shared)
+        borrowed.emplace(std::pair(std::string_view(tensor.name), tensor.frozen), &tensor);
+      else
+        counter.add(tensor, count);
+    }
+  if (!borrowed.empty())
+    for (const auto& [block, count] : times)
+      for (const Tensor& tensor : blocks[block].tensors)
+        if (is_state(tensor) && !tensor.shared) borrowed.erase({tensor.name, tensor.frozen});
+  for (const auto& [key, tensor] : borrowed) counter.add(*tensor, 1);
+  counter.add_whole(whole_units(blocks, stages));
+  return counter.state();
+}
+
+double state_bytes_per_parameter(const Plan& plan) {
+  const DataType stored = weight_type(plan.precision.gemm);
+  return bytes_per_element(stored) + optimizer_bytes(plan, stored, plan.optimizer.kind == "muon");
+}
+
+namespace {
+
+int groups_of_ranks(const Plan& plan, const Layout& layout) {
+  const auto& degrees = plan.parallelism;
+  const bool experts = layout.experts_per_rank > 0 && layout.expert_group != layout.dense_group;
+  const auto groups =
+      std::ranges::count_if(layer_groups(degrees), [](const RankGroup& group) { return group.ranks > 1; });
+  return static_cast<int>(groups) + (degrees.pipeline > 1) + (layout.dense_group > 1) +
+         (experts && layout.expert_group > 1);
+}
+
+bool reduces(const Layout& layout) { return layout.dense_group > 1 || layout.expert_group > 1; }
+
+Bytes communication_buffers(const Plan& plan, const Layout& layout, const MemoryReserve& reserve, Bytes gradients) {
+  Bytes sum = reserve.communicator * groups_of_ranks(plan, layout);
+  if (plan.parallelism.expert > 1) sum += reserve.all_to_all;
+  constexpr double buckets = 2;
+  if (reduces(layout) && !reserve.reduction_buffers)
+    sum += std::min(buckets * Bytes(plan.overlap.gradient_bucket_bytes), gradients);
+  return sum;
+}
+
+bool copies_gradients(const Plan& plan) { return plan.optimizer.gradient_copy == "fp32"; }
+
+Bytes separate_gradients(const Plan& plan, const MemoryReserve& reserve, const ParameterCounts& counts) {
+  Bytes sum;
+  if (reserve.shape_gradients) sum += Bytes(counts.shapes * bytes_per_element(DataType::bf16));
+  if (!reserve.separate_gradients) return sum;
+  const DataType added = copies_gradients(plan) ? DataType::fp32 : activation_type(plan.precision.gradients);
+  return sum + Bytes(counts.largest * bytes_per_element(added));
+}
+
+Bytes update_copies(const Plan& plan, const MemoryReserve& reserve, const ParameterCounts& counts) {
+  return copies_gradients(plan) ? reserve.reduced_copies * counts.held : reserve.update_copies * counts.updated;
+}
+
+}  // namespace
+
+Device with_allocator(Device device, const Profile& profile) {
+  MemoryReserve& reserve = device.reserve;
+  ConstantReader constants(profile);
+  const auto take = [&](std::string_view name, auto& value) {
+    if (const auto constant = constants.find(name)) value = std::remove_cvref_t<decltype(value)>(constant->value);
+  };
+  take("allocator.context", reserve.context);
+  take("allocator.update_copies", reserve.update_copies);
+  take("allocator.reduced_copies", reserve.reduced_copies);
+  take("allocator.separate_gradients", reserve.separate_gradients);
+  take("allocator.shape_gradients", reserve.shape_gradients);
+  take("allocator.master_shards", reserve.master_shards);
+  take("allocator.stage_outputs", reserve.stage_outputs);
+  const auto connection = constants.find("allocator.connection"), connections = constants.find("allocator.connections"),
+             channels = constants.find("collective.channels");
+  if (connection && connections && channels)
+    reserve.communicator = Bytes(connection->value * connections->value * channels->value);
+  if (const auto buffers = constants.find("allocator.reduction_buffers"))
+    reserve.reduction_buffers = Bytes(buffers->value);
+  if (const auto index = profile.find("allocator.fragmentation")) {
+    const Parameter& share = profile.parameters()[*index];
+    const double spread = share.value * share.relative_uncertainty.value_or(0);
+    reserve.fragmentation = share.value;
+    reserve.fragmentation_low = share.low.value_or(std::max(0.0, share.value - spread));
+    reserve.fragmentation_high = share.high.value_or(share.value + spread);
+  }
+  return device;
+}
+
+RankPeak rank_peak(const Plan& plan, const Layout& layout, const Device& device, const RankHolding& holding) {
+  constexpr double gemm_streams = 2;
+  const MemoryReserve& reserve = device.reserve;
+  const Bytes dynamic = holding.dynamic;
+  const Bytes runtime = reserve.context + gemm_streams * reserve.matmul_workspace;
+  RankPeak peak;
+  peak.state = holding.state;
+  peak.dynamic = dynamic;
+  if (reserve.master_shards) peak.state -= holding.counts.shards;
+  peak.buffers = communication_buffers(plan, layout, reserve, holding.gradients);
+  if (reduces(layout)) peak.workspaces = reserve.reduction_buffers.value_or(Bytes());
+  peak.buffers += peak.workspaces;
+  peak.software = separate_gradients(plan, reserve, holding.counts);
+  if (reserve.stage_outputs) peak.software += holding.outputs;
+  peak.held = peak.held_low = peak.held_usual = peak.held_high = dynamic * reserve.fragmentation;
+  if (reserve.fragmentation_high > 0) {
+    const Bytes copies = update_copies(plan, reserve, holding.counts);
+    const Bytes room = device.memory - (peak.state + peak.buffers + peak.software + runtime);
+    const bool even = plan.recompute.policy == "full" && !plan.recompute.layers;
+    const Bytes uneven = even ? std::max(dynamic - holding.kept, Bytes()) : dynamic;
+    const Bytes least = std::max(dynamic + uneven * reserve.fragmentation_low, copies);
+    const auto unlimited = [&](double share) { return std::max(least, dynamic + uneven * share + copies); };
+    const auto held = [&](double share) { return std::max(least, std::min(unlimited(share), room)) - dynamic; };
+    peak.held = held(reserve.fragmentation);
+    peak.low = least - dynamic - peak.held;
+    peak.high = held(reserve.fragmentation_high) - peak.held;
+    peak.held_low = least - dynamic;
+    peak.held_usual = unlimited(reserve.fragmentation) - dynamic;
+    peak.held_high = unlimited(reserve.fragmentation_high) - dynamic;
+  }
+  peak.reserve = runtime + peak.held;
+  peak.low += peak.sum();
+  peak.high += peak.sum();
+  return peak;
+}
+
+FullestMoment fullest_moment(const ScheduleTable::Rank& rank, const std::vector<ChunkBytes>& chunks,
+                             const std::vector<Bytes>& slots, Bytes message) {
+  FullestMoment most;
+  for (const ScheduleTable::Moment& moment : rank.moments) {
+    FullestMoment now{message * static_cast<double>(moment.messages), Bytes()};
+    for (std::size_t i = 0; i < rank.stages.size(); ++i) {
+      const ChunkBytes& chunk = chunks[static_cast<std::size_t>(rank.stages[i])];
+      const Bytes forwards = chunk.after_forward * static_cast<double>(moment.forwards[i]);
+      const Bytes weights = chunk.for_weights * static_cast<double>(moment.weights[i]);
+      now.sum += forwards;
+      now.sum += weights;
+      now.kept += forwards + weights;
+    }
+    if (moment.slot_class >= 0) now.sum += slots[static_cast<std::size_t>(moment.slot_class)];
+    if (now.sum > most.sum) most = now;
   }
   return most;
 }

@@ -92,8 +92,8 @@ struct Plan {
     std::optional<double> oversubscription;
     std::optional<TierShares> background;
     std::optional<std::string> background_plan;
-    std::optional<std::string> placement;     // See topologies/placement.h.
-    std::optional<std::int64_t> domain_gpus;  // See topologies/placement.h.
+    std::optional<std::string> placement;     // See topologies/fabric.h.
+    std::optional<std::int64_t> domain_gpus;  // See topologies/fabric.h.
     std::optional<double> host_speed;         // See model/cost/host_cost.h.
     std::optional<std::string> fleet;
     // See sim/cluster/fleet_priors.h.
@@ -137,7 +137,7 @@ struct Plan {
     std::string reference = "model";  // of dpo
   } training;
   struct {
-    std::string kind = "adamw";  // See model/program/stage_optimizer.h.
+    std::string kind = "adamw";  // See model/program/data_parallel.h.
     bool gradient_clipping = true;
     std::string ema = "none";
     std::string gradient_copy = "none";

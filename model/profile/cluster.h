@@ -17,7 +17,7 @@
 
 namespace plumbline::model {
 
-// Memory that is taken before the model gets any (model/memory/memory_reserve.h). 0: unknown.
+// Memory that is taken before the model gets any (model/memory/memory.h). 0: unknown.
 struct MemoryReserve {
   Bytes context;             // the driver's context, with the kernels it loaded
   Bytes matmul_workspace;    // workspace of each stream that runs GEMMs

@@ -1,6 +1,11 @@
 // Compiles a plan to its step program. The blocks of stages and the slots made of them are built in a library, each
 // when it is first needed. Plans whose blocks have the same graphs can share one; their stages, schedules, costs and
 // sharding may differ.
+//
+// Composes the segments of a schedule slot from the blocks of its stages: the kernels of each stream, their order, and
+// the waits between streams.
+//
+// The blocks of a plan's stages, and the context in which each is built.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +19,76 @@
 #include "model/architecture/architecture.h"
 #include "model/base/error.h"
 #include "model/base/units.h"
+#include "model/graph/graph.h"
+#include "model/graph/recompute.h"
 #include "model/layers/blocks.h"
 #include "model/layers/context.h"
-#include "model/memory/stage_tensors.h"
+#include "model/memory/slot_memory.h"
 #include "model/plan/layout.h"
 #include "model/program/data_parallel.h"
-#include "model/program/plan_context.h"
 #include "model/program/program.h"
-#include "model/program/routing.h"
-#include "model/program/slot_template.h"
 #include "model/schedule/schedule.h"
 
 namespace plumbline::model {
+
+struct Plan;
+
+RecomputePolicy recompute_policy(const Plan& plan);
+
+// Returns how the plan's tokens reach their experts: stack.dispatcher, else deepep.
+Dispatcher dispatcher_of(const Plan& plan);
+
+// Returns what the plan trains next to frozen parameters.
+Adapters adapters_of(const Plan& plan);
+
+// Returns the context of the plan's layers. plan and layout must belong together.
+LayerContext plan_context(const Plan& plan, const Architecture& architecture, const Layout& layout,
+                          const RoutingSpread& spread);
+
+// Returns the same context with a default architecture, which is cheap to make and to compare.
+LayerContext plan_degrees(const Plan& plan, const MixtureOfExperts& experts, const Layout& layout,
+                          const RoutingSpread& spread);
+
+// Returns whether a step has forward passes of a reference model.
+bool has_reference(const Plan& plan);
+
+// How a stage runs a block: with activations that are recomputed under the plan's policy or all kept, or forward alone,
+// as a reference model. That is the policy without its adapters, or a model of the same size without any.
+enum class BlockPass : std::uint8_t { kept, recomputed, reference };
+struct StageBlock {
+  BlockKind kind = BlockKind::dense_layer;
+  BlockPass pass = BlockPass::kept;
+  std::int64_t layer = -1;  // -1 for embedding and head
+};
+
+// Returns the blocks of a stage in the order of the forward pass, those of a reference model after the policy's.
+std::vector<StageBlock> stage_blocks(const Plan& plan, const Architecture& architecture, const Layout& layout,
+                                     std::int64_t stage);
+
+Graph make_stage_block(BlockKind kind, BlockPass pass, const LayerContext& context);
+
+// Returns the size of one micro-batch's message between stages; its gradient is as large.
+Bytes stage_message_bytes(const LayerContext& context);
+
+struct Plan;
+
+// How collectives of tensor groups overlap with GEMMs.
+struct TensorOverlap {
+  std::int64_t pieces = 1;  // in which they run, overlapped with the GEMMs that produce or consume their data; 1: whole
+  // Whether sums of input gradients overlap; where not, they run whole, and kernels wait for them.
+  bool gradients = true;
+};
+TensorOverlap tensor_overlap(const Plan& plan);
+// Returns whether an operator sums an input gradient over ranks; what is computed again has none.
+bool sums_input_gradient(const Operator& op);
+
+// F, B, I and W run one chunk; dispatch and combine are exposed unless compute of the same chunk can overlap them.
+// FB interleaves the blocks of the forward and the backward chunk pair by pair, in DualPipe's order: compute attn(F),
+// mlp(B), mlp(W), mlp(F), attn(B), attn(W); communication combine(B), dispatch(F), dispatch(B), combine(F). Blocks
+// without a partner run as in a single chunk.
+SlotTemplate make_slot_template(OpType type, std::int32_t f_kind, std::int32_t b_kind,
+                                const std::vector<StageKind>& stage_kinds, const std::vector<Graph>& blocks,
+                                const TensorOverlap& overlap = {});
 
 struct Plan;
 

@@ -1,7 +1,9 @@
 #include "model/program/data_parallel.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -216,6 +218,307 @@ std::vector<std::vector<DataParallelCollectives>> data_parallel(const Plan& plan
   for (std::size_t rank = 0; rank < program.schedule.ranks.size(); ++rank)
     all.push_back(Planner(plan, program, rank).run());
   return all;
+}
+
+namespace {
+
+class OptimizerWriter {
+ public:
+  OptimizerWriter(const Plan& plan, const Layout& layout) : plan_(plan), layout_(layout) {
+    result_.graph.name = "optimizer";
+  }
+
+  StageOptimizer run(const std::vector<StageUnit>& units) {
+    for (const StageUnit& unit : units) {
+      ShardUnit& written = result_.units.emplace_back();
+      written.parameters = unit.parameters;
+      written.gradients = unit.gradients;
+      for (const UnitPiece& piece : unit.pieces)
+        if (!piece.frozen) reduce(unit, piece, written);
+    }
+    if (plan_.precision.gemm == Precision::fp16) unscale();
+    if (plan_.optimizer.gradient_clipping) norm();
+    if (plan_.optimizer.kind == "muon")
+      for (const bool expert : {false, true}) orthogonalize(units, expert);
+    for (const Shard& shard : shards_) update(shard);
+    gather_frozen(units);
+    for (const StageUnit& unit : units)
+      for (const UnitPiece& piece : unit.pieces) cast_weights(unit, piece);
+    if (plan_.precision.gemm == Precision::fp8_tensor && plan_.precision.scaling == "delayed") share_largest_entries();
+    return std::move(result_);
+  }
+
+ private:
+  struct Shard {  // this rank's part of a piece after the reduction of its gradient
+    std::string name;
+    std::int64_t whole = 0, elements = 0;
+    DataType stored = DataType::bf16;
+    bool muon = false;
+    ShardGroup group;
+    std::size_t unit = 0;
+    TensorId gradient = 0;
+  };
+
+  Shard shard_of(const StageUnit& unit, const UnitPiece& piece, std::size_t index) const {
+    const ShardGroup group = shard_group(plan_, layout_, unit.expert);
+    const bool one_format = unit.pieces.size() == 1;
+    std::string name = one_format ? unit.name : unit.name + "_" + std::string(to_string(piece.stored));
+    if (piece.muon) name += "_muon";
+    const auto elements = static_cast<std::int64_t>(std::ceil(piece.elements / static_cast<double>(group.shards)));
+    return {piece.frozen ? "frozen_" + name : name,
+            static_cast<std::int64_t>(piece.elements),
+            elements,
+            piece.stored,
+            piece.muon,
+            group,
+            index,
+            0};
+  }
+
+  void gather_frozen(const std::vector<StageUnit>& units) {
+    for (std::size_t i = 0; i < units.size(); ++i)
+      for (const UnitPiece& piece : units[i].pieces) {
+        if (!piece.frozen) continue;
+        const Shard shard = shard_of(units[i], piece, i);
+        gather(shard, add("shard_" + shard.name, shard.elements, shard.stored, Role::constant), result_.units[i]);
+      }
+  }
+
+  void reduce(const StageUnit& unit, const UnitPiece& piece, ShardUnit& written) {
+    Shard shard = shard_of(unit, piece, result_.units.size() - 1);
+    const std::string& name = shard.name;
+    const ShardGroup& group = shard.group;
+    const DataType accumulated = activation_type(plan_.precision.gradients);
+    const DataType wire = activation_type(plan_.precision.gradient_reduce.value_or(plan_.precision.gradients));
+    TensorId gradient = add("d_" + name, shard.whole, accumulated, Role::gradient);
+    if (wire != accumulated) {
+      const TensorId cast = add("cast_d_" + name, shard.whole, wire, Role::activation);
+      written.reduce.push_back(emit(OperatorKind::cast, "cast_" + name, {gradient}, {cast}, CastAttributes{}));
+      gradient = cast;
+    }
+    sum_over_tensor_ranks(name, piece, wire, written);
+    const bool sharded = plan_.parallelism.zero_stage >= 1;
+    if (sharded) {
+      const TensorId scattered = add("scattered_d_" + name, shard.elements, wire, Role::activation);
+      written.reduce.push_back(emit(OperatorKind::reduce_scatter, "reduce_" + name, {gradient}, {scattered},
+                                    CollectiveAttributes{group.shards, group.stride}));
+      gradient = scattered;
+    }
+    if (!sharded || group.replicas > 1) {
+      const TensorId reduced = add("reduced_d_" + name, shard.elements, wire, Role::activation);
+      written.reduce.push_back(emit(OperatorKind::all_reduce, "all_reduce_" + name, {gradient}, {reduced},
+                                    CollectiveAttributes{group.replicas, group.replica_stride}));
+      gradient = reduced;
+    }
+    shard.gradient = gradient;
+    shards_.push_back(shard);
+  }
+
+  // Where ranks divide the tokens, each has a part of the gradients of parameters that all of them hold.
+  void sum_over_tensor_ranks(const std::string& name, const UnitPiece& piece, DataType wire, ShardUnit& written) {
+    const auto& degrees = plan_.parallelism;
+    if (degrees.tensor == 1 || !degrees.sequence || piece.whole == 0) return;
+    const auto elements = static_cast<std::int64_t>(piece.whole);
+    const TensorId part = add("part_d_" + name, elements, wire, Role::gradient);
+    const TensorId sum = add("sum_d_" + name, elements, wire, Role::activation);
+    written.reduce.push_back(
+        emit(OperatorKind::all_reduce, "sum_" + name, {part}, {sum}, CollectiveAttributes{degrees.tensor, 1}));
+  }
+
+  std::vector<TensorId> gradients() const {
+    std::vector<TensorId> ids;
+    for (const Shard& shard : shards_) ids.push_back(shard.gradient);
+    return ids;
+  }
+
+  // FP16 gradients were scaled; if an element is not finite on any rank, the step is skipped.
+  void unscale() {
+    std::vector<TensorId> reads = gradients(), writes;
+    reads.push_back(add("loss_scale", 1, DataType::fp32, Role::constant));
+    for (Shard& shard : shards_) {
+      shard.gradient =
+          add("unscaled_d_" + shard.name, shard.elements, activation_type(plan_.precision.gradients), Role::activation);
+      writes.push_back(shard.gradient);
+    }
+    const TensorId found = add("found_inf", 1, DataType::fp32, Role::activation);
+    writes.push_back(found);
+    emit(OperatorKind::unscale, "unscale", reads, writes, {});
+    agree(found, "found_inf_anywhere");
+  }
+
+  void norm() {
+    const TensorId squares = add("sum_of_squares", 1, DataType::fp32, Role::activation);
+    emit(OperatorKind::sum_of_squares, "sum_of_squares", gradients(), {squares}, {});
+    squares_ = {agree(squares, "sum_of_all_squares")};
+  }
+
+  // Sums a number over the ranks that hold different parts of the gradient.
+  TensorId agree(TensorId number, const std::string& name) {
+    const std::int64_t replicas = shard_group(plan_, layout_, false).replicas;
+    const std::int64_t ranks = std::max<std::int64_t>(1, plan_.cluster.gpus / replicas);
+    if (ranks == 1) return number;
+    const TensorId sum = add(name, 1, DataType::fp32, Role::activation);
+    const std::int64_t stride = plan_.parallelism.zero_stage == 0 ? replicas : 1;
+    emit(OperatorKind::all_reduce, name, {number}, {sum}, CollectiveAttributes{ranks, stride});
+    return sum;
+  }
+
+  void update(const Shard& shard) {
+    const bool on_host = plan_.offload.optimizer;
+    const DataType moment = activation_type(plan_.precision.optimizer_moments);
+    ShardUnit& unit = result_.units[shard.unit];
+    std::vector<TensorId> reads = {shard.gradient};
+    if (on_host) {
+      reads[0] =
+          add("host_d_" + shard.name, shard.elements, result_.graph.tensor(shard.gradient).type, Role::activation);
+      unit.copy.push_back(emit(OperatorKind::copy_to_host, "copy_d_" + shard.name, {shard.gradient}, {reads[0]}, {}));
+    }
+    reads.insert(reads.end(), squares_.begin(), squares_.end());
+    const bool master = has_master_weights(plan_, shard.stored);
+    const TensorId updated =
+        add("updated_" + shard.name, shard.elements, shard.stored, master ? Role::activation : Role::gradient);
+    std::vector<TensorId> writes = {updated};
+    if (master)
+      writes.push_back(
+          add("master_" + shard.name, shard.elements, activation_type(plan_.precision.master_weights), Role::gradient));
+    writes.push_back(add("first_moment_" + shard.name, shard.elements, moment, Role::gradient));
+    if (shard.muon) {
+      const TensorId copy = add("bf16_moment_" + shard.name, shard.elements, DataType::bf16, Role::activation);
+      emit(OperatorKind::cast, "cast_moment_" + shard.name, {writes.back()}, {copy}, CastAttributes{});
+      reads.push_back(add("orthogonal_" + shard.name, shard.elements, DataType::bf16, Role::constant));
+    } else {
+      writes.push_back(add("second_moment_" + shard.name, shard.elements, moment, Role::gradient));
+    }
+    unit.update.push_back(emit(OperatorKind::adamw, (shard.muon ? "muon_" : "adamw_") + shard.name, reads, writes,
+                               AdamwAttributes{.on_host = on_host}));
+    gather(shard, on_host ? to_device(shard, updated) : updated, unit);
+    if (plan_.optimizer.ema == "host" && !on_host) average(shard, writes[master ? 1 : 0]);
+  }
+
+  // The matrices of all pieces are one list, of which each rank's shard is a piece.
+  void orthogonalize(const std::vector<StageUnit>& units, bool expert) {
+    std::map<std::pair<std::int64_t, std::int64_t>, double> matrices;
+    double all = 0, elements = 0;
+    for (const StageUnit& unit : units)
+      for (const UnitPiece& piece : unit.pieces)
+        for (const auto& [shape, count] : piece.matrices) {
+          if (unit.expert != expert) continue;
+          matrices[shape] += count;
+          all += count;
+          elements += count * static_cast<double>(shape.first * shape.second);
+        }
+    if (all == 0) return;
+    const std::string name = expert ? "experts" : "dense";
+    const ShardGroup group = shard_group(plan_, layout_, expert);
+    double share = 1;
+    if (group.shards > 1) {
+      share = std::min(1.0, 1 / static_cast<double>(group.shards) + 1 / all);
+      const auto met = static_cast<std::int64_t>(std::ceil(share * elements));
+      const TensorId own = add("own_moment_" + name, met / group.shards, DataType::bf16, Role::constant);
+      const TensorId whole = add("met_moment_" + name, met, DataType::bf16, Role::activation);
+      emit(OperatorKind::all_gather, "gather_moment_" + name, {own}, {whole},
+           CollectiveAttributes{group.shards, group.stride});
+    }
+    for (const auto& [shape, count] : matrices) newton_schulz(name, shape, share * count);
+  }
+
+  // Matrices follow each other, three GEMMs an iteration.
+  void newton_schulz(const std::string& name, const std::pair<std::int64_t, std::int64_t>& shape, double matrices) {
+    constexpr double iterations = 5;
+    const std::int64_t m = std::min(shape.first, shape.second), n = std::max(shape.first, shape.second);
+    const auto times = static_cast<std::int64_t>(std::ceil(iterations * matrices));
+    const MatmulAttributes attributes{.chunks = times};
+    const std::string suffix = name + "_" + std::to_string(m) + "x" + std::to_string(n);
+    const auto all = [&](const char* what, std::int64_t columns, Role role) {
+      const TensorId id = add(what + suffix, 0, DataType::bf16, role);
+      result_.graph.tensors[id].shape = {{times * m}, {columns}};
+      return id;
+    };
+    const TensorId x = all("x_", n, Role::constant), a = all("a_", m, Role::activation),
+                   b = all("b_", m, Role::activation), next = all("next_x_", n, Role::activation);
+    emit(OperatorKind::matmul, "gram_" + suffix, {x, x}, {a}, attributes);
+    emit(OperatorKind::matmul, "square_" + suffix, {a, a}, {b}, attributes);
+    emit(OperatorKind::matmul, "apply_" + suffix, {b, x}, {next}, attributes);
+  }
+
+  TensorId to_device(const Shard& shard, TensorId updated) {
+    const TensorId copy = add("new_" + shard.name, shard.elements, shard.stored, Role::activation);
+    emit(OperatorKind::copy_to_device, "copy_" + shard.name, {updated}, {copy}, {});
+    return copy;
+  }
+
+  void gather(const Shard& shard, TensorId updated, ShardUnit& unit) {
+    if (plan_.parallelism.zero_stage == 0) return;
+    const TensorId parameter = add(shard.name, shard.whole, shard.stored, Role::parameter);
+    unit.gather.push_back(emit(OperatorKind::all_gather, "gather_" + shard.name, {updated}, {parameter},
+                               CollectiveAttributes{shard.group.shards, shard.group.stride}));
+  }
+
+  // One kernel reads each weight and writes its copies: as the forward GEMM reads it, and as that of the input
+  // gradient.
+  void cast_weights(const StageUnit& unit, const UnitPiece& piece) {
+    if (piece.cast == 0) return;
+    const auto elements = static_cast<std::int64_t>(piece.cast);
+    const auto& precision = plan_.precision;
+    const DataType type = activation_type(unit.expert ? precision.experts.value_or(precision.gemm) : precision.gemm);
+    const TensorId weights = add("cast_" + unit.name, elements, piece.stored, Role::parameter);
+    std::vector<TensorId> layouts = {add(unit.name + "_operand", elements, type, Role::activation)};
+    if (piece.copies > 1) layouts.push_back(add(unit.name + "_operand_t", elements, type, Role::activation));
+    emit(OperatorKind::cast_transpose, "cast_" + unit.name + "_weights", {weights}, layouts, {});
+  }
+
+  // Delayed scaling agrees on the largest entries of all tensors in one message, whose time is latency.
+  void share_largest_entries() {
+    const std::int64_t ranks = plan_.cluster.gpus / plan_.parallelism.pipeline;
+    if (ranks <= 1) return;
+    const TensorId own = add("largest_entries", 1, DataType::fp32, Role::constant);
+    const TensorId all = add("largest_entries_anywhere", 1, DataType::fp32, Role::activation);
+    emit(OperatorKind::all_reduce, "share_largest_entries", {own}, {all}, CollectiveAttributes{ranks, 1});
+  }
+
+  // Every replica copies its part of the shard to the host.
+  void average(const Shard& shard, TensorId weights) {
+    const auto part = static_cast<std::int64_t>(
+        std::ceil(static_cast<double>(shard.elements) / static_cast<double>(shard.group.replicas)));
+    const TensorId copy = add("ema_" + shard.name, part, result_.graph.tensor(weights).type, Role::activation);
+    emit(OperatorKind::copy_to_host, "ema_" + shard.name, {weights}, {copy}, {});
+  }
+
+  TensorId add(std::string name, std::int64_t elements, DataType type, Role role) {
+    auto& tensors = result_.graph.tensors;
+    tensors.push_back({.name = std::move(name), .shape = {{elements}}, .type = type, .role = role});
+    return static_cast<TensorId>(tensors.size() - 1);
+  }
+
+  std::uint16_t emit(OperatorKind kind, std::string name, std::vector<TensorId> reads, std::vector<TensorId> writes,
+                     Attributes attributes) {
+    auto& operators = result_.graph.operators;
+    operators.push_back({.kind = kind,
+                         .name = std::move(name),
+                         .phase = Phase::W,
+                         .section = Section::optimizer,
+                         .reads = std::move(reads),
+                         .writes = std::move(writes),
+                         .attributes = attributes});
+    return static_cast<std::uint16_t>(operators.size() - 1);
+  }
+
+  const Plan& plan_;
+  const Layout& layout_;
+  StageOptimizer result_;
+  std::vector<Shard> shards_;
+  std::vector<TensorId> squares_;
+};
+
+}  // namespace
+
+bool has_master_weights(const Plan& plan, DataType stored) {
+  const DataType master = activation_type(plan.precision.master_weights);
+  return master != stored || bytes_per_element(master) > 2;
+}
+
+StageOptimizer make_stage_optimizer(const Plan& plan, const Layout& layout, const std::vector<StageUnit>& units) {
+  return OptimizerWriter(plan, layout).run(units);
 }
 
 }  // namespace plumbline::model

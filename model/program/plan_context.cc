@@ -1,11 +1,10 @@
-#include "model/program/plan_context.h"
-
 #include <algorithm>
 #include <map>
 #include <string>
 #include <string_view>
 
 #include "model/plan/software.h"
+#include "model/program/compile.h"
 #include "model/routing/documents.h"
 
 namespace plumbline::model {

@@ -1,9 +1,21 @@
 // The result of a step: one type for every fidelity and for measured steps. Times are in seconds. A value that was not
 // computed is nullopt and prints as null, never as zero.
+//
+// A measured step next to its prediction.
+//
+// What serving a model on a deployment costs in its steady state: times, rates, space for keys and values, money.
+// Names are those of vLLM, SGLang and TensorRT-LLM: TTFT is the time to the first token, TPOT the time per output token
+// after it, ISL and OSL the lengths of inputs and outputs, concurrency the requests in flight.
+//
+// A prediction in the middle of its interval: as clusters run the step, half of which are shorter. Without an interval
+// it is what the components add up to.
+//
+// The interval of a prediction: what is likely, where its uncertainty comes from, and what measurement would narrow it.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,10 +26,113 @@
 #include "model/base/provenance.h"
 #include "model/economics/ownership.h"
 #include "model/economics/prices.h"
-#include "model/result/measured_step.h"
-#include "model/result/prediction_interval.h"
 
 namespace plumbline::model {
+
+// Nine of ten standard normal numbers are below it.
+inline constexpr double normal_p90 = 1.2815515655446004;
+
+// Eight of ten values lie between p10 and p90.
+struct Quantiles {
+  double p10 = 0, p50 = 0, p90 = 0;
+  // Half of the interval over its middle.
+  double half_width() const { return p50 > 0 ? (p90 - p10) / 2 / p50 : 0; }
+  bool contains(double value) const { return p10 <= value && value <= p90; }
+  // Returns the quantiles of what is measured where nothing above `most` can be.
+  Quantiles at_most(double most) const { return {std::min(p10, most), std::min(p50, most), std::min(p90, most)}; }
+  // Returns the share of values below this one, with a normal logarithm of its own width on either side of the middle.
+  double share_below(double value) const;
+  bool operator==(const Quantiles&) const = default;
+};
+
+// Returns the quantile of at least one value, interpolated at place p * (n + 1) of the n sorted ones: another value is
+// below the result with probability p.
+double quantile_of(std::vector<double> values, double probability);
+Quantiles quantiles_of(std::vector<double> values);
+
+// A source of uncertainty. Shares are of the variance of ln(step time) and add up to 1 over all parts.
+struct IntervalPart {
+  std::string source;  // "GEMM constants", "expert load", "what is left", ...
+  double share = 0;
+  // What would narrow it, in words ("combine at 20 SMs on two of your nodes"), and the half-width of the step time
+  // after that, found by conditioning the same draws on it; neither where no measurement of components would.
+  std::string measurement;
+  std::optional<double> half_width_after;
+};
+
+struct PredictionInterval {
+  Quantiles time_s;
+  Quantiles tokens_per_s;
+  std::optional<Quantiles> days, gpu_hours, cost_usd;  // of the run; nothing without its tokens, and its price
+  Quantiles peak_bytes;                                // of the fullest rank, on a device without limit
+  double fits_probability = 1;                         // that the fullest rank's least is below the capacity
+  // By what factor steps of this software took longer than predicted, in the middle, and the rows that it rests on; the
+  // quantiles above contain it.
+  double left_factor = 1;
+  std::string left_rows;
+  std::size_t draws = 0;            // predictions behind the interval
+  std::vector<IntervalPart> parts;  // by falling share
+};
+
+// A key of the software that a plan leaves open, and what else it usually is.
+struct AssumedKey {
+  std::string key, name;     // "stack.dispatcher", "dispatcher"
+  std::string value, other;  // as words: what is predicted with, and another usual value
+  std::string setting;       // KEY=VALUE of the other
+  std::string given_by;      // "stack megatron-core-2025"; empty: the default
+  double ratio = 1;          // of the step, or of a deployment's time per output token: with the other over without
+};
+
+// impossible: below the lower bound. Else slower than P90, faster than P10, or between them.
+enum class MeasuredVerdict : std::uint8_t { as_predicted, slower, faster, impossible };
+
+// A way in which FLOPs are counted, and the step that a measured rate means by it.
+struct RateConvention {
+  std::string name;  // "model FLOPs, causal attention, BF16 peak"
+  double time_s = 0;
+};
+
+// What may have made a step longer, or shorter, than the middle of its prediction.
+struct MeasuredCause {
+  std::string name;
+  double time_s = 0;     // of the step that it makes alone: at P90 (P10) of an uncertainty, or of the changed plan
+  bool reaches = false;  // as far as the measured step
+  std::string remedy;    // what would show it, in words; may be empty
+};
+
+// What a figure of memory counts: all of the device, what the allocator reserved, or tensors.
+enum class MemoryCount : std::uint8_t { device, reserved, allocated };
+
+struct MeasuredMemory {
+  double peak_bytes = 0;   // of the fullest GPU, all of the device
+  double share_below = 0;  // of the predicted peaks
+  MemoryCount counted = MemoryCount::device;
+  double added_bytes = 0;  // part of the peak that was not counted: as predicted
+};
+
+// How much of a training log a step is. Its lines may be means over several steps.
+struct MeasuredLog {
+  std::string format;                   // "Megatron-LM"
+  std::int64_t steps = 0;               // lines whose median is taken
+  std::int64_t warm_up = 0;             // lines before them, at least the first of several
+  std::int64_t pauses = 0;              // lines among them that took longer or shorter than the others
+  std::int64_t damaged = 0;             // lines that are cut, or have another inside
+  double low = 1, high = 1;             // P10 and P90 of the steps over their median
+  std::optional<double> tflops;         // of a GPU, as the log states it
+  std::optional<RateConvention> count;  // of these FLOPs, closest to the step's time
+};
+
+struct MeasuredStep {
+  std::string given;  // "230TFLOP/s"
+  double time_s = 0;
+  double share_below = 0;  // of the predicted steps, which are faster
+  MeasuredVerdict verdict = MeasuredVerdict::as_predicted;
+  // The one that comes closest to the prediction first, which time_s follows; none for times and tokens.
+  std::vector<RateConvention> conventions;
+  std::vector<MeasuredCause> causes;  // the largest first
+  std::optional<MeasuredMemory> memory;
+  std::optional<MeasuredLog> log;  // that it was read from
+};
 
 using PerOp = std::array<std::optional<double>, 5>;  // indexed by OpType (model/schedule/schedule.h): F, B, I, W, FB
 
@@ -243,5 +358,116 @@ struct StepResult {
   std::optional<RolloutResult> rollout;  // of a plan with [rollout], whose update is `step`
   std::optional<Error> rollout_error;    // why its engines cannot be
 };
+
+// What more of would make a step faster or the deployment serve more requests.
+enum class ServingBound : std::uint8_t { weights, kv, compute, links, latency, host };
+std::string_view to_string(ServingBound bound);
+
+// A part of a step: seconds of one section of the layers ("attention", "dispatch") on the critical path.
+struct ServingPart {
+  std::string name;
+  double seconds = 0;
+  double hidden_s = 0;  // seconds that run while another part does
+  ServingBound bound = ServingBound::latency;
+};
+
+// The GPUs of one phase; without disaggregation one pool has both.
+struct ServingPool {
+  std::string name;  // "prefill", "decode", or "both"
+  std::int64_t gpus = 0, instances = 0, gpus_per_instance = 0;
+  std::int64_t tensor = 1, pipeline = 1, expert = 1, attention_data = 1, redundant_experts = 0;
+  double step_s = 0;               // of one pass of an instance over its requests
+  double tokens_per_step = 0;      // of an instance
+  double batch_per_gpu = 0;        // requests
+  std::vector<ServingPart> parts;  // their seconds add up to step_s
+  // Of the fullest GPU.
+  double weights_bytes = 0, reserve_bytes = 0, activations_bytes = 0, kv_bytes = 0, capacity_bytes = 0;
+  double kv_capacity_tokens = 0;  // of an instance
+  ServingBound bound_by = ServingBound::latency;
+};
+
+// A deployment at a number of requests in flight: interactivity is 1 / tpot_s tokens per second and user.
+struct ServingPoint {
+  double concurrency = 0, batch_per_gpu = 0;
+  double tpot_s = 0, ttft_unloaded_s = 0;
+  double output_tokens_per_s_per_gpu = 0;
+  std::optional<double> usd_per_million_output_tokens;
+  bool within_limits = true;
+  bool dominated = false;  // another point has no longer TPOT and no fewer tokens/s, and one of them better
+  double ttft_s = 0;       // at that load
+};
+
+struct ServingInterval {
+  std::optional<Quantiles> tpot_s, ttft_unloaded_s, output_tokens_per_s_per_gpu, usd_per_million_output_tokens, ttft_s;
+  std::vector<IntervalPart> parts;           // shares of the variance of TPOT
+  std::optional<double> limits_probability;  // that TPOT and TTFT keep inference.max_tpot_s and max_ttft_s
+};
+
+struct ServingResult {
+  double concurrency = 0;      // requests in flight, those in prefill included
+  double batch_per_gpu = 0;    // requests that decode, per GPU that decodes
+  double tpot_s = 0;           // prefill of other requests in the same steps included
+  double ttft_unloaded_s = 0;  // of a request that waits for nothing: a lower bound
+  double ttft_s = 0;           // in the mean of the requests in flight: a queue, and the pass of the prompt
+  double itl_worst_s = 0;      // the longest step: with a whole chunk of a prompt
+  double output_tokens_per_s = 0, output_tokens_per_s_per_gpu = 0;  // over all GPUs of the deployment
+  double input_tokens_per_s_per_gpu = 0;                            // hits of the prefix cache included
+  double output_tokens_per_s_per_node = 0;
+  double decode_step_s = 0;                 // one step of the decoding pool, without prefill
+  double tokens_per_step = 1;               // of a request: more than 1 where tokens are speculated
+  double prefill_tokens_per_s_per_gpu = 0;  // computed tokens, of GPUs that do nothing else
+  double kv_bytes_per_token = 0;            // of all layers on all ranks of an instance, each stored once
+  double kv_capacity_tokens = 0;            // of the deployment
+  double state_bytes_per_request = 0;       // of recurrent layers likewise, whatever the context
+  double most_concurrency = 0;              // requests whose keys and values fit
+  ServingBound bound_by = ServingBound::latency;
+  // USD per million output tokens has three readings. The first, which is meant where no other is named, is of the GPU
+  // time that decodes; the second, with prompts, is of all GPUs; the third, of the demand, is of the whole GPUs that
+  // inference.demand_output_tokens_per_day takes, busy or not. Each is over the output tokens alone.
+  std::optional<double> usd_per_million_output_tokens, usd_per_million_tokens_all_in,
+      usd_per_million_output_tokens_of_demand;
+  std::optional<double> usd_per_million_input_tokens;  // of the GPU time that prefills
+  std::int64_t prefill_gpus = 0, decode_gpus = 0;      // without disaggregation both are all GPUs
+  std::vector<ServingPool> pools;
+  std::vector<ServingPoint> frontier;  // by growing concurrency
+  std::optional<double> demand_gpus;   // for inference.demand_output_tokens_per_day
+  std::optional<double> demand_prefill_gpus, demand_decode_gpus;
+  std::optional<ServingInterval> interval;
+  std::vector<Parameter> constants;  // that the answer rests on
+  std::vector<std::string> notes;    // sentences: what is a bound, what the engine leaves out
+  std::vector<AssumedKey> assumed;   // those that the plan leaves open and that move the time per output token
+  // That an instance starts and holds a request at the mean context, which is when the engine runs; further requests
+  // wait. Nothing: not drawn.
+  std::optional<double> fits_probability;
+};
+
+// Returns the memory of the fullest GPU of all pools, without ranks.
+Memory memory_of(const ServingResult& result);
+
+// Returns the step with the times, rates and shares of the whole step of the middle. Its parts (slots, bubble, classes,
+// power) stay those of the components.
+StepTimes middle_step(const StepTimes& step, const std::optional<PredictionInterval>& interval);
+inline StepTimes middle_step(const StepResult& result) { return middle_step(result.step, result.interval); }
+
+// Returns the run with the days, GPU-hours and costs of the middle; nothing where the result has none. The cost is the
+// middle over the draws of step and price.
+std::optional<RunCost> middle_run(const StepResult& result);
+
+// Returns the step of reinforcement learning with the time, rates and costs of the middle. Its parts, shares of idle
+// time and the rate of generation stay those of the components.
+RolloutResult middle_rollout(RolloutResult rollout);
+
+// The middle of a deployment's interval over what its components add up to; 1 without an interval.
+struct ServingFactors {
+  double tpot = 1, ttft_unloaded = 1, ttft = 1, rate = 1, usd = 1;
+};
+ServingFactors middle_factors(const ServingResult& result);
+// Return a result and a point of a frontier with the times, rates and prices of the middle. Their pools, decode_step_s
+// and rates of pools stay those of the components.
+ServingResult middle_serving(ServingResult result, const ServingFactors& factors);
+ServingPoint middle_point(ServingPoint point, const ServingFactors& factors);
+inline ServingResult middle_serving(const ServingResult& result) {
+  return middle_serving(result, middle_factors(result));
+}
 
 }  // namespace plumbline::model

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/result/middle.h"
+#include "model/result/result.h"
 #include "reports/charts/charts.h"
 #include "reports/text/campaign/campaign_report.h"
 #include "reports/text/compare/comparison.h"

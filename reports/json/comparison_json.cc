@@ -2,7 +2,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/result/prediction_error.h"
+#include "model/result/comparison.h"
 #include "reports/json/detail/schemas.h"
 #include "reports/json/detail/serving_parts.h"
 #include "reports/json/detail/shared_fields.h"

@@ -9,7 +9,6 @@
 
 #include "model/base/provenance.h"
 #include "model/memory/memory.h"
-#include "model/memory/memory_change.h"
 #include "model/result/result.h"
 #include "model/result/timeline.h"
 #include "model/routing/rank_rows.h"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "model/result/prediction_interval.h"
+#include "model/result/result.h"
 #include "sim/predict/inputs.h"
 
 namespace plumbline::sim {

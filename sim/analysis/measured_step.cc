@@ -12,7 +12,7 @@
 #include "model/memory/memory.h"
 #include "model/plan/alternative.h"
 #include "model/plan/layout.h"
-#include "model/program/plan_context.h"
+#include "model/program/compile.h"
 #include "sim/predict/predictor.h"
 
 namespace plumbline::sim {

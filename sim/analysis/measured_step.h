@@ -9,9 +9,7 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "model/result/measured_step.h"
 #include "model/result/result.h"
-#include "model/result/serving_result.h"
 
 namespace plumbline::sim {
 

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "model/memory/memory.h"
-#include "model/memory/memory_reserve.h"
 #include "model/plan/layout.h"
 #include "model/plan/software.h"
 #include "model/program/compile.h"

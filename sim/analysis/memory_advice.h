@@ -1,7 +1,7 @@
 // Single changes that would make a plan fit in memory, tried one at a time, and what they cost in time.
 #pragma once
 
-#include "model/memory/memory_change.h"
+#include "model/memory/memory.h"
 #include "sim/predict/inputs.h"
 
 namespace plumbline::sim {

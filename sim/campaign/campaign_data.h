@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "model/result/prediction_interval.h"
+#include "model/result/result.h"
 
 namespace plumbline::sim {
 

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "model/economics/economics.h"
-#include "model/memory/training_state.h"
+#include "model/memory/memory.h"
 #include "sim/predict/inputs.h"
 
 namespace plumbline::sim {

@@ -13,7 +13,7 @@
 #include "model/base/random.h"
 #include "model/layers/blocks.h"
 #include "model/plan/layout.h"
-#include "model/result/prediction_interval.h"
+#include "model/result/result.h"
 #include "model/routing/documents.h"
 #include "model/routing/rank_rows.h"
 #include "sim/cluster/fleet_priors.h"

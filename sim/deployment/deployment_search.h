@@ -10,7 +10,7 @@
 
 #include "model/base/error.h"
 #include "model/plan/plan.h"
-#include "model/result/serving_result.h"
+#include "model/result/result.h"
 #include "sim/predict/inputs.h"
 #include "sim/search/ranking.h"
 #include "sim/search/search.h"

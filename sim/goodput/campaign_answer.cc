@@ -11,7 +11,7 @@
 #include "model/economics/economics.h"
 #include "model/memory/memory.h"
 #include "model/plan/layout.h"
-#include "model/result/middle.h"
+#include "model/result/result.h"
 #include "sim/campaign/closed_form.h"
 #include "sim/predict/inputs.h"
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "model/result/prediction_interval.h"
 #include "model/result/result.h"
 #include "sim/campaign/campaign.h"
 

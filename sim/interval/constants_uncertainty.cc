@@ -14,7 +14,7 @@
 
 #include "model/plan/layout.h"
 #include "model/profile/constant_rules.h"
-#include "model/program/routing.h"
+#include "model/program/program.h"
 #include "sim/interval/uncertainty.h"
 #include "sim/predict/predictor.h"
 

@@ -7,7 +7,7 @@
 
 #include "model/profile/constant_rules.h"
 #include "model/profile/device_profile.h"
-#include "model/program/routing.h"
+#include "model/program/program.h"
 #include "sim/interval/detail/parts.h"
 #include "sim/interval/hypercube.h"
 #include "sim/predict/cost_models.h"

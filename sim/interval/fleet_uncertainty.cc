@@ -12,8 +12,8 @@
 
 #include "model/base/data_type.h"
 #include "model/base/statistics.h"
-#include "model/program/routing.h"
-#include "model/result/prediction_interval.h"
+#include "model/program/program.h"
+#include "model/result/result.h"
 #include "sim/cluster/fleet_priors.h"
 #include "sim/interval/hypercube.h"
 #include "sim/interval/uncertainty.h"

@@ -7,7 +7,7 @@
 
 #include "model/base/bytes.h"
 #include "model/base/random.h"
-#include "model/result/prediction_interval.h"
+#include "model/result/result.h"
 
 namespace plumbline::sim {
 namespace {

@@ -11,9 +11,7 @@
 
 #include "model/base/error.h"
 #include "model/economics/ownership.h"
-#include "model/result/prediction_interval.h"
 #include "model/result/result.h"
-#include "model/result/serving_result.h"
 #include "sim/interval/step_draws.h"
 #include "sim/predict/inputs.h"
 #include "sim/serving/serving.h"

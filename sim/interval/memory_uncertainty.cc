@@ -9,7 +9,7 @@
 
 #include "model/base/statistics.h"
 #include "model/memory/memory.h"
-#include "model/program/routing.h"
+#include "model/program/program.h"
 #include "sim/interval/detail/parts.h"
 #include "sim/interval/hypercube.h"
 #include "sim/step/stragglers.h"

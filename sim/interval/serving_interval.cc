@@ -12,7 +12,7 @@
 #include "model/economics/ownership.h"
 #include "model/plan/instance.h"
 #include "model/profile/device_profile.h"
-#include "model/result/prediction_interval.h"
+#include "model/result/result.h"
 #include "model/routing/served_load.h"
 #include "sim/interval/detail/parts.h"
 #include "sim/interval/hypercube.h"

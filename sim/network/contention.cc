@@ -10,7 +10,7 @@
 #include "sim/network/traffic.h"
 #include "sim/predict/inputs.h"
 #include "sim/predict/memos.h"
-#include "topologies/placement.h"
+#include "topologies/fabric.h"
 
 namespace plumbline::sim {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "model/base/error.h"
 #include "model/base/memo.h"
-#include "model/program/routing.h"
+#include "model/program/program.h"
 #include "sim/network/step_links.h"
 
 namespace plumbline::sim {

@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "model/program/routing.h"
+#include "model/program/program.h"
 #include "sim/engine/loop.h"
 #include "sim/network/traffic.h"
 #include "topologies/fabric.h"
-#include "topologies/placement.h"
 
 namespace plumbline::model {
 struct Plan;

@@ -15,11 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include "model/memory/training_state.h"
+#include "model/memory/memory.h"
 #include "model/plan/plan.h"
 #include "model/profile/cluster.h"
 #include "model/program/compile.h"
-#include "model/program/stage_optimizer.h"
+#include "model/program/data_parallel.h"
 #include "sim/analysis/exposure.h"
 #include "sim/analysis/load.h"
 #include "sim/predict/cost_models.h"

@@ -11,12 +11,12 @@
 
 #include "model/cost/operator_class.h"
 #include "model/plan/software.h"
-#include "model/program/plan_context.h"
-#include "model/program/routing.h"
+#include "model/program/compile.h"
+#include "model/program/program.h"
 #include "sim/network/contention.h"
 #include "sim/predict/inputs.h"
 #include "sim/predict/memos.h"
-#include "topologies/placement.h"
+#include "topologies/fabric.h"
 
 namespace plumbline::sim {
 namespace {

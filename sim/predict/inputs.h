@@ -12,7 +12,7 @@
 #include "model/profile/cluster.h"
 #include "model/profile/profile.h"
 #include "sim/interval/left.h"
-#include "topologies/fabric_shape.h"
+#include "topologies/fabric.h"
 
 namespace plumbline::sim {
 

@@ -6,7 +6,7 @@
 #include "model/base/bytes.h"
 #include "model/plan/layout.h"
 #include "sim/predict/inputs.h"
-#include "topologies/placement.h"
+#include "topologies/fabric.h"
 
 namespace plumbline::sim {
 

@@ -13,7 +13,7 @@
 
 #include "model/base/error.h"
 #include "model/base/memo.h"
-#include "model/program/routing.h"
+#include "model/program/program.h"
 #include "model/schedule/evaluate.h"
 #include "model/schedule/schedule_table.h"
 

@@ -1,7 +1,7 @@
 #include "sim/predict/plan_key.h"
 
 #include "model/plan/plan_fields.h"
-#include "model/program/plan_context.h"
+#include "model/program/compile.h"
 #include "sim/predict/cost_models.h"
 
 namespace plumbline::sim {

@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "model/memory/memory.h"
-#include "model/memory/memory_reserve.h"
 
 namespace plumbline::sim {
 namespace {

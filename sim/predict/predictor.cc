@@ -14,13 +14,12 @@
 #include "model/memory/memory.h"
 #include "model/plan/software.h"
 #include "model/program/compile.h"
-#include "model/program/plan_context.h"
 #include "model/routing/documents.h"
 #include "sim/campaign/closed_form.h"
 #include "sim/engine/loop.h"
 #include "sim/predict/detail/accounting.h"
 #include "sim/predict/detail/parts_cache.h"
-#include "topologies/placement.h"
+#include "topologies/fabric.h"
 
 namespace plumbline::sim {
 namespace {

@@ -8,7 +8,7 @@
 #include "model/base/error.h"
 #include "sim/predict/simulation.h"
 #include "sim/step/recording.h"
-#include "topologies/fabric_shape.h"
+#include "topologies/fabric.h"
 
 namespace plumbline::model {
 struct Plan;

@@ -18,7 +18,7 @@
 #include "model/memory/memory.h"
 #include "model/plan/layout.h"
 #include "model/plan/rollout.h"
-#include "model/program/plan_context.h"
+#include "model/program/compile.h"
 #include "sim/predict/memos.h"
 #include "sim/rollout/detail/rollout_forms.h"
 #include "sim/serving/pool_model.h"

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "model/plan/rollout.h"
-#include "model/result/middle.h"
 #include "model/result/result.h"
 #include "sim/interval/interval.h"
 #include "sim/predict/simulate.h"

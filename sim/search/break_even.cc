@@ -8,12 +8,11 @@
 #include <limits>
 #include <utility>
 
-#include "model/program/routing.h"
+#include "model/program/program.h"
 #include "sim/predict/predictor.h"
 #include "sim/tasks/tasks.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 constexpr double out = std::numeric_limits<double>::infinity();

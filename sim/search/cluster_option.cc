@@ -13,7 +13,7 @@
 #include "model/base/text.h"
 #include "model/memory/memory.h"
 #include "model/plan/software.h"
-#include "model/result/middle.h"
+#include "model/result/result.h"
 #include "sim/interval/interval.h"
 #include "sim/network/contention.h"
 #include "sim/predict/memos.h"

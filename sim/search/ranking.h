@@ -32,7 +32,7 @@ struct Limits {
   bool any() const { return days || usd; }
 };
 
-// The cost of a plan on a cluster, as the ranking compares it: the middle of its interval (model/result/middle.h).
+// The cost of a plan on a cluster, as the ranking compares it: the middle of its interval (model/result/result.h).
 struct PlanCost {
   double gpus = 0;
   double step_s = 0;

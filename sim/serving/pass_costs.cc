@@ -12,12 +12,11 @@
 #include "model/cost/work.h"
 #include "model/memory/memory.h"
 #include "model/plan/layout.h"
-#include "model/program/plan_context.h"
+#include "model/program/compile.h"
 #include "sim/predict/memos.h"
 #include "sim/predict/plan_key.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 using model::OperatorClass;

@@ -20,8 +20,8 @@
 #include "model/layers/blocks.h"
 #include "model/plan/instance.h"
 #include "model/profile/device_profile.h"
-#include "model/program/routing.h"
-#include "model/result/serving_result.h"
+#include "model/program/program.h"
+#include "model/result/result.h"
 #include "model/routing/served_load.h"
 #include "sim/predict/inputs.h"
 

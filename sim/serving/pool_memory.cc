@@ -8,12 +8,11 @@
 
 #include "model/layers/key_value_cache.h"
 #include "model/layers/recurrence.h"
-#include "model/memory/memory_reserve.h"
+#include "model/memory/memory.h"
 #include "sim/serving/pool_model.h"
 #include "sim/serving/serving_forms.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 using Kind = model::InferencePass::Kind;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "model/result/serving_result.h"
+#include "model/result/result.h"
 #include "sim/predict/inputs.h"
 
 namespace plumbline::sim {

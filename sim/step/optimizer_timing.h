@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "model/program/data_parallel.h"
 #include "model/program/program.h"
-#include "model/program/stage_optimizer.h"
 #include "sim/predict/cost_models.h"
 #include "sim/step/step_end.h"
 

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <variant>
 
-#include "model/program/slot_template.h"
+#include "model/program/compile.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 using model::Conditions;

@@ -9,12 +9,11 @@
 #include "model/base/bytes.h"
 #include "model/base/random.h"
 #include "model/plan/plan.h"
-#include "model/program/routing.h"
+#include "model/program/program.h"
 #include "sim/engine/gpu_loop.h"
 #include "sim/engine/gpu_model.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 constexpr int repetitions = 4;  // the first only couples the ranks and is not counted

@@ -9,9 +9,7 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "model/result/middle.h"
 #include "model/result/result.h"
-#include "model/result/serving_result.h"
 #include "sim/predict/inputs.h"
 #include "sim/predict/predictor_pool.h"
 #include "sim/predict/simulation.h"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "model/cost/operator_class.h"
-#include "model/result/middle.h"
+#include "model/result/result.h"
 #include "model/schedule/schedule.h"
 
 namespace plumbline::sim {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "model/economics/ownership.h"
-#include "model/program/routing.h"
+#include "model/program/program.h"
 #include "model/routing/rank_rows.h"
 #include "model/routing/served_load.h"
 #include "sim/whatif/tornado.h"

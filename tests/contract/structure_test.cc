@@ -33,11 +33,7 @@ const std::map<std::string, std::string> kEntryPoints = {
     {"calibrate/import/components/import.h", "what `plumbline import` reads"},
     {"cli/manual/manual.h", "completion and pages, for the command"},
     {"cli/plan/plan_verb.h", "searches, for programs that take an answer as a value"},
-    {"model/program/kernel_shapes.h", "what `plumbline show` lists of a program"},
     {"model/graph/offload.h", "a pass over any graph"},
-    {"model/megatron/export.h", "what `plumbline export` writes"},
-    {"model/configurations/export.h", "what `plumbline export` writes"},
-    {"model/configurations/primus.h", "what `plumbline import` reads"},
     {"real/cuda/device/watch/clock_sampler.h", "clocks and power, for whoever times a GPU"},
     {"real/cuda/kernels/", "what nvcc compiles is launched through a header, and arithmetic is tested on the host"},
     {"real/cuda/vendor/cudnn_library.h", "a library that is loaded at run time, as the others"},
@@ -52,8 +48,6 @@ const std::map<std::string, std::string> kEntryPoints = {
     {"sim/analysis/memory_advice.h", "what `plumbline memory` advises"},
     {"sim/deployment/deployment_search.h", "the search of deployments, for whoever plans"},
     {"sim/search/search.h", "the search, for whoever plans"},
-    {"topologies/nccl_topology.h", "what `plumbline import` reads"},
-    {"topologies/simgrid_platform.h", "what `plumbline export` writes"},
 };
 
 std::vector<SourceFile> checked_files(const fs::path& root) {

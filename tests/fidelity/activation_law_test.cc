@@ -8,7 +8,7 @@
 
 #include "model/architecture/load_architecture.h"
 #include "model/layers/blocks.h"
-#include "model/memory/stage_tensors.h"
+#include "model/memory/slot_memory.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::model {

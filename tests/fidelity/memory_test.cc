@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "model/architecture/load_architecture.h"
-#include "model/memory/training_state.h"
 #include "model/plan/plan.h"
 #include "model/program/compile.h"
 #include "tests/support/inputs.h"

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "model/plan/plan.h"
+#include "model/program/data_parallel.h"
 #include "model/program/program.h"
-#include "model/program/stage_optimizer.h"
 #include "tests/support/interpreter/interpreter.h"
 
 namespace plumbline::tests {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "model/plan/layout.h"
-#include "model/program/plan_context.h"
+#include "model/program/compile.h"
 #include "model/schedule/evaluate.h"
 #include "model/schedule/schedule_table.h"
 #include "sim/predict/cached_stages.h"

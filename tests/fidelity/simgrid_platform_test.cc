@@ -1,6 +1,4 @@
 // SimGrid loads the exported platforms; the routes that it finds between GPUs are compared with the builder's.
-#include "topologies/simgrid_platform.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include "tests/support/inputs.h"
 #include "tests/support/routes.h"
 #include "tests/support/temporary_directory.h"
+#include "topologies/formats.h"
 
 namespace plumbline::topologies {
 namespace {

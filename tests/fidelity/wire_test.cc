@@ -13,7 +13,7 @@
 #include "tests/support/flow_time.h"
 #include "tests/support/network.h"
 #include "tests/support/step_inputs.h"
-#include "topologies/placement.h"
+#include "topologies/fabric.h"
 
 namespace plumbline::sim {
 namespace {

@@ -12,7 +12,6 @@
 #include "sim/network/step_links.h"
 #include "sim/network/traffic.h"
 #include "topologies/fabric.h"
-#include "topologies/placement.h"
 
 namespace plumbline::tests {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "model/plan/plan.h"
+#include "model/program/data_parallel.h"
 #include "model/program/program.h"
-#include "model/program/stage_optimizer.h"
 
 namespace plumbline::tests {
 

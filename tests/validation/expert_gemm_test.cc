@@ -11,7 +11,7 @@
 #include "model/base/units.h"
 #include "model/profile/stack.h"
 #include "tests/support/profiles.h"
-#include "topologies/device.h"
+#include "topologies/topology.h"
 
 namespace plumbline::tests {
 namespace {

@@ -14,7 +14,7 @@
 #include "tests/support/costs.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
-#include "topologies/device.h"
+#include "topologies/topology.h"
 
 namespace plumbline::tests {
 namespace {

@@ -21,7 +21,7 @@
 #include "calibrate/fit/recipe/detail/draft.h"
 #include "model/base/statistics.h"
 #include "model/base/text_file.h"
-#include "topologies/device.h"
+#include "topologies/topology.h"
 
 namespace plumbline::calibrate {
 namespace {

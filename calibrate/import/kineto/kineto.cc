@@ -1,5 +1,3 @@
-#include "calibrate/import/kineto/import.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,8 +11,9 @@
 #include "calibrate/chunk/chunk.h"
 #include "calibrate/import/kineto/detail/places/places.h"
 #include "calibrate/import/kineto/detail/work.h"
+#include "calibrate/import/kineto/import.h"
 #include "model/base/text.h"
-#include "model/result/timeline_comparison.h"
+#include "model/result/comparison.h"
 
 namespace plumbline::calibrate {
 namespace {

@@ -14,9 +14,8 @@
 
 #include "calibrate/match/trace_comparison.h"
 #include "model/profile/cluster.h"
-#include "model/result/prediction_error.h"
+#include "model/result/comparison.h"
 #include "model/result/timeline.h"
-#include "model/result/timeline_comparison.h"
 
 namespace plumbline::calibrate {
 

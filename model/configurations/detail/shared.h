@@ -1,9 +1,17 @@
 // What several formats share: models by name, number formats, ZeRO, batches.
+//
+// What readers of reinforcement learning share: the keys of [rollout] that follow from those of a program.
+//
+// What readers of configurations share: limits, and the collection of entries.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,12 +19,82 @@
 #include <vector>
 
 #include "model/base/data_type.h"
+#include "model/base/error.h"
 #include "model/base/text.h"
-#include "model/configurations/draft.h"
-#include "model/configurations/format.h"
+#include "model/configurations/configuration.h"
+#include "model/configurations/import.h"
 #include "model/megatron/shell/shell.h"
 
 namespace plumbline::model::configurations {
+
+inline constexpr std::size_t kMostValues = 100'000;
+inline constexpr int kDeepest = 64;
+
+// Returns "callbacks[].name" of "callbacks[0].name": tables of keys do not count the elements of a list.
+inline std::string without_indices(const std::string& written) {
+  std::string key;
+  bool inside = false;
+  for (const char letter : written) {
+    if (letter == ']') inside = false;
+    if (!inside) key += letter;
+    if (letter == '[') inside = true;
+  }
+  return key;
+}
+
+inline std::string with_renames(const std::string& written, const std::vector<Rename>& renames) {
+  for (const auto& [prefix, replacement] : renames) {
+    const bool begins = written.starts_with(prefix) && (prefix.ends_with('.') || prefix.ends_with('_'));
+    if (begins || written == prefix) return std::string(replacement) + written.substr(prefix.size());
+  }
+  return written;
+}
+
+// Collects entries under their renamed keys and keeps the first error.
+class Collector {
+ public:
+  Collector(const std::string& path, const std::vector<Rename>& renames) : renames_(renames) { out_.file = path; }
+
+  bool failed() const { return error_.has_value(); }
+
+  // Returns whether reading may go on at this depth.
+  bool enter(int depth, int line) {
+    if (depth > kDeepest) fail(line, "", fmt::format("nested more than {} levels deep", kDeepest));
+    return !failed();
+  }
+
+  void fail(int line, const std::string& key, std::string message) {
+    if (!error_) error_ = Error{ErrorKind::input, std::move(message), out_.file, line, key, ""};
+  }
+
+  // Adds a value. Of a merge key, values that the table has itself are left out.
+  void add(Entry entry, bool merged) {
+    if (failed()) return;
+    if (!written_.insert(entry.written).second) {
+      if (!merged) fail(entry.line, entry.written, "is given twice");
+      return;
+    }
+    if (out_.entries.size() >= kMostValues)
+      return fail(entry.line, "", fmt::format("more than {} values: aliases that expand each other?", kMostValues));
+    entry.key = with_renames(without_indices(entry.written), renames_);
+    out_.entries.push_back(std::move(entry));
+  }
+
+  Result<Configuration> result() && {
+    if (error_) return tl::unexpected(*error_);
+    return std::move(out_);
+  }
+
+ private:
+  const std::vector<Rename>& renames_;
+  Configuration out_;
+  std::set<std::string, std::less<>> written_;
+  std::optional<Error> error_;
+};
+
+inline std::string joined(const std::string& prefix, std::string_view key) {
+  return prefix.empty() ? std::string(key) : fmt::format("{}.{}", prefix, key);
+}
 
 // Reads a script up to the command that starts a training, which its variables see: whose words up to `first` end with
 // a launcher, or one of which has a launcher that ends in _ in it. A script without one is an error.
@@ -39,8 +117,7 @@ Result<Configuration> read_bridge(const Source& source);
 const KeyRow* nemo_row(std::string_view key);
 const KeyRow* megatron_row(std::string_view key);
 
-// Set the model of a NeMo recipe, and all but its model and its degrees.
-void read_nemo_model(const RuleInput& in);
+// Sets all of a NeMo recipe but its model and its degrees.
 void read_nemo_training(const RuleInput& in);
 
 // A shipped model and its names elsewhere; those of NeMo and Primus are divided by blanks.
@@ -152,5 +229,30 @@ struct BatchKeys {
 void read_batch(Draft& draft, const BatchKeys& keys);
 // Sets the tokens of a run from its steps, after batch and sequence length.
 void read_steps(Draft& draft, std::string_view key);
+
+// A key of the plan that has a program's own default, as TOML, where neither file nor user states it.
+struct SilentKey {
+  std::string_view plan_key, key, value;
+};
+void set_silent(Draft& draft, std::span<const SilentKey> silent);
+
+// Sets the engine that a key names, vLLM without one.
+void read_engine(Draft& draft, std::string_view key);
+
+// Sets the algorithm, and returns whether it leaves out prompts whose answers are alike.
+bool read_algorithm(Draft& draft, std::string_view filter, bool critic, std::string_view estimator);
+
+// Sets the updates of a step of so many prompts, or answers, as a key states an update in.
+void read_updates(Draft& draft, std::int64_t all, std::string_view key, std::int64_t silent);
+// Returns the answers of a step.
+std::int64_t answers_of(const Draft& draft);
+
+// Sets a micro-batch that is packed to so many tokens, else of so many samples of the longest; lengths in the mean are
+// in no file.
+void read_micro_batch(Draft& draft, std::int64_t longest, std::optional<std::int64_t> packed,
+                      std::optional<std::int64_t> samples, std::string_view key);
+
+// Reads GRPO of the trainers that build on TRL, after model, GPUs and degrees.
+void read_trl_grpo(const RuleInput& in);
 
 }  // namespace plumbline::model::configurations

@@ -3,16 +3,21 @@
 // "$(hostname)"), and so does a variable that depends on it. Behind a source or eval that is not read so does a default
 // ("${TP:-8}") of a variable that is not set before. Where a condition decides that is not known, what it would
 // run is read as something that may not run: what that sets or adds is marked with the condition.
+//
+// Evaluates integer arithmetic of a shell, as in $((TP * PP)).
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "model/base/error.h"
+#include "model/base/text.h"
 
 namespace plumbline::model::megatron {
 
@@ -76,5 +81,14 @@ std::string remedy(const Condition& condition);
 // construct that is not read, a sourced file that is missing, two trainings of which a condition decides that is not
 // known, and a script that does not end. What follows the first training is read as far as it can be.
 Result<Script> read_script(std::string_view text, const ShellInputs& inputs);
+
+// Evaluates + - * / % comparisons && || ! and brackets over decimal numbers, names and NAME[KEY], whose texts
+// `value_of` returns. Returns nothing when the text has other content, a name has no such number, or a result does not
+// fit 64 bits.
+std::optional<std::int64_t> arithmetic(std::string_view text,
+                                       const std::function<std::optional<std::string>(std::string_view)>& value_of);
+
+// Parses a text that is a decimal integer.
+inline std::optional<std::int64_t> integer(std::string_view text) { return parse_number<std::int64_t>(text); }
 
 }  // namespace plumbline::model::megatron

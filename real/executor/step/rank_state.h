@@ -13,7 +13,7 @@
 
 #include "model/architecture/architecture.h"
 #include "model/base/error.h"
-#include "model/memory/stage_tensors.h"
+#include "model/memory/slot_memory.h"
 #include "model/plan/layout.h"
 #include "model/program/program.h"
 #include "model/result/timeline.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/program/plan_context.h"
+#include "model/program/compile.h"
 #include "real/executor/step/detail/data_parallel_runner.h"
 #include "real/executor/step/detail/plan_support.h"
 #include "real/executor/step/detail/slot_launcher.h"

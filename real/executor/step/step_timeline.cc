@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "model/program/span_labels.h"
+#include "model/program/program.h"
 
 namespace plumbline::real {
 namespace {

@@ -9,7 +9,6 @@
 
 #include "model/plan/layout.h"
 #include "model/program/compile.h"
-#include "model/program/plan_context.h"
 #include "real/executor/step/rank_state.h"
 #include "real/executor/step/stage_state.h"
 #include "real/executor/training/checkpoint.h"

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "model/result/prediction_interval.h"
+#include "model/result/result.h"
 #include "reports/json/detail/shared_fields.h"
 #include "sim/campaign/campaign.h"
 #include "sim/goodput/campaign_answer.h"

@@ -6,8 +6,7 @@
 #include <string_view>
 
 #include "model/memory/memory.h"
-#include "model/result/middle.h"
-#include "model/result/serving_result.h"
+#include "model/result/result.h"
 #include "reports/json/detail/shared_fields.h"
 #include "reports/quantities.h"
 

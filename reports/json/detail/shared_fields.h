@@ -10,7 +10,7 @@
 #include "model/base/provenance.h"
 #include "model/memory/memory.h"
 #include "model/plan/plan.h"
-#include "model/result/prediction_interval.h"
+#include "model/result/result.h"
 #include "reports/json/detail/fields.h"
 
 namespace plumbline::reports {

@@ -11,9 +11,6 @@
 #include <vector>
 
 #include "model/memory/memory.h"
-#include "model/result/measured_step.h"
-#include "model/result/middle.h"
-#include "model/result/prediction_interval.h"
 #include "model/result/result.h"
 #include "reports/json/detail/shared_fields.h"
 #include "reports/quantities.h"

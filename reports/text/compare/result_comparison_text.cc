@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "model/memory/memory.h"
-#include "model/result/middle.h"
-#include "model/result/prediction_error.h"
+#include "model/result/comparison.h"
+#include "model/result/result.h"
 #include "reports/text/compare/comparison.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/step/sections.h"

@@ -9,7 +9,7 @@
 #include "calibrate/fit/refinement.h"
 #include "calibrate/measurement/measurement.h"
 #include "reports/charts/charts.h"
-#include "topologies/device.h"
+#include "topologies/topology.h"
 
 namespace plumbline::reports {
 

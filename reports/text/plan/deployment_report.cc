@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "model/result/middle.h"
+#include "model/result/result.h"
 #include "reports/charts/charts.h"
 #include "reports/text/plan/plan_report.h"
 #include "reports/text/table.h"

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "model/plan/layout.h"
-#include "model/result/middle.h"
+#include "model/result/result.h"
 #include "reports/charts/charts.h"
 #include "reports/text/table.h"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "model/base/text.h"
-#include "model/result/waterfall.h"
+#include "model/result/comparison.h"
 #include "reports/text/plan/plan_report.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/table.h"

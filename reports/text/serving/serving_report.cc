@@ -11,7 +11,7 @@
 #include "model/base/text.h"
 #include "model/memory/memory.h"
 #include "model/plan/instance.h"
-#include "model/result/middle.h"
+#include "model/result/result.h"
 #include "reports/quantities.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/step/sections.h"

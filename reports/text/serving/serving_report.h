@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "calibrate/validate/serving/serving_case.h"
-#include "model/result/serving_result.h"
+#include "model/result/result.h"
 #include "reports/text/table.h"
 #include "sim/analysis/measured_step.h"
 #include "sim/predict/inputs.h"

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "calibrate/validate/validation_case.h"
-#include "model/result/prediction_interval.h"
 #include "model/result/result.h"
 #include "sim/analysis/measured_step.h"
 

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "calibrate/validate/case_evaluation.h"
-#include "model/result/middle.h"
 #include "model/result/result.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/step/sections.h"

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "model/memory/memory.h"
-#include "model/memory/memory_change.h"
 #include "model/plan/plan.h"
 #include "model/result/result.h"
 #include "reports/charts/charts.h"

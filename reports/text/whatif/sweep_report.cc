@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "model/memory/memory.h"
-#include "model/result/middle.h"
-#include "model/result/waterfall.h"
+#include "model/result/comparison.h"
+#include "model/result/result.h"
 #include "reports/quantities.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/step/sections.h"

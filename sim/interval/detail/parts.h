@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "model/result/prediction_interval.h"
 #include "model/result/result.h"
 #include "sim/interval/left.h"
 #include "sim/interval/step_draws.h"

@@ -8,15 +8,14 @@
 #include <string_view>
 #include <utility>
 
-#include "model/memory/memory_reserve.h"
+#include "model/memory/memory.h"
 #include "model/plan/layout.h"
 #include "model/plan/software.h"
 #include "model/profile/device_profile.h"
 #include "model/program/compile.h"
-#include "model/program/plan_context.h"
 #include "sim/network/contention.h"
 #include "sim/predict/memos.h"
-#include "topologies/placement.h"
+#include "topologies/fabric.h"
 
 namespace plumbline::sim {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "model/plan/layout.h"
-#include "model/program/plan_context.h"
+#include "model/program/compile.h"
 #include "sim/predict/memos.h"
 
 namespace plumbline::sim {

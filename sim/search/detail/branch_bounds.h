@@ -36,7 +36,6 @@
 #include "model/layers/context.h"
 #include "model/program/compile.h"
 #include "model/program/program.h"
-#include "model/program/slot_template.h"
 #include "model/schedule/evaluate.h"
 #include "model/schedule/schedule.h"
 #include "sim/predict/cached_stages.h"
@@ -76,7 +75,7 @@ class Path {
 };
 
 // The slots of one block, composed on first use. `pieces` are those of an overlapped tensor collective
-// (model/program/slot_template.h).
+// (model/program/compile.h).
 class BlockSlots {
  public:
   BlockSlots(model::Graph block, const model::TensorOverlap& overlap);

@@ -6,7 +6,7 @@
 #include "model/memory/memory.h"
 #include "model/plan/layout.h"
 #include "model/plan/plan_fields.h"
-#include "model/program/routing.h"
+#include "model/program/program.h"
 #include "sim/search/detail/branch_bounds.h"
 
 namespace plumbline::sim {

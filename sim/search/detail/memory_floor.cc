@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "model/memory/memory_reserve.h"
-#include "model/memory/training_state.h"
-#include "model/program/plan_context.h"
+#include "model/memory/memory.h"
+#include "model/program/compile.h"
 
 namespace plumbline::sim {
 

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "model/program/program.h"
-#include "model/program/span_labels.h"
 #include "model/result/timeline.h"
 #include "sim/engine/gpu_model.h"
 #include "sim/engine/loop.h"

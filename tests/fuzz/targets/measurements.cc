@@ -6,7 +6,7 @@
 #include "calibrate/import/printed_files.h"
 #include "calibrate/measurement/measurement.h"
 #include "tests/fuzz/targets.h"
-#include "topologies/device.h"
+#include "topologies/topology.h"
 
 namespace plumbline::fuzz {
 namespace {

@@ -3,9 +3,8 @@
 #include <set>
 
 #include "tests/fuzz/targets.h"
-#include "topologies/device.h"
-#include "topologies/nccl_topology.h"
-#include "topologies/placement.h"
+#include "topologies/fabric.h"
+#include "topologies/formats.h"
 #include "topologies/topology.h"
 
 namespace plumbline::fuzz {

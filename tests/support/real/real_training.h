@@ -11,7 +11,7 @@
 #include "model/plan/layout.h"
 #include "model/plan/plan.h"
 #include "model/program/compile.h"
-#include "model/program/routing.h"
+#include "model/program/program.h"
 #include "real/executor/step/parameter_part.h"
 #include "real/executor/step/step_executor.h"
 #include "real/executor/training/prefetch.h"

@@ -10,7 +10,7 @@
 #include "model/cost/work.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
-#include "topologies/device.h"
+#include "topologies/topology.h"
 
 namespace plumbline::calibrate {
 namespace {

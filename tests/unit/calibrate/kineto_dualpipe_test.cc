@@ -12,7 +12,7 @@
 
 #include "calibrate/chunk/chunk.h"
 #include "calibrate/import/kineto/import.h"
-#include "model/result/timeline_comparison.h"
+#include "model/result/comparison.h"
 #include "tests/support/inputs.h"
 #include "tests/support/kernel_classes.h"
 #include "tests/support/kineto_trace.h"

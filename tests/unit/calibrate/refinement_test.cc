@@ -14,7 +14,7 @@
 #include "calibrate/measurement/measurement.h"
 #include "tests/support/costs.h"
 #include "tests/support/temporary_directory.h"
-#include "topologies/device.h"
+#include "topologies/topology.h"
 
 namespace plumbline::calibrate {
 namespace {

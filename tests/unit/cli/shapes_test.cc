@@ -8,7 +8,7 @@
 #include "model/cost/work.h"
 #include "model/plan/layout.h"
 #include "model/program/compile.h"
-#include "model/program/kernel_shapes.h"
+#include "model/program/program.h"
 #include "real/measure/kernel_case/kernel_case.h"
 #include "tests/support/step_inputs.h"
 #include "tests/support/temporary_directory.h"

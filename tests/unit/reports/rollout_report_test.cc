@@ -8,7 +8,6 @@
 
 #include "model/memory/memory.h"
 #include "model/result/comparison.h"
-#include "model/result/waterfall.h"
 #include "reports/json/json.h"
 #include "reports/json/read_json.h"
 #include "reports/text/compare/comparison.h"

@@ -1,5 +1,3 @@
-#include "topologies/nccl_topology.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
@@ -8,6 +6,7 @@
 
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
+#include "topologies/formats.h"
 #include "topologies/topology.h"
 
 namespace plumbline::topologies {

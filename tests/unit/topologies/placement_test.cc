@@ -1,5 +1,3 @@
-#include "topologies/placement.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
@@ -9,6 +7,7 @@
 #include "model/plan/plan.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
+#include "topologies/fabric.h"
 
 namespace plumbline::topologies {
 namespace {

@@ -13,7 +13,6 @@
 #include "tests/support/inputs.h"
 #include "tests/support/load_cluster.h"
 #include "tests/support/temporary_directory.h"
-#include "topologies/device.h"
 
 namespace plumbline::topologies {
 namespace {

@@ -17,7 +17,7 @@
 #include "calibrate/fit/detail/least_squares.h"
 #include "calibrate/fit/held_out.h"
 #include "model/base/statistics.h"
-#include "model/result/prediction_interval.h"
+#include "model/result/result.h"
 
 namespace plumbline::calibrate {
 namespace {

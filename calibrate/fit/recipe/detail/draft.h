@@ -14,7 +14,7 @@
 #include "calibrate/measurement/measurement.h"
 #include "model/cost/forms/kernel_forms.h"
 #include "model/profile/profile.h"
-#include "topologies/device.h"
+#include "topologies/topology.h"
 
 namespace plumbline::calibrate {
 

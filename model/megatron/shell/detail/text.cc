@@ -1,5 +1,3 @@
-#include "model/megatron/shell/detail/text.h"
-
 #include <fnmatch.h>  // POSIX
 
 #include <algorithm>
@@ -8,6 +6,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "model/megatron/shell/detail/reader.h"
 
 namespace plumbline::model::megatron {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/program/plan_context.h"
+#include "model/program/compile.h"
 
 namespace plumbline::real {
 namespace {

@@ -12,7 +12,6 @@
 #include "model/architecture/load_architecture.h"
 #include "model/base/text.h"
 #include "model/base/text_file.h"
-#include "model/configurations/export.h"
 #include "model/megatron/model_shape.h"
 #include "tests/support/imports.h"
 #include "tests/support/inputs.h"

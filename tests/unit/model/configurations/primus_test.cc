@@ -1,5 +1,3 @@
-#include "model/configurations/primus.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

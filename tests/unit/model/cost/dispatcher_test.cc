@@ -12,7 +12,7 @@
 #include "model/cost/work.h"
 #include "model/layers/blocks.h"
 #include "model/plan/plan.h"
-#include "model/program/plan_context.h"
+#include "model/program/compile.h"
 #include "tests/support/costs.h"
 #include "tests/support/load_cluster.h"
 

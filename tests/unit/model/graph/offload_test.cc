@@ -13,7 +13,6 @@
 #include "model/memory/memory.h"
 #include "model/plan/plan.h"
 #include "model/program/compile.h"
-#include "model/program/slot_template.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::model {

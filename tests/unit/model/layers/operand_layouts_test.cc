@@ -8,10 +8,10 @@
 #include "model/cost/work.h"
 #include "model/layers/blocks.h"
 #include "model/layers/linear.h"
-#include "model/memory/training_state.h"
+#include "model/memory/memory.h"
 #include "model/plan/plan.h"
+#include "model/program/data_parallel.h"
 #include "model/program/program.h"
-#include "model/program/stage_optimizer.h"
 #include "tests/support/costs.h"
 
 namespace plumbline::model {

@@ -13,7 +13,7 @@
 #include "model/cost/work.h"
 #include "model/layers/blocks.h"
 #include "model/layers/key_value_cache.h"
-#include "model/memory/stage_tensors.h"
+#include "model/memory/slot_memory.h"
 #include "model/plan/layout.h"
 #include "model/plan/plan.h"
 #include "tests/support/architectures.h"

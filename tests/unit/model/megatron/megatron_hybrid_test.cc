@@ -8,8 +8,6 @@
 #include <vector>
 
 #include "model/base/text_file.h"
-#include "model/megatron/export.h"
-#include "model/megatron/hybrid.h"
 #include "model/megatron/import.h"
 #include "model/megatron/model_shape.h"
 #include "tests/support/inputs.h"

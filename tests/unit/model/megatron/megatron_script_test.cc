@@ -6,10 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "model/megatron/detail/launch.h"
-#include "model/megatron/detail/stages.h"
+#include "model/megatron/detail/importer.h"
 #include "model/megatron/model_shape.h"
-#include "model/megatron/shell/arithmetic.h"
+#include "model/megatron/rules.h"
 #include "model/megatron/shell/shell.h"
 #include "tests/support/inputs.h"
 

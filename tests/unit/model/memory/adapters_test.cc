@@ -7,12 +7,11 @@
 #include <string>
 
 #include "model/architecture/metrics.h"
-#include "model/memory/training_state.h"
+#include "model/memory/memory.h"
 #include "model/plan/layout.h"
 #include "model/plan/plan.h"
 #include "model/program/compile.h"
-#include "model/program/plan_context.h"
-#include "model/program/stage_optimizer.h"
+#include "model/program/data_parallel.h"
 #include "tests/support/architectures.h"
 
 namespace plumbline::model {

@@ -7,12 +7,9 @@
 #include <vector>
 
 #include "model/architecture/load_architecture.h"
-#include "model/memory/memory_reserve.h"
 #include "model/memory/slot_memory.h"
-#include "model/memory/training_state.h"
 #include "model/plan/plan.h"
 #include "model/program/compile.h"
-#include "model/program/slot_template.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::model {

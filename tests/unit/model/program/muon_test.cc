@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "model/cost/work.h"
-#include "model/memory/training_state.h"
+#include "model/memory/memory.h"
 #include "model/plan/layout.h"
 #include "model/plan/plan.h"
 #include "model/program/compile.h"
-#include "model/program/stage_optimizer.h"
+#include "model/program/data_parallel.h"
 #include "tests/support/architectures.h"
 
 namespace plumbline::model {

@@ -10,8 +10,8 @@
 
 #include "model/architecture/metrics.h"
 #include "model/cost/work.h"
+#include "model/memory/memory.h"
 #include "model/memory/slot_memory.h"
-#include "model/memory/training_state.h"
 #include "model/plan/layout.h"
 #include "model/plan/plan.h"
 #include "model/program/compile.h"

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/memory/training_state.h"
+#include "model/memory/memory.h"
 #include "model/plan/layout.h"
 #include "model/plan/plan.h"
 #include "model/program/data_parallel.h"

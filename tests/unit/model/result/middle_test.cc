@@ -1,8 +1,7 @@
-#include "model/result/middle.h"
-
 #include <gtest/gtest.h>
 
 #include "model/memory/memory.h"
+#include "model/result/result.h"
 
 namespace plumbline::model {
 namespace {

@@ -1,8 +1,8 @@
-#include "model/result/prediction_error.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "model/result/comparison.h"
 
 namespace plumbline::model {
 namespace {

@@ -1,6 +1,6 @@
-#include "model/result/prediction_interval.h"
-
 #include <gtest/gtest.h>
+
+#include "model/result/result.h"
 
 namespace plumbline::model {
 namespace {

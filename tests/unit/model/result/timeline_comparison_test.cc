@@ -1,10 +1,10 @@
-#include "model/result/timeline_comparison.h"
-
 #include <gtest/gtest.h>
 
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "model/result/comparison.h"
 
 namespace plumbline::model {
 namespace {

@@ -1,10 +1,10 @@
-#include "model/result/waterfall.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+
+#include "model/result/comparison.h"
 
 namespace plumbline::model {
 namespace {

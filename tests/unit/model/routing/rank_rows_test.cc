@@ -11,7 +11,7 @@
 #include "model/architecture/load_architecture.h"
 #include "model/base/random.h"
 #include "model/plan/layout.h"
-#include "model/program/routing.h"
+#include "model/program/program.h"
 #include "model/routing/detail/gate.h"
 #include "model/routing/documents.h"
 #include "model/routing/files.h"

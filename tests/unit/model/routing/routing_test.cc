@@ -1,11 +1,10 @@
-#include "model/program/routing.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "model/architecture/load_architecture.h"
 #include "model/plan/plan.h"
+#include "model/program/program.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::model {

@@ -8,7 +8,7 @@
 
 #include "model/architecture/metrics.h"
 #include "model/memory/memory.h"
-#include "model/program/plan_context.h"
+#include "model/program/compile.h"
 #include "sim/interval/interval.h"
 #include "sim/predict/simulate.h"
 #include "tests/support/inputs.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/result/timeline_comparison.h"
+#include "model/result/comparison.h"
 #include "sim/step/chunk.h"
 #include "sim/step/slot_host.h"
 #include "sim/step/step_executor.h"

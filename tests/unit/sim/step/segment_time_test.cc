@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "model/cost/operator_class.h"
-#include "model/program/slot_template.h"
+#include "model/program/compile.h"
 #include "sim/step/slot_host.h"
 #include "tests/support/cost_models.h"
 #include "tests/support/costs.h"

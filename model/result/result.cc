@@ -1,6 +1,59 @@
-#include "model/result/middle.h"
+#include "model/result/result.h"
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <numbers>
+
+#include "model/base/statistics.h"
 
 namespace plumbline::model {
+
+double Quantiles::share_below(double value) const {
+  const double end = value < p50 ? p10 : p90;
+  const double distance = value > 0 && p50 > 0 ? std::log(value / p50) : value - p50;
+  const double width = end > 0 && p50 > 0 ? std::abs(std::log(end / p50)) : 0;
+  if (width <= 0) return value < p50 ? 0 : value > p50 ? 1 : 0.5;
+  return std::erfc(-normal_p90 * distance / width / std::numbers::sqrt2) / 2;
+}
+
+namespace {
+
+double quantile_of_sorted(const std::vector<double>& values, double probability) {
+  const auto last = static_cast<double>(values.size() - 1);
+  const double place = std::clamp(probability * (last + 2) - 1, 0.0, last);
+  return value_at(values, place);
+}
+
+}  // namespace
+
+double quantile_of(std::vector<double> values, double probability) {
+  std::ranges::sort(values);
+  return quantile_of_sorted(values, probability);
+}
+
+Quantiles quantiles_of(std::vector<double> values) {
+  std::ranges::sort(values);
+  return {quantile_of_sorted(values, 0.1), quantile_of_sorted(values, 0.5), quantile_of_sorted(values, 0.9)};
+}
+
+std::string_view to_string(ServingBound bound) {
+  constexpr std::array<std::string_view, 6> names = {"weights", "kv", "compute", "links", "latency", "host"};
+  return names[static_cast<std::size_t>(bound)];
+}
+
+Memory memory_of(const ServingResult& result) {
+  Memory memory;
+  for (const ServingPool& pool : result.pools) {
+    const double bytes = pool.weights_bytes + pool.activations_bytes + pool.reserve_bytes + pool.kv_bytes;
+    if (bytes <= memory.peak_bytes) continue;
+    memory.peak_bytes = bytes;
+    memory.capacity_bytes = pool.capacity_bytes;
+  }
+  memory.fits = memory.peak_bytes <= memory.capacity_bytes;
+  memory.fits_probability = result.fits_probability;
+  return memory;
+}
 
 StepTimes middle_step(const StepTimes& step, const std::optional<PredictionInterval>& interval) {
   StepTimes middle = step;
