@@ -8,7 +8,6 @@
 #include <cmath>
 #include <filesystem>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 #include "model/base/integers.h"

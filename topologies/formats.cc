@@ -14,7 +14,6 @@
 #include <ranges>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "model/base/text_file.h"
 

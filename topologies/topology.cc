@@ -6,19 +6,14 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <string_view>
 #include <system_error>
-#include <utility>
 
 #include "model/base/data_type.h"
-#include "model/base/parameter_file.h"
 #include "model/base/text.h"
 #include "model/base/text_file.h"
-#include "model/base/units.h"
 #include "model/economics/prices.h"
 #include "model/graph/attributes.h"
 #include "model/plan/plan.h"
-#include "topologies/fabric.h"
 
 namespace plumbline::topologies {
 namespace {

@@ -1,11 +1,5 @@
 // accelerate's config.yaml, as `accelerate config` writes it: names of accelerate/utils/dataclasses.py.
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
 
 #include "model/configurations/detail/shared.h"
 #include "model/plan/sharding_words.h"

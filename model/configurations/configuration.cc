@@ -6,15 +6,9 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "model/base/text.h"
 #include "model/base/text_file.h"

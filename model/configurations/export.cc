@@ -1,16 +1,9 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
 #include "model/configurations/detail/shared.h"
-#include "model/configurations/import.h"
 #include "model/plan/alternative.h"
 #include "model/plan/stage_split.h"
 

@@ -1,20 +1,9 @@
 #include "model/configurations/import.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <functional>
-#include <map>
 #include <numeric>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "model/base/text.h"
 #include "model/configurations/detail/shared.h"
-#include "model/plan/alternative.h"
 
 namespace plumbline::model::configurations {
 namespace {

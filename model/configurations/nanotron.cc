@@ -1,11 +1,5 @@
 // nanotron's YAML: keys and defaults of huggingface/nanotron src/nanotron/config: config.py @00708b80,
 // parallelism_config.py @19f88fbe and models_config.py @025f3141.
-#include <fmt/format.h>
-
-#include <cstdint>
-#include <string>
-#include <string_view>
-
 #include "model/base/integers.h"
 #include "model/configurations/detail/shared.h"
 

@@ -1,23 +1,12 @@
-#include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <filesystem>
 #include <iterator>
-#include <optional>
-#include <set>
-#include <span>
-#include <string>
-#include <string_view>
 #include <system_error>
-#include <utility>
-#include <vector>
 
 #include "model/base/integers.h"
-#include "model/base/text.h"
 #include "model/base/text_file.h"
 #include "model/configurations/detail/shared.h"
-#include "model/configurations/import.h"
 #include "model/megatron/arguments.h"
 
 namespace plumbline::model::configurations {

@@ -12,20 +12,10 @@
 // NeMo-RL is its YAML with the files that `defaults` names: keys of examples/configs/grpo_math_1B.yaml, sft.yaml and
 // dpo.yaml @00455ac0, which nemo_rl/utils/config.py @017238e5 puts together; defaults of nemo_rl/algorithms/grpo.py
 // @002cdc27 (NVIDIA-NeMo/RL). Its section of Megatron has the names of Megatron-Core.
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <ranges>
-#include <set>
-#include <span>
-#include <string>
-#include <string_view>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "model/base/text_file.h"
 #include "model/configurations/detail/shared.h"

@@ -1,16 +1,8 @@
 // What several formats have in common: models, number formats, ZeRO, and the arithmetic of batches.
 #include "model/configurations/detail/shared.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstdint>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace plumbline::model::configurations {
 namespace {

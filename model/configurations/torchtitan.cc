@@ -1,22 +1,12 @@
 // torchtitan's train.toml: names and defaults of torchtitan/config/job_config.py (pytorch/torchtitan, 2024 to 2025).
 // Its registries of Python functions, and what they dump as JSON: config/configs.py @0014ac2c, trainer.py @003fe280,
 // models/common/moe_sharding.py @004616c3 and distributed/activation_checkpoint.py of 2026.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <filesystem>
 #include <map>
-#include <optional>
-#include <set>
-#include <string>
-#include <string_view>
 #include <system_error>
-#include <utility>
-#include <vector>
 
-#include "model/base/text.h"
 #include "model/base/text_file.h"
 #include "model/configurations/detail/shared.h"
 

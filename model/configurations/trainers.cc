@@ -1,15 +1,9 @@
 // LLaMA-Factory, axolotl and ms-swift, which are configured as the trainer of Hugging Face. Their table is one: keys
 // have LLaMA-Factory's names (hiyouga/LLaMA-Factory src/llamafactory/hparams) and those of
 // transformers.TrainingArguments, those of FSDP accelerate's.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "model/configurations/detail/shared.h"
 

@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "model/economics/ownership.h"
-#include "model/plan/plan.h"
 
 namespace plumbline::model {
 namespace {

@@ -2,14 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "model/megatron/arguments.h"
 #include "model/megatron/detail/fields.h"

@@ -2,21 +2,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdint>
 #include <initializer_list>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "model/base/text.h"
 #include "model/base/text_file.h"
-#include "model/megatron/arguments.h"
 #include "model/megatron/detail/importer.h"
-#include "model/megatron/import.h"
-#include "model/megatron/shell/shell.h"
 
 namespace plumbline::model::megatron {
 namespace {

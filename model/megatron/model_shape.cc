@@ -6,12 +6,7 @@
 #include <cctype>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <iterator>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "model/architecture/config_reader.h"
 #include "model/architecture/families/families.h"

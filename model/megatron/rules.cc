@@ -4,14 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <initializer_list>
 #include <iterator>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "model/base/decimal.h"
 #include "model/megatron/shell/shell.h"

@@ -4,15 +4,9 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "model/base/text.h"
-#include "model/megatron/model_shape.h"
 #include "model/megatron/rules.h"
 #include "model/megatron/shell/shell.h"
 #include "model/plan/layout.h"

@@ -4,17 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <map>
 #include <set>
-#include <string_view>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "model/base/text.h"
 #include "model/cost/constants.h"
-#include "model/memory/slot_memory.h"
 #include "model/plan/plan.h"
 #include "model/program/data_parallel.h"
 

@@ -2,18 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <utility>
 #include <variant>
 
 #include "model/cost/operator_class.h"
-#include "model/graph/graph.h"
 #include "model/graph/offload.h"
-#include "model/memory/slot_memory.h"
 #include "model/plan/plan.h"
-#include "model/program/data_parallel.h"
 #include "model/schedule/transfers.h"
 
 namespace plumbline::model {

@@ -6,14 +6,8 @@
 #include <array>
 #include <cmath>
 #include <functional>
-#include <map>
 #include <numeric>
 #include <optional>
-#include <string>
-#include <string_view>
-#include <tuple>
-#include <utility>
-#include <vector>
 
 #include "model/base/random.h"
 #include "model/cost/operator_class.h"

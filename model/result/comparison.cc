@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstddef>
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -17,8 +15,6 @@
 #include "model/base/statistics.h"
 #include "model/memory/memory.h"
 #include "model/plan/plan_fields.h"
-#include "model/result/timeline.h"
-#include "model/schedule/schedule.h"
 
 namespace plumbline::model {
 namespace {

@@ -1,8 +1,6 @@
 #include "model/result/result.h"
 
-#include <array>
 #include <cmath>
-#include <cstddef>
 #include <numbers>
 
 #include "model/base/statistics.h"

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <optional>
-#include <string_view>
 #include <utility>
 
 #include "model/result/comparison.h"

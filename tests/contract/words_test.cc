@@ -23,7 +23,7 @@ struct Word {
   const char* allowed_in;  // a regular expression of paths; "" where it is refused everywhere
 };
 constexpr Word kWords[] = {
-    {"lanes?", "GPU, stream, channel or track", "^real/cuda/kernels/|^tests/|^topologies/nccl_topology"},
+    {"lanes?", "GPU, stream, channel or track", "^real/cuda/kernels/|^tests/|^topologies/formats"},
     {"seats?|seated", "SM residency: acquired SMs, free SMs, occupancy", ""},
     {"hops?", "send, receive, point-to-point transfer; leg of the all-to-all", ""},
     {"beside", "concurrent with, overlapped with, next to, with", ""},

@@ -2,16 +2,8 @@
 // nemo_automodel/components/distributed/config.py @013d1137, mesh_utils.py @210f58f2 and pipelining/config.py @1265a650
 // there, components/models/common/utils.py @005f6639 (backend), components/_peft/lora.py @03bd7a9b, recipes/
 // _dist_setup.py @1a5b2ac3 and recipes/llm/train_ft.py @00a012b4 (local batch 1, clipping at 1).
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
-#include "model/base/text.h"
 #include "model/configurations/detail/shared.h"
 
 namespace plumbline::model::configurations {

@@ -1,11 +1,5 @@
 // What functions of Megatron-Bridge set of the configuration that a recipe gives them, as Python that is read with the
 // recipe: a recipe imports them from files that are not read. Only what decides the step is here.
-#include <cstddef>
-#include <string>
-#include <string_view>
-#include <utility>
-
-#include "model/base/text.h"
 #include "model/configurations/detail/shared.h"
 
 namespace plumbline::model::configurations {

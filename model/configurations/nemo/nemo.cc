@@ -1,19 +1,10 @@
 // Recipes of NeMo 2 and Megatron-Bridge as YAML and of Bridge as Python, and megatron_gpt_config.yaml of NeMo 1. Fields
 // that have the name of an argument of Megatron are read as that; the table has the others.
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstdint>
 #include <map>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
 #include "model/base/integers.h"
-#include "model/base/text.h"
 #include "model/configurations/detail/shared.h"
 #include "model/megatron/model_shape.h"
 #include "model/megatron/rules.h"

@@ -5,12 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "model/base/decimal.h"
 #include "model/base/integers.h"
@@ -18,7 +13,6 @@
 #include "model/megatron/detail/fields.h"
 #include "model/megatron/model_shape.h"
 #include "model/megatron/rules.h"
-#include "model/megatron/shell/shell.h"
 #include "model/plan/alternative.h"
 #include "model/plan/plan_fields.h"
 

@@ -1,19 +1,10 @@
 // Commands that change variables, those that decide what runs next, and programs, which are recorded.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cctype>
-#include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "model/megatron/shell/detail/reader.h"
-#include "model/megatron/shell/shell.h"
 
 namespace plumbline::model::megatron {
 namespace {

@@ -1,18 +1,11 @@
 // Expands the words of a script: quotes, variables, arrays, arithmetic, output of commands.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cctype>
-#include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <utility>
 
 #include "model/base/text.h"
 #include "model/megatron/shell/detail/reader.h"
-#include "model/megatron/shell/shell.h"
 
 namespace plumbline::model::megatron {
 namespace {

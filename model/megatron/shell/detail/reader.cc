@@ -2,12 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <string>
-#include <string_view>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 namespace plumbline::model::megatron {
 namespace {

@@ -1,11 +1,6 @@
 #include <fnmatch.h>  // POSIX
 
-#include <algorithm>
 #include <cctype>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "model/megatron/shell/detail/reader.h"
 
