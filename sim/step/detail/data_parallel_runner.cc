@@ -52,32 +52,46 @@ Collectives::Collectives(Loop& loop, std::size_t gpus, std::int32_t replicas, do
       queues_(gpus) {}
 
 void Collectives::post(std::int32_t gpu, std::int32_t rank, const Posting& posting, const Work& work) {
-  const Key key{posting.kind, posting.stage, posting.unit, posting.number};
-  const std::size_t turn = turn_of_.try_emplace(key, turns_.size()).first->second;
-  if (turn == turns_.size()) turns_.push_back({.first_rank = rank});
-  std::uint64_t& reached = turns_[turn].reached;
-  if (reached == 0 && (posting.ranks == 1 || rank != turns_[turn].first_rank)) reached = ++reached_;
-  std::size_t index = posted_.size();
-  if (posting.members > 1) index = incomplete_.try_emplace({turn, posting.group}, index).first->second;
-  if (index == posted_.size())
-    posted_.push_back({.run = {posting.kind, posting.stage, posting.unit, {}, 0, 0},
-                       .seconds = work.seconds,
-                       .missing = posting.members,
-                       .turn = turn,
-                       .load = work.load});
+  const auto [turn, first] = turns_.try_emplace({posting.kind, posting.stage, posting.unit, posting.number});
+  if (first) turn->second = {.order = ++begun_, .first_rank = rank, .running = posting.ranks * replicas_};
+  std::uint64_t& reached = turn->second.reached;
+  if (reached == 0 && (posting.ranks == 1 || rank != turn->second.first_rank)) reached = ++reached_;
+  const std::pair group{turn->second.order, posting.group};
+  const auto known = posting.members > 1 ? incomplete_.find(group) : incomplete_.end();
+  const std::size_t index = known != incomplete_.end() ? known->second : add(posting, work, turn);
+  if (posting.members > 1 && known == incomplete_.end()) incomplete_.emplace(group, index);
   Posted& posted = posted_[index];
   posted.run.gpus.push_back(gpu);
   queues_[static_cast<std::size_t>(gpu)].push_back(index);
   if (--posted.missing > 0) return;
-  if (posting.members > 1) incomplete_.erase({turn, posting.group});
+  if (posting.members > 1) incomplete_.erase(group);
   start_on(posted.run.gpus);
+}
+
+// Returns the place of a collective that no GPU has posted.
+std::size_t Collectives::add(const Posting& posting, const Work& work, Turns::iterator turn) {
+  std::size_t index = posted_.size();
+  if (free_.empty()) {
+    posted_.emplace_back();
+  } else {
+    index = free_.back();
+    free_.pop_back();
+  }
+  posted_[index] = {.run = {posting.kind, posting.stage, posting.unit, {}, 0, 0},
+                    .order = ++posted_so_far_,
+                    .seconds = work.seconds,
+                    .missing = posting.members,
+                    .turn = turn,
+                    .version = posted_[index].version,
+                    .load = work.load};
+  return index;
 }
 
 // Of collectives that can start at the same time, the one whose turn was first starts first.
 bool Collectives::in_the_way(std::size_t before, std::size_t index) const {
-  const std::size_t first = posted_[before].turn, turn = posted_[index].turn;
-  if (posted_[before].missing == 0) return first < turn;
-  return turns_[first].reached > 0 && turns_[first].reached < turns_[turn].reached;
+  const Turn &first = posted_[before].turn->second, &turn = posted_[index].turn->second;
+  if (posted_[before].missing == 0) return first.order < turn.order;
+  return first.reached > 0 && first.reached < turn.reached;
 }
 
 bool Collectives::can_start(std::size_t index) const {
@@ -93,7 +107,9 @@ void Collectives::start_on(const std::vector<std::int32_t>& gpus) {
   for (const std::int32_t gpu : gpus)
     for (const std::size_t index : queues_[static_cast<std::size_t>(gpu)])
       if (posted_[index].missing == 0 && !std::exchange(posted_[index].candidate, true)) candidates_.push_back(index);
-  std::ranges::sort(candidates_, {}, [this](std::size_t index) { return std::pair(posted_[index].turn, index); });
+  std::ranges::sort(candidates_, {}, [this](std::size_t index) {
+    return std::pair(posted_[index].turn->second.order, posted_[index].order);
+  });
   for (const std::size_t index : candidates_) {
     posted_[index].candidate = false;
     if (can_start(index)) start(index);
@@ -181,9 +197,12 @@ void Collectives::handle(std::uint32_t code, std::uint64_t argument) {
 }
 
 void Collectives::end(std::size_t index) {
-  posted_[index].legs.clear();
   Run run = std::move(posted_[index].run);
   run.end = loop_.now();
+  const Turns::iterator turn = posted_[index].turn;
+  turn->second.running -= static_cast<std::int32_t>(run.gpus.size());
+  if (turn->second.running == 0) turns_.erase(turn);
+  free_.push_back(index);
   for (const std::int32_t gpu : run.gpus) busy_[static_cast<std::size_t>(gpu)] = false;
   start_on(run.gpus);
   for (const std::int32_t gpu : run.gpus)

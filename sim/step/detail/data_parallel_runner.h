@@ -60,18 +60,31 @@ class Collectives final : public Handler {
   // Compute starts or ends on a GPU.
   void computing(std::int32_t gpu, bool runs);
 
+  // Returns how many collectives may be in flight in the memory that is held: no more than the most that were.
+  std::size_t places() const { return posted_.size(); }
+
   void handle(std::uint32_t code, std::uint64_t argument) override;
 
  private:
+  // The collectives of all groups with the same unit, kind and number. Order is that in which the first GPU posted one.
+  struct Turn {
+    std::uint64_t order = 0;
+    std::int32_t first_rank = 0;
+    std::uint64_t reached = 0;  // when a GPU of every rank had posted one, as a place in an order; 0: not yet
+    std::int32_t running = 0;   // GPUs whose collective has not ended
+  };
+  using Key = std::tuple<Kind, std::int32_t, std::int32_t, std::int32_t>;
+  using Turns = std::map<Key, Turn>;
   struct Posted {
     Run run;
+    std::uint64_t order = 0;  // among all that are posted
     double seconds = 0;       // that are left, while no GPU computes
     std::size_t missing = 0;  // GPUs that have not posted it
-    std::size_t turn = 0;     // index of turns_
-    bool candidate = false;   // it is in candidates_
-    double factor = 1;        // on the seconds, since `since`
+    Turns::iterator turn;
+    bool candidate = false;  // it is in candidates_
+    double factor = 1;       // on the seconds, since `since`
     Time since = 0;
-    std::uint32_t version = 0;  // of its end's event
+    std::uint32_t version = 0;  // of its end's event; that of the collective before it in its place goes on
     WireLoad load;
     struct Leg {
       FlowId flow{};
@@ -80,12 +93,7 @@ class Collectives final : public Handler {
     std::vector<Leg> legs;    // of the flows of all ranks; without any the collective is a timer
     std::size_t running = 0;  // flows
   };
-  // The collectives of all groups with the same unit, kind and number, in the order in which the first GPU posted one.
-  struct Turn {
-    std::int32_t first_rank = 0;
-    std::uint64_t reached = 0;  // when a GPU of every rank had posted one, as a place in an order; 0: not yet
-  };
-  using Key = std::tuple<Kind, std::int32_t, std::int32_t, std::int32_t>;
+  std::size_t add(const Posting& posting, const Work& work, Turns::iterator turn);
   bool in_the_way(std::size_t before, std::size_t index) const;
   bool can_start(std::size_t index) const;
   void start_on(const std::vector<std::int32_t>& gpus);
@@ -103,13 +111,15 @@ class Collectives final : public Handler {
   double slowdown_;
   std::vector<bool> busy_, computing_;  // per GPU
   std::vector<std::size_t> running_;    // [gpu] where busy: what runs
+  // Places of collectives that have not ended, and those that are free again: a step has millions of collectives, of
+  // which few are in flight.
   std::vector<Posted> posted_;
-  std::vector<Turn> turns_;
-  std::map<Key, std::size_t> turn_of_;
-  std::map<std::pair<std::size_t, std::int32_t>, std::size_t> incomplete_;  // that some GPUs have not posted yet
-  std::vector<std::vector<std::size_t>> queues_;                            // [gpu] posted, not started
-  std::vector<std::size_t> candidates_;                                     // to start, each once
-  std::uint64_t reached_ = 0;                                               // how many have been
+  std::vector<std::size_t> free_;
+  Turns turns_;                                                               // that have not ended
+  std::map<std::pair<std::uint64_t, std::int32_t>, std::size_t> incomplete_;  // [order of a turn, group]
+  std::vector<std::vector<std::size_t>> queues_;                              // [gpu] posted, not started
+  std::vector<std::size_t> candidates_;                                       // to start, each once
+  std::uint64_t begun_ = 0, posted_so_far_ = 0, reached_ = 0;                 // turns, collectives, turns
 };
 
 class DataParallelRunner {
