@@ -47,6 +47,24 @@ std::optional<Error> check_group(const Plan& plan, const Layout& layout) {
   return std::nullopt;
 }
 
+// Refuses a step whose collectives are too many to be held: a layer has up to three of them for each micro-batch, two
+// gathers and a reduction, and of zero_stage 2 one. Each takes about 200 bytes while a step is predicted.
+std::optional<Error> check_collectives(const Plan& plan, const Layout& layout) {
+  constexpr std::int64_t most = 10'000'000;
+  const std::int64_t zero_stage = plan.parallelism.zero_stage;
+  if (zero_stage < 2) return std::nullopt;
+  std::int64_t layers = 0;
+  for (const auto& stage : layout.stage_layers) layers += std::ssize(stage);
+  const std::int64_t of_micro_batch = std::max<std::int64_t>(1, layers) * (zero_stage == 3 ? 3 : 1);
+  if (layout.micro_batches <= most / of_micro_batch) return std::nullopt;
+  return refuse(plan, "batch.global_batch_size",
+                fmt::format("{} micro-batches of {} layers have up to {} gathers and reductions each under zero_stage "
+                            "{}: more than {} are not predicted",
+                            layout.micro_batches, layers, of_micro_batch, zero_stage, most),
+                fmt::format("use at most {} sequences, or zero_stage 1",
+                            most / of_micro_batch * layout.data * plan.batch.micro_batch_size));
+}
+
 }  // namespace
 
 ShardGroup shard_group(const Plan& plan, const Layout& layout, bool expert) {
@@ -69,6 +87,7 @@ std::optional<Error> check_sharding(const Plan& plan, const Layout& layout) {
             plan.schedule.kind),
         "use 0 or 1, or a schedule of one direction");
   if (auto error = check_group(plan, layout)) return error;
+  if (auto error = check_collectives(plan, layout)) return error;
   if (parallelism.synchronization_interval > 1 && parallelism.zero_stage > 0 &&
       shard_group(plan, layout, false).replicas == 1)
     return refuse(plan, "parallelism.synchronisation_interval",

@@ -8,8 +8,9 @@
 namespace plumbline::model {
 namespace {
 
-// The limit on forward chunks of a schedule: far above any real step, and every count fits 32 bits.
-constexpr std::int64_t most_chunks = 20'000'000;
+// The limit on forward chunks of a schedule: far above any real step, and every count fits 32 bits. A predicted step
+// holds a kilobyte for each where every rank sends and receives.
+constexpr std::int64_t most_chunks = 3'000'000;
 
 }  // namespace
 
@@ -21,11 +22,14 @@ Result<void> check_counts(const ScheduleShape& shape) {
                       fmt::format("a step needs at least one micro-batch, not {}", shape.micro_batches));
   if (shape.virtual_stages < 1)
     return infeasible("virtual_stages", fmt::format("a rank holds at least one chunk, not {}", shape.virtual_stages));
-  const std::int64_t per_chunk = std::int64_t{shape.ranks} * shape.micro_batches;
-  if (per_chunk > most_chunks / shape.virtual_stages)
+  const std::int64_t of_rank = most_chunks / shape.virtual_stages, most = of_rank / shape.ranks;
+  if (shape.micro_batches > most)
     return infeasible("micro_batches",
                       fmt::format("{} ranks with {} micro-batches are more than a schedule of {} chunks holds",
-                                  shape.ranks, shape.micro_batches, most_chunks));
+                                  shape.ranks, shape.micro_batches, most_chunks),
+                      most > 0      ? fmt::format("use at most {} micro-batches", most)
+                      : of_rank > 0 ? fmt::format("use at most {} ranks", of_rank)
+                                    : fmt::format("use at most {} virtual stages", most_chunks / shape.ranks));
   return {};
 }
 

@@ -18,7 +18,7 @@ const ScheduleKind& zb_v();
 const ScheduleKind& dualpipe();
 const ScheduleKind& dualpipev();
 
-// Requires at least one rank, one micro-batch and one chunk per rank.
+// Requires at least one rank, one micro-batch and one chunk per rank, and no more chunks than can be held.
 Result<void> check_counts(const ScheduleShape& shape);
 // Checks a schedule without micro-batch groups.
 Result<void> check_ungrouped(std::string_view name, const ScheduleShape& shape);

@@ -66,6 +66,26 @@ void expect_refusal(const Case& c, const std::string& key, const std::string& hi
   EXPECT_EQ(error->hint, hint);
 }
 
+// 32 layers have 96 gathers and reductions for each micro-batch: 104,166 micro-batches have 9,999,936, one more has
+// more than ten million. 16 ranks of two sequences each then have 3,333,312 sequences.
+TEST(CheckSharding, RefusesMoreCollectivesThanCanBeHeld) {
+  Case c(3);
+  c.layout.stage_layers.assign(1, std::vector<std::int64_t>(32));
+  c.layout.data = 16;
+  c.plan.batch.micro_batch_size = 2;
+  c.layout.micro_batches = 104'166;
+  EXPECT_FALSE(check_sharding(c.plan, c.layout));
+  c.layout.micro_batches = 104'167;
+  expect_refusal(c, "batch.global_batch_size", "use at most 3333312 sequences, or zero_stage 1");
+  c.plan.parallelism.zero_stage = 2;  // a reduction of each: 312,500 micro-batches
+  c.layout.micro_batches = 312'500;
+  EXPECT_FALSE(check_sharding(c.plan, c.layout));
+  c.layout.micro_batches = 312'501;
+  expect_refusal(c, "batch.global_batch_size", "use at most 10000000 sequences, or zero_stage 1");
+  c.plan.parallelism.zero_stage = 1;  // once a step
+  EXPECT_FALSE(check_sharding(c.plan, c.layout));
+}
+
 TEST(ShardGroup, MustDivideWhatReduces) {
   Case c(2);
   EXPECT_FALSE(check_sharding(c.plan, c.layout));
