@@ -176,7 +176,7 @@ std::vector<std::string> wrap(std::string_view text, std::size_t width) {
 }
 
 std::string hanging(std::string_view text, std::size_t indent, std::string_view continues) {
-  const auto lines = wrap(text, terminal_width - indent - continues.size());
+  const auto lines = wrap(model::printable(text), terminal_width - indent - continues.size());
   return fmt::format("{}\n", fmt::join(lines, fmt::format("{}\n{:{}}", continues, "", indent)));
 }
 
@@ -188,10 +188,13 @@ std::size_t text_width() {
 
 Table::Table(std::string_view titles, std::size_t indent) : Table(columns_of(titles), indent) {}
 
-Table::Table(std::vector<Column> columns, std::size_t indent) : columns_(std::move(columns)), indent_(indent) {}
+Table::Table(std::vector<Column> columns, std::size_t indent) : columns_(std::move(columns)), indent_(indent) {
+  for (Column& column : columns_) column.title = model::printable(column.title);
+}
 
 void Table::add(std::vector<std::string> cells) {
   assert(cells.size() <= columns_.size());
+  for (std::string& cell : cells) cell = model::printable(cell);
   cells.resize(columns_.size());
   rows_.push_back(std::move(cells));
 }
@@ -305,7 +308,8 @@ std::string Table::to_string() const {
 }
 
 std::string bold(std::string_view text, Style style) {
-  return style.color ? fmt::format("\x1b[1m{}\x1b[0m", text) : std::string(text);
+  const std::string shown = model::printable(text);
+  return style.color ? fmt::format("\x1b[1m{}\x1b[0m", shown) : shown;
 }
 
 std::string heading(std::string_view text, Style style) { return fmt::format("\n{}\n", bold(text, style)); }
@@ -314,7 +318,8 @@ std::string paragraph(std::string_view text) { return wrapped(text, 2); }
 
 std::string wrapped(std::string_view text, std::size_t indent) {
   std::string out;
-  for (const std::string& line : wrap(text, terminal_width - indent)) out += std::string(indent, ' ') + line + '\n';
+  for (const std::string& line : wrap(model::printable(text), terminal_width - indent))
+    out += std::string(indent, ' ') + line + '\n';
   return out;
 }
 

@@ -1,4 +1,5 @@
-// Tables, headings and running text for a terminal, with the numbers in them.
+// Tables, headings and running text for a terminal, with the numbers in them. Names in them may be of foreign files, so
+// that control characters are printed as "\x1b" (model::printable).
 #pragma once
 
 #include <concepts>

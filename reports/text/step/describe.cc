@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "model/base/text.h"
 #include "model/schedule/schedule.h"
 #include "reports/text/table.h"
 
@@ -55,7 +56,8 @@ std::string hardware(const model::Plan& plan, const std::string& device) {
 }
 
 std::string constants_words(const model::StepResult& result) {
-  return fmt::format("profile {}{}{}", result.profile, result.stack.empty() ? "" : ", stack ", result.stack);
+  return model::printable(
+      fmt::format("profile {}{}{}", result.profile, result.stack.empty() ? "" : ", stack ", result.stack));
 }
 
 std::string stack_share(const std::vector<model::ProvenanceEntry>& provenance) {

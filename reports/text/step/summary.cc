@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "calibrate/validate/case_evaluation.h"
+#include "model/base/text.h"
 #include "model/result/result.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/step/sections.h"
@@ -488,7 +489,8 @@ std::string summary(const model::StepResult& result, const model::Plan& plan,
 std::string training_summary(const model::StepResult& result, const model::Plan& plan, const TrainingReport& training) {
   const model::StepTimes& step = result.step;
   const auto rank = static_cast<std::int32_t>(training.emulated_rank.value_or(0));
-  std::string text = fmt::format("{} on {}, {}\n", model_name(plan), hardware(plan, result.device), parallelism(plan));
+  std::string text = model::printable(
+      fmt::format("{} on {}, {}\n", model_name(plan), hardware(plan, result.device), parallelism(plan)));
   text += fmt::format("measured step ({} clock): {}{}, median of {}", training.clock, duration(step.time_s),
                       spread(training.measured_seconds), training.measured_seconds.size());
   text += training.emulated_rank ? "\n" : fmt::format("; {} tokens/s\n", grouped(step.tokens_per_s));

@@ -44,6 +44,21 @@ TEST(Table, CountsCodePointsNotBytes) {
   EXPECT_EQ(lines[3], "ms  2");
 }
 
+// A name of a foreign file must not steer the terminal. Columns are as wide as what is printed: "\x1b" and "\x07" are
+// four columns each, so that the cell has 1 + 4 + 4 + 4.
+TEST(Table, PrintsControlCharactersAsTheirCodes) {
+  Table table({{"name\x1b[2J"}, {"b"}}, 0);
+  table.add({"a\x1b]0;x\x07", "1"});
+  EXPECT_EQ(table.to_string(),
+            "name\\x1b[2J    b\n"
+            "-------------  -\n"
+            "a\\x1b]0;x\\x07  1\n");
+  EXPECT_EQ(wrapped("a\x1b[2J", 2), "  a\\x1b[2J\n");
+  EXPECT_EQ(hanging("a\x1b[2J", 4), "a\\x1b[2J\n");
+  EXPECT_EQ(heading("a\x1b[2J", {.color = false}), "\na\\x1b[2J\n");
+  EXPECT_EQ(bold("a\x1b[2J", {.color = true}), "\x1b[1ma\\x1b[2J\x1b[0m");
+}
+
 TEST(Table, WrapsTheWidestTextColumnToFit) {
   Table table({{"quantity"}, {"value", Align::right}, {"source"}});
   table.add({"step time", "1234567",
