@@ -140,8 +140,7 @@ model::Result<int> run_verb(const CampaignArguments& arguments, sim::Tasks& task
   TRY(write_forms(arguments.outputs, report));
   TRY(arguments.outputs.print(reports::campaign_text(report, {.color = color()})));
   if (!answer.complete)
-    return incomplete_exit(!arguments.resume.empty(),
-                           fmt::format(" after {} of {} campaigns", answer.input.seeds, arguments.seeds));
+    return incomplete_exit(!arguments.resume.empty(), reports::stopped_words(answer, arguments.seeds));
   const std::string never = reports::never_sentence(report);
   if (never.empty()) return 0;
   fmt::print(stderr, "{}\n", never);

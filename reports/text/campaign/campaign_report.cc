@@ -287,6 +287,11 @@ std::string never_sentence(const CampaignReport& report) {
   return fmt::format("{} of the campaigns never finish, because {}.", percent(1 - result.finished), result.never);
 }
 
+std::string stopped_words(const sim::CampaignAnswer& answer, std::int64_t seeds) {
+  if (!answer.result.complete) return fmt::format(" after {} of {} campaigns", answer.input.seeds, seeds);
+  return fmt::format(" after all {} campaigns, before all comparisons with others were made", seeds);
+}
+
 std::string campaign_text(const CampaignReport& report, Style style) {
   std::string out =
       bold(fmt::format("{} on {}", model_name(report.plan), hardware(report.plan, report.step.device)), style);

@@ -32,4 +32,7 @@ std::string campaign_svg(const CampaignReport& report);   // progress of the fir
 // Returns why it never finishes; empty where all seeds do.
 std::string never_sentence(const CampaignReport& report);
 
+// Returns what was done of an answer that was stopped, of so many campaigns that were asked for.
+std::string stopped_words(const sim::CampaignAnswer& answer, std::int64_t seeds);
+
 }  // namespace plumbline::reports

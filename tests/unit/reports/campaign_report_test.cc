@@ -133,5 +133,16 @@ TEST(CampaignReport, TimelineMarksInterruptions) {
   EXPECT_THAT(svg, HasSubstr("day 1.00: failure: faulty GPU, 600.0 s of steps lost"));
 }
 
+// Comparisons follow the campaigns, so that all of these may be there when the answer is stopped.
+TEST(CampaignReport, StoppedWordsNameWhatIsMissing) {
+  sim::CampaignAnswer answer;
+  answer.complete = answer.result.complete = false;
+  answer.input.seeds = 7;
+  EXPECT_EQ(stopped_words(answer, 20), " after 7 of 20 campaigns");
+  answer.result.complete = true;
+  answer.input.seeds = 20;
+  EXPECT_EQ(stopped_words(answer, 20), " after all 20 campaigns, before all comparisons with others were made");
+}
+
 }  // namespace
 }  // namespace plumbline::reports
