@@ -10,7 +10,7 @@ namespace {
 
 // The limit on forward chunks of a schedule: far above any real step, and every count fits 32 bits. A predicted step
 // holds a kilobyte for each where every rank sends and receives.
-constexpr std::int64_t most_chunks = 3'000'000;
+constexpr std::int64_t most_chunks = 6'000'000;
 
 }  // namespace
 

@@ -23,18 +23,18 @@ TEST(WideSchedule, RanksAndOpsBeyond16BitsAreDistinct) {
   }
 }
 
-// Of the chunks that a schedule may have, three million, a pipeline of six ranks has half a million micro-batches, and
+// Of the chunks that a schedule may have, six million, a pipeline of six ranks has a million micro-batches, and
 // one of two chunks a rank half of them.
 TEST(WideSchedule, MoreThanCanBeHeldIsRefusedWithTheMost) {
   const auto hint = [](const char* name, const ScheduleShape& shape) {
     const auto allowed = find_schedule(name).value()->check(shape);
     return allowed ? "" : allowed.error().hint;
   };
-  EXPECT_EQ(hint("gpipe", {.ranks = 6, .micro_batches = 500'000}), "");
-  EXPECT_EQ(hint("gpipe", {.ranks = 6, .micro_batches = 500'001}), "use at most 500000 micro-batches");
-  EXPECT_EQ(hint("interleaved", {.ranks = 6, .micro_batches = 300'000, .virtual_stages = 2}),
-            "use at most 250000 micro-batches");
-  EXPECT_EQ(hint("gpipe", {.ranks = 3'000'001, .micro_batches = 1}), "use at most 3000000 ranks");
+  EXPECT_EQ(hint("gpipe", {.ranks = 6, .micro_batches = 1'000'000}), "");
+  EXPECT_EQ(hint("gpipe", {.ranks = 6, .micro_batches = 1'000'001}), "use at most 1000000 micro-batches");
+  EXPECT_EQ(hint("interleaved", {.ranks = 6, .micro_batches = 600'000, .virtual_stages = 2}),
+            "use at most 500000 micro-batches");
+  EXPECT_EQ(hint("gpipe", {.ranks = 6'000'001, .micro_batches = 1}), "use at most 6000000 ranks");
 }
 
 }  // namespace
