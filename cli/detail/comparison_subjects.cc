@@ -134,8 +134,8 @@ ComparisonSubject predicted_subject(NamedPlan named, Result<Prediction> done, co
 }
 
 // Returns one plan on each cluster with each number of GPUs, after the plan itself when there is only one variant.
-Result<std::vector<NamedPlan>> variants(const std::string& name, const model::Plan& plan,
-                                        const SubjectRequest& request, Shared& shared) {
+Result<std::vector<NamedPlan>> variants(const std::string& name, const model::Plan& plan, const SubjectRequest& request,
+                                        Shared& shared) {
   std::vector<NamedPlan> found;
   const auto load = [&](const model::Plan& own) { return shared.reader.of_plan(own, request.profile, shared.changes); };
   const std::vector<std::string> clusters = request.clusters.empty() ? std::vector<std::string>{""} : request.clusters;
