@@ -134,17 +134,16 @@ ComparisonSubject predicted_subject(NamedPlan named, Result<Prediction> done, co
 }
 
 // Returns one plan on each cluster with each number of GPUs, after the plan itself when there is only one variant.
-Result<std::vector<NamedPlan>> variants(const std::string& name, const model::Plan& plan, const SubjectRequest& request,
-                                        Shared& shared) {
+Result<std::vector<NamedPlan>> variants(const std::string& name, const model::Plan& plan,
+                                        const SubjectRequest& request) {
   std::vector<NamedPlan> found;
-  const auto load = [&](const model::Plan& own) { return shared.reader.of_plan(own, request.profile, shared.changes); };
   const std::vector<std::string> clusters = request.clusters.empty() ? std::vector<std::string>{""} : request.clusters;
   const std::vector<std::int64_t> gpus = request.gpus.empty() ? std::vector<std::int64_t>{0} : request.gpus;
   for (const std::string& cluster : clusters) {
     for (const std::int64_t count : gpus) {
       NamedPlan& variant = found.emplace_back(NamedPlan{cluster, plan});
       if (!cluster.empty() && cluster != plan.cluster.topology) {
-        sim::forget_cluster(plan, load, variant.plan);
+        sim::forget_cluster(variant.plan);
         variant.plan.cluster.topology = cluster;
       }
       if (count == 0) continue;
@@ -184,7 +183,7 @@ Result<ComparisonSubject> read_subject(const std::string& path, const SubjectReq
 }
 
 Result<std::vector<NamedPlan>> read_plans(const std::string& subject, const std::vector<std::string>& overrides,
-                                          const SubjectRequest& request, Shared& shared) {
+                                          const SubjectRequest& request) {
   const std::string* text = text_of(subject, request);
   const auto shipped = [](const std::string& name) { return resolve(Shipped::plan, name); };
   const auto path =
@@ -200,7 +199,7 @@ Result<std::vector<NamedPlan>> read_plans(const std::string& subject, const std:
   const auto plan =
       TRY(text != nullptr ? model::read_plan(*text, subject, overrides) : model::load_plan(*path, overrides));
   if (request.clusters.empty() && request.gpus.empty()) return std::vector<NamedPlan>{{short_name(*path), plan}};
-  return variants(short_name(*path), plan, request, shared);
+  return variants(short_name(*path), plan, request);
 }
 
 // A deployment has no step that could be compared with one, and a step of reinforcement learning has many.
@@ -265,7 +264,7 @@ Result<std::vector<ComparisonSubject>> comparison_subjects(const SubjectRequest&
       found.push_back(TRY(read_subject(subject, request)));
       continue;
     }
-    auto plans = TRY(read_plans(subject, overrides, request, shared));
+    auto plans = TRY(read_plans(subject, overrides, request));
     for (NamedPlan& named : plans) {
       auto done = predict(named.plan, request, shared);
       if (!done && done.error().kind == model::ErrorKind::input) return tl::unexpected(done.error());

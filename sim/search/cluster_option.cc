@@ -54,16 +54,22 @@ Result<model::Plan> plan_of(const Recipe& recipe, const ClusterChoice& choice,
   return tl::unexpected(error);
 }
 
+// Resets keys that the plan sets for another cluster, and the stack that is the default there.
 void forget_other_cluster(const Recipe& recipe, const LoadInputs& load, model::Plan& plan,
                           std::vector<std::string>& notes) {
   const auto own = model::read_plan(recipe.text, recipe.path, {});
   if (!own || own->cluster.topology == plan.cluster.topology) return;
-  for (const std::string& key : forget_cluster(*own, load, plan)) {
-    if (key != "stack.name")
-      notes.push_back(fmt::format("{} is that of {} and does not hold here", key, own->cluster.topology));
+  if (own->stack.name && !asked(plan, "stack.name")) {
+    model::Plan unstated = *own;
+    unstated.stack.name.reset();
+    const auto loaded = load(unstated);
+    if (loaded && loaded->profile.stack() == *own->stack.name)
+      plan.stack.name.reset();
+    else
+      notes.push_back(fmt::format("stack.name stays {}, as the plan states it", *own->stack.name));
   }
-  if (own->stack.name && plan.stack.name && !asked(plan, "stack.name"))
-    notes.push_back(fmt::format("stack.name stays {}, as the plan states it", *own->stack.name));
+  for (const std::string& key : forget_cluster(plan))
+    notes.push_back(fmt::format("{} is that of {} and does not hold here", key, own->cluster.topology));
 }
 
 // Replaces quantized formats that the device or the software lacks by BF16, but where they were asked for.
@@ -323,19 +329,13 @@ bool asked(const model::Plan& plan, const char* key) {
   return place != plan.places.end() && place->second.file == "--set";
 }
 
-std::vector<std::string> forget_cluster(const model::Plan& own, const LoadInputs& load, model::Plan& plan) {
+std::vector<std::string> forget_cluster(model::Plan& plan) {
   std::vector<std::string> forgotten;
   const auto forget = [&](const char* key, auto& field) {
     if (!field || asked(plan, key)) return;
     field.reset();
     forgotten.emplace_back(key);
   };
-  if (own.stack.name) {
-    model::Plan unstated = own;
-    unstated.stack.name.reset();
-    const auto loaded = load(unstated);
-    if (loaded && loaded->profile.stack() == *own.stack.name) forget("stack.name", plan.stack.name);
-  }
   forget("cluster.profile", plan.cluster.profile);
   forget("cluster.device", plan.cluster.device);
   forget("cluster.power_limit_w", plan.cluster.power_limit_w);

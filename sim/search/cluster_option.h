@@ -76,9 +76,8 @@ model::Known<model::HourlyPrice> price_of(const ClusterOption& option);
 // Returns whether an option of the command line sets the key.
 bool asked(const model::Plan& plan, const char* key);
 
-// Resets the keys of a plan that moves to another cluster which hold on its own only: those about the cluster and its
-// price, and the name of the stack where that is the default of the cluster of `own`, the plan before it moves. Keys
-// set with --set stay. Returns the keys that it reset.
-std::vector<std::string> forget_cluster(const model::Plan& own, const LoadInputs& load, model::Plan& plan);
+// Resets the plan's keys about its own cluster and price, except those set with --set, for a move to another cluster.
+// Returns the keys that it reset.
+std::vector<std::string> forget_cluster(model::Plan& plan);
 
 }  // namespace plumbline::sim

@@ -1,4 +1,4 @@
-// Deployments and plans on other clusters among the subjects of a comparison.
+// Deployments among the subjects of a comparison.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,27 +35,6 @@ TEST(ComparedDeployments, AreNotComparedWithSteps) {
   ASSERT_FALSE(subjects);
   EXPECT_EQ(subjects.error().kind, model::ErrorKind::input);
   EXPECT_THAT(subjects.error().message, testing::HasSubstr("trains"));
-}
-
-// As `simulate --print-plan` writes it.
-TEST(ComparedClusters, HaveTheirOwnDefaultStackWhereThePlanStatesThatOfItsOwn) {
-  const auto stacks = [](const std::string& stack) {
-    SubjectRequest request = without_intervals({"stated.toml"});
-    request.texts["stated.toml"] =
-        "[model]\nconfig = \"llama-3-8b\"\n[cluster]\ntopology = \"h100-dgx\"\ngpus = 8\n"
-        "[batch]\nsequence_length = 4096\nmicro_batch_size = 1\nglobal_batch_size = 8\n" +
-        stack;
-    request.clusters = {"h100-dgx", "h800-multi-rail"};
-    const auto subjects = comparison_subjects(request);
-    EXPECT_TRUE(subjects) << to_string(subjects.error());
-    std::vector<std::string> found;
-    for (const auto& subject : subjects.value()) found.push_back(subject.result.value().stack);
-    return found;
-  };
-  const auto defaults = stacks("");
-  ASSERT_NE(defaults.front(), defaults.back());
-  EXPECT_EQ(stacks("[stack]\nname = \"" + defaults.front() + "\"\n"), defaults);
-  EXPECT_EQ(stacks("[stack]\nname = \"deepspeed\"\n"), (std::vector<std::string>{"deepspeed", "deepspeed"}));
 }
 
 }  // namespace
