@@ -84,7 +84,7 @@ Result<Configuration> read_trainer(const Source& source) {
 
 // Whether a file trains on pairs of answers, and whether what it learns reads log-probabilities of a reference model:
 // every loss of pairs does but three (hiyouga/LLaMA-Factory src/llamafactory/hparams/finetuning_args.py,
-// use_ref_model), and a reward model, which learns to tell the better answer, has none.
+// use_ref_model), and a reward model, which learns which answer is better, has none.
 struct Pairs {
   bool trained = false, reference = false;
 };

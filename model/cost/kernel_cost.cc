@@ -597,7 +597,7 @@ KernelTime KernelCost::memory_bound(const Graph& graph, const Operator& op, cons
 
 // The kernels of chunks have few products for what they move, and the next product of a chunk waits for the one before
 // it: the times of both add up, and chunks wait for the states of those before them. A selective scan has no products:
-// its lanes and its loads take turns between barriers. Tokens one by one have no GEMM.
+// its arithmetic and its loads take turns between barriers. Tokens one by one have no GEMM.
 KernelTime KernelCost::scan(const Graph& graph, const Operator& op, const Conditions& conditions) const {
   KernelTime time = memory_bound(graph, op, conditions);
   if (op.kind == OperatorKind::scan_step) return time;

@@ -47,7 +47,7 @@ const std::map<std::string, std::string> kEntryPoints = {
     {"reports/tensorboard/tensorboard.h", "what `plumbline run --tensorboard` writes"},
     {"sim/analysis/memory_advice.h", "what `plumbline memory` advises"},
     {"sim/deployment/deployment_search.h", "the search of deployments, for whoever plans"},
-    {"sim/search/search.h", "the search, for whoever plans"},
+    {"sim/analysis/bound.h", "the proven bound, for whoever predicts"},
 };
 
 std::vector<SourceFile> checked_files(const fs::path& root) {

@@ -36,6 +36,10 @@ inline model::Result<ImportedConfiguration> import(const std::string& format, co
   return import_configuration(format_of(format), text, "file", {overrides, function, "plan.json", dense_model});
 }
 
+// Mean lengths of prompts and answers, which no file of reinforcement learning states.
+inline const std::vector<std::string> answer_lengths = {"rollout.prompt_tokens=200", "rollout.answer_tokens=500",
+                                                        "rollout.answer_tokens_sd=400"};
+
 // Returns an import that has to succeed.
 inline ImportedConfiguration read(const model::Result<ImportedConfiguration>& imported) {
   EXPECT_TRUE(imported) << to_string(imported.error());

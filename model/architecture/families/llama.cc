@@ -30,7 +30,7 @@ void read_internlm3(ConfigReader& config, Architecture& model) {
 }
 
 // Baichuan (arXiv 2309.10305) projects queries, keys and values by one matrix, W_pack, and turns none of them but at
-// 7B: its files state no kind of positions, and engines tell them by the hidden size (class BaichuanForCausalLM of
+// 7B: its files state no kind of positions, and engines derive them from the hidden size (class BaichuanForCausalLM of
 // vllm-project/vllm @002d607 vllm/model_executor/models/baichuan.py), as they do by the vocabulary whether rows of the
 // head's matrix are normalised, which engines do as they load it.
 void read_baichuan(ConfigReader& config, Architecture& model) {

@@ -517,16 +517,16 @@ Result<Configuration> read_nemo(const Source& source) {
 
 // Takes the cluster of the GPU that a recipe's name goes on with: h100_bf16_config.
 void assume_cluster(Draft& draft, std::string_view name) {
-  constexpr std::pair<std::string_view, std::string_view> clusters[] = {
-      {"h100", "h100-dgx"},     {"h200", "h200-hgx"},     {"b200", "b200-hgx"}, {"b300", "b300-hgx"},
-      {"gb200", "gb200-nvl72"}, {"gb300", "gb300-nvl72"}, {"vr200", ""},        {"r100", ""}};
+  constexpr std::string_view known[] = {"h100", "h200", "b200", "b300", "gb200", "gb300"},
+                             unknown[] = {"vr200", "r100"};
   const std::string_view gpu = name.substr(0, name.find('_'));
-  const auto* found = std::ranges::find(clusters, gpu, &std::pair<std::string_view, std::string_view>::first);
-  if (found == std::end(clusters) || draft.given("cluster.topology")) return;
-  if (found->second.empty())
+  if (draft.given("cluster.topology")) return;
+  if (std::ranges::find(unknown, gpu) != std::end(unknown))
     return draft.fail("def", fmt::format("is for the GPU {}, of which no cluster is known here", gpu),
                       "--topology names one of another GPU, or a file");
-  draft.assume("cluster.topology", found->second, "the recipe's name has its GPU");
+  if (std::ranges::find(known, gpu) == std::end(known)) return;
+  const char* const machine = gpu.starts_with("gb") ? "nvl72" : gpu == "h100" ? "dgx" : "hgx";
+  draft.assume("cluster.topology", fmt::format("{}-{}", gpu, machine), "the recipe's name has its GPU");
 }
 
 void read_nemo_degrees(const RuleInput& in) {

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "calibrate/components/load.h"
-#include "calibrate/fit/recipe/recipe.h"
+#include "calibrate/fit/recipe/profile_maker.h"
 #include "calibrate/import/components/import.h"
 #include "calibrate/residuals/left_estimate.h"
 #include "calibrate/validate/component_case.h"

@@ -12,10 +12,8 @@ namespace plumbline::model::configurations {
 namespace {
 
 using testing::HasSubstr, testing::Not;
-using tests::imported, tests::noted, tests::refusal;
+using tests::imported, tests::noted, tests::refusal, tests::answer_lengths;
 
-const std::vector<std::string> lengths = {"rollout.prompt_tokens=200", "rollout.answer_tokens=500",
-                                          "rollout.answer_tokens_sd=400"};
 const std::string swift_grpo =
     "export NPROC_PER_NODE=4 NNODES=2\nswift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --train_type full \\\n"
     "  --per_device_train_batch_size 2 --gradient_accumulation_steps 4 --num_generations 16 --use_vllm true \\\n"
@@ -26,7 +24,7 @@ TEST(TrlGrpo, AScriptOfMsSwiftIsAPlanWithRollout) {
                              swift_grpo +
                                  "--vllm_mode colocate --vllm_max_model_len 16384 --vllm_tensor_parallel_size 2 \\\n"
                                  "  --offload_model true --offload_optimizer true --sleep_level 1 --max_steps 100\n",
-                             lengths);
+                             answer_lengths);
   const Plan& plan = read.plan;
   EXPECT_EQ(plan.cluster.gpus, 8);
   EXPECT_EQ(plan.rollout.algorithm, "grpo");
@@ -56,7 +54,7 @@ TEST(TrlGrpo, AGenerationMayBeForSeveralUpdates) {
                              swift_grpo +
                                  "--vllm_mode colocate --max_length 1024 --steps_per_generation 16 --num_iterations 2 "
                                  "--beta 0.0 --dynamic_sample true --max_steps 100\n",
-                             lengths);
+                             answer_lengths);
   const Plan& plan = read.plan;
   EXPECT_EQ(plan.rollout.prompts, 16);
   EXPECT_EQ(plan.rollout.updates, 4);
@@ -68,20 +66,20 @@ TEST(TrlGrpo, AGenerationMayBeForSeveralUpdates) {
   EXPECT_EQ(plan.batch.sequence_length, 1024 + 8192);
   EXPECT_THAT(noted(read), HasSubstr("sleep_level"));
   const std::string all = swift_grpo + "--vllm_mode colocate --max_length 1024 --generation_batch_size 256\n";
-  EXPECT_EQ(imported("ms-swift", all, lengths).plan.rollout.prompts, 16);
+  EXPECT_EQ(imported("ms-swift", all, answer_lengths).plan.rollout.prompts, 16);
 }
 
 TEST(TrlGrpo, RanksOfASequenceTakeMicroBatchesOfTheirOwn) {
-  const auto read =
-      imported("ms-swift", swift_grpo + "--vllm_mode colocate --max_length 1024 --sequence_parallel_size 2\n", lengths);
+  const auto read = imported(
+      "ms-swift", swift_grpo + "--vllm_mode colocate --max_length 1024 --sequence_parallel_size 2\n", answer_lengths);
   EXPECT_EQ(read.plan.parallelism.context, 2);
   EXPECT_EQ(read.plan.rollout.prompts, 4) << "as without";
 }
 
 TEST(TrlGrpo, AServersGpusAreInAnotherScript) {
   const std::string server = swift_grpo + "--max_length 1024 --vllm_server_host 10.0.0.2 --async_generate true\n";
-  EXPECT_THAT(refusal("ms-swift", server, lengths), HasSubstr("--set rollout.gpus=N"));
-  std::vector<std::string> more = lengths;
+  EXPECT_THAT(refusal("ms-swift", server, answer_lengths), HasSubstr("--set rollout.gpus=N"));
+  std::vector<std::string> more = answer_lengths;
   more.insert(more.end(), {"rollout.gpus=4", "rollout.tensor=4"});
   const Plan plan = imported("ms-swift", server, more).plan;
   EXPECT_EQ(plan.rollout.placement, "asynchronous");
@@ -96,7 +94,7 @@ TEST(TrlGrpo, AxolotlsSectionsHaveTheServer) {
                              "vllm:\n  host: 0.0.0.0\n  tensor_parallel_size: 2\n  gpu_memory_utilization: 0.85\n"
                              "trl:\n  use_vllm: true\n  num_generations: 4\n  max_completion_length: 512\n"
                              "  reward_funcs: [rewards.correct]\n",
-                             {"cluster.gpus=4", lengths[0], lengths[1], lengths[2]});
+                             {"cluster.gpus=4", answer_lengths[0], answer_lengths[1], answer_lengths[2]});
   EXPECT_EQ(read.plan.rollout.placement, "split");
   EXPECT_EQ(read.plan.rollout.gpus, 2);
   EXPECT_EQ(read.plan.rollout.tensor, 2);
@@ -108,15 +106,15 @@ TEST(TrlGrpo, AxolotlsSectionsHaveTheServer) {
 
 TEST(TrlGrpo, RefusesWhatNoPlanHas) {
   const std::string plain = "swift rlhf --rlhf_type grpo --model Qwen/Qwen3-8B --train_type full --max_length 1024 ";
-  std::vector<std::string> options = lengths;
+  std::vector<std::string> options = answer_lengths;
   options.emplace_back("cluster.gpus=8");
   EXPECT_THAT(refusal("ms-swift", plain + "--use_vllm false\n", options), HasSubstr("transformers generates"));
   options.emplace_back("inference.engine=vllm");
   EXPECT_EQ(imported("ms-swift", plain + "\n", options).plan.inference.engine, "vllm");
   EXPECT_THAT(refusal("ms-swift", plain + "--num_generations 12\n", options), HasSubstr("no whole groups of 12"));
-  EXPECT_THAT(
-      refusal("ms-swift", swift_grpo + "--vllm_mode colocate --max_length 1024 --steps_per_generation 6\n", lengths),
-      HasSubstr("6 micro-batches of a generation are no whole updates of 4"));
+  EXPECT_THAT(refusal("ms-swift", swift_grpo + "--vllm_mode colocate --max_length 1024 --steps_per_generation 6\n",
+                      answer_lengths),
+              HasSubstr("6 micro-batches of a generation are no whole updates of 4"));
   EXPECT_THAT(refusal("ms-swift", swift_grpo + "--vllm_mode colocate --max_length 1024\n"),
               HasSubstr("does not state rollout.prompt_tokens"));
 }

@@ -11,10 +11,8 @@ namespace plumbline::model::configurations {
 namespace {
 
 using testing::HasSubstr;
-using tests::imported, tests::noted, tests::refusal;
+using tests::imported, tests::noted, tests::refusal, tests::answer_lengths;
 
-const std::vector<std::string> lengths = {"rollout.prompt_tokens=200", "rollout.answer_tokens=500",
-                                          "rollout.answer_tokens_sd=400"};
 const std::string script =
     "#!/bin/bash\nDEVICE=${DEVICE:-$(probe)}\nNODES=${NODES:-2}\n"
     "case $DEVICE in\n  gpu) TP=4 ;;\n  *) TP=1 ;;\nesac\n"
@@ -27,7 +25,7 @@ const std::string script =
     "  actor_rollout_ref.rollout.tensor_model_parallel_size=$TP trainer.logger='[\"console\"]' ";
 
 TEST(Verl, AScriptIsAPlanWithRollout) {
-  const auto read = imported("verl", script + "\"$@\"\n", lengths);
+  const auto read = imported("verl", script + "\"$@\"\n", answer_lengths);
   const Plan& plan = read.plan;
   EXPECT_EQ(plan.cluster.gpus, 16);  // 2 nodes of 8
   EXPECT_EQ(plan.model.config, "qwen3-8b") << "the folder's name, wherever it is";
@@ -49,14 +47,14 @@ TEST(Verl, AScriptIsAPlanWithRollout) {
 }
 
 TEST(Verl, UpdatesFollowThePromptsThatTheUserSets) {
-  auto settings = lengths;
+  auto settings = answer_lengths;
   settings.emplace_back("rollout.prompts=512");
   EXPECT_EQ(imported("verl", script + "\n", settings).plan.rollout.updates, 8);  // 512 / 64
 }
 
 TEST(Verl, LengthsInTheMeanAreInNoFile) {
   EXPECT_THAT(refusal("verl", script + "\n"), HasSubstr("--set rollout.prompt_tokens=N"));
-  EXPECT_THAT(refusal("verl", "#!/bin/bash\npython3 train.py\n", lengths),
+  EXPECT_THAT(refusal("verl", "#!/bin/bash\npython3 train.py\n", answer_lengths),
               HasSubstr("starts none of the trainings that are read"));
 }
 
@@ -74,7 +72,7 @@ TEST(Verl, MegatronsFieldsAreThoseOfMegatron) {
                                  "recompute_method=uniform \\\n"
                                  "  +actor_rollout_ref.actor.megatron.override_transformer_config."
                                  "recompute_num_layers=1\n",
-                             lengths);
+                             answer_lengths);
   EXPECT_EQ(read.plan.parallelism.tensor, 2);
   EXPECT_TRUE(read.plan.parallelism.sequence);
   EXPECT_EQ(read.plan.parallelism.pipeline, 2);
@@ -87,7 +85,7 @@ TEST(Verl, MegatronsFieldsAreThoseOfMegatron) {
 
 TEST(Verl, MegatronsOptimizerAndGradientsAreStated) {
   const auto of = [](const std::string& fields) {
-    return imported("verl", script + "actor_rollout_ref.actor.strategy=megatron " + fields + "\n", lengths).plan;
+    return imported("verl", script + "actor_rollout_ref.actor.strategy=megatron " + fields + "\n", answer_lengths).plan;
   };
   EXPECT_EQ(of("actor_rollout_ref.actor.megatron.vanilla_mbridge=True").precision.gradients, Precision::fp32);
   EXPECT_EQ(of("+actor_rollout_ref.actor.megatron.override_ddp_config.grad_reduce_in_fp32=True").precision.gradients,
@@ -104,13 +102,14 @@ TEST(Verl, MegatronsOptimizerAndGradientsAreStated) {
 
 TEST(Verl, FsdpsFormatsAreStated) {
   const std::string section = "actor_rollout_ref.actor.fsdp_config.";
-  const auto read =
-      imported("verl", script + section + "dtype=float16 +" + section + "mixed_precision.reduce_dtype=bf16\n", lengths);
+  const auto read = imported(
+      "verl", script + section + "dtype=float16 +" + section + "mixed_precision.reduce_dtype=bf16\n", answer_lengths);
   EXPECT_EQ(read.plan.precision.gemm, Precision::fp16);
   EXPECT_EQ(read.plan.precision.gradient_reduce, Precision::bf16);
   EXPECT_EQ(read.plan.parallelism.reduce_after, "run") << "use_no_sync_for_gradient_accumulation is the default";
-  const auto each = imported(
-      "verl", script + "actor_rollout_ref.actor.fsdp_config.use_no_sync_for_gradient_accumulation=False\n", lengths);
+  const auto each =
+      imported("verl", script + "actor_rollout_ref.actor.fsdp_config.use_no_sync_for_gradient_accumulation=False\n",
+               answer_lengths);
   EXPECT_EQ(each.plan.parallelism.reduce_after, "pass");
 }
 
@@ -121,7 +120,7 @@ TEST(Verl, TheFileThatHydraKeeps) {
                              "    rollout_n: ${oc.select:actor_rollout_ref.rollout.n,1}\n    fsdp_config:\n"
                              "      ulysses_sequence_parallel_size: 2\n  rollout:\n    name: vllm\n    n: 4\n"
                              "algorithm:\n  adv_estimator: gae\ndata:\n  train_batch_size: 128\n",
-                             lengths);
+                             answer_lengths);
   EXPECT_EQ(read.plan.rollout.algorithm, "ppo");
   EXPECT_EQ(read.plan.parallelism.context, 2);
   EXPECT_EQ(read.plan.batch.micro_batch_size, 4);
@@ -133,7 +132,7 @@ TEST(Verl, OfReleasesBefore2025AMicroBatchIsThatOfAllRanks) {
   const auto read = imported("verl",
                              "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen3-8B "
                              "actor_rollout_ref.actor.ppo_micro_batch_size=128\n",
-                             lengths);
+                             answer_lengths);
   EXPECT_EQ(read.plan.batch.micro_batch_size, 16);  // 128 / 8
 }
 
@@ -148,7 +147,7 @@ TEST(OpenRlhf, AScriptIsAPlanWithRollout) {
                              openrlhf_script +
                                  "--colocate_all_models --deepspeed_enable_sleep --use_dynamic_batch "
                                  "--train_max_tokens_per_gpu 8192 --ring_attn_size 2 --reward_pretrain a/reward-8b\n",
-                             lengths);
+                             answer_lengths);
   const Plan& plan = read.plan;
   EXPECT_EQ(plan.cluster.gpus, 8);
   EXPECT_EQ(plan.parallelism.zero_stage, 3);
@@ -171,7 +170,7 @@ TEST(OpenRlhf, EnginesMayHaveGpusOfTheirOwn) {
                              openrlhf_script +
                                  "--async_train --advantage_estimator group_norm --dynamic_filtering "
                                  "--init_kl_coef 0 --critic_num_gpus_per_node 8 --remote_rm_url reward.py\n",
-                             lengths);
+                             answer_lengths);
   EXPECT_EQ(read.plan.rollout.placement, "asynchronous");
   EXPECT_EQ(read.plan.rollout.gpus, 8);  // 4 engines of 2
   EXPECT_EQ(read.plan.rollout.algorithm, "dapo");
@@ -189,7 +188,7 @@ TEST(OpenRlhf, ModelsMayHaveGpusOfTheirOwn) {
                              openrlhf_script +
                                  "--critic_num_nodes 2 --critic_num_gpus_per_node 4 "
                                  "--colocate_critic_reward --reward_pretrain a/reward-8b\n",
-                             lengths);
+                             answer_lengths);
   EXPECT_EQ(read.plan.cluster.gpus, 8);
   EXPECT_EQ(read.plan.rollout.placement, "split");
   EXPECT_THAT(noted(read), HasSubstr("the critic model has 8 GPUs of its own, which are not in the plan"));
@@ -214,7 +213,7 @@ TEST(NemoRl, GrpoIsAPlanWithRollout) {
                              nemo_rl_grpo +
                                  "  dtensor_cfg:\n    enabled: true\n    tensor_parallel_size: 2\n"
                                  "  megatron_cfg:\n    enabled: false\n    tensor_model_parallel_size: 8\n",
-                             lengths);
+                             answer_lengths);
   const Plan& plan = read.plan;
   EXPECT_EQ(plan.cluster.gpus, 32);
   EXPECT_EQ(plan.parallelism.tensor, 2) << "of the engine that is enabled";
@@ -236,7 +235,7 @@ TEST(NemoRl, MegatronAndEnginesWithGpusOfTheirOwn) {
                                  "    sequence_parallel: true\n    activation_checkpointing: true\n"
                                  "    distributed_data_parallel_config:\n      grad_reduce_in_fp32: false\n"
                                  "      overlap_grad_reduce: true\n",
-                             lengths);
+                             answer_lengths);
   EXPECT_EQ(read.plan.cluster.gpus, 24);
   EXPECT_EQ(read.plan.rollout.gpus, 8);
   EXPECT_EQ(read.plan.rollout.placement, "split");
@@ -266,7 +265,7 @@ TEST(NemoRl, AnEngineIsThatOfTheBackend) {
   const std::string sglang = "    sglang_cfg:\n      tp_size: 4\n      mem_fraction_static: 0.8\n";
   const auto of = [&](const std::string& backend) {
     return imported("nemo-rl", nemo_rl_grpo + "      kv_cache_dtype: fp8_e4m3\n" + sglang + "    backend: " + backend,
-                    lengths)
+                    answer_lengths)
         .plan;
   };
   EXPECT_EQ(of("sglang\n").inference.engine, "sglang");
@@ -277,7 +276,7 @@ TEST(NemoRl, AnEngineIsThatOfTheBackend) {
 }
 
 TEST(NemoRl, EnginesWithoutGpusAreRefused) {
-  EXPECT_THAT(refusal("nemo-rl", nemo_rl_grpo + "    colocated:\n      enabled: false\n", lengths),
+  EXPECT_THAT(refusal("nemo-rl", nemo_rl_grpo + "    colocated:\n      enabled: false\n", answer_lengths),
               HasSubstr("rollout.gpus"));
 }
 

@@ -113,7 +113,7 @@ TEST(Scan, OfAConstantDecayHasTheProductsOfItsKernels) {
 }
 
 // Of a state of 16 entries for each of 8192 channels: its decay and the decay's exponential, what is added to it, twice
-// the associative operation of three, and the product with the query, which is summed. Backward the same but for the
+// the associative operation of three, and the one with the query, which is summed. Backward the same but for the
 // last two, another scan, and what follows from it.
 TEST(Scan, OfChannelsHasTheOperationsOfItsLoops) {
   const Graph layer = make_block(BlockKind::recurrent_dense_layer, training("jamba-1.5-mini", 4096));

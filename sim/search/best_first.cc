@@ -1,5 +1,3 @@
-#include "sim/search/search.h"
-
 #include <fmt/format.h>
 #include <tbb/enumerable_thread_specific.h>
 #include <tbb/parallel_for.h>
@@ -12,6 +10,7 @@
 #include "model/base/bytes.h"
 #include "sim/search/detail/branch_plans.h"
 #include "sim/search/detail/branch_search.h"
+#include "sim/search/search.h"
 #include "sim/tasks/inputs_key.h"
 
 namespace plumbline::sim {

@@ -1,9 +1,8 @@
-#include "model/configurations/import.h"
-
 #include <cmath>
 #include <numeric>
 
 #include "model/configurations/detail/shared.h"
+#include "model/configurations/import.h"
 
 namespace plumbline::model::configurations {
 namespace {

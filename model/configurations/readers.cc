@@ -1,6 +1,4 @@
 // Python as registries of configurations are written in it: literals, brackets, calls with keywords, assignments.
-#include "model/configurations/configuration.h"
-
 #include <fmt/format.h>
 #include <toml++/toml.h>
 #include <yaml-cpp/yaml.h>
@@ -12,6 +10,7 @@
 
 #include "model/base/text.h"
 #include "model/base/text_file.h"
+#include "model/configurations/configuration.h"
 #include "model/configurations/detail/shared.h"
 
 namespace plumbline::model::configurations {
