@@ -1,3 +1,4 @@
+// A plan as it is drafted from a configuration, with what is noted of it, and the formats that are read.
 #include <cmath>
 #include <numeric>
 

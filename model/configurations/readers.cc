@@ -1,4 +1,5 @@
-// Python as registries of configurations are written in it: literals, brackets, calls with keywords, assignments.
+// Configurations as entries of Python, as registries are written in it (literals, brackets, calls with keywords,
+// assignments), and of TOML and YAML.
 #include <fmt/format.h>
 #include <toml++/toml.h>
 #include <yaml-cpp/yaml.h>

@@ -1,3 +1,4 @@
+// The search: branches of the space in the order of their bounds. Plans that cannot be shown are not predicted.
 #include <fmt/format.h>
 #include <tbb/enumerable_thread_specific.h>
 #include <tbb/parallel_for.h>
