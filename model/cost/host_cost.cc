@@ -228,8 +228,7 @@ double HostCost::one_by_one(const HostCalls& calls) const {
 
 double HostCost::serving_step(double device, double launches, double requests) const {
   const double host = serving_.host + serving_.request_host * requests + launches;
-  const double step = std::max(serving_.factor * device, host) + serving_.wait + serving_.request_wait * requests;
-  return std::max(step, serving_.stream * requests);
+  return std::max(serving_.factor * device, host) + serving_.wait + serving_.request_wait * requests;
 }
 
 double HostCost::copy(const Graph& graph, const Operator& op) const {

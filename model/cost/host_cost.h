@@ -84,9 +84,10 @@ class HostCost {
 
   // Returns the seconds of a step of an inference engine over `requests` requests that keeps the GPU busy for `device`
   // seconds by its kernels, and whose launches take `launches` seconds of the host. The host prepares the next step
-  // while the GPU computes, so that the longer of the two counts, and what the GPU waits for between steps. No step is
-  // shorter than what another process takes to send its tokens to clients.
+  // while the GPU computes, so that the longer of the two counts, and what the GPU waits for between steps.
   double serving_step(double device, double launches, double requests) const;
+  // Returns the seconds in which the process in front of the engine sends the tokens of such a step to clients.
+  double streaming(double requests) const { return serving_.stream * requests; }
   // Returns the seconds from the end of such a step until a client has its token, in the mean: one is sent after the
   // other.
   double sending(double requests) const { return serving_.stream * (std::max(1.0, requests) + 1) / 2; }

@@ -171,8 +171,10 @@ class PassCosts {
   bool whole_prompts() const { return whole_prompts_; }
   // Returns the steps that the engine launches before the tokens of the last are out.
   double steps_ahead() const { return steps_ahead_; }
-  // Return the seconds from the end of a step until a client has its token, in the mean of `requests` requests, and
-  // until the scheduler has the tokens of a prompt's text. Both are 0 where the engine streams to no client.
+  // Return the seconds in which the tokens of a step of `requests` requests are sent to clients, those from its end
+  // until a client has its token, in the mean, and those until the scheduler has the tokens of a prompt's text. All are
+  // 0 where the engine streams to no client.
+  double streaming_seconds(double requests) const { return host_.streaming(requests); }
   double sending_seconds(double requests) const { return host_.sending(requests); }
   double tokenizing_seconds(double tokens) const { return tokenize_ * tokens; }
   // Returns whether groups of attention data parallelism divide the tokens of a chunk.

@@ -377,6 +377,10 @@ double PoolModel::groups(double batch) const {
 }
 
 double PoolModel::step_seconds(double batch) const {
+  return std::max(engine_step_seconds(batch), costs_.streaming_seconds(std::max(1.0, batch)));
+}
+
+double PoolModel::engine_step_seconds(double batch) const {
   const double groups = this->groups(batch);
   const Between b = in_decode(std::max(1.0, batch / groups));
   const auto below = at(b.below, b.rows), above = at(b.above, b.rows);
@@ -395,6 +399,10 @@ PassTime PoolModel::step(double batch) const {
   if (waits > 0) {
     time[PassPart::pipeline].seconds.add(ServingBound::latency, waits);
     time.seconds += waits;
+  }
+  if (const double sends = costs_.streaming_seconds(std::max(1.0, batch)) - time.seconds; sends > 0) {
+    time[PassPart::host].seconds.add(ServingBound::host, sends);
+    time.seconds += sends;
   }
   return time;
 }

@@ -82,9 +82,11 @@ class PoolModel {
   static model::Result<std::shared_ptr<const PoolModel>> make(const Inputs& inputs, const PassCosts& costs,
                                                               const model::Plan& plan, model::PoolKind kind);
 
-  // Returns a decode step of `batch` requests on each rank.
+  // Returns a decode step of `batch` requests on each rank. None is shorter than what another process takes to send its
+  // tokens to clients, which the engine itself does not wait for.
   PassTime step(double batch) const;
   double step_seconds(double batch) const;
+  double engine_step_seconds(double batch) const;
   // Returns the pass of a pool that prefills as many tokens as its steps take, and the seconds of one prompt alone.
   const PrefillPass& prefill() const { return prefill_; }
   double prefill_seconds_per_token() const { return prefill_.time.longest / prefill_.tokens; }

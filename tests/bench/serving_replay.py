@@ -6,7 +6,7 @@ serving_replay.py --concurrency N --input N --output N --budget N --step S --req
 A step takes --step seconds, --request more for each request that decodes and --prompt for each token of a prompt in
 it; it has up to --budget tokens. The scheduler runs one step ahead of the GPU: it prepares a step with the requests
 that have arrived when the one before begins. A request is sent when the answer to another has arrived, and is with the
-scheduler when its text is tokens, one text after another. It checks the closed form of waves (docs/serving.md) and asks
+scheduler when its text is tokens, one text after another; tokens are sent one after another, too. It checks the closed form of waves (docs/serving.md) and asks
 what times outside of the engine do to first tokens.
 """
 
@@ -22,7 +22,7 @@ class Replay:
         self.count = options.waves * options.concurrency
         self.arriving, self.waiting, self.running, self.begun = [], [], {}, {}
         self.sent, self.first, self.last = {}, {}, {}
-        self.text_free = 0.0
+        self.text_free = self.sender_free = 0.0
 
     def send(self, now):
         request = len(self.sent)
@@ -52,16 +52,20 @@ class Replay:
         return ended, tokens
 
     def finish(self, end, ended, decoded):
-        for request in ended:
-            self.first[request] = end
+        sent = max(self.sender_free, end)
         for request in decoded:
             if request not in self.running:
                 continue
+            sent += self.options.send
             self.running[request] -= 1
             if self.running[request] == 0:
                 del self.running[request]
-                self.last[request] = end
-                self.send(end + self.options.delay)
+                self.last[request] = sent
+                self.send(sent + self.options.delay)
+        for request in ended:
+            sent += self.options.send
+            self.first[request] = sent
+        self.sender_free = sent
 
     def run(self):
         options, launched, host, gpu = self.options, [], 0.0, 0.0
@@ -96,6 +100,7 @@ def main():
     for name in ("step", "request", "prompt"):
         parser.add_argument("--" + name, type=float, required=True, help="seconds")
     parser.add_argument("--tokenize", type=float, default=0, help="seconds for each token of a text")
+    parser.add_argument("--send", type=float, default=0, help="seconds for each token that one process sends to clients")
     parser.add_argument("--delay", type=float, default=0, help="seconds each way between scheduler and client")
     parser.add_argument("--spread", type=float, default=0, help="delays of requests are up to this share longer")
     parser.add_argument("--places", type=int, default=0, help="requests that the engine runs; default: all in flight")

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "sim/serving/detail/sent_waves.h"
 #include "sim/serving/serving_forms.h"
 
 namespace plumbline::sim {
@@ -93,9 +94,9 @@ double Deployment::steady_tpot(double batch) const {
          launch_share(batch);
 }
 
-double Deployment::mixed_step(double of_rank, double prompts, double share) const {
+double Deployment::mixed_step(double step, double of_rank, double prompts, double share) const {
   const PoolModel& model = *decode_.model;
-  return std::max(model.step_seconds(of_rank) + model.added_seconds(of_rank, prompts, share),
+  return std::max(step + model.added_seconds(of_rank, prompts, share),
                   model.costs().engine_seconds(0, model.prefill().launches, prompts));
 }
 
@@ -129,7 +130,8 @@ double Deployment::steady_ttft(double batch, double tpot) const {
   const auto groups = static_cast<double>(model.instance().attention_data);
   const double most = most_prompts(of_rank);
   const auto pass = [&](double prompts) {
-    return mixes() ? mixed_step(of_rank, std::clamp(prompts, 1.0, most), std::clamp(prompts, 1 / groups, 1.0))
+    return mixes() ? mixed_step(decode.step_seconds(of_rank), of_rank, std::clamp(prompts, 1.0, most),
+                                std::clamp(prompts, 1 / groups, 1.0))
                    : model.prompt_pass_seconds(prompts);
   };
   const double between = disaggregated() || mixes() ? 0 : decode.step_seconds(of_rank);
@@ -173,7 +175,7 @@ double Deployment::worst_step(const ServingState& state) const {
   if (disaggregated() || others == 0) return step;
   const PoolModel& model = *decode_.model;
   const double most = most_prompts(of_rank), prompts = std::min(most, others);
-  if (mixes()) return mixed_step(of_rank, prompts, 1);
+  if (mixes()) return mixed_step(step, of_rank, prompts, 1);
   if (chunked_) return step + model.added_seconds(of_rank, prompts, 1);
   return step + model.prefill().time.seconds * model.prompt_pass_seconds(prompts) / model.prompt_pass_seconds(most);
 }
@@ -251,13 +253,19 @@ std::optional<double> Deployment::concurrency_within(const RequestTimes& limits)
   return found;
 }
 
+bool Deployment::sends_behind() const { return mixes() && decode_.model->instance().attention_data == 1; }
+
+double Deployment::wave_step(double of_rank) const {
+  return sends_behind() ? decode_.model->engine_step_seconds(of_rank) : decode_.model->step_seconds(of_rank);
+}
+
 Deployment::WavePasses Deployment::wave_passes(double batch, double decoding) const {
   const PoolModel& model = *prefill_.model;
   const double prompts = std::max(1.0, batch / prefill_.ranks()), held = std::min(most_prompts(decoding), prompts);
   const double passes = prompts * model.chunks() / held;
   const bool divided = mixes() && !model.costs().whole_prompts();  // so that all passes but the last are full
   return {divided ? passes : std::ceil(passes - batch_rounding),
-          mixes() ? mixed_step(decoding, held, 1) : model.prompt_pass_seconds(held),
+          mixes() ? mixed_step(wave_step(decoding), decoding, held, 1) : model.prompt_pass_seconds(held),
           std::max(1.0, held / model.chunks())};
 }
 
@@ -274,7 +282,7 @@ double Deployment::busy_share(const WavePasses& passes) const {
 double Deployment::steps_waited(double batch, const WavePasses& passes, double outside) const {
   const double ahead = prefill_.model->costs().steps_ahead();
   const bool queued = steps_of_request() + ahead + 1 < passes.count;  // as a group ends
-  const double between = queued ? passes.seconds : decode_.model->step_seconds(batch / decode_.ranks());
+  const double between = queued ? passes.seconds : wave_step(batch / decode_.ranks());
   return busy_share(passes) * (steps_begun(outside, between) + ahead);
 }
 
@@ -284,7 +292,7 @@ double Deployment::steps_waited(double batch, const WavePasses& passes, double o
 // a wave has more passes than a request has steps, those of its chunks included, the last of which gives the first
 // token.
 RequestTimes Deployment::staggered_times(double batch, const WavePasses& wave, double waits) const {
-  const double step = decode_.model->step_seconds(batch / decode_.ranks()), steps = steps_of_request();
+  const double step = wave_step(batch / decode_.ranks()), steps = steps_of_request();
   const double chunks = prefill_.model->chunks(), groups = wave.count / chunks;
   const double apart_steps = mixes() ? std::max(0.0, steps + waits - wave.count) : steps;  // of a wave, without prompts
   const double missed = std::min(waits, apart_steps);  // of the first group's waits; the next misses its chunks' less
@@ -293,6 +301,30 @@ RequestTimes Deployment::staggered_times(double batch, const WavePasses& wave, d
   const double queue = mixes() ? std::max(0.0, wave.count - steps - waits) * wave.seconds : 0;
   const double ttft = chunks * wave.seconds + waited + queue;
   return {ttft, std::max(0.0, wave.count * wave.seconds + apart_steps * step - ttft) / later_tokens()};
+}
+
+// The engine does not wait for what is sent: its tokens queue in front of the process that sends them, and a client
+// holds its place until it has the last (ROCm/ATOM pull request 2161: the model finished a wave while the API process
+// still drained its output, and no next request entered the engine). Returned is what the queue adds, by a replay with
+// it and one without. A process that keeps pace with each step adds nothing.
+RequestTimes Deployment::behind_sender(double batch, const WavePasses& passes, const RequestTimes& engine) const {
+  const PoolModel& model = *decode_.model;
+  const double of_rank = batch / decode_.ranks(), full = wave_step(of_rank), half = wave_step(of_rank / 2);
+  if (model.costs().streaming_seconds(of_rank) <= full) return engine;
+  WaveLoad load{.requests = of_rank, .prompts = of_rank / passes.count};
+  if (requests_) load.waves = std::max(1.0, *requests_ / batch);
+  load.tokens = model.request().output / model.tokens_per_step();
+  load.step_of_request = (full - half) / (of_rank / 2);
+  load.step = full - load.step_of_request * of_rank;
+  load.step_of_prompt = std::max(0.0, passes.seconds - half) / load.prompts;
+  load.ahead = model.costs().steps_ahead();
+  load.late = tokenized_ * (passes.prompts + 1) / 2;
+  const WaveTimes alone = replay_waves(load);
+  load.send = model.costs().streaming_seconds(1);
+  const WaveTimes sent = replay_waves(load);
+  const double period = wave_period(engine) + std::max(0.0, sent.latency - alone.latency);
+  const double ttft = engine.ttft + std::max(0.0, sent.ttft - alone.ttft);
+  return {ttft, std::max(0.0, period - ttft) / later_tokens()};
 }
 
 // All requests start together: their prompts fill passes, which the last of them waits for. Where passes have decode
@@ -341,7 +373,7 @@ RequestTimes Deployment::wave_times(double batch) const {
       times.tpot = by_chance + (one.tpot - by_chance) / waves;
     }
   }
-  return times;
+  return sends_behind() ? behind_sender(batch, first, times) : times;
 }
 
 // A last wave that is not full takes its own time.

@@ -73,15 +73,18 @@ class Deployment {
   double steady_tpot(double batch) const;
   double steady_ttft(double batch, double tpot) const;
   double prompts_of_rank(double batch, double tpot) const;
-  // Returns the seconds of a step that decodes `of_rank` requests and computes `prompts` prompts, or chunks, on a share
-  // of the ranks; at least those of the host, which launches it kernel by kernel.
-  double mixed_step(double of_rank, double prompts, double share) const;
+  // Returns the seconds of a step that decodes `of_rank` requests, in `step` seconds, and computes `prompts` prompts,
+  // or chunks, on a share of the ranks; at least those of the host, which launches it kernel by kernel.
+  double mixed_step(double step, double of_rank, double prompts, double share) const;
   // Returns the seconds that prompts take in other stages after such a pass, in which so many requests decode.
   double latency(double pass, double per_rank) const;
   struct WavePasses {  // of the pool for prefill, which compute the prompts of a wave
     double count = 0, seconds = 0;
     double prompts = 1;  // of a rank that end in one
   };
+  bool sends_behind() const;  // tokens of waves queue for the process that sends them
+  // Returns the seconds of a decode step of a wave: of the engine alone where its tokens queue behind it.
+  double wave_step(double of_rank) const;
   // While so many requests of a rank decode, in the mean of the passes.
   WavePasses wave_passes(double batch, double decoding) const;
   double steps_of_request() const;  // that compute its prompt and its tokens
@@ -91,6 +94,8 @@ class Deployment {
   double steps_waited(double batch, const WavePasses& passes, double outside) const;
   // Returns the times of a wave, whose requests start where those of the one before end, without what is outside.
   RequestTimes staggered_times(double batch, const WavePasses& wave, double waits) const;
+  // Returns the times of clients whose tokens one process sends, by those that the engine alone would have.
+  RequestTimes behind_sender(double batch, const WavePasses& passes, const RequestTimes& engine) const;
   RequestTimes wave_times(double batch) const;
   double later_tokens() const;  // of a request, after the one that its prompt's pass gives; at least one
   double wave_period(const RequestTimes& times) const;

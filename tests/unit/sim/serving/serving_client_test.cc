@@ -72,6 +72,31 @@ TEST(ServingClient, GroupsOfAWaveQueueBehindTheFirstWhoseRequestsComeLate) {
   EXPECT_NEAR(ten.ttft_s, (one.ttft_s + 9 * endless.ttft_s) / 10, 1e-9);
 }
 
+// 64 requests of 1,024 tokens of 1 ms each leave one process in 65.5 s, which the engine makes in a few: a wave takes
+// that, and what the process waits for the first prompts. First tokens wait for those of others that are still to be
+// sent.
+TEST(ServingClient, TokensOfAWaveQueueForTheProcessThatSendsThem) {
+  const auto waves = [](const std::vector<model::Parameter>& engine, const std::string& one) {
+    return served(engine, {"inference.arrivals=waves", one});
+  };
+  const std::vector<model::Parameter> slow = {of_engine("stream", 1, "ms")};
+  const std::string one = "inference.requests=64", ten = "inference.requests=640", endless = "inference.concurrency=64";
+  const auto period = [](const ServingResult& result) { return result.ttft_s + 1023 * result.tpot_s; };
+  const double sent = 64 * 1024 * 1e-3;
+  const ServingResult plain = waves({}, endless), all = waves(slow, endless);
+  ASSERT_LT(period(plain), sent / 2);
+  EXPECT_NEAR(period(all), sent, 0.03 * sent);
+  EXPECT_NEAR(all.output_tokens_per_s, 1e3, 30);
+  EXPECT_GT(all.ttft_s, 2 * plain.ttft_s);
+  const ServingResult first = waves(slow, one), some = waves(slow, ten);
+  EXPECT_GT(period(first), 0.97 * sent);
+  EXPECT_LT(period(first), sent + 10 * plain.itl_worst_s);
+  EXPECT_LT(first.ttft_s, some.ttft_s);
+  const ServingResult offline = waves(slow, "inference.stream_interval=0");
+  EXPECT_NEAR(offline.tpot_s, plain.tpot_s, 1e-12);
+  EXPECT_NEAR(offline.ttft_s, plain.ttft_s, 1e-12);
+}
+
 // Where prompts have passes of their own, a wave begins when the one before it has ended: its first passes come later,
 // and no time per token is longer.
 TEST(ServingClient, WavesThatEndTogetherBeginLater) {
