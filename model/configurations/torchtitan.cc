@@ -226,7 +226,7 @@ void read_mesh(const RuleInput& in) {
   const std::string_view deferred = "parallelism.fsdp_defer_gradient_reduction";
   const bool piped = draft.degree("pipeline") > 1;
   if (draft.flag(deferred).value_or(false) || piped)
-    draft.set("parallelism.reduce_after", "run", piped ? "with a pipeline" : deferred);
+    draft.set("parallelism.reduce_after", "step", piped ? "with a pipeline" : deferred);
 }
 
 // Returns the layers of each stage that the file lists by the names of its modules; none where it lists no stages.

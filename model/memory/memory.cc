@@ -355,9 +355,11 @@ class StateCounter {
     if (zero_ >= 3)
       state_.gathered_parameters = std::max(state_.gathered_parameters, most(units, gathered, &Whole::parameters));
     // A unit is written while the one before is reduced. When a stage's run begins, what the run before it needed is
-    // freed, which is more than the gradients that are reduced.
-    const Bytes gradients = plan_.parallelism.reduce_after == "run" ? most(whole_stages, 1, &Whole::gradients)
-                                                                    : most(units, 2, &Whole::gradients);
+    // freed, which is more than the gradients that are reduced. Without runs the sums of all stages wait at once.
+    const std::string& after = plan_.parallelism.reduce_after;
+    const Bytes gradients = after == "pass"
+                                ? most(units, 2, &Whole::gradients)
+                                : most(whole_stages, after == "run" ? 1 : whole_stages.size(), &Whole::gradients);
     if (zero_ >= 2) most_gradients_ = std::max(most_gradients_, gradients);
     const double held = bytes_per_element(activation_type(plan_.precision.gradients));
     const double wire =

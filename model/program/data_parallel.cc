@@ -24,8 +24,10 @@ class Planner {
     const std::int64_t zero = plan_.parallelism.zero_stage;
     if (zero == 1 || zero == 2) gather_once();
     if (zero == 3) gather_every_time();
-    if (zero <= 1) reduce_once();
-    if (zero >= 2) reduce_every_time();
+    if (zero <= 1 || plan_.parallelism.reduce_after == "step")
+      reduce_once();
+    else
+      reduce_every_time();
     std::ranges::stable_sort(result_, {}, [](const DataParallelCollectives& s) {
       return std::pair(s.after.slot, s.after.segment < 0 && s.after.slot >= 0 ? INT32_MAX : s.after.segment);
     });

@@ -27,7 +27,8 @@ std::vector<SegmentSpan> segment_spans(const std::vector<Graph>& blocks, const S
 // Returns the collectives of each rank in the order in which they can start. The program must have its slots, templates
 // and units.
 //   reduction, zero_stage 0, 1   once a step, after the last slot that writes the unit's gradients
-//   reduction, zero_stage 2, 3   after every such slot; with reduce_after "run" not where the next one is of that stage
+//   reduction, zero_stage 2, 3   after every such slot; with reduce_after "run" not where the next one is of that stage,
+//                                with "step" as zero_stage 0, 1
 //   gather, zero_stage 1, 2      once a step, before the first slot that reads the parameters
 //   gather, zero_stage 3         before every slot that reads them, unless they are still in memory
 // A gather of zero_stage 3 starts when one of the overlap.prefetch + 1 buffers is free.

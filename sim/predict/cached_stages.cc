@@ -100,17 +100,17 @@ StageLists stage_lists(const model::Plan& plan, const model::Architecture& archi
 }
 
 // FP16 gradients are added up as they are written; BF16 ones are cast first where the sum has another format. Copies of
-// reductions that come once in a run of slots are not counted, like those of reductions once a step.
+// reductions that come once in a run of slots or in a step are not counted.
 SlotPasses passes_in_slots(const model::Plan& plan, const CostModels& costs) {
   const std::int64_t zero = plan.parallelism.zero_stage;
   const auto& precision = plan.precision;
   const bool fp32 = precision.gradients == model::Precision::fp32;
   const bool fp32_wire = precision.gradient_reduce.value_or(precision.gradients) == model::Precision::fp32;
-  const bool runs = zero >= 2 && plan.parallelism.reduce_after == "run";
-  const double adds = runs ? costs.run_passes : costs.accumulate_passes;
+  const bool defers = zero >= 2 && plan.parallelism.reduce_after != "pass";
+  const double adds = defers ? costs.run_passes : costs.accumulate_passes;
   const double sums = fp32 && precision.gemm != model::Precision::fp16 ? adds : 0;
   const double copies = fp32_wire ? costs.fp32_reduce_passes : costs.reduce_passes;
-  return {zero == 3 ? costs.gather_passes : 0, sums + (zero >= 2 && !runs ? copies : 0)};
+  return {zero == 3 ? costs.gather_passes : 0, sums + (zero >= 2 && !defers ? copies : 0)};
 }
 
 TimedOptimizer& StageOptimizers::of(const std::vector<model::StageUnit>& units, const model::Plan& plan,

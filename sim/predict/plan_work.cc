@@ -102,7 +102,9 @@ void prepare_step(PlanWork& work) {
   using enum StepRecurrence::Reduce;
   work.step.table = work.table;
   work.step.reduce = zero >= 2 ? (overlap ? each : each_waiting) : (overlap ? once : once_at_end);
-  work.step.reduces_runs = zero >= 2 && plan.parallelism.reduce_after == "run";
+  using After = StepRecurrence::After;
+  const std::string& after = plan.parallelism.reduce_after;
+  work.step.reduce_after = after == "step" ? After::step : after == "run" ? After::run : After::pass;
   work.step.gathers = (zero == 1 || zero == 2) && plan.overlap.parameter_gather;
   work.step.gathers_each = zero == 3;
   work.step.reshard = plan.parallelism.reshard_after_forward;

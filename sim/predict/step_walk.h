@@ -43,13 +43,17 @@ struct SlotSync {
 
 // The inputs of the recurrence for one plan.
 struct StepRecurrence {
-  // Returns whether the op's slot reduces, where slots do that each.
-  bool reduces_after(const model::ScheduleTable::Op& op) const { return !reduces_runs || op.last_of_run; }
+  // The slots that reduce where slots do that each: all that write gradients, the last of consecutive ones of a stage,
+  // or the last of a stage.
+  enum class After : std::uint8_t { pass, run, step };
+  bool reduces_after(const model::ScheduleTable::Op& op) const {
+    return reduce_after == After::pass || (reduce_after == After::run ? op.last_of_run : op.last_gradient);
+  }
 
   enum class Reduce : std::uint8_t {
     once,         // after the last slot that writes the gradients
     once_at_end,  // after the last slot of the rank
-    each,         // after every slot that writes the gradients, or the last of a run of them
+    each,         // after every slot that writes the gradients, or those of reduce_after
     each_waiting  // the same, and the next slot waits for them
   };
   const model::ScheduleTable* table = nullptr;
@@ -58,9 +62,9 @@ struct StepRecurrence {
   double p2p = 0;                        // s of a message between two ranks
   double collective_slowdown = 1;        // factor on a collective's time during compute
   Reduce reduce = Reduce::once;
-  bool reduces_runs = false;  // each: only after the last of consecutive slots that write gradients of a stage
-  bool gathers = false;       // parameters are gathered before the first slot that reads them
-  bool reduces = true;        // gradients are reduced over replicas in this step
+  After reduce_after = After::pass;
+  bool gathers = false;  // parameters are gathered before the first slot that reads them
+  bool reduces = true;   // gradients are reduced over replicas in this step
   // zero_stage 3: parameters are gathered before every slot that uses them.
   bool gathers_each = false;
   bool reshard = true;      // false: parameters stay until no micro-batch waits for its backward

@@ -48,7 +48,7 @@ Overrides random_plan() {
                     key("overlap.parameter_gather", *rc::gen::arbitrary<bool>()),
                     key("overlap.prefetch", *rc::gen::inRange(0, 4)),
                     key("parallelism.reshard_after_forward", *rc::gen::arbitrary<bool>()),
-                    std::string("parallelism.reduce_after=") + (*rc::gen::arbitrary<bool>() ? "run" : "pass"),
+                    std::string("parallelism.reduce_after=") + *rc::gen::element("pass", "run", "step"),
                     key("optimizer.gradient_clipping", *rc::gen::arbitrary<bool>()),
                     key("offload.optimizer", *rc::gen::arbitrary<bool>())};
   const bool group = zero > 0 && nodes > 1 && *rc::gen::arbitrary<bool>();
@@ -165,7 +165,7 @@ TEST(DataParallel, ReductionsAreWorthAsManyMicroBatchesAsTheyAreDone) {
 }
 
 // Interleaved, a rank's backward passes are of each of its two stages in turn, as many as the pipeline has ranks: of
-// eight micro-batches four and four.
+// eight micro-batches four and four. After the last of a step each stage is reduced once.
 TEST(DataParallel, ARunOfBackwardPassesIsReducedOnce) {
   const auto reductions = [](const std::string& after, Overrides more) {
     more.push_back("parallelism.reduce_after=" + after);
@@ -183,9 +183,11 @@ TEST(DataParallel, ARunOfBackwardPassesIsReducedOnce) {
                                  "schedule.virtual_stages=2", "batch.global_batch_size=128"};
   EXPECT_THAT(reductions("pass", interleaved), testing::AllOf(testing::SizeIs(2), each(8)));
   EXPECT_THAT(reductions("run", interleaved), testing::AllOf(testing::SizeIs(2), each(2)));
-  for (const int zero : {2, 3})  // without a pipeline the step is one run
-    EXPECT_THAT(reductions("run", {"batch.global_batch_size=192", key("parallelism.zero_stage", zero)}), each(1))
-        << zero;
+  EXPECT_THAT(reductions("step", interleaved), testing::AllOf(testing::SizeIs(2), each(1)));
+  for (const int zero : {2, 3})
+    for (const char* after : {"run", "step"})  // without a pipeline the step is one run
+      EXPECT_THAT(reductions(after, {"batch.global_batch_size=192", key("parallelism.zero_stage", zero)}), each(1))
+          << zero << after;
 }
 
 // Each pass of a run adds its BF16 gradients to FP32 sums: 10 bytes a parameter. The first two of three micro-batches
@@ -207,15 +209,21 @@ TEST(DataParallel, FewerReductionsAreFasterAndTakeMoreMemory) {
     return inputs({"parallelism.zero_stage=2", "parallelism.pipeline=4", "schedule.kind=interleaved",
                    "schedule.virtual_stages=2", "batch.global_batch_size=128", "cluster.nic_gbps=50", after});
   };
-  const Inputs pass = with("parallelism.reduce_after=pass"), run = with("parallelism.reduce_after=run");
+  const Inputs pass = with("parallelism.reduce_after=pass"), run = with("parallelism.reduce_after=run"),
+               once = with("parallelism.reduce_after=step");
   const auto bytes = [](const Inputs& in) {
     const model::Layout layout = model::make_layout(in.plan, in.architecture).value();
     return model::memory(in.plan, layout, tests::program_of(in), in.cluster.device).peak_bytes;
   };
-  for (const Fidelity fidelity : {Fidelity::closed_form, Fidelity::step})
-    EXPECT_LT(simulate(run, fidelity, false).value().result.step.time_s,
-              simulate(pass, fidelity, false).value().result.step.time_s);
+  for (const Fidelity fidelity : {Fidelity::closed_form, Fidelity::step}) {
+    const auto seconds_of = [fidelity](const Inputs& in) {
+      return simulate(in, fidelity, false).value().result.step.time_s;
+    };
+    EXPECT_LT(seconds_of(run), seconds_of(pass));
+    EXPECT_LE(seconds_of(once), seconds_of(run));  // the last reductions start as early, after fewer others
+  }
   EXPECT_GT(bytes(run), bytes(pass));
+  EXPECT_GT(bytes(once), bytes(run));  // the sums of both stages of a rank
 }
 
 class ZeroStages : public testing::TestWithParam<int> {

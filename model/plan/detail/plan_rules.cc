@@ -137,7 +137,7 @@ std::vector<std::string> plan_words(std::string_view key) {
   static const std::map<std::string_view, std::vector<std::string>> words = {
       {"cluster.fleet", {"healthy", "stragglers"}},
       {"parallelism.context_method", {"ring", "all-gather"}},
-      {"parallelism.reduce_after", {"pass", "run"}},
+      {"parallelism.reduce_after", {"pass", "run", "step"}},
       {"schedule.layers_per_stage", {"even", "balanced"}},
       {"precision.scaling", {"current", "delayed"}},
       {"precision.weight_cast", {"micro_batch", "step"}},

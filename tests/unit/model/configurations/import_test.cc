@@ -79,7 +79,7 @@ TEST(Torchtitan, GradientsOfAccumulatedMicroBatches) {
     return read(import("torchtitan", titan + more, {"cluster.gpus=8"})).plan.parallelism.reduce_after;
   };
   EXPECT_EQ(of(""), "pass");
-  EXPECT_EQ(of("[parallelism]\nfsdp_defer_gradient_reduction = true\n"), "run");
+  EXPECT_EQ(of("[parallelism]\nfsdp_defer_gradient_reduction = true\n"), "step");
 }
 
 TEST(Torchtitan, SchedulesAndOlderNames) {
@@ -93,7 +93,7 @@ TEST(Torchtitan, SchedulesAndOlderNames) {
                                                                      {"ZBVZeroBubble", "zb-v"},
                                                                      {"DualPipeV", "dualpipev"}})
     EXPECT_EQ(read(of(name)).plan.schedule.kind, kind);
-  EXPECT_EQ(read(of("1F1B")).plan.parallelism.reduce_after, "run");
+  EXPECT_EQ(read(of("1F1B")).plan.parallelism.reduce_after, "step");
   expect_refusal(of("Interleaved1F1"), 9, "did you mean 'Interleaved1F1B'?");
   expect_refusal(of("LoopedBFS"), 9, "LoopedBFS is not predicted: it keeps the activations of all micro-batches");
   const auto zero_bubble = read(of("InterleavedZeroBubble"));
