@@ -286,11 +286,12 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
   costs.accumulate_passes = reader.value("sharding.accumulate_passes");
   costs.run_passes = reader.value("sharding.run_passes", costs.accumulate_passes);
   const auto& parallelism = inputs.plan.parallelism;
-  if (parallelism.sequence && inputs.plan.batch.micro_batch_size > 1) {
+  if (parallelism.sequence) {
+    const bool several = inputs.plan.batch.micro_batch_size > 1, whole = !overlap.tensor;
     const double gathered = reader.value("sequence.gather_passes"), reduced = reader.value("sequence.reduce_passes");
-    const bool whole = !overlap.tensor;
-    costs.sequences = {parallelism.tensor, whole ? gathered : 0, whole ? reduced : 0,
-                       whole || !overlap.tensor_gradients ? reduced : 0};
+    const double ordered = several ? reduced : 0, summed = reader.value("sequence.gradient_passes", ordered);
+    costs.sequences = {parallelism.tensor, several && whole ? gathered : 0, whole ? ordered : 0,
+                       whole || !overlap.tensor_gradients ? summed : 0};
   }
   if (!parallelism.sequence && reader.value("message.divided") > 0)
     costs.communication.divide_messages(parallelism.tensor);

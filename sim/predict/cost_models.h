@@ -38,8 +38,8 @@ struct CostModels {
   // The bytes that kernels of their own move, over those of the unit's parameters: after each gather, before each
   // reduction, and to add up the gradients of a micro-batch, in a run of passes of sharded ones.
   double gather_passes = 0, reduce_passes = 0, fp32_reduce_passes = 0, accumulate_passes = 0, run_passes = 0;
-  // Where tensor ranks divide the tokens of several sequences and do not overlap: the bytes that kernels of their own
-  // move over those of all tokens, once they are gathered and before they are reduced, in sums of input gradients too.
+  // Where tensor ranks divide the tokens: the bytes that kernels of their own move over those of all tokens, once they
+  // are gathered, before they are reduced, and before input gradients are; the first two of several sequences only.
   struct {
     std::int64_t ranks = 1;
     double gathered = 0, reduced = 0, gradients = 0;

@@ -266,6 +266,32 @@ TEST(SequencesInOrder, AreCopiedAfterAGatherAndBeforeAReduction) {
   }
 }
 
+// Two projections of one input each have a gradient of all tokens: a kernel reads both and writes their sum, 3 passes
+// over one sequence of 8192 tokens and 4096 columns in 16 bits.
+TEST(SumsOfInputGradients, AreAddedUpBeforeTheyAreReduced) {
+  Inputs inputs = tests::step_inputs(
+      tests::llama_plan, "h800",
+      {"parallelism.tensor=4", "parallelism.sequence=true", "overlap.tensor=true", "overlap.tensor_gradients=false"});
+  const model::StepProgram program = tests::program_of(inputs);
+  const CostModels plain = tests::costs_of(inputs);
+  inputs.profile = tests::with_constants(inputs.profile, {{"sequence.gradient_passes", 3}});
+  const CostModels adding = tests::costs_of(inputs);
+  const double added = plain.kernels.moving(model::Bytes(3.0 * 8192 * 4096 * 2), {.sms = 132});
+  int sums = 0;
+  for (const Segment& segment : tests::middle_slot(program, OpType::B).segments) {
+    if (segment.stream != Stream::collective) continue;
+    const model::Graph& graph = program.blocks[segment.block];
+    const auto here = std::ranges::count_if(segment.operators, [&](const std::uint16_t index) {
+      const model::Operator& op = graph.operators[index];
+      return op.kind == model::OperatorKind::reduce_scatter && model::sums_input_gradient(op);
+    });
+    const double more = segment_time(graph, segment, adding).transfer - segment_time(graph, segment, plain).transfer;
+    EXPECT_NEAR(more, static_cast<double>(here) * added, rounding_of_times);
+    sums += static_cast<int>(here);
+  }
+  EXPECT_GT(sums, 0);
+}
+
 // Sums of input gradients overlap with weight gradients, or are cut into pieces with the GEMM before them; without
 // either they are whole and the next kernel waits for them.
 TEST(SumsOfInputGradients, OverlapUnlessThePlanSaysNot) {
