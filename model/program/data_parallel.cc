@@ -378,7 +378,7 @@ class OptimizerWriter {
     reads.insert(reads.end(), squares_.begin(), squares_.end());
     const bool master = has_master_weights(plan_, shard.stored);
     const TensorId updated =
-        add("updated_" + shard.name, shard.elements, shard.stored, master ? Role::activation : Role::gradient);
+        add("updated_" + shard.name, shard.elements, on_wire(shard.stored), master ? Role::activation : Role::gradient);
     std::vector<TensorId> writes = {updated};
     if (master)
       writes.push_back(
@@ -444,28 +444,38 @@ class OptimizerWriter {
   }
 
   TensorId to_device(const Shard& shard, TensorId updated) {
-    const TensorId copy = add("new_" + shard.name, shard.elements, shard.stored, Role::activation);
+    const TensorId copy = add("new_" + shard.name, shard.elements, on_wire(shard.stored), Role::activation);
     emit(OperatorKind::copy_to_device, "copy_" + shard.name, {updated}, {copy}, {});
     return copy;
   }
 
+  // Returns the format in which parameters are gathered once a step. Blocks of MXFP8 along one direction cannot be made
+  // of those along the other, so Megatron gathers 16 bits and casts them on every rank (NVIDIA/Megatron-LM
+  // megatron/core/distributed/param_and_grad_buffer.py, finish_param_sync: reuse_grad_buf_for_mxfp8_param_ag).
+  DataType on_wire(DataType stored) const {
+    const std::int64_t zero = plan_.parallelism.zero_stage;
+    return stored == DataType::mxfp8 && (zero == 1 || zero == 2) ? DataType::bf16 : stored;
+  }
+
   void gather(const Shard& shard, TensorId updated, ShardUnit& unit) {
     if (plan_.parallelism.zero_stage == 0) return;
-    const TensorId parameter = add(shard.name, shard.whole, shard.stored, Role::parameter);
+    const TensorId parameter = add(shard.name, shard.whole, on_wire(shard.stored), Role::parameter);
     unit.gather.push_back(emit(OperatorKind::all_gather, "gather_" + shard.name, {updated}, {parameter},
                                CollectiveAttributes{shard.group.shards, shard.group.stride}));
   }
 
   // One kernel reads each weight and writes its copies: as the forward GEMM reads it, and as that of the input
-  // gradient.
+  // gradient. Of a weight that is gathered in another format than it is stored in, it writes the latter too.
   void cast_weights(const StageUnit& unit, const UnitPiece& piece) {
-    if (piece.cast == 0) return;
-    const auto elements = static_cast<std::int64_t>(piece.cast);
+    const bool arrives_wide = on_wire(piece.stored) != piece.stored;
+    const int copies = piece.copies + (arrives_wide ? 1 : 0);
+    if (piece.cast == 0 && !arrives_wide) return;
+    const auto elements = static_cast<std::int64_t>(arrives_wide ? piece.elements : piece.cast);
     const auto& precision = plan_.precision;
     const DataType type = activation_type(unit.expert ? precision.experts.value_or(precision.gemm) : precision.gemm);
-    const TensorId weights = add("cast_" + unit.name, elements, piece.stored, Role::parameter);
+    const TensorId weights = add("cast_" + unit.name, elements, on_wire(piece.stored), Role::parameter);
     std::vector<TensorId> layouts = {add(unit.name + "_operand", elements, type, Role::activation)};
-    if (piece.copies > 1) layouts.push_back(add(unit.name + "_operand_t", elements, type, Role::activation));
+    if (copies > 1) layouts.push_back(add(unit.name + "_operand_t", elements, type, Role::activation));
     emit(OperatorKind::cast_transpose, "cast_" + unit.name + "_weights", {weights}, layouts, {});
   }
 

@@ -27,7 +27,7 @@ std::vector<SegmentSpan> segment_spans(const std::vector<Graph>& blocks, const S
 // Returns the collectives of each rank in the order in which they can start. The program must have its slots, templates
 // and units.
 //   reduction, zero_stage 0, 1   once a step, after the last slot that writes the unit's gradients
-//   reduction, zero_stage 2, 3   after every such slot; with reduce_after "run" not where the next one is of that stage,
+//   reduction, zero_stage 2, 3   after every such slot; with reduce_after "run" not where the next one is of the stage,
 //                                with "step" as zero_stage 0, 1
 //   gather, zero_stage 1, 2      once a step, before the first slot that reads the parameters
 //   gather, zero_stage 3         before every slot that reads them, unless they are still in memory
@@ -44,8 +44,9 @@ struct StageOptimizer {
 // Under zero_stage 0 the gradients are all-reduced and every rank updates all parameters. Sharded gradients are
 // reduce-scattered, all-reduced between the replicas of a shard, and the parameters all-gathered. Units of zero_stage 0
 // to 2 are buckets of at least overlap.gradient_bucket_bytes of unsharded gradients; those of zero_stage 3 are blocks.
-// Experts always form units of their own. Frozen parameters are gathered only. `units` are those of the stage, in the
-// order of stage_units().
+// Experts always form units of their own. Parameters that are stored in MXFP8 are gathered once a step in 16 bits, and
+// every rank casts them. Frozen parameters are gathered only. `units` are those of the stage, in the order of
+// stage_units().
 //
 // Muon (kellerjordan.github.io/posts/muon) has one moment. Five Newton-Schulz iterations in BF16 orthogonalise that of
 // each matrix X [m, n], m <= n: A = X X^T, B = b A + c A A, X = a X + B X, 4 m^2 n + 2 m^3 FLOPs each. They need whole

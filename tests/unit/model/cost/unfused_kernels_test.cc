@@ -502,6 +502,32 @@ TEST(Fp8PerTensor, ParametersInFp8AreStoredOnceAndTransposed) {
   EXPECT_EQ(bytes, 2 * elements);
 }
 
+// Once a step 2 bytes an element are gathered, and a kernel reads them and writes both layouts, 33/32 bytes each with
+// the scales. Before each use the layout that is stored is gathered.
+TEST(Mxfp8, ParametersAreGatheredOnceAStepIn16Bits) {
+  Plan plan;
+  plan.cluster.gpus = 8;
+  plan.precision = {.gemm = Precision::mxfp8, .weight_cast = "step", .parameters = "fp8"};
+  const double elements = 4 * 1024.0 * 1024 + 3 * 1024.0 * 4096, stored = 33.0 / 32;
+  LayerContext c = quantized(Precision::mxfp8, false, true);
+  c.quantized_weights = true;
+  const Graph layer = make_block(BlockKind::dense_layer, c);
+  EXPECT_EQ(layer.tensor(find(layer, "gate_up").reads[1]).type, DataType::mxfp8);
+  const auto gathered_and_cast = [&](std::int64_t zero_stage) {
+    plan.parallelism.zero_stage = zero_stage;
+    const Graph graph = make_stage_optimizer(plan, {}, stage_units(plan, {layer}, {{0}})).graph;
+    std::pair<double, double> bytes;
+    for (const Operator& op : graph.operators) {
+      if (op.kind == OperatorKind::all_gather) bytes.first += graph.tensor(op.writes[0]).bytes().value();
+      if (op.kind == OperatorKind::cast_transpose) bytes.second += bytes_moved(graph, op, 1).value();
+    }
+    return bytes;
+  };
+  const auto once = gathered_and_cast(1), each_time = gathered_and_cast(3);
+  EXPECT_DOUBLE_EQ(once.first - each_time.first, elements * (2 - stored));
+  EXPECT_DOUBLE_EQ(once.second, elements * (2 + 2 * stored));
+}
+
 TEST(Fp8PerTensor, ExpertsAreGemmsInTheSameFormat) {
   LayerContext c = tests::deepseek_rank(Precision::bf16);
   c.gemm = Precision::fp8_tensor;
