@@ -34,7 +34,7 @@ constexpr bool takes(std::index_sequence<I...>) {
   return requires { T{AnyValueAt<I>{}...}; };
 }
 
-inline constexpr std::size_t most_members = 42;
+inline constexpr std::size_t most_members = 43;
 
 template <class T, std::size_t N = most_members + 1>
 constexpr std::size_t members() {
@@ -107,6 +107,7 @@ void with_members(T& value, const Use& use) {
   PLUMBLINE_MEMBERS(40, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff, gg, hh, ii, jj, kk, ll, mm, nn)
   PLUMBLINE_MEMBERS(41, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff, gg, hh, ii, jj, kk, ll, mm, nn, oo)
   PLUMBLINE_MEMBERS(42, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff, gg, hh, ii, jj, kk, ll, mm, nn, oo, pp)
+  PLUMBLINE_MEMBERS(43, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff, gg, hh, ii, jj, kk, ll, mm, nn, oo, pp, qq)
 #undef PLUMBLINE_26_MEMBERS
 #undef PLUMBLINE_MEMBERS
 }

@@ -432,7 +432,7 @@ void read_precision(const RuleInput& in) {
     if (gemm != Precision::fp32) draft.set("precision.experts", to_string(format), origin);
   if (gemm == Precision::fp8_tensor &&
       draft.text("quantize.linear.float8.recipe_name").value_or("tensorwise") != "tensorwise")
-    draft.not_modeled("quantize.linear.float8.recipe_name", "a scale per tensor is priced");
+    draft.set("precision.scaling", "row", "quantize.linear.float8.recipe_name");
   if (gemm == Precision::fp8_tensor) read_filters(draft, "quantize.linear.float8.filter_fqns");
   if (gemm == Precision::mxfp8) read_filters(draft, "quantize.linear.mx.filter_fqns");
   set_precision(draft, gemm, origin);

@@ -13,7 +13,7 @@
 
 namespace plumbline::model {
 
-// How the operands of a GEMM are formatted. delayed_scaling means something for fp8_tensor only.
+// How the operands of a GEMM are formatted. delayed_scaling and row_scaling mean something for fp8_tensor only.
 struct OperandFormat {
   Precision precision = Precision::bf16;
   bool delayed_scaling = false, weights_cast_once = false;
@@ -22,6 +22,7 @@ struct OperandFormat {
   std::int64_t adapter_rank = 0;   // of the adapter next to the GEMM; 0: it has none
   bool nf4_weights = false;        // frozen weights, which a kernel writes in 16 bits before each GEMM
   bool one_layout = false;         // GEMMs read operands along either direction, so that none is transposed
+  bool row_scaling = false;        // a scale for each row, so that the other direction is another cast of 16 bits
 
   DataType weight() const {
     if (stored) return *stored;
@@ -80,6 +81,7 @@ struct LayerContext {
   RecomputePolicy recompute;
   AttentionKernel attention = AttentionKernel::fused;
   bool delayed_scaling = false;    // fp8_tensor takes its scales from earlier steps, so producers can write FP8
+  bool row_scaling = false;        // each row of an operand of fp8_tensor has a scale
   bool weights_cast_once = false;  // a step, where GEMMs read another format than is stored; else where they are used
   bool quantized_weights = false;  // parameters of quantized GEMMs are stored in their format
   bool one_layout = false;         // GEMMs of fp8_tensor read operands along either direction
@@ -133,7 +135,8 @@ struct LayerContext {
     const bool cast = is_quantized(precision) && !is_quantized(weight_type(precision));
     const bool delayed = precision == Precision::fp8_tensor && delayed_scaling;
     OperandFormat format{precision, delayed, cast && weights_cast_once, {}, cast && quantized_weights};
-    format.one_layout = one_layout && precision == Precision::fp8_tensor;
+    format.row_scaling = row_scaling && precision == Precision::fp8_tensor;
+    format.one_layout = one_layout && precision == Precision::fp8_tensor && !row_scaling;
     return format;
   }
   // The operands of the output projection in training, whose weight is stored as the embedding's.

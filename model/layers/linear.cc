@@ -48,7 +48,8 @@ TensorId scattered(GraphBuilder& b, const std::string& name, TensorId y, Dimensi
 bool divides_tokens(const LayerContext& c) { return c.tensor > 1 && c.sequence; }
 
 bool casts_before_gathers(const LayerContext& c, const OperandFormat& format) {
-  return divides_tokens(c) && !c.inference && is_quantized(format.precision) && format.adapter_rank == 0;
+  return divides_tokens(c) && !c.inference && is_quantized(format.precision) && !format.row_scaling &&
+         format.adapter_rank == 0;
 }
 
 // Adds the gradient of x: its sum over the ranks, where several ranks each have a part.
@@ -187,9 +188,9 @@ void bias_gradient(GraphBuilder& b, const Parts& p) {
 // Returns whether blocks along one direction have the scales, so that another direction is another cast of 16 bits.
 bool scales_by_direction(Precision precision) { return precision == Precision::mxfp8 || precision == Precision::nvfp4; }
 
-// A pass of inference finds the scales of a few neighbors, or of a token, as it casts.
+// The scales of a few neighbors, of a row, or in a pass of inference of a token are found by the kernel that casts.
 CastAttributes scaled_cast(const OperandFormat& format) {
-  if (format.stored) return {};
+  if (format.stored || format.row_scaling) return {};
   const bool whole = format.precision == Precision::fp8_tensor || format.precision == Precision::nvfp4;
   return {.scales_transposed = format.precision == Precision::fp8, .finds_scale = whole && !format.delayed_scaling};
 }
@@ -248,7 +249,7 @@ void quantized_gradients(GraphBuilder& b, const Parts& p) {
          MatmulAttributes{.transpose_b = !one_layout, .chunks = p.chunks});
   give_input_gradient(b, p.name, p.gradient_of, dx, p.sums_gradient);
 
-  const TensorId stored = b.kept(p.x) == p.x ? p.operand : b.kept(p.x);
+  const TensorId stored = b.kept(p.x) == p.x && !p.format.row_scaling ? p.operand : b.kept(p.x);
   if (one_layout) {
     const TensorId x = gemm_operand(b, p.name + "_again", stored, p.format);
     b.emit_weight_gradient(matmul, p.name + "_wgrad", {rows, x}, {b.gradient_of_parameter(p.weight)},

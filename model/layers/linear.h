@@ -1,10 +1,12 @@
 // Emits y = x W^T + b with W[out, in], its gradients, and the casts of FP8 training (DeepSeek-V3 report, arXiv
 // 2412.19437, section 3.3: activations in 1x128 tiles, weights in 128x128 blocks). In every other quantized format
 // weights are stored in BF16 and cast where they are used, in both layouts. Casts to one scale per tensor, and to
-// NVFP4, whose scales have one over the tensor above them (arXiv 2509.25149), first find the largest entry. With
-// delayed scaling the one scale is known before (Transformer Engine, DelayedScaling), and one kernel writes a gradient
-// in both layouts, as it does in MXFP8. Where GEMMs with one scale per tensor read operands along either direction, as
-// on GPUs of compute capability 10 (NVIDIA/TransformerEngine transformer_engine/pytorch/csrc/quantizer.cpp,
+// NVFP4, whose scales have one over the tensor above them (arXiv 2509.25149), first find the largest entry. With a
+// scale for each row (pytorch/ao torchao/float8/config.py, Float8LinearRecipeName.ROWWISE) nothing is found first, the
+// other direction is another cast of 16 bits, and tokens are gathered before they are cast. With delayed scaling the
+// one scale is known before (Transformer Engine, DelayedScaling), and one kernel writes a gradient in both layouts, as
+// it does in MXFP8. Where GEMMs with one scale per tensor read operands along either direction, as on GPUs of compute
+// capability 10 (NVIDIA/TransformerEngine transformer_engine/pytorch/csrc/quantizer.cpp,
 // Float8Quantizer::create_tensor: with_transpose = columnwise_usage && !nvte_is_non_tn_fp8_gemm_supported()), nothing
 // has a second layout: gradients reuse the operands of the forward GEMM. Weights that are cast once a step are
 // constants of a micro-batch in both layouts (model/program/data_parallel.h casts them). Weights of inference are

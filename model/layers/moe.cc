@@ -249,7 +249,7 @@ Layouts quantized_layouts(GraphBuilder& b, const std::string& name, const std::s
   if (b.tensor(x).type == type) return {x, {}};
   const bool whole = format.precision == Precision::fp8_tensor || format.precision == Precision::nvfp4;
   return cast_layouts(b, name, cast_name, x, type, columns,
-                      {.finds_scale = whole && !format.delayed_scaling && !b.forward_only(),
+                      {.finds_scale = whole && !format.delayed_scaling && !format.row_scaling && !b.forward_only(),
                        .experts = format.delayed_scaling ? 1 : experts});
 }
 

@@ -78,6 +78,7 @@ LayerContext plan_degrees(const Plan& plan, const MixtureOfExperts& experts, con
   c.attention = attention_kernel(plan.attention.kernel);
   c.attention_format = attention_format(plan);
   c.delayed_scaling = plan.precision.scaling == "delayed";
+  c.row_scaling = plan.precision.scaling == "row";
   c.quantized_weights = plan.precision.parameters == "fp8";
   c.one_layout = plan.precision.layouts == "one";
   c.quantized_head = plan.precision.head != "bf16";

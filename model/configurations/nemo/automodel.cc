@@ -173,7 +173,7 @@ void read_automodel_precision(Draft& draft) {
   set_precision(draft, plain_precision(gemm), param);
   if (torchao) draft.set("precision.gemm", "fp8_tensor", "fp8.enabled");
   if (torchao && draft.text("fp8.recipe_name").value_or("tensorwise") != "tensorwise")
-    draft.not_modeled("fp8.recipe_name", "a scale per tensor is priced");
+    draft.set("precision.scaling", "row", "fp8.recipe_name");
   if (!scaled.empty())
     draft.set("precision.gemm", scaled == "mxfp8" ? scaled : scaled == "block" ? "fp8" : "fp8_tensor", te);
   if (contains(draft.text("model.backend.experts").value_or(""), "mxfp8"))

@@ -139,7 +139,7 @@ std::vector<std::string> plan_words(std::string_view key) {
       {"parallelism.context_method", {"ring", "all-gather"}},
       {"parallelism.reduce_after", {"pass", "run", "step"}},
       {"schedule.layers_per_stage", {"even", "balanced"}},
-      {"precision.scaling", {"current", "delayed"}},
+      {"precision.scaling", {"current", "delayed", "row"}},
       {"precision.weight_cast", {"micro_batch", "step"}},
       {"precision.parameters", {"bf16", "fp8"}},
       {"precision.attention", {"bf16", "fp8", "mxfp8"}},

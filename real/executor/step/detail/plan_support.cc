@@ -122,14 +122,15 @@ std::optional<Error> check_formats(const Plan& plan, const model::Architecture& 
   const bool scaled_experts =
       architecture.experts.routed_experts > 0 && p.experts.value_or(p.gemm) == model::Precision::fp8_tensor;
   if (auto error = refuse_first(
-          plan, {{scaled_experts, "precision.experts", "experts in fp8_tensor are", "set it to bf16"},
-                 {p.parameters != "bf16", "precision.parameters", "parameters in FP8 are", "set it to bf16"},
-                 {p.attention != "bf16", "precision.attention", "attention in FP8 is", "set it to bf16"},
-                 {p.head != "bf16", "precision.head", "an output projection in FP8 is", "set it to bf16"},
-                 {scaled && p.layouts == "one", "precision.layouts",
-                  "GEMMs in FP8 of operands along either direction are", "set it to both"},
-                 {scaled && p.scaling == "delayed", "precision.scaling", "scales of earlier steps are",
-                  "set it to current"}}))
+          plan,
+          {{scaled_experts, "precision.experts", "experts in fp8_tensor are", "set it to bf16"},
+           {p.parameters != "bf16", "precision.parameters", "parameters in FP8 are", "set it to bf16"},
+           {p.attention != "bf16", "precision.attention", "attention in FP8 is", "set it to bf16"},
+           {p.head != "bf16", "precision.head", "an output projection in FP8 is", "set it to bf16"},
+           {scaled && p.layouts == "one", "precision.layouts", "GEMMs in FP8 of operands along either direction are",
+            "set it to both"},
+           {scaled && p.scaling == "delayed", "precision.scaling", "scales of earlier steps are", "set it to current"},
+           {scaled && p.scaling == "row", "precision.scaling", "scales of rows are", "set it to current"}}))
     return error;
   if (scaled && p.weight_cast == "step")
     return refuse(plan, "precision.weight_cast", "weights are cast where they are used when executed",

@@ -82,6 +82,20 @@ TEST(Torchtitan, GradientsOfAccumulatedMicroBatches) {
   EXPECT_EQ(of("[parallelism]\nfsdp_defer_gradient_reduction = true\n"), "step");
 }
 
+TEST(Torchtitan, RowwiseFp8HasAScaleForEachRow) {
+  const auto of = [](const std::string& recipe) {
+    return read(import("torchtitan",
+                       "[model]\nname = \"llama3\"\nflavor = \"8B\"\nconverters = [\"float8\"]\n[training]\n"
+                       "local_batch_size = 4\nseq_len = 8192\n[quantize.linear.float8]\nrecipe_name = \"" +
+                           recipe + "\"\n",
+                       {"cluster.gpus=8"}))
+        .plan.precision;
+  };
+  EXPECT_EQ(of("rowwise").gemm, Precision::fp8_tensor);
+  EXPECT_EQ(of("rowwise").scaling, "row");
+  EXPECT_EQ(of("tensorwise").scaling, "current");
+}
+
 TEST(Torchtitan, SchedulesAndOlderNames) {
   const std::string pipeline = "[experimental]\npipeline_parallel_degree = 4\npipeline_parallel_schedule = ";
   const auto of = [&](const std::string& name) {

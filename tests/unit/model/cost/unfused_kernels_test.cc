@@ -410,6 +410,28 @@ TEST(Fp8PerTensor, DelayedScalesLetNormsWriteFp8) {
   EXPECT_FALSE(emitted("cast_transpose_d_down"));
 }
 
+// A scale for each row: casts read once (2 bytes and 1 of the result), the other direction is cast from 16 bits, which
+// are gathered, so that every rank casts the tokens of all.
+TEST(Fp8PerRow, CastsGatheredTokensOncePerDirection) {
+  LayerContext c = quantized(Precision::fp8_tensor);
+  c.row_scaling = true;
+  const Graph layer = make_block(BlockKind::dense_layer, c);
+  ASSERT_EQ(check(layer), "");
+  EXPECT_EQ(bytes_moved(layer, find(layer, "cast_down"), 1).value(), 4096 * 4096 * 3.0);
+  EXPECT_EQ(bytes_moved(layer, find(layer, "cast_d_down", Phase::I), 1).value(), 4096 * 1024 * 3.0);
+  for (const char* other : {"cast_transpose_down_in", "cast_transpose_d_down"}) {
+    const auto op = std::ranges::find_if(layer.operators, [&](const Operator& one) { return one.name == other; });
+    ASSERT_NE(op, layer.operators.end()) << other;
+    EXPECT_EQ(layer.tensor(op->reads[0]).type, DataType::bf16) << other;
+  }
+  c.tensor = 4;
+  c.sequence = true;
+  const Graph divided = make_block(BlockKind::dense_layer, c);
+  ASSERT_EQ(check(divided), "");
+  EXPECT_EQ(divided.tensor(find(divided, "gather_qkv_in").writes[0]).type, DataType::bf16);
+  EXPECT_EQ(divided.tensor(find(divided, "cast_qkv").reads[0]).shape[0].size, 4096);
+}
+
 TEST(Fp8PerTensor, WeightsAreCastOnceAStep) {
   Plan plan;
   plan.cluster.gpus = 8;
