@@ -169,6 +169,11 @@ class Composer {
   // Returns whether nothing overlaps with an operator: software that finds the GEMM before a sum finds additions where
   // several projections read the same input.
   bool sums_alone(const Operator& op) const { return !overlap_.gradients && sums_input_gradient(op); }
+  // The same of a gather for weight gradients, which such software does not cut either: it finds GEMMs whose first
+  // operand is gathered.
+  bool gathers_alone(const Operator& op) const {
+    return !overlap_.inputs && op.phase == Phase::W && op.kind == OperatorKind::all_gather;
+  }
 
   // Appends kernels and, on their own stream, the collectives between them. In pieces, a gather is overlapped with the
   // GEMM that reads it, and a sum with the GEMM that produces its input.
@@ -183,7 +188,8 @@ class Composer {
       if (run.empty()) continue;
       Operators* next = i + 1 < runs.size() && overlap_.pieces > 1 ? &runs[i + 1] : nullptr;
       const bool is_collective = communicates(place, run.front());
-      if (is_collective && run.size() == 1 && next != nullptr && gathers(place, run.front())) {
+      if (is_collective && run.size() == 1 && next != nullptr && gathers(place, run.front()) &&
+          !gathers_alone(graph(place).operators[run.front()])) {
         const auto last = std::ranges::find_if(*next, [&](std::uint16_t op) { return is_gemm(place, op); });
         if (last != next->end()) {
           in_pieces(place, phase, section, run, Operators(next->begin(), last + 1));
@@ -254,7 +260,7 @@ class Composer {
   void backward_block(const Place& p, bool input_gradient, bool weight_gradient) {
     const bool in_order = exchanges_in_order(graph(p));
     const auto both = [&](Section s, bool all_to_all_between) {
-      if (input_gradient && weight_gradient) gathers_ahead_ = gathered_again(p, s);
+      if (input_gradient && weight_gradient && overlap_.inputs) gathers_ahead_ = gathered_again(p, s);
       const Operators ahead = gathers_ahead_;
       if (input_gradient) run(p, Phase::I, s);
       if (input_gradient && all_to_all_between && !in_order) run(p, Phase::I, Section::dispatch);
@@ -374,7 +380,7 @@ class Composer {
     using Latest = std::array<std::uint16_t, streams>;
     std::vector<Latest> written(forward.size() + backward.size(), Latest{});
     Latest launched{};         // the latest segment of each stream, counted from 1
-    std::uint16_t summed = 0;  // the latest sum for which all kernels wait, counted from 1
+    std::uint16_t summed = 0;  // the latest sum or gather for which all kernels wait, counted from 1
     for (std::size_t i = 0; i < result_.segments.size(); ++i) {
       Segment& s = result_.segments[i];
       const Graph& block = blocks_[s.block];
@@ -385,14 +391,17 @@ class Composer {
           for (std::size_t stream = 0; stream < streams; ++stream)
             last[stream] = std::max(last[stream], latest[stream]);
         }
-      if (in_order(s))
+      const auto& operators = s.operators;
+      const bool again =
+          std::ranges::any_of(operators, [&](std::uint16_t o) { return gathers_alone(block.operators[o]); });
+      if (in_order(s) || again)
         for (const Stream before : {Stream::compute, Stream::weight_gradient})
           last[static_cast<std::size_t>(before)] = launched[static_cast<std::size_t>(before)];
       if (s.stream == Stream::compute || s.stream == Stream::weight_gradient) {
         std::uint16_t& collective = last[static_cast<std::size_t>(Stream::collective)];
         collective = std::max(collective, summed);
       }
-      if (std::ranges::any_of(s.operators, [&](std::uint16_t o) { return sums_alone(block.operators[o]); }))
+      if (again || std::ranges::any_of(operators, [&](std::uint16_t o) { return sums_alone(block.operators[o]); }))
         summed = static_cast<std::uint16_t>(i + 1);
       launched[static_cast<std::size_t>(s.stream)] = static_cast<std::uint16_t>(i + 1);
       for (std::size_t stream = 0; stream < streams; ++stream)
@@ -435,7 +444,9 @@ class Composer {
 }  // namespace
 
 TensorOverlap tensor_overlap(const Plan& plan) {
-  return {plan.overlap.tensor ? plan.parallelism.tensor : 1, plan.overlap.tensor_gradients};
+  const bool gradients = plan.overlap.tensor_gradients;
+  return {plan.overlap.tensor ? plan.parallelism.tensor : 1, gradients,
+          gradients || plan.recompute.policy != "selective"};
 }
 
 bool sums_input_gradient(const Operator& op) {

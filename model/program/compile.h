@@ -77,7 +77,12 @@ struct TensorOverlap {
   std::int64_t pieces = 1;  // in which they run, overlapped with the GEMMs that produce or consume their data; 1: whole
   // Whether sums of input gradients overlap; where not, they run whole, and kernels wait for them.
   bool gradients = true;
+  // Whether gathers overlap that are done again for weight gradients; where not, they run whole, after all kernels
+  // before them, and kernels wait for them.
+  bool inputs = true;
 };
+// Software that waits for traced collectives gathers again what selective recomputation dropped. With whole blocks
+// computed again, or none, it has what it gathered for them.
 TensorOverlap tensor_overlap(const Plan& plan);
 // Returns whether an operator sums an input gradient over ranks; what is computed again has none.
 bool sums_input_gradient(const Operator& op);

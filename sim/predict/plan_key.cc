@@ -22,7 +22,7 @@ void add_overlap(const model::Plan& plan, PlanKey& key) {
 
 void add_graphs(const model::Plan& plan, const model::LayerContext& degrees, PlanKey& key) {
   model::visit_context(degrees, [&](const auto& value) { key.add(value); });
-  key.add(plan.overlap.tensor, plan.overlap.tensor_gradients, plan.offload.activations);
+  key.add(plan.overlap.tensor, plan.overlap.tensor_gradients, plan.recompute.policy, plan.offload.activations);
 }
 
 void add_costs(const model::Plan& plan, const model::Layout& layout, bool wired, PlanKey& key) {

@@ -321,5 +321,35 @@ TEST(SumsOfInputGradients, OverlapUnlessThePlanSaysNot) {
   EXPECT_EQ(sums("true", "true").first, 0);
 }
 
+// Software that waits for sums waits for what it gathers again, whole and after the kernels before, too.
+TEST(InputsGatheredAgain, OverlapUnlessSoftwareWaits) {
+  const auto gathers = [](const std::string& pieces, const std::string& overlap) {
+    const Inputs inputs = tests::step_inputs(
+        tests::llama_plan, "h800",
+        {"parallelism.tensor=4", "parallelism.sequence=true", "overlap.tensor=" + pieces,
+         "overlap.tensor_gradients=" + overlap, "recompute.policy=selective", "recompute.operators=[\"swiglu\"]"});
+    const model::StepProgram program = tests::program_of(inputs);
+    const std::vector<Segment>& segments = tests::middle_slot(program, OpType::B).segments;
+    std::pair<int, int> all_and_alone;
+    std::size_t kernels = 0;  // the last segment of compute
+    for (std::size_t i = 0; i + 1 < segments.size(); ++i) {
+      if (segments[i].stream == Stream::compute) kernels = i;
+      const model::Operator& op = program.blocks[segments[i].block].operators[segments[i].operators.front()];
+      if (op.phase != model::Phase::W || op.kind != model::OperatorKind::all_gather) continue;
+      ++all_and_alone.first;
+      const bool waits = std::ranges::find(segments[i].waits, kernels) != segments[i].waits.end();
+      const bool awaited = std::ranges::find(segments[i + 1].waits, i) != segments[i + 1].waits.end();
+      if (segments[i].share == 1 && waits && awaited) ++all_and_alone.second;
+    }
+    return all_and_alone;
+  };
+  for (const char* pieces : {"false", "true"}) {
+    const auto alone = gathers(pieces, "false");
+    EXPECT_GT(alone.first, 0);
+    EXPECT_EQ(alone.second, alone.first) << pieces;
+    EXPECT_EQ(gathers(pieces, "true").second, 0) << pieces;
+  }
+}
+
 }  // namespace
 }  // namespace plumbline::sim
