@@ -264,6 +264,8 @@ TensorId recurrence(GraphBuilder& b, const LayerContext& c, TensorId x) {
   std::vector<std::int64_t> widths = {heads.mixed_columns};
   if (!r.scanned()) widths.push_back(heads.value_columns);
   if (r.gate_rank == 0 || r.full_gate || r.selective()) widths.push_back(heads.value_columns);
+  const bool whole_decays = r.gate_rank == 0 && r.channel_gates() > 0;
+  if (whole_decays) widths.push_back(r.channel_gates() * heads.values);
   if (r.head_gates() > 0) widths.push_back(r.head_gates() * heads.values);
   const TensorId projected =
       column_parallel_linear(b, c, "recurrence_in", enter_tensor_region(b, c, "recurrence_in", x, options),
@@ -279,13 +281,14 @@ TensorId recurrence(GraphBuilder& b, const LayerContext& c, TensorId x) {
   }
   if (r.selective()) return projected_back(selectively_scanned(b, c, parts[0], parts[1], heads));
   std::vector<TensorId> gates;
-  if (r.head_gates() > 0) gates.push_back(parts.back());
   TensorId output_gate = parts[1];
+  if (whole_decays) gates.push_back(parts[2]);
   if (r.gate_rank > 0) {
     const std::vector<TensorId> low = low_rank_gates(b, c, x);
-    gates.insert(gates.begin(), low[0]);
+    gates.push_back(low[0]);
     if (!r.full_gate) output_gate = low[1];
   }
+  if (r.head_gates() > 0) gates.push_back(parts.back());
   const TensorId y = scanned(b, c, convolved(b, c, parts[0]), gates, heads);
   return projected_back(gated_norm(b, c, y, output_gate, heads));
 }

@@ -299,7 +299,18 @@ model::Architecture kimi_linear() {
   return a;
 }
 
-// The same with whole gates of the output, of latent attention too, and experts of a latent whose sums are normalised.
+// The same with gates that are projected whole, and one of each head of latent attention.
+model::Architecture ling_3() {
+  model::Architecture a = kimi_linear();
+  a.model_type = "bailing_hybrid";
+  a.positions = model::PositionKind::rotary;
+  a.recurrence.gate_rank = 0;
+  a.head_gate = true;
+  return a;
+}
+
+// Kimi Linear with whole gates of the output, of latent attention too, and experts of a latent whose sums are
+// normalised.
 model::Architecture kimi_k3() {
   model::Architecture a = kimi_linear();
   a.model_type = "kimi_k3";
@@ -499,6 +510,7 @@ std::vector<TinyModel> recurrent_models() {
           {"gemma4", gemma4(), {embedding, windowed_moe_layer, moe_layer, head}},
           {"qwen3_next", qwen3_next(), {embedding, recurrent_moe_layer, moe_layer, head}},
           {"kimi_linear", kimi_linear(), {embedding, recurrent_dense_layer, moe_layer, head}},
+          {"ling_3", ling_3(), {embedding, recurrent_dense_layer, moe_layer, head}},
           {"kimi_k3", kimi_k3(), {embedding, recurrent_dense_layer, moe_layer, head}},
           {"minimax", minimax(), {embedding, recurrent_moe_layer, moe_layer, head}},
           {"lfm2_moe", lfm2_moe(), {embedding, recurrent_moe_layer, moe_layer, head}},

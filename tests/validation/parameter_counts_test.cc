@@ -130,6 +130,9 @@ const PublishedCount counts[] = {
     {"mimo-v2-flash-309b-a15b", 308778768832, "by the dimensions of XiaomiMiMo/MiMo-V2-Flash, whose card says 309B"},
     // Lightning attention with norms of queries and keys in four of five layers; no selection biases.
     {"ring-mini-linear-2.0", 16423443456, "by the dimensions of inclusionAI/Ring-mini-linear-2.0: 16.4B"},
+    // 35 layers of Kimi Delta Attention with gates that are projected whole, 5HVd + HV in place of the low ranks, and 7
+    // of latent attention with a gate of each head, Hh; no selection biases.
+    {"ling-3.0-flash-124b-a5b", 124414191072, "by the dimensions of inclusionAI/Ling-3.0-flash, whose card says 124B"},
     // 18 layers with 4HH + 3H in place of attention, two dense ones; no selection biases.
     {"lfm2-8b-a1b", 8339929856, "by the dimensions of LiquidAI/LFM2-8B-A1B, whose card says 8.3B"},
     // 10 layers with 48 heads and 30 with 64, each with a column of its gate.
@@ -211,6 +214,7 @@ const PublishedActive active[] = {
     {"ernie-4.5-21b-a3b", 3, 0.5, false, "card of baidu/ERNIE-4.5-21B-A3B-PT: 3B of 21B"},
     {"trinity-mini-26b-a3b", 3, 0.5, false, "card of arcee-ai/Trinity-Mini: 3B of 26B"},
     {"mimo-v2-flash-309b-a15b", 15, 0.5, false, "card of XiaomiMiMo/MiMo-V2-Flash: 15B of 309B"},
+    {"ling-3.0-flash-124b-a5b", 5.1, 0.05, false, "card of inclusionAI/Ling-3.0-flash: 5.1B of 124B"},
     {"laguna-xs-33b-a3b", 3, 0.5, false, "card of poolside/Laguna-XS.2: 3B of 33B"},
     {"lfm2-8b-a1b", 1.5, 0.06, false, "card of LiquidAI/LFM2-8B-A1B: 1.5B of 8.3B"},
     {"step-3.5-flash-196b-a11b", 11, 0.5, false, "card of stepfun-ai/Step-3.5-Flash: 11B of 196B"},

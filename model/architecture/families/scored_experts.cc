@@ -241,20 +241,34 @@ void read_bailing_moe(ConfigReader& config, Architecture& model) {
 
 // Ring-linear 2.0 (arXiv 2510.19338), and Ling 2.5 and 2.6 with latent attention: the last layer of each group has
 // attention, the others have lightning attention with as many keys and values as heads (vllm-project/vllm @055e47c
-// vllm/model_executor/models/bailing_moe_linear.py and layers/mamba/linear/bailing_linear_attn.py).
+// vllm/model_executor/models/bailing_moe_linear.py and layers/mamba/linear/bailing_linear_attn.py). Ling 3 has Kimi
+// Delta Attention in its place, whose gates may be projected whole, and gates of attention (sgl-project/sglang
+// python/sglang/srt/models/bailing_moe_linear.py, DsV3MLA, and kimi_linear.py, KimiDeltaAttention).
 void read_bailing_linear(ConfigReader& config, Architecture& model) {
   read_bailing_moe(config, model);
-  if (config.count("short_conv_kernel_size", 0) > 0)
-    config.fail("short_conv_kernel_size", "Kimi Delta Attention with gates that are projected whole",
-                "only models with lightning attention are predicted");
+  const std::int64_t head_dim = model.head_dim, taps = config.count("short_conv_kernel_size", 0);
   model.recurrence = lightning_attention(model, 256);
   const bool normalized = model.query_key_norm;
   if (config.count("kv_lora_rank", 0) > 0) {
     read_latent_attention(config, model, 0);
+    model.head_gate = config.is_text("gated_attention_proj_granularity_type", "head_wise");
+    model.output_gate = config.is_text("gated_attention_proj_granularity_type", "element_wise");
     model.query_key_norm = false;
     model.head_dim = model.rotary_dim = 0;
   }
   read_mixers(config, model, config.dimension("layer_group_size", 1));
+  if (taps > 0) {
+    model.recurrence = {.kind = RecurrenceKind::channel_delta,
+                        .key_heads = model.heads,
+                        .value_heads = model.heads,
+                        .key_dim = head_dim,
+                        .value_dim = head_dim,
+                        .convolution = taps,
+                        .gate_rank = config.flag("no_kda_lora", false) ? 0 : head_dim,
+                        .state_bytes = 4};
+    model.omitted.what = {"limits of decays, and of SwiGLU in the last layers"};
+    return;
+  }
   model.omitted.what = {"rotation of lightning attention's queries and keys", "norms by groups of its heads"};
   if (!normalized) return;
   model.omitted.what.emplace_back("norms of its queries and keys");

@@ -131,10 +131,10 @@ TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, Ten
 
   const std::optional<TensorId> lengths = cached_lengths(b, c);
   std::optional<TensorId> gate;
-  if (a.output_gate) {
+  if (a.output_gate || a.head_gate) {
     const LinearOptions wide{.operands = c.attention_operands(), .input_group = RecomputeGroup::rmsnorm};
     gate = column_parallel_linear(b, c, "output_gate", enter_tensor_region(b, c, "output_gate", x, wide),
-                                  a.heads * l.v_head_dim, wide);
+                                  a.heads * (a.head_gate ? 1 : l.v_head_dim), wide);
   }
   LatentInputs inputs = latent_inputs(b, c, x);
   if (l.q_lora_rank > 0) inputs.query = normalize(b, "q_norm", inputs.query, a.norm_epsilon);

@@ -499,7 +499,27 @@ TEST(Architecture, LingHasLightningAttentionInAllButTheLastLayerOfAGroup) {
       "qk_rope_head_dim": 2, "v_head_dim": 4)");
   EXPECT_EQ(ling.attention, AttentionKind::multi_head_latent);
   EXPECT_EQ(ling.recurrence, ring.recurrence);
-  EXPECT_EQ(minimal("bailing_hybrid", keys + R"(, "short_conv_kernel_size": 4)").error().key, "short_conv_kernel_size");
+}
+
+// Without low ranks, gates of Kimi Delta Attention are projected whole; attention's are as wide as heads, or as values.
+TEST(Architecture, Ling3HasKimiDeltaAttention) {
+  const std::string keys = decoder + R"(, "num_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
+      "head_dim": 4, "layer_group_size": 2, "kv_lora_rank": 8, "qk_nope_head_dim": 4, "qk_rope_head_dim": 2,
+      "v_head_dim": 4, "short_conv_kernel_size": 3, "use_qk_norm": true)";
+  const Architecture low = made("bailing_hybrid", keys);
+  EXPECT_EQ(low.recurrence.kind, RecurrenceKind::channel_delta);
+  EXPECT_EQ(low.recurrence.gate_rank, 4);
+  EXPECT_EQ(low.recurrence.convolution, 3);
+  EXPECT_EQ(low.layer(0).mixer, Mixer::recurrence);
+  EXPECT_EQ(low.layer(1).mixer, Mixer::attention);
+  EXPECT_FALSE(low.head_gate || low.output_gate);
+  EXPECT_EQ(low.omitted.parameters, 0);
+  const Architecture whole =
+      made("bailing_hybrid", keys + R"(, "no_kda_lora": true, "gated_attention_proj_granularity_type": "head_wise")");
+  EXPECT_EQ(whole.recurrence.gate_rank, 0);
+  EXPECT_TRUE(whole.head_gate);
+  EXPECT_TRUE(
+      made("bailing_hybrid", keys + R"(, "gated_attention_proj_granularity_type": "element_wise")").output_gate);
 }
 
 TEST(Architecture, Lfm2HasConvolutionsWhereItsConfigHasNoAttention) {
