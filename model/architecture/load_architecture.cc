@@ -26,8 +26,10 @@ std::string meant_type(const std::string& found, const std::vector<std::string>&
   return nearest.size() > short_name && digits(nearest) == digits(found) ? nearest : "";
 }
 
-// Types whose name is near that of one that is read, and what they have that no operator here computes
-// (huggingface/transformers @008e574 src/transformers/models/gemma3n/configuration_gemma3n.py).
+// Types that are asked for, and what they have that no operator here computes: huggingface/transformers @008e574
+// src/transformers/models/gemma3n/configuration_gemma3n.py, @8adb893 zamba2/configuration_zamba2.py;
+// microsoft/Phi-4-mini-flash-reasoning modeling_phi4flash.py; stepfun-ai/step3 configuration_step3.py (arXiv
+// 2507.19427); nvidia/Llama-3_3-Nemotron-Super-49B-v1 configuration_decilm.py.
 struct UnreadType {
   std::string_view name, parts;
 };
@@ -35,7 +37,16 @@ constexpr UnreadType unread_types[] = {
     {"gemma3n",
      "streams of which each layer predicts the others (altup_num_inputs), low-rank branches of attention "
      "(laurel_rank), an embedding of each layer (hidden_size_per_layer_input), and layers that attend to the "
-     "keys and values of another (num_kv_shared_layers)"}};
+     "keys and values of another (num_kv_shared_layers)"},
+    {"zamba",
+     "blocks of attention and an MLP that several layers share, each with low-rank adapters of its own "
+     "(num_mem_blocks), "
+     "and that read the embedding next to the stream"},
+    {"phi4flash",
+     "layers that attend to the keys and values of another, or gate what another's recurrence made (arXiv 2507.06607), "
+     "and differences of two attentions"},
+    {"step3_text", "queries of a latent whose heads share one key and one value (share_q_dim)"},
+    {"nemotron-nas", "layers that differ in heads and widths, or have no attention (block_configs)"}};
 
 void fail_unknown_type(ConfigReader& config, const std::string& key) {
   const std::string found = config.text(key, "");

@@ -85,7 +85,8 @@ void read_routed_experts(ConfigReader& config, Architecture& model, const Expert
     experts.layer_frequency = config.dimension("moe_layer_freq", 1);
   experts.normalize_weights = config.flag("norm_topk_prob", missing.normalize_weights);
   experts.scaling_factor = config.number(missing.scaling_key, missing.scaling_factor);
-  const std::string score = config.text("scoring_func", missing.score);
+  std::string score = config.text("scoring_func", missing.score);
+  if (score == "noaux_tc") score = "sigmoid";  // DeepSeek-V3's choice of experts, by which dots.llm1 names its score
   if (score != "sigmoid" && score != "softmax" && score != "sqrtsoftplus")
     config.fail("scoring_func", fmt::format("unknown scoring function '{}'", score),
                 "one of sigmoid, softmax, sqrtsoftplus");
@@ -147,6 +148,14 @@ void read_glm_moe_dsa(ConfigReader& config, Architecture& model) {
 void read_kimi_k25(ConfigReader& config, Architecture& model) {
   config.read_inside("text_config");
   read_deepseek_v3(config, model);
+}
+
+// DeepSeekMoE (arXiv 2401.06066).
+void read_deepseek(ConfigReader& config, Architecture& model) {
+  read_llama_like(config, model);
+  read_attention_bias(config, model);
+  read_routed_experts(config, model,
+                      {.shared_experts = 0, .normalize_weights = false, .score = "softmax", .group_score_experts = 1});
 }
 
 // The language models of the smaller DeepSeek-VL2 have plain attention.

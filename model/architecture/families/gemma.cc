@@ -1,12 +1,12 @@
-// Gemma 2 (arXiv 2408.00118), the text model of Gemma 3 (arXiv 2503.19786) and that of Gemma 4
-// (huggingface/transformers
+// Gemma (arXiv 2403.08295), Gemma 2 (arXiv 2408.00118), the text model of Gemma 3 (arXiv 2503.19786) and that of Gemma
+// 4 (huggingface/transformers
 // @008e574 src/transformers/models/gemma4/configuration_gemma4.py and @033b1a8 modular_gemma4.py).
 #include "model/architecture/families/families.h"
 
 namespace plumbline::model {
 namespace {
 
-void read_gemma(ConfigReader& config, Architecture& model, const DecoderDefaults& missing) {
+void read_windowed(ConfigReader& config, Architecture& model, const DecoderDefaults& missing) {
   read_llama_like(config, model, missing);
   model.post_norms = true;
   read_attention_bias(config, model);
@@ -16,8 +16,16 @@ void read_gemma(ConfigReader& config, Architecture& model, const DecoderDefaults
 
 }  // namespace
 
+// Its files name the gate by one key or another, and engines have the approximation of GELU whichever they state (class
+// GemmaMLP of huggingface/transformers src/transformers/models/gemma/modeling_gemma.py).
+void read_gemma(ConfigReader& config, Architecture& model) {
+  read_llama_like(config, model, {.key_value_heads = 16, .head_dim = 256, .tied_embedding = true, .gelu_gate = true});
+  read_attention_bias(config, model);
+  model.omitted.what = {"GELU as the gate (it costs what SiLU does)", "the scale of the embedding"};
+}
+
 void read_gemma2(ConfigReader& config, Architecture& model) {
-  read_gemma(config, model, {.key_value_heads = 4, .head_dim = 256, .tied_embedding = true, .gelu_gate = true});
+  read_windowed(config, model, {.key_value_heads = 4, .head_dim = 256, .tied_embedding = true, .gelu_gate = true});
   read_windows(config, model, 2);
   if (config.number("attn_logit_softcapping", 50) > 0) model.omitted.what.emplace_back("soft-capping of scores");
   if (config.number("final_logit_softcapping", 30) > 0) model.omitted.what.emplace_back("soft-capping of logits");
@@ -28,8 +36,8 @@ void read_gemma2(ConfigReader& config, Architecture& model) {
 void read_gemma3(ConfigReader& config, Architecture& model) {
   config.read_inside("text_config",
                      {.layers = 26, .hidden = 2304, .heads = 8, .intermediate = 9216, .vocabulary = 262208});
-  read_gemma(config, model,
-             {.key_value_heads = 4, .head_dim = 256, .rope_theta = 1e6, .tied_embedding = true, .gelu_gate = true});
+  read_windowed(config, model,
+                {.key_value_heads = 4, .head_dim = 256, .rope_theta = 1e6, .tied_embedding = true, .gelu_gate = true});
   model.query_key_norm = true;
   read_windows(config, model, config.dimension("sliding_window_pattern", 6));
   model.omitted.what.emplace_back("the base of positions in layers with a window");
@@ -68,8 +76,8 @@ void refuse_gemma4_parts(ConfigReader& config) {
 // model_type gemma4 has the text model inside text_config; vision and hearing are not read.
 void read_gemma4(ConfigReader& config, Architecture& model) {
   config.read_inside("text_config");
-  read_gemma(config, model,
-             {.key_value_heads = 4, .head_dim = 256, .rope_theta = 1e6, .tied_embedding = true, .gelu_gate = true});
+  read_windowed(config, model,
+                {.key_value_heads = 4, .head_dim = 256, .rope_theta = 1e6, .tied_embedding = true, .gelu_gate = true});
   refuse_gemma4_parts(config);
   model.query_key_norm = model.values.normalized = true;
   model.window = {.tokens = config.dimension("sliding_window", 512),

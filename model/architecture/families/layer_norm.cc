@@ -1,6 +1,7 @@
 // Decoders with LayerNorm in place of RMSNorm: Nemotron-4 (arXiv 2402.16819), Phi-3.5-MoE (arXiv 2404.14219), Command
-// (arXiv 2504.00698) and Stable LM 2 (arXiv 2402.17834). Keys and their values where missing: huggingface/transformers
-// @008e574 src/transformers/models/cohere and cohere2, @05cd1ec nemotron and stablelm, @040e1a7 phimoe,
+// (arXiv 2504.00698), Stable LM 2 (arXiv 2402.17834) and StarCoder2 (arXiv 2402.19173). Keys and their values where
+// missing: huggingface/transformers
+// @008e574 src/transformers/models/cohere, cohere2 and starcoder2, @05cd1ec nemotron and stablelm, @040e1a7 phimoe,
 // configuration_*.py; norms: modeling_*.py there.
 #include <string_view>
 
@@ -62,6 +63,18 @@ void read_phimoe(ConfigReader& config, Architecture& model) {
   if (!config.flag("lm_head_bias", false)) return;
   model.omitted.what.emplace_back("the bias of the output");
   model.omitted.parameters = static_cast<double>(model.vocabulary);
+}
+
+void read_starcoder2(ConfigReader& config, Architecture& model) {
+  read_llama_like(config, model, {.key_value_heads = 2, .tied_embedding = true, .other_gate = true});
+  use_layer_norm(config, model, "norm_epsilon", true);
+  model.mlp = MlpKind::gelu;
+  require_gelu(config, "hidden_act", "gelu_pytorch_tanh");
+  const bool biased = config.flag("use_bias", true);
+  model.biases = {.query_key_value = biased, .attention_output = biased, .mlp = biased};
+  model.dropout.embedding = config.probability("embedding_dropout", 0);
+  model.dropout.residual = config.probability("residual_dropout", 0);
+  model.window.tokens = window_tokens(config, 0);
 }
 
 void read_stablelm(ConfigReader& config, Architecture& model) {

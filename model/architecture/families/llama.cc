@@ -137,14 +137,28 @@ void read_hunyuan_v1_moe(ConfigReader& config, Architecture& model) {
   check_experts_per_token(config, model, "num_experts", "moe_topk");
 }
 
-// GLM-4 of 2025 (glm4/configuration_glm4.py): norms before and after attention and MLP. A config.json of glm4v has the
-// text model inside text_config; vision is not read.
-void read_glm4(ConfigReader& config, Architecture& model) {
-  config.read_inside("text_config");
+// EXAONE 3 and 3.5 (LGAI-EXAONE/EXAONE-3.5-32B-Instruct configuration_exaone.py).
+void read_exaone(ConfigReader& config, Architecture& model) {
+  read_llama_like(config, model,
+                  {.norm_epsilon = config.number("layer_norm_epsilon", 1e-5),
+                   .other_gate = true,
+                   .layers = config.layers("num_layers")});
+  require_silu(config, "activation_function");
+}
+
+// GLM-4 of 2024 (glm/configuration_glm.py).
+void read_glm(ConfigReader& config, Architecture& model) {
   read_llama_like(config, model, {.key_value_heads = 2, .head_dim = 128, .norm_epsilon = 1.5625e-7});
   model.biases.query_key_value = config.flag("attention_bias", true);
-  model.post_norms = true;
   read_rotary_share(config, model, "partial_rotary_factor", 0.5);
+}
+
+// GLM-4 of 2025 (glm4/configuration_glm4.py) has norms after attention and MLP too. A config.json of glm4v has the text
+// model inside text_config; vision is not read.
+void read_glm4(ConfigReader& config, Architecture& model) {
+  config.read_inside("text_config");
+  read_glm(config, model);
+  model.post_norms = true;
 }
 
 // Seed-OSS (huggingface/transformers @008e574 src/transformers/models/seed_oss/configuration_seed_oss.py).

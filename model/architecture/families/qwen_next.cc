@@ -1,7 +1,9 @@
 // Qwen3-Next and the text models of Qwen3.5: Gated DeltaNet (arXiv 2412.06464) with gated attention in each fourth
-// layer. Keys and their values where missing: huggingface/transformers @008e574 src/transformers/models/qwen3_next and
-// qwen3_5_moe, configuration_*.py; projections: @043bb8d qwen3_next/modular_qwen3_next.py, Qwen3NextGatedDeltaNet and
-// Qwen3NextAttention.
+// layer; OLMo Hybrid, with OLMo 2's attention there (huggingface/transformers @06ad6bc
+// src/transformers/models/olmo_hybrid/configuration_olmo_hybrid.py). Keys and their values where missing:
+// huggingface/transformers @008e574 src/transformers/models/qwen3_next and qwen3_5_moe, configuration_*.py;
+// projections: @043bb8d qwen3_next/modular_qwen3_next.py, Qwen3NextGatedDeltaNet and Qwen3NextAttention.
+#include <algorithm>
 #include <cstdint>
 
 #include "model/architecture/families/families.h"
@@ -36,6 +38,26 @@ void read_experts(ConfigReader& config, Architecture& model, std::int64_t count,
 }
 
 }  // namespace
+
+// Norms of layers with attention are behind attention and MLP, as many as the others have before theirs.
+void read_olmo_hybrid(ConfigReader& config, Architecture& model) {
+  read_llama_like(config, model);
+  read_attention_bias(config, model);
+  const std::int64_t key_heads = config.dimension("linear_num_key_heads", model.heads);
+  const std::int64_t key_dim =
+      config.dimension("linear_key_head_dim", std::max<std::int64_t>(1, 3 * model.hidden_size / (4 * key_heads)));
+  model.recurrence = {.kind = RecurrenceKind::gated_delta,
+                      .key_heads = key_heads,
+                      .value_heads = config.dimension("linear_num_value_heads", model.heads),
+                      .key_dim = key_dim,
+                      .value_dim = config.dimension("linear_value_head_dim", 2 * key_dim),
+                      .convolution = config.dimension("linear_conv_kernel_dim", 4)};
+  finish_recurrence(config, model, "mamba_ssm_dtype", "linear_num_key_heads");
+  read_mixers(config, model, 4);
+  const auto attending = static_cast<double>(std::ranges::count(model.pattern, Mixer::attention, &LayerKind::mixer));
+  omit_wide_norms(model, "norms over the queries and keys of all heads at once");
+  model.omitted.parameters *= attending / static_cast<double>(model.layers);
+}
 
 void read_qwen3_next(ConfigReader& config, Architecture& model) {
   read_hybrid(config, model, {.key_value_heads = 2, .head_dim = 256, .dense_mlp = false});

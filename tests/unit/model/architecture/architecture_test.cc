@@ -522,6 +522,69 @@ TEST(Architecture, Ling3HasKimiDeltaAttention) {
       made("bailing_hybrid", keys + R"(, "gated_attention_proj_granularity_type": "element_wise")").output_gate);
 }
 
+// DeepSeekMoE has V3's keys without latent attention; dots.llm1 names its scores by the method of choice.
+TEST(Architecture, DeepSeekMoeHasPlainAttentionAndDotsAScoreOfItsOwn) {
+  const std::string experts = R"(, "n_routed_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
+                                 "n_shared_experts": 2, "first_k_dense_replace": 1)";
+  const Architecture model = made("deepseek", decoder + experts);
+  EXPECT_EQ(model.attention, AttentionKind::grouped_query);
+  EXPECT_EQ(model.experts.score, ScoreFunction::softmax);
+  EXPECT_FALSE(model.experts.normalize_weights || model.is_moe_layer(0));
+  EXPECT_TRUE(model.is_moe_layer(1));
+  EXPECT_EQ(model.experts.shared_width(), 32);
+  const Architecture dots = made("dots1", decoder + experts + R"(, "scoring_func": "noaux_tc")");
+  EXPECT_EQ(dots.experts.score, ScoreFunction::sigmoid);
+}
+
+TEST(Architecture, OptHasRelusAndTwoMorePositions) {
+  const std::string keys = R"("num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 8, "vocab_size": 9,
+                              "ffn_dim": 128)";
+  const Architecture model = made("opt", keys);
+  EXPECT_EQ(model.mlp, MlpKind::gelu);
+  EXPECT_EQ(model.position_table, 2050);
+  EXPECT_TRUE(model.tied_embedding && model.norm_bias && model.biases.mlp);
+  EXPECT_EQ(model.dropout.embedding, 0);
+  EXPECT_EQ(model.dropout.residual, 0.1);
+  EXPECT_EQ(minimal("opt", keys + R"(, "word_embed_proj_dim": 32)").error().key, "word_embed_proj_dim");
+  EXPECT_EQ(minimal("opt", keys + R"(, "do_layer_norm_before": false)").error().key, "do_layer_norm_before");
+  EXPECT_EQ(minimal("opt", keys + R"(, "activation_function": "gelu")").error().key, "activation_function");
+}
+
+TEST(Architecture, StarCoder2HasGroupedQueriesAndLayerNorm) {
+  const Architecture model = made("starcoder2", decoder + R"(, "sliding_window": 8, "use_bias": false)");
+  EXPECT_EQ(model.norm, NormKind::layer);
+  EXPECT_EQ(model.mlp, MlpKind::gelu);
+  EXPECT_TRUE(has_window(model, 0) && model.tied_embedding && model.norm_bias);
+  EXPECT_FALSE(model.biases.mlp || model.biases.query_key_value);
+  EXPECT_TRUE(made("starcoder2", decoder).biases.attention_output);
+  EXPECT_FALSE(has_window(made("starcoder2", decoder), 0));
+}
+
+// Four heads of keys with three quarters of the stream's columns, values twice as wide.
+TEST(Architecture, OlmoHybridHasGatedDeltaNetInThreeOfFourLayers) {
+  const Architecture model = made("olmo_hybrid", R"("num_hidden_layers": 8, "hidden_size": 64, "num_attention_heads": 4,
+                             "intermediate_size": 128, "vocab_size": 9)");
+  EXPECT_EQ(model.layer(2).mixer, Mixer::recurrence);
+  EXPECT_EQ(model.layer(3).mixer, Mixer::attention);
+  EXPECT_EQ(model.recurrence.key_dim, 12);
+  EXPECT_EQ(model.recurrence.value_dim, 24);
+  EXPECT_EQ(model.omitted.parameters, 2 * (4 + 4 - 2) * 16);  // of two layers' norms
+}
+
+TEST(Architecture, ModelsThatNoOperatorComputesAreRefusedByWhatTheyHave) {
+  for (const auto& [type, part] : {std::pair{"zamba2", "blocks of attention and an MLP that several layers share"},
+                                   {"phi4flash", "attend to the keys and values of another"},
+                                   {"nemotron-nas", "block_configs"}}) {
+    const auto refused = minimal(type, decoder);
+    ASSERT_FALSE(refused) << type;
+    EXPECT_EQ(refused.error().key, "model_type");
+    EXPECT_NE(refused.error().hint.find(part), std::string::npos) << refused.error().hint;
+  }
+  const auto inside = minimal("step3_vl", R"("text_config": {"model_type": "step3_text"})");
+  ASSERT_FALSE(inside);
+  EXPECT_NE(inside.error().hint.find("share_q_dim"), std::string::npos);
+}
+
 TEST(Architecture, Lfm2HasConvolutionsWhereItsConfigHasNoAttention) {
   const std::string layers = decoder + R"(, "block_ff_dim": 1000, "full_attn_idxs": [1])";
   const Architecture dense = made("lfm2", layers);
@@ -796,7 +859,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadModel{"unknown_type", "{\n\"model_type\": \"depseek_v3\"}", 2, "model_type", "did you mean 'deepseek_v3'"},
         BadModel{"another_version", "{\n\"model_type\": \"deepseek_v5\"}", 2, "model_type",
                  "'deepseek_v5' known: afmoe"},
-        BadModel{"short_name", "{\n\"model_type\": \"opt\"}", 2, "model_type", "'opt' known: afmoe"},
+        BadModel{"short_name", "{\n\"model_type\": \"apt\"}", 2, "model_type", "'apt' known: afmoe"},
         BadModel{"unlike_any_type", "{\n\"model_type\": \"rwkv\"}", 2, "model_type",
                  "known: afmoe, apertus, arcee, baichuan, bailing_hybrid, bailing_moe, bailing_moe_linear, "
                  "bailing_moe_v2, bamba, "},
