@@ -12,20 +12,20 @@
 #include "model/architecture/load_architecture.h"
 #include "model/layers/blocks.h"
 #include "model/plan/plan.h"
+#include "tests/support/config_files.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 
 namespace plumbline::model {
 namespace {
 
+using tests::decoder;
 using tests::expect_error;
+using tests::made;
+using tests::minimal;
 using tests::shipped;
 using tests::TemporaryDirectory;
-
-Architecture valid(const Result<Architecture>& model) {
-  EXPECT_TRUE(model) << to_string(model.error());
-  return model.value_or(Architecture{});
-}
+using tests::valid;
 
 Architecture load_shipped(const std::string& name) {
   return valid(load_architecture(shipped("examples/models/" + name + ".json")));
@@ -106,15 +106,6 @@ TEST(Architecture, NullQueryRankMeansNoCompression) {
   EXPECT_EQ(model->multi_token_prediction_layers, 0);
 }
 
-// Returns the fewest keys that a type needs, with Hugging Face's defaults for all others.
-Result<Architecture> minimal(const std::string& model_type, const std::string& keys) {
-  const TemporaryDirectory folder;
-  const std::string text = "{\"model_type\": \"" + model_type + "\", \"vocab_size\": 100, " + keys + "}";
-  return load_architecture(folder.write("config.json", text).string());
-}
-Architecture made(const std::string& model_type, const std::string& keys) { return valid(minimal(model_type, keys)); }
-const std::string decoder = R"("num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 32,
-                               "intermediate_size": 128)";
 const std::string gpt = R"("n_layer": 4, "n_embd": 64, "n_head": 4)";
 
 TEST(Architecture, MistralHasAWindowUnlessTheFileHasNull) {
@@ -499,90 +490,6 @@ TEST(Architecture, LingHasLightningAttentionInAllButTheLastLayerOfAGroup) {
       "qk_rope_head_dim": 2, "v_head_dim": 4)");
   EXPECT_EQ(ling.attention, AttentionKind::multi_head_latent);
   EXPECT_EQ(ling.recurrence, ring.recurrence);
-}
-
-// Without low ranks, gates of Kimi Delta Attention are projected whole; attention's are as wide as heads, or as values.
-TEST(Architecture, Ling3HasKimiDeltaAttention) {
-  const std::string keys = decoder + R"(, "num_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
-      "head_dim": 4, "layer_group_size": 2, "kv_lora_rank": 8, "qk_nope_head_dim": 4, "qk_rope_head_dim": 2,
-      "v_head_dim": 4, "short_conv_kernel_size": 3, "use_qk_norm": true)";
-  const Architecture low = made("bailing_hybrid", keys);
-  EXPECT_EQ(low.recurrence.kind, RecurrenceKind::channel_delta);
-  EXPECT_EQ(low.recurrence.gate_rank, 4);
-  EXPECT_EQ(low.recurrence.convolution, 3);
-  EXPECT_EQ(low.layer(0).mixer, Mixer::recurrence);
-  EXPECT_EQ(low.layer(1).mixer, Mixer::attention);
-  EXPECT_FALSE(low.head_gate || low.output_gate);
-  EXPECT_EQ(low.omitted.parameters, 0);
-  const Architecture whole =
-      made("bailing_hybrid", keys + R"(, "no_kda_lora": true, "gated_attention_proj_granularity_type": "head_wise")");
-  EXPECT_EQ(whole.recurrence.gate_rank, 0);
-  EXPECT_TRUE(whole.head_gate);
-  EXPECT_TRUE(
-      made("bailing_hybrid", keys + R"(, "gated_attention_proj_granularity_type": "element_wise")").output_gate);
-}
-
-// DeepSeekMoE has V3's keys without latent attention; dots.llm1 names its scores by the method of choice.
-TEST(Architecture, DeepSeekMoeHasPlainAttentionAndDotsAScoreOfItsOwn) {
-  const std::string experts = R"(, "n_routed_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
-                                 "n_shared_experts": 2, "first_k_dense_replace": 1)";
-  const Architecture model = made("deepseek", decoder + experts);
-  EXPECT_EQ(model.attention, AttentionKind::grouped_query);
-  EXPECT_EQ(model.experts.score, ScoreFunction::softmax);
-  EXPECT_FALSE(model.experts.normalize_weights || model.is_moe_layer(0));
-  EXPECT_TRUE(model.is_moe_layer(1));
-  EXPECT_EQ(model.experts.shared_width(), 32);
-  const Architecture dots = made("dots1", decoder + experts + R"(, "scoring_func": "noaux_tc")");
-  EXPECT_EQ(dots.experts.score, ScoreFunction::sigmoid);
-}
-
-TEST(Architecture, OptHasRelusAndTwoMorePositions) {
-  const std::string keys = R"("num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 8, "vocab_size": 9,
-                              "ffn_dim": 128)";
-  const Architecture model = made("opt", keys);
-  EXPECT_EQ(model.mlp, MlpKind::gelu);
-  EXPECT_EQ(model.position_table, 2050);
-  EXPECT_TRUE(model.tied_embedding && model.norm_bias && model.biases.mlp);
-  EXPECT_EQ(model.dropout.embedding, 0);
-  EXPECT_EQ(model.dropout.residual, 0.1);
-  EXPECT_EQ(minimal("opt", keys + R"(, "word_embed_proj_dim": 32)").error().key, "word_embed_proj_dim");
-  EXPECT_EQ(minimal("opt", keys + R"(, "do_layer_norm_before": false)").error().key, "do_layer_norm_before");
-  EXPECT_EQ(minimal("opt", keys + R"(, "activation_function": "gelu")").error().key, "activation_function");
-}
-
-TEST(Architecture, StarCoder2HasGroupedQueriesAndLayerNorm) {
-  const Architecture model = made("starcoder2", decoder + R"(, "sliding_window": 8, "use_bias": false)");
-  EXPECT_EQ(model.norm, NormKind::layer);
-  EXPECT_EQ(model.mlp, MlpKind::gelu);
-  EXPECT_TRUE(has_window(model, 0) && model.tied_embedding && model.norm_bias);
-  EXPECT_FALSE(model.biases.mlp || model.biases.query_key_value);
-  EXPECT_TRUE(made("starcoder2", decoder).biases.attention_output);
-  EXPECT_FALSE(has_window(made("starcoder2", decoder), 0));
-}
-
-// Four heads of keys with three quarters of the stream's columns, values twice as wide.
-TEST(Architecture, OlmoHybridHasGatedDeltaNetInThreeOfFourLayers) {
-  const Architecture model = made("olmo_hybrid", R"("num_hidden_layers": 8, "hidden_size": 64, "num_attention_heads": 4,
-                             "intermediate_size": 128, "vocab_size": 9)");
-  EXPECT_EQ(model.layer(2).mixer, Mixer::recurrence);
-  EXPECT_EQ(model.layer(3).mixer, Mixer::attention);
-  EXPECT_EQ(model.recurrence.key_dim, 12);
-  EXPECT_EQ(model.recurrence.value_dim, 24);
-  EXPECT_EQ(model.omitted.parameters, 2 * (4 + 4 - 2) * 16);  // of two layers' norms
-}
-
-TEST(Architecture, ModelsThatNoOperatorComputesAreRefusedByWhatTheyHave) {
-  for (const auto& [type, part] : {std::pair{"zamba2", "blocks of attention and an MLP that several layers share"},
-                                   {"phi4flash", "attend to the keys and values of another"},
-                                   {"nemotron-nas", "block_configs"}}) {
-    const auto refused = minimal(type, decoder);
-    ASSERT_FALSE(refused) << type;
-    EXPECT_EQ(refused.error().key, "model_type");
-    EXPECT_NE(refused.error().hint.find(part), std::string::npos) << refused.error().hint;
-  }
-  const auto inside = minimal("step3_vl", R"("text_config": {"model_type": "step3_text"})");
-  ASSERT_FALSE(inside);
-  EXPECT_NE(inside.error().hint.find("share_q_dim"), std::string::npos);
 }
 
 TEST(Architecture, Lfm2HasConvolutionsWhereItsConfigHasNoAttention) {

@@ -172,6 +172,15 @@ TEST(Metrics, TrainingFlopsOfHybridsFollowFromTheirDimensions) {
       3 * (7 * 2 * (192 + 128) * 32 * s / 2 + 20 * by_channels);
   EXPECT_NEAR(model_metrics(architecture("kimi-linear-48b-a3b"), 4096).flops_per_token_causal, kimi, 1e-9 * kimi);
 
+  // The same with whole gates, and in latent attention a gate of each head.
+  constexpr double g = 2560;
+  const double gated = g * 32 * 192 + g * 576 + 512 * 32 * 256 + 4096 * g + g * 32;
+  const double whole_gates = g * (5 * 4096 + 32) + 4096 * g;
+  const double ling =
+      6 * (7 * gated + 35 * whole_gates + 40 * (g * 512 + 9 * 3 * g * 768) + 2 * 3 * g * 6144 + 157184 * g) +
+      3 * (7 * 2 * (192 + 128) * 32 * s / 2 + 35 * by_channels);
+  EXPECT_NEAR(model_metrics(architecture("ling-3.0-flash-124b-a5b"), 4096).flops_per_token_causal, ling, 1e-9 * ling);
+
   constexpr double m = 6144;
   const double lightning = m * 4 * 8192 + 8192 * m, softmax = m * (64 + 2 * 8) * 128 + 8192 * m;
   const double constant = 64 * (2 * 160 * 256 + 4 * 128 * 128.0);
@@ -320,9 +329,9 @@ TEST(Recurrence, NextToAttentionAddsToTheSameStream) {
 }
 
 TEST(Recurrence, LayersOfEveryPatternAreWellFormed) {
-  for (const char* name :
-       {"qwen3-next-80b-a3b", "qwen3.5-35b-a3b", "kimi-linear-48b-a3b", "nemotron-3-nano-30b-a3b",
-        "granite-4.0-h-small", "falcon-h1-7b", "minimax-m1", "jamba-1.5-mini", "falcon-mamba-7b", "codestral-mamba-7b"})
+  for (const char* name : {"qwen3-next-80b-a3b", "qwen3.5-35b-a3b", "kimi-linear-48b-a3b", "ling-3.0-flash-124b-a5b",
+                           "nemotron-3-nano-30b-a3b", "granite-4.0-h-small", "falcon-h1-7b", "minimax-m1",
+                           "jamba-1.5-mini", "falcon-mamba-7b", "codestral-mamba-7b"})
     for (const std::int64_t tensor : {1, 4})
       for (const bool decodes : {false, true}) {
         LayerContext c = decodes ? decoding(name, 4) : training(name, 4096);
@@ -400,8 +409,9 @@ TEST(Decoding, ATokenReadsAndWritesTheStateHoweverLongItsContext) {
   EXPECT_DOUBLE_EQ(state_bytes(architecture("qwen3-next-80b-a3b"), 1, Mixer::recurrence), state + 3 * 8192 * 2);
   EXPECT_DOUBLE_EQ(request_state_bytes(architecture("qwen3-next-80b-a3b")), 36 * (state + 3 * 8192 * 2));
   EXPECT_EQ(request_state_bytes(architecture("deepseek-v3")), 0);
-  // Kimi Linear: 20 layers with the same states, and inputs of 12288 columns.
+  // Kimi Linear: 20 layers with the same states, and inputs of 12288 columns; Ling 3: 35 of them.
   EXPECT_DOUBLE_EQ(request_state_bytes(architecture("kimi-linear-48b-a3b")), 20 * (state + 3 * 12288 * 2));
+  EXPECT_DOUBLE_EQ(request_state_bytes(architecture("ling-3.0-flash-124b-a5b")), 35 * (state + 3 * 12288 * 2));
   const KernelCost cost = KernelCost::make(tests::profile("h800"), tests::h800_device()).value();
   double before = 0;
   for (const std::int64_t requests : {64, 128}) {
@@ -517,6 +527,16 @@ TEST(Scan, TheTimeOfAChunkIsOfItsRecurrenceAndDirection) {
   EXPECT_EQ(seconds({other}, OperatorKind::scan), seconds({}, OperatorKind::scan));
   EXPECT_EQ(seconds({time}, OperatorKind::scan_grad), seconds({}, OperatorKind::scan_grad));
   EXPECT_GT(seconds({share}, OperatorKind::scan_grad), 1.2 * seconds({}, OperatorKind::scan_grad));
+}
+
+// 32 heads of either kind, 512 experts, 42 layers on 3 stages.
+TEST(Layout, DividesLing3InEachOtherWay) {
+  Plan plan;
+  plan.cluster.gpus = 192;
+  plan.batch = {.sequence_length = 4096, .micro_batch_size = 1, .global_batch_size = 384};
+  plan.parallelism = {.tensor = 8, .sequence = true, .pipeline = 3, .expert = 64};
+  const auto layout = make_layout(plan, architecture("ling-3.0-flash-124b-a5b"));
+  EXPECT_TRUE(layout) << to_string(layout.error());
 }
 
 // 32 heads of either kind, an MLP of 9216 columns and experts of 1024, 256 experts, 27 layers on 3 stages.
