@@ -41,18 +41,22 @@ std::vector<Index> entries_to_check(const Matrix& gradient, model::Random& rando
   return entries;
 }
 
-// Returns the central difference, extrapolated from two steps: its error is of fourth order in the step.
-double slope(TinyTraining& training, double& entry) {
+double step_of(const TinyModel& model) { return model.architecture.sparse.tokens > 0 ? 5e-5 : 2e-4; }
+
+// Returns the central difference of what the parameter of that name is trained for, extrapolated from two steps: its
+// error is of fourth order in the step, which must not change what an indexer chooses, or which of its products count.
+double slope(const TinyTraining& training, const std::string& name, double& entry, double step) {
+  const bool of_indexer = name.find("/index") != std::string::npos;
+  const auto loss = [&] { return of_indexer ? training.index_loss() : training.loss(); };
   const double at = entry;
-  const auto central = [&](double step) {
-    entry = at + step;
-    const double above = training.loss();
-    entry = at - step;
-    const double below = training.loss();
+  const auto central = [&](double distance) {
+    entry = at + distance;
+    const double above = loss();
+    entry = at - distance;
+    const double below = loss();
     entry = at;
-    return (above - below) / (2 * step);
+    return (above - below) / (2 * distance);
   };
-  constexpr double step = 2e-4;
   return (4 * central(step / 2) - central(step)) / 3;
 }
 
@@ -64,8 +68,8 @@ TEST_P(Gradients, MeetFiniteDifferencesForEveryParameter) {
     const Matrix& gradient = step.gradients.at(name);
     EXPECT_GT(gradient.cwiseAbs().maxCoeff(), 1e-6) << name << " has no influence on the loss";
     for (Index entry : entries_to_check(gradient, random)) {
-      const double expected = slope(training, parameter.data()[entry]);
-      // The loss is of order 1, so that rounding (1e-16) over the step (1e-4) leaves about 1e-11.
+      const double expected = slope(training, name, parameter.data()[entry], step_of(model()));
+      // The loss is of order 1, so that rounding (1e-16) over the step leaves 1e-11 or less.
       EXPECT_NEAR(gradient.data()[entry], expected, 1e-5 * std::abs(expected) + 1e-10) << name << " [" << entry << "]";
     }
   }
@@ -137,7 +141,7 @@ TEST_P(Gradients, OfAdaptersMeetFiniteDifferences) {
     if (frozen) continue;
     ++trained;
     const Index entry = entries_to_check(gradient, random)[0];
-    const double expected = slope(training, parameter.data()[entry]);
+    const double expected = slope(training, name, parameter.data()[entry], step_of(model()));
     EXPECT_NEAR(gradient.data()[entry], expected, 1e-5 * std::abs(expected) + 1e-10) << name << " [" << entry << "]";
   }
   EXPECT_GT(trained, 0u);
@@ -192,6 +196,14 @@ TEST_P(Gradients, FlopsFollowFromShapes) {
   EXPECT_EQ(step.multiply_adds.size(), expected.size());
   for (const auto& [name, count] : step.multiply_adds) EXPECT_DOUBLE_EQ(2 * count, expected.at(name)) << name;
 }
+
+INSTANTIATE_TEST_SUITE_P(SparseModels, Gradients,
+                         testing::Combine(testing::ValuesIn(sparse_models()),
+                                          testing::Values(Precision::bf16, Precision::fp8), testing::Values(1, 2)),
+                         [](const auto& test) {
+                           return std::get<0>(test.param).name + "_" + std::string(to_string(std::get<1>(test.param))) +
+                                  "_ranks_" + std::to_string(std::get<2>(test.param));
+                         });
 
 INSTANTIATE_TEST_SUITE_P(RecurrentModels, Gradients,
                          testing::Combine(testing::ValuesIn(recurrent_models()),

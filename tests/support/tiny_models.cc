@@ -503,7 +503,40 @@ model::Architecture deepseek_v4() {
   return a;
 }
 
+model::Architecture deepseek_v32() {
+  model::Architecture a = deepseek_v3();
+  a.model_type = "deepseek_v32";
+  a.sparse = {.tokens = tiny_sequence_length, .heads = 2, .head_dim = 6};
+  return a;
+}
+
+// A head of the indexer for each of two groups of queries, and three blocks of two tokens.
+model::Architecture minimax_m3() {
+  model::Architecture a = glm4_moe();
+  a.model_type = "minimax_m3_vl";
+  a.biases = {};
+  a.sparse = {.tokens = 6, .heads = 2, .head_dim = 6, .block = 2};
+  a.pattern = {{model::Mixer::attention, model::FeedForward::dense},
+               {model::Mixer::sparse_attention, model::FeedForward::experts}};
+  return a;
+}
+
+// An entry of each token and the one before it, of which a query sees three.
+model::Architecture chosen_entries() {
+  model::Architecture a = deepseek_v4();
+  a.shared.sparse_compression = 1;
+  a.sparse = {.tokens = 3, .heads = 2, .head_dim = 4};
+  a.pattern[1].mixer = model::Mixer::sparse_compressed_attention;
+  return a;
+}
+
 }  // namespace
+
+std::vector<TinyModel> sparse_models() {
+  return {{"deepseek_v32", deepseek_v32(), {embedding, dense_layer, moe_layer, multi_token_prediction, head}},
+          {"minimax_m3", minimax_m3(), {embedding, dense_layer, sparse_moe_layer, head}},
+          {"chosen_entries", chosen_entries(), {embedding, windowed_moe_layer, sparse_compressed_moe_layer, head}}};
+}
 
 std::vector<TinyModel> recurrent_models() {
   return {{"deepseek_v4", deepseek_v4(), {embedding, windowed_moe_layer, compressed_moe_layer, head}},

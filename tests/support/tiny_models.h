@@ -28,6 +28,10 @@ std::vector<TinyModel> tiny_models();
 // no device runs.
 std::vector<TinyModel> recurrent_models();
 
+// Returns models with indexers, which no device runs: like deepseek_v3.2 and minimax_m3, of whose short sequences a
+// query sees all tokens, chosen in order, and like deepseek_v4, of whose compressed entries it sees some.
+std::vector<TinyModel> sparse_models();
+
 struct TinyLayout {
   model::Precision precision = model::Precision::bf16;
   model::RecomputePolicy recompute;

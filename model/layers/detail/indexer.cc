@@ -82,7 +82,7 @@ void learn(GraphBuilder& b, const std::vector<TensorId>& operands, TensorId chos
   of.value_dim = 0;
   b.on_backward([&b, operands, chosen, columns, query_and_key, of, attributes] {
     const TensorId target = b.activation("index_target", {b.shape(chosen)[0], {columns}}, DataType::fp32);
-    b.emit(index_scores, "index_target", {query_and_key.first, query_and_key.second}, {target}, of);
+    b.emit(index_scores, "index_target", {query_and_key.first, query_and_key.second, chosen}, {target}, of);
     std::vector<TensorId> reads = {target}, gradients;
     for (const TensorId id : operands) {
       reads.push_back(id);

@@ -35,22 +35,26 @@ struct SeenKey {
   Index row = 0;
 };
 
-std::vector<SeenKey> seen_by(const model::AttentionAttributes& a, Index query) {
+// `chosen`: the entries that each query sees, where it does not see all.
+std::vector<SeenKey> seen_by(const model::AttentionAttributes& a, Index query, const Matrix* chosen) {
   const Index place = query % a.sequence_length, sequence = query / a.sequence_length;
   const Index entries = a.compression > 0 ? std::max<Index>(1, a.sequence_length / a.compression) : 0;
   std::vector<SeenKey> seen;
   for (Index s = a.window > 0 ? std::max<Index>(0, place - a.window + 1) : 0; s <= place; ++s)
     seen.push_back({0, sequence * a.sequence_length + s});
   for (Index i = 0; i < entries && (i + 1) * a.compression <= place + 1; ++i)
-    seen.push_back({1, sequence * entries + i});
+    if (chosen == nullptr || (chosen->row(query).array() == static_cast<double>(i)).any())
+      seen.push_back({1, sequence * entries + i});
   return seen;
 }
 
 double score_factor(const model::AttentionAttributes& a) { return 1 / std::sqrt(static_cast<double>(a.query_key_dim)); }
 
-std::size_t keys_of(const model::AttentionAttributes& a) {
-  if (a.chosen > 0) refuse();
-  return a.compression > 0 ? 2 : 1;
+std::size_t keys_of(const model::AttentionAttributes& a) { return a.compression > 0 ? 2 : 1; }
+
+// The last operand, if entries are chosen.
+const Matrix* chosen_of(const Call& call, const model::AttentionAttributes& a) {
+  return a.chosen > 0 ? &call.in(call.ins() - 1) : nullptr;
 }
 
 // Returns the sum of a row's streams and, where there are logits for them, the weights. The logits are scaled.
@@ -116,7 +120,7 @@ void compress_tokens_grad(Call& call) {
   if (call.outs() > 1) call.out(1) += slopes(call.in(0), operands, 1, function);
 }
 
-// Operands: queries, keys of tokens, compressed entries where there are any.
+// Operands: queries, keys of tokens, compressed entries and chosen ones where there are any.
 void compressed_attention(Call& call) {
   const auto& a = call.attributes<model::AttentionAttributes>();
   const std::vector<Matrix> keys = operands_from(call, 1, 1 + keys_of(a));
@@ -126,7 +130,7 @@ void compressed_attention(Call& call) {
     for (Index h = 0; h < a.query_heads; ++h) {
       auto out = call.out(0).row(t).segment(h * d, d);
       double sum = 0;
-      for (const auto& [operand, row] : seen_by(a, t)) {
+      for (const auto& [operand, row] : seen_by(a, t, chosen_of(call, a))) {
         const auto key = keys[operand].row(row);
         const double weight = std::exp(key.dot(call.in(0).row(t).segment(h * d, d)) * score_factor(a));
         sum += weight;
@@ -149,7 +153,7 @@ void compressed_attention_grad(Call& call) {
     for (Index h = 0; h < a.query_heads; ++h) {
       const auto query = q.row(t).segment(h * d, d), d_out = dout.row(t).segment(h * d, d);
       const double through = d_out.dot(o.row(t).segment(h * d, d));
-      for (const auto& [operand, row] : seen_by(a, t)) {
+      for (const auto& [operand, row] : seen_by(a, t, chosen_of(call, a))) {
         const auto key = keys[operand].row(row);
         const double weight = std::exp(key.dot(query) * score_factor(a) - log_sums(t, h));
         const double d_score = weight * (d_out.dot(key) - through) * score_factor(a);

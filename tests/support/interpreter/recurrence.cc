@@ -215,9 +215,5 @@ void gate_columns_grad(Call& call) {
 }
 
 void row_products(Call&) { refuse(); }
-void index_scores(Call&) { refuse(); }
-void index_scores_grad(Call&) { refuse(); }
-void cached_index_scores(Call&) { refuse(); }
-void top_tokens(Call&) { refuse(); }
 
 }  // namespace plumbline::tests

@@ -1,7 +1,10 @@
 #include "tests/support/real/tiny_training.h"
 
+#include <variant>
+
 #include "model/base/random.h"
 #include "model/graph/offload.h"
+#include "tests/support/interpreter/indexer.h"
 
 namespace plumbline::tests {
 namespace {
@@ -118,6 +121,22 @@ void TinyTraining::backward(std::vector<Interpreter>& blocks) const {
 }
 
 double TinyTraining::loss() const { return loss_of(forward()); }
+
+double TinyTraining::index_loss() const {
+  double total = 0;
+  std::vector<Interpreter> blocks = forward();
+  for (std::size_t block = 0; block < graphs_.size(); ++block)
+    for (const model::Operator& op : graphs_[block].operators) {
+      if (op.name == "index_target") blocks[block].run(op);
+      if (op.kind != model::OperatorKind::index_scores_grad) continue;
+      for (std::size_t rank = 0; rank < ranks_; ++rank) {
+        std::vector<Matrix> operands;
+        for (const model::TensorId id : op.reads) operands.push_back(blocks[block].value(rank, id));
+        total += index_divergence(std::get<model::AttentionAttributes>(op.attributes), operands);
+      }
+    }
+  return total;
+}
 
 TinyTraining::Step TinyTraining::step() const {
   std::vector<Interpreter> blocks = forward();

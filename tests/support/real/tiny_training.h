@@ -24,6 +24,8 @@ class TinyTraining {
 
   // Returns the sum over the ranks of all losses of the model (each a mean over the rank's labelled tokens).
   double loss() const;
+  // Returns the sum over ranks of the divergences that indexers learn, which no other parameter does.
+  double index_loss() const;
 
   struct Step {
     double loss = 0;
