@@ -237,6 +237,7 @@ struct ExpertGemm {
   // For quantized weight gradients [in, N], or in one layout the rows of the forward GEMM; emitted in phase W or I.
   std::function<TensorId()> transposed_input;
   std::function<TensorId()> transposed_gradient;  // [out, N] where the gradient arrives quantized, emitted in phase W
+  std::function<TensorId()> wide_input;           // [N, in] in 16 bits, of an adapter's weight gradient
   TensorId factor = 0;                            // W as the forward GEMM reads it
 };
 
@@ -362,15 +363,14 @@ TensorId expert_gemm(GraphBuilder& b, const LayerContext& c, ExpertGemm p, const
   return p.y;
 }
 
-// The same with the adapters of each expert, whose operands are not quantized.
+// The same with the adapters of each expert, whose operands have 16 bits.
 TensorId adapted_expert_gemm(GraphBuilder& b, const LayerContext& c, const ExpertGemm& p,
                              const std::vector<std::int64_t>& parts) {
-  OperandFormat format = c.expert_operands();
-  const TensorId y = expert_gemm(b, c, p, format);
-  const std::int64_t rank = std::exchange(format.adapter_rank, 0);
+  const std::int64_t rank = c.expert_operands().adapter_rank;
+  const TensorId y = expert_gemm(b, c, p, c.expert_operands());
   if (rank == 0) return y;
-  format.nf4_weights = false;
-  const auto rows = [input = p.transposed_input, known = std::make_shared<std::optional<TensorId>>()] {
+  const OperandFormat format{c.unscaled_gemm()};
+  const auto rows = [input = p.wide_input, known = std::make_shared<std::optional<TensorId>>()] {
     if (!*known) *known = input();
     return **known;
   };
@@ -421,7 +421,6 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
   b.section(Section::mlp);
   const Rows rows =
       arrive_as_rows ? Rows{received.tokens, 0, received.weights, received.offsets} : to_rows(b, c, received);
-  const bool keeps_rows = c.dispatcher != Dispatcher::deepep && !scaled;
   const Dimension n = b.shape(rows.rows)[0];
 
   b.group(RecomputeGroup::moe);
@@ -432,21 +431,24 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
     b.emit_weight_gradient(gather_columns, "gather_expert_gradients", {*received_gradient, rows.map}, {id});
     return id;
   };
-  const auto gathered = [&b, rows, received, scaled, keeps_rows, arrive_as_rows, type, n, hidden] {
+  const auto rows_again = [&b, rows, received, keeps_rows = c.dispatcher != Dispatcher::deepep, n, hidden] {
     if (keeps_rows) return rows.rows;
-    if (arrive_as_rows) {
-      const TensorId id = b.activation("expert_rows_t", {{hidden}, n}, type);
+    const TensorId id = b.activation("expert_rows_again", {n, {hidden}}, b.tensor(rows.rows).type);
+    b.emit_weight_gradient(gather_rows, "gather_expert_rows", {received.tokens, rows.map}, {id});
+    return id;
+  };
+  const auto gathered = [&b, rows, received, scaled, rows_again, arrive_as_rows, type, n, hidden] {
+    if (!scaled) return rows_again();
+    const TensorId id = b.activation("expert_rows_t", {{hidden}, n}, type);
+    if (arrive_as_rows)
       b.emit(cast_transpose, "cast_transpose_expert_rows", {rows.rows}, {id});
-      return id;
-    }
-    const TensorId id = scaled ? b.activation("expert_rows_t", {{hidden}, n}, type)
-                               : b.activation("expert_rows_again", {n, {hidden}}, b.tensor(rows.rows).type);
-    b.emit_weight_gradient(scaled ? permute_transpose : gather_rows, "gather_expert_rows", {received.tokens, rows.map},
-                           {id});
+    else
+      b.emit_weight_gradient(permute_transpose, "gather_expert_rows", {received.tokens, rows.map}, {id});
     return id;
   };
   const TensorId wide = adapted_expert_gemm(
-      b, c, {first_gemm(c), rows.rows, 0, 0, rows.offsets, hidden, wide_columns(c, f), n, true, gathered, {}},
+      b, c,
+      {first_gemm(c), rows.rows, 0, 0, rows.offsets, hidden, wide_columns(c, f), n, true, gathered, {}, rows_again},
       adapted_parts(c, f));
   const TensorId h = activated(b, c, "experts_", wide, rows.weights);
   b.group(RecomputeGroup::moe);
@@ -464,11 +466,11 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
     if (!scaled) return h;
     return written ? *written : transpose();
   };
-  const TensorId y = add_expert_biases(
-      b, c, rows,
-      adapted_expert_gemm(b, c,
-                          {"experts_down", h, 0, 0, rows.offsets, f, hidden, n, at_once, transposed, gathered_gradient},
-                          {hidden}));
+  const TensorId y = add_expert_biases(b, c, rows,
+                                       adapted_expert_gemm(b, c,
+                                                           {"experts_down", h, 0, 0, rows.offsets, f, hidden, n,
+                                                            at_once, transposed, gathered_gradient, [h] { return h; }},
+                                                           {hidden}));
 
   const bool sums = !arrive_as_rows || b.tensor(y).type != activation_type(c.combine);
   const TensorId sum =

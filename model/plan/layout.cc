@@ -233,9 +233,9 @@ std::optional<Error> check_adapters(const Plan& plan, const Architecture& archit
     return impossible(plan, key, fmt::format("{} has no MLP but experts", architecture.name),
                       "name attention or experts");
   const bool quantized_experts = has_experts && is_quantized(precision.experts.value_or(precision.gemm));
-  if (experts && quantized_experts)
-    return impossible(plan, key, "adapters of experts are next to GEMMs in 16 bits only",
-                      "set precision.experts = \"bf16\"");
+  if (experts && quantized_experts && is_quantized(precision.dispatch))
+    return impossible(plan, key, "adapters of experts read tokens in 16 bits, as which they must arrive",
+                      "set precision.dispatch = \"bf16\"");
   if (method == "qlora" && (quantized || quantized_experts))
     return impossible(plan, "training.method", "weights in NF4 are multiplied in 16 bits",
                       "set precision.gemm = \"bf16\", or training.method = \"lora\"");

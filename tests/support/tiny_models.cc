@@ -592,7 +592,7 @@ std::vector<TinyModel> tiny_models() {
 model::LayerContext tiny_context(const TinyModel& model, const TinyLayout& layout) {
   return {.architecture = model.architecture,
           .gemm = layout.precision,
-          .dispatch = layout.precision,
+          .dispatch = layout.adapters.experts ? model::Precision::bf16 : layout.precision,
           .recompute = layout.recompute,
           .attention = model.fused_attention ? model::AttentionKernel::fused : model::AttentionKernel::unfused,
           .fused_loss = model.fused_attention,
