@@ -25,7 +25,7 @@ enum class Mixer : std::uint8_t {
   compressed_attention,         // to a window, and to compressed entries of several tokens each
   sparse_compressed_attention,  // to those of the entries that an indexer chooses
   // Of grouped queries to the blocks of tokens that an indexer chooses. Latent attention with an indexer is
-  // `attention`.
+  // `attention`, and this to the tokens that an earlier layer's chose.
   sparse_attention
 };
 inline bool attends(Mixer mixer) { return mixer != Mixer::none && mixer != Mixer::recurrence; }

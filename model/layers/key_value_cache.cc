@@ -60,7 +60,7 @@ double cache_bytes(const Architecture& a, DataType type, std::int64_t tensor, Mi
           : std::max<std::int64_t>(1, shape.key_value_heads / tensor) * (shape.query_key_dim + shape.value_dim);
   const double row = static_cast<double>(columns) * bytes_per_element(type);
   const bool indexed =
-      a.attention == AttentionKind::grouped_query ? mixer == Mixer::sparse_attention : a.sparse.tokens > 0;
+      a.sparse.tokens > 0 && (a.attention == AttentionKind::grouped_query) == (mixer == Mixer::sparse_attention);
   const double index = indexed ? static_cast<double>(a.sparse.head_dim) * bytes_per_element(index_type(a)) : 0;
   const double kept = kept_tokens(a, windowed, tokens, 1);
   if (a.attention != AttentionKind::shared_key_value) return (row + index) * kept;

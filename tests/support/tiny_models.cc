@@ -534,6 +534,7 @@ model::Architecture chosen_entries() {
 
 std::vector<TinyModel> sparse_models() {
   return {{"deepseek_v32", deepseek_v32(), {embedding, dense_layer, moe_layer, multi_token_prediction, head}},
+          {"glm_5_2", deepseek_v32(), {embedding, dense_layer, sparse_dense_layer, sparse_moe_layer, head}},
           {"minimax_m3", minimax_m3(), {embedding, dense_layer, sparse_moe_layer, head}},
           {"chosen_entries", chosen_entries(), {embedding, windowed_moe_layer, sparse_compressed_moe_layer, head}}};
 }

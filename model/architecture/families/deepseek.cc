@@ -1,6 +1,7 @@
 // DeepSeek-V2 (arXiv 2405.04434), DeepSeek-V3 (arXiv 2412.19437) and V3.2 (deepseek-ai/DeepSeek-V3.2-Exp @6d8cb70
 // inference/model.py), GLM-5 (huggingface/transformers @008e574
-// src/transformers/models/glm_moe_dsa/configuration_glm_moe_dsa.py), which has V3.2's attention, and Kimi K2 (arXiv
+// src/transformers/models/glm_moe_dsa/configuration_glm_moe_dsa.py), which has V3.2's attention, in GLM-5.2 with an
+// indexer for four layers (arXiv 2603.12201), and Kimi K2 (arXiv
 // 2507.20534), whose config.json states DeepSeek-V3's architecture under its own model_type; GLM-4.7-Flash and Mistral
 // Small 4, which have its layers (the same @008e574 glm4_moe_lite and mistral4).
 #include <fmt/format.h>
@@ -110,6 +111,21 @@ void read_scored_experts(ConfigReader& config, Architecture& model, std::int64_t
   model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", 1);
 }
 
+// Layers without an indexer of their own see what the last one before them chose (GLM-5.2).
+void read_shared_choices(ConfigReader& config, Architecture& model, const std::vector<std::string>& types) {
+  if (std::ranges::find(types, "shared") == types.end()) return;
+  if (types.size() < static_cast<std::size_t>(model.layers) || types.front() == "shared")
+    return config.conflict("indexer_types", "layers share a choice that no layer before them makes",
+                           "full or shared for each of num_hidden_layers, of which the first is full");
+  std::vector<LayerKind> pattern;
+  for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+    pattern.push_back(model.layer(layer));
+    if (types[static_cast<std::size_t>(layer)] == "shared") pattern.back().mixer = Mixer::sparse_attention;
+  }
+  model.pattern = pattern;
+  model.omitted.what.emplace_back("choices of tokens that are sent between stages");
+}
+
 void read_indexer(ConfigReader& config, Architecture& model, std::int64_t heads) {
   model.sparse = {.tokens = config.dimension("index_topk", 2048),
                   .heads = config.dimension("index_n_heads", heads),
@@ -117,11 +133,12 @@ void read_indexer(ConfigReader& config, Architecture& model, std::int64_t heads)
   if (model.latent.q_lora_rank == 0)
     config.conflict("q_lora_rank", "the indexer reads compressed queries, and the model has none",
                     "state the rank of queries");
+  const bool frequent = config.dimension("index_topk_freq", 1) == 1 && config.text("index_topk_pattern", "").empty();
   const std::vector<std::string> types = config.texts("indexer_types");
-  const bool shares = std::ranges::find(types, "shared") != types.end();
-  if (shares || config.dimension("index_topk_freq", 1) > 1 || !config.text("index_topk_pattern", "").empty())
-    config.fail(shares ? "indexer_types" : "index_topk_freq", "layers that share the choice of another's indexer",
-                "only models with an indexer in each layer are predicted");
+  if (!types.empty()) return read_shared_choices(config, model, types);
+  if (!frequent)
+    config.fail("index_topk_freq", "layers that share the choice of another's indexer",
+                "name what each layer has in indexer_types, full or shared");
 }
 
 }  // namespace

@@ -122,12 +122,13 @@ LatentInputs latent_inputs(GraphBuilder& b, const LayerContext& c, TensorId x) {
   return {query, parts[0], parts[1]};
 }
 
-TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, TensorId x) {
+TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, TensorId x, Mixer mixer) {
   const Architecture& a = c.architecture;
   const LatentAttention& l = a.latent;
   const auto up = RecomputeGroup::mla_up_projection;
   const std::int64_t qk = l.qk_nope_head_dim + l.qk_rope_head_dim;
   const std::int64_t heads = a.heads / c.tensor;
+  const bool chooses = a.sparse.tokens > 0 && mixer != Mixer::sparse_attention;
 
   const std::optional<TensorId> lengths = cached_lengths(b, c);
   std::optional<TensorId> gate;
@@ -166,7 +167,7 @@ TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, Ten
                                          .value_dim = l.kv_lora_rank,
                                          .sequence_length = c.sequence_tokens(),
                                          .window = a.sparse.tokens};
-    choose_tokens(b, c, lengths, {x, query_latent, query, key, attributes});
+    if (chooses) choose_tokens(b, c, lengths, {x, query_latent, query, key, attributes});
     return absorbed_output(b, c, core_attention(b, c, query, key, kv_latent, attributes), heads, gate);
   }
   if (!lengths) {
@@ -180,7 +181,7 @@ TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, Ten
   TensorId rotary_key = turned("rotary_key", inputs.rotary_key, key_rotation);
   const TensorId rotated = turned("rotary_query", q, query_rotation);
   const std::vector<TensorId> cache = append(b, c, *lengths, {kv_latent, rotary_key}, true, false);
-  if (a.sparse.tokens > 0) choose_tokens(b, c, lengths, {x, query_latent});
+  if (chooses) choose_tokens(b, c, lengths, {x, query_latent});
   if (c.inference.kind == InferencePass::Kind::decode || a.sparse.tokens > 0)
     return absorbed_attention(b, c, *lengths, rotated, cache, heads, gate);
   if (reads_cache(c)) {  // keys and values of earlier tokens are computed again from their latents
@@ -278,7 +279,7 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
 TensorId attention_layer(GraphBuilder& b, const LayerContext& c, TensorId x, Mixer mixer) {
   switch (c.architecture.attention) {
     case AttentionKind::multi_head_latent:
-      return multi_head_latent_attention(b, c, x);
+      return multi_head_latent_attention(b, c, x, mixer);
     case AttentionKind::shared_key_value:
       return shared_key_value_attention(b, c, x, mixer);
     case AttentionKind::grouped_query:

@@ -181,7 +181,9 @@ void add_layers(const model::Architecture& a, Rows& rows) {
   const auto all = mix(model::Mixer::compressed_attention), chosen = mix(model::Mixer::sparse_compressed_attention);
   if (all + chosen > 0) mixers += fmt::format("; {} with all compressed entries, {} with chosen ones", all, chosen);
   if (const auto sparse = mix(model::Mixer::sparse_attention); sparse > 0)
-    mixers += fmt::format("; {} with chosen blocks of tokens", sparse);
+    mixers += fmt::format("; {} with {}", sparse,
+                          a.attention == model::AttentionKind::multi_head_latent ? "tokens that another chose"
+                                                                                 : "chosen blocks of tokens");
   rows.emplace_back("layers",
                     fmt::format("{}: {} dense, {} mixture of experts{}", a.layers, transform(model::FeedForward::dense),
                                 transform(model::FeedForward::experts), mixers));

@@ -798,8 +798,8 @@ INSTANTIATE_TEST_SUITE_P(
             "{\n\"model_type\": \"glm_moe_dsa\", \"num_hidden_layers\": 1, \"hidden_size\": 8, \"vocab_size\": 9,\n"
             "\"num_attention_heads\": 4, \"intermediate_size\": 8, \"kv_lora_rank\": 4, \"qk_nope_head_dim\": 2,\n"
             "\"qk_rope_head_dim\": 2, \"v_head_dim\": 2, \"n_routed_experts\": 8, \"num_experts_per_tok\": 2,\n"
-            "\"moe_intermediate_size\": 4,\n\"indexer_types\": [\"full\", \"shared\"]}",
-            6, "indexer_types", "an indexer in each layer"},
+            "\"moe_intermediate_size\": 4,\n\"indexer_types\": [\"shared\"]}",
+            6, "indexer_types", "the first is full"},
         BadModel{"unknown_mixer",
                  "{\n\"model_type\": \"granitemoehybrid\", \"num_hidden_layers\": 1, \"hidden_size\": 64,\n"
                  "\"num_attention_heads\": 4, \"vocab_size\": 9, \"mamba_n_heads\": 2, \"layer_types\": [\"rwkv\"]\n}",

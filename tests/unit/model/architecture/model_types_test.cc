@@ -4,6 +4,9 @@
 #include <string>
 #include <utility>
 
+#include "model/architecture/metrics.h"
+#include "model/layers/blocks.h"
+#include "model/layers/key_value_cache.h"
 #include "tests/support/config_files.h"
 
 namespace plumbline::model {
@@ -48,6 +51,28 @@ TEST(ModelTypes, DeepSeekMoeHasPlainAttentionAndDotsAScoreOfItsOwn) {
   EXPECT_EQ(dots.experts.score, ScoreFunction::sigmoid);
 }
 
+// GLM-5.2: an indexer in the first layers and in every fourth one from then on; its layer of prediction has one.
+TEST(ModelTypes, LayersOfGlm52ShareWhatAnIndexerChose) {
+  const std::string keys = decoder + R"(, "n_routed_experts": 16, "num_experts_per_tok": 2, "q_lora_rank": 8,
+      "moe_intermediate_size": 16, "kv_lora_rank": 8, "qk_nope_head_dim": 4, "qk_rope_head_dim": 2, "v_head_dim": 4,
+      "first_k_dense_replace": 1, "num_nextn_predict_layers": 1, "index_head_dim": 128, "index_n_heads": 2)";
+  const Architecture model =
+      made("glm_moe_dsa", keys + R"(, "index_topk_freq": 4, "indexer_types": ["full", "shared", "shared", "full"])");
+  EXPECT_EQ(model.layer(0), (LayerKind{Mixer::attention, FeedForward::dense}));
+  EXPECT_EQ(model.layer(1), (LayerKind{Mixer::sparse_attention, FeedForward::experts}));
+  EXPECT_EQ(model.layer(3), (LayerKind{Mixer::attention, FeedForward::experts}));
+  EXPECT_EQ(layer_of(BlockKind::multi_token_prediction, model).mixer, Mixer::attention);
+  const Architecture each = made("glm_moe_dsa", keys + R"(, "indexer_types": ["full", "full", "full", "full"])");
+  EXPECT_TRUE(each.pattern.empty());
+  // An indexer: queries of the latent, a key and weights of the stream, gain and shift of the key's norm.
+  const double indexer = 8 * 2 * 128 + 64 * (128 + 2) + 2 * 128;
+  EXPECT_EQ(model_metrics(each, 64).parameters - model_metrics(model, 64).parameters, 2 * indexer);
+  // Its keys have 8 bits and a scale of 4 bytes.
+  EXPECT_EQ(cache_bytes(each, DataType::bf16, 1, 1) - cache_bytes(model, DataType::bf16, 1, 1), 2 * (128 + 4));
+  EXPECT_EQ(minimal("glm_moe_dsa", keys + R"(, "index_topk_freq": 4)").error().key, "index_topk_freq");
+  EXPECT_EQ(minimal("glm_moe_dsa", keys + R"(, "indexer_types": ["full", "shared"])").error().key, "indexer_types");
+}
+
 TEST(ModelTypes, OptHasRelusAndTwoMorePositions) {
   const std::string keys = R"("num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 8, "vocab_size": 9,
                               "ffn_dim": 128)";
@@ -86,6 +111,7 @@ TEST(ModelTypes, OlmoHybridHasGatedDeltaNetInThreeOfFourLayers) {
 TEST(ModelTypes, ModelsThatNoOperatorComputesAreRefusedByWhatTheyHave) {
   for (const auto& [type, part] : {std::pair{"zamba2", "blocks of attention and an MLP that several layers share"},
                                    {"phi4flash", "attend to the keys and values of another"},
+                                   {"glm5_next", "index_kpool"},
                                    {"nemotron-nas", "block_configs"}}) {
     const auto refused = minimal(type, decoder);
     ASSERT_FALSE(refused) << type;

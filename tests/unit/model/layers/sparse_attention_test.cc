@@ -87,6 +87,18 @@ TEST(SparseAttention, TrainingFlopsGrowWithTheIndexer) {
   EXPECT_NEAR(per_token(65536) - per_token(16384), expected, 1e-6 * expected);
 }
 
+// A layer that sees what another's indexer chose has its attention and nothing of an indexer.
+TEST(SparseAttention, ASharedChoiceHasNoIndexer) {
+  for (const bool decodes : {false, true}) {
+    const Graph shared = make_block(BlockKind::sparse_dense_layer, context_of(64, decodes, decodes ? 8191 : 0));
+    EXPECT_EQ(check(shared), "");
+    for (const Operator& op : shared.operators) EXPECT_EQ(op.name.find("index"), std::string::npos) << op.name;
+    const Graph own = make_block(BlockKind::dense_layer, context_of(64, decodes, decodes ? 8191 : 0));
+    const OperatorKind kind = decodes ? OperatorKind::cached_attention : OperatorKind::attention;
+    EXPECT_EQ(flops(shared, only(shared, kind), 1, true).value(), flops(own, only(own, kind), 1, true).value());
+  }
+}
+
 TEST(SparseAttention, IsWellFormedInTrainingOnTensorRanks) {
   for (const char* name : {"deepseek-v3.2", "glm-5"})
     for (const std::int64_t tensor : {1, 4})
