@@ -150,6 +150,7 @@ model::Result<void> search_option(const DeploymentAnswer& answer, DeploymentOpti
       const auto within = serving_within(inputs, serving, answer.confidence, draws);
       known.emplace_back(inputs.plan, within ? within->margin() : serving.margin());
       if (within && within->predict(inputs.plan)) {
+        option.goal.margin = within->margin();  // its requests are those that keep the limits with its own margin
         state_requests(option, *within, found->best);
         break;
       }

@@ -413,7 +413,7 @@ void ServingPredictor::Memos::add_notes(const model::Plan& plan, const Deploymen
     result.notes.push_back(
         fmt::format("Of {:.6g} requests in flight some wait: {} {:.6g}.", state.concurrency,
                     deployment.decode().model->scheduler_binds() ? "the engine runs at most" : "there is space for",
-                    deployment.most_concurrency()));
+                    std::floor(deployment.most_concurrency())));
   if (deployment.decode().model->costs().weights_only(s.weights))
     result.notes.push_back(
         fmt::format("GEMMs read activations in 16 bits: the GPU or its profile has none of {}.", to_string(s.weights)));
