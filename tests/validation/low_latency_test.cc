@@ -83,5 +83,29 @@ TEST(LowLatency, TheTableOfSeveralNodes) {
   EXPECT_LT(table.largest, 0.20);
 }
 
+// Rows of ROCm/mori README.md @05bb5f40 (MORI-EP V1, the low-latency kernel on 32 GPUs): 128 tokens of DeepSeek-V3.
+// Those of one node are what mi300x states; the network's constants are the H100's.
+TEST(LowLatency, MoriOnSeveralNodesOfMi300x) {
+  const model::Profile by = profile(shipped_profile("mi300x"));
+  const auto error = [&](std::int64_t gpus, const std::string& direction, double seconds) {
+    calibrate::ExchangeRow row;
+    row.direction = direction;
+    row.nodes = gpus / 8;
+    row.gpus = gpus;
+    row.tokens = 128;
+    row.hidden = 7168;
+    row.top_k = 8;
+    row.experts = 256;
+    return std::abs(predicted(by, nodes_of_eight(448e9), "deepep-2025-06", row) / seconds - 1);
+  };
+  EXPECT_LT(error(8, "dispatch", 35e-6), 0.02);
+  EXPECT_LT(error(8, "combine", 47e-6), 0.02);
+  std::vector<double> others = {error(16, "dispatch", 115e-6), error(16, "combine", 141e-6),
+                                error(32, "dispatch", 157e-6), error(32, "combine", 280e-6)};
+  std::ranges::sort(others);
+  EXPECT_LT((others[1] + others[2]) / 2, 0.12);
+  EXPECT_LT(others.back(), 0.30);
+}
+
 }  // namespace
 }  // namespace plumbline::tests

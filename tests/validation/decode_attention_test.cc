@@ -1,0 +1,62 @@
+// Decode attention of shipped profiles against tables that no fit used.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "calibrate/components/load.h"
+#include "model/base/units.h"
+#include "model/cost/forms/kernel_forms.h"
+#include "tests/support/costs.h"
+#include "tests/support/inputs.h"
+
+namespace plumbline::tests {
+namespace {
+
+double constant(const model::Profile& by, const std::string& what) {
+  const auto& found = by.parameters()[by.find("cached_attention.grouped_bf16." + what).value()];
+  return found.value * model::si_unit(found.unit)->factor;
+}
+
+// Returns the median of |predicted / measured - 1| over the rows of a BF16 cache.
+double median_error(const std::string& gpu) {
+  const model::Profile by = profile(shipped_profile(gpu));
+  const model::CachedAttentionConstants constants{.start = constant(by, "start"),
+                                                  .request_time = constant(by, "request_time"),
+                                                  .bandwidth = constant(by, "bandwidth"),
+                                                  .rate = constant(by, "rate"),
+                                                  .ramp = constant(by, "ramp"),
+                                                  .ramp_time = constant(by, "ramp_time"),
+                                                  .merge_time = constant(by, "merge_time")};
+  const std::string table = "calibrate/published/components/" + gpu + "/decode_attention.csv";
+  std::vector<double> errors;
+  for (const calibrate::CachedAttentionRow& row : calibrate::load_cached_attention_rows(shipped(table)).value()) {
+    if (row.format != "bf16") continue;
+    const auto real = [](std::int64_t value) { return static_cast<double>(value); };
+    const model::CachedAttentionWork work{.requests = real(row.batch),
+                                          .queries = real(row.queries),
+                                          .query_heads = real(row.heads),
+                                          .kv_heads = real(row.kv_heads),
+                                          .pairs_per_query = real(row.keys),
+                                          .keys = real(row.keys),
+                                          .qk_dim = real(row.qk_dim),
+                                          .v_dim = real(row.v_dim),
+                                          .key_value_bytes = real(row.kv_heads * (row.qk_dim + row.v_dim)) * 2};
+    errors.push_back(std::abs(cached_attention_parts(constants, work).total() / row.seconds - 1));
+  }
+  EXPECT_GE(errors.size(), std::size_t{11});
+  std::ranges::sort(errors);
+  return errors[errors.size() / 2];
+}
+
+// The H200 by the H100's constants and its own memory.
+TEST(DecodeAttention, OfAnH200) { EXPECT_LT(median_error("h200"), 0.10); }
+
+// The GB300 by the GB200's.
+TEST(DecodeAttention, OfAGb300) { EXPECT_LT(median_error("gb300"), 0.10); }
+
+}  // namespace
+}  // namespace plumbline::tests
