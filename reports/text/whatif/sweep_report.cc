@@ -299,7 +299,7 @@ std::string change_sentence(const sim::SweepResult& result, std::size_t from, st
                      changes.change_s() < 0 ? "less" : "more", reasons);
 }
 
-// Returns what binds along a line, and by what the deployments on either side of its best one are dearer.
+// Returns what binds along a line, and by what the deployments at its ends are dearer than its best one.
 std::string why(const sim::SweepResult& result, const sim::SweepLine& line) {
   std::string text;
   if (const std::string bounds = bounds_words(result, line); !bounds.empty())
@@ -309,8 +309,14 @@ std::string why(const sim::SweepResult& result, const sim::SweepLine& line) {
     if (const std::string change = change_sentence(result, line.points[from], line.points[to]); !change.empty())
       text += paragraph(change);
   };
-  if (*line.best > 0) add(*line.best - 1, *line.best);
-  if (*line.best + 1 < line.points.size()) add(*line.best, *line.best + 1);
+  std::size_t first = *line.best, last = *line.best;  // that are predicted
+  for (std::size_t position = 0; position < line.points.size(); ++position) {
+    if (deployment_of(result, line.points[position]) == nullptr) continue;
+    first = std::min(first, position);
+    last = std::max(last, position);
+  }
+  if (first < *line.best) add(first, *line.best);
+  if (last > *line.best) add(*line.best, last);
   return text;
 }
 

@@ -203,6 +203,10 @@ TEST(SweepResult, DeploymentsStateWhatBindsAndWhatChanges) {
   const char* const change = "a thousand output tokens take 8.000 s less GPU time: MLP -8.50 s (host +0.50 s).";
   EXPECT_TRUE(has(along, std::string("From concurrency 1 to concurrency 8 ").append(change))) << along;
   EXPECT_FALSE(has(along, "From concurrency 8")) << "nothing changes";
+  const std::string longer =
+      one_line(reports::sweep_text(result_of({"inference.concurrency=1,2,8"}, {one, one, eight}), false));
+  EXPECT_TRUE(has(longer, std::string("From concurrency 1 to concurrency 8 ").append(change)))
+      << "of the ends: " << longer;
   const std::string engines =
       one_line(reports::sweep_text(result_of({"inference.engine=vllm,sglang"}, {one, eight}), false));
   EXPECT_TRUE(has(engines, std::string("From engine vllm to engine sglang ").append(change))) << engines;
