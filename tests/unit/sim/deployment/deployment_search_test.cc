@@ -273,6 +273,30 @@ kv_cache = "int6"
   EXPECT_GT(chosen.result.interval->tpot_s->p90, chosen.result.interval->tpot_s->p10);
 }
 
+// The margin of the deployment that is found is its own, not that of the one that was searched around.
+TEST(DeploymentAnswer, WhatKeepsALimitInNineOfTenCasesBreaksNone) {
+  const std::string text = R"(
+[model]
+config = "models/llama-3-8b.json"
+[cluster]
+topology = "h100-dgx"
+gpus = 4
+[inference]
+)";
+  for (const std::string limit : {"0.006", "0.012"}) {
+    DeploymentAnswer answer;
+    answer.confidence = 0.9;
+    answer.options.resize(1);
+    answer.options[0].on.inputs =
+        tests::serving_inputs(text, "h100", {"search.pipeline=1", "inference.max_tpot_s=" + limit});
+    ASSERT_TRUE(search_option(answer, answer.options[0], {}));
+    rank(answer);
+    ASSERT_FALSE(answer.order.empty());
+    EXPECT_TRUE(answer.best(0).within);
+    EXPECT_THAT(what_would_do(answer), testing::IsEmpty());
+  }
+}
+
 TEST(DeploymentAnswer, OptionsWithinTheLimitsComeFirst) {
   DeploymentAnswer answer;
   for (const auto& [value, within] : {std::pair(100.0, false), std::pair(50.0, true), std::pair(70.0, true)}) {
