@@ -49,6 +49,15 @@ TEST_P(Stacks, AppliesToAPlan) {
   EXPECT_TRUE(again) << to_string(again.error());
 }
 
+// An operator without launches of its own has those of its class, which `permute` names too. The gradient of a sum over
+// a token's rows makes no map again.
+TEST_P(Stacks, CountsGatheredRowsApartFromAPermutation) {
+  const auto states = [this](const char* name) {
+    return std::ranges::find(stack_.parameters, name, &model::Parameter::name) != stack_.parameters.end();
+  };
+  EXPECT_EQ(states("kernel.permute.launches"), states("kernel.gather_rows.launches"));
+}
+
 INSTANTIATE_TEST_SUITE_P(Shipped, Stacks, testing::ValuesIn(stacks()), [](const auto& test) {
   std::string name = test.param;
   std::ranges::replace(name, '-', '_');
