@@ -136,6 +136,11 @@ void HostCost::read_launches(ConstantReader& reader, const Plan& plan, std::int6
   synchronizations_permute_ = waits_at_permute(reader, plan);
   synchronizations_clamp_ = read("host.synchronizations.clamp").value;
   synchronizations_slot_ = read("host.synchronizations.slot").value;
+  const auto collectives = [&](std::string_view op) {
+    return reader.value(fmt::format("host.collectives.{}.{}", op, plan.stack.dispatcher), 1);
+  };
+  dispatches_ = collectives("dispatch");
+  dispatch_gradients_ = collectives("dispatch_grad");
   messages_ = read("host.messages").value;
   for (const Constant& one : {launch_, forward_, backward_, forward_layer_, backward_layer_, synchronization_})
     issues_ = issues_ || one.index >= 0;
@@ -171,13 +176,18 @@ HostCalls HostCost::calls(const Graph& graph, const Operator& op, double launche
   HostCalls calls{.launches = share * (prepared ? std::min(1.0, launches) : fills_ + launches),
                   .views = share * views(op)};
   const bool forward = op.phase == Phase::F || op.recomputed;
-  (forward ? calls.forward : calls.backward) = share;
+  (forward ? calls.forward : calls.backward) = share * (prepared ? 1 : collectives(op.kind));
   if (op.kind == counted_at_) calls.synchronizations = share * synchronizations_moe_;
   if (op.kind == OperatorKind::grouped_matmul)
     calls.experts = share * static_cast<double>(gemm_shape(graph, op, 1).groups);
   if (op.kind == OperatorKind::clamp) calls.drains = share * synchronizations_clamp_;
   if (op.kind == OperatorKind::permute) calls.drains = share * synchronizations_permute_;
   return calls;
+}
+
+double HostCost::collectives(OperatorKind kind) const {
+  if (kind == OperatorKind::dispatch) return dispatches_;
+  return kind == OperatorKind::dispatch_grad ? dispatch_gradients_ : 1;
 }
 
 // Without a kernel that sorts them, the rows that an all-to-all brought are split by rank and expert and joined by

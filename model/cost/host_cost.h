@@ -53,8 +53,9 @@ class HostCost {
   bool launches() const { return issues_; }
   // Returns what an operator of `launches` kernels asks of the host; `share` is the part of its work that is launched
   // here. One that another operator's kernel computes, with no launch of its own, asks nothing, nor does one that is
-  // captured in a graph. What prepares a dispatch is captured without the dispatch itself. Before a dispatch the host
-  // waits for what the router chose, after a router for its end.
+  // captured in a graph. What prepares a dispatch is captured without the dispatch itself. A dispatch by several
+  // collectives is as many operators. Before a dispatch the host waits for what the router chose, after a router for
+  // its end.
   HostCalls calls(const Graph& graph, const Operator& op, double launches, double share) const;
   // Returns what a layer asks of it besides its operators: where parts of it are captured, they are a graph, which one
   // operator launches.
@@ -95,6 +96,8 @@ class HostCost {
  private:
   void read_launches(ConstantReader& reader, const Plan& plan, std::int64_t hosts);
   bool captures(std::string_view scope) const;
+  // Returns the collectives by which the operator sends, or 1.
+  double collectives(OperatorKind kind) const;
   // Returns the pieces that the operator splits and joins.
   double views(const Operator& op) const;
   std::array<Share, 8> shares_one_by_one(const HostCalls& calls) const;
@@ -110,6 +113,7 @@ class HostCost {
   double expert_tensor_ = 0;  // ranks whose chunks of rows are sorted with the rank's own; 0: a kernel sorts them
   bool issues_ = false, graphs_ = false, blocks_ = false;
   OperatorKind counted_at_ = OperatorKind::router;  // before it (dispatch) or after it the host waits for its counts
+  double dispatches_ = 1, dispatch_gradients_ = 1;  // the collectives that send tokens, and those of their gradients
   std::vector<std::string> captured_;               // the scopes that are captured
   Constant link_efficiency_, memory_bandwidth_;
   double link_ = 0;    // B/s per direction; 0: unknown

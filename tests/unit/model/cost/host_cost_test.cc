@@ -254,6 +254,30 @@ TEST(HostCost, ADispatchOfAnySoftwareMayWait) {
   EXPECT_EQ(cost.calls(block, tests::find(block, "router_choice"), 1, 1).synchronizations, 0);
 }
 
+// Counts, tokens and probabilities are sent by a collective each, and gradients of the last two come back.
+TEST(HostCost, EachCollectiveOfADispatchIsAnOperator) {
+  const Profile profile = tests::with_constants(
+      host_profile({{"graph_launch", 7}}),
+      {{"host.collectives.dispatch.alltoall", 3}, {"host.collectives.dispatch_grad.alltoall", 2}});
+  const Graph block = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::bf16));
+  Plan plan;
+  const auto calls = [&](const std::string& name, Phase phase = Phase::F, double share = 1) {
+    return HostCost::make(profile, two_nodes(100), plan)
+        .value()
+        .calls(block, tests::find(block, name, phase), 1, share);
+  };
+  plan.stack.dispatcher = "alltoall";
+  EXPECT_EQ(calls("dispatch").forward, 3);
+  EXPECT_EQ(calls("dispatch", Phase::F, 0.5).forward, 1.5);
+  EXPECT_EQ(calls("dispatch_grad", Phase::I).backward, 2);
+  EXPECT_EQ(calls("combine").forward, 1);
+  plan.stack.graphs = {"moe_preprocess"};  // which sends the counts
+  EXPECT_EQ(calls("dispatch").forward, 1);
+  plan.stack.graphs.clear();
+  plan.stack.dispatcher = "deepep";  // one kernel sends all of it
+  EXPECT_EQ(calls("dispatch").forward, 1);
+}
+
 TEST(HostCost, RowsOfAnAllToAllAreSortedPieceByPiece) {
   const Profile profile = host_profile({{"view", 2}});
   LayerContext rank = tests::deepseek_rank(Precision::bf16);
