@@ -141,6 +141,7 @@ void HostCost::read_launches(ConstantReader& reader, const Plan& plan, std::int6
   };
   dispatches_ = collectives("dispatch");
   dispatch_gradients_ = collectives("dispatch_grad");
+  short_kernel_ = reader.value("kernel.shortest") + reader.value("kernel.launch_gap");
   messages_ = read("host.messages").value;
   for (const Constant& one : {launch_, forward_, backward_, forward_layer_, backward_layer_, synchronization_})
     issues_ = issues_ || one.index >= 0;
@@ -183,6 +184,18 @@ HostCalls HostCost::calls(const Graph& graph, const Operator& op, double launche
   if (op.kind == OperatorKind::clamp) calls.drains = share * synchronizations_clamp_;
   if (op.kind == OperatorKind::permute) calls.drains = share * synchronizations_permute_;
   return calls;
+}
+
+// Of several collectives the first gathers the counts. A kernel that sends by itself is a launch of the operator that
+// counts.
+HostCost::Dispatching HostCost::dispatching(const HostCalls& calls) const {
+  const double share = calls.synchronizations / synchronizations_moe_, sent = std::max(1.0, dispatches_ - 1);
+  const double each = share * (launch_.value + (dispatches_ > 1 ? forward_.value : 0)), all = one_by_one(calls);
+  const double first = std::min(all, each), others = std::min(all - first, (sent - 1) * each);
+  return {.before = all - first - others,
+          .first = first,
+          .others = others,
+          .counted = std::max(0.0, calls.launches - share * sent) * short_kernel_};
 }
 
 double HostCost::collectives(OperatorKind kind) const {

@@ -57,6 +57,13 @@ class HostCost {
   // collectives is as many operators. Before a dispatch the host waits for what the router chose, after a router for
   // its end.
   HostCalls calls(const Graph& graph, const Operator& op, double launches, double share) const;
+  // What the host does around the wait of a dispatch, in CPU seconds: what counts and permutes is issued before it, the
+  // first kernel that sends right after it, then the others. `counted` is what the GPU takes to count.
+  struct Dispatching {
+    double before = 0, first = 0, others = 0, counted = 0;
+  };
+  // Returns it of the calls of a dispatch that waits.
+  Dispatching dispatching(const HostCalls& calls) const;
   // Returns what a layer asks of it besides its operators: where parts of it are captured, they are a graph, which one
   // operator launches.
   HostCalls layer_calls(bool forward) const;
@@ -114,6 +121,7 @@ class HostCost {
   bool issues_ = false, graphs_ = false, blocks_ = false;
   OperatorKind counted_at_ = OperatorKind::router;  // before it (dispatch) or after it the host waits for its counts
   double dispatches_ = 1, dispatch_gradients_ = 1;  // the collectives that send tokens, and those of their gradients
+  double short_kernel_ = 0;                         // s of a kernel that moves little
   std::vector<std::string> captured_;               // the scopes that are captured
   Constant link_efficiency_, memory_bandwidth_;
   double link_ = 0;    // B/s per direction; 0: unknown

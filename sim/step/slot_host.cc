@@ -117,12 +117,24 @@ class Issue {
 
   double end_of_transfer(std::size_t segment, double begin) {
     for (const HostCalls& calls : *issued_[segment].operators) {
-      wait(calls);
-      now_ += host_.one_by_one(calls);
-      if (calls.launches > 0) begin = std::max(begin, now_);
+      const double issued = calls.synchronizations > 0 && !host_.blocks() ? dispatched(calls) : issue(calls);
+      if (calls.launches > 0) begin = std::max(begin, issued);
     }
     const double at = begin + alone(segment);
     for (const HostCalls& calls : *issued_[segment].operators) block(at, calls);
+    return at;
+  }
+
+  double issue(const HostCalls& calls) { return now_ += host_.one_by_one(calls); }
+
+  // Returns when a dispatch is issued that waits for its counts.
+  double dispatched(const HostCalls& calls) {
+    const model::HostCost::Dispatching host = host_.dispatching(calls);
+    now_ += host.before;
+    wait(calls, host.counted);
+    now_ += host.first;
+    const double at = now_;
+    now_ += host.others;
     return at;
   }
 
@@ -157,9 +169,10 @@ class Issue {
     return at;
   }
 
-  // What a router chose is there once its kernels have ended, or from before where it is not computed again.
-  void wait(const HostCalls& calls) {
-    if (calls.synchronizations > 0 && chosen_ && !host_.blocks()) wait_until(*chosen_, calls);
+  // What a router chose is there once its kernels have ended, or from before where it is not computed again, and
+  // `counted` seconds later how many tokens each expert has.
+  void wait(const HostCalls& calls, double counted = 0) {
+    if (calls.synchronizations > 0 && chosen_ && !host_.blocks()) wait_until(*chosen_ + counted, calls);
   }
 
   void drain(double at, const HostCalls& calls) {

@@ -278,6 +278,35 @@ TEST(HostCost, EachCollectiveOfADispatchIsAnOperator) {
   EXPECT_EQ(calls("dispatch").forward, 1);
 }
 
+// 14 launches of 4 us and three operators of 10: two collectives send what one of them and twelve kernels have counted.
+TEST(HostCost, ADispatchCountsBeforeItWaits) {
+  const Profile profile =
+      tests::with_constants(host_profile({{"synchronizations.moe", 1}, {"synchronizations.at_dispatch", 1}}),
+                            {{"host.collectives.dispatch.alltoall", 3}});
+  ConstantReader reader(profile);
+  const double kernel = reader.value("kernel.shortest") + reader.value("kernel.launch_gap");
+  const Graph block = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::bf16));
+  Plan plan;
+  plan.parallelism.expert = 8;
+  const auto around = [&](double launches, double share) {
+    const HostCost cost = HostCost::make(profile, two_nodes(100), plan).value();
+    return cost.dispatching(cost.calls(block, tests::find(block, "dispatch"), launches, share));
+  };
+  constexpr double rounding = 1e-12;
+  plan.stack.dispatcher = "alltoall";
+  for (const double share : {1.0, 0.5}) {
+    EXPECT_NEAR(around(14, share).before, share * 58e-6, rounding);
+    EXPECT_NEAR(around(14, share).first, share * 14e-6, rounding);
+    EXPECT_NEAR(around(14, share).others, share * 14e-6, rounding);
+    EXPECT_NEAR(around(14, share).counted, share * 12 * kernel, rounding);
+  }
+  plan.stack.dispatcher = "deepep";  // an operator of three kernels, of which the last one sends
+  EXPECT_NEAR(around(3, 1).before, 18e-6, rounding);
+  EXPECT_NEAR(around(3, 1).first, 4e-6, rounding);
+  EXPECT_NEAR(around(3, 1).others, 0, rounding);
+  EXPECT_NEAR(around(3, 1).counted, 2 * kernel, rounding);
+}
+
 TEST(HostCost, RowsOfAnAllToAllAreSortedPieceByPiece) {
   const Profile profile = host_profile({{"view", 2}});
   LayerContext rank = tests::deepseek_rank(Precision::bf16);

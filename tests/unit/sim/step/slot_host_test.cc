@@ -97,6 +97,26 @@ TEST(SlotHost, AWaitOfTheHostLeavesTheGpuIdle) {
   EXPECT_NEAR(waits.seconds(OpType::F) - usual.seconds(OpType::F), 4 * 2 * 500e-6, 1e-6);
 }
 
+// What counts is issued while the GPU is behind, so that 40 kernels more of it, 0.8 ms of the host in each of four
+// layers, take no longer than the GPU does for them.
+TEST(SlotHost, WhatCountsIsIssuedBeforeTheWaitOfADispatch) {
+  double kernel = 0;
+  const auto seconds = [&](double launches) {
+    Case counts(
+        tests::deepseek_plan,
+        {{"launch", 20}, {"synchronization", 1}, {"synchronizations.moe", 1}, {"synchronizations.at_dispatch", 1}},
+        {"stack.dispatcher=alltoall"});
+    counts.inputs.profile = tests::with_constants(counts.inputs.profile, {{"kernel.dispatch.launches", launches}});
+    counts.costs = tests::costs_of(counts.inputs);
+    model::ConstantReader reader(counts.inputs.profile);
+    kernel = reader.value("kernel.shortest") + reader.value("kernel.launch_gap");
+    return counts.seconds(OpType::F);
+  };
+  const double few = seconds(1), many = seconds(41);
+  EXPECT_GE(many, few * (1 - accuracy_of_delay));
+  EXPECT_LE(many - few, 4 * 40 * kernel + 1e-6);
+}
+
 TEST(SlotHost, AHostThatWaitsForEachLaunchIsNeverAhead) {
   // A dense slot is one chain of kernels, each of which waits for its launch and is then waited for.
   const Case alone(tests::llama_plan, {});
