@@ -188,10 +188,13 @@ void count_ends_of_base(const RuleInput& in, const Entry& base, NemoArguments& a
                          base.key, *layers, stages, *layers + 2));
 }
 
-// Bridge gives all stages of DeepSeek-V3 as many layers, rounded up, and the last one what is left
-// (recipes/deepseek/deepseek_v3.py @05d003fb).
-void lay_out_deepseek(const RuleInput& in) {
-  constexpr std::string_view function = "'set_deepseek_v3_pipeline_model_parallel_layout(cfg.model)'";
+// Bridge's functions give all stages of DeepSeek-V3 and Kimi K2 as many layers, rounded up, and the last one what is
+// left (recipes/deepseek/deepseek_v3.py @05d003fb, recipes/kimi/h100/kimi_k2.py @0cabbd55).
+void lay_out_by_function(const RuleInput& in) {
+  const Entry* stated = in.draft.configuration().find("model.pipeline_model_parallel_layout");
+  const bool of_kimi = stated != nullptr && stated->value.starts_with("_get_kimi_k2_pipeline_layout");
+  const std::string_view function =
+      of_kimi ? std::string_view(stated->key) : "'set_deepseek_v3_pipeline_model_parallel_layout(cfg.model)'";
   const auto layers = in.layers();
   const std::int64_t chunks = in.draft.integer("model.virtual_pipeline_model_parallel_size").value_or(1);
   const std::int64_t stages = bounded_product({in.draft.degree("pipeline"), std::max<std::int64_t>(1, chunks)});
@@ -212,7 +215,12 @@ void read_nemo_rest(Draft& draft, const NemoArguments& arguments) {
     if (draft.flag(key).value_or(false) && draft.degree("tensor") > 1) draft.set("overlap.tensor", true, key);
   for (const char* key : {"trainer.gradient_clip_val", "optimizer.clip_grad"})
     if (const auto norm = draft.number(key)) draft.set("optimizer.gradient_clipping", *norm > 0, key);
-  if (draft.text("optimizer.optimizer").value_or("adam") != "adam")
+  // A function of Bridge returns the optimizer, whose name begins with how it is divided.
+  const Entry* made = draft.configuration().find("optimizer");
+  const bool by_function = made != nullptr && made->value.find("muon") != std::string::npos;
+  if (by_function || draft.text("optimizer.optimizer").value_or("adam").find("muon") != std::string::npos)
+    draft.set("optimizer.kind", "muon", by_function ? made->key : "optimizer.optimizer");
+  else if (draft.text("optimizer.optimizer").value_or("adam") != "adam")
     draft.not_modeled("optimizer.optimizer", "the optimizer is Adam");
   const bool replays = arguments.given.value("--cuda-graph-impl") == "full_iteration" ||
                        std::ranges::find(scopes, "full_iteration") != scopes.end();
@@ -247,7 +255,7 @@ void read_nemo_training(const RuleInput& in) {
     if (base != nullptr && (pretraining != nullptr || std::string_view(key).ends_with("optimizer")) &&
         in.draft.configuration().find(key) == nullptr)
       arguments.put(argument_of(key), base->key);
-  lay_out_deepseek(in);
+  lay_out_by_function(in);
   if (base != nullptr) count_ends_of_base(in, *base, arguments);
   if (base != nullptr)
     in.draft.note(Note::Kind::assumed, base->key,
@@ -467,7 +475,8 @@ void name_hf_model(Entry& entry) {
   constexpr std::string_view call = "AutoBridge.from_hf_pretrained(";
   const std::size_t begin = entry.value.find(call);
   if (begin == std::string::npos) return;
-  const std::size_t quote = begin + call.size();
+  const std::size_t quote =
+      entry.value.find_first_not_of(" \t\r\n", begin + call.size());  // it may be in the next line
   if (quote >= entry.value.size() || (entry.value[quote] != '"' && entry.value[quote] != '\'')) return;
   const std::size_t end = entry.value.find(entry.value[quote], quote + 1);
   if (end == std::string::npos) return;
@@ -502,6 +511,7 @@ Result<Configuration> read_nemo(const Source& source) {
   auto read = TRY(is_python(source.text) ? read_bridge(source) : read_yaml(source));
   resolve_references(read.entries);
   apply_flex_dispatcher(read);
+  read_layout(read, source.text);
   for (Entry& entry : read.entries) {
     if (entry.value == "???") entry.value.clear();
     if (entry.key == "model" && entry.unread) name_hf_model(entry);

@@ -151,5 +151,104 @@ TEST(PythonRecipes, TheFlexDispatcherIsApplied) {
   EXPECT_EQ(of("None", field).plan.stack.dispatcher, "alltoall");
 }
 
+// Returns a recipe of 32 layers on four stages, whose lines change what it begins with.
+std::string staged_recipe(const std::string& lines) {
+  return "def llama3_8b_pretrain_8gpu_config():\n    cfg = _pretrain_common()\n"
+         "    cfg.model.tensor_model_parallel_size = 1\n    cfg.model.pipeline_model_parallel_size = 4\n"
+         "    cfg.model.context_parallel_size = 1\n    cfg.model.seq_length = 8192\n"
+         "    cfg.train.micro_batch_size = 1\n    cfg.train.global_batch_size = 64\n" +
+         lines + "    return cfg\n";
+}
+
+std::vector<std::int64_t> stages_of(const std::string& recipe) {
+  return imported("nemo", recipe, {"model.config=llama-3-8b"}).plan.schedule.layers_per_stage.counts;
+}
+
+TEST(PythonRecipes, LayoutsOfStagesAreListsAndDictionaries) {
+  using testing::ElementsAre;
+  EXPECT_THAT(stages_of(staged_recipe("    cfg.model.pipeline_model_parallel_layout = [\n"
+                                      "        [\"embedding\"] + [\"decoder\"] * 7,  # one less\n"
+                                      "    ] + [[\"decoder\"] * 9] * 2 + [[\"decoder\"] * 7 + [\"loss\"]]\n")),
+              ElementsAre(7, 9, 9, 7));
+  const std::string by_degrees =
+      "def _layout(stages: int, chunks: int):\n    layouts = {\n        (1, 1): None,\n"
+      "        (2, 2): [[\"embedding\"] + [\"decoder\"] * 8] + [[\"decoder\"] * 8] * 3,\n"
+      "        (4, 1): [[\"embedding\"] + [\"decoder\"] * 9, [\"decoder\"] * 9, [\"decoder\"] * 9, [\"decoder\"] * 5 + "
+      "[\"loss\"]],\n    }\n    if (stages, chunks) not in layouts:\n        raise ValueError(\"none\")\n"
+      "    return layouts[(stages, chunks)]\n\n";
+  const std::string assigned = staged_recipe("    cfg.model.pipeline_model_parallel_layout = _layout(4, 1)\n");
+  EXPECT_THAT(stages_of(by_degrees + assigned), ElementsAre(9, 9, 9, 5)) << "a helper is no configuration";
+  const std::string sets =
+      "def set_layout(model_cfg, layout=None, *, alone: bool = False) -> None:\n    if layout is not None:\n"
+      "        model_cfg.pipeline_model_parallel_layout = layout\n        return\n\n"
+      "    mtp_layers = getattr(model_cfg, \"mtp_num_layers\", 1) or 0\n"
+      "    last_layer = [\"mtp\"] * mtp_layers + [\"loss\"]\n    layout_map = {\n"
+      "        (4, 1): [[\"embedding\"] + [\"decoder\"] * 8] + [[\"decoder\"] * 9] * 2 + [[\"decoder\"] * 6 + "
+      "last_layer],\n    }\n    if alone:\n        model_cfg.pipeline_model_parallel_layout = None\n"
+      "    elif (4, 1) in layout_map:\n        model_cfg.pipeline_model_parallel_layout = layout_map[(4, 1)]\n\n\n";
+  const std::string called = sets + staged_recipe("    set_layout(cfg.model)\n");
+  EXPECT_THAT(stages_of(called), ElementsAre(8, 9, 9, 6));
+  EXPECT_THAT(noted(imported("nemo", called, {"model.config=llama-3-8b"})), Not(HasSubstr("layout_map")));
+  EXPECT_THAT(stages_of(sets + staged_recipe("    set_layout(cfg.model, alone=True)\n")), testing::IsEmpty())
+      << "a layout of another kind, which 32 layers on four stages do not need";
+  // A dump has one list for each stage.
+  std::string first = "embedding", last = "loss";
+  for (int layer = 0; layer < 10; ++layer) first += ", decoder";
+  for (int layer = 0; layer < 22; ++layer) last.insert(0, "decoder, ");
+  EXPECT_THAT(imported("nemo",
+                       "trainer:\n  devices: 4\nmodel:\n  pipeline_model_parallel_size: 2\n"
+                       "  pipeline_model_parallel_layout:\n  - [" +
+                           first + "]\n  - [" + last + "]\n",
+                       {"model.config=llama-3-8b", "batch.sequence_length=4096", "batch.micro_batch_size=1",
+                        "batch.global_batch_size=64"})
+                  .plan.schedule.layers_per_stage.counts,
+              ElementsAre(10, 22));
+}
+
+// Of a chain of branches that is taken whose condition is decided by what was assigned.
+TEST(PythonRecipes, BranchesAreDecidedByWhatWasAssigned) {
+  const std::string chooses =
+      "def _choose(cfg, kind: str, narrow=None) -> None:\n    if kind == \"adam\":\n"
+      "        made, schedule = distributed_fused_adam_with_cosine_annealing(lr=1)\n        wide = False\n"
+      "    elif kind == \"muon\":\n        made, schedule = distributed_muon_with_cosine_annealing(lr=1)\n"
+      "        wide = True\n        cfg.ddp.use_distributed_optimizer = False\n    else:\n        raise "
+      "ValueError(kind)\n"
+      "    cfg.optimizer = made\n    cfg.scheduler = schedule\n    if narrow is None:\n"
+      "        cfg.mixed_precision = \"bf16_mixed\"\n        cfg.mixed_precision.grad_reduce_in_fp32 = wide\n\n\n";
+  const auto of = [&](const std::string& kind) {
+    return imported("nemo", chooses + staged_recipe("    _choose(cfg, \"" + kind + "\")\n"),
+                    {"model.config=llama-3-8b"});
+  };
+  const auto muon = of("muon");
+  EXPECT_EQ(muon.plan.optimizer.kind, "muon");
+  EXPECT_EQ(muon.plan.parallelism.zero_stage, 0);
+  EXPECT_EQ(muon.plan.precision.gradients, Precision::fp32);
+  EXPECT_THAT(noted(muon), Not(HasSubstr("if kind")));
+  const auto adam = of("adam");
+  EXPECT_EQ(adam.plan.optimizer.kind, "adamw");
+  EXPECT_EQ(adam.plan.parallelism.zero_stage, 1);
+  EXPECT_EQ(adam.plan.precision.gradients, Precision::bf16);
+  // What is not assigned decides nothing: the chain is listed, and none of its branches is taken.
+  const auto open = imported("nemo",
+                             staged_recipe("    if cfg.model.apply_rope_fusion:\n"
+                                           "        cfg.model.sequence_parallel = True\n    else:\n"
+                                           "        cfg.model.tensor_model_parallel_size = 2\n"),
+                             {"model.config=llama-3-8b"});
+  EXPECT_EQ(open.plan.parallelism.tensor, 1);
+  EXPECT_THAT(noted(open), HasSubstr("'if cfg.model.apply_rope_fusion:': unknown"));
+  EXPECT_THAT(noted(open), HasSubstr("'else:': unknown"));
+}
+
+// A model may be named in the line after the call.
+TEST(PythonRecipes, CallsMayGoOnInTheNextLine) {
+  const auto read = imported(
+      "nemo", staged_recipe("    cfg.model = AutoBridge.from_hf_pretrained(\n        \"meta-llama/Meta-Llama-3-8B\", "
+                            "trust_remote_code=True\n    ).to_megatron_provider(load_weights=False)\n"
+                            "    cfg.model.tensor_model_parallel_size = 2\n"
+                            "    cfg.model.pipeline_model_parallel_size = 1\n    cfg.model.context_parallel_size = 1\n"
+                            "    cfg.model.seq_length = 4096\n"));
+  EXPECT_EQ(read.plan.model.config, "llama-3-8b");
+}
+
 }  // namespace
 }  // namespace plumbline::model::configurations
