@@ -178,7 +178,7 @@ void accelerate_rules(const RuleInput& in) {
   }
   const std::string_view backend_key = "parallelism_config.parallelism_config_cp_backend";
   if (draft.text(backend_key) == "deepspeed" && draft.degree("context") > 1)
-    price_ulysses(in, backend_key);
+    draft.set("parallelism.context_method", "all-to-all", backend_key);
   else if (draft.integer("parallelism_config.parallelism_config_cp_size").value_or(1) > 1)
     draft.set("parallelism.context_method",
               draft.text("parallelism_config.parallelism_config_cp_comm_strategy").value_or("allgather") == "alltoall"

@@ -239,23 +239,7 @@ void read_ulysses(const RuleInput& in, std::string_view key) {
   const auto degree = in.draft.integer(key);
   if (!degree || *degree < 2) return;
   in.draft.set("parallelism.context", *degree, key);
-  price_ulysses(in, key);
-}
-
-// Of a token and layer, c ranks send (c - 1) / c of queries, keys, values and outputs forward and of their gradients
-// backward (arXiv 2309.14509, section 3.2), and c - 1 times keys and values where these are gathered in both passes and
-// their gradients reduced.
-void price_ulysses(const RuleInput& in, std::string_view key) {
-  Draft& draft = in.draft;
-  draft.set("parallelism.context_method", "all-gather", key);
-  std::string bytes;
-  const auto model = in.architecture();
-  if (model && model->attention == AttentionKind::grouped_query && model->key_value_heads > 0) {
-    const double groups = static_cast<double>(model->heads) / static_cast<double>(model->key_value_heads);
-    bytes =
-        fmt::format(", {:.2f} times the bytes", 2 * (groups + 1) / (3 * static_cast<double>(draft.degree("context"))));
-  }
-  draft.not_modeled(key, "keys and values are gathered; Ulysses sends heads by all-to-all" + bytes);
+  in.draft.set("parallelism.context_method", "all-to-all", key);
 }
 
 void spread_evenly(Draft& draft) {

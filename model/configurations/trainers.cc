@@ -294,8 +294,11 @@ void read_trainer_context(const RuleInput& in, bool zero) {
   const bool of_deepspeed = zero && size != nullptr && size->written == "context_parallel_size" && !draft.text(ring);
   const std::string named = draft.text(backend).value_or("");
   if (named == "ring") return draft.set("parallelism.context_method", named, backend);
-  if (const Entry* entry = draft.configuration().find(backend); entry != nullptr || of_deepspeed)
-    return price_ulysses(in, entry != nullptr ? backend : size->key);
+  const Entry* entry = draft.configuration().find(backend);
+  if (entry != nullptr && entry->value != "ulysses")  // usp, auto
+    draft.not_modeled(backend, "all ranks send heads; keys and values may pass around rings too");
+  if (entry != nullptr || of_deepspeed)
+    return draft.set("parallelism.context_method", "all-to-all", entry != nullptr ? backend : size->key);
   draft.set("parallelism.context_method",
             contains(draft.text(ring).value_or("varlen_llama3"), "llama3") ? "all-gather" : "ring", ring);
 }

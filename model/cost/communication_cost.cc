@@ -450,6 +450,9 @@ Share CommunicationCost::collective_share(const Graph& graph, const Operator& op
 // reductions to their owners are broadcasts backwards.
 CommunicationCost::Call CommunicationCost::call_of(const Graph& graph, const Operator& op) const {
   const auto& attributes = std::get<CollectiveAttributes>(op.attributes);
+  if (op.kind == OperatorKind::exchange_heads)
+    return {Collective::all_to_all, group_of(attributes.ranks, attributes.stride),
+            std::max(graph.tensor(op.reads[0]).bytes(), graph.tensor(op.writes[0]).bytes())};
   const Tensor& whole = graph.tensor(op.kind == OperatorKind::all_gather ? op.writes[0] : op.reads[0]);
   const Collective kind = attributes.uneven && uneven_apart_    ? Collective::broadcast
                           : op.kind == OperatorKind::all_gather ? Collective::all_gather

@@ -40,6 +40,10 @@ struct OperandFormat {
   }
 };
 
+// How queries reach the keys and values of other context ranks: these pass around a ring during attention, are gathered
+// before it, or each rank has the whole sequence for its share of the heads (arXiv 2309.14509).
+enum class ContextMethod : std::uint8_t { ring, all_gather, all_to_all };
+
 // What is trained next to frozen parameters: y = x W^T + (x A^T) B^T with A[rank, in] and B[out, rank] (LoRA, arXiv
 // 2106.09685), for each matrix that a checkpoint has, so that a GEMM of several has several.
 struct Adapters {
@@ -101,7 +105,7 @@ struct LayerContext {
   std::int64_t tensor = 1;           // ranks that share heads and columns
   bool sequence = false;             // those ranks also share the tokens outside of tensor regions
   std::int64_t context = 1;          // ranks that share each sequence
-  bool ring = true;  // keys and values pass around a ring during attention; else they are gathered first
+  ContextMethod context_method = ContextMethod::ring;
   std::int64_t expert_parallel = 1;
   std::int64_t expert_tensor = 1;       // ranks that share the columns of an expert
   std::int64_t groups_per_token = 1;    // expert groups a token may reach

@@ -1,5 +1,6 @@
 #include "model/layers/linear.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -151,6 +152,35 @@ TensorId head_linear(GraphBuilder& b, const LayerContext& c, const std::string& 
 
 TensorId gather_sequence(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x) {
   return gathered(b, name, x, {c.tokens * c.context, Extent::tokens}, c.context_group());
+}
+
+namespace {
+
+// What is computed before attention is computed again with it, as the exchange is then (RecomputeGroup::other).
+TensorId exchanged(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x, Dimension rows,
+                   std::int64_t columns) {
+  const RecomputeGroup before = b.group();
+  b.group(RecomputeGroup::other);
+  const TensorId y = b.activation(name + "_exchanged", {rows, {columns}}, b.tensor(x).type);
+  b.emit(OperatorKind::exchange_heads, "exchange_" + name, {x}, {y}, c.context_group());
+  b.group(before);
+  b.on_backward([&b, &c, name, x, y] {
+    const TensorId dx = b.activation("d_" + name + "_returned", b.shape(x), b.tensor(b.gradient(y)).type);
+    b.emit(OperatorKind::exchange_heads, "return_d_" + name, {b.gradient(y)}, {dx}, c.context_group());
+    b.add_gradient(x, dx);
+  });
+  return y;
+}
+
+}  // namespace
+
+TensorId send_heads(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x, std::int64_t heads) {
+  const std::int64_t columns = b.shape(x)[1].size / heads * std::max<std::int64_t>(1, heads / c.context);
+  return exchanged(b, c, name, x, {c.tokens * c.context, Extent::tokens}, columns);
+}
+
+TensorId return_heads(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x) {
+  return exchanged(b, c, name, x, {c.tokens, Extent::tokens}, b.shape(x)[1].size * c.context);
 }
 
 TensorId gather_received(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x,

@@ -105,6 +105,12 @@ CollectiveAttributes summing_ranks(const LayerContext& context);
 // Gathers keys or values of whole sequences over the context-parallel ranks, [T, n] -> [context T, n].
 TensorId gather_sequence(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x);
 
+// Sends the rows of a rank's heads to the context-parallel ranks that work on them, [T, heads n] -> [context T, heads n
+// / context], or a copy of one head where ranks outnumber them; return_heads sends the rows back.
+TensorId send_heads(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x,
+                    std::int64_t heads);
+TensorId return_heads(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x);
+
 // These two run over the ranks that each hold some columns of the same experts: gather_received collects their received
 // tokens, [R, n] -> [R e, n]; scatter_received reduce-scatters the experts' results. `has_gradient`: the tensor has a
 // gradient.

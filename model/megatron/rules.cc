@@ -148,13 +148,18 @@ void write_batch(const RuleWriter& out) {
   if (samples >= 1 && samples < 1e18) out.out.put("--train-samples", std::to_string(std::llround(samples)));
 }
 
+constexpr const char* context_algorithm = "--context-parallel-algo";
+
 void read_context(const RuleReader& in) {
   const std::string type = in.given.value("--cp-comm-type").value_or("p2p");
-  if (type == "all_gather" || type == "a2a") in.plan.parallelism.context_method = "all-gather";
-  if (type == "a2a") {  // of attention it is as exposed
-    in.note("--cp-comm-type", "a2a, which sends heads, is priced like all_gather of keys and values");
+  const std::string algorithm = in.given.value(context_algorithm).value_or("megatron_cp_algo");
+  if (type == "all_gather") in.plan.parallelism.context_method = "all-gather";
+  if (type == "a2a" || algorithm == "ulysses_cp_algo") {
+    in.plan.parallelism.context_method = "all-to-all";
   } else if (type != "p2p" && type != "all_gather") {
     in.note("--cp-comm-type", fmt::format("{} is priced like p2p, a ring", type));
+  } else if (algorithm != "megatron_cp_algo") {
+    in.note(context_algorithm, fmt::format("{} is priced like p2p, a ring", algorithm));
   }
 }
 
@@ -176,6 +181,7 @@ void write_experts(const RuleWriter& out) {
   if (degrees.expert_tensor != silent)
     out.out.put("--expert-tensor-parallel-size", std::to_string(degrees.expert_tensor));
   if (degrees.context_method == "all-gather") out.out.put("--cp-comm-type", "all_gather");
+  if (degrees.context_method == "all-to-all") out.out.put("--cp-comm-type", "a2a");
 }
 
 // Megatron's default gathers all tokens; flex is DeepEP unless another backend is named.

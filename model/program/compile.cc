@@ -29,6 +29,8 @@ void hold_to_two_buffers(std::vector<Segment>& segments);
 
 namespace {
 
+bool sums_ranks(OperatorKind kind) { return kind == OperatorKind::all_reduce || kind == OperatorKind::reduce_scatter; }
+
 constexpr std::int32_t copy_buffers = 2;
 
 // The last segment of a block on each stream.
@@ -197,7 +199,7 @@ class Composer {
           continue;
         }
       }
-      if (!is_collective && next != nullptr && next->size() == 1 && !gathers(place, next->front()) &&
+      if (!is_collective && next != nullptr && next->size() == 1 && sums(place, next->front()) &&
           is_gemm(place, run.back()) && !sums_alone(graph(place).operators[next->front()])) {
         const Operators gemm = {run.back()};
         run.pop_back();
@@ -213,6 +215,8 @@ class Composer {
   bool gathers(const Place& place, std::uint16_t op) const {
     return graph(place).operators[op].kind == OperatorKind::all_gather;
   }
+
+  bool sums(const Place& place, std::uint16_t op) const { return sums_ranks(graph(place).operators[op].kind); }
 
   void in_pieces(const Place& place, Phase phase, Section section, const Operators& first, const Operators& second) {
     const double share = 1 / static_cast<double>(overlap_.pieces);
@@ -449,9 +453,7 @@ TensorOverlap tensor_overlap(const Plan& plan) {
           gradients || plan.recompute.policy != "selective"};
 }
 
-bool sums_input_gradient(const Operator& op) {
-  return op.phase == Phase::I && !op.recomputed && model::is_collective(op.kind) && op.kind != OperatorKind::all_gather;
-}
+bool sums_input_gradient(const Operator& op) { return op.phase == Phase::I && !op.recomputed && sums_ranks(op.kind); }
 
 bool is_host_copy(OperatorKind kind) {
   return kind == OperatorKind::copy_to_host || kind == OperatorKind::copy_to_device;

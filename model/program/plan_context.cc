@@ -30,6 +30,11 @@ Dispatcher dispatcher_of(const Plan& plan) {
   return name == "hybridep" ? Dispatcher::hybridep : Dispatcher::deepep;
 }
 
+ContextMethod context_method(std::string_view name) {
+  if (name == "ring") return ContextMethod::ring;
+  return name == "all-gather" ? ContextMethod::all_gather : ContextMethod::all_to_all;
+}
+
 Adapters adapters_of(const Plan& plan) {
   const auto& training = plan.training;
   if (training.method == "full") return {};
@@ -61,7 +66,7 @@ LayerContext plan_degrees(const Plan& plan, const MixtureOfExperts& experts, con
   c.tensor = plan.parallelism.tensor;
   c.sequence = plan.parallelism.sequence;
   c.context = plan.parallelism.context;
-  c.ring = plan.parallelism.context_method == "ring";
+  c.context_method = context_method(plan.parallelism.context_method);
   c.expert_parallel = plan.parallelism.expert;
   c.expert_tensor = plan.parallelism.expert_tensor;
   c.groups_per_token = groups_per_token(plan, experts);

@@ -173,10 +173,11 @@ std::string_view category(const Span& span) {
 
 // Returns how NCCL's kernels of this class are called; of other communication, the start of their names.
 std::string_view communication_prefix(std::string_view class_name) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> names = {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> names = {
       {{"all_reduce", "ncclKernel_AllReduce: "},
        {"all_gather", "ncclKernel_AllGather: "},
        {"reduce_scatter", "ncclKernel_ReduceScatter: "},
+       {"exchange_heads", "ncclKernel_SendRecv: "},
        {"point_to_point", "ncclKernel_SendRecv: "}}};
   const auto* found = std::ranges::find(names, class_name, &std::pair<std::string_view, std::string_view>::first);
   return found == names.end() ? "ncclKernel: " : found->second;

@@ -197,10 +197,8 @@ struct AdapterKeys {
 };
 void read_adapters(const RuleInput& in, const AdapterKeys& keys);
 
-// Sets the ranks over which Ulysses spreads a sequence, which count as ranks that gather keys and values.
+// Sets the ranks over which Ulysses spreads a sequence, which send each other heads.
 void read_ulysses(const RuleInput& in, std::string_view key);
-// Does so for ranks that are set already, and notes what is priced in its place.
-void price_ulysses(const RuleInput& in, std::string_view key);
 
 // Sets the even division of layers over stages of programs that make no other.
 void spread_evenly(Draft& draft);

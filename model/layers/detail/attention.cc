@@ -37,8 +37,16 @@ TensorId core_and_output(GraphBuilder& b, const LayerContext& c, TensorId q, Ten
   attributes.dropout = b.drops_out() ? c.architecture.dropout.attention : 0;
   attributes.kernel = c.attention;
   attributes.document_tokens = c.document_tokens;
+  if (c.context > 1 && c.context_method == ContextMethod::all_to_all) {
+    q = send_heads(b, c, "queries", q, attributes.query_heads);
+    k = send_heads(b, c, "keys", k, attributes.key_value_heads);
+    v = send_heads(b, c, "values", v, attributes.key_value_heads);
+    attributes.query_heads /= c.context;
+    attributes.key_value_heads = std::max<std::int64_t>(1, attributes.key_value_heads / c.context);
+    return output_projection(b, c, return_heads(b, c, "outputs", core_attention(b, c, q, k, v, attributes)), gate);
+  }
   // Kernels that store scores need all keys at once.
-  const bool passes = c.ring && c.fused_attention();
+  const bool passes = c.context_method == ContextMethod::ring && c.fused_attention();
   if (c.context > 1 && !passes) {
     k = gather_sequence(b, c, "keys", k);
     v = gather_sequence(b, c, "values", v);

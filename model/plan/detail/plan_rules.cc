@@ -136,7 +136,7 @@ std::vector<std::string> plan_words(std::string_view key) {
   }
   static const std::map<std::string_view, std::vector<std::string>> words = {
       {"cluster.fleet", {"healthy", "stragglers"}},
-      {"parallelism.context_method", {"ring", "all-gather"}},
+      {"parallelism.context_method", {"ring", "all-gather", "all-to-all"}},
       {"parallelism.reduce_after", {"pass", "run", "step"}},
       {"schedule.layers_per_stage", {"even", "balanced"}},
       {"precision.scaling", {"current", "delayed", "row"}},
@@ -432,6 +432,19 @@ std::optional<Error> check_divisions(const Plan& plan, const Architecture& model
   rules.require(
       "parallelism.context", degrees.context, [length](std::int64_t d) { return d == 1 || length % (2 * d) == 0; },
       fmt::format("{} tokens do not divide into two pieces for each of {} context ranks", length, degrees.context));
+  if (degrees.context_method == "all-to-all")
+    for (const bool windowed : {false, model.window.tokens > 0}) {
+      const HeadShape shape = model.head_shape(windowed);
+      const std::int64_t heads = shape.heads / degrees.tensor;
+      const bool copied = model.attention == AttentionKind::grouped_query;
+      const std::int64_t keys = copied ? std::max<std::int64_t>(1, shape.key_value_heads / degrees.tensor) : heads;
+      rules.require(
+          "parallelism.context", degrees.context,
+          [&](std::int64_t d) { return heads % d == 0 && (keys % d == 0 || d % keys == 0); },
+          fmt::format("{} attention heads of a rank do not divide over {} context ranks, or its {} key-value heads "
+                      "neither do nor {} ranks into copies of them",
+                      heads, degrees.context, keys, degrees.context));
+    }
   rules.require(
       "parallelism.context", degrees.context,
       [&](std::int64_t d) { return d == 1 || model.recurrence.value_heads == 0; },

@@ -163,16 +163,18 @@ TEST(DeepSpeed, MuonIsAnOptimizer) {
   EXPECT_THAT(noted(read), Not(HasSubstr("optimizer.type")));
 }
 
-// Eight heads of keys for 32 of queries: (4 + 1) * 2 / (3 * 8) of the bytes.
-TEST(Trainers, UlyssesIsPricedAsAGather) {
+TEST(Trainers, UlyssesSendsHeads) {
   const std::string model = "base_model: Qwen/Qwen3-8B\nsequence_len: 32768\nmicro_batch_size: 1\n";
   const std::vector<std::string> gpus = {"cluster.gpus=8"};
   const std::string fsdp = model + "dp_shard_size: 1\nfsdp_version: 2\nfsdp_config:\n  reshard_after_forward: true\n";
   const auto of_ringmaster = imported("axolotl", fsdp + "context_parallel:\n  size: 8\n  backend: auto\n");
   EXPECT_EQ(of_ringmaster.plan.cluster.gpus, 8);
   EXPECT_EQ(of_ringmaster.plan.parallelism.context, 8);
-  EXPECT_EQ(of_ringmaster.plan.parallelism.context_method, "all-gather");
-  EXPECT_THAT(noted(of_ringmaster), HasSubstr("Ulysses sends heads by all-to-all, 0.42 times the bytes"));
+  EXPECT_EQ(of_ringmaster.plan.parallelism.context_method, "all-to-all");
+  EXPECT_THAT(noted(of_ringmaster), HasSubstr("keys and values may pass around rings too"));
+  const auto ulysses = imported("axolotl", fsdp + "context_parallel:\n  size: 8\n  backend: ulysses\n");
+  EXPECT_EQ(ulysses.plan.parallelism.context_method, "all-to-all");
+  EXPECT_THAT(noted(ulysses), Not(HasSubstr("rings")));
   const auto ring = imported("axolotl", fsdp + "context_parallel:\n  size: 8\n  backend: ring\n");
   EXPECT_EQ(ring.plan.parallelism.context_method, "ring");
   const std::string fork =
@@ -181,8 +183,11 @@ TEST(Trainers, UlyssesIsPricedAsAGather) {
   EXPECT_EQ(zigzag.plan.parallelism.context, 4);
   EXPECT_EQ(zigzag.plan.parallelism.context_method, "ring");
   const std::string zero = model + "deepspeed: deepspeed_configs/zero3.json\n";
-  EXPECT_THAT(noted(imported("axolotl", zero + "context_parallel_size: 8\n", gpus)), HasSubstr("Ulysses"));
-  EXPECT_THAT(noted(imported("axolotl", zero + "sequence_parallel_degree: 8\n", gpus)), Not(HasSubstr("Ulysses")));
+  const auto method = [&](const std::string& key) {
+    return imported("axolotl", zero + key + ": 8\n", gpus).plan.parallelism.context_method;
+  };
+  EXPECT_EQ(method("context_parallel_size"), "all-to-all");
+  EXPECT_NE(method("sequence_parallel_degree"), "all-to-all");
 }
 
 TEST(Accelerate, SequenceParallelismIsThatOfDeepSpeed) {
@@ -193,8 +198,7 @@ TEST(Accelerate, SequenceParallelismIsThatOfDeepSpeed) {
                              {"model.config=plan.json", "batch.sequence_length=8192", "batch.micro_batch_size=1",
                               "batch.global_batch_size=16"});
   EXPECT_EQ(read.plan.parallelism.context, 4);
-  EXPECT_EQ(read.plan.parallelism.context_method, "all-gather");
-  EXPECT_THAT(noted(read), HasSubstr("0.83 times the bytes"));  // 2 * 5 / (3 * 4)
+  EXPECT_EQ(read.plan.parallelism.context_method, "all-to-all");
 }
 
 }  // namespace
