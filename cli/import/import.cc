@@ -129,7 +129,9 @@ constexpr Format<ImportArguments> import_formats[] = {
      &import_kineto_trace},
     {"nccl-topology", "a topology dump of NCCL or RCCL (NCCL_TOPO_DUMP_FILE), .xml, to a topology file (.toml)",
      &import_nccl_topology},
-    {"megatron", "a launch script of Megatron-LM, .sh, to a plan (.toml) with the model's config.json next to it",
+    {"megatron",
+     "a launch script of Megatron-LM, or of ms-swift's megatron sft, .sh, to a plan (.toml) with the model's "
+     "config.json next to it",
      &import_megatron},
     {"torchtitan", "a config_registry.py of torchtitan, a configuration it dumped (.json) or a train.toml to a plan",
      &import_configuration},
@@ -140,7 +142,9 @@ constexpr Format<ImportArguments> import_formats[] = {
     {"automodel", "a recipe of NeMo AutoModel, .yaml, to a plan", &import_configuration},
     {"llama-factory", "a configuration of LLaMA-Factory, .yaml, to a plan", &import_configuration},
     {"axolotl", "a configuration of axolotl, .yaml, to a plan", &import_configuration},
-    {"ms-swift", "a launch script of ms-swift (swift sft, swift rlhf), .sh, or its configuration, .yaml, to a plan",
+    {"ms-swift",
+     "a launch script of ms-swift (swift pt, swift sft, swift rlhf), .sh, or its configuration, .yaml, to a plan; "
+     "import megatron reads megatron sft",
      &import_configuration},
     {"primus", "an experiment of AMD's Primus on Megatron-LM or torchtitan, .yaml, to a plan", &import_primus},
     {"nanotron", "a configuration of nanotron, .yaml, to a plan", &import_configuration},
@@ -187,15 +191,17 @@ std::string import_footer() {
 // Refuses an option that only other formats read.
 model::Result<void> refuse_foreign_option(const std::string& format, const ImportArguments& given) {
   const bool trace = format == "kineto", script = format == "megatron";
+  constexpr std::string_view launched[] = {"megatron", "primus", "verl", "openrlhf", "ms-swift", "llama-factory"};
   const bool plan = !trace && format != "components" && format != "nccl-tests" && format != "nccl-topology";
   const struct {
     bool is_foreign;
-    std::string_view name, of;
+    std::string_view name;
+    std::string of;
   } options[] = {{given.device && !trace, "--device", "'import kineto'"},
                  {given.step && !trace, "--step", "'import kineto'"},
                  {!given.classes.empty() && !trace, "--classes", "'import kineto'"},
-                 {!given.definitions.empty() && !script && format != "primus", "--define",
-                  "'import megatron' and 'import primus'"},
+                 {!given.definitions.empty() && std::ranges::find(launched, format) == std::end(launched), "--define",
+                  "scripts: " + fmt::format("{}", fmt::join(launched, ", "))},
                  {!given.more_arguments.empty() && !script, "--args", "'import megatron'"},
                  {!given.function.empty() && (!plan || script || format == "hf"), "--config", "files of Python"},
                  {!given.model.empty() && !plan, "--model", "plans"},
@@ -243,7 +249,8 @@ model::Result<void> import_configuration(const ImportArguments& arguments) {
                                               arguments.function,
                                               adjacent,
                                               &load_model,
-                                              {arguments.files.begin() + 1, arguments.files.end()}};
+                                              {arguments.files.begin() + 1, arguments.files.end()},
+                                              TRY(definitions_of(arguments))};
   auto imported = TRY(configurations::import_configuration(*found, text, arguments.file, options));
   if (found->name == "nemo") TRY(decide_kernels(*found, text, arguments.file, options, imported));
   if (imported.config_json) {
@@ -463,7 +470,7 @@ void add_import(CLI::App& root, int& exit_code) {
   verb->add_option("--gpus", options->arguments.gpus, "plans: the number of GPUs, where the file does not state it")
       ->check(CLI::Range(1, 1'000'000'000));
   add_repeatable(*verb, "--define", options->arguments.definitions,
-                 "megatron, primus: NAME=VALUE of a variable that the script does not set (repeatable)");
+                 "plans of scripts: NAME=VALUE of a variable that the script does not set (repeatable)");
   verb->add_option("--args", options->arguments.more_arguments, "megatron: arguments to add to those of the script");
   CLI::Option* execute = verb->add_flag(
       "--execute", options->arguments.execute,

@@ -49,6 +49,7 @@ struct Source {
   const std::vector<Rename>& renames;
   std::string function;                      // of Python, whose configuration is read; empty: the only one
   std::vector<PythonModule> modules = {{}};  // the last one is the file itself
+  std::map<std::string, std::string, std::less<>> definitions = {};  // variables of a script that come from outside
 };
 
 // Read a file's text; errors name the path and the line. Keys in a list of tables are "callbacks[].name", and are

@@ -305,6 +305,16 @@ void copy_value(const Entry& entry, const KeyRow& row, Draft& draft) {
   }
 }
 
+// Refuses a value that decides the plan and is not read: of a script, one with a variable that nothing there sets, or
+// behind a file that is not read; of Python, an expression.
+void refuse_unread(Draft& draft, const Entry& entry, std::string_view key) {
+  if (entry.value.find('$') != std::string::npos)
+    return draft.fail(entry.key, fmt::format("'{}' is not known", entry.value),
+                      fmt::format("--define NAME=VALUE of its variable, or --set {}=VALUE", key));
+  draft.fail(entry.key, fmt::format("'{}' is an expression, which is not run", entry.value),
+             fmt::format("write its value in its place, or state --set {}=VALUE", key));
+}
+
 // Sets what rows copy, notes what is unknown or not modelled, and returns how many keys change no cost.
 std::int64_t read_rows(const ConfigurationFormat& format, Draft& draft) {
   std::int64_t no_cost = 0;
@@ -338,8 +348,7 @@ std::int64_t read_rows(const ConfigurationFormat& format, Draft& draft) {
     } else if (entry.unread && row->key.empty()) {
       draft.not_modeled(entry.key, "an expression, which is not run");
     } else if (entry.unread && !draft.given(row->key)) {
-      draft.fail(entry.key, fmt::format("'{}' is an expression, which is not run", entry.value),
-                 fmt::format("write its value in its place, or state --set {}=VALUE", row->key));
+      refuse_unread(draft, entry, row->key);
     } else if (row->meaning != Meaning::rule && !row->key.starts_with("shape.")) {
       copy_value(entry, *row, draft);
     }
@@ -450,7 +459,7 @@ Result<ImportedConfiguration> import_configuration(const ConfigurationFormat& fo
   if (!options.function.empty() && !is_python(text))
     return wrong_input_at(path, 0, "", "is no file of Python, of which --config names a function",
                           "leave --config out");
-  auto configuration = TRY(format.read({text, path, format.renames, options.function}));
+  auto configuration = TRY(format.read({text, path, format.renames, options.function, {{}}, options.definitions}));
   TRY(take_arguments(options.arguments, format.renames, configuration));
   const auto overrides = with_comments(text, options.overrides);
   auto read = TRY(read_configuration(format, configuration, overrides, options));

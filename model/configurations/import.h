@@ -162,6 +162,7 @@ struct ConfigurationImport {
   // Returns the model of a model.config, wherever it lies.
   std::function<Result<Architecture>(const std::string& config)> load_model;
   std::vector<std::string> arguments = {};  // of the program, over the file: "--training.seq-len", "4096"
+  std::map<std::string, std::string, std::less<>> definitions = {};  // variables of a script that come from outside
 };
 
 // A format's rules read the file through the draft and set the plan.

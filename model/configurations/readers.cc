@@ -104,7 +104,7 @@ const Entry* Configuration::find(std::string_view key) const {
 }
 
 Result<Configuration> read_toml(const Source& source) {
-  const auto& [text, path, renames, function, modules] = source;
+  const auto& [text, path, renames, function, modules, definitions] = source;
   TRY(check_nesting(text, path));
   try {
     const toml::table root = toml::parse(text, path);
@@ -118,7 +118,7 @@ Result<Configuration> read_toml(const Source& source) {
 }
 
 Result<Configuration> read_yaml(const Source& source) {
-  const auto& [text, path, renames, function, modules] = source;
+  const auto& [text, path, renames, function, modules, definitions] = source;
   try {
     std::string spaced(text);
     std::ranges::replace(spaced, '\t', ' ');  // JSON may be indented by tabs, YAML may not

@@ -139,7 +139,7 @@ Result<Configuration> read_verl(const Source& source) {
   auto read = TRY(yaml ? read_yaml(source) : read_verl_script(source));
   resolve_references(read.entries);
   for (Entry& entry : read.entries) {
-    if (entry.value.starts_with("${") && entry.value.ends_with('}'))
+    if (!entry.unread && entry.value.starts_with("${") && entry.value.ends_with('}'))
       entry.value.clear();  // of another key that is not in the file, as its own default is
     if (entry.key == "precision.precision") entry.value = number_format(entry.value);
   }

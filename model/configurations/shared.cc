@@ -80,7 +80,15 @@ Result<Launch> read_launch(const Source& source, std::span<const std::string_vie
   };
   // Scripts ask the machine whether it has NPUs.
   const auto starts = [&end_of](const megatron::Command& command) { return end_of(command) > 0; };
-  auto script = TRY(megatron::read_script(source.text, {source.path, "", {{"DEVICE", "gpu"}}, {}, starts}));
+  megatron::Definitions definitions = source.definitions;
+  definitions.emplace("DEVICE", "gpu");
+  auto script = TRY(megatron::read_script(source.text, {source.path, "", std::move(definitions), {}, starts})
+                        .map_error([](Error error) {  // these scripts are not executed
+                          const std::size_t executes = error.hint.find("--execute");
+                          if (executes != std::string::npos)
+                            error.hint.erase(std::min(error.hint.rfind(',', executes), error.hint.size()));
+                          return error;
+                        }));
   const auto started = std::ranges::find_if(script.commands, starts);
   if (started != script.commands.end()) return Launch{*started, end_of(*started), std::move(script.variables)};
   return wrong_input_at(source.path, 0, "", "starts none of the trainings that are read",

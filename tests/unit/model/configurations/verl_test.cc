@@ -294,5 +294,26 @@ TEST(NemoRl, AFileBeginsAsItsDefaults) {
   EXPECT_THAT(to_string(of("elsewhere/own.yaml").error()), HasSubstr("base.yaml' is no file"));
 }
 
+// Behind a file that is not read no default of a script holds, and what is not known is named with what helps.
+TEST(Verl, VariablesThatAFileMaySetAreAskedFor) {
+  const std::string launch =
+      "[ -f env.sh ] && source env.sh\nTP=${TP:-2}\npython3 -m verl.trainer.main_ppo \\\n"
+      "  actor_rollout_ref.model.path=Qwen/Qwen3-8B data.max_prompt_length=512 data.max_response_length=1024 \\\n"
+      "  data.train_batch_size=64 actor_rollout_ref.actor.ppo_mini_batch_size=64 \\\n"
+      "  actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 actor_rollout_ref.rollout.n=8 \\\n"
+      "  actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.tensor_model_parallel_size=$TP \\\n"
+      "  trainer.nnodes=1 trainer.n_gpus_per_node=8\n";
+  const std::string refused = tests::refusal("verl", launch, tests::answer_lengths);
+  EXPECT_THAT(refused, HasSubstr("'${TP:-2}' is not known"));
+  EXPECT_THAT(refused, HasSubstr("--define NAME=VALUE of its variable, or --set rollout.tensor=VALUE"));
+  const auto defined = tests::read(
+      import_configuration(tests::format_of("verl"), launch, "file",
+                           {tests::answer_lengths, "", "plan.json", tests::dense_model, {}, {{"TP", "4"}}}));
+  EXPECT_EQ(defined.plan.rollout.tensor, 4);
+  // None of these scripts is executed.
+  EXPECT_THAT(tests::refusal("verl", "for ((i = 0; i < $N; i++)); do\n  echo $i\ndone\n" + launch),
+              testing::AllOf(HasSubstr("write it otherwise in a copy"), testing::Not(HasSubstr("--execute"))));
+}
+
 }  // namespace
 }  // namespace plumbline::model::configurations

@@ -2,12 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
-#include "model/cost/communication_cost.h"
 #include "model/cost/work.h"
 #include "model/layers/blocks.h"
 #include "model/plan/layout.h"
