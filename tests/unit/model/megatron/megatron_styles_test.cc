@@ -600,5 +600,26 @@ TEST(MegatronStyles, WorkIsBounded) {
   }
 }
 
+// The ways in which context ranks reach each other's keys, of Megatron-LM and of MindSpeed.
+TEST(MegatronStyles, ContextRanksSendHeads) {
+  const auto method = [](const std::string& more) {
+    const auto read = value_of(import_script(
+        "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 --num-attention-heads 32 "
+        "--seq-length 8192 --max-position-embeddings 8192 --micro-batch-size 1 --global-batch-size 8 --vocab-size "
+        "32000 --bf16 --context-parallel-size 2 " +
+            more,
+        "s.sh", {.config = "m.json"}));
+    return read.plan.parallelism.context_method + (noted(read).find("priced like p2p") == std::string::npos ? "" : "?");
+  };
+  EXPECT_EQ(method(""), "ring");
+  EXPECT_EQ(method("--cp-comm-type p2p"), "ring");
+  EXPECT_EQ(method("--cp-comm-type all_gather"), "all-gather");
+  EXPECT_EQ(method("--cp-comm-type a2a"), "all-to-all");
+  EXPECT_EQ(method("--cp-comm-type a2a+p2p"), "ring?");
+  EXPECT_EQ(method("--context-parallel-algo ulysses_cp_algo"), "all-to-all");
+  EXPECT_EQ(method("--context-parallel-algo megatron_cp_algo"), "ring");
+  EXPECT_EQ(method("--context-parallel-algo hybrid_cp_algo"), "ring?");
+}
+
 }  // namespace
 }  // namespace plumbline::model::megatron
