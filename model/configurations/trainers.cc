@@ -56,7 +56,7 @@ Result<Configuration> read_trainer_script(const Source& source) {
     option.is_list = false;
     read.entries.push_back(std::move(option));
   }
-  for (const char* key : {"NPROC_PER_NODE", "NNODES"})
+  for (const char* key : {"NPROC_PER_NODE", "NNODES", "CELOSS_PARALLEL_SIZE"})
     if (const auto found = variables.find(key); found != variables.end() && read.find(key) == nullptr)
       read.entries.push_back({key, key, found->second, {}, 0});
   return read;

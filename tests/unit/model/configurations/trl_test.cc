@@ -201,5 +201,16 @@ TEST(Accelerate, SequenceParallelismIsThatOfDeepSpeed) {
   EXPECT_EQ(read.plan.parallelism.context_method, "all-to-all");
 }
 
+// What a variable of ms-swift changes is listed; it keeps all logits.
+TEST(Trainers, VariablesOfLaunchScriptsAreNotDropped) {
+  const auto read = imported("ms-swift",
+                             "NPROC_PER_NODE=8 \\\nCELOSS_PARALLEL_SIZE=2048 \\\nswift sft --model Qwen/Qwen3-8B "
+                             "--train_type full --max_length 65536 --per_device_train_batch_size 1 "
+                             "--gradient_accumulation_steps 8 --sequence_parallel_size 8\n");
+  EXPECT_EQ(read.plan.parallelism.context, 8);
+  EXPECT_EQ(read.plan.loss.chunks, 1);
+  EXPECT_THAT(noted(read), HasSubstr("CELOSS_PARALLEL_SIZE = 2048: not modelled; it can change the cost"));
+}
+
 }  // namespace
 }  // namespace plumbline::model::configurations
