@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "cli/data.h"
+#include "cli/deadline.h"
 #include "cli/inputs.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
@@ -21,7 +21,6 @@
 #include "reports/text/campaign/campaign_report.h"
 #include "sim/goodput/campaign_answer.h"
 #include "sim/interval/interval.h"
-#include "sim/search/ranking.h"
 
 namespace plumbline::cli {
 namespace {
@@ -38,31 +37,6 @@ struct CampaignArguments {
   std::vector<std::int64_t> spares;
   std::string resume;
 };
-
-// Returns the first day of the campaign: the plan's, else today where a deadline is a date.
-std::optional<std::int64_t> start_of(const model::Plan& plan, const std::string& deadline) {
-  if (plan.campaign.start) return model::parse_date(*plan.campaign.start);
-  if (!model::parse_date(deadline)) return std::nullopt;
-  return std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now()).time_since_epoch().count();
-}
-
-// Returns the days until a deadline, a date or a duration.
-model::Result<double> days_until(const std::string& deadline, std::optional<std::int64_t> start) {
-  const auto date = model::parse_date(deadline);
-  if (!date)
-    return sim::parse_days(deadline).map_error([&](model::Error error) {
-      error.file = "--finish-by";
-      error.key.clear();
-      error.message = fmt::format("'{}' is neither a date nor a duration", deadline);
-      error.hint = "for example 2027-03-01 or 60d";
-      return error;
-    });
-  if (*date <= *start)
-    return model::wrong_input("--finish-by",
-                              fmt::format("{} is not after the start, {}", deadline, model::date_text(*start)),
-                              "campaign.start of the plan is its first day");
-  return static_cast<double>(*date - *start);
-}
 
 // Returns the numbers of spare nodes to compare: those given, else some around the campaign's.
 std::vector<std::int64_t> spares_of(const CampaignArguments& arguments, std::int64_t present) {
@@ -107,11 +81,11 @@ model::Result<int> run_verb(const CampaignArguments& arguments, sim::Tasks& task
   const auto reliability = TRY(reader.add_campaign(inputs));
   const std::string deadline =
       arguments.finish_by.empty() ? inputs.plan.campaign.deadline.value_or("") : arguments.finish_by;
-  const auto start = start_of(inputs.plan, deadline);
+  const auto start = first_day(inputs.plan, deadline);
   sim::CampaignOptions options{
       .seeds = arguments.seeds, .seed = arguments.seed, .spares = {}, .finish_days = {}, .tasks = &tasks};
   options.spares = spares_of(arguments, inputs.campaign->spare_nodes);
-  if (!deadline.empty()) options.finish_days = TRY(days_until(deadline, start));
+  if (!deadline.empty()) options.finish_days = TRY(days_until("--finish-by", deadline, start));
   auto step = TRY(step_of_campaign(inputs));
   if (model::fit_of(step.memory) == model::Fit::does_not_fit) {
     fmt::print(stderr, "{}\n", model::infeasible_reason(step.memory));

@@ -60,6 +60,11 @@ model::Failure miss(const Collection& collection, const std::string& wanted, con
   if (fs::exists(wanted, ignored))
     return model::wrong_input_at(wanted, 0, "", fmt::format("is a pipe or a device, not a {}", collection.what),
                                  "write it to a file first");
+  if (collection.what == collection_of(Shipped::plan).what)
+    for (const std::string& name : collection_of(Shipped::model).names(root))
+      if (!wanted.empty() && name.starts_with(wanted))
+        return wrong_input("", fmt::format("'{}' is a model, not a plan", wanted),
+                           fmt::format("plumbline plan {} --gpus N --cluster NAME -o PLAN.toml makes one", wanted));
   const std::vector<std::string> names = collection.names(root);
   const std::string by_name = model::did_you_mean(fs::path(wanted).filename().string(), names);
   const std::string nearest = by_name.empty() ? model::did_you_mean(fs::path(wanted).stem().string(), names) : by_name;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -13,6 +15,7 @@
 
 #include "cli/answers.h"
 #include "cli/data.h"
+#include "cli/deadline.h"
 #include "cli/progress.h"
 #include "cli/tasks/spread.h"
 #include "model/base/text.h"
@@ -20,6 +23,7 @@
 #include "model/plan/software.h"
 #include "model/schedule/schedule.h"
 #include "reports/text/plan/plan_report.h"
+#include "reports/text/table.h"
 #include "sim/deployment/deployment_answer.h"
 #include "sim/predict/memos.h"
 #include "sim/search/cluster_choice.h"
@@ -93,11 +97,22 @@ void name_whole_paths(model::Plan& plan) {
 
 using model::wrong_input;
 
-Result<void> read_limits(const SearchRequest& request, sim::PlanAnswer& answer) {
-  answer.objective = TRY(sim::parse_objective(request.objective));
-  if (!request.deadline.empty()) answer.limits.days = TRY(sim::parse_days(request.deadline));
-  if (!request.budget.empty()) answer.limits.usd = TRY(sim::parse_usd(request.budget));
-  return {};
+// Returns the shortest digits that are read as the same number: "5e+12" rather than 5000000000000.
+std::string amount_text(double amount) {
+  std::array<char, 32> text{};
+  const auto written = std::to_chars(text.data(), text.data() + text.size(), amount);
+  return {text.data(), written.ptr};
+}
+
+// Reads the limits of a training, whose first day is that of its plan where the deadline is a date.
+Result<sim::Limits> limits_of(const SearchRequest& request, const std::vector<sim::ClusterOption>& options) {
+  sim::Limits limits;
+  if (!request.deadline.empty()) {
+    const model::Plan& plan = options.front().inputs.plan;
+    limits.days = TRY(days_until("--deadline", request.deadline, first_day(plan, request.deadline)));
+  }
+  if (!request.budget.empty()) limits.usd = TRY(sim::parse_usd(request.budget));
+  return limits;
 }
 
 // Checks that the plan trains a model, and that a limit or an objective can be evaluated for at least one option.
@@ -107,6 +122,15 @@ Result<void> check_answerable(const sim::PlanAnswer& answer) {
       }))
     return wrong_input("--objective", "the plan has no [batch]: it serves a model and does not train it",
                        "give throughput, latency or tokens-per-dollar");
+  for (const sim::ClusterOption& option : answer.options) {
+    const model::Plan& plan = option.inputs.plan;
+    const auto step = static_cast<double>(plan.batch.global_batch_size * plan.batch.sequence_length);
+    if (!option.error && plan.run.tokens && *plan.run.tokens < step)
+      return wrong_input("--tokens",
+                         fmt::format("{} tokens are less than a step, which has {}", reports::grouped(*plan.run.tokens),
+                                     reports::grouped(step)),
+                         "with their unit: 5T, 300B; or a smaller batch: --set batch.global_batch_size=...");
+  }
   if (!answer.has_tokens) {
     const char* option = answer.limits.days ? "--deadline" : answer.limits.usd ? "--budget" : "--objective";
     if (answer.limits.any() || answer.objective == sim::Objective::cost)
@@ -118,7 +142,8 @@ Result<void> check_answerable(const sim::PlanAnswer& answer) {
 Result<sim::PlanAnswer> load(const SearchRequest& request, const sim::Recipe& recipe,
                              std::vector<sim::ClusterOption> options) {
   sim::PlanAnswer answer;
-  TRY(read_limits(request, answer));
+  answer.objective = TRY(sim::parse_objective(request.objective));
+  answer.limits = TRY(limits_of(request, options));
   answer.options = std::move(options);
   answer.name = recipe.name;
   answer.overrides = TRY(overrides_of(request));
@@ -267,8 +292,7 @@ Result<sim::RolloutAnswer> load_rollout_answer(const SearchRequest& request, con
                        "leave it out, and give --set rollout.steps=200");
   sim::RolloutAnswer answer;
   answer.objective = TRY(sim::parse_objective(request.objective));
-  if (!request.deadline.empty()) answer.limits.days = TRY(sim::parse_days(request.deadline));
-  if (!request.budget.empty()) answer.limits.usd = TRY(sim::parse_usd(request.budget));
+  answer.limits = TRY(limits_of(request, options));
   answer.name = recipe.name;
   answer.overrides = TRY(overrides_of(request));
   for (const sim::ClusterOption& option : options)
@@ -319,8 +343,7 @@ Result<std::vector<std::string>> overrides_of(const SearchRequest& request) {
     overrides.insert(overrides.begin(),
                      {fmt::format("search.schedule=[{}]", fmt::join(names, ", ")), "search.zero_stage=[0, 1, 2, 3]"});
   }
-  if (!request.tokens.empty())
-    overrides.push_back(fmt::format("run.tokens={}", TRY(sim::parse_tokens(request.tokens))));
+  if (!request.tokens.empty()) overrides.push_back("run.tokens=" + amount_text(TRY(sim::parse_tokens(request.tokens))));
   return overrides;
 }
 
@@ -428,7 +451,7 @@ void add_plan(CLI::App& root, int& exit_code, const World& world) {
           "time | cost | gpu-hours: what ranks the clusters; throughput | latency | tokens-per-dollar: the best "
           "deployment that serves the model, by [inference] (docs/serving.md)")
       ->capture_default_str();
-  verb->add_option("--deadline", arguments->deadline, "Longest training: 60d, 36h, 8w");
+  verb->add_option("--deadline", arguments->deadline, "End of the training: a date, or a duration (60d, 36h, 8w)");
   verb->add_option("--budget", arguments->budget, "Highest cost in USD: 6e6, 5.5M; of a deployment, in an hour");
   verb->add_option("--confidence", arguments->confidence,
                    "Share of cases in which limits of a deployment's TPOT and TTFT hold (default: 0.5)")
