@@ -56,6 +56,11 @@ def number(value: Any, unit: str = "", factor: float = 1.0) -> str:
     return f"{scaled:,.0f} {unit}".rstrip() if abs(scaled) >= 1000 else f"{scaled:.4g} {unit}".rstrip()
 
 
+def days(value: Optional[float]) -> str:
+    """Days as the command has them: 55.3, and 0.058 of a fine-tuning of an hour or two."""
+    return "-" if value is None else f"{value:.{3 if value < 1 else 1}f} days"
+
+
 def chance(probability: Optional[float]) -> str:
     """A probability as the command has it: no draws resolve what is within a percent of certain."""
     if probability is None:
@@ -193,7 +198,7 @@ class Result(LinesAnswer, MemoryAnswer):
                  ("lower bound", number(self.bound_s, "s")),
                  ("peak memory", self._needs() + self._verdict())]
         if self.run:
-            lines.append(("training", f"{number(shown['days'], 'days')}, {number(shown['cost_usd'], 'USD')}"))
+            lines.append(("training", f"{days(shown['days'])}, {number(shown['cost_usd'], 'USD')}"))
         if self.measured:
             lines.append(("measured", f"{number(self.measured['step_s'], 's')}. {self.measured['sentence']}"))
             lines += [("cause", f"{cause['cause']}, {number(cause['step_s'], 's')}: {cause['try']}")

@@ -238,7 +238,7 @@ std::vector<Quantity> rollout_quantities() {
                    return middle.step_usd ? Text(dollars(*middle.step_usd, 2)) : Text();
                  }),
       of_rollout("days", [](const Rollout&,
-                            const Rollout& middle) { return middle.run ? Text(number(middle.run->days)) : Text(); }),
+                            const Rollout& middle) { return middle.run ? Text(days_text(middle.run->days)) : Text(); }),
       of_rollout("cost",
                  [](const Rollout&, const Rollout& middle) {
                    return middle.run && middle.run->cost_usd ? Text("$" + grouped(*middle.run->cost_usd)) : Text();

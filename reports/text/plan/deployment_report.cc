@@ -162,7 +162,7 @@ std::string rests_text(const sim::DeploymentAnswer& answer, Style style) {
 
 std::string days_and_usd(const sim::PlanCost& cost) {
   if (!cost.days) return "";
-  return fmt::format("; {} days{}", number(*cost.days),
+  return fmt::format("; {} days{}", days_text(*cost.days),
                      cost.usd ? fmt::format(", {} USD", grouped(*cost.usd)) : std::string());
 }
 

@@ -13,7 +13,7 @@
 namespace plumbline::reports {
 namespace {
 
-std::string optional_number(const std::optional<double>& value) { return value ? number(*value) : "-"; }
+std::string days_cell(const std::optional<double>& days) { return days ? days_text(*days) : "-"; }
 
 // Returns "6.02 M (4.06-10.20 M)"; the range is eight of ten draws of step and price.
 std::string money(const sim::RankedPlan& row) {
@@ -86,7 +86,7 @@ std::vector<std::string> wide_cells(const sim::RankedPlan& row, const sim::Limit
       utilization(row),
       throughput(row),
       chance(best_with)};
-  const std::vector<std::string> run = {optional_number(cost.days),
+  const std::vector<std::string> run = {days_cell(cost.days),
                                         cost.gpu_hours ? scaled(*cost.gpu_hours) : "-",
                                         money(row),
                                         gigabytes(row.result.memory.peak_bytes) + " GB",
@@ -139,7 +139,7 @@ Table narrow_options(const sim::PlanAnswer& answer) {
     const sim::PlanCost& cost = row.cost;
     std::vector<std::string> cells = {grouped(i + 1), option.cluster, grouped(option.gpus)};
     if (!answer.has_tokens) cells.push_back(duration(cost.step_s));
-    if (answer.has_tokens) cells.push_back(optional_number(cost.days));
+    if (answer.has_tokens) cells.push_back(days_cell(cost.days));
     if (answer.has_tokens && hours) cells.push_back(cost.gpu_hours ? scaled(*cost.gpu_hours) : "-");
     if (answer.has_tokens && !hours) cells.push_back(cost.usd ? scaled(*cost.usd) : "-");
     cells.insert(cells.end(), {utilization(row), throughput(row)});
@@ -156,7 +156,7 @@ std::vector<std::string> failure_cells(const sim::ClusterOption& option) {
   const sim::CampaignAnswer& training = *option.campaign;
   const auto usd = training.usd();
   const bool in_time = training.finish && training.finish->gpus;
-  return {number(training.result.hours_between_failures), training.run ? number(training.days.p50) : "-",
+  return {number(training.result.hours_between_failures), training.run ? days_text(training.days.p50) : "-",
           usd ? scaled(usd->p50) : "-", in_time ? grouped(*training.finish->gpus) : "-"};
 }
 

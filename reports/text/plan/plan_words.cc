@@ -90,7 +90,7 @@ std::string with_range(const model::Quantiles& amount, const char* unit, std::st
 // Returns days and USD, of which either may be unknown.
 std::string days_and_usd(const std::optional<model::Quantiles>& days, const std::optional<model::Quantiles>& usd) {
   std::vector<std::string> words;
-  if (days) words.push_back(with_range(*days, "days", number));
+  if (days) words.push_back(with_range(*days, "days", days_text));
   if (usd) words.push_back(with_range(*usd, "USD", scaled));
   return fmt::format("{}", fmt::join(words, ", "));
 }
@@ -195,9 +195,15 @@ std::string overturn_sentence(const sim::PlanAnswer& answer) {
 std::string fewest_words(const sim::ClusterOption& option) {
   if (!option.campaign || !option.campaign->finish) return "";
   const sim::FinishBy& finish = *option.campaign->finish;
-  const std::string by = fmt::format("within {} days in nine of ten cases", number(finish.days));
-  return finish.gpus ? fmt::format("Fewest GPUs with these degrees that fit and end {}: {}", by, grouped(*finish.gpus))
-                     : "No number of GPUs that was tried fits and ends " + by;
+  const std::string by = fmt::format("within {} days in nine of ten cases", days_text(finish.days));
+  if (finish.gpus)
+    return fmt::format("Fewest GPUs with these degrees that fit and end {}: {}", by, grouped(*finish.gpus));
+  const sim::CampaignOnGpus* nearest = nullptr;
+  for (const sim::CampaignOnGpus& tried : finish.tried)
+    if (tried.reason.empty() && (nearest == nullptr || tried.in_time > nearest->in_time)) nearest = &tried;
+  const std::string best =
+      nearest == nullptr ? "" : fmt::format(": {} do with {}", grouped(nearest->gpus), model::chance(nearest->in_time));
+  return fmt::format("No number of GPUs that was tried with these degrees fits and ends {}{}", by, best);
 }
 
 std::string failures_words(const sim::ClusterOption& option, const sim::Limits& limits) {
@@ -319,11 +325,13 @@ std::string reason_between(const sim::ClusterOption& above, const sim::ClusterOp
                            sim::Objective objective) {
   const sim::RankedPlan &first = above.plans.front(), &row = option.plans.front();
   std::vector<std::string> parts = hardware_differences(above, option);
-  const auto now = sim::price_of(option).value, then = sim::price_of(above).value;
-  if (objective == sim::Objective::cost && now && then)
-    add_difference(parts, "price", now->value, then->value, "USD a GPU-hour");
   const std::string why = step_reasons(first, row);
+  const auto now = sim::price_of(option).value, then = sim::price_of(above).value;
+  // Of the same GPUs with the same step it is the price that decides, whatever ranks them.
+  const bool by_price = objective == sim::Objective::cost || (parts.empty() && why.empty());
+  if (by_price && now && then) add_difference(parts, "price", now->value, then->value, "USD a GPU-hour");
   if (!why.empty()) parts.push_back("step: " + why);
+  if (parts.empty()) parts.emplace_back("the same GPUs, step and price");
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
@@ -382,7 +390,7 @@ std::string unmet_limits(const sim::PlanAnswer& answer) {
   };
   if (answer.limits.days)
     closest([&](std::size_t i) { return answer.taken(i).days; }, *answer.limits.days, "time",
-            [](double days) { return number(days) + " days"; });
+            [](double days) { return days_text(days) + " days"; });
   if (answer.limits.usd)
     closest([&](std::size_t i) { return answer.taken(i).usd; }, *answer.limits.usd, "cost",
             [](double usd) { return scaled(usd) + " USD"; });

@@ -270,7 +270,7 @@ std::string rollout_section(const model::RolloutResult& rollout, Style style) {
          rollout_memory_text(rollout.memory);
   if (const auto run = model::middle_rollout(rollout).run)
     out += paragraph(fmt::format("{} such steps take {} days and {} GPU-hours{}.", grouped(run->steps),
-                                 number(run->days), grouped(run->gpu_hours),
+                                 days_text(run->days), grouped(run->gpu_hours),
                                  run->cost_usd ? fmt::format(", ${}", grouped(*run->cost_usd)) : ""));
   return out;
 }

@@ -103,10 +103,10 @@ TEST(PlanAnswer, ReportsHowFarTheLimitsAre) {
   answer.limits.usd = 3.2e6;
   rank(answer);
   EXPECT_EQ(reports::unmet_limits(answer),
-            "time: 40.00 days on far, 2,048 GPUs is the least, 25.0 % over the limit of 32.00 days; cost: 4.000 M USD "
+            "time: 40.0 days on far, 2,048 GPUs is the least, 25.0 % over the limit of 32.0 days; cost: 4.000 M USD "
             "on near, 2,048 GPUs is the least, 25.0 % over the limit of 3.200 M USD");
   answer.limits.days = 10;
-  EXPECT_THAT(reports::unmet_limits(answer), HasSubstr("is the least, 4.000 times the limit of 10.00 days"));
+  EXPECT_THAT(reports::unmet_limits(answer), HasSubstr("is the least, 4.000 times the limit of 10.0 days"));
   PlanAnswer both = example_answer();
   both.limits.days = 45;
   both.limits.usd = 4.5e6;
@@ -170,18 +170,32 @@ TEST(PlanAnswer, RecommendsTheWinnerWithTheNextBestAndWhatOverturnsIt) {
   EXPECT_THAT(
       reports::recommendation(answer),
       ElementsAre(testing::StartsWith("Recommended is far, 2,048 GPUs with " + plan +
-                                      ": 40.00 days (35.20-45.60), 5.000 M USD (4.400-5.700 M) by its steps "
+                                      ": 40.0 days (35.2-45.6), 5.000 M USD (4.400-5.700 M) by its steps "
                                       "alone, fits in memory with > 99 %, the best with "),
                   testing::MatchesRegex("Next is near, 2,048 GPUs: 25.0 % longer, 20.0 % cheaper, the best "
                                         "with . %[.]"),
                   "The smallest change that overturns this: NIC bandwidth x0.50, then near, 2,048 GPUs.",
-                  "Fewest GPUs with these degrees that fit and end within 60.00 days in nine of ten cases: 1,024."));
+                  "Fewest GPUs with these degrees that fit and end within 60.0 days in nine of ten cases: 1,024."));
   const json object = json::parse(reports::plan_json(answer));
   EXPECT_EQ(object["recommendation"]["rank"], 1);
   EXPECT_EQ(object["recommendation"]["within_limits"], true);
   EXPECT_EQ(object["recommendation"]["words"].size(), 4u);
   EXPECT_EQ(object["sites"][0]["finish_by"]["gpus"], 1024);
   EXPECT_EQ(object["sites"][1]["finish_by"], nullptr);
+}
+
+TEST(PlanAnswer, WithoutAnAnswerToTheDeadlineTheNearestSizeIsNamed) {
+  PlanAnswer answer = example_answer();
+  FinishBy& finish = answer.options[2].campaign.emplace().finish.emplace();
+  finish.days = 20;
+  finish.tried = {{.gpus = 2048, .in_time = 0.1},
+                  {.gpus = 4096, .in_time = 0.77},
+                  {.gpus = 8192, .in_time = 0.5},
+                  {.gpus = 16384, .in_time = 1, .reason = "at the edge: fits with 60 %"}};
+  rank(answer);
+  EXPECT_EQ(reports::recommendation(answer).back(),
+            "No number of GPUs that was tried with these degrees fits and ends within 20.0 days in nine of ten cases: "
+            "4,096 do with 77 %.");
 }
 
 // "far" exceeds the budget by 5 / 3.9 - 1 = 28.2 %; "near" the deadline by 50 / 44 - 1 = 13.6 % and the budget by 4
@@ -210,7 +224,7 @@ TEST(PlanAnswer, LimitsAreThoseOfTheTrainingWithFailures) {
   rank(answer);
   EXPECT_FALSE(answer.limits_met());
   EXPECT_EQ(reports::unmet_limits(answer),
-            "time: 43.00 days on far, 2,048 GPUs is the least, 2.4 % over the limit of 42.00 days");
+            "time: 43.0 days on far, 2,048 GPUs is the least, 2.4 % over the limit of 42.0 days");
   const json object = json::parse(reports::plan_json(answer));
   EXPECT_EQ(object["verdict"]["limits_met"], false);
   EXPECT_EQ(object["recommendation"]["within_limits"], false);
@@ -238,6 +252,12 @@ TEST(PlanAnswer, OffersOfOneClusterAndSizeAreNamedByTheirPrice) {
   EXPECT_EQ(reports::option_name(answer, answer.options[0]), "near, 2,048 GPUs at 2.60 USD");
   EXPECT_EQ(reports::option_name(answer, answer.options[3]), "near, 2,048 GPUs at 1.95 USD");
   EXPECT_EQ(reports::option_name(answer, answer.options[2]), "far, 2,048 GPUs");
+  EXPECT_EQ(reports::reason_between(answer.options[0], answer.options[0], Objective::time),
+            "the same GPUs, step and price");
+  ClusterOption cheap = answer.options[0], dear = answer.options[0];
+  cheap.inputs.plan.run.price_usd_per_gpu_hour = 2;
+  dear.inputs.plan.run.price_usd_per_gpu_hour = 2.5;
+  EXPECT_EQ(reports::reason_between(cheap, dear, Objective::time), "price 2.500 instead of 2.000 USD a GPU-hour");
   answer.options[2].gpus = 1;
   EXPECT_EQ(reports::option_name(answer, answer.options[2]), "far, 1 GPU");
 }
