@@ -249,9 +249,7 @@ Values Choices::communication_sms(std::int64_t ranks) const {
   const model::Plan& plan = inputs_.plan;
   const Values& given = plan.search.communication_sms;
   const std::int64_t own = plan.overlap.communication_sms;
-  // NCCL's kernels run on whatever SMs are free; only those of DeepEP and HybridEP are given a number.
-  const bool collective = plan.stack.dispatcher == "alltoall" || plan.stack.dispatcher == "allgather";
-  if (ranks > 1 && collective && given.empty()) return chosen({}, {0}, own);
+  if (ranks > 1 && !model::dispatch_takes_sms(plan) && given.empty()) return chosen({}, {0}, own);
   if (ranks > 1) {
     Values shares = chosen(given, defaults(breadth_).communication_sms, own);
     std::erase_if(shares, [&](std::int64_t sms) { return sms >= inputs_.cluster.device.sms; });
