@@ -60,6 +60,7 @@ model::Result<Measurement> parse_measurement(std::string_view step, std::optiona
       {"s", 1, seconds},
       {"ms", 1e-3, seconds},
       {"min", 60, seconds},
+      {"s/it", 1, seconds},
       {"tok/s", 1, tokens_per_s},
       {"ktok/s", 1e3, tokens_per_s},
       {"Mtok/s", 1e6, tokens_per_s},
