@@ -81,17 +81,36 @@ TEST_P(SearchBounds, StatesAreNeverMoreThanThePeak) {
   int plans = 0;
   tests::for_each_plan(space, [&](const Branch&, const Point& point, const model::Plan& plan) {
     if (plans++ % 5 != 0) return;
-    const std::vector<double> floors = floor.bytes(plan, *point.pipeline);
+    const std::vector<MemoryFloor::Least> floors = floor.bytes(plan, *point.pipeline);
     const auto split = static_cast<std::size_t>(point.split - point.pipeline->splits.data());
     const Peak least = predictor.least_peak(plan).value(), exact = predictor.peak(plan).value();
     const double peak = exact.bytes;
     EXPECT_LE(least.bytes, peak * above_rounding) << describe(plan);
     EXPECT_GT(least.bytes, 0.1 * peak) << describe(plan);
     EXPECT_EQ(least.host_bytes, exact.host_bytes);
-    EXPECT_LE(floors[split], peak * above_rounding) << describe(plan);
-    EXPECT_GT(floors[split], 0.01 * peak) << describe(plan);
+    EXPECT_LE(floors[split].gpu, peak * above_rounding) << describe(plan);
+    EXPECT_GT(floors[split].gpu, 0.01 * peak) << describe(plan);
+    EXPECT_EQ(floors[split].host, 0);
     EXPECT_EQ(peak, predictor.closed_form(plan)->peak.bytes);
   });
+}
+
+// Every state lies on a host at least once, and the fullest of them has no less than the mean.
+TEST_P(SearchBounds, OffloadedStatesAreNeverMoreThanTheFullestHostHolds) {
+  Inputs inputs = search_.inputs;
+  inputs.plan.offload.optimizer = true;
+  const Space space(inputs);
+  Predictor predictor(inputs);
+  MemoryFloor floor(inputs);
+  int plans = 0;
+  tests::for_each_plan(space, [&](const Branch&, const Point& point, const model::Plan& plan) {
+    if (plans++ % 5 != 0) return;
+    const std::vector<MemoryFloor::Least> floors = floor.bytes(plan, *point.pipeline);
+    const auto split = static_cast<std::size_t>(point.split - point.pipeline->splits.data());
+    EXPECT_GT(floors[split].host, 0) << describe(plan);
+    EXPECT_LE(floors[split].host, predictor.peak(plan).value().host_bytes * above_rounding) << describe(plan);
+  });
+  EXPECT_GT(plans, 300);
 }
 
 INSTANTIATE_TEST_SUITE_P(Small, SearchBounds, testing::Range(std::size_t{0}, std::size_t{4}));

@@ -109,7 +109,9 @@ model::Result<const CostModels*> SearchWorker::costs(const model::Plan& plan) {
 
 model::Result<OpenBranch> SearchWorker::open(const Branch& branch, Statistics& statistics) {
   const Space& space = scope_.space;
-  const double capacity = scope_.inputs.cluster.device.memory.value();
+  const model::Device& device = scope_.inputs.cluster.device;
+  const double capacity = device.memory.value();
+  const double least_fit = std::min(model::hardly_fits, scope_.inputs.plan.search.min_fit);
   OpenBranch open{&branch, {}, 0};
   model::Plan plan = space.plan(branch);
   const Recomputation& any = space.choices().recompute.front();
@@ -119,17 +121,19 @@ model::Result<OpenBranch> SearchWorker::open(const Branch& branch, Statistics& s
         Space::apply({pipeline, zero, &split, &any, branch.communication_sms.front()}, plan);
       };
       apply(pipeline->splits.front());
-      const std::vector<double> floors = floor_.bytes(plan, *pipeline);
+      const std::vector<MemoryFloor::Least> floors = floor_.bytes(plan, *pipeline);
       for (std::size_t s = 0; s < floors.size(); ++s) {
         const Split& split = pipeline->splits[s];
-        if (!above(floors[s], capacity)) {
+        const bool on_gpu = !above(floors[s].gpu, capacity);
+        if (on_gpu && model::fits_on_host(floors[s].host, device.host_memory.value()) >= least_fit) {
           open.pipeline_choices.push_back({pipeline, zero, &split});
           continue;
         }
-        statistics.remove(Rule::states, space.tunings(branch, *pipeline), floors[s], [&]() -> const model::Plan& {
-          apply(split);
-          return plan;
-        });
+        statistics.remove(on_gpu ? Rule::host : Rule::states, space.tunings(branch, *pipeline),
+                          on_gpu ? floors[s].host : floors[s].gpu, [&]() -> const model::Plan& {
+                            apply(split);
+                            return plan;
+                          });
       }
     }
   const auto found = TRY(bound(open));

@@ -34,20 +34,22 @@ const model::Graph& MemoryFloor::graph(BlockKind kind, const model::Plan& plan, 
   return graph;
 }
 
-double MemoryFloor::block_bytes(BlockKind kind, const model::Plan& plan, const model::Layout& layout, States& states) {
+MemoryFloor::Least MemoryFloor::block_bytes(BlockKind kind, const model::Plan& plan, const model::Layout& layout,
+                                            States& states) {
   const auto [entry, fresh] = states.try_emplace(kind);
-  double& bytes = entry->second;
+  Least& bytes = entry->second;
   if (!fresh) return bytes;
   const std::vector<model::Graph> blocks = {graph(kind, plan, layout)};
   const model::StageKind alone{{0}};
   const model::TrainingState state = model::training_state(plan, layout, blocks, {{&alone, nullptr}});
   for (const model::StateBytes& part : {state.experts, state.others})
-    bytes += (part.parameters + part.gradients + part.optimizer).value();
-  if (device_.reserve.master_shards) bytes -= state.counts.shards.value();
+    bytes.gpu += (part.parameters + part.gradients + part.optimizer).value();
+  if (device_.reserve.master_shards) bytes.gpu -= state.counts.shards.value();
+  bytes.host = state.counts.on_host.value();
   return bytes;
 }
 
-std::vector<double> MemoryFloor::bytes(const model::Plan& plan, const Pipeline& pipeline) {
+std::vector<MemoryFloor::Least> MemoryFloor::bytes(const model::Plan& plan, const Pipeline& pipeline) {
   const model::Layout layout = *model::make_layout(plan, inputs_.architecture);
   std::vector<std::int64_t> key = model::parameter_degrees(plan.parallelism);
   key.insert(key.end(),
@@ -55,16 +57,24 @@ std::vector<double> MemoryFloor::bytes(const model::Plan& plan, const Pipeline& 
               model::shard_group(plan, layout, true).shards});
   States& states = states_[std::move(key)];
   std::vector<double> before = {0};  // [layer]: bytes of the layers before it
-  for (const BlockKind kind : layer_kinds_) before.push_back(before.back() + block_bytes(kind, plan, layout, states));
-  const double first = block_bytes(BlockKind::embedding, plan, layout, states);
-  double last = block_bytes(BlockKind::head, plan, layout, states);
-  if (inputs_.architecture.multi_token_prediction_layers > 0)
-    last += static_cast<double>(inputs_.architecture.multi_token_prediction_layers) *
-            block_bytes(BlockKind::multi_token_prediction, plan, layout, states);
+  double on_hosts = 0;               // of all ranks of a pipeline
+  const auto add = [&](BlockKind kind, std::int64_t times) {
+    const Least block = block_bytes(kind, plan, layout, states);
+    on_hosts += static_cast<double>(times) * block.host;
+    return static_cast<double>(times) * block.gpu;
+  };
+  for (const BlockKind kind : layer_kinds_) before.push_back(before.back() + add(kind, 1));
+  const double first = add(BlockKind::embedding, 1);
+  double last = add(BlockKind::head, 1);
+  if (const std::int64_t modules = inputs_.architecture.multi_token_prediction_layers; modules > 0)
+    last += add(BlockKind::multi_token_prediction, modules);
+  const std::int64_t gpus = plan.cluster.gpus, of_host = std::max<std::int64_t>(1, device_.host_gpus);
+  const double host = on_hosts * static_cast<double>(gpus) /
+                      static_cast<double>(pipeline.shape.ranks * ((gpus + of_host - 1) / of_host));
   // Gradients are not counted twice and activations not at all, so this is at most the peak of the rest.
   const double reserve = model::rank_peak(plan, layout, device_, {}).sum().value();
   const model::Schedule outline = pipeline.kind->outline(pipeline.shape);
-  std::vector<double> floors;
+  std::vector<Least> floors;
   for (const Split& split : pipeline.splits) {
     const std::vector<std::int64_t> counts =
         split.layers.empty() ? model::even_layer_counts(inputs_.architecture.layers, pipeline.stages) : split.layers;
@@ -81,7 +91,7 @@ std::vector<double> MemoryFloor::bytes(const model::Plan& plan, const Pipeline& 
           ranks[static_cast<std::size_t>(outline.rank_of(direction, stage))] += held;
       layer = next;
     }
-    floors.push_back(*std::ranges::max_element(ranks));
+    floors.push_back({*std::ranges::max_element(ranks), host});
   }
   return floors;
 }

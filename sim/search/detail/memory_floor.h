@@ -18,16 +18,19 @@ class MemoryFloor {
  public:
   explicit MemoryFloor(const Inputs& inputs);
 
-  // Returns the least bytes of the fullest rank, for each of the pipeline's splits. `plan` has the pipeline's degrees
-  // and schedule and a ZeRO stage. The bytes of a block are those of model::training_state for a rank with this block
-  // alone, without parameters that another block may own. Over the blocks of a rank they add up, so no rank has less
-  // than their sum.
-  std::vector<double> bytes(const model::Plan& plan, const Pipeline& pipeline);
+  struct Least {
+    double gpu = 0;   // of the fullest rank
+    double host = 0;  // of the fullest host, which has no less than the mean
+  };
+  // Returns the least bytes for each of the pipeline's splits. `plan` has the pipeline's degrees and schedule and a
+  // ZeRO stage. The bytes of a block are those of model::training_state for a rank with this block alone, without
+  // parameters that another block may own. Over the blocks of a rank they add up, so no rank has less than their sum.
+  std::vector<Least> bytes(const model::Plan& plan, const Pipeline& pipeline);
 
  private:
-  using States = std::map<model::BlockKind, double>;
+  using States = std::map<model::BlockKind, Least>;  // of a rank, on its GPU and on its host
 
-  double block_bytes(model::BlockKind kind, const model::Plan& plan, const model::Layout& layout, States& states);
+  Least block_bytes(model::BlockKind kind, const model::Plan& plan, const model::Layout& layout, States& states);
   const model::Graph& graph(model::BlockKind kind, const model::Plan& plan, const model::Layout& layout);
 
   const Inputs& inputs_;
