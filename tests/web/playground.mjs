@@ -65,8 +65,14 @@ async function testPlan(browser, plan) {
   const page = await open(browser, `#plan=${plan}`);
   const { step } = predicted(["simulate", plan, "--fidelity", "closed-form"]);
   check((await stepOf(page)) === duration(step.time_s), `${plan}: the page shows ${await stepOf(page)}, the command ${duration(step.time_s)}`);
+  const kept = await stepOf(page);
+  await page.getByRole("button", { name: "Keep to compare" }).click();
   await change(page, `${plan}, a slider`, () => page.locator("#key-batch-micro_batch_size ~ input[type=range]").press("ArrowRight"));
   await change(page, `${plan}, SMs`, () => page.locator("#key-overlap-communication_sms ~ input[type=range]").press("ArrowRight"));
+  check((await page.locator(".shelf dd").first().innerText()).startsWith(kept), `${plan}: what was kept is no longer ${kept}`);
+  check((await page.locator(".headline dd").first().innerText()).includes("against the kept"), `${plan}: nothing is compared with what was kept`);
+  await page.getByRole("button", { name: "Drop the kept" }).click();
+  check((await page.locator(".shelf dd").count()) === 0, `${plan}: what was kept cannot be dropped`);
   const address = page.url();
   const again = await open(browser, address.slice(address.indexOf("#")));
   check((await stepOf(again)) === (await stepOf(page)), `${plan}: a link gives another step`);
@@ -108,6 +114,12 @@ async function testLook(browser) {
       for (const finding of await page.evaluate(cutOff)) check(false, `${label}: ${finding}`);
       for (const finding of await page.evaluate(contrasts)) check(false, `${label}: ${finding}`);
       for (const finding of await page.evaluate(unnamed)) check(false, `${label}: ${finding}`);
+      const broken = await page.locator(".headline dd").evaluateAll((list) => list.map((one) => one.firstChild).filter((text) => {
+        const range = document.createRange();
+        range.selectNode(text);
+        return range.getClientRects().length > 1;
+      }).map((text) => text.textContent));
+      check(broken.length === 0, `${label}: '${broken}' breaks into lines`);
       await page.screenshot({ path: resolve(output, `playground-${width}-${colorScheme}.png`), fullPage: true });
       await page.close();
     }

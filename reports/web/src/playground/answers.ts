@@ -1,6 +1,6 @@
 // What the predictor answers: figures first, then the interval, where the time goes, memory and the pipeline.
 import { h } from "../dom";
-import { days, duration, fixed, gigabytes, grouped, number, percent, scaled, span, usd, type Quantiles } from "../format";
+import { days, duration, fixed, gigabytes, grouped, number, percent, scaled, signedPercent, span, usd, type Quantiles } from "../format";
 import { bars, intervals } from "../parts/bars";
 import { figures, type Figure } from "../parts/figures";
 import { type Fit, fitOf, fitTone } from "../parts/fit";
@@ -12,16 +12,17 @@ import { Pipeline } from "./pipeline";
 import type { Failure, Slots } from "./protocol";
 
 const within = (quantiles: Quantiles | undefined, format: (value: number) => string): string =>
-  quantiles ? `eight of ten: ${span(quantiles, format)}` : "interval follows";
+  quantiles ? `as clusters run it ${format(quantiles.p50)}; eight of ten: ${span(quantiles, format)}` : "interval follows";
 
 const fitNotes: Record<Fit, string> = { fits: "of", "at the edge": "at the edge of", "does not fit": "does not fit in" };
 
-/** The figures of a step, with their interval where it is known. */
-function figuresOf(json: Json, interval: Json | null): HTMLElement {
+/** The figures of a step, with their interval where it is known, against another one where one is kept. */
+function figuresOf(json: Json, interval: Json | null, kept: Json | null = null): HTMLElement {
   const { step, memory, run } = json;
+  const against = kept ? `${signedPercent(step.time_s / kept.step.time_s - 1)} against the kept; ` : "";
   const list: (Figure | null)[] = [
-    { name: "Step", value: duration(step.time_s), note: within(interval?.time_s, duration) },
-    { name: "Throughput", value: `${scaled(step.tokens_per_s)} tokens/s`, note: `${grouped(step.tokens_per_s_per_gpu)} a GPU` },
+    { name: "Step", value: duration(step.time_s), note: `${against}from components; ${within(interval?.time_s, duration)}` },
+    { name: "Tokens/s", value: scaled(step.tokens_per_s), note: `${grouped(step.tokens_per_s_per_gpu)} a GPU` },
     { name: "MFU", value: percent(step.mfu), note: `${number(step.model_tflops_per_gpu)} TFLOP/s a GPU` },
     {
       name: "Memory", value: gigabytes(memory.peak_bytes), tone: fitTone(memory),
@@ -54,27 +55,31 @@ export class Answers {
   readonly root = h("div", { class: "answers" });
   private readonly problem = h("div", { role: "status" });
   private readonly top = h("div", {});
+  private readonly shelf = h("div", { class: "shelf" });
   private readonly spread = section("How sure", "Eight of ten such predictions lie within the bar.", h("div", {}));
   private readonly time = section("Where the time goes", "The proven lower bound of the step, and the largest losses against it; point at a name for its remedy.", h("div", {}));
   private readonly memory = section("Memory", "The peak of each pipeline rank.", h("div", {}));
   private readonly pipeline: Pipeline;
   private readonly speed = h("p", { class: "soft" });
   private last: Json | null = null;
+  private interval: Json | null = null;
+  private kept: Json | null = null;
 
   constructor(page: Page) {
     this.pipeline = new Pipeline(page);
     const slots = section("Pipeline", "Every slot of every rank; grey is the bubble.", this.pipeline.root);
     this.headline.append(this.problem, this.top);
-    this.root.append(this.spread, this.time, this.memory, slots, this.speed);
+    this.root.append(this.shelf, this.spread, this.time, this.memory, slots, this.speed);
     for (const part of [this.spread, this.time, this.memory]) part.lastElementChild?.classList.add("content");
   }
 
   show(json: Json, seconds: number): void {
     this.last = json;
+    this.interval = null;
     this.mark(false);
     const warnings = (json.basis.warnings as string[]).map((text) => notice(false, text));
     this.problem.replaceChildren(...warnings);
-    this.top.replaceChildren(figuresOf(json, null));
+    this.showFigures();
     this.spread.classList.add("stale");
     this.time.lastElementChild?.replaceChildren(losses(json));
     this.memory.lastElementChild?.replaceChildren(rankBars(json.memory));
@@ -83,7 +88,8 @@ export class Answers {
 
   showInterval(json: Json): void {
     if (!this.last || !json.interval) return;
-    this.top.replaceChildren(figuresOf(this.last, json.interval));
+    this.interval = json.interval;
+    this.showFigures();
     this.spread.classList.remove("stale");
     const { time_s: time } = json.interval;
     const row = { label: "step", ...time, point: json.step.time_s, text: span(time, duration) };
@@ -92,6 +98,24 @@ export class Answers {
       intervals([row], { format: duration, pointName: "this prediction" }),
       h("p", { class: "soft" }, `Most of it: ${sources.join(", ")}.`),
     );
+  }
+
+  private showFigures(): void {
+    this.top.replaceChildren(figuresOf(this.last, this.interval, this.kept));
+  }
+
+  /** Keeps the present figures below those that follow; `command` says what they are of. */
+  keep(command: string): void {
+    if (!this.last) return;
+    const drop = h("button", { type: "button" }, "Drop the kept");
+    drop.addEventListener("click", () => {
+      this.kept = null;
+      this.shelf.replaceChildren();
+      this.showFigures();
+    });
+    this.kept = this.last;
+    this.shelf.replaceChildren(h("p", { class: "soft" }, "Kept: ", h("code", {}, command)), figuresOf(this.last, this.interval), drop);
+    this.showFigures();
   }
 
   showPipeline(slots: Slots): void {

@@ -1,6 +1,8 @@
 // The playground: a plan and its changes, and what the predictor answers while they change.
 import { h } from "../dom";
 import { copyButton, Frame } from "../page/frame";
+import { planToml } from "../parts/basis";
+import type { Json } from "../result";
 import { Answers } from "./answers";
 import { Controls } from "./controls";
 import { compile, Engine } from "./engine";
@@ -21,6 +23,7 @@ function open(shipped: Shipped): void {
   let state = stateOf(location.hash, shipped);
   const answers = new Answers(page);
   const command = h("code", {});
+  let plan: Json = {};
   let timer = 0;
 
   const askSlowly = (): void => {
@@ -41,7 +44,8 @@ function open(shipped: Shipped): void {
       const failure = failureOf(answer);
       if (failure) return answers.fail(failure);
       answers.show(answer, seconds);
-      controls.show((answer as { plan: unknown }).plan);
+      plan = (answer as Json).plan;
+      controls.show(plan);
       document.documentElement.dataset.answered = String(Number(document.documentElement.dataset.answered ?? 0) + 1);
       window.clearTimeout(timer);
       timer = window.setTimeout(askSlowly, quiet);
@@ -58,7 +62,10 @@ function open(shipped: Shipped): void {
 
   const lead = "Choose a model, a cluster and degrees; step, memory, cost and interval follow. Nothing leaves this page.";
   const head = h("header", { class: "top" }, h("div", {}, h("h1", {}, "plumbline playground"), h("p", { class: "soft" }, lead)), page.tools());
-  const links = h("div", { class: "links" }, copyButton("Copy as command", () => commandOf(state)), copyButton("Copy link", () => location.href));
+  const keep = h("button", { type: "button" }, "Keep to compare");
+  keep.addEventListener("click", () => answers.keep(commandOf(state)));
+  const copies = [copyButton("Copy as command", () => commandOf(state)), copyButton("Copy as plan", () => planToml(plan)), copyButton("Copy link", () => location.href)];
+  const links = h("div", { class: "links" }, ...copies, keep);
   answers.headline.append(links);
   const footer = h("footer", {}, h("div", { class: "command" }, command), h("div", {}, `Made by plumbline ${shipped.version}, which is in this file. The command prints the same figures.`));
   const main = h("main", { class: "playground" }, controls.root, answers.headline, answers.root);

@@ -52,14 +52,19 @@ async function start(compiled: WebAssembly.Module): Promise<Predictor> {
   return new Predictor(await plumbline({ instantiateWasm }));
 }
 
-let begin: (predictor: Promise<Predictor>) => void;
-const started = new Promise<Predictor>((resolve) => (begin = resolve));
+let begin: (compiled: WebAssembly.Module) => void;
+const compiled = new Promise<WebAssembly.Module>((resolve) => (begin = resolve));
+let started = compiled.then(start);
 
-scope.onmessage = ({ data: request }) => {
-  if (request.kind === "start") return begin(start(request.module));
-  void started.then((predictor) => {
-    const start = performance.now();
-    const text = predictor.answer(request);
-    scope.postMessage({ id: request.id, text, seconds: (performance.now() - start) / 1e3 });
-  });
+// A predictor that has stopped, as one without memory does, answers nothing more: another one takes its place.
+function stopped(error: unknown): string {
+  started = compiled.then(start);
+  return JSON.stringify({ error: { kind: "input", key: "", line: 0, message: `the predictor stopped: ${error}`, hint: "try a smaller plan, or the command" } });
+}
+
+scope.onmessage = async ({ data: request }) => {
+  if (request.kind === "start") return begin(request.module);
+  const begun = performance.now();
+  const text = await started.then((predictor) => predictor.answer(request)).catch(stopped);
+  scope.postMessage({ id: request.id, text, seconds: (performance.now() - begun) / 1e3 });
 };
