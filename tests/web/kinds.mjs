@@ -5,6 +5,7 @@ import { printed } from "./look.mjs";
 import { planKinds } from "./plan_kinds.mjs";
 
 const gigabytes = (bytes) => `${(bytes / 1e9).toFixed(1)} GB`;
+const grouped = (value) => value.toFixed(0).replace(/\B(?=(\d{3})+$)/g, ",");
 const percent = (fraction) => `${(fraction * 100).toFixed(1)} %`;
 
 /** Four significant digits with the unit, for 1 us to 999 s, and 0. */
@@ -136,6 +137,8 @@ export const kinds = [
       await page.setViewportSize({ width: 390, height: 900 });
       const label = await page.locator("table.stack th[scope=row]").first().evaluate((element) => getComputedStyle(element, "::before").content);
       check(label === '"batch.micro_batch_size"', `sweep of many lines: the key of a row's value is ${label}`);
+      check((await page.locator(".chart svg text", { hasText: /^\d\.\d+$/ }).count()) === 0, "sweep of many lines: a degree has ticks between whole numbers");
+      await printed(page, check, 2);
     },
   },
   {
@@ -184,6 +187,7 @@ export const kinds = [
       `$${middle.usd_per_million_output_tokens.toFixed(3)}`,
       bound_by,
       "An instance that serves at least a request fits with",
+      "from components alone, for 64 tokens · 8 GPUs, 1 instance ·",
     ],
   },
   {
@@ -224,7 +228,11 @@ export const kinds = [
       duration(bound.flops_at_peak_s),
       ...bound.lost.slice(0, 8).map((part) => part.cause),
       ...memory.stages.map((rank) => gigabytes(rank.peak_bytes)),
-      ...run.phases.map((phase) => phase.source),
+      `as clusters run it ${duration(interval.time_s.p50)}`,
+      `${grouped(run.steps)} steps take ${interval.days.p50.toFixed(1)} days`,
+      ...run.phases.flatMap((phase) => [phase.source, grouped(phase.kind === "predicted" ? interval.gpu_hours.p50 : phase.gpu_hours)]),
+      grouped(interval.gpu_hours.p50 + run.total_gpu_hours - run.gpu_hours),
+      `${(interval.peak_bytes.p10 / 1e9).toFixed(1)} to ${gigabytes(interval.peak_bytes.p90)} in eight of ten cases`,
       "An overlapped pair, kernel by kernel",
       "How close is this to reality?",
       "step time, as clusters run it",
@@ -234,6 +242,7 @@ export const kinds = [
     also: async (page, result, check) => {
       await timeline(page, check, "simulate");
       check((await page.locator(".timeline").count()) === 2, "simulate: there is no picture of an overlapped pair");
+      check((await page.locator("td.number", { hasText: /^[\d.]+ 1$/ }).count()) === 0, "simulate: a number without a dimension has the unit 1");
       const stored = await page.evaluate(() => JSON.parse(document.querySelector('script[data-block="extra"]').textContent).timelines[0].count);
       check(stored > 1e5, `simulate: the timeline has only ${stored} spans`);
       await printed(page, check, 4);
@@ -242,7 +251,7 @@ export const kinds = [
   {
     name: "simulate measured",
     command: "simulate llama-3-8b-64xh800 --draws 16 --measured 200TFLOP/s",
-    shows: ({ measured, assumed }) => [measured.sentence, ...measured.causes.map((one) => one.cause), ...assumed.flatMap((one) => [one.name, `--set ${one.set}`])],
+    shows: ({ measured, assumed, step }) => [`${(step.energy_j / 1e6).toFixed(4)} MJ a step`, measured.sentence, ...measured.causes.map((one) => one.cause), ...assumed.flatMap((one) => [one.name, `--set ${one.set}`])],
   },
   {
     name: "simulate reinforcement learning",
@@ -290,6 +299,10 @@ export const kinds = [
       const [before, after] = [a, b].map((subject) => subject.interval.time_s.p50);
       const more = after / before - 1;
       return [`${b.name} takes ${duration(after)}, ${more < 0 ? "-" : "+"}${percent(Math.abs(more))} against ${duration(before)} of ${a.name}`];
+    },
+    also: async (page, result, check) => {
+      const legend = await page.locator(".timeline").last().locator(".legend").innerText();
+      check(legend.includes("transfer") && !legend.includes("optimizer"), `compare in the middle: gathers of parameters are called '${legend}'`);
     },
   },
   {

@@ -1,7 +1,7 @@
 // What is wrong with the look of a page. Functions without parameters are evaluated inside of it and return findings as
 // sentences.
 
-/** Text that lies outside of the window, of a box that does not scroll, or over other text of a chart. */
+/** Text that lies outside of the window, of a box that does not scroll, or over other text of a chart, and captions that are squeezed. */
 export function cutOff() {
   const findings = [];
   const sideways = document.documentElement.scrollWidth - innerWidth;
@@ -16,6 +16,8 @@ export function cutOff() {
     const hides = getComputedStyle(element).overflowX !== "visible" && element.scrollWidth > element.clientWidth + 1;
     if (hides) findings.push(`${words} is cut off`);
   }
+  for (const caption of document.querySelectorAll("caption"))
+    if (caption.offsetWidth < caption.parentElement.offsetWidth - 1) findings.push(`the caption '${caption.textContent}' is narrower than its table`);
   for (const chart of document.querySelectorAll(".chart")) {
     const texts = [...chart.querySelectorAll("svg text")].map((text) => [text.textContent, text.getBoundingClientRect()]);
     texts.forEach(([one, a], i) => {

@@ -107,7 +107,7 @@ function madeBy(origin: MadeBy): HTMLElement {
   return h(
     "footer",
     {},
-    h("div", { class: "command" }, h("code", {}, name(origin.command)), copyButton("Copy", () => origin.command)),
+    h("div", { class: "command" }, h("code", {}, h("bdi", {}, ...origin.command.split(" ").flatMap((word) => [h("span", {}, word), " "]))), copyButton("Copy", () => origin.command)),
     h("div", {}, `Made by ${version}, ${origin.date}. This file loads nothing from elsewhere.`),
   );
 }

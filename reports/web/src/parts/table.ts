@@ -1,5 +1,5 @@
 // Tables whose numbers line up, that sort by a click, and whose rows become cards on a narrow screen.
-import { h, type Child } from "../dom";
+import { h, identifier, type Child } from "../dom";
 import { type Maybe, none } from "../format";
 
 export interface Column<Row> {
@@ -35,7 +35,9 @@ function cell<Row>(column: Column<Row>, row: Row, first: boolean): HTMLElement {
   const kind = column.number ? "number" : column.wide ? "wide" : null;
   const content = typeof shown === "string" && shown ? h("bdi", {}, shown) : shown;
   if (first) return h("th", { scope: "row", class: kind, "data-label": typeof value === "number" && column.title }, content);
-  return h("td", { class: kind, "data-label": column.title }, content);
+  const own = h("td", { class: kind, "data-label": column.title }, content);
+  if (own.textContent === none) own.classList.add("none");
+  return own;
 }
 
 function compare(a: unknown, b: unknown): number {
@@ -66,8 +68,9 @@ export function table<Row>(columns: Column<Row>[], rows: readonly Row[], options
   };
   const sortable = options.sortable ?? rows.length > 3;
   heads.forEach((head, i) => {
-    if (!sortable) return void head.append(columns[i].title);
-    const button = h("button", { type: "button" }, columns[i].title);
+    const title = columns[i].title.includes(" ") ? columns[i].title : identifier(columns[i].title);
+    if (!sortable) return void head.append(title);
+    const button = h("button", { type: "button" }, title);
     button.addEventListener("click", () => sort(i));
     head.append(button);
   });

@@ -48,7 +48,7 @@ export function waterfall(first: Total, causes: Cause[], last: Total): HTMLEleme
   const add = (...children: Child[]): void => grid.append(...(children as Node[]));
   add(...row(first.name, first.note, bar(0, first.seconds, whole, "total"), duration(first.seconds), share(first.seconds)));
   shown.forEach((cause, i) => {
-    const text = `${cause.seconds < 0 ? "−" : "+"}${duration(Math.abs(cause.seconds))}`;
+    const text = `${cause.seconds < 0 ? "-" : "+"}${duration(Math.abs(cause.seconds))}`;
     add(...row(cause.name, cause.note, bar(ends[i], ends[i + 1], whole, cause.seconds < 0 ? "minus" : "plus"), text, share(cause.seconds)));
   });
   add(...row(last.name, last.note, bar(0, last.seconds, whole, "total"), duration(last.seconds), "100.0 %"));

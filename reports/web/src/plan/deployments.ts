@@ -152,7 +152,7 @@ export function deploymentSection(first: Site): HTMLElement {
     ["Degrees", name(deployment)],
     ...pools,
     ["A decode step", `${duration(serving.decode_step_s)}, ${number(serving.batch_per_gpu)} requests of a GPU`],
-    ["Caches", `${grouped(serving.kv_capacity_tokens)} tokens of ${number(serving.kv_bytes_per_token / 1e3)} kB`],
+    ["Caches", `${grouped(serving.kv_capacity_tokens)} tokens of ${number(serving.kv_bytes_per_token / 1024)} KiB`],
     ["Longest pause", duration(serving.itl_worst_s)],
     ...demand,
   ];

@@ -4,7 +4,7 @@ export const phaseDepth = 1;
 export const kernelDepth = 2;
 
 export const streamNames = [
-  "compute", "communication", "weight gradient", "collective", "to host", "from host", "pipeline", "optimizer",
+  "compute", "communication", "weight gradient", "collective", "to host", "from host", "pipeline", "data parallelism",
 ] as const;
 const computeStream = 0;
 const optimizerStream = 7;

@@ -13,6 +13,7 @@ const slotKinds: Record<string, number> = Object.fromEntries(Object.keys(slotWor
 const transfer = 6;
 const wait = 7;
 const optimizer = 8;
+const collective = /gather|reduce|scatter/;
 
 function kindOfName(name: string): number {
   if (name in slotKinds) return slotKinds[name];
@@ -33,7 +34,7 @@ export function withKinds(timeline: Timeline): Timeline {
     let phase = phases?.first ?? 0;
     for (let i = lane.first; i < lane.last; ++i) {
       let kind = byName[spans.name[i]];
-      if (isOptimizer(lane)) kind = optimizer;
+      if (isOptimizer(lane)) kind = collective.test(timeline.names[spans.name[i]]) ? transfer : optimizer;
       else if (lane.stream === 1 && kind !== wait) kind = transfer;
       else if (lane.stream >= 3) kind = transfer;
       else if (kind === 0 && lane.depth === kernelDepth && phases && phases.rank === lane.rank && phases.stream === lane.stream) {

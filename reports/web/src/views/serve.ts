@@ -1,6 +1,6 @@
 // A deployment that serves: latency and throughput, pools by part of a layer, the frontier, money.
 import { append, h, name } from "../dom";
-import { duration, gigabytes, grouped, number, perMillion, percent, scaled, span } from "../format";
+import { counted, duration, gigabytes, grouped, number, perMillion, percent, scaled, span } from "../format";
 import type { Json, Result } from "../result";
 import { bars } from "../parts/bars";
 import { assumedSection, basis } from "../parts/basis";
@@ -41,8 +41,8 @@ function frontier(serving: Json, page: Page): HTMLElement {
   const points = (chosen: (one: Json) => boolean): [number, number][] => serving.frontier.filter(chosen).map((one: Json) => [1 / one.tpot_s, one.output_tokens_per_s_per_gpu]);
   const series: Series[] = [
     { name: "within limits", points: points((one) => !one.dominated && one.within_limits), color: "accent" },
-    { name: "beyond a limit", points: points((one) => !one.dominated && !one.within_limits), color: "c7" },
-    { name: "dominated", points: points((one) => one.dominated), color: "line", scattered: true },
+    { name: "beyond a limit", points: points((one) => !one.dominated && !one.within_limits), color: "c5" },
+    { name: "dominated", points: points((one) => one.dominated), color: "c7", scattered: true },
   ];
   series.push({ name: "this deployment", points: [[1 / serving.tpot_s, serving.output_tokens_per_s_per_gpu]], color: "c2", scattered: true });
   return section(
@@ -76,7 +76,7 @@ function frontierTable(serving: Json): HTMLElement {
 function poolSection(pool: Json): HTMLElement {
   const title = pool.pool === "both" ? "A step of decode" : `A step of ${pool.pool}`;
   const degrees = ["tensor", "pipeline", "expert", "attention_data"].filter((key) => pool[key] > 1).map((key) => `${key.replace("_", " ")} ${pool[key]}`);
-  const lead = line(`${duration(pool.step_s)} for ${scaled(pool.tokens_per_step)} tokens`, `${pool.gpus} GPUs, ${number(pool.instances)} instances`, degrees.join(", "), `bound by ${boundBy(pool.bound_by)}`);
+  const lead = line(`${duration(pool.step_s)} from components alone, for ${scaled(pool.tokens_per_step)} tokens`, `${counted(pool.gpus, "GPU")}, ${counted(pool.instances, "instance")}`, degrees.join(", "), `bound by ${boundBy(pool.bound_by)}`);
   const rows = pool.parts
     .filter((part: Json) => part.seconds > 0 || part.hidden_s > 0)
     .map((part: Json) => ({

@@ -1,6 +1,6 @@
 // A step: predicted (simulate) or executed (run).
 import { append, h, name } from "../dom";
-import { days, duration, gigabytes, grouped, percent, scaled, span, usd } from "../format";
+import { days, duration, gigabytes, grouped, number, percent, scaled, span, usd } from "../format";
 import { assumedSection, basis, constantsTable, evidence } from "../parts/basis";
 import { figures, type Figure } from "../parts/figures";
 import { fitOf, fitTone, fitWords } from "../parts/fit";
@@ -29,7 +29,7 @@ function sentence(json: Json): HTMLElement {
   parts.push(` and ${json.training ? "learned" : "learns"} from ${scaled(tokensOf(json.plan))} tokens.`);
   if (run) {
     parts.push(` Training on ${scaled(run.tokens)} tokens takes `, h("b", {}, days(interval?.days?.p50 ?? run.days)));
-    const cost = interval?.cost_usd?.p50 ?? run.total_cost_usd;
+    const cost = interval?.cost_usd?.p50 ?? run.cost_usd;
     parts.push(...(cost ? [" and costs ", h("b", {}, usd(cost)), "."] : ["."]));
   }
   if (memory?.stages?.length) {
@@ -44,6 +44,7 @@ function tiles(json: Json): HTMLElement {
   const interval = intervalOf(json);
   const speed = speedOf(step, interval);
   const ofComponents = interval ? `${percent(step.mfu)} from components alone; ` : "";
+  const peaks = interval?.peak_bytes?.p10 < interval?.peak_bytes?.p90 ? `; ${span(interval?.peak_bytes, gigabytes)} in eight of ten cases` : "";
   const list: (Figure | null)[] = [
     {
       name: json.training ? "Step time, median" : "Step time",
@@ -54,11 +55,11 @@ function tiles(json: Json): HTMLElement {
     { name: "MFU", value: percent(speed.mfu), note: `${ofComponents}${percent(speed.mfuCausal)} with causal attention` },
     step.bubble_s === null ? null : { name: "Bubble", value: percent(step.bubble_s / step.time_s), note: `${duration(step.bubble_s)} of rank 0` },
     memory?.stages?.length
-      ? { name: "Memory", value: gigabytes(memory.peak_bytes), note: `of ${gigabytes(memory.capacity_bytes)} on the fullest GPU`, tone: fitTone(memory) }
+      ? { name: "Memory", value: gigabytes(memory.peak_bytes), note: `of ${gigabytes(memory.capacity_bytes)} on the fullest GPU${peaks}`, tone: fitTone(memory) }
       : null,
-    step.gpu_power_w ? { name: "Power per GPU", value: `${grouped(step.gpu_power_w)}\u00a0W`, note: `${scaled(step.energy_j / 1e6)}\u00a0MJ a step` } : null,
+    step.gpu_power_w ? { name: "Power per GPU", value: `${grouped(step.gpu_power_w)}\u00a0W`, note: `${number(step.energy_j / 1e6)}\u00a0MJ a step` } : null,
     step.trained_parameters ? { name: "Trained parameters", value: scaled(step.trained_parameters), note: "of adapters; the others are frozen" } : null,
-    run ? { name: "GPU-hours", value: scaled(interval?.gpu_hours?.p50 ?? run.total_gpu_hours), note: interval?.gpu_hours ? `${span(interval.gpu_hours, scaled)}` : null } : null,
+    run ? { name: "GPU-hours", value: scaled(interval?.gpu_hours?.p50 ?? run.gpu_hours), note: interval?.gpu_hours ? `${span(interval.gpu_hours, scaled)}` : null } : null,
   ];
   return figures(list);
 }

@@ -57,7 +57,7 @@ function sweepChart(json: Json, page: Page): HTMLElement | null {
     lead.filter(Boolean).join(" "),
     chart(page, {
       label: `${what} against ${along}`,
-      x: { title: along, format: number },
+      x: { title: along, format: number, integer: json.points.every((point: Json) => Number.isInteger(point.values[along])) },
       y: { title: what, format: duration },
       series: shown,
     }),

@@ -44,7 +44,7 @@ function means(counter: Counter, end: number): [number, number][] {
       from = to;
     }
   });
-  return [...sums].map((sum, part) => [((part + 0.5) * length) / 1e9, sum / length]);
+  return [...sums].flatMap((sum, part): [number, number][] => [part, part + 1].map((edge) => [(edge * length) / 1e9, sum / length]));
 }
 
 const memoryColors: Record<string, string> = {

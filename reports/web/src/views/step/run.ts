@@ -6,11 +6,15 @@ import { section } from "../../parts/section";
 import { amount, table } from "../../parts/table";
 import type { Json } from "../../result";
 import type { Page } from "../../view";
+import { intervalOf } from "./words";
 
 export function runSection(json: Json): HTMLElement | null {
   const { run } = json;
   if (!run) return null;
-  const total = { name: "total", gpu_hours: run.total_gpu_hours, kind: "", source: "" };
+  const middle = intervalOf(json);
+  const longer = middle?.gpu_hours && run.gpu_hours > 0 ? middle.gpu_hours.p50 / run.gpu_hours : 1;
+  const phases = (run.phases ?? []).map((phase: Json) => (phase.kind === "predicted" ? { ...phase, gpu_hours: phase.gpu_hours * longer } : phase));
+  const total = { name: "total", gpu_hours: phases.reduce((sum: number, phase: Json) => sum + phase.gpu_hours, 0), kind: "", source: "" };
   const price = run.price_usd_per_gpu_hour;
   const rows = table<Json>(
     [
@@ -20,10 +24,10 @@ export function runSection(json: Json): HTMLElement | null {
       { title: "Kind", value: (phase) => phase.kind },
       { title: "Source", value: (phase) => phase.source, wide: true },
     ],
-    [...(run.phases ?? []), total],
+    [...phases, total],
     { sortable: false, rowClass: (phase) => (phase === total ? "best" : null) },
   );
-  const lead = `${scaled(run.tokens)} tokens in ${grouped(run.steps)} steps take ${days(run.days)} at goodput ${fixed(run.goodput, 3)}, ${run.goodput_source}.`;
+  const lead = `${scaled(run.tokens)} tokens in ${grouped(run.steps)} steps take ${days(middle?.days?.p50 ?? run.days)} at goodput ${fixed(run.goodput, 3)}, ${run.goodput_source}.`;
   return section("The whole training", lead, rows);
 }
 

@@ -21,6 +21,12 @@ export function intervalSection(json: Json): HTMLElement | null {
   return section("How sure is this?", left, intervals([row], { lines, format: duration, pointName: "from components alone" }), sourcesTable(parts));
 }
 
+/** Where the step is only what its components add up to, how long one takes in the middle of the interval. */
+function asRun(json: Json): string | undefined {
+  const middle = intervalOf(json)?.time_s.p50;
+  return middle && `from components alone; as clusters run it ${duration(middle)}`;
+}
+
 /** From the FLOPs at the GPU's peak over the proven bound to the step. */
 export function idealSection(json: Json): HTMLElement | null {
   const { bound, step } = json;
@@ -32,7 +38,7 @@ export function idealSection(json: Json): HTMLElement | null {
   return section(
     "From the ideal to the step",
     "What keeps the step from the time that its FLOPs would take at the GPU's peak, and what would remove it.",
-    waterfall(first, ideal ? [rates, ...lost] : lost, { name: "the step", seconds: step.time_s }),
+    waterfall(first, ideal ? [rates, ...lost] : lost, { name: "the step", seconds: step.time_s, note: asRun(json) }),
   );
 }
 
