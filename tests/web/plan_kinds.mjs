@@ -53,7 +53,7 @@ export const planKinds = [
   {
     name: "plan of one offer without tokens",
     command: "plan llama-3-8b-fsdp-64xh100 --top 1 --set search.tensor=1 --set search.pipeline=1",
-    shows: ({ sites }) => [`a step of ${three(sites[0].plans[0].interval.time_s.p50)} s (`, chance(sites[0].measured_share)],
+    shows: ({ sites }) => ["which plan is the fastest?", `a step of ${three(sites[0].plans[0].interval.time_s.p50)} s (`, chance(sites[0].measured_share)],
   },
   {
     name: "plan that does not fit",

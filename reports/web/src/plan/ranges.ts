@@ -71,11 +71,11 @@ export function valueIn(value: number | null | undefined, in_: Unit, digits = 3)
 export const givenIn = (value: number, in_: Unit): string =>
   `${in_.before}${withCommas(String(Number((value * in_.factor).toPrecision(6))))}${in_.after}`;
 
-/** 48–61: the ends alone, with as many decimals as the middle has. */
+/** 48–61: the ends alone, with as many decimals as the middle has; a word joiner keeps them on a line. */
 export function endsIn(range: Range, in_: Unit, digits = 3): string {
   const decimals = (/\.(\d+)/.exec(rounded(range.middle * in_.factor, digits))?.[1] ?? "").length;
   const end = (value: number): string => withCommas((value * in_.factor).toFixed(decimals));
-  return `${end(range.low)}–${end(range.high)}`;
+  return `${end(range.low)}–\u2060${end(range.high)}`;
 }
 
 /** 54 days (48–61); the value alone where nothing was drawn. */

@@ -30,7 +30,7 @@ export function questionWords(json: Json): string {
   }
   if (question.deadline_days !== null) words.push(`within ${givenIn(question.deadline_days, daysUnit(question.deadline_days))}`);
   if (question.budget_usd !== null) words.push(`for at most ${givenIn(question.budget_usd, usdUnit(question.budget_usd))}`);
-  words.push(`which of ${counted(json.sites.length, "offer")} is ${theBest(question.objective)}?`);
+  words.push(`which ${json.sites.length === 1 ? "plan" : `of ${json.sites.length} offers`} is ${theBest(question.objective)}?`);
   return words.join(" · ");
 }
 
