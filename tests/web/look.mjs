@@ -16,6 +16,8 @@ export function cutOff() {
     const hides = getComputedStyle(element).overflowX !== "visible" && element.scrollWidth > element.clientWidth + 1;
     if (hides) findings.push(`${words} is cut off`);
   }
+  for (const box of document.querySelectorAll(".scroll"))
+    if (box.scrollWidth > box.clientWidth + 1) findings.push(`the table of '${box.querySelector("th").textContent}' is ${box.scrollWidth - box.clientWidth} px wider than its section`);
   for (const caption of document.querySelectorAll("caption"))
     if (caption.offsetWidth < caption.parentElement.offsetWidth - 1) findings.push(`the caption '${caption.textContent}' is narrower than its table`);
   for (const chart of document.querySelectorAll(".chart")) {

@@ -59,6 +59,11 @@ async function testLook(browser, kind, html) {
       const shift = await page.evaluate(() => globalThis.shift);
       check(shift < 0.02, `${label}: the layout shifts by ${shift}`);
       await page.screenshot({ path: html.replace(/\.html$/, `-${width}-${colorScheme}.png`), fullPage: true });
+      if (width === 1280 && colorScheme === "light") {
+        await page.setViewportSize({ width: widths[0], height: 900 });
+        await page.waitForTimeout(300);
+        for (const finding of await page.evaluate(cutOff)) check(false, `${label}, made ${widths[0]} px wide: ${finding}`);
+      }
       await page.close();
     }
   }
