@@ -1,7 +1,7 @@
 // What is wrong with the look of a page. Functions without parameters are evaluated inside of it and return findings as
 // sentences.
 
-/** Text that lies outside of the window, of a box that does not scroll, or over other text of a chart, and captions that are squeezed. */
+/** Text that lies outside of the window, of a box that does not scroll, or over other text of a chart, tables wider than their section (but those that were folded, which scroll), squeezed captions. */
 export function cutOff() {
   const findings = [];
   const sideways = document.documentElement.scrollWidth - innerWidth;
@@ -17,7 +17,7 @@ export function cutOff() {
     if (hides) findings.push(`${words} is cut off`);
   }
   for (const box of document.querySelectorAll(".scroll"))
-    if (box.scrollWidth > box.clientWidth + 1) findings.push(`the table of '${box.querySelector("th").textContent}' is ${box.scrollWidth - box.clientWidth} px wider than its section`);
+    if (!box.closest("details") && box.scrollWidth > box.clientWidth + 1) findings.push(`the table of '${box.querySelector("th").textContent}' is ${box.scrollWidth - box.clientWidth} px wider than its section`);
   for (const caption of document.querySelectorAll("caption"))
     if (caption.offsetWidth < caption.parentElement.offsetWidth - 1) findings.push(`the caption '${caption.textContent}' is narrower than its table`);
   for (const chart of document.querySelectorAll(".chart")) {
