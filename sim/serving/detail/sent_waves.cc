@@ -12,12 +12,12 @@ constexpr double rounding = 1e-9;  // of requests, which are parts of groups
 constexpr double most_waves = 12;
 constexpr std::int64_t most_steps = 50'000;  // of groups of few requests that each run alone
 
-struct Arrival {
+struct Arrivals {
   double time = 0, requests = 0;
 };
 
-struct Group {
-  Arrival came;      // in the mean
+struct Cohort {
+  Arrivals came;     // in the mean
   double first = 0;  // time of the first token
   std::int64_t last = 0;
 };
@@ -32,7 +32,7 @@ class Replay {
     for (std::int64_t step = 0; step < most_steps && !(running_.empty() && waiting_.empty()); ++step) {
       if (running_.empty()) clock_ = std::max(clock_, waiting_.front().time + load_.late);
       if (running_.empty() || load_.ahead < 1) prepared_ = clock_;
-      const Arrival begins = take();
+      const Arrivals begins = take();
       prepared_ = clock_;  // of the step after the next, which is launched as this one begins
       clock_ += load_.step + load_.step_of_request * decoding_ + load_.step_of_prompt * begins.requests;
       send(step, begins);
@@ -53,11 +53,11 @@ class Replay {
   };
 
   // Returns the requests whose prompts the next step computes, and when they came in the mean.
-  Arrival take() {
-    Arrival taken;
+  Arrivals take() {
+    Arrivals taken;
     while (!waiting_.empty() && waiting_.front().time + load_.late <= prepared_ &&
            load_.prompts - taken.requests > rounding) {
-      Arrival& first = waiting_.front();
+      Arrivals& first = waiting_.front();
       const double some = std::min(first.requests, load_.prompts - taken.requests);
       taken.time += some * first.time;
       taken.requests += some;
@@ -68,7 +68,7 @@ class Replay {
     return taken;
   }
 
-  void send(std::int64_t step, const Arrival& begins) {
+  void send(std::int64_t step, const Arrivals& begins) {
     const double tokens = decoding_ + begins.requests;
     sent_ = std::max(sent_, clock_);
     const double first = sent_ + load_.send * (tokens + 1) / 2;
@@ -82,7 +82,7 @@ class Replay {
     if (running_.empty()) decoding_ = 0;  // instead of what rounding leaves
   }
 
-  void end(const Group& group) {
+  void end(const Cohort& group) {
     const double requests = group.came.requests, next = std::min(left_, requests);
     decoding_ -= requests;
     sums_.requests += requests;
@@ -95,8 +95,8 @@ class Replay {
 
   const WaveLoad& load_;
   double left_;  // requests that are to come
-  std::deque<Arrival> waiting_;
-  std::deque<Group> running_;
+  std::deque<Arrivals> waiting_;
+  std::deque<Cohort> running_;
   double decoding_ = 0, clock_ = 0, prepared_ = 0, sent_ = 0;
   Sums sums_, early_;  // of all, and of those of the first half of most_waves
 };

@@ -16,6 +16,7 @@ Function function_of(model::OperatorKind kind) {
 #define OPERATOR(kind, ...) each_rank<kind>,
 #define ALL_TO_ALL_OPERATOR(kind, ...) kind,
 #define COLLECTIVE_OPERATOR(kind, ...) kind,
+#define PREDICTED_COLLECTIVE_OPERATOR(kind, ...) kind,
 #include "model/graph/operators.def"
   };
   return functions[static_cast<std::size_t>(kind)];

@@ -13,6 +13,7 @@ Function function_of(model::OperatorKind kind);
 #define OPERATOR(kind, ...) void kind(Call& call);
 #define ALL_TO_ALL_OPERATOR(kind, ...) void kind(Calls calls);
 #define COLLECTIVE_OPERATOR(kind, ...) void kind(Calls calls);
+#define PREDICTED_COLLECTIVE_OPERATOR(kind, ...) void kind(Calls calls);
 #include "model/graph/operators.def"
 
 // Returns the factor of an entry under dropout: 0 or 1 / (1 - probability). In place of random numbers it depends only

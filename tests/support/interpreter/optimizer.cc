@@ -34,6 +34,28 @@ void all_gather(Calls calls) {
   for (Call& call : calls) call.out(0) = whole;
 }
 
+// Rows become columns of heads or the other way round. Where there are fewer heads than ranks, several ranks have the
+// same one, and its gradients are summed.
+void exchange_heads(Calls calls) {
+  const auto ranks = static_cast<Index>(calls.size());
+  for (Call& call : calls) call.out(0) = zeros(call.out_tensor(0));
+  const bool sends_heads = calls[0].out(0).rows() > calls[0].in(0).rows();
+  const Index columns = std::min(calls[0].in(0).cols(), calls[0].out(0).cols());
+  const Index all = std::max(calls[0].in(0).cols(), calls[0].out(0).cols());
+  const Index rows = std::min(calls[0].in(0).rows(), calls[0].out(0).rows());
+  for (Index from = 0; from < ranks; ++from)
+    for (Index to = 0; to < ranks; ++to) {
+      const Index of_heads = sends_heads ? to : from, of_rows = sends_heads ? from : to;
+      const Index column = of_heads * all / ranks / columns * columns;
+      Matrix& whole = calls[static_cast<std::size_t>(to)].out(0);
+      const Matrix& sent = calls[static_cast<std::size_t>(from)].in(0);
+      if (sends_heads)
+        whole.middleRows(of_rows * rows, rows) = sent.middleCols(column, columns);
+      else
+        whole.middleCols(column, columns) += sent.middleRows(of_rows * rows, rows);
+    }
+}
+
 void sum_of_squares(Call& call) {
   Matrix sum = Matrix::Zero(1, 1);
   for (std::size_t i = 0; i < call.ins(); ++i) sum(0, 0) += call.in(i).squaredNorm();
