@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,11 +16,12 @@ namespace {
 
 using enum OperatorKind;
 
-// A rank's part. Where ranks outnumber key heads, several hold the same one.
+// A rank's part. Where ranks outnumber key heads, several hold the same one. `ranks`: tensor ranks, which hold its
+// weights, or times context ranks, whose convolution and scan are of it.
 struct Heads {
-  Heads(const Recurrence& r, std::int64_t tensor)
-      : keys(std::max<std::int64_t>(1, r.key_heads / tensor)),
-        values(r.value_heads / tensor),
+  Heads(const Recurrence& r, std::int64_t ranks)
+      : keys(std::max<std::int64_t>(1, r.key_heads / ranks)),
+        values(r.value_heads / ranks),
         value_columns(values * r.value_dim),
         mixed_columns((r.selective() ? 0 : 2 * keys * r.key_dim) + value_columns) {}
 
@@ -61,12 +63,48 @@ std::int64_t kept_columns(const ScanAttributes& a) {
   return a.value_heads * (2 * a.key_dim + (a.channel_gates() > 0 ? 2 : 1) * a.chunk);
 }
 
+// Returns a copy of x, in another order of its rows or columns.
+TensorId reordered(GraphBuilder& b, const std::string& name, TensorId x) { return concatenate_columns(b, name, {x}); }
+
+// Returns the columns of a projection [T, n] of a rank's tokens, `own` wide, of the heads that a context rank works on,
+// for whole sequences [context T, own], as NVIDIA/Megatron-LM sends them whatever attention does. state_space
+// (@00caa53 megatron/core/ssm/mamba_context_parallel.py, pre_conv_ssm): values, keys, queries, gate and time steps one
+// after another, each in an order by ranks, then joined and put in the order of tokens. gated_delta (@00bebb4
+// megatron/core/ssm/gated_delta_net/common.py, a2a_cp_to_hp): all at once, the columns in order and then by ranks.
+std::vector<TensorId> split_by_context(GraphBuilder& b, const LayerContext& c, TensorId projected, const Heads& heads,
+                                       const std::vector<std::int64_t>& own) {
+  const Recurrence& r = c.architecture.recurrence;
+  if (r.delta()) {
+    const TensorId columns = reordered(b, "recurrence_in_columns", projected);
+    const TensorId sent = reordered(b, "recurrence_in_by_ranks", columns);
+    const TensorId rows = send_heads(b, c, "recurrence_in", sent, heads.keys);
+    return split_columns(b, "split_recurrence", reordered(b, "recurrence_in_rows", rows), own);
+  }
+  const std::int64_t keys = heads.keys * r.key_dim;
+  const auto parts = split_columns(b, "recurrence_by_ranks", projected,
+                                   {heads.value_columns, keys, keys, heads.value_columns, heads.values});
+  const std::vector<TensorId> sent = {
+      send_heads(b, c, "scan_values", parts[0], heads.values), send_heads(b, c, "scan_keys", parts[1], heads.keys),
+      send_heads(b, c, "scan_queries", parts[2], heads.keys), send_heads(b, c, "output_gate", parts[3], heads.values),
+      send_heads(b, c, "time_steps", parts[4], heads.values)};
+  return split_columns(b, "split_recurrence", concatenate_columns(b, "recurrence_joined", sent), own);
+}
+
+// Returns the rows of a rank's tokens of all its heads from those of whole sequences of the heads that it works on,
+// which are put in the order of ranks before they are sent and joined by columns after (post_conv_ssm and a2a_hp_to_cp
+// there).
+TensorId returned_from_context(GraphBuilder& b, const LayerContext& c, TensorId y) {
+  if (c.context == 1) return y;
+  const TensorId sent = reordered(b, "recurrence_out_rows", y);
+  return reordered(b, "recurrence_out_columns", return_heads(b, c, "recurrence_out", sent));
+}
+
 // Returns silu(convolution over the last tokens of each column); x [T, n]. The autograd function that trains
 // state_space keeps x alone (MambaSplitConv1dScanCombinedFn of state-spaces/mamba @01b717a
-// mamba_ssm/ops/triton/ssd_combined.py).
+// mamba_ssm/ops/triton/ssd_combined.py). Context ranks hold the taps of all columns and read those of their own.
 TensorId convolved(GraphBuilder& b, const LayerContext& c, TensorId x) {
   const Recurrence& r = c.architecture.recurrence;
-  const Dimension columns = b.shape(x)[1];
+  const Dimension columns{Heads(r, c.tensor).mixed_columns};
   std::vector<TensorId> weight;
   if (r.convolution > 0)
     weight.push_back(b.parameter("convolution", {columns, {r.convolution + (r.convolution_bias ? 1 : 0)}},
@@ -116,7 +154,7 @@ TensorId scanned(GraphBuilder& b, const LayerContext& c, TensorId mixed, const s
   const Dimension tokens = b.shape(mixed)[0];
   std::vector<TensorId> parameters;
   if (r.head_parameters() > 0)
-    parameters.push_back(b.parameter("recurrence_heads", {{r.head_parameters()}, {heads.values}},
+    parameters.push_back(b.parameter("recurrence_heads", {{r.head_parameters()}, {Heads(r, c.tensor).values}},
                                      weight_type(c.unscaled_gemm()), {.divided = c.tensor > 1}));
   const TensorId y = b.activation("scan_out", {tokens, {heads.value_columns}}, b.tensor(mixed).type);
   std::vector<TensorId> reads = {mixed}, writes = {y};
@@ -180,41 +218,57 @@ TensorId row_sums(GraphBuilder& b, const LayerContext& c, const std::string& nam
 
 // Returns gamma * y / rms(y) times silu(gate), or what costs the same: times sigmoid(gate) in channel_delta and
 // constant_decay, and the norm of y * silu(gate) in state_space. The delta rules have one gamma for all heads, the
-// others one for each column. Without a norm it is y * silu(gate). A norm over the heads of all ranks needs
-// the sum of squares of them all (vllm-project/vllm @038f589 vllm/model_executor/layers/mamba/linear_attn.py,
-// MiniMaxText01RMSNormTP, and mamba_mixer2.py, Mixer2RMSNormGated), and backward the sum of another product.
-TensorId gated_norm(GraphBuilder& b, const LayerContext& c, TensorId y, TensorId gate, const Heads& heads) {
+// others one for each column. Without `normalized` it is y * silu(gate), without a gate the norm alone. A norm over the
+// heads of all ranks needs the sum of squares of them all (vllm-project/vllm @038f589
+// vllm/model_executor/layers/mamba/linear_attn.py, MiniMaxText01RMSNormTP, and mamba_mixer2.py, Mixer2RMSNormGated),
+// and backward the sum of another product.
+TensorId gated_norm(GraphBuilder& b, const LayerContext& c, TensorId y, std::optional<TensorId> gate,
+                    const Heads& heads, bool normalized) {
   const Recurrence& r = c.architecture.recurrence;
   const NormAttributes attributes{c.architecture.norm_epsilon, r.constant() ? 1
                                                                : r.delta()  ? heads.values
                                                                             : heads.keys};
   b.group(RecomputeGroup::rmsnorm);
-  std::vector<TensorId> reads = {y, gate}, gamma;
-  if (r.normalized)
-    gamma.push_back(b.parameter("recurrence_norm", {{r.delta() ? r.value_dim : heads.value_columns}},
-                                b.tensor(gate).type, {.divided = !r.delta() && c.tensor > 1}));
+  const std::string name = normalized ? "recurrence_norm" : "recurrence_gate";
+  const DataType type = b.tensor(gate.value_or(y)).type;
+  std::vector<TensorId> reads = {y}, gamma;
+  if (gate) reads.push_back(*gate);
+  if (normalized)
+    gamma.push_back(b.parameter("recurrence_norm", {{r.delta() ? r.value_dim : heads.value_columns}}, type,
+                                {.divided = !r.delta() && c.tensor > 1}));
   reads.insert(reads.end(), gamma.begin(), gamma.end());
   const std::vector<TensorId> operands = reads;
-  const bool over_ranks = r.normalized && c.tensor > 1 && (r.constant() || (!r.delta() && r.key_heads == 1));
+  const bool over_ranks = normalized && c.tensor > 1 && (r.constant() || (!r.delta() && r.key_heads == 1));
   if (over_ranks) reads.push_back(row_sums(b, c, "recurrence_norm_squares", {y}));
-  const TensorId z = b.activation("recurrence_norm_out", b.shape(y), b.tensor(gate).type);
-  b.emit(gated_rmsnorm, "recurrence_norm", reads, {z}, attributes);
+  const TensorId z = b.activation(name + "_out", b.shape(y), type);
+  b.emit(gate ? gated_rmsnorm : rmsnorm, name, reads, {z}, attributes);
   b.group(RecomputeGroup::other);
-  b.on_backward([&b, &c, y, gate, gamma, reads, operands, over_ranks, z, attributes] {
-    const TensorId dy = b.activation("d_recurrence_norm_in", b.shape(y), b.activation_gradient_type());
-    const TensorId d_gate = b.activation("d_recurrence_gate", b.shape(gate), b.activation_gradient_type());
-    std::vector<TensorId> inputs = {b.gradient(z)}, gradients = {dy, d_gate};
+  b.on_backward([&b, &c, name, y, gate, gamma, reads, operands, over_ranks, z, attributes] {
+    std::vector<TensorId> gradients = {b.activation("d_" + name + "_in", b.shape(y), b.activation_gradient_type())};
+    if (gate) gradients.push_back(b.activation("d_recurrence_gate", b.shape(*gate), b.activation_gradient_type()));
+    std::vector<TensorId> inputs = {b.gradient(z)};
     inputs.insert(inputs.end(), operands.begin(), operands.end());
     if (over_ranks) {
       const TensorId products = row_sums(b, c, "recurrence_norm_products", inputs);
       inputs.insert(inputs.end(), {reads.back(), products});
     }
-    for (const TensorId weight : gamma) gradients.push_back(b.gradient_of_parameter(weight));
-    b.emit(gated_rmsnorm_grad, "recurrence_norm_grad", inputs, gradients, attributes);
-    b.add_gradient(y, dy);
-    b.add_gradient(gate, d_gate);
+    std::vector<TensorId> writes = gradients;
+    for (const TensorId weight : gamma) writes.push_back(b.gradient_of_parameter(weight));
+    b.emit(gate ? gated_rmsnorm_grad : rmsnorm_grad, name + "_grad", inputs, writes, attributes);
+    b.add_gradient(y, gradients[0]);
+    if (gate) b.add_gradient(*gate, gradients[1]);
   });
   return z;
+}
+
+// Returns the gated and normalised result for a rank's tokens. Megatron's context ranks gate the result of state_space
+// before they send it and normalise it after, when they have all columns of a norm (NVIDIA/Megatron-LM @00caa53
+// megatron/core/ssm/mamba_mixer.py, _ssm_training).
+TensorId finished(GraphBuilder& b, const LayerContext& c, TensorId y, TensorId gate, const Heads& own) {
+  const Recurrence& r = c.architecture.recurrence;
+  if (c.context == 1 || r.delta()) return returned_from_context(b, c, gated_norm(b, c, y, gate, own, r.normalized));
+  const TensorId z = returned_from_context(b, c, gated_norm(b, c, y, gate, own, false));
+  return r.normalized ? gated_norm(b, c, z, std::nullopt, Heads(r, c.tensor), true) : z;
 }
 
 // Returns the gates of decays and, unless they are projected whole, of the output, each projected to a few columns
@@ -259,18 +313,23 @@ TensorId selectively_scanned(GraphBuilder& b, const LayerContext& c, TensorId x,
 
 TensorId recurrence(GraphBuilder& b, const LayerContext& c, TensorId x) {
   const Recurrence& r = c.architecture.recurrence;
-  const Heads heads(r, c.tensor);
+  const Heads heads(r, c.tensor), own(r, c.tensor * c.context);
   const LinearOptions options{.operands = c.attention_operands(), .input_group = RecomputeGroup::rmsnorm};
-  std::vector<std::int64_t> widths = {heads.mixed_columns};
-  if (!r.scanned()) widths.push_back(heads.value_columns);
-  if (r.gate_rank == 0 || r.full_gate || r.selective()) widths.push_back(heads.value_columns);
   const bool whole_decays = r.gate_rank == 0 && r.channel_gates() > 0;
-  if (whole_decays) widths.push_back(r.channel_gates() * heads.values);
-  if (r.head_gates() > 0) widths.push_back(r.head_gates() * heads.values);
+  const auto widths_of = [&r, whole_decays](const Heads& part) {
+    std::vector<std::int64_t> widths = {part.mixed_columns};
+    if (!r.scanned()) widths.push_back(part.value_columns);
+    if (r.gate_rank == 0 || r.full_gate || r.selective()) widths.push_back(part.value_columns);
+    if (whole_decays) widths.push_back(r.channel_gates() * part.values);
+    if (r.head_gates() > 0) widths.push_back(r.head_gates() * part.values);
+    return widths;
+  };
+  const std::vector<std::int64_t> widths = widths_of(heads);
   const TensorId projected =
       column_parallel_linear(b, c, "recurrence_in", enter_tensor_region(b, c, "recurrence_in", x, options),
                              std::reduce(widths.begin(), widths.end()) * c.tensor, options);
-  const auto parts = split_columns(b, "split_recurrence", projected, widths);
+  const auto parts = c.context > 1 ? split_by_context(b, c, projected, heads, widths_of(own))
+                                   : split_columns(b, "split_recurrence", projected, widths);
   const auto projected_back = [&](TensorId y) {
     return row_parallel_linear(b, c, "recurrence_out", y, c.architecture.hidden_size,
                                {.operands = c.attention_operands()});
@@ -289,8 +348,8 @@ TensorId recurrence(GraphBuilder& b, const LayerContext& c, TensorId x) {
     if (!r.full_gate) output_gate = low[1];
   }
   if (r.head_gates() > 0) gates.push_back(parts.back());
-  const TensorId y = scanned(b, c, convolved(b, c, parts[0]), gates, heads);
-  return projected_back(gated_norm(b, c, y, output_gate, heads));
+  const TensorId y = scanned(b, c, convolved(b, c, parts[0]), gates, own);
+  return projected_back(finished(b, c, y, output_gate, own));
 }
 
 double state_bytes(const Architecture& a, std::int64_t tensor, Mixer mixer) {

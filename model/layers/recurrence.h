@@ -8,7 +8,9 @@
 
 namespace plumbline::model {
 
-// Shapes: x [T, H] -> [T, H], without the residual. Tensor ranks divide the heads.
+// Shapes: x [T, H] -> [T, H], without the residual. Tensor ranks divide the heads. Context ranks, which state_space and
+// gated_delta alone may have, divide the tokens of the projections and, by sending each other columns, the heads of
+// what lies between: they scan whole sequences [context T, n / context].
 TensorId recurrence(GraphBuilder& builder, const LayerContext& context, TensorId x);
 
 // Returns the bytes that a rank of `tensor` ones keeps for one request in a layer of that mixer, however many tokens it

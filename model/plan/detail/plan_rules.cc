@@ -421,6 +421,29 @@ void Divisions::require_heads(const std::string& key, std::int64_t tensor, const
                   refused.key_value_heads, tensor, tensor));
 }
 
+// Context ranks send each other heads of Mamba-2 and Gated DeltaNet whatever attention does, as NVIDIA/Megatron-LM has
+// it: keys that are fewer travel as copies in the former (@00caa53 megatron/core/ssm/mamba_context_parallel.py), and
+// have to divide in the latter (@00bebb4 megatron/core/ssm/gated_delta_net/common.py).
+void Divisions::require_recurrent_heads(std::int64_t context, std::int64_t tensor, const Architecture& model) {
+  const Recurrence& r = model.recurrence;
+  if (r.value_heads == 0) return;
+  const bool copies = r.kind == RecurrenceKind::state_space;
+  require(
+      "parallelism.context", context,
+      [&](std::int64_t d) { return d == 1 || copies || r.kind == RecurrenceKind::gated_delta; },
+      fmt::format("layers of {} carry a state along the sequence, which no operator here sends between context ranks",
+                  model.name));
+  const std::int64_t values = r.value_heads / tensor, keys = r.key_heads % tensor == 0 ? r.key_heads / tensor : 0;
+  require(
+      "parallelism.context", context,
+      [&](std::int64_t d) {
+        return d == 1 || (keys > 0 && values % d == 0 && (keys % d == 0 || (copies && d % keys == 0)));
+      },
+      fmt::format("{} heads of the recurrence and {} of its keys do not divide over {} tensor and {} context ranks{}",
+                  r.value_heads, r.key_heads, tensor, context,
+                  copies ? ", nor do the latter into copies of the keys of a tensor rank" : ""));
+}
+
 std::optional<Error> check_divisions(const Plan& plan, const Architecture& model) {
   const auto& degrees = plan.parallelism;
   Divisions rules(plan);
@@ -445,11 +468,7 @@ std::optional<Error> check_divisions(const Plan& plan, const Architecture& model
                       "neither do nor {} ranks into copies of them",
                       heads, degrees.context, keys, degrees.context));
     }
-  rules.require(
-      "parallelism.context", degrees.context,
-      [&](std::int64_t d) { return d == 1 || model.recurrence.value_heads == 0; },
-      fmt::format("layers of {} carry a state along the sequence, which no operator here sends between context ranks",
-                  model.name));
+  rules.require_recurrent_heads(degrees.context, degrees.tensor, model);
   rules.require(
       "parallelism.context", degrees.context, [&](std::int64_t d) { return d == 1 || model.sparse.tokens == 0; },
       fmt::format("the tokens that the indexer of {} chooses may be on any context rank, and no operator brings them",

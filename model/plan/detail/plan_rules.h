@@ -101,6 +101,8 @@ class Divisions {
   void require_divides(const std::string& key, std::int64_t degree, std::int64_t whole, std::string_view what);
   // Requires that the heads of attention divide over tensor ranks, and those of keys and values or their copies.
   void require_heads(const std::string& key, std::int64_t tensor, const Architecture& model);
+  // Requires that context ranks can work on heads of the recurrence, and that these divide over them.
+  void require_recurrent_heads(std::int64_t context, std::int64_t tensor, const Architecture& model);
 
   const std::optional<Error>& error() const { return error_; }
 

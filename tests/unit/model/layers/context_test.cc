@@ -8,12 +8,16 @@
 
 #include "model/cost/work.h"
 #include "model/layers/blocks.h"
+#include "model/memory/slot_memory.h"
 #include "model/plan/layout.h"
 #include "model/plan/plan.h"
 #include "tests/support/architectures.h"
+#include "tests/support/costs.h"
 
 namespace plumbline::model {
 namespace {
+
+using tests::only;
 
 // 32 heads of queries and 8 of keys, 128 columns each.
 LayerContext context_of(std::int64_t ranks, std::int64_t tensor) {
@@ -72,6 +76,136 @@ TEST(ContextRanks, FewerHeadsOfKeysThanRanksTravelAsCopies) {
   const Operator& keys = *exchanges_of(layer, Phase::F)[1];
   EXPECT_EQ(layer.tensor(keys.reads[0]).elements(), 512.0 * 8 * 128);
   EXPECT_EQ(layer.tensor(keys.writes[0]).elements(), 512.0 * 16 * 128);
+}
+
+LayerContext recurrent(const std::string& model, std::int64_t ranks, std::int64_t tensor) {
+  LayerContext c = context_of(ranks, tensor);
+  c.architecture = tests::architecture(model);
+  c.context_method = ContextMethod::ring;  // of attention alone
+  return c;
+}
+
+struct Sent {
+  std::int64_t rows, columns, own_columns;
+};
+
+void expect_sent(const Graph& layer, const std::vector<Sent>& expected) {
+  const auto forward = exchanges_of(layer, Phase::F), backward = exchanges_of(layer, Phase::I);
+  ASSERT_EQ(forward.size(), expected.size());
+  ASSERT_EQ(backward.size(), expected.size()) << "gradients go the same ways";
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const Tensor &from = layer.tensor(forward[i]->reads[0]), &to = layer.tensor(forward[i]->writes[0]);
+    EXPECT_EQ(from.shape[0].size, expected[i].rows) << forward[i]->name;
+    EXPECT_EQ(from.shape[1].size, expected[i].columns) << forward[i]->name;
+    EXPECT_EQ(to.shape[1].size, expected[i].own_columns) << forward[i]->name;
+    const Operator& back = *backward[expected.size() - 1 - i];
+    EXPECT_EQ(layer.tensor(back.reads[0]).elements(), to.elements()) << back.name;
+    EXPECT_EQ(layer.tensor(back.writes[0]).elements(), from.elements()) << back.name;
+  }
+}
+
+double parameters_of(const Graph& layer) {
+  double sum = 0;
+  for (const Tensor& tensor : layer.tensors)
+    if (tensor.role == Role::parameter) sum += tensor.elements();
+  return sum;
+}
+
+// 64 heads of 64 values and 8 groups of 128 keys and queries: a tensor rank of two has half of each, a context rank of
+// four an eighth.
+TEST(ContextRanks, SendValuesKeysQueriesGatesAndStepsOfMamba2) {
+  const Graph layer = make_block(BlockKind::recurrent_layer, recurrent("nemotron-3-nano-30b-a3b", 4, 2));
+  EXPECT_EQ(check(layer), "");
+  expect_sent(layer, {{2048, 32 * 64, 8 * 64},    // values
+                      {2048, 4 * 128, 128},       // keys
+                      {2048, 4 * 128, 128},       // queries
+                      {2048, 32 * 64, 8 * 64},    // gate
+                      {2048, 32, 8},              // time steps
+                      {8192, 8 * 64, 32 * 64}});  // result
+  const Operator& scan = only(layer, OperatorKind::scan);
+  const auto& attributes = std::get<ScanAttributes>(scan.attributes);
+  EXPECT_EQ(attributes.value_heads, 8);
+  EXPECT_EQ(attributes.key_heads, 1);
+  EXPECT_EQ(layer.tensor(scan.reads[0]).shape[0].size, 8192);
+  EXPECT_EQ(layer.tensor(only(layer, OperatorKind::convolution).writes[0]).shape[1].size, 8 * 64 + 2 * 128);
+  // The norm of four groups is of a rank's tokens, after the gate was applied to those of all ranks.
+  const Operator& norm = *std::ranges::find(layer.operators, "recurrence_norm", &Operator::name);
+  EXPECT_EQ(layer.tensor(norm.reads[0]).shape[0].size, 2048);
+  EXPECT_EQ(layer.tensor(norm.reads[0]).shape[1].size, 32 * 64);
+  EXPECT_EQ(std::get<NormAttributes>(norm.attributes).heads, 4);
+  EXPECT_EQ(layer.tensor(only(layer, OperatorKind::gated_rmsnorm).reads[0]).shape[0].size, 8192);
+
+  const Graph whole = make_block(BlockKind::recurrent_layer, recurrent("nemotron-3-nano-30b-a3b", 1, 2));
+  EXPECT_TRUE(exchanges_of(whole, Phase::F).empty());
+  EXPECT_EQ(parameters_of(layer), parameters_of(whole)) << "each context rank holds them all and reads its own";
+  EXPECT_DOUBLE_EQ(4 * flops(layer, scan, 1, true).value(),
+                   flops(whole, only(whole, OperatorKind::scan), 1, true).value());
+}
+
+// Four groups of a tensor rank over eight context ranks: each has a copy of one, so that eight travel.
+TEST(ContextRanks, FewerGroupsOfMamba2ThanRanksTravelAsCopies) {
+  const Graph layer = make_block(BlockKind::recurrent_layer, recurrent("nemotron-3-nano-30b-a3b", 8, 2));
+  EXPECT_EQ(check(layer), "");
+  const Operator& keys = *exchanges_of(layer, Phase::F)[1];
+  EXPECT_EQ(layer.tensor(keys.reads[0]).elements(), 1024.0 * 4 * 128);
+  EXPECT_EQ(layer.tensor(keys.writes[0]).elements(), 1024.0 * 8 * 128);
+}
+
+// 16 heads of 128 keys and of 128 queries, 32 of values and gates, decays and strengths, all in one message.
+TEST(ContextRanks, SendTheProjectionOfTheDeltaRule) {
+  const Graph layer = make_block(BlockKind::recurrent_layer, recurrent("qwen3-next-80b-a3b", 4, 2));
+  EXPECT_EQ(check(layer), "");
+  const std::int64_t columns = 2 * 8 * 128 + 2 * 16 * 128 + 2 * 16;
+  expect_sent(layer, {{2048, columns, columns / 4}, {8192, 4 * 128, 16 * 128}});
+  const auto& attributes = std::get<ScanAttributes>(only(layer, OperatorKind::scan).attributes);
+  EXPECT_EQ(attributes.value_heads, 4);
+  EXPECT_EQ(attributes.key_heads, 2);
+  const Operator& norm = only(layer, OperatorKind::gated_rmsnorm);
+  EXPECT_EQ(layer.tensor(norm.reads[0]).shape[0].size, 8192);
+  EXPECT_EQ(std::get<NormAttributes>(norm.attributes).heads, 4);
+  EXPECT_EQ(parameters_of(layer),
+            parameters_of(make_block(BlockKind::recurrent_layer, recurrent("qwen3-next-80b-a3b", 1, 2))));
+}
+
+// In 16 bits, of a quarter of the sequence or of a quarter of the heads: inputs of the layer and of its projection 2688
+// each, what the convolution is of 6144, gate, result, gated result and its norm 4096 each, time steps 64. Nothing that
+// is sent is kept but what kernels read.
+TEST(ContextRanks, KeepWhatKernelsReadOfARecurrence) {
+  LayerContext c = recurrent("nemotron-3-nano-30b-a3b", 4, 1);
+  const auto kept = [&c] {
+    StepProgram program;
+    program.blocks = {make_block(BlockKind::recurrent_layer, c)};
+    program.stage_kinds = {{{0}}};
+    return StageTensors(program, 0).kept_after_forward().value();
+  };
+  EXPECT_DOUBLE_EQ(kept(), 2048 * 2.0 * (2 * 2688 + 6144 + 4 * 4096 + 64));
+  c.recompute = {RecomputeGroup::rmsnorm};  // both norms and the gate run again, and nothing is sent again
+  EXPECT_DOUBLE_EQ(kept(), 2048 * 2.0 * (2688 + 6144 + 3 * 4096 + 64));
+  const Graph layer = make_block(BlockKind::recurrent_layer, c);
+  EXPECT_EQ(std::ranges::count(layer.operators, OperatorKind::exchange_heads, &Operator::kind), 12);
+}
+
+TEST(ContextRanks, HeadsOfARecurrenceHaveToDivideOverThem) {
+  Plan plan;
+  plan.cluster.gpus = 64;
+  plan.batch = {.sequence_length = 8192, .micro_batch_size = 1, .global_batch_size = 64};
+  const auto error = [&plan](const char* model) {
+    const auto layout = make_layout(plan, tests::architecture(model));
+    return layout ? std::string() : layout.error().key + ": " + layout.error().message;
+  };
+  plan.parallelism.context = 16;
+  EXPECT_EQ(error("qwen3-next-80b-a3b"), "");
+  EXPECT_EQ(error("nemotron-3-nano-30b-a3b"), "") << "eight groups as two copies each";
+  plan.parallelism.tensor = 2;
+  plan.parallelism.sequence = true;
+  EXPECT_EQ(error("nemotron-3-nano-30b-a3b"), "");
+  EXPECT_EQ(error("qwen3-next-80b-a3b"),
+            "parallelism.context: 32 heads of the recurrence and 16 of its keys do not divide over 2 tensor and 16 "
+            "context ranks");
+  // One group on two tensor ranks is no share of it.
+  EXPECT_NE(
+      error("granite-4.0-h-small").find("do not divide over 2 tensor and 16 context ranks, nor do the latter into"),
+      std::string::npos);
 }
 
 TEST(ContextRanks, HeadsHaveToDivideOverThem) {

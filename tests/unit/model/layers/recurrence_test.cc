@@ -581,22 +581,19 @@ TEST(Layout, DividesJambaInEachOtherWay) {
   EXPECT_FALSE(make_layout(plan, architecture("jamba-1.5-mini")));
 }
 
-TEST(Layout, RefusesContextRanksAndUnevenHeadsOfARecurrence) {
+TEST(Layout, RefusesContextRanksOfRecurrencesThatNoneSends) {
   Plan plan;
   plan.cluster.gpus = 8;
   plan.batch = {.sequence_length = 4096, .micro_batch_size = 1, .global_batch_size = 32};
-  EXPECT_TRUE(make_layout(plan, architecture("nemotron-3-nano-30b-a3b")));
-  EXPECT_TRUE(make_layout(plan, architecture("falcon-h1-7b")));
-  EXPECT_TRUE(make_layout(plan, architecture("minimax-m1")));
-  EXPECT_TRUE(make_layout(plan, architecture("jamba-1.5-mini")));
-  plan.parallelism.context = 2;
-  EXPECT_FALSE(make_layout(plan, architecture("jamba-1.5-mini")));
-  EXPECT_FALSE(make_layout(plan, architecture("falcon-h1-7b")));
-  EXPECT_FALSE(make_layout(plan, architecture("minimax-m1")));
-  const auto refused = make_layout(plan, architecture("nemotron-3-nano-30b-a3b"));
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().key, "parallelism.context");
-  EXPECT_NE(refused.error().message.find("state along the sequence"), std::string::npos);
+  for (const char* name : {"jamba-1.5-mini", "minimax-m1", "kimi-linear-48b-a3b"}) {
+    plan.parallelism.context = 1;
+    EXPECT_TRUE(make_layout(plan, architecture(name))) << name;
+    plan.parallelism.context = 2;
+    const auto refused = make_layout(plan, architecture(name));
+    ASSERT_FALSE(refused) << name;
+    EXPECT_EQ(refused.error().key, "parallelism.context");
+    EXPECT_NE(refused.error().message.find("state along the sequence"), std::string::npos);
+  }
 }
 
 }  // namespace
