@@ -21,7 +21,7 @@ std::vector<std::string> random_settings(model::Random& random) {
   return {"parallelism.tensor=" + tensor,
           std::string("parallelism.sequence=") + (tensor == "1" ? "false" : "true"),
           "parallelism.context=" + choice(random, {"1", "2"}),
-          "parallelism.context_method=" + choice(random, {"ring", "all-gather"}),
+          "parallelism.context_method=" + choice(random, {"ring", "all-gather", "all-to-all"}),
           "parallelism.pipeline=" + choice(random, {"1", "2", "4", "8"}),
           "parallelism.zero_stage=" + choice(random, {"0", "1"}),
           "schedule.kind=" + choice(random, {"gpipe", "1f1b", "zb-h1", "zb-h2", "zb-v", "dualpipe", "dualpipev"}),
@@ -59,6 +59,11 @@ void expect_agreement(const std::vector<std::string>& common, std::uint64_t seed
 TEST(Fidelities, AgreeOnDenseModels) { expect_agreement({}, 11); }
 
 TEST(Fidelities, AgreeOnOffloadedActivations) { expect_agreement({"offload.activations=0.5"}, 13); }
+
+// Layers of Mamba-2 next to attention, whose context ranks send each other heads whatever attention does.
+TEST(Fidelities, AgreeOnHybrids) {
+  expect_agreement({"model.config=models/nemotron-3-nano-30b-a3b.json", "parallelism.expert=1"}, 14);
+}
 
 TEST(Fidelities, AgreeOnMixturesOfExperts) {
   expect_agreement({"model.config=models/mixtral-8x7b.json", "parallelism.expert=1"}, 12);
