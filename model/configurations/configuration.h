@@ -58,8 +58,9 @@ struct Source {
 Result<Configuration> read_toml(const Source& source);
 Result<Configuration> read_yaml(const Source& source);
 
-// Returns what a function of a Python file returns, without running it: literals, lists, products of whole
-// numbers, keywords of calls, and what was assigned before, by functions of the file and of those that it imports too.
+// Returns what a function of a Python file returns, without running it: literals, sums and products of whole numbers
+// and of lists, dictionaries and what is looked up in them, conditions that are decided, keywords of calls, and what
+// was assigned before, by functions of the file and of those that it imports too.
 // A call that is no section's own class (TrainingConfig) is a value with its positional arguments as items. "def" is
 // the function's name. Every other statement is an entry in quotes.
 Result<Configuration> read_python(const Source& source);
@@ -68,8 +69,5 @@ bool is_python(std::string_view text);
 // second, here the field "transforms". None is read itself.
 inline constexpr std::string_view kModelRegistry = "model_registry", kModelBuilder = "build_model_config",
                                   kTransforms = "apply_transforms";
-// Megatron-Bridge's, which returns its first argument with the global batch that is its second
-// (perf_recipes/llama/common.py @3564acfd).
-inline constexpr std::string_view kGlobalBatch = "_with_global_batch_size";
 
 }  // namespace plumbline::model::configurations

@@ -3,29 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 
 #include "model/base/text.h"
 #include "model/configurations/configuration.h"
+#include "model/configurations/detail/python_value.h"
 #include "model/configurations/detail/shared.h"
 
 namespace plumbline::model::configurations {
 namespace {
-
-struct PythonValue;
-using PythonFields = std::vector<std::pair<std::string, PythonValue>>;
-
-struct PythonValue {
-  enum class Kind { scalar, list, call, unread };
-  Kind kind = Kind::scalar;
-  std::string text;  // empty: None; of a call what is called, of what is not read its expression
-  int line = 0;
-  std::size_t size = 1;  // values in it; a hundred letters count as one
-  std::vector<PythonValue> items = {};
-  PythonFields* fields = nullptr;  // copies have the same, as names of one object in Python; owned by the reader
-};
 
 bool is_name(char one) { return one == '_' || (one >= '0' && one <= '9') || ((one | 32) >= 'a' && (one | 32) <= 'z'); }
 
@@ -88,12 +78,6 @@ class PythonReader {
     Scope globals;
   };
 
-  // Returns the field of that name; nullptr where there is none.
-  static PythonValue* find_field(const PythonValue& value, std::string_view name) {
-    if (value.fields == nullptr) return nullptr;
-    const auto found = std::ranges::find(*value.fields, name, &PythonFields::value_type::first);
-    return found == value.fields->end() ? nullptr : &found->second;
-  }
   // Returns the field of that name, which is new if there is none.
   PythonValue& field(PythonValue& value, const std::string& name) {
     if (PythonValue* found = find_field(value, name)) return *found;
@@ -260,15 +244,18 @@ class PythonReader {
       if (statements_[i].indent > indent) continue;
       const auto [begin, end, _] = statements_[i];
       const std::string_view text = text_.substr(begin, end - begin);
-      const bool begins = text.starts_with("if "), goes_on = text.starts_with("elif ");
-      if (!begins && !goes_on && !text.starts_with("else:")) {
+      const std::string_view word = text.substr(0, text.find_first_of(" :"));
+      const bool begins = word == "if" || word == "try";
+      if (!begins && word != "elif" && word != "else" && word != "except") {
         returns = execute(statements_[i], scope);
         chain = Chain::unknown;
         continue;
       }
       if (begins) chain = Chain::open;
-      if (chain == Chain::open) {
-        const auto holds = is_true(begin + (begins ? 3 : goes_on ? 5 : 4), end, scope);
+      if (word == "except" && chain == Chain::taken) {  // nothing is raised, which else follows
+        chain = Chain::open;
+      } else if (chain == Chain::open) {
+        const auto holds = is_true(begin + word.size(), end, scope);
         if (holds.value_or(false)) returns = run_block(i + 1, indent, scope);
         if (!holds || *holds) chain = holds ? Chain::taken : Chain::unknown;
       }
@@ -278,34 +265,15 @@ class PythonReader {
     return returns;
   }
 
-  // Returns whether the condition up to the colon of a statement holds, as that of else does, which has none; nothing
-  // where it is not decided.
+  // Returns whether the condition up to the colon of a statement holds, as that of else and try does, which have none;
+  // nothing where it is not decided.
   std::optional<bool> is_true(std::size_t begin, std::size_t end, Scope& scope) {
     const std::size_t colon = find_outside(begin, end, ":");
     const std::string_view behind = trimmed(text_.substr(std::min(colon + 1, end), end - std::min(colon + 1, end)));
     if (!behind.empty() && behind.front() != '#') return std::nullopt;  // a branch on the same line
-    const std::string_view text = text_.substr(begin, colon - begin);
-    if (text.empty()) return true;
-    const auto part = [&](std::size_t from, std::size_t size) {
-      pos_ = begin + from, end_ = pos_ + size;
-      return whole_expression(scope);
-    };
-    if (text.starts_with("not ")) {
-      const auto other = is_true(begin + 4, end, scope);
-      return other ? std::optional(!*other) : std::nullopt;
-    }
-    using enum PythonValue::Kind;
-    for (const auto& [word, alike] : {std::pair{" is not ", false}, {" is ", true}, {" == ", true}, {" != ", false}}) {
-      const std::size_t at = text.find(word), behind_word = at + std::string_view(word).size();
-      if (at == std::string_view::npos) continue;
-      const PythonValue left = part(0, at), right = part(behind_word, text.size() - behind_word);
-      if (left.kind == unread || right.kind != scalar) return std::nullopt;
-      return (left.kind == scalar && left.text == right.text) == alike;
-    }
-    const PythonValue value = part(0, text.size());
-    if (value.kind == list) return !value.items.empty();
-    if (value.kind != scalar) return std::nullopt;
-    return !value.text.empty() && value.text != "false" && value.text != "0";
+    if (trimmed(text_.substr(begin, colon - begin)).empty()) return true;
+    pos_ = begin, end_ = colon;
+    return truth(whole_expression(scope));
   }
 
   // Returns whether a statement returns; its value is then "return" of the scope.
@@ -340,7 +308,7 @@ class PythonReader {
     const bool known = object != scope.end() && object->second.kind != PythonValue::Kind::unread;
     if (!takes_assignment() || path.front().empty() || std::ssize(path) > kDeepest || (path.size() > 1 && !known)) {
       unread_.emplace_back(line_at(statement.begin), std::string(text.substr(0, text.find('\n'))));
-      return false;
+      return path.front() == "raise";
     }
     PythonValue value = whole_expression(scope);
     value.size += value.text.size() / 100;
@@ -383,6 +351,27 @@ class PythonReader {
     return takes;
   }
 
+  bool stands_at(std::size_t at, std::string_view word) const {
+    const std::size_t behind = at + word.size();
+    return at <= end_ && text_.substr(0, end_).substr(at).starts_with(word) &&
+           (behind >= end_ || !is_name(text_[behind]));
+  }
+  // Returns the place of a word of an expression outside of brackets; nothing where it has none.
+  std::optional<std::size_t> find_word(std::size_t at, std::string_view word) const {
+    for (at = find_outside(at, end_, " \n,)]}"); at < end_ && std::isspace(text_[at]) != 0;
+         at = find_outside(at + 1, end_, " \n,)]}"))
+      if (stands_at(at + 1, word)) return at + 1;
+    return std::nullopt;
+  }
+  bool takes_word(std::string_view word) {
+    skip_space();
+    const bool takes = stands_at(pos_, word) ||
+                       (word.back() == '=' && text_.substr(0, end_).substr(std::min(pos_, end_)).starts_with(word));
+    if (takes) pos_ += word.size();
+    skip_space();
+    return takes;
+  }
+
   // Returns whether so many values more may be read.
   bool may_add(std::size_t size, int line) {
     values_ += size;
@@ -404,27 +393,82 @@ class PythonReader {
     const std::size_t begin = pos_;
     PythonValue value{PythonValue::Kind::scalar, "", line_at(begin)};
     ++depth_;
-    const bool known = may_add(1, value.line) && primary(scope, value) && product(scope, value);
+    const bool known = may_add(1, value.line) && conditional(scope, value);
     --depth_;
     skip_space();
-    if (known && std::string_view(",)]}\0", 5).find(letter()) != std::string_view::npos) return value;
+    if (known && std::string_view(",)]}\0", 5).find(letter()) != std::string_view::npos) {
+      if (value.kind == PythonValue::Kind::unread && value.text.empty())
+        value.text = trimmed(text_.substr(begin, pos_ - begin));
+      return value;
+    }
     pos_ = find_outside(begin, end_, ",)]}");
     return {PythonValue::Kind::unread, std::string(trimmed(text_.substr(begin, pos_ - begin))), line_at(begin)};
   }
 
-  // Multiplies by the whole numbers that follow behind *; returns whether all are whole numbers.
-  bool product(Scope& scope, PythonValue& value) {
-    for (skip_space(); letter() == '*'; skip_space()) {
+  // Reads A if B else C; only what is taken is run. As all that read a part of an expression, returns whether it is one
+  // that is read.
+  bool conditional(Scope& scope, PythonValue& value) {
+    const std::size_t begin = pos_;
+    const auto branch = stands_at(begin, "lambda") ? std::nullopt : find_word(begin, "if");
+    if (!branch) return either(scope, value);
+    pos_ = *branch + 2;
+    PythonValue condition;
+    if (!either(scope, condition) || !takes_word("else") || find_word(pos_, "for")) return false;
+    const auto is = truth(condition);
+    if (is == false) value = expression(scope);
+    const std::size_t end = find_outside(pos_, end_, ",)]}");
+    const bool read = is && (!*is || (pos_ = begin, either(scope, value)));
+    pos_ = end;
+    return read;
+  }
+
+  // Reads A or B of A and B; behind the operand that decides no function is run.
+  bool either(Scope& scope, PythonValue& value, bool any = true) {
+    const auto operand = [&](PythonValue& one) { return any ? either(scope, one, false) : comparison(scope, one); };
+    bool read = operand(value);
+    while (read && takes_word(any ? "or" : "and")) {
+      const auto is = truth(value);
+      PythonValue other{PythonValue::Kind::scalar, "", value.line};
+      unused_ += is == any ? 1 : 0;
+      read = operand(other);
+      unused_ -= is == any ? 1 : 0;
+      if (is != any) value = is ? std::move(other) : decided({}, value.line);
+    }
+    return read;
+  }
+
+  bool comparison(Scope& scope, PythonValue& value) {
+    bool negates = false, denies = false;
+    for (; takes_word("not"); negates = true) denies = !denies;
+    if (!sum(scope, value)) return false;
+    constexpr std::pair<std::string_view, bool> words[] = {{"is not", false}, {"is", true},      {"==", true},
+                                                           {"!=", false},     {"not in", false}, {"in", true}};
+    const auto* word = std::ranges::find_if(words, [this](const auto& one) { return takes_word(one.first); });
+    if (word == std::end(words) && !negates) return true;
+    auto is = truth(value);
+    if (word != std::end(words)) {
+      PythonValue other{PythonValue::Kind::scalar, "", value.line};
+      if (!sum(scope, other)) return false;
+      is = word->first.ends_with("in") ? holds(other, value) : equal(value, other);
+      denies = denies == word->second;
+    }
+    value = decided(is ? std::optional(*is != denies) : is, value.line);
+    return true;
+  }
+
+  // Reads operands of *, and of + between those.
+  bool sum(Scope& scope, PythonValue& value, char sign = '+') {
+    const auto operand = [&](PythonValue& one) { return sign == '+' ? sum(scope, one, '*') : primary(scope, one); };
+    bool read = operand(value);
+    for (skip_space(); read && letter() == sign; skip_space()) {
       ++pos_;
       skip_space();
-      PythonValue factor{PythonValue::Kind::scalar, "", value.line};
-      std::int64_t result = 0;
-      const bool read = primary(scope, factor) && value.kind == factor.kind;
-      const auto left = parse_number<std::int64_t>(value.text), right = parse_number<std::int64_t>(factor.text);
-      if (!read || !left || !right || __builtin_mul_overflow(*left, *right, &result)) return false;
-      value.text = std::to_string(result);
+      PythonValue other{PythonValue::Kind::scalar, "", value.line};
+      read = operand(other);
+      value = sign == '+' ? added(std::move(value), std::move(other)) : multiplied(std::move(value), std::move(other));
+      read = read && may_add(value.size, value.line);
     }
-    return true;
+    return read;
   }
 
   // Reads a literal, brackets, a name or a call; returns whether it is one.
@@ -432,7 +476,7 @@ class PythonReader {
     if (letter() == '[' || letter() == '{' || letter() == '(') {
       const bool list = letter() == '[', single = letter() == '(';
       value.kind = letter() == '{' ? PythonValue::Kind::call : PythonValue::Kind::list;
-      if (letter() == '{') value.fields = &objects_.emplace_back();
+      if (letter() == '{') value.text = "dict", value.fields = &objects_.emplace_back();
       const bool closed = brackets(scope, value);
       if (single && value.items.size() == 1) value = PythonValue(value.items.front());
       return closed && (!list || value.fields == nullptr);
@@ -440,28 +484,51 @@ class PythonReader {
     if (const std::size_t quote = text_.find_first_not_of("rRbBuU", pos_); quote < end_ && is_quote(quote))
       return strings(value);
     if (const char first = letter(); first == '-' || first == '.' || (first >= '0' && first <= '9')) {
-      for (; is_name(letter()) || (letter() != 0 && std::string_view("+-.").find(letter()) != std::string_view::npos);
-           ++pos_)
+      const auto signs = [&] { return value.text.empty() || (value.text.back() | 32) == 'e'; };
+      for (; is_name(letter()) || letter() == '.' || ((letter() == '-' || letter() == '+') && signs()); ++pos_)
         if (letter() != '_') value.text += letter();
       return parse_number<double>(value.text).has_value();
     }
     const std::vector<std::string> path = take_path();
     const std::string name = fmt::format("{}", fmt::join(path, "."));
     if (path.back().empty()) return false;
-    if (letter() == '(') return call(scope, name, value);
+    if (letter() == '(') {
+      if (!call(scope, name, value)) return false;
+      if (name == "list" && value.items.size() == 1 && value.items.front().kind == PythonValue::Kind::list)
+        value = PythonValue(value.items.front());
+      const PythonValue* from = path.back() == "get" ? find_value(scope, std::span(path).first(path.size() - 1))
+                                : name == "getattr" && !value.items.empty() ? &value.items.front()
+                                                                            : nullptr;
+      const std::size_t key = name == "getattr" ? 1 : 0;
+      if (from == nullptr || value.items.size() <= key) return true;
+      const PythonValue silent = value.items.size() > key + 1 ? value.items[key + 1] : PythonValue();
+      value = entry(*from, value.items[key], &silent);
+      return true;
+    }
     if (name == "True" || name == "False") value.text = name == "True" ? "true" : "false";
     if (name == "None" || !value.text.empty()) return true;
-    const auto found = scope.find(path.front());
-    PythonValue* target = found == scope.end() ? nullptr : &found->second;
-    for (std::size_t i = 1; i < path.size() && target != nullptr; ++i) target = find_field(*target, path[i]);
+    const PythonValue* target = find_value(scope, path);
     // A format or a kernel stands for itself.
     if (target == nullptr && path.size() == 2 && (path.front() == "torch" || path.front() == "AttnBackend")) {
       value.text = name;
       return true;
     }
-    if (target == nullptr || !may_add(target->size, value.line)) return false;
-    value = *target;
+    if (target != nullptr && !may_add(target->size, value.line)) return false;
+    value = target == nullptr ? PythonValue{PythonValue::Kind::unread, name, value.line} : PythonValue(*target);
+    for (; letter() == '['; skip_space()) {
+      PythonValue index{PythonValue::Kind::list, "", value.line};
+      if (!brackets(scope, index)) return false;
+      value = entry(value, index.items.size() == 1 ? index.items.front() : index, nullptr);
+      if (!may_add(value.size, value.line)) return false;
+    }
     return true;
+  }
+
+  static const PythonValue* find_value(const Scope& scope, std::span<const std::string> path) {
+    const auto found = path.empty() ? scope.end() : scope.find(path.front());
+    const PythonValue* value = found == scope.end() ? nullptr : &found->second;
+    for (std::size_t i = 1; i < path.size() && value != nullptr; ++i) value = find_field(*value, path[i]);
+    return value;
   }
 
   // Strings that follow each other are one.
@@ -481,13 +548,20 @@ class PythonReader {
   bool brackets(Scope& scope, PythonValue& value) {
     const char closing = letter() == '(' ? ')' : letter() == '[' ? ']' : '}';
     ++pos_;
-    for (skip_space(); pos_ < end_ && letter() != closing; skip_space()) {
+    skip_space();
+    if (const auto loop = closing == ']' ? find_word(pos_, "for") : std::nullopt)
+      return comprehension(scope, value, *loop);
+    for (; pos_ < end_ && letter() != closing; skip_space()) {
       const std::size_t begin = pos_;
       PythonValue key;
-      if (is_quote(pos_))
-        strings(key);
-      else
+      if (closing == '}') {
+        ++unused_;
+        if (primary(scope, key)) key.text = key_of(key).value_or("");
+        --unused_;
+        skip_space();
+      } else {
         key.text = take_path().front();
+      }
       const bool keyed = closing == '}' ? letter() == ':' && ++pos_ > 0 : takes_assignment();
       if (!keyed) pos_ = begin;
       PythonValue one = expression(scope);
@@ -500,6 +574,26 @@ class PythonReader {
       if (letter() == ',') ++pos_;
     }
     return pos_++ < end_;
+  }
+
+  // Reads the items that a loop over a list makes.
+  bool comprehension(Scope& scope, PythonValue& value, std::size_t loop) {
+    const auto [begin, end] = std::pair(std::exchange(pos_, loop + 3), end_);
+    skip_space();
+    const std::string name = take_path().front();
+    PythonValue whole;
+    if (!takes_word("in") || !either(scope, whole) || whole.kind != PythonValue::Kind::list || letter() != ']')
+      return false;
+    const std::size_t behind = pos_ + 1;
+    end_ = loop;
+    for (const PythonValue& item : whole.items) {
+      scope[name] = item;
+      pos_ = begin;
+      value.items.push_back(whole_expression(scope));
+      value.size += value.items.back().size + value.items.back().text.size() / 100;
+    }
+    pos_ = behind, end_ = end;
+    return true;
   }
 
   // Gives a model the length of its context, which configurations read from it: that of the call, else the flavor's.
@@ -532,11 +626,7 @@ class PythonReader {
       const PythonValue transforms = value.items.back();
       value = PythonValue(value.items.front());
       if (value.fields != nullptr) field(value, "transforms") = transforms;
-    } else if (closed && name == kGlobalBatch && value.items.size() == 2 && !function) {
-      const PythonValue batch = value.items.back();
-      value = PythonValue(value.items.front());
-      if (value.fields != nullptr) field(field(value, "train"), "global_batch_size") = batch;
-    } else if (closed && function && !spreads && !named) {
+    } else if (closed && function && !spreads && !named && unused_ == 0) {
       value = run(*function, PythonValue(value));
     }
     return closed;
@@ -590,7 +680,7 @@ class PythonReader {
   std::vector<const PythonFields*> listed_;          // from the whole to what is being listed
   std::vector<std::pair<int, std::string>> unread_;  // lines and statements
   std::size_t pos_ = 0, end_ = 0, values_ = 0;
-  int depth_ = 0;
+  int depth_ = 0, unused_ = 0;  // unused_: of what is being read the value, so that no function is run
 };
 
 }  // namespace

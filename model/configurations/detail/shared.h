@@ -113,9 +113,6 @@ void resolve_references(std::vector<Entry>& entries);
 // Reads a recipe of Megatron-Bridge as read_python does, with what Bridge's functions set that it gives its
 // configuration.
 Result<Configuration> read_bridge(const Source& source);
-// Gives what was read of a recipe its layout of pipeline stages as Megatron's argument has it, where the recipe has it
-// as lists, or in a dictionary of a function of its text that it calls.
-void read_layout(Configuration& read, std::string_view text);
 // Return NeMo's row of a key, and that of Megatron's argument of its name, where rules here read it.
 const KeyRow* nemo_row(std::string_view key);
 const KeyRow* megatron_row(std::string_view key);

@@ -5,13 +5,17 @@
 namespace plumbline::model::configurations {
 namespace {
 
-// perf_recipes/_common.py @007282ea, perf_recipes/deepseek/common.py @267f7562, perf_recipes/gpt_oss/common.py
-// @3564acfd, perf_recipes/qwen/common.py (the file of 2026-08), utils/cuda_graph.py.
+// perf_recipes/_common.py @007282ea, perf_recipes/llama/common.py @3564acfd, perf_recipes/deepseek/common.py @267f7562,
+// perf_recipes/gpt_oss/common.py @3564acfd, perf_recipes/qwen/common.py (the file of 2026-08), utils/cuda_graph.py.
 constexpr std::string_view kFunctions = R"(
 def _benchmark_common(cfg):
     cfg.ddp.grad_reduce_in_fp32 = False
     cfg.mixed_precision.grad_reduce_in_fp32 = False
     cfg.model.use_transformer_engine_op_fuser = False
+
+def _with_global_batch_size(cfg, size):
+    cfg.train.global_batch_size = size
+    return cfg
 
 def _llama_benchmark_common(cfg):
     _benchmark_common(cfg)

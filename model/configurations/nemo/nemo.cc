@@ -507,11 +507,33 @@ void apply_flex_dispatcher(Configuration& read) {
   }
 }
 
+// Recipes of Bridge state what each stage holds as a list of words, which Megatron's argument has as "Ett|tt|tL".
+void write_layout(Configuration& read) {
+  constexpr std::pair<std::string_view, char> letters[] = {
+      {"embedding", 'E'}, {"decoder", 't'}, {"mtp", 'm'}, {"loss", 'L'}};
+  const std::string key = "model.pipeline_model_parallel_layout";
+  std::string layout;
+  std::optional<int> line;
+  for (const Entry& stage : read.entries) {
+    if (stage.key != key + "[]") continue;
+    if (line) layout += '|';
+    line = std::max(line.value_or(0), stage.line);
+    for (const std::string& word : stage.items) {
+      const auto* found = std::ranges::find(letters, word, &std::pair<std::string_view, char>::first);
+      if (stage.unread || found == std::end(letters)) return;
+      layout += found->second;
+    }
+  }
+  if (!line) return;
+  std::erase_if(read.entries, [&key](const Entry& one) { return one.key.starts_with(key); });
+  read.entries.push_back({key, key, std::move(layout), {}, *line});
+}
+
 Result<Configuration> read_nemo(const Source& source) {
   auto read = TRY(is_python(source.text) ? read_bridge(source) : read_yaml(source));
   resolve_references(read.entries);
   apply_flex_dispatcher(read);
-  read_layout(read, source.text);
+  write_layout(read);
   for (Entry& entry : read.entries) {
     if (entry.value == "???") entry.value.clear();
     if (entry.key == "model" && entry.unread) name_hf_model(entry);

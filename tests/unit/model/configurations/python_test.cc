@@ -205,6 +205,30 @@ TEST(PythonRecipes, LayoutsOfStagesAreListsAndDictionaries) {
               ElementsAre(10, 22));
 }
 
+// Functions that choose a layout run as they stand; one that raises sets nothing.
+TEST(PythonRecipes, FunctionsThatChooseALayoutRun) {
+  const std::string chooses =
+      "def _layout_of(stages: int, chunks: int, predictions: int):\n    last = [\"mtp\"] * predictions + [\"loss\"]\n"
+      "    layouts = {\n        (1, 1): None,\n        (4, 1): [[\"embedding\"] + [\"decoder\"] * 9] + 2 * [9 * "
+      "[\"decoder\"]] + [[\"decoder\"] * (2 + 3) + last],\n    }\n    chunks = 1 if chunks is None else chunks\n"
+      "    if (stages, chunks) not in layouts:\n        raise ValueError(\"none\")\n"
+      "    layout = layouts.get((stages, chunks))\n    if layout is not None and stages != 1:\n"
+      "        layout = list([list(x) for x in layout])\n    return layout\n\n\n"
+      "def set_layout(model) -> None:\n    predictions = getattr(model, \"mtp_num_layers\", 1) or 0\n    try:\n"
+      "        model.pipeline_model_parallel_layout = _layout_of(\n            model.pipeline_model_parallel_size or "
+      "1, "
+      "model.virtual_pipeline_model_parallel_size, predictions\n        )\n    except ValueError:\n        pass\n\n\n";
+  const std::string of_one = "    cfg.model.virtual_pipeline_model_parallel_size = None\n    set_layout(cfg.model)\n";
+  const auto read = imported("nemo", chooses + staged_recipe(of_one), {"model.config=llama-3-8b"});
+  EXPECT_THAT(read.plan.schedule.layers_per_stage.counts, testing::ElementsAre(9, 9, 9, 5));
+  EXPECT_THAT(noted(read), Not(HasSubstr("ValueError")));
+  const auto none =
+      imported("nemo", chooses + staged_recipe("    cfg.model.pipeline_model_parallel_size = 2\n" + of_one),
+               {"model.config=llama-3-8b"});
+  EXPECT_THAT(none.plan.schedule.layers_per_stage.counts, testing::IsEmpty());
+  EXPECT_THAT(noted(none), HasSubstr("'raise ValueError(\"none\")': unknown"));
+}
+
 // Of a chain of branches that is taken whose condition is decided by what was assigned.
 TEST(PythonRecipes, BranchesAreDecidedByWhatWasAssigned) {
   const std::string chooses =
