@@ -247,13 +247,16 @@ bool dispatch_takes_sms(const Plan& plan) {
   return plan.stack.dispatcher != "alltoall" && plan.stack.dispatcher != "allgather";
 }
 
+std::vector<std::string> dispatcher_warnings(const Plan& plan) {
+  if (plan.parallelism.expert == 1 || plan.overlap.communication_sms == 0 || dispatch_takes_sms(plan)) return {};
+  return {fmt::format(
+      "dispatcher {} takes no overlap.communication_sms: NCCL's kernels run on whatever SMs are free, so that the {} "
+      "SMs are those of another dispatcher",
+      plan.stack.dispatcher, plan.overlap.communication_sms)};
+}
+
 std::vector<std::string> software_warnings(const Plan& plan) {
   std::vector<std::string> warnings;
-  if (plan.parallelism.expert > 1 && plan.overlap.communication_sms > 0 && !dispatch_takes_sms(plan))
-    warnings.push_back(fmt::format(
-        "dispatcher {} takes no overlap.communication_sms: NCCL's kernels run on whatever SMs are free, so that the {} "
-        "SMs are those of another dispatcher",
-        plan.stack.dispatcher, plan.overlap.communication_sms));
   visit_fields(plan, [&](std::string_view key, const auto& field) {
     const auto list = plan.software.find(listed_as(key));
     if (list == plan.software.end() || !is_at_work(plan, key)) return;

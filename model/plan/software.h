@@ -34,6 +34,8 @@ std::string listed_as(std::string_view key);
 // Returns whether kernels of dispatch and combine are given a number of SMs. NCCL's run on whatever SMs are free; only
 // those of DeepEP and HybridEP take one.
 bool dispatch_takes_sms(const Plan& plan);
+// Returns a sentence where a plan gives SMs to a dispatcher that takes none.
+std::vector<std::string> dispatcher_warnings(const Plan& plan);
 
 // Returns a sentence for each value at work in the plan that its software does not have.
 std::vector<std::string> software_warnings(const Plan& plan);

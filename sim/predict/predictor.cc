@@ -132,6 +132,7 @@ struct Predictor::Parts {
     };
     add(model::layout_warnings(*work.plan, work.layout));
     add(model::software_warnings(*work.plan));
+    add(model::dispatcher_warnings(*work.plan));
     add(model::software_replacements(*work.plan));
     if (const auto& fabric = cache.inputs().fabric) add(topologies::placement_warnings(*fabric, *work.plan));
     add(peak_warnings(predicted(), step_s, bound.flops_at_peak_s));

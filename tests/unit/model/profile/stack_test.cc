@@ -202,15 +202,23 @@ TEST(Stack, WarnsOfWhatTheSoftwareDoesNotHave) {
   EXPECT_TRUE(warnings(stack, {"schedule.kind=interleaved", stages}).empty());
   one("stack old has no stack.dispatcher deepep: it has alltoall", {"parallelism.expert=8"});
   EXPECT_TRUE(warnings(stack, {"parallelism.expert=8", "stack.dispatcher=alltoall"}).empty());
-  EXPECT_TRUE(warnings(stack, {"stack.dispatcher=alltoall", "overlap.communication_sms=8"}).empty());
-  one("dispatcher alltoall takes no overlap.communication_sms: NCCL's kernels run on whatever SMs are free, so that "
-      "the "
-      "8 SMs are those of another dispatcher",
-      {"parallelism.expert=8", "stack.dispatcher=alltoall", "overlap.communication_sms=8"});
   one("stack old has no parallelism.zero_stage 3: it has 0, 1", {"parallelism.zero_stage=3"});
   one("stack old has no precision.gemm mxfp8: it has bf16, fp8_tensor", {"precision.gemm=mxfp8"});
   one("stack old has no precision.experts mxfp8: it has bf16, fp8_tensor", {"precision.experts=mxfp8"});
   EXPECT_EQ(warnings(stack, {"precision.gemm=fp16", "parallelism.zero_stage=2"}).size(), 2U);
+}
+
+TEST(Stack, WarnsOfSmsForADispatcherThatTakesNone) {
+  const auto sentences = [](const std::vector<std::string>& changes) {
+    return dispatcher_warnings(read_plan(plan_text, "plan.toml", changes).value());
+  };
+  const std::string experts = "parallelism.expert=8", collective = "stack.dispatcher=alltoall";
+  const std::string sms = "overlap.communication_sms=8";
+  EXPECT_TRUE(sentences({collective, sms}).empty());
+  EXPECT_TRUE(sentences({experts, collective, "overlap.communication_sms=0"}).empty());
+  EXPECT_TRUE(sentences({experts, "stack.dispatcher=deepep", sms}).empty());
+  ASSERT_EQ(sentences({experts, collective, sms}).size(), 1U);
+  EXPECT_NE(sentences({experts, collective, sms}).front().find("the 8 SMs are those of another"), std::string::npos);
 }
 
 TEST(Stack, ReplacesAListOfTheStackThatItExtends) {
