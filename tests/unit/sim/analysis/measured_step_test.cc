@@ -31,11 +31,10 @@ struct Reading {
 TEST(MeasuredValue, IsReadWithItsUnit) {
   for (const auto& [text, quantity, value] :
        {Reading{"2.1s", seconds, 2.1}, Reading{"2100ms", seconds, 2.1}, Reading{"1.5 min", seconds, 90},
-        Reading{"8.4s/it", seconds, 8.4},
-        Reading{"1.2Mtok/s", tokens_per_s, 1.2e6}, Reading{"7800tok/s/GPU", tokens_per_s_per_gpu, 7800},
-        Reading{"7.8ktok/s/GPU", tokens_per_s_per_gpu, 7800}, Reading{"230TFLOP/s", tflops, 230},
-        Reading{"61.25samples/s", samples_per_s, 61.25}, Reading{"230TFLOP/s/GPU", tflops, 230},
-        Reading{"41%", mfu, 0.41}, Reading{"100%", mfu, 1}}) {
+        Reading{"8.4s/it", seconds, 8.4}, Reading{"1.2Mtok/s", tokens_per_s, 1.2e6},
+        Reading{"7800tok/s/GPU", tokens_per_s_per_gpu, 7800}, Reading{"7.8ktok/s/GPU", tokens_per_s_per_gpu, 7800},
+        Reading{"230TFLOP/s", tflops, 230}, Reading{"61.25samples/s", samples_per_s, 61.25},
+        Reading{"230TFLOP/s/GPU", tflops, 230}, Reading{"41%", mfu, 0.41}, Reading{"100%", mfu, 1}}) {
     const auto read = parse_measurement(text);
     ASSERT_TRUE(read) << text;
     EXPECT_EQ(read->step.given, text);
