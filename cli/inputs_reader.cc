@@ -297,9 +297,10 @@ Result<model::Profile> InputsReader::profile_of(model::Plan& plan, const std::st
     if (own_software && !own_software->is_of(model_type)) wanted = own_software->other_models;
   }
   const std::string named = TRY(stand_ins_.find({wanted, device.name}, [&] { return stack_on(device.name, wanted); }));
-  // What --print-plan writes names the engine's stack.
-  if (model::is_deployment(plan) && plan.places.contains("stack.name") && plan.stack.name != wanted &&
-      plan.stack.name != named)
+  // The stack of a plan that trains gives way to the engine's; nothing reads one that is given for a deployment.
+  const auto place = plan.places.find("stack.name");
+  const bool set = place != plan.places.end() && place->second.file == "--set";
+  if (model::is_deployment(plan) && set && plan.stack.name != wanted && plan.stack.name != named)
     return tl::unexpected(
         model::plan_error(plan, model::ErrorKind::input, "stack.name", "a deployment has the stack of its engine",
                           fmt::format("set inference.engine, which is \"{}\", and leave stack.name out", wanted)));

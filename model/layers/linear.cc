@@ -156,7 +156,7 @@ TensorId gather_sequence(GraphBuilder& b, const LayerContext& c, const std::stri
 
 namespace {
 
-// What is computed before attention is computed again with it, as the exchange is then (RecomputeGroup::other).
+// What is computed before attention is computed again with it, and so is this transfer (RecomputeGroup::other).
 TensorId exchanged(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x, Dimension rows,
                    std::int64_t columns) {
   const RecomputeGroup before = b.group();

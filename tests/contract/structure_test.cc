@@ -129,7 +129,7 @@ TEST(Structure, EntryPointsHaveOneUser) {
 // Clocks that a user or a network sets jump. They give dates alone: whatever waits or takes time asks a steady one.
 TEST(Structure, OnlyDatesComeFromTheSystemsClock) {
   const std::map<std::string, std::string> dates = {
-      {"cli/campaign.cc", "the first day of a campaign"},
+      {"cli/deadline.cc", "the first day of a training"},
       {"cli/outputs.cc", "when a result or a page was made"},
       {"cli/run.cc", "the points of a TensorBoard"},
   };

@@ -16,7 +16,7 @@
 namespace plumbline::tests {
 namespace {
 
-double constant(const model::Profile& by, const std::string& what) {
+double cache_constant(const model::Profile& by, const std::string& what) {
   const auto& found = by.parameters()[by.find("cached_attention.grouped_bf16." + what).value()];
   return found.value * model::si_unit(found.unit)->factor;
 }
@@ -24,13 +24,13 @@ double constant(const model::Profile& by, const std::string& what) {
 // Returns the median of |predicted / measured - 1| over the rows of a BF16 cache.
 double median_error(const std::string& gpu) {
   const model::Profile by = profile(shipped_profile(gpu));
-  const model::CachedAttentionConstants constants{.start = constant(by, "start"),
-                                                  .request_time = constant(by, "request_time"),
-                                                  .bandwidth = constant(by, "bandwidth"),
-                                                  .rate = constant(by, "rate"),
-                                                  .ramp = constant(by, "ramp"),
-                                                  .ramp_time = constant(by, "ramp_time"),
-                                                  .merge_time = constant(by, "merge_time")};
+  const model::CachedAttentionConstants constants{.start = cache_constant(by, "start"),
+                                                  .request_time = cache_constant(by, "request_time"),
+                                                  .bandwidth = cache_constant(by, "bandwidth"),
+                                                  .rate = cache_constant(by, "rate"),
+                                                  .ramp = cache_constant(by, "ramp"),
+                                                  .ramp_time = cache_constant(by, "ramp_time"),
+                                                  .merge_time = cache_constant(by, "merge_time")};
   const std::string table = "calibrate/published/components/" + gpu + "/decode_attention.csv";
   std::vector<double> errors;
   for (const calibrate::CachedAttentionRow& row : calibrate::load_cached_attention_rows(shipped(table)).value()) {

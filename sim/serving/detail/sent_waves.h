@@ -6,8 +6,9 @@
 
 namespace plumbline::sim {
 
-// Seconds, where nothing else is said. All requests come together; each is followed by the next when its last token is
-// sent. A step decodes those that have begun, and computes prompts of those that wait, which gives their first tokens.
+// Seconds, where nothing else is stated. All requests come together; each is followed by the next when its last token
+// is sent. A step decodes those that have begun, and computes prompts of those that wait, which gives their first
+// tokens.
 struct WaveLoad {
   double requests = 1;                                       // in flight
   double waves = std::numeric_limits<double>::infinity();    // requests of all over those in flight

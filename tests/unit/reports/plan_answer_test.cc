@@ -252,6 +252,7 @@ TEST(PlanAnswer, OffersOfOneClusterAndSizeAreNamedByTheirPrice) {
   EXPECT_EQ(reports::option_name(answer, answer.options[0]), "near, 2,048 GPUs at 2.60 USD");
   EXPECT_EQ(reports::option_name(answer, answer.options[3]), "near, 2,048 GPUs at 1.95 USD");
   EXPECT_EQ(reports::option_name(answer, answer.options[2]), "far, 2,048 GPUs");
+  answer.options[0].inputs.cluster.gpus_per_node = 8;
   EXPECT_EQ(reports::reason_between(answer.options[0], answer.options[0], Objective::time),
             "the same GPUs, step and price");
   ClusterOption cheap = answer.options[0], dear = answer.options[0];

@@ -54,7 +54,7 @@ TEST(RolloutReport, HasTheStepItsRatesAndItsRun) {
   tests::expect_parts(
       text, {"A step of reinforcement learning (grpo, split)", "generation              engines   60.00 s  60.0 %",
              "step                              100.0 s", "idle, GPUs that train", "of 4 GPUs, 200 answers at once",
-             "60.0 GB in training and 70.0 GB in generation", "It fits.", "1,000 such steps take 1.157 days and 889",
+             "60.0 GB in training and 70.0 GB in generation", "It fits.", "1,000 such steps take 1.2 days and 889",
              "$2,500"});
   model::RolloutResult ranged = example_rollout();
   ranged.interval_s = model::Quantiles{90, 110, 140};
@@ -62,7 +62,7 @@ TEST(RolloutReport, HasTheStepItsRatesAndItsRun) {
   tests::expect_parts(middle, {"step time              110.0 s  8 of 10 take 90.00 to 140.0 s",
                                "tokens/s                45,455  1,420 per GPU, of those trained on",
                                "cost of a step           $2.75", "from components        100.0 s  divided below",
-                               "step                              100.0 s", "take 1.273 days", "$2,750"});
+                               "step                              100.0 s", "take 1.3 days", "$2,750"});
   EXPECT_LE(tests::longest_line(text), terminal_width);
 }
 
