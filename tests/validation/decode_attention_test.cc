@@ -33,7 +33,8 @@ double median_error(const std::string& gpu) {
                                                   .merge_time = cache_constant(by, "merge_time")};
   const std::string table = "calibrate/published/components/" + gpu + "/decode_attention.csv";
   std::vector<double> errors;
-  for (const calibrate::CachedAttentionRow& row : calibrate::load_cached_attention_rows(shipped(table)).value()) {
+  const auto rows = calibrate::load_cached_attention_rows(shipped(table)).value();
+  for (const calibrate::CachedAttentionRow& row : rows) {
     if (row.format != "bf16") continue;
     const auto real = [](std::int64_t value) { return static_cast<double>(value); };
     const model::CachedAttentionWork work{.requests = real(row.batch),
