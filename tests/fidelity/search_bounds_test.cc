@@ -73,44 +73,43 @@ TEST_P(SearchBounds, HoldForTheClosedFormAndForEvents) {
   EXPECT_GT(simulated, 1);
 }
 
-TEST_P(SearchBounds, StatesAreNeverMoreThanThePeak) {
-  const Inputs& inputs = search_.inputs;
+// Calls check(plan, the least of its states by the floor, its peak, predictor) for every fifth plan of the space.
+template <class Check>
+void for_floors(const Inputs& inputs, const Check& check) {
   const Space space(inputs);
   Predictor predictor(inputs);
   MemoryFloor floor(inputs);
   int plans = 0;
   tests::for_each_plan(space, [&](const Branch&, const Point& point, const model::Plan& plan) {
     if (plans++ % 5 != 0) return;
-    const std::vector<MemoryFloor::Least> floors = floor.bytes(plan, *point.pipeline);
     const auto split = static_cast<std::size_t>(point.split - point.pipeline->splits.data());
-    const Peak least = predictor.least_peak(plan).value(), exact = predictor.peak(plan).value();
-    const double peak = exact.bytes;
-    EXPECT_LE(least.bytes, peak * above_rounding) << describe(plan);
-    EXPECT_GT(least.bytes, 0.1 * peak) << describe(plan);
-    EXPECT_EQ(least.host_bytes, exact.host_bytes);
-    EXPECT_LE(floors[split].gpu, peak * above_rounding) << describe(plan);
-    EXPECT_GT(floors[split].gpu, 0.01 * peak) << describe(plan);
-    EXPECT_EQ(floors[split].host, 0);
-    EXPECT_EQ(peak, predictor.closed_form(plan)->peak.bytes);
+    check(plan, floor.bytes(plan, *point.pipeline)[split], predictor.peak(plan).value(), predictor);
   });
+  EXPECT_GT(plans, 300);
+}
+
+TEST_P(SearchBounds, StatesAreNeverMoreThanThePeak) {
+  for_floors(search_.inputs,
+             [](const model::Plan& plan, const MemoryFloor::Least& states, const Peak& exact, Predictor& predictor) {
+               const Peak least = predictor.least_peak(plan).value();
+               EXPECT_LE(least.bytes, exact.bytes * above_rounding) << describe(plan);
+               EXPECT_GT(least.bytes, 0.1 * exact.bytes) << describe(plan);
+               EXPECT_EQ(least.host_bytes, exact.host_bytes);
+               EXPECT_LE(states.gpu, exact.bytes * above_rounding) << describe(plan);
+               EXPECT_GT(states.gpu, 0.01 * exact.bytes) << describe(plan);
+               EXPECT_EQ(states.host, 0);
+               EXPECT_EQ(exact.bytes, predictor.closed_form(plan)->peak.bytes);
+             });
 }
 
 // Every state lies on a host at least once, and the fullest of them has no less than the mean.
 TEST_P(SearchBounds, OffloadedStatesAreNeverMoreThanTheFullestHostHolds) {
   Inputs inputs = search_.inputs;
   inputs.plan.offload.optimizer = true;
-  const Space space(inputs);
-  Predictor predictor(inputs);
-  MemoryFloor floor(inputs);
-  int plans = 0;
-  tests::for_each_plan(space, [&](const Branch&, const Point& point, const model::Plan& plan) {
-    if (plans++ % 5 != 0) return;
-    const std::vector<MemoryFloor::Least> floors = floor.bytes(plan, *point.pipeline);
-    const auto split = static_cast<std::size_t>(point.split - point.pipeline->splits.data());
-    EXPECT_GT(floors[split].host, 0) << describe(plan);
-    EXPECT_LE(floors[split].host, predictor.peak(plan).value().host_bytes * above_rounding) << describe(plan);
+  for_floors(inputs, [](const model::Plan& plan, const MemoryFloor::Least& states, const Peak& exact, Predictor&) {
+    EXPECT_GT(states.host, 0) << describe(plan);
+    EXPECT_LE(states.host, exact.host_bytes * above_rounding) << describe(plan);
   });
-  EXPECT_GT(plans, 300);
 }
 
 INSTANTIATE_TEST_SUITE_P(Small, SearchBounds, testing::Range(std::size_t{0}, std::size_t{4}));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "calibrate/components/load.h"
+#include "calibrate/fit/detail/tables/tables.h"
 #include "model/base/units.h"
 #include "model/cost/forms/kernel_forms.h"
 #include "tests/support/costs.h"
@@ -36,17 +37,8 @@ double median_error(const std::string& gpu) {
   const auto rows = calibrate::load_cached_attention_rows(shipped(table)).value();
   for (const calibrate::CachedAttentionRow& row : rows) {
     if (row.format != "bf16") continue;
-    const auto real = [](std::int64_t value) { return static_cast<double>(value); };
-    const model::CachedAttentionWork work{.requests = real(row.batch),
-                                          .queries = real(row.queries),
-                                          .query_heads = real(row.heads),
-                                          .kv_heads = real(row.kv_heads),
-                                          .pairs_per_query = real(row.keys),
-                                          .keys = real(row.keys),
-                                          .qk_dim = real(row.qk_dim),
-                                          .v_dim = real(row.v_dim),
-                                          .key_value_bytes = real(row.kv_heads * (row.qk_dim + row.v_dim)) * 2};
-    errors.push_back(std::abs(cached_attention_parts(constants, work).total() / row.seconds - 1));
+    errors.push_back(
+        std::abs(cached_attention_parts(constants, calibrate::cached_work(row)).total() / row.seconds - 1));
   }
   EXPECT_GE(errors.size(), std::size_t{11});
   std::ranges::sort(errors);

@@ -153,20 +153,6 @@ bool skip_windows(const std::vector<TrainingAttentionRow>& rows) {
 
 enum CachedNumber : Index { request_at, cached_ramp_at, ramp_time_at, merge_at, cached_rate_at, first_start_at };
 
-model::CachedAttentionWork cached_work(const CachedAttentionRow& row) {
-  const auto real = [](std::int64_t value) { return static_cast<double>(value); };
-  const double columns = real(row.latent() ? row.qk_dim : row.qk_dim + row.v_dim);
-  return {.requests = real(row.batch),
-          .queries = real(row.queries),
-          .query_heads = real(row.heads),
-          .kv_heads = real(row.kv_heads),
-          .pairs_per_query = real(row.keys),
-          .keys = real(row.keys),
-          .qk_dim = real(row.qk_dim),
-          .v_dim = real(row.v_dim),
-          .key_value_bytes = real(row.kv_heads) * columns * (row.format == "fp8" ? 1 : 2)};
-}
-
 // All softwares of a table: after the common constants a start of each, then a bandwidth of each.
 class CachedAttentionForm {
  public:
@@ -315,6 +301,20 @@ TrainingAttentionFit fit_training_attention(const std::vector<TrainingAttentionR
       });
   fit.held_out.family = fits_pairs ? "quantized attention training" : "attention training";
   return fit;
+}
+
+model::CachedAttentionWork cached_work(const CachedAttentionRow& row) {
+  const auto real = [](std::int64_t value) { return static_cast<double>(value); };
+  const double columns = real(row.latent() ? row.qk_dim : row.qk_dim + row.v_dim);
+  return {.requests = real(row.batch),
+          .queries = real(row.queries),
+          .query_heads = real(row.heads),
+          .kv_heads = real(row.kv_heads),
+          .pairs_per_query = real(row.keys),
+          .keys = real(row.keys),
+          .qk_dim = real(row.qk_dim),
+          .v_dim = real(row.v_dim),
+          .key_value_bytes = real(row.kv_heads) * columns * (row.format == "fp8" ? 1 : 2)};
 }
 
 CachedAttentionTableFit fit_cached_attention_table(const std::vector<CachedAttentionRow>& rows,

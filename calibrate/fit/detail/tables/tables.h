@@ -316,6 +316,9 @@ struct CachedAttentionTableFit {
   std::vector<HeldOut> held_out;  // of each software, with its own start and bandwidth
 };
 
+// What one call of a row reads and computes: every query meets every key of its request.
+model::CachedAttentionWork cached_work(const CachedAttentionRow& row);
+
 // Requires rows, all of a latent cache or none.
 CachedAttentionTableFit fit_cached_attention_table(const std::vector<CachedAttentionRow>& rows,
                                                    const FitMachine& machine);
