@@ -1,6 +1,6 @@
 // Every offer in full, folded: its plans, notes, prices and what the search did.
 import { type Child, h, name } from "../dom";
-import { duration, grouped, none, percent, signedPercent } from "../format";
+import { duration, gigabytes, grouped, none, percent, signedPercent } from "../format";
 import { planToml } from "../parts/basis";
 import { fold, section } from "../parts/section";
 import { amount, pairs, table } from "../parts/table";
@@ -8,11 +8,18 @@ import type { Json } from "../result";
 import { priceOf } from "./evidence";
 import { type Offer, offerName } from "./offers";
 import { chance, daysUnit, rangeAround, rangeIn, usdUnit } from "./ranges";
-import { degreeWords, memoryWords } from "./words";
+import { degreeWords } from "./words";
 
 function layers(schedule: Json): string {
-  const chunks = schedule.virtual_stages > 1 ? ` ×${schedule.virtual_stages}` : "";
+  const chunks = schedule.virtual_stages > 1 ? `\u00a0×${schedule.virtual_stages}` : "";
   return `${schedule.kind}${chunks}`;
+}
+
+/** Degrees, schedule and what else tells plans of one offer apart. */
+function briefly(plan: Json): string {
+  const { parallelism, batch, recompute } = plan;
+  const words = [degreeWords(plan), layers(plan.schedule), `ZeRO\u00a0${parallelism.zero_stage}`, `micro-batch\u00a0${batch.micro_batch_size}`];
+  return [...words, ...(recompute.policy === "none" ? [] : [`recompute ${recompute.policy}`])].join(", ");
 }
 
 /** The plan in the middle of its interval, by which plans are ranked. */
@@ -22,7 +29,7 @@ const middleOf = (row: Json): Json => row.middle ?? row.step;
 const edgeTable = (rows: Json[]): HTMLElement =>
   table<Json>(
     [
-      { title: "Plan", value: (row) => `${degreeWords(row.plan)}, ${layers(row.plan.schedule)}` },
+      { title: "Plan", value: (row) => briefly(row.plan) },
       amount("Step", (row) => middleOf(row).time_s, duration),
       amount("Fits with", (row) => row.interval?.fits_probability, chance),
     ],
@@ -35,11 +42,7 @@ export function planTable(rows: Json[]): HTMLElement {
   const range = (row: Json, key: string): ReturnType<typeof rangeAround> => rangeAround(row.interval, key, row[key]);
   return table<Json>(
     [
-      { title: "Plan", value: (row) => rows.indexOf(row), show: (row) => `${rows.indexOf(row) + 1}. ${degreeWords(row.plan)}` },
-      { title: "Schedule", value: (row) => row.plan.schedule.kind, show: (row) => layers(row.plan.schedule) },
-      { title: "Micro-batch", value: (row) => row.plan.batch.micro_batch_size, number: true },
-      { title: "ZeRO", value: (row) => row.plan.parallelism.zero_stage, number: true },
-      { title: "Recompute", value: (row) => row.plan.recompute.policy },
+      { title: "Plan", value: (row) => rows.indexOf(row), show: (row) => `${rows.indexOf(row) + 1}. ${briefly(row.plan)}` },
       amount("Step", (row) => middleOf(row).time_s, duration),
       amount("MFU", (row) => middleOf(row).mfu, percent),
       amount("Tokens/s per GPU", (row) => middleOf(row).tokens_per_s_per_gpu, grouped),
@@ -48,7 +51,8 @@ export function planTable(rows: Json[]): HTMLElement {
       { title: "Cost", value: (row) => row.cost_usd, show: (row) => money(range(row, "cost_usd")), number: true },
       amount("Best with", (row) => row.probability_best, chance),
       { title: "Plans like it", value: (row) => row.twins || null, number: true },
-      { title: "Memory", value: (row) => row.memory.peak_bytes, show: (row) => memoryWords(row), number: true },
+      amount("Memory", (row) => row.memory.peak_bytes, gigabytes),
+      amount("Fits with", (row) => row.interval?.fits_probability, chance),
     ],
     rows,
   );

@@ -85,10 +85,10 @@ export function rangeIn(range: Range | null, in_: Unit, digits = 3): string {
   return range.low === range.high ? value : `${value} (${endsIn(range, in_, digits)})`;
 }
 
-/** 46 %, > 99 %, < 1 % */
+/** 46 %, and > 99 % or < 1 % beyond what the draws of an interval resolve. */
 export function chance(probability: number | null | undefined): string {
   if (!finite(probability)) return none;
-  if (probability > 0 && probability < 0.01) return "<\u00a01\u00a0%";
-  if (probability < 1 && probability > 0.99) return ">\u00a099\u00a0%";
+  if (probability < 0.01) return "<\u00a01\u00a0%";
+  if (probability > 0.99) return ">\u00a099\u00a0%";
   return `${Math.round(probability * 100)}\u00a0%`;
 }
