@@ -325,11 +325,35 @@ double explained(const std::vector<LeftCell>& cells, const std::string& model) {
 }
 
 // Returns how many times wider than steps the rows may lie: the priors' unit. Times to the first token are off by
-// factors.
-double unit_of(const std::vector<Observation>& seen) {
+// factors. Where the rows of one set scatter, the next set may lie as far from it.
+double unit_of(const std::vector<LeftCell>& cells) {
   double square = 0;
-  for (const Observation& one : seen) square += one.value * one.value / static_cast<double>(seen.size());
+  for (const LeftCell& cell : cells) {
+    const double mean = cell.mean - cell.drawn.mean;
+    square += (mean * mean + cell.deviation * cell.deviation) / static_cast<double>(cells.size());
+  }
   return std::max(1.0, std::sqrt(square) / mu_deviation);
+}
+
+// Returns the cells of a quantity. Sets of deployments that state a rate of tokens and no time of one count with the
+// inverse of the rate: what makes tokens slow makes their rate low.
+std::vector<LeftCell> cells_of(const std::vector<LeftCell>& cells, const std::set<std::string>& without_sets,
+                               LeftOf quantity) {
+  std::vector<LeftCell> found;
+  std::set<std::string> sets;
+  for (const LeftCell& cell : cells) {
+    if (cell.of != quantity || without_sets.contains(cell.set)) continue;
+    found.push_back(cell);
+    sets.insert(cell.set);
+  }
+  if (quantity != LeftOf::tpot) return found;
+  for (LeftCell cell : cells_of(cells, without_sets, LeftOf::rate)) {
+    if (sets.contains(cell.set)) continue;
+    cell.mean = -cell.mean;
+    cell.drawn.mean = -cell.drawn.mean;
+    found.push_back(std::move(cell));
+  }
+  return found;
 }
 
 std::string basis(const std::vector<LeftCell>& cells, const std::string& stack, bool serves) {
@@ -348,9 +372,7 @@ std::string basis(const std::vector<LeftCell>& cells, const std::string& stack, 
 
 std::optional<sim::Left> left_of(const std::vector<LeftCell>& cells, const StepKind& kind,
                                  const std::set<std::string>& without_sets, LeftOf quantity) {
-  std::vector<LeftCell> used;
-  for (const LeftCell& cell : cells)
-    if (cell.of == quantity && !without_sets.contains(cell.set)) used.push_back(cell);
+  const std::vector<LeftCell> used = cells_of(cells, without_sets, quantity);
   if (used.empty()) return std::nullopt;
   std::map<std::pair<std::string, std::string>, double> known;
   const auto scatter_of = [&](const StepKind& of) {
@@ -366,7 +388,7 @@ std::optional<sim::Left> left_of(const std::vector<LeftCell>& cells, const StepK
                     scatter * scatter / static_cast<double>(cell.rows),
                     {cell.kind.stack, cell.kind.precision, cell.kind.model, cell.set, std::to_string(seen.size())}});
   }
-  const double unit = unit_of(seen);
+  const double unit = unit_of(used);
   Estimate common = average(seen, {kind.stack, kind.precision, kind.model, "", ""}, deviations_grid(unit),
                             unit * mu_deviation, unit * usual);
   const bool serves = quantity != LeftOf::time && quantity != LeftOf::memory;

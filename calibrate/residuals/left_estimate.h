@@ -82,7 +82,7 @@ model::Result<std::vector<LeftCell>> load_left_cells(const std::string& path);
 std::set<std::string> sets_of_stack(const std::vector<LeftCell>& cells, const std::string& stack);
 
 // Returns what is left of a prediction of the kind, without the rows of these sets, after what draws of the other
-// sources explain; nothing where no rows are left.
+// sources explain; nothing where no rows are left. Times per token have the rates of sets that state no such time.
 std::optional<sim::Left> left_of(const std::vector<LeftCell>& cells, const StepKind& kind,
                                  const std::set<std::string>& without_sets = {}, LeftOf quantity = LeftOf::time);
 

@@ -138,6 +138,28 @@ TEST(LeftEstimate, OfDeploymentsIsAsWideAsRowsAreOff) {
   EXPECT_GT(left(cells, "new", {}, LeftOf::ttft).common, 0.6);
 }
 
+// Times per token have the rates of sets that state no time: ln of the inverse has the other sign.
+TEST(LeftEstimate, OfTimesPerTokenCountsRatesOfSetsWithoutThem) {
+  std::vector<LeftCell> cells = {cell("a", "one", 40, 0.2, 0.05), cell("a", "one", 40, -0.4, 0.05),
+                                 cell("b", "two", 40, -0.1, 0.05)};
+  cells[0].of = LeftOf::tpot;
+  cells[1].of = cells[2].of = LeftOf::rate;
+  cells[2].drawn.mean = -0.02;
+  std::vector<LeftCell> times = {cells[0], cell("b", "two", 40, 0.1, 0.05)};
+  times[1].of = LeftOf::tpot;
+  times[1].drawn.mean = 0.02;
+  EXPECT_EQ(left(cells, "new", {}, LeftOf::tpot), left(times, "new", {}, LeftOf::tpot));
+  EXPECT_EQ(left(cells, "new", {}, LeftOf::tpot).rows, "80 deployments of 2 sets, 0 of this engine");
+  EXPECT_EQ(left(cells, "new", {"b"}, LeftOf::tpot).rows, "40 deployments of 1 sets, 0 of this engine");
+  EXPECT_EQ(left(cells, "new", {}, LeftOf::rate).rows, "80 deployments of 2 sets, 0 of this engine");
+}
+
+// Where rows of the one set that is known scatter by a factor, the next set may lie as far from it.
+TEST(LeftEstimate, IsAsWideAsTheRowsOfTheKnownSetScatter) {
+  EXPECT_GT(left({cell("a", "one", 40, 0.2, 0.5)}, "new").common,
+            2 * left({cell("a", "one", 40, 0.2, 0.05)}, "new").common);
+}
+
 TEST(LeftEstimate, OfMemoryCountsTheRowsThatStateIt) {
   auto cells = two_stacks();
   EXPECT_FALSE(left_of(cells, cells[0].kind, {}, LeftOf::memory));
