@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <regex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -288,7 +287,12 @@ std::string keys_csv(const std::vector<PlanKey>& keys) {
 }
 
 std::string keys_markdown(const std::vector<PlanKey>& keys) {
-  const auto cell = [](const std::string& text) { return std::regex_replace(text, std::regex("[|]"), "\\|"); };
+  // A bar would end the cell.
+  const auto cell = [](std::string_view written) {
+    std::string escaped;
+    for (const char letter : written) escaped += letter == '|' ? "\\|" : std::string(1, letter);
+    return escaped;
+  };
   std::string text =
       "# Keys of a plan\n\n"
       "Every key with its meaning, unit, default, values and the version that brought it. "
