@@ -1,7 +1,5 @@
 #include "sim/search/break_even.h"
 
-#include <oneapi/tbb/parallel_for.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,6 +8,7 @@
 
 #include "model/program/program.h"
 #include "sim/predict/predictor.h"
+#include "sim/tasks/indices.h"
 #include "sim/tasks/tasks.h"
 
 namespace plumbline::sim {
@@ -189,7 +188,7 @@ std::vector<BreakEven> break_evens(const BreakEvenCandidate& winner,
     quantities.push_back(BreakEvenQuantity::imbalance);
   std::vector<BreakEven> found(quantities.size());
   limit_threads(options.threads, [&] {
-    tbb::parallel_for(std::size_t{0}, quantities.size(), [&](std::size_t i) {
+    for_each_index(quantities.size(), [&](std::size_t i) {
       found[i] = Question(winner, alternatives, same, quantities[i], options).nearest();
     });
   });
