@@ -77,6 +77,14 @@ struct SoftwareValues {
 // What each key means, its unit and since when it is there: model/plan/plan_keys.def. visit_fields
 // (model/plan/plan_fields.h) calls a function for each.
 struct Plan {
+  // They are long for so many sections: compiled once, in plan.cc, not in every unit that copies a plan.
+  Plan();
+  Plan(const Plan&);
+  Plan(Plan&&) noexcept;
+  Plan& operator=(const Plan&);
+  Plan& operator=(Plan&&) noexcept;
+  ~Plan();
+
   struct {
     std::string config;
     ConfigOverrides overrides;  // other keys of [model]: keys of the config.json, whose values they replace
