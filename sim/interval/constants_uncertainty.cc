@@ -42,12 +42,12 @@ struct Family {
   std::string_view prefix, source;
 };
 // What engines differ in and no other constant of theirs explains.
-constexpr std::string_view engine = "engine";
+constexpr std::string_view engine_source = "engine";
 // Constants of several of these families that err together, such as those scaled from one other GPU.
 constexpr std::string_view of_several = "shared constants";
 // Constants with other prefixes have no part in the time of a step, or uncertainties of their own (add_silicon()).
 constexpr Family families[] = {
-    {"serving.engine_factor", engine},
+    {"serving.engine_factor", engine_source},
     {"serving.", "host"},
     {"cached_attention.", "attention constants"},
     {"gemm.", "GEMM constants"},
@@ -78,7 +78,7 @@ std::string measurement_of_source(std::string_view source, const Inputs& inputs)
   using enum model::CostFamily;
   if (source == "host") return "launches of your software on one of your hosts";
   if (source == of_several) return "kernels of this model on one GPU (plumbline measure)";
-  if (source == engine) return "a step of your engine at one batch";
+  if (source == engine_source) return "a step of your engine at one batch";
   if (source == "software stack") return std::string(step_measurement);
   if (source == "GEMM constants") return measurement_of(gemm, inputs);
   if (source == "attention constants") return measurement_of(attention, inputs);
@@ -102,7 +102,7 @@ std::optional<Uncertain> uncertain(const Inputs& inputs, std::size_t index) {
   if (model::is_of_serving(constant.name) && !inputs.plan.inference.given) return std::nullopt;
   const double uncertainty = constant.relative_uncertainty.value_or(usual_uncertainty(constant.kind));
   if (uncertainty <= 0) return std::nullopt;
-  const bool named = constant.stack.empty() || family->source == engine;
+  const bool named = constant.stack.empty() || family->source == engine_source;
   const std::string source(named ? family->source : "software stack");
   return Uncertain{index,
                    std::log1p(uncertainty),

@@ -55,7 +55,7 @@ double straggling(double z) {
 }
 
 constexpr char silicon_source[] = "power and silicon";
-constexpr char held[] = "GEMMs of this model held for a minute on one GPU (plumbline measure)";
+constexpr char held_gemms[] = "GEMMs of this model held for a minute on one GPU (plumbline measure)";
 
 // How much longer GEMMs take that are held for a second at the power limit than six launches of them, by GPU: 1.05 to
 // 1.26 in 16 bits, 1.02 to 1.08 in FP8 (power.*_sustained of
@@ -104,7 +104,7 @@ void add_power(const model::Profile& profile, const Energies& energies, std::vec
                      for (const auto& [index, uncertainty] : energies.of_flops)
                        change.constants.emplace_back(index, std::exp(z * std::log1p(uncertainty)));
                    },
-                   held, 0.3});
+                   held_gemms, 0.3});
   const auto index = profile.find("power.clock_exponent");
   if (!index) return;
   const model::Parameter& exponent = profile.parameters()[*index];
@@ -191,7 +191,7 @@ void add_silicon(const Inputs& inputs, std::vector<Uncertainty>& found) {
                    [spread, at = *clock](double z, InputChange& change) {
                      change.constants.emplace_back(at, 1 / std::max(1.0, geometric(spread, z)));
                    },
-                   held, 0.3});
+                   held_gemms, 0.3});
 }
 
 }  // namespace plumbline::sim
