@@ -46,8 +46,9 @@ set(plumbline_common_headers <algorithm> <array> <cmath> <cstddef> <cstdint> <fu
 # plumbline_library(name HOT folder... DEPENDS other... PRIVATE imported... EXCEPT file... SOURCES file...)
 # A static library for one folder. DEPENDS lists the plumbline libraries it may include. Its sources are all .cc files
 # below the folder but those of EXCEPT; a folder whose sources depend on what is installed lists them as SOURCES.
-# HOT folders (. for all) hold loops that a step or a search spends its time in; other sources are compiled with -Og in
-# a release, which takes half the time.
+# In a release, HOT folders, whose loops a step or a search spends its time in, are compiled with -O2, and other sources
+# with -Og, which takes half the time. A search spends its time in many short functions without long loops over numbers,
+# which are what -O3 is for: a library of such loops is HOT as a whole (.) and keeps the build type's -O3.
 function(plumbline_library name)
   cmake_parse_arguments(ARG "" "" "HOT;DEPENDS;PUBLIC;PRIVATE;EXCEPT;SOURCES" ${ARGN})
   if(NOT ARG_SOURCES)
@@ -55,14 +56,14 @@ function(plumbline_library name)
     list(REMOVE_ITEM ARG_SOURCES ${ARG_EXCEPT})
   endif()
   add_library(${name} STATIC ${ARG_SOURCES})
-  set(cold ${ARG_SOURCES})
-  if(ARG_HOT STREQUAL ".")
-    set(cold)
+  if(NOT ARG_HOT STREQUAL ".")
+    set_property(SOURCE ${ARG_SOURCES} PROPERTY COMPILE_OPTIONS "$<$<CONFIG:Release>:-Og>")
+    foreach(folder IN LISTS ARG_HOT)
+      set(hot ${ARG_SOURCES})
+      list(FILTER hot INCLUDE REGEX "^${folder}/")
+      set_property(SOURCE ${hot} PROPERTY COMPILE_OPTIONS "$<$<CONFIG:Release>:-O2>")
+    endforeach()
   endif()
-  foreach(folder IN LISTS ARG_HOT)
-    list(FILTER cold EXCLUDE REGEX "^${folder}/")
-  endforeach()
-  set_property(SOURCE ${cold} PROPERTY COMPILE_OPTIONS "$<$<CONFIG:Release>:-Og>")
   if(PLUMBLINE_UNITY STREQUAL "LIBRARY")
     plumbline_join_sources(${name} KILOBYTES 300 SOURCES ${ARG_SOURCES})
   elseif(PLUMBLINE_UNITY)
@@ -130,7 +131,8 @@ function(plumbline_join_sources name)
       string(MAKE_C_IDENTIFIER ${folder} folder)
     endif()
     if(options)
-      string(APPEND folder _cold)
+      string(REGEX MATCH "O[0-9g]" level "${options}")
+      string(APPEND folder _${level})
       set(options_of_${folder} ${options})
     endif()
     list(APPEND folders ${folder})
