@@ -92,8 +92,7 @@ Result<Architecture> load_architecture(const std::string& path) { return read_ar
 
 Result<std::int64_t> longest_sequence(const std::string& path, const ConfigOverrides& overrides) {
   auto reader = TRY(ConfigReader::open(path, overrides));
-  for (const char* object : {"thinker_config", "text_config", "language_config", "llm_config"})
-    reader.read_inside(object);
+  for (const std::string_view object : inner_objects) reader.read_inside(object);
   for (const char* key : {"max_position_embeddings", "n_positions", "max_seq_len"}) {
     const std::int64_t positions = reader.positions(key);
     if (reader.error()) return tl::unexpected(*reader.error());

@@ -1,9 +1,9 @@
 // DeepSeek-V2 (arXiv 2405.04434), DeepSeek-V3 (arXiv 2412.19437) and V3.2 (deepseek-ai/DeepSeek-V3.2-Exp @6d8cb70
 // inference/model.py), GLM-5 (huggingface/transformers @008e574
 // src/transformers/models/glm_moe_dsa/configuration_glm_moe_dsa.py), which has V3.2's attention, in GLM-5.2 with an
-// indexer for four layers (arXiv 2603.12201), and Kimi K2 (arXiv
-// 2507.20534), whose config.json states DeepSeek-V3's architecture under its own model_type; GLM-4.7-Flash and Mistral
-// Small 4, which have its layers (the same @008e574 glm4_moe_lite and mistral4).
+// indexer for four layers (arXiv 2603.12201); Kimi K2 (arXiv 2507.20534), whose config.json states DeepSeek-V3's
+// architecture under its own model_type, and K2.5, which sees too; GLM-4.7-Flash and Mistral Small 4, which have its
+// layers (the same @008e574 glm4_moe_lite and mistral4).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ void read_latent_attention(ConfigReader& config, Architecture& model, std::int64
   model.latent.qk_nope_head_dim = config.dimension("qk_nope_head_dim");
   model.latent.qk_rope_head_dim = config.dimension("qk_rope_head_dim");
   model.latent.v_head_dim = config.dimension("v_head_dim");
-  read_attention_bias(config, model);
+  read_biases(config, model, attention_biases);
 }
 
 namespace {
@@ -161,21 +161,14 @@ void read_glm_moe_dsa(ConfigReader& config, Architecture& model) {
   read_indexer(config, model, 32);
 }
 
-// A config.json of model_type kimi_k25 has DeepSeek-V3's architecture inside text_config; vision is not read.
-void read_kimi_k25(ConfigReader& config, Architecture& model) {
-  config.read_inside("text_config");
-  read_deepseek_v3(config, model);
-}
-
 // DeepSeekMoE (arXiv 2401.06066).
 void read_deepseek(ConfigReader& config, Architecture& model) {
-  read_llama_like(config, model);
-  read_attention_bias(config, model);
+  read_llama_like(config, model, {.biases = attention_biases});
   read_routed_experts(config, model,
                       {.shared_experts = 0, .normalize_weights = false, .score = "softmax", .group_score_experts = 1});
 }
 
-// The language models of the smaller DeepSeek-VL2 have plain attention.
+// The language models of the smaller DeepSeek-VL2 (arXiv 2412.10302) have plain attention.
 void read_deepseek_v2(ConfigReader& config, Architecture& model) {
   read_decoder(config, model);
   if (config.flag("use_mla", true))
@@ -185,12 +178,6 @@ void read_deepseek_v2(ConfigReader& config, Architecture& model) {
   read_routed_experts(
       config, model,
       {.shared_experts = 2, .normalize_weights = false, .score = "softmax", .group_score_experts = 1, .greedy = true});
-}
-
-// DeepSeek-VL2 (arXiv 2412.10302) has it inside language_config; vision is not read.
-void read_deepseek_vl_v2(ConfigReader& config, Architecture& model) {
-  config.read_inside("language_config");
-  read_deepseek_v2(config, model);
 }
 
 // GLM-4.7-Flash.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace plumbline::model {
@@ -15,21 +16,29 @@ void check_shared_heads(ConfigReader& config, const Architecture& model) {
                   "it must divide num_attention_heads");
 }
 
-template <std::size_t n>
-void require_activation(ConfigReader& config, std::string_view key, std::string_view missing,
-                        const std::array<std::string_view, n>& known) {
-  const std::string found = config.text(key, missing);
-  if (std::ranges::find(known, found) != known.end()) return;
-  config.fail(key, fmt::format("unknown activation '{}'", found), fmt::format("one of {}", fmt::join(known, ", ")));
+// Activations that a kernel of another one stands for, and approximations, which cost the same.
+struct Activation {
+  std::string_view name, shown;
+};
+constexpr auto other_activations =
+    std::to_array<Activation>({{"relu", "ReLU"}, {"relu2", "squared ReLU"}, {"xielu", "xIELU"}});
+constexpr std::string_view gelus[] = {"gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "quick_gelu"};
+constexpr std::string_view silus[] = {"silu", "swish"};
+
+std::vector<std::string_view> same_activations(std::string_view name) {
+  if (std::ranges::find(gelus, name) != std::end(gelus)) return {std::begin(gelus), std::end(gelus)};
+  if (std::ranges::find(silus, name) != std::end(silus)) return {std::begin(silus), std::end(silus)};
+  return {name};
 }
 
 // Sizes that files with a language model of the type inside leave out (huggingface/transformers @008e574
-// src/transformers/models/llama, mistral and qwen2, configuration_*.py).
+// src/transformers/models/llama, mistral, qwen2 and gemma3, configuration_*.py).
 struct SizesOfClass {
   std::string_view type;
   ModelSizes missing;
 };
 constexpr auto sizes_of_classes = std::to_array<SizesOfClass>({
+    {"gemma3", {.layers = 26, .hidden = 2304, .heads = 8, .intermediate = 9216, .vocabulary = 262208}},
     {"llama", {.layers = 32, .hidden = 4096, .heads = 32, .intermediate = 11008, .vocabulary = 32000}},
     {"mistral", {.layers = 32, .hidden = 4096, .heads = 32, .intermediate = 14336, .vocabulary = 32000}},
     {"qwen2", {.layers = 32, .hidden = 4096, .heads = 32, .intermediate = 22016, .vocabulary = 151936}},
@@ -39,7 +48,7 @@ constexpr auto sizes_of_classes = std::to_array<SizesOfClass>({
 
 void read_decoder(ConfigReader& config, Architecture& model, const DecoderDefaults& missing) {
   model.layers =
-      missing.layers > 0 ? config.layers("num_hidden_layers", missing.layers) : config.layers("num_hidden_layers");
+      missing.layers > 0 ? config.layers(missing.layers_key, missing.layers) : config.layers(missing.layers_key);
   model.hidden_size = config.dimension("hidden_size");
   model.heads = config.dimension("num_attention_heads");
   // An explicit null means that no heads are shared.
@@ -50,16 +59,22 @@ void read_decoder(ConfigReader& config, Architecture& model, const DecoderDefaul
       missing.dense_mlp ? config.dimension("intermediate_size") : config.count("intermediate_size", 0);
   model.vocabulary = config.dimension("vocab_size");
   model.tied_embedding = config.flag("tie_word_embeddings", missing.tied_embedding);
-  model.norm_epsilon = config.number("rms_norm_eps", missing.norm_epsilon);
+  model.norm = missing.norm;
+  model.norm_bias = missing.norm_bias;
+  model.norm_epsilon = config.number(missing.epsilon_key, missing.norm_epsilon);
+  model.post_norms = missing.post_norms;
   if (config.is_list("rope_theta"))  // of each layer
     model.rope_theta = missing.rope_theta;
   else
     model.rope_theta = config.number("rope_theta", config.number("rope_parameters.rope_theta", missing.rope_theta));
-  model.dropout.attention = config.probability("attention_dropout", 0);
-  if (missing.gelu_gate)
-    require_gelu(config, "hidden_activation", "gelu_pytorch_tanh");
-  else if (!missing.other_gate)
-    require_silu(config, "hidden_act");
+  model.dropout.attention = config.probability("attention_dropout", missing.attention_dropout);
+  if (missing.residual_dropout) {
+    model.dropout.embedding = config.probability("embedding_dropout", 0);
+    model.dropout.residual = config.probability("residual_dropout", *missing.residual_dropout);
+  }
+  if (!missing.activation.empty())
+    read_activation(config, model, missing.activation_key, missing.activation, missing.gated);
+  read_biases(config, model, missing.biases);
   check_shared_heads(config, model);
 }
 
@@ -71,14 +86,27 @@ void read_head_dim(ConfigReader& config, Architecture& model, std::optional<std:
 void read_llama_like(ConfigReader& config, Architecture& model, const DecoderDefaults& missing) {
   read_decoder(config, model, missing);
   read_head_dim(config, model, missing.head_dim);
+  if (missing.rotary_share > 0) read_rotary_share(config, model, "partial_rotary_factor", missing.rotary_share);
+  if (missing.head_norm == HeadNorm::all) omit_wide_norms(model);
+  model.query_key_norm = missing.head_norm != HeadNorm::none;
+  if (!missing.window) return;
+  model.window = *missing.window;
+  model.window.tokens = window_tokens(config, missing.window->tokens);
+  model.window.rotary_only = missing.window->rotary_only && model.window.tokens > 0;
+  read_windows(config, model, missing.window->full_every);
 }
 
-void read_attention_bias(ConfigReader& config, Architecture& model, bool missing) {
-  model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", missing);
+void read_biases(ConfigReader& config, Architecture& model, const BiasKeys& keys) {
+  const auto read = [&](bool& bias, std::string_view key) {
+    if (!key.empty()) bias = config.flag(key, keys.missing && key == keys.query_key_value);
+  };
+  read(model.biases.query_key_value, keys.query_key_value);
+  read(model.biases.attention_output, keys.attention_output);
+  read(model.biases.mlp, keys.mlp);
 }
 
 std::int64_t window_tokens(ConfigReader& config, std::int64_t missing) {
-  return config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", missing);
+  return config.is_null("sliding_window") ? 0 : config.count("sliding_window", missing);
 }
 
 void read_rotary_share(ConfigReader& config, Architecture& model, std::string_view key, double missing) {
@@ -168,15 +196,18 @@ void read_equal_heads(ConfigReader& config, Architecture& model, const SizeKeys&
                   fmt::format("it must divide {}", keys.hidden_size));
 }
 
-void require_silu(ConfigReader& config, std::string_view key) {
-  require_activation(config, key, "silu", std::array<std::string_view, 2>{"silu", "swish"});
-}
-
-// Approximations of GELU cost the same.
-void require_gelu(ConfigReader& config, std::string_view key, std::string_view missing) {
-  require_activation(
-      config, key, missing,
-      std::array<std::string_view, 5>{"gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "quick_gelu"});
+void read_activation(ConfigReader& config, Architecture& model, std::string_view key, std::string_view missing,
+                     bool gated) {
+  if (!gated) model.mlp = MlpKind::gelu;
+  const std::vector<std::string_view> known = same_activations(missing);
+  const std::string found = config.text(key, missing);
+  if (std::ranges::find(known, found) == known.end())
+    config.fail(key, fmt::format("unknown activation '{}'", found), fmt::format("one of {}", fmt::join(known, ", ")));
+  if (gated && missing.starts_with("gelu"))
+    model.omitted.what.emplace_back("GELU as the gate (it costs what SiLU does)");
+  if (const auto* other = std::ranges::find(other_activations, missing, &Activation::name);
+      other != other_activations.end())
+    model.omitted.what.push_back(fmt::format("{} as the activation (it costs what GELU does)", other->shown));
 }
 
 void check_experts_per_token(ConfigReader& config, const Architecture& model, std::string_view experts_key,
@@ -190,13 +221,6 @@ void check_experts_per_token(ConfigReader& config, const Architecture& model, st
 
 void read_expert_latent(ConfigReader& config, Architecture& model) {
   model.experts.latent_size = config.count("moe_latent_size", 0);
-}
-
-void read_ungated_mlp(ConfigReader& config, Architecture& model, std::string_view key, std::string_view activation,
-                      std::string_view shown) {
-  model.mlp = MlpKind::gelu;
-  require_activation(config, key, activation, std::array{activation});
-  model.omitted.what.push_back(fmt::format("{} as the activation (it costs what GELU does)", shown));
 }
 
 void omit_wide_norms(Architecture& model, std::string what) {
@@ -225,22 +249,20 @@ const ModelType* find_model_type(std::string_view name) {
 }
 
 std::string read_model(ConfigReader& config, Architecture& model) {
-  if (const ModelType* type = find_model_type(model.model_type)) {
-    type->read(config, model);
-    return "";
-  }
+  const ModelType* type = find_model_type(model.model_type);
   for (const std::string_view object : {"text_config", "llm_config"}) {
     const std::string key = fmt::format("{}.model_type", object);
-    const std::string name = config.text(key, "");
+    const std::string name = type == nullptr ? config.text(key, "") : "";
     if (name.empty()) continue;
-    const ModelType* type = find_model_type(name);
+    type = find_model_type(name);
     if (type == nullptr) return key;
-    const auto* sizes = std::ranges::find(sizes_of_classes, type->name, &SizesOfClass::type);
-    config.read_inside(object, sizes == sizes_of_classes.end() ? ModelSizes{} : sizes->missing);
-    type->read(config, model);
-    return "";
   }
-  return "model_type";
+  if (type == nullptr) return "model_type";
+  const auto* sizes = std::ranges::find(sizes_of_classes, type->name, &SizesOfClass::type);
+  for (const std::string_view object : inner_objects)
+    config.read_inside(object, sizes == sizes_of_classes.end() ? ModelSizes{} : sizes->missing);
+  type->read(config, model);
+  return "";
 }
 
 void make_gpt_like(Architecture& model, bool biases) {

@@ -1,6 +1,6 @@
 // Readers of Hugging Face's config.json, one file per family of models. Each reads the keys of its model types as a
-// plain list and leaves errors in the ConfigReader. To add a model type, write its reader and add its line to
-// model_types.def.
+// plain list and leaves errors in the ConfigReader. To add a model type, add its line to model_types.def, and its
+// reader where more differs than DecoderDefaults have.
 #pragma once
 
 #include <array>
@@ -17,17 +17,40 @@ namespace plumbline::model {
 
 // Keys that several families share, and their checks.
 
-// Values of missing keys where the families differ.
+// Flags that state biases; without a key there are none. `missing`: the first one's value where a file has none.
+struct BiasKeys {
+  std::string_view query_key_value, attention_output, mlp;
+  bool missing = false;
+};
+inline constexpr BiasKeys attention_biases{"attention_bias", "attention_bias"};
+inline constexpr BiasKeys llama_biases{"attention_bias", "attention_bias", "mlp_bias"};
+
+// Queries and keys are normalised head by head, or all heads at once.
+enum class HeadNorm { none, each, all };
+
+// What a family has in place of Llama's: keys, the values of missing ones, and what no key states.
 struct DecoderDefaults {
   std::optional<std::int64_t> key_value_heads;  // none: as many as heads
   std::optional<std::int64_t> head_dim;         // of grouped-query attention; none: an equal share of the hidden size
+  NormKind norm = NormKind::root_mean_square;
+  bool norm_bias = false;
+  std::string_view epsilon_key = "rms_norm_eps";
   double norm_epsilon = 1e-6;
   double rope_theta = 10000.0;
   bool tied_embedding = false;
-  bool gelu_gate = false;   // the gate of the MLP is GELU, by the key hidden_activation
-  bool dense_mlp = true;    // without dense layers their width may be missing
-  bool other_gate = false;  // the family checks the gate of its MLP itself
+  std::string_view activation_key = "hidden_act";
+  std::string_view activation = "silu";  // empty: the family checks it itself
+  bool gated = true;                     // the MLP has three matrices
+  bool dense_mlp = true;                 // without dense layers their width may be missing
+  std::string_view layers_key = "num_hidden_layers";
   std::int64_t layers = 0;  // where the file names each one; 0: their number is required
+  BiasKeys biases;
+  HeadNorm head_norm = HeadNorm::none;
+  bool post_norms = false;
+  double rotary_share = 0;  // where partial_rotary_factor is missing; 0: it is not read
+  double attention_dropout = 0;
+  std::optional<double> residual_dropout;  // the file states it, and embedding_dropout; none: neither is read
+  std::optional<SlidingWindow> window;     // by sliding_window, and layer_types but in models with experts
 };
 
 // Reads the decoder that Llama, Mistral, Qwen and DeepSeek share, by Llama's keys: RMSNorm, SwiGLU, rotary positions.
@@ -42,10 +65,9 @@ void read_head_dim(ConfigReader& config, Architecture& model, std::optional<std:
 // Reads the decoder with the heads of grouped-query attention.
 void read_llama_like(ConfigReader& config, Architecture& model, const DecoderDefaults& missing = {});
 
-// Reads whether the projections of attention have biases.
-void read_attention_bias(ConfigReader& config, Architecture& model, bool missing = false);
+void read_biases(ConfigReader& config, Architecture& model, const BiasKeys& keys);
 
-// Returns the tokens of the window; an explicit null means that there is none.
+// Returns the tokens of the window; an explicit null, or 0, means that there is none.
 std::int64_t window_tokens(ConfigReader& config, std::int64_t missing);
 
 // Reads the share of a head's columns that are rotated.
@@ -76,9 +98,10 @@ struct SizeKeys {
 };
 void read_equal_heads(ConfigReader& config, Architecture& model, const SizeKeys& keys);
 
-// Reject activations that a layer cannot compute.
-void require_silu(ConfigReader& config, std::string_view key);
-void require_gelu(ConfigReader& config, std::string_view key, std::string_view missing);
+// Reads the activation of the MLP and whether that is of three matrices: rejects other ones than `missing` and those
+// that cost the same by another name, and lists what is computed by another one's kernel.
+void read_activation(ConfigReader& config, Architecture& model, std::string_view key, std::string_view missing,
+                     bool gated = false);
 
 // Checks that a token uses at most as many experts as there are.
 void check_experts_per_token(ConfigReader& config, const Architecture& model, std::string_view experts_key,
@@ -112,33 +135,39 @@ void read_expert_latent(ConfigReader& config, Architecture& model);
 // Reads experts as wide as the MLP that they replace, by Mixtral's keys.
 void read_local_experts(ConfigReader& config, Architecture& model, std::int64_t count, std::int64_t per_token);
 
-// Makes the MLP one of two matrices; `activation` is the only value of `key` that is read.
-void read_ungated_mlp(ConfigReader& config, Architecture& model, std::string_view key, std::string_view activation,
-                      std::string_view shown);
-
 // Normalises queries and keys head by head in place of norms with a weight for each column of all heads.
-void omit_wide_norms(Architecture& model, std::string what);
+void omit_wide_norms(Architecture& model, std::string what = "norms over the queries and keys of all heads at once");
 
 // Sets what GPT-like models share: LayerNorm before attention and MLP, an MLP of two matrices with GELU.
 void make_gpt_like(Architecture& model, bool biases);
 
 #define MODEL_TYPE(name, read) void read(ConfigReader& config, Architecture& model);
+#define DECODER_TYPE(name, ...)
 #include "model/architecture/families/model_types.def"
 
 struct ModelType {
-  std::string_view name;  // Hugging Face's model_type
-  void (*read)(ConfigReader&, Architecture&);
+  std::string_view name;                         // Hugging Face's model_type
+  void (*reader)(ConfigReader&, Architecture&);  // nullptr: a decoder of `missing`
+  DecoderDefaults missing;
+
+  void read(ConfigReader& config, Architecture& model) const {
+    return reader == nullptr ? read_llama_like(config, model, missing) : reader(config, model);
+  }
 };
 inline constexpr auto model_types = std::to_array<ModelType>({
-#define MODEL_TYPE(name, read) {#name, read},
+#define MODEL_TYPE(name, read) {#name, read, {}},
+#define DECODER_TYPE(name, ...) {#name, nullptr, {__VA_ARGS__}},
 #include "model/architecture/families/model_types.def"
 });
+
+// Objects of a file that have a language model's keys, the outer ones first.
+inline constexpr std::string_view inner_objects[] = {"thinker_config", "text_config", "language_config", "llm_config"};
 
 // Returns the row of a type, or nullptr. The text model of a type that sees is named after it: gemma3_text.
 const ModelType* find_model_type(std::string_view name);
 
-// Reads the model of `model.model_type`. Of a type without a row it reads the language model inside, by its own type;
-// what sees or hears is not read. Returns the key of a type that is not known, otherwise nothing.
+// Reads the language model of `model.model_type`, or the one inside it: of a type without a row by that one's own type.
+// What sees, hears or speaks is not read. Returns the key of a type that is not known, otherwise nothing.
 std::string read_model(ConfigReader& config, Architecture& model);
 
 // Returns every key that any model type reads.

@@ -1,43 +1,46 @@
 // Gemma (arXiv 2403.08295), Gemma 2 (arXiv 2408.00118), the text model of Gemma 3 (arXiv 2503.19786) and that of Gemma
-// 4 (huggingface/transformers
-// @008e574 src/transformers/models/gemma4/configuration_gemma4.py and @033b1a8 modular_gemma4.py).
+// 4 (huggingface/transformers @008e574 src/transformers/models/gemma4/configuration_gemma4.py and @033b1a8
+// modular_gemma4.py).
 #include "model/architecture/families/families.h"
 
 namespace plumbline::model {
 namespace {
 
+// Files of the first Gemma name the gate by one key or another, and engines have the approximation of GELU whichever
+// they state (class GemmaMLP of huggingface/transformers src/transformers/models/gemma/modeling_gemma.py).
+DecoderDefaults gemma_defaults(std::int64_t key_value_heads, double rope_theta) {
+  return {.key_value_heads = key_value_heads,
+          .head_dim = 256,
+          .rope_theta = rope_theta,
+          .tied_embedding = true,
+          .activation_key = "hidden_activation",
+          .activation = "gelu_pytorch_tanh",
+          .biases = attention_biases};
+}
+
 void read_windowed(ConfigReader& config, Architecture& model, const DecoderDefaults& missing) {
   read_llama_like(config, model, missing);
   model.post_norms = true;
-  read_attention_bias(config, model);
   model.window.tokens = window_tokens(config, 4096);
-  model.omitted.what = {"GELU as the gate (it costs what SiLU does)", "the scale of the embedding"};
+  model.omitted.what.emplace_back("the scale of the embedding");
 }
 
 }  // namespace
 
-// Its files name the gate by one key or another, and engines have the approximation of GELU whichever they state (class
-// GemmaMLP of huggingface/transformers src/transformers/models/gemma/modeling_gemma.py).
 void read_gemma(ConfigReader& config, Architecture& model) {
-  read_llama_like(config, model, {.key_value_heads = 16, .head_dim = 256, .tied_embedding = true, .gelu_gate = true});
-  read_attention_bias(config, model);
-  model.omitted.what = {"GELU as the gate (it costs what SiLU does)", "the scale of the embedding"};
+  read_llama_like(config, model, gemma_defaults(16, 10000));
+  model.omitted.what.emplace_back("the scale of the embedding");
 }
 
 void read_gemma2(ConfigReader& config, Architecture& model) {
-  read_windowed(config, model, {.key_value_heads = 4, .head_dim = 256, .tied_embedding = true, .gelu_gate = true});
+  read_windowed(config, model, gemma_defaults(4, 10000));
   read_windows(config, model, 2);
   if (config.number("attn_logit_softcapping", 50) > 0) model.omitted.what.emplace_back("soft-capping of scores");
   if (config.number("final_logit_softcapping", 30) > 0) model.omitted.what.emplace_back("soft-capping of logits");
 }
 
-// A config.json of model_type gemma3 has the text model inside text_config, without sizes that are those of the class
-// (huggingface/transformers @008e574 src/transformers/models/gemma3/configuration_gemma3.py); vision is not read.
 void read_gemma3(ConfigReader& config, Architecture& model) {
-  config.read_inside("text_config",
-                     {.layers = 26, .hidden = 2304, .heads = 8, .intermediate = 9216, .vocabulary = 262208});
-  read_windowed(config, model,
-                {.key_value_heads = 4, .head_dim = 256, .rope_theta = 1e6, .tied_embedding = true, .gelu_gate = true});
+  read_windowed(config, model, gemma_defaults(4, 1e6));
   model.query_key_norm = true;
   read_windows(config, model, config.dimension("sliding_window_pattern", 6));
   model.omitted.what.emplace_back("the base of positions in layers with a window");
@@ -72,12 +75,9 @@ void refuse_gemma4_parts(ConfigReader& config) {
 
 }  // namespace
 
-// Layers without the window have fewer and wider heads; where keys are values they project no values. A config.json of
-// model_type gemma4 has the text model inside text_config; vision and hearing are not read.
+// Layers without the window have fewer and wider heads; where keys are values they project no values.
 void read_gemma4(ConfigReader& config, Architecture& model) {
-  config.read_inside("text_config");
-  read_windowed(config, model,
-                {.key_value_heads = 4, .head_dim = 256, .rope_theta = 1e6, .tied_embedding = true, .gelu_gate = true});
+  read_windowed(config, model, gemma_defaults(4, 1e6));
   refuse_gemma4_parts(config);
   model.query_key_norm = model.values.normalized = true;
   model.window = {.tokens = config.dimension("sliding_window", 512),

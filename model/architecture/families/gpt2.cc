@@ -19,7 +19,7 @@ void read_gpt2(ConfigReader& config, Architecture& model) {
   model.dropout = {.embedding = config.probability("embd_pdrop", 0.1),
                    .attention = config.probability("attn_pdrop", 0.1),
                    .residual = config.probability("resid_pdrop", 0.1)};
-  require_gelu(config, "activation_function", "gelu_new");
+  read_activation(config, model, "activation_function", "gelu_new");
 }
 
 // Its table of positions begins with two rows that no token has.
@@ -27,7 +27,7 @@ void read_opt(ConfigReader& config, Architecture& model) {
   make_gpt_like(model, config.flag("enable_bias", true));
   model.norm_bias = true;
   read_equal_heads(config, model, {"num_hidden_layers", "hidden_size", "num_attention_heads"});
-  read_ungated_mlp(config, model, "activation_function", "relu", "ReLU");
+  read_activation(config, model, "activation_function", "relu");
   model.intermediate_size = config.dimension("ffn_dim");
   model.vocabulary = config.dimension("vocab_size");
   model.positions = PositionKind::learned;

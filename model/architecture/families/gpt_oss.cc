@@ -4,8 +4,12 @@
 namespace plumbline::model {
 
 void read_gpt_oss(ConfigReader& config, Architecture& model) {
-  read_llama_like(config, model, {.key_value_heads = 8, .head_dim = 64, .norm_epsilon = 1e-5, .rope_theta = 150000});
-  read_attention_bias(config, model, true);
+  read_llama_like(config, model,
+                  {.key_value_heads = 8,
+                   .head_dim = 64,
+                   .norm_epsilon = 1e-5,
+                   .rope_theta = 150000,
+                   .biases = {"attention_bias", "attention_bias", "", true}});
   model.biases.router = model.biases.experts = true;
   model.swiglu_limit = config.number("swiglu_limit", 7);
   model.rope_scaled = config.text("rope_scaling.rope_type", "yarn") == "yarn";

@@ -1,9 +1,9 @@
 // Kimi Linear (arXiv 2510.26692): Kimi Delta Attention, with latent attention without positions in each fourth layer.
 // Kimi K3, which has experts of a latent and gates of attention besides (keys: moonshotai/Kimi-K3 config.json; layers:
-// huggingface/transformers @aa83b54 src/transformers/models/kimi_k3/modular_kimi_k3.py).
-// Keys and their values where missing: moonshotai/Kimi-Linear-48B-A3B-Instruct @e1df551 configuration_kimi.py;
-// projections, and states in FP32 whatever else is kept in fewer bits: vllm-project/vllm @01a7e5d
-// vllm/model_executor/layers/kda.py and mamba/mamba_utils.py, kda_state_dtype.
+// huggingface/transformers @aa83b54 src/transformers/models/kimi_k3/modular_kimi_k3.py). Keys and their values where
+// missing: moonshotai/Kimi-Linear-48B-A3B-Instruct @e1df551 configuration_kimi.py; projections, and states in FP32
+// whatever else is kept in fewer bits: vllm-project/vllm @01a7e5d vllm/model_executor/layers/kda.py and
+// mamba/mamba_utils.py, kda_state_dtype.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -66,14 +66,12 @@ void read_kimi_layers(ConfigReader& config, Architecture& model) {
 
 }  // namespace
 
-// A config.json of model_type kimi_k3 has the text model inside text_config; vision is not read.
 void read_kimi_linear(ConfigReader& config, Architecture& model) {
-  config.read_inside("text_config");
-  read_decoder(config, model, {.other_gate = true});
+  read_decoder(config, model, {.activation = ""});
   if (config.text("hidden_act", "silu") == "situ")
     model.omitted.what.emplace_back("SiTU as the gate (it costs what SiLU does)");
   else
-    require_silu(config, "hidden_act");
+    read_activation(config, model, "hidden_act", "silu", true);
   read_latent_attention(config, model, 0);
   if (config.flag("mla_use_nope", false)) model.positions = PositionKind::none;
   read_kimi_experts(config, model);

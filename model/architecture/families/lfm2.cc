@@ -11,10 +11,14 @@ namespace plumbline::model {
 namespace {
 
 void read_decoder_and_convolution(ConfigReader& config, Architecture& model) {
-  read_llama_like(config, model, {.key_value_heads = 8, .rope_theta = 1e6, .dense_mlp = false});
-  model.norm_epsilon = config.number("norm_eps", 1e-5);
+  read_llama_like(config, model,
+                  {.key_value_heads = 8,
+                   .epsilon_key = "norm_eps",
+                   .norm_epsilon = 1e-5,
+                   .rope_theta = 1e6,
+                   .dense_mlp = false,
+                   .head_norm = HeadNorm::each});
   model.tied_embedding = config.flag("tie_embedding", config.flag("tie_word_embeddings", true));
-  model.query_key_norm = true;
   model.recurrence = {.kind = RecurrenceKind::short_convolution,
                       .key_heads = model.heads,
                       .value_heads = model.heads,

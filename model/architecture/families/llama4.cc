@@ -3,11 +3,10 @@
 
 namespace plumbline::model {
 
-// A config.json of model_type llama4 has the text model inside text_config; vision is not read.
 void read_llama4(ConfigReader& config, Architecture& model) {
-  config.read_inside("text_config");
-  read_llama_like(config, model, {.key_value_heads = 8, .head_dim = 128, .norm_epsilon = 1e-5, .rope_theta = 500000});
-  read_attention_bias(config, model);
+  read_llama_like(
+      config, model,
+      {.key_value_heads = 8, .head_dim = 128, .norm_epsilon = 1e-5, .rope_theta = 500000, .biases = attention_biases});
   model.window = {.tokens = config.is_null("attention_chunk_size") ? 0 : config.dimension("attention_chunk_size", 8192),
                   .full_every = config.dimension("no_rope_layer_interval", 4),
                   .chunks = true,

@@ -61,7 +61,7 @@ void read_recurrences_alone(ConfigReader& config, Architecture& model, bool tied
   model.norm_epsilon = config.number("layer_norm_epsilon", 1e-5);
   model.positions = PositionKind::none;
   model.pattern.assign(static_cast<std::size_t>(model.layers), {Mixer::recurrence, FeedForward::none});
-  require_silu(config, "hidden_act");
+  read_activation(config, model, "hidden_act", "silu", true);
   if (config.flag("use_bias", false))
     config.fail("use_bias", "no operator adds biases to the projections of a recurrence", "use false");
 }
@@ -133,13 +133,17 @@ void read_nemotron_prediction(ConfigReader& config, Architecture& model) {
 // Each layer does one thing, and positions are not encoded.
 void read_nemotron_h(ConfigReader& config, Architecture& model) {
   const std::string symbols = layer_symbols(config, "layers_block_type", "hybrid_override_pattern");
-  read_llama_like(
-      config, model,
-      {.key_value_heads = 8, .head_dim = 128, .norm_epsilon = 1e-5, .dense_mlp = false, .layers = std::ssize(symbols)});
+  read_llama_like(config, model,
+                  {.key_value_heads = 8,
+                   .head_dim = 128,
+                   .norm_epsilon = 1e-5,
+                   .activation_key = "mlp_hidden_act",
+                   .activation = "relu2",
+                   .gated = false,
+                   .dense_mlp = false,
+                   .layers = std::ssize(symbols),
+                   .biases = llama_biases});
   model.positions = PositionKind::none;
-  read_ungated_mlp(config, model, "mlp_hidden_act", "relu2", "squared ReLU");
-  read_attention_bias(config, model);
-  model.biases.mlp = config.flag("mlp_bias", false);
   model.recurrence = {.kind = RecurrenceKind::state_space,
                       .key_heads = config.dimension("n_groups", 8),
                       .value_heads = config.dimension("mamba_num_heads", 128),
@@ -160,8 +164,7 @@ void read_nemotron_h(ConfigReader& config, Architecture& model) {
 
 // Each layer has a recurrence or attention, then experts with a shared one, or without experts an MLP as wide as that.
 void read_granite_hybrid(ConfigReader& config, Architecture& model) {
-  read_llama_like(config, model, {.dense_mlp = false});
-  read_attention_bias(config, model);
+  read_llama_like(config, model, {.dense_mlp = false, .biases = attention_biases});
   if (config.text("position_embedding_type", "nope") != "rope") model.positions = PositionKind::none;
   const std::int64_t shared = config.dimension("shared_intermediate_size", 1024);
   MixtureOfExperts& experts = model.experts;
@@ -184,8 +187,7 @@ void read_granite_hybrid(ConfigReader& config, Architecture& model) {
 
 // Each layer has attention, if the list of them has its number, or a recurrence, then an MLP.
 void read_bamba(ConfigReader& config, Architecture& model) {
-  read_llama_like(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5});
-  read_rotary_share(config, model, "partial_rotary_factor", 0.5);
+  read_llama_like(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5, .rotary_share = 0.5});
   read_mamba(config, model, config.dimension("mamba_expand", 2) * model.hidden_size);
   model.pattern.assign(static_cast<std::size_t>(model.layers), {Mixer::recurrence, FeedForward::dense});
   for (const std::int64_t number : config.counts("attn_layer_indices"))
@@ -227,9 +229,7 @@ void read_jamba(ConfigReader& config, Architecture& model) {
 // Each layer has attention and a recurrence side by side. Multipliers of activations are parts of kernels that are
 // there or, as constants, of weights.
 void read_falcon_h1(ConfigReader& config, Architecture& model) {
-  read_llama_like(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5});
-  read_attention_bias(config, model);
-  model.biases.mlp = config.flag("mlp_bias", false);
+  read_llama_like(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5, .biases = llama_biases});
   const std::int64_t expanded = config.dimension("mamba_expand", 2) * model.hidden_size;
   const std::int64_t inner = config.is_null("mamba_d_ssm") ? expanded : config.dimension("mamba_d_ssm", 1024);
   read_mamba(config, model, inner);

@@ -98,17 +98,17 @@ void read_minimax_m2(ConfigReader& config, Architecture& model) {
   read_local_experts(config, model, 256, 8);
   model.experts.score = ScoreFunction::sigmoid;
   if (config.flag("use_mtp", true)) model.multi_token_prediction_layers = config.layers("num_mtp_modules", 3);
-  if (config.flag("use_qk_norm", true)) omit_wide_norms(model, "norms over the queries and keys of all heads at once");
+  if (config.flag("use_qk_norm", true)) omit_wide_norms(model);
 }
 
-// A config.json of model_type minimax_m3_vl has the text model inside text_config, which its hub calls minimax_m2;
-// vision is not read. Of its modules of multi-token prediction one is trained (num_nextn_predict_layers).
+// The text model inside, which its hub calls minimax_m2. Of its modules of multi-token prediction one is trained
+// (num_nextn_predict_layers).
 void read_minimax_m3(ConfigReader& config, Architecture& model) {
-  config.read_inside("text_config");
-  read_llama_like(config, model, {.key_value_heads = 4, .head_dim = 128, .rope_theta = 5e6, .other_gate = true});
-  if (!config.is_text("hidden_act", "swigluoai")) require_silu(config, "hidden_act");
+  read_llama_like(
+      config, model,
+      {.key_value_heads = 4, .head_dim = 128, .rope_theta = 5e6, .activation = "", .head_norm = HeadNorm::each});
+  if (!config.is_text("hidden_act", "swigluoai")) read_activation(config, model, "hidden_act", "silu", true);
   model.rotary_dim = config.count("rotary_dim", 64);
-  model.query_key_norm = true;
   model.swiglu_limit = config.number("swiglu_limit", 7);
   read_local_experts(config, model, 128, 4);
   MixtureOfExperts& experts = model.experts;

@@ -32,11 +32,7 @@ void read_experts(ConfigReader& config, Architecture& model) {
 
 }  // namespace
 
-// A config.json of Qwen2-VL or Qwen2.5-VL has the text model inside text_config, or next to vision, which is not read;
-// Qwen2.5-Omni's the model that thinks inside thinker_config.
 void read_qwen2(ConfigReader& config, Architecture& model) {
-  config.read_inside("thinker_config");
-  config.read_inside("text_config");
   read_llama_like(config, model, {.key_value_heads = 32});
   model.biases.query_key_value = true;
   read_window(config, model);
@@ -49,8 +45,7 @@ void read_mimo(ConfigReader& config, Architecture& model) {
 }
 
 void read_qwen2_moe(ConfigReader& config, Architecture& model) {
-  read_llama_like(config, model, {.key_value_heads = 16});
-  model.biases.query_key_value = config.flag("qkv_bias", true);
+  read_llama_like(config, model, {.key_value_heads = 16, .biases = {"qkv_bias", "", "", true}});
   read_experts(config, model);
   read_window(config, model);
   model.experts.shared_experts = 1;
@@ -58,22 +53,14 @@ void read_qwen2_moe(ConfigReader& config, Architecture& model) {
   model.experts.shared_gate = true;
 }
 
-// A config.json of Qwen3-VL has the text model inside text_config; vision is not read.
 void read_qwen3(ConfigReader& config, Architecture& model) {
-  config.read_inside("text_config");
-  read_llama_like(config, model, {.key_value_heads = 32, .head_dim = 128});
-  read_attention_bias(config, model);
-  model.query_key_norm = true;
+  read_llama_like(config, model,
+                  {.key_value_heads = 32, .head_dim = 128, .biases = attention_biases, .head_norm = HeadNorm::each});
   read_window(config, model);
 }
 
-// That of Qwen3-Omni has the model that thinks inside thinker_config; audio, vision and speech are not read.
 void read_qwen3_moe(ConfigReader& config, Architecture& model) {
-  config.read_inside("thinker_config");
-  config.read_inside("text_config");
-  read_llama_like(config, model, {.key_value_heads = 4});
-  read_attention_bias(config, model);
-  model.query_key_norm = true;
+  read_llama_like(config, model, {.key_value_heads = 4, .biases = attention_biases, .head_norm = HeadNorm::each});
   read_experts(config, model);
   read_window(config, model);
 }

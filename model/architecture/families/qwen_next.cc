@@ -11,11 +11,15 @@
 namespace plumbline::model {
 namespace {
 
-void read_hybrid(ConfigReader& config, Architecture& model, const DecoderDefaults& missing) {
-  read_llama_like(config, model, missing);
-  read_attention_bias(config, model);
-  model.query_key_norm = model.output_gate = true;
-  read_rotary_share(config, model, "partial_rotary_factor", 0.25);
+void read_hybrid(ConfigReader& config, Architecture& model, std::int64_t key_value_heads, bool dense_mlp) {
+  read_llama_like(config, model,
+                  {.key_value_heads = key_value_heads,
+                   .head_dim = 256,
+                   .dense_mlp = dense_mlp,
+                   .biases = attention_biases,
+                   .head_norm = HeadNorm::each,
+                   .rotary_share = 0.25});
+  model.output_gate = true;
   model.recurrence = {.kind = RecurrenceKind::gated_delta,
                       .key_heads = config.dimension("linear_num_key_heads", 16),
                       .value_heads = config.dimension("linear_num_value_heads", 32),
@@ -41,8 +45,7 @@ void read_experts(ConfigReader& config, Architecture& model, std::int64_t count,
 
 // Norms of layers with attention are behind attention and MLP, as many as the others have before theirs.
 void read_olmo_hybrid(ConfigReader& config, Architecture& model) {
-  read_llama_like(config, model);
-  read_attention_bias(config, model);
+  read_llama_like(config, model, {.biases = attention_biases});
   const std::int64_t key_heads = config.dimension("linear_num_key_heads", model.heads);
   const std::int64_t key_dim =
       config.dimension("linear_key_head_dim", std::max<std::int64_t>(1, 3 * model.hidden_size / (4 * key_heads)));
@@ -55,12 +58,12 @@ void read_olmo_hybrid(ConfigReader& config, Architecture& model) {
   finish_recurrence(config, model, "mamba_ssm_dtype", "linear_num_key_heads");
   read_mixers(config, model, 4);
   const auto attending = static_cast<double>(std::ranges::count(model.pattern, Mixer::attention, &LayerKind::mixer));
-  omit_wide_norms(model, "norms over the queries and keys of all heads at once");
+  omit_wide_norms(model);
   model.omitted.parameters *= attending / static_cast<double>(model.layers);
 }
 
 void read_qwen3_next(ConfigReader& config, Architecture& model) {
-  read_hybrid(config, model, {.key_value_heads = 2, .head_dim = 256, .dense_mlp = false});
+  read_hybrid(config, model, 2, false);
   read_experts(config, model, 512, 10);
   model.experts.layer_frequency = config.dimension("decoder_sparse_step", 1);
   model.experts.layer_offset = model.experts.layer_frequency - 1;
@@ -69,17 +72,14 @@ void read_qwen3_next(ConfigReader& config, Architecture& model) {
   read_mixers(config, model, config.dimension("full_attention_interval", 4));
 }
 
-// A config.json of model_type qwen3_5 or qwen3_5_moe has the text model inside text_config; vision is not read.
 void read_qwen3_5(ConfigReader& config, Architecture& model) {
-  config.read_inside("text_config");
-  read_hybrid(config, model, {.key_value_heads = 4, .head_dim = 256});
+  read_hybrid(config, model, 4, true);
   model.multi_token_prediction_layers = config.layers("mtp_num_hidden_layers", 0);
   read_mixers(config, model, config.dimension("full_attention_interval", 4));
 }
 
 void read_qwen3_5_moe(ConfigReader& config, Architecture& model) {
-  config.read_inside("text_config");
-  read_hybrid(config, model, {.key_value_heads = 2, .head_dim = 256, .dense_mlp = false});
+  read_hybrid(config, model, 2, false);
   read_experts(config, model, 256, 8);
   model.multi_token_prediction_layers = config.layers("mtp_num_hidden_layers", 0);
   read_mixers(config, model, config.dimension("full_attention_interval", 4));

@@ -1,9 +1,9 @@
 // Models with grouped-query attention and DeepSeek's router: GLM-4.5 (arXiv 2508.06471), dots.llm1 (arXiv 2506.05767),
 // Ling 2 (arXiv 2510.22115), Hy3, Solar Open, K-EXAONE, Trinity, ERNIE 4.5, MiMo-V2-Flash, Laguna, Step 3.5 (keys that
-// vllm-project/vllm @01b50b9 vllm/model_executor/models/step3p5.py reads). Keys and their
-// values where missing: huggingface/transformers @008e574 src/transformers/models/glm4_moe, dots1, hy_v3, solar_open,
-// exaone_moe, @053f59e afmoe, @001f85b ernie4_5_moe, @019770d mimo_v2_flash and @08911d5 laguna, configuration_*.py;
-// inclusionAI/Ling-1T configuration_bailing_moe_v2.py.
+// vllm-project/vllm @01b50b9 vllm/model_executor/models/step3p5.py reads). Keys and their values where missing:
+// huggingface/transformers @008e574 src/transformers/models/glm4_moe, dots1, hy_v3, solar_open, exaone_moe, @053f59e
+// afmoe, @001f85b ernie4_5_moe, @019770d mimo_v2_flash and @08911d5 laguna, configuration_*.py; inclusionAI/Ling-1T
+// configuration_bailing_moe_v2.py.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -71,30 +71,30 @@ void read_expert_layers(ConfigReader& config, Architecture& model, std::string_v
 
 }  // namespace
 
-// A config.json of glm4v_moe has the text model inside text_config; vision is not read.
 void read_glm4_moe(ConfigReader& config, Architecture& model) {
-  config.read_inside("text_config");
-  read_llama_like(config, model, {.key_value_heads = 8, .head_dim = 128, .norm_epsilon = 1e-5});
-  model.biases.query_key_value = config.flag("attention_bias", false);
+  read_llama_like(
+      config, model,
+      {.key_value_heads = 8, .head_dim = 128, .norm_epsilon = 1e-5, .biases = {"attention_bias"}, .rotary_share = 0.5});
   model.query_key_norm = config.flag("use_qk_norm", false);
-  read_rotary_share(config, model, "partial_rotary_factor", 0.5);
   read_routed_experts(config, model, {.dense_layers_first = 1});
   read_prediction(config, model);
 }
 
 // The layers from max_window_layers on have the window.
 void read_dots1(ConfigReader& config, Architecture& model) {
-  read_llama_like(config, model, {.key_value_heads = 32});
-  read_attention_bias(config, model);
-  model.query_key_norm = true;
+  read_llama_like(config, model, {.key_value_heads = 32, .biases = attention_biases, .head_norm = HeadNorm::each});
   model.window = {.tokens = window_tokens(config, 4096), .first_layer = config.count("max_window_layers", 62)};
   read_routed_experts(config, model, {.shared_experts = 0, .normalize_weights = false});
 }
 
 void read_hy_v3(ConfigReader& config, Architecture& model) {
-  read_llama_like(config, model, {.key_value_heads = 8, .head_dim = 128, .norm_epsilon = 1e-5, .rope_theta = 11158840});
-  read_attention_bias(config, model);
-  model.query_key_norm = true;
+  read_llama_like(config, model,
+                  {.key_value_heads = 8,
+                   .head_dim = 128,
+                   .norm_epsilon = 1e-5,
+                   .rope_theta = 11158840,
+                   .biases = attention_biases,
+                   .head_norm = HeadNorm::each});
   read_routed_experts(config, model,
                       {.dense_layers_first = 1,
                        .scaling_factor = 2.826,
@@ -106,16 +106,19 @@ void read_hy_v3(ConfigReader& config, Architecture& model) {
 
 void read_solar_open(ConfigReader& config, Architecture& model) {
   read_llama_like(config, model,
-                  {.key_value_heads = 8, .head_dim = 128, .norm_epsilon = 1e-5, .rope_theta = 1e6, .dense_mlp = false});
-  read_attention_bias(config, model);
-  read_rotary_share(config, model, "partial_rotary_factor", 1);
+                  {.key_value_heads = 8,
+                   .head_dim = 128,
+                   .norm_epsilon = 1e-5,
+                   .rope_theta = 1e6,
+                   .dense_mlp = false,
+                   .biases = attention_biases,
+                   .rotary_share = 1});
   read_routed_experts(config, model, {});
 }
 
 // Layers without the window do not rotate queries and keys.
 void read_exaone_moe(ConfigReader& config, Architecture& model) {
-  read_llama_like(config, model, {.key_value_heads = 32, .norm_epsilon = 1e-5});
-  model.query_key_norm = true;
+  read_llama_like(config, model, {.key_value_heads = 32, .norm_epsilon = 1e-5, .head_norm = HeadNorm::each});
   read_routed_experts(config, model,
                       {.dense_layers_first = 1,
                        .scaling_factor = 2.5,
@@ -128,8 +131,9 @@ void read_exaone_moe(ConfigReader& config, Architecture& model) {
 
 // The same, with a gate of attention's result and norms of what attention and experts add to the stream.
 void read_afmoe(ConfigReader& config, Architecture& model) {
-  read_llama_like(config, model, {.head_dim = 128, .norm_epsilon = 1e-5});
-  model.query_key_norm = model.output_gate = model.post_norms = true;
+  read_llama_like(config, model,
+                  {.head_dim = 128, .norm_epsilon = 1e-5, .head_norm = HeadNorm::each, .post_norms = true});
+  model.output_gate = true;
   read_routed_experts(config, model,
                       {.shared_experts = 2,
                        .dense_layers_first = 1,
@@ -145,10 +149,13 @@ void read_afmoe(ConfigReader& config, Architecture& model) {
 // each layer has for an MLP. Of MiMo-V2.5 and 2.6, mimo_v2, what sees and hears is not read.
 void read_mimo_v2_flash(ConfigReader& config, Architecture& model) {
   read_llama_like(config, model,
-                  {.key_value_heads = 4, .head_dim = 192, .norm_epsilon = config.number("layernorm_epsilon", 1e-5)});
+                  {.key_value_heads = 4,
+                   .head_dim = 192,
+                   .epsilon_key = "layernorm_epsilon",
+                   .norm_epsilon = 1e-5,
+                   .biases = {"attention_bias"},
+                   .rotary_share = 0.334});
   model.value_dim = config.dimension("v_head_dim", 128);
-  model.biases.query_key_value = config.flag("attention_bias", false);
-  read_rotary_share(config, model, "partial_rotary_factor", 0.334);
   read_routed_experts(config, model, {.shared_experts = 0, .dense_layers_first = 1});
   model.window = {.tokens = config.dimension("sliding_window", 128),
                   .first_layer = 1,
@@ -172,9 +179,8 @@ void read_mimo_v2_flash(ConfigReader& config, Architecture& model) {
 
 // Layers with the window have more queries; a list has the number of each layer.
 void read_laguna(ConfigReader& config, Architecture& model) {
-  read_llama_like(config, model, {.key_value_heads = 8, .head_dim = 128});
-  read_attention_bias(config, model);
-  model.query_key_norm = true;
+  read_llama_like(config, model,
+                  {.key_value_heads = 8, .head_dim = 128, .biases = attention_biases, .head_norm = HeadNorm::each});
   model.output_gate = config.is_text("gating", "per-element");
   model.head_gate = !model.output_gate && (config.is_text("gating", "per-head") || config.flag("gating", true));
   read_rotary_share(config, model, "rope_parameters.full_attention.partial_rotary_factor", 0.5);
@@ -192,14 +198,14 @@ void read_laguna(ConfigReader& config, Architecture& model) {
                         "the base of positions in layers with a window"};
 }
 
-// Layers with the window have more queries. The language model of step3p7 is inside text_config; vision is not read.
+// Layers with the window have more queries.
 void read_step3p5(ConfigReader& config, Architecture& model) {
-  config.read_inside("text_config");
-  read_llama_like(
-      config, model,
-      {.key_value_heads = config.dimension("num_attention_groups", 8), .head_dim = 128, .norm_epsilon = 1e-5});
-  read_attention_bias(config, model);
-  model.query_key_norm = true;
+  read_llama_like(config, model,
+                  {.key_value_heads = config.dimension("num_attention_groups", 8),
+                   .head_dim = 128,
+                   .norm_epsilon = 1e-5,
+                   .biases = attention_biases,
+                   .head_norm = HeadNorm::each});
   model.head_gate = config.flag("use_head_wise_attn_gate", false);
   read_routed_experts(config, model,
                       {.normalize_weights = config.flag("norm_expert_weight", true),
@@ -224,11 +230,8 @@ void read_step3p5(ConfigReader& config, Architecture& model) {
 
 // Ling 2 and Ring 2 state a router and norms that Ling of the same model_type does not have.
 void read_bailing_moe(ConfigReader& config, Architecture& model) {
-  read_llama_like(config, model);
-  model.biases.query_key_value = config.flag("use_qkv_bias", false);
-  model.biases.attention_output = config.flag("use_bias", false);
+  read_llama_like(config, model, {.biases = {"use_qkv_bias", "use_bias"}, .rotary_share = 1});
   model.query_key_norm = config.flag("use_qk_norm", false);
-  read_rotary_share(config, model, "partial_rotary_factor", 1);
   read_routed_experts(config, model,
                       {.shared_experts = 0,
                        .score = config.text("score_function", "softmax") == "sigmoid" ? "sigmoid" : "softmax",
@@ -279,9 +282,11 @@ void read_bailing_linear(ConfigReader& config, Architecture& model) {
 // Every n-th layer, counted from one, has experts, between a first and a last one.
 void read_ernie4_5_moe(ConfigReader& config, Architecture& model) {
   read_llama_like(config, model,
-                  {.key_value_heads = 4, .norm_epsilon = 1e-5, .rope_theta = 500000, .tied_embedding = true});
-  const bool biased = config.flag("use_bias", false);
-  model.biases.query_key_value = model.biases.attention_output = model.biases.mlp = biased;
+                  {.key_value_heads = 4,
+                   .norm_epsilon = 1e-5,
+                   .rope_theta = 500000,
+                   .tied_embedding = true,
+                   .biases = {"use_bias", "use_bias", "use_bias"}});
   read_routed_experts(config, model,
                       {.shared_experts = 2,
                        .dense_layers_first = 1,

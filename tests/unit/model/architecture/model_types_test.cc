@@ -108,6 +108,33 @@ TEST(ModelTypes, OlmoHybridHasGatedDeltaNetInThreeOfFourLayers) {
   EXPECT_EQ(model.omitted.parameters, 2 * (4 + 4 - 2) * 16);  // of two layers' norms
 }
 
+// Rows of the table of decoders: what one states, a file without the key has.
+TEST(ModelTypes, DecodersHaveTheDefaultsOfTheirRow) {
+  const Architecture seed = made("seed_oss", decoder);
+  EXPECT_TRUE(seed.biases.query_key_value && !seed.biases.attention_output && !seed.biases.mlp);
+  EXPECT_EQ(seed.head_dim, 128);
+  EXPECT_EQ(seed.dropout, (Dropout{.attention = 0.1, .residual = 0.1}));
+  EXPECT_TRUE(made("seed_oss", decoder + R"(, "attention_out_bias": true)").biases.attention_output);
+  const Architecture internlm = made("internlm3", decoder + R"(, "num_key_value_heads": 1, "bias": true)");
+  EXPECT_TRUE(!internlm.biases.query_key_value && internlm.biases.attention_output && internlm.biases.mlp);
+  const Architecture glm = made("glm4", decoder);
+  EXPECT_TRUE(glm.post_norms && glm.biases.query_key_value && !glm.biases.attention_output);
+  EXPECT_EQ(glm.rotary_dim, 64);  // half of 128
+  EXPECT_EQ(made("arcee", decoder).mlp, MlpKind::gelu);
+  EXPECT_EQ(minimal("arcee", decoder + R"(, "hidden_act": "silu")").error().key, "hidden_act");
+  EXPECT_EQ(made("exaone4", decoder).window, (SlidingWindow{.tokens = 4096, .full_every = 4, .rotary_only = true}));
+  EXPECT_EQ(made("exaone4", decoder + R"(, "sliding_window": null)").window, (SlidingWindow{.full_every = 4}));
+}
+
+// The text model of a type that sees is inside one of four objects, whatever the type.
+TEST(ModelTypes, TextModelsAreReadInsideOfAnyType) {
+  for (const char* object : {"thinker_config", "text_config", "language_config", "llm_config"}) {
+    const Architecture model =
+        made("olmo2", R"("hidden_size": 8, ")" + std::string(object) + R"(": {)" + decoder + "}");
+    EXPECT_EQ(model.hidden_size, made("olmo2", decoder).hidden_size) << object;
+  }
+}
+
 TEST(ModelTypes, ModelsThatNoOperatorComputesAreRefusedByWhatTheyHave) {
   for (const auto& [type, part] : {std::pair{"zamba2", "blocks of attention and an MLP that several layers share"},
                                    {"phi4flash", "attend to the keys and values of another"},
