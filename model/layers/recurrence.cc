@@ -261,14 +261,14 @@ TensorId gated_norm(GraphBuilder& b, const LayerContext& c, TensorId y, std::opt
   return z;
 }
 
-// Returns the gated and normalised result for a rank's tokens. Megatron's context ranks gate the result of state_space
-// before they send it and normalise it after, when they have all columns of a norm (NVIDIA/Megatron-LM @00caa53
-// megatron/core/ssm/mamba_mixer.py, _ssm_training).
+// Returns the gated and normalised result for a rank's tokens. The kernel that trains state_space gates its result, and
+// a norm of its own reads that, which context ranks send before, when they have all columns of a norm
+// (NVIDIA/Megatron-LM @00bebb4 megatron/core/ssm/mamba_mixer.py, _ssm_training); engines gate in the norm's.
 TensorId finished(GraphBuilder& b, const LayerContext& c, TensorId y, TensorId gate, const Heads& own) {
   const Recurrence& r = c.architecture.recurrence;
-  if (c.context == 1 || r.delta()) return returned_from_context(b, c, gated_norm(b, c, y, gate, own, r.normalized));
-  const TensorId z = returned_from_context(b, c, gated_norm(b, c, y, gate, own, false));
-  return r.normalized ? gated_norm(b, c, z, std::nullopt, Heads(r, c.tensor), true) : z;
+  const bool apart = r.kind == RecurrenceKind::state_space && r.normalized && !c.inference;
+  const TensorId z = returned_from_context(b, c, gated_norm(b, c, y, gate, own, r.normalized && !apart));
+  return apart ? gated_norm(b, c, z, std::nullopt, Heads(r, c.tensor), true) : z;
 }
 
 // Returns the gates of decays and, unless they are projected whole, of the output, each projected to a few columns

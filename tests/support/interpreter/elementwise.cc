@@ -21,15 +21,15 @@ Eigen::ArrayXd row_weights(const Call& call, std::size_t operand, Index rows) {
   return Eigen::ArrayXd::Ones(rows);
 }
 
-// Returns a gain per column, 1 where the operator has none.
+// Returns a gain per column, 1 where the operator has none; those of a head are of each.
 Eigen::VectorXd gains(const Call& call, std::size_t operand, Index columns) {
-  if (operand < call.ins()) return call.in(operand).col(0);
-  return Eigen::VectorXd::Ones(columns);
+  if (operand >= call.ins()) return Eigen::VectorXd::Ones(columns);
+  return call.in(operand).col(0).replicate(columns / call.in(operand).rows(), 1);
 }
 
-// Reshapes the matrix so that each head of a row is a row.
-Matrix by_heads(const Matrix& x, Index heads) {
-  return Eigen::Map<const Matrix>(x.data(), x.rows() * heads, x.cols() / heads);
+// Returns the same numbers in rows of so many columns: of a head each, or of all heads.
+Matrix in_rows(const Matrix& x, Index columns) {
+  return Eigen::Map<const Matrix>(x.data(), x.size() / columns, columns);
 }
 
 // Returns dx of y = unit * gamma, where unit = scale * x, without its component along unit.
@@ -53,20 +53,24 @@ Centered centered(const Matrix& x, double epsilon) {
 
 void rmsnorm(Call& call) {
   const auto& attributes = call.attributes<model::NormAttributes>();
-  const Matrix x = by_heads(call.in(0), attributes.heads);
-  const Eigen::ArrayXd scale = inverse_rms(x, attributes.epsilon);
-  const Matrix y = scale.matrix().asDiagonal() * x * gains(call, 1, x.cols()).asDiagonal();
-  call.out(0) = Eigen::Map<const Matrix>(y.data(), call.in(0).rows(), call.in(0).cols());
+  const Index columns = call.in(0).cols();
+  const Matrix x = in_rows(call.in(0), columns / attributes.heads);
+  const Matrix unit = inverse_rms(x, attributes.epsilon).matrix().asDiagonal() * x;
+  call.out(0) = in_rows(unit, columns) * gains(call, 1, columns).asDiagonal();
 }
 
 void rmsnorm_grad(Call& call) {
   const auto& attributes = call.attributes<model::NormAttributes>();
-  const Matrix dy = by_heads(call.in(0), attributes.heads), x = by_heads(call.in(1), attributes.heads);
+  const Index columns = call.in(0).cols(), width = columns / attributes.heads;
+  const Matrix d_unit = in_rows(call.in(0) * gains(call, 2, columns).asDiagonal(), width);
+  const Matrix x = in_rows(call.in(1), width);
   const Eigen::ArrayXd scale = inverse_rms(x, attributes.epsilon);
   const Matrix unit = scale.matrix().asDiagonal() * x;
-  const Matrix dx = scale.matrix().asDiagonal() * along_removed(dy * gains(call, 2, x.cols()).asDiagonal(), unit);
-  call.out(0) = Eigen::Map<const Matrix>(dx.data(), call.in(0).rows(), call.in(0).cols());
-  if (call.outs() > 1) call.out(1) += (dy.array() * unit.array()).colwise().sum().transpose().matrix();
+  call.out(0) = in_rows(scale.matrix().asDiagonal() * along_removed(d_unit, unit), columns);
+  if (call.outs() < 2) return;
+  Matrix& d_gains = call.out(1);
+  const Matrix products = call.in(0).cwiseProduct(in_rows(unit, columns));
+  d_gains += in_rows(products, d_gains.rows()).colwise().sum().transpose();
 }
 
 void layernorm(Call& call) {

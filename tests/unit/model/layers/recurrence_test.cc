@@ -228,7 +228,7 @@ TEST(Metrics, TrainingFlopsOfHybridsFollowFromTheirDimensions) {
 }
 
 // In 16 bits: input of the layer and of the projection 2688 each, queries, keys and values before the convolution 6144,
-// which runs again, gate, result and normalised result 4096 each, time steps 64.
+// which runs again, gate, result, gated result and its norm 4096 each, time steps 64.
 TEST(Memory, KeepsWhatTheBackwardPassOfARecurrenceReads) {
   LayerContext c = training("nemotron-3-nano-30b-a3b", 4096);
   const auto kept = [&c] {
@@ -237,8 +237,8 @@ TEST(Memory, KeepsWhatTheBackwardPassOfARecurrenceReads) {
     program.stage_kinds = {{{0}}};
     return StageTensors(program, 0).kept_after_forward().value();
   };
-  EXPECT_DOUBLE_EQ(kept(), 4096 * 2.0 * (2 * 2688 + 6144 + 3 * 4096 + 64));
-  c.recompute = {RecomputeGroup::rmsnorm};  // both norms run again
+  EXPECT_DOUBLE_EQ(kept(), 4096 * 2.0 * (2 * 2688 + 6144 + 4 * 4096 + 64));
+  c.recompute = {RecomputeGroup::rmsnorm};  // both norms and the gate run again
   EXPECT_DOUBLE_EQ(kept(), 4096 * 2.0 * (2688 + 6144 + 2 * 4096 + 64));
 }
 
@@ -252,8 +252,8 @@ TEST(Memory, OfAShortConvolutionHasNoStateButItsInputs) {
   EXPECT_DOUBLE_EQ(request_state_bytes(architecture("lfm2-8b-a1b")), 18 * 2 * 2.0 * 2048);
 }
 
-// Next to what attention and the MLP keep: queries, keys and values before the convolution 3584, gate, result and
-// normalised result 3072 each, time steps 24. The input of both is one.
+// Next to what attention and the MLP keep: queries, keys and values before the convolution 3584, gate, result, gated
+// result and its norm 3072 each, time steps 24. The input of both is one.
 TEST(Memory, OfParallelMixersHasOneInput) {
   const auto kept = [](BlockKind kind) {
     StepProgram program;
@@ -262,7 +262,7 @@ TEST(Memory, OfParallelMixersHasOneInput) {
     return StageTensors(program, 0).kept_after_forward().value();
   };
   EXPECT_DOUBLE_EQ(kept(BlockKind::parallel_dense_layer) - kept(BlockKind::dense_layer),
-                   4096 * 2.0 * (3584 + 3 * 3072 + 24));
+                   4096 * 2.0 * (3584 + 4 * 3072 + 24));
 }
 
 // Inputs of the layer and of its projections 6144 each, queries, keys and values before and after SiLU 24576, gate,
