@@ -131,6 +131,8 @@ TensorId concatenate_columns(GraphBuilder& b, const std::string& name, const std
   return y;
 }
 
+TensorId reordered(GraphBuilder& b, const std::string& name, TensorId x) { return concatenate_columns(b, name, {x}); }
+
 TensorId graph_gradient(GraphBuilder& b, const std::string& name, TensorId gradient) {
   const TensorId copy = b.activation("d_" + name + "_in_graph", b.shape(gradient), b.tensor(gradient).type);
   b.emit(concatenate, "graph_gradient_" + name, {gradient}, {copy});

@@ -41,6 +41,9 @@ std::vector<TensorId> split_columns(GraphBuilder& builder, const std::string& na
 // Returns [x1 | x2 | ...], joined by columns.
 TensorId concatenate_columns(GraphBuilder& builder, const std::string& name, const std::vector<TensorId>& parts);
 
+// Returns a copy of x, in another order of its rows or columns.
+TensorId reordered(GraphBuilder& builder, const std::string& name, TensorId x);
+
 // Returns a gradient where a CUDA graph of the backward pass reads it (NVIDIA/TransformerEngine
 // transformer_engine/pytorch/graph.py @02d6bdc6, Graphed.backward: it is copied unless it lies there).
 TensorId graph_gradient(GraphBuilder& builder, const std::string& name, TensorId gradient);

@@ -63,9 +63,6 @@ std::int64_t kept_columns(const ScanAttributes& a) {
   return a.value_heads * (2 * a.key_dim + (a.channel_gates() > 0 ? 2 : 1) * a.chunk);
 }
 
-// Returns a copy of x, in another order of its rows or columns.
-TensorId reordered(GraphBuilder& b, const std::string& name, TensorId x) { return concatenate_columns(b, name, {x}); }
-
 // Returns the columns of a projection [T, n] of a rank's tokens, `own` wide, of the heads that a context rank works on,
 // for whole sequences [context T, own], as NVIDIA/Megatron-LM sends them whatever attention does. state_space
 // (@00caa53 megatron/core/ssm/mamba_context_parallel.py, pre_conv_ssm): values, keys, queries, gate and time steps one

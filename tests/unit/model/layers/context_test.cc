@@ -56,6 +56,14 @@ TEST(ContextRanks, SendHeadsAndWorkOnWholeSequences) {
     EXPECT_EQ(ranks.ranks, 4);
     EXPECT_EQ(ranks.stride, 2) << "tensor ranks lie closer together";
   }
+  // Each is copied before, its columns in the order of ranks, and after, its rows in that of tokens; outputs the other
+  // way round. A rank's tensor is as large on both sides, and its gradient.
+  for (const char* name : {"queries", "keys", "values", "outputs"}) {
+    const auto copies = std::ranges::count_if(layer.operators, [name](const Operator& op) {
+      return op.kind == OperatorKind::concatenate && op.phase == Phase::F && op.name.starts_with(name);
+    });
+    EXPECT_EQ(copies, 2) << name;
+  }
   const auto attention = std::ranges::find(layer.operators, OperatorKind::attention, &Operator::kind);
   ASSERT_NE(attention, layer.operators.end());
   const auto& attributes = std::get<AttentionAttributes>(attention->attributes);
