@@ -63,20 +63,33 @@ std::int64_t kept_columns(const ScanAttributes& a) {
   return a.value_heads * (2 * a.key_dim + (a.channel_gates() > 0 ? 2 : 1) * a.chunk);
 }
 
+// Returns columns of a rank's tokens for whole sequences of the heads that a context rank works on: they are put in
+// order, then by ranks, and rows in the order of tokens once they are sent.
+TensorId in_sequences(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x, const Heads& heads) {
+  if (c.context == 1) return x;
+  const TensorId sent = reordered(b, name + "_by_ranks", reordered(b, name + "_in_columns", x));
+  return reordered(b, name + "_in_rows", send_heads(b, c, name, sent, heads.keys));
+}
+
 // Returns the columns of a projection [T, n] of a rank's tokens, `own` wide, of the heads that a context rank works on,
 // for whole sequences [context T, own], as NVIDIA/Megatron-LM sends them whatever attention does. state_space
 // (@00caa53 megatron/core/ssm/mamba_context_parallel.py, pre_conv_ssm): values, keys, queries, gate and time steps one
 // after another, each in an order by ranks, then joined and put in the order of tokens. gated_delta (@00bebb4
-// megatron/core/ssm/gated_delta_net/common.py, a2a_cp_to_hp): all at once, the columns in order and then by ranks.
+// megatron/core/ssm/gated_delta_net/common.py, a2a_cp_to_hp): all at once. channel_delta (@01cb90a kda.py there, with
+// linear_cp_mode "headwise"): strengths by themselves, as decays and output gates of low ranks are.
 std::vector<TensorId> split_by_context(GraphBuilder& b, const LayerContext& c, TensorId projected, const Heads& heads,
-                                       const std::vector<std::int64_t>& own) {
+                                       std::vector<std::int64_t> own) {
   const Recurrence& r = c.architecture.recurrence;
-  if (r.delta()) {
-    const TensorId columns = reordered(b, "recurrence_in_columns", projected);
-    const TensorId sent = reordered(b, "recurrence_in_by_ranks", columns);
-    const TensorId rows = send_heads(b, c, "recurrence_in", sent, heads.keys);
-    return split_columns(b, "split_recurrence", reordered(b, "recurrence_in_rows", rows), own);
+  if (r.kind == RecurrenceKind::channel_delta) {
+    own.pop_back();
+    const auto parts = split_columns(b, "recurrence_and_strengths", projected,
+                                     {b.shape(projected)[1].size - heads.values, heads.values});
+    auto split = split_columns(b, "split_recurrence", in_sequences(b, c, "recurrence_in", parts[0], heads), own);
+    split.push_back(in_sequences(b, c, "strengths", parts[1], heads));
+    return split;
   }
+  if (r.delta())
+    return split_columns(b, "split_recurrence", in_sequences(b, c, "recurrence_in", projected, heads), own);
   const std::int64_t keys = heads.keys * r.key_dim;
   const auto parts = split_columns(b, "recurrence_by_ranks", projected,
                                    {heads.value_columns, keys, keys, heads.value_columns, heads.values});
@@ -269,8 +282,8 @@ TensorId finished(GraphBuilder& b, const LayerContext& c, TensorId y, TensorId g
 }
 
 // Returns the gates of decays and, unless they are projected whole, of the output, each projected to a few columns
-// first, whole on each tensor rank.
-std::vector<TensorId> low_rank_gates(GraphBuilder& b, const LayerContext& c, TensorId x) {
+// first, whole on each tensor rank; of whole sequences where context ranks send heads.
+std::vector<TensorId> low_rank_gates(GraphBuilder& b, const LayerContext& c, TensorId x, const Heads& heads) {
   const Recurrence& r = c.architecture.recurrence;
   LinearOptions options{.operands = c.attention_operands(), .input_group = RecomputeGroup::rmsnorm};
   const std::vector<std::int64_t> ranks(r.full_gate ? 1 : 2, r.gate_rank);
@@ -278,10 +291,13 @@ std::vector<TensorId> low_rank_gates(GraphBuilder& b, const LayerContext& c, Ten
   std::vector<TensorId> narrow = {enter_tensor_region(b, c, "gates", all)};
   if (!r.full_gate) narrow = split_columns(b, "split_gates", narrow[0], ranks);
   options.input_group = RecomputeGroup::other;
-  const TensorId decays =
-      column_parallel_linear(b, c, "decay_gates", narrow[0], r.value_heads * r.channel_gates(), options);
+  const auto widened = [&](const char* name, std::size_t part, std::int64_t columns) {
+    const TensorId gates = column_parallel_linear(b, c, name, narrow[part], r.value_heads * columns, options);
+    return in_sequences(b, c, name, gates, heads);
+  };
+  const TensorId decays = widened("decay_gates", 0, r.channel_gates());
   if (r.full_gate) return {decays};
-  return {decays, column_parallel_linear(b, c, "output_gates", narrow[1], r.value_heads * r.value_dim, options)};
+  return {decays, widened("output_gates", 1, r.value_dim)};
 }
 
 // Returns the gated result of a selective scan of values x: a rank's part of what all channels share is projected of
@@ -340,7 +356,7 @@ TensorId recurrence(GraphBuilder& b, const LayerContext& c, TensorId x) {
   TensorId output_gate = parts[1];
   if (whole_decays) gates.push_back(parts[2]);
   if (r.gate_rank > 0) {
-    const std::vector<TensorId> low = low_rank_gates(b, c, x);
+    const std::vector<TensorId> low = low_rank_gates(b, c, x, heads);
     gates.push_back(low[0]);
     if (!r.full_gate) output_gate = low[1];
   }

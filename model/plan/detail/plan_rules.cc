@@ -421,16 +421,17 @@ void Divisions::require_heads(const std::string& key, std::int64_t tensor, const
                   refused.key_value_heads, tensor, tensor));
 }
 
-// Context ranks send each other heads of Mamba-2 and Gated DeltaNet whatever attention does, as NVIDIA/Megatron-LM has
-// it: keys that are fewer travel as copies in the former (@00caa53 megatron/core/ssm/mamba_context_parallel.py), and
-// have to divide in the latter (@00bebb4 megatron/core/ssm/gated_delta_net/common.py).
+// Context ranks send each other heads of Mamba-2 and of the delta rules whatever attention does, as NVIDIA/Megatron-LM
+// has it: keys that are fewer travel as copies in the former (@00caa53 megatron/core/ssm/mamba_context_parallel.py),
+// and have to divide in the latter (@00bebb4 megatron/core/ssm/gated_delta_net/common.py). States of lightning
+// attention are gathered (LASP-2, arXiv 2502.07563), for which there is no operator; of Mamba-1 no public code divides
+// sequences.
 void Divisions::require_recurrent_heads(std::int64_t context, std::int64_t tensor, const Architecture& model) {
   const Recurrence& r = model.recurrence;
   if (r.value_heads == 0) return;
   const bool copies = r.kind == RecurrenceKind::state_space;
   require(
-      "parallelism.context", context,
-      [&](std::int64_t d) { return d == 1 || copies || r.kind == RecurrenceKind::gated_delta; },
+      "parallelism.context", context, [&](std::int64_t d) { return d == 1 || copies || r.delta(); },
       fmt::format("layers of {} carry a state along the sequence, which no operator here sends between context ranks",
                   model.name));
   const std::int64_t values = r.value_heads / tensor, keys = r.key_heads % tensor == 0 ? r.key_heads / tensor : 0;

@@ -175,6 +175,29 @@ TEST(ContextRanks, SendTheProjectionOfTheDeltaRule) {
             parameters_of(make_block(BlockKind::recurrent_layer, recurrent("qwen3-next-80b-a3b", 1, 2))));
 }
 
+// 32 heads of 128 keys, queries and values and a strength each; decays and output gates of low ranks, which are
+// projected on the rank of the tokens, travel by themselves.
+TEST(ContextRanks, SendTheGatesOfKimiDeltaAttentionByThemselves) {
+  const Graph layer = make_block(BlockKind::recurrent_layer, recurrent("kimi-linear-48b-a3b", 4, 2));
+  EXPECT_EQ(check(layer), "");
+  expect_sent(layer, {{2048, 3 * 16 * 128, 3 * 4 * 128},  // queries, keys, values
+                      {2048, 16, 4},                      // strengths
+                      {2048, 16 * 128, 4 * 128},          // decays
+                      {2048, 16 * 128, 4 * 128},          // output gates
+                      {8192, 4 * 128, 16 * 128}});        // result
+  EXPECT_EQ(std::get<ScanAttributes>(only(layer, OperatorKind::scan).attributes).value_heads, 4);
+  EXPECT_EQ(layer.tensor(only(layer, OperatorKind::gated_rmsnorm).reads[0]).shape[0].size, 8192);
+  EXPECT_EQ(parameters_of(layer),
+            parameters_of(make_block(BlockKind::recurrent_layer, recurrent("kimi-linear-48b-a3b", 1, 2))));
+}
+
+// Gates that are projected whole travel with queries, keys and values: 5 times 32 heads of 128.
+TEST(ContextRanks, SendWholeGatesOfLing3WithTheProjection) {
+  const Graph layer = make_block(BlockKind::recurrent_layer, recurrent("ling-3.0-flash-124b-a5b", 4, 1));
+  EXPECT_EQ(check(layer), "");
+  expect_sent(layer, {{2048, 5 * 32 * 128, 5 * 8 * 128}, {2048, 32, 8}, {8192, 8 * 128, 32 * 128}});
+}
+
 // In 16 bits, of a quarter of the sequence or of a quarter of the heads: inputs of the layer and of its projection 2688
 // each, what the convolution is of 6144, gate, result, gated result and its norm 4096 each, time steps 64. Nothing that
 // is sent is kept but what kernels read.
@@ -204,6 +227,7 @@ TEST(ContextRanks, HeadsOfARecurrenceHaveToDivideOverThem) {
   plan.parallelism.context = 16;
   EXPECT_EQ(error("qwen3-next-80b-a3b"), "");
   EXPECT_EQ(error("nemotron-3-nano-30b-a3b"), "") << "eight groups as two copies each";
+  EXPECT_EQ(error("kimi-linear-48b-a3b"), "");
   plan.parallelism.tensor = 2;
   plan.parallelism.sequence = true;
   EXPECT_EQ(error("nemotron-3-nano-30b-a3b"), "");
