@@ -40,7 +40,8 @@ struct LayerKind {
   auto operator<=>(const LayerKind&) const = default;
 };
 
-// Multi-head latent attention (DeepSeek-V2 report, arXiv 2405.04434, section 2.1). q_lora_rank 0: no query compression.
+// Multi-head latent attention (DeepSeek-V2 report, arXiv 2405.04434, section 2.1). q_lora_rank 0: no query compression,
+// which grouped-query attention with one key and value may have too (Step-3, arXiv 2507.19427, section 3.2).
 struct LatentAttention {
   std::int64_t q_lora_rank = 0;
   std::int64_t kv_lora_rank = 0;

@@ -28,8 +28,8 @@ std::string meant_type(const std::string& found, const std::vector<std::string>&
 
 // Types that are asked for, and what they have that no operator here computes: huggingface/transformers @008e574
 // src/transformers/models/gemma3n/configuration_gemma3n.py, @8adb893 zamba2/configuration_zamba2.py;
-// microsoft/Phi-4-mini-flash-reasoning modeling_phi4flash.py; stepfun-ai/step3 configuration_step3.py (arXiv
-// 2507.19427); zai-org/GLM-5.3-Flash config.json; nvidia/Llama-3_3-Nemotron-Super-49B-v1 configuration_decilm.py.
+// microsoft/Phi-4-mini-flash-reasoning modeling_phi4flash.py; zai-org/GLM-5.3-Flash config.json;
+// nvidia/Llama-3_3-Nemotron-Super-49B-v1 configuration_decilm.py.
 struct UnreadType {
   std::string_view name, parts;
 };
@@ -40,13 +40,11 @@ constexpr UnreadType unread_types[] = {
      "keys and values of another (num_kv_shared_layers)"},
     {"zamba",
      "blocks of attention and an MLP that several layers share, each with low-rank adapters of its own "
-     "(num_mem_blocks), "
-     "and that read the embedding next to the stream"},
+     "(num_mem_blocks), and that read the embedding next to the stream"},
     {"phi4flash",
      "layers that attend to the keys and values of another, or gate what another's recurrence made (arXiv 2507.06607), "
      "and differences of two attentions"},
     {"glm5_next", "an indexer whose keys are pooled by blocks (index_kpool), over latent attention without rotation"},
-    {"step3_text", "queries of a latent whose heads share one key and one value (share_q_dim)"},
     {"nemotron-nas", "layers that differ in heads and widths, or have no attention (block_configs)"}};
 
 void fail_unknown_type(ConfigReader& config, const std::string& key) {

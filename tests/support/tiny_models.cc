@@ -452,6 +452,16 @@ model::Architecture nemotron_h() {
   return a;
 }
 
+// Queries of a latent, with one key and one value.
+model::Architecture step3() {
+  model::Architecture a = mixtral();
+  a.model_type = "step3_text";
+  a.key_value_heads = 1;
+  a.latent.q_lora_rank = 7;
+  a.experts.shared_experts = 1;
+  return a;
+}
+
 // A gate for each head, of which layers with a window have more.
 model::Architecture laguna() {
   model::Architecture a = afmoe();
@@ -579,6 +589,7 @@ std::vector<TinyModel> tiny_models() {
       {"normalised_latents", normalised_latents(), {embedding, moe_layer, head}},
       {"afmoe", afmoe(), {embedding, windowed_dense_layer, moe_layer, head}},
       {"mimo_v2_flash", mimo_v2_flash(), {embedding, windowed_dense_layer, moe_layer, head}},
+      {"step3", step3(), {embedding, moe_layer, head}},
       {"gpt2", gpt2(), {embedding, dense_layer, dense_layer, head}},
       {"gpt2_unfused", gpt2(), {embedding, dense_layer, head}, false},
       {"gpt_neox", gpt_neox(), {embedding, dense_layer, head}},

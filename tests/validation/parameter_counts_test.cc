@@ -139,6 +139,8 @@ const PublishedCount counts[] = {
     {"laguna-xs-33b-a3b", 33442607104, "by the dimensions of poolside/Laguna-XS.2, whose card says 33B"},
     // 12 layers with 64 heads and 33 with 96, each with a column of its gate; no selection biases.
     {"step-3.5-flash-196b-a11b", 196956118272, "by the dimensions of stepfun-ai/Step-3.5-Flash, whose card says 196B"},
+    // Queries by way of 2048 columns with a norm: H (2048 + 2d) + 2048 (hd + 1) + hdH in place of attention.
+    {"step-3-321b-a38b", 316294538240, "by the dimensions of arXiv 2507.19427; the card's 321B have vision"},
     // Norms of queries and keys with one weight for each of their columns: 2H a layer.
     {"olmoe-1b-7b", 6919161856, "by the dimensions of arXiv 2409.02060, which says 6.92B"},
     // LayerNorm, and biases of attention and of the output.
@@ -217,6 +219,7 @@ const PublishedActive active[] = {
     {"ling-3.0-flash-124b-a5b", 5.1, 0.05, false, "card of inclusionAI/Ling-3.0-flash: 5.1B of 124B"},
     {"laguna-xs-33b-a3b", 3, 0.5, false, "card of poolside/Laguna-XS.2: 3B of 33B"},
     {"lfm2-8b-a1b", 1.5, 0.06, false, "card of LiquidAI/LFM2-8B-A1B: 1.5B of 8.3B"},
+    {"step-3-321b-a38b", 38, 0.5, false, "card of stepfun-ai/step3: 38B of 321B"},
     {"step-3.5-flash-196b-a11b", 11, 0.5, false, "card of stepfun-ai/Step-3.5-Flash: 11B of 196B"},
     {"olmoe-1b-7b", 1.3, 0.05, true, "arXiv 2409.02060: 1.3B of 6.9B"},
     {"phi-3.5-moe-42b-a7b", 6.6, 0.05, true, "card of microsoft/Phi-3.5-MoE-instruct: 6.6B of 42B"},

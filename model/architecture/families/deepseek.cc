@@ -217,6 +217,13 @@ void read_longcat_flash(ConfigReader& config, Architecture& model) {
                         "what experts without work add, and that their number varies by token"};
 }
 
+// Youtu-LLM (huggingface/transformers @008e574 src/transformers/models/youtu/configuration_youtu.py): V3's attention,
+// and an MLP.
+void read_youtu(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.tied_embedding = true});
+  read_latent_attention(config, model);
+}
+
 void read_mistral4(ConfigReader& config, Architecture& model) {
   read_decoder(config, model);
   read_latent_attention(config, model, 1024);

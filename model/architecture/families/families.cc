@@ -97,12 +97,12 @@ void read_llama_like(ConfigReader& config, Architecture& model, const DecoderDef
 }
 
 void read_biases(ConfigReader& config, Architecture& model, const BiasKeys& keys) {
-  const auto read = [&](bool& bias, std::string_view key) {
-    if (!key.empty()) bias = config.flag(key, keys.missing && key == keys.query_key_value);
+  const auto read = [&](bool& bias, std::string_view key, bool missing) {
+    if (!key.empty()) bias = config.flag(key, key == keys.query_key_value ? keys.missing : missing);
   };
-  read(model.biases.query_key_value, keys.query_key_value);
-  read(model.biases.attention_output, keys.attention_output);
-  read(model.biases.mlp, keys.mlp);
+  read(model.biases.query_key_value, keys.query_key_value, keys.missing);
+  read(model.biases.attention_output, keys.attention_output, false);
+  read(model.biases.mlp, keys.mlp, keys.missing_mlp);
 }
 
 std::int64_t window_tokens(ConfigReader& config, std::int64_t missing) {

@@ -17,10 +17,11 @@ namespace plumbline::model {
 
 // Keys that several families share, and their checks.
 
-// Flags that state biases; without a key there are none. `missing`: the first one's value where a file has none.
+// Flags that state biases; without a key there are none. Where a file has none of a flag, the first one's biases are as
+// `missing`, the MLP's as `missing_mlp`, if their keys differ.
 struct BiasKeys {
   std::string_view query_key_value, attention_output, mlp;
-  bool missing = false;
+  bool missing = false, missing_mlp = false;
 };
 inline constexpr BiasKeys attention_biases{"attention_bias", "attention_bias"};
 inline constexpr BiasKeys llama_biases{"attention_bias", "attention_bias", "mlp_bias"};

@@ -39,6 +39,12 @@ void read_gemma2(ConfigReader& config, Architecture& model) {
   if (config.number("final_logit_softcapping", 30) > 0) model.omitted.what.emplace_back("soft-capping of logits");
 }
 
+// VaultGemma (arXiv 2510.15001): Gemma 2 with norms before attention and MLP alone.
+void read_vaultgemma(ConfigReader& config, Architecture& model) {
+  read_gemma2(config, model);
+  model.post_norms = false;
+}
+
 void read_gemma3(ConfigReader& config, Architecture& model) {
   read_windowed(config, model, gemma_defaults(4, 1e6));
   model.query_key_norm = true;

@@ -78,6 +78,15 @@ void read_hunyuan_v1_moe(ConfigReader& config, Architecture& model) {
   check_experts_per_token(config, model, "num_experts", "moe_topk");
 }
 
+// HyperCLOVA X SEED.
+void read_hyperclovax(ConfigReader& config, Architecture& model) {
+  read_llama_like(config, model, {.biases = llama_biases});
+  model.post_norms = config.flag("use_post_norm", true);
+}
+
+// EXAONE 4.5: EXAONE 4, and what sees.
+void read_exaone4_5(ConfigReader& config, Architecture& model) { find_model_type("exaone4")->read(config, model); }
+
 // GLM-4 of 2025: as GLM-4 of 2024, with norms after attention and MLP too.
 void read_glm4(ConfigReader& config, Architecture& model) {
   find_model_type("glm")->read(config, model);

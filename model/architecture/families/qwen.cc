@@ -65,4 +65,20 @@ void read_qwen3_moe(ConfigReader& config, Architecture& model) {
   read_window(config, model);
 }
 
+// Mellum 2 (huggingface/transformers @0eec8c7 src/transformers/models/mellum/configuration_mellum.py): Qwen3's experts
+// in each layer, and windows in those that are named.
+void read_mellum(ConfigReader& config, Architecture& model) {
+  read_llama_like(config, model,
+                  {.key_value_heads = 4,
+                   .head_dim = 128,
+                   .rope_theta = 500000,
+                   .biases = attention_biases,
+                   .head_norm = HeadNorm::each});
+  read_experts(config, model);
+  model.experts.normalize_weights = config.flag("norm_topk_prob", true);
+  model.window = {.tokens = window_tokens(config, 1024), .first_layer = model.layers};
+  read_windows(config, model, 0);
+  model.omitted.what = {"the base of positions in layers with a window"};
+}
+
 }  // namespace plumbline::model

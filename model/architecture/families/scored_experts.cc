@@ -1,9 +1,9 @@
 // Models with grouped-query attention and DeepSeek's router: GLM-4.5 (arXiv 2508.06471), dots.llm1 (arXiv 2506.05767),
-// Ling 2 (arXiv 2510.22115), Hy3, Solar Open, K-EXAONE, Trinity, ERNIE 4.5, MiMo-V2-Flash, Laguna, Step 3.5 (keys that
-// vllm-project/vllm @01b50b9 vllm/model_executor/models/step3p5.py reads). Keys and their values where missing:
-// huggingface/transformers @008e574 src/transformers/models/glm4_moe, dots1, hy_v3, solar_open, exaone_moe, @053f59e
-// afmoe, @001f85b ernie4_5_moe, @019770d mimo_v2_flash and @08911d5 laguna, configuration_*.py; inclusionAI/Ling-1T
-// configuration_bailing_moe_v2.py.
+// Ling 2 (arXiv 2510.22115), Hy3, Solar Open, K-EXAONE, Trinity, ERNIE 4.5, MiMo-V2-Flash, Laguna, Step-3, Step 3.5
+// (keys that vllm-project/vllm @01b50b9 vllm/model_executor/models/step3p5.py reads). Keys and their values where
+// missing: huggingface/transformers @008e574 src/transformers/models/glm4_moe, dots1, hy_v3, solar_open, exaone_moe,
+// @053f59e afmoe, @001f85b ernie4_5_moe, @019770d mimo_v2_flash and @08911d5 laguna, configuration_*.py;
+// inclusionAI/Ling-1T configuration_bailing_moe_v2.py.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -226,6 +226,26 @@ void read_step3p5(ConfigReader& config, Architecture& model) {
   check_window_heads(config, model, "attention_other_setting.num_attention_groups");
   read_prediction(config, model);
   model.omitted.what = {"limits of SwiGLU in the last layers", "the base of positions in layers with a window"};
+}
+
+// Step-3 (arXiv 2507.19427; keys and their values where missing: vllm-project/vllm @fb6c050
+// vllm/transformers_utils/configs/step3_vl.py): queries of a latent, which share one key and one value.
+void read_step3(ConfigReader& config, Architecture& model) {
+  read_llama_like(config, model,
+                  {.key_value_heads = config.dimension("num_attention_groups", 1),
+                   .head_dim = 256,
+                   .norm_epsilon = 1e-5,
+                   .rope_theta = 500000});
+  if (model.key_value_heads != 1)
+    config.conflict("num_attention_groups", "queries of a latent with several keys", "all heads share one: 1");
+  model.latent.q_lora_rank = config.dimension("share_q_dim", 2048);
+  read_routed_experts(config, model,
+                      {.normalize_weights = config.flag("norm_expert_weight", false),
+                       .score = "softmax",
+                       .experts_key = "moe_num_experts",
+                       .per_token_key = "moe_top_k"});
+  model.experts.shared_intermediate_size = config.dimension("share_expert_dim", 5120);
+  read_expert_layers(config, model, "moe_layers_enum");
 }
 
 // Ling 2 and Ring 2 state a router and norms that Ling of the same model_type does not have.

@@ -234,6 +234,23 @@ TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, Ten
                            gate);
 }
 
+// Returns what is projected of x in parts of these widths, the first of which, the queries, by way of a latent. That
+// and the others, of one key-value head, are whole on each tensor rank (class Step3TextAttention of vllm-project/vllm
+// vllm/model_executor/models/step3_text.py).
+std::vector<TensorId> projected_by_latent(GraphBuilder& b, const LayerContext& c, TensorId x,
+                                          const LinearOptions& options, const std::vector<std::int64_t>& widths) {
+  LinearOptions down = options;
+  down.parts = widths;
+  down.parts.front() = c.architecture.latent.q_lora_rank;
+  const TensorId all =
+      enter_tensor_region(b, c, "qkv", linear(b, "qkv_a", x, std::reduce(down.parts.begin(), down.parts.end()), down));
+  std::vector<TensorId> parts = split_columns(b, "split_qkv", all, down.parts);
+  const TensorId latent = normalize(b, "q_norm", parts[0], c.architecture.norm_epsilon);
+  parts[0] = column_parallel_linear(b, c, "q_b", latent, widths[0] * c.tensor,
+                                    {.operands = c.attention_operands(), .input_group = RecomputeGroup::rmsnorm});
+  return parts;
+}
+
 TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorId x, Mixer mixer) {
   const Architecture& a = c.architecture;
   const bool windowed = mixer == Mixer::windowed_attention, sparse = mixer == Mixer::sparse_attention;
@@ -251,9 +268,13 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
   const std::size_t of_attention = widths.size();
   if (sparse && c.inference) widths.insert(widths.end(), {index_heads(c) * a.sparse.head_dim, a.sparse.head_dim});
   options.parts = widths;
-  const TensorId qkv = column_parallel_linear(b, c, "qkv", enter_tensor_region(b, c, "qkv", x, options),
-                                              std::reduce(widths.begin(), widths.end()) * c.tensor, options);
-  const auto parts = split_columns(b, "split_qkv", qkv, widths);
+  const auto projected = [&] {
+    if (a.latent.q_lora_rank > 0) return projected_by_latent(b, c, x, options, widths);
+    const TensorId qkv = column_parallel_linear(b, c, "qkv", enter_tensor_region(b, c, "qkv", x, options),
+                                                std::reduce(widths.begin(), widths.end()) * c.tensor, options);
+    return split_columns(b, "split_qkv", qkv, widths);
+  };
+  const std::vector<TensorId> parts = projected();
   std::optional<TensorId> gate;
   if (a.output_gate || a.head_gate) gate = parts[of_attention - 1];
   TensorId q = parts[0], k = parts[1], v = has_values ? parts[2] : parts[1];

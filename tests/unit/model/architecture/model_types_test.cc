@@ -7,6 +7,7 @@
 #include "model/architecture/metrics.h"
 #include "model/layers/blocks.h"
 #include "model/layers/key_value_cache.h"
+#include "tests/support/architectures.h"
 #include "tests/support/config_files.h"
 
 namespace plumbline::model {
@@ -108,6 +109,36 @@ TEST(ModelTypes, OlmoHybridHasGatedDeltaNetInThreeOfFourLayers) {
   EXPECT_EQ(model.omitted.parameters, 2 * (4 + 4 - 2) * 16);  // of two layers' norms
 }
 
+// Queries of 64 heads of 256 columns by way of 2048, one key and one value; 5 of 61 layers have an MLP.
+TEST(ModelTypes, QueriesOfStep3AreOfALatent) {
+  const Architecture model = tests::architecture("step-3-321b-a38b");
+  constexpr double s = 4096, h = 7168;
+  const double attention = h * (2048 + 2 * 256) + 2048 * 64 * 256 + 64 * 256 * h;
+  const double flops = 6 * (61 * attention + 5 * 3 * h * 18432 + 56 * (h * 48 + (1 + 3) * 3 * h * 5120) + 128815 * h) +
+                       3 * 61 * 2 * (256 + 256) * 64 * s / 2;
+  EXPECT_NEAR(model_metrics(model, 4096).flops_per_token_causal, flops, 1e-9 * flops);
+  EXPECT_EQ(cache_bytes(model, DataType::bf16, 1, 1), 61 * 2 * 256 * 2);
+  const std::string experts = R"(, "moe_num_experts": 16, "moe_top_k": 2, "moe_intermediate_size": 16)";
+  const Architecture inside =
+      made("step3_vl", R"("text_config": {"model_type": "step3_text", )" + decoder + experts + "}");
+  EXPECT_EQ(inside.head_shape(false), (HeadShape{32, 1, 256, 256, 256}));
+  EXPECT_EQ(inside.latent.q_lora_rank, 2048);
+  EXPECT_EQ(minimal("step3_text", decoder + experts + R"(, "num_attention_groups": 2)").error().key,
+            "num_attention_groups");
+  // On eight tensor ranks each projects the whole latent, and the queries of its heads.
+  LayerContext c{.architecture = model, .tokens = 64, .sequence_length = 64, .tensor = 8};
+  const Graph layer = make_block(BlockKind::dense_layer, c);
+  EXPECT_EQ(check(layer), "");
+  for (const Tensor& tensor : layer.tensors) {
+    if (tensor.role != Role::parameter) continue;
+    if (tensor.name == "qkv_a") {
+      EXPECT_EQ(tensor.elements(), h * (2048 + 2 * 256));
+    } else if (tensor.name == "q_b") {
+      EXPECT_EQ(tensor.elements(), 2048.0 * 8 * 256);
+    }
+  }
+}
+
 // Rows of the table of decoders: what one states, a file without the key has.
 TEST(ModelTypes, DecodersHaveTheDefaultsOfTheirRow) {
   const Architecture seed = made("seed_oss", decoder);
@@ -124,6 +155,39 @@ TEST(ModelTypes, DecodersHaveTheDefaultsOfTheirRow) {
   EXPECT_EQ(minimal("arcee", decoder + R"(, "hidden_act": "silu")").error().key, "hidden_act");
   EXPECT_EQ(made("exaone4", decoder).window, (SlidingWindow{.tokens = 4096, .full_every = 4, .rotary_only = true}));
   EXPECT_EQ(made("exaone4", decoder + R"(, "sliding_window": null)").window, (SlidingWindow{.full_every = 4}));
+}
+
+// Parameters of published models by their files: each equals the count of its card in all digits that this has.
+TEST(ModelTypes, SmallerTypesHaveTheirPublishedCounts) {
+  struct Published {
+    const char* type;
+    const char* keys;
+    double parameters;
+  };
+  for (const auto& [type, keys, parameters] : {
+           // 2VH + H + L ((h + 2k)dH + hdH + 3HI + 2H), the card's 8,019,808,256
+           Published{"ministral", R"("vocab_size": 131072, "hidden_size": 4096, "intermediate_size": 12288,
+                      "num_hidden_layers": 36, "num_attention_heads": 32, "head_dim": 128)",
+                     8019808256},
+           // the same, 32 B
+           {"cwm", R"("vocab_size": 128256, "hidden_size": 6144, "intermediate_size": 21504, "num_hidden_layers": 64,
+                      "num_attention_heads": 48)",
+            32581097472},
+           // 2VH + 2H + L (4HH + 4H + 2HI + I + H + 4H), 8 B
+           {"jais2", R"("vocab_size": 150272, "hidden_size": 3328, "intermediate_size": 26624, "num_hidden_layers": 32,
+                      "num_attention_heads": 26)",
+            8090401280},
+           // VH + H + L (latent attention of V3 with 16 heads + 3HI + 2H), 1.96 B
+           {"youtu", R"("vocab_size": 128256, "hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 32,
+                      "num_attention_heads": 16, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
+                      "v_head_dim": 128)",
+            1961560064},
+           // 2VH + H + L ((h + 2k)dH + hdH + 2d + 64 (3HF + H) + 2H), 12 B
+           {"mellum", R"("vocab_size": 98304, "hidden_size": 2304, "intermediate_size": 7168, "num_hidden_layers": 28,
+                      "num_attention_heads": 32, "num_experts": 64, "num_experts_per_tok": 8,
+                      "moe_intermediate_size": 896)",
+            12149923072}})
+    EXPECT_EQ(model_metrics(made(type, keys), 64).parameters, parameters) << type;
 }
 
 // The text model of a type that sees is inside one of four objects, whatever the type.
@@ -145,9 +209,9 @@ TEST(ModelTypes, ModelsThatNoOperatorComputesAreRefusedByWhatTheyHave) {
     EXPECT_EQ(refused.error().key, "model_type");
     EXPECT_NE(refused.error().hint.find(part), std::string::npos) << refused.error().hint;
   }
-  const auto inside = minimal("step3_vl", R"("text_config": {"model_type": "step3_text"})");
+  const auto inside = minimal("gemma3n", R"("text_config": {"model_type": "gemma3n_text"})");
   ASSERT_FALSE(inside);
-  EXPECT_NE(inside.error().hint.find("share_q_dim"), std::string::npos);
+  EXPECT_NE(inside.error().hint.find("altup_num_inputs"), std::string::npos);
 }
 
 }  // namespace
