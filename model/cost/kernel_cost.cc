@@ -609,11 +609,12 @@ KernelTime KernelCost::scan(const Graph& graph, const Operator& op, const Condit
     time.seconds += time.shares[7].seconds;
     return time;
   }
-  const Scan& scan = scans_[static_cast<std::size_t>(a.kind)][op.kind == OperatorKind::scan_grad ? 1 : 0];
+  const bool backward = op.kind == OperatorKind::scan_grad || op.kind == OperatorKind::scan_state_grad;
+  const Scan& scan = scans_[static_cast<std::size_t>(a.kind)][backward ? 1 : 0];
   const GemmConstants& form = gemms_[static_cast<std::size_t>(GemmFormat::bf16)][0].form;
   const double rate = 2 * form.tile_m * form.tile_n * sms / form.k_time * scan.gemm_share.value;
   const double products = work / (rate * clock);
-  const Tensor& mixed = graph.tensor(op.reads[op.kind == OperatorKind::scan_grad ? 1 : 0]);
+  const Tensor& mixed = graph.tensor(op.reads[backward ? 1 : 0]);
   const double tokens = static_cast<double>(mixed.shape[0].size), length = static_cast<double>(a.sequence_length);
   const double waits = waiting_chunks(a, tokens / length, length, sms) * scan.chunk_time.value / clock;
   time.shares[7] = {scan.gemm_share.index, products};

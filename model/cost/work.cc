@@ -269,7 +269,7 @@ double waiting_chunks(const Recurrence& recurrence, double sequences, double seq
 
 ScanWork scan_work(const Graph& graph, const Operator& op, bool causal) {
   const auto& a = std::get<ScanAttributes>(op.attributes);
-  const bool backward = op.kind == OperatorKind::scan_grad;
+  const bool backward = op.kind == OperatorKind::scan_grad || op.kind == OperatorKind::scan_state_grad;
   const Tensor& mixed = graph.tensor(op.reads[backward ? 1 : 0]);
   const auto rows = static_cast<double>(mixed.shape[0].size) * static_cast<double>(a.value_heads);
   const double state = static_cast<double>(a.key_dim * a.value_dim);
@@ -282,6 +282,10 @@ ScanWork scan_work(const Graph& graph, const Operator& op, bool causal) {
       else
         operands += graph.tensor(id).bytes().value();
     }
+  if (op.kind == OperatorKind::scan_state || op.kind == OperatorKind::scan_state_grad) {  // one product of two operands
+    const double read = bytes_per_element(mixed.type) * static_cast<double>(a.key_dim + a.value_dim);
+    return {2 * rows * state, rows * read + graph.tensor(op.writes[0]).bytes().value(), 1};
+  }
   if (op.kind == OperatorKind::scan_step) {
     const auto decays = static_cast<double>(a.channel_gates());
     const double of_entry = a.selective() ? 8 : a.delta() ? 6 : 4;

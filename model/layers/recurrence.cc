@@ -63,6 +63,9 @@ std::int64_t kept_columns(const ScanAttributes& a) {
   return a.value_heads * (2 * a.key_dim + (a.channel_gates() > 0 ? 2 : 1) * a.chunk);
 }
 
+// Whether context ranks work on whole sequences of some heads; those of lightning attention work on their tokens.
+bool sends_heads(const LayerContext& c) { return c.context > 1 && !c.architecture.recurrence.constant(); }
+
 // Returns columns of a rank's tokens for whole sequences of the heads that a context rank works on: they are put in
 // order, then by ranks, and rows in the order of tokens once they are sent.
 TensorId in_sequences(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x, const Heads& heads) {
@@ -104,7 +107,7 @@ std::vector<TensorId> split_by_context(GraphBuilder& b, const LayerContext& c, T
 // which are put in the order of ranks before they are sent and joined by columns after (post_conv_ssm and a2a_hp_to_cp
 // there).
 TensorId returned_from_context(GraphBuilder& b, const LayerContext& c, TensorId y) {
-  if (c.context == 1) return y;
+  if (!sends_heads(c)) return y;
   const TensorId sent = reordered(b, "recurrence_out_rows", y);
   return reordered(b, "recurrence_out_columns", return_heads(b, c, "recurrence_out", sent));
 }
@@ -155,10 +158,27 @@ TensorId summed_over_ranks(GraphBuilder& b, const LayerContext& c, TensorId part
   return sum;
 }
 
+// Returns the state before a rank's tokens, or the gradient of the state behind them: each context rank computes that
+// of its own tokens, all are gathered, and those of the ranks before, or behind, are added (LASP-2, arXiv 2502.07563;
+// OpenSparseLLMs/Linear-MoE linear_moe/sequence_modeling). A rank's tokens of a sequence count as one piece.
+TensorId state_of_other_ranks(GraphBuilder& b, const LayerContext& c, const std::string& name, OperatorKind kind,
+                              const std::vector<TensorId>& reads, const ScanAttributes& a) {
+  const std::int64_t rows = b.shape(reads.back())[0].size / a.sequence_length * a.value_heads;
+  const auto states = [&](const std::string& of, std::int64_t ranks) {
+    return b.activation(of + name, {{ranks * rows}, {a.key_dim * a.value_dim}}, DataType::fp32);
+  };
+  const TensorId own = states("own_", 1), all = states("all_", c.context), sum = states("", 1);
+  b.emit(kind, "own_" + name, reads, {own}, a);
+  b.emit(all_gather, "gather_" + name, {own}, {all}, c.context_group());
+  b.emit(add_states, "add_" + name, {all}, {sum});
+  return sum;
+}
+
 TensorId scanned(GraphBuilder& b, const LayerContext& c, TensorId mixed, const std::vector<TensorId>& gates,
                  const Heads& heads) {
   const Recurrence& r = c.architecture.recurrence;
-  ScanAttributes a{r, c.sequence_tokens()};
+  const bool gathers = c.context > 1 && !sends_heads(c);
+  ScanAttributes a{r, c.sequence_tokens() / (gathers ? c.context : 1)};
   a.key_heads = heads.keys;
   a.value_heads = heads.values;
   const Dimension tokens = b.shape(mixed)[0];
@@ -171,6 +191,7 @@ TensorId scanned(GraphBuilder& b, const LayerContext& c, TensorId mixed, const s
   reads.insert(reads.end(), gates.begin(), gates.end());
   reads.insert(reads.end(), parameters.begin(), parameters.end());
   const std::vector<TensorId> operands = reads;
+  if (gathers) reads.push_back(state_of_other_ranks(b, c, "state", scan_state, {mixed}, a));
   const bool decodes = c.inference.kind == InferencePass::Kind::decode;
   if (c.inference) {
     writes.push_back(b.cache("recurrent_state", {{c.inference.requests * heads.values}, {r.key_dim * r.value_dim}},
@@ -195,10 +216,11 @@ TensorId scanned(GraphBuilder& b, const LayerContext& c, TensorId mixed, const s
   const std::vector<TensorId> held = workspace(false);
   writes.insert(writes.end(), held.begin(), held.end());
   b.emit(scan, "scan", reads, writes, a);
-  b.on_backward([&b, &c, mixed, gates, parameters, operands, y, kept, workspace, a] {
+  b.on_backward([&b, &c, mixed, gates, parameters, operands, y, kept, workspace, a, gathers] {
     std::vector<TensorId> inputs = {b.gradient(y)}, gradients;
     inputs.insert(inputs.end(), operands.begin(), operands.end());
     inputs.insert(inputs.end(), kept.begin(), kept.end());
+    if (gathers) inputs.push_back(state_of_other_ranks(b, c, "d_state", scan_state_grad, {b.gradient(y), mixed}, a));
     gradients.push_back(b.activation("d_scan_in", b.shape(mixed), b.activation_gradient_type()));
     for (const TensorId gate : gates)
       gradients.push_back(b.activation("d_scan_" + b.tensor(gate).name, b.shape(gate), b.activation_gradient_type()));
@@ -326,7 +348,7 @@ TensorId selectively_scanned(GraphBuilder& b, const LayerContext& c, TensorId x,
 
 TensorId recurrence(GraphBuilder& b, const LayerContext& c, TensorId x) {
   const Recurrence& r = c.architecture.recurrence;
-  const Heads heads(r, c.tensor), own(r, c.tensor * c.context);
+  const Heads heads(r, c.tensor), own(r, c.tensor * (sends_heads(c) ? c.context : 1));
   const LinearOptions options{.operands = c.attention_operands(), .input_group = RecomputeGroup::rmsnorm};
   const bool whole_decays = r.gate_rank == 0 && r.channel_gates() > 0;
   const auto widths_of = [&r, whole_decays](const Heads& part) {
@@ -341,8 +363,8 @@ TensorId recurrence(GraphBuilder& b, const LayerContext& c, TensorId x) {
   const TensorId projected =
       column_parallel_linear(b, c, "recurrence_in", enter_tensor_region(b, c, "recurrence_in", x, options),
                              std::reduce(widths.begin(), widths.end()) * c.tensor, options);
-  const auto parts = c.context > 1 ? split_by_context(b, c, projected, heads, widths_of(own))
-                                   : split_columns(b, "split_recurrence", projected, widths);
+  const auto parts = sends_heads(c) ? split_by_context(b, c, projected, heads, widths_of(own))
+                                    : split_columns(b, "split_recurrence", projected, widths);
   const auto projected_back = [&](TensorId y) {
     return row_parallel_linear(b, c, "recurrence_out", y, c.architecture.hidden_size,
                                {.operands = c.attention_operands()});

@@ -423,12 +423,11 @@ void Divisions::require_heads(const std::string& key, std::int64_t tensor, const
 
 // Context ranks send each other heads of Mamba-2 and of the delta rules whatever attention does, as NVIDIA/Megatron-LM
 // has it: keys that are fewer travel as copies in the former (@00caa53 megatron/core/ssm/mamba_context_parallel.py),
-// and have to divide in the latter (@00bebb4 megatron/core/ssm/gated_delta_net/common.py). States of lightning
-// attention are gathered (LASP-2, arXiv 2502.07563), for which there is no operator; of Mamba-1 no public code divides
-// sequences.
+// and have to divide in the latter (@00bebb4 megatron/core/ssm/gated_delta_net/common.py). Lightning attention
+// gathers states whatever its heads are; of Mamba-1 no public code divides sequences.
 void Divisions::require_recurrent_heads(std::int64_t context, std::int64_t tensor, const Architecture& model) {
   const Recurrence& r = model.recurrence;
-  if (r.value_heads == 0) return;
+  if (r.value_heads == 0 || r.constant()) return;
   const bool copies = r.kind == RecurrenceKind::state_space;
   require(
       "parallelism.context", context, [&](std::int64_t d) { return d == 1 || copies || r.delta(); },

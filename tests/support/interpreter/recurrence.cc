@@ -215,5 +215,8 @@ void gate_columns_grad(Call& call) {
 }
 
 void row_products(Call&) { refuse(); }
+void scan_state(Call&) { refuse(); }
+void scan_state_grad(Call&) { refuse(); }
+void add_states(Call&) { refuse(); }
 
 }  // namespace plumbline::tests

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -198,6 +199,33 @@ TEST(ContextRanks, SendWholeGatesOfLing3WithTheProjection) {
   expect_sent(layer, {{2048, 5 * 32 * 128, 5 * 8 * 128}, {2048, 32, 8}, {8192, 8 * 128, 32 * 128}});
 }
 
+// Of lightning attention each of four ranks computes the state of its own tokens, 32 heads of 128 x 128 on a tensor
+// rank of two, and gathers all, whose sum its scan begins with; so for gradients.
+TEST(ContextRanks, GatherTheStatesOfLightningAttention) {
+  const Graph layer = make_block(BlockKind::recurrent_layer, recurrent("minimax-m1", 4, 2));
+  EXPECT_EQ(check(layer), "");
+  EXPECT_TRUE(exchanges_of(layer, Phase::F).empty());
+  for (const auto& [gather, state, kind] : {std::tuple{"gather_state", "own_state", OperatorKind::scan_state},
+                                            {"gather_d_state", "own_d_state", OperatorKind::scan_state_grad}}) {
+    const auto op = std::ranges::find(layer.operators, gather, &Operator::name);
+    ASSERT_NE(op, layer.operators.end());
+    EXPECT_EQ(std::get<CollectiveAttributes>(op->attributes).ranks, 4);
+    EXPECT_EQ(layer.tensor(op->reads[0]).bytes().value(), 4.0 * 32 * 128 * 128);
+    EXPECT_EQ(layer.tensor(op->writes[0]).bytes().value(), 4 * 4.0 * 32 * 128 * 128);
+    const Operator& own = only(layer, kind);
+    EXPECT_EQ(own.name, state);
+    EXPECT_DOUBLE_EQ(flops(layer, own, 1, true).value(), 2048.0 * 32 * 2 * 128 * 128);
+    EXPECT_DOUBLE_EQ(bytes_moved(layer, own, 1).value(), 2048.0 * 32 * 2 * (128 + 128) + 4.0 * 32 * 128 * 128);
+  }
+  const Operator& scan = only(layer, OperatorKind::scan);
+  EXPECT_EQ(layer.tensor(scan.reads.back()).name, "state");
+  EXPECT_EQ(layer.tensor(scan.reads[0]).shape[0].size, 2048);
+  EXPECT_EQ(std::get<ScanAttributes>(scan.attributes).sequence_length, 2048);
+  const Graph whole = make_block(BlockKind::recurrent_layer, recurrent("minimax-m1", 1, 2));
+  EXPECT_DOUBLE_EQ(4 * flops(layer, scan, 1, true).value(),
+                   flops(whole, only(whole, OperatorKind::scan), 1, true).value());
+}
+
 // In 16 bits, of a quarter of the sequence or of a quarter of the heads: inputs of the layer and of its projection 2688
 // each, what the convolution is of 6144, gate, result, gated result and its norm 4096 each, time steps 64. Nothing that
 // is sent is kept but what kernels read.
@@ -228,6 +256,7 @@ TEST(ContextRanks, HeadsOfARecurrenceHaveToDivideOverThem) {
   EXPECT_EQ(error("qwen3-next-80b-a3b"), "");
   EXPECT_EQ(error("nemotron-3-nano-30b-a3b"), "") << "eight groups as two copies each";
   EXPECT_EQ(error("kimi-linear-48b-a3b"), "");
+  EXPECT_EQ(error("minimax-m1"), "") << "states are gathered, and no heads are divided";
   plan.parallelism.tensor = 2;
   plan.parallelism.sequence = true;
   EXPECT_EQ(error("nemotron-3-nano-30b-a3b"), "");

@@ -585,7 +585,7 @@ TEST(Layout, RefusesContextRanksOfRecurrencesThatNoneSends) {
   Plan plan;
   plan.cluster.gpus = 8;
   plan.batch = {.sequence_length = 4096, .micro_batch_size = 1, .global_batch_size = 32};
-  for (const char* name : {"jamba-1.5-mini", "minimax-m1"}) {
+  for (const char* name : {"jamba-1.5-mini", "lfm2-8b-a1b"}) {
     plan.parallelism.context = 1;
     EXPECT_TRUE(make_layout(plan, architecture(name))) << name;
     plan.parallelism.context = 2;
