@@ -119,13 +119,23 @@ class Reference {
     const double slope = std::pow(2.0, -8.0 * static_cast<double>(head + 1) / static_cast<double>(a_.heads));
     return a_.positions == model::PositionKind::alibi ? slope * (static_cast<double>(s) - static_cast<double>(t)) : 0;
   }
+  // Returns queries, keys and values of a token, of one product or, the queries, of a normalised latent (arXiv
+  // 2507.19427, section 3.2).
+  Vector projected(const Vector& x) const {
+    const Index rank = a_.latent.q_lora_rank;
+    if (rank == 0) return linear("qkv", x, a_.biases.query_key_value);
+    const Vector down = weight("qkv_a") * x, queries = weight("q_b") * norm("q_norm", down.head(rank));
+    Vector all(queries.size() + down.size() - rank);
+    all << queries, down.tail(down.size() - rank);
+    return all;
+  }
   Head grouped_head(const Sequence& x, Index head, bool windowed) const {
     const model::HeadShape shape = a_.head_shape(windowed);
     const Index d = shape.query_key_dim, group = head / (shape.heads / shape.key_value_heads);
     const Index keys = shape.heads * d, values = keys + shape.key_value_heads * d;
     Head result;
     for (std::size_t t = 0; t < x.size(); ++t) {
-      const Vector qkv = linear("qkv", x[t], a_.biases.query_key_value);
+      const Vector qkv = projected(x[t]);
       result.q.push_back(placed("query_norm", qkv.segment(head * d, d), t, windowed));
       result.k.push_back(placed("key_norm", qkv.segment(keys + group * d, d), t, windowed));
       result.v.push_back(qkv.segment(values + group * shape.value_dim, shape.value_dim));

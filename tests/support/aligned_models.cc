@@ -15,8 +15,9 @@ model::Architecture aligned(model::Architecture a) {
   a.intermediate_size = 384;
   a.vocabulary = 512;
   if (a.head_dim > 0) a.head_dim = 128;
+  if (a.latent.q_lora_rank > 0) a.latent.q_lora_rank = 192;
   if (a.attention == model::AttentionKind::multi_head_latent)
-    a.latent = {.q_lora_rank = a.latent.q_lora_rank > 0 ? 192 : 0,
+    a.latent = {.q_lora_rank = a.latent.q_lora_rank,
                 .kv_lora_rank = 128,
                 .qk_nope_head_dim = 128,
                 .qk_rope_head_dim = 64,
