@@ -41,7 +41,7 @@ struct OperandFormat {
 };
 
 // How queries reach the keys and values of other context ranks: these pass around a ring during attention, are gathered
-// before it, or each rank has the whole sequence for its share of the heads (arXiv 2309.14509), as layers with a
+// before it, or each rank has the whole sequence for its share of the heads (arXiv 2309.14509), as most layers with a
 // recurrence have whatever attention does (model/layers/recurrence.h).
 enum class ContextMethod : std::uint8_t { ring, all_gather, all_to_all };
 

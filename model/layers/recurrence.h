@@ -8,9 +8,10 @@
 
 namespace plumbline::model {
 
-// Shapes: x [T, H] -> [T, H], without the residual. Tensor ranks divide the heads. Context ranks, which state_space and
-// gated_delta alone may have, divide the tokens of the projections and, by sending each other columns, the heads of
-// what lies between: they scan whole sequences [context T, n / context].
+// Shapes: x [T, H] -> [T, H], without the residual. Tensor ranks divide the heads. Context ranks of state_space and the
+// delta rules divide the tokens of the projections and, by sending each other columns, the heads of what lies between:
+// they scan whole sequences [context T, n / context]. Those of constant_decay scan their tokens [T, n] from the states
+// of the others, [R heads, key_dim value_dim] in FP32. Others have none (model/plan/detail/plan_rules.cc).
 TensorId recurrence(GraphBuilder& builder, const LayerContext& context, TensorId x);
 
 // Returns the bytes that a rank of `tensor` ones keeps for one request in a layer of that mixer, however many tokens it
