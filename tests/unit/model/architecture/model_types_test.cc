@@ -164,29 +164,29 @@ TEST(ModelTypes, SmallerTypesHaveTheirPublishedCounts) {
     const char* keys;
     double parameters;
   };
-  for (const auto& [type, keys, parameters] : {
-           // 2VH + H + L ((h + 2k)dH + hdH + 3HI + 2H), the card's 8,019,808,256
-           Published{"ministral", R"("vocab_size": 131072, "hidden_size": 4096, "intermediate_size": 12288,
+  for (const auto& [type, keys, parameters] :
+       {// 2VH + H + L ((h + 2k)dH + hdH + 3HI + 2H), the card's 8,019,808,256
+        Published{"ministral", R"("vocab_size": 131072, "hidden_size": 4096, "intermediate_size": 12288,
                       "num_hidden_layers": 36, "num_attention_heads": 32, "head_dim": 128)",
-                     8019808256},
-           // the same, 32 B
-           {"cwm", R"("vocab_size": 128256, "hidden_size": 6144, "intermediate_size": 21504, "num_hidden_layers": 64,
+                  8019808256},
+        // the same, 32 B
+        {"cwm", R"("vocab_size": 128256, "hidden_size": 6144, "intermediate_size": 21504, "num_hidden_layers": 64,
                       "num_attention_heads": 48)",
-            32581097472},
-           // 2VH + 2H + L (4HH + 4H + 2HI + I + H + 4H), 8 B
-           {"jais2", R"("vocab_size": 150272, "hidden_size": 3328, "intermediate_size": 26624, "num_hidden_layers": 32,
+         32581097472},
+        // 2VH + 2H + L (4HH + 4H + 2HI + I + H + 4H), 8 B
+        {"jais2", R"("vocab_size": 150272, "hidden_size": 3328, "intermediate_size": 26624, "num_hidden_layers": 32,
                       "num_attention_heads": 26)",
-            8090401280},
-           // VH + H + L (latent attention of V3 with 16 heads + 3HI + 2H), 1.96 B
-           {"youtu", R"("vocab_size": 128256, "hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 32,
+         8090401280},
+        // VH + H + L (latent attention of V3 with 16 heads + 3HI + 2H), 1.96 B
+        {"youtu", R"("vocab_size": 128256, "hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 32,
                       "num_attention_heads": 16, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
                       "v_head_dim": 128)",
-            1961560064},
-           // 2VH + H + L ((h + 2k)dH + hdH + 2d + 64 (3HF + H) + 2H), 12 B
-           {"mellum", R"("vocab_size": 98304, "hidden_size": 2304, "intermediate_size": 7168, "num_hidden_layers": 28,
+         1961560064},
+        // 2VH + H + L ((h + 2k)dH + hdH + 2d + 64 (3HF + H) + 2H), 12 B
+        {"mellum", R"("vocab_size": 98304, "hidden_size": 2304, "intermediate_size": 7168, "num_hidden_layers": 28,
                       "num_attention_heads": 32, "num_experts": 64, "num_experts_per_tok": 8,
                       "moe_intermediate_size": 896)",
-            12149923072}})
+         12149923072}})
     EXPECT_EQ(model_metrics(made(type, keys), 64).parameters, parameters) << type;
 }
 
