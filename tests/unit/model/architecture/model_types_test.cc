@@ -157,18 +157,18 @@ TEST(ModelTypes, DecodersHaveTheDefaultsOfTheirRow) {
   EXPECT_EQ(made("exaone4", decoder + R"(, "sliding_window": null)").window, (SlidingWindow{.full_every = 4}));
 }
 
-// Parameters of published models by their files: each equals the count of its card in all digits that this has.
-TEST(ModelTypes, SmallerTypesHaveTheirPublishedCounts) {
-  struct Published {
+// Parameters by the dimensions of published files, and the size that the model's name states.
+TEST(ModelTypes, SmallerTypesHaveTheCountsOfTheirDimensions) {
+  struct Counted {
     const char* type;
     const char* keys;
     double parameters;
   };
   for (const auto& [type, keys, parameters] :
-       {// 2VH + H + L ((h + 2k)dH + hdH + 3HI + 2H), the card's 8,019,808,256
-        Published{"ministral", R"("vocab_size": 131072, "hidden_size": 4096, "intermediate_size": 12288,
+       {// 2VH + H + L ((h + 2k)dH + hdH + 3HI + 2H), 8 B
+        Counted{"ministral", R"("vocab_size": 131072, "hidden_size": 4096, "intermediate_size": 12288,
                       "num_hidden_layers": 36, "num_attention_heads": 32, "head_dim": 128)",
-                  8019808256},
+                8019808256},
         // the same, 32 B
         {"cwm", R"("vocab_size": 128256, "hidden_size": 6144, "intermediate_size": 21504, "num_hidden_layers": 64,
                       "num_attention_heads": 48)",
