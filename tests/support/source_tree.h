@@ -37,7 +37,8 @@ inline std::vector<SourceFile> read_source_tree(const std::filesystem::path& roo
       const bool build_tree = fs::exists(path / "CMakeCache.txt") || path == root / "build";
       const bool packages = path.filename() == "node_modules";
       if (build_tree || packages || path.filename().string().starts_with('.')) entry.disable_recursion_pending();
-    } else if (entry->is_regular_file() && extensions.contains(path.extension().string())) {
+    } else if (entry->is_regular_file() && path.filename() != ".git" &&
+               extensions.contains(path.extension().string())) {
       files.push_back({fs::relative(path, root).generic_string(), read_lines(path)});
     }
   }
