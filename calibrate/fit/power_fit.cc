@@ -22,8 +22,8 @@ struct HeldTime {
 };
 
 HeldTime held_time(const HeldGemm& row, double energy, const PowerAssumptions& assumptions) {
-  const model::PowerWindow window{row.sm_seconds, row.other_seconds, energy * row.flops,
-                                  assumptions.energy_per_byte * row.bytes};
+  const model::PowerWindow window{row.sm_seconds, row.other_seconds,
+                                  energy * row.flops + assumptions.energy_per_byte * row.bytes};
   const double clock = model::clock_under(assumptions.constants, window, row.limit_w);
   return {row.sm_seconds / clock + row.other_seconds, clock};
 }

@@ -57,16 +57,14 @@ std::optional<Error> check(const PowerModel::Limit& limit, double idle) {
 PowerWindow& PowerWindow::add(const PowerWindow& other, double times) {
   sm_seconds += times * other.sm_seconds;
   other_seconds += times * other.other_seconds;
-  sm_joules += times * other.sm_joules;
-  byte_joules += times * other.byte_joules;
+  joules += times * other.joules;
   return *this;
 }
 
 double power_at(const PowerConstants& constants, const PowerWindow& window, double clock) {
   const double seconds = window.sm_seconds / clock + window.other_seconds;
   if (seconds <= 0) return constants.idle;
-  const double joules = window.sm_joules * std::pow(clock, constants.clock_exponent) + window.byte_joules;
-  return constants.idle + joules / seconds;
+  return constants.idle + window.joules * std::pow(clock, constants.clock_exponent) / seconds;
 }
 
 double clock_under(const PowerConstants& constants, const PowerWindow& window, double limit_w) {
@@ -107,7 +105,7 @@ Result<std::optional<PowerModel>> PowerModel::make(const Profile& profile, const
 PowerWindow PowerModel::window(const Graph& graph, const Operator& op, const KernelTime& time) const {
   const OperatorClass kind = operator_class(graph, op);
   PowerWindow window;
-  window.byte_joules = byte_ * bytes_moved(graph, op, 1).value() * time.passes;
+  window.joules = byte_ * bytes_moved(graph, op, 1).value() * time.passes;
   if (!is_gemm(kind) && kind != OperatorClass::attention) {
     window.other_seconds = time.seconds;
     return window;
@@ -116,7 +114,7 @@ PowerWindow PowerModel::window(const Graph& graph, const Operator& op, const Ker
   const double of_gemm = op.phase == Phase::W ? energy.weight_gradient : energy.forward;
   window.sm_seconds = time.seconds - time.gaps;
   window.other_seconds = time.gaps;
-  window.sm_joules = flops(graph, op, 1, true).value() * (is_gemm(kind) ? of_gemm : attention_);
+  window.joules += flops(graph, op, 1, true).value() * (is_gemm(kind) ? of_gemm : attention_);
   return window;
 }
 
@@ -127,12 +125,11 @@ PowerModel::State PowerModel::state(const PowerWindow& window) const {
   if (reference_limit_ || exponent_)
     usual = clock_under(constants_, window, reference_limit_ ? *reference_limit_ : usual_limit_);
   if (exponent_) {
-    work.sm_joules *= std::pow(usual, constants_.clock_exponent - *exponent_);
+    work.joules *= std::pow(usual, constants_.clock_exponent - *exponent_);
     constants.clock_exponent = *exponent_;
   }
   const double clock = clock_under(constants, work, limit_);
-  const double joules = work.sm_joules * std::pow(clock, constants.clock_exponent) + work.byte_joules;
-  return {reference_limit_ ? clock / usual : clock, joules};
+  return {reference_limit_ ? clock / usual : clock, work.joules * std::pow(clock, constants.clock_exponent)};
 }
 
 double PowerModel::highest_clock() const {

@@ -19,21 +19,20 @@ inline constexpr double lowest_clock = 0.3;
 struct PowerConstants {       // SI
   double idle = 0;            // W, of a GPU without work
   double limit_share = 1;     // what a GPU at its limit draws, over the limit
-  double clock_exponent = 0;  // the energy of a FLOP goes with the clock to this power
+  double clock_exponent = 0;  // the energy of a FLOP and of a byte goes with the clock to this power
 };
 
 // Kernels over which power is averaged, at the highest clock. Their seconds and joules add up.
 struct PowerWindow {
   double sm_seconds = 0;     // of kernels that the SMs bound: they take 1 / clock as long
   double other_seconds = 0;  // of memory, launches: they do not depend on the clock
-  double sm_joules = 0;      // of FLOPs; at a clock r it is r^clock_exponent of this
-  double byte_joules = 0;    // of bytes of memory
+  double joules = 0;         // of FLOPs and bytes; at a clock r it is r^clock_exponent of this
 
   PowerWindow& add(const PowerWindow& other, double times = 1);
 };
 
 // Returns the mean power of the window in W at a clock that is a share of the highest:
-//   idle + (sm_joules * clock^clock_exponent + byte_joules) / (sm_seconds / clock + other_seconds).
+//   idle + joules * clock^clock_exponent / (sm_seconds / clock + other_seconds).
 double power_at(const PowerConstants& constants, const PowerWindow& window, double clock);
 
 // Returns the highest clock, from lowest_clock to 1, at which the window draws at most limit_share * limit_w. Power

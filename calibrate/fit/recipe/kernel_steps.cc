@@ -124,7 +124,7 @@ model::Result<PowerAssumptions> power_assumptions(const Draft& draft) {
   if (!idle || !bytes)
     return draft.wrong("step.fit", "power.idle and power.energy_per_byte are not stated",
                        "state them with power.limit_share and power.clock_exponent");
-  constexpr double low = 40e-12, high = 120e-12;  // J/B, what memory-bound kernels at the meter leave open
+  constexpr double low = 120e-12, high = 240e-12;  // J/B, from a GEMM of 64 rows to a permutation, held on Hopper
   return PowerAssumptions{.constants = {.idle = *idle,
                                         .limit_share = draft.si("power.limit_share").value_or(1),
                                         .clock_exponent = draft.si("power.clock_exponent").value_or(0)},

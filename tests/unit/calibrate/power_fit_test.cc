@@ -30,7 +30,7 @@ std::vector<HeldGemm> held_rows(double noise, double limit = 700) {
       row.sm_seconds = row.flops / 750e12;
       row.other_seconds = 3e-6;
       row.limit_w = limit;
-      const model::PowerWindow window{row.sm_seconds, row.other_seconds, energy * row.flops, 60e-12 * row.bytes};
+      const model::PowerWindow window{row.sm_seconds, row.other_seconds, energy * row.flops + 60e-12 * row.bytes};
       const double clock = model::clock_under(assumptions().constants, window, limit);
       row.seconds = (row.sm_seconds / clock + row.other_seconds) * (rows.size() % 2 == 0 ? 1 + noise : 1 / (1 + noise));
       rows.push_back(row);

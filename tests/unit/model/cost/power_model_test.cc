@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "model/cost/work.h"
 #include "model/layers/blocks.h"
 #include "tests/support/costs.h"
 
@@ -22,7 +23,7 @@ PowerModel model_under(const std::string& profile, std::optional<double> limit) 
 }
 
 // A second of GEMMs that would draw 900 W above the idle 120.
-constexpr PowerWindow gemms{1, 0, 900, 0};
+constexpr PowerWindow gemms{1, 0, 900};
 
 TEST(PowerModel, AClockBoundByTheSmsHasAClosedForm) {
   // idle + 900 r^gamma / (1 / r) = L, so r = ((L - idle) / 900)^(1 / (1 + gamma)).
@@ -37,7 +38,7 @@ TEST(PowerModel, AClockBoundByTheSmsHasAClosedForm) {
 
 TEST(PowerModel, ALowerLimitIsNeverFaster) {
   const PowerConstants constants{120, 1, 0.8};
-  for (const PowerWindow& window : {gemms, PowerWindow{1, 2, 900, 300}, PowerWindow{0, 1, 0, 900}}) {
+  for (const PowerWindow& window : {gemms, PowerWindow{1, 2, 1200}, PowerWindow{0, 1, 900}}) {
     double slowest = 1;
     for (double limit = 1100; limit > 200; limit -= 25) {
       const double clock = clock_under(constants, window, limit);
@@ -51,9 +52,18 @@ TEST(PowerModel, ALowerLimitIsNeverFaster) {
 
 TEST(PowerModel, KernelsThatDrawLessRunAtTheHighestClock) {
   // 120 + 570 / 1 = 690 W: the clock is 1 at 700 W, and lower at 600.
-  EXPECT_EQ(clock_under({120, 1, 0.8}, {0.4, 0.6, 500, 70}, 700), 1);
-  EXPECT_LT(clock_under({120, 1, 0.8}, {0.4, 0.6, 500, 70}, 600), 1);
+  EXPECT_EQ(clock_under({120, 1, 0.8}, {0.4, 0.6, 570}, 700), 1);
+  EXPECT_LT(clock_under({120, 1, 0.8}, {0.4, 0.6, 570}, 600), 1);
   EXPECT_EQ(power_at({120, 1, 0.8}, {}, 1), 120);
+}
+
+// Kernels that only move bytes take as long at any clock: 120 + 740 r^0.8 = 700 W, as on an H100 that holds SwiGLU.
+TEST(PowerModel, BytesDrawLessAtALowerClock) {
+  const PowerConstants constants{120, 1, 0.8};
+  const PowerWindow bytes{0, 1, 740};
+  const double clock = clock_under(constants, bytes, 700);
+  EXPECT_NEAR(clock, std::pow(580.0 / 740, 1 / 0.8), 1e-12);
+  EXPECT_NEAR(power_at(constants, bytes, clock), 700, 1e-9);
 }
 
 TEST(PowerModel, RatesOfBurstsAreSlowedUnderEveryLimit) {
@@ -93,7 +103,8 @@ TEST(PowerModel, AnotherExponentIsScaledToTheUsualLimit) {
   }
 }
 
-// A GEMM's window has its FLOPs at the energy of its format and its bytes; the other kernels' has bytes only.
+// A GEMM's window has its FLOPs at the energy of its format (0.60 pJ) and its bytes (60 pJ); those of other kernels
+// have bytes only.
 TEST(PowerModel, WindowsFollowFromOperators) {
   const PowerModel model = model_under("h100-power", std::nullopt);
   const Graph layer = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::fp8));
@@ -102,13 +113,15 @@ TEST(PowerModel, WindowsFollowFromOperators) {
   const PowerWindow window = model.window(layer, gemm, time);
   EXPECT_DOUBLE_EQ(window.sm_seconds, 4e-3);
   EXPECT_DOUBLE_EQ(window.other_seconds, 1e-3);
-  EXPECT_NEAR(window.sm_joules / (0.60e-12 * 2 * 4096 * 7168 * 1536), 1, 1e-12);
-  EXPECT_GT(window.byte_joules, 60e-12 * (4096.0 * 7168 + 7168.0 * 1536 + 2 * 4096.0 * 1536) * 0.99);
+  const auto joules_of_bytes = [&](const Operator& op) { return 60e-12 * bytes_moved(layer, op, 1).value(); };
+  EXPECT_GT(joules_of_bytes(gemm), 60e-12 * (4096.0 * 7168 + 7168.0 * 1536 + 2 * 4096.0 * 1536) * 0.99);
+  EXPECT_NEAR(window.joules / (0.60e-12 * 2 * 4096 * 7168 * 1536 + joules_of_bytes(gemm)), 1, 1e-12);
   for (const Operator& op : layer.operators) {
     const OperatorClass kind = operator_class(layer, op);
     if (is_gemm(kind) || kind == OperatorClass::attention || tests::between_ranks(layer, op)) continue;
     const PowerWindow other = model.window(layer, op, time);
-    EXPECT_EQ(other.sm_seconds + other.sm_joules, 0) << op.name;
+    EXPECT_EQ(other.sm_seconds, 0) << op.name;
+    EXPECT_DOUBLE_EQ(other.joules, joules_of_bytes(op)) << op.name;
     EXPECT_DOUBLE_EQ(other.other_seconds, 5e-3) << op.name;
   }
 }
