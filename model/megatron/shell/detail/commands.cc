@@ -103,7 +103,9 @@ std::optional<Fields> Reader::element(const std::string& name, const Letters& ke
 void Reader::assign(const std::string& name, Fields value, bool appended) {
   if (inputs_.definitions.contains(name) && !appended) return;  // what comes from outside holds
   const int at = line();
-  if (name == "IFS") return refuse(at, "an IFS of the script's own");
+  // In $( ) it joins "${LIST[*]}".
+  if (name == "IFS" && (output_ == nullptr || open_ > 0 || !are_known(value)))
+    return refuse(at, "an IFS of the script's own");
   for (Letters& field : value) field = unquoted(std::move(field));
   const auto before = state_.variables.find(name);
   const bool is_new = before == state_.variables.end();
@@ -259,9 +261,41 @@ void Reader::run_words(const Fields& fields, int line) {
     return run_function(found->second, fields);
   const std::string next = fields.size() > 1 ? text_of(fields[1]) : "";
   const bool traps = name == "trap" && text_of(joined(fields)).find("DEBUG") != std::string::npos;
-  if (is_one_of(not_read, name) || traps || (name == "printf" && next.starts_with("-v")))
-    return refuse(line, fmt::format("'{}'", name));
+  if (is_one_of(not_read, name) || traps) return refuse(line, fmt::format("'{}'", name));
+  if (name == "printf" && next.starts_with("-v")) return print_to(fields, line);
   if (!run_builtin(name, fields, line) && !run_output(name, fields)) record(fields, line);
+}
+
+// Runs printf -v NAME FORMAT WORD with one %s in the format.
+void Reader::print_to(const Fields& fields, int line) {
+  const std::string format = fields.size() == 5 ? text_of(fields[3]) : "";
+  const std::size_t place = format.find("%s");
+  const bool plain = place != std::string::npos && format.find_first_of("%\\") == place &&
+                     format.find_first_of("%\\", place + 1) == std::string::npos;
+  if (!plain || text_of(fields[1]) != "-v" || !is_known(fields[2]) || !is_known(fields[3]))
+    return refuse(line, "'printf'");
+  Letters text = slice(fields[3], 0, place);
+  text.insert(text.end(), fields[4].begin(), fields[4].end());
+  const Letters rest = slice(fields[3], place + 2, fields[3].size());
+  text.insert(text.end(), rest.begin(), rest.end());
+  assign(text_of(fields[2]), {std::move(text)});
+}
+
+// Whether commands that may run any number of times leave everything as it is: they set no variable, end nothing and
+// start no training.
+bool Reader::are_idle(std::size_t first, std::size_t end) const {
+  constexpr std::string_view words[] = {"export", "local",    "declare", "typeset", "unset", "shift", "exit",
+                                        "return", "source",   ".",       "eval",    "exec",  "cd",    "set",
+                                        "read",   "readonly", "mapfile", "printf",  "trap",  "let",   "function"};
+  constexpr std::string_view parts[] = {":=",        "++",         "+=",       ".py",   "torchrun",
+                                        "deepspeed", "accelerate", "megatron", "swift", "sbatch"};
+  return std::none_of(
+      source_->tokens.begin() + static_cast<std::ptrdiff_t>(first),
+      source_->tokens.begin() + static_cast<std::ptrdiff_t>(end), [&](const Token& token) {
+        const auto has = [&token](std::string_view one) { return token.raw.find(one) != std::string::npos; };
+        return token.kind == TokenKind::arithmetic || is_assignment(token.text) || is_one_of(words, token.raw) ||
+               is_one_of(shells, token.raw) || state_.functions.contains(token.raw) || std::ranges::any_of(parts, has);
+      });
 }
 
 void Reader::run_function(const std::pair<Source*, std::size_t>& function, const Fields& fields) {
@@ -410,7 +444,9 @@ void Reader::train() {
 // Runs commands that print what follows from their words; returns whether the command is one.
 bool Reader::run_output(const std::string& name, const Fields& fields) {
   const bool known = are_known(fields);
-  const std::string word = fields.size() > 1 ? text_of(fields[1]) : "";
+  const bool separates = name != "echo" && name != "printf" && fields.size() > 1 && text_of(fields[1]) == "--";
+  const std::size_t first = separates ? 2 : 1;
+  const std::string word = fields.size() > first ? text_of(fields[first]) : "";
   if (name == "cd" || name == "pushd" || name == "popd") {
     const bool relative = !word.starts_with('/');
     const bool from_known = state_.folder && !state_.folder->empty() && !word.empty() && word != "-";
@@ -429,7 +465,7 @@ bool Reader::run_output(const std::string& name, const Fields& fields) {
     if (name == "printf" || (option && !endless)) text.reset();
   } else if (name == "pwd" && state_.folder && !state_.folder->empty()) {
     text = letters_of(fs::path(*state_.folder).lexically_normal().string());
-  } else if (known && name == "dirname" && fields.size() == 2) {
+  } else if (known && name == "dirname" && fields.size() == first + 1) {
     const std::string parent = fs::path(word).parent_path().string();
     text = letters_of(parent.empty() ? "." : parent);
   } else {

@@ -317,7 +317,16 @@ class Expander {
 
   // Puts what an expansion that begins at `first` gives. `whole`: fields that are empty count.
   void put_fields(Fields values, std::size_t first, bool joins = false, bool whole = false) {
+    const auto separators = shell_.separators();
+    if (joins && in_quotes_ && separators && values.size() > 1) {
+      for (std::size_t i = 1; i < values.size(); ++i) {
+        if (!separators->empty()) values[0].push_back(separators->front());
+        values[0].insert(values[0].end(), values[i].begin(), values[i].end());
+      }
+      values.resize(1);
+    }
     if (joins && in_quotes_) values = {joined(values)};
+    if (separators && splits_ && !in_quotes_) shell_.refuse(text_[first].line, "an IFS of the script's own");
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (i > 0 && (splits_ || in_quotes_)) in_field_ = false;
       if (i > 0 && !splits_ && !in_quotes_) put({' ', 0});

@@ -385,7 +385,7 @@ void Reader::loop(int from) {
   for (bool goes_on = true; goes_on;) {
     at_ = first;
     list("while");
-    if (live() && status_ == Truth::unknown) return refuse(from, "a loop that runs any number of times");
+    if (live() && status_ == Truth::unknown) return idle_body("while", from);
     goes_on = body(live() && status_ != ends, "while", from) && !certain_;
   }
   if (runs && live()) status_ = Truth::yes;
@@ -393,7 +393,7 @@ void Reader::loop(int from) {
 
 void Reader::each(int from) {
   const bool runs = live();
-  const bool formula = token().kind == TokenKind::arithmetic;  // for (( ))
+  if (token().kind == TokenKind::arithmetic) return counted(from);
   const std::string name = token().raw;
   ++at_;
   skip_lines();
@@ -407,12 +407,77 @@ void Reader::each(int from) {
     return !one.is_known() || (!one.quoted && (one.symbol == '*' || one.symbol == '?'));
   };
   const bool open = std::ranges::any_of(words, [&](const Letters& word) { return std::ranges::any_of(word, is_open); });
-  if (runs && (open || formula)) return refuse(from, "a loop that runs any number of times");
+  if (runs && open) {
+    assign(name, {open_value(name, from, open_)});
+    return idle_body("for", from);
+  }
   std::size_t next = 0;
   do {
     at_ = first;
     if (runs && next < words.size()) assign(name, {words[next]});
   } while (body(runs && next < words.size(), "for", from) && ++next < words.size());
+}
+
+// Reads the body of a loop that runs any number of times, none of which may change anything.
+void Reader::idle_body(std::string_view of, int from) {
+  const std::size_t first = at_;
+  body(false, of, from);
+  if (!broken_ && !are_idle(first, at_)) return refuse(from, "a loop that runs any number of times");
+  status_ = Truth::unknown;
+}
+
+// Runs NAME=FORMULA, NAME++, ++NAME, NAME+=FORMULA and the same with a minus.
+void Reader::step(const Letters& formula, int from) {
+  const std::string written(model::trimmed(text_of(formula)));
+  std::string_view text = written;
+  const auto take_sign = [&text]() -> char {
+    if (!text.starts_with("++") && !text.starts_with("--")) return 0;
+    const char sign = text.front();
+    text.remove_prefix(2);
+    return sign;
+  };
+  char sign = take_sign();
+  std::size_t end = 0;
+  while (end < text.size() && in_name(text[end])) ++end;
+  const std::string name(text.substr(0, end));
+  text = model::trimmed(text.substr(end));
+  if (sign == 0) sign = take_sign();
+  std::string value = fmt::format("{}{}1", name, sign);
+  if (sign == 0 && (text.starts_with("+=") || text.starts_with("-=")))
+    value = fmt::format("{}{}({})", name, text.front(), text.substr(2));
+  else if (sign == 0 && text.starts_with('='))
+    value = text.substr(1);
+  else if (sign == 0 || !text.empty())
+    return refuse(from, fmt::format("arithmetic that sets a variable ('{}')", written));
+  const auto result = name.empty() || !begins_name(name[0]) ? std::nullopt : number(letters_of(value, from));
+  if (!broken_ && !result) return refuse(from, fmt::format("arithmetic that sets a variable ('{}')", written));
+  if (!broken_) assign(name, {letters_of(std::to_string(*result), from)});
+}
+
+// Reads for (( FIRST; CONDITION; STEP )).
+void Reader::counted(int from) {
+  std::vector<Letters> parts(1);
+  for (const Letter& letter : token().text)
+    if (letter.symbol == ';')
+      parts.emplace_back();
+    else
+      parts.back().push_back(letter);
+  parts.resize(3);
+  ++at_;
+  skip_lines();
+  take(";");
+  const std::size_t first = at_;
+  const bool runs = live();
+  const auto is_empty = [](const Letters& part) { return model::trimmed(text_of(part)).empty(); };
+  if (runs && !is_empty(parts[0])) step(parts[0], from);
+  for (bool goes_on = true; goes_on && !broken_;) {
+    at_ = first;
+    const auto holds = !runs ? 0 : is_empty(parts[1]) ? 1 : number(parts[1]);
+    if (broken_) return;
+    if (!holds) return refuse(from, "a loop that runs any number of times");
+    goes_on = body(runs && *holds != 0, "for", from) && *holds != 0;
+    if (goes_on && !is_empty(parts[2])) step(parts[2], from);
+  }
 }
 
 void Reader::test_words(int from) {

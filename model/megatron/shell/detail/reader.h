@@ -162,6 +162,11 @@ class Reader {
   // Whether only the script itself would set a variable that it does not set: one that is expanded as a list, which no
   // environment holds, or one without a capital letter.
   bool is_own(const std::string& name, bool list) const;
+  // Returns what IFS is in $( ); nothing where the script does not set it.
+  std::optional<Letters> separators() const {
+    const auto found = state_.variables.find("IFS");
+    return found == state_.variables.end() ? std::nullopt : std::optional(joined(found->second));
+  }
   int missed_condition() const { return missed_condition_; }  // on which the last formula depends
   void take_default(const std::string& name, const Letters& value, int line);
   bool charge(std::size_t letters);                                   // whether so many letters more may be made
@@ -196,6 +201,10 @@ class Reader {
   void selection(int from);
   void loop(int from);
   void each(int from);
+  void counted(int from);
+  void step(const Letters& formula, int from);
+  void idle_body(std::string_view of, int from);
+  bool are_idle(std::size_t first, std::size_t end) const;
   bool body(bool runs, std::string_view of, int from);
   void test_words(int from);
   void function();
@@ -218,6 +227,7 @@ class Reader {
   void forget(const std::string& name);
   Fields list_of(const Letters& list);
   void declare(const std::vector<Letters>& words, int line);
+  void print_to(const Fields& fields, int line);
   void restore(const std::string& name, const Variables& before);
   Truth test(const std::vector<Letters>& words, bool patterns);  // conditions.cc
 

@@ -123,6 +123,22 @@ TEST(MegatronScript, ValuesAreBashsOrNotKnown) {
       {"f() { [ -n '' ]; return; }; f || TP=8", "8"},
       {"f() { declare -g TP=8; }; f", "8"},
       {"echo $(hostname) && export X=$(hostname) && TP=8", "8"},
+      {"for ((i = 0; i < 8; i++)); do TP=$i; done", "7"},
+      {"for ((i = 8, 1; i < 8; i++)); do TP=$i; done", "refused"},
+      {"for (( TP = 2; TP < 8; TP += 3 )); do true; done", "8"},
+      {"for ((i = 3; i > 0; --i)); do TP=$i; break; done", "3"},
+      {"for ((i = 0; i < 0; i++)); do TP=2; done", "4"},
+      // Lists of layers as slime writes them: two of four layers are dense.
+      {"N=4; A=(); for ((i=0; i<N; i++)); do\n  if (( i < 2 )); then A+=(0); else A+=(1); fi\ndone\n"
+       "printf -v TP \"[%s]\" \"$(IFS=', '; echo \"${A[*]}\")\"",
+       "[0,0,1,1]"},
+      {"A=(a b); X=$(IFS=+; echo \"${A[*]}\"); TP=\"${A[*]} $X\"", "a b a+b"},
+      // Loops that change nothing, however often they run.
+      {"TP=8; for x in $(awk '{print $1}' hosts); do\n  if [[ $x == $Y ]]; then continue; fi\n  ssh $x \"ray stop\" &\n"
+       "done\nwait",
+       "8"},
+      {"TP=8; for TP in $X; do echo $TP; done", "unknown"},
+      {"TP=8; until ray status; do sleep 1; done", "8"},
   };
   for (const auto& [script, expected] : known) EXPECT_EQ(value(script), expected) << script;
   for (const std::string script : {"TP=$((010))",
@@ -174,7 +190,12 @@ TEST(MegatronScript, ConstructsThatAreNotReadAreNamed) {
       {"a=5; (( a <<= 3 ))", "arithmetic that sets a variable ('a <<= 3')"},
       {"for x in $X; do TP=8; done", "a loop that runs any number of times"},
       {"for f in *.txt; do TP=8; done", "a loop that runs any number of times"},
-      {"for ((i = 0; i < 8; i++)); do TP=$i; done", "a loop that runs any number of times"},
+      {"for ((i = 0; i < N; i++)); do TP=$i; done", "a loop that runs any number of times"},
+      {"for ((i = 0; i < 8; i <<= 1)); do TP=$i; done", "arithmetic that sets a variable ('i <<= 1')"},
+      {"for x in $X; do export TP=8; done", "a loop that runs any number of times"},
+      {"f() { TP=8; }; while ! ping $X; do f; done", "a loop that runs any number of times"},
+      {"for x in $X; do ssh $x \"torchrun b.py\"; done", "a loop that runs any number of times"},
+      {"TP=$(IFS=,; A=8,4; echo $A)", "an IFS of the script's own"},
       {"while [ -n \"$X\" ]; do TP=8; done", "a loop that runs any number of times"},
       {"f() { [ -n \"$X\" ] && return; TP=8; }; f", "a 'return' that a condition decides"},
       {"for y in 1 2; do [ -n \"$X\" ] && break; TP=$y; done", "a 'break' that a condition decides"},
