@@ -143,9 +143,11 @@ std::string without_groups(std::string text) {
 }
 
 // Whether a word that is not known is a value of the argument; elsewhere it may hold any arguments.
-bool takes_unknown(std::string_view name, const GivenArgument& argument) {
+bool takes_unknown(std::string_view name, const GivenArgument& argument, const Word& word) {
   const Argument* known = find_argument(name);
-  if (name.ends_with("data-path")) return true;
+  const bool path = word.text.find('/') != std::string::npos && word.text.find_first_of(" \t\n") == std::string::npos;
+  const bool free = known != nullptr && known->meaning == Meaning::no_cost;
+  if (name.ends_with("data-path") || (path && free)) return true;
   return !name.empty() && argument.values.empty() && (known == nullptr || known->meaning != Meaning::flag);
 }
 
@@ -312,7 +314,7 @@ Given group_arguments(const Command& words, std::vector<Note>& notes) {
       if (written.size() < word.text.size()) current.values.push_back(word.text.substr(written.size() + 1));
     } else if (name.empty() && !word.unknown) {
       notes.push_back({word.line, fmt::format("'{}' belongs to no argument", word.text)});
-    } else if (word.unknown && (is_name(word.text) || !takes_unknown(name, current))) {
+    } else if (word.unknown && (is_name(word.text) || !takes_unknown(name, current, word))) {
       given.put_open(word);
     } else {
       current.values.push_back(word.text);

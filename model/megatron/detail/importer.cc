@@ -36,7 +36,9 @@ bool is_priced(std::string_view name, const GivenArgument& argument) {
   if (argument.values.empty() || argument.unknown || argument.condition > 0) return false;
   // The layers of hybrid models under their names of 2024 and 2026.
   const std::string& last = argument.values.back();
-  if (name == "--spec" && (last == "mamba_stack_spec" || last == "hybrid_stack_spec")) return true;
+  constexpr std::string_view specs[] = {"mamba_stack_spec", "hybrid_stack_spec", "get_qwen3_next_spec",
+                                        "get_qwen3_5_spec"};
+  if (name == "--spec" && std::ranges::find(specs, last) != std::end(specs)) return true;
   if (argument.values.size() != 1) return false;
   const auto number = parse_decimal(argument.values[0]);
   return (name == "--outer-dp-sharding-strategy" && last == "no_shard") ||
@@ -330,6 +332,14 @@ void Importer::read_names_of_forks() {
   const std::int64_t shared = number("--n-shared-experts");
   if (shared > 0 && !shape.shared_expert_ffn && shape.expert_ffn && *shape.expert_ffn <= kLargest)
     shape.shared_expert_ffn = shared * *shape.expert_ffn;
+  // slime's layers of Qwen3-Next and Qwen3.5, of which their Hugging Face configurations make every fourth one full
+  // attention (slime_plugins/models/qwen3_next.py and qwen3_5.py).
+  const auto spec = given_.values("--spec");
+  if (!spec.empty() && (spec.back() == "get_qwen3_next_spec" || spec.back() == "get_qwen3_5_spec")) {
+    shape.attention_variant = "gated_delta_net";
+    if (shape.linear_layers.empty()) shape.linear_layers = "4";
+    shape.output_gate = true;
+  }
   if (given_.has("--enable-dsa-indexer")) {
     shape.attention_variant = "dsa";
     shape.indexer_heads = shape.indexer_heads.value_or(64);

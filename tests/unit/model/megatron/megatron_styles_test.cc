@@ -473,6 +473,17 @@ TEST(MegatronStyles, ForksHaveDefaultsOfTheirOwn) {
   EXPECT_EQ(slime.plan.precision.gemm, Precision::bf16);
   EXPECT_EQ(slime.plan.parallelism.zero_stage, 1);
   EXPECT_EQ(slime.config->model_type, "glm4_moe");
+  // slime's layers of Qwen3-Next: three of four have linear attention. A path that is not known is no argument.
+  const auto next =
+      value_of(of("--actor-num-nodes 1 --rollout-batch-size 8 --n-samples-per-prompt 1 --num-experts 16 "
+                  "--moe-shared-expert-intermediate-size 512 --moe-ffn-hidden-size 512 "
+                  "--group-query-attention --num-query-groups 2 --disable-bias-linear "
+                  "--normalization RMSNorm --untie-embeddings-and-output-weights --qk-layernorm "
+                  "--spec plugins.qwen3_next get_qwen3_next_spec --eval-prompt-data aime $DIR/a.jsonl"));
+  EXPECT_EQ(next.config->model_type, "qwen3_next");
+  EXPECT_EQ(next.shape.linear_layers, "4");
+  EXPECT_TRUE(next.shape.output_gate);
+  EXPECT_THAT(noted(next), testing::Not(testing::HasSubstr("get_qwen3_next_spec: not modelled")));
   EXPECT_THAT(noted(slime), testing::HasSubstr("a step of the training is priced, its rollout is not"));
   // 9216 tokens are four samples of 2048; a rank has 256 / 8 of them, which four divide.
   const auto packed = value_of(import_style("ray job submit -- python3" + model +
