@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -11,18 +10,19 @@
 
 #include "model/base/text.h"
 #include "model/configurations/configuration.h"
+#include "model/configurations/detail/python_text.h"
 #include "model/configurations/detail/python_value.h"
 #include "model/configurations/detail/shared.h"
 
 namespace plumbline::model::configurations {
 namespace {
 
-bool is_name(char one) { return one == '_' || (one >= '0' && one <= '9') || ((one | 32) >= 'a' && (one | 32) <= 'z'); }
+constexpr std::string_view kAsked = "_asked_for";
 
-class PythonReader {
+class PythonReader : private PythonText {
  public:
   explicit PythonReader(const Source& source)
-      : source_(source), text_(source.text), out_(source.path, source.renames), modules_(source.modules.size()) {
+      : PythonText(source.text), source_(source), out_(source.path, source.renames), modules_(source.modules.size()) {
     for (std::size_t at = 0; at < text_.size(); ++at)
       if (text_[at] == '\n') newlines_.push_back(at);
   }
@@ -97,34 +97,6 @@ class PythonReader {
     const auto lines_before = [this](std::size_t place) { return std::ranges::lower_bound(newlines_, place); };
     return at < own ? 0 : static_cast<int>(lines_before(at) - lines_before(own)) + 1;
   }
-  char letter() const { return pos_ < end_ ? text_[pos_] : '\0'; }
-  bool is_quote(std::size_t at) const { return at < text_.size() && (text_[at] == '"' || text_[at] == '\''); }
-  std::string_view marks(std::size_t at) const {
-    return text_.substr(at, text_.substr(at, 3) == std::string(3, text_[at]) ? 3 : 1);
-  }
-
-  // Returns the place behind the string that begins at a quote.
-  std::size_t after_string(std::size_t at) const {
-    const std::string_view quote = marks(at);
-    for (at += quote.size(); at < text_.size(); ++at) {
-      if (text_.substr(at).starts_with(quote)) return at + quote.size();
-      if (text_[at] == '\\') ++at;
-    }
-    return text_.size();
-  }
-
-  // Returns the first place from `at` where one of `ends` is outside of strings, comments and brackets.
-  std::size_t find_outside(std::size_t at, std::size_t end, std::string_view ends) const {
-    for (int depth = 0; at < end;) {
-      const char one = text_[at];
-      if (depth <= 0 && ends.find(one) != std::string_view::npos) return at;
-      if (std::string_view("([{").find(one) != std::string_view::npos) ++depth;
-      if (std::string_view(")]}").find(one) != std::string_view::npos) --depth;
-      at = is_quote(at) ? after_string(at) : one == '#' ? text_.find('\n', at) : one == '\\' ? at + 2 : at + 1;
-    }
-    return end;
-  }
-
   void split_statements() {
     for (std::size_t at = 0; at < text_.size();) {
       const std::size_t begin = std::min(text_.find_first_not_of(" \t\r", at), text_.size());
@@ -280,7 +252,7 @@ class PythonReader {
   bool execute(const Statement& statement, Scope& scope) {
     const std::string_view text = text_.substr(statement.begin, statement.end - statement.begin);
     import_names(text, module_at(statement.begin), scope);
-    for (const std::string_view word : {"def ", "class ", "assert ", "from ", "import ", "\"", "'", "@"})
+    for (const std::string_view word : {"def ", "class ", "assert ", "from ", "import ", "if __name__", "\"", "'", "@"})
       if (text.starts_with(word)) return false;
     if (!may_add(1, line_at(statement.begin))) return true;
     pos_ = statement.begin, end_ = statement.end;
@@ -298,6 +270,7 @@ class PythonReader {
       whole_expression(scope);
       return false;
     }
+    if (letter() == '(' && lengthens(path, scope)) return false;
     std::vector<std::string> others;  // names that get what a function returns after the first
     for (; path.size() == 1 && letter() == ','; skip_space()) {
       ++pos_;
@@ -327,56 +300,28 @@ class PythonReader {
     return false;
   }
 
-  void skip_space() {
-    while (pos_ < end_ && std::string_view(" \t\r\n\\#").find(text_[pos_]) != std::string_view::npos)
-      pos_ = text_[pos_] == '#' ? std::min(text_.find('\n', pos_), end_) : pos_ + 1;
-  }
-
-  // Returns the names between dots, the last of which may be empty.
-  std::vector<std::string> take_path() {
-    std::vector<std::string> path;
-    do {
-      if (!path.empty()) ++pos_;
-      const std::size_t begin = pos_;
-      while (is_name(letter())) ++pos_;
-      path.emplace_back(text_.substr(begin, pos_ - begin));
-    } while (letter() == '.');
-    skip_space();
-    return path;
-  }
-
-  bool takes_assignment() {
-    const bool takes = letter() == '=' && !text_.substr(pos_).starts_with("==");
-    if (takes) ++pos_;
-    return takes;
-  }
-
-  bool stands_at(std::size_t at, std::string_view word) const {
-    const std::size_t behind = at + word.size();
-    return at <= end_ && text_.substr(0, end_).substr(at).starts_with(word) &&
-           (behind >= end_ || !is_name(text_[behind]));
-  }
-  // Returns the place of a word of an expression outside of brackets; nothing where it has none.
-  std::optional<std::size_t> find_word(std::size_t at, std::string_view word) const {
-    for (at = find_outside(at, end_, " \n,)]}"); at < end_ && std::isspace(text_[at]) != 0;
-         at = find_outside(at + 1, end_, " \n,)]}"))
-      if (stands_at(at + 1, word)) return at + 1;
-    return std::nullopt;
-  }
-  bool takes_word(std::string_view word) {
-    skip_space();
-    const bool takes = stands_at(pos_, word) ||
-                       (word.back() == '=' && text_.substr(0, end_).substr(std::min(pos_, end_)).starts_with(word));
-    if (takes) pos_ += word.size();
-    skip_space();
-    return takes;
-  }
-
   // Returns whether so many values more may be read.
   bool may_add(std::size_t size, int line) {
     values_ += size;
     if (values_ > kMostValues) out_.fail(line, "", fmt::format("more than {} values", kMostValues));
     return out_.enter(depth_, line);
+  }
+
+  // Adds what stands between brackets to a list, as its append() and extend() do; returns whether there is a list.
+  bool lengthens(std::span<const std::string> path, Scope& scope) {
+    const bool extends = path.back() == "extend";
+    PythonValue* list = extends || path.back() == "append" ? find_value(scope, path.first(path.size() - 1)) : nullptr;
+    PythonValue added{PythonValue::Kind::call, "", line_at(pos_)};
+    if (list == nullptr || list->kind != PythonValue::Kind::list || !brackets(scope, added) || added.items.size() != 1)
+      return false;
+    list = find_value(scope, path.first(path.size() - 1));  // an expression in the brackets may have changed the scope
+    if (extends && added.items.front().kind != PythonValue::Kind::list) return false;
+    list->size += added.size;
+    if (extends)
+      std::ranges::move(PythonValue(added.items.front()).items, std::back_inserter(list->items));
+    else
+      list->items.push_back(std::move(added.items.front()));
+    return may_add(added.size, added.line);
   }
 
   // Returns the expression at the end of a statement.
@@ -496,13 +441,19 @@ class PythonReader {
       if (!call(scope, name, value)) return false;
       if (name == "list" && value.items.size() == 1 && value.items.front().kind == PythonValue::Kind::list)
         value = PythonValue(value.items.front());
-      const PythonValue* from = path.back() == "get" ? find_value(scope, std::span(path).first(path.size() - 1))
-                                : name == "getattr" && !value.items.empty() ? &value.items.front()
-                                                                            : nullptr;
-      const std::size_t key = name == "getattr" ? 1 : 0;
+      PythonValue* const owner = find_value(scope, std::span(path).first(path.size() - 1));
+      if (path.back() == "lower" && owner != nullptr && owner->kind == PythonValue::Kind::scalar) {
+        value = {PythonValue::Kind::scalar, lower_case(owner->text), value.line};
+        return true;
+      }
+      const bool stated = name == kStated;
+      const bool attribute = (name == "getattr" || stated) && !value.items.empty();
+      const PythonValue* from = path.back() == "get" ? owner : attribute ? &value.items.front() : nullptr;
+      const std::size_t key = attribute ? 1 : 0;
       if (from == nullptr || value.items.size() <= key) return true;
       const PythonValue silent = value.items.size() > key + 1 ? value.items[key + 1] : PythonValue();
-      value = entry(*from, value.items[key], &silent);
+      const PythonValue read = entry(*from, value.items[key], &silent);
+      value = stated && read.kind == PythonValue::Kind::unread ? silent : read;
       return true;
     }
     if (name == "True" || name == "False") value.text = name == "True" ? "true" : "false";
@@ -524,9 +475,9 @@ class PythonReader {
     return true;
   }
 
-  static const PythonValue* find_value(const Scope& scope, std::span<const std::string> path) {
+  static PythonValue* find_value(Scope& scope, std::span<const std::string> path) {
     const auto found = path.empty() ? scope.end() : scope.find(path.front());
-    const PythonValue* value = found == scope.end() ? nullptr : &found->second;
+    PythonValue* value = found == scope.end() ? nullptr : &found->second;
     for (std::size_t i = 1; i < path.size() && value != nullptr; ++i) value = find_field(*value, path[i]);
     return value;
   }
@@ -622,6 +573,7 @@ class PythonReader {
       field(value, "package") = {PythonValue::Kind::scalar, package, value.line};
       if (name == kModelBuilder) add_context(package, value);
     }
+    if (closed && is_deferred(name)) take_target(value);
     if (closed && name == kTransforms && value.items.size() == 2) {
       const PythonValue transforms = value.items.back();
       value = PythonValue(value.items.front());
@@ -671,7 +623,6 @@ class PythonReader {
   }
 
   const Source& source_;
-  std::string_view text_;
   Collector out_;
   std::vector<std::size_t> newlines_;
   std::vector<Statement> statements_;
@@ -679,7 +630,7 @@ class PythonReader {
   std::deque<PythonFields> objects_;
   std::vector<const PythonFields*> listed_;          // from the whole to what is being listed
   std::vector<std::pair<int, std::string>> unread_;  // lines and statements
-  std::size_t pos_ = 0, end_ = 0, values_ = 0;
+  std::size_t values_ = 0;
   int depth_ = 0, unused_ = 0;  // unused_: of what is being read the value, so that no function is run
 };
 
@@ -689,6 +640,19 @@ bool is_python(std::string_view text) {
   return text.starts_with("def ") || text.find("\ndef ") != std::string_view::npos;
 }
 
-Result<Configuration> read_python(const Source& source) { return PythonReader(source).read(); }
+// A function with arguments, as a factory of NeMo-Run is named, is what a function of its own returns.
+Result<Configuration> read_python(const Source& source) {
+  const std::size_t bracket = source.function.find('(');
+  if (bracket == std::string::npos) return PythonReader(source).read();
+  Source asked = source;
+  const std::string text = fmt::format("{}\n\ndef {}():\n    return {}\n", source.text, kAsked, source.function);
+  asked.text = text;
+  asked.function = kAsked;
+  auto read = PythonReader(asked).read();
+  if (read)
+    for (Entry& entry : read->entries)
+      if (entry.key == "def") entry.value = source.function.substr(0, bracket);
+  return read;
+}
 
 }  // namespace plumbline::model::configurations

@@ -113,6 +113,24 @@ inline PythonValue multiplied(PythonValue left, PythonValue right) {
   return repeated;
 }
 
+// The attribute that an object has, or the third argument where no statement that is read sets it: a function of the
+// texts that are read with a file, which ask for what the file states.
+inline constexpr std::string_view kStated = "_stated";
+
+// NeMo-Run's configuration of an object: the class or function, whose arguments are the keywords. It becomes an object
+// with that name as _target_, as YAML has it.
+inline bool is_deferred(std::string_view name) {
+  if (name.starts_with("run.")) name.remove_prefix(4);
+  return name == "Config" || name == "Partial";
+}
+inline void take_target(PythonValue& value) {
+  if (value.items.empty()) return;
+  PythonValue target{PythonValue::Kind::scalar, value.items.front().text, value.line};
+  value.text = "dict";
+  value.items.erase(value.items.begin());
+  value.fields->emplace_back("_target_", std::move(target));
+}
+
 // Returns what an object has under a key, else what stands for it.
 inline PythonValue entry(const PythonValue& object, const PythonValue& key, const PythonValue* silent) {
   const auto name = key_of(key);

@@ -1,5 +1,7 @@
-// What functions of Megatron-Bridge set of the configuration that a recipe gives them, as Python that is read with the
-// recipe: a recipe imports them from files that are not read. Only what decides the step is here.
+// What functions of Megatron-Bridge and of NeMo 2 set, as Python that is read with a recipe: a recipe imports them from
+// files that are not read. Only what decides the step is here.
+#include <algorithm>
+
 #include "model/configurations/detail/shared.h"
 
 namespace plumbline::model::configurations {
@@ -7,7 +9,8 @@ namespace {
 
 // perf_recipes/_common.py @007282ea, perf_recipes/llama/common.py @3564acfd, perf_recipes/deepseek/common.py @267f7562,
 // perf_recipes/gpt_oss/common.py @3564acfd, perf_recipes/qwen/common.py (the file of 2026-08), utils/cuda_graph.py.
-constexpr std::string_view kFunctions = R"(
+// Stages of DeepSeek-V3 and Kimi K2: recipes/deepseek/deepseek_v3.py @05d003fb, recipes/kimi/h100/kimi_k2.py @0cabbd55.
+constexpr std::string_view kBridge = R"(
 def _benchmark_common(cfg):
     cfg.ddp.grad_reduce_in_fp32 = False
     cfg.mixed_precision.grad_reduce_in_fp32 = False
@@ -94,20 +97,147 @@ def _apply_gpt_oss_20b_local_graph_configs(cfg):
 
 def set_cuda_graph_modules(model, modules):
     model.cuda_graph_scope = modules
+
+def _stages_of_61_layers(stages, last):
+    layouts = {
+        1: None,
+        4: [["embedding"] + ["decoder"] * 16] + [["decoder"] * 16] * 2 + [["decoder"] * 13 + last],
+        8: [["embedding"] + ["decoder"] * 8] + [["decoder"] * 8] * 6 + [["decoder"] * 5 + last],
+        16: [["embedding"] + ["decoder"] * 4] + [["decoder"] * 4] * 14 + [["decoder"] + last],
+    }
+    return layouts[stages]
+
+def set_deepseek_v3_pipeline_model_parallel_layout(model, layout=None):
+    last = ["mtp"] * _stated(model, "mtp_num_layers", 1) + ["loss"]
+    chunks = _stated(model, "virtual_pipeline_model_parallel_size", None) or 1
+    model.pipeline_model_parallel_layout = layout or _stages_of_61_layers(model.pipeline_model_parallel_size * chunks, last)
+
+def _get_kimi_k2_pipeline_layout(pp_size, vp_size):
+    return _stages_of_61_layers(pp_size * (vp_size or 1), ["loss"])
+)";
+
+// NVIDIA/NeMo nemo/collections/llm/recipes: precision/mixed_precision.py @0a07447c, optim/adam.py @06cca550,
+// finetune_default.py @07362af8, deepseek.py @2341b2bd, qwen3.py @2c5b5343; the trainers of other models have the
+// parameters and fields of Qwen3's.
+constexpr std::string_view kNemo = R"(
+PEFT_STR2CLS = {"lora": "LoRA", "dora": "DoRA"}
+
+def bf16_mixed():
+    return run.Config("MegatronMixedPrecision", precision="bf16-mixed", grad_reduce_in_fp32=True)
+
+def fp16_mixed():
+    return run.Config("MegatronMixedPrecision", precision="16-mixed", grad_reduce_in_fp32=False)
+
+def _with_fp8(cfg, recipe, gathers):
+    cfg.fp8 = "hybrid"
+    cfg.fp8_recipe = recipe
+    cfg.fp8_param_gather = gathers
+    return cfg
+
+def bf16_with_fp8_mixed():
+    return _with_fp8(bf16_mixed(), "delayed", True)
+
+def fp16_with_fp8_mixed():
+    return _with_fp8(fp16_mixed(), "delayed", True)
+
+def bf16_with_mxfp8_mixed():
+    return _with_fp8(bf16_mixed(), "mxfp8", False)
+
+def fp16_with_mxfp8_mixed():
+    return _with_fp8(fp16_mixed(), "mxfp8", False)
+
+def bf16_with_fp8_current_scaling_mixed():
+    cfg = _with_fp8(bf16_mixed(), "tensorwise", True)
+    cfg.first_last_layers_bf16 = True
+    cfg.num_layers_at_start_in_bf16 = 1
+    cfg.num_layers_at_end_in_bf16 = 1
+    return cfg
+
+def fp16_with_fp8_current_scaling_mixed():
+    cfg = _with_fp8(fp16_mixed(), "tensorwise", True)
+    cfg.first_last_layers_bf16 = True
+    cfg.num_layers_at_start_in_bf16 = 1
+    cfg.num_layers_at_end_in_bf16 = 1
+    return cfg
+
+def distributed_fused_adam_with_cosine_annealing(precision="bf16-mixed", clip_grad=1.0):
+    config = run.Config("OptimizerConfig", optimizer="adam", use_distributed_optimizer=True, clip_grad=clip_grad)
+    return run.Config("MegatronOptimizerModule", config=config)
+
+def _trainer(strategy, num_nodes, num_gpus_per_node, max_steps, plugins, callbacks):
+    return run.Config("Trainer", num_nodes=num_nodes, devices=num_gpus_per_node, max_steps=max_steps, plugins=plugins,
+                      callbacks=callbacks or [], strategy=strategy)
+
+def trainer(tensor_parallelism=4, pipeline_parallelism=1, virtual_pipeline_parallelism=1, context_parallelism=1,
+            expert_parallelism=1, sequence_parallelism=True, account_for_embedding_in_pipeline_split=True,
+            account_for_loss_in_pipeline_split=True, num_nodes=1, num_gpus_per_node=8, max_steps=1168251,
+            callbacks=None):
+    strategy = run.Config("MegatronStrategy", tensor_model_parallel_size=tensor_parallelism,
+                          pipeline_model_parallel_size=pipeline_parallelism,
+                          virtual_pipeline_model_parallel_size=virtual_pipeline_parallelism,
+                          context_parallel_size=context_parallelism, expert_model_parallel_size=expert_parallelism,
+                          sequence_parallel=sequence_parallelism,
+                          account_for_embedding_in_pipeline_split=account_for_embedding_in_pipeline_split,
+                          account_for_loss_in_pipeline_split=account_for_loss_in_pipeline_split,
+                          ddp=run.Config("DistributedDataParallelConfig", grad_reduce_in_fp32=True,
+                                         overlap_grad_reduce=True, overlap_param_gather=True))
+    return _trainer(strategy, num_nodes, num_gpus_per_node, max_steps, bf16_mixed(), callbacks)
+
+def default_finetune_trainer(tensor_parallelism=1, pipeline_parallelism=1, virtual_pipeline_parallelism=None,
+                             context_parallelism=1, sequence_parallelism=False, num_nodes=1, num_gpus_per_node=8,
+                             max_steps=1000):
+    strategy = run.Config("MegatronStrategy", tensor_model_parallel_size=tensor_parallelism,
+                          pipeline_model_parallel_size=pipeline_parallelism,
+                          virtual_pipeline_model_parallel_size=virtual_pipeline_parallelism,
+                          context_parallel_size=context_parallelism, sequence_parallel=sequence_parallelism)
+    return _trainer(strategy, num_nodes, num_gpus_per_node, max_steps, bf16_mixed(), None)
+
+def default_finetune_recipe(model, resume_path, dir=None, name="default", num_nodes=1, num_gpus_per_node=8,
+                            packed_sequence=False):
+    data = run.Config("SquadDataModule", seq_length=2048, global_batch_size=128, micro_batch_size=1)
+    if packed_sequence:
+        data.global_batch_size = 8
+    return run.Partial("finetune", model=model, data=data,
+                       trainer=default_finetune_trainer(num_nodes=num_nodes, num_gpus_per_node=num_gpus_per_node),
+                       optim=distributed_fused_adam_with_cosine_annealing())
+)";
+
+// The same of every model, but for its name.
+constexpr std::string_view kFamilies[] = {"qwen2", "qwen3", "nemotron", "gemma", "gemma2", "gemma3", "starcoder2"};
+constexpr std::string_view kFamily = R"(
+def {0}_model(version):
+    return run.Config("{0}", config=run.Config(version))
+
+def {0}_trainer(tensor_parallelism=1, pipeline_parallelism=1, virtual_pipeline_parallelism=None, context_parallelism=1,
+                sequence_parallelism=False, expert_parallelism=None, num_nodes=1, num_gpus_per_node=8,
+                max_steps=1168251, precision="bf16-mixed", callbacks=None):
+    strategy = run.Config("MegatronStrategy", tensor_model_parallel_size=tensor_parallelism,
+                          pipeline_model_parallel_size=pipeline_parallelism,
+                          virtual_pipeline_model_parallel_size=virtual_pipeline_parallelism,
+                          context_parallel_size=context_parallelism, sequence_parallel=sequence_parallelism,
+                          expert_model_parallel_size=expert_parallelism, expert_tensor_parallel_size=1)
+    plugins = fp16_mixed() if precision == "16-mixed" else bf16_mixed() if precision == "bf16-mixed" else None
+    return _trainer(strategy, num_nodes, num_gpus_per_node, max_steps, plugins, callbacks)
 )";
 
 }  // namespace
 
 Result<Configuration> read_bridge(const Source& source) {
-  PythonModule recipe{kFunctions.size(), "", {}};
+  std::string whole(kBridge);
+  const std::size_t nemo = whole.size();
+  whole += kNemo;
+  for (const std::string_view family : kFamilies) whole += fmt::format(fmt::runtime(kFamily), family);
+  PythonModule recipe{whole.size(), "", {}};
   for (const std::string_view line : lines_of(source.text)) {
     const std::string_view statement = trimmed(line);
     const std::size_t import = statement.find(" import ");
-    if (!statement.starts_with("from megatron.bridge.") || import == std::string_view::npos) continue;
-    recipe.imports[std::string(trimmed(statement.substr(5, import - 5)))] = 0;
+    if (!statement.starts_with("from ") || import == std::string_view::npos) continue;
+    const std::string module(trimmed(statement.substr(5, import - 5)));
+    if (module.starts_with("megatron.bridge.")) recipe.imports[module] = 0;
+    if (module.starts_with("nemo.collections.llm")) recipe.imports[module] = 1;
   }
-  const std::string whole = std::string(kFunctions) + std::string(source.text);
-  return read_python({whole, source.path, source.renames, source.function, {{}, std::move(recipe)}});
+  whole += source.text;
+  return read_python({whole, source.path, source.renames, source.function, {{}, {nemo, "", {}}, std::move(recipe)}});
 }
 
 }  // namespace plumbline::model::configurations

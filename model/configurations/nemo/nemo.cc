@@ -1,6 +1,7 @@
 // Recipes of NeMo 2 and Megatron-Bridge as YAML and of Bridge as Python, and megatron_gpt_config.yaml of NeMo 1. Fields
 // that have the name of an argument of Megatron are read as that; the table has the others.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <type_traits>
 
@@ -188,25 +189,6 @@ void count_ends_of_base(const RuleInput& in, const Entry& base, NemoArguments& a
                          base.key, *layers, stages, *layers + 2));
 }
 
-// Bridge's functions give all stages of DeepSeek-V3 and Kimi K2 as many layers, rounded up, and the last one what is
-// left (recipes/deepseek/deepseek_v3.py @05d003fb, recipes/kimi/h100/kimi_k2.py @0cabbd55).
-void lay_out_by_function(const RuleInput& in) {
-  const Entry* stated = in.draft.configuration().find("model.pipeline_model_parallel_layout");
-  const bool of_kimi = stated != nullptr && stated->value.starts_with("_get_kimi_k2_pipeline_layout");
-  const std::string_view function =
-      of_kimi ? std::string_view(stated->key) : "'set_deepseek_v3_pipeline_model_parallel_layout(cfg.model)'";
-  const auto layers = in.layers();
-  const std::int64_t chunks = in.draft.integer("model.virtual_pipeline_model_parallel_size").value_or(1);
-  const std::int64_t stages = bounded_product({in.draft.degree("pipeline"), std::max<std::int64_t>(1, chunks)});
-  const bool known = stages == 4 || stages == 8 || stages == 16;
-  if (!layers || !known || in.draft.configuration().find(function) == nullptr) return;
-  const std::int64_t most = (*layers + stages - 1) / stages, last = *layers - most * (stages - 1);
-  if (last < 1) return;
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), most);
-  counts.back() = last;
-  in.draft.set("schedule.layers_per_stage", counts, function);
-}
-
 // Only Megatron-Core of 2026 replays whole iterations.
 void read_nemo_rest(Draft& draft, const NemoArguments& arguments) {
   const std::vector<std::string> scopes = arguments.given.values("--cuda-graph-scope");
@@ -245,23 +227,40 @@ void read_nemo_training(const RuleInput& in) {
   // is distributed_fused_adam_with_cosine_annealing() (recipes/utils/optimizer_utils.py @0d7a394c).
   const auto begins_as = [&in](std::string_view kind) -> const Entry* {
     const auto& entries = in.draft.configuration().entries;
-    const std::string recipe = fmt::format("_{}_config()", kind), common = fmt::format("_{}_common()", kind);
-    const auto found = std::ranges::find_if(
-        entries, [&](const Entry& one) { return one.key.ends_with(recipe) || one.key.ends_with(common); });
+    const auto found = std::ranges::find_if(entries, [&](const Entry& one) {
+      return std::ranges::any_of(std::array{"config", "common", "recipe"}, [&](std::string_view word) {
+        return one.key.ends_with(fmt::format("_{}_{}()", kind, word));
+      });
+    });
     return found == entries.end() ? nullptr : &*found;
   };
-  const Entry *const pretraining = begins_as("pretrain"), *const base = pretraining ? pretraining : begins_as("sft");
+  const Entry *const pretraining = begins_as("pretrain"), *const tuning = begins_as("finetune"),
+                     *const base = pretraining ? pretraining
+                                   : tuning    ? tuning
+                                               : begins_as("sft");
+  // Of NeMo 2's recipes, these have a section of DDP that overlaps.
+  const bool overlaps = pretraining != nullptr &&
+                        (!pretraining->key.ends_with("_recipe()") ||
+                         std::ranges::any_of(std::array{"llama", "mixtral", "deepseek"}, [&](std::string_view family) {
+                           return pretraining->key.starts_with(family);
+                         }));
   for (const char* key : {"ddp.use_distributed_optimizer", "ddp.overlap_grad_reduce", "ddp.overlap_param_gather"})
-    if (base != nullptr && (pretraining != nullptr || std::string_view(key).ends_with("optimizer")) &&
+    if (base != nullptr && (overlaps || std::string_view(key).ends_with("optimizer")) &&
         in.draft.configuration().find(key) == nullptr)
       arguments.put(argument_of(key), base->key);
-  lay_out_by_function(in);
   if (base != nullptr) count_ends_of_base(in, *base, arguments);
   if (base != nullptr)
     in.draft.note(Note::Kind::assumed, base->key,
                   fmt::format("assumed: what {} leaves open of precision, distributed optimizer and overlaps is that "
-                              "of Bridge's common base",
+                              "of the base of its kind",
                               base->key));
+  // NeMo 2's callback overlaps gradients and parameters of data-parallel ranks, unless it is told otherwise
+  // (nemo/lightning/pytorch/callbacks/megatron_comm_overlap.py).
+  for (const Entry& entry : in.draft.configuration().entries)
+    if (entry.key == "trainer.callbacks[]._target_" && entry.value.ends_with("MegatronCommOverlapCallback"))
+      for (const std::string field : {"overlap_grad_reduce", "overlap_param_gather"})
+        if (in.draft.flag("trainer.callbacks[]." + field).value_or(true))
+          arguments.put(argument_of("ddp." + field), entry.key);
   if (in.draft.text("model.optim.name") == "distributed_fused_adam")
     arguments.put("--use-distributed-optimizer", "model.optim.name");
   const std::string_view gradients = give_precision(in.draft, base != nullptr, arguments);
@@ -398,6 +397,8 @@ void read_nemo_model(const RuleInput& in) {
       megatron::visit_shape(shape, [&](std::string_view name, auto& field) {
         if (name == row->key) set_shape(draft, entry.key, field);
       });
+  // Learned positions are as many as a sequence has tokens (max_sequence_length of NeMo's GPTConfig).
+  if (shape.max_positions == 0) shape.max_positions = draft.value("batch.sequence_length").value_or(0);
   // Bridge's HybridModelProvider has other defaults than Megatron (models/hybrid/hybrid_provider.py).
   const bool hybrid = draft.text("model.hybrid_layer_pattern") || draft.text("model.hybrid_override_pattern");
   if (hybrid && !draft.text("model.position_embedding_type")) shape.position = "none";
@@ -454,7 +455,8 @@ std::string module_of(std::string_view text, std::string_view function) {
 // A recipe of another file has degrees that this one may leave to it.
 void require_degrees_of_base(Draft& draft) {
   for (const Entry& entry : draft.configuration().entries) {
-    if (!entry.key.ends_with("_config()") || entry.key.find('.') != std::string::npos) continue;
+    const bool of_bridge = entry.key.ends_with("_config()") && entry.key.find('.') == std::string::npos;
+    if (!of_bridge && !entry.key.ends_with("_recipe()")) continue;
     std::string open;
     for (const std::string_view part : {"moe", "_a3b", "_a22b", "deepseek", "kimi", "gpt_oss", "mixtral", "glm",
                                         "moonlight", "minimax", "nemotron_3"})
@@ -540,6 +542,12 @@ Result<Configuration> read_nemo(const Source& source) {
     // A type of PyTorch is a word in YAML, and a name that Python is not run for.
     if (entry.value.starts_with("torch.") && entry.value.find_first_of("([ ") == std::string::npos)
       entry.unread = false;
+    // llm.llama3_8b.pretrain_recipe() becomes llama3_8b_pretrain_recipe().
+    if (const std::size_t dot = entry.key.rfind('.'); entry.key.ends_with("_recipe()") && dot != std::string::npos) {
+      entry.value = entry.key.substr(0, dot);
+      entry.key[dot] = '_';
+      entry.key.erase(0, entry.key.rfind('.') + 1);
+    }
     if (entry.key.ends_with("_config()"))
       entry.value = module_of(source.text, std::string_view(entry.key).substr(0, entry.key.size() - 2));
     if (entry.key == "mixed_precision" && !entry.items.empty()) entry.value = entry.items.front();  // of a function
@@ -573,8 +581,40 @@ void read_nemo_degrees(const RuleInput& in) {
       draft.set("cluster.gpus", *gpus, "def");
     assume_cluster(draft, std::string_view(recipe).substr(end + std::string_view("gpu_").size()));
   }
-  if (draft.degree("tensor") > 1 && draft.flag("model.sequence_parallel").value_or(false))
+  const auto sequence = draft.flag("model.sequence_parallel");
+  const bool of_recipe = std::ranges::any_of(draft.configuration().entries,
+                                             [](const Entry& one) { return one.key.ends_with("_recipe()"); });
+  if (draft.degree("tensor") > 1 && sequence.value_or(false))
     draft.set("parallelism.sequence", true, "model.sequence_parallel");
+  else if (draft.degree("tensor") > 1 && !sequence && of_recipe)
+    draft.assume("parallelism.sequence", true, "recipes of NeMo with a tensor degree have it", "false");
+}
+
+// Reads LoRA, whose class has a rank of 32 and all linear layers (nemo/collections/llm/peft/lora.py, and
+// megatron/bridge/peft/lora.py). Returns whether the training is one that is predicted.
+bool read_nemo_adapter(const RuleInput& in) {
+  Draft& draft = in.draft;
+  const Entry* scheme = draft.configuration().find("peft_scheme");
+  const bool none = scheme != nullptr && (scheme->is_null() || lower_case(scheme->value) == "none");
+  bool adapts = false;
+  for (const Entry& entry : draft.configuration().entries) {
+    const bool unread = entry.key.ends_with("_peft_config()") || entry.key.ends_with("_peft_common()") ||
+                        (!none && entry.key.ends_with("finetune_recipe()")) || entry.key.ends_with("peft_scheme");
+    const bool states = entry.key == "peft" || entry.key == "peft._target_" || unread;
+    if (!states || (entry.value.empty() && entry.items.empty())) continue;
+    const std::string name = lower_case(entry.value.substr(entry.value.rfind('.') + 1));
+    if (name == "none") continue;
+    if ((unread || name != "lora") && refuse_adapter(draft, entry.key, entry.value)) return false;
+    adapts = true;
+  }
+  if (!adapts) return true;
+  draft.set("training.rank", draft.integer("peft.dim").value_or(32), "peft.dim");
+  draft.set("training.method", "lora", "peft");
+  if (draft.list("peft.target_modules").empty())
+    draft.set("training.targets", "all-linear", "peft.target_modules");
+  else if (!draft.given("training.targets"))
+    read_adapter_layers(in, "peft.target_modules");
+  return true;
 }
 
 void nemo_rules(const RuleInput& in) {
@@ -582,19 +622,10 @@ void nemo_rules(const RuleInput& in) {
   constexpr std::string_view of_automodel = "step_scheduler.local_batch_size";
   if (draft.configuration().find(of_automodel) != nullptr)
     return draft.fail(of_automodel, "is a key of NeMo AutoModel", "import automodel reads it");
-  for (const Entry& entry : draft.configuration().entries) {
-    const bool adapts = entry.key == "peft" || entry.key.starts_with("peft.") || entry.key.ends_with("peft_scheme");
-    if (adapts && !(entry.value.empty() && entry.items.empty()) &&
-        refuse_adapter(draft, entry.key, entry.value.empty() ? "an adapter" : entry.value))
-      return;
-  }
-  for (const Entry& entry : draft.configuration().entries)  // recipes of Python that begin as Bridge's for adapters
-    if ((entry.key.ends_with("_peft_config()") || entry.key.ends_with("_peft_common()")) &&
-        refuse_adapter(draft, entry.key, "an adapter"))
-      return;
   if (const auto length = draft.integer("model.seq_length"); length && !draft.given("batch.sequence_length"))
     draft.set("batch.sequence_length", *length, "model.seq_length");
   read_nemo_model(in);
+  if (!read_nemo_adapter(in)) return;
   read_nemo_degrees(in);
   require_degrees_of_base(draft);
   read_nemo_training(in);
@@ -611,7 +642,9 @@ ConfigurationFormat nemo() {
   return {"nemo",
           "NeMo",
           &read_nemo,
-          {{"model.config._target_", "config_class"},
+          {{"num_nodes", "trainer.num_nodes"},
+           {"num_gpus_per_node", "trainer.devices"},
+           {"model.config._target_", "config_class"},
            {"model.config.", "model."},
            {"model_config.", "model."},
            {"trainer.strategy.ddp.", "ddp."},

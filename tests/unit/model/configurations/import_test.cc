@@ -987,8 +987,14 @@ train: {global_batch_size: 32, micro_batch_size: 2, train_iters: 10}
                                 {"cluster.gpus=8", "batch.micro_batch_size=1", "batch.global_batch_size=8"}));
   EXPECT_EQ(half.plan.precision.gemm, Precision::fp16);
   EXPECT_THAT(noted(half), testing::Not(HasSubstr("states no precision")));
-  expect_refusal(import("nemo", "peft:\n  _target_: megatron.bridge.peft.lora.LoRA\n", {"cluster.gpus=8"}), 2,
-                 "LoRA is not read");
+  const std::string adapters =
+      "model: {_target_: Llama3ModelProvider8B, seq_length: 4096}\ntrain: {micro_batch_size: 1, global_batch_size: 8}\n"
+      "peft:\n  _target_: megatron.bridge.peft.";
+  const auto lora = read(import("nemo", adapters + "lora.LoRA\n  dim: 16\n", {"cluster.gpus=8"}));
+  EXPECT_EQ(lora.plan.training.method, "lora");
+  EXPECT_EQ(lora.plan.training.rank, 16);
+  EXPECT_THAT(lora.toml, HasSubstr("targets = [\"attention\", \"mlp\", \"experts\"]")) << "of the class";
+  expect_refusal(import("nemo", adapters + "dora.DoRA\n", {"cluster.gpus=8"}), 4, "DoRA is not read");
 }
 
 TEST(Nemo, RecipesOfPythonHaveTheirGpusAndModelInNames) {

@@ -77,6 +77,119 @@ TEST(PythonRecipes, FunctionsChangeWhatTheyAreGiven) {
   EXPECT_THAT(noted(read), testing::Not(HasSubstr("': unknown")));
 }
 
+// Stages that are not in the table of Bridge's function decide the plan, and have no value.
+TEST(PythonRecipes, StagesThatAFunctionDoesNotHaveAreRefused) {
+  const auto of = [](const std::string& lines) {
+    return bridge_recipe("deepseek_v3_pretrain_256gpu_h100_bf16_config",
+                         lines + "    set_deepseek_v3_pipeline_model_parallel_layout(cfg.model)\n");
+  };
+  EXPECT_THAT(refusal("nemo", of("    cfg.model.pipeline_model_parallel_size = 2\n")), HasSubstr("is an expression"));
+  const auto read = imported("nemo", of("    cfg.model.virtual_pipeline_model_parallel_size = 2\n"));
+  // 61 layers on 16 stages: 15 of 4, and one on the last.
+  EXPECT_EQ(read.plan.schedule.layers_per_stage.counts.size(), 16);
+  EXPECT_EQ(read.plan.schedule.layers_per_stage.counts.back(), 1);
+}
+
+// A recipe of NeMo 2 as its package writes them, whose functions of other files are read with it.
+const std::string recipe_of_nemo =
+    "from nemo.collections.llm.peft import PEFT_STR2CLS\n"
+    "from nemo.collections.llm.recipes.finetune_default import default_finetune_recipe\n"
+    "from nemo.collections.llm.recipes.optim.adam import distributed_fused_adam_with_cosine_annealing\n"
+    "from nemo.collections.llm.recipes.precision.mixed_precision import bf16_mixed\n\n"
+    "@run.cli.factory(name=\"llama3_8b\")\ndef model() -> run.Config[pl.LightningModule]:\n"
+    "    return run.Config(LlamaModel, config=run.Config(Llama3Config8B))\n\n"
+    "def pretrain_recipe(num_nodes: int = 2, tensor: Optional[int] = 2, overlap: bool = True) -> run.Partial:\n"
+    "    recipe = run.Partial(\n        pretrain, model=model(),\n"
+    "        data=run.Config(MockDataModule, seq_length=8192, global_batch_size=128, micro_batch_size=1),\n"
+    "        trainer=run.Config(nl.Trainer, devices=8, num_nodes=num_nodes, callbacks=[run.Config(TimingCallback)],\n"
+    "                           plugins=bf16_mixed(), strategy=run.Config(nl.MegatronStrategy,\n"
+    "                           tensor_model_parallel_size=tensor, sequence_parallel=True)),\n"
+    "        optim=distributed_fused_adam_with_cosine_annealing(max_lr=3e-4))\n"
+    "    if overlap:\n"
+    "        recipe.trainer.callbacks.append(run.Config(MegatronCommOverlapCallback, tp_comm_overlap=True))\n"
+    "    return recipe\n\n"
+    "def finetune_recipe(peft_scheme: Optional[str] = 'lora', num_nodes: int = 1) -> run.Partial:\n"
+    "    recipe = default_finetune_recipe(model(), \"meta-llama/Llama\", None, \"name\", num_nodes, 8)\n"
+    "    if peft_scheme is None or peft_scheme.lower() == 'none':\n"
+    "        recipe.trainer.strategy.tensor_model_parallel_size = 2\n"
+    "    elif peft_scheme.lower() in ['lora', 'dora']:\n"
+    "        recipe.peft = run.Config(PEFT_STR2CLS[peft_scheme.lower()])\n"
+    "        recipe.peft.target_modules = ['linear_qkv', 'linear_proj']\n"
+    "        recipe.optim.config.use_distributed_optimizer = False\n"
+    "    else:\n        raise ValueError(f\"{peft_scheme}\")\n    return recipe\n";
+
+TEST(PythonRecipes, ConfigurationsOfNemoRunAreRead) {
+  const auto read = imported("nemo", recipe_of_nemo, {}, "pretrain_recipe");
+  EXPECT_EQ(read.plan.model.config, "llama-3-8b");
+  EXPECT_EQ(read.plan.cluster.gpus, 16);
+  EXPECT_EQ(read.plan.parallelism.tensor, 2);
+  EXPECT_TRUE(read.plan.parallelism.sequence);
+  EXPECT_EQ(read.plan.parallelism.zero_stage, 1) << "the optimizer's function has it";
+  EXPECT_EQ(read.plan.precision.gradients, Precision::fp32) << "of bf16_mixed()";
+  EXPECT_EQ(read.plan.batch.sequence_length, 8192);
+  EXPECT_EQ(read.plan.batch.global_batch_size, 128);
+  EXPECT_EQ(read.plan.overlap.tensor, true) << "of the callback that is appended";
+  EXPECT_TRUE(read.plan.overlap.gradient_reduce && read.plan.overlap.parameter_gather) << "the callback sets both";
+  EXPECT_THAT(noted(read), Not(HasSubstr("unknown")));
+  // As `nemo llm pretrain --factory` takes arguments.
+  const auto asked = imported("nemo", recipe_of_nemo, {}, "pretrain_recipe(num_nodes=4, tensor=4, overlap=False)");
+  EXPECT_EQ(asked.plan.cluster.gpus, 32);
+  EXPECT_EQ(asked.plan.parallelism.tensor, 4);
+  EXPECT_FALSE(asked.plan.overlap.gradient_reduce);
+}
+
+TEST(PythonRecipes, AdaptersOfNemoAreRead) {
+  const auto lora = imported("nemo", recipe_of_nemo, {}, "finetune_recipe");
+  EXPECT_EQ(lora.plan.training.method, "lora");
+  EXPECT_EQ(lora.plan.training.rank, 32) << "of the class";
+  EXPECT_EQ(lora.plan.training.targets, std::vector<std::string>{"attention"});
+  EXPECT_EQ(lora.plan.parallelism.zero_stage, 0);
+  EXPECT_EQ(lora.plan.batch.sequence_length, 2048);
+  EXPECT_EQ(lora.plan.batch.global_batch_size, 128);
+  const auto whole = imported("nemo", recipe_of_nemo, {}, "finetune_recipe(peft_scheme=\"none\", num_nodes=2)");
+  EXPECT_EQ(whole.plan.training.method, "full");
+  EXPECT_EQ(whole.plan.cluster.gpus, 16);
+  EXPECT_EQ(whole.plan.parallelism.tensor, 2);
+  EXPECT_EQ(whole.plan.parallelism.zero_stage, 1);
+  const auto dora = tests::import("nemo", recipe_of_nemo, {}, "finetune_recipe(peft_scheme='dora')");
+  ASSERT_FALSE(dora);
+  EXPECT_THAT(to_string(dora.error()), HasSubstr("DoRA is not read"));
+}
+
+// A user's own function changes a recipe of NeMo's package, which is not read: what it leaves to the recipe is asked.
+TEST(PythonRecipes, RecipesOfNemosPackageLeaveDegrees) {
+  const auto of = [](const std::string& lines) {
+    return "def configure(nodes=8):\n    recipe = llm.llama3_70b.pretrain_recipe(name=\"a\", dir=\"/b\", "
+           "num_nodes=nodes, "
+           "num_gpus_per_node=8)\n    recipe.trainer.strategy.tensor_model_parallel_size = 4\n"
+           "    recipe.trainer.strategy.pipeline_model_parallel_size = 4\n    recipe.data.seq_length = 8192\n"
+           "    recipe.data.micro_batch_size = 1\n    recipe.data.global_batch_size = 128\n" +
+           lines + "    return recipe\n\nif __name__ == \"__main__\":\n    run.run(configure())\n";
+  };
+  EXPECT_THAT(refusal("nemo", of("")), HasSubstr("sets parallelism.context, which this file leaves to it"));
+  const auto read = imported("nemo", of("    recipe.trainer.strategy.context_parallel_size = 2\n"));
+  EXPECT_EQ(read.plan.model.config, "llama-3-70b");
+  EXPECT_EQ(read.plan.cluster.gpus, 64);
+  EXPECT_EQ(read.plan.parallelism.zero_stage, 1);
+  EXPECT_TRUE(read.plan.parallelism.sequence);
+  EXPECT_TRUE(read.plan.overlap.gradient_reduce);
+  EXPECT_EQ(read.plan.precision.gradients, Precision::fp32);
+  const auto tuned = [](const std::string& scheme) {
+    return "def configure():\n    recipe = llm.llama3_8b.finetune_recipe(num_nodes=1, num_gpus_per_node=8, "
+           "peft_scheme=" +
+           scheme +
+           ")\n    recipe.trainer.strategy.tensor_model_parallel_size = 2\n"
+           "    recipe.trainer.strategy.pipeline_model_parallel_size = 1\n"
+           "    recipe.trainer.strategy.context_parallel_size = 1\n    recipe.data.seq_length = 2048\n"
+           "    recipe.data.micro_batch_size = 1\n    recipe.data.global_batch_size = 64\n    return recipe\n";
+  };
+  EXPECT_THAT(refusal("nemo", tuned("'lora'")), HasSubstr("is not read")) << "its rank is in the recipe";
+  const auto whole = imported("nemo", tuned("None"));
+  EXPECT_EQ(whole.plan.training.method, "full");
+  EXPECT_EQ(whole.plan.parallelism.zero_stage, 1);
+  EXPECT_FALSE(whole.plan.overlap.gradient_reduce) << "its trainer has no section of DDP";
+}
+
 // Types of PyTorch stand for themselves, and a statement behind a function's holds over it.
 TEST(PythonRecipes, TypesOfPyTorchAreRead) {
   const auto read =
