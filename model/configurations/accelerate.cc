@@ -151,10 +151,22 @@ constexpr ZeroKeys zero_keys{"deepspeed_config.zero_stage",           "deepspeed
                              "deepspeed_config.overlap_comm",         "deepspeed_config.reduce_bucket_size",
                              "deepspeed_config.grad_accum_dtype",     "deepspeed_config.communication_data_type"};
 
+Result<Configuration> read_accelerate(const Source& source) {
+  auto read = TRY(read_yaml(source));
+  TRY(add_deepspeed_file(source.path, "deepspeed_config.deepspeed_config_file", read));
+  return read;
+}
+
+const KeyRow* row_of_section(std::string_view key) {
+  constexpr std::string_view section = "deepspeed.";
+  return key.starts_with(section) ? deepspeed_row(key.substr(section.size())) : nullptr;
+}
+
 void accelerate_rules(const RuleInput& in) {
   Draft& draft = in.draft;
   if (draft.flag("use_cpu").value_or(false)) return draft.fail("use_cpu", "no GPU takes part");
-  if (const auto file = draft.text("deepspeed_config.deepspeed_config_file"))
+  const bool filed = has_deepspeed_section(draft);
+  if (const auto file = draft.text("deepspeed_config.deepspeed_config_file"); file && !filed)
     return draft.fail(
         "deepspeed_config.deepspeed_config_file", "the configuration is in another file",
         fmt::format("plumbline import deepspeed {} --gpus {}", *file, draft.text("num_processes").value_or("N")));
@@ -165,8 +177,9 @@ void accelerate_rules(const RuleInput& in) {
   if (type == "FSDP") {
     read_fsdp(draft, gemm);
   } else if (type == "DEEPSPEED") {
+    read_deepspeed_section_degrees(in);
     constexpr std::int64_t silent_stage = 2;
-    read_zero(draft, zero_keys, silent_stage);
+    read_zero(draft, filed ? kDeepspeedSection : zero_keys, filed ? 0 : silent_stage);
   } else if (type == "MEGATRON_LM") {
     read_megatron(draft);
   } else if (type == "MULTI_GPU" || type == "NO" || type == "MULTI_XPU") {
@@ -185,11 +198,15 @@ void accelerate_rules(const RuleInput& in) {
                   ? "ring"
                   : "all-gather",
               "parallelism_config.parallelism_config_cp_comm_strategy");
-  if (type == "DEEPSPEED") read_zero_buffers(in, zero_keys, gemm);
+  if (type == "DEEPSPEED") read_zero_buffers(in, filed ? kDeepspeedSection : zero_keys, gemm);
   const std::string_view steps = type == "DEEPSPEED"     ? "deepspeed_config.gradient_accumulation_steps"
                                  : type == "MEGATRON_LM" ? "megatron_lm_config.megatron_lm_num_micro_batches"
                                                          : "gradient_accumulation_steps";
-  read_batch(draft, {"", "", steps});
+  if (filed)
+    read_batch(draft, {"deepspeed.train_batch_size", "deepspeed.train_micro_batch_size_per_gpu",
+                       "deepspeed.gradient_accumulation_steps"});
+  else
+    read_batch(draft, {"", "", steps});
   std::string backend =
       draft.text("dynamo_config.dynamo_backend").value_or(draft.text("dynamo_backend").value_or("NO"));
   const bool compiled = backend == "INDUCTOR" || backend == "inductor";
@@ -210,7 +227,8 @@ const KeyRow* accelerate_row(std::string_view key) {
 }
 
 ConfigurationFormat accelerate() {
-  return {"accelerate", "accelerate", &read_yaml, {}, table_of(accelerate_keys), &accelerate_rules};
+  return {"accelerate",      "accelerate",   &read_accelerate, {}, table_of(accelerate_keys),
+          &accelerate_rules, &row_of_section};
 }
 
 // DeepSpeed's ds_config.json: names and defaults of its documentation (deepspeed.ai/docs/config-json).

@@ -2,7 +2,10 @@
 #include "model/configurations/detail/shared.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+
+#include "model/base/text_file.h"
 
 namespace plumbline::model::configurations {
 namespace {
@@ -261,6 +264,41 @@ std::int64_t read_zero(Draft& draft, const ZeroKeys& keys, std::int64_t missing)
   if (device == "nvme") draft.not_modeled(keys.optimizer_device, "states wait in host memory");
   if (draft.text(keys.parameter_device).value_or("none") != "none")
     draft.not_modeled(keys.parameter_device, "parameters stay on the GPU");
+Result<bool> add_deepspeed_file(const std::string& path, std::string_view key, Configuration& read) {
+  namespace fs = std::filesystem;
+  const Entry* named = read.find(key);
+  if (named == nullptr || !named->value.ends_with(".json")) return false;
+  const Entry stated = *named;
+  std::error_code ignored;
+  for (fs::path folder = fs::absolute(path, ignored).parent_path();; folder = folder.parent_path()) {
+    const fs::path file = folder / stated.value;
+    if (fs::is_regular_file(file, ignored)) {
+      const std::string text = TRY(read_text_file(file.string()));
+      const std::string name = file.lexically_normal().string();
+      const std::vector<Rename> none;
+      for (Entry& entry : TRY(read_yaml({text, name, none, "", {}})).entries) {
+        entry.key = fmt::format("deepspeed.{}", entry.key);
+        entry.line = stated.line;
+        read.entries.push_back(std::move(entry));
+      }
+      return true;
+    }
+    if (folder == folder.parent_path()) return false;
+  }
+}
+
+bool has_deepspeed_section(const Draft& draft) {
+  return std::ranges::any_of(draft.configuration().entries,
+                             [](const Entry& entry) { return entry.key.starts_with("deepspeed."); });
+}
+
+void read_deepspeed_section_degrees(const RuleInput& in) {
+  for (const char* key : {"deepspeed.tensor_parallel.autotp_size", "deepspeed.tensor_parallel.tp_size"})
+    if (const auto degree = in.draft.integer(key); degree && *degree > 0)
+      in.draft.set("parallelism.tensor", *degree, key);
+  read_ulysses(in, "deepspeed.sequence_parallel_size");
+}
+
   const auto norm = draft.number(keys.clipping);
   const Entry* stated = draft.configuration().find(keys.clipping);
   const bool of_trainer = stated != nullptr && stated->value == "auto";  // its max_grad_norm, which is 1 by default

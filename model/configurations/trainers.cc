@@ -68,6 +68,7 @@ Result<Configuration> read_trainer(const Source& source) {
   const bool script =
       !yaml && std::ranges::any_of(launchers, [&](std::string_view one) { return contains(source.text, one); });
   auto read = TRY(script ? read_trainer_script(source) : std::move(yaml));
+  TRY(add_deepspeed_file(source.path, "deepspeed", read));
   const Entry* found = read.find("fsdp");
   if (found == nullptr) return read;
   const Entry words = *found;
@@ -163,27 +164,13 @@ Precision read_trainer_precision(Draft& draft) {
   return gemm;
 }
 
-constexpr ZeroKeys section_keys{"deepspeed.zero_optimization.stage",
-                                "deepspeed.zero_optimization.offload_optimizer.device",
-                                "deepspeed.zero_optimization.offload_param.device",
-                                "deepspeed.gradient_clipping",
-                                "deepspeed.zero_optimization.overlap_comm",
-                                "deepspeed.zero_optimization.reduce_bucket_size",
-                                "deepspeed.data_types.grad_accum_dtype",
-                                "deepspeed.communication_data_type"};
-
 // A section of DeepSpeed in the file has the keys of its own file.
 const KeyRow* trainer_row(std::string_view key) {
   constexpr std::string_view section = "deepspeed.";
   return key.starts_with(section) ? deepspeed_row(key.substr(section.size())) : accelerate_row(key);
 }
 
-bool has_section(const Draft& draft) {
-  return std::ranges::any_of(draft.configuration().entries,
-                             [](const Entry& entry) { return entry.key.starts_with("deepspeed."); });
-}
-
-// Sets the stage that the name of DeepSpeed's file has, since the file is not read.
+// Sets the stage that the name of DeepSpeed's file has, where the file is not there.
 void read_zero_of_name(const RuleInput& in, Precision gemm) {
   Draft& draft = in.draft;
   const std::string name = draft.text("deepspeed").value_or("");
@@ -256,14 +243,21 @@ bool read_finetuning(const RuleInput& in, const TrainerDefaults& defaults) {
   const std::string_view key = "finetuning_type", rank = "lora_rank";
   const std::string method = draft.text(key).value_or(std::string(defaults.finetuning));
   const auto bits = draft.integer("quantization_bit");
-  const bool four = draft.flag("load_in_4bit").value_or(false) || bits == 4;
+  // Weights that are stored in 4 bits, as the model's name has it.
+  const std::string model = lower_case(draft.text("model_name_or_path").value_or(""));
+  const bool stored = std::ranges::any_of(std::array{"gptq", "awq", "aqlm", "bnb-4bit", "int4", "nf4"},
+                                          [&model](std::string_view word) { return contains(model, word); });
+  const bool four = draft.flag("load_in_4bit").value_or(false) || bits == 4 || (!bits && stored);
   if (bits && (bits != 4 || method == "full")) draft.not_modeled("quantization_bit", "weights have 16 bits");
   if (method == "full") return true;
   const bool dora = draft.flag("use_dora").value_or(false);
   if ((method != "lora" && method != "qlora") || dora)
     return !refuse_adapter(draft, dora ? "use_dora" : key, dora ? "DoRA" : method);
   draft.set("training.method", four || method == "qlora" ? "qlora" : "lora",
-            four ? draft.flag("load_in_4bit") ? "load_in_4bit" : "quantization_bit" : key);
+            !four                        ? key
+            : draft.flag("load_in_4bit") ? "load_in_4bit"
+            : bits                       ? "quantization_bit"
+                                         : "model_name_or_path");
   if (draft.program() == "axolotl" && !draft.integer(rank) && !draft.given("training.rank")) {
     draft.fail(rank, "the rank of the adapters (lora_r) is not stated", "--set training.rank=N states it");
     return false;
@@ -309,8 +303,17 @@ void trainer_rules(const RuleInput& in) {
   read_named_model(in, "model_name_or_path");
   if (const auto processes = draft.integer("NPROC_PER_NODE"))
     draft.set("cluster.gpus", bounded_product({*processes, draft.integer("NNODES").value_or(1)}), "NPROC_PER_NODE");
+  else if (const auto workers = draft.integer("ray_num_workers"))
+    draft.set("cluster.gpus", *workers, "ray_num_workers");
+  // Megatron's degrees, which hold where USE_MCA is set (LLaMA-Factory examples/megatron); the trainer has none.
+  for (const char* degree :
+       {"pipeline_model_parallel_size", "tensor_model_parallel_size", "expert_model_parallel_size"})
+    if (draft.integer(degree).value_or(1) > 1)
+      return draft.fail(degree, "is an argument of Megatron's, whose trainer (USE_MCA=1) is not read",
+                        "plumbline import megatron reads these arguments in a script, as of pretrain_gpt.py");
   if (!read_finetuning(in, defaults)) return;
-  const bool zero = draft.text("deepspeed") || has_section(draft);
+  const bool zero = draft.text("deepspeed") || has_deepspeed_section(draft);
+  read_deepspeed_section_degrees(in);
   read_trainer_context(in, zero);
   // Experts of axolotl lie over ranks of their own dimension, and DeepEP sends the tokens (src/axolotl/integrations/
   // expert_parallel/README.md @07d1cbc3).
@@ -325,9 +328,9 @@ void trainer_rules(const RuleInput& in) {
   const bool sharded = std::ranges::any_of(draft.configuration().entries, [](const Entry& entry) {
     return entry.key.starts_with("fsdp") && (!entry.items.empty() || (!entry.value.empty() && entry.value != "false"));
   });
-  if (has_section(draft)) {
-    read_zero(draft, section_keys, 0);
-    read_zero_buffers(in, section_keys, gemm);
+  if (has_deepspeed_section(draft)) {
+    read_zero(draft, kDeepspeedSection, 0);
+    read_zero_buffers(in, kDeepspeedSection, gemm);
   } else if (zero)
     read_zero_of_name(in, gemm);
   else if (sharded)
@@ -355,8 +358,8 @@ void trainer_rules(const RuleInput& in) {
     for (const char* key : {"precision.master_weights", "precision.optimizer_moments", "precision.gradients"})
       draft.set(key, "bf16", "pure_bf16");
   const std::string optimizer = draft.text("optim").value_or("adamw_torch");
-  if (optimizer == "muon") {
-    draft.set("optimizer.kind", "muon", "optim");
+  if (const bool own = draft.flag("use_muon").value_or(false); own || optimizer == "muon") {
+    draft.set("optimizer.kind", "muon", own ? "use_muon" : "optim");
   } else if (contains(optimizer, "adam") && contains(optimizer, "8bit")) {
     draft.set("precision.optimizer_moments", "fp8", "optim");  // as many bytes, but for a scale per 256 elements
     draft.not_modeled("optim", "moments of embeddings have 8 bits too, and all stay on the GPU");

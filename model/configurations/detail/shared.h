@@ -208,10 +208,25 @@ std::vector<std::int64_t> split_with_ends(std::int64_t layers, std::int64_t stag
 // What begins a comment that states a key of the plan: "# plumbline: KEY = VALUE".
 inline constexpr std::string_view kPlumblineComment = "# plumbline: ";
 
+// Adds the entries of DeepSpeed's file that a key names, under "deepspeed.", where the file lies by its path from the
+// folder of the configuration or from one around it. Returns whether it does; an error where it is not read.
+Result<bool> add_deepspeed_file(const std::string& path, std::string_view key, Configuration& read);
+
 // The keys of ZeRO that DeepSpeed and accelerate's own section for it have under other names.
 struct ZeroKeys {
   std::string_view stage, optimizer_device, parameter_device, clipping, overlap, bucket, gradients, wire;
 };
+inline constexpr ZeroKeys kDeepspeedSection{"deepspeed.zero_optimization.stage",
+                                            "deepspeed.zero_optimization.offload_optimizer.device",
+                                            "deepspeed.zero_optimization.offload_param.device",
+                                            "deepspeed.gradient_clipping",
+                                            "deepspeed.zero_optimization.overlap_comm",
+                                            "deepspeed.zero_optimization.reduce_bucket_size",
+                                            "deepspeed.data_types.grad_accum_dtype",
+                                            "deepspeed.communication_data_type"};
+bool has_deepspeed_section(const Draft& draft);
+// Sets what the section has of degrees.
+void read_deepspeed_section_degrees(const RuleInput& in);
 // Returns the stage, which is `missing` where nothing states it.
 std::int64_t read_zero(Draft& draft, const ZeroKeys& keys, std::int64_t missing);
 // Sets what DeepSpeed reduces, in which format and buckets, and what overlaps, after the stage is set. A bucket that is

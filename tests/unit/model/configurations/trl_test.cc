@@ -7,6 +7,7 @@
 
 #include "model/plan/plan.h"
 #include "tests/support/imports.h"
+#include "tests/support/temporary_directory.h"
 
 namespace plumbline::model::configurations {
 namespace {
@@ -210,6 +211,53 @@ TEST(Trainers, VariablesOfLaunchScriptsAreNotDropped) {
   EXPECT_EQ(read.plan.parallelism.context, 8);
   EXPECT_EQ(read.plan.loss.chunks, 1);
   EXPECT_THAT(noted(read), HasSubstr("CELOSS_PARALLEL_SIZE = 2048: not modelled; it can change the cost"));
+}
+
+// A path from the file's folder, or from one around it, as LLaMA-Factory's own are.
+TEST(Trainers, DeepspeedsFileIsReadWhereItLies) {
+  const tests::TemporaryDirectory folder;
+  folder.write("zero.json", R"({"train_micro_batch_size_per_gpu": "auto", "bf16": {"enabled": "auto"},
+    "gradient_clipping": 1.0, "tensor_parallel": {"autotp_size": 2},
+    "zero_optimization": {"stage": 2, "reduce_bucket_size": 2e8, "offload_optimizer": {"device": "cpu"}}})");
+  const auto of = [&folder](const char* format, const std::string& text, std::vector<std::string> overrides) {
+    const std::string path = (folder.path() / "examples" / "train.yaml").string();
+    return tests::read(import_configuration(tests::format_of(format), text, path,
+                                            {std::move(overrides), "", "plan.json", tests::dense_model}));
+  };
+  const auto factory =
+      of("llama-factory",
+         "model_name_or_path: Qwen/Qwen3-8B\nfinetuning_type: full\ncutoff_len: 2048\nbf16: true\n"
+         "per_device_train_batch_size: 1\ngradient_accumulation_steps: 2\ndeepspeed: zero.json\nray_num_workers: 8\n",
+         {});
+  const auto accelerate = of("accelerate",
+                             "distributed_type: DEEPSPEED\nnum_processes: 8\nmixed_precision: bf16\n"
+                             "deepspeed_config:\n  deepspeed_config_file: zero.json\n",
+                             {"model.config=a", "batch.sequence_length=2048", "batch.micro_batch_size=1"});
+  for (const Plan& plan : {factory.plan, accelerate.plan}) {
+    EXPECT_EQ(plan.cluster.gpus, 8);
+    EXPECT_EQ(plan.parallelism.zero_stage, 2) << "whatever the file is called";
+    EXPECT_EQ(plan.parallelism.tensor, 2);
+    EXPECT_TRUE(plan.offload.optimizer);
+    EXPECT_EQ(plan.overlap.gradient_bucket_bytes, 4e8) << "2e8 gradients of two bytes";
+  }
+  EXPECT_EQ(factory.plan.batch.global_batch_size, 8) << "2 of each of 4 data-parallel ranks";
+  EXPECT_EQ(accelerate.plan.batch.global_batch_size, 4);
+}
+
+TEST(Trainers, OfLlamaFactoryMuonStoredWeightsAndMegatronsDegrees) {
+  const std::string rest = "\ncutoff_len: 2048\nper_device_train_batch_size: 1\ngradient_accumulation_steps: 1\n";
+  const std::vector<std::string> gpus = {"cluster.gpus=8"};
+  const auto muon = tests::imported(
+      "llama-factory", "model_name_or_path: Qwen/Qwen3-8B\nfinetuning_type: full\nuse_muon: true" + rest, gpus);
+  EXPECT_EQ(muon.plan.optimizer.kind, "muon");
+  const auto stored = tests::imported("llama-factory", "model_name_or_path: a/Llama-3-8B-GPTQ" + rest, gpus);
+  EXPECT_EQ(stored.plan.training.method, "qlora") << "its weights have 4 bits";
+  EXPECT_THAT(tests::refusal("llama-factory",
+                             "model_name_or_path: Qwen/Qwen3-8B\nfinetuning_type: full\n"
+                             "pipeline_model_parallel_size: 4\nexpert_model_parallel_size: 2" +
+                                 rest,
+                             gpus),
+              HasSubstr("pipeline_model_parallel_size: is an argument of Megatron's"));
 }
 
 }  // namespace
