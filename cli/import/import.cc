@@ -116,7 +116,7 @@ model::Result<void> give_vocabulary(const configurations::PrimusExperiment& expe
   if (experiment.shipped.empty() || std::ranges::any_of(given.arguments, states)) return {};
   const auto path = TRY(resolve_model("", experiment.shipped));
   const auto text = TRY(model::read_text_file(path));
-  const auto shape = TRY(model::megatron::shape_of(text, path, {}));
+  const auto shape = TRY(model::megatron::nearest_shape_of(text, path, {}));
   const int line = given.arguments.empty() ? 1 : given.arguments.front().line;
   if (shape.vocabulary)
     given.arguments.insert(given.arguments.begin(), {"--vocab-size", {std::to_string(*shape.vocabulary)}, line});

@@ -301,7 +301,7 @@ struct Named {
 Result<PrimusExperiment> named_experiment(const Named& named, const std::string& path) {
   if (named.framework == nullptr || named.model == nullptr)
     return wrong_input_at(path, 0, "modules.pre_trainer", "has no framework and model, as experiments of Primus do",
-                          "post-training and other modules are not read");
+                          "modules.pre_trainer and modules.post_trainer are read");
   PrimusExperiment out;
   const std::string& framework = named.framework->value;
   out.framework = framework == "light-megatron" ? std::string(kMegatron) : framework;
@@ -350,6 +350,14 @@ Result<PrimusExperiment> read_primus(std::string_view text, const std::string& p
   std::error_code ignored;
   const fs::path file = fs::absolute(path, ignored).lexically_normal();
   auto all = TRY(PresetReader(environment, defaults).text(text, path, 0));
+  // Post-training on Megatron-LM is a training of all weights with the same arguments.
+  constexpr std::string_view post = "modules.post_trainer.";
+  if (find_entry(all, fmt::format("{}framework", kTrainer)) == nullptr)
+    for (Entry& entry : all)
+      if (entry.written.starts_with(post)) {
+        entry.written.replace(0, post.size(), kTrainer);
+        entry.key = without_indices(entry.written);
+      }
   const auto setting = [&all](std::string_view name) { return find_entry(all, fmt::format("{}{}", kTrainer, name)); };
   const Named named{setting("framework"), setting("model"), setting("config")};
   PrimusExperiment out = TRY(named_experiment(named, path));

@@ -189,9 +189,22 @@ TEST(Primus, ExperimentsOnTorchtitanHaveItsKeys) {
   EXPECT_THAT(notes, Not(Contains(HasSubstr("unknown"))));
 }
 
+TEST(Primus, PostTrainingOnMegatronIsATrainingOfAllWeights) {
+  std::string text = experiment_of("megatron", "llama2_7B.yaml", "      finetune: true\n      micro_batch_size: 2\n");
+  const std::string trainer = "pre_trainer:";
+  text.replace(text.find(trainer), trainer.size(), "post_trainer:");
+  const auto read = read_primus(text, "e.yaml", {});
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(read->shipped, "llama-2-7b");
+  const auto stated = megatron_arguments(*read).arguments;
+  const auto micro = std::ranges::find(stated, "--micro-batch-size", &MegatronArgument::name);
+  ASSERT_NE(micro, stated.end());
+  EXPECT_EQ(micro->values, std::vector<std::string>{"2"});
+}
+
 TEST(Primus, WhatIsNoExperimentIsRefused) {
   const auto of = [](const std::string& text) { return error_of(read_primus(text, "e.yaml", {})); };
-  EXPECT_THAT(of("modules:\n  post_trainer:\n    framework: megatron\n").message, HasSubstr("no framework"));
+  EXPECT_THAT(of("modules:\n  trainer:\n    framework: megatron\n").message, HasSubstr("no framework"));
   const Error other = of(experiment_of("maxtext", "llama2_7B.yaml", "      steps: 1\n"));
   EXPECT_EQ(other.line, 4);
   EXPECT_THAT(other.hint, HasSubstr("torchtitan"));
