@@ -16,9 +16,11 @@
 #include "cli/inputs.h"
 #include "cli/inputs_reader.h"
 #include "cli/outputs.h"
+#include "model/architecture/load_architecture.h"
 #include "model/base/text.h"
 #include "model/base/text_file.h"
 #include "model/configurations/configuration.h"
+#include "model/configurations/import.h"
 #include "model/megatron/arguments.h"
 #include "model/megatron/import.h"
 #include "reports/text/table.h"
@@ -75,12 +77,26 @@ void print_row(const Row& row) {
 namespace fs = std::filesystem;
 namespace megatron = model::megatron;
 
+// Returns the shipped model that a name of Hugging Face has.
+std::optional<std::pair<std::string, megatron::ModelShape>> shape_of_name(const std::string& name) {
+  const auto load = [](const std::string& config) {
+    return resolve_model("", config).and_then(model::load_architecture);
+  };
+  const auto found = model::configurations::find_named_model(name, load);
+  const auto path = found ? resolve_model("", found->model.shipped) : std::string();
+  const auto text = path ? model::read_text_file(*path) : std::string();
+  if (!found || !path || !text) return std::nullopt;
+  const auto shape = megatron::nearest_shape_of(*text, *path, {});
+  return shape ? std::optional(std::pair(found->model.shipped, *shape)) : std::nullopt;
+}
+
 model::Result<void> name_model(const ImportArguments& arguments, megatron::ImportOptions& options) {
   if (arguments.model.empty()) {
     if (arguments.out == "-")
       return model::wrong_input("--output", "the model of the script needs a file next to the plan",
                                 "name the plan's file, or a model with --model");
     options.config = fs::path(adjacent_config(arguments.out)).filename().string();
+    options.find_model = &shape_of_name;
     return {};
   }
   const auto path = TRY(resolve_model("", arguments.model));

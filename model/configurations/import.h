@@ -155,6 +155,15 @@ struct NamedModel {
   std::int64_t layers = 0;
 };
 
+// Returns the shipped model of a name on Hugging Face or ModelScope, or that of a folder, as `load_model` finds it by
+// its name; nothing where there is none. `further`: the name goes on, as that of a further training does.
+struct FoundModel {
+  NamedModel model;
+  bool further = false;
+};
+std::optional<FoundModel> find_named_model(
+    const std::string& stated, const std::function<Result<Architecture>(const std::string& config)>& load_model);
+
 struct ConfigurationImport {
   std::vector<std::string> overrides;  // of the plan, KEY=VALUE
   std::string function;                // of a Python file that holds several configurations

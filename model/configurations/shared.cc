@@ -36,13 +36,13 @@ const Entry* referenced(const std::vector<Entry>& entries, std::string_view text
 
 }  // namespace
 
-std::optional<NamedModel> named_model(const RuleInput& in, std::string_view key) {
-  const std::string stated = in.draft.text(key).value_or("");
+std::optional<FoundModel> find_named_model(
+    const std::string& stated, const std::function<Result<Architecture>(const std::string& config)>& load_model) {
   std::string name = lower_case(stated.substr(stated.rfind('/') + 1));
   for (const std::string_view begin : {"meta-", "nvidia-"})
     if (name.starts_with(begin)) name = name.substr(begin.size());
   for (const std::string_view end :
-       {"-instruct", "-base", "-chat", "-hf", "-it", "-v0.", "-thinking", "-bf16", "-fp16"})
+       {"-instruct", "-base", "-chat", "-hf", "-it", "-v0.", "-thinking", "-bf16", "-fp16", "-mcore"})
     name = name.substr(0, name.find(end));
   // Of the same dimensions.
   constexpr std::pair<std::string_view, std::string_view> same[] = {
@@ -55,13 +55,20 @@ std::optional<NamedModel> named_model(const RuleInput& in, std::string_view key)
   if (name.size() > longest_name && !is_folder) return std::nullopt;
   for (std::string part = name; is_folder || part.find('-') != std::string::npos;
        part = part.substr(0, part.rfind('-'))) {
-    const auto model = in.options.load_model(part);
-    if (model && part != name)
-      in.draft.note(Note::Kind::assumed, key, fmt::format("assumed: {} has the dimensions of {}", stated, part));
-    if (model) return NamedModel{part, "", model->layers};
+    if (const auto model = load_model(part)) return FoundModel{{part, "", model->layers}, part != name};
     if (is_folder) break;
   }
   return std::nullopt;
+}
+
+std::optional<NamedModel> named_model(const RuleInput& in, std::string_view key) {
+  const std::string stated = in.draft.text(key).value_or("");
+  auto found = find_named_model(stated, in.options.load_model);
+  if (!found) return std::nullopt;
+  if (found->further)
+    in.draft.note(Note::Kind::assumed, key,
+                  fmt::format("assumed: {} has the dimensions of {}", stated, found->model.shipped));
+  return std::move(found->model);
 }
 
 void read_named_model(const RuleInput& in, std::string_view key) {
@@ -257,13 +264,6 @@ void spread_evenly(Draft& draft) {
   if (draft.degree("pipeline") > 1) draft.set("schedule.layers_per_stage", "even", "layers are spread evenly");
 }
 
-std::int64_t read_zero(Draft& draft, const ZeroKeys& keys, std::int64_t missing) {
-  draft.set("parallelism.zero_stage", draft.integer(keys.stage).value_or(missing), keys.stage);
-  const std::string device = draft.text(keys.optimizer_device).value_or("none");
-  if (device == "cpu" || device == "nvme") draft.set("offload.optimizer", true, keys.optimizer_device);
-  if (device == "nvme") draft.not_modeled(keys.optimizer_device, "states wait in host memory");
-  if (draft.text(keys.parameter_device).value_or("none") != "none")
-    draft.not_modeled(keys.parameter_device, "parameters stay on the GPU");
 Result<bool> add_deepspeed_file(const std::string& path, std::string_view key, Configuration& read) {
   namespace fs = std::filesystem;
   const Entry* named = read.find(key);
@@ -299,6 +299,13 @@ void read_deepspeed_section_degrees(const RuleInput& in) {
   read_ulysses(in, "deepspeed.sequence_parallel_size");
 }
 
+std::int64_t read_zero(Draft& draft, const ZeroKeys& keys, std::int64_t missing) {
+  draft.set("parallelism.zero_stage", draft.integer(keys.stage).value_or(missing), keys.stage);
+  const std::string device = draft.text(keys.optimizer_device).value_or("none");
+  if (device == "cpu" || device == "nvme") draft.set("offload.optimizer", true, keys.optimizer_device);
+  if (device == "nvme") draft.not_modeled(keys.optimizer_device, "states wait in host memory");
+  if (draft.text(keys.parameter_device).value_or("none") != "none")
+    draft.not_modeled(keys.parameter_device, "parameters stay on the GPU");
   const auto norm = draft.number(keys.clipping);
   const Entry* stated = draft.configuration().find(keys.clipping);
   const bool of_trainer = stated != nullptr && stated->value == "auto";  // its max_grad_norm, which is 1 by default

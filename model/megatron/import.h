@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/base/error.h"
@@ -27,14 +28,16 @@ struct ImportOptions {
   std::optional<ModelShape> model;      // that model, if it exists already; else it is read from the script
   std::optional<std::string> topology;  // default: that of the script's comment, else default_topology
   std::vector<std::string> overrides;   // plan keys, KEY=VALUE
-  std::string folder;                   // that holds the script, for $(dirname "$0")
+  // Returns a shipped model of a name of Hugging Face, with its own; nothing where there is none, and without it.
+  std::function<std::optional<std::pair<std::string, ModelShape>>(const std::string& name)> find_model = {};
+  std::string folder;                                           // that holds the script, for $(dirname "$0")
   std::function<FoundFile(const std::string& path)> find_file;  // what it may source; none: nothing
 };
 
 struct ImportedScript {
   Plan plan;
   ModelShape shape;
-  std::optional<WrittenConfig> config;        // none when options.model was given
+  std::optional<WrittenConfig> config;        // none where the model exists already
   std::vector<Note> notes;                    // what was assumed, left out or not understood, by line
   std::vector<PlanAlternative> alternatives;  // without each argument that changes the plan, with some that are missing
   std::vector<std::string> files;             // of the lines: the script, and those that it sources

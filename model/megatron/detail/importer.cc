@@ -432,9 +432,17 @@ std::optional<Error> Importer::settle_model() {
   if (auto error = settle_layers()) return error;
   // What states the dimensions in place of them.
   for (const char* named : {"--model", "--load"})
-    if (shape.layers < 1 && launch_.swift && given_.has(named))
+    if (shape.layers < 1 && launch_.swift && given_.has(named)) {
+      auto found = options_.find_model ? options_.find_model(*given_.value(named)) : std::nullopt;
+      if (found) {
+        out_.notes.push_back({given_.line(named), fmt::format("{}: the model is {}", named, found->first)});
+        out_.plan.model.config = std::move(found->first);
+        shape = std::move(found->second);
+        return std::nullopt;
+      }
       return problem(named, fmt::format("the dimensions of {} are not in the script", *given_.value(named)),
                      "name a shipped model or its config.json with --model");
+    }
   for (const auto& [argument, value] : {std::pair{"--num-layers", shape.layers},
                                         {"--hidden-size", shape.hidden_size},
                                         {"--num-attention-heads", shape.heads}}) {

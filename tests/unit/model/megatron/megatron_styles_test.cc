@@ -355,6 +355,17 @@ TEST(MegatronStyles, AModelThatIsOnlyNamedIsNamedInTheError) {
     ASSERT_FALSE(named) << words;
     EXPECT_THAT(to_string(named.error()), testing::HasSubstr(message));
   }
+  // A shipped model of that name is the model.
+  const auto find = [](const std::string& name) -> std::optional<std::pair<std::string, ModelShape>> {
+    ModelShape shape;
+    shape.layers = 36;
+    return name == "Qwen/Qwen3-8B" ? std::optional(std::pair("qwen3-8b", shape)) : std::nullopt;
+  };
+  const auto shipped = value_of(import_script("NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen3-8B" + rest, "named.sh",
+                                              {.config = "m.json", .find_model = find}));
+  EXPECT_EQ(shipped.plan.model.config, "qwen3-8b");
+  EXPECT_EQ(shipped.shape.layers, 36);
+  EXPECT_FALSE(shipped.config);
 }
 
 // What forks state by arguments of their own: DeepSeek-V3 in MindSpeed's names, and stages of Megatron-DeepSpeed.
@@ -462,17 +473,6 @@ TEST(MegatronStyles, ForksHaveDefaultsOfTheirOwn) {
   EXPECT_EQ(sparse.plan.training.method, "lora");
   EXPECT_EQ(sparse.plan.training.rank, 16);
   EXPECT_EQ(sparse.plan.training.targets, std::vector<std::string>{"attention"});
-  // slime counts its GPUs and sequences itself; DeepSeek's router without latents is GLM's.
-  const auto slime = value_of(
-      import_style("ray job submit -- python3" + model +
-                       "--actor-num-nodes 2 --num-experts 16 --moe-router-score-function sigmoid --qk-layernorm "
-                       "--rollout-batch-size 128 --n-samples-per-prompt 8 --num-steps-per-rollout 4",
-                   "slime.sh", {}));
-  EXPECT_EQ(slime.plan.cluster.gpus, 16);
-  EXPECT_EQ(slime.plan.batch.global_batch_size, 256);
-  EXPECT_EQ(slime.plan.precision.gemm, Precision::bf16);
-  EXPECT_EQ(slime.plan.parallelism.zero_stage, 1);
-  EXPECT_EQ(slime.config->model_type, "glm4_moe");
   // slime's layers of Qwen3-Next: three of four have linear attention. A path that is not known is no argument.
   const auto next =
       value_of(of("--actor-num-nodes 1 --rollout-batch-size 8 --n-samples-per-prompt 1 --num-experts 16 "
@@ -484,6 +484,17 @@ TEST(MegatronStyles, ForksHaveDefaultsOfTheirOwn) {
   EXPECT_EQ(next.shape.linear_layers, "4");
   EXPECT_TRUE(next.shape.output_gate);
   EXPECT_THAT(noted(next), testing::Not(testing::HasSubstr("get_qwen3_next_spec: not modelled")));
+  // slime counts its GPUs and sequences itself; DeepSeek's router without latents is GLM's.
+  const auto slime = value_of(
+      import_style("ray job submit -- python3" + model +
+                       "--actor-num-nodes 2 --num-experts 16 --moe-router-score-function sigmoid --qk-layernorm "
+                       "--rollout-batch-size 128 --n-samples-per-prompt 8 --num-steps-per-rollout 4",
+                   "slime.sh", {}));
+  EXPECT_EQ(slime.plan.cluster.gpus, 16);
+  EXPECT_EQ(slime.plan.batch.global_batch_size, 256);
+  EXPECT_EQ(slime.plan.precision.gemm, Precision::bf16);
+  EXPECT_EQ(slime.plan.parallelism.zero_stage, 1);
+  EXPECT_EQ(slime.config->model_type, "glm4_moe");
   EXPECT_THAT(noted(slime), testing::HasSubstr("a step of the training is priced, its rollout is not"));
   // 9216 tokens are four samples of 2048; a rank has 256 / 8 of them, which four divide.
   const auto packed = value_of(import_style("ray job submit -- python3" + model +
