@@ -198,13 +198,13 @@ TimedStages::Timed& TimedStages::timed(std::int32_t slot) {
   if (known) return *known;
   known = std::make_unique<Timed>();
   const model::SlotTemplate& whole = library_.slot_template(slot);
-  known->power = slot_power(library_.program(), whole, costs_);
+  known->power = slot_power(library_.program(), whole, costs_, windows_);
   std::vector<SegmentTime> times = times_of(slot, known->power.clock);
   if (!even_ && uses(whole, model::Stream::communication)) {
     known->waits = waits_of(slot, times);
     for (std::size_t s = 0; s < times.size(); ++s) times[s].wait = known->waits.seconds[s];
   }
-  known->host = slot_host(library_.program(), whole, costs_, times);
+  known->host = slot_host(library_.program(), whole, costs_, times, calls_);
   add_host(library_.program(), whole, costs_, known->host, times);
   known->run = run_template(whole, times, costs_.partition.device_sms);
   return *known;

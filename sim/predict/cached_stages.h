@@ -136,6 +136,8 @@ class TimedStages {
   const CostModels& costs_;
   const model::Device& device_;
   SegmentTimer timer_;
+  PowerWindows windows_;
+  SegmentCalls calls_;
   SegmentLoads loads_;
   Imbalance imbalance_;
   std::int64_t ranks_;

@@ -37,8 +37,10 @@ int launches(const model::KernelCost& kernels, const model::Graph& graph, const 
 KernelSlot take_apart(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs) {
   KernelSlot result;
   std::vector<std::uint16_t> last_kernel;  // of each segment of the template
-  const double clock = slot_power(program, slot, costs).clock;
-  const SlotHost host = slot_host(program, slot, costs, SegmentTimer(program, costs).times(slot, clock));
+  PowerWindows windows;
+  SegmentCalls calls;
+  const double clock = slot_power(program, slot, costs, windows).clock;
+  const SlotHost host = slot_host(program, slot, costs, SegmentTimer(program, costs).times(slot, clock), calls);
   const auto append = [&](Segment kernel, std::size_t origin) {
     result.times.push_back(segment_time(program.blocks[kernel.block], kernel, costs, clock));
     for (double& compute : result.times.back().compute) compute += host_seconds(program, kernel, costs, host);

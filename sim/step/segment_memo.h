@@ -15,14 +15,14 @@ namespace plumbline::sim {
 template <class Value>
 class SegmentMemo {
  public:
-  // Returns the value of the segment, computed by make() on first use. A linear search suffices: a block has few
-  // distinct segments, and most differ in their first operator.
+  // Returns the value of the segment, computed by make() on first use; it stays there as long as the memo. A linear
+  // search suffices: a block has few distinct segments, and most differ in their first operator.
   template <class Make>
   Value& find(const model::Segment& segment, const Make& make) {
     if (known_.size() <= segment.block) known_.resize(segment.block + std::size_t{1});
     std::deque<Known>& known = known_[segment.block];
     const auto found = std::ranges::find_if(known, [&](const Known& one) {
-      return one.operators == segment.operators && one.stream == segment.stream && one.share == segment.share;
+      return one.stream == segment.stream && one.share == segment.share && one.operators == segment.operators;
     });
     if (found != known.end()) return found->value;
     known.push_back({segment.stream, segment.share, segment.operators, make()});
@@ -36,7 +36,7 @@ class SegmentMemo {
     std::vector<std::uint16_t> operators;
     Value value;
   };
-  std::vector<std::deque<Known>> known_;  // [block]
+  std::deque<std::deque<Known>> known_;  // [block]; values stay where they are when it grows
 };
 
 }  // namespace plumbline::sim

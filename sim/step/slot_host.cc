@@ -10,7 +10,6 @@
 #include <tuple>
 #include <utility>
 
-#include "sim/step/segment_memo.h"
 #include "sim/step/slot_power.h"
 #include "sim/step/template_run.h"
 
@@ -254,22 +253,21 @@ void add_host(const model::StepProgram& program, const model::SlotTemplate& slot
 }
 
 SlotHost slot_host(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs,
-                   const std::vector<SegmentTime>& times) {
+                   const std::vector<SegmentTime>& times, SegmentCalls& calls) {
   if (!costs.host.launches()) return {};
   SlotHost host{.calls = costs.host.slot_calls()};
   const HostCalls at_message = host.calls;
   std::vector<double> launches(times.size());
   std::vector<IssuedSegment> issued(times.size());
   double computing = 0;
-  SegmentMemo<std::vector<HostCalls>> known;
   LayerCalls layers;
   for (std::size_t i = 0; i < times.size(); ++i) {
     const model::Segment& segment = slot.segments[i];
     issued[i] = {layers.begun_in(program.blocks[segment.block], segment, costs.host),
-                 &known.find(segment, [&] { return calls_of(program, segment, costs); })};
-    const HostCalls calls = sum(*issued[i].operators);
-    host.calls.add(issued[i].before).add(calls);
-    if (computes(segment)) launches[i] = calls.launches;
+                 &calls.find(segment, [&] { return calls_of(program, segment, costs); })};
+    const HostCalls own = sum(*issued[i].operators);
+    host.calls.add(issued[i].before).add(own);
+    if (computes(segment)) launches[i] = own.launches;
     if (segment.stream == Stream::compute) computing += times[i].compute[0];
   }
   const double all = std::accumulate(launches.begin(), launches.end(), 0.0), issuing = costs.host.issue(host.calls);
@@ -298,8 +296,11 @@ SlotHost slot_host(const model::StepProgram& program, const model::SlotTemplate&
 
 std::vector<SegmentTime> segment_times(const model::StepProgram& program, const model::SlotTemplate& slot,
                                        const CostModels& costs) {
-  std::vector<SegmentTime> times = SegmentTimer(program, costs).times(slot, slot_power(program, slot, costs).clock);
-  add_host(program, slot, costs, slot_host(program, slot, costs, times), times);
+  PowerWindows windows;
+  SegmentCalls calls;
+  const double clock = slot_power(program, slot, costs, windows).clock;
+  std::vector<SegmentTime> times = SegmentTimer(program, costs).times(slot, clock);
+  add_host(program, slot, costs, slot_host(program, slot, costs, times, calls), times);
   return times;
 }
 

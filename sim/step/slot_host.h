@@ -6,6 +6,7 @@
 
 #include "model/program/program.h"
 #include "sim/predict/cost_models.h"
+#include "sim/step/segment_memo.h"
 #include "sim/step/segment_time.h"
 
 namespace plumbline::sim {
@@ -16,10 +17,13 @@ struct SlotHost {
   double late = 0;         // s of all launches on the compute streams
 };
 
+// The calls of the operators of segments, for slots of one program under the same costs.
+using SegmentCalls = SegmentMemo<std::vector<model::HostCalls>>;
+
 // Returns what the host adds to the slot whose segments take `times`, with waits for stragglers. Nothing is late where
 // the profile states no time of the host, or where the GPU is the slower one and is never waited for.
 SlotHost slot_host(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs,
-                   const std::vector<SegmentTime>& times);
+                   const std::vector<SegmentTime>& times, SegmentCalls& calls);
 
 // Returns the seconds by which a segment, or a kernel of one, takes longer.
 double host_seconds(const model::StepProgram& program, const model::Segment& segment, const CostModels& costs,

@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "sim/step/segment_memo.h"
-
 namespace plumbline::sim {
 
 namespace {
@@ -32,12 +30,12 @@ model::PowerWindow window_of(const model::Graph& graph, const model::Segment& se
 
 }  // namespace
 
-SlotPower slot_power(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs) {
+SlotPower slot_power(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs,
+                     PowerWindows& windows) {
   if (!costs.power) return {};
   model::PowerWindow window;
-  SegmentMemo<model::PowerWindow> known;
   for (const model::Segment& segment : slot.segments)
-    window.add(known.find(segment, [&] { return window_of(program.blocks[segment.block], segment, costs); }));
+    window.add(windows.find(segment, [&] { return window_of(program.blocks[segment.block], segment, costs); }));
   const model::PowerModel::State state = costs.power->state(window);
   const double clock = state.clock == 1 ? 1 : std::floor(state.clock / clock_step) * clock_step;
   return {clock, state.joules};

@@ -4,6 +4,7 @@
 
 #include "model/program/program.h"
 #include "sim/predict/cost_models.h"
+#include "sim/step/segment_memo.h"
 
 namespace plumbline::sim {
 
@@ -12,7 +13,11 @@ struct SlotPower {
   double joules = 0;  // of its kernels, above what an idle GPU draws
 };
 
+// What the kernels of segments draw, for slots of one program under the same costs.
+using PowerWindows = SegmentMemo<model::PowerWindow>;
+
 // Returns the defaults where the profile has no power model.
-SlotPower slot_power(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs);
+SlotPower slot_power(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs,
+                     PowerWindows& windows);
 
 }  // namespace plumbline::sim

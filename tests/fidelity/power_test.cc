@@ -109,9 +109,10 @@ TEST(PowerLimit, SlotsDrawTheLimit) {
   const Inputs inputs = tests::power_inputs(tests::deepseek_plan, "h100-power", with_limit(400));
   const model::StepProgram program = tests::program_of(inputs);
   const CostModels costs = tests::costs_of(inputs);
+  PowerWindows windows;
   for (const model::OpType type : {model::OpType::F, model::OpType::B, model::OpType::FB}) {
     const model::SlotTemplate& slot = tests::middle_slot(program, type);
-    const SlotPower power = slot_power(program, slot, costs);
+    const SlotPower power = slot_power(program, slot, costs, windows);
     EXPECT_LT(power.clock, 1);
     double seconds = 0;
     const std::vector<SegmentTime> times = segment_times(program, slot, costs);
