@@ -168,7 +168,13 @@ std::string group_run_bytes(const model::SlotTemplate& slot, const std::vector<S
                             std::int64_t device_sms, const Imbalance& imbalance) {
   std::string bytes;
   model::ByteWriter key(bytes);
-  key.add(ranks, device_sms, imbalance, times);
+  key.add(ranks, device_sms, imbalance);
+  // Without links, the rates and bytes of a transfer's legs change nothing.
+  for (const SegmentTime& time : times) {
+    key.add(time.compute, time.compute_per_row, time.width, time.drain);
+    key.add(time.prepare, time.prepare_overlapped, time.notify, time.transfer, time.transfer_overlapped);
+    key.add(time.held, time.wait_measured);
+  }
   for (const model::Segment& segment : slot.segments)
     key.add(segment.stream, segment.block_of_stage, segment.forward_side, segment.waits);
   return bytes;

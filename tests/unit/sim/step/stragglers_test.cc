@@ -148,6 +148,26 @@ TEST(Stragglers, TheMemoReturnsTheWaitsOfARun) {
   expect_same(16, sms, drawn(0.1, 11));
 }
 
+// A group runs without links: how long each leg takes by itself, and what it sends, are no part of the key.
+TEST(Stragglers, LegsOfATransferDoNotDecideARun) {
+  TwoBlocks t;
+  const Imbalance imbalance = drawn(0.1, 11);
+  const std::string key = group_run_bytes(t.slot, t.times, 16, sms, imbalance);
+  const std::vector<double> waits = run_group(t.slot, t.times, 16, sms, imbalance).waits;
+  for (SegmentTime& time : t.times) {
+    time.network += 1;
+    time.network_overlapped += 2;
+    time.node += 3;
+    time.network_bytes += 4;
+    time.node_bytes += 5;
+    time.kernels.push_back(6);
+  }
+  EXPECT_EQ(group_run_bytes(t.slot, t.times, 16, sms, imbalance), key);
+  EXPECT_EQ(run_group(t.slot, t.times, 16, sms, imbalance).waits, waits);
+  t.times[1].notify += 1;
+  EXPECT_NE(group_run_bytes(t.slot, t.times, 16, sms, imbalance), key);
+}
+
 TEST(Stragglers, RelativeRowsHaveTheMeanOne) {
   EXPECT_EQ(relative_rows({100, 300}), (std::vector<double>{0.5, 1.5}));
   EXPECT_EQ(relative_rows({0, 0, 0}), (std::vector<double>{1, 1, 1}));  // no rank has any: all are equal
