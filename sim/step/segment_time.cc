@@ -39,12 +39,13 @@ double kernel_seconds(const model::Graph& graph, const model::Operator& op, cons
 }
 
 SegmentTime compute_segment(const model::Graph& graph, const model::Segment& segment, const CostModels& costs,
-                            double clock) {
+                            double clock, Rows rows) {
   SegmentTime time;
   MeanRest rest;
   for (std::uint16_t index : segment.operators) {
     const model::Operator& op = graph.operators[index];
-    const bool persistent = is_gemm(model::operator_class(graph, op)), varies = model::varies_with_rows(graph, op);
+    const bool persistent = is_gemm(model::operator_class(graph, op));
+    const bool varies = rows == Rows::varying && model::varies_with_rows(graph, op);
     for (std::size_t state = 0; state < communication_states; ++state) {
       Conditions conditions = costs.partition.overlapped(static_cast<CoRunner>(state));
       conditions.clock = clock;
@@ -147,12 +148,12 @@ double collective_seconds(const model::Graph& graph, const model::Operator& op, 
 }
 
 SegmentTime segment_time(const model::Graph& graph, const model::Segment& segment, const CostModels& costs,
-                         double clock) {
+                         double clock, Rows rows) {
   if (segment.stream == model::Stream::communication) return communication_segment(graph, segment, costs);
   if (segment.stream == model::Stream::collective) return collective_segment(graph, segment, costs);
   if (model::on_host_link(segment.stream))
     return transfer_segment(graph, segment, [&](const model::Operator& op) { return costs.host.copy(graph, op); });
-  return compute_segment(graph, segment, costs, clock);
+  return compute_segment(graph, segment, costs, clock, rows);
 }
 
 std::vector<SegmentTime> SegmentTimer::times(const model::SlotTemplate& slot, double clock) {

@@ -46,9 +46,12 @@ double operator_seconds(const model::Graph& graph, const model::Operator& op, mo
 // is to reduce, from the order of the ranks into that of the sequences, or back.
 double collective_seconds(const model::Graph& graph, const model::Operator& op, const CostModels& costs);
 
+// Bounds do not ask by how much more rows of experts take longer: compute_per_row is 0 without `rows`.
+enum class Rows : bool { expected, varying };
+
 // `clock` is that of the slot (sim/step/slot_power.h; model::Conditions::clock).
 SegmentTime segment_time(const model::Graph& graph, const model::Segment& segment, const CostModels& costs,
-                         double clock = 1);
+                         double clock = 1, Rows rows = Rows::varying);
 // Returns the times of the segments of many slots of the same blocks, whose clocks are given. Slots share the segments
 // of equal layers, each timed once per clock.
 class SegmentTimer {

@@ -178,7 +178,8 @@ const SegmentTime& BlockTimes::time(const model::Segment& segment, std::uint16_t
   model::Segment alone;
   alone.stream = computes(segment.stream) ? Stream::compute : segment.stream;
   alone.operators = {index};
-  return known.emplace(segment_time(slots_.graph(), alone, costs_, costs_.power ? costs_.power->highest_clock() : 1));
+  const double clock = costs_.power ? costs_.power->highest_clock() : 1;
+  return known.emplace(segment_time(slots_.graph(), alone, costs_, clock, Rows::expected));
 }
 
 double BlockTimes::least_seconds(const model::Segment& segment) {

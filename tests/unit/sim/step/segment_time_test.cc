@@ -78,6 +78,19 @@ TEST_F(SegmentTimes, ComputeIsTheSumOfItsKernels) {
   }
 }
 
+TEST_F(SegmentTimes, ExpectedRowsLeaveOutTheSlope) {
+  bool some = false;
+  for (const Segment& segment : slot(OpType::FB).segments) {
+    const SegmentTime varying = segment_time(graph(segment), segment, costs_);
+    const SegmentTime expected = segment_time(graph(segment), segment, costs_, 1, Rows::expected);
+    EXPECT_EQ(expected.compute, varying.compute);
+    EXPECT_EQ(expected.transfer, varying.transfer);
+    EXPECT_EQ(expected.compute_per_row[0], 0);
+    some = some || varying.compute_per_row[0] > 0;
+  }
+  EXPECT_TRUE(some);
+}
+
 TEST_F(SegmentTimes, SegmentsWithGemmsFillTheirSms) {
   const std::vector<SegmentTime> all = times(OpType::FB);
   int with_gemms = 0;
