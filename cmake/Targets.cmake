@@ -86,6 +86,10 @@ function(plumbline_library name)
     endif()
     target_link_libraries(${name} PRIVATE ${library})
   endforeach()
+  # No symbol of position-independent code is replaced at run time, so calls within a source may be inlined.
+  if(ARG_HOT AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${name} PRIVATE -fno-semantic-interposition)
+  endif()
   plumbline_warnings(${name})
 endfunction()
 
