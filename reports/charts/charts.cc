@@ -21,28 +21,6 @@
 namespace plumbline::reports {
 namespace {
 
-// Maps values to shares of an axis: 0 is its beginning, 1 its end. Values of a logarithmic scale are above 0.
-class Scale {
- public:
-  explicit Scale(bool logarithmic = false) : logarithmic_(logarithmic) {}
-
-  void include(double value);
-  // Widens the scale when both ends are equal; without values it is 0 to 1 (logarithmic: 1 to 10).
-  void settle();
-  // Settles, and moves both ends outwards to the next tick. Ticks of a logarithmic scale are 1, 2 or 5 times a power
-  // of ten.
-  void widen_to_ticks();
-  // Moves both ends outwards by this share of their distance; when they are equal, by 5 % of the value.
-  void add_room(double share);
-
-  double share(double value) const;
-  std::vector<double> ticks() const;  // within the ends, ascending
-
- private:
-  bool logarithmic_;
-  double low_ = std::numeric_limits<double>::infinity(), high_ = -std::numeric_limits<double>::infinity();
-};
-
 // The rectangle of the plot, which maps shares of the axes to pixels.
 struct PlotArea {
   double left = 0, top = 0, width = 0, height = 0;
@@ -51,43 +29,6 @@ struct PlotArea {
   double bottom() const { return top + height; }
   double x(double share) const { return left + width * share; }
   double y(double share) const { return top + height * (1 - share); }
-};
-
-// An SVG document that is built from top to bottom.
-class Drawing {
- public:
-  using TickText = std::function<std::string(double)>;
-
-  template <class... Arguments>
-  void add(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-    fmt::format_to(std::back_inserter(out_), format, std::forward<Arguments>(arguments)...);
-  }
-
-  // Adds text and a line break.
-  template <class... Arguments>
-  void line(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-    add(format, std::forward<Arguments>(arguments)...);
-    out_ += '\n';
-  }
-
-  // Adds the two lines above a chart; the second may be empty.
-  void title(double left, std::string_view title, std::string_view subtitle);
-  // Adds grid lines at the values, with their texts below the area unless `text` is null.
-  void vertical_grid(const PlotArea& area, const Scale& scale, const std::vector<double>& values, const TickText& text);
-  // Adds grid lines at the values, with their texts at the left of the area.
-  void horizontal_grid(const PlotArea& area, const Scale& scale, const std::vector<double>& values,
-                       const TickText& text);
-  void frame(const PlotArea& area);
-  void x_title(const PlotArea& area, std::string_view text);
-  void y_title(const PlotArea& area, std::string_view text);  // rotated, at the left edge of the picture
-  // Adds a dot of a legend with its text; returns the width of both.
-  double legend_dot(std::string_view css_class, double x, double y, std::string_view text);
-
-  // Returns the whole document, with the shared style and the chart's own rules.
-  std::string document(double width, double height, std::string_view label, std::string_view own_rules) const;
-
- private:
-  std::string out_;
 };
 
 // The style: classes s0 to s9 colour series, `strong` and `outline` modify them. Colours are repeated in each rule,
@@ -159,112 +100,145 @@ double text_width(std::string_view text) {
   return character * static_cast<double>(code_points(text));
 }
 
-void Scale::include(double value) {
-  low_ = std::min(low_, value);
-  high_ = std::max(high_, value);
-}
+// Maps values to shares of an axis: 0 is its beginning, 1 its end. Values of a logarithmic scale are above 0.
+class Scale {
+ public:
+  explicit Scale(bool logarithmic = false) : logarithmic_(logarithmic) {}
 
-void Scale::settle() {
-  if (low_ > high_) low_ = logarithmic_ ? 1 : 0, high_ = logarithmic_ ? 10 : 1;
-  if (low_ != high_) return;
-  const double room = low_ == 0 ? 1 : std::abs(low_) * 0.1;
-  low_ -= room;
-  high_ += room;
-}
-
-void Scale::widen_to_ticks() {
-  if (!logarithmic_) {
-    settle();
-    const double step = axis_step(high_ - low_);
-    low_ = std::floor(low_ / step + tick_rounding) * step;
-    high_ = std::ceil(high_ / step - tick_rounding) * step;
-    return;
+  void include(double value) {
+    low_ = std::min(low_, value);
+    high_ = std::max(high_, value);
   }
-  if (low_ > high_) settle();
-  const std::vector<double> ticks = decade_ticks(low_, high_);
-  const auto above = std::ranges::upper_bound(ticks, low_ * (1 + tick_rounding));
-  low_ = *std::prev(above);
-  high_ = *std::find_if(above, std::prev(ticks.end()), [this](double tick) { return tick >= high_; });
-}
+  // Widens the scale when both ends are equal; without values it is 0 to 1 (logarithmic: 1 to 10).
+  void settle() {
+    if (low_ > high_) low_ = logarithmic_ ? 1 : 0, high_ = logarithmic_ ? 10 : 1;
+    if (low_ != high_) return;
+    const double room = low_ == 0 ? 1 : std::abs(low_) * 0.1;
+    low_ -= room;
+    high_ += room;
+  }
+  // Settles, and moves both ends outwards to the next tick. Ticks of a logarithmic scale are 1, 2 or 5 times a power
+  // of ten.
+  void widen_to_ticks() {
+    if (!logarithmic_) {
+      settle();
+      const double step = axis_step(high_ - low_);
+      low_ = std::floor(low_ / step + tick_rounding) * step;
+      high_ = std::ceil(high_ / step - tick_rounding) * step;
+      return;
+    }
+    if (low_ > high_) settle();
+    const std::vector<double> ticks = decade_ticks(low_, high_);
+    const auto above = std::ranges::upper_bound(ticks, low_ * (1 + tick_rounding));
+    low_ = *std::prev(above);
+    high_ = *std::find_if(above, std::prev(ticks.end()), [this](double tick) { return tick >= high_; });
+  }
+  // Moves both ends outwards by this share of their distance; when they are equal, by 5 % of the value.
+  void add_room(double share) {
+    if (low_ > high_) settle();
+    const double room = high_ > low_ ? (high_ - low_) * share : std::max(std::abs(low_) * 0.05, 1e-12);
+    low_ -= room;
+    high_ += room;
+  }
 
-void Scale::add_room(double share) {
-  if (low_ > high_) settle();
-  const double room = high_ > low_ ? (high_ - low_) * share : std::max(std::abs(low_) * 0.05, 1e-12);
-  low_ -= room;
-  high_ += room;
-}
-
-double Scale::share(double value) const {
-  return logarithmic_ ? std::log(value / low_) / std::log(high_ / low_) : (value - low_) / (high_ - low_);
-}
-
-std::vector<double> Scale::ticks() const {
-  std::vector<double> found;
-  if (logarithmic_) {
-    found = decade_ticks(low_, high_);
-    std::erase_if(
-        found, [this](double tick) { return tick < low_ * (1 - tick_rounding) || tick > high_ * (1 + tick_rounding); });
+  double share(double value) const {
+    return logarithmic_ ? std::log(value / low_) / std::log(high_ / low_) : (value - low_) / (high_ - low_);
+  }
+  // within the ends, ascending
+  std::vector<double> ticks() const {
+    std::vector<double> found;
+    if (logarithmic_) {
+      found = decade_ticks(low_, high_);
+      std::erase_if(found, [this](double tick) {
+        return tick < low_ * (1 - tick_rounding) || tick > high_ * (1 + tick_rounding);
+      });
+      return found;
+    }
+    const double step = axis_step(high_ - low_);
+    for (double i = std::ceil(low_ / step - tick_rounding); i * step <= high_ + step * tick_rounding; ++i)
+      found.push_back(i * step + 0.0);  // never -0
     return found;
   }
-  const double step = axis_step(high_ - low_);
-  for (double i = std::ceil(low_ / step - tick_rounding); i * step <= high_ + step * tick_rounding; ++i)
-    found.push_back(i * step + 0.0);  // never -0
-  return found;
-}
 
-void Drawing::title(double left, std::string_view title, std::string_view subtitle) {
-  line(R"(<text class="title" x="{0}" y="26">{1}</text><text x="{0}" y="46">{2}</text>)", left, escape_html(title),
-       escape_html(subtitle));
-}
+ private:
+  bool logarithmic_;
+  double low_ = std::numeric_limits<double>::infinity(), high_ = -std::numeric_limits<double>::infinity();
+};
 
-void Drawing::vertical_grid(const PlotArea& area, const Scale& scale, const std::vector<double>& values,
-                            const TickText& text) {
-  for (const double value : values) {
-    const double x = area.x(scale.share(value));
-    add(R"(<line class="grid" x1="{0:.1f}" x2="{0:.1f}" y1="{1}" y2="{2}"/>)", x, area.top, area.bottom());
-    if (text) line(R"(<text x="{:.1f}" y="{}" text-anchor="middle">{}</text>)", x, area.bottom() + 18, text(value));
+// An SVG document that is built from top to bottom.
+class Drawing {
+ public:
+  using TickText = std::function<std::string(double)>;
+
+  template <class... Arguments>
+  void add(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+    fmt::format_to(std::back_inserter(out_), format, std::forward<Arguments>(arguments)...);
   }
-}
 
-void Drawing::horizontal_grid(const PlotArea& area, const Scale& scale, const std::vector<double>& values,
-                              const TickText& text) {
-  for (const double value : values) {
-    const double y = area.y(scale.share(value));
-    add(R"(<line class="grid" x1="{0}" x2="{1}" y1="{2:.1f}" y2="{2:.1f}"/>)", area.left, area.right(), y);
-    line(R"(<text x="{}" y="{:.1f}" text-anchor="end">{}</text>)", area.left - 8, y + 4, text(value));
+  // Adds text and a line break.
+  template <class... Arguments>
+  void line(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+    add(format, std::forward<Arguments>(arguments)...);
+    out_ += '\n';
   }
-}
 
-void Drawing::frame(const PlotArea& area) {
-  line(R"(<rect class="frame" x="{:.6g}" y="{}" width="{}" height="{}"/>)", area.left, area.top, area.width,
-       area.height);
-}
+  // Adds the two lines above a chart; the second may be empty.
+  void title(double left, std::string_view title, std::string_view subtitle) {
+    line(R"(<text class="title" x="{0}" y="26">{1}</text><text x="{0}" y="46">{2}</text>)", left, escape_html(title),
+         escape_html(subtitle));
+  }
+  // Adds grid lines at the values, with their texts below the area unless `text` is null.
+  void vertical_grid(const PlotArea& area, const Scale& scale, const std::vector<double>& values,
+                     const TickText& text) {
+    for (const double value : values) {
+      const double x = area.x(scale.share(value));
+      add(R"(<line class="grid" x1="{0:.1f}" x2="{0:.1f}" y1="{1}" y2="{2}"/>)", x, area.top, area.bottom());
+      if (text) line(R"(<text x="{:.1f}" y="{}" text-anchor="middle">{}</text>)", x, area.bottom() + 18, text(value));
+    }
+  }
+  // Adds grid lines at the values, with their texts at the left of the area.
+  void horizontal_grid(const PlotArea& area, const Scale& scale, const std::vector<double>& values,
+                       const TickText& text) {
+    for (const double value : values) {
+      const double y = area.y(scale.share(value));
+      add(R"(<line class="grid" x1="{0}" x2="{1}" y1="{2:.1f}" y2="{2:.1f}"/>)", area.left, area.right(), y);
+      line(R"(<text x="{}" y="{:.1f}" text-anchor="end">{}</text>)", area.left - 8, y + 4, text(value));
+    }
+  }
+  void frame(const PlotArea& area) {
+    line(R"(<rect class="frame" x="{:.6g}" y="{}" width="{}" height="{}"/>)", area.left, area.top, area.width,
+         area.height);
+  }
+  void x_title(const PlotArea& area, std::string_view text) {
+    line(R"(<text x="{:.6g}" y="{}" text-anchor="middle">{}</text>)", area.left + area.width / 2, area.bottom() + 38,
+         escape_html(text));
+  }
+  // rotated, at the left edge of the picture
+  void y_title(const PlotArea& area, std::string_view text) {
+    add(R"svg(<text transform="translate(20 {}) rotate(-90)" text-anchor="middle">{}</text>)svg"
+        "\n",
+        area.top + area.height / 2, escape_html(text));
+  }
+  // Adds a dot of a legend with its text; returns the width of both.
+  double legend_dot(std::string_view css_class, double x, double y, std::string_view text) {
+    constexpr double dot = 10;
+    line(R"(<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="4"/><text x="{:.1f}" y="{:.1f}">{}</text>)", css_class, x, y,
+         x + dot, y + 4, escape_html(text));
+    return dot + text_width(text);
+  }
 
-void Drawing::x_title(const PlotArea& area, std::string_view text) {
-  line(R"(<text x="{:.6g}" y="{}" text-anchor="middle">{}</text>)", area.left + area.width / 2, area.bottom() + 38,
-       escape_html(text));
-}
+  // Returns the whole document, with the shared style and the chart's own rules.
+  std::string document(double width, double height, std::string_view label, std::string_view own_rules) const {
+    return fmt::format(
+        R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0:.0f} {1:.0f}" width="{0:.0f}" )"
+        R"(height="{1:.0f}" role="img" aria-label="{2}">)"
+        "\n{3}<style>\n{4}</style>\n<rect class=\"page\" width=\"{0:.0f}\" height=\"{1:.0f}\"/>\n{5}</svg>\n",
+        width, height, escape_html(label), chart_style, own_rules, out_);
+  }
 
-void Drawing::y_title(const PlotArea& area, std::string_view text) {
-  add(R"svg(<text transform="translate(20 {}) rotate(-90)" text-anchor="middle">{}</text>)svg"
-      "\n",
-      area.top + area.height / 2, escape_html(text));
-}
-
-double Drawing::legend_dot(std::string_view css_class, double x, double y, std::string_view text) {
-  constexpr double dot = 10;
-  line(R"(<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="4"/><text x="{:.1f}" y="{:.1f}">{}</text>)", css_class, x, y,
-       x + dot, y + 4, escape_html(text));
-  return dot + text_width(text);
-}
-
-std::string Drawing::document(double width, double height, std::string_view label, std::string_view own_rules) const {
-  return fmt::format(
-      R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0:.0f} {1:.0f}" width="{0:.0f}" )"
-      R"(height="{1:.0f}" role="img" aria-label="{2}">)"
-      "\n{3}<style>\n{4}</style>\n<rect class=\"page\" width=\"{0:.0f}\" height=\"{1:.0f}\"/>\n{5}</svg>\n",
-      width, height, escape_html(label), chart_style, own_rules, out_);
-}
+ private:
+  std::string out_;
+};
 
 constexpr std::string_view bar_rules =
     R"css(rect.bar { stroke: none; } .panel { font-weight: 600; } line.link { stroke-dasharray: 2 2; }
