@@ -61,6 +61,8 @@ bool Gzip::deflate_all(std::string_view data, int flush) {
   return true;
 }
 
+namespace {
+
 // Buffers the text of a trace and passes it to the sink in pieces, compressed or not.
 class TraceOutput {
  public:
@@ -104,49 +106,6 @@ class TraceOutput {
   std::size_t events_ = 0;
 };
 
-// The arrows of a trace: from messages between stages, and from dispatch and combine, to the compute that waits for
-// them. It is the first phase of the same micro-batch, stage and direction that begins after a message has begun, or
-// after dispatch or combine has ended.
-class Flows {
- public:
-  explicit Flows(const model::Timeline& timeline);  // must outlive the object
-
-  // Returns the phase at the head of the arrow from a span, or nullptr where the span has none.
-  const model::Span* head(const model::Span& span) const;
-
- private:
-  using Key = std::tuple<std::int32_t, std::int32_t, std::int32_t, bool>;  // rank, stage, micro-batch, forward
-  std::map<Key, std::vector<const model::Span*>> phases_;                  // by start
-};
-
-// The slices of a trace: where each lies, and what it states about its span.
-
-// Names of the tracks of a process, by number. The first has the step, the second the slots.
-std::string_view track_name(std::size_t track);
-std::size_t track_of(const model::Span& span);
-
-// Both ends of a span, cut to whole nanoseconds.
-struct SliceTime {
-  std::int64_t start_ns = 0, end_ns = 0;
-};
-SliceTime slice_time(const model::Span& span);
-
-// Adds the event of every slice of a timeline. Holistic Trace Analysis and others take slices with args.stream for
-// kernels, names that begin with "ncclKernel" for communication, and "Memcpy" for copies.
-class Slices {
- public:
-  explicit Slices(const model::Timeline& timeline);  // must outlive the object
-
-  void add(TraceOutput& output, const model::Span& span, std::int64_t process);
-
- private:
-  const model::Timeline& timeline_;
-  std::vector<std::string> names_, works_, stage_layers_;  // as JSON
-  std::int64_t correlation_ = 0;                           // of kernels, counted
-};
-
-namespace {
-
 using model::Span;
 using model::Stream;
 
@@ -154,6 +113,7 @@ constexpr std::int64_t shortest_ps = 1000;  // a slice of a whole nanosecond, wh
 
 bool is_forward(const Span& span) { return span.direction == model::Direction::forward; }
 
+// Names of the tracks of a process. The first has the step, the second the slots.
 constexpr std::array<std::string_view, 10> track_names = {
     "step",       "slots",   "compute",   "communication", "weight gradient",
     "collective", "to host", "from host", "pipeline",      "optimizer"};
@@ -232,6 +192,116 @@ std::string work_members(const model::SpanWork& work) {
 std::int32_t number_of(const model::Timeline& timeline, std::int32_t rank) {
   return timeline.gpus.empty() ? rank : timeline.gpus[static_cast<std::size_t>(rank)];
 }
+
+// The arrows of a trace: from messages between stages, and from dispatch and combine, to the compute that waits for
+// them. It is the first phase of the same micro-batch, stage and direction that begins after a message has begun, or
+// after dispatch or combine has ended.
+class Flows {
+ public:
+  // The timeline must outlive the object.
+  explicit Flows(const model::Timeline& timeline) {
+    for (const Span& span : timeline.spans) {
+      const bool computes = span.depth == model::phase_depth && span.stream == Stream::compute;
+      if (!computes || span.stage < 0 || span.direction == model::Direction::weight_gradient) continue;
+      if (span.duration_ps >= shortest_ps)
+        phases_[{span.rank, span.stage, span.micro_batch, is_forward(span)}].push_back(&span);
+    }
+    for (auto& [key, phases] : phases_) std::ranges::stable_sort(phases, {}, &Span::start_ps);
+  }
+
+  // Returns the phase at the head of the arrow from a span, or nullptr where the span has none.
+  const Span* head(const Span& span) const {
+    if (span.depth != model::phase_depth || span.stage < 0 || span.duration_ps < shortest_ps) return nullptr;
+    Key key{span.rank, span.stage, span.micro_batch, is_forward(span)};
+    std::int64_t from = span.end_ps();
+    if (span.stream == Stream::pipeline) {
+      if (span.peer < 0) return nullptr;
+      from = span.start_ps;  // a measured one may last until other messages of its batch have arrived
+      key = {span.peer, span.stage + (is_forward(span) ? 1 : -1), span.micro_batch, is_forward(span)};
+    } else if (span.stream != Stream::communication) {
+      return nullptr;
+    }
+    const auto found = phases_.find(key);
+    if (found == phases_.end()) return nullptr;
+    const auto first = std::ranges::lower_bound(found->second, from, {}, &Span::start_ps);
+    return first == found->second.end() ? nullptr : *first;
+  }
+
+ private:
+  using Key = std::tuple<std::int32_t, std::int32_t, std::int32_t, bool>;  // rank, stage, micro-batch, forward
+  std::map<Key, std::vector<const Span*>> phases_;                         // by start
+};
+
+std::size_t track_of(const Span& span) {
+  if (span.depth == model::slot_depth && span.stream == Stream::compute) return 1;
+  return 2 + static_cast<std::size_t>(span.stream);
+}
+
+// Both ends of a span, cut to whole nanoseconds.
+struct SliceTime {
+  std::int64_t start_ns = 0, end_ns = 0;
+};
+
+SliceTime slice_time(const Span& span) {
+  constexpr std::int64_t ps_per_ns = 1000;
+  return {span.start_ps / ps_per_ns, span.end_ps() / ps_per_ns};
+}
+
+// Adds the event of every slice of a timeline. Holistic Trace Analysis and others take slices with args.stream for
+// kernels, names that begin with "ncclKernel" for communication, and "Memcpy" for copies.
+class Slices {
+ public:
+  // The timeline must outlive the object.
+  explicit Slices(const model::Timeline& timeline) : timeline_(timeline) {
+    for (const std::string& name : timeline.names) names_.push_back(escaped(name));
+    for (const model::SpanWork& work : timeline.works) works_.push_back(work_members(work));
+    for (const auto& layers : timeline.stage_layers) stage_layers_.push_back(layer_range(layers));
+  }
+
+  void add(TraceOutput& output, const Span& span, std::int64_t process) {
+    const SliceTime time = slice_time(span);
+    const std::int64_t length = time.end_ns - time.start_ns;
+    const std::size_t track = track_of(span);
+    output.next_event();
+    fmt::format_to(
+        output.end(),
+        FMT_COMPILE(R"({{"ph":"X","cat":"{}","name":"{}{}","pid":{},"tid":{},"ts":{}.{:03},"dur":{}.{:03},"args":{{)"),
+        category(span), name_prefix(span, timeline_), names_[span.name], process, track, time.start_ns / 1000,
+        time.start_ns % 1000, length / 1000, length % 1000);
+    const auto number = [&output](std::string_view key, std::int64_t value) {
+      if (value >= 0) fmt::format_to(output.end(), FMT_COMPILE(R"("{}":{},)"), key, value);
+    };
+    const auto layers = [&](std::string_view key, std::int32_t stage) {
+      const auto index = static_cast<std::size_t>(stage);
+      if (stage >= 0 && index < stage_layers_.size() && !stage_layers_[index].empty())
+        fmt::format_to(output.end(), FMT_COMPILE(R"("{}":"{}",)"), key, stage_layers_[index]);
+    };
+    number("stage", span.stage);
+    number("chunk", span.chunk);
+    if (span.direction != model::Direction::none)
+      fmt::format_to(output.end(), FMT_COMPILE(R"("direction":"{}",)"), text_of(span.direction));
+    if (span.depth == model::slot_depth) layers("layers", span.stage);
+    number("layer", span.layer);
+    number("micro_batch", span.micro_batch);
+    number("backward_stage", span.overlapped_stage);
+    layers("backward_layers", span.overlapped_stage);
+    number("backward_micro_batch", span.overlapped_micro_batch);
+    number("to_rank", span.peer);
+    if (span.work >= 0) output.add(works_[static_cast<std::size_t>(span.work)]);
+    if (is_kernel(span)) {
+      number("device", process);
+      number("stream", static_cast<std::int64_t>(track));
+      number("correlation", ++correlation_);
+    }
+    output.end_members();
+    output.add("}");
+  }
+
+ private:
+  const model::Timeline& timeline_;
+  std::vector<std::string> names_, works_, stage_layers_;  // as JSON
+  std::int64_t correlation_ = 0;                           // of kernels, counted
+};
 
 // One timeline of a file.
 class SubjectWriter {
@@ -327,7 +397,7 @@ class SubjectWriter {
   }
 
   void add_track(std::int32_t rank, std::size_t track) {
-    add_metadata("thread_name", rank, track, fmt::format(R"("name":"{}")", track_name(track)));
+    add_metadata("thread_name", rank, track, fmt::format(R"("name":"{}")", track_names[track]));
     add_metadata("thread_sort_index", rank, track, fmt::format(R"("sort_index":{})", track));
   }
 
@@ -381,90 +451,6 @@ void add_other_data(TraceOutput& output, const std::vector<TraceSubject>& subjec
 }
 
 }  // namespace
-
-Flows::Flows(const model::Timeline& timeline) {
-  for (const Span& span : timeline.spans) {
-    const bool computes = span.depth == model::phase_depth && span.stream == Stream::compute;
-    if (!computes || span.stage < 0 || span.direction == model::Direction::weight_gradient) continue;
-    if (span.duration_ps >= shortest_ps)
-      phases_[{span.rank, span.stage, span.micro_batch, is_forward(span)}].push_back(&span);
-  }
-  for (auto& [key, phases] : phases_) std::ranges::stable_sort(phases, {}, &Span::start_ps);
-}
-
-const Span* Flows::head(const Span& span) const {
-  if (span.depth != model::phase_depth || span.stage < 0 || span.duration_ps < shortest_ps) return nullptr;
-  Key key{span.rank, span.stage, span.micro_batch, is_forward(span)};
-  std::int64_t from = span.end_ps();
-  if (span.stream == Stream::pipeline) {
-    if (span.peer < 0) return nullptr;
-    from = span.start_ps;  // a measured one may last until other messages of its batch have arrived
-    key = {span.peer, span.stage + (is_forward(span) ? 1 : -1), span.micro_batch, is_forward(span)};
-  } else if (span.stream != Stream::communication) {
-    return nullptr;
-  }
-  const auto found = phases_.find(key);
-  if (found == phases_.end()) return nullptr;
-  const auto first = std::ranges::lower_bound(found->second, from, {}, &Span::start_ps);
-  return first == found->second.end() ? nullptr : *first;
-}
-
-std::string_view track_name(std::size_t track) { return track_names[track]; }
-
-std::size_t track_of(const Span& span) {
-  if (span.depth == model::slot_depth && span.stream == Stream::compute) return 1;
-  return 2 + static_cast<std::size_t>(span.stream);
-}
-
-SliceTime slice_time(const Span& span) {
-  constexpr std::int64_t ps_per_ns = 1000;
-  return {span.start_ps / ps_per_ns, span.end_ps() / ps_per_ns};
-}
-
-Slices::Slices(const model::Timeline& timeline) : timeline_(timeline) {
-  for (const std::string& name : timeline.names) names_.push_back(escaped(name));
-  for (const model::SpanWork& work : timeline.works) works_.push_back(work_members(work));
-  for (const auto& layers : timeline.stage_layers) stage_layers_.push_back(layer_range(layers));
-}
-
-void Slices::add(TraceOutput& output, const Span& span, std::int64_t process) {
-  const SliceTime time = slice_time(span);
-  const std::int64_t length = time.end_ns - time.start_ns;
-  const std::size_t track = track_of(span);
-  output.next_event();
-  fmt::format_to(
-      output.end(),
-      FMT_COMPILE(R"({{"ph":"X","cat":"{}","name":"{}{}","pid":{},"tid":{},"ts":{}.{:03},"dur":{}.{:03},"args":{{)"),
-      category(span), name_prefix(span, timeline_), names_[span.name], process, track, time.start_ns / 1000,
-      time.start_ns % 1000, length / 1000, length % 1000);
-  const auto number = [&output](std::string_view key, std::int64_t value) {
-    if (value >= 0) fmt::format_to(output.end(), FMT_COMPILE(R"("{}":{},)"), key, value);
-  };
-  const auto layers = [&](std::string_view key, std::int32_t stage) {
-    const auto index = static_cast<std::size_t>(stage);
-    if (stage >= 0 && index < stage_layers_.size() && !stage_layers_[index].empty())
-      fmt::format_to(output.end(), FMT_COMPILE(R"("{}":"{}",)"), key, stage_layers_[index]);
-  };
-  number("stage", span.stage);
-  number("chunk", span.chunk);
-  if (span.direction != model::Direction::none)
-    fmt::format_to(output.end(), FMT_COMPILE(R"("direction":"{}",)"), text_of(span.direction));
-  if (span.depth == model::slot_depth) layers("layers", span.stage);
-  number("layer", span.layer);
-  number("micro_batch", span.micro_batch);
-  number("backward_stage", span.overlapped_stage);
-  layers("backward_layers", span.overlapped_stage);
-  number("backward_micro_batch", span.overlapped_micro_batch);
-  number("to_rank", span.peer);
-  if (span.work >= 0) output.add(works_[static_cast<std::size_t>(span.work)]);
-  if (is_kernel(span)) {
-    number("device", process);
-    number("stream", static_cast<std::int64_t>(track));
-    number("correlation", ++correlation_);
-  }
-  output.end_members();
-  output.add("}");
-}
 
 bool write_trace(const std::vector<TraceSubject>& subjects, const TraceOptions& options, const Sink& sink) {
   TraceOutput output(sink, options.gzip);
