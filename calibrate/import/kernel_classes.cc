@@ -202,11 +202,6 @@ void read_layer(TableReader& table, ClassState& state) {
 
 }  // namespace
 
-KernelClasses::KernelClasses(std::unique_ptr<const ClassState> state) : state_(std::move(state)) {}
-KernelClasses::~KernelClasses() = default;
-KernelClasses::KernelClasses(KernelClasses&& other) noexcept = default;
-KernelClasses& KernelClasses::operator=(KernelClasses&& other) noexcept = default;
-
 const KernelClass* KernelClasses::find(std::string_view kernel_name) const {
   return first_match(state_->classes, kernel_name);
 }
@@ -257,7 +252,7 @@ LayerAnnotation KernelClasses::layer(std::string_view annotation) const {
 }
 
 model::Result<KernelClasses> load_kernel_classes(const std::string& path) {
-  auto state = std::make_unique<ClassState>();
+  auto state = std::make_shared<ClassState>();
   TRY(model::read_table_file(path, [&](TableReader& file) {
     const auto tables = [&](const char* key, void (*read)(TableReader&, ClassState&)) {
       file.optional_tables(key, [&](TableReader& table) { read(table, *state); });

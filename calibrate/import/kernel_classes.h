@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/base/error.h"
@@ -53,10 +54,7 @@ struct OperatorChain {
 class KernelClasses {  // the patterns of names that determine classes and phases
  public:
   struct State;
-  explicit KernelClasses(std::unique_ptr<const State> state);
-  ~KernelClasses();
-  KernelClasses(KernelClasses&& other) noexcept;
-  KernelClasses& operator=(KernelClasses&& other) noexcept;
+  explicit KernelClasses(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
   // Returns the class of the first pattern of the file that matches the name; nullptr when none does. Regular
   // expressions are slow: cache the result per name. Only the first 1,024 characters are matched.
@@ -73,7 +71,7 @@ class KernelClasses {  // the patterns of names that determine classes and phase
   LayerAnnotation layer(std::string_view annotation) const;
 
  private:
-  std::unique_ptr<const State> state_;
+  std::shared_ptr<const State> state_;
 };
 
 // Reads the file. Input errors name file, line and key: syntax, unknown keys, a pattern that is no regular expression,

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -87,28 +88,6 @@ struct Event {
   Arguments arguments;
 };
 
-// Adds the relevant parts of each event to a trace.
-class EventKeeper {
- public:
-  explicit EventKeeper(Trace& trace) : trace_(trace) { trace_.names.number(""); }  // the empty name is number 0
-
-  // Adds the event; returns what is wrong with it as the rest of a sentence, or "".
-  std::string keep(const Event& event);
-
- private:
-  void keep_call(const Event& event);
-  void keep_range(const Event& event, std::int64_t start_ns, std::int64_t end_ns);
-  void keep_work(const Event& event, std::int64_t start_ns, std::int64_t duration_ns);
-  void bad_time(string_view key, string_view text);
-  int small(std::int64_t value, string_view what);
-  std::uint32_t thread_of(const Event& event);
-  std::uint32_t name_of(const Event& event);
-
-  Trace& trace_;
-  std::string thread_, name_;  // "pid:tid" and "plumbline::gemm::q_b", kept to save allocations
-  std::string problem_;
-};
-
 // Whether a call may launch work on a GPU: cudaLaunchKernelExC, cuLaunchKernel, hipExtModuleLaunchKernel,
 // cudaGraphLaunch, cudaMemcpyAsync, cudaMemsetAsync.
 bool launches(string_view name) {
@@ -151,94 +130,100 @@ std::optional<std::int64_t> whole_number(string_view token) {
   return value;
 }
 
-std::string EventKeeper::keep(const Event& event) {
-  problem_.clear();
-  if (!event.complete || event.category == Category::unneeded) return problem_;
-  if (event.category == Category::call) {
-    keep_call(event);
+// Adds the relevant parts of each event to a trace.
+class EventKeeper {
+ public:
+  explicit EventKeeper(Trace& trace) : trace_(trace) { trace_.names.number(""); }  // the empty name is number 0
+
+  // Adds the event; returns what is wrong with it as the rest of a sentence, or "".
+  std::string keep(const Event& event) {
+    problem_.clear();
+    if (!event.complete || event.category == Category::unneeded) return problem_;
+    if (event.category == Category::call) {
+      keep_call(event);
+      return problem_;
+    }
+    if (event.category == Category::python && !event.name.starts_with(module_prefix)) return problem_;
+    const auto start = nanoseconds(event.ts), duration = nanoseconds(event.dur);
+    const bool evidence = event.category != Category::kernel && event.category != Category::copy;
+    if (evidence && (!start || !duration || *duration < 0)) return problem_;  // the kernels do not depend on it
+    if (!start) {
+      bad_time("ts", event.ts);
+    } else if (!duration) {
+      bad_time("dur", event.dur);
+    } else if (*duration < 0) {
+      problem_ = fmt::format("its duration is negative: {} us", event.dur);
+    } else if (evidence && event.category != Category::gpu_annotation) {
+      keep_range(event, *start, *start + *duration);
+    } else {
+      keep_work(event, *start, *duration);
+    }
     return problem_;
   }
-  if (event.category == Category::python && !event.name.starts_with(module_prefix)) return problem_;
-  const auto start = nanoseconds(event.ts), duration = nanoseconds(event.dur);
-  const bool evidence = event.category != Category::kernel && event.category != Category::copy;
-  if (evidence && (!start || !duration || *duration < 0)) return problem_;  // the kernels do not depend on it
-  if (!start) {
-    bad_time("ts", event.ts);
-  } else if (!duration) {
-    bad_time("dur", event.dur);
-  } else if (*duration < 0) {
-    problem_ = fmt::format("its duration is negative: {} us", event.dur);
-  } else if (evidence && event.category != Category::gpu_annotation) {
-    keep_range(event, *start, *start + *duration);
-  } else {
-    keep_work(event, *start, *duration);
+
+ private:
+  void keep_call(const Event& event) {
+    if (event.arguments.correlation == 0 || !launches(event.name)) return;
+    const auto start = nanoseconds(event.ts);
+    if (!start) return;  // the kernels do not depend on it
+    trace_.launches.push_back({event.arguments.correlation, *start, thread_of(event)});
   }
-  return problem_;
-}
-
-// Keeps work that ran on a GPU, or an annotation that spans it.
-void EventKeeper::keep_work(const Event& event, std::int64_t start_ns, std::int64_t duration_ns) {
-  const Arguments& given = event.arguments;
-  const int device = small(given.device.value_or(whole_number(event.pid).value_or(0)), "device");
-  const int stream = small(given.stream.value_or(whole_number(event.tid).value_or(0)), "stream");
-  if (!problem_.empty()) return;
-  const std::uint32_t name = name_of(event);
-  if (event.category == Category::gpu_annotation) {
-    trace_.gpu_annotations.push_back({start_ns, start_ns + duration_ns, name, 0, device, stream});
-    return;
+  // Keeps what spans a time of a CPU thread.
+  void keep_range(const Event& event, std::int64_t start_ns, std::int64_t end_ns) {
+    if (event.category == Category::operation) {
+      const string_view dims = multiplies(event.name) ? event.arguments.dims : string_view();
+      if (event.arguments.sequence < 0 && dims.empty() && !event.name.starts_with(evaluate_prefix)) return;
+      trace_.operations.push_back({start_ns, end_ns, event.arguments.sequence, trace_.names.number(event.name),
+                                   trace_.names.number(dims), thread_of(event)});
+      return;
+    }
+    auto& ranges = event.category == Category::python ? trace_.modules : trace_.annotations;
+    ranges.push_back({start_ns, end_ns, trace_.names.number(event.name), thread_of(event), 0, 0});
   }
-  GpuWork work{start_ns, duration_ns, given.correlation, given.bytes, name, device, stream};
-  work.grid = clamped(given.grid);
-  work.threads = clamped(given.threads);
-  work.registers = clamped(given.registers);
-  work.shared_bytes = clamped(given.shared);
-  work.copy = event.category == Category::copy;
-  trace_.work.push_back(work);
-}
-
-// Keeps what spans a time of a CPU thread.
-void EventKeeper::keep_range(const Event& event, std::int64_t start_ns, std::int64_t end_ns) {
-  if (event.category == Category::operation) {
-    const string_view dims = multiplies(event.name) ? event.arguments.dims : string_view();
-    if (event.arguments.sequence < 0 && dims.empty() && !event.name.starts_with(evaluate_prefix)) return;
-    trace_.operations.push_back({start_ns, end_ns, event.arguments.sequence, trace_.names.number(event.name),
-                                 trace_.names.number(dims), thread_of(event)});
-    return;
+  // Keeps work that ran on a GPU, or an annotation that spans it.
+  void keep_work(const Event& event, std::int64_t start_ns, std::int64_t duration_ns) {
+    const Arguments& given = event.arguments;
+    const int device = small(given.device.value_or(whole_number(event.pid).value_or(0)), "device");
+    const int stream = small(given.stream.value_or(whole_number(event.tid).value_or(0)), "stream");
+    if (!problem_.empty()) return;
+    const std::uint32_t name = name_of(event);
+    if (event.category == Category::gpu_annotation) {
+      trace_.gpu_annotations.push_back({start_ns, start_ns + duration_ns, name, 0, device, stream});
+      return;
+    }
+    GpuWork work{start_ns, duration_ns, given.correlation, given.bytes, name, device, stream};
+    work.grid = clamped(given.grid);
+    work.threads = clamped(given.threads);
+    work.registers = clamped(given.registers);
+    work.shared_bytes = clamped(given.shared);
+    work.copy = event.category == Category::copy;
+    trace_.work.push_back(work);
   }
-  auto& ranges = event.category == Category::python ? trace_.modules : trace_.annotations;
-  ranges.push_back({start_ns, end_ns, trace_.names.number(event.name), thread_of(event), 0, 0});
-}
+  void bad_time(string_view key, string_view text) {
+    constexpr std::size_t shown = 40;
+    problem_ = text.empty() ? fmt::format("it has no {}", key)
+                            : fmt::format("its {} is no time in microseconds: {}", key, text.substr(0, shown));
+  }
+  int small(std::int64_t value, string_view what) {
+    if (!std::in_range<int>(value)) problem_ = fmt::format("its {} is out of range: {}", what, value);
+    return static_cast<int>(value);
+  }
+  std::uint32_t thread_of(const Event& event) {
+    thread_.assign(event.pid).append(1, ':').append(event.tid);
+    return trace_.threads.number(thread_);
+  }
+  // Operators that plumbline executed state their class, by which the patterns of kernels.toml recognize them.
+  std::uint32_t name_of(const Event& event) {
+    const string_view kind = event.arguments.operator_class;
+    if (kind.empty()) return trace_.names.number(event.name);
+    name_.assign("plumbline::").append(kind).append("::").append(event.name);
+    return trace_.names.number(name_);
+  }
 
-void EventKeeper::keep_call(const Event& event) {
-  if (event.arguments.correlation == 0 || !launches(event.name)) return;
-  const auto start = nanoseconds(event.ts);
-  if (!start) return;  // the kernels do not depend on it
-  trace_.launches.push_back({event.arguments.correlation, *start, thread_of(event)});
-}
-
-void EventKeeper::bad_time(string_view key, string_view text) {
-  constexpr std::size_t shown = 40;
-  problem_ = text.empty() ? fmt::format("it has no {}", key)
-                          : fmt::format("its {} is no time in microseconds: {}", key, text.substr(0, shown));
-}
-
-int EventKeeper::small(std::int64_t value, string_view what) {
-  if (!std::in_range<int>(value)) problem_ = fmt::format("its {} is out of range: {}", what, value);
-  return static_cast<int>(value);
-}
-
-std::uint32_t EventKeeper::thread_of(const Event& event) {
-  thread_.assign(event.pid).append(1, ':').append(event.tid);
-  return trace_.threads.number(thread_);
-}
-
-// Operators that plumbline executed state their class, by which the patterns of kernels.toml recognize them.
-std::uint32_t EventKeeper::name_of(const Event& event) {
-  const string_view kind = event.arguments.operator_class;
-  if (kind.empty()) return trace_.names.number(event.name);
-  name_.assign("plumbline::").append(kind).append("::").append(event.name);
-  return trace_.names.number(name_);
-}
+  Trace& trace_;
+  std::string thread_, name_;  // "pid:tid" and "plumbline::gemm::q_b", kept to save allocations
+  std::string problem_;
+};
 
 string_view trimmed(string_view token) {
   const std::size_t end = token.find_last_not_of(" \t\r\n");
@@ -353,64 +338,69 @@ simdjson::error_code read_event(ondemand::object object, Event& event) {
   return simdjson::SUCCESS;
 }
 
-}  // namespace
-
 // Kernels and copies of a trace. Each takes up to 1.1 kB with its place and its text (608 MB for 500,000 of one step).
 constexpr std::size_t most_work = std::size_t{1} << 23;
 // Different names, and shapes, of a trace. Each is held against all patterns of kernels, for some 0.1 ms; traces of
 // training have thousands.
 constexpr std::size_t most_names = std::size_t{1} << 18;
 
-struct EventParser::State {
-  std::string path;
-  Trace& trace;
-  EventKeeper keeper;
-  ondemand::parser parser;
+class EventParser {
+ public:
+  EventParser(std::string path, Trace& trace) : path_(std::move(path)), trace_(trace), keeper_(trace) {}
 
-  State(std::string file, Trace& result) : path(std::move(file)), trace(result), keeper(result) {}
+  Result<void> read(EventBatch& batch) {
+    make_readable(batch.text);
+    const std::size_t size = batch.text.size();
+    batch.text.append(simdjson::SIMDJSON_PADDING, ' ');
+    ondemand::document document;
+    ondemand::array events;
+    auto error = parser_.iterate(batch.text.data(), size, batch.text.size()).get(document);
+    if (error == simdjson::SUCCESS) error = document.get_array().get(events);
+    if (error != simdjson::SUCCESS)
+      return wrong(batch, 0, fmt::format("not JSON from there on: {}", simdjson::error_message(error)));
+    std::size_t index = 0;
+    for (auto item : events) {
+      Event event;
+      ondemand::object object;
+      error = item.get_object().get(object);
+      if (error == simdjson::SUCCESS) error = read_event(object, event);
+      if (error != simdjson::SUCCESS)
+        return wrong(batch, index, fmt::format("not JSON: {}", simdjson::error_message(error)));
+      constexpr std::size_t shown = 60;
+      if (const std::string problem = keeper_.keep(event); !problem.empty())
+        return wrong(batch, index, fmt::format("'{}': {}", event.name.substr(0, shown), problem));
+      ++index;
+    }
+    trace_.events += batch.offsets.size();
+    if (trace_.work.size() > most_work)
+      return model::wrong_input_at(path_, 0, "", fmt::format("more than {} kernels and copies", most_work),
+                                   "record fewer steps: torch.profiler.schedule(wait=1, warmup=1, active=1)");
+    if (trace_.names.size() > most_names)
+      return model::wrong_input_at(path_, 0, "", fmt::format("more than {} different names and shapes", most_names),
+                                   "kernels of training have the same names in each step; record fewer steps");
+    return {};
+  }
 
+ private:
   tl::unexpected<Error> wrong(const EventBatch& batch, std::size_t index, const std::string& what) const {
     const std::uint64_t offset = batch.offsets.at(std::min(index, batch.offsets.size() - 1));
-    return model::wrong_input_at(path, 0, "", fmt::format("event {} at byte {}: {}", batch.first + index, offset, what),
+    return model::wrong_input_at(path_, 0, "",
+                                 fmt::format("event {} at byte {}: {}", batch.first + index, offset, what),
                                  "the trace is damaged; record it again");
   }
+
+  std::string path_;
+  Trace& trace_;
+  EventKeeper keeper_;
+  ondemand::parser parser_;
 };
 
-EventParser::EventParser(std::string path, Trace& trace) : state_(std::make_unique<State>(std::move(path), trace)) {}
-EventParser::~EventParser() = default;
+}  // namespace
 
-Result<void> EventParser::read(EventBatch& batch) {
-  make_readable(batch.text);
-  const std::size_t size = batch.text.size();
-  batch.text.append(simdjson::SIMDJSON_PADDING, ' ');
-  ondemand::document document;
-  ondemand::array events;
-  auto error = state_->parser.iterate(batch.text.data(), size, batch.text.size()).get(document);
-  if (error == simdjson::SUCCESS) error = document.get_array().get(events);
-  if (error != simdjson::SUCCESS)
-    return state_->wrong(batch, 0, fmt::format("not JSON from there on: {}", simdjson::error_message(error)));
-  std::size_t index = 0;
-  for (auto item : events) {
-    Event event;
-    ondemand::object object;
-    error = item.get_object().get(object);
-    if (error == simdjson::SUCCESS) error = read_event(object, event);
-    if (error != simdjson::SUCCESS)
-      return state_->wrong(batch, index, fmt::format("not JSON: {}", simdjson::error_message(error)));
-    constexpr std::size_t shown = 60;
-    if (const std::string problem = state_->keeper.keep(event); !problem.empty())
-      return state_->wrong(batch, index, fmt::format("'{}': {}", event.name.substr(0, shown), problem));
-    ++index;
-  }
-  state_->trace.events += batch.offsets.size();
-  if (state_->trace.work.size() > most_work)
-    return model::wrong_input_at(state_->path, 0, "", fmt::format("more than {} kernels and copies", most_work),
-                                 "record fewer steps: torch.profiler.schedule(wait=1, warmup=1, active=1)");
-  if (state_->trace.names.size() > most_names)
-    return model::wrong_input_at(state_->path, 0, "",
-                                 fmt::format("more than {} different names and shapes", most_names),
-                                 "kernels of training have the same names in each step; record fewer steps");
-  return {};
+EventSplitter::Sink event_parser(std::string path, Trace& trace) {
+  return [parser = std::make_shared<EventParser>(std::move(path), trace)](EventBatch& batch) {
+    return parser->read(batch);
+  };
 }
 
 }  // namespace plumbline::calibrate

@@ -136,8 +136,7 @@ model::Result<Trace> read_trace(const std::string& path, const Progress& progres
   std::error_code unknown;
   const std::uint64_t size = fs::is_regular_file(path, unknown) ? fs::file_size(path, unknown) : 0;
   Trace trace;
-  EventParser parser(path, trace);
-  EventSplitter splitter(path, [&](EventBatch& batch) { return parser.read(batch); });
+  EventSplitter splitter(path, event_parser(path, trace));
   constexpr std::size_t piece = std::size_t{1} << 18;
   std::string text(piece, '\0');
   std::uint64_t unpacked = 0;

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -96,21 +95,9 @@ class EventSplitter {
 // Returns the hint for a file that is not a trace of the PyTorch profiler.
 std::string how_to_record();
 
-// Parses the events of a trace, a batch at a time, and keeps the relevant ones.
-class EventParser {
- public:
-  EventParser(std::string path, Trace& trace);
-  ~EventParser();
-  EventParser(const EventParser&) = delete;
-  EventParser& operator=(const EventParser&) = delete;
-
-  // Adds the batch to the trace. Input errors name the event and its byte.
-  model::Result<void> read(EventBatch& batch);
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
+// Returns what parses the events of a file, a batch at a time, and adds the relevant ones to the trace, which must
+// outlive it. Input errors name the event and its byte.
+EventSplitter::Sink event_parser(std::string path, Trace& trace);
 
 // Times in the notation of traces.
 
