@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -15,6 +18,7 @@
 #include "cli/inputs.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
+#include "cli/verb.h"
 #include "cli/world.h"
 #include "model/architecture/metrics.h"
 #include "model/base/statistics.h"
@@ -23,9 +27,12 @@
 #include "model/routing/files.h"
 #include "real/bootstrap/bootstrap.h"
 #include "real/cuda/backend.h"
+#include "real/executor/training/trainer.h"
 #include "real/host/clock.h"
 #include "real/host/run.h"
+#include "real/measure/clock_reading.h"
 #include "reports/json/json.h"
+#include "reports/tensorboard/tensorboard.h"
 #include "reports/text/step/summary.h"
 #include "reports/trace/trace.h"
 #include "reports/training_report.h"
@@ -72,21 +79,25 @@ Result<void> check_values(const RunArguments& a) {
   return {};
 }
 
-// Runs the steps; a signal ends them after the present one.
-Result<int> train(RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
-  const Interrupt interrupt;
-  if (arguments.learning_rate) arguments.options.learning_rate = *arguments.learning_rate;
-  arguments.options.stopped = [&] { return interrupt.requested(); };
-  return arguments.backend == "cuda" ? run_on_gpu(arguments, inputs, world) : run_on_host(arguments, inputs, world);
-}
-
-Result<int> run(RunArguments& arguments, const World& world) {
-  TRY(check_run_arguments(arguments));
-  const auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
-  TRY(parse_trace_ranks(arguments.trace_ranks, inputs.plan.parallelism.pipeline));
-  if (arguments.plan.print) return world.is_root ? printed(model::to_toml(inputs.plan)) : 0;
-  if (arguments.generate.tokens > 0) return generate_on_host(arguments, inputs, world);
-  return train(arguments, inputs, world);
+model::Result<void> check_generate_arguments(const RunArguments& a) {
+  const real::GenerateOptions& generate = a.generate;
+  if (generate.tokens < 0) return wrong_input("--generate", "must be at least 1");
+  if (generate.tokens == 0) {
+    if (generate.prompt.empty() && generate.temperature == 0) return {};
+    return wrong_input("--prompt, --temperature", "are of generated tokens", "give --generate N, too");
+  }
+  if (a.backend != "host")
+    return wrong_input("--generate", "tokens are generated on the host's cores", "leave --backend out");
+  if (a.options.checkpoint.empty())
+    return wrong_input("--generate", "there is no model to generate with",
+                       "name the folder of a trained one with --checkpoint DIR");
+  if (!std::isfinite(generate.temperature) || generate.temperature < 0)
+    return wrong_input("--temperature", "must be a number from 0");
+  if (a.options.resume || a.options.balance_speed != 0 || !a.board.empty() || a.outputs.given("--expert-loads") ||
+      a.outputs.given("--trace") || a.outputs.given("--csv"))
+    return wrong_input("--generate", "nothing is trained where tokens are generated",
+                       "leave out --resume, --balance, --tensorboard, --expert-loads, --csv and --trace");
+  return {};
 }
 
 void add_host_options(CLI::App& verb, RunArguments& arguments) {
@@ -111,6 +122,18 @@ void add_gpu_options(CLI::App& verb, RunArguments& arguments) {
   verb.add_option("--sm-target", arguments.target_sms,
                   "SMs that libraries plan for on the compute stream (default: by overlap.sm_policy)");
   verb.add_option("--kernels", arguments.kernels, "Write a trace of every kernel of the last step for Perfetto");
+}
+
+void add_generate_options(CLI::App& verb, RunArguments& arguments) {
+  verb.option_defaults()->group("Options of generation");
+  real::GenerateOptions& generate = arguments.generate;
+  verb.add_option("--generate", generate.tokens,
+                  "Generate N tokens for each of inference.concurrency requests with the model in --checkpoint");
+  verb.add_option("--prompt", generate.prompt,
+                  "Text that every request continues (default: passages of --text, or made-up text)");
+  verb.add_option("--temperature", generate.temperature, "Of the tokens' probabilities; 0 takes the likeliest token")
+      ->capture_default_str();
+  verb.add_option("--seed", generate.seed, "Of tokens that are drawn")->capture_default_str();
 }
 
 double seconds_since_1970() {
@@ -149,6 +172,73 @@ std::string device_of(const real::ClockReading& reading) {
   return text;
 }
 
+// Live output of a training: lines on stderr, at most two per second, and a TensorBoard.
+class RunMonitor {
+ public:
+  // peak_flops: of all ranks together, FLOP/s; flops_per_token: of training.
+  RunMonitor(std::int64_t steps, double peak_flops, double flops_per_token)
+      : steps_(steps), peak_flops_(peak_flops), flops_per_token_(flops_per_token) {}
+
+  // Opens event files of TensorBoard in the folder; empty: none are written.
+  model::Result<void> open(const std::string& folder) {
+    if (folder.empty()) return {};
+    board_ = TRY(reports::TensorBoard::create(folder, seconds_since_1970()));
+    return {};
+  }
+  // Reports a step, with the readings of the device during it, where the device has any.
+  void step(const real::StepFigures& figures, const real::ClockReading& reading = {}) {
+    show(figures, reading);
+    if (!board_ || failed_) return;
+    std::vector<reports::BoardScalar> scalars = {
+        {"loss", figures.loss},
+        {"gradient_norm", figures.gradient_norm},
+        {"tokens_per_second", figures.tokens_per_second},
+        {"time/step_s", figures.seconds},
+        {"loss_scale", figures.loss_scale},
+        {"utilisation", figures.tokens_per_second * flops_per_token_ / peak_flops_}};
+    std::erase_if(scalars, [](const reports::BoardScalar& scalar) { return std::isnan(scalar.value); });
+    for (reports::BoardScalar& scalar : scalars_of(reading)) scalars.push_back(std::move(scalar));
+    std::vector<reports::BoardHistogram> histograms;
+    for (const real::LayerLoad& load : figures.loads) {
+      scalars.push_back({fmt::format("expert_load/layer_{}_max_violation", load.layer), load.max_violation});
+      histograms.push_back({fmt::format("expert_load/layer_{}", load.layer), load.rows});
+    }
+    if (auto written = board_->write(figures.step, seconds_since_1970(), scalars, histograms); !written)
+      failed_ = written.error();
+  }
+
+  // Returns the error that ended the writing of the board, if any.
+  const std::optional<model::Error>& failed() const { return failed_; }
+
+ private:
+  // Prints at most one line each half second, and always the last step's.
+  void show(const real::StepFigures& figures, const real::ClockReading& reading) {
+    const auto now = std::chrono::steady_clock::now();
+    constexpr std::chrono::milliseconds pause{500};
+    if (figures.step < steps_ && shown_ && now - *shown_ < pause) return;
+    shown_ = now;
+    const std::string line =
+        fmt::format("step {:>{}}/{}{}  {:.1f} ms{}{}{}\n", figures.step, fmt::formatted_size("{}", steps_), steps_,
+                    learning_of(figures), 1e3 * figures.seconds, rate_of(figures), device_of(reading),
+                    figures.skipped ? "  skipped: gradients overflowed" : "");
+    std::fputs(line.c_str(),
+               stderr);  // a log that takes nothing more is no reason to end a training, as fmt::print does
+  }
+
+  std::int64_t steps_;
+  double peak_flops_, flops_per_token_;
+  std::optional<std::chrono::steady_clock::time_point> shown_;  // last time of a line
+  std::optional<reports::TensorBoard> board_;
+  std::optional<model::Error> failed_;
+};
+
+// Returns the monitor of a run of the plan.
+RunMonitor monitor_of(const sim::Inputs& inputs, std::int64_t steps) {
+  const auto metrics = model::model_metrics(inputs.architecture, inputs.plan.batch.sequence_length);
+  const double peak = inputs.cluster.device.bf16_peak.value() * static_cast<double>(inputs.plan.cluster.gpus);
+  return {steps, peak, metrics.flops_per_token};
+}
+
 Result<std::string> loads_csv(const sim::Inputs& inputs, const real::TrainingResult& result) {
   if (result.loads.empty())
     return wrong_input("--expert-loads", "the run measured no loads of experts",
@@ -158,6 +248,45 @@ Result<std::string> loads_csv(const sim::Inputs& inputs, const real::TrainingRes
   return model::expert_loads_csv(
       loads, {fmt::format("rows of each expert in step {} of {}, measured by plumbline run on {}", result.progress.step,
                           inputs.plan.file, now_in_utc())});
+}
+
+// Writes the requested files and prints the summary; returns the exit code. `report` has the backend's part: clock,
+// emulated rank, memory, notes.
+model::Result<int> write_run(const RunArguments& arguments, const sim::Inputs& inputs, const real::RunResult& result,
+                             reports::TrainingReport report) {
+  const real::TrainingResult& training = result.training;
+  if (training.seconds.empty()) {
+    fmt::print(stderr, "nothing to do: the checkpoint has {} steps already\n", training.progress.step);
+    return 0;
+  }
+  report.date = now_in_utc();
+  report.first_step = training.first_step;
+  report.losses = training.losses;
+  report.gradient_norms = training.gradient_norms;
+  report.seconds = training.seconds;
+  report.measured_seconds = result.measured_seconds;
+  if (report.clock != "simulated") report.issue_s = result.issue_seconds;  // else that thread computes too
+  report.skipped = training.skipped;
+  for (const real::LayerLoad& load : training.loads)
+    report.loads.push_back({load.layer, load.max_violation, load.variation, load.rows});
+  const auto& [step, timeline] = std::tie(result.step.result, result.step.timeline);
+  const Outputs& outputs = arguments.outputs;
+  const auto ranks = TRY(parse_trace_ranks(arguments.trace_ranks, inputs.plan.parallelism.pipeline));
+  const auto trace = [&](const PieceSink& sink) {
+    return reports::write_trace({{"", &timeline, {}, step.fidelity, model::to_toml(inputs.plan)}},
+                                {source_revision(), outputs.compressed("--trace"), ranks}, sink);
+  };
+  TRY(outputs.write({{"--json", [&] { return reports::to_json(step, inputs.plan, report, timeline); }},
+                     {"--csv", [&] { return reports::to_csv(step); }},
+                     {"--trace", {}, trace},
+                     {"--expert-loads", [&] { return loads_csv(inputs, training); }}}));
+  TRY(outputs.print(reports::training_summary(step, inputs.plan, report)));
+  if (training.progress.step == arguments.options.steps) return 0;
+  const std::string& folder = arguments.options.checkpoint;
+  fmt::print(stderr, "plumbline: stopped after step {} of {}: {}\n", training.progress.step, arguments.options.steps,
+             folder.empty() ? "without --checkpoint nothing of the training is kept"
+                            : fmt::format("{} has its checkpoint, from which --resume goes on", folder));
+  return interrupted_exit();
 }
 
 using model::infeasible;
@@ -171,6 +300,39 @@ model::Result<real::host::KernelSeconds> profile_seconds(const sim::Inputs& inpu
     if (kernel.graph == nullptr) return 0.0;  // the sum of a few scalars, which predictions do not count
     return sim::operator_seconds(*kernel.graph, *kernel.op, stream, costs) / kernel.parts;
   };
+}
+
+// Returns how the host runs the plan: cores, clock, formats.
+model::Result<DeviceOptions> host_device(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
+  DeviceOptions device;
+  const auto clock = TRY(real::host::parse_clock(arguments.clock.value_or("wall"), real::host::run_clocks));
+  device.clock = clock;
+  if (clock == real::host::ClockKind::profile) device.kernel_seconds = TRY(profile_seconds(inputs));
+  device.compute_cores = arguments.cores.value_or(1);
+  device.communication_cores = arguments.communication_cores.value_or(1);
+  device.accumulation = arguments.accumulation == "fp16" ? model::DataType::fp16 : model::DataType::fp32;
+  return world.device(device);
+}
+
+model::Result<int> run_on_host(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
+  const auto device = TRY(host_device(arguments, inputs, world));
+  RunMonitor monitor = monitor_of(inputs, arguments.options.steps);
+  if (world.is_root) {
+    const auto opened = monitor.open(arguments.board);
+    if (!opened && world.transport != nullptr)
+      world.transport->abort(to_string(opened.error()));  // the other ranks train already
+    TRY(opened);
+  }
+  const real::RunInput input{inputs.plan, inputs.architecture, inputs.cluster};
+  const auto observer = [&](const real::StepFigures& figures) {
+    if (world.is_root) monitor.step(figures);
+  };
+  const auto result = TRY(world.transport == nullptr
+                              ? real::host::run_in_process(input, arguments.options, device, observer)
+                              : real::host::run_rank(input, arguments.options, device, *world.transport, observer));
+  if (!world.is_root) return 0;
+  if (monitor.failed()) return tl::unexpected(*monitor.failed());
+  return write_run(arguments, inputs, result, {.clock = std::string(to_string(device.clock))});
 }
 
 model::Result<void> check_ranks(const RunArguments& arguments, const model::Plan& plan, const real::Bootstrap& job) {
@@ -227,7 +389,22 @@ model::Result<int> train(const RunArguments& arguments, const sim::Inputs& input
   return write_run(arguments, inputs, result.run, std::move(report));
 }
 
-// `plumbline run PLAN --generate N`: tokens from a model that an earlier run trained.
+model::Result<int> run_on_gpu(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
+  // A rank that does not find the others reports it itself: rank 0 may not be running.
+  const auto job = job_of(world);
+  if (!job) return report(job.error());
+  const auto said = [&job](const model::Error& error) { return job->rank == 0 ? report(error) : code_of(error); };
+  if (const auto valid = check_ranks(arguments, inputs.plan, *job); !valid) return said(valid.error());
+  const std::string compared = fmt::format("verb = run\nsteps = {}\n{}", arguments.options.steps, to_toml(inputs.plan));
+  const auto channel = channel_of(*job, world, {.inputs = compared});
+  if (!channel) return report(channel.error());
+  const int device = arguments.device.value_or(real::cuda::usual_gpu(job->local_rank));
+  const auto code = look_for_gpus(**channel, device);
+  if (!code) return report(code.error());
+  if (*code != 0) return *code;
+  const auto done = train(arguments, inputs, *job, device, **channel);
+  return done ? *done : said(done.error());
+}
 
 reports::GenerationReport report_of(const RunArguments& arguments, const sim::Inputs& inputs,
                                     const real::Generation& generation) {
@@ -254,6 +431,44 @@ model::Result<model::ServingResult> predicted(const RunArguments& arguments, con
   overrides.emplace_back("inference.chunked_prefill_tokens=0");
   InputsReader reader(Purpose::serving);
   return sim::predict_serving(TRY(reader.load(arguments.plan.plan, overrides)));
+}
+
+// Generates tokens on the host with checked arguments; returns the exit code.
+model::Result<int> generate_on_host(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
+  const auto device = TRY(host_device(arguments, inputs, world));
+  real::GenerateOptions options = arguments.generate;
+  options.checkpoint = arguments.options.checkpoint;
+  options.text = arguments.options.text;
+  const real::RunInput input{inputs.plan, inputs.architecture, inputs.cluster};
+  const auto generation =
+      TRY(world.transport == nullptr ? real::host::generate_in_process(input, options, device)
+                                     : real::host::generate_rank(input, options, device, *world.transport));
+  if (!world.is_root) return 0;
+  reports::GenerationReport report = report_of(arguments, inputs, generation);
+  report.are_bytes = !options.prompt.empty() || !options.text.empty();
+  if (const auto expected = predicted(arguments, report))
+    report.predicted = *expected;
+  else
+    report.unpredicted = expected.error().message;
+  TRY(arguments.outputs.write({{"--json", [&] { return reports::generation_json(report, inputs.plan); }}}));
+  return arguments.outputs.to_stdout() ? 0 : printed(reports::generation_text(report));
+}
+
+// Runs the steps; a signal ends them after the present one.
+Result<int> train(RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
+  const Interrupt interrupt;
+  if (arguments.learning_rate) arguments.options.learning_rate = *arguments.learning_rate;
+  arguments.options.stopped = [&] { return interrupt.requested(); };
+  return arguments.backend == "cuda" ? run_on_gpu(arguments, inputs, world) : run_on_host(arguments, inputs, world);
+}
+
+Result<int> run(RunArguments& arguments, const World& world) {
+  TRY(check_run_arguments(arguments));
+  const auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
+  TRY(parse_trace_ranks(arguments.trace_ranks, inputs.plan.parallelism.pipeline));
+  if (arguments.plan.print) return world.is_root ? printed(model::to_toml(inputs.plan)) : 0;
+  if (arguments.generate.tokens > 0) return generate_on_host(arguments, inputs, world);
+  return train(arguments, inputs, world);
 }
 
 }  // namespace
@@ -319,191 +534,6 @@ void add_run(CLI::App& root, int& exit_code, const World& world) {
     const auto done = run(*arguments, world);
     exit_code = done ? *done : world.report(done.error());
   });
-}
-
-RunMonitor monitor_of(const sim::Inputs& inputs, std::int64_t steps) {
-  const auto metrics = model::model_metrics(inputs.architecture, inputs.plan.batch.sequence_length);
-  const double peak = inputs.cluster.device.bf16_peak.value() * static_cast<double>(inputs.plan.cluster.gpus);
-  return {steps, peak, metrics.flops_per_token};
-}
-
-model::Result<void> RunMonitor::open(const std::string& folder) {
-  if (folder.empty()) return {};
-  board_ = TRY(reports::TensorBoard::create(folder, seconds_since_1970()));
-  return {};
-}
-
-void RunMonitor::step(const real::StepFigures& figures, const real::ClockReading& reading) {
-  show(figures, reading);
-  if (!board_ || failed_) return;
-  std::vector<reports::BoardScalar> scalars = {
-      {"loss", figures.loss},
-      {"gradient_norm", figures.gradient_norm},
-      {"tokens_per_second", figures.tokens_per_second},
-      {"time/step_s", figures.seconds},
-      {"loss_scale", figures.loss_scale},
-      {"utilisation", figures.tokens_per_second * flops_per_token_ / peak_flops_}};
-  std::erase_if(scalars, [](const reports::BoardScalar& scalar) { return std::isnan(scalar.value); });
-  for (reports::BoardScalar& scalar : scalars_of(reading)) scalars.push_back(std::move(scalar));
-  std::vector<reports::BoardHistogram> histograms;
-  for (const real::LayerLoad& load : figures.loads) {
-    scalars.push_back({fmt::format("expert_load/layer_{}_max_violation", load.layer), load.max_violation});
-    histograms.push_back({fmt::format("expert_load/layer_{}", load.layer), load.rows});
-  }
-  if (auto written = board_->write(figures.step, seconds_since_1970(), scalars, histograms); !written)
-    failed_ = written.error();
-}
-
-// Prints at most one line each half second, and always the last step's.
-void RunMonitor::show(const real::StepFigures& figures, const real::ClockReading& reading) {
-  const auto now = std::chrono::steady_clock::now();
-  constexpr std::chrono::milliseconds pause{500};
-  if (figures.step < steps_ && shown_ && now - *shown_ < pause) return;
-  shown_ = now;
-  const std::string line =
-      fmt::format("step {:>{}}/{}{}  {:.1f} ms{}{}{}\n", figures.step, fmt::formatted_size("{}", steps_), steps_,
-                  learning_of(figures), 1e3 * figures.seconds, rate_of(figures), device_of(reading),
-                  figures.skipped ? "  skipped: gradients overflowed" : "");
-  std::fputs(line.c_str(), stderr);  // a log that takes nothing more is no reason to end a training, as fmt::print does
-}
-
-model::Result<int> write_run(const RunArguments& arguments, const sim::Inputs& inputs, const real::RunResult& result,
-                             reports::TrainingReport report) {
-  const real::TrainingResult& training = result.training;
-  if (training.seconds.empty()) {
-    fmt::print(stderr, "nothing to do: the checkpoint has {} steps already\n", training.progress.step);
-    return 0;
-  }
-  report.date = now_in_utc();
-  report.first_step = training.first_step;
-  report.losses = training.losses;
-  report.gradient_norms = training.gradient_norms;
-  report.seconds = training.seconds;
-  report.measured_seconds = result.measured_seconds;
-  if (report.clock != "simulated") report.issue_s = result.issue_seconds;  // else that thread computes too
-  report.skipped = training.skipped;
-  for (const real::LayerLoad& load : training.loads)
-    report.loads.push_back({load.layer, load.max_violation, load.variation, load.rows});
-  const auto& [step, timeline] = std::tie(result.step.result, result.step.timeline);
-  const Outputs& outputs = arguments.outputs;
-  const auto ranks = TRY(parse_trace_ranks(arguments.trace_ranks, inputs.plan.parallelism.pipeline));
-  const auto trace = [&](const PieceSink& sink) {
-    return reports::write_trace({{"", &timeline, {}, step.fidelity, model::to_toml(inputs.plan)}},
-                                {source_revision(), outputs.compressed("--trace"), ranks}, sink);
-  };
-  TRY(outputs.write({{"--json", [&] { return reports::to_json(step, inputs.plan, report, timeline); }},
-                     {"--csv", [&] { return reports::to_csv(step); }},
-                     {"--trace", {}, trace},
-                     {"--expert-loads", [&] { return loads_csv(inputs, training); }}}));
-  TRY(outputs.print(reports::training_summary(step, inputs.plan, report)));
-  if (training.progress.step == arguments.options.steps) return 0;
-  const std::string& folder = arguments.options.checkpoint;
-  fmt::print(stderr, "plumbline: stopped after step {} of {}: {}\n", training.progress.step, arguments.options.steps,
-             folder.empty() ? "without --checkpoint nothing of the training is kept"
-                            : fmt::format("{} has its checkpoint, from which --resume goes on", folder));
-  return interrupted_exit();
-}
-
-model::Result<DeviceOptions> host_device(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
-  DeviceOptions device;
-  const auto clock = TRY(real::host::parse_clock(arguments.clock.value_or("wall"), real::host::run_clocks));
-  device.clock = clock;
-  if (clock == real::host::ClockKind::profile) device.kernel_seconds = TRY(profile_seconds(inputs));
-  device.compute_cores = arguments.cores.value_or(1);
-  device.communication_cores = arguments.communication_cores.value_or(1);
-  device.accumulation = arguments.accumulation == "fp16" ? model::DataType::fp16 : model::DataType::fp32;
-  return world.device(device);
-}
-
-model::Result<int> run_on_host(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
-  const auto device = TRY(host_device(arguments, inputs, world));
-  RunMonitor monitor = monitor_of(inputs, arguments.options.steps);
-  if (world.is_root) {
-    const auto opened = monitor.open(arguments.board);
-    if (!opened && world.transport != nullptr)
-      world.transport->abort(to_string(opened.error()));  // the other ranks train already
-    TRY(opened);
-  }
-  const real::RunInput input{inputs.plan, inputs.architecture, inputs.cluster};
-  const auto observer = [&](const real::StepFigures& figures) {
-    if (world.is_root) monitor.step(figures);
-  };
-  const auto result = TRY(world.transport == nullptr
-                              ? real::host::run_in_process(input, arguments.options, device, observer)
-                              : real::host::run_rank(input, arguments.options, device, *world.transport, observer));
-  if (!world.is_root) return 0;
-  if (monitor.failed()) return tl::unexpected(*monitor.failed());
-  return write_run(arguments, inputs, result, {.clock = std::string(to_string(device.clock))});
-}
-
-model::Result<int> run_on_gpu(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
-  // A rank that does not find the others reports it itself: rank 0 may not be running.
-  const auto job = job_of(world);
-  if (!job) return report(job.error());
-  const auto said = [&job](const model::Error& error) { return job->rank == 0 ? report(error) : code_of(error); };
-  if (const auto valid = check_ranks(arguments, inputs.plan, *job); !valid) return said(valid.error());
-  const std::string compared = fmt::format("verb = run\nsteps = {}\n{}", arguments.options.steps, to_toml(inputs.plan));
-  const auto channel = channel_of(*job, world, {.inputs = compared});
-  if (!channel) return report(channel.error());
-  const int device = arguments.device.value_or(real::cuda::usual_gpu(job->local_rank));
-  const auto code = look_for_gpus(**channel, device);
-  if (!code) return report(code.error());
-  if (*code != 0) return *code;
-  const auto done = train(arguments, inputs, *job, device, **channel);
-  return done ? *done : said(done.error());
-}
-
-model::Result<void> check_generate_arguments(const RunArguments& a) {
-  const real::GenerateOptions& generate = a.generate;
-  if (generate.tokens < 0) return wrong_input("--generate", "must be at least 1");
-  if (generate.tokens == 0) {
-    if (generate.prompt.empty() && generate.temperature == 0) return {};
-    return wrong_input("--prompt, --temperature", "are of generated tokens", "give --generate N, too");
-  }
-  if (a.backend != "host")
-    return wrong_input("--generate", "tokens are generated on the host's cores", "leave --backend out");
-  if (a.options.checkpoint.empty())
-    return wrong_input("--generate", "there is no model to generate with",
-                       "name the folder of a trained one with --checkpoint DIR");
-  if (!std::isfinite(generate.temperature) || generate.temperature < 0)
-    return wrong_input("--temperature", "must be a number from 0");
-  if (a.options.resume || a.options.balance_speed != 0 || !a.board.empty() || a.outputs.given("--expert-loads") ||
-      a.outputs.given("--trace") || a.outputs.given("--csv"))
-    return wrong_input("--generate", "nothing is trained where tokens are generated",
-                       "leave out --resume, --balance, --tensorboard, --expert-loads, --csv and --trace");
-  return {};
-}
-
-void add_generate_options(CLI::App& verb, RunArguments& arguments) {
-  verb.option_defaults()->group("Options of generation");
-  real::GenerateOptions& generate = arguments.generate;
-  verb.add_option("--generate", generate.tokens,
-                  "Generate N tokens for each of inference.concurrency requests with the model in --checkpoint");
-  verb.add_option("--prompt", generate.prompt,
-                  "Text that every request continues (default: passages of --text, or made-up text)");
-  verb.add_option("--temperature", generate.temperature, "Of the tokens' probabilities; 0 takes the likeliest token")
-      ->capture_default_str();
-  verb.add_option("--seed", generate.seed, "Of tokens that are drawn")->capture_default_str();
-}
-
-model::Result<int> generate_on_host(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
-  const auto device = TRY(host_device(arguments, inputs, world));
-  real::GenerateOptions options = arguments.generate;
-  options.checkpoint = arguments.options.checkpoint;
-  options.text = arguments.options.text;
-  const real::RunInput input{inputs.plan, inputs.architecture, inputs.cluster};
-  const auto generation =
-      TRY(world.transport == nullptr ? real::host::generate_in_process(input, options, device)
-                                     : real::host::generate_rank(input, options, device, *world.transport));
-  if (!world.is_root) return 0;
-  reports::GenerationReport report = report_of(arguments, inputs, generation);
-  report.are_bytes = !options.prompt.empty() || !options.text.empty();
-  if (const auto expected = predicted(arguments, report))
-    report.predicted = *expected;
-  else
-    report.unpredicted = expected.error().message;
-  TRY(arguments.outputs.write({{"--json", [&] { return reports::generation_json(report, inputs.plan); }}}));
-  return arguments.outputs.to_stdout() ? 0 : printed(reports::generation_text(report));
 }
 
 }  // namespace plumbline::cli
