@@ -263,6 +263,14 @@ double loss(double share, double predicted, double measured) {
   return (above >= 0 ? share * above : (share - 1) * above) / measured;
 }
 
+// Whether a step time alone, with the plan, determines the metric. Then a constant share of the peak predicts it too.
+bool follows_from_step_time(std::string_view metric) {
+  return std::ranges::all_of(terms(metric), [](std::string_view key) {
+    const Metric* known = find_metric(key);
+    return known != nullptr && known->from_step_time;
+  });
+}
+
 }  // namespace
 
 std::optional<double> metric_value(std::string_view metric, const StepResult& result) {
@@ -274,13 +282,6 @@ std::optional<double> metric_value(std::string_view metric, const StepResult& re
     sum += *value;
   }
   return sum;
-}
-
-bool follows_from_step_time(std::string_view metric) {
-  return std::ranges::all_of(terms(metric), [](std::string_view key) {
-    const Metric* known = find_metric(key);
-    return known != nullptr && known->from_step_time;
-  });
 }
 
 std::optional<double> metric_value(std::string_view metric, const TimelineSummary& chunk) {

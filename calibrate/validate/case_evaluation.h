@@ -139,9 +139,6 @@ std::optional<double> metric_value(std::string_view metric, const model::Timelin
 // Whether a metric is read from a kernel trace.
 bool of_chunk(std::string_view metric);
 
-// Whether a step time alone, with the plan, determines the metric. Then a constant share of the peak predicts it too.
-bool follows_from_step_time(std::string_view metric);
-
 // Checks the name. An unknown one is an input error with the nearest known one; the caller adds file and line.
 model::Result<void> check_metric(std::string_view metric);
 // Checks the name, and refuses metrics of a chunk.

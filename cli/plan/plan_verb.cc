@@ -115,6 +115,15 @@ Result<sim::Limits> limits_of(const SearchRequest& request, const std::vector<si
   return limits;
 }
 
+// Checks that a budget, or an objective that is one of costs, can be evaluated for at least one option.
+Result<void> check_priced(const std::vector<sim::ClusterOption>& options, bool has_budget, bool by_cost) {
+  const bool priced = std::ranges::any_of(
+      options, [](const sim::ClusterOption& option) { return sim::price_of(option).value.has_value(); });
+  if (priced || (!has_budget && !by_cost)) return {};
+  return model::wrong_input(has_budget ? "--budget" : "--objective", "no price is known of any of the clusters",
+                            "give one: --set run.price_usd_per_gpu_hour=2.0");
+}
+
 // Checks that the plan trains a model, and that a limit or an objective can be evaluated for at least one option.
 Result<void> check_answerable(const sim::PlanAnswer& answer) {
   if (std::ranges::any_of(answer.options, [](const sim::ClusterOption& option) {
@@ -304,6 +313,19 @@ Result<sim::RolloutAnswer> load_rollout_answer(const SearchRequest& request, con
   return answer;
 }
 
+// Returns how the request reads the inputs of plans: with its changes of constants, and without the rules of software
+// that it sets aside. The reader must outlive it.
+Result<sim::LoadInputs> plan_loader(const SearchRequest& request, InputsReader& reader, Purpose purpose) {
+  std::vector<std::string> overrides = request.plan.overrides;
+  const auto changes = TRY(take_constant_changes(overrides));
+  return [&reader, changes, purpose, any = request.any_software](model::Plan plan) {
+    if (purpose == Purpose::serving) plan.inference.given = true;
+    auto read = reader.of_plan(plan, std::nullopt, changes);
+    if (read && any) read->plan.software.erase(std::string(model::rules_key));
+    return read;
+  };
+}
+
 }  // namespace
 
 Result<sim::Recipe> find_recipe(const SearchRequest& request) {
@@ -319,17 +341,6 @@ Result<sim::Recipe> find_recipe(const SearchRequest& request) {
   auto recipe = TRY(find_recipe(name, sizes, tokens));
   if (name != wanted) recipe.stated.insert(recipe.stated.begin(), fmt::format("'{}' is {}", wanted, name));
   return recipe;
-}
-
-Result<sim::LoadInputs> plan_loader(const SearchRequest& request, InputsReader& reader, Purpose purpose) {
-  std::vector<std::string> overrides = request.plan.overrides;
-  const auto changes = TRY(take_constant_changes(overrides));
-  return [&reader, changes, purpose, any = request.any_software](model::Plan plan) {
-    if (purpose == Purpose::serving) plan.inference.given = true;
-    auto read = reader.of_plan(plan, std::nullopt, changes);
-    if (read && any) read->plan.software.erase(std::string(model::rules_key));
-    return read;
-  };
 }
 
 Result<std::vector<std::string>> overrides_of(const SearchRequest& request) {
@@ -375,14 +386,6 @@ Result<std::vector<sim::ClusterOption>> load_options(const SearchRequest& reques
     if (choice.cluster != given) options.back().notes.push_back(fmt::format("given as '{}'", given));
   }
   return options;
-}
-
-Result<void> check_priced(const std::vector<sim::ClusterOption>& options, bool has_budget, bool by_cost) {
-  const bool priced = std::ranges::any_of(
-      options, [](const sim::ClusterOption& option) { return sim::price_of(option).value.has_value(); });
-  if (priced || (!has_budget && !by_cost)) return {};
-  return model::wrong_input(has_budget ? "--budget" : "--objective", "no price is known of any of the clusters",
-                            "give one: --set run.price_usd_per_gpu_hour=2.0");
 }
 
 bool trains_by_rollout(const std::vector<sim::ClusterOption>& options) {

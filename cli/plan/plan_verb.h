@@ -42,10 +42,6 @@ struct SearchArguments : SearchRequest {
 // Returns the recipe of the request's subject; where its name is not given in full, that is one of its statements.
 model::Result<sim::Recipe> find_recipe(const SearchRequest& request);
 
-// Returns how the request reads the inputs of plans: with its changes of constants, and without the rules of software
-// that it sets aside. The reader must outlive it.
-model::Result<sim::LoadInputs> plan_loader(const SearchRequest& request, InputsReader& reader, Purpose purpose);
-
 // Returns the keys that the request gives: those of --set, and run.tokens by --tokens. A key that is given twice is an
 // input error.
 model::Result<std::vector<std::string>> overrides_of(const SearchRequest& request);
@@ -54,9 +50,6 @@ model::Result<std::vector<std::string>> overrides_of(const SearchRequest& reques
 // its error. A name that is not given in full is a note of the option. Errors: also those of overrides_of().
 model::Result<std::vector<sim::ClusterOption>> load_options(const SearchRequest& request, const sim::Recipe& recipe,
                                                             Purpose purpose);
-
-// Checks that a budget, or an objective that is one of costs, can be evaluated for at least one option.
-model::Result<void> check_priced(const std::vector<sim::ClusterOption>& options, bool has_budget, bool by_cost);
 
 // Returns whether the question is that of a plan with [rollout].
 bool trains_by_rollout(const std::vector<sim::ClusterOption>& options);

@@ -24,6 +24,15 @@ constexpr double longest_gap_s = 5e-6;  // between two launched kernels; after a
 constexpr std::size_t own_set = 0, all_to_all_set = 1, sets = 2;
 constexpr std::size_t passes_overlapped = 2;
 
+// Returns the records of the stream, sorted by start.
+std::vector<KernelRecord> of_stream(const std::vector<KernelRecord>& records, model::Stream stream) {
+  std::vector<KernelRecord> found;
+  std::ranges::copy_if(records, std::back_inserter(found),
+                       [stream](const KernelRecord& record) { return record.stream == stream; });
+  std::ranges::sort(found, {}, &KernelRecord::start);
+  return found;
+}
+
 class StageRunner final : public Runner {
  public:
   StageRunner(const Sequence& sequence, Device& device, Communicator& communicator, const StageConditions& conditions)
@@ -187,14 +196,6 @@ double covered_share(double start, double end, const std::vector<KernelRecord>& 
   for (; at != records.end() && at->start < end; ++at)
     sum += std::max(0.0, std::min(end, at->end) - std::max(start, at->start));
   return sum / (end - start);
-}
-
-std::vector<KernelRecord> of_stream(const std::vector<KernelRecord>& records, model::Stream stream) {
-  std::vector<KernelRecord> found;
-  std::ranges::copy_if(records, std::back_inserter(found),
-                       [stream](const KernelRecord& record) { return record.stream == stream; });
-  std::ranges::sort(found, {}, &KernelRecord::start);
-  return found;
 }
 
 }  // namespace plumbline::real

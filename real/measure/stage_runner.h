@@ -31,7 +31,4 @@ RunnableWorkload stage_workload(const Sequence& sequence, Device& device, Commun
 // Returns the fraction of [start, end) in which a record of one stream, sorted by start, runs; 0 for an empty interval.
 double covered_share(double start, double end, const std::vector<KernelRecord>& records);
 
-// Returns the records of the stream, sorted by start.
-std::vector<KernelRecord> of_stream(const std::vector<KernelRecord>& records, model::Stream stream);
-
 }  // namespace plumbline::real

@@ -20,10 +20,6 @@ std::string subject_letter(std::size_t index);  // A, B, ... Z, 27, 28, ...
 // `color` (bold headings) is for terminals only.
 std::string result_comparison_text(const model::ResultComparison& comparison, bool color);
 
-// Returns tables of slots, parts, classes and overlapped pairs with predicted, measured and error, at most 80 columns
-// wide.
-std::string measured_pair_text(const model::ResultComparison::MeasuredPair& pair);
-
 std::string result_comparison_json(const model::ResultComparison& comparison);
 // Returns the tables one after the other: the first column is the list of the JSON output that a row is of.
 std::string result_comparison_csv(const model::ResultComparison& comparison);

@@ -494,8 +494,8 @@ bool same_profile(const model::ResultComparison& comparison) {
   return true;
 }
 
-}  // namespace
-
+// Returns tables of slots, parts, classes and overlapped pairs with predicted, measured and error, at most 80 columns
+// wide.
 std::string measured_pair_text(const model::ResultComparison::MeasuredPair& pair) {
   std::string text =
       fmt::format("\n  {} predicted, {} measured\n", subject_letter(pair.predicted), subject_letter(pair.measured));
@@ -507,6 +507,8 @@ std::string measured_pair_text(const model::ResultComparison::MeasuredPair& pair
   text += "\n" + class_table(pair.error);
   return pair.overlapped ? text + "\n" + overlapped_pairs_text(*pair.overlapped) : text;
 }
+
+}  // namespace
 
 std::string subject_letter(std::size_t index) {
   constexpr std::size_t letters = 26;

@@ -117,6 +117,12 @@ std::string parts_table(const std::array<Shares, parts.size()>& shares) {
 
 // A step of reinforcement learning as text.
 
+// Returns a line of the figures at the head of a step: "  step time            10.00 s  8 of 10 take 9 to 12 s".
+std::string figure_line(std::string_view name, const std::string& value, const std::string& note) {
+  const std::string text = fmt::format("  {:<18}{:>12}  {}", name, value, note);
+  return text.substr(0, text.find_last_not_of(' ') + 1) + '\n';
+}
+
 std::string headline_of_rollout(const model::RolloutResult& rollout) {
   const model::RolloutResult middle = model::middle_rollout(rollout);
   const auto& interval = rollout.interval_s;
@@ -210,8 +216,8 @@ std::string line_of(const std::string& name, double measured, const model::Servi
   return line + '\n';
 }
 
-}  // namespace
-
+// Returns the first `most` of the constants, which have the largest share first, below a title, with their sources or
+// without; "" where there are none.
 std::string constants_table(std::string_view title, const std::vector<model::ProvenanceEntry>& entries,
                             std::size_t most, bool sources) {
   if (entries.empty()) return "";
@@ -226,6 +232,8 @@ std::string constants_table(std::string_view title, const std::vector<model::Pro
   }
   return paragraph(fmt::format("{} ({} of {}):", title, shown, entries.size())) + table.to_string();
 }
+
+}  // namespace
 
 std::string coverage_text(const CoveredStep& step) {
   std::array<Shares, parts.size()> shares{};
@@ -444,11 +452,6 @@ std::string comparison_table(const std::vector<Comparison>& comparisons, Style s
 }
 
 }  // namespace
-
-std::string figure_line(std::string_view name, const std::string& value, const std::string& note) {
-  const std::string text = fmt::format("  {:<18}{:>12}  {}", name, value, note);
-  return text.substr(0, text.find_last_not_of(' ') + 1) + '\n';
-}
 
 std::string summary(const model::StepResult& result, const model::Plan& plan,
                     const std::vector<Comparison>& comparisons, Style style) {

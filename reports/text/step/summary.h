@@ -19,9 +19,6 @@ namespace plumbline::reports {
 std::string summary(const model::StepResult& result, const model::Plan& plan,
                     const std::vector<Comparison>& comparisons = {}, Style style = {});
 
-// Returns a line of the figures at the head of a step: "  step time            10.00 s  8 of 10 take 9 to 12 s".
-std::string figure_line(std::string_view name, const std::string& value, const std::string& note);
-
 // Returns a step of reinforcement learning in the middle of its interval, its parts, its memory and its cost.
 std::string rollout_section(const model::RolloutResult& rollout, Style style = {});
 // Returns the memory of both halves, and whether it fits.
@@ -29,11 +26,6 @@ std::string rollout_memory_text(const model::RolloutMemory& memory);
 
 // Returns the report of an executed step: its spread, slots by kind, time by class, the training.
 std::string training_summary(const model::StepResult& result, const model::Plan& plan, const TrainingReport& training);
-
-// Returns the first `most` of the constants, which have the largest share first, below a title, with their sources or
-// without; "" where there are none.
-std::string constants_table(std::string_view title, const std::vector<model::ProvenanceEntry>& entries,
-                            std::size_t most, bool sources);
 
 // A predicted step, the cluster's device, and the devices for which the constants of its profile hold (none: any).
 struct CoveredStep {

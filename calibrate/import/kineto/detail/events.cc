@@ -129,6 +129,13 @@ constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
 bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
+// Returns the hint for a file that is not a trace of the PyTorch profiler.
+std::string how_to_record() {
+  return "a trace of the PyTorch profiler is {\"traceEvents\": [...]}, plain or .gz, as "
+         "torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) writes with "
+         "export_chrome_trace(\"trace.json.gz\")";
+}
+
 }  // namespace
 
 model::Result<Trace> read_trace(const std::string& path, const Progress& progress) {
@@ -156,12 +163,6 @@ model::Result<Trace> read_trace(const std::string& path, const Progress& progres
     trace.cut += trace.cut.empty() ? "the gzip stream is cut off" : ": the gzip stream is cut off";
   read_properties(splitter.properties(), trace);
   return trace;
-}
-
-std::string how_to_record() {
-  return "a trace of the PyTorch profiler is {\"traceEvents\": [...]}, plain or .gz, as "
-         "torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) writes with "
-         "export_chrome_trace(\"trace.json.gz\")";
 }
 
 EventSplitter::EventSplitter(std::string path, Sink sink) : path_(std::move(path)), sink_(std::move(sink)) {}

@@ -92,9 +92,6 @@ class EventSplitter {
   std::map<std::string, std::string, std::less<>> properties_;
 };
 
-// Returns the hint for a file that is not a trace of the PyTorch profiler.
-std::string how_to_record();
-
 // Returns what parses the events of a file, a batch at a time, and adds the relevant ones to the trace, which must
 // outlive it. Input errors name the event and its byte.
 EventSplitter::Sink event_parser(std::string path, Trace& trace);
