@@ -16,7 +16,7 @@ constexpr std::uint32_t flow_code = 1;
 constexpr std::size_t compute_stream = static_cast<std::size_t>(model::Stream::compute);
 constexpr std::size_t communication_stream = static_cast<std::size_t>(model::Stream::communication);
 constexpr std::size_t weight_gradient_stream = static_cast<std::size_t>(model::Stream::weight_gradient);
-constexpr std::size_t collective = static_cast<std::size_t>(model::Stream::collective);
+constexpr std::size_t collective_stream = static_cast<std::size_t>(model::Stream::collective);
 
 }  // namespace
 
@@ -57,18 +57,18 @@ void GpuModel::start_ready() {
     ++active.next;
     active.segment = segment;
     active.run = {now_, now_, now_, now_, 0};
-    if (work_.coupled && stream == collective) {
+    if (work_.coupled && stream == collective_stream) {
       enter(stream, Stage::barrier);
       meets = true;
       continue;
     }
     enter(stream, stream == communication_stream ? Stage::prepare
-                  : stream >= collective         ? Stage::steady
+                  : stream >= collective_stream  ? Stage::steady
                                                  : Stage::compute);
-    if (stream == collective) start_collective_flows();
+    if (stream == collective_stream) start_collective_flows();
   }
   refresh_rates();
-  if (meets) listener_.arrived(*this, active_[collective].segment);
+  if (meets) listener_.arrived(*this, active_[collective_stream].segment);
 }
 
 // Callers must call refresh_rates() afterwards.
@@ -213,12 +213,12 @@ void GpuModel::start_flows() {
 
 // A collective moves the bytes of both legs at the pace of its cost function, unless a link that it shares is slower.
 void GpuModel::start_collective_flows() {
-  const SegmentTime& time = (*work_.times)[active_[collective].segment];
+  const SegmentTime& time = (*work_.times)[active_[collective_stream].segment];
   if (work_.groups == nullptr || time.group < 0) return;
   const RankLinks& links = *(*work_.groups)[static_cast<std::size_t>(time.group)];
   const double seconds = to_seconds(to_time(time.transfer));
-  start_flow(collective, 0, links.network, time.network_bytes, seconds);
-  start_flow(collective, 1, links.node, time.node_bytes, seconds);
+  start_flow(collective_stream, 0, links.network, time.network_bytes, seconds);
+  start_flow(collective_stream, 1, links.node, time.node_bytes, seconds);
 }
 
 void GpuModel::start_flow(std::size_t stream, std::size_t leg, const AllToAllLeg& links, double bytes, double seconds) {
@@ -321,7 +321,7 @@ void GpuModel::proceed(std::uint32_t segment) {
   assert(active_[stream].stage == Stage::barrier && active_[stream].segment == segment);
   note_time();
   enter(stream, stream == communication_stream ? Stage::notify : Stage::steady);
-  if (stream == collective) start_collective_flows();
+  if (stream == collective_stream) start_collective_flows();
   refresh_rates();
 }
 

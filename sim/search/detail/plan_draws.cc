@@ -15,19 +15,19 @@ namespace plumbline::sim {
 namespace {
 
 // Values of what is not drawn through the closed form, for each closed form.
-constexpr std::size_t copies = 16;
+constexpr std::size_t values_of_ratio = 16;
 
-// Returns `copies` values for each ratio: times exp(location + the sum of the parts).
+// Returns `values_of_ratio` values for each ratio: times exp(location + the sum of the parts).
 std::vector<double> with_errors(const std::vector<double>& ratios, double location, const std::vector<ErrorPart>& parts,
                                 std::uint64_t seed) {
-  std::vector<double> logs(ratios.size() * copies, location);
+  std::vector<double> logs(ratios.size() * values_of_ratio, location);
   for (const ErrorPart& part : parts) {
     if (part.deviation <= 0) continue;
     const std::vector<double> normal = normal_column(part.key, seed, logs.size());
     for (std::size_t i = 0; i < logs.size(); ++i) logs[i] += part.deviation * normal[i];
   }
   std::vector<double> factors;
-  for (std::size_t i = 0; i < logs.size(); ++i) factors.push_back(ratios[i / copies] * std::exp(logs[i]));
+  for (std::size_t i = 0; i < logs.size(); ++i) factors.push_back(ratios[i / values_of_ratio] * std::exp(logs[i]));
   return factors;
 }
 
