@@ -191,7 +191,9 @@ TensorId scanned(GraphBuilder& b, const LayerContext& c, TensorId mixed, const s
   reads.insert(reads.end(), gates.begin(), gates.end());
   reads.insert(reads.end(), parameters.begin(), parameters.end());
   const std::vector<TensorId> operands = reads;
-  if (gathers) reads.push_back(state_of_other_ranks(b, c, "state", scan_state, {mixed}, a));
+  std::vector<TensorId> states;
+  if (gathers) states.push_back(state_of_other_ranks(b, c, "state", scan_state, {mixed}, a));
+  reads.insert(reads.end(), states.begin(), states.end());
   const bool decodes = c.inference.kind == InferencePass::Kind::decode;
   if (c.inference) {
     writes.push_back(b.cache("recurrent_state", {{c.inference.requests * heads.values}, {r.key_dim * r.value_dim}},
@@ -216,11 +218,13 @@ TensorId scanned(GraphBuilder& b, const LayerContext& c, TensorId mixed, const s
   const std::vector<TensorId> held = workspace(false);
   writes.insert(writes.end(), held.begin(), held.end());
   b.emit(scan, "scan", reads, writes, a);
-  b.on_backward([&b, &c, mixed, gates, parameters, operands, y, kept, workspace, a, gathers] {
+  b.on_backward([&b, &c, mixed, gates, parameters, operands, states, y, kept, workspace, a] {
     std::vector<TensorId> inputs = {b.gradient(y)}, gradients;
     inputs.insert(inputs.end(), operands.begin(), operands.end());
     inputs.insert(inputs.end(), kept.begin(), kept.end());
-    if (gathers) inputs.push_back(state_of_other_ranks(b, c, "d_state", scan_state_grad, {b.gradient(y), mixed}, a));
+    inputs.insert(inputs.end(), states.begin(), states.end());
+    if (!states.empty())
+      inputs.push_back(state_of_other_ranks(b, c, "d_state", scan_state_grad, {b.gradient(y), mixed}, a));
     gradients.push_back(b.activation("d_scan_in", b.shape(mixed), b.activation_gradient_type()));
     for (const TensorId gate : gates)
       gradients.push_back(b.activation("d_scan_" + b.tensor(gate).name, b.shape(gate), b.activation_gradient_type()));

@@ -46,7 +46,7 @@ double operator_seconds(const model::Graph& graph, const model::Operator& op, mo
 // is to reduce, from the order of the ranks into that of the sequences, or back.
 double collective_seconds(const model::Graph& graph, const model::Operator& op, const CostModels& costs);
 
-// Bounds do not ask by how much more rows of experts take longer: compute_per_row is 0 without `rows`.
+// Bounds do not ask how much longer more rows of experts take: with Rows::expected compute_per_row is 0.
 enum class Rows : bool { expected, varying };
 
 // `clock` is that of the slot (sim/step/slot_power.h; model::Conditions::clock).

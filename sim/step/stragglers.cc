@@ -169,7 +169,7 @@ std::string group_run_bytes(const model::SlotTemplate& slot, const std::vector<S
   std::string bytes;
   model::ByteWriter key(bytes);
   key.add(ranks, device_sms, imbalance);
-  // Without links, the rates and bytes of a transfer's legs change nothing.
+  // Without links, the rates and bytes of a transfer's legs change nothing, and waits are what a run finds.
   for (const SegmentTime& time : times) {
     key.add(time.compute, time.compute_per_row, time.width, time.drain);
     key.add(time.prepare, time.prepare_overlapped, time.notify, time.transfer, time.transfer_overlapped);

@@ -78,7 +78,7 @@ void read_mellum(ConfigReader& config, Architecture& model) {
   model.experts.normalize_weights = config.flag("norm_topk_prob", true);
   model.window = {.tokens = window_tokens(config, 1024), .first_layer = model.layers};
   read_windows(config, model, 0);
-  model.omitted.what = {"the base of positions in layers with a window"};
+  model.omitted.what.emplace_back("the base of positions in layers with a window");
 }
 
 }  // namespace plumbline::model
