@@ -32,7 +32,8 @@ constexpr Marker markers[] = {
     {"", "apiVersion:", "containers:", "a manifest of Kubernetes",
      "write the command of its container as a script, which plumbline import megatron reads, with --gpus for its "
      "replicas times their GPUs"},
-    {"", "_trainer:", "framework:", "an experiment of Primus", "plumbline import primus {0} -o plan.toml"},
+    {"", "pre_trainer:", "framework:", "an experiment of Primus", "plumbline import primus {0} -o plan.toml"},
+    {"", "post_trainer:", "framework:", "an experiment of Primus", "plumbline import primus {0} -o plan.toml"},
     {"", "step_scheduler:", "local_batch_size:", "a recipe of NeMo AutoModel",
      "plumbline import automodel {0} --gpus N -o plan.toml"},
     {"", "verl.trainer.", "#!", "a launch script of verl", "plumbline import verl {0} -o plan.toml"},

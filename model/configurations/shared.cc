@@ -270,7 +270,9 @@ Result<bool> add_deepspeed_file(const std::string& path, std::string_view key, C
   if (named == nullptr || !named->value.ends_with(".json")) return false;
   const Entry stated = *named;
   std::error_code ignored;
-  for (fs::path folder = fs::absolute(path, ignored).parent_path();; folder = folder.parent_path()) {
+  constexpr int folders = 4;  // that of the configuration and those above it in a repository
+  fs::path folder = fs::absolute(path, ignored).parent_path();
+  for (int up = 0; up < folders; ++up, folder = folder.parent_path()) {
     const fs::path file = folder / stated.value;
     if (fs::is_regular_file(file, ignored)) {
       const std::string text = TRY(read_text_file(file.string()));
@@ -283,8 +285,8 @@ Result<bool> add_deepspeed_file(const std::string& path, std::string_view key, C
       }
       return true;
     }
-    if (folder == folder.parent_path()) return false;
   }
+  return false;
 }
 
 bool has_deepspeed_section(const Draft& draft) {

@@ -254,10 +254,10 @@ bool read_finetuning(const RuleInput& in, const TrainerDefaults& defaults) {
   if ((method != "lora" && method != "qlora") || dora)
     return !refuse_adapter(draft, dora ? "use_dora" : key, dora ? "DoRA" : method);
   draft.set("training.method", four || method == "qlora" ? "qlora" : "lora",
-            !four                        ? key
-            : draft.flag("load_in_4bit") ? "load_in_4bit"
-            : bits                       ? "quantization_bit"
-                                         : "model_name_or_path");
+            !four                                        ? key
+            : draft.flag("load_in_4bit").value_or(false) ? "load_in_4bit"
+            : bits                                       ? "quantization_bit"
+                                                         : "model_name_or_path");
   if (draft.program() == "axolotl" && !draft.integer(rank) && !draft.given("training.rank")) {
     draft.fail(rank, "the rank of the adapters (lora_r) is not stated", "--set training.rank=N states it");
     return false;

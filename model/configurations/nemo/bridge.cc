@@ -117,8 +117,9 @@ def _get_kimi_k2_pipeline_layout(pp_size, vp_size):
 )";
 
 // NVIDIA/NeMo nemo/collections/llm/recipes: precision/mixed_precision.py @0a07447c, optim/adam.py @06cca550,
-// finetune_default.py @07362af8, deepseek.py @2341b2bd, qwen3.py @2c5b5343; the trainers of other models have the
-// parameters and fields of Qwen3's.
+// finetune_default.py @07362af8, deepseek.py @2341b2bd, qwen3.py @2c5b5343. Trainers of other models differ from
+// Qwen3's in the degree of tensor parallelism and in a section of DDP, which two have; only Qwen3's takes degrees of
+// experts.
 constexpr std::string_view kNemo = R"(
 PEFT_STR2CLS = {"lora": "LoRA", "dora": "DoRA"}
 
@@ -202,20 +203,31 @@ def default_finetune_recipe(model, resume_path, dir=None, name="default", num_no
                        optim=distributed_fused_adam_with_cosine_annealing())
 )";
 
-// The same of every model, but for its name.
-constexpr std::string_view kFamilies[] = {"qwen2", "qwen3", "nemotron", "gemma", "gemma2", "gemma3", "starcoder2"};
+// Models whose trainers are read: the tensor degree where none is given, and whether gradients and parameters of
+// data-parallel ranks overlap (nemo/collections/llm/recipes/{qwen2,qwen3,nemotron,gemma2,starcoder2}.py).
+struct Family {
+  std::string_view name;
+  int tensor;
+  std::string_view ddp;
+};
+constexpr std::string_view kOverlaps =
+    ", ddp=run.Config(\"DistributedDataParallelConfig\", grad_reduce_in_fp32=True, overlap_grad_reduce=True, "
+    "overlap_param_gather=True)";
+constexpr Family kFamilies[] = {
+    {"qwen2", 2, ""}, {"qwen3", 1, ""}, {"nemotron", 2, kOverlaps}, {"gemma2", 1, kOverlaps}, {"starcoder2", 2, ""}};
 constexpr std::string_view kFamily = R"(
 def {0}_model(version):
     return run.Config("{0}", config=run.Config(version))
 
-def {0}_trainer(tensor_parallelism=1, pipeline_parallelism=1, virtual_pipeline_parallelism=None, context_parallelism=1,
+def {0}_trainer(tensor_parallelism={1}, pipeline_parallelism=1, pipeline_parallelism_type=None,
+                virtual_pipeline_parallelism=None, context_parallelism=1,
                 sequence_parallelism=False, expert_parallelism=None, num_nodes=1, num_gpus_per_node=8,
                 max_steps=1168251, precision="bf16-mixed", callbacks=None):
     strategy = run.Config("MegatronStrategy", tensor_model_parallel_size=tensor_parallelism,
                           pipeline_model_parallel_size=pipeline_parallelism,
                           virtual_pipeline_model_parallel_size=virtual_pipeline_parallelism,
                           context_parallel_size=context_parallelism, sequence_parallel=sequence_parallelism,
-                          expert_model_parallel_size=expert_parallelism, expert_tensor_parallel_size=1)
+                          expert_model_parallel_size=expert_parallelism, expert_tensor_parallel_size=1{2})
     plugins = fp16_mixed() if precision == "16-mixed" else bf16_mixed() if precision == "bf16-mixed" else None
     return _trainer(strategy, num_nodes, num_gpus_per_node, max_steps, plugins, callbacks)
 )";
@@ -226,7 +238,8 @@ Result<Configuration> read_bridge(const Source& source) {
   std::string whole(kBridge);
   const std::size_t nemo = whole.size();
   whole += kNemo;
-  for (const std::string_view family : kFamilies) whole += fmt::format(fmt::runtime(kFamily), family);
+  for (const Family& family : kFamilies)
+    whole += fmt::format(fmt::runtime(kFamily), family.name, family.tensor, family.ddp);
   PythonModule recipe{whole.size(), "", {}};
   for (const std::string_view line : lines_of(source.text)) {
     const std::string_view statement = trimmed(line);

@@ -239,11 +239,12 @@ void read_nemo_training(const RuleInput& in) {
                                    : tuning    ? tuning
                                                : begins_as("sft");
   // Of NeMo 2's recipes, these have a section of DDP that overlaps.
-  const bool overlaps = pretraining != nullptr &&
-                        (!pretraining->key.ends_with("_recipe()") ||
-                         std::ranges::any_of(std::array{"llama", "mixtral", "deepseek"}, [&](std::string_view family) {
-                           return pretraining->key.starts_with(family);
-                         }));
+  const bool overlaps =
+      pretraining != nullptr &&
+      (!pretraining->key.ends_with("_recipe()") ||
+       std::ranges::any_of(std::array{"llama", "mixtral", "deepseek", "mistral_nemo", "nemotron3_", "nemotron4_",
+                                      "nemotron5_hybrid", "gemma2"},
+                           [&](std::string_view family) { return pretraining->key.starts_with(family); }));
   for (const char* key : {"ddp.use_distributed_optimizer", "ddp.overlap_grad_reduce", "ddp.overlap_param_gather"})
     if (base != nullptr && (overlaps || std::string_view(key).ends_with("optimizer")) &&
         in.draft.configuration().find(key) == nullptr)
@@ -254,7 +255,7 @@ void read_nemo_training(const RuleInput& in) {
                   fmt::format("assumed: what {} leaves open of precision, distributed optimizer and overlaps is that "
                               "of the base of its kind",
                               base->key));
-  // NeMo 2's callback overlaps gradients and parameters of data-parallel ranks, unless it is told otherwise
+  // NeMo 2's callback overlaps gradients and parameters of data-parallel ranks, unless its arguments turn that off
   // (nemo/lightning/pytorch/callbacks/megatron_comm_overlap.py).
   for (const Entry& entry : in.draft.configuration().entries)
     if (entry.key == "trainer.callbacks[]._target_" && entry.value.ends_with("MegatronCommOverlapCallback"))
@@ -596,15 +597,22 @@ bool read_nemo_adapter(const RuleInput& in) {
   Draft& draft = in.draft;
   const Entry* scheme = draft.configuration().find("peft_scheme");
   const bool none = scheme != nullptr && (scheme->is_null() || lower_case(scheme->value) == "none");
+  const bool named = draft.configuration().find("peft._target_") != nullptr;
   bool adapts = false;
   for (const Entry& entry : draft.configuration().entries) {
-    const bool unread = entry.key.ends_with("_peft_config()") || entry.key.ends_with("_peft_common()") ||
-                        (!none && entry.key.ends_with("finetune_recipe()")) || entry.key.ends_with("peft_scheme");
-    const bool states = entry.key == "peft" || entry.key == "peft._target_" || unread;
-    if (!states || (entry.value.empty() && entry.items.empty())) continue;
+    const bool names = entry.key == "peft" || entry.key == "peft._target_";
+    if (entry.key.starts_with("peft.") && !named && refuse_adapter(draft, entry.key, "an adapter")) return false;
+    if (!names || (entry.value.empty() && entry.items.empty())) continue;
     const std::string name = lower_case(entry.value.substr(entry.value.rfind('.') + 1));
     if (name == "none") continue;
-    if ((unread || name != "lora") && refuse_adapter(draft, entry.key, entry.value)) return false;
+    if (name != "lora" && refuse_adapter(draft, entry.key, entry.value)) return false;
+    adapts = true;
+  }
+  for (const Entry& entry : draft.configuration().entries) {
+    const bool unread = entry.key.ends_with("_peft_config()") || entry.key.ends_with("_peft_common()") ||
+                        (!none && (entry.key.ends_with("finetune_recipe()") || entry.key.ends_with("peft_scheme")));
+    if (!unread) continue;
+    if (refuse_adapter(draft, entry.key, scheme != nullptr && !none ? scheme->value : "an adapter")) return false;
     adapts = true;
   }
   if (!adapts) return true;

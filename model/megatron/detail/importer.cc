@@ -233,11 +233,15 @@ Error Importer::not_known(std::string_view argument, const Word& word) const {
 void Importer::note_unread(const std::string& name, const GivenArgument& argument, const Argument* known) {
   std::string text = name;
   for (const std::string& value : argument.values) text += " " + value;
-  const bool free = known != nullptr && (known->meaning == Meaning::no_cost || is_priced(name, argument));
+  const bool priced = known != nullptr && is_priced(name, argument);
+  const bool free = known != nullptr && (known->meaning == Meaning::no_cost || priced);
+  const bool layers = priced && name == "--spec";
   if (known == nullptr) {
     const std::string nearest = nearest_argument(name);
     text += nearest.empty() ? ": unknown; it may change the cost"
                             : fmt::format(": unknown; it may change the cost (did you mean '{}'?)", nearest);
+  } else if (layers) {
+    text += ": its layers are priced";
   } else if (free) {
     text += ": changes no cost";
   } else {
@@ -245,7 +249,10 @@ void Importer::note_unread(const std::string& name, const GivenArgument& argumen
   }
   if (const std::string setting = nearest_setting(name, argument); !setting.empty())
     open_.push_back({argument.line, fmt::format("with what is nearest to {}", name), "", setting});
-  out_.notes.push_back({argument.line, std::move(text), free ? NoteKind::no_cost : NoteKind::not_modeled});
+  out_.notes.push_back({argument.line, std::move(text),
+                        layers ? NoteKind::assumed
+                        : free ? NoteKind::no_cost
+                               : NoteKind::not_modeled});
 }
 
 // Notes defaults of Megatron that often decide a step, where the script does not choose.
@@ -339,6 +346,10 @@ void Importer::read_names_of_forks() {
     shape.attention_variant = "gated_delta_net";
     if (shape.linear_layers.empty()) shape.linear_layers = "4";
     shape.output_gate = true;
+    if (!given_.has("--linear-num-value-heads"))
+      out_.notes.push_back({given_.line("--spec"),
+                            "assumed: linear attention has Megatron's heads and columns; --linear-num-value-heads and "
+                            "its kin state those of the model"});
   }
   if (given_.has("--enable-dsa-indexer")) {
     shape.attention_variant = "dsa";
@@ -435,7 +446,8 @@ std::optional<Error> Importer::settle_model() {
     if (shape.layers < 1 && launch_.swift && given_.has(named)) {
       auto found = options_.find_model ? options_.find_model(*given_.value(named)) : std::nullopt;
       if (found) {
-        out_.notes.push_back({given_.line(named), fmt::format("{}: the model is {}", named, found->first)});
+        out_.notes.push_back({given_.line(named), fmt::format("{} {}: the model is {}, by its name", named,
+                                                              *given_.value(named), found->first)});
         out_.plan.model.config = std::move(found->first);
         shape = std::move(found->second);
         return std::nullopt;

@@ -272,7 +272,8 @@ void Reader::print_to(const Fields& fields, int line) {
   const std::size_t place = format.find("%s");
   const bool plain = place != std::string::npos && format.find_first_of("%\\") == place &&
                      format.find_first_of("%\\", place + 1) == std::string::npos;
-  if (!plain || text_of(fields[1]) != "-v" || !is_known(fields[2]) || !is_known(fields[3]))
+  if (!plain || text_of(fields[1]) != "-v" || text_of(fields[2]).find('[') != std::string::npos ||
+      !is_known(fields[2]) || !is_known(fields[3]))
     return refuse(line, "'printf'");
   Letters text = slice(fields[3], 0, place);
   text.insert(text.end(), fields[4].begin(), fields[4].end());
@@ -284,11 +285,12 @@ void Reader::print_to(const Fields& fields, int line) {
 // Whether commands that may run any number of times leave everything as it is: they set no variable, end nothing and
 // start no training.
 bool Reader::are_idle(std::size_t first, std::size_t end) const {
-  constexpr std::string_view words[] = {"export", "local",    "declare", "typeset", "unset", "shift", "exit",
-                                        "return", "source",   ".",       "eval",    "exec",  "cd",    "set",
-                                        "read",   "readonly", "mapfile", "printf",  "trap",  "let",   "function"};
-  constexpr std::string_view parts[] = {":=",        "++",         "+=",       ".py",   "torchrun",
-                                        "deepspeed", "accelerate", "megatron", "swift", "sbatch"};
+  constexpr std::string_view words[] = {"export", "local",  "declare",  "typeset",  "unset",   "shift",
+                                        "exit",   "return", "source",   ".",        "eval",    "exec",
+                                        "cd",     "set",    "read",     "readonly", "mapfile", "printf",
+                                        "trap",   "let",    "function", "pushd",    "popd",    "()"};
+  constexpr std::string_view parts[] = {":=",     "++",       "+=",        "-=",         "$((",      ".py",   ".sh",
+                                        "python", "torchrun", "deepspeed", "accelerate", "megatron", "swift", "sbatch"};
   return std::none_of(
       source_->tokens.begin() + static_cast<std::ptrdiff_t>(first),
       source_->tokens.begin() + static_cast<std::ptrdiff_t>(end), [&](const Token& token) {

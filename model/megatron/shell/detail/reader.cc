@@ -385,7 +385,7 @@ void Reader::loop(int from) {
   for (bool goes_on = true; goes_on;) {
     at_ = first;
     list("while");
-    if (live() && status_ == Truth::unknown) return idle_body("while", from);
+    if (live() && status_ == Truth::unknown) return idle_body("while", from, first);
     goes_on = body(live() && status_ != ends, "while", from) && !certain_;
   }
   if (runs && live()) status_ = Truth::yes;
@@ -409,7 +409,7 @@ void Reader::each(int from) {
   const bool open = std::ranges::any_of(words, [&](const Letters& word) { return std::ranges::any_of(word, is_open); });
   if (runs && open) {
     assign(name, {open_value(name, from, open_)});
-    return idle_body("for", from);
+    return idle_body("for", from, at_);
   }
   std::size_t next = 0;
   do {
@@ -419,8 +419,7 @@ void Reader::each(int from) {
 }
 
 // Reads the body of a loop that runs any number of times, none of which may change anything.
-void Reader::idle_body(std::string_view of, int from) {
-  const std::size_t first = at_;
+void Reader::idle_body(std::string_view of, int from, std::size_t first) {
   body(false, of, from);
   if (!broken_ && !are_idle(first, at_)) return refuse(from, "a loop that runs any number of times");
   status_ = Truth::unknown;

@@ -203,7 +203,7 @@ class Reader {
   void each(int from);
   void counted(int from);
   void step(const Letters& formula, int from);
-  void idle_body(std::string_view of, int from);
+  void idle_body(std::string_view of, int from, std::size_t first);  // with its condition from `first` on
   bool are_idle(std::size_t first, std::size_t end) const;
   bool body(bool runs, std::string_view of, int from);
   void test_words(int from);

@@ -483,7 +483,7 @@ TEST(MegatronStyles, ForksHaveDefaultsOfTheirOwn) {
   EXPECT_EQ(next.config->model_type, "qwen3_next");
   EXPECT_EQ(next.shape.linear_layers, "4");
   EXPECT_TRUE(next.shape.output_gate);
-  EXPECT_THAT(noted(next), testing::Not(testing::HasSubstr("get_qwen3_next_spec: not modelled")));
+  EXPECT_THAT(noted(next), testing::HasSubstr("get_qwen3_next_spec: its layers are priced"));
   // slime counts its GPUs and sequences itself; DeepSeek's router without latents is GLM's.
   const auto slime = value_of(
       import_style("ray job submit -- python3" + model +
