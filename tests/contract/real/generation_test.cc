@@ -23,6 +23,7 @@ model::Architecture small_dense() {
   model::Architecture a = small_moe();
   a.model_type = "llama";
   a.attention = model::AttentionKind::grouped_query;
+  a.latent = {};
   a.key_value_heads = 2;
   a.head_dim = 8;
   a.experts = {};
