@@ -147,19 +147,18 @@ def bf16_with_mxfp8_mixed():
 def fp16_with_mxfp8_mixed():
     return _with_fp8(fp16_mixed(), "mxfp8", False)
 
-def bf16_with_fp8_current_scaling_mixed():
-    cfg = _with_fp8(bf16_mixed(), "tensorwise", True)
+def _with_current_scaling(cfg):
+    cfg = _with_fp8(cfg, "tensorwise", True)
     cfg.first_last_layers_bf16 = True
     cfg.num_layers_at_start_in_bf16 = 1
     cfg.num_layers_at_end_in_bf16 = 1
     return cfg
 
+def bf16_with_fp8_current_scaling_mixed():
+    return _with_current_scaling(bf16_mixed())
+
 def fp16_with_fp8_current_scaling_mixed():
-    cfg = _with_fp8(fp16_mixed(), "tensorwise", True)
-    cfg.first_last_layers_bf16 = True
-    cfg.num_layers_at_start_in_bf16 = 1
-    cfg.num_layers_at_end_in_bf16 = 1
-    return cfg
+    return _with_current_scaling(fp16_mixed())
 
 def distributed_fused_adam_with_cosine_annealing(precision="bf16-mixed", clip_grad=1.0):
     config = run.Config("OptimizerConfig", optimizer="adam", use_distributed_optimizer=True, clip_grad=clip_grad)

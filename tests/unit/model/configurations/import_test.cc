@@ -990,6 +990,11 @@ train: {global_batch_size: 32, micro_batch_size: 2, train_iters: 10}
   const std::string adapters =
       "model: {_target_: Llama3ModelProvider8B, seq_length: 4096}\ntrain: {micro_batch_size: 1, global_batch_size: 8}\n"
       "peft:\n  _target_: megatron.bridge.peft.";
+  expect_refusal(import("nemo",
+                        "model: {_target_: Llama3ModelProvider8B, seq_length: 4096}\n"
+                        "train: {micro_batch_size: 1, global_batch_size: 8}\npeft:\n  dim: 16\n",
+                        {"cluster.gpus=8"}),
+                 4, "an adapter is not read");
   const auto lora = read(import("nemo", adapters + "lora.LoRA\n  dim: 16\n", {"cluster.gpus=8"}));
   EXPECT_EQ(lora.plan.training.method, "lora");
   EXPECT_EQ(lora.plan.training.rank, 16);
