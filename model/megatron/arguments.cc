@@ -1,6 +1,5 @@
 #include "model/megatron/arguments.h"
 
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <string>

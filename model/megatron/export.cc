@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <utility>
 
 #include "model/base/error.h"
 #include "model/base/text.h"

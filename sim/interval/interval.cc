@@ -4,7 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "model/economics/economics.h"
 #include "sim/interval/detail/parts.h"
 #include "sim/interval/hypercube.h"
 #include "sim/predict/predictor.h"

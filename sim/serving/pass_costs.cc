@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <string_view>
 #include <utility>
 
 #include "model/cost/operator_class.h"

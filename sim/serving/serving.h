@@ -2,7 +2,6 @@
 // planner: queues are those of the mean load, without bursts. Formulas: docs/serving.md.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <vector>
 

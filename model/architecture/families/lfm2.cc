@@ -2,7 +2,6 @@
 // their values where missing: huggingface/transformers @05cd1ec src/transformers/models/lfm2 and @06053b8 lfm2_moe,
 // configuration_*.py; layers: @02f4177 lfm2/modular_lfm2.py, Lfm2ShortConv and Lfm2MLP.
 #include <cstdint>
-#include <vector>
 
 #include "model/architecture/families/families.h"
 #include "model/base/integers.h"

@@ -11,7 +11,6 @@
 #include "model/memory/memory.h"
 #include "model/plan/layout.h"
 #include "model/plan/software.h"
-#include "model/profile/device_profile.h"
 #include "model/program/compile.h"
 #include "sim/network/contention.h"
 #include "sim/predict/memos.h"
