@@ -261,14 +261,7 @@ class DualPipeV final : public ScheduleKind {
 
 }  // namespace
 
-const ScheduleKind& dualpipe() {
-  static const DualPipe kind;
-  return kind;
-}
-
-const ScheduleKind& dualpipev() {
-  static const DualPipeV kind;
-  return kind;
-}
+const ScheduleKind& dualpipe() { return the_one<DualPipe>(); }
+const ScheduleKind& dualpipev() { return the_one<DualPipeV>(); }
 
 }  // namespace plumbline::model

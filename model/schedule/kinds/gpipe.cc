@@ -30,9 +30,6 @@ class GPipe final : public SingleChunkKind {
 
 }  // namespace
 
-const ScheduleKind& gpipe() {
-  static const GPipe kind;
-  return kind;
-}
+const ScheduleKind& gpipe() { return the_one<GPipe>(); }
 
 }  // namespace plumbline::model

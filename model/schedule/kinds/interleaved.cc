@@ -153,14 +153,7 @@ class InterleavedOverlap final : public Interleaved {
 
 }  // namespace
 
-const ScheduleKind& interleaved() {
-  static const Interleaved kind;
-  return kind;
-}
-
-const ScheduleKind& interleaved_overlap() {
-  static const InterleavedOverlap kind;
-  return kind;
-}
+const ScheduleKind& interleaved() { return the_one<Interleaved>(); }
+const ScheduleKind& interleaved_overlap() { return the_one<InterleavedOverlap>(); }
 
 }  // namespace plumbline::model

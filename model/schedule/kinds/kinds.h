@@ -18,6 +18,13 @@ const ScheduleKind& zb_v();
 const ScheduleKind& dualpipe();
 const ScheduleKind& dualpipev();
 
+// Returns the object of a kind.
+template <class Kind>
+const ScheduleKind& the_one() {
+  static const Kind kind;
+  return kind;
+}
+
 // Requires at least one rank, one micro-batch and one chunk per rank, and no more chunks than can be held.
 Result<void> check_counts(const ScheduleShape& shape);
 // Checks a schedule without micro-batch groups.

@@ -53,9 +53,6 @@ class OneForwardOneBackward final : public SingleChunkKind {
 
 }  // namespace
 
-const ScheduleKind& one_forward_one_backward() {
-  static const OneForwardOneBackward kind;
-  return kind;
-}
+const ScheduleKind& one_forward_one_backward() { return the_one<OneForwardOneBackward>(); }
 
 }  // namespace plumbline::model

@@ -86,14 +86,7 @@ class ZeroBubbleH2 final : public SingleChunkKind {
 
 }  // namespace
 
-const ScheduleKind& zb_h1() {
-  static const ZeroBubbleH1 kind;
-  return kind;
-}
-
-const ScheduleKind& zb_h2() {
-  static const ZeroBubbleH2 kind;
-  return kind;
-}
+const ScheduleKind& zb_h1() { return the_one<ZeroBubbleH1>(); }
+const ScheduleKind& zb_h2() { return the_one<ZeroBubbleH2>(); }
 
 }  // namespace plumbline::model

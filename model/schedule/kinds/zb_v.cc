@@ -132,9 +132,6 @@ class ZeroBubbleV final : public ScheduleKind {
 
 }  // namespace
 
-const ScheduleKind& zb_v() {
-  static const ZeroBubbleV kind;
-  return kind;
-}
+const ScheduleKind& zb_v() { return the_one<ZeroBubbleV>(); }
 
 }  // namespace plumbline::model
