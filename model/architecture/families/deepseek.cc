@@ -160,13 +160,6 @@ void read_glm_moe_dsa(ConfigReader& config, Architecture& model) {
   read_indexer(config, model, 32);
 }
 
-// DeepSeekMoE (arXiv 2401.06066).
-void read_deepseek(ConfigReader& config, Architecture& model) {
-  read_llama_like(config, model, {.biases = attention_biases});
-  read_routed_experts(config, model,
-                      {.shared_experts = 0, .normalize_weights = false, .score = "softmax", .group_score_experts = 1});
-}
-
 // The language models of the smaller DeepSeek-VL2 (arXiv 2412.10302) have plain attention.
 void read_deepseek_v2(ConfigReader& config, Architecture& model) {
   read_decoder(config, model);

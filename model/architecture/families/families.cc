@@ -89,11 +89,14 @@ void read_llama_like(ConfigReader& config, Architecture& model, const DecoderDef
   if (missing.rotary_share > 0) read_rotary_share(config, model, "partial_rotary_factor", missing.rotary_share);
   if (missing.head_norm == HeadNorm::all) omit_wide_norms(model);
   model.query_key_norm = missing.head_norm != HeadNorm::none;
-  if (!missing.window) return;
-  model.window = *missing.window;
-  model.window.tokens = window_tokens(config, missing.window->tokens);
-  model.window.rotary_only = missing.window->rotary_only && model.window.tokens > 0;
-  read_windows(config, model, missing.window->full_every);
+  if (missing.experts) read_routed_experts(config, model, *missing.experts);
+  if (missing.window) {
+    model.window = *missing.window;
+    model.window.tokens = window_tokens(config, missing.window->tokens);
+    model.window.rotary_only = missing.window->rotary_only && model.window.tokens > 0;
+    read_windows(config, model, missing.window->full_every);
+  }
+  if (missing.prediction) model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", 0);
 }
 
 void read_biases(ConfigReader& config, Architecture& model, const BiasKeys& keys) {
@@ -230,14 +233,15 @@ void omit_wide_norms(Architecture& model, std::string what) {
       static_cast<double>(model.layers * (model.heads + model.key_value_heads - 2) * model.head_dim);
 }
 
-void read_local_experts(ConfigReader& config, Architecture& model, std::int64_t count, std::int64_t per_token) {
+void read_local_experts(ConfigReader& config, Architecture& model, std::int64_t count, std::int64_t per_token,
+                        std::string_view key) {
   MixtureOfExperts& experts = model.experts;
-  experts.routed_experts = config.dimension("num_local_experts", count);
+  experts.routed_experts = config.dimension(key, count);
   experts.experts_per_token = config.dimension("num_experts_per_tok", per_token);
   experts.intermediate_size = model.intermediate_size;
   // A softmax over the selected experts' logits equals a softmax over all, normalised among the selected ones.
   experts.normalize_weights = true;
-  check_experts_per_token(config, model, "num_local_experts");
+  check_experts_per_token(config, model, key);
 }
 
 const ModelType* find_model_type(std::string_view name) {

@@ -29,6 +29,24 @@ inline constexpr BiasKeys llama_biases{"attention_bias", "attention_bias", "mlp_
 // Queries and keys are normalised head by head, or all heads at once.
 enum class HeadNorm { none, each, all };
 
+// The values of missing keys, and the names of keys, in which families with DeepSeek's router differ.
+struct ExpertDefaults {
+  std::int64_t shared_experts = 1;
+  std::int64_t groups = 1;
+  std::int64_t groups_per_token = 1;
+  std::int64_t dense_layers_first = 0;
+  bool normalize_weights = true;
+  double scaling_factor = 1;
+  std::string_view score = "sigmoid";
+  int group_score_experts = 2;
+  bool greedy = false;  // groups are not used unless topk_method names them
+  std::string_view experts_key = "n_routed_experts";
+  std::string_view per_token_key = "num_experts_per_tok";
+  std::string_view shared_key = "n_shared_experts";
+  std::string_view dense_key = "first_k_dense_replace";
+  std::string_view scaling_key = "routed_scaling_factor";
+};
+
 // What a family has in place of Llama's: keys, the values of missing ones, and what no key states.
 struct DecoderDefaults {
   std::optional<std::int64_t> key_value_heads;  // none: as many as heads
@@ -52,6 +70,8 @@ struct DecoderDefaults {
   double attention_dropout = 0;
   std::optional<double> residual_dropout;  // the file states it, and embedding_dropout; none: neither is read
   std::optional<SlidingWindow> window;     // by sliding_window, and layer_types but in models with experts
+  std::optional<ExpertDefaults> experts;   // none: an MLP in each layer, or the family reads its experts itself
+  bool prediction = false;                 // modules of prediction, by num_nextn_predict_layers
 };
 
 // Reads the decoder that Llama, Mistral, Qwen and DeepSeek share, by Llama's keys: RMSNorm, SwiGLU, rotary positions.
@@ -63,7 +83,7 @@ void read_latent_attention(ConfigReader& config, Architecture& model, std::int64
 // Reads head_dim; when missing it is `missing` or, without one, an equal share of the hidden size.
 void read_head_dim(ConfigReader& config, Architecture& model, std::optional<std::int64_t> missing = std::nullopt);
 
-// Reads the decoder with the heads of grouped-query attention.
+// Reads the decoder with the heads of grouped-query attention and, where `missing` has them, its experts.
 void read_llama_like(ConfigReader& config, Architecture& model, const DecoderDefaults& missing = {});
 
 void read_biases(ConfigReader& config, Architecture& model, const BiasKeys& keys);
@@ -108,24 +128,6 @@ void read_activation(ConfigReader& config, Architecture& model, std::string_view
 void check_experts_per_token(ConfigReader& config, const Architecture& model, std::string_view experts_key,
                              std::string_view key = "num_experts_per_tok");
 
-// The values of missing keys, and the names of keys, in which families with DeepSeek's router differ.
-struct ExpertDefaults {
-  std::int64_t shared_experts = 1;
-  std::int64_t groups = 1;
-  std::int64_t groups_per_token = 1;
-  std::int64_t dense_layers_first = 0;
-  bool normalize_weights = true;
-  double scaling_factor = 1;
-  std::string_view score = "sigmoid";
-  int group_score_experts = 2;
-  bool greedy = false;  // groups are not used unless topk_method names them
-  std::string_view experts_key = "n_routed_experts";
-  std::string_view per_token_key = "num_experts_per_tok";
-  std::string_view shared_key = "n_shared_experts";
-  std::string_view dense_key = "first_k_dense_replace";
-  std::string_view scaling_key = "routed_scaling_factor";
-};
-
 // Reads the experts of DeepSeek-V2 and later, and checks them.
 void read_routed_experts(ConfigReader& config, Architecture& model, const ExpertDefaults& missing);
 
@@ -133,8 +135,9 @@ void read_routed_experts(ConfigReader& config, Architecture& model, const Expert
 // has such experts with any attention (--moe-latent-size).
 void read_expert_latent(ConfigReader& config, Architecture& model);
 
-// Reads experts as wide as the MLP that they replace, by Mixtral's keys.
-void read_local_experts(ConfigReader& config, Architecture& model, std::int64_t count, std::int64_t per_token);
+// Reads experts as wide as the MLP that they replace, by Mixtral's keys or another one of their number.
+void read_local_experts(ConfigReader& config, Architecture& model, std::int64_t count, std::int64_t per_token,
+                        std::string_view key = "num_local_experts");
 
 // Normalises queries and keys head by head in place of norms with a weight for each column of all heads.
 void omit_wide_norms(Architecture& model, std::string what = "norms over the queries and keys of all heads at once");

@@ -206,10 +206,8 @@ void read_jamba(ConfigReader& config, Architecture& model) {
   model.recurrence.convolution_bias = config.flag("mamba_conv_bias", true);
   require_no_projection_bias(config);
   MixtureOfExperts& experts = model.experts;
-  experts.routed_experts = config.dimension("num_experts", 16);
-  experts.experts_per_token = config.dimension("num_experts_per_tok", 2);
-  experts.intermediate_size = model.intermediate_size;
-  check_experts_per_token(config, model, "num_experts");
+  read_local_experts(config, model, 16, 2, "num_experts");
+  experts.normalize_weights = false;
   const std::int64_t expert_period = config.dimension("expert_layer_period", 2);
   const std::int64_t expert_offset = config.count("expert_layer_offset", 1);
   const std::int64_t attention_period = config.dimension("attn_layer_period", 8);

@@ -5,18 +5,6 @@
 #include "model/architecture/families/families.h"
 
 namespace plumbline::model {
-namespace {
-
-void read_olmo_experts(ConfigReader& config, Architecture& model, std::int64_t count, std::int64_t per_token) {
-  model.experts.routed_experts = config.dimension("num_experts", count);
-  model.experts.experts_per_token = config.dimension("num_experts_per_tok", per_token);
-  model.experts.intermediate_size = model.intermediate_size;
-  model.experts.normalize_weights = config.flag("norm_topk_prob", false);
-  check_experts_per_token(config, model, "num_experts");
-}
-
-}  // namespace
-
 // The text model inside is Mistral's, but that of Mistral Small 4.
 void read_mistral3(ConfigReader& config, Architecture& model) {
   find_model_type(config.is_text("text_config.model_type", "mistral4") ? "mistral4" : "mistral")->read(config, model);
@@ -39,13 +27,15 @@ void read_granite_moe(ConfigReader& config, Architecture& model) {
 
 void read_olmoe(ConfigReader& config, Architecture& model) {
   read_llama_like(config, model, {.norm_epsilon = 1e-5, .biases = attention_biases, .head_norm = HeadNorm::all});
-  read_olmo_experts(config, model, 64, 8);
+  read_local_experts(config, model, 64, 8, "num_experts");
+  model.experts.normalize_weights = config.flag("norm_topk_prob", false);
 }
 
 // OLMo 2's norms behind attention and experts.
 void read_flex_olmo(ConfigReader& config, Architecture& model) {
   read_llama_like(config, model, {.rope_theta = 500000, .biases = attention_biases, .head_norm = HeadNorm::all});
-  read_olmo_experts(config, model, 7, 5);
+  read_local_experts(config, model, 7, 5, "num_experts");
+  model.experts.normalize_weights = config.flag("norm_topk_prob", false);
 }
 
 }  // namespace plumbline::model

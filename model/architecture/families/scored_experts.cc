@@ -87,49 +87,8 @@ void read_dots1(ConfigReader& config, Architecture& model) {
   read_routed_experts(config, model, {.shared_experts = 0, .normalize_weights = false});
 }
 
-void read_hy_v3(ConfigReader& config, Architecture& model) {
-  read_llama_like(config, model,
-                  {.key_value_heads = 8,
-                   .head_dim = 128,
-                   .norm_epsilon = 1e-5,
-                   .rope_theta = 11158840,
-                   .biases = attention_biases,
-                   .head_norm = HeadNorm::each});
-  read_routed_experts(config, model,
-                      {.dense_layers_first = 1,
-                       .scaling_factor = 2.826,
-                       .experts_key = "num_experts",
-                       .shared_key = "num_shared_experts",
-                       .scaling_key = "router_scaling_factor"});
-  read_prediction(config, model);
-}
-
-void read_solar_open(ConfigReader& config, Architecture& model) {
-  read_llama_like(config, model,
-                  {.key_value_heads = 8,
-                   .head_dim = 128,
-                   .norm_epsilon = 1e-5,
-                   .rope_theta = 1e6,
-                   .dense_mlp = false,
-                   .biases = attention_biases,
-                   .rotary_share = 1});
-  read_routed_experts(config, model, {});
-}
-
-// Layers without the window do not rotate queries and keys.
-void read_exaone_moe(ConfigReader& config, Architecture& model) {
-  read_llama_like(config, model, {.key_value_heads = 32, .norm_epsilon = 1e-5, .head_norm = HeadNorm::each});
-  read_routed_experts(config, model,
-                      {.dense_layers_first = 1,
-                       .scaling_factor = 2.5,
-                       .experts_key = "num_experts",
-                       .shared_key = "num_shared_experts"});
-  model.window = {.tokens = window_tokens(config, 4096), .rotary_only = true};
-  read_windows(config, model, 4);
-  read_prediction(config, model);
-}
-
-// The same, with a gate of attention's result and norms of what attention and experts add to the stream.
+// Layers without the window do not rotate queries and keys; attention's result has a gate, and what attention and
+// experts add to the stream is normalised.
 void read_afmoe(ConfigReader& config, Architecture& model) {
   read_llama_like(config, model,
                   {.head_dim = 128, .norm_epsilon = 1e-5, .head_norm = HeadNorm::each, .post_norms = true});
