@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -155,6 +156,11 @@ class ByteWriter {
   }
   template <class T>
   void one(const std::vector<T>& values) {
+    one(values.size());
+    for (const T& value : values) one(value);
+  }
+  template <class T>
+  void one(const std::set<T>& values) {
     one(values.size());
     for (const T& value : values) one(value);
   }

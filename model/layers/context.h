@@ -200,21 +200,10 @@ struct LayerContext {
   double experts_hit() const;
 };
 
-// Calls visit(field) for every field but the architecture, those of inference and adapters one by one.
+// Calls visit(field) for every field but the architecture.
 template <class Visitor>
 void visit_context(const LayerContext& context, const Visitor& visit) {
-  const auto each = [&visit](const auto&... fields) { (visit(fields), ...); };
-  const auto one = [&]<class Field>(const Field& field) {
-    if constexpr (std::is_same_v<Field, InferencePass> || std::is_same_v<Field, Adapters>) {
-      with_members(field, each);
-    } else if constexpr (std::is_same_v<Field, RecomputePolicy>) {
-      visit(field.size());
-      for (const RecomputeGroup group : field) visit(group);
-    } else {
-      visit(field);
-    }
-  };
-  with_members(context, [&one](const Architecture&, const auto&... fields) { (one(fields), ...); });
+  with_members(context, [&visit](const Architecture&, const auto&... fields) { (visit(fields), ...); });
 }
 
 }  // namespace plumbline::model

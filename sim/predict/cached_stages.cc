@@ -116,13 +116,7 @@ SlotPasses passes_in_slots(const model::Plan& plan, const CostModels& costs) {
 TimedOptimizer& StageOptimizers::of(const std::vector<model::StageUnit>& units, const model::Plan& plan,
                                     const model::Layout& layout, const CostModels& costs) {
   add_sharding(plan, layout, key_.clear().add(&costs));
-  for (const model::StageUnit& unit : units) {
-    key_.add(unit.expert, unit.pieces.size());
-    for (const auto& [stored, frozen, muon, elements, whole, cast, copies, matrices] : unit.pieces) {
-      key_.add(stored, frozen, muon, elements, whole, cast, copies, matrices.size());
-      for (const auto& [shape, count] : matrices) key_.add(shape.first, shape.second, count);
-    }
-  }
+  for (const model::StageUnit& unit : units) key_.add(unit.expert, unit.pieces);
   std::unique_ptr<TimedOptimizer>& known = known_[key_.bytes()];
   if (known) return *known;
   const model::StageOptimizer optimizer = model::make_stage_optimizer(plan, layout, units);

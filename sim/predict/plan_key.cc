@@ -1,24 +1,10 @@
 #include "sim/predict/plan_key.h"
 
-#include "model/plan/plan_fields.h"
+#include "model/plan/plan.h"
 #include "model/program/compile.h"
 #include "sim/predict/cost_models.h"
 
 namespace plumbline::sim {
-namespace {
-
-void add_parallelism(const model::Plan& plan, PlanKey& key) {
-  model::visit_parallelism(plan.parallelism, [&](const char*, const auto& value) { key.add(value); });
-}
-
-void add_overlap(const model::Plan& plan, PlanKey& key) {
-  const auto& [communication_sms, sm_policy, communication_kernels, tensor, gradient_reduce, parameter_gather,
-               gradient_bucket_bytes, prefetch, collective_sms, tensor_gradients] = plan.overlap;
-  key.add(communication_sms, sm_policy, communication_kernels, tensor, gradient_reduce, parameter_gather,
-          gradient_bucket_bytes, prefetch, collective_sms, tensor_gradients);
-}
-
-}  // namespace
 
 void add_graphs(const model::Plan& plan, const model::LayerContext& degrees, PlanKey& key) {
   model::visit_context(degrees, [&](const auto& value) { key.add(value); });
@@ -26,9 +12,7 @@ void add_graphs(const model::Plan& plan, const model::LayerContext& degrees, Pla
 }
 
 void add_costs(const model::Plan& plan, const model::Layout& layout, bool wired, PlanKey& key) {
-  add_overlap(plan, key);
-  const auto& [bytes_per_token, loader_gbps, prefetch] = plan.input;
-  key.add(bytes_per_token, loader_gbps, prefetch);
+  key.add(plan.overlap, plan.input);
   const model::RankGroup group = model::expert_group(plan.parallelism);
   key.add(group.ranks, group.stride, plan.routing.max_nodes_per_token, plan.precision.gemm, plan.precision.dispatch,
           plan.precision.combine, plan.offload.optimizer, plan.optimizer.ema, plan.cluster.power_limit_w,
@@ -40,27 +24,18 @@ void add_costs(const model::Plan& plan, const model::Layout& layout, bool wired,
           plan.routing.pad_to_capacity, plan.offload.activations > 0);
   if (!wired) return;
   key.add(plan.cluster.gpus, plan.cluster.placement, plan.cluster.domain_gpus, plan.parallelism.pipeline);
-  for (const auto& [ranks, stride, two_directions] : collective_groups(plan, layout))
-    key.add(ranks, stride, two_directions);
+  key.add(collective_groups(plan, layout));
 }
 
 void add_imbalance(const model::Plan& plan, PlanKey& key) {
-  const auto& [max_nodes_per_token, imbalance, rows_per_rank, capacity_factor, pad_to_capacity, load_file, skew,
-               correlation, balancing, bias_rate, redundant_experts] = plan.routing;
-  key.add(max_nodes_per_token, imbalance, rows_per_rank, capacity_factor, pad_to_capacity, load_file, skew, correlation,
-          balancing, bias_rate, redundant_experts, plan.parallelism.expert);
-  if (!skew) return;
+  key.add(plan.routing, plan.parallelism.expert);
+  if (!plan.routing.skew) return;
   key.add(plan.batch.micro_batch_size, plan.batch.sequence_length, plan.parallelism.context, plan.parallelism.tensor,
           plan.parallelism.sequence);
 }
 
 void add_sharding(const model::Plan& plan, const model::Layout& layout, PlanKey& key) {
-  add_parallelism(plan, key);
-  add_overlap(plan, key);
-  const auto& [gemm, dispatch, combine, gradients, master_weights, optimizer_moments, gradient_reduce, scaling,
-               weight_cast, experts, parameters, attention, head, layouts] = plan.precision;
-  key.add(gemm, dispatch, combine, gradients, master_weights, optimizer_moments, gradient_reduce, scaling, weight_cast,
-          experts, parameters, attention, head, layouts);
+  key.add(plan.parallelism, plan.overlap, plan.precision);
   key.add(plan.cluster.gpus, plan.optimizer.kind, plan.optimizer.gradient_clipping, plan.optimizer.ema,
           plan.optimizer.gradient_copy, plan.offload.optimizer, layout.two_directions);
 }

@@ -1,12 +1,12 @@
 // The parts of a plan that decide one part of its evaluation, as bytes to look that part up by. Whole sections of a
-// plan are bound member by member, or visited by the list that reads them, so that no plan key is left out.
+// plan are added with all their members, so that no plan key is left out.
 #pragma once
 
-#include <optional>
+#include <cstdint>
 #include <string>
 #include <type_traits>
-#include <vector>
 
+#include "model/base/bytes.h"
 #include "model/layers/context.h"
 #include "model/plan/layout.h"
 
@@ -24,6 +24,7 @@ class PlanKey {
   }
   const std::string& bytes() const { return bytes_; }
 
+  // Adds values as model::ByteWriter does, and of pointers the addresses.
   template <class... Values>
   PlanKey& add(const Values&... values) {
     (one(values), ...);
@@ -32,21 +33,11 @@ class PlanKey {
 
  private:
   template <class Value>
-  requires std::is_arithmetic_v<Value> || std::is_enum_v<Value> || std::is_pointer_v<Value>
-  void one(const Value& value) { bytes_.append(reinterpret_cast<const char*>(&value), sizeof value); }
-  void one(const std::string& text) {
-    one(text.size());
-    bytes_ += text;
-  }
-  template <class Value>
-  void one(const std::optional<Value>& value) {
-    one(value.has_value());
-    if (value) one(*value);
-  }
-  template <class Value>
-  void one(const std::vector<Value>& values) {
-    one(values.size());
-    for (const Value& value : values) one(value);
+  void one(const Value& value) {
+    if constexpr (std::is_pointer_v<Value>)
+      one(reinterpret_cast<std::uintptr_t>(value));
+    else
+      model::ByteWriter(bytes_).add(value);
   }
 
   std::string bytes_;
