@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "model/base/bytes.h"
 #include "model/cost/work.h"
 #include "sim/step/segment_time.h"
 
@@ -170,14 +171,9 @@ Load& Load::add(const Load& other, double times) {
     best[i] += times * other.best[i];
     taken[i] += times * other.taken[i];
   }
-  loss.recomputation += times * other.loss.recomputation;
-  loss.gemm += times * other.loss.gemm;
-  loss.clock += times * other.loss.clock;
-  loss.memory_bound += times * other.loss.memory_bound;
-  loss.gaps += times * other.loss.gaps;
-  loss.ring += times * other.loss.ring;
-  loss.host += times * other.loss.host;
-  loss.copies += times * other.loss.copies;
+  model::with_members(loss, [&](auto&... sums) {
+    model::with_members(other.loss, [&](const auto&... losses) { ((sums += times * losses), ...); });
+  });
   lost_to_sms += times * other.lost_to_sms;
   lost_to_slowdown += times * other.lost_to_slowdown;
   return *this;
@@ -196,20 +192,15 @@ double SegmentLoads::least_width(const model::Segment& segment, bool with_second
 }
 
 const SlotLoad& SegmentLoads::segment(const model::Segment& segment, double width, double clock) {
-  if (known_.size() <= segment.block) known_.resize(segment.block + std::size_t{1});
-  std::deque<Known>& known = known_[segment.block];
-  const auto same = [&](const Known& one) {
-    return one.operators == segment.operators && one.stream == segment.stream && one.share == segment.share &&
-           one.width == width && one.clock == clock;
-  };
-  const auto found = std::ranges::find_if(known, same);
-  if (found != known.end()) return found->load;
+  auto& known = known_.find(segment, [] { return std::map<std::pair<double, double>, SlotLoad>(); });
+  const auto [entry, fresh] = known.try_emplace({width, clock});
+  SlotLoad& load = entry->second;
+  if (!fresh) return load;
   const model::Graph& graph = program_.blocks[segment.block];
-  SlotLoad load{Loader(graph, segment, costs_, *co_runner_, clock).of(width), 0};
+  load.load = Loader(graph, segment, costs_, *co_runner_, clock).of(width);
   for (const std::uint16_t index : segment.operators)
     load.flop_seconds += segment.share * peak_seconds(graph, graph.operators[index], device_);
-  known.push_back({segment.stream, segment.share, width, clock, segment.operators, load});
-  return known.back().load;
+  return load;
 }
 
 SlotLoad SegmentLoads::of(const model::SlotTemplate& slot, double clock) {

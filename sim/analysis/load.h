@@ -4,14 +4,15 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
+#include <map>
 #include <optional>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 #include "model/profile/cluster.h"
 #include "model/program/program.h"
 #include "sim/predict/cost_models.h"
+#include "sim/step/segment_memo.h"
 
 namespace plumbline::sim {
 
@@ -75,12 +76,6 @@ class SegmentLoads {
   SlotLoad of(const model::SlotTemplate& slot, double clock);
 
  private:
-  struct Known {
-    model::Stream stream;
-    double share, width, clock;
-    std::vector<std::uint16_t> operators;
-    SlotLoad load;
-  };
   const SlotLoad& segment(const model::Segment& segment, double width, double clock);
   double least_width(const model::Segment& segment, bool with_second_stream) const;
 
@@ -88,7 +83,7 @@ class SegmentLoads {
   const CostModels& costs_;
   const model::Device& device_;
   std::optional<model::CoRunner> co_runner_;  // the communication that overlaps this model's kernels
-  std::vector<std::deque<Known>> known_;      // [block]
+  SegmentMemo<std::map<std::pair<double, double>, SlotLoad>> known_;  // by width and clock
 };
 
 }  // namespace plumbline::sim

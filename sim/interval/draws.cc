@@ -1,7 +1,8 @@
+#include <tbb/enumerable_thread_specific.h>
+
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -73,36 +74,8 @@ class ChangedSteps {
   std::optional<ChangedStep> now_;
 };
 
-// Steps with changed inputs, each used by one thread at a time.
-class ChangedStepsPool {
- public:
-  ChangedStepsPool(const Inputs& inputs, std::vector<double> imbalances)
-      : inputs_(inputs), imbalances_(std::move(imbalances)) {}
-
-  // Returns use(steps).
-  template <class Use>
-  auto with(const Use& use) {
-    std::unique_ptr<ChangedSteps> steps = take();
-    auto result = use(*steps);
-    const std::lock_guard lock(mutex_);
-    idle_.push_back(std::move(steps));
-    return result;
-  }
-
- private:
-  std::unique_ptr<ChangedSteps> take() {
-    const std::lock_guard lock(mutex_);
-    if (idle_.empty()) return std::make_unique<ChangedSteps>(inputs_, imbalances_);
-    std::unique_ptr<ChangedSteps> steps = std::move(idle_.back());
-    idle_.pop_back();
-    return steps;
-  }
-
-  const Inputs& inputs_;
-  std::vector<double> imbalances_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<ChangedSteps>> idle_;
-};
+// One for each thread.
+using ThreadSteps = tbb::enumerable_thread_specific<ChangedSteps>;
 
 // All predictions behind one interval: a row of the hypercube each, and for the gradient each uncertainty by itself.
 class Drawing {
@@ -116,11 +89,11 @@ class Drawing {
     const std::size_t blocks = options_.parts ? (drawn_.uncertainties.size() + block - 1) / block : 0;
     rows_.resize(options_.draws);
     if (options_.parts) effects_.assign(drawn_.uncertainties.size(), 0);
-    ChangedStepsPool pool(inputs_, imbalances());
-    const ChangedStep now = TRY(pool.with([](ChangedSteps& steps) { return steps.of({}); }));
+    ThreadSteps steps([this, imbalances = imbalances()] { return ChangedSteps(inputs_, imbalances); });
+    const ChangedStep now = TRY(steps.local().of({}));
     const auto one = [&](std::size_t task) {
-      if (task >= rows_.size()) return one_by_one((task - rows_.size()) * block, pool);
-      rows_[task] = pool.with([&](ChangedSteps& steps) { return steps.of(change_of(drawn_, task)); });
+      if (task >= rows_.size()) return one_by_one((task - rows_.size()) * block, steps.local());
+      rows_[task] = steps.local().of(change_of(drawn_, task));
     };
     limit_threads(options_.threads, [&] { for_each_index(rows_.size() + blocks, options_.watch, one); });
     drawn_.whole = !options_.watch.stops();
@@ -157,19 +130,16 @@ class Drawing {
   static constexpr std::size_t block = 8;
   static constexpr double no_effect = 1e-4;  // of a block, on ln(time)
 
-  void one_by_one(std::size_t first, ChangedStepsPool& pool) {
-    const auto effect_of = [&](const InputChange& change) {
-      return pool.with([&](ChangedSteps& steps) { return steps.effect_of(change); });
-    };
+  void one_by_one(std::size_t first, ChangedSteps& steps) {
     const std::size_t end = std::min(first + block, drawn_.uncertainties.size());
     InputChange all;
     for (std::size_t u = first; u < end; ++u) drawn_.uncertainties[u].apply(1, all);
-    const model::Result<double> together = effect_of(all);
+    const model::Result<double> together = steps.effect_of(all);
     if (together && std::abs(*together) < no_effect) return;
     for (std::size_t u = first; u < end; ++u) {
       InputChange change;
       drawn_.uncertainties[u].apply(1, change);
-      effects_[u] = effect_of(change);
+      effects_[u] = steps.effect_of(change);
     }
   }
 

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <iterator>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "model/architecture/metrics.h"
@@ -25,10 +24,7 @@ namespace plumbline::sim {
 namespace {
 
 std::vector<std::string> rank_names(const model::Schedule& schedule) {
-  std::vector<std::set<std::int32_t>> stages(schedule.ranks.size());
-  for (std::int32_t stage = 0; stage < schedule.stages; ++stage)
-    for (std::int32_t direction = 0; direction < schedule.directions; ++direction)
-      stages[static_cast<std::size_t>(schedule.rank_of(direction, stage))].insert(stage);
+  const auto stages = stages_of(schedule);
   std::vector<std::string> names;
   for (std::size_t rank = 0; rank < stages.size(); ++rank)
     names.push_back(

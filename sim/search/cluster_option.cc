@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <memory>
 #include <span>
 #include <utility>
 
@@ -15,8 +14,7 @@
 #include "model/plan/software.h"
 #include "model/result/result.h"
 #include "sim/interval/interval.h"
-#include "sim/network/contention.h"
-#include "sim/predict/memos.h"
+#include "sim/predict/cost_models.h"
 #include "sim/search/detail/plan_draws.h"
 #include "sim/tasks/inputs_key.h"
 
@@ -243,9 +241,7 @@ Result<ClusterOption> load_option(const Recipe& recipe, const ClusterChoice& cho
   const std::size_t notes = option.notes.size();
   avoid_lacking_formats(option.inputs, option.notes);
   if (option.notes.size() > notes) option.inputs = TRY(load(option.inputs.plan));  // what is left depends on the format
-  option.inputs.routing = std::make_shared<ExpertGroupMemo>();
-  option.inputs.links = std::make_shared<LinksMemo>();
-  option.inputs.tables = std::make_shared<ScheduleTables>();
+  add_memos(option.inputs);
   option.cluster = option.inputs.cluster.name;
   option.gpus = plan->cluster.gpus;
   option.offered_usd = choice.usd_per_gpu_hour;

@@ -224,10 +224,8 @@ class Run final : public GpuListener, public Handler {
 
 model::Result<ChunkModel> ChunkModel::make(const Inputs& inputs) {
   const auto layout = TRY(model::make_layout(inputs.plan, inputs.architecture));
-  const auto compiled = TRY(model::compile(inputs.plan, inputs.architecture, layout, spread_of(inputs)));
-  const auto models = TRY(cost_models(inputs, layout));
-  const model::StepProgram& program = compiled;
-  const CostModels& costs = models;
+  const auto program = TRY(model::compile(inputs.plan, inputs.architecture, layout, spread_of(inputs)));
+  const auto costs = TRY(cost_models(inputs, layout));
   const model::SlotTemplate* pair = middle_pair(program);
   if (pair == nullptr)
     return tl::unexpected(model::plan_error(inputs.plan, model::ErrorKind::infeasible, "schedule.kind",
