@@ -183,6 +183,15 @@ TensorId return_heads(GraphBuilder& b, const LayerContext& c, const std::string&
   return exchanged(b, c, name, x, {c.tokens, Extent::tokens}, b.shape(x)[1].size * c.context);
 }
 
+TensorId whole_sequences(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x,
+                         std::int64_t heads) {
+  return reordered(b, name + "_in_rows", send_heads(b, c, name, reordered(b, name + "_by_ranks", x), heads));
+}
+
+TensorId own_tokens(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x) {
+  return reordered(b, name + "_in_columns", return_heads(b, c, name, reordered(b, name + "_by_ranks", x)));
+}
+
 TensorId gather_received(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x,
                          bool has_gradient) {
   if (c.expert_tensor == 1 || c.shares_tokens()) return x;

@@ -110,6 +110,13 @@ TensorId gather_sequence(GraphBuilder& builder, const LayerContext& context, con
 TensorId send_heads(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x,
                     std::int64_t heads);
 TensorId return_heads(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x);
+// The same of tensors in the order of heads and tokens. Columns are put in the order of ranks before they are sent, and
+// rows in that of tokens after, of which each rank has two pieces (NVIDIA/TransformerEngine
+// transformer_engine/pytorch/attention/dot_product_attention/context_parallel.py, flash_attn_a2a_communicate; of one
+// sequence deepspeedai/DeepSpeed @25493c7 deepspeed/sequence/layer.py orders columns alone).
+TensorId whole_sequences(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x,
+                         std::int64_t heads);
+TensorId own_tokens(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x);
 
 // These two run over the ranks that each hold some columns of the same experts: gather_received collects their received
 // tokens, [R, n] -> [R e, n]; scatter_received reduce-scatters the experts' results. `has_gradient`: the tensor has a

@@ -66,12 +66,9 @@ std::int64_t kept_columns(const ScanAttributes& a) {
 // Whether context ranks work on whole sequences of some heads; those of lightning attention work on their tokens.
 bool sends_heads(const LayerContext& c) { return c.context > 1 && !c.architecture.recurrence.constant(); }
 
-// Returns columns of a rank's tokens for whole sequences of the heads that a context rank works on: they are put in
-// order, then by ranks, and rows in the order of tokens once they are sent.
+// Returns whole sequences of the heads that a context rank works on from columns of its tokens, put in order first.
 TensorId in_sequences(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x, const Heads& heads) {
-  if (c.context == 1) return x;
-  const TensorId sent = reordered(b, name + "_by_ranks", reordered(b, name + "_in_columns", x));
-  return reordered(b, name + "_in_rows", send_heads(b, c, name, sent, heads.keys));
+  return c.context == 1 ? x : whole_sequences(b, c, name, reordered(b, name + "_in_columns", x), heads.keys);
 }
 
 // Returns the columns of a projection [T, n] of a rank's tokens, `own` wide, of the heads that a context rank works on,
@@ -101,15 +98,6 @@ std::vector<TensorId> split_by_context(GraphBuilder& b, const LayerContext& c, T
       send_heads(b, c, "scan_queries", parts[2], heads.keys), send_heads(b, c, "output_gate", parts[3], heads.values),
       send_heads(b, c, "time_steps", parts[4], heads.values)};
   return split_columns(b, "split_recurrence", concatenate_columns(b, "recurrence_joined", sent), own);
-}
-
-// Returns the rows of a rank's tokens of all its heads from those of whole sequences of the heads that it works on,
-// which are put in the order of ranks before they are sent and joined by columns after (post_conv_ssm and a2a_hp_to_cp
-// there).
-TensorId returned_from_context(GraphBuilder& b, const LayerContext& c, TensorId y) {
-  if (!sends_heads(c)) return y;
-  const TensorId sent = reordered(b, "recurrence_out_rows", y);
-  return reordered(b, "recurrence_out_columns", return_heads(b, c, "recurrence_out", sent));
 }
 
 // Returns silu(convolution over the last tokens of each column); x [T, n]. The autograd function that trains
@@ -303,7 +291,8 @@ TensorId gated_norm(GraphBuilder& b, const LayerContext& c, TensorId y, std::opt
 TensorId finished(GraphBuilder& b, const LayerContext& c, TensorId y, TensorId gate, const Heads& own) {
   const Recurrence& r = c.architecture.recurrence;
   const bool apart = r.kind == RecurrenceKind::state_space && r.normalized && !c.inference;
-  const TensorId z = returned_from_context(b, c, gated_norm(b, c, y, gate, own, r.normalized && !apart));
+  TensorId z = gated_norm(b, c, y, gate, own, r.normalized && !apart);
+  if (sends_heads(c)) z = own_tokens(b, c, "recurrence_out", z);  // post_conv_ssm and a2a_hp_to_cp there
   return apart ? gated_norm(b, c, z, std::nullopt, Heads(r, c.tensor), true) : z;
 }
 

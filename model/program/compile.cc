@@ -10,26 +10,32 @@
 #include "model/schedule/transfers.h"
 
 namespace plumbline::model {
+namespace {
 
-// Copies to and from the host in a slot: which copies of a block run together, and how two buffers delay them.
+bool sums_ranks(OperatorKind kind) { return kind == OperatorKind::all_reduce || kind == OperatorKind::reduce_scatter; }
 
-bool is_host_copy(OperatorKind kind);
+bool is_host_copy(OperatorKind kind) {
+  return kind == OperatorKind::copy_to_host || kind == OperatorKind::copy_to_device;
+}
 
 // The copies of one segment.
 struct CopyGroup {
   Section section = Section::attention;
   std::vector<std::uint16_t> operators;
 };
+
 // Returns the copies of one phase of a block by section, in the order in which the first tensor is ready (F) or needed.
-std::vector<CopyGroup> copies_of(const Graph& graph, Phase phase);
-
-// Adds the waits of two buffers in each direction. A block's forward waits until the copies of the block two before it
-// have left; a block's fetch starts when the backward of the block two before it has ended.
-void hold_to_two_buffers(std::vector<Segment>& segments);
-
-namespace {
-
-bool sums_ranks(OperatorKind kind) { return kind == OperatorKind::all_reduce || kind == OperatorKind::reduce_scatter; }
+std::vector<CopyGroup> copies_of(const Graph& graph, Phase phase) {
+  std::vector<CopyGroup> groups;
+  for (std::size_t i = 0; i < graph.operators.size(); ++i) {
+    const Operator& op = graph.operators[i];
+    if (op.phase != phase || !is_host_copy(op.kind)) continue;
+    auto group = std::ranges::find(groups, op.section, &CopyGroup::section);
+    if (group == groups.end()) group = groups.insert(group, {op.section, {}});
+    group->operators.push_back(static_cast<std::uint16_t>(i));
+  }
+  return groups;
+}
 
 constexpr std::int32_t copy_buffers = 2;
 
@@ -42,6 +48,28 @@ void wait_for(const Blocks& blocks, std::int32_t position, Segment& segment) {
   if (found == blocks.end()) return;
   for (const auto& [stream, last] : found->second)
     if (stream != segment.stream) segment.waits.push_back(last);
+}
+
+// Adds the waits of two buffers in each direction. A block's forward waits until the copies of the block two before it
+// have left; a block's fetch starts when the backward of the block two before it has ended.
+void hold_to_two_buffers(std::vector<Segment>& segments) {
+  Blocks sent, computed;           // copies of the forward side; other segments of the backward side
+  std::int32_t last_forward = -1;  // block of the forward side
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    Segment& segment = segments[i];
+    const auto index = static_cast<std::uint16_t>(i);
+    const auto position = static_cast<std::int32_t>(segment.block_of_stage);
+    if (segment.stream == Stream::to_host) {
+      sent[position][segment.stream] = index;
+    } else if (segment.stream == Stream::from_host) {
+      wait_for(computed, position + copy_buffers, segment);
+    } else if (segment.forward_side) {
+      if (position > last_forward) wait_for(sent, position - copy_buffers, segment);
+      last_forward = std::max(last_forward, position);
+    } else {
+      computed[position][segment.stream] = index;
+    }
+  }
 }
 
 bool on_communication_stream(Section section) { return section == Section::dispatch || section == Section::combine; }
@@ -454,42 +482,6 @@ TensorOverlap tensor_overlap(const Plan& plan) {
 }
 
 bool sums_input_gradient(const Operator& op) { return op.phase == Phase::I && !op.recomputed && sums_ranks(op.kind); }
-
-bool is_host_copy(OperatorKind kind) {
-  return kind == OperatorKind::copy_to_host || kind == OperatorKind::copy_to_device;
-}
-
-std::vector<CopyGroup> copies_of(const Graph& graph, Phase phase) {
-  std::vector<CopyGroup> groups;
-  for (std::size_t i = 0; i < graph.operators.size(); ++i) {
-    const Operator& op = graph.operators[i];
-    if (op.phase != phase || !is_host_copy(op.kind)) continue;
-    auto group = std::ranges::find(groups, op.section, &CopyGroup::section);
-    if (group == groups.end()) group = groups.insert(group, {op.section, {}});
-    group->operators.push_back(static_cast<std::uint16_t>(i));
-  }
-  return groups;
-}
-
-void hold_to_two_buffers(std::vector<Segment>& segments) {
-  Blocks sent, computed;           // copies of the forward side; other segments of the backward side
-  std::int32_t last_forward = -1;  // block of the forward side
-  for (std::size_t i = 0; i < segments.size(); ++i) {
-    Segment& segment = segments[i];
-    const auto index = static_cast<std::uint16_t>(i);
-    const auto position = static_cast<std::int32_t>(segment.block_of_stage);
-    if (segment.stream == Stream::to_host) {
-      sent[position][segment.stream] = index;
-    } else if (segment.stream == Stream::from_host) {
-      wait_for(computed, position + copy_buffers, segment);
-    } else if (segment.forward_side) {
-      if (position > last_forward) wait_for(sent, position - copy_buffers, segment);
-      last_forward = std::max(last_forward, position);
-    } else {
-      computed[position][segment.stream] = index;
-    }
-  }
-}
 
 SlotTemplate make_slot_template(OpType type, std::int32_t f_kind, std::int32_t b_kind,
                                 const std::vector<StageKind>& stage_kinds, const std::vector<Graph>& blocks,

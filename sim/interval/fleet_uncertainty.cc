@@ -59,7 +59,7 @@ constexpr char held_gemms[] = "GEMMs of this model held for a minute on one GPU 
 // How much longer GEMMs take that are held for a second at the power limit than six launches of them, by GPU: 1.05 to
 // 1.26 in 16 bits, 1.02 to 1.08 in FP8 (power.*_sustained of
 // calibrate/published/straggler_priors.toml). The middles are those of the GPUs' ranges.
-constexpr Spread held_16_bits{1.05, 1.12, 1.26}, held_8_bits{1.02, 1.05, 1.08};
+constexpr Prior held_16_bits{1.05, 1.12, 1.26}, held_8_bits{1.02, 1.05, 1.08};
 
 struct Energies {
   std::vector<std::pair<std::size_t, double>> of_flops;  // index into the profile's parameters, uncertainty
@@ -86,7 +86,7 @@ void add_slowest(const Inputs& inputs, std::size_t clock, const Energies& energi
   if (deviations == 0) return;
   found.push_back({"slowest GPU", silicon_source,
                    [deviations, clock, energies](double z, InputChange& change) {
-                     const double longer = 1 + deviations * geometric(spread_of(speed_deviation), z);
+                     const double longer = 1 + deviations * geometric(speed_deviation, z);
                      change.constants.emplace_back(clock, 1 / longer);
                      for (const auto& [index, uncertainty] : energies.of_flops)
                        change.constants.emplace_back(index, longer);
@@ -149,7 +149,7 @@ void add_fleet(const Inputs& inputs, std::vector<Uncertainty>& found) {
   const double late = model::expected_largest(groups) / model::normal_p90 / std::sqrt(operators);
   if (late > 0)
     found.push_back({"jitter of operators", fleet_source, [late](double z, InputChange& change) {
-                       change.step_factor *= 1 + late * geometric(spread_of(operation_p90), z);
+                       change.step_factor *= 1 + late * geometric(operation_p90, z);
                      }});
   if (plan.cluster.fleet == "stragglers")
     found.push_back(
@@ -168,7 +168,7 @@ void add_load(const Inputs& inputs, std::vector<Uncertainty>& found) {
   const model::RoutingBalance balance = model::routing_balance(inputs.plan, experts);
   const bool forced = balance.stated && balance.used == 0;
   if (forced || !routing.rows_per_rank.empty() || routing.pad_to_capacity.value_or(false)) return;
-  const Spread spread{balance.low, balance.middle, balance.high};
+  const Prior spread{balance.low, balance.middle, balance.high};
   found.push_back({"load of experts", "expert load",
                    [spread](double z, InputChange& change) { change.imbalance = std::max(0.0, linear(spread, z)); },
                    "the fullest rank's rows of a step of your training (routing.imbalance)", 0.1});
@@ -185,7 +185,7 @@ void add_silicon(const Inputs& inputs, std::vector<Uncertainty>& found) {
   if (profile.find("power.idle")) add_power(profile, of_profile, found);
   if (!bursts(inputs, profile.parameters()[*clock])) return;
   const bool narrow = model::bytes_per_element(model::activation_type(inputs.plan.precision.gemm)) < 2;
-  const Spread spread = narrow ? held_8_bits : held_16_bits;
+  const Prior spread = narrow ? held_8_bits : held_16_bits;
   found.push_back({narrow ? "held GEMMs in 8 bits" : "held GEMMs in 16 bits", silicon_source,
                    [spread, at = *clock](double z, InputChange& change) {
                      change.constants.emplace_back(at, 1 / std::max(1.0, geometric(spread, z)));

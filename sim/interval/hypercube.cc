@@ -48,11 +48,11 @@ std::vector<double> normal_column(std::string_view key, std::uint64_t seed, std:
   return column;
 }
 
-double linear(const Spread& spread, double z) {
+double linear(const Prior& spread, double z) {
   return spread.middle + z / model::normal_p90 * (z < 0 ? spread.middle - spread.low : spread.high - spread.middle);
 }
 
-double geometric(const Spread& spread, double z) {
+double geometric(const Prior& spread, double z) {
   return std::exp(linear({std::log(spread.low), std::log(spread.middle), std::log(spread.high)}, z));
 }
 

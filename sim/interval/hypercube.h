@@ -19,16 +19,10 @@ double normal_quantile(double probability);
 std::vector<double> uniform_column(std::string_view key, std::uint64_t seed, std::size_t draws);
 std::vector<double> normal_column(std::string_view key, std::uint64_t seed, std::size_t draws);
 
-// Eight of ten values lie between low and high, half of them below the middle.
-struct Spread {
-  double low = 0, middle = 0, high = 0;
-};
-inline Spread spread_of(const Prior& prior) { return {prior.low, prior.middle, prior.high}; }
-
 // Returns the value at a standard normal z: the middle at 0, low and high at -1.28 and +1.28, linear between and beyond
 // them.
-double linear(const Spread& spread, double z);
+double linear(const Prior& spread, double z);
 // Returns the same for a value above 0 whose logarithm is linear.
-double geometric(const Spread& spread, double z);
+double geometric(const Prior& spread, double z);
 
 }  // namespace plumbline::sim

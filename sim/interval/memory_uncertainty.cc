@@ -20,7 +20,7 @@ namespace {
 // Returns the range of what a rank's allocator holds unused. Where no software is stated, its tensors may hold as much
 // more unused as in Megatron-Core's runs (allocator.fragmentation of calibrate/stacks/megatron-core-2025.toml, 0.3,
 // less the 0.05 of a device file).
-Spread unused(const model::RankMemory& rank) {
+Prior unused(const model::RankMemory& rank) {
   constexpr double unstated = 0.25;
   if (rank.unused_high_bytes > rank.unused_low_bytes)
     return {rank.unused_low_bytes, rank.unused_bytes, rank.unused_high_bytes};
@@ -80,7 +80,7 @@ PeakDraw DrawnPeaks::of(const InputChange& change) {
   for (const model::RankMemory& rank : memory_.ranks) {
     const double tensors = rank.allocated_bytes + rows * rank.routed_bytes;
     const double libraries = change.libraries * rank.library_bytes;
-    const Spread spread = unused(rank);
+    const Prior spread = unused(rank);
     double drawn = tensors;
     if (part_ != PeakOf::allocated) drawn += std::max(spread.low, linear(spread, change.allocator));
     if (part_ == PeakOf::device) drawn += libraries;

@@ -33,7 +33,7 @@ void add_expert_load(const Inputs& inputs, std::vector<Uncertainty>& found) {
   if (inputs.architecture.experts.routed_experts == 0 || keys.expert_imbalance || keys.expert_skew) return;
   const model::ServedSkew skew = model::served_skew(inputs.architecture.experts);
   found.push_back({"load of experts that serve", "expert load",
-                   [spread = Spread{skew.low, skew.middle, skew.high}](double z, InputChange& change) {
+                   [spread = Prior{skew.low, skew.middle, skew.high}](double z, InputChange& change) {
                      change.imbalance = std::max(0.0, linear(spread, z));
                    }});
 }
@@ -43,7 +43,7 @@ void add_acceptance(const Inputs& inputs, std::vector<Uncertainty>& found) {
   const auto range = model::acceptance_range(inputs.plan, inputs.architecture);
   if (!range) return;
   found.push_back({"acceptance of drafts", "acceptance",
-                   [spread = Spread{range->low, range->middle, range->high}](double z, InputChange& change) {
+                   [spread = Prior{range->low, range->middle, range->high}](double z, InputChange& change) {
                      const double first = std::clamp(linear(spread, z), 0.01, 0.99);
                      change.acceptance_power = std::log(first) / std::log(spread.middle);
                    }});

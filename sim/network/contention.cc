@@ -1,10 +1,9 @@
 #include "sim/network/contention.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "model/base/bytes.h"
 #include "model/plan/layout.h"
 #include "sim/network/simgrid_loop.h"
 #include "sim/network/traffic.h"
@@ -23,18 +22,10 @@ bool may_contend(const Inputs& inputs) {
 }
 
 std::string key_of(const Inputs& inputs) {
-  const topologies::FabricShape shape = topologies::used_nodes(*inputs.fabric, inputs.plan);
   const model::RankGroup group = model::expert_group(inputs.plan.parallelism);
-  const model::RoutingSpread spread = spread_of(inputs);
-  std::string factors;
-  for (const topologies::LinkFactor& change : shape.factors)
-    factors += fmt::format("{}={} ", change.pattern, change.factor);
-  return fmt::format(
-      "{} {} {} {} {} | {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", inputs.plan.parallelism.pipeline, group.ranks,
-      group.stride, spread.nodes_per_token, inputs.plan.cluster.placement.value_or("contiguous"),
-      inputs.plan.cluster.gpus, to_string(shape.interconnect), shape.gpus_per_node, shape.gpu_bandwidth, shape.nics,
-      shape.nic_bandwidth, shape.layers, shape.planes, shape.rails, shape.switch_ports, shape.oversubscription,
-      shape.background.nic, shape.background.leaf, shape.background.spine, factors);
+  return model::to_bytes(inputs.plan.parallelism.pipeline, group.ranks, group.stride, spread_of(inputs).nodes_per_token,
+                         inputs.plan.cluster.placement.value_or("contiguous"), inputs.plan.cluster.gpus,
+                         topologies::used_nodes(*inputs.fabric, inputs.plan));
 }
 
 // Records when the last flow of each group ends.
@@ -111,23 +102,17 @@ LinksMemo::Links make(const Inputs& inputs, const model::RoutingSpread& spread) 
 LinksMemo::Links LinksMemo::links(const Inputs& inputs, const model::RoutingSpread& spread) {
   const model::Plan& plan = inputs.plan;
   const model::RankGroup group = model::expert_group(plan.parallelism);
-  const std::int64_t used = topologies::used_nodes(*inputs.fabric, plan).gpus_per_node;
-  const Key key = {plan.cluster.gpus,
-                   used,
-                   plan.parallelism.pipeline,
-                   group.ranks,
-                   group.stride,
-                   spread.nodes_per_token,
-                   spread.ranks_per_token,
-                   plan.cluster.placement.value_or("")};
+  const std::string key = model::to_bytes(plan.cluster.gpus, topologies::used_nodes(*inputs.fabric, plan).gpus_per_node,
+                                          plan.parallelism.pipeline, group.ranks, group.stride, spread.nodes_per_token,
+                                          spread.ranks_per_token, plan.cluster.placement);
   return known_.find(key, [&] { return make(inputs, spread); });
 }
 
 GroupLinks LinksMemo::group(const Inputs& inputs, const topologies::Fabric& fabric,
                             const topologies::Placement& placement, const GroupPattern& pattern) {
   const model::Plan& plan = inputs.plan;
-  const GroupKey key = {plan.cluster.gpus, fabric.gpus_per_node(), plan.parallelism.pipeline,          pattern.ranks,
-                        pattern.stride,    pattern.two_directions, plan.cluster.placement.value_or("")};
+  const std::string key = model::to_bytes(plan.cluster.gpus, fabric.gpus_per_node(), plan.parallelism.pipeline, pattern,
+                                          plan.cluster.placement);
   return groups_.find(key, [&] {
     return group_links(fabric, placement, plan.parallelism.pipeline, pattern,
                        inputs.cluster.inter_node_bandwidth().value());

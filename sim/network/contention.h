@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <tuple>
 
 #include "model/base/error.h"
 #include "model/base/memo.h"
@@ -33,9 +32,6 @@ class ContentionTable {
 
 // Remembers the links of steps on one fabric, so that plans that differ elsewhere compute its routes once. The owner
 // passes it to each evaluation. Safe to use from several threads.
-
-struct Inputs;
-
 class LinksMemo {
  public:
   using Links = model::Result<std::shared_ptr<const StepLinks>>;
@@ -46,13 +42,8 @@ class LinksMemo {
                    const GroupPattern& pattern);
 
  private:
-  // GPUs, those used of a node, pipeline, ranks and stride of an expert group, groups and ranks per token, placement.
-  using Key =
-      std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, double, double, std::string>;
-  model::Memo<Key, Links> known_;
-  // GPUs, those used of a node, pipeline, ranks and stride of a group, whether it spans both directions, placement.
-  using GroupKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool, std::string>;
-  model::Memo<GroupKey, GroupLinks> groups_;
+  model::Memo<std::string, Links> known_;        // by what their routes depend on, as bytes
+  model::Memo<std::string, GroupLinks> groups_;  // likewise
 };
 
 // Returns the links of the inputs' plan. They come from the memo, if there is one, unless the inputs have contention or

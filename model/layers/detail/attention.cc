@@ -30,29 +30,6 @@ TensorId output_projection(GraphBuilder& b, const LayerContext& c, TensorId o,
                              {.operands = c.attention_operands(), .bias = c.architecture.biases.attention_output});
 }
 
-// Return the rows of whole sequences of a rank's heads from those of its tokens, and back. Columns are put in the order
-// of ranks before they are sent, and rows in that of tokens after, of which each rank has two pieces
-// (NVIDIA/TransformerEngine transformer_engine/pytorch/attention/dot_product_attention/context_parallel.py,
-// flash_attn_a2a_communicate; of one sequence deepspeedai/DeepSpeed @25493c7 deepspeed/sequence/layer.py orders columns
-// alone).
-TensorId whole_sequences(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x,
-                         std::int64_t heads) {
-  const RecomputeGroup before = b.group();
-  b.group(RecomputeGroup::other);
-  const TensorId sent = send_heads(b, c, name, reordered(b, name + "_by_ranks", x), heads);
-  const TensorId rows = reordered(b, name + "_in_rows", sent);
-  b.group(before);
-  return rows;
-}
-TensorId own_tokens(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x) {
-  const RecomputeGroup before = b.group();
-  b.group(RecomputeGroup::other);
-  const TensorId returned = return_heads(b, c, name, reordered(b, name + "_by_ranks", x));
-  const TensorId columns = reordered(b, name + "_in_columns", returned);
-  b.group(before);
-  return columns;
-}
-
 // Emits attention over q, k, v and the output projection.
 TensorId core_and_output(GraphBuilder& b, const LayerContext& c, TensorId q, TensorId k, TensorId v,
                          AttentionAttributes attributes, const std::optional<TensorId>& gate = std::nullopt) {
@@ -61,12 +38,18 @@ TensorId core_and_output(GraphBuilder& b, const LayerContext& c, TensorId q, Ten
   attributes.kernel = c.attention;
   attributes.document_tokens = c.document_tokens;
   if (c.context > 1 && c.context_method == ContextMethod::all_to_all) {
+    b.group(RecomputeGroup::other);
     q = whole_sequences(b, c, "queries", q, attributes.query_heads);
     k = whole_sequences(b, c, "keys", k, attributes.key_value_heads);
     v = whole_sequences(b, c, "values", v, attributes.key_value_heads);
     attributes.query_heads /= c.context;
     attributes.key_value_heads = std::max<std::int64_t>(1, attributes.key_value_heads / c.context);
-    return output_projection(b, c, own_tokens(b, c, "outputs", core_attention(b, c, q, k, v, attributes)), gate);
+    TensorId o = core_attention(b, c, q, k, v, attributes);
+    const RecomputeGroup of_gate = b.group();
+    b.group(RecomputeGroup::other);
+    o = own_tokens(b, c, "outputs", o);
+    b.group(of_gate);
+    return output_projection(b, c, o, gate);
   }
   // Kernels that store scores need all keys at once.
   const bool passes = c.context_method == ContextMethod::ring && c.fused_attention();

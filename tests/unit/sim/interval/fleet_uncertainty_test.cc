@@ -43,7 +43,7 @@ double factor(const Inputs& inputs, const InputChange& change, const std::string
 }
 
 TEST(Spread, PassesThroughWhatSourcesState) {
-  const Spread spread{1, 2, 4};
+  const Prior spread{1, 2, 4};
   EXPECT_DOUBLE_EQ(linear(spread, 0), 2);
   EXPECT_DOUBLE_EQ(linear(spread, model::normal_p90), 4);
   EXPECT_DOUBLE_EQ(linear(spread, -2 * model::normal_p90), 0);
