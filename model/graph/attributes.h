@@ -191,7 +191,6 @@ using Attributes =
                  DropoutAttributes, PositionAttributes, ShiftAttributes, LossAttributes, CollectiveAttributes,
                  AdamwAttributes, CompressionAttributes, StreamAttributes>;
 
-// Returns the index in Attributes of the attributes of this operator kind.
 std::size_t attributes_index(OperatorKind kind);
 
 }  // namespace plumbline::model

@@ -258,7 +258,6 @@ std::int64_t logit_chunks(const LayerContext& c) {
   return c.loss_in_head ? ceil_div(vocabulary(c), columns) : c.loss_chunks;
 }
 
-// Returns a tensor of the shape of the logits.
 TensorId like_logits(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId logits, DataType type) {
   const TensorId made = b.activation(name, b.shape(logits), type);
   b.in_chunks(made, logit_chunks(c));

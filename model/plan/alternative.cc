@@ -71,7 +71,6 @@ bool is_open(const Plan& plan, std::string_view key) {
   return place == plan.places.end() || (!place->second.implied_by.empty() && place->second.given.empty());
 }
 
-// Adds the changes of one key.
 void add_changes(const Plan& plan, const UsualValues& usual, std::vector<UsualChange>& changes) {
   const std::string now = words_of(plan, usual.key);
   const std::size_t warnings = software_warnings(plan).size();

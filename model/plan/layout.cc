@@ -90,7 +90,6 @@ std::optional<Error> derive_stages(const Plan& plan, const Architecture& archite
   return std::nullopt;
 }
 
-// Returns the plan key behind a field of ScheduleShape.
 std::string plan_key_of(const std::string& shape_field) {
   if (shape_field == "ranks") return "parallelism.pipeline";
   if (shape_field == "micro_batches") return "batch.global_batch_size";

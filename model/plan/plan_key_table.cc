@@ -21,7 +21,6 @@ std::string one_of(const std::vector<std::string>& words) {
   return words.empty() ? "" : fmt::format("one of {}", fmt::join(words, ", "));
 }
 
-// Each describes a field of one type.
 void describe_field(PlanKey& key, const std::string&) {
   const bool date = key.name == "campaign.start" || key.name == "campaign.deadline";
   key.words = plan_words(key.name);

@@ -25,7 +25,6 @@ std::vector<std::string> selective_operators(const Plan& plan);
 // unknown rule are input errors at the list's place. Only a list of rules may be empty.
 Result<std::vector<std::string>> listed_values(const PlanSetting& list);
 
-// Returns whether the plan's software has the value of the key.
 bool software_has(const Plan& plan, const std::string& key, std::string_view value);
 
 // Returns the key whose list holds for the key: experts have the formats of all GEMMs.

@@ -39,7 +39,6 @@ std::vector<CopyGroup> copies_of(const Graph& graph, Phase phase) {
 
 constexpr std::int32_t copy_buffers = 2;
 
-// The last segment of a block on each stream.
 using Last = std::map<Stream, std::uint16_t>;
 using Blocks = std::map<std::int32_t, Last>;  // by position in the stage
 

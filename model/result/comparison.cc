@@ -98,7 +98,6 @@ ResultComparison::MeasuredPair pair_of(const std::vector<ComparisonSubject>& sub
           plan_differences(first.plan, second.plan), overlapped_pairs(first, second)};
 }
 
-// Returns the tokens that a step trains on.
 double trained_tokens(const StepResult& result) {
   const auto& rollout = result.rollout;
   return std::round(rollout ? rollout->tokens_per_s * rollout->step_s : result.step.tokens_per_s * result.step.time_s);

@@ -15,7 +15,6 @@
 namespace plumbline::model {
 namespace {
 
-// Returns a seed for each combination of numbers.
 template <class... Numbers>
 std::uint64_t seed_of(std::uint64_t seed, Numbers... numbers) {
   ((seed = Random(seed ^ static_cast<std::uint64_t>(numbers)).next()), ...);

@@ -26,7 +26,6 @@ struct Plan;
 double auxiliary_variation(std::int64_t experts);
 inline constexpr double default_bias_rate = 0.001;  // per step, arXiv 2412.19437, section 4.2
 
-// Returns whether the plan states its experts' loads in this way.
 bool states_expert_loads(const Plan& plan);
 
 class RankRows {

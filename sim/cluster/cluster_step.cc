@@ -178,7 +178,6 @@ class ClusterStep {
     return {};
   }
 
-  // Returns the causes that the fleets of a level have.
   FleetCauses causes_of(std::size_t level) const {
     FleetCauses causes = causes_;
     if (level > 0) causes.slow_ranks = false;

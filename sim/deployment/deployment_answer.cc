@@ -26,7 +26,6 @@ void add_fits(DeploymentOption& option, unsigned threads) {
   }
 }
 
-// Gives the best deployment its interval and its draws.
 model::Result<void> add_interval(DeploymentOption& option, unsigned threads) {
   if (option.search.best.empty() || !option.search.complete) return {};
   RankedDeployment& best = option.search.best.front();

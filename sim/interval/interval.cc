@@ -50,7 +50,6 @@ void add_peaks(const Inputs& inputs, const model::Memory& memory, IntervalOption
   set_memory(peaks, left_of(inputs.memory_left, allocator_source, options), memory, interval);
 }
 
-// Returns the interval of draws without its parts.
 model::PredictionInterval without_parts(const Drawn& drawn, const Inputs& inputs, const model::StepResult& result,
                                         const IntervalOptions& options) {
   const Left left = left_of(inputs.left, left_source, options).value_or(Left{});

@@ -209,7 +209,6 @@ AllToAllLeg leg_in_node(const topologies::Fabric& fabric, const Members& members
   return leg;
 }
 
-// Returns the members, beginning with `first`.
 Members members_from(Members members, std::int64_t first) {
   std::ranges::rotate(members, std::ranges::find(members, first));
   return members;
@@ -231,7 +230,6 @@ Footprint route_of(const Fabric& fabric, std::int64_t from, std::int64_t to) {
   return footprint;
 }
 
-// Returns the links on the routes from and to one GPU.
 std::vector<LinkId> links_of(const Fabric& fabric, std::span<const Transfer> transfers, std::int64_t gpu) {
   std::vector<LinkId> links;
   for (const Transfer& transfer : transfers)

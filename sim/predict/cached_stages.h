@@ -168,7 +168,6 @@ class ShardedStages {
   const Update& update(const std::vector<std::int32_t>& kinds);
   const SlotSync& sync(std::int32_t slot, const TemplateRun& run);
 
-  // Returns the optimizer's timing for a stage of the kind.
   const OptimizerTiming& optimizer_timing(std::int32_t kind) { return optimizer(kind).timing; }
   const OptimizerLoad& optimizer_load(std::int32_t kind);
 

@@ -169,7 +169,6 @@ model::Result<void> check_attention_format(const model::Plan& plan, const model:
   return {};
 }
 
-// Returns the formats of GEMMs, each with its key.
 std::vector<std::pair<std::string, model::Precision>> formats_of_gemms(const Inputs& inputs) {
   const auto& precision = inputs.plan.precision;
   std::vector<std::pair<std::string, model::Precision>> formats = {{"precision.gemm", precision.gemm}};

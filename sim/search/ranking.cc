@@ -23,7 +23,6 @@ constexpr std::array<std::string_view, 6> objectives = {"time",       "cost",   
 template <std::size_t size>
 using Units = std::array<std::pair<std::string_view, double>, size>;
 
-// Returns the measure in a draw.
 std::optional<double> drawn(const PlanCost& cost, Objective objective, std::size_t draw) {
   auto value = measure(cost, objective);
   if (value) *value *= cost.time_draws[draw] * (objective == Objective::cost ? cost.price_draws[draw] : 1);
@@ -34,7 +33,6 @@ bool below(const std::optional<double>& value, const std::optional<double>& limi
   return !limit || (value && *value * factor <= *limit);
 }
 
-// Returns whether the limits hold in a draw.
 bool within(const PlanCost& cost, const Limits& limits, std::size_t draw) {
   const double time = cost.time_draws[draw];
   return below(cost.days, limits.days, time) && below(cost.usd, limits.usd, time * cost.price_draws[draw]);

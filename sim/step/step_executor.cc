@@ -361,7 +361,6 @@ class Executor final : public GpuListener, public Handler {
   std::int32_t rank_of(std::int32_t gpu) const { return gpu / replicas_; }
   std::int32_t replica_of(std::int32_t gpu) const { return gpu % replicas_; }
 
-  // Returns the counter of a GPU's group.
   std::size_t& counter(std::vector<std::size_t>& counters, const GpuGroups& groups, std::int32_t gpu) const {
     const auto group = static_cast<std::size_t>(groups.of[static_cast<std::size_t>(replica_of(gpu))]);
     return counters[static_cast<std::size_t>(rank_of(gpu)) * groups.members.size() + group];

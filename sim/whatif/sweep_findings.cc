@@ -24,7 +24,6 @@ std::optional<Work> work_of(const PointResult& point) {
   return Work{point->result.device, point->result.profile, fmt::format("{:.9e}", *point->result.flops_at_peak_s)};
 }
 
-// Returns the sum, or nothing where a value is missing.
 std::optional<double> total(const model::PerOp& values) {
   double sum = 0;
   for (const auto& value : values) {

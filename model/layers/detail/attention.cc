@@ -30,7 +30,6 @@ TensorId output_projection(GraphBuilder& b, const LayerContext& c, TensorId o,
                              {.operands = c.attention_operands(), .bias = c.architecture.biases.attention_output});
 }
 
-// Emits attention over q, k, v and the output projection.
 TensorId core_and_output(GraphBuilder& b, const LayerContext& c, TensorId q, TensorId k, TensorId v,
                          AttentionAttributes attributes, const std::optional<TensorId>& gate = std::nullopt) {
   if (attributes.sequence_length == 0) attributes.sequence_length = c.sequence_tokens();

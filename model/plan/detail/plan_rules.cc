@@ -18,7 +18,6 @@ namespace {
 
 constexpr double no_limit = std::numeric_limits<double>::infinity();
 
-// The range of a key that is a number.
 struct NumberRange {
   std::string_view key;
   double least = 0;

@@ -126,7 +126,6 @@ class BranchBlocks {
   BranchBlocks(const Inputs& inputs, const model::Plan& plan);
 
   BlockSlots& block(const StageBlock& block);
-  // Returns the slot of a pair of layers.
   const model::SlotTemplate& pair(const StageBlock& forward, const StageBlock& backward);
   model::Bytes p2p() const { return p2p_; }
   const model::Architecture& architecture() const { return context_.architecture; }

@@ -12,7 +12,6 @@
 namespace plumbline::sim {
 namespace {
 
-// Returns the inputs with memos and even rows.
 Inputs even_inputs(Inputs inputs) {
   add_memos(inputs);
   model::set_imbalance(inputs.plan, 0);

@@ -95,7 +95,6 @@ class LoadCounters {
 
   explicit LoadCounters(std::int64_t device_sms) : device_sms_(device_sms) {}
 
-  // Adds what loads a rank from start to end.
   void add(std::int32_t rank, Time start, Time end, const Load& load);
 
   // Returns the counters by rank. Compute has all SMs that communication does not hold, while any of its kernels runs.
