@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <type_traits>
 #include <utility>
 
 #include "model/base/text_file.h"
 #include "model/plan/plan_fields.h"
+#include "model/schedule/schedule.h"
 #include "reports/quantities.h"
 
 namespace plumbline::reports {
@@ -72,29 +72,26 @@ class Reader {
     get(value, value.is_string(), key, "a string", field);
   }
   void assign(const Json& value, const std::string& key, model::IntervalPart& part) {
-    if (!value.is_object()) return fail(key, "an object");
-    Reader reader(value);
-    reader.read("source", part.source);
-    reader.read("share", part.share);
-    reader.read("measurement", part.measurement);
-    reader.read("half_width_after", part.half_width_after);
-    if (!error_) error_ = reader.error();
+    members(value, key, "source", part.source, "share", part.share, "measurement", part.measurement, "half_width_after",
+            part.half_width_after);
   }
   void assign(const Json& value, const std::string& key, model::BubblePart& part) {
-    if (!value.is_object()) return fail(key, "an object");
-    Reader reader(value);
-    reader.read("cause", part.cause);
-    reader.read("seconds", part.seconds);
-    reader.read("step_s", part.step_s);
-    if (!error_) error_ = reader.error();
+    members(value, key, "cause", part.cause, "seconds", part.seconds, "step_s", part.step_s);
   }
   void assign(const Json& value, const std::string& key, model::RolloutPart& part) {
-    if (!value.is_object()) return fail(key, "an object");
-    Reader reader(value);
-    reader.read("name", part.name);
-    reader.read("pool", part.pool);
-    reader.read("seconds", part.seconds);
-    if (!error_) error_ = reader.error();
+    members(value, key, "name", part.name, "pool", part.pool, "seconds", part.seconds);
+  }
+  void assign(const Json& value, const std::string& key, model::Quantiles& field) {
+    members(value, key, "p10", field.p10, "p50", field.p50, "p90", field.p90);
+  }
+  void assign(const Json& value, const std::string& key, model::RolloutMemory& memory) {
+    members(value, key, "training_bytes", memory.training_bytes, "generation_bytes", memory.generation_bytes,
+            "capacity_bytes", memory.capacity_bytes, "host_bytes", memory.host_bytes, "host_capacity_bytes",
+            memory.host_capacity_bytes, "fits", memory.fits);
+  }
+  // That of a rollout has no more.
+  void assign(const Json& value, const std::string& key, model::RunCost& run) {
+    members(value, key, "steps", run.steps, "days", run.days, "gpu_hours", run.gpu_hours, "cost_usd", run.cost_usd);
   }
   void assign(const Json& value, const std::string& key, model::Precision& field) {
     const auto precision =
@@ -144,6 +141,21 @@ class Reader {
       key.remove_prefix(dot + 1);
     }
   }
+  template <class Field, class... Others>
+  void read_in_turn(const char* name, Field& field, Others&... others) {
+    read(name, field);
+    if constexpr (sizeof...(others) > 0) read_in_turn(others...);
+  }
+  // Reads the members of an object: a name and its field in turn.
+  template <class... Members>
+  void members(const Json& value, const std::string& key, Members&... names_and_fields) {
+    if (!value.is_object()) return fail(key, "an object");
+    Reader reader(value);
+    reader.read_in_turn(names_and_fields...);
+    if (error_ || !reader.error_) return;
+    error_ = reader.error_;
+    error_->key = fmt::format("{}.{}", key, error_->key);
+  }
   template <class T>
   void get(const Json& value, bool fits, const std::string& key, std::string_view expected, T& field) {
     if (!fits) return fail(key, expected);
@@ -182,20 +194,10 @@ void read_run(Reader& reader, std::optional<model::RunCost>& run) {
       run.emplace(), [&](const std::string& key, auto& field, auto...) { reader.read("run." + key, field); }, [] {});
 }
 
-void read_quantiles(Reader& reader, const std::string& key, model::Quantiles& field) {
-  reader.read(key + ".p10", field.p10);
-  reader.read(key + ".p50", field.p50);
-  reader.read(key + ".p90", field.p90);
-}
-
 void read_cluster(Reader& reader, std::optional<model::ClusterSpread>& cluster) {
   if (reader.object("cluster") == nullptr) return;
-  visit_cluster(cluster.emplace(), [&](const std::string& key, auto& field, auto...) {
-    if constexpr (std::is_same_v<decltype(field), model::Quantiles&>)
-      read_quantiles(reader, "cluster." + key, field);
-    else
-      reader.read("cluster." + key, field);
-  });
+  visit_cluster(cluster.emplace(),
+                [&](const std::string& key, auto& field, auto...) { reader.read("cluster." + key, field); });
   reader.read("cluster.bubble", cluster->bubble);
 }
 
@@ -226,23 +228,10 @@ void read_rollout(Reader& reader, std::optional<model::RolloutResult>& known) {
   visit_rollout(
       rollout, [&](const std::string& key, auto& field, auto...) { reader.read("rollout." + key, field); },
       [&] { reader.read("rollout.parts", rollout.parts); });
-  model::RolloutMemory& memory = rollout.memory;
-  reader.read("rollout.memory.training_bytes", memory.training_bytes);
-  reader.read("rollout.memory.generation_bytes", memory.generation_bytes);
-  reader.read("rollout.memory.capacity_bytes", memory.capacity_bytes);
-  reader.read("rollout.memory.host_bytes", memory.host_bytes);
-  reader.read("rollout.memory.host_capacity_bytes", memory.host_capacity_bytes);
-  reader.read("rollout.memory.fits", memory.fits);
+  reader.read("rollout.memory", rollout.memory);
   reader.read("rollout.step_usd", rollout.step_usd);
-  if (reader.object("rollout.run") != nullptr) {
-    model::RunCost& run = rollout.run.emplace();
-    reader.read("rollout.run.steps", run.steps);
-    reader.read("rollout.run.days", run.days);
-    reader.read("rollout.run.gpu_hours", run.gpu_hours);
-    reader.read("rollout.run.cost_usd", run.cost_usd);
-  }
-  if (reader.object("rollout.interval_s") != nullptr)
-    read_quantiles(reader, "rollout.interval_s", rollout.interval_s.emplace());
+  reader.read("rollout.run", rollout.run);
+  reader.read("rollout.interval_s", rollout.interval_s);
 }
 
 void read_plan(Reader& reader, model::Plan& plan) {
