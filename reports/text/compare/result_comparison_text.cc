@@ -165,95 +165,69 @@ struct Quantity {
   std::function<Text(const model::ComparisonSubject&, const StepResult&)> text;
 };
 
-template <class Field>
-Quantity of_run(std::string name, Field field) {
-  return {std::move(name), [field](const model::ComparisonSubject&, const StepResult& result) {
-            const auto run = model::middle_run(result);
-            return run ? field(*run) : Text();
-          }};
-}
+std::string gb(double bytes) { return gigabytes(bytes) + " GB"; }
 
 std::vector<Quantity> quantities() {
-  using Subject = model::ComparisonSubject;
-  const auto positive = [](double value, std::string text) { return value > 0 ? Text(std::move(text)) : Text(); };
+  const auto of_step = [](std::string name, auto field) {
+    return Quantity{std::move(name), [field](auto&, auto& result) -> Text { return field(result); }};
+  };
+  const auto of_run = [](std::string name, auto field) {
+    return Quantity{std::move(name), [field](auto&, auto& result) -> Text {
+                      const auto run = model::middle_run(result);
+                      return run ? field(*run) : Text();
+                    }};
+  };
   return {
-      {"step time", [](const Subject&, const StepResult& r) { return Text(duration(model::middle_step(r).time_s)); }},
-      {"eight of ten cases",
-       [](const Subject&, const StepResult& r) {
-         return r.interval ? Text(seconds_span(r.interval->time_s)) : Text();
-       }},
-      {"from components",
-       [](const Subject&, const StepResult& r) { return r.interval ? Text(duration(r.step.time_s)) : Text(); }},
-      {"lower bound",
-       [](const Subject&, const StepResult& r) { return r.bound_s ? Text(duration(*r.bound_s)) : Text(); }},
-      {"tokens/s per GPU",
-       [=](const Subject&, const StepResult& r) {
-         const double rate = model::middle_step(r).tokens_per_s_per_gpu;
-         return positive(rate, grouped(rate));
-       }},
-      {"MFU",
-       [=](const Subject&, const StepResult& r) {
-         const double mfu = model::middle_step(r).mfu;
-         return positive(mfu, percent(mfu));
-       }},
-      of_run("days", [](const model::RunCost& run) { return Text(days_text(run.days)); }),
-      of_run("GPU-hours", [](const model::RunCost& run) { return Text(grouped(run.gpu_hours)); }),
-      of_run("cost",
-             [](const model::RunCost& run) { return run.cost_usd ? Text("$" + grouped(*run.cost_usd)) : Text(); }),
-      {"peak memory",
-       [=](const Subject&, const StepResult& r) {
-         return positive(r.memory.peak_bytes, gigabytes(r.memory.peak_bytes) + " GB");
-       }},
-      {"of capacity", [=](const Subject&, const StepResult& r) {
-         const double capacity = r.memory.capacity_bytes;
-         return capacity > 0 ? positive(r.memory.peak_bytes, percent(r.memory.peak_bytes / capacity)) : Text();
-       }}};
-}
-
-template <class Field>
-Quantity of_rollout(std::string name, Field field) {
-  return {std::move(name), [field](const model::ComparisonSubject&, const StepResult& result) {
-            return result.rollout ? Text(field(*result.rollout, model::middle_rollout(*result.rollout))) : Text();
-          }};
+      of_step("step time", [](auto& r) { return duration(model::middle_step(r).time_s); }),
+      of_step("eight of ten cases",
+              [](auto& r) { return r.interval ? Text(seconds_span(r.interval->time_s)) : Text(); }),
+      of_step("from components", [](auto& r) { return r.interval ? Text(duration(r.step.time_s)) : Text(); }),
+      of_step("lower bound", [](auto& r) { return r.bound_s ? Text(duration(*r.bound_s)) : Text(); }),
+      of_step("tokens/s per GPU",
+              [](auto& r) {
+                const double rate = model::middle_step(r).tokens_per_s_per_gpu;
+                return rate > 0 ? Text(grouped(rate)) : Text();
+              }),
+      of_step("MFU",
+              [](auto& r) {
+                const double mfu = model::middle_step(r).mfu;
+                return mfu > 0 ? Text(percent(mfu)) : Text();
+              }),
+      of_run("days", [](auto& run) { return Text(days_text(run.days)); }),
+      of_run("GPU-hours", [](auto& run) { return Text(grouped(run.gpu_hours)); }),
+      of_run("cost", [](auto& run) { return run.cost_usd ? Text("$" + grouped(*run.cost_usd)) : Text(); }),
+      of_step("peak memory", [](auto& r) { return r.memory.peak_bytes > 0 ? Text(gb(r.memory.peak_bytes)) : Text(); }),
+      of_step("of capacity", [](auto& r) {
+        const double peak = r.memory.peak_bytes, capacity = r.memory.capacity_bytes;
+        return capacity > 0 && peak > 0 ? Text(percent(peak / capacity)) : Text();
+      })};
 }
 
 // Those of steps of reinforcement learning, of which the first decides.
 std::vector<Quantity> rollout_quantities() {
-  using Rollout = model::RolloutResult;
-  const auto gb = [](double bytes) { return gigabytes(bytes) + " GB"; };
-  return {
-      of_rollout("step time", [](const Rollout&, const Rollout& middle) { return Text(duration(middle.step_s)); }),
-      of_rollout(
-          "eight of ten cases",
-          [](const Rollout& r, const Rollout&) { return r.interval_s ? Text(seconds_span(*r.interval_s)) : Text(); }),
-      of_rollout("from components",
-                 [](const Rollout& r, const Rollout&) { return r.interval_s ? Text(duration(r.step_s)) : Text(); }),
-      of_rollout("generation",
-                 [](const Rollout& r, const Rollout&) { return Text(duration(r.seconds_of("engines"))); }),
-      of_rollout("training", [](const Rollout& r, const Rollout&) { return Text(duration(r.seconds_of("training"))); }),
-      of_rollout("tokens/s per GPU",
-                 [](const Rollout&, const Rollout& middle) { return Text(grouped(middle.tokens_per_s_per_gpu)); }),
-      of_rollout("cost of a step",
-                 [](const Rollout&, const Rollout& middle) {
-                   return middle.step_usd ? Text(dollars(*middle.step_usd, 2)) : Text();
-                 }),
-      of_rollout("days", [](const Rollout&,
-                            const Rollout& middle) { return middle.run ? Text(days_text(middle.run->days)) : Text(); }),
-      of_rollout("cost",
-                 [](const Rollout&, const Rollout& middle) {
-                   return middle.run && middle.run->cost_usd ? Text("$" + grouped(*middle.run->cost_usd)) : Text();
-                 }),
-      of_rollout("memory in training",
-                 [gb](const Rollout& r, const Rollout&) { return Text(gb(r.memory.training_bytes)); }),
-      of_rollout("memory in generation",
-                 [gb](const Rollout& r, const Rollout&) { return Text(gb(r.memory.generation_bytes)); })};
-}
-
-template <class Field>
-Quantity of_serving(std::string name, Field field) {
-  return {std::move(name), [field](const model::ComparisonSubject& subject, const StepResult&) {
-            return subject.serving ? Text(field(model::middle_serving(*subject.serving))) : Text();
-          }};
+  const auto of = [](std::string name, auto field) {
+    return Quantity{std::move(name), [field](auto&, auto& result) -> Text {
+                      if (!result.rollout) return std::nullopt;
+                      const model::RolloutResult middle = model::middle_rollout(*result.rollout);
+                      return field(*result.rollout, middle);
+                    }};
+  };
+  return {of("step time", [](auto&, auto& middle) { return duration(middle.step_s); }),
+          of("eight of ten cases",
+             [](auto& r, auto&) { return r.interval_s ? Text(seconds_span(*r.interval_s)) : Text(); }),
+          of("from components", [](auto& r, auto&) { return r.interval_s ? Text(duration(r.step_s)) : Text(); }),
+          of("generation", [](auto& r, auto&) { return duration(r.seconds_of("engines")); }),
+          of("training", [](auto& r, auto&) { return duration(r.seconds_of("training")); }),
+          of("tokens/s per GPU", [](auto&, auto& middle) { return grouped(middle.tokens_per_s_per_gpu); }),
+          of("cost of a step",
+             [](auto&, auto& middle) { return middle.step_usd ? Text(dollars(*middle.step_usd, 2)) : Text(); }),
+          of("days", [](auto&, auto& middle) { return middle.run ? Text(days_text(middle.run->days)) : Text(); }),
+          of("cost",
+             [](auto&, auto& middle) {
+               return middle.run && middle.run->cost_usd ? Text("$" + grouped(*middle.run->cost_usd)) : Text();
+             }),
+          of("memory in training", [](auto& r, auto&) { return gb(r.memory.training_bytes); }),
+          of("memory in generation", [](auto& r, auto&) { return gb(r.memory.generation_bytes); })};
 }
 
 // Returns the price of an hour at which tokens of the middle rate have their middle cost. The range of a price is not
@@ -266,27 +240,31 @@ std::optional<double> middle_price(const model::ComparisonSubject& subject) {
 
 // Those of deployments, of which the first decides.
 std::vector<Quantity> deployment_quantities() {
-  using Serving = model::ServingResult;
+  const auto of = [](std::string name, auto field) {
+    return Quantity{std::move(name), [field](auto& subject, auto&) -> Text {
+                      if (!subject.serving) return std::nullopt;
+                      const model::ServingResult middle = model::middle_serving(*subject.serving);
+                      return field(middle);
+                    }};
+  };
   const auto usd = [](const std::optional<double>& value) { return value ? Text(dollars(*value, 3)) : Text(); };
-  const std::vector<Quantity> of_steps = quantities();
   std::vector<Quantity> rows = {
-      of_serving("USD/M out, with prompts", [usd](const Serving& s) { return usd(s.usd_per_million_tokens_all_in); }),
-      of_serving("USD per M output tokens", [usd](const Serving& s) { return usd(s.usd_per_million_output_tokens); }),
-      of_serving("of the demand", [usd](const Serving& s) { return usd(s.usd_per_million_output_tokens_of_demand); }),
-      {"USD of a GPU-hour", [usd](const model::ComparisonSubject& subject,
-                                  const StepResult&) { return subject.serving ? usd(middle_price(subject)) : Text(); }},
-      of_serving("output tokens/s of a GPU",
-                 [](const Serving& s) { return Text(number(s.output_tokens_per_s_per_gpu)); }),
-      of_serving("TPOT", [](const Serving& s) { return Text(duration(s.tpot_s)); }),
+      of("USD/M out, with prompts", [usd](auto& s) { return usd(s.usd_per_million_tokens_all_in); }),
+      of("USD per M output tokens", [usd](auto& s) { return usd(s.usd_per_million_output_tokens); }),
+      of("of the demand", [usd](auto& s) { return usd(s.usd_per_million_output_tokens_of_demand); }),
+      {"USD of a GPU-hour",
+       [usd](auto& subject, auto&) { return subject.serving ? usd(middle_price(subject)) : Text(); }},
+      of("output tokens/s of a GPU", [](auto& s) { return number(s.output_tokens_per_s_per_gpu); }),
+      of("TPOT", [](auto& s) { return duration(s.tpot_s); }),
       {"eight of ten cases",
-       [](const model::ComparisonSubject& subject, const StepResult&) {
+       [](auto& subject, auto&) {
          const auto& interval = subject.serving->interval;
          return interval && interval->tpot_s ? Text(seconds_span(*interval->tpot_s)) : Text();
        }},
-      of_serving("TTFT at load", [](const Serving& s) { return Text(duration(s.ttft_s)); }),
-      of_serving("requests that decode/GPU", [](const Serving& s) { return Text(number(s.batch_per_gpu)); }),
-      of_serving("what binds", [](const Serving& s) { return Text(std::string(model::to_string(s.bound_by))); })};
-  for (const Quantity& quantity : of_steps)
+      of("TTFT at load", [](auto& s) { return duration(s.ttft_s); }),
+      of("requests that decode/GPU", [](auto& s) { return number(s.batch_per_gpu); }),
+      of("what binds", [](auto& s) { return std::string(model::to_string(s.bound_by)); })};
+  for (const Quantity& quantity : quantities())
     if (quantity.name == "peak memory" || quantity.name == "of capacity") rows.push_back(quantity);
   return rows;
 }
