@@ -131,21 +131,16 @@ model::Result<void> check_degrees(const CsvTable& table, std::size_t row, const 
                      fmt::format("tensor * context * pipeline * data is {}, not {}", product, gpus->second));
 }
 
+#define TEXT(column) \
+  std::pair { #column, &PublishedStep::column }
+constexpr std::pair<const char*, std::string PublishedStep::*> step_texts[] = {
+    TEXT(id),   TEXT(set),       TEXT(variant),  TEXT(model), TEXT(model_type), TEXT(hardware),
+    TEXT(gemm), TEXT(recompute), TEXT(schedule), TEXT(time),  TEXT(status),     TEXT(source)};
+#undef TEXT
+
 model::Result<PublishedStep> step_of(const CsvTable& table, std::size_t row) {
   PublishedStep step;
-  const std::pair<const char*, std::string*> texts[] = {{"id", &step.id},
-                                                        {"set", &step.set},
-                                                        {"variant", &step.variant},
-                                                        {"model", &step.model},
-                                                        {"model_type", &step.model_type},
-                                                        {"hardware", &step.hardware},
-                                                        {"recompute", &step.recompute},
-                                                        {"schedule", &step.schedule},
-                                                        {"gemm", &step.gemm},
-                                                        {"time", &step.time},
-                                                        {"status", &step.status},
-                                                        {"source", &step.source}};
-  for (const auto& [column, text] : texts) *text = table.text(row, column);
+  for (const auto& [column, text] : step_texts) step.*text = table.text(row, column);
   step.sequence_parallel = table.text(row, "sequence_parallel") == "yes";
   step.assumed = table.parts(row, "assumed", '+');
   step.plan = table.parts(row, "plan", ';');
@@ -157,75 +152,53 @@ model::Result<PublishedStep> step_of(const CsvTable& table, std::size_t row) {
 }
 
 using Changes = std::vector<std::string>;
-using Renamed = std::pair<std::string_view, std::string_view>;  // column, key
+
+// Returns columns with their keys, of "COLUMN=KEY COLUMN=KEY".
+std::vector<std::pair<std::string_view, std::string_view>> columns_with_keys(std::string_view text) {
+  std::vector<std::pair<std::string_view, std::string_view>> columns;
+  for (const std::string_view word : model::split_at(text, ' ')) {
+    const std::size_t equals = word.find('=');
+    columns.emplace_back(word.substr(0, equals), word.substr(equals + 1));
+  }
+  return columns;
+}
 
 // A shipped model of the type, and its keys of the dimensions that the row gives.
 struct ModelWords {
   std::string_view type, config;
-  std::vector<Renamed> dimensions;
+  std::string dimensions;
 };
-
-// Returns the keys that most types have, and `others`.
-std::vector<Renamed> with_common(std::vector<Renamed> others) {
-  others.insert(others.begin(), {{"layers", "num_hidden_layers"},
-                                 {"hidden", "hidden_size"},
-                                 {"heads", "num_attention_heads"},
-                                 {"kv_heads", "num_key_value_heads"},
-                                 {"ffn", "intermediate_size"},
-                                 {"vocabulary", "vocab_size"}});
-  return others;
-}
 
 // Returns the types in alphabetical order.
 const std::vector<ModelWords>& known_models() {
-  static const std::vector<Renamed> routed = with_common({{"experts", "n_routed_experts"},
-                                                          {"experts_per_token", "num_experts_per_tok"},
-                                                          {"expert_ffn", "moe_intermediate_size"}});
-  static const std::vector<Renamed> qwen = with_common({{"experts", "num_experts"},
-                                                        {"experts_per_token", "num_experts_per_tok"},
-                                                        {"expert_ffn", "moe_intermediate_size"}});
+  static const std::string dense =
+      "layers=num_hidden_layers hidden=hidden_size heads=num_attention_heads kv_heads=num_key_value_heads "
+      "ffn=intermediate_size vocabulary=vocab_size";
+  static const std::string experts = " experts_per_token=num_experts_per_tok expert_ffn=moe_intermediate_size";
+  static const std::string routed = dense + " experts=n_routed_experts" + experts;
+  static const std::string qwen = dense + " experts=num_experts" + experts;
   static const std::vector<ModelWords> known = {
       {"deepseek_v2", "models/deepseek-v2.json", routed},
       {"deepseek_v3", "models/deepseek-v3.json", routed},
-      {"gpt2",
-       "models/gpt3-175b.json",
-       {{"layers", "n_layer"},
-        {"hidden", "n_embd"},
-        {"heads", "n_head"},
-        {"ffn", "n_inner"},
-        {"vocabulary", "vocab_size"},
-        {"sequence", "n_positions"}}},
-      {"llama", "models/llama-3-8b.json", with_common({})},
+      {"gpt2", "models/gpt3-175b.json",
+       "layers=n_layer hidden=n_embd heads=n_head ffn=n_inner vocabulary=vocab_size sequence=n_positions"},
+      {"llama", "models/llama-3-8b.json", dense},
       // An expert's width is the key that dense models of this family use.
-      {"mixtral",
-       "models/mixtral-8x22b.json",
-       {{"layers", "num_hidden_layers"},
-        {"hidden", "hidden_size"},
-        {"heads", "num_attention_heads"},
-        {"kv_heads", "num_key_value_heads"},
-        {"vocabulary", "vocab_size"},
-        {"experts", "num_local_experts"},
-        {"experts_per_token", "num_experts_per_tok"},
-        {"expert_ffn", "intermediate_size"}}},
-      {"mpt",
-       "models/mpt-7b.json",
-       {{"layers", "n_layers"},
-        {"hidden", "d_model"},
-        {"heads", "n_heads"},
-        {"vocabulary", "vocab_size"},
-        {"sequence", "max_seq_len"}}},
+      {"mixtral", "models/mixtral-8x22b.json",
+       "layers=num_hidden_layers hidden=hidden_size heads=num_attention_heads kv_heads=num_key_value_heads "
+       "vocabulary=vocab_size experts=num_local_experts experts_per_token=num_experts_per_tok "
+       "expert_ffn=intermediate_size"},
+      {"mpt", "models/mpt-7b.json",
+       "layers=n_layers hidden=d_model heads=n_heads vocabulary=vocab_size sequence=max_seq_len"},
       {"qwen2_moe", "models/qwen2-57b-a14b.json", qwen},
       {"qwen3_moe", "models/qwen3-235b-a22b.json", qwen},
   };
   return known;
 }
 
-constexpr Renamed plan_keys[] = {{"gpus", "cluster.gpus"},
-                                 {"zero_stage", "parallelism.zero_stage"},
-                                 {"sequence", "batch.sequence_length"},
-                                 {"micro_batch", "batch.micro_batch_size"},
-                                 {"global_batch", "batch.global_batch_size"},
-                                 {"virtual_stages", "schedule.virtual_stages"}};
+constexpr std::string_view plan_keys =
+    "gpus=cluster.gpus zero_stage=parallelism.zero_stage sequence=batch.sequence_length "
+    "micro_batch=batch.micro_batch_size global_batch=batch.global_batch_size virtual_stages=schedule.virtual_stages";
 
 // Adds the changes for a cell: "full", "none", or groups of operators joined by '+'.
 void add_recompute(const std::string& cell, Changes& changes) {
@@ -246,7 +219,7 @@ model::Result<const ModelWords*> words_of(const PublishedStep& step) {
     return tl::unexpected(about_row(step.id, fmt::format("no shipped model to start a '{}' from", step.model_type),
                                     fmt::format("known: {}", fmt::join(names, ", "))));
   }
-  for (const auto& [column, key] : found->dimensions)
+  for (const auto& [column, key] : columns_with_keys(found->dimensions))
     if (!step.numbers.contains(column))
       return tl::unexpected(about_row(step.id, fmt::format("a {} has a '{}', which the row lacks", found->type, column),
                                       "fill in the cell"));
@@ -268,11 +241,11 @@ Changes layout_changes(const PublishedStep& step, const StepHardware& hardware, 
                      fmt::format("parallelism.sequence={}", step.sequence_parallel)};
   if (!hardware.device.empty()) changes.push_back("cluster.device=" + model::toml_string(hardware.device));
   changes.insert(changes.end(), hardware.plan.begin(), hardware.plan.end());
-  for (const auto& [column, key] : words.dimensions)
+  for (const auto& [column, key] : columns_with_keys(words.dimensions))
     changes.push_back(fmt::format("model.{}={}", key, step.numbers.at(std::string(column))));
   for (const model::Degree& degree : model::parallel_degrees)
     changes.push_back(fmt::format("parallelism.{}={}", degree.name, step.numbers.at(degree.name)));
-  for (const auto& [column, key] : plan_keys)
+  for (const auto& [column, key] : columns_with_keys(plan_keys))
     changes.push_back(fmt::format("{}={}", key, step.numbers.at(std::string(column))));
   add_recompute(step.recompute, changes);
   return changes;
@@ -499,9 +472,7 @@ std::vector<std::string> PublishedStep::lacking() const {
   for (const char* column : number_columns())
     if (!numbers.contains(column)) columns.emplace_back(column);
   if (!numbers.contains("zero_stage")) columns.emplace_back("zero_stage");
-  const std::pair<const char*, const std::string*> texts[] = {
-      {"gemm", &gemm}, {"recompute", &recompute}, {"schedule", &schedule}};
-  for (const auto& [column, text] : texts)
+  for (const auto& [column, text] : {std::pair("gemm", &gemm), {"recompute", &recompute}, {"schedule", &schedule}})
     if (text->empty()) columns.emplace_back(column);
   if (!seconds && !out_of_memory()) columns.emplace_back("step_s");
   return columns;
@@ -532,10 +503,8 @@ std::string PublishedStep::layout() const {
 }
 
 model::Result<std::vector<PublishedStep>> read_published_steps(const std::string& path) {
-  std::vector<std::string_view> needed = {
-      "id",         "set",    "variant",   "model",    "model_type", "hardware", "sequence_parallel",
-      "zero_stage", "gemm",   "recompute", "schedule", "step_s",     "time",     "memory_gib",
-      "assumed",    "status", "source"};
+  std::vector<std::string_view> needed = {"sequence_parallel", "zero_stage", "step_s", "memory_gib", "assumed"};
+  for (const auto& [column, text] : step_texts) needed.emplace_back(column);
   for (const char* column : number_columns()) needed.emplace_back(column);
   const auto table = TRY(CsvTable::read(path, needed));
   std::vector<PublishedStep> steps;
