@@ -27,70 +27,60 @@ auto at(Members... members) {
   return [members...](auto& record) -> auto& { return (record.*....*members); };
 }
 
-// Makes a text field; an empty text is not written.
-template <class Member>
-Field text(std::string key, std::vector<Kind> kinds, Member member) {
-  const auto set = [member](Record& r, const Value& v) {
-    member(r) = v.text;
-    return Problem();
-  };
-  const auto get = [member](const Record& r) {
-    const std::string& value = member(r);
-    return value.empty() ? std::nullopt : std::optional(Value{value, true});
-  };
+// Makes a field: parse(value, to) sets the member and returns what is wrong, show(member) is what is written.
+template <class Member, class Parse, class Show>
+Field field_of(std::string key, std::vector<Kind> kinds, Member member, Parse parse, Show show) {
+  const auto set = [=](Record& r, const Value& v) -> Problem { return parse(v, member(r)); };
+  const auto get = [=](const Record& r) -> std::optional<Value> { return show(member(r)); };
   return {std::move(key), std::move(kinds), set, get};
 }
 
+// Makes a text field; an empty text is not written. `json`: it is a JSON object.
 template <class Member>
-Field json_text(std::string key, std::vector<Kind> kinds, Member member) {
-  Field field = text(std::move(key), std::move(kinds), member);
-  field.set = [member](Record& r, const Value& v) -> Problem {
-    if (!is_json_object(v.text)) return "expected a JSON object";
-    member(r) = v.text;
+Field text(std::string key, std::vector<Kind> kinds, Member member, bool json = false) {
+  const auto parse = [json](const Value& v, std::string& to) -> Problem {
+    if (json && !is_json_object(v.text)) return "expected a JSON object";
+    to = v.text;
     return "";
   };
-  field.get = [get = field.get](const Record& r) {
-    std::optional<Value> value = get(r);
-    if (value) value->quoted = false;
-    return value;
+  const auto show = [json](const std::optional<std::string>& value) {
+    return value && !value->empty() ? std::optional(Value{*value, !json}) : std::nullopt;
   };
-  return field;
+  return field_of(std::move(key), std::move(kinds), member, parse, show);
 }
 
 template <class Member>
 Field integer(std::string key, std::vector<Kind> kinds, Member member, std::int64_t least) {
-  const auto set = [member, least](Record& r, const Value& v) {
+  const auto parse = [least](const Value& v, std::optional<std::int64_t>& to) {
     std::int64_t number = 0;
     if (Problem problem = to_integer(v, number); !problem.empty()) return problem;
     if (number < least) return fmt::format("{} is below {}", number, least);
-    member(r) = number;
+    to = number;
     return Problem();
   };
-  const auto get = [member](const Record& r) -> std::optional<Value> {
-    const std::optional<std::int64_t>& value = member(r);
+  const auto show = [](const std::optional<std::int64_t>& value) {
     return value ? std::optional(Value{fmt::format("{}", *value)}) : std::nullopt;
   };
-  return {std::move(key), std::move(kinds), set, get};
+  return field_of(std::move(key), std::move(kinds), member, parse, show);
 }
 
 template <class Member>
 Field number_field(std::string key, Member member, double unit, bool zero) {
-  const auto set = [member, unit, zero](Record& r, const Value& v) -> Problem {
+  const auto parse = [unit, zero](const Value& v, auto& to) -> Problem {
     double number = 0;
     if (Problem problem = to_number(v, number); !problem.empty()) return problem;
     if (zero ? number < 0 : number <= 0)
       return fmt::format("{} is {}; what does not apply is left out", v.text, zero ? "negative" : "not above 0");
     const double value = number * unit;
     if (number != 0 && !std::isnormal(value)) return fmt::format("{} is beyond what a number can hold", v.text);
-    member(r) = value;
-    return Problem();
+    to = value;
+    return "";
   };
-  const auto get = [member, unit](const Record& r) -> std::optional<Value> {
-    const std::optional<double> value = member(r);
-    if (!value) return std::nullopt;
-    return Value{unit == 1 ? shortest(*value) : fmt::format("{:.15g}", *value / unit)};
+  const auto show = [unit](const std::optional<double>& value) {
+    return value ? std::optional(Value{unit == 1 ? shortest(*value) : fmt::format("{:.15g}", *value / unit)})
+                 : std::nullopt;
   };
-  return {std::move(key), measured, set, get};
+  return field_of(std::move(key), measured, member, parse, show);
 }
 
 // Makes a field of a number above 0. The file's value times `unit` is the record's.
@@ -107,7 +97,7 @@ Field not_negative(std::string key, Member member, double unit = 1) {
 // Makes a field of a list of numbers above 0; an empty one is not written.
 template <class Member>
 Field positives(std::string key, Member member) {
-  const auto set = [member](Record& r, const Value& v) -> Problem {
+  const auto parse = [](const Value& v, std::vector<double>& to) -> Problem {
     std::vector<double> numbers;
     for (const std::string_view part : model::split_at(v.text, ';')) {
       double number = 0;
@@ -115,15 +105,15 @@ Field positives(std::string key, Member member) {
       if (number <= 0) return fmt::format("{} is not above 0", part);
       numbers.push_back(number);
     }
-    member(r) = std::move(numbers);
+    to = std::move(numbers);
     return "";
   };
-  const auto get = [member](const Record& r) -> std::optional<Value> {
+  const auto show = [](const std::vector<double>& numbers) {
     std::string text;
-    for (const double number : member(r)) text += (text.empty() ? "" : ";") + shortest(number);
+    for (const double number : numbers) text += (text.empty() ? "" : ";") + shortest(number);
     return text.empty() ? std::nullopt : std::optional(Value{text});
   };
-  return {std::move(key), measured, set, get};
+  return field_of(std::move(key), measured, member, parse, show);
 }
 
 // Makes a field of a rate: it is written from work and time, and the value read is kept for comparison.
@@ -149,47 +139,34 @@ auto of(Members... members) {
   return at(&Record::measurement, members...);
 }
 
-Check& check_of(Record& r) {
-  if (!r.measurement.check) r.measurement.check.emplace();
-  return *r.measurement.check;
-}
+// An accessor of a member of the check, which setting it makes.
+template <class Value>
+struct CheckMember {
+  Value Check::*member;
+
+  Value& operator()(Record& r) const {
+    if (!r.measurement.check) r.measurement.check.emplace();
+    return (*r.measurement.check).*member;
+  }
+  std::optional<Value> operator()(const Record& r) const {
+    const std::optional<Check>& check = r.measurement.check;
+    return check ? std::optional((*check).*member) : std::nullopt;
+  }
+};
 
 std::vector<Field> check_fields() {
-  const auto number = [](std::string key, double Check::*member) {
-    const auto set = [member](Record& r, const Value& v) {
-      double value = 0;
-      if (Problem problem = to_number(v, value); !problem.empty()) return problem;
-      if (value < 0) return fmt::format("{} is negative", v.text);
-      check_of(r).*member = value;
-      return Problem();
-    };
-    const auto get = [member](const Record& r) -> std::optional<Value> {
-      const std::optional<Check>& check = r.measurement.check;
-      return check ? std::optional(Value{shortest((*check).*member)}) : std::nullopt;
-    };
-    return Field{std::move(key), measured, set, get};
-  };
-  const auto set_ok = [](Record& r, const Value& v) -> Problem {
+  const auto parse_flag = [](const Value& v, bool& to) -> Problem {
     if (v.quoted || (v.text != "true" && v.text != "false")) return fmt::format("'{}' is not true or false", v.text);
-    check_of(r).ok = v.text == "true";
+    to = v.text == "true";
     return "";
   };
-  const auto get_ok = [](const Record& r) -> std::optional<Value> {
-    const std::optional<Check>& check = r.measurement.check;
-    return check ? std::optional(Value{check->ok ? "true" : "false"}) : std::nullopt;
+  const auto show_flag = [](std::optional<bool> flag) {
+    return flag ? std::optional(Value{*flag ? "true" : "false"}) : std::nullopt;
   };
-  const auto set_note = [](Record& r, const Value& v) {
-    check_of(r).note = v.text;
-    return Problem();
-  };
-  const auto get_note = [](const Record& r) -> std::optional<Value> {
-    const std::optional<Check>& check = r.measurement.check;
-    return check && !check->note.empty() ? std::optional(Value{check->note, true}) : std::nullopt;
-  };
-  return {number("check.relative_error", &Check::relative_error),
-          number("check.tolerance", &Check::tolerance),
-          {"check.ok", measured, set_ok, get_ok},
-          {"check.note", measured, set_note, get_note}};
+  return {not_negative("check.relative_error", CheckMember<double>{&Check::relative_error}),
+          not_negative("check.tolerance", CheckMember<double>{&Check::tolerance}),
+          field_of("check.ok", measured, CheckMember<bool>{&Check::ok}, parse_flag, show_flag),
+          text("check.note", measured, CheckMember<std::string>{&Check::note})};
 }
 
 std::vector<Field> head_fields() {
@@ -197,32 +174,35 @@ std::vector<Field> head_fields() {
     return v.text == fmt::format("{}", model::schema) ? "" : fmt::format("schema {} is not known", v.text);
   };
   const auto get_schema = [](const Record&) { return std::optional(Value{fmt::format("{}", model::schema)}); };
-  const auto set_kind = [](Record& r, const Value& v) -> Problem {
-    for (const auto& [word, kind] : kind_words) {
-      if (v.text == word) r.kind = kind;
-      if (v.text == word) return "";
-    }
-    return fmt::format("'{}' is no kind of record", v.text);
-  };
-  const auto get_kind = [](const Record& r) {
-    const auto found = std::ranges::find(kind_words, r.kind, &std::pair<std::string_view, Kind>::second);
-    return std::optional(Value{std::string(found->first), true});
-  };
-  const auto set_evidence = [](Record& r, const Value& v) -> Problem {
-    const auto evidence = model::parse_evidence(v.text);
-    if (!evidence) return evidence.error().message;
-    r.measurement.evidence = *evidence;
+  const auto parse_kind = [](const Value& v, Kind& to) -> Problem {
+    const auto found = std::ranges::find(kind_words, v.text, &std::pair<std::string_view, Kind>::first);
+    if (found == kind_words.end()) return fmt::format("'{}' is no kind of record", v.text);
+    to = found->second;
     return "";
   };
-  const auto get_evidence = [](const Record& r) -> std::optional<Value> {
-    if (r.measurement.evidence == model::Evidence::measured) return std::nullopt;
-    return Value{std::string(model::to_string(r.measurement.evidence)), true};
+  const auto show_kind = [](Kind kind) {
+    const auto found = std::ranges::find(kind_words, kind, &std::pair<std::string_view, Kind>::second);
+    return std::optional(Value{std::string(found->first), true});
   };
-  return {{"schema", every, set_schema, get_schema},         {"kind", every, set_kind, get_kind},
-          text("source", every, of(&Measurement::source)),   {"evidence", subject, set_evidence, get_evidence},
-          text("device", every, of(&Measurement::device)),   text("date", every, of(&Measurement::date)),
-          text("op", subject, of(&Measurement::op)),         text("name", subject, of(&Measurement::name)),
-          text("phase", subject, of(&Measurement::phase)),   text("format", subject, of(&Measurement::format)),
+  const auto parse_evidence = [](const Value& v, model::Evidence& to) -> Problem {
+    const auto evidence = model::parse_evidence(v.text);
+    if (evidence) to = *evidence;
+    return evidence ? "" : evidence.error().message;
+  };
+  const auto show_evidence = [](model::Evidence evidence) {
+    return evidence == model::Evidence::measured ? std::nullopt
+                                                 : std::optional(Value{std::string(model::to_string(evidence)), true});
+  };
+  return {{"schema", every, set_schema, get_schema},
+          field_of("kind", every, at(&Record::kind), parse_kind, show_kind),
+          text("source", every, of(&Measurement::source)),
+          field_of("evidence", subject, of(&Measurement::evidence), parse_evidence, show_evidence),
+          text("device", every, of(&Measurement::device)),
+          text("date", every, of(&Measurement::date)),
+          text("op", subject, of(&Measurement::op)),
+          text("name", subject, of(&Measurement::name)),
+          text("phase", subject, of(&Measurement::phase)),
+          text("format", subject, of(&Measurement::format)),
           text("case", subject, of(&Measurement::case_line))};
 }
 
@@ -260,10 +240,10 @@ std::vector<Field> tail_fields() {
       positive("clock.power_w", of(&Measurement::clock, &Clock::power_w)),
       positive("clock.temperature_c", of(&Measurement::clock, &Clock::temperature_c)),
       text("clock.throttle", measured, of(&Measurement::clock, &Clock::throttle)),
-      json_text("algorithm", measured, of(&Measurement::algorithm)),
+      text("algorithm", measured, of(&Measurement::algorithm), true),
       text("note", measured, of(&Measurement::note)),
       text("reason", {Kind::failure}, at(&Record::reason)),
-      json_text("environment", {Kind::environment}, at(&Record::environment)),
+      text("environment", {Kind::environment}, at(&Record::environment), true),
   };
 }
 
