@@ -298,7 +298,7 @@ std::string campaign_svg(const CampaignReport& report) {
   const std::vector<sim::CampaignEvent>& events = report.answer.result.events;
   const double ideal_s = sim::ideal_seconds(report.answer.input.phases);
   constexpr double day_s = 86400;
-  LineChart::Series progress{"", {{0, 0}}}, failures{"interruptions", {}, true};
+  LineChart::Series progress{"", {{0, 0}}, false, false}, failures{"interruptions", {}, true};
   for (const sim::CampaignEvent& event : events) {
     const double day = event.time_s / day_s, reached = event.progress + event.lost_s / ideal_s;
     if (event.lost_s > 0) progress.points.push_back({day, 100 * std::min(1.0, reached)});

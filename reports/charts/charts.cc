@@ -265,7 +265,7 @@ double widest(const BarChart& chart, std::string BarChart::Row::*text) {
 
 class BarPicture : private Drawing {
   static constexpr double margin = 24, gap = 12, row_height = 24, bar_height = 15;
-  static constexpr double top = 66, above_rows = 52, below_rows = 62, legend_height = 26;
+  static constexpr double top = 66, above_rows = 52, above_untitled = 10, below_rows = 62, legend_height = 26;
 
  public:
   explicit BarPicture(const BarChart& chart)
@@ -294,8 +294,11 @@ class BarPicture : private Drawing {
   // Returns the y coordinate below its rows.
   double add_panel(const BarChart::Panel& panel, double y) {
     const Scale scale = scale_of(panel);
-    const PlotArea area{left_, y + above_rows, chart_.plot_width, row_height * static_cast<double>(panel.rows.size())};
-    line(R"(<text class="strong panel" x="{}" y="{:.1f}">{}</text>)", margin, y + 16, escape_html(panel.title));
+    const bool untitled = panel.title.empty() && panel.marks.empty();
+    const PlotArea area{left_, y + (untitled ? above_untitled : above_rows), chart_.plot_width,
+                        row_height * static_cast<double>(panel.rows.size())};
+    if (!untitled)
+      line(R"(<text class="strong panel" x="{}" y="{:.1f}">{}</text>)", margin, y + 16, escape_html(panel.title));
     vertical_grid(area, scale, scale.ticks(), [](double tick) { return fmt::format("{:.6g}", tick); });
     frame(area);
     x_title(area, panel.x_title);
@@ -471,7 +474,7 @@ class LinePicture : private Drawing {
       drawing = point.y.has_value() && !series.scattered;
     }
     if (!path.empty() && !series.scattered) line(R"(<path class="line {}" d="{}"/>)", css, path);
-    add("{}", points);
+    if (series.dotted) add("{}", points);
   }
 
   // Returns how much a label would cover: pieces of lines, and each edge of the plot that it crosses as many of them.

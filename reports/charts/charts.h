@@ -59,6 +59,7 @@ struct LineChart {
     std::string name;  // for the legend; its position among all names decides its colour
     std::vector<Point> points;
     bool scattered = false;  // faint points without a line
+    bool dotted = true;      // a line has its points
   };
   struct Panel {
     std::string y_title;     // with its unit

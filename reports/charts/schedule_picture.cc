@@ -195,7 +195,7 @@ std::string picture_svg(const SchedulePicture& picture) {
   BarChart chart;
   chart.title = picture.title;
   chart.subtitle = "one row per rank" + (picture.mark.empty() ? "" : "; paler: " + picture.mark);
-  chart.plot_width = 1000;
+  chart.plot_width = 1400;
   const std::array<bool, looks.size()> used = used_types(picture);
   for (std::size_t i = 0; i < looks.size(); ++i)
     if (used[i]) chart.legend.push_back({looks[i].color, std::string(looks[i].meaning)});
