@@ -92,6 +92,7 @@ Result<std::optional<PowerModel>> PowerModel::make(const Profile& profile, const
   model.attention_ =
       reader.value("power.attention.energy_per_flop", model.gemm_[static_cast<std::size_t>(DataType::bf16)].forward);
   model.byte_ = reader.value("power.energy_per_byte");
+  model.gemm_byte_ = reader.value("power.gemm.energy_per_byte", model.byte_);
   if (const auto limit_w = reader.find("power.reference_limit")) model.reference_limit_ = limit_w->value;
   model.exponent_ = limit.exponent;
   if (reader.error()) return tl::unexpected(*reader.error());
@@ -103,9 +104,10 @@ Result<std::optional<PowerModel>> PowerModel::make(const Profile& profile, const
 
 PowerWindow PowerModel::window(const Graph& graph, const Operator& op, const KernelTime& time) const {
   const OperatorClass kind = operator_class(graph, op);
+  const bool multiplies = is_gemm(kind) || kind == OperatorClass::attention;
   PowerWindow window;
-  window.joules = byte_ * bytes_moved(graph, op, 1).value() * time.passes;
-  if (!is_gemm(kind) && kind != OperatorClass::attention) {
+  window.joules = (multiplies ? gemm_byte_ : byte_) * bytes_moved(graph, op, 1).value() * time.passes;
+  if (!multiplies) {
     window.other_seconds = time.seconds;
     return window;
   }

@@ -80,7 +80,8 @@ class PowerModel {
   PowerConstants constants_;
   std::array<Energy, 32> gemm_;  // by DataType of the operands
   double attention_ = 0;         // J per FLOP
-  double byte_ = 0;              // J per byte
+  double byte_ = 0;              // J per byte of kernels that only move bytes
+  double gemm_byte_ = 0;         // J per byte of GEMMs and attention
   double limit_ = std::numeric_limits<double>::infinity(), usual_limit_ = limit_;
   std::optional<double> reference_limit_, exponent_;
 };

@@ -126,6 +126,28 @@ TEST(PowerModel, WindowsFollowFromOperators) {
   }
 }
 
+// With an energy of their own the bytes of GEMMs and attention draw 40 pJ, those of other kernels still 60.
+TEST(PowerModel, BytesOfGemmsAndAttentionHaveTheirOwnEnergy) {
+  const Profile whole = power_profile("h100-power");
+  std::vector<Parameter> parameters(whole.parameters().begin(), whole.parameters().end());
+  parameters.push_back({.name = "power.gemm.energy_per_byte", .value = 40, .unit = "pJ/B"});
+  const PowerModel one = model_under("h100-power", std::nullopt);
+  const PowerModel two = PowerModel::make(Profile("two", "", parameters), {std::nullopt, 700}).value().value();
+  const Graph layer = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::fp8));
+  const KernelTime time{5e-3, 1e-3, {}};
+  std::size_t multiply = 0;
+  for (const Operator& op : layer.operators) {
+    if (tests::between_ranks(layer, op)) continue;
+    const OperatorClass kind = operator_class(layer, op);
+    const bool multiplies = is_gemm(kind) || kind == OperatorClass::attention;
+    const double joules = one.window(layer, op, time).joules;
+    const double less = multiplies ? 20e-12 * bytes_moved(layer, op, 1).value() : 0;
+    EXPECT_NEAR(two.window(layer, op, time).joules, joules - less, 1e-12 * joules) << op.name;
+    multiply += multiplies;
+  }
+  EXPECT_GT(multiply, 5);
+}
+
 TEST(PowerModel, IsAbsentWithoutIdlePower) {
   EXPECT_FALSE(PowerModel::make(tests::profile("h800-public"), {std::nullopt, 700}).value());
 }

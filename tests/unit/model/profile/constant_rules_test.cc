@@ -28,6 +28,7 @@ TEST(ConstantRules, AllowWhatIsInRange) {
   EXPECT_EQ(error_of("attention.forward.pair_time", 3, "fs"), "");
   EXPECT_EQ(error_of("power.gemm.nvfp4.energy_per_flop", 0.2, "pJ/FLOP"), "");
   EXPECT_EQ(error_of("power.energy_per_byte", 60, "pJ/B"), "");
+  EXPECT_EQ(error_of("power.gemm.energy_per_byte", 100, "pJ/B"), "");
   EXPECT_EQ(error_of("collective.launch", 0, "us"), "");
   EXPECT_EQ(error_of("memory.swiglu_gradient.blocks_per_sm", 0, "1"), "");
   EXPECT_EQ(error_of("kernel.sustained_clock", 1, "1"), "");
