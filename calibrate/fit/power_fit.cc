@@ -88,22 +88,36 @@ double standard_error(const std::vector<double>& deviations) {
   return of_median * normal * model::upper_median(std::move(sizes)) / std::sqrt(rows);
 }
 
+// Returns the median over rows at the limit of what `of` finds for one and the joules that it drew above idle.
+std::optional<PowerReading> median_at_limit(std::span<const HeldGemm> rows, const model::PowerConstants& constants,
+                                            const std::function<double(const HeldGemm&, double)>& of) {
+  constexpr double settled = 0.985;
+  std::vector<double> found;
+  for (const HeldGemm& row : rows)
+    if (row.power_w >= settled * constants.limit_share * row.limit_w)
+      found.push_back(of(row, (row.power_w - constants.idle) * row.seconds));
+  if (found.size() < fewest_rows) return std::nullopt;
+  PowerReading reading{.value = model::upper_median(found), .rows = found.size()};
+  for (double& value : found) value = std::abs(value / reading.value - 1);
+  constexpr double normal = 1.4826;  // standard deviation over median deviation
+  reading.relative_spread = normal * model::upper_median(std::move(found));
+  return reading;
+}
+
 }  // namespace
 
-std::optional<PowerReading> read_power(std::span<const HeldGemm> rows, const PowerAssumptions& assumptions) {
-  constexpr double settled = 0.985;
-  std::vector<double> energies;
-  for (const HeldGemm& row : rows)
-    if (row.power_w >= settled * assumptions.constants.limit_share * row.limit_w)
-      energies.push_back(
-          ((row.power_w - assumptions.constants.idle) * row.seconds - assumptions.energy_per_byte * row.bytes) /
-          row.flops);
-  if (energies.size() < fewest_rows) return std::nullopt;
-  PowerReading reading{.energy_per_flop = model::upper_median(energies), .rows = energies.size()};
-  for (double& energy : energies) energy = std::abs(energy / reading.energy_per_flop - 1);
-  constexpr double normal = 1.4826;  // standard deviation over median deviation
-  reading.relative_spread = normal * model::upper_median(std::move(energies));
-  return reading;
+std::optional<PowerReading> read_scale(std::span<const HeldGemm> rows, double energy_per_flop,
+                                       const PowerAssumptions& assumptions) {
+  return median_at_limit(rows, assumptions.constants, [&](const HeldGemm& row, double joules) {
+    return joules / (energy_per_flop * row.flops + assumptions.energy_per_byte * row.bytes);
+  });
+}
+
+std::optional<PowerReading> read_energy(std::span<const HeldGemm> rows, double scale,
+                                        const PowerAssumptions& assumptions) {
+  return median_at_limit(rows, assumptions.constants, [&](const HeldGemm& row, double joules) {
+    return (joules / scale - assumptions.energy_per_byte * row.bytes) / row.flops;
+  });
 }
 
 std::optional<PowerFit> fit_power(std::span<const HeldGemm> rows, const PowerAssumptions& assumptions) {

@@ -23,7 +23,7 @@ struct HeldGemm {
 // What these fits cannot determine, and how far off it may be.
 struct PowerAssumptions {
   model::PowerConstants constants;                           // idle, limit_share, clock_exponent
-  double energy_per_byte = 0;                                // J/B
+  double energy_per_byte = 0;                                // J/B of a GEMM
   double idle_uncertainty = 0.4;                             // relative
   double energy_per_byte_low = 0, energy_per_byte_high = 0;  // J/B
 };
@@ -40,15 +40,25 @@ struct PowerFit {
 // rows, or fewer than a twentieth of them, are at the limit: the others do not depend on the energy.
 std::optional<PowerFit> fit_power(std::span<const HeldGemm> rows, const PowerAssumptions& assumptions);
 
-// Returns the energy of a FLOP in J at the clock that the limit left: the median of
-//   ((power - idle) seconds - energy_per_byte bytes) / flops
-// over rows whose meter stands at the limit; below it a meter may still have been rising. The energies of two formats,
-// held by the same software under one limit, are in the ratio of theirs, because the clocks are nearly the same.
-// Returns nullopt where fewer than three rows are at the limit.
+// A median over the rows whose meter stands at the limit; below it a meter may still have been rising.
 struct PowerReading {
-  double energy_per_flop = 0, relative_spread = 0;  // the spread is a standard deviation
+  double value = 0, relative_spread = 0;  // the spread is a standard deviation
   std::size_t rows = 0;
 };
-std::optional<PowerReading> read_power(std::span<const HeldGemm> rows, const PowerAssumptions& assumptions);
+
+// Returns what the energies of rows were over those at the highest clock, clock^clock_exponent, where the energy of a
+// FLOP is known: the median of
+//   (power - idle) seconds / (energy_per_flop flops + energy_per_byte bytes).
+// Returns nullopt where fewer than three rows are at the limit.
+std::optional<PowerReading> read_scale(std::span<const HeldGemm> rows, double energy_per_flop,
+                                       const PowerAssumptions& assumptions);
+
+// Returns the energy of a FLOP in J at the highest clock of rows whose energies are `scale` times theirs there: the
+// median of
+//   ((power - idle) seconds / scale - energy_per_byte bytes) / flops.
+// One limit leaves two formats nearly the same clock, so `scale` may be that of another. Returns nullopt where fewer
+// than three rows are at the limit.
+std::optional<PowerReading> read_energy(std::span<const HeldGemm> rows, double scale,
+                                        const PowerAssumptions& assumptions);
 
 }  // namespace plumbline::calibrate

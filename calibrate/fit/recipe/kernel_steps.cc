@@ -120,17 +120,19 @@ model::Result<model::Device> device_of_tables(const Draft& draft) {
 
 // The constants that no record determines, as the recipe states them.
 model::Result<PowerAssumptions> power_assumptions(const Draft& draft) {
-  const auto idle = draft.si("power.idle"), bytes = draft.si("power.energy_per_byte");
-  if (!idle || !bytes)
+  const auto idle = draft.si("power.idle"), moved = draft.si("power.energy_per_byte");
+  if (!idle || !moved)
     return draft.wrong("step.fit", "power.idle and power.energy_per_byte are not stated",
                        "state them with power.limit_share and power.clock_exponent");
-  constexpr double low = 120e-12, high = 240e-12;  // J/B, from a GEMM of 64 rows to a permutation, held on Hopper
+  // As far as kernels that only move bytes are from each other and from GEMMs, held on Hopper.
+  constexpr double lowest = 0.75, highest = 1.5;
+  const double bytes = draft.si("power.gemm.energy_per_byte").value_or(*moved);
   return PowerAssumptions{.constants = {.idle = *idle,
                                         .limit_share = draft.si("power.limit_share").value_or(1),
                                         .clock_exponent = draft.si("power.clock_exponent").value_or(0)},
-                          .energy_per_byte = *bytes,
-                          .energy_per_byte_low = low,
-                          .energy_per_byte_high = high};
+                          .energy_per_byte = bytes,
+                          .energy_per_byte_low = lowest * bytes,
+                          .energy_per_byte_high = highest * bytes};
 }
 
 void set_energy(Draft& draft, const PowerFit& fit, const std::string& how) {
@@ -203,23 +205,26 @@ model::Result<void> fit_read_energy(Draft& draft, const PowerAssumptions& assump
   if (!known) return draft.wrong("step.kind", "no step has made power.gemm.bf16", "put its fit first");
   // So large that launches and quantizing take a few percent of a row.
   constexpr std::int64_t least = 4096;
-  std::vector<PowerReading> readings;
-  for (const std::string& format : {step.format, std::string("bf16")}) {
+  const auto rows_of_format = [&](const std::string& format) -> model::Result<std::vector<HeldGemm>> {
     std::vector<HeldGemm> rows;
     std::ranges::transform(TRY(held_rows(draft, step.software.front(), format, least)), std::back_inserter(rows),
                            held_gemm);
-    const auto reading = read_power(rows, assumptions);
-    if (!reading)
-      return draft.wrong("step.format", fmt::format("three rows of {} at the power limit are needed, of {}", format,
-                                                    step.software[0]));
-    readings.push_back(*reading);
-  }
-  const double ratio = readings[0].energy_per_flop / readings[1].energy_per_flop;
-  draft.set(fmt::format("power.gemm.{}.energy_per_flop", step.kind), *known * ratio, "pJ/FLOP",
-            std::hypot(readings[0].relative_spread, readings[1].relative_spread), model::Evidence::fitted,
-            fmt::format("{:.3g} times power.gemm.bf16.energy_per_flop, as the meter read {} and {} GEMMs of {} at the "
-                        "power limit ({})",
-                        ratio, readings[0].rows, readings[1].rows, step.software.front(), draft.cited("gemm_held")));
+    return rows;
+  };
+  const auto too_few = [&](const std::string& format) {
+    return draft.wrong("step.format", fmt::format("three rows of {} at the power limit are needed, of {}", format,
+                                                  step.software.front()));
+  };
+  const auto scale = read_scale(TRY(rows_of_format("bf16")), *known, assumptions);
+  if (!scale) return too_few("bf16");
+  const auto energy = read_energy(TRY(rows_of_format(step.format)), scale->value, assumptions);
+  if (!energy) return too_few(step.format);
+  draft.set(
+      fmt::format("power.gemm.{}.energy_per_flop", step.kind), energy->value, "pJ/FLOP",
+      std::hypot(energy->relative_spread, scale->relative_spread), model::Evidence::fitted,
+      fmt::format("{:.3g} times power.gemm.bf16.energy_per_flop, as the meter read {} and {} GEMMs of {} at the "
+                  "power limit ({})",
+                  energy->value / *known, energy->rows, scale->rows, step.software.front(), draft.cited("gemm_held")));
   return {};
 }
 

@@ -64,18 +64,45 @@ TEST(PowerFit, TheEnergyBelongsToItsExponent) {
   EXPECT_GT(at_0, 0.8 * energy);
 }
 
-// 571 W above the idle power of 120 W, less 60 pJ of every byte. Rows below the limit do not count.
+// Rows that the meter read at the limit (571 W above the idle power of 120 W) had clocks of their own, so their
+// energies are a median times those at the highest clock. Rows below the limit do not count.
 TEST(PowerReading, IsThatOfTheMeterAtTheLimit) {
   std::vector<HeldGemm> rows = held_rows(0);
-  EXPECT_FALSE(read_power(rows, assumptions()));
+  EXPECT_FALSE(read_scale(rows, energy, assumptions()));
+  EXPECT_FALSE(read_energy(rows, 1, assumptions()));
   for (HeldGemm& row : rows) row.power_w = row.flops < 1e11 ? 300 : 691;
-  const auto reading = read_power(rows, assumptions());
-  ASSERT_TRUE(reading);
-  EXPECT_EQ(reading->rows, 12);
-  // At the limit the energy is that of the highest clock times clock^0.8, and no GEMM slows by more than a third here.
-  EXPECT_LT(reading->energy_per_flop, energy);
-  EXPECT_GT(reading->energy_per_flop, energy * 0.75);
-  EXPECT_LT(reading->relative_spread, 0.05);
+  const auto scale = read_scale(rows, energy, assumptions());
+  ASSERT_TRUE(scale);
+  EXPECT_EQ(scale->rows, 12);
+  // clock^0.8, and no GEMM slows by more than a third here.
+  EXPECT_LT(scale->value, 1);
+  EXPECT_GT(scale->value, 0.75);
+  EXPECT_LT(scale->relative_spread, 0.05);
+  const auto found = read_energy(rows, scale->value, assumptions());
+  ASSERT_TRUE(found);
+  EXPECT_NEAR(found->value / energy, 1, 0.01);
+}
+
+// At the limit both formats draw 0.8 of their joules at the highest clock: bytes lower with the clock as FLOPs do, so
+// the energy of a FLOP is found exactly however many bytes there are.
+TEST(PowerReading, TakesBytesAtTheSameClockAsFlops) {
+  const auto rows_of = [](double energy_per_flop, double bytes) {
+    std::vector<HeldGemm> rows(3);
+    for (HeldGemm& row : rows) {
+      row.flops = 1e12;
+      row.bytes = bytes;
+      row.limit_w = 700;
+      row.power_w = 691;
+      row.seconds = 0.8 * (energy_per_flop * row.flops + 60e-12 * row.bytes) / (691 - 120);
+    }
+    return rows;
+  };
+  const auto scale = read_scale(rows_of(0.8e-12, 1e9), 0.8e-12, assumptions());
+  ASSERT_TRUE(scale);
+  EXPECT_NEAR(scale->value, 0.8, 1e-12);
+  const auto found = read_energy(rows_of(0.5e-12, 3e9), scale->value, assumptions());
+  ASSERT_TRUE(found);
+  EXPECT_NEAR(found->value, 0.5e-12, 1e-24);
 }
 
 TEST(PowerFit, NeedsRowsAtTheLimit) {
