@@ -90,11 +90,11 @@ TEST(OverlappedPair, InBf16ComesOutAsMeasured) {
 }
 
 // The shipped profile of the H100 has nothing of these runs: public tables, other records of the GPU, and the power
-// model. Its pair is within 3 % of the executed one.
+// model.
 TEST(OverlappedPair, ComesOutAsMeasuredByTheShippedProfile) {
   EXPECT_LT(std::abs(pair_errors(fp8, {}, "h100").fitted), 0.03);
-  // Predicted at the power limit, which the measured pair did not reach: +6.8 %, and +2.0 % without a limit.
-  EXPECT_LT(std::abs(pair_errors(bf16, bf16_changes, "h100").fitted), 0.07);
+  // +2.0 % without a limit; the power model takes no account of the waits inside a pair.
+  EXPECT_LT(std::abs(pair_errors(bf16, bf16_changes, "h100").fitted), 0.05);
 }
 
 }  // namespace
