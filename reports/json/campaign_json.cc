@@ -140,10 +140,7 @@ std::string campaign_schema() {
   const model::StepResult step;
   const sim::CampaignAnswer answer;
   const calibrate::Reliability reliability;
-  return document_schema<Json>("campaign", "plumbline campaign PLAN --json", "A whole training with its failures.",
-                               [&](auto& to) {
-                                 campaign_fields(to, CampaignReport{plan, step, answer, reliability});
-                               });
+  return keys_schema<Json>([&](auto& to) { campaign_fields(to, CampaignReport{plan, step, answer, reliability}); });
 }
 
 }  // namespace plumbline::reports

@@ -194,8 +194,7 @@ std::string result_comparison_json(const model::ResultComparison& comparison) {
 }
 
 std::string result_comparison_schema() {
-  return document_schema<Json>("compare", "plumbline compare A B --json", "Plans and results, and why one is slower.",
-                               [](auto& to) { comparison_of_results(to, model::ResultComparison()); });
+  return keys_schema<Json>([](auto& to) { comparison_of_results(to, model::ResultComparison()); });
 }
 
 std::string result_comparison_csv(const model::ResultComparison& comparison) {
@@ -362,20 +361,17 @@ std::string trace_comparison_schema() {
   const TraceComparison comparison;
   const model::Timeline measured;
   const model::Plan plan;
-  return document_schema<Json>(
-      "compare-trace", "plumbline compare PLAN TRACE --json",
-      "A trace of one GPU and the predicted step of its pipeline rank.", [&](auto& to) {
-        trace_comparison_fields(to, TraceComparisonOutput{comparison, measured, plan, "", "", ""});
-      });
+  return keys_schema<Json>([&](auto& to) {
+    trace_comparison_fields(to, TraceComparisonOutput{comparison, measured, plan, "", "", ""});
+  });
 }
 
 std::string chunk_comparison_schema() {
   const calibrate::ChunkComparison comparison;
   const model::Plan plan;
-  return document_schema<Json>("compare-chunk", "plumbline compare PLAN CHUNK --json",
-                               "A profiled chunk and its prediction.", [&](auto& to) {
-                                 chunk_comparison_fields(to, ChunkComparisonOutput{comparison, plan, "", "", ""});
-                               });
+  return keys_schema<Json>([&](auto& to) {
+    chunk_comparison_fields(to, ChunkComparisonOutput{comparison, plan, "", "", ""});
+  });
 }
 
 }  // namespace plumbline::reports

@@ -349,23 +349,16 @@ std::string step_definitions() {
 }
 
 std::string simulate_schema() {
-  return document_schema<Json>(
-      "simulate", "plumbline simulate PLAN --json",
-      "A predicted step of training. Written for plans that do not fit in memory, too (memory.fits).",
-      [](auto& to) { simulate_fields(to, model::StepResult(), model::Plan()); });
+  return keys_schema<Json>([](auto& to) { simulate_fields(to, model::StepResult(), model::Plan()); });
 }
 
 std::string run_schema() {
-  return document_schema<Json>(
-      "run", "plumbline run PLAN --json",
-      "A step that was executed: the keys of a predicted one, with what was measured.",
+  return keys_schema<Json>(
       [](auto& to) { run_fields(to, model::StepResult(), model::Plan(), TrainingReport(), model::Timeline()); });
 }
 
 std::string memory_schema() {
-  return document_schema<Json>(
-      "memory", "plumbline memory PLAN --json", "Memory of every pipeline rank, and of one over a step.",
-      [](auto& to) { memory_output_fields(to, model::Memory(), model::Plan(), MemoryDetails()); });
+  return keys_schema<Json>([](auto& to) { memory_output_fields(to, model::Memory(), model::Plan(), MemoryDetails()); });
 }
 
 }  // namespace plumbline::reports

@@ -312,9 +312,7 @@ std::string plan_json(const sim::PlanAnswer& answer) {
 }
 
 std::string plan_answer_schema() {
-  return document_schema<Json>("plan", "plumbline plan MODEL --json",
-                               "The best plans of a model on clusters, to train it.",
-                               [](auto& to) { plan_answer_fields(to, sim::PlanAnswer()); });
+  return keys_schema<Json>([](auto& to) { plan_answer_fields(to, sim::PlanAnswer()); });
 }
 
 std::string plan_csv(const sim::PlanAnswer& answer) {
@@ -415,9 +413,7 @@ std::string deployment_json(const sim::DeploymentAnswer& answer) {
 }
 
 std::string deployments_schema() {
-  return document_schema<Json>(
-      "plan-deployments", "plumbline plan MODEL --objective throughput|latency|tokens-per-dollar --json",
-      "The best deployments that serve a model.", [](auto& to) { fields(to, sim::DeploymentAnswer()); });
+  return keys_schema<Json>([](auto& to) { fields(to, sim::DeploymentAnswer()); });
 }
 
 std::string deployment_csv(const sim::DeploymentAnswer& answer) {
@@ -488,9 +484,7 @@ std::string rollout_plans_json(const sim::RolloutAnswer& answer) {
 }
 
 std::string rollout_plans_schema() {
-  return document_schema<Json>("plan-rollouts", "plumbline plan PLAN --json, of a plan with [rollout]",
-                               "How the GPUs of reinforcement learning are divided between generation and training.",
-                               [](auto& to) { fields(to, sim::RolloutAnswer()); });
+  return keys_schema<Json>([](auto& to) { fields(to, sim::RolloutAnswer()); });
 }
 
 std::string rollout_plans_csv(const sim::RolloutAnswer& answer) {

@@ -187,21 +187,15 @@ std::string schedule_definitions() {
 }
 
 std::string schedule_schema() {
-  return document_schema<Json>("schedule", "plumbline schedule KIND --json",
-                               "One pipeline schedule. Times are in the unit of the costs.",
-                               [](auto& to) { schedule_fields(to, model::CostedSchedule()); });
+  return keys_schema<Json>([](auto& to) { schedule_fields(to, model::CostedSchedule()); });
 }
 
 std::string schedule_comparison_schema() {
-  return document_schema<Json>("schedule-all", "plumbline schedule all --json",
-                               "All schedules of one shape, compared at equal work.",
-                               [](auto& to) { comparison_fields(to, {}, model::ScheduleShape(), model::CostTable()); });
+  return keys_schema<Json>([](auto& to) { comparison_fields(to, {}, model::ScheduleShape(), model::CostTable()); });
 }
 
 std::string routing_schema() {
-  return document_schema<Json>("show-routing", "plumbline show routing PLAN --json",
-                               "How uneven the experts of a plan are.",
-                               [](auto& to) { routing_fields(to, model::RoutingStatistics()); });
+  return keys_schema<Json>([](auto& to) { routing_fields(to, model::RoutingStatistics()); });
 }
 
 }  // namespace plumbline::reports

@@ -192,16 +192,11 @@ std::string generation_json(const GenerationReport& report, const model::Plan& p
 std::string serving_schema() {
   const sim::Inputs inputs;
   const model::ServingResult result;
-  return document_schema<Json>("serve", "plumbline serve PLAN --json",
-                               "A deployment that serves a model in its steady state.", [&](auto& to) {
-                                 serving_fields(to, ServingReport{inputs, result});
-                               });
+  return keys_schema<Json>([&](auto& to) { serving_fields(to, ServingReport{inputs, result}); });
 }
 
 std::string generation_schema() {
-  return document_schema<Json>("run-generate", "plumbline run PLAN --generate N --json",
-                               "Tokens that an executed model generated.",
-                               [](auto& to) { generation_fields(to, GenerationReport(), model::Plan()); });
+  return keys_schema<Json>([](auto& to) { generation_fields(to, GenerationReport(), model::Plan()); });
 }
 
 }  // namespace plumbline::reports

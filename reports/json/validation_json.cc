@@ -462,10 +462,7 @@ std::string validation_csv(const ValidationOutcome& outcome) {
 }
 
 std::string validation_schema() {
-  return document_schema<Json>(
-      "validate", "plumbline validate --json",
-      "Predictions against published and measured figures. Errors are relative: predicted over published, less one.",
-      [](auto& to) { fields(to, ValidationOutcome()); });
+  return keys_schema<Json>([](auto& to) { fields(to, ValidationOutcome()); });
 }
 
 std::string ledger_json(const std::vector<calibrate::LedgerEntry>& entries) {
@@ -477,9 +474,7 @@ std::string ledger_csv(const std::vector<calibrate::LedgerEntry>& entries) {
 }
 
 std::string ledger_schema() {
-  return document_schema<Json>("validate-ledger", "plumbline validate --ledger --json",
-                               "Predictions that were made before their measurement.",
-                               [](auto& to) { ledger_fields(to, {}); });
+  return keys_schema<Json>([](auto& to) { ledger_fields(to, {}); });
 }
 
 }  // namespace plumbline::reports

@@ -312,21 +312,15 @@ std::string solve_csv(const sim::SolveResult& result) {
 
 std::string sweep_schema() {
   sim::SweepResult result = {.grid = sim::SweepGrid::make({}).value(), .fidelity = sim::Fidelity::step};
-  return document_schema<Json>("sweep", "plumbline sweep PLAN --over KEY=RANGE --json",
-                               "A step, or a deployment that serves, over ranges of keys.",
-                               [&](auto& to) { sweep_fields(to, result); });
+  return keys_schema<Json>([&](auto& to) { sweep_fields(to, result); });
 }
 
 std::string tornado_schema() {
-  return document_schema<Json>("sweep-tornado", "plumbline sweep PLAN --tornado --json",
-                               "Which input moves time and cost most, of a step or a deployment.",
-                               [](auto& to) { tornado_fields(to, sim::TornadoResult()); });
+  return keys_schema<Json>([](auto& to) { tornado_fields(to, sim::TornadoResult()); });
 }
 
 std::string solve_schema() {
-  return document_schema<Json>("sweep-solve", "plumbline sweep PLAN --solve KEY --for METRIC=VALUE --json",
-                               "For which value of a key a target is reached.",
-                               [](auto& to) { solve_fields(to, sim::SolveResult()); });
+  return keys_schema<Json>([](auto& to) { solve_fields(to, sim::SolveResult()); });
 }
 
 }  // namespace plumbline::reports

@@ -248,19 +248,13 @@ class Schema {
   Json properties_ = Json::object();
 };
 
-// Returns the schema of the output of that name, as text, whose keys after the envelope fields(to) has.
+// Returns the schema of an output, as text, whose keys after the envelope fields(to) has.
 template <class Json, class Fields>
-std::string document_schema(std::string_view output, std::string_view title, std::string_view description,
-                            const Fields& fields) {
+std::string keys_schema(const Fields& fields) {
   Schema<Json> body;
-  const Json name = {{"output", {{"description", "name of the output"}, {"const", output}}}};
   body("plumbline", "", Stated<Json>{nullptr, reference<Json>("plumbline")});
   fields(body);
-  Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", title}};
-  schema["description"] = description;
-  schema.update(body.json());
-  schema["properties"]["plumbline"]["properties"] = name;
-  return text_of_json(schema);
+  return body.json().dump();
 }
 
 }  // namespace plumbline::reports
