@@ -51,98 +51,86 @@ struct Metric {
   std::function<std::optional<std::string>(std::size_t point)> text;  // of a simulated point
 };
 
+using Text = std::optional<std::string>;
+
+Text span_of(const std::optional<model::Quantiles>& range) { return range ? Text(seconds_span(*range)) : Text(); }
+
 // The columns of deployments, in the middle of their intervals.
 std::vector<Metric> columns_of_deployments(const sim::SweepResult& result) {
-  const auto of = [&result](auto text) {
-    return [&result, text](std::size_t i) {
-      return std::optional<std::string>(text(model::middle_serving(*result.points[i]->serving)));
+  const auto of = [&points = result.points](auto text) {
+    return [&points, text](std::size_t i) {
+      const model::ServingResult middle = model::middle_serving(*points[i]->serving);
+      return Text(text(middle));
     };
   };
-  using Serving = model::ServingResult;
   const auto usd = [](std::optional<double> value) { return value ? fixed(*value, 3) : "-"; };
-  return {{"TPOT", of([](const Serving& middle) { return duration(middle.tpot_s); })},
+  return {{"TPOT", of([](auto& middle) { return duration(middle.tpot_s); })},
           {"eight of ten cases",
            [&](std::size_t i) {
              const auto& interval = result.points[i]->serving->interval;
-             return interval && interval->tpot_s ? std::optional(seconds_span(*interval->tpot_s)) : std::nullopt;
+             return interval ? span_of(interval->tpot_s) : Text();
            }},
-          {"TTFT at load", of([](const Serving& middle) { return duration(middle.ttft_s); })},
-          {"tokens/s/GPU", of([](const Serving& middle) { return number(middle.output_tokens_per_s_per_gpu); })},
-          {"USD/M out", of([usd](const Serving& middle) { return usd(middle.usd_per_million_output_tokens); })},
-          {"with prompts", of([usd](const Serving& middle) { return usd(middle.usd_per_million_tokens_all_in); })}};
+          {"TTFT at load", of([](auto& middle) { return duration(middle.ttft_s); })},
+          {"tokens/s/GPU", of([](auto& middle) { return number(middle.output_tokens_per_s_per_gpu); })},
+          {"USD/M out", of([usd](auto& middle) { return usd(middle.usd_per_million_output_tokens); })},
+          {"with prompts", of([usd](auto& middle) { return usd(middle.usd_per_million_tokens_all_in); })}};
 }
 
 std::vector<Metric> columns_of_steps(const sim::SweepResult& result) {
-  const auto& points = result.points;
-  const auto seconds = [](std::optional<double> value) {
-    return value ? std::optional(duration(*value)) : std::nullopt;
+  const auto of = [&points = result.points](auto text) {
+    return [&points, text](std::size_t i) { return Text(text(points[i]->result)); };
   };
-  const auto middle = [&points](std::size_t i) { return model::middle_step(points[i]->result); };
-  const auto of_run = [&points](auto text) {
-    return [&points, text](std::size_t i) -> std::optional<std::string> {
-      const auto run = model::middle_run(points[i]->result);
-      return run ? text(*run) : std::nullopt;
-    };
+  const auto of_run = [of](auto text) {
+    return of([text](auto& step) {
+      const auto run = model::middle_run(step);
+      return run ? text(*run) : Text();
+    });
   };
+  const auto if_known = [](std::optional<double> value, auto text) { return value ? Text(text(*value)) : Text(); };
+  const auto seconds = [](double value) { return duration(value); };
   const bool intervals = sim::has_intervals(result);
-  return {{intervals ? "step" : components, [=](std::size_t i) { return duration(middle(i).time_s); }},
-          {"eight of ten cases",
-           [&](std::size_t i) {
-             return points[i]->result.interval ? std::optional(seconds_span(points[i]->result.interval->time_s))
-                                               : std::nullopt;
-           }},
-          result.same_tokens ? Metric{"MFU", [=](std::size_t i) { return percent(middle(i).mfu); }}
-                             : Metric{"tokens/s", [=](std::size_t i) { return grouped(middle(i).tokens_per_s); }},
-          {"memory", [&](std::size_t i) { return gigabytes(points[i]->result.memory.peak_bytes) + " GB"; }},
-          {"days", of_run([](const model::RunCost& run) { return std::optional(days_text(run.days)); })},
-          {"cost", of_run([](const model::RunCost& run) {
-             return run.cost_usd ? std::optional("$" + grouped(*run.cost_usd)) : std::nullopt;
-           })},
-          {components,
-           [&, intervals](std::size_t i) {
-             return intervals ? std::optional(duration(points[i]->result.step.time_s)) : std::nullopt;
-           }},
-          {"exposed", [&, seconds](std::size_t i) { return seconds(sim::exposed_seconds(points[i]->result.step)); }},
-          {"of pairs",
-           [&](std::size_t i) {
-             const auto share = sim::exposed_share(points[i]);
-             return share ? std::optional(percent(*share)) : std::nullopt;
-           }},
-          {"GEMM",
-           [&](std::size_t i) {
-             const auto slowdown = result.gemm_slowdowns[i];
-             return slowdown ? std::optional("x" + fixed(*slowdown, 3)) : std::nullopt;
-           }},
-          {"bubble", [&, seconds](std::size_t i) { return seconds(points[i]->result.step.bubble_s); }}};
+  return {
+      {intervals ? "step" : components, of([](auto& step) { return duration(model::middle_step(step).time_s); })},
+      {"eight of ten cases", of([](auto& step) { return step.interval ? span_of(step.interval->time_s) : Text(); })},
+      result.same_tokens
+          ? Metric{"MFU", of([](auto& step) { return percent(model::middle_step(step).mfu); })}
+          : Metric{"tokens/s", of([](auto& step) { return grouped(model::middle_step(step).tokens_per_s); })},
+      {"memory", of([](auto& step) { return gigabytes(step.memory.peak_bytes) + " GB"; })},
+      {"days", of_run([](auto& run) { return Text(days_text(run.days)); })},
+      {"cost", of_run([](auto& run) { return run.cost_usd ? Text("$" + grouped(*run.cost_usd)) : Text(); })},
+      {components, of([=](auto& step) { return intervals ? Text(duration(step.step.time_s)) : Text(); })},
+      {"exposed", of([=](auto& step) { return if_known(sim::exposed_seconds(step.step), seconds); })},
+      {"of pairs",
+       [&result, if_known](std::size_t i) {
+         return if_known(sim::exposed_share(result.points[i]), [](double share) { return percent(share); });
+       }},
+      {"GEMM",
+       [&result, if_known](std::size_t i) {
+         return if_known(result.gemm_slowdowns[i], [](double slowdown) { return "x" + fixed(slowdown, 3); });
+       }},
+      {"bubble", of([=](auto& step) { return if_known(step.step.bubble_s, seconds); })}};
 }
 
 // The columns of steps of reinforcement learning; those after `components` divide that step.
 std::vector<Metric> columns_of_rollouts(const sim::SweepResult& result) {
-  using Rollout = model::RolloutResult;
-  const auto& points = result.points;
-  const auto of = [&points](auto text) {
-    return [&points, text](std::size_t i) { return std::optional<std::string>(text(*points[i]->result.rollout)); };
+  const auto of = [&points = result.points](auto text) {
+    return [&points, text](std::size_t i) { return Text(text(*points[i]->result.rollout)); };
   };
   const auto of_middle = [of](auto text) {
-    return of([text](const Rollout& rollout) { return text(model::middle_rollout(rollout)); });
+    return of([text](auto& rollout) {
+      const model::RolloutResult middle = model::middle_rollout(rollout);
+      return text(middle);
+    });
   };
   const bool intervals = sim::has_intervals(result);
-  return {{intervals ? "step" : components, of_middle([](const Rollout& middle) { return duration(middle.step_s); })},
-          {"eight of ten cases",
-           [&](std::size_t i) {
-             const auto& interval = points[i]->result.rollout->interval_s;
-             return interval ? std::optional(seconds_span(*interval)) : std::nullopt;
-           }},
-          {"tokens/s/GPU", of_middle([](const Rollout& middle) { return grouped(middle.tokens_per_s_per_gpu); })},
-          {"USD/step", of_middle([](const Rollout& middle) {
-             return middle.step_usd ? fmt::format("{:.2f}", *middle.step_usd) : "-";
-           })},
-          {components,
-           [&, intervals](std::size_t i) {
-             return intervals ? std::optional(duration(points[i]->result.rollout->step_s)) : std::nullopt;
-           }},
-          {"generation", of([](const Rollout& rollout) { return duration(rollout.seconds_of("engines")); })},
-          {"training", of([](const Rollout& rollout) { return duration(rollout.seconds_of("training")); })}};
+  return {{intervals ? "step" : components, of_middle([](auto& middle) { return duration(middle.step_s); })},
+          {"eight of ten cases", of([](auto& rollout) { return span_of(rollout.interval_s); })},
+          {"tokens/s/GPU", of_middle([](auto& middle) { return grouped(middle.tokens_per_s_per_gpu); })},
+          {"USD/step",
+           of_middle([](auto& middle) { return middle.step_usd ? fmt::format("{:.2f}", *middle.step_usd) : "-"; })},
+          {components, of([=](auto& rollout) { return intervals ? Text(duration(rollout.step_s)) : Text(); })},
+          {"generation", of([](auto& rollout) { return duration(rollout.seconds_of("engines")); })},
+          {"training", of([](auto& rollout) { return duration(rollout.seconds_of("training")); })}};
 }
 
 std::vector<Metric> sweep_columns(const sim::SweepResult& result) {
