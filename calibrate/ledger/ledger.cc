@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <string_view>
+#include <utility>
 
 #include "model/base/bytes.h"
 #include "model/base/table_reader.h"
@@ -45,21 +46,18 @@ std::string lines_toml(const std::string& text) {
                                                 : model::toml_string(text);
 }
 
-// Returns the keys of [predicted], but for their hash.
+#define TEXT(key) \
+  std::pair { #key, &LedgerEntry::key }
+constexpr std::pair<const char*, std::string LedgerEntry::*> entry_texts[] = {
+    TEXT(date),  TEXT(version), TEXT(revision),       TEXT(plan),    TEXT(profile),
+    TEXT(stack), TEXT(device),  TEXT(constants_hash), TEXT(fidelity)};
+#undef TEXT
+
+// Returns the keys of [predicted], but for their hash. A stack may be missing.
 std::string prediction_toml(const LedgerEntry& entry) {
   std::string out;
-  const auto text = [&out](std::string_view key, const std::string& value) {
-    if (!value.empty()) out += fmt::format("{} = {}\n", key, model::toml_string(value));
-  };
-  text("date", entry.date);
-  text("version", entry.version);
-  text("revision", entry.revision);
-  text("plan", entry.plan);
-  text("profile", entry.profile);
-  text("stack", entry.stack);
-  text("device", entry.device);
-  text("constants_hash", entry.constants_hash);
-  text("fidelity", entry.fidelity);
+  for (const auto& [key, text] : entry_texts)
+    if (!(entry.*text).empty()) out += fmt::format("{} = {}\n", key, model::toml_string(entry.*text));
   out += fmt::format("draws = {}\nseed = {}\ntime_s = {}\n", entry.draws, entry.seed, entry.time_s);
   out += quantiles_toml("step_s", entry.time) + quantiles_toml("peak_bytes", entry.peak_bytes);
   out += fmt::format("plan_toml = {}\n", lines_toml(entry.plan_toml));
