@@ -32,31 +32,20 @@ using model::DataType;
 using model::OneOperator;
 using model::OperatorKind;
 
-struct WorkKind {
-  std::string_view name;
-  OperatorKind kind;
-};
-constexpr WorkKind kinds[] = {
+constexpr std::pair<std::string_view, OperatorKind> kinds[] = {
     {"cast", OperatorKind::cast}, {"norm", OperatorKind::rmsnorm}, {"norm_gradient", OperatorKind::rmsnorm_grad}};
-
-struct CoRunnerWord {
-  std::string_view name;
-  CoRunner co_runner;
-};
-constexpr CoRunnerWord co_runners[] = {
+constexpr std::pair<std::string_view, CoRunner> co_runners[] = {
     {"transfer", CoRunner::transferring}, {"wait", CoRunner::waiting}, {"gemm", CoRunner::computing}};
 
-template <class Entry, std::size_t count>
-const Entry* named(const Entry (&entries)[count], std::string_view name) {
-  const auto* found = std::ranges::find(entries, name, &Entry::name);
-  return found == std::end(entries) ? nullptr : found;
-}
-
-template <class Entry, std::size_t count>
-model::Result<void> check_word(const Entry (&entries)[count], std::string_view word, const char* key) {
-  if (named(entries, word) != nullptr) return {};
-  std::vector<std::string> known;
-  for (const Entry& entry : entries) known.emplace_back(entry.name);
+// Returns what a word stands for; an input error about the key where it stands for nothing.
+template <class Meaning, std::size_t count>
+model::Result<Meaning> meaning_of(const std::pair<std::string_view, Meaning> (&words)[count], std::string_view word,
+                                  const char* key) {
+  std::vector<std::string_view> known;
+  for (const auto& [name, meaning] : words) {
+    if (name == word) return meaning;
+    known.push_back(name);
+  }
   return model::wrong_input(key, fmt::format("'{}' is not known", word),
                             fmt::format("known: {}", fmt::join(known, ", ")));
 }
@@ -77,7 +66,7 @@ model::Graph gemm(const GemmQuestion& q) {
 model::Graph memory_bound(const SlowdownQuestion& q) {
   const std::vector<std::int64_t> x = {q.rows, q.columns}, scale = {q.columns};
   constexpr DataType type = DataType::bf16;
-  const OperatorKind kind = named(kinds, q.kind)->kind;
+  const OperatorKind kind = meaning_of(kinds, q.kind, "").value();
   if (kind == OperatorKind::rmsnorm) return OneOperator(kind).read(x, type).read(scale, type).write(x, type).graph();
   if (kind == OperatorKind::rmsnorm_grad)
     return OneOperator(kind).read(x, type).read(x, type).read(scale, type).write(x, type).write(scale, type).graph();
@@ -227,13 +216,8 @@ Aggregate read_aggregate(TableReader& reader) {
   READ_REQUIRED(reader, aggregate, name, over, tolerance);
   const std::string statistic = reader.text("statistic");
   using enum Aggregate::Statistic;
-  bool known = false;
-  for (const auto candidate : {median_absolute_error, rms_error}) {
-    if (to_string(candidate) != statistic) continue;
-    aggregate.statistic = candidate;
-    known = true;
-  }
-  if (!known)
+  aggregate.statistic = statistic == to_string(rms_error) ? rms_error : median_absolute_error;
+  if (statistic != to_string(aggregate.statistic))
     reader.fail("statistic", reader.line(), fmt::format("'{}' is not known", statistic),
                 fmt::format("known: {}, {}", to_string(median_absolute_error), to_string(rms_error)));
   return aggregate;
@@ -456,8 +440,9 @@ double GemmQuestion::flops() const { return 2.0 * static_cast<double>(groups * m
 model::Result<void> check_question(const KernelQuestion& question) {
   const auto* slowdown = std::get_if<SlowdownQuestion>(&question);
   if (slowdown == nullptr) return {};
-  TRY(check_word(kinds, slowdown->kind, "memory_factor.class"));
-  return check_word(co_runners, slowdown->co_runner, "memory_factor.beside");
+  TRY(meaning_of(kinds, slowdown->kind, "memory_factor.class"));
+  TRY(meaning_of(co_runners, slowdown->co_runner, "memory_factor.beside"));
+  return {};
 }
 
 model::Result<SingleKernels> SingleKernels::make(const model::Profile& profile, const model::Device& device) {
@@ -479,7 +464,7 @@ double SingleKernels::ask(const GemmQuestion& question) const {
 
 double SingleKernels::ask(const SlowdownQuestion& question) const {
   const model::Graph graph = memory_bound(question);
-  const CoRunner co_runner = named(co_runners, question.co_runner)->co_runner;
+  const CoRunner co_runner = meaning_of(co_runners, question.co_runner, "").value();
   return seconds(graph, {.sms = sms_, .held = question.held, .co_runner = co_runner}) / seconds(graph, {.sms = sms_});
 }
 
