@@ -518,10 +518,8 @@ model::Result<std::vector<PublishedStep>> read_published_steps(const std::string
 }
 
 model::Result<StepPlan> step_plan(const PublishedStep& step, const StepCase& definition) {
-  const auto hardware = std::ranges::find(definition.hardware, step.hardware, &StepHardware::name);
-  if (hardware == definition.hardware.end())
-    return tl::unexpected(about_row(step.id, fmt::format("the case has no hardware '{}'", step.hardware),
-                                    "add a [[hardware]] table with this name"));
+  const StepHardware* hardware =
+      TRY(named_by_case(definition.hardware, &StepHardware::name, step.hardware, step.id, "hardware"));
   const ModelWords& words = *TRY(words_of(step));
   StepPlan made{{}, hardware->profile, "device", {}};
   Changes changes = layout_changes(step, *hardware, words);

@@ -1,6 +1,7 @@
 // What a case file may abbreviate, and the rows of tables that it names.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,16 @@ std::string with_choices(std::string text, const std::vector<std::string>& choic
 
 // Returns an input error about the row with that id.
 model::Error about_row(const std::string& id, std::string message, std::string hint);
+
+// Returns the one of a case's tables [[what]] that has the name; an input error about the row where none has.
+template <class Named, class Name>
+model::Result<const Named*> named_by_case(const std::vector<Named>& all, Name name, const std::string& wanted,
+                                          const std::string& id, const std::string& what) {
+  const auto found = std::ranges::find(all, wanted, name);
+  if (found != all.end()) return &*found;
+  return tl::unexpected(
+      about_row(id, "the case has no " + what + " '" + wanted + "'", "add a [[" + what + "]] table with this name"));
+}
 
 // Returns the plan that differs from the defaults in `changes`. The error names the row and the key.
 model::Result<model::Plan> plan_of_row(const std::string& id, const std::vector<std::string>& changes);

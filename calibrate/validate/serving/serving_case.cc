@@ -366,14 +366,10 @@ model::Result<std::vector<PublishedServing>> read_published_serving(const std::s
 }
 
 model::Result<ServingPlan> serving_plan(const PublishedServing& row, const ServingCase& definition) {
-  const auto hardware = std::ranges::find(definition.hardware, row.hardware, &ServingHardware::name);
-  if (hardware == definition.hardware.end())
-    return tl::unexpected(about_row(row.id, fmt::format("the case has no hardware '{}'", row.hardware),
-                                    "add a [[hardware]] table with this name"));
-  const auto served = std::ranges::find(definition.models, row.model, &std::pair<std::string, std::string>::first);
-  if (served == definition.models.end())
-    return tl::unexpected(about_row(row.id, fmt::format("the case has no model '{}'", row.model),
-                                    "add a [[model]] table with this name"));
+  const ServingHardware* hardware =
+      TRY(named_by_case(definition.hardware, &ServingHardware::name, row.hardware, row.id, "hardware"));
+  using Model = std::pair<std::string, std::string>;
+  const Model* served = TRY(named_by_case(definition.models, &Model::first, row.model, row.id, "model"));
   const auto number = [&](const char* column) { return row.numbers.at(column); };
   std::vector<std::string> changes = {"model.config=" + model::toml_string(served->second),
                                       "cluster.topology=" + model::toml_string(hardware->topology),
