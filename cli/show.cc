@@ -259,32 +259,31 @@ model::Result<const ShownKind*> find_shown_kind(const std::string& name) {
 }
 
 // Refuses options that belong to another kind.
-model::Result<void> check(const ShowArguments& arguments, const ShownKind& kind) {
-  const auto only_for = [](const char* option, const char* verbs) {
-    return model::wrong_input(option, fmt::format("only for '{}'", verbs));
-  };
-  const bool measurements = arguments.kind == "measurements";
-  if (!arguments.svg.empty() && !measurements) return only_for("--svg", "show measurements");
-  if (!arguments.partition.empty() && !measurements) return only_for("--partition", "show measurements");
-  if (arguments.gpus > 0 && arguments.kind != "topology") return only_for("--gpus", "show topology");
-  if (const char* option = arguments.collectives.misplaced(arguments.kind))
-    return only_for(option, "show topology --collectives");
-  if (arguments.shapes && arguments.kind != "model") return only_for("--shapes", "show model");
-  if (arguments.markdown && arguments.kind != "key") return only_for("--markdown", "show key");
-  const bool schema = arguments.kind == "schema";
-  if (schema && !arguments.csv.empty()) return model::wrong_input("--csv", "a schema has no table", "leave it out");
-  if (arguments.name.empty() && arguments.kind != "stack" && arguments.kind != "key" && !schema &&
-      !lists_names(arguments, kind))
+model::Result<void> check(const ShowArguments& given, const ShownKind& kind) {
+  const bool measurements = kind.name == "measurements", routing = kind.name == "routing";
+  const bool coverage = kind.name == "coverage", schema = kind.name == "schema";
+  const char* misplaced = given.collectives.misplaced(kind.name);
+  const struct {
+    bool is_foreign;
+    const char *option, *of;
+  } options[] = {{!given.svg.empty() && !measurements, "--svg", "show measurements"},
+                 {!given.partition.empty() && !measurements, "--partition", "show measurements"},
+                 {given.gpus > 0 && kind.name != "topology", "--gpus", "show topology"},
+                 {misplaced != nullptr, misplaced, "show topology --collectives"},
+                 {given.shapes && kind.name != "model", "--shapes", "show model"},
+                 {given.markdown && kind.name != "key", "--markdown", "show key"},
+                 {!given.json.empty() && !routing, "--json", "show routing"},
+                 {!given.expert_loads.empty() && !routing, "--expert-loads", "show routing"},
+                 {!given.cases.empty() && !coverage, "--cases", "show coverage"},
+                 {!given.overrides.empty() && !given.shapes && !routing && !coverage, "--set",
+                  "show model --shapes', 'show routing' and 'show coverage"}};
+  for (const auto& [is_foreign, option, of] : options)
+    if (is_foreign) return model::wrong_input(option, fmt::format("only for '{}'", of));
+  if (!given.csv.empty() && (schema || given.shapes))
+    return model::wrong_input("--csv", schema ? "a schema has no table" : "the shapes are a file of cases",
+                              "leave it out");
+  if (given.name.empty() && kind.name != "stack" && kind.name != "key" && !schema && !lists_names(given, kind))
     return model::wrong_input("NAME", "is required");
-  if (!arguments.csv.empty() && arguments.shapes)
-    return model::wrong_input("--csv", "the shapes are a file of cases", "leave it out");
-  const bool routing = arguments.kind == "routing";
-  if (!arguments.json.empty() && !routing) return only_for("--json", "show routing");
-  if (!arguments.expert_loads.empty() && !routing) return only_for("--expert-loads", "show routing");
-  const bool coverage = arguments.kind == "coverage";
-  if (!arguments.cases.empty() && !coverage) return only_for("--cases", "show coverage");
-  if (!arguments.overrides.empty() && !arguments.shapes && !routing && !coverage)
-    return only_for("--set", "show model --shapes', 'show routing' and 'show coverage");
   return {};
 }
 
