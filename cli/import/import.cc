@@ -84,8 +84,6 @@ model::Result<void> decide_kernels(const configurations::ConfigurationFormat& fo
   return {};
 }
 
-namespace configurations = model::configurations;
-
 namespace megatron = model::megatron;
 
 constexpr std::string_view kStack = "primus-2026";
@@ -190,14 +188,16 @@ std::string import_footer() {
 
 // Refuses an option that only other formats read.
 model::Result<void> refuse_foreign_option(const std::string& format, const ImportArguments& given) {
-  const bool trace = format == "kineto", script = format == "megatron";
+  const bool trace = format == "kineto", script = format == "megatron", tables = format == "components";
   constexpr std::string_view launched[] = {"megatron", "primus", "verl", "openrlhf", "ms-swift", "llama-factory"};
-  const bool plan = !trace && format != "components" && format != "nccl-tests" && format != "nccl-topology";
+  const bool plan = !trace && !tables && format != "nccl-tests" && format != "nccl-topology";
   const struct {
     bool is_foreign;
     std::string_view name;
     std::string of;
-  } options[] = {{given.device && !trace, "--device", "'import kineto'"},
+  } options[] = {{given.execute && !script, "--execute", "'import megatron'"},
+                 {!given.revision.empty() && !tables, "--revision", "'import components'"},
+                 {given.device && !trace, "--device", "'import kineto'"},
                  {given.step && !trace, "--step", "'import kineto'"},
                  {!given.classes.empty() && !trace, "--classes", "'import kineto'"},
                  {!given.definitions.empty() && std::ranges::find(launched, format) == std::end(launched), "--define",
@@ -217,13 +217,10 @@ model::Result<void> refuse_foreign_option(const std::string& format, const Impor
 model::Result<void> run_import(const std::string& format, ImportArguments& arguments) {
   arguments.file = arguments.files.front();
   arguments.format = format;
-  if (arguments.execute && format != "megatron") return model::wrong_input("--execute", "only for 'import megatron'");
   if (arguments.files.size() > 1 && format != "components" && format != "torchtitan" && !arguments.execute)
     return model::wrong_input("FILE", fmt::format("'{}' is one file too many", arguments.files[1]),
                               "only 'import components' takes several");
   TRY(refuse_foreign_option(format, arguments));
-  if (!arguments.revision.empty() && format != "components")
-    return model::wrong_input("--revision", "only for 'import components'");
   TRY(refuse_unread(arguments.file));
   if (!arguments.model.empty()) TRY(resolve_model("", arguments.model));
   if (!arguments.topology.empty()) TRY(find_topology(arguments.topology, {}));
