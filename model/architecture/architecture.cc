@@ -10,7 +10,7 @@ LayerKind Architecture::layer(std::int64_t number) const {
                    number % experts.layer_frequency == experts.layer_offset &&
                    std::ranges::find(experts.dense_layers, number) == experts.dense_layers.end();
   const bool windowed = window.tokens > 0 && number >= window.first_layer &&
-                        (window.full_every == 0 || (number + 1) % window.full_every != 0);
+                        (window.full_every == 0 || (number + 1) % window.full_every != window.full_offset);
   return {windowed ? Mixer::windowed_attention : Mixer::attention, moe ? FeedForward::experts : FeedForward::dense};
 }
 

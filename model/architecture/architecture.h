@@ -141,6 +141,7 @@ struct SlidingWindow {
   std::int64_t tokens = 0;       // 0: no layer has a window
   std::int64_t first_layer = 0;  // layers before it have no window
   std::int64_t full_every = 0;   // the n-th, 2n-th, ... layer, counted from one, has none; 0: each has
+  std::int64_t full_offset = 0;  // remainder by n of the numbers, counted from one, of those that have none
   bool chunks = false;           // sequences are cut into chunks of `tokens`, and a query sees its own (llama4)
   bool rotary_only = false;      // layers without a window do not rotate queries and keys (llama4)
   // Heads of layers with the window; 0: as many, or as wide, as those of other layers.
@@ -239,8 +240,10 @@ struct Architecture {
   bool tied_embedding = false;
   NormKind norm = NormKind::root_mean_square;
   bool norm_bias = false;  // layer norm only
+  bool norm_gains = true;  // of the norms of the stream (nanochat has none)
   double norm_epsilon = 1e-6;
   bool query_key_norm = false;  // every head's query and key are normalised (qwen3)
+  bool query_key_gains = true;  // by norms with a gain
   HeadValues values;
   bool output_gate = false;  // attention's result times the sigmoid of a projection as wide (qwen3_next)
   bool head_gate = false;    // that of each head times the sigmoid of one column of a projection (laguna)

@@ -27,7 +27,8 @@ std::string meant_type(const std::string& found, const std::vector<std::string>&
 }
 
 // Types that are asked for, and what they have that no operator here computes: huggingface/transformers @008e574
-// src/transformers/models/gemma3n/configuration_gemma3n.py, @8adb893 zamba2/configuration_zamba2.py;
+// src/transformers/models/gemma3n/configuration_gemma3n.py, @8adb893 zamba2, @0d828d2 inkling, @075f05c zaya, @020a37d
+// ernie4_5_vl_moe and @4e65412 rwkv7, configuration_*.py, @0572057 axk2 and @051fb71 hrm_text, modular_*.py;
 // microsoft/Phi-4-mini-flash-reasoning modeling_phi4flash.py; zai-org/GLM-5.3-Flash config.json;
 // nvidia/Llama-3_3-Nemotron-Super-49B-v1 configuration_decilm.py.
 struct UnreadType {
@@ -45,6 +46,18 @@ constexpr UnreadType unread_types[] = {
      "layers that attend to the keys and values of another, or gate what another's recurrence made (arXiv 2507.06607), "
      "and differences of two attentions"},
     {"glm5_next", "an indexer whose keys are pooled by blocks (index_kpool), over latent attention without rotation"},
+    {"axk2", "norms with a gate of low rank (gated_norm_rank), and queries of a latent before and behind its norm"},
+    {"inkling",
+     "short convolutions of keys, values and what a layer adds (conv_kernel_size), and scores by position that are "
+     "projected of each token (d_rel)"},
+    {"zaya",
+     "queries and keys that are convolved over tokens (cca_time0), and a router of several matrices "
+     "(router_hidden_size)"},
+    {"hrm_text", "layers that a token passes several times (H_cycles, L_cycles)"},
+    {"diffusion_gemma", "tokens that see later ones, and are written in several passes"},
+    {"ernie4_5_vl", "experts of images next to those of texts, of another width"},
+    {"ernie4_5_moe_vl", "experts of images next to those of texts, of another width"},
+    {"rwkv7", "states with a decay and a removal of each column, and tokens mixed with the one before"},
     {"nemotron-nas", "layers that differ in heads and widths, or have no attention (block_configs)"}};
 
 void fail_unknown_type(ConfigReader& config, const std::string& key) {

@@ -183,7 +183,8 @@ TensorId layer(GraphBuilder& b, const LayerContext& c, TensorId layer_in, LayerK
   TensorId attended = x, normalized = x;
   if (kind.mixer != Mixer::none) {
     const StreamReading reading = read_stream(b, c, "attention", x);
-    normalized = normalize_stream(b, c, "attention_norm", reading.input, c.norm_output());
+    const bool routed = moe && a.shared_norm;  // the router reads it too
+    normalized = normalize_stream(b, c, "attention_norm", reading.input, routed ? c.stream_type() : c.norm_output());
     attended = mixed_tokens(b, c, x, reading, normalized, kind);
   }
   if (captured && !(moe && c.captured_router))

@@ -58,8 +58,8 @@ TensorId layer_normalize(GraphBuilder& b, const std::string& name, TensorId x, d
 TensorId normalize_stream(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x, DataType type) {
   const Architecture& a = c.architecture;
   if (a.norm == NormKind::layer)
-    return normalized(b, name, x, {layernorm, layernorm_grad, {a.norm_epsilon}, a.norm_bias, type});
-  return normalized(b, name, x, {rmsnorm, rmsnorm_grad, {a.norm_epsilon}, false, type});
+    return normalized(b, name, x, {layernorm, layernorm_grad, {a.norm_epsilon}, a.norm_bias, type, a.norm_gains});
+  return normalized(b, name, x, {rmsnorm, rmsnorm_grad, {a.norm_epsilon}, false, type, a.norm_gains});
 }
 
 TensorId drop_out(GraphBuilder& b, const std::string& name, TensorId x, double probability) {

@@ -16,14 +16,16 @@
 
 namespace plumbline::model {
 
-void read_latent_attention(ConfigReader& config, Architecture& model, std::int64_t missing_q_rank) {
+void read_latent_attention(ConfigReader& config, Architecture& model, std::int64_t missing_q_rank,
+                           std::int64_t missing_value_dim) {
   model.attention = AttentionKind::multi_head_latent;
   // An explicit null means that queries are not compressed; a missing key means the default rank.
   model.latent.q_lora_rank = config.is_null("q_lora_rank") ? 0 : config.count("q_lora_rank", missing_q_rank);
   model.latent.kv_lora_rank = config.dimension("kv_lora_rank");
   model.latent.qk_nope_head_dim = config.dimension("qk_nope_head_dim");
   model.latent.qk_rope_head_dim = config.dimension("qk_rope_head_dim");
-  model.latent.v_head_dim = config.dimension("v_head_dim");
+  model.latent.v_head_dim =
+      missing_value_dim > 0 ? config.dimension("v_head_dim", missing_value_dim) : config.dimension("v_head_dim");
   read_biases(config, model, attention_biases);
 }
 
@@ -74,7 +76,7 @@ void read_routed_experts(ConfigReader& config, Architecture& model, const Expert
   experts.routed_experts = config.dimension(missing.experts_key);
   experts.shared_experts = config.count(missing.shared_key, missing.shared_experts);
   experts.experts_per_token = config.dimension(missing.per_token_key);
-  experts.intermediate_size = config.dimension("moe_intermediate_size");
+  experts.intermediate_size = config.dimension(missing.width_key);
   read_expert_latent(config, model);
   experts.groups = config.dimension("n_group", missing.groups);
   experts.groups_per_token = config.dimension("topk_group", missing.groups_per_token);
@@ -160,6 +162,18 @@ void read_glm_moe_dsa(ConfigReader& config, Architecture& model) {
   read_indexer(config, model, 32);
 }
 
+// A.X K1 (the same @0f5550f axk1/modular_axk1.py): V3 with a norm of what the experts of a layer add.
+void read_axk1(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model);
+  read_latent_attention(config, model);
+  read_routed_experts(config, model,
+                      {.groups = 8, .groups_per_token = 4, .dense_layers_first = 1, .scaling_factor = 2.5});
+  model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", 0);
+  model.omitted.what.emplace_back("norms behind the experts");
+  for (std::int64_t layer = 0; layer < model.layers; ++layer)
+    if (model.is_moe_layer(layer)) model.omitted.parameters += static_cast<double>(model.hidden_size);
+}
+
 // The language models of the smaller DeepSeek-VL2 (arXiv 2412.10302) have plain attention.
 void read_deepseek_v2(ConfigReader& config, Architecture& model) {
   read_decoder(config, model);
@@ -214,6 +228,12 @@ void read_longcat_flash(ConfigReader& config, Architecture& model) {
 void read_youtu(ConfigReader& config, Architecture& model) {
   read_decoder(config, model, {.tied_embedding = true});
   read_latent_attention(config, model);
+}
+
+// MiniCPM3 (the same @16c2042 minicpm3/modular_minicpm3.py): the same, with values as wide as a head's equal share.
+void read_minicpm3(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.norm_epsilon = 1e-5, .tied_embedding = true});
+  read_latent_attention(config, model, 768, std::max<std::int64_t>(1, model.hidden_size / model.heads));
 }
 
 void read_mistral4(ConfigReader& config, Architecture& model) {

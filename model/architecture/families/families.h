@@ -43,6 +43,7 @@ struct ExpertDefaults {
   std::string_view experts_key = "n_routed_experts";
   std::string_view per_token_key = "num_experts_per_tok";
   std::string_view shared_key = "n_shared_experts";
+  std::string_view width_key = "moe_intermediate_size";
   std::string_view dense_key = "first_k_dense_replace";
   std::string_view scaling_key = "routed_scaling_factor";
 };
@@ -77,8 +78,10 @@ struct DecoderDefaults {
 // Reads the decoder that Llama, Mistral, Qwen and DeepSeek share, by Llama's keys: RMSNorm, SwiGLU, rotary positions.
 void read_decoder(ConfigReader& config, Architecture& model, const DecoderDefaults& missing = {});
 
-// Reads the dimensions of latent attention; without a key for the rank of queries it is `missing_q_rank`.
-void read_latent_attention(ConfigReader& config, Architecture& model, std::int64_t missing_q_rank = 1536);
+// Reads the dimensions of latent attention; without a key for the rank of queries it is `missing_q_rank`, without one
+// for the columns of a head's values `missing_value_dim`, if that is not 0.
+void read_latent_attention(ConfigReader& config, Architecture& model, std::int64_t missing_q_rank = 1536,
+                           std::int64_t missing_value_dim = 0);
 
 // Reads head_dim; when missing it is `missing` or, without one, an equal share of the hidden size.
 void read_head_dim(ConfigReader& config, Architecture& model, std::optional<std::int64_t> missing = std::nullopt);

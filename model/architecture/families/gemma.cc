@@ -68,8 +68,8 @@ void read_gemma4_experts(ConfigReader& config, Architecture& model) {
 }
 
 // What the smallest models have takes time that no operator here stands for.
-void refuse_gemma4_parts(ConfigReader& config) {
-  if (config.count("hidden_size_per_layer_input", 256) > 0)
+void refuse_gemma4_parts(ConfigReader& config, std::int64_t missing_layer_input) {
+  if (config.count("hidden_size_per_layer_input", missing_layer_input) > 0)
     config.fail("hidden_size_per_layer_input", "an embedding of each layer, which it adds behind its MLP",
                 "only models without one (0) are predicted");
   if (config.count("num_kv_shared_layers", 0) > 0)
@@ -79,14 +79,11 @@ void refuse_gemma4_parts(ConfigReader& config) {
     config.fail("use_bidirectional_attention", "tokens that see later ones", "only causal models are predicted");
 }
 
-}  // namespace
-
 // Layers without the window have fewer and wider heads; where keys are values they project no values.
-void read_gemma4(ConfigReader& config, Architecture& model) {
+void read_gemma4_layers(ConfigReader& config, Architecture& model, std::int64_t missing_window) {
   read_windowed(config, model, gemma_defaults(4, 1e6));
-  refuse_gemma4_parts(config);
   model.query_key_norm = model.values.normalized = true;
-  model.window = {.tokens = config.dimension("sliding_window", 512),
+  model.window = {.tokens = config.dimension("sliding_window", missing_window),
                   .key_value_heads = model.key_value_heads,
                   .head_dim = model.head_dim,
                   .rotary_dim = model.head_dim};
@@ -103,6 +100,20 @@ void read_gemma4(ConfigReader& config, Architecture& model) {
   model.omitted.what.insert(model.omitted.what.end(),
                             {"the base of positions in layers with a window", "the scale of each layer"});
   if (config.number("final_logit_softcapping", 0) > 0) model.omitted.what.emplace_back("soft-capping of logits");
+}
+
+}  // namespace
+
+void read_gemma4(ConfigReader& config, Architecture& model) {
+  refuse_gemma4_parts(config, 256);
+  read_gemma4_layers(config, model, 512);
+}
+
+// Gemma 4 12B, which sees and hears without encoders (the same @008e574
+// gemma4_unified/configuration_gemma4_unified.py).
+void read_gemma4_unified(ConfigReader& config, Architecture& model) {
+  refuse_gemma4_parts(config, 0);
+  read_gemma4_layers(config, model, 1024);
 }
 
 }  // namespace plumbline::model

@@ -39,6 +39,34 @@ void read_cohere2(ConfigReader& config, Architecture& model) {
   read_windows(config, model, config.dimension("sliding_window_pattern", 4));
 }
 
+// Command A+ (the same @008e574 cohere2_moe/configuration_cohere2_moe.py, @02606a5 modular_cohere2_moe.py): the first
+// layers have an MLP of their own width and no window, and are counted apart from those with experts.
+void read_cohere2_moe(ConfigReader& config, Architecture& model) {
+  read_command(config, model, 10000);
+  read_head_dim(config, model, 128);
+  if (const double epsilon = config.number("rms_norm_eps", 0); epsilon > 0) {
+    model.norm = NormKind::root_mean_square;
+    model.norm_epsilon = epsilon;
+  }
+  const bool sigmoid = config.text("expert_selection_fn", "softmax") == "sigmoid";
+  read_routed_experts(config, model,
+                      {.shared_experts = 0,
+                       .score = sigmoid ? "sigmoid" : "softmax",
+                       .experts_key = "num_experts",
+                       .shared_key = "num_shared_experts",
+                       .width_key = "intermediate_size"});
+  // A softmax over the selected experts' logits equals a softmax over all, normalised among the selected ones.
+  if (!sigmoid) model.experts.normalize_weights = true;
+  model.intermediate_size = config.dimension("prefix_dense_intermediate_size", model.intermediate_size);
+  const std::int64_t first = model.experts.dense_layers_first, every = config.dimension("sliding_window_pattern", 4);
+  model.window = {
+      .tokens = window_tokens(config, 4096), .first_layer = first, .full_offset = first % every, .rotary_only = true};
+  read_windows(config, model, every);
+  if (config.dimension("prefix_dense_sliding_window_pattern", 1) != 1)
+    config.fail("prefix_dense_sliding_window_pattern", "first layers with windows", "1: none of them has one");
+  if (first > 0) model.omitted.what.emplace_back("the rotation of queries and keys in the first layers");
+}
+
 // Each of a token's two experts has the weight that it has among the experts near it.
 void read_phimoe(ConfigReader& config, Architecture& model) {
   read_mixtral(config, model);

@@ -78,6 +78,35 @@ void read_hunyuan_v1_moe(ConfigReader& config, Architecture& model) {
   check_experts_per_token(config, model, "num_experts", "moe_topk");
 }
 
+// nanochat (huggingface/transformers @008e574 src/transformers/models/nanochat/configuration_nanochat.py, @06a60ba
+// modular_nanochat.py): its norms have no gains.
+void read_nanochat(ConfigReader& config, Architecture& model) {
+  read_llama_like(config, model,
+                  {.activation = "relu2", .gated = false, .biases = attention_biases, .head_norm = HeadNorm::each});
+  model.norm_gains = model.query_key_gains = false;
+  model.omitted.what.insert(model.omitted.what.end(), {"the norm behind the embedding", "soft-capping of logits"});
+}
+
+// The text model of Muse Glimmer (the same @38e862f muse_glimmer/configuration_muse_glimmer.py, @0173fbb
+// modular_muse_glimmer.py): each fourth layer, counted from the last, has no window and does not rotate queries and
+// keys, whose norms have no gains; a gate of attention's result, and norms of what attention and MLP add.
+void read_muse_glimmer(ConfigReader& config, Architecture& model) {
+  constexpr std::int64_t every = 4;
+  read_llama_like(config, model,
+                  {.key_value_heads = 2,
+                   .head_dim = 128,
+                   .norm_epsilon = 1e-5,
+                   .activation_key = "hidden_activation",
+                   .biases = attention_biases,
+                   .head_norm = HeadNorm::each,
+                   .post_norms = true,
+                   .window = SlidingWindow{.tokens = 2048, .full_every = every, .rotary_only = true}});
+  model.window.full_offset = model.layers % every;
+  model.query_key_gains = false;
+  model.output_gate = true;
+  model.omitted.what.insert(model.omitted.what.end(), {"the norm behind the embedding", "soft-capping of logits"});
+}
+
 // HyperCLOVA X SEED.
 void read_hyperclovax(ConfigReader& config, Architecture& model) {
   read_llama_like(config, model, {.biases = llama_biases});

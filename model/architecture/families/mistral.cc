@@ -5,6 +5,18 @@
 #include "model/architecture/families/families.h"
 
 namespace plumbline::model {
+namespace {
+
+// Each fourth layer from the first on has no window, and a head of each has a sink.
+void read_swash(ConfigReader& config, Architecture& model) {
+  model.window = {.tokens = window_tokens(config, 128), .full_offset = 1};
+  read_windows(config, model, 4);
+  model.omitted.what = {"attention sinks", "the base of positions of each layer"};
+  model.omitted.parameters = static_cast<double>(model.layers * model.heads);
+}
+
+}  // namespace
+
 // The text model inside is Mistral's, but that of Mistral Small 4.
 void read_mistral3(ConfigReader& config, Architecture& model) {
   find_model_type(config.is_text("text_config.model_type", "mistral4") ? "mistral4" : "mistral")->read(config, model);
@@ -23,6 +35,19 @@ void read_granite_moe(ConfigReader& config, Architecture& model) {
   read_local_experts(config, model, 8, 2);
   model.experts.shared_intermediate_size = config.count("shared_intermediate_size", 0);
   model.experts.shared_experts = model.experts.shared_intermediate_size > 0 ? 1 : 0;
+}
+
+// Granite Swash (the same @1b27b6b granite_swa/modular_granite_swa.py, @0d7e95d
+// granitemoe_swa/modular_granitemoe_swa.py).
+void read_granite_swa(ConfigReader& config, Architecture& model) {
+  read_llama_like(config, model,
+                  {.key_value_heads = 4, .norm_epsilon = 1e-5, .tied_embedding = true, .biases = llama_biases});
+  read_swash(config, model);
+}
+
+void read_granite_moe_swa(ConfigReader& config, Architecture& model) {
+  read_granite_moe(config, model);
+  read_swash(config, model);
 }
 
 void read_olmoe(ConfigReader& config, Architecture& model) {

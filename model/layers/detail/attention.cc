@@ -261,8 +261,9 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
   if (a.output_gate || a.head_gate) gate = parts[of_attention - 1];
   TensorId q = parts[0], k = parts[1], v = has_values ? parts[2] : parts[1];
   if (a.query_key_norm) {
-    q = normalize(b, "query_norm", q, a.norm_epsilon, heads);
-    k = normalize(b, "key_norm", k, a.norm_epsilon, kv_heads);
+    const auto norm = a.query_key_gains ? normalize : normalize_alone;
+    q = norm(b, "query_norm", q, a.norm_epsilon, heads);
+    k = norm(b, "key_norm", k, a.norm_epsilon, kv_heads);
   }
   if (a.values.normalized) v = normalize_alone(b, "value_norm", v, a.norm_epsilon, kv_heads);
   const std::optional<TensorId> lengths = cached_lengths(b, c);

@@ -1,6 +1,8 @@
 // What config.json files of single types state.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -186,8 +188,137 @@ TEST(ModelTypes, SmallerTypesHaveTheCountsOfTheirDimensions) {
         {"mellum", R"("vocab_size": 98304, "hidden_size": 2304, "intermediate_size": 7168, "num_hidden_layers": 28,
                       "num_attention_heads": 32, "num_experts": 64, "num_experts_per_tok": 8,
                       "moe_intermediate_size": 896)",
-         12149923072}})
+         12149923072},
+        // 2VH + H + 61 (latent attention of V3 with 64 heads + 2H) + 3HI + 60 (193 experts of 3HF + 192H + H), 519 B
+        {"axk1", R"("vocab_size": 163840, "hidden_size": 7168, "intermediate_size": 18432, "num_hidden_layers": 61,
+                    "num_attention_heads": 64, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
+                    "v_head_dim": 128, "n_routed_experts": 192, "num_experts_per_tok": 8,
+                    "moe_intermediate_size": 2048)",
+         518983052288},
+        // VH + H + L (latent attention with values of 64 columns + 3HI + 2H), 4 B
+        {"minicpm3", R"("vocab_size": 73448, "hidden_size": 2560, "intermediate_size": 6400, "num_hidden_layers": 62,
+                        "num_attention_heads": 40, "kv_lora_rank": 256, "qk_nope_head_dim": 64,
+                        "qk_rope_head_dim": 32)",
+         4073875968},
+        // 2VH + L (4HH + 2HI), d32
+        {"nanochat", R"("vocab_size": 65536, "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 32,
+                        "num_attention_heads": 16)",
+         1879048192},
+        // 2VH + H + L (3hdH + 2kdH + 3HI + 4H), 30 B with what sees
+        {"muse_glimmer", R"("text_config": {"model_type": "muse_glimmer_text", "vocab_size": 202048,
+                            "hidden_size": 6656, "intermediate_size": 19968, "num_hidden_layers": 52,
+                            "num_attention_heads": 32})",
+         27854780928},
+        // VH + H + L (3HI + 4H) + 25 (2hdH + 2kdH + 2d) + 5 of the same with d = 512
+        {"gemma4_unified", R"("text_config": {"model_type": "gemma4_unified_text", "vocab_size": 262144,
+                              "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 30,
+                              "num_attention_heads": 8})",
+         3010758400},
+        // VH + H + L (2hdH + 2kdH + 3HI + 2H + h), 2 B
+        {"granite_swa", R"("vocab_size": 100352, "hidden_size": 2560, "intermediate_size": 8192,
+                           "num_hidden_layers": 24, "num_attention_heads": 20)",
+         2144463840},
+        // 2VH + H + L (2hdH + 2kdH + 3HI + 4H)
+        {"glm_ocr", R"("text_config": {"model_type": "glm_ocr_text", "vocab_size": 59392, "hidden_size": 1536,
+                       "intermediate_size": 4608, "num_hidden_layers": 16, "num_attention_heads": 16,
+                       "head_dim": 128})",
+         673285632},
+        // VH + H + L (2hdH + 2kdH + 3HI + 2H), 0.3 B
+        {"paddleocr_vl", R"("vocab_size": 103424, "hidden_size": 1024, "intermediate_size": 3072,
+                            "num_hidden_layers": 18, "num_attention_heads": 16)",
+         360748032},
+        // VH + H + L (4HH + 2d + 3HI + 2H)
+        {"hunyuan_vl", R"("vocab_size": 290943, "hidden_size": 4096, "intermediate_size": 11008,
+                          "num_hidden_layers": 32, "num_attention_heads": 32)",
+         7667982336}})
     EXPECT_EQ(model_metrics(made(type, keys), 64).parameters, parameters) << type;
+}
+
+// Command A+: one norm of 64 in each layer, 4 heads of 128 with 2 keys, an MLP of 256 in the first layer, 8 experts and
+// a shared one of 128 in the others, of which each fourth has no window.
+TEST(ModelTypes, CommandAPlusHasExpertsInParallelWithAttention) {
+  const std::string keys = R"("num_hidden_layers": 6, "hidden_size": 64, "num_attention_heads": 4,
+      "num_key_value_heads": 2, "intermediate_size": 128, "num_experts": 8, "num_experts_per_tok": 2,
+      "num_shared_experts": 1, "first_k_dense_replace": 1, "prefix_dense_intermediate_size": 256)";
+  const Architecture model = made("cohere2_moe", keys);
+  EXPECT_EQ(model.norm, NormKind::layer);
+  EXPECT_TRUE(model.shared_norm && model.experts.normalize_weights && model.window.rotary_only);
+  EXPECT_EQ(model.layer(0), (LayerKind{Mixer::attention, FeedForward::dense}));
+  for (const std::int64_t windowed : {1, 2, 3, 5})
+    EXPECT_EQ(model.layer(windowed), (LayerKind{Mixer::windowed_attention, FeedForward::experts})) << windowed;
+  EXPECT_EQ(model.layer(4), (LayerKind{Mixer::attention, FeedForward::experts}));
+  const double attention = 2 * 64 * 4 * 128 + 2 * 64 * 2 * 128;
+  EXPECT_EQ(model_metrics(model, 64).parameters,
+            100 * 64 + 64 + 6 * (attention + 64) + 3 * 64 * 256 + 5 * ((8 + 1) * 3 * 64 * 128 + 8 * 64));
+  const Architecture other = made("cohere2_moe", keys + R"(, "rms_norm_eps": 1e-6, "expert_selection_fn": "sigmoid",
+                                                           "norm_topk_prob": false)");
+  EXPECT_EQ(other.norm, NormKind::root_mean_square);
+  EXPECT_EQ(other.norm_epsilon, 1e-6);
+  EXPECT_EQ(other.experts.score, ScoreFunction::sigmoid);
+  EXPECT_FALSE(other.experts.normalize_weights);
+  EXPECT_EQ(minimal("cohere2_moe", keys + R"(, "prefix_dense_sliding_window_pattern": 4)").error().key,
+            "prefix_dense_sliding_window_pattern");
+  // The router reads the norm's result in 16 bits where GEMMs have FP8 whose scales are known.
+  LayerContext c{.architecture = model, .tokens = 64, .sequence_length = 64};
+  c.gemm = Precision::fp8_tensor;
+  c.delayed_scaling = true;
+  const Graph layer = make_block(BlockKind::moe_layer, c);
+  EXPECT_EQ(check(layer), "");
+  const auto norm = std::ranges::find(layer.tensors, "attention_norm_out", &Tensor::name);
+  ASSERT_NE(norm, layer.tensors.end());
+  EXPECT_EQ(norm->type, DataType::bf16);
+}
+
+// Full attention in the first of four layers, or in the fourth counted from the last.
+TEST(ModelTypes, LayersWithoutAWindowNeedNotBeTheNth) {
+  const Architecture swash = made("granite_swa", decoder + R"(, "num_key_value_heads": 4)");
+  const Architecture experts = made("granitemoe_swa", decoder + R"(, "num_local_experts": 8)");
+  for (const Architecture& model : {swash, experts}) {
+    EXPECT_EQ(model.window.tokens, 128);
+    EXPECT_EQ(model.layer(0).mixer, Mixer::attention);
+    EXPECT_EQ(model.layer(3).mixer, Mixer::windowed_attention);
+    EXPECT_EQ(model.omitted.parameters, 4 * 32);
+  }
+  EXPECT_TRUE(swash.tied_embedding && !experts.tied_embedding && experts.is_moe_layer(0));
+  const Architecture muse = made("muse_glimmer", R"("num_hidden_layers": 5, "hidden_size": 64,
+                                 "num_attention_heads": 32, "intermediate_size": 128)");
+  EXPECT_EQ(muse.layer(0).mixer, Mixer::attention);
+  EXPECT_EQ(muse.layer(1).mixer, Mixer::windowed_attention);
+  EXPECT_EQ(muse.layer(4).mixer, Mixer::attention);
+  EXPECT_TRUE(muse.output_gate && muse.post_norms && muse.query_key_norm && muse.window.rotary_only);
+  EXPECT_FALSE(muse.query_key_gains);
+  const Architecture named = made("muse_glimmer", decoder + R"(, "layer_types": ["full_attention",
+                                  "sliding_attention", "sliding_attention", "sliding_attention"])");
+  EXPECT_EQ(named.layer(0).mixer, Mixer::attention);
+  EXPECT_EQ(named.layer(3).mixer, Mixer::windowed_attention);
+}
+
+// Gemma 4 12B has no embedding of each layer; where a file states one, or shared keys, it is refused as E2B is.
+TEST(ModelTypes, UnifiedGemma4IsReadAsGemma4) {
+  const std::string keys = R"("num_hidden_layers": 6, "hidden_size": 64, "num_attention_heads": 4,
+      "intermediate_size": 128, "attention_k_eq_v": true, "num_global_key_value_heads": 1)";
+  const Architecture model = made("gemma4_unified_text", keys);
+  EXPECT_EQ(model.window.tokens, 1024);
+  EXPECT_TRUE(model.values.are_keys && model.post_norms && model.tied_embedding);
+  EXPECT_EQ(model.head_shape(true), (HeadShape{4, 4, 256, 256, 256}));
+  EXPECT_EQ(model.head_shape(false), (HeadShape{4, 1, 512, 512, 128}));
+  EXPECT_EQ(minimal("gemma4_unified_text", keys + R"(, "hidden_size_per_layer_input": 256)").error().key,
+            "hidden_size_per_layer_input");
+  EXPECT_EQ(minimal("gemma4_unified_text", keys + R"(, "num_kv_shared_layers": 2)").error().key,
+            "num_kv_shared_layers");
+  EXPECT_EQ(minimal("gemma4_text", keys).error().key, "hidden_size_per_layer_input");
+}
+
+// Norms of nanochat have no gains: a layer has no parameters but its matrices', also where several ranks divide it.
+TEST(ModelTypes, NormsOfNanochatHaveNoGains) {
+  const Architecture model = made("nanochat", decoder);
+  LayerContext c{.architecture = model, .tokens = 64, .sequence_length = 64, .tensor = 2, .sequence = true};
+  const Graph layer = make_block(BlockKind::dense_layer, c);
+  EXPECT_EQ(check(layer), "");
+  double parameters = 0;
+  for (const Tensor& tensor : layer.tensors)
+    if (tensor.role == Role::parameter) parameters += tensor.elements();
+  EXPECT_EQ(parameters, (4 * 64 * 64 + 2 * 64 * 128) / 2);
 }
 
 // The text model of a type that sees is inside one of four objects, whatever the type.
@@ -203,6 +334,13 @@ TEST(ModelTypes, ModelsThatNoOperatorComputesAreRefusedByWhatTheyHave) {
   for (const auto& [type, part] : {std::pair{"zamba2", "blocks of attention and an MLP that several layers share"},
                                    {"phi4flash", "attend to the keys and values of another"},
                                    {"glm5_next", "index_kpool"},
+                                   {"axk2", "gated_norm_rank"},
+                                   {"inkling_mm_model", "d_rel"},
+                                   {"zaya", "cca_time0"},
+                                   {"hrm_text", "H_cycles"},
+                                   {"diffusion_gemma", "tokens that see later ones"},
+                                   {"ernie4_5_vl_moe", "experts of images"},
+                                   {"rwkv7", "mixed with the one before"},
                                    {"nemotron-nas", "block_configs"}}) {
     const auto refused = minimal(type, decoder);
     ASSERT_FALSE(refused) << type;
