@@ -56,7 +56,8 @@ void read_sparse_list(ConfigReader& config, MixtureOfExperts& experts) {
     if (sparse[static_cast<std::size_t>(layer)] == 0) experts.dense_layers.push_back(layer);
 }
 
-// Reads which layers have experts where the file names what each has; the first dense ones are a number.
+}  // namespace
+
 void read_sparse_layers(ConfigReader& config, MixtureOfExperts& experts) {
   const std::vector<std::string> kinds = config.texts("mlp_layer_types");
   if (kinds.empty()) return;
@@ -68,8 +69,6 @@ void read_sparse_layers(ConfigReader& config, MixtureOfExperts& experts) {
       config.fail("mlp_layer_types", fmt::format("unknown type of layer '{}'", kind), "dense or sparse");
   }
 }
-
-}  // namespace
 
 void read_routed_experts(ConfigReader& config, Architecture& model, const ExpertDefaults& missing) {
   MixtureOfExperts& experts = model.experts;

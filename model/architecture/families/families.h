@@ -134,6 +134,9 @@ void check_experts_per_token(ConfigReader& config, const Architecture& model, st
 // Reads the experts of DeepSeek-V2 and later, and checks them.
 void read_routed_experts(ConfigReader& config, Architecture& model, const ExpertDefaults& missing);
 
+// Reads which layers have experts where the file names what each has; the first dense ones are a number.
+void read_sparse_layers(ConfigReader& config, MixtureOfExperts& experts);
+
 // Reads the columns of what routed experts read and write where they work in a latent, under Nemotron 3's key: Megatron
 // has such experts with any attention (--moe-latent-size).
 void read_expert_latent(ConfigReader& config, Architecture& model);

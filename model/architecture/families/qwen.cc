@@ -65,8 +65,8 @@ void read_qwen3_moe(ConfigReader& config, Architecture& model) {
   read_window(config, model);
 }
 
-// Mellum 2 (huggingface/transformers @0eec8c7 src/transformers/models/mellum/configuration_mellum.py): Qwen3's experts
-// in each layer, and windows in those that are named.
+// Mellum 2 (huggingface/transformers @0eec8c7 src/transformers/models/mellum/configuration_mellum.py): Qwen3's experts,
+// with layers that are named for windows and for experts, which all have where no names are.
 void read_mellum(ConfigReader& config, Architecture& model) {
   read_llama_like(config, model,
                   {.key_value_heads = 4,
@@ -76,6 +76,7 @@ void read_mellum(ConfigReader& config, Architecture& model) {
                    .head_norm = HeadNorm::each});
   read_experts(config, model);
   model.experts.normalize_weights = config.flag("norm_topk_prob", true);
+  read_sparse_layers(config, model.experts);
   model.window = {.tokens = window_tokens(config, 1024), .first_layer = model.layers};
   read_windows(config, model, 0);
   model.omitted.what.emplace_back("the base of positions in layers with a window");

@@ -321,6 +321,21 @@ TEST(ModelTypes, NormsOfNanochatHaveNoGains) {
   EXPECT_EQ(parameters, (4 * 64 * 64 + 2 * 64 * 128) / 2);
 }
 
+// What files may state that published ones do not: layers of Mellum 2 with an MLP, biases of Solar Open, which its
+// output does not have.
+TEST(ModelTypes, LessCommonKeysAreRead) {
+  const std::string experts = R"(, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 16)";
+  const Architecture mellum =
+      made("mellum", decoder + experts + R"(, "mlp_layer_types": ["dense", "sparse", "sparse", "dense"])");
+  EXPECT_FALSE(mellum.is_moe_layer(0) || mellum.is_moe_layer(3));
+  EXPECT_TRUE(mellum.is_moe_layer(1) && mellum.is_moe_layer(2));
+  EXPECT_TRUE(made("mellum", decoder + experts).is_moe_layer(0));
+  const Architecture solar = made("solar_open", decoder + R"(, "n_routed_experts": 16, "num_experts_per_tok": 2,
+                                  "moe_intermediate_size": 16, "attention_bias": true)");
+  EXPECT_TRUE(solar.biases.query_key_value && !solar.biases.attention_output);
+  EXPECT_EQ(made("jais2", decoder).rope_theta, 500000);
+}
+
 // The text model of a type that sees is inside one of four objects, whatever the type.
 TEST(ModelTypes, TextModelsAreReadInsideOfAnyType) {
   for (const char* object : {"thinker_config", "text_config", "language_config", "llm_config"}) {
