@@ -30,7 +30,8 @@ std::string meant_type(const std::string& found, const std::vector<std::string>&
 // src/transformers/models/gemma3n/configuration_gemma3n.py, @8adb893 zamba2, @0d828d2 inkling, @075f05c zaya, @020a37d
 // ernie4_5_vl_moe and @4e65412 rwkv7, configuration_*.py, @0572057 axk2 and @051fb71 hrm_text, modular_*.py;
 // microsoft/Phi-4-mini-flash-reasoning modeling_phi4flash.py; zai-org/GLM-5.3-Flash config.json;
-// nvidia/Llama-3_3-Nemotron-Super-49B-v1 configuration_decilm.py.
+// IQuestLab/IQuest-Coder-V1-40B-Loop-Instruct configuration_iquestloopcoder.py; ByteDance/Ouro-2.6B
+// configuration_ouro.py; nvidia/Llama-3_3-Nemotron-Super-49B-v1 configuration_decilm.py.
 struct UnreadType {
   std::string_view name, parts;
 };
@@ -54,6 +55,8 @@ constexpr UnreadType unread_types[] = {
      "queries and keys that are convolved over tokens (cca_time0), and a router of several matrices "
      "(router_hidden_size)"},
     {"hrm_text", "layers that a token passes several times (H_cycles, L_cycles)"},
+    {"iquestloopcoder", "layers that a token passes several times (loop_num)"},
+    {"ouro", "layers that a token passes several times (total_ut_steps)"},
     {"diffusion_gemma", "tokens that see later ones, and are written in several passes"},
     {"ernie4_5_vl", "experts of images next to those of texts, of another width"},
     {"ernie4_5_moe_vl", "experts of images next to those of texts, of another width"},

@@ -38,6 +38,14 @@ void read_qwen2(ConfigReader& config, Architecture& model) {
   read_window(config, model);
 }
 
+// IQuest-Coder (IQuestLab/IQuest-Coder-V1-40B-Instruct configuration_iquestcoder.py): Llama with Qwen2's window.
+void read_iquestcoder(ConfigReader& config, Architecture& model) {
+  read_llama_like(
+      config, model,
+      {.key_value_heads = 8, .head_dim = 128, .norm_epsilon = 1e-5, .rope_theta = 500000, .biases = llama_biases});
+  read_window(config, model);
+}
+
 // MiMo (arXiv 2505.07608).
 void read_mimo(ConfigReader& config, Architecture& model) {
   read_qwen2(config, model);

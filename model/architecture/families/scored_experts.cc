@@ -221,6 +221,35 @@ void read_bailing_moe(ConfigReader& config, Architecture& model) {
   read_prediction(config, model);
 }
 
+// Sarvam 30B and 105B (vllm-project/vllm @055e47c vllm/model_executor/models/sarvam.py; sarvamai/sarvam-30b
+// configuration_sarvam_moe.py): Ling 2's layers with V3's scores, and the same experts behind latent attention.
+namespace {
+
+void read_sarvam_experts(ConfigReader& config, Architecture& model) {
+  read_routed_experts(config, model,
+                      {.dense_layers_first = 1,
+                       .scaling_factor = 2.5,
+                       .score = config.text("score_function", "sigmoid") == "softmax" ? "softmax" : "sigmoid",
+                       .experts_key = "num_experts",
+                       .shared_key = "num_shared_experts"});
+  model.experts.shared_intermediate_size =
+      model.experts.shared_experts * config.count("moe_shared_expert_intermediate_size", 0);
+}
+
+}  // namespace
+
+void read_sarvam_moe(ConfigReader& config, Architecture& model) {
+  read_llama_like(config, model, {.key_value_heads = 4, .head_dim = 256, .biases = {"use_qkv_bias", "use_bias"}});
+  model.query_key_norm = config.flag("use_qk_norm", true);
+  read_sarvam_experts(config, model);
+}
+
+void read_sarvam_mla(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model);
+  read_latent_attention(config, model, 0);
+  read_sarvam_experts(config, model);
+}
+
 // Ring-linear 2.0 (arXiv 2510.19338), and Ling 2.5 and 2.6 with latent attention: the last layer of each group has
 // attention, the others have lightning attention with as many keys and values as heads (vllm-project/vllm @055e47c
 // vllm/model_executor/models/bailing_moe_linear.py and layers/mamba/linear/bailing_linear_attn.py). Ling 3 has Kimi

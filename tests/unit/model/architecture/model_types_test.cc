@@ -230,7 +230,25 @@ TEST(ModelTypes, SmallerTypesHaveTheCountsOfTheirDimensions) {
         // VH + H + L (4HH + 2d + 3HI + 2H)
         {"hunyuan_vl", R"("vocab_size": 290943, "hidden_size": 4096, "intermediate_size": 11008,
                           "num_hidden_layers": 32, "num_attention_heads": 32)",
-         7667982336}})
+         7667982336},
+        // 2VH + H + 32 (latent attention of V3 without a latent of queries + 2H) + 3HI + 31 (129 experts of 3HF + 128H)
+        {"sarvam_mla", R"("vocab_size": 262144, "hidden_size": 4096, "intermediate_size": 16384,
+                          "num_hidden_layers": 32, "num_attention_heads": 64, "kv_lora_rank": 512,
+                          "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "num_experts": 128,
+                          "num_experts_per_tok": 8, "moe_intermediate_size": 2048)",
+         106031763456},
+        // 2VH + H + L (2hdH + 2kdH + 2d + 2H) + 3HI + 18 (129 experts of 3HF + 128H), 30 B
+        {"sarvam_moe", R"("vocab_size": 262144, "hidden_size": 4096, "intermediate_size": 8192,
+                          "num_hidden_layers": 19, "num_attention_heads": 16, "num_experts": 128,
+                          "num_experts_per_tok": 6, "moe_intermediate_size": 1024)",
+         32272193024},
+        // 2VH + H + L (2hdH + 2kdH + 3HI + 2H), 40 B and 36 B
+        {"iquestcoder", R"("vocab_size": 76800, "hidden_size": 5120, "intermediate_size": 27648,
+                           "num_hidden_layers": 80, "num_attention_heads": 40)",
+         39794283520},
+        {"telechat3", R"("vocab_size": 131072, "hidden_size": 6144, "intermediate_size": 24576,
+                         "num_hidden_layers": 64, "num_attention_heads": 48, "num_key_value_heads": 8)",
+         36239579136}})
     EXPECT_EQ(model_metrics(made(type, keys), 64).parameters, parameters) << type;
 }
 
@@ -353,6 +371,8 @@ TEST(ModelTypes, ModelsThatNoOperatorComputesAreRefusedByWhatTheyHave) {
                                    {"inkling_mm_model", "d_rel"},
                                    {"zaya", "cca_time0"},
                                    {"hrm_text", "H_cycles"},
+                                   {"iquestloopcoder", "loop_num"},
+                                   {"ouro", "total_ut_steps"},
                                    {"diffusion_gemma", "tokens that see later ones"},
                                    {"ernie4_5_vl_moe", "experts of images"},
                                    {"rwkv7", "mixed with the one before"},
