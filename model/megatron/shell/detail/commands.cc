@@ -3,6 +3,8 @@
 
 #include <cctype>
 #include <filesystem>
+#include <span>
+#include <tuple>
 
 #include "model/megatron/shell/detail/reader.h"
 
@@ -199,7 +201,10 @@ void Reader::assign_word(const Letters& word) {
   const bool append = word[end].symbol == '+';
   const Letters rest = slice(word, end + (append ? 2 : 1), word.size());
   const bool is_list = !rest.empty() && rest[0].symbol == '(';
-  if (end > name_end) return forget(name);
+  if (end > name_end) {
+    number(slice(word, name_end + 1, end - 1));  // an index may set a variable, which is refused
+    return forget(name);
+  }
   Fields value = is_list ? list_of(rest) : Fields{expand_one(rest)};
   if (append) {
     const bool open = may_be_set(name);
@@ -289,15 +294,21 @@ bool Reader::are_idle(std::size_t first, std::size_t end) const {
                                         "exit",   "return", "source",   ".",        "eval",    "exec",
                                         "cd",     "set",    "read",     "readonly", "mapfile", "printf",
                                         "trap",   "let",    "function", "pushd",    "popd",    "()"};
-  constexpr std::string_view parts[] = {":=",     "++",       "+=",        "-=",         "$((",      ".py",   ".sh",
-                                        "python", "torchrun", "deepspeed", "accelerate", "megatron", "swift", "sbatch"};
-  return std::none_of(
-      source_->tokens.begin() + static_cast<std::ptrdiff_t>(first),
-      source_->tokens.begin() + static_cast<std::ptrdiff_t>(end), [&](const Token& token) {
-        const auto has = [&token](std::string_view one) { return token.raw.find(one) != std::string::npos; };
-        return token.kind == TokenKind::arithmetic || is_assignment(token.text) || is_one_of(words, token.raw) ||
-               is_one_of(shells, token.raw) || state_.functions.contains(token.raw) || std::ranges::any_of(parts, has);
-      });
+  constexpr std::string_view parts[] = {"++",       "+=",        "-=",         ".py",      ".sh",   "python",
+                                        "torchrun", "deepspeed", "accelerate", "megatron", "swift", "sbatch"};
+  const auto tokens = std::span(source_->tokens).subspan(first, end - first);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const std::string& raw = tokens[i].raw;
+    const auto has = [&raw](std::string_view one) { return raw.find(one) != std::string::npos; };
+    // "break 2" leaves a loop around this one.
+    const bool leaves = (raw == "break" || raw == "continue") && i + 1 < tokens.size() &&
+                        tokens[i + 1].kind == TokenKind::word && tokens[i + 1].raw != "1";
+    if (leaves || tokens[i].kind == TokenKind::arithmetic || is_assignment(tokens[i].text) || is_one_of(words, raw) ||
+        is_one_of(shells, raw) || state_.functions.contains(raw) || sets_variable_within(raw) ||
+        std::ranges::any_of(parts, has))
+      return false;
+  }
+  return true;
 }
 
 void Reader::run_function(const std::pair<Source*, std::size_t>& function, const Fields& fields) {
@@ -306,7 +317,9 @@ void Reader::run_function(const std::pair<Source*, std::size_t>& function, const
   state_.locals.emplace_back();
   Source* const source = std::exchange(source_, function.first);
   const std::size_t at = std::exchange(at_, function.second);
+  const auto loops = std::pair(std::exchange(loops_, 0), std::exchange(open_loops_, 0));
   command();
+  std::tie(loops_, open_loops_) = loops;  // "break" does not leave loops around the call
   source_ = source;
   at_ = at;
   for (const std::string& name : state_.locals.back()) restore(name, before.variables);

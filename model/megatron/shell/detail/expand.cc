@@ -216,18 +216,18 @@ class Expander {
     }
   }
 
-  // Expands $NAME, ${...}, $((...)), $(...) and `...`.
+  // Expands $NAME, ${...}, $((...)) and $[...], its older form, $(...) and `...`.
   void dollar() {
     const std::size_t first = at_;
     const char next = symbol(first) == '`' ? '`' : symbol(first + 1);
-    if (next == '(' || next == '{' || next == '`') {
+    if (next == '(' || next == '{' || next == '`' || next == '[') {
       at_ = Scan(text_).piece(first);
       const Letters inside = slice(text_, first + (next == '`' ? 1 : 2), at_ - 1);
       if (next == '{') return parameter(inside, first);
-      const bool sum = next == '(' && at_ >= first + 5 && symbol(first + 2) == '(' && symbol(at_ - 2) == ')';
+      const bool doubled = next == '(' && at_ >= first + 5 && symbol(first + 2) == '(' && symbol(at_ - 2) == ')';
       const bool expr = text_of(inside).starts_with("expr ");  // POSIX's program for sums, whose times is \*
-      if (!sum && !expr) return output(inside, first);
-      Letters formula = sum ? slice(text_, first + 3, at_ - 2) : slice(inside, 5, inside.size());
+      if (!doubled && !expr && next != '[') return output(inside, first);
+      Letters formula = doubled ? slice(text_, first + 3, at_ - 2) : slice(inside, expr ? 5 : 0, inside.size());
       if (expr) std::erase_if(formula, [](const Letter& letter) { return letter.symbol == '\\'; });
       const auto number = shell_.number(formula);
       condition_ = shell_.missed_condition();
@@ -243,7 +243,7 @@ class Expander {
     if (begins_name(next))
       while (in_name(symbol(at_))) ++at_;
     if (special || begins_name(next)) return parameter(slice(text_, first + 1, at_), first);
-    put({'$', text_[first].line, next == '['});
+    put({'$', text_[first].line});
   }
 
   void output(const Letters& command, std::size_t first) {
@@ -344,7 +344,11 @@ class Expander {
     }
   }
 
+  // What is not expanded must not set a variable; the expansion itself may, of which nothing is known.
   void put_as_written(std::size_t first, std::size_t end) {
+    const std::string nested = text_of(slice(text_, std::min(first + 1, end), end));
+    const bool apart = symbol(first) == '`' || (nested.starts_with('(') && !nested.starts_with("(("));
+    if (!apart && sets_variable_within(nested)) shell_.refuse(text_[first].line, "an assignment within an expansion");
     for (std::size_t i = first; i < std::min(end, text_.size()); ++i)
       put({symbol(i), text_[i].line, true, false, text_[i].condition > 0 ? text_[i].condition : condition_});
   }
@@ -379,14 +383,8 @@ Letters Reader::expand_text(const Letters& text) { return Expander(text, *this, 
 std::optional<std::int64_t> Reader::number(const Letters& formula) {
   const Letters text = expand_text(formula);
   const std::string written = text_of(text);
-  for (std::size_t i = 0; i + 1 < written.size(); ++i) {
-    const bool steps = (written[i] == '+' || written[i] == '-') && written[i + 1] == written[i];
-    const char before = i > 0 ? written[i - 1] : '\0';
-    const bool shifts = i > 1 && (before == '<' || before == '>') && written[i - 2] == before;
-    const bool compares = written[i + 1] == '=' || before == '=' || before == '!' || before == '<' || before == '>';
-    if (steps || (written[i] == '=' && (!compares || shifts)))
-      refuse(line(), fmt::format("arithmetic that sets a variable ('{}')", model::trimmed(written)));
-  }
+  if (sets_variable(written))
+    refuse(line(), fmt::format("arithmetic that sets a variable ('{}')", model::trimmed(written)));
   missed_condition_ = condition_of(text);
   if (broken_ || !is_known(text) || text.size() > most_trimmed) return std::nullopt;
   return arithmetic(written, [this](std::string_view name) -> std::optional<std::string> {

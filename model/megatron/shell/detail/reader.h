@@ -46,6 +46,11 @@ Letters slice(const Letters& text, std::size_t first, std::size_t end);
 // Returns the fields from `first` on as one text, with a blank between them.
 Letters joined(const Fields& fields, std::size_t first = 0);
 
+// Whether arithmetic sets a variable: X=8, X+=1, X++.
+bool sets_variable(std::string_view formula);
+// Whether an expansion in a word that is not expanded sets one: ${X:=8}, $((X = 8)).
+bool sets_variable_within(std::string_view word);
+
 // Whether the text is what a shell would have.
 bool is_known(const Letters& letters);
 bool are_known(const Fields& fields);

@@ -228,6 +228,29 @@ std::size_t Scan::word(std::size_t at) {
   return at;
 }
 
+bool sets_variable(std::string_view formula) {
+  for (std::size_t i = 0; i + 1 < formula.size(); ++i) {
+    const bool steps = (formula[i] == '+' || formula[i] == '-') && formula[i + 1] == formula[i];
+    const char before = i > 0 ? formula[i - 1] : '\0';
+    const bool shifts = i > 1 && (before == '<' || before == '>') && formula[i - 2] == before;
+    const bool compares = formula[i + 1] == '=' || before == '=' || before == '!' || before == '<' || before == '>';
+    if (steps || (formula[i] == '=' && (!compares || shifts))) return true;
+  }
+  return false;
+}
+
+bool sets_variable_within(std::string_view word) {
+  for (std::size_t at = word.find('$'); at != word.npos; at = word.find('$', at + 1)) {
+    std::size_t end = at + 2;
+    if (word.substr(at).starts_with("$((") && sets_variable(word.substr(end, word.find("))", end) - end))) return true;
+    if (word.substr(at).starts_with("$[") && sets_variable(word.substr(end, word.find(']', end) - end))) return true;
+    if (!word.substr(at).starts_with("${")) continue;
+    while (end < word.size() && in_name(word[end])) ++end;
+    if (word.substr(end).starts_with(":=") || word.substr(end).starts_with('=')) return true;
+  }
+  return false;
+}
+
 std::size_t Scan::piece(std::size_t at) {
   switch (symbol(at)) {
     case '\\':
@@ -239,6 +262,7 @@ std::size_t Scan::piece(std::size_t at) {
     case '$':
       if (symbol(at + 1) == '(') return brackets(at + 1, '(', ')');
       if (symbol(at + 1) == '{') return brackets(at + 1, '{', '}');
+      if (symbol(at + 1) == '[') return brackets(at + 1, '[', ']');
       return symbol(at + 1) == '\'' ? quotes(at + 1) : at + 1;
     default:
       return at + 1;

@@ -139,6 +139,10 @@ TEST(MegatronScript, ValuesAreBashsOrNotKnown) {
        "8"},
       {"TP=8; for TP in $X; do echo $TP; done", "unknown"},
       {"TP=8; until ray status; do sleep 1; done", "8"},
+      {"TP=8; for x in $X; do echo $((TP * 2)) ${TP:-4}; break; done", "8"},
+      {"f() { break; }; for x in 1; do f; TP=8; done", "8"},
+      {"TP=8; X=$(run ${TP:=4})", "8"},
+      {"A=3; TP=$[A * 2 + 2]", "8"},
   };
   for (const auto& [script, expected] : known) EXPECT_EQ(value(script), expected) << script;
   for (const std::string script : {"TP=$((010))",
@@ -217,6 +221,16 @@ TEST(MegatronScript, ConstructsThatAreNotReadAreNamed) {
       {"readonly TP=8; TP=2", "'readonly'"},
       {"IFS=,; A=8,4; set -- $A; TP=$1", "an IFS of the script's own"},
       {"set -- 1 2; shift $X", "'shift $X' where it is not known"},
+      {"for y in 1; do for x in $X; do break 2; done; TP=8; done", "a loop that runs any number of times"},
+      {"for y in 1; do for x in $X; do continue 2; done; TP=8; done", "a loop that runs any number of times"},
+      {"for x in $X; do echo ${TP=8}; done", "a loop that runs any number of times"},
+      {"for x in $X; do echo $((TP = 8)); done", "a loop that runs any number of times"},
+      {"TP=2; A[TP=8]=1", "arithmetic that sets a variable ('TP=8')"},
+      {"echo > ${TP:=8}.log", "an assignment within a redirection"},
+      {"X=$Y; Z=${X:-$((TP=8))}", "an assignment within an expansion"},
+      {"Z=${X/${TP:=8}/a}", "an assignment within an expansion"},
+      {"TP=2; X=ab; Z=${X:$((TP=1)):1}", "an assignment within an expansion"},
+      {"echo {a,${TP:=8}}", "an assignment within an expansion"},
       {"sbatch <<EOF\npython b.py\nEOF", "a here-document with commands for 'sbatch'"},
   };
   for (const auto& [script, what] : refused) {
