@@ -37,6 +37,12 @@ constexpr Marker markers[] = {
     {"", "step_scheduler:", "local_batch_size:", "a recipe of NeMo AutoModel",
      "plumbline import automodel {0} --gpus N -o plan.toml"},
     {"", "verl.trainer.", "#!", "a launch script of verl", "plumbline import verl {0} -o plan.toml"},
+    {"", "actor_rollout_ref.model.path=", "", "a launch script of verl", "plumbline import verl {0} -o plan.toml"},
+    {"", "-m torchtitan.train", "", "a launch script of torchtitan",
+     "the config_registry.py of its --module is read, with its --config, and its options behind --: plumbline import "
+     "torchtitan"},
+    {"", "--model_name_or_path", "--finetuning_type", "a launch script of LLaMA-Factory",
+     "plumbline import llama-factory {0} --gpus N -o plan.toml"},
     {"", "actor_rollout_ref:", "algorithm:", "a configuration of verl", "plumbline import verl {0} -o plan.toml"},
     {"", "policy:", "train_global_batch_size:", "a configuration of NeMo-RL",
      "plumbline import nemo-rl {0} -o plan.toml"},

@@ -78,7 +78,7 @@ namespace fs = std::filesystem;
 namespace megatron = model::megatron;
 
 // Returns the shipped model that a name of Hugging Face has.
-std::optional<std::pair<std::string, megatron::ModelShape>> shape_of_name(const std::string& name) {
+std::optional<megatron::NamedShape> shape_of_name(const std::string& name) {
   const auto load = [](const std::string& config) {
     return resolve_model("", config).and_then(model::load_architecture);
   };
@@ -87,7 +87,8 @@ std::optional<std::pair<std::string, megatron::ModelShape>> shape_of_name(const 
   const auto text = path ? model::read_text_file(*path) : std::string();
   if (!found || !path || !text) return std::nullopt;
   const auto shape = megatron::nearest_shape_of(*text, *path, {});
-  return shape ? std::optional(std::pair(found->model.shipped, *shape)) : std::nullopt;
+  if (!shape) return std::nullopt;
+  return megatron::NamedShape{found->model.shipped, *shape, found->further};
 }
 
 model::Result<void> name_model(const ImportArguments& arguments, megatron::ImportOptions& options) {

@@ -427,8 +427,9 @@ void add_alternatives(const ConfigurationFormat& format, const Configuration& co
 Result<void> take_arguments(const std::vector<std::string>& arguments, const std::vector<Rename>& renames,
                             Configuration& configuration) {
   const auto refused = [](std::string_view argument) {
-    return wrong_input("--", fmt::format("'{}' is no --SECTION.KEY of the configuration", argument),
-                       "for example -- --training.local-batch-size 4; --config stands before --");
+    return wrong_input(
+        "--", fmt::format("'{}' is no --SECTION.KEY of the configuration", argument),
+        "for example -- --training.local-batch-size 4; --config stands before --, and the file is that of --module");
   };
   megatron::Command words;
   for (const std::string& argument : arguments) words.push_back({argument});

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <ranges>
+#include <span>
 #include <tuple>
 
 #include "model/base/text_file.h"
@@ -104,7 +105,7 @@ Result<Configuration> read_verl_script(const Source& source) {
   constexpr std::string_view launchers[] = {"verl.trainer.main_ppo", ".main_", "main_ppo.py"};
   const Launch launch = TRY(read_launch(source, launchers));
   Configuration read{source.path, {}};
-  for (const megatron::Word& word : launch.words)
+  for (const megatron::Word& word : std::span(launch.words).subspan(launch.first))
     if (Entry entry = entry_of(word, source.renames); !entry.key.empty()) read.entries.push_back(std::move(entry));
   if (source.text.find(kMachine) != std::string_view::npos)
     read.entries.push_back({std::string(kMachine), std::string(kMachine), "gpu", {}, 0});
@@ -125,12 +126,40 @@ void add_megatron_defaults(Configuration& read) {
     if (read.find(key) == nullptr) read.entries.push_back({key, key, value, {}, 0});
 }
 
+constexpr std::string_view engine_keys[] = {"actor_rollout_ref.actor.strategy", "model_engine", "config_name"};
+
 bool on_megatron(const Configuration& read) {
   return std::ranges::any_of(read.entries, [](const Entry& entry) {
-    const bool engine =
-        entry.key == "actor_rollout_ref.actor.strategy" || entry.key == "model_engine" || entry.key == "config_name";
-    return engine && entry.value.find("megatron") != std::string::npos;
+    return std::ranges::find(engine_keys, entry.key) != std::end(engine_keys) && contains(entry.value, "megatron");
   });
+}
+
+// The engines of verl/workers/engine but for FSDP and Megatron have sections of their own, which are not read.
+void refuse_other_engines(Draft& draft) {
+  for (const std::string_view key : engine_keys)
+    for (const std::string_view other : {"veomni", "torchtitan", "automodel", "mindspeed"})
+      if (contains(draft.text(key).value_or(""), other))
+        draft.fail(key, fmt::format("trains by {}, whose keys are not read", other),
+                   "fsdp, fsdp2 and megatron are read");
+}
+
+// The reference model and the critic take turns with the policy, and have its degrees and its size.
+void note_other_models(Draft& draft) {
+  const std::tuple<std::string_view, std::string_view, std::string_view> same[] = {
+      {"megatron.tensor_model_parallel_size", "model.tensor_model_parallel_size", "degrees"},
+      {"megatron.pipeline_model_parallel_size", "model.pipeline_model_parallel_size", "degrees"},
+      {"megatron.context_parallel_size", "model.context_parallel_size", "degrees"},
+      {"megatron.expert_model_parallel_size", "model.expert_model_parallel_size", "degrees"},
+      {"ulysses_sequence_parallel_size", "actor.fsdp.ulysses_sequence_parallel_size", "degrees"},
+      {"model.path", kPolicyPath, "size"}};
+  for (const auto& [models, what] :
+       {std::pair{"actor_rollout_ref.ref", "rollout.reference"}, {"critic", "rollout.critic"}})
+    for (const auto& [key, of_policy, property] : same) {
+      const std::string own = fmt::format("{}.{}", models, key);
+      const auto stated = draft.text(own);
+      if (draft.word(what) == "true" && stated && stated != draft.text(of_policy).value_or("1"))
+        draft.not_modeled(own, fmt::format("it has the {} of the policy", property));
+    }
 }
 
 Result<Configuration> read_verl(const Source& source) {
@@ -258,9 +287,13 @@ void verl_rules(const RuleInput& in) {
   // grad_clip is of the workers before
   read_policy(in, {kPolicyPath, "trainer.nnodes", "trainer.n_gpus_per_node", "actor_rollout_ref.actor.optim.clip_grad"},
               verl_silent);
+  refuse_other_engines(draft);
   read_verl_training(in);
   read_verl_step(draft);
   read_verl_engines(draft);
+  note_other_models(draft);
+  if (const std::string_view key = "actor_rollout_ref.rollout.free_cache_engine"; !draft.flag(key).value_or(true))
+    draft.not_modeled(key, "engines leave the memory to what trains");
 }
 
 Result<Configuration> read_openrlhf(const Source& source) {

@@ -283,6 +283,8 @@ Result<bool> add_deepspeed_file(const std::string& path, std::string_view key, C
         entry.line = stated.line;
         read.entries.push_back(std::move(entry));
       }
+      for (Entry& entry : read.entries)
+        if (entry.key == key) entry.value = name;
       return true;
     }
   }
@@ -295,6 +297,9 @@ bool has_deepspeed_section(const Draft& draft) {
 }
 
 void read_deepspeed_section_degrees(const RuleInput& in) {
+  for (const char* key : {"deepspeed", "deepspeed_config.deepspeed_config_file"})
+    if (const auto file = in.draft.text(key); file && has_deepspeed_section(in.draft))
+      in.draft.note(Note::Kind::assumed, key, fmt::format("the file of DeepSpeed that is read is {}", *file));
   for (const char* key : {"deepspeed.tensor_parallel.autotp_size", "deepspeed.tensor_parallel.tp_size"})
     if (const auto degree = in.draft.integer(key); degree && *degree > 0)
       in.draft.set("parallelism.tensor", *degree, key);

@@ -21,6 +21,13 @@ namespace plumbline::model::megatron {
 
 inline constexpr std::string_view default_topology = "h100-dgx";
 
+// A shipped model. `further`: the name goes on behind its name, as that of a further training does.
+struct NamedShape {
+  std::string config;
+  ModelShape shape;
+  bool further = false;
+};
+
 struct ImportOptions {
   Definitions definitions;              // variables that are set outside of the script; 1, 2 ...: its parameters
   std::string more_arguments;           // added after the script's arguments
@@ -29,7 +36,7 @@ struct ImportOptions {
   std::optional<std::string> topology;  // default: that of the script's comment, else default_topology
   std::vector<std::string> overrides;   // plan keys, KEY=VALUE
   // Returns a shipped model of a name of Hugging Face, with its own; nothing where there is none, and without it.
-  std::function<std::optional<std::pair<std::string, ModelShape>>(const std::string& name)> find_model = {};
+  std::function<std::optional<NamedShape>(const std::string& name)> find_model = {};
   std::string folder;                                           // that holds the script, for $(dirname "$0")
   std::function<FoundFile(const std::string& path)> find_file;  // what it may source; none: nothing
 };

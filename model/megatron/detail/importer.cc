@@ -446,10 +446,12 @@ std::optional<Error> Importer::settle_model() {
     if (shape.layers < 1 && launch_.swift && given_.has(named)) {
       auto found = options_.find_model ? options_.find_model(*given_.value(named)) : std::nullopt;
       if (found) {
-        out_.notes.push_back({given_.line(named), fmt::format("{} {}: the model is {}, by its name", named,
-                                                              *given_.value(named), found->first)});
-        out_.plan.model.config = std::move(found->first);
-        shape = std::move(found->second);
+        out_.notes.push_back(
+            {given_.line(named),
+             fmt::format("{} {}: the model is {}, by its name{}", named, *given_.value(named), found->config,
+                         found->further ? ", which goes on: as a further training it has the same dimensions" : "")});
+        out_.plan.model.config = std::move(found->config);
+        shape = std::move(found->shape);
         return std::nullopt;
       }
       return problem(named, fmt::format("the dimensions of {} are not in the script", *given_.value(named)),

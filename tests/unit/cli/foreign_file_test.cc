@@ -44,6 +44,15 @@ TEST(ForeignFile, IsRefusedWithTheCommandThatReadsIt) {
                    "a recipe of NeMo AutoModel", "plumbline import automodel {} --gpus N -o plan.toml"},
            Foreign{"run_grpo.sh", "#!/bin/bash\npython3 -m verl.trainer.main_ppo data.train_batch_size=8 --x\n",
                    "a launch script of verl", "plumbline import verl {} -o plan.toml"},
+           Foreign{"run_dapo.sh",
+                   "#!/bin/bash\npython3 -m recipe.dapo.main_dapo --config-name=a actor_rollout_ref.model.path=b\n",
+                   "a launch script of verl", "plumbline import verl {} -o plan.toml"},
+           Foreign{"sft.sh", "#!/bin/bash\ntorchrun src/train.py --model_name_or_path a --finetuning_type full\n",
+                   "a launch script of LLaMA-Factory", "plumbline import llama-factory {} --gpus N -o plan.toml"},
+           Foreign{"run_train.sh", "#!/bin/bash\ntorchrun -m torchtitan.train --module llama3 --config llama3_8b\n",
+                   "a launch script of torchtitan",
+                   "the config_registry.py of its --module is read, with its --config, and its options behind --: "
+                   "plumbline import torchtitan"},
            Foreign{"hydra.yaml", "actor_rollout_ref:\n  model: {}\nalgorithm: {}\n", "a configuration of verl",
                    "plumbline import verl {} -o plan.toml"},
            Foreign{"llama.yaml", "parallelism:\n  dp: 1\ntokens:\n  batch_accumulation_per_replica: 1\n",
@@ -131,6 +140,9 @@ TEST(ForeignFile, OfAnotherImporterNamesIt) {
   EXPECT_EQ(message(trace, trace, "kineto"), "is cut");
   EXPECT_EQ(message(trace, trace, "megatron"), "is a trace, not a file of 'import megatron'");
   EXPECT_EQ(message("--output", trace, "megatron"), "is cut");
+  const std::string dapo =
+      folder.write("dapo.sh", "#!/bin/bash\na.main_dapo --b actor_rollout_ref.model.path=c\n").string();
+  EXPECT_EQ(message(dapo, dapo, "verl"), "is cut") << "what is wrong with a file of the format itself";
 }
 
 }  // namespace

@@ -240,6 +240,9 @@ TEST(Trainers, DeepspeedsFileIsReadWhereItLies) {
     EXPECT_TRUE(plan.offload.optimizer);
     EXPECT_EQ(plan.overlap.gradient_bucket_bytes, 4e8) << "2e8 gradients of two bytes";
   }
+  const std::string file = "the file of DeepSpeed that is read is " + (folder.path() / "zero.json").string();
+  EXPECT_THAT(noted(factory), HasSubstr(file));
+  EXPECT_THAT(noted(accelerate), HasSubstr(file));
   EXPECT_EQ(factory.plan.batch.global_batch_size, 8) << "2 of each of 4 data-parallel ranks";
   EXPECT_EQ(accelerate.plan.batch.global_batch_size, 4);
 }

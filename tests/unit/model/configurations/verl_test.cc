@@ -128,6 +128,34 @@ TEST(Verl, TheFileThatHydraKeeps) {
   EXPECT_EQ(read.plan.rollout.updates, 1);
 }
 
+TEST(Verl, OtherEnginesAndModelsAreNotThoseOfThePolicy) {
+  for (const char* engine : {"actor_rollout_ref.actor.strategy=veomni", "model_engine=torchtitan"})
+    EXPECT_THAT(refusal("verl", script + engine + "\n", answer_lengths), HasSubstr("whose keys are not read"));
+  const std::string ulysses = "ulysses_sequence_parallel_size=2 ", both = "actor_rollout_ref.actor." + ulysses;
+  const std::string reference = "actor_rollout_ref.actor.use_kl_loss=True actor_rollout_ref.ref.";
+  EXPECT_THAT(noted(imported("verl", script + reference + ulysses + "\n", answer_lengths)),
+              HasSubstr("actor_rollout_ref.ref.ulysses_sequence_parallel_size = 2: not modelled"));
+  EXPECT_THAT(noted(imported("verl", script + both + reference + ulysses + "\n", answer_lengths)),
+              testing::Not(HasSubstr("actor_rollout_ref.ref.")));
+  const std::string critic =
+      "algorithm.adv_estimator=gae critic.model.path=Qwen/Qwen3-0.6B "
+      "actor_rollout_ref.rollout.free_cache_engine=False\n";
+  const std::string notes = noted(imported("verl", script + critic, answer_lengths));
+  EXPECT_THAT(notes, HasSubstr("critic.model.path = Qwen/Qwen3-0.6B: not modelled"));
+  EXPECT_THAT(notes, HasSubstr("free_cache_engine = False: not modelled"));
+}
+
+// Words before the training, as those of Ray, are no overrides.
+TEST(Verl, ARecipeThatRayStarts) {
+  const auto read = imported("verl",
+                             "ray job submit --address=http://a --no-wait -- python3 -m recipe.dapo.main_dapo "
+                             "actor_rollout_ref.model.path=Qwen/Qwen3-8B algorithm.filter_groups.enable=True "
+                             "data.train_batch_size=64 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1\n",
+                             answer_lengths);
+  EXPECT_EQ(read.plan.rollout.algorithm, "dapo");
+  EXPECT_THAT(noted(read), testing::Not(HasSubstr("address")));
+}
+
 TEST(Verl, OfReleasesBefore2025AMicroBatchIsThatOfAllRanks) {
   const auto read = imported("verl",
                              "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen3-8B "

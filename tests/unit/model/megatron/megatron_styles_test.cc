@@ -356,16 +356,24 @@ TEST(MegatronStyles, AModelThatIsOnlyNamedIsNamedInTheError) {
     EXPECT_THAT(to_string(named.error()), testing::HasSubstr(message));
   }
   // A shipped model of that name is the model.
-  const auto find = [](const std::string& name) -> std::optional<std::pair<std::string, ModelShape>> {
+  const auto find = [](const std::string& name) -> std::optional<NamedShape> {
     ModelShape shape;
     shape.layers = 36;
-    return name == "Qwen/Qwen3-8B" ? std::optional(std::pair("qwen3-8b", shape)) : std::nullopt;
+    if (!contains(name, "Qwen3-8B")) return std::nullopt;
+    return NamedShape{"qwen3-8b", shape, name != "Qwen/Qwen3-8B"};
   };
   const auto shipped = value_of(import_script("NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen3-8B" + rest, "named.sh",
                                               {.config = "m.json", .find_model = find}));
   EXPECT_EQ(shipped.plan.model.config, "qwen3-8b");
   EXPECT_EQ(shipped.shape.layers, 36);
   EXPECT_FALSE(shipped.config);
+  const auto goes_on = [](const ImportedScript& read) {
+    return std::ranges::any_of(read.notes, [](const auto& note) { return contains(note.text, "goes on"); });
+  };
+  EXPECT_FALSE(goes_on(shipped));
+  EXPECT_TRUE(goes_on(value_of(import_script("NPROC_PER_NODE=8 megatron sft --load out/Qwen3-8B-further" + rest,
+                                             "named.sh", {.config = "m.json", .find_model = find}))))
+      << "by the folder's name";
 }
 
 // What forks state by arguments of their own: DeepSeek-V3 in MindSpeed's names, and stages of Megatron-DeepSpeed.
