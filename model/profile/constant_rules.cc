@@ -20,7 +20,7 @@ constexpr ConstantRange slowdown{1, 1e3}, factor{0, 1e3}, share{0, 1}, speed{1e-
 constexpr ConstantRange part{1e-6, 1}, efficiency{1e-6, 1e3};
 constexpr ConstantRange extent{1, 65536, true}, depth{0, 65536}, sms{1, 1e6}, blocks{0, 1024, true}, flag{0, 1, true};
 constexpr ConstantRange resource{0, 1e9, true}, memory{0, 1e12}, reserved{0, 1e12, true};
-constexpr ConstantRange power{0, 1e6}, limit{1, 1e6}, exponent{0, 10}, energy{0, 1e-3};
+constexpr ConstantRange power{0, 1e6}, limit{1, 1e6}, exponent{0, 10}, norm{1, 100}, energy{0, 1e-3};
 }  // namespace ranges
 
 using Words = std::vector<std::string_view>;

@@ -203,25 +203,59 @@ struct Factor {
   double value = 1, deviation = 0;
 };
 
-// Returns the factor on k_time with which the constants predict the GEMMs.
-Factor k_time_factor(const Draft& draft, const std::vector<Measurement>& records, const VectorXd& measured,
-                     const model::GemmConstants& constants, const std::string& format, double output_bytes) {
+// Returns the seconds of the GEMMs by the constants.
+VectorXd gemm_seconds_of(const Draft& draft, const std::vector<Measurement>& records,
+                         const model::GemmConstants& constants, const std::string& format, double output_bytes) {
   const double sms = static_cast<double>(draft.machine().device.sms), ramp = draft.si("gemm.ramp").value_or(0);
+  return vector_of(records, [&](const Measurement& m) {
+    return ramp + gemm_core_seconds(constants,
+                                    {.m = extent_of(m, "m"),
+                                     .n = extent_of(m, "n"),
+                                     .k = extent_of(m, "k"),
+                                     .operand_bytes = operand_bytes(format),
+                                     .output_bytes = output_bytes},
+                                    sms);
+  });
+}
+
+constexpr double k_time_width = 0.1;  // of the loss
+
+// Returns the factor on k_time with which the constants predict the GEMMs, whose results are written in 16 bits.
+Factor k_time_factor(const Draft& draft, const std::vector<Measurement>& records, const VectorXd& measured,
+                     const model::GemmConstants& constants, const std::string& format) {
+  constexpr double result = 2;
   const Form form = [&](const VectorXd& x) {
     model::GemmConstants scaled = constants;
     scaled.k_time *= x[0];
-    return vector_of(records, [&](const Measurement& m) {
-      return ramp + gemm_core_seconds(scaled,
-                                      {.m = extent_of(m, "m"),
-                                       .n = extent_of(m, "n"),
-                                       .k = extent_of(m, "k"),
-                                       .operand_bytes = operand_bytes(format),
-                                       .output_bytes = output_bytes},
-                                      sms);
-    });
+    return gemm_seconds_of(draft, records, scaled, format, result);
   };
-  const LogFit fit = log_fit(form, measured, VectorXd::Ones(1), {.width = 0.1});
+  const LogFit fit = log_fit(form, measured, VectorXd::Ones(1), {.width = k_time_width});
   return {fit.values[0], fit.uncertainty[0]};
+}
+
+struct GradientFactors {
+  Factor k_time, exponent;  // a factor on the constants' k_time; the memory's exponent and its relative deviation
+  double correlation = 0;
+};
+
+// Returns with which factor on k_time and which exponent of the memory the constants predict weight gradients, whose
+// results are read and written in FP32.
+GradientFactors gradient_factors(const Draft& draft, const std::vector<Measurement>& records, const VectorXd& measured,
+                                 const model::GemmConstants& constants, const std::string& format) {
+  constexpr double accumulated = 8, usual_over_one = 0.5;
+  const Form form = [&](const VectorXd& x) {
+    model::GemmConstants scaled = constants;
+    scaled.k_time *= x[0];
+    scaled.memory_exponent = 1 + x[1];
+    return gemm_seconds_of(draft, records, scaled, format, accumulated);
+  };
+  VectorXd start(2);
+  start << 1, usual_over_one;
+  const LogFit fit = log_fit(form, measured, start, {.width = k_time_width});
+  const double over_one = fit.values[1], exponent = 1 + over_one;
+  return {{fit.values[0], fit.uncertainty[0]},
+          {exponent, fit.uncertainty[1] * over_one / exponent},
+          correlation_of(fit, {0, 1})[0][0]};
 }
 
 }  // namespace
@@ -389,6 +423,7 @@ std::optional<model::GemmConstants> gemm_constants(const Draft& draft, const std
   own("wave_overhead", c.wave_overhead);
   own("wave_share", c.wave_share);
   own("memory_bandwidth", c.memory_bandwidth);
+  own("memory_exponent", c.memory_exponent);
   own("droop", c.droop);
   own("droop_time", c.droop_time);
   return c;
@@ -467,14 +502,19 @@ model::Result<model::Profile> ProfileMaker::profile(const std::string& name) {
   return profiles_.at(name);
 }
 
-// Takes the ratio of weight gradients to other GEMMs from the records, where both ran under one power limit.
+// Takes the ratio of weight gradients to other GEMMs from the records, where both ran under one power limit, and how
+// far their products hide the sums that they read and write.
 model::Result<void> fit_weight_gradient_step(Draft& draft) {
   const RecipeStep& step = draft.step();
   const Measurements& records = *TRY(draft.measured());
-  const auto constants = gemm_constants(draft, step.kind);
+  const std::string gradient_kind = step.kind + "_weight_gradient";
+  const auto constants = gemm_constants(draft, step.kind), of_gradients = gemm_constants(draft, gradient_kind);
   if (!constants)
     return draft.wrong("step.kind", fmt::format("gemm.{} is not fitted yet", step.kind),
                        "fit gemm before weight_gradient");
+  if (!of_gradients || of_gradients->memory_bandwidth == 0)
+    return draft.wrong("step.kind", fmt::format("gemm.{} has no tile or no memory_bandwidth", gradient_kind),
+                       fmt::format("copy gemm.{} before weight_gradient", step.kind));
   const auto single = [&](const char* phase) {
     auto found = bursts(records, "gemm", phase, step.format);
     std::erase_if(found, [](const Measurement& m) { return extent_of(m, "groups") > 1; });
@@ -483,14 +523,13 @@ model::Result<void> fit_weight_gradient_step(Draft& draft) {
   auto forward = single("F");
   std::ranges::copy(single("I"), std::back_inserter(forward));
   const auto gradient = single("W");
-  if (forward.empty() || gradient.empty()) return none(draft, step.format + " GEMM of each phase");
-  constexpr double result = 2, accumulated = 8;  // bytes per element: BF16, and FP32 read and written
+  if (forward.empty() || gradient.size() < 3) return none(draft, "three " + step.format + " GEMMs of each phase");
   const std::string format = step.format == "fp8_tensor" ? "fp8" : step.format;
   const double highest = environment_number(records, highest_mhz);
-  const Factor of_forward = k_time_factor(draft, forward, unthrottled(forward, highest), *constants, format, result);
-  const Factor held = k_time_factor(draft, forward, as_measured(forward), *constants, format, result);
-  const Factor of_gradient =
-      k_time_factor(draft, gradient, unthrottled(gradient, highest), *constants, format, accumulated);
+  const Factor of_forward = k_time_factor(draft, forward, unthrottled(forward, highest), *constants, format);
+  const Factor held = k_time_factor(draft, forward, as_measured(forward), *constants, format);
+  const GradientFactors of_gradient =
+      gradient_factors(draft, gradient, unthrottled(gradient, highest), *of_gradients, format);
   const double flops = 2 * constants->tile_m * constants->tile_n * static_cast<double>(draft.machine().device.sms);
   const double rate = flops / constants->k_time * 1e-12;
   draft.notes.push_back(
@@ -499,17 +538,20 @@ model::Result<void> fit_weight_gradient_step(Draft& draft) {
                   "{:.0f} ({:+.0f} %)",
                   step.kind, rate, rate / held.value, 100 / held.value - 100, rate / of_forward.value,
                   100 / of_forward.value - 100));
-  const double ratio = of_gradient.value / of_forward.value;
+  const double ratio = of_gradient.k_time.value * of_gradients->k_time / (of_forward.value * constants->k_time);
   const std::string forwards = fmt::format("gemm.{}.k_time", step.kind);
-  const std::string gradients = fmt::format("gemm.{}_weight_gradient.k_time", step.kind);
+  const std::string gradients = fmt::format("gemm.{}.k_time", gradient_kind);
   const double uncertainty = draft.find(forwards)->relative_uncertainty.value_or(0);
-  draft.set(
-      gradients, constants->k_time * ratio, "ns", std::hypot(of_forward.deviation, of_gradient.deviation) + uncertainty,
-      Evidence::fitted,
-      fmt::format("gemm.{}.k_time times {:.3g}, the ratio in {} weight gradients and {} other GEMMs of {}, each at its "
-                  "recorded clock",
-                  step.kind, ratio, gradient.size(), forward.size(), cited_records(draft)));
+  const std::string from =
+      fmt::format("{} weight gradients of {}, each at its recorded clock", gradient.size(), cited_records(draft));
+  draft.set(gradients, constants->k_time * ratio, "ns",
+            std::hypot(of_forward.deviation, of_gradient.k_time.deviation) + uncertainty, Evidence::fitted,
+            fmt::format("gemm.{}.k_time times {:.3g}, the ratio to {} other GEMMs in {}", step.kind, ratio,
+                        forward.size(), from));
   draft.share(gradients, draft.errors_of(forwards), uncertainty, gradients);
+  draft.set(fmt::format("gemm.{}.memory_exponent", gradient_kind), of_gradient.exponent.value, "1",
+            of_gradient.exponent.deviation, Evidence::fitted,
+            fmt::format("fitted with k_time to {}; correlation of their errors {:.2f}", from, of_gradient.correlation));
   return {};
 }
 

@@ -110,6 +110,7 @@ KernelCost::GemmKind KernelCost::read_gemm(ConstantReader& reader, std::string_v
   kind.form.tile_n = value("tile_n", kind.form.tile_n);
   kind.form.k_block = value("k_block", kind.form.k_block);
   kind.form.wave_share = value("wave_share", kind.form.wave_share);
+  kind.form.memory_exponent = value("memory_exponent", kind.form.memory_exponent);
   kind.form.droop_time = value("droop_time", kind.form.droop_time);
   kind.grouped_slowdown = value("grouped_slowdown", kind.grouped_slowdown);
   if (forward == nullptr) read_small_gemms(reader, name, kind);

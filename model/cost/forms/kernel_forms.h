@@ -14,6 +14,7 @@ struct GemmConstants {
   double wave_share = 1;              // 1: the last wave takes as long as a full one; 0: as its share of a wave
   double k_time = 0;                  // s per element of the inner dimension for one tile on one SM
   double memory_bandwidth = 0;        // B/s of operands and results; 0: they cost nothing here
+  double memory_exponent = 4;         // how far products hide them: 1 not at all; infinite: the longer of both
   double droop = 0;                   // by how much a kernel far longer than droop_time is slower
   double droop_time = 0;              // s
 };
@@ -48,7 +49,7 @@ double gemm_tiles(const GemmConstants& constants, const GemmWork& work);
 //   tiles = gemm_tiles(),  w = tiles / n,
 //   C = max(1, w + wave_share * (ceil(w) - w)) * (k * k_time + wave_overhead)        k in whole blocks
 //   B = groups * ((m + n) * k * operand_bytes + m * n * output_bytes) / memory_bandwidth
-//   F = (C^4 + B^4)^(1/4),  seconds = F * (1 + droop * F / (F + droop_time)).
+//   F = (C^p + B^p)^(1/p), p = memory_exponent,  seconds = F * (1 + droop * F / (F + droop_time)).
 // F is at least C, and C at least w * k * k_time.
 GemmSeconds gemm_core(const GemmConstants& constants, const GemmWork& work, double sms);
 double gemm_core_seconds(const GemmConstants& constants, const GemmWork& work, double sms);

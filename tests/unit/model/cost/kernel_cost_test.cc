@@ -247,6 +247,24 @@ TEST_F(KernelTimes, OperandsAndResultsStreamWithTheTiles) {
   EXPECT_NEAR(microseconds(cost, "q_a", Phase::F), 5 + together + 1, 1e-9);
 }
 
+TEST_F(KernelTimes, WeightGradientsMayHideLessOfTheirMemory) {
+  // [1536, 7168] over 4096 is 672 tiles, six waves of 132; the FP32 sum is read and written.
+  const double tiles = 6 * (4 + 4096 * 0.004);
+  const double megabytes = (4096 * (1536 + 7168) * 33 / 32.0 + 1536 * 7168 * 8) / 1e6;
+  const auto rate = number("gemm.fp8_weight_gradient.memory_bandwidth", 1, "TB/s");
+  const auto by = [&](double exponent) {
+    return microseconds(make({}, {rate, number("gemm.fp8_weight_gradient.memory_exponent", exponent)}), "q_a_wgrad",
+                        Phase::W);
+  };
+  EXPECT_NEAR(by(1), 5 + tiles + megabytes + 1, 1e-9);
+  EXPECT_NEAR(by(2), 5 + std::hypot(tiles, megabytes) + 1, 1e-9);
+  // Without one they are like the forward pass.
+  const KernelCost as_forward = make({}, {rate, number("gemm.fp8.memory_exponent", 1)});
+  EXPECT_NEAR(microseconds(as_forward, "q_a_wgrad", Phase::W), by(1), 1e-9);
+  EXPECT_NEAR(microseconds(make({}, {rate}), "q_a_wgrad", Phase::W), by(4), 1e-9);
+  EXPECT_EQ(microseconds(make({}, {rate}), "q_a", Phase::F), microseconds("q_a", Phase::F, 132));
+}
+
 TEST_F(KernelTimes, LongGemmsDroopAndGroupedOnesAreSlower) {
   const KernelCost cost = make({}, {number("gemm.fp8.memory_bandwidth", 1e6, "TB/s"), number("gemm.fp8.droop", 0.3),
                                     number("gemm.fp8.droop_time", 1, "ms"), number("gemm.fp8.grouped_slowdown", 1.5)});

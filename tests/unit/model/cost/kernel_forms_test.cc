@@ -26,6 +26,23 @@ TEST(GemmForm, TheShareOfWavesInterpolatesTheLastOne) {
   EXPECT_EQ(gemm_core_seconds(soft, {.m = 0, .n = 256, .k = 64}, 100), 0);
 }
 
+// A tile of 3 us whose 96 KiB take 4 us: 7 us one after the other, 5 us by squares, the fourth root of 3^4 + 4^4 where
+// nothing is stated, and the longer of both in the limit.
+TEST(GemmForm, TilesHideTheirMemoryByTheExponent) {
+  const GemmWork work{.m = 128, .n = 128, .k = 128};
+  EXPECT_EQ(work.bytes(), 98304);
+  GemmConstants c{.wave_overhead = 3e-6, .memory_bandwidth = 98304 / 4e-6};
+  EXPECT_NEAR(gemm_core_seconds(c, work, 100), std::pow(337, 0.25) * 1e-6, 1e-15);
+  for (const auto& [exponent, us] : std::vector<std::pair<double, double>>{
+           {1, 7}, {1.5, std::pow(3 * std::sqrt(3) + 8, 2.0 / 3)}, {2, 5}, {100, 4}}) {
+    c.memory_exponent = exponent;
+    EXPECT_NEAR(gemm_core_seconds(c, work, 100), us * 1e-6, 1e-15) << exponent;
+    EXPECT_NEAR(gemm_core(c, work, 100).memory, (us - 3) * 1e-6, 1e-15) << exponent;
+  }
+  c.memory_bandwidth = 1e30;
+  EXPECT_NEAR(gemm_core_seconds(c, work, 100), 3e-6, 1e-18);
+}
+
 TEST(SmallGemmForm, RowsFillTilesOf64) {
   EXPECT_EQ(padded_rows(1, 0, 64), 64);
   EXPECT_EQ(padded_rows(64, 0, 64), 64);
@@ -99,6 +116,7 @@ TEST(GemmForm, IsMonotone) {
   for (const double share : {0.0, 0.4, 1.0}) {
     GemmConstants all = waves;
     all.wave_share = share;
+    all.memory_exponent = share == 0.4 ? 1.3 : 4;
     all.memory_bandwidth = 2e12;
     all.droop = 0.3;
     all.droop_time = 1e-3;
