@@ -76,6 +76,20 @@ TEST(UnfusedKernels, AnOperatorsConstantsComeBeforeThoseOfItsClass) {
   EXPECT_EQ(time(both, layer, "split_qkv").seconds, 0);  // a view is no kernel
 }
 
+// 512 rows of 128,256 logits of 2 B are 131 MB, and 35 passes over them the copy of 32 bits, the temperature, softmax
+// and the draw of an engine that calls PyTorch for each.
+TEST(UnfusedKernels, ADrawnTokenPassesOverItsLogits) {
+  LayerContext c = rank();
+  c.architecture.vocabulary = 128256;
+  c.tokens = 512;
+  c.inference = {.kind = InferencePass::Kind::decode, .requests = 512, .new_tokens = 1, .cached_tokens = 1024};
+  const Graph head = make_block(BlockKind::head, c);
+  const KernelCost drawn = cost({number("kernel.sample.passes", 35), number("kernel.sample.launches", 10)});
+  const Kernels largest = time(cost(), head, "sample"), several = time(drawn, head, "sample");
+  EXPECT_NEAR(several.work, 35 * largest.work, 1e-12);
+  EXPECT_NEAR(several.seconds - several.work, 10 * (largest.seconds - largest.work), 1e-12);
+}
+
 TEST(UnfusedKernels, ALossMovesWhatItsKernelDoes) {
   LayerContext c = rank();
   c.architecture.vocabulary = 128'000;
