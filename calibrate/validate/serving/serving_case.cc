@@ -6,11 +6,13 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "calibrate/measurement/csv_table.h"
 #include "calibrate/validate/detail/case_rows.h"
 #include "model/architecture/metrics.h"
+#include "model/base/decimal.h"
 #include "model/base/distinct.h"
 #include "model/base/table_reader.h"
 #include "model/base/text.h"
@@ -131,11 +133,16 @@ ComparedServing compare_row(const PublishedServing& row, const ServingCase& defi
   if (!compared.lacking.empty()) return compared;
   const auto plan = serving_plan(row, definition);
   if (!plan) return compared.error = plan.error(), compared;
-  const auto inputs = [&] {
+  auto inputs = [&] {
     const std::scoped_lock lock(reads);
     return inputs_of(plan->plan, plan->profile, row.set);
   }();
   if (!inputs) return compared.error = inputs.error(), compared;
+  if (!plan->constants.empty()) {
+    auto profile = inputs->profile.with_changes(plan->constants);
+    if (!profile) return compared.error = profile.error(), compared;
+    inputs->profile = std::move(*profile);
+  }
   compared.kind = serving_kind(*inputs);
   const auto result = sim::ServingPredictor(*inputs).predict(inputs->plan);
   if (!result) return compared.error = result.error(), compared;
@@ -389,8 +396,19 @@ model::Result<ServingPlan> serving_plan(const PublishedServing& row, const Servi
       fmt::format("inference.concurrency={}", concurrency == row.numbers.end() ? 0 : concurrency->second));
   // The requests of such a row all decode: none of them waits for its first token.
   if (row.phase == ServingPhase::decode) changes.emplace_back("inference.arrivals=\"waves\"");
-  changes.insert(changes.end(), row.plan.begin(), row.plan.end());
-  return ServingPlan{TRY(plan_of_row(row.id, changes)), hardware->profile};
+  constexpr std::string_view of_profiles = "profile.";
+  std::vector<model::ConstantChange> constants;
+  for (const std::string& change : row.plan) {
+    if (!change.starts_with(of_profiles)) {
+      changes.push_back(change);
+      continue;
+    }
+    const std::size_t equals = std::min(change.find('='), change.size());
+    const auto value = model::parse_decimal(std::string_view(change).substr(std::min(equals + 1, change.size())));
+    if (!value) return tl::unexpected(about_row(row.id, fmt::format("'{}' has no number", change), "write KEY=NUMBER"));
+    constants.push_back({change.substr(of_profiles.size(), equals - of_profiles.size()), value->value()});
+  }
+  return ServingPlan{TRY(plan_of_row(row.id, changes)), hardware->profile, std::move(constants)};
 }
 
 model::Result<std::vector<ExampleFigure>> load_example_figures(const std::string& path) {

@@ -16,6 +16,7 @@
 #include "calibrate/validate/interval_score.h"
 #include "model/base/error.h"
 #include "model/plan/plan.h"
+#include "model/profile/constant_rules.h"
 #include "sim/interval/step_draws.h"
 #include "sim/predict/inputs.h"
 
@@ -59,7 +60,7 @@ struct PublishedServing {  // a row of a table
   std::map<std::string, std::int64_t, std::less<>> numbers;
   std::optional<double> step_s, tpot_s, tokens_per_s_per_gpu;
   std::optional<double> ttft_s;      // at the load
-  std::vector<std::string> plan;     // further keys of the plan
+  std::vector<std::string> plan;     // further keys of the plan, and constants: "profile.serving.graphs.most=384"
   std::vector<std::string> missing;  // features of the row that a plan cannot express
 
   std::vector<std::string> lacking() const;  // columns that a plan needs and the row lacks
@@ -71,10 +72,11 @@ model::Result<std::vector<PublishedServing>> read_published_serving(const std::s
 struct ServingPlan {
   model::Plan plan;
   std::string profile;
+  std::vector<model::ConstantChange> constants;  // that the row states
 };
 
 // Returns the plan of a row, which must lack nothing. Input errors name the row: hardware or a model that the case does
-// not list, a plan key that does not exist.
+// not list, a plan key that does not exist, a constant without a number.
 model::Result<ServingPlan> serving_plan(const PublishedServing& row, const ServingCase& definition);
 
 // Published figures of deployments that shipped examples describe (calibrate/published/serving/examples.csv), which are

@@ -66,6 +66,19 @@ TEST_F(ServingCases, AreDistinguishedFromOtherCases) {
   tests::expect_error(refused.error(), model::ErrorKind::input, path, 12, "demand.figure", "unknown figure 'last'");
 }
 
+TEST_F(ServingCases, RowsStateConstants) {
+  const auto read = rows(
+      "r1,a,Llama,H100,mixed,vllm,1,1,1,1,bf16,,64,1024,256,,10,1000,profile.serving.graphs.most=384,\n"
+      "r2,a,Llama,H100,mixed,vllm,1,1,1,1,bf16,,64,1024,256,,10,1000,profile.serving.graphs.most,\n");
+  const auto constants = serving_plan(read[0], load())->constants;
+  ASSERT_EQ(constants.size(), 1u);
+  EXPECT_EQ(constants[0].name, "serving.graphs.most");
+  EXPECT_EQ(constants[0].value, 384);
+  const auto refused = serving_plan(read[1], load());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "'profile.serving.graphs.most' has no number");
+}
+
 TEST_F(ServingCases, RowsHaveTheirPlans) {
   const auto read = rows(
       "r1,a,Llama,H100,mixed,vllm,2,2,1,1,bf16,,64,1024,256,,10,1000,inference.chunked_prefill_tokens=2048,\n"
