@@ -138,9 +138,7 @@ std::string ledger_plan(const model::Plan& plan) {
 
 LedgerEntry ledger_entry(const sim::Inputs& inputs, const model::StepResult& result, const LedgerOrigin& origin) {
   LedgerEntry entry;
-  entry.date = origin.date;
-  entry.version = origin.version;
-  entry.revision = origin.revision;
+  static_cast<LedgerOrigin&>(entry) = origin;
   entry.plan = fs::path(inputs.plan.file).stem().string();
   entry.plan_toml = ledger_plan(inputs.plan);
   entry.profile = result.profile;
@@ -149,7 +147,6 @@ LedgerEntry ledger_entry(const sim::Inputs& inputs, const model::StepResult& res
   entry.fidelity = result.fidelity;
   entry.constants_hash = hash_of(inputs.profile);
   entry.draws = result.interval->draws;
-  entry.seed = origin.seed;
   entry.time_s = result.step.time_s;
   entry.time = result.interval->time_s;
   entry.peak_bytes = result.interval->peak_bytes.at_most(result.memory.capacity_bytes);  // as a device shows it

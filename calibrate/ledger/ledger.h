@@ -24,24 +24,21 @@ struct LedgerMeasurement {
   std::string source;                // who measured, where and how
 };
 
-struct LedgerEntry {
+struct LedgerOrigin {             // where and when a prediction was made
+  std::string date;               // UTC: "2026-11-23T10:30:00Z"
+  std::string version, revision;  // of plumbline; "unknown" where it was built without git
+  std::uint64_t seed = 1;
+};
+
+struct LedgerEntry : LedgerOrigin {
   std::string path;                              // of the file that it was read from
-  std::string date;                              // when it was predicted, UTC: "2026-11-23T10:30:00Z"
-  std::string version, revision;                 // of plumbline; "unknown" where it was built without git
   std::string plan, plan_toml;                   // its name; its effective keys, those that are not set left out
   std::string profile, stack, device, fidelity;  // no stack: empty
   std::string constants_hash;                    // of all constants of the profile with the stack
   std::size_t draws = 0;
-  std::uint64_t seed = 1;
   double time_s = 0;  // of the step, by the components alone
   model::Quantiles time, peak_bytes;
   std::optional<LedgerMeasurement> measured;
-};
-
-// Where and when a prediction was made: the fields of the same names.
-struct LedgerOrigin {
-  std::string date, version, revision;
-  std::uint64_t seed = 1;
 };
 
 // Returns the entry of a prediction, which has an interval.
