@@ -221,6 +221,8 @@ TEST(ReadResult, WhatIsNotAResultIsRefused) {
   EXPECT_THAT(message("{\"step\": {\"time_s\": \"long\"}}"), HasSubstr("step.time_s: expected a number"));
   EXPECT_THAT(message("{\"step\": {\"time_s\": 1}, \"plan\": {\"cluster\": {\"gpus\": 1.5}}}"),
               HasSubstr("plan.cluster.gpus: expected a whole number"));
+  EXPECT_THAT(message(R"({"step": {"time_s": 1}, "interval": {"time_s": {"p50": 1}, "parts": [{"share": "most"}]}})"),
+              HasSubstr("interval.parts.share: expected a number"));
 }
 
 // The measured step has no other value than its time.
