@@ -72,7 +72,7 @@ struct ScheduleCosts {
   double of(OpType type) const;
 };
 
-// The interface of a schedule. To add one, derive from it in a .cc of kinds/ and add a line to kinds/registry.cc.
+// The interface of a schedule. To add one, derive from it in a .cc of kinds/ and add a line to kinds/kinds.cc.
 class ScheduleKind {
  public:
   virtual ~ScheduleKind() = default;

@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
+
+#include "model/schedule/evaluate.h"
+#include "model/schedule/transfers.h"
 
 namespace plumbline::model {
 namespace {
@@ -103,6 +107,52 @@ ScheduleOp backward_op(OpType type, std::int32_t direction, std::int32_t stage, 
   op.b_stage = stage;
   op.b_mb = micro_batch;
   return op;
+}
+
+void post_receives_ahead(Schedule& schedule) {
+  const auto transfers = point_to_point_batches(schedule, PointToPoint::eager);
+  const Result<ScheduleEvaluation> run = evaluate(schedule, ScheduleCosts{});
+  assert(run);
+  // In an eager schedule the receives of batch k are those of op k, and the sends those of op k-1.
+  MessageTable<double> ends(schedule);
+  for (std::size_t rank = 0; rank < transfers.size(); ++rank)
+    for (std::size_t k = 1; k < transfers[rank].size(); ++k)
+      for (const Transfer& transfer : transfers[rank][k])
+        if (transfer.send)
+          ends.at(transfer) = run->start[rank][k - 1] + ScheduleCosts{}.of(schedule.ranks[rank][k - 1].type);
+  schedule.postings.assign(transfers.size(), {});
+  for (std::size_t rank = 0; rank < transfers.size(); ++rank) {
+    const std::vector<double>& start = run->start[rank];
+    for (std::size_t k = 0; k < transfers[rank].size(); ++k)
+      for (const Transfer& transfer : transfers[rank][k]) {
+        if (transfer.send) continue;
+        const auto batch = std::lower_bound(start.begin(), start.end(), ends.at(transfer)) - start.begin();
+        if (static_cast<std::size_t>(batch) == k) continue;
+        schedule.postings[rank].push_back(
+            {static_cast<std::int32_t>(k), false, transfer.forward, static_cast<std::int32_t>(batch)});
+      }
+  }
+}
+
+std::span<const ScheduleKind* const> schedule_kinds() {
+  static const ScheduleKind* const kinds[] = {
+      &gpipe(),       &one_forward_one_backward(),
+      &interleaved(), &interleaved_overlap(),
+      &zb_h1(),       &zb_h2(),
+      &zb_v(),        &dualpipe(),
+      &dualpipev(),
+  };
+  return kinds;
+}
+
+Result<const ScheduleKind*> find_schedule(std::string_view name) {
+  std::vector<std::string> names;
+  for (const ScheduleKind* kind : schedule_kinds()) {
+    if (kind->name() == name) return kind;
+    names.emplace_back(kind->name());
+  }
+  return wrong_input("schedule.kind", fmt::format("unknown schedule '{}'", name),
+                     did_you_mean(name, names, fmt::format("known schedules: {}", fmt::join(names, ", "))));
 }
 
 }  // namespace plumbline::model

@@ -1,4 +1,4 @@
-// Declares the schedules and what their files share. A new schedule adds its accessor here and its line to registry.cc.
+// Declares the schedules and what their files share. A new schedule adds its accessor here and its line to kinds.cc.
 #pragma once
 
 #include <optional>
