@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cassert>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -32,15 +35,50 @@ class EventHeap {
     put(event);
   }
   bool empty() const { return size_ == 0; }
-  Time first_time() const;  // requires an event
-  Scheduled take_first();   // requires an event
+  // These require an event.
+  Time first_time() const {
+    if (!now_.empty()) return last_;
+    if (next_ == unknown)
+      for (const Scheduled& event : buckets_[static_cast<std::size_t>(std::countr_zero(filled_))])
+        next_ = std::min(next_, event.time);
+    return next_;
+  }
+  Scheduled take_first() {
+    if (now_.empty()) move_to_next_time();
+    const Scheduled first = now_.back();
+    now_.pop_back();
+    --size_;
+    next_ = unknown;
+    return first;
+  }
 
  private:
   static constexpr int sequence_bits = 48;
   static constexpr Time unknown = INT64_MAX;
-  void push_now(const Scheduled& event);
-  void put(const Scheduled& event);
-  void move_to_next_time();
+
+  static bool comes_later(const Scheduled& a, const Scheduled& b) { return a.order > b.order; }
+  void push_now(const Scheduled& event) { now_.insert(std::ranges::upper_bound(now_, event, comes_later), event); }
+  void put(const Scheduled& event) {
+    assert(event.time > last_ && "an event in the past");
+    const int bit = 63 - std::countl_zero(static_cast<std::uint64_t>(event.time ^ last_));
+    buckets_[static_cast<std::size_t>(bit)].push_back(event);
+    filled_ |= std::uint64_t{1} << bit;
+  }
+  // Spreads the lowest bucket, which has the earliest events, over those below it.
+  void move_to_next_time() {
+    last_ = first_time();
+    const int lowest = std::countr_zero(filled_);
+    filled_ &= ~(std::uint64_t{1} << lowest);
+    std::vector<Scheduled>& bucket = buckets_[static_cast<std::size_t>(lowest)];
+    for (const Scheduled& event : bucket) {
+      if (event.time == last_)
+        now_.push_back(event);
+      else
+        put(event);
+    }
+    bucket.clear();
+    std::ranges::sort(now_, comes_later);
+  }
 
   std::array<std::vector<Scheduled>, 64> buckets_;
   std::uint64_t filled_ = 0;     // a bit per bucket that has events
