@@ -228,18 +228,147 @@ class Prediction {
         trained_(fullest_states(update)),
         others_(inputs) {}
 
-  model::Result<RolloutResult> make();
+  model::Result<RolloutResult> make() {
+    const auto& r = plan_.rollout;
+    const Inputs engines = TRY(engine_inputs());
+    const AnswerLengths lengths(static_cast<double>(r.answer_tokens), r.answer_tokens_sd,
+                                static_cast<double>(r.max_answer_tokens));
+    const Engine engine = TRY(Engine::make(engines, decoding_length(lengths)));
+    const auto collectives = TRY(model::CollectiveCost::make(inputs_.profile, inputs_.cluster));
+    const auto layout = TRY(model::make_layout(plan_, inputs_.architecture));
+    const std::int64_t gpus = model::rollout_gpus(plan_), each = engine.instance().gpus();
+    if (gpus % each != 0)
+      return tl::unexpected(
+          model::plan_error(plan_, model::ErrorKind::infeasible, "cluster.gpus",
+                            fmt::format("{} GPUs that generate are no whole number of engines of {}", gpus, each),
+                            fmt::format("use {}", (gpus / each + 1) * each)));
+    result_.algorithm = r.algorithm;
+    result_.placement = r.placement;
+    result_.engine_gpus = gpus;
+    result_.training_gpus = plan_.cluster.gpus;
+    result_.gpus = model::is_colocated(plan_) ? gpus : gpus + plan_.cluster.gpus;
+    result_.instances = gpus / each;
+    result_.requests_at_once = std::floor(engine.most());
+    result_.updates = r.updates * r.epochs;
+    result_.weights_bytes = engine.memory().weights * static_cast<double>(each);
+    result_.cut_share = lengths.cut_share();
+    TRY(add_swap());
+    add("weights to the engines", "all", synchronization(inputs_, collectives, result_.weights_bytes));
+    const Generation generation = generate(plan_, lengths, engine, result_.instances);
+    add("generation", "engines", generation.seconds);
+    add_training(layout);
+    add_memory(engine);
+    add_step(generation);
+    add_money();
+    return std::move(result_);
+  }
 
  private:
   void add(std::string name, std::string pool, double seconds) {
     if (seconds > 0) result_.parts.push_back({std::move(name), std::move(pool), seconds});
   }
-  model::Result<Inputs> engine_inputs() const;
-  model::Result<void> add_swap();
-  void add_training(const model::Layout& layout);
-  void add_memory(const Engine& engine);
-  void add_step(const Generation& generation);
-  void add_money();
+  // What trains and stays on the GPUs takes its part of the memory before the engine does.
+  model::Result<Inputs> engine_inputs() const {
+    Inputs engines = *inputs_.engines;
+    if (!engines.routing) engines.routing = std::make_shared<ExpertGroupMemo>();
+    engines.plan.inference.output_tokens = plan_.rollout.max_answer_tokens;
+    if (!model::is_colocated(plan_) || offloads(plan_)) return engines;
+    const double left = 1 - (kept_states(trained_) + others_.bytes(trained_)) / update_.memory.capacity_bytes;
+    if (left <= 0)
+      return tl::unexpected(model::plan_error(plan_, model::ErrorKind::infeasible, "rollout.offload",
+                                              "what trains leaves no memory to an engine",
+                                              "set it to true, or shard more (parallelism.zero_stage)"));
+    engines.plan.inference.memory_share *= left;
+    engines.plan.places["inference.memory_share"] = {};
+    return engines;
+  }
+  // What trains is copied to the host and back; models that nothing changes are copied from there.
+  model::Result<void> add_swap() {
+    if (!offloads(plan_)) return {};
+    model::ConstantReader reader(inputs_.profile);
+    const double efficiency = reader.require("host.link_efficiency").value;
+    if (reader.error()) return tl::unexpected(*reader.error());
+    const double rate = inputs_.cluster.device.host_bandwidth.value() * efficiency;
+    if (rate == 0)
+      return tl::unexpected(model::plan_error(
+          plan_, model::ErrorKind::infeasible, "rollout.offload",
+          fmt::format("no constant gives the rate between {} and its host", inputs_.cluster.device.name),
+          "set it to false, or add host_bandwidth to the device's file"));
+    const double copied =
+        2 * (1 + others_.critics) * kept_states(trained_) + others_.frozen * kept_parameters(trained_);
+    add("states to the host and back", "all", copied / rate);
+    return {};
+  }
+  void add_training(const model::Layout& layout) {
+    const Plan::Rollout& r = plan_.rollout;
+    const double forward = forward_pass(plan_, layout, update_.step);
+    if (inputs_.reward) {
+      const std::int64_t length = plan_.rollout.prompt_tokens + plan_.rollout.answer_tokens;
+      const double size = model::model_metrics(*inputs_.reward, length).flops_per_token /
+                          model::model_metrics(inputs_.architecture, length).flops_per_token;
+      add("reward model", "training", forward * size * passes_.oversampling);
+    } else {
+      const double answers = model::trained_answers(plan_) * passes_.oversampling;
+      add("rewards by rule", "hosts", r.reward_s * std::ceil(answers / static_cast<double>(result_.engine_gpus)));
+    }
+    if (r.old_log_probs) add("old log-probabilities", "training", forward);
+    if (passes_.reference) add("reference log-probabilities", "training", forward);
+    if (passes_.critic) add("values of the critic", "training", forward);
+    const double trained = static_cast<double>(result_.updates) * filled_update(plan_, update_.step);
+    if (passes_.critic) add("training of the critic", "training", trained);
+    add("training of the policy", "training", trained);
+  }
+  void add_memory(const Engine& engine) {
+    const PoolMemory& held = engine.memory();
+    const bool colocated = model::is_colocated(plan_);
+    const double others = others_.bytes(trained_);
+    model::RolloutMemory& memory = result_.memory;
+    memory.capacity_bytes = update_.memory.capacity_bytes;
+    memory.host_capacity_bytes = update_.memory.host_capacity_bytes;
+    const model::RankMemory* fullest = model::fullest_rank(update_.memory);
+    memory.training_bytes = (fullest != nullptr ? fullest->least_bytes() : 0) + (colocated ? held.reserve : 0);
+    memory.generation_bytes = held.weights + held.reserve + held.activations + held.space;
+    memory.host_bytes = update_.memory.host_bytes;
+    if (offloads(plan_)) {
+      const std::int64_t gpus = std::min(inputs_.cluster.device.host_gpus, plan_.cluster.gpus);
+      memory.host_bytes += (kept_states(trained_) + others) * static_cast<double>(gpus);
+    } else {
+      memory.training_bytes += others;
+      if (colocated) memory.generation_bytes += kept_states(trained_) + others;
+    }
+    const bool host = memory.host_capacity_bytes == 0 || memory.host_bytes <= memory.host_capacity_bytes;
+    memory.fits = host && std::max(memory.training_bytes, memory.generation_bytes) <= memory.capacity_bytes;
+  }
+  void add_step(const Generation& generation) {
+    const double step = result_.step_s = result_.step_with(1, 1);
+    if (model::is_colocated(plan_)) {
+      result_.engines_idle = result_.training_idle =
+          (generation.seconds - generation.busy + result_.seconds_of("hosts")) / step;
+    } else {
+      const double both = result_.seconds_of("all");
+      result_.engines_idle = 1 - (both + generation.busy) / step;
+      result_.training_idle = 1 - (both + result_.seconds_of("training")) / step;
+    }
+    result_.tail_s = generation.tail;
+    result_.longest_tokens = generation.longest;
+    result_.tokens_per_s = model::trained_answers(plan_) * model::sample_tokens(plan_) / step;
+    result_.tokens_per_s_per_gpu = result_.tokens_per_s / static_cast<double>(result_.gpus);
+    result_.generated_tokens_per_s = generation.tokens / generation.seconds;
+  }
+  void add_money() {
+    constexpr double hour = 3600, day = 24 * hour;
+    const double gpu_hours = result_.step_s * static_cast<double>(result_.gpus) / hour;
+    const auto price = model::hourly_price(plan_, inputs_.cluster).value;
+    if (price && price->value > 0) result_.step_usd = gpu_hours * price->value;
+    if (!plan_.rollout.steps) return;
+    model::RunCost& run = result_.run.emplace();
+    run.steps = static_cast<double>(*plan_.rollout.steps);
+    if (plan_.run.goodput) run.goodput = model::number_of(*plan_.run.goodput).value_or(1);
+    const double passed = run.steps / run.goodput;  // in steps
+    run.days = passed * result_.step_s / day;
+    run.gpu_hours = passed * gpu_hours;
+    if (result_.step_usd) run.cost_usd = passed * *result_.step_usd;
+  }
 
   const Inputs& inputs_;
   const Plan& plan_;
@@ -249,148 +378,6 @@ class Prediction {
   OtherModels others_;
   RolloutResult result_;
 };
-
-// What trains and stays on the GPUs takes its part of the memory before the engine does.
-model::Result<Inputs> Prediction::engine_inputs() const {
-  Inputs engines = *inputs_.engines;
-  if (!engines.routing) engines.routing = std::make_shared<ExpertGroupMemo>();
-  engines.plan.inference.output_tokens = plan_.rollout.max_answer_tokens;
-  if (!model::is_colocated(plan_) || offloads(plan_)) return engines;
-  const double left = 1 - (kept_states(trained_) + others_.bytes(trained_)) / update_.memory.capacity_bytes;
-  if (left <= 0)
-    return tl::unexpected(model::plan_error(plan_, model::ErrorKind::infeasible, "rollout.offload",
-                                            "what trains leaves no memory to an engine",
-                                            "set it to true, or shard more (parallelism.zero_stage)"));
-  engines.plan.inference.memory_share *= left;
-  engines.plan.places["inference.memory_share"] = {};
-  return engines;
-}
-
-// What trains is copied to the host and back; models that nothing changes are copied from there.
-model::Result<void> Prediction::add_swap() {
-  if (!offloads(plan_)) return {};
-  model::ConstantReader reader(inputs_.profile);
-  const double efficiency = reader.require("host.link_efficiency").value;
-  if (reader.error()) return tl::unexpected(*reader.error());
-  const double rate = inputs_.cluster.device.host_bandwidth.value() * efficiency;
-  if (rate == 0)
-    return tl::unexpected(model::plan_error(
-        plan_, model::ErrorKind::infeasible, "rollout.offload",
-        fmt::format("no constant gives the rate between {} and its host", inputs_.cluster.device.name),
-        "set it to false, or add host_bandwidth to the device's file"));
-  const double copied = 2 * (1 + others_.critics) * kept_states(trained_) + others_.frozen * kept_parameters(trained_);
-  add("states to the host and back", "all", copied / rate);
-  return {};
-}
-
-void Prediction::add_training(const model::Layout& layout) {
-  const Plan::Rollout& r = plan_.rollout;
-  const double forward = forward_pass(plan_, layout, update_.step);
-  if (inputs_.reward) {
-    const std::int64_t length = plan_.rollout.prompt_tokens + plan_.rollout.answer_tokens;
-    const double size = model::model_metrics(*inputs_.reward, length).flops_per_token /
-                        model::model_metrics(inputs_.architecture, length).flops_per_token;
-    add("reward model", "training", forward * size * passes_.oversampling);
-  } else {
-    const double answers = model::trained_answers(plan_) * passes_.oversampling;
-    add("rewards by rule", "hosts", r.reward_s * std::ceil(answers / static_cast<double>(result_.engine_gpus)));
-  }
-  if (r.old_log_probs) add("old log-probabilities", "training", forward);
-  if (passes_.reference) add("reference log-probabilities", "training", forward);
-  if (passes_.critic) add("values of the critic", "training", forward);
-  const double trained = static_cast<double>(result_.updates) * filled_update(plan_, update_.step);
-  if (passes_.critic) add("training of the critic", "training", trained);
-  add("training of the policy", "training", trained);
-}
-
-void Prediction::add_memory(const Engine& engine) {
-  const PoolMemory& held = engine.memory();
-  const bool colocated = model::is_colocated(plan_);
-  const double others = others_.bytes(trained_);
-  model::RolloutMemory& memory = result_.memory;
-  memory.capacity_bytes = update_.memory.capacity_bytes;
-  memory.host_capacity_bytes = update_.memory.host_capacity_bytes;
-  const model::RankMemory* fullest = model::fullest_rank(update_.memory);
-  memory.training_bytes = (fullest != nullptr ? fullest->least_bytes() : 0) + (colocated ? held.reserve : 0);
-  memory.generation_bytes = held.weights + held.reserve + held.activations + held.space;
-  memory.host_bytes = update_.memory.host_bytes;
-  if (offloads(plan_)) {
-    const std::int64_t gpus = std::min(inputs_.cluster.device.host_gpus, plan_.cluster.gpus);
-    memory.host_bytes += (kept_states(trained_) + others) * static_cast<double>(gpus);
-  } else {
-    memory.training_bytes += others;
-    if (colocated) memory.generation_bytes += kept_states(trained_) + others;
-  }
-  const bool host = memory.host_capacity_bytes == 0 || memory.host_bytes <= memory.host_capacity_bytes;
-  memory.fits = host && std::max(memory.training_bytes, memory.generation_bytes) <= memory.capacity_bytes;
-}
-
-void Prediction::add_step(const Generation& generation) {
-  const double step = result_.step_s = result_.step_with(1, 1);
-  if (model::is_colocated(plan_)) {
-    result_.engines_idle = result_.training_idle =
-        (generation.seconds - generation.busy + result_.seconds_of("hosts")) / step;
-  } else {
-    const double both = result_.seconds_of("all");
-    result_.engines_idle = 1 - (both + generation.busy) / step;
-    result_.training_idle = 1 - (both + result_.seconds_of("training")) / step;
-  }
-  result_.tail_s = generation.tail;
-  result_.longest_tokens = generation.longest;
-  result_.tokens_per_s = model::trained_answers(plan_) * model::sample_tokens(plan_) / step;
-  result_.tokens_per_s_per_gpu = result_.tokens_per_s / static_cast<double>(result_.gpus);
-  result_.generated_tokens_per_s = generation.tokens / generation.seconds;
-}
-
-void Prediction::add_money() {
-  constexpr double hour = 3600, day = 24 * hour;
-  const double gpu_hours = result_.step_s * static_cast<double>(result_.gpus) / hour;
-  const auto price = model::hourly_price(plan_, inputs_.cluster).value;
-  if (price && price->value > 0) result_.step_usd = gpu_hours * price->value;
-  if (!plan_.rollout.steps) return;
-  model::RunCost& run = result_.run.emplace();
-  run.steps = static_cast<double>(*plan_.rollout.steps);
-  if (plan_.run.goodput) run.goodput = model::number_of(*plan_.run.goodput).value_or(1);
-  const double passed = run.steps / run.goodput;  // in steps
-  run.days = passed * result_.step_s / day;
-  run.gpu_hours = passed * gpu_hours;
-  if (result_.step_usd) run.cost_usd = passed * *result_.step_usd;
-}
-
-model::Result<RolloutResult> Prediction::make() {
-  const auto& r = plan_.rollout;
-  const Inputs engines = TRY(engine_inputs());
-  const AnswerLengths lengths(static_cast<double>(r.answer_tokens), r.answer_tokens_sd,
-                              static_cast<double>(r.max_answer_tokens));
-  const Engine engine = TRY(Engine::make(engines, decoding_length(lengths)));
-  const auto collectives = TRY(model::CollectiveCost::make(inputs_.profile, inputs_.cluster));
-  const auto layout = TRY(model::make_layout(plan_, inputs_.architecture));
-  const std::int64_t gpus = model::rollout_gpus(plan_), each = engine.instance().gpus();
-  if (gpus % each != 0)
-    return tl::unexpected(
-        model::plan_error(plan_, model::ErrorKind::infeasible, "cluster.gpus",
-                          fmt::format("{} GPUs that generate are no whole number of engines of {}", gpus, each),
-                          fmt::format("use {}", (gpus / each + 1) * each)));
-  result_.algorithm = r.algorithm;
-  result_.placement = r.placement;
-  result_.engine_gpus = gpus;
-  result_.training_gpus = plan_.cluster.gpus;
-  result_.gpus = model::is_colocated(plan_) ? gpus : gpus + plan_.cluster.gpus;
-  result_.instances = gpus / each;
-  result_.requests_at_once = std::floor(engine.most());
-  result_.updates = r.updates * r.epochs;
-  result_.weights_bytes = engine.memory().weights * static_cast<double>(each);
-  result_.cut_share = lengths.cut_share();
-  TRY(add_swap());
-  add("weights to the engines", "all", synchronization(inputs_, collectives, result_.weights_bytes));
-  const Generation generation = generate(plan_, lengths, engine, result_.instances);
-  add("generation", "engines", generation.seconds);
-  add_training(layout);
-  add_memory(engine);
-  add_step(generation);
-  add_money();
-  return std::move(result_);
-}
 
 }  // namespace
 
