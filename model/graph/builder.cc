@@ -47,22 +47,6 @@ TensorId GraphBuilder::add_tensor(Tensor tensor) {
   return static_cast<TensorId>(graph_.tensors.size() - 1);
 }
 
-TensorId GraphBuilder::input(std::string name, Shape shape, DataType type) {
-  return add_tensor({.name = std::move(name), .shape = std::move(shape), .type = type, .role = Role::input});
-}
-
-TensorId GraphBuilder::activation(std::string name, Shape shape, DataType type) {
-  return add_tensor({.name = std::move(name), .shape = std::move(shape), .type = type});
-}
-
-TensorId GraphBuilder::constant(std::string name, Shape shape, DataType type) {
-  return add_tensor({.name = std::move(name), .shape = std::move(shape), .type = type, .role = Role::constant});
-}
-
-TensorId GraphBuilder::cache(std::string name, Shape shape, DataType type) {
-  return add_tensor({.name = std::move(name), .shape = std::move(shape), .type = type, .role = Role::cache});
-}
-
 TensorId GraphBuilder::parameter(const std::string& name, const Shape& shape, DataType type, const Holding& holding) {
   Tensor tensor{.name = name,
                 .shape = shape,
@@ -81,8 +65,6 @@ TensorId GraphBuilder::parameter(const std::string& name, const Shape& shape, Da
   parameter_gradients_[id] = add_tensor(std::move(tensor));
   return id;
 }
-
-TensorId GraphBuilder::gradient_of_parameter(TensorId parameter) { return parameter_gradients_.at(parameter); }
 
 void GraphBuilder::emit(OperatorKind kind, std::string name, std::vector<TensorId> reads, std::vector<TensorId> writes,
                         Attributes attributes) {
@@ -121,10 +103,6 @@ RecomputeGroup GraphBuilder::group_of(TensorId written) const {
   return RecomputeGroup::none;
 }
 
-void GraphBuilder::on_backward(std::function<void()> rule) {
-  if (!graph_.inference) tape_.push_back({section_, std::move(rule)});
-}
-
 TensorId GraphBuilder::gradient(TensorId activation) {
   if (const auto known = gradients_.find(activation); known != gradients_.end()) return known->second;
   const std::vector<TensorId>& parts = contributions_[activation];
@@ -137,10 +115,6 @@ TensorId GraphBuilder::gradient(TensorId activation) {
   }
   gradients_[activation] = sum;
   return sum;
-}
-
-void GraphBuilder::add_gradient(TensorId activation, TensorId contribution) {
-  contributions_[activation].push_back(contribution);
 }
 
 TensorId GraphBuilder::kept(TensorId original) const {

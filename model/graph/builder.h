@@ -39,12 +39,20 @@ class GraphBuilder {
   // Inference drops nothing out, nor does a reference model.
   bool drops_out() const { return !graph_.inference && !graph_.reference; }
 
-  TensorId input(std::string name, Shape shape, DataType type);
-  TensorId activation(std::string name, Shape shape, DataType type);
-  TensorId constant(std::string name, Shape shape, DataType type);
-  TensorId cache(std::string name, Shape shape, DataType type);
+  TensorId input(std::string name, Shape shape, DataType type) {
+    return add_tensor({.name = std::move(name), .shape = std::move(shape), .type = type, .role = Role::input});
+  }
+  TensorId activation(std::string name, Shape shape, DataType type) {
+    return add_tensor({.name = std::move(name), .shape = std::move(shape), .type = type});
+  }
+  TensorId constant(std::string name, Shape shape, DataType type) {
+    return add_tensor({.name = std::move(name), .shape = std::move(shape), .type = type, .role = Role::constant});
+  }
+  TensorId cache(std::string name, Shape shape, DataType type) {
+    return add_tensor({.name = std::move(name), .shape = std::move(shape), .type = type, .role = Role::cache});
+  }
   TensorId parameter(const std::string& name, const Shape& shape, DataType type, const Holding& holding = {});
-  TensorId gradient_of_parameter(TensorId parameter);
+  TensorId gradient_of_parameter(TensorId parameter) { return parameter_gradients_.at(parameter); }
 
   const Tensor& tensor(TensorId id) const { return graph_.tensors[id]; }
   void in_chunks(TensorId id, std::int64_t chunks) { graph_.tensors[id].chunks = chunks; }
@@ -73,10 +81,12 @@ class GraphBuilder {
   void emit_weight_gradient(OperatorKind kind, std::string name, std::vector<TensorId> reads,
                             std::vector<TensorId> writes, Attributes attributes = {});
 
-  void on_backward(std::function<void()> rule);
+  void on_backward(std::function<void()> rule) {
+    if (!graph_.inference) tape_.push_back({section_, std::move(rule)});
+  }
   // Returns the gradient of an activation: the sum of its contributions (an `add` where there are several).
   TensorId gradient(TensorId activation);
-  void add_gradient(TensorId activation, TensorId contribution);
+  void add_gradient(TensorId activation, TensorId contribution) { contributions_[activation].push_back(contribution); }
   // Makes `copy` the gradient of an activation to which nothing contributes any more.
   void replace_gradient(TensorId activation, TensorId copy) { gradients_[activation] = copy; }
   DataType activation_gradient_type() const { return activation_gradient_type_; }

@@ -340,10 +340,6 @@ std::int32_t SpanLabels::chunk_of(std::size_t rank, std::int32_t direction, std:
   return found == chunks_[rank].end() ? -1 : static_cast<std::int32_t>(found - chunks_[rank].begin());
 }
 
-const Segment& SpanLabels::segment_of(std::size_t rank, std::size_t op, std::size_t segment) const {
-  return program_.templates[program_.slot_templates[rank][op]].segments[segment];
-}
-
 Span SpanLabels::slot(std::size_t rank, std::size_t op) const {
   const ScheduleOp& o = program_.schedule.ranks[rank][op];
   const bool forward = o.f_stage >= 0, both = forward && o.b_stage >= 0;

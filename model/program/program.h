@@ -193,7 +193,9 @@ class SpanLabels {
  private:
   using WorkKey = std::tuple<std::uint16_t, std::size_t, std::size_t>;  // template, segment, operator + 1 or 0
   std::int32_t chunk_of(std::size_t rank, std::int32_t direction, std::int32_t stage) const;
-  const Segment& segment_of(std::size_t rank, std::size_t op, std::size_t segment) const;
+  const Segment& segment_of(std::size_t rank, std::size_t op, std::size_t segment) const {
+    return program_.templates[program_.slot_templates[rank][op]].segments[segment];
+  }
   SpanWork work_of(const Segment& segment, double sent_bytes) const;
   std::int32_t add_work(const SpanWork& work);
 

@@ -366,6 +366,4 @@ model::Result<StepLinks> StepLinks::make(const topologies::FabricShape& shape, c
   return links;
 }
 
-const Footprint& StepLinks::message(std::int32_t from, std::int32_t to) const { return messages_.at({from, to}); }
-
 }  // namespace plumbline::sim

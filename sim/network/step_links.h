@@ -93,7 +93,7 @@ class StepLinks {
   const topologies::Fabric& fabric() const { return *fabric_; }
   const RankLinks& expert_all_to_all(std::int32_t rank) const { return all_to_alls_[static_cast<std::size_t>(rank)]; }
   // Returns the route between the representative GPUs of two pipeline ranks.
-  const Footprint& message(std::int32_t from, std::int32_t to) const;
+  const Footprint& message(std::int32_t from, std::int32_t to) const { return messages_.at({from, to}); }
   // Returns seconds per byte of the slowest leg of any pipeline rank.
   double network_seconds_per_byte() const { return network_seconds_per_byte_; }
   double node_seconds_per_byte() const { return node_seconds_per_byte_; }

@@ -213,8 +213,6 @@ void TimedStages::add_waits(SlotWaits& waits) const {
   }
 }
 
-const TemplateRun& TimedStages::run(std::int32_t slot) { return timed(slot).run; }
-
 double TimedStages::collective_slowdown(std::int32_t slot) {
   Timed& known = timed(slot);
   const model::SmPartition& partition = costs_.partition;

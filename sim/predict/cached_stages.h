@@ -96,7 +96,7 @@ class TimedStages {
               const SlotWaits* kept = nullptr);
 
   // Returns the run of a slot on a GPU alone.
-  const TemplateRun& run(std::int32_t slot);
+  const TemplateRun& run(std::int32_t slot) { return timed(slot).run; }
   // Returns the factor on the slot's time while a dense collective runs.
   double collective_slowdown(std::int32_t slot);
   // Returns the times of the slot's segments, with waits for stragglers. They are large and so not cached.
