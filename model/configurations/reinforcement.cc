@@ -6,8 +6,8 @@
 // @005f2732, algorithm/rollout_correction.yaml @0482624a, optim/fsdp.yaml @4b4fd31f, optim/megatron.yaml @13a5d76f,
 // engine/fsdp.yaml @01d4d766 and engine/megatron.yaml @093191fa.
 //
-// OpenRLHF is the options of openrlhf/cli/train_ppo_ray.py @021d1b09, with DeepSpeed's configuration of
-// openrlhf/utils/deepspeed/deepspeed_utils.py @0a3fbcef (OpenRLHF/OpenRLHF).
+// OpenRLHF is the options of openrlhf/cli/train_ppo_ray.py @021d1b09, and those of 2026 in sections, with DeepSpeed's
+// configuration of openrlhf/utils/deepspeed/deepspeed_utils.py @0a3fbcef (OpenRLHF/OpenRLHF).
 //
 // NeMo-RL is its YAML with the files that `defaults` names: keys of examples/configs/grpo_math_1B.yaml, sft.yaml and
 // dpo.yaml @00455ac0, which nemo_rl/utils/config.py @017238e5 puts together; defaults of nemo_rl/algorithms/grpo.py
@@ -299,7 +299,20 @@ void verl_rules(const RuleInput& in) {
 Result<Configuration> read_openrlhf(const Source& source) {
   constexpr std::string_view launchers[] = {"train_ppo_ray", "train_ppo_ray.py"};
   const Launch launch = TRY(read_launch(source, launchers));
-  return Configuration{source.path, options_of(launch.words, launch.first, source.renames)};
+  Configuration read{source.path, options_of(launch.words, launch.first, source.renames)};
+  if (std::ranges::none_of(read.entries, [](const Entry& entry) { return contains(entry.written, "."); })) return read;
+  // Options in sections have other defaults, and one length of prompt and answer.
+  const auto length_of = [&read](std::string_view key, std::int64_t silent) {
+    const Entry* entry = read.find(key);
+    return entry == nullptr ? silent : parse_number<std::int64_t>(entry->value).value_or(silent);
+  };
+  const std::int64_t longest = length_of("data.max_len", 2048), answer = length_of("generate_max_len", longest);
+  for (const auto& [key, value] : {std::pair("param_dtype", std::string("bf16")),
+                                   {"micro_train_batch_size", "1"},
+                                   {"generate_max_len", std::to_string(answer)},
+                                   {"prompt_max_len", std::to_string(longest - std::min(longest, answer))}})
+    if (read.find(key) == nullptr) read.entries.push_back({key, key, value, {}, 0});
+  return read;
 }
 
 void read_openrlhf_training(const RuleInput& in) {
@@ -376,6 +389,7 @@ void openrlhf_rules(const RuleInput& in) {
   read_policy(in, {"pretrain", "actor_num_nodes", "actor_num_gpus_per_node", "max_norm"}, openrlhf_silent);
   read_openrlhf_training(in);
   read_openrlhf_engines(in);
+  if (draft.text("actor.optim") == "muon") draft.set("optimizer.kind", "muon", "actor.optim");
   const std::string_view estimator = "advantage_estimator", penalty = "init_kl_coef";
   read_algorithm(draft, "dynamic_filtering", draft.text(estimator).value_or("gae") == "gae", estimator);
   draft.set("rollout.reference", draft.number(penalty).value_or(0.01) > 0, penalty);
@@ -557,7 +571,52 @@ void nemo_rl_rules(const RuleInput& in) {
 }  // namespace
 
 ConfigurationFormat openrlhf() {
-  return {"openrlhf",     "OpenRLHF", &read_openrlhf, {{"max_new_tokens", "generate_max_len"}}, table_of(openrlhf_rows),
+  return {"openrlhf",
+          "OpenRLHF",
+          &read_openrlhf,
+          {{"max_new_tokens", "generate_max_len"},
+           {"actor.model_name_or_path", "pretrain"},
+           {"actor.gradient_checkpointing_enable", "gradient_checkpointing"},
+           {"actor.max_norm", "max_norm"},
+           {"actor.num_", "actor_num_"},
+           {"ref.num_", "ref_num_"},
+           {"ref.offload", "ref_reward_offload"},
+           {"critic.num_", "critic_num_"},
+           {"critic.model_name_or_path", "critic_pretrain"},
+           {"critic.freezing_steps", "freezing_actor_steps"},
+           {"reward.num_", "reward_num_"},
+           {"reward.offload", "ref_reward_offload"},
+           {"reward.model_name_or_path", "reward_pretrain"},
+           {"reward.remote_url", "remote_rm_url"},
+           {"train.agent_func_path", "agent_func_path"},
+           {"train.async_enable", "async_train"},
+           {"train.batch_size", "train_batch_size"},
+           {"train.colocate_all", "colocate_all_models"},
+           {"train.colocate_actor_ref", "colocate_actor_ref"},
+           {"train.colocate_critic_reward", "colocate_critic_reward"},
+           {"train.dynamic_batch_enable", "use_dynamic_batch"},
+           {"train.enable_ema", "enable_ema"},
+           {"train.max_epochs", "max_epochs"},
+           {"train.max_tokens_per_gpu", "train_max_tokens_per_gpu"},
+           {"train.micro_batch_size", "micro_train_batch_size"},
+           {"train.partial_rollout_enable", "partial_rollout"},
+           {"rollout.batch_size", "rollout_batch_size"},
+           {"rollout.max_new_tokens", "generate_max_len"},
+           {"rollout.n_samples_per_prompt", "n_samples_per_prompt"},
+           {"algo.advantage.estimator", "advantage_estimator"},
+           {"algo.dynamic_filtering_enable", "dynamic_filtering"},
+           {"algo.kl.init_coef", "init_kl_coef"},
+           {"vllm.enforce_eager", "enforce_eager"},
+           {"vllm.enable_prefix_caching", "enable_prefix_caching"},
+           {"vllm.", "vllm_"},
+           {"ds.tensor_parallel_size", "ds_tensor_parallel_size"},
+           {"ds.enable_sleep", "deepspeed_enable_sleep"},
+           {"ds.lora.target_modules", "target_modules"},
+           {"ds.lora.", "lora_"},
+           {"ds.ring_attn_head_stride", "ring_head_stride"},
+           {"ds.use_universal_ckpt", "use_ds_universal_ckpt"},
+           {"ds.", ""}},
+          table_of(openrlhf_rows),
           &openrlhf_rules};
 }
 

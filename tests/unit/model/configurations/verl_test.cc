@@ -170,6 +170,43 @@ const std::string openrlhf_script =
     "  --actor_num_gpus_per_node 8 \"${ENGINES[@]}\" --pretrain Qwen/Qwen3-8B --bf16 --zero_stage 3 \\\n"
     "  --rollout_batch_size 256 --n_samples_per_prompt 4 --eps_clip_low_high 0.2 0.27 --packing_samples ";
 
+// Releases of 2026 have their options in sections.
+TEST(OpenRlhf, OptionsInSectionsAreTheSameOnes) {
+  const std::string sections =
+      "python3 -m openrlhf.cli.train_ppo_ray --actor.num_nodes 2 --actor.num_gpus_per_node 8 --vllm.num_engines 8 "
+      "--vllm.tensor_parallel_size 2 --vllm.gpu_memory_utilization 0.6 --train.colocate_all --ds.enable_sleep "
+      "--actor.model_name_or_path Qwen/Qwen3-8B --rollout.batch_size 256 --rollout.n_samples_per_prompt 8 "
+      "--train.batch_size 512 --ds.zero_stage 3 --ds.ring_attn_size 2 --ds.packing_samples --algo.kl.init_coef 0 "
+      "--algo.advantage.estimator group_norm --actor.gradient_checkpointing_enable --actor.adam.lr 5e-7 "
+      "--reward.remote_url a.py --actor.optim muon --ds.lora.rank 32 --data.max_len 4096 ";
+  const auto read = imported("openrlhf", sections + "\n", answer_lengths);
+  const Plan& plan = read.plan;
+  EXPECT_EQ(plan.cluster.gpus, 16);
+  EXPECT_EQ(plan.model.config, "qwen3-8b");
+  EXPECT_EQ(plan.parallelism.zero_stage, 3);
+  EXPECT_EQ(plan.parallelism.context, 2);
+  EXPECT_EQ(plan.precision.gemm, Precision::bf16) << "the default of param_dtype";
+  EXPECT_EQ(plan.batch.micro_batch_size, 1) << "the default";
+  EXPECT_EQ(plan.batch.sequence_length, 4096) << "prompt and answer";
+  EXPECT_EQ(plan.rollout.max_answer_tokens, 4096) << "no limit but that of both";
+  EXPECT_EQ(plan.rollout.algorithm, "grpo");
+  EXPECT_EQ(plan.rollout.prompts, 256);
+  EXPECT_EQ(plan.rollout.updates, 4);  // 256 * 8 / 512
+  EXPECT_EQ(plan.rollout.tensor, 2);
+  EXPECT_EQ(plan.rollout.offload, true);
+  EXPECT_EQ(plan.rollout.reference, false);
+  EXPECT_DOUBLE_EQ(plan.inference.memory_share, 0.6);
+  EXPECT_EQ(plan.recompute.policy, "full");
+  EXPECT_EQ(plan.optimizer.kind, "muon");
+  EXPECT_EQ(plan.training.rank, 32);
+  EXPECT_THAT(noted(read), testing::Not(HasSubstr("unknown")));
+  const auto shorter =
+      imported("openrlhf", sections + "--rollout.max_new_tokens 1024 --train.micro_batch_size 2\n", answer_lengths);
+  EXPECT_EQ(shorter.plan.batch.sequence_length, 4096);
+  EXPECT_EQ(shorter.plan.rollout.max_answer_tokens, 1024);
+  EXPECT_EQ(shorter.plan.batch.micro_batch_size, 2);
+}
+
 TEST(OpenRlhf, AScriptIsAPlanWithRollout) {
   const auto read = imported("openrlhf",
                              openrlhf_script +
