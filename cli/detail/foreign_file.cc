@@ -38,7 +38,7 @@ constexpr Marker markers[] = {
      "plumbline import automodel {0} --gpus N -o plan.toml"},
     {"", "verl.trainer.", "#!", "a launch script of verl", "plumbline import verl {0} -o plan.toml"},
     {"", "actor_rollout_ref.model.path=", "", "a launch script of verl", "plumbline import verl {0} -o plan.toml"},
-    {"", "-m torchtitan.train", "", "a launch script of torchtitan",
+    {"#!", "-m torchtitan.train", "", "a launch script of torchtitan",
      "the config_registry.py of its --module is read, with its --config, and its options behind --: plumbline import "
      "torchtitan"},
     {"", "--model_name_or_path", "--finetuning_type", "a launch script of LLaMA-Factory",
