@@ -242,7 +242,7 @@ void read_nemo_training(const RuleInput& in) {
   const bool overlaps =
       pretraining != nullptr &&
       (!pretraining->key.ends_with("_recipe()") ||
-       std::ranges::any_of(std::array{"llama", "mixtral", "deepseek", "mistral_nemo", "nemotron3_", "nemotron4_",
+       std::ranges::any_of(std::array{"llama", "mixtral", "deepseek", "mistral", "nemotron3_", "nemotron4_",
                                       "nemotron5_hybrid", "gemma2"},
                            [&](std::string_view family) { return pretraining->key.starts_with(family); }));
   for (const char* key : {"ddp.use_distributed_optimizer", "ddp.overlap_grad_reduce", "ddp.overlap_param_gather"})

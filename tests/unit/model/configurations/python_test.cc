@@ -174,6 +174,11 @@ TEST(PythonRecipes, RecipesOfNemosPackageLeaveDegrees) {
   EXPECT_TRUE(read.plan.parallelism.sequence);
   EXPECT_TRUE(read.plan.overlap.gradient_reduce);
   EXPECT_EQ(read.plan.precision.gradients, Precision::fp32);
+  std::string mistral = of("    recipe.trainer.strategy.context_parallel_size = 2\n");
+  mistral.replace(mistral.find("llama3_70b"), 10, "mistral_7b");
+  const auto overlapping = imported("nemo", mistral, {"model.config=mistral-7b"});
+  EXPECT_TRUE(overlapping.plan.overlap.gradient_reduce) << "its trainer has a section of DDP";
+  EXPECT_TRUE(overlapping.plan.overlap.parameter_gather);
   const auto tuned = [](const std::string& scheme) {
     return "def configure():\n    recipe = llm.llama3_8b.finetune_recipe(num_nodes=1, num_gpus_per_node=8, "
            "peft_scheme=" +
