@@ -144,7 +144,9 @@ void refuse_other_engines(Draft& draft) {
 }
 
 // The reference model and the critic take turns with the policy, and have its degrees and its size.
+// A critic on Megatron whose degrees are not stated has none.
 void note_other_models(Draft& draft) {
+  const bool megatron = on_megatron(draft.configuration());
   const std::tuple<std::string_view, std::string_view, std::string_view> same[] = {
       {"megatron.tensor_model_parallel_size", "model.tensor_model_parallel_size", "degrees"},
       {"megatron.pipeline_model_parallel_size", "model.pipeline_model_parallel_size", "degrees"},
@@ -155,9 +157,17 @@ void note_other_models(Draft& draft) {
   for (const auto& [models, what] :
        {std::pair{"actor_rollout_ref.ref", "rollout.reference"}, {"critic", "rollout.critic"}})
     for (const auto& [key, of_policy, property] : same) {
+      if (key != "model.path" && key.starts_with("megatron.") != megatron) continue;
       const std::string own = fmt::format("{}.{}", models, key);
       const auto stated = draft.text(own);
-      if (draft.word(what) == "true" && stated && stated != draft.text(of_policy).value_or("1"))
+      const bool silent = !stated && megatron && std::string_view(models) == "critic" && key != "model.path";
+      if (draft.word(what) != "true" || !(stated || silent) ||
+          stated.value_or("1") == draft.text(of_policy).value_or("1"))
+        continue;
+      if (silent)
+        draft.note(Note::Kind::not_modeled, own,
+                   fmt::format("{} is not given, so 1: not modelled; it has the {} of the policy", own, property));
+      else
         draft.not_modeled(own, fmt::format("it has the {} of the policy", property));
     }
 }

@@ -1,6 +1,5 @@
 #include "model/megatron/arguments.h"
 
-
 #include <algorithm>
 #include <string>
 #include <string_view>

@@ -293,6 +293,7 @@ struct RolloutResult {
   std::optional<RunCost> run;
   std::optional<Quantiles> interval_s;  // of the step
 
+  // Returns the seconds of the parts of a pool.
   double seconds_of(std::string_view pool) const {
     double seconds = 0;
     for (const RolloutPart& part : parts)

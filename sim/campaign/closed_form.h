@@ -56,6 +56,7 @@ double daly_interval(double stall_s, double between_s);
 // finishes. An interval of 0 stands for Daly's.
 double expected_goodput(const CampaignInput& input);
 
+// Returns the seconds of all steps of the phases.
 double ideal_seconds(const std::vector<CampaignPhase>& phases);
 
 // Returns the mean seconds between failures that stop the run; infinite: none does.

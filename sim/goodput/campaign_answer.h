@@ -76,6 +76,7 @@ struct CampaignOptions {
   Watch watch = {};                   // of the campaigns of all tables together
 };
 
+// Predicts a step of the plan of these inputs.
 using PredictStep = std::function<model::Result<model::StepResult>(const Inputs& inputs)>;
 // Makes the inputs of the plan on another number of GPUs.
 using InputsOnGpus = std::function<model::Result<Inputs>(std::int64_t gpus)>;

@@ -74,6 +74,7 @@ class ChangedSteps {
   std::optional<ChangedStep> now_;
 };
 
+// One for each thread, so predictions must not start tasks of oneTBB.
 using ThreadSteps = tbb::enumerable_thread_specific<ChangedSteps>;
 
 // All predictions behind one interval: a row of the hypercube each, and for the gradient each uncertainty by itself.

@@ -14,6 +14,7 @@
 #include "model/base/statistics.h"
 #include "model/program/program.h"
 #include "model/result/result.h"
+#include "sim/cluster/fleet_priors.h"
 #include "sim/interval/hypercube.h"
 #include "sim/interval/uncertainty.h"
 

@@ -70,7 +70,7 @@ struct DecoderDefaults {
   double rotary_share = 0;  // where partial_rotary_factor is missing; 0: it is not read
   double attention_dropout = 0;
   std::optional<double> residual_dropout;  // the file states it, and embedding_dropout; none: neither is read
-  std::optional<SlidingWindow> window;     // by sliding_window, and layer_types but in models with experts
+  std::optional<SlidingWindow> window;     // by sliding_window and layer_types
   std::optional<ExpertDefaults> experts;   // none: an MLP in each layer, or the family reads its experts itself
   bool prediction = false;                 // modules of prediction, by num_nextn_predict_layers
 };

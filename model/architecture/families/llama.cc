@@ -78,7 +78,7 @@ void read_hunyuan_v1_moe(ConfigReader& config, Architecture& model) {
   check_experts_per_token(config, model, "num_experts", "moe_topk");
 }
 
-// nanochat (huggingface/transformers @008e574 src/transformers/models/nanochat/configuration_nanochat.py, @06a60ba
+// nanochat (huggingface/transformers @008e574 src/transformers/models/nanochat/configuration_nanochat.py, @a1530d2
 // modular_nanochat.py): its norms have no gains.
 void read_nanochat(ConfigReader& config, Architecture& model) {
   read_llama_like(config, model,

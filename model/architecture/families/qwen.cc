@@ -7,10 +7,11 @@ namespace plumbline::model {
 namespace {
 
 // The layers that are named so, or those from max_window_layers on, use the window, if the model has one.
-void read_window(ConfigReader& config, Architecture& model) {
+void read_window(ConfigReader& config, Architecture& model, std::int64_t missing_tokens = 4096,
+                 std::int64_t missing_first = 28) {
   const bool used = config.flag("use_sliding_window", false);
-  const std::int64_t tokens = window_tokens(config, 4096);
-  const std::int64_t first = config.count("max_window_layers", 28);
+  const std::int64_t tokens = window_tokens(config, missing_tokens);
+  const std::int64_t first = config.count("max_window_layers", missing_first);
   if (!used) return;
   model.window = {.tokens = tokens, .first_layer = first};
   read_windows(config, model, 0);
@@ -38,12 +39,13 @@ void read_qwen2(ConfigReader& config, Architecture& model) {
   read_window(config, model);
 }
 
-// IQuest-Coder (IQuestLab/IQuest-Coder-V1-40B-Instruct configuration_iquestcoder.py): Llama with Qwen2's window.
+// IQuest-Coder (IQuestLab/IQuest-Coder-V1-40B-Instruct configuration_iquestcoder.py): Llama with Qwen2's window, of
+// all layers and no tokens where the file is silent.
 void read_iquestcoder(ConfigReader& config, Architecture& model) {
   read_llama_like(
       config, model,
       {.key_value_heads = 8, .head_dim = 128, .norm_epsilon = 1e-5, .rope_theta = 500000, .biases = llama_biases});
-  read_window(config, model);
+  read_window(config, model, 0, 0);
 }
 
 // MiMo (arXiv 2505.07608).

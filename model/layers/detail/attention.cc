@@ -44,10 +44,10 @@ TensorId core_and_output(GraphBuilder& b, const LayerContext& c, TensorId q, Ten
     attributes.query_heads /= c.context;
     attributes.key_value_heads = std::max<std::int64_t>(1, attributes.key_value_heads / c.context);
     TensorId o = core_attention(b, c, q, k, v, attributes);
-    const RecomputeGroup of_gate = b.group();
+    const RecomputeGroup kept = b.group();
     b.group(RecomputeGroup::other);
     o = own_tokens(b, c, "outputs", o);
-    b.group(of_gate);
+    b.group(kept);
     return output_projection(b, c, o, gate);
   }
   // Kernels that store scores need all keys at once.

@@ -59,7 +59,9 @@ std::string window_text(const model::Architecture& a) {
   if (a.window.tokens == 0) return "none";
   const std::string first = a.window.first_layer > 0 ? fmt::format(", from layer {} on", a.window.first_layer) : "";
   const std::string full = a.window.full_every > 0 ? fmt::format(", none in each {}th layer", a.window.full_every) : "";
-  return fmt::format("{} tokens{}{}{}", grouped(a.window.tokens), a.window.chunks ? ", in chunks" : "", first, full);
+  const std::string from = a.window.full_offset > 0 ? fmt::format(" from number {} on", a.window.full_offset) : "";
+  return fmt::format("{} tokens{}{}{}{}", grouped(a.window.tokens), a.window.chunks ? ", in chunks" : "", first, full,
+                     from);
 }
 
 std::string attention_name(const model::Architecture& a) {

@@ -245,7 +245,9 @@ bool sets_variable_within(std::string_view word) {
     if (word.substr(at).starts_with("$((") && sets_variable(word.substr(end, word.find("))", end) - end))) return true;
     if (word.substr(at).starts_with("$[") && sets_variable(word.substr(end, word.find(']', end) - end))) return true;
     if (!word.substr(at).starts_with("${")) continue;
+    if (word.substr(end).starts_with('!')) ++end;
     while (end < word.size() && in_name(word[end])) ++end;
+    if (word.substr(end).starts_with('[')) end = std::min(word.find(']', end), word.size() - 1) + 1;
     if (word.substr(end).starts_with(":=") || word.substr(end).starts_with('=')) return true;
   }
   return false;

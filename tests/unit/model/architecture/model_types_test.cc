@@ -157,6 +157,9 @@ TEST(ModelTypes, DecodersHaveTheDefaultsOfTheirRow) {
   EXPECT_EQ(minimal("arcee", decoder + R"(, "hidden_act": "silu")").error().key, "hidden_act");
   EXPECT_EQ(made("exaone4", decoder).window, (SlidingWindow{.tokens = 4096, .full_every = 4, .rotary_only = true}));
   EXPECT_EQ(made("exaone4", decoder + R"(, "sliding_window": null)").window, (SlidingWindow{.full_every = 4}));
+  const std::string windows = R"(, "use_sliding_window": true, "sliding_window": 512)";
+  EXPECT_EQ(made("iquestcoder", decoder + windows).window, (SlidingWindow{.tokens = 512}));
+  EXPECT_EQ(made("qwen2", decoder + windows).window, (SlidingWindow{.tokens = 512, .first_layer = 28}));
 }
 
 // Parameters by the dimensions of published files, and the size that the model's name states.

@@ -143,6 +143,14 @@ TEST(Verl, OtherEnginesAndModelsAreNotThoseOfThePolicy) {
   const std::string notes = noted(imported("verl", script + critic, answer_lengths));
   EXPECT_THAT(notes, HasSubstr("critic.model.path = Qwen/Qwen3-0.6B: not modelled"));
   EXPECT_THAT(notes, HasSubstr("free_cache_engine = False: not modelled"));
+  const std::string megatron =
+      "actor_rollout_ref.actor.strategy=megatron algorithm.adv_estimator=gae "
+      "actor_rollout_ref.actor.megatron.tensor_model_parallel_size=2 ";
+  EXPECT_THAT(noted(imported("verl", script + megatron + "\n", answer_lengths)),
+              HasSubstr("critic.megatron.tensor_model_parallel_size is not given, so 1: not modelled"));
+  EXPECT_THAT(
+      noted(imported("verl", script + megatron + "critic.megatron.tensor_model_parallel_size=2\n", answer_lengths)),
+      testing::Not(HasSubstr("critic.megatron")));
 }
 
 // Words before the training, as those of Ray, are no overrides.

@@ -224,6 +224,8 @@ TEST(MegatronScript, ConstructsThatAreNotReadAreNamed) {
       {"for y in 1; do for x in $X; do break 2; done; TP=8; done", "a loop that runs any number of times"},
       {"for y in 1; do for x in $X; do continue 2; done; TP=8; done", "a loop that runs any number of times"},
       {"for x in $X; do echo ${TP=8}; done", "a loop that runs any number of times"},
+      {"for x in $X; do echo ${A[1]:=3}; done", "a loop that runs any number of times"},
+      {"for x in $X; do echo ${!TP:=3}; done", "a loop that runs any number of times"},
       {"for x in $X; do echo $((TP = 8)); done", "a loop that runs any number of times"},
       {"TP=2; A[TP=8]=1", "arithmetic that sets a variable ('TP=8')"},
       {"echo > ${TP:=8}.log", "an assignment within a redirection"},
