@@ -116,7 +116,7 @@ TEST(SchedulePicture, TakesTimesAndMarksFromTheSchedule) {
 TEST(ScheduleSvg, BlocksHavePlaceAndTitle) {
   const std::string svg = picture_svg(two_ranks());
   EXPECT_THAT(svg,
-              HasSubstr("width=\"209.6\" height=\"15\"><title>B of micro-batch 1 on stage 0: 7 to 9</title></rect>"));
+              HasSubstr("width=\"293.5\" height=\"15\"><title>B of micro-batch 1 on stage 0: 7 to 9</title></rect>"));
   EXPECT_THAT(svg, HasSubstr("time in the unit of the costs; makespan 9"));
   EXPECT_THAT(svg, HasSubstr(">rank 1<"));
   EXPECT_THAT(svg, HasSubstr("1f1b &lt;2&gt;")) << "text is escaped";

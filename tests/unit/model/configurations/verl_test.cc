@@ -158,7 +158,8 @@ TEST(Verl, ARecipeThatRayStarts) {
   const auto read = imported("verl",
                              "ray job submit --address=http://a --no-wait -- python3 -m recipe.dapo.main_dapo "
                              "actor_rollout_ref.model.path=Qwen/Qwen3-8B algorithm.filter_groups.enable=True "
-                             "data.train_batch_size=64 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1\n",
+                             "data.train_batch_size=64 actor_rollout_ref.actor.ppo_mini_batch_size=64 "
+                             "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1\n",
                              answer_lengths);
   EXPECT_EQ(read.plan.rollout.algorithm, "dapo");
   EXPECT_THAT(noted(read), testing::Not(HasSubstr("address")));
@@ -187,7 +188,9 @@ TEST(OpenRlhf, OptionsInSectionsAreTheSameOnes) {
       "--train.batch_size 512 --ds.zero_stage 3 --ds.ring_attn_size 2 --ds.packing_samples --algo.kl.init_coef 0 "
       "--algo.advantage.estimator group_norm --actor.gradient_checkpointing_enable --actor.adam.lr 5e-7 "
       "--reward.remote_url a.py --actor.optim muon --ds.lora.rank 32 --data.max_len 4096 ";
-  const auto read = imported("openrlhf", sections + "\n", answer_lengths);
+  EXPECT_THAT(refusal("openrlhf", sections + "\n", answer_lengths), HasSubstr("4096 of answer, has no place"))
+      << "no limit but that of both";
+  const auto read = imported("openrlhf", sections + "--rollout.max_new_tokens 3072\n", answer_lengths);
   const Plan& plan = read.plan;
   EXPECT_EQ(plan.cluster.gpus, 16);
   EXPECT_EQ(plan.model.config, "qwen3-8b");
@@ -196,7 +199,7 @@ TEST(OpenRlhf, OptionsInSectionsAreTheSameOnes) {
   EXPECT_EQ(plan.precision.gemm, Precision::bf16) << "the default of param_dtype";
   EXPECT_EQ(plan.batch.micro_batch_size, 1) << "the default";
   EXPECT_EQ(plan.batch.sequence_length, 4096) << "prompt and answer";
-  EXPECT_EQ(plan.rollout.max_answer_tokens, 4096) << "no limit but that of both";
+  EXPECT_EQ(plan.rollout.max_answer_tokens, 3072);
   EXPECT_EQ(plan.rollout.algorithm, "grpo");
   EXPECT_EQ(plan.rollout.prompts, 256);
   EXPECT_EQ(plan.rollout.updates, 4);  // 256 * 8 / 512
