@@ -124,8 +124,8 @@ model::Result<PowerAssumptions> power_assumptions(const Draft& draft) {
   if (!idle || !moved)
     return draft.wrong("step.fit", "power.idle and power.energy_per_byte are not stated",
                        "state them with power.limit_share and power.clock_exponent");
-  // Over the mean of two GEMMs of few rows: the lower one, and kernels that only move bytes, which on the H200 draw most
-  // (calibrate/recipes/stated/h200.toml).
+  // Over the mean of two GEMMs of few rows: the lower one, and kernels that only move bytes, which on the H200 draw
+  // most (calibrate/recipes/stated/h200.toml).
   constexpr double lowest = 0.94, highest = 1.69;
   const double bytes = draft.si("power.gemm.energy_per_byte").value_or(*moved);
   return PowerAssumptions{.constants = {.idle = *idle,
