@@ -6,6 +6,8 @@
 #include <oneapi/tbb/task_arena.h>
 
 #include <algorithm>
+#include <thread>
+#include <vector>
 
 namespace plumbline::real::host {
 
@@ -29,10 +31,16 @@ void Cores::split(Index n, Index grain, const std::function<void(Index begin, In
     return;
   }
   const auto begin = [&](Index part) { return std::min(n, pieces * part / parts * grain); };
+#ifdef __SANITIZE_THREAD__
+  // The thread sanitizer cannot see how the library of oneTBB orders its threads and would report every loop.
+  std::vector<std::jthread> threads;
+  for (Index part = 0; part < parts; ++part) threads.emplace_back([&, part] { body(begin(part), begin(part + 1)); });
+#else
   arena_->arena.execute([&] {
     oneapi::tbb::parallel_for(
         Index{0}, parts, [&](Index part) { body(begin(part), begin(part + 1)); }, oneapi::tbb::static_partitioner());
   });
+#endif
 }
 
 }  // namespace plumbline::real::host

@@ -1,7 +1,6 @@
 // The search: branches of the space in the order of their bounds. Plans that cannot be shown are not predicted.
 #include <fmt/format.h>
 #include <tbb/enumerable_thread_specific.h>
-#include <tbb/parallel_for.h>
 
 #include <algorithm>
 #include <limits>
@@ -17,6 +16,7 @@
 #include "sim/search/detail/branch_bounds.h"
 #include "sim/search/detail/branch_search.h"
 #include "sim/search/search.h"
+#include "sim/tasks/indices.h"
 #include "sim/tasks/inputs_key.h"
 
 namespace plumbline::sim {
@@ -269,7 +269,7 @@ class Search {
     const std::vector<Branch>& branches = scope_.space.branches();
     std::vector<std::optional<model::Result<OpenBranch>>> opened(branches.size());
     std::vector<Statistics> counted(branches.size());
-    tbb::parallel_for(std::size_t{0}, branches.size(), [&](std::size_t i) {
+    for_each_index(branches.size(), [&](std::size_t i) {
       if (scope_.stopped()) return;
       opened[i] = workers_.local().open(branches[i], counted[i]);
       progress(counted[i], 0);
