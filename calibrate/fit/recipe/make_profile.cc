@@ -545,13 +545,20 @@ model::Result<void> fit_weight_gradient_step(Draft& draft) {
   const std::string from =
       fmt::format("{} weight gradients of {}, each at its recorded clock", gradient.size(), cited_records(draft));
   draft.set(gradients, constants->k_time * ratio, "ns",
-            std::hypot(of_forward.deviation, of_gradient.k_time.deviation) + uncertainty, Evidence::fitted,
+            std::hypot(of_forward.deviation, of_gradient.k_time.deviation, uncertainty), Evidence::fitted,
             fmt::format("gemm.{}.k_time times {:.3g}, the ratio to {} other GEMMs in {}", step.kind, ratio,
                         forward.size(), from));
-  draft.share(gradients, draft.errors_of(forwards), uncertainty, gradients);
-  draft.set(fmt::format("gemm.{}.memory_exponent", gradient_kind), of_gradient.exponent.value, "1",
-            of_gradient.exponent.deviation, Evidence::fitted,
+  const std::string exponent = fmt::format("gemm.{}.memory_exponent", gradient_kind);
+  draft.set(exponent, of_gradient.exponent.value, "1", of_gradient.exponent.deviation, Evidence::fitted,
             fmt::format("fitted with k_time to {}; correlation of their errors {:.2f}", from, of_gradient.correlation));
+  // The time errs with that of the other GEMMs and with the exponent that was fitted with it.
+  const std::string of_fit = fmt::format("fit of {}", gradients);
+  const double by_fit = of_gradient.k_time.deviation, by_both = std::hypot(uncertainty, by_fit);
+  Draft::Errors errors = {{of_fit, by_fit / by_both}};
+  for (const auto& [number, weight] : draft.errors_of(forwards)) errors[number] = weight * uncertainty / by_both;
+  draft.share(gradients, errors, by_both, gradients);
+  const double with_time = of_gradient.correlation;
+  draft.share(exponent, {{of_fit, with_time}, {exponent, std::sqrt(1 - with_time * with_time)}});
   return {};
 }
 
