@@ -20,7 +20,7 @@ constexpr ConstantRange slowdown{1, 1e3}, factor{0, 1e3}, share{0, 1}, speed{1e-
 constexpr ConstantRange part{1e-6, 1}, efficiency{1e-6, 1e3};
 constexpr ConstantRange extent{1, 65536, true}, depth{0, 65536}, sms{1, 1e6}, blocks{0, 1024, true}, flag{0, 1, true};
 constexpr ConstantRange resource{0, 1e9, true}, memory{0, 1e12}, reserved{0, 1e12, true};
-constexpr ConstantRange power{0, 1e6}, limit{1, 1e6}, exponent{0, 10}, norm{1, 100}, energy{0, 1e-3};
+constexpr ConstantRange power{0, 1e6}, limit{1, 1e6}, exponent{0, 10}, norm{1, 100, false, 1}, energy{0, 1e-3};
 }  // namespace ranges
 
 using Words = std::vector<std::string_view>;
@@ -180,7 +180,13 @@ std::optional<ConstantRange> constant_range(const Parameter& constant) {
   const auto rule = std::ranges::find(rules, unit->dimension, &ConstantRule::dimension);
   if (rule == rules.end()) return std::nullopt;
   const ConstantRange& range = (*rule)->range;
-  return ConstantRange{range.low / unit->factor, range.high / unit->factor, range.whole};
+  return ConstantRange{range.low / unit->factor, range.high / unit->factor, range.whole, range.origin / unit->factor};
+}
+
+double log_deviation(const Parameter& constant, double relative_uncertainty) {
+  const auto range = constant_range(constant);
+  const double above = constant.value - (range ? range->origin : 0);
+  return std::log1p(above > 0 ? relative_uncertainty * constant.value / above : relative_uncertainty);
 }
 
 Result<void> check_constant(const Parameter& constant) {

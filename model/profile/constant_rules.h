@@ -20,6 +20,7 @@ inline constexpr std::string_view measured_prefix = "measured.";  // of the time
 struct ConstantRange {
   double low = 0, high = 0;
   bool whole = false;  // no fractions
+  double origin = 0;   // errors are log-normal in what the constant is above it
 };
 
 struct ConstantRule {
@@ -39,6 +40,10 @@ Result<std::vector<ConstantRule>> find_constant_rules(std::string_view name);
 // Returns the values that a constant may have, in its own unit, or nothing where check_constant() would refuse its name
 // or unit.
 std::optional<ConstantRange> constant_range(const Parameter& constant);
+
+// Returns the deviation of the logarithm of what a constant is above its range's origin, for a relative uncertainty of
+// its value; an exponent that is at least 1 never falls below it so.
+double log_deviation(const Parameter& constant, double relative_uncertainty);
 
 // Returns whether a constant plays a part only where a model is served.
 bool is_of_serving(std::string_view name);

@@ -89,7 +89,7 @@ std::string measurement_of_source(std::string_view source, const Inputs& inputs)
 // A constant whose value is not exact.
 struct Uncertain {
   std::size_t index = 0;  // of the profile's constants
-  double deviation = 0;   // of ln(value)
+  double deviation = 0;   // as log_deviation()
   Uncertainty own;        // where it has an error to itself
 };
 
@@ -105,7 +105,7 @@ std::optional<Uncertain> uncertain(const Inputs& inputs, std::size_t index) {
   const bool named = constant.stack.empty() || family->source == engine_source;
   const std::string source(named ? family->source : "software stack");
   return Uncertain{index,
-                   std::log1p(uncertainty),
+                   model::log_deviation(constant, uncertainty),
                    {.key = fmt::format("{}={} {}: {}", constant.name, constant.value, constant.unit, constant.source),
                     .source = source,
                     .apply = nullptr,

@@ -163,10 +163,18 @@ model::Result<Inputs> inputs_of_draws(const Inputs& inputs) {
 
 model::Profile changed_profile(const model::Profile& profile, const InputChange& change) {
   std::vector<model::Parameter> constants = profile.parameters();
-  for (const auto& [index, factor] : change.constants) constants[index].value *= factor;
-  for (const auto& [index, factor] : change.constants)
-    if (const auto range = model::constant_range(constants[index]))
-      constants[index].value = std::clamp(constants[index].value, range->low, range->high);
+  std::vector<std::optional<model::ConstantRange>> ranges;
+  ranges.reserve(change.constants.size());
+  for (const auto& [index, factor] : change.constants) {
+    double& value = constants[index].value;
+    const auto& range = ranges.emplace_back(model::constant_range(constants[index]));
+    const double origin = range ? range->origin : 0;
+    value = origin + (value - origin) * factor;
+  }
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    double& value = constants[change.constants[i].first].value;
+    if (ranges[i]) value = std::clamp(value, ranges[i]->low, ranges[i]->high);
+  }
   return {profile.name(), profile.description(), std::move(constants), profile.devices(), profile.stack()};
 }
 

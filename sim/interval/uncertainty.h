@@ -18,7 +18,8 @@ namespace plumbline::sim {
 
 // What one draw changes.
 struct InputChange {
-  std::vector<std::pair<std::size_t, double>> constants;  // index into the profile's parameters, factor on the value
+  // Index into the profile's parameters, factor on what the value is above the origin of its range.
+  std::vector<std::pair<std::size_t, double>> constants;
   model::ShapeFactors shapes;
   std::optional<double> imbalance;  // of the plan's routing, instead of its own; in inference its skew
   // Of inference: the power to which the probabilities are raised with which drafts are accepted.

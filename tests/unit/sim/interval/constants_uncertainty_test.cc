@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/interval/detail/parts.h"
 #include "sim/interval/uncertainty.h"
 #include "tests/support/step_inputs.h"
 
@@ -74,6 +75,29 @@ TEST_F(ConstantsOfFits, VaryAsTheirCorrelationsSay) {
   EXPECT_NEAR(covariance(found, "network.nic_rate", "network.nvlink_rate"), -0.5 * nic_ * nvlink_, 1e-12);
   EXPECT_NEAR(covariance(found, "network.nic_rate", "network.latency"), 0, 1e-12);
   EXPECT_NEAR(covariance(found, "network.nvlink_rate", "network.latency"), 0.8 * nvlink_ * latency_, 1e-12);
+}
+
+// The exponent with which times add up is 1 at least: what it is above 1 is log-normal. One deviation up is a fifth
+// more of 1.24, 0.488 above 1, and one down is 0.24 over 0.488 / 0.24 above it.
+TEST(ConstantsAboveAnOrigin, NeverReachIt) {
+  Inputs inputs = tests::step_inputs(tests::llama_plan, "h800");
+  inputs.profile = {"with an exponent",
+                    "",
+                    {{"gemm.bf16_weight_gradient.memory_exponent", 1.24, "1", model::Evidence::fitted, "records", 0.2}},
+                    {},
+                    ""};
+  std::vector<Uncertainty> found;
+  add_constants(inputs, found);
+  ASSERT_EQ(found.size(), 1U);
+  const auto drawn = [&](double z) {
+    InputChange change;
+    found.front().apply(z, change);
+    return changed_profile(inputs.profile, change).parameters().front().value;
+  };
+  EXPECT_NEAR(drawn(0), 1.24, 1e-12);
+  EXPECT_NEAR(drawn(1), 1.488, 1e-12);
+  EXPECT_NEAR(drawn(-1), 1 + 0.24 * 0.24 / 0.488, 1e-12);
+  EXPECT_GT(drawn(-3), 1);
 }
 
 }  // namespace
