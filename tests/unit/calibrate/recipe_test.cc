@@ -124,6 +124,24 @@ TEST(Recipe, WeightGradientsHaveTheExponentOfTheirRecords) {
   }
 }
 
+// The factor on k_time that was fitted with the exponent is of the kernels of those SMs (docs/costs.md).
+TEST(Recipe, HopperAloneHasTheFactorOfTheWeightGradientsOfTheH100) {
+  const auto factor = [](const std::string& name, const std::string& kind) {
+    const auto profile = model::load_profile(tests::shipped("calibrate/profiles/" + name + ".toml")).value();
+    const auto k_time = [&](const std::string& of) {
+      return profile.parameters()[profile.find(fmt::format("gemm.{}.k_time", of)).value()].value;
+    };
+    return k_time(kind + "_weight_gradient") / k_time(kind);
+  };
+  for (const std::string kind : {"bf16", "fp8_tensor"}) {
+    EXPECT_LT(factor("h100", kind), 0.95) << kind;
+    EXPECT_NEAR(factor("h200", kind), factor("h100", kind), 0.001) << kind;
+    for (const char* other : {"b200", "gb300"}) EXPECT_EQ(factor(other, kind), 1) << other << ": " << kind;
+  }
+  EXPECT_EQ(factor("a100", "bf16"), 1);
+  EXPECT_EQ(factor("gb200", "mxfp8"), 1);
+}
+
 // What differs from GPU to GPU stands in the file itself; a base gives what does not.
 TEST(Recipe, ProfilesInheritNoRateOfAnotherGpu) {
   ProfileMaker maker(shipped_folders());
