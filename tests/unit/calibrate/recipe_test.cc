@@ -142,6 +142,19 @@ TEST(Recipe, HopperAloneHasTheFactorOfTheWeightGradientsOfTheH100) {
   EXPECT_EQ(factor("gb200", "mxfp8"), 1);
 }
 
+// Of FP8 by blocks the kernel that was held is not that of the bursts: what its meter read over that of BF16 is the
+// energy of a FLOP, 0.65 of that of BF16 on either.
+TEST(Recipe, EnergiesOfOtherKernelsAreReadFromTheMeter) {
+  for (const char* name : {"h200", "b200"}) {
+    const auto profile = model::load_profile(tests::shipped(fmt::format("calibrate/profiles/{}.toml", name))).value();
+    const auto of = [&](const std::string& kind) {
+      return profile.parameters()[profile.find(fmt::format("power.gemm.{}.energy_per_flop", kind)).value()];
+    };
+    EXPECT_THAT(of("fp8").source, HasSubstr("as the meter read")) << name;
+    EXPECT_NEAR(of("fp8").value / of("bf16").value, 0.65, 0.02) << name;
+  }
+}
+
 // What differs from GPU to GPU stands in the file itself; a base gives what does not.
 TEST(Recipe, ProfilesInheritNoRateOfAnotherGpu) {
   ProfileMaker maker(shipped_folders());
