@@ -171,25 +171,18 @@ std::string cited_records(const Draft& draft) { return "calibrate/measured/" + d
 
 constexpr const char* highest_mhz = "highest_sm_mhz";
 
-// The records of an operation alone on the whole GPU, with operands out of the cache.
-std::vector<Measurement> bursts(const Measurements& records, std::string_view op, std::string_view phase = "",
-                                std::string_view format = "") {
-  std::vector<Measurement> found;
-  for (const Measurement& m : records.values)
-    if (m.op == op && m.variant == "burst" && m.cache == "cold" && (phase.empty() || m.phase == phase) &&
-        (format.empty() || m.format == format))
-      found.push_back(m);
+// Returns the records for which the predicate holds.
+template <class Predicate>
+std::vector<FitRecord> those(const std::vector<FitRecord>& records, const Predicate& predicate) {
+  std::vector<FitRecord> found;
+  std::ranges::copy_if(records, std::back_inserter(found), predicate);
   return found;
 }
 
-VectorXd as_measured(const std::vector<Measurement>& records) {
-  return vector_of(records, [](const Measurement& m) { return m.time.p50; });
-}
-
 // Returns the seconds at the highest clock.
-VectorXd unthrottled(const std::vector<Measurement>& records, double highest) {
-  return vector_of(records, [highest](const Measurement& m) {
-    return m.time.p50 * std::min(1.0, m.clock.sm_mhz.value_or(highest) / highest);
+VectorXd unthrottled(const std::vector<FitRecord>& records, double highest) {
+  return vector_of(records, [highest](const FitRecord& record) {
+    return record.seconds * std::min(1.0, record.measurement->clock.sm_mhz.value_or(highest) / highest);
   });
 }
 
@@ -204,14 +197,14 @@ struct Factor {
 };
 
 // Returns the seconds of the GEMMs by the constants.
-VectorXd gemm_seconds_of(const Draft& draft, const std::vector<Measurement>& records,
+VectorXd gemm_seconds_of(const Draft& draft, const std::vector<FitRecord>& records,
                          const model::GemmConstants& constants, const std::string& format, double output_bytes) {
   const double sms = static_cast<double>(draft.machine().device.sms), ramp = draft.si("gemm.ramp").value_or(0);
-  return vector_of(records, [&](const Measurement& m) {
+  return vector_of(records, [&](const FitRecord& record) {
     return ramp + gemm_core_seconds(constants,
-                                    {.m = extent_of(m, "m"),
-                                     .n = extent_of(m, "n"),
-                                     .k = extent_of(m, "k"),
+                                    {.m = record.extent("m"),
+                                     .n = record.extent("n"),
+                                     .k = record.extent("k"),
                                      .operand_bytes = operand_bytes(format),
                                      .output_bytes = output_bytes},
                                     sms);
@@ -221,7 +214,7 @@ VectorXd gemm_seconds_of(const Draft& draft, const std::vector<Measurement>& rec
 constexpr double k_time_width = 0.1;  // of the loss
 
 // Returns the factor on k_time with which the constants predict the GEMMs, whose results are written in 16 bits.
-Factor k_time_factor(const Draft& draft, const std::vector<Measurement>& records, const VectorXd& measured,
+Factor k_time_factor(const Draft& draft, const std::vector<FitRecord>& records, const VectorXd& measured,
                      const model::GemmConstants& constants, const std::string& format) {
   constexpr double result = 2;
   const Form form = [&](const VectorXd& x) {
@@ -240,7 +233,7 @@ struct GradientFactors {
 
 // Returns with which factor on k_time and which exponent of the memory the constants predict weight gradients, whose
 // results are read and written in FP32.
-GradientFactors gradient_factors(const Draft& draft, const std::vector<Measurement>& records, const VectorXd& measured,
+GradientFactors gradient_factors(const Draft& draft, const std::vector<FitRecord>& records, const VectorXd& measured,
                                  const model::GemmConstants& constants, const std::string& format) {
   constexpr double accumulated = 8, usual_over_one = 0.5;
   const Form form = [&](const VectorXd& x) {
@@ -381,8 +374,14 @@ std::string Draft::cited(const std::string& name) const {
 }
 
 model::Result<const Measurements*> Draft::measured() {
-  if (!measured_) measured_ = TRY(inputs_->measurements(recipe_->measured));
-  return &*measured_;
+  if (measured_.empty()) measured_.push_back(TRY(inputs_->measurements(recipe_->measured)));
+  return &measured_.front();
+}
+
+model::Result<const FitRecords*> Draft::records() {
+  TRY(measured());
+  if (!records_) records_ = TRY(fit_records(measured_));
+  return &*records_;
 }
 
 std::vector<model::Parameter> Draft::constants() const {
@@ -506,7 +505,7 @@ model::Result<model::Profile> ProfileMaker::profile(const std::string& name) {
 // far their products hide the sums that they read and write.
 model::Result<void> fit_weight_gradient_step(Draft& draft) {
   const RecipeStep& step = draft.step();
-  const Measurements& records = *TRY(draft.measured());
+  const FitRecords& records = *TRY(draft.records());
   const std::string gradient_kind = step.kind + "_weight_gradient";
   const auto constants = gemm_constants(draft, step.kind), of_gradients = gemm_constants(draft, gradient_kind);
   if (!constants)
@@ -515,19 +514,19 @@ model::Result<void> fit_weight_gradient_step(Draft& draft) {
   if (!of_gradients || of_gradients->memory_bandwidth == 0)
     return draft.wrong("step.kind", fmt::format("gemm.{} has no tile or no memory_bandwidth", gradient_kind),
                        fmt::format("copy gemm.{} before weight_gradient", step.kind));
-  const auto single = [&](const char* phase) {
-    auto found = bursts(records, "gemm", phase, step.format);
-    std::erase_if(found, [](const Measurement& m) { return extent_of(m, "groups") > 1; });
-    return found;
+  const auto single = [&](std::string_view phase) {
+    return those(records.gemms, [&](const FitRecord& record) {
+      return record.measurement->phase == phase && record.format == step.format && record.extent("groups") <= 1;
+    });
   };
   auto forward = single("F");
   std::ranges::copy(single("I"), std::back_inserter(forward));
   const auto gradient = single("W");
   if (forward.empty() || gradient.size() < 3) return none(draft, "three " + step.format + " GEMMs of each phase");
   const std::string format = step.format == "fp8_tensor" ? "fp8" : step.format;
-  const double highest = environment_number(records, highest_mhz);
+  const double highest = environment_number(*TRY(draft.measured()), highest_mhz);
   const Factor of_forward = k_time_factor(draft, forward, unthrottled(forward, highest), *constants, format);
-  const Factor held = k_time_factor(draft, forward, as_measured(forward), *constants, format);
+  const Factor held = k_time_factor(draft, forward, seconds_of(forward), *constants, format);
   const GradientFactors of_gradient =
       gradient_factors(draft, gradient, unthrottled(gradient, highest), *of_gradients, format);
   const double flops = 2 * constants->tile_m * constants->tile_n * static_cast<double>(draft.machine().device.sms);
@@ -563,26 +562,29 @@ model::Result<void> fit_weight_gradient_step(Draft& draft) {
 }
 
 model::Result<void> fit_attention_backward_step(Draft& draft) {
-  const Measurements& records = *TRY(draft.measured());
-  const auto backward = bursts(records, "attention", "B");
+  const FitRecords& records = *TRY(draft.records());
+  const auto of_kind = [&](model::OperatorKind kind) {
+    return those(records.attention, [kind](const FitRecord& record) { return record.kind == kind; });
+  };
+  const auto backward = of_kind(model::OperatorKind::attention_grad);
   if (backward.size() < 3) return none(draft, "three records of attention backward");
   const double sms = static_cast<double>(draft.machine().device.sms), peak = draft.machine().device.bf16_peak.value();
-  const auto seconds_of_phase = [&](const std::vector<Measurement>& of, model::AttentionConstants c, bool back) {
+  const auto seconds_of_phase = [&](const std::vector<FitRecord>& of, model::AttentionConstants c, bool back) {
     c.kv_bandwidth = draft.si("attention.kv_bandwidth").value_or(0);
-    return vector_of(of, [&](const Measurement& m) {
-      const double length = extent_of(m, "length"), sequences = std::max(1.0, extent_of(m, "sequences"));
+    return vector_of(of, [&](const FitRecord& record) {
+      const double length = record.extent("length"), sequences = std::max(1.0, record.extent("sequences"));
       return attention_seconds(c,
-                               {.batch_heads = sequences * extent_of(m, "heads"),
-                                .kv_heads_batch = sequences * extent_of(m, "kv_heads"),
+                               {.batch_heads = sequences * record.extent("heads"),
+                                .kv_heads_batch = sequences * record.extent("kv_heads"),
                                 .queries = length,
                                 .pairs_per_query = length / 2,
-                                .qk_dim = extent_of(m, "qk_dim"),
-                                .v_dim = extent_of(m, "v_dim"),
+                                .qk_dim = record.extent("qk_dim"),
+                                .v_dim = record.extent("v_dim"),
                                 .backward = back},
                                sms, sms);
     });
   };
-  const double highest = environment_number(records, highest_mhz);
+  const double highest = environment_number(*TRY(draft.measured()), highest_mhz);
   const VectorXd measured = unthrottled(backward, highest);
   // Rows cost as many pairs as forward: few records do not determine both.
   const double pair = attention_pair([&](const std::string& of) { return draft.si(of); }).value_or(0);
@@ -595,7 +597,7 @@ model::Result<void> fit_attention_backward_step(Draft& draft) {
   const VectorXd start = VectorXd::Constant(1, share * peak);
   const LogFit fit = log_fit(form, measured, start, {});
   const VectorXd errors = (form(fit.values).array() / measured.array() - 1).abs();
-  const auto forward = bursts(records, "attention", "F");
+  const auto forward = of_kind(model::OperatorKind::attention);
   if (forward.empty()) return none(draft, "record of attention forward");
   const VectorXd predicted = seconds_of_phase(forward,
                                               {.rate = draft.si("attention.forward_rate").value_or(peak),
@@ -613,13 +615,13 @@ model::Result<void> fit_attention_backward_step(Draft& draft) {
   draft.set("attention.backward_rate", fit.values[0] / factor, "TFLOP/s", deviation, Evidence::fitted, how);
   draft.set("attention.backward.row_time", row_time(fit.values[0]) * factor, "ps", 2 * deviation, Evidence::assumed,
             "as many pairs as a row costs forward; " + how);
-  const VectorXd held = as_measured(forward);
+  const VectorXd held = seconds_of(forward);
   for (Eigen::Index i = 0; i < ratios.size(); ++i) {
-    const Measurement& m = forward[static_cast<std::size_t>(i)];
+    const FitRecord& record = forward[static_cast<std::size_t>(i)];
     draft.notes.push_back(
         fmt::format("attention forward, {} heads of {}/{}, {} tokens: {:.0f} us by public tables, taken; own "
                     "record back to back {:.0f} ({:+.0f} %), at the highest clock {:+.0f} %",
-                    extent_of(m, "heads"), extent_of(m, "qk_dim"), extent_of(m, "v_dim"), extent_of(m, "length"),
+                    record.extent("heads"), record.extent("qk_dim"), record.extent("v_dim"), record.extent("length"),
                     1e6 * predicted[i], 1e6 * held[i], 100 * held[i] / predicted[i] - 100, 100 / ratios[i] - 100));
   }
   return {};
@@ -628,13 +630,13 @@ model::Result<void> fit_attention_backward_step(Draft& draft) {
 // The median of bytes over time, of records that move enough to be bound by memory.
 model::Result<void> fit_memory_step(Draft& draft) {
   const RecipeStep& step = draft.step();
-  const Measurements& records = *TRY(draft.measured());
+  const FitRecords& records = *TRY(draft.records());
   constexpr double enough = 64e6;
   std::vector<double> rates;
-  for (const Measurement& m : records.values)
-    if (m.op == step.op && m.cache == "cold" && (m.variant == "burst" || m.variant == "kernel") &&
-        m.bytes.value_or(0) >= enough)
-      rates.push_back(*m.bytes / m.time.p50);
+  for (const FitRecord& record : records.memory)
+    if (const Measurement& m = *record.measurement;
+        m.op == step.op && m.variant != "driver" && m.bytes.value_or(0) >= enough)
+      rates.push_back(*m.bytes / record.seconds);
   if (rates.empty()) return none(draft, fmt::format("record of {} that moves 64 MB", step.op));
   const double middle = model::quantile(rates, 0.5);
   for (std::size_t i = 0; i < rates.size() && rates.size() > 1; ++i) {
@@ -650,11 +652,9 @@ model::Result<void> fit_memory_step(Draft& draft) {
 }
 
 model::Result<void> fit_launch_gap_step(Draft& draft) {
-  const Measurements& records = *TRY(draft.measured());
-  const auto found = std::ranges::find_if(
-      records.values, [](const Measurement& m) { return m.op == "launch" && m.variant == "stream_gap"; });
-  if (found == records.values.end()) return none(draft, "record of a launch after another");
-  draft.set("kernel.launch_gap", found->time.p50, "us", 0.1, Evidence::measured,
+  const FitRecords& records = *TRY(draft.records());
+  if (records.launches.empty()) return none(draft, "record of a launch after another");
+  draft.set("kernel.launch_gap", records.launches.front()->time.p50, "us", 0.1, Evidence::measured,
             fmt::format("time from an empty kernel to the next of a stream ({})", cited_records(draft)));
   return {};
 }

@@ -10,6 +10,7 @@
 #include "calibrate/fit/detail/constant_list.h"
 #include "calibrate/fit/detail/least_squares.h"
 #include "calibrate/fit/held_out.h"
+#include "calibrate/fit/profile_fit.h"
 #include "calibrate/fit/recipe/profile_maker.h"
 #include "calibrate/measurement/measurement.h"
 #include "model/cost/forms/kernel_forms.h"
@@ -60,8 +61,9 @@ class Draft {
   // Returns the path of a component table of the step, or else of the recipe, and how sources name it.
   std::string table(const std::string& name) const;
   std::string cited(const std::string& name) const;
-  // Reads the recipe's own records once.
+  // Reads the recipe's own records once; sorted, they are those that every fit to records takes, with its times.
   model::Result<const Measurements*> measured();
+  model::Result<const FitRecords*> records();
 
   std::vector<model::Parameter> constants() const;
   // Returns the constants whose errors are not independent, in groups.
@@ -85,7 +87,8 @@ class Draft {
   std::map<std::string, Errors> errors_;      // by constant
   std::map<std::string, std::size_t> order_;  // of constants, by their last call of set()
   std::size_t settings_ = 0;                  // calls of set()
-  std::optional<Measurements> measured_;
+  std::vector<Measurements> measured_;        // one file, or none before it is read
+  std::optional<FitRecords> records_;         // of that file
 };
 
 // Returns the constants of a kind of GEMMs as made so far, in SI; nullopt without its k_time and tile.
