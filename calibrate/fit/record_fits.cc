@@ -20,6 +20,7 @@
 #include "model/base/units.h"
 #include "model/cost/collective_cost.h"
 #include "model/cost/constants.h"
+#include "model/cost/forms/kernel_forms.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -78,17 +79,17 @@ RecordForm form_of_tiles(double tile, double k_block) {
     if (record.format == "fp8" || record.format == "fp8_tensor") return "fp8_tensor";  // one scale per tensor
     return record.format.starts_with("fp8") ? "fp8" : record.format == "fp32" ? "fp32" : "bf16";
   };
+  const model::GemmConstants once{.tile_m = tile, .tile_n = tile, .k_block = k_block, .wave_overhead = 1, .k_time = 1};
   return {{".wave_overhead", ".k_time"}, format, [=](const FitRecord& record) -> Terms {
             const double groups = std::max(1.0, record.extent("groups"));
             const double usual = is_weight_gradient(record) ? groups : 1;  // one kernel for each expert
             const double launches = record.launches > 0 ? record.launches : usual;
-            const double of_group = std::ceil(record.extent("m") / tile) * std::ceil(record.extent("n") / tile);
-            const double of_launch = of_group * groups / launches;
-            const double waves = launches * std::ceil(of_launch / static_cast<double>(record.cores));
-            const double k = std::ceil(record.extent("k") / k_block) * k_block;
+            const model::GemmWork work{groups / launches, record.extent("m"), record.extent("n"), record.extent("k")};
+            const model::GemmSeconds core = gemm_core(once, work, static_cast<double>(record.cores));
+            const double written = gemm_tiles(once, work) * tile * tile;
             return {launches,
-                    {waves, waves * k},
-                    launches * of_launch * tile * tile * written_bytes(record, record.format != "fp32")};
+                    {launches * core.waves, launches * core.tiles},
+                    launches * written * written_bytes(record, record.format != "fp32")};
           }};
 }
 
