@@ -35,7 +35,7 @@ constexpr bool takes(std::index_sequence<I...>) {
   return requires { T{AnyValueAt<I>{}...}; };
 }
 
-inline constexpr std::size_t most_members = 43;
+inline constexpr std::size_t most_members = 50;
 
 template <class T, std::size_t N = most_members + 1>
 constexpr std::size_t members() {
@@ -61,55 +61,30 @@ void with_members(T& value, const Use& use) {
   constexpr std::size_t count = detail::members<std::remove_const_t<T>>();
   static_assert(count > 0 && count <= detail::most_members);
 #define PLUMBLINE_MEMBERS(n, ...) \
-  if constexpr (count == n) {     \
+  if constexpr (count == (n)) {   \
     auto& [__VA_ARGS__] = value;  \
     use(__VA_ARGS__);             \
   }
-  PLUMBLINE_MEMBERS(1, a)
-  PLUMBLINE_MEMBERS(2, a, b)
-  PLUMBLINE_MEMBERS(3, a, b, c)
-  PLUMBLINE_MEMBERS(4, a, b, c, d)
-  PLUMBLINE_MEMBERS(5, a, b, c, d, e)
-  PLUMBLINE_MEMBERS(6, a, b, c, d, e, f)
-  PLUMBLINE_MEMBERS(7, a, b, c, d, e, f, g)
-  PLUMBLINE_MEMBERS(8, a, b, c, d, e, f, g, h)
-  PLUMBLINE_MEMBERS(9, a, b, c, d, e, f, g, h, i)
-  PLUMBLINE_MEMBERS(10, a, b, c, d, e, f, g, h, i, j)
-  PLUMBLINE_MEMBERS(11, a, b, c, d, e, f, g, h, i, j, k)
-  PLUMBLINE_MEMBERS(12, a, b, c, d, e, f, g, h, i, j, k, l)
-  PLUMBLINE_MEMBERS(13, a, b, c, d, e, f, g, h, i, j, k, l, m)
-  PLUMBLINE_MEMBERS(14, a, b, c, d, e, f, g, h, i, j, k, l, m, n)
-  PLUMBLINE_MEMBERS(15, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o)
-  PLUMBLINE_MEMBERS(16, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p)
-  PLUMBLINE_MEMBERS(17, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q)
-  PLUMBLINE_MEMBERS(18, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r)
-  PLUMBLINE_MEMBERS(19, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s)
-  PLUMBLINE_MEMBERS(20, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t)
-  PLUMBLINE_MEMBERS(21, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u)
-  PLUMBLINE_MEMBERS(22, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v)
-  PLUMBLINE_MEMBERS(23, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w)
-  PLUMBLINE_MEMBERS(24, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x)
-  PLUMBLINE_MEMBERS(25, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y)
-  PLUMBLINE_MEMBERS(26, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z)
-#define PLUMBLINE_26_MEMBERS a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z
-  PLUMBLINE_MEMBERS(27, PLUMBLINE_26_MEMBERS, aa)
-  PLUMBLINE_MEMBERS(28, PLUMBLINE_26_MEMBERS, aa, bb)
-  PLUMBLINE_MEMBERS(29, PLUMBLINE_26_MEMBERS, aa, bb, cc)
-  PLUMBLINE_MEMBERS(30, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd)
-  PLUMBLINE_MEMBERS(31, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee)
-  PLUMBLINE_MEMBERS(32, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff)
-  PLUMBLINE_MEMBERS(33, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff, gg)
-  PLUMBLINE_MEMBERS(34, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff, gg, hh)
-  PLUMBLINE_MEMBERS(35, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff, gg, hh, ii)
-  PLUMBLINE_MEMBERS(36, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff, gg, hh, ii, jj)
-  PLUMBLINE_MEMBERS(37, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff, gg, hh, ii, jj, kk)
-  PLUMBLINE_MEMBERS(38, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff, gg, hh, ii, jj, kk, ll)
-  PLUMBLINE_MEMBERS(39, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff, gg, hh, ii, jj, kk, ll, mm)
-  PLUMBLINE_MEMBERS(40, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff, gg, hh, ii, jj, kk, ll, mm, nn)
-  PLUMBLINE_MEMBERS(41, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff, gg, hh, ii, jj, kk, ll, mm, nn, oo)
-  PLUMBLINE_MEMBERS(42, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff, gg, hh, ii, jj, kk, ll, mm, nn, oo, pp)
-  PLUMBLINE_MEMBERS(43, PLUMBLINE_26_MEMBERS, aa, bb, cc, dd, ee, ff, gg, hh, ii, jj, kk, ll, mm, nn, oo, pp, qq)
-#undef PLUMBLINE_26_MEMBERS
+// Ten counts after a number of tens, which the list names.
+#define PLUMBLINE_TEN(t) t##0, t##1, t##2, t##3, t##4, t##5, t##6, t##7, t##8, t##9
+#define PLUMBLINE_COUNTS(tens, ...)                                           \
+  PLUMBLINE_MEMBERS(tens + 1, __VA_ARGS__ z0)                                 \
+  PLUMBLINE_MEMBERS(tens + 2, __VA_ARGS__ z0, z1)                             \
+  PLUMBLINE_MEMBERS(tens + 3, __VA_ARGS__ z0, z1, z2)                         \
+  PLUMBLINE_MEMBERS(tens + 4, __VA_ARGS__ z0, z1, z2, z3)                     \
+  PLUMBLINE_MEMBERS(tens + 5, __VA_ARGS__ z0, z1, z2, z3, z4)                 \
+  PLUMBLINE_MEMBERS(tens + 6, __VA_ARGS__ z0, z1, z2, z3, z4, z5)             \
+  PLUMBLINE_MEMBERS(tens + 7, __VA_ARGS__ z0, z1, z2, z3, z4, z5, z6)         \
+  PLUMBLINE_MEMBERS(tens + 8, __VA_ARGS__ z0, z1, z2, z3, z4, z5, z6, z7)     \
+  PLUMBLINE_MEMBERS(tens + 9, __VA_ARGS__ z0, z1, z2, z3, z4, z5, z6, z7, z8) \
+  PLUMBLINE_MEMBERS(tens + 10, __VA_ARGS__ PLUMBLINE_TEN(z))
+  PLUMBLINE_COUNTS(0, )
+  PLUMBLINE_COUNTS(10, PLUMBLINE_TEN(a), )
+  PLUMBLINE_COUNTS(20, PLUMBLINE_TEN(a), PLUMBLINE_TEN(b), )
+  PLUMBLINE_COUNTS(30, PLUMBLINE_TEN(a), PLUMBLINE_TEN(b), PLUMBLINE_TEN(c), )
+  PLUMBLINE_COUNTS(40, PLUMBLINE_TEN(a), PLUMBLINE_TEN(b), PLUMBLINE_TEN(c), PLUMBLINE_TEN(d), )
+#undef PLUMBLINE_COUNTS
+#undef PLUMBLINE_TEN
 #undef PLUMBLINE_MEMBERS
 }
 

@@ -108,7 +108,7 @@ void read_scored_experts(ConfigReader& config, Architecture& model, std::int64_t
   read_routed_experts(
       config, model,
       {.groups = groups, .groups_per_token = groups_per_token, .dense_layers_first = 3, .scaling_factor = 2.5});
-  model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", 1);
+  read_prediction(config, model, 1);
 }
 
 // Layers without an indexer of their own see what the last one before them chose (GLM-5.2).
@@ -167,7 +167,7 @@ void read_axk1(ConfigReader& config, Architecture& model) {
   read_latent_attention(config, model);
   read_routed_experts(config, model,
                       {.groups = 8, .groups_per_token = 4, .dense_layers_first = 1, .scaling_factor = 2.5});
-  model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", 0);
+  read_prediction(config, model);
   model.omitted.what.emplace_back("norms behind the experts");
   for (std::int64_t layer = 0; layer < model.layers; ++layer)
     if (model.is_moe_layer(layer)) model.omitted.parameters += static_cast<double>(model.hidden_size);
@@ -190,7 +190,7 @@ void read_glm4_moe_lite(ConfigReader& config, Architecture& model) {
   read_decoder(config, model, {.norm_epsilon = 1e-5});
   read_latent_attention(config, model, 768);
   read_routed_experts(config, model, {.dense_layers_first = 1, .scaling_factor = 1.8});
-  model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", 0);
+  read_prediction(config, model);
 }
 
 // LongCat-Flash (arXiv 2509.01322): a layer is twice attention and an MLP; experts read what the first MLP reads, and

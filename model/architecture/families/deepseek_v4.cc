@@ -110,7 +110,7 @@ void read_deepseek_v4(ConfigReader& config, Architecture& model) {
   read_routed_experts(config, model, {.scaling_factor = 1.5, .score = "sqrtsoftplus"});
   model.residual_streams = config.dimension("hc_mult", 4);
   model.swiglu_limit = config.number("swiglu_limit", 10);
-  model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", 1);
+  read_prediction(config, model, 1);
   read_v4_layers(config, model);
   model.omitted.what.insert(model.omitted.what.end(),
                             {"attention sinks", "experts by tables of token ids in the first layers",

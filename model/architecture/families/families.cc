@@ -96,7 +96,7 @@ void read_llama_like(ConfigReader& config, Architecture& model, const DecoderDef
     model.window.rotary_only = missing.window->rotary_only && model.window.tokens > 0;
     read_windows(config, model, missing.window->full_every);
   }
-  if (missing.prediction) model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", 0);
+  if (missing.prediction) read_prediction(config, model);
 }
 
 void read_biases(ConfigReader& config, Architecture& model, const BiasKeys& keys) {
@@ -224,6 +224,10 @@ void check_experts_per_token(ConfigReader& config, const Architecture& model, st
 
 void read_expert_latent(ConfigReader& config, Architecture& model) {
   model.experts.latent_size = config.count("moe_latent_size", 0);
+}
+
+void read_prediction(ConfigReader& config, Architecture& model, std::int64_t missing, std::string_view key) {
+  model.multi_token_prediction_layers = config.layers(key, missing);
 }
 
 void omit_wide_norms(Architecture& model, std::string what) {

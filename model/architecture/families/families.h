@@ -141,6 +141,10 @@ void read_sparse_layers(ConfigReader& config, MixtureOfExperts& experts);
 // has such experts with any attention (--moe-latent-size).
 void read_expert_latent(ConfigReader& config, Architecture& model);
 
+// Reads the number of modules of prediction.
+void read_prediction(ConfigReader& config, Architecture& model, std::int64_t missing = 0,
+                     std::string_view key = "num_nextn_predict_layers");
+
 // Reads experts as wide as the MLP that they replace, by Mixtral's keys or another one of their number.
 void read_local_experts(ConfigReader& config, Architecture& model, std::int64_t count, std::int64_t per_token,
                         std::string_view key = "num_local_experts");

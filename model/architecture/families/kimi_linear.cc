@@ -86,7 +86,7 @@ void read_kimi_linear(ConfigReader& config, Architecture& model) {
                       .full_gate = config.flag("linear_attn_config.use_full_rank_gate", false),
                       .gate_rank = head_dim,
                       .state_bytes = 4};
-  model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", 0);
+  read_prediction(config, model);
   read_kimi_layers(config, model);
   model.output_gate = config.flag("mla_use_output_gate", false);
   if (config.count("attn_res_block_size", 0) == 0) return;

@@ -121,7 +121,7 @@ void read_nemotron_experts(ConfigReader& config, Architecture& model) {
 
 // A module of prediction has attention and experts, as one layer of other models does.
 void read_nemotron_prediction(ConfigReader& config, Architecture& model) {
-  model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", 0);
+  read_prediction(config, model);
   const std::string symbols = layer_symbols(config, "mtp_layers_block_type", "mtp_hybrid_override_pattern");
   if (model.multi_token_prediction_layers > 0 && !symbols.empty() && symbols != "*E")
     config.fail("mtp_hybrid_override_pattern", fmt::format("a module of prediction with layers '{}'", symbols),

@@ -97,7 +97,7 @@ void read_minimax_m2(ConfigReader& config, Architecture& model) {
   model.rotary_dim = config.count("rotary_dim", 64);
   read_local_experts(config, model, 256, 8);
   model.experts.score = ScoreFunction::sigmoid;
-  if (config.flag("use_mtp", true)) model.multi_token_prediction_layers = config.layers("num_mtp_modules", 3);
+  if (config.flag("use_mtp", true)) read_prediction(config, model, 3, "num_mtp_modules");
   if (config.flag("use_qk_norm", true)) omit_wide_norms(model);
 }
 
@@ -124,7 +124,7 @@ void read_minimax_m3(ConfigReader& config, Architecture& model) {
       experts.dense_layers.push_back(layer);
   }
   model.intermediate_size = config.dimension("dense_intermediate_size", 12288);
-  model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", config.layers("num_mtp_modules", 0));
+  read_prediction(config, model, config.layers("num_mtp_modules", 0));
   read_blocks(config, model);
 }
 

@@ -51,7 +51,7 @@ void read_iquestcoder(ConfigReader& config, Architecture& model) {
 // MiMo (arXiv 2505.07608).
 void read_mimo(ConfigReader& config, Architecture& model) {
   read_qwen2(config, model);
-  model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", 0);
+  read_prediction(config, model);
 }
 
 void read_qwen2_moe(ConfigReader& config, Architecture& model) {

@@ -68,20 +68,20 @@ void read_qwen3_next(ConfigReader& config, Architecture& model) {
   model.experts.layer_frequency = config.dimension("decoder_sparse_step", 1);
   model.experts.layer_offset = model.experts.layer_frequency - 1;
   model.experts.dense_layers = config.counts("mlp_only_layers");
-  model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", 0);
+  read_prediction(config, model);
   read_mixers(config, model, config.dimension("full_attention_interval", 4));
 }
 
 void read_qwen3_5(ConfigReader& config, Architecture& model) {
   read_hybrid(config, model, 4, true);
-  model.multi_token_prediction_layers = config.layers("mtp_num_hidden_layers", 0);
+  read_prediction(config, model, 0, "mtp_num_hidden_layers");
   read_mixers(config, model, config.dimension("full_attention_interval", 4));
 }
 
 void read_qwen3_5_moe(ConfigReader& config, Architecture& model) {
   read_hybrid(config, model, 2, false);
   read_experts(config, model, 256, 8);
-  model.multi_token_prediction_layers = config.layers("mtp_num_hidden_layers", 0);
+  read_prediction(config, model, 0, "mtp_num_hidden_layers");
   read_mixers(config, model, config.dimension("full_attention_interval", 4));
 }
 

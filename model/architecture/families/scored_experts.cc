@@ -18,10 +18,6 @@
 namespace plumbline::model {
 namespace {
 
-void read_prediction(ConfigReader& config, Architecture& model) {
-  model.multi_token_prediction_layers = config.layers("num_nextn_predict_layers", 0);
-}
-
 void check_window_heads(ConfigReader& config, const Architecture& model, std::string_view key) {
   const HeadShape shape = model.head_shape(true);
   if (shape.heads % shape.key_value_heads != 0)
