@@ -37,6 +37,7 @@ enum class FeedForward : std::uint8_t { none, dense, experts };
 struct LayerKind {
   Mixer mixer = Mixer::attention;
   FeedForward feed_forward = FeedForward::dense;
+  bool borrows = false;  // attends to keys and values of an earlier layer, and has none
   auto operator<=>(const LayerKind&) const = default;
 };
 
@@ -156,6 +157,23 @@ struct HeadValues {
   bool operator==(const HeadValues&) const = default;
 };
 
+// The last layers of a model that attend to the keys and values of another: of the last one before them all that
+// attends as they do, to the window or to all tokens (gemma4).
+struct BorrowedKeyValues {
+  std::int64_t layers = 0;
+  std::int64_t intermediate_size = 0;  // of their MLPs; 0: as those of other layers
+  bool operator==(const BorrowedKeyValues&) const = default;
+};
+
+// An input of each layer apart from the stream, which a gate that is projected of the stream multiplies and which is
+// added to it behind the MLP: the token's row of a table of the layer, and a projection of the token's embedding, which
+// is normalised (gemma4).
+struct LayerInputs {
+  std::int64_t columns = 0;     // of a layer; 0: there are none
+  std::int64_t vocabulary = 0;  // rows of the tables
+  bool operator==(const LayerInputs&) const = default;
+};
+
 // The heads of a layer of grouped-query attention.
 struct HeadShape {
   std::int64_t heads = 0, key_value_heads = 0;
@@ -245,6 +263,8 @@ struct Architecture {
   bool query_key_norm = false;  // every head's query and key are normalised (qwen3)
   bool query_key_gains = true;  // by norms with a gain
   HeadValues values;
+  BorrowedKeyValues borrowed;
+  LayerInputs layer_inputs;
   bool output_gate = false;  // attention's result times the sigmoid of a projection as wide (qwen3_next)
   bool head_gate = false;    // that of each head times the sigmoid of one column of a projection (laguna)
   MlpKind mlp = MlpKind::swiglu;
@@ -276,6 +296,9 @@ struct Architecture {
   // Columns of a token between layers.
   std::int64_t stream_columns() const { return residual_streams * hidden_size; }
   LayerKind layer(std::int64_t number) const;  // counted from 0
+  std::int64_t mlp_columns(LayerKind kind) const;
+  // Columns of the inputs of all layers of a token.
+  std::int64_t layer_input_columns() const { return layers * layer_inputs.columns; }
   HeadShape head_shape(bool windowed) const;
   bool is_moe_layer(std::int64_t number) const { return layer(number).feed_forward == FeedForward::experts; }
   bool has_dense_mlp() const;  // in any layer, in place of experts or next to them

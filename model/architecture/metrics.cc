@@ -63,15 +63,17 @@ std::int64_t learned_positions(const Architecture& a) {
   return a.positions == PositionKind::learned ? a.position_table : 0;
 }
 
-// A look-up reads one row of a table; a tied table is also the head's matrix.
+// A look-up reads one row of a table; a tied table is also the head's matrix. Of the inputs of layers a token uses one
+// row of their tables, the projection of its embedding, and the gains of its norm.
 double active_in_embedding(const Architecture& a) {
   const std::int64_t rows = (a.tied_embedding ? a.vocabulary : 1) + (learned_positions(a) > 0 ? 1 : 0);
-  return static_cast<double>(rows * a.hidden_size);
+  const std::int64_t inputs = a.layer_input_columns() * (1 + a.hidden_size) + a.layer_inputs.columns;
+  return static_cast<double>(rows * a.hidden_size + inputs);
 }
 
 double embedding_parameters(const Architecture& a) {
   const std::int64_t rows = (a.tied_embedding ? 1 : 2) * a.vocabulary + learned_positions(a);
-  return static_cast<double>(rows * a.hidden_size);
+  return static_cast<double>(rows * a.hidden_size + a.layer_inputs.vocabulary * a.layer_input_columns());
 }
 
 }  // namespace

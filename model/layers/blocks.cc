@@ -126,6 +126,10 @@ constexpr auto layer_blocks = std::to_array<NamedLayer>({
     {BlockKind::moe_layer, "moe_layer", {Mixer::attention, FeedForward::experts}},
     {BlockKind::windowed_dense_layer, "windowed_dense_layer", {Mixer::windowed_attention, FeedForward::dense}},
     {BlockKind::windowed_moe_layer, "windowed_moe_layer", {Mixer::windowed_attention, FeedForward::experts}},
+    {BlockKind::borrowing_dense_layer, "borrowing_dense_layer", {Mixer::attention, FeedForward::dense, true}},
+    {BlockKind::windowed_borrowing_dense_layer,
+     "windowed_borrowing_dense_layer",
+     {Mixer::windowed_attention, FeedForward::dense, true}},
     {BlockKind::recurrent_dense_layer, "recurrent_dense_layer", {Mixer::recurrence, FeedForward::dense}},
     {BlockKind::recurrent_moe_layer, "recurrent_moe_layer", {Mixer::recurrence, FeedForward::experts}},
     {BlockKind::parallel_dense_layer, "parallel_dense_layer", {Mixer::attention_and_recurrence, FeedForward::dense}},
@@ -159,7 +163,7 @@ TensorId mixed_tokens(GraphBuilder& b, const LayerContext& c, TensorId x, const 
     if (a.post_norms) seen = normalize_stream(b, c, "attention_out_norm", seen, c.stream_type());
     terms.push_back(drop_out(b, "residual_dropout", seen, a.dropout.residual));
   };
-  if (attends(kind.mixer)) add_seen(attention_layer(b, c, normalized, kind.mixer));
+  if (attends(kind.mixer)) add_seen(attention_layer(b, c, normalized, kind));
   if (recurs(kind.mixer)) add_seen(recurrence(b, c, normalized));
   return add_to_stream(b, c, "attention_residual", x, reading, terms);
 }
@@ -167,11 +171,26 @@ TensorId mixed_tokens(GraphBuilder& b, const LayerContext& c, TensorId x, const 
 // Returns the sum of what the dense MLP makes of its input and experts of the stream, each normalised.
 TensorId experts_with_mlp(GraphBuilder& b, const LayerContext& c, TensorId stream, TensorId mlp_input) {
   b.section(Section::mlp);
-  const TensorId dense = normalize_stream(b, c, "dense_out_norm", dense_mlp(b, c, mlp_input), c.stream_type());
+  const TensorId made = mlp(b, c, "", mlp_input, c.architecture.intermediate_size);
+  const TensorId dense = normalize_stream(b, c, "dense_out_norm", made, c.stream_type());
   const TensorId choosing = normalize_stream(b, c, "router_norm", stream, c.stream_type());
   const TensorId read = normalize_stream(b, c, "experts_norm", stream, c.stream_type());
   const TensorId routed = mixture_of_experts(b, c, read, std::nullopt, choosing);
   return residual(b, "add_dense", {dense, normalize_stream(b, c, "experts_out_norm", routed, c.stream_type())});
+}
+
+// Adds what a layer makes of its own input, which the block of the embedding computes and keeps, as whole on each
+// tensor rank as the stream (class Gemma4TextDecoderLayer of huggingface/transformers @033b1a8
+// src/transformers/models/gemma4/modular_gemma4.py).
+TensorId add_layer_input(GraphBuilder& b, const LayerContext& c, TensorId x) {
+  const std::int64_t columns = c.architecture.layer_inputs.columns;
+  const LinearOptions options{.operands = c.plain_operands()};
+  const TensorId own = b.constant("layer_input", {b.shape(x)[0], {columns}}, c.stream_type());
+  const TensorId gate = linear(b, "layer_input_gate", x, columns, options);
+  const TensorId both = concatenate_columns(b, "layer_input_join", {gate, own});
+  const TensorId made = linear(b, "layer_input_projection", gated_activation(b, c, "layer_input_swiglu", both),
+                               c.architecture.hidden_size, options);
+  return residual(b, "layer_input_residual", {x, normalize_stream(b, c, "layer_input_norm", made, c.stream_type())});
 }
 
 TensorId layer(GraphBuilder& b, const LayerContext& c, TensorId layer_in, LayerKind kind) {
@@ -200,21 +219,44 @@ TensorId layer(GraphBuilder& b, const LayerContext& c, TensorId layer_in, LayerK
   if (!moe) b.section(Section::mlp);
   TensorId y = moe && a.experts.with_dense ? experts_with_mlp(b, c, reading.input, mlp_input)
                : moe                       ? mixture_of_experts(b, c, mlp_input, std::nullopt)
-                                           : dense_mlp(b, c, mlp_input);
+                                           : mlp(b, c, "", mlp_input, a.mlp_columns(kind));
   if (a.post_norms) y = normalize_stream(b, c, "mlp_out_norm", y, c.stream_type());
-  return add_to_stream(b, c, "mlp_residual", attended, reading, {drop_out(b, "mlp_dropout", y, a.dropout.residual)});
+  const TensorId sum =
+      add_to_stream(b, c, "mlp_residual", attended, reading, {drop_out(b, "mlp_dropout", y, a.dropout.residual)});
+  return a.layer_inputs.columns > 0 ? add_layer_input(b, c, sum) : sum;
+}
+
+// Looks up the tokens' rows of a table [rows, columns], of which a tensor rank has its share of the rows.
+TensorId look_up(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId ids, TensorId table) {
+  const TensorId x = b.activation(name, {tokens(c), b.shape(table)[1]}, c.stream_type());
+  const std::string kernel = b.tensor(table).name;
+  b.emit(embedding, kernel, {ids, table}, {x});
+  b.on_backward([&b, kernel, ids, table, x] {
+    b.emit_weight_gradient(embedding_grad, kernel + "_grad", {b.gradient(x), ids}, {b.gradient_of_parameter(table)});
+  });
+  return leave_tensor_region(b, c, name, x);
 }
 
 TensorId embed(GraphBuilder& b, const LayerContext& c, TensorId ids, bool shared) {
+  const TensorId table = b.parameter("embedding", {{vocabulary(c)}, {c.architecture.hidden_size}},
+                                     weight_type(c.unscaled_gemm()), {.shared = shared, .divided = c.tensor > 1});
+  return look_up(b, c, "embedded", ids, table);
+}
+
+// Emits the inputs of all layers side by side. Layers read their columns of them as constants, and give the gradients
+// of these, which come back as one.
+void make_layer_inputs(GraphBuilder& b, const LayerContext& c, TensorId ids, TensorId embedded) {
   const Architecture& a = c.architecture;
-  const TensorId table = b.parameter("embedding", {{vocabulary(c)}, {a.hidden_size}}, weight_type(c.unscaled_gemm()),
-                                     {.shared = shared, .divided = c.tensor > 1});
-  const TensorId x = b.activation("embedded", {tokens(c), {a.hidden_size}}, c.stream_type());
-  b.emit(embedding, "embedding", {ids, table}, {x});
-  b.on_backward([&b, ids, table, x] {
-    b.emit_weight_gradient(embedding_grad, "embedding_grad", {b.gradient(x), ids}, {b.gradient_of_parameter(table)});
+  const std::int64_t columns = a.layer_input_columns();
+  const TensorId table = b.parameter("layer_embedding", {{ceil_div(a.layer_inputs.vocabulary, c.tensor)}, {columns}},
+                                     weight_type(c.unscaled_gemm()), {.divided = c.tensor > 1});
+  const TensorId rows = look_up(b, c, "layer_embedded", ids, table);
+  const TensorId projected = linear(b, "layer_input_projection", embedded, columns, {.operands = c.plain_operands()});
+  const TensorId normalized = normalize(b, "layer_input_norm", projected, a.norm_epsilon, a.layers);
+  const TensorId inputs = residual(b, "layer_inputs", {rows, normalized});
+  b.on_backward([&b, inputs] {
+    b.add_gradient(inputs, b.constant("d_layer_inputs", b.shape(inputs), b.activation_gradient_type()));
   });
-  return leave_tensor_region(b, c, "embedded", x);
 }
 
 TensorId add_learned_positions(GraphBuilder& b, const LayerContext& c, TensorId x) {
@@ -362,6 +404,7 @@ Graph embedding_block(const LayerContext& c) {
   b.section(Section::embedding);
   const TensorId ids = b.constant("token_ids", {tokens(c)}, DataType::int32);
   TensorId x = embed(b, c, ids, false);
+  if (c.architecture.layer_inputs.columns > 0) make_layer_inputs(b, c, ids, x);
   if (c.architecture.positions == PositionKind::learned) x = add_learned_positions(b, c, x);
   x = drop_out(b, "embedding_dropout", x, c.architecture.dropout.embedding);
   return b.finish(ids, begin_stream(b, c, "streams", x), c.recompute);

@@ -10,13 +10,16 @@ namespace plumbline::model {
 
 // A dense or MoE layer mixes tokens by attention, by attention to the architecture's window only, by a recurrence, by
 // attention and a recurrence in parallel, by attention to a window and to compressed entries, or by attention to chosen
-// blocks of tokens. attention_layer, recurrent_layer, mlp_layer and experts_layer do one of the two things alone.
+// blocks of tokens; a borrowing layer to keys and values of an earlier one. attention_layer, recurrent_layer, mlp_layer
+// and experts_layer do one of the two things alone.
 enum class BlockKind : std::uint8_t {
   embedding,
   dense_layer,
   moe_layer,
   windowed_dense_layer,
   windowed_moe_layer,
+  borrowing_dense_layer,
+  windowed_borrowing_dense_layer,
   recurrent_dense_layer,
   recurrent_moe_layer,
   parallel_dense_layer,

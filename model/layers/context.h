@@ -134,6 +134,8 @@ struct LayerContext {
     format.nf4_weights = adapters.nf4;
     return format;
   }
+  // The operands of projections that no adapter stands next to.
+  OperandFormat plain_operands() const { return inference ? operands() : adapted_operands(gemm, false); }
   // FP8 weights in blocks of 128 x 128 (weight_type) are read in both directions. Of other quantized ones a transposed
   // copy is kept, but where one scale belongs to all of a tensor and GEMMs read it in either direction.
   OperandFormat training_operands(Precision precision) const {

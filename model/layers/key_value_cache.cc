@@ -49,8 +49,9 @@ DataType cache_type(std::string_view name) {
   return name == "nvfp4" ? DataType::nvfp4 : DataType::bf16;
 }
 
-double cache_bytes(const Architecture& a, DataType type, std::int64_t tensor, Mixer mixer, double tokens) {
-  if (!attends(mixer)) return 0;
+double cache_bytes(const Architecture& a, DataType type, std::int64_t tensor, LayerKind kind, double tokens) {
+  const Mixer mixer = kind.mixer;
+  if (!attends(mixer) || kind.borrows) return 0;
   const bool windowed = mixer == Mixer::windowed_attention || compresses(mixer);
   const HeadShape shape = a.head_shape(windowed);
   const std::int64_t columns =
@@ -71,8 +72,7 @@ double cache_bytes(const Architecture& a, DataType type, std::int64_t tensor, Mi
 
 double cache_bytes(const Architecture& a, DataType type, std::int64_t tensor, double tokens) {
   double sum = 0;
-  for (std::int64_t layer = 0; layer < a.layers; ++layer)
-    sum += cache_bytes(a, type, tensor, a.layer(layer).mixer, tokens);
+  for (std::int64_t layer = 0; layer < a.layers; ++layer) sum += cache_bytes(a, type, tensor, a.layer(layer), tokens);
   return sum;
 }
 
@@ -81,19 +81,26 @@ std::optional<TensorId> cached_lengths(GraphBuilder& b, const LayerContext& c) {
   return b.constant("cached_lengths", {{c.inference.requests}}, DataType::int32);
 }
 
+std::vector<TensorId> key_value_caches(GraphBuilder& b, const LayerContext& c, const std::vector<TensorId>& rows,
+                                       bool windowed) {
+  std::vector<TensorId> caches;
+  for (const TensorId row : rows)
+    caches.push_back(b.cache(caches.empty() ? "key_cache" : "value_cache", {cache_rows(c, windowed), b.shape(row)[1]},
+                             cache_type(c.inference.cache)));
+  return caches;
+}
+
 std::vector<TensorId> append(GraphBuilder& b, const LayerContext& c, TensorId lengths,
                              const std::vector<TensorId>& rows, bool joined, bool windowed) {
-  const DataType type = cache_type(c.inference.cache);
-  const Dimension held = cache_rows(c, windowed);
   std::vector<TensorId> reads = {lengths}, caches;
   reads.insert(reads.end(), rows.begin(), rows.end());
-  std::int64_t width = 0;
-  for (const TensorId row : rows) {
-    const Dimension columns = b.shape(row)[1];
-    width += columns.size;
-    if (!joined) caches.push_back(b.cache(caches.empty() ? "key_cache" : "value_cache", {held, columns}, type));
+  if (joined) {
+    std::int64_t width = 0;
+    for (const TensorId row : rows) width += b.shape(row)[1].size;
+    caches = {b.cache("latent_cache", {cache_rows(c, windowed), {width}}, cache_type(c.inference.cache))};
+  } else {
+    caches = key_value_caches(b, c, rows, windowed);
   }
-  if (joined) caches.push_back(b.cache("latent_cache", {held, {width}}, type));
   b.emit(append_cache, "append_cache", reads, caches);
   return caches;
 }

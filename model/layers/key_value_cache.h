@@ -17,8 +17,8 @@ DataType cache_type(std::string_view name);
 
 // Returns the bytes that a rank of `tensor` ones keeps for one request of that many tokens in one layer. Where ranks
 // outnumber key-value heads, several hold the same one. Layers with a window keep its tokens only, and compressed
-// entries where there are any; layers without attention keep none.
-double cache_bytes(const Architecture& architecture, DataType type, std::int64_t tensor, Mixer mixer, double tokens);
+// entries where there are any; layers without attention keep none, nor do those that borrow.
+double cache_bytes(const Architecture& architecture, DataType type, std::int64_t tensor, LayerKind kind, double tokens);
 
 // Returns the same of all layers; of one token it is what each adds while no window is full.
 double cache_bytes(const Architecture& architecture, DataType type, std::int64_t tensor, double tokens);
@@ -26,6 +26,10 @@ double cache_bytes(const Architecture& architecture, DataType type, std::int64_t
 // Returns the tokens of each request before a pass [requests], which operators read that depend on positions; none in
 // training.
 std::optional<TensorId> cached_lengths(GraphBuilder& builder, const LayerContext& context);
+
+// Returns caches of keys and of values of these rows [T, w].
+std::vector<TensorId> key_value_caches(GraphBuilder& builder, const LayerContext& context,
+                                       const std::vector<TensorId>& rows, bool windowed);
 
 // Appends new rows [T, w] to caches of their own or, with `joined`, to one that has their columns side by side.
 std::vector<TensorId> append(GraphBuilder& builder, const LayerContext& context, TensorId lengths,

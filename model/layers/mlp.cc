@@ -100,8 +100,4 @@ TensorId mlp(GraphBuilder& b, const LayerContext& c, const std::string& prefix, 
       {.operands = c.operands(), .input_group = RecomputeGroup::swiglu, .bias = bias, .partial = partial});
 }
 
-TensorId dense_mlp(GraphBuilder& b, const LayerContext& c, TensorId x) {
-  return mlp(b, c, "", x, c.architecture.intermediate_size);
-}
-
 }  // namespace plumbline::model

@@ -37,9 +37,6 @@ TensorId activated(GraphBuilder& builder, const LayerContext& context, const std
 TensorId mlp(GraphBuilder& builder, const LayerContext& context, const std::string& prefix, TensorId x,
              std::int64_t intermediate, bool partial = false);
 
-// Emits the architecture's dense MLP.
-TensorId dense_mlp(GraphBuilder& builder, const LayerContext& context, TensorId x);
-
 // x: the normalised input [T, H]; stream: the residual stream [T, H], added by the combine. Without one the result is
 // what experts add to it. router_input: what the router reads in place of x.
 TensorId mixture_of_experts(GraphBuilder& builder, const LayerContext& context, TensorId x,

@@ -385,7 +385,7 @@ class StateCounter {
     if (tensor.expert && shape.size() > 1) shape.erase(shape.begin());
     for (const std::int64_t size : shape) elements *= static_cast<double>(size);
     counts.largest = std::max(counts.largest, elements);
-    const bool table = tensor.name == "embedding" || tensor.name == "positions";
+    const bool table = tensor.name.ends_with("embedding") || tensor.name == "positions";
     if (shape.size() >= 2 && !table && shapes_.insert(std::move(shape)).second) counts.shapes += elements;
   }
 

@@ -157,6 +157,7 @@ Result<Instance> make_instance(const Plan& plan, const Architecture& architectur
   Divisions rules(plan);
   rules.require_heads(key("tensor"), instance.tensor, architecture);
   rules.require_divides(key("tensor"), instance.tensor, architecture.intermediate_size, "columns of the MLP");
+  rules.require_one_stage(key("pipeline"), instance.pipeline, architecture);
   check_instance_experts(rules, architecture, instance, key);
   rules.require(
       key("pipeline"), instance.pipeline, [&](std::int64_t d) { return d <= architecture.layers; },

@@ -119,14 +119,14 @@ PoolModel::Held PoolModel::held(const Stage& stage) const {
     const model::Architecture& model = costs_.architecture(of.model);
     for (const auto& [kind, count] : blocks) {
       const auto many = static_cast<double>(count);
-      const model::Mixer mixer = model::layer_of(kind, model).mixer;
+      const model::LayerKind layer = model::layer_of(kind, model);
       sum.weights += block(of, kind)->weights_bytes * many;
       const auto cached = [&](double tokens) {
-        return model::cache_bytes(model, type, instance_.tensor, mixer, tokens + partial) * many;
+        return model::cache_bytes(model, type, instance_.tensor, layer, tokens + partial) * many;
       };
       sum.keys_values += cached(request_.context);
       sum.kept += cached(kept_tokens());
-      sum.states += model::state_bytes(model, instance_.tensor, mixer) * many;
+      sum.states += model::state_bytes(model, instance_.tensor, layer.mixer) * many;
     }
   };
   add(shape, stage.blocks);

@@ -79,6 +79,10 @@ const PublishedCount counts[] = {
     // With experts an MLP next to them, EH + 3EHF, 4H of norms and E scales.
     {"gemma-4-31b", 30697345280, "by the dimensions of google/gemma-4-31B-it, whose card says 30.7B"},
     {"gemma-4-26b-a4b", 25233141760, "by the dimensions of google/gemma-4-26B-A4B-it, whose card says 25.2B"},
+    // Next to a table of VLP entries the stream's projection HLP, a gate and a projection 2HP of each layer, and norms
+    // of 5H; the last 20 and 18 layers have no keys and values, and those of E2B MLPs twice as wide.
+    {"gemma-4-e2b", 4628569344, "the text model, by the dimensions of google/gemma-4-E2B-it; 5.1B with encoders"},
+    {"gemma-4-e4b", 7463013376, "the text model, by the dimensions of google/gemma-4-E4B-it; 8B with encoders"},
     {"gpt-oss-20b", 20914757184, "openai/gpt-oss-20b: arXiv 2508.10925, table 1: 20.91B"},
     {"gpt-oss-120b", 116829156672, "openai/gpt-oss-120b: arXiv 2508.10925, table 1: 116.83B"},
     {"llama-4-scout", 107769861120, "the text model, by the dimensions; the card says 109B with vision"},
@@ -205,6 +209,8 @@ const PublishedActive active[] = {
     {"deepseek-v4-flash", 13, 0.5, false, "arXiv 2606.19348: 13B of 284B"},
     {"deepseek-v4-pro", 49, 0.5, false, "arXiv 2606.19348: 49B of 1.6T"},
     {"gemma-4-26b-a4b", 3.8, 0.05, false, "card of google/gemma-4-26B-A4B-it: 3.8B of 25.2B"},
+    {"gemma-4-e2b", 2.3, 0.05, false, "card of google/gemma-4-E2B-it: 2.3B effective"},
+    {"gemma-4-e4b", 4.5, 0.15, false, "card of google/gemma-4-E4B-it: 4.5B effective"},
     {"glm-5", 40, 0.9, false, "card of zai-org/GLM-5: 40B of 744B"},
     {"nemotron-3-nano-30b-a3b", 3.6, 0.05, true, "arXiv 2512.20848: 3.2B of 31.6B, 3.6B with embeddings"},
     {"nemotron-3-super-120b-a12b", 12, 0.5, false, "card of Nemotron-3-Super-120B-A12B: 12B of 120B"},

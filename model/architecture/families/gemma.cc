@@ -1,6 +1,11 @@
 // Gemma (arXiv 2403.08295), Gemma 2 (arXiv 2408.00118), the text model of Gemma 3 (arXiv 2503.19786) and that of Gemma
 // 4 (huggingface/transformers @008e574 src/transformers/models/gemma4/configuration_gemma4.py and @033b1a8
 // modular_gemma4.py).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ranges>
+
 #include "model/architecture/families/families.h"
 
 namespace plumbline::model {
@@ -67,14 +72,28 @@ void read_gemma4_experts(ConfigReader& config, Architecture& model) {
   model.omitted.parameters = static_cast<double>(model.layers * experts.routed_experts);
 }
 
-// What the smallest models have takes time that no operator here stands for.
-void refuse_gemma4_parts(ConfigReader& config, std::int64_t missing_layer_input) {
-  if (config.count("hidden_size_per_layer_input", missing_layer_input) > 0)
-    config.fail("hidden_size_per_layer_input", "an embedding of each layer, which it adds behind its MLP",
-                "only models without one (0) are predicted");
-  if (config.count("num_kv_shared_layers", 0) > 0)
-    config.fail("num_kv_shared_layers", "layers that attend to the keys and values of another",
-                "only models whose layers each have their own (0) are predicted");
+// The smallest models (E2B, E4B) have tables of embeddings for each layer, and last layers that borrow keys and values.
+// Of these some have MLPs twice as wide.
+void read_gemma4_parts(ConfigReader& config, Architecture& model, std::int64_t missing_layer_input) {
+  model.layer_inputs.columns = config.count("hidden_size_per_layer_input", missing_layer_input);
+  if (model.layer_inputs.columns > 0)
+    model.layer_inputs.vocabulary = config.dimension("vocab_size_per_layer_input", 262144);
+  const std::int64_t own = model.layers - config.count("num_kv_shared_layers", 0);
+  const bool wide = config.flag("use_double_wide_mlp", false);
+  for (std::int64_t layer = own; layer < model.layers; ++layer) {
+    const auto lends = [&](std::int64_t other) { return model.layer(other).mixer == model.layer(layer).mixer; };
+    const auto lenders = std::views::iota(std::int64_t{0}, std::max<std::int64_t>(own, 0));
+    if (std::ranges::none_of(lenders, lends))
+      return config.conflict(
+          "num_kv_shared_layers",
+          fmt::format("no layer before the last {} attends as layer {} does", model.layers - own, layer),
+          "fewer layers that attend to the keys and values of another");
+  }
+  model.borrowed.layers = model.layers - own;
+  if (model.borrowed.layers > 0 && wide) model.borrowed.intermediate_size = 2 * model.intermediate_size;
+  if (model.experts.routed_experts > 0 && (model.borrowed.layers > 0 || model.layer_inputs.columns > 0))
+    config.fail("enable_moe_block", "experts in layers that borrow keys and values, or have inputs of their own",
+                "only dense models with these are predicted");
   if (config.is_text("use_bidirectional_attention", "all"))
     config.fail("use_bidirectional_attention", "tokens that see later ones", "only causal models are predicted");
 }
@@ -105,15 +124,15 @@ void read_gemma4_layers(ConfigReader& config, Architecture& model, std::int64_t 
 }  // namespace
 
 void read_gemma4(ConfigReader& config, Architecture& model) {
-  refuse_gemma4_parts(config, 256);
   read_gemma4_layers(config, model, 512);
+  read_gemma4_parts(config, model, 256);
 }
 
 // Gemma 4 12B, which sees and hears without encoders (the same @008e574
 // gemma4_unified/configuration_gemma4_unified.py).
 void read_gemma4_unified(ConfigReader& config, Architecture& model) {
-  refuse_gemma4_parts(config, 0);
   read_gemma4_layers(config, model, 1024);
+  read_gemma4_parts(config, model, 0);
 }
 
 }  // namespace plumbline::model

@@ -233,9 +233,20 @@ std::vector<TensorId> projected_by_latent(GraphBuilder& b, const LayerContext& c
   return parts;
 }
 
-TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorId x, Mixer mixer) {
+// Returns keys or values of another layer, which keeps them for the gradient of its own attention. The gradients of all
+// layers that read them are added up one after another.
+TensorId borrowed(GraphBuilder& b, const std::string& name, const GraphBuilder::Shape& shape, DataType type) {
+  const TensorId id = b.constant("borrowed_" + name, shape, type);
+  b.on_backward([&b, name, id] {
+    b.add_gradient(id, b.constant("d_" + name + "_of_others", b.shape(id), b.activation_gradient_type()));
+    b.gradient(id);
+  });
+  return id;
+}
+
+TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorId x, LayerKind kind) {
   const Architecture& a = c.architecture;
-  const bool windowed = mixer == Mixer::windowed_attention, sparse = mixer == Mixer::sparse_attention;
+  const bool windowed = kind.mixer == Mixer::windowed_attention, sparse = kind.mixer == Mixer::sparse_attention;
   const HeadShape shape = a.head_shape(windowed);
   const std::int64_t d = shape.query_key_dim, value_dim = shape.value_dim;
   const std::int64_t heads = shape.heads / c.tensor;
@@ -243,9 +254,10 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
   LinearOptions options{
       .operands = c.attention_operands(), .input_group = RecomputeGroup::rmsnorm, .bias = a.biases.query_key_value};
   // Where ranks outnumber key-value heads, several ranks hold the same head.
-  std::vector<std::int64_t> widths = {heads * d, kv_heads * d};
+  std::vector<std::int64_t> widths = {heads * d};
   const bool has_values = windowed || !a.values.are_keys;
-  if (has_values) widths.push_back(kv_heads * value_dim);
+  if (!kind.borrows) widths.push_back(kv_heads * d);
+  if (!kind.borrows && has_values) widths.push_back(kv_heads * value_dim);
   if (a.output_gate || a.head_gate) widths.push_back(a.head_gate ? heads : heads * value_dim);
   const std::size_t of_attention = widths.size();
   if (sparse && c.inference) widths.insert(widths.end(), {index_heads(c) * a.sparse.head_dim, a.sparse.head_dim});
@@ -254,23 +266,28 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
     if (a.latent.q_lora_rank > 0) return projected_by_latent(b, c, x, options, widths);
     const TensorId qkv = column_parallel_linear(b, c, "qkv", enter_tensor_region(b, c, "qkv", x, options),
                                                 std::reduce(widths.begin(), widths.end()) * c.tensor, options);
-    return split_columns(b, "split_qkv", qkv, widths);
+    return widths.size() == 1 ? std::vector{qkv} : split_columns(b, "split_qkv", qkv, widths);
   };
   const std::vector<TensorId> parts = projected();
   std::optional<TensorId> gate;
   if (a.output_gate || a.head_gate) gate = parts[of_attention - 1];
-  TensorId q = parts[0], k = parts[1], v = has_values ? parts[2] : parts[1];
+  const auto key_or_value = [&](const char* name, std::int64_t dim, std::size_t part) {
+    return kind.borrows ? borrowed(b, name, {b.shape(parts[0])[0], {kv_heads * dim}}, b.tensor(parts[0]).type)
+                        : parts[part];
+  };
+  TensorId q = parts[0], k = key_or_value("key", d, 1), v = key_or_value("value", value_dim, has_values ? 2 : 1);
   if (a.query_key_norm) {
     const auto norm = a.query_key_gains ? normalize : normalize_alone;
     q = norm(b, "query_norm", q, a.norm_epsilon, heads);
-    k = norm(b, "key_norm", k, a.norm_epsilon, kv_heads);
+    if (!kind.borrows) k = norm(b, "key_norm", k, a.norm_epsilon, kv_heads);
   }
-  if (a.values.normalized) v = normalize_alone(b, "value_norm", v, a.norm_epsilon, kv_heads);
+  if (a.values.normalized && !kind.borrows) v = normalize_alone(b, "value_norm", v, a.norm_epsilon, kv_heads);
   const std::optional<TensorId> lengths = cached_lengths(b, c);
   if (a.positions == PositionKind::rotary && (windowed || !a.window.rotary_only)) {
     const std::int64_t turning = shape.rotary_dim;
     q = rotate(b, "rotary_query", q, {heads, d, turning, c.sequence_tokens(), a.rope_theta, a.rope_scaled}, lengths);
-    k = rotate(b, "rotary_key", k, {kv_heads, d, turning, c.sequence_tokens(), a.rope_theta, a.rope_scaled}, lengths);
+    if (!kind.borrows)
+      k = rotate(b, "rotary_key", k, {kv_heads, d, turning, c.sequence_tokens(), a.rope_theta, a.rope_scaled}, lengths);
   }
   const std::int64_t seen = windowed ? a.window.tokens : sparse ? a.sparse.seen() : 0;
   AttentionAttributes attributes{.query_heads = heads,
@@ -288,7 +305,8 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
                    .key = k,
                    .of = attributes});
   if (lengths) {
-    const std::vector<TensorId> caches = append(b, c, *lengths, {k, v}, false, windowed);
+    const std::vector<TensorId> caches =
+        kind.borrows ? key_value_caches(b, c, {k, v}, windowed) : append(b, c, *lengths, {k, v}, false, windowed);
     if (reads_cache(c))  // chunks of sequences are windows as long
       return output_projection(b, c,
                                attend(b, c, *lengths, q, caches,
@@ -311,16 +329,16 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
 
 }  // namespace
 
-TensorId attention_layer(GraphBuilder& b, const LayerContext& c, TensorId x, Mixer mixer) {
+TensorId attention_layer(GraphBuilder& b, const LayerContext& c, TensorId x, LayerKind kind) {
   switch (c.architecture.attention) {
     case AttentionKind::multi_head_latent:
-      return multi_head_latent_attention(b, c, x, mixer);
+      return multi_head_latent_attention(b, c, x, kind.mixer);
     case AttentionKind::shared_key_value:
-      return shared_key_value_attention(b, c, x, mixer);
+      return shared_key_value_attention(b, c, x, kind.mixer);
     case AttentionKind::grouped_query:
       break;
   }
-  return grouped_query_attention(b, c, x, mixer);
+  return grouped_query_attention(b, c, x, kind);
 }
 
 }  // namespace plumbline::model

@@ -13,8 +13,8 @@
 
 namespace plumbline::model {
 
-// Emits the architecture's kind of attention as a layer of that mixer has it.
-TensorId attention_layer(GraphBuilder& builder, const LayerContext& context, TensorId x, Mixer mixer);
+// Emits the architecture's kind of attention as a layer of that kind has it.
+TensorId attention_layer(GraphBuilder& builder, const LayerContext& context, TensorId x, LayerKind kind);
 
 // Attention of all heads to one vector of each token, its key and its value, and beyond a window to compressed entries
 // (DeepSeek-V4, arXiv 2606.19348, section 2.3).

@@ -443,11 +443,21 @@ void Divisions::require_recurrent_heads(std::int64_t context, std::int64_t tenso
                   copies ? ", nor do the latter into copies of the keys of a tensor rank" : ""));
 }
 
+void Divisions::require_one_stage(const std::string& key, std::int64_t stages, const Architecture& model) {
+  require(
+      key, stages,
+      [&](std::int64_t d) { return d == 1 || (model.borrowed.layers == 0 && model.layer_inputs.columns == 0); },
+      fmt::format("layers of {} read keys and values of other layers, or inputs that the first stage makes, which no "
+                  "operator here sends between stages",
+                  model.name));
+}
+
 std::optional<Error> check_divisions(const Plan& plan, const Architecture& model) {
   const auto& degrees = plan.parallelism;
   Divisions rules(plan);
   rules.require_heads("parallelism.tensor", degrees.tensor, model);
   rules.require_divides("parallelism.tensor", degrees.tensor, model.intermediate_size, "columns of the MLP");
+  rules.require_one_stage("parallelism.pipeline", degrees.pipeline, model);
   check_experts(rules, plan, model);
   const std::int64_t length = plan.batch.sequence_length;
   // Each rank takes one piece from the front of the sequence and one from its back, so that causal work is even.

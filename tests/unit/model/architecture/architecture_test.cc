@@ -315,8 +315,8 @@ TEST(Architecture, LayersOfGemma4HaveKeysAsValuesAndExpertsNextToTheMlp) {
   EXPECT_TRUE(model.values.are_keys && model.values.normalized && model.experts.with_dense);
   EXPECT_EQ(model.layer(0), (LayerKind{Mixer::windowed_attention, FeedForward::experts}));
   EXPECT_TRUE(model.has_dense_mlp());
-  EXPECT_EQ(minimal("gemma4_text", decoder + own).error().key, "hidden_size_per_layer_input");
-  EXPECT_EQ(minimal("gemma4_text", decoder + none + R"(, "num_kv_shared_layers": 2)").error().key,
+  EXPECT_EQ(minimal("gemma4_text", decoder + own + experts).error().key, "enable_moe_block") << "an input of a layer";
+  EXPECT_EQ(minimal("gemma4_text", decoder + none + R"(, "num_kv_shared_layers": 40)").error().key,
             "num_kv_shared_layers");
 }
 

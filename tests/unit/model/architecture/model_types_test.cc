@@ -314,7 +314,7 @@ TEST(ModelTypes, LayersWithoutAWindowNeedNotBeTheNth) {
   EXPECT_EQ(named.layer(3).mixer, Mixer::windowed_attention);
 }
 
-// Gemma 4 12B has no embedding of each layer; where a file states one, or shared keys, it is refused as E2B is.
+// Gemma 4 12B has no embedding of each layer and no shared keys, unless the file states them.
 TEST(ModelTypes, UnifiedGemma4IsReadAsGemma4) {
   const std::string keys = R"("num_hidden_layers": 6, "hidden_size": 64, "num_attention_heads": 4,
       "intermediate_size": 128, "attention_k_eq_v": true, "num_global_key_value_heads": 1)";
@@ -323,11 +323,22 @@ TEST(ModelTypes, UnifiedGemma4IsReadAsGemma4) {
   EXPECT_TRUE(model.values.are_keys && model.post_norms && model.tied_embedding);
   EXPECT_EQ(model.head_shape(true), (HeadShape{4, 4, 256, 256, 256}));
   EXPECT_EQ(model.head_shape(false), (HeadShape{4, 1, 512, 512, 128}));
-  EXPECT_EQ(minimal("gemma4_unified_text", keys + R"(, "hidden_size_per_layer_input": 256)").error().key,
-            "hidden_size_per_layer_input");
-  EXPECT_EQ(minimal("gemma4_unified_text", keys + R"(, "num_kv_shared_layers": 2)").error().key,
-            "num_kv_shared_layers");
-  EXPECT_EQ(minimal("gemma4_text", keys).error().key, "hidden_size_per_layer_input");
+  EXPECT_EQ(model.layer_inputs.columns, 0);
+  EXPECT_EQ(made("gemma4_unified_text", keys + R"(, "hidden_size_per_layer_input": 8)").layer_inputs.columns, 8);
+  EXPECT_EQ(made("gemma4_text", keys).layer_inputs, (LayerInputs{256, 262144}));
+}
+
+// The sixth of seven layers attends to all tokens, so that the last one can borrow keys and values but not the last
+// two.
+TEST(ModelTypes, LayersOfGemma4BorrowFromOnesThatAttendAlike) {
+  const std::string keys = R"("num_hidden_layers": 7, "hidden_size": 64, "num_attention_heads": 4,
+      "intermediate_size": 128, "num_kv_shared_layers": )";
+  const Architecture model = made("gemma4_text", keys + "1");
+  EXPECT_EQ(model.layer(6), (LayerKind{Mixer::windowed_attention, FeedForward::dense, true}));
+  EXPECT_EQ(model.layer(5), (LayerKind{Mixer::attention, FeedForward::dense}));
+  EXPECT_EQ(model.mlp_columns(model.layer(6)), 128);
+  EXPECT_EQ(made("gemma4_text", keys + R"(1, "use_double_wide_mlp": true)").mlp_columns(model.layer(6)), 256);
+  EXPECT_EQ(minimal("gemma4_text", keys + "2").error().key, "num_kv_shared_layers");
 }
 
 // Norms of nanochat have no gains: a layer has no parameters but its matrices', also where several ranks divide it.
