@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <string_view>
 #include <vector>
 
@@ -28,7 +29,8 @@ std::string meant_type(const std::string& found, const std::vector<std::string>&
 
 // Types that are asked for, and what they have that no operator here computes: huggingface/transformers @008e574
 // src/transformers/models/gemma3n/configuration_gemma3n.py, @8adb893 zamba2, @0d828d2 inkling, @075f05c zaya, @020a37d
-// ernie4_5_vl_moe and @4e65412 rwkv7, configuration_*.py, @0572057 axk2 and @051fb71 hrm_text, modular_*.py;
+// ernie4_5_vl_moe, @4e65412 rwkv7, @00a8e12 glm_image, @5ebccdb gemma4_assistant and @2527adf muse_glimmer_assistant,
+// configuration_*.py, @0572057 axk2 and @051fb71 hrm_text, modular_*.py;
 // microsoft/Phi-4-mini-flash-reasoning modeling_phi4flash.py; zai-org/GLM-5.3-Flash config.json;
 // IQuestLab/IQuest-Coder-V1-40B-Loop-Instruct configuration_iquestloopcoder.py; ByteDance/Ouro-2.6B
 // configuration_ouro.py; nvidia/Llama-3_3-Nemotron-Super-49B-v1 configuration_decilm.py.
@@ -37,9 +39,13 @@ struct UnreadType {
 };
 constexpr UnreadType unread_types[] = {
     {"gemma3n",
-     "streams of which each layer predicts the others (altup_num_inputs), low-rank branches of attention "
-     "(laurel_rank), an embedding of each layer (hidden_size_per_layer_input), and layers that attend to the "
-     "keys and values of another (num_kv_shared_layers)"},
+     "streams of which each layer predicts the others (altup_num_inputs), and low-rank branches of attention "
+     "(laurel_rank)"},
+    {"gemma4_assistant", "a draft that attends to the keys and values of the model whose tokens it guesses"},
+    {"gemma4_unified_assistant", "a draft that attends to the keys and values of the model whose tokens it guesses"},
+    {"muse_glimmer_assistant",
+     "a draft that reads streams of the model whose tokens it guesses (target_layer_ids), several tokens at once"},
+    {"glm_image", "a head of another vocabulary than the embedding's (vision_vocab_size)"},
     {"zamba",
      "blocks of attention and an MLP that several layers share, each with low-rank adapters of its own "
      "(num_mem_blocks), and that read the embedding next to the stream"},
@@ -63,11 +69,19 @@ constexpr UnreadType unread_types[] = {
     {"rwkv7", "states with a decay and a removal of each column, and tokens mixed with the one before"},
     {"nemotron-nas", "layers that differ in heads and widths, or have no attention (block_configs)"}};
 
-void fail_unknown_type(ConfigReader& config, const std::string& key) {
+// Refuses a type that is named above, and returns whether it does.
+bool refuse_unread_type(ConfigReader& config, const std::string& key) {
   const std::string found = config.text(key, "");
-  for (const UnreadType& type : unread_types)
-    if (found.starts_with(type.name))
-      return config.fail(key, fmt::format("no operator here computes what {} has", type.name), std::string(type.parts));
+  const auto* type =
+      std::ranges::find_if(unread_types, [&](const UnreadType& one) { return found.starts_with(one.name); });
+  if (type == std::end(unread_types)) return false;
+  config.fail(key, fmt::format("no operator here computes what {} has", type->name), std::string(type->parts));
+  return true;
+}
+
+void fail_unknown_type(ConfigReader& config, const std::string& key) {
+  if (refuse_unread_type(config, key)) return;
+  const std::string found = config.text(key, "");
   std::vector<std::string> names;
   for (const ModelType& type : model_types) names.emplace_back(type.name);
   const std::string nearest = meant_type(found, names);
@@ -92,10 +106,12 @@ Result<Architecture> read_architecture(const std::string& path, const ConfigOver
   Architecture model;
   model.name = std::filesystem::path(path).stem().string();
   model.model_type = config.text("model_type", "");
-  if (const std::string unknown = read_model(config, model); unknown.empty())
-    refuse_unread(config, overrides, model.model_type);
-  else
-    fail_unknown_type(config, unknown);
+  if (!refuse_unread_type(config, "model_type")) {
+    if (const std::string unknown = read_model(config, model); unknown.empty())
+      refuse_unread(config, overrides, model.model_type);
+    else
+      fail_unknown_type(config, unknown);
+  }
   if (config.error()) return tl::unexpected(*config.error());
   return model;
 }

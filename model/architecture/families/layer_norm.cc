@@ -39,6 +39,15 @@ void read_cohere2(ConfigReader& config, Architecture& model) {
   read_windows(config, model, config.dimension("sliding_window_pattern", 4));
 }
 
+// North Micro Vision (the same @033b1a8 cohere_compass/modular_cohere_compass.py): all layers attend to all tokens
+// unless the file names others, and rotate queries and keys where it has positions for them.
+void read_cohere_compass(ConfigReader& config, Architecture& model) {
+  read_command(config, model, 10000);
+  const bool rotates = config.number("rope_parameters.full_attention.rope_theta", 0) > 0;
+  model.window = {.tokens = window_tokens(config, 4096), .rotary_only = !rotates};
+  read_windows(config, model, 1);
+}
+
 // Command A+ (the same @008e574 cohere2_moe/configuration_cohere2_moe.py, @02606a5 modular_cohere2_moe.py): the first
 // layers have an MLP of their own width and no window, and are counted apart from those with experts.
 void read_cohere2_moe(ConfigReader& config, Architecture& model) {

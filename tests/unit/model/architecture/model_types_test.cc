@@ -217,6 +217,23 @@ TEST(ModelTypes, SmallerTypesHaveTheCountsOfTheirDimensions) {
                               "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 30,
                               "num_attention_heads": 8})",
          3010758400},
+        // 2VH + H + L (2hdH + 2kdH + 2HI + 2H), 2 B with what sees
+        {"cosmos3_edge", R"("text_config": {"model_type": "cosmos3_edge_text", "vocab_size": 131072,
+                            "hidden_size": 2048, "intermediate_size": 9216, "num_hidden_layers": 28,
+                            "num_attention_heads": 16})",
+         1946273792},
+        // 2VH + H + L (4HH + 2H) + 3HI + 11 (66 experts of 3HF + 64H), 2.9 B
+        {"deepseek_ocr2", R"("text_config": {"model_type": "deepseek_ocr2_text", "vocab_size": 129280,
+                             "hidden_size": 1280, "intermediate_size": 6848, "num_hidden_layers": 12,
+                             "num_attention_heads": 10, "n_routed_experts": 64, "num_experts_per_tok": 6,
+                             "moe_intermediate_size": 896, "mlp_layer_types": ["dense", "sparse", "sparse", "sparse",
+                             "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse", "sparse"]})",
+         2934734080},
+        // VH + H + L (2HH + 2kdH + 3HI + 2H), 3.4 B without what sees
+        {"granite4_vision", R"("text_config": {"model_type": "granite4_vision_text", "vocab_size": 100352,
+                               "hidden_size": 2560, "intermediate_size": 8192, "num_hidden_layers": 40,
+                               "num_attention_heads": 40, "num_key_value_heads": 8, "tie_word_embeddings": true})",
+         3402836480},
         // VH + H + L (2hdH + 2kdH + 3HI + 2H + h), 2 B
         {"granite_swa", R"("vocab_size": 100352, "hidden_size": 2560, "intermediate_size": 8192,
                            "num_hidden_layers": 24, "num_attention_heads": 20)",
@@ -377,6 +394,26 @@ TEST(ModelTypes, TextModelsAreReadInsideOfAnyType) {
   }
 }
 
+// One norm in each layer; without names no layer has a window, and none rotates unless its positions are stated.
+TEST(ModelTypes, LayersOfCohereCompassHaveTheWindowsThatAreNamed) {
+  const Architecture all = made("cohere_compass_text", decoder);
+  EXPECT_TRUE(all.parallel_residual && all.shared_norm && all.window.rotary_only);
+  EXPECT_EQ(all.layer(0).mixer, Mixer::attention);
+  const Architecture named = made("cohere_compass_text", decoder + R"(, "layer_types": ["sliding_attention",
+      "full_attention", "sliding_attention", "full_attention"], "sliding_window": 512,
+      "rope_parameters": {"full_attention": {"rope_theta": 10000.0}})");
+  EXPECT_EQ(named.window, (SlidingWindow{.tokens = 512, .full_every = 1}));
+  EXPECT_EQ(named.layer(0).mixer, Mixer::windowed_attention);
+  EXPECT_EQ(named.layer(1).mixer, Mixer::attention);
+}
+
+TEST(ModelTypes, GlmOcrHasAModuleOfPrediction) {
+  const Architecture model =
+      made("glm_ocr", R"("text_config": {)" + decoder + R"(, "num_nextn_predict_layers": 1, "head_dim": 32})");
+  EXPECT_EQ(model.multi_token_prediction_layers, 1);
+  EXPECT_EQ(made("glm_ocr", decoder).multi_token_prediction_layers, 0);
+}
+
 TEST(ModelTypes, ModelsThatNoOperatorComputesAreRefusedByWhatTheyHave) {
   for (const auto& [type, part] : {std::pair{"zamba2", "blocks of attention and an MLP that several layers share"},
                                    {"phi4flash", "attend to the keys and values of another"},
@@ -389,6 +426,9 @@ TEST(ModelTypes, ModelsThatNoOperatorComputesAreRefusedByWhatTheyHave) {
                                    {"ouro", "total_ut_steps"},
                                    {"diffusion_gemma", "tokens that see later ones"},
                                    {"ernie4_5_vl_moe", "experts of images"},
+                                   {"gemma4_assistant", "a draft that attends"},
+                                   {"muse_glimmer_assistant", "target_layer_ids"},
+                                   {"glm_image", "vision_vocab_size"},
                                    {"rwkv7", "mixed with the one before"},
                                    {"nemotron-nas", "block_configs"}}) {
     const auto refused = minimal(type, decoder);
@@ -399,6 +439,8 @@ TEST(ModelTypes, ModelsThatNoOperatorComputesAreRefusedByWhatTheyHave) {
   const auto inside = minimal("gemma3n", R"("text_config": {"model_type": "gemma3n_text"})");
   ASSERT_FALSE(inside);
   EXPECT_NE(inside.error().hint.find("altup_num_inputs"), std::string::npos);
+  // What a draft has inside could be read, but is no model by itself.
+  EXPECT_EQ(minimal("gemma4_assistant", R"("text_config": {"model_type": "gemma4_text"})").error().key, "model_type");
 }
 
 }  // namespace
