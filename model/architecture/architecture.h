@@ -34,10 +34,13 @@ inline bool compresses(Mixer mixer) {
 }
 inline bool recurs(Mixer mixer) { return mixer == Mixer::recurrence || mixer == Mixer::attention_and_recurrence; }
 enum class FeedForward : std::uint8_t { none, dense, experts };
+// Whether a layer has a block that several layers share, and is the first to have that one.
+enum class SharedBlock : std::uint8_t { none, first, again };
 struct LayerKind {
   Mixer mixer = Mixer::attention;
   FeedForward feed_forward = FeedForward::dense;
-  bool borrows = false;  // attends to keys and values of an earlier layer, and has none
+  bool borrows = false;                   // attends to keys and values of an earlier layer, and has none
+  SharedBlock block = SharedBlock::none;  // its attention is in that one, before the recurrence
   auto operator<=>(const LayerKind&) const = default;
 };
 
@@ -165,6 +168,15 @@ struct BorrowedKeyValues {
   bool operator==(const BorrowedKeyValues&) const = default;
 };
 
+// Blocks of attention and an MLP with one set of matrices for several layers (Zamba2, arXiv 2411.15242): they read the
+// stream and the embedding side by side, and what a layer projects of their result is added to what its recurrence
+// reads.
+struct SharedBlocks {
+  std::int64_t adapter_rank = 0;    // of what each layer adds to the first GEMM of the MLP; 0: no layer has a block
+  bool attention_adapters = false;  // and to queries, keys and values
+  bool operator==(const SharedBlocks&) const = default;
+};
+
 // An input of each layer apart from the stream, which a gate that is projected of the stream multiplies and which is
 // added to it behind the MLP: the token's row of a table of the layer, and a projection of the token's embedding, which
 // is normalised (gemma4).
@@ -265,6 +277,7 @@ struct Architecture {
   HeadValues values;
   BorrowedKeyValues borrowed;
   LayerInputs layer_inputs;
+  SharedBlocks shared_blocks;
   bool output_gate = false;  // attention's result times the sigmoid of a projection as wide (qwen3_next)
   bool head_gate = false;    // that of each head times the sigmoid of one column of a projection (laguna)
   MlpKind mlp = MlpKind::swiglu;

@@ -28,7 +28,7 @@ std::string meant_type(const std::string& found, const std::vector<std::string>&
 }
 
 // Types that are asked for, and what they have that no operator here computes: huggingface/transformers @008e574
-// src/transformers/models/gemma3n/configuration_gemma3n.py, @8adb893 zamba2, @0d828d2 inkling, @075f05c zaya, @020a37d
+// src/transformers/models/gemma3n/configuration_gemma3n.py, @8adb893 zamba, @0d828d2 inkling, @075f05c zaya, @020a37d
 // ernie4_5_vl_moe, @4e65412 rwkv7, @00a8e12 glm_image, @5ebccdb gemma4_assistant and @2527adf muse_glimmer_assistant,
 // configuration_*.py, @0572057 axk2 and @051fb71 hrm_text, modular_*.py;
 // microsoft/Phi-4-mini-flash-reasoning modeling_phi4flash.py; zai-org/GLM-5.3-Flash config.json;
@@ -46,9 +46,7 @@ constexpr UnreadType unread_types[] = {
     {"muse_glimmer_assistant",
      "a draft that reads streams of the model whose tokens it guesses (target_layer_ids), several tokens at once"},
     {"glm_image", "a head of another vocabulary than the embedding's (vision_vocab_size)"},
-    {"zamba",
-     "blocks of attention and an MLP that several layers share, each with low-rank adapters of its own "
-     "(num_mem_blocks), and that read the embedding next to the stream"},
+    {"zamba", "recurrences of Mamba-1 whose heads project steps, keys and queries each by themselves (n_mamba_heads)"},
     {"phi4flash",
      "layers that attend to the keys and values of another, or gate what another's recurrence made (arXiv 2507.06607), "
      "and differences of two attentions"},
@@ -72,6 +70,7 @@ constexpr UnreadType unread_types[] = {
 // Refuses a type that is named above, and returns whether it does.
 bool refuse_unread_type(ConfigReader& config, const std::string& key) {
   const std::string found = config.text(key, "");
+  if (find_model_type(found) != nullptr) return false;
   const auto* type =
       std::ranges::find_if(unread_types, [&](const UnreadType& one) { return found.starts_with(one.name); });
   if (type == std::end(unread_types)) return false;

@@ -54,7 +54,7 @@ TensorId GraphBuilder::parameter(const std::string& name, const Shape& shape, Da
                 .role = Role::parameter,
                 .expert = holding.expert,
                 .divided = holding.divided,
-                .shared = holding.shared,
+                .shared = holding.shared || shares_,
                 .copies = holding.copies,
                 .frozen = !trains_};
   const TensorId id = add_tensor(tensor);

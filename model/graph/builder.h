@@ -61,6 +61,10 @@ class GraphBuilder {
   // Parameters from here on are trained, or frozen. Where any is frozen, finish() leaves out what only its gradient
   // needs.
   void train(bool trains) { trains_ = trains; }
+  bool trains() const { return trains_; }
+  // Parameters from here on belong to another block of the rank, or to this one.
+  void share(bool shares) { shares_ = shares; }
+  bool shares() const { return shares_; }
   // finish() leaves out all that the forward pass does not need.
   void refer() { graph_.reference = true; }
 
@@ -110,7 +114,7 @@ class GraphBuilder {
   DataType gradient_type_ = DataType::fp32, activation_gradient_type_ = DataType::fp32;
   Section section_ = Section::attention;
   RecomputeGroup group_ = RecomputeGroup::other;
-  bool backward_ = false, trains_ = true;
+  bool backward_ = false, trains_ = true, shares_ = false;
   std::vector<Operator> weight_gradients_;
   std::vector<Rule> tape_;
   std::map<TensorId, std::vector<TensorId>> contributions_;

@@ -133,6 +133,12 @@ constexpr auto layer_blocks = std::to_array<NamedLayer>({
     {BlockKind::recurrent_dense_layer, "recurrent_dense_layer", {Mixer::recurrence, FeedForward::dense}},
     {BlockKind::recurrent_moe_layer, "recurrent_moe_layer", {Mixer::recurrence, FeedForward::experts}},
     {BlockKind::parallel_dense_layer, "parallel_dense_layer", {Mixer::attention_and_recurrence, FeedForward::dense}},
+    {BlockKind::shared_block_layer,
+     "shared_block_layer",
+     {Mixer::attention_and_recurrence, FeedForward::none, false, SharedBlock::first}},
+    {BlockKind::shared_block_again_layer,
+     "shared_block_again_layer",
+     {Mixer::attention_and_recurrence, FeedForward::none, false, SharedBlock::again}},
     {BlockKind::attention_layer, "attention_layer", {Mixer::attention, FeedForward::none}},
     {BlockKind::recurrent_layer, "recurrent_layer", {Mixer::recurrence, FeedForward::none}},
     {BlockKind::mlp_layer, "mlp_layer", {Mixer::none, FeedForward::dense}},
@@ -163,7 +169,7 @@ TensorId mixed_tokens(GraphBuilder& b, const LayerContext& c, TensorId x, const 
     if (a.post_norms) seen = normalize_stream(b, c, "attention_out_norm", seen, c.stream_type());
     terms.push_back(drop_out(b, "residual_dropout", seen, a.dropout.residual));
   };
-  if (attends(kind.mixer)) add_seen(attention_layer(b, c, normalized, kind));
+  if (attends(kind.mixer) && kind.block == SharedBlock::none) add_seen(attention_layer(b, c, normalized, kind));
   if (recurs(kind.mixer)) add_seen(recurrence(b, c, normalized));
   return add_to_stream(b, c, "attention_residual", x, reading, terms);
 }
@@ -193,6 +199,28 @@ TensorId add_layer_input(GraphBuilder& b, const LayerContext& c, TensorId x) {
   return residual(b, "layer_input_residual", {x, normalize_stream(b, c, "layer_input_norm", made, c.stream_type())});
 }
 
+// Returns what a shared block makes of the stream and the embedding, as the layer projects it (class
+// Zamba2AttentionDecoderLayer of huggingface/transformers @00511f5 src/transformers/models/zamba2/modular_zamba2.py).
+TensorId shared_block(GraphBuilder& b, const LayerContext& c, TensorId x, SharedBlock block) {
+  const Architecture& a = c.architecture;
+  const TensorId embedded = borrowed(b, "embedding", b.shape(x), b.tensor(x).type);
+  b.share(block == SharedBlock::again);
+  const TensorId both = concatenate_columns(b, "block_join", {x, embedded});
+  const TensorId seen = attention_layer(b, c, normalize_stream(b, c, "block_norm", both, c.stream_type()),
+                                        {Mixer::attention, FeedForward::none});
+  const TensorId read = normalize_stream(b, c, "block_mlp_norm", seen, c.stream_type());
+  LinearOptions wide{
+      .operands = c.plain_operands(), .input_group = RecomputeGroup::rmsnorm, .output_group = RecomputeGroup::mlp};
+  wide.operands.adapter_rank = a.shared_blocks.adapter_rank;
+  const TensorId gate_up =
+      column_parallel_linear(b, c, "block_gate_up", enter_tensor_region(b, c, "block_gate_up", read, wide),
+                             wide_columns(c, a.intermediate_size), wide);
+  const TensorId made = row_parallel_linear(b, c, "block_down", activated(b, c, "block_", gate_up), a.hidden_size,
+                                            {.operands = c.plain_operands(), .input_group = RecomputeGroup::swiglu});
+  b.share(false);
+  return linear(b, "block_out", made, a.hidden_size, {.operands = c.plain_operands()});
+}
+
 TensorId layer(GraphBuilder& b, const LayerContext& c, TensorId layer_in, LayerKind kind) {
   const Architecture& a = c.architecture;
   const bool captured = c.captured_parts && !c.inference;
@@ -201,7 +229,9 @@ TensorId layer(GraphBuilder& b, const LayerContext& c, TensorId layer_in, LayerK
   const TensorId x = captured ? graph_input(b, layer_in) : layer_in;
   TensorId attended = x, normalized = x;
   if (kind.mixer != Mixer::none) {
-    const StreamReading reading = read_stream(b, c, "attention", x);
+    StreamReading reading = read_stream(b, c, "attention", x);
+    if (kind.block != SharedBlock::none)
+      reading.input = residual(b, "block_residual", {reading.input, shared_block(b, c, x, kind.block)});
     const bool routed = moe && a.shared_norm;  // the router reads it too
     normalized = normalize_stream(b, c, "attention_norm", reading.input, routed ? c.stream_type() : c.norm_output());
     attended = mixed_tokens(b, c, x, reading, normalized, kind);

@@ -10,8 +10,9 @@ namespace plumbline::model {
 
 // A dense or MoE layer mixes tokens by attention, by attention to the architecture's window only, by a recurrence, by
 // attention and a recurrence in parallel, by attention to a window and to compressed entries, or by attention to chosen
-// blocks of tokens; a borrowing layer to keys and values of an earlier one. attention_layer, recurrent_layer, mlp_layer
-// and experts_layer do one of the two things alone.
+// blocks of tokens; a borrowing layer to keys and values of an earlier one. A layer with a shared block has a
+// recurrence, and attention and an MLP in the block. attention_layer, recurrent_layer, mlp_layer and experts_layer do
+// one of the two things alone.
 enum class BlockKind : std::uint8_t {
   embedding,
   dense_layer,
@@ -23,6 +24,8 @@ enum class BlockKind : std::uint8_t {
   recurrent_dense_layer,
   recurrent_moe_layer,
   parallel_dense_layer,
+  shared_block_layer,
+  shared_block_again_layer,
   attention_layer,
   recurrent_layer,
   mlp_layer,

@@ -139,6 +139,15 @@ TensorId graph_gradient(GraphBuilder& b, const std::string& name, TensorId gradi
   return copy;
 }
 
+TensorId borrowed(GraphBuilder& b, const std::string& name, const GraphBuilder::Shape& shape, DataType type) {
+  const TensorId id = b.constant("borrowed_" + name, shape, type);
+  b.on_backward([&b, name, id] {
+    b.add_gradient(id, b.constant("d_" + name + "_of_others", b.shape(id), b.activation_gradient_type()));
+    b.gradient(id);
+  });
+  return id;
+}
+
 TensorId rotate(GraphBuilder& b, const std::string& name, TensorId x, const RotaryAttributes& attributes,
                 std::optional<TensorId> lengths) {
   const TensorId y = b.activation(name, b.shape(x), b.tensor(x).type);

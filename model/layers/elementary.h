@@ -48,6 +48,10 @@ TensorId reordered(GraphBuilder& builder, const std::string& name, TensorId x);
 // transformer_engine/pytorch/graph.py @02d6bdc6, Graphed.backward: it is copied unless it lies there).
 TensorId graph_gradient(GraphBuilder& builder, const std::string& name, TensorId gradient);
 
+// Returns a tensor of another block, which keeps it for its own backward pass. The gradients of all blocks that read it
+// are added up one after another.
+TensorId borrowed(GraphBuilder& builder, const std::string& name, const GraphBuilder::Shape& shape, DataType type);
+
 // Applies the rotary position embedding to the last rope_dim columns of every head. `lengths`: the tokens before each
 // sequence, where there are any.
 TensorId rotate(GraphBuilder& builder, const std::string& name, TensorId x, const RotaryAttributes& attributes,

@@ -332,12 +332,17 @@ TensorId stored_in_16_bits(GraphBuilder& b, const std::string& copy, TensorId we
 TensorId add_adapters(GraphBuilder& b, const std::string& name, TensorId y, const std::vector<std::int64_t>& parts,
                       RecomputeGroup group, const std::function<TensorId(const std::string&, std::int64_t)>& adapter) {
   std::vector<TensorId> made;
+  const bool trains = b.trains(), shares = b.shares();
   b.train(true);
+  b.share(false);
   for (std::size_t i = 0; i < parts.size(); ++i)
     made.push_back(adapter(name + "_adapter" + (parts.size() > 1 ? std::to_string(i) : ""), parts[i]));
-  b.train(false);
+  b.train(trains);
+  b.share(shares);
   b.group(group);
-  const TensorId sum = residual(b, name + "_adapted", {y, concatenate_columns(b, name + "_adapters", made)});
+  const bool scaled = !trains || made.size() > 1;
+  const TensorId added = scaled ? concatenate_columns(b, name + "_adapters", made) : made.front();
+  const TensorId sum = residual(b, name + "_adapted", {y, added});
   b.group(RecomputeGroup::other);
   return sum;
 }

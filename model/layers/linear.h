@@ -59,7 +59,9 @@ Layouts cast_layouts(GraphBuilder& builder, const std::string& name, const std::
 TensorId gemm_operand(GraphBuilder& builder, const std::string& name, TensorId x, const OperandFormat& format);
 
 // Adds to y what adapters make of the input of its GEMM: `adapter` returns (x A^T) B^T of that name and width for each
-// part of y's columns. The kernel that joins them stands for those that scale them, by 1: alpha is taken as the rank.
+// part of y's columns; they are this block's, whichever has the weight. The kernel that joins them stands for those
+// that scale them, by 1: alpha is taken as the rank. One next to a weight that is trained is part of the model, and not
+// scaled.
 TensorId add_adapters(GraphBuilder& builder, const std::string& name, TensorId y,
                       const std::vector<std::int64_t>& parts, RecomputeGroup group,
                       const std::function<TensorId(const std::string&, std::int64_t)>& adapter);

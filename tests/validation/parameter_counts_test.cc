@@ -130,6 +130,8 @@ const PublishedCount counts[] = {
     {"k-exaone-236b-a23b", 236571150336, "by the dimensions of LGAI-EXAONE/K-EXAONE-236B-A23B"},
     {"ernie-4.5-21b-a3b", 21825436160, "by the dimensions of baidu/ERNIE-4.5-21B-A3B-PT, whose card says 21B"},
     {"trinity-mini-26b-a3b", 26123970560, "by the dimensions of arcee-ai/Trinity-Mini, whose card says 26B"},
+    // The index of Zyphra/Zamba2-1.2B, of other dimensions, has 1,215,064,704.
+    {"zamba2-7b", 7356749648, "by the dimensions of Zyphra/Zamba2-7B"},
     // 9 layers with 4 heads of keys and values and 39 with 8 and 64 sinks; no selection biases.
     {"mimo-v2-flash-309b-a15b", 308778768832, "by the dimensions of XiaomiMiMo/MiMo-V2-Flash, whose card says 309B"},
     // Lightning attention with norms of queries and keys in four of five layers; no selection biases.

@@ -2,7 +2,7 @@
 // 2507.22448); and with Mamba-1 (arXiv 2312.00752): Jamba (arXiv 2403.19887). Both were published with nothing else.
 // Keys and their values where missing: huggingface/transformers @13923c6 src/transformers/models/nemotron_h and
 // granitemoehybrid, @001f85b bamba, @020a37d falcon_h1, @008f5c8 jamba, @00a11b6 falcon_mamba, mamba and mamba2,
-// configuration_*.py.
+// @02f5807 zamba2, configuration_*.py.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <vector>
 
 #include "model/architecture/families/families.h"
 #include "model/base/integers.h"
@@ -274,6 +275,42 @@ void read_mamba2(ConfigReader& config, Architecture& model) {
                       .normalized = config.flag("rms_norm", true),
                       .chunk = config.dimension("chunk_size", 256)};
   finish_recurrence(config, model, "mamba_ssm_dtype", "n_groups");
+}
+
+// Zamba2 (arXiv 2411.15242): Mamba-2 in each layer. A hybrid one has one of a few blocks that hybrid layers share in
+// turn, with adapters of its own; heads of the blocks divide the stream and the embedding. A name for each layer.
+void read_zamba2(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.norm_epsilon = 1e-5, .tied_embedding = true, .activation = "gelu", .dense_mlp = false});
+  model.head_dim = std::max<std::int64_t>(1, 2 * model.hidden_size / model.heads);
+  if (model.intermediate_size == 0) model.intermediate_size = 4 * model.hidden_size;
+  model.positions = config.flag("use_mem_rope", false) ? PositionKind::rotary : PositionKind::none;
+  const std::int64_t inner = config.dimension("mamba_expand", 2) * model.hidden_size;
+  const std::int64_t heads = config.dimension("n_mamba_heads", 8);
+  model.recurrence = {.kind = RecurrenceKind::state_space,
+                      .key_heads = config.dimension("mamba_ngroups", 1),
+                      .value_heads = heads,
+                      .key_dim = config.dimension("mamba_d_state", 64),
+                      .value_dim = std::max<std::int64_t>(1, inner / heads),
+                      .convolution = config.dimension("mamba_d_conv", 4),
+                      .convolution_bias = true,
+                      .chunk = config.dimension("chunk_size", 256)};
+  finish_recurrence(config, model, "mamba_ssm_dtype", "mamba_ngroups");
+  model.shared_blocks = {config.dimension("adapter_rank", 128), config.flag("use_shared_attention_adapter", false)};
+  if (config.flag("add_bias_linear", false))
+    config.fail("add_bias_linear", "no operator adds biases to the projections of a recurrence", "use false");
+  const std::int64_t blocks = config.dimension("num_mem_blocks", 1);
+  const std::vector<std::string> names = config.texts("layers_block_type");
+  if (names.size() < static_cast<std::size_t>(model.layers))
+    return config.conflict("layers_block_type", fmt::format("{} names for {} layers", names.size(), model.layers),
+                           "state mamba or hybrid for each of num_hidden_layers");
+  std::int64_t hybrids = 0;
+  for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+    LayerKind kind{Mixer::recurrence, FeedForward::none};
+    if (names[static_cast<std::size_t>(layer)] == "hybrid")
+      kind = {Mixer::attention_and_recurrence, FeedForward::none, false,
+              hybrids++ < blocks ? SharedBlock::first : SharedBlock::again};
+    model.pattern.push_back(kind);
+  }
 }
 
 }  // namespace plumbline::model

@@ -233,17 +233,6 @@ std::vector<TensorId> projected_by_latent(GraphBuilder& b, const LayerContext& c
   return parts;
 }
 
-// Returns keys or values of another layer, which keeps them for the gradient of its own attention. The gradients of all
-// layers that read them are added up one after another.
-TensorId borrowed(GraphBuilder& b, const std::string& name, const GraphBuilder::Shape& shape, DataType type) {
-  const TensorId id = b.constant("borrowed_" + name, shape, type);
-  b.on_backward([&b, name, id] {
-    b.add_gradient(id, b.constant("d_" + name + "_of_others", b.shape(id), b.activation_gradient_type()));
-    b.gradient(id);
-  });
-  return id;
-}
-
 TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorId x, LayerKind kind) {
   const Architecture& a = c.architecture;
   const bool windowed = kind.mixer == Mixer::windowed_attention, sparse = kind.mixer == Mixer::sparse_attention;
@@ -262,6 +251,7 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
   const std::size_t of_attention = widths.size();
   if (sparse && c.inference) widths.insert(widths.end(), {index_heads(c) * a.sparse.head_dim, a.sparse.head_dim});
   options.parts = widths;
+  if (a.shared_blocks.attention_adapters) options.operands.adapter_rank = a.shared_blocks.adapter_rank;
   const auto projected = [&] {
     if (a.latent.q_lora_rank > 0) return projected_by_latent(b, c, x, options, widths);
     const TensorId qkv = column_parallel_linear(b, c, "qkv", enter_tensor_region(b, c, "qkv", x, options),

@@ -423,7 +423,8 @@ void Divisions::require_heads(const std::string& key, std::int64_t tensor, const
 // Context ranks send each other heads of Mamba-2 and of the delta rules whatever attention does, as NVIDIA/Megatron-LM
 // has it: keys that are fewer travel as copies in the former (@00caa53 megatron/core/ssm/mamba_context_parallel.py),
 // and have to divide in the latter (@00bebb4 megatron/core/ssm/gated_delta_net/common.py). Lightning attention
-// gathers states whatever its heads are; of Mamba-1 no public code divides sequences.
+// gathers states whatever its heads are; of Mamba-1 no public code divides sequences (state-spaces/mamba issue 482 asks
+// for it).
 void Divisions::require_recurrent_heads(std::int64_t context, std::int64_t tensor, const Architecture& model) {
   const Recurrence& r = model.recurrence;
   if (r.value_heads == 0 || r.constant()) return;
@@ -446,9 +447,12 @@ void Divisions::require_recurrent_heads(std::int64_t context, std::int64_t tenso
 void Divisions::require_one_stage(const std::string& key, std::int64_t stages, const Architecture& model) {
   require(
       key, stages,
-      [&](std::int64_t d) { return d == 1 || (model.borrowed.layers == 0 && model.layer_inputs.columns == 0); },
-      fmt::format("layers of {} read keys and values of other layers, or inputs that the first stage makes, which no "
-                  "operator here sends between stages",
+      [&](std::int64_t d) {
+        return d == 1 ||
+               (model.borrowed.layers == 0 && model.layer_inputs.columns == 0 && model.shared_blocks.adapter_rank == 0);
+      },
+      fmt::format("layers of {} read what other layers or the embedding made next to the stream, or share matrices, "
+                  "which no operator here sends between stages",
                   model.name));
 }
 
