@@ -1,13 +1,10 @@
-// verl, OpenRLHF and NeMo-RL: plans with [rollout], of NeMo-RL of fine-tuning too.
+// verl and NeMo-RL: plans with [rollout], of NeMo-RL of fine-tuning too.
 //
 // verl is a launch script with its overrides, or the configuration that Hydra keeps of a run. Keys and defaults are
 // those of verl-project/verl verl/trainer/config: ppo_trainer.yaml @05a1edd6, actor/actor.yaml @018f23b5,
 // actor/dp_actor.yaml @0db13434, data/legacy_data.yaml @35c12f9e, model/hf_model.yaml @0db13434, rollout/rollout.yaml
 // @005f2732, algorithm/rollout_correction.yaml @0482624a, optim/fsdp.yaml @4b4fd31f, optim/megatron.yaml @13a5d76f,
 // engine/fsdp.yaml @01d4d766 and engine/megatron.yaml @093191fa.
-//
-// OpenRLHF is the options of openrlhf/cli/train_ppo_ray.py @021d1b09, and those of 2026 in sections, with DeepSpeed's
-// configuration of openrlhf/utils/deepspeed/deepspeed_utils.py @0a3fbcef (OpenRLHF/OpenRLHF).
 //
 // NeMo-RL is its YAML with the files that `defaults` names: keys of examples/configs/grpo_math_1B.yaml, sft.yaml and
 // dpo.yaml @00455ac0, which nemo_rl/utils/config.py @017238e5 puts together; defaults of nemo_rl/algorithms/grpo.py
@@ -22,15 +19,27 @@
 #include "model/configurations/detail/shared.h"
 
 namespace plumbline::model::configurations {
+
+void read_policy(const RuleInput& in, const PolicyKeys& keys, std::span<const SilentKey> silent) {
+  Draft& draft = in.draft;
+  read_named_model(in, keys.path);
+  draft.set("cluster.gpus",
+            bounded_product({draft.integer(keys.nodes).value_or(1), draft.integer(keys.gpus).value_or(8)}),
+            fmt::format("{} x {}", keys.nodes, keys.gpus));
+  draft.set("optimizer.gradient_clipping", draft.number(keys.clipping).value_or(1) > 0, keys.clipping);
+  set_silent(draft, silent);
+}
+
+void read_checkpointing(Draft& draft, std::string_view key, bool silent) {
+  draft.set("recompute.policy", draft.flag(key).value_or(silent) ? "full" : "none", key);
+}
+
 namespace {
 
 using enum Meaning;
 
 constexpr KeyRow verl_rows[] = {
 #include "model/configurations/detail/keys/verl.def"
-};
-constexpr KeyRow openrlhf_rows[] = {
-#include "model/configurations/detail/keys/openrlhf.def"
 };
 constexpr KeyRow nemo_rl_rows[] = {
 #include "model/configurations/detail/keys/nemo_rl.def"
@@ -44,32 +53,8 @@ constexpr SilentKey verl_silent[] = {
     {"inference.weights", "actor_rollout_ref.rollout.quantization", "\"bf16\""},
     {"inference.memory_share", "actor_rollout_ref.rollout.gpu_memory_utilization", "0.5"},
     {"inference.chunked_prefill_tokens", "actor_rollout_ref.rollout.max_num_batched_tokens", "8192"}};
-constexpr SilentKey openrlhf_silent[] = {{"rollout.tensor", "vllm_tensor_parallel_size", "1"},
-                                         {"inference.memory_share", "vllm_gpu_memory_utilization", "0.95"},
-                                         {"rollout.prompts", "rollout_batch_size", "1024"},
-                                         {"rollout.answers", "n_samples_per_prompt", "1"},
-                                         {"rollout.max_answer_tokens", "generate_max_len", "1024"},
-                                         {"parallelism.zero_stage", "zero_stage", "2"}};
 constexpr SilentKey nemo_rl_silent[] = {{"rollout.prompts", "grpo.num_prompts_per_step", "32"},
                                         {"rollout.answers", "grpo.num_generations_per_prompt", "16"}};
-
-// Sets what all three state of the policy, and their defaults.
-struct PolicyKeys {
-  std::string_view path, nodes, gpus, clipping;
-};
-void read_policy(const RuleInput& in, const PolicyKeys& keys, std::span<const SilentKey> silent) {
-  Draft& draft = in.draft;
-  read_named_model(in, keys.path);
-  draft.set("cluster.gpus",
-            bounded_product({draft.integer(keys.nodes).value_or(1), draft.integer(keys.gpus).value_or(8)}),
-            fmt::format("{} x {}", keys.nodes, keys.gpus));
-  draft.set("optimizer.gradient_clipping", draft.number(keys.clipping).value_or(1) > 0, keys.clipping);
-  set_silent(draft, silent);
-}
-
-void read_checkpointing(Draft& draft, std::string_view key, bool silent = false) {
-  draft.set("recompute.policy", draft.flag(key).value_or(silent) ? "full" : "none", key);
-}
 
 constexpr std::string_view kPolicyPath = "actor_rollout_ref.model.path";
 constexpr std::string_view kMachine = "DEVICE";  // a variable of scripts, which ask the machine whether it has NPUs
@@ -306,116 +291,6 @@ void verl_rules(const RuleInput& in) {
     draft.not_modeled(key, "engines leave the memory to what trains");
 }
 
-Result<Configuration> read_openrlhf(const Source& source) {
-  constexpr std::string_view launchers[] = {"train_ppo_ray", "train_ppo_ray.py"};
-  const Launch launch = TRY(read_launch(source, launchers));
-  Configuration read{source.path, options_of(launch.words, launch.first, source.renames)};
-  if (std::ranges::none_of(read.entries, [](const Entry& entry) { return contains(entry.written, "."); })) return read;
-  // Options in sections have other defaults, and one length of prompt and answer.
-  const auto length_of = [&read](std::string_view key, std::int64_t silent) {
-    const Entry* entry = read.find(key);
-    return entry == nullptr ? silent : parse_number<std::int64_t>(entry->value).value_or(silent);
-  };
-  const std::int64_t longest = length_of("data.max_len", 2048), answer = length_of("generate_max_len", longest);
-  for (const auto& [key, value] : {std::pair("param_dtype", std::string("bf16")),
-                                   {"micro_train_batch_size", "1"},
-                                   {"generate_max_len", std::to_string(answer)},
-                                   {"prompt_max_len", std::to_string(longest - std::min(longest, answer))}})
-    if (read.find(key) == nullptr) read.entries.push_back({key, key, value, {}, 0});
-  return read;
-}
-
-void read_openrlhf_training(const RuleInput& in) {
-  Draft& draft = in.draft;
-  const std::string_view stated = draft.text("param_dtype") ? "param_dtype" : "bf16";
-  const Precision gemm = plain_precision(number_format(draft.text("param_dtype").value_or("bf16")));
-  if (draft.text(stated))
-    set_precision(draft, gemm, stated);
-  else
-    draft.assume("precision.gemm", "bf16", "--param_dtype is not given", "fp32");
-  read_zero_buffers(in, {.overlap = "overlap_comm", .bucket = "reduce_bucket_size", .gradients = "grad_accum_dtype"},
-                    gemm);
-  draft.set("stack.name", "deepspeed", "DeepSpeed");
-  read_checkpointing(draft, "gradient_checkpointing");
-  if (draft.degree("context") > 1) draft.set("parallelism.context_method", "ring", "ring_attn_size");
-  if (draft.integer("zpg").value_or(1) > 1) draft.not_modeled("zpg", "parameters are gathered from all ranks");
-  if (draft.integer("lora_rank").value_or(0) > 0)
-    read_adapters(in, {draft.flag("load_in_4bit").value_or(false) ? "qlora" : "lora", "lora_rank", "target_modules"});
-}
-
-// Notes the GPUs that a model has of its own, 8 by default, where nothing puts it to those of another one.
-void note_own_gpus(Draft& draft, std::string_view model, std::string_view name) {
-  const std::string nodes = fmt::format("{}_num_nodes", model), each = fmt::format("{}_num_gpus_per_node", model);
-  const std::int64_t gpus = bounded_product({draft.integer(nodes).value_or(1), draft.integer(each).value_or(8)});
-  const std::string what = fmt::format(
-      "the {} model has {} GPUs of its own, which are not in the plan; here it takes turns with the actor", name, gpus);
-  if (draft.configuration().find(each) != nullptr)
-    draft.not_modeled(each, what);
-  else
-    draft.note(Note::Kind::not_modeled, "", fmt::format("--colocate_all_models is not given: not modelled: {}", what));
-}
-
-// Whether a model rewards the answers: neither a program nor a server does.
-bool rewards_by_model(const Draft& draft) {
-  return draft.text("reward_pretrain") && !draft.text("remote_rm_url") && !draft.text("agent_func_path");
-}
-
-// Models that have no GPUs of their own lie on those of the actor, or of the critic (PPORayActorGroup of
-// openrlhf/cli/train_ppo_ray.py @021d1b09).
-void note_models(Draft& draft) {
-  const auto together = [&draft](const char* key) { return draft.flag(key).value_or(false); };
-  if (together("colocate_all_models")) return;
-  if (draft.word("rollout.reference") == "true" && !together("colocate_actor_ref"))
-    note_own_gpus(draft, "ref", "reference");
-  if (draft.word("rollout.critic") == "true") note_own_gpus(draft, "critic", "critic");
-  if (rewards_by_model(draft) && !together("colocate_critic_reward")) note_own_gpus(draft, "reward", "reward");
-}
-
-// Sets where answers are generated, and what rewards them.
-void read_openrlhf_engines(const RuleInput& in) {
-  Draft& draft = in.draft;
-  const bool asynchronous = draft.flag("async_train").value_or(false);
-  const bool colocated = draft.flag("colocate_all_models").value_or(false);
-  draft.set("inference.engine", "vllm", "of OpenRLHF");
-  if (!colocated || asynchronous) {
-    const std::int64_t engines = draft.integer("vllm_num_engines").value_or(0);
-    if (engines < 1 && !draft.given("rollout.gpus"))
-      return draft.fail("vllm_num_engines", "no engine of vLLM generates", "--set rollout.gpus=N states their GPUs");
-    draft.set("rollout.placement", asynchronous ? "asynchronous" : "split",
-              asynchronous ? "async_train" : "vllm_num_engines");
-    draft.set("rollout.gpus", bounded_product({engines, draft.value("rollout.tensor").value_or(1)}),
-              "vllm_num_engines");
-  } else {
-    draft.set("rollout.offload", draft.flag("deepspeed_enable_sleep").value_or(false), "deepspeed_enable_sleep");
-  }
-  if (!rewards_by_model(draft) || draft.given("rollout.reward_model")) return;
-  const auto model = named_model(in, "reward_pretrain");
-  if (model) return draft.set("rollout.reward_model", model->shipped, "reward_pretrain");
-  draft.not_modeled("reward_pretrain", "a program rewards; set rollout.reward_model");
-}
-
-void openrlhf_rules(const RuleInput& in) {
-  Draft& draft = in.draft;
-  read_policy(in, {"pretrain", "actor_num_nodes", "actor_num_gpus_per_node", "max_norm"}, openrlhf_silent);
-  read_openrlhf_training(in);
-  read_openrlhf_engines(in);
-  if (draft.text("actor.optim") == "muon") draft.set("optimizer.kind", "muon", "actor.optim");
-  const std::string_view estimator = "advantage_estimator", penalty = "init_kl_coef";
-  read_algorithm(draft, "dynamic_filtering", draft.text(estimator).value_or("gae") == "gae", estimator);
-  draft.set("rollout.reference", draft.number(penalty).value_or(0.01) > 0, penalty);
-  note_models(draft);
-  read_updates(draft, answers_of(draft), "train_batch_size", 128);
-  const bool packs = draft.flag("use_dynamic_batch").value_or(false);
-  const std::string_view key = packs ? "train_max_tokens_per_gpu" : "micro_train_batch_size";
-  const std::int64_t stated = draft.integer(key).value_or(packs ? 16192 : 4);
-  if (!packs && !draft.flag("packing_samples").value_or(false))
-    draft.note(Note::Kind::assumed, "", "assumed: samples are packed, as with --packing_samples");
-  std::optional<std::int64_t> packed;
-  if (packs) packed = bounded_product({stated, draft.degree("context"), draft.degree("tensor")});
-  const std::int64_t prompt = draft.integer("prompt_max_len").value_or(1024);
-  read_micro_batch(draft, prompt + draft.value("rollout.max_answer_tokens").value_or(0), packed, stated, key);
-}
-
 constexpr std::string_view kBases = "defaults";
 
 // Adds what a file states, and behind it what those state that it names as its defaults, where it does not: of these
@@ -579,56 +454,6 @@ void nemo_rl_rules(const RuleInput& in) {
 }
 
 }  // namespace
-
-ConfigurationFormat openrlhf() {
-  return {"openrlhf",
-          "OpenRLHF",
-          &read_openrlhf,
-          {{"max_new_tokens", "generate_max_len"},
-           {"actor.model_name_or_path", "pretrain"},
-           {"actor.gradient_checkpointing_enable", "gradient_checkpointing"},
-           {"actor.max_norm", "max_norm"},
-           {"actor.num_", "actor_num_"},
-           {"ref.num_", "ref_num_"},
-           {"ref.offload", "ref_reward_offload"},
-           {"critic.num_", "critic_num_"},
-           {"critic.model_name_or_path", "critic_pretrain"},
-           {"critic.freezing_steps", "freezing_actor_steps"},
-           {"reward.num_", "reward_num_"},
-           {"reward.offload", "ref_reward_offload"},
-           {"reward.model_name_or_path", "reward_pretrain"},
-           {"reward.remote_url", "remote_rm_url"},
-           {"train.agent_func_path", "agent_func_path"},
-           {"train.async_enable", "async_train"},
-           {"train.batch_size", "train_batch_size"},
-           {"train.colocate_all", "colocate_all_models"},
-           {"train.colocate_actor_ref", "colocate_actor_ref"},
-           {"train.colocate_critic_reward", "colocate_critic_reward"},
-           {"train.dynamic_batch_enable", "use_dynamic_batch"},
-           {"train.enable_ema", "enable_ema"},
-           {"train.max_epochs", "max_epochs"},
-           {"train.max_tokens_per_gpu", "train_max_tokens_per_gpu"},
-           {"train.micro_batch_size", "micro_train_batch_size"},
-           {"train.partial_rollout_enable", "partial_rollout"},
-           {"rollout.batch_size", "rollout_batch_size"},
-           {"rollout.max_new_tokens", "generate_max_len"},
-           {"rollout.n_samples_per_prompt", "n_samples_per_prompt"},
-           {"algo.advantage.estimator", "advantage_estimator"},
-           {"algo.dynamic_filtering_enable", "dynamic_filtering"},
-           {"algo.kl.init_coef", "init_kl_coef"},
-           {"vllm.enforce_eager", "enforce_eager"},
-           {"vllm.enable_prefix_caching", "enable_prefix_caching"},
-           {"vllm.", "vllm_"},
-           {"ds.tensor_parallel_size", "ds_tensor_parallel_size"},
-           {"ds.enable_sleep", "deepspeed_enable_sleep"},
-           {"ds.lora.target_modules", "target_modules"},
-           {"ds.lora.", "lora_"},
-           {"ds.ring_attn_head_stride", "ring_head_stride"},
-           {"ds.use_universal_ckpt", "use_ds_universal_ckpt"},
-           {"ds.", ""}},
-          table_of(openrlhf_rows),
-          &openrlhf_rules};
-}
 
 ConfigurationFormat nemo_rl() {
   return {

@@ -249,6 +249,14 @@ struct SilentKey {
 };
 void set_silent(Draft& draft, std::span<const SilentKey> silent);
 
+// Sets what verl, OpenRLHF and NeMo-RL state of the policy, and their defaults.
+struct PolicyKeys {
+  std::string_view path, nodes, gpus, clipping;
+};
+void read_policy(const RuleInput& in, const PolicyKeys& keys, std::span<const SilentKey> silent);
+// Sets whether all of a layer is recomputed, as a flag has it that is `silent` without one.
+void read_checkpointing(Draft& draft, std::string_view key, bool silent = false);
+
 // Sets the engine that a key names, vLLM without one.
 void read_engine(Draft& draft, std::string_view key);
 

@@ -188,8 +188,6 @@ TEST(OpenRlhf, OptionsInSectionsAreTheSameOnes) {
       "--train.batch_size 512 --ds.zero_stage 3 --ds.ring_attn_size 2 --ds.packing_samples --algo.kl.init_coef 0 "
       "--algo.advantage.estimator group_norm --actor.gradient_checkpointing_enable --actor.adam.lr 5e-7 "
       "--reward.remote_url a.py --actor.optim muon --ds.lora.rank 32 --data.max_len 4096 ";
-  EXPECT_THAT(refusal("openrlhf", sections + "\n", answer_lengths), HasSubstr("4096 of answer, has no place"))
-      << "no limit but that of both";
   const auto read = imported("openrlhf", sections + "--rollout.max_new_tokens 3072\n", answer_lengths);
   const Plan& plan = read.plan;
   EXPECT_EQ(plan.cluster.gpus, 16);
@@ -211,11 +209,58 @@ TEST(OpenRlhf, OptionsInSectionsAreTheSameOnes) {
   EXPECT_EQ(plan.optimizer.kind, "muon");
   EXPECT_EQ(plan.training.rank, 32);
   EXPECT_THAT(noted(read), testing::Not(HasSubstr("unknown")));
+  EXPECT_THAT(noted(imported("openrlhf", sections + "--actor.offload_everything --algo.kl.twice\n", answer_lengths)),
+              testing::AllOf(HasSubstr("actor.offload_everything: unknown"), HasSubstr("algo.kl.twice: unknown")))
+      << "sections have no names that stand for all";
   const auto shorter =
       imported("openrlhf", sections + "--rollout.max_new_tokens 1024 --train.micro_batch_size 2\n", answer_lengths);
   EXPECT_EQ(shorter.plan.batch.sequence_length, 4096);
   EXPECT_EQ(shorter.plan.rollout.max_answer_tokens, 1024);
   EXPECT_EQ(shorter.plan.batch.micro_batch_size, 2);
+}
+
+// An engine generates up to what a prompt leaves: max_len - prompt_len of each sample.
+TEST(OpenRlhf, OneLengthIsOfPromptAndAnswer) {
+  const std::string model =
+      "python3 -m openrlhf.cli.train_ppo_ray --vllm.num_engines 8 --train.colocate_all "
+      "--actor.model_name_or_path Qwen/Qwen3-8B --reward.remote_url a.py --algo.advantage.estimator rloo ";
+  const Plan plan = imported("openrlhf", model + "--data.max_len 4096\n", answer_lengths).plan;
+  EXPECT_EQ(plan.rollout.max_answer_tokens, 3896);  // 4096 - 200
+  EXPECT_EQ(plan.batch.sequence_length, 4096);
+  EXPECT_EQ(imported("openrlhf", model + "\n", answer_lengths).plan.batch.sequence_length, 2048) << "the default";
+  const Plan flat =
+      imported("openrlhf", openrlhf_script + "--remote_rm_url a.py --max_len 4096\n", answer_lengths).plan;
+  EXPECT_EQ(flat.rollout.max_answer_tokens, 3896) << "the release before options had sections";
+  EXPECT_EQ(flat.batch.micro_batch_size, 1);
+}
+
+// Releases with FSDP keep parameters of FP32, unless experts are not spread, and reduce in FP32.
+TEST(OpenRlhf, FsdpTrainsInPlaceOfDeepspeed) {
+  const std::string script =
+      "python3 -m openrlhf.cli.train_ppo_ray --actor.num_gpus_per_node 8 --vllm.num_engines 8 --train.colocate_all "
+      "--actor.model_name_or_path Qwen/Qwen3-8B --reward.remote_url a.py --algo.advantage.estimator rloo "
+      "--data.max_len 4096 --fsdp.tp_size 2 --fsdp.cp_size 2 --fsdp.param_dtype bf16 --fsdp.enable_sleep ";
+  const auto read = imported("openrlhf", script + "--fsdp.lora.rank 16\n", answer_lengths);
+  EXPECT_EQ(read.plan.parallelism.zero_stage, 3);
+  EXPECT_EQ(read.plan.parallelism.tensor, 2);
+  EXPECT_TRUE(read.plan.parallelism.sequence) << "the default of tensor parallelism";
+  EXPECT_EQ(read.plan.parallelism.context, 2);
+  EXPECT_EQ(read.plan.parallelism.reduce_after, "run");
+  EXPECT_EQ(read.plan.precision.master_weights, Precision::fp32);
+  EXPECT_EQ(read.plan.precision.gradient_reduce, Precision::fp32);
+  EXPECT_EQ(read.plan.stack.name, "pytorch-fsdp-eager");
+  EXPECT_EQ(read.plan.training.rank, 16);
+  EXPECT_EQ(read.plan.rollout.offload, false) << "FSDP's sleep does nothing";
+  EXPECT_THAT(noted(read), testing::Not(testing::AnyOf(HasSubstr("unknown"), HasSubstr("samples are packed"))));
+  EXPECT_FALSE(
+      imported("openrlhf", script + "--fsdp.no_sequence_parallel\n", answer_lengths).plan.parallelism.sequence);
+  EXPECT_THAT(refusal("openrlhf", script + "--fsdp.pp_size 2\n", answer_lengths), HasSubstr("without pipeline stages"));
+}
+
+TEST(OpenRlhf, QueuesAreHowFarThePolicyIsAhead) {
+  const std::string script = openrlhf_script + "--remote_rm_url a.py --advantage_estimator rloo --async_queue_size 2 ";
+  EXPECT_EQ(imported("openrlhf", script + "--async_train\n", answer_lengths).plan.rollout.staleness, 2);
+  EXPECT_EQ(imported("openrlhf", script + "\n", answer_lengths).plan.rollout.staleness, std::nullopt);
 }
 
 TEST(OpenRlhf, AScriptIsAPlanWithRollout) {
