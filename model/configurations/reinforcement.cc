@@ -128,33 +128,63 @@ void refuse_other_engines(Draft& draft) {
                    "fsdp, fsdp2 and megatron are read");
 }
 
-// The reference model and the critic take turns with the policy, and have its degrees and its size.
-// A critic on Megatron whose degrees are not stated has none.
+// What the reference model and the critic may have of their own (critic/critic.yaml @07d02dfb). The value of the policy
+// where no key states it, and that of the critic; empty: the policy's.
+struct OwnKey {
+  std::string_view key, of_policy, policy_silent, critic_silent, property;
+};
+constexpr OwnKey of_both[] = {{"model.path", kPolicyPath, "", "", "size"}};
+constexpr OwnKey of_fsdp[] = {
+    {"ulysses_sequence_parallel_size", "actor.fsdp.ulysses_sequence_parallel_size", "1", "1", "degrees"}};
+constexpr OwnKey of_megatron[] = {
+    {"megatron.tensor_model_parallel_size", "model.tensor_model_parallel_size", "1", "1", "degrees"},
+    {"megatron.pipeline_model_parallel_size", "model.pipeline_model_parallel_size", "1", "1", "degrees"},
+    {"megatron.context_parallel_size", "model.context_parallel_size", "1", "1", "degrees"},
+    {"megatron.expert_model_parallel_size", "model.expert_model_parallel_size", "1", "1", "degrees"}};
+constexpr OwnKey of_critic[] = {
+    {"ppo_mini_batch_size", "actor_rollout_ref.actor.ppo_mini_batch_size", "256", "", "updates"},
+    {"ppo_epochs", "actor_rollout_ref.actor.ppo_epochs", "1", "", "epochs"},
+    {"use_dynamic_bsz", "actor_rollout_ref.actor.use_dynamic_bsz", "false", "", "micro-batch"},
+    {"model.lora_rank", "actor_rollout_ref.model.lora_rank", "0", "0", "adapters"},
+    {"model.enable_gradient_checkpointing", "actor_rollout_ref.model.enable_gradient_checkpointing", "true", "true",
+     "recomputation"},
+    {"optim.optimizer", "actor_rollout_ref.actor.optim.optimizer", "adamw", "adamw", "optimizer"}};
+constexpr OwnKey of_critic_packed[] = {{"ppo_max_token_len_per_gpu",
+                                        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu", "16384", "32768",
+                                        "micro-batch"}};
+constexpr OwnKey of_critic_samples[] = {
+    {"ppo_micro_batch_size_per_gpu", "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", "", "", "micro-batch"},
+    {"ppo_micro_batch_size", "actor_rollout_ref.actor.ppo_micro_batch_size", "", "", "micro-batch"}};
+
+// Notes what a model has that takes turns with the policy and is taken to be as it.
+void note_other_model(Draft& draft, std::string_view model, std::span<const OwnKey> keys) {
+  for (const auto& [key, of_policy, policy_silent, critic_silent, property] : keys) {
+    const std::string own = fmt::format("{}.{}", model, key);
+    const std::string policy = lower_case(draft.text(of_policy).value_or(std::string(policy_silent)));
+    const bool follows = model != "critic" || critic_silent.empty();
+    const auto stated = draft.text(own);
+    if (lower_case(stated.value_or(follows ? policy : std::string(critic_silent))) == policy) continue;
+    if (stated)
+      draft.not_modeled(own, fmt::format("it has the {} of the policy", property));
+    else
+      draft.note(Note::Kind::not_modeled, own,
+                 fmt::format("{} is not given, so {}: not modelled; it has the {} of the policy", own, critic_silent,
+                             property));
+  }
+}
+
 void note_other_models(Draft& draft) {
-  const bool megatron = on_megatron(draft.configuration());
-  const std::tuple<std::string_view, std::string_view, std::string_view> same[] = {
-      {"megatron.tensor_model_parallel_size", "model.tensor_model_parallel_size", "degrees"},
-      {"megatron.pipeline_model_parallel_size", "model.pipeline_model_parallel_size", "degrees"},
-      {"megatron.context_parallel_size", "model.context_parallel_size", "degrees"},
-      {"megatron.expert_model_parallel_size", "model.expert_model_parallel_size", "degrees"},
-      {"ulysses_sequence_parallel_size", "actor.fsdp.ulysses_sequence_parallel_size", "degrees"},
-      {"model.path", kPolicyPath, "size"}};
-  for (const auto& [models, what] :
+  const std::span<const OwnKey> of_engine =
+      on_megatron(draft.configuration()) ? std::span<const OwnKey>(of_megatron) : of_fsdp;
+  for (const auto& [model, what] :
        {std::pair{"actor_rollout_ref.ref", "rollout.reference"}, {"critic", "rollout.critic"}})
-    for (const auto& [key, of_policy, property] : same) {
-      if (key != "model.path" && key.starts_with("megatron.") != megatron) continue;
-      const std::string own = fmt::format("{}.{}", models, key);
-      const auto stated = draft.text(own);
-      const bool silent = !stated && megatron && std::string_view(models) == "critic" && key != "model.path";
-      if (draft.word(what) != "true" || !(stated || silent) ||
-          stated.value_or("1") == draft.text(of_policy).value_or("1"))
-        continue;
-      if (silent)
-        draft.note(Note::Kind::not_modeled, own,
-                   fmt::format("{} is not given, so 1: not modelled; it has the {} of the policy", own, property));
-      else
-        draft.not_modeled(own, fmt::format("it has the {} of the policy", property));
-    }
+    if (draft.word(what) == "true")
+      for (const auto& keys : {std::span<const OwnKey>(of_both), of_engine}) note_other_model(draft, model, keys);
+  if (draft.word("rollout.critic") != "true") return;
+  const bool packs = draft.flag("critic.use_dynamic_bsz")
+                         .value_or(draft.flag("actor_rollout_ref.actor.use_dynamic_bsz").value_or(false));
+  note_other_model(draft, "critic", of_critic);
+  note_other_model(draft, "critic", packs ? std::span<const OwnKey>(of_critic_packed) : of_critic_samples);
 }
 
 Result<Configuration> read_verl(const Source& source) {
@@ -215,8 +245,10 @@ void read_verl_training(const RuleInput& in) {
   }
   if (const std::string_view key = "actor_rollout_ref.model.use_fused_kernels"; draft.flag(key).value_or(false))
     draft.set("loss.kernel", "linear", key);
-  const std::string_view rank = "actor_rollout_ref.model.lora_rank";
-  if (draft.integer(rank).value_or(0) > 0) read_adapters(in, {"lora", rank, "actor_rollout_ref.model.target_modules"});
+  const bool bridge = draft.integer("actor_rollout_ref.model.lora.rank").value_or(0) > 0;  // of Megatron
+  const std::string adapters = bridge ? "actor_rollout_ref.model.lora." : "actor_rollout_ref.model.";
+  const std::string rank = adapters + (bridge ? "rank" : "lora_rank"), targets = adapters + "target_modules";
+  if (draft.integer(rank).value_or(0) > 0) read_adapters(in, {"lora", rank, targets});
   if (const std::string_view key = "actor_rollout_ref.model.use_remove_padding"; !draft.flag(key).value_or(true))
     draft.not_modeled(key, "samples are packed");
 }
@@ -226,6 +258,8 @@ void read_verl_step(Draft& draft) {
                     estimator = "algorithm.adv_estimator";
   const bool filters = read_algorithm(draft, "algorithm.filter_groups.enable",
                                       draft.text(estimator).value_or("gae") == "gae", estimator);
+  if (const auto enabled = draft.flag("critic.enable")) draft.set("rollout.critic", *enabled, "critic.enable");
+  if (draft.text(estimator) == "remax") draft.not_modeled(estimator, "no answer of a baseline is generated");
   const bool in_loss = draft.flag(actor + "use_kl_loss").value_or(false);
   draft.set("rollout.reference", in_loss || draft.flag("algorithm.use_kl_in_reward").value_or(false),
             in_loss ? actor + "use_kl_loss" : "algorithm.use_kl_in_reward");

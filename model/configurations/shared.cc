@@ -229,7 +229,8 @@ bool names_module(const std::vector<std::string>& modules, std::initializer_list
 AdapterLayers read_adapter_layers(const RuleInput& in, std::string_view key) {
   const std::vector<std::string> modules = in.draft.list(key);
   const AdapterLayers layers{
-      names_module(modules, {"q_", "k_", "v_", "o_proj", "kv_", "qkv", "query", "out_proj", "attn", "Wqkv"}),
+      names_module(modules,
+                   {"q_", "k_", "v_", "o_proj", "kv_", "qkv", "query", "out_proj", "linear_proj", "attn", "Wqkv"}),
       names_module(modules, {"gate", "up_", "down_", "w1", "w2", "w3", "fc", "dense_", "mlp", "experts"})};
   std::vector<std::string> targets;
   if (layers.attention) targets.emplace_back("attention");

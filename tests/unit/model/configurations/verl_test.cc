@@ -173,6 +173,61 @@ TEST(Verl, OfReleasesBefore2025AMicroBatchIsThatOfAllRanks) {
   EXPECT_EQ(read.plan.batch.micro_batch_size, 16);  // 128 / 8
 }
 
+// A critic has a micro-batch, updates and adapters of its own, which the plan takes to be the policy's; 32768 is its
+// default.
+TEST(Verl, ACriticMayTrainOtherwiseThanThePolicy) {
+  const std::string ppo = script + "algorithm.adv_estimator=gae ";
+  EXPECT_THAT(
+      noted(imported("verl", ppo + "critic.ppo_max_token_len_per_gpu=65536\n", answer_lengths)),
+      HasSubstr("critic.ppo_max_token_len_per_gpu = 65536: not modelled; it can change the cost: it has the micro-batch of the policy"));
+  const std::string silent = noted(imported("verl", ppo + "\n", answer_lengths));
+  EXPECT_THAT(silent, HasSubstr("critic.ppo_max_token_len_per_gpu is not given, so 32768: not modelled"));
+  EXPECT_THAT(silent, testing::Not(HasSubstr("critic.ppo_micro_batch_size_per_gpu")));
+  const std::string samples = noted(
+      imported("verl",
+               ppo + "actor_rollout_ref.actor.use_dynamic_bsz=False "
+                     "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 critic.ppo_micro_batch_size_per_gpu=8 "
+                     "critic.ppo_mini_batch_size=64 critic.ppo_epochs=2\n",
+               answer_lengths));
+  EXPECT_THAT(samples, HasSubstr("critic.ppo_micro_batch_size_per_gpu = 8: not modelled"));
+  EXPECT_THAT(samples, HasSubstr("critic.ppo_epochs = 2: not modelled"));
+  EXPECT_THAT(samples, testing::Not(testing::AnyOf(HasSubstr("32768"), HasSubstr("ppo_mini_batch_size"))));
+  EXPECT_THAT(noted(imported("verl", ppo + "actor_rollout_ref.model.lora_rank=32\n", answer_lengths)),
+              HasSubstr("critic.model.lora_rank is not given, so 0: not modelled; it has the adapters of the policy"));
+  EXPECT_EQ(imported("verl", ppo + "critic.enable=False\n", answer_lengths).plan.rollout.critic, false);
+  EXPECT_THAT(noted(imported("verl", script + "critic.ppo_epochs=2\n", answer_lengths)),
+              testing::Not(HasSubstr("critic")))
+      << "no critic trains";
+}
+
+// Of policy and engine no section is passed over as a whole.
+TEST(Verl, KeysWithoutACostAreListed) {
+  const std::string notes = noted(imported(
+      "verl",
+      script + "actor_rollout_ref.actor.shard_twice=True actor_rollout_ref.rollout.speculate=True "
+               "actor_rollout_ref.model.enable_activation_offload=True actor_rollout_ref.actor.entropy_coeff=0.01 "
+               "actor_rollout_ref.actor.kl_loss_type=low_var_kl actor_rollout_ref.rollout.val_kwargs.n=4 "
+               "actor_rollout_ref.actor.optim.lr=1e-6\n",
+      answer_lengths));
+  for (const char* unknown : {"actor.shard_twice: unknown", "rollout.speculate: unknown"})
+    EXPECT_THAT(notes, HasSubstr(unknown));
+  for (const char* left_out : {"activations stay on the GPU", "entropies are not computed"})
+    EXPECT_THAT(notes, HasSubstr(left_out));
+  for (const char* free : {"kl_loss_type", "val_kwargs", "optim.lr"}) EXPECT_THAT(notes, testing::Not(HasSubstr(free)));
+}
+
+TEST(Verl, AdaptersOfMegatronHaveASectionOfTheirOwn) {
+  const Plan plan = imported("verl",
+                             script +
+                                 "actor_rollout_ref.actor.strategy=megatron actor_rollout_ref.model.lora.rank=64 "
+                                 "actor_rollout_ref.model.lora.target_modules='[\"linear_qkv\",\"linear_proj\"]'\n",
+                             answer_lengths)
+                        .plan;
+  EXPECT_EQ(plan.training.method, "lora");
+  EXPECT_EQ(plan.training.rank, 64);
+  EXPECT_THAT(plan.training.targets, testing::ElementsAre("attention"));
+}
+
 const std::string openrlhf_script =
     "ENGINES=(\n  --vllm_num_engines 4 --vllm_tensor_parallel_size 2\n  --vllm_gpu_memory_utilization 0.5\n)\n"
     "ray job submit --address=\"http://127.0.0.1:8265\" -- python3 -m openrlhf.cli.train_ppo_ray \\\n"
