@@ -83,8 +83,8 @@ std::string remedy(const Condition& condition);
 Result<Script> read_script(std::string_view text, const ShellInputs& inputs);
 
 // Evaluates + - * / % comparisons && || ! and brackets over decimal numbers, names and NAME[KEY], whose texts
-// `value_of` returns. Returns nothing when the text has other content, a name has no such number, or a result does not
-// fit 64 bits.
+// `value_of` returns: arithmetic too, 0 without text. Returns nothing when the text or that of a name has other
+// content, or a result does not fit 64 bits.
 std::optional<std::int64_t> arithmetic(std::string_view text,
                                        const std::function<std::optional<std::string>(std::string_view)>& value_of);
 

@@ -304,7 +304,7 @@ bool Reader::are_idle(std::size_t first, std::size_t end) const {
     const bool leaves = (raw == "break" || raw == "continue") && i + 1 < tokens.size() &&
                         tokens[i + 1].kind == TokenKind::word && tokens[i + 1].raw != "1";
     if (leaves || tokens[i].kind == TokenKind::arithmetic || is_assignment(tokens[i].text) || is_one_of(words, raw) ||
-        is_one_of(shells, raw) || state_.functions.contains(raw) || sets_variable_within(raw) ||
+        is_one_of(shells, raw) || state_.functions.contains(raw) || sets_within(raw) || sets_within(tokens[i].body) ||
         std::ranges::any_of(parts, has))
       return false;
   }
@@ -561,6 +561,8 @@ class ConditionReader {
     const bool has_operand = at_ + 1 < words_.size() && word(1) != ")" && word(1) != "&&" && word(1) != "||";
     at_ += op.size() == 2 && op[0] == '-' && has_operand ? 2 : 1;
     const Letters& operand = words_[at_ - 1];
+    if (op == "-v" && sets_variable(text_of(operand)))
+      shell_.refuse(operand.front().line, "an index that sets a variable");
     if (!has_operand || op.size() != 2 || op[0] != '-' || op[1] == 'n') return has_text(operand);
     return op[1] == 'z' ? !has_text(operand) : file(op[1], operand);
   }

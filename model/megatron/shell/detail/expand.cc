@@ -35,8 +35,10 @@ constexpr std::string_view levels[][4] = {{"||"},     {"&&"},         {"==", "!=
 
 class Formula {
  public:
-  Formula(std::string_view text, const std::function<std::optional<std::string>(std::string_view)>& value_of)
-      : text_(text), value_of_(value_of) {}
+  // `steps`: what is evaluated at most, of all values.
+  Formula(std::string_view text, const std::function<std::optional<std::string>(std::string_view)>& value_of, int depth,
+          int& steps)
+      : text_(text), value_of_(value_of), depth_(depth), steps_(steps) {}
 
   Number whole() {
     const Number value = operation(levels);
@@ -59,7 +61,7 @@ class Formula {
   }
 
   Number atom() {
-    if (at_end() || depth_ > deepest) return std::nullopt;
+    if (at_end() || depth_ > deepest || --steps_ < 0) return std::nullopt;
     ++depth_;
     Number value;
     if (take("(")) {
@@ -85,10 +87,19 @@ class Formula {
       ++at_;
     if (at_ == first) return std::nullopt;
     if (digits) return decimal(text_.substr(first, at_ - first));
-    const std::size_t key = at_ < text_.size() && text_[at_] == '[' ? text_.find(']', at_) : std::string_view::npos;
-    if (key != std::string_view::npos) at_ = key + 1;
+    if (at_ < text_.size() && text_[at_] == '[') {
+      const Letters rest = letters_of(text_.substr(at_));
+      at_ = std::min(at_ + Scan(rest).brackets(0, '[', ']'), text_.size());
+    }
     const auto value = value_of_(text_.substr(first, at_ - first));
-    return value ? decimal(*value) : std::nullopt;
+    return value ? number_of(*value) : std::nullopt;
+  }
+
+  // A value is arithmetic too; one without text is 0.
+  Number number_of(const std::string& value) {
+    if (model::trimmed(value).empty()) return 0;
+    if (integer(value)) return decimal(value);
+    return Formula(value, value_of_, depth_, steps_).whole();
   }
 
   // A number that begins with 0 is no decimal one.
@@ -115,18 +126,21 @@ class Formula {
   std::string_view text_;
   const std::function<std::optional<std::string>(std::string_view)>& value_of_;
   std::size_t at_ = 0;
-  int depth_ = 0;
+  int depth_;
+  int& steps_;
 };
 
 }  // namespace
 
 std::optional<std::int64_t> arithmetic(std::string_view text,
                                        const std::function<std::optional<std::string>(std::string_view)>& value_of) {
-  return Formula(text, value_of).whole();
+  int steps = 10'000;
+  return Formula(text, value_of, 0, steps).whole();
 }
 
 namespace {
 
+constexpr std::size_t most_names = 100;     // in a formula and in their values
 constexpr std::size_t most_trimmed = 4096;  // letters of a value or formula: the work is their square
 
 class Expander {
@@ -267,7 +281,8 @@ class Expander {
     if (joins) name = "@";
     bool all = name == "@";
     auto fields = shell_.fields_of(name);
-    if (symbol_at(at) == '[') {
+    const bool keyed = symbol_at(at) == '[';
+    if (keyed) {
       const std::size_t end = Scan(inside).brackets(at, '[', ']');
       const Letters key = slice(inside, at + 1, end - 1);
       at = end;
@@ -286,6 +301,8 @@ class Expander {
     const char op = or_empty && symbol_at(at + 1) != '\0' ? symbol_at(at + 1) : symbol_at(at);
     const bool has_default = std::string_view("-=?+").find(op) != std::string_view::npos && op != '\0' &&
                              (name == "@" || (!name.empty() && in_name(name[0]))) && !shell_.may_be_set(name);
+    if (or_empty && std::string_view("-=?+").find(op) == std::string_view::npos)
+      shell_.number(slice(inside, at + 1, inside.size()));  // a place in the value may set a variable, which is refused
     const bool plain = at == inside.size() && !length && fields;
     if (!known && (fields || !has_default)) shell_.miss(name);
     if (!plain && (fields ? !known : !has_default)) return put_as_written(first, at_);
@@ -304,6 +321,7 @@ class Expander {
                            : splits_  ? shell_.expand(argument)
                                       : Fields{shell_.expand_one(argument)};
       if (op != '+' && !fields) shell_.take_default(name, joined(given), text_[first].line);
+      if (op == '=' && keyed) return shell_.refuse(text_[first].line, "an assignment to an element in an expansion");
       if (op == '=') shell_.assign(name, {joined(given)});
       return put_fields(given, first, false, true);
     }
@@ -346,9 +364,10 @@ class Expander {
 
   // What is not expanded must not set a variable; the expansion itself may, of which nothing is known.
   void put_as_written(std::size_t first, std::size_t end) {
-    const std::string nested = text_of(slice(text_, std::min(first + 1, end), end));
+    std::string nested = text_of(slice(text_, std::min(first + 1, end), end));
     const bool apart = symbol(first) == '`' || (nested.starts_with('(') && !nested.starts_with("(("));
-    if (!apart && sets_variable_within(nested)) shell_.refuse(text_[first].line, "an assignment within an expansion");
+    if (nested.starts_with("{!")) nested.insert(0, "$");  // sets a variable whose name is not known
+    if (!apart && shell_.sets_within(nested)) shell_.refuse(text_[first].line, "an assignment within an expansion");
     for (std::size_t i = first; i < std::min(end, text_.size()); ++i)
       put({symbol(i), text_[i].line, true, false, text_[i].condition > 0 ? text_[i].condition : condition_});
   }
@@ -383,7 +402,8 @@ Letters Reader::expand_text(const Letters& text) { return Expander(text, *this, 
 std::optional<std::int64_t> Reader::number(const Letters& formula) {
   const Letters text = expand_text(formula);
   const std::string written = text_of(text);
-  if (sets_variable(written))
+  std::set<std::string> seen;
+  if (sets_variable(written) || sets_by_value(written, seen))
     refuse(line(), fmt::format("arithmetic that sets a variable ('{}')", model::trimmed(written)));
   missed_condition_ = condition_of(text);
   if (broken_ || !is_known(text) || text.size() > most_trimmed) return std::nullopt;
@@ -393,11 +413,38 @@ std::optional<std::int64_t> Reader::number(const Letters& formula) {
     const auto fields = key == std::string_view::npos
                             ? fields_of(list)
                             : element(list, letters_of(name.substr(key + 1, name.size() - key - 2)));
-    if (fields && !fields->empty() && is_known(fields->front())) return text_of(fields->front());
+    if (fields && fields->empty()) return "";
+    if (fields && is_known(fields->front())) return text_of(fields->front());
     miss(list);
     missed_condition_ = fields ? condition_of(joined(*fields)) : 0;
     return std::nullopt;
   });
+}
+
+// Follows the values of names as arithmetic does.
+bool Reader::sets_by_value(std::string_view formula, std::set<std::string>& seen) const {
+  for (std::size_t end = 0; end < formula.size(); ++end) {
+    const std::size_t first = end;
+    while (end < formula.size() && in_name(formula[end])) ++end;
+    std::string name(formula.substr(first, end - first));
+    if (name.empty() || !begins_name(name[0]) || seen.contains(name)) continue;
+    const auto fields = fields_of(name);
+    if (seen.size() == most_names) return true;  // which is not followed further
+    seen.insert(std::move(name));
+    for (const Letters& field : fields.value_or(Fields())) {
+      if (std::ranges::none_of(field, begins_name, &Letter::symbol)) continue;
+      const std::string value = text_of(field);
+      if (sets_variable(value) || sets_by_value(value, seen)) return true;
+    }
+  }
+  return false;
+}
+
+bool Reader::sets_within(std::string_view word) const {
+  return sets_variable_within(word) || std::ranges::any_of(formulas_within(word), [this](std::string_view formula) {
+           std::set<std::string> seen;
+           return sets_by_value(formula, seen);
+         });
 }
 
 }  // namespace plumbline::model::megatron

@@ -113,7 +113,8 @@ bool Reader::redirections() {
   for (; token().kind == TokenKind::redirection; ++at_) {
     silent_ = silent_ || token().silent;
     document_ = document_ || token().document;
-    if (live() && sets_variable_within(token().raw)) refuse(line(), "an assignment within a redirection");
+    if (live() && (sets_within(token().raw) || sets_within(token().body)))
+      refuse(line(), "an assignment within a redirection");
   }
   return true;
 }

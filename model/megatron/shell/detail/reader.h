@@ -50,6 +50,8 @@ Letters joined(const Fields& fields, std::size_t first = 0);
 bool sets_variable(std::string_view formula);
 // Whether an expansion in a word that is not expanded sets one: ${X:=8}, $((X = 8)).
 bool sets_variable_within(std::string_view word);
+// Returns what is in $(( )) and $[ ] of a word.
+std::vector<std::string_view> formulas_within(std::string_view word);
 
 // Whether the text is what a shell would have.
 bool is_known(const Letters& letters);
@@ -107,6 +109,7 @@ struct Token {
   std::size_t first = 0, end = 0;
   bool silent = false;    // sends what a command prints to a file
   bool document = false;  // is a here-document
+  std::string body;       // of one that is expanded
 };
 
 // A text of commands: a script, a file that it sources, or a string.
@@ -176,6 +179,8 @@ class Reader {
   void take_default(const std::string& name, const Letters& value, int line);
   bool charge(std::size_t letters);                                   // whether so many letters more may be made
   void refuse(int line, const std::string& what, int condition = 0);  // names a construct that is not read, and why
+  // Whether an expansion in a word that is not expanded sets a variable, by itself or by a value in its arithmetic.
+  bool sets_within(std::string_view word) const;
   // Returns what lies at a path, which a relative one does not state behind cd to a folder that is not known.
   FoundFile find(const std::string& path) const;
 
@@ -191,6 +196,7 @@ class Reader {
   bool take(std::string_view word);
   void expect(std::string_view word, std::string_view of, int from);
   bool redirections();
+  bool sets_by_value(std::string_view formula, std::set<std::string>& seen) const;
   template <class Part>
   void skip_if(bool skips, const Part& part);
   int condition(int line, std::string text);

@@ -105,28 +105,37 @@ class Tokenizer {
     const std::size_t first = at_;
     word();
     std::string mark = text_of(slice(text_, first, at_));
-    std::erase_if(mark, [](char letter) { return letter == '\'' || letter == '"' || letter == '\\'; });
-    if (document_) marks_.push_back(mark);
+    const auto quotes = std::erase_if(mark, [](char one) { return one == '\'' || one == '"' || one == '\\'; });
+    if (document_) marks_.push_back({mark, tokens_.size(), quotes == 0});
     return true;
   }
 
-  // Skips the here-documents of the line before.
+  // Skips the here-documents of the line before, and keeps what is expanded in them.
   void skip_documents() {
-    for (const std::string& mark : std::exchange(marks_, {}))
-      for (std::string line; at_ < text_.size() && line != mark; ++at_) {
+    for (const Mark& mark : std::exchange(marks_, {})) {
+      const std::size_t begin = at_;
+      for (std::string line; at_ < text_.size() && line != mark.word; ++at_) {
         const std::size_t first = at_;
         while (at_ < text_.size() && symbol() != '\n') ++at_;
         line = text_of(slice(text_, first, at_));
         line.erase(0, std::min(line.find_first_not_of('\t'), line.size()));
         if (line.ends_with('\r')) line.pop_back();
       }
-    at_ = std::min(at_, text_.size());
+      at_ = std::min(at_, text_.size());
+      if (mark.expands && mark.token < tokens_.size()) tokens_[mark.token].body = text_of(slice(text_, begin, at_));
+    }
   }
 
   const Letters& text_;
   std::size_t at_ = 0;
   std::vector<Token> tokens_;
-  std::vector<std::string> marks_;  // of here-documents that begin behind this line
+  // Of here-documents that begin behind this line.
+  struct Mark {
+    std::string word;
+    std::size_t token;  // the redirection
+    bool expands;
+  };
+  std::vector<Mark> marks_;
   std::optional<Letter> unclosed_;
   bool silent_ = false, document_ = false;
   bool test_ = false;  // in [[ ]]
@@ -239,15 +248,46 @@ bool sets_variable(std::string_view formula) {
   return false;
 }
 
-bool sets_variable_within(std::string_view word) {
+namespace {
+
+// Returns the position after the bracket that closes the one at `at`.
+std::size_t behind_brackets(std::string_view word, std::size_t at, char open, char close) {
+  int levels = 0;
+  for (std::size_t end = at; end < word.size(); ++end) {
+    levels += word[end] == open ? 1 : word[end] == close ? -1 : 0;
+    if (levels == 0) return end + 1;
+  }
+  return word.size();
+}
+
+bool is_escaped(std::string_view word, std::size_t at) {
+  std::size_t first = at;
+  while (first > 0 && word[first - 1] == '\\') --first;
+  return (at - first) % 2 == 1;
+}
+
+}  // namespace
+
+std::vector<std::string_view> formulas_within(std::string_view word) {
+  std::vector<std::string_view> formulas;
   for (std::size_t at = word.find('$'); at != word.npos; at = word.find('$', at + 1)) {
+    const bool doubled = word.substr(at).starts_with("$((");
+    if (is_escaped(word, at) || (!doubled && !word.substr(at).starts_with("$["))) continue;
+    const std::size_t end = doubled ? behind_brackets(word, at + 1, '(', ')') : behind_brackets(word, at + 1, '[', ']');
+    const std::size_t first = at + (doubled ? 3 : 2), marks = doubled ? 2 : 1;
+    if (end >= first + marks) formulas.push_back(word.substr(first, end - marks - first));
+  }
+  return formulas;
+}
+
+bool sets_variable_within(std::string_view word) {
+  if (std::ranges::any_of(formulas_within(word), sets_variable)) return true;
+  for (std::size_t at = word.find("${"); at != word.npos; at = word.find("${", at + 1)) {
+    if (is_escaped(word, at)) continue;
     std::size_t end = at + 2;
-    if (word.substr(at).starts_with("$((") && sets_variable(word.substr(end, word.find("))", end) - end))) return true;
-    if (word.substr(at).starts_with("$[") && sets_variable(word.substr(end, word.find(']', end) - end))) return true;
-    if (!word.substr(at).starts_with("${")) continue;
     if (word.substr(end).starts_with('!')) ++end;
     while (end < word.size() && in_name(word[end])) ++end;
-    if (word.substr(end).starts_with('[')) end = std::min(word.find(']', end), word.size() - 1) + 1;
+    if (word.substr(end).starts_with('[')) end = behind_brackets(word, end, '[', ']');
     if (word.substr(end).starts_with(":=") || word.substr(end).starts_with('=')) return true;
   }
   return false;

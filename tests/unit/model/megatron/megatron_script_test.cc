@@ -119,7 +119,7 @@ TEST(MegatronScript, ValuesAreBashsOrNotKnown) {
       {"case 70b in [0-9]b) TP=1 ;; [0-9][0-9]b) TP=8 ;; esac", "8"},
       {"cat <<EOF > f\nTP=2\nEOF\nTP=8", "8"},
       {"[ -n \"$X\" ] && echo yes; mkdir -p $X || true; TP=8", "8"},
-      {"X=' 8 '; [[ \"\" -eq 0 ]] && TP=$((X))", "unknown"},
+      {"X=' 8 '; [[ \"\" -eq 0 ]] && TP=$((X))", "8"},
       {"f() { [ -n '' ]; return; }; f || TP=8", "8"},
       {"f() { declare -g TP=8; }; f", "8"},
       {"echo $(hostname) && export X=$(hostname) && TP=8", "8"},
@@ -231,7 +231,7 @@ TEST(MegatronScript, ConstructsThatAreNotReadAreNamed) {
       {"echo > ${TP:=8}.log", "an assignment within a redirection"},
       {"X=$Y; Z=${X:-$((TP=8))}", "an assignment within an expansion"},
       {"Z=${X/${TP:=8}/a}", "an assignment within an expansion"},
-      {"TP=2; X=ab; Z=${X:$((TP=1)):1}", "an assignment within an expansion"},
+      {"TP=2; X=ab; Z=${X:$((TP=1)):1}", "arithmetic that sets a variable ('TP=1')"},
       {"echo {a,${TP:=8}}", "an assignment within an expansion"},
       {"sbatch <<EOF\npython b.py\nEOF", "a here-document with commands for 'sbatch'"},
   };
