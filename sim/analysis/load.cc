@@ -13,37 +13,46 @@ namespace {
 using model::OperatorClass;
 using Links = model::CommunicationCost::LinkSeconds;
 
-// The order of a template's segments. Two segments may overlap where neither waits for the other.
+// The order of a template's segments. Two segments may overlap where neither waits for the other. Streams run in order,
+// so what comes before a segment is the first few segments of each stream.
 class Order {
  public:
   explicit Order(const model::SlotTemplate& slot) : slot_(slot), before_(slot.segments.size()) {
-    std::array<int, 6> last{};  // of each stream, from 1
     for (std::size_t i = 0; i < before_.size(); ++i) {
-      before_[i].assign(before_.size(), false);
-      int& previous = last[static_cast<std::size_t>(slot.segments[i].stream)];
-      if (previous > 0) follow(i, static_cast<std::size_t>(previous - 1));
+      std::vector<std::size_t>& stream = of_stream_[stream_of(i)];
+      if (!stream.empty()) follow(i, stream.back());
       for (const std::uint16_t wait : slot.segments[i].waits) follow(i, wait);
-      previous = static_cast<int>(i) + 1;
+      place_.push_back(stream.size());
+      stream.push_back(i);
     }
   }
 
   // Returns whether segment i may overlap one on the second compute stream.
   bool with_second_stream(std::size_t i) const {
-    for (std::size_t other = 0; other < before_.size(); ++other)
-      if (slot_.segments[other].stream == model::Stream::weight_gradient && !before_[i][other] && !before_[other][i])
-        return true;
-    return false;
+    constexpr auto second = static_cast<std::size_t>(model::Stream::weight_gradient);
+    const std::vector<std::size_t>& others = of_stream_[second];
+    const auto later = std::ranges::partition_point(
+        others, [&](std::size_t other) { return before_[other][stream_of(i)] <= place_[i]; });
+    return later - others.begin() > static_cast<std::ptrdiff_t>(before_[i][second]);
   }
 
  private:
+  static constexpr std::size_t streams = 6;
+  using Counts = std::array<std::size_t, streams>;
+
+  std::size_t stream_of(std::size_t i) const { return static_cast<std::size_t>(slot_.segments[i].stream); }
+
   void follow(std::size_t later, std::size_t earlier) {
-    before_[later][earlier] = true;
-    for (std::size_t i = 0; i < earlier; ++i)
-      if (before_[earlier][i]) before_[later][i] = true;
+    for (std::size_t stream = 0; stream < streams; ++stream)
+      before_[later][stream] = std::max(before_[later][stream], before_[earlier][stream]);
+    std::size_t& own = before_[later][stream_of(earlier)];
+    own = std::max(own, place_[earlier] + 1);
   }
 
   const model::SlotTemplate& slot_;
-  std::vector<std::vector<bool>> before_;  // [later][earlier]
+  std::vector<Counts> before_;      // how many segments of each stream end before this one begins
+  std::vector<std::size_t> place_;  // in its stream
+  std::array<std::vector<std::size_t>, streams> of_stream_;
 };
 
 double peak_seconds(const model::Graph& graph, const model::Operator& op, const model::Device& device) {
