@@ -89,7 +89,9 @@ void add_changes(const Plan& plan, const UsualValues& usual, std::vector<UsualCh
 std::map<std::string, std::string, std::less<>> plan_values(const Plan& plan) {
   std::map<std::string, std::string, std::less<>> values;
   std::string section;
-  const std::string all = to_toml(plan);
+  Plan plain = plan;
+  for (auto& [key, place] : plain.places) place.implied_by.clear();  // to_toml() adds it as a comment
+  const std::string all = to_toml(plain);
   for (const std::string_view line : lines_of(all)) {
     const std::size_t equals = line.find(" = ");
     if (line.starts_with('[')) section = std::string(line.substr(1, line.size() - 2));

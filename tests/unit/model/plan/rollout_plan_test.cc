@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "model/plan/alternative.h"
 #include "model/plan/plan.h"
 #include "model/plan/rollout.h"
 
@@ -55,6 +56,11 @@ TEST(RolloutPlan, TheBatchHoldsTheSamplesOfAnUpdate) {
   EXPECT_EQ(with_rollouts({"batch.micro_batch_size=3"})->batch.global_batch_size, 36);
   EXPECT_EQ(with_rollouts({"rollout.updates=1"})->batch.global_batch_size, 126);
   EXPECT_EQ(with_rollouts({"batch.document_length=700"})->batch.document_length, 700);
+}
+
+// The printed plan has "global_batch_size = 32  # rollout".
+TEST(RolloutPlan, ValuesAreWithoutWhatImpliesThem) {
+  EXPECT_EQ(plan_values(with_rollouts().value()).at("batch.global_batch_size"), "32");
 }
 
 TEST(RolloutPlan, IsPrintedAndReadBack) {
