@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -89,6 +90,30 @@ MatchItem item_of(const model::Span& span, const model::Kernel& kernel) {
   item.seconds = span.seconds();
   item.log_seconds = std::log(std::max(item.seconds, 1e-9));
   return item;
+}
+
+// Gives what runs between two attentions of one direction that direction, where a trace states no phases.
+// Where forwards stand alone between backwards, layers run again or passes overlap, and neighbors show nothing.
+void add_directions(std::vector<MatchItem>& items) {
+  if (std::ranges::any_of(items, [](const MatchItem& item) { return !item.phase.empty(); })) return;
+  std::vector<std::span<MatchItem>> attentions;  // kernels of one, without a GEMM between them
+  bool gemm = true;
+  for (MatchItem& item : items) {
+    gemm = gemm || item.row <= MatchRow::weight_gradient;
+    if (item.row != MatchRow::attention || !item.backward) continue;
+    if (gemm || attentions.back().front().backward != item.backward)
+      attentions.emplace_back(&item, 1);
+    else
+      attentions.back() = {attentions.back().data(), &item + 1};
+    gemm = false;
+  }
+  const auto backward = [&](std::size_t i) { return *attentions[i].front().backward; };
+  for (std::size_t i = 2; i < attentions.size(); ++i)
+    if (backward(i - 2) && !backward(i - 1) && backward(i)) return;
+  for (std::size_t i = 1; i < attentions.size(); ++i)
+    if (backward(i - 1) == backward(i))
+      for (MatchItem& between : std::span(attentions[i - 1].data(), &attentions[i].back() + 1))
+        between.direction = backward(i);
 }
 
 bool memory_bound(MatchRow row) { return row > MatchRow::attention; }
@@ -281,6 +306,7 @@ std::vector<MatchItem> match_items(const model::Timeline& timeline, std::optiona
   const bool tells = std::ranges::any_of(items, &MatchItem::recomputed);
   for (MatchItem& item : items) item.has_recomputed = tells;
   std::ranges::stable_sort(items, {}, &MatchItem::start_s);
+  if (!rank) add_directions(items);
   return items;
 }
 
@@ -327,6 +353,9 @@ double shape_evidence(const MatchItem& predicted, const MatchItem& measured) {
 double place_evidence(const MatchItem& predicted, const MatchItem& measured) {
   constexpr double phase = 2, layer = 0.5;
   double gain = measured.layer >= 0 && measured.layer == predicted.layer ? layer : 0;
+  // A direction costs more than leaving both out. It is no gain: that would favor single matches over parts of one.
+  if (measured.direction && !predicted.phase.empty() && *measured.direction != (predicted.phase != "F"))
+    gain -= 3 * phase;
   if (predicted.phase.empty() || measured.phase.empty()) return gain;
   gain += same_phase(predicted.phase, measured.phase) ? phase : -phase;
   if (measured.has_recomputed && measured.recomputed != predicted.recomputed) gain -= 2 * phase;

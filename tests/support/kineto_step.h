@@ -46,13 +46,12 @@ class KinetoStep {
     launch_us_ += 5;
     return *this;
   }
-  KinetoStep& forward(int layer, const std::string& phase = "F") {
-    add_all(forward_before, phase, layer);
-    kernel(attention, 200, phase, layer);
-    return add_all(forward_behind, phase, layer);
+  KinetoStep& forward(int layer) {
+    add_all(forward_before, "F", layer);
+    kernel(attention, 200, "F", layer);
+    return add_all(forward_behind, "F", layer);
   }
-  KinetoStep& backward(int layer, bool recompute = false) {
-    if (recompute) forward(layer, "B");
+  KinetoStep& backward(int layer) {
     add_all(backward_before, "B", layer);
     add_all(attention_backward, "B", layer);
     return add_all(backward_behind, "B", layer);
@@ -67,9 +66,9 @@ class KinetoStep {
     }
     return *this;
   }
-  KinetoStep& backward_pass(int layers, bool first, bool last, bool recompute = false) {
+  KinetoStep& backward_pass(int layers, bool first, bool last) {
     if (last) kernel(gemm, 800, "B", -1).kernel(gemm, 810, "B", -1).kernel("_rms_norm_backward_kernel", 30, "B", -1);
-    for (int layer = layers - 1; layer >= 0; --layer) backward(layer, recompute);
+    for (int layer = layers - 1; layer >= 0; --layer) backward(layer);
     if (first) kernel("void at::native::(anonymous namespace)::embedding_backward_feature_kernel<x>(P)", 25);
     return *this;
   }

@@ -166,11 +166,12 @@ struct ImportedChunk {
   std::vector<UnknownKernel> unknown;  // the longest total time first
 };
 
-// Imports a trace. A kernel's phase and layer come from annotations, autograd or the order of kernels, in this order;
-// what none of them shows stays unknown. Notes hold section=, pass= (of a chunk in its direction, from 0),
-// recomputed=1, m= n= k= groups= of a GEMM whose operator recorded its shapes, and wait_us= with wait= (host,
-// communication, dependency) where the stream paused for longer than a launch gap. Input errors: those of read_trace; a
-// trace without GPU kernels; a device without any, or with more than 46 days of them; a step that is not there.
+// Imports a trace. A kernel's phase and layer come from annotations, else from autograd; what neither shows stays
+// unknown until a plan is matched with the trace (calibrate/match). Notes hold section=, pass= (of a chunk in its
+// direction, from 0), recomputed=1, m= n= k= groups= of a GEMM whose operator recorded its shapes, and wait_us= with
+// wait= (host, communication, dependency) where the stream paused for longer than a launch gap. Input errors: those of
+// read_trace; a trace without GPU kernels; a device without any, or with more than 46 days of them; a step that is not
+// there.
 model::Result<ImportedChunk> import_kineto(const std::string& path, const KernelClasses& classes,
                                            const ImportOptions& options);
 

@@ -170,7 +170,7 @@ void fill(const Trace& trace, const std::vector<std::size_t>& indices, const Ker
 // Formats the shares of the time of work by the evidence that `by` returns: "by annotation 96.3 %, unknown 3.7 %".
 template <class By>
 std::string shares(const Trace& trace, const std::vector<std::size_t>& work, const Places& places, const By& by) {
-  constexpr std::array<std::string_view, 4> names = {"unknown", "by order", "by autograd", "by annotation"};
+  constexpr std::array<std::string_view, 3> names = {"unknown", "by autograd", "by annotation"};
   constexpr double percent = 100;
   std::array<double, names.size()> seconds{};
   double all = 0;
@@ -186,16 +186,6 @@ std::string shares(const Trace& trace, const std::vector<std::size_t>& work, con
   return text;
 }
 
-std::string describe_order(const OrderSummary& order) {
-  if (order.ambiguous)
-    return "attention alternates forward and backward: overlapped passes, or passes of one layer; order does not "
-           "decide it";
-  if (order.layers == 0) return "no attention kernel: order gives no layers";
-  return fmt::format("by order: {} layers in a pass, {} forward and {} backward passes{}{}", order.layers,
-                     order.forward_passes, order.backward_passes, order.recomputes ? ", forward recomputed" : "",
-                     order.regular ? "" : "; the passes differ in length, so layers are those of attention only");
-}
-
 std::string describe_idle(const model::Timeline& timeline) {
   constexpr double ms_per_s = 1e3, ps_per_ms = 1e9;
   double all = 0;
@@ -209,18 +199,6 @@ std::string describe_idle(const model::Timeline& timeline) {
                      causes.empty() ? "" : ", it waits for: ", fmt::join(causes, ", "));
 }
 
-// Whether more than a fiftieth of the time has no phase or no layer.
-bool incomplete(const Trace& trace, const std::vector<std::size_t>& work, const Places& places) {
-  constexpr double tolerated = 0.02;
-  double all = 0, unknown = 0;
-  for (std::size_t i = 0; i < work.size(); ++i) {
-    const auto duration = static_cast<double>(trace.work[work[i]].duration_ns);
-    all += duration;
-    if (!places[i].optimizer && (places[i].phase.empty() || places[i].layer < 0)) unknown += duration;
-  }
-  return unknown > tolerated * all;
-}
-
 // Returns what was found about the work of a step, and describes it.
 Evidences examine(const Trace& trace, const std::vector<std::size_t>& work, const KernelClasses& classes,
                   ClassNames& class_names, std::vector<std::string>& findings) {
@@ -229,8 +207,6 @@ Evidences examine(const Trace& trace, const std::vector<std::size_t>& work, cons
   found.places = annotated_places(trace, work, classes);
   place_by_autograd(trace, work, classes, found.places);
   name_purposes(trace, work, classes, found.places, found.classes);
-  if (incomplete(trace, work, found.places))
-    findings.push_back(describe_order(place_by_order(trace, work, found.classes, found.places)));
   const Places& places = found.places;
   const auto by_phase = [](const Place& place) { return place.phase_by; };
   const auto by_layer = [](const Place& place) { return place.layer_by; };

@@ -202,6 +202,7 @@ struct MatchItem {
   std::int32_t named = -1;          // number of the operator that its name states; -1: it states none
   std::string phase;                // as Kernel::phase
   std::optional<bool> backward;     // of attention and norms, where the name of the kernel or operator has it
+  std::optional<bool> direction;    // backward or not, by the attention around it
   bool recomputed = false;          // a forward that runs again in the backward
   bool has_recomputed = false;      // the timeline separates these from other forwards
   std::string format;               // of a GEMM: "fp4", "fp8", "bf16", "fp32"; empty: not known

@@ -1,4 +1,4 @@
-// Steps, phases and layers of traces: by annotations, by autograd, by order; shapes of GEMMs and causes of waits.
+// Steps, phases and layers of traces: by annotations and by autograd; shapes of GEMMs and causes of waits.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,129 +28,14 @@ model::Result<ImportedChunk> import_step(const std::string& text, const ImportOp
   return import_kineto(folder.write(name, text), tests::shipped_kernel_classes(), options);
 }
 
-void expect_matched(const KinetoStep& step, const char* order) {
+// The order of kernels alone gives a trace neither phases nor layers.
+TEST(KinetoPlaces, WithoutAnnotationsOrAutogradNothingIsGuessed) {
+  KinetoStep step;
+  step.forward_pass(2, true, true).backward_pass(2, true, true);
   const auto imported = import_step(step.trace.json());
   ASSERT_TRUE(imported) << model::to_string(imported.error());
-  const tests::Matched shares = matched(step, *imported);
-  EXPECT_GE(shares.right, 0.95) << order;
-  EXPECT_LE(shares.wrong, 0.01) << order;
-  EXPECT_THAT(imported->findings, Contains(HasSubstr(order)));
-}
-
-TEST(KinetoPlaces, AllForwardsFirstByOrder) {
-  KinetoStep step;
-  for (int i = 0; i < 3; ++i) step.forward_pass(4, true, false);
-  for (int i = 0; i < 3; ++i) step.backward_pass(4, true, false);
-  expect_matched(step.optimizer(), "by order: 4 layers in a pass, 3 forward and 3 backward passes");
-}
-
-TEST(KinetoPlaces, RecomputationByOrder) {
-  KinetoStep step;
-  for (int i = 0; i < 2; ++i) step.forward_pass(4, true, true).backward_pass(4, true, true, true);
-  expect_matched(step.optimizer(), "2 backward passes, forward recomputed");
-  const auto imported = import_step(step.trace.json());
-  const auto recomputed = std::ranges::count_if(imported->timeline.kernels, [](const model::Kernel& kernel) {
-    return kernel.class_name == "attn_fwd" && note_value(kernel.note, "recomputed") == "1";
-  });
-  EXPECT_EQ(recomputed, 8);
-}
-
-TEST(KinetoPlaces, RecomputationOfTheAttentionAloneByOrder) {
-  KinetoStep step;
-  step.attention_backward.insert(step.attention_backward.begin(), {step.attention, 200});
-  for (int i = 0; i < 2; ++i) step.forward_pass(4, true, true).backward_pass(4, true, true);
-  expect_matched(step.optimizer(), "4 layers in a pass, 2 forward and 2 backward passes, forward recomputed");
-}
-
-// Blocks of two layers run again, the forwards of both before their backwards; a ring of two attention kernels.
-TEST(KinetoPlaces, RecomputationOfBlocksByOrder) {
-  KinetoStep step;
-  step.forward_before.emplace_back(step.attention, 150);
-  for (int i = 0; i < 2; ++i) {
-    step.forward_pass(4, true, true);
-    for (const int top : {3, 1}) {
-      for (const int layer : {top - 1, top}) step.forward(layer, "B");
-      for (const int layer : {top, top - 1}) step.backward(layer);
-    }
-  }
-  expect_matched(step.optimizer(), "4 layers in a pass, 2 forward and 2 backward passes, forward recomputed");
-}
-
-TEST(KinetoPlaces, ForwardAloneByOrder) {
-  KinetoStep step;
-  for (int i = 0; i < 3; ++i) step.forward_pass(4, true, true);
-  expect_matched(step, "by order: 4 layers in a pass, 3 forward and 0 backward passes");
-}
-
-TEST(KinetoPlaces, WeightGradientsThatWerePutOffByOrder) {
-  KinetoStep step;
-  for (int i = 0; i < 3; ++i) {
-    step.forward_pass(4, false, false).backward_pass(4, false, false);
-    for (int gemm = 0; gemm < 12; ++gemm) step.kernel("nvjet_tst_128x256_64x4_2x1_v_bz_coopA_NTN", 300, "W", -1);
-  }
-  expect_matched(step.optimizer(), "by order: 4 layers in a pass, 3 forward and 3 backward passes");
-}
-
-// A first dense layer, dispatch and combine on a stream of their own, tensor-parallel collectives on another.
-TEST(KinetoPlaces, MixedLayersAndCollectivesByOrder) {
-  KinetoStep step;
-  const KinetoStep dense;
-  const auto set = [&](bool experts) {
-    step.forward_behind = dense.forward_behind;
-    step.backward_before = dense.backward_before;
-    if (!experts) return;
-    step.forward_behind.insert(step.forward_behind.begin() + 3,
-                               {{"router_topk_kernel", 9}, {"_permute_kernel", 30}, {"_unpermute_kernel", 30}});
-    step.backward_before.insert(step.backward_before.begin(), {{"_permute_kernel", 30}, {"_unpermute_kernel", 30}});
-  };
-  const auto transfer = [&](const char* phase, int layer) {
-    step.kernel("void deep_ep::internode::dispatch<false, 4>(P)", 200, phase, layer, 27);
-    step.kernel("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(P)", 100, phase, layer, 20);
-  };
-  for (int i = 0; i < 3; ++i) {
-    for (int layer = 0; layer < 4; ++layer) {
-      set(layer > 0);
-      step.forward(layer);
-      transfer("F", layer);
-    }
-    for (int layer = 3; layer >= 0; --layer) {
-      set(layer > 0);
-      step.backward(layer);
-      transfer("B", layer);
-    }
-  }
-  expect_matched(step.optimizer(), "by order: 4 layers in a pass, 3 forward and 3 backward passes");
-}
-
-TEST(KinetoPlaces, UnfusedAttentionByItsSoftmax) {
-  KinetoStep step;
-  step.attention = "void at::native::(anonymous namespace)::softmax_warp_forward<c10::BFloat16, 10>(P)";
-  step.attention_backward = {{"void at::native::(anonymous namespace)::softmax_warp_backward<c10::BFloat16>(P)", 60}};
-  for (int i = 0; i < 2; ++i) step.forward_pass(4, true, false).backward_pass(4, true, false);
-  expect_matched(step.optimizer(), "by order: 4 layers in a pass, 2 forward and 2 backward passes");
-}
-
-TEST(KinetoPlaces, OverlappedPassesAreNotGuessed) {
-  KinetoStep step;
-  for (int i = 0; i < 4; ++i) step.forward(i).backward(3 - i);
-  const auto imported = import_step(step.trace.json());
-  ASSERT_TRUE(imported);
-  EXPECT_EQ(matched(step, *imported).wrong, 0);
-  EXPECT_THAT(imported->findings, Contains(HasSubstr("attention alternates forward and backward")));
-  EXPECT_THAT(imported->findings, Contains(HasSubstr("unknown")));
-}
-
-// Messages between stages divide passes of one layer, which look like overlapped ones.
-TEST(KinetoPlaces, PassesOfOneLayerBetweenMessages) {
-  KinetoStep step;
-  const auto send = [&] { step.kernel("ncclDevKernel_SendRecv(P)", 30, "", -1, 20); };
-  for (int i = 0; i < 4; ++i) {
-    step.forward(0);
-    send();
-    step.backward(0);
-    send();
-  }
-  expect_matched(step.optimizer(), "by order: 1 layers in a pass, 4 forward and 4 backward passes");
+  EXPECT_EQ(imported->with_phase, 0);
+  EXPECT_THAT(imported->findings, Contains("layer of the kernels' time: unknown 100.0 %"));
 }
 
 // A step as FSDP2 and autograd record it: hooks around the layers, operators with sequence numbers.
@@ -254,7 +139,6 @@ TEST(KinetoSteps, OptimizersEndStepsWithoutAnnotations) {
   KinetoStep one;
   one.forward_pass(2, true, true).backward_pass(2, true, true).optimizer();
   EXPECT_EQ(imported->timeline.kernels.size(), one.expected.size());
-  EXPECT_THAT(imported->findings, Contains(HasSubstr("2 layers in a pass, 1 forward and 1 backward passes")));
 }
 
 TEST(KinetoSteps, RankOfTheFileWhereTheTraceHasNone) {
@@ -339,10 +223,13 @@ TEST(KinetoDamage, ACutStepKeepsWhatItShows) {
   const auto imported = import_step(text.substr(0, text.size() * 3 / 5));
   ASSERT_TRUE(imported) << model::to_string(imported.error());
   EXPECT_THAT(imported->findings[0], HasSubstr("the JSON ends early, at byte"));
-  KinetoStep kept = step;
-  kept.expected.resize(imported->timeline.kernels.size());
-  EXPECT_GE(matched(kept, *imported).right, 0.9);
-  EXPECT_LE(matched(kept, *imported).wrong, 0.05);
+  const auto whole = import_step(text);
+  ASSERT_TRUE(whole);
+  const std::size_t kept = imported->timeline.kernels.size();
+  EXPECT_GT(2 * kept, whole->timeline.kernels.size());
+  EXPECT_LT(kept, whole->timeline.kernels.size());
+  for (std::size_t i = 0; i < kept; ++i)
+    EXPECT_EQ(imported->timeline.kernels[i].class_name, whole->timeline.kernels[i].class_name) << i;
 }
 
 TEST(KinetoDamage, RenamedKernelsAreListedAndNotGuessed) {

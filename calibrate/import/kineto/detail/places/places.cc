@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -143,243 +141,161 @@ std::vector<Range> module_layers(const Trace& trace) {
 
 namespace {
 
-// Consecutive anchors that all are backward, or all are not.
-struct Run {
-  std::vector<Anchor*> anchors;
-  bool backward = false;
+using PhaseNames = NameMemo<const PhaseAnnotation*>;
+
+// The annotations with a phase, as places and the ranges that hold their indices.
+struct Labeled {
+  Places places;
+  std::vector<Range> ranges;
 };
 
-std::vector<Run> runs_of(std::span<Anchor> anchors, bool with_recomputed) {
-  std::vector<Run> runs;
-  for (Anchor& anchor : anchors) {
-    if (anchor.kind == Attention::recomputed && !with_recomputed) continue;
-    const bool backward = anchor.kind == Attention::backward;
-    if (runs.empty() || runs.back().backward != backward) runs.push_back({{}, backward});
-    runs.back().anchors.push_back(&anchor);
+// Returns the annotations with a phase. `counted_on` returns the track on which occurrences of a name are counted;
+// equal layers have equal numbers only within one such track.
+template <class Track, class CountedOn>
+Labeled labeled(const std::vector<Annotation>& annotations, PhaseNames& names, const Track& track,
+                const CountedOn& counted_on) {
+  std::vector<const Annotation*> order;
+  for (const Annotation& annotation : annotations) {
+    if (names.of(annotation.name) != nullptr) order.push_back(&annotation);
   }
-  return runs;
+  std::ranges::stable_sort(order, {}, [](const Annotation* a) { return a->start_ns; });
+  std::map<std::pair<std::uint32_t, std::int64_t>, int> count;
+  Labeled result;
+  for (const Annotation* a : order) {
+    int& occurrence = count[{a->name, counted_on(*a)}];
+    result.ranges.push_back({a->start_ns, a->end_ns, track(*a), result.places.size()});
+    Place& place = result.places.emplace_back();
+    const PhaseAnnotation& meaning = *names.of(a->name);
+    place.phase = meaning.phase;
+    place.section = a->name;
+    place.phase_by = PlacedBy::annotation;
+    (meaning.section.empty() ? place.pass : place.layer) = occurrence;
+    if (place.layer >= 0) place.layer_by = PlacedBy::annotation;
+    ++occurrence;
+  }
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    Place& place = result.places[i];
+    if (place.layer >= 0 && names.of(order[i]->name)->descending)
+      place.layer = count.at({order[i]->name, counted_on(*order[i])}) - 1 - place.layer;
+  }
+  return result;
 }
 
-// Marks the last `count` anchors of a run.
-void mark_last(Run& run, std::size_t count) {
-  for (std::size_t i = run.anchors.size() - count; i < run.anchors.size(); ++i)
-    run.anchors[i]->kind = Attention::recomputed;
+// Gives the work without a phase that of the range around its moment.
+void answer(Labeled labels, const std::vector<Moment>& moments, Places& places) {
+  const std::vector<std::size_t> found = innermost(std::move(labels.ranges), moments, places.size());
+  for (std::size_t i = 0; i < places.size(); ++i)
+    if (found[i] != no_range && places[i].phase.empty()) places[i] = labels.places[found[i]];
 }
 
-// Returns the layers of a pass: the usual length of a run of backwards where most runs hold whole passes of it, else
-// the greatest common divisor of all lengths.
-std::size_t common_length(std::span<const Run> runs, bool& regular) {
-  constexpr double most = 0.8;
-  std::map<std::size_t, int> counts;
-  std::size_t divisor = 0;
-  const bool any_backward = std::ranges::any_of(runs, &Run::backward);
-  for (const Run& run : runs) {
-    divisor = std::gcd(divisor, run.anchors.size());
-    if (run.backward == any_backward) ++counts[run.anchors.size()];
-  }
-  const std::size_t usual = std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; })->first;
-  const auto whole = std::ranges::count_if(runs, [&](const Run& run) { return run.anchors.size() % usual == 0; });
-  regular = static_cast<double>(whole) >= most * static_cast<double>(runs.size());
-  if (regular || divisor < 2) return usual;
-  regular = true;
-  return divisor;
-}
-
-// Returns the symbols between an anchor and the next.
-std::span<const std::uint32_t> between(const Anchor& anchor, const Anchor& next, const Symbols& symbols) {
-  return std::span(symbols).subspan(anchor.last + 1, next.first - anchor.last - 1);
-}
-
-// Whether passes of `period` layers fill a run of `length`: what is between layers repeats with the period, and differs
-// from what is between passes.
-bool repeats(const Run& run, std::size_t length, std::size_t period, const Symbols& symbols) {
-  const auto after = [&](std::size_t i) { return between(*run.anchors[i], *run.anchors[i + 1], symbols); };
-  for (std::size_t i = 0; i + 1 < length; ++i) {
-    const bool boundary = (i + 1) % period == 0;
-    if (boundary && std::ranges::equal(after(i), after(i - 1))) return false;
-    if (!boundary && i >= period && !std::ranges::equal(after(i), after(i - period))) return false;
-  }
-  return true;
-}
-
-// Returns the shortest period of at least two layers that divides every whole pass of the longest run, else `length`.
-std::size_t shortest_period(const std::vector<Run>& runs, std::size_t length, const Symbols& symbols) {
-  const auto most =
-      std::ranges::max_element(runs, {}, [](const Run& run) { return run.backward ? 0 : run.anchors.size(); });
-  for (std::size_t period = 2; 2 * period <= length; ++period)
-    if (length % period == 0 && repeats(*most, std::min(length, most->anchors.size()), period, symbols)) return period;
-  return length;
-}
-
-// Gives recomputed forwards the place of their backward: the last of a run belongs to the first backward behind it.
-void number_recomputed(std::vector<Anchor>& anchors) {
-  const std::vector<Run> runs = runs_of(anchors, true);
-  for (std::size_t r = 0; r + 1 < runs.size(); ++r) {
-    if (runs[r].backward) continue;
-    for (std::size_t i = 0; i < runs[r].anchors.size() && i < runs[r + 1].anchors.size(); ++i) {
-      Anchor& anchor = *runs[r].anchors[runs[r].anchors.size() - 1 - i];
-      if (anchor.kind != Attention::recomputed) continue;
-      anchor.layer = runs[r + 1].anchors[i]->layer;
-      anchor.pass = runs[r + 1].anchors[i]->pass;
-    }
+// Gives the work within ranges of a layer its number, which is worth more than a count of occurrences. Where the phase
+// is not known, both directions must have the same number.
+void name_layers(LayerRanges layers, const std::vector<Moment>& moments, Places& places) {
+  const std::vector<std::size_t> forward = innermost(std::move(layers.forward), moments, places.size());
+  const std::vector<std::size_t> backward = innermost(std::move(layers.backward), moments, places.size());
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    Place& place = places[i];
+    const std::size_t number = place.phase == "F" || forward[i] == backward[i] ? forward[i]
+                               : place.phase.empty()                           ? no_range
+                                                                               : backward[i];
+    if (number == no_range) continue;
+    place.layer = static_cast<int>(number);
+    place.layer_by = PlacedBy::annotation;
   }
 }
-
-class StreamReader {
- public:
-  StreamReader(const Trace& trace, const std::vector<std::size_t>& work,
-               const std::vector<std::string_view>& class_names)
-      : trace_(trace), work_(work), class_names_(class_names) {
-    fused_ = std::ranges::any_of(class_names, [](std::string_view kind) { return kind.starts_with("attn_"); });
-  }
-
-  AttentionStream read() {
-    const int stream = busiest();
-    for (std::size_t i = 0; i < work_.size(); ++i)
-      if (piece(i).stream == stream && !piece(i).copy) add(i);
-    find_anchors();
-    return std::move(found_);
-  }
-
- private:
-  const GpuWork& piece(std::size_t i) const { return trace_.work[work_[i]]; }
-
-  // Returns the direction of an attention kernel: 1 forward, -1 backward, 0 none.
-  int direction(std::size_t i) const {
-    const std::string_view kind = class_names_[i];
-    if (kind == "attn_fwd") return 1;
-    if (kind.starts_with("attn_bwd")) return -1;
-    if (fused_ || kind == "loss") return 0;
-    const std::string& name = trace_.names.text(piece(i).name);
-    if (name.find("softmax") == std::string::npos) return 0;
-    return name.find("ackward") == std::string::npos ? 1 : -1;
-  }
-
-  // Returns the stream with the most time in attention.
-  int busiest() const {
-    std::map<int, std::int64_t> attention_ns;
-    for (std::size_t i = 0; i < work_.size(); ++i)
-      if (direction(i) != 0) attention_ns[piece(i).stream] += piece(i).duration_ns + 1;
-    if (attention_ns.empty()) return 0;
-    return std::ranges::max_element(attention_ns, {}, [](const auto& entry) { return entry.second; })->first;
-  }
-
-  void add(std::size_t i) {
-    found_.items.push_back(i);
-    const std::string_view kind = class_names_[i].empty() ? trace_.names.text(piece(i).name) : class_names_[i];
-    const auto symbol = numbers_.try_emplace(kind, static_cast<std::uint32_t>(numbers_.size())).first->second;
-    found_.symbols.push_back(symbol);
-    if (class_names_[i].find("gemm") != std::string_view::npos) found_.gemm_symbols.insert(symbol);
-    if (kind.find("norm") != std::string_view::npos) found_.norm_symbols.insert(symbol);
-  }
-
-  void find_anchors() {
-    std::vector<Anchor>& anchors = found_.anchors;
-    bool gemm = true;  // since the last anchor
-    for (std::size_t item = 0; item < found_.items.size(); ++item) {
-      gemm = gemm || found_.is_gemm(item);
-      const int way = direction(found_.items[item]);
-      if (way == 0) continue;
-      const Attention kind = way > 0 ? Attention::forward : Attention::backward;
-      if (gemm || anchors.empty() || anchors.back().kind != kind) anchors.push_back({item, item, kind});
-      anchors.back().last = item;
-      gemm = false;
-    }
-  }
-
-  const Trace& trace_;
-  const std::vector<std::size_t>& work_;
-  const std::vector<std::string_view>& class_names_;
-  bool fused_ = false;
-  AttentionStream found_;
-  std::unordered_map<std::string_view, std::uint32_t> numbers_;
-};
 
 }  // namespace
 
-AttentionStream attention_stream(const Trace& trace, const std::vector<std::size_t>& work,
-                                 const std::vector<std::string_view>& class_names) {
-  return StreamReader(trace, work, class_names).read();
+Places annotated_places(const Trace& trace, const std::vector<std::size_t>& work, const KernelClasses& classes) {
+  Places places(work.size());
+  PhaseNames names(trace, [&classes](const std::string& name) { return classes.annotation(name); });
+  const auto together = [](const Annotation&) { return std::int64_t{0}; };
+  const auto thread = [](const Annotation& a) { return std::int64_t{a.thread}; };
+  const auto stream = [](const Annotation& a) { return stream_track(a.device, a.stream); };
+
+  std::vector<Moment> launched = launch_moments(trace, work);
+  answer(labeled(trace.annotations, names, thread, together), launched, places);
+  // The trace repeats a GPU annotation on each stream that had work in it.
+  answer(labeled(trace.gpu_annotations, names, stream, stream), start_moments(trace, work), places);
+  // The last attempt treats all threads as one.
+  for (Moment& moment : launched) moment.track = 0;
+  answer(labeled(trace.annotations, names, together, together), launched, places);
+  name_layers(thread_layers(trace, classes), launch_moments(trace, work), places);
+  name_layers(stream_layers(trace, classes), start_moments(trace, work), places);
+  return places;
 }
 
-std::vector<std::pair<std::size_t, std::size_t>> join_recomputed(AttentionStream& stream) {
-  std::vector<std::pair<std::size_t, std::size_t>> joined;
-  std::vector<Anchor> anchors;
-  for (const Anchor& anchor : stream.anchors) {
-    const bool after_recomputed = !anchors.empty() && anchors.back().kind == Attention::recomputed;
-    bool gemm = false;
-    for (std::size_t item = after_recomputed ? anchors.back().last : anchor.first; item < anchor.first; ++item)
-      gemm = gemm || stream.is_gemm(item);
-    if (!after_recomputed || gemm || anchor.kind != Attention::backward) {
-      anchors.push_back(anchor);
-      continue;
-    }
-    joined.emplace_back(anchors.back().first, anchors.back().last);
-    anchors.back() = {joined.back().first, anchor.last, Attention::backward};
+namespace {
+
+constexpr std::string_view optimizer_prefix = "Optimizer.step";
+
+// The layer of each sequence number of autograd, from the forward operators that layers enclose.
+std::unordered_map<std::int64_t, int> layers_of_sequences(const Trace& trace, const Ranges& layers,
+                                                          const std::vector<bool>& evaluates) {
+  std::vector<Moment> moments;
+  for (std::size_t i = 0; i < trace.operations.size(); ++i) {
+    const Operation& operation = trace.operations[i];
+    if (operation.sequence >= 0 && !evaluates[operation.name])
+      moments.push_back({operation.thread, operation.start_ns, i});
   }
-  stream.anchors = std::move(anchors);
-  return joined;
+  const std::vector<std::size_t> found = innermost(layers, moments, trace.operations.size());
+  std::unordered_map<std::int64_t, int> result;
+  for (const Moment& moment : moments)
+    if (found[moment.asker] != no_range)
+      result.try_emplace(trace.operations[moment.asker].sequence, static_cast<int>(found[moment.asker]));
+  return result;
 }
 
-void mark_recomputed(std::vector<Anchor>& anchors, bool whole) {
-  const auto backwards = static_cast<std::size_t>(std::ranges::count(anchors, Attention::backward, &Anchor::kind));
-  if (backwards == 0 || anchors.size() <= 2 * backwards) return;
-  std::size_t more = anchors.size() - 2 * backwards;
-  std::vector<Run> runs = runs_of(anchors, true);
-  // Forwards in a run that is no longer than the backwards behind it, while as many forwards wait for theirs.
-  std::size_t waiting = 0, marked = 0;
-  std::vector<std::size_t> longer;  // other runs
-  for (std::size_t r = 0; r + 1 < runs.size(); ++r) {
-    const std::size_t size = runs[r].anchors.size(), behind = runs[r + 1].anchors.size();
-    if (runs[r].backward) {
-      waiting -= std::min(waiting, size);
-    } else if (size <= behind && waiting >= size && size <= more && (whole || size == 1)) {
-      mark_last(runs[r], size);
-      more -= size;
-      marked += size;
-    } else {
-      waiting += size;
-      if (size > behind) longer.push_back(r);
-    }
-  }
-  constexpr std::size_t parts = 5;  // without such runs, at least four fifths of the layers must run again
-  if (marked == 0 && (!whole || parts * more < (parts - 1) * backwards)) return;
-  for (const std::size_t r : longer) {
-    const std::size_t behind = runs[r + 1].anchors.size();
-    if (behind > more) continue;
-    mark_last(runs[r], behind);
-    more -= behind;
-  }
+void set_layer(Place& place, int layer, PlacedBy by) {
+  if (place.layer_by != PlacedBy::none) return;
+  place.layer = layer;
+  place.layer_by = by;
 }
 
-OrderSummary number_layers(std::vector<Anchor>& anchors, const Symbols& symbols, bool whole, bool passes_end) {
-  OrderSummary passes;
-  passes.recomputes =
-      std::ranges::any_of(anchors, [](const Anchor& anchor) { return anchor.kind == Attention::recomputed; });
-  const std::vector<Run> runs = runs_of(anchors, false);
-  if (runs.empty()) return passes;
-  constexpr std::size_t few = 2;  // runs
-  std::span<const Run> uncut = runs;
-  if (!whole && uncut.size() > few) uncut = uncut.first(uncut.size() - 1);
-  if (uncut.front().backward && uncut.size() > few) uncut = uncut.subspan(1);
-  const std::size_t usual = common_length(uncut, passes.regular);
-  passes.ambiguous = !passes.recomputes && runs.size() > few && usual == 1 && !passes_end;
-  if (passes.ambiguous) return passes;
-  const std::size_t length = shortest_period(runs, usual, symbols);
-  passes.layers = static_cast<int>(length);
-  for (const Run& run : runs) {
-    int& count = run.backward ? passes.backward_passes : passes.forward_passes;
-    // What is cut off at the beginning is missing from the first pass.
-    const std::size_t missing = &run == &runs.front() ? (length - run.anchors.size() % length) % length : 0;
-    for (std::size_t i = 0; i < run.anchors.size(); ++i) {
-      count += i == 0 || (i + missing) % length == 0 ? 1 : 0;
-      const auto place = static_cast<int>((i + missing) % length);
-      run.anchors[i]->layer = run.backward ? passes.layers - 1 - place : place;
-      run.anchors[i]->pass = count - 1;
+void set_phase(Place& place, std::string_view phase) {
+  if (place.phase_by != PlacedBy::none || place.optimizer) return;
+  place.phase = phase;
+  place.phase_by = PlacedBy::autograd;
+}
+
+void mark_optimizer(const Trace& trace, const std::vector<Moment>& launched, Places& places) {
+  Ranges steps;
+  for (const Annotation& a : trace.annotations)
+    if (trace.names.text(a.name).starts_with(optimizer_prefix))
+      steps.push_back({a.start_ns, a.end_ns, a.thread, a.name});
+  const std::vector<std::size_t> found = innermost(std::move(steps), launched, places.size());
+  for (std::size_t i = 0; i < places.size(); ++i) places[i].optimizer = found[i] != no_range;
+}
+
+}  // namespace
+
+void place_by_autograd(const Trace& trace, const std::vector<std::size_t>& work, const KernelClasses& classes,
+                       Places& places) {
+  const std::vector<Moment> launched = launch_moments(trace, work);
+  mark_optimizer(trace, launched, places);
+  std::vector<bool> evaluates(trace.names.size());
+  for (const Operation& operation : trace.operations)
+    evaluates[operation.name] = trace.names.text(operation.name).starts_with(evaluate_prefix);
+  // Without the steps of the backward, its operators look like those of a forward.
+  const bool engine = std::ranges::find(evaluates, true) != evaluates.end();
+  Ranges layers = thread_layers(trace, classes).forward;
+  const bool named = !layers.empty();
+  if (!named) layers = module_layers(trace);
+  const std::vector<std::size_t> called =
+      named ? std::vector<std::size_t>(places.size(), no_range) : innermost(layers, launched, places.size());
+  const std::vector<Recorded> recorded = recorded_operations(trace, work);
+  const auto of_sequences = layers_of_sequences(trace, layers, evaluates);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (called[i] != no_range) set_layer(places[i], static_cast<int>(called[i]), PlacedBy::annotation);
+    if (recorded[i].evaluation != no_range) {
+      set_phase(places[i], "B");
+      if (recorded[i].recomputed()) places[i].recomputed = true;
+      const auto known = of_sequences.find(trace.operations[recorded[i].evaluation].sequence);
+      if (known != of_sequences.end()) set_layer(places[i], known->second, PlacedBy::autograd);
+    } else if (engine && recorded[i].operation != no_range) {
+      set_phase(places[i], "F");
     }
   }
-  number_recomputed(anchors);
-  return passes;
 }
 
 }  // namespace plumbline::calibrate

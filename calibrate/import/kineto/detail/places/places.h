@@ -3,9 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <set>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "calibrate/import/kernel_classes.h"
@@ -57,7 +55,7 @@ std::vector<Recorded> recorded_operations(const Trace& trace, const std::vector<
 // Assigns the GPU work of a trace to phases, layers and passes, by the evidence that the trace holds.
 
 // The evidence for a phase or a layer, the best last.
-enum class PlacedBy : std::uint8_t { none, order, autograd, annotation };
+enum class PlacedBy : std::uint8_t { none, autograd, annotation };
 
 // The place of a piece of GPU work in a step.
 struct Place {
@@ -86,21 +84,6 @@ Places annotated_places(const Trace& trace, const std::vector<std::size_t>& work
 void place_by_autograd(const Trace& trace, const std::vector<std::size_t>& work, const KernelClasses& classes,
                        Places& places);
 
-// What the order of attention kernels shows about a step.
-struct OrderSummary {
-  int layers = 0;  // of a chunk; 0: not found
-  int forward_passes = 0, backward_passes = 0;
-  bool recomputes = false;
-  bool regular = false;    // the passes have as many layers each
-  bool ambiguous = false;  // forward and backward alternate layer by layer, as in overlapped passes
-};
-
-// Adds what is still unknown by order: attention kernels number the layers, what repeats between two of them is divided
-// where the kernels before the first attention end, and work on other streams belongs to what was launched before it.
-// `class_names` has the class of each piece, "" where it is unknown.
-OrderSummary place_by_order(const Trace& trace, const std::vector<std::size_t>& work,
-                            const std::vector<std::string_view>& class_names, Places& places);
-
 // The times of a trace that belong to a layer, by the names of annotations or by the calls of modules.
 
 // Ranges whose value is the number of a layer, for work of each direction. One range may give two layers, of a forward
@@ -117,49 +100,5 @@ LayerRanges stream_layers(const Trace& trace, const KernelClasses& classes);
 
 // Returns the calls of the modules that are layers: the class with several instances whose calls take the longest.
 std::vector<Range> module_layers(const Trace& trace);
-
-// The stream that runs the attention of a step, and the attention kernels in it, from which layers and passes are
-// counted.
-
-// The kernels of one stream in order: what each is, as equal numbers for equal kinds of work.
-using Symbols = std::vector<std::uint32_t>;
-
-enum class Attention : std::uint8_t { forward, recomputed, backward };
-
-// Kernels of one attention without a GEMM between them, as indices of the stream's kernels.
-struct Anchor {
-  std::size_t first = 0, last = 0;
-  Attention kind = Attention::forward;
-  int layer = -1;  // within its chunk; -1: unknown
-  int pass = -1;   // of a chunk, forward and backward counted apart
-};
-
-// Marks the forwards that run again directly before their backward: as many as forwards exceed backwards. Where the
-// step is not `whole`, forwards may lack their backward, so that only those that alternate with backwards count.
-void mark_recomputed(std::vector<Anchor>& anchors, bool whole);
-
-// Numbers layers and passes. Runs of forwards and of backwards hold whole passes; a run of several passes is divided
-// where `symbols` between two anchors repeats with a period. Forward layers ascend, backward layers descend. Of a step
-// that is not `whole` the last run may be cut off, and the first one where it is backward. Attention that alternates is
-// ambiguous, unless `passes_end` shows that each pass ends in front of the next.
-OrderSummary number_layers(std::vector<Anchor>& anchors, const Symbols& symbols, bool whole, bool passes_end);
-
-struct AttentionStream {
-  std::vector<std::size_t> items;  // its kernels by start: indices of the work
-  Symbols symbols;                 // of each kernel, by class, without one by name
-  std::set<std::uint32_t> gemm_symbols, norm_symbols;
-  std::vector<Anchor> anchors;
-
-  bool is_gemm(std::size_t item) const { return gemm_symbols.contains(symbols[item]); }
-};
-
-// Returns the stream with the most time in attention. The work is given as indices into trace.work, with the class of
-// each piece, "" where it is unknown. Without a kernel of an attention class, softmax kernels count.
-AttentionStream attention_stream(const Trace& trace, const std::vector<std::size_t>& work,
-                                 const std::vector<std::string_view>& class_names);
-
-// Makes a recomputed attention without a GEMM before its backward a part of that: only the attention runs again.
-// Returns the first and last kernel of each.
-std::vector<std::pair<std::size_t, std::size_t>> join_recomputed(AttentionStream& stream);
 
 }  // namespace plumbline::calibrate
