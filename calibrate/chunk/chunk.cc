@@ -12,6 +12,7 @@
 #include <span>
 #include <utility>
 
+#include "calibrate/measurement/csv_table.h"
 #include "model/base/statistics.h"
 #include "model/base/text.h"
 #include "model/base/text_file.h"
@@ -205,108 +206,70 @@ constexpr std::array<std::string_view, column_count> column_names = {
 
 constexpr std::array<std::string_view, 5> known_phases = {"", "F", "B", "I", "W"};
 
-using Cells = std::vector<std::string_view>;
-
-// Reads line by line and stops at the first error.
+// Reads the rows of a kernel trace; stops at the first error.
 class ChunkReader {
  public:
-  explicit ChunkReader(const std::string& path) : path_(path) {}
+  ChunkReader(const CsvTable& table, const std::string& path) : table_(table), path_(path) {}
 
-  void line(std::string_view text, int number) {
-    if (error_ || text.empty() || text.front() == '#') return;
-    line_ = number;
-    // Cells are not quoted: no cell of this form contains a comma.
-    order_ ? row(model::split_at(text, ',')) : header(model::split_at(text, ','));
-  }
-
-  model::Result<std::vector<TracedKernel>> finish() {
-    line_ = 0;
-    if (!order_) {
-      fail("", "no header", fmt::format("the first line that is no comment is {}", fmt::join(column_names, ",")));
-    } else if (kernels_.empty()) {
-      fail("", "no kernel in it", "");
-    }
-    if (error_) return tl::unexpected(*error_);
-    return std::move(kernels_);
+  model::Result<std::vector<TracedKernel>> read() {
+    for (const std::string& column : table_.columns())
+      if (std::ranges::find(column_names, column) == column_names.end())
+        return model::wrong_input_at(path_, table_.header_line(), column, "unknown column",
+                                     model::known_names(column, {column_names.begin(), column_names.end()}));
+    TRY(table_.require({column_names.begin(), column_names.end()}));
+    if (table_.rows() == 0) return model::wrong_input_at(path_, 0, "", "no kernel in it");
+    std::vector<TracedKernel> kernels(table_.rows());
+    for (; row_ < kernels.size(); ++row_) TRY(read(kernels[row_]));
+    return kernels;
   }
 
  private:
-  void header(const Cells& names) {
-    std::array<std::size_t, column_count> order{};
-    order.fill(column_count);
-    for (std::size_t place = 0; place < names.size(); ++place) {
-      const auto known = std::ranges::find(column_names, names[place]);
-      if (known == column_names.end())
-        return fail(names[place], "unknown column",
-                    model::known_names(names[place], {column_names.begin(), column_names.end()}));
-      std::size_t& entry = order.at(static_cast<std::size_t>(known - column_names.begin()));
-      if (entry != column_count) return fail(names[place], "the column appears twice", "");
-      entry = place;
-    }
-    for (std::size_t i = 0; i < column_count; ++i)
-      if (order.at(i) == column_count) return fail(column_names.at(i), "the column is missing", "");
-    order_ = order;
-  }
-
-  void row(const Cells& cells) {
-    if (cells.size() != column_count)
-      return fail("", fmt::format("{} cells under {} columns", cells.size(), +column_count), "a note holds no comma");
-    const auto text = [&](ChunkColumn column) { return cells.at(order_->at(column)); };
-    const auto whole = [&](ChunkColumn column, int lowest) { return integer(column, text(column), lowest); };
-    TracedKernel traced;
+  model::Result<void> read(TracedKernel& traced) {
     model::Kernel& kernel = traced.kernel;
-    const int place = whole(index, 0);
-    if (place <= last_index_) fail(column_names[index], "does not rise from line to line", "");
+    const int place = TRY(integer(index, 0));
+    if (place <= last_index_) return wrong(index, "does not rise from line to line");
     last_index_ = place;
-    kernel.queue = whole(stream, std::numeric_limits<int>::min());
+    kernel.queue = TRY(integer(stream, std::numeric_limits<int>::min()));
     kernel.class_name = text(class_name);
-    if (kernel.class_name.empty()) fail(column_names[class_name], "is empty", "write other where it is not known");
+    if (kernel.class_name.empty()) return wrong(class_name, "is empty", "write other where it is not known");
     kernel.phase = text(phase);
     if (std::ranges::find(known_phases, kernel.phase) == known_phases.end())
-      fail(column_names[phase], fmt::format("'{}' is no phase", kernel.phase), "F, B, I, W or empty");
-    traced.layer = whole(layer, -1);
-    traced.start_ps = picoseconds(start, text(start));
-    traced.duration_ps = picoseconds(duration, text(duration));
-    kernel.grid = whole(grid, 0);
+      return wrong(phase, fmt::format("'{}' is no phase", kernel.phase), "F, B, I, W or empty");
+    traced.layer = TRY(integer(layer, -1));
+    traced.start_ps = TRY(picoseconds(start));
+    traced.duration_ps = TRY(picoseconds(duration));
+    kernel.grid = TRY(integer(grid, 0));
     kernel.note = text(note);
-    kernels_.push_back(std::move(traced));
+    return {};
   }
 
-  int integer(ChunkColumn column, std::string_view text, int lowest) {
-    const auto value = model::parse_number<int>(text);
-    if (!value) {
-      fail(column_names.at(column), fmt::format("'{}' is no whole number", text), "");
-    } else if (*value < lowest) {
-      fail(column_names.at(column), fmt::format("{} is below {}", *value, lowest), "");
-    }
-    return value.value_or(0);
+  const std::string& text(ChunkColumn column) const { return table_.text(row_, column_names.at(column)); }
+
+  model::Result<int> integer(ChunkColumn column, int lowest) const {
+    const auto value = model::parse_number<int>(text(column));
+    if (!value) return wrong(column, fmt::format("'{}' is no whole number", text(column)));
+    if (*value < lowest) return wrong(column, fmt::format("{} is below {}", *value, lowest));
+    return *value;
   }
 
-  std::int64_t picoseconds(ChunkColumn column, std::string_view text) {
-    const auto parsed = model::parse_number<double>(text);
-    const double value = parsed.value_or(0);
-    if (!parsed || !std::isfinite(value))
-      fail(column_names.at(column), fmt::format("'{}' is no number", text), "microseconds");
-    else if (value < 0)
-      fail(column_names.at(column), fmt::format("{} is negative", text), "");
-    else if (value * ps_per_us > static_cast<double>(longest_trace_ps))
-      fail(column_names.at(column), fmt::format("{} microseconds are more than 46 days", text), "");
-    else
-      return std::llround(value * ps_per_us);
-    return 0;
+  model::Result<std::int64_t> picoseconds(ChunkColumn column) const {
+    const auto value = model::parse_number<double>(text(column));
+    if (!value || !std::isfinite(*value))
+      return wrong(column, fmt::format("'{}' is no number", text(column)), "microseconds");
+    if (*value < 0) return wrong(column, fmt::format("{} is negative", text(column)));
+    if (*value * ps_per_us > static_cast<double>(longest_trace_ps))
+      return wrong(column, fmt::format("{} microseconds are more than 46 days", text(column)));
+    return std::llround(*value * ps_per_us);
   }
 
-  void fail(std::string_view key, std::string message, std::string hint) {
-    if (error_) return;
-    error_ = model::Error{model::ErrorKind::input, std::move(message), path_, line_, std::string(key), std::move(hint)};
+  model::Failure wrong(ChunkColumn column, std::string message, std::string hint = "") const {
+    return table_.wrong(row_, column_names.at(column), std::move(message), std::move(hint));
   }
 
+  const CsvTable& table_;
   const std::string& path_;
-  std::vector<TracedKernel> kernels_;
-  std::optional<std::array<std::size_t, column_count>> order_;  // position of each column; none before the header
-  int line_ = 0;
+  std::size_t row_ = 0;
   int last_index_ = -1;
-  std::optional<model::Error> error_;
 };
 
 // Returns microseconds with at most three digits.
@@ -322,7 +285,7 @@ std::string microseconds(std::int64_t ps) {
 // Returns the text without characters that would end its cell or line.
 std::string plain_cell(std::string text) {
   std::ranges::replace_if(
-      text, [](char c) { return c == ',' || c == '\n' || c == '\r'; }, ' ');
+      text, [](char c) { return c == ',' || c == '"' || c == '\n' || c == '\r'; }, ' ');
   return text;
 }
 
@@ -394,10 +357,8 @@ std::string_view note_value(std::string_view note, std::string_view key) {
 
 model::Result<model::Timeline> parse_chunk(std::string_view text, const std::string& path,
                                            const KernelClasses& classes) {
-  ChunkReader reader(path);
-  int number = 0;
-  for (const std::string_view line : model::lines_of(text)) reader.line(line, ++number);
-  return kernel_timeline(TRY(reader.finish()), classes);
+  const auto table = TRY(CsvTable::parse(text, path, {}));
+  return kernel_timeline(TRY(ChunkReader(table, path).read()), classes);
 }
 
 model::Result<model::Timeline> read_chunk(const std::string& path, const KernelClasses& classes) {

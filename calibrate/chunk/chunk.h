@@ -80,7 +80,7 @@ model::Result<Measurements> parse_chunk_records(std::string_view text, const std
 
 // Returns the CSV, with `comments` first, each on a line of its own behind "# ". Times are in microseconds with up to
 // three digits (whole nanoseconds), so that what read_chunk returned is written unchanged. Cells are not quoted: commas
-// in a note become spaces.
+// and quotes in a note become spaces.
 std::string to_csv(const model::Timeline& timeline, const std::vector<std::string>& comments);
 
 // A measured kernel trace next to the prediction of the overlapped pair of chunks that a plan runs.

@@ -56,8 +56,8 @@ model::Result<CsvTable> CsvTable::parse(std::string_view text, const std::string
         if (!table.columns_.emplace((*cells)[i], i).second)
           return wrong(number, (*cells)[i], "two columns have this name");
       table.names_ = std::move(*cells);
-      for (const std::string_view column : needed)
-        if (!table.columns_.contains(column)) return wrong(number, column, "the column is missing");
+      table.header_line_ = number;
+      TRY(table.require(needed));
     } else if (cells->size() != table.columns_.size()) {
       return wrong(number, "", fmt::format("{} cells under {} columns", cells->size(), table.columns_.size()));
     } else {
@@ -66,6 +66,12 @@ model::Result<CsvTable> CsvTable::parse(std::string_view text, const std::string
   }
   if (table.columns_.empty()) return wrong(0, "", "no header");
   return table;
+}
+
+model::Result<void> CsvTable::require(const std::vector<std::string_view>& columns) const {
+  for (const std::string_view column : columns)
+    if (!has(column)) return model::wrong_input_at(path_, header_line_, std::string(column), "the column is missing");
+  return {};
 }
 
 const std::string& CsvTable::text(std::size_t row, std::string_view column) const {

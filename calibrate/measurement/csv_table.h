@@ -21,8 +21,12 @@ class CsvTable {
   static model::Result<CsvTable> parse(std::string_view text, const std::string& path,
                                        const std::vector<std::string_view>& needed);
 
+  // Returns an error about the first of the columns that the header lacks.
+  model::Result<void> require(const std::vector<std::string_view>& columns) const;
+
   std::size_t rows() const { return rows_.size(); }
   const std::vector<std::string>& columns() const { return names_; }  // in the order of the header
+  int header_line() const { return header_line_; }                    // of the file
   int line(std::size_t row) const { return rows_[row].line; }         // of the file
   bool has(std::string_view column) const { return columns_.contains(column); }
   const std::string& text(std::size_t row, std::string_view column) const;  // the header has the column
@@ -46,6 +50,7 @@ class CsvTable {
     std::vector<std::string> cells;
   };
   std::string path_;
+  int header_line_ = 0;
   std::vector<std::string> names_;
   std::map<std::string, std::size_t, std::less<>> columns_;
   std::vector<Row> rows_;

@@ -70,7 +70,7 @@ TEST(Chunk, RefusesWithLineAndColumn) {
       {"index,stream,class,phase,layer,strt_us,dur_us,grid_ctas,note\n",
        "c.csv:1: strt_us: unknown column (did you mean"},
       {"index,stream,class,phase,layer,dur_us,grid_ctas,note\n", "c.csv:1: start_us: the column is missing"},
-      {"index,index,class,phase,layer,start_us,dur_us,grid_ctas,note\n", "c.csv:1: index: the column appears twice"},
+      {"index,index,class,phase,layer,start_us,dur_us,grid_ctas,note\n", "c.csv:1: index: two columns have this name"},
       {header + "0,7,other,F,0,0,1,1\n", "c.csv:2: 8 cells under 9 columns"},
       {"#\n" + header + "0,7,other,F,0,0,1,1,a,b\n", "c.csv:3: 10 cells under 9 columns"},
       {header + "0,x,other,F,0,0,1,1,\n", "c.csv:2: stream: 'x' is no whole number"},
