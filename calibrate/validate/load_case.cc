@@ -503,12 +503,13 @@ model::Error about_row(const std::string& id, std::string message, std::string h
   return {model::ErrorKind::input, std::move(message), "", 0, id, std::move(hint)};
 }
 
+model::Error about_row(const std::string& id, const model::Error& error) {
+  return about_row(id, fmt::format("{}: {}", error.key, error.message), error.hint);
+}
+
 model::Result<model::Plan> plan_of_row(const std::string& id, const std::vector<std::string>& changes) {
   auto plan = model::read_plan("", id, changes);
-  if (!plan) {
-    const model::Error& error = plan.error();
-    return tl::unexpected(about_row(id, fmt::format("{}: {}", error.key, error.message), error.hint));
-  }
+  if (!plan) return tl::unexpected(about_row(id, plan.error()));
   plan->file.clear();  // there is no file: models are searched among the shipped ones
   return plan;
 }

@@ -25,8 +25,9 @@ model::Result<std::vector<Alternative>> alternatives(std::string_view text);
 // Replaces "{1}" in `text` by the first choice, "{2}" by the second, ...
 std::string with_choices(std::string text, const std::vector<std::string>& choices);
 
-// Returns an input error about the row with that id.
+// Return an input error about the row with that id; of another error the key, the message and the hint.
 model::Error about_row(const std::string& id, std::string message, std::string hint);
+model::Error about_row(const std::string& id, const model::Error& error);
 
 // Returns the one of a case's tables [[what]] that has the name; an input error about the row where none has.
 template <class Named, class Name>

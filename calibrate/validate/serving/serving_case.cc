@@ -25,6 +25,7 @@ namespace {
 constexpr const char* serving_numbers[] = {"gpus",        "tensor",       "attention_data", "expert",
                                            "concurrency", "input_tokens", "output_tokens"};
 constexpr double milliseconds = 1e-3;
+const std::string of_profiles = "profile.";  // before the name of a constant that a row states
 
 ServingDemand read_serving_demand(model::TableReader& table) {
   ServingDemand demand;
@@ -140,7 +141,11 @@ ComparedServing compare_row(const PublishedServing& row, const ServingCase& defi
   if (!inputs) return compared.error = inputs.error(), compared;
   if (!plan->constants.empty()) {
     auto profile = inputs->profile.with_changes(plan->constants);
-    if (!profile) return compared.error = profile.error(), compared;
+    if (!profile) {
+      model::Error error = profile.error();
+      error.key = of_profiles + error.key;
+      return compared.error = about_row(row.id, error), compared;
+    }
     inputs->profile = std::move(*profile);
   }
   compared.kind = serving_kind(*inputs);
@@ -396,7 +401,6 @@ model::Result<ServingPlan> serving_plan(const PublishedServing& row, const Servi
       fmt::format("inference.concurrency={}", concurrency == row.numbers.end() ? 0 : concurrency->second));
   // The requests of such a row all decode: none of them waits for its first token.
   if (row.phase == ServingPhase::decode) changes.emplace_back("inference.arrivals=\"waves\"");
-  constexpr std::string_view of_profiles = "profile.";
   std::vector<model::ConstantChange> constants;
   for (const std::string& change : row.plan) {
     if (!change.starts_with(of_profiles)) {

@@ -79,6 +79,18 @@ TEST_F(ServingCases, RowsStateConstants) {
   EXPECT_EQ(refused.error().message, "'profile.serving.graphs.most' has no number");
 }
 
+// Rows are compared with their own constants: an error about one names the row and what the row states.
+TEST_F(ServingCases, ErrorsAboutConstantsNameTheRow) {
+  const auto read =
+      rows("r1,a,Llama,H100,mixed,vllm,1,1,1,1,bf16,,64,1024,256,,10,1000,profile.gemm.bf16.k_tim=1e-9,\n");
+  const ServingComparison compared = compare_serving(load(), read, inputs);
+  ASSERT_TRUE(compared.rows[0].error);
+  const model::Error& error = *compared.rows[0].error;
+  EXPECT_EQ(error.key, "r1");
+  EXPECT_EQ(error.message, "profile.gemm.bf16.k_tim: unknown constant");
+  EXPECT_NE(error.hint.find("gemm.bf16.k_time"), std::string::npos) << error.hint;
+}
+
 TEST_F(ServingCases, RowsHaveTheirPlans) {
   const auto read = rows(
       "r1,a,Llama,H100,mixed,vllm,2,2,1,1,bf16,,64,1024,256,,10,1000,inference.chunked_prefill_tokens=2048,\n"
