@@ -84,7 +84,8 @@ double Deployment::launch_share(double batch) const {
   const double tokens = model.tokens_per_step(), per_rank = batch / decode_.ranks();
   const auto groups = static_cast<double>(model.instance().attention_data);
   const double passes = groups * per_rank / model.request().output * tokens * model.chunks();
-  return launch_wait(passes, model.prefill().launches, model.step_seconds(per_rank), prefill_share(batch) * tokens) /
+  return launch_wait(passes, launched_seconds(per_rank, 1), model.step_seconds(per_rank),
+                     prefill_share(batch) * tokens) /
          tokens;
 }
 
@@ -96,8 +97,12 @@ double Deployment::steady_tpot(double batch) const {
 
 double Deployment::mixed_step(double step, double of_rank, double prompts, double share) const {
   const PoolModel& model = *decode_.model;
-  return std::max(step + model.added_seconds(of_rank, prompts, share),
-                  model.costs().engine_seconds(0, model.prefill().launches, prompts));
+  return std::max(step + model.added_seconds(of_rank, prompts, share), launched_seconds(of_rank, prompts));
+}
+
+double Deployment::launched_seconds(double of_rank, double prompts) const {
+  const PoolModel& model = *decode_.model;
+  return model.costs().engine_seconds(0, model.prefill().launches, of_rank + prompts);
 }
 
 // Of a step with prompts the seconds are those of decoding in all stages and of the prompts in one.

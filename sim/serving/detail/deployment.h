@@ -76,6 +76,8 @@ class Deployment {
   // Returns the seconds of a step that decodes `of_rank` requests, in `step` seconds, and computes `prompts` prompts,
   // or chunks, on a share of the ranks; at least those of the host, which launches it kernel by kernel.
   double mixed_step(double step, double of_rank, double prompts, double share) const;
+  // Returns the seconds of the host for a step with prompts of a rank, of whose requests so many decode in it.
+  double launched_seconds(double of_rank, double prompts) const;
   // Returns the seconds that prompts take in other stages after such a pass, in which so many requests decode.
   double latency(double pass, double per_rank) const;
   struct WavePasses {  // of the pool for prefill, which compute the prompts of a wave

@@ -544,18 +544,22 @@ Inputs graph_inputs(double graphs, const std::vector<std::string>& overrides = {
 }
 
 // Of requests of 64 tokens, more than 8 on each of 8 ranks that share experts, more than one prompt arrives in a step:
-// the host, which takes longer than the GPU, launches every step kernel by kernel, however many requests it has. A rank
-// alone would have a prompt in a part of its steps.
+// the host, which takes longer than the GPU, launches every step kernel by kernel, however many requests it has. What
+// it does for each request it does for all of the step, those that decode included. A rank alone would have a prompt in
+// a part of its steps.
 TEST(Serving, RanksThatShareExpertsWaitForTheHostWhereOneOfThemHasAPrompt) {
-  const auto with = [](const std::string& requests) {
+  const auto with = [](const std::string& requests, double each) {
     return served(engine_inputs(
-        deepseek_v2_node, "h800", {of_host("graphs", 1, "1"), of_host("launch", 1e-3, "s")},
+        deepseek_v2_node, "h800",
+        {of_host("graphs", 1, "1"), of_host("launch", 1e-3, "s"), of_engine("host_request", each, "s")},
         {"inference.attention_data=8", "inference.output_tokens=64", "inference.concurrency=" + requests}));
   };
-  const ServingResult some = with("128"), more = with("256");
+  const ServingResult some = with("128", 0), more = with("256", 0);
   ASSERT_GT(some.batch_per_gpu, 8);
   ASSERT_LT(more.batch_per_gpu, 64);
   EXPECT_NEAR(more.tpot_s, some.tpot_s, 1e-9);
+  const ServingResult counted = with("256", 1e-4);
+  EXPECT_NEAR(counted.tpot_s - more.tpot_s, 1e-4 * (counted.batch_per_gpu + 1), 1e-9) << "and one with its prompt";
 }
 
 // A request alone waits for nothing: it has the four passes of its prompt, the last of which gives the first of eight
