@@ -1,4 +1,5 @@
 // A plan as it is drafted from a configuration, with what is noted of it, and the formats that are read.
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -285,6 +286,34 @@ std::string nearest(const std::vector<std::string>& names, std::string_view key)
   return name.empty() ? "" : fmt::format(" (did you mean '{}'?)", name);
 }
 
+// Whether a name is another one with a letter too many or too few, or with two of them swapped.
+bool is_slip(std::string_view name, std::string_view meant) {
+  const auto before = static_cast<std::size_t>(std::ranges::mismatch(name, meant).in1 - name.begin());
+  name.remove_prefix(before);
+  meant.remove_prefix(before);
+  const auto [shorter, longer] = std::minmax(name, meant, [](auto a, auto b) { return a.size() < b.size(); });
+  if (shorter.size() == longer.size())
+    return shorter.size() > 1 && shorter[0] == longer[1] && shorter[1] == longer[0] &&
+           shorter.substr(2) == longer.substr(2);
+  return longer.substr(1) == shorter;
+}
+
+// Returns the key that a misspelled one means which only a section's row covers: where the keys without a cost are not
+// listed, it would pass for one of them.
+std::string meant_key(const ConfigurationFormat& format, const std::vector<std::string>& names, const Entry& entry) {
+  constexpr std::size_t shortest = 5;  // shorter names are often one letter apart
+  if (leaf(entry.key).size() < shortest) return "";
+  const auto costs = [&format](std::string_view key) {
+    const KeyRow* row = format.row(key);
+    return row != nullptr && row->meaning != Meaning::no_cost;
+  };
+  for (const std::string& name : names)
+    if (is_slip(entry.key, name) && costs(name)) return name;
+  for (const auto& [written, key] : format.renames)
+    if (is_slip(entry.key, written) && costs(key)) return std::string(written);
+  return "";
+}
+
 bool is_off(const Entry& entry) {
   static constexpr std::string_view words[] = {"",  "false", "False", "no",       "none", "None",   "auto",
                                                "0", "0.0",   "null",  "disabled", "NO",   "default"};
@@ -332,6 +361,15 @@ std::int64_t read_rows(const ConfigurationFormat& format, Draft& draft) {
       draft.note_unknown(entry,
                          fmt::format(" = {}: not read; {} (line {}) holds", entry.value, held.written, held.line));
       continue;
+    }
+    if (row != nullptr && row->meaning == Meaning::no_cost && row->name.ends_with(".*")) {
+      const auto [question, fresh] = questions.try_emplace(entry.key);
+      if (fresh) question->second = meant_key(format, names, entry);
+      if (!question->second.empty()) {
+        draft.note_unknown(entry,
+                           fmt::format(": unknown; did you mean '{}', which decides the plan?", question->second));
+        continue;
+      }
     }
     const bool unset = !entry.is_list && (whole ? is_off(entry) : entry.value.empty());  // null
     const bool free = row == nullptr

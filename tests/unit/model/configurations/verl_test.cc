@@ -318,6 +318,22 @@ TEST(OpenRlhf, QueuesAreHowFarThePolicyIsAhead) {
   EXPECT_EQ(imported("openrlhf", script + "\n", answer_lengths).plan.rollout.staleness, std::nullopt);
 }
 
+// Sections have many keys without a cost, which are not listed.
+TEST(OpenRlhf, AMisspelledOptionOfASectionIsNoted) {
+  const std::string sections =
+      "python3 -m openrlhf.cli.train_ppo_ray --actor.model_name_or_path Qwen/Qwen3-8B --train.colocate_all "
+      "--reward.remote_url a.py --vllm.num_engines 8 --data.max_len 4096 --ds.packing_samples ";
+  const auto notes = [&sections](const std::string& options) {
+    return noted(imported("openrlhf", sections + options + "\n", answer_lengths));
+  };
+  EXPECT_THAT(notes("--train.micro_bacth_size 4"),
+              HasSubstr("did you mean 'train.micro_batch_size'"));
+  EXPECT_THAT(notes("--actor.gradient_checkpointing_enabled"), HasSubstr("did you mean 'actor.gradient_checkpointing"));
+  EXPECT_THAT(notes("--data.maxlen 8192"), HasSubstr("did you mean 'data.max_len'"));
+  EXPECT_THAT(notes("--data.input_key question --actor.adam.lr 5e-7 --rollout.micro_batch_size 8"),
+              testing::Not(HasSubstr("unknown")));
+}
+
 TEST(OpenRlhf, AScriptIsAPlanWithRollout) {
   const auto read = imported("openrlhf",
                              openrlhf_script +
