@@ -1,9 +1,6 @@
-// DeepSeek-V2 (arXiv 2405.04434), DeepSeek-V3 (arXiv 2412.19437) and V3.2 (deepseek-ai/DeepSeek-V3.2-Exp @6d8cb70
-// inference/model.py), GLM-5 (huggingface/transformers @008e574
-// src/transformers/models/glm_moe_dsa/configuration_glm_moe_dsa.py), which has V3.2's attention, in GLM-5.2 with an
-// indexer for four layers (arXiv 2603.12201); Kimi K2 (arXiv 2507.20534), whose config.json states DeepSeek-V3's
-// architecture under its own model_type, and K2.5, which sees too; GLM-4.7-Flash and Mistral Small 4, which have its
-// layers (the same @008e574 glm4_moe_lite and mistral4).
+// DeepSeek-V2 (arXiv 2405.04434) and V3.2 (deepseek-ai/DeepSeek-V3.2-Exp @6d8cb70 inference/model.py), GLM-5
+// (huggingface/transformers @008e574 src/transformers/models/glm_moe_dsa/configuration_glm_moe_dsa.py), which has
+// V3.2's attention, in GLM-5.2 with an indexer for four layers (arXiv 2603.12201), and others with V3's layers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -102,15 +99,6 @@ void read_routed_experts(ConfigReader& config, Architecture& model, const Expert
 
 namespace {
 
-// V3's experts and module of prediction; a token's experts are in `groups_per_token` of `groups` groups.
-void read_scored_experts(ConfigReader& config, Architecture& model, std::int64_t groups,
-                         std::int64_t groups_per_token) {
-  read_routed_experts(
-      config, model,
-      {.groups = groups, .groups_per_token = groups_per_token, .dense_layers_first = 3, .scaling_factor = 2.5});
-  read_prediction(config, model, 1);
-}
-
 // Layers without an indexer of their own see what the last one before them chose (GLM-5.2).
 void read_shared_choices(ConfigReader& config, Architecture& model, const std::vector<std::string>& types) {
   if (std::ranges::find(types, "shared") == types.end()) return;
@@ -143,31 +131,27 @@ void read_indexer(ConfigReader& config, Architecture& model, std::int64_t heads)
 
 }  // namespace
 
-void read_deepseek_v3(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model);
-  read_latent_attention(config, model);
-  read_scored_experts(config, model, 8, 4);
-}
-
 void read_deepseek_v32(ConfigReader& config, Architecture& model) {
-  read_deepseek_v3(config, model);
+  find_model_type("deepseek_v3")->read(config, model);
   read_indexer(config, model, 64);
 }
 
 void read_glm_moe_dsa(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.norm_epsilon = 1e-5});
-  read_latent_attention(config, model);
-  read_scored_experts(config, model, 1, 1);
+  read_llama_like(config, model,
+                  {.norm_epsilon = 1e-5,
+                   .query_rank = 1536,
+                   .experts = ExpertDefaults{.dense_layers_first = 3, .scaling_factor = 2.5},
+                   .prediction = 1});
   read_indexer(config, model, 32);
 }
 
 // A.X K1 (the same @0f5550f axk1/modular_axk1.py): V3 with a norm of what the experts of a layer add.
 void read_axk1(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model);
-  read_latent_attention(config, model);
-  read_routed_experts(config, model,
-                      {.groups = 8, .groups_per_token = 4, .dense_layers_first = 1, .scaling_factor = 2.5});
-  read_prediction(config, model);
+  read_llama_like(
+      config, model,
+      {.query_rank = 1536,
+       .experts = ExpertDefaults{.groups = 8, .groups_per_token = 4, .dense_layers_first = 1, .scaling_factor = 2.5},
+       .prediction = 0});
   model.omitted.what.emplace_back("norms behind the experts");
   for (std::int64_t layer = 0; layer < model.layers; ++layer)
     if (model.is_moe_layer(layer)) model.omitted.parameters += static_cast<double>(model.hidden_size);
@@ -183,14 +167,6 @@ void read_deepseek_v2(ConfigReader& config, Architecture& model) {
   read_routed_experts(
       config, model,
       {.shared_experts = 2, .normalize_weights = false, .score = "softmax", .group_score_experts = 1, .greedy = true});
-}
-
-// GLM-4.7-Flash.
-void read_glm4_moe_lite(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.norm_epsilon = 1e-5});
-  read_latent_attention(config, model, 768);
-  read_routed_experts(config, model, {.dense_layers_first = 1, .scaling_factor = 1.8});
-  read_prediction(config, model);
 }
 
 // LongCat-Flash (arXiv 2509.01322): a layer is twice attention and an MLP; experts read what the first MLP reads, and
@@ -222,23 +198,11 @@ void read_longcat_flash(ConfigReader& config, Architecture& model) {
                         "what experts without work add, and that their number varies by token"};
 }
 
-// Youtu-LLM (huggingface/transformers @008e574 src/transformers/models/youtu/configuration_youtu.py): V3's attention,
-// and an MLP.
-void read_youtu(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model, {.tied_embedding = true});
-  read_latent_attention(config, model);
-}
-
-// MiniCPM3 (the same @16c2042 minicpm3/modular_minicpm3.py): the same, with values as wide as a head's equal share.
+// MiniCPM3 (the same @16c2042 minicpm3/modular_minicpm3.py): V3's attention and an MLP, with values as wide as a head's
+// equal share.
 void read_minicpm3(ConfigReader& config, Architecture& model) {
   read_decoder(config, model, {.norm_epsilon = 1e-5, .tied_embedding = true});
   read_latent_attention(config, model, 768, std::max<std::int64_t>(1, model.hidden_size / model.heads));
-}
-
-void read_mistral4(ConfigReader& config, Architecture& model) {
-  read_decoder(config, model);
-  read_latent_attention(config, model, 1024);
-  read_routed_experts(config, model, {.score = "softmax"});
 }
 
 }  // namespace plumbline::model

@@ -85,7 +85,10 @@ void read_head_dim(ConfigReader& config, Architecture& model, std::optional<std:
 
 void read_llama_like(ConfigReader& config, Architecture& model, const DecoderDefaults& missing) {
   read_decoder(config, model, missing);
-  read_head_dim(config, model, missing.head_dim);
+  if (missing.query_rank)
+    read_latent_attention(config, model, *missing.query_rank);
+  else
+    read_head_dim(config, model, missing.head_dim);
   if (missing.rotary_share > 0) read_rotary_share(config, model, "partial_rotary_factor", missing.rotary_share);
   if (missing.head_norm == HeadNorm::all) omit_wide_norms(model);
   model.query_key_norm = missing.head_norm != HeadNorm::none;
@@ -96,7 +99,7 @@ void read_llama_like(ConfigReader& config, Architecture& model, const DecoderDef
     model.window.rotary_only = missing.window->rotary_only && model.window.tokens > 0;
     read_windows(config, model, missing.window->full_every);
   }
-  if (missing.prediction) read_prediction(config, model);
+  if (missing.prediction) read_prediction(config, model, *missing.prediction);
 }
 
 void read_biases(ConfigReader& config, Architecture& model, const BiasKeys& keys) {

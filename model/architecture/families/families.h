@@ -48,6 +48,10 @@ struct ExpertDefaults {
   std::string_view scaling_key = "routed_scaling_factor";
 };
 
+// DeepSeek-V3's.
+inline constexpr ExpertDefaults scored_experts{
+    .groups = 8, .groups_per_token = 4, .dense_layers_first = 3, .scaling_factor = 2.5};
+
 // What a family has in place of Llama's: keys, the values of missing ones, and what no key states.
 struct DecoderDefaults {
   std::optional<std::int64_t> key_value_heads;  // none: as many as heads
@@ -71,8 +75,9 @@ struct DecoderDefaults {
   double attention_dropout = 0;
   std::optional<double> residual_dropout;  // the file states it, and embedding_dropout; none: neither is read
   std::optional<SlidingWindow> window;     // by sliding_window and layer_types
+  std::optional<std::int64_t> query_rank;  // of latent attention, where it is missing; none: of grouped queries
   std::optional<ExpertDefaults> experts;   // none: an MLP in each layer, or the family reads its experts itself
-  bool prediction = false;                 // modules of prediction, by num_nextn_predict_layers
+  std::optional<std::int64_t> prediction;  // modules of prediction, where their number is missing; none: it is not read
 };
 
 // Reads the decoder that Llama, Mistral, Qwen and DeepSeek share, by Llama's keys: RMSNorm, SwiGLU, rotary positions.
@@ -86,7 +91,7 @@ void read_latent_attention(ConfigReader& config, Architecture& model, std::int64
 // Reads head_dim; when missing it is `missing` or, without one, an equal share of the hidden size.
 void read_head_dim(ConfigReader& config, Architecture& model, std::optional<std::int64_t> missing = std::nullopt);
 
-// Reads the decoder with the heads of grouped-query attention and, where `missing` has them, its experts.
+// Reads the decoder with its heads, of latent attention or grouped queries, and experts where `missing` has them.
 void read_llama_like(ConfigReader& config, Architecture& model, const DecoderDefaults& missing = {});
 
 void read_biases(ConfigReader& config, Architecture& model, const BiasKeys& keys);

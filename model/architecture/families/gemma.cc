@@ -80,7 +80,7 @@ void read_gemma4_parts(ConfigReader& config, Architecture& model, std::int64_t m
     model.layer_inputs.vocabulary = config.dimension("vocab_size_per_layer_input", 262144);
   const std::int64_t own = model.layers - config.count("num_kv_shared_layers", 0);
   const bool wide = config.flag("use_double_wide_mlp", false);
-  for (std::int64_t layer = own; layer < model.layers; ++layer) {
+  for (std::int64_t layer = std::max<std::int64_t>(own, 0); layer < model.layers; ++layer) {
     const auto lends = [&](std::int64_t other) { return model.layer(other).mixer == model.layer(layer).mixer; };
     const auto lenders = std::views::iota(std::int64_t{0}, std::max<std::int64_t>(own, 0));
     if (std::ranges::none_of(lenders, lends))

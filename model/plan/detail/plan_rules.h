@@ -103,7 +103,7 @@ class Divisions {
   void require_heads(const std::string& key, std::int64_t tensor, const Architecture& model);
   // Requires that context ranks can work on heads of the recurrence, and that these divide over them.
   void require_recurrent_heads(std::int64_t context, std::int64_t tensor, const Architecture& model);
-  // Requires one stage where layers read what others made besides the stream.
+  // Requires one stage where layers read what others made next to the stream.
   void require_one_stage(const std::string& key, std::int64_t stages, const Architecture& model);
 
   const std::optional<Error>& error() const { return error_; }
