@@ -23,6 +23,26 @@ struct Mixed {
   bool operator==(const Mixed&) const = default;
 };
 
+struct Wide {
+  int a0 = 0, a1 = 0, a2 = 0, a3 = 0, a4 = 0, a5 = 0, a6 = 0, a7 = 0, a8 = 0, a9 = 0, b0 = 0, b1 = 0, b2 = 0, b3 = 0,
+      b4 = 0, b5 = 0, b6 = 0, b7 = 0, b8 = 0, b9 = 0, c0 = 0, c1 = 0, c2 = 0, c3 = 0, c4 = 0, c5 = 0, c6 = 0, c7 = 0,
+      c8 = 0, c9 = 0, d0 = 0, d1 = 0, d2 = 0, d3 = 0, d4 = 0, d5 = 0, d6 = 0, d7 = 0, d8 = 0, d9 = 0, e0 = 0, e1 = 0,
+      e2 = 0, e3 = 0, e4 = 0, e5 = 0, e6 = 0;
+};
+
+// 47 members, which are none of a round number of tens.
+TEST(Bytes, OfAWideStructAreThoseOfEachMember) {
+  Wide wide;
+  wide.a0 = 1;
+  wide.e6 = 2;
+  EXPECT_EQ(to_bytes(wide).size(), 47 * sizeof(int));
+  const auto back = from_bytes<Wide>(to_bytes(wide));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->a0, 1);
+  EXPECT_EQ(back->d9, 0);
+  EXPECT_EQ(back->e6, 2);
+}
+
 TEST(Bytes, GiveBackWhatWasWritten) {
   const double below_zero = -0.0, odd = std::numeric_limits<double>::denorm_min();
   const Mixed full{odd,
