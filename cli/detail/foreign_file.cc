@@ -38,9 +38,6 @@ constexpr Marker markers[] = {
      "plumbline import automodel {0} --gpus N -o plan.toml"},
     {"", "verl.trainer.", "#!", "a launch script of verl", "plumbline import verl {0} -o plan.toml"},
     {"", "actor_rollout_ref.model.path=", "", "a launch script of verl", "plumbline import verl {0} -o plan.toml"},
-    {"#!", "-m torchtitan.train", "", "a launch script of torchtitan",
-     "the config_registry.py of its --module is read, with its --config, and its options behind --: plumbline import "
-     "torchtitan"},
     {"", "--model_name_or_path", "--finetuning_type", "a launch script of LLaMA-Factory",
      "plumbline import llama-factory {0} --gpus N -o plan.toml"},
     {"", "actor_rollout_ref:", "algorithm:", "a configuration of verl", "plumbline import verl {0} -o plan.toml"},
@@ -68,6 +65,9 @@ constexpr Marker markers[] = {
      "plumbline import torchtitan {0} --config NAME -o plan.toml"},
     {"", "[activation_checkpoint]", "[training]", "a configuration of torchtitan",
      "plumbline import torchtitan {0} -o plan.toml"},
+    {"", "torchtitan.train", "torchrun", "a launch script of torchtitan",
+     "the config_registry.py of its --module is read, with its --config, and its options behind --: plumbline import "
+     "torchtitan"},
     {"#!", "--", "", "a launch script", "plumbline import megatron {0} -o plan.toml"},
     {"", "def ", "megatron.bridge", "a recipe of Megatron-Bridge",
      "plumbline import nemo {0} --config NAME -o plan.toml"},

@@ -53,6 +53,14 @@ TEST(ForeignFile, IsRefusedWithTheCommandThatReadsIt) {
                    "a launch script of torchtitan",
                    "the config_registry.py of its --module is read, with its --config, and its options behind --: "
                    "plumbline import torchtitan"},
+           Foreign{"run_train",
+                   "TRAIN_FILE=${TRAIN_FILE:-\"torchtitan.train\"}\ntorchrun -m ${TRAIN_FILE} --module qwen3\n",
+                   "a launch script of torchtitan",
+                   "the config_registry.py of its --module is read, with its --config, and its options behind --: "
+                   "plumbline import torchtitan"},
+           Foreign{"registry.py",
+                   "# torchrun -m torchtitan.train --module llama3\ndef llama3_8b():\n    return Trainer.Config()\n",
+                   "a registry of torchtitan", "plumbline import torchtitan {} --config NAME -o plan.toml"},
            Foreign{"hydra.yaml", "actor_rollout_ref:\n  model: {}\nalgorithm: {}\n", "a configuration of verl",
                    "plumbline import verl {} -o plan.toml"},
            Foreign{"llama.yaml", "parallelism:\n  dp: 1\ntokens:\n  batch_accumulation_per_replica: 1\n",
