@@ -173,8 +173,14 @@ Result<Plan> Draft::plan() const {
     options.push_back(one.option);
   }
   if (!missing.empty()) {
+    // What is missing may be there under a misspelled name.
+    const auto meant = std::ranges::find_if(notes_, [](const Note& note) {
+      return note.kind == Note::Kind::unknown && contains(note.text, "did you mean");
+    });
+    std::string hint = fmt::format("add {}", fmt::join(options, " "));
+    if (meant != notes_.end()) hint += fmt::format("; line {} has {}", meant->line, meant->text);
     return wrong_input_at(configuration_.file, 0, "", fmt::format("does not state {}", fmt::join(missing, ", ")),
-                          fmt::format("add {}", fmt::join(options, " ")));
+                          std::move(hint));
   }
   std::string text;
   for (const auto& [key, setting] : settings_) {

@@ -332,6 +332,12 @@ TEST(OpenRlhf, AMisspelledOptionOfASectionIsNoted) {
   EXPECT_THAT(notes("--data.maxlen 8192"), HasSubstr("did you mean 'data.max_len'"));
   EXPECT_THAT(notes("--data.input_key question --actor.adam.lr 5e-7 --rollout.micro_batch_size 8"),
               testing::Not(HasSubstr("unknown")));
+  const std::string nameless =
+      "python3 -m openrlhf.cli.train_ppo_ray --actor.model_name_or_pth Qwen/Qwen3-8B "
+      "--train.colocate_all --vllm.num_engines 8 --ds.packing_samples\n";
+  EXPECT_THAT(refusal("openrlhf", nameless, answer_lengths),
+              HasSubstr("add --model NAME; line 1 has --actor.model_name_or_pth: unknown; did you mean "
+                        "'actor.model_name_or_path'"));
 }
 
 TEST(OpenRlhf, AScriptIsAPlanWithRollout) {
