@@ -260,10 +260,12 @@ std::string choice_words(const sim::PlanAnswer& answer) {
       return option_name(answer, answer.options[answer.order[place]]);
     }));
   const sim::Verdict of_plans = sim::verdict(best_with);
-  if (best_with.size() > 1 && (of_plans.winner || !of_plans.contenders.empty() || sentences.empty()))
-    sentences.push_back("Of the plans on " + first + ": " +
-                        verdict_words(of_plans, best_with, objective_words(sim::Objective::time),
-                                      [](std::size_t i) { return fmt::format("plan {}", i + 1); }));
+  if (best_with.size() > 1 && (of_plans.winner || !of_plans.contenders.empty() || sentences.empty())) {
+    std::string words = verdict_words(of_plans, best_with, objective_words(sim::Objective::time),
+                                      [](std::size_t i) { return fmt::format("plan {}", i + 1); });
+    if (words.starts_with('N')) words.front() = 'n';  // within a sentence
+    sentences.push_back(fmt::format("Of the plans on {}: {}", first, words));
+  }
   if (sentences.empty()) return first + ": plan 1 is the fastest that was found.";
   return fmt::format("{}", fmt::join(sentences, " "));
 }
