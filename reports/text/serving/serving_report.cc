@@ -47,7 +47,8 @@ class Answer {
     return {"",
             with_interval_ ? "The deployment in its steady state | > | >p10 | >p90"
                            : "The deployment in its steady state | >",
-            std::move(rows_), ""};
+            std::move(rows_),
+            with_interval_ ? "GPUs that only decode or prefill, and the steps below: by components alone." : ""};
   }
 
  private:
