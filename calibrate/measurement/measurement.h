@@ -96,7 +96,7 @@ struct Measurements {  // the content of a file
 double environment_number(const Measurements& file, const char* key);
 
 // Returns an extent of the shape; 0 when the shape lacks the name.
-double extent_of(const Measurement& measurement, std::string_view name);
+double extent_of(const Subject& subject, std::string_view name);
 
 // Returns the seconds of one execution, for sums over many: the mean of the samples without the slowest twentieth,
 // which interruptions caused. Without samples it is the median.

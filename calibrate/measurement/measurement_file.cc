@@ -174,9 +174,9 @@ std::vector<std::string> columns_of(const std::vector<Fields>& records) {
 
 }  // namespace
 
-double extent_of(const Measurement& measurement, std::string_view name) {
-  const auto found = std::ranges::find(measurement.shape, name, &Shape::value_type::first);
-  return found == measurement.shape.end() ? 0 : static_cast<double>(found->second);
+double extent_of(const Subject& subject, std::string_view name) {
+  const auto found = std::ranges::find(subject.shape, name, &Shape::value_type::first);
+  return found == subject.shape.end() ? 0 : static_cast<double>(found->second);
 }
 
 double typical_seconds(const Measurement& m) {

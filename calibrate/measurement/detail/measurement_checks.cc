@@ -61,11 +61,6 @@ model::Result<void> check_word(const char* key, const std::string& word, const s
                             fmt::format("one of {}", fmt::join(known, ", ")));
 }
 
-std::optional<double> extent(const Shape& shape, std::string_view name) {
-  const auto found = std::ranges::find(shape, name, &Shape::value_type::first);
-  return found == shape.end() ? std::nullopt : std::optional(static_cast<double>(found->second));
-}
-
 model::Result<void> check_gemm(const Measurement& m) {
   const std::optional<double> expected = detail::gemm_flops(m);
   if (!m.flops || !expected || std::abs(*m.flops / *expected - 1) <= rounding) return {};
@@ -77,9 +72,9 @@ model::Result<void> check_gemm(const Measurement& m) {
 }  // namespace
 
 std::optional<double> detail::gemm_flops(const Measurement& m) {
-  const auto rows = extent(m.shape, "m"), columns = extent(m.shape, "n"), depth = extent(m.shape, "k");
-  if (m.op != "gemm" || !rows || !columns || !depth) return std::nullopt;
-  return 2 * *rows * *columns * *depth * extent(m.shape, "groups").value_or(1);
+  const double products = extent_of(m, "m") * extent_of(m, "n") * extent_of(m, "k");  // 0 where one is not stated
+  if (m.op != "gemm" || products == 0) return std::nullopt;
+  return 2 * products * std::max(1.0, extent_of(m, "groups"));
 }
 
 model::Result<void> detail::check_values(const Record& record) {

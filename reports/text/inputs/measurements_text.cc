@@ -22,11 +22,6 @@ using calibrate::Measurements;
 
 constexpr double giga = 1e9;
 
-std::int64_t extent(const calibrate::Shape& shape, std::string_view name) {
-  const auto found = std::ranges::find(shape, name, &calibrate::Shape::value_type::first);
-  return found == shape.end() ? 0 : found->second;
-}
-
 // Returns the rate in TFLOP/s, else in GB/s.
 std::string rate_text(const Measurement& m) {
   if (m.flop_rate()) return number(*m.flop_rate() / tera) + " TFLOP/s";
@@ -190,14 +185,12 @@ std::string refinement_verdict(const calibrate::Refinement& refined, const calib
 }  // namespace
 
 std::string shape_text(const calibrate::Subject& subject) {
-  const calibrate::Shape& shape = subject.shape;
-  const std::int64_t m = extent(shape, "m"), n = extent(shape, "n"), k = extent(shape, "k");
+  const auto extent = [&](const char* name) { return calibrate::extent_of(subject, name); };
+  const double m = extent("m"), n = extent("n"), k = extent("k"), groups = extent("groups");
+  if (m > 0 && n > 0 && k > 0)
+    return (groups > 1 ? fmt::format("{:.0f} x ", groups) : "") + fmt::format("{:.0f}x{:.0f}x{:.0f}", m, n, k);
   std::string text;
-  if (m > 0 && n > 0 && k > 0) {
-    const std::int64_t groups = extent(shape, "groups");
-    return (groups > 1 ? fmt::format("{} x ", groups) : "") + fmt::format("{}x{}x{}", m, n, k);
-  }
-  for (const auto& [name, value] : shape) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, value);
+  for (const auto& [name, value] : subject.shape) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, value);
   return text;
 }
 

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "calibrate/chunk/chunk.h"
+#include "model/base/statistics.h"
 #include "model/base/text.h"
 
 namespace plumbline::calibrate {
@@ -321,8 +322,7 @@ model::Result<std::size_t> choose_step(const std::string& path, const TraceSteps
   }
   std::vector<std::size_t> sizes, full;
   for (const TraceStep& step : steps.found) sizes.push_back(step.work.size());
-  std::ranges::sort(sizes);
-  const std::size_t usual = sizes[sizes.size() / 2];
+  const std::size_t usual = model::upper_median(std::move(sizes));
   for (std::size_t i = 0; i < steps.found.size(); ++i)
     if (2 * steps.found[i].work.size() >= usual) full.push_back(i);
   std::ranges::stable_sort(full, {}, [&](std::size_t i) { return steps.found[i].length_ns; });
