@@ -25,7 +25,7 @@ namespace {
 constexpr const char* serving_numbers[] = {"gpus",        "tensor",       "attention_data", "expert",
                                            "concurrency", "input_tokens", "output_tokens"};
 constexpr double milliseconds = 1e-3;
-const std::string of_profiles = "profile.";  // before the name of a constant that a row states
+constexpr std::string_view of_profiles = "profile.";  // before the name of a constant that a row states
 
 ServingDemand read_serving_demand(model::TableReader& table) {
   ServingDemand demand;
@@ -143,7 +143,7 @@ ComparedServing compare_row(const PublishedServing& row, const ServingCase& defi
     auto profile = inputs->profile.with_changes(plan->constants);
     if (!profile) {
       model::Error error = profile.error();
-      error.key = of_profiles + error.key;
+      error.key.insert(0, of_profiles);
       return compared.error = about_row(row.id, error), compared;
     }
     inputs->profile = std::move(*profile);
