@@ -18,7 +18,7 @@ using nlohmann::json;
 // The limit is far above published dimensions; products of three dimensions below it fit 64 bits.
 constexpr std::int64_t largest_dimension = 1'000'000;
 constexpr std::int64_t most_positions = 1'000'000'000;
-constexpr std::int64_t most_layers = 10'000;  // a step's program numbers blocks with 16 bits
+constexpr std::int64_t most_layers = 1'000;  // a step's program numbers the segments of a stage with 16 bits
 
 // Returns the line of a key. The JSON library keeps no positions, so the key is searched in the text, in quotes before
 // a colon; of a dotted key the last part.
