@@ -251,6 +251,7 @@ class Composer {
       for (const Operators* part : {&first, &second}) {
         const Stream stream = communicates(place, part->front()) ? Stream::collective : Stream::compute;
         append(place, phase, section, stream, share, *part);
+        result_.segments.back().ends = piece + 1 == overlap_.pieces;
       }
     }
   }

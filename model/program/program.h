@@ -79,6 +79,7 @@ struct Segment {
   double share = 1;                      // share of each operator's work (the rest runs on another stream)
   std::vector<std::uint16_t> operators;  // indices into the block's graph, in launch order
   std::vector<std::uint16_t> waits;      // segments of the same template that must have ended (cross-stream)
+  bool ends = true;                      // the last of the pieces into which its operators are cut, or whole
 };
 
 struct SlotTemplate {

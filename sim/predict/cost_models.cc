@@ -290,7 +290,8 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
     const double gathered = reader.value("sequence.gather_passes"), reduced = reader.value("sequence.reduce_passes");
     const double ordered = several ? reduced : 0, summed = reader.value("sequence.gradient_passes", ordered);
     costs.sequences = {parallelism.tensor, several && whole ? gathered : 0, whole ? ordered : 0,
-                       whole || !overlap.tensor_gradients ? summed : 0};
+                       whole || !overlap.tensor_gradients ? summed : 0,
+                       whole ? 0 : reader.value("sequence.partial_passes")};
   }
   if (!parallelism.sequence && reader.value("message.divided") > 0)
     costs.communication.divide_messages(parallelism.tensor);

@@ -40,9 +40,10 @@ struct CostModels {
   double gather_passes = 0, reduce_passes = 0, fp32_reduce_passes = 0, accumulate_passes = 0, run_passes = 0;
   // Where tensor ranks divide the tokens: the bytes that kernels of their own move over those of all tokens, once they
   // are gathered, before they are reduced, and before input gradients are; the first two of several sequences only.
+  // `added` are those that add up the results of a sum in pieces, once all pieces are there.
   struct {
     std::int64_t ranks = 1;
-    double gathered = 0, reduced = 0, gradients = 0;
+    double gathered = 0, reduced = 0, gradients = 0, added = 0;
   } sequences;
 };
 

@@ -22,10 +22,11 @@ class SegmentMemo {
     if (known_.size() <= segment.block) known_.resize(segment.block + std::size_t{1});
     std::deque<Known>& known = known_[segment.block];
     const auto found = std::ranges::find_if(known, [&](const Known& one) {
-      return one.stream == segment.stream && one.share == segment.share && one.operators == segment.operators;
+      return one.stream == segment.stream && one.share == segment.share && one.ends == segment.ends &&
+             one.operators == segment.operators;
     });
     if (found != known.end()) return found->value;
-    known.push_back({segment.stream, segment.share, segment.operators, make()});
+    known.push_back({segment.stream, segment.share, segment.ends, segment.operators, make()});
     return known.back().value;
   }
 
@@ -33,6 +34,7 @@ class SegmentMemo {
   struct Known {
     model::Stream stream;
     double share;
+    bool ends;
     std::vector<std::uint16_t> operators;
     Value value;
   };

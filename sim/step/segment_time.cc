@@ -114,9 +114,29 @@ SegmentTime transfer_segment(const model::Graph& graph, const model::Segment& se
   return time;
 }
 
+// Returns the seconds of the kernel that adds up what the ranks sent for a sum in pieces. It needs the last piece, so
+// that nothing overlaps with it.
+double adding_partials(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
+  if (costs.sequences.added == 0 || segment.share == 1 || !segment.ends) return 0;
+  double seconds = 0;
+  for (const std::uint16_t index : segment.operators) {
+    const model::Operator& op = graph.operators[index];
+    if (op.kind != model::OperatorKind::reduce_scatter) continue;
+    const auto& group = std::get<model::CollectiveAttributes>(op.attributes);
+    if (group.ranks != costs.sequences.ranks || group.stride != 1) continue;
+    const model::Tensor& all = graph.tensor(op.reads[0]);
+    if (all.shape[0].extent != model::Extent::tokens) continue;  // rows of experts
+    seconds += costs.kernels.moving(all.bytes() * costs.sequences.added, costs.partition.overlapped(CoRunner::none));
+  }
+  return seconds;
+}
+
 SegmentTime collective_segment(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
   SegmentTime time = transfer_segment(
       graph, segment, [&](const model::Operator& op) { return segment.share * collective_seconds(graph, op, costs); });
+  const double adding = adding_partials(graph, segment, costs);
+  time.kernels.back() += adding;
+  time.transfer += adding;
   const WireLoad load = wire_load(graph, segment.operators, costs);
   time.group = load.group;
   time.network_bytes = segment.share * load.network_bytes;

@@ -165,7 +165,7 @@ model::Result<void> PartsCache::find_costs(PlanWork& work) {
   // What is copied after gathers, and how messages are divided.
   const auto states = [&](std::string_view constant) { return inputs_.profile.find(constant).has_value(); };
   if (states("message.divided") || states("sequence.gather_passes") || states("sequence.reduce_passes") ||
-      states("sequence.gradient_passes"))
+      states("sequence.gradient_passes") || states("sequence.partial_passes"))
     key_.add(work.plan->parallelism.tensor, work.plan->parallelism.sequence, work.plan->batch.micro_batch_size > 1);
   auto& known = costs_[key_.bytes()];
   if (!known) {

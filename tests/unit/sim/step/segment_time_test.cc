@@ -305,6 +305,36 @@ TEST(SumsOfInputGradients, AreAddedUpBeforeTheyAreReduced) {
   EXPECT_GT(sums, 0);
 }
 
+// Once the last of four pieces of a sum is there, a kernel reads what all ranks sent, 8192 tokens and 4096 columns in
+// 16 bits, and writes a quarter as much: 1.25 passes. The pieces before it, gathers and whole sums have none.
+TEST(SumsInPieces, AreAddedUpAfterTheLastPiece) {
+  for (const bool in_pieces : {true, false}) {
+    Inputs inputs = tests::step_inputs(tests::llama_plan, "h800",
+                                       {"parallelism.tensor=4", "parallelism.sequence=true",
+                                        "overlap.tensor=" + std::string(in_pieces ? "true" : "false")});
+    const model::StepProgram program = tests::program_of(inputs);
+    const CostModels plain = tests::costs_of(inputs);
+    inputs.profile = tests::with_constants(inputs.profile, {{"sequence.partial_passes", 1.25}});
+    const CostModels adding = tests::costs_of(inputs);
+    const double added = plain.kernels.moving(model::Bytes(1.25 * 8192 * 4096 * 2), {.sms = 132});
+    int sums = 0, pieces = 0;
+    for (const Segment& segment : tests::middle_slot(program, OpType::F).segments) {
+      if (segment.stream != Stream::collective) continue;
+      const model::Graph& graph = program.blocks[segment.block];
+      if (graph.operators[segment.operators.front()].kind == model::OperatorKind::reduce_scatter) ++pieces;
+      const double more = segment_time(graph, segment, adding).transfer - segment_time(graph, segment, plain).transfer;
+      if (more == 0) continue;
+      EXPECT_TRUE(segment.ends);
+      EXPECT_NEAR(more, added, rounding_of_times);
+      ++sums;
+    }
+    // Attention's output and the MLP's.
+    EXPECT_EQ(sums % 2, 0);
+    EXPECT_EQ(sums, in_pieces ? pieces / 4 : 0);
+    EXPECT_GT(pieces, 0);
+  }
+}
+
 // Sums of input gradients overlap with weight gradients, or are cut into pieces with the GEMM before them; without
 // either they are whole and the next kernel waits for them.
 TEST(SumsOfInputGradients, OverlapUnlessThePlanSaysNot) {
