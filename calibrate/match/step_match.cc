@@ -218,34 +218,6 @@ bool joins(const Alignment& alignment) {
   return matched(alignment.predicted_of) != matched(alignment.measured_of);
 }
 
-double size_of(const MatchItem& gemm) { return gemm.extents[0] * gemm.extents[1] * gemm.extents[2]; }
-
-// Moves parts of GEMMs that match nothing, or joined a predicted one whose FLOPs are all matched, to the one that the
-// next or the last GEMM of the trace matches, where they complete it: the key and value that run between the output and
-// the query are parts of the fused projection, although the output's shape could hold them, too.
-void move_parts(Alignment& alignment, const Items& predicted, const Items& measured) {
-  std::vector<double> sizes(predicted.size(), 0);
-  const auto own = [&](std::size_t j) { return static_cast<std::size_t>(alignment.predicted_of[j]); };
-  for (std::size_t j = 0; j < measured.size(); ++j)
-    if (alignment.predicted_of[j] >= 0) sizes[own(j)] += size_of(measured[j]);
-  constexpr double rounding = 1.001;
-  const auto fits = [&](std::size_t i, double more) { return sizes[i] + more <= rounding * size_of(predicted[i]); };
-  const auto move = [&](std::size_t j, std::size_t neighbor) {
-    if (alignment.predicted_of[neighbor] < 0 || size_of(measured[j]) == 0) return;
-    const std::size_t to = own(neighbor);
-    const bool free = alignment.predicted_of[j] < 0;
-    const bool joined = !free && own(j) != to && !std::cmp_equal(alignment.measured_of[own(j)], j) && !fits(own(j), 0);
-    if (!(free || joined) || !may_be_part(predicted[to], measured[j]) || !fits(to, size_of(measured[j]))) return;
-    if (likeness(predicted[to], measured[j]) != Likeness::same || place_evidence(predicted[to], measured[j]) < 0)
-      return;
-    if (joined) sizes[own(j)] -= size_of(measured[j]);
-    sizes[to] += size_of(measured[j]);
-    alignment.predicted_of[j] = static_cast<std::int32_t>(to);
-  };
-  for (std::size_t j = measured.size(); j-- > 1;) move(j - 1, j);
-  for (std::size_t j = 1; j < measured.size(); ++j) move(j, j - 1);
-}
-
 class ComputeMatcher {
  public:
   ComputeMatcher(const Items& predicted, const Items& measured, StepMatch& result)
@@ -306,7 +278,6 @@ class ComputeMatcher {
         ++count;
         places += i >= 0 ? place_evidence(first[static_cast<std::size_t>(i)], second[j]) : 0;
       }
-      move_parts(alignment, first, second);
       undo_joins(alignment, first, second, gain);
       add_matches(alignment, first, second, MatchedBy::order, result_);
     };
