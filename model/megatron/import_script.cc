@@ -156,6 +156,17 @@ bool is_swift(std::string_view word, std::string_view verb) {
   return word.substr(word.rfind('/') + 1) == "megatron" && (verb == "sft" || verb == "pt" || verb == "rlhf");
 }
 
+// Returns ms-swift's verb for Megatron that a program is behind the word before it, or as the file behind that verb;
+// empty for other programs.
+std::string_view swift_verb(std::string_view before, std::string_view program) {
+  if (is_swift(before, program)) return program;
+  constexpr std::string_view folder = "swift/cli/_megatron/", ending = ".py";
+  const std::size_t at = program.rfind(folder);
+  if (at == std::string_view::npos || !program.ends_with(ending)) return {};
+  const std::string_view verb = program.substr(at + folder.size(), program.size() - at - folder.size() - ending.size());
+  return is_swift("megatron", verb) ? verb : std::string_view();
+}
+
 // Returns the position of the program: a .py file, the module behind python's or torchrun's -m, or ms-swift's verb.
 std::optional<std::size_t> program_word(const Command& command) {
   bool python = false;
@@ -190,16 +201,16 @@ using Defaults = std::span<const std::pair<std::string_view, std::string_view>>;
 // What ms-swift gives Megatron Core where its command does not decide (MegatronArguments of
 // swift/megatron/arguments/megatron_args.py @006938be; bf16 is the type of most checkpoints), and what slime does
 // (_set_default_megatron_args of slime/backends/megatron_utils/arguments.py).
-constexpr std::pair<std::string_view, std::string_view> swift_defaults[] = {
-    {"--micro-batch-size", "1"},
-    {"--global-batch-size", "16"},
-    {"--bf16", ""},
-    {"--recompute-granularity", "selective"},
-    {"--attention-backend", "flash"},
-    {"--cross-entropy-loss-fusion", ""},
-    {"--use-distributed-optimizer", ""},
-    {"--moe-grouped-gemm", ""},
-    {"--moe-token-dispatcher-type", "alltoall"}};
+constexpr std::pair<std::string_view, std::string_view> swift_defaults[] = {{"--micro-batch-size", "1"},
+                                                                            {"--global-batch-size", "16"},
+                                                                            {"--bf16", ""},
+                                                                            {"--recompute-granularity", "selective"},
+                                                                            {"--attention-backend", "flash"},
+                                                                            {"--cross-entropy-loss-fusion", ""},
+                                                                            {"--use-distributed-optimizer", ""},
+                                                                            {"--moe-grouped-gemm", ""},
+                                                                            {"--moe-token-dispatcher-type", "alltoall"},
+                                                                            {"--expert-tensor-parallel-size", "1"}};
 constexpr std::pair<std::string_view, std::string_view> swift_preferences[] = {{"--rlhf-type", "dpo"}};
 constexpr std::pair<std::string_view, std::string_view> slime_defaults[] = {
     {"--micro-batch-size", "1"}, {"--bf16", ""}, {"--use-distributed-optimizer", ""}};
@@ -279,9 +290,10 @@ std::optional<Launch> find_launch(const Script& script, std::vector<Note>& notes
     launch.emplace();
     launch->text = text_of({command.begin(), split + 1});
     launch->arguments.assign(split + 1, command.end());
-    launch->swift = launcher.size() > 0 && is_swift(launcher.back().text, split->text);
+    const std::string_view verb = launcher.empty() ? "" : swift_verb(launcher.back().text, split->text);
+    launch->swift = !verb.empty();
     if (launch->swift) add_defaults(*launch, "ms-swift's", swift_defaults, notes);
-    if (launch->swift && split->text == "rlhf") add_defaults(*launch, "ms-swift's", swift_preferences, notes);
+    if (verb == "rlhf") add_defaults(*launch, "ms-swift's", swift_preferences, notes);
     if (starts_actors(launch->arguments)) add_defaults(*launch, "slime's", slime_defaults, notes);
     if (const auto open = undecided_option(launcher))
       launch->open = *open;

@@ -321,6 +321,24 @@ TEST(MegatronStyles, ExamplesOfMegatronAreReadOrRefusedWithTheRemedy) {
   EXPECT_EQ(chosen.plan.stack.dispatcher, "alltoall");
 }
 
+// ms-swift spreads experts over no tensor ranks unless it is told to, Megatron-LM over those of the layers. The file
+// behind its verb is the verb.
+TEST(MegatronStyles, MsSwiftsExpertsAreOfNoTensorRanks) {
+  const std::string arguments =
+      " --num_layers 12 --hidden_size 512 --num_attention_heads 8 --max_length 1024 --vocab_size 32000 --num_experts 8 "
+      "--tensor_model_parallel_size 2 --expert_model_parallel_size 2 ";
+  const std::string file =
+      "python -m torch.distributed.run --nnodes 1 --nproc_per_node 4 /a/swift/cli/_megatron/sft.py";
+  for (const std::string& program : {std::string("NPROC_PER_NODE=4 megatron sft"), file}) {
+    const auto swift = value_of(import_style(program + arguments + "\n", "swift.sh", {}));
+    EXPECT_EQ(swift.plan.cluster.gpus, 4);
+    EXPECT_EQ(swift.plan.parallelism.expert_tensor, 1);
+    EXPECT_EQ(swift.plan.batch.global_batch_size, 16) << "of ms-swift";
+  }
+  const auto stated = value_of(import_style(file + arguments + "--expert_tensor_parallel_size 2\n", "swift.sh", {}));
+  EXPECT_EQ(stated.plan.parallelism.expert_tensor, 2);
+}
+
 TEST(MegatronStyles, AdaptersOfMsSwiftAreThoseOfThePlan) {
   const std::string model =
       "NPROC_PER_NODE=8 megatron sft --num_layers 12 --hidden_size 512 --num_attention_heads 8 --max_length 1024 "
