@@ -49,15 +49,15 @@ std::optional<FoundModel> find_named_model(
       {"llama-3.1-", "llama-3-"}, {"llama-3.3-", "llama-3-"}, {"qwen2.5-7b", "qwen2-7b"}};
   for (const auto& [other, shipped] : same)
     if (name.starts_with(other)) name = fmt::format("{}{}", shipped, name.substr(other.size()));
-  if (stated.starts_with('/')) name = stated + "/config.json";
-  const bool is_folder = name.starts_with('/');
+  // A folder of this machine, else the model that a folder elsewhere is named after.
+  if (stated.starts_with('/'))
+    if (const std::string config = stated + "/config.json"; const auto model = load_model(config))
+      return FoundModel{{config, "", model->layers}, false};
   constexpr std::size_t longest_name = 100;
-  if (name.size() > longest_name && !is_folder) return std::nullopt;
-  for (std::string part = name; is_folder || part.find('-') != std::string::npos;
-       part = part.substr(0, part.rfind('-'))) {
-    if (const auto model = load_model(part)) return FoundModel{{part, "", model->layers}, part != name};
-    if (is_folder) break;
-  }
+  if (name.size() > longest_name) return std::nullopt;
+  for (std::string part = name; part.find('-') != std::string::npos; part = part.substr(0, part.rfind('-')))
+    if (const auto model = load_model(part))
+      return FoundModel{{part, "", model->layers}, part != name || stated.starts_with('/')};
   return std::nullopt;
 }
 

@@ -838,6 +838,16 @@ TEST(Trainers, TheModelMayBeAFolder) {
   };
   EXPECT_EQ(read(of("/data/llama3")).plan.model.config, "/data/llama3/config.json");
   expect_refusal(of("llama3"), 2, "no shipped model has the name 'llama3'");
+  // A folder of another machine is named after its model.
+  const auto load = [](const std::string& config) -> Result<Architecture> {
+    if (config == "qwen3-8b") return tests::dense_model(config);
+    return wrong_input_at(config, 0, "", "is no model", "");
+  };
+  const auto elsewhere = find_named_model("/home/me/models/Qwen3-8B-Instruct", load);
+  ASSERT_TRUE(elsewhere);
+  EXPECT_EQ(elsewhere->model.shipped, "qwen3-8b");
+  EXPECT_TRUE(elsewhere->further) << "which is noted";
+  EXPECT_FALSE(find_named_model("/home/me/models/mine", load));
 }
 
 TEST(Trainers, WordsOfFsdp) {
