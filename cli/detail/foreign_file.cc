@@ -56,6 +56,10 @@ constexpr Marker markers[] = {
      "script changes"},
     {"", "WorkloadBaseConfig", "num_gpus=", "presets of Megatron-Bridge",
      "plumbline import nemo reads its recipes (perf_recipes) and the run_config.yaml of a run"},
+    {"", "megatron sft", "--", "a launch script of ms-swift on Megatron", "plumbline import megatron {0} -o plan.toml"},
+    {"", "allocation_mode:", "cluster:", "a configuration of AReaL", kPlanByHand},
+    {"", "_component_: torchtune", "", "a configuration of torchtune", kPlanByHand},
+    {"", "xtuner.v1", "TrainerConfig(", "a configuration of XTuner", kPlanByHand},
     {"", "swift sft", "--", "a launch script of ms-swift", "plumbline import ms-swift {0} -o plan.toml"},
     {"", "swift rlhf", "--", "a launch script of ms-swift", "plumbline import ms-swift {0} -o plan.toml"},
     {"#!", "--max_context_width", "--hidden_width", "a launch script of awsome-distributed-ai's FSDP example",
@@ -65,6 +69,9 @@ constexpr Marker markers[] = {
      "plumbline import torchtitan {0} --config NAME -o plan.toml"},
     {"", "[activation_checkpoint]", "[training]", "a configuration of torchtitan",
      "plumbline import torchtitan {0} -o plan.toml"},
+    {"", "--per_device_train_batch_size", "--model_name_or_path", "a launch script of transformers' Trainer",
+     "its file of DeepSpeed or accelerate is read: plumbline import deepspeed FILE --model NAME --gpus N, or import "
+     "accelerate FILE; batch and sequence length are --set batch.micro_batch_size=N and batch.sequence_length=N"},
     {"", "torchtitan.train", "torchrun", "a launch script of torchtitan",
      "the config_registry.py of its --module is read, with its --config, and its options behind --: plumbline import "
      "torchtitan"},

@@ -61,6 +61,14 @@ TEST(ForeignFile, IsRefusedWithTheCommandThatReadsIt) {
            Foreign{"registry.py",
                    "# torchrun -m torchtitan.train --module llama3\ndef llama3_8b():\n    return Trainer.Config()\n",
                    "a registry of torchtitan", "plumbline import torchtitan {} --config NAME -o plan.toml"},
+           Foreign{"megatron.sh", "NPROC_PER_NODE=8 \\\nmegatron sft \\\n  --model Qwen/Qwen3-8B\n",
+                   "a launch script of ms-swift on Megatron", "plumbline import megatron {} -o plan.toml"},
+           Foreign{
+               "sft_trl.sh", "accelerate launch sft.py --model_name_or_path a/b --per_device_train_batch_size 2\n",
+               "a launch script of transformers' Trainer",
+               "its file of DeepSpeed or accelerate is read: plumbline import deepspeed FILE --model NAME --gpus N, "
+               "or import accelerate FILE; batch and sequence length are --set batch.micro_batch_size=N and "
+               "batch.sequence_length=N"},
            Foreign{"hydra.yaml", "actor_rollout_ref:\n  model: {}\nalgorithm: {}\n", "a configuration of verl",
                    "plumbline import verl {} -o plan.toml"},
            Foreign{"llama.yaml", "parallelism:\n  dp: 1\ntokens:\n  batch_accumulation_per_replica: 1\n",
@@ -126,6 +134,12 @@ TEST(ForeignFile, OfProgramsThatNoCommandReads) {
   EXPECT_EQ(refused("fsdp.sbatch", "#!/bin/bash\ntorchrun train.py --max_context_width=4096 --hidden_width=4096\n"),
             "is a launch script of awsome-distributed-ai's FSDP example");
   EXPECT_EQ(refused("7b.yaml", "global_train_batch_size: 8\nfsdp_config: {}\n"), "is a configuration of llm-foundry");
+  EXPECT_EQ(refused("grpo.yaml", "allocation_mode: sglang:d4+fsdp:d4\ncluster:\n  n_nodes: 1\n"),
+            "is a configuration of AReaL");
+  EXPECT_EQ(refused("full.yaml", "model:\n  _component_: torchtune.models.llama3_1.llama3_1_8b\nmax_length: 1\n"),
+            "is a configuration of torchtune");
+  EXPECT_EQ(refused("moe.py", "from xtuner.v1.config import TrainerConfig\ntrainer = TrainerConfig(model_cfg=1)\n"),
+            "is a configuration of XTuner");
   EXPECT_EQ(refused("launch.sh", "#!/bin/bash\ntorchrun pretrain_gpt.py --bf16\n"), "");
 }
 
