@@ -13,7 +13,6 @@ namespace plumbline::model {
 namespace {
 
 using CollectiveKind = DataParallelCollectives::Kind;
-using SlotSegment = DataParallelCollectives::Moment;
 
 class Planner {
  public:
@@ -102,78 +101,31 @@ class Planner {
     if (last >= 0) reduce(last, stage(last));
   }
 
-  struct Use {  // a use of a unit's parameters
-    std::int32_t stage = 0, unit = 0;
-    SlotSegment first, last;
-    bool gathered = true;  // else still in memory
-  };
-
-  void add_uses(std::int32_t slot, bool forward, std::int32_t stage, std::vector<Use>& uses) {
+  void add_uses(std::int32_t slot, bool forward, std::int32_t stage, std::vector<ParameterUse>& uses) {
     for (std::int32_t unit = 0; unit < static_cast<std::int32_t>(units(stage).size()); ++unit) {
       const SegmentSpan span = span_of(slot, forward, stage, unit, false);
       if (span.first >= 0) uses.push_back({stage, unit, {slot, span.first}, {slot, span.last}});
     }
   }
 
-  // Returns the uses in the order in which the rank reaches them. Consecutive uses of a unit are merged.
-  std::vector<Use> uses() {
-    std::vector<Use> all;
-    for (std::int32_t slot = 0; slot < static_cast<std::int32_t>(ops_.size()); ++slot) {
-      const ScheduleOp& op = ops_[static_cast<std::size_t>(slot)];
-      std::vector<Use> now;
-      if (op.f_stage >= 0) add_uses(slot, true, op.f_stage, now);
-      if (op.b_stage >= 0 && reads_parameters(op)) add_uses(slot, false, op.b_stage, now);
-      std::ranges::stable_sort(now, {}, [](const Use& use) { return use.first.segment; });
-      for (const Use& use : now) {
-        const bool again = !all.empty() && all.back().stage == use.stage && all.back().unit == use.unit;
-        if (again)
-          all.back().last = use.last;
-        else
-          all.push_back(use);
-      }
-    }
-    return all;
-  }
-
-  // Without resharding a unit stays in memory from a forward until no micro-batch waits for its backward.
-  void keep_between(std::vector<Use>& all) const {
-    std::map<std::int32_t, std::int32_t> in_flight;               // micro-batches of a stage
-    std::map<std::pair<std::int32_t, std::int32_t>, bool> there;  // (stage, unit)
-    std::int32_t seen = 0;
-    for (Use& use : all) {
-      for (; seen <= use.first.slot; ++seen) follow(seen, in_flight, there);
-      use.gathered = !std::exchange(there[{use.stage, use.unit}], true);
-    }
-  }
-
-  // Updates the counts to the start of `slot`, when the slot before it has ended.
-  void follow(std::int32_t slot, std::map<std::int32_t, std::int32_t>& in_flight,
-              std::map<std::pair<std::int32_t, std::int32_t>, bool>& there) const {
-    if (slot > 0) {
-      const ScheduleOp& before = ops_[static_cast<std::size_t>(slot - 1)];
-      if (before.b_stage >= 0 && reads_parameters(before) && --in_flight[before.b_stage] == 0)
-        std::erase_if(there, [&](const auto& entry) { return entry.first.first == before.b_stage; });
-    }
-    const ScheduleOp& op = ops_[static_cast<std::size_t>(slot)];
-    if (op.f_stage >= 0) ++in_flight[op.f_stage];
-  }
-
   void gather_every_time() {
-    std::vector<Use> all = uses();
-    if (!plan_.parallelism.reshard_after_forward) keep_between(all);
-    const auto buffers = static_cast<std::size_t>(plan_.overlap.prefetch) + 1;
-    for (std::size_t i = 0; i < all.size(); ++i)
-      if (all[i].gathered)
-        result_.push_back({CollectiveKind::gather, all[i].stage, all[i].unit, freed(all, i, buffers), all[i].first});
-  }
-
-  // Returns the end of the use whose buffer use `i` takes. Uses of an overlapped pair may be nested; then the buffer of
-  // an earlier use is taken.
-  static SlotSegment freed(const std::vector<Use>& all, std::size_t i, std::size_t buffers) {
-    const auto place = [](const SlotSegment& moment) { return std::pair(moment.slot, moment.segment); };
-    for (std::size_t j = i; j-- > 0;)
-      if (i - j >= buffers && place(all[j].last) < place(all[i].first)) return all[j].last;
-    return {};
+    std::vector<ParameterUse> all;  // in the order in which the rank reaches them
+    const auto stages_of = [this](std::int32_t slot) {
+      const ScheduleOp& op = ops_[static_cast<std::size_t>(slot)];
+      return std::pair(op.f_stage, reads_parameters(op) ? op.b_stage : -1);
+    };
+    for (std::int32_t slot = 0; slot < static_cast<std::int32_t>(ops_.size()); ++slot) {
+      const auto [forward, backward] = stages_of(slot);
+      std::vector<ParameterUse> now;
+      if (forward >= 0) add_uses(slot, true, forward, now);
+      if (backward >= 0) add_uses(slot, false, backward, now);
+      std::ranges::stable_sort(now, {}, [](const ParameterUse& use) { return use.first.segment; });
+      for (const ParameterUse& use : now) add_use(all, use);
+    }
+    plan_gathers(all, static_cast<std::size_t>(plan_.overlap.prefetch) + 1, plan_.parallelism.reshard_after_forward,
+                 stages_of);
+    for (const ParameterUse& use : all)
+      if (use.gathered) result_.push_back({CollectiveKind::gather, use.stage, use.unit, use.after, use.first});
   }
 
   const Plan& plan_;

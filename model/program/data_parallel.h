@@ -6,6 +6,10 @@
 // can run separately, when the rules above allow.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "model/graph/graph.h"
@@ -34,7 +38,47 @@ std::vector<SegmentSpan> segment_spans(const std::vector<Graph>& blocks, const S
 // A gather of zero_stage 3 starts when one of the overlap.prefetch + 1 buffers is free.
 std::vector<std::vector<DataParallelCollectives>> data_parallel(const Plan& plan, const StepProgram& program);
 
-struct Plan;
+// A use of a unit's parameters under zero_stage 3, by one slot of a rank or by consecutive ones.
+struct ParameterUse {
+  std::int32_t stage = 0, unit = 0;
+  DataParallelCollectives::Moment first, last;
+  DataParallelCollectives::Moment after = {};  // its gather starts when this ends; none: with the step
+  bool gathered = true;                        // false: the parameters are still in memory
+};
+
+// Adds the next use of a rank. Consecutive uses of a unit count as one, because its parameters stay. `Use` is a
+// ParameterUse, here and below.
+template <class Use>
+void add_use(std::vector<Use>& uses, const Use& use) {
+  if (!uses.empty() && uses.back().stage == use.stage && uses.back().unit == use.unit)
+    uses.back().last = use.last;
+  else
+    uses.push_back(use);
+}
+
+// Sets `after` and `gathered` of a rank's uses. A gather takes the buffer of the use `buffers` before it; uses of an
+// overlapped pair may be nested, then that of an earlier one. Without `reshard` a unit stays in memory from a forward
+// until no micro-batch waits for its backward. `stages_of` returns the stage that a slot runs forward and the one whose
+// parameters it reads backward, each -1 for none.
+template <class Use, class StagesOf>
+void plan_gathers(std::vector<Use>& uses, std::size_t buffers, bool reshard, const StagesOf& stages_of) {
+  std::map<std::int32_t, std::int32_t> in_flight;               // micro-batches of a stage
+  std::map<std::pair<std::int32_t, std::int32_t>, bool> there;  // (stage, unit)
+  std::int32_t seen = 0;
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    Use& use = uses[i];
+    for (; !reshard && seen <= use.first.slot; ++seen) {
+      const std::int32_t ended = seen == 0 ? -1 : stages_of(seen - 1).second, begun = stages_of(seen).first;
+      if (ended >= 0 && --in_flight[ended] == 0)
+        std::erase_if(there, [&](const auto& entry) { return entry.first.first == ended; });
+      if (begun >= 0) ++in_flight[begun];
+    }
+    use.gathered = reshard || !std::exchange(there[{use.stage, use.unit}], true);
+    std::size_t freed = i < buffers ? 0 : i - buffers + 1;
+    while (freed > 0 && uses[freed - 1].last >= use.first) --freed;
+    if (freed > 0) use.after = uses[freed - 1].last;
+  }
+}
 
 struct StageOptimizer {
   Graph graph;

@@ -10,6 +10,7 @@
 // Estimates where tokens go, for group-limited top-k routing with independent random scores.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -117,6 +118,7 @@ struct DataParallelCollectives {
   struct Moment {
     std::int32_t slot = -1;     // index in the rank's program; -1: none
     std::int32_t segment = -1;  // index in the slot; -1: the whole slot
+    auto operator<=>(const Moment&) const = default;
   };
   Kind kind = Kind::reduce;
   std::int32_t stage = 0, unit = 0;

@@ -1,8 +1,9 @@
 #include "sim/predict/step_walk.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
+
+#include "model/program/data_parallel.h"
 
 namespace plumbline::sim {
 namespace {
@@ -112,7 +113,6 @@ class GatherWalk {
     gate_ = false;
     copies_.clear();
     collect();
-    if (!step.reshard) keep_between();
     schedule();
   }
   bool run_free(const Op& /*op*/, double /*begin*/) { return false; }  // every slot uses parameters
@@ -135,7 +135,7 @@ class GatherWalk {
     const auto start_until = [&](std::int32_t segment) {
       while (true) {
         const std::int32_t g =
-            gather < starting_.size() ? uses_[static_cast<std::size_t>(starting_[gather])].after : segment;
+            gather < starting_.size() ? uses_[static_cast<std::size_t>(starting_[gather])].after.segment : segment;
         std::int32_t r = segment;
         if (reduction < sync.reduces.size() && sync.reduces[reduction].segment >= 0)
           r = sync.reduces[reduction].segment;
@@ -149,11 +149,11 @@ class GatherWalk {
         }
       }
     };
-    for (; next_ < uses_.size() && uses_[next_].first.first == slot_; ++next_) {
+    for (; next_ < uses_.size() && uses_[next_].first.slot == slot_; ++next_) {
       const Use& use = uses_[next_];
       if (!use.gathered) continue;
-      start_until(use.first.second);
-      compute_until(start_of(run, use.first.second));
+      start_until(use.first.segment);
+      compute_until(start_of(run, use.first.segment));
       late += clock_.wait_for(use.gather);
     }
     start_until(static_cast<std::int32_t>(run.segments.size()));
@@ -179,71 +179,44 @@ class GatherWalk {
   }
 
  private:
-  using Moment = std::pair<std::int32_t, std::int32_t>;  // slot of the rank, segment
   static constexpr std::int32_t none = -1;
 
-  struct Use {  // of a unit's parameters, by consecutive slots
-    std::int32_t stage = 0, unit = 0;
-    Moment first, last;
-    double seconds = 0;         // of its gather
-    std::size_t gather = 0;     // its number on the stream, once it is posted
-    std::int32_t next = none;   // another use whose gather starts in the same slot
-    std::int32_t after = none;  // segment of that slot
-    bool gathered = true;       // false: its parameters were still there
+  struct Use : model::ParameterUse {
+    double seconds = 0;        // of its gather
+    std::size_t gather = 0;    // its number on the stream, once it is posted
+    std::int32_t next = none;  // another use whose gather starts in the same slot
   };
 
   const Op& op(std::int32_t slot) const { return step_->table->ops[rank_->ops[static_cast<std::size_t>(slot)]]; }
-  const model::ScheduleTable::SlotClass& stages(std::int32_t slot) const {
-    return step_->table->classes[op(slot).slot_class];
-  }
 
-  // Consecutive uses of a unit count as one, because its parameters stay.
   void collect() {
     uses_.clear();
+    const auto stages_of = [this](std::int32_t slot) {
+      const auto& here = step_->table->classes[op(slot).slot_class];
+      return std::pair(here.f_stage, here.type == model::OpType::W ? none : here.b_stage);
+    };
     for (std::int32_t k = 0; k < static_cast<std::int32_t>(rank_->ops.size()); ++k) {
-      const auto& here = stages(k);
-      for (const SlotSync::Use& use : step_->syncs[op(k).slot_class]->uses) {
-        const std::int32_t stage = use.forward ? here.f_stage : here.b_stage;
-        if (!uses_.empty() && uses_.back().stage == stage && uses_.back().unit == use.unit)
-          uses_.back().last = {k, use.last};
-        else
-          uses_.push_back({stage, use.unit, {k, use.first}, {k, use.last}, use.seconds});
-      }
+      const auto [forward, backward] = stages_of(k);
+      for (const SlotSync::Use& use : step_->syncs[op(k).slot_class]->uses)
+        model::add_use(uses_,
+                       Use{{use.forward ? forward : backward, use.unit, {k, use.first}, {k, use.last}}, use.seconds});
     }
+    model::plan_gathers(uses_, step_->buffers, step_->reshard, stages_of);
   }
 
-  void keep_between() {
-    std::map<std::int32_t, std::int32_t> in_flight;               // micro-batches of a stage
-    std::map<std::pair<std::int32_t, std::int32_t>, bool> there;  // (stage, unit)
-    std::int32_t seen = 0;
-    for (Use& use : uses_) {
-      for (; seen <= use.first.first; ++seen) {
-        const std::int32_t ended = seen == 0 || op(seen - 1).type == model::OpType::W ? none : stages(seen - 1).b_stage;
-        if (ended >= 0 && --in_flight[ended] == 0)
-          std::erase_if(there, [&](const auto& entry) { return entry.first.first == ended; });
-        if (stages(seen).f_stage >= 0) ++in_flight[stages(seen).f_stage];
-      }
-      use.gathered = !std::exchange(there[{use.stage, use.unit}], true);
-    }
-  }
-
-  // A gather starts when its buffer is free. Gathers that get an initial buffer start with the step.
+  // Gathers that get an initial buffer start with the step.
   void schedule() {
     started_.assign(rank_->ops.size(), none);
     begun_.assign(rank_->ops.size(), none);
     for (std::size_t i = 0; i < uses_.size(); ++i) {
       Use& use = uses_[i];
       if (!use.gathered) continue;
-      std::int32_t freed = static_cast<std::int32_t>(i) - static_cast<std::int32_t>(step_->buffers);
-      while (freed >= 0 && uses_[static_cast<std::size_t>(freed)].last >= use.first) --freed;
-      if (freed < 0) {
+      if (use.after.slot < 0) {
         use.gather = clock_.post(use.seconds);
         continue;
       }
-      const auto [slot, segment] = uses_[static_cast<std::size_t>(freed)].last;
-      use.after = segment;
-      std::int32_t& last = begun_[static_cast<std::size_t>(slot)];
-      (last < 0 ? started_[static_cast<std::size_t>(slot)] : uses_[static_cast<std::size_t>(last)].next) =
+      std::int32_t& last = begun_[static_cast<std::size_t>(use.after.slot)];
+      (last < 0 ? started_[static_cast<std::size_t>(use.after.slot)] : uses_[static_cast<std::size_t>(last)].next) =
           static_cast<std::int32_t>(i);
       last = static_cast<std::int32_t>(i);
     }
@@ -255,7 +228,7 @@ class GatherWalk {
     for (std::int32_t i = started_[static_cast<std::size_t>(slot_)]; i >= 0;
          i = uses_[static_cast<std::size_t>(i)].next)
       starting_.push_back(i);
-    const auto after = [&](std::int32_t i) { return uses_[static_cast<std::size_t>(i)].after; };
+    const auto after = [&](std::int32_t i) { return uses_[static_cast<std::size_t>(i)].after.segment; };
     if (!std::ranges::is_sorted(starting_, {}, after)) std::ranges::stable_sort(starting_, {}, after);
   }
 
