@@ -28,7 +28,7 @@
 #include "real/bootstrap/bootstrap.h"
 #include "real/cuda/backend.h"
 #include "real/executor/training/trainer.h"
-#include "real/host/clock.h"
+#include "real/host/device.h"
 #include "real/host/run.h"
 #include "real/measure/clock_reading.h"
 #include "reports/json/json.h"

@@ -1,3 +1,5 @@
+#include "sim/whatif/sweep.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +22,6 @@
 #include "reports/text/whatif/whatif_report.h"
 #include "sim/whatif/range.h"
 #include "sim/whatif/solve_plan.h"
-#include "sim/whatif/sweep_findings.h"
 
 namespace plumbline::cli {
 namespace {

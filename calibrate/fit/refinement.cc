@@ -19,7 +19,7 @@
 #include "model/base/distinct.h"
 #include "model/base/statistics.h"
 #include "model/profile/constant_rules.h"
-#include "sim/predict/predictor_pool.h"
+#include "sim/predict/predictor.h"
 
 namespace plumbline::calibrate {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "model/base/error.h"
 #include "sim/predict/inputs.h"
-#include "sim/predict/predictor_pool.h"
+#include "sim/predict/predictor.h"
 
 namespace plumbline::calibrate {
 

@@ -18,7 +18,7 @@
 #include "model/result/comparison.h"
 #include "model/result/result.h"
 #include "sim/interval/interval.h"
-#include "sim/predict/predictor_pool.h"
+#include "sim/predict/predictor.h"
 #include "sim/predict/simulate.h"
 
 namespace plumbline::calibrate {

@@ -22,7 +22,7 @@
 #include "model/result/result.h"
 #include "sim/interval/interval.h"
 #include "sim/predict/inputs.h"
-#include "sim/predict/predictor_pool.h"
+#include "sim/predict/predictor.h"
 
 namespace plumbline::calibrate {
 namespace {

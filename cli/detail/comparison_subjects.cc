@@ -21,7 +21,7 @@
 #include "reports/text/table.h"
 #include "sim/cluster/cluster_step.h"
 #include "sim/interval/interval.h"
-#include "sim/predict/predictor_pool.h"
+#include "sim/predict/predictor.h"
 #include "sim/rollout/rollout.h"
 #include "sim/search/cluster_option.h"
 

@@ -26,7 +26,7 @@
 #include "reports/text/table.h"
 #include "sim/deployment/deployment_answer.h"
 #include "sim/predict/memos.h"
-#include "sim/search/cluster_choice.h"
+#include "sim/search/cluster_option.h"
 #include "sim/search/plan_answer.h"
 
 namespace plumbline::cli {

@@ -14,7 +14,7 @@
 #include "cli/verb.h"
 #include "model/base/error.h"
 #include "sim/deployment/deployment_answer.h"
-#include "sim/rollout/rollout_search.h"
+#include "sim/rollout/rollout.h"
 #include "sim/search/cluster_option.h"
 #include "sim/search/plan_answer.h"
 #include "sim/tasks/tasks.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "model/schedule/transfers.h"
+#include "model/schedule/schedule.h"
 
 namespace plumbline::model {
 namespace {

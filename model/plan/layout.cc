@@ -10,7 +10,7 @@
 #include "model/plan/detail/plan_rules.h"
 #include "model/plan/stage_split.h"
 #include "model/routing/files.h"
-#include "model/schedule/schedule_file.h"
+#include "model/schedule/schedule_table.h"
 
 namespace plumbline::model {
 namespace {

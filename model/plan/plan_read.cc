@@ -25,7 +25,7 @@
 #include "model/plan/sharding_words.h"
 #include "model/plan/software.h"
 #include "model/routing/files.h"
-#include "model/schedule/schedule_file.h"
+#include "model/schedule/schedule_table.h"
 
 namespace plumbline::model {
 namespace {

@@ -7,7 +7,7 @@
 #include "model/cost/operator_class.h"
 #include "model/graph/offload.h"
 #include "model/plan/plan.h"
-#include "model/schedule/transfers.h"
+#include "model/schedule/schedule.h"
 
 namespace plumbline::model {
 namespace {

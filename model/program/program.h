@@ -27,7 +27,6 @@
 #include "model/plan/layout.h"
 #include "model/result/timeline.h"
 #include "model/schedule/schedule.h"
-#include "model/schedule/transfers.h"
 
 namespace plumbline::model {
 

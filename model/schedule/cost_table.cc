@@ -8,7 +8,7 @@
 
 #include "model/base/text.h"
 #include "model/base/text_file.h"
-#include "model/schedule/comparison.h"
+#include "model/schedule/evaluate.h"
 
 namespace plumbline::model {
 namespace {

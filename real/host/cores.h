@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "real/host/buffer.h"
+#include "real/host/pool.h"
 
 namespace plumbline::real::host {
 

@@ -1,24 +1,97 @@
 #include "real/host/device.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
+#include <chrono>
 #include <condition_variable>
+#include <ctime>
 #include <deque>
 #include <exception>
 #include <iterator>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <variant>
 
 #include "real/executor/infeasible.h"
-#include "real/host/buffer.h"
 #include "real/host/operators/operators.h"
 #include "real/host/pool.h"
 #include "real/host/rounding.h"
 
 namespace plumbline::real::host {
+
+namespace {
+
+double wall_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double thread_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  constexpr double nanosecond = 1e-9;
+  return static_cast<double>(time.tv_sec) + nanosecond * static_cast<double>(time.tv_nsec);
+}
+
+}  // namespace
+
+std::string_view to_string(ClockKind kind) {
+  switch (kind) {
+    case ClockKind::wall:
+      return "wall";
+    case ClockKind::cpu:
+      return "cpu";
+    case ClockKind::profile:
+      return "profile";
+    case ClockKind::simulated:
+      return "simulated";
+  }
+  return "";
+}
+
+model::Result<ClockKind> parse_clock(std::string_view word, std::span<const ClockKind> known) {
+  std::string words;
+  for (const ClockKind kind : known) {
+    if (word == to_string(kind)) return kind;
+    words += fmt::format("{}{}", words.empty() ? "known: " : ", ", to_string(kind));
+  }
+  return tl::unexpected(
+      model::Error{model::ErrorKind::input, fmt::format("unknown clock '{}'", word), "", 0, "--clock", words});
+}
+
+double StreamClock::now() {
+  switch (kind_) {
+    case ClockKind::wall:
+      return wall_seconds();
+    case ClockKind::cpu:
+      return base_ + thread_seconds() - mark_;
+    case ClockKind::profile:
+      return base_;
+    case ClockKind::simulated:
+      return simulated_.now();
+  }
+  return 0;
+}
+
+void StreamClock::advance_to(double time) {
+  const bool is_virtual = kind_ == ClockKind::cpu || kind_ == ClockKind::profile;
+  if (!is_virtual || time <= now()) return;
+  base_ = time;
+  mark_ = thread_seconds();
+}
+
+void StreamClock::spend(double seconds) {
+  if (kind_ == ClockKind::profile) base_ += seconds;
+  if (kind_ == ClockKind::simulated) simulated_.compute(seconds);
+}
+
+void StreamClock::enter_thread() {
+  if (kind_ == ClockKind::cpu) mark_ = thread_seconds();
+}
 
 // A stream runs its work in order: threaded streams concurrently, inline streams on the calling thread.
 class Stream {

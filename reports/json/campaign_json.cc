@@ -1,9 +1,8 @@
 #include <nlohmann/json.hpp>
 
 #include "model/base/text.h"
-#include "reports/json/detail/campaign_parts.h"
+#include "reports/json/detail/answer_parts.h"
 #include "reports/json/detail/schemas.h"
-#include "reports/json/detail/step_parts.h"
 #include "reports/text/campaign/campaign_report.h"
 
 namespace plumbline::reports {

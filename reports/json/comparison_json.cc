@@ -3,10 +3,9 @@
 #include <vector>
 
 #include "model/result/comparison.h"
+#include "reports/json/detail/answer_parts.h"
 #include "reports/json/detail/schemas.h"
-#include "reports/json/detail/serving_parts.h"
 #include "reports/json/detail/shared_fields.h"
-#include "reports/json/detail/step_parts.h"
 #include "reports/json/json.h"
 #include "reports/text/compare/comparison.h"
 #include "reports/text/table.h"

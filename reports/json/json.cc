@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "model/base/version.h"
+#include "reports/json/detail/answer_parts.h"
 #include "reports/json/detail/schemas.h"
-#include "reports/json/detail/step_parts.h"
 #include "reports/quantities.h"
 #include "reports/text/step/sections.h"
 

@@ -5,10 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "reports/json/detail/campaign_parts.h"
+#include "reports/json/detail/answer_parts.h"
 #include "reports/json/detail/schemas.h"
-#include "reports/json/detail/serving_parts.h"
-#include "reports/json/detail/step_parts.h"
 #include "reports/text/plan/plan_report.h"
 #include "sim/search/break_even.h"
 

@@ -1,8 +1,7 @@
 #include <nlohmann/json.hpp>
 
+#include "reports/json/detail/answer_parts.h"
 #include "reports/json/detail/schemas.h"
-#include "reports/json/detail/serving_parts.h"
-#include "reports/json/detail/step_parts.h"
 #include "reports/text/serving/serving_report.h"
 #include "reports/text/step/sections.h"
 #include "reports/training_report.h"

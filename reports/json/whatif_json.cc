@@ -1,9 +1,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "reports/json/detail/answer_parts.h"
 #include "reports/json/detail/schemas.h"
-#include "reports/json/detail/serving_parts.h"
-#include "reports/json/detail/step_parts.h"
 #include "reports/text/whatif/whatif_report.h"
 
 namespace plumbline::reports {

@@ -1,4 +1,4 @@
-// One cluster of one size as a candidate for training: its inputs, the search on it, and the plans found.
+// The clusters of a question, each of one size, as they are named on the command line.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,31 @@
 #include "model/result/result.h"
 #include "sim/goodput/campaign_answer.h"
 #include "sim/predict/simulate.h"
-#include "sim/search/cluster_choice.h"
 #include "sim/search/ranking.h"
 #include "sim/search/recipe.h"
 #include "sim/search/search.h"
 
 namespace plumbline::sim {
+
+// A cluster to search. An empty cluster and 0 GPUs mean those of the plan.
+struct ClusterChoice {
+  std::string cluster;  // name of a topology, or a file
+  std::string profile;  // cost profile; empty: the cluster's own
+  std::int64_t gpus = 0;
+  bool offered = false;                    // by --offer
+  std::optional<double> usd_per_gpu_hour;  // of the offer; nothing: the cluster's own
+  bool operator==(const ClusterChoice&) const = default;
+};
+
+// Returns every cluster with every number of GPUs, clusters first, each choice once. A cluster may name its own size
+// and its cost profile: "h100-dgx@1024:h100-torch". Such a size must be among `gpus`, where there are any. Offers name
+// their size and, where the cluster's own does not hold, their price: "h200-hgx:512@2.60". They take the place of
+// clusters and sizes.
+model::Result<std::vector<ClusterChoice>> cluster_choices(const std::vector<std::string>& clusters,
+                                                          const std::vector<std::int64_t>& gpus,
+                                                          const std::vector<std::string>& offers = {});
+
+// One cluster of one size as a candidate for training: its inputs, the search on it, and the plans found.
 
 struct RankedPlan {
   model::Plan plan;

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "model/plan/plan_fields.h"
-#include "sim/predict/predictor_pool.h"
+#include "sim/predict/predictor.h"
 #include "sim/whatif/range.h"
 
 namespace plumbline::sim {

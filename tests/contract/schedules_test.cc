@@ -12,7 +12,6 @@
 
 #include "model/schedule/evaluate.h"
 #include "model/schedule/schedule.h"
-#include "model/schedule/transfers.h"
 
 namespace plumbline::model {
 namespace {

@@ -46,7 +46,6 @@ const std::map<std::string, std::string> kEntryPoints = {
     {"reports/charts/schedule_picture.h", "a schedule as text and as bars, as the other charts"},
     {"reports/tensorboard/tensorboard.h", "what `plumbline run --tensorboard` writes"},
     {"sim/analysis/memory_advice.h", "what `plumbline memory` advises"},
-    {"sim/deployment/deployment_search.h", "the search of deployments, for whoever plans"},
     {"sim/analysis/bound.h", "the proven bound, for whoever predicts"},
 };
 

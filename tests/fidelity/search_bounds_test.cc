@@ -11,8 +11,7 @@
 #include "sim/predict/memos.h"
 #include "sim/predict/predictor.h"
 #include "sim/search/detail/branch_bounds.h"
-#include "sim/search/detail/memory_floor.h"
-#include "sim/search/detail/statistics.h"
+#include "sim/search/detail/branch_search.h"
 #include "tests/support/search_inputs.h"
 
 namespace plumbline::sim {

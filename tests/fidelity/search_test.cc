@@ -16,7 +16,7 @@
 #include "sim/interval/hypercube.h"
 #include "sim/predict/simulate.h"
 #include "sim/search/cluster_option.h"
-#include "sim/search/detail/statistics.h"
+#include "sim/search/detail/branch_search.h"
 #include "tests/support/search_inputs.h"
 
 namespace plumbline::sim {

@@ -11,7 +11,7 @@
 #include "model/base/text.h"
 #include "model/graph/attributes.h"
 #include "model/plan/sharding_words.h"
-#include "model/schedule/schedule_file.h"
+#include "model/schedule/schedule_table.h"
 
 namespace plumbline::model {
 namespace {

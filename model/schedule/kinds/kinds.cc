@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "model/schedule/evaluate.h"
-#include "model/schedule/transfers.h"
+#include "model/schedule/schedule.h"
 
 namespace plumbline::model {
 namespace {

@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "real/executor/communicator.h"
-#include "real/host/buffer.h"
-#include "real/host/clock.h"
 #include "real/host/comm/transport.h"
 #include "real/host/device.h"
+#include "real/host/pool.h"
 
 namespace plumbline::real::host {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "model/base/data_type.h"
-#include "real/host/buffer.h"
+#include "real/host/pool.h"
 
 namespace plumbline::real::host {
 

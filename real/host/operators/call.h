@@ -5,8 +5,8 @@
 #include <variant>
 
 #include "model/graph/graph.h"
-#include "real/host/buffer.h"
 #include "real/host/cores.h"
+#include "real/host/pool.h"
 
 namespace plumbline::real::host {
 

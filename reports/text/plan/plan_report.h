@@ -8,7 +8,7 @@
 
 #include "reports/text/table.h"
 #include "sim/deployment/deployment_answer.h"
-#include "sim/rollout/rollout_search.h"
+#include "sim/rollout/rollout.h"
 #include "sim/search/plan_answer.h"
 
 namespace plumbline::reports {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "model/schedule/comparison.h"
+#include "model/schedule/evaluate.h"
 
 namespace plumbline::reports {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "sim/whatif/solve_plan.h"
-#include "sim/whatif/sweep_findings.h"
+#include "sim/whatif/sweep.h"
 #include "sim/whatif/tornado.h"
 
 namespace plumbline::reports {

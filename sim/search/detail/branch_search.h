@@ -1,23 +1,102 @@
-// The search in one branch: first over all of its plans at once, then plan by plan.
+// Statistics of a search: the number of plans removed by each rule, and the plan that came closest.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "model/layers/blocks.h"
+#include "model/plan/layout.h"
 #include "sim/predict/cost_models.h"
 #include "sim/predict/inputs.h"
 #include "sim/predict/predictor.h"
-#include "sim/search/detail/memory_floor.h"
-#include "sim/search/detail/statistics.h"
 #include "sim/search/search.h"
 #include "sim/search/space.h"
 
 namespace plumbline::sim {
+
+enum class Rule : std::uint8_t {
+  states,    // memory: the states that a rank holds through the whole step exceed the GPU
+  branch,    // time: the branch's blocks, spread evenly over the ranks, take too long
+  schedule,  // time: the blocks in this schedule, with this split, take too long
+  memory,    // memory: the fullest moment of a rank exceeds the GPU
+  host,      // memory: what is offloaded exceeds the host
+  slots,     // time: the schedule with the durations of its slots takes too long
+  refused    // the plan cannot be simulated
+};
+inline constexpr std::size_t rules = 7;
+bool on_memory(Rule rule);
+
+// Returns "tensor 8, pipeline 16, zero 1, micro-batch 1, 1f1b, recompute full"; degrees of 1 are left out.
+std::string describe(const model::Plan& plan);
+
+struct Statistics {
+  struct Closest {  // the plans that a rule removed, and the closest of them
+    std::uint64_t plans = 0;
+    double measure = std::numeric_limits<double>::infinity();
+    std::string plan;
+  };
+  std::array<Closest, rules> by_rule;
+  std::uint64_t evaluated = 0;
+
+  // Counts removed plans. `measure` is bytes or seconds; smaller is closer. Only the closest so far calls plan().
+  template <class MakePlan>
+  void remove(Rule rule, std::uint64_t plans, double measure, const MakePlan& plan) {
+    Closest& closest = by_rule[static_cast<std::size_t>(rule)];
+    if (plans > 0 && measure < closest.measure) {
+      closest.measure = measure;
+      closest.plan = describe(plan());
+    }
+    closest.plans += plans;
+  }
+  // Returns empty statistics to which only plans that are closer than those removed here are the closest.
+  Statistics rest() const;
+  void refuse(const model::Plan& plan, const std::string& why);
+  void add(const Statistics& other);
+
+  std::uint64_t decided() const;
+  // Returns the rules that removed plans, in the order in which they apply.
+  std::vector<Removed> removed(const model::Device& device) const;
+};
+
+// The least memory that every rank holds through the whole step: parameters, gradients and optimizer states of its
+// layers, the driver's context, workspaces and buffers of groups. It needs no slots. A plan needs more: tensors kept
+// between forward and backward, gathered parameters, buckets, fragmentation.
+
+// For one thread at a time; `inputs` must outlive the object.
+class MemoryFloor {
+ public:
+  explicit MemoryFloor(const Inputs& inputs);
+
+  struct Least {
+    double gpu = 0;   // of the fullest rank
+    double host = 0;  // of the fullest host, which has no less than the mean
+  };
+  // Returns the least bytes for each of the pipeline's splits. `plan` has the pipeline's degrees and schedule and a
+  // ZeRO stage. The bytes of a block are those of model::training_state for a rank with this block alone, without
+  // parameters that another block may own. Over the blocks of a rank they add up, so no rank has less than their sum.
+  std::vector<Least> bytes(const model::Plan& plan, const Pipeline& pipeline);
+
+ private:
+  using States = std::map<model::BlockKind, Least>;  // of a rank, on its GPU and on its host
+
+  Least block_bytes(model::BlockKind kind, const model::Plan& plan, const model::Layout& layout, States& states);
+  const model::Graph& graph(model::BlockKind kind, const model::Plan& plan, const model::Layout& layout);
+
+  const Inputs& inputs_;
+  model::Device device_;  // with what the software holds
+  std::vector<model::BlockKind> layer_kinds_;
+  std::map<std::vector<std::int64_t>, model::Graph> graphs_;  // parameters and gradients only
+  std::map<std::vector<std::int64_t>, States> states_;        // of one block of each kind, by sharding
+};
+
+// The search in one branch: first over all of its plans at once, then plan by plan.
 
 // The identity of a row of the result: the numbers of [parallelism] in the order of the plan, then the schedule.
 using Shape = std::vector<std::int64_t>;

@@ -7,9 +7,8 @@
 #include "model/profile/profile.h"
 #include "model/profile/stack.h"
 #include "model/routing/files.h"
-#include "model/schedule/comparison.h"
 #include "model/schedule/evaluate.h"
-#include "model/schedule/schedule_file.h"
+#include "model/schedule/schedule_table.h"
 #include "tests/fuzz/targets.h"
 
 namespace plumbline::fuzz {

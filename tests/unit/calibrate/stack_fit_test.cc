@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "calibrate/fit/refinement.h"
-#include "sim/predict/predictor_pool.h"
+#include "sim/predict/predictor.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::calibrate {

@@ -10,7 +10,6 @@
 #include <set>
 #include <vector>
 
-#include "real/host/buffer.h"
 #include "real/host/cores.h"
 #include "real/host/pool.h"
 #include "real/host/rounding.h"

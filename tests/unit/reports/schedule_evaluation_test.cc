@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "model/schedule/schedule_file.h"
+#include "model/schedule/schedule_table.h"
 #include "reports/text/plan/schedule_report.h"
 #include "tests/support/temporary_directory.h"
 

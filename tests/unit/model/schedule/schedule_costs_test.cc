@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "model/schedule/comparison.h"
+#include "model/schedule/evaluate.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 

@@ -1,7 +1,7 @@
 // Schedules of many ranks: the cost of ordering them grows with their ops, and no count ends at 16 bits.
 #include <gtest/gtest.h>
 
-#include "model/schedule/comparison.h"
+#include "model/schedule/evaluate.h"
 #include "model/schedule/schedule.h"
 
 namespace plumbline::model {

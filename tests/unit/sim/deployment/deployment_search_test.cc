@@ -1,5 +1,3 @@
-#include "sim/deployment/deployment_search.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

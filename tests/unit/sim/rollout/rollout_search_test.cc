@@ -1,5 +1,3 @@
-#include "sim/rollout/rollout_search.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>

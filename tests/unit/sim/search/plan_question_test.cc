@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/search/cluster_choice.h"
+#include "sim/search/cluster_option.h"
 #include "sim/search/ranking.h"
 #include "tests/support/inputs.h"
 

@@ -9,7 +9,7 @@
 
 #include "sim/serving/serving.h"
 #include "sim/whatif/solve_plan.h"
-#include "sim/whatif/sweep_findings.h"
+#include "sim/whatif/sweep.h"
 #include "sim/whatif/tornado.h"
 #include "tests/support/serving_inputs.h"
 

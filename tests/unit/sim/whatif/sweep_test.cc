@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "sim/interval/interval.h"
-#include "sim/whatif/sweep_findings.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::sim {
