@@ -1,20 +1,24 @@
-// Invariants of every registered schedule over a grid of shapes: each micro-batch passes each stage once per phase and
-// in legal order, no deadlock occurs, and memory stays within the schedule's bound.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "model/schedule/evaluate.h"
 #include "model/schedule/schedule.h"
+#include "model/schedule/schedule_table.h"
+#include "tests/support/step_inputs.h"
 
 namespace plumbline::model {
 namespace {
+
+// Invariants of every registered schedule over a grid of shapes: each micro-batch passes each stage once per phase and
+// in legal order, no deadlock occurs, and memory stays within the schedule's bound.
 
 struct ScheduledPlan {
   const ScheduleKind* kind = nullptr;
@@ -342,5 +346,170 @@ TEST(SchedulesContract, ADeadlockNamesWhoWaitsForWhom) {
   }
 }
 
+// A schedule's table agrees with the schedule about the start of each op and what ranks hold.
+
+std::vector<ScheduleShape> shapes() {
+  std::vector<ScheduleShape> all;
+  for (const std::int32_t ranks : {1, 2, 3, 4, 8})
+    for (const std::int32_t micro_batches : {1, 2, 4, 6, 16, 17, 24})
+      for (const std::int32_t virtual_stages : {1, 2, 3}) all.push_back({ranks, micro_batches, virtual_stages, 0});
+  return all;
+}
+
+// No two costs are in a simple ratio, so that every critical path has a different length.
+constexpr ScheduleCosts uneven = {1.03, 2.11, 1.27, 0.91, 2.83, 0.17};
+
+// Returns the most chunks held while an op runs, including the forward that it runs itself.
+std::int32_t most_chunks(const ScheduleTable& table, const ScheduleTable::Rank& rank) {
+  std::int32_t most = 0;
+  for (const auto& moment : rank.moments) {
+    std::int32_t held = std::accumulate(moment.forwards.begin(), moment.forwards.end(), 0);
+    held = std::accumulate(moment.weights.begin(), moment.weights.end(), held);
+    if (moment.slot_class >= 0 && table.classes[static_cast<std::size_t>(moment.slot_class)].f_stage >= 0) ++held;
+    most = std::max(most, held);
+  }
+  return most;
+}
+
+template <class Check>
+int for_all_tables(const Check& check) {
+  int checked = 0;
+  for (const ScheduleKind* kind : schedule_kinds()) {
+    for (const ScheduleShape& shape : shapes()) {
+      if (!kind->check(shape)) continue;
+      SCOPED_TRACE(testing::Message() << kind->name() << " P " << shape.ranks << " M " << shape.micro_batches << " v "
+                                      << shape.virtual_stages);
+      check(*kind, kind->build(shape), make_schedule_table(*kind, shape).value());
+      ++checked;
+    }
+  }
+  return checked;
+}
+
+// Each op starts when the last of its inputs is there and no earlier, for any transfers and costs.
+TEST(ScheduleTables, StartEachOpAfterWhatItNeeds) {
+  const int checked = for_all_tables([](const ScheduleKind&, const Schedule& schedule, const ScheduleTable& table) {
+    std::vector<double> ends(table.ops.size()), rank_end(table.ranks.size());
+    double makespan = 0;
+    std::uint32_t need = 0;
+    run_table(
+        table, uneven.p2p, [&](std::size_t i) { return uneven.of(table.ops[i].type); },
+        [&](std::size_t i, double start, double end) {
+          const auto& op = table.ops[i];
+          double ready = rank_end[op.rank] + (op.posts ? uneven.p2p : 0);
+          for (; need < op.needs_end; ++need)
+            ready = std::max(ready, ends[table.needs[need] >> 1] + (table.needs[need] % 2 == 1 ? uneven.p2p : 0));
+          EXPECT_EQ(start, ready);
+          rank_end[op.rank] = ends[i] = end;
+          makespan = std::max(makespan, end);
+        });
+    EXPECT_EQ(makespan, evaluate(schedule, uneven, schedule.point_to_point).value().makespan);
+  });
+  EXPECT_GT(checked, 200);
+}
+
+TEST(ScheduleTables, HoldAsManyChunksAsTheSchedule) {
+  for_all_tables([](const ScheduleKind&, const Schedule& schedule, const ScheduleTable& table) {
+    const ScheduleEvaluation run = evaluate(schedule, uneven, schedule.point_to_point).value();
+    for (std::size_t rank = 0; rank < table.ranks.size(); ++rank)
+      EXPECT_EQ(most_chunks(table, table.ranks[rank]), run.peak_activations[rank]) << "rank " << rank;
+  });
+}
+
+TEST(ScheduleTables, ListEveryOpOfARankInProgramOrder) {
+  for_all_tables([](const ScheduleKind&, const Schedule& schedule, const ScheduleTable& table) {
+    for (std::size_t rank = 0; rank < table.ranks.size(); ++rank) {
+      const auto& ops = schedule.ranks[rank];
+      ASSERT_EQ(table.ranks[rank].ops.size(), ops.size());
+      for (std::size_t k = 0; k < ops.size(); ++k) {
+        const auto& op = table.ops[table.ranks[rank].ops[k]];
+        EXPECT_EQ(op.rank, rank);
+        const auto& slot = table.classes[op.slot_class];
+        EXPECT_EQ(op.type, ops[k].type);
+        EXPECT_EQ(slot.f_stage, ops[k].f_stage);
+        EXPECT_EQ(slot.b_stage, ops[k].b_stage);
+      }
+    }
+  });
+}
+
 }  // namespace
 }  // namespace plumbline::model
+
+namespace plumbline::sim {
+namespace {
+
+// Every registered schedule simulates a whole step, for a mixture of experts and for a dense model.
+
+// Returns two chunks per rank where a schedule accepts them, else one.
+std::int32_t chunks_of(const model::ScheduleKind& kind, std::int32_t ranks) {
+  return kind.check({.ranks = ranks, .micro_batches = 2 * ranks, .virtual_stages = 2}) ? 2 : 1;
+}
+
+// Returns the step time of each schedule, with layers spread evenly.
+std::map<std::string, double> steps(const std::string& plan, std::int32_t ranks) {
+  std::map<std::string, double> result;
+  for (const model::ScheduleKind* kind : model::schedule_kinds()) {
+    const std::string name(kind->name());
+    const std::int32_t chunks = chunks_of(*kind, ranks);
+    const Inputs inputs = tests::step_inputs(
+        plan, "h800",
+        {"schedule.kind=" + name, "schedule.layers_per_stage=[]", "schedule.virtual_stages=" + std::to_string(chunks)});
+    const auto simulation = simulate(inputs, Fidelity::step, false);
+    EXPECT_TRUE(simulation) << name << ": " << (simulation ? "" : to_string(simulation.error()));
+    if (!simulation) continue;
+    EXPECT_GE(simulation->result.step.time_s, *simulation->result.bound_s) << name;
+    result[name] = simulation->result.step.time_s;
+  }
+  return result;
+}
+
+TEST(SimulatedSchedules, MixtureOfExpertsIsFastestWithOverlappedPairs) {
+  const auto times = steps(tests::deepseek_plan, 16);
+  EXPECT_EQ(times.size(), model::schedule_kinds().size());
+  EXPECT_LT(times.at("dualpipe"), times.at("1f1b"));
+}
+
+TEST(SimulatedSchedules, DenseModelGainsFromFewerBubbles) {
+  const auto times = steps("deepseek-67b-512xh800", 8);
+  EXPECT_EQ(times.size(), model::schedule_kinds().size());
+  // The makespan is the same. Only the overlapped part of the gradients' reduction differs a little.
+  EXPECT_NEAR(times.at("1f1b"), times.at("gpipe"), 0.01 * times.at("gpipe"));
+  EXPECT_LT(times.at("interleaved"), times.at("1f1b"));
+  EXPECT_LT(times.at("zb-h1"), times.at("1f1b"));
+  EXPECT_LT(times.at("zb-h2"), times.at("zb-h1"));
+}
+
+// A middle stage runs 120 micro-batches of 69 ms forward and 97 ms backward, and 15 more to fill and drain: (120 + 15)
+// * 0.166 = 22.4 s with the layers of the plan, equal in its middle stages. The last stage with two heads takes longer.
+TEST(SimulatedSchedules, PlainOneForwardOneBackwardTakesTheTimeByArithmetic) {
+  const Inputs inputs =
+      tests::step_inputs(tests::deepseek_plan, "h800",
+                         {"schedule.kind=1f1b", "schedule.layers_per_stage=[3,4,4,4,4,4,4,4,4,4,4,4,4,4,4,2]"});
+  const double seconds = simulate(inputs, Fidelity::step, false).value().result.step.time_s;
+  EXPECT_GT(seconds, 24);
+  EXPECT_LT(seconds, 28);
+}
+
+// Two stages more than layers: the first stage holds the embedding alone, the last one the head.
+TEST(SimulatedSchedules, StagesMayHoldNothingButEmbeddingOrHead) {
+  constexpr std::int32_t ranks = 8;
+  for (const model::ScheduleKind* kind : model::schedule_kinds()) {
+    const std::string name(kind->name());
+    const std::int32_t chunks = chunks_of(*kind, ranks);
+    const model::Schedule outline =
+        kind->outline({.ranks = ranks, .micro_batches = 4 * ranks, .virtual_stages = chunks});
+    Inputs inputs = tests::step_inputs("deepseek-67b-512xh800", "h800",
+                                       {"schedule.kind=" + name, "schedule.virtual_stages=" + std::to_string(chunks)});
+    inputs.architecture.layers = outline.stages - 2;
+    for (const Fidelity fidelity : {Fidelity::closed_form, Fidelity::step}) {
+      const auto simulation = simulate(inputs, fidelity, false);
+      ASSERT_TRUE(simulation) << name << ": " << to_string(simulation.error());
+      EXPECT_GE(simulation->result.step.time_s, *simulation->result.bound_s) << name;
+      EXPECT_GT(simulation->result.memory.peak_bytes, 0) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::sim

@@ -65,7 +65,7 @@ double run(Predictor& predictor, const model::Plan& plan, const Fleet& fleet) {
   return predictor.simulate(plan, {.fidelity = Fidelity::cluster, .execute = every_gpu}).value().result.step.time_s;
 }
 
-std::string describe(const model::Plan& plan) {
+std::string described(const model::Plan& plan) {
   const auto& d = plan.parallelism;
   std::string text = plan.schedule.kind;
   for (const std::int64_t value : {plan.cluster.gpus, plan.batch.global_batch_size, d.tensor, d.context, d.pipeline,
@@ -89,7 +89,7 @@ TEST(ClusterRun, OfEqualGpusIsTheStep) {
         if (!step) continue;
         ++found;
         kinds.insert(plan.schedule.kind);
-        SCOPED_TRACE(describe(plan));
+        SCOPED_TRACE(described(plan));
         const double expected = step->result.step.time_s;
         Fleet fleet = even_fleet(plan);
         EXPECT_NEAR(run(predictor, plan, fleet), expected, rounding * expected);

@@ -1,5 +1,4 @@
-// Tests `plumbline run` from a user's side: the files it writes during training, its exit when training fails, and the
-// files left when it is killed.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -8,13 +7,18 @@
 #include <string>
 #include <vector>
 
+#include "real/cuda/backend.h"
 #include "real/executor/training/checkpoint.h"
 #include "tests/support/command.h"
 #include "tests/support/event_file.h"
+#include "tests/support/free_port.h"
 
+// Tests `plumbline run` from a user's side: the files it writes during training, its exit when training fails, and the
+// files left when it is killed.
 namespace plumbline::tests {
 namespace {
 
+using testing::HasSubstr;
 namespace fs = std::filesystem;
 using nlohmann::json;
 
@@ -155,6 +159,87 @@ TEST(RunCommand, WritesABoardOfEveryStep) {
       EXPECT_EQ(load.find(4)->second.number(), 8 * 16 * 2);  // two for each token
     }
   }
+}
+
+// Tests `plumbline run --backend cuda` and `plumbline measure` without a usable GPU: both name the reason and exit with
+// the code by which scripts skip them. A machine with a GPU hides it here.
+
+const std::string hidden = "CUDA_VISIBLE_DEVICES= ";
+const auto names_the_reason = testing::AnyOf(HasSubstr("no driver: "), HasSubstr("driver too old: "),
+                                             HasSubstr("stub library: "), HasSubstr("no device: "));
+
+bool built() { return real::cuda::describe_gpu(0).presence != real::cuda::GpuPresence::not_built; }
+
+TEST(RunGpu, NamesWhatIsMissing) {
+  const CommandResult result = plumbline("run " + small_training_plan() + " --backend cuda --emulate 0", hidden);
+  EXPECT_EQ(result.output, "");
+  if (built()) {
+    EXPECT_EQ(result.exit_code, 77);
+    EXPECT_THAT(result.errors, names_the_reason);
+  } else {
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.errors, HasSubstr("this build has no GPU backend"));
+    EXPECT_THAT(result.errors, HasSubstr("PLUMBLINE_CUDA=ON"));
+  }
+}
+
+// Two processes connect to each other and both end, as neither has a GPU. One of them reports the error for both.
+TEST(RunGpu, NamesWhatEachRankLacks) {
+  const TemporaryDirectory folder;
+  const std::string errors = (folder.path() / "second").string();
+  const std::string port = "PLUMBLINE_PORT=" + std::to_string(free_port());
+  Background second({"env", "CUDA_VISIBLE_DEVICES=", port, "MASTER_ADDR=127.0.0.1", "WORLD_SIZE=2",
+                     "PLUMBLINE_JOB_TOKEN=the-token-of-this-test", "RANK=1", plumbline_program(), "run",
+                     small_training_plan(), "--backend", "cuda"},
+                    errors);
+  const CommandResult first = plumbline(
+      "run " + small_training_plan() + " --backend cuda",
+      hidden + port + " PLUMBLINE_JOB_TOKEN=the-token-of-this-test MASTER_ADDR=127.0.0.1 WORLD_SIZE=2 RANK=0 ");
+  EXPECT_EQ(first.exit_code, built() ? 77 : 2);
+  EXPECT_THAT(first.errors, HasSubstr("rank 0: "));
+  EXPECT_THAT(first.errors, HasSubstr("rank 1: "));
+  EXPECT_EQ(WEXITSTATUS(second.wait()), first.exit_code);
+  EXPECT_EQ(model::read_text_file(errors).value(), "");
+}
+
+TEST(MeasureGpu, NamesWhatIsMissing) {
+  const TemporaryDirectory folder;
+  const std::string out = (folder.path() / "records.jsonl").string();
+  const CommandResult result = plumbline("measure --backend cuda -o " + out, hidden);
+  EXPECT_EQ(result.output, "");
+  EXPECT_EQ(result.exit_code, built() ? 77 : 2);
+  if (built())
+    EXPECT_THAT(result.errors, names_the_reason);
+  else
+    EXPECT_THAT(result.errors, HasSubstr("PLUMBLINE_CUDA=ON"));
+  EXPECT_FALSE(std::filesystem::exists(out));
+}
+
+// `simulate --slow` from a user's side: what one slow GPU costs a whole cluster.
+
+constexpr const char* whole_cluster =
+    "simulate llama-3-8b-64xh800 --fidelity cluster --seeds 1 --no-interval --json - ";
+
+TEST(SlowGpu, DelaysTheWholeStep) {
+  const CommandResult with = plumbline(std::string(whole_cluster) + "--slow gpu17=0.5"),
+                      without = plumbline(whole_cluster);
+  ASSERT_EQ(with.exit_code, 0) << with.errors;
+  const json slow = json::parse(with.output), even = json::parse(without.output);
+  // Its stage computes for over three quarters of the step, so that half of its speed costs more than half a step more;
+  // nothing takes more than twice as long.
+  const double times = slow["step"]["time_s"].get<double>() / even["step"]["time_s"].get<double>();
+  EXPECT_GT(times, 1.5);
+  EXPECT_LT(times, 2);
+  EXPECT_THAT(slow["cluster"]["priors"].dump(), HasSubstr("GPU 17"));
+}
+
+TEST(SlowGpu, IsOneOfTheCluster) {
+  for (const char* wrong : {"gpu64=0.9", "17", "gpu17=0", "node1=0.9"}) {
+    const CommandResult result = plumbline(std::string(whole_cluster) + "--slow " + wrong);
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.errors, HasSubstr("--slow: '" + std::string(wrong) + "'"));
+  }
+  EXPECT_THAT(plumbline("simulate llama-3-8b-64xh800 --slow gpu17=0.9").errors, HasSubstr("add --fidelity cluster"));
 }
 
 }  // namespace

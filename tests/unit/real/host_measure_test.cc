@@ -1,9 +1,15 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -12,10 +18,13 @@
 #include "real/host/measure/case_file.h"
 #include "real/host/measure/detail/small_graphs.h"
 #include "real/host/measure/measure.h"
+#include "real/measure/kernel_case/case_sweep.h"
 #include "real/measure/rounds.h"
 #include "real/measure/sequence_buffers.h"
 #include "real/measure/workload.h"
 #include "tests/support/inputs.h"
+#include "tests/support/processes.h"
+#include "tests/support/temporary_directory.h"
 #include "tests/support/tiny_programs.h"
 
 namespace plumbline::real::host {
@@ -253,3 +262,178 @@ TEST(HostMeasureEnds, WhereTheHostCannotCompute) {
 
 }  // namespace
 }  // namespace plumbline::real::host
+
+namespace plumbline::real {
+namespace {
+
+// The time budget of a sweep of cases.
+
+TEST(MeasureBudget, ReadsDurations) {
+  EXPECT_EQ(parse_duration("8m"), 480);
+  EXPECT_EQ(parse_duration("90s"), 90);
+  EXPECT_EQ(parse_duration("1.5h"), 5400);
+  EXPECT_EQ(parse_duration("42"), 42);
+  for (const char* wrong : {"", "m", "0", "-3", "8x", "8 m", "nan", "inf", "1e30h"})
+    EXPECT_FALSE(parse_duration(wrong).has_value()) << wrong;
+}
+
+TEST(MeasureBudget, WhatWouldRunPastTheEndDoesNotFit) {
+  double now = 100;
+  Budget budget(10, [&] { return now; });
+  EXPECT_TRUE(budget.fits(10));
+  EXPECT_FALSE(budget.fits(10.1));
+  now = 107;
+  EXPECT_DOUBLE_EQ(budget.elapsed(), 7);
+  EXPECT_DOUBLE_EQ(*budget.left(), 3);
+  EXPECT_TRUE(budget.fits(2.9));
+  EXPECT_FALSE(budget.fits(3.1));
+  now = 111;
+  EXPECT_FALSE(budget.fits(0.001));
+}
+
+TEST(MeasureBudget, WithoutALimitEverythingFits) {
+  const Budget budget(std::nullopt, [] { return 0.0; });
+  EXPECT_TRUE(budget.fits(1e9));
+  EXPECT_FALSE(budget.left().has_value());
+}
+
+TEST(MeasureBudget, EstimatesAreCorrectedByWhatCasesTook) {
+  Budget budget(10, [] { return 0.0; });
+  // The case is twice as slow as estimated: a correction of 1 * 0.75 + 2 * 0.25 = 1.25, so that exactly 8 s fit.
+  budget.spent(1, 2);
+  EXPECT_TRUE(budget.fits(8));
+  EXPECT_FALSE(budget.fits(8.01));
+  // One odd case changes the correction by at most a factor of ten.
+  budget.spent(1, 1e6);
+  EXPECT_TRUE(budget.fits(1));
+  EXPECT_FALSE(budget.fits(1.01));
+}
+
+TEST(MeasureBudget, EstimatesGrowWithTheWork) {
+  const auto seconds = [](const std::string& line, double floor_s) {
+    return estimated_seconds(parse_kernel_case(line).value(), floor_s, 30);
+  };
+  EXPECT_GT(seconds("copy bytes=1073741824", 447e-6), seconds("copy bytes=1048576", 0.4e-6));
+  EXPECT_GT(seconds("gemm phase=F format=bf16 m=64 n=64 k=64 soak=5", 0), 5);
+  // Floor 1112 us, twice that, two variants of 30 samples and 5 warm-ups: 0.156 s and a little.
+  EXPECT_NEAR(seconds("gemm phase=F format=bf16 m=8192 n=8192 k=8192", 1112e-6), 0.156, 0.12);
+  EXPECT_LT(seconds("launch", 0), 1);
+  // A case that a device cannot run takes no time beyond the attempt.
+  EXPECT_EQ(seconds("launch", -1), seconds("launch", 0));
+}
+
+TEST(MeasureBudget, WhatIsSoakedIsSampledInOneGo) {
+  EXPECT_EQ(rounds_of(parse_kernel_case("gemm phase=F format=bf16 m=64 n=64 k=64 soak=5").value()), 1U);
+  EXPECT_EQ(rounds_of(parse_kernel_case("copy bytes=64").value()), 5U);
+}
+
+// The file of records that outlives a killed program.
+
+const std::string device = "NVIDIA H200";
+
+KernelCase gemm() { return parse_kernel_case("gemm name=a/b phase=F format=fp8_block m=128 n=256 k=512").value(); }
+
+std::string measured(const KernelCase& what, const std::string& cache) {
+  return fmt::format(
+      R"({{"kind":"measurement","device":"{}","case":"{}","cache":"{}","variant":"burst","time_us":{{"p50":1}}}})"
+      "\n",
+      device, to_line(what), cache);
+}
+
+std::string failed(const KernelCase& what) {
+  return fmt::format(R"({{"kind":"failure","device":"{}","case":"{}","reason":"why"}})"
+                     "\n",
+                     device, to_line(what));
+}
+
+std::string read(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+TEST(Journal, IsOfOneRunAtATime) {
+  const tests::TemporaryDirectory folder;
+  const std::string path = (folder.path() / "records.jsonl").string();
+  const auto first = Journal::open(path, device);
+  ASSERT_TRUE(first);
+  const auto second = Journal::open(path, device);
+  ASSERT_FALSE(second);
+  EXPECT_NE(second.error().message.find("another run measures into it"), std::string::npos);
+}
+
+TEST(MeasureJournal, ASecondRunContinuesAfterTheFirst) {
+  const tests::TemporaryDirectory folder;
+  const std::string path = folder.path() / "m.jsonl";
+  const KernelCase failing = parse_kernel_case("copy bytes=64").value();
+  {
+    const auto journal = Journal::open(path, device);
+    ASSERT_TRUE(journal) << to_string(journal.error());
+    EXPECT_FALSE((*journal)->complete(gemm()));
+    EXPECT_TRUE((*journal)->append(measured(gemm(), "hot")));
+    EXPECT_FALSE((*journal)->complete(gemm()));  // the cold variant is missing
+    EXPECT_TRUE((*journal)->append(measured(gemm(), "cold")));
+    EXPECT_TRUE((*journal)->append(failed(failing)));
+  }
+  {
+    const auto journal = Journal::open(path, device);
+    ASSERT_TRUE(journal) << to_string(journal.error());
+    EXPECT_EQ((*journal)->found(), 2u);
+    EXPECT_TRUE((*journal)->complete(gemm()));
+    EXPECT_TRUE((*journal)->failed(failing));
+    EXPECT_FALSE((*journal)->complete(failing));
+  }
+  // The other device has no measurements yet.
+  const auto other = Journal::open(path, "NVIDIA H100");
+  ASSERT_TRUE(other) << to_string(other.error());
+  EXPECT_EQ((*other)->found(), 0u);
+  EXPECT_FALSE((*other)->complete(gemm()));
+}
+
+TEST(MeasureJournal, AnUnfinishedLastLineIsCutOff) {
+  const tests::TemporaryDirectory folder;
+  const std::string whole = measured(gemm(), "hot");
+  const std::string torn = measured(gemm(), "cold").substr(0, 100);
+  const auto path = folder.write("m.jsonl", whole + torn);
+  const auto journal = Journal::open(path, device);
+  ASSERT_TRUE(journal) << to_string(journal.error());
+  EXPECT_EQ(read(path), whole);
+  EXPECT_EQ((*journal)->found(), 1u);
+  ASSERT_TRUE((*journal)->append("{\"next\":1}\n"));
+  EXPECT_EQ(read(path), whole + "{\"next\":1}\n");
+}
+
+TEST(MeasureJournal, AKilledProgramLosesNothingThatWasWritten) {
+  const tests::TemporaryDirectory folder;
+  const std::string path = folder.path() / "m.jsonl";
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = tests::start_child([&] {
+    const auto journal = Journal::open(path, device);
+    const bool written = journal && (*journal)->append(measured(gemm(), "hot"));
+    const char signal = written ? 'y' : 'n';
+    static_cast<void>(!write(ready[1], &signal, 1));
+    pause();
+  });
+  close(ready[1]);  // else the end of the child would not end the wait for it
+  char signal = 0;
+  ASSERT_EQ(::read(ready[0], &signal, 1), 1);
+  EXPECT_EQ(signal, 'y');
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  close(ready[0]);
+  const auto journal = Journal::open(path, device);
+  ASSERT_TRUE(journal) << to_string(journal.error());
+  EXPECT_TRUE((*journal)->has(subjects_of(gemm())[0]));
+  EXPECT_FALSE((*journal)->has(subjects_of(gemm())[1]));
+}
+
+TEST(MeasureJournal, AFileThatCannotBeOpenedIsNamed) {
+  const auto journal = Journal::open("/nowhere/m.jsonl", "x");
+  ASSERT_FALSE(journal);
+  EXPECT_EQ(journal.error().kind, model::ErrorKind::input);
+  EXPECT_EQ(journal.error().file, "/nowhere/m.jsonl");
+}
+
+}  // namespace
+}  // namespace plumbline::real

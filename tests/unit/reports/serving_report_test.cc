@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "reports/text/plan/plan_report.h"
+#include "tests/support/example_result.h"
 #include "tests/support/inputs.h"
 #include "tests/support/text_parts.h"
 
@@ -15,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 
 // A made-up deployment: 32 GPUs fill caches, 144 decode, at 50 ms a token.
-struct Example {
+struct ServingExample {
   sim::Inputs inputs;
   model::ServingResult result;
   std::vector<calibrate::ExampleFigure> published = {
@@ -24,7 +26,7 @@ struct Example {
       {"example", "demand_gpus", "GPUs", 227, "GPUs", 1, "", "a page"},
       {"example", "usd_per_million_input_tokens", "not predicted", 1, "USD", 1, "", "a page"}};
 
-  Example() {
+  ServingExample() {
     inputs.plan.model.config = "models/example-moe.json";
     inputs.plan.cluster.topology = "h800-rail-fat-tree";
     inputs.plan.cluster.gpus = 176;
@@ -82,8 +84,8 @@ struct Example {
   nlohmann::json json() const { return nlohmann::json::parse(serving_json(report())); }
 };
 
-Example with_interval() {
-  Example example;
+ServingExample with_interval() {
+  ServingExample example;
   model::ServingInterval interval;
   interval.tpot_s = {0.04, 0.05, 0.0625};
   interval.output_tokens_per_s_per_gpu = {1200, 1440, 1700};
@@ -93,7 +95,7 @@ Example with_interval() {
 }
 
 TEST(ServingReport, NamesTheEngineAsItIsOnTheDevice) {
-  Example example;
+  ServingExample example;
   const auto head = [&](const char* stack) {
     example.inputs.profile = model::Profile("example", "", {}, {}, stack);
     return serving_head(example.report())[1];
@@ -103,7 +105,7 @@ TEST(ServingReport, NamesTheEngineAsItIsOnTheDevice) {
 }
 
 TEST(ServingReport, TheFirstTokenIsThatAtTheLoadAndOfARequestAlone) {
-  Example example = with_interval();
+  ServingExample example = with_interval();
   example.result.interval->ttft_s = {2.0, 3.0, 4.0};
   const std::string text = serving_text(example.report(), {});
   EXPECT_THAT(text, testing::ContainsRegex("at this load +3.000 s +2.000 s +4.000 s"));
@@ -118,7 +120,7 @@ TEST(ServingReport, TheFirstTokenIsThatAtTheLoadAndOfARequestAlone) {
 }
 
 TEST(ServingReport, AMeasuredDeploymentIsHeldAgainstTheInterval) {
-  Example example = with_interval();
+  ServingExample example = with_interval();
   ServingReport report = example.report();
   EXPECT_TRUE(nlohmann::json::parse(serving_json(report))["measured"].is_null());
   report.measured = sim::measured_deployment(example.result, sim::parse_measurement("60ms")->step).value();
@@ -131,7 +133,7 @@ TEST(ServingReport, AMeasuredDeploymentIsHeldAgainstTheInterval) {
 }
 
 TEST(ServingReport, ALatentCacheIsNotDividedByTensorParallelism) {
-  Example example;
+  ServingExample example;
   example.inputs.architecture.attention = model::AttentionKind::multi_head_latent;
   EXPECT_THAT(serving_text(example.report(), {}), testing::Not(HasSubstr("latent")));
   example.result.pools[0].tensor = 8;
@@ -139,7 +141,7 @@ TEST(ServingReport, ALatentCacheIsNotDividedByTensorParallelism) {
 }
 
 TEST(ServingReport, PublishedFiguresAreRatiosWithReasons) {
-  const std::string text = serving_text(Example().report(), {});
+  const std::string text = serving_text(ServingExample().report(), {});
   EXPECT_THAT(text, HasSubstr("0.78"));  // 1440 / 1850
   EXPECT_THAT(text, HasSubstr("8.00"));  // 1814.9 / 227
   EXPECT_THAT(text, HasSubstr("output of a GPU: an average of a day."));
@@ -147,7 +149,7 @@ TEST(ServingReport, PublishedFiguresAreRatiosWithReasons) {
 
 // Times a tenth longer in the middle, a twelfth fewer tokens, a fifth more dollars.
 TEST(ServingReport, TheAnswerIsTheMiddleOfItsInterval) {
-  Example example = with_interval();
+  ServingExample example = with_interval();
   example.result.interval->tpot_s = {0.052, 0.055, 0.0625};
   example.result.interval->output_tokens_per_s_per_gpu = {1200, 1320, 1400};
   example.result.interval->usd_per_million_output_tokens = {0.4, 0.46296, 0.5};
@@ -168,7 +170,7 @@ TEST(ServingReport, TheAnswerIsTheMiddleOfItsInterval) {
   EXPECT_DOUBLE_EQ(serving["middle"]["tpot_s"], 0.055);
   EXPECT_DOUBLE_EQ(serving["middle"]["output_tokens_per_s"], 232320);
   EXPECT_EQ(serving["middle"]["usd_per_million_input_tokens"], nullptr);
-  EXPECT_EQ(Example().json()["serving"]["middle"], nullptr);
+  EXPECT_EQ(ServingExample().json()["serving"]["middle"], nullptr);
 }
 
 TEST(ServingReport, JsonHasTheKeysOfTheContract) {
@@ -194,7 +196,7 @@ TEST(ServingReport, JsonHasTheKeysOfTheContract) {
 }
 
 TEST(ServingReport, StatesOfARequestAreInTheKeyValueCache) {
-  Example example;
+  ServingExample example;
   EXPECT_THAT(serving_text(example.report(), {}), Not(HasSubstr("states of a request")));
   example.result.state_bytes_per_request = 49082368;
   EXPECT_THAT(serving_text(example.report(), {}), HasSubstr("49,082,368"));
@@ -202,7 +204,7 @@ TEST(ServingReport, StatesOfARequestAreInTheKeyValueCache) {
 }
 
 TEST(ServingReport, HasTheVerdictOfItsProbability) {
-  Example example;
+  ServingExample example;
   const auto memory = [&] { return example.json()["memory"]; };
   EXPECT_TRUE(memory()["fits_probability"].is_null());
   EXPECT_EQ(memory()["verdict"], "fits");
@@ -216,18 +218,18 @@ TEST(ServingReport, HasTheVerdictOfItsProbability) {
 }
 
 TEST(ServingReport, CsvIsTheFrontier) {
-  const std::string csv = serving_csv(Example().report());
+  const std::string csv = serving_csv(ServingExample().report());
   EXPECT_THAT(csv, HasSubstr("\n12672,88,0.05,20,1.2,1440,0.3858,true,0\n"));
   EXPECT_THAT(csv, HasSubstr(",1522,,false,0\n"));
 }
 
 TEST(ServingReport, PictureHasThePlanAndItsLimit) {
-  const std::string svg = serving_svg(Example().report());
+  const std::string svg = serving_svg(ServingExample().report());
   tests::expect_parts(svg, {"the plan: 12,672 requests", "limit: TPOT 80.00 ms", "beyond the limits"});
 }
 
 TEST(ServingReport, TheFrontierLeavesDominatedPointsOut) {
-  Example example;
+  ServingExample example;
   example.result.frontier[0].dominated = true;
   const std::string svg = serving_svg(example.report());
   EXPECT_THAT(svg, HasSubstr(R"(<circle class="s2 faint")"));
@@ -236,7 +238,7 @@ TEST(ServingReport, TheFrontierLeavesDominatedPointsOut) {
 }
 
 TEST(ServingFigures, AreOfShippedPlansAndQuantitiesOfTheJson) {
-  const auto json = Example().json();
+  const auto json = ServingExample().json();
   const auto figures = calibrate::load_example_figures(tests::shipped("calibrate/published/serving/examples.csv"));
   ASSERT_TRUE(figures) << to_string(figures.error());
   for (const calibrate::ExampleFigure& figure : *figures) {
@@ -247,3 +249,88 @@ TEST(ServingFigures, AreOfShippedPlansAndQuantitiesOfTheJson) {
 
 }  // namespace
 }  // namespace plumbline::reports
+
+namespace plumbline::sim {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+RankedDeployment deployment(double rate, bool disaggregated) {
+  RankedDeployment made;
+  made.plan = support::example_plan();
+  made.plan.inference.given = true;
+  made.plan.parallelism = {.tensor = 8};
+  made.plan.inference.disaggregated = disaggregated;
+  made.plan.inference.prefill.tensor = 4;
+  made.plan.inference.decode.attention_data = 16;
+  made.result.concurrency = 4096;
+  made.result.tpot_s = 0.025;
+  made.result.ttft_unloaded_s = made.result.ttft_s = 0.8;
+  made.result.output_tokens_per_s_per_gpu = made.value = rate;
+  made.result.usd_per_million_tokens_all_in = 0.31;
+  made.result.prefill_gpus = 32;
+  made.result.decode_gpus = 96;
+  made.result.pools.resize(2);
+  made.result.pools[0].kv_bytes = 3e9;
+  made.result.pools[1].kv_bytes = 2e9;
+  made.result.fits_probability = 0.9;
+  return made;
+}
+
+DeploymentAnswer served() {
+  DeploymentAnswer answer;
+  answer.name = "example";
+  answer.options.resize(2);
+  for (DeploymentOption& option : answer.options) {
+    option.on.inputs.plan = support::example_plan();
+    option.on.inputs.profile = model::Profile("profile", "", {});
+    option.on.gpus = 128;
+    option.search.space = 1000;
+  }
+  answer.options[0].on.cluster = "near";
+  answer.options[0].search.removed = {{"memory: weights alone exceed the GPU", 900, ""},
+                                      {"inference.max_tpot_s", 100, "one request alone takes 30 ms"}};
+  answer.options[1].on.cluster = "far";
+  answer.options[1].search.best = {deployment(2000, true), deployment(1600, false)};
+  answer.options[1].search.frontier = {{{128, 1, 0.01, 0.8, 100, 1.5, true}, deployment(1, false).plan},
+                                       {{4096, 32, 0.025, 0.8, 2000, 0.31, true}, deployment(1, true).plan}};
+  rank(answer);
+  return answer;
+}
+
+TEST(DeploymentReport, ListsDeploymentsAndWhyAClusterHasNone) {
+  const std::string text = reports::deployment_text(served(), false);
+  tests::expect_parts(text,
+                      {"example: 2 cluster options, for the most output tokens/s per GPU", "TP4", "TP8 DP16", "32:96"});
+  EXPECT_THAT(text, HasSubstr("25.0 %"));  // the second has 1,600 of 2,000 tokens/s
+  tests::expect_parts(text, {"near, 128 GPUs: no deployment: 100 inference.max_tpot_s",
+                             "100 inference.max_tpot_s, for example: one request alone takes 30 ms",
+                             "Interactivity against throughput on far, 128 GPUs"});
+  EXPECT_THAT(text, testing::Not(HasSubstr("No deployment keeps the limits")));
+}
+
+TEST(DeploymentReport, JsonHasOptionsByRank) {
+  const json answer = json::parse(reports::deployment_json(served()));
+  EXPECT_EQ(answer["question"]["objective"], "throughput");
+  EXPECT_EQ(answer["limits_met"], true);
+  ASSERT_EQ(answer["sites"].size(), 2u);
+  EXPECT_EQ(answer["sites"][0]["cluster"], "far");
+  EXPECT_EQ(answer["sites"][0]["plans"][0]["deployment"], "prefill TP4, decode TP8 DP16");
+  EXPECT_EQ(answer["sites"][0]["plans"][0]["serving"]["output_tokens_per_s_per_gpu"], 2000);
+  const json fit = {{"verdict", "edge"}, {"probability", 0.9}, {"free_bytes", 2e9}};
+  EXPECT_EQ(answer["sites"][0]["plans"][0]["fit"], fit) << "of the pool with the least space";
+  EXPECT_EQ(answer["sites"][0]["frontier"].size(), 2u);
+  EXPECT_EQ(answer["sites"][1]["no_plan_because"],
+            "100 inference.max_tpot_s, for example: one request alone takes 30 ms");
+  EXPECT_EQ(answer["plan"]["inference"]["disaggregated"], true);
+}
+
+TEST(DeploymentReport, DrawsTheFrontierOfEachCluster) {
+  const std::string svg = reports::deployment_svg(served());
+  EXPECT_THAT(svg, HasSubstr("far, 128 GPUs"));
+  EXPECT_THAT(svg, HasSubstr("prefill TP4, decode TP8 DP16"));
+}
+
+}  // namespace
+}  // namespace plumbline::sim

@@ -6,11 +6,14 @@
 #include <atomic>
 #include <cmath>
 #include <memory>
+#include <numbers>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/interval/detail/parts.h"
+#include "sim/interval/hypercube.h"
 #include "sim/interval/uncertainty.h"
 #include "sim/predict/simulate.h"
 #include "tests/support/step_inputs.h"
@@ -256,6 +259,95 @@ TEST(Interval, HasTheFitOfTheMemoryAlone) {
   EXPECT_EQ(*memory.fits_probability, interval_of(inputs, result, {.parts = false})->fits_probability);
   EXPECT_GT(*memory.fits_probability, 0);
   EXPECT_LT(*memory.fits_probability, 1);
+}
+
+std::optional<double> bubble(const model::StepTimes& step) { return step.bubble_s; }
+
+// A step of 10 s with a bubble of 2 s, and as many draws of it in which both are `longer`; what makes whole steps
+// longer adds `whole` to that.
+StepDraws draws_of(double longer, double whole) {
+  StepDraws draws;
+  draws.step.time_s = 10;
+  draws.step.bubble_s = 2;
+  for (int i = 0; i < 16; ++i) {
+    model::StepTimes step;
+    step.time_s = 10 * longer;
+    step.bubble_s = 2 * longer;
+    draws.steps.push_back(step);
+    draws.time_ratio.push_back(longer * whole);
+  }
+  return draws;
+}
+
+// In a result whose bubble is 3 s, where its closed form has 2 s, all draws take 3 * 1.1 * 1.2 s.
+TEST(PartInterval, HasTheRatiosOfTheDrawsAndOfWholeSteps) {
+  const auto interval = part_interval(draws_of(1.1, 1.2), {}, 3, bubble);
+  ASSERT_TRUE(interval);
+  EXPECT_NEAR(interval->p10, 3.96, 1e-12);
+  EXPECT_NEAR(interval->p90, 3.96, 1e-12);
+}
+
+// What is left moves the middle by its location, and widens the interval.
+TEST(PartInterval, HasWhatIsLeft) {
+  const auto interval = part_interval(draws_of(1, 1), {.location = 0.07, .common = 0.1}, 3, bubble);
+  ASSERT_TRUE(interval);
+  EXPECT_NEAR(interval->p50, 3 * std::exp(0.07), 0.02);
+  EXPECT_NEAR(interval->p90, 3 * std::exp(0.07 + 1.2816 * 0.1), 0.05);
+}
+
+TEST(PartInterval, AStepWithoutThePartHasNone) {
+  StepDraws draws = draws_of(1.1, 1);
+  draws.step.bubble_s = 0;
+  EXPECT_FALSE(part_interval(draws, {}, 3, bubble));
+  draws.step.bubble_s.reset();
+  EXPECT_FALSE(part_interval(draws, {}, 3, bubble));
+}
+
+// z from tables of the normal distribution (Abramowitz and Stegun, table 26.1 and its inverse).
+TEST(NormalQuantile, EqualsTables) {
+  EXPECT_NEAR(normal_quantile(0.5), 0, 1e-12);
+  EXPECT_NEAR(normal_quantile(0.9), 1.2815515655446004, 1e-12);
+  EXPECT_NEAR(normal_quantile(0.975), 1.959963984540054, 1e-12);
+  EXPECT_NEAR(normal_quantile(1e-9), -5.997807015008182, 1e-9);
+}
+
+TEST(NormalQuantile, InvertsTheDistribution) {
+  for (double probability = 1e-6; probability < 1; probability += 0.001)
+    EXPECT_NEAR(std::erfc(-normal_quantile(probability) / std::numbers::sqrt2) / 2, probability, 1e-14);
+}
+
+TEST(Hypercube, HasOneNumberInEachStratum) {
+  constexpr std::size_t draws = 128;
+  std::vector<double> column = uniform_column("gemm.bf16.k_time", 1, draws);
+  ASSERT_EQ(column.size(), draws);
+  EXPECT_FALSE(std::ranges::is_sorted(column));
+  std::ranges::sort(column);
+  for (std::size_t i = 0; i < draws; ++i) EXPECT_EQ(static_cast<std::size_t>(column[i] * draws), i);
+}
+
+TEST(Hypercube, DependsOnKeyAndSeed) {
+  const auto column = normal_column("a", 1, 64);
+  EXPECT_EQ(column, normal_column("a", 1, 64));
+  EXPECT_NE(column, normal_column("b", 1, 64));
+  EXPECT_NE(column, normal_column("a", 2, 64));
+}
+
+// FNV-1a of the key, exclusive-or the first number of the seed, starts SplitMix64; its numbers shuffle the strata from
+// the last and place the draws within them. These four were computed apart, in Python.
+TEST(Hypercube, IsTheSameOnEveryMachine) {
+  const std::vector<double> expected = {0.037969237934359565, 0.6314097087627102, 0.4263525419370868,
+                                        0.7976385434188858};
+  const auto column = uniform_column("price", 1, 4);
+  ASSERT_EQ(column.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_DOUBLE_EQ(column[i], expected[i]);
+}
+
+// Columns of different keys are independent: their correlation over 1,024 draws has a standard deviation of 1/32.
+TEST(Hypercube, ColumnsDoNotCorrelate) {
+  const auto one = normal_column("one", 1, 1024), other = normal_column("other", 1, 1024);
+  double sum = 0;
+  for (std::size_t i = 0; i < one.size(); ++i) sum += one[i] * other[i] / 1024;
+  EXPECT_LT(std::abs(sum), 4.0 / 32);
 }
 
 }  // namespace

@@ -5,16 +5,23 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "sim/interval/hypercube.h"
+#include "sim/search/cluster_option.h"
+#include "sim/search/detail/plan_draws.h"
 #include "sim/search/ranking.h"
+#include "tests/support/inputs.h"
 
 namespace plumbline::sim {
 namespace {
 
+using model::ErrorKind;
 using testing::ElementsAre;
+using tests::expect_error;
 
 PlanCost cost(double days, std::optional<double> usd, double gpus = 64) {
   PlanCost made;
@@ -197,6 +204,168 @@ TEST(PlanRanking, TwinsHaveTheSameWorkTimeAndMemory) {
   model::StepResult unknown = one;
   unknown.step.bubble_s.reset();
   EXPECT_FALSE(are_twins(one, unknown));
+}
+
+Inputs inputs(const std::string& cluster, const std::string& stack, Left left) {
+  Inputs made;
+  made.cluster.name = cluster;
+  made.profile = model::Profile("profile", "", {}, {}, stack);
+  made.left = left;
+  return made;
+}
+
+std::map<std::string, double> variances(const Inputs& inputs) {
+  std::map<std::string, double> found;
+  for (const ErrorPart& part : step_errors(inputs)) found[part.key] += part.deviation * part.deviation;
+  return found;
+}
+
+// Returns the variance of the parts that both have, with the same draw.
+double shared(const Inputs& first, const Inputs& second) {
+  double sum = 0;
+  const auto others = variances(second);
+  for (const auto& [key, variance] : variances(first))
+    if (others.contains(key)) sum += variance;
+  return sum;
+}
+
+double own(const Inputs& first, const Inputs& second) { return shared(first, first) - shared(first, second); }
+
+TEST(PlanDraws, PartsAddUpToWhatIsLeft) {
+  for (const Left& left : {Left{.common = 0.08, .own = 0.15}, Left{.common = 0.08, .own = 0.05}, Left{}})
+    EXPECT_NEAR(shared(inputs("a", "stack", left), inputs("a", "stack", left)),
+                left.common * left.common + left.own * left.own, 1e-12);
+}
+
+TEST(PlanDraws, PlansShareWhatTheyHaveInCommon) {
+  const Left left{.common = 0.08, .own = 0.15};
+  const Inputs plan = inputs("a", "stack", left);
+  Inputs schedule = plan, layout = plan;
+  schedule.plan.schedule.kind = "zb-h1";
+  layout.plan.batch.micro_batch_size = 2;
+  EXPECT_NEAR(own(plan, schedule), schedule_scatter * schedule_scatter, 1e-12);
+  EXPECT_NEAR(own(plan, layout), layout_scatter * layout_scatter, 1e-12);
+  // On other hardware half of common^2 is shared, and with another stack nothing is.
+  EXPECT_NEAR(shared(plan, inputs("b", "stack", left)), 0.08 * 0.08 / 2, 1e-12);
+  EXPECT_EQ(shared(plan, inputs("a", "other", left)), 0);
+}
+
+TEST(PlanDraws, PlansOfARunDifferByNoMoreThanPlansDo) {
+  const Inputs plan = inputs("a", "stack", {.common = 0.08, .own = 0.05});
+  Inputs layout = plan;
+  layout.plan.batch.micro_batch_size = 2;
+  EXPECT_NEAR(own(plan, layout), 0.05 * 0.05, 1e-12);
+}
+
+TEST(PlanQuestion, DurationsAreDays) {
+  EXPECT_DOUBLE_EQ(parse_days("60d").value(), 60);
+  EXPECT_DOUBLE_EQ(parse_days("36h").value(), 1.5);
+  EXPECT_DOUBLE_EQ(parse_days("8w").value(), 56);
+  EXPECT_DOUBLE_EQ(parse_days("90min").value(), 0.0625);
+  EXPECT_DOUBLE_EQ(parse_days("0.5d").value(), 0.5);
+}
+
+TEST(PlanQuestion, ADurationNeedsAPositiveNumberAndAUnit) {
+  for (const char* text : {"", "60", "d", "60 d", "-3d", "0d", "nand", "infd", "60days", "60m"})
+    expect_error(parse_days(text), ErrorKind::input, "--deadline", "60d");
+}
+
+TEST(PlanQuestion, Money) {
+  EXPECT_DOUBLE_EQ(parse_usd("6e6").value(), 6e6);
+  EXPECT_DOUBLE_EQ(parse_usd("6000000").value(), 6e6);
+  EXPECT_DOUBLE_EQ(parse_usd("5.5M").value(), 5.5e6);
+  EXPECT_DOUBLE_EQ(parse_usd("800k").value(), 8e5);
+  EXPECT_DOUBLE_EQ(parse_usd("1B").value(), 1e9);
+  for (const char* text : {"", "M", "-1", "0", "5 M", "5USD"}) EXPECT_FALSE(parse_usd(text)) << text;
+}
+
+TEST(PlanQuestion, Tokens) {
+  EXPECT_DOUBLE_EQ(parse_tokens("5T").value(), 5e12);
+  EXPECT_DOUBLE_EQ(parse_tokens("14.8T").value(), 14.8e12);
+  EXPECT_DOUBLE_EQ(parse_tokens("300B").value(), 3e11);
+  EXPECT_DOUBLE_EQ(parse_tokens("1e12").value(), 1e12);
+  EXPECT_DOUBLE_EQ(parse_tokens("2000000").value(), 2e6);
+  for (const char* text : {"", "T", "-1T", "0", "5 T", "5Tokens", "5t"})
+    expect_error(parse_tokens(text), ErrorKind::input, "--tokens");
+}
+
+TEST(PlanQuestion, ObjectivesHaveNames) {
+  for (const Objective objective : {Objective::time, Objective::cost, Objective::gpu_hours})
+    EXPECT_EQ(parse_objective(to_string(objective)).value(), objective);
+  expect_error(parse_objective("costs"), ErrorKind::input, "--objective", "did you mean 'cost'");
+}
+
+std::vector<std::string> words(const std::vector<ClusterChoice>& choices) {
+  std::vector<std::string> result;
+  for (const ClusterChoice& choice : choices)
+    result.push_back(choice.cluster + " " + std::to_string(choice.gpus) + " " + choice.profile);
+  return result;
+}
+
+TEST(PlanQuestion, EveryClusterWithEverySizeOnce) {
+  EXPECT_THAT(words(cluster_choices({"a", "b:p", "a"}, {8, 16, 8}).value()),
+              ElementsAre("a 8 ", "a 16 ", "b 8 p", "b 16 p"));
+}
+
+TEST(PlanQuestion, AClusterMayHaveASizeOfItsOwn) {
+  EXPECT_THAT(words(cluster_choices({"a@512", "b@1024:p", "some@place/c.toml", "d@8:scaled:p"}, {}).value()),
+              ElementsAre("a 512 ", "b 1024 p", "some@place/c.toml 0 ", "d 8 scaled:p"));
+}
+
+TEST(PlanQuestion, OwnSizesAgreeWithThoseOfAllClusters) {
+  EXPECT_THAT(words(cluster_choices({"a@512", "b"}, {512, 1024}).value()), ElementsAre("a 512 ", "b 512 ", "b 1024 "));
+  expect_error(cluster_choices({"a@256"}, {512, 1024}), ErrorKind::input, "--cluster",
+               "a@256 contradicts --gpus 512,1024");
+}
+
+TEST(PlanQuestion, WhatIsNotGivenIsThePlans) {
+  EXPECT_THAT(words(cluster_choices({}, {}).value()), ElementsAre(" 0 "));
+}
+
+TEST(PlanQuestion, AnOfferHasItsSizeAndItsPrice) {
+  const auto choices =
+      cluster_choices({}, {}, {"a:512@2.60", "some:place/b.toml:1024", "a:512@2", "a:512@2:own"}).value();
+  ASSERT_THAT(words(choices), ElementsAre("a 512 ", "some:place/b.toml 1024 ", "a 512 ", "a 512 own"));
+  EXPECT_EQ(choices[0].usd_per_gpu_hour, 2.6);
+  EXPECT_TRUE(choices[0].offered);
+  EXPECT_FALSE(choices[1].usd_per_gpu_hour);
+  EXPECT_EQ(choices[2].usd_per_gpu_hour, 2);
+  EXPECT_EQ(choices[3].usd_per_gpu_hour, 2);
+}
+
+TEST(PlanQuestion, AWrongOfferIsNamedWithWhatItLacks) {
+  const std::pair<const char*, const char*> wrong[] = {{"h200-hgx", "it names no number of GPUs"},
+                                                       {"h200-hgx@512", "it names no number of GPUs"},
+                                                       {":512@2.60", "it names no cluster"},
+                                                       {"h200-hgx:@2.60", "'' is no number of GPUs"},
+                                                       {"h200-hgx:h200@2.60", "'h200' is no number of"},
+                                                       {"h200-hgx:0@2.60", "'0' is no number of GPUs"},
+                                                       {"h200-hgx:512@", "'' is no price above 0"},
+                                                       {"h200-hgx:512@-1", "'-1' is no price above 0"},
+                                                       {"h200-hgx:512@2,60", "'2,60' is no price above 0"},
+                                                       {"h200-hgx:512@nan", "'nan' is no price above 0"},
+                                                       {"h200-hgx:512@$2", "'$2' is no price above 0"},
+                                                       {"h200-hgx:512@2:", "it names no profile"}};
+  for (const auto& [text, why] : wrong) {
+    const auto parsed = cluster_choices({}, {}, {text});
+    expect_error(parsed, ErrorKind::input, "--offer", why);
+    expect_error(parsed, ErrorKind::input, "--offer", "--offer h200-hgx:512@2.60");
+  }
+}
+
+TEST(PlanQuestion, OffersTakeThePlaceOfClustersAndSizes) {
+  for (const auto& parsed : {cluster_choices({"a"}, {}, {"a:512"}), cluster_choices({}, {512}, {"a:512"})})
+    expect_error(parsed, ErrorKind::input, "--offer");
+}
+
+TEST(PlanQuestion, InvalidClusterOptions) {
+  EXPECT_FALSE(cluster_choices({"a"}, {0}));
+  EXPECT_FALSE(cluster_choices({"a"}, {-8}));
+  EXPECT_FALSE(cluster_choices({""}, {8}));
+  EXPECT_FALSE(cluster_choices({":p"}, {8}));
+  EXPECT_FALSE(cluster_choices({"a:"}, {8}));
+  for (const char* text : {"a@", "a@0", "a@-8", "a@many", "@8", "a@8:", "a@1.5"})
+    EXPECT_FALSE(cluster_choices({text}, {})) << text;
 }
 
 }  // namespace
