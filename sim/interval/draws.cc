@@ -74,8 +74,9 @@ class ChangedSteps {
   std::optional<ChangedStep> now_;
 };
 
-// One for each thread, so predictions must not start tasks of oneTBB.
-using ThreadSteps = tbb::enumerable_thread_specific<ChangedSteps>;
+// One for each thread, so predictions must not start tasks of oneTBB. Memory is that of the standard library, which the
+// thread sanitizer sees being freed.
+using ThreadSteps = tbb::enumerable_thread_specific<ChangedSteps, std::allocator<ChangedSteps>>;
 
 // All predictions behind one interval: a row of the hypercube each, and for the gradient each uncertainty by itself.
 class Drawing {

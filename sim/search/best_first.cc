@@ -398,7 +398,7 @@ class Search {
   SearchScope scope_;
   std::string key_;  // of everything that decides the search
   std::size_t rounds_ = 0;
-  tbb::enumerable_thread_specific<SearchWorker> workers_;
+  tbb::enumerable_thread_specific<SearchWorker, std::allocator<SearchWorker>> workers_;  // memory that sanitizers see
   std::vector<OpenBranch> open_;
   FoundSoFar incumbents_;
   Statistics statistics_;
