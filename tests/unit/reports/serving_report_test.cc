@@ -164,7 +164,7 @@ TEST(ServingReport, TheAnswerIsTheMiddleOfItsInterval) {
   EXPECT_THAT(text, HasSubstr("0.71"));                                                        // 1320 / 1850
   EXPECT_THAT(text, HasSubstr("A step of decode: 92.50 ms"));
   EXPECT_THAT(text, HasSubstr("the steps below: by components alone."));
-  EXPECT_THAT(serving_text(Example().report(), {}), testing::Not(HasSubstr("by components alone")));
+  EXPECT_THAT(serving_text(ServingExample().report(), {}), testing::Not(HasSubstr("by components alone")));
   const auto serving = example.json()["serving"];
   EXPECT_EQ(serving["tpot_s"], 0.05);
   EXPECT_DOUBLE_EQ(serving["middle"]["tpot_s"], 0.055);

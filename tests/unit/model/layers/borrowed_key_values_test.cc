@@ -33,7 +33,7 @@ bool has_operator(const Graph& graph, const std::string& name) {
   return std::ranges::any_of(graph.operators, [&](const Operator& op) { return op.name == name; });
 }
 
-double parameters_of(const Graph& graph) {
+double elements_of_parameters(const Graph& graph) {
   double sum = 0;
   for (const Tensor& tensor : graph.tensors)
     if (tensor.role == Role::parameter) sum += tensor.elements();
@@ -54,11 +54,11 @@ TEST(BorrowedKeyValues, AreThoseOfTheLastLayersThatHaveTheirOwn) {
 // A borrowing layer projects queries alone: H (8 d) twice and d of its norm, next to 5 norms of the stream.
 TEST(BorrowedKeyValues, LayersThatBorrowProjectQueriesAlone) {
   const double H = 1536, rest = 5 * H + 2 * H * 256;
-  EXPECT_EQ(parameters_of(make_block(BlockKind::borrowing_dense_layer, context_of(64))),
+  EXPECT_EQ(elements_of_parameters(make_block(BlockKind::borrowing_dense_layer, context_of(64))),
             2 * H * 8 * 512 + 512 + 3 * H * 12288 + rest);
-  EXPECT_EQ(parameters_of(make_block(BlockKind::windowed_borrowing_dense_layer, context_of(64))),
+  EXPECT_EQ(elements_of_parameters(make_block(BlockKind::windowed_borrowing_dense_layer, context_of(64))),
             2 * H * 8 * 256 + 256 + 3 * H * 12288 + rest);
-  EXPECT_EQ(parameters_of(make_block(BlockKind::dense_layer, context_of(64))),
+  EXPECT_EQ(elements_of_parameters(make_block(BlockKind::dense_layer, context_of(64))),
             2 * H * 8 * 512 + 2 * H * 512 + 2 * 512 + 3 * H * 6144 + rest);
 }
 
@@ -118,7 +118,7 @@ TEST(LayerInputs, ComeFromOneTableAndOneProjection) {
   const Graph block = make_block(BlockKind::embedding, c);
   EXPECT_EQ(check(block), "");
   const double H = 1536, P = 256;
-  EXPECT_EQ(parameters_of(block), 262144 * (H + 35 * P) + H * 35 * P + P);
+  EXPECT_EQ(elements_of_parameters(block), 262144 * (H + 35 * P) + H * 35 * P + P);
   const auto projection = std::ranges::find(block.operators, "layer_input_projection", &Operator::name);
   ASSERT_NE(projection, block.operators.end());
   EXPECT_EQ(flops(block, *projection, 1, true).value(), 2 * 64 * H * 35 * P);
