@@ -42,8 +42,15 @@ struct Entry {
   std::size_t in_fit = 0;
 };
 
-// Returns the deviation of ln(value) that the profile states.
-double stated_deviation(const model::Parameter& constant) { return std::log1p(*constant.relative_uncertainty); }
+double origin_of(const model::Parameter& constant) {
+  const auto range = model::constant_range(constant);
+  return range ? range->origin : 0;
+}
+
+// Returns the deviation of the logarithm of the value above its origin, which the profile states.
+double stated_deviation(const model::Parameter& constant) {
+  return model::log_deviation(constant, *constant.relative_uncertainty);
+}
 
 double prior_deviation(const model::Parameter& constant) {
   return std::hypot(stated_deviation(constant), between_gpus);
@@ -188,7 +195,8 @@ class Refining {
   // that.
   static model::Parameter moved(const model::Parameter& constant, double deviations) {
     model::Parameter other = constant;
-    other.value *= std::exp(deviations * prior_deviation(constant));
+    const double origin = origin_of(constant);
+    other.value = origin + (other.value - origin) * std::exp(deviations * prior_deviation(constant));
     return model::check_constant(other) ? other : constant;
   }
 
@@ -240,14 +248,17 @@ class Refining {
       constexpr int digits = 5;
       model::Parameter constant = moved(before, deviations);
       constant.value = rounded(constant.value, digits);
-      constant.relative_uncertainty = rounded(std::expm1(left * prior_deviation(before)), 2);
+      const auto relative = [origin = origin_of(before)](double deviation, double value) {
+        return std::expm1(deviation) * (value - origin) / value;
+      };
+      constant.relative_uncertainty = rounded(relative(left * prior_deviation(before), constant.value), 2);
       constant.kind = model::Evidence::fitted;
       constant.source =
           fmt::format("{} {} of {}, moved by {}; {}", before.value, before.unit, base_.name(), by, source);
       constant.low = constant.high = std::nullopt;
       made.constants.push_back({.constant = std::move(constant),
                                 .before = before.value,
-                                .prior = std::expm1(prior_deviation(before)),
+                                .prior = relative(prior_deviation(before), before.value),
                                 .moved = deviations,
                                 .alike = index != entry(j).constants.front()});
     }

@@ -354,8 +354,10 @@ double place_evidence(const MatchItem& predicted, const MatchItem& measured) {
   constexpr double phase = 2, layer = 0.5;
   double gain = measured.layer >= 0 && measured.layer == predicted.layer ? layer : 0;
   // A direction costs more than leaving both out. It is no gain: that would favor single matches over parts of one.
-  if (measured.direction && !predicted.phase.empty() && *measured.direction != (predicted.phase != "F"))
-    gain -= 3 * phase;
+  // A forward that runs again is of the backward pass, in which it runs forwards.
+  const bool other_way = measured.direction && (*measured.direction ? predicted.phase == "F"
+                                                                    : predicted.phase != "F" && !predicted.recomputed);
+  if (!predicted.phase.empty() && other_way) gain -= 3 * phase;
   if (predicted.phase.empty() || measured.phase.empty()) return gain;
   gain += same_phase(predicted.phase, measured.phase) ? phase : -phase;
   if (measured.has_recomputed && measured.recomputed != predicted.recomputed) gain -= 2 * phase;

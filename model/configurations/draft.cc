@@ -368,7 +368,7 @@ std::int64_t read_rows(const ConfigurationFormat& format, Draft& draft) {
                          fmt::format(" = {}: not read; {} (line {}) holds", entry.value, held.written, held.line));
       continue;
     }
-    if (row != nullptr && row->meaning == Meaning::no_cost && row->name.ends_with(".*")) {
+    if (row == nullptr || (row->meaning == Meaning::no_cost && row->name.ends_with(".*"))) {
       const auto [question, fresh] = questions.try_emplace(entry.key);
       if (fresh) question->second = meant_key(format, names, entry);
       if (!question->second.empty()) {
@@ -384,9 +384,7 @@ std::int64_t read_rows(const ConfigurationFormat& format, Draft& draft) {
     if (free) {
       ++no_cost;
     } else if (row == nullptr) {
-      const auto [question, fresh] = questions.try_emplace(entry.key);
-      if (fresh) question->second = nearest(names, entry.key);
-      draft.note_unknown(entry, ": unknown; it may change the cost" + question->second);
+      draft.note_unknown(entry, ": unknown; it may change the cost" + nearest(names, entry.key));
     } else if (row->meaning == Meaning::not_modeled) {
       draft.not_modeled(entry.key, row->note);
     } else if (entry.unread && row->key.empty()) {

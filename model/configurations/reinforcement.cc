@@ -135,20 +135,22 @@ struct OwnKey {
 };
 constexpr OwnKey of_both[] = {{"model.path", kPolicyPath, "", "", "size"}};
 constexpr OwnKey of_fsdp[] = {
-    {"ulysses_sequence_parallel_size", "actor.fsdp.ulysses_sequence_parallel_size", "1", "1", "degrees"}};
+    {"ulysses_sequence_parallel_size", "actor.fsdp.ulysses_sequence_parallel_size", "1", "1", "degrees"},
+    {"optim.optimizer", "actor_rollout_ref.actor.optim.optimizer", "adamw", "adamw", "optimizer"}};
 constexpr OwnKey of_megatron[] = {
     {"megatron.tensor_model_parallel_size", "model.tensor_model_parallel_size", "1", "1", "degrees"},
     {"megatron.pipeline_model_parallel_size", "model.pipeline_model_parallel_size", "1", "1", "degrees"},
     {"megatron.context_parallel_size", "model.context_parallel_size", "1", "1", "degrees"},
-    {"megatron.expert_model_parallel_size", "model.expert_model_parallel_size", "1", "1", "degrees"}};
+    {"megatron.expert_model_parallel_size", "model.expert_model_parallel_size", "1", "1", "degrees"},
+    {"model.lora.rank", "actor_rollout_ref.model.lora.rank", "0", "0", "adapters"},
+    {"optim.optimizer", "actor_rollout_ref.actor.optim.optimizer", "adam", "adam", "optimizer"}};
 constexpr OwnKey of_critic[] = {
     {"ppo_mini_batch_size", "actor_rollout_ref.actor.ppo_mini_batch_size", "256", "", "updates"},
     {"ppo_epochs", "actor_rollout_ref.actor.ppo_epochs", "1", "", "epochs"},
     {"use_dynamic_bsz", "actor_rollout_ref.actor.use_dynamic_bsz", "false", "", "micro-batch"},
     {"model.lora_rank", "actor_rollout_ref.model.lora_rank", "0", "0", "adapters"},
     {"model.enable_gradient_checkpointing", "actor_rollout_ref.model.enable_gradient_checkpointing", "true", "true",
-     "recomputation"},
-    {"optim.optimizer", "actor_rollout_ref.actor.optim.optimizer", "adamw", "adamw", "optimizer"}};
+     "recomputation"}};
 constexpr OwnKey of_critic_packed[] = {{"ppo_max_token_len_per_gpu",
                                         "actor_rollout_ref.actor.ppo_max_token_len_per_gpu", "16384", "32768",
                                         "micro-batch"}};

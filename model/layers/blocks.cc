@@ -212,6 +212,7 @@ TensorId shared_block(GraphBuilder& b, const LayerContext& c, TensorId x, Shared
   LinearOptions wide{
       .operands = c.plain_operands(), .input_group = RecomputeGroup::rmsnorm, .output_group = RecomputeGroup::mlp};
   wide.operands.adapter_rank = a.shared_blocks.adapter_rank;
+  wide.own_adapter = true;
   const TensorId gate_up =
       column_parallel_linear(b, c, "block_gate_up", enter_tensor_region(b, c, "block_gate_up", read, wide),
                              wide_columns(c, a.intermediate_size), wide);

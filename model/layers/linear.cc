@@ -330,17 +330,18 @@ TensorId stored_in_16_bits(GraphBuilder& b, const std::string& copy, TensorId we
 }
 
 TensorId add_adapters(GraphBuilder& b, const std::string& name, TensorId y, const std::vector<std::int64_t>& parts,
-                      RecomputeGroup group, const std::function<TensorId(const std::string&, std::int64_t)>& adapter) {
+                      RecomputeGroup group, bool own,
+                      const std::function<TensorId(const std::string&, std::int64_t)>& adapter) {
   std::vector<TensorId> made;
   const bool trains = b.trains(), shares = b.shares();
-  b.train(true);
+  b.train(trains || !own);
   b.share(false);
   for (std::size_t i = 0; i < parts.size(); ++i)
     made.push_back(adapter(name + "_adapter" + (parts.size() > 1 ? std::to_string(i) : ""), parts[i]));
   b.train(trains);
   b.share(shares);
   b.group(group);
-  const bool scaled = !trains || made.size() > 1;
+  const bool scaled = !own || made.size() > 1;
   const TensorId added = scaled ? concatenate_columns(b, name + "_adapters", made) : made.front();
   const TensorId sum = residual(b, name + "_adapted", {y, added});
   b.group(RecomputeGroup::other);
@@ -363,7 +364,7 @@ TensorId adapted(GraphBuilder& b, const std::string& name, TensorId x, TensorId 
   up.gradient_of = {};
   const std::vector<std::int64_t> whole = {b.shape(y)[1].size};
   return add_adapters(b, name, y, options.parts.empty() ? whole : options.parts, options.output_group,
-                      [&](const std::string& part, std::int64_t columns) {
+                      options.own_adapter, [&](const std::string& part, std::int64_t columns) {
                         const TensorId a = linear(b, part + "_a", x, options.operands.adapter_rank, down);
                         return linear(b, part + "_b", a, columns, up);
                       });

@@ -40,6 +40,7 @@ struct LinearOptions {
   bool partial = false;     // a row-parallel GEMM returns the rank's part of the sum, and stays in the region
   std::optional<TensorId> gradient_of = {};  // gets the gradient of x; default: x
   std::vector<std::int64_t> parts = {};      // columns of the rank's y of each matrix in W; empty: it is one
+  bool own_adapter = false;                  // the adapter is a part of the model
 };
 
 // Returns a weight as GEMMs in 16 bits read it: a copy of one that is stored in NF4.
@@ -60,10 +61,9 @@ TensorId gemm_operand(GraphBuilder& builder, const std::string& name, TensorId x
 
 // Adds to y what adapters make of the input of its GEMM: `adapter` returns (x A^T) B^T of that name and width for each
 // part of y's columns; they are this block's, whichever has the weight. The kernel that joins them stands for those
-// that scale them, by 1: alpha is taken as the rank. One next to a weight that is trained is part of the model, and not
-// scaled.
+// that scale them, by 1: alpha is taken as the rank. The model's `own` are not scaled, and trained where it is.
 TensorId add_adapters(GraphBuilder& builder, const std::string& name, TensorId y,
-                      const std::vector<std::int64_t>& parts, RecomputeGroup group,
+                      const std::vector<std::int64_t>& parts, RecomputeGroup group, bool own,
                       const std::function<TensorId(const std::string&, std::int64_t)>& adapter);
 
 // Shapes: x [T, in] -> [T, out]. GEMMs of quantized operands need both contiguous in K, but in one layout. So the input

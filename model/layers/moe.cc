@@ -374,7 +374,7 @@ TensorId adapted_expert_gemm(GraphBuilder& b, const LayerContext& c, const Exper
     if (!*known) *known = input();
     return **known;
   };
-  return add_adapters(b, p.name, y, parts, b.group(), [&](const std::string& name, std::int64_t columns) {
+  return add_adapters(b, p.name, y, parts, b.group(), false, [&](const std::string& name, std::int64_t columns) {
     ExpertGemm down = p, up = p;
     down.name = name + "_a";
     down.out = up.in = rank;

@@ -141,7 +141,7 @@ struct MemoryTimeline {
   Bytes activations_peak;         // the most that is kept at any moment
 };
 
-// Returns the timeline of a rank. `slots` are slot_memories(program); messages are held as in schedule/transfers.h.
+// Returns the timeline of a rank. `slots` are slot_memories(program); messages are held as in schedule/schedule.h.
 MemoryTimeline memory_timeline(const StepProgram& program, const std::vector<SlotMemory>& slots, std::size_t rank);
 
 // Returns the moments of one schedule op operator by operator, its messages first.

@@ -219,6 +219,10 @@ std::optional<Error> check_recomputation(const Plan& plan) {
 std::optional<Error> check_adapters(const Plan& plan, const Architecture& architecture) {
   const auto& [method, rank, targets, objective, reference] = plan.training;
   if (method == "full") return std::nullopt;
+  if (architecture.shared_blocks.adapter_rank > 0)
+    return impossible(plan, "training.method",
+                      fmt::format("layers of {} share blocks that have adapters of their own", architecture.name),
+                      "train all of it: training.method = \"full\"");
   const auto& precision = plan.precision;
   const bool quantized = is_quantized(precision.gemm), has_experts = architecture.experts.routed_experts > 0;
   const bool experts = std::ranges::find(targets, "experts") != targets.end();

@@ -42,8 +42,8 @@ enum class Placement : std::uint8_t { looped, mirrored, vee };
 // together with that op's receives, and the rank waits for the whole batch.
 enum class PointToPoint : std::uint8_t { eager, batched };
 
-// A message of op `op` that a batched schedule posts outside its default batch (receives with op, sends with op + 1;
-// transfers.h). Receives can only be posted earlier, sends later.
+// A message of op `op` that a batched schedule posts outside its default batch (receives with op, sends with op + 1).
+// Receives can only be posted earlier, sends later.
 struct Posting {
   std::int32_t op = 0;
   bool send = false;

@@ -39,6 +39,7 @@ const std::map<std::string, std::string> kEntryPoints = {
     {"real/cuda/vendor/cudnn_library.h", "a library that is loaded at run time, as the others"},
     {"real/executor/step/", "the parts of a rank, which its step executor holds"},
     {"real/host/measure/case_file.h", "what `plumbline measure` reads"},
+    {"real/host/measure/runner.h", "the measurements of a host, for the command that makes them"},
     {"real/host/mpi/", "the transport over MPI, for the command that links it"},
     {"real/host/run.h", "a training on the host, for whoever starts it"},
     {"real/measure/kernel_case/case_sweep.h", "the cases of a GPU, for the command that times them"},
@@ -47,6 +48,7 @@ const std::map<std::string, std::string> kEntryPoints = {
     {"reports/tensorboard/tensorboard.h", "what `plumbline run --tensorboard` writes"},
     {"sim/analysis/memory_advice.h", "what `plumbline memory` advises"},
     {"sim/analysis/bound.h", "the proven bound, for whoever predicts"},
+    {"sim/whatif/tornado.h", "what moves a step most, for programs that take it as a value"},
 };
 
 std::vector<SourceFile> checked_files(const fs::path& root) {

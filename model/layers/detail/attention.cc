@@ -251,7 +251,10 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
   const std::size_t of_attention = widths.size();
   if (sparse && c.inference) widths.insert(widths.end(), {index_heads(c) * a.sparse.head_dim, a.sparse.head_dim});
   options.parts = widths;
-  if (a.shared_blocks.attention_adapters) options.operands.adapter_rank = a.shared_blocks.adapter_rank;
+  if (a.shared_blocks.attention_adapters) {
+    options.operands.adapter_rank = a.shared_blocks.adapter_rank;
+    options.own_adapter = true;
+  }
   const auto projected = [&] {
     if (a.latent.q_lora_rank > 0) return projected_by_latent(b, c, x, options, widths);
     const TensorId qkv = column_parallel_linear(b, c, "qkv", enter_tensor_region(b, c, "qkv", x, options),

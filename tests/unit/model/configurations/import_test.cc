@@ -843,11 +843,11 @@ TEST(Trainers, TheModelMayBeAFolder) {
     if (config == "qwen3-8b") return tests::dense_model(config);
     return wrong_input_at(config, 0, "", "is no model", "");
   };
-  const auto elsewhere = find_named_model("/home/me/models/Qwen3-8B-Instruct", load);
+  const auto elsewhere = find_named_model("/data/models/Qwen3-8B-Instruct", load);
   ASSERT_TRUE(elsewhere);
   EXPECT_EQ(elsewhere->model.shipped, "qwen3-8b");
   EXPECT_TRUE(elsewhere->further) << "which is noted";
-  EXPECT_FALSE(find_named_model("/home/me/models/mine", load));
+  EXPECT_FALSE(find_named_model("/data/models/mine", load));
 }
 
 TEST(Trainers, WordsOfFsdp) {

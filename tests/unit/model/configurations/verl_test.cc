@@ -177,9 +177,9 @@ TEST(Verl, OfReleasesBefore2025AMicroBatchIsThatOfAllRanks) {
 // default.
 TEST(Verl, ACriticMayTrainOtherwiseThanThePolicy) {
   const std::string ppo = script + "algorithm.adv_estimator=gae ";
-  EXPECT_THAT(
-      noted(imported("verl", ppo + "critic.ppo_max_token_len_per_gpu=65536\n", answer_lengths)),
-      HasSubstr("critic.ppo_max_token_len_per_gpu = 65536: not modelled; it can change the cost: it has the micro-batch of the policy"));
+  EXPECT_THAT(noted(imported("verl", ppo + "critic.ppo_max_token_len_per_gpu=65536\n", answer_lengths)),
+              HasSubstr("critic.ppo_max_token_len_per_gpu = 65536: not modelled; it can change the cost: it has the "
+                        "micro-batch of the policy"));
   const std::string silent = noted(imported("verl", ppo + "\n", answer_lengths));
   EXPECT_THAT(silent, HasSubstr("critic.ppo_max_token_len_per_gpu is not given, so 32768: not modelled"));
   EXPECT_THAT(silent, testing::Not(HasSubstr("critic.ppo_micro_batch_size_per_gpu")));
@@ -291,11 +291,11 @@ TEST(OpenRlhf, OneLengthIsOfPromptAndAnswer) {
 
 // Releases with FSDP keep parameters of FP32, unless experts are not spread, and reduce in FP32.
 TEST(OpenRlhf, FsdpTrainsInPlaceOfDeepspeed) {
-  const std::string script =
+  const std::string fsdp =
       "python3 -m openrlhf.cli.train_ppo_ray --actor.num_gpus_per_node 8 --vllm.num_engines 8 --train.colocate_all "
       "--actor.model_name_or_path Qwen/Qwen3-8B --reward.remote_url a.py --algo.advantage.estimator rloo "
       "--data.max_len 4096 --fsdp.tp_size 2 --fsdp.cp_size 2 --fsdp.param_dtype bf16 --fsdp.enable_sleep ";
-  const auto read = imported("openrlhf", script + "--fsdp.lora.rank 16\n", answer_lengths);
+  const auto read = imported("openrlhf", fsdp + "--fsdp.lora.rank 16\n", answer_lengths);
   EXPECT_EQ(read.plan.parallelism.zero_stage, 3);
   EXPECT_EQ(read.plan.parallelism.tensor, 2);
   EXPECT_TRUE(read.plan.parallelism.sequence) << "the default of tensor parallelism";
@@ -307,15 +307,14 @@ TEST(OpenRlhf, FsdpTrainsInPlaceOfDeepspeed) {
   EXPECT_EQ(read.plan.training.rank, 16);
   EXPECT_EQ(read.plan.rollout.offload, false) << "FSDP's sleep does nothing";
   EXPECT_THAT(noted(read), testing::Not(testing::AnyOf(HasSubstr("unknown"), HasSubstr("samples are packed"))));
-  EXPECT_FALSE(
-      imported("openrlhf", script + "--fsdp.no_sequence_parallel\n", answer_lengths).plan.parallelism.sequence);
-  EXPECT_THAT(refusal("openrlhf", script + "--fsdp.pp_size 2\n", answer_lengths), HasSubstr("without pipeline stages"));
+  EXPECT_FALSE(imported("openrlhf", fsdp + "--fsdp.no_sequence_parallel\n", answer_lengths).plan.parallelism.sequence);
+  EXPECT_THAT(refusal("openrlhf", fsdp + "--fsdp.pp_size 2\n", answer_lengths), HasSubstr("without pipeline stages"));
 }
 
 TEST(OpenRlhf, QueuesAreHowFarThePolicyIsAhead) {
-  const std::string script = openrlhf_script + "--remote_rm_url a.py --advantage_estimator rloo --async_queue_size 2 ";
-  EXPECT_EQ(imported("openrlhf", script + "--async_train\n", answer_lengths).plan.rollout.staleness, 2);
-  EXPECT_EQ(imported("openrlhf", script + "\n", answer_lengths).plan.rollout.staleness, std::nullopt);
+  const std::string queued = openrlhf_script + "--remote_rm_url a.py --advantage_estimator rloo --async_queue_size 2 ";
+  EXPECT_EQ(imported("openrlhf", queued + "--async_train\n", answer_lengths).plan.rollout.staleness, 2);
+  EXPECT_EQ(imported("openrlhf", queued + "\n", answer_lengths).plan.rollout.staleness, std::nullopt);
 }
 
 // Sections have many keys without a cost, which are not listed.
@@ -326,8 +325,7 @@ TEST(OpenRlhf, AMisspelledOptionOfASectionIsNoted) {
   const auto notes = [&sections](const std::string& options) {
     return noted(imported("openrlhf", sections + options + "\n", answer_lengths));
   };
-  EXPECT_THAT(notes("--train.micro_bacth_size 4"),
-              HasSubstr("did you mean 'train.micro_batch_size'"));
+  EXPECT_THAT(notes("--train.micro_bacth_size 4"), HasSubstr("did you mean 'train.micro_batch_size'"));
   EXPECT_THAT(notes("--actor.gradient_checkpointing_enabled"), HasSubstr("did you mean 'actor.gradient_checkpointing"));
   EXPECT_THAT(notes("--data.maxlen 8192"), HasSubstr("did you mean 'data.max_len'"));
   EXPECT_THAT(notes("--data.input_key question --actor.adam.lr 5e-7 --rollout.micro_batch_size 8"),

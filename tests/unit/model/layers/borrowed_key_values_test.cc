@@ -143,6 +143,7 @@ TEST(LayerInputs, AreMadeOnTensorRanks) {
     }
     const Graph block = make_block(BlockKind::embedding, c);
     const auto table = std::ranges::find(block.tensors, "layer_embedding", &Tensor::name);
+    ASSERT_NE(table, block.tensors.end());
     EXPECT_EQ(table->shape[0].size, 262144 / 4);
   }
 }

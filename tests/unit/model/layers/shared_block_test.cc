@@ -51,6 +51,20 @@ TEST(SharedBlocks, ALayerThatHasOneAgainOwnsItsAdaptersAndProjection) {
   EXPECT_EQ(parameters_of(again, true), block);
 }
 
+// A reference model trains nothing of its own.
+TEST(SharedBlocks, AdaptersOfAReferenceAreFrozen) {
+  LayerContext c = context_of(64);
+  for (const bool reference : {false, true}) {
+    c.reference = reference;
+    const Graph block = make_block(BlockKind::shared_block_layer, c);
+    for (const Tensor& tensor : block.tensors) {
+      if (tensor.role == Role::parameter && tensor.name.find("adapter") != std::string::npos) {
+        EXPECT_EQ(tensor.frozen, reference) << tensor.name;
+      }
+    }
+  }
+}
+
 // The index of Zyphra/Zamba2-1.2B has 1,215,064,704 parameters, whose six hybrid layers have adapters of attention too.
 TEST(SharedBlocks, ParametersOfZamba2) {
   std::string names;

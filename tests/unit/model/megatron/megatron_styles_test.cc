@@ -321,7 +321,7 @@ TEST(MegatronStyles, ExamplesOfMegatronAreReadOrRefusedWithTheRemedy) {
   EXPECT_EQ(chosen.plan.stack.dispatcher, "alltoall");
 }
 
-// ms-swift spreads experts over no tensor ranks unless it is told to, Megatron-LM over those of the layers. The file
+// ms-swift spreads experts over no tensor ranks by default, Megatron-LM over those of the layers. The file
 // behind its verb is the verb.
 TEST(MegatronStyles, MsSwiftsExpertsAreOfNoTensorRanks) {
   const std::string arguments =

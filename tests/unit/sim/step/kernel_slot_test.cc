@@ -157,6 +157,8 @@ TEST(SegmentMemo, ComputesOnceForSegmentsThatAreAlike) {
   other = of_block(0);
   other.share = 0.5;
   EXPECT_EQ(find(other), 5);
+  other.ends = false;
+  EXPECT_EQ(find(other), 6);
   EXPECT_EQ(find(of_block(0)), 1);
 }
 
