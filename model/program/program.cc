@@ -281,7 +281,8 @@ bool updated_by_muon(const Plan& plan, const Tensor& parameter) {
   if (plan.optimizer.kind != "muon" || parameter.frozen || parameter.shape.size() < 2) return false;
   const std::size_t last = parameter.shape.size() - 1;
   const bool vector = std::min(parameter.shape[last - 1].size, parameter.shape[last].size) == 1;
-  return !vector && !parameter.name.ends_with("embedding") && parameter.name != "positions" && parameter.name != "output";
+  return !vector && !parameter.name.ends_with("embedding") && parameter.name != "positions" &&
+         parameter.name != "output";
 }
 
 std::vector<StageUnit> stage_units(const Plan& plan, const std::vector<Graph>& blocks, const StageKind& stage) {

@@ -146,7 +146,7 @@ TEST(Torchtitan, RefusesWhatContradictsItself) {
   const auto typo =
       read(import("torchtitan", titan + "[parallelism]\ntensor_paralel_degree = 2\n", {"cluster.gpus=8"}));
   EXPECT_THAT(noted(typo),
-              HasSubstr("unknown; it may change the cost (did you mean 'parallelism.tensor_parallel_degree'?)"));
+              HasSubstr("unknown; did you mean 'parallelism.tensor_parallel_degree', which decides the plan?"));
 }
 
 TEST(Torchtitan, RegistriesOfFunctionsAreReadWithoutRunningThem) {
