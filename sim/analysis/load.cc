@@ -85,7 +85,7 @@ class Loader {
       }
       case OperatorClass::collective: {
         const Links best = scaled(costs_.communication.collective_at_best(graph_, op), segment_.share);
-        const double seconds = segment_.share * collective_seconds(graph_, op, costs_);
+        const double seconds = collective_seconds(graph_, segment_, op, costs_);
         add_links(Resource::collective_nic, op, best, {best.network > 0 ? seconds : 0, best.network > 0 ? 0 : seconds});
         return;
       }

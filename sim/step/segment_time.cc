@@ -114,29 +114,9 @@ SegmentTime transfer_segment(const model::Graph& graph, const model::Segment& se
   return time;
 }
 
-// Returns the seconds of the kernel that adds up what the ranks sent for a sum in pieces. It needs the last piece, so
-// that nothing overlaps with it.
-double adding_partials(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
-  if (costs.sequences.added == 0 || segment.share == 1 || !segment.ends) return 0;
-  double seconds = 0;
-  for (const std::uint16_t index : segment.operators) {
-    const model::Operator& op = graph.operators[index];
-    if (op.kind != model::OperatorKind::reduce_scatter) continue;
-    const auto& group = std::get<model::CollectiveAttributes>(op.attributes);
-    if (group.ranks != costs.sequences.ranks || group.stride != 1) continue;
-    const model::Tensor& all = graph.tensor(op.reads[0]);
-    if (all.shape[0].extent != model::Extent::tokens) continue;  // rows of experts
-    seconds += costs.kernels.moving(all.bytes() * costs.sequences.added, costs.partition.overlapped(CoRunner::none));
-  }
-  return seconds;
-}
-
 SegmentTime collective_segment(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
   SegmentTime time = transfer_segment(
-      graph, segment, [&](const model::Operator& op) { return segment.share * collective_seconds(graph, op, costs); });
-  const double adding = adding_partials(graph, segment, costs);
-  time.kernels.back() += adding;
-  time.transfer += adding;
+      graph, segment, [&](const model::Operator& op) { return collective_seconds(graph, segment, op, costs); });
   const WireLoad load = wire_load(graph, segment.operators, costs);
   time.group = load.group;
   time.network_bytes = segment.share * load.network_bytes;
@@ -153,15 +133,19 @@ double operator_seconds(const model::Graph& graph, const model::Operator& op, mo
   return costs.kernels.time(graph, op, {.sms = costs.partition.device_sms}).seconds;
 }
 
-double collective_seconds(const model::Graph& graph, const model::Operator& op, const CostModels& costs) {
-  const double seconds = costs.communication.collective(graph, op);
+double collective_seconds(const model::Graph& graph, const model::Segment& segment, const model::Operator& op,
+                          const CostModels& costs) {
+  const double seconds = segment.share * costs.communication.collective(graph, op);
   const auto& group = std::get<model::CollectiveAttributes>(op.attributes);
   if (group.ranks == 1 || group.ranks != costs.sequences.ranks || group.stride != 1) return seconds;
   const bool gathers = op.kind == model::OperatorKind::all_gather;
   if (!gathers && op.kind != model::OperatorKind::reduce_scatter) return seconds;
   const model::Tensor& all = graph.tensor(gathers ? op.writes[0] : op.reads[0]);
-  const double reduced = model::sums_input_gradient(op) ? costs.sequences.gradients : costs.sequences.reduced;
-  const double passes = gathers ? costs.sequences.gathered : reduced;
+  const auto& sequences = costs.sequences;
+  const double reduced = model::sums_input_gradient(op) ? sequences.gradients : sequences.reduced;
+  const double whole = gathers ? sequences.gathered : reduced;
+  const double last_piece = !gathers && segment.ends ? sequences.added : 0;
+  const double passes = segment.share < 1 ? last_piece : whole;
   // Rows of experts have no sequences.
   if (passes == 0 || all.shape[0].extent != model::Extent::tokens) return seconds;
   return seconds + costs.kernels.moving(all.bytes() * passes, costs.partition.overlapped(CoRunner::none));

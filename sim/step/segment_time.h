@@ -42,9 +42,11 @@ struct SegmentTime {  // seconds
 double operator_seconds(const model::Graph& graph, const model::Operator& op, model::Stream stream,
                         const CostModels& costs);
 
-// Returns the seconds of a dense collective of a slot, with those of a kernel that brings what it gathered, or what it
-// is to reduce, from the order of the ranks into that of the sequences, or back.
-double collective_seconds(const model::Graph& graph, const model::Operator& op, const CostModels& costs);
+// Returns the seconds that a segment spends on one of its dense collectives. Kernels of their own count: one that
+// brings what is gathered, or what is to be reduced, from the order of the ranks into that of the sequences, or back;
+// and, after the last piece of a sum in pieces, one that adds up what the ranks sent, with which nothing overlaps.
+double collective_seconds(const model::Graph& graph, const model::Segment& segment, const model::Operator& op,
+                          const CostModels& costs);
 
 // Bounds do not ask how much longer more rows of experts take: with Rows::expected compute_per_row is 0.
 enum class Rows : bool { expected, varying };
