@@ -358,9 +358,12 @@ Result<Layout> make_layout(const Plan& plan, const Architecture& architecture) {
   if (plan.batch.sequence_length == 0)
     return tl::unexpected(plan_error(plan, ErrorKind::input, "batch.sequence_length", "required key is missing",
                                      "add 'sequence_length = ...' under [batch]"));
-  std::optional<Error> error = check_divisions(plan, architecture);
-  if (!error) error = check_positions(plan, architecture);
+  // What refuses a plan whatever its degrees comes first: other degrees would not help.
+  std::optional<Error> error = check_positions(plan, architecture);
   if (!error) error = check_attention(plan, architecture);
+  if (!error) error = check_adapters(plan, architecture);
+  if (!error) error = check_optimizer(plan);
+  if (!error) error = check_divisions(plan, architecture);
   if (!error) error = derive_data(plan, layout);
   if (!error) error = derive_batch(plan, layout);
   if (!error) error = derive_schedule(plan, layout);
@@ -368,9 +371,7 @@ Result<Layout> make_layout(const Plan& plan, const Architecture& architecture) {
   if (!error) error = derive_experts(plan, architecture, layout);
   if (!error) error = check_sharding(plan, layout);
   if (!error) error = check_recomputation(plan);
-  if (!error) error = check_adapters(plan, architecture);
   if (!error) error = check_objective(plan);
-  if (!error) error = check_optimizer(plan);
   if (!error) error = check_software(plan, architecture, layout);
   if (error) return tl::unexpected(*error);
   return layout;

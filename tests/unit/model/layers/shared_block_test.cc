@@ -65,6 +65,22 @@ TEST(SharedBlocks, AdaptersOfAReferenceAreFrozen) {
   }
 }
 
+// Pipeline stages are refused too, but without them the adapters still would be.
+TEST(SharedBlocks, AdaptersOfTheirOwnRefuseLoraWhateverTheDegrees) {
+  const Architecture zamba = tests::architecture("zamba2-7b");
+  Plan plan;
+  plan.cluster.gpus = 8;
+  plan.batch = {.sequence_length = 4096, .micro_batch_size = 1, .global_batch_size = 8};
+  for (const std::int64_t stages : {1, 2}) {
+    plan.parallelism.pipeline = stages;
+    plan.training.method = "lora";
+    EXPECT_EQ(make_layout(plan, zamba).error().key, "training.method");
+    plan.training.method = "full";
+    const auto trained = make_layout(plan, zamba);
+    EXPECT_EQ(trained ? "" : trained.error().key, stages == 1 ? "" : "parallelism.pipeline");
+  }
+}
+
 // The index of Zyphra/Zamba2-1.2B has 1,215,064,704 parameters, whose six hybrid layers have adapters of attention too.
 TEST(SharedBlocks, ParametersOfZamba2) {
   std::string names;
