@@ -431,11 +431,13 @@ void read_micro_batch(Draft& draft, std::int64_t longest, std::optional<std::int
   draft.set("batch.sequence_length", std::max(packed.value_or(0), longest),
             packed ? key : "the longest prompt and answer");
   if (packed || samples) draft.set("batch.micro_batch_size", packed ? 1 : *samples, key);
+  std::vector<std::string> missing;
   for (const char* length : {"rollout.prompt_tokens", "rollout.answer_tokens", "rollout.answer_tokens_sd"})
-    if (!draft.given(length))
-      return draft.fail("", fmt::format("does not state {}: it has the longest prompts and answers alone", length),
-                        "--set rollout.prompt_tokens=N --set rollout.answer_tokens=N --set rollout.answer_tokens_sd=N "
-                        "state the lengths in the mean, and the deviation of those of answers");
+    if (!draft.given(length)) missing.emplace_back(length);
+  if (!missing.empty())
+    draft.fail("", fmt::format("does not state {}: it has the longest lengths alone", fmt::join(missing, ", ")),
+               fmt::format("--set {}=N: lengths in the mean, and the deviation of those of answers",
+                           fmt::join(missing, "=N --set ")));
 }
 
 namespace {

@@ -53,7 +53,13 @@ TEST(Verl, UpdatesFollowThePromptsThatTheUserSets) {
 }
 
 TEST(Verl, LengthsInTheMeanAreInNoFile) {
-  EXPECT_THAT(refusal("verl", script + "\n"), HasSubstr("--set rollout.prompt_tokens=N"));
+  EXPECT_THAT(refusal("verl", script + "\n"),
+              testing::AllOf(HasSubstr("rollout.prompt_tokens, rollout.answer_tokens, rollout.answer_tokens_sd:"),
+                             HasSubstr("--set rollout.prompt_tokens=N --set rollout.answer_tokens=N --set "
+                                       "rollout.answer_tokens_sd=N")));
+  EXPECT_THAT(refusal("verl", script + "\n", {"rollout.answer_tokens=500"}),
+              testing::AllOf(HasSubstr("does not state rollout.prompt_tokens, rollout.answer_tokens_sd:"),
+                             testing::Not(HasSubstr("answer_tokens=N"))));
   EXPECT_THAT(refusal("verl", "#!/bin/bash\npython3 train.py\n", answer_lengths),
               HasSubstr("starts none of the trainings that are read"));
 }
