@@ -43,13 +43,17 @@ bool on_fsdp(const Draft& draft) {
 }
 
 // Sets FSDP2 as NeMo AutoModel has it: shards of FP32 parameters, of BF16 where experts are not spread (Actor of
-// openrlhf/models/actor.py @2069b3f6), whose gradients are reduced in FP32 after the last micro-batch (FsdpStrategy of
-// openrlhf/utils/fsdp/strategy.py @11fac0cd).
+// openrlhf/models/actor.py @2069b3f6), whose gradients are reduced in FP32 after the last micro-batch. What that
+// release does not run yet is refused (both of FsdpStrategy, openrlhf/utils/fsdp/strategy.py @11fac0cd).
 void read_openrlhf_fsdp(const RuleInput& in) {
   Draft& draft = in.draft;
   const std::string_view sequence = "fsdp.sequence_parallel", offload = "fsdp.cpu_offload", stages = "fsdp.pp_size";
   const bool mixed = in.has_experts() && draft.degree("expert") == 1;
   if (draft.integer(stages).value_or(1) != 1) draft.fail(stages, "OpenRLHF trains without pipeline stages", "1");
+  if (draft.text("actor.optim") == "muon")
+    draft.fail("actor.optim", "OpenRLHF has Muon on DeepSpeed alone", "use adam");
+  if (draft.degree("context") > 1 && draft.flag("packing_samples").value_or(false))
+    draft.fail("packing_samples", "OpenRLHF packs no samples that context-parallel ranks divide", "leave it out");
   if (draft.degree("tensor") > 1) draft.set("parallelism.sequence", draft.flag(sequence).value_or(true), sequence);
   const Precision gemm = plain_precision(number_format(draft.text("param_dtype").value_or("bf16")));
   set_precision(draft, gemm, "param_dtype");
@@ -162,7 +166,7 @@ void openrlhf_rules(const RuleInput& in) {
   const bool packs = draft.flag("use_dynamic_batch").value_or(false);
   const std::string_view key = packs ? "train_max_tokens_per_gpu" : "micro_train_batch_size";
   const std::int64_t stated = draft.integer(key).value_or(packs ? 16192 : 4);
-  if (!packs && !draft.flag("packing_samples").value_or(on_fsdp(draft)))
+  if (!packs && !draft.flag("packing_samples").value_or(on_fsdp(draft) && draft.degree("context") == 1))
     draft.note(Note::Kind::assumed, "", "assumed: samples are packed, as with --packing_samples");
   std::optional<std::int64_t> packed;
   if (packs) packed = bounded_product({stated, draft.degree("context"), draft.degree("tensor")});

@@ -312,9 +312,15 @@ TEST(OpenRlhf, FsdpTrainsInPlaceOfDeepspeed) {
   EXPECT_EQ(read.plan.stack.name, "pytorch-fsdp-eager");
   EXPECT_EQ(read.plan.training.rank, 16);
   EXPECT_EQ(read.plan.rollout.offload, false) << "FSDP's sleep does nothing";
-  EXPECT_THAT(noted(read), testing::Not(testing::AnyOf(HasSubstr("unknown"), HasSubstr("samples are packed"))));
+  EXPECT_THAT(noted(read), testing::Not(HasSubstr("unknown")));
+  EXPECT_THAT(noted(read), HasSubstr("samples are packed")) << "not those that context-parallel ranks divide";
   EXPECT_FALSE(imported("openrlhf", fsdp + "--fsdp.no_sequence_parallel\n", answer_lengths).plan.parallelism.sequence);
   EXPECT_THAT(refusal("openrlhf", fsdp + "--fsdp.pp_size 2\n", answer_lengths), HasSubstr("without pipeline stages"));
+  EXPECT_THAT(refusal("openrlhf", fsdp + "--actor.optim muon\n", answer_lengths), HasSubstr("Muon on DeepSpeed alone"));
+  EXPECT_THAT(refusal("openrlhf", fsdp + "--fsdp.packing_samples\n", answer_lengths),
+              HasSubstr("fsdp.packing_samples: OpenRLHF packs no samples"));
+  EXPECT_THAT(noted(imported("openrlhf", fsdp + "--fsdp.cp_size 1 --fsdp.packing_samples\n", answer_lengths)),
+              testing::Not(HasSubstr("samples are packed")));
 }
 
 TEST(OpenRlhf, QueuesAreHowFarThePolicyIsAhead) {
