@@ -451,11 +451,6 @@ double ComputeScore::time_cost(const MatchItem& predicted, double log_measured) 
   return weight * std::min(1.0, open ? std::min(off, std::abs(ratio)) : off);
 }
 
-bool ComputeScore::fits(const MatchItem& predicted, double log_measured, double log_predicted) const {
-  const double most = std::log(3.0), ratio = log_measured - log_predicted;
-  return std::min(std::abs(ratio), std::abs(ratio - scale_[scale_of(predicted)])) <= most;
-}
-
 void undo_impossible(const Timeline& predicted, const Timeline& measured, const model::Device& device,
                      StepMatch& match) {
   const std::vector<MeasuredPart> parts = measured_parts(match, predicted, measured);

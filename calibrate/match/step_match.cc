@@ -171,45 +171,6 @@ class PairScore {
   const ComputeScore& score_;
 };
 
-// Undoes joins in which one kernel stands for others that take far longer or shorter than it: of the many, the one with
-// the highest gain keeps its match. `of` has the one that each of the many stands for, `back` the reverse.
-template <class Gain, class Fits>
-void undo_joins(std::vector<std::int32_t>& of, std::vector<std::int32_t>& back, const Items& many, const Gain& gain,
-                const Fits& fits) {
-  for (std::size_t first = 0; first < of.size();) {
-    std::size_t end = first + 1;
-    double seconds = many[first].seconds;
-    for (; end < of.size() && of[first] >= 0 && of[end] == of[first]; ++end) seconds += many[end].seconds;
-    if (end > first + 1 && !fits(first, std::log(std::max(seconds, 1e-9)))) {
-      std::size_t best = first;
-      for (std::size_t i = first; i < end; ++i)
-        if (gain(i) > gain(best)) best = i;
-      back[static_cast<std::size_t>(of[first])] = static_cast<std::int32_t>(best);
-      for (std::size_t i = first; i < end; ++i)
-        if (i != best) of[i] = -1;
-    }
-    first = end;
-  }
-}
-
-void undo_joins(Alignment& alignment, const Items& predicted, const Items& measured, const ComputeScore& score) {
-  auto &of = alignment.predicted_of, &back = alignment.measured_of;
-  const auto at = [](const std::vector<std::int32_t>& list, std::size_t i) {
-    return static_cast<std::size_t>(list[i]);
-  };
-  undo_joins(
-      of, back, measured, [&](std::size_t j) { return score(at(of, j), j); },
-      [&](std::size_t j, double log_seconds) {
-        const MatchItem& one = predicted[at(of, j)];
-        return score.fits(one, log_seconds, one.log_seconds);
-      });
-  undo_joins(
-      back, of, predicted, [&](std::size_t i) { return score(i, at(back, i)); },
-      [&](std::size_t i, double log_seconds) {
-        return score.fits(predicted[i], measured[at(back, i)].log_seconds, log_seconds);
-      });
-}
-
 // Whether one stands for several.
 bool joins(const Alignment& alignment) {
   const auto matched = [](const std::vector<std::int32_t>& of) {
@@ -278,7 +239,6 @@ class ComputeMatcher {
         ++count;
         places += i >= 0 ? place_evidence(first[static_cast<std::size_t>(i)], second[j]) : 0;
       }
-      undo_joins(alignment, first, second, gain);
       add_matches(alignment, first, second, MatchedBy::order, result_);
     };
     match([this](const MatchItem& item) { return locates(item); });

@@ -253,9 +253,6 @@ class ComputeScore {
   // Takes how long GEMMs are against the prediction from the sums that an alignment of the sequences matches. Until
   // then it is one or follows from the means, which are shorter where the trace runs GEMMs in parts.
   void scale_gemms(const Alignment& alignment);
-  // Returns whether these times of kernels of the class of `predicted`, of which one stands for several, are within a
-  // factor of 3, by themselves or against the mean of the class.
-  bool fits(const MatchItem& predicted, double log_measured, double log_predicted) const;
 
  private:
   double time_cost(const MatchItem& predicted, double log_measured) const;
