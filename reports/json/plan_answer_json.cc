@@ -131,12 +131,15 @@ void cluster_fields(auto& to, const sim::PlanAnswer& answer, const PlacedCluster
     return all.empty() ? std::nullopt : std::optional(all[i]);
   };
   const auto range = ranked ? objective_interval(first, answer.objective) : std::nullopt;
+  const auto probability = [&](const sim::Limits& limit) {
+    return ranked && limit.any() ? answer.probability_within(place, limit) : std::nullopt;
+  };
   std::size_t at = 0;
   to("cluster", "name of the cluster", option.cluster);
   to("gpus", "number of GPUs", option.gpus);
   to("profile", "profile with the constants", unless_empty(option.inputs.profile.name()));
   to("stack", "software stack", unless_empty(option.inputs.profile.stack()));
-  to("rank", "by the objective; null: no plan", where(ranked, place + 1));
+  to("rank", "by the objective, with failures where they are predicted; null: no plan", where(ranked, place + 1));
   to("dominated", "whether another is both faster and cheaper", ranked ? answer.dominated[place] : std::nullopt);
   to("reason", "why it is behind the one above",
      ranked && place > 0
@@ -184,11 +187,11 @@ void cluster_fields(auto& to, const sim::PlanAnswer& answer, const PlacedCluster
                 "how probable it is that it is the best; null: nothing was drawn, or there is no other",
                 answer.order.size() > 1 ? best_of(answer.best_with, place) : std::nullopt);
   to.only_where(ranked, "probability_deadline",
-                "probability to meet the deadline, of the cases in which it fits in memory",
-                probability_of(first.cost, {.days = answer.limits.days}));
-  to.only_where(ranked, "probability_budget",
-                "probability to stay within the budget, of the cases in which it fits in memory",
-                probability_of(first.cost, {.usd = answer.limits.usd}));
+                "probability to meet the deadline, with failures where they are predicted, of the cases in which it "
+                "fits in memory",
+                probability({.days = answer.limits.days}));
+  to.only_where(ranked, "probability_budget", "probability to stay within the budget, in the same way",
+                probability({.usd = answer.limits.usd}));
 }
 
 // Returns the ranks of the contenders other than the most probable: on its cluster with its profile, or on others.

@@ -353,8 +353,6 @@ PlanCost cost_of(const ClusterOption& option, const model::StepResult& result) {
   cost.days = run.days;
   cost.gpu_hours = run.gpu_hours;
   cost.usd = run.cost_usd;
-  cost.usd_low = run.cost_low_usd(run.gpu_hours);
-  cost.usd_high = run.cost_high_usd(run.gpu_hours);
   return cost;
 }
 

@@ -12,7 +12,12 @@ namespace {
 
 constexpr std::size_t most_alternatives = 3;
 
-using Alternatives = std::vector<std::pair<const ClusterOption*, const RankedPlan*>>;
+// A plan to compare, and what it takes by the objective.
+struct Alternative {
+  const ClusterOption* option = nullptr;
+  const RankedPlan* row = nullptr;
+  std::optional<double> amount;
+};
 
 Inputs inputs_of(const ClusterOption& option, const RankedPlan& row) {
   Inputs inputs = option.inputs;
@@ -20,26 +25,40 @@ Inputs inputs_of(const ClusterOption& option, const RankedPlan& row) {
   return inputs;
 }
 
-// Returns a plan for the comparison; its measure is proportional to the step.
-BreakEvenCandidate candidate(const Inputs& inputs, const RankedPlan& row, Objective objective) {
-  return {&inputs, row.cost.step_s, measure(row.cost, objective).value_or(row.cost.step_s) / row.cost.step_s};
+// Returns a plan for the comparison; what it takes is proportional to the step.
+BreakEvenCandidate candidate(const Inputs& inputs, const Alternative& one) {
+  const double step_s = one.row->cost.step_s;
+  return {&inputs, step_s, one.amount.value_or(step_s) / step_s};
 }
 
-std::vector<BreakEven> break_evens_among(const PlanAnswer& answer, const Alternatives& others,
+std::vector<BreakEven> break_evens_among(const Alternative& first, const std::vector<Alternative>& others,
                                          const BreakEvenOptions& options) {
-  const ClusterOption& first = answer.choice();
-  std::vector<Inputs> inputs = {inputs_of(first, first.plans.front())};
+  std::vector<Inputs> inputs = {inputs_of(*first.option, *first.row)};
   std::vector<bool> same;
-  for (const auto& [option, row] : others) {
-    inputs.push_back(inputs_of(*option, *row));
-    const bool profile = option->inputs.profile.name() == first.inputs.profile.name();
-    same.push_back(option->cluster == first.cluster && profile);
+  for (const Alternative& other : others) {
+    inputs.push_back(inputs_of(*other.option, *other.row));
+    const bool profile = other.option->inputs.profile.name() == first.option->inputs.profile.name();
+    same.push_back(other.option->cluster == first.option->cluster && profile);
   }
-  const BreakEvenCandidate winner = candidate(inputs.front(), first.plans.front(), answer.objective);
+  const BreakEvenCandidate winner = candidate(inputs.front(), first);
   std::vector<BreakEvenCandidate> alternatives;
-  for (std::size_t i = 0; i < others.size(); ++i)
-    alternatives.push_back(candidate(inputs[i + 1], *others[i].second, answer.objective));
+  for (std::size_t i = 0; i < others.size(); ++i) alternatives.push_back(candidate(inputs[i + 1], others[i]));
   return break_evens(winner, alternatives, same, options);
+}
+
+// Returns what the first plan takes, in the middle, with failures where they are predicted: infinitely much where it
+// does not end in half of the campaigns. Its draws remain those of the step: failures move the middle, and widen the
+// range by little.
+PlanCost taken_by(const ClusterOption& option) {
+  PlanCost cost = option.plans.front().cost;
+  if (!option.campaign) return cost;
+  const bool ends = option.campaign->run && std::isfinite(option.campaign->days.p50);
+  const auto usd = ends ? option.campaign->usd() : std::nullopt;
+  constexpr double endless = std::numeric_limits<double>::infinity();
+  cost.days = ends ? option.campaign->days.p50 : endless;
+  cost.gpu_hours = ends ? option.campaign->run->gpu_hours : endless;
+  if (cost.usd) cost.usd = !ends ? endless : usd ? usd->p50 : *cost.usd;
+  return cost;
 }
 
 // Returns by what factor a plan exceeds its worst limit; infinite where days or USD are not known.
@@ -65,17 +84,19 @@ std::size_t recommended_place(const PlanAnswer& answer) {
 
 }  // namespace
 
-PlanCost PlanAnswer::taken(std::size_t place) const {
-  PlanCost cost = best(place).cost;
-  const auto& campaign = options[order[place]].campaign;
-  if (!campaign || !campaign->run) return cost;
-  cost.days = campaign->days.p50;
-  const auto usd = campaign->usd();
-  if (usd) cost.usd = usd->p50;
-  return cost;
+PlanCost PlanAnswer::taken(std::size_t place) const { return taken_by(options[order[place]]); }
+
+std::optional<double> PlanAnswer::probability_within(std::size_t place, const Limits& some) const {
+  const ClusterOption& option = options[order[place]];
+  if (!option.campaign) return sim::probability_within(option.plans.front().cost, some);
+  return option.campaign->run ? sim::probability_within(*option.campaign, some) : 0;
 }
 
 void rank(PlanAnswer& answer) {
+  answer.order.clear();
+  answer.empty.clear();
+  answer.dominated.clear();
+  answer.best_with.clear();
   std::vector<PlanCost> candidates;
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < answer.options.size(); ++i) {
@@ -88,7 +109,7 @@ void rank(PlanAnswer& answer) {
     for (const RankedPlan& row : option.plans) plans.push_back(row.cost);
     if (plans.size() > 1) option.best_with = probabilities_best(plans, answer.objective, answer.limits);
     places.push_back(i);
-    candidates.push_back(std::move(plans.front()));
+    candidates.push_back(taken_by(option));
   }
   const auto known = dominated(candidates);
   const auto best = probabilities_best(candidates, answer.objective, answer.limits);
@@ -106,25 +127,28 @@ void find_break_evens(PlanAnswer& answer, unsigned threads, const std::function<
   BreakEvenOptions options;
   options.threads = threads;
   options.stopped = stopped;
-  Alternatives plans, clusters;
+  std::vector<Alternative> plans, clusters;
   std::vector<std::size_t> plan_places, cluster_places;
   for (std::size_t i = 1; i < first.plans.size() && plans.size() < most_alternatives; ++i) {
-    plans.emplace_back(&first, &first.plans[i]);
+    plans.push_back({&first, &first.plans[i], measure(first.plans[i].cost, answer.objective)});
     plan_places.push_back(i);
   }
-  const auto own = measure(first.plans.front().cost, answer.objective);
+  const RankedPlan& plan = first.plans.front();
+  const auto own = measure(answer.taken(answer.recommended), answer.objective);
   for (std::size_t i = 0; i < answer.order.size() && clusters.size() < most_alternatives; ++i) {
-    const RankedPlan& best = answer.best(i);
-    const auto value = measure(best.cost, answer.objective);
-    if (i == answer.recommended || !answer.within_limits(i) || !value || value < own) continue;
-    clusters.emplace_back(&answer.options[answer.order[i]], &best);
+    const auto value = measure(answer.taken(i), answer.objective);
+    if (i == answer.recommended || !answer.within_limits(i) || !value || value < own || std::isinf(*value)) continue;
+    clusters.push_back({&answer.options[answer.order[i]], &answer.best(i), value});
     cluster_places.push_back(i);
   }
   if (!plans.empty())
-    answer.break_evens.push_back({false, std::move(plan_places), break_evens_among(answer, plans, options)});
+    answer.break_evens.push_back(
+        {false, std::move(plan_places),
+         break_evens_among({&first, &plan, measure(plan.cost, answer.objective)}, plans, options)});
   options.weight_is_price = answer.objective == Objective::cost;
   if (!clusters.empty())
-    answer.break_evens.push_back({true, std::move(cluster_places), break_evens_among(answer, clusters, options)});
+    answer.break_evens.push_back(
+        {true, std::move(cluster_places), break_evens_among({&first, &plan, own}, clusters, options)});
 }
 
 model::Result<void> find_parts(PlanAnswer& answer, unsigned threads) {
@@ -162,7 +186,7 @@ model::Result<void> find_campaigns(PlanAnswer& answer, const AddCampaign& add_ca
     else
       option.campaign = TRY(std::move(campaign));
   }
-  answer.recommended = recommended_place(answer);
+  rank(answer);
   return {};
 }
 

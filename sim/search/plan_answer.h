@@ -32,26 +32,29 @@ struct PlanAnswer {
   std::vector<ClusterOption> options;
   bool complete = true;      // false: stopped before everything was decided
   bool every_value = false;  // the search tries every value of each key, not only those that usually win
-  // The following cover the options that have a plan, each with its best one.
+  // The following cover the options that have a plan, each with its best one, by what that takes with failures where
+  // these are predicted.
   std::vector<std::size_t> order;              // indices of options, the best first
   std::vector<std::size_t> empty;              // indices of options without a plan
   std::vector<std::optional<bool>> dominated;  // in the order of `order`
   std::vector<double> best_with;               // probabilities_best(), in the order of `order`
   Verdict verdict;                             // of `best_with`: its positions are those of `order`
-  // The position in `order` of the option to take, by what it takes with failures where these are predicted: the
-  // winner, else the first; where it is not within the limits, the first that is, else that which exceeds its worst one
-  // the least.
+  // The position in `order` of the option to take: the winner, else the first; where it is not within the limits, the
+  // first that is, else that which exceeds its worst one the least.
   std::size_t recommended = 0;
   std::vector<BreakEvenSection> break_evens;
 
   const ClusterOption& choice() const { return options[order[recommended]]; }
   const RankedPlan& best(std::size_t place) const { return options[order[place]].plans.front(); }
   PlanCost taken(std::size_t place) const;  // of the best plan, in the middle, with failures where they are predicted
+  // Returns the share of cases in which it keeps the limits, if it fits in memory, with failures where they are
+  // predicted; nothing without draws.
+  std::optional<double> probability_within(std::size_t place, const Limits& some) const;
   bool within_limits(std::size_t place) const { return within(taken(place), limits); }
   bool limits_met() const { return !order.empty() && within_limits(recommended); }  // by any option
 };
 
-// Fills order, empty, dominated, best_with, verdict and recommended, and `best_with` of each option.
+// Fills order, empty, dominated, best_with, verdict and recommended, and `best_with` of each option, anew.
 void rank(PlanAnswer& answer);
 
 // Fills answer.break_evens: the recommended option's best plan against its next plans, and against the next options
@@ -66,8 +69,8 @@ model::Result<void> find_parts(PlanAnswer& answer, unsigned threads);
 using AddCampaign = std::function<model::Result<std::string>(Inputs& inputs)>;
 // Fills the campaign of each option with a plan that has tokens: that of `campaign` for its first plan, with the fewest
 // GPUs of the same degrees where there is a deadline. `load` reads the plan on other GPUs. A cluster without known
-// rates of failures has none, and one whose phases cannot be predicted gets a note. Requires a ranked answer. Errors:
-// input errors of the campaign's keys.
+// rates of failures has none, and one whose phases cannot be predicted gets a note. Requires a ranked answer, and ranks
+// it again by what was found. Errors: input errors of the campaign's keys.
 model::Result<void> find_campaigns(PlanAnswer& answer, const AddCampaign& add_campaign, const LoadInputs& load,
                                    const PredictStep& predict, Tasks& tasks);
 

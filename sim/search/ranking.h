@@ -35,8 +35,8 @@ struct Limits {
 struct PlanCost {
   double gpus = 0;
   double step_s = 0;
-  std::optional<double> days, gpu_hours;         // of the run; nothing without its tokens
-  std::optional<double> usd, usd_low, usd_high;  // nothing without tokens or price; low and high: of the price alone
+  std::optional<double> days, gpu_hours;  // of the run; nothing without its tokens
+  std::optional<double> usd;              // nothing without tokens or price
   // Draw by draw, over the middle: the step with what is left, infinite where the plan does not fit in memory,
   // and the price of a GPU-hour. The same index is the same draw in every plan and on every cluster, so that errors
   // that plans share cancel. Both have one size; 0: not drawn.

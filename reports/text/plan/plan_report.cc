@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "model/plan/layout.h"
@@ -42,11 +43,12 @@ std::string expert_words(const model::RankGroup& experts) {
   return experts.stride > 1 ? fmt::format("{}x{}", experts.ranks, experts.stride) : grouped(experts.ranks);
 }
 
-// Returns the probabilities of a plan's limits, for the columns of those that are given.
-std::vector<std::string> limit_cells(const sim::PlanCost& cost, const sim::Limits& limits) {
+// Returns the probabilities of limits, for the columns of those that are given. `probability` is of one of them.
+template <class Probability>
+std::vector<std::string> limit_cells(const sim::Limits& limits, Probability probability) {
   std::vector<std::string> cells;
-  if (limits.days) cells.push_back(chance(sim::probability_within(cost, {.days = limits.days})));
-  if (limits.usd) cells.push_back(chance(sim::probability_within(cost, {.usd = limits.usd})));
+  if (limits.days) cells.push_back(chance(probability(sim::Limits{.days = limits.days})));
+  if (limits.usd) cells.push_back(chance(probability(sim::Limits{.usd = limits.usd})));
   return cells;
 }
 
@@ -63,7 +65,8 @@ std::vector<Column> wide_columns(const sim::Limits& limits) {
                   limits.days ? ">in time with | " : "", limits.usd ? ">in budget with | " : ""));
 }
 
-std::vector<std::string> wide_cells(const sim::RankedPlan& row, const sim::Limits& limits,
+// `held`: the cells of the limits.
+std::vector<std::string> wide_cells(const sim::RankedPlan& row, const std::vector<std::string>& held,
                                     std::optional<double> best_with, double over) {
   const model::Plan& plan = row.plan;
   const auto& degrees = plan.parallelism;
@@ -93,7 +96,7 @@ std::vector<std::string> wide_cells(const sim::RankedPlan& row, const sim::Limit
                                         interval ? chance(interval->fits_probability) : "-",
                                         over > 0 ? percent(over) : "",
                                         grouped(row.twins)};
-  return with(with(layout, limit_cells(cost, limits)), run);
+  return with(with(layout, held), run);
 }
 
 std::optional<double> at(const std::vector<double>& probabilities, std::size_t place) {
@@ -121,10 +124,23 @@ std::string remark_sentence(const sim::PlanAnswer& answer) {
   return parts.empty() ? "" : paragraph(fmt::format("{}.", fmt::join(parts, "; ")));
 }
 
+// Returns what the table of the clusters counts.
+std::string counted_sentence(const sim::PlanAnswer& answer) {
+  const auto failing = [&](std::size_t i) { return answer.options[i].campaign.has_value(); };
+  if (!std::ranges::any_of(answer.order, failing)) return "";
+  const char* where = std::ranges::all_of(answer.order, failing) ? "" : ", where these are predicted";
+  return paragraph(fmt::format("Days, costs and probabilities: with failures{}.", where));
+}
+
+// Returns an amount of a training; "-" where it is not known or the training never ends.
+std::string amount_cell(const std::optional<double>& amount) {
+  return amount && std::isfinite(*amount) ? scaled(*amount) : "-";
+}
+
 double over_best(const sim::PlanAnswer& answer, std::size_t place) {
-  const auto best = sim::measure(answer.best(0).cost, answer.objective);
-  const auto value = sim::measure(answer.best(place).cost, answer.objective);
-  return best && value ? *value / *best - 1 : 0;
+  const auto best = sim::measure(answer.taken(0), answer.objective);
+  const auto value = sim::measure(answer.taken(place), answer.objective);
+  return best && value && std::isfinite(*value) ? *value / *best - 1 : 0;
 }
 
 // One block of 80 columns: what is ranked by, what it takes and what it yields; option_words() has the rest.
@@ -136,14 +152,14 @@ Table narrow_options(const sim::PlanAnswer& answer) {
   for (std::size_t i = 0; i < answer.order.size(); ++i) {
     const sim::ClusterOption& option = answer.options[answer.order[i]];
     const sim::RankedPlan& row = answer.best(i);
-    const sim::PlanCost& cost = row.cost;
+    const sim::PlanCost cost = answer.taken(i);
     std::vector<std::string> cells = {grouped(i + 1), option.cluster, grouped(option.gpus)};
     if (!answer.has_tokens) cells.push_back(duration(cost.step_s));
     if (answer.has_tokens) cells.push_back(days_cell(cost.days));
-    if (answer.has_tokens && hours) cells.push_back(cost.gpu_hours ? scaled(*cost.gpu_hours) : "-");
-    if (answer.has_tokens && !hours) cells.push_back(cost.usd ? scaled(*cost.usd) : "-");
+    if (answer.has_tokens && hours) cells.push_back(amount_cell(cost.gpu_hours));
+    if (answer.has_tokens && !hours) cells.push_back(amount_cell(cost.usd));
     cells.insert(cells.end(), {utilization(row), throughput(row)});
-    if (answer.limits.days) cells.push_back(chance(sim::probability_within(cost, {.days = answer.limits.days})));
+    if (answer.limits.days) cells.push_back(chance(answer.probability_within(i, {.days = answer.limits.days})));
     cells.push_back(row.result.interval ? chance(row.result.interval->fits_probability) : "-");
     table.add(std::move(cells));
   }
@@ -168,7 +184,9 @@ Table wide_options(const sim::PlanAnswer& answer) {
     const sim::ClusterOption& option = answer.options[answer.order[i]];
     const sim::RankedPlan& row = answer.best(i);
     const auto best_with = answer.order.size() > 1 ? at(answer.best_with, i) : std::nullopt;
-    const auto cells = wide_cells(row, answer.limits, best_with, over_best(answer, i));
+    const auto held =
+        limit_cells(answer.limits, [&](const sim::Limits& limit) { return answer.probability_within(i, limit); });
+    const auto cells = wide_cells(row, held, best_with, over_best(answer, i));
     table.add(with(with({grouped(i + 1), option.cluster, option.inputs.profile.name(),
                          percent(measured_share(row.result)), grouped(option.gpus)},
                         cells),
@@ -195,9 +213,12 @@ Table narrow_plans(const sim::ClusterOption& option) {
 
 Table wide_plans(const sim::ClusterOption& option, const sim::Limits& limits) {
   Table table(with(columns_of(">"), wide_columns(limits)));
-  for (std::size_t i = 0; i < option.plans.size(); ++i)
-    table.add(
-        with({grouped(i + 1)}, wide_cells(option.plans[i], limits, at(option.best_with, i), over_first(option, i))));
+  for (std::size_t i = 0; i < option.plans.size(); ++i) {
+    const sim::RankedPlan& row = option.plans[i];
+    const auto held =
+        limit_cells(limits, [&](const sim::Limits& limit) { return sim::probability_within(row.cost, limit); });
+    table.add(with({grouped(i + 1)}, wide_cells(row, held, at(option.best_with, i), over_first(option, i))));
+  }
   return table;
 }
 
@@ -253,8 +274,7 @@ std::string choice_words(const sim::PlanAnswer& answer) {
   std::vector<std::string> sentences;
   if (!answer.limits_met())
     sentences.push_back(fmt::format("As predicted no plan meets the limits: {}.", unmet_limits(answer)));
-  if (!sim::within(answer.best(0).cost, answer.limits))
-    sentences.emplace_back("The list is ordered as if there were none.");
+  if (!answer.within_limits(0)) sentences.emplace_back("The list is ordered as if there were none.");
   if (answer.best_with.size() > 1)
     sentences.push_back(verdict_words(answer.verdict, answer.best_with, aim, [&](std::size_t place) {
       return option_name(answer, answer.options[answer.order[place]]);
@@ -403,7 +423,7 @@ std::string options_table(const sim::PlanAnswer& answer, Style style) {
   const bool wide = text_width() > terminal_width;
   std::string text = heading("Clusters, each with its best plan", style) +
                      (wide ? wide_options(answer) : narrow_options(answer)).to_string() + "\n" +
-                     remark_sentence(answer);
+                     (wide ? "" : counted_sentence(answer)) + remark_sentence(answer);
   for (std::size_t i = 0; i < answer.order.size(); ++i) {
     if (!wide) text += paragraph(fmt::format("{}. {}", i + 1, option_words(answer, i)));
     if (i == 0) continue;

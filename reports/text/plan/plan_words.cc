@@ -150,10 +150,10 @@ std::string choice_sentence(const sim::PlanAnswer& answer) {
                      takes_words(option, answer.limits), sure, missing);
 }
 
-// Returns "28.1 % longer"; nothing where either is not known.
+// Returns "28.1 % longer"; nothing where either is not known or never ends.
 std::optional<std::string> difference(const std::optional<double>& value, const std::optional<double>& best,
                                       const char* more, const char* less) {
-  if (!value || !best) return std::nullopt;
+  if (!value || !best || !std::isfinite(*value) || !std::isfinite(*best)) return std::nullopt;
   const double over = *value / *best - 1;
   return fmt::format("{} {}", percent(std::abs(over)), over < 0 ? less : more);
 }
@@ -161,7 +161,7 @@ std::optional<std::string> difference(const std::optional<double>& value, const 
 std::string next_sentence(const sim::PlanAnswer& answer) {
   if (answer.order.size() < 2) return "";
   const std::size_t next = answer.recommended == 0 ? 1 : 0;
-  const sim::PlanCost &best = answer.best(answer.recommended).cost, &cost = answer.best(next).cost;
+  const sim::PlanCost best = answer.taken(answer.recommended), cost = answer.taken(next);
   std::vector<std::string> words;
   const auto add = [&](std::optional<std::string> text) {
     if (text) words.push_back(std::move(*text));
@@ -170,6 +170,7 @@ std::string next_sentence(const sim::PlanAnswer& answer) {
     add(difference(cost.days, best.days, "longer", "shorter"));
   else
     add(difference(cost.step_s, best.step_s, "longer", "shorter"));
+  if (cost.days && std::isinf(*cost.days)) words.emplace_back("never ends");
   add(difference(cost.usd, best.usd, "dearer", "cheaper"));
   if (!answer.within_limits(next)) words.emplace_back("over the limits");
   if (!answer.best_with.empty()) words.push_back("the best with " + chance(answer.best_with[next]));
@@ -444,12 +445,13 @@ std::string option_words(const sim::PlanAnswer& answer, std::size_t place) {
   const sim::ClusterOption& option = answer.options[answer.order[place]];
   const sim::RankedPlan& row = answer.best(place);
   const auto& interval = row.result.interval;
-  const sim::Limits in_line = {.days = {}, .usd = answer.limits.usd};
   std::vector<std::string> words = {plan_words(row), "profile " + option.inputs.profile.name()};
   words.push_back(interval ? with_range(interval->time_s, "a step", duration)
                            : "a step of " + duration(row.cost.step_s));
-  if (interval && interval->days) words.push_back(days_and_usd(interval->days, interval->cost_usd));
-  if (in_line.any()) words.push_back(limits_words(row.cost, in_line));
+  const bool failing = ends_with_failures(option);
+  if (interval && interval->days)
+    words.push_back(days_and_usd(interval->days, interval->cost_usd) + (failing ? " by its steps alone" : ""));
+  if (!failing && answer.limits.usd) words.push_back(limits_words(row.cost, {.days = {}, .usd = answer.limits.usd}));
   if (answer.order.size() > 1 && !answer.best_with.empty())
     words.push_back("best with " + chance(answer.best_with[place]));
   words.push_back(percent(measured_share(row.result)) + " measured");

@@ -29,7 +29,7 @@ PlanCost cost(double days, std::optional<double> usd, double gpus = 64) {
   made.step_s = days;
   made.days = days;
   made.gpu_hours = days * 24 * gpus;
-  made.usd = made.usd_low = made.usd_high = usd;
+  made.usd = usd;
   return made;
 }
 
