@@ -1,4 +1,5 @@
 // Traces of predicted steps without annotations find their layers, phases and micro-batches again.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,18 +27,22 @@ using tests::StrippedKernel;
 
 constexpr double least_share = 0.95;
 
-const std::string& phase_of(const model::Timeline& timeline, const model::Span& span) {
-  return timeline.kernels[static_cast<std::size_t>(span.kernel)].phase;
+bool runs_again(const model::Timeline& timeline, const model::Span& span) {
+  return note_value(timeline.kernel_of(span).note, "recomputed") == "1";
 }
 
-// Whether a kernel was found at its place in the step. An executed step states no phases, and in another order of
-// micro-batches than the predicted one they are exchanged.
+std::string phase_of(const model::Timeline& timeline, const model::Span& span) {
+  return timeline.kernel_of(span).phase + (runs_again(timeline, span) ? " again" : "");
+}
+
+// Whether a kernel was found at its place in the step. An executed step states no phases; in another order of
+// micro-batches than the predicted one they are exchanged, and in another one of passes the layers.
 struct Truth {
   const model::Timeline& timeline;
-  bool executed = false, other_order = false;
+  bool executed = false, other_order = false, other_layers = false;
 
   bool same_place(const model::Timeline& predicted, const model::Span& found, const model::Span& truth) const {
-    return found.layer == truth.layer && (other_order || found.micro_batch == truth.micro_batch) &&
+    return (other_layers || found.layer == truth.layer) && (other_order || found.micro_batch == truth.micro_batch) &&
            (executed || phase_of(predicted, found) == phase_of(timeline, truth));
   }
 };
@@ -303,6 +308,57 @@ TEST(StepMatch, FindsKernelsThatChangedPlaces) {
   const Shares shares = shares_of(pipeline.predicted, 2, pipeline.kernels, {pipeline.predicted});
   EXPECT_GE(shares.matched, least_share);
   EXPECT_GE(shares.right, least_share);
+}
+
+// Moves the kernels that compute so that the forwards of two layers run again before both backwards, where each is
+// predicted to run before its own.
+void recompute_in_pairs(const model::Timeline& predicted, std::vector<StrippedKernel>& kernels) {
+  std::vector<StrippedKernel*> computes;
+  for (StrippedKernel& kernel : kernels)
+    if (kernel.stream == 7) computes.push_back(&kernel);
+  const auto again = [&](std::size_t i) { return runs_again(predicted, *computes[i]->span); };
+  const auto end_of_part = [&](std::size_t first) {
+    std::size_t end = first;
+    while (end < computes.size() && computes[end]->span->layer == computes[first]->span->layer &&
+           again(end) == again(first))
+      ++end;
+    return end;
+  };
+  for (std::size_t at = 0; at < computes.size();) {
+    const std::size_t backward = end_of_part(at), other = end_of_part(backward), end = end_of_part(other);
+    if (!again(at)) {
+      at = backward;
+      continue;
+    }
+    std::vector<std::pair<StrippedKernel, std::int64_t>> moved;  // with the time until the next one starts
+    for (std::size_t i = at; i < end; ++i)
+      moved.emplace_back(*computes[i],
+                         i + 1 < end ? computes[i + 1]->start_ns - computes[i]->start_ns : computes[i]->duration_ns);
+    std::rotate(moved.begin(), moved.begin() + static_cast<std::ptrdiff_t>(other - at), moved.end());
+    std::int64_t start = computes[at]->start_ns;
+    for (std::size_t i = at; i < end; ++i) {
+      *computes[i] = moved[i - at].first;
+      computes[i]->start_ns = std::exchange(start, start + moved[i - at].second);
+    }
+    at = end;
+  }
+}
+
+// Forwards of equal layers follow each other, so that nothing in the trace names the one that ran once more.
+TEST(StepMatch, FindsThePhasesOfLayersThatRunAgainInPairs) {
+  const sim::Inputs inputs =
+      tests::step_inputs(tests::llama_plan, "h800-public", with(small_pipeline, {"recompute.policy=full"}));
+  const model::Timeline predicted = all_kernels(inputs, {1});
+  std::vector<StrippedKernel> kernels = tests::stripped_kernels(predicted, 1);
+  recompute_in_pairs(predicted, kernels);
+  for (StrippedKernel& kernel : kernels) {
+    const model::Kernel& own = predicted.kernel_of(*kernel.span);
+    const auto& [m, n, k, groups] = own.extents;
+    if (!own.gemm.empty()) kernel.dims = fmt::format("[[{}, {}], [{}, {}]]", m, k, k, n);
+  }
+  const Shares shares = shares_of(predicted, 1, kernels, {.timeline = predicted, .other_layers = true});
+  EXPECT_GE(shares.matched, least_share);
+  EXPECT_GE(shares.right, 0.9);
 }
 
 // Every time of the trace is between 80 % and all of the predicted one, and so are the sums. No name of a GEMM states
