@@ -4,6 +4,7 @@
 
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "cli/detail/foreign_file.h"
 #include "model/base/text.h"
@@ -107,12 +108,15 @@ model::Result<std::string> resolve(Shipped kind, const std::string& path_or_name
 
 model::Result<std::string> whole_name(const std::string& text, std::initializer_list<Shipped> kinds) {
   if (text.empty() || is_file(text)) return text;
-  std::vector<std::string> found;
+  std::vector<std::string> found, by_word;
   for (const Shipped kind : kinds) {
     if (find_shipped(kind, text)) return text;
-    for (const std::string& name : TRY(shipped_names(kind)))
+    for (const std::string& name : TRY(shipped_names(kind))) {
       if (name.starts_with(text)) found.push_back(name);
+      if (name.starts_with(text + "-")) by_word.push_back(name);
+    }
   }
+  if (!by_word.empty()) found = std::move(by_word);  // h20 is h20-hgx, not h200-hgx
   if (found.size() > 1)
     return wrong_input("", fmt::format("several shipped names begin with '{}'", text),
                        fmt::format("give one of them in full: {}", fmt::join(found, ", ")));

@@ -46,8 +46,9 @@ enum class Shipped {
 // and the list of them, and so is a file of another program, with the command that reads it.
 model::Result<std::string> resolve(Shipped kind, const std::string& path_or_name, const std::string& named_in = "");
 
-// Returns the name of the only shipped file of these kinds whose name begins with the text; else the text, which may be
-// a file, a whole name, or neither. A text with which several names begin is an input error that lists them.
+// Returns the name of the only shipped file of these kinds whose name begins with the text, with it as a whole word
+// where some do; else the text, which may be a file, a whole name, or neither. A text with which several names begin is
+// an input error that lists them.
 model::Result<std::string> whole_name(const std::string& text, std::initializer_list<Shipped> kinds);
 
 // Returns the names of the shipped files of a kind.

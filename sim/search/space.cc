@@ -6,9 +6,11 @@
 #include <optional>
 #include <utility>
 
+#include "model/base/integers.h"
 #include "model/plan/rollout.h"
 #include "model/plan/software.h"
 #include "sim/predict/stage_balance.h"
+#include "topologies/fabric.h"
 
 namespace plumbline::sim {
 
@@ -24,6 +26,21 @@ std::optional<model::Error> refusal_of(const model::Plan& plan, const model::Arc
   const auto warnings = model::layout_warnings(plan, *layout);
   if (warnings.empty()) return std::nullopt;
   return model::Error{model::ErrorKind::infeasible, warnings.front(), "", 0, "", "`simulate` predicts such a plan"};
+}
+
+// Returns why degrees ask for another cluster than the one in question: nodes that hold their tensor and expert groups
+// whole ask for more than an eighth more nodes (64 of 72 GPUs of a rack do not), which somebody would have to pay for.
+std::optional<model::Error> refusal_of_idle_gpus(const model::Plan& plan, const Inputs& inputs) {
+  if (!inputs.fabric || plan.cluster.domain_gpus) return std::nullopt;
+  const std::int64_t node = inputs.fabric->gpus_per_node;
+  const std::int64_t used = topologies::used_nodes(*inputs.fabric, plan).gpus_per_node;
+  const std::int64_t full = model::ceil_div(plan.cluster.gpus, node);
+  const std::int64_t taken = model::ceil_div(plan.cluster.gpus, used);
+  if (taken - full <= full / 8) return std::nullopt;
+  return model::Error{.message = fmt::format("{} of the {} GPUs of a node would be used, and {} nodes instead of {}",
+                                             used, node, taken, full),
+                      .key = "parallelism.expert",
+                      .hint = fmt::format("--set cluster.domain_gpus={} takes so many nodes", used)};
 }
 
 // Returns the plan without sharding and the rules of its software, which hold for whole plans only.
@@ -85,6 +102,7 @@ void Space::add_branches(model::Plan plan) {
                             .hint = fmt::format("use a multiple of {}", degrees.tensor * degrees.context)});
     return;
   }
+  if (const auto error = refusal_of_idle_gpus(plan, inputs_)) return refuse(Check::degrees, *error);
   for (const std::int64_t size : choices_.micro_batch_size) {
     plan.batch.micro_batch_size = size;
     plan.parallelism.pipeline = base_.parallelism.pipeline;

@@ -145,6 +145,7 @@ TEST(Offers, ExcludeKeysThatTheyGive) {
 
 TEST(WholeNames, AreThoseThatAloneBeginWithTheText) {
   EXPECT_EQ(whole_name("h200", {Shipped::topology}).value(), "h200-hgx");
+  EXPECT_EQ(whole_name("h20", {Shipped::topology}).value(), "h20-hgx");  // h200-hgx begins with it, too
   EXPECT_EQ(whole_name("qwen3-235b", {Shipped::model, Shipped::plan}).value(), "qwen3-235b-a22b");
   EXPECT_EQ(whole_name("llama-3-405b", {Shipped::model, Shipped::plan}).value(), "llama-3-405b");
   EXPECT_EQ(whole_name("h200-hxg", {Shipped::topology}).value(), "h200-hxg");

@@ -14,6 +14,7 @@
 #include "sim/search/space.h"
 #include "tests/support/search_inputs.h"
 #include "tests/support/step_inputs.h"
+#include "topologies/fabric.h"
 
 namespace plumbline::sim {
 namespace {
@@ -119,6 +120,38 @@ TEST(SoftwareChoices, AreNoneThatTheStackRefuses) {
   });
   EXPECT_EQ(plans, space.size());
   EXPECT_EQ(kinds, (std::set<std::string>{"1f1b", "interleaved", "interleaved-overlap"}));
+}
+
+// 48 GPUs are four nodes of 12. Groups of 4 experts fill them; groups of 8 would take 8 GPUs of each of six nodes, half
+// as many again, unless the plan states that it has these.
+TEST(Space, HasNoPlansThatNeedManyMoreNodes) {
+  Inputs inputs = tests::search_inputs(
+      tests::deepseek_plan, "h800", 8,
+      {"cluster.gpus=48", "batch.global_batch_size=96", "schedule.layers_per_stage=[]", "schedule.kind=1f1b",
+       "parallelism.pipeline=1", "parallelism.expert=4", "search.tensor=1", "search.context=1", "search.pipeline=1",
+       "search.expert=[4, 8]", "search.expert_tensor=1", "search.micro_batch_size=1", "search.zero_stage=1",
+       "search.communication_sms=0", "search.recompute=none", "search.split=even"});
+  topologies::FabricShape& nodes = inputs.fabric.emplace();
+  nodes.gpus_per_node = nodes.nics = 12;
+  nodes.gpu_bandwidth = 900e9;
+  nodes.nic_bandwidth = 50e9;
+  nodes.layers = 1;
+  nodes.switch_ports = 48;
+  const auto experts = [&] {
+    std::set<std::int64_t> found;
+    const Space space(inputs);
+    for (const Branch& branch : space.branches()) found.insert(branch.parallelism.expert);
+    return found;
+  };
+  EXPECT_EQ(experts(), std::set<std::int64_t>{4});
+  inputs.plan.search.expert = {8};
+  EXPECT_EQ(
+      Space(inputs).refusal().message,
+      "no combination of the values that were tried is a plan; what refuses most of them: parallelism.expert: 8 of "
+      "the 12 GPUs of a node would be used, and 6 nodes instead of 4 (--set cluster.domain_gpus=8 takes so many "
+      "nodes)");
+  inputs.plan.cluster.domain_gpus = 8;
+  EXPECT_EQ(experts(), std::set<std::int64_t>{8});
 }
 
 // 8 ranks of one replica hold every state once: ZeRO 1 and 3 would be the same plan. Two replicas have both.
