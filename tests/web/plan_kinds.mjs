@@ -28,6 +28,8 @@ const offerTexts = (site) => [
   `${three(site.plans[0].interval.days.p50)} days (`,
   `$${three(site.plans[0].interval.cost_usd.p50 / 1e3)} k (`,
   `${three(site.campaign.days.p50)} days (`,
+  `$${site.price.usd_per_gpu_hour.toFixed(2)} a GPU-hour`,
+  chance(site.plans[0].interval.fits_probability),
   chance(site.probability_best),
   chance(site.campaign.probability_deadline),
   chance(site.measured_share),

@@ -26,7 +26,7 @@ const cells: Record<"days" | "usd" | "step", Cell> = {
 
 const soft = (text: string): HTMLElement => h("small", { class: "soft" }, text);
 
-/** Returns the range in words with its bars below: of the steps alone, and with failures. */
+/** Returns the range in words, with failures where these are predicted, and its bars below: of the steps alone, too. */
 function ranged(offer: Offer, cell: Cell, scale: Scale): HTMLElement {
   const range = cell.range(offer);
   const failing = cell.failing(offer);
@@ -34,8 +34,8 @@ function ranged(offer: Offer, cell: Cell, scale: Scale): HTMLElement {
   return h(
     "div",
     { class: "ranged" },
-    h("span", {}, rangeIn(range, scale.unit)),
-    failing ? soft(`${rangeIn(failing, scale.unit)} with failures`) : null,
+    h("span", {}, rangeIn(failing ?? range, scale.unit)),
+    failing ? soft(`${rangeIn(range, scale.unit)} steps alone`) : null,
     scale.limit === null ? null : soft(`within ${givenIn(scale.limit, scale.unitOf(scale.limit))}: ${chance(holds)}`),
     strips(range, failing, scale),
   );
@@ -43,7 +43,16 @@ function ranged(offer: Offer, cell: Cell, scale: Scale): HTMLElement {
 
 function rangeColumn(title: string, cell: Cell, scale: Scale | null): Column<Offer>[] {
   if (!scale) return [];
-  return [{ title, value: (offer) => cell.range(offer)?.middle, show: (offer) => ranged(offer, cell, scale) }];
+  const middle = (offer: Offer): number | undefined => (cell.failing(offer) ?? cell.range(offer))?.middle;
+  return [{ title, value: middle, show: (offer) => ranged(offer, cell, scale) }];
+}
+
+/** The cluster with its size, and the price of a GPU-hour. */
+function label(offer: Offer): HTMLElement {
+  const usd = offer.json.price?.usd_per_gpu_hour ?? null;
+  const shown = offerLabel(offer);
+  if (usd !== null) shown.append(soft(`$${usd.toFixed(2)} a GPU-hour`));
+  return shown;
 }
 
 function speedCell({ speed }: Offer): Child {
@@ -57,12 +66,13 @@ function columns(json: Json, offers: Offer[]): Column<Offer>[] {
   const { deadline_days: deadline, budget_usd: budget } = json.question;
   const days = scaleOf(ranges(offers, cells.days), deadline, daysUnit);
   const list: Column<Offer>[] = [
-    { title: "Offer", value: (offer) => offer.rank, show: (offer) => offerLabel(offer) },
+    { title: "Offer", value: (offer) => offer.rank, show: label },
     ...rangeColumn("Days", cells.days, days),
     ...rangeColumn("Step", cells.step, days ? null : scaleOf(ranges(offers, cells.step), null, secondsUnit)),
     ...rangeColumn("Cost", cells.usd, scaleOf(ranges(offers, cells.usd), budget, usdUnit)),
   ];
   list.push({ title: "MFU, tokens/s a GPU", value: (offer) => offer.speed?.mfu, show: speedCell, number: true });
+  list.push(amount("Fits with", (offer) => offer.plan?.interval?.fits_probability, chance));
   if (offers.length > 1) list.push(amount("Best with", (offer) => offer.best, chance));
   list.push(amount("Measured", (offer) => offer.json.measured_share, chance));
   return list;

@@ -80,9 +80,9 @@ export function offerLabel(offer: Site): HTMLElement {
   return h("span", { class: "offer-label" }, name(offer.cluster), soft(counted(offer.gpus, "GPU")), profile);
 }
 
-/** The offer that is recommended: the winner, else the first by rank; null where no offer has a plan. */
+/** The offer that is recommended, as the command does; null where no offer has a plan. */
 export function recommended(json: Json, offers: Offer[]): Offer | null {
-  const rank = json.verdict.winner ?? 1;
+  const rank = json.recommendation?.rank;
   return offers.find((offer) => offer.rank === rank && offer.plan) ?? null;
 }
 

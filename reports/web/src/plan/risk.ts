@@ -1,6 +1,6 @@
 // The training with its failures: what it takes, and where its time goes.
 import { h, name } from "../dom";
-import { grouped, none, percent } from "../format";
+import { counted, grouped, none, percent } from "../format";
 import { bars, type Part } from "../parts/bars";
 import { fold, section } from "../parts/section";
 import { amount, table } from "../parts/table";
@@ -43,12 +43,13 @@ function hours(value: number | null | undefined): string {
   return value >= 2 ? `${rounded(value, 3)} hours` : `${rounded(value * 60, 2)} minutes`;
 }
 
-function assumptions(campaign: Json): HTMLElement {
+function assumptions(campaign: Json, finish: Json | null): HTMLElement {
   const interval = campaign.checkpoint_interval_s;
   const checkpoint = interval === null ? "" : `a checkpoint every ${hours(interval / 3600)}; `;
   const spares = campaign.spare_nodes === 1 ? "1 spare node" : `${grouped(campaign.spare_nodes)} spare nodes`;
   const rates = ["rates of failures of ", name(campaign.reliability), `; ${grouped(campaign.seeds)} campaigns.`];
-  return h("p", { class: "soft" }, `It has ${checkpoint}${spares}; `, ...rates);
+  const fewest = finish?.gpus ? ` With these degrees ${counted(finish.gpus, "GPU")} are the fewest that end in time.` : "";
+  return h("p", { class: "soft" }, `It has ${checkpoint}${spares}; `, ...rates, fewest);
 }
 
 function riskTable(offers: Offer[]): HTMLElement {
@@ -83,7 +84,7 @@ export function risk(offers: Offer[], first: Offer): HTMLElement | null {
     never,
     rows.length > 0 ? h("h3", {}, "Time that is lost, share of the training") : null,
     rows.length > 0 ? bars(rows, { format: percent }) : null,
-    assumptions(campaign),
+    assumptions(campaign, first.json.finish_by),
     risky.length > 1 ? fold("With failures, offer by offer", () => riskTable(risky)) : null,
   );
 }

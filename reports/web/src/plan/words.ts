@@ -34,11 +34,14 @@ export function questionWords(json: Json): string {
   return words.join(" · ");
 }
 
-/** 54 days (48–61), $5.6 M (5.0–6.3) */
+/** 54 days (48–61), $5.6 M (5.0–6.3), with failures where these are predicted */
 export function takes(offer: Offer): string {
   if (!offer.days) return offer.step ? `a step of ${rangeIn(offer.step, secondsUnit(offer.step.middle), 3)}` : "";
-  const days = rangeIn(offer.days, daysUnit(offer.days.middle), 2);
-  return offer.usd ? `${days}, ${rangeIn(offer.usd, usdUnit(offer.usd.middle), 2)}` : days;
+  const failing = offer.risk?.days ? offer.risk : null;
+  const { days, usd } = failing ?? offer;
+  const words = days ? [rangeIn(days, daysUnit(days.middle), 2)] : [];
+  if (usd) words.push(rangeIn(usd, usdUnit(usd.middle), 2));
+  return words.join(", ") + (failing ? " with failures" : "");
 }
 
 /** The answer in a sentence; where no offer is the best, with what the first by prediction takes. */
@@ -67,7 +70,8 @@ function degrees(plan: Json): string[] {
   const words: string[] = [];
   const copy = p.tensor * p.context * p.pipeline;
   const copies = cluster.gpus / copy;
-  words.push(copy === 1 ? "Each GPU holds a copy of the model" : `Each copy of the model spans ${grouped(copy)} GPUs`);
+  const what = p.expert > 1 ? "what all tokens pass" : "the model";
+  words.push(copy === 1 ? `Each GPU holds a copy of ${what}` : `Each copy of ${what} spans ${grouped(copy)} GPUs`);
   if (p.pipeline > 1) {
     const chunks = schedule.virtual_stages > 1 ? `, ${schedule.virtual_stages} chunks of layers on each` : "";
     words.push(`${p.pipeline} pipeline ranks (${schedule.kind}${chunks})`);
@@ -75,7 +79,9 @@ function degrees(plan: Json): string[] {
   if (p.tensor > 1) words.push(`${p.tensor} tensor ranks${p.sequence ? " with sequence parallelism" : ""}`);
   if (p.context > 1) words.push(`${p.context} context ranks`);
   if (p.expert > 1) words.push(`experts spread over ${p.expert * p.expert_tensor} ranks`);
-  words.push(counted(copies, "copy").replace("copys", "copies") + " in parallel");
+  const experts = p.expert * p.expert_tensor;
+  const ofExperts = experts > 1 ? `, ${grouped((copies * p.tensor * p.context) / experts)} of the experts` : "";
+  words.push(`${counted(copies, "copy").replace("copys", "copies")} in parallel${ofExperts}`);
   return words;
 }
 

@@ -97,7 +97,7 @@ export const plan: View = {
     if (!json.complete) root.append(notice(true, "The search was stopped: this is the best that was found until then."));
     if (!first) return append(root, without(offers), appendix(offers));
     root.append(figures(tiles(json, offers, first)));
-    const lead = offers.length > 1 ? "Days and dollars of each offer's best plan." : null;
+    const lead = offers.length > 1 ? "Days and dollars of each offer's best plan, with failures where these are predicted." : null;
     append(
       root,
       section(offers.length > 1 ? "Offers" : "The offer", lead, offerTable(json, offers)),
