@@ -172,6 +172,30 @@ std::string gpu_words(const sim::RolloutSplit& split) {
   return split.placement == "colocated" ? training : training + '+' + grouped(split.engine_gpus);
 }
 
+std::string split_name(const sim::RolloutAnswer& answer, const sim::RolloutSplit& split) {
+  return fmt::format("{}, {}, {} GPUs", answer.option_of(split).cluster, split.placement, gpu_words(split));
+}
+
+// Returns which split to take with what it takes, and what the next one loses.
+std::string split_choice(const sim::RolloutAnswer& answer) {
+  const sim::RolloutSplit& first = answer.splits.front();
+  const sim::PlanCost& cost = first.best->cost;
+  const auto& interval = first.best->result.rollout->interval_s;
+  std::string words = fmt::format(
+      "{} {}: a step of {}{}{}.",
+      sim::within(cost, answer.limits) ? "Recommended is" : "Nothing meets the limits; the first is",
+      split_name(answer, first), duration(cost.step_s),
+      interval ? fmt::format(" ({})", span(duration(interval->p10), duration(interval->p90))) : "", days_and_usd(cost));
+  if (answer.splits.size() < 2 || !answer.splits[1].best) return words;
+  const sim::RolloutSplit& next = answer.splits[1];
+  const auto best = sim::measure(cost, answer.objective), other = sim::measure(next.best->cost, answer.objective);
+  if (!best || !other) return words;
+  const char* more = answer.objective == sim::Objective::time   ? "longer"
+                     : answer.objective == sim::Objective::cost ? "dearer"
+                                                                : "more GPU-hours";
+  return words + fmt::format(" Next is {}: {} {}.", split_name(answer, next), percent(*other / *best - 1), more);
+}
+
 std::string splits_table(const sim::RolloutAnswer& answer, std::size_t count) {
   const bool several = answer.options.size() > 1;
   constexpr const char* columns =
@@ -192,7 +216,7 @@ std::string splits_table(const sim::RolloutAnswer& answer, std::size_t count) {
                                       percent(rollout.engines_idle),
                                       middle.step_usd ? fmt::format("{:.2f}", *middle.step_usd) : "-",
                                       i == 0 ? "" : percent(more)};
-    if (several) cells.insert(cells.begin() + 1, option_name(answer.option_of(split)));
+    if (several) cells.insert(cells.begin() + 1, answer.option_of(split).cluster);
     table.add(std::move(cells));
   }
   return table.to_string();
@@ -274,6 +298,7 @@ std::string rollout_plans_text(const sim::RolloutAnswer& answer, std::size_t top
   const Style style{color};
   std::string out =
       bold(fmt::format("{}: how to divide the GPUs between training and generation", answer.name), style) + '\n';
+  if (answer.found()) out += paragraph(split_choice(answer));
   for (const sim::ClusterOption& option : answer.options)
     for (const std::string& note : option.notes)
       out += paragraph(fmt::format("note: {}: {}", option_name(option), note));

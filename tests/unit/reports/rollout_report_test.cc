@@ -164,6 +164,21 @@ TEST(RolloutPlans, ListSplitsAndWhyOthersHaveNoPlan) {
                              "None: colocated, 32 GPUs: does not fit."});
 }
 
+// 150 s are half as long again as 100.
+TEST(RolloutPlans, BeginWithTheSplitToTakeAndTheNext) {
+  sim::RolloutAnswer answer = example_splits();
+  answer.splits[0].best->result.rollout->interval_s = model::Quantiles{90, 100, 120};
+  tests::expect_parts(tests::one_line(rollout_plans_text(answer, 5, false)),
+                      {"Recommended is h100-dgx, split, 16+16 GPUs: a step of 100.0 s (90.00-120.0 s). Splits"});
+  sim::RankedPlan slower = *answer.splits[0].best;
+  slower.cost.step_s = 150;
+  answer.splits.insert(answer.splits.begin() + 1, {0, "colocated", 32, 32, slower, ""});
+  answer.limits.usd = 2000;
+  tests::expect_parts(tests::one_line(rollout_plans_text(answer, 5, false)),
+                      {"Nothing meets the limits; the first is h100-dgx, split, 16+16 GPUs: ",
+                       "Next is h100-dgx, colocated, 32 GPUs: 50.0 % longer."});
+}
+
 TEST(RolloutPlans, AreSitesWithPlansInJsonAndRowsInCsv) {
   sim::RolloutAnswer answer = example_splits();
   answer.limits.usd = 3000;
