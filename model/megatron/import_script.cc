@@ -109,20 +109,43 @@ std::string name_of(const std::string& value, const Script& script) {
   return plain ? name : "";
 }
 
+// Options that state how many processes a launcher starts: those that count_gpus() reads.
+constexpr std::string_view count_options[] = {"--nproc_per_node",
+                                              "--nproc-per-node",
+                                              "--num_gpus",
+                                              "--nnodes",
+                                              "--num_nodes",
+                                              "--nodes",
+                                              "-N",
+                                              "--ntasks-per-node",
+                                              "--gpus-per-node",
+                                              "--gres",
+                                              "--gpus-per-task",
+                                              "--ntasks",
+                                              "--num_processes",
+                                              "-np",
+                                              "-n"};
+
+// Whether the word is --NAME=VALUE of an option that states no such number.
+bool is_other_option(std::string_view word) {
+  const std::string_view name = word.substr(0, word.find('='));
+  return name.size() < word.size() && name.starts_with("--") && name.find_first_of("$`") == std::string_view::npos &&
+         std::ranges::find(count_options, name) == std::end(count_options);
+}
+
 // Returns the first word of the launcher that may be an option or not, as a condition decides that is not known.
 std::optional<Word> undecided_option(const Command& launcher) {
   for (std::size_t i = 0; i < launcher.size(); ++i) {
     const bool value = i > 0 && launcher[i - 1].text.starts_with('-');
     const bool named = launcher[i].unknown && (value || launcher[i].text.starts_with('-'));
-    if (launcher[i].condition > 0 && !named) return launcher[i];
+    if (launcher[i].condition > 0 && !named && !is_other_option(launcher[i].text)) return launcher[i];
   }
   return std::nullopt;
 }
 
 // Sets the first number of the launcher that the script does not decide.
 void name_open_number(const Command& launcher, const Script& script, Launch& launch) {
-  for (const char* name : {"--nproc_per_node", "--nproc-per-node", "--num_gpus", "--nnodes", "--num_nodes", "--nodes",
-                           "-N", "--ntasks-per-node", "--gpus-per-node", "--ntasks", "-np", "-n"}) {
+  for (const std::string_view name : count_options) {
     const auto value = option(launcher, {name});
     if (!value || count(value)) continue;
     const auto word = std::ranges::find_if(launcher, [name](const Word& one) { return one.text.starts_with(name); });
@@ -294,7 +317,8 @@ std::optional<Launch> find_launch(const Script& script, std::vector<Note>& notes
     launch->swift = !verb.empty();
     if (launch->swift) add_defaults(*launch, "ms-swift's", swift_defaults, notes);
     if (verb == "rlhf") add_defaults(*launch, "ms-swift's", swift_preferences, notes);
-    if (starts_actors(launch->arguments)) add_defaults(*launch, "slime's", slime_defaults, notes);
+    launch->actors = starts_actors(launch->arguments);
+    if (launch->actors) add_defaults(*launch, "slime's", slime_defaults, notes);
     if (const auto open = undecided_option(launcher))
       launch->open = *open;
     else if (launch->gpus = count_gpus(launcher, launch->arguments, script); !launch->gpus)

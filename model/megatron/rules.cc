@@ -84,9 +84,8 @@ void read_preferences(const RuleReader& in) {
   const auto kind = in.given.value(preferences);
   if (!kind) return;
   const bool reward = *kind == "rm";
-  if (*kind != "dpo" && !reward)
-    return in.note(preferences, *kind == "grpo" ? "an update is priced as one on text: generation and reference are not"
-                                                : *kind + " is priced as a training on text");
+  if (*kind == "grpo") return;  // See read_rollout().
+  if (*kind != "dpo" && !reward) return in.note(preferences, *kind + " is priced as a training on text");
   in.plan.training.objective = "dpo";
   if (reward) in.plan.training.reference = "precomputed";
   if (reward) in.note(preferences, "head and loss are those of a vocabulary, which is too much for one reward");
@@ -117,7 +116,6 @@ void read_batch(const RuleReader& in) {
   auto& batch = in.plan.batch;
   read_preferences(in);
   if (const auto prompts = in.number("--rollout-batch-size"); prompts && *prompts > 0) {
-    in.note("--rollout-batch-size", "a step of the training is priced, its rollout is not");
     const std::int64_t steps = std::max<std::int64_t>(1, in.number("--num-steps-per-rollout").value_or(1));
     std::int64_t samples = 0;
     const bool fits = !__builtin_mul_overflow(*prompts, in.number("--n-samples-per-prompt").value_or(1), &samples);
@@ -128,7 +126,7 @@ void read_batch(const RuleReader& in) {
     const bool fits = !__builtin_mul_overflow(batch.micro_batch_size, data_parallel(in.plan), &product);
     if (fits) batch.global_batch_size = product;
   }
-  read_packed_samples(in);
+  if (!in.plan.rollout.given) read_packed_samples(in);
   const auto samples = in.number("--train-samples");
   const auto steps = in.number("--train-iters");
   const auto tokens = in.number("--train-tokens");
@@ -604,7 +602,8 @@ std::vector<Rule> rules() {
           {read_recompute, write_recompute},
           schedule_rule(),
           {read_training, [](const RuleWriter&) {}},  // Megatron-LM has no argument for adapters
-          {read_optimizer, write_optimizer}};
+          {read_optimizer, write_optimizer},
+          {read_rollout, [](const RuleWriter&) {}}};  // nor for what generates
 }
 
 Plan megatron_defaults() {

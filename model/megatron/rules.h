@@ -41,6 +41,11 @@ struct Rule {
 std::vector<Rule> rules();
 Rule schedule_rule();  // the one of a source of its own
 
+// Reads the generation of slime or of ms-swift's GRPO where the plan has [rollout], into that, [inference] and the
+// samples of [batch]. Before, the plan has the mean prompt, the longest answer where it is stated elsewhere, and the
+// placement of engines that have GPUs of their own.
+void read_rollout(const RuleReader& in);
+
 // Returns the plan of a script without arguments: Megatron's defaults where plumbline's differ.
 Plan megatron_defaults();
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <utility>
 
 #include "model/base/decimal.h"
@@ -46,6 +47,7 @@ bool is_priced(std::string_view name, const GivenArgument& argument) {
          (name == "--mlp-type" && last == "standard") ||
          ((name == "--stage" || name == "--loss-type") && (last == "pt" || last.starts_with("sft"))) ||
          (name == "--ds-sequence-parallel-size" && number && number->value() == 1) ||
+         (name == "--optimizer-offload-fraction" && number && number->value() == 1) ||
          (name.ends_with("-dropout") && number && number->value() == 0);
 }
 
@@ -71,6 +73,7 @@ Result<ImportedScript> Importer::run(const Reading& reading) {
   if (auto error = read_rows()) return tl::unexpected(*error);
   read_older_names();
   if (auto error = settle_model()) return tl::unexpected(*error);
+  if (auto error = begin_rollout()) return tl::unexpected(*error);
   for (const Rule& rule : rules()) rule.read({given_, out_.shape, out_.plan, out_.notes});
   if (auto error = refusal()) return tl::unexpected(*error);
   if (auto error = settle_plan()) return tl::unexpected(*error);
@@ -236,7 +239,12 @@ void Importer::note_unread(const std::string& name, const GivenArgument& argumen
   const bool priced = known != nullptr && is_priced(name, argument);
   const bool free = known != nullptr && (known->meaning == Meaning::no_cost || priced);
   const bool layers = priced && name == "--spec";
-  if (known == nullptr) {
+  const bool of_engine =
+      known == nullptr && (name.starts_with("--sglang-") || name.starts_with("--vllm-") || name.starts_with("--vllm_"));
+  if (of_engine) {
+    text += fmt::format(": not modelled; it can change the cost: {}",
+                        prices_rollout() ? "the engine is as its stack has it" : "what generates is not priced");
+  } else if (known == nullptr) {
     const std::string nearest = nearest_argument(name);
     text += nearest.empty() ? ": unknown; it may change the cost"
                             : fmt::format(": unknown; it may change the cost (did you mean '{}'?)", nearest);
@@ -388,11 +396,69 @@ void Importer::read_older_names() {
   }
 }
 
+// The lengths of prompts and answers, which no script has.
+namespace {
+
+constexpr std::string_view mean_prompt = "rollout.prompt_tokens", longest_answer = "rollout.max_answer_tokens",
+                           answer_lengths[] = {mean_prompt, "rollout.answer_tokens", "rollout.answer_tokens_sd"};
+constexpr std::string_view state_lengths =
+    "--set rollout.prompt_tokens=N --set rollout.answer_tokens=N --set rollout.answer_tokens_sd=N state the lengths in "
+    "the mean, and the deviation of those of answers, for the whole step with its generation";
+
+}  // namespace
+
+// Whether an engine generates what is trained on.
+bool Importer::generates() const {
+  if (launch_.swift) return given_.value("--rlhf-type") == "grpo";
+  const bool text = given_.value("--loss-type").value_or("").starts_with("sft") || given_.has("--debug-train-only");
+  return launch_.actors && given_.has("--rollout-batch-size") && !text;
+}
+
+bool Importer::prices_rollout() const {
+  return generates() &&
+         std::ranges::all_of(answer_lengths, [this](std::string_view key) { return overridden(key).has_value(); });
+}
+
+// Returns the number that an override gives a key, rounded up; 0 for other text.
+std::optional<std::int64_t> Importer::overridden(std::string_view key) const {
+  std::optional<std::int64_t> last;
+  for (const std::string_view text : options_.overrides) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string_view::npos || trimmed(text.substr(0, equals)) != key) continue;
+    const auto number = parse_decimal(trimmed(text.substr(equals + 1)));
+    const bool whole = number && number->value() >= 0 && number->value() <= static_cast<double>(kLargest);
+    last = whole ? static_cast<std::int64_t>(std::ceil(number->value())) : 0;
+  }
+  return last;
+}
+
+// Gives the plan [rollout] where the lengths of its samples are stated, or notes that an update alone is priced.
+std::optional<Error> Importer::begin_rollout() {
+  if (!generates()) return std::nullopt;
+  if (!prices_rollout() && launch_.swift)
+    return problem("--rlhf-type", "the lengths of what grpo generates are not in the script, its longest alone",
+                   std::string(state_lengths));
+  if (!prices_rollout()) {
+    out_.notes.push_back(
+        {given_.line("--rollout-batch-size"),
+         fmt::format("--rollout-batch-size: a step of the training is priced, its rollout is not: {}", state_lengths)});
+    return std::nullopt;
+  }
+  auto& rollout = out_.plan.rollout;
+  rollout.given = out_.plan.inference.given = true;
+  rollout.prompt_tokens = overridden(mean_prompt).value_or(0);
+  rollout.max_answer_tokens = overridden(longest_answer).value_or(0);
+  rollout.placement = program_of(launch_).ends_with("_async.py") ? "asynchronous" : "split";
+  return std::nullopt;
+}
+
 std::optional<Error> Importer::require(std::string_view argument, std::int64_t value) const {
   if (value > 0) return std::nullopt;
   if (given_.has("--rollout-batch-size") && argument == "--seq-length")
-    return problem(argument, "is not in the script: its samples are as long as they are generated",
-                   "state their mean, prompt and answer, with --args \"--seq-length N\"");
+    return problem(
+        argument, "is not in the script: its samples are as long as they are generated",
+        fmt::format("{}state their mean, prompt and answer, with --args \"--seq-length N\"{}",
+                    generates() ? fmt::format("{}; ", state_lengths) : "", generates() ? " for an update alone" : ""));
   return problem(argument, "is not in the script, or not above 0",
                  fmt::format("add it with --args \"{} N\"", argument));
 }
@@ -510,8 +576,27 @@ void Importer::note_differences() {
   });
 }
 
+namespace {
+
+// Returns the plan's text without the batch that follows from its rollout.
+std::string stated_text(const Plan& plan) {
+  std::string text = to_toml(plan);
+  const std::size_t batch = plan.rollout.given ? text.find("\nglobal_batch_size = ") : std::string::npos;
+  if (batch != std::string::npos) text.erase(batch, text.find('\n', batch + 1) - batch);
+  return text;
+}
+
+}  // namespace
+
 // Sets the plan: its rules, comments and overrides are applied over the arguments.
 std::optional<Error> Importer::settle_plan() {
+  const auto& rollout = out_.plan.rollout;
+  if (rollout.given && rollout.max_answer_tokens < 1)
+    return problem("--rollout-max-response-len", "is not in the script: it has no longest answer",
+                   fmt::format("--set {}=N", longest_answer));
+  if (rollout.given && rollout.placement != "colocated" && !rollout.gpus && !overridden("rollout.gpus"))
+    return problem(launch_.swift ? "--vllm-mode" : "--rollout-num-gpus",
+                   "the script does not state the GPUs of the engines, which have their own", "--set rollout.gpus=N");
   if (auto error = require("--seq-length", out_.plan.batch.sequence_length)) return error;
   if (auto error = require("--micro-batch-size", out_.plan.batch.micro_batch_size)) return error;
   out_.plan.cluster.topology = default_topology;
@@ -541,7 +626,7 @@ std::optional<Error> Importer::settle_plan() {
         {0, fmt::format("a script does not name its cluster: {} assumed, --topology takes another", default_topology)});
   }
   // The plan is read like any other, so that ranges are checked in one place.
-  const auto plan = read_plan(to_toml(out_.plan), path_, overrides);
+  const auto plan = read_plan(stated_text(out_.plan), path_, overrides);
   if (!plan) return at_script(plan.error());
   out_.plan = *plan;
   return std::nullopt;

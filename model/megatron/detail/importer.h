@@ -24,6 +24,7 @@ struct Launch {
   Word open;  // without them: the launcher's number that is not known, "--nproc_per_node $GPUS"; may be empty
   std::string open_name;  // of the variable that has it; may be empty
   bool swift = false;     // ms-swift starts it
+  bool actors = false;    // slime, which starts its processes itself
 };
 
 // Returns the given definitions, and under Slurm's run-time names (SLURM_NNODES ...) the values in the header of a
@@ -92,6 +93,10 @@ class Importer {
   void read_older_names();
   void read_names_of_forks();
   std::optional<Error> require(std::string_view argument, std::int64_t value) const;
+  bool generates() const;
+  bool prices_rollout() const;
+  std::optional<std::int64_t> overridden(std::string_view key) const;
+  std::optional<Error> begin_rollout();
   std::optional<Error> settle_layers();
   std::optional<Error> settle_model();
   std::optional<Error> pad_vocabulary();

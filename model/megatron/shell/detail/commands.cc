@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cctype>
+#include <cstdlib>
 #include <filesystem>
 #include <span>
 #include <tuple>
@@ -287,6 +288,23 @@ void Reader::print_to(const Fields& fields, int line) {
   assign(text_of(fields[2]), {std::move(text)});
 }
 
+namespace {
+
+// Returns the text without the names of programs that it ends: "pkill -9 python ; " becomes "; ".
+std::string without_ended(std::string_view text) {
+  std::string left;
+  bool ends = false;
+  for (const std::string_view word : split_at(text, ' ')) {
+    const std::string_view name = word.substr(std::min(word.size(), word.find_first_not_of("\"'")));
+    const bool of_it = ends && !word.empty();
+    ends = name == "pkill" || name == "killall" || (ends && (word.empty() || name.starts_with('-')));
+    if (!of_it && !ends) left += std::string(word) + " ";
+  }
+  return left;
+}
+
+}  // namespace
+
 // Whether commands that may run any number of times leave everything as it is: they set no variable, end nothing and
 // start no training.
 bool Reader::are_idle(std::size_t first, std::size_t end) const {
@@ -297,18 +315,19 @@ bool Reader::are_idle(std::size_t first, std::size_t end) const {
   constexpr std::string_view parts[] = {"++",       "+=",        "-=",         ".py",      ".sh",   "python",
                                         "torchrun", "deepspeed", "accelerate", "megatron", "swift", "sbatch"};
   const auto tokens = std::span(source_->tokens).subspan(first, end - first);
+  std::string text;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const std::string& raw = tokens[i].raw;
-    const auto has = [&raw](std::string_view one) { return raw.find(one) != std::string::npos; };
+    text += raw + " ";
     // "break 2" leaves a loop around this one.
     const bool leaves = (raw == "break" || raw == "continue") && i + 1 < tokens.size() &&
                         tokens[i + 1].kind == TokenKind::word && tokens[i + 1].raw != "1";
     if (leaves || tokens[i].kind == TokenKind::arithmetic || is_assignment(tokens[i].text) || is_one_of(words, raw) ||
-        is_one_of(shells, raw) || state_.functions.contains(raw) || sets_within(raw) || sets_within(tokens[i].body) ||
-        std::ranges::any_of(parts, has))
+        is_one_of(shells, raw) || state_.functions.contains(raw) || sets_within(raw) || sets_within(tokens[i].body))
       return false;
   }
-  return true;
+  const std::string left = without_ended(text);
+  return std::ranges::none_of(parts, [&left](std::string_view one) { return left.find(one) != std::string::npos; });
 }
 
 void Reader::run_function(const std::pair<Source*, std::size_t>& function, const Fields& fields) {
@@ -456,6 +475,28 @@ void Reader::train() {
   certain_ = certain_ || open_ == 0;
 }
 
+namespace {
+
+// Returns what seq prints: LAST, FIRST LAST or FIRST STEP LAST; nothing for options, other text and long ones.
+std::optional<std::string> sequence_of(const Fields& fields) {
+  constexpr std::int64_t most_numbers = 4096;
+  std::vector<std::int64_t> given;
+  for (std::size_t i = 1; i < fields.size(); ++i) {
+    const auto number = integer(text_of(fields[i]));
+    if (!number || std::abs(*number) > 1'000'000'000) return std::nullopt;
+    given.push_back(*number);
+  }
+  if (given.empty() || given.size() > 3) return std::nullopt;
+  const std::int64_t first = given.size() > 1 ? given.front() : 1, step = given.size() > 2 ? given[1] : 1;
+  if (step == 0 || (given.back() - first) / step >= most_numbers) return std::nullopt;
+  std::string text;
+  for (std::int64_t at = first; step > 0 ? at <= given.back() : at >= given.back(); at += step)
+    text += std::to_string(at) + "\n";
+  return text;
+}
+
+}  // namespace
+
 // Runs commands that print what follows from their words; returns whether the command is one.
 bool Reader::run_output(const std::string& name, const Fields& fields) {
   const bool known = are_known(fields);
@@ -483,6 +524,8 @@ bool Reader::run_output(const std::string& name, const Fields& fields) {
   } else if (known && name == "dirname" && fields.size() == first + 1) {
     const std::string parent = fs::path(word).parent_path().string();
     text = letters_of(parent.empty() ? "." : parent);
+  } else if (const auto numbers = known && name == "seq" ? sequence_of(fields) : std::nullopt) {
+    text = letters_of(*numbers);
   } else {
     return false;
   }

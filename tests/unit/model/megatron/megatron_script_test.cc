@@ -1,4 +1,5 @@
 // Reads launch scripts as text: the words of their commands, and the line of each.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -394,6 +395,11 @@ TEST(MegatronScript, GpusOfTheLauncher) {
       << "sbatch reads no header behind a command";
   EXPECT_EQ(gpus("WORLD_SIZE=$((8*2))\npython"), 16);
   EXPECT_EQ(gpus("torchrun --nproc_per_node 8 --nnodes $NNODES"), std::nullopt);
+  for (const char* option : {"--gres=gpu:4", "--gpus-per-task=4", "--ntasks=4"})
+    EXPECT_EQ(
+        gpus(fmt::format("WORLD_SIZE=2\nif [ \"$BIG\" = 1 ]; then EXTRA={}; fi\nsrun -N 2 $EXTRA python", option)),
+        std::nullopt)
+        << option << " is not decided";
 }
 
 TEST(MegatronScript, Layouts) {
