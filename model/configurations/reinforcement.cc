@@ -405,16 +405,17 @@ void read_nemo_rl_engines(Draft& draft) {
   draft.set("inference.weights", draft.text(weights) == "fp8" ? "fp8" : "bf16", weights);
   if (draft.text(cache).value_or("").starts_with("fp8")) draft.set("inference.kv_cache", "fp8", cache);
   if (draft.flag(colocated + "enabled").value_or(true)) return;
-  const std::int64_t all = draft.value("cluster.gpus").value_or(0),
-                     nodes = draft.integer("cluster.num_nodes").value_or(1);
+  // The file's GPUs are those of both halves, the plan's, which --gpus may state, those that train.
+  const std::int64_t nodes = draft.integer("cluster.num_nodes").value_or(1),
+                     each = draft.integer("cluster.gpus_per_node").value_or(8);
   // One node states GPUs, several state nodes (setup() of nemo_rl/algorithms/grpo.py).
   const std::string key = colocated + (nodes == 1 ? "resources.gpus_per_node" : "resources.num_nodes");
   const std::int64_t stated = draft.integer(key).value_or(0);
-  const std::int64_t generating = nodes > 1 ? bounded_product({stated, all / nodes}) : stated;
+  const std::int64_t generating = nodes > 1 ? bounded_product({stated, each}) : stated;
   const bool ahead = draft.flag(asynchronous + "enabled").value_or(false);
   draft.set("rollout.placement", ahead ? "asynchronous" : "split", colocated + "enabled");
   draft.set("rollout.gpus", generating, key);
-  draft.set("cluster.gpus", all - generating, "cluster.num_nodes x cluster.gpus_per_node");
+  draft.set("cluster.gpus", bounded_product({nodes, each}) - generating, "cluster.num_nodes x cluster.gpus_per_node");
   if (const std::string age = asynchronous + "max_trajectory_age_steps"; ahead)
     draft.set("rollout.staleness", draft.integer(age).value_or(1), age);
 }

@@ -452,6 +452,16 @@ TEST(NemoRl, MegatronAndEnginesWithGpusOfTheirOwn) {
   EXPECT_EQ(read.plan.precision.gradients, Precision::bf16);
   EXPECT_EQ(read.plan.recompute.policy, "full");
   EXPECT_EQ(read.plan.stack.name, "megatron-core-2025");
+  // --gpus states those that train; engines keep the nodes of the file.
+  std::vector<std::string> other = answer_lengths;
+  other.emplace_back("cluster.gpus=16");
+  const auto fewer = imported("nemo-rl",
+                              nemo_rl_grpo +
+                                  "    colocated:\n      enabled: false\n      resources:\n        num_nodes: 1\n"
+                                  "  megatron_cfg:\n    enabled: true\n",
+                              other);
+  EXPECT_EQ(fewer.plan.cluster.gpus, 16);
+  EXPECT_EQ(fewer.plan.rollout.gpus, 8);
 }
 
 TEST(NemoRl, PairsAndAdapters) {
