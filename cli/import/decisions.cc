@@ -62,6 +62,28 @@ std::string changes(const model::Plan& plan, const model::Plan& other) {
   return fmt::format("{}{}", fmt::join(named, ", "), more > 0 ? fmt::format(", and {} more", more) : "");
 }
 
+// Whether the alternative differs in what generates alone, whose time is no part of an update's.
+bool is_of_generation(const model::Plan& plan, const model::Plan& other) {
+  if (!plan.rollout.given) return false;
+  constexpr std::string_view samples[] = {"rollout.prompts",       "rollout.answers", "rollout.prompt_tokens",
+                                          "rollout.answer_tokens", "rollout.updates", "rollout.max_answer_tokens",
+                                          "rollout.epochs"};
+  const auto generates = [&samples](std::string_view key) {
+    const bool part = key.starts_with("rollout.") || key.starts_with("inference.");
+    return part && std::ranges::find(samples, key) == std::end(samples);
+  };
+  const auto before = plan_values(plan), after = plan_values(other);
+  if (before == after) return false;
+  const auto outside = [&generates](const auto& these, const auto& those) {
+    return std::ranges::any_of(these, [&](const auto& entry) {
+      const auto found = those.find(entry.first);
+      const bool same = found != those.end() && found->second == entry.second;
+      return !same && !generates(entry.first);
+    });
+  };
+  return !outside(before, after) && !outside(after, before);
+}
+
 struct Row {
   double effect = 0;
   std::string text;
@@ -222,11 +244,15 @@ void print_decisions(const Decisions& decisions) {
     return fmt::print(stderr, "the plan is not predicted: {}\n", to_string(error));
   }
   std::vector<Row> rows;
-  std::vector<std::string> small, alone;
+  std::vector<std::string> small, alone, generation;
   for (const model::PlanAlternative& alternative : decisions.alternatives) {
-    const auto other = estimate(reader, alternative.plan, decisions.config);
     const std::string what =
         alternative.text + (alternative.line > 0 ? fmt::format(" ({})", decisions.place(alternative.line)) : "");
+    if (is_of_generation(decisions.plan, alternative.plan)) {
+      generation.push_back(what);
+      continue;
+    }
+    const auto other = estimate(reader, alternative.plan, decisions.config);
     if (!other) {
       alone.push_back(what);
       continue;
@@ -241,11 +267,15 @@ void print_decisions(const Decisions& decisions) {
                                                                    : "; does not fit in memory")});
   }
   std::ranges::stable_sort(rows, std::greater(), [](const Row& row) { return std::abs(row.effect); });
-  fmt::print(stderr, "decides the step, {} in closed form (time per token, each change alone):\n",
-             reports::duration(now->step_s));
+  fmt::print(stderr, "decides {}, {} in closed form (time per token, each change alone):\n",
+             decisions.plan.rollout.given ? "an update" : "the step", reports::duration(now->step_s));
   for (const Row& row : rows) print_row(row);
   if (!small.empty())
     fmt::print(stderr, "{}", reports::wrapped(fmt::format("by less than 0.1 %: {}", fmt::join(small, ", ")), 2));
+  if (!generation.empty())
+    fmt::print(stderr, "{}",
+               reports::wrapped(
+                   fmt::format("of the step's other parts, which simulate shows: {}", fmt::join(generation, ", ")), 2));
   if (!alone.empty())
     fmt::print(stderr, "{}", reports::wrapped(fmt::format("not possible alone: {}", fmt::join(alone, ", ")), 2));
 }

@@ -41,6 +41,30 @@ TEST(ForeignFile, IsRefusedWithTheCommandThatReadsIt) {
                "-o chunk.csv"},
            Foreign{"launch.sh", "#!/bin/bash\ntorchrun pretrain_gpt.py --seq-length 4096\n", "a launch script",
                    "plumbline import megatron {} -o plan.toml"},
+           Foreign{
+               "rl.sh",
+               "#!/bin/bash\nray job submit -- python3 train.py --actor-num-gpus-per-node 8 --rollout-batch-size 8\n",
+               "a launch script of slime",
+               "plumbline import megatron {} --set rollout.prompt_tokens=N --set rollout.answer_tokens=N --set "
+               "rollout.answer_tokens_sd=N -o plan.toml"},
+           Foreign{"swift.sh", "#!/bin/bash\nmegatron rlhf --rlhf_type grpo --model a\n",
+                   "a launch script of ms-swift on Megatron", "plumbline import megatron {} -o plan.toml"},
+           Foreign{
+               "areal.yaml", "trial_name: a\ngconfig:\n  n_samples: 4\nactor:\n  backend: fsdp:d4\n",
+               "a configuration of AReaL",
+               "no command reads it: its degrees and batch are keys of a plan; plumbline show key parallelism lists "
+               "them"},
+           Foreign{
+               "grpo_fast.sh",
+               "#!/bin/bash\npython open_instruct/grpo_fast.py --model_name_or_path a --deepspeed_stage 3\n",
+               "a launch script of open-instruct",
+               "no command reads it: its degrees and batch are keys of a plan; plumbline show key parallelism lists "
+               "them"},
+           Foreign{
+               "lm.yaml", "model:\n  type: llama\ntrainer:\n  mp: p=f32,c=bfloat16\n  train_batch_size: 8\n",
+               "a configuration of Levanter",
+               "no command reads it: its degrees and batch are keys of a plan; plumbline show key parallelism lists "
+               "them"},
            Foreign{"ds.json", "{\"zero_optimization\": {\"stage\": 2}}", "a configuration of DeepSpeed",
                    "plumbline import deepspeed {} --gpus N --model NAME -o plan.toml"},
            Foreign{"config.json", "{\"model_type\": \"llama\"}", "a model",
