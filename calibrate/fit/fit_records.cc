@@ -113,9 +113,6 @@ std::optional<OperatorKind> operator_of(const Measurement& m) {
   return named_operator(m.op);
 }
 
-// Returns how many kernels a GEMM of several groups is: one a group, one behind the other.
-double launches_of(const Measurement& m) { return m.op == "gemm" ? std::max(1.0, extent_of(m, "groups")) : 1; }
-
 // Variants of a GPU's operator of a step: timed alone, or while the step's other streams were busy.
 constexpr std::string_view in_step = "in_step", in_step_overlapped = "in_step_beside";
 
@@ -231,7 +228,7 @@ class Sorter {
     const auto kind = operator_of(m);
     if (!kind) return leave(m);
     FitRecord record = record_of(m, *kind, class_of(*kind, m.phase));
-    record.launches = launches_of(m);
+    record.launches = m.op == "gemm" ? std::max(1.0, extent_of(m, "groups")) : 1;  // one kernel a group
     record.seconds = sweep_.seconds(m);
     if (const Measurement* alone = sweep_.alone(m); alone != nullptr) record.alone_seconds = sweep_.seconds(*alone);
     if (!of_few_rows(record) || !known_format(record)) return add_kernel(m, std::move(record));

@@ -118,11 +118,6 @@ void add_directions(std::vector<MatchItem>& items) {
 
 bool memory_bound(MatchRow row) { return row > MatchRow::attention; }
 
-// "B" of a trace is either part of a backward pass.
-bool same_phase(std::string_view predicted, std::string_view measured) {
-  return predicted == measured || (measured == "B" && predicted != "F");
-}
-
 using model::Timeline;
 
 const model::Kernel& kernel_at(const Timeline& timeline, std::size_t span) {
@@ -293,6 +288,36 @@ model::Failure another_run(const std::string& what) {
                             "compare it with the plan that ran: its model, batch, layout and recomputation");
 }
 
+// Returns what the shapes of two GEMMs speak for their match, where both are known.
+double shape_evidence(const MatchItem& predicted, const MatchItem& measured) {
+  constexpr double same = 2, part = 1, transposed = 0.5;
+  const auto &p = predicted.extents, &m = measured.extents;
+  if (p[0] == 0 || m[0] == 0) return 0;
+  if (p == m) return same;
+  const int equal = (p[0] == m[0] ? 1 : 0) + (p[1] == m[1] ? 1 : 0) + (p[2] == m[2] ? 1 : 0);
+  return equal >= 2 ? part : transposed;
+}
+
+constexpr double same_row = 2;  // the gain of a match of one class
+
+// The names of most GEMMs do not state whether they are weight gradients.
+std::size_t scale_of(const MatchItem& item) {
+  return static_cast<std::size_t>(item.row == MatchRow::weight_gradient ? MatchRow::gemm : item.row);
+}
+
+// Returns the mean logarithm of the times of each class. A cut trace has fewer kernels of a class, but kernels like
+// those predicted, so that sums would not do.
+std::array<double, match_rows> mean_logs(const std::vector<MatchItem>& items) {
+  std::array<double, match_rows> means{}, counts{};
+  for (const MatchItem& item : items) {
+    means[scale_of(item)] += item.log_seconds;
+    ++counts[scale_of(item)];
+  }
+  for (std::size_t row = 0; row < match_rows; ++row)
+    means[row] = counts[row] > 0 ? means[row] / counts[row] : std::nan("");
+  return means;
+}
+
 }  // namespace
 
 std::vector<MatchItem> match_items(const model::Timeline& timeline, std::optional<std::int32_t> rank) {
@@ -336,20 +361,6 @@ bool may_be_part(const MatchItem& predicted, const MatchItem& measured) {
   return two(p[0] == m[0], p[1] == m[1], inner) || two(p[0] == m[1], p[1] == m[0], inner);
 }
 
-namespace {
-
-// Returns what the shapes of two GEMMs speak for their match, where both are known.
-double shape_evidence(const MatchItem& predicted, const MatchItem& measured) {
-  constexpr double same = 2, part = 1, transposed = 0.5;
-  const auto &p = predicted.extents, &m = measured.extents;
-  if (p[0] == 0 || m[0] == 0) return 0;
-  if (p == m) return same;
-  const int equal = (p[0] == m[0] ? 1 : 0) + (p[1] == m[1] ? 1 : 0) + (p[2] == m[2] ? 1 : 0);
-  return equal >= 2 ? part : transposed;
-}
-
-}  // namespace
-
 double place_evidence(const MatchItem& predicted, const MatchItem& measured) {
   constexpr double phase = 2, layer = 0.5;
   double gain = measured.layer >= 0 && measured.layer == predicted.layer ? layer : 0;
@@ -359,7 +370,9 @@ double place_evidence(const MatchItem& predicted, const MatchItem& measured) {
                                                                     : predicted.phase != "F" && !predicted.recomputed);
   if (!predicted.phase.empty() && other_way) gain -= 3 * phase;
   if (predicted.phase.empty() || measured.phase.empty()) return gain;
-  gain += same_phase(predicted.phase, measured.phase) ? phase : -phase;
+  // "B" of a trace is either part of a backward pass.
+  const bool same = predicted.phase == measured.phase || (measured.phase == "B" && predicted.phase != "F");
+  gain += same ? phase : -phase;
   if (measured.has_recomputed && measured.recomputed != predicted.recomputed) gain -= 2 * phase;
   return gain;
 }
@@ -372,30 +385,6 @@ double evidence(const MatchItem& predicted, const MatchItem& measured) {
     gain += predicted.format == measured.format ? format : -format;
   return gain;
 }
-
-namespace {
-
-constexpr double same_row = 2;  // the gain of a match of one class
-
-// The names of most GEMMs do not state whether they are weight gradients.
-std::size_t scale_of(const MatchItem& item) {
-  return static_cast<std::size_t>(item.row == MatchRow::weight_gradient ? MatchRow::gemm : item.row);
-}
-
-// Returns the mean logarithm of the times of each class. A cut trace has fewer kernels of a class, but kernels like
-// those predicted, so that sums would not do.
-std::array<double, match_rows> mean_logs(const std::vector<MatchItem>& items) {
-  std::array<double, match_rows> means{}, counts{};
-  for (const MatchItem& item : items) {
-    means[scale_of(item)] += item.log_seconds;
-    ++counts[scale_of(item)];
-  }
-  for (std::size_t row = 0; row < match_rows; ++row)
-    means[row] = counts[row] > 0 ? means[row] / counts[row] : std::nan("");
-  return means;
-}
-
-}  // namespace
 
 ComputeScore::ComputeScore(const std::vector<MatchItem>& predicted, const std::vector<MatchItem>& measured)
     : predicted_(predicted), measured_(measured) {

@@ -37,48 +37,6 @@ bool same_class(const model::Kernel& a, const model::Kernel& b) {
   return a.row == b.row && a.class_name == b.class_name;
 }
 
-}  // namespace
-
-OperatorNames::OperatorNames(const model::Timeline& predicted) : timeline_(predicted) {
-  for (const model::Span& span : predicted.spans) {
-    if (span.kernel < 0) continue;
-    const model::Kernel& kernel = predicted.kernel_of(span);
-    const auto [entry, fresh] =
-        numbers_.try_emplace(as_word(predicted.names[span.name]), static_cast<std::int32_t>(kernels_.size()));
-    if (fresh) {
-      kernels_.push_back(&kernel);
-    } else if (const model::Kernel*& known = kernels_[static_cast<std::size_t>(entry->second)];
-               known != nullptr && !same_class(*known, kernel)) {
-      known = nullptr;
-    }
-  }
-}
-
-std::int32_t OperatorNames::predicted(std::size_t span) const {
-  return numbers_.at(as_word(timeline_.names[timeline_.spans[span].name]));
-}
-
-std::int32_t OperatorNames::measured(const model::Kernel& kernel) const {
-  const auto found = numbers_.find(bare_name(kernel));
-  return found == numbers_.end() ? -1 : found->second;
-}
-
-model::Timeline classified_by_name(const model::Timeline& measured, const model::Timeline& predicted) {
-  const OperatorNames names(predicted);
-  model::Timeline result = measured;
-  for (model::Kernel& kernel : result.kernels) {
-    if (kernel.row != other_class && kernel.class_name != any_collective) continue;
-    const std::int32_t named = names.measured(kernel);
-    const model::Kernel* of_plan = named < 0 ? nullptr : names.kernel(named);
-    if (of_plan == nullptr) continue;
-    kernel.row = of_plan->row;
-    kernel.class_name = of_plan->class_name;
-  }
-  return result;
-}
-
-namespace {
-
 using model::Interval;
 
 constexpr const char *alone_variant = "in_step", *overlapped = "in_step_beside";  // variants of a record
@@ -232,6 +190,44 @@ class TraceSamples {
 };
 
 }  // namespace
+
+OperatorNames::OperatorNames(const model::Timeline& predicted) : timeline_(predicted) {
+  for (const model::Span& span : predicted.spans) {
+    if (span.kernel < 0) continue;
+    const model::Kernel& kernel = predicted.kernel_of(span);
+    const auto [entry, fresh] =
+        numbers_.try_emplace(as_word(predicted.names[span.name]), static_cast<std::int32_t>(kernels_.size()));
+    if (fresh) {
+      kernels_.push_back(&kernel);
+    } else if (const model::Kernel*& known = kernels_[static_cast<std::size_t>(entry->second)];
+               known != nullptr && !same_class(*known, kernel)) {
+      known = nullptr;
+    }
+  }
+}
+
+std::int32_t OperatorNames::predicted(std::size_t span) const {
+  return numbers_.at(as_word(timeline_.names[timeline_.spans[span].name]));
+}
+
+std::int32_t OperatorNames::measured(const model::Kernel& kernel) const {
+  const auto found = numbers_.find(bare_name(kernel));
+  return found == numbers_.end() ? -1 : found->second;
+}
+
+model::Timeline classified_by_name(const model::Timeline& measured, const model::Timeline& predicted) {
+  const OperatorNames names(predicted);
+  model::Timeline result = measured;
+  for (model::Kernel& kernel : result.kernels) {
+    if (kernel.row != other_class && kernel.class_name != any_collective) continue;
+    const std::int32_t named = names.measured(kernel);
+    const model::Kernel* of_plan = named < 0 ? nullptr : names.kernel(named);
+    if (of_plan == nullptr) continue;
+    kernel.row = of_plan->row;
+    kernel.class_name = of_plan->class_name;
+  }
+  return result;
+}
 
 Measurements trace_records(const model::Timeline& measured, const TraceComparison& comparison,
                            const std::string& device, const std::string& path) {

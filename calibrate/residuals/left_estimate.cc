@@ -55,98 +55,12 @@ model::Result<double> number(const CsvTable& table, std::size_t row, std::string
   return value->value();
 }
 
-}  // namespace
-
-std::string_view to_string(LeftOf quantity) { return quantity_names[static_cast<std::size_t>(quantity)]; }
-
-std::optional<LeftOf> left_of_name(std::string_view name) {
-  const auto found = std::ranges::find(quantity_names, name);
-  if (found == quantity_names.end()) return std::nullopt;
-  return static_cast<LeftOf>(found - quantity_names.begin());
-}
-
-namespace {
-
 StepKind kind_of(const sim::Inputs& inputs, model::Precision precision) {
   const bool half = precision == model::Precision::bf16 || precision == model::Precision::fp16;
   return {inputs.profile.stack().empty() ? std::string(model::no_stack) : inputs.profile.stack(),
           half ? "16 bit" : std::string(to_string(precision)),
           inputs.architecture.experts.routed_experts > 0 ? "moe" : "dense"};
 }
-
-}  // namespace
-
-StepKind step_kind(const sim::Inputs& inputs) { return kind_of(inputs, inputs.plan.precision.gemm); }
-
-StepKind serving_kind(const sim::Inputs& inputs) { return kind_of(inputs, inputs.plan.inference.weights); }
-
-std::vector<LeftCell> left_cells(const std::vector<LeftRow>& rows) {
-  std::map<std::tuple<LeftOf, std::string, StepKind, std::string>, std::vector<const LeftRow*>> groups;
-  for (const LeftRow& row : rows) groups[{row.of, row.set, row.kind, row.hardware}].push_back(&row);
-  std::vector<LeftCell> cells;
-  using Scattered = std::tuple<LeftOf, std::string, std::string, std::string>;
-  const auto scattered = [](const LeftCell& cell) {
-    return Scattered{cell.of, cell.set, cell.kind.stack, cell.kind.model};
-  };
-  std::map<Scattered, std::vector<double>> distances;
-  for (const auto& [key, members] : groups) {
-    std::vector<double> values, means, variances;
-    for (const LeftRow* row : members) {
-      values.push_back(row->value);
-      means.push_back(row->drawn.mean);
-      variances.push_back(row->drawn.variance);
-    }
-    const auto& [of, set, kind, hardware] = key;
-    cells.push_back({of, set, kind, hardware, values.size(), mean_of(values), 0, {mean_of(means), mean_of(variances)}});
-    const auto count = static_cast<double>(values.size());
-    if (values.size() > 1)  // The mean of few rows is nearer to them than what they share is (Bessel's correction).
-      for (const double value : values)
-        distances[scattered(cells.back())].push_back(std::abs(value - cells.back().mean) *
-                                                     std::sqrt(count / (count - 1)));
-  }
-  for (LeftCell& cell : cells)
-    if (const auto& of = distances[scattered(cell)]; !of.empty())
-      cell.deviation = model::quantile_of(of, eight_of_ten) / model::normal_p90;
-  return cells;
-}
-
-std::string left_cells_csv(const std::vector<LeftCell>& cells) {
-  std::string text = fmt::format("{}{}\n", file_head, fmt::join(cell_columns, ","));
-  for (const LeftCell& cell : cells)
-    text += fmt::format(
-        "{},{},{},{},{},{},{},{:.4f},{:.4f},{:.4f},{:.5f}\n", to_string(cell.of), model::csv_field(cell.set),
-        model::csv_field(cell.kind.stack), model::csv_field(cell.kind.precision), model::csv_field(cell.kind.model),
-        model::csv_field(cell.hardware), cell.rows, cell.mean, cell.deviation, cell.drawn.mean, cell.drawn.variance);
-  return text;
-}
-
-model::Result<std::vector<LeftCell>> load_left_cells(const std::string& path) {
-  const auto table = TRY(CsvTable::read(path, {cell_columns.begin(), cell_columns.end()}));
-  constexpr double any = -10;
-  std::vector<LeftCell> cells;
-  for (std::size_t row = 0; row < table.rows(); ++row) {
-    const auto of = left_of_name(table.text(row, "of"));
-    if (!of) return table.wrong(row, "of", "is none of " + fmt::format("{}", fmt::join(quantity_names, ", ")));
-    cells.push_back({*of,
-                     table.text(row, "set"),
-                     {table.text(row, "stack"), table.text(row, "precision"), table.text(row, "model")},
-                     table.text(row, "hardware"),
-                     static_cast<std::size_t>(TRY(table.whole(row, "rows"))),
-                     TRY(number(table, row, "mean", any)),
-                     TRY(number(table, row, "deviation", 0)),
-                     {TRY(number(table, row, "drawn_mean", any)), TRY(number(table, row, "drawn_variance", 0))}});
-  }
-  return cells;
-}
-
-std::set<std::string> sets_of_stack(const std::vector<LeftCell>& cells, const std::string& stack) {
-  std::set<std::string> sets;
-  for (const LeftCell& cell : cells)
-    if (cell.kind.stack == stack) sets.insert(cell.set);
-  return sets;
-}
-
-namespace {
 
 // Effects: stack, precision, class of model, set, cell.
 constexpr std::size_t effects = 5;
@@ -369,6 +283,84 @@ std::string basis(const std::vector<LeftCell>& cells, const std::string& stack, 
 }
 
 }  // namespace
+
+std::string_view to_string(LeftOf quantity) { return quantity_names[static_cast<std::size_t>(quantity)]; }
+
+std::optional<LeftOf> left_of_name(std::string_view name) {
+  const auto found = std::ranges::find(quantity_names, name);
+  if (found == quantity_names.end()) return std::nullopt;
+  return static_cast<LeftOf>(found - quantity_names.begin());
+}
+
+StepKind step_kind(const sim::Inputs& inputs) { return kind_of(inputs, inputs.plan.precision.gemm); }
+
+StepKind serving_kind(const sim::Inputs& inputs) { return kind_of(inputs, inputs.plan.inference.weights); }
+
+std::vector<LeftCell> left_cells(const std::vector<LeftRow>& rows) {
+  std::map<std::tuple<LeftOf, std::string, StepKind, std::string>, std::vector<const LeftRow*>> groups;
+  for (const LeftRow& row : rows) groups[{row.of, row.set, row.kind, row.hardware}].push_back(&row);
+  std::vector<LeftCell> cells;
+  using Scattered = std::tuple<LeftOf, std::string, std::string, std::string>;
+  const auto scattered = [](const LeftCell& cell) {
+    return Scattered{cell.of, cell.set, cell.kind.stack, cell.kind.model};
+  };
+  std::map<Scattered, std::vector<double>> distances;
+  for (const auto& [key, members] : groups) {
+    std::vector<double> values, means, variances;
+    for (const LeftRow* row : members) {
+      values.push_back(row->value);
+      means.push_back(row->drawn.mean);
+      variances.push_back(row->drawn.variance);
+    }
+    const auto& [of, set, kind, hardware] = key;
+    cells.push_back({of, set, kind, hardware, values.size(), mean_of(values), 0, {mean_of(means), mean_of(variances)}});
+    const auto count = static_cast<double>(values.size());
+    if (values.size() > 1)  // The mean of few rows is nearer to them than what they share is (Bessel's correction).
+      for (const double value : values)
+        distances[scattered(cells.back())].push_back(std::abs(value - cells.back().mean) *
+                                                     std::sqrt(count / (count - 1)));
+  }
+  for (LeftCell& cell : cells)
+    if (const auto& of = distances[scattered(cell)]; !of.empty())
+      cell.deviation = model::quantile_of(of, eight_of_ten) / model::normal_p90;
+  return cells;
+}
+
+std::string left_cells_csv(const std::vector<LeftCell>& cells) {
+  std::string text = fmt::format("{}{}\n", file_head, fmt::join(cell_columns, ","));
+  for (const LeftCell& cell : cells)
+    text += fmt::format(
+        "{},{},{},{},{},{},{},{:.4f},{:.4f},{:.4f},{:.5f}\n", to_string(cell.of), model::csv_field(cell.set),
+        model::csv_field(cell.kind.stack), model::csv_field(cell.kind.precision), model::csv_field(cell.kind.model),
+        model::csv_field(cell.hardware), cell.rows, cell.mean, cell.deviation, cell.drawn.mean, cell.drawn.variance);
+  return text;
+}
+
+model::Result<std::vector<LeftCell>> load_left_cells(const std::string& path) {
+  const auto table = TRY(CsvTable::read(path, {cell_columns.begin(), cell_columns.end()}));
+  constexpr double any = -10;
+  std::vector<LeftCell> cells;
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    const auto of = left_of_name(table.text(row, "of"));
+    if (!of) return table.wrong(row, "of", "is none of " + fmt::format("{}", fmt::join(quantity_names, ", ")));
+    cells.push_back({*of,
+                     table.text(row, "set"),
+                     {table.text(row, "stack"), table.text(row, "precision"), table.text(row, "model")},
+                     table.text(row, "hardware"),
+                     static_cast<std::size_t>(TRY(table.whole(row, "rows"))),
+                     TRY(number(table, row, "mean", any)),
+                     TRY(number(table, row, "deviation", 0)),
+                     {TRY(number(table, row, "drawn_mean", any)), TRY(number(table, row, "drawn_variance", 0))}});
+  }
+  return cells;
+}
+
+std::set<std::string> sets_of_stack(const std::vector<LeftCell>& cells, const std::string& stack) {
+  std::set<std::string> sets;
+  for (const LeftCell& cell : cells)
+    if (cell.kind.stack == stack) sets.insert(cell.set);
+  return sets;
+}
 
 std::optional<sim::Left> left_of(const std::vector<LeftCell>& cells, const StepKind& kind,
                                  const std::set<std::string>& without_sets, LeftOf quantity) {

@@ -103,8 +103,6 @@ GemmTableFit form_of(const GemmTables& tables, const FitMachine& machine, bool q
   return form;
 }
 
-// The step of a recipe that fits recurrences in chunks to a component table.
-
 // Returns the GPU that the step's tables are of.
 model::Result<model::Device> device_of_tables(const Draft& draft) {
   const std::string& folder = draft.step().tables;
@@ -115,8 +113,6 @@ model::Result<model::Device> device_of_tables(const Draft& draft) {
   if (found == nullptr) return draft.wrong("step.tables", fmt::format("no device is named as '{}'", folder));
   return *found;
 }
-
-// Steps of a recipe that fit the energy of a FLOP: to GEMMs that were held for seconds, by others or in own records.
 
 // The constants that no record determines, as the recipe states them.
 model::Result<PowerAssumptions> power_assumptions(const Draft& draft) {
@@ -229,6 +225,108 @@ model::Result<void> fit_read_energy(Draft& draft, const PowerAssumptions& assump
   return {};
 }
 
+// Sets a constant to the value of another that an earlier step gave, whose error it shares.
+model::Result<void> set_as(Draft& draft, const std::string& name, const std::string& of) {
+  const auto own = draft.constants();
+  const auto found = std::ranges::find(own, of, &model::Parameter::name);
+  if (found == own.end())
+    return draft.wrong("step.fit", fmt::format("{} is not known yet", of), "fit attention before attention_training");
+  draft.set(name, si_value(*found), found->unit, found->relative_uncertainty, Evidence::assumed, "as " + of);
+  draft.share(name, draft.errors_of(of), found->relative_uncertainty, name);
+  return {};
+}
+
+// Fits one direction of the step's kernel: what its rows determine, on top of the forward that serving measures.
+model::Result<void> fit_training_direction(Draft& draft, std::vector<TrainingAttentionRow> rows, bool backward) {
+  const RecipeStep& step = draft.step();
+  std::erase_if(rows, [&](const TrainingAttentionRow& row) { return row.backward != backward; });
+  const std::string kernel = step.kernel.empty() ? "attention." : fmt::format("attention.{}.", step.kernel);
+  const std::string direction = backward ? "backward" : "forward", start = kernel + direction;
+  for (const char* const what : {".pair_time", ".tail"})
+    if (backward || !step.kernel.empty()) TRY(set_as(draft, start + what, fmt::format("attention.forward{}", what)));
+  const model::AttentionConstants known = {.pair_time = draft.si(start + ".pair_time").value_or(0),
+                                           .tail = draft.si(start + ".tail").value_or(0),
+                                           .kv_bandwidth = draft.si("attention.kv_bandwidth").value_or(0)};
+  TrainingAttentionFit fit = fit_training_attention(rows, draft.machine(), known, step.times.value_or(1));
+  if (fit.fitted.empty())
+    return draft.wrong("step.software", fmt::format("{} has no causal {} row of 50 ms and less",
+                                                    draft.cited("attention_training"), direction));
+  const std::string how = fmt::format("fitted to two thirds of {} causal rows {} of 50 ms and less, {} ({}){}",
+                                      fit.rows, direction, versions(rows), draft.cited("attention_training"),
+                                      step.times ? fmt::format(", whose times count {} fold", *step.times) : "");
+  const Evidence kind = evidence(step);
+  std::vector<Fitted> fitted = fit.fitted;
+  for (Fitted& constant : fitted) constant.name = start + (constant.name == "rate" ? "_" : ".") + constant.name;
+  draft.set({fitted.front()}, how + "; of the GEMMs alone", kind);
+  draft.set({fitted.begin() + 1, fitted.end()}, how, kind);
+  draft.correlate(fitted, fit.correlation);
+  if (!fit.skips_window) {
+    const bool seen = std::ranges::any_of(rows, [](const TrainingAttentionRow& row) { return row.window > 0; });
+    model::Parameter flag{
+        .name = start + ".skips_window", .value = 0, .unit = "1", .kind = seen ? kind : Evidence::assumed};
+    flag.source = seen ? fmt::format("in a window its time grows as the square of the length ({})",
+                                     draft.cited("attention_training"))
+                       : "no rows in a window; on Blackwell its time grows as the square of the length";
+    draft.set(std::move(flag));
+  }
+  fit.held_out.table = fmt::format("{} {} {}", versions(rows), rows.front().format, direction);
+  // The rows of a kernel may give the profile's own constants too; those of another GPU are no test of this profile.
+  if (step.tables.empty() && std::ranges::count(draft.held_out, fit.held_out.table, &HeldOut::table) == 0)
+    draft.held_out.push_back(std::move(fit.held_out));
+  return {};
+}
+
+// Returns the rows of the step's format and softwares; an error where there is none.
+template <class Row>
+model::Result<std::vector<Row>> rows_of_step(const Draft& draft,
+                                             model::Result<std::vector<Row>> (*load)(const std::string& path)) {
+  const RecipeStep& step = draft.step();
+  auto rows = TRY(load(draft.table(step.fit)));
+  std::erase_if(rows, [&](const Row& row) {
+    return row.format != step.format || (!step.software.empty() && !step.names(row.software));
+  });
+  if (!rows.empty()) return rows;
+  return draft.wrong("step.software", fmt::format("{} has no such {} row", draft.cited(step.fit), step.format));
+}
+
+// Sets those of the constants that are named, in the fit's order, but for terms that the rows do not show. Rows of an
+// engine hold the gaps between its launches; others are what a profiler states of the kernel alone.
+void set_small(Draft& draft, const SmallGemmFit& fit, const std::string& prefix, bool holds_gaps,
+               std::vector<bool> sets, const std::string& cited) {
+  constexpr double least_depth = 1, least_row_time = 1e-15;
+  const RecipeStep& step = draft.step();
+  std::set<std::string> softwares;
+  for (std::size_t i = 0; i < fit.held_out.size(); ++i) {
+    const HeldOut& table = fit.held_out[i];
+    softwares.insert(table.table);
+    if (!step.tables.empty()) continue;  // rows of another GPU are no test of this profile
+    draft.held_out.push_back(table);
+    if (fit.fitted_errors[i].empty()) continue;
+    draft.notes.push_back(
+        fmt::format("{} of {}: rows of the fit with M of 64 and 128 are off by {:.1f} % (median of {})", table.family,
+                    table.table, 100 * model::quantile(fit.fitted_errors[i], 0.5), fit.fitted_errors[i].size()));
+  }
+  const std::string how = fmt::format("fitted to two thirds of the rows of {} ({}){}", fmt::join(softwares, ", "),
+                                      cited, softwares.size() > 1 ? ", at the mean of their levels" : "");
+  const double gap = holds_gaps ? draft.si("kernel.launch_gap").value_or(0) : 0;
+  if (!prefix.empty() && fit.constants.tile_depth < least_depth) sets[3] = false;
+  if (fit.constants.row_time < least_row_time) sets.resize(std::min<std::size_t>(sets.size(), 4));
+  sets.resize(fit.fitted.size(), false);
+  std::vector<Fitted> constants;
+  std::vector<std::vector<double>> correlation;
+  for (std::size_t i = 0; i < fit.fitted.size(); ++i) {
+    if (!sets[i]) continue;
+    if (!constants.empty()) correlation.emplace_back();
+    for (std::size_t j = 0; j < i; ++j)
+      if (sets[j]) correlation.back().push_back(fit.correlation[i - 1][j]);
+    const auto& [name, value, unit, deviation] = fit.fitted[i];
+    constants.push_back({fmt::format("gemm.{}.{}small_m_{}", step.kind, prefix, name),
+                         i == 0 ? std::max(0.0, value - gap) : value, unit, std::min(1.0, deviation)});
+    draft.set({constants.back()}, i == 0 && holds_gaps ? how + ", less kernel.launch_gap" : how, evidence(step));
+  }
+  draft.correlate(constants, correlation);
+}
+
 }  // namespace
 
 // The rate is the geometric mean of the rates that each software has with the form, and half their spread is its
@@ -316,61 +414,6 @@ model::Result<void> fit_attention_step(Draft& draft) {
   return {};
 }
 
-namespace {
-
-// Sets a constant to the value of another that an earlier step gave, whose error it shares.
-model::Result<void> set_as(Draft& draft, const std::string& name, const std::string& of) {
-  const auto own = draft.constants();
-  const auto found = std::ranges::find(own, of, &model::Parameter::name);
-  if (found == own.end())
-    return draft.wrong("step.fit", fmt::format("{} is not known yet", of), "fit attention before attention_training");
-  draft.set(name, si_value(*found), found->unit, found->relative_uncertainty, Evidence::assumed, "as " + of);
-  draft.share(name, draft.errors_of(of), found->relative_uncertainty, name);
-  return {};
-}
-
-// Fits one direction of the step's kernel: what its rows determine, on top of the forward that serving measures.
-model::Result<void> fit_training_direction(Draft& draft, std::vector<TrainingAttentionRow> rows, bool backward) {
-  const RecipeStep& step = draft.step();
-  std::erase_if(rows, [&](const TrainingAttentionRow& row) { return row.backward != backward; });
-  const std::string kernel = step.kernel.empty() ? "attention." : fmt::format("attention.{}.", step.kernel);
-  const std::string direction = backward ? "backward" : "forward", start = kernel + direction;
-  for (const char* const what : {".pair_time", ".tail"})
-    if (backward || !step.kernel.empty()) TRY(set_as(draft, start + what, fmt::format("attention.forward{}", what)));
-  const model::AttentionConstants known = {.pair_time = draft.si(start + ".pair_time").value_or(0),
-                                           .tail = draft.si(start + ".tail").value_or(0),
-                                           .kv_bandwidth = draft.si("attention.kv_bandwidth").value_or(0)};
-  TrainingAttentionFit fit = fit_training_attention(rows, draft.machine(), known, step.times.value_or(1));
-  if (fit.fitted.empty())
-    return draft.wrong("step.software", fmt::format("{} has no causal {} row of 50 ms and less",
-                                                    draft.cited("attention_training"), direction));
-  const std::string how = fmt::format("fitted to two thirds of {} causal rows {} of 50 ms and less, {} ({}){}",
-                                      fit.rows, direction, versions(rows), draft.cited("attention_training"),
-                                      step.times ? fmt::format(", whose times count {} fold", *step.times) : "");
-  const Evidence kind = evidence(step);
-  std::vector<Fitted> fitted = fit.fitted;
-  for (Fitted& constant : fitted) constant.name = start + (constant.name == "rate" ? "_" : ".") + constant.name;
-  draft.set({fitted.front()}, how + "; of the GEMMs alone", kind);
-  draft.set({fitted.begin() + 1, fitted.end()}, how, kind);
-  draft.correlate(fitted, fit.correlation);
-  if (!fit.skips_window) {
-    const bool seen = std::ranges::any_of(rows, [](const TrainingAttentionRow& row) { return row.window > 0; });
-    model::Parameter flag{
-        .name = start + ".skips_window", .value = 0, .unit = "1", .kind = seen ? kind : Evidence::assumed};
-    flag.source = seen ? fmt::format("in a window its time grows as the square of the length ({})",
-                                     draft.cited("attention_training"))
-                       : "no rows in a window; on Blackwell its time grows as the square of the length";
-    draft.set(std::move(flag));
-  }
-  fit.held_out.table = fmt::format("{} {} {}", versions(rows), rows.front().format, direction);
-  // The rows of a kernel may give the profile's own constants too; those of another GPU are no test of this profile.
-  if (step.tables.empty() && std::ranges::count(draft.held_out, fit.held_out.table, &HeldOut::table) == 0)
-    draft.held_out.push_back(std::move(fit.held_out));
-  return {};
-}
-
-}  // namespace
-
 // Without a kernel the constants are those of the profile's own; `op` is the direction, without it both.
 model::Result<void> fit_training_attention_step(Draft& draft) {
   const RecipeStep& step = draft.step();
@@ -411,63 +454,6 @@ model::Result<void> fit_cached_attention_step(Draft& draft) {
               "the rows of the GPU's tensor-core instruction, which heads fill");
   return {};
 }
-
-// Steps of a recipe that fit GEMMs of few rows to component tables.
-
-namespace {
-
-// Returns the rows of the step's format and softwares; an error where there is none.
-template <class Row>
-model::Result<std::vector<Row>> rows_of_step(const Draft& draft,
-                                             model::Result<std::vector<Row>> (*load)(const std::string& path)) {
-  const RecipeStep& step = draft.step();
-  auto rows = TRY(load(draft.table(step.fit)));
-  std::erase_if(rows, [&](const Row& row) {
-    return row.format != step.format || (!step.software.empty() && !step.names(row.software));
-  });
-  if (!rows.empty()) return rows;
-  return draft.wrong("step.software", fmt::format("{} has no such {} row", draft.cited(step.fit), step.format));
-}
-
-// Sets those of the constants that are named, in the fit's order, but for terms that the rows do not show. Rows of an
-// engine hold the gaps between its launches; others are what a profiler states of the kernel alone.
-void set_small(Draft& draft, const SmallGemmFit& fit, const std::string& prefix, bool holds_gaps,
-               std::vector<bool> sets, const std::string& cited) {
-  constexpr double least_depth = 1, least_row_time = 1e-15;
-  const RecipeStep& step = draft.step();
-  std::set<std::string> softwares;
-  for (std::size_t i = 0; i < fit.held_out.size(); ++i) {
-    const HeldOut& table = fit.held_out[i];
-    softwares.insert(table.table);
-    if (!step.tables.empty()) continue;  // rows of another GPU are no test of this profile
-    draft.held_out.push_back(table);
-    if (fit.fitted_errors[i].empty()) continue;
-    draft.notes.push_back(
-        fmt::format("{} of {}: rows of the fit with M of 64 and 128 are off by {:.1f} % (median of {})", table.family,
-                    table.table, 100 * model::quantile(fit.fitted_errors[i], 0.5), fit.fitted_errors[i].size()));
-  }
-  const std::string how = fmt::format("fitted to two thirds of the rows of {} ({}){}", fmt::join(softwares, ", "),
-                                      cited, softwares.size() > 1 ? ", at the mean of their levels" : "");
-  const double gap = holds_gaps ? draft.si("kernel.launch_gap").value_or(0) : 0;
-  if (!prefix.empty() && fit.constants.tile_depth < least_depth) sets[3] = false;
-  if (fit.constants.row_time < least_row_time) sets.resize(std::min<std::size_t>(sets.size(), 4));
-  sets.resize(fit.fitted.size(), false);
-  std::vector<Fitted> constants;
-  std::vector<std::vector<double>> correlation;
-  for (std::size_t i = 0; i < fit.fitted.size(); ++i) {
-    if (!sets[i]) continue;
-    if (!constants.empty()) correlation.emplace_back();
-    for (std::size_t j = 0; j < i; ++j)
-      if (sets[j]) correlation.back().push_back(fit.correlation[i - 1][j]);
-    const auto& [name, value, unit, deviation] = fit.fitted[i];
-    constants.push_back({fmt::format("gemm.{}.{}small_m_{}", step.kind, prefix, name),
-                         i == 0 ? std::max(0.0, value - gap) : value, unit, std::min(1.0, deviation)});
-    draft.set({constants.back()}, i == 0 && holds_gaps ? how + ", less kernel.launch_gap" : how, evidence(step));
-  }
-  draft.correlate(constants, correlation);
-}
-
-}  // namespace
 
 // The start of a quantized format whose rows hold the quantizing kernel is that of BF16: what is left is that kernel's.
 model::Result<void> fit_small_gemm_step(Draft& draft) {

@@ -23,9 +23,6 @@
 namespace plumbline::calibrate {
 namespace {
 
-// The step of a recipe that fits low-latency dispatch and combine to the form of model/cost/forms/transfer_forms.h.
-// Copies are assumed to go to all ranks alike.
-
 using model::LowLatencyConstants;
 using model::LowLatencyWork;
 
@@ -54,9 +51,6 @@ using LowLatencyRows = std::vector<FormRow<LowLatencyWork>>;
 
 double ranks_on_node(const LowLatencyWork& work) { return work.ranks / work.nodes; }
 
-// The nodes between which copies travel by NIC; without NVLink every rank is one.
-double network_groups(const LowLatencyWork& work, bool uses_nvlink) { return uses_nvlink ? work.nodes : work.ranks; }
-
 template <class Number>
 bool differ(const LowLatencyRows& rows, const Number& number) {
   return std::ranges::any_of(rows, [&](const FormRow<LowLatencyWork>& row) {
@@ -68,7 +62,8 @@ bool differ(const LowLatencyRows& rows, const Number& number) {
 std::vector<FormNumber<LowLatencyConstants>> numbers_of(const LowLatencyRows& rows, const LowLatencyConstants& known,
                                                         bool uses_nvlink) {
   constexpr double known_within = 0.3, noise = 0.05;
-  const auto groups = [&](const LowLatencyWork& work) { return network_groups(work, uses_nvlink); };
+  // The nodes between which copies travel by NIC; without NVLink every rank is one.
+  const auto groups = [&](const LowLatencyWork& work) { return uses_nvlink ? work.nodes : work.ranks; };
   const auto leaves = [](const auto& of) {
     return [&of](const FormRow<LowLatencyWork>& row) { return of(row.work) > 1; };
   };
@@ -154,8 +149,6 @@ model::Result<std::vector<LowLatencyRow>> low_latency_rows(const Draft& draft) {
     if (row.mode == "low_latency" && step.names(row.software)) found.push_back(low_latency_row(row));
   return found;
 }
-
-// The step of a recipe that takes constants from the profile of another GPU.
 
 struct Neighbor {
   std::string name;
@@ -243,12 +236,6 @@ std::string renamed(const RecipeStep& step, const std::string& name) {
   if (step.rename.empty() || !name.starts_with(step.rename)) return name;
   return step.to + name.substr(step.rename.size());
 }
-
-}  // namespace
-
-// Steps of a recipe that fit transfers to component tables.
-
-namespace {
 
 using model::Evidence;
 
@@ -406,7 +393,6 @@ model::Result<void> fit_tray_step(Draft& draft) {
 //   one-shot: base + (n - 1) rank_time + (n - 1) D / rate
 //   two-shot: base + (n - 1) rank_time + 2 (n - 1)/n D / rate
 // of which the faster one counts.
-
 model::Result<void> fit_custom_reduce_step(Draft& draft) {
   const RecipeStep& step = draft.step();
   std::vector<CollectiveRow> rows;
@@ -443,6 +429,8 @@ model::Result<void> fit_custom_reduce_step(Draft& draft) {
   return {};
 }
 
+// Fits low-latency dispatch and combine to the form of model/cost/forms/transfer_forms.h. Copies are assumed to go to
+// all ranks alike.
 model::Result<void> fit_low_latency_step(Draft& draft) {
   const RecipeStep& step = draft.step();
   const auto all = TRY(low_latency_rows(draft));

@@ -25,8 +25,7 @@
 
 namespace plumbline::calibrate {
 namespace components {
-
-// The layouts of original component tables, and how a row of each becomes a record.
+namespace {
 
 // One row of an original table. Keys are in the order of the layout; times are in microseconds.
 struct Record {
@@ -45,27 +44,6 @@ struct Layout {
   model::Result<Record> (*record)(const CsvTable& csv, std::size_t row) = nullptr;
 };
 
-// Returns every layout; one whose columns contain those of another stands before it.
-const std::vector<Layout>& layouts();
-
-// Returns the folder of a GPU by its name in the original ("H100 SXM 80GB": h100), or nothing for a GPU without a
-// device file here.
-std::string gpu_folder(std::string_view name);
-
-// Merges rows of one shape and leaves out rows that their neighbors give by interpolation.
-enum class Merge { median, least };
-
-// Returns one record for each combination of keys, ordered by keys: the median of each value (of an even number the
-// mean of the middle two), or the least. Keys of digits are ordered as numbers.
-std::vector<Record> merged(std::vector<Record> records, Merge merge);
-
-// Keeps of each series (records that differ in the key `axis` alone) both ends, then repeatedly the record that linear
-// interpolation of ln value over ln axis misses most, until none is missed by more than `tolerance`. Takes and returns
-// merged records, in their order.
-std::vector<Record> thinned(std::vector<Record> records, std::size_t axis, double tolerance);
-
-// Writes a component table: heading, and one line per record or, where records fill the grid, per all keys but the
-// last.
 struct TableHeading {
   std::string gpu;                                 // folder
   std::set<std::string> names;                     // of the GPU in the originals
@@ -75,10 +53,6 @@ struct TableHeading {
   std::map<std::string, std::size_t> thinned;      // rows left out, by the axis of interpolation
   std::map<std::string, std::size_t> losses;       // rows left out, by reason
 };
-
-std::string table_text(const Layout& layout, const TableHeading& heading, const std::vector<Record>& records);
-
-namespace {
 
 // Collects the keys and values of one row. The first error stays and is returned at the end.
 class Reader {
@@ -161,13 +135,6 @@ class Reader {
   model::Error error_;
 };
 
-// "trtllm/1.3.0rc10" stands for NCCL as TensorRT-LLM links it.
-std::string software_of(const Reader& row) {
-  std::string name = row.text("software");
-  std::ranges::replace(name, '/', ' ');
-  return name;
-}
-
 model::Result<Record> gemm(const CsvTable& csv, std::size_t index) {
   Reader row(csv, index);
   row.leave_out(row.text("dtype").ends_with("int8"), "INT8, with which nothing trains");
@@ -233,7 +200,9 @@ model::Result<Record> experts(const CsvTable& csv, std::size_t index) {
 model::Result<Record> collective(const CsvTable& csv, std::size_t index) {
   Reader row(csv, index);
   row.leave_out(!row.is("nodes", "1"), "more than one node");
-  row.key(software_of(row)).key(row.is("op", "alltoall") ? "all_to_all" : row.text("op"));
+  std::string software = row.text("software");  // "trtllm/1.3.0rc10" stands for NCCL as TensorRT-LLM links it
+  std::ranges::replace(software, '/', ' ');
+  row.key(software).key(row.is("op", "alltoall") ? "all_to_all" : row.text("op"));
   return row.wholes({"gpus", "bytes"}).value("time_us").finish();
 }
 
@@ -328,8 +297,7 @@ std::set<std::size_t> kept_of(const Series& series, double tolerance) {
   return kept;
 }
 
-}  // namespace
-
+// Returns every layout; one whose columns contain those of another stands before it.
 const std::vector<Layout>& layouts() {
   static const std::vector<Layout> all = {
       table_layout(
@@ -380,6 +348,8 @@ const std::vector<Layout>& layouts() {
   return all;
 }
 
+// Returns the folder of a GPU by its name in the original ("H100 SXM 80GB": h100), or nothing for a GPU without a
+// device file here.
 std::string gpu_folder(std::string_view name) {
   if (name.starts_with("MI308X")) return "";
   if (name.starts_with("MI300X")) return "mi300x";  // one table of aiter holds it and the MI325X
@@ -387,6 +357,10 @@ std::string gpu_folder(std::string_view name) {
   return model::lower_case(name.substr(0, name.find_first_of(" /")));
 }
 
+enum class Merge { median, least };
+
+// Returns one record for each combination of keys, ordered by keys: the median of each value (of an even number the
+// mean of the middle two), or the least. Keys of digits are ordered as numbers.
 std::vector<Record> merged(std::vector<Record> records, Merge merge) {
   std::map<Keys, std::vector<std::vector<double>>, Before> by_keys;
   for (Record& record : records) {
@@ -404,6 +378,9 @@ std::vector<Record> merged(std::vector<Record> records, Merge merge) {
   return result;
 }
 
+// Keeps of each series (records that differ in the key `axis` alone) both ends, then repeatedly the record that linear
+// interpolation of ln value over ln axis misses most, until none is missed by more than `tolerance`. Takes and returns
+// merged records, in their order.
 std::vector<Record> thinned(std::vector<Record> records, std::size_t axis, double tolerance) {
   std::map<Keys, Series> all;
   for (std::size_t i = 0; i < records.size(); ++i) {
@@ -424,8 +401,6 @@ std::vector<Record> thinned(std::vector<Record> records, std::size_t axis, doubl
   return result;
 }
 
-namespace {
-
 // Rounds to significant digits and writes without an exponent: 12345.6 with 4 digits is 12350.
 std::string rounded(double value, int digits) {
   const auto text = fmt::format("{:.{}g}", value, digits);
@@ -443,10 +418,6 @@ std::string cell(const Layout& layout, const Record& record) {
   return text;
 }
 
-bool by_number(const std::string& a, const std::string& b) {
-  return *model::parse_number<double>(a) < *model::parse_number<double>(b);
-}
-
 // A table with a line for all keys but the last, whose values are the columns.
 struct Grid {
   std::vector<std::string> columns;
@@ -462,7 +433,7 @@ Grid grid_of(const Layout& layout, const std::vector<Record>& records) {
     grid.cells[line][record.keys.back()] = cell(layout, record);
     model::add_distinct(grid.columns, record.keys.back());
   }
-  std::ranges::sort(grid.columns, by_number);
+  std::ranges::sort(grid.columns, {}, [](const std::string& column) { return *model::parse_number<double>(column); });
   return grid;
 }
 
@@ -491,11 +462,6 @@ std::string as_lines(const Layout& layout, const std::vector<Record>& records) {
   return text;
 }
 
-// GEMMs are written as a grid of K where at least half of it is filled; aiter's shapes are too scattered.
-bool fills_grid(const Layout& layout, const Grid& grid, std::size_t records) {
-  return layout.keys.back() == "k" && 2 * records >= grid.lines.size() * grid.columns.size();
-}
-
 std::string heading_text(const Layout& layout, const TableHeading& heading, std::size_t times) {
   std::string text = fmt::format("# {}\n# gpu: {}\n# name in the source: {}\n", layout.what, heading.gpu,
                                  fmt::join(heading.names, ", "));
@@ -511,23 +477,17 @@ std::string heading_text(const Layout& layout, const TableHeading& heading, std:
   return text;
 }
 
-}  // namespace
-
+// Writes a component table: heading, and one line per record or, where records fill the grid, per all keys but the
+// last.
 std::string table_text(const Layout& layout, const TableHeading& heading, const std::vector<Record>& records) {
-  const bool held = layout.keys.back() == "k";
+  const bool of_k = layout.keys.back() == "k";
   const std::string start =
-      heading_text(layout, heading, held ? records.size() : records.size() * layout.values.size());
-  const Grid grid = held ? grid_of(layout, records) : Grid{};
-  if (held && fills_grid(layout, grid, records.size())) return start + as_grid(layout, grid);
+      heading_text(layout, heading, of_k ? records.size() : records.size() * layout.values.size());
+  // GEMMs are written as a grid of K where at least half of it is filled; aiter's shapes are too scattered.
+  const Grid grid = of_k ? grid_of(layout, records) : Grid{};
+  if (of_k && 2 * records.size() >= grid.lines.size() * grid.columns.size()) return start + as_grid(layout, grid);
   return start + as_lines(layout, records);
 }
-
-}  // namespace components
-
-namespace {
-
-using components::Layout;
-using components::Merge;
 
 constexpr double thinning_tolerance = 0.03;
 
@@ -558,9 +518,9 @@ struct Origin {
 
 // What is collected of one table of one GPU from one layout.
 struct Batch {
-  std::vector<components::Record> records;
+  std::vector<Record> records;
   std::map<std::pair<const Repository*, std::string>, std::set<std::string>> paths;  // by repository and commit
-  components::TableHeading heading;
+  TableHeading heading;
 };
 struct BatchKey {
   std::string gpu;
@@ -588,7 +548,7 @@ model::Result<Origin> origin_of(const CsvTable& csv, std::size_t row, const std:
 }
 
 const Layout* layout_of(const CsvTable& csv) {
-  for (const Layout& layout : components::layouts())
+  for (const Layout& layout : layouts())
     if (std::ranges::all_of(layout.needed, [&](std::string_view column) { return csv.has(column); })) return &layout;
   return nullptr;
 }
@@ -598,19 +558,19 @@ model::Result<void> collect(const std::string& path, const std::string& revision
   const Layout* layout = layout_of(csv);
   if (layout == nullptr) {
     std::vector<std::string> known;
-    for (const Layout& each : components::layouts())
+    for (const Layout& each : layouts())
       known.push_back(fmt::format("{} ({})", each.file, fmt::join(each.needed, ",")));
     return model::wrong_input_at(path, 0, "", "its columns are those of no component table",
                                  fmt::format("known: {}", fmt::join(known, "; ")));
   }
   for (std::size_t row = 0; row < csv.rows(); ++row) {
     const std::string& name = csv.text(row, "gpu");
-    const std::string gpu = components::gpu_folder(name);
+    const std::string gpu = gpu_folder(name);
     if (name.empty() || !std::ranges::all_of(gpu, [](unsigned char c) { return std::isalnum(c) != 0; }))
       return csv.wrong(row, "gpu", fmt::format("'{}' is no name of a GPU", name));
     if (gpu.empty()) continue;
     const auto origin = TRY(origin_of(csv, row, revision));
-    components::Record record = TRY(layout->record(csv, row));
+    Record record = TRY(layout->record(csv, row));
     Batch& batch = batches[{gpu, layout}];
     batch.heading.gpu = gpu;
     ++batch.heading.read;
@@ -641,12 +601,12 @@ void reduce(const Layout& layout, Batch& batch) {
   // A GPU's table comes from one repository.
   const Merge merge = batch.paths.empty() ? Merge::median : batch.paths.begin()->first.first->merge;
   const std::size_t kept = batch.records.size();
-  batch.records = components::merged(std::move(batch.records), merge);
+  batch.records = merged(std::move(batch.records), merge);
   batch.heading.merged = kept - batch.records.size();
   if (!layout.axis.empty()) {
     const std::size_t before = batch.records.size();
     const auto axis = std::ranges::find(layout.keys, layout.axis) - layout.keys.begin();
-    batch.records = components::thinned(std::move(batch.records), static_cast<std::size_t>(axis), thinning_tolerance);
+    batch.records = thinned(std::move(batch.records), static_cast<std::size_t>(axis), thinning_tolerance);
     batch.heading.thinned[std::string(layout.axis)] = before - batch.records.size();
   }
   for (const auto& [origin, paths] : batch.paths) {
@@ -670,17 +630,18 @@ void add(Batch& to, Batch from) {
 }
 
 }  // namespace
+}  // namespace components
 
 model::Result<std::vector<ComponentFile>> import_components(const std::vector<std::string>& paths,
                                                             const std::string& revision) {
-  Batches batches;
-  for (const std::string& path : paths) TRY(collect(path, revision, batches));
-  std::map<std::string, std::pair<const Layout*, Batch>> files;  // by path
+  components::Batches batches;
+  for (const std::string& path : paths) TRY(components::collect(path, revision, batches));
+  std::map<std::string, std::pair<const components::Layout*, components::Batch>> files;  // by path
   for (auto& [key, batch] : batches) {
     reduce(*key.layout, batch);
     const std::string path = fmt::format("{}/{}", key.gpu, key.layout->file);
     if (const auto found = files.find(path); found != files.end())
-      add(found->second.second, std::move(batch));
+      components::add(found->second.second, std::move(batch));
     else
       files.emplace(path, std::pair{key.layout, std::move(batch)});
   }

@@ -62,13 +62,11 @@ const model::ServingPool& pool_of(const model::ServingResult& result, ServingPha
   return phase == ServingPhase::prefill ? result.pools.front() : result.pools.back();
 }
 
-double tokens_of_cache(const model::Plan& plan) {
-  return static_cast<double>(plan.inference.input_tokens) + static_cast<double>(plan.inference.output_tokens) / 2;
-}
-
 // Returns the seconds in which the memory reads weights and cache once.
 double roofline_step(const sim::Inputs& inputs, const model::ServingResult& result, const model::ServingPool& pool) {
-  const double cache = result.batch_per_gpu * tokens_of_cache(inputs.plan) * result.kv_bytes_per_token;
+  const auto& keys = inputs.plan.inference;
+  const double tokens = static_cast<double>(keys.input_tokens) + static_cast<double>(keys.output_tokens) / 2;
+  const double cache = result.batch_per_gpu * tokens * result.kv_bytes_per_token;
   return (pool.weights_bytes + cache) / inputs.cluster.device.memory_bandwidth.value();
 }
 

@@ -174,146 +174,6 @@ HeldOutSummary summary_of(const HeldOut& of) {
           model::quantile(of.roofline, ninety)};
 }
 
-}  // namespace
-
-void add_errors(const Eigen::VectorXd& predicted, const Eigen::VectorXd& roofline, const Eigen::VectorXd& measured,
-                const std::vector<bool>& held, const std::vector<bool>& large, HeldOut& result) {
-  for (std::size_t i = 0; i < held.size(); ++i) {
-    const auto row = static_cast<Eigen::Index>(i);
-    if (!held[i]) {
-      ++result.fitted_rows;
-      continue;
-    }
-    result.errors.push_back(std::abs(predicted[row] / measured[row] - 1));
-    result.roofline.push_back(std::abs(roofline[row] / measured[row] - 1));
-    if (large[i]) result.large.push_back(std::log(measured[row] / predicted[row]));
-  }
-}
-
-Eigen::VectorXd selected(const Eigen::VectorXd& values, const std::vector<bool>& marks, bool wanted) {
-  Eigen::VectorXd found(std::ranges::count(marks, wanted));
-  Eigen::Index next = 0;
-  for (std::size_t i = 0; i < marks.size(); ++i)
-    if (marks[i] == wanted) found[next++] = values[static_cast<Eigen::Index>(i)];
-  return found;
-}
-
-std::vector<bool> held_out_gemms(const std::vector<GemmRow>& rows) {
-  const auto ms = sizes(rows, &GemmRow::m), ns = sizes(rows, &GemmRow::n), ks = sizes(rows, &GemmRow::k);
-  const auto place = [](const std::vector<std::int64_t>& of, std::int64_t size) {
-    return std::ranges::lower_bound(of, size) - of.begin();
-  };
-  constexpr std::int64_t one_in = 5;
-  const std::int64_t by_m = rows.size() * 2 >= ms.size() * ns.size() * ks.size() ? 1 : 0;
-  return marked(rows, [&](const GemmRow& row) {
-    return (by_m * place(ms, row.m) + 2 * place(ns, row.n) + 3 * place(ks, row.k)) % one_in == 0;
-  });
-}
-
-GemmTableFit fit_gemm_table(const std::vector<GemmRow>& table, const FitMachine& machine, bool quantizes,
-                            const GemmTableFit* shape) {
-  constexpr double disturbed = 1.15;
-  constexpr int times = 2;
-  const std::string& format = table.front().format;
-  const auto sms = static_cast<double>(machine.device.sms);
-  std::vector<GemmFormRow> rows;
-  for (const GemmRow& row : table) rows.push_back({"", gemm_work(row), row.seconds, row.m >= training_tokens});
-  const std::vector<bool> held = held_out_gemms(table);
-  const auto training = selected(rows, held, false);
-  const auto numbers_of = [&](GemmTile tile) {
-    return gemm_numbers(format, machine, shape, tile, quantizes && format != "bf16");
-  };
-  const GemmNumbers numbers = numbers_of(shape != nullptr ? GemmTile{} : best_tile(training, sms, numbers_of));
-  LogFit solution = fit_of(numbers, training, sms);
-  for (int time = 0; time < times; ++time) {
-    const VectorXd fitted = times_of(training, numbers.constants(solution.values), gemm_seconds(sms));
-    std::vector<bool> slow;
-    for (Index i = 0; i < fitted.size(); ++i)
-      slow.push_back(training[static_cast<std::size_t>(i)].seconds >= disturbed * fitted[i]);
-    solution = fit_of(numbers, selected(training, slow, false), sms);
-  }
-  GemmTableFit fit{with_k_time(numbers.constants(solution.values), sms), numbers.fitted(solution), {}, {}};
-  // The rate stands for its inverse, the k_time of a profile.
-  if (shape == nullptr)
-    fit.correlation = numbers.correlation(solution, {"ramp", "quantize_bandwidth", "quantize_k_time"});
-  for (std::vector<double>& row : fit.correlation) row.front() *= -1;
-  fit.held_out.family = "gemm";
-  fit.held_out.table = fmt::format("{} {}", table.front().software, format);
-  const double peak = datasheet_peak(machine.device, format), bandwidth = machine.device.memory_bandwidth.value();
-  add_errors(times_of(rows, fit.constants, gemm_seconds(sms)),
-             times_of(rows, [&](const model::GemmWork& work) { return gemm_roofline(work, peak, bandwidth); }), rows,
-             held, fit.held_out);
-  return fit;
-}
-
-model::GemmWork gemm_work(const GemmRow& row) {
-  return {1,
-          static_cast<double>(row.m),
-          static_cast<double>(row.n),
-          static_cast<double>(row.k),
-          operand_bytes(row.format),
-          gemm_activation_bytes};
-}
-
-double quantize_seconds(const GemmTableConstants& c, const model::GemmWork& work) {
-  if (c.quantize_bandwidth <= 0) return 0;
-  return work.m * work.k * (gemm_activation_bytes + work.operand_bytes) / c.quantize_bandwidth +
-         work.k * c.quantize_k_time;
-}
-
-double gemm_roofline(const model::GemmWork& work, double peak, double bandwidth) {
-  return std::max(2 * work.groups * work.m * work.n * work.k / peak, work.bytes() / bandwidth);
-}
-
-double operand_bytes(const std::string& format) {
-  if (format == "fp8") return 1;
-  if (format == "fp8_block") return 1 + 4.0 / 128;  // an FP32 scale per 128 elements
-  if (format == "nvfp4") return 0.5 + 1.0 / 16;     // an FP8 scale per 16 elements
-  if (format == "mxfp4") return 0.5 + 1.0 / 32;     // a scale of one byte per 32 elements
-  if (format == "mxfp8") return 1 + 1.0 / 32;
-  return 2;
-}
-
-double datasheet_peak(const model::Device& device, const std::string& format) {
-  if (format == "bf16") return device.bf16_peak.value();
-  if (format == "fp8" || format == "fp8_block" || format == "mxfp8") return device.fp8_peak.value();
-  const double stated = device.nvfp4_peak.value();
-  constexpr double usual = 2;  // over FP8, for a device file that does not state it
-  return stated > 0 ? stated : usual * device.fp8_peak.value();
-}
-
-ExpertTableFit fit_expert_table(const std::vector<ExpertRow>& table, const FitMachine& machine, double dense_rate) {
-  const ExpertRow* first = nullptr;
-  std::vector<ExpertFormRow> rows;
-  for (const ExpertRow& row : table) {
-    if (row.distribution != "balanced") continue;
-    if (first == nullptr) first = &row;
-    rows.push_back(expert_row(row));
-  }
-  const std::vector<bool> held = held_rows(rows);
-  const double bandwidth = machine.device.memory_bandwidth.value();
-  const FormNumbers<ExpertConstants> numbers = expert_numbers(dense_rate, bandwidth);
-  ExpertTableFit fit;
-  auto training = selected(rows, held, false);
-  LogFit solution = solve_numbers(training, numbers, expert_seconds, {expert_width}, numbers.start());
-  const VectorXd fitted = times_of(training, numbers.constants(solution.values), expert_seconds);
-  training = selected(training, in_slow_series(training, fitted, fit.left_series), false);
-  solution = solve_numbers(training, numbers, expert_seconds, {expert_width}, solution.values);
-  fit.constants = numbers.constants(solution.values);
-  fit.fitted = numbers.fitted(solution);
-  fit.held_out.family = "experts";
-  fit.held_out.table = fmt::format("{} {} {}", first->software, first->kernel, first->format);
-  const double peak = datasheet_peak(machine.device, first->format);
-  const auto roofline = [&](const ExpertWork& w) {
-    return std::max(flops_per_row * w.experts * w.rows_of_expert * w.hidden_ffn / peak,
-                    w.experts * w.weight_bytes / bandwidth);
-  };
-  add_errors(times_of(rows, fit.constants, expert_seconds), times_of(rows, roofline), rows, held, fit.held_out);
-  return fit;
-}
-
-namespace {
-
 using model::GemmWork;
 
 constexpr double small_width = 0.1;  // of the loss
@@ -454,6 +314,142 @@ GemmWork small_work(const std::string& format, double groups, double m, double n
 }
 
 }  // namespace
+
+void add_errors(const Eigen::VectorXd& predicted, const Eigen::VectorXd& roofline, const Eigen::VectorXd& measured,
+                const std::vector<bool>& held, const std::vector<bool>& large, HeldOut& result) {
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    const auto row = static_cast<Eigen::Index>(i);
+    if (!held[i]) {
+      ++result.fitted_rows;
+      continue;
+    }
+    result.errors.push_back(std::abs(predicted[row] / measured[row] - 1));
+    result.roofline.push_back(std::abs(roofline[row] / measured[row] - 1));
+    if (large[i]) result.large.push_back(std::log(measured[row] / predicted[row]));
+  }
+}
+
+Eigen::VectorXd selected(const Eigen::VectorXd& values, const std::vector<bool>& marks, bool wanted) {
+  Eigen::VectorXd found(std::ranges::count(marks, wanted));
+  Eigen::Index next = 0;
+  for (std::size_t i = 0; i < marks.size(); ++i)
+    if (marks[i] == wanted) found[next++] = values[static_cast<Eigen::Index>(i)];
+  return found;
+}
+
+std::vector<bool> held_out_gemms(const std::vector<GemmRow>& rows) {
+  const auto ms = sizes(rows, &GemmRow::m), ns = sizes(rows, &GemmRow::n), ks = sizes(rows, &GemmRow::k);
+  const auto place = [](const std::vector<std::int64_t>& of, std::int64_t size) {
+    return std::ranges::lower_bound(of, size) - of.begin();
+  };
+  constexpr std::int64_t one_in = 5;
+  const std::int64_t by_m = rows.size() * 2 >= ms.size() * ns.size() * ks.size() ? 1 : 0;
+  return marked(rows, [&](const GemmRow& row) {
+    return (by_m * place(ms, row.m) + 2 * place(ns, row.n) + 3 * place(ks, row.k)) % one_in == 0;
+  });
+}
+
+GemmTableFit fit_gemm_table(const std::vector<GemmRow>& table, const FitMachine& machine, bool quantizes,
+                            const GemmTableFit* shape) {
+  constexpr double disturbed = 1.15;
+  constexpr int times = 2;
+  const std::string& format = table.front().format;
+  const auto sms = static_cast<double>(machine.device.sms);
+  std::vector<GemmFormRow> rows;
+  for (const GemmRow& row : table) rows.push_back({"", gemm_work(row), row.seconds, row.m >= training_tokens});
+  const std::vector<bool> held = held_out_gemms(table);
+  const auto training = selected(rows, held, false);
+  const auto numbers_of = [&](GemmTile tile) {
+    return gemm_numbers(format, machine, shape, tile, quantizes && format != "bf16");
+  };
+  const GemmNumbers numbers = numbers_of(shape != nullptr ? GemmTile{} : best_tile(training, sms, numbers_of));
+  LogFit solution = fit_of(numbers, training, sms);
+  for (int time = 0; time < times; ++time) {
+    const VectorXd fitted = times_of(training, numbers.constants(solution.values), gemm_seconds(sms));
+    std::vector<bool> slow;
+    for (Index i = 0; i < fitted.size(); ++i)
+      slow.push_back(training[static_cast<std::size_t>(i)].seconds >= disturbed * fitted[i]);
+    solution = fit_of(numbers, selected(training, slow, false), sms);
+  }
+  GemmTableFit fit{with_k_time(numbers.constants(solution.values), sms), numbers.fitted(solution), {}, {}};
+  // The rate stands for its inverse, the k_time of a profile.
+  if (shape == nullptr)
+    fit.correlation = numbers.correlation(solution, {"ramp", "quantize_bandwidth", "quantize_k_time"});
+  for (std::vector<double>& row : fit.correlation) row.front() *= -1;
+  fit.held_out.family = "gemm";
+  fit.held_out.table = fmt::format("{} {}", table.front().software, format);
+  const double peak = datasheet_peak(machine.device, format), bandwidth = machine.device.memory_bandwidth.value();
+  add_errors(times_of(rows, fit.constants, gemm_seconds(sms)),
+             times_of(rows, [&](const model::GemmWork& work) { return gemm_roofline(work, peak, bandwidth); }), rows,
+             held, fit.held_out);
+  return fit;
+}
+
+model::GemmWork gemm_work(const GemmRow& row) {
+  return {1,
+          static_cast<double>(row.m),
+          static_cast<double>(row.n),
+          static_cast<double>(row.k),
+          operand_bytes(row.format),
+          gemm_activation_bytes};
+}
+
+double quantize_seconds(const GemmTableConstants& c, const model::GemmWork& work) {
+  if (c.quantize_bandwidth <= 0) return 0;
+  return work.m * work.k * (gemm_activation_bytes + work.operand_bytes) / c.quantize_bandwidth +
+         work.k * c.quantize_k_time;
+}
+
+double gemm_roofline(const model::GemmWork& work, double peak, double bandwidth) {
+  return std::max(2 * work.groups * work.m * work.n * work.k / peak, work.bytes() / bandwidth);
+}
+
+double operand_bytes(const std::string& format) {
+  if (format == "fp8") return 1;
+  if (format == "fp8_block") return 1 + 4.0 / 128;  // an FP32 scale per 128 elements
+  if (format == "nvfp4") return 0.5 + 1.0 / 16;     // an FP8 scale per 16 elements
+  if (format == "mxfp4") return 0.5 + 1.0 / 32;     // a scale of one byte per 32 elements
+  if (format == "mxfp8") return 1 + 1.0 / 32;
+  return 2;
+}
+
+double datasheet_peak(const model::Device& device, const std::string& format) {
+  if (format == "bf16") return device.bf16_peak.value();
+  if (format == "fp8" || format == "fp8_block" || format == "mxfp8") return device.fp8_peak.value();
+  const double stated = device.nvfp4_peak.value();
+  constexpr double usual = 2;  // over FP8, for a device file that does not state it
+  return stated > 0 ? stated : usual * device.fp8_peak.value();
+}
+
+ExpertTableFit fit_expert_table(const std::vector<ExpertRow>& table, const FitMachine& machine, double dense_rate) {
+  const ExpertRow* first = nullptr;
+  std::vector<ExpertFormRow> rows;
+  for (const ExpertRow& row : table) {
+    if (row.distribution != "balanced") continue;
+    if (first == nullptr) first = &row;
+    rows.push_back(expert_row(row));
+  }
+  const std::vector<bool> held = held_rows(rows);
+  const double bandwidth = machine.device.memory_bandwidth.value();
+  const FormNumbers<ExpertConstants> numbers = expert_numbers(dense_rate, bandwidth);
+  ExpertTableFit fit;
+  auto training = selected(rows, held, false);
+  LogFit solution = solve_numbers(training, numbers, expert_seconds, {expert_width}, numbers.start());
+  const VectorXd fitted = times_of(training, numbers.constants(solution.values), expert_seconds);
+  training = selected(training, in_slow_series(training, fitted, fit.left_series), false);
+  solution = solve_numbers(training, numbers, expert_seconds, {expert_width}, solution.values);
+  fit.constants = numbers.constants(solution.values);
+  fit.fitted = numbers.fitted(solution);
+  fit.held_out.family = "experts";
+  fit.held_out.table = fmt::format("{} {} {}", first->software, first->kernel, first->format);
+  const double peak = datasheet_peak(machine.device, first->format);
+  const auto roofline = [&](const ExpertWork& w) {
+    return std::max(flops_per_row * w.experts * w.rows_of_expert * w.hidden_ffn / peak,
+                    w.experts * w.weight_bytes / bandwidth);
+  };
+  add_errors(times_of(rows, fit.constants, expert_seconds), times_of(rows, roofline), rows, held, fit.held_out);
+  return fit;
+}
 
 SmallGemmFit fit_small_gemms(const std::vector<GemmRow>& table, const FitMachine& machine) {
   std::vector<SmallRow> rows;

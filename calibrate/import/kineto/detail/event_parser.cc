@@ -36,34 +36,6 @@ std::int64_t fraction(std::string_view digits) {
   return ns + (digits.size() > 3 && digits[3] >= '5' ? 1 : 0);
 }
 
-}  // namespace
-
-std::optional<std::int64_t> nanoseconds(std::string_view text) {
-  if (text.size() > 1 && text.front() == '"' && text.back() == '"') text = text.substr(1, text.size() - 2);
-  const bool negative = text.starts_with('-');
-  std::string_view rest = text.substr(negative ? 1 : 0);
-  std::int64_t value = 0;
-  std::size_t digits = 0;
-  for (; digits < rest.size() && model::is_digit(rest[digits]); ++digits) {
-    value = value * 10 + (rest[digits] - '0');
-    if (value > limit / per_microsecond) return std::nullopt;
-  }
-  if (digits == 0) return std::nullopt;
-  value *= per_microsecond;
-  rest.remove_prefix(digits);
-  if (rest.starts_with('.')) {
-    rest.remove_prefix(1);
-    std::size_t decimals = 0;
-    while (decimals < rest.size() && model::is_digit(rest[decimals])) ++decimals;
-    value += fraction(rest.substr(0, decimals));
-    rest.remove_prefix(decimals);
-  }
-  if (!rest.empty()) return from_double(text);
-  return negative ? -value : value;
-}
-
-namespace {
-
 namespace ondemand = simdjson::ondemand;
 using model::Error;
 using model::Result;
@@ -396,6 +368,30 @@ class EventParser {
 };
 
 }  // namespace
+
+std::optional<std::int64_t> nanoseconds(std::string_view text) {
+  if (text.size() > 1 && text.front() == '"' && text.back() == '"') text = text.substr(1, text.size() - 2);
+  const bool negative = text.starts_with('-');
+  std::string_view rest = text.substr(negative ? 1 : 0);
+  std::int64_t value = 0;
+  std::size_t digits = 0;
+  for (; digits < rest.size() && model::is_digit(rest[digits]); ++digits) {
+    value = value * 10 + (rest[digits] - '0');
+    if (value > limit / per_microsecond) return std::nullopt;
+  }
+  if (digits == 0) return std::nullopt;
+  value *= per_microsecond;
+  rest.remove_prefix(digits);
+  if (rest.starts_with('.')) {
+    rest.remove_prefix(1);
+    std::size_t decimals = 0;
+    while (decimals < rest.size() && model::is_digit(rest[decimals])) ++decimals;
+    value += fraction(rest.substr(0, decimals));
+    rest.remove_prefix(decimals);
+  }
+  if (!rest.empty()) return from_double(text);
+  return negative ? -value : value;
+}
 
 EventSplitter::Sink event_parser(std::string path, Trace& trace) {
   return [parser = std::make_shared<EventParser>(std::move(path), trace)](EventBatch& batch) {

@@ -226,6 +226,60 @@ class PurposeFinder {
   std::unordered_map<std::int64_t, GradientPurpose> gradients_;  // by the sequence number of the forward operator
 };
 
+using Extents = std::vector<std::int64_t>;
+
+// Returns the inputs that have at least two dimensions; an input that is a list of tensors has none.
+std::vector<Extents> matrices(std::string_view dims) {
+  std::vector<Extents> found;
+  simdjson::dom::parser parser;
+  simdjson::dom::array inputs;
+  if (parser.parse(dims.data(), dims.size()).get(inputs) != simdjson::SUCCESS) return found;
+  for (const simdjson::dom::element& input : inputs) {
+    simdjson::dom::array list;
+    if (input.get(list) != simdjson::SUCCESS) continue;
+    Extents extents;
+    for (const simdjson::dom::element& item : list) {
+      std::int64_t extent = 0;
+      if (item.get(extent) == simdjson::SUCCESS && extent > 0) extents.push_back(extent);
+    }
+    if (extents.size() == list.size() && extents.size() >= 2) found.push_back(std::move(extents));
+  }
+  return found;
+}
+
+// Returns the product of all extents but the last `count`.
+std::int64_t leading(const Extents& extents, std::size_t count) {
+  std::int64_t product = 1;
+  for (std::size_t i = 0; i + count < extents.size(); ++i) product *= extents[i];
+  return product;
+}
+
+constexpr double ns_per_s = 1e9;
+
+// The work of a device by end, to find what a stream waited for.
+class Ends {
+ public:
+  Ends(const Trace& trace, const std::vector<std::size_t>& work) : trace_(trace), work_(work) {
+    for (std::size_t i = 0; i < work.size(); ++i) order_.push_back(i);
+    std::ranges::stable_sort(order_, {}, [this](std::size_t i) { return end(i); });
+  }
+
+  // Returns the piece of another stream that ended last in [from, to].
+  std::optional<std::size_t> last(std::int64_t from, std::int64_t to, int stream) const {
+    auto at = std::ranges::upper_bound(order_, to, {}, [this](std::size_t i) { return end(i); });
+    while (at != order_.begin() && end(*--at) >= from)
+      if (trace_.work[work_[*at]].stream != stream) return *at;
+    return std::nullopt;
+  }
+
+ private:
+  std::int64_t end(std::size_t i) const { return trace_.work[work_[i]].end_ns(); }
+
+  const Trace& trace_;
+  const std::vector<std::size_t>& work_;
+  std::vector<std::size_t> order_;
+};
+
 }  // namespace
 
 // Sweeps over ranges and moments, track by track, with a stack of open ranges.
@@ -344,38 +398,6 @@ void name_purposes(const Trace& trace, const std::vector<std::size_t>& work, con
   PurposeFinder(trace, work, classes, class_names).run(places);
 }
 
-namespace {
-
-using Extents = std::vector<std::int64_t>;
-
-// Returns the inputs that have at least two dimensions; an input that is a list of tensors has none.
-std::vector<Extents> matrices(std::string_view dims) {
-  std::vector<Extents> found;
-  simdjson::dom::parser parser;
-  simdjson::dom::array inputs;
-  if (parser.parse(dims.data(), dims.size()).get(inputs) != simdjson::SUCCESS) return found;
-  for (const simdjson::dom::element& input : inputs) {
-    simdjson::dom::array list;
-    if (input.get(list) != simdjson::SUCCESS) continue;
-    Extents extents;
-    for (const simdjson::dom::element& item : list) {
-      std::int64_t extent = 0;
-      if (item.get(extent) == simdjson::SUCCESS && extent > 0) extents.push_back(extent);
-    }
-    if (extents.size() == list.size() && extents.size() >= 2) found.push_back(std::move(extents));
-  }
-  return found;
-}
-
-// Returns the product of all extents but the last `count`.
-std::int64_t leading(const Extents& extents, std::size_t count) {
-  std::int64_t product = 1;
-  for (std::size_t i = 0; i + count < extents.size(); ++i) product *= extents[i];
-  return product;
-}
-
-}  // namespace
-
 std::optional<GemmShape> gemm_shape(std::string_view operation, std::string_view dims) {
   std::vector<Extents> inputs = matrices(dims);
   const bool adds =
@@ -413,36 +435,6 @@ std::vector<std::optional<GemmShape>> gemm_shapes(const Trace& trace, const std:
   }
   return shapes;
 }
-
-namespace {
-
-constexpr double ns_per_s = 1e9;
-
-// The work of a device by end, to find what a stream waited for.
-class Ends {
- public:
-  Ends(const Trace& trace, const std::vector<std::size_t>& work) : trace_(trace), work_(work) {
-    for (std::size_t i = 0; i < work.size(); ++i) order_.push_back(i);
-    std::ranges::stable_sort(order_, {}, [this](std::size_t i) { return end(i); });
-  }
-
-  // Returns the piece of another stream that ended last in [from, to].
-  std::optional<std::size_t> last(std::int64_t from, std::int64_t to, int stream) const {
-    auto at = std::ranges::upper_bound(order_, to, {}, [this](std::size_t i) { return end(i); });
-    while (at != order_.begin() && end(*--at) >= from)
-      if (trace_.work[work_[*at]].stream != stream) return *at;
-    return std::nullopt;
-  }
-
- private:
-  std::int64_t end(std::size_t i) const { return trace_.work[work_[i]].end_ns(); }
-
-  const Trace& trace_;
-  const std::vector<std::size_t>& work_;
-  std::vector<std::size_t> order_;
-};
-
-}  // namespace
 
 std::vector<Wait> waits_of(const Trace& trace, const std::vector<std::size_t>& work,
                            const std::vector<bool>& communicates) {

@@ -108,39 +108,6 @@ class LayerFinder {
   std::map<const Ranges*, std::map<std::pair<std::uint32_t, std::string>, std::size_t>> open_;
 };
 
-}  // namespace
-
-LayerRanges thread_layers(const Trace& trace, const KernelClasses& classes) {
-  return LayerFinder(trace, classes, trace.annotations, thread_of).find();
-}
-
-LayerRanges stream_layers(const Trace& trace, const KernelClasses& classes) {
-  return LayerFinder(trace, classes, trace.gpu_annotations, stream_of).find();
-}
-
-std::vector<Range> module_layers(const Trace& trace) {
-  std::map<std::string_view, ModuleClass> kinds;
-  for (const Annotation& call : trace.modules)
-    if (const auto name = module_name(trace.names.text(call.name))) {
-      kinds[name->kind].instances.insert(name->instance);
-      kinds[name->kind].total_ns += call.end_ns - call.start_ns;
-    }
-  std::erase_if(kinds, [](const auto& entry) { return entry.second.instances.size() < 2; });
-  if (kinds.empty()) return {};
-  const auto layers = std::ranges::max_element(kinds, {}, [](const auto& entry) { return entry.second.total_ns; });
-  const std::set<int>& instances = layers->second.instances;
-  Ranges ranges;
-  for (const Annotation& call : trace.modules) {
-    const auto name = module_name(trace.names.text(call.name));
-    if (!name || name->kind != layers->first) continue;
-    const auto number = std::distance(instances.begin(), instances.find(name->instance));
-    ranges.push_back({call.start_ns, call.end_ns, call.thread, static_cast<std::size_t>(number)});
-  }
-  return ranges;
-}
-
-namespace {
-
 using PhaseNames = NameMemo<const PhaseAnnotation*>;
 
 // The annotations with a phase, as places and the ranges that hold their indices.
@@ -204,29 +171,6 @@ void name_layers(LayerRanges layers, const std::vector<Moment>& moments, Places&
   }
 }
 
-}  // namespace
-
-Places annotated_places(const Trace& trace, const std::vector<std::size_t>& work, const KernelClasses& classes) {
-  Places places(work.size());
-  PhaseNames names(trace, [&classes](const std::string& name) { return classes.annotation(name); });
-  const auto together = [](const Annotation&) { return std::int64_t{0}; };
-  const auto thread = [](const Annotation& a) { return std::int64_t{a.thread}; };
-  const auto stream = [](const Annotation& a) { return stream_track(a.device, a.stream); };
-
-  std::vector<Moment> launched = launch_moments(trace, work);
-  answer(labeled(trace.annotations, names, thread, together), launched, places);
-  // The trace repeats a GPU annotation on each stream that had work in it.
-  answer(labeled(trace.gpu_annotations, names, stream, stream), start_moments(trace, work), places);
-  // The last attempt treats all threads as one.
-  for (Moment& moment : launched) moment.track = 0;
-  answer(labeled(trace.annotations, names, together, together), launched, places);
-  name_layers(thread_layers(trace, classes), launch_moments(trace, work), places);
-  name_layers(stream_layers(trace, classes), start_moments(trace, work), places);
-  return places;
-}
-
-namespace {
-
 constexpr std::string_view optimizer_prefix = "Optimizer.step";
 
 // The layer of each sequence number of autograd, from the forward operators that layers enclose.
@@ -268,6 +212,54 @@ void mark_optimizer(const Trace& trace, const std::vector<Moment>& launched, Pla
 }
 
 }  // namespace
+
+LayerRanges thread_layers(const Trace& trace, const KernelClasses& classes) {
+  return LayerFinder(trace, classes, trace.annotations, thread_of).find();
+}
+
+LayerRanges stream_layers(const Trace& trace, const KernelClasses& classes) {
+  return LayerFinder(trace, classes, trace.gpu_annotations, stream_of).find();
+}
+
+std::vector<Range> module_layers(const Trace& trace) {
+  std::map<std::string_view, ModuleClass> kinds;
+  for (const Annotation& call : trace.modules)
+    if (const auto name = module_name(trace.names.text(call.name))) {
+      kinds[name->kind].instances.insert(name->instance);
+      kinds[name->kind].total_ns += call.end_ns - call.start_ns;
+    }
+  std::erase_if(kinds, [](const auto& entry) { return entry.second.instances.size() < 2; });
+  if (kinds.empty()) return {};
+  const auto layers = std::ranges::max_element(kinds, {}, [](const auto& entry) { return entry.second.total_ns; });
+  const std::set<int>& instances = layers->second.instances;
+  Ranges ranges;
+  for (const Annotation& call : trace.modules) {
+    const auto name = module_name(trace.names.text(call.name));
+    if (!name || name->kind != layers->first) continue;
+    const auto number = std::distance(instances.begin(), instances.find(name->instance));
+    ranges.push_back({call.start_ns, call.end_ns, call.thread, static_cast<std::size_t>(number)});
+  }
+  return ranges;
+}
+
+Places annotated_places(const Trace& trace, const std::vector<std::size_t>& work, const KernelClasses& classes) {
+  Places places(work.size());
+  PhaseNames names(trace, [&classes](const std::string& name) { return classes.annotation(name); });
+  const auto together = [](const Annotation&) { return std::int64_t{0}; };
+  const auto thread = [](const Annotation& a) { return std::int64_t{a.thread}; };
+  const auto stream = [](const Annotation& a) { return stream_track(a.device, a.stream); };
+
+  std::vector<Moment> launched = launch_moments(trace, work);
+  answer(labeled(trace.annotations, names, thread, together), launched, places);
+  // The trace repeats a GPU annotation on each stream that had work in it.
+  answer(labeled(trace.gpu_annotations, names, stream, stream), start_moments(trace, work), places);
+  // The last attempt treats all threads as one.
+  for (Moment& moment : launched) moment.track = 0;
+  answer(labeled(trace.annotations, names, together, together), launched, places);
+  name_layers(thread_layers(trace, classes), launch_moments(trace, work), places);
+  name_layers(stream_layers(trace, classes), start_moments(trace, work), places);
+  return places;
+}
 
 void place_by_autograd(const Trace& trace, const std::vector<std::size_t>& work, const KernelClasses& classes,
                        Places& places) {
