@@ -16,10 +16,6 @@
 
 namespace plumbline::reports {
 
-// Bytes in the form in which pages carry them.
-
-std::string base64_of_gzip(std::string_view bytes);
-
 namespace {
 
 std::string base64(std::string_view bytes) {
@@ -33,6 +29,18 @@ std::string base64(std::string_view bytes) {
     for (std::size_t k = 0; k < 4; ++k) text += i + k <= bytes.size() ? digits[(group >> (18 - 6 * k)) & 63] : '=';
   }
   return text;
+}
+
+// Returns bytes in the form in which pages carry them.
+std::string base64_of_gzip(std::string_view bytes) {
+  std::string zipped;
+  Gzip gzip([&zipped](std::string_view piece) {
+    zipped += piece;
+    return true;
+  });
+  gzip.write(bytes);
+  gzip.finish();
+  return base64(zipped);
 }
 
 using Json = nlohmann::ordered_json;
@@ -116,19 +124,6 @@ Json kernels_of(const std::vector<model::Kernel>& kernels) {
   });
 }
 
-Json works_of(const std::vector<model::SpanWork>& works) {
-  return list_of<Json>(works, [&](const model::SpanWork& work) {
-    return Json{{"class", work.class_name}, {"flops", work.flops}, {"bytes", work.bytes}};
-  });
-}
-
-Json counters_of(const std::vector<model::Counter>& counters) {
-  return list_of<Json>(counters, [&](const model::Counter& counter) {
-    return Json{
-        {"rank", counter.rank}, {"name", counter.name}, {"series", counter.series}, {"count", counter.samples.size()}};
-  });
-}
-
 std::string packed(const model::Timeline& timeline) {
   using Sample = model::Counter::Sample;
   Packed integers;
@@ -146,6 +141,13 @@ Json timeline_of(const TraceSubject& subject) {
   Json ranks = Json::array();
   for (std::size_t rank = 0; rank < static_cast<std::size_t>(timeline.ranks); ++rank)
     ranks.push_back(rank < subject.rank_names.size() ? subject.rank_names[rank] : fmt::format("rank {}", rank));
+  const Json works = list_of<Json>(timeline.works, [](const model::SpanWork& work) {
+    return Json{{"class", work.class_name}, {"flops", work.flops}, {"bytes", work.bytes}};
+  });
+  const Json counters = list_of<Json>(timeline.counters, [](const model::Counter& counter) {
+    return Json{
+        {"rank", counter.rank}, {"name", counter.name}, {"series", counter.series}, {"count", counter.samples.size()}};
+  });
   return {{"label", subject.label},
           {"ranks", ranks},
           {"end", timeline.end_ps / ps_per_ns},
@@ -154,23 +156,12 @@ Json timeline_of(const TraceSubject& subject) {
           {"count", timeline.spans.size()},
           {"columns", list_of<Json>(span_columns, [&](const SpanColumn& column) { return column.name; })},
           {"kernels", kernels_of(timeline.kernels)},
-          {"works", works_of(timeline.works)},
-          {"counters", counters_of(timeline.counters)},
+          {"works", works},
+          {"counters", counters},
           {"packed", packed(timeline)}};
 }
 
 }  // namespace
-
-std::string base64_of_gzip(std::string_view bytes) {
-  std::string zipped;
-  Gzip gzip([&zipped](std::string_view piece) {
-    zipped += piece;
-    return true;
-  });
-  gzip.write(bytes);
-  gzip.finish();
-  return base64(zipped);
-}
 
 std::string page_html(const std::vector<PageResult>& results, const PageOrigin& origin) {
   const Json made_by = {

@@ -4,7 +4,6 @@
 
 #include "model/result/comparison.h"
 #include "reports/json/detail/answer_parts.h"
-#include "reports/json/detail/schemas.h"
 #include "reports/json/detail/shared_fields.h"
 #include "reports/json/json.h"
 #include "reports/text/compare/comparison.h"
@@ -170,7 +169,9 @@ void pair_fields(auto& to, const std::vector<model::ComparisonSubject>& subjects
      }));
 }
 
-void comparison_of_results(auto& to, const model::ResultComparison& comparison) {
+}  // namespace
+
+void fields(auto& to, const model::ResultComparison& comparison) {
   to("comparison", "the comparison", Object([&comparison](auto& part_to) {
        part_to("against", "which subject the others are compared with",
                Word{comparison.against == model::Against::first ? "first" : "previous", {"first", "previous"}});
@@ -186,15 +187,11 @@ void comparison_of_results(auto& to, const model::ResultComparison& comparison) 
           [&](auto& pair_to, const auto& pair) { pair_fields(pair_to, comparison.subjects, pair); }));
 }
 
-}  // namespace
-
 std::string result_comparison_json(const model::ResultComparison& comparison) {
-  return document("compare", object_of<Json>([&](auto& to) { comparison_of_results(to, comparison); }));
+  return document("compare", written<Json>(comparison));
 }
 
-std::string result_comparison_schema() {
-  return keys_schema<Json>([](auto& to) { comparison_of_results(to, model::ResultComparison()); });
-}
+std::string result_comparison_schema() { return schema_of<Json, model::ResultComparison>(); }
 
 std::string result_comparison_csv(const model::ResultComparison& comparison) {
   Json rows = Json::array();

@@ -5,7 +5,6 @@
 
 #include "model/base/version.h"
 #include "reports/json/detail/answer_parts.h"
-#include "reports/json/detail/schemas.h"
 #include "reports/quantities.h"
 #include "reports/text/step/sections.h"
 
@@ -144,12 +143,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::vector<ConstantOfStep> provenance_of(const std::vector<model::ProvenanceEntry>& entries) {
-  std::vector<ConstantOfStep> constants;
-  for (const model::ProvenanceEntry& entry : entries) constants.push_back({entry.parameter, entry.share_of_step});
-  return constants;
-}
-
 void log_fields(auto& to, const model::MeasuredStep& measured, const model::MeasuredLog& log) {
   to("format", "the program that printed it", log.format);
   to("steps", "lines of steps whose median is taken", log.steps);
@@ -228,6 +221,9 @@ void timeline_fields(auto& to, const model::Timeline& timeline) {
 
 // What a predicted and an executed step have.
 void result_fields(auto& to, const model::StepResult& result, const model::Plan& plan) {
+  std::vector<ConstantOfStep> constants;
+  for (const model::ProvenanceEntry& entry : result.provenance)
+    constants.push_back({entry.parameter, entry.share_of_step});
   to("step", "", result.step);
   to("interval", "", uncertainty(result.interval));
   to("middle", "", middle_of(result));
@@ -237,7 +233,7 @@ void result_fields(auto& to, const model::StepResult& result, const model::Plan&
   to("cluster", "with --fidelity cluster: what the GPUs of the cluster differ in", result.cluster);
   to("run", "null without run.tokens", result.run);
   to("memory", "", result.memory);
-  to("provenance", "", provenance_of(result.provenance));
+  to("provenance", "", constants);
   to("basis", "", basis_of(result));
   to("plan", "", plan_part<Json>(plan));
 }
@@ -308,9 +304,7 @@ std::string memory_to_json(const model::Memory& memory, const model::Plan& plan,
 std::string memory_csv(const model::Memory& memory) { return csv_of_rows(written<Json>(memory)["stages"]); }
 
 std::string step_definitions() {
-  const auto of = [](std::string_view description, const auto& value) {
-    return with_description(description, Schema<Json>::in_full(value));
-  };
+  const auto of = [](std::string_view description, const auto& value) { return definition<Json>(description, value); };
   const auto envelope = [](auto& to) {
     to("version", "version of plumbline that wrote the document", std::string());
     to("schema", "version of this contract", Stated<Json>{nullptr, {{"const", model::schema}}});

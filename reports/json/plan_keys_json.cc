@@ -5,7 +5,6 @@
 #include "model/base/text.h"
 #include "model/plan/plan_fields.h"
 #include "model/plan/plan_key_table.h"
-#include "reports/json/detail/schemas.h"
 #include "reports/json/detail/shared_fields.h"
 
 namespace plumbline::reports {

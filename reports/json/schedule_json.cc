@@ -1,7 +1,6 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/json/detail/fields.h"
-#include "reports/json/detail/schemas.h"
 #include "reports/json/json.h"
 #include "reports/text/plan/schedule_report.h"
 
@@ -67,15 +66,6 @@ void evaluation_fields(auto& to, const model::CostedSchedule& output) {
   to("peak_activations", "chunks held at once", evaluation.peak_activations);
 }
 
-void schedule_fields(auto& to, const model::CostedSchedule& output) {
-  to("schedule", "a schedule with its idle time", Object([&output](auto& part_to) {
-       part_to("kind", "what kind of thing it is", output.schedule.kind);
-       shape_fields(part_to, output.schedule.shape, output.costs);
-       evaluation_fields(part_to, output);
-     }));
-  evaluation_fields(to, output);
-}
-
 // A row of a schedule that exists for the shape, or of one that does not.
 Stated<Json> row_of(const model::ComparedSchedule& row) {
   const auto head = [&row](auto& to, bool possible) {
@@ -119,7 +109,9 @@ void comparison_fields(auto& to, const std::vector<model::ComparedSchedule>& sch
   to("schedules", "schedules one by one", rows_of(schedules));
 }
 
-void routing_fields(auto& to, const model::RoutingStatistics& routing) {
+}  // namespace
+
+void fields(auto& to, const model::RoutingStatistics& routing) {
   to("routing", "what the experts of the plan receive", Object([&routing](auto& part_to) {
        part_to("experts", "experts of a layer", routing.experts);
        part_to("ranks", "how even the ranks of experts are", routing.ranks);
@@ -137,11 +129,16 @@ void routing_fields(auto& to, const model::RoutingStatistics& routing) {
      }));
 }
 
-}  // namespace
-
-std::string schedule_json(const model::CostedSchedule& output) {
-  return document("schedule", object_of<Json>([&](auto& to) { schedule_fields(to, output); }));
+void fields(auto& to, const model::CostedSchedule& output) {
+  to("schedule", "a schedule with its idle time", Object([&output](auto& part_to) {
+       part_to("kind", "what kind of thing it is", output.schedule.kind);
+       shape_fields(part_to, output.schedule.shape, output.costs);
+       evaluation_fields(part_to, output);
+     }));
+  evaluation_fields(to, output);
 }
+
+std::string schedule_json(const model::CostedSchedule& output) { return document("schedule", written<Json>(output)); }
 
 std::string schedule_page_data(const model::CostedSchedule& output) {
   Json ops = Json::array();
@@ -167,7 +164,7 @@ std::string comparison_json(const std::vector<model::ComparedSchedule>& schedule
 }
 
 std::string routing_json(const model::RoutingStatistics& routing) {
-  return document("show-routing", object_of<Json>([&](auto& to) { routing_fields(to, routing); }));
+  return document("show-routing", written<Json>(routing));
 }
 
 std::string routing_csv(const model::RoutingStatistics& routing) {
@@ -186,16 +183,12 @@ std::string schedule_definitions() {
   return text_of_json(Json{{"schedule_costs", costs_in_full(model::CostTable()).schema}});
 }
 
-std::string schedule_schema() {
-  return keys_schema<Json>([](auto& to) { schedule_fields(to, model::CostedSchedule()); });
-}
+std::string schedule_schema() { return schema_of<Json, model::CostedSchedule>(); }
 
 std::string schedule_comparison_schema() {
   return keys_schema<Json>([](auto& to) { comparison_fields(to, {}, model::ScheduleShape(), model::CostTable()); });
 }
 
-std::string routing_schema() {
-  return keys_schema<Json>([](auto& to) { routing_fields(to, model::RoutingStatistics()); });
-}
+std::string routing_schema() { return schema_of<Json, model::RoutingStatistics>(); }
 
 }  // namespace plumbline::reports

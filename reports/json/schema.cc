@@ -2,7 +2,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "reports/json/detail/schemas.h"
+#include "reports/json/detail/fields.h"
 #include "reports/json/document.h"
 #include "reports/json/json.h"
 

@@ -1,7 +1,6 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/json/detail/answer_parts.h"
-#include "reports/json/detail/schemas.h"
 #include "reports/text/serving/serving_report.h"
 #include "reports/text/step/sections.h"
 #include "reports/training_report.h"
@@ -120,12 +119,6 @@ void serving_fields(auto& to, const ServingReport& report) {
   to("measured", "with --measured: a measured deployment against this prediction", report.measured);
 }
 
-std::string text_of_tokens(const std::vector<std::int32_t>& tokens) {
-  std::string text;
-  for (const std::int32_t token : tokens) text += static_cast<char>(token);
-  return text;
-}
-
 void generation_fields(auto& to, const GenerationReport& report, const model::Plan& plan) {
   const bool decoded = report.tpot_s > 0;
   const auto gpus = static_cast<double>(report.gpus);
@@ -164,7 +157,7 @@ void generation_fields(auto& to, const GenerationReport& report, const model::Pl
                             place < report.prompts.size() ? report.prompts[place++] : output);
                  request_to("output", "its tokens", output);
                  request_to.only_where(report.are_bytes, "text", "the output as text, where tokens are bytes",
-                                       text_of_tokens(output));
+                                       std::string(output.begin(), output.end()));
                }));
      }));
   to("plan", "", plan_part<Json>(plan));
@@ -175,9 +168,9 @@ void generation_fields(auto& to, const GenerationReport& report, const model::Pl
 std::string serving_definitions() {
   const model::ServingResult result;
   return text_of_json(
-      Json{{"deployment", with_description("A deployment in its steady state.", Schema<Json>::in_full(result))},
-           {"serving_middle", with_description("A deployment in the middle of its interval; null: without one.",
-                                               Schema<Json>::in_full(middle_of(result)))}});
+      Json{{"deployment", definition<Json>("A deployment in its steady state.", result)},
+           {"serving_middle",
+            definition<Json>("A deployment in the middle of its interval; null: without one.", middle_of(result))}});
 }
 
 std::string serving_json(const ServingReport& report) {

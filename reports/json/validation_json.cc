@@ -7,7 +7,6 @@
 
 #include "calibrate/residuals/regression.h"
 #include "calibrate/validate/step_case.h"
-#include "reports/json/detail/schemas.h"
 #include "reports/json/detail/shared_fields.h"
 #include "reports/text/compare/validation_report.h"
 
@@ -461,9 +460,7 @@ std::string validation_csv(const ValidationOutcome& outcome) {
   return csv_of_rows(rows);
 }
 
-std::string validation_schema() {
-  return keys_schema<Json>([](auto& to) { fields(to, ValidationOutcome()); });
-}
+std::string validation_schema() { return schema_of<Json, ValidationOutcome>(); }
 
 std::string ledger_json(const std::vector<calibrate::LedgerEntry>& entries) {
   return document("validate-ledger", object_of<Json>([&](auto& to) { ledger_fields(to, entries); }));

@@ -2,7 +2,6 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/json/detail/answer_parts.h"
-#include "reports/json/detail/schemas.h"
 #include "reports/text/whatif/whatif_report.h"
 
 namespace plumbline::reports {
@@ -94,7 +93,11 @@ std::optional<ValueStretch> stretch_of(const sim::SweepResult& result, const sim
 std::optional<ValueStretch> plateau_of(const sim::SweepResult& result, const sim::SweepLine& line) {
   return line.best ? stretch_of(result, line, line.plateau) : std::nullopt;
 }
-constexpr auto write_stretch = [](auto& to, const ValueStretch& stretch) { stretch_fields(to, stretch); };
+constexpr auto write_stretch = [](auto& to, const ValueStretch& stretch) {
+  to("from", "first value", stretch.from);
+  to("to", "last value", stretch.to);
+  to("points", "how many points", stretch.points);
+};
 
 void line_fields(auto& to, const sim::SweepResult& result, const sim::SweepLine& line) {
   std::vector<ValueStretch> hidden;
@@ -212,18 +215,6 @@ void row_fields(auto& to, const sim::TornadoRow& row, const sim::TornadoMetrics&
      Stated<Json>{settings, {{"type", "array"}, {"items", setting_of(row, row.points.size(), metrics).schema}}});
 }
 
-void tornado_fields(auto& to, const sim::TornadoResult& result) {
-  to("tornado", "metric of every range and its fidelity", Object([&result](auto& part_to) {
-       part_to("fidelity", "how the step was predicted: closed-form, step or kernel",
-               std::string(sim::to_string(result.fidelity)));
-       part_to("base", "the prediction with no input changed", metrics_of(result.metrics, result.base));
-     }));
-  to("inputs", "what the prediction was given", List(result.rows, [&result](auto& row_to, const sim::TornadoRow& row) {
-       row_fields(row_to, row, result.metrics);
-     }));
-  to("plan", "", plan_part<Json>(result.plan));
-}
-
 void sample_fields(auto& to, const sim::SolveResult& result, const sim::SolveSample& sample) {
   const auto point = result.points.find(sample.x);
   const bool feasible = point != result.points.end() && point->second.infeasible_reason.empty();
@@ -233,7 +224,9 @@ void sample_fields(auto& to, const sim::SolveResult& result, const sim::SolveSam
   to("feasible", "whether the plan can be laid out and fits", feasible);
 }
 
-void solve_fields(auto& to, const sim::SolveResult& result) {
+}  // namespace
+
+void fields(auto& to, const sim::SolveResult& result) {
   const sim::Solution& solution = result.solution;
   const auto write_sample = [&result](auto& sample_to, const sim::SolveSample& sample) {
     sample_fields(sample_to, result, sample);
@@ -261,7 +254,17 @@ void solve_fields(auto& to, const sim::SolveResult& result) {
   to("plan", "", plan_part<Json>(result.plan));
 }
 
-}  // namespace
+void fields(auto& to, const sim::TornadoResult& result) {
+  to("tornado", "metric of every range and its fidelity", Object([&result](auto& part_to) {
+       part_to("fidelity", "how the step was predicted: closed-form, step or kernel",
+               std::string(sim::to_string(result.fidelity)));
+       part_to("base", "the prediction with no input changed", metrics_of(result.metrics, result.base));
+     }));
+  to("inputs", "what the prediction was given", List(result.rows, [&result](auto& row_to, const sim::TornadoRow& row) {
+       row_fields(row_to, row, result.metrics);
+     }));
+  to("plan", "", plan_part<Json>(result.plan));
+}
 
 std::string sweep_json(const sim::SweepResult& result) {
   return document("sweep", object_of<Json>([&](auto& to) { sweep_fields(to, result); }));
@@ -280,13 +283,9 @@ std::string rollout_sweep_csv(const sim::SweepResult& result) {
   return csv_of_rows(rows);
 }
 
-std::string tornado_json(const sim::TornadoResult& result) {
-  return document("sweep-tornado", object_of<Json>([&](auto& to) { tornado_fields(to, result); }));
-}
+std::string tornado_json(const sim::TornadoResult& result) { return document("sweep-tornado", written<Json>(result)); }
 
-std::string solve_json(const sim::SolveResult& result) {
-  return document("sweep-solve", object_of<Json>([&](auto& to) { solve_fields(to, result); }));
-}
+std::string solve_json(const sim::SolveResult& result) { return document("sweep-solve", written<Json>(result)); }
 
 std::string tornado_csv(const sim::TornadoResult& result) {
   Json rows = Json::array();
@@ -314,12 +313,8 @@ std::string sweep_schema() {
   return keys_schema<Json>([&](auto& to) { sweep_fields(to, result); });
 }
 
-std::string tornado_schema() {
-  return keys_schema<Json>([](auto& to) { tornado_fields(to, sim::TornadoResult()); });
-}
+std::string tornado_schema() { return schema_of<Json, sim::TornadoResult>(); }
 
-std::string solve_schema() {
-  return keys_schema<Json>([](auto& to) { solve_fields(to, sim::SolveResult()); });
-}
+std::string solve_schema() { return schema_of<Json, sim::SolveResult>(); }
 
 }  // namespace plumbline::reports

@@ -49,8 +49,6 @@ std::size_t widest_word(std::string_view text) {
 
 std::string with_sign(std::string text) { return text.starts_with('-') ? text : "+" + text; }
 
-void trim_right(std::string& line) { line.erase(line.find_last_not_of(' ') + 1); }
-
 }  // namespace
 
 std::string days_text(double days) { return std::isfinite(days) ? fixed(days, days < 1 ? 3 : 1) : "never"; }
@@ -288,8 +286,7 @@ void Table::append_row(std::string& out, const Row& row, const Block& block) con
       const std::string padding(block.widths[i] - std::min(block.widths[i], code_points(cell)), ' ');
       line += columns_[block.columns[i]].align == Align::right ? padding + cell : cell + padding;
     }
-    trim_right(line);
-    out += line + '\n';
+    out += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
   }
 }
 

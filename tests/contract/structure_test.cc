@@ -44,7 +44,6 @@ const std::map<std::string, std::string> kEntryPoints = {
     {"real/host/run.h", "a training on the host, for whoever starts it"},
     {"real/measure/kernel_case/case_sweep.h", "the cases of a GPU, for the command that times them"},
     {"real/measure/stage_runner.h", "the stages of a plan, for the backend that times them"},
-    {"reports/charts/schedule_picture.h", "a schedule as text and as bars, as the other charts"},
     {"reports/tensorboard/tensorboard.h", "what `plumbline run --tensorboard` writes"},
     {"sim/analysis/memory_advice.h", "what `plumbline memory` advises"},
     {"sim/analysis/bound.h", "the proven bound, for whoever predicts"},

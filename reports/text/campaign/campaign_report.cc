@@ -239,10 +239,6 @@ std::string stated_sentence(const CampaignReport& report) {
                      run->total_cost_usd ? fmt::format(", ${}", grouped(*run->total_cost_usd)) : "");
 }
 
-void append_if(std::vector<std::string>& sentences, std::string sentence) {
-  if (!sentence.empty()) sentences.push_back(std::move(sentence));
-}
-
 std::vector<TitledTable> campaign_tables(const CampaignReport& report) {
   std::vector<TitledTable> tables;
   if (report.answer.result.finished > 0)
@@ -267,8 +263,9 @@ std::vector<std::string> campaign_sentences(const CampaignReport& report) {
                   fmt::format("{}{}", report.plan.campaign.spare_nodes ? "" : ", the fewest that are hardly waited for",
                               input.elastic ? "; then fewer replicas train" : ""),
                   interval_text(input.restart_s)));
-  append_if(sentences, phases_sentence(report));
-  append_if(sentences, stated_sentence(report));
+  sentences.push_back(phases_sentence(report));
+  sentences.push_back(stated_sentence(report));
+  std::erase(sentences, "");
   if (report.step.interval)
     sentences.push_back(
         fmt::format("The ranges are those of {} campaigns and of the step ({} in eight of ten cases). {}", input.seeds,

@@ -316,8 +316,6 @@ std::string step_table(const StepComparison& comparison) {
                                      definition.naive_source));
 }
 
-// Scores of intervals, as text and as a picture.
-
 std::string interval_table(const IntervalScores& scores) {
   if (scores.scores.empty()) return "";
   return scores_table(scores) + "\n" + tenths_bars(scores.scores.back().second.step) + "\n" + memory_scores(scores) +

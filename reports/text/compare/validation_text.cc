@@ -122,12 +122,6 @@ std::string_view verdict(std::optional<bool> within) { return !within ? "" : *wi
 
 bool short_of_aim(const calibrate::EvaluatedFigure& row) { return row.figure.short_of_aim(row.predicted.back()); }
 
-void add_check(const calibrate::EvaluatedFigure& row, Table& table) {
-  table.add({label(row.figure), deviation(row), row.naive ? number(*row.naive) : "",
-             error_or_blank(calibrate::error_of(row.figure, row.naive)), demand(row.figure),
-             short_of_aim(row) ? "short of aim" : std::string(verdict(row.within))});
-}
-
 // Adds the checks of a group: of the figures with the same tolerance, the one with the largest deviation.
 void add_group_checks(const std::string& group, const std::vector<const calibrate::EvaluatedFigure*>& rows,
                       Table& table) {
@@ -167,7 +161,10 @@ std::string checks_table(const calibrate::EvaluatedCase& evaluated) {
   for (const auto& [group, rows] : groups_of(evaluated)) {
     if (group.empty()) {
       for (const calibrate::EvaluatedFigure* row : rows)
-        if (row->naive || row->within) add_check(*row, table);
+        if (row->naive || row->within)
+          table.row(label(row->figure), deviation(*row), row->naive ? number(*row->naive) : "",
+                    error_or_blank(calibrate::error_of(row->figure, row->naive)), demand(row->figure),
+                    short_of_aim(*row) ? "short of aim" : verdict(row->within));
     } else {
       add_group_checks(group, rows, table);
     }
@@ -225,10 +222,6 @@ void add_score(Table& table, const std::string& name, const calibrate::Predicted
 constexpr std::string_view ledger_titles = "entry | >P10 .. P50 .. P90 | >measured | | >probability | >P50 is off";
 
 std::string error_percent(double error) { return fmt::format("{:.1f}", 100 * error); }
-
-std::string goal_text(const calibrate::ComponentGoal& goal) {
-  return error_percent(goal.median) + (goal.p90 ? " / " + error_percent(*goal.p90) : "");
-}
 
 using calibrate::ServingComparison;
 
@@ -369,8 +362,6 @@ std::string validation_table(const calibrate::EvaluatedCase& evaluated) {
   return out + "\n" + sources(evaluated);
 }
 
-// Predictions that were made before their measurement, as text.
-
 std::string ledger_table(const std::vector<calibrate::LedgerEntry>& entries) {
   Table times(ledger_titles), peaks(ledger_titles);
   Table open("entry | predicted | >P10 .. P50 .. P90");
@@ -425,12 +416,13 @@ std::string component_table(const calibrate::ComponentComparison& comparison) {
     for (const calibrate::HeldOutSummary& of : errors.summaries) {
       if (!of.table.empty()) continue;
       const calibrate::ComponentGoal* goal = comparison.goal(of.family);
-      table.row(errors.profile, of.family, of.rows, error_percent(of.median), error_percent(of.p90),
-                goal == nullptr ? "" : goal_text(*goal),
-                goal == nullptr    ? ""
-                : goal->met_by(of) ? "met"
-                                   : "missed",
-                error_percent(of.roofline_median));
+      table.row(
+          errors.profile, of.family, of.rows, error_percent(of.median), error_percent(of.p90),
+          goal == nullptr ? "" : error_percent(goal->median) + (goal->p90 ? " / " + error_percent(*goal->p90) : ""),
+          goal == nullptr    ? ""
+          : goal->met_by(of) ? "met"
+                             : "missed",
+          error_percent(of.roofline_median));
     }
   return fmt::format(
       "{}\n{}{}", comparison.definition.name, table.to_string(),

@@ -158,8 +158,6 @@ std::string rests_text(const sim::DeploymentAnswer& answer, Style style) {
   return heading("What it rests on", style) + notes;
 }
 
-// The splits of GPUs between the halves of reinforcement learning as text.
-
 std::string days_and_usd(const sim::PlanCost& cost) {
   if (!cost.days) return "";
   return fmt::format("; {} days{}", days_text(*cost.days),

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "reports/charts/charts.h"
-#include "reports/charts/schedule_picture.h"
 #include "reports/text/table.h"
 
 namespace plumbline::reports {
@@ -74,9 +73,6 @@ SchedulePicture picture_of(const model::CostedSchedule& output) {
 
 std::string in_percent(double share) { return fmt::format("{:.1f}", share * 100); }
 
-// A sum of the same costs in another order may be below the bound by a rounding error.
-double over_bound(const model::ComparedSchedule& row) { return std::max(0.0, row.makespan / row.lower_bound - 1); }
-
 std::string heading(const model::ScheduleShape& shape, const model::CostTable& costs) {
   std::string text = fmt::format(
       "{} ranks, {} micro-batches, the same work in every schedule;\ninterleaved: {} chunks per rank\n"
@@ -127,10 +123,11 @@ std::string comparison_table(const std::vector<model::ComparedSchedule>& schedul
   const auto short_number = [](double value) { return fmt::format("{:.4g}", value); };
   for (const model::ComparedSchedule& row : schedules) {
     if (row.infeasible) continue;
+    // A sum of the same costs in another order may be below the bound by a rounding error.
     table.row(row.kind, digits(row.makespan), in_percent(row.average_bubble), in_percent(row.worst_bubble),
               short_number(row.peak_activations), row.parameter_copies,
               row.exposed_p2p ? short_number(*row.exposed_p2p) : "-", digits(row.lower_bound),
-              row.lower_bound > 0 ? in_percent(over_bound(row)) : "-");
+              row.lower_bound > 0 ? in_percent(std::max(0.0, row.makespan / row.lower_bound - 1)) : "-");
   }
   const std::string infeasible = impossible_lines(schedules);
   if (table.empty()) return heading(shape, costs) + infeasible.substr(1);

@@ -89,10 +89,6 @@ std::string share_text(double share) { return share < shown_share ? "" : percent
 
 double sum(const Shares& shares) { return std::accumulate(shares.begin(), shares.end(), 0.0); }
 
-std::string_view origin_name(const CoveredStep& step, const model::Parameter& constant) {
-  return origin_names[static_cast<std::size_t>(origin_of(step, constant))];
-}
-
 std::string parts_table(const std::array<Shares, parts.size()>& shares) {
   Table table("part | >share | >this GPU | >another GPU | >stated | >assumed | to measure");
   Shares sums{};
@@ -114,8 +110,6 @@ std::string parts_table(const std::array<Shares, parts.size()>& shares) {
   row("step", sum(sums) + rest_of_step, sums);
   return table.to_string();
 }
-
-// A step of reinforcement learning as text.
 
 // Returns a line of the figures at the head of a step: "  step time            10.00 s  8 of 10 take 9 to 12 s".
 std::string figure_line(std::string_view name, const std::string& value, const std::string& note) {
@@ -232,71 +226,6 @@ std::string constants_table(std::string_view title, const std::vector<model::Pro
   }
   return paragraph(fmt::format("{} ({} of {}):", title, shown, entries.size())) + table.to_string();
 }
-
-}  // namespace
-
-std::string coverage_text(const CoveredStep& step) {
-  std::array<Shares, parts.size()> shares{};
-  std::vector<model::ProvenanceEntry> missing;
-  for (const model::ProvenanceEntry& entry : step.result.provenance) {
-    const Origin origin = origin_of(step, entry.parameter);
-    shares[part_of(entry.parameter)][static_cast<std::size_t>(origin)] += entry.share_of_step;
-    if (origin != Origin::here && entry.share_of_step >= shown_share) missing.push_back(entry);
-  }
-  return paragraph(fmt::format(
-             "{} on {}, {}: shares of the step, the time of rank 0's kernels and of transfers that it waits for, by "
-             "the constants that give it and where these come from. Bubble, messages between stages and optimizer rest "
-             "on all constants and are not divided.",
-             model_name(step.plan), hardware(step.plan, step.device), constants_words(step.result))) +
-         parts_table(shares) + constants_table("Not measured on this GPU", missing, most_shown, true);
-}
-
-std::string coverage_csv(const CoveredStep& step) {
-  CsvTable table({"part", "parameter", "origin", "kind", "share_of_step", "source"});
-  for (const model::ProvenanceEntry& entry : step.result.provenance) {
-    const model::Parameter& constant = entry.parameter;
-    table.row(parts[part_of(constant)].name, std::string_view(constant.name), origin_name(step, constant),
-              to_string(constant.kind), entry.share_of_step, std::string_view(constant.source));
-  }
-  return table.text();
-}
-
-std::string rollout_memory_text(const model::RolloutMemory& memory) {
-  std::string host = fmt::format("{} GB", gigabytes(memory.host_bytes));
-  if (memory.host_capacity_bytes > 0) host += fmt::format(" of {} GB", gigabytes(memory.host_capacity_bytes));
-  return paragraph(
-      fmt::format("Memory of the fullest GPU: {} GB in training and {} GB in generation, of {} GB; of a "
-                  "host {}. It {}.",
-                  gigabytes(memory.training_bytes), gigabytes(memory.generation_bytes),
-                  gigabytes(memory.capacity_bytes), host, memory.fits ? "fits" : "does not fit"));
-}
-
-std::string rollout_section(const model::RolloutResult& rollout, Style style) {
-  std::string out =
-      heading(fmt::format("A step of reinforcement learning ({}, {})", rollout.algorithm, rollout.placement), style);
-  out += headline_of_rollout(rollout) + parts_of_rollout(rollout) + '\n' + rates_of_rollout(rollout) +
-         rollout_memory_text(rollout.memory);
-  if (const auto run = model::middle_rollout(rollout).run)
-    out += paragraph(fmt::format("{} such steps take {} days and {} GPU-hours{}.", grouped(run->steps),
-                                 days_text(run->days), grouped(run->gpu_hours),
-                                 run->cost_usd ? fmt::format(", ${}", grouped(*run->cost_usd)) : ""));
-  return out;
-}
-
-std::vector<Comparison> comparisons(const std::vector<calibrate::ValidationCase>& cases, const std::string& plan_file,
-                                    const model::StepResult& result) {
-  const std::string plan = std::filesystem::path(plan_file).stem().string();
-  std::vector<Comparison> found;
-  for (const calibrate::ValidationCase& published : cases) {
-    if (published.plan != plan) continue;
-    for (const calibrate::Figure& figure : published.figures)
-      if (const std::optional<double> value = calibrate::predicted(figure, {.step = &result}))
-        found.push_back({figure.name, figure.unit, *value, figure.value, figure.source, figure.note});
-  }
-  return found;
-}
-
-namespace {
 
 constexpr std::size_t most_unmeasured = 5;
 constexpr double bar_width = 30;
@@ -452,6 +381,68 @@ std::string comparison_table(const std::vector<Comparison>& comparisons, Style s
 }
 
 }  // namespace
+
+std::string coverage_text(const CoveredStep& step) {
+  std::array<Shares, parts.size()> shares{};
+  std::vector<model::ProvenanceEntry> missing;
+  for (const model::ProvenanceEntry& entry : step.result.provenance) {
+    const Origin origin = origin_of(step, entry.parameter);
+    shares[part_of(entry.parameter)][static_cast<std::size_t>(origin)] += entry.share_of_step;
+    if (origin != Origin::here && entry.share_of_step >= shown_share) missing.push_back(entry);
+  }
+  return paragraph(fmt::format(
+             "{} on {}, {}: shares of the step, the time of rank 0's kernels and of transfers that it waits for, by "
+             "the constants that give it and where these come from. Bubble, messages between stages and optimizer rest "
+             "on all constants and are not divided.",
+             model_name(step.plan), hardware(step.plan, step.device), constants_words(step.result))) +
+         parts_table(shares) + constants_table("Not measured on this GPU", missing, most_shown, true);
+}
+
+std::string coverage_csv(const CoveredStep& step) {
+  CsvTable table({"part", "parameter", "origin", "kind", "share_of_step", "source"});
+  for (const model::ProvenanceEntry& entry : step.result.provenance) {
+    const model::Parameter& constant = entry.parameter;
+    table.row(parts[part_of(constant)].name, std::string_view(constant.name),
+              origin_names[static_cast<std::size_t>(origin_of(step, constant))], to_string(constant.kind),
+              entry.share_of_step, std::string_view(constant.source));
+  }
+  return table.text();
+}
+
+std::string rollout_memory_text(const model::RolloutMemory& memory) {
+  std::string host = fmt::format("{} GB", gigabytes(memory.host_bytes));
+  if (memory.host_capacity_bytes > 0) host += fmt::format(" of {} GB", gigabytes(memory.host_capacity_bytes));
+  return paragraph(
+      fmt::format("Memory of the fullest GPU: {} GB in training and {} GB in generation, of {} GB; of a "
+                  "host {}. It {}.",
+                  gigabytes(memory.training_bytes), gigabytes(memory.generation_bytes),
+                  gigabytes(memory.capacity_bytes), host, memory.fits ? "fits" : "does not fit"));
+}
+
+std::string rollout_section(const model::RolloutResult& rollout, Style style) {
+  std::string out =
+      heading(fmt::format("A step of reinforcement learning ({}, {})", rollout.algorithm, rollout.placement), style);
+  out += headline_of_rollout(rollout) + parts_of_rollout(rollout) + '\n' + rates_of_rollout(rollout) +
+         rollout_memory_text(rollout.memory);
+  if (const auto run = model::middle_rollout(rollout).run)
+    out += paragraph(fmt::format("{} such steps take {} days and {} GPU-hours{}.", grouped(run->steps),
+                                 days_text(run->days), grouped(run->gpu_hours),
+                                 run->cost_usd ? fmt::format(", ${}", grouped(*run->cost_usd)) : ""));
+  return out;
+}
+
+std::vector<Comparison> comparisons(const std::vector<calibrate::ValidationCase>& cases, const std::string& plan_file,
+                                    const model::StepResult& result) {
+  const std::string plan = std::filesystem::path(plan_file).stem().string();
+  std::vector<Comparison> found;
+  for (const calibrate::ValidationCase& published : cases) {
+    if (published.plan != plan) continue;
+    for (const calibrate::Figure& figure : published.figures)
+      if (const std::optional<double> value = calibrate::predicted(figure, {.step = &result}))
+        found.push_back({figure.name, figure.unit, *value, figure.value, figure.source, figure.note});
+  }
+  return found;
+}
 
 std::string summary(const model::StepResult& result, const model::Plan& plan,
                     const std::vector<Comparison>& comparisons, Style style) {

@@ -133,16 +133,12 @@ std::vector<Metric> columns_of_rollouts(const sim::SweepResult& result) {
           {"training", of([](auto& rollout) { return duration(rollout.seconds_of("training")); })}};
 }
 
-std::vector<Metric> sweep_columns(const sim::SweepResult& result) {
-  if (sim::of_rollouts(result)) return columns_of_rollouts(result);
-  return sim::of_deployments(result) ? columns_of_deployments(result) : columns_of_steps(result);
-}
-
-std::string best_word(const sim::SweepResult& result) { return result.priced ? "cheapest" : "most"; }
-
 std::string remark(const sim::SweepResult& result, std::size_t point) {
   if (!result.points[point]) return "infeasible";
-  const std::string best = point != result.best ? "" : !sim::of_deployments(result) ? "best" : best_word(result);
+  const std::string best = point != result.best           ? ""
+                           : !sim::of_deployments(result) ? "best"
+                           : result.priced                ? "cheapest"
+                                                          : "most";
   const auto& rollout = result.points[point]->result.rollout;
   const model::Fit fit =
       rollout && !rollout->memory.fits ? model::Fit::does_not_fit : model::fit_of(result.points[point]->result.memory);
@@ -156,7 +152,9 @@ std::string table(const sim::SweepResult& result) {
   const auto text_of = [&](const Metric& metric, std::size_t point) {
     return result.points[point] ? metric.text(point) : std::nullopt;
   };
-  std::vector<Metric> shown_metrics = sweep_columns(result);
+  std::vector<Metric> shown_metrics = sim::of_rollouts(result)      ? columns_of_rollouts(result)
+                                      : sim::of_deployments(result) ? columns_of_deployments(result)
+                                                                    : columns_of_steps(result);
   std::erase_if(shown_metrics, [&](const Metric& metric) {
     return std::ranges::none_of(shown, [&](std::size_t point) { return text_of(metric, point).has_value(); });
   });

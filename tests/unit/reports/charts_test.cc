@@ -8,7 +8,6 @@
 
 #include "calibrate/measurement/measurement.h"
 #include "model/schedule/evaluate.h"
-#include "reports/charts/schedule_picture.h"
 #include "reports/text/inputs/measurements_text.h"
 #include "tests/support/text_parts.h"
 
