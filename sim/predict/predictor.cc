@@ -115,6 +115,12 @@ void add_memory_and_power(PlanWork& work, const model::StepProgram& program, con
   }
 }
 
+// Returns whether both inputs give the same predictions for every plan.
+bool same_predictions(const Inputs& a, const Inputs& b) {
+  return a.every_link == b.every_link && a.power_exponent == b.power_exponent && a.contention == b.contention &&
+         a.fabric == b.fabric && a.architecture == b.architecture && a.cluster == b.cluster && a.profile == b.profile;
+}
+
 }  // namespace
 
 struct Predictor::Parts {
@@ -339,16 +345,6 @@ model::Result<std::optional<PlanEstimate>> Predictor::closed_form_while(const mo
   fill_costs(work);
   return TRY(parts_->estimate(parts_->run_closed_form(false)));
 }
-
-namespace {
-
-// Returns whether both inputs give the same predictions for every plan.
-bool same_predictions(const Inputs& a, const Inputs& b) {
-  return a.every_link == b.every_link && a.power_exponent == b.power_exponent && a.contention == b.contention &&
-         a.fabric == b.fabric && a.architecture == b.architecture && a.cluster == b.cluster && a.profile == b.profile;
-}
-
-}  // namespace
 
 PredictorPool::PredictorPool()
     : routing_(std::make_shared<ExpertGroupMemo>()), tables_(std::make_shared<ScheduleTables>()) {}

@@ -1,10 +1,13 @@
 #include "sim/predict/simulate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
 
 #include "sim/engine/heap_loop.h"
 #include "sim/predict/predictor.h"
+#include "sim/predict/simulation.h"
 
 namespace plumbline::sim {
 namespace {
@@ -52,6 +55,18 @@ model::Result<topologies::Background> mean_load(const Inputs& inputs) {
 
 model::Result<Simulation> simulate(const Inputs& inputs, Fidelity fidelity, const Recording& record) {
   return Predictor(inputs).simulate(inputs.plan, {.fidelity = fidelity, .record = record});
+}
+
+std::string_view to_string(Fidelity fidelity) {
+  if (fidelity == Fidelity::closed_form) return "closed-form";
+  return fidelity == Fidelity::step ? "step" : "cluster";
+}
+
+model::Result<Fidelity> parse_fidelity(std::string_view text) {
+  for (Fidelity fidelity : {Fidelity::closed_form, Fidelity::step, Fidelity::cluster})
+    if (text == to_string(fidelity)) return fidelity;
+  return model::wrong_input("--fidelity", fmt::format("unknown fidelity '{}'", text),
+                            model::known_names(text, {"closed-form", "step", "cluster"}));
 }
 
 }  // namespace plumbline::sim

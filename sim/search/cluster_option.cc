@@ -88,36 +88,6 @@ Result<std::vector<std::int64_t>> sizes_of(const ClusterChoice& choice, const st
   return std::vector{choice.gpus};
 }
 
-}  // namespace
-
-Result<std::vector<ClusterChoice>> cluster_choices(const std::vector<std::string>& clusters,
-                                                   const std::vector<std::int64_t>& gpus,
-                                                   const std::vector<std::string>& offers) {
-  std::vector<ClusterChoice> choices;
-  if (!offers.empty() && (!clusters.empty() || !gpus.empty()))
-    return model::wrong_input("--offer",
-                              "an offer names its cluster and its size, so that --cluster and --gpus have "
-                              "no meaning",
-                              "leave these out: a cluster with its own price is --offer NAME:GPUS");
-  for (const std::int64_t size : gpus)
-    if (size < 1)
-      return model::wrong_input("--gpus", fmt::format("{} GPUs train nothing", size),
-                                "give numbers from 1 on: --gpus 1024,2048");
-  std::vector<ClusterChoice> named;
-  for (const std::string& text : offers) named.push_back(TRY(offer_of(text)));
-  for (const std::string& text : clusters) named.push_back(TRY(choice_of(text)));
-  if (named.empty()) named.emplace_back();
-  for (ClusterChoice choice : named) {
-    for (const std::int64_t size : TRY(sizes_of(choice, gpus))) {
-      choice.gpus = size;
-      if (std::ranges::find(choices, choice) == choices.end()) choices.push_back(choice);
-    }
-  }
-  return choices;
-}
-
-namespace {
-
 using model::Error;
 using model::ErrorKind;
 using model::Precision;
@@ -324,6 +294,32 @@ SimulatedPlans simulate_found(const ClusterOption& option, const SearchResult& s
 }
 
 }  // namespace
+
+Result<std::vector<ClusterChoice>> cluster_choices(const std::vector<std::string>& clusters,
+                                                   const std::vector<std::int64_t>& gpus,
+                                                   const std::vector<std::string>& offers) {
+  std::vector<ClusterChoice> choices;
+  if (!offers.empty() && (!clusters.empty() || !gpus.empty()))
+    return model::wrong_input("--offer",
+                              "an offer names its cluster and its size, so that --cluster and --gpus have "
+                              "no meaning",
+                              "leave these out: a cluster with its own price is --offer NAME:GPUS");
+  for (const std::int64_t size : gpus)
+    if (size < 1)
+      return model::wrong_input("--gpus", fmt::format("{} GPUs train nothing", size),
+                                "give numbers from 1 on: --gpus 1024,2048");
+  std::vector<ClusterChoice> named;
+  for (const std::string& text : offers) named.push_back(TRY(offer_of(text)));
+  for (const std::string& text : clusters) named.push_back(TRY(choice_of(text)));
+  if (named.empty()) named.emplace_back();
+  for (ClusterChoice choice : named) {
+    for (const std::int64_t size : TRY(sizes_of(choice, gpus))) {
+      choice.gpus = size;
+      if (std::ranges::find(choices, choice) == choices.end()) choices.push_back(choice);
+    }
+  }
+  return choices;
+}
 
 Result<ClusterOption> load_option(const Recipe& recipe, const ClusterChoice& choice,
                                   const std::vector<std::string>& overrides, const LoadInputs& load) {

@@ -32,18 +32,14 @@ constexpr std::array<Remedy, 5> remedies = {{{"offload_optimizer", "offload.opti
                                              {"bf16_gradients", "precision.gradients=bf16"},
                                              {"bf16_master_weights", "precision.master_weights=bf16"}}};
 
-// A training of less than a token for each parameter does not begin at random weights.
-bool is_fine_tuning(const Inputs& inputs) {
-  const model::Plan& plan = inputs.plan;
-  return plan.run.tokens &&
-         *plan.run.tokens < model::model_metrics(inputs.architecture, plan.batch.sequence_length).parameters;
-}
-
 // Returns the words that a search without words tries. Offloading trains the same; gradients and moments in BF16 do
 // not, but are usual in fine-tunings. Training without master weights is an experiment that not all software has.
 std::vector<std::string> usual_words(const Inputs& inputs) {
   std::vector<std::string> words = {"offload_optimizer", "offload_activations"};
-  if (is_fine_tuning(inputs)) words.insert(words.end(), {"bf16_gradients", "bf16_moments"});
+  // A training of less than a token for each parameter does not begin at random weights.
+  const std::optional<double> tokens = inputs.plan.run.tokens;
+  if (tokens && *tokens < model::model_metrics(inputs.architecture, inputs.plan.batch.sequence_length).parameters)
+    words.insert(words.end(), {"bf16_gradients", "bf16_moments"});
   return words;
 }
 
@@ -65,10 +61,6 @@ std::vector<Remedy> remedies_of(const Inputs& inputs) {
     if (changes) found.push_back(*remedy);
   }
   return found;
-}
-
-bool in_vain(const ClusterOption& option) {
-  return option.search.complete && option.search.space > 0 && option.plans.empty();
 }
 
 bool was_removed(const ClusterOption& option, const char* rule) {
@@ -198,7 +190,7 @@ class RemedySearch {
 
 model::Result<void> search_with_remedies(ClusterOption& option, const SearchOptions& options) {
   TRY(search_option(option, options));
-  if (!in_vain(option)) return {};
+  if (!option.search.complete || option.search.space == 0 || !option.plans.empty()) return {};
   RemedySearch tries(option, options);
   auto found = TRY(tries.run());
   if (!found) {

@@ -29,40 +29,6 @@ double interpolated(const Sample& a, const Sample& b, const Sample& c) {
   return -numerator / ((q - 1) * (r - 1) * (s - 1));
 }
 
-}  // namespace
-
-model::Result<Root> find_root(const std::function<model::Result<double>(double)>& f, Sample a, Sample b,
-                              double x_tolerance, double y_tolerance) {
-  assert((a.y <= 0 && b.y >= 0) || (a.y >= 0 && b.y <= 0));
-  Sample c = a;
-  double step = b.x - a.x, before = step;
-  while (true) {
-    if ((b.y > 0) == (c.y > 0) && b.y != 0) {
-      c = a;
-      step = before = b.x - a.x;
-    }
-    if (std::abs(c.y) < std::abs(b.y)) a = std::exchange(b, std::exchange(c, b));
-    const double least = 2 * std::numeric_limits<double>::epsilon() * std::abs(b.x) + x_tolerance * std::abs(b.x) / 2;
-    const double half = (c.x - b.x) / 2;
-    if (std::abs(b.y) <= y_tolerance || std::abs(half) <= least) return Root{b, c};
-    double next = half;
-    bool halved = true;
-    if (std::abs(before) >= least && std::abs(a.y) > std::abs(b.y)) {
-      const double guess = interpolated(a, b, c);
-      // The guess must lie towards the other side, within three quarters of the way, and shrink faster than bisection.
-      const bool inside = guess / half > 0 && std::abs(guess) < std::min(1.5 * std::abs(half), std::abs(before) / 2);
-      if (inside) next = guess, halved = false;
-    }
-    before = halved ? next : step;
-    step = next;
-    a = b;
-    b.x += std::abs(step) > least ? step : std::copysign(least, half);
-    b.y = TRY(f(b.x));
-  }
-}
-
-namespace {
-
 constexpr double target_tolerance = 1e-6;  // relative to the target
 constexpr double x_tolerance = 1e-9;       // relative to x; reached where the quantity jumps
 
@@ -192,15 +158,6 @@ class Solver {
   std::size_t crossings_ = 0;
 };
 
-}  // namespace
-
-model::Result<Solution> solve(const SolveRange& range, double target, double near, const SolveFunction& function,
-                              std::size_t grid) {
-  return Solver(range, target, near, function).run(grid);
-}
-
-namespace {
-
 using model::Result;
 
 std::string change_of(const SolveKey& key, double x) {
@@ -255,24 +212,6 @@ Result<void> add_present(const ChangedInputs& changed, const Evaluation& evaluat
       of_run ? "add run.tokens to the plan, or --set run.tokens=..."
              : fmt::format("what fidelity {} gives is in its --json", to_string(result.fidelity)));
 }
-
-}  // namespace
-
-Result<SolveResult> solve(const std::string& key, const std::optional<std::string>& over, SolveTarget target,
-                          const ChangedInputs& changed, Fidelity fidelity) {
-  const auto inputs = TRY(changed({}));
-  auto known = TRY(solve_key(key, inputs, over));
-  const bool steady = model::is_deployment(inputs.plan);  // a steady state has one fidelity
-  SolveResult result{
-      inputs.plan, steady ? Fidelity::closed_form : fidelity, std::move(known), std::move(target), {}, {}, {}};
-  Evaluation evaluation(changed, result);
-  TRY(add_present(changed, evaluation, result));
-  const double near = result.key.value.value_or(result.key.range.low);
-  result.solution = TRY(solve(result.key.range, result.target.value, near, std::ref(evaluation)));
-  return result;
-}
-
-namespace {
 
 constexpr double reach = 8;                // largest multiple of the present value, and its largest divisor
 constexpr double gigabit_per_byte = 8e-9;  // Gb/s per B/s
@@ -370,6 +309,55 @@ Result<SolveRange> usual_range(const SolveKey& key, const Inputs& inputs) {
 }
 
 }  // namespace
+
+model::Result<Root> find_root(const std::function<model::Result<double>(double)>& f, Sample a, Sample b,
+                              double x_tolerance, double y_tolerance) {
+  assert((a.y <= 0 && b.y >= 0) || (a.y >= 0 && b.y <= 0));
+  Sample c = a;
+  double step = b.x - a.x, before = step;
+  while (true) {
+    if ((b.y > 0) == (c.y > 0) && b.y != 0) {
+      c = a;
+      step = before = b.x - a.x;
+    }
+    if (std::abs(c.y) < std::abs(b.y)) a = std::exchange(b, std::exchange(c, b));
+    const double least = 2 * std::numeric_limits<double>::epsilon() * std::abs(b.x) + x_tolerance * std::abs(b.x) / 2;
+    const double half = (c.x - b.x) / 2;
+    if (std::abs(b.y) <= y_tolerance || std::abs(half) <= least) return Root{b, c};
+    double next = half;
+    bool halved = true;
+    if (std::abs(before) >= least && std::abs(a.y) > std::abs(b.y)) {
+      const double guess = interpolated(a, b, c);
+      // The guess must lie towards the other side, within three quarters of the way, and shrink faster than bisection.
+      const bool inside = guess / half > 0 && std::abs(guess) < std::min(1.5 * std::abs(half), std::abs(before) / 2);
+      if (inside) next = guess, halved = false;
+    }
+    before = halved ? next : step;
+    step = next;
+    a = b;
+    b.x += std::abs(step) > least ? step : std::copysign(least, half);
+    b.y = TRY(f(b.x));
+  }
+}
+
+model::Result<Solution> solve(const SolveRange& range, double target, double near, const SolveFunction& function,
+                              std::size_t grid) {
+  return Solver(range, target, near, function).run(grid);
+}
+
+Result<SolveResult> solve(const std::string& key, const std::optional<std::string>& over, SolveTarget target,
+                          const ChangedInputs& changed, Fidelity fidelity) {
+  const auto inputs = TRY(changed({}));
+  auto known = TRY(solve_key(key, inputs, over));
+  const bool steady = model::is_deployment(inputs.plan);  // a steady state has one fidelity
+  SolveResult result{
+      inputs.plan, steady ? Fidelity::closed_form : fidelity, std::move(known), std::move(target), {}, {}, {}};
+  Evaluation evaluation(changed, result);
+  TRY(add_present(changed, evaluation, result));
+  const double near = result.key.value.value_or(result.key.range.low);
+  result.solution = TRY(solve(result.key.range, result.target.value, near, std::ref(evaluation)));
+  return result;
+}
 
 Result<SolveKey> solve_key(const std::string& key, const Inputs& inputs, const std::optional<std::string>& over) {
   const bool constant = key.starts_with("profile.") || key.starts_with("topology.");

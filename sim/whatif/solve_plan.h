@@ -16,10 +16,6 @@
 
 namespace plumbline::sim {
 
-// The value of a key for which a quantity reaches a target.
-
-// The zero of a function of one number.
-
 struct Sample {
   double x = 0, y = 0;
 };

@@ -239,15 +239,6 @@ class Pool {
   std::mutex network_;  // a process has one SimGrid engine
 };
 
-}  // namespace
-
-model::Result<std::vector<PointResult>> sweep(std::size_t points, const SweepInputs& inputs,
-                                              const SweepOptions& options) {
-  return on_threads(options.threads, [&] { return Pool(points, inputs, options).run(); });
-}
-
-namespace {
-
 // Points whose busiest rank has equally many FLOPs have the same work. FLOPs are compared in ten digits, because sums
 // in another order differ in the last ones.
 using Work = std::tuple<std::string, std::string, std::string>;
@@ -323,6 +314,11 @@ bool same_tokens(const std::vector<PointResult>& points) {
 }
 
 }  // namespace
+
+model::Result<std::vector<PointResult>> sweep(std::size_t points, const SweepInputs& inputs,
+                                              const SweepOptions& options) {
+  return on_threads(options.threads, [&] { return Pool(points, inputs, options).run(); });
+}
 
 std::optional<std::size_t> cheapest(const std::vector<std::optional<double>>& costs) {
   std::optional<std::size_t> best;

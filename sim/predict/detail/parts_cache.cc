@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -14,6 +16,7 @@
 #include "model/program/compile.h"
 #include "sim/network/contention.h"
 #include "sim/predict/memos.h"
+#include "sim/predict/stage_balance.h"
 #include "topologies/fabric.h"
 
 namespace plumbline::sim {
@@ -25,15 +28,13 @@ constexpr double rate_rounding = 1e-9;
 
 bool is_number(double value) { return std::isfinite(value) && value >= 0; }
 
-std::string with_what(const Predicted& predicted) {
-  return fmt::format("profile {} on {}", predicted.inputs.profile.name(), predicted.inputs.cluster.device.name);
-}
-
 constexpr const char* endless = "a part of the step takes more seconds than events can count";
 
 model::Failure refuse(const Predicted& predicted, ErrorKind kind, const std::string& what) {
   return tl::unexpected(model::plan_error(
-      predicted.plan, kind, "cluster.profile", fmt::format("with {} {}", with_what(predicted), what),
+      predicted.plan, kind, "cluster.profile",
+      fmt::format("with profile {} on {} {}", predicted.inputs.profile.name(), predicted.inputs.cluster.device.name,
+                  what),
       "the plan, or a constant of the profile or the topology, is wrong: plumbline show lists constants"));
 }
 
@@ -56,6 +57,14 @@ bool is_below(double seconds, double limit) { return seconds < limit * (1 - rate
 // Upper limits of the cache, sized for large models on large pipelines. A search decides one branch under one
 // recomputation after another, and returns to none of their libraries: more of them only take memory.
 constexpr std::size_t most_libraries = 32;
+
+// Returns the seconds of both passes through a stage of this block alone.
+double block_seconds(const model::BlockList& block, TimedStages& timed) {
+  model::StageLibrary& library = timed.stage_library();
+  const std::int32_t kind = library.kind(block);
+  return timed.run(library.slot(model::OpType::F, kind, -1)).seconds +
+         timed.run(library.slot(model::OpType::B, -1, kind)).seconds;
+}
 
 }  // namespace
 
@@ -234,6 +243,52 @@ void PartsCache::find_states(PlanWork& work) {
 void PartsCache::find_updates(PlanWork& work) {
   work.updates.clear();
   for (const auto& rank : work.table->ranks) work.updates.push_back(&work.sharded->update(kinds_on(work, rank)));
+}
+
+model::Result<model::SplitCosts> split_costs(const model::Plan& plan, const Inputs& inputs) {
+  Inputs unwired = inputs;
+  unwired.fabric.reset();
+  unwired.links = nullptr;
+  model::Plan even = plan;
+  even.schedule.layers_per_stage = {.even = true};
+  PartsCache cache(std::move(unwired));
+  PlanWork work;
+  TRY(cache.find(even, work));
+  std::map<model::BlockList, double> known;
+  model::SplitCosts costs;
+  for (std::int64_t stage = 0; stage < work.layout.stages; ++stage) {
+    std::size_t again = costs.layers.size();  // the layer whose reference comes next
+    for (const auto& block : model::block_list(even, inputs.architecture, work.layout, stage)) {
+      const auto [seconds, fresh] = known.try_emplace({block});
+      if (fresh) seconds->second = block_seconds(seconds->first, *work.timed);
+      const bool head =
+          block.first == model::BlockKind::head || block.first == model::BlockKind::multi_token_prediction;
+      if (block.first == model::BlockKind::embedding)
+        costs.first += seconds->second;
+      else if (head)
+        costs.last += seconds->second;
+      else if (block.second == model::BlockPass::reference)
+        costs.layers[again++] += seconds->second;
+      else
+        costs.layers.push_back(seconds->second);
+    }
+  }
+  return costs;
+}
+
+model::Plan with_balanced_stages(model::Plan plan, const Inputs& inputs) {
+  model::StageLayers& layers = plan.schedule.layers_per_stage;
+  if (layers.even || !layers.counts.empty() || plan.batch.global_batch_size == 0) return plan;
+  model::Plan even = plan;
+  even.schedule.layers_per_stage = {.even = true};
+  const auto layout = model::make_layout(even, inputs.architecture);
+  if (!layout || layout->stages == 1) return plan;
+  const auto costs = split_costs(plan, inputs);
+  if (costs) {
+    layers.counts = model::balanced_layer_counts(*costs, layout->stages);
+    layers.found = true;
+  }
+  return plan;
 }
 
 }  // namespace plumbline::sim

@@ -56,6 +56,15 @@ bool touches(const model::Graph& graph, const model::Segment& segment, model::Te
   });
 }
 
+using model::OpType;
+
+constexpr std::size_t index(OpType type) { return static_cast<std::size_t>(type); }
+
+model::LayerContext context_of(const Inputs& inputs, const model::Plan& plan) {
+  const model::Layout layout = *model::make_layout(plan, inputs.architecture);
+  return model::plan_context(plan, inputs.architecture, layout, spread_of(inputs, plan));
+}
+
 }  // namespace
 
 double least_sharing_slowdown(const model::SmPartition& partition) {
@@ -222,19 +231,6 @@ const Path& BlockTimes::path(model::OpType type) {
   const bool forward = type == model::OpType::F;
   return known.emplace(slot, forward ? &graph() : nullptr, forward ? nullptr : &graph(), seconds);
 }
-
-namespace {
-
-using model::OpType;
-
-constexpr std::size_t index(OpType type) { return static_cast<std::size_t>(type); }
-
-model::LayerContext context_of(const Inputs& inputs, const model::Plan& plan) {
-  const model::Layout layout = *model::make_layout(plan, inputs.architecture);
-  return model::plan_context(plan, inputs.architecture, layout, spread_of(inputs, plan));
-}
-
-}  // namespace
 
 StageLists stage_lists(const model::Plan& plan, const model::Architecture& architecture, std::int64_t stages) {
   model::Layout layout;

@@ -40,6 +40,31 @@ std::string recompute_words(const model::Plan& plan) {
   return text;
 }
 
+Inputs even_inputs(Inputs inputs) {
+  add_memos(inputs);
+  model::set_imbalance(inputs.plan, 0);
+  return inputs;
+}
+
+Inputs without_wiring(Inputs inputs) {
+  inputs.fabric.reset();
+  inputs.contention.reset();
+  return inputs;
+}
+
+// Returns how probable it is that a peak fits in a share of the GPU and on its host, by what is left between predicted
+// and measured peaks.
+double fit_probability(const Inputs& inputs, const Peak& peak, double share) {
+  const model::Device& device = inputs.cluster.device;
+  const double host = model::fits_on_host(peak.host_bytes, device.host_memory.value());
+  const double margin = std::log(share * device.memory.value() / peak.least_bytes);
+  if (!inputs.memory_left) return margin >= 0 ? host : 0;
+  const Left& left = *inputs.memory_left;
+  const double deviation = std::hypot(left.common, left.own), more = margin - left.location;
+  if (deviation == 0) return more >= 0 ? host : 0;
+  return host * std::erfc(-more / (deviation * std::sqrt(2.0))) / 2;
+}
+
 }  // namespace
 
 bool on_memory(Rule rule) { return rule == Rule::states || rule == Rule::memory || rule == Rule::host; }
@@ -200,35 +225,6 @@ std::vector<MemoryFloor::Least> MemoryFloor::bytes(const model::Plan& plan, cons
   }
   return floors;
 }
-
-namespace {
-
-Inputs even_inputs(Inputs inputs) {
-  add_memos(inputs);
-  model::set_imbalance(inputs.plan, 0);
-  return inputs;
-}
-
-Inputs without_wiring(Inputs inputs) {
-  inputs.fabric.reset();
-  inputs.contention.reset();
-  return inputs;
-}
-
-// Returns how probable it is that a peak fits in a share of the GPU and on its host, by what is left between predicted
-// and measured peaks.
-double fit_probability(const Inputs& inputs, const Peak& peak, double share) {
-  const model::Device& device = inputs.cluster.device;
-  const double host = model::fits_on_host(peak.host_bytes, device.host_memory.value());
-  const double margin = std::log(share * device.memory.value() / peak.least_bytes);
-  if (!inputs.memory_left) return margin >= 0 ? host : 0;
-  const Left& left = *inputs.memory_left;
-  const double deviation = std::hypot(left.common, left.own), more = margin - left.location;
-  if (deviation == 0) return more >= 0 ? host : 0;
-  return host * std::erfc(-more / (deviation * std::sqrt(2.0))) / 2;
-}
-
-}  // namespace
 
 Shape shape_of(const model::Plan& plan) {
   Shape shape;
