@@ -1,5 +1,6 @@
-#include "python/engine.h"
-
+// The Python module plumbline._core: the verbs as functions that return their JSON. The package around it is in
+// python/plumbline.
+#include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <atomic>
@@ -234,8 +235,7 @@ py::tuple plan_text(const py::object& plan) {
   return py::make_tuple(input.text, input.file, input.overrides);
 }
 
-}  // namespace
-
+// Adds the class Engine, whose methods are the verbs, to the module.
 void bind_engine(py::module_& module) {
   py::class_<Engine>(module, "Engine")
       .def(py::init<>())
@@ -257,4 +257,31 @@ void bind_engine(py::module_& module) {
   module.def("data_folder", [] { return value_or_raise(cli::data_folder()); });
 }
 
+// Raises the exception of the package that the error is: its text is what the command prints.
+void raise(const model::Error& error) {
+  const char* name = error.kind == model::ErrorKind::infeasible ? "InfeasibleError" : "InputError";
+  const py::object type = py::module_::import("plumbline._errors").attr(name);
+  const auto or_none = [](const std::string& text) -> py::object {
+    if (text.empty()) return py::none();
+    return py::str(text);
+  };
+  const py::object line = error.line > 0 ? py::object(py::int_(error.line)) : py::none();
+  const py::object raised =
+      type(model::to_string(error), error.message, or_none(error.file), line, or_none(error.key), or_none(error.hint));
+  PyErr_SetObject(type.ptr(), raised.ptr());
+}
+
+}  // namespace
 }  // namespace plumbline::python
+
+PYBIND11_MODULE(_core, module) {
+  pybind11::register_exception_translator([](std::exception_ptr thrown) {
+    try {
+      if (thrown) std::rethrow_exception(thrown);
+    } catch (const plumbline::python::Raised& raised) {
+      plumbline::python::raise(raised.error);
+    }
+  });
+  plumbline::python::bind_engine(module);
+  plumbline::python::bind_predictor(module);
+}

@@ -1,4 +1,4 @@
-// What Python hands over as a plan, and as changes to one.
+// What the sources of the Python module share: what Python hands over as a plan, and as changes to one.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -43,5 +43,8 @@ std::vector<std::string> overrides_of(const pybind11::handle& changes);
 // Returns the inputs of the plan with further changes. Errors of a dict have no line.
 model::Result<sim::Inputs> load_inputs(cli::InputsReader& reader, const PlanInput& input,
                                        const std::vector<std::string>& further = {});
+
+// Adds the classes Predictor and Estimate to the module.
+void bind_predictor(pybind11::module_& module);
 
 }  // namespace plumbline::python

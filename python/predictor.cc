@@ -14,7 +14,6 @@
 
 #include "cli/inputs.h"
 #include "model/plan/alternative.h"
-#include "python/engine.h"
 #include "python/plan_input.h"
 #include "reports/json/json.h"
 #include "sim/predict/memos.h"
