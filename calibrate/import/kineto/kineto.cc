@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "calibrate/chunk/chunk.h"
-#include "calibrate/import/kineto/detail/places/places.h"
 #include "calibrate/import/kineto/detail/work.h"
 #include "calibrate/import/kineto/import.h"
 #include "model/base/text.h"

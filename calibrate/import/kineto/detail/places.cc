@@ -1,5 +1,3 @@
-#include "calibrate/import/kineto/detail/places/places.h"
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -9,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "calibrate/import/kineto/detail/work.h"
 #include "model/base/text.h"
 
 namespace plumbline::calibrate {
