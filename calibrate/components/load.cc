@@ -65,38 +65,17 @@ struct TableForm {
 };
 
 // A file with the heading lines "# gpu: NAME" and "# rows: NUMBER".
-class ComponentTable {
- public:
-  // Input errors name the file, and the line where there is one: those of CsvTable::read, no such heading, and another
-  // GPU than the name of the file's folder.
-  static model::Result<ComponentTable> read(const std::string& path, const std::vector<std::string_view>& columns);
-
-  const CsvTable& csv() const { return csv_; }
-  // Returns the row's columns that are named by whole numbers (values of `what`) and hold a time, or its value of
-  // `what` where the file has this column and time_us; an error for a file without either.
-  struct Time {
-    std::int64_t value = 0;
-    std::string column;
-  };
-  model::Result<std::vector<Time>> swept_times(std::size_t at, std::string_view what) const;
-  // Returns an error when the shape occurred before.
-  model::Result<void> first(std::size_t at, const std::string& shape);
-  // Returns an error when the heading states another number of rows.
-  model::Result<void> complete(std::size_t rows) const;
-
- private:
-  CsvTable csv_;
-  std::string path_;
-  std::size_t stated_rows_ = 0;
-  std::set<std::string> seen_;
+struct ComponentTable {
+  CsvTable csv;
+  std::size_t stated_rows = 0;
 };
 
-model::Result<ComponentTable> ComponentTable::read(const std::string& path,
+// Input errors name the file, and the line where there is one: those of CsvTable::read, no such heading, and another
+// GPU than the name of the file's folder.
+model::Result<ComponentTable> read_component_table(const std::string& path,
                                                    const std::vector<std::string_view>& columns) {
   const auto text = TRY(model::read_text_file(path));
-  ComponentTable table;
-  table.path_ = path;
-  table.csv_ = TRY(CsvTable::read(path, columns));
+  ComponentTable table{TRY(CsvTable::read(path, columns))};
   const auto gpu = heading_line(text, "gpu");
   const auto rows = heading_line(text, "rows");
   if (!gpu || !rows)
@@ -109,7 +88,7 @@ model::Result<ComponentTable> ComponentTable::read(const std::string& path,
         "tables of one GPU lie in the folder of its name; 'plumbline import components' writes them there");
   const auto stated = model::parse_number<std::size_t>(rows->value);
   if (!stated) return model::wrong_input_at(path, rows->line, "rows", fmt::format("'{}' is no number", rows->value));
-  table.stated_rows_ = *stated;
+  table.stated_rows = *stated;
   return table;
 }
 
@@ -123,33 +102,27 @@ model::Result<std::string> read_text(const CsvTable& csv, std::size_t at, std::s
                    model::known_names(text, {known.begin(), known.end()}));
 }
 
-model::Result<std::vector<ComponentTable::Time>> ComponentTable::swept_times(std::size_t at,
-                                                                             std::string_view what) const {
-  if (csv_.has(what) && csv_.has("time_us")) return std::vector<Time>{{TRY(csv_.whole(at, what)), "time_us"}};
-  std::vector<Time> found;
+// Returns the row's columns that are named by whole numbers (values of `what`) and hold a time, or its value of `what`
+// where the file has this column and time_us; an error for a file without either.
+struct SweptTime {
+  std::int64_t value = 0;
+  std::string column;
+};
+model::Result<std::vector<SweptTime>> swept_times(const CsvTable& csv, const std::string& path, std::size_t at,
+                                                  std::string_view what) {
+  if (csv.has(what) && csv.has("time_us")) return std::vector<SweptTime>{{TRY(csv.whole(at, what)), "time_us"}};
+  std::vector<SweptTime> found;
   bool any = false;
-  for (const std::string& column : csv_.columns()) {
+  for (const std::string& column : csv.columns()) {
     const auto value = model::parse_number<std::int64_t>(column);
     if (!value || *value <= 0) continue;
     any = true;
-    if (!csv_.text(at, column).empty()) found.push_back({*value, column});
+    if (!csv.text(at, column).empty()) found.push_back({*value, column});
   }
   if (any) return found;
   return model::wrong_input_at(
-      path_, 0, std::string(what), "no column of times",
+      path, 0, std::string(what), "no column of times",
       fmt::format("columns after the last key are named by {}, or are {} and time_us", what, what));
-}
-
-model::Result<void> ComponentTable::first(std::size_t at, const std::string& shape) {
-  if (seen_.insert(shape).second) return {};
-  return csv_.wrong(at, "", "the shape occurs twice");
-}
-
-model::Result<void> ComponentTable::complete(std::size_t rows) const {
-  if (rows == stated_rows_) return {};
-  return model::wrong_input_at(path_, 0, "rows",
-                               fmt::format("the heading states {} rows, the file has {}", stated_rows_, rows),
-                               "a part of the file is missing; import it again");
 }
 
 template <class Row>
@@ -171,11 +144,11 @@ model::Result<std::vector<Row>> read_rows(const std::string& path, const TableFo
   std::vector<std::string_view> needed;
   for (const Column<Row>& column : form.columns) needed.push_back(column.name);
   if (!sweeps) needed.insert(needed.end(), form.times.begin(), form.times.end());
-  auto table = TRY(ComponentTable::read(path, needed));
-  const CsvTable& csv = table.csv();
-  std::vector<ComponentTable::Time> times;
+  const auto [csv, stated_rows] = TRY(read_component_table(path, needed));
+  std::vector<SweptTime> times;
   for (const std::string& column : form.times) times.push_back({0, column});
   std::vector<Row> rows;
+  std::set<std::string> seen;
   for (std::size_t at = 0; at < csv.rows(); ++at) {
     Row row;
     std::string shape;
@@ -184,16 +157,19 @@ model::Result<std::vector<Row>> read_rows(const std::string& path, const TableFo
       if (!std::holds_alternative<double Row::*>(column.field)) shape += csv.text(at, column.name) + ",";
     }
     if (form.finish != nullptr) TRY(form.finish(csv, at, row));
-    if (sweeps) times = TRY(table.swept_times(at, form.swept));
+    if (sweeps) times = TRY(swept_times(csv, path, at, form.swept));
     for (const auto& [value, column] : times) {
       if (sweeps) row.*form.swept_field = value;
       TRY(form.read_time(csv, at, column, row));
-      TRY(table.first(at, shape + (sweeps ? std::to_string(value) : column)));
+      if (!seen.insert(shape + (sweeps ? std::to_string(value) : column)).second)
+        return csv.wrong(at, "", "the shape occurs twice");
       rows.push_back(row);
     }
   }
-  TRY(table.complete(rows.size()));
-  return rows;
+  if (rows.size() == stated_rows) return rows;
+  return model::wrong_input_at(path, 0, "rows",
+                               fmt::format("the heading states {} rows, the file has {}", stated_rows, rows.size()),
+                               "a part of the file is missing; import it again");
 }
 
 // A column of the name of the field that it fills, with the texts that are known.
