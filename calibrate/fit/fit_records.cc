@@ -24,27 +24,6 @@ namespace {
 using model::OperatorClass;
 using model::OperatorKind;
 
-class Sweep {
- public:
-  // The files must outlive the object.
-  explicit Sweep(const std::vector<Measurements>& files);
-
-  static constexpr const char* with_copy = "overlapped with a copy, or in turns with one";
-
-  // Returns why no constant is fitted to a record; empty for a record that is used.
-  std::string unused(const Measurement& m) const;
-  // Returns the same kernel alone, of a record that was taken in turns with it; nullptr when there is none.
-  const Measurement* alone(const Measurement& m) const;
-  // Returns the seconds of one execution, without the events around it where the operands were not in the cache: hot
-  // records of short kernels are timed in graphs without events.
-  double seconds(const Measurement& m) const;
-
- private:
-  std::set<std::string> cold_;                       // cases that were measured with their operands in memory
-  std::map<std::string, const Measurement*> alone_;  // by case line
-  std::map<const Measurement*, double> events_;      // seconds of a pair of events, which cold records hold
-};
-
 // Returns what was chosen of a kernel, its cache state aside.
 std::string case_of(const Measurement& m) {
   std::string text = fmt::format("{} {} {} {} {}", m.op, m.phase, m.format, m.case_line, m.target_sms.value_or(0));
@@ -58,43 +37,58 @@ bool like_transfer(const Measurement& m) {
          m.copy_to == "device";
 }
 
-Sweep::Sweep(const std::vector<Measurements>& files) {
-  for (const Measurements& file : files) {
-    constexpr double microsecond = 1e-6;
-    const double events = environment_number(file, "event_pair_us") * microsecond;
-    for (const Measurement& m : file.values) {
-      if (m.cache == "cold") cold_.insert(case_of(m));
-      if (m.cache == "cold" && events < m.time.p50 / 2) events_[&m] = events;
-      if (m.variant == "alone") alone_.try_emplace(m.case_line, &m);
+class Sweep {
+ public:
+  // The files must outlive the object.
+  explicit Sweep(const std::vector<Measurements>& files) {
+    for (const Measurements& file : files) {
+      constexpr double microsecond = 1e-6;
+      const double events = environment_number(file, "event_pair_us") * microsecond;
+      for (const Measurement& m : file.values) {
+        if (m.cache == "cold") cold_.insert(case_of(m));
+        if (m.cache == "cold" && events < m.time.p50 / 2) events_[&m] = events;
+        if (m.variant == "alone") alone_.try_emplace(m.case_line, &m);
+      }
     }
   }
-}
 
-std::string Sweep::unused(const Measurement& m) const {
-  if (m.check && !m.check->ok) return "wrong results";
-  if (m.op == "launch" && m.variant == "graph_node") return "gaps in a graph";
-  if (m.op == "cached_attention") return "plumbline's own kernel, where engines have faster ones";
-  if (m.op == "launch") return "";
-  if (m.variant == "alone") return m.op == "gemm" || m.op == "attention" ? "" : with_copy;
-  if (m.variant == "sustained") return "held for seconds";
-  if (model::contains(m.case_line, "rows_by=zipf")) return "uneven rows";
-  if (model::contains(m.case_line, "way=grouped")) return "all groups in one call";
-  if (m.communication_sms.value_or(0) > 0) return alone(m) != nullptr && like_transfer(m) ? "" : with_copy;
-  if (m.cache == "hot" && cold_.contains(case_of(m)))
-    return "operands in the cache, of cases that were measured from memory too";
-  return "";
-}
+  static constexpr const char* with_copy = "overlapped with a copy, or in turns with one";
 
-const Measurement* Sweep::alone(const Measurement& m) const {
-  if (m.case_line.empty()) return nullptr;
-  const auto found = alone_.find(m.case_line);
-  return found == alone_.end() ? nullptr : found->second;
-}
+  // Returns why no constant is fitted to a record; empty for a record that is used.
+  std::string unused(const Measurement& m) const {
+    if (m.check && !m.check->ok) return "wrong results";
+    if (m.op == "launch" && m.variant == "graph_node") return "gaps in a graph";
+    if (m.op == "cached_attention") return "plumbline's own kernel, where engines have faster ones";
+    if (m.op == "launch") return "";
+    if (m.variant == "alone") return m.op == "gemm" || m.op == "attention" ? "" : with_copy;
+    if (m.variant == "sustained") return "held for seconds";
+    if (model::contains(m.case_line, "rows_by=zipf")) return "uneven rows";
+    if (model::contains(m.case_line, "way=grouped")) return "all groups in one call";
+    if (m.communication_sms.value_or(0) > 0) return alone(m) != nullptr && like_transfer(m) ? "" : with_copy;
+    if (m.cache == "hot" && cold_.contains(case_of(m)))
+      return "operands in the cache, of cases that were measured from memory too";
+    return "";
+  }
 
-double Sweep::seconds(const Measurement& m) const {
-  const auto found = events_.find(&m);
-  return typical_seconds(m) - (found == events_.end() ? 0 : found->second);
-}
+  // Returns the same kernel alone, of a record that was taken in turns with it; nullptr when there is none.
+  const Measurement* alone(const Measurement& m) const {
+    if (m.case_line.empty()) return nullptr;
+    const auto found = alone_.find(m.case_line);
+    return found == alone_.end() ? nullptr : found->second;
+  }
+
+  // Returns the seconds of one execution, without the events around it where the operands were not in the cache: hot
+  // records of short kernels are timed in graphs without events.
+  double seconds(const Measurement& m) const {
+    const auto found = events_.find(&m);
+    return typical_seconds(m) - (found == events_.end() ? 0 : found->second);
+  }
+
+ private:
+  std::set<std::string> cold_;                       // cases that were measured with their operands in memory
+  std::map<std::string, const Measurement*> alone_;  // by case line
+  std::map<const Measurement*, double> events_;      // seconds of a pair of events, which cold records hold
+};
 
 // Returns the operator of a plan with this name; nullopt when there is none.
 std::optional<OperatorKind> named_operator(std::string_view op) {
