@@ -365,7 +365,10 @@ std::string why_empty(const sim::ClusterOption& option) {
         option.inputs.plan.search.min_fit * 100, chance(likeliest->result.interval->fits_probability),
         std::floor(likeliest->result.interval->fits_probability * 100) / 100);
   }
-  if (option.search.evaluated == 0) return last_rule(option.search);
+  if (option.search.evaluated == 0) {
+    const std::string rule = last_rule(option.search);
+    return rule.starts_with("memory") ? rule + "; more GPUs share what is sharded (--gpus, --offer)" : rule;
+  }
   return fmt::format("none of the {} that were evaluated fits in memory", grouped(option.search.evaluated));
 }
 

@@ -90,7 +90,7 @@ TEST(PlanAnswer, TheLastRuleThatRemovedAnything) {
       "memory: states alone exceed the GPU (90 plans; closest: needs 95.3 GB of 84.9 GB: tensor 8)";
   EXPECT_EQ(reports::last_rule(empty.search), rule);
   EXPECT_EQ(reports::last_rule({}), "");
-  EXPECT_EQ(reports::why_empty(empty), rule);
+  EXPECT_EQ(reports::why_empty(empty), rule + "; more GPUs share what is sharded (--gpus, --offer)");
   empty.search.evaluated = 10;  // by the closed form they fit
   EXPECT_EQ(reports::why_empty(empty), "none of the 10 that were evaluated fits in memory");
   empty.search.complete = false;
