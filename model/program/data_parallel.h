@@ -42,14 +42,13 @@ std::vector<std::vector<DataParallelCollectives>> data_parallel(const Plan& plan
 struct ParameterUse {
   std::int32_t stage = 0, unit = 0;
   DataParallelCollectives::Moment first, last;
+  double seconds = 0;                          // of its gather, where that is known
   DataParallelCollectives::Moment after = {};  // its gather starts when this ends; none: with the step
   bool gathered = true;                        // false: the parameters are still in memory
 };
 
-// Adds the next use of a rank. Consecutive uses of a unit count as one, because its parameters stay. `Use` is a
-// ParameterUse, here and below.
-template <class Use>
-void add_use(std::vector<Use>& uses, const Use& use) {
+// Adds the next use of a rank. Consecutive uses of a unit count as one, because its parameters stay.
+inline void add_use(std::vector<ParameterUse>& uses, const ParameterUse& use) {
   if (!uses.empty() && uses.back().stage == use.stage && uses.back().unit == use.unit)
     uses.back().last = use.last;
   else
@@ -60,13 +59,13 @@ void add_use(std::vector<Use>& uses, const Use& use) {
 // overlapped pair may be nested, then that of an earlier one. Without `reshard` a unit stays in memory from a forward
 // until no micro-batch waits for its backward. `stages_of` returns the stage that a slot runs forward and the one whose
 // parameters it reads backward, each -1 for none.
-template <class Use, class StagesOf>
-void plan_gathers(std::vector<Use>& uses, std::size_t buffers, bool reshard, const StagesOf& stages_of) {
+template <class StagesOf>
+void plan_gathers(std::vector<ParameterUse>& uses, std::size_t buffers, bool reshard, const StagesOf& stages_of) {
   std::map<std::int32_t, std::int32_t> in_flight;               // micro-batches of a stage
   std::map<std::pair<std::int32_t, std::int32_t>, bool> there;  // (stage, unit)
   std::int32_t seen = 0;
   for (std::size_t i = 0; i < uses.size(); ++i) {
-    Use& use = uses[i];
+    ParameterUse& use = uses[i];
     for (; !reshard && seen <= use.first.slot; ++seen) {
       const std::int32_t ended = seen == 0 ? -1 : stages_of(seen - 1).second, begun = stages_of(seen).first;
       if (ended >= 0 && --in_flight[ended] == 0)

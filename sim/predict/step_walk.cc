@@ -122,39 +122,37 @@ class GatherWalk {
     const SlotSync& sync = *step_->syncs[op.slot_class];
     clock_.wait_until(begin);
     double late = std::exchange(gate_, false) ? clock_.wait_for(*reduced_) : 0;
-    find_starting();
     double computed = 0;  // s of the slot on a free GPU
     const auto compute_until = [&](double at) {
       if (at <= computed) return;
       clock_.compute(at - computed, sync.slowdown);
       computed = at;
     };
-    std::size_t gather = 0, reduction = step_->reduces_after(op) ? 0 : sync.reduces.size();
+    std::size_t reduction = step_->reduces_after(op) ? 0 : sync.reduces.size();
     const bool reduces_here = reduction < sync.reduces.size();
     // Starts everything that the segments before `segment` allow; after the same segment, gathers before reductions.
     const auto start_until = [&](std::int32_t segment) {
       while (true) {
-        const std::int32_t g =
-            gather < starting_.size() ? uses_[static_cast<std::size_t>(starting_[gather])].after.segment : segment;
-        std::int32_t r = segment;
+        std::int32_t g = segment, r = segment;
+        if (begun_ < starting_.size() && uses_[starting_[begun_]].after.slot == slot_)
+          g = uses_[starting_[begun_]].after.segment;
         if (reduction < sync.reduces.size() && sync.reduces[reduction].segment >= 0)
           r = sync.reduces[reduction].segment;
         if (std::min(g, r) >= segment) return;
         compute_until(end_of(run, std::min(g, r)));
         if (g <= r) {
-          Use& use = uses_[static_cast<std::size_t>(starting_[gather++])];
-          use.gather = clock_.post(use.seconds);
+          post(starting_[begun_++]);
         } else {
           reduce(op, sync.reduces[reduction++]);
         }
       }
     };
     for (; next_ < uses_.size() && uses_[next_].first.slot == slot_; ++next_) {
-      const Use& use = uses_[next_];
+      const model::ParameterUse& use = uses_[next_];
       if (!use.gathered) continue;
       start_until(use.first.segment);
       compute_until(start_of(run, use.first.segment));
-      late += clock_.wait_for(use.gather);
+      late += clock_.wait_for(gathers_[next_]);
     }
     start_until(static_cast<std::int32_t>(run.segments.size()));
     compute_until(run.seconds);
@@ -173,64 +171,45 @@ class GatherWalk {
   // Returns stage and unit of each gather of the step.
   std::vector<std::pair<std::int32_t, std::int32_t>> gathers() const {
     std::vector<std::pair<std::int32_t, std::int32_t>> units;
-    for (const Use& use : uses_)
+    for (const model::ParameterUse& use : uses_)
       if (use.gathered) units.emplace_back(use.stage, use.unit);
     return units;
   }
 
  private:
-  static constexpr std::int32_t none = -1;
-
-  struct Use : model::ParameterUse {
-    double seconds = 0;        // of its gather
-    std::size_t gather = 0;    // its number on the stream, once it is posted
-    std::int32_t next = none;  // another use whose gather starts in the same slot
-  };
-
   const Op& op(std::int32_t slot) const { return step_->table->ops[rank_->ops[static_cast<std::size_t>(slot)]]; }
 
   void collect() {
     uses_.clear();
     const auto stages_of = [this](std::int32_t slot) {
       const auto& here = step_->table->classes[op(slot).slot_class];
-      return std::pair(here.f_stage, here.type == model::OpType::W ? none : here.b_stage);
+      return std::pair(here.f_stage, here.type == model::OpType::W ? -1 : here.b_stage);
     };
     for (std::int32_t k = 0; k < static_cast<std::int32_t>(rank_->ops.size()); ++k) {
       const auto [forward, backward] = stages_of(k);
       for (const SlotSync::Use& use : step_->syncs[op(k).slot_class]->uses)
-        model::add_use(uses_,
-                       Use{{use.forward ? forward : backward, use.unit, {k, use.first}, {k, use.last}}, use.seconds});
+        model::add_use(uses_, {use.forward ? forward : backward, use.unit, {k, use.first}, {k, use.last}, use.seconds});
     }
     model::plan_gathers(uses_, step_->buffers, step_->reshard, stages_of);
   }
 
   // Gathers that get an initial buffer start with the step.
   void schedule() {
-    started_.assign(rank_->ops.size(), none);
-    begun_.assign(rank_->ops.size(), none);
-    for (std::size_t i = 0; i < uses_.size(); ++i) {
-      Use& use = uses_[i];
-      if (!use.gathered) continue;
-      if (use.after.slot < 0) {
-        use.gather = clock_.post(use.seconds);
-        continue;
-      }
-      std::int32_t& last = begun_[static_cast<std::size_t>(use.after.slot)];
-      (last < 0 ? started_[static_cast<std::size_t>(use.after.slot)] : uses_[static_cast<std::size_t>(last)].next) =
-          static_cast<std::int32_t>(i);
-      last = static_cast<std::int32_t>(i);
-    }
-  }
-
-  // Finds the uses whose gathers start in the slot, by the segment after which they start.
-  void find_starting() {
+    gathers_.assign(uses_.size(), 0);
     starting_.clear();
-    for (std::int32_t i = started_[static_cast<std::size_t>(slot_)]; i >= 0;
-         i = uses_[static_cast<std::size_t>(i)].next)
-      starting_.push_back(i);
-    const auto after = [&](std::int32_t i) { return uses_[static_cast<std::size_t>(i)].after.segment; };
+    begun_ = 0;
+    for (std::size_t i = 0; i < uses_.size(); ++i) {
+      if (!uses_[i].gathered) continue;
+      if (uses_[i].after.slot < 0)
+        post(i);
+      else
+        starting_.push_back(i);
+    }
+    const auto after = [this](std::size_t i) { return uses_[i].after; };
     if (!std::ranges::is_sorted(starting_, {}, after)) std::ranges::stable_sort(starting_, {}, after);
   }
+
+  void post(std::size_t use) { gathers_[use] = clock_.post(uses_[use].seconds); }
 
   void reduce(const Op& op, const SlotSync::Part& part) {
     reduced_ = clock_.post(step_->reduces ? part.seconds : part.local);
@@ -241,13 +220,13 @@ class GatherWalk {
   const model::ScheduleTable::Rank* rank_ = nullptr;
   OverlapClock clock_;
   std::int32_t slot_ = 0;  // the next one
-  std::vector<Use> uses_;
-  std::vector<std::int32_t> started_;                   // [slot]: the first use whose gather starts in the slot
-  std::vector<std::int32_t> begun_;                     // [slot]: the last such use
-  std::vector<std::int32_t> starting_;                  // uses of the running slot, in the order of their starts
-  std::size_t next_ = 0;                                // use
-  std::optional<std::size_t> reduced_;                  // the last reduction
-  bool gate_ = false;                                   // the next slot waits for it
+  std::vector<model::ParameterUse> uses_;
+  std::vector<std::size_t> gathers_;    // [use]: its number on the stream, once it is posted
+  std::vector<std::size_t> starting_;   // uses whose gathers start in slots, in the order of their starts
+  std::size_t begun_ = 0;               // of these
+  std::size_t next_ = 0;                // use
+  std::optional<std::size_t> reduced_;  // the last reduction
+  bool gate_ = false;                   // the next slot waits for it
   std::vector<std::pair<std::size_t, double>> copies_;  // a gradient's reduction, seconds of its copy
 };
 
