@@ -31,7 +31,7 @@ constexpr double gemm_width = 0.1;           // of the loss
 struct GemmTile {
   double m, n;
 };
-constexpr std::array<GemmTile, 5> gemm_tiles = {GemmTile{64, 64}, {64, 128}, {128, 128}, {128, 192}, {128, 256}};
+constexpr std::array<GemmTile, 5> tried_tiles = {GemmTile{64, 64}, {64, 128}, {128, 128}, {128, 192}, {128, 256}};
 
 using GemmNumbers = FormNumbers<GemmTableConstants>;
 using GemmFormRow = FormRow<model::GemmWork>;
@@ -87,9 +87,9 @@ GemmTile best_tile(const std::vector<GemmFormRow>& training, double sms, const N
   constexpr std::size_t every = 3;
   std::vector<GemmFormRow> few;
   for (std::size_t i = 0; i < training.size(); i += every) few.push_back(training[i]);
-  GemmTile best = gemm_tiles.front();
+  GemmTile best = tried_tiles.front();
   double least = std::numeric_limits<double>::infinity();
-  for (const GemmTile tile : gemm_tiles) {
+  for (const GemmTile tile : tried_tiles) {
     const LogFit fit = fit_of(numbers_of(tile), few, sms, rounds);
     if (fit.loss < least) best = tile;
     least = std::min(least, fit.loss);
