@@ -71,9 +71,10 @@ std::vector<ServingMargin> margins_of(const model::Plan& plan, const DrawnServin
 
 // Returns the predictor with the margin within which limits of the inputs' plan hold in that share of its own draws; of
 // several the one that leaves most requests in flight. How wide draws are depends on these, which the plan leaves open,
-// so that they are found in rounds.
-// Where not even one request keeps the limits with it, predictions fail, as these do: errors are those without a
-// margin.
+// so that they are found in rounds: a margin of many requests is not that of the few that it leaves. Where it leaves
+// none, the next round has that of one request.
+// Where not even one request keeps the limits in so many of its own draws, predictions fail, as these do: errors are
+// those without a margin.
 model::Result<ServingPredictor> serving_within(const Inputs& inputs, ServingPredictor serving, double confidence,
                                                const IntervalOptions& options = {.draws = serving_draws});
 

@@ -229,6 +229,13 @@ ServingMargin slack_of(const model::Plan& plan, double ttft_s, double tpot_s) {
   return {plan.inference.max_ttft_s.value_or(any) / ttft_s, plan.inference.max_tpot_s.value_or(any) / tpot_s};
 }
 
+// Returns what the plan does with one request in flight, whatever its limits.
+model::Result<model::ServingResult> one_request(model::Plan plan, const ServingPredictor& serving) {
+  plan.inference.concurrency = 1;
+  plan.inference.max_ttft_s = plan.inference.max_tpot_s = std::nullopt;
+  return serving.predict(plan);
+}
+
 // Returns the margin with which most requests keep the limits; the first where none do.
 ServingMargin largest_within(const model::Plan& plan, const ServingPredictor& serving,
                              const std::vector<ServingMargin>& margins) {
@@ -302,21 +309,36 @@ model::Result<ServingPredictor> serving_within(const Inputs& inputs, ServingPred
   IntervalOptions without_parts = options;
   without_parts.parts = false;
   // Requests that the plan states stay as many.
-  const int rounds = plan.inference.concurrency > 0 ? 1 : 4;
+  const int rounds = plan.inference.concurrency > 0 ? 1 : 6;
+  constexpr double rounding = 1 - 1e-6;
+  const double close = confidence + 0.03 * (1 - confidence);
   std::map<double, DrawnServing> known;  // by the requests in flight, which decide all times
+  std::optional<ServingPredictor> best;
+  double most = 0;  // requests of it
+  bool from_one = false;
   for (int i = 0; i < rounds; ++i) {
-    const auto result = serving.predict(plan);
+    auto result = serving.predict(plan);
     if (!result && i == 0) return tl::unexpected(result.error());
-    if (!result) break;  // Not even one request keeps the limits.
+    const bool none = !result;
+    if (none && (best || from_one)) break;
+    if (none) {
+      from_one = true;
+      result = TRY(one_request(plan, serving));
+    }
     const auto [found, fresh] = known.try_emplace(result->concurrency);
     if (fresh) found->second = TRY(draw_serving_interval(inputs, *result, without_parts));
     const DrawnServing& drawn = found->second;
-    constexpr double rounding = 1 - 1e-6;
-    if (i > 0 && *drawn.interval.limits_probability >= confidence * rounding) break;
+    const double share = *drawn.interval.limits_probability;
+    if (i > 0 && !none && share >= confidence * rounding && result->concurrency > most) {
+      best = serving;
+      most = result->concurrency;
+      if (share <= close) break;
+    }
+    if (!fresh) break;
     serving = serving.with(largest_within(
         plan, serving, margins_of(plan, drawn, slack_of(plan, result->ttft_s, result->tpot_s), confidence)));
   }
-  return serving;
+  return best.value_or(serving);
 }
 
 model::Result<model::ServingResult> predict_serving_within(const Inputs& inputs, double confidence,

@@ -178,6 +178,27 @@ TEST(ServingInterval, LimitsHoldInAShareOfTheDraws) {
   EXPECT_FALSE(interval(serving_inputs("vllm"), options).limits_probability);
 }
 
+// How wide draws are depends on the requests in flight: of those that keep a limit the most are taken, not those that
+// the first margin leaves. A quarter more of them would not keep it.
+TEST(ServingInterval, AMarginIsThatOfTheRequestsThatItLeaves) {
+  Inputs inputs = serving_inputs("vllm", {"inference.concurrency=0", "inference.max_tpot_s=0.02"});
+  const IntervalOptions options{.draws = 64, .parts = false};
+  const auto within = [&](double confidence) {
+    return serving_within(inputs, ServingPredictor(inputs), confidence, options).value().predict(inputs.plan).value();
+  };
+  const auto share = [&](model::ServingResult result, double requests) {
+    Inputs stated = inputs;
+    stated.plan.inference.concurrency = static_cast<std::int64_t>(requests);
+    result = ServingPredictor(stated).predict(stated.plan).value();
+    return *serving_interval_of(stated, result, options)->limits_probability;
+  };
+  for (const double confidence : {0.5, 0.8, 0.95}) {
+    const model::ServingResult found = within(confidence);
+    EXPECT_GE(share(found, found.concurrency), confidence * (1 - 1e-6));
+    EXPECT_LT(share(found, 1.25 * found.concurrency), confidence);
+  }
+}
+
 // A limit that nearly all cases keep takes no requests from another one.
 TEST(ServingInterval, OnlyALimitThatBindsCostsRequests) {
   const auto requests = [](const std::vector<std::string>& limits) {
