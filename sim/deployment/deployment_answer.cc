@@ -481,27 +481,24 @@ void state_requests(const DeploymentOption& option, const ServingPredictor& serv
   });
 }
 
-// Plans with the margins that serving_within() has found for them.
-using KnownMargins = std::vector<std::pair<model::Plan, ServingMargin>>;
-
-// Marks the points of the frontier that keep the limits in the share of the draws of their own deployment.
+// Marks the points of the frontier that keep the limits in that share of their own draws, which are made of those near
+// the limits by the margin of the best deployment.
 void mark_frontier(Inputs inputs, const ServingPredictor& serving, double confidence, const IntervalOptions& draws,
-                   KnownMargins known, std::vector<DeploymentPoint>& frontier) {
-  constexpr double any = std::numeric_limits<double>::infinity();
+                   std::vector<DeploymentPoint>& frontier) {
+  constexpr double any = std::numeric_limits<double>::infinity(), rounding = 1 - 1e-6;
+  constexpr double near = 1.2;  // margins of deployments differ by less
+  const auto& keys = inputs.plan.inference;
   for (DeploymentPoint& one : frontier) {
     inputs.plan = one.plan;
-    inputs.plan.inference.concurrency = 0;
-    auto found = std::ranges::find_if(known, [&](const auto& other) {
-      return other.first.parallelism == inputs.plan.parallelism && other.first.inference == inputs.plan.inference;
-    });
-    if (found == known.end()) {
-      const auto within = serving_within(inputs, serving, confidence, draws);
-      found = known.emplace(known.end(), inputs.plan, within ? within->margin() : serving.margin());
-    }
-    const ServingMargin& margin = found->second;
-    const auto& keys = inputs.plan.inference;
-    one.point.within_limits = one.point.tpot_s * margin.tpot <= keys.max_tpot_s.value_or(any) &&
-                              one.point.ttft_s * margin.ttft <= keys.max_ttft_s.value_or(any);
+    const double slack = std::min(keys.max_ttft_s.value_or(any) / (one.point.ttft_s * serving.margin().ttft),
+                                  keys.max_tpot_s.value_or(any) / (one.point.tpot_s * serving.margin().tpot));
+    one.point.within_limits = slack >= 1;
+    if (slack > near || slack < 1 / near) continue;
+    Plan without_limits = one.plan;
+    without_limits.inference.max_ttft_s = without_limits.inference.max_tpot_s = std::nullopt;
+    const auto result = serving.predict(without_limits);
+    const auto drawn = result ? serving_interval_of(inputs, *result, draws) : tl::unexpected(result.error());
+    one.point.within_limits = drawn && drawn->limits_probability.value_or(0) >= confidence * rounding;
   }
 }
 
@@ -552,19 +549,18 @@ model::Result<void> search_option(const DeploymentAnswer& answer, DeploymentOpti
     serving = TRY(serving_within(inputs, serving, answer.confidence, draws));
     option.goal.margin = serving.margin();
     found = search(true);
-    KnownMargins known;
     while (found && !found->best.empty()) {
       inputs.plan = found->best.front().plan;
       const auto within = serving_within(inputs, serving, answer.confidence, draws);
-      known.emplace_back(inputs.plan, within ? within->margin() : serving.margin());
       if (within && within->predict(inputs.plan)) {
-        option.goal.margin = within->margin();  // its requests are those that keep the limits with its own margin
-        state_requests(option, *within, found->best);
+        serving = *within;  // its requests are those that keep the limits with its own margin
+        option.goal.margin = serving.margin();
+        state_requests(option, serving, found->best);
         break;
       }
       found->best.erase(found->best.begin());  // not a single request keeps the limits in so many of its own draws
     }
-    if (found) mark_frontier(inputs, serving, answer.confidence, draws, std::move(known), found->frontier);
+    if (found) mark_frontier(inputs, serving, answer.confidence, draws, found->frontier);
   }
   if (found) {
     option.search = std::move(*found);

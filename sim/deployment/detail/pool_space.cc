@@ -51,11 +51,16 @@ class Instances {
     if (asked(plan_, "inference.attention_data")) return {plan_.inference.attention_data};
     if (model_.experts.routed_experts == 0) return {1};
     Values values = round_numbers(gpus_ / tensor);
-    std::erase_if(values, [&](std::int64_t data) {
-      const std::int64_t ranks = tensor * data;
-      return node_ % ranks != 0 && ranks % node_ != 0;
-    });
+    std::erase_if(values, [&](std::int64_t data) { return !has_place(tensor * data); });
     return values;
+  }
+
+  // The ranks of a stage lie on a part of a host that divides it, on whole hosts or on whole domains, and instances of
+  // one size fill a domain where there are several.
+  bool has_place(std::int64_t ranks) const {
+    const std::int64_t host = model::gpus_per_host(node_);
+    if (ranks % node_ == 0) return true;
+    return (host % ranks == 0 || ranks % host == 0) && (node_ % ranks == 0 || gpus_ <= node_);
   }
 
   void add_experts(Instance instance) {

@@ -14,7 +14,8 @@ namespace plumbline::sim {
 //   tensor             search.tensor, else powers of two up to the NVLink domain
 //   pipeline           search.pipeline, else powers of two up to 16 and to the layers
 //   attention_data     of models with experts: 1, 3, 5 or 9 times a power of two, so that the ranks of a stage divide a
-//                      node or are whole nodes
+//                      host, or are whole hosts of an NVLink domain that they divide or that is the whole cluster, or
+//                      are whole domains
 //   expert             search.expert, else all ranks of a stage or, with experts divided over 2, 4 or 8 ranks each, a
 //                      part of them; at most twice as many as there are experts
 //   redundant_experts  as few as give each rank equally many experts

@@ -114,6 +114,19 @@ TEST(DeploymentSpace, HoldsOnlyWhatTheModelDividesInto) {
   }
 }
 
+// 72 GPUs of 18 hosts: 48 that decode leave 24 for prompts. 9 and 18 ranks would share hosts with other instances.
+TEST(DeploymentSpace, StagesAreWholeHostsOfADomainThatIsTheCluster) {
+  const auto stages = [](std::int64_t gpus) {
+    Inputs inputs = step_inputs(deepseek_plan, "h800");
+    inputs.cluster.gpus_per_node = 72;
+    std::set<std::int64_t> found;
+    for (const Instance& instance : pool_instances(inputs, gpus)) found.insert(instance.stage_gpus());
+    return found;
+  };
+  EXPECT_THAT(stages(72), ElementsAre(1, 2, 4, 8, 12, 16, 20, 24, 32, 36, 40, 48, 64, 72));
+  EXPECT_THAT(stages(144), ElementsAre(1, 2, 4, 8, 12, 24, 36, 72, 144));  // three of 48 would lie across domains
+}
+
 TEST(DeploymentSpace, DenseModelsHaveReplicasInPlaceOfAttentionDataParallelism) {
   EXPECT_THAT(words_of(pool_instances(step_inputs(llama_plan, "h800"), 4)),
               ElementsAre("TP1", "TP1 PP2", "TP2", "TP1 PP4", "TP2 PP2", "TP4"));
