@@ -37,7 +37,10 @@ void check_instance_experts(Divisions& rules, const Architecture& model, const I
   }
   if (experts.shared_experts > 0)
     rules.require_divides(key("tensor"), instance.tensor, experts.shared_width(), "columns of the shared experts");
-  rules.require_divides(key("expert"), instance.expert, instance.stage_gpus(), "GPUs of a stage");
+  rules.require(
+      key("expert"), instance.expert, [&](std::int64_t d) { return instance.stage_gpus() % d == 0; },
+      fmt::format("{} tensor ranks times {} groups of attention_data do not divide over {} ranks of experts",
+                  instance.tensor, instance.attention_data, instance.expert));
   const std::int64_t held = experts.routed_experts + instance.redundant_experts;
   if (held % instance.expert != 0 && instance.redundant_experts > 0)
     rules.require(

@@ -127,6 +127,16 @@ TEST(DeploymentSpace, StagesAreWholeHostsOfADomainThatIsTheCluster) {
   EXPECT_THAT(stages(144), ElementsAre(1, 2, 4, 8, 12, 24, 36, 72, 144));  // three of 48 would lie across domains
 }
 
+TEST(DeploymentSpace, ExpertsOfMoreRanksThanAStageHasNameItsDegrees) {
+  const Inputs inputs = step_inputs(deepseek_plan, "h800");
+  model::Plan plan = inputs.plan;
+  use_one_pool(plan, {.tensor = 2, .expert = 64});
+  const auto refused = model::make_instance(plan, inputs.architecture, model::PoolKind::both);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().key, "parallelism.expert");
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("2 tensor ranks times 1 groups of attention_data"));
+}
+
 TEST(DeploymentSpace, DenseModelsHaveReplicasInPlaceOfAttentionDataParallelism) {
   EXPECT_THAT(words_of(pool_instances(step_inputs(llama_plan, "h800"), 4)),
               ElementsAre("TP1", "TP1 PP2", "TP2", "TP1 PP4", "TP2 PP2", "TP4"));
