@@ -18,7 +18,8 @@
 namespace plumbline::model {
 namespace {
 
-constexpr int drawn_tokens = 2048;
+constexpr std::int64_t drawn_tokens = 2048;
+constexpr std::int64_t drawn_logits = std::int64_t{1} << 24;  // of all tokens: those of 8,192 experts
 constexpr std::uint64_t routing_seed = 20250225;
 
 // Moves the `count` indices with the largest scores to the front; ties go to the smaller index.
@@ -91,7 +92,8 @@ RoutingSpread routing_spread(const MixtureOfExperts& e, std::int64_t groups_per_
   std::vector<std::int64_t> ranks(e.experts_per_token), nodes(e.experts_per_token);
   double ranks_total = 0;
   double nodes_total = 0;
-  for (int token = 0; token < drawn_tokens; ++token) {
+  const std::int64_t tokens = std::clamp<std::int64_t>(drawn_logits / e.routed_experts, 16, drawn_tokens);
+  for (std::int64_t token = 0; token < tokens; ++token) {
     const std::vector<std::int64_t>& chosen = gate.choose(random);
     for (std::int64_t i = 0; i < e.experts_per_token; ++i) {
       ranks[i] = chosen[i] / experts_per_rank;
@@ -100,7 +102,8 @@ RoutingSpread routing_spread(const MixtureOfExperts& e, std::int64_t groups_per_
     ranks_total += distinct(ranks);
     nodes_total += distinct(nodes);
   }
-  return {ranks_total / drawn_tokens, nodes_total / drawn_tokens};
+  const auto count = static_cast<double>(tokens);
+  return {ranks_total / count, nodes_total / count};
 }
 
 RoutingBalance routing_balance(const Plan& plan, const MixtureOfExperts& experts) {

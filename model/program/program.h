@@ -41,7 +41,8 @@ struct RoutingSpread {
 // `ranks_per_node` to a node. A token may use `groups_per_token` of the model's expert groups; a group's score is the
 // sum of its group_score_experts best scores. The estimate draws 2,048 random tokens from a fixed seed, because the
 // selected groups depend on the experts in them. The standard error of nodes_per_token is below 0.01; ranks_per_token
-// does not depend on ranks_per_node. It takes about 20 ms for 256 experts.
+// does not depend on ranks_per_node. It takes about 20 ms for 256 experts. Of more than 8,192 experts fewer tokens are
+// drawn, at least 16, so that a million experts take a second or two; the error grows to 11 times at most.
 RoutingSpread routing_spread(const MixtureOfExperts& experts, std::int64_t groups_per_token,
                              std::int64_t expert_parallel, std::int64_t ranks_per_node);
 

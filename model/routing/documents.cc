@@ -25,11 +25,18 @@ class Documents {
       mean_ = plan.batch.document_length ? *plan.batch.document_length * static_cast<double>(lengths_->size()) /
                                                std::accumulate(lengths_->begin(), lengths_->end(), 0.0)
                                          : 1;
+    const double usual =
+        listed ? std::accumulate(lengths_->begin(), lengths_->end(), 0.0) / static_cast<double>(lengths_->size()) : 1;
+    average_ = std::max(1.0, usual * mean_);
   }
 
   // Returns the sum over the tokens of some sequences of the length of their document, over the number of tokens.
   double mean_length(std::int64_t sequences) {
-    const auto tokens = static_cast<double>(sequence_);
+    // So many documents leave chance less than a thousandth, and short ones in long sequences would take hours.
+    constexpr double most_documents = 1 << 24;
+    const double tokens = std::min(static_cast<double>(sequence_), most_documents * average_);
+    const double most_sequences = most_documents * average_ / tokens;
+    if (most_sequences < static_cast<double>(sequences)) sequences = static_cast<std::int64_t>(most_sequences);
     double squares = 0, left = 0;
     for (std::int64_t i = 0; i < sequences; ++i) {
       for (double used = 0; used < tokens;) {
@@ -53,7 +60,8 @@ class Documents {
   Random random_;
   std::int64_t sequence_;
   const std::vector<double>* lengths_ = nullptr;
-  double mean_ = 1;  // factor on a length of the file, or mean of the distribution
+  double mean_ = 1;     // factor on a length of the file, or mean of the distribution
+  double average_ = 1;  // tokens of a document
 };
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace plumbline::model {
 // Returns the mean length in tokens of the document of a token, or 0 where documents fill their sequences: what a token
 // attends to without a causal mask. Lengths are those of the plan's file, each as likely, times document_length over
 // their mean where that is given; without a file they are exponentially distributed (assumed). The mean is over 4,096
-// sequences of a fixed seed, with a standard error of about 1 %.
+// sequences of a fixed seed, or of 2^24 documents where those hold more, with a standard error of about 1 %.
 double document_tokens(const Plan& plan);
 
 // Returns the attention of the sequences of a micro-batch over the expected one; 1 without documents.

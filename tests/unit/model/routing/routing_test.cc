@@ -289,6 +289,14 @@ TEST(Documents, AttentionIsThatOfTheirLengths) {
   EXPECT_NEAR(mean, 1, 0.05);
 }
 
+// Documents far shorter than a sequence are not all drawn: a billion tokens would be 4e9 documents. With none cut at
+// the end of a sequence, E = E[l^2] / E[l] = 2m of exponential lengths.
+TEST(Documents, OfALongSequenceTakeNoLonger) {
+  const std::vector<std::string> keys = {"batch.document_length=1000", "batch.sequence_length=1000000000"};
+  EXPECT_NEAR(document_tokens(plan_with(keys)), 2000, 10);
+  EXPECT_NEAR(document_attention(plan_with(keys), 2000, 1), 1, 0.01);
+}
+
 TEST(RoutingStatistics, AreThoseOfTheGate) {
   const Plan plan = plan_with({"routing.skew=0.3", "routing.balancing=bias"});
   const RoutingStatistics statistics = routing_statistics(plan, deepseek_v3(), 20);
@@ -405,6 +413,16 @@ TEST(Routing, WithoutParallelismOrExpertsNothingSpreads) {
   EXPECT_EQ(one.ranks_per_token, 1);
   EXPECT_EQ(one.nodes_per_token, 1);
   EXPECT_EQ(routing_spread(experts("llama-3-8b"), 1, 1, 8).ranks_per_token, 0);
+}
+
+// Of a million experts fewer tokens are drawn. Eight uniform choices among 64 ranks reach 64 (1 - (63/64)^8) = 7.576 of
+// them; a token varies by about 0.6, sixteen by 0.15.
+TEST(Routing, AMillionExpertsSpreadLikeFew) {
+  MixtureOfExperts e = experts("deepseek-v3");
+  e.routed_experts = 1'000'000;
+  e.groups = e.groups_per_token = 1;
+  e.experts_per_token = 8;
+  EXPECT_NEAR(routing_spread(e, 1, 64, 8).ranks_per_token, 7.576, 0.6);
 }
 
 // The more experts an auxiliary loss balances, the more their loads vary.
