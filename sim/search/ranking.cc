@@ -38,7 +38,8 @@ bool within(const PlanCost& cost, const Limits& limits, std::size_t draw) {
   return below(cost.days, limits.days, time) && below(cost.usd, limits.usd, time * cost.price_draws[draw]);
 }
 
-// Returns a number above 0 times the factor of the unit that follows it.
+// Returns a number above 0 times the factor of the unit that follows it, unless both together leave what a double
+// holds.
 template <std::size_t size>
 std::optional<double> in_units(std::string_view text, const Units<size>& units) {
   double value = 0;
@@ -47,7 +48,9 @@ std::optional<double> in_units(std::string_view text, const Units<size>& units) 
   const std::string_view rest = text.substr(static_cast<std::size_t>(end - text.data()));
   const auto unit = std::ranges::find(units, rest, &Units<size>::value_type::first);
   if (unit == units.end()) return std::nullopt;
-  return value * unit->second;
+  const double amount = value * unit->second;
+  if (!std::isfinite(amount) || amount <= 0) return std::nullopt;
+  return amount;
 }
 
 bool same(double a, double b) {
