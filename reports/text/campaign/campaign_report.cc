@@ -308,8 +308,12 @@ std::string campaign_csv(const CampaignReport& report) {
   const sim::CampaignResult& result = report.answer.result;
   for (const sim::CampaignEvent& event : result.events)
     out += fmt::format("event,0,{},\"{}\",{},{}\n", event.time_s / day_s, event.what, event.lost_s, event.progress);
-  for (std::size_t i = 0; i < result.days_of_seed.size(); ++i)
-    out += fmt::format("campaign,{},{},finished,,1\n", i, result.days_of_seed[i]);
+  for (std::size_t i = 0; i < result.days_of_seed.size(); ++i) {
+    const double days = result.days_of_seed[i];
+    // A cell without a number is empty, as in every other table: no reader of numbers takes "inf" for one.
+    out += std::isfinite(days) ? fmt::format("campaign,{},{},finished,,1\n", i, days)
+                               : fmt::format("campaign,{},,never finishes,,\n", i);
+  }
   return out;
 }
 

@@ -126,6 +126,9 @@ TEST(CampaignReport, CsvHasEventsAndCampaigns) {
   const std::string csv = campaign_csv(Example().report());
   EXPECT_THAT(csv, HasSubstr("record,campaign,days,what,lost_s,progress\nevent,0,1,\"failure: faulty GPU\",600,0.1\n"));
   EXPECT_THAT(csv, HasSubstr("\ncampaign,1,10.5,finished,,1\n"));
+  Example example;
+  example.answer.result.days_of_seed[1] = std::numeric_limits<double>::infinity();
+  EXPECT_THAT(campaign_csv(example.report()), HasSubstr("\ncampaign,1,,never finishes,,\n"));
 }
 
 TEST(CampaignReport, TimelineMarksInterruptions) {
