@@ -207,14 +207,6 @@ std::vector<std::int64_t> split_with_ends(std::int64_t layers, std::int64_t stag
   return counts;
 }
 
-bool refuse_adapter(Draft& draft, std::string_view key, std::string_view method) {
-  if (draft.given("training.method")) return false;
-  draft.fail(key, fmt::format("{} is not read", method),
-             "--set training.method=lora, training.rank=N and training.targets=[...] state adapters, "
-             "training.method=full that all weights train");
-  return true;
-}
-
 void read_deferred_reduction(Draft& draft, std::string_view key) {
   if (draft.flag(key).value_or(true))
     draft.set("parallelism.reduce_after", "run", draft.text(key) ? key : std::string_view("FSDP"));
@@ -224,34 +216,6 @@ bool names_module(const std::vector<std::string>& modules, std::initializer_list
   return std::ranges::any_of(modules, [&parts](const std::string& module) {
     return std::ranges::any_of(parts, [&module](std::string_view part) { return contains(module, part); });
   });
-}
-
-AdapterLayers read_adapter_layers(const RuleInput& in, std::string_view key) {
-  const std::vector<std::string> modules = in.draft.list(key);
-  const AdapterLayers layers{
-      names_module(modules,
-                   {"q_", "k_", "v_", "o_proj", "kv_", "qkv", "query", "out_proj", "linear_proj", "attn", "Wqkv"}),
-      names_module(modules, {"gate", "up_", "down_", "w1", "w2", "w3", "fc", "dense_", "mlp", "experts"})};
-  std::vector<std::string> targets;
-  if (layers.attention) targets.emplace_back("attention");
-  if (layers.mlp) targets.emplace_back("mlp");
-  if (layers.mlp && in.has_experts()) targets.emplace_back("experts");
-  if (targets.empty())
-    in.draft.fail(key, "no module of attention or MLP is named", "--set training.targets=[...] states them");
-  else
-    in.draft.set("training.targets", targets, key);
-  return layers;
-}
-
-void read_adapters(const RuleInput& in, const AdapterKeys& keys) {
-  in.draft.set("training.method", keys.method, keys.rank);
-  in.draft.set("training.rank", in.draft.integer(keys.rank).value_or(8), keys.rank);
-  const auto modules = in.draft.list(keys.targets);
-  const bool all = in.draft.text(keys.targets) == "all-linear" || keys.targets.ends_with("match_all_linear");
-  if (modules.empty() || all)
-    in.draft.set("training.targets", "all-linear", keys.targets);
-  else if (!in.draft.given("training.targets"))
-    read_adapter_layers(in, keys.targets);
 }
 
 void read_ulysses(const RuleInput& in, std::string_view key) {

@@ -322,18 +322,22 @@ constexpr const char* modules_of_mindspeed = "--lora-target-modules";
 
 // Names of Megatron Core (linear_qkv, linear_fc1) and of Hugging Face (q_proj, down_proj).
 std::vector<std::string> targets_of(const std::vector<std::string>& targeted, bool experts) {
-  const auto names = [&targeted](std::initializer_list<std::string_view> parts) {
-    return std::ranges::any_of(targeted, [&parts](const std::string& module) {
+  const auto names = [](const std::vector<std::string>& modules, std::initializer_list<std::string_view> parts) {
+    return std::ranges::any_of(modules, [&parts](const std::string& module) {
       return std::ranges::any_of(parts, [&](std::string_view part) { return module.find(part) != std::string::npos; });
     });
   };
-  const bool all = names({silent_modules});
-  const bool mlp = all || names({"fc", "gate", "up_proj", "down_proj"});
+  const auto names_mlp = [&names](const std::vector<std::string>& modules) {
+    return names(modules, {silent_modules, "fc", "gate", "up_proj", "down_proj"});
+  };
+  std::vector<std::string> routed;  // those that are not of shared experts
+  std::ranges::copy_if(targeted, std::back_inserter(routed),
+                       [](const std::string& module) { return module.find("shared_expert") == std::string::npos; });
   std::vector<std::string> targets;
-  if (all || names({"linear_q", "linear_kv", "linear_proj", "q_proj", "k_proj", "v_proj", "o_proj"}))
+  if (names(targeted, {silent_modules, "linear_q", "linear_kv", "linear_proj", "q_proj", "k_proj", "v_proj", "o_proj"}))
     targets.emplace_back("attention");
-  if (mlp) targets.emplace_back("mlp");
-  if (mlp && experts) targets.emplace_back("experts");
+  if (names_mlp(targeted)) targets.emplace_back("mlp");
+  if (experts && names_mlp(routed)) targets.emplace_back("experts");
   return targets;
 }
 

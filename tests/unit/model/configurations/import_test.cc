@@ -902,6 +902,25 @@ TEST(Trainers, AdaptersOfLora) {
   EXPECT_THAT(noted(axolotl), HasSubstr("lora_dropout = 0.05: not modelled"));
   EXPECT_THAT(noted(axolotl), testing::Not(HasSubstr("unknown")));
 
+  // Shared experts are MLPs, which routed experts are not, and a router is neither.
+  const auto shared = [](const std::string& modules) {
+    return import_configuration(format_of("axolotl"),
+                                "base_model: Qwen/Qwen3-30B-A3B\nsequence_len: 2048\nmicro_batch_size: "
+                                "1\ngradient_accumulation_steps: 1\nbf16: auto\n"
+                                "adapter: lora\nlora_r: 16\nlora_target_modules:" +
+                                    modules,
+                                "file", {{"cluster.gpus=8"}, "", "plan.json", [](const std::string& name) {
+                                           auto model = dense_model(name);
+                                           model->experts = {
+                                               .routed_experts = 8, .experts_per_token = 2, .intermediate_size = 1024};
+                                           return model;
+                                         }});
+  };
+  EXPECT_THAT(read(shared(" [q_proj, shared_expert.up_proj, shared_expert_gate, mlp.gate]")).plan.training.targets,
+              ElementsAre("attention", "mlp"));
+  EXPECT_THAT(read(shared(" [q_proj, mlp.gate, router]")).plan.training.targets, ElementsAre("attention"));
+  EXPECT_THAT(read(shared(" [q_proj, up_proj]")).plan.training.targets, ElementsAre("attention", "mlp", "experts"));
+
   const auto swift = read(import("ms-swift",
                                  "model: Qwen/Qwen3-8B\nmax_length: 2048\ntrain_type: lora\nlora_rank: 16\n"
                                  "target_modules: [q_proj, k_proj, v_proj, o_proj]\n",

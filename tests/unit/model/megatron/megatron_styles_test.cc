@@ -499,6 +499,9 @@ TEST(MegatronStyles, ForksHaveDefaultsOfTheirOwn) {
   EXPECT_EQ(sparse.plan.training.method, "lora");
   EXPECT_EQ(sparse.plan.training.rank, 16);
   EXPECT_EQ(sparse.plan.training.targets, std::vector<std::string>{"attention"});
+  const auto shared = value_of(
+      of("--bf16 --num-experts 16 --lora-r 16 --lora-target-modules linear_qkv mlp.shared_experts.linear_fc1"));
+  EXPECT_EQ(shared.plan.training.targets, (std::vector<std::string>{"attention", "mlp"})) << "no routed expert";
   // slime's layers of Qwen3-Next: three of four have linear attention. A path that is not known is no argument.
   const auto next =
       value_of(of("--actor-num-nodes 1 --rollout-batch-size 8 --n-samples-per-prompt 1 --num-experts 16 "
