@@ -23,8 +23,9 @@ namespace {
 // Returns the total seconds of all seeds of a campaign whose interval is set; infinite where one never finishes.
 using CampaignSeconds = std::function<model::Result<double>(const CampaignInput&)>;
 
-constexpr std::int64_t most_seeds = 256;  // of a campaign with one interval
-constexpr int most_doublings = 20;        // of the interval while its best is sought
+constexpr std::int64_t most_seeds = 256;   // of a campaign with one interval
+constexpr double longest_repair_s = 1e12;  // a clock that is so far on still counts milliseconds
+constexpr int most_doublings = 20;         // of the interval while its best is sought
 
 struct Tried {
   double interval_s = 0, seconds = 0;
@@ -147,6 +148,11 @@ model::Result<void> check(const CampaignInput& input) {
   for (const FailureMode& mode : input.failures) note("repair of " + mode.name, mode.repair_s, mode.repair_s >= 0);
   if (!wrong.empty())
     return model::wrong_input("campaign", fmt::format("{} is {}", wrong, amount), "state an amount of at least 0");
+  for (const FailureMode& mode : input.failures)
+    note("repair of " + mode.name, mode.repair_s, mode.repair_s <= longest_repair_s || std::isinf(mode.repair_s));
+  if (!wrong.empty())
+    return model::wrong_input("campaign", fmt::format("{} is {}", wrong, amount),
+                              fmt::format("at most {} s, or inf for nodes that never return", longest_repair_s));
   for (const CampaignPhase& phase : input.phases) {
     note("tokens of phase " + phase.name, phase.tokens, phase.tokens > 0);
     note("tokens per step of phase " + phase.name, phase.tokens_per_step, phase.tokens_per_step > 0);
