@@ -486,7 +486,7 @@ void state_requests(const DeploymentOption& option, const ServingPredictor& serv
 void mark_frontier(Inputs inputs, const ServingPredictor& serving, double confidence, const IntervalOptions& draws,
                    std::vector<DeploymentPoint>& frontier) {
   constexpr double any = std::numeric_limits<double>::infinity(), rounding = 1 - 1e-6;
-  constexpr double near = 1.2;  // margins of deployments differ by less
+  constexpr double near = 1.2;  // assumed: margins of deployments differ by less
   const auto& keys = inputs.plan.inference;
   for (DeploymentPoint& one : frontier) {
     inputs.plan = one.plan;
