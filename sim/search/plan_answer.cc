@@ -52,18 +52,25 @@ std::vector<BreakEven> break_evens_among(const Alternative& first, const std::ve
   return break_evens(winner, alternatives, same, options);
 }
 
+// Whether failures let the training end in none of its campaigns.
+bool never_ends(const CampaignAnswer& campaign) { return !campaign.run && !campaign.result.never.empty(); }
+
 // Returns what the first plan takes, in the middle, with failures where they are predicted: infinitely much where it
 // does not end in half of the campaigns. Its draws remain those of the step: failures move the middle, and widen the
 // range by little.
 PlanCost taken_by(const ClusterOption& option) {
   PlanCost cost = option.plans.front().cost;
   if (!option.campaign) return cost;
-  const bool ends = option.campaign->run && std::isfinite(option.campaign->days.p50);
-  const auto usd = ends ? option.campaign->usd() : std::nullopt;
-  constexpr double endless = std::numeric_limits<double>::infinity();
-  cost.days = ends ? option.campaign->days.p50 : endless;
-  cost.gpu_hours = ends ? option.campaign->run->gpu_hours : endless;
-  if (cost.usd) cost.usd = !ends ? endless : usd ? usd->p50 : *cost.usd;
+  const CampaignAnswer& campaign = *option.campaign;
+  if (never_ends(campaign) || (campaign.run && !std::isfinite(campaign.days.p50))) {
+    constexpr double endless = std::numeric_limits<double>::infinity();
+    cost.days = cost.gpu_hours = endless;
+    if (cost.usd) cost.usd = endless;
+  } else if (campaign.run) {
+    cost.days = campaign.days.p50;
+    cost.gpu_hours = campaign.run->gpu_hours;
+    if (const auto usd = campaign.usd()) cost.usd = usd->p50;
+  }
   return cost;
 }
 
@@ -111,8 +118,9 @@ PlanCost PlanAnswer::taken(std::size_t place) const { return taken_by(options[or
 
 std::optional<double> PlanAnswer::probability_within(std::size_t place, const Limits& some) const {
   const ClusterOption& option = options[order[place]];
-  if (!option.campaign) return sim::probability_within(option.plans.front().cost, some);
-  return option.campaign->run ? sim::probability_within(*option.campaign, some) : 0;
+  if (option.campaign && option.campaign->run) return sim::probability_within(*option.campaign, some);
+  if (option.campaign && never_ends(*option.campaign)) return 0;
+  return sim::probability_within(option.plans.front().cost, some);
 }
 
 void rank(PlanAnswer& answer) {

@@ -1,4 +1,4 @@
-// Steps of a recipe that fit kernels to component tables.
+// Steps of a recipe that fit kernels and the energy of a FLOP, to component tables and own records.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -179,19 +180,23 @@ std::string split_choice(const sim::RolloutAnswer& answer) {
   const sim::RolloutSplit& first = answer.splits.front();
   const sim::PlanCost& cost = first.best->cost;
   const auto& interval = first.best->result.rollout->interval_s;
+  const bool met = sim::within(cost, answer.limits);
   std::string words = fmt::format(
-      "{} {}: a step of {}{}{}.",
-      sim::within(cost, answer.limits) ? "Recommended is" : "Nothing meets the limits; the first is",
+      "{} {}: a step of {}{}{}.", met ? "Recommended is" : "Nothing meets the limits; the first is",
       split_name(answer, first), duration(cost.step_s),
       interval ? fmt::format(" ({})", span(duration(interval->p10), duration(interval->p90))) : "", days_and_usd(cost));
   if (answer.splits.size() < 2 || !answer.splits[1].best) return words;
   const sim::RolloutSplit& next = answer.splits[1];
   const auto best = sim::measure(cost, answer.objective), other = sim::measure(next.best->cost, answer.objective);
   if (!best || !other) return words;
-  const char* more = answer.objective == sim::Objective::time   ? "longer"
-                     : answer.objective == sim::Objective::cost ? "dearer"
+  const double over = *other / *best - 1;
+  const bool less = over < 0;
+  const char* more = answer.objective == sim::Objective::time   ? (less ? "shorter" : "longer")
+                     : answer.objective == sim::Objective::cost ? (less ? "cheaper" : "dearer")
+                     : less                                     ? "fewer GPU-hours"
                                                                 : "more GPU-hours";
-  return words + fmt::format(" Next is {}: {} {}.", split_name(answer, next), percent(*other / *best - 1), more);
+  return words + fmt::format(" Next is {}: {} {}{}.", split_name(answer, next), percent(std::abs(over)), more,
+                             !met || sim::within(next.best->cost, answer.limits) ? "" : ", over the limits");
 }
 
 std::string splits_table(const sim::RolloutAnswer& answer, std::size_t count) {

@@ -126,7 +126,10 @@ std::string remark_sentence(const sim::PlanAnswer& answer) {
 
 // Returns what the table of the clusters counts.
 std::string counted_sentence(const sim::PlanAnswer& answer) {
-  const auto failing = [&](std::size_t i) { return answer.options[i].campaign.has_value(); };
+  const auto failing = [&](std::size_t i) {
+    const auto& campaign = answer.options[i].campaign;
+    return campaign && (campaign->run || !campaign->result.never.empty());
+  };
   if (!std::ranges::any_of(answer.order, failing)) return "";
   const char* where = std::ranges::all_of(answer.order, failing) ? "" : ", where these are predicted";
   return paragraph(fmt::format("Days, costs and probabilities: with failures{}.", where));

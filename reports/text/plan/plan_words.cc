@@ -106,6 +106,10 @@ std::string limits_words(const auto& training, const sim::Limits& limits) {
 
 bool ends_with_failures(const sim::ClusterOption& option) { return option.campaign && option.campaign->run; }
 
+bool never_ends(const sim::ClusterOption& option) {
+  return option.campaign && !option.campaign->run && !option.campaign->result.never.empty();
+}
+
 // Returns what the best plan of an option takes with failures, else by its steps alone, and how probably it keeps the
 // limits.
 std::string takes_words(const sim::ClusterOption& option, const sim::Limits& limits) {
@@ -113,19 +117,23 @@ std::string takes_words(const sim::ClusterOption& option, const sim::Limits& lim
   const auto& interval = row.result.interval;
   const bool failing = ends_with_failures(option);
   std::vector<std::string> words;
-  if (failing)
+  if (never_ends(option))
+    words.emplace_back("without an end, with failures");
+  else if (failing)
     words.push_back(days_and_usd(option.campaign->days, option.campaign->usd()) + " with failures");
   else if (interval && interval->days)
     words.push_back(days_and_usd(interval->days, interval->cost_usd) + " by its steps alone");
   else
     words.push_back("a step of " + duration(row.cost.step_s));
-  if (limits.any()) words.push_back(failing ? limits_words(*option.campaign, limits) : limits_words(row.cost, limits));
+  if (limits.any() && !never_ends(option))
+    words.push_back(failing ? limits_words(*option.campaign, limits) : limits_words(row.cost, limits));
   if (interval) words.push_back("fits in memory with " + chance(interval->fits_probability));
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
 // Returns by what the middle of a plan exceeds the limits: "3.4 % longer than the deadline, 4.1 % above the budget".
 std::string excess_words(const sim::PlanCost& cost, const sim::Limits& limits) {
+  if (cost.days && std::isinf(*cost.days)) return "without an end";
   std::vector<std::string> words;
   const auto add = [&](const std::optional<double>& value, const std::optional<double>& limit, const char* unknown,
                        const char* more, const char* name) {
@@ -143,7 +151,8 @@ std::string choice_sentence(const sim::PlanAnswer& answer) {
   const sim::PlanCost taken = answer.taken(answer.recommended);
   const bool met = answer.limits_met();
   const char* lead = met ? "Recommended is" : "Nothing meets the limits; nearest is";
-  const std::string missing = met ? "" : fmt::format(" It is {}.", excess_words(taken, answer.limits));
+  const std::string missing =
+      met || never_ends(option) ? "" : fmt::format(" It is {}.", excess_words(taken, answer.limits));
   const bool alone = answer.order.size() == 1 || answer.best_with.empty();
   const std::string sure = alone ? "" : ", the best with " + chance(answer.best_with[answer.recommended]);
   return fmt::format("{} {} with {}: {}{}.{}", lead, option_name(answer, option), plan_words(row),
@@ -451,7 +460,7 @@ std::string option_words(const sim::PlanAnswer& answer, std::size_t place) {
   std::vector<std::string> words = {plan_words(row), "profile " + option.inputs.profile.name()};
   words.push_back(interval ? with_range(interval->time_s, "a step", duration)
                            : "a step of " + duration(row.cost.step_s));
-  const bool failing = ends_with_failures(option);
+  const bool failing = ends_with_failures(option) || never_ends(option);
   if (interval && interval->days)
     words.push_back(days_and_usd(interval->days, interval->cost_usd) + (failing ? " by its steps alone" : ""));
   if (!failing && answer.limits.usd) words.push_back(limits_words(row.cost, {.days = {}, .usd = answer.limits.usd}));

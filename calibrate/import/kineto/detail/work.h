@@ -1,5 +1,5 @@
 // What a trace states about the work on its GPUs: the steps, what kernels are for, the shapes of GEMMs, why streams
-// wait. Work is given as indices into Trace::work, by start.
+// wait, where work lies in the step. Work is given as indices into Trace::work, by start.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,6 @@
 #include "model/base/error.h"
 
 namespace plumbline::calibrate {
-
-// Finds which range of a trace encloses a moment on the same track, such as the operators that launched its work.
 
 // A named span on a track: a thread, or a stream of a device.
 struct Range {
@@ -58,8 +56,6 @@ struct Recorded {
 // Returns what was recorded around the launch of each piece of work, given as indices into trace.work.
 std::vector<Recorded> recorded_operations(const Trace& trace, const std::vector<std::size_t>& work);
 
-// Assigns the GPU work of a trace to phases, layers and passes, by the evidence that the trace holds.
-
 // The evidence for a phase or a layer, the best last.
 enum class PlacedBy : std::uint8_t { none, autograd, annotation };
 
@@ -89,8 +85,6 @@ Places annotated_places(const Trace& trace, const std::vector<std::size_t>& work
 // their sequence number; other operators that autograd records are forward.
 void place_by_autograd(const Trace& trace, const std::vector<std::size_t>& work, const KernelClasses& classes,
                        Places& places);
-
-// The times of a trace that belong to a layer, by the names of annotations or by the calls of modules.
 
 // Ranges whose value is the number of a layer, for work of each direction. One range may give two layers, of a forward
 // and of a backward that overlap: "layer_3f-layer_2b".

@@ -136,7 +136,7 @@ TEST(MegatronRollout, SlimeOnGpusOfItsOwn) {
   EXPECT_EQ(ahead.plan.rollout.gpus, 24);
   EXPECT_EQ(value_of(import_rl(slime("train.py", launch, grpo))).plan.rollout.placement, "split");
   EXPECT_THAT(error_of(import_rl(slime("train.py", "--actor-num-nodes 1", grpo))).message,
-              HasSubstr("placement split needs GPUs that generate"));
+              HasSubstr("does not state the GPUs of the engines"));
 }
 
 TEST(MegatronRollout, SlimeFiltersSamplesAndTrainsACritic) {
@@ -278,7 +278,7 @@ TEST(MegatronRollout, SwiftGrpoThatIsRefused) {
               HasSubstr("60 answers of a generation are no whole groups of 16"));
   std::vector<std::string> server = lengths;
   EXPECT_THAT(error_of(of("--global_batch_size 64 --vllm_mode server", server)).message,
-              HasSubstr("placement split needs GPUs that generate"));
+              HasSubstr("does not state the GPUs of the engines"));
   server.emplace_back("rollout.gpus=4");
   const auto asked = value_of(of("--global_batch_size 64 --vllm_mode server --async_generate true", server));
   EXPECT_EQ(asked.plan.rollout.placement, "asynchronous");
