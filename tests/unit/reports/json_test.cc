@@ -232,25 +232,23 @@ inline constexpr std::string_view definition_name<Cart> = "cart";
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 TEST(Fields, WriteKeysInTheirOrderWithNullForWhatIsNotKnown) {
   Cart cart;
   cart.wheels = {{}, {0.4, 2e5}};
-  EXPECT_EQ(written<Json>(cart).dump(),
+  EXPECT_EQ(written<OrderedJson>(cart).dump(),
             R"({"wheels":[{"radius_m":0.3,"pressure_pa":null},{"radius_m":0.4,"pressure_pa":200000.0}],)"
             R"("load":"hay","driver":null,"trips":0,"balance":0})");
   cart.owner = "Ada";
   cart.covered = true;
-  EXPECT_EQ(written<Json>(cart)["driver"].dump(), R"({"name":"Ada"})");
-  EXPECT_EQ(written<Json>(cart)["cover"], "canvas");
+  EXPECT_EQ(written<OrderedJson>(cart)["driver"].dump(), R"({"name":"Ada"})");
+  EXPECT_EQ(written<OrderedJson>(cart)["cover"], "canvas");
 }
 
 TEST(Fields, AreASchemaThatRequiresEveryKeyThatIsNeverLeftOut) {
-  const Json schema = Schema<Json>::in_full(Cart());
+  const OrderedJson schema = Schema<OrderedJson>::in_full(Cart());
   EXPECT_EQ(schema["required"].dump(), R"(["wheels","load","driver","trips","balance"])");
   EXPECT_EQ(schema["additionalProperties"], false);
-  const Json& of = schema["properties"];
+  const OrderedJson& of = schema["properties"];
   EXPECT_EQ(of["wheels"]["items"]["properties"]["pressure_pa"].dump(),
             R"({"description":"pascal; null: a solid one","type":["number","null"]})");
   EXPECT_EQ(of["load"].dump(), R"({"description":"what it carries","enum":["hay","coal"]})");
@@ -262,7 +260,7 @@ TEST(Fields, AreASchemaThatRequiresEveryKeyThatIsNeverLeftOut) {
 }
 
 TEST(Fields, OfADefinedTypeAreAReference) {
-  EXPECT_EQ(Schema<Json>::of(std::optional<Cart>()).dump(),
+  EXPECT_EQ(Schema<OrderedJson>::of(std::optional<Cart>()).dump(),
             R"({"anyOf":[{"$ref":"defs.schema.json#/$defs/cart"},{"type":"null"}]})");
 }
 
