@@ -3,13 +3,10 @@
 #include <fmt/format.h>
 
 #include <Eigen/Cholesky>
-#include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
-#include <unsupported/Eigen/LevenbergMarquardt>
-#include <unsupported/Eigen/NumericalDiff>
 #include <utility>
 
 #include "model/base/statistics.h"
@@ -18,112 +15,8 @@ namespace plumbline::calibrate {
 namespace {
 
 using Eigen::Index;
+using Eigen::MatrixXd;
 using Eigen::VectorXd;
-
-// Weighted residuals of the logarithms, in the interface of Eigen's solver.
-struct FormResiduals : Eigen::DenseFunctor<double> {
-  FormResiduals(const Form& the_form, const VectorXd& seconds, const VectorXd& weights, Index parameters)
-      : DenseFunctor(static_cast<int>(parameters), static_cast<int>(seconds.size())),
-        form(&the_form),
-        measured(seconds.array().log()),
-        root(weights.array().sqrt()) {}
-
-  int operator()(const VectorXd& x, VectorXd& out) const {
-    out = ((*form)(x.array().exp()).array().log() - measured.array()) * root.array();
-    return 0;
-  }
-
-  const Form* form;
-  VectorXd measured, root;
-};
-
-VectorXd log_residuals(const Form& form, const VectorXd& seconds, const VectorXd& x) {
-  return form(x.array().exp()).array().log() - seconds.array().log();
-}
-
-// Returns the spread of residuals: the standard deviation of a normal distribution with their median deviation.
-double spread(const VectorXd& residuals, const VectorXd& used) {
-  std::vector<double> deviations;
-  for (Index i = 0; i < residuals.size(); ++i)
-    if (used[i] > 0) deviations.push_back(std::abs(residuals[i]));
-  constexpr double to_deviation = 1.4826, floor = 1e-6;  // the floor: for observations that the form fits exactly
-  return std::max(floor, to_deviation * model::upper_median(std::move(deviations)));
-}
-
-VectorXd huber_weights(const VectorXd& residuals, const VectorXd& used) {
-  constexpr double tuning = 1.345;  // 95 % efficiency where errors are normal (Huber)
-  const double threshold = tuning * spread(residuals, used);
-  return used.array() * (threshold / residuals.array().abs().max(threshold));
-}
-
-struct Solution {
-  VectorXd x, weights;
-  double loss = std::numeric_limits<double>::infinity();
-};
-
-// Returns the loss that Huber's estimate minimizes: squares near 0, absolute values beyond. It is taken of the
-// logarithms with one fixed threshold, so that starting points can be compared.
-double huber_loss(const VectorXd& residuals, const VectorXd& used) {
-  constexpr double threshold = 0.1;
-  double loss = 0;
-  for (Index i = 0; i < residuals.size(); ++i) {
-    const double r = std::abs(residuals[i]);
-    loss += used[i] * (r < threshold ? r * r / 2 : threshold * (r - threshold / 2));
-  }
-  return loss;
-}
-
-Solution descend(const Form& form, const VectorXd& seconds, const VectorXd& used, VectorXd x, int rounds) {
-  constexpr double settled = 1e-6;
-  VectorXd weights = used;
-  for (int round = 0; round < rounds; ++round) {
-    using Differentiated = Eigen::NumericalDiff<FormResiduals>;
-    Differentiated problem(FormResiduals(form, seconds, weights, x.size()));
-    Eigen::LevenbergMarquardt<Differentiated> solver(problem);
-    const VectorXd before = x;
-    solver.minimize(x);
-    if (!x.allFinite()) return {before, weights, std::numeric_limits<double>::infinity()};
-    weights = huber_weights(log_residuals(form, seconds, x), used);
-    if (round > 0 && (x - before).cwiseAbs().maxCoeff() < settled) break;
-  }
-  return {x, weights, huber_loss(log_residuals(form, seconds, x), used)};
-}
-
-Solution solve(const Form& form, const VectorXd& seconds, const VectorXd& start) {
-  constexpr int rounds = 20;
-  const VectorXd used = VectorXd::Ones(seconds.size());
-  Solution best = descend(form, seconds, used, start, rounds);
-  for (Index i = 0; i < start.size(); ++i) {
-    for (const double shift : {-std::log(10), std::log(10)}) {
-      VectorXd moved = start;
-      moved[i] += shift;
-      Solution other = descend(form, seconds, used, moved, rounds);
-      if (other.loss < best.loss) best = std::move(other);
-    }
-  }
-  return best;
-}
-
-VectorXd uncertainties(const Form& form, const VectorXd& seconds, const Solution& solution) {
-  const Index parameters = solution.x.size();
-  Eigen::MatrixXd j(seconds.size(), parameters);
-  const FormResiduals residuals(form, seconds, solution.weights, parameters);
-  Eigen::NumericalDiff<FormResiduals, Eigen::Central>(residuals).df(solution.x, j);
-  const double s = spread(log_residuals(form, seconds, solution.x), VectorXd::Ones(seconds.size()));
-  const Eigen::MatrixXd normal = j.transpose() * j;
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> eigen(normal);
-  VectorXd variance = VectorXd::Zero(parameters);
-  constexpr double nothing = 1e-12;
-  for (Index k = 0; k < parameters; ++k) {
-    const double value = eigen.eigenvalues()[k];
-    for (Index i = 0; i < parameters; ++i) {
-      const double part = eigen.eigenvectors()(i, k) * eigen.eigenvectors()(i, k);
-      if (value > nothing) variance[i] += part * s * s / value;
-      if (value <= nothing && part > nothing) variance[i] = std::numeric_limits<double>::infinity();
-    }
-  }
-  return variance.array().sqrt();
-}
 
 std::vector<bool> silent_ones(const Form& form, const VectorXd& values) {
   constexpr double almost_none = 1e-12, change = 1e-3;
@@ -136,8 +29,6 @@ std::vector<bool> silent_ones(const Form& form, const VectorXd& values) {
   }
   return silent;
 }
-
-using Eigen::MatrixXd;
 
 constexpr double usual_prior = 20;
 
@@ -179,6 +70,8 @@ class Problem {
     constexpr double farthest = 30;
     return start_ + (x - start_).cwiseMin(farthest).cwiseMax(-farthest);
   }
+
+  const VectorXd& prior() const { return prior_; }
 
   VectorXd prior_gradient(const VectorXd& x) const { return (x - start_).cwiseProduct(prior_); }
 
@@ -226,13 +119,10 @@ double advance(const Problem& problem, FitState& state, double& damping) {
   return 0;
 }
 
-// Returns the covariance of the logarithms.
-MatrixXd covariance(const Problem& problem, const FitState& state) {
-  const VectorXd weights = problem.weights(state.residuals);
-  const MatrixXd normal = problem.normal_matrix(problem.jacobian(state.x, state.residuals), weights);
-  const auto spare = static_cast<double>(std::max<Eigen::Index>(1, state.residuals.size() - state.x.size()));
-  const double variance = weights.cwiseProduct(state.residuals.cwiseAbs2()).sum() / spare;
-  return normal.ldlt().solve(MatrixXd::Identity(state.x.size(), state.x.size())) * variance;
+// Of a few records the prior must not be noticed, however far the start is off.
+LogFitOptions few_records(Index parameters) {
+  constexpr double wide = 1e4;
+  return {.prior = VectorXd::Constant(parameters, wide)};
 }
 
 }  // namespace
@@ -251,24 +141,36 @@ VectorXd starting_point(const Eigen::MatrixXd& features, const VectorXd& seconds
 }
 
 RobustFit robust_fit(const Form& form, const VectorXd& seconds, const VectorXd& start) {
-  const Solution solution = solve(form, seconds, start.array().log());
+  const auto fit_from = [&](const VectorXd& from) { return log_fit(form, seconds, from, few_records(start.size())); };
+  LogFit best = fit_from(start);
+  for (Index i = 0; i < start.size(); ++i) {
+    for (const double factor : {0.1, 10.0}) {
+      VectorXd moved = start;
+      moved[i] *= factor;
+      LogFit other = fit_from(moved);
+      if (other.loss < best.loss) best = std::move(other);
+    }
+  }
+  constexpr double undetermined = 1e-4;  // where residuals of 3 % leave a factor of e^3
   RobustFit fit;
-  fit.values = solution.x.array().exp();
-  fit.uncertainty = uncertainties(form, seconds, solution);
+  fit.values = std::move(best.values);
+  fit.uncertainty = (best.prior_share.array() > undetermined)
+                        .select(std::numeric_limits<double>::infinity(), best.uncertainty.array());
   fit.errors = form(fit.values).array() / seconds.array() - 1;
   fit.silent = silent_ones(form, fit.values);
   return fit;
 }
 
 VectorXd left_out_errors(const Form& form, const VectorXd& seconds, const RobustFit& fit) {
-  constexpr int rounds = 3;  // few suffice: the fit to all observations is the start
   VectorXd errors(seconds.size());
   const Index groups = std::min<Index>(seconds.size(), left_out_groups);
   for (Index group = 0; group < groups; ++group) {
-    VectorXd used = VectorXd::Ones(seconds.size());
-    for (Index i = group; i < seconds.size(); i += groups) used[i] = 0;
-    const Solution without = descend(form, seconds, used, fit.values.array().log(), rounds);
-    const VectorXd predicted = form(without.x.array().exp());
+    std::vector<Index> others;
+    for (Index i = 0; i < seconds.size(); ++i)
+      if (i % groups != group) others.push_back(i);
+    const Form form_of_others = [&](const VectorXd& x) -> VectorXd { return form(x)(others); };
+    const LogFit without = log_fit(form_of_others, seconds(others), fit.values, few_records(fit.values.size()));
+    const VectorXd predicted = form(without.values);
     for (Index i = group; i < seconds.size(); i += groups) errors[i] = predicted[i] / seconds[i] - 1;
   }
   return errors;
@@ -283,10 +185,16 @@ LogFit log_fit(const Form& form, const VectorXd& seconds, const VectorXd& start,
   double damping = 1e-2;
   for (int round = 0; round < options.rounds; ++round)
     if (advance(problem, state, damping) <= settled * state.loss) break;
-  const MatrixXd spread = covariance(problem, state);
-  const VectorXd deviations = spread.diagonal().cwiseMax(0.0).cwiseSqrt();
-  const VectorXd inverse = deviations.unaryExpr([](double d) { return d > 0 ? 1 / d : 0; });
-  return {state.x.array().exp(), deviations, inverse.asDiagonal() * spread * inverse.asDiagonal(), state.loss};
+  const VectorXd weights = problem.weights(state.residuals);
+  const MatrixXd normal = problem.normal_matrix(problem.jacobian(state.x, state.residuals), weights);
+  const MatrixXd inverse = normal.ldlt().solve(MatrixXd::Identity(state.x.size(), state.x.size()));
+  const auto spare = static_cast<double>(std::max<Index>(1, state.residuals.size() - state.x.size()));
+  const double variance = weights.cwiseProduct(state.residuals.cwiseAbs2()).sum() / spare;
+  const MatrixXd covariance = inverse * variance;  // of the logarithms
+  const VectorXd deviations = covariance.diagonal().cwiseMax(0.0).cwiseSqrt();
+  const VectorXd scale = deviations.unaryExpr([](double d) { return d > 0 ? 1 / d : 0; });
+  return {state.x.array().exp(), deviations, inverse.diagonal().cwiseProduct(problem.prior()),
+          scale.asDiagonal() * covariance * scale.asDiagonal(), state.loss};
 }
 
 std::vector<std::vector<double>> correlation_of(const LogFit& fit, const std::vector<Eigen::Index>& constants,

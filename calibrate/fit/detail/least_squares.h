@@ -1,6 +1,6 @@
 // Fits the constants of a form to measured times: least squares of the logarithms, so that a microsecond and a second
-// weigh alike. Huber's weights (P. J. Huber, Robust Estimation of a Location Parameter, 1964) keep disturbed samples
-// from distorting the fit.
+// weigh alike, with a loss that keeps disturbed samples from distorting the fit (after P. J. Huber, Robust Estimation
+// of a Location Parameter, 1964).
 #pragma once
 
 #include <Eigen/Core>
@@ -45,20 +45,10 @@ double rounded(double value, int digits);
 // features(i, j) times parameter j to observation i. Requires a feature above 0 in every column.
 Eigen::VectorXd starting_point(const Eigen::MatrixXd& features, const Eigen::VectorXd& seconds);
 
-// Returns the best of several fits: Levenberg-Marquardt in the logarithms of the parameters, reweighted until the
-// weights converge, from `start` and from each parameter ten times smaller and larger. Requires at least as many
-// observations as parameters.
-RobustFit robust_fit(const Form& form, const Eigen::VectorXd& seconds, const Eigen::VectorXd& start);
-
-// Returns the relative error of each observation when predicted from a fit to all others. Of more observations than
-// there are groups, each group is left out at once, so that time grows with the observations and not with their square.
-inline constexpr Eigen::Index left_out_groups = 256;
-Eigen::VectorXd left_out_errors(const Form& form, const Eigen::VectorXd& seconds, const RobustFit& fit);
-
-// Fits a form with many constants to a large table: the logarithms of the constants by Levenberg-Marquardt. The loss of
-// a residual r = ln(predicted / measured) is w^2 (sqrt(1 + (r / w)^2) - 1): quadratic near 0 and linear beyond the
-// width w. A weak prior around the start keeps a constant finite that no row depends on. There is one start, from
-// datasheets; robust_fit() is for few records without such a start.
+// Fits the logarithms of the constants by Levenberg-Marquardt. The loss of a residual r = ln(predicted / measured) is
+// w^2 (sqrt(1 + (r / w)^2) - 1): quadratic near 0 and linear beyond the width w. A weak prior around the start keeps a
+// constant finite that no row depends on. There is one start, from datasheets; robust_fit() is for few records without
+// such a start.
 
 struct LogFitOptions {
   double width = 0.05;  // of a residual, beyond which it counts linearly
@@ -70,6 +60,7 @@ struct LogFitOptions {
 struct LogFit {
   Eigen::VectorXd values;       // each above 0
   Eigen::VectorXd uncertainty;  // relative standard deviation of each; large where no row depends on it
+  Eigen::VectorXd prior_share;  // of what is known of each: 1 where no row depends on it
   Eigen::MatrixXd correlation;  // of the errors of their logarithms
   double loss = 0;
 };
@@ -85,6 +76,15 @@ struct Fitted {
 // Requires at least one row; `start` is above 0.
 LogFit log_fit(const Form& form, const Eigen::VectorXd& seconds, const Eigen::VectorXd& start,
                const LogFitOptions& options = {});
+
+// Returns the best of several fits: from `start` and from each parameter ten times smaller and larger. Requires at
+// least as many observations as parameters.
+RobustFit robust_fit(const Form& form, const Eigen::VectorXd& seconds, const Eigen::VectorXd& start);
+
+// Returns the relative error of each observation when predicted from a fit to all others. Of more observations than
+// there are groups, each group is left out at once, so that time grows with the observations and not with their square.
+inline constexpr Eigen::Index left_out_groups = 256;
+Eigen::VectorXd left_out_errors(const Form& form, const Eigen::VectorXd& seconds, const RobustFit& fit);
 
 // Returns the correlations of some of the constants, in this order: row i has those of constant i + 1 with the ones
 // before it. A negative sign stands for the inverse of a constant.
