@@ -231,7 +231,7 @@ void read_lora_targets(const RuleInput& in) {
     draft.not_modeled(key, "adapters are next to all GEMMs of attention; PEFT has a list for each model");
     return draft.set("training.targets", std::vector<std::string>{"attention"}, "no module is named");
   }
-  const AdapterLayers layers = read_adapter_layers(in, key);
+  const AdapterTargets layers = read_adapter_layers(in, key);
   const bool whole = (!layers.attention || modules.size() >= 4) &&
                      (!layers.mlp || names_module(modules, {"down", "w2", "fc2", "4h_to_h", "c_proj"}));
   if (!whole) draft.not_modeled(key, "all GEMMs of attention, or of an MLP, have adapters");

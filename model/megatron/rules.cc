@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
 #include <iterator>
 #include <utility>
 
 #include "model/base/decimal.h"
 #include "model/megatron/shell/shell.h"
+#include "model/plan/adapter_targets.h"
 
 namespace plumbline::model::megatron {
 namespace {
@@ -320,41 +320,23 @@ constexpr std::int64_t silent_rank = 8;  // of ms-swift
 constexpr std::string_view silent_modules = "all-linear";
 constexpr const char* modules_of_mindspeed = "--lora-target-modules";
 
-// Names of Megatron Core (linear_qkv, linear_fc1) and of Hugging Face (q_proj, down_proj).
-std::vector<std::string> targets_of(const std::vector<std::string>& targeted, bool experts) {
-  const auto names = [](const std::vector<std::string>& modules, std::initializer_list<std::string_view> parts) {
-    return std::ranges::any_of(modules, [&parts](const std::string& module) {
-      return std::ranges::any_of(parts, [&](std::string_view part) { return module.find(part) != std::string::npos; });
-    });
-  };
-  const auto names_mlp = [&names](const std::vector<std::string>& modules) {
-    return names(modules, {silent_modules, "fc", "gate", "up_proj", "down_proj"});
-  };
-  std::vector<std::string> routed;  // those that are not of shared experts
-  std::ranges::copy_if(targeted, std::back_inserter(routed),
-                       [](const std::string& module) { return module.find("shared_expert") == std::string::npos; });
-  std::vector<std::string> targets;
-  if (names(targeted, {silent_modules, "linear_q", "linear_kv", "linear_proj", "q_proj", "k_proj", "v_proj", "o_proj"}))
-    targets.emplace_back("attention");
-  if (names_mlp(targeted)) targets.emplace_back("mlp");
-  if (experts && names_mlp(routed)) targets.emplace_back("experts");
-  return targets;
-}
-
 void read_training(const RuleReader& in) {
   const bool adapters = in.given.has(modules_of_mindspeed);
   const std::string method = in.given.value("--train-type").value_or(adapters ? "lora" : "full");
   if (method == "full") return;
   if (method != "lora") return in.note("--train-type", "'" + method + "' is not modelled: all weights train");
-  std::vector<std::string> targeted = in.given.values(adapters ? modules_of_mindspeed : "--target-modules");
+  const char* named = adapters ? modules_of_mindspeed : "--target-modules";
+  std::vector<std::string> targeted = in.given.values(named);
   if (targeted.empty()) targeted.emplace_back(silent_modules);
   auto& training = in.plan.training;
   training.method = method;
   training.rank = in.number("--lora-rank").value_or(silent_rank);
-  training.targets = targets_of(targeted, in.shape.experts.has_value());
-  if (!training.targets.empty()) return;
-  training.targets = targets_of({std::string(silent_modules)}, in.shape.experts.has_value());
-  in.note("--target-modules", "no module of attention or MLP is named: all-linear is priced");
+  const bool experts = in.shape.experts.has_value();
+  const bool all = std::ranges::find(targeted, silent_modules) != targeted.end();
+  training.targets = adapter_targets(targeted, experts).words();
+  if (!all && !training.targets.empty()) return;
+  training.targets = AdapterTargets{true, true, experts}.words();
+  if (!all) in.note(named, "no module of attention or MLP is named: all-linear is priced");
 }
 
 constexpr const char* optimizer = "--optimizer";

@@ -24,6 +24,7 @@
 #include "model/configurations/configuration.h"
 #include "model/configurations/import.h"
 #include "model/megatron/shell/shell.h"
+#include "model/plan/adapter_targets.h"
 
 namespace plumbline::model::configurations {
 
@@ -181,12 +182,8 @@ void read_deferred_reduction(Draft& draft, std::string_view key);
 
 // Returns whether a module of the list has one of the parts in its name.
 bool names_module(const std::vector<std::string>& modules, std::initializer_list<std::string_view> parts);
-// Sets the layers of the modules that a key names, as models of Hugging Face have them; those of MLPs are of experts
-// too where the model has any. Returns which there are; an error where there are none.
-struct AdapterLayers {
-  bool attention = false, mlp = false;
-};
-AdapterLayers read_adapter_layers(const RuleInput& in, std::string_view key);
+// Sets the layers of the modules that a key names and returns them; an error where there are none.
+AdapterTargets read_adapter_layers(const RuleInput& in, std::string_view key);
 // Sets adapters of a rank (default 8) next to the modules that a key names; next to all linear layers where it is
 // missing or is that word.
 struct AdapterKeys {

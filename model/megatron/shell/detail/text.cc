@@ -252,10 +252,10 @@ namespace {
 
 // Returns the position after the bracket that closes the one at `at`.
 std::size_t behind_brackets(std::string_view word, std::size_t at, char open, char close) {
-  int levels = 0;
+  int depth = 0;
   for (std::size_t end = at; end < word.size(); ++end) {
-    levels += word[end] == open ? 1 : word[end] == close ? -1 : 0;
-    if (levels == 0) return end + 1;
+    depth += word[end] == open ? 1 : word[end] == close ? -1 : 0;
+    if (depth == 0) return end + 1;
   }
   return word.size();
 }

@@ -349,7 +349,9 @@ TEST(MegatronStyles, AdaptersOfMsSwiftAreThoseOfThePlan) {
                    Words{"attention", "mlp", "experts"}),
         {"--tuner_type lora", 8, Words{"attention", "mlp", "experts"}},
         {"--train_type lora --target_modules linear_qkv linear_proj", 8, Words{"attention"}},
-        {"--train_type lora --target_modules gate_proj down_proj", 8, Words{"mlp", "experts"}}}) {
+        {"--train_type lora --target_modules linear_qkv all-linear", 8, Words{"attention", "mlp", "experts"}},
+        {"--train_type lora --target_modules gate_proj down_proj", 8, Words{"mlp", "experts"}},
+        {"--train_type lora --target_modules linear_qkv mlp.router mlp.gate", 8, Words{"attention"}}}) {
     const auto lora = import_style(model + words + "\n", "swift.sh", {});
     ASSERT_TRUE(lora) << words << to_string(lora.error());
     EXPECT_EQ(lora->plan.training.method, "lora") << words;
