@@ -17,6 +17,9 @@ struct Marker {
 constexpr std::string_view kUnread = "no command reads it";  // what their hints begin with
 constexpr std::string_view kPlanByHand =
     "no command reads it: its degrees and batch are keys of a plan; plumbline show key parallelism lists them";
+constexpr std::string_view kRolloutOfMegatron =
+    "plumbline import megatron {0} --set rollout.prompt_tokens=N --set rollout.answer_tokens=N --set "
+    "rollout.answer_tokens_sd=N -o plan.toml";
 constexpr Marker markers[] = {
     {"\x1f\x8b", "", "", "a compressed file",
      "gzip -dc {0} unpacks it; a trace is read as it is: plumbline compare PLAN {0}, or import kineto {0} -o "
@@ -57,13 +60,13 @@ constexpr Marker markers[] = {
     {"", "WorkloadBaseConfig", "num_gpus=", "presets of Megatron-Bridge",
      "plumbline import nemo reads its recipes (perf_recipes) and the run_config.yaml of a run"},
     {"", "megatron sft", "--", "a launch script of ms-swift on Megatron", "plumbline import megatron {0} -o plan.toml"},
+    {"", "megatron rlhf", "grpo", "a launch script of ms-swift on Megatron", kRolloutOfMegatron},
+    {"", "swift/cli/_megatron/", "grpo", "a launch script of ms-swift on Megatron", kRolloutOfMegatron},
     {"", "megatron rlhf", "--", "a launch script of ms-swift on Megatron",
      "plumbline import megatron {0} -o plan.toml"},
     {"", "swift/cli/_megatron/", "--", "a launch script of ms-swift on Megatron",
      "plumbline import megatron {0} -o plan.toml"},
-    {"", "--actor-num-gpus-per-node", "--rollout-batch-size", "a launch script of slime",
-     "plumbline import megatron {0} --set rollout.prompt_tokens=N --set rollout.answer_tokens=N --set "
-     "rollout.answer_tokens_sd=N -o plan.toml"},
+    {"", "--actor-num-gpus-per-node", "--rollout-batch-size", "a launch script of slime", kRolloutOfMegatron},
     {"", "allocation_mode:", "cluster:", "a configuration of AReaL", kPlanByHand},
     {"", "gconfig:", "trial_name:", "a configuration of AReaL", kPlanByHand},
     {"", "open_instruct/", "--model_name_or_path", "a launch script of open-instruct", kPlanByHand},

@@ -108,6 +108,20 @@ void read_slime(const RuleReader& in) {
     in.note("--rollout-max-prompt-len", "is not given: no prompt is longer than the mean");
 }
 
+// Refuses what ms-swift itself does: these two are of its trainings without Megatron, and a generation is whole
+// updates.
+void refuse_of_swift(const RuleReader& in, std::int64_t update) {
+  if (count(in, "--num-iterations", 1) > 1) in.refuse("--num-iterations", "Megatron GRPO uses an answer once: 1");
+  if (in.given.has("--async-generate"))
+    in.refuse("--async-generate", "Megatron GRPO generates when it needs answers: false");
+  constexpr const char* generation = "--generation-batch-size";
+  const auto all = in.number(generation), steps = in.number("--steps-per-generation");
+  if (!all || update < 1) return;
+  if (*all % update != 0 || (steps && *all / update != *steps))
+    in.refuse(generation, fmt::format("{} answers are not {} updates of --global-batch-size {}", *all,
+                                      steps ? std::to_string(*steps) : "whole", update));
+}
+
 // Defaults and rules are those of RLHFMegatronArgumentsMixin of swift/megatron/arguments/megatron_args.py @006938be and
 // of MegatronGRPOTrainer (modelscope/ms-swift): batches count answers, and an update that is the only one of its
 // generation has no log-probabilities from before.
@@ -122,16 +136,16 @@ void read_swift_grpo(const RuleReader& in) {
   if (r.answers > 0) r.prompts = all / r.answers;
   if (r.answers > 0 && all % r.answers != 0)
     in.refuse("--num-generations", fmt::format("{} answers of a generation are no whole groups of {}", all, r.answers));
+  refuse_of_swift(in, update);
   set_updates(in, "--generation-batch-size", all, update);
-  r.epochs = std::max<std::int64_t>(1, count(in, "--num-iterations", 1));
-  r.old_log_probs = r.updates > 1 || r.epochs > 1;
+  r.old_log_probs = r.updates > 1;
   r.reference = decimal(in, "--beta", 0.04) != 0;
   r.max_answer_tokens = count(in, "--max-completion-length", r.max_answer_tokens > 0 ? r.max_answer_tokens : 512);
   if (const auto run = in.number("--train-iters"); run && *run >= r.updates) r.steps = *run / r.updates;
 
   const bool server = in.given.value("--vllm-mode") == "server", model = in.given.has("--offload-model"),
              states = in.given.has("--offload-optimizer");
-  r.placement = !server ? "colocated" : in.given.has("--async-generate") ? "asynchronous" : "split";
+  r.placement = server ? "split" : "colocated";
   if (!server) r.offload = model || states;
   if (!server && model != states)
     in.note(model ? "--offload-model" : "--offload-optimizer", "all that trains is on the host");

@@ -48,6 +48,10 @@ TEST(ForeignFile, IsRefusedWithTheCommandThatReadsIt) {
                "plumbline import megatron {} --set rollout.prompt_tokens=N --set rollout.answer_tokens=N --set "
                "rollout.answer_tokens_sd=N -o plan.toml"},
            Foreign{"swift.sh", "#!/bin/bash\nmegatron rlhf --rlhf_type grpo --model a\n",
+                   "a launch script of ms-swift on Megatron",
+                   "plumbline import megatron {} --set rollout.prompt_tokens=N --set rollout.answer_tokens=N --set "
+                   "rollout.answer_tokens_sd=N -o plan.toml"},
+           Foreign{"dpo.sh", "#!/bin/bash\nmegatron rlhf --rlhf_type dpo --model a\n",
                    "a launch script of ms-swift on Megatron", "plumbline import megatron {} -o plan.toml"},
            Foreign{
                "areal.yaml", "trial_name: a\ngconfig:\n  n_samples: 4\nactor:\n  backend: fsdp:d4\n",

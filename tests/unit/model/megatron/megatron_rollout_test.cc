@@ -280,9 +280,20 @@ TEST(MegatronRollout, SwiftGrpoThatIsRefused) {
   EXPECT_THAT(error_of(of("--global_batch_size 64 --vllm_mode server", server)).message,
               HasSubstr("does not state the GPUs of the engines"));
   server.emplace_back("rollout.gpus=4");
-  const auto asked = value_of(of("--global_batch_size 64 --vllm_mode server --async_generate true", server));
-  EXPECT_EQ(asked.plan.rollout.placement, "asynchronous");
+  const auto asked = value_of(of("--global_batch_size 64 --vllm_mode server --async_generate false", server));
+  EXPECT_EQ(asked.plan.rollout.placement, "split");
   EXPECT_EQ(asked.plan.rollout.gpus, 4);
+  // What MegatronArguments itself does not take.
+  for (const auto& [words, message] :
+       {std::pair("--global_batch_size 64 --num_iterations 2", "--num-iterations: Megatron GRPO uses an answer once"),
+        {"--global_batch_size 64 --vllm_mode server --async_generate true", "--async-generate: Megatron GRPO"},
+        {"--global_batch_size 64 --generation_batch_size 96", "96 answers are not whole updates of"},
+        {"--global_batch_size 64 --generation_batch_size 128 --steps_per_generation 4",
+         "128 answers are not 4 updates of --global-batch-size 64"}})
+    EXPECT_THAT(error_of(of(words, server)).message, HasSubstr(message)) << words;
+  EXPECT_EQ(value_of(of("--global_batch_size 64 --generation_batch_size 128 --num_iterations 1", lengths))
+                .plan.rollout.updates,
+            2);
 }
 
 }  // namespace
