@@ -188,7 +188,7 @@ std::optional<Error> Importer::refusal() const {
   const auto note = std::ranges::find(out_.notes, NoteKind::refused, &Note::kind);
   if (note == out_.notes.end()) return std::nullopt;
   return placed(
-      {ErrorKind::input, note->text, "", 0, "", "Megatron-LM does not start with it; --args changes arguments"},
+      {ErrorKind::input, note->text, "", 0, "", "the training does not start with it; --args changes arguments"},
       note->line);
 }
 

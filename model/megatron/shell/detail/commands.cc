@@ -14,10 +14,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view declarations[] = {"export", "local", "declare", "typeset"};
+constexpr std::string_view declarations[] = {"export", "local", "declare", "typeset", "readonly"};
 constexpr std::string_view shells[] = {"bash", "sh", "zsh", "dash"};
-constexpr std::string_view not_read[] = {"shopt",     "alias", "enable",  "let",     "mapfile",
-                                         "readarray", "read",  "getopts", "readonly"};
+constexpr std::string_view not_read[] = {"shopt", "alias", "enable", "let", "mapfile", "readarray", "read", "getopts"};
 
 // Returns where the name of an assignment and its key end: NAME, NAME[KEY]; 0 for other words.
 std::pair<std::size_t, std::size_t> assignment(const Letters& word) {
@@ -106,6 +105,7 @@ std::optional<Fields> Reader::element(const std::string& name, const Letters& ke
 void Reader::assign(const std::string& name, Fields value, bool appended) {
   if (inputs_.definitions.contains(name) && !appended) return;  // what comes from outside holds
   const int at = line();
+  if (state_.constants.contains(name)) return refuse(at, fmt::format("a second value of the readonly '{}'", name));
   // In $( ) it joins "${LIST[*]}".
   if (name == "IFS" && (output_ == nullptr || open_ > 0 || !are_known(value)))
     return refuse(at, "an IFS of the script's own");
@@ -235,13 +235,17 @@ Fields Reader::list_of(const Letters& list) {
 
 void Reader::declare(const std::vector<Letters>& words, int line) {
   const std::string kind = text_of(words[0]);
-  bool is_local = kind != "export" && !state_.locals.empty();
+  bool is_local = kind != "export" && kind != "readonly" && !state_.locals.empty();
+  bool is_constant = kind == "readonly";
   for (auto word = words.begin() + 1; word != words.end() && !broken_; ++word) {
     const bool assigns = is_assignment(*word);
     for (const Letters& field : assigns ? Fields{*word} : expand(*word)) {
       const std::string text = text_of(field), name = text.substr(0, text.find_first_of("+=["));
-      if (text.starts_with('-')) is_local = is_local && text.find('g') == std::string::npos;
-      if (text.starts_with('-') ? text.find_first_not_of("-axgp") != std::string::npos
+      if (text.starts_with('-')) {
+        is_local = is_local && text.find('g') == std::string::npos;
+        is_constant = is_constant || text.find('r') != std::string::npos;
+      }
+      if (text.starts_with('-') ? text.find_first_not_of("-axgpr") != std::string::npos
                                 : !is_known(slice(field, 0, name.size() + 1)))
         return refuse(line, fmt::format("'{} {}'", kind, text));
       if (text.starts_with('-')) continue;
@@ -250,6 +254,7 @@ void Reader::declare(const std::vector<Letters>& words, int line) {
         assign_word(field);
       else if (is_local || name.size() < text.size())
         assign(name, name.size() < text.size() ? Fields{slice(field, name.size() + 1, field.size())} : Fields());
+      if (is_constant) state_.constants.insert(name);
     }
   }
   status_ = Truth::yes;
@@ -341,7 +346,10 @@ void Reader::run_function(const std::pair<Source*, std::size_t>& function, const
   std::tie(loops_, open_loops_) = loops;  // "break" does not leave loops around the call
   source_ = source;
   at_ = at;
-  for (const std::string& name : state_.locals.back()) restore(name, before.variables);
+  for (const std::string& name : state_.locals.back()) {
+    restore(name, before.variables);
+    if (!before.constants.contains(name)) state_.constants.erase(name);
+  }
   state_.locals = before.locals;
   state_.parameters = before.parameters;
   if (flow_ == Flow::give_back) flow_ = Flow::none;

@@ -134,7 +134,8 @@ using Variables = std::map<std::string, Fields, std::less<>>;  // one field: a s
 // What a shell of its own does not change.
 struct State {
   Variables variables;
-  Fields parameters;  // $1 ...
+  std::set<std::string, std::less<>> constants;  // readonly
+  Fields parameters;                             // $1 ...
   std::map<std::string, std::pair<Source*, std::size_t>, std::less<>> functions;
   std::vector<std::set<std::string>> locals;  // of each function
   std::optional<std::string> folder{""};      // after cd; empty: where the script is started; nothing: not known
