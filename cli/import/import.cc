@@ -213,6 +213,18 @@ model::Result<void> refuse_foreign_option(const std::string& format, const Impor
   return {};
 }
 
+// Takes a model by its name on Hugging Face, too.
+model::Result<void> take_model(ImportArguments& arguments) {
+  const auto shipped = resolve_model("", arguments.model);
+  const bool is_path = arguments.model.ends_with(".json") || arguments.model.starts_with('.');
+  if (shipped || is_path) return shipped.map([](const std::string&) {});
+  const auto found = configurations::find_named_model(arguments.model, &load_model);
+  if (!found || found->further || found->model.shipped.starts_with('/')) return tl::unexpected(shipped.error());
+  fmt::print(stderr, "--model {}: the model is {}, by its name\n", arguments.model, found->model.shipped);
+  arguments.model = found->model.shipped;
+  return {};
+}
+
 // Runs a format with its files.
 model::Result<void> run_import(const std::string& format, ImportArguments& arguments) {
   arguments.file = arguments.files.front();
@@ -222,7 +234,7 @@ model::Result<void> run_import(const std::string& format, ImportArguments& argum
                               "only 'import components' takes several");
   TRY(refuse_foreign_option(format, arguments));
   TRY(refuse_unread(arguments.file));
-  if (!arguments.model.empty()) TRY(resolve_model("", arguments.model));
+  if (!arguments.model.empty()) TRY(take_model(arguments));
   if (!arguments.topology.empty()) TRY(find_topology(arguments.topology, {}));
   return run_format<ImportArguments>(import_formats, format, arguments).map_error([&](model::Error error) {
     return of_its_format(std::move(error), arguments.file, format);

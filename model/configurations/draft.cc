@@ -378,9 +378,12 @@ std::int64_t read_rows(const ConfigurationFormat& format, Draft& draft) {
       }
     }
     const bool unset = !entry.is_list && (whole ? is_off(entry) : entry.value.empty());  // null
-    const bool free = row == nullptr
-                          ? unset
-                          : row->meaning == Meaning::no_cost || (row->meaning == Meaning::not_modeled && is_off(entry));
+    const auto asks_nothing = [&] {
+      return is_off(entry) || (!entry.unread && megatron::is_priced(row->name, {&entry.value, 1}));
+    };
+    const bool free =
+        row == nullptr ? unset
+                       : row->meaning == Meaning::no_cost || (row->meaning == Meaning::not_modeled && asks_nothing());
     if (free) {
       ++no_cost;
     } else if (row == nullptr) {
@@ -455,7 +458,10 @@ void add_alternatives(const ConfigurationFormat& format, const Configuration& co
   for (const Entry& entry : known.entries) {
     if (!decides_step(*format.row(entry.key))) continue;
     Configuration without = known;
-    std::erase_if(without.entries, [&entry](const Entry& one) { return one.written == entry.written; });
+    const bool recomputes = entry.key.ends_with("recompute_granularity");  // its method alone means full
+    std::erase_if(without.entries, [&](const Entry& one) {
+      return one.written == entry.written || (recomputes && one.key.ends_with("recompute_method"));
+    });
     add(entry.line, "without " + entry.written, read_configuration(format, without, overrides, options));
   }
   for (const std::string& choice : read.open_choices) {

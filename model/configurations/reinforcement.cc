@@ -92,6 +92,11 @@ Result<Configuration> read_verl_script(const Source& source) {
   Configuration read{source.path, {}};
   for (const megatron::Word& word : std::span(launch.words).subspan(launch.first))
     if (Entry entry = entry_of(word, source.renames); !entry.key.empty()) read.entries.push_back(std::move(entry));
+  const bool of_verl = std::ranges::any_of(
+      read.entries, [](const Entry& entry) { return entry.written.starts_with("actor_rollout_ref."); });
+  if (const megatron::Word& program = launch.words[launch.first - 1]; !of_verl)
+    return wrong_input_at(source.path, program.line, "", fmt::format("{} has no option of verl", program.text),
+                          "actor_rollout_ref.* are read, on its command line");
   if (source.text.find(kMachine) != std::string_view::npos)
     read.entries.push_back({std::string(kMachine), std::string(kMachine), "gpu", {}, 0});
   return read;

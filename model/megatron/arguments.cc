@@ -1,11 +1,14 @@
 #include "model/megatron/arguments.h"
 
 #include <algorithm>
+#include <iterator>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "model/base/decimal.h"
 #include "model/base/error.h"
 #include "model/base/text.h"
 
@@ -79,6 +82,24 @@ std::vector<Argument> table_of(std::span<const Argument> rows) {
 std::span<const Argument> arguments() {
   static const std::vector<Argument> all = table_of(table);
   return all;
+}
+
+bool is_priced(std::string_view name, std::span<const std::string> values) {
+  if (values.empty()) return false;
+  // The layers of hybrid models under their names of 2024 and 2026.
+  const std::string& last = values.back();
+  constexpr std::string_view specs[] = {"mamba_stack_spec", "hybrid_stack_spec", "get_qwen3_next_spec",
+                                        "get_qwen3_5_spec"};
+  if (name == "--spec" && std::ranges::find(specs, last) != std::end(specs)) return true;
+  if (values.size() != 1) return false;
+  const auto number = parse_decimal(last);
+  return (name == "--outer-dp-sharding-strategy" && last == "no_shard") ||
+         (name == "--context-parallel-algo" && last == "megatron_cp_algo") ||
+         (name == "--mlp-type" && last == "standard") ||
+         ((name == "--stage" || name == "--loss-type") && (last == "pt" || last.starts_with("sft"))) ||
+         (name == "--ds-sequence-parallel-size" && number && number->value() == 1) ||
+         (name == "--optimizer-offload-fraction" && number && number->value() == 1) ||
+         (name.ends_with("-dropout") && number && number->value() == 0);
 }
 
 std::string known_name(std::string_view name) {

@@ -90,6 +90,9 @@ std::vector<Argument> table_of(std::span<const Argument> rows);
 // Returns whether an argument decides how a step is done, not what it computes: neither the model nor its batch.
 bool decides_step(const Argument& argument);
 
+// Returns whether these values of an argument that no plan has ask for what is priced.
+bool is_priced(std::string_view name, std::span<const std::string> values);
+
 // Returns the arguments in the order in which they are written.
 std::span<const Argument> arguments();
 

@@ -32,25 +32,6 @@ std::string nearest_setting(std::string_view name, const GivenArgument& argument
   return name == "--fine-grained-activation-offloading" ? "offload.activations=1" : "";
 }
 
-// Whether an argument that no plan has asks for what is priced.
-bool is_priced(std::string_view name, const GivenArgument& argument) {
-  if (argument.values.empty() || argument.unknown || argument.condition > 0) return false;
-  // The layers of hybrid models under their names of 2024 and 2026.
-  const std::string& last = argument.values.back();
-  constexpr std::string_view specs[] = {"mamba_stack_spec", "hybrid_stack_spec", "get_qwen3_next_spec",
-                                        "get_qwen3_5_spec"};
-  if (name == "--spec" && std::ranges::find(specs, last) != std::end(specs)) return true;
-  if (argument.values.size() != 1) return false;
-  const auto number = parse_decimal(argument.values[0]);
-  return (name == "--outer-dp-sharding-strategy" && last == "no_shard") ||
-         (name == "--context-parallel-algo" && last == "megatron_cp_algo") ||
-         (name == "--mlp-type" && last == "standard") ||
-         ((name == "--stage" || name == "--loss-type") && (last == "pt" || last.starts_with("sft"))) ||
-         (name == "--ds-sequence-parallel-size" && number && number->value() == 1) ||
-         (name == "--optimizer-offload-fraction" && number && number->value() == 1) ||
-         (name.ends_with("-dropout") && number && number->value() == 0);
-}
-
 std::string program_of(const Launch& launch) { return launch.text.substr(launch.text.find_last_of(" /") + 1); }
 
 // Whether a command of this name starts a program that it is given.
@@ -106,6 +87,7 @@ std::optional<Error> Importer::read_launch() {
   given_ = group_arguments(launch_.arguments, out_.notes);
   if (given_.open()) return not_known("", *given_.open());
   given_.erase(without_);
+  if (without_ == "--recompute-granularity") given_.erase("--recompute-method");  // which alone means full
   const std::string program = program_of(launch_);
   const auto is_named = [words = "_" + program.substr(0, program.find('.')) + "_"](std::string_view part) {
     return words.find(fmt::format("_{}_", part)) != std::string::npos;
@@ -236,7 +218,8 @@ Error Importer::not_known(std::string_view argument, const Word& word) const {
 void Importer::note_unread(const std::string& name, const GivenArgument& argument, const Argument* known) {
   std::string text = name;
   for (const std::string& value : argument.values) text += " " + value;
-  const bool priced = known != nullptr && is_priced(name, argument);
+  const bool priced =
+      known != nullptr && !argument.unknown && argument.condition == 0 && is_priced(name, argument.values);
   const bool free = known != nullptr && (known->meaning == Meaning::no_cost || priced);
   const bool layers = priced && name == "--spec";
   const bool of_engine =

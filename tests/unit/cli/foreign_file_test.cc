@@ -22,6 +22,9 @@ struct Foreign {
   const char *name, *text, *what, *command;
 };
 
+constexpr const char* by_hand =
+    "no command reads it: its degrees and batch are keys of a plan; plumbline show key parallelism lists them";
+
 TEST(ForeignFile, IsRefusedWithTheCommandThatReadsIt) {
   const tests::TemporaryDirectory folder;
   for (const Foreign& one : {
@@ -53,22 +56,28 @@ TEST(ForeignFile, IsRefusedWithTheCommandThatReadsIt) {
                    "rollout.answer_tokens_sd=N -o plan.toml"},
            Foreign{"dpo.sh", "#!/bin/bash\nmegatron rlhf --rlhf_type dpo --model a\n",
                    "a launch script of ms-swift on Megatron", "plumbline import megatron {} -o plan.toml"},
-           Foreign{
-               "areal.yaml", "trial_name: a\ngconfig:\n  n_samples: 4\nactor:\n  backend: fsdp:d4\n",
-               "a configuration of AReaL",
-               "no command reads it: its degrees and batch are keys of a plan; plumbline show key parallelism lists "
-               "them"},
-           Foreign{
-               "grpo_fast.sh",
-               "#!/bin/bash\npython open_instruct/grpo_fast.py --model_name_or_path a --deepspeed_stage 3\n",
-               "a launch script of open-instruct",
-               "no command reads it: its degrees and batch are keys of a plan; plumbline show key parallelism lists "
-               "them"},
-           Foreign{
-               "lm.yaml", "model:\n  type: llama\ntrainer:\n  mp: p=f32,c=bfloat16\n  train_batch_size: 8\n",
-               "a configuration of Levanter",
-               "no command reads it: its degrees and batch are keys of a plan; plumbline show key parallelism lists "
-               "them"},
+           Foreign{"areal.yaml", "trial_name: a\ngconfig:\n  n_samples: 4\nactor:\n  backend: fsdp:d4\n",
+                   "a configuration of AReaL", by_hand},
+           Foreign{"omni.sh", "python3 -m verl_omni.trainer.main_flowgrpo actor_rollout_ref.model.path=a/b\n",
+                   "a launch script of veRL-Omni, which trains on images and video",
+                   "no command reads it: diffusion models are no models of plumbline"},
+           Foreign{"skyrl.sh", "uv run -m skyrl_train.entrypoints.main_base trainer.policy.model.path=a/b\n",
+                   "a launch script of SkyRL", by_hand},
+           Foreign{"maxtext.sh",
+                   "#!/bin/bash\npython3 -m MaxText.train b.yml base_output_directory=c per_device_batch_size=1\n",
+                   "a launch script of MaxText", by_hand},
+           Foreign{"maxtext.yml", "base_config: base.yml\nper_device_batch_size: 4\nremat_policy: minimal\n",
+                   "a configuration of MaxText", by_hand},
+           Foreign{"unsloth.py",
+                   "from unsloth import FastLanguageModel\nmodel = FastLanguageModel.from_pretrained(1)\n",
+                   "a training script of Unsloth", by_hand},
+           Foreign{"sft.py", "from trl import SFTConfig, SFTTrainer\ntrainer = SFTTrainer(args=SFTConfig())\n",
+                   "a training script of TRL", by_hand},
+           Foreign{"grpo_fast.sh",
+                   "#!/bin/bash\npython open_instruct/grpo_fast.py --model_name_or_path a --deepspeed_stage 3\n",
+                   "a launch script of open-instruct", by_hand},
+           Foreign{"lm.yaml", "model:\n  type: llama\ntrainer:\n  mp: p=f32,c=bfloat16\n  train_batch_size: 8\n",
+                   "a configuration of Levanter", by_hand},
            Foreign{"ds.json", "{\"zero_optimization\": {\"stage\": 2}}", "a configuration of DeepSpeed",
                    "plumbline import deepspeed {} --gpus N --model NAME -o plan.toml"},
            Foreign{"config.json", "{\"model_type\": \"llama\"}", "a model",

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,8 @@ TEST(Verl, LengthsInTheMeanAreInNoFile) {
                              testing::Not(HasSubstr("answer_tokens=N"))));
   EXPECT_THAT(refusal("verl", "#!/bin/bash\npython3 train.py\n", answer_lengths),
               HasSubstr("starts none of the trainings that are read"));
+  EXPECT_THAT(refusal("verl", "python3 -m other.main_base trainer.strategy=fsdp2\n", answer_lengths),
+              HasSubstr("other.main_base has no option of verl"));
 }
 
 TEST(Verl, MegatronsFieldsAreThoseOfMegatron) {
@@ -85,6 +88,10 @@ TEST(Verl, MegatronsFieldsAreThoseOfMegatron) {
   EXPECT_EQ(read.plan.parallelism.zero_stage, 1);
   EXPECT_EQ(read.plan.precision.gradients, Precision::bf16) << "as Megatron-Bridge leaves them";
   EXPECT_EQ(read.plan.recompute.policy, "full");
+  const auto kept = std::ranges::find_if(
+      read.alternatives, [](const PlanAlternative& one) { return one.text.ends_with("recompute_granularity"); });
+  ASSERT_NE(kept, read.alternatives.end());
+  EXPECT_EQ(kept->plan.recompute.policy, "none") << "without its method, which alone means full";
   EXPECT_EQ(read.plan.stack.name, "megatron-core-2025");
   EXPECT_EQ(read.plan.rollout.offload, true);
 }
@@ -97,7 +104,12 @@ TEST(Verl, MegatronsOptimizerAndGradientsAreStated) {
   EXPECT_EQ(of("+actor_rollout_ref.actor.megatron.override_ddp_config.grad_reduce_in_fp32=True").precision.gradients,
             Precision::fp32);
   const std::string own = "+actor_rollout_ref.actor.optim.override_optimizer_config.";
-  EXPECT_TRUE(of(own + "optimizer_cpu_offload=True").offload.optimizer);
+  const auto offloaded = imported("verl",
+                                  script + "actor_rollout_ref.actor.strategy=megatron " + own +
+                                      "optimizer_cpu_offload=True " + own + "optimizer_offload_fraction=1\n",
+                                  answer_lengths);
+  EXPECT_TRUE(offloaded.plan.offload.optimizer);
+  EXPECT_THAT(noted(offloaded), testing::Not(HasSubstr("optimizer_offload_fraction"))) << "all of it is priced";
   EXPECT_EQ(of(own + "use_precision_aware_optimizer=True " + own + "exp_avg_dtype=bf16").precision.optimizer_moments,
             Precision::bf16);
   EXPECT_EQ(of("actor_rollout_ref.actor.megatron.offload.param.target=cpu "
