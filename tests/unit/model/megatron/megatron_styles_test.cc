@@ -636,6 +636,16 @@ TEST(MegatronStyles, DecisionsHaveThePlanWithoutThem) {
   EXPECT_FALSE(find("without --overlap-grad-reduce").plan.overlap.gradient_reduce);
   for (const PlanAlternative& alternative : read.alternatives)
     EXPECT_THAT(alternative.text, testing::Not(testing::HasSubstr("--num-layers"))) << "the model is no decision";
+  // The method alone means full, as in versions of 2021: it goes with the granularity.
+  const auto full = value_of(import_style(
+      "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 1024 --num-attention-heads 16 "
+      "--seq-length 1024 --max-position-embeddings 1024 --vocab-size 32000 --micro-batch-size 1 --bf16 "
+      "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1\n",
+      "s.sh", {}));
+  const auto kept =
+      std::ranges::find(full.alternatives, "without --recompute-granularity full", &PlanAlternative::text);
+  ASSERT_NE(kept, full.alternatives.end());
+  EXPECT_EQ(kept->plan.recompute.policy, "none");
 }
 
 // Scripts without an end are refused.
