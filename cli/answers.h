@@ -62,10 +62,6 @@ model::Result<model::ServingResult> predict_deployment(const sim::Inputs& inputs
                                                        const std::optional<sim::IntervalOptions>& interval,
                                                        double confidence = 0.5);
 
-// Reads a measured deployment as `--measured` takes it, and holds it against a prediction with an interval.
-model::Result<sim::MeasuredDeployment> measured_deployment(const std::string& value,
-                                                           const model::ServingResult& result);
-
 // Reads the fidelity of a sweep; an input error for that of whole clusters.
 model::Result<sim::Fidelity> sweep_fidelity(const std::string& word);
 // Reads the points of a sweep from KEY=RANGE. A key that the overrides set too is an input error.

@@ -15,12 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using model::is_file;
+using model::is_folder;
 using model::wrong_input;
-
-bool is_folder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
 
 // A kind of shipped data: its folders under the data folder and the extension of its files.
 struct Collection {

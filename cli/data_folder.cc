@@ -12,9 +12,12 @@
 #include <system_error>
 
 #include "cli/data.h"
+#include "model/base/text_file.h"
 
 namespace plumbline::cli {
 namespace {
+
+using model::is_folder;
 
 // Returns the folder of the shared object that this code is in, with links resolved; empty where it is in the program.
 std::filesystem::path own_library_folder() {
@@ -28,27 +31,31 @@ std::filesystem::path own_library_folder() {
   return std::filesystem::canonical(map->l_name, failed).parent_path();
 }
 
-bool is_data_folder(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored);
+// Returns the folder that the environment names for the shipped data, which must have those that every prediction
+// reads.
+model::Result<std::string> named_data_folder(const std::string& path) {
+  constexpr const char* variable = "PLUMBLINE_DATA";
+  constexpr const char* remedy = "unset it, or name a folder like share/plumbline";
+  if (!is_folder(path)) return model::wrong_input(variable, fmt::format("'{}' is no folder", path), remedy);
+  for (const char* part : {"topologies", "profiles", "stacks", "examples"})
+    if (!is_folder(std::filesystem::path(path) / part))
+      return model::wrong_input(variable, fmt::format("'{}' has no folder {}/", path, part), remedy);
+  return path;
 }
 
 }  // namespace
 
 model::Result<std::string> data_folder() {
-  if (const char* given = std::getenv("PLUMBLINE_DATA"); given != nullptr && *given != '\0') {
-    if (is_data_folder(given)) return given;
-    return model::wrong_input("PLUMBLINE_DATA", fmt::format("'{}' is no folder", given),
-                              "unset it, or name a folder like share/plumbline");
-  }
+  if (const char* given = std::getenv("PLUMBLINE_DATA"); given != nullptr && *given != '\0')
+    return named_data_folder(given);
   // A Python module lies deep in its prefix: lib/python3/dist-packages/plumbline.
   for (std::filesystem::path folder = own_library_folder(); folder.has_relative_path(); folder = folder.parent_path())
-    if (is_data_folder(folder / "share/plumbline/topologies")) return (folder / "share/plumbline").string();
+    if (is_folder(folder / "share/plumbline/topologies")) return (folder / "share/plumbline").string();
   const std::filesystem::path binary = executable();
   const std::filesystem::path folder = binary.parent_path();
   for (const std::filesystem::path& candidate :
        {folder / "share/plumbline", folder.parent_path() / "share/plumbline"}) {
-    if (!binary.empty() && is_data_folder(candidate)) return candidate.string();
+    if (!binary.empty() && is_folder(candidate)) return candidate.string();
   }
   return model::wrong_input("", fmt::format("the shipped data are not found next to {}", binary.string()),
                             "expected in share/plumbline next to the binary or to its folder; build or install again");

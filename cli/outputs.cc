@@ -296,7 +296,9 @@ int code_of(const model::Error& error) {
 }
 
 int report(const model::Error& error) {
-  std::fputs(fmt::format("plumbline: {}\n", model::to_string(error)).c_str(), stderr);  // fmt::print throws
+  model::Error told = error;
+  if (error.kind == model::ErrorKind::interrupted && error.hint.empty()) told.hint = "no output was written";
+  std::fputs(fmt::format("plumbline: {}\n", model::to_string(told)).c_str(), stderr);  // fmt::print throws
   return code_of(error);
 }
 

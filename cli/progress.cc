@@ -40,7 +40,8 @@ void write_to_stderr(std::string_view sentence) {
 
 void end_process(int number) {
   remove_temporary();
-  write_to_stderr("plumbline: ended by a signal; files that were not finished are as before\n");
+  write_to_stderr(
+      "plumbline: ended by a signal; what was not written is lost, and files that were not finished are as before\n");
   ::signal(number, SIG_DFL);
   ::raise(number);
 }

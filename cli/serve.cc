@@ -16,6 +16,7 @@
 #include "cli/verb.h"
 #include "reports/text/serving/serving_report.h"
 #include "sim/analysis/assumed.h"
+#include "sim/analysis/measured_step.h"
 #include "sim/interval/interval.h"
 #include "sim/serving/serving.h"
 
@@ -35,6 +36,8 @@ model::Result<int> run(const ServeArguments& arguments) {
   InputsReader reader(Purpose::serving);
   const auto inputs = TRY(reader.load(arguments.plan.plan, arguments.plan.overrides));
   if (arguments.plan.print) return printed(model::to_toml(inputs.plan));
+  std::optional<sim::MeasuredValue> measured;
+  if (arguments.measured) measured = TRY(sim::parse_measured_deployment(*arguments.measured));
   Interrupt interrupt(Interrupt::Kept::nothing);
   const auto predicted = [&] {
     WatchedBar bar("draws", interrupt);
@@ -46,8 +49,7 @@ model::Result<int> run(const ServeArguments& arguments) {
   const auto result = TRY(predicted());
   const bool stopped = interrupt.requested();
   reports::ServingReport report{inputs, result, TRY(published_figures(inputs.plan, arguments.plan.overrides))};
-  if (arguments.measured && (result.interval || !stopped))
-    report.measured = TRY(measured_deployment(*arguments.measured, result));
+  if (measured && (result.interval || !stopped)) report.measured = TRY(sim::measured_deployment(result, *measured));
   TRY(arguments.outputs.write({{"--json", [&] { return reports::serving_json(report); }},
                                {"--csv", [&] { return reports::serving_csv(report); }},
                                {"--svg", [&] { return reports::serving_svg(report); }}}));
@@ -82,11 +84,6 @@ model::Result<model::ServingResult> predict_deployment(const sim::Inputs& inputs
   return result;
 }
 
-model::Result<sim::MeasuredDeployment> measured_deployment(const std::string& value,
-                                                           const model::ServingResult& result) {
-  return sim::measured_deployment(result, TRY(sim::parse_measurement(value)).step);
-}
-
 void add_serve(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand(
       "serve", "Predict what serving a model costs: TPOT, TTFT, tokens/s per GPU, KV cache, USD per million tokens");
@@ -101,7 +98,8 @@ void add_serve(CLI::App& root, int& exit_code) {
       ->excludes(alone);
   verb->add_option("--measured", arguments->measured,
                    "A measured time per output token (35ms) or rate of output tokens (9000tok/s, 560tok/s/GPU), to "
-                   "hold against the interval");
+                   "hold against the interval")
+      ->excludes(alone);
   verb->add_option("--draws", arguments->interval.draws, "Predictions behind the interval")
       ->check(CLI::Range(sim::fewest_draws, sim::most_draws))
       ->capture_default_str()

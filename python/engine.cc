@@ -101,11 +101,13 @@ class Engine {
     return run([&](const sim::Watch& watch) -> Result<std::string> {
       InputsReader reader(cli::Purpose::serving);
       const auto inputs = TRY(load_inputs(reader, input));
+      std::optional<sim::MeasuredValue> figure;
+      if (measured) figure = TRY(sim::parse_measured_deployment(*measured));
       std::optional<sim::IntervalOptions> options;
       if (interval) options = {.draws = draws, .seed = seed, .watch = watch};
       const auto result = TRY(cli::predict_deployment(inputs, options, confidence));
       reports::ServingReport report{inputs, result, TRY(cli::published_figures(inputs.plan, input.overrides))};
-      if (measured) report.measured = TRY(cli::measured_deployment(*measured, result));
+      if (figure) report.measured = TRY(sim::measured_deployment(result, *figure));
       return reports::serving_json(report);
     });
   }

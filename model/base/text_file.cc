@@ -89,6 +89,11 @@ bool is_file(const std::string& path) {
   return std::filesystem::is_regular_file(path, ignored);
 }
 
+bool is_folder(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
 Result<std::string> read_file(const std::string& path) {
   std::error_code status_error;
   const auto status = std::filesystem::status(path, status_error);

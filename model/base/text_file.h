@@ -23,6 +23,8 @@ Result<void> check_utf8(std::string_view text, const std::string& path, int firs
 
 // Whether the path is a regular file, or a link to one; not where that cannot be seen.
 bool is_file(const std::string& path);
+// Likewise of a folder.
+bool is_folder(const std::string& path);
 
 // Refuses JSON and TOML whose brackets or dotted keys are nested deeper than any file of ours. Parsed values are walked
 // and destroyed recursively, so every reader calls this before its parser. `first_line` is the text's line in the file.

@@ -225,12 +225,9 @@ model::Result<model::MeasuredStep> measured_step(const Inputs& inputs, const mod
 
 model::Result<MeasuredDeployment> measured_deployment(const model::ServingResult& result, const MeasuredValue& value) {
   using enum MeasuredQuantity;
-  constexpr const char* option = "--measured";
-  if (value.quantity != seconds && value.quantity != tokens_per_s && value.quantity != tokens_per_s_per_gpu)
-    return model::wrong_input(option, fmt::format("'{}' is no figure of a deployment", value.given),
-                              "a time per output token as 35ms, or output tokens as 9000tok/s or 560tok/s/GPU");
   if (!result.interval || !result.interval->tpot_s || !result.interval->output_tokens_per_s_per_gpu)
-    return model::wrong_input(option, "the prediction has no interval to hold it against", "leave out --no-interval");
+    return model::wrong_input("--measured", "the prediction has no interval to hold it against",
+                              "leave out --no-interval");
   const Quantiles& tpot = *result.interval->tpot_s;
   const Quantiles& rate = *result.interval->output_tokens_per_s_per_gpu;
   MeasuredDeployment found{{}, tpot};
@@ -329,6 +326,15 @@ model::Result<Measurement> parse_measurement(std::string_view step, std::optiona
   Measurement measurement{{std::string(step), unit.quantity, value}, std::nullopt};
   if (memory) measurement.peak_bytes = TRY(parse_measured_peak(*memory));
   return measurement;
+}
+
+model::Result<MeasuredValue> parse_measured_deployment(std::string_view figure) {
+  using enum MeasuredQuantity;
+  MeasuredValue value = TRY(parse_measurement(figure)).step;
+  if (value.quantity != seconds && value.quantity != tokens_per_s && value.quantity != tokens_per_s_per_gpu)
+    return model::wrong_input("--measured", fmt::format("'{}' is no figure of a deployment", figure),
+                              "a time per output token as 35ms, or output tokens as 9000tok/s or 560tok/s/GPU");
+  return value;
 }
 
 }  // namespace plumbline::sim

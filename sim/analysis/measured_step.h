@@ -67,8 +67,11 @@ struct MeasuredDeployment {
   model::Quantiles predicted;  // TPOT, or the one that the predicted rates mean
 };
 
-// Holds a measurement against a deployment. Input errors: one without an interval, a value that is neither a time nor
-// a rate of tokens.
+// Reads the measured figure of a deployment ("35ms", "9000tok/s", "560tok/s/GPU"). Input errors: those of
+// parse_measurement(), and what is neither a time nor a rate of tokens.
+model::Result<MeasuredValue> parse_measured_deployment(std::string_view figure);
+
+// Holds such a figure against a deployment. Input errors: one without an interval.
 model::Result<MeasuredDeployment> measured_deployment(const model::ServingResult& result, const MeasuredValue& value);
 
 }  // namespace plumbline::sim

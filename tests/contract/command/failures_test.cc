@@ -151,17 +151,30 @@ TEST(Failures, WithoutThreadsTheAnswerIsTheSame) {
   EXPECT_EQ(answer("prlimit --nproc=1 " + nobody + plumbline_program() + search, "alone"), usual);
 }
 
+TEST(Failures, TooLittleMemoryIsNamed) {
+  if (run_shell("prlimit --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "needs prlimit";
+  const TemporaryDirectory folder;
+  const std::string errors = (folder.path() / "errors").string();
+  // 100 MiB: enough to load the program, and less than its threads take.
+  EXPECT_EQ(run_shell("prlimit --as=104857600 " + plumbline_program() + " show model 2> " + errors), 1);
+  EXPECT_NE(model::read_text_file(errors).value().find("memory is limited to 100 MiB (ulimit -v "), std::string::npos);
+}
+
 TEST(Failures, AFileThatCannotBeReadIsNamed) {
   const CommandResult result = with_stdout("> /dev/null", "simulate /proc/self/mem");
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_NE(result.errors.find("/proc/self/mem"), std::string::npos) << result.errors;
 }
 
-TEST(Failures, AFolderOfDataThatIsNotThereIsNamed) {
-  for (const auto& [value, code] : {std::pair("/nonexistent", 1), {"", 0}}) {
-    const CommandResult result = plumbline("show model", std::string("PLUMBLINE_DATA=") + value);
-    EXPECT_EQ(result.exit_code, code) << value << result.errors;
-    EXPECT_EQ(result.errors.find("PLUMBLINE_DATA: '/nonexistent' is no folder") != std::string::npos, code == 1);
+TEST(Failures, AFolderThatHoldsNoDataIsNamed) {
+  const TemporaryDirectory other;
+  const auto show = [](const std::string& value) { return plumbline("show model", "PLUMBLINE_DATA=" + value); };
+  EXPECT_EQ(show("").exit_code, 0);
+  for (const auto& [value, problem] : {std::pair(std::string("/nonexistent"), "' is no folder"),
+                                       {other.path().string(), "' has no folder topologies/"}}) {
+    const CommandResult result = show(value);
+    EXPECT_EQ(result.exit_code, 1) << value << result.errors;
+    EXPECT_NE(result.errors.find("PLUMBLINE_DATA: '" + value + problem), std::string::npos) << result.errors;
   }
 }
 

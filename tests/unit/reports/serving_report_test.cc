@@ -123,7 +123,7 @@ TEST(ServingReport, AMeasuredDeploymentIsHeldAgainstTheInterval) {
   ServingExample example = with_interval();
   ServingReport report = example.report();
   EXPECT_TRUE(nlohmann::json::parse(serving_json(report))["measured"].is_null());
-  report.measured = sim::measured_deployment(example.result, sim::parse_measurement("60ms")->step).value();
+  report.measured = sim::measured_deployment(example.result, sim::parse_measured_deployment("60ms").value()).value();
   EXPECT_THAT(serving_text(report, {}), HasSubstr("60ms is a TPOT of 60.00 ms. As predicted:"));
   const auto measured = nlohmann::json::parse(serving_json(report))["measured"];
   EXPECT_DOUBLE_EQ(measured["tpot_s"], 0.06);

@@ -262,7 +262,7 @@ model::ServingResult example_deployment() {
 }
 
 model::Result<MeasuredDeployment> measured_as(const std::string& text) {
-  return measured_deployment(example_deployment(), parse_measurement(text).value().step);
+  return measured_deployment(example_deployment(), TRY(parse_measured_deployment(text)));
 }
 
 TEST(MeasuredDeployment, ATimePerTokenLiesInItsInterval) {
@@ -289,11 +289,11 @@ TEST(MeasuredDeployment, ARateMeansATimePerToken) {
 }
 
 TEST(MeasuredDeployment, RefusesWhatIsNoFigureOfIt) {
-  EXPECT_FALSE(measured_as("41%"));
-  EXPECT_FALSE(measured_as("8samples/s"));
+  for (const char* text : {"41%", "8samples/s", "230TFLOP/s", "35", "35parsecs"})
+    expect_error(parse_measured_deployment(text), ErrorKind::input, "--measured");
   model::ServingResult alone = example_deployment();
   alone.interval.reset();
-  expect_error(measured_deployment(alone, parse_measurement("35ms").value().step), ErrorKind::input, "--measured");
+  expect_error(measured_deployment(alone, parse_measured_deployment("35ms").value()), ErrorKind::input, "--measured");
 }
 
 }  // namespace
