@@ -61,15 +61,23 @@ std::optional<Quantiles> inverse(const std::optional<Quantiles>& quantiles) {
   return Quantiles{1 / quantiles->p90, 1 / quantiles->p50, 1 / quantiles->p10};
 }
 
+// Whether a request has tokens after its first, which alone have a time per output token.
+bool has_later_tokens(const ServingReport& report) {
+  const model::Plan::Inference& keys = report.inputs.plan.inference;
+  return keys.lengths || keys.output_tokens > 1;
+}
+
 // `result` is that of the middle.
-TitledTable answer_table(const ServingResult& result) {
+TitledTable answer_table(const ServingResult& result, bool later_tokens) {
   const model::ServingInterval interval = result.interval.value_or(model::ServingInterval());
   Answer answer(result.interval.has_value());
-  answer.add("TPOT, time per output token", result.tpot_s, duration, interval.tpot_s);
-  answer.add("tokens/s of a user", 1 / result.tpot_s, number, inverse(interval.tpot_s));
+  if (later_tokens) {
+    answer.add("TPOT, time per output token", result.tpot_s, duration, interval.tpot_s);
+    answer.add("tokens/s of a user", 1 / result.tpot_s, number, inverse(interval.tpot_s));
+  }
   answer.add("TTFT, to the first token, at this load", result.ttft_s, duration, interval.ttft_s);
   answer.add("TTFT of a request alone (at least)", result.ttft_unloaded_s, duration, interval.ttft_unloaded_s);
-  answer.add("ITL, between tokens, at most", result.itl_worst_s, duration);
+  if (later_tokens) answer.add("ITL, between tokens, at most", result.itl_worst_s, duration);
   answer.add("output tokens/s of a GPU", result.output_tokens_per_s_per_gpu, number,
              interval.output_tokens_per_s_per_gpu);
   answer.add("output tokens/s of a node", result.output_tokens_per_s_per_node, grouped);
@@ -170,7 +178,7 @@ TitledTable pools_table(const ServingReport& report, const ServingResult& middle
   return table;
 }
 
-TitledTable frontier_table(const ServingResult& result) {
+TitledTable frontier_table(const ServingResult& result, bool later_tokens) {
   TitledTable table{"Interactivity and throughput",
                     ">requests | >per GPU | >TPOT | >tokens/s/user | >tokens/s/GPU | >$/M out | limits",
                     {},
@@ -179,8 +187,9 @@ TitledTable frontier_table(const ServingResult& result) {
   const std::size_t shown = std::min(points.size(), most_points);
   for (std::size_t i = 0; i < shown; ++i) {
     const model::ServingPoint& point = points[shown > 1 ? i * (points.size() - 1) / (shown - 1) : 0];
-    table.rows.push_back({grouped(point.concurrency), number(point.batch_per_gpu), duration(point.tpot_s),
-                          number(1 / point.tpot_s), number(point.output_tokens_per_s_per_gpu),
+    table.rows.push_back({grouped(point.concurrency), number(point.batch_per_gpu),
+                          later_tokens ? duration(point.tpot_s) : "", later_tokens ? number(1 / point.tpot_s) : "",
+                          number(point.output_tokens_per_s_per_gpu),
                           point.usd_per_million_output_tokens ? usd(*point.usd_per_million_output_tokens) : "",
                           point.within_limits ? "" : "over"});
   }
@@ -252,6 +261,8 @@ std::vector<std::string> serving_sentences(const ServingReport& report) {
   const model::Plan::Inference& keys = report.inputs.plan.inference;
   std::vector<std::string> sentences = {keys.arrivals == "waves" ? "Waves of requests that start together."
                                                                  : "A steady state: no bursts, no tail latency."};
+  if (!has_later_tokens(report))
+    sentences.emplace_back("A request ends with its first token, so that there is no time per output token.");
   if (std::string speculation = speculation_sentence(report); !speculation.empty())
     sentences.push_back(std::move(speculation));
   if (const std::string latent = latent_sentence(report); !latent.empty()) sentences.push_back(latent);
@@ -264,18 +275,19 @@ std::vector<std::string> serving_sentences(const ServingReport& report) {
   if (result.interval)
     sentences.push_back(fmt::format(
         "Eight of ten cases lie between p10 and p90, and half of them are faster than the answer and its frontier. "
-        "Steps are what their components add up to, by which the time per output token is {}.",
-        duration(result.tpot_s)));
+        "Steps are what their components add up to{}.",
+        has_later_tokens(report) ? fmt::format(", by which the time per output token is {}", duration(result.tpot_s))
+                                 : ""));
   return sentences;
 }
 
 // Returns the tables, the answer first.
 std::vector<TitledTable> serving_tables(const ServingReport& report) {
   const ServingResult middle = model::middle_serving(report.result);
-  std::vector<TitledTable> tables = {answer_table(middle), pools_table(report, middle)};
+  std::vector<TitledTable> tables = {answer_table(middle, has_later_tokens(report)), pools_table(report, middle)};
   for (const ServingPool& pool : report.result.pools) tables.push_back(parts_table(pool));
-  tables.insert(tables.end(), {memory_table(report.result), frontier_table(middle), published_table(report, middle),
-                               sources_table(report.result)});
+  tables.insert(tables.end(), {memory_table(report.result), frontier_table(middle, has_later_tokens(report)),
+                               published_table(report, middle), sources_table(report.result)});
   return tables;
 }
 
@@ -311,8 +323,9 @@ std::string serving_csv(const ServingReport& report) {
       "usd_per_million_output_tokens,within_limits,ttft_s\n";
   for (const model::ServingPoint& point : report.result.frontier)
     out +=
-        fmt::format("{},{},{},{},{},{},{},{},{}\n", point.concurrency, point.batch_per_gpu, point.tpot_s,
-                    1 / point.tpot_s, point.ttft_unloaded_s, point.output_tokens_per_s_per_gpu,
+        fmt::format("{},{},{},{},{},{},{},{}\n", point.concurrency, point.batch_per_gpu,
+                    has_later_tokens(report) ? fmt::format("{},{}", point.tpot_s, 1 / point.tpot_s) : ",",
+                    point.ttft_unloaded_s, point.output_tokens_per_s_per_gpu,
                     point.usd_per_million_output_tokens ? fmt::format("{}", *point.usd_per_million_output_tokens) : "",
                     point.within_limits, point.ttft_s);
   return out;

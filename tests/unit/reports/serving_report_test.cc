@@ -119,6 +119,17 @@ TEST(ServingReport, TheFirstTokenIsThatAtTheLoadAndOfARequestAlone) {
   EXPECT_EQ(serving["interval"]["ttft_s"]["p90"], 4);
 }
 
+TEST(ServingReport, OneTokenHasNoTimePerOutputToken) {
+  ServingExample example = with_interval();
+  EXPECT_THAT(serving_text(example.report(), {}), HasSubstr("ITL, between tokens"));
+  example.inputs.plan.inference.output_tokens = 1;
+  const std::string text = serving_text(example.report(), {});
+  for (const char* row : {"TPOT, time per output token", "tokens/s of a user", "ITL", "50.00 ms", "90.00 ms"})
+    EXPECT_THAT(text, testing::Not(HasSubstr(row)));
+  EXPECT_THAT(text, HasSubstr("A request ends with its first token"));
+  EXPECT_THAT(serving_csv(example.report()), HasSubstr("\n144,1,,,1.2,50,11.1,true,"));
+}
+
 TEST(ServingReport, AMeasuredDeploymentIsHeldAgainstTheInterval) {
   ServingExample example = with_interval();
   ServingReport report = example.report();
