@@ -29,6 +29,30 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return previous[b.size()];
 }
 
+// Whether the byte of UTF-8 is not the first of its character.
+bool is_continuation(char byte) {
+  constexpr unsigned mask = 0xc0, continuation = 0x80;
+  return (static_cast<unsigned char>(byte) & mask) == continuation;
+}
+
+// Returns the text with words that are longer than any name or path cut, at a whole character: files of one long line
+// are quoted in messages that are read on a terminal.
+std::string without_long_words(std::string_view text) {
+  constexpr std::size_t longest = 1000, kept = 100;
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find_first_of(" \n"), text.size());
+    std::size_t shown = end > longest ? kept : end;
+    if (end > longest)
+      while (shown > 0 && is_continuation(text[shown])) --shown;
+    out += text.substr(0, shown);
+    if (shown < end) out += fmt::format("... ({} bytes)", end);
+    out += text.substr(end, 1);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
 // Whether the whole begins or ends with the part as a word: "h100-sxm" with "h100", "cluster.gpus" with "gpus".
 bool is_word_of(std::string_view part, std::string_view whole) {
   constexpr std::string_view between = "-._";
@@ -79,7 +103,7 @@ std::string to_string(const Error& error) {
   if (!error.key.empty()) text += error.key + ": ";
   text += error.message;
   if (!error.hint.empty()) text += " (" + error.hint + ")";
-  return printable(text);
+  return printable(without_long_words(text));
 }
 
 std::string reason_of(const Error& error) {

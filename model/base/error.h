@@ -54,6 +54,7 @@ auto value_in(Result&& result) {
   })
 
 // Returns "plan.toml:12: parallelism.pipelin: unknown key (did you mean 'parallelism.pipeline'?)".
+// Control characters are escaped, and words of more than 1,000 bytes cut.
 std::string to_string(const Error& error);
 
 // Returns why something cannot be, without file and remedy: "rollout.tensor: 3 do not divide 8 heads".

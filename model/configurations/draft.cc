@@ -401,18 +401,28 @@ std::int64_t read_rows(const ConfigurationFormat& format, Draft& draft) {
   return no_cost;
 }
 
+// Keys of a plan as KEY=VALUE, with the lines of those that comments state.
+struct StatedKeys {
+  std::vector<std::string> overrides;
+  std::map<std::string, int, std::less<>> lines;
+};
+
 // Returns the keys of the plan that comments state, but for those of the options, and the options.
-std::vector<std::string> with_comments(std::string_view text, const std::vector<std::string>& options) {
-  std::vector<std::string> all;
+StatedKeys with_comments(std::string_view text, const std::vector<std::string>& options) {
+  StatedKeys all;
+  int number = 0;
   for (const std::string_view line : lines_of(text)) {
+    ++number;
     const std::size_t equals = line.find(" = ");
     if (!line.starts_with(kPlumblineComment) || equals == std::string_view::npos) continue;
     const std::string key(line.substr(kPlumblineComment.size(), equals - kPlumblineComment.size()));
     const bool of_options =
         std::ranges::any_of(options, [&key](const std::string& one) { return one.starts_with(key + "="); });
-    if (!of_options) all.push_back(fmt::format("{}={}", key, line.substr(equals + 3)));
+    if (of_options) continue;
+    all.overrides.push_back(fmt::format("{}={}", key, line.substr(equals + 3)));
+    all.lines.insert_or_assign(key, number);
   }
-  all.insert(all.end(), options.begin(), options.end());
+  all.overrides.insert(all.overrides.end(), options.begin(), options.end());
   return all;
 }
 
@@ -510,10 +520,18 @@ Result<ImportedConfiguration> import_configuration(const ConfigurationFormat& fo
                           "leave --config out");
   auto configuration = TRY(format.read({text, path, format.renames, options.function, {{}}, options.definitions}));
   TRY(take_arguments(options.arguments, format.renames, configuration));
-  const auto overrides = with_comments(text, options.overrides);
-  auto read = TRY(read_configuration(format, configuration, overrides, options));
-  add_alternatives(format, configuration, overrides, options, read);
-  return std::move(read.imported);
+  const StatedKeys stated = with_comments(text, options.overrides);
+  auto read = read_configuration(format, configuration, stated.overrides, options);
+  if (!read) {
+    Error error = read.error();
+    if (const auto line = stated.lines.find(error.key); line != stated.lines.end() && error.file == "--set") {
+      error.file = path;
+      error.line = line->second;
+    }
+    return tl::unexpected(error);
+  }
+  add_alternatives(format, configuration, stated.overrides, options, *read);
+  return std::move(read->imported);
 }
 
 namespace {

@@ -132,6 +132,18 @@ TEST(Error, LeavesOutWhatIsUnknown) {
   EXPECT_EQ(to_string(Error{ErrorKind::input, "no such file", "a.toml", 0, "", ""}), "a.toml: no such file");
 }
 
+TEST(Error, CutsWordsThatNobodyReads) {
+  const auto shown = [](const std::string& message) {
+    return to_string(Error{ErrorKind::input, message, "", 0, "", ""});
+  };
+  const std::string longest(1000, 'a');
+  EXPECT_EQ(shown(longest), longest);
+  EXPECT_EQ(shown("found " + longest + "a here"), "found " + std::string(100, 'a') + "... (1001 bytes) here");
+  std::string accents = "a";
+  for (int i = 0; i < 600; ++i) accents += "\xC3\xA9";
+  EXPECT_EQ(shown(accents), accents.substr(0, 99) + "... (1201 bytes)");  // byte 100 continues a character
+}
+
 TEST(Error, QuotesNoControlCharacters) {
   EXPECT_EQ(to_string(Error{ErrorKind::input, "unknown key '\x1b[2J'", "a.yaml", 3, "", ""}),
             "a.yaml:3: unknown key '\\x1b[2J'");

@@ -59,6 +59,19 @@ TEST(Torchtitan, OptionsWinAndWhatFollowsFollowsFromThem) {
   expect_refusal(import("torchtitan", titan, {"cluster.gpus=8", "parallelism.tensr=2"}), 0, "did you mean");
 }
 
+// A key that a comment states is one of the file, not of the command line.
+TEST(Comments, OfAPlanAreNamedByTheirLine) {
+  const std::string text = titan + "# plumbline: batch.micro_batch_size = 0\n";
+  const auto wrong = import("torchtitan", text, {"cluster.gpus=8"});
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().file, "file");
+  EXPECT_EQ(wrong.error().line, std::ranges::count(text, '\n'));
+  EXPECT_EQ(wrong.error().key, "batch.micro_batch_size");
+  const auto option = import("torchtitan", titan, {"cluster.gpus=8", "batch.micro_batch_size=0"});
+  ASSERT_FALSE(option);
+  EXPECT_EQ(option.error().file, "--set");
+}
+
 TEST(Torchtitan, ModesOfRecomputation) {
   const auto of = [](const std::string& section) {
     return read(import("torchtitan", titan + section, {"cluster.gpus=8"}));
