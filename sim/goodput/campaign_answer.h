@@ -54,6 +54,9 @@ struct CampaignAnswer {
 
   bool complete = true;  // false: it was stopped; `input.seeds` are those that were run, and what came later is missing
 
+  bool never_ends() const { return !run && !result.never.empty(); }  // none of its campaigns; result.never has why
+  bool is_known() const { return run.has_value() || never_ends(); }  // whether and when the training ends
+
   // Of its GPUs at the value of the price; nothing without a price, or where it never finishes.
   std::optional<double> usd_per_day;
   // The step's factor with that of the price over its value, by quantiles of what the steps alone cost.

@@ -52,28 +52,6 @@ std::vector<BreakEven> break_evens_among(const Alternative& first, const std::ve
   return break_evens(winner, alternatives, same, options);
 }
 
-// Whether failures let the training end in none of its campaigns.
-bool never_ends(const CampaignAnswer& campaign) { return !campaign.run && !campaign.result.never.empty(); }
-
-// Returns what the first plan takes, in the middle, with failures where they are predicted: infinitely much where it
-// does not end in half of the campaigns. Its draws remain those of the step: failures move the middle, and widen the
-// range by little.
-PlanCost taken_by(const ClusterOption& option) {
-  PlanCost cost = option.plans.front().cost;
-  if (!option.campaign) return cost;
-  const CampaignAnswer& campaign = *option.campaign;
-  if (never_ends(campaign) || (campaign.run && !std::isfinite(campaign.days.p50))) {
-    constexpr double endless = std::numeric_limits<double>::infinity();
-    cost.days = cost.gpu_hours = endless;
-    if (cost.usd) cost.usd = endless;
-  } else if (campaign.run) {
-    cost.days = campaign.days.p50;
-    cost.gpu_hours = campaign.run->gpu_hours;
-    if (const auto usd = campaign.usd()) cost.usd = usd->p50;
-  }
-  return cost;
-}
-
 // Returns by what factor a plan exceeds its worst limit; infinite where days or USD are not known.
 double over_limits(const PlanCost& cost, const Limits& limits) {
   const auto over = [](const std::optional<double>& value, const std::optional<double>& limit) {
@@ -114,12 +92,25 @@ std::vector<double> with_errors(const std::vector<double>& ratios, double locati
 
 }  // namespace
 
-PlanCost PlanAnswer::taken(std::size_t place) const { return taken_by(options[order[place]]); }
+PlanCost taken_by(const ClusterOption& option) {
+  PlanCost cost = option.plans.front().cost;
+  if (!option.campaign) return cost;
+  const CampaignAnswer& campaign = *option.campaign;
+  if (campaign.never_ends() || (campaign.run && !std::isfinite(campaign.days.p50))) {
+    constexpr double endless = std::numeric_limits<double>::infinity();
+    cost.days = cost.gpu_hours = endless;
+    if (cost.usd) cost.usd = endless;
+  } else if (campaign.run) {
+    cost.days = campaign.days.p50;
+    cost.gpu_hours = campaign.run->gpu_hours;
+    if (const auto usd = campaign.usd()) cost.usd = usd->p50;
+  }
+  return cost;
+}
 
 std::optional<double> PlanAnswer::probability_within(std::size_t place, const Limits& some) const {
   const ClusterOption& option = options[order[place]];
-  if (option.campaign && option.campaign->run) return sim::probability_within(*option.campaign, some);
-  if (option.campaign && never_ends(*option.campaign)) return 0;
+  if (option.campaign && option.campaign->is_known()) return sim::probability_within(*option.campaign, some);
   return sim::probability_within(option.plans.front().cost, some);
 }
 
@@ -222,6 +213,7 @@ model::Result<void> find_campaigns(PlanAnswer& answer, const AddCampaign& add_ca
 }
 
 std::optional<double> probability_within(const CampaignAnswer& campaign, const Limits& limits) {
+  if (campaign.never_ends()) return 0;
   if (!campaign.run || (limits.usd && !campaign.usd_per_day)) return std::nullopt;
   const double in_time = limits.days ? campaign.share_within(*limits.days) : 1;
   return limits.usd ? std::min(in_time, campaign.share_within_usd(*limits.usd)) : in_time;

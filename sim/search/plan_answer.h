@@ -14,6 +14,11 @@
 
 namespace plumbline::sim {
 
+// Returns what the first plan of an option takes, in the middle, with failures where they are predicted: infinitely
+// much where it does not end in half of the campaigns. Its draws remain those of the step: failures move the middle,
+// and widen the range by little.
+PlanCost taken_by(const ClusterOption& option);
+
 // Changes that would overturn the choice, among the plans of the recommended option or between options.
 struct BreakEvenSection {
   bool hardware = false;                  // true: between options
@@ -46,7 +51,7 @@ struct PlanAnswer {
 
   const ClusterOption& choice() const { return options[order[recommended]]; }
   const RankedPlan& best(std::size_t place) const { return options[order[place]].plans.front(); }
-  PlanCost taken(std::size_t place) const;  // of the best plan, in the middle, with failures where they are predicted
+  PlanCost taken(std::size_t place) const { return taken_by(options[order[place]]); }
   // Returns the share of cases in which it keeps the limits, if it fits in memory, with failures where they are
   // predicted; nothing without draws.
   std::optional<double> probability_within(std::size_t place, const Limits& some) const;
@@ -74,8 +79,8 @@ using AddCampaign = std::function<model::Result<std::string>(Inputs& inputs)>;
 model::Result<void> find_campaigns(PlanAnswer& answer, const AddCampaign& add_campaign, const LoadInputs& load,
                                    const PredictStep& predict, Tasks& tasks);
 
-// Returns the share of trainings with failures that are within the limits, of two the smaller share; nothing where none
-// ends, or the price of a budget is not known.
+// Returns the share of trainings with failures that are within the limits, of two the smaller share; 0 where none ends,
+// nothing where that or the price of a budget is not known.
 std::optional<double> probability_within(const CampaignAnswer& campaign, const Limits& limits);
 
 }  // namespace plumbline::sim

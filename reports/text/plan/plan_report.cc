@@ -58,11 +58,12 @@ std::string throughput(const sim::RankedPlan& row) {
 
 std::string utilization(const sim::RankedPlan& row) { return percent(model::middle_step(row.result).mfu); }
 
-std::vector<Column> wide_columns(const sim::Limits& limits) {
-  return columns_of(
-      fmt::format(">t | >c | >p | >e | >data | schedule | >ZeRO | >mb | recompute | >SMs | >step | >10-90 % | >MFU | "
-                  ">tokens/s/GPU | >best with | {}{}>days | >GPU-hours | >USD | >memory | >fits with | >+ | >twins",
-                  limits.days ? ">in time with | " : "", limits.usd ? ">in budget with | " : ""));
+// `of`: of what the amounts of the training are, where others stand next to them.
+std::vector<Column> wide_columns(const sim::Limits& limits, const char* of) {
+  return columns_of(fmt::format(
+      ">t | >c | >p | >e | >data | schedule | >ZeRO | >mb | recompute | >SMs | >step | >10-90 % | >MFU | "
+      ">tokens/s/GPU | >best with | {0}{1}>days{2} | >GPU-hours{2} | >USD{2} | >memory | >fits with | >+ | >twins",
+      limits.days ? ">in time with | " : "", limits.usd ? ">in budget with | " : "", of));
 }
 
 // `held`: the cells of the limits.
@@ -124,15 +125,17 @@ std::string remark_sentence(const sim::PlanAnswer& answer) {
   return parts.empty() ? "" : paragraph(fmt::format("{}.", fmt::join(parts, "; ")));
 }
 
-// Returns what the table of the clusters counts.
-std::string counted_sentence(const sim::PlanAnswer& answer) {
-  const auto failing = [&](std::size_t i) {
-    const auto& campaign = answer.options[i].campaign;
-    return campaign && (campaign->run || !campaign->result.never.empty());
-  };
-  if (!std::ranges::any_of(answer.order, failing)) return "";
-  const char* where = std::ranges::all_of(answer.order, failing) ? "" : ", where these are predicted";
-  return paragraph(fmt::format("Days, costs and probabilities: with failures{}.", where));
+bool has_failures(const sim::ClusterOption& option) { return option.campaign && option.campaign->is_known(); }
+
+bool any_has_failures(const sim::PlanAnswer& answer) {
+  return std::ranges::any_of(answer.order, [&](std::size_t i) { return has_failures(answer.options[i]); });
+}
+
+// Returns what the table of the clusters counts. `what`: the columns that count failures.
+std::string counted_sentence(const sim::PlanAnswer& answer, const char* what) {
+  if (!any_has_failures(answer)) return "";
+  const bool all = std::ranges::all_of(answer.order, [&](std::size_t i) { return has_failures(answer.options[i]); });
+  return paragraph(fmt::format("{}: with failures{}.", what, all ? "" : ", where these are predicted"));
 }
 
 // Returns an amount of a training; "-" where it is not known or the training never ends.
@@ -171,18 +174,20 @@ Table narrow_options(const sim::PlanAnswer& answer) {
 
 // Returns what failures make of the training, and the fewest GPUs that end by the deadline.
 std::vector<std::string> failure_cells(const sim::ClusterOption& option) {
-  if (!option.campaign) return {"-", "-", "-", "-"};
+  if (!option.campaign) return {"-", "-", "-", "-", "-"};
   const sim::CampaignAnswer& training = *option.campaign;
-  const auto usd = training.usd();
+  const sim::PlanCost cost = sim::taken_by(option);
   const bool in_time = training.finish && training.finish->gpus;
-  return {number(training.result.hours_between_failures), training.run ? days_text(training.days.p50) : "-",
-          usd ? scaled(usd->p50) : "-", in_time ? grouped(*training.finish->gpus) : "-"};
+  return {number(training.result.hours_between_failures), training.is_known() ? days_cell(cost.days) : "-",
+          training.is_known() ? amount_cell(cost.gpu_hours) : "-", training.is_known() ? amount_cell(cost.usd) : "-",
+          in_time ? grouped(*training.finish->gpus) : "-"};
 }
 
 Table wide_options(const sim::PlanAnswer& answer) {
-  Table table(
-      with(with(columns_of("> | cluster | profile | >measured | >GPUs"), wide_columns(answer.limits)),
-           columns_of(">hours to a failure | >days with failures | >USD with failures | >fewest GPUs in time")));
+  Table table(with(with(columns_of("> | cluster | profile | >measured | >GPUs"),
+                        wide_columns(answer.limits, any_has_failures(answer) ? " by steps alone" : "")),
+                   columns_of(">hours to a failure | >days with failures | >GPU-hours with failures | "
+                              ">USD with failures | >fewest GPUs in time")));
   for (std::size_t i = 0; i < answer.order.size(); ++i) {
     const sim::ClusterOption& option = answer.options[answer.order[i]];
     const sim::RankedPlan& row = answer.best(i);
@@ -215,7 +220,7 @@ Table narrow_plans(const sim::ClusterOption& option) {
 }
 
 Table wide_plans(const sim::ClusterOption& option, const sim::Limits& limits) {
-  Table table(with(columns_of(">"), wide_columns(limits)));
+  Table table(with(columns_of(">"), wide_columns(limits, "")));
   for (std::size_t i = 0; i < option.plans.size(); ++i) {
     const sim::RankedPlan& row = option.plans[i];
     const auto held =
@@ -426,7 +431,9 @@ std::string options_table(const sim::PlanAnswer& answer, Style style) {
   const bool wide = text_width() > terminal_width;
   std::string text = heading("Clusters, each with its best plan", style) +
                      (wide ? wide_options(answer) : narrow_options(answer)).to_string() + "\n" +
-                     (wide ? "" : counted_sentence(answer)) + remark_sentence(answer);
+                     counted_sentence(answer, wide ? "Order, +, best with and probabilities of limits"
+                                                   : "Days, costs and probabilities") +
+                     remark_sentence(answer);
   for (std::size_t i = 0; i < answer.order.size(); ++i) {
     if (!wide) text += paragraph(fmt::format("{}. {}", i + 1, option_words(answer, i)));
     if (i == 0) continue;
@@ -446,11 +453,12 @@ std::string plans_table(const sim::PlanAnswer& answer, Style style) {
   std::string text =
       heading("Plans on " + option_name(answer, option), style) +
       (wide ? wide_plans(option, answer.limits) : narrow_plans(option)).to_string() + "\n" +
-      paragraph(fmt::format("t tensor (s: with sequence parallelism), c context, p pipeline, e expert degree; mb: "
-                            "sequences of a micro-batch; SMs: of communication; +: slower than the first. Reasons are "
-                            "seconds of the components, and what the middle has beyond them{}.",
-                            wide ? "; 10-90 % and the range of USD: eight of ten cases"
-                                 : "; days, USD, memory and every degree: --wide"));
+      paragraph(fmt::format(
+          "t tensor (s: with sequence parallelism), c context, p pipeline, e expert degree; mb: "
+          "sequences of a micro-batch; SMs: of communication; +: slower than the first. Reasons are "
+          "seconds of the components, and what the middle has beyond them{}{}.",
+          wide ? "; 10-90 % and the range of USD: eight of ten cases" : "; days, USD, memory and every degree: --wide",
+          wide && option.campaign ? "; days, USD and probabilities of limits: by the steps alone" : ""));
   for (std::size_t i = 1; i < option.plans.size(); ++i)
     text +=
         paragraph(fmt::format("{} against {}: {}.", i + 1, i, reason_on_option(option.plans[i - 1], option.plans[i])));

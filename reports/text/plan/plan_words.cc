@@ -105,10 +105,7 @@ std::string limits_words(const auto& training, const sim::Limits& limits) {
 }
 
 bool ends_with_failures(const sim::ClusterOption& option) { return option.campaign && option.campaign->run; }
-
-bool never_ends(const sim::ClusterOption& option) {
-  return option.campaign && !option.campaign->run && !option.campaign->result.never.empty();
-}
+bool never_ends(const sim::ClusterOption& option) { return option.campaign && option.campaign->never_ends(); }
 
 // Returns what the best plan of an option takes with failures, else by its steps alone, and how probably it keeps the
 // limits.
@@ -220,7 +217,7 @@ std::string failures_words(const sim::ClusterOption& option, const sim::Limits& 
   if (!option.campaign) return "";
   const sim::CampaignResult& campaign = option.campaign->result;
   if (!ends_with_failures(option))
-    return campaign.never.empty() ? "" : fmt::format("With failures it never ends, because {}", campaign.never);
+    return !option.campaign->never_ends() ? "" : fmt::format("With failures it never ends, because {}", campaign.never);
   std::string words = days_and_usd(option.campaign->days, option.campaign->usd());
   if (limits.any()) words += ", " + limits_words(*option.campaign, limits);
   return fmt::format("With failures, one every {} h: {}", number(campaign.hours_between_failures), words);
@@ -350,8 +347,9 @@ std::string price_words(const sim::ClusterOption& option) {
   if (!price.value) return fmt::format("{}: no price known: {}.", option.cluster, price.missing);
   const model::HourlyPrice& usd = *price.value;
   const std::string range = usd.low < usd.high ? fmt::format(" ({} to {})", fixed(usd.low, 2), fixed(usd.high, 2)) : "";
-  return fmt::format("{}: {} USD{}, {}, {}: {}.", option.cluster, fixed(usd.value, 2), range,
-                     option.inputs.plan.run.ownership, usd.kind, usd.source);
+  const std::string from = option.offered_usd ? usd.source : fmt::format("{}: {}", usd.kind, usd.source);
+  return fmt::format("{}: {} USD{}, {}, {}.", option.cluster, fixed(usd.value, 2), range,
+                     option.inputs.plan.run.ownership, from);
 }
 
 std::string last_rule(const sim::SearchResult& search) {
@@ -460,7 +458,7 @@ std::string option_words(const sim::PlanAnswer& answer, std::size_t place) {
   std::vector<std::string> words = {plan_words(row), "profile " + option.inputs.profile.name()};
   words.push_back(interval ? with_range(interval->time_s, "a step", duration)
                            : "a step of " + duration(row.cost.step_s));
-  const bool failing = ends_with_failures(option) || never_ends(option);
+  const bool failing = option.campaign && option.campaign->is_known();
   if (interval && interval->days)
     words.push_back(days_and_usd(interval->days, interval->cost_usd) + (failing ? " by its steps alone" : ""));
   if (!failing && answer.limits.usd) words.push_back(limits_words(row.cost, {.days = {}, .usd = answer.limits.usd}));

@@ -277,6 +277,33 @@ TEST(PlanAnswer, ATrainingThatNeverEndsIsTheLast) {
   EXPECT_EQ(answer.probability_within(1, {.days = 58}), 0);
   const std::string text = tests::one_line(reports::plan_text(answer, false)) + reports::plan_json(answer);
   EXPECT_THAT(text, testing::AllOf(HasSubstr("far, 2,048 GPUs: never ends"), testing::Not(HasSubstr(" inf"))));
+  const json site = json::parse(reports::plan_json(answer))["sites"][1];
+  EXPECT_EQ(site["probability_deadline"], 0);
+  EXPECT_EQ(site["campaign"]["probability_deadline"], 0);
+}
+
+// In one wide row stand 40 days by the steps and 60 with failures, which the order is by.
+TEST(PlanAnswer, AWideTableTellsTheStepsFromTheTraining) {
+  PlanAnswer answer = example_answer();
+  CampaignAnswer& training = answer.options[2].campaign.emplace();
+  training.days = training.result.days = {52, 60, 68};
+  training.run = model::RunCost{.days = 60, .gpu_hours = 60.0 * 24 * 2048};
+  training.result.hours_between_failures = 64;
+  rank(answer);
+  ASSERT_EQ(setenv("PLUMBLINE_WIDE", "1", 1), 0);
+  const std::string options = reports::options_table(answer, {}), plans = reports::plans_table(answer, {});
+  training.result.never = "hardly a restart survives";
+  training.run.reset();
+  rank(answer);
+  const std::string endless = reports::options_table(answer, {});
+  unsetenv("PLUMBLINE_WIDE");
+  tests::expect_parts(
+      options, {"days by steps alone", "GPU-hours by steps alone", "USD by steps alone", "USD with failures", "20.0 %",
+                "Order, +, best with and probabilities of limits: with"
+                " failures, where these are predicted.\n"});
+  EXPECT_THAT(options, testing::ContainsRegex("far .* 40\\.0 .* 64\\.00 +60\\.0 +2\\.949 M +"));
+  EXPECT_THAT(plans, testing::Not(HasSubstr("by the steps alone")));  // of "near", which has no campaign
+  EXPECT_THAT(endless, testing::ContainsRegex("far .* 64\\.00 +never +- +-"));
 }
 
 TEST(PlanAnswer, APlanWithoutAnotherIsTheBestOfNothing) {
