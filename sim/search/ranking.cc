@@ -143,7 +143,7 @@ std::vector<std::size_t> ranked(const std::vector<PlanCost>& candidates, Objecti
 std::vector<std::optional<bool>> dominated(const std::vector<PlanCost>& candidates) {
   std::vector<std::optional<bool>> result;
   for (const PlanCost& cost : candidates) {
-    if (!cost.days || !cost.usd) {
+    if (!cost.days || !cost.usd || !std::isfinite(*cost.days)) {
       result.emplace_back(std::nullopt);
       continue;
     }

@@ -58,7 +58,7 @@ bool are_twins(const model::StepResult& a, const model::StepResult& b);
 std::vector<std::size_t> ranked(const std::vector<PlanCost>& candidates, Objective objective, const Limits& limits);
 
 // Returns for each candidate whether another needs no more days and no more USD, and less of one. Nothing where either
-// is not known.
+// is not known or the training never ends.
 std::vector<std::optional<bool>> dominated(const std::vector<PlanCost>& candidates);
 
 // Returns the share, of the draws in which the plan fits in memory, in which the limits hold; nothing where it never

@@ -58,6 +58,20 @@ export const planKinds = [
     shows: ({ sites }) => ["which plan is the fastest?", `a step of ${three(sites[0].plans[0].interval.time_s.p50)} s (`, chance(sites[0].measured_share)],
   },
   {
+    name: "plan of trainings without an end", // a planned stop comes every 1.68 h, and the restart after it takes 1.96 h
+    command: `plan llama-3-8b --gpus 16 --cluster h100-dgx,a100-dgx --deadline 20d --top 1 ${quick} --set campaign.planned_stops_per_week=100 --set campaign.restart_s=7000`,
+    exit: 2,
+    shows: ({ sites }) => [
+      "No offer meets the limits: no training ends.",
+      ": without an end, with failures.",
+      `None of them ends: ${sites[0].campaign.never}.`,
+      ...sites.flatMap(({ cluster, gpus, plans: [{ interval }] }) => [
+        `${three(interval.days.p50)} days (`,
+        `${gpus} GPUs of ${cluster} – no end · DP${gpus}`,
+      ]),
+    ],
+  },
+  {
     name: "plan that does not fit",
     command: "plan llama-3-405b --gpus 8 --cluster a100-dgx",
     exit: 2,

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "reports/text/plan/plan_report.h"
@@ -280,6 +281,23 @@ TEST(PlanAnswer, ATrainingThatNeverEndsIsTheLast) {
   const json site = json::parse(reports::plan_json(answer))["sites"][1];
   EXPECT_EQ(site["probability_deadline"], 0);
   EXPECT_EQ(site["campaign"]["probability_deadline"], 0);
+  EXPECT_EQ(answer.dominated.back(), std::nullopt);
+  answer.options.erase(answer.options.begin(), answer.options.begin() + 2);
+  answer.limits.usd = 1e6;
+  rank(answer);
+  EXPECT_EQ(reports::unmet_limits(answer), "no training ends");
+}
+
+// 50 days and 4 M USD against 150 and 10 M: the quotients, where a percentage would need three digits.
+TEST(PlanAnswer, FromTwiceOnADifferenceIsAQuotient) {
+  PlanAnswer answer = example_answer();
+  CampaignAnswer& training = answer.options[2].campaign.emplace();
+  training.days = training.result.days = {140, 150, 160};
+  training.run = model::RunCost{.days = 150};
+  training.usd_per_day = 1e7 / 150;
+  rank(answer);
+  EXPECT_THAT(reports::recommendation(answer)[1],
+              testing::StartsWith("Next is far, 2,048 GPUs: 3.000 times as long, 2.500 times as dear"));
 }
 
 // In one wide row stand 40 days by the steps and 60 with failures, which the order is by.
@@ -297,10 +315,9 @@ TEST(PlanAnswer, AWideTableTellsTheStepsFromTheTraining) {
   rank(answer);
   const std::string endless = reports::options_table(answer, {});
   unsetenv("PLUMBLINE_WIDE");
-  tests::expect_parts(
-      options, {"days by steps alone", "GPU-hours by steps alone", "USD by steps alone", "USD with failures", "20.0 %",
-                "Order, +, best with and probabilities of limits: with"
-                " failures, where these are predicted.\n"});
+  tests::expect_parts(tests::one_line(options),
+                      {"days by steps alone", "GPU-hours by steps alone", "USD by steps alone", "USD with failures",
+                       " 20.0 % ", "Order, +, best with and probabilities of limits: with failures, where these are"});
   EXPECT_THAT(options, testing::ContainsRegex("far .* 40\\.0 .* 64\\.00 +60\\.0 +2\\.949 M +"));
   EXPECT_THAT(plans, testing::Not(HasSubstr("by the steps alone")));  // of "near", which has no campaign
   EXPECT_THAT(endless, testing::ContainsRegex("far .* 64\\.00 +never +- +-"));

@@ -36,8 +36,10 @@ const edgeTable = (rows: Json[]): HTMLElement =>
     rows,
   );
 
-/** Returns the table of an offer's plans, the fastest first. */
-export function planTable(rows: Json[]): HTMLElement {
+/** Returns the table of an offer's plans, the fastest first: failures are predicted of the first alone. */
+export function planTable(offer: Offer): HTMLElement {
+  const rows: Json[] = offer.json.plans;
+  const alone = offer.risk?.days ? ", steps alone" : "";
   const fastest = middleOf(rows[0]).time_s;
   const range = (row: Json, key: string): ReturnType<typeof rangeAround> => rangeAround(row.interval, key, row[key]);
   return table<Json>(
@@ -47,8 +49,8 @@ export function planTable(rows: Json[]): HTMLElement {
       amount("MFU", (row) => middleOf(row).mfu, percent),
       amount("Tokens/s per GPU", (row) => middleOf(row).tokens_per_s_per_gpu, grouped),
       { title: "Slower by", value: (row) => middleOf(row).time_s, show: (row) => (row === rows[0] ? none : signedPercent(middleOf(row).time_s / fastest - 1)), number: true },
-      { title: "Days", value: (row) => row.days, show: (row) => days(range(row, "days")), number: true },
-      { title: "Cost", value: (row) => row.cost_usd, show: (row) => money(range(row, "cost_usd")), number: true },
+      { title: `Days${alone}`, value: (row) => row.days, show: (row) => days(range(row, "days")), number: true },
+      { title: `Cost${alone}`, value: (row) => row.cost_usd, show: (row) => money(range(row, "cost_usd")), number: true },
       amount("Best with", (row) => row.probability_best, chance),
       { title: "Plans like it", value: (row) => row.twins || null, number: true },
       amount("Memory", (row) => row.memory.peak_bytes, gigabytes),
@@ -89,7 +91,7 @@ function detail(offer: Offer): HTMLElement {
   const parts: Child[] = [pairs(facts(offer))];
   if (rows.length > 0) {
     const reasons = rows.filter((row) => row.reason).map((row) => h("li", {}, name(row.reason)));
-    parts.push(h("h3", {}, "Plans"), planTable(rows));
+    parts.push(h("h3", {}, "Plans"), planTable(offer));
     if (reasons.length > 0) parts.push(fold("Why each is slower than the one above", () => h("ul", {}, ...reasons)));
     parts.push(fold("Best plan as a file", () => h("pre", {}, h("code", {}, planToml(rows[0].plan)))));
   }
@@ -99,7 +101,8 @@ function detail(offer: Offer): HTMLElement {
 }
 
 function summary(offer: Offer): HTMLElement {
-  const facts = offer.plan ? [offer.days ? rangeIn(offer.days, daysUnit(offer.days.middle)) : "", degreeWords(offer.plan.plan)] : ["no plan"];
+  const days = offer.risk?.days ?? offer.days;
+  const facts = offer.plan ? [days ? rangeIn(days, daysUnit(days.middle)) : "", degreeWords(offer.plan.plan)] : ["no plan"];
   return h("span", {}, offerName(offer), h("span", { class: "soft" }, ` – ${facts.filter((fact) => fact !== "").join(" · ")}`));
 }
 

@@ -3,9 +3,9 @@ import { type Child, h, name } from "../dom";
 import { counted } from "../format";
 import { type Speed, speedOf } from "../parts/speed";
 import type { Json } from "../result";
-import { type Range, rangeAround, rangeOf } from "./ranges";
+import { endless, type Range, rangeAround, rangeOfTrainings } from "./ranges";
 
-/** A training with its failures. */
+/** A training with its failures; infinite where it never ends. */
 export interface Risk {
   days: Range | null;
   usd: Range | null;
@@ -35,8 +35,11 @@ export interface Offer extends Site {
   risk: Risk | null;
 }
 
-function riskOf(campaign: Json): Risk | null {
-  return campaign ? { days: rangeOf(campaign.days), usd: rangeOf(campaign.cost_usd), json: campaign } : null;
+/** `usd`: of the steps alone, which has whether a price is known. */
+function riskOf(campaign: Json, usd: Range | null): Risk | null {
+  if (!campaign) return null;
+  if (campaign.finished === 0 && campaign.never) return { days: endless, usd: usd && endless, json: campaign };
+  return { days: rangeOfTrainings(campaign.days), usd: rangeOfTrainings(campaign.cost_usd), json: campaign };
 }
 
 export function siteOf(site: Json, sites: Json[]): Site {
@@ -55,13 +58,14 @@ export function siteOf(site: Json, sites: Json[]): Site {
 function offerOf(site: Json, sites: Json[]): Offer {
   const base = siteOf(site, sites);
   const { plan } = base;
+  const usd = rangeAround(plan?.interval, "cost_usd", plan?.cost_usd);
   return {
     ...base,
     days: rangeAround(plan?.interval, "days", plan?.days),
-    usd: rangeAround(plan?.interval, "cost_usd", plan?.cost_usd),
+    usd,
     step: rangeAround(plan?.interval, "time_s", plan?.step?.time_s),
     speed: plan ? speedOf(plan.step, plan.interval) : null,
-    risk: riskOf(site.campaign),
+    risk: riskOf(site.campaign, usd),
   };
 }
 

@@ -16,6 +16,15 @@ export function rangeOf(quantiles: Quantiles | null | undefined): Range | null {
   return { low: quantiles.p10, middle: quantiles.p50, high: quantiles.p90 };
 }
 
+/** What a training takes that never ends. */
+export const endless: Range = { low: Infinity, middle: Infinity, high: Infinity };
+
+/** Returns the range of trainings of which some never end: quantiles of these are null. */
+export function rangeOfTrainings(quantiles: Quantiles | null | undefined): Range | null {
+  const end = (value: number): number => (finite(value) ? value : Infinity);
+  return quantiles ? { low: end(quantiles.p10), middle: end(quantiles.p50), high: end(quantiles.p90) } : null;
+}
+
 /** Returns the range of an interval's quantity, else the value alone. */
 export function rangeAround(interval: Json, key: string, value: unknown): Range | null {
   const range = rangeOf(interval?.[key]);
@@ -62,8 +71,11 @@ export function rounded(value: number, digits: number): string {
   return withCommas(value.toFixed(decimals));
 }
 
-/** 54 days */
+const noEnd = "no end";
+
+/** 54 days; no end of what is infinite */
 export function valueIn(value: number | null | undefined, in_: Unit, digits = 3): string {
+  if (value === Infinity) return noEnd;
   return finite(value) ? `${in_.before}${rounded(value * in_.factor, digits)}${in_.after}` : none;
 }
 
@@ -74,7 +86,7 @@ export const givenIn = (value: number, in_: Unit): string =>
 /** 48–61: the ends alone, with as many decimals as the middle has; a word joiner keeps them on a line. */
 export function endsIn(range: Range, in_: Unit, digits = 3): string {
   const decimals = (/\.(\d+)/.exec(rounded(range.middle * in_.factor, digits))?.[1] ?? "").length;
-  const end = (value: number): string => withCommas((value * in_.factor).toFixed(decimals));
+  const end = (value: number): string => (finite(value) ? withCommas((value * in_.factor).toFixed(decimals)) : noEnd);
   return `${end(range.low)}–\u2060${end(range.high)}`;
 }
 
@@ -82,7 +94,7 @@ export function endsIn(range: Range, in_: Unit, digits = 3): string {
 export function rangeIn(range: Range | null, in_: Unit, digits = 3): string {
   if (!range) return none;
   const value = valueIn(range.middle, in_, digits);
-  return range.low === range.high ? value : `${value} (${endsIn(range, in_, digits)})`;
+  return range.low === range.high || range.middle === Infinity ? value : `${value} (${endsIn(range, in_, digits)})`;
 }
 
 /** 46 %, and > 99 % or < 1 % beyond what the draws of an interval resolve. */

@@ -30,6 +30,7 @@ function sentences(campaign: Json): string[] {
   const stops = rangeOf(campaign.interruptions);
   const goodput = rangeOf(campaign.goodput);
   const words: string[] = [];
+  if (campaign.finished === 0) return words;
   if (often !== null) words.push(`A failure stops the run every ${hours(often)}`);
   if (stops?.high === 0) words.push("nine of ten trainings are never interrupted");
   else if (stops) words.push(`it is interrupted ${grouped(stops.middle)} times (${grouped(stops.low)}–${grouped(stops.high)})`);
@@ -56,7 +57,7 @@ function riskTable(offers: Offer[]): HTMLElement {
   return table<Offer>(
     [
       { title: "Offer", value: (offer) => offer.rank, show: (offer) => offerLabel(offer) },
-      { title: "Days", value: (offer) => offer.risk?.days?.middle, show: (offer) => (offer.risk?.days ? rangeIn(offer.risk.days, daysUnit(offer.risk.days.middle)) : "never ends"), number: true },
+      { title: "Days", value: (offer) => offer.risk?.days?.middle, show: (offer) => (offer.risk?.days ? rangeIn(offer.risk.days, daysUnit(offer.risk.days.middle)) : none), number: true },
       { title: "Cost", value: (offer) => offer.risk?.usd?.middle, show: (offer) => (offer.risk?.usd ? rangeIn(offer.risk.usd, usdUnit(offer.risk.usd.middle)) : none), number: true },
       amount("Goodput", (offer) => offer.risk?.json.mean_goodput, percent),
       amount("Interruptions", (offer) => offer.risk?.json.interruptions.p50, grouped),
@@ -76,7 +77,7 @@ export function risk(offers: Offer[], first: Offer): HTMLElement | null {
   const rows = risky
     .filter((offer) => offer.risk?.json.finished > 0)
     .map((offer) => ({ label: offerName(offer), parts: lostParts(offer.risk?.json), text: percent(1 - offer.risk?.json.mean_goodput) }));
-  const never = campaign.never ? h("p", { class: "bad" }, "Not all of them end: ", name(campaign.never), ".") : null;
+  const never = campaign.never ? h("p", { class: "bad" }, campaign.finished > 0 ? "Not all of them end: " : "None of them ends: ", name(campaign.never), ".") : null;
   const lead = sentences(campaign).join("; ");
   return section(
     "The risk of the whole training",

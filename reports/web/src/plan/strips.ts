@@ -11,18 +11,18 @@ export interface Scale {
 
 /** Returns the scale of ranges; null where none is known. */
 export function scaleOf(ranges: (Range | null)[], limit: number | null, unitOf: (value: number) => Unit): Scale | null {
-  const known = ranges.filter((range) => range !== null);
+  const known = ranges.filter((range): range is Range => range !== null && range.middle < Infinity);
   if (known.length === 0) return null;
-  const most = Math.max(...known.map((range) => range.high), limit ?? 0);
+  const most = Math.max(...known.map((range) => (range.high < Infinity ? range.high : range.middle)), limit ?? 0);
   return { unit: unitOf(Math.min(...known.map((range) => range.middle))), unitOf, end: most * 1.04, limit };
 }
 
 const percentOf = (value: number, scale: Scale): string => `${((value / scale.end) * 100).toFixed(2)}%`;
 
 function strip(kind: string, range: Range | null, scale: Scale): Child[] {
-  if (!range) return [];
+  if (!range || range.middle === Infinity) return [];
   const left = percentOf(range.low, scale);
-  const width = percentOf(range.high - range.low, scale);
+  const width = percentOf(Math.min(range.high, scale.end) - range.low, scale);
   return [
     h("span", { class: kind, style: `left:${left};width:${width}` }),
     h("b", { class: kind, style: `left:${percentOf(range.middle, scale)}` }),

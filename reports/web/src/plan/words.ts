@@ -34,11 +34,12 @@ export function questionWords(json: Json): string {
   return words.join(" · ");
 }
 
-/** 54 days (48–61), $5.6 M (5.0–6.3), with failures where these are predicted */
+/** 54 days (48–61), $5.6 M (5.0–6.3), with failures where these are predicted; without an end, with failures */
 export function takes(offer: Offer): string {
   if (!offer.days) return offer.step ? `a step of ${rangeIn(offer.step, secondsUnit(offer.step.middle), 3)}` : "";
   const failing = offer.risk?.days ? offer.risk : null;
   const { days, usd } = failing ?? offer;
+  if (days?.middle === Infinity) return "without an end, with failures";
   const words = days ? [rangeIn(days, daysUnit(days.middle), 2)] : [];
   if (usd) words.push(rangeIn(usd, usdUnit(usd.middle), 2));
   return words.join(", ") + (failing ? " with failures" : "");
@@ -50,7 +51,7 @@ export function answer(json: Json, offers: Offer[]): Child[] {
   if (!first) return ["No offer has a plan."];
   const objective = theBest(json.question.objective);
   const candidates = offers.filter((offer) => offer.plan);
-  const byPrediction = ["First by prediction: ", offerName(first), `, in ${takes(first)}.`];
+  const byPrediction = ["First by prediction is ", offerName(first), `: ${takes(first)}.`];
   if (json.verdict.shortfall) return ["No offer meets the limits: ", name(json.verdict.shortfall), ". ", ...byPrediction];
   if (json.verdict.winner === null && candidates.length > 1) {
     const names = contenders(json, offers).map((offer) => [offerName(offer), ` (${chance(offer.best)})`]);

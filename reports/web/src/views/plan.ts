@@ -7,7 +7,7 @@ import { offerTable } from "../plan/offer_table";
 import { type Offer, offerName, offersOf, recommended } from "../plan/offers";
 import { overturn } from "../plan/overturn";
 import { risk } from "../plan/risk";
-import { chance, daysUnit, endsIn, givenIn, rangeAround, rangeIn, secondsUnit, usdUnit, valueIn } from "../plan/ranges";
+import { chance, daysUnit, endsIn, givenIn, type Range, rangeAround, rangeIn, secondsUnit, type Unit, usdUnit, valueIn } from "../plan/ranges";
 import { answer, degreeWords, memoryWords, planWords, questionWords, theBest } from "../plan/words";
 import { assumedSection } from "../parts/basis";
 import { type Figure, figures } from "../parts/figures";
@@ -37,7 +37,7 @@ function planSection(first: Offer): HTMLElement {
     null,
     h("p", { class: "words" }, planWords(plan)),
     pairs(facts),
-    others > 1 ? fold(`The ${others} fastest plans on it`, () => planTable(first.json.plans)) : null,
+    others > 1 ? fold(`The ${others} fastest plans on it`, () => planTable(first)) : null,
   );
 }
 
@@ -72,11 +72,15 @@ function tiles(json: Json, offers: Offer[], first: Offer): (Figure | null)[] {
   const { deadline_days: deadline, budget_usd: budget } = json.question;
   const { days, usd } = first.risk ?? { days: null, usd: null };
   const candidates = offers.filter((offer) => offer.plan).length;
-  const inDays = days && daysUnit(days.middle);
-  const inUsd = usd && usdUnit(usd.middle);
+  const taken = (title: string, range: Range | null, unitOf: (value: number) => Unit): Figure | null => {
+    if (!range) return null;
+    const unit = unitOf(range.middle);
+    const note = range.middle < Infinity ? `${endsIn(range, unit)} in eight of ten cases` : "";
+    return { name: title, value: valueIn(range.middle, unit), note };
+  };
   return [
-    days && inDays ? { name: "Days with failures", value: valueIn(days.middle, inDays), note: `${endsIn(days, inDays)} in eight of ten cases` } : null,
-    usd && inUsd ? { name: "Cost with failures", value: valueIn(usd.middle, inUsd), note: `${endsIn(usd, inUsd)} in eight of ten cases` } : null,
+    taken("Days with failures", days, daysUnit),
+    taken("Cost with failures", usd, usdUnit),
     deadline === null ? null : limitTile(`Ends within ${givenIn(deadline, daysUnit(deadline))}`, first, "probability_deadline"),
     budget === null ? null : limitTile(`Costs at most ${givenIn(budget, usdUnit(budget))}`, first, "probability_budget"),
     candidates > 1 ? { name: `Is ${theBest(json.question.objective)} of ${candidates}`, value: chance(first.best), note: `named winner from ${chance(json.verdict.probability_needed)}` } : null,
