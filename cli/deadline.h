@@ -16,7 +16,8 @@ namespace plumbline::cli {
 std::optional<std::int64_t> first_day(const model::Plan& plan, const std::string& deadline);
 
 // Returns the days from the first one to a deadline: "2027-03-01", "60d", "8w". A date on the first day or before it,
-// and what is neither date nor duration, are input errors of `option`.
+// what is less than a minute or more than a century, and what is neither date nor duration, are input errors of
+// `option`.
 model::Result<double> days_until(const std::string& option, const std::string& deadline,
                                  std::optional<std::int64_t> first);
 

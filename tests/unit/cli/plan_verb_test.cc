@@ -201,6 +201,12 @@ TEST(Deadline, ADurationNeedsNoFirstDay) {
   EXPECT_EQ(days_until("--finish-by", "36h", std::nullopt).value(), 1.5);
   expect_error(days_until("--finish-by", "90days", std::nullopt), ErrorKind::input, "--finish-by",
                "'90days' is neither a date nor a duration");
+  // A century has 36,525 days; 1440 minutes are a day.
+  EXPECT_EQ(days_until("--finish-by", "36525d", std::nullopt).value(), 36525);
+  EXPECT_EQ(days_until("--finish-by", "1min", std::nullopt).value(), 1.0 / 1440);
+  for (const char* text : {"36526d", "1e300d", "0.5min", "1e-300d"})
+    expect_error(days_until("--finish-by", text, std::nullopt), ErrorKind::input, "--finish-by", "60d");
+  expect_error(days_until("--deadline", "2299-01-01", first), ErrorKind::input, "--deadline", "60d");
 }
 
 TEST(Deadline, ATrainingHasAStepAtLeast) {
