@@ -325,8 +325,21 @@ std::int64_t prediction_stage(const Layout& layout) {
   return last > 1 && layout.stage_layers[static_cast<std::size_t>(last) - 1].empty() ? last - 1 : last;
 }
 
-std::vector<std::string> layout_warnings(const Plan& plan, const Layout& layout) {
+std::vector<std::string> shortfalls(const Plan& plan, const Layout& layout) {
   std::vector<std::string> warnings = software_layout_warnings(plan, layout);
+  const std::int64_t given = plan.batch.global_batch_size;
+  const std::int64_t priced = layout.micro_batches * layout.data * plan.batch.micro_batch_size;
+  if (priced == given) return warnings;
+  warnings.push_back(fmt::format(
+      "{} sequences do not divide over {} data-parallel ranks in micro-batches of {}: the step is that of a rank with "
+      "{} full micro-batches, as if there were {} ({:.1f} % more); tokens per second count the {}",
+      given, layout.data, plan.batch.micro_batch_size, layout.micro_batches, priced,
+      100 * (static_cast<double>(priced) / static_cast<double>(given) - 1), given));
+  return warnings;
+}
+
+std::vector<std::string> layout_warnings(const Plan& plan, const Layout& layout) {
+  std::vector<std::string> warnings = shortfalls(plan, layout);
   const StageLayers& layers = plan.schedule.layers_per_stage;
   if (layers.found && layers.replaced > 0)
     warnings.push_back(fmt::format(
@@ -338,14 +351,6 @@ std::vector<std::string> layout_warnings(const Plan& plan, const Layout& layout)
         "training.rank and training.targets have no effect: with training.method full all is trained");
   if (training.objective != "dpo" && training.reference != "model")
     warnings.emplace_back("training.reference has no effect: with training.objective next-token there is none");
-  const std::int64_t given = plan.batch.global_batch_size;
-  const std::int64_t priced = layout.micro_batches * layout.data * plan.batch.micro_batch_size;
-  if (priced == given) return warnings;
-  warnings.push_back(fmt::format(
-      "{} sequences do not divide over {} data-parallel ranks in micro-batches of {}: the step is that of a rank with "
-      "{} full micro-batches, as if there were {} ({:.1f} % more); tokens per second count the {}",
-      given, layout.data, plan.batch.micro_batch_size, layout.micro_batches, priced,
-      100 * (static_cast<double>(priced) / static_cast<double>(given) - 1), given));
   return warnings;
 }
 

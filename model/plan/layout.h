@@ -54,7 +54,11 @@ std::vector<std::int64_t> stage_layer_counts(const Plan& plan, const Architectur
 // first and holds no layers ("m|L" at the end of a layout of Megatron-LM).
 std::int64_t prediction_stage(const Layout& layout);
 
-// Returns sentences about what the layout takes to be otherwise than the plan states.
+// Returns sentences about what degrees and batch leave undone or do twice: software that runs the layout in part, and
+// sequences that do not divide. Other degrees would not, and a search tries no such layouts.
+std::vector<std::string> shortfalls(const Plan& plan, const Layout& layout);
+
+// Returns the same, and sentences about what the layout takes to be otherwise than the plan states.
 std::vector<std::string> layout_warnings(const Plan& plan, const Layout& layout);
 
 // Returns the schedule of the plan: the file that it names, or a registered one; an unknown one is an input error.
@@ -70,7 +74,7 @@ std::optional<Error> check_software(const Plan& plan, const Architecture& archit
 // Returns whether selective recomputation names operators, and those that the plan's software computes again.
 bool recomputes(const Plan& plan, const Architecture& architecture);
 
-// Returns sentences about what the software runs in part or with an argument more. A search tries no such layouts.
+// Returns sentences about what the software runs in part or with an argument more.
 std::vector<std::string> software_layout_warnings(const Plan& plan, const Layout& layout);
 
 // Fails with ErrorKind::infeasible and the reason when degrees do not divide, a schedule's constraint does not hold or

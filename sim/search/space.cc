@@ -23,7 +23,7 @@ constexpr const char* any_schedule = "gpipe";
 std::optional<model::Error> refusal_of(const model::Plan& plan, const model::Architecture& architecture) {
   const auto layout = model::make_layout(plan, architecture);
   if (!layout) return layout.error();
-  const auto warnings = model::layout_warnings(plan, *layout);
+  const auto warnings = model::shortfalls(plan, *layout);
   if (warnings.empty()) return std::nullopt;
   return model::Error{model::ErrorKind::infeasible, warnings.front(), "", 0, "", "`simulate` predicts such a plan"};
 }

@@ -122,6 +122,19 @@ TEST(SoftwareChoices, AreNoneThatTheStackRefuses) {
   EXPECT_EQ(kinds, (std::set<std::string>{"1f1b", "interleaved", "interleaved-overlap"}));
 }
 
+// The key is warned of; no degrees would make it do anything. 48 sequences over 64 ranks are refused all the same.
+TEST(Space, AKeyWithoutEffectRefusesNoPlan) {
+  const auto plans = [](const char* change) {
+    const Inputs inputs = tests::step_inputs(tests::llama_plan, "h800",
+                                             {change, "search.tensor=1", "search.context=1", "search.pipeline=1"});
+    return Space(inputs).size();
+  };
+  const std::uint64_t all = plans("training.rank=16");  // the default
+  EXPECT_GT(all, 0U);
+  EXPECT_EQ(plans("training.rank=8"), all);
+  EXPECT_EQ(plans("batch.global_batch_size=48"), 0U);
+}
+
 // 48 GPUs are four nodes of 12. Groups of 4 experts fill them; groups of 8 would take 8 GPUs of each of six nodes, half
 // as many again, unless the plan states that it has these.
 TEST(Space, HasNoPlansThatNeedManyMoreNodes) {
