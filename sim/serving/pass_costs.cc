@@ -125,7 +125,8 @@ EngineMemory memory_of(model::ConstantReader& reader) {
   const auto read = [&](const std::string& name, double absent = 0) { return reader.value("serving." + name, absent); };
   EngineMemory memory{.most_requests = read("most_requests"),
                       .block_tokens = read("memory.block_tokens", 1),
-                      .whole = read("memory.whole_requests") > 0,
+                      .reserved = read("memory.reserved"),
+                      .reserved_tokens = read("memory.reserved_tokens", std::numeric_limits<double>::infinity()),
                       .of_static = read("memory.static") > 0,
                       .of_free = read("memory.free") > 0,
                       .logit = read("memory.logit")};

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -123,10 +124,12 @@ struct CapturedBatch {
 struct EngineMemory {
   double most_requests = 0;  // of a rank; 0: any number
   double block_tokens = 1;   // of the cache
-  bool whole = false;        // a request has space for all its tokens from its start, so that none is put out
-  bool of_static = false;    // the share is of weights and cache alone
-  bool of_free = false;      // it is of what weights, activations and libraries leave
-  double logit = 0;          // of each of most_requests rows in the run that finds the space
+  // When a request starts there is space for this share of the tokens yet to come of those that run, of each of which
+  // at most so many count; where it is 1, none is put out.
+  double reserved = 0, reserved_tokens = std::numeric_limits<double>::infinity();
+  bool of_static = false;  // the share is of weights and cache alone
+  bool of_free = false;    // it is of what weights, activations and libraries leave
+  double logit = 0;        // of each of most_requests rows in the run that finds the space
   // What it leaves free where the plan states no share.
   struct {
     double fixed = 0, token = 0, graph = 0, group_graph = 0, gpu = 0, draft = 0, draft_model = 0, least = 0;

@@ -75,8 +75,22 @@ double PoolModel::runs_at_most(double requests) const {
   return most > 0 ? std::min(requests, most) : requests;
 }
 
+// A request that makes more tokens runs for longer, so that more of those that run are such.
 double PoolModel::kept_tokens() const {
-  return costs_.memory().whole ? request_.input + request_.output : request_.context;
+  const EngineMemory& engine = costs_.memory();
+  double outputs = 0, outstanding = 0;
+  for (const model::RequestLength& one : requests_of(plan_)) {
+    outputs += one.output;
+    outstanding += one.output * mean_outstanding(one.output, engine.reserved_tokens);
+  }
+  return request_.context + engine.reserved * outstanding / outputs;
+}
+
+double PoolModel::longest_tokens() const {
+  double longest = 0;
+  for (const model::RequestLength& one : requests_of(plan_))
+    longest = std::max(longest, one.input + (kind_ == model::PoolKind::prefill ? 0 : one.output));
+  return longest;
 }
 
 model::Result<void> PoolModel::find_memory(const Inputs& inputs) {
@@ -92,6 +106,7 @@ model::Result<void> PoolModel::find_memory(const Inputs& inputs) {
     PoolMemory of_stage = memory_;
     of_stage.keys_values = one.keys_values;
     of_stage.kept = one.kept;
+    of_stage.longest = one.longest;
     of_stage.states = one.states;
     if (of_stage.bytes_per_request() > memory_.bytes_per_request()) memory_ = of_stage;
   }
@@ -104,8 +119,13 @@ model::Result<void> PoolModel::find_memory(const Inputs& inputs) {
   memory_.activations = std::max(memory_.activations, logits);
   memory_.space = usable() - memory_.weights;
   if (memory_.space < 0) return tl::unexpected(no_space_for_weights(inputs));
-  if (requests_per_rank() < 1) return tl::unexpected(no_space_for_request(inputs));
+  if (requests_per_rank() < 1) return tl::unexpected(no_space_for_request(inputs, kept_tokens(), memory_.kept));
   return {};
+}
+
+model::Result<void> PoolModel::check_longest(const Inputs& inputs) const {
+  if (memory_.longest + memory_.states * memory_.states_per_request <= memory_.space) return {};
+  return tl::unexpected(no_space_for_request(inputs, longest_tokens(), memory_.longest));
 }
 
 // Returns the bytes of a stage's weights, and of the keys and values and of one state of a request. A draft is on the
@@ -114,6 +134,7 @@ PoolModel::Held PoolModel::held(const Stage& stage) const {
   const PassShape shape = kind_ == model::PoolKind::prefill ? prefill_shape_ : decode_shape(1);
   const model::DataType type = model::cache_type(plan_.inference.kv_cache);
   const double partial = (costs_.memory().block_tokens - 1) / 2;  // of the last block, in the mean
+  const double kept = kept_tokens(), longest = longest_tokens();
   Held sum;
   const auto add = [&](const PassShape& of, const std::map<BlockKind, std::int64_t>& blocks) {
     const model::Architecture& model = costs_.architecture(of.model);
@@ -125,7 +146,8 @@ PoolModel::Held PoolModel::held(const Stage& stage) const {
         return model::cache_bytes(model, type, instance_.tensor, layer, tokens + partial) * many;
       };
       sum.keys_values += cached(request_.context);
-      sum.kept += cached(kept_tokens());
+      sum.kept += cached(kept);
+      sum.longest += cached(longest);
       sum.states += model::state_bytes(model, instance_.tensor, layer.mixer) * many;
     }
   };
@@ -152,22 +174,21 @@ model::Error PoolModel::no_space_for_weights(const Inputs& inputs) const {
       std::move(hint));
 }
 
-model::Error PoolModel::no_space_for_request(const Inputs& inputs) const {
+model::Error PoolModel::no_space_for_request(const Inputs& inputs, double tokens, double keys_values) const {
   const double states = memory_.states * memory_.states_per_request;
   if (memory_.space < states)
     return model::plan_error(plan_, model::ErrorKind::infeasible, model::degree_key(plan_, kind_, "tensor"),
                              fmt::format("{} of states of one request of {} have no space: {} a GPU are left for them",
                                          gigabytes(states), inputs.architecture.name, gigabytes(memory_.space)),
                              "use more GPUs for an instance, or speculate fewer tokens");
-  const double tokens = kept_tokens() * (memory_.space - states) / memory_.kept;
+  const double held = tokens * (memory_.space - states) / keys_values;
   const bool narrow = model::bytes_per_element(model::cache_type(plan_.inference.kv_cache)) <= 1;
   return model::plan_error(
       plan_, model::ErrorKind::infeasible, "inference.input_tokens",
       fmt::format("{:.0f} tokens of one request of {} have no space: {} a GPU are left for keys and values, which hold "
                   "{:.0f}",
-                  kept_tokens(), inputs.architecture.name, gigabytes(memory_.space), tokens),
-      fmt::format("shorten input_tokens + output_tokens{} to {:.0f}, {}or use more GPUs for an instance",
-                  costs_.memory().whole ? "" : " / 2", std::floor(tokens),
+                  tokens, inputs.architecture.name, gigabytes(memory_.space), held),
+      fmt::format("shorten requests to {:.0f}, {}or use more GPUs for an instance", std::floor(held),
                   narrow ? "" : "set inference.kv_cache = \"fp8\", "));
 }
 

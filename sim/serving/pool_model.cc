@@ -142,18 +142,21 @@ PassTime operator*(PassTime time, double factor) {
   return time;
 }
 
+std::vector<model::RequestLength> requests_of(const model::Plan& plan) {
+  if (plan.inference.lengths && plan.files) return plan.files->requests;
+  return {{static_cast<double>(plan.inference.input_tokens), static_cast<double>(plan.inference.output_tokens)}};
+}
+
 // A request that makes more tokens is in more steps.
 MeanRequest mean_request(const model::Plan& plan) {
-  const auto input = static_cast<double>(plan.inference.input_tokens);
-  const auto output = static_cast<double>(plan.inference.output_tokens);
-  if (!plan.inference.lengths || !plan.files) return {input, output, mean_context(input, output)};
+  const std::vector<model::RequestLength> requests = requests_of(plan);
   MeanRequest sum;
-  for (const model::RequestLength& one : plan.files->requests) {
+  for (const model::RequestLength& one : requests) {
     sum.input += one.input;
     sum.output += one.output;
     sum.context += one.output * mean_context(one.input, one.output);
   }
-  const auto count = static_cast<double>(plan.files->requests.size());
+  const auto count = static_cast<double>(requests.size());
   return {sum.input / count, sum.output / count, sum.context / sum.output};
 }
 

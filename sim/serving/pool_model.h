@@ -51,6 +51,8 @@ struct MeanRequest {  // tokens
   double input = 0, output = 0;
   double context = 0;  // mean tokens in the cache while it decodes
 };
+// Returns the plan's requests: those of a file of lengths, or one of the stated means.
+std::vector<model::RequestLength> requests_of(const model::Plan& plan);
 // Returns the means of the plan's requests; those of a file of lengths are weighed by the tokens that they make.
 MeanRequest mean_request(const model::Plan& plan);
 
@@ -58,7 +60,8 @@ struct PoolMemory {  // bytes of the fullest GPU
   double weights = 0, reserve = 0, activations = 0, capacity = 0;
   double space = 0;                    // for keys, values and states
   double keys_values = 0, states = 0;  // of a request, at the mean context
-  double kept = 0;                     // space for keys and values that the engine gives it: as many, or of all tokens
+  double kept = 0;                     // the same with what the engine keeps for its tokens yet to come
+  double longest = 0;                  // keys and values of the longest request at its end
   double states_per_request = 1;       // that are kept: one, and one for each token that may be rejected
 
   double bytes_per_request() const { return kept + states * states_per_request; }
@@ -116,6 +119,8 @@ class PoolModel {
   const model::Instance& instance() const { return instance_; }
   const MeanRequest& request() const { return request_; }
   const PoolMemory& memory() const { return memory_; }
+  // Fails as infeasible where the longest request outgrows the space before its end.
+  model::Result<void> check_longest(const Inputs& inputs) const;
   double requests_per_rank() const;                            // for which there is space, and that the scheduler runs
   bool scheduler_binds() const;                                // the latter are fewer
   double tokens_per_step() const { return tokens_per_step_; }  // of a request
@@ -139,13 +144,15 @@ class PoolModel {
   double usable() const;  // bytes for weights, keys and values
   std::vector<PassShape> largest_passes() const;
   double runs_at_most(double requests) const;
-  double kept_tokens() const;  // of a request, for which the engine keeps space in the mean
+  double kept_tokens() const;     // of a request, for which the engine keeps space in the mean
+  double longest_tokens() const;  // of a request in this pool, at its end
   struct Held {
-    double weights = 0, keys_values = 0, kept = 0, states = 0;
+    double weights = 0, keys_values = 0, kept = 0, longest = 0, states = 0;
   };
   Held held(const Stage& stage) const;
   model::Error no_space_for_weights(const Inputs& inputs) const;
-  model::Error no_space_for_request(const Inputs& inputs) const;
+  // `tokens` have so many bytes of `keys_values`.
+  model::Error no_space_for_request(const Inputs& inputs, double tokens, double keys_values) const;
   void find_prefill();
   // With as many rows as requests, or with those of a captured batch.
   PassShape decode_shape(std::int64_t requests, std::int64_t rows = 0) const;

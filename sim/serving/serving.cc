@@ -191,7 +191,12 @@ struct ServingPredictor::Memos {
   }
   model::Result<std::shared_ptr<const PoolModel>> pool(const model::Plan& plan, PoolKind kind) {
     const auto shared = TRY(pass_costs());
-    return pools.find(pool_key(plan, kind), [&] { return PoolModel::make(inputs, *shared, plan, kind); });
+    const auto make = [&]() -> model::Result<std::shared_ptr<const PoolModel>> {
+      auto made = TRY(PoolModel::make(inputs, *shared, plan, kind));
+      TRY(made->check_longest(inputs));
+      return made;
+    };
+    return pools.find(pool_key(plan, kind), make);
   }
   model::Result<Deployment> deployment(const model::Plan& plan);
   model::Result<double> concurrency(const model::Plan& plan, const Deployment& deployment,

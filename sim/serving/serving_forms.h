@@ -42,6 +42,12 @@ inline double tokens_per_step(std::int64_t speculated, const std::vector<double>
 // Returns the mean tokens in the cache of a request while it decodes.
 inline double mean_context(double input_tokens, double output_tokens) { return input_tokens + output_tokens / 2; }
 
+// Returns the mean tokens yet to come of a request while it decodes, of which at most `most` count.
+inline double mean_outstanding(double output_tokens, double most) {
+  const double counted = std::min(output_tokens, most);
+  return counted - counted * counted / (2 * output_tokens);
+}
+
 // Returns the input tokens that are computed, those of a cached prefix left out.
 inline double computed_tokens(double input_tokens, double hit_rate) { return input_tokens * (1 - hit_rate); }
 

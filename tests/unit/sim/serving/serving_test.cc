@@ -679,17 +679,31 @@ TEST(Serving, RequestsHaveWholeBlocksOfTheCache) {
   EXPECT_NEAR(tokens.kv_capacity_tokens / blocks.kv_capacity_tokens, (1536 + 15.5) / 1536, 1e-9);
 }
 
-// A scheduler that puts no request out runs one where there is space for its 2,048 tokens, of which 1,536 are there in
-// the mean. What fits is the same.
-TEST(Serving, RequestsHaveSpaceForAllTheirTokens) {
+// Of a request of 1,024 tokens and as many of output 1,536 are there in the mean, and 512 are yet to come; of those at
+// most 256 count as 256 - 256^2 / 2048 = 224. An engine that puts none out keeps space for all 2,048. What fits is the
+// same.
+TEST(Serving, EnginesKeepSpaceForTokensYetToCome) {
   const auto with = [](const std::vector<model::Parameter>& engine) {
     const Inputs inputs =
         engine_inputs(llama_node, "h100", engine, {"inference.concurrency=0", "inference.arrivals=waves"});
     return served(inputs);
   };
-  const ServingResult mean = with({}), whole = with({of_engine("memory.whole_requests", 1)});
+  const ServingResult mean = with({}), whole = with({of_engine("memory.reserved", 1)}),
+                      part = with({of_engine("memory.reserved", 0.098)}),
+                      bounded = with({of_engine("memory.reserved", 0.5), of_engine("memory.reserved_tokens", 256)});
   EXPECT_NEAR(mean.most_concurrency / whole.most_concurrency, 2048.0 / 1536, 1e-9);
+  EXPECT_NEAR(mean.most_concurrency / part.most_concurrency, (1536 + 0.098 * 512) / 1536, 1e-9);
+  EXPECT_NEAR(mean.most_concurrency / bounded.most_concurrency, (1536 + 0.5 * 224) / 1536, 1e-9);
   EXPECT_EQ(mean.kv_capacity_tokens, whole.kv_capacity_tokens);
+}
+
+// In the mean half of the output is there, so that space for 0.6 of what there is for all tokens would seem enough.
+TEST(Serving, TheLongestRequestMustFitAtItsEnd) {
+  const double space = on_llama({"inference.concurrency=1"}).kv_capacity_tokens;
+  const auto output = std::llround(1.2 * space);
+  const model::Error error = llama_refused({fmt::format("inference.output_tokens={}", output)});
+  EXPECT_EQ(error.kind, ErrorKind::infeasible);
+  EXPECT_THAT(error.message, testing::StartsWith(fmt::format("{} tokens of one request", 1024 + output)));
 }
 
 TEST(Serving, SchedulersBoundTheRequestsOfAStep) {
