@@ -9,13 +9,6 @@
 namespace plumbline::model {
 namespace {
 
-void check_shared_heads(ConfigReader& config, const Architecture& model) {
-  if (model.heads % model.key_value_heads == 0) return;
-  config.conflict("num_key_value_heads",
-                  fmt::format("{} heads cannot share {} key-value heads evenly", model.heads, model.key_value_heads),
-                  "it must divide num_attention_heads");
-}
-
 // Activations that a kernel of another one stands for, and approximations, which cost the same.
 struct Activation {
   std::string_view name, shown;
@@ -123,12 +116,11 @@ void read_rotary_share(ConfigReader& config, Architecture& model, std::string_vi
                   "a share of the head's columns that is an even number of them");
 }
 
-void read_mixers(ConfigReader& config, Architecture& model, std::int64_t attention_every) {
-  const std::vector<std::string> names = config.texts("layer_types");
+void read_mixers(ConfigReader& config, Architecture& model, std::int64_t attention_every, std::string_view key) {
+  const std::vector<std::string> names = config.texts(key);
   const auto layers = static_cast<std::size_t>(model.layers);
   if (!names.empty() && names.size() < layers) {
-    config.conflict("layer_types", fmt::format("{} names for {} layers", names.size(), layers),
-                    "state one name for each of num_hidden_layers");
+    config.conflict(key, fmt::format("{} names for {} layers", names.size(), layers), "state one name for each layer");
     return;
   }
   std::vector<LayerKind> pattern;
@@ -139,21 +131,21 @@ void read_mixers(ConfigReader& config, Architecture& model, std::int64_t attenti
                                                                    : "linear_attention";
     if (name == "linear_attention" || name == "mamba" || name == "conv")
       kind.mixer = Mixer::recurrence;
-    else if (name == "full_attention" || name == "attention")
+    else if (name == "full_attention" || name == "attention" || name == "global")
       kind.mixer = Mixer::attention;
-    else if (name == "sliding_attention")
+    else if (name == "sliding_attention" || name == "local")
       kind.mixer = model.window.tokens > 0 ? Mixer::windowed_attention : Mixer::attention;
     else
-      config.fail("layer_types", fmt::format("unknown type of layer '{}'", name),
-                  "one of linear_attention, mamba, conv, sliding_attention, full_attention, attention");
+      config.fail(key, fmt::format("unknown type of layer '{}'", name),
+                  "one of linear_attention, mamba, conv, sliding_attention, full_attention, attention, local, global");
     pattern.push_back(kind);
   }
   model.pattern = std::move(pattern);
 }
 
-void read_windows(ConfigReader& config, Architecture& model, std::int64_t full_every) {
+void read_windows(ConfigReader& config, Architecture& model, std::int64_t full_every, std::string_view key) {
   model.window.full_every = full_every;
-  if (!config.texts("layer_types").empty()) read_mixers(config, model, 1);
+  if (!config.texts(key).empty()) read_mixers(config, model, 1, key);
 }
 
 void read_window_list(ConfigReader& config, Architecture& model, std::string_view key) {
@@ -216,6 +208,13 @@ void read_activation(ConfigReader& config, Architecture& model, std::string_view
     model.omitted.what.push_back(fmt::format("{} as the activation (it costs what GELU does)", other->shown));
 }
 
+void check_shared_heads(ConfigReader& config, const Architecture& model, std::string_view key) {
+  if (model.heads % model.key_value_heads == 0) return;
+  config.conflict(key,
+                  fmt::format("{} heads cannot share {} key-value heads evenly", model.heads, model.key_value_heads),
+                  "it must divide the number of heads");
+}
+
 void check_experts_per_token(ConfigReader& config, const Architecture& model, std::string_view experts_key,
                              std::string_view key) {
   const MixtureOfExperts& experts = model.experts;
@@ -274,6 +273,15 @@ std::string read_model(ConfigReader& config, Architecture& model) {
     config.read_inside(object, sizes == sizes_of_classes.end() ? ModelSizes{} : sizes->missing);
   type->read(config, model);
   return "";
+}
+
+void omit_clamp(ConfigReader& config, Architecture& model, std::string_view key) {
+  if (config.number(key, 0) > 0) model.omitted.what.emplace_back("the clamp of queries, keys and values");
+}
+
+void omit_output_bias(Architecture& model) {
+  model.omitted.what.emplace_back("the bias of the output");
+  model.omitted.parameters += static_cast<double>(model.vocabulary);
 }
 
 void make_gpt_like(Architecture& model, bool biases) {

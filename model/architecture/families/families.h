@@ -102,14 +102,16 @@ std::int64_t window_tokens(ConfigReader& config, std::int64_t missing);
 // Reads the share of a head's columns that are rotated.
 void read_rotary_share(ConfigReader& config, Architecture& model, std::string_view key, double missing);
 
-// Reads what each layer mixes tokens with: by the names of layer_types, or attention in each n-th layer, counted from
-// one, and a recurrence in the others. What the layer does with each token follows from the experts. A model of fewer
-// layers than names has the first ones.
-void read_mixers(ConfigReader& config, Architecture& model, std::int64_t attention_every);
+// Reads what each layer mixes tokens with: by the names in a list, or attention in each n-th layer, counted from one,
+// and a recurrence in the others. What the layer does with each token follows from the experts. A model of fewer layers
+// than names has the first ones.
+void read_mixers(ConfigReader& config, Architecture& model, std::int64_t attention_every,
+                 std::string_view key = "layer_types");
 
-// Reads which layers have the window: by the names of layer_types, else all but each n-th, counted from one. Follows
-// the experts.
-void read_windows(ConfigReader& config, Architecture& model, std::int64_t full_every);
+// Reads which layers have the window: by the names in a list, else all but each n-th, counted from one. Follows the
+// experts.
+void read_windows(ConfigReader& config, Architecture& model, std::int64_t full_every,
+                  std::string_view key = "layer_types");
 
 // Reads which layers have the window from a list of zeros and others, if there is one. Follows the experts.
 void read_window_list(ConfigReader& config, Architecture& model, std::string_view key);
@@ -131,6 +133,9 @@ void read_equal_heads(ConfigReader& config, Architecture& model, const SizeKeys&
 // that cost the same by another name, and lists what is computed by another one's kernel.
 void read_activation(ConfigReader& config, Architecture& model, std::string_view key, std::string_view missing,
                      bool gated = false);
+
+// Checks that heads share keys and values evenly.
+void check_shared_heads(ConfigReader& config, const Architecture& model, std::string_view key = "num_key_value_heads");
 
 // Checks that a token uses at most as many experts as there are.
 void check_experts_per_token(ConfigReader& config, const Architecture& model, std::string_view experts_key,
@@ -156,6 +161,12 @@ void read_local_experts(ConfigReader& config, Architecture& model, std::int64_t 
 
 // Normalises queries and keys head by head in place of norms with a weight for each column of all heads.
 void omit_wide_norms(Architecture& model, std::string what = "norms over the queries and keys of all heads at once");
+
+// Names the clamp of queries, keys and values, if the file has one.
+void omit_clamp(ConfigReader& config, Architecture& model, std::string_view key);
+
+// Counts a bias of the output, which takes no time.
+void omit_output_bias(Architecture& model);
 
 // Sets what GPT-like models share: LayerNorm before attention and MLP, an MLP of two matrices with GELU.
 void make_gpt_like(Architecture& model, bool biases);

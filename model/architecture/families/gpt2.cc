@@ -1,12 +1,18 @@
 // GPT-2, and GPT-3 (arXiv 2005.14165) with the keys of GPT-2; all GPT-3 layers are taken as dense attention. OPT (arXiv
-// 2205.01068; huggingface/transformers @014674d src/transformers/models/opt/configuration_opt.py and modeling_opt.py).
+// 2205.01068), GPT-Neo, GPT-J, CodeGen (arXiv 2203.13474) and StarCoder (arXiv 2305.06161): huggingface/transformers
+// src/transformers/models, configuration_*.py @014674d opt, @04c7fd3 gpt_neo, @0bedd33 gptj, @0300cc1 codegen, @05ff2e9
+// gpt_bigcode, and modeling_*.py there.
+#include <fmt/format.h>
+
 #include <cstdint>
 
 #include "model/architecture/families/families.h"
 
 namespace plumbline::model {
+namespace {
 
-void read_gpt2(ConfigReader& config, Architecture& model) {
+// What GPT-2's keys state; `dropout` is that of a file without them.
+void read_gpt(ConfigReader& config, Architecture& model, double dropout, bool tied) {
   make_gpt_like(model, true);
   read_equal_heads(config, model, {"n_layer", "n_embd", "n_head"});
   constexpr std::int64_t widening = 4;
@@ -14,12 +20,58 @@ void read_gpt2(ConfigReader& config, Architecture& model) {
   model.vocabulary = config.dimension("vocab_size");
   model.positions = PositionKind::learned;
   model.position_table = config.dimension("n_positions", 1024);
+  model.tied_embedding = config.flag("tie_word_embeddings", tied);
+  model.norm_epsilon = config.number("layer_norm_epsilon", 1e-5);
+  model.dropout = {.embedding = config.probability("embd_pdrop", dropout),
+                   .attention = config.probability("attn_pdrop", dropout),
+                   .residual = config.probability("resid_pdrop", dropout)};
+  read_activation(config, model, "activation_function", "gelu_new");
+}
+
+}  // namespace
+
+void read_gpt2(ConfigReader& config, Architecture& model) { read_gpt(config, model, 0.1, true); }
+
+void read_gpt_bigcode(ConfigReader& config, Architecture& model) {
+  read_gpt2(config, model);
+  if (config.flag("multi_query", true)) model.key_value_heads = 1;
+}
+
+// Attention and the MLP read one norm's result, and attention has no biases; the output has.
+void read_gptj(ConfigReader& config, Architecture& model) {
+  read_gpt(config, model, 0, false);
+  model.positions = PositionKind::rotary;
+  model.rotary_dim = config.dimension("rotary_dim", 64);
+  if (model.rotary_dim % 2 != 0 || model.rotary_dim > model.head_dim)
+    config.conflict("rotary_dim",
+                    fmt::format("{} of {} columns do not form pairs that turn", model.rotary_dim, model.head_dim),
+                    "an even number of the head's columns");
+  model.parallel_residual = model.shared_norm = true;
+  model.biases = {.mlp = true};
+  omit_output_bias(model);
+}
+
+void read_codegen(ConfigReader& config, Architecture& model) { read_gptj(config, model); }
+
+// Each second layer has a window; queries, keys and values have no biases.
+void read_gpt_neo(ConfigReader& config, Architecture& model) {
+  make_gpt_like(model, true);
+  model.biases.query_key_value = false;
+  read_equal_heads(config, model, {"num_layers", "hidden_size", "num_heads"});
+  constexpr std::int64_t widening = 4;
+  model.intermediate_size = config.dimension("intermediate_size", widening * model.hidden_size);
+  model.vocabulary = config.dimension("vocab_size");
+  model.positions = PositionKind::learned;
+  model.position_table = config.dimension("max_position_embeddings", 2048);
   model.tied_embedding = config.flag("tie_word_embeddings", true);
   model.norm_epsilon = config.number("layer_norm_epsilon", 1e-5);
-  model.dropout = {.embedding = config.probability("embd_pdrop", 0.1),
-                   .attention = config.probability("attn_pdrop", 0.1),
-                   .residual = config.probability("resid_pdrop", 0.1)};
+  model.dropout = {.embedding = config.probability("embed_dropout", 0),
+                   .attention = config.probability("attention_dropout", 0),
+                   .residual = config.probability("resid_dropout", 0)};
   read_activation(config, model, "activation_function", "gelu_new");
+  model.window = {.tokens = config.dimension("window_size", 256), .full_offset = 1};
+  read_windows(config, model, 2, "attention_layers");
+  model.omitted.what.emplace_back("scores that are not divided (they cost what divided ones do)");
 }
 
 // Its table of positions begins with two rows that no token has.

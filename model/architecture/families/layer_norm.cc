@@ -1,7 +1,11 @@
 // Decoders with LayerNorm in place of RMSNorm of which more differs than keys: Phi-3.5-MoE (arXiv 2404.14219), Command
-// (arXiv 2504.00698) and Stable LM 2 (arXiv 2402.17834). Keys and their values where missing: huggingface/transformers
-// @008e574 src/transformers/models/cohere and cohere2, @05cd1ec stablelm, @040e1a7 phimoe, configuration_*.py; norms:
-// modeling_*.py there.
+// (arXiv 2504.00698), Stable LM 2 (arXiv 2402.17834), Falcon (arXiv 2311.16867), BLOOM (arXiv 2211.05100), Phi-1 to 2
+// (arXiv 2306.11644), Persimmon, DBRX and OLMo (arXiv 2402.00838). Keys and their values where missing:
+// huggingface/transformers src/transformers/models, configuration_*.py @008e574 cohere, cohere2, olmo and phi, @05cd1ec
+// stablelm, @040e1a7 phimoe, @5fd8eda falcon, @04efa88 bloom, @038869d persimmon, @032b32a dbrx; norms: modeling_*.py
+// there, of Falcon vllm-project/vllm vllm/model_executor/models/falcon.py.
+#include <string_view>
+
 #include "model/architecture/families/families.h"
 
 namespace plumbline::model {
@@ -12,6 +16,23 @@ void share_norm(Architecture& model) { model.parallel_residual = model.shared_no
 // Norms of single heads have a weight for each column of each head, and subtract the mean.
 void normalize_heads(Architecture& model) {
   omit_wide_norms(model, "norms of queries and keys that subtract the mean, with weights of each head");
+}
+
+// Norms of single heads have one gain and one shift for each column, for all heads.
+void shift_heads(Architecture& model) {
+  model.query_key_norm = true;
+  model.omitted.what.emplace_back("means that norms of queries and keys subtract, and shifts that they add");
+  model.omitted.parameters += static_cast<double>(2 * model.head_dim * model.layers);
+}
+
+void refuse_mlp_dropout(ConfigReader& config) {
+  if (config.probability("hidden_dropout", 0) > 0)
+    config.fail("hidden_dropout", "no operator drops what the MLP alone adds to the stream", "use 0");
+}
+
+// Returns the first of two names of a key that a file has.
+std::string_view stated(ConfigReader& config, std::string_view key, std::string_view other) {
+  return config.count(key, 0) > 0 ? key : other;
 }
 
 void read_command(ConfigReader& config, Architecture& model, double rope_theta) {
@@ -84,9 +105,7 @@ void read_phimoe(ConfigReader& config, Architecture& model) {
   model.norm_bias = true;
   read_biases(config, model, attention_biases);
   model.omitted.what = {"sparse mixing of two experts (its router costs what a softmax does)"};
-  if (!config.flag("lm_head_bias", false)) return;
-  model.omitted.what.emplace_back("the bias of the output");
-  model.omitted.parameters = static_cast<double>(model.vocabulary);
+  if (config.flag("lm_head_bias", false)) omit_output_bias(model);
 }
 
 void read_stablelm(ConfigReader& config, Architecture& model) {
@@ -99,9 +118,117 @@ void read_stablelm(ConfigReader& config, Architecture& model) {
                    .biases = {"use_qkv_bias"},
                    .rotary_share = 0.25});
   if (config.flag("use_parallel_residual", false)) share_norm(model);
-  if (config.probability("hidden_dropout", 0) > 0)
-    config.fail("hidden_dropout", "no operator drops what the MLP alone adds to the stream", "use 0");
+  refuse_mlp_dropout(config);
   if (config.flag("qk_layernorm", false)) normalize_heads(model);
+}
+
+// At 7B attention has one key and value for all heads and reads what the MLP reads; from 40B on it has groups, and both
+// have norms of their own unless the file states one.
+void read_falcon(ConfigReader& config, Architecture& model) {
+  make_gpt_like(model, config.flag("bias", false));
+  model.norm_bias = true;
+  read_equal_heads(config, model,
+                   {stated(config, "n_layer", "num_hidden_layers"), stated(config, "n_embed", "hidden_size"),
+                    stated(config, "n_head", "num_attention_heads")});
+  const bool grouped = config.flag("new_decoder_architecture", false);
+  const std::string_view shared = stated(config, "n_head_kv", "num_kv_heads");
+  const std::int64_t groups = config.dimension(shared, model.heads);
+  const bool single = config.flag("multi_query", true);
+  model.key_value_heads = grouped ? groups : single ? 1 : model.heads;
+  check_shared_heads(config, model, shared);
+  constexpr std::int64_t widening = 4;
+  model.intermediate_size = config.dimension("ffn_hidden_size", widening * model.hidden_size);
+  model.vocabulary = config.dimension("vocab_size");
+  model.tied_embedding = config.flag("tie_word_embeddings", true);
+  model.norm_epsilon = config.number("layer_norm_epsilon", 1e-5);
+  model.rope_theta = config.number("rope_theta", 10000);
+  if (config.flag("alibi", false)) {
+    model.positions = PositionKind::alibi;
+    model.omitted.what.emplace_back("the scale of ALiBi's biases (they cost the same)");
+  }
+  model.parallel_residual = config.flag("parallel_attn", true) || grouped;
+  const bool own_norms = config.count("num_ln_in_parallel_attn", 2) == 2 && grouped;
+  model.shared_norm = model.parallel_residual && !own_norms;
+  model.dropout = {.attention = config.probability("attention_dropout", 0),
+                   .residual = config.probability("hidden_dropout", 0)};
+  read_activation(config, model, "activation", "gelu");
+}
+
+void read_bloom(ConfigReader& config, Architecture& model) {
+  make_gpt_like(model, true);
+  read_equal_heads(config, model,
+                   {stated(config, "num_hidden_layers", "n_layer"), stated(config, "n_embed", "hidden_size"),
+                    stated(config, "num_attention_heads", "n_head")});
+  constexpr std::int64_t widening = 4;
+  model.intermediate_size = widening * model.hidden_size;
+  model.vocabulary = config.dimension("vocab_size");
+  model.positions = PositionKind::alibi;
+  model.tied_embedding = config.flag("tie_word_embeddings", true);
+  model.norm_epsilon = config.number("layer_norm_epsilon", 1e-5);
+  model.dropout = {.attention = config.probability("attention_dropout", 0),
+                   .residual = config.probability("hidden_dropout", 0)};
+  model.omitted.what = {"the norm behind the embedding"};
+  model.omitted.parameters = static_cast<double>(2 * model.hidden_size);
+}
+
+void read_phi(ConfigReader& config, Architecture& model) {
+  read_llama_like(config, model,
+                  {.norm = NormKind::layer,
+                   .norm_bias = true,
+                   .epsilon_key = "layer_norm_eps",
+                   .norm_epsilon = 1e-5,
+                   .activation = "gelu_new",
+                   .gated = false,
+                   .rotary_share = 0.5});
+  share_norm(model);
+  model.biases = {.query_key_value = true, .attention_output = true, .mlp = true};
+  model.dropout.embedding = config.probability("embd_pdrop", 0);
+  model.dropout.residual = config.probability("resid_pdrop", 0);
+  if (config.flag("qk_layernorm", false)) shift_heads(model);
+  omit_output_bias(model);
+}
+
+void read_persimmon(ConfigReader& config, Architecture& model) {
+  read_llama_like(config, model,
+                  {.norm = NormKind::layer,
+                   .norm_bias = true,
+                   .epsilon_key = "layer_norm_eps",
+                   .norm_epsilon = 1e-5,
+                   .rope_theta = 25000,
+                   .activation = "relu2",
+                   .gated = false,
+                   .rotary_share = 0.5});
+  model.biases = {.query_key_value = true, .attention_output = true, .mlp = true};
+  refuse_mlp_dropout(config);
+  if (config.flag("qk_layernorm", true)) shift_heads(model);
+}
+
+void read_dbrx(ConfigReader& config, Architecture& model) {
+  read_equal_heads(config, model, {"n_layers", "d_model", "n_heads"});
+  model.key_value_heads = config.dimension("attn_config.kv_n_heads", 1);
+  check_shared_heads(config, model, "attn_config.kv_n_heads");
+  model.vocabulary = config.dimension("vocab_size");
+  model.norm = NormKind::layer;
+  model.norm_epsilon = 1e-5;
+  model.rope_theta = config.number("attn_config.rope_theta", 10000);
+  model.dropout = {.embedding = config.probability("emb_pdrop", 0),
+                   .attention = config.probability("attn_config.attn_pdrop", 0),
+                   .residual = config.probability("resid_pdrop", 0)};
+  read_activation(config, model, "ffn_config.ffn_act_fn.name", "silu", true);
+  MixtureOfExperts& experts = model.experts;
+  experts.intermediate_size = config.dimension("ffn_config.ffn_hidden_size", 3584);
+  experts.routed_experts = config.dimension("ffn_config.moe_num_experts", 4);
+  experts.experts_per_token = config.dimension("ffn_config.moe_top_k", 1);
+  experts.normalize_weights = config.number("ffn_config.moe_normalize_expert_weights", 1) > 0;
+  check_experts_per_token(config, model, "ffn_config.moe_num_experts", "ffn_config.moe_top_k");
+  omit_clamp(config, model, "attn_config.clip_qkv");
+}
+
+// Its norms have neither gains nor shifts.
+void read_olmo(ConfigReader& config, Architecture& model) {
+  read_llama_like(config, model, {.norm = NormKind::layer, .norm_epsilon = 1e-5, .biases = attention_biases});
+  model.norm_gains = false;
+  omit_clamp(config, model, "clip_qkv");
 }
 
 }  // namespace plumbline::model

@@ -54,6 +54,7 @@ void read_olmoe(ConfigReader& config, Architecture& model) {
   read_llama_like(config, model, {.norm_epsilon = 1e-5, .biases = attention_biases, .head_norm = HeadNorm::all});
   read_local_experts(config, model, 64, 8, "num_experts");
   model.experts.normalize_weights = config.flag("norm_topk_prob", false);
+  omit_clamp(config, model, "clip_qkv");
 }
 
 // OLMo 2's norms behind attention and experts.

@@ -15,6 +15,7 @@ void read_mpt(ConfigReader& config, Architecture& model) {
   model.dropout = {.embedding = config.probability("emb_pdrop", 0),
                    .attention = config.probability("attn_config.attn_pdrop", 0),
                    .residual = config.probability("resid_pdrop", 0)};
+  omit_clamp(config, model, "attn_config.clip_qkv");
 }
 
 }  // namespace plumbline::model

@@ -178,12 +178,14 @@ std::optional<Error> check_model(const Plan& plan, const model::Architecture& ar
                   fmt::format("models of type {} are simulated, not executed: no operator computes {}",
                               architecture.model_type, fmt::join(architecture.omitted.what, ", ")),
                   "take another type of model");
-  if (architecture.recurrence.value_heads > 0 || architecture.sparse.tokens > 0 || architecture.residual_streams > 1)
+  if (architecture.recurrence.value_heads > 0 || architecture.sparse.tokens > 0 || architecture.residual_streams > 1 ||
+      !architecture.norm_gains)
     return refuse(
         plan, "model.config",
         fmt::format("models of type {} are simulated, not executed: no device runs their {}", architecture.model_type,
                     architecture.sparse.tokens > 0      ? "sparse attention"
                     : architecture.residual_streams > 1 ? "residual streams"
+                    : !architecture.norm_gains          ? "norms without gains"
                                                         : "recurrences"),
         "take another type of model");
   const std::int64_t columns = rotary_columns(architecture);

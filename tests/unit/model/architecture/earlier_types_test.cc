@@ -1,0 +1,141 @@
+// Types of earlier years, by the config.json files of their largest or best-known models.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "model/architecture/metrics.h"
+#include "tests/support/config_files.h"
+
+namespace plumbline::model {
+namespace {
+
+using tests::decoder;
+using tests::made;
+using tests::minimal;
+
+// Parameters by the dimensions of published files: H hidden, L layers, V vocabulary, I intermediate, h heads, k heads
+// of keys and values, d columns of a head, F and E width and number of experts.
+TEST(EarlierTypes, PublishedFilesHaveTheCountsOfTheirDimensions) {
+  struct Counted {
+    const char* type;
+    const char* keys;
+    double parameters;
+  };
+  for (const auto& [type, keys, parameters] :
+       {// VH + 2H + L ((h + 2)dH + HH + 8HH + 2H), 7B
+        Counted{"falcon", R"("vocab_size": 65024, "hidden_size": 4544, "num_hidden_layers": 32,
+                  "num_attention_heads": 71, "num_kv_heads": 71, "alibi": false, "bias": false, "multi_query": true,
+                  "new_decoder_architecture": false, "parallel_attn": true)",
+                6921720704},
+        // VH + 2H + L ((h + 2k)dH + HH + 8HH + 4H), 40B
+        {"falcon", R"("vocab_size": 65024, "hidden_size": 8192, "num_hidden_layers": 60, "num_attention_heads": 128,
+                  "num_kv_heads": 8, "new_decoder_architecture": true)",
+         41303293952},
+        // VH + 4H + L (12HH + 13H): the model card states this number
+        {"bloom", R"("vocab_size": 250880, "n_embed": 14336, "n_layer": 70, "num_attention_heads": 112)", 176247271424},
+        // 2VH + H + L ((h + 2k)dH + HH + E (3HF + H) + 2H), 132B
+        {"dbrx", R"("vocab_size": 100352, "d_model": 6144, "n_layers": 40, "n_heads": 48,
+                    "attn_config": {"clip_qkv": 8, "kv_n_heads": 8, "rope_theta": 500000},
+                    "ffn_config": {"ffn_hidden_size": 10752, "moe_num_experts": 16, "moe_top_k": 4})",
+         131596523520},
+        // 2VH + V + 2H + L (12HH + 7H), 6B and 16B
+        {"gptj", R"("vocab_size": 50400, "n_embd": 4096, "n_layer": 28, "n_head": 16, "rotary_dim": 64)", 6050882784},
+        {"codegen", R"("vocab_size": 51200, "n_embd": 6144, "n_layer": 34, "n_head": 24, "rotary_dim": 64)",
+         16032155648},
+        // VH + 2048H + 2H + L (12HH + 10H), 2.7B
+        {"gpt_neo", R"("vocab_size": 50257, "hidden_size": 2560, "num_layers": 32, "num_heads": 20,
+                       "intermediate_size": null)",
+         2651307520},
+        // VH + 8192H + 2H + L (10HH + 2dH + 2d + 11H), 15.5B
+        {"gpt_bigcode", R"("vocab_size": 49152, "n_embd": 6144, "n_layer": 40, "n_head": 48, "n_inner": 24576,
+                           "n_positions": 8192, "multi_query": true)",
+         15517456384},
+        // 2VH + V + 2H + L (12HH + 11H), 2.7B
+        {"phi", R"("vocab_size": 51200, "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 32,
+                   "num_attention_heads": 32, "partial_rotary_factor": 0.4)",
+         2779683840},
+        // 2VH + 2H + L (12HH + 13H + 4d), 9.3B
+        {"persimmon", R"("vocab_size": 262144, "hidden_size": 4096, "intermediate_size": 16384,
+                         "num_hidden_layers": 36, "num_attention_heads": 64)",
+         9397175296},
+        // 2VH + L (4HH + 3HI), 6.9B
+        {"olmo", R"("vocab_size": 50304, "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
+                    "num_attention_heads": 32, "clip_qkv": null)",
+         6888095744}})
+    EXPECT_EQ(model_metrics(made(type, keys), 64).parameters, parameters) << type;
+}
+
+// Falcon RW has ALiBi, biases and a key for each head; Falcon 2 has groups of heads and one norm.
+TEST(EarlierTypes, FalconsDifferInNormsAndKeys) {
+  const std::string sizes = R"("n_layer": 2, "hidden_size": 64, "n_head": 8)";
+  const Architecture seven = made("falcon", sizes);
+  EXPECT_TRUE(seven.parallel_residual && seven.shared_norm && seven.norm_bias && seven.tied_embedding);
+  EXPECT_FALSE(seven.biases.mlp || seven.biases.query_key_value);
+  EXPECT_EQ(seven.key_value_heads, 1);
+  EXPECT_TRUE(seven.omitted.what.empty());  // it is executed
+  const Architecture rw = made("falcon", sizes + R"(, "alibi": true, "bias": true, "multi_query": false,
+                                                    "parallel_attn": false)");
+  EXPECT_EQ(rw.positions, PositionKind::alibi);
+  EXPECT_FALSE(rw.parallel_residual || rw.shared_norm);
+  EXPECT_TRUE(rw.biases.attention_output);
+  EXPECT_EQ(rw.key_value_heads, 8);
+  const std::string groups = sizes + R"(, "new_decoder_architecture": true, "n_head_kv": )";
+  const Architecture forty = made("falcon", groups + "2");
+  EXPECT_TRUE(forty.parallel_residual && !forty.shared_norm);
+  EXPECT_EQ(forty.key_value_heads, 2);
+  EXPECT_TRUE(made("falcon", groups + R"(2, "num_ln_in_parallel_attn": 1)").shared_norm);
+  EXPECT_EQ(minimal("falcon", groups + "3").error().key, "n_head_kv");
+}
+
+TEST(EarlierTypes, EachSecondLayerOfGptNeoHasAWindow) {
+  const std::string sizes = R"("num_layers": 4, "hidden_size": 64, "num_heads": 8)";
+  const Architecture model = made("gpt_neo", sizes);
+  EXPECT_EQ(model.layer(0).mixer, Mixer::attention);
+  EXPECT_EQ(model.layer(1).mixer, Mixer::windowed_attention);
+  EXPECT_EQ(model.layer(2).mixer, Mixer::attention);
+  EXPECT_EQ(model.window.tokens, 256);
+  EXPECT_TRUE(model.biases.attention_output && !model.biases.query_key_value);
+  const Architecture named = made("gpt_neo", sizes + R"(, "attention_layers": ["local", "global", "global", "local"])");
+  EXPECT_EQ(named.layer(0).mixer, Mixer::windowed_attention);
+  EXPECT_EQ(named.layer(2).mixer, Mixer::attention);
+  EXPECT_EQ(minimal("gpt_neo", sizes + R"(, "attention_layers": ["local"])").error().key, "attention_layers");
+}
+
+TEST(EarlierTypes, GptJAndPhiNormaliseOnce) {
+  const std::string sizes = R"("n_layer": 2, "n_embd": 64, "n_head": 2)";
+  const Architecture gptj = made("gptj", sizes + R"(, "rotary_dim": 16)");
+  const Architecture phi = made("phi", decoder + R"(, "num_attention_heads": 2, "resid_pdrop": 0.1)");
+  for (const Architecture& model : {gptj, phi}) {
+    EXPECT_TRUE(model.parallel_residual && model.shared_norm && model.norm_bias && model.biases.mlp);
+    EXPECT_EQ(model.rotary_dim, 16);
+    EXPECT_EQ(model.omitted.parameters, 100);  // the bias of the output
+  }
+  EXPECT_TRUE(phi.biases.query_key_value && !gptj.biases.query_key_value);
+  EXPECT_EQ(phi.dropout.residual, 0.1);
+  EXPECT_EQ(gptj.dropout, Dropout{});
+  EXPECT_EQ(minimal("gptj", sizes + R"(, "rotary_dim": 64)").error().key, "rotary_dim");
+  EXPECT_EQ(made("phi", decoder + R"(, "num_attention_heads": 2, "qk_layernorm": true)").omitted.parameters,
+            100 + 4 * 2 * 32);
+}
+
+// Clamps and what norms subtract are named; dropout of the MLP alone is refused.
+TEST(EarlierTypes, WhatCostsElsewhereIsNamed) {
+  for (const auto& [type, key] : {std::pair{"olmo", R"(, "clip_qkv": 8.0)"}, {"olmoe", R"(, "clip_qkv": 8.0)"}}) {
+    EXPECT_EQ(made(type, decoder + key).omitted.what.size(), made(type, decoder).omitted.what.size() + 1) << type;
+    EXPECT_EQ(made(type, decoder + R"(, "clip_qkv": null)"), made(type, decoder)) << type;
+  }
+  EXPECT_FALSE(made("olmo", decoder).norm_gains);
+  EXPECT_EQ(minimal("persimmon", decoder + R"(, "num_attention_heads": 2, "hidden_dropout": 0.1)").error().key,
+            "hidden_dropout");
+  EXPECT_FALSE(made("persimmon", decoder + R"(, "num_attention_heads": 2, "qk_layernorm": false)").query_key_norm);
+  const std::string dbrx = R"("n_layers": 2, "d_model": 64, "n_heads": 8, "attn_config": {"kv_n_heads": )";
+  const Architecture experts = made("dbrx", dbrx + R"(2}, "ffn_config": {"ffn_hidden_size": 32, "moe_num_experts": 4,
+                                                      "moe_top_k": 2})");
+  EXPECT_TRUE(experts.is_moe_layer(0) && experts.experts.normalize_weights && !experts.norm_bias);
+  EXPECT_TRUE(experts.omitted.what.empty());
+  EXPECT_EQ(minimal("dbrx", dbrx + "3}").error().key, "attn_config.kv_n_heads");
+}
+
+}  // namespace
+}  // namespace plumbline::model
