@@ -205,7 +205,8 @@ void read_activation(ConfigReader& config, Architecture& model, std::string_view
     model.omitted.what.emplace_back("GELU as the gate (it costs what SiLU does)");
   if (const auto* other = std::ranges::find(other_activations, missing, &Activation::name);
       other != other_activations.end())
-    model.omitted.what.push_back(fmt::format("{} as the activation (it costs what GELU does)", other->shown));
+    model.omitted.what.push_back(fmt::format("{} as the {} (it costs what {} does)", other->shown,
+                                             gated ? "gate" : "activation", gated ? "SiLU" : "GELU"));
 }
 
 void check_shared_heads(ConfigReader& config, const Architecture& model, std::string_view key) {
@@ -240,14 +241,14 @@ void omit_wide_norms(Architecture& model, std::string what) {
 }
 
 void read_local_experts(ConfigReader& config, Architecture& model, std::int64_t count, std::int64_t per_token,
-                        std::string_view key) {
+                        std::string_view key, std::string_view per_token_key) {
   MixtureOfExperts& experts = model.experts;
   experts.routed_experts = config.dimension(key, count);
-  experts.experts_per_token = config.dimension("num_experts_per_tok", per_token);
+  experts.experts_per_token = config.dimension(per_token_key, per_token);
   experts.intermediate_size = model.intermediate_size;
   // A softmax over the selected experts' logits equals a softmax over all, normalised among the selected ones.
   experts.normalize_weights = true;
-  check_experts_per_token(config, model, key);
+  check_experts_per_token(config, model, key, per_token_key);
 }
 
 const ModelType* find_model_type(std::string_view name) {

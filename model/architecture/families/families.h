@@ -155,9 +155,10 @@ void read_expert_latent(ConfigReader& config, Architecture& model);
 void read_prediction(ConfigReader& config, Architecture& model, std::int64_t missing = 0,
                      std::string_view key = "num_nextn_predict_layers");
 
-// Reads experts as wide as the MLP that they replace, by Mixtral's keys or another one of their number.
+// Reads experts as wide as the MLP that they replace, by Mixtral's keys or others of their numbers.
 void read_local_experts(ConfigReader& config, Architecture& model, std::int64_t count, std::int64_t per_token,
-                        std::string_view key = "num_local_experts");
+                        std::string_view key = "num_local_experts",
+                        std::string_view per_token_key = "num_experts_per_tok");
 
 // Normalises queries and keys head by head in place of norms with a weight for each column of all heads.
 void omit_wide_norms(Architecture& model, std::string what = "norms over the queries and keys of all heads at once");

@@ -113,6 +113,60 @@ void read_hyperclovax(ConfigReader& config, Architecture& model) {
   model.post_norms = config.flag("use_post_norm", true);
 }
 
+// BitNet b1.58 (arXiv 2504.12285; huggingface/transformers @008f5c8 src/transformers/models/bitnet/
+// configuration_bitnet.py, modeling_bitnet.py).
+void read_bitnet(ConfigReader& config, Architecture& model) {
+  read_llama_like(config, model,
+                  {.key_value_heads = 5,
+                   .norm_epsilon = 1e-5,
+                   .rope_theta = 500000,
+                   .activation = "relu2",
+                   .biases = attention_biases});
+  model.omitted.what.insert(model.omitted.what.end(),
+                            {"norms before the last matrices of attention and MLP",
+                             "the rounding of weights to three values and of what they multiply to 8 bits"});
+  model.omitted.parameters = static_cast<double>(model.layers * (model.hidden_size + model.intermediate_size));
+}
+
+// Emu3 (arXiv 2409.18869; the same @008f5c8 emu3/configuration_emu3.py) drops what layers add as it drops
+// probabilities.
+void read_emu3(ConfigReader& config, Architecture& model) {
+  read_llama_like(config, model,
+                  {.key_value_heads = 8,
+                   .norm_epsilon = 1e-5,
+                   .rope_theta = 1e6,
+                   .biases = llama_biases,
+                   .attention_dropout = 0.1});
+  model.dropout.residual = model.dropout.attention;
+}
+
+// ChatGLM 2 and 3, and GLM-4 of 2024 as it was published first (zai-org/glm-4-9b configuration_chatglm.py).
+void read_chatglm(ConfigReader& config, Architecture& model) {
+  if (config.count("inner_hidden_size", 0) > 0)
+    return config.fail("inner_hidden_size", "prompts of ChatGLM-6B see later tokens, and its positions have two parts",
+                       "ChatGLM 2 and later are read");
+  read_equal_heads(config, model, {"num_layers", "hidden_size", "num_attention_heads"});
+  model.head_dim = config.dimension("kv_channels", 128);
+  if (config.flag("multi_query_attention", false)) model.key_value_heads = config.dimension("multi_query_group_num", 1);
+  check_shared_heads(config, model, "multi_query_group_num");
+  model.intermediate_size = config.dimension("ffn_hidden_size", 13696);
+  model.vocabulary = config.dimension("padded_vocab_size");
+  model.tied_embedding = config.flag("tie_word_embeddings", false);
+  if (!config.flag("rmsnorm", true)) {
+    model.norm = NormKind::layer;
+    model.norm_bias = true;
+  }
+  model.norm_epsilon = config.number("layernorm_epsilon", 1e-5);
+  constexpr double base = 10000;
+  model.rope_theta = base * config.number("rope_ratio", 1);
+  model.rotary_dim = model.head_dim / 2;
+  const bool biases = config.flag("add_bias_linear", false);
+  model.biases = {
+      .query_key_value = config.flag("add_qkv_bias", false) || biases, .attention_output = biases, .mlp = biases};
+  model.dropout = {.attention = config.probability("attention_dropout", 0),
+                   .residual = config.probability("hidden_dropout", 0)};
+}
+
 // EXAONE 4.5: EXAONE 4, and what sees.
 void read_exaone4_5(ConfigReader& config, Architecture& model) { find_model_type("exaone4")->read(config, model); }
 

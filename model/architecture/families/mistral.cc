@@ -29,6 +29,15 @@ void read_mixtral(ConfigReader& config, Architecture& model) {
   read_expert_latent(config, model);
 }
 
+// Aria (arXiv 2410.05993; the same @008e574 aria/configuration_aria.py and modeling_aria.py, whose MLP is an expert;
+// its first file states that one's width next to a width that no layer has).
+void read_aria(ConfigReader& config, Architecture& model) {
+  read_llama_like(config, model, {.biases = attention_biases});
+  read_local_experts(config, model, 8, 2, "moe_num_experts", "moe_topk");
+  model.experts.intermediate_size = config.dimension("moe_intermediate_size", model.intermediate_size);
+  model.experts.shared_experts = config.count("moe_num_shared_experts", 2);
+}
+
 // Granite's multipliers are parts of kernels that are there.
 void read_granite_moe(ConfigReader& config, Architecture& model) {
   read_llama_like(config, model, {.biases = llama_biases});

@@ -768,8 +768,8 @@ INSTANTIATE_TEST_SUITE_P(
                  "'deepseek_v5' known: afmoe"},
         BadModel{"short_name", "{\n\"model_type\": \"apt\"}", 2, "model_type", "'apt' known: afmoe"},
         BadModel{"unlike_any_type", "{\n\"model_type\": \"rwkv\"}", 2, "model_type",
-                 "known: afmoe, apertus, arcee, AXK1, axk1, baichuan, bailing_hybrid, bailing_moe, bailing_moe_linear, "
-                 "bailing_moe_v2, bamba, "},
+                 "known: afmoe, apertus, arcee, aria, AXK1, axk1, baichuan, bailing_hybrid, bailing_moe, "
+                 "bailing_moe_linear, bailing_moe_v2, bamba, "},
         BadModel{"no_type", "{}", 0, "model_type", "required key is missing"},
         BadModel{"missing_dimension", llama("hidden_size"), 0, "hidden_size", "required dimension is missing"},
         BadModel{"misspelled_dimension", llama("hidden_size", "\"hiden_size\": 64"), 0, "hidden_size",

@@ -62,7 +62,45 @@ TEST(EarlierTypes, PublishedFilesHaveTheCountsOfTheirDimensions) {
         // 2VH + L (4HH + 3HI), 6.9B
         {"olmo", R"("vocab_size": 50304, "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
                     "num_attention_heads": 32, "clip_qkv": null)",
-         6888095744}})
+         6888095744},
+        // 2VH + H + L (2HH + 2kdH + 3HI + 2H), 8B
+        {"emu3", R"("text_config": {"model_type": "emu3_text_model", "vocab_size": 184622, "hidden_size": 4096,
+                    "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32})",
+         8492011520},
+        // VH + H + L (2HH + 2kdH + 3HI + 3H + I), 2B
+        {"bitnet", R"("vocab_size": 128256, "hidden_size": 2560, "intermediate_size": 6912, "num_hidden_layers": 30,
+                      "num_attention_heads": 20, "num_key_value_heads": 5, "tie_word_embeddings": true)",
+         2412820480},
+        // 2VH + H + L (4HH + 3H + 3HI / 2 + 2H), 7B: gate and MLP have half of I each
+        {"qwen", R"("vocab_size": 151936, "hidden_size": 4096, "intermediate_size": 22016, "num_hidden_layers": 32,
+                    "num_attention_heads": 32, "kv_channels": 128, "no_bias": true, "rotary_pct": 1.0,
+                    "tie_word_embeddings": false)",
+         7721324544},
+        // 2VH + H + L (4HH + 4H + 3HI + 2H), 7B
+        {"internlm", R"("vocab_size": 103168, "hidden_size": 4096, "intermediate_size": 11008,
+                        "num_hidden_layers": 32, "num_attention_heads": 32, "bias": true)",
+         7321948160},
+        // 2VH + H + L ((h + 2k)d(H + 1) + HH + 3HI + 2H), 9B: as its later file of type glm
+        {"chatglm", R"("padded_vocab_size": 151552, "hidden_size": 4096, "ffn_hidden_size": 13696, "num_layers": 40,
+                       "num_attention_heads": 32, "multi_query_attention": true, "multi_query_group_num": 2,
+                       "add_bias_linear": false, "add_qkv_bias": true, "kv_channels": 128, "rmsnorm": true)",
+         9399951360},
+        // 2VH + H + L (4HH + (E + 2) 3HF + EH + 2H), 25.3B with what sees
+        {"aria", R"("text_config": {"model_type": "aria_text", "vocab_size": 100352, "hidden_size": 2560,
+                    "intermediate_size": 1664, "num_hidden_layers": 28, "num_attention_heads": 20,
+                    "num_key_value_heads": 20, "moe_num_experts": 64, "moe_topk": 6})",
+         24869091840},
+        // 2VH + H + L (4HH + 3HI + 2H) and VH + H + L ((h + 2k)dH + HH + 3HI + 2H): 3.8B without what sees and hears
+        {"phi3_v", R"("vocab_size": 32064, "hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 32,
+                      "num_attention_heads": 32, "num_key_value_heads": 32)",
+         3821079552},
+        {"phi4mm", R"("vocab_size": 200064, "hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 32,
+                      "num_attention_heads": 24, "num_key_value_heads": 8, "partial_rotary_factor": 0.75,
+                      "tie_word_embeddings": true)",
+         3836021760},
+        {"phi4_multimodal", R"("vocab_size": 200064, "hidden_size": 3072, "intermediate_size": 8192,
+                               "num_hidden_layers": 32, "num_attention_heads": 24, "tie_word_embeddings": true)",
+         3836021760}})
     EXPECT_EQ(model_metrics(made(type, keys), 64).parameters, parameters) << type;
 }
 
@@ -117,6 +155,38 @@ TEST(EarlierTypes, GptJAndPhiNormaliseOnce) {
   EXPECT_EQ(minimal("gptj", sizes + R"(, "rotary_dim": 64)").error().key, "rotary_dim");
   EXPECT_EQ(made("phi", decoder + R"(, "num_attention_heads": 2, "qk_layernorm": true)").omitted.parameters,
             100 + 4 * 2 * 32);
+}
+
+TEST(EarlierTypes, ChatGlmIsReadAsGlm) {
+  const Architecture glm = made("glm", decoder + R"(, "num_attention_heads": 2, "head_dim": 32, "rope_theta": 5e6,
+                                                     "attention_bias": true, "num_key_value_heads": 1)");
+  const std::string sizes = R"("padded_vocab_size": 100, "num_layers": 4, "hidden_size": 64, "num_attention_heads": 2,
+      "kv_channels": 32, "ffn_hidden_size": 128, "multi_query_attention": true, "add_qkv_bias": true,
+      "rope_ratio": 500, "layernorm_epsilon": 1.5625e-07)";
+  Architecture model = made("chatglm", sizes);
+  model.name = glm.name;
+  model.model_type = glm.model_type;
+  EXPECT_EQ(model, glm);
+  EXPECT_EQ(made("chatglm", sizes + R"(, "rmsnorm": false)").norm, NormKind::layer);
+  EXPECT_EQ(minimal("chatglm", sizes + R"(, "multi_query_group_num": 3)").error().key, "multi_query_group_num");
+  EXPECT_EQ(minimal("chatglm", R"("num_layers": 28, "inner_hidden_size": 16384)").error().key, "inner_hidden_size");
+}
+
+TEST(EarlierTypes, DecodersOfLlamasShapeHaveKeysOfTheirOwn) {
+  const Architecture qwen = made("qwen", decoder + R"(, "kv_channels": 4, "no_bias": false, "rotary_emb_base": 5e5)");
+  EXPECT_TRUE(qwen.biases.query_key_value && qwen.biases.attention_output && qwen.biases.mlp);
+  EXPECT_EQ(qwen.head_dim, 4);
+  EXPECT_EQ(qwen.rope_theta, 5e5);
+  EXPECT_FALSE(made("internlm", decoder + R"(, "bias": false)").biases.query_key_value);
+  EXPECT_EQ(made("Emu3", decoder).dropout, (Dropout{.attention = 0.1, .residual = 0.1}));
+  EXPECT_EQ(made("bitnet", decoder + R"(, "num_key_value_heads": 8)").mlp, MlpKind::swiglu);
+  // Aria's first file; a token uses at most as many experts as there are.
+  const Architecture aria = made("aria", R"("text_config": {"model_type": "aria_moe_lm", )" + decoder +
+                                             R"(, "moe_intermediate_size": 32, "moe_num_experts": 4})");
+  EXPECT_EQ(aria.experts.intermediate_size, 32);
+  EXPECT_EQ(aria.experts.shared_width(), 64);
+  EXPECT_TRUE(aria.is_moe_layer(0) && aria.experts.normalize_weights);
+  EXPECT_EQ(minimal("aria_text", decoder + R"(, "moe_topk": 9)").error().key, "moe_topk");
 }
 
 // Clamps and what norms subtract are named; dropout of the MLP alone is refused.
