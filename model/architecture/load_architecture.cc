@@ -30,26 +30,32 @@ std::string meant_type(const std::string& found, const std::vector<std::string>&
 // Types that are asked for, and what they have that no operator here computes: huggingface/transformers @008e574
 // src/transformers/models/gemma3n/configuration_gemma3n.py, @8adb893 zamba, @0d828d2 inkling, @075f05c zaya, @020a37d
 // ernie4_5_vl_moe, @4e65412 rwkv7, @00a8e12 glm_image, @5ebccdb gemma4_assistant and @2527adf muse_glimmer_assistant,
-// configuration_*.py, @0572057 axk2 and @051fb71 hrm_text, modular_*.py;
-// microsoft/Phi-4-mini-flash-reasoning modeling_phi4flash.py; zai-org/GLM-5.3-Flash config.json;
+// configuration_*.py, @0572057 axk2 and @051fb71 hrm_text, modular_*.py, @05cd1ec jetmoe, @052b1dc recurrent_gemma,
+// @053f59e rwkv, @124ddc4 xlstm, @040e1a7 diffllama, @008e574 doge and @996a401 mllama, configuration_*.py and
+// modeling_*.py; vllm-project/vllm vllm/model_executor/models/arctic.py and plamo2.py; nvidia/Hymba-1.5B-Base
+// modeling_hymba.py; microsoft/Phi-4-mini-flash-reasoning modeling_phi4flash.py; zai-org/GLM-5.3-Flash config.json;
 // IQuestLab/IQuest-Coder-V1-40B-Loop-Instruct configuration_iquestloopcoder.py; ByteDance/Ouro-2.6B
 // configuration_ouro.py; nvidia/Llama-3_3-Nemotron-Super-49B-v1 configuration_decilm.py.
 struct UnreadType {
   std::string_view name, parts;
+  std::string_view nearest = {};  // of the types that are read, if one is like it
 };
 constexpr UnreadType unread_types[] = {
     {"gemma3n",
      "streams of which each layer predicts the others (altup_num_inputs), and low-rank branches of attention "
-     "(laurel_rank)"},
+     "(laurel_rank)",
+     "gemma4"},
     {"gemma4_assistant", "a draft that attends to the keys and values of the model whose tokens it guesses"},
     {"gemma4_unified_assistant", "a draft that attends to the keys and values of the model whose tokens it guesses"},
     {"muse_glimmer_assistant",
      "a draft that reads streams of the model whose tokens it guesses (target_layer_ids), several tokens at once"},
     {"glm_image", "a head of another vocabulary than the embedding's (vision_vocab_size)"},
-    {"zamba", "recurrences of Mamba-1 whose heads project steps, keys and queries each by themselves (n_mamba_heads)"},
+    {"zamba", "recurrences of Mamba-1 whose heads project steps, keys and queries each by themselves (n_mamba_heads)",
+     "zamba2"},
     {"phi4flash",
      "layers that attend to the keys and values of another, or gate what another's recurrence made (arXiv 2507.06607), "
-     "and differences of two attentions"},
+     "and differences of two attentions",
+     "jamba"},
     {"glm5_next", "an indexer whose keys are pooled by blocks (index_kpool), over latent attention without rotation"},
     {"axk2", "norms with a gate of low rank (gated_norm_rank), and queries of a latent before and behind its norm"},
     {"inkling",
@@ -65,6 +71,20 @@ constexpr UnreadType unread_types[] = {
     {"ernie4_5_vl", "experts of images next to those of texts, of another width"},
     {"ernie4_5_moe_vl", "experts of images next to those of texts, of another width"},
     {"rwkv7", "states with a decay and a removal of each column, and tokens mixed with the one before"},
+    {"rwkv", "states of single columns, and tokens mixed with the one before (attention_hidden_size)", "mamba2"},
+    {"xlstm",
+     "states with gates that are exponentials, and their sums that divide what is read of them (qk_dim_factor)",
+     "mamba2"},
+    {"recurrent_gemma", "states of single columns whose gates are projected by blocks of columns (lru_width)",
+     "gemma2"},
+    {"plamo2", "recurrences of heads whose keys, queries and steps are projected of the convolution's result", "bamba"},
+    {"hymba", "attention and a recurrence that share an output, and tokens that are learned (num_memory_tokens)",
+     "falcon_h1"},
+    {"jetmoe", "queries and outputs of attention that are of experts too (num_local_experts)", "granitemoe"},
+    {"arctic", "experts that read a layer's input, past attention and an MLP (parallel_attn_mlp_res)", "mixtral"},
+    {"diffllama", "differences of two attentions (lambda_std_dev)", "llama"},
+    {"doge", "attention to the keys alone that a projection of values chooses (keep_window_size)", "llama"},
+    {"mllama", "layers that attend to an image (cross_attention_layers)", "llama"},
     {"nemotron-nas", "layers that differ in heads and widths, or have no attention (block_configs)"}};
 
 // Refuses a type that is named above, and returns whether it does.
@@ -74,7 +94,10 @@ bool refuse_unread_type(ConfigReader& config, const std::string& key) {
   const auto* type =
       std::ranges::find_if(unread_types, [&](const UnreadType& one) { return found.starts_with(one.name); });
   if (type == std::end(unread_types)) return false;
-  config.fail(key, fmt::format("no operator here computes what {} has", type->name), std::string(type->parts));
+  config.fail(key, fmt::format("no operator here computes what {} has", type->name),
+              type->nearest.empty()
+                  ? std::string(type->parts)
+                  : fmt::format("{}; the nearest type that is read is {}", type->parts, type->nearest));
   return true;
 }
 

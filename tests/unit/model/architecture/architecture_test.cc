@@ -767,7 +767,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadModel{"another_version", "{\n\"model_type\": \"deepseek_v5\"}", 2, "model_type",
                  "'deepseek_v5' known: afmoe"},
         BadModel{"short_name", "{\n\"model_type\": \"apt\"}", 2, "model_type", "'apt' known: afmoe"},
-        BadModel{"unlike_any_type", "{\n\"model_type\": \"rwkv\"}", 2, "model_type",
+        BadModel{"unlike_any_type", "{\n\"model_type\": \"t5\"}", 2, "model_type",
                  "known: afmoe, apertus, arcee, aria, AXK1, axk1, baichuan, bailing_hybrid, bailing_moe, "
                  "bailing_moe_linear, bailing_moe_v2, bamba, "},
         BadModel{"no_type", "{}", 0, "model_type", "required key is missing"},

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "model/architecture/families/families.h"
 #include "model/architecture/metrics.h"
 #include "model/layers/blocks.h"
 #include "model/layers/key_value_cache.h"
@@ -429,7 +430,7 @@ TEST(ModelTypes, ModelsThatNoOperatorComputesAreRefusedByWhatTheyHave) {
                                    {"gemma4_assistant", "a draft that attends"},
                                    {"muse_glimmer_assistant", "target_layer_ids"},
                                    {"glm_image", "vision_vocab_size"},
-                                   {"rwkv7", "mixed with the one before"},
+                                   {"rwkv7", "a removal of each column"},
                                    {"nemotron-nas", "block_configs"}}) {
     const auto refused = minimal(type, decoder);
     ASSERT_FALSE(refused) << type;
@@ -441,6 +442,28 @@ TEST(ModelTypes, ModelsThatNoOperatorComputesAreRefusedByWhatTheyHave) {
   EXPECT_NE(inside.error().hint.find("altup_num_inputs"), std::string::npos);
   // What a draft has inside could be read, but is no model by itself.
   EXPECT_EQ(minimal("gemma4_assistant", R"("text_config": {"model_type": "gemma4_text"})").error().key, "model_type");
+}
+
+TEST(ModelTypes, RefusalsNameTheNearestTypeThatIsRead) {
+  for (const auto& [type, nearest] : {std::pair{"jetmoe", "granitemoe"},
+                                      {"recurrent_gemma", "gemma2"},
+                                      {"rwkv", "mamba2"},
+                                      {"rwkv6", "mamba2"},
+                                      {"xlstm", "mamba2"},
+                                      {"arctic", "mixtral"},
+                                      {"diffllama", "llama"},
+                                      {"doge", "llama"},
+                                      {"mllama", "llama"},
+                                      {"hymba", "falcon_h1"},
+                                      {"plamo2", "bamba"},
+                                      {"gemma3n", "gemma4"},
+                                      {"zamba", "zamba2"},
+                                      {"phi4flash", "jamba"}}) {
+    const auto refused = minimal(type, decoder);
+    ASSERT_FALSE(refused) << type;
+    EXPECT_TRUE(refused.error().hint.ends_with(std::string("; the nearest type that is read is ") + nearest)) << type;
+    EXPECT_NE(find_model_type(nearest), nullptr) << nearest;
+  }
 }
 
 }  // namespace
