@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/architecture/metrics.h"
+#include "model/layers/blocks.h"
 #include "tests/support/config_files.h"
 
 namespace plumbline::model {
@@ -100,8 +101,12 @@ TEST(EarlierTypes, PublishedFilesHaveTheCountsOfTheirDimensions) {
          3836021760},
         {"phi4_multimodal", R"("vocab_size": 200064, "hidden_size": 3072, "intermediate_size": 8192,
                                "num_hidden_layers": 32, "num_attention_heads": 24, "tie_word_embeddings": true)",
-         3836021760}})
-    EXPECT_EQ(model_metrics(made(type, keys), 64).parameters, parameters) << type;
+         3836021760}}) {
+    const Architecture model = made(type, keys);
+    EXPECT_EQ(model_metrics(model, 64).parameters, parameters) << type;
+    const LayerContext c{.architecture = model, .tokens = 64, .sequence_length = 64};
+    EXPECT_EQ(check(make_block(layer_kind(model, model.layers - 1), c)), "") << type;
+  }
 }
 
 // Falcon RW has ALiBi, biases and a key for each head; Falcon 2 has groups of heads and one norm.
