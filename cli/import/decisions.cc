@@ -303,6 +303,9 @@ std::vector<KernelChange> take_gpu_kernels(const std::vector<std::string>& overr
 
 model::Result<megatron::Definitions> definitions_of(const ImportArguments& arguments) {
   megatron::Definitions definitions;
+  if (arguments.format == "megatron" && !arguments.execute)
+    for (std::size_t place = 1; place < arguments.files.size(); ++place)
+      definitions[std::to_string(place)] = arguments.files[place];
   for (const std::string& text : arguments.definitions) {
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0)
@@ -313,10 +316,22 @@ model::Result<megatron::Definitions> definitions_of(const ImportArguments& argum
   return definitions;
 }
 
+// Adds what the script takes on its command line to the error of one that was read without that.
+model::Error with_parameters(model::Error error, const ImportArguments& arguments) {
+  const auto text = model::read_text_file(arguments.file);
+  const auto parameters = text ? megatron::parameters_of(*text) : std::vector<std::string>();
+  if (arguments.files.size() > 1 || parameters.empty()) return error;
+  error.hint += fmt::format("{}the script takes {}, which stand behind --: -- {}", error.hint.empty() ? "" : "; ",
+                            parameters.size() == 1 ? "an argument" : fmt::format("{} arguments", parameters.size()),
+                            fmt::join(parameters, " "));
+  return error;
+}
+
 // Writes the model's config.json next to the plan; prints to stderr what the step rests on.
 model::Result<void> import_megatron_script(const ImportArguments& arguments, const MegatronScript& script) {
   const auto options = TRY(options_of(arguments));
-  auto imported = TRY(script.import(options));
+  auto imported = TRY(script.import(options).map_error(
+      [&](model::Error error) { return with_parameters(std::move(error), arguments); }));
   for (const std::string& file : imported.files) {
     TRY(refuse_own_input(arguments.out, file));
     TRY(refuse_own_input(arguments.out, (fs::path(options.folder) / file).string()));
@@ -340,6 +355,9 @@ model::Result<void> import_megatron_script(const ImportArguments& arguments, con
 model::Result<void> import_megatron(const ImportArguments& arguments) {
   const std::string text = TRY(model::read_text_file(arguments.file));
   const bool yaml = arguments.file.ends_with(".yaml") || arguments.file.ends_with(".yml");
+  if (yaml && arguments.files.size() > 1)
+    return model::wrong_input("FILE", fmt::format("'{}' is one file too many", arguments.files[1]),
+                              "a script takes arguments behind --");
   if (!yaml)
     return import_megatron_script(arguments, {[&](const megatron::ImportOptions& options) {
                                     return arguments.execute ? import_executed(arguments, text, options)

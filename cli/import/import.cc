@@ -166,6 +166,7 @@ std::string import_footer() {
          "  plumbline import megatron launch.sh --topology h100-dgx --define NNODES=16 -o plan.toml\n"
          "  plumbline import megatron launch.sh --model deepseek-v3 --args \"--vocab-size 129280\" -o plan.toml\n"
          "  plumbline import megatron --execute launch.sh -o plan.toml -- --nodes 16\n"
+         "  plumbline import megatron run_mcore.sh -o plan.toml -- 8B 1 256 4096\n"
          "  plumbline import torchtitan train.toml --gpus 128 -o plan.toml\n"
          "  plumbline import torchtitan torchtitan/models/llama3/config_registry.py --config llama3_8b --gpus 64 \\\n"
          "      -o plan.toml -- --training.local-batch-size 4\n"
@@ -229,7 +230,7 @@ model::Result<void> take_model(ImportArguments& arguments) {
 model::Result<void> run_import(const std::string& format, ImportArguments& arguments) {
   arguments.file = arguments.files.front();
   arguments.format = format;
-  if (arguments.files.size() > 1 && format != "components" && format != "torchtitan" && !arguments.execute)
+  if (arguments.files.size() > 1 && format != "components" && format != "torchtitan" && format != "megatron")
     return model::wrong_input("FILE", fmt::format("'{}' is one file too many", arguments.files[1]),
                               "only 'import components' takes several");
   TRY(refuse_foreign_option(format, arguments));
@@ -461,7 +462,7 @@ void add_import(CLI::App& root, int& exit_code) {
   verb->add_option("FILE", options->arguments.files, "File to read; of components several")->required();
   // FILE takes them, too; without a further positional CLI11 hands what is behind -- to the program's own.
   verb->add_option("SCRIPT_ARGUMENT", options->script_arguments,
-                   "megatron --execute, torchtitan: arguments of the script or the training, behind --");
+                   "megatron, torchtitan: arguments of the script or the training, behind --");
   verb->add_option("-o,--output", options->arguments.out, "File for the result; - is stdout; components: a folder")
       ->required();
   verb->add_option("--device", options->arguments.device,

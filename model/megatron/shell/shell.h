@@ -82,6 +82,10 @@ std::string remedy(const Condition& condition);
 // known, and a script that does not end. What follows the first training is read as far as it can be.
 Result<Script> read_script(std::string_view text, const ShellInputs& inputs);
 
+// Returns what a script takes on its command line, in order: the names of lines NAME=$1, NAME=${2}, and "$3" of a
+// parameter that has none. Empty where no line takes any.
+std::vector<std::string> parameters_of(std::string_view text);
+
 // Evaluates + - * / % comparisons && || ! and brackets over decimal numbers, names and NAME[KEY], whose texts
 // `value_of` returns: arithmetic too, 0 without text. Returns nothing when the text or that of a name has other
 // content, or a result does not fit 64 bits.

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <fnmatch.h>  // POSIX
 
 #include <cctype>
@@ -348,5 +349,24 @@ std::size_t Scan::brackets(std::size_t at, char open, char close) {
 }
 
 Source::Source(Letters letters) : text(std::move(letters)), tokens(Tokenizer(text).run()) {}
+
+std::vector<std::string> parameters_of(std::string_view text) {
+  std::map<std::int64_t, std::string> named;
+  for (std::string_view line : lines_of(text)) {
+    if (line.starts_with("export ")) line.remove_prefix(7);
+    const std::size_t equals = line.find('=');
+    if (equals == std::string_view::npos || equals == 0 || !begins_name(line[0]) ||
+        !std::ranges::all_of(line.substr(0, equals), in_name))
+      continue;
+    std::string value(model::trimmed(line.substr(equals + 1, line.find_first_of(" #", equals) - equals - 1)));
+    std::erase_if(value, [](char one) { return one == '"' || one == '{' || one == '}'; });
+    const auto place = value.starts_with('$') ? integer(std::string_view(value).substr(1)) : std::nullopt;
+    if (place && *place > 0 && *place < 1000) named.emplace(*place, line.substr(0, equals));
+  }
+  std::vector<std::string> parameters;
+  for (std::int64_t place = 1; !named.empty() && place <= named.rbegin()->first; ++place)
+    parameters.push_back(named.contains(place) ? named[place] : fmt::format("${}", place));
+  return parameters;
+}
 
 }  // namespace plumbline::model::megatron

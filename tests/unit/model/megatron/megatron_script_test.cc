@@ -407,6 +407,14 @@ TEST(MegatronScript, GpusOfTheLauncher) {
         << option << " is not decided";
 }
 
+// What the command line gives a script is named where it is taken, by the lines of its top level.
+TEST(MegatronScript, ParametersHaveNames) {
+  EXPECT_THAT(parameters_of("MODE=$1\nexport TP=\"${3}\"  # degree\nAC=${10}\nf() {\n  local x=$2\n  y=$4\n}\n"),
+              ElementsAre("MODE", "$2", "TP", "$4", "$5", "$6", "$7", "$8", "$9", "AC"));
+  EXPECT_THAT(parameters_of("TP=${1:-8}\nPP=8\nN=$TP\nA=$0\n"), testing::IsEmpty()) << "has its own defaults";
+  EXPECT_THAT(last("TP=$2\nrun $TP", {{"1", "a"}, {"2", "8"}}), ElementsAre("run", "8"));
+}
+
 TEST(MegatronScript, Layouts) {
   EXPECT_THAT(parse_layout("Et*2|(tt|)*3t|mL").value_or(StageLayout()).counts, ElementsAre(2, 2, 2, 2, 1, 0));
   EXPECT_THAT(parse_layout("E t , t | t L").value_or(StageLayout()).counts, ElementsAre(2, 1));
