@@ -24,6 +24,12 @@ bool is_router(const std::string& module) {
   return module == "gate" || module.ends_with(".gate") || module.ends_with("expert_gate") || contains(module, "router");
 }
 
+// A pattern for all linear layers, in which no part of a layer is named.
+bool names_all(std::string_view module) {
+  const std::string_view leaf = module.substr(module.rfind('.') + 1);
+  return leaf == "*" || leaf == "*proj" || leaf == "*_proj";
+}
+
 }  // namespace
 
 std::vector<std::string> AdapterTargets::words() const {
@@ -38,8 +44,10 @@ AdapterTargets adapter_targets(std::vector<std::string> modules, bool experts) {
   if (experts) std::erase_if(modules, is_router);
   AdapterTargets targets;
   for (const std::string& module : modules) {
-    const bool mlp = has_part(module, mlp_parts) && !has_part(module, latent_parts);
-    targets.attention = targets.attention || has_part(module, attention_parts);
+    const bool named = has_part(module, attention_parts) || has_part(module, mlp_parts),
+               all = !named && names_all(module);
+    const bool mlp = all || (has_part(module, mlp_parts) && !has_part(module, latent_parts));
+    targets.attention = targets.attention || all || has_part(module, attention_parts);
     targets.mlp = targets.mlp || mlp;
     targets.experts = targets.experts || (experts && mlp && !contains(module, "shared_expert"));
   }

@@ -28,6 +28,14 @@ TEST(AdapterTargets, AreThoseOfTheModulesNames) {
   EXPECT_THAT(targets_of({"lm_head", "embed_tokens"}, true), IsEmpty());
 }
 
+TEST(AdapterTargets, OfAPatternAreWhatItNames) {
+  EXPECT_THAT(targets_of({"*_proj"}, true), ElementsAre("attention", "mlp", "experts"));
+  EXPECT_THAT(targets_of({"model.layers.*.*proj"}, false), ElementsAre("attention", "mlp"));
+  EXPECT_THAT(targets_of({"*.self_attn.*_proj"}, false), ElementsAre("attention"));
+  EXPECT_THAT(targets_of({"*.mlp.*_proj"}, true), ElementsAre("mlp", "experts"));
+  EXPECT_THAT(targets_of({"visual.*_tower"}, false), IsEmpty());
+}
+
 TEST(AdapterTargets, OfLatentAttentionAreNoMlp) {
   EXPECT_THAT(targets_of({"linear_q_down_proj", "linear_q_up_proj", "linear_kv_down_proj", "linear_kv_up_proj"}, true),
               ElementsAre("attention"));
