@@ -354,6 +354,18 @@ std::vector<std::string> layout_warnings(const Plan& plan, const Layout& layout)
   return warnings;
 }
 
+std::vector<std::string> unread_key_warnings(const Plan& plan, const Architecture& architecture) {
+  if (architecture.experts.routed_experts > 0) return {};
+  std::vector<std::string> keys;
+  for (auto place = plan.places.lower_bound("routing."); place != plan.places.end(); ++place) {
+    if (!place->first.starts_with("routing.")) break;
+    if (place->second.implied_by.empty()) keys.push_back(place->first);
+  }
+  if (keys.empty()) return {};
+  return {fmt::format("{} {} no effect: {} has no experts", fmt::join(keys, ", "), keys.size() == 1 ? "has" : "have",
+                      architecture.name)};
+}
+
 Result<Layout> make_layout(const Plan& plan, const Architecture& architecture) {
   Layout layout;
   if (plan.batch.global_batch_size == 0)

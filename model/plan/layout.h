@@ -61,6 +61,9 @@ std::vector<std::string> shortfalls(const Plan& plan, const Layout& layout);
 // Returns the same, and sentences about what the layout takes to be otherwise than the plan states.
 std::vector<std::string> layout_warnings(const Plan& plan, const Layout& layout);
 
+// Returns a sentence about the keys of [routing] that the plan gives a model without experts; none where it has some.
+std::vector<std::string> unread_key_warnings(const Plan& plan, const Architecture& architecture);
+
 // Returns the schedule of the plan: the file that it names, or a registered one; an unknown one is an input error.
 Result<const ScheduleKind*> schedule_kind(const Plan& plan);
 

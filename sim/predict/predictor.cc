@@ -135,6 +135,7 @@ struct Predictor::Parts {
       std::ranges::move(sentences, std::back_inserter(limits.warnings));
     };
     add(model::layout_warnings(*work.plan, work.layout));
+    add(model::unread_key_warnings(*work.plan, cache.inputs().architecture));
     add(model::software_warnings(*work.plan));
     add(model::dispatcher_warnings(*work.plan));
     add(model::software_replacements(*work.plan));

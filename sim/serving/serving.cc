@@ -439,6 +439,8 @@ void ServingPredictor::Memos::add_notes(const model::Plan& plan, const Deploymen
         fmt::format("Drafts take {:.0f} % of a step, more than what checks them: compare with "
                     "inference.speculative_tokens = 0, fewer of them, or a smaller draft.",
                     drafts->seconds / result.decode_step_s * 100));
+  for (const std::string& sentence : model::unread_key_warnings(plan, inputs.architecture))
+    result.notes.push_back(sentence + ".");
   const RequestTimes limits = limits_of(plan, margin);
   constexpr double any = std::numeric_limits<double>::infinity();
   const auto over = [&](const char* what, double limit, const RequestTimes& alone) {

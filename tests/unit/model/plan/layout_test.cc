@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/base/random.h"
+#include "model/plan/alternative.h"
 #include "model/plan/plan.h"
 #include "model/plan/stage_split.h"
 #include "tests/support/architectures.h"
@@ -280,6 +281,20 @@ TEST(Layout, ABatchThatDoesNotDivideIsThatOfTheFullestRank) {
   const auto warnings = layout_warnings(plan, *layout);
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_NE(warnings[0].find("as if there were 48 (45.5 % more)"), std::string::npos) << warnings[0];
+}
+
+TEST(Layout, RoutingOfADenseModelIsNoted) {
+  Plan plan = dense_plan();
+  const Architecture dense = architecture("llama-3-8b");
+  EXPECT_TRUE(unread_key_warnings(plan, dense).empty());
+  ASSERT_TRUE(change_plan({"routing.imbalance=0.5"}, plan));
+  EXPECT_EQ(unread_key_warnings(plan, dense),
+            std::vector<std::string>{"routing.imbalance has no effect: llama-3-8b has no experts"});
+  ASSERT_TRUE(change_plan({"routing.max_nodes_per_token=4"}, plan));
+  EXPECT_EQ(unread_key_warnings(plan, dense),
+            std::vector<std::string>{
+                "routing.imbalance, routing.max_nodes_per_token have no effect: llama-3-8b has no experts"});
+  EXPECT_TRUE(unread_key_warnings(plan, architecture("deepseek-v3")).empty());
 }
 
 SplitCosts equal_layers(std::int64_t layers, double last) {

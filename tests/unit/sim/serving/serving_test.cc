@@ -788,6 +788,11 @@ TEST(Serving, KeysOfDraftsWithoutDraftsAreNoted) {
   for (const std::string& note : on_llama().notes) EXPECT_THAT(note, testing::Not(testing::HasSubstr("no effect")));
 }
 
+TEST(Serving, RoutingOfADenseModelIsNoted) {
+  EXPECT_THAT(on_llama({"routing.imbalance=0.5"}).notes,
+              testing::Contains(testing::HasSubstr("routing.imbalance has no effect: llama")));
+}
+
 TEST(Serving, DraftsThatAModelCannotHaveAreRefused) {
   expect_error(llama_refused({"inference.speculative_tokens=1", "inference.draft=\"mtp\""}), ErrorKind::infeasible,
                "inference.draft", "no prediction module");
