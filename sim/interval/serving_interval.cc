@@ -191,13 +191,16 @@ std::optional<model::Quantiles> dollars(const Inputs& inputs, TokenTime token, s
   return range_of(*answer, token.ratio, token.left, token.least);
 }
 
-// Returns the draws times what is left of them: numbers of the engine, and numbers of the plan alone. The same facts
-// make output tokens slow and their rate low, so that both take the same numbers.
+// Returns the draws times what is left of them: numbers of the engine, and numbers of the deployment alone, which
+// do not depend on how it was searched or what else the plan trains. The same facts make output tokens slow and their
+// rate low, so that both take the same numbers.
 std::vector<double> with_left(const Inputs& inputs, const Left& left, std::uint64_t seed, std::vector<double> ratios) {
   const auto numbers = [&](const std::string& of) {
     return normal_column(fmt::format("{} tokens {}", left_source, of), seed, ratios.size());
   };
-  const std::vector<double> common = numbers(inputs.profile.stack()), own = numbers(model::to_toml(inputs.plan));
+  model::Plan plan = inputs.plan;
+  plan.places.clear();  // whoever gave the keys
+  const std::vector<double> common = numbers(inputs.profile.stack()), own = numbers(model::deployment_toml(plan));
   for (std::size_t i = 0; i < ratios.size(); ++i)
     ratios[i] *= std::exp(left.location + left.common * common[i] + left.own * own[i]);
   return ratios;

@@ -546,8 +546,13 @@ PlanCost cost_of(const model::RolloutResult& rollout) {
   return cost;
 }
 
-// Adds the interval of the step to a split's best plan, of which there is none where it was stopped.
-Result<void> add_interval(const Inputs& inputs, RankedPlan& best, unsigned threads, const Watch& watch) {
+// Predicts the step of a split's best plan as that plan is read, whose engines have what was searched, too, and adds
+// its interval, of which there is none where it was stopped.
+Result<void> predict_found(const LoadInputs& load, RankedPlan& best, unsigned threads, const Watch& watch) {
+  Inputs inputs = TRY(load(best.plan));
+  inputs.plan = best.plan;
+  best.result.rollout = TRY(predict_rollout(inputs, best.result));
+  best.cost = cost_of(*best.result.rollout);
   const IntervalOptions options{.threads = threads, .parts = false, .watch = {watch.stopped}};
   auto drawn = TRY(unless_stopped(draw_interval(inputs, best.result, options)));
   if (!drawn) return {};
@@ -557,11 +562,9 @@ Result<void> add_interval(const Inputs& inputs, RankedPlan& best, unsigned threa
   return {};
 }
 
-// Fills the split with the fastest update that fits next to the engines which make the shortest step with it. Returns
-// the inputs of the found plan.
-Result<std::optional<Inputs>> decide(const Updates& updates, const Plan::Rollout& rollout_keys,
-                                     const std::vector<std::int64_t>& tensors, RolloutSplit& split) {
-  std::optional<Inputs> found;
+// Fills the split with the fastest update that fits next to the engines which make the shortest step with it.
+Result<void> decide(const Updates& updates, const Plan::Rollout& rollout_keys, const std::vector<std::int64_t>& tensors,
+                    RolloutSplit& split) {
   for (const RankedPlan& update : updates.plans) {
     for (const std::int64_t tensor : tensors) {
       Inputs own = updates.inputs;
@@ -581,13 +584,12 @@ Result<std::optional<Inputs>> decide(const Updates& updates, const Plan::Rollout
       if (split.best && split.best->cost.step_s <= rollout->step_s) continue;
       split.best = RankedPlan{own.plan, update.result, cost_of(*rollout)};
       split.best->result.rollout = *rollout;
-      found = std::move(own);
     }
     if (!split.best) continue;
     split.refusal.clear();
     break;
   }
-  return found;
+  return {};
 }
 
 }  // namespace
@@ -630,9 +632,8 @@ Result<void> search_splits(RolloutAnswer& answer, std::size_t option, std::int64
     }
     if (!*updates && updates->error().kind == ErrorKind::input) return tl::unexpected(updates->error());
     if (*updates) {
-      const auto found =
-          TRY(decide(**updates, plan.rollout, engine_tensors(given.plan, split.engine_gpus, node), split));
-      if (found) TRY(add_interval(*found, *split.best, options.threads, watch));
+      TRY(decide(**updates, plan.rollout, engine_tensors(given.plan, split.engine_gpus, node), split));
+      if (split.best) TRY(predict_found(load, *split.best, options.threads, watch));
     } else {
       split.refusal = updates->error().message;
     }

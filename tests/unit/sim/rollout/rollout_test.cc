@@ -403,6 +403,41 @@ TEST(RolloutSearch, FindsPlansThatArePredictedAlike) {
   }
 }
 
+// Its interval, too: what is left of an engine is drawn for the deployment, whatever was searched and is trained.
+TEST(RolloutSearch, FindsPlansWhoseIntervalsAreDrawnAlike) {
+  std::vector<std::string> overrides = searched;
+  overrides.emplace_back("rollout.placement=colocated");
+  const auto loaded = [](Inputs inputs) {
+    inputs = tests::with_engines(std::move(inputs));
+    Inputs engines = *inputs.engines;
+    engines.left = Left{.own = 0.3};
+    inputs.engines = std::make_shared<const Inputs>(std::move(engines));
+    return inputs;
+  };
+  RolloutAnswer answer;
+  ClusterOption& option = answer.options.emplace_back();
+  option.inputs = loaded(tests::rollout_inputs(overrides));
+  const Inputs given = option.inputs;
+  const auto load = [&](const model::Plan& plan) -> model::Result<Inputs> {
+    Inputs own = given;
+    own.plan = plan;
+    return loaded(std::move(own));
+  };
+  ASSERT_TRUE(search_splits(answer, 0, 32, load, {}, {}));
+  rank(answer);
+  ASSERT_TRUE(answer.found());
+  const RankedPlan& best = *answer.splits.front().best;
+  const Inputs own = load(best.plan).value();
+  model::StepResult update = best.result;
+  update.rollout.reset();
+  const IntervalOptions options{.parts = false};
+  const auto drawn = draw_interval(own, update, options);
+  ASSERT_TRUE(drawn);
+  ASSERT_TRUE(add_rollout(own, update, drawn->draws, options));
+  EXPECT_EQ(update.rollout->step_s, best.result.rollout->step_s);
+  EXPECT_EQ(*update.rollout->interval_s, *best.result.rollout->interval_s);
+}
+
 // Halves that wait for each other take longer than halves at once on the same GPUs.
 TEST(RolloutSearch, AtOnceIsFasterThanOneAfterTheOther) {
   const Asked& asked = asked_plainly();
