@@ -57,6 +57,11 @@ struct CampaignAnswer {
   bool never_ends() const { return !run && !result.never.empty(); }  // none of its campaigns; result.never has why
   bool is_known() const { return run.has_value() || never_ends(); }  // whether and when the training ends
 
+  // Returns the GPUs of the spare nodes over those of the training, whose GPU-hours and USD are without them.
+  double share_of_spares() const {
+    return static_cast<double>(input.spare_nodes * input.gpus_per_node) / static_cast<double>(input.gpus);
+  }
+
   // Of its GPUs at the value of the price; nothing without a price, or where it never finishes.
   std::optional<double> usd_per_day;
   // The step's factor with that of the price over its value, by quantiles of what the steps alone cost.

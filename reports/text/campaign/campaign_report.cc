@@ -258,11 +258,13 @@ std::vector<std::string> campaign_sentences(const CampaignReport& report) {
       "Failures as in {} ({}): {}.", report.reliability.name, report.reliability.description,
       std::isfinite(between) ? fmt::format("one every {}", interval_text(between * hour_s)) : "none stops the run"));
   sentences.push_back(checkpoint_sentence(report));
+  std::string spares = fmt::format("Spare nodes: {}", input.spare_nodes);
+  if (!report.plan.campaign.spare_nodes) spares += ", the fewest that are hardly waited for";
+  if (input.elastic) spares += "; then fewer replicas train";
+  if (input.spare_nodes > 0)
+    spares += fmt::format("; GPU-hours and cost do not count theirs ({} more)", percent(answer.share_of_spares()));
   sentences.push_back(
-      fmt::format("Spare nodes: {}{}. A restart takes {} and the load of the checkpoint.", input.spare_nodes,
-                  fmt::format("{}{}", report.plan.campaign.spare_nodes ? "" : ", the fewest that are hardly waited for",
-                              input.elastic ? "; then fewer replicas train" : ""),
-                  interval_text(input.restart_s)));
+      fmt::format("{}. A restart takes {} and the load of the checkpoint.", spares, interval_text(input.restart_s)));
   sentences.push_back(phases_sentence(report));
   sentences.push_back(stated_sentence(report));
   std::erase(sentences, "");

@@ -221,6 +221,10 @@ std::string failures_words(const sim::ClusterOption& option, const sim::Limits& 
     return !option.campaign->never_ends() ? "" : fmt::format("With failures it never ends, because {}", campaign.never);
   std::string words = days_and_usd(option.campaign->days, option.campaign->usd());
   if (limits.any()) words += ", " + limits_words(*option.campaign, limits);
+  const std::int64_t spares = option.campaign->input.spare_nodes;
+  if (spares > 0 && option.campaign->usd())
+    words += fmt::format("; {} more with its {}", percent(option.campaign->share_of_spares()),
+                         spares > 1 ? fmt::format("{} spare nodes", spares) : "spare node");
   return fmt::format("With failures, one every {} h: {}", number(campaign.hours_between_failures), words);
 }
 

@@ -87,6 +87,10 @@ TEST(CampaignReport, SparesCostWhatTheWholeTrainingDoes) {
   const std::string text = campaign_text(example.report(), {});
   EXPECT_THAT(text, HasSubstr("$1,200"));
   EXPECT_THAT(text, HasSubstr("$1,500"));
+  EXPECT_THAT(text, Not(HasSubstr("do not count")));
+  example.answer.input.spare_nodes = 2;
+  EXPECT_THAT(tests::one_line(campaign_text(example.report(), {})),
+              HasSubstr("GPU-hours and cost do not count theirs (25.0 % more). A restart takes"));
 }
 
 TEST(CampaignReport, SaysWhatTheDeadlineHoldsWithAndWhatWasNotLookedAt) {

@@ -246,6 +246,8 @@ TEST(PlanAnswer, RanksByTheTrainingWithFailures) {
   training.days = training.result.days = {52, 60, 68};
   training.run = model::RunCost{.days = 60, .gpu_hours = 60.0 * 24 * 2048};
   training.usd_per_day = 125e3;
+  training.input.gpus = 2048;
+  training.input.spare_nodes = 32;  // of 8 GPUs each: an eighth of the others
   answer.limits.days = 58;
   rank(answer);
   EXPECT_THAT(answer.order, ElementsAre(0, 2));
@@ -262,7 +264,8 @@ TEST(PlanAnswer, RanksByTheTrainingWithFailures) {
   tests::expect_parts(table, {"2 far 2,048 60.0 7.500 M",
                               "Days, costs and probabilities: with failures, where these "
                               "are predicted.",
-                              "40.0 days (35.2-45.6), 5.000 M USD (4.400-5.700 M) by its steps alone; best with"});
+                              "40.0 days (35.2-45.6), 5.000 M USD (4.400-5.700 M) by its steps alone; best with",
+                              "; 12.5 % more with its 32 spare nodes."});
 }
 
 // Where no campaign ends, the days of the steps alone must not recommend the cluster.

@@ -47,7 +47,7 @@ function hours(value: number | null | undefined): string {
 function assumptions(campaign: Json, finish: Json | null): HTMLElement {
   const interval = campaign.checkpoint_interval_s;
   const checkpoint = interval === null ? "" : `a checkpoint every ${hours(interval / 3600)}; `;
-  const spares = campaign.spare_nodes === 1 ? "1 spare node" : `${grouped(campaign.spare_nodes)} spare nodes`;
+  const spares = counted(campaign.spare_nodes, "spare node") + (campaign.spare_nodes > 0 ? ", whose GPU-hours are in no cost" : "");
   const rates = ["rates of failures of ", name(campaign.reliability), `; ${grouped(campaign.seeds)} campaigns.`];
   const fewest = finish?.gpus ? ` With these degrees ${counted(finish.gpus, "GPU")} are the fewest that end in time.` : "";
   return h("p", { class: "soft" }, `It has ${checkpoint}${spares}; `, ...rates, fewest);
