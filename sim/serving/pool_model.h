@@ -1,6 +1,7 @@
 // One pool of GPUs of a deployment: what a step of its instances takes by batch, and what its GPUs hold.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -89,6 +90,8 @@ class PoolModel {
   PassTime step(double batch) const;
   double step_seconds(double batch) const;
   double engine_step_seconds(double batch) const;
+  // Returns the requests of one decode step of a rank that has `batch`: those of a stage's group.
+  double requests_of_step(double batch) const { return std::max(1.0, batch / groups(batch)); }
   // Returns the pass of a pool that prefills as many tokens as its steps take, and the seconds of one prompt alone.
   const PrefillPass& prefill() const { return prefill_; }
   double prefill_seconds_per_token() const { return prefill_.time.longest / prefill_.tokens; }

@@ -169,6 +169,7 @@ std::vector<model::ServingPool> pools_of(const Deployment& deployment, const Ser
 ServingBound bound_of(const Deployment& deployment, const ServingState& state) {
   if (state.fed) return deployment.prefill().model->prefill().time.bounds().largest();
   if (deployment.full(state) && !deployment.decode().model->scheduler_binds()) return ServingBound::kv;
+  if (deployment.waits_for_sender(state)) return ServingBound::host;
   const PoolModel& decode = *deployment.decode().model;
   BoundSeconds all = decode.step(state.batch / deployment.decode().ranks()).bounds();
   if (!deployment.disaggregated()) {
@@ -425,6 +426,19 @@ void ServingPredictor::Memos::add_notes(const model::Plan& plan, const Deploymen
   if (state.fed)
     result.notes.push_back(fmt::format("Prefill binds: it starts {:.4g} requests a second, and {:.6g} decode.",
                                        state.requests, state.batch));
+  const PoolModel& decode = *deployment.decode().model;
+  const double per_rank = state.batch / deployment.decode().ranks();
+  if (deployment.waits_for_sender(state))
+    result.notes.push_back(
+        fmt::format("The process that sends tokens to clients binds: it takes {:.4g} us for each, {:.4g} ms for those "
+                    "of a step (inference.stream_interval).",
+                    decode.costs().streaming_seconds(1) * 1e6, decode.costs().streaming_seconds(per_rank) * 1e3));
+  if (const double requests = decode.requests_of_step(per_rank);
+      decode.costs().replays(1) && !decode.costs().replays(requests))
+    result.notes.push_back(
+        fmt::format("A step of {:.6g} requests of a rank is larger than the engine's largest CUDA graph, of {:.6g}: "
+                    "the host launches its kernels one by one.",
+                    requests, decode.costs().largest_graph()));
   if (model::draft_of(plan, inputs.architecture) == model::DraftKind::lookup && !s.acceptance)
     result.notes.push_back(
         "Tokens that are looked up are accepted as in edits of a text (inference.acceptance): other text repeats "

@@ -84,20 +84,34 @@ double Deployment::launch_share(double batch) const {
   const double tokens = model.tokens_per_step(), per_rank = batch / decode_.ranks();
   const auto groups = static_cast<double>(model.instance().attention_data);
   const double passes = groups * per_rank / model.request().output * tokens * model.chunks();
-  return launch_wait(passes, launched_seconds(per_rank, 1), model.step_seconds(per_rank),
+  return launch_wait(passes, launched_seconds(per_rank, 1), model.engine_step_seconds(per_rank),
                      prefill_share(batch) * tokens) /
          tokens;
 }
 
-double Deployment::steady_tpot(double batch) const {
+double Deployment::engine_tpot(double batch) const {
   const PoolModel& model = *decode_.model;
-  return model.step_seconds(batch / decode_.ranks()) / model.tokens_per_step() + prefill_share(batch) +
+  return model.engine_step_seconds(batch / decode_.ranks()) / model.tokens_per_step() + prefill_share(batch) +
          launch_share(batch);
 }
 
-double Deployment::mixed_step(double step, double of_rank, double prompts, double share) const {
+double Deployment::sender_tpot(double batch) const {
   const PoolModel& model = *decode_.model;
-  return std::max(step + model.added_seconds(of_rank, prompts, share), launched_seconds(of_rank, prompts));
+  return model.costs().streaming_seconds(batch / decode_.ranks()) / model.tokens_per_step();
+}
+
+// Tokens are sent while the engine computes, prompts too.
+double Deployment::steady_tpot(double batch) const { return std::max(engine_tpot(batch), sender_tpot(batch)); }
+
+bool Deployment::waits_for_sender(const ServingState& state) const {
+  return sender_tpot(state.batch) > engine_tpot(state.batch);
+}
+
+double Deployment::mixed_step(double of_rank, double prompts, double share) const {
+  const PoolModel& model = *decode_.model;
+  const double engine = std::max(model.engine_step_seconds(of_rank) + model.added_seconds(of_rank, prompts, share),
+                                 launched_seconds(of_rank, prompts));
+  return waves_ && sends_behind() ? engine : std::max(engine, model.costs().streaming_seconds(of_rank));
 }
 
 double Deployment::launched_seconds(double of_rank, double prompts) const {
@@ -135,8 +149,7 @@ double Deployment::steady_ttft(double batch, double tpot) const {
   const auto groups = static_cast<double>(model.instance().attention_data);
   const double most = most_prompts(of_rank);
   const auto pass = [&](double prompts) {
-    return mixes() ? mixed_step(decode.step_seconds(of_rank), of_rank, std::clamp(prompts, 1.0, most),
-                                std::clamp(prompts, 1 / groups, 1.0))
+    return mixes() ? mixed_step(of_rank, std::clamp(prompts, 1.0, most), std::clamp(prompts, 1 / groups, 1.0))
                    : model.prompt_pass_seconds(prompts);
   };
   const double between = disaggregated() || mixes() ? 0 : decode.step_seconds(of_rank);
@@ -180,7 +193,7 @@ double Deployment::worst_step(const ServingState& state) const {
   if (disaggregated() || others == 0) return step;
   const PoolModel& model = *decode_.model;
   const double most = most_prompts(of_rank), prompts = std::min(most, others);
-  if (mixes()) return mixed_step(step, of_rank, prompts, 1);
+  if (mixes()) return std::max(step, mixed_step(of_rank, prompts, 1));
   if (chunked_) return step + model.added_seconds(of_rank, prompts, 1);
   return step + model.prefill().time.seconds * model.prompt_pass_seconds(prompts) / model.prompt_pass_seconds(most);
 }
@@ -270,7 +283,7 @@ Deployment::WavePasses Deployment::wave_passes(double batch, double decoding) co
   const double passes = prompts * model.chunks() / held;
   const bool divided = mixes() && !model.costs().whole_prompts();  // so that all passes but the last are full
   return {divided ? passes : std::ceil(passes - batch_rounding),
-          mixes() ? mixed_step(wave_step(decoding), decoding, held, 1) : model.prompt_pass_seconds(held),
+          mixes() ? mixed_step(decoding, held, 1) : model.prompt_pass_seconds(held),
           std::max(1.0, held / model.chunks())};
 }
 

@@ -53,6 +53,8 @@ class Deployment {
   // Returns the largest number of them with at most these times; none where one request alone takes longer.
   std::optional<double> concurrency_within(const RequestTimes& limits) const;
   double ttft_unloaded() const { return ttft_; }  // of a request that waits for nothing
+  // Returns whether the process that sends tokens to clients takes longer for them than the engine.
+  bool waits_for_sender(const ServingState& state) const;
   // Returns the longest step: with as much of prompts as a step or pass takes, and as other requests in flight have.
   double worst_step(const ServingState& state) const;
 
@@ -69,13 +71,17 @@ class Deployment {
   // Return the seconds per token that the prefill of others takes, and in which steps with prompts wait for the host.
   double prefill_share(double batch) const;
   double launch_share(double batch) const;
+  // Return the seconds per token of the engine, and of the process that sends the tokens to clients.
+  double engine_tpot(double batch) const;
+  double sender_tpot(double batch) const;
   double prefill_requests_per_s() const;  // that the pool for prefill can compute
   double steady_tpot(double batch) const;
   double steady_ttft(double batch, double tpot) const;
   double prompts_of_rank(double batch, double tpot) const;
-  // Returns the seconds of a step that decodes `of_rank` requests, in `step` seconds, and computes `prompts` prompts,
-  // or chunks, on a share of the ranks; at least those of the host, which launches it kernel by kernel.
-  double mixed_step(double step, double of_rank, double prompts, double share) const;
+  // Returns the seconds of a step that decodes `of_rank` requests and computes `prompts` prompts, or chunks, on a share
+  // of the ranks; at least those of the host, which launches it kernel by kernel, and of its tokens' sending where they
+  // do not queue behind the engine.
+  double mixed_step(double of_rank, double prompts, double share) const;
   // Returns the seconds of the host for a step with prompts of a rank, of whose requests so many decode in it.
   double launched_seconds(double of_rank, double prompts) const;
   // Returns the seconds that prompts take in other stages after such a pass, in which so many requests decode.

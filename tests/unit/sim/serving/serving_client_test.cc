@@ -1,6 +1,7 @@
 // What lies between an engine's scheduler and its clients: text becomes tokens before a prompt is computed, and tokens
 // are sent one after another.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -45,6 +46,18 @@ TEST(ServingClient, FirstTokensAreAsMuchLaterUnderLoad) {
   const ServingResult plain = served({}, {}), client = served({of_engine("tokenize", 20, "us")}, {});
   EXPECT_NEAR(client.ttft_s - plain.ttft_s, 1024 * token, 0.05 * 1024 * token);
   EXPECT_NEAR(client.concurrency, client.output_tokens_per_s / 1024 * (client.ttft_s + 1024 * client.tpot_s), 1e-3);
+}
+
+// One process sends a token in 1 ms, 1,000 a second, which is longer than the engine takes for them and for the prompts
+// between: these are computed while tokens are sent, and lengthen nothing.
+TEST(ServingClient, PromptsAreComputedWhileTokensAreSent) {
+  const ServingResult plain = served({}, {}), client = served({of_engine("stream", 1, "ms")}, {});
+  ASSERT_LT(plain.tpot_s, 0.5 * 64e-3);
+  EXPECT_NEAR(client.output_tokens_per_s, 1e3, 1e-6);
+  EXPECT_NEAR(client.tpot_s, client.batch_per_gpu * 8 * 1e-3, 1e-12);
+  EXPECT_EQ(client.bound_by, model::ServingBound::host);
+  EXPECT_THAT(client.notes, testing::Contains(testing::HasSubstr("it takes 1000 us for each")));
+  EXPECT_NE(plain.bound_by, model::ServingBound::host);
 }
 
 // 64 prompts of 1,024 tokens fill 8.03 steps, 7.97 of them a step, whose texts become tokens one after another: the

@@ -543,6 +543,13 @@ Inputs graph_inputs(double graphs, const std::vector<std::string>& overrides = {
       overrides);
 }
 
+TEST(Serving, BatchesAboveTheLargestGraphAreNamed) {
+  const auto named = testing::Contains(testing::HasSubstr("largest CUDA graph, of 512"));
+  EXPECT_THAT(served(graph_inputs(1, {"inference.concurrency=640"})).notes, named);
+  EXPECT_THAT(served(graph_inputs(1, {"inference.concurrency=256"})).notes, testing::Not(named));
+  EXPECT_THAT(served(graph_inputs(0, {"inference.concurrency=640"})).notes, testing::Not(named));
+}
+
 // Of requests of 64 tokens, more than 8 on each of 8 ranks that share experts, more than one prompt arrives in a step:
 // the host, which takes longer than the GPU, launches every step kernel by kernel, however many requests it has. What
 // it does for each request it does for all of the step, those that decode included. A rank alone would have a prompt in
