@@ -4,6 +4,7 @@
 #include <functional>
 #include <iterator>
 #include <numeric>
+#include <string_view>
 #include <utility>
 
 #include "model/memory/memory.h"
@@ -133,6 +134,11 @@ std::vector<Metric> columns_of_rollouts(const sim::SweepResult& result) {
           {"training", of([](auto& rollout) { return duration(rollout.seconds_of("training")); })}};
 }
 
+// Returns whether more requests are in flight than have a place.
+bool some_wait(const sim::SweepPoint& point) {
+  return point.serving && point.serving->concurrency > point.serving->most_concurrency;
+}
+
 std::string remark(const sim::SweepResult& result, std::size_t point) {
   if (!result.points[point]) return "infeasible";
   const std::string best = point != result.best           ? ""
@@ -142,8 +148,12 @@ std::string remark(const sim::SweepResult& result, std::size_t point) {
   const auto& rollout = result.points[point]->result.rollout;
   const model::Fit fit =
       rollout && !rollout->memory.fits ? model::Fit::does_not_fit : model::fit_of(result.points[point]->result.memory);
-  if (fit == model::Fit::fits) return sim::feasible(result.points[point]) ? best : "over the limit";
-  return best + (best.empty() ? "" : ", ") + std::string(model::to_string(fit));
+  const auto with_best = [&](std::string_view text) {
+    return best + (best.empty() || text.empty() ? "" : ", ") + std::string(text);
+  };
+  if (fit != model::Fit::fits) return with_best(model::to_string(fit));
+  if (!sim::feasible(result.points[point])) return "over the limit";
+  return with_best(some_wait(*result.points[point]) ? "some wait" : "");
 }
 
 std::string table(const sim::SweepResult& result) {
@@ -330,6 +340,10 @@ std::string findings(const sim::SweepResult& result) {
     text += paragraph(
         deployments ? "Times, rates and costs are the middle of their draws."
                     : "Steps are as clusters run them; what follows \"components\" divides what these add up to.");
+  if (std::ranges::any_of(result.points, [](const auto& point) { return point && some_wait(*point); }))
+    text += paragraph(
+        "Where some wait, more requests are in flight than have a place; the others wait for one before their first "
+        "token.");
   if (!result.same_tokens)
     text += paragraph("The points train on different numbers of tokens per step; the best has the most tokens/s.");
   if (!result.grid.numeric_axis()) return deployments ? text + why_best(result) : text;

@@ -160,6 +160,8 @@ SweepPoint deployment_of(double tpot_s, double usd) {
   model::ServingResult& serving = point.serving.emplace();
   serving.tpot_s = tpot_s;
   serving.ttft_s = 0.8;
+  serving.concurrency = 8;
+  serving.most_concurrency = 8;
   serving.output_tokens_per_s_per_gpu = 500;
   serving.usd_per_million_output_tokens = usd / 2;
   serving.usd_per_million_tokens_all_in = usd;
@@ -184,6 +186,17 @@ TEST(SweepResult, DeploymentsAreComparedByTheCostOfTheirTokens) {
       << text;
   EXPECT_TRUE(has(text, "64: 200 ms are above")) << text;
   EXPECT_FALSE(has(text, "hidden"));
+}
+
+TEST(SweepResult, DeploymentsWhoseRequestsWaitForAPlaceAreNamed) {
+  SweepPoint full = deployment_of(0.04, 0.5);
+  full.serving->concurrency = 64;
+  const std::string text =
+      reports::sweep_text(result_of({"inference.concurrency=8,64"}, {deployment_of(0.04, 1), full}), false);
+  EXPECT_TRUE(std::regex_search(text, std::regex("64 +40.00 ms .*cheapest, some wait"))) << text;
+  EXPECT_FALSE(std::regex_search(text, std::regex("\\n +8 +40.00 ms .*some wait"))) << text;
+  EXPECT_TRUE(has(one_line(text), "Where some wait, more requests are in flight than have a place")) << text;
+  EXPECT_FALSE(has(reports::sweep_text(of_deployments_along_one_key(), false), "wait"));
 }
 
 // Of one request a thousand tokens take 10 s of a GPU, of eight 2 s, 0.5 of them on the host.
