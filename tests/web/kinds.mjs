@@ -148,6 +148,15 @@ export const kinds = [
       `a step of reinforcement learning takes ${duration(optimum.time_s)}`,
       ...points.flatMap(({ rollout }) => [duration(rollout.step_s), ...rollout.parts.filter((part) => part.pool === "engines").map((part) => duration(part.seconds))]),
     ],
+    also: async (page, result, check) => {
+      const ticks = await page.locator(".chart svg text", { hasText: /\d\ss$/ }).allTextContents();
+      check(ticks.length > 1 && new Set(ticks).size === ticks.length, `sweep reinforcement learning: ticks are called ${ticks.join(", ")}`);
+    },
+  },
+  {
+    name: "sweep of deployments",
+    command: "sweep llama-3-70b-8xh100 --over inference.engine=vllm,tensorrt-llm --over parallelism.tensor=4,8",
+    shows: ({ points }) => points.flatMap(({ serving: { interval, middle } }) => [duration(middle.tpot_s), duration(interval.tpot_s.p90), `$${middle.usd_per_million_tokens_all_in.toFixed(3)}`]),
   },
   {
     name: "sweep tornado",
@@ -164,7 +173,7 @@ export const kinds = [
     command: "campaign llama-3-405b-16384xh100 --seeds 3 --no-interval",
     shows: ({ campaign }) => [
       `${campaign.days.p50.toFixed(1)} days`,
-      percent(campaign.mean_goodput),
+      percent(campaign.goodput.p50),
       `with ${campaign.events.filter((event) => event.what.startsWith("failure")).length} failures`,
     ],
     also: async (page, { campaign }, check) => {
@@ -176,6 +185,11 @@ export const kinds = [
       const [zero, rows] = await Promise.all([page.locator(".chart svg text", { hasText: /^0 %$/ }).boundingBox(), page.locator(".picture").boundingBox()]);
       check(zero.x - rows.x > 100, "campaign: the chart begins left of the rows of events");
     },
+  },
+  {
+    name: "campaign by a date",
+    command: "campaign llama-3-8b-64xh800 --set run.tokens=1e12 --seeds 3 --no-interval --finish-by 30d",
+    shows: ({ campaign: { finish_by, days } }) => [`${grouped(finish_by.gpus)} GPUs are the fewest that end within 30.0 days`, `On 64 GPUs the training takes ${days.p50.toFixed(1)} days`, "1 spare "],
   },
   {
     name: "serve",
@@ -309,6 +323,14 @@ export const kinds = [
     name: "compare reinforcement learning",
     command: "compare dapo-qwen3-32b-128xh100 --fidelity closed-form --no-interval --cluster h200-hgx",
     shows: ({ subjects, waterfalls }) => [...subjects.flatMap(({ name, rollout }) => [name, duration(rollout.step_s)]), ...waterfalls[0].rows.filter((row) => row.to_s !== row.from_s).map((row) => row.name), waterfalls[0].reasons],
+  },
+  {
+    name: "compare deployments",
+    command: "compare deepseek-67b-8xh800 deepseek-v2-8xh800 --no-interval",
+    shows: ({ subjects: [a, b], waterfalls }) => {
+      const [before, after] = [a, b].map(({ serving }) => serving.usd_per_million_tokens_all_in);
+      return [`${b.name} serves a million output tokens with their prompts for $${after.toFixed(3)}, -${percent(1 - after / before)} against $${before.toFixed(3)}`, waterfalls[0].reasons];
+    },
   },
   {
     name: "compare",

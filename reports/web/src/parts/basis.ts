@@ -37,7 +37,7 @@ export function constantsTable(constants: Constant[]): HTMLElement {
   return table<Constant>(
     [
       { title: "Constant", value: (row) => row.parameter, show: (row) => identifier(row.parameter) },
-      { title: "Value", value: (row) => row.value, show: (row) => (row.unit === "1" ? number(row.value) : `${number(row.value)} ${row.unit}`.trim()), number: true },
+      { title: "Value", value: (row) => row.value, show: (row) => (row.unit === "1" ? number(row.value) : `${number(row.value)}\u00a0${row.unit}`.trim()), number: true },
       amount("Share of step", (row) => row.share_of_step, percent),
       { title: "Kind", value: (row) => row.kind, show: (row) => kindBadge(row.kind) },
       { title: "Source", value: (row) => row.source, show: (row) => linked(row.source), wide: true },

@@ -45,13 +45,24 @@ export interface ChartOptions {
 
 type Option = Parameters<ReturnType<typeof echarts.init>["setOption"]>[0];
 
-function axisOption(axis: Axis, page: Page, vertical: boolean, viewport?: Viewport): object {
+/** The smallest power of ten by which values about as large as `near` differ in words: closer ticks would have equal labels. */
+function resolution(format: (value: number) => string, near: number): number {
+  const finest = Math.floor(Math.log10(Math.abs(near) || 1)) - 6;
+  for (let power = finest; power < finest + 12; ++power) {
+    const labels = Array.from({ length: 10 }, (_, i) => format(near + i * 10 ** power));
+    if (new Set(labels).size === labels.length) return 10 ** power;
+  }
+  return 0;
+}
+
+/** An axis over values of which `largest` has the largest amount. */
+function axisOption(axis: Axis, largest: number, page: Page, vertical: boolean, viewport?: Viewport): object {
   const inside = vertical && viewport?.gutter === 0;
   const fits = (value: number): boolean => vertical || !viewport || value < viewport.end - viewport.length / 20;
   return {
     type: "value",
     scale: !axis.zero,
-    minInterval: axis.integer ? 1 : undefined,
+    minInterval: Math.max(axis.integer ? 1 : 0, resolution(axis.format, largest)),
     name: axis.title,
     nameLocation: vertical ? "end" : "middle",
     nameGap: vertical ? 12 : 30,
@@ -96,6 +107,7 @@ const shownPart = ({ viewport }: ChartOptions): object => viewport ? { min: view
 // A chart that moves with a timeline begins and ends where that does; labels lie inside where that has none beside its rows.
 function optionOf(options: ChartOptions, page: Page): Option {
   const { viewport } = options;
+  const largest = (i: 0 | 1): number => options.series.flatMap((one) => one.points).reduce((most, point) => Math.max(most, Math.abs(point[i])), 0);
   return {
     animation: false,
     textStyle: { fontFamily: getComputedStyle(document.body).fontFamily },
@@ -108,8 +120,8 @@ function optionOf(options: ChartOptions, page: Page): Option {
       confine: true,
       formatter: (hovered: unknown) => tooltip(hovered, options),
     },
-    xAxis: { ...axisOption(options.x, page, false, viewport), ...shownPart(options) },
-    yAxis: axisOption(options.y, page, true, viewport),
+    xAxis: { ...axisOption(options.x, largest(0), page, false, viewport), ...shownPart(options) },
+    yAxis: axisOption(options.y, largest(1), page, true, viewport),
     series: [...options.series.map((series, i) => seriesOption(series, i, page)), ...(options.lines ?? []).map((line) => lineOption(line, options, page))],
   } as Option;
 }

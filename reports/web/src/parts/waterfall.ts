@@ -28,7 +28,7 @@ function row(label: string, note: string | undefined, drawn: HTMLElement, text: 
   return [
     h("div", { class: "label" }, name(label), notes),
     drawn,
-    h("div", { class: "value" }, text, share ? h("small", {}, ` ${share}`) : null),
+    h("div", { class: "value" }, text, share ? h("small", {}, share) : null),
   ];
 }
 

@@ -94,7 +94,7 @@ export function tilesOf(first: Site): (Figure | null)[] {
     const note = range.low === range.high ? "" : `${endsIn(range, unit)} in eight of ten cases`;
     return { name: title, value: valueIn(range.middle, unit), note };
   });
-  list.push({ name: "Requests in flight", value: grouped(serving.concurrency), note: `memory holds ${grouped(serving.most_concurrency)}` });
+  list.push({ name: "Requests in flight", value: grouped(serving.concurrency), note: `memory holds ${grouped(Math.floor(serving.most_concurrency))}` });
   list.push({ name: "Bound by", value: boundBy(serving.bound_by), note: "most of a decode step" });
   return list;
 }

@@ -80,7 +80,7 @@ export function offerName(offer: Site): HTMLElement {
 /** The same for a cell: the cluster, and below it its size and cost profile. */
 export function offerLabel(offer: Site): HTMLElement {
   const soft = (text: Child): HTMLElement => h("small", { class: "soft" }, text);
-  const profile = offer.json.profile ? soft(name(offer.json.profile)) : null;
+  const profile = offer.json.profile ? soft(h("span", {}, "profile ", name(offer.json.profile))) : null;
   return h("span", { class: "offer-label" }, name(offer.cluster), soft(counted(offer.gpus, "GPU")), profile);
 }
 

@@ -2,26 +2,16 @@
 import { h, name } from "../dom";
 import { counted, grouped, none, percent } from "../format";
 import { bars, type Part } from "../parts/bars";
+import { lostParts } from "../parts/campaign";
 import { fold, section } from "../parts/section";
 import { amount, table } from "../parts/table";
 import type { Json } from "../result";
 import { type Offer, offerLabel, offerName } from "./offers";
 import { chance, daysUnit, rangeIn, rangeOf, rounded, usdUnit } from "./ranges";
 
-const uses: [key: string, words: string, color: string][] = [
-  ["useful_s", "steps that count", "accent-soft"],
-  ["lost_s", "steps done again", "c5"],
-  ["checkpoint_s", "checkpoints", "c2"],
-  ["detect_s", "until a failure is found", "c4"],
-  ["restart_s", "restarts", "c3"],
-  ["wait_s", "waiting for nodes", "c6"],
-  ["slow_s", "slower steps", "c7"],
-  ["planned_s", "planned stops and checks", "c8"],
-];
-
-function lostParts(campaign: Json): Part[] {
-  const times = campaign.mean_time_s;
-  return uses.slice(1).map(([key, words, color]) => ({ name: words, value: times[key] / times.total_s, color }));
+/** Shares of the whole training. */
+function lostShares(campaign: Json): Part[] {
+  return lostParts(campaign).map((part) => ({ ...part, value: part.value / campaign.mean_time_s.total_s }));
 }
 
 /** Returns the sentences about one offer: how often it stops and what that costs. */
@@ -76,7 +66,7 @@ export function risk(offers: Offer[], first: Offer): HTMLElement | null {
   const risky = offers.filter((offer) => offer.risk);
   const rows = risky
     .filter((offer) => offer.risk?.json.finished > 0)
-    .map((offer) => ({ label: offerName(offer), parts: lostParts(offer.risk?.json), text: percent(1 - offer.risk?.json.mean_goodput) }));
+    .map((offer) => ({ label: offerName(offer), parts: lostShares(offer.risk?.json), text: percent(1 - offer.risk?.json.mean_goodput) }));
   const never = campaign.never ? h("p", { class: "bad" }, campaign.finished > 0 ? "Not all of them end: " : "None of them ends: ", name(campaign.never), ".") : null;
   const lead = sentences(campaign).join("; ");
   return section(

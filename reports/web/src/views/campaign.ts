@@ -1,14 +1,17 @@
 // A whole training with its failures: days, cost, goodput, where time goes, checkpoints, spares, GPUs by a date.
-import { append, h, name } from "../dom";
-import { days, duration, fixed, grouped, long, number, percent, scaled, span, usd } from "../format";
+import { append, type Child, h, name } from "../dom";
+import { counted, days, duration, fixed, grouped, long, number, percent, scaled, span, usd } from "../format";
 import type { Json, Result } from "../result";
 import { bars, intervals } from "../parts/bars";
-import { basis, constantsTable, kindBadge, linked } from "../parts/basis";
+import { basis, constantsTable } from "../parts/basis";
+import { lostParts } from "../parts/campaign";
 import { chart } from "../parts/chart";
 import { figures } from "../parts/figures";
+import { phasesTable } from "../parts/phases";
 import { answer, fold, foldedSection, notice, section } from "../parts/section";
 import { amount, table } from "../parts/table";
 import { leftSentence, sourcesTable } from "../parts/uncertainty";
+import { chance } from "../plan/ranges";
 import { timesIn } from "../timeline/axis";
 import { plainTimeline, type Form, type Kind } from "../timeline/data";
 import type { SpanRow } from "../timeline/rows";
@@ -18,24 +21,14 @@ import type { Page, View } from "../view";
 import { degrees, hardware, line, modelName } from "./subject";
 
 const secondsOfDay = 86400;
-const timeNames: [string, string, string][] = [
-  ["useful_s", "useful steps", "c3"],
-  ["lost_s", "work lost since a checkpoint", "c5"],
-  ["checkpoint_s", "writing checkpoints", "c1"],
-  ["detect_s", "detecting failures", "c2"],
-  ["restart_s", "restarting", "c4"],
-  ["wait_s", "waiting for nodes", "c6"],
-  ["slow_s", "slow nodes", "c8"],
-  ["planned_s", "planned stops", "c7"],
-];
 
 function whereTimeGoes(campaign: Json): HTMLElement {
   const times = campaign.mean_time_s;
-  const lost = timeNames.slice(1).filter(([key]) => times[key] > 0);
-  const rows = lost
-    .map(([key, label, color]) => ({ label, parts: [{ name: label, value: times[key], color }], text: h("span", {}, long(times[key]), h("small", {}, `  ${percent(times[key] / times.total_s)}`)) }))
-    .sort((a, b) => b.parts[0].value - a.parts[0].value);
-  const lead = `${percent(times.useful_s / times.total_s)} of the time makes progress. The rest, mean of ${campaign.seeds} simulated campaigns:`;
+  const rows = lostParts(campaign)
+    .filter((part) => part.value > 0)
+    .sort((a, b) => b.value - a.value)
+    .map((part) => ({ label: part.name, parts: [part], text: h("span", {}, long(part.value), h("small", {}, `  ${percent(part.value / times.total_s)}`)) }));
+  const lead = `${percent(times.useful_s / times.total_s)} of the time are steps that count. The rest, mean of ${campaign.seeds} simulated campaigns:`;
   return section("Where time is lost", lead, bars(rows, { legend: false, format: long }));
 }
 
@@ -154,27 +147,31 @@ function spares(campaign: Json): HTMLElement | null {
     "Spare nodes",
     `The plan has ${campaign.spare_nodes}.`,
     intervals(
-      campaign.spares.map((one: Json) => ({ label: `${one.spare_nodes} spare`, ...one.days, text: `goodput ${percent(one.goodput)}` })),
+      campaign.spares.map((one: Json) => ({ label: counted(one.spare_nodes, "spare"), ...one.days, text: `goodput ${percent(one.goodput)}` })),
       { format: asDay },
     ),
   );
 }
 
+/** The answer to --finish-by. */
+function finishWords({ gpus, days: limit, tried }: Json): Child[] {
+  if (!gpus) return [h("b", {}, "No number of GPUs"), ` that was tried ends within ${days(limit)} in nine of ten cases.`];
+  const found = tried.find((row: Json) => row.gpus === gpus);
+  return [h("b", {}, counted(gpus, "GPU")), ` are the fewest that end within ${days(limit)} in nine of ten cases: after ${span(found.days, days)} in eight of ten, in time with ${chance(found.in_time)}.`];
+}
+
 function finishBy(campaign: Json): HTMLElement | null {
   const wanted = campaign.finish_by;
   if (!wanted) return null;
-  const lead = wanted.gpus
-    ? `${grouped(wanted.gpus)} GPUs end within ${days(wanted.days)} in nine of ten cases; fewer that were tried do not.`
-    : `No number of GPUs that was tried ends within ${days(wanted.days)} in nine of ten cases.`;
   return section(
     "GPUs by the date",
-    lead,
+    null,
     table<Json>(
       [
         { title: "GPUs", value: (row) => row.gpus, show: (row) => grouped(row.gpus) },
         amount("Step", (row) => row.step_s, duration),
         { title: "Days, P10 to P90", value: (row) => row.days?.p50, show: (row) => (row.days ? span(row.days, days) : "–"), number: true },
-        amount("In time", (row) => row.in_time, percent),
+        amount("In time", (row) => row.in_time, chance),
         { title: "Why not", value: (row) => row.reason, show: (row) => row.reason ?? "", wide: true },
       ],
       wanted.tried,
@@ -196,34 +193,26 @@ function failures(campaign: Json): HTMLElement {
   );
 }
 
-function phases(run: Json): HTMLElement {
-  return table<Json>(
-    [
-      { title: "Phase", value: (row) => row.name },
-      amount("GPU-hours", (row) => row.gpu_hours, grouped),
-      { title: "Kind", value: (row) => row.kind, show: (row) => kindBadge(row.kind) },
-      { title: "Source", value: (row) => row.source, show: (row) => linked(row.source), wide: true },
-    ],
-    run.phases,
-  );
-}
+/** What the reader must not miss of memory; empty where the plan fits. */
+const fitWarning = (fit: Json): string => (fit && fit.verdict !== "fits" ? ` Memory is not certain to suffice: it does with ${chance(fit.probability)}.` : "");
 
 function head(json: Json): HTMLElement[] {
   const { campaign, run } = json;
   const parts: HTMLElement[] = [];
-  if (campaign.days?.p50 !== null && campaign.days?.p50 !== undefined)
+  const { days: taken, cost_usd: cost, finish_by: wanted } = campaign;
+  if (typeof taken?.p50 === "number")
     parts.push(
-      answer("The training takes ", h("b", {}, days(campaign.days.p50)), ` (${span(campaign.days, days)} in eight of ten cases)`,
-        campaign.cost_usd?.p50 ? ` and costs ` : ".", campaign.cost_usd?.p50 ? h("b", {}, usd(campaign.cost_usd.p50)) : null, campaign.cost_usd?.p50 ? ` (${span(campaign.cost_usd, usd)}).` : null),
+      answer(...(wanted ? [...finishWords(wanted), ` On ${counted(json.plan.cluster.gpus, "GPU")} the training takes `] : ["The training takes "]), h("b", {}, days(taken.p50)), ` (${span(taken, days)} in eight of ten cases)`,
+        ...(cost?.p50 ? [" and costs ", h("b", {}, usd(cost.p50)), ` (${span(cost, usd)}).`] : ["."]), fitWarning(json.fit)),
     );
   if (campaign.never) parts.push(notice(true, name(campaign.never)));
   parts.push(
     figures([
-      { name: "Goodput", value: percent(campaign.mean_goodput), note: `${span(campaign.goodput, percent)} in eight of ten cases` },
-      { name: "Failures", value: fixed(campaign.interruptions?.p50, 0), note: campaign.hours_between_failures ? `one in ${number(campaign.hours_between_failures)} hours` : null },
+      { name: "Goodput", value: percent(campaign.goodput?.p50), note: `${span(campaign.goodput, percent)} in eight of ten cases` },
+      { name: "Failures", value: fixed(campaign.interruptions?.p50, 0), note: campaign.hours_between_failures ? `one every ${number(campaign.hours_between_failures)} hours` : null },
       { name: "GPU-hours", value: scaled(campaign.gpu_hours?.p50), note: span(campaign.gpu_hours, scaled) },
       run?.total_cost_usd ? { name: "All phases", value: usd(run.total_cost_usd), note: `${scaled(run.total_gpu_hours)} GPU-hours, stated phases included` } : null,
-      { name: "Campaigns that finish", value: percent(campaign.finished), note: `of ${campaign.seeds} simulated`, tone: campaign.finished < 1 ? "bad" : undefined },
+      { name: "Campaigns that finish", value: `${grouped(campaign.finished * campaign.seeds)}\u00a0of\u00a0${grouped(campaign.seeds)}`, note: "simulated", tone: campaign.finished < 1 ? "bad" : undefined },
     ]),
   );
   return parts;
@@ -239,13 +228,13 @@ export const campaign: View = {
     append(
       root,
       ...head(json),
+      finishBy(answered),
       oneCampaign(page, answered),
       whereTimeGoes(answered),
       checkpoints(answered),
       spares(answered),
-      finishBy(answered),
       interval?.parts?.length ? section("How sure is the step?", `A step takes ${span(interval.time_s, duration)} in eight of ten cases.`, sourcesTable(interval.parts), leftSentence(interval)) : null,
-      run?.phases?.length ? section("Phases", null, phases(run)) : null,
+      run?.phases?.length ? section("Phases", null, phasesTable(run, 1)) : null,
       foldedSection("What fails", answered.reliability, () => failures(answered)),
       foldedSection("Rates behind it", `${json.reliability.length} with their sources`, () => constantsTable(json.reliability)),
       ...basis(json),

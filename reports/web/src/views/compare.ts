@@ -4,7 +4,7 @@ import { duration, gigabytes, grouped, perMillion, percent, signedPercent, span 
 import { planToml } from "../parts/basis";
 import { intervals } from "../parts/bars";
 import { errorTable } from "../parts/measured";
-import { boundBy, deployments, served } from "../parts/middle";
+import { boundBy, deployments, middleOf, served } from "../parts/middle";
 import { answer, fold, foldedSection, notice, section } from "../parts/section";
 import { speedOf } from "../parts/speed";
 import { amount, table } from "../parts/table";
@@ -30,7 +30,9 @@ function sentences(json: Json): HTMLElement {
   for (const { from, to, from_s, to_s, reasons } of json.waterfalls) {
     const [before, after] = [timeOf(json.subjects[from]) ?? from_s, timeOf(json.subjects[to]) ?? to_s];
     if (parts.length) parts.push(" ");
-    parts.push(name(json.subjects[to].name), deployments(json.subjects) ? " takes of its GPUs, for a thousand output tokens, " : " takes ", h("b", {}, duration(after)), `, ${signedPercent(after / before - 1)} against ${duration(before)} of `, name(json.subjects[from].name), reasons ? `: ${reasons}.` : ".");
+    const [usdBefore, usdAfter] = [from, to].map((subject) => middleOf(json.subjects[subject]).usd_per_million_tokens_all_in);
+    const cost = usdBefore > 0 && usdAfter > 0 ? [" serves a million output tokens with their prompts for ", h("b", {}, perMillion(usdAfter)), `, ${signedPercent(usdAfter / usdBefore - 1)} against ${perMillion(usdBefore)}, and`] : [];
+    parts.push(name(json.subjects[to].name), ...cost, deployments(json.subjects) ? " takes of its GPUs, for a thousand output tokens, " : " takes ", h("b", {}, duration(after)), `, ${signedPercent(after / before - 1)} against ${duration(before)} of `, name(json.subjects[from].name), reasons ? `: ${reasons}.` : ".");
   }
   return answer(...parts);
 }

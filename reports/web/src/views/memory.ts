@@ -94,7 +94,7 @@ export const memory: View = {
     const verdicts = { fits: "It fits: the", "at the edge": `At the edge: ${chanceToFit}. The`, "does not fit": "It does not fit: the" };
     append(
       root,
-      answer(`${verdicts[fitOf(all)]} fullest GPU, on pipeline rank ${fullest.stage}, needs `, h("b", {}, gigabytes(all.peak_bytes)), ` of its ${gigabytes(all.capacity_bytes)}.`),
+      answer(`${verdicts[fitOf(all)]} fullest GPU, on pipeline rank ${fullest.stage}, needs `, h("b", {}, gigabytes(all.peak_bytes)), ` of its ${gigabytes(all.capacity_bytes)}${fitOf(all) === "at the edge" ? "; measured peaks differ from predicted ones, and by what allocators hold unused" : ""}.`),
       figures([
         { name: "Peak", value: gigabytes(all.peak_bytes), note: `of ${gigabytes(all.capacity_bytes)}${chanceToFit ? `, ${chanceToFit}` : ""}`, tone: fitTone(all) ?? "good" },
         fullest.low_bytes < fullest.high_bytes ? { name: "Between", value: `${(fullest.low_bytes / 1e9).toFixed(1)} and ${gigabytes(fullest.high_bytes)}`, note: "by what is uncertain" } : null,

@@ -32,7 +32,7 @@ function head(serving: Json): HTMLElement[] {
       { name: "Time to the first token", value: duration(serving.ttft_s), note: eightOfTen(interval.ttft_s, duration) ?? `${duration(serving.ttft_unloaded_s)} of a request alone` },
       { name: "Output tokens/s of a GPU", value: number(serving.output_tokens_per_s_per_gpu), note: eightOfTen(interval.output_tokens_per_s_per_gpu, number) ?? `${grouped(serving.output_tokens_per_s)} of all` },
       serving.usd_per_million_output_tokens === null ? null : { name: "Million output tokens", value: perMillion(serving.usd_per_million_output_tokens), note: eightOfTen(interval.usd_per_million_output_tokens, perMillion) },
-      { name: "Requests in flight", value: grouped(serving.concurrency), note: `memory holds ${grouped(serving.most_concurrency)}` },
+      { name: "Requests in flight", value: grouped(serving.concurrency), note: `memory holds ${grouped(Math.floor(serving.most_concurrency))}` },
     ]),
   ];
 }
@@ -40,8 +40,8 @@ function head(serving: Json): HTMLElement[] {
 function frontier(serving: Json, page: Page): HTMLElement {
   const points = (chosen: (one: Json) => boolean): [number, number][] => serving.frontier.filter(chosen).map((one: Json) => [1 / one.tpot_s, one.output_tokens_per_s_per_gpu]);
   const series: Series[] = [
-    { name: "within limits", points: points((one) => !one.dominated && one.within_limits), color: "accent" },
-    { name: "beyond a limit", points: points((one) => !one.dominated && !one.within_limits), color: "c5" },
+    { name: serving.frontier.every((one: Json) => one.within_limits) ? "frontier" : "frontier, within limits", points: points((one) => !one.dominated && one.within_limits), color: "accent" },
+    { name: "frontier, beyond a limit", points: points((one) => !one.dominated && !one.within_limits), color: "c5" },
     { name: "dominated", points: points((one) => one.dominated), color: "c7", scattered: true },
   ];
   series.push({ name: "this deployment", points: [[1 / serving.tpot_s, serving.output_tokens_per_s_per_gpu]], color: "c2", scattered: true });
@@ -146,7 +146,7 @@ export const serve: View = {
       section("Memory", fitLead(memory), memoryBars(memory)),
       section("More figures", null, more(serving)),
       serving.interval?.parts?.length ? section("How sure is this?", "Where the width of the intervals comes from.", sourcesTable(serving.interval.parts)) : null,
-      serving.notes?.length ? section("What it leaves out", null, ...serving.notes.map((note: string) => h("p", {}, name(note)))) : null,
+      serving.notes?.length ? section("What it rests on", null, ...serving.notes.map((note: string) => h("p", {}, name(note)))) : null,
       assumedSection(json.assumed),
       ...basis(json),
     );

@@ -53,7 +53,7 @@ function tiles(json: Json): HTMLElement {
     },
     { name: "Tokens per second", value: scaled(speed.tokens), note: `${grouped(speed.tokensPerGpu)} per GPU` },
     { name: "MFU", value: percent(speed.mfu), note: `${ofComponents}${percent(speed.mfuCausal)} with causal attention` },
-    step.bubble_s === null ? null : { name: "Bubble", value: percent(step.bubble_s / step.time_s), note: `${duration(step.bubble_s)} of rank 0` },
+    step.bubble_s === null ? null : { name: "Bubble and messages", value: percent(step.bubble_s / step.time_s), note: `${duration(step.bubble_s)} of rank 0` },
     memory?.stages?.length
       ? { name: "Memory", value: gigabytes(memory.peak_bytes), note: `of ${gigabytes(memory.capacity_bytes)} on the fullest GPU${peaks}`, tone: fitTone(memory) }
       : null,

@@ -15,7 +15,7 @@ function figuresCase(one: Json): HTMLElement[] {
   const own = one.profiles[one.profiles.length - 1];
   const columns: Column<Json>[] = [
     { title: "Figure", value: (row) => row.name },
-    { title: "Published", value: (row) => row.published, show: (row) => `${number(row.published)} ${row.unit}`, number: true },
+    { title: "Published", value: (row) => row.published, show: (row) => `${number(row.published)}\u00a0${row.unit}`, number: true },
     ...one.profiles.map((profile: string) => (amount(profile, (row: Json) => row.predicted?.[profile], number))),
     amount("Error", (row) => row.error?.[own], signedPercent),
     amount("Naive", (row) => row.naive_error, signedPercent),
@@ -141,7 +141,7 @@ function caseSection(one: Json): HTMLElement {
 
 function renderCases(json: Json, root: HTMLElement): void {
   const failed = json.cases.filter((one: Json) => !one.passed);
-  root.append(answer(json.passed ? `All ${json.cases.length} cases are within their tolerances.` : `${failed.length} of ${json.cases.length} cases are outside a tolerance.`));
+  root.append(answer(json.passed ? json.cases.length === 1 ? "The case is within its tolerances." : `All ${json.cases.length} cases are within their tolerances.` : `${failed.length} of ${json.cases.length} cases are outside a tolerance.`));
   if (failed.length) root.append(notice(true, `Outside: ${failed.map((one: Json) => one.name).join(", ")}`));
   const scored = json.intervals.filter((one: Json) => one.step);
   if (scored.length)

@@ -1,9 +1,9 @@
 // The whole training, and what an executed step learned.
 import { h } from "../../dom";
-import { days, duration, fixed, grouped, number, scaled, usd } from "../../format";
+import { days, duration, fixed, grouped, number, scaled } from "../../format";
 import { chart } from "../../parts/chart";
+import { phasesTable } from "../../parts/phases";
 import { section } from "../../parts/section";
-import { amount, table } from "../../parts/table";
 import type { Json } from "../../result";
 import type { Page } from "../../view";
 import { intervalOf } from "./words";
@@ -13,22 +13,8 @@ export function runSection(json: Json): HTMLElement | null {
   if (!run) return null;
   const middle = intervalOf(json);
   const longer = middle?.gpu_hours && run.gpu_hours > 0 ? middle.gpu_hours.p50 / run.gpu_hours : 1;
-  const phases = (run.phases ?? []).map((phase: Json) => (phase.kind === "predicted" ? { ...phase, gpu_hours: phase.gpu_hours * longer } : phase));
-  const total = { name: "total", gpu_hours: phases.reduce((sum: number, phase: Json) => sum + phase.gpu_hours, 0), kind: "", source: "" };
-  const price = run.price_usd_per_gpu_hour;
-  const rows = table<Json>(
-    [
-      { title: "Phase", value: (phase) => phase.name.replace(/_/g, " ") },
-      amount("GPU-hours", (phase) => phase.gpu_hours, grouped),
-      amount("Cost", (phase) => (price ? phase.gpu_hours * price : null), usd),
-      { title: "Kind", value: (phase) => phase.kind },
-      { title: "Source", value: (phase) => phase.source, wide: true },
-    ],
-    [...phases, total],
-    { sortable: false, rowClass: (phase) => (phase === total ? "best" : null) },
-  );
   const lead = `${scaled(run.tokens)} tokens in ${grouped(run.steps)} steps take ${days(middle?.days?.p50 ?? run.days)} at goodput ${fixed(run.goodput, 3)}, ${run.goodput_source}.`;
-  return section("The whole training", lead, rows);
+  return section("The whole training", lead, phasesTable(run, longer));
 }
 
 export function trainingSection(page: Page, json: Json): HTMLElement | null {

@@ -48,7 +48,7 @@ function slotParts(step: Json): Part[] {
     value: value ?? 0,
     color: `slot-${slot}`,
   }));
-  parts.push({ name: "bubble", value: step.bubble_s ?? 0, color: "line" }, { name: "optimizer", value: step.optimizer_s ?? 0, color: "slot-other" });
+  parts.push({ name: "bubble and messages", value: step.bubble_s ?? 0, color: "line" }, { name: "optimizer", value: step.optimizer_s ?? 0, color: "slot-other" });
   return parts.filter((part) => part.value > 0);
 }
 
