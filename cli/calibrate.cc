@@ -359,11 +359,11 @@ void add_calibrate(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand("calibrate", "Make a cost profile from measurements of the host or a GPU");
   const auto arguments = std::make_shared<CalibrateArguments>();
   verb->add_option("MEASUREMENTS", arguments->measurements,
-                   "Of one device, in any mix: files of `plumbline measure` (.jsonl, .csv), output of nccl-tests, and\n"
+                   "Of one device, in any mix: files of `plumbline measure` (.jsonl, .csv), output of nccl-tests, and "
                    "kernel traces from `import kineto` (.csv)");
   CLI::Option* trace = verb->add_option("--trace", arguments->trace,
                                         "A trace of the PyTorch profiler (.json, .json.gz, or .csv of `import kineto`) "
-                                        "of one rank of --plan: the shapes of\n"
+                                        "of one rank of --plan: the shapes of "
                                         "its kernels are the plan's");
   verb->add_option("--plan", arguments->plan, "The plan that ran when --trace was recorded")->needs(trace);
   trace->needs("--plan");
@@ -376,7 +376,7 @@ void add_calibrate(CLI::App& root, int& exit_code) {
       ->excludes("MEASUREMENTS");
   verb->add_option(
           "--stack", arguments->stack,
-          "Fit a software stack to your own measured steps, a .csv of plan,step_s (docs/stacks.md), and write it, a\n"
+          "Fit a software stack to your own measured steps, a .csv of plan,step_s (docs/stacks.md), and write it, a "
           ".toml; - is stdout. --extends names the stack that it extends (default: the profile's)")
       ->excludes("--output", "--profile");
   verb->add_option("--csv", arguments->csv,
@@ -385,10 +385,10 @@ void add_calibrate(CLI::App& root, int& exit_code) {
   verb->add_option("--clock", arguments->clock, "Use only the records of this clock: wall | cpu");
   verb->add_option(
       "--extends", arguments->extends,
-      "The profile of the constants that no record determines (default: host-datasheet for a host, for a GPU the\n"
+      "The profile of the constants that no record determines (default: host-datasheet for a host, for a GPU the "
       "datasheet profile of its family)");
   verb->add_option("--refine", arguments->refine,
-                   "A measured profile, such as h100: the records move its constants, each as far as its uncertainty\n"
+                   "A measured profile, such as h100: the records move its constants, each as far as its uncertainty "
                    "allows, and all others stay (docs/measuring.md)")
       ->excludes("--extends", "--profile", "--stack");
   verb->footer(

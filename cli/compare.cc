@@ -275,10 +275,9 @@ void add_compare(CLI::App& root, int& exit_code) {
   arguments->outputs.add(*verb, "--csv", "Write the rows of all tables as CSV to a file, or - for stdout");
   arguments->outputs.add(*verb, "--svg", "Draw where the step times differ, to a file or -");
   arguments->outputs.add_page(*verb);
-  arguments->outputs.add(
-      *verb, "--trace",
-      "Write a trace for Perfetto of all steps, rank by rank, or of the rank of a trace (compressed\n"
-      "when it ends in .gz)");
+  arguments->outputs.add(*verb, "--trace",
+                         "Write a trace for Perfetto of all steps, rank by rank, or of the rank of a trace (compressed "
+                         "when it ends in .gz)");
   add_trace_ranks(*verb, arguments->trace_ranks, "ranks of the steps only (of the pipeline, or GPUs of a cluster)");
   verb->footer(
       "Differences are those of rank 0, by use of the time; they add up to the difference of the steps. Infeasible\n"

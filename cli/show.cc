@@ -350,10 +350,9 @@ void add_show(CLI::App& root, int& exit_code) {
       ->required();
   verb->add_option(
       "NAME", arguments->name,
-      "A shipped name or a file; of models, topologies, profiles, stacks and rates of failures, nothing "
-      "lists those that "
-      "are shipped; of keys, a key, a section, a constant of profiles, or nothing for all keys; of schemas, an "
-      "output of --json, or nothing for their names");
+      "A shipped name or a file; of models, topologies, profiles, stacks and rates of failures none, to list those "
+      "that are shipped; of keys, a key, a section, a constant of profiles, or none, for all keys; of schemas, an "
+      "output of --json, or none, for their names");
   verb->add_option("--sequence-length", arguments->sequence_length,
                    "Tokens of a sequence, for a model's FLOPs per token")
       ->check(CLI::Range(1, 1'000'000'000))
@@ -385,8 +384,8 @@ void add_show(CLI::App& root, int& exit_code) {
       "  plumbline show measurements h200.jsonl --svg roofline.svg --partition partition.svg\n"
       "  plumbline show topology h800-rail-fat-tree --gpus 16384\n"
       "  plumbline show topology h100-dgx --gpus 16 --collectives --collective all_gather\n"
-      "  plumbline show routing deepseek-v3-2048xh800 --set routing.skew=0.2 --set routing.imbalance=0 \\\n"
-      "    --set routing.balancing=bias\n"
+      "  plumbline show routing deepseek-v3-2048xh800 --set routing.skew=0.2 --set routing.imbalance=0 "
+      "--set routing.balancing=bias\n"
       "  plumbline show coverage deepseek-v3-2048xh800 --cases missing.cases\n"
       "  plumbline show profile\n"
       "  plumbline show profile h800\n"

@@ -250,12 +250,12 @@ void add_sweep(CLI::App& root, int& exit_code, const World& world) {
   verb->add_option("--for", arguments->target,
                    "METRIC=VALUE, the target: step.time_s=15, run.cost_usd=4e6, serving.tpot_s=0.03");
   verb->add_option("--fidelity", arguments->fidelity, "closed-form | step")->capture_default_str();
-  verb->add_option("--plateau", arguments->limits.plateau, "how much slower than the best still counts as the plateau")
+  verb->add_option("--plateau", arguments->limits.plateau, "How much slower than the best still counts as the plateau")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str()
       ->excludes(tornado, solve);
   verb->add_option("--hidden", arguments->limits.hidden,
-                   "share of the overlapped pairs up to which communication counts as hidden")
+                   "Share of the overlapped pairs up to which communication counts as hidden")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str()
       ->excludes(tornado, solve);
@@ -273,10 +273,10 @@ void add_sweep(CLI::App& root, int& exit_code, const World& world) {
       "as a step of reinforcement learning.\n\n"
       "Examples:\n"
       "  plumbline sweep deepseek-v3-2048xh800 --over overlap.communication_sms=0..64:4\n"
-      "  plumbline sweep deepseek-v3-2048xh800 --over schedule.kind=dualpipe,1f1b \\\n"
-      "    --over overlap.communication_sms=8..40:4 --svg sweep.svg\n"
-      "  plumbline sweep deepseek-v3-2048xh800 --over model.n_routed_experts=128,256,512 \\\n"
-      "    --over routing.max_nodes_per_token=1..8 --csv -\n"
+      "  plumbline sweep deepseek-v3-2048xh800 --over schedule.kind=dualpipe,1f1b "
+      "--over overlap.communication_sms=8..40:4 --svg sweep.svg\n"
+      "  plumbline sweep deepseek-v3-2048xh800 --over model.n_routed_experts=128,256,512 "
+      "--over routing.max_nodes_per_token=1..8 --csv -\n"
       "  plumbline sweep deepseek-v3-2048xh800 --tornado --svg tornado.svg\n"
       "  plumbline sweep deepseek-v3-2048xh800 --tornado --over 'profile.memory.*.bandwidth=0.8..1.2'\n"
       "  plumbline sweep deepseek-v3-2048xh800 --solve cluster.nic_gbps --for step.time_s=17.5\n"

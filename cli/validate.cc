@@ -231,7 +231,7 @@ void add_validate(CLI::App& root, int& exit_code) {
   arguments->outputs.add(*verb, "--csv", "Write the rows of all tables as CSV to a file, or - for stdout");
   arguments->outputs.add(*verb, "--svg", "Draw where measured steps lie in their intervals, to a file or -");
   arguments->outputs.add(*verb, "--residuals",
-                         "Write the statistics of measured steps over their predictions, on which intervals rest, as\n"
+                         "Write the statistics of measured steps over their predictions, on which intervals rest, as "
                          "CSV to a file, or - for stdout; all shipped cases make the shipped ones");
   arguments->outputs.add_page(*verb);
   verb->add_option("--ledger", arguments->ledger,

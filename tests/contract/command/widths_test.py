@@ -1,4 +1,4 @@
-"""Holds what the command prints for people, and the help of every verb, within 80 columns.
+"""Holds what the command prints for people, and the help of every verb, within 80 columns; examples are commands.
 
 Usage: widths_test.py PLUMBLINE FOLDER_OF_TRANSCRIPTS. Formats for programs may be wider (JSON, TOML, CSV, XML, files of
 cases, the columns of nccl-tests), a line with a path that fills it, and what --wide asks for. A message on stderr is one
@@ -50,6 +50,12 @@ def of_transcript(path):
     return found
 
 
+def broken_examples(text):
+    """Lines of examples that a shell would take as commands of their own, although they go on with the one above."""
+    lines = text.partition("Examples:\n")[2].splitlines()
+    return [line for above, line in zip(lines, lines[1:]) if line.startswith("   ") and not above.endswith(" \\")]
+
+
 def of_help(plumbline):
     environment = {name: value for name, value in os.environ.items() if name != "PLUMBLINE_WIDE"}
 
@@ -60,7 +66,8 @@ def of_help(plumbline):
     verbs = re.findall(r"^  ([a-z]+) ", root.split("Subcommands:")[1], re.MULTILINE)
     found = [f"--help: {line}" for line in wide_lines(root)]
     for verb in verbs:
-        found += [f"{verb} --help: {line}" for line in wide_lines(help_of(verb))]
+        text = help_of(verb)
+        found += [f"{verb} --help: {line}" for line in wide_lines(text) + broken_examples(text)]
     return found if len(verbs) > 10 else found + [f"only {len(verbs)} verbs are listed"]
 
 
