@@ -315,10 +315,6 @@ void Outputs::add_page(CLI::App& verb) {
   add(verb, "--html", "Write a self-contained page to a file, or - for stdout");
 }
 
-bool Outputs::any() const {
-  return std::ranges::any_of(paths_, [](const auto& output) { return !output.second.empty(); });
-}
-
 bool Outputs::to_stdout() const {
   return std::ranges::any_of(paths_, [](const auto& output) { return output.second == "-"; });
 }

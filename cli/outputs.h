@@ -77,7 +77,6 @@ class Outputs {
   void add_page(CLI::App& verb);  // --html
   bool given(const std::string& option) const { return paths_.contains(option) && !paths_.at(option).empty(); }
   bool compressed(const std::string& option) const { return paths_.at(option).ends_with(".gz"); }
-  bool any() const;
   bool to_stdout() const;             // whether stdout is used by an output, so that no text may be printed
   void discard() { paths_.clear(); }  // so that nothing is written
   // Writes a text to stdout unless to_stdout(); what goes to stderr later follows it. Errors: those of write_output().

@@ -66,11 +66,11 @@ model::Result<void> run_one(const model::ScheduleKind& kind, const Options& opti
   shape.micro_batch_group = options.shape.micro_batch_group;
   shape.virtual_stages = options.virtual_stages.value_or(shape.virtual_stages);
   const auto output = TRY(model::evaluate_schedule(kind, shape, costs));
-  if (!options.outputs.any()) return write_output("-", reports::schedule_text(output, terminal_columns(), color()));
-  return options.outputs.write({{"--csv", [&] { return reports::schedule_csv(output.schedule); }},
-                                {"--json", [&] { return reports::schedule_json(output); }},
-                                {"--svg", [&] { return reports::schedule_svg(output); }}},
-                               [&] { return reports::schedule_page_data(output); });
+  TRY(options.outputs.write({{"--csv", [&] { return reports::schedule_csv(output.schedule); }},
+                             {"--json", [&] { return reports::schedule_json(output); }},
+                             {"--svg", [&] { return reports::schedule_svg(output); }}},
+                            [&] { return reports::schedule_page_data(output); }));
+  return options.outputs.print(reports::schedule_text(output, terminal_columns(), color()));
 }
 
 model::Result<void> run_all(const Options& options, const model::CostTable& costs) {
@@ -92,7 +92,7 @@ model::Result<void> run_all(const Options& options, const model::CostTable& cost
   TRY(options.outputs.write({{"--json", [&] { return reports::comparison_json(rows, shape, costs); }},
                              {"--csv", [&] { return reports::comparison_csv(rows); }},
                              {"--svg", [&] { return reports::comparison_svg(rows, shape, costs); }}}));
-  if (!options.outputs.any()) TRY(write_output("-", tables));
+  TRY(options.outputs.print(tables));
   if (std::ranges::none_of(rows, [](const model::ComparedSchedule& row) { return !row.infeasible; }))
     return model::infeasible("", "no schedule exists for this shape");
   return {};
@@ -131,28 +131,30 @@ void add_schedule(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand("schedule", "Show a pipeline schedule: its order, makespan, idle time, memory");
   const auto options = std::make_shared<Options>();
   verb->add_option("KIND", options->kind, known_kinds())->required();
-  verb->add_option("--ranks", options->ranks, "pipeline ranks P; default: those of a file")
+  verb->add_option("--ranks", options->ranks, "Pipeline ranks P; default: those of a file")
       ->check(CLI::Range(1, 1'000'000'000));
   verb->add_option("--micro-batches", options->micro_batches,
-                   "micro-batches M of a step, both directions together; for all also several, 16..64:8");
-  verb->add_option("--virtual-stages", options->virtual_stages, "chunks per rank (default 1; for all 2)")
+                   "Micro-batches M of a step, both directions together; for all also several, 16..64:8");
+  verb->add_option("--virtual-stages", options->virtual_stages, "Chunks per rank (default: 1; for all 2)")
       ->check(CLI::Range(1, 1'000'000'000));
   verb->add_option("--micro-batch-group", options->shape.micro_batch_group,
-                   "micro-batches that pass a chunk before the next one starts (default: the schedule's own)")
+                   "Micro-batches that pass a chunk before the next one starts (default: the schedule's own)")
       ->check(CLI::Range(1, 1'000'000'000));
   verb->add_option("--costs", options->costs,
-                   "cost per op, e.g. F=1,I=1,W=1,FB=3,p2p=0 (B defaults to I + W, FB to F + B), or a .toml or .csv "
+                   "Cost per op, e.g. F=1,I=1,W=1,FB=3,p2p=0 (B defaults to I + W, FB to F + B), or a .toml or .csv "
                    "file of costs per stage");
-  options->outputs.add(
-      *verb, "--csv",
-      "write the order of ops, which file:FILE.csv reads, of all a row for each schedule, to FILE or -");
-  options->outputs.add(*verb, "--json", "write makespan, busy, idle, window, peak activations to FILE or -");
-  options->outputs.add(*verb, "--svg", "draw the picture, of all the idle time over micro-batches, to FILE or -");
+  options->outputs.add(*verb, "--csv",
+                       "Write the order of ops, which file:FILE.csv reads, of all a row for each schedule, as CSV to a "
+                       "file, or - for stdout");
+  options->outputs.add(*verb, "--json",
+                       "Write makespan, busy, idle, window, peak activations as JSON to a file, or - for stdout");
+  options->outputs.add(*verb, "--svg",
+                       "Draw the picture, of all the idle time over micro-batches, to a file, or - for stdout");
   options->outputs.add_page(*verb);
   verb->footer(
-      "Without --csv, --json and --svg a table and a picture are printed. Messages are eager: one leaves when its\n"
-      "producer ends and arrives p2p later. Activations are counted in chunks. For `all`, costs are those of a full\n"
-      "stage, one per rank, and schedules that cut it into c chunks pay 1/c for each.\n\n"
+      "Messages are eager: one leaves when its producer ends and arrives p2p later. Activations are counted in\n"
+      "chunks. For `all`, costs are those of a full stage, one per rank, and schedules that cut it into c chunks pay\n"
+      "1/c for each.\n\n"
       "A file of costs has one [[stage]] with F, I, W (and perhaps B, FB) for each stage, p2p, and a factor for each\n"
       "micro-batch in micro_batch_factors; a .csv has a header F,I,W and one line for each stage.\n\n"
       "Examples:\n"
