@@ -64,7 +64,8 @@ model::Result<int> run(const MemoryArguments& arguments) {
   const model::Memory& memory = account.memory;
   const reports::Style style = {.color = color()};
   TRY(arguments.outputs.print(
-      reports::memory_summary(memory, style) + reports::memory_plot(account.levels, memory.capacity_bytes, style) +
+      reports::plan_title(inputs.plan, inputs.cluster.device.name, style) + reports::memory_summary(memory, style) +
+      reports::memory_plot(account.levels, memory.capacity_bytes, style) +
       (account.advice ? reports::memory_advice(*account.advice, memory.capacity_bytes, style) : "") +
       (account.rollout ? "\n" + reports::rollout_memory_text(*account.rollout) : "")));
   if (account.rollout_error) return tl::unexpected(*account.rollout_error);

@@ -119,10 +119,12 @@ TitledTable failures_table(const CampaignReport& report) {
 }
 
 TitledTable intervals_table(const CampaignReport& report) {
-  TitledTable table{"Interval between checkpoints", "choice | >interval | >goodput | >against it | >days", {}, ""};
+  TitledTable table{"Interval between checkpoints", "", {}, ""};
   const auto& points = report.answer.intervals;
   const auto used = std::ranges::find_if(
       points, [](const sim::CampaignPoint& point) { return point.name == "best" || point.name == "given"; });
+  if (used == points.end()) return table;
+  table.columns = fmt::format("choice | >interval | >goodput | >against {} | >days", used->name);
   for (const sim::CampaignPoint& point : points)
     table.rows.push_back({point.name, interval_text(point.value), fixed(point.goodput, 4),
                           used->goodput > 0 ? signed_percent(point.goodput / used->goodput - 1) : "",
@@ -186,16 +188,20 @@ std::string finish_sentence(const CampaignReport& report) {
 }
 
 TitledTable finish_table(const CampaignReport& report) {
-  TitledTable table{"GPUs and the deadline", ">GPUs | >step | >days | >p90 | >in time | why not", {}, ""};
+  TitledTable table{"GPUs and the deadline", ">GPUs | >step | >days | >p90 | >in time", {}, ""};
   if (!report.answer.finish) return table;
+  bool not_run = false;
   for (const sim::CampaignOnGpus& tried : report.answer.finish->tried) {
+    if (tried.refused) continue;
     const std::string gpus = grouped(tried.gpus);
     if (tried.reason.empty())
       table.rows.push_back({gpus, duration(tried.step_s), days_text(tried.days.p50), days_text(tried.days.p90),
                             model::chance(tried.in_time, 1)});
-    else if (!tried.refused)
+    else
       table.rows.push_back({gpus, "", "", "", "", tried.reason});
+    not_run = not_run || !tried.reason.empty();
   }
+  if (not_run) table.columns += " | why not";
   table.note = finish_sentence(report);
   return table;
 }
@@ -292,10 +298,9 @@ std::string stopped_words(const sim::CampaignAnswer& answer, std::int64_t seeds)
 }
 
 std::string campaign_text(const CampaignReport& report, Style style) {
-  std::string out =
-      bold(fmt::format("{} on {}", model_name(report.plan), hardware(report.plan, report.step.device)), style);
-  out += fmt::format("\n{}\nstep {}, {}\n", parallelism(report.plan), duration(model::middle_step(report.step).time_s),
-                     constants_words(report.step));
+  std::string out = plan_title(report.plan, report.step.device, style);
+  out += wrapped(
+      fmt::format("step {}, {}", duration(model::middle_step(report.step).time_s), constants_words(report.step)));
   if (const model::Memory& memory = report.step.memory; model::fit_of(memory) != model::Fit::fits)
     out += wrapped(fmt::format("memory {}: it fits with {}; `memory` lists what would make it fit",
                                model::to_string(model::fit_of(memory)), model::chance(memory.fit_probability(), 1)));

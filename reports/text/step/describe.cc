@@ -97,6 +97,14 @@ std::string parallelism(const model::Plan& plan) {
   return text + fmt::format(", {}", model::to_string(plan.precision.gemm));
 }
 
+std::string plan_title(const model::Plan& plan, const std::string& device, Style style) {
+  std::string text;
+  for (const std::string& line :
+       wrap(fmt::format("{} on {}", model_name(plan), hardware(plan, device)), terminal_width))
+    text += bold(line, style) + '\n';
+  return text + wrapped(parallelism(plan));
+}
+
 std::string routing(const model::Plan& plan) {
   const auto& stated = plan.routing;
   if (stated.pad_to_capacity.value_or(false)) return "every expert filled up to its capacity";

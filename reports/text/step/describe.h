@@ -10,6 +10,7 @@
 #include "model/plan/plan.h"
 #include "model/result/result.h"
 #include "model/schedule/schedule.h"
+#include "reports/text/table.h"
 
 namespace plumbline::reports {
 
@@ -19,7 +20,9 @@ std::string_view describe(model::OpType type);                             // "f
 std::string hardware(const model::Plan& plan, const std::string& device);  // "2,048 H800 (h800-...)"
 std::string constants_words(const model::StepResult& result);              // "profile h800, stack deepseek-v3"
 std::string parallelism(const model::Plan& plan);  // "dualpipe, pipeline 16, expert 64, data 128, ZeRO-1, fp8"
-std::string routing(const model::Plan& plan);      // "routing balanced by force (assumed: ...)"
+// Returns the first lines of an answer about a plan: model and hardware, and below them parallelism().
+std::string plan_title(const model::Plan& plan, const std::string& device, Style style);
+std::string routing(const model::Plan& plan);  // "routing balanced by force (assumed: ...)"
 // Returns "assumed: dispatcher alltoall (hybridep: -31.2 %)": what the plan leaves open, its other usual value, and by
 // how much that moves the time; empty where nothing does.
 std::string assumed_words(const std::vector<model::AssumedKey>& assumed);

@@ -232,10 +232,8 @@ constexpr double bar_width = 30;
 constexpr double shown_loss = 0.001;  // of the step: smaller losses share one row
 
 std::string title(const model::StepResult& result, const model::Plan& plan, Style style) {
-  const std::string first = fmt::format("{} on {}", model_name(plan), hardware(plan, result.device));
-  std::string out;
-  for (const std::string& line : wrap(first, terminal_width)) out += bold(line, style) + '\n';
-  out += wrapped(parallelism(plan)) + wrapped(fmt::format("fidelity {}, {}", result.fidelity, constants_words(result)));
+  std::string out = plan_title(plan, result.device, style);
+  out += wrapped(fmt::format("fidelity {}, {}", result.fidelity, constants_words(result)));
   if (plan.parallelism.expert > 1) out += wrapped(routing(plan));
   if (!result.assumed.empty()) out += wrapped(assumed_words(result.assumed));
   for (const std::string& sentence : result.warnings) out += wrapped(fmt::format("warning: {}", sentence));
