@@ -110,8 +110,11 @@ void add_values(std::string_view name, std::string_view key, std::initializer_li
     input.settings.push_back({fmt::format("{:.6g}", value), {setting_text(key, value)}});
 }
 
+// Adds a number that moves by the usual change, which needs no unit.
 void add_key(std::string_view name, std::string_view key, double value, std::vector<TornadoInput>& found) {
-  add_values(name, key, {value * (1 - usual_change), value * (1 + usual_change)}, found);
+  TornadoInput& input = found.emplace_back(TornadoInput{std::string(name), std::string(key), {}});
+  for (const double change : {-usual_change, usual_change})
+    input.settings.push_back({fmt::format("{:+.3g} %", change * 100), {setting_text(key, value * (1 + change))}});
 }
 
 void add_whole_key(std::string_view name, std::string_view key, std::int64_t value, std::vector<TornadoInput>& found) {
