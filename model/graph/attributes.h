@@ -30,7 +30,7 @@ AttentionKernel attention_kernel(std::string_view name);
 // Groups of operators that a plan can recompute, in the plan's words: rmsnorm is any norm, swiglu any activation.
 // `other` is recomputed under policy "full" only. `always` is recomputed under each policy, as software does it:
 // tensors gathered from other ranks' parts, which kept whole would undo the division, and what one autograd function
-// computes again.
+// computes again. No operator is in `early_stop`: with it a replay ends early (model/graph/recompute.h).
 enum class RecomputeGroup : std::uint8_t {
   none,
   rmsnorm,
@@ -40,7 +40,8 @@ enum class RecomputeGroup : std::uint8_t {
   mlp,
   moe,
   other,
-  always
+  always,
+  early_stop
 };
 
 struct MatmulAttributes {

@@ -1,5 +1,6 @@
 #include "model/graph/recompute.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@ class Recomputer {
       for (TensorId id : op.writes) dropped_[id] = op;
       if (everything || op.group == RecomputeGroup::moe) replayed_.push_back(op);
     }
+    if (policy.contains(RecomputeGroup::early_stop)) stop_early();
   }
 
   void run() {
@@ -29,6 +31,16 @@ class Recomputer {
   }
 
  private:
+  void stop_early() {
+    std::set<TensorId> read;
+    for (const Operator& op : graph_.operators)
+      if (op.phase != Phase::F) read.insert(op.reads.begin(), op.reads.end());
+    const auto is_read = [&read](const Operator& op) {
+      return std::ranges::any_of(op.writes, [&read](TensorId id) { return read.contains(id); });
+    };
+    while (!replayed_.empty() && !is_read(replayed_.back())) replayed_.pop_back();
+  }
+
   void replay() {
     for (const Operator& op : std::exchange(replayed_, {})) {
       Operator before = op;

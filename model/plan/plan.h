@@ -165,6 +165,7 @@ struct Plan {
     std::string policy = "none";
     std::vector<std::string> operators;
     std::optional<std::int64_t> layers;
+    bool early_stop = false;
   } recompute;
   struct {
     std::int64_t communication_sms = 0;

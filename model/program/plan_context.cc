@@ -20,6 +20,7 @@ RecomputePolicy recompute_policy(const Plan& plan) {
   if (plan.recompute.policy == "full") policy = {rmsnorm, mla_up_projection, swiglu, core_attention, mlp, moe, other};
   if (plan.recompute.policy == "selective")
     for (const std::string& word : plan.recompute.operators) policy.insert(words.at(word));
+  if (!policy.empty() && plan.recompute.early_stop) policy.insert(early_stop);
   return policy;
 }
 

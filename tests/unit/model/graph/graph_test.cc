@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 #include <set>
 #include <string>
@@ -42,6 +43,8 @@ std::vector<RecomputePolicy> policies() {
   for (RecomputeGroup group : kGroups) result.push_back({group});
   result.push_back({RecomputeGroup::rmsnorm, RecomputeGroup::mla_up_projection, RecomputeGroup::swiglu});
   result.emplace_back(kGroups.begin(), kGroups.end());
+  result.push_back(result.back());
+  result.back().insert(RecomputeGroup::early_stop);
   return result;
 }
 
@@ -169,6 +172,32 @@ TEST_P(Blocks, DroppedTensorsAreNotSavedInAnotherFormat) {
 TEST_P(Blocks, FullRecomputationSavesNothing) {
   const RecomputePolicy everything(kGroups.begin(), kGroups.end());
   for (BlockKind kind : kinds()) EXPECT_EQ(saved_bytes(block(kind, everything)), 0);
+}
+
+// What lies behind the last result that gradients read does not run again, and all before it does.
+TEST_P(Blocks, AnEarlyStopEndsWithAResultThatGradientsRead) {
+  const auto again = [](const Graph& graph) {
+    std::vector<Operator> result;
+    std::ranges::copy_if(graph.operators, std::back_inserter(result), &Operator::replayed);
+    return result;
+  };
+  RecomputePolicy policy(kGroups.begin(), kGroups.end());
+  for (BlockKind kind : kinds()) {
+    const std::vector<Operator> whole = again(block(kind, policy));
+    RecomputePolicy early = policy;
+    early.insert(RecomputeGroup::early_stop);
+    const Graph graph = block(kind, early);
+    const std::vector<Operator> some = again(graph);
+    ASSERT_LE(some.size(), whole.size());
+    for (std::size_t i = 0; i < some.size(); ++i) EXPECT_EQ(some[i].name, whole[i].name);
+    if (some.empty()) continue;
+    EXPECT_TRUE(std::ranges::any_of(graph.operators,
+                                    [&](const Operator& op) {
+                                      return op.phase != Phase::F && !op.replayed &&
+                                             std::ranges::find_first_of(op.reads, some.back().writes) != op.reads.end();
+                                    }))
+        << graph.name << ": " << some.back().name;
+  }
 }
 
 TEST_P(Blocks, EveryParameterHasAGradientThatIsWritten) {
@@ -429,6 +458,25 @@ TEST(Offload, UnderFullRecomputationOnlyTheInputsOfLayersGo) {
               graph.name == "dense_layer" ? std::vector<std::string>{"offload_layer_in"} : std::vector<std::string>{})
         << graph.name;
   }
+}
+
+// The down projection of a Llama is linear in its input, the gate, and no gradient reads what it or the sum behind it
+// writes: these two run again to the end of the layer, and do not with an early stop.
+TEST(Recomputation, EndsEarlyInFrontOfTheDownProjection) {
+  const auto again = [](const char* early) {
+    const StepProgram program = compiled({"recompute.policy=full", std::string("recompute.early_stop=") + early});
+    std::vector<std::string> names;
+    for (const Operator& op : std::ranges::find(program.blocks, "dense_layer", &Graph::name)->operators)
+      if (op.replayed) names.push_back(op.name);
+    return names;
+  };
+  std::vector<std::string> whole = again("false");
+  const std::vector<std::string> early = again("true");
+  ASSERT_EQ(whole.size(), early.size() + 2);
+  EXPECT_EQ(early.back(), "swiglu");
+  EXPECT_EQ(std::vector<std::string>(whole.end() - 2, whole.end()), (std::vector<std::string>{"down", "mlp_residual"}));
+  whole.resize(early.size());
+  EXPECT_EQ(whole, early);
 }
 
 TEST(Offload, NothingChangesWithoutIt) {
