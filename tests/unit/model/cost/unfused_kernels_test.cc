@@ -15,9 +15,11 @@
 #include "model/layers/blocks.h"
 #include "model/memory/memory.h"
 #include "model/plan/plan.h"
+#include "model/profile/stack.h"
 #include "model/program/data_parallel.h"
 #include "model/program/program.h"
 #include "tests/support/costs.h"
+#include "tests/support/inputs.h"
 
 namespace plumbline::model {
 namespace {
@@ -101,6 +103,23 @@ TEST(UnfusedKernels, ALossMovesWhatItsKernelDoes) {
   EXPECT_NEAR(time(native, head, "cross_entropy").work, 5 * time(in_place, head, "cross_entropy").work, 1e-12);
   EXPECT_EQ(in_place.launches(head, find(head, "cross_entropy")), 4);
   EXPECT_EQ(native.launches(head, find(head, "cross_entropy")), 1);
+}
+
+// A fused loss reads logits of 2 B. Composer's two metrics of training each cast them to FP32, 6 B, and take a
+// log_softmax of that, which reads a row for its maximum, its sum and its result and writes it, 16 B.
+TEST(UnfusedKernels, MetricsOfTrainingReadTheLogitsAgain) {
+  LayerContext c = rank();
+  c.architecture.vocabulary = 128'000;
+  const Graph head = make_block(BlockKind::head, c);
+  std::vector<Parameter> of_loss;
+  const Stack foundry = load_stack(tests::shipped("calibrate/stacks/llm-foundry.toml")).value();
+  for (const Parameter& constant : foundry.parameters)
+    if (constant.name.starts_with("kernel.cross_entropy.")) of_loss.push_back(constant);
+  ASSERT_EQ(of_loss.size(), 2u);
+  const KernelCost metrics = cost(of_loss, {.loss = "fused"});
+  EXPECT_NEAR(time(metrics, head, "cross_entropy").work, (2 + 2 * 22) / 2 * time(cost(), head, "cross_entropy").work,
+              1e-12);
+  EXPECT_EQ(metrics.launches(head, find(head, "cross_entropy")), 1 + 2 * 3);
 }
 
 TEST(UnfusedKernels, AShortKernelTakesTheShortestTimePerLaunch) {
