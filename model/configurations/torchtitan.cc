@@ -368,6 +368,9 @@ void read_recompute(const RuleInput& in) {
   const std::string_view saved_key = "activation_checkpoint.save_regions";
   const Entry* saved = draft.configuration().find(saved_key);
   const std::string word = saved == nullptr ? mode.value_or("selective") : saved->items.empty() ? "full" : "regions";
+  constexpr std::string_view stop_key = "activation_checkpoint.early_stop";
+  const auto stop = draft.flag(stop_key);
+  if (stop && !compiles(draft, "model")) draft.set("recompute.early_stop", *stop, stop_key);
   if (word == "none" || word == "full") return draft.set("recompute.policy", word, saved == nullptr ? key : saved_key);
   if (word == "regions") {
     if (saved != nullptr && saved->items.front() != "*")

@@ -354,6 +354,9 @@ void trainer_rules(const RuleInput& in) {
                        .value_or(!draft.flag("gradient_checkpointing").value_or(defaults.checkpointing));
   if (!draft.given("recompute.policy"))
     draft.set("recompute.policy", checkpoints ? "full" : "none", "gradient_checkpointing");
+  const bool reentrant =
+      draft.flag("gradient_checkpointing_kwargs.use_reentrant").value_or(draft.flag("use_reentrant_gc").value_or(true));
+  if (checkpoints) draft.set("recompute.early_stop", !reentrant, "gradient_checkpointing_kwargs.use_reentrant");
   if (!zero && draft.flag("pure_bf16").value_or(false))  // weights that train have no copy of FP32
     for (const char* key : {"precision.master_weights", "precision.optimizer_moments", "precision.gradients"})
       draft.set(key, "bf16", "pure_bf16");

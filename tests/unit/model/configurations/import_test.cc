@@ -84,6 +84,8 @@ TEST(Torchtitan, ModesOfRecomputation) {
   EXPECT_EQ(of("[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"3\"\n").plan.recompute.layers,
             10);
   EXPECT_FALSE(of("[activation_checkpoint]\nmode = \"full\"\n").plan.recompute.layers);
+  const std::string stops = "[activation_checkpoint]\nmode = \"full\"\nearly_stop = true\n";
+  EXPECT_TRUE(of(stops).plan.recompute.early_stop);
 }
 
 // Without a pipeline every micro-batch is reduced, unless the file defers that.
@@ -875,6 +877,9 @@ TEST(Trainers, WordsOfFsdp) {
   const auto replicated = of("fsdp:\nfsdp_config:\ngradient_checkpointing: offload\n");
   EXPECT_EQ(replicated.parallelism.zero_stage, 0);
   EXPECT_EQ(replicated.recompute.policy, "full");
+  EXPECT_FALSE(replicated.recompute.early_stop) << "the Trainer's checkpoints are reentrant";
+  EXPECT_TRUE(of("gradient_checkpointing: true\ngradient_checkpointing_kwargs:\n  use_reentrant: false\n")
+                  .recompute.early_stop);
   EXPECT_EQ(replicated.batch.sequence_length, 512);
   EXPECT_EQ(replicated.batch.global_batch_size, 8);
 }
