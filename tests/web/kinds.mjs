@@ -308,11 +308,12 @@ export const kinds = [
   },
   {
     name: "compare in the middle",
-    command: "compare llama-3-8b-64xh800 llama-3-8b-fsdp-64xh100",
+    command: "compare llama-3-8b-64xh800 llama-3-8b-fsdp-64xh100 --set run.tokens=1e12",
     shows: ({ subjects: [a, b] }) => {
       const [before, after] = [a, b].map((subject) => subject.interval.time_s.p50);
       const more = after / before - 1;
-      return [`${b.name} takes ${duration(after)}, ${more < 0 ? "-" : "+"}${percent(Math.abs(more))} against ${duration(before)} of ${a.name}`];
+      const run = ({ interval: { days, cost_usd, gpu_hours } }) => `${days.p50.toFixed(1)} $${(cost_usd.p50 / gpu_hours.p50).toFixed(3)}`;
+      return [`${b.name} takes ${duration(after)}, ${more < 0 ? "-" : "+"}${percent(Math.abs(more))} against ${duration(before)} of ${a.name}`, run(a), run(b)];
     },
     also: async (page, result, check) => {
       const legend = await page.locator(".timeline").last().locator(".legend").innerText();

@@ -195,6 +195,10 @@ std::vector<Quantity> quantities() {
               }),
       of_run("days", [](auto& run) { return Text(days_text(run.days)); }),
       of_run("GPU-hours", [](auto& run) { return Text(grouped(run.gpu_hours)); }),
+      of_run("USD of a GPU-hour",
+             [](auto& run) {
+               return run.cost_usd && run.gpu_hours > 0 ? Text(fixed(*run.cost_usd / run.gpu_hours, 3)) : Text();
+             }),
       of_run("cost", [](auto& run) { return run.cost_usd ? Text("$" + grouped(*run.cost_usd)) : Text(); }),
       of_step("peak memory", [](auto& r) { return r.memory.peak_bytes > 0 ? Text(gb(r.memory.peak_bytes)) : Text(); }),
       of_step("of capacity", [](auto& r) {

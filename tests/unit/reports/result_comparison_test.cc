@@ -156,6 +156,20 @@ TEST(ComparePlans, APlanAtTheEdgeOfMemoryIsNamed) {
   EXPECT_TRUE(subjects[2]["fit"].is_null());
 }
 
+// 2,000 USD of 1,000 GPU-hours, and 2,250 USD of 900.
+TEST(ComparePlans, FewerGpuHoursThatCostMoreHaveADearerHour) {
+  std::vector subjects = {subject("one", 10), subject("two", 9)};
+  for (model::ComparisonSubject& one : subjects) one.result->run.emplace();
+  subjects[0].result->run->gpu_hours = 1000;
+  subjects[0].result->run->cost_usd = 2000;
+  subjects[1].result->run->gpu_hours = 900;
+  subjects[1].result->run->cost_usd = 2250;
+  const std::string text = result_comparison_text(
+      model::compare_results(std::move(subjects), model::Against::first, model::WaterfallDetail::categories), false);
+  EXPECT_THAT(text, testing::ContainsRegex("USD of a GPU-hour +2[.]000 +2[.]500"));
+  EXPECT_THAT(text, testing::ContainsRegex("cost +.2,000 +.2,250"));
+}
+
 TEST(ComparePlans, PictureHasAPanelForEachDifference) {
   const std::string svg = result_comparison_svg(comparison(model::Against::first));
   EXPECT_THAT(svg, HasSubstr("one to three: +1.000 s"));

@@ -1,6 +1,6 @@
 // Steps laid side by side: plans, stored results, a prediction and what was measured.
 import { append, h, name } from "../dom";
-import { duration, gigabytes, grouped, perMillion, percent, signedPercent, span } from "../format";
+import { duration, fixed, gigabytes, grouped, perMillion, percent, signedPercent, span, usd } from "../format";
 import { planToml } from "../parts/basis";
 import { intervals } from "../parts/bars";
 import { errorTable } from "../parts/measured";
@@ -24,6 +24,14 @@ const measured = (subject: Json): boolean => subject.basis?.fidelity === "measur
 const rollouts = (subjects: Json[]): boolean => subjects.some((subject) => subject.rollout);
 const timeOf = (subject: Json): number | null =>
   subject.rollout ? middleRollout(subject.rollout).time_s : intervalOf(subject)?.time_s.p50 ?? subject.step?.time_s ?? null;
+
+/** Of the whole training, in the middle of the interval; nothing of a plan without tokens or price. */
+const daysOf = (subject: Json): number | null => intervalOf(subject)?.days?.p50 ?? subject.run?.days ?? null;
+const costOf = (subject: Json): number | null => intervalOf(subject)?.cost_usd?.p50 ?? subject.run?.cost_usd ?? null;
+const priceOf = (subject: Json): number | null => {
+  const cost = costOf(subject);
+  return cost && cost / (intervalOf(subject)?.gpu_hours?.p50 ?? subject.run.gpu_hours);
+};
 
 function sentences(json: Json): HTMLElement {
   const parts: (Node | string)[] = [];
@@ -57,6 +65,9 @@ function subjectsSection(json: Json): HTMLElement {
       amount("MFU", (row) => row.step && speedOf(row.step, intervalOf(row)).mfu, percent),
       { title: "Bubble", value: (row) => row.step?.bubble_s, show: (row) => (row.step ? percent(row.step.bubble_s / row.step.time_s) : ""), number: true },
       amount("Peak memory", (row) => row.memory?.peak_bytes, gigabytes),
+      { title: "Days", value: (row) => daysOf(row), show: (row) => (daysOf(row) ? fixed(daysOf(row), 1) : ""), number: true },
+      { title: "A GPU-hour", value: (row) => priceOf(row), show: (row) => (priceOf(row) ? perMillion(priceOf(row)) : ""), number: true },
+      { title: "Cost", value: (row) => costOf(row), show: (row) => (costOf(row) ? usd(costOf(row)) : ""), number: true },
       { title: "What it is", value: (row) => line(hardware(row.plan, row.basis?.device), degrees(row.plan), basisWords(row)), wide: true },
     ],
     json.subjects,
