@@ -22,7 +22,7 @@ std::string money(const sim::RankedPlan& row) {
   constexpr double million = 1e6;
   if (!cost.usd) return "-";
   const bool small = *cost.usd < million;
-  const auto text = [&](double usd) { return small ? grouped(usd) : fixed(usd / million, 2) + " M"; };
+  const auto text = [&](double usd) { return small ? usd_text(usd) : fixed(usd / million, 2) + " M"; };
   const auto range = objective_interval(row, sim::Objective::cost);
   return text(*cost.usd) + (range ? fmt::format(" ({})", span(text(range->p10), text(range->p90))) : "");
 }
@@ -139,8 +139,8 @@ std::string counted_sentence(const sim::PlanAnswer& answer, const char* what) {
 }
 
 // Returns an amount of a training; "-" where it is not known or the training never ends.
-std::string amount_cell(const std::optional<double>& amount) {
-  return amount && std::isfinite(*amount) ? scaled(*amount) : "-";
+std::string amount_cell(const std::optional<double>& amount, std::string (*text)(double) = scaled) {
+  return amount && std::isfinite(*amount) ? text(*amount) : "-";
 }
 
 double over_best(const sim::PlanAnswer& answer, std::size_t place) {
@@ -163,7 +163,7 @@ Table narrow_options(const sim::PlanAnswer& answer) {
     if (!answer.has_tokens) cells.push_back(duration(cost.step_s));
     if (answer.has_tokens) cells.push_back(days_cell(cost.days));
     if (answer.has_tokens && hours) cells.push_back(amount_cell(cost.gpu_hours));
-    if (answer.has_tokens && !hours) cells.push_back(amount_cell(cost.usd));
+    if (answer.has_tokens && !hours) cells.push_back(amount_cell(cost.usd, usd_text));
     cells.insert(cells.end(), {utilization(row), throughput(row)});
     if (answer.limits.days) cells.push_back(chance(answer.probability_within(i, {.days = answer.limits.days})));
     cells.push_back(row.result.interval ? chance(row.result.interval->fits_probability) : "-");
@@ -179,8 +179,8 @@ std::vector<std::string> failure_cells(const sim::ClusterOption& option) {
   const sim::PlanCost cost = sim::taken_by(option);
   const bool in_time = training.finish && training.finish->gpus;
   return {number(training.result.hours_between_failures), training.is_known() ? days_cell(cost.days) : "-",
-          training.is_known() ? amount_cell(cost.gpu_hours) : "-", training.is_known() ? amount_cell(cost.usd) : "-",
-          in_time ? grouped(*training.finish->gpus) : "-"};
+          training.is_known() ? amount_cell(cost.gpu_hours) : "-",
+          training.is_known() ? amount_cell(cost.usd, usd_text) : "-", in_time ? grouped(*training.finish->gpus) : "-"};
 }
 
 Table wide_options(const sim::PlanAnswer& answer) {

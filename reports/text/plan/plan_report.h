@@ -40,6 +40,7 @@ std::string option_words(const sim::PlanAnswer& answer, std::size_t place);
 // Returns the interval of what the objective measures (sim::measure()).
 std::optional<model::Quantiles> objective_interval(const sim::RankedPlan& row, sim::Objective objective);
 std::string chance(std::optional<double> probability);  // "46 %", "> 99 %", "-"
+std::string usd_text(double usd);                       // "4.33"; from a hundred on "579,959", "2.949 M"; "never"
 // Returns the ends of an interval with one unit, "19.84-25.10 s"; the texts of the ends have the unit after a space.
 std::string span(const std::string& low, const std::string& high);
 

@@ -91,7 +91,7 @@ std::string with_range(const model::Quantiles& amount, const char* unit, std::st
 std::string days_and_usd(const std::optional<model::Quantiles>& days, const std::optional<model::Quantiles>& usd) {
   std::vector<std::string> words;
   if (days) words.push_back(with_range(*days, "days", days_text));
-  if (usd) words.push_back(with_range(*usd, "USD", scaled));
+  if (usd) words.push_back(with_range(*usd, "USD", usd_text));
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
@@ -269,6 +269,12 @@ std::optional<model::Quantiles> objective_interval(const sim::RankedPlan& row, s
 
 std::string chance(std::optional<double> probability) { return probability ? model::chance(*probability) : "-"; }
 
+std::string usd_text(double usd) {
+  constexpr double cents_count = 100;
+  if (!std::isfinite(usd)) return "never";  // of trainings that do not end
+  return usd < cents_count ? fixed(usd, 2) : scaled(usd);
+}
+
 std::string span(const std::string& low, const std::string& high) {
   const std::size_t unit = low.find(' '), other = high.find(' ');
   const bool same = low.substr(std::min(unit, low.size())) == high.substr(std::min(other, high.size()));
@@ -413,7 +419,7 @@ std::string unmet_limits(const sim::PlanAnswer& answer) {
             [](double days) { return days_text(days) + " days"; });
   if (answer.limits.usd)
     closest([&](std::size_t i) { return answer.taken(i).usd; }, *answer.limits.usd, "cost",
-            [](double usd) { return scaled(usd) + " USD"; });
+            [](double usd) { return usd_text(usd) + " USD"; });
   if (parts.empty()) parts.push_back("each limit alone is met by a cluster, both together by none");
   return fmt::format("{}", fmt::join(parts, "; "));
 }

@@ -133,6 +133,13 @@ TEST(PlanAnswer, ReasonsAddUpToTheDifferenceOfTheMiddles) {
   EXPECT_THAT(reports::reason_on_option(above, slower), HasSubstr(": beyond the components +0.30 s ("));
 }
 
+TEST(PlanAnswer, SmallAmountsOfMoneyHaveCents) {
+  EXPECT_EQ(reports::usd_text(4.326), "4.33");
+  EXPECT_EQ(reports::usd_text(579959.3), "579,959");
+  EXPECT_EQ(reports::usd_text(2.5e6), "2.500 M");
+  EXPECT_EQ(reports::usd_text(HUGE_VAL), "never");
+}
+
 TEST(PlanAnswer, SpansStateAUnitOnceUnlessItChanges) {
   EXPECT_EQ(reports::span("19.84 s", "25.10 s"), "19.84-25.10 s");
   EXPECT_EQ(reports::span("984.0 ms", "1.100 s"), "984.0 ms-1.100 s");
