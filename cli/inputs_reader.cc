@@ -42,6 +42,12 @@ Error at_override(Error error, std::string_view prefix) {
   return error;
 }
 
+// Returns the error of a name that a key of the plan gives, with the key's place. What has a place of its own keeps it.
+Error at_key(const model::Plan& plan, const char* key, const Error& error) {
+  if (!error.file.empty() || !error.key.empty()) return error;
+  return model::plan_error(plan, error.kind, key, error.message, error.hint);
+}
+
 // Returns the profile as an estimate on the device, by the datasheet of the first device that it holds for.
 Result<model::Profile> scaled_to(const model::Device& device, const model::Profile& profile, const model::Plan& plan) {
   if (profile.devices().empty())
@@ -284,7 +290,10 @@ Result<model::Profile> InputsReader::profile_of(model::Plan& plan, const std::st
                                                 const std::string& model_type) {
   const bool scaled = name.starts_with(scaled_prefix);
   const std::string own = scaled ? name.substr(scaled_prefix.size()) : name;
-  auto profile = TRY(profiles_.find({own, plan.file}, [&] { return find_profile(own, plan.file); }));
+  auto profile = TRY(
+      profiles_.find({own, plan.file}, [&] { return find_profile(own, plan.file); }).map_error([&](const Error& error) {
+        return own == plan.cluster.profile ? at_key(plan, "cluster.profile", error) : error;
+      }));
   if (scaled) profile = TRY(scaled_to(device, profile, plan));
   const auto [key, stated, given] = stack_of(plan, profile);
   const auto stack_named = [&, &given = given](const std::string& stack_name) {
@@ -337,7 +346,7 @@ Result<topologies::Topology> InputsReader::topology_of(const model::Plan& plan,
   return topologies_.find(key, [&] { return find_topology(plan.cluster.topology, variation, plan.file); })
       .map_error([&](const Error& error) {
         const bool unknown_constant = error.file.empty() && !changes.empty() && error.key != "cluster.device";
-        return unknown_constant ? at_override(error, topology_prefix) : error;
+        return unknown_constant ? at_override(error, topology_prefix) : at_key(plan, "cluster.topology", error);
       });
 }
 
@@ -391,8 +400,12 @@ Result<calibrate::Reliability> InputsReader::add_campaign(sim::Inputs& inputs) {
                                             "leave out [rollout], or state run.goodput as a number"));
   const std::string& device = inputs.cluster.device.name;
   const std::string named = inputs.plan.campaign.reliability.value_or("");
-  const auto reliability = TRY(reliability_.find(named.empty() ? "device " + device : named,
-                                                 [&] { return reliability_for(named, inputs.plan.file, device); }));
+  const auto reliability = TRY(reliability_
+                                   .find(named.empty() ? "device " + device : named,
+                                         [&] { return reliability_for(named, inputs.plan.file, device); })
+                                   .map_error([&](const Error& error) {
+                                     return named.empty() ? error : at_key(inputs.plan, "campaign.reliability", error);
+                                   }));
   inputs.campaign = std::make_shared<const sim::CampaignInput>(campaign_of(inputs, reliability));
   return reliability;
 }
@@ -429,10 +442,12 @@ Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::o
                    [] { fmt::print(stderr, "note: [rollout] is left out; simulate joins its halves\n"); });
   TRY(add_background(plan));
   const auto topology_name = noted_name(names_, plan.cluster.topology, Shipped::topology, "cluster");
-  plan.cluster.topology = TRY(topology_name.map_error([&](const Error& error) {
-    return model::plan_error(plan, error.kind, "cluster.topology", error.message, error.hint);
+  plan.cluster.topology =
+      TRY(topology_name.map_error([&](const Error& error) { return at_key(plan, "cluster.topology", error); }));
+  const auto config = TRY(resolve_model(plan.file, plan.model.config).map_error([&](const Error& error) {
+    const bool of_plan = error.file == plan.file && error.key == "model.config";
+    return of_plan ? model::plan_error(plan, error.kind, error.key, error.message, error.hint) : error;
   }));
-  const auto config = TRY(resolve_model(plan.file, plan.model.config));
   const auto architecture = TRY(model::load_architecture_of(plan, config));
   const auto topology = TRY(topology_of(plan, changes.topology));
   TRY(topologies::check_domain(topology.fabric, plan));

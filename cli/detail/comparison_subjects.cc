@@ -145,6 +145,7 @@ Result<std::vector<NamedPlan>> variants(const std::string& name, const model::Pl
       if (!cluster.empty() && cluster != plan.cluster.topology) {
         sim::forget_cluster(variant.plan);
         variant.plan.cluster.topology = cluster;
+        variant.plan.places["cluster.topology"] = {"--cluster", 0, "", ""};
       }
       if (count == 0) continue;
       variant.plan.cluster.gpus = count;

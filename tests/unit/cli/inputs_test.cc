@@ -62,6 +62,31 @@ TEST_F(ServingInputs, HaveTheEngineAsItIsOnTheDevice) {
   EXPECT_EQ(older->plan.inference.engine, "vllm");
 }
 
+// A name that nothing has is wrong where the plan or an option gives it.
+TEST(Names, ThatNothingHasAreThoseOfTheirKey) {
+  const tests::TemporaryDirectory folder;
+  const auto miss = [&](const std::string& config, const std::string& topology, const std::string& profile,
+                        const std::vector<std::string>& overrides) {
+    const std::string text = "[model]\nconfig = \"" + config + "\"\n[cluster]\ntopology = \"" + topology +
+                             "\"\nprofile = \"" + profile + "\"\ngpus = 8\n" +
+                             "[batch]\nsequence_length = 8192\nmicro_batch_size = 1\nglobal_batch_size = 8\n";
+    const auto inputs = InputsReader().load(folder.write("plan.toml", text).string(), overrides);
+    EXPECT_FALSE(inputs) << text;
+    return inputs ? model::Error{} : inputs.error();
+  };
+  const std::string plan = (folder.path() / "plan.toml").string();
+  const auto expect_place = [](const model::Error& error, const std::string& file, int line, const std::string& key) {
+    EXPECT_EQ(error.file, file) << to_string(error);
+    EXPECT_EQ(error.line, line) << to_string(error);
+    EXPECT_EQ(error.key, key) << to_string(error);
+    EXPECT_THAT(error.message, HasSubstr("named 'nowhere'"));
+  };
+  expect_place(miss("nowhere", "h100-dgx", "h100", {}), plan, 2, "model.config");
+  expect_place(miss("llama-3-8b", "nowhere", "h100", {}), plan, 4, "cluster.topology");
+  expect_place(miss("llama-3-8b", "h100-dgx", "nowhere", {}), plan, 5, "cluster.profile");
+  expect_place(miss("llama-3-8b", "h100-dgx", "h100", {"cluster.topology=nowhere"}), "--set", 0, "cluster.topology");
+}
+
 TEST_F(ServingInputs, NameAnUnknownEngine) {
   const auto unknown = load(served, {"inference.engine=vlm"});
   ASSERT_FALSE(unknown);
