@@ -38,6 +38,7 @@ struct Quantiles {
   // Half of the interval over its middle.
   double half_width() const { return p50 > 0 ? (p90 - p10) / 2 / p50 : 0; }
   bool contains(double value) const { return p10 <= value && value <= p90; }
+  Quantiles scaled(double factor) const { return {p10 * factor, p50 * factor, p90 * factor}; }
   // Returns the quantiles of what is measured where nothing above `most` can be.
   Quantiles at_most(double most) const { return {std::min(p10, most), std::min(p50, most), std::min(p90, most)}; }
   // Returns the share of values below this one, with a normal logarithm of its own width on either side of the middle.

@@ -333,7 +333,7 @@ void body_of_campaign(auto& to, const CampaignReport& report) {
   std::vector<std::optional<double>> days_of_seed;
   for (const double days : result.days_of_seed) days_of_seed.push_back(if_finite(days));
   to("days", "", answer.days);
-  to("gpu_hours", "", scaled(answer.days, 24 * static_cast<double>(answer.input.gpus)));
+  to("gpu_hours", "", answer.days.scaled(24 * static_cast<double>(answer.input.gpus)));
   to("cost_usd", "cost in US dollars", answer.usd());
   to("goodput", "", result.goodput);
   to("mean_goodput", "mean over all simulated campaigns", result.mean_goodput);

@@ -35,10 +35,6 @@ std::vector<double> costs_of(double cost_usd, const model::HourlyPrice& price, c
   return costs;
 }
 
-model::Quantiles scaled(const model::Quantiles& quantiles, double factor) {
-  return {quantiles.p10 * factor, quantiles.p50 * factor, quantiles.p90 * factor};
-}
-
 std::optional<Left> left_of(const std::optional<Left>& left, std::string_view source, const IntervalOptions& options) {
   return options.without.contains(std::string(source)) ? std::nullopt : left;
 }
@@ -66,12 +62,12 @@ model::PredictionInterval without_parts(const Drawn& drawn, const Inputs& inputs
   interval.left_rows = left.rows;
   const std::vector<double>& ratios = drawn.draws.time_ratio;
   const model::Quantiles time = quantiles_of(ratios, left);
-  interval.time_s = scaled(time, result.step.time_s);
+  interval.time_s = time.scaled(result.step.time_s);
   const double tokens = result.step.tokens_per_s;
   interval.tokens_per_s = {tokens / time.p90, tokens / time.p50, tokens / time.p10};
   if (result.run) {
-    interval.days = scaled(time, result.run->days);
-    interval.gpu_hours = scaled(time, result.run->gpu_hours);
+    interval.days = time.scaled(result.run->days);
+    interval.gpu_hours = time.scaled(result.run->gpu_hours);
     if (const auto& price = result.run->price().value)
       interval.cost_usd = quantiles_of(costs_of(*result.run->cost_usd, *price, ratios, options), left);
   }
@@ -277,7 +273,7 @@ std::optional<model::Quantiles> part_interval(const StepDraws& draws, const Left
     const double longer = draws.time_ratio[i] * draws.step.time_s / draws.steps[i].time_s;
     ratios.push_back(part(draws.steps[i]).value_or(0) / *whole * longer);
   }
-  return scaled(quantiles_of(ratios, left), value);
+  return quantiles_of(ratios, left).scaled(value);
 }
 
 model::Result<std::optional<std::array<double, 2>>> power_span(const Inputs& inputs, double step_s) {

@@ -81,7 +81,7 @@ double roofline_prefill(const sim::Inputs& inputs) {
 // Gives a figure the range of one of the result that it is uncertain like.
 void add_range(const model::Quantiles& quantiles, double of, const sim::DrawnSpread& drawn, ComparedFigure& figure) {
   const double factor = figure.predicted / of;
-  figure.range = {{quantiles.p10 * factor, quantiles.p50 * factor, quantiles.p90 * factor}, figure.published};
+  figure.range = {quantiles.scaled(factor), figure.published};
   figure.drawn = drawn;
 }
 

@@ -352,11 +352,6 @@ inline std::optional<FitInMemory> fit_in_memory(const model::ServingResult& resu
 
 // What campaigns look like in JSON, of a plan by itself and of the plans that a search found.
 
-// Days of a campaign that never ends are infinite, which is null.
-inline model::Quantiles scaled(const model::Quantiles& quantiles, double factor) {
-  return {quantiles.p10 * factor, quantiles.p50 * factor, quantiles.p90 * factor};
-}
-
 // The fewest GPUs by a date and the numbers that were tried.
 void fields(auto& to, const sim::CampaignOnGpus& of) {
   const bool ran = of.reason.empty();

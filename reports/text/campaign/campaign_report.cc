@@ -55,7 +55,7 @@ TitledTable amounts_table(const CampaignReport& report) {
       return std::isfinite(value) ? model::date_text(*report.start + static_cast<std::int64_t>(std::ceil(value)))
                                   : std::string("never");
     }));
-  table.rows.push_back(quantile_row("GPU-hours", {days.p10 * hours, days.p50 * hours, days.p90 * hours}, whole));
+  table.rows.push_back(quantile_row("GPU-hours", days.scaled(hours), whole));
   if (const auto usd = answer.usd())
     table.rows.push_back(quantile_row("cost", *usd, [&](double value) { return "$" + whole(value); }));
   table.rows.push_back(quantile_row("goodput", answer.result.goodput, [](double value) { return fixed(value, 3); }));

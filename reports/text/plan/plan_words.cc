@@ -253,13 +253,11 @@ std::string option_name(const sim::PlanAnswer& answer, const sim::ClusterOption&
 std::optional<model::Quantiles> objective_interval(const sim::RankedPlan& row, sim::Objective objective) {
   if (!row.result.interval) return std::nullopt;
   const model::PredictionInterval& interval = *row.result.interval;
-  const auto& [p10, p50, p90] = interval.time_s;
   switch (objective) {
     case sim::Objective::time:
       return interval.days.value_or(interval.time_s);
     case sim::Objective::gpu_hours:
-      return interval.gpu_hours.value_or(
-          model::Quantiles{p10 * row.cost.gpus, p50 * row.cost.gpus, p90 * row.cost.gpus});
+      return interval.gpu_hours.value_or(interval.time_s.scaled(row.cost.gpus));
     case sim::Objective::cost:
       return interval.cost_usd;
     default:
