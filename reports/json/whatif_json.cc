@@ -79,11 +79,6 @@ struct ValueStretch {
   Stated<Json> from = {nullptr, any_value()}, to = from;
   std::size_t points = 0;
 };
-void stretch_fields(auto& to, const ValueStretch& stretch) {
-  to("from", "first value", stretch.from);
-  to("to", "last value", stretch.to);
-  to("points", "how many points", stretch.points);
-}
 std::optional<ValueStretch> stretch_of(const sim::SweepResult& result, const sim::SweepLine& line,
                                        const sim::Stretch& stretch) {
   const std::size_t axis = *result.grid.numeric_axis();
