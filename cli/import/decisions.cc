@@ -101,10 +101,7 @@ namespace megatron = model::megatron;
 
 // Returns the shipped model that a name of Hugging Face has.
 std::optional<megatron::NamedShape> shape_of_name(const std::string& name) {
-  const auto load = [](const std::string& config) {
-    return resolve_model("", config).and_then(model::load_architecture);
-  };
-  const auto found = model::configurations::find_named_model(name, load);
+  const auto found = model::configurations::find_named_model(name, &load_model);
   const auto path = found ? resolve_model("", found->model.shipped) : std::string();
   const auto text = path ? model::read_text_file(*path) : std::string();
   if (!found || !path || !text) return std::nullopt;

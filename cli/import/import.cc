@@ -54,10 +54,6 @@ std::vector<std::string> overrides_of(const ImportArguments& arguments) {
   return overrides;
 }
 
-model::Result<model::Architecture> load_model(const std::string& config) {
-  return resolve_model("", config).and_then(model::load_architecture);
-}
-
 void print_notes(const std::string& file, const configurations::ImportedConfiguration& imported) {
   for (const configurations::Note& note : imported.notes)
     fmt::print(stderr, "{}{}: {}\n", file, note.line > 0 ? fmt::format(":{}", note.line) : "",
@@ -243,6 +239,10 @@ model::Result<void> run_import(const std::string& format, ImportArguments& argum
 }
 
 }  // namespace
+
+model::Result<model::Architecture> load_model(const std::string& config) {
+  return resolve_model("", config).and_then(model::load_architecture);
+}
 
 std::string named_model(const std::string& model) {
   return model::is_file(model) ? std::filesystem::absolute(model).string() : model;

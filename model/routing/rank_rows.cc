@@ -21,11 +21,6 @@ std::uint64_t seed_of(std::uint64_t seed, Numbers... numbers) {
   return seed;
 }
 
-void scale_to_one(std::vector<double>& values) {
-  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
-  for (double& value : values) value /= sum;
-}
-
 // Returns the standard deviation of loads that add up to 1, over their mean.
 double variation(const std::vector<double>& share) {
   const auto count = static_cast<double>(share.size());
@@ -147,6 +142,11 @@ std::vector<RoutingStatistics::Step> balance_steps(const Plan& plan, const Archi
 }
 
 }  // namespace
+
+void scale_to_one(std::vector<double>& values) {
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  for (double& value : values) value /= sum;
+}
 
 double auxiliary_variation(std::int64_t experts) {
   constexpr double of_64 = 0.3, most = 0.83;

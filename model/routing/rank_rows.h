@@ -28,6 +28,9 @@ inline constexpr double default_bias_rate = 0.001;  // per step, arXiv 2412.1943
 
 bool states_expert_loads(const Plan& plan);
 
+// Scales the values so that they add up to 1.
+void scale_to_one(std::vector<double>& values);
+
 class RankRows {
  public:
   // `plan` states loads and is one that make_layout() accepts; `layers` are those with experts that are asked for, the

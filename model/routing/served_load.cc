@@ -18,11 +18,6 @@ namespace {
 constexpr std::uint64_t served_seed = 20250606;
 constexpr std::size_t served_layers = 16;
 
-void share_out(std::vector<double>& load) {
-  const double sum = std::accumulate(load.begin(), load.end(), 0.0);
-  for (double& value : load) value /= sum;
-}
-
 // Normal numbers of the experts of a layer, less their mean, and the sum of their squares.
 struct Normals {
   std::vector<double> centered;
@@ -50,9 +45,9 @@ std::vector<double> served_shares(const MixtureOfExperts& experts, double skew, 
   const auto count = static_cast<double>(load.size());
   const double scale = made->squares > 0 ? std::sqrt(std::log1p(skew * skew) * count / made->squares) : 0;
   for (double& value : load) value = std::exp(scale * value);
-  share_out(load);
+  scale_to_one(load);
   for (double& value : load) value = std::min(value, 1 / static_cast<double>(experts.experts_per_token));
-  share_out(load);
+  scale_to_one(load);
   return load;
 }
 

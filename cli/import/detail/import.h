@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "model/architecture/architecture.h"
 #include "model/base/error.h"
 #include "model/megatron/import.h"
 #include "model/plan/alternative.h"
@@ -39,6 +40,9 @@ struct ImportArguments {
 
 // Returns the model of --model as the plan names it: a file by its whole path, since the plan may be in another folder.
 std::string named_model(const std::string& model);
+
+// Loads a model: a shipped one, or a file.
+model::Result<model::Architecture> load_model(const std::string& config);
 
 model::Result<void> import_kineto_trace(const ImportArguments& arguments);
 model::Result<void> import_megatron(const ImportArguments& arguments);
