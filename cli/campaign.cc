@@ -8,14 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "cli/data.h"
 #include "cli/deadline.h"
 #include "cli/inputs.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
 #include "cli/tasks/spread.h"
 #include "cli/verb.h"
-#include "model/base/text.h"
 #include "model/memory/memory.h"
 #include "reports/text/campaign/campaign_report.h"
 #include "sim/goodput/campaign_answer.h"

@@ -1,5 +1,4 @@
 // The command `plumbline` as a rank of MPI: plumbline-mpi under mpirun, plumbline-smpi under smpirun.
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 

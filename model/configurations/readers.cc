@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <string>
 
-#include "model/base/text.h"
 #include "model/base/text_file.h"
 #include "model/configurations/configuration.h"
 #include "model/configurations/detail/shared.h"

@@ -9,7 +9,6 @@
 #include "model/megatron/detail/fields.h"
 #include "model/megatron/import.h"
 #include "model/megatron/rules.h"
-#include "model/plan/plan_fields.h"
 
 namespace plumbline::model::megatron {
 namespace {

@@ -1,6 +1,5 @@
 #include "real/measure/rounds.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <map>

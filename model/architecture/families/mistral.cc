@@ -1,6 +1,5 @@
 // Mixtral (arXiv 2401.04088); of its shape are OLMoE (arXiv 2409.02060), FlexOlmo (arXiv 2507.07024) and Granite 3 with
 // experts (huggingface/transformers src/transformers/models, @008e574 olmoe and flex_olmo, @040e1a7 granitemoeshared).
-#include <cstdint>
 
 #include "model/architecture/families/families.h"
 

@@ -1,5 +1,4 @@
 // The subjects of a case's records: all that they hold next to its times.
-#include <algorithm>
 #include <utility>
 
 #include "model/cost/work.h"
