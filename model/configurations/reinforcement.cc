@@ -11,6 +11,7 @@
 // @002cdc27 (NVIDIA-NeMo/RL). Its section of Megatron has the names of Megatron-Core.
 #include <algorithm>
 #include <filesystem>
+#include <initializer_list>
 #include <ranges>
 #include <span>
 #include <tuple>
@@ -180,6 +181,34 @@ void note_other_model(Draft& draft, std::string_view model, std::span<const OwnK
   }
 }
 
+// Notes a model that is not where the policy is while answers are generated. The first of its keys that is given holds;
+// without any it is on the host as `silent` has it.
+void note_place(Draft& draft, std::initializer_list<std::string_view> keys, bool silent) {
+  const bool leaves = draft.word("rollout.offload") == "true";
+  const std::string_view priced = leaves ? "it goes to the host with the policy" : "it stays on the GPUs";
+  for (const std::string_view key : keys)
+    if (const auto own = draft.flag(key)) return *own == leaves ? void() : draft.not_modeled(key, priced);
+  if (silent != leaves)
+    draft.note(Note::Kind::not_modeled, *keys.begin(),
+               fmt::format("{} is not given, so {}: not modelled; {}", *keys.begin(), silent, priced));
+}
+
+// The reference of Megatron has the policy's value where it states none (ref/megatron_ref.yaml @093191fa), the others
+// have that of engine/fsdp.yaml and engine/megatron.yaml.
+void note_places(Draft& draft) {
+  const bool megatron = on_megatron(draft.configuration());
+  if (draft.word("rollout.reference") == "true")
+    note_place(
+        draft,
+        {megatron ? "actor_rollout_ref.ref.megatron.param_offload" : "actor_rollout_ref.ref.fsdp_config.param_offload"},
+        megatron && draft.word("rollout.offload") == "true");
+  if (draft.word("rollout.critic") == "true")
+    note_place(draft,
+               {megatron ? "critic.megatron.param_offload" : "critic.fsdp.param_offload",
+                "critic.model.fsdp_config.param_offload"},
+               false);
+}
+
 void note_other_models(Draft& draft) {
   const std::span<const OwnKey> of_engine =
       on_megatron(draft.configuration()) ? std::span<const OwnKey>(of_megatron) : of_fsdp;
@@ -187,6 +216,7 @@ void note_other_models(Draft& draft) {
        {std::pair{"actor_rollout_ref.ref", "rollout.reference"}, {"critic", "rollout.critic"}})
     if (draft.word(what) == "true")
       for (const auto& keys : {std::span<const OwnKey>(of_both), of_engine}) note_other_model(draft, model, keys);
+  note_places(draft);
   if (draft.word("rollout.critic") != "true") return;
   const bool packs = draft.flag("critic.use_dynamic_bsz")
                          .value_or(draft.flag("actor_rollout_ref.actor.use_dynamic_bsz").value_or(false));

@@ -183,6 +183,30 @@ TEST(Verl, ARecipeThatRayStarts) {
   EXPECT_THAT(noted(read), testing::Not(HasSubstr("address")));
 }
 
+// The reference lies where the policy does; FSDP's stays on the GPUs unless its own key is true, Megatron's follows.
+TEST(Verl, AReferenceThatIsElsewhereIsNoted) {
+  const auto notes = [](const std::string& options) {
+    return noted(
+        imported("verl", script + "actor_rollout_ref.actor.use_kl_loss=True " + options + "\n", answer_lengths));
+  };
+  const std::string fsdp =
+      "actor_rollout_ref.actor.fsdp_config.param_offload=True "
+      "actor_rollout_ref.actor.fsdp_config.optimizer_offload=True ";
+  const std::string own = "actor_rollout_ref.ref.fsdp_config.param_offload";
+  EXPECT_THAT(notes(fsdp),
+              HasSubstr(own + " is not given, so false: not modelled; it goes to the host with the policy"));
+  EXPECT_THAT(notes(fsdp + own + "=True"), testing::Not(HasSubstr("ref.fsdp_config")));
+  EXPECT_THAT(notes(""), testing::Not(HasSubstr("ref.fsdp_config")));
+  EXPECT_THAT(notes(own + "=True"),
+              HasSubstr(own + " = True: not modelled; it can change the cost: it stays on the GPUs"));
+  const std::string megatron =
+      "actor_rollout_ref.actor.strategy=megatron actor_rollout_ref.actor.megatron.param_offload=";
+  const std::string reference = " actor_rollout_ref.ref.megatron.param_offload=";
+  EXPECT_THAT(notes(megatron + "True"), testing::Not(HasSubstr("ref.megatron")));
+  EXPECT_THAT(notes(megatron + "True" + reference + "True"), testing::Not(HasSubstr("ref.megatron")));
+  EXPECT_THAT(notes(megatron + "True" + reference + "False"), HasSubstr("it goes to the host with the policy"));
+}
+
 TEST(Verl, OfReleasesBefore2025AMicroBatchIsThatOfAllRanks) {
   const auto read = imported("verl",
                              "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen3-8B "
