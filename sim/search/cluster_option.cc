@@ -80,6 +80,9 @@ Result<ClusterChoice> offer_of(const std::string& text) {
   choice.usd_per_gpu_hour = model::parse_number<double>(price);
   if (!choice.usd_per_gpu_hour || !std::isfinite(*choice.usd_per_gpu_hour) || *choice.usd_per_gpu_hour <= 0)
     return refuse(fmt::format("'{}' is no price above 0 of a GPU-hour", price));
+  constexpr double most_usd = 1e6;  // as of run.price_usd_per_gpu_hour
+  if (*choice.usd_per_gpu_hour > most_usd)
+    return refuse(fmt::format("'{}' is more than {} USD for a GPU-hour", price, most_usd));
   if (second == std::string::npos) return choice;
   choice.profile = terms.substr(second + 1);
   if (choice.profile.empty()) return refuse("it names no profile after its price");

@@ -17,6 +17,8 @@ namespace plumbline::model {
 namespace {
 
 constexpr double no_limit = std::numeric_limits<double>::infinity();
+// Days and dollars are products of these amounts, and stay numbers with them.
+constexpr double most_tokens = 1e20, most_usd = 1e6;
 
 struct NumberRange {
   std::string_view key;
@@ -46,15 +48,17 @@ constexpr NumberRange number_ranges[] = {
     {"inference.expert_imbalance", 1, true, no_limit, true, "1: every rank has the same rows"},
     {"inference.expert_skew", 0, true, 10, true, "0: every expert is as popular"},
     {"inference.acceptance", 0, false, 1, true, "a share, such as 0.9"},
+    {"inference.demand_output_tokens_per_day", 0, false, most_tokens, true, "check the number of digits"},
     {"inference.memory_share", 0, false, 1, true, "a share, such as 0.9"},
     {"rollout.answer_tokens_sd", 0, true, no_limit, true, "0: all answers have one length"},
     {"rollout.oversampling", 1, true, 1000, true, "1: every prompt that is answered is trained on"},
     {"rollout.reward_s"},
     {"run.goodput", 0, false, 1, true, "1: no second is lost"},
-    {"run.price_usd_per_gpu_hour"},
+    {"run.price_usd_per_gpu_hour", 0, true, most_usd, true, "it is in USD: 2.5"},
+    {"run.tokens", 0, false, most_tokens, true, "check the number of digits"},
     {"run.utilisation", 0, false, 1, true, "1: the GPUs work around the clock"},
     {"run.pue", 1, true, no_limit, true, "power of the building over that of the machines"},
-    {"run.electricity_usd_per_kwh"},
+    {"run.electricity_usd_per_kwh", 0, true, most_usd, true, "it is in USD: 0.1"},
     {"run.phase.gpu_hours"},
     {"", 0, false}};  // all others
 

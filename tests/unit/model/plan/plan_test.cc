@@ -106,7 +106,7 @@ TEST(Plan, PrintedPlanKeepsAwkwardTextAndNumbers) {
   plan.model.config = "a \"quoted\" \\ path\twith\ncontrol \x7f letters and \xc3\xa9.json";
   plan.cluster.nic_gbps = 0.1 + 0.2;
   plan.routing.max_nodes_per_token = 4;
-  plan.run.tokens = 1e300;
+  plan.run.tokens = 1e20;
   plan.run.phases.push_back({"x", 1.0 / 3.0, "s"});
   const Plan back = load(to_toml(plan));
   EXPECT_EQ(back.model.config, plan.model.config);
@@ -325,6 +325,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadPlan{"phase_without_name", minimal_text + "[[campaign.phase]]\nshare = 0.5\n", 11, "campaign.phase",
                 "lacks 'name'"},
         appended("no_tokens", "run", "tokens = 0", "run.tokens", "greater than 0"),
+        appended("many_tokens", "run", "tokens = 1e300", "run.tokens", "at most 1e+20"),
+        appended("dear", "run", "price_usd_per_gpu_hour = 1e300", "run.price_usd_per_gpu_hour", "at most 1e+06"),
         appended("policy", "recompute", "policy = \"selectiv\"", "recompute.policy", "'selective'"),
         appended("operator", "recompute", "operators = [\"swiglu\", \"rms_norm\"]", "recompute.operators", "'rmsnorm'"),
         appended("precision", "precision", "gemm = \"bf61\"", "precision.gemm", "'bf16'"),
