@@ -133,6 +133,7 @@ std::optional<model::RunCost> cost_of(const Inputs& inputs, const model::StepRes
       model::CampaignGoodput{ends ? ideal_s / middle_s : answer.result.mean_goodput,
                              fmt::format("{} of {} campaigns", ends ? "middle" : "mean", answer.input.seeds)});
   run->steps = steps;
+  if (ends) run->days = answer.days.p50;  // to the last digit, which the quotients above lose
   return run;
 }
 

@@ -105,6 +105,7 @@ TEST(CampaignAnswer, TheIntervalOfTheStepWidensTheDays) {
   EXPECT_NEAR(answer.days.p50 / answer.result.days.p50, 1, 0.01);
   EXPECT_NEAR(answer.days.p10 / answer.result.days.p50, 9.0 / 11, 0.01);
   EXPECT_NEAR(answer.days.p90 / answer.result.days.p50, 14.0 / 11, 0.02);
+  EXPECT_EQ(answer.run->days, answer.days.p50);
   // Eight of ten trainings lie between the quantiles of days, and a day of 64 GPUs costs 24 * 64 * 2 USD.
   EXPECT_NEAR(answer.share_within(answer.days.p10), 0.1, 1e-9);
   EXPECT_NEAR(answer.share_within(answer.days.p90), 0.9, 1e-9);
