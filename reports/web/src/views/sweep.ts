@@ -6,7 +6,7 @@ import { basis } from "../parts/basis";
 import { intervals, type IntervalRow } from "../parts/bars";
 import { chart, type Series } from "../parts/chart";
 import { figures } from "../parts/figures";
-import { boundBy, deployments, middleOf, served } from "../parts/middle";
+import { deployments, middleOf, served } from "../parts/middle";
 import { answer, section } from "../parts/section";
 import { amount, type Column, table } from "../parts/table";
 import type { Page, View } from "../view";
@@ -81,7 +81,6 @@ function pointsTable(json: Json): HTMLElement {
     served("Tokens/s/GPU", "output_tokens_per_s_per_gpu", number),
     served("Million output tokens", "usd_per_million_output_tokens", perMillion),
     served("With prompts", "usd_per_million_tokens_all_in", perMillion),
-    { title: "Binds", value: (row) => boundBy(row.serving?.bound_by) },
   ] : rollouts(json.points) ? [
     ...keys,
     ...rolloutColumns,
