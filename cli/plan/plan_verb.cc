@@ -403,6 +403,19 @@ Result<std::string> plan_file(model::Plan plan) {
   return model::is_deployment(plan) ? model::deployment_toml(plan) : model::to_toml(plan);
 }
 
+namespace {
+
+// Loads a plan as a verb reads the file that -o writes: what was searched is stated, so that no stack sets it
+// otherwise.
+Result<sim::LoadInputs> stated_loader(const SearchRequest& request, InputsReader& reader) {
+  return [load = TRY(plan_loader(request, reader, Purpose::training))](const model::Plan& plan) -> Result<sim::Inputs> {
+    const auto text = TRY(plan_file(plan));
+    return load(TRY(model::read_plan(text, plan.file, {})));
+  };
+}
+
+}  // namespace
+
 Result<sim::PlanAnswer> find_plans(const SearchRequest& request, const sim::Recipe& recipe,
                                    std::vector<sim::ClusterOption> options, sim::Tasks& tasks,
                                    const std::function<bool()>& stopped) {
@@ -414,12 +427,7 @@ Result<sim::PlanAnswer> find_plans(const SearchRequest& request, const sim::Reci
   const auto add_campaign = [&](sim::Inputs& inputs) -> Result<std::string> {
     return TRY(reader.add_campaign(inputs)).name;
   };
-  // As a campaign reads the plan that -o writes: what was searched is stated, so that no stack sets it otherwise.
-  const auto load_stated =
-      [load = TRY(plan_loader(request, reader, Purpose::training))](const model::Plan& plan) -> Result<sim::Inputs> {
-    const auto text = TRY(plan_file(plan));
-    return load(TRY(model::read_plan(text, plan.file, {})));
-  };
+  const auto load_stated = TRY(stated_loader(request, reader));
   const auto simulated = [](const sim::Inputs& inputs) {
     return predict_step(inputs, {.with_interval = false, .with_assumed = false}).map([](sim::Simulation simulation) {
       return std::move(simulation.result);
@@ -521,6 +529,7 @@ Result<sim::RolloutAnswer> find_rollouts(const SearchRequest& request, const sim
   auto answer = TRY(load_rollout_answer(request, recipe, std::move(options)));
   InputsReader reader(Purpose::training);
   const auto inputs = TRY(plan_loader(request, reader, Purpose::training));
+  const auto load_stated = TRY(stated_loader(request, reader));
   sim::SearchOptions search;
   search.threads = request.threads;
   search.breadth = request.complete || request.exhaustive ? sim::Breadth::complete : sim::Breadth::quick;
@@ -534,7 +543,7 @@ Result<sim::RolloutAnswer> find_rollouts(const SearchRequest& request, const sim
     const std::int64_t gpus = plan.cluster.gpus + (both ? 0 : model::rollout_gpus(plan));
     ProgressBar bar(reports::option_name(option) + ", splits");
     const auto progress = [&bar](std::size_t done, std::size_t total) { bar.update(done, total); };
-    TRY(sim::search_splits(answer, i, gpus, inputs, search, {stopped, progress}));
+    TRY(sim::search_splits(answer, i, gpus, inputs, load_stated, search, {stopped, progress}));
     if (!answer.complete) break;
   }
   sim::rank(answer);

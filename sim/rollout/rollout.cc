@@ -595,7 +595,7 @@ Result<void> decide(const Updates& updates, const Plan::Rollout& rollout_keys, c
 }  // namespace
 
 Result<void> search_splits(RolloutAnswer& answer, std::size_t option, std::int64_t gpus, const LoadInputs& load,
-                           const SearchOptions& options, const Watch& watch) {
+                           const LoadInputs& load_found, const SearchOptions& options, const Watch& watch) {
   const Inputs& given = answer.options[option].inputs;
   const std::int64_t node = given.cluster.gpus_per_node;
   const auto wanted = [&](const std::string& placement) {
@@ -633,7 +633,7 @@ Result<void> search_splits(RolloutAnswer& answer, std::size_t option, std::int64
     if (!*updates && updates->error().kind == ErrorKind::input) return tl::unexpected(updates->error());
     if (*updates) {
       TRY(decide(**updates, plan.rollout, engine_tensors(given.plan, split.engine_gpus, node), split));
-      if (split.best) TRY(predict_found(load, *split.best, options.threads, watch));
+      if (split.best) TRY(predict_found(load_found, *split.best, options.threads, watch));
     } else {
       split.refusal = updates->error().message;
     }

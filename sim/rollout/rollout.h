@@ -67,9 +67,10 @@ struct RolloutAnswer {
 // other and both at once. What --set gives of rollout.placement, rollout.gpus and rollout.tensor stays. In each, the
 // updates are those of search() with the keys of [search], and engines have each power of two of a node's GPUs as
 // rollout.tensor; degrees that keep updates the shortest are combined with the engines that generate the fastest.
-// `watch` follows the splits that are decided, in place of that of the options. Returns input errors.
+// `watch` follows the splits that are decided, in place of that of the options. `load_found` loads a split's best plan
+// as the file is read that states all of it. Returns input errors.
 model::Result<void> search_splits(RolloutAnswer& answer, std::size_t option, std::int64_t gpus, const LoadInputs& load,
-                                  const SearchOptions& options, const Watch& watch);
+                                  const LoadInputs& load_found, const SearchOptions& options, const Watch& watch);
 
 // Orders the splits by the objective, those within the limits first.
 void rank(RolloutAnswer& answer);

@@ -206,7 +206,8 @@ TEST(Deadline, ADurationNeedsNoFirstDay) {
   EXPECT_EQ(days_until("--finish-by", "1min", std::nullopt).value(), 1.0 / 1440);
   for (const char* text : {"36526d", "1e300d", "0.5min", "1e-300d"})
     expect_error(days_until("--finish-by", text, std::nullopt), ErrorKind::input, "--finish-by", "60d");
-  expect_error(days_until("--deadline", "2299-01-01", first), ErrorKind::input, "--deadline", "60d");
+  expect_error(days_until("--deadline", "2299-01-01", first_day({}, "2299-01-01")), ErrorKind::input, "--deadline",
+               "60d");
 }
 
 TEST(Deadline, ATrainingHasAStepAtLeast) {

@@ -354,7 +354,7 @@ Asked divided_gpus(std::vector<std::string> overrides = {}, std::int64_t gpus = 
     own.plan = plan;
     return tests::with_engines(std::move(own));
   };
-  asked.searched = search_splits(asked.answer, 0, gpus, load, {}, watch);
+  asked.searched = search_splits(asked.answer, 0, gpus, load, load, {}, watch);
   rank(asked.answer);
   return asked;
 }
@@ -423,7 +423,7 @@ TEST(RolloutSearch, FindsPlansWhoseIntervalsAreDrawnAlike) {
     own.plan = plan;
     return loaded(std::move(own));
   };
-  ASSERT_TRUE(search_splits(answer, 0, 32, load, {}, {}));
+  ASSERT_TRUE(search_splits(answer, 0, 32, load, load, {}, {}));
   rank(answer);
   ASSERT_TRUE(answer.found());
   const RankedPlan& best = *answer.splits.front().best;
