@@ -292,7 +292,7 @@ Result<model::Profile> InputsReader::profile_of(model::Plan& plan, const std::st
   const std::string own = scaled ? name.substr(scaled_prefix.size()) : name;
   auto profile = TRY(
       profiles_.find({own, plan.file}, [&] { return find_profile(own, plan.file); }).map_error([&](const Error& error) {
-        return own == plan.cluster.profile ? at_key(plan, "cluster.profile", error) : error;
+        return name == plan.cluster.profile ? at_key(plan, "cluster.profile", error) : error;
       }));
   if (scaled) profile = TRY(scaled_to(device, profile, plan));
   const auto [key, stated, given] = stack_of(plan, profile);

@@ -300,9 +300,16 @@ std::vector<KernelChange> take_gpu_kernels(const std::vector<std::string>& overr
 
 model::Result<megatron::Definitions> definitions_of(const ImportArguments& arguments) {
   megatron::Definitions definitions;
-  if (arguments.format == "megatron" && !arguments.execute)
+  if (arguments.format == "megatron" && !arguments.execute && arguments.files.size() > 1) {
+    const auto parameters = megatron::parameters_of(TRY(model::read_text_file(arguments.file)));
+    if (arguments.files.size() - 1 > parameters.size())
+      return model::wrong_input(
+          "FILE", fmt::format("'{}' is one argument too many for the script", arguments.files[parameters.size() + 1]),
+          parameters.empty() ? "it reads none of its own; --execute runs one that passes all of them on"
+                             : fmt::format("it takes {}", fmt::join(parameters, " ")));
     for (std::size_t place = 1; place < arguments.files.size(); ++place)
       definitions[std::to_string(place)] = arguments.files[place];
+  }
   for (const std::string& text : arguments.definitions) {
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0)
@@ -313,11 +320,11 @@ model::Result<megatron::Definitions> definitions_of(const ImportArguments& argum
   return definitions;
 }
 
-// Adds what the script takes on its command line to the error of one that was read without that.
+// Adds what the script takes on its command line to the error of one that lacks such an argument.
 model::Error with_parameters(model::Error error, const ImportArguments& arguments) {
   const auto text = model::read_text_file(arguments.file);
   const auto parameters = text ? megatron::parameters_of(*text) : std::vector<std::string>();
-  if (arguments.files.size() > 1 || parameters.empty()) return error;
+  if (arguments.files.size() > 1 || parameters.empty() || !model::contains(error.message, "'$")) return error;
   error.hint += fmt::format("{}the script takes {}, which stand behind --: -- {}", error.hint.empty() ? "" : "; ",
                             parameters.size() == 1 ? "an argument" : fmt::format("{} arguments", parameters.size()),
                             fmt::join(parameters, " "));
